@@ -1,0 +1,130 @@
+// Package provider is what Ajo needs of an upstream bank, as one interface.
+//
+// An adapter (provider/nomba) speaks a bank's wire and translates its answers into the three that matter when money is
+// moving: a value, [ErrUnknown] (the bank does not know the reference, yet), or a [*Rejection] (the bank definitely
+// refuses). Every other error means that the outcome is not known, and must never be taken for a failure.
+package provider
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"ajo/internal/money"
+)
+
+// ErrUnknown says that the bank does not know the reference, or not yet. It never says that something failed.
+var ErrUnknown = errors.New("provider: reference not known")
+
+// Rejection is the bank's definite refusal: the call had no effect and the same call will not succeed.
+type Rejection struct {
+	Code string // the bank's own code
+	Msg  string // the bank's own description
+}
+
+// Error returns the bank's code and description.
+func (r *Rejection) Error() string { return "provider rejected: " + r.Code + " " + r.Msg }
+
+// Status is the state of a transaction or payout at the bank.
+type Status string
+
+// The states. Anything the adapter does not recognise is Pending: not an answer.
+const (
+	Pending  Status = "pending"
+	Success  Status = "success"
+	Failed   Status = "failed"
+	Refunded Status = "refunded" // accepted first, then given back; for an inbound transaction: reversed
+)
+
+// NewAccount asks for a virtual account.
+type NewAccount struct {
+	Ref            string        // ours, 16–64 characters, unique over the service
+	Name           string        // holder name as the tenant gave it; the adapter fits it to the bank's rule
+	BVN            string        // optional, 11 digits
+	ExpectedAmount *money.Amount // optional
+	ExpiresAt      *time.Time    // optional
+}
+
+// Account is a virtual account at the bank.
+type Account struct {
+	Ref      string
+	Number   string // NUBAN, 10 digits
+	Name     string // holder name as payers see it
+	BankName string
+	Closed   bool
+}
+
+// Transaction is the bank's own record of an inbound transfer.
+type Transaction struct {
+	ID            string
+	Status        Status
+	Amount        money.Amount // gross, as the payer sent it
+	Fee           money.Amount
+	Currency      string
+	AccountNumber string // the NUBAN that received it
+	AccountRef    string // the reference of the virtual account, where the bank gives it
+	SenderName    string
+	Narration     string
+	Time          time.Time
+}
+
+// Page is one page of the bank's transaction list; Next is empty at the end.
+type Page struct {
+	Transactions []Transaction
+	Next         string
+}
+
+// BankInfo is a bank that payouts can go to.
+type BankInfo struct {
+	Code string // 3–6 digits
+	Name string
+}
+
+// Holder is the answer to a lookup of a destination account.
+type Holder struct {
+	AccountNumber string
+	AccountName   string
+}
+
+// NewPayout asks the bank to pay.
+type NewPayout struct {
+	Ref           string // merchantTxRef: the bank's idempotency key
+	Amount        money.Amount
+	BankCode      string
+	AccountNumber string
+	AccountName   string
+	SenderName    string
+	Narration     string
+}
+
+// Payout is the bank's record of a payout.
+type Payout struct {
+	ID     string
+	Ref    string
+	Status Status
+	Amount money.Amount
+	Fee    money.Amount
+}
+
+// Bank is an upstream bank. Each method makes bounded calls and ends with its context.
+type Bank interface {
+	// Name is the label kept as an account's Provider.
+	Name() string
+	// CreateAccount opens a virtual account, or returns the one that the reference has already.
+	CreateAccount(ctx context.Context, a NewAccount) (Account, error)
+	// CloseAccount closes a virtual account; closing a closed one succeeds.
+	CloseAccount(ctx context.Context, ref string) error
+	// Transaction returns the record of an inbound transfer that echoes id, or [ErrUnknown].
+	Transaction(ctx context.Context, id string) (Transaction, error)
+	// Transactions lists inbound transfers from (inclusive) to (exclusive), oldest first, a page at a time.
+	Transactions(ctx context.Context, from, to time.Time, cursor string) (Page, error)
+	// Banks lists the banks that payouts can go to.
+	Banks(ctx context.Context) ([]BankInfo, error)
+	// Lookup names the holder of a destination account; an unknown bank or account is a [*Rejection] or [ErrUnknown].
+	Lookup(ctx context.Context, bankCode, accountNumber string) (Holder, error)
+	// Pay submits a payout. [*Rejection] is definite. A duplicate reference, a timeout, a 5xx and "processing" are not
+	// failures: the last gives Status Pending, the others an error that is neither; ask with [Bank.Payout].
+	Pay(ctx context.Context, p NewPayout) (Payout, error)
+	// Payout returns the record of the payout that echoes ref, or [ErrUnknown].
+	Payout(ctx context.Context, ref string) (Payout, error)
+}
