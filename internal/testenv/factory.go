@@ -1,0 +1,51 @@
+package testenv
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+)
+
+// Tenant inserts an active, verified tenant and returns its id.
+func (e *Env) Tenant() uuid.UUID {
+	e.T.Helper()
+	id := uuid.Must(uuid.NewV7())
+	e.Exec(`INSERT INTO tenants (id, name, email, password_hash, email_verified_at, created_at, updated_at)
+		VALUES ($1, 'Test tenant', $2, 'x', $3, $3, $3)`, id, id.String()+"@tenant.example", e.Clock.Now())
+	return id
+}
+
+// Account inserts an active dedicated account of the tenant, with its customer and an empty balance, and returns its id.
+// Its reference is ref, its number is derived from its id.
+func (e *Env) Account(tenant uuid.UUID, ref string) uuid.UUID {
+	e.T.Helper()
+	id, customer, now := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()), e.Clock.Now()
+	e.Exec(`INSERT INTO customers (id, tenant_id, external_ref, name, created_at, updated_at) VALUES ($1, $2, $3, 'Ada Obi', $4, $4)`,
+		customer, tenant, ref, now)
+	e.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_number, bank_account_name, bank_name,
+			status, type, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, 'nomba', lpad((abs(hashtextextended($1::text, 0)) % 10000000000)::text, 10, '0'), 'Ada Obi', 'Test Bank',
+			'active', 'dedicated', $5, $5)`, id, tenant, customer, ref, now)
+	e.Exec(`INSERT INTO account_history (id, account_id, to_status, reason, created_at) VALUES ($1, $2, 'active', 'provisioned', $3)`,
+		uuid.Must(uuid.NewV7()), id, now)
+	e.Exec(`INSERT INTO ledger_balances (account_id, tenant_id) VALUES ($1, $2)`, id, tenant)
+	return id
+}
+
+// Exec runs one statement and fails the test on an error.
+func (e *Env) Exec(sql string, args ...any) {
+	e.T.Helper()
+	if _, err := e.Pool.Exec(context.Background(), sql, args...); err != nil {
+		e.T.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// Value reads the one value of a one-row query.
+func Value[T any](e *Env, sql string, args ...any) T {
+	e.T.Helper()
+	var v T
+	if err := e.Pool.QueryRow(context.Background(), sql, args...).Scan(&v); err != nil {
+		e.T.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}

@@ -1,0 +1,202 @@
+// Package testenv gives each test a database, a Redis and a clock of its own, all real.
+//
+// The servers come from `ajo stack` (make test), which names them in AJO_TEST_DATABASE_URL and AJO_TEST_REDIS_URL.
+// A test that has no servers fails; it is never skipped. Each test's database is a clone of a migrated template, and its
+// Redis is a database number of its own, so tests run in parallel without seeing one another.
+package testenv
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"ajo/internal/clock"
+	"ajo/internal/pg"
+	"ajo/migrations"
+)
+
+// Epoch is the time at which every test's clock starts.
+var Epoch = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+
+// redisDatabases is how many database numbers the test Redis has (`ajo stack` starts it with 4096).
+const redisDatabases = 4096
+
+// Env is one test's own world.
+type Env struct {
+	T           testing.TB
+	Pool        *pg.Pool
+	DatabaseURL string
+	RedisURL    string
+	Clock       *clock.Fake
+}
+
+// New clones the template database, reserves a Redis database and starts a clock at [Epoch]. All is removed when t ends.
+func New(t testing.TB) *Env {
+	t.Helper()
+	e := &Env{T: t, Clock: clock.NewFake(Epoch), DatabaseURL: cloneDatabase(t)}
+	pool, err := pg.Open(context.Background(), e.DatabaseURL, 8)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	t.Cleanup(pool.Close)
+	e.Pool = pool
+	return e
+}
+
+// Redis reserves a Redis database for the test, on the first call, and returns a client of it.
+func (e *Env) Redis() *redis.Client {
+	e.T.Helper()
+	if e.RedisURL == "" {
+		e.RedisURL = reserveRedis(e.T)
+	}
+	opts, err := redis.ParseURL(e.RedisURL)
+	if err != nil {
+		e.T.Fatalf("testenv: %v", err)
+	}
+	c := redis.NewClient(opts)
+	e.T.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func serverURL(t testing.TB, name string) string {
+	t.Helper()
+	v := os.Getenv(name)
+	if v == "" {
+		t.Fatalf("testenv: %s is not set; run the tests with `make test`, or one package with `bin/ajo stack -- go test ./ledger`", name)
+	}
+	return v
+}
+
+func withDatabase(t testing.TB, server, name string) string {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+var (
+	templateOnce sync.Once
+	templateName string
+	errTemplate  error
+)
+
+func cloneDatabase(t testing.TB) string {
+	t.Helper()
+	server := serverURL(t, "AJO_TEST_DATABASE_URL")
+	templateOnce.Do(func() {
+		templateName, errTemplate = makeTemplate(server, func(n string) string { return withDatabase(t, server, n) })
+	})
+	if errTemplate != nil {
+		t.Fatalf("testenv: template: %v", errTemplate)
+	}
+	name := "ajo_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
+	admin(t, server, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s`, name, templateName))
+	t.Cleanup(func() { admin(t, server, fmt.Sprintf(`DROP DATABASE IF EXISTS %s WITH (FORCE)`, name)) })
+	return withDatabase(t, server, name)
+}
+
+func admin(t testing.TB, server, sql string) {
+	t.Helper()
+	ctx := context.Background()
+	c, err := pgx.Connect(ctx, server)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	if _, err := c.Exec(ctx, sql); err != nil {
+		t.Fatalf("testenv: %s: %v", sql, err)
+	}
+}
+
+// makeTemplate migrates a database that is named after the migrations' content, once for all test processes.
+func makeTemplate(server string, urlOf func(string) string) (string, error) {
+	ctx := context.Background()
+	sum := sha256.New()
+	names, err := fs.Glob(migrations.Files, "*.sql")
+	if err != nil {
+		return "", err
+	}
+	for _, n := range names {
+		b, err := fs.ReadFile(migrations.Files, n)
+		if err != nil {
+			return "", err
+		}
+		sum.Write(b)
+	}
+	name := fmt.Sprintf("ajo_template_%x", sum.Sum(nil)[:6])
+	c, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close(ctx) }()
+	const templateLock = 7101 // any number that nothing else locks
+	if _, err := c.Exec(ctx, `SELECT pg_advisory_lock($1)`, templateLock); err != nil {
+		return "", err
+	}
+	var ready bool
+	if err := c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&ready); err != nil || ready {
+		return name, err
+	}
+	building := name + "_building"
+	for _, sql := range []string{"DROP DATABASE IF EXISTS " + building, "CREATE DATABASE " + building} {
+		if _, err := c.Exec(ctx, sql); err != nil {
+			return "", err
+		}
+	}
+	if _, err := migrations.Up(ctx, urlOf(building)); err != nil {
+		return "", err
+	}
+	_, err = c.Exec(ctx, fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", building, name))
+	return name, err
+}
+
+func reserveRedis(t testing.TB) string {
+	t.Helper()
+	server := serverURL(t, "AJO_TEST_REDIS_URL")
+	ctx := context.Background()
+	opts, err := redis.ParseURL(server)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	c := redis.NewClient(opts)
+	defer func() { _ = c.Close() }()
+	n, err := c.Incr(ctx, "ajo:testenv:next").Result()
+	if err != nil {
+		t.Fatalf("testenv: redis: %v", err)
+	}
+	number := n%(redisDatabases-1) + 1
+	u, _ := url.Parse(server)
+	u.Path = fmt.Sprintf("/%d", number)
+	own := redis.NewClient(&redis.Options{Addr: opts.Addr, Username: opts.Username, Password: opts.Password, DB: int(number)})
+	defer func() { _ = own.Close() }()
+	if err := own.FlushDB(ctx).Err(); err != nil {
+		t.Fatalf("testenv: redis: %v", err)
+	}
+	return u.String()
+}
+
+// Eventually waits until ok answers true, asking every few milliseconds, and fails the test after limit.
+func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %s for: %s", limit, what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
