@@ -24,7 +24,7 @@ func (e *Env) Account(tenant uuid.UUID, ref string) uuid.UUID {
 		customer, tenant, ref, now)
 	e.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_number, bank_account_name, bank_name,
 			status, type, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, 'nomba', lpad((abs(hashtextextended($1::text, 0)) % 10000000000)::text, 10, '0'), 'Ada Obi', 'Test Bank',
+		VALUES ($1, $2, $3, $4, 'nomba', lpad((abs(hashtextextended($1::uuid::text, 0)) % 10000000000)::text, 10, '0'), 'Ada Obi', 'Test Bank',
 			'active', 'dedicated', $5, $5)`, id, tenant, customer, ref, now)
 	e.Exec(`INSERT INTO account_history (id, account_id, to_status, reason, created_at) VALUES ($1, $2, 'active', 'provisioned', $3)`,
 		uuid.Must(uuid.NewV7()), id, now)

@@ -1,0 +1,123 @@
+// Package ledger owns the entries, the running totals and the statements, and all their SQL.
+//
+// What always holds: an entry never changes but for its status, which moves along [Transitions]; balance = total credits −
+// total debits; the balance, the statement's totals and the sum over the entries agree at every commit; each entry has two
+// sides (the customer's account and the provider float), so the book sums to zero. The schema enforces what it can see.
+// (Specification, "Ledger entry", "Statement line"; decisions, "Ledger".)
+//
+// Every change to an account's entries happens under the lock of its row in ledger_balances, taken in the order of account
+// ids. Callers that lock more take it last: event, transfer, account, ledger balance.
+package ledger
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/errs"
+	"ajo/internal/fsm"
+	"ajo/internal/money"
+)
+
+// Direction says which way money moves on the customer's side of an entry.
+type Direction string
+
+// The directions of the specification.
+const (
+	Credit Direction = "credit" // funds received
+	Debit  Direction = "debit"  // settlement movement
+)
+
+func (d Direction) opposite() Direction {
+	if d == Credit {
+		return Debit
+	}
+	return Credit
+}
+
+// Status is an entry's status, as on the wire.
+type Status string
+
+// The statuses of the specification.
+const (
+	Provisional Status = "provisional"
+	Confirmed   Status = "confirmed"
+	Reversed    Status = "reversed"
+	NeedsReview Status = "needs_review"
+)
+
+// Event is what moves an entry.
+type Event string
+
+// The events: posting, and what the bank or an operator found.
+const (
+	EventPost    Event = "post"
+	EventConfirm Event = "confirm" // the bank's record agrees, or an operator says so
+	EventReverse Event = "reverse" // the bank knows no such payment, or gave it back
+	EventHold    Event = "hold"    // the bank's record differs, or no clear answer came: a person must look
+)
+
+// Transitions is the entry's state machine. A debit is never held: that would free money that may be on its way out.
+var Transitions = fsm.New("Ledger entry",
+	fsm.Row[Status, Event]{From: fsm.Start, Event: EventPost, To: Provisional},
+	fsm.Row[Status, Event]{From: Provisional, Event: EventConfirm, To: Confirmed},
+	fsm.Row[Status, Event]{From: Provisional, Event: EventReverse, To: Reversed},
+	fsm.Row[Status, Event]{From: Provisional, Event: EventHold, To: NeedsReview},
+	fsm.Row[Status, Event]{From: NeedsReview, Event: EventConfirm, To: Confirmed},
+	fsm.Row[Status, Event]{From: NeedsReview, Event: EventReverse, To: Reversed},
+)
+
+// Refusals.
+var (
+	ErrInsufficientFunds = errs.New(errs.Invalid, "insufficient funds")
+	ErrEntryNotFound     = errs.New(errs.NotFound, "ledger entry not found")
+	ErrMove              = errs.New(errs.Unprocessable, "ledger entry does not allow this")
+)
+
+// Entry is one movement on an account. Field names and casing are the wire's; TransactionGroupID, TransferRef and
+// ReversalOf are additions to the specification's list.
+type Entry struct {
+	ID                 uuid.UUID
+	Direction          Direction
+	Amount             money.Amount // of a received payment: net, after the provider's fee
+	Fee                money.Amount // the provider's fee, outside the balance
+	Currency           string
+	Status             Status
+	Narration          string
+	ProviderTxnRef     string
+	TransactionGroupID uuid.UUID
+	TransferRef        *string    // merchantTxRef of the settlement, or null
+	ReversalOf         *uuid.UUID // the entry that this one reverses, or null
+	CreatedAt          time.Time
+}
+
+// Posting asks for a new entry.
+type Posting struct {
+	AccountID          uuid.UUID
+	Amount             money.Amount // above zero
+	Fee                money.Amount
+	Narration          string
+	ProviderTxnRef     string
+	TransactionGroupID uuid.UUID // one payment or one settlement; a second posting of the same group and direction is refused by the schema
+	TransferRef        *string
+}
+
+// totals is a row of ledger_balances while its lock is held.
+type totals struct {
+	accountID          uuid.UUID
+	tenantID           uuid.UUID
+	credits            money.Amount
+	debits             money.Amount
+	provisionalCredits money.Amount
+	lastSeq            int64
+}
+
+func (t *totals) balance() money.Amount { return t.credits.Sub(t.debits) }
+
+func (t *totals) add(d Direction, a money.Amount) {
+	if d == Credit {
+		t.credits = t.credits.Add(a)
+	} else {
+		t.debits = t.debits.Add(a)
+	}
+}

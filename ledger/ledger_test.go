@@ -1,0 +1,433 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"ajo/internal/errs"
+	"ajo/internal/fsm"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// books is one account under test.
+type books struct {
+	*testenv.Env
+	ctx     context.Context
+	account uuid.UUID
+}
+
+func setup(t testing.TB) *books {
+	e := testenv.New(t)
+	return &books{Env: e, ctx: context.Background(), account: e.Account(e.Tenant(), "customer-1")}
+}
+
+func (b *books) tx(fn func(tx pg.Tx) error) error { return pg.InTx(b.ctx, b.Pool, fn) }
+
+func (b *books) credit(amount string) ledger.Entry {
+	b.T.Helper()
+	var out []ledger.Entry
+	require.NoError(b.T, b.tx(func(tx pg.Tx) (err error) {
+		out, err = ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{posting(b.account, amount)})
+		return err
+	}))
+	return out[0]
+}
+
+func (b *books) debit(amount string) (ledger.Entry, error) {
+	var e ledger.Entry
+	err := b.tx(func(tx pg.Tx) (err error) {
+		e, err = ledger.PostDebit(b.ctx, tx, b.Clock.Now(), posting(b.account, amount))
+		return err
+	})
+	return e, err
+}
+
+func (b *books) move(e ledger.Entry, ev ledger.Event) ledger.Moved {
+	b.T.Helper()
+	var out []ledger.Moved
+	require.NoError(b.T, b.tx(func(tx pg.Tx) (err error) {
+		out, err = ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{{TransactionGroupID: e.TransactionGroupID, Direction: e.Direction, Event: ev}})
+		return err
+	}))
+	return out[0]
+}
+
+func (b *books) statement(r page.Request) ledger.Statement {
+	b.T.Helper()
+	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, r)
+	require.NoError(b.T, err)
+	return s
+}
+
+func (b *books) balance() string {
+	b.T.Helper()
+	v, err := ledger.ReadBalance(b.ctx, b.Pool, b.account)
+	require.NoError(b.T, err)
+	return v.Balance.String()
+}
+
+func (b *books) verify() {
+	b.T.Helper()
+	findings, err := ledger.Verify(b.ctx, b.Pool)
+	require.NoError(b.T, err)
+	require.Empty(b.T, findings)
+}
+
+func posting(account uuid.UUID, amount string) ledger.Posting {
+	return ledger.Posting{
+		AccountID: account, Amount: money.Must(amount), Narration: "rent", ProviderTxnRef: "T-" + uuid.NewString(),
+		TransactionGroupID: uuid.Must(uuid.NewV7()),
+	}
+}
+
+func TestStatementShowsReversalPairAndReview(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, second, third := b.credit("1000.00"), b.credit("250.50"), b.credit("40.00")
+	require.Equal(t, ledger.Confirmed, b.move(first, ledger.EventConfirm).Status)
+	require.Equal(t, ledger.Reversed, b.move(second, ledger.EventReverse).Status)
+	require.Equal(t, ledger.NeedsReview, b.move(third, ledger.EventHold).Status)
+	_, err := b.debit("300.00")
+	require.NoError(t, err)
+
+	s := b.statement(page.Request{Limit: 50})
+	var got []string
+	for _, l := range s.Lines {
+		got = append(got, fmt.Sprintf("%s %s %s %s", l.Entry.Direction, l.Entry.Amount, l.Entry.Status, l.RunningBalance))
+	}
+	require.Equal(t, []string{
+		"credit 1000.00 confirmed 1000.00",
+		"credit 250.50 reversed 1250.50",
+		"credit 40.00 needs_review 1290.50",
+		"debit 250.50 reversed 1040.00",
+		"debit 300.00 provisional 700.00",
+	}, got)
+	require.Equal(t, second.ID, *s.Lines[3].Entry.ReversalOf)
+	require.Equal(t, "0.00", s.OpeningBalance.String())
+	require.Equal(t, "1250.50", s.TotalCredits.String())
+	require.Equal(t, "550.50", s.TotalDebits.String())
+	require.Equal(t, "700.00", s.ClosingBalance.String())
+	require.Equal(t, "700.00", b.balance())
+	b.verify()
+
+	require.Equal(t, ledger.Confirmed, b.move(third, ledger.EventConfirm).Status)
+	require.Equal(t, "740.00", b.balance())
+	b.verify()
+}
+
+func TestStatementPages(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	empty := b.statement(page.Request{Limit: 2})
+	require.Empty(t, empty.Lines)
+	require.False(t, empty.Pagination.HasMore)
+	require.Nil(t, empty.Pagination.NextCursor)
+	for i := 1; i <= 5; i++ {
+		b.credit(fmt.Sprintf("%d.00", i))
+	}
+	var amounts []string
+	r := page.Request{Limit: 2}
+	for {
+		s := b.statement(r)
+		for _, l := range s.Lines {
+			amounts = append(amounts, l.Entry.Amount.String())
+		}
+		require.Equal(t, "15.00", s.ClosingBalance.String(), "the totals cover the whole history on every page")
+		if !s.Pagination.HasMore {
+			break
+		}
+		r.After = *s.Pagination.NextCursor
+	}
+	require.Equal(t, []string{"1.00", "2.00", "3.00", "4.00", "5.00"}, amounts)
+	_, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, page.Request{Limit: 2, After: "nonsense"})
+	require.ErrorIs(t, err, page.ErrCursor)
+}
+
+// Every status × event pair: the table decides, a refused move changes nothing.
+func TestEveryTransition(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	path := map[ledger.Status][]ledger.Event{
+		ledger.Provisional: {},
+		ledger.Confirmed:   {ledger.EventConfirm},
+		ledger.Reversed:    {ledger.EventReverse},
+		ledger.NeedsReview: {ledger.EventHold},
+	}
+	for from, events := range path {
+		for _, ev := range []ledger.Event{ledger.EventConfirm, ledger.EventReverse, ledger.EventHold} {
+			e := b.credit("10.00")
+			for _, step := range events {
+				require.NoError(t, b.move(e, step).Err)
+			}
+			before := b.balance()
+			moved := b.move(e, ev)
+			if want, ok := ledger.Transitions.Next(from, ev); ok {
+				require.NoError(t, moved.Err, "%s on %s", ev, from)
+				require.Equal(t, want, moved.Status)
+			} else {
+				require.ErrorIs(t, moved.Err, ledger.ErrMove, "%s on %s", ev, from)
+				require.Equal(t, from, moved.Status)
+				require.Equal(t, before, b.balance())
+			}
+			b.verify()
+		}
+	}
+}
+
+// The schema allows exactly the moves of the table, whoever writes.
+func TestSchemaAllowsOnlyTheTablesMoves(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	setStatus := `UPDATE ledger_entries SET status = $2 WHERE id = $1`
+	path := map[ledger.Status]ledger.Event{ledger.Confirmed: ledger.EventConfirm, ledger.Reversed: ledger.EventReverse, ledger.NeedsReview: ledger.EventHold}
+	for _, from := range ledger.Transitions.States() {
+		for _, to := range ledger.Transitions.States() {
+			if from == to {
+				continue
+			}
+			e := b.credit("10.00")
+			if ev, ok := path[from]; ok {
+				b.move(e, ev)
+			}
+			_, err := b.Pool.Exec(b.ctx, setStatus, e.ID, to)
+			allowed := false
+			for _, m := range ledger.Transitions.Moves() {
+				allowed = allowed || m == [2]string{string(from), string(to)}
+			}
+			if allowed {
+				require.NoError(t, err, "%s>%s", from, to)
+			} else {
+				require.Equal(t, "23514", pg.Code(err), "%s>%s", from, to)
+			}
+		}
+	}
+}
+
+func TestSchemaKeepsEntriesAsTheyAre(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.credit("10.00")
+	for _, sql := range []string{
+		`UPDATE ledger_entries SET amount = 11 WHERE id = $1`,
+		`UPDATE ledger_entries SET running_balance = 11 WHERE id = $1`,
+		`UPDATE ledger_entries SET created_at = now() WHERE id = $1`,
+		`UPDATE ledger_entries SET status = 'confirmed', fee = 1 WHERE id = $1`,
+		`DELETE FROM ledger_entries WHERE id = $1`,
+		`DELETE FROM ledger_balances WHERE account_id = (SELECT account_id FROM ledger_entries WHERE id = $1)`,
+		`INSERT INTO ledger_entries SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, direction, amount, fee, currency, 'confirmed', narration,
+			provider_txn_ref, gen_random_uuid(), transfer_ref, reversal_of, running_balance, created_at FROM ledger_entries WHERE id = $1`,
+		`INSERT INTO ledger_entries SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, direction, 'NaN', fee, currency, status, narration,
+			provider_txn_ref, gen_random_uuid(), transfer_ref, reversal_of, running_balance, created_at FROM ledger_entries WHERE id = $1`,
+		`INSERT INTO ledger_entries SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, direction, 1.005, fee, currency, status, narration,
+			provider_txn_ref, gen_random_uuid(), transfer_ref, reversal_of, running_balance, created_at FROM ledger_entries WHERE id = $1`,
+		`INSERT INTO ledger_entries SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, 'debit', amount, fee, currency, 'reversed', narration,
+			provider_txn_ref, transaction_group_id, transfer_ref, id, running_balance, created_at FROM ledger_entries WHERE id = $1`,
+	} {
+		_, err := b.Pool.Exec(b.ctx, sql, e.ID)
+		require.Equal(t, "23514", pg.Code(err), sql)
+	}
+	_, err := b.Pool.Exec(b.ctx, `TRUNCATE ledger_entries`)
+	require.Equal(t, "23514", pg.Code(err))
+	b.verify()
+}
+
+func TestSameGroupPostsOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := posting(b.account, "10.00")
+	post := func() error {
+		return b.tx(func(tx pg.Tx) error {
+			_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{p})
+			return err
+		})
+	}
+	require.NoError(t, post())
+	require.True(t, pg.IsUnique(post(), "ledger_entries_group"))
+	require.Equal(t, "10.00", b.balance())
+	b.verify()
+}
+
+// Fifty debits at once against money for ten: ten stand.
+func TestConcurrentDebitsDoNotOverdraw(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.credit("100.00")
+	var wg sync.WaitGroup
+	results := make(chan error, 50)
+	for range 50 {
+		wg.Go(func() {
+			_, err := b.debit("10.00")
+			results <- err
+		})
+	}
+	wg.Wait()
+	close(results)
+	accepted := 0
+	for err := range results {
+		if err == nil {
+			accepted++
+			continue
+		}
+		require.ErrorIs(t, err, ledger.ErrInsufficientFunds)
+		require.Equal(t, errs.Invalid, errs.KindOf(err))
+	}
+	require.Equal(t, 10, accepted)
+	require.Equal(t, "0.00", b.balance())
+	b.verify()
+}
+
+// Batches over several accounts, at once and in opposite order, neither deadlock nor lose a posting.
+func TestConcurrentBatchesOverManyAccounts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	tenant := b.Tenant()
+	var accounts []uuid.UUID
+	for i := range 8 {
+		accounts = append(accounts, b.Account(tenant, fmt.Sprintf("many-%d", i)))
+	}
+	var wg sync.WaitGroup
+	fail := make(chan error, 64)
+	for w := range 6 {
+		wg.Go(func() {
+			for i := range 10 {
+				var ps []ledger.Posting
+				for k := range accounts {
+					a := accounts[(k*7+w+i)%len(accounts)]
+					ps = append(ps, posting(a, "1.00"), posting(a, "2.00"))
+				}
+				if err := b.tx(func(tx pg.Tx) error {
+					_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), ps)
+					return err
+				}); err != nil {
+					fail <- err
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(fail)
+	for err := range fail {
+		require.NoError(t, err)
+	}
+	for _, a := range accounts {
+		v, err := ledger.ReadBalance(b.ctx, b.Pool, a)
+		require.NoError(t, err)
+		require.Equal(t, "180.00", v.Balance.String())
+	}
+	b.verify()
+}
+
+// Any sequence of postings and moves keeps balance = statement = sum over the entries, and the book at zero.
+func TestLedgerProperties(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	tenant := b.Tenant()
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		run := &books{Env: b.Env, ctx: b.ctx, account: b.Account(tenant, fmt.Sprintf("run-%d", n))}
+		var entries []ledger.Entry
+		status := map[uuid.UUID]ledger.Status{}
+		amount := rapid.Custom(func(rt *rapid.T) string {
+			return money.FromKobo(rapid.Int64Range(1, 1_000_000_00).Draw(rt, "kobo")).String()
+		})
+		move := func(ev ledger.Event) func(*rapid.T) {
+			return func(rt *rapid.T) {
+				if len(entries) == 0 {
+					rt.Skip("no entry yet")
+				}
+				e := rapid.SampledFrom(entries).Draw(rt, "entry")
+				moved := run.move(e, ev)
+				want, ok := ledger.Transitions.Next(status[e.ID], ev)
+				if ok = ok && (ev != ledger.EventHold || e.Direction == ledger.Credit); ok != (moved.Err == nil) {
+					rt.Fatalf("%s on %s %s: %v", ev, status[e.ID], e.Direction, moved.Err)
+				}
+				if ok {
+					status[e.ID] = want
+				}
+			}
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"credit": func(rt *rapid.T) {
+				e := run.credit(amount.Draw(rt, "amount"))
+				entries, status[e.ID] = append(entries, e), e.Status
+			},
+			"debit": func(rt *rapid.T) {
+				before := run.balance()
+				a := amount.Draw(rt, "amount")
+				e, err := run.debit(a)
+				if covered := money.Must(before).Cmp(money.Must(a)) >= 0; covered != (err == nil) {
+					rt.Fatalf("debit of %s from %s: %v", a, before, err)
+				}
+				if err == nil {
+					entries, status[e.ID] = append(entries, e), e.Status
+				}
+			},
+			"confirm": move(ledger.EventConfirm),
+			"reverse": move(ledger.EventReverse),
+			"hold":    move(ledger.EventHold),
+			"": func(rt *rapid.T) {
+				s, sum := run.statement(page.Request{Limit: 10_000}), money.Zero
+				for _, l := range s.Lines {
+					if l.Entry.Status != ledger.Provisional && l.Entry.Status != ledger.Confirmed {
+						continue
+					}
+					if l.Entry.Direction == ledger.Credit {
+						sum = sum.Add(l.Entry.Amount)
+					} else {
+						sum = sum.Sub(l.Entry.Amount)
+					}
+				}
+				if !s.ClosingBalance.Equal(sum) || run.balance() != sum.String() {
+					rt.Fatalf("statement %s, balance %s, entries %s", s.ClosingBalance, run.balance(), sum)
+				}
+			},
+		})
+	})
+	b.verify()
+}
+
+// The check itself must be able to fail: each kind of damage is named.
+func TestVerifyNamesDamage(t *testing.T) {
+	t.Parallel()
+	damage := map[string]string{
+		"balance row":      `UPDATE ledger_balances SET total_credits = total_credits + 1`,
+		"provisional":      `UPDATE ledger_balances SET provisional_credits = provisional_credits + 1`,
+		"sequence":         `UPDATE ledger_balances SET last_seq = last_seq + 1`,
+		"amount":           `UPDATE ledger_entries SET amount = amount + 1`,
+		"entry gone":       `DELETE FROM ledger_entries WHERE seq = 1`,
+		"status":           `UPDATE ledger_entries SET status = 'reversed' WHERE seq = 1`,
+		"reversal differs": `UPDATE ledger_entries SET amount = amount + 1 WHERE reversal_of IS NOT NULL`,
+	}
+	for name, sql := range damage {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.credit("10.00")
+			b.move(b.credit("20.00"), ledger.EventReverse)
+			b.verify()
+			b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER USER`)
+			b.Exec(sql)
+			findings, err := ledger.Verify(b.ctx, b.Pool)
+			require.NoError(t, err)
+			require.NotEmpty(t, findings)
+		})
+	}
+}
+
+func TestTransitionsDrawn(t *testing.T) {
+	require.Contains(t, ledger.Transitions.Mermaid(), "provisional --> confirmed: confirm")
+	require.Equal(t, []string{"provisional", "needs_review"}, ledger.Transitions.From(ledger.EventConfirm))
+	_, ok := ledger.Transitions.Next(fsm.Start, ledger.EventConfirm)
+	require.False(t, ok)
+}

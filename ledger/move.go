@@ -1,0 +1,182 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+// Move asks for one entry's status to change by an event of [Transitions]. The entry is named by its group and direction.
+type Move struct {
+	TransactionGroupID uuid.UUID
+	Direction          Direction
+	Event              Event
+}
+
+// Moved is what a [Move] came to.
+type Moved struct {
+	EntryID uuid.UUID
+	Status  Status       // the entry's status now
+	Balance money.Amount // the account's balance after the move; below zero only when paid-out money proved false
+	Err     error        // [ErrEntryNotFound] or [ErrMove]: this move changed nothing, its neighbours stand
+}
+
+// stored is an entry as read under its account's lock.
+type stored struct {
+	Entry
+	accountID uuid.UUID
+}
+
+// MoveEntries applies the moves in order, in one transaction, and answers each. A move to reversed also posts the
+// reversal entry: opposite direction, same amount, itself reversed, pointing at the original.
+func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]Moved, error) {
+	book, err := lockAccountsOf(ctx, tx, moves)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := readEntries(ctx, tx, moves)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Moved, len(moves))
+	changed := map[uuid.UUID]Status{} // entry → the status it had
+	var reversals []row
+	for i, m := range moves {
+		e, ok := entries[entryKey{m.TransactionGroupID, m.Direction}]
+		if !ok {
+			out[i].Err = ErrEntryNotFound
+			continue
+		}
+		t, err := book.of(e.accountID)
+		if err != nil {
+			return nil, err
+		}
+		to, ok := Transitions.Next(e.Status, m.Event)
+		if !ok || e.ReversalOf != nil || (m.Event == EventHold && e.Direction == Debit) {
+			out[i] = Moved{EntryID: e.ID, Status: e.Status, Balance: t.balance(), Err: ErrMove}
+			continue
+		}
+		if _, again := changed[e.ID]; again {
+			return nil, fmt.Errorf("ledger: entry %s moved twice in one call", e.ID)
+		}
+		changed[e.ID] = e.Status
+		if r := t.move(e, to, now); r != nil {
+			reversals = append(reversals, *r)
+		}
+		e.Status = to
+		out[i] = Moved{EntryID: e.ID, Status: to, Balance: t.balance()}
+	}
+	if len(changed) == 0 {
+		return out, nil
+	}
+	if err := updateStatuses(ctx, tx, entries, changed); err != nil {
+		return nil, err
+	}
+	_, err = write(ctx, tx, book, reversals)
+	return out, err
+}
+
+// move carries an entry's change of status into the totals, and returns the reversal entry when there is one.
+func (t *totals) move(e *stored, to Status, now time.Time) *row {
+	if e.Direction == Credit && e.Status == Provisional {
+		t.provisionalCredits = t.provisionalCredits.Sub(e.Amount)
+	}
+	switch {
+	case to == NeedsReview: // leaves the balance until a person decides
+		t.add(e.Direction, e.Amount.Neg())
+	case e.Status == NeedsReview: // comes back
+		t.add(e.Direction, e.Amount)
+	}
+	if to != Reversed {
+		return nil
+	}
+	t.add(e.Direction.opposite(), e.Amount)
+	original := e.ID
+	r := t.next(Entry{
+		Direction: e.Direction.opposite(), Amount: e.Amount, Status: Reversed, Narration: "Reversal: " + e.Narration,
+		ProviderTxnRef: e.ProviderTxnRef, TransactionGroupID: e.TransactionGroupID, TransferRef: e.TransferRef,
+		ReversalOf: &original, CreatedAt: now,
+	})
+	return &r
+}
+
+type entryKey struct {
+	group     uuid.UUID
+	direction Direction
+}
+
+func groups(moves []Move) []uuid.UUID {
+	ids := make([]uuid.UUID, len(moves))
+	for i, m := range moves {
+		ids[i] = m.TransactionGroupID
+	}
+	return ids
+}
+
+// lockAccountsOf locks the balances of the accounts that the moves' entries belong to; an entry's account never changes.
+func lockAccountsOf(ctx context.Context, tx pg.Tx, moves []Move) (book, error) {
+	rows, err := tx.Query(ctx, `SELECT DISTINCT account_id FROM ledger_entries WHERE transaction_group_id = ANY($1)`, groups(moves))
+	if err != nil {
+		return nil, err
+	}
+	accounts, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, err
+	}
+	return lockTotals(ctx, tx, accounts)
+}
+
+// readEntries reads the entries that the moves name. Their accounts are locked, so nothing changes them meanwhile.
+func readEntries(ctx context.Context, tx pg.Tx, moves []Move) (map[entryKey]*stored, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT account_id, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
+			transfer_ref, reversal_of, created_at
+		FROM ledger_entries WHERE transaction_group_id = ANY($1)`, groups(moves))
+	if err != nil {
+		return nil, err
+	}
+	out := map[entryKey]*stored{}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*stored, error) {
+		var s stored
+		return &s, r.Scan(append([]any{&s.accountID}, s.fields()...)...)
+	})
+	for _, s := range list {
+		out[entryKey{s.TransactionGroupID, s.Direction}] = s
+	}
+	return out, err
+}
+
+// fields are the scan targets of an entry, in the order in which every query here names the columns.
+func (e *Entry) fields() []any {
+	return []any{
+		&e.ID, &e.Direction, &e.Amount, &e.Fee, &e.Currency, &e.Status, &e.Narration, &e.ProviderTxnRef,
+		&e.TransactionGroupID, &e.TransferRef, &e.ReversalOf, &e.CreatedAt,
+	}
+}
+
+func updateStatuses(ctx context.Context, tx pg.Tx, entries map[entryKey]*stored, from map[uuid.UUID]Status) error {
+	var ids []uuid.UUID
+	var was, to []string
+	for _, e := range entries {
+		if old, ok := from[e.ID]; ok {
+			ids, was, to = append(ids, e.ID), append(was, string(old)), append(to, string(e.Status))
+		}
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE ledger_entries e SET status = m.status_to
+		FROM unnest($1::uuid[], $2::text[], $3::text[]) AS m (id, status_from, status_to)
+		WHERE e.id = m.id AND e.status = m.status_from`, ids, was, to)
+	if err != nil {
+		return err
+	}
+	if int(tag.RowsAffected()) != len(ids) {
+		return fmt.Errorf("ledger: %d of %d entries moved: a status changed without its account's lock", tag.RowsAffected(), len(ids))
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+// row is an entry on its way into the table.
+type row struct {
+	Entry
+	tenantID  uuid.UUID
+	accountID uuid.UUID
+	seq       int64
+	running   money.Amount
+}
+
+// OpenAccount gives a new account its empty balance; it runs in the transaction that inserts the account.
+func OpenAccount(ctx context.Context, tx pg.Tx, tenantID, accountID uuid.UUID) error {
+	_, err := tx.Exec(ctx, `INSERT INTO ledger_balances (account_id, tenant_id) VALUES ($1, $2)`, accountID, tenantID)
+	return err
+}
+
+// PostCredits posts provisional credits, in the order given, and returns their entries in that order. It takes three
+// statements however many there are, and updates each account once.
+func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Entry, error) {
+	ids := make([]uuid.UUID, len(postings))
+	for i, p := range postings {
+		ids[i] = p.AccountID
+	}
+	book, err := lockTotals(ctx, tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]row, len(postings))
+	for i, p := range postings {
+		t, err := book.of(p.AccountID)
+		if err != nil {
+			return nil, err
+		}
+		t.provisionalCredits = t.provisionalCredits.Add(p.Amount)
+		rows[i] = t.append(p, Credit, now)
+	}
+	return write(ctx, tx, book, rows)
+}
+
+// PostDebit posts one provisional debit if the balance covers it, else [ErrInsufficientFunds]. The account's lock makes
+// concurrent settlements wait for one another, so they cannot overdraw.
+func PostDebit(ctx context.Context, tx pg.Tx, now time.Time, p Posting) (Entry, error) {
+	book, err := lockTotals(ctx, tx, []uuid.UUID{p.AccountID})
+	if err != nil {
+		return Entry{}, err
+	}
+	t, err := book.of(p.AccountID)
+	if err != nil {
+		return Entry{}, err
+	}
+	if t.balance().Cmp(p.Amount) < 0 {
+		return Entry{}, ErrInsufficientFunds
+	}
+	entries, err := write(ctx, tx, book, []row{t.append(p, Debit, now)})
+	if err != nil {
+		return Entry{}, err
+	}
+	return entries[0], nil
+}
+
+// append makes the provisional entry of p and moves the running totals on.
+func (t *totals) append(p Posting, d Direction, now time.Time) row {
+	t.add(d, p.Amount)
+	return t.next(Entry{
+		Direction: d, Amount: p.Amount, Fee: p.Fee, Status: Provisional, Narration: p.Narration,
+		ProviderTxnRef: p.ProviderTxnRef, TransactionGroupID: p.TransactionGroupID, TransferRef: p.TransferRef, CreatedAt: now,
+	})
+}
+
+func (t *totals) next(e Entry) row {
+	e.ID, e.Currency = uuid.Must(uuid.NewV7()), money.Currency
+	t.lastSeq++
+	return row{Entry: e, tenantID: t.tenantID, accountID: t.accountID, seq: t.lastSeq, running: t.balance()}
+}
+
+// book is the locked totals of the accounts that one transaction touches.
+type book map[uuid.UUID]*totals
+
+func (b book) of(account uuid.UUID) (*totals, error) {
+	t, ok := b[account]
+	if !ok {
+		return nil, fmt.Errorf("ledger: account %s has no balance", account)
+	}
+	return t, nil
+}
+
+// lockTotals locks the balance rows of the accounts, in the order of their ids.
+func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, error) {
+	ids := slices.Clone(accounts)
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	ids = slices.Compact(ids)
+	rows, err := tx.Query(ctx, `
+		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq
+		FROM ledger_balances WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE`, ids)
+	if err != nil {
+		return nil, err
+	}
+	b := make(book, len(ids))
+	var t totals
+	_, err = pgx.ForEachRow(rows, []any{&t.accountID, &t.tenantID, &t.credits, &t.debits, &t.provisionalCredits, &t.lastSeq}, func() error {
+		locked := t
+		b[t.accountID] = &locked
+		return nil
+	})
+	return b, err
+}
+
+// write inserts the rows and stores the moved totals, in one round trip.
+func write(ctx context.Context, tx pg.Tx, b book, rows []row) ([]Entry, error) {
+	var batch pgx.Batch
+	if len(rows) > 0 {
+		queueEntries(&batch, rows)
+	}
+	queueTotals(&batch, b)
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, len(rows))
+	for i, r := range rows {
+		entries[i] = r.Entry
+	}
+	return entries, nil
+}
+
+func queueEntries(batch *pgx.Batch, rows []row) {
+	var c struct {
+		id, tenant, account, group                                        []uuid.UUID
+		seq                                                               []int64
+		direction, amount, fee, status, narration, providerRef, runningAt []string
+		transfer                                                          []*string
+		reversal                                                          []*uuid.UUID
+		created                                                           []time.Time
+	}
+	for _, r := range rows {
+		c.id, c.tenant, c.account = append(c.id, r.ID), append(c.tenant, r.tenantID), append(c.account, r.accountID)
+		c.group, c.seq = append(c.group, r.TransactionGroupID), append(c.seq, r.seq)
+		c.direction, c.status = append(c.direction, string(r.Direction)), append(c.status, string(r.Status))
+		c.amount, c.fee = append(c.amount, r.Amount.String()), append(c.fee, r.Fee.String())
+		c.narration, c.providerRef = append(c.narration, r.Narration), append(c.providerRef, r.ProviderTxnRef)
+		c.runningAt, c.transfer = append(c.runningAt, r.running.String()), append(c.transfer, r.TransferRef)
+		c.reversal, c.created = append(c.reversal, r.ReversalOf), append(c.created, r.CreatedAt)
+	}
+	batch.Queue(`
+		INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, fee, status, narration, provider_txn_ref,
+			transaction_group_id, transfer_ref, reversal_of, running_balance, created_at)
+		SELECT id, tenant, account, seq, direction, amount::numeric, fee::numeric, status, narration, provider_ref,
+			grp, transfer, reversal, running::numeric, created
+		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
+			$11::uuid[], $12::text[], $13::uuid[], $14::text[], $15::timestamptz[])
+			AS p (id, tenant, account, seq, direction, amount, fee, status, narration, provider_ref, grp, transfer, reversal, running, created)`,
+		c.id, c.tenant, c.account, c.seq, c.direction, c.amount, c.fee, c.status, c.narration, c.providerRef,
+		c.group, c.transfer, c.reversal, c.runningAt, c.created)
+}
+
+func queueTotals(batch *pgx.Batch, b book) {
+	var id []uuid.UUID
+	var credits, debits, provisional []string
+	var seq []int64
+	for _, t := range b {
+		id, seq = append(id, t.accountID), append(seq, t.lastSeq)
+		credits, debits = append(credits, t.credits.String()), append(debits, t.debits.String())
+		provisional = append(provisional, t.provisionalCredits.String())
+	}
+	batch.Queue(`
+		UPDATE ledger_balances b
+		SET total_credits = m.credits::numeric, total_debits = m.debits::numeric, provisional_credits = m.provisional::numeric, last_seq = m.seq
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[]) AS m (id, credits, debits, provisional, seq)
+		WHERE b.account_id = m.id`, id, credits, debits, provisional, seq)
+}
