@@ -54,10 +54,12 @@ const (
 	EventPost    Event = "post"
 	EventConfirm Event = "confirm" // the bank's record agrees, or an operator says so
 	EventReverse Event = "reverse" // the bank knows no such payment, or gave it back
-	EventHold    Event = "hold"    // the bank's record differs, or no clear answer came: a person must look
+	EventHold    Event = "hold"    // the bank's record differs, or no clear answer came: a person must look; credits only
+	EventRefund  Event = "refund"  // the bank gave a payout back after it had said success; debits only
 )
 
-// Transitions is the entry's state machine. A debit is never held: that would free money that may be on its way out.
+// Transitions is the entry's state machine. A debit is never held: that would free money that may be on its way out. A
+// confirmed credit is final.
 var Transitions = fsm.New("Ledger entry",
 	fsm.Row[Status, Event]{From: fsm.Start, Event: EventPost, To: Provisional},
 	fsm.Row[Status, Event]{From: Provisional, Event: EventConfirm, To: Confirmed},
@@ -65,7 +67,16 @@ var Transitions = fsm.New("Ledger entry",
 	fsm.Row[Status, Event]{From: Provisional, Event: EventHold, To: NeedsReview},
 	fsm.Row[Status, Event]{From: NeedsReview, Event: EventConfirm, To: Confirmed},
 	fsm.Row[Status, Event]{From: NeedsReview, Event: EventReverse, To: Reversed},
+	fsm.Row[Status, Event]{From: Confirmed, Event: EventRefund, To: Reversed},
 )
+
+// next is the status that event leads to for an entry of the given direction.
+func next(d Direction, from Status, event Event) (Status, bool) {
+	if (event == EventHold && d == Debit) || (event == EventRefund && d == Credit) {
+		return "", false
+	}
+	return Transitions.Next(from, event)
+}
 
 // Refusals.
 var (

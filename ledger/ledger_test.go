@@ -164,14 +164,14 @@ func TestEveryTransition(t *testing.T) {
 		ledger.NeedsReview: {ledger.EventHold},
 	}
 	for from, events := range path {
-		for _, ev := range []ledger.Event{ledger.EventConfirm, ledger.EventReverse, ledger.EventHold} {
+		for _, ev := range ledger.Transitions.Events()[1:] {
 			e := b.credit("10.00")
 			for _, step := range events {
 				require.NoError(t, b.move(e, step).Err)
 			}
 			before := b.balance()
 			moved := b.move(e, ev)
-			if want, ok := ledger.Transitions.Next(from, ev); ok {
+			if want, ok := ledger.Transitions.Next(from, ev); ok && ev != ledger.EventRefund {
 				require.NoError(t, moved.Err, "%s on %s", ev, from)
 				require.Equal(t, want, moved.Status)
 			} else {
@@ -204,7 +204,7 @@ func TestSchemaAllowsOnlyTheTablesMoves(t *testing.T) {
 			for _, m := range ledger.Transitions.Moves() {
 				allowed = allowed || m == [2]string{string(from), string(to)}
 			}
-			if allowed {
+			if allowed = allowed && from != ledger.Confirmed; allowed { // a confirmed credit is final
 				require.NoError(t, err, "%s>%s", from, to)
 			} else {
 				require.Equal(t, "23514", pg.Code(err), "%s>%s", from, to)
@@ -349,7 +349,8 @@ func TestLedgerProperties(t *testing.T) {
 				e := rapid.SampledFrom(entries).Draw(rt, "entry")
 				moved := run.move(e, ev)
 				want, ok := ledger.Transitions.Next(status[e.ID], ev)
-				if ok = ok && (ev != ledger.EventHold || e.Direction == ledger.Credit); ok != (moved.Err == nil) {
+				ok = ok && (ev != ledger.EventHold || e.Direction == ledger.Credit) && (ev != ledger.EventRefund || e.Direction == ledger.Debit)
+				if ok != (moved.Err == nil) {
 					rt.Fatalf("%s on %s %s: %v", ev, status[e.ID], e.Direction, moved.Err)
 				}
 				if ok {
@@ -376,6 +377,7 @@ func TestLedgerProperties(t *testing.T) {
 			"confirm": move(ledger.EventConfirm),
 			"reverse": move(ledger.EventReverse),
 			"hold":    move(ledger.EventHold),
+			"refund":  move(ledger.EventRefund),
 			"": func(rt *rapid.T) {
 				s, sum := run.statement(page.Request{Limit: 10_000}), money.Zero
 				for _, l := range s.Lines {
@@ -423,6 +425,22 @@ func TestVerifyNamesDamage(t *testing.T) {
 			require.NotEmpty(t, findings)
 		})
 	}
+}
+
+// A payout that the bank gives back after all: the confirmed debit is reversed, and the money is there again.
+func TestRefundOfAConfirmedDebit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.move(b.credit("100.00"), ledger.EventConfirm)
+	d, err := b.debit("60.00")
+	require.NoError(t, err)
+	require.ErrorIs(t, b.move(d, ledger.EventHold).Err, ledger.ErrMove, "a debit is never held")
+	require.NoError(t, b.move(d, ledger.EventConfirm).Err)
+	require.Equal(t, "40.00", b.balance())
+	require.NoError(t, b.move(d, ledger.EventRefund).Err)
+	require.ErrorIs(t, b.move(d, ledger.EventRefund).Err, ledger.ErrMove)
+	require.Equal(t, "100.00", b.balance())
+	b.verify()
 }
 
 func TestTransitionsDrawn(t *testing.T) {

@@ -57,8 +57,8 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 		if err != nil {
 			return nil, err
 		}
-		to, ok := Transitions.Next(e.Status, m.Event)
-		if !ok || e.ReversalOf != nil || (m.Event == EventHold && e.Direction == Debit) {
+		to, ok := next(e.Direction, e.Status, m.Event)
+		if !ok || e.ReversalOf != nil {
 			out[i] = Moved{EntryID: e.ID, Status: e.Status, Balance: t.balance(), Err: ErrMove}
 			continue
 		}

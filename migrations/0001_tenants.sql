@@ -75,3 +75,17 @@ BEGIN
     RETURN NEW;
 END $$;
 -- +goose StatementEnd
+
+-- The same for a kyc_status column.
+-- +goose StatementBegin
+CREATE FUNCTION check_kyc_move() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT (OLD.kyc_status || '>' || NEW.kyc_status) = ANY (TG_ARGV) THEN
+        RAISE EXCEPTION '%: kyc_status may not move from % to %', TG_TABLE_NAME, OLD.kyc_status, NEW.kyc_status USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+-- +goose StatementEnd
+
+CREATE TRIGGER tenants_kyc BEFORE UPDATE ON tenants FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
+    EXECUTE FUNCTION check_kyc_move('unverified>verified');

@@ -20,6 +20,10 @@ CREATE TABLE customers (
 );
 CREATE INDEX customers_list ON customers (tenant_id, id);
 
+CREATE TRIGGER customers_kyc BEFORE UPDATE ON customers FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
+    EXECUTE FUNCTION check_kyc_move('none>approved', 'rejected>approved', 'none>pending_review', 'rejected>pending_review',
+        'none>rejected', 'pending_review>approved', 'pending_review>rejected');
+
 CREATE TABLE accounts (
     id                  uuid PRIMARY KEY,
     tenant_id           uuid NOT NULL REFERENCES tenants (id),

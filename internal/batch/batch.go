@@ -54,25 +54,44 @@ func New[T, R any](writers, max int, do Func[T, R]) *Coalescer[T, R] {
 // Do hands item over and waits for its outcome. When ctx ends first its error is returned, and the item may still be
 // done: callers treat it like a lost answer.
 func (c *Coalescer[T, R]) Do(ctx context.Context, item T) (R, error) {
-	var zero R
+	o := c.DoAll(ctx, []T{item})[0]
+	return o.Value, o.Err
+}
+
+// DoAll hands all items over and waits for their outcomes, in the items' order. An item that could not be handed over, or
+// whose outcome ctx did not wait for, has that as its error.
+func (c *Coalescer[T, R]) DoAll(ctx context.Context, items []T) []Outcome[R] {
+	out := make([]Outcome[R], len(items))
+	waiting := make([]chan Outcome[R], len(items))
+	for i, item := range items {
+		waiting[i], out[i].Err = c.submit(ctx, item)
+	}
+	for i, w := range waiting {
+		if w == nil {
+			continue
+		}
+		select {
+		case out[i] = <-w:
+		case <-ctx.Done():
+			out[i].Err = ctx.Err()
+		}
+	}
+	return out
+}
+
+// submit queues one item; its outcome arrives on the channel.
+func (c *Coalescer[T, R]) submit(ctx context.Context, item T) (chan Outcome[R], error) {
 	k := call[T, R]{item: item, out: make(chan Outcome[R], 1)}
 	c.mu.RLock()
+	defer c.mu.RUnlock()
 	if c.closed {
-		c.mu.RUnlock()
-		return zero, ErrClosed
+		return nil, ErrClosed
 	}
 	select {
 	case c.in <- k:
-		c.mu.RUnlock()
+		return k.out, nil
 	case <-ctx.Done():
-		c.mu.RUnlock()
-		return zero, ctx.Err()
-	}
-	select {
-	case o := <-k.out:
-		return o.Value, o.Err
-	case <-ctx.Done():
-		return zero, ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -37,7 +38,7 @@ const (
 )
 
 // Open connects to url, with at most maxConns connections (0: pgx's default), and checks that the server answers.
-// The server ends a statement after 15 s, a wait for a lock after 10 s, and an idle transaction after 30 s.
+// The server ends a statement after 15 s, a wait for a lock after 10 s, and an idle transaction after 30 s. Times come back in UTC.
 func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -53,6 +54,10 @@ func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	setDefault(p, "idle_in_transaction_session_timeout", "30000")
 	p["timezone"] = "UTC"
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
+		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
+		return nil
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
@@ -111,3 +116,10 @@ func Code(err error) string {
 
 // IsNoRows tells whether err says that a query found no row.
 func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
+
+// IsData tells whether err is the server's refusal of what a statement carries (SQLSTATE classes 22 and 23): the same
+// statement without the bad row would work, so a batch is worth trying row by row.
+func IsData(err error) bool {
+	code := Code(err)
+	return len(code) == 5 && (code[:2] == "22" || code[:2] == "23")
+}

@@ -3,6 +3,9 @@
 // An adapter (provider/nomba) speaks a bank's wire and translates its answers into the three that matter when money is
 // moving: a value, [ErrUnknown] (the bank does not know the reference, yet), or a [*Rejection] (the bank definitely
 // refuses). Every other error means that the outcome is not known, and must never be taken for a failure.
+//
+// A Rejection comes only from calls that ask for something to be done, and from Lookup. A question that was refused
+// (Transaction, Transactions, Payout, Banks) says nothing about what it asked for, and is an ordinary error.
 package provider
 
 import (
@@ -72,6 +75,7 @@ type Transaction struct {
 type Page struct {
 	Transactions []Transaction
 	Next         string
+	Unreadable   []string // ids (or "") of inbound records on the page that could not be read: somebody must look
 }
 
 // BankInfo is a bank that payouts can go to.
@@ -112,11 +116,13 @@ type Bank interface {
 	Name() string
 	// CreateAccount opens a virtual account, or returns the one that the reference has already.
 	CreateAccount(ctx context.Context, a NewAccount) (Account, error)
-	// CloseAccount closes a virtual account; closing a closed one succeeds.
+	// CloseAccount closes a virtual account; closing a closed one succeeds. [ErrUnknown] says that the bank has none of that
+	// reference: there is nothing to close.
 	CloseAccount(ctx context.Context, ref string) error
 	// Transaction returns the record of an inbound transfer that echoes id, or [ErrUnknown].
 	Transaction(ctx context.Context, id string) (Transaction, error)
-	// Transactions lists inbound transfers from (inclusive) to (exclusive), oldest first, a page at a time.
+	// Transactions lists inbound transfers from (inclusive) to (exclusive), a page at a time, each page oldest first. The
+	// bounds are cut to the resolution of the bank's times, so that adjoining ranges leave nothing out.
 	Transactions(ctx context.Context, from, to time.Time, cursor string) (Page, error)
 	// Banks lists the banks that payouts can go to.
 	Banks(ctx context.Context) ([]BankInfo, error)

@@ -1,3 +1,4 @@
+// Tools of `make lint` whose dependencies stay out of the program's: go tool -modfile=internal/tools/go.mod staticcheck
 module ajo/internal/tools
 
 go 1.26.0

@@ -1,0 +1,71 @@
+# Everything here works on a fresh machine with Go, make and git. Postgres and Redis are found, or installed where that
+# needs no password, by `ajo stack` and `ajo dev`; the linters are built from pinned versions.
+
+.DEFAULT_GOAL := help
+
+# The packages that test, test-fast and lint look at: make test PKG=./ledger/...
+PKG ?= ./...
+
+# The race detector needs a C compiler; without one the tests run without it, and say so.
+RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
+# A module file of its own: staticcheck's dependencies stay out of the program's.
+STATICCHECK = go tool -modfile=internal/tools/go.mod staticcheck
+
+# A clone that belongs to another user, as a directory mounted into a container does, is one that git, and so go build,
+# refuses to read unless it is told that this one is meant.
+ifndef GIT_CONFIG_COUNT
+export GIT_CONFIG_COUNT := 1
+export GIT_CONFIG_KEY_0 := safe.directory
+export GIT_CONFIG_VALUE_0 := $(CURDIR)
+endif
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: go
+go:
+	@command -v go >/dev/null || { echo "go is missing: install Go $$(awk '$$1 == "go" { print $$2 }' go.mod) or later, from https://go.dev/dl" >&2; exit 1; }
+
+.PHONY: build
+build: go ## Build bin/ajo
+	go build -o bin/ajo ./cmd/ajo
+
+.PHONY: run
+run: build ## Run everything on this machine: databases, fake bank, API, workers
+	bin/ajo dev
+
+.PHONY: reset
+reset: build ## Remove all local data (.ajo)
+	bin/ajo reset
+
+.PHONY: test
+test: build ## Run all tests, with the race detector, beside a Postgres and a Redis of their own
+	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
+	bin/ajo stack -- go test $(RACE) -timeout 15m $(PKG)
+
+.PHONY: test-fast
+test-fast: build ## Run all tests without the race detector
+	bin/ajo stack -- go test -timeout 15m $(PKG)
+
+.PHONY: lint
+lint: go ## Check formatting (gofumpt), go vet, staticcheck and errcheck
+	@unformatted=$$(go tool gofumpt -l .) || exit 1; \
+		[ -z "$$unformatted" ] || { echo "not formatted; run make format:"; echo "$$unformatted"; exit 1; } >&2
+	go vet $(PKG)
+	$(STATICCHECK) -checks inherit,ST1000 $(PKG)
+	go tool errcheck -exclude .errcheck-exclude $(PKG)
+
+.PHONY: format
+format: go ## Format all Go files
+	go tool gofumpt -l -w .
+
+.PHONY: generate
+generate: go ## Write generated files anew
+	go generate ./...
+
+.PHONY: check-generated
+check-generated: generate ## Fail when a generated file is not current (or anything else is uncommitted)
+	git --no-pager diff --exit-code
+	@left=$$(git ls-files --others --exclude-standard) || exit 1; \
+		[ -z "$$left" ] || { echo "not committed:"; echo "$$left"; exit 1; } >&2

@@ -1,0 +1,126 @@
+// Package api is the HTTP edge: it decodes a request, calls one use case, and encodes the answer.
+//
+// What always holds: the routes are the rows of [Routes] and no others; every answer is JSON with an X-Request-ID and
+// never cached; every error body is {"error": "…"}, the framework's too; a request has a deadline; and nothing that Fiber
+// lends a handler outlives it. No SQL, no rule and no asynq is known here. Specification, "Endpoints" and "Errors".
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"ajo/internal/account"
+	"ajo/internal/payment"
+	"ajo/internal/tenant"
+	"ajo/internal/webhook"
+	"ajo/ratelimit"
+	"ajo/tasks"
+)
+
+// Limits of a request. The deadline is above Postgres' own statement timeout (package pg), so that a slow statement is
+// ended by the server, and the connection survives.
+const (
+	deadline     = 20 * time.Second
+	readTimeout  = 20 * time.Second
+	writeTimeout = 20 * time.Second
+	idleTimeout  = 90 * time.Second
+	maxHeader    = 16 << 10
+	// maxRead is what the server reads of a body before it cuts the connection. It is above maxBody, so that a client that
+	// is only a little over the limit gets to read its 413.
+	maxRead = 4 * maxBody
+)
+
+// Options are what the edge needs.
+type Options struct {
+	Tenants  *tenant.Service
+	Accounts *account.Service
+	Payments *payment.Service
+	Webhooks *webhook.Service
+	Limits   *ratelimit.Limiter
+	Enqueuer *tasks.Enqueuer // rings the workers after a use case has committed
+	// Ready looks at what the service depends on, for GET /ready.
+	Ready func(ctx context.Context) []Check
+	Log   *slog.Logger
+	// Production makes the session cookie Secure and announces HSTS.
+	Production bool
+	// TrustedProxies may say for whom they speak, by X-Forwarded-For and X-Forwarded-Host; nobody else is believed.
+	TrustedProxies []netip.Prefix
+	// SignatureHeader and TimestampHeader are the bank's; by default provider-signature and provider-timestamp.
+	SignatureHeader, TimestampHeader string
+}
+
+// edge is what the handlers share.
+type edge struct{ Options }
+
+// New returns the application, ready to be given a listener.
+func New(o Options) *fiber.App {
+	e := &edge{o}
+	if e.SignatureHeader == "" {
+		e.SignatureHeader = "provider-signature"
+	}
+	if e.TimestampHeader == "" {
+		e.TimestampHeader = "provider-timestamp"
+	}
+	var proxies []string
+	for _, p := range e.TrustedProxies {
+		proxies = append(proxies, p.String())
+	}
+	app := fiber.New(fiber.Config{
+		AppName:                      "ajo",
+		DisableStartupMessage:        true,
+		StrictRouting:                true,
+		CaseSensitive:                true,
+		Immutable:                    true, // strings of a request are copies, not views of a buffer that is used again
+		DisablePreParseMultipartForm: true, // a body is bytes
+		BodyLimit:                    maxRead,
+		ReadBufferSize:               maxHeader,
+		ReadTimeout:                  readTimeout,
+		WriteTimeout:                 writeTimeout,
+		IdleTimeout:                  idleTimeout,
+		EnableTrustedProxyCheck:      true,
+		TrustedProxies:               proxies,
+		JSONEncoder:                  encodeJSON,
+		ErrorHandler:                 e.connectionError,
+	})
+	app.Use(e.begin)
+	for _, r := range Routes {
+		e.register(app, r)
+	}
+	// What is left under /v1 is no endpoint; it asks for the key and counts all the same.
+	app.Use("/v1/", e.authenticate(Key))
+	e.refuseUnknownMethods(app)
+	return app
+}
+
+// register adds a row to the application, behind its limit and its credential. GET answers HEAD too.
+func (e *edge) register(app *fiber.App, r Route) {
+	var chain []fiber.Handler
+	if r.Limited {
+		chain = append(chain, e.limitOpen)
+	}
+	if r.Credential != None && r.Credential != Signature {
+		chain = append(chain, e.authenticate(r.Credential))
+	}
+	chain = append(chain, func(c *fiber.Ctx) error { return r.handle(e, c) })
+	if r.Method == fiber.MethodGet {
+		app.Add(fiber.MethodHead, r.Path, chain...)
+	}
+	app.Add(r.Method, r.Path, chain...)
+}
+
+// encodeJSON writes v as it is, without making &, < and > into escapes as the standard encoder does for HTML pages.
+func encodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

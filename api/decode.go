@@ -1,0 +1,198 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/secret"
+)
+
+// maxBody is the longest request body (decisions, "Onboarding, sessions, keys").
+const maxBody = 256 << 10
+
+// Refusals of a body.
+var (
+	errTooLarge = errs.New(errs.TooLarge, "request body too large")
+	errNotJSON  = errs.New(errs.Unsupported, "Content-Type must be application/json")
+	errEncoded  = errs.New(errs.Unsupported, "Content-Encoding is not supported")
+	errJSON     = errs.New(errs.Invalid, "invalid JSON body")
+	errObject   = errs.New(errs.Invalid, "request body must be a JSON object")
+)
+
+// body is a JSON object whose fields are asked for one by one, by their exact names. The standard decoder would take
+// "NAME" for "name", and the last of two for both; here that is an error. Fields that nobody asks for are ignored. The
+// first thing that is wrong is kept for err, so that a handler asks for all fields and checks once.
+type body struct {
+	fields map[string]json.RawMessage
+	wrong  error
+}
+
+// readBody reads the request's body: JSON, at most 256 KiB, not encoded. It looks at the raw bytes: Fiber's own accessor
+// inflates a compressed body past every limit.
+func readBody(c *fiber.Ctx) (*body, error) {
+	raw := c.Request().Body()
+	if err := checkHeaders(c, len(raw)); err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(raw) || !json.Valid(raw) {
+		return nil, errJSON
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, errObject
+	}
+	b := &body{fields: map[string]json.RawMessage{}}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, errJSON
+		}
+		name, _ := t.(string)
+		if _, twice := b.fields[name]; twice {
+			return nil, duplicate(name)
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, errJSON
+		}
+		b.fields[name] = value
+	}
+	return b, nil
+}
+
+func checkHeaders(c *fiber.Ctx, length int) error {
+	if c.Get(fiber.HeaderContentEncoding) != "" {
+		return errEncoded
+	}
+	if length > maxBody {
+		return errTooLarge
+	}
+	kind := c.Get(fiber.HeaderContentType)
+	if kind == "" && length == 0 {
+		return errJSON // no body at all: that is what to say
+	}
+	media, params, err := mime.ParseMediaType(kind)
+	if charset, ok := params["charset"]; err != nil || media != fiber.MIMEApplicationJSON || (ok && !strings.EqualFold(charset, "utf-8")) {
+		return errNotJSON
+	}
+	return nil
+}
+
+func duplicate(name string) error {
+	if utf8.RuneCountInString(name) > 64 {
+		name = string([]rune(name)[:64]) + "…"
+	}
+	return errs.New(errs.Invalid, fmt.Sprintf("duplicate field %q", name))
+}
+
+// err returns the first thing that was wrong with the fields asked for.
+func (b *body) err() error { return b.wrong }
+
+func (b *body) refuse(name, why string) {
+	if b.wrong == nil {
+		b.wrong = errs.New(errs.Invalid, name+" "+why)
+	}
+}
+
+// value returns a field's JSON; ok is false when it is missing or null. A second field that differs by case only is refused.
+func (b *body) value(name string) (json.RawMessage, bool) {
+	v, ok := b.fields[name]
+	if !ok {
+		return nil, false
+	}
+	for other := range b.fields {
+		if other != name && strings.EqualFold(other, name) && b.wrong == nil {
+			b.wrong = duplicate(other)
+		}
+	}
+	return v, string(v) != "null"
+}
+
+// optional returns a string field, or nil when it is missing or null.
+func (b *body) optional(name string) *string {
+	v, ok := b.value(name)
+	if !ok {
+		return nil
+	}
+	var s string
+	switch err := json.Unmarshal(v, &s); {
+	case err != nil:
+		b.refuse(name, "must be a string")
+	case strings.ContainsRune(s, 0):
+		b.refuse(name, "must not contain a NUL character")
+	}
+	return &s
+}
+
+// text returns a string field, "" when it is missing or null.
+func (b *body) text(name string) string {
+	if s := b.optional(name); s != nil {
+		return *s
+	}
+	return ""
+}
+
+// secret returns a string field that must not be printed.
+func (b *body) secret(name string) secret.Redacted { return secret.Redact(b.text(name)) }
+
+// isNumber tells whether the field is a JSON number.
+func (b *body) isNumber(name string) bool {
+	v := b.fields[name]
+	return len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9')
+}
+
+// amount returns a numeric field in naira, read from the number's own text, or nil when it is missing or null.
+func (b *body) amount(name string) *money.Amount {
+	v, ok := b.value(name)
+	if !ok {
+		return nil
+	}
+	if !b.isNumber(name) {
+		b.refuse(name, "must be a number")
+		return nil
+	}
+	a, err := money.ParseNumber(json.Number(v))
+	if err != nil {
+		b.refuse(name, "must be a positive number with at most two decimals")
+	}
+	return &a
+}
+
+// time returns a field that is an ISO 8601 time with its offset (RFC 3339), or nil when it is missing or null.
+func (b *body) time(name string) *time.Time {
+	s := b.optional(name)
+	if s == nil {
+		return nil
+	}
+	t, err := time.Parse(time.RFC3339, *s)
+	if err != nil {
+		b.refuse(name, "must be an ISO 8601 time such as 2026-01-30T12:15:00Z")
+	}
+	t = t.UTC().Truncate(time.Microsecond)
+	return &t
+}
+
+// pathParam returns a part of the path, unescaped. A text that cannot be in the database names nothing there, and is "".
+func pathParam(c *fiber.Ctx, name string) string {
+	s, err := url.PathUnescape(c.Params(name))
+	if err != nil || !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
+		return ""
+	}
+	return s
+}
+
+// pageRequest reads the query's limit and after; def is the list's page size.
+func pageRequest(c *fiber.Ctx, def int) (page.Request, error) {
+	return page.Parse(c.Query("limit"), c.Query("after"), def)
+}

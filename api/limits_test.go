@@ -1,0 +1,134 @@
+package api
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+)
+
+func requireLimited(t *testing.T, r reply) {
+	t.Helper()
+	r.refused(429, "rate limit exceeded")
+	wait, err := strconv.Atoi(r.Header.Get("Retry-After"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, wait, 1)
+	require.Equal(t, "0", r.Header.Get("RateLimit-Remaining"))
+}
+
+func TestLimitOfAKey(t *testing.T) {
+	w := setup(t)
+	a, b := w.onboard(), w.onboard()
+	w.limits("3-H", "100-H")
+	w.serve()
+	for left := 2; left >= 0; left-- {
+		r := w.do("GET", "/v1/accounts", "", a.withKey()...).ok(200, nil)
+		require.Equal(t, "3", r.Header.Get("RateLimit-Limit"))
+		require.Equal(t, strconv.Itoa(left), r.Header.Get("RateLimit-Remaining"))
+		require.NotEmpty(t, r.Header.Get("RateLimit-Reset"))
+		require.Empty(t, r.Header.Get("Retry-After"))
+	}
+	requireLimited(t, w.do("GET", "/v1/accounts", "", a.withKey()...))
+	requireLimited(t, w.do("GET", "/v1/nothing", "", a.withKey()...))
+	requireLimited(t, w.do("POST", "/auth/webhook-secret", "", a.withKey()...))
+	w.do("POST", "/auth/webhook-secret", "", a.withSession()...).ok(200, nil)
+	w.do("GET", "/v1/accounts", "", b.withKey()...).ok(200, nil)
+	w.do("GET", "/health", "").ok(200, nil)
+}
+
+func TestTryingKeysIsLimited(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	w.limits("3-H", "100-H")
+	w.serve()
+	for range 3 {
+		r := w.do("GET", "/v1/accounts", "", "X-API-Key", "ajo_wrong").refused(401, "unauthorized")
+		require.Equal(t, "3", r.Header.Get("RateLimit-Limit"))
+	}
+	requireLimited(t, w.do("GET", "/v1/accounts", "", "X-API-Key", "ajo_wrong"))
+	w.do("GET", "/v1/accounts", "", m.withKey()...).ok(200, nil)
+}
+
+func TestLimitOfAnAddress(t *testing.T) {
+	w := setup(t)
+	w.limits("100-H", "3-H")
+	w.serve()
+	w.do("POST", "/register", `{}`).refused(400, "name is required")
+	w.do("POST", "/auth/login", `{}`).refused(400, "email is required")
+	w.do("POST", "/auth/verify-email", `{}`).refused(400, "tenantId is required")
+	for _, path := range []string{"/register", "/auth/login", "/auth/verify-email"} {
+		requireLimited(t, w.do("POST", path, `{}`))
+		requireLimited(t, w.do("POST", path, `{}`, "X-Forwarded-For", "192.0.2.1")) // no proxy of ours
+	}
+	for range 10 {
+		w.do("GET", "/health", "").ok(200, nil)
+		w.do("GET", "/ready", "").ok(200, nil)
+		w.do("POST", "/webhooks/provider", `{}`).ok(200, nil)
+		w.do("POST", "/auth/logout", "").ok(200, nil)
+	}
+}
+
+func TestAddressBehindProxies(t *testing.T) {
+	w := setup(t, func(o *Options) {
+		o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
+	})
+	w.limits("100-H", "1-H")
+	w.serve()
+	for _, c := range []struct {
+		forwarded string
+		limited   bool
+	}{
+		{"192.0.2.1", false},
+		{"192.0.2.1", true},
+		{"192.0.2.2", false},
+		{"6.6.6.6, 192.0.2.2", true}, // what the client wrote itself is not believed
+		{"192.0.2.3, 10.1.1.1", false},
+		{"192.0.2.3, 10.2.2.2", true}, // through another of our proxies
+		{"rubbish, 192.0.2.3", true},
+		{"2001:db8::1", false},
+		{"2001:db8::2", true}, // the same subscriber
+		{"192.0.2.4, rubbish", false},
+		{"rubbish", true}, // counted as the proxy itself, as the one before
+	} {
+		r := w.do("POST", "/auth/login", `{}`, "X-Forwarded-For", c.forwarded)
+		if c.limited {
+			requireLimited(t, r)
+		} else {
+			r.refused(400, "email is required")
+		}
+	}
+}
+
+func TestLimitOfAnAccount(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	body := func(email string) string { return fmt.Sprintf(`{"email":%q,"password":"wrong horse"}`, email) }
+	for range 9 { // one login was in onboard
+		w.do("POST", "/auth/login", body(m.email)).refused(401, "invalid credentials")
+	}
+	requireLimited(t, w.do("POST", "/auth/login", body(m.email)))
+	requireLimited(t, w.do("POST", "/auth/login", body("  "+m.email)))
+	for range 10 {
+		w.do("POST", "/auth/login", body("nobody@example.com")).refused(401, "invalid credentials")
+	}
+	requireLimited(t, w.do("POST", "/auth/login", body("nobody@example.com")))
+
+	id := uuid.New()
+	for range 10 {
+		w.do("POST", "/auth/verify-email", fmt.Sprintf(`{"tenantId":%q,"otp":"1"}`, id)).refused(400, "invalid or expired code")
+	}
+	for _, spelling := range []string{id.String(), id.URN(), "{" + id.String() + "}"} {
+		requireLimited(t, w.do("POST", "/auth/verify-email", fmt.Sprintf(`{"tenantId":%q,"otp":"1"}`, spelling)))
+	}
+	for range 20 { // no account named, none counted
+		w.do("POST", "/auth/login", `{"password":"x"}`).refused(400, "email is required")
+		w.do("POST", "/auth/verify-email", `{"tenantId":"x","otp":"1"}`).refused(400, "invalid or expired code")
+	}
+	for range 10 {
+		w.do("POST", "/register", `{"name":"A","email":"ada@example.com","password":"1234567"}`).refused(400, "password must be at least 8 characters")
+	}
+	requireLimited(t, w.do("POST", "/register", `{"name":"A","email":"ADA@example.com","password":"1234567"}`))
+}

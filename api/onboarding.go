@@ -1,0 +1,110 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
+
+	"ajo/internal/secret"
+	"ajo/internal/tenant"
+)
+
+// registerTenant is POST /register.
+func (e *edge) registerTenant(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	n := tenant.Registration{Name: in.text("name"), Email: in.text("email"), Password: in.secret("password")}
+	if err := in.err(); err != nil {
+		return err
+	}
+	// Each call may send a mail: the limit is what keeps a stranger's letter box from filling up.
+	if err := e.limitAccount(c, "register", tenant.NormalizeEmail(n.Email)); err != nil {
+		return err
+	}
+	id, err := e.Tenants.Register(c.UserContext(), n)
+	if err != nil {
+		return err
+	}
+	return c.Status(http.StatusCreated).JSON(struct {
+		TenantID uuid.UUID `json:"tenantId"`
+	}{id})
+}
+
+// verifyEmail is POST /auth/verify-email.
+func (e *edge) verifyEmail(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	id, otp := in.text("tenantId"), in.secret("otp")
+	if err := in.err(); err != nil {
+		return err
+	}
+	if known, err := uuid.Parse(id); err == nil { // an id has many spellings, and one limit
+		if err := e.limitAccount(c, "code", known.String()); err != nil {
+			return err
+		}
+	}
+	key, err := e.Tenants.VerifyEmail(c.UserContext(), id, otp)
+	if err != nil {
+		return err
+	}
+	return c.JSON(struct {
+		APIKey  string `json:"apiKey"`
+		Warning string `json:"warning"`
+	}{key.Reveal(), tenant.KeyWarning})
+}
+
+// login is POST /auth/login.
+func (e *edge) login(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	email, password := in.text("email"), in.secret("password")
+	if err := in.err(); err != nil {
+		return err
+	}
+	if err := e.limitAccount(c, "login", tenant.NormalizeEmail(email)); err != nil {
+		return err
+	}
+	s, err := e.Tenants.Login(c.UserContext(), email, password)
+	if err != nil {
+		return err
+	}
+	e.setSession(c, s.Token)
+	return c.JSON(struct {
+		TenantID uuid.UUID `json:"tenantId"`
+		Name     string    `json:"name"`
+	}{s.TenantID, s.Name})
+}
+
+// logout is POST /auth/logout. Without a session there is nothing to end, and that is fine.
+func (e *edge) logout(c *fiber.Ctx) error {
+	if token := sessionToken(c); !token.IsZero() {
+		if err := sameOrigin(c); err != nil {
+			return err
+		}
+		if err := e.Tenants.Logout(c.UserContext(), token); err != nil {
+			return err
+		}
+	}
+	e.setSession(c, secret.Redacted{})
+	return c.JSON(struct{}{})
+}
+
+// setSession sets the session cookie; without a token it removes it.
+func (e *edge) setSession(c *fiber.Ctx, token secret.Redacted) {
+	cookie := fiber.Cookie{
+		Name: sessionCookie, Value: token.Reveal(), Path: "/", MaxAge: int(tenant.SessionLife.Seconds()),
+		HTTPOnly: true, SameSite: fiber.CookieSameSiteLaxMode, Secure: e.Production,
+	}
+	if token.IsZero() {
+		cookie.MaxAge, cookie.Expires = 0, time.Unix(0, 0)
+	}
+	c.Cookie(&cookie)
+}

@@ -1,0 +1,41 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
+)
+
+func TestProviderWebhookAnswers200ToWhateverComes(t *testing.T) {
+	w := setup(t)
+	for _, c := range []struct{ body, kind string }{
+		{"", ""},
+		{"not json", "text/plain"},
+		{`{"event_type":"payment_success"}`, "application/json"},
+		{"--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--b--\r\n", "multipart/form-data; boundary=b"},
+	} {
+		r := w.do("POST", "/webhooks/provider", c.body, "Content-Type", c.kind, "provider-signature", "AAAA", "provider-timestamp", "1").ok(200, nil)
+		require.Equal(t, "{}", r.Body)
+		require.Equal(t, []byte(c.body), append([]byte{}, testenv.Value[[]byte](w.Env, `SELECT body FROM inbound_events ORDER BY id DESC LIMIT 1`)...),
+			"the bytes are kept as they came")
+	}
+	require.Equal(t, 4, testenv.Value[int](w.Env, `SELECT count(*) FROM inbound_events WHERE category = 'sig_invalid'`))
+
+	e := event{"r-1", "t-1", "shop-1", "10", "0"}
+	w.send(e).ok(200, nil)
+	w.send(e).ok(200, nil)
+	e.amount = "99" // the same id with another content
+	w.send(e).ok(200, nil)
+	require.Equal(t, 1, testenv.Value[int](w.Env, `SELECT count(*) FROM inbound_events WHERE signature_valid`))
+}
+
+func TestSignatureHeadersHaveConfiguredNames(t *testing.T) {
+	w := setup(t, func(o *Options) { o.SignatureHeader, o.TimestampHeader = "X-Bank-Signature", "X-Bank-Timestamp" })
+	w.send(event{"r-1", "t-1", "shop-1", "10", "0"}).ok(200, nil)
+	require.Equal(t, 0, testenv.Value[int](w.Env, `SELECT count(*) FROM inbound_events WHERE signature_valid`), "sent under the default names")
+	w.signatureHeader, w.timestampHeader = "X-Bank-Signature", "x-bank-timestamp"
+	w.send(event{"r-1", "t-1", "shop-1", "10", "0"}).ok(200, nil)
+	require.Equal(t, 1, testenv.Value[int](w.Env, `SELECT count(*) FROM inbound_events WHERE signature_valid`))
+}

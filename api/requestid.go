@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"runtime/debug"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
+)
+
+// idForm is what a client's own request id may look like; any other is replaced.
+var idForm = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+
+type requestIDKey struct{}
+
+func withRequestID(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, requestIDKey{}, id)
+}
+
+// RequestID returns the id of the request that ctx belongs to, or "".
+func RequestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestIDKey{}).(string)
+	return id
+}
+
+func requestID(c *fiber.Ctx) string {
+	if id := c.Get(fiber.HeaderXRequestID); idForm.MatchString(id) {
+		return id
+	}
+	return uuid.NewString()
+}
+
+// LogHandler adds request_id to the lines that are logged with a request's context, however deep.
+func LogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
+
+type logHandler struct{ slog.Handler }
+
+func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	if id := RequestID(ctx); id != "" {
+		r.AddAttrs(slog.String("request_id", id))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
+
+// begin is around every request: its id, its deadline, the headers of every answer, its errors and its panics.
+func (e *edge) begin(c *fiber.Ctx) error {
+	start := time.Now()
+	id := requestID(c)
+	ctx, cancel := context.WithTimeout(withRequestID(context.Background(), id), deadline)
+	defer cancel()
+	c.SetUserContext(ctx)
+	c.Set(fiber.HeaderXRequestID, id)
+	e.setHeaders(c)
+	if err := protect(c); err != nil {
+		if err := e.answer(c, err); err != nil {
+			return err
+		}
+	}
+	if e.Log.Enabled(ctx, slog.LevelDebug) {
+		e.Log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("method", c.Method()), slog.String("route", c.Route().Path),
+			slog.Int("status", c.Response().StatusCode()), slog.Duration("took", time.Since(start)))
+	}
+	return nil
+}
+
+// protect runs the rest of the chain and makes an error of a panic.
+func protect(c *fiber.Ctx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return c.Next()
+}
+
+// setHeaders sets the headers of every answer. Nothing here is for a cache or a frame, and much of it is secret.
+func (e *edge) setHeaders(c *fiber.Ctx) {
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	c.Set(fiber.HeaderContentSecurityPolicy, "default-src 'none'; frame-ancestors 'none'")
+	c.Set(fiber.HeaderReferrerPolicy, "no-referrer")
+	if e.Production {
+		c.Set(fiber.HeaderStrictTransportSecurity, "max-age=31536000")
+	}
+}

@@ -1,0 +1,65 @@
+package api
+
+import "github.com/gofiber/fiber/v2"
+
+// Credential is what an endpoint asks of its caller.
+type Credential uint8
+
+// The credentials (specification, "Endpoints").
+const (
+	None         Credential = iota
+	Session                 // cookie service_session
+	Key                     // header X-API-Key
+	SessionOrKey            // the key where one is sent, else the cookie
+	Signature               // the bank's HMAC; the use case checks it
+)
+
+// String returns the credential's name, for tests and the description of the interface.
+func (c Credential) String() string {
+	return [...]string{"None", "Session", "Key", "SessionOrKey", "Signature"}[c]
+}
+
+// Route is one endpoint. Limited rows are counted per address, as they need no credential.
+type Route struct {
+	Method, Path string
+	Credential   Credential
+	Limited      bool
+	handle       func(*edge, *fiber.Ctx) error
+}
+
+// Routes are all the endpoints there are: the table of contents of this package.
+var Routes = []Route{
+	// onboarding.go
+	{"POST", "/register", None, true, (*edge).registerTenant},
+	{"POST", "/auth/verify-email", None, true, (*edge).verifyEmail},
+	{"POST", "/auth/login", None, true, (*edge).login},
+	{"POST", "/auth/logout", None, false, (*edge).logout},
+
+	// tenant.go
+	{"GET", "/auth/me", Session, false, (*edge).me},
+	{"POST", "/auth/rotate-key", Session, false, (*edge).rotateKey},
+	{"POST", "/auth/business-kyc", Session, false, (*edge).businessKYC},
+	{"POST", "/auth/webhook-url", SessionOrKey, false, (*edge).setWebhookURL},
+	{"POST", "/auth/webhook-secret", SessionOrKey, false, (*edge).webhookSecret},
+
+	// misdirected.go
+	{"GET", "/auth/misdirected", Session, false, (*edge).misdirected},
+
+	// accounts.go
+	{"POST", "/v1/accounts", Key, false, (*edge).provisionAccount},
+	{"GET", "/v1/accounts", Key, false, (*edge).listAccounts},
+	{"GET", "/v1/accounts/:accountRef", Key, false, (*edge).getAccount},
+	{"GET", "/v1/accounts/:accountRef/balance", Key, false, (*edge).balance},
+	{"GET", "/v1/accounts/:accountRef/history", Key, false, (*edge).history},
+	{"GET", "/v1/accounts/:accountRef/statement", Key, false, (*edge).statement},
+
+	// deadletters.go
+	{"GET", "/v1/webhooks/dead-letters", Key, false, (*edge).deadLetters},
+
+	// provider_webhook.go
+	{"POST", "/webhooks/provider", Signature, false, (*edge).providerWebhook},
+
+	// health.go
+	{"GET", "/health", None, false, (*edge).health},
+	{"GET", "/ready", None, false, (*edge).ready},
+}

@@ -1,0 +1,307 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/account"
+	"ajo/internal/mail"
+	"ajo/internal/payment"
+	"ajo/internal/provider"
+	"ajo/internal/secret"
+	"ajo/internal/tenant"
+	"ajo/internal/testenv"
+	"ajo/internal/webhook"
+	"ajo/ratelimit"
+	"ajo/tasks"
+)
+
+// world is one test's service on a real socket.
+type world struct {
+	*testenv.Env
+	opts    Options
+	url     string
+	addr    string
+	client  *http.Client
+	letters *letterBox
+	bank    *stubBank
+	log     *safeBuffer
+
+	signatureHeader, timestampHeader string // of the bank's events
+}
+
+const (
+	webhookSecret = "test secret of the bank"
+	password      = "correct horse"
+)
+
+// setup serves the application on a socket of its own. Limits are wide unless a test narrows them.
+func setup(t *testing.T, change ...func(*Options)) *world {
+	t.Helper()
+	t.Parallel()
+	w := &world{Env: testenv.New(t), letters: &letterBox{}, bank: &stubBank{}, log: &safeBuffer{}}
+	w.signatureHeader, w.timestampHeader = "provider-signature", "provider-timestamp"
+	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
+	require.NoError(t, err)
+	log := slog.New(LogHandler(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	w.opts = Options{
+		Tenants:  tenant.New(tenant.Options{Pool: w.Pool, Clock: w.Clock, Box: box, Mail: w.letters, Log: log}),
+		Accounts: account.New(account.Options{Pool: w.Pool, Bank: w.bank, Box: box, Clock: w.Clock}),
+		Payments: payment.New(payment.Options{
+			Pool: w.Pool, Bank: w.bank, Clock: w.Clock, Log: log, WebhookSecret: secret.Redact(webhookSecret),
+			ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
+		}),
+		Webhooks: webhook.New(w.Pool, w.Clock, box, nil, webhook.Options{}),
+		Ready:    func(context.Context) []Check { return []Check{{Name: "postgres"}, {Name: "redis"}} },
+		Log:      log,
+	}
+	w.opts.Enqueuer = tasks.NewEnqueuer(w.Redis(), log)
+	w.limits("100000-M", "100000-M")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(w.log.String())
+		}
+		_ = w.opts.Tenants.Close(context.Background())
+		w.opts.Enqueuer.Close()
+		w.opts.Payments.Close()
+		w.opts.Webhooks.Close()
+	})
+	for _, f := range change {
+		f(&w.opts)
+	}
+	w.serve()
+	return w
+}
+
+// limits sets other rate limits, in this process only.
+func (w *world) limits(perKey, open string) {
+	w.T.Helper()
+	l, err := ratelimit.New(nil, perKey, open, slog.New(slog.DiscardHandler))
+	require.NoError(w.T, err)
+	w.opts.Limits = l
+}
+
+// serve puts the application, as the options now stand, on a socket.
+func (w *world) serve() {
+	w.T.Helper()
+	app := New(w.opts)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(w.T, err)
+	go func() { _ = app.Listener(ln) }()
+	w.addr = ln.Addr().String()
+	w.url = "http://" + w.addr
+	transport := &http.Transport{DisableCompression: true}
+	w.client = &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	w.T.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = app.ShutdownWithTimeout(5 * time.Second)
+	})
+}
+
+// reply is an answer that was read to its end.
+type reply struct {
+	t      testing.TB
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// header is a list of names and values.
+type header []string
+
+// do sends a request. A body that is not empty is sent as JSON unless the headers say otherwise.
+func (w *world) do(method, path, body string, headers ...string) reply {
+	w.T.Helper()
+	req, err := http.NewRequest(method, w.url+path, strings.NewReader(body))
+	require.NoError(w.T, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i+1] == "" {
+			req.Header.Del(headers[i])
+			continue
+		}
+		req.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+	}
+	resp, err := w.client.Do(req)
+	require.NoError(w.T, err)
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(w.T, err)
+	return reply{w.T, resp.StatusCode, resp.Header, string(b)}
+}
+
+// ok requires a status and decodes the body into v.
+func (r reply) ok(status int, v any) reply {
+	r.t.Helper()
+	require.Equal(r.t, status, r.Status, r.Body)
+	if v != nil {
+		require.NoError(r.t, json.Unmarshal([]byte(r.Body), v), r.Body)
+	}
+	return r
+}
+
+// refused requires an error answer: its status, its body to the byte, and the headers of every answer.
+func (r reply) refused(status int, text string) reply {
+	r.t.Helper()
+	want, err := json.Marshal(text)
+	require.NoError(r.t, err)
+	require.Equal(r.t, status, r.Status, r.Body)
+	require.Equal(r.t, `{"error":`+string(want)+`}`, r.Body)
+	require.Equal(r.t, "application/json", r.Header.Get("Content-Type"))
+	require.NotEmpty(r.t, r.Header.Get("X-Request-ID"))
+	require.Equal(r.t, "nosniff", r.Header.Get("X-Content-Type-Options"))
+	require.Equal(r.t, "no-store", r.Header.Get("Cache-Control"))
+	require.Empty(r.t, r.Header.Get("Server"))
+	return r
+}
+
+// member is an onboarded tenant.
+type member struct {
+	id     uuid.UUID
+	email  string
+	key    string
+	cookie string
+}
+
+func (m member) withKey() header     { return header{"X-API-Key", m.key} }
+func (m member) withSession() header { return header{"Cookie", m.cookie} }
+
+// onboard registers, verifies and logs in a tenant, all over HTTP.
+func (w *world) onboard() member {
+	w.T.Helper()
+	m := member{email: uuid.NewString() + "@example.com"}
+	var registered struct{ TenantID uuid.UUID }
+	w.do("POST", "/register", fmt.Sprintf(`{"name":"Ada Stores","email":%q,"password":%q}`, m.email, password)).ok(201, &registered)
+	m.id = registered.TenantID
+	var verified struct{ APIKey string }
+	w.do("POST", "/auth/verify-email", fmt.Sprintf(`{"tenantId":%q,"otp":%q}`, m.id, w.letters.code(w.T, m.email))).ok(200, &verified)
+	m.key = verified.APIKey
+	m.cookie = w.login(m.email)
+	return m
+}
+
+func (w *world) login(email string) string {
+	w.T.Helper()
+	r := w.do("POST", "/auth/login", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password)).ok(200, nil)
+	cookie, _, _ := strings.Cut(r.Header.Get("Set-Cookie"), ";")
+	return cookie
+}
+
+// event is a payment event as the bank sends it, signed.
+type event struct {
+	requestID, txn, alias, amount, fee string
+}
+
+func (w *world) send(e event) reply {
+	w.T.Helper()
+	at := w.Clock.Now().Format(time.RFC3339)
+	body := fmt.Sprintf(`{"event_type":"payment_success","requestId":%q,"data":{"merchant":{"userId":"u","walletId":"w","walletBalance":1},
+		"transaction":{"transactionId":%q,"type":"vact_transfer","time":%q,"responseCode":"","transactionAmount":%s,"fee":%s,"currency":"NGN",
+		"aliasAccountReference":%q,"narration":"Rent & more"},"customer":{"senderName":"Bayo","accountNumber":"0123456789","bankName":"Bank"}}}`,
+		e.requestID, e.txn, at, e.amount, e.fee, e.alias)
+	mac := hmac.New(sha256.New, []byte(webhookSecret))
+	_, _ = fmt.Fprintf(mac, "payment_success:%s:u:w:%s:vact_transfer:%s::%s", e.requestID, e.txn, at, at)
+	return w.do("POST", "/webhooks/provider", body, w.signatureHeader, base64.StdEncoding.EncodeToString(mac.Sum(nil)), w.timestampHeader, at)
+}
+
+// pay sends an event and posts it, as the ingest worker would.
+func (w *world) pay(e event) {
+	w.T.Helper()
+	w.send(e).ok(200, nil)
+	id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE request_id = $1`, e.requestID)
+	_, err := w.opts.Payments.Post(context.Background(), id)
+	require.NoError(w.T, err)
+}
+
+// letterBox keeps the mails that were sent.
+type letterBox struct {
+	mu      sync.Mutex
+	letters []mail.Message
+}
+
+func (l *letterBox) Send(_ context.Context, m mail.Message) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.letters = append(l.letters, m)
+	return nil
+}
+
+var codeForm = regexp.MustCompile(`\b[0-9]{6}\b`)
+
+// code waits for a mail to the address and returns the code in it.
+func (l *letterBox) code(t testing.TB, to string) (code string) {
+	t.Helper()
+	testenv.Eventually(t, 10*time.Second, "a mail with a code", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, m := range l.letters {
+			if m.To == to {
+				code = codeForm.FindString(m.Text)
+			}
+		}
+		return code != ""
+	})
+	return code
+}
+
+// stubBank gives out numbers, or fails.
+type stubBank struct {
+	provider.Bank
+	next atomic.Int64
+	fail atomic.Bool
+}
+
+func (b *stubBank) Name() string { return "testbank" }
+
+func (b *stubBank) CreateAccount(_ context.Context, a provider.NewAccount) (provider.Account, error) {
+	if b.fail.Load() {
+		return provider.Account{}, io.ErrUnexpectedEOF
+	}
+	return provider.Account{Ref: a.Ref, Number: fmt.Sprintf("%010d", b.next.Add(1)), Name: a.Name, BankName: "Test Bank"}, nil
+}
+
+// safeBuffer is a log that many write.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// readyWith is a Ready that answers for postgres and redis.
+func readyWith(postgres, redis error) func(context.Context) []Check {
+	return func(context.Context) []Check { return []Check{{"postgres", postgres}, {"redis", redis}} }
+}

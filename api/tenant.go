@@ -1,0 +1,64 @@
+package api
+
+import "github.com/gofiber/fiber/v2"
+
+// me is GET /auth/me.
+func (e *edge) me(c *fiber.Ctx) error { return c.JSON(caller(c)) }
+
+// rotateKey is POST /auth/rotate-key.
+func (e *edge) rotateKey(c *fiber.Ctx) error {
+	key, err := e.Tenants.RotateKey(c.UserContext(), caller(c).ID)
+	if err != nil {
+		return err
+	}
+	return c.JSON(struct {
+		APIKey string `json:"apiKey"`
+	}{key.Reveal()})
+}
+
+// businessKYC is POST /auth/business-kyc.
+func (e *edge) businessKYC(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	businessType, cacNumber := in.text("businessType"), in.text("cacNumber")
+	if err := in.err(); err != nil {
+		return err
+	}
+	out, err := e.Tenants.BusinessKYC(c.UserContext(), caller(c).ID, businessType, cacNumber)
+	if err != nil {
+		return err
+	}
+	return c.JSON(out)
+}
+
+// setWebhookURL is POST /auth/webhook-url.
+func (e *edge) setWebhookURL(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	raw := in.text("url")
+	if err := in.err(); err != nil {
+		return err
+	}
+	url, err := e.Tenants.SetWebhookURL(c.UserContext(), caller(c).ID, raw)
+	if err != nil {
+		return err
+	}
+	return c.JSON(struct {
+		WebhookURL string `json:"webhookUrl"`
+	}{url})
+}
+
+// webhookSecret is POST /auth/webhook-secret.
+func (e *edge) webhookSecret(c *fiber.Ctx) error {
+	s, err := e.Tenants.WebhookSecret(c.UserContext(), caller(c).ID)
+	if err != nil {
+		return err
+	}
+	return c.JSON(struct {
+		WebhookSecret string `json:"webhookSecret"`
+	}{s.Reveal()})
+}

@@ -1,0 +1,38 @@
+// Command ajo is the whole system in one binary; its roles are subcommands. A file here parses flags and calls a
+// package, and holds no rule of its own. An error is one line on stderr and exit code 1.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	err := newRootCmd().ExecuteContext(context.Background())
+	var code exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	}
+	fmt.Fprintln(os.Stderr, "ajo:", err)
+	return 1
+}
+
+func newRootCmd() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "ajo",
+		Short:         "Virtual accounts and a ledger for Nigerian collections",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(newDevCmd(), newAPICmd(), newWorkerCmd(), newMigrateCmd(), newFakebankCmd(), newSettingsCmd(), newStackCmd(), newResetCmd())
+	return root
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"ajo/internal/app"
+	"ajo/internal/config"
+	"ajo/tasks"
+)
+
+func newAPICmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "api",
+		Short: "Serve the API (settings from the environment: `ajo settings`)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load()
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			log := app.Logger(cfg)
+			ops, err := app.StartOps(cfg, log)
+			if err != nil {
+				return err
+			}
+			defer ops.Stop()
+			a, failed, err := app.StartAPI(ctx, cfg, log)
+			if err != nil {
+				return err
+			}
+			defer a.Stop()
+			log.Info("the API listens", "url", a.URL, "version", app.Version())
+			select {
+			case <-ctx.Done():
+				return nil
+			case err := <-failed:
+				return err
+			}
+		},
+	}
+}
+
+func newWorkerCmd() *cobra.Command {
+	var queues string
+	cmd := &cobra.Command{
+		Use:     "worker",
+		Short:   "Run the tasks of the queues, and the sweeper",
+		Example: "  ajo worker\n  ajo worker --queues ingest=64,deliver=128",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			wanted, err := parseQueues(queues)
+			if err != nil {
+				return err
+			}
+			cfg, err := config.Load()
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return runWorker(ctx, cfg, wanted)
+		},
+	}
+	cmd.Flags().StringVar(&queues, "queues", "", "queues to serve with their concurrencies, as ingest=64,deliver=128; empty: all")
+	return cmd
+}
+
+func runWorker(ctx context.Context, cfg config.Config, queues map[tasks.Kind]int) error {
+	log := app.Logger(cfg)
+	ops, err := app.StartOps(cfg, log)
+	if err != nil {
+		return err
+	}
+	defer ops.Stop()
+	w, err := app.StartWorker(ctx, cfg, log, queues)
+	if err != nil {
+		return err
+	}
+	log.Info("the worker runs", "queues", queues, "version", app.Version())
+	<-ctx.Done()
+	w.Stop()
+	return nil
+}
+
+// parseQueues reads "ingest=64,deliver": a queue without a number has its own concurrency (0); empty is every queue.
+func parseQueues(s string) (map[tasks.Kind]int, error) {
+	if s == "" {
+		return app.AllQueues(), nil
+	}
+	queues := map[tasks.Kind]int{}
+	for part := range strings.SplitSeq(s, ",") {
+		name, number, given := strings.Cut(strings.TrimSpace(part), "=")
+		k := tasks.Kind(name)
+		if _, ok := tasks.Specs[k]; !ok {
+			return nil, fmt.Errorf("--queues: there is no queue %q; the queues are %v", name, tasks.Kinds)
+		}
+		n, err := strconv.Atoi(number)
+		if given && (err != nil || n < 1 || n > 10_000) {
+			return nil, fmt.Errorf("--queues: the concurrency of %s must be a number from 1 to 10000, not %q", name, number)
+		}
+		queues[k] = n
+	}
+	return queues, nil
+}
+
+func newMigrateCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the schema at AJO_DATABASE_URL up to date",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return app.Migrate(cmd.Context(), os.Getenv("AJO_DATABASE_URL"), cmd.OutOrStdout())
+		},
+	}
+}
+
+func newSettingsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "settings",
+		Short: "Print every setting with its meaning and default, as a markdown table",
+		Args:  cobra.NoArgs,
+		Run:   func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), config.Table()) },
+	}
+}

@@ -1,0 +1,104 @@
+package account
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+// Get finds a tenant's account by a path's reference: the active dedicated one, the newest active one-time one, the
+// newest expired one; or by the account's own ID. Unknown, or another tenant's: [ErrNotFound].
+func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, ref string) (Account, error) {
+	return Find(ctx, s.Pool, tenantID, ref)
+}
+
+// Find is [Service.Get] on a given connection, for the packages that build on accounts.
+func Find(ctx context.Context, q pg.Querier, tenantID uuid.UUID, ref string) (Account, error) {
+	var a Account
+	id, _ := uuid.Parse(ref) // uuid.Nil, which no account has, when the reference is not an ID
+	err := q.QueryRow(ctx, `
+		SELECT `+columns+` FROM accounts a
+		WHERE a.tenant_id = $1 AND (a.account_ref = $2 OR a.id = $3) AND a.status <> 'provisioning'
+		ORDER BY a.account_ref = $2 DESC, a.status = 'active' AND a.type = 'dedicated' DESC, a.status = 'active' DESC, a.id DESC LIMIT 1`,
+		tenantID, ref, id).Scan(a.fields()...)
+	if pg.IsNoRows(err) {
+		return a, ErrNotFound
+	}
+	return a, err
+}
+
+// List returns a page of the tenant's accounts, newest first. A bad cursor is [page.ErrCursor].
+func (s *Service) List(ctx context.Context, tenantID uuid.UUID, r page.Request) ([]Account, page.Info, error) {
+	after, ok, err := page.ParseID(r.After)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	if !ok {
+		after = uuid.Max
+	}
+	rows, err := s.Pool.Query(ctx, `
+		SELECT `+columns+` FROM accounts a
+		WHERE a.tenant_id = $1 AND a.id < $2 AND a.status <> 'provisioning' ORDER BY a.id DESC LIMIT $3`, tenantID, after, r.Limit+1)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Account, err error) { return a, row.Scan(a.fields()...) })
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, info := page.Cut(list, r, func(a Account) string { return page.ID(a.ID) })
+	return list, info, nil
+}
+
+// History returns the account's changes of status, oldest first.
+func (s *Service) History(ctx context.Context, tenantID uuid.UUID, ref string) ([]HistoryEntry, error) {
+	a, err := s.Get(ctx, tenantID, ref)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.Pool.Query(ctx, `
+		SELECT id, account_id, from_status, to_status, reason, created_at FROM account_history WHERE account_id = $1 ORDER BY id`, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[HistoryEntry])
+}
+
+// Balance is the answer of the balance endpoint.
+type Balance struct {
+	AccountRef string       `json:"accountRef"`
+	Balance    money.Amount `json:"balance"`
+	Currency   string       `json:"currency"`
+}
+
+// Balance reads the account's balance: confirmed and provisional credits less confirmed and provisional debits.
+func (s *Service) Balance(ctx context.Context, tenantID uuid.UUID, ref string) (Balance, error) {
+	a, err := s.Get(ctx, tenantID, ref)
+	if err != nil {
+		return Balance{}, err
+	}
+	b, err := ledger.ReadBalance(ctx, s.Pool, a.ID)
+	return Balance{AccountRef: a.AccountRef, Balance: b.Balance, Currency: a.Currency}, err
+}
+
+// Statement is the answer of the statement endpoint.
+type Statement struct {
+	VirtualAccount Account `json:"virtualAccount"`
+	ledger.Statement
+}
+
+// Statement reads a page of the account's statement, oldest line first. A bad cursor is [page.ErrCursor].
+func (s *Service) Statement(ctx context.Context, tenantID uuid.UUID, ref string, r page.Request) (Statement, error) {
+	a, err := s.Get(ctx, tenantID, ref)
+	if err != nil {
+		return Statement{}, err
+	}
+	st, err := ledger.ReadStatement(ctx, s.Pool, a.ID, r)
+	return Statement{VirtualAccount: a, Statement: st}, err
+}

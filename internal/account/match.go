@@ -1,0 +1,148 @@
+package account
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+// Alias is how an inbound event names the account that was paid.
+type Alias struct {
+	Ref    string // data.transaction.aliasAccountReference
+	Number string // data.transaction.aliasAccountNumber, where the event carries it
+}
+
+// Target is an account that a payment may be posted to, locked until the transaction ends.
+type Target struct {
+	ID             uuid.UUID
+	TenantID       uuid.UUID
+	AccountRef     string
+	Status         Status
+	Type           Type
+	ExpectedAmount *money.Amount
+	ExpiresAt      *time.Time
+	ExpiredAt      *time.Time
+	CallbackURL    string // the account's own, else the tenant's; empty when there is none
+}
+
+// Accepts tells whether a payment made at the given time is still accepted (decisions, "Accounts").
+func (t *Target) Accepts(at time.Time) bool {
+	if t.ExpiredAt != nil && at.After(*t.ExpiredAt) {
+		return false
+	}
+	return t.ExpiresAt == nil || !at.After(*t.ExpiresAt)
+}
+
+// Match finds the account of each alias, in the aliases' order, and locks those found in the order of their ids (after
+// events, before ledger balances). A reference is matched to our own UUID first, then the number, then to an AccountRef
+// that one account of the whole service has; ambiguous tells that several have it. No account: a nil target.
+func Match(ctx context.Context, tx pg.Tx, aliases []Alias) (targets []*Target, ambiguous []bool, err error) {
+	ids, ambiguous, err := resolve(ctx, tx, aliases)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT a.id, a.tenant_id, a.account_ref, a.status, a.type, a.expected_amount, a.expires_at, a.expired_at,
+			coalesce(nullif(a.callback_url, ''), t.webhook_url)
+		FROM accounts a JOIN tenants t ON t.id = a.tenant_id
+		WHERE a.id = ANY($1) ORDER BY a.id FOR NO KEY UPDATE OF a`, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	locked, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Target])
+	if err != nil {
+		return nil, nil, err
+	}
+	byID := make(map[uuid.UUID]*Target, len(locked))
+	for _, t := range locked {
+		byID[t.ID] = t
+	}
+	targets = make([]*Target, len(aliases))
+	for i, id := range ids {
+		targets[i] = byID[id]
+	}
+	return targets, ambiguous, nil
+}
+
+// resolve turns aliases into account ids without locking; uuid.Nil where there is none or more than one. An account's id,
+// number and reference never change, so what it finds stays true.
+func resolve(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID, []bool, error) {
+	found, ambiguous := make([]uuid.UUID, len(aliases)), make([]bool, len(aliases))
+	own, numbers := make([]uuid.UUID, len(aliases)), make([]string, len(aliases))
+	for i, a := range aliases {
+		own[i], _ = uuid.Parse(a.Ref)
+		numbers[i] = a.Number
+	}
+	rows, err := q.Query(ctx, `
+		SELECT a.id, a.bank_account_number FROM accounts a WHERE a.id = ANY($1) AND a.status <> 'provisioning'
+		UNION SELECT a.id, a.bank_account_number FROM accounts a WHERE a.bank_account_number = ANY($2) AND a.status <> 'provisioning'`, own, numbers)
+	if err != nil {
+		return nil, nil, err
+	}
+	exists, byNumber := map[uuid.UUID]bool{}, map[string][]uuid.UUID{}
+	var id uuid.UUID
+	var number string
+	if _, err = pgx.ForEachRow(rows, []any{&id, &number}, func() error {
+		exists[id] = true
+		byNumber[number] = append(byNumber[number], id)
+		return nil
+	}); err != nil {
+		return nil, nil, err
+	}
+	var refs []string
+	for i, a := range aliases {
+		switch n := byNumber[a.Number]; {
+		case exists[own[i]]:
+			found[i] = own[i]
+		case a.Number != "" && len(n) == 1:
+			found[i] = n[0]
+		case a.Number != "" && len(n) > 1:
+			ambiguous[i] = true
+		case a.Ref != "":
+			refs = append(refs, a.Ref)
+		}
+	}
+	if len(refs) == 0 {
+		return found, ambiguous, nil
+	}
+	return found, ambiguous, resolveRefs(ctx, q, aliases, refs, found, ambiguous)
+}
+
+// resolveRefs matches the aliases that neither id nor number found to the tenants' own references.
+func resolveRefs(ctx context.Context, q pg.Querier, aliases []Alias, refs []string, found []uuid.UUID, ambiguous []bool) error {
+	rows, err := q.Query(ctx, `
+		SELECT account_ref, count(*), min(id::text)::uuid FROM accounts WHERE account_ref = ANY($1) AND status <> 'provisioning' GROUP BY account_ref`, refs)
+	if err != nil {
+		return err
+	}
+	type candidates struct {
+		count int
+		id    uuid.UUID
+	}
+	byRef := map[string]candidates{}
+	var ref string
+	var c candidates
+	if _, err = pgx.ForEachRow(rows, []any{&ref, &c.count, &c.id}, func() error {
+		byRef[ref] = c
+		return nil
+	}); err != nil {
+		return err
+	}
+	for i, a := range aliases {
+		if found[i] != uuid.Nil || ambiguous[i] {
+			continue
+		}
+		switch c := byRef[a.Ref]; {
+		case c.count == 1:
+			found[i] = c.id
+		case c.count > 1:
+			ambiguous[i] = true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/customer"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/internal/safehttp"
+	"ajo/internal/secret"
+	"ajo/ledger"
+)
+
+const (
+	maxRef  = 255 // characters
+	maxName = 200
+	// provisionLease is how long one caller may be at the bank with a row; longer than the bank's own deadline.
+	provisionLease = time.Minute
+	// provisionPoll is how often a second caller with the same reference looks whether the first has finished.
+	provisionPoll = 50 * time.Millisecond
+)
+
+// NewAccount is a request for a virtual account (specification, "Provision body").
+type NewAccount struct {
+	ExternalRef    string
+	Name           string
+	BVN            secret.Redacted
+	CallbackURL    *string
+	ExpectedAmount *money.Amount
+	ExpiresAt      *time.Time
+	Mode           string // "", "dedicated" or "onetime"
+}
+
+var (
+	bvnForm    = regexp.MustCompile(`^[0-9]{11}$`)
+	numberForm = regexp.MustCompile(`^[0-9]{10}$`)
+)
+
+func (s *Service) validate(in *NewAccount, now time.Time) error {
+	in.ExternalRef, in.Name = strings.TrimSpace(in.ExternalRef), strings.TrimSpace(in.Name)
+	switch {
+	case in.ExternalRef == "":
+		return errs.New(errs.Invalid, "externalRef is required")
+	case utf8.RuneCountInString(in.ExternalRef) > maxRef:
+		return errs.New(errs.Invalid, "externalRef must be at most 255 characters")
+	case hasControl(in.ExternalRef) || strings.Contains(in.ExternalRef, "/"):
+		return errs.New(errs.Invalid, "externalRef must not contain a slash or control characters")
+	case in.Name == "":
+		return errs.New(errs.Invalid, "name is required")
+	case utf8.RuneCountInString(in.Name) > maxName:
+		return errs.New(errs.Invalid, "name must be at most 200 characters")
+	case hasControl(in.Name):
+		return errs.New(errs.Invalid, "name must not contain control characters")
+	case in.BVN.Reveal() != "" && !bvnForm.MatchString(in.BVN.Reveal()):
+		return errs.New(errs.Invalid, "bvn must be exactly 11 digits")
+	case in.ExpectedAmount != nil && !in.ExpectedAmount.IsPositive():
+		return errs.New(errs.Invalid, "expectedAmount must be above zero")
+	}
+	switch Type(in.Mode) {
+	case "":
+		in.Mode = string(Dedicated)
+	case Dedicated, OneTime:
+	default:
+		return errs.New(errs.Invalid, "mode must be dedicated or onetime")
+	}
+	if in.ExpiresAt != nil {
+		if Type(in.Mode) == Dedicated {
+			return errs.New(errs.Invalid, "expiresAt is for one-time accounts only")
+		}
+		if !in.ExpiresAt.After(now) {
+			return errs.New(errs.Invalid, "expiresAt must be in the future")
+		}
+		at := in.ExpiresAt.UTC().Truncate(time.Microsecond)
+		in.ExpiresAt = &at
+	}
+	if in.CallbackURL != nil && *in.CallbackURL == "" {
+		in.CallbackURL = nil
+	}
+	if in.CallbackURL != nil {
+		return safehttp.CheckURL("callbackUrl", *in.CallbackURL, s.Production)
+	}
+	return nil
+}
+
+func hasControl(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
+
+// reservation is a row that is ours to take to the bank until lease.
+type reservation struct {
+	Account
+	lease time.Time
+}
+
+// errWait says that another caller is at the bank with this reference.
+var errWait = errors.New("account: being provisioned by another caller")
+
+// Provision opens a virtual account. The row is written before the bank is called, under a lease, so a crash or a
+// refusal leaves a row that the next call with the same reference finishes, and two calls at once make one account.
+// Dedicated and active already: that account. [ErrExists] when it is expired, [ErrProvider] when the bank fails,
+// [ErrBusy] when another call does not finish in time, [ErrBusinessKYC] in production before business KYC.
+func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccount) (Account, error) {
+	if err := s.validate(&in, s.Clock.Now()); err != nil {
+		return Account{}, err
+	}
+	for {
+		r, err := s.reserve(ctx, tenantID, in)
+		if errors.Is(err, errWait) {
+			select {
+			case <-ctx.Done():
+				return Account{}, ErrBusy
+			case <-time.After(provisionPoll):
+				continue
+			}
+		}
+		if err != nil || r.Status == Active {
+			return r.Account, err
+		}
+		return s.provide(ctx, r, in)
+	}
+}
+
+// reserve finds the finished account, or takes the lease of its row, writing it first where there is none. The customer's
+// row is locked by the way, which lets one caller with the same reference through at a time.
+func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount) (r reservation, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		if s.Production {
+			var kyc string
+			if err := tx.QueryRow(ctx, `SELECT kyc_status FROM tenants WHERE id = $1`, tenantID).Scan(&kyc); err != nil {
+				return err
+			}
+			if kyc != "verified" {
+				return ErrBusinessKYC
+			}
+		}
+		customerID, err := customer.Ensure(ctx, tx, s.Box, now, customer.New{TenantID: tenantID, ExternalRef: in.ExternalRef, Name: in.Name, BVN: in.BVN})
+		if err != nil {
+			return err
+		}
+		r = reservation{lease: now.Add(provisionLease)}
+		found, err := s.retake(ctx, tx, &r, tenantID, in, now)
+		if err != nil || found {
+			return err
+		}
+		r.Account = Account{ID: uuid.Must(uuid.NewV7())}
+		return tx.QueryRow(ctx, `
+			INSERT INTO accounts AS a (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, callback_url,
+				expected_amount, expires_at, leased_until, created_at, updated_at)
+			VALUES ($1, $2, $3, $4, $5, $6, 'provisioning', $7, $8, $9::numeric, $10, $11, $12, $12) RETURNING `+columns,
+			r.ID, tenantID, customerID, in.ExternalRef, s.Bank.Name(), in.Name, in.Mode, in.CallbackURL, in.ExpectedAmount, in.ExpiresAt,
+			r.lease, now).Scan(r.fields()...)
+	})
+	return r, err
+}
+
+// retake looks for a row of the same reference: a finished dedicated account is the answer; an unfinished row whose lease
+// is free becomes ours. A one-time row is taken up only by a request for the very same account.
+func (s *Service) retake(ctx context.Context, tx pg.Tx, r *reservation, tenantID uuid.UUID, in NewAccount, now time.Time) (bool, error) {
+	var lease *time.Time
+	err := tx.QueryRow(ctx, `
+		SELECT `+columns+`, a.leased_until FROM accounts a
+		WHERE a.tenant_id = $1 AND a.account_ref = $2 AND a.type = $3 AND (a.type = 'dedicated' OR (a.status = 'provisioning'
+			AND coalesce(a.leased_until, '-infinity') <= $4 AND a.expected_amount IS NOT DISTINCT FROM $5::numeric AND a.expires_at IS NOT DISTINCT FROM $6))
+		ORDER BY a.id LIMIT 1 FOR UPDATE`, tenantID, in.ExternalRef, in.Mode, now, in.ExpectedAmount, in.ExpiresAt).
+		Scan(append(r.fields(), &lease)...)
+	switch {
+	case pg.IsNoRows(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	case r.Status == Active:
+		return true, nil
+	case r.Status == Expired:
+		return false, ErrExists
+	case lease != nil && lease.After(now):
+		return false, errWait
+	}
+	return true, tx.QueryRow(ctx, `
+		UPDATE accounts a SET bank_account_name = $2, callback_url = $3, expected_amount = $4::numeric, leased_until = $5, updated_at = $6
+		WHERE id = $1 RETURNING `+columns, r.ID, in.Name, in.CallbackURL, in.ExpectedAmount, r.lease, now).Scan(r.fields()...)
+}
+
+// provide calls the bank with no transaction open and records its answer. An unanswered call is no harm: the reference is
+// the row's own id, and the next try asks the bank for what that reference has already.
+func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Account, error) {
+	got, err := s.Bank.CreateAccount(ctx, provider.NewAccount{
+		Ref: r.ID.String(), Name: in.Name, BVN: in.BVN.Reveal(), ExpectedAmount: in.ExpectedAmount, ExpiresAt: in.ExpiresAt,
+	})
+	if err == nil && !numberForm.MatchString(got.Number) {
+		err = fmt.Errorf("the bank answered with the account number %q", got.Number)
+	}
+	if err == nil {
+		err = s.finish(ctx, &r, got)
+	}
+	if err == nil {
+		return r.Account, nil
+	}
+	if errs.As(err) != nil {
+		return Account{}, err
+	}
+	// The lease is given back even when the caller has gone, so that the next call need not wait for it to run out.
+	_, relErr := s.Pool.Exec(context.WithoutCancel(ctx), `
+		UPDATE accounts SET leased_until = NULL, last_error = $3 WHERE id = $1 AND status = 'provisioning' AND leased_until = $2`,
+		r.ID, r.lease, err.Error())
+	return Account{}, fmt.Errorf("%w (%w)", ErrProvider, errors.Join(err, relErr))
+}
+
+// finish makes the row an account: number, history, balance, and for a one-time account the deadline as due work.
+func (s *Service) finish(ctx context.Context, r *reservation, got provider.Account) error {
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		err := tx.QueryRow(ctx, `
+			UPDATE accounts a SET status = 'active', bank_account_number = $3, bank_name = $4, next_attempt_at = expires_at, leased_until = NULL,
+				last_error = '', updated_at = $5
+			WHERE id = $1 AND status = 'provisioning' AND leased_until = $2 RETURNING `+columns, r.ID, r.lease, got.Number, got.BankName, now).
+			Scan(r.fields()...)
+		if pg.IsNoRows(err) {
+			return ErrBusy // the lease ran out, and another call has the row
+		}
+		if err != nil {
+			return err
+		}
+		if err := ledger.OpenAccount(ctx, tx, r.TenantID, r.ID); err != nil {
+			return err
+		}
+		return writeHistory(ctx, tx, now, r.ID, nil, Active, "provisioned")
+	})
+}
+
+func writeHistory(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, from *Status, to Status, reason string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO account_history (id, account_id, from_status, to_status, reason, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		uuid.Must(uuid.NewV7()), id, from, to, reason, now)
+	return err
+}

@@ -1,0 +1,184 @@
+// Package app wires the parts together, in one place: configuration in, running roles out.
+//
+// A role is started by its function ([StartAPI], [StartWorker], [Dev]) and ended by its Stop, which lets the work under way
+// finish first. Nothing else in Ajo opens a pool or knows how the parts are joined.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"ajo/api"
+	"ajo/internal/account"
+	"ajo/internal/clock"
+	"ajo/internal/config"
+	"ajo/internal/mail"
+	"ajo/internal/payment"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/internal/provider/nomba"
+	"ajo/internal/redisconn"
+	"ajo/internal/safehttp"
+	"ajo/internal/secret"
+	"ajo/internal/tenant"
+	"ajo/internal/webhook"
+	"ajo/migrations"
+	"ajo/tasks"
+)
+
+// The time that closing takes at most.
+const closeTimeout = 10 * time.Second
+
+// core is what every role shares.
+type core struct {
+	cfg      config.Config
+	log      *slog.Logger
+	pool     *pg.Pool
+	redis    redis.UniversalClient
+	enqueuer *tasks.Enqueuer
+	box      *secret.Box
+	bank     provider.Bank
+	accounts *account.Service
+	payments *payment.Service
+	closers  []func() // in the order of opening; closed backwards
+}
+
+// open checks the schema, connects, and makes the services that every role uses. Redis may be away: it is the clock, and
+// the sweeper heals what it misses.
+func open(ctx context.Context, cfg config.Config, log *slog.Logger) (c *core, err error) {
+	c = &core{cfg: cfg, log: log}
+	defer func() {
+		if err != nil {
+			c.close()
+		}
+	}()
+	if c.box, err = secret.ParseKeys(cfg.EncryptionKeys.Reveal()); err != nil {
+		return nil, fmt.Errorf("AJO_ENCRYPTION_KEYS: %w", err)
+	}
+	if err = migrations.Check(ctx, cfg.DatabaseURL.Reveal()); err != nil {
+		return nil, err
+	}
+	if c.pool, err = pg.Open(ctx, cfg.DatabaseURL.Reveal(), cfg.DatabaseMax); err != nil {
+		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
+	}
+	c.closers = append(c.closers, c.pool.Close)
+	if c.redis, err = redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{Timeout: 2 * time.Second}); err != nil {
+		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
+	}
+	c.closers = append(c.closers, func() { _ = c.redis.Close() })
+	c.enqueuer = tasks.NewEnqueuer(c.redis, log)
+	c.closers = append(c.closers, c.enqueuer.Close)
+	c.bank, err = nomba.New(nomba.Options{
+		URL: cfg.ProviderURL, AccountID: cfg.ProviderAccountID, ClientID: cfg.ProviderClientID, ClientSecret: cfg.ProviderClientSecret.Reveal(),
+		Clock: clock.System, Log: log, RequestsPerSec: cfg.ProviderRate, PostsPerSec: cfg.ProviderPostRate,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("AJO_PROVIDER_*: %w", err)
+	}
+	c.accounts = account.New(account.Options{Pool: c.pool, Bank: c.bank, Box: c.box, Clock: clock.System, Production: cfg.Production()})
+	c.payments = payment.New(payment.Options{
+		Pool: c.pool, Bank: c.bank, Clock: clock.System, Log: log, WebhookSecret: cfg.ProviderWebhookSecret,
+		ConfirmDelays: cfg.ConfirmDelays, ConfirmMisses: cfg.ConfirmMisses, ConfirmMinAge: cfg.ConfirmMinAge, ConfirmDeadline: cfg.ConfirmDeadline,
+	})
+	c.closers = append(c.closers, c.payments.Close)
+	return c, nil
+}
+
+func (c *core) close() {
+	for i := len(c.closers) - 1; i >= 0; i-- {
+		c.closers[i]()
+	}
+	c.closers = nil
+}
+
+// tenants makes the tenants' use cases with the mail that the settings name.
+func (c *core) tenants() (*tenant.Service, error) {
+	sender, err := mailer(c.cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := tenant.New(tenant.Options{Pool: c.pool, Clock: clock.System, Box: c.box, Mail: sender, Log: c.log, Production: c.cfg.Production()})
+	c.closers = append(c.closers, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			c.log.Warn("mails were left unsent", slog.Any("err", err))
+		}
+	})
+	return s, nil
+}
+
+// webhooks makes the deliveries' use cases with the outbound client that refuses private addresses.
+func (c *core) webhooks() *webhook.Service {
+	client := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production()})
+	s := webhook.New(c.pool, clock.System, c.box, client, webhook.Options{Delays: c.cfg.DeliveryDelays, Version: Version()})
+	c.closers = append(c.closers, client.Close, s.Close)
+	return s
+}
+
+func mailer(cfg config.Config) (mail.Sender, error) {
+	if cfg.SMTPURL.IsZero() {
+		return mail.NewFolder(cfg.MailDir, cfg.MailFrom)
+	}
+	s, err := mail.NewSMTP(cfg.SMTPURL, cfg.MailFrom)
+	if err != nil {
+		return nil, fmt.Errorf("AJO_SMTP_URL: %w", err)
+	}
+	return s, nil
+}
+
+// Version is the program's version, as the build recorded it.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "dev"
+	}
+	return info.Main.Version
+}
+
+// Logger returns the log that the settings ask for: JSON lines, or text for people.
+func Logger(cfg config.Config) *slog.Logger { return logTo(os.Stderr, cfg.LogFormat) }
+
+func logTo(w io.Writer, format string) *slog.Logger {
+	var h slog.Handler = slog.NewTextHandler(w, nil)
+	if format == "json" {
+		h = slog.NewJSONHandler(w, nil)
+	}
+	log := slog.New(api.LogHandler(h))
+	redis.SetLogger(redisLog{log})
+	return log
+}
+
+// redisLog passes the lines of go-redis on, which it would write to stderr by itself.
+type redisLog struct{ log *slog.Logger }
+
+// Printf logs one line.
+func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
+	l.log.WarnContext(ctx, "redis: "+fmt.Sprintf(format, args...))
+}
+
+// Migrate brings the schema up to date, and says what it did.
+func Migrate(ctx context.Context, url string, out io.Writer) error {
+	if url == "" {
+		return errors.New("AJO_DATABASE_URL is not set")
+	}
+	applied, err := migrations.Up(ctx, url)
+	if err != nil {
+		return err
+	}
+	for _, f := range applied {
+		fmt.Fprintln(out, "applied", f)
+	}
+	if len(applied) == 0 {
+		fmt.Fprintln(out, "the schema is up to date")
+	}
+	return nil
+}

@@ -1,0 +1,295 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/secret"
+)
+
+const (
+	demoRef      = "demo-customer-1"
+	demoEmail    = "demo@tenant.example"
+	demoPassword = "demo-password"
+	demoTimeout  = 60 * time.Second
+)
+
+// demo signs the demo tenant up through the API, as a tenant's developer would, and sends one real payment through the
+// whole chain: the fake bank's signed event, posting, the signed webhook to a receiver here, and the confirmation.
+func (d *dev) demo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
+	defer cancel()
+	received, url, stop, err := d.receiver()
+	if err != nil {
+		return err
+	}
+	d.stops = append(d.stops, stop)
+	if err := d.signIn(ctx); err != nil {
+		return err
+	}
+	if err := d.call(ctx, http.MethodPost, "/auth/webhook-url", map[string]string{"url": url}, nil); err != nil {
+		return err
+	}
+	var sec struct {
+		WebhookSecret string `json:"webhookSecret"`
+	}
+	if err := d.call(ctx, http.MethodPost, "/auth/webhook-secret", nil, &sec); err != nil {
+		return err
+	}
+	var account struct{ ID, BankAccountNumber, BankAccountName, BankName string }
+	if err := d.call(ctx, http.MethodPost, "/v1/accounts", map[string]string{"externalRef": demoRef, "name": "Ada Obi"}, &account); err != nil {
+		return err
+	}
+	d.say("  virtual account %s (%s, %s) for customer %s", account.BankAccountNumber, account.BankName, account.BankAccountName, demoRef)
+	return d.pay(ctx, account.BankAccountNumber, sec.WebhookSecret, received)
+}
+
+// pay sends the demo payment and follows it.
+func (d *dev) pay(ctx context.Context, nuban, webhookSecret string, received <-chan hook) error {
+	pool, err := pg.Open(ctx, d.cfg.DatabaseURL.Reveal(), 2)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	d.say("\nA payer sends NGN 5000.00 to %s:", nuban)
+	begin := time.Now()
+	var txn struct {
+		ID string `json:"id"`
+	}
+	if err := d.request(ctx, http.MethodPost, d.bankURL+"/control/pay", map[string]string{"nuban": nuban, "amount": "5000.00", "sender": "Bola Ade", "narration": "school fees"}, &txn); err != nil {
+		return err
+	}
+	step := func(at time.Time, format string, args ...any) {
+		d.say("  %8s  %s", at.Sub(begin).Round(100*time.Microsecond), fmt.Sprintf(format, args...))
+	}
+	at := func(what, sql string) (time.Time, error) { return waitFor(ctx, pool, what, sql, txn.ID) }
+	stored, err := at("stored", `SELECT received_at FROM inbound_events WHERE provider_txn_ref = $1`)
+	if err != nil {
+		return err
+	}
+	step(stored, "event stored: the bank's signed webhook, transaction %s", txn.ID)
+	posted, err := at("posted", `SELECT processed_at FROM inbound_events WHERE provider_txn_ref = $1 AND status = 'processed'`)
+	if err != nil {
+		return err
+	}
+	step(posted, "posted: a provisional credit of 4975.00 (5000.00 less the bank's fee of 25.00)")
+	select {
+	case h := <-received:
+		if !validSignature(h, webhookSecret) {
+			return fmt.Errorf("the delivery's signature does not hold")
+		}
+		step(h.at, "delivered: payment.received to the tenant's endpoint, its signature checked there")
+	case <-ctx.Done():
+		return fmt.Errorf("no delivery came in %s", demoTimeout)
+	}
+	if _, err := at("confirmed", `SELECT now() FROM ledger_entries WHERE provider_txn_ref = $1 AND status = 'confirmed'`); err != nil {
+		return err
+	}
+	step(time.Now(), "confirmed against the bank's own record")
+	var balance struct {
+		Balance money.Amount `json:"balance"`
+	}
+	if err := d.call(ctx, http.MethodGet, "/v1/accounts/"+demoRef+"/balance", nil, &balance); err != nil {
+		return err
+	}
+	d.say("  balance of %s: NGN %s", demoRef, balance.Balance)
+	return nil
+}
+
+// waitFor asks until the query has a row, which is a time.
+func waitFor(ctx context.Context, pool *pg.Pool, what, sql, txn string) (time.Time, error) {
+	for {
+		var t time.Time
+		err := pool.QueryRow(ctx, sql, txn).Scan(&t)
+		if err == nil {
+			return t, nil
+		}
+		if !pg.IsNoRows(err) {
+			return t, err
+		}
+		select {
+		case <-ctx.Done():
+			return t, fmt.Errorf("the payment was not %s in %s", what, demoTimeout)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// hook is a delivery as the demo's endpoint received it.
+type hook struct {
+	at        time.Time
+	signature string
+	body      []byte
+}
+
+// receiver plays the tenant's endpoint. What it has no room for it still answers.
+func (d *dev) receiver() (<-chan hook, string, func(), error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", nil, err
+	}
+	hooks := make(chan hook, 16)
+	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+		if err != nil {
+			return
+		}
+		select {
+		case hooks <- hook{at: time.Now(), signature: r.Header.Get("X-Service-Signature"), body: body}:
+		default:
+		}
+	})}
+	go func() { _ = server.Serve(l) }()
+	return hooks, "http://" + l.Addr().String() + "/hook", func() { _ = server.Close() }, nil
+}
+
+var signatureForm = regexp.MustCompile(`^t=([0-9]+),v1=([0-9a-f]{64})$`)
+
+// validSignature is what the guide for tenants tells them to do.
+func validSignature(h hook, key string) bool {
+	m := signatureForm.FindStringSubmatch(h.signature)
+	if m == nil {
+		return false
+	}
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write(slices.Concat([]byte(m[1]+"."), h.body))
+	got, err := hex.DecodeString(m[2])
+	return err == nil && hmac.Equal(mac.Sum(nil), got)
+}
+
+// signIn uses the demo tenant's key of an earlier run, or signs the tenant up.
+func (d *dev) signIn(ctx context.Context) error {
+	path := filepath.Join(d.Dir, "demo-key")
+	if b, err := os.ReadFile(path); err == nil {
+		d.key = secret.Redact(strings.TrimSpace(string(b)))
+		if d.call(ctx, http.MethodGet, "/v1/accounts", nil, nil) == nil {
+			d.say("  the demo tenant of the earlier run is here")
+			return nil
+		}
+	}
+	var registered struct {
+		TenantID string `json:"tenantId"`
+	}
+	begin := time.Now()
+	if err := d.call(ctx, http.MethodPost, "/register", map[string]string{"name": "Demo tenant", "email": demoEmail, "password": demoPassword}, &registered); err != nil {
+		return err
+	}
+	code, err := d.codeFromMail(ctx, begin)
+	if err != nil {
+		return err
+	}
+	var verified struct {
+		APIKey string `json:"apiKey"`
+	}
+	if err := d.call(ctx, http.MethodPost, "/auth/verify-email", map[string]string{"tenantId": registered.TenantID, "otp": code}, &verified); err != nil {
+		return err
+	}
+	d.key = secret.Redact(verified.APIKey)
+	d.say("  demo tenant signed up: %s", demoEmail)
+	return os.WriteFile(path, []byte(verified.APIKey+"\n"), 0o600)
+}
+
+var codeForm = regexp.MustCompile(`\b[0-9]{6}\b`)
+
+// codeFromMail waits for the newest mail in the folder and reads the one-time code in it.
+func (d *dev) codeFromMail(ctx context.Context, since time.Time) (string, error) {
+	for {
+		files, err := filepath.Glob(filepath.Join(d.cfg.MailDir, "*.eml"))
+		if err != nil {
+			return "", err
+		}
+		for _, f := range files {
+			info, err := os.Stat(f)
+			if err != nil || info.ModTime().Before(since.Add(-time.Second)) {
+				continue
+			}
+			b, err := os.ReadFile(f)
+			_, text, _ := bytes.Cut(b, []byte("\r\n\r\n"))
+			if code := codeForm.Find(text); err == nil && code != nil && bytes.Contains(b, []byte(demoEmail)) {
+				return string(code), nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("no mail with a code came to %s", d.cfg.MailDir)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// call makes a request to the API with the demo tenant's key.
+func (d *dev) call(ctx context.Context, method, path string, body, into any) error {
+	return d.request(ctx, method, d.api.URL+path, body, into)
+}
+
+func (d *dev) request(ctx context.Context, method, url string, body, into any) error {
+	var payload io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		payload = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, payload)
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if strings.HasPrefix(url, d.api.URL) && !d.key.IsZero() {
+		req.Header.Set("X-API-Key", d.key.Reveal())
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s %s", method, url, resp.Status, bytes.TrimSpace(answer))
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, into)
+}
+
+// summary prints where things are and what to try.
+func (d *dev) summary() {
+	d.say(`
+Everything is running. Ctrl-C stops it; the next run finds its data again.
+  API        %s
+  Fake bank  %s/  (play a payer, switch faults on)
+  Dashboard  %s/queues/  (user %s, password %s)
+  Metrics    %s/metrics
+  Mail       %s
+  Demo key   %s
+
+Try:
+  curl -H 'X-API-Key: %s' %s/v1/accounts/%s/statement
+  curl -X POST -H 'Content-Type: application/json' -d '{"accountRef":"%s","amount":"1250.00","sender":"You"}' %s/control/pay
+  curl -H 'X-API-Key: %s' %s/v1/accounts/%s/balance`,
+		d.api.URL, d.bankURL, d.ops.URL, d.cfg.OpsUser, d.cfg.OpsPassword.Reveal(), d.ops.URL, d.cfg.MailDir, d.key.Reveal(),
+		d.key.Reveal(), d.api.URL, demoRef, demoRef, d.bankURL, d.key.Reveal(), d.api.URL, demoRef)
+}

@@ -1,0 +1,192 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"ajo/internal/config"
+	"ajo/internal/fakebank"
+	"ajo/internal/secret"
+	"ajo/internal/stack"
+	"ajo/migrations"
+)
+
+// DevOptions say where `ajo dev` keeps its data and what it does.
+type DevOptions struct {
+	Dir     string // ".ajo"
+	Install bool   // missing servers are installed with the machine's package manager
+	Once    bool   // end after the demo payment, for tests
+	Out     io.Writer
+}
+
+// devConfirmDelays let the demo payment be confirmed while one watches; the real schedule begins after 30 s.
+var devConfirmDelays = []time.Duration{2 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute}
+
+// Dev runs everything on one machine, in one process: private Postgres and Redis, the fake bank, the API, workers for all
+// queues and the operations listener. It sends one payment through the whole chain, prints where things are, and runs
+// until ctx ends. A second run finds the data of the first.
+func Dev(ctx context.Context, o DevOptions) (err error) {
+	say := func(format string, args ...any) { fmt.Fprintf(o.Out, format+"\n", args...) }
+	started := time.Now()
+	say("Ajo %s, for development. Data and logs are in %s; `make reset` removes them.", Version(), o.Dir)
+	s, err := stack.Start(ctx, stack.Options{Dir: filepath.Join(o.Dir, "dev"), Install: o.Install, Log: func(f string, a ...any) { say("  "+f, a...) }})
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	logFile, err := os.OpenFile(filepath.Join(o.Dir, "dev.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, logFile.Close()) }()
+	d := &dev{DevOptions: o, say: say, log: logTo(logFile, "pretty")}
+	defer d.stop()
+	if err := d.start(ctx, s); err != nil {
+		return err
+	}
+	say("  everything is up after %s", time.Since(started).Round(time.Millisecond))
+	if err := d.demo(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("the demo payment: %w (see %s)", err, logFile.Name())
+	}
+	d.summary()
+	if o.Once {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		say("\nstopping …")
+		return nil
+	case err := <-s.Failed():
+		return err
+	case err := <-d.failed:
+		return err
+	}
+}
+
+// dev is a running development machine.
+type dev struct {
+	DevOptions
+	say    func(format string, args ...any)
+	log    *slog.Logger
+	cfg    config.Config
+	bank   *fakebank.Bank
+	api    *API
+	ops    *Ops
+	failed <-chan error
+	stops  []func()
+
+	bankURL string
+	key     secret.Redacted // the demo tenant's API key
+}
+
+func (d *dev) stop() {
+	for i := len(d.stops) - 1; i >= 0; i-- {
+		d.stops[i]()
+	}
+}
+
+// start brings the parts up in the order in which they need each other.
+func (d *dev) start(ctx context.Context, s *stack.Stack) error {
+	if applied, err := migrations.Up(ctx, s.DatabaseURL); err != nil {
+		return err
+	} else if len(applied) > 0 {
+		d.say("  migrated: %s", strings.Join(applied, ", "))
+	}
+	if err := d.configure(s); err != nil {
+		return err
+	}
+	if err := d.startBank(); err != nil {
+		return err
+	}
+	worker, err := StartWorker(ctx, d.cfg, d.log.With(slog.String("role", "worker")), AllQueues())
+	if err != nil {
+		return err
+	}
+	d.stops = append(d.stops, worker.Stop)
+	if d.api, d.failed, err = StartAPI(ctx, d.cfg, d.log.With(slog.String("role", "api"))); err != nil {
+		return err
+	}
+	d.stops = append(d.stops, d.api.Stop)
+	d.bank.SetWebhookURL(d.api.URL + "/webhooks/provider")
+	if d.ops, err = StartOps(d.cfg, d.log); err != nil {
+		return err
+	}
+	d.stops = append(d.stops, d.ops.Stop)
+	return nil
+}
+
+// configure makes the settings of the development machine; keys and passwords are drawn once and kept in the data folder.
+func (d *dev) configure(s *stack.Stack) error {
+	keys, err := d.kept("encryption-keys", func() string { return secret.NewKey("dev").Reveal() })
+	if err != nil {
+		return err
+	}
+	password, err := d.kept("ops-password", func() string { return strings.ToLower(rand.Text()[:16]) })
+	if err != nil {
+		return err
+	}
+	d.cfg, err = config.Parse(map[string]string{
+		"AJO_HTTP_ADDR": freeAddr("127.0.0.1:8080"), "AJO_OPS_ADDR": freeAddr("127.0.0.1:8081"),
+		"AJO_DATABASE_URL": s.DatabaseURL, "AJO_REDIS_URL": s.RedisURL, "AJO_ENCRYPTION_KEYS": keys,
+		"AJO_PROVIDER_URL": "http://" + freeAddr("127.0.0.1:8090"), "AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID,
+		"AJO_PROVIDER_CLIENT_ID": fakebank.DefaultClientID, "AJO_PROVIDER_CLIENT_SECRET": fakebank.DefaultClientSecret,
+		"AJO_PROVIDER_WEBHOOK_SECRET": fakebank.DefaultWebhookSecret, "AJO_MAIL_DIR": filepath.Join(d.Dir, "mail"),
+		"AJO_OPS_PASSWORD": password, "AJO_OPS_WRITABLE": "false",
+	})
+	d.cfg.ConfirmDelays = devConfirmDelays
+	return err
+}
+
+func (d *dev) startBank() error {
+	d.bank = fakebank.New(fakebank.Options{
+		Log: d.log.With(slog.String("role", "fakebank")), StateFile: filepath.Join(d.Dir, "fakebank.json"), PayoutDelay: 3 * time.Second,
+	})
+	url, err := d.bank.Start(strings.TrimPrefix(d.cfg.ProviderURL, "http://"))
+	d.stops = append(d.stops, func() {
+		if err := d.bank.Close(); err != nil {
+			d.say("the fake bank: %v", err)
+		}
+	})
+	d.bankURL = url
+	return err
+}
+
+// kept returns the content of a file in the data folder, which is made by draw on the first run.
+func (d *dev) kept(name string, draw func() string) (string, error) {
+	path := filepath.Join(d.Dir, name)
+	b, err := os.ReadFile(path)
+	if err == nil {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	v := draw()
+	return v, os.WriteFile(path, []byte(v+"\n"), 0o600)
+}
+
+// freeAddr returns addr if nobody listens there, else a free port of the same host.
+func freeAddr(addr string) string {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return addr // the role that listens there reports it
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}

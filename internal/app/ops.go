@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
+
+	"ajo/internal/config"
+	"ajo/internal/redisconn"
+	"ajo/workers"
+)
+
+// Ops is the running operations listener: metrics, queue dashboard, pprof.
+type Ops struct {
+	URL    string
+	server *http.Server
+}
+
+// Stop ends the listener, if there is one.
+func (o *Ops) Stop() {
+	if o == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := o.server.Shutdown(ctx); err != nil {
+		_ = o.server.Close()
+	}
+}
+
+// StartOps listens on cfg.OpsAddr. Several processes of one machine may have the same settings: when the address is taken,
+// this one goes without (nil), and says so.
+func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
+	listener, err := net.Listen("tcp", cfg.OpsAddr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		log.Warn("the operations address is taken; this process has no metrics and no dashboard", slog.String("AJO_OPS_ADDR", cfg.OpsAddr))
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("AJO_OPS_ADDR: %w", err)
+	}
+	connect := func() redis.UniversalClient {
+		c, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{})
+		if err != nil {
+			panic(err) // the address was checked when the role started
+		}
+		return c
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.Handler())
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"status":"ok"}` + "\n")) })
+	login := func(h http.Handler) http.Handler { return requireLogin(cfg, h) }
+	mux.Handle("/queues/", login(workers.Dashboard("/queues", connect, !cfg.OpsWritable)))
+	mux.Handle("/queues", http.RedirectHandler("/queues/", http.StatusMovedPermanently))
+	mux.Handle("/debug/pprof/", login(http.HandlerFunc(pprof.Index)))
+	mux.Handle("/debug/pprof/cmdline", login(http.HandlerFunc(pprof.Cmdline)))
+	mux.Handle("/debug/pprof/profile", login(http.HandlerFunc(pprof.Profile)))
+	mux.Handle("/debug/pprof/symbol", login(http.HandlerFunc(pprof.Symbol)))
+	mux.Handle("/debug/pprof/trace", login(http.HandlerFunc(pprof.Trace)))
+	o := &Ops{URL: "http://" + listener.Addr().String(), server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}}
+	go func() {
+		if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the operations listener ended", slog.Any("err", err))
+		}
+	}()
+	return o, nil
+}
+
+// requireLogin asks for the operators' user and password; without a password in the settings, nobody gets in.
+func requireLogin(cfg config.Config, h http.Handler) http.Handler {
+	want := sha256.Sum256([]byte(cfg.OpsUser + "\x00" + cfg.OpsPassword.Reveal()))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if cfg.OpsPassword.IsZero() {
+			http.Error(w, "closed: set AJO_OPS_PASSWORD", http.StatusForbidden)
+			return
+		}
+		user, password, _ := r.BasicAuth()
+		got := sha256.Sum256([]byte(user + "\x00" + password))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Basic realm="Ajo operations", charset="UTF-8"`)
+			http.Error(w, "unauthorized", http.StatusUnauthorized)
+			return
+		}
+		// A browser sends the login by itself, so a change must come from the dashboard's own page.
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get("Sec-Fetch-Site") != "" && r.Header.Get("Sec-Fetch-Site") != "same-origin" {
+			http.Error(w, "cross-site request refused", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,191 @@
+// Package config reads the settings from the environment, once, at start.
+//
+// Every setting is a field of [Config], documented where it is declared; the README's table is made from these fields. A
+// missing or bad one is refused with its name, before anything is opened.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"ajo/internal/secret"
+)
+
+// The values of AJO_ENV.
+const (
+	Development = "development"
+	Production  = "production"
+)
+
+// Config holds the settings. The names are a contract with deployments and outside test suites.
+type Config struct {
+	Env      string `env:"AJO_ENV" envDefault:"development" doc:"development or production"`
+	HTTPAddr string `env:"AJO_HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"where the API listens"`
+	OpsAddr  string `env:"AJO_OPS_ADDR" envDefault:"127.0.0.1:8081" doc:"where metrics, queue dashboard and pprof listen; a second process on the same machine goes without when it is taken"`
+
+	DatabaseURL secret.Redacted `env:"AJO_DATABASE_URL,required" doc:"postgres://…"`
+	DatabaseMax int32           `env:"AJO_DATABASE_MAX_CONNS" envDefault:"16" doc:"connections of one process; times processes, stay below the server's max_connections"`
+	RedisURL    secret.Redacted `env:"AJO_REDIS_URL,required" doc:"redis:// or rediss://; several hosts joined by commas: a Cluster, or Sentinels with ?master_name=…"`
+
+	EncryptionKeys secret.Redacted `env:"AJO_ENCRYPTION_KEYS,required" doc:"id:base64 of 32 bytes[,id:…]; the first seals, all open"`
+
+	ProviderURL             string          `env:"AJO_PROVIDER_URL,required" doc:"the bank's API"`
+	ProviderAccountID       string          `env:"AJO_PROVIDER_ACCOUNT_ID,required" doc:"our account at the bank"`
+	ProviderClientID        string          `env:"AJO_PROVIDER_CLIENT_ID,required" doc:"the bank's client id"`
+	ProviderClientSecret    secret.Redacted `env:"AJO_PROVIDER_CLIENT_SECRET,required" doc:"the bank's client secret"`
+	ProviderWebhookSecret   secret.Redacted `env:"AJO_PROVIDER_WEBHOOK_SECRET,required" doc:"the key of the bank's webhook signatures"`
+	ProviderSignatureHeader string          `env:"AJO_PROVIDER_SIGNATURE_HEADER" envDefault:"provider-signature" doc:"header with the bank's signature"`
+	ProviderTimestampHeader string          `env:"AJO_PROVIDER_TIMESTAMP_HEADER" envDefault:"provider-timestamp" doc:"header with the bank's timestamp"`
+	ProviderRate            int             `env:"AJO_PROVIDER_RATE" envDefault:"75" doc:"calls a second to the bank from one process; -1: no limit"`
+	ProviderPostRate        int             `env:"AJO_PROVIDER_POST_RATE" envDefault:"15" doc:"POST calls a second among them; -1: no limit"`
+
+	IdentityURL   string          `env:"AJO_IDENTITY_URL" doc:"NIN checks; empty: every submission goes to pending_review"`
+	IdentityAppID string          `env:"AJO_IDENTITY_APP_ID" doc:"the NIN service's app id"`
+	IdentityKey   secret.Redacted `env:"AJO_IDENTITY_KEY" doc:"the NIN service's key"`
+
+	SMTPURL  secret.Redacted `env:"AJO_SMTP_URL" doc:"smtp://user:password@host:port or smtps://…; without it development writes .eml files, production refuses to start"`
+	MailFrom string          `env:"AJO_MAIL_FROM" envDefault:"Ajo <no-reply@ajo.example>" doc:"sender of mails"`
+	MailDir  string          `env:"AJO_MAIL_DIR" envDefault:".ajo/mail" doc:"folder of the .eml files"`
+
+	CallbackAllow []netip.Prefix `env:"AJO_CALLBACK_ALLOW" doc:"CIDRs, joined by commas, that callbacks may reach though they are private; development: loopback"`
+
+	RateLimit     string `env:"AJO_RATE_LIMIT" envDefault:"600-M" doc:"requests of one API key (S, M, H, D)"`
+	RateLimitOpen string `env:"AJO_RATE_LIMIT_OPEN" envDefault:"20-M" doc:"requests of one address at the open endpoints"`
+
+	TrustedProxies []netip.Prefix `env:"AJO_TRUSTED_PROXIES" doc:"CIDRs of proxies whose X-Forwarded-For is believed"`
+
+	DeliveryDelays  []time.Duration `env:"AJO_DELIVERY_DELAYS" envDefault:"2m,5m,11m,24m,53m" doc:"gaps after a failed delivery; one attempt more than gaps"`
+	ConfirmDelays   []time.Duration `env:"AJO_CONFIRM_DELAYS" envDefault:"30s,1m,2m,5m,10m,15m,30m,1h" doc:"gaps between checks against the bank's records; the last repeats"`
+	ConfirmMisses   int             `env:"AJO_CONFIRM_MISSES" envDefault:"3" doc:"checks that find nothing before a payment is reversed"`
+	ConfirmMinAge   time.Duration   `env:"AJO_CONFIRM_MIN_AGE" envDefault:"30m" doc:"age before not-found reverses"`
+	ConfirmDeadline time.Duration   `env:"AJO_CONFIRM_DEADLINE" envDefault:"24h" doc:"age at which an unclear payment needs review"`
+
+	SweepEvery time.Duration `env:"AJO_SWEEP_EVERY" envDefault:"15s" doc:"how often overdue work is looked for and rung again"`
+
+	OpsUser     string          `env:"AJO_OPS_USER" envDefault:"ops" doc:"user of the queue dashboard and pprof"`
+	OpsPassword secret.Redacted `env:"AJO_OPS_PASSWORD" doc:"their password; empty: both are closed"`
+	OpsWritable bool            `env:"AJO_OPS_WRITABLE" envDefault:"false" doc:"let the queue dashboard change queues"`
+
+	LogFormat string `env:"LOG_FORMAT" doc:"json or pretty; development: pretty, production: json"`
+}
+
+// Load reads and checks the environment. The error names every setting that is missing or bad.
+func Load() (Config, error) { return Parse(env.ToMap(os.Environ())) }
+
+// Parse reads and checks the settings in environ, as [Load] does those of the process.
+func Parse(environ map[string]string) (Config, error) {
+	var c Config
+	if err := env.ParseWithOptions(&c, env.Options{Environment: environ}); err != nil {
+		return c, named(err)
+	}
+	if c.Env == Development && len(c.CallbackAllow) == 0 {
+		c.CallbackAllow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	}
+	if c.LogFormat == "" {
+		c.LogFormat = map[string]string{Production: "json"}[c.Env]
+	}
+	return c, c.check()
+}
+
+// Production tells whether the service runs for real.
+func (c *Config) Production() bool { return c.Env == Production }
+
+// check refuses what can be read but makes no sense.
+func (c *Config) check() error {
+	var bad []error
+	refuse := func(when bool, name, why string) {
+		if when {
+			bad = append(bad, fmt.Errorf("%s %s", name, why))
+		}
+	}
+	refuse(c.Env != Development && c.Env != Production, "AJO_ENV", "must be development or production")
+	for _, r := range []struct {
+		name  string
+		value secret.Redacted
+	}{
+		{"AJO_DATABASE_URL", c.DatabaseURL},
+		{"AJO_REDIS_URL", c.RedisURL},
+		{"AJO_ENCRYPTION_KEYS", c.EncryptionKeys},
+		{"AJO_PROVIDER_CLIENT_SECRET", c.ProviderClientSecret},
+		{"AJO_PROVIDER_WEBHOOK_SECRET", c.ProviderWebhookSecret},
+	} {
+		refuse(r.value.IsZero(), r.name, "is empty")
+	}
+	u, err := url.Parse(c.ProviderURL)
+	refuse(err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"), "AJO_PROVIDER_URL", "must be an http or https address")
+	refuse(c.Production() && u != nil && u.Scheme == "http", "AJO_PROVIDER_URL", "must be https in production")
+	refuse(c.ProviderAccountID == "", "AJO_PROVIDER_ACCOUNT_ID", "is empty")
+	refuse(c.ProviderClientID == "", "AJO_PROVIDER_CLIENT_ID", "is empty")
+	refuse(c.IdentityURL != "" && (c.IdentityAppID == "" || c.IdentityKey.IsZero()), "AJO_IDENTITY_APP_ID and AJO_IDENTITY_KEY", "must be set with AJO_IDENTITY_URL")
+	refuse(c.Production() && c.SMTPURL.IsZero(), "AJO_SMTP_URL", "is required in production")
+	refuse(c.SMTPURL.IsZero() && c.MailDir == "", "AJO_MAIL_DIR", "is empty")
+	refuse(c.DatabaseMax < 4, "AJO_DATABASE_MAX_CONNS", "must be at least 4")
+	for name, list := range map[string][]time.Duration{"AJO_DELIVERY_DELAYS": c.DeliveryDelays, "AJO_CONFIRM_DELAYS": c.ConfirmDelays} {
+		refuse(len(list) == 0, name, "must have at least one gap, as in 2m,5m")
+		for _, d := range list {
+			refuse(d <= 0, name, "must have gaps above zero")
+		}
+	}
+	refuse(c.ConfirmMisses < 1, "AJO_CONFIRM_MISSES", "must be at least 1")
+	refuse(c.ConfirmMinAge < 0, "AJO_CONFIRM_MIN_AGE", "must not be negative")
+	refuse(c.ConfirmDeadline <= 0, "AJO_CONFIRM_DEADLINE", "must be above zero")
+	refuse(c.SweepEvery < time.Second, "AJO_SWEEP_EVERY", "must be at least 1s")
+	refuse(c.LogFormat != "" && c.LogFormat != "json" && c.LogFormat != "pretty", "LOG_FORMAT", "must be json or pretty")
+	return errors.Join(bad...)
+}
+
+// named turns the library's errors, which name Go fields, into ones that name settings and never show a value.
+func named(err error) error {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return err
+	}
+	var out []error
+	for _, e := range all.Errors {
+		var missing env.VarIsNotSetError
+		var bad env.ParseError
+		switch {
+		case errors.As(e, &missing):
+			out = append(out, fmt.Errorf("%s is not set", missing.Key))
+		case errors.As(e, &bad):
+			out = append(out, fmt.Errorf("%s is not a valid %s", settingOf(bad.Name), bad.Type))
+		default:
+			out = append(out, e)
+		}
+	}
+	return errors.Join(out...)
+}
+
+func settingOf(field string) string {
+	f, ok := reflect.TypeFor[Config]().FieldByName(field)
+	if !ok {
+		return field
+	}
+	name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
+	return name
+}
+
+// Table returns the settings as a markdown table: name, meaning, default.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("| name | meaning | default |\n|---|---|---|\n")
+	t := reflect.TypeFor[Config]()
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		name, required, _ := strings.Cut(tag.Get("env"), ",")
+		def := tag.Get("envDefault")
+		if required == "required" {
+			def = "none, required"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, tag.Get("doc"), def)
+	}
+	return b.String()
+}

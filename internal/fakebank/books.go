@@ -1,0 +1,188 @@
+package fakebank
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ajo/internal/money"
+)
+
+// The statuses on the wire.
+const (
+	StatusSuccess = "SUCCESS"
+	StatusPending = "PENDING_BILLING"
+	StatusFailed  = "PAYMENT_FAILED"
+	StatusRefund  = "REFUND" // of an inbound transfer: reversed
+)
+
+// Account is a virtual account.
+type Account struct {
+	Ref            string        `json:"accountRef"`
+	NUBAN          string        `json:"bankAccountNumber"`
+	Name           string        `json:"accountName"`
+	BVN            string        `json:"bvn,omitempty"`
+	CallbackURL    string        `json:"callbackUrl,omitempty"`
+	ExpectedAmount *money.Amount `json:"expectedAmount,omitempty"`
+	ExpiresAt      *time.Time    `json:"expiresAt,omitempty"`
+	Closed         bool          `json:"closed"` // by DELETE
+	CreatedAt      time.Time     `json:"createdAt"`
+}
+
+// Expired tells whether the account takes no payments at that time: closed, or past its expiry.
+func (a Account) Expired(now time.Time) bool {
+	return a.Closed || a.ExpiresAt != nil && now.After(*a.ExpiresAt)
+}
+
+// Transaction is an inbound transfer in the bank's own record. Tests alter it with [Bank.SetTransaction].
+type Transaction struct {
+	ID            string       `json:"id"`
+	RequestID     string       `json:"requestId"` // of its event
+	SessionID     string       `json:"sessionId"`
+	Status        string       `json:"status"`
+	AccountRef    string       `json:"accountRef"`
+	NUBAN         string       `json:"nuban"` // the virtual account that received it
+	Amount        money.Amount `json:"amount"`
+	Fee           money.Amount `json:"fee"`
+	Currency      string       `json:"currency"`
+	SenderName    string       `json:"senderName"`
+	SenderAccount string       `json:"senderAccount"`
+	SenderBank    string       `json:"senderBank"`
+	Narration     string       `json:"narration"`
+	ResponseCode  string       `json:"responseCode,omitempty"` // as in [Payment]
+	Time          time.Time    `json:"time"`                   // whole seconds, as on the wire
+	Hidden        bool         `json:"hidden,omitempty"`       // the bank says that it does not know it, and does not list it
+	Wrong         bool         `json:"wrong,omitempty"`        // asked for it, the bank answers with somebody else's record
+}
+
+// Payout is a transfer out of the wallet, in the bank's own record.
+type Payout struct {
+	ID            string       `json:"id"`
+	Ref           string       `json:"merchantTxRef"`
+	Status        string       `json:"status"`
+	Amount        money.Amount `json:"amount"`
+	Fee           money.Amount `json:"fee"`
+	BankCode      string       `json:"bankCode"`
+	AccountNumber string       `json:"accountNumber"`
+	AccountName   string       `json:"accountName"`
+	SenderName    string       `json:"senderName"`
+	Narration     string       `json:"narration"`
+	CreatedAt     time.Time    `json:"createdAt"`
+	EndedAt       *time.Time   `json:"endedAt,omitempty"`
+	Submissions   int          `json:"submissions"` // how often its reference was submitted; it was paid once at most
+
+	NextStatus string     `json:"nextStatus,omitempty"` // what it becomes, at NextAt
+	NextAt     *time.Time `json:"nextAt,omitempty"`
+}
+
+// record is one line of the bank's book: a transaction or a payout. at and seq place it, and never change.
+type record struct {
+	at  time.Time
+	seq int64
+	tx  *Transaction
+	out *Payout
+}
+
+func (r *record) compare(o *record) int {
+	return cmp.Or(r.at.Compare(o.at), cmp.Compare(r.seq, o.seq))
+}
+
+// account is an Account with its lines of the book.
+type account struct {
+	Account
+	records []*record
+}
+
+// books is all that the bank remembers. Its lock is held for map work only: never while a rule is asked, an answer is
+// written or an event is sent.
+type books struct {
+	mu       sync.RWMutex
+	wallet   money.Amount
+	accounts map[string]*account // by reference
+	numbers  map[string]*account // by NUBAN
+	opened   []*account          // in order of creation
+	txs      map[string]*Transaction
+	payouts  map[string]*Payout // by merchantTxRef
+	outIDs   map[string]*Payout // by id
+	lines    []*record          // of the whole bank, by time
+	people   map[string]Person  // by NIN
+	serial   int                // of the next account number
+	seq      int64
+
+	changes atomic.Int64 // counts changes, for the saver
+}
+
+func newBooks(opening money.Amount, seed uint64) *books {
+	start := rand.IntN(serials)
+	if seed != 0 {
+		start = int(mix(seed) % serials)
+	}
+	return &books{
+		wallet: opening, serial: start,
+		accounts: make(map[string]*account), numbers: make(map[string]*account),
+		txs: make(map[string]*Transaction), payouts: make(map[string]*Payout), outIDs: make(map[string]*Payout),
+		people: sandboxPeople(),
+	}
+}
+
+// serials is how many account numbers a bank has.
+const serials = 1_000_000_000
+
+// number takes the next account number that is not in use. The lock is held.
+func (k *books) number() string {
+	for {
+		n := NUBAN(BankCode, k.serial)
+		k.serial = (k.serial + 1) % serials
+		if _, used := k.numbers[n]; !used && !strings.HasPrefix(n, unknownPrefix) {
+			return n
+		}
+	}
+}
+
+func (k *books) balance() money.Amount {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.wallet
+}
+
+// open adds an account. The lock is held.
+func (k *books) open(a Account) *account {
+	added := &account{Account: a}
+	k.accounts[a.Ref], k.numbers[a.NUBAN] = added, added
+	k.opened = append(k.opened, added)
+	k.changes.Add(1)
+	return added
+}
+
+// enter adds a transaction to the book and to its account. The lock is held. The wallet is the caller's business.
+func (k *books) enter(tx *Transaction, at time.Time) {
+	k.seq++
+	line := &record{at: at, seq: k.seq, tx: tx}
+	k.txs[tx.ID] = tx
+	k.lines = insert(k.lines, line)
+	if a := k.numbers[tx.NUBAN]; a != nil {
+		a.records = insert(a.records, line)
+	}
+	k.changes.Add(1)
+}
+
+// enterPayout adds a payout to the book. The lock is held.
+func (k *books) enterPayout(p *Payout) {
+	k.seq++
+	k.payouts[p.Ref], k.outIDs[p.ID] = p, p
+	k.lines = insert(k.lines, &record{at: p.CreatedAt, seq: k.seq, out: p})
+	k.changes.Add(1)
+}
+
+// insert keeps the lines ordered; nearly all come in order and are appended.
+func insert(lines []*record, r *record) []*record {
+	i := len(lines)
+	for i > 0 && lines[i-1].compare(r) > 0 {
+		i--
+	}
+	return slices.Insert(lines, i, r)
+}

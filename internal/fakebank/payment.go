@@ -1,0 +1,176 @@
+package fakebank
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/errs"
+	"ajo/internal/money"
+)
+
+// The refusals of paying in.
+var (
+	ErrNoAccount = errs.New(errs.NotFound, "no such virtual account")
+	ErrClosed    = errs.New(errs.Unprocessable, "the virtual account takes no payments: it is closed or expired")
+	ErrAmount    = errs.New(errs.Invalid, "the amount must be above zero")
+	ErrNoRecord  = errs.New(errs.NotFound, "no such transaction or payout")
+	ErrState     = errs.New(errs.Unprocessable, "the record's state does not allow that")
+)
+
+// Payment is a transfer that a payer makes to a virtual account.
+type Payment struct {
+	AccountRef string // or NUBAN
+	NUBAN      string
+	Amount     money.Amount // gross
+
+	// All that follows may be left out.
+	Fee           *money.Amount // instead of the tier's; it may exceed the amount
+	Currency      string        // NGN
+	Status        string        // of the record: SUCCESS; any other moves no money
+	SenderName    string
+	SenderAccount string
+	SenderBank    string
+	Narration     string
+	ResponseCode  string    // in the event: text, ResponseCodeNull or ResponseCodeAbsent
+	Time          time.Time // now
+	Force         bool      // pay a closed or expired account all the same, as a slow bank does
+	Silent        bool      // send no event
+	Wait          bool      // return after the first attempt to send the event, or when the context ends
+}
+
+// Pay makes a payment: it is recorded, the wallet grows by what is left after the fee, and its event goes out on its
+// own. Its errors are [ErrNoAccount], [ErrClosed] and [ErrAmount].
+func (b *Bank) Pay(ctx context.Context, p Payment) (Transaction, error) {
+	if !p.Amount.IsPositive() {
+		return Transaction{}, ErrAmount
+	}
+	now := b.now()
+	t, at := b.draft(p, now)
+
+	b.books.mu.Lock()
+	a := b.books.accounts[p.AccountRef]
+	if p.AccountRef == "" {
+		a = b.books.numbers[p.NUBAN]
+	}
+	if a == nil || p.NUBAN != "" && p.NUBAN != a.NUBAN {
+		b.books.mu.Unlock()
+		return Transaction{}, ErrNoAccount
+	}
+	if a.Expired(now) && !p.Force {
+		b.books.mu.Unlock()
+		return Transaction{}, ErrClosed
+	}
+	t.AccountRef, t.NUBAN = a.Ref, a.NUBAN
+	t.Narration = cmp.Or(t.Narration, "Transfer from "+t.SenderName+" to "+a.Name)
+	kept := t
+	b.books.enter(&kept, at)
+	if t.Status == StatusSuccess {
+		b.books.wallet = b.books.wallet.Add(t.Amount).Sub(t.Fee)
+	}
+	b.books.mu.Unlock()
+
+	if !p.Silent {
+		kind := PaymentSuccess
+		if t.Status == StatusFailed {
+			kind = PaymentFailed
+		}
+		b.announce(ctx, b.Event(kind, t), p.Wait, t.ID)
+	}
+	return t, nil
+}
+
+// draft is the transaction that a payment will be, without its account, and its place in the book.
+func (b *Bank) draft(p Payment, now time.Time) (Transaction, time.Time) {
+	at := now
+	if !p.Time.IsZero() {
+		at = p.Time.UTC().Truncate(time.Second)
+	}
+	t := Transaction{
+		ID: newID("API-VACT_TRA"), RequestID: uuid.NewString(), SessionID: newSession(now),
+		Status: cmp.Or(p.Status, StatusSuccess), Amount: p.Amount, Fee: b.Fee(p.Amount), Currency: cmp.Or(p.Currency, money.Currency),
+		SenderName: cmp.Or(p.SenderName, "BOLA OJO"), SenderAccount: cmp.Or(p.SenderAccount, "0123456789"),
+		SenderBank: cmp.Or(p.SenderBank, "Wema Bank"), Narration: p.Narration, ResponseCode: p.ResponseCode, Time: at.Truncate(time.Second),
+	}
+	if p.Fee != nil {
+		t.Fee = *p.Fee
+	}
+	return t, at
+}
+
+// Fee is the bank's charge for an inbound transfer of that gross amount: the tier's, and never more than the amount.
+func (b *Bank) Fee(amount money.Amount) money.Amount {
+	fee := money.Zero
+	for _, tier := range b.opt.FeeTiers {
+		if amount.Cmp(tier.From) >= 0 {
+			fee = tier.Fee
+		}
+	}
+	if fee.Cmp(amount) > 0 {
+		return amount
+	}
+	return fee
+}
+
+// Reverse takes a successful inbound transfer back: its record becomes REFUND, the wallet shrinks by its net, and a
+// payment_reversal goes out. Its errors are [ErrNoRecord] and [ErrState].
+func (b *Bank) Reverse(ctx context.Context, id string) (Transaction, error) {
+	b.due.run()
+	b.books.mu.Lock()
+	t := b.books.txs[id]
+	if t == nil {
+		b.books.mu.Unlock()
+		return Transaction{}, ErrNoRecord
+	}
+	if t.Status != StatusSuccess {
+		b.books.mu.Unlock()
+		return Transaction{}, ErrState
+	}
+	t.Status = StatusRefund
+	b.books.wallet = b.books.wallet.Sub(t.Amount).Add(t.Fee)
+	b.books.changes.Add(1)
+	reversed := *t
+	b.books.mu.Unlock()
+
+	event := b.Event(PaymentReversal, reversed)
+	event.RequestID = uuid.NewString()
+	b.announce(ctx, event, false, id)
+	return reversed, nil
+}
+
+// SetTransaction alters the bank's record of one inbound transfer, and so what it answers; the wallet and the events
+// already built stay as they are. It panics when the id is unknown, and must not call the bank from change.
+func (b *Bank) SetTransaction(id string, change func(*Transaction)) {
+	if !b.alterTransaction(id, change) {
+		panic(fmt.Sprintf("fakebank: no transaction %q", id))
+	}
+}
+
+func (b *Bank) alterTransaction(id string, change func(*Transaction)) bool {
+	b.books.mu.Lock()
+	defer b.books.mu.Unlock()
+	t := b.books.txs[id]
+	if t == nil {
+		return false
+	}
+	change(t)
+	t.ID = id
+	b.books.changes.Add(1)
+	return true
+}
+
+// newID is an id in the manner of the live bank's.
+func newID(prefix string) string {
+	id := uuid.NewString()
+	return prefix + "-" + strings.ToUpper(id[:5]) + "-" + id
+}
+
+// newSession is the thirty digits that the interbank switch gives a transfer.
+func newSession(now time.Time) string {
+	return BankCode + now.Format("060102150405") + fmt.Sprintf("%012d", rand.Int64N(1e12))
+}

@@ -1,0 +1,157 @@
+package fakebank
+
+import (
+	"container/heap"
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ajo/internal/clock"
+)
+
+// pollEvery is how often a clock that is not the system's is looked at while something waits for it: it cannot ring.
+const pollEvery = 2 * time.Millisecond
+
+// schedule does things when the bank's clock reaches their time. Whoever asks the bank something calls run first, so
+// that moving a fake clock shows at once; a goroutine does the same when nobody asks.
+type schedule struct {
+	ctx   context.Context
+	clock clock.Clock
+	work  *group
+	once  sync.Once
+	wake  chan struct{}
+
+	next  atomic.Int64 // when the first is due, in unix nanoseconds; MaxInt64: nothing waits
+	runMu sync.Mutex   // held while due things are done, so that run returns only after they are
+	mu    sync.Mutex   // guards the heap
+	heap  dueHeap
+	seq   int
+}
+
+func newSchedule(ctx context.Context, c clock.Clock, work *group) *schedule {
+	s := &schedule{ctx: ctx, clock: c, work: work, wake: make(chan struct{}, 1)}
+	s.next.Store(math.MaxInt64)
+	return s
+}
+
+// at has do called once the clock reaches t. do must be short, and may schedule more.
+func (s *schedule) at(t time.Time, do func()) {
+	s.mu.Lock()
+	s.seq++
+	heap.Push(&s.heap, dueItem{at: t, seq: s.seq, do: do})
+	if n := t.UnixNano(); n < s.next.Load() { // never later: while a run is at work, others must wait for it
+		s.next.Store(n)
+	}
+	s.mu.Unlock()
+	s.once.Do(func() { s.work.Go(s.loop) })
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run does everything that is due, and waits for what another run is doing. It must not be called from a scheduled do,
+// nor with the books locked.
+func (s *schedule) run() {
+	if s.next.Load() > s.clock.Now().UnixNano() {
+		return
+	}
+	s.runMu.Lock()
+	defer s.runMu.Unlock()
+	for {
+		s.mu.Lock()
+		if len(s.heap) == 0 || s.heap[0].at.After(s.clock.Now()) {
+			s.settle()
+			s.mu.Unlock()
+			return
+		}
+		item := heap.Pop(&s.heap).(dueItem)
+		s.mu.Unlock()
+		item.do()
+	}
+}
+
+// settle publishes when the next thing is due. Between a pop and this the old time stands, so that nobody overtakes run.
+func (s *schedule) settle() {
+	if len(s.heap) == 0 {
+		s.next.Store(math.MaxInt64)
+		return
+	}
+	s.next.Store(s.heap[0].at.UnixNano())
+}
+
+func (s *schedule) loop() {
+	for {
+		var ring <-chan time.Time
+		if next := s.next.Load(); next != math.MaxInt64 {
+			wait := pollEvery
+			if s.clock == clock.System {
+				wait = time.Duration(next - s.clock.Now().UnixNano())
+			}
+			ring = time.After(wait)
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.wake:
+		case <-ring:
+		}
+		s.run()
+	}
+}
+
+// group is a WaitGroup that can be closed: once it is waited for, nothing more starts.
+type group struct {
+	mu     sync.Mutex
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// Go runs do in a goroutine of the group, and tells whether the group was still open.
+func (g *group) Go(do func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.wg.Go(do)
+	}
+	return !g.closed
+}
+
+// Wait closes the group and returns when all its goroutines have ended.
+func (g *group) Wait() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.wg.Wait()
+}
+
+type dueItem struct {
+	at  time.Time
+	seq int // keeps the order of things due at the same time
+	do  func()
+}
+
+type dueHeap []dueItem
+
+func (h dueHeap) Len() int { return len(h) }
+
+func (h dueHeap) Less(i, j int) bool {
+	if h[i].at.Equal(h[j].at) {
+		return h[i].seq < h[j].seq
+	}
+	return h[i].at.Before(h[j].at)
+}
+
+func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+func (h *dueHeap) Push(x any) { *h = append(*h, x.(dueItem)) }
+
+func (h *dueHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = dueItem{}
+	*h = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,197 @@
+// Package idempotency makes a request safe to repeat: the first answer under a tenant's Idempotency-Key is kept with its
+// effect, and given again to whoever repeats the request.
+//
+// What always holds: the answer is written in the transaction of the effect, so there is never one without the other; a
+// request that changed nothing keeps no answer, and may be tried again under its key; of several at once, one does the
+// work. Redis holds a copy of answers for speed only. (Decisions, "Settlement".)
+package idempotency
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"ajo/internal/errs"
+	"ajo/internal/pg"
+)
+
+const (
+	maxKey = 255 // characters
+	// lease is how long a request that calls the bank may hold its key before another takes over.
+	lease = time.Minute
+	// Keep is how long an answer is given again at least; the sweeper removes older ones.
+	Keep = 7 * 24 * time.Hour
+)
+
+// Refusals.
+var (
+	ErrKey     = errs.New(errs.Invalid, "Idempotency-Key must have 1 to 255 printable characters")
+	ErrReused  = errs.New(errs.Unprocessable, "Idempotency-Key was used with another request")
+	ErrRunning = errs.New(errs.Conflict, "a request with this Idempotency-Key is still running")
+)
+
+// Request names a request by its tenant and key. The zero value is a request without a key: nothing is kept for it.
+type Request struct {
+	tenant uuid.UUID
+	key    string
+	hash   [sha256.Size]byte
+}
+
+// NewRequest returns the request of a tenant with the given key, method, path and body. An empty key keeps nothing; a bad
+// one is [ErrKey].
+func NewRequest(tenant uuid.UUID, key, method, path string, body []byte) (Request, error) {
+	if key == "" {
+		return Request{}, nil
+	}
+	if utf8.RuneCountInString(key) > maxKey || !utf8.ValidString(key) {
+		return Request{}, ErrKey
+	}
+	for _, r := range key {
+		if !unicode.IsPrint(r) {
+			return Request{}, ErrKey
+		}
+	}
+	h := sha256.New()
+	for _, part := range []string{method, path, string(body)} {
+		_ = binary.Write(h, binary.BigEndian, uint64(len(part)))
+		h.Write([]byte(part))
+	}
+	return Request{tenant: tenant, key: key, hash: [sha256.Size]byte(h.Sum(nil))}, nil
+}
+
+// Given tells whether the request has a key.
+func (r Request) Given() bool { return r.key != "" }
+
+// Answer is a kept answer.
+type Answer struct {
+	Status int
+	Body   []byte
+}
+
+// Begin takes the key inside the transaction that will have the effect, and returns the kept answer if there is one: the
+// caller then does nothing. [ErrRunning] when another transaction has the key just now, [ErrReused] for another request.
+func Begin(ctx context.Context, tx pg.Tx, now time.Time, r Request) (*Answer, error) {
+	if !r.Given() {
+		return nil, nil
+	}
+	sum := sha256.Sum256([]byte(r.tenant.String() + r.key))
+	var mine bool
+	if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, int64(binary.BigEndian.Uint64(sum[:]))).Scan(&mine); err != nil {
+		return nil, err
+	}
+	if !mine {
+		return nil, ErrRunning
+	}
+	var hash []byte
+	var status *int
+	var a Answer
+	var leased *time.Time
+	err := tx.QueryRow(ctx, `SELECT request_hash, status_code, response, leased_until FROM idempotency_keys WHERE tenant_id = $1 AND key = $2`, r.tenant, r.key).
+		Scan(&hash, &status, &a.Body, &leased)
+	switch {
+	case pg.IsNoRows(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !bytes.Equal(hash, r.hash[:]):
+		return nil, ErrReused
+	case status == nil && leased != nil && leased.After(now):
+		return nil, ErrRunning
+	case status == nil:
+		return nil, nil
+	}
+	a.Status = *status
+	return &a, nil
+}
+
+// Reserve marks the key as under way, for a request whose effect is not one transaction because it calls the bank. It runs
+// in a transaction of its own, after [Begin]; [Save] or [Release] ends it.
+func Reserve(ctx context.Context, tx pg.Tx, now time.Time, r Request) error {
+	if !r.Given() {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO idempotency_keys (tenant_id, key, request_hash, leased_until, created_at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (tenant_id, key) DO UPDATE SET leased_until = excluded.leased_until`, r.tenant, r.key, r.hash[:], now.Add(lease), now)
+	return err
+}
+
+// Save keeps the answer, in the transaction of the effect.
+func Save(ctx context.Context, tx pg.Tx, now time.Time, r Request, a Answer) error {
+	if !r.Given() {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO idempotency_keys (tenant_id, key, request_hash, status_code, response, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (tenant_id, key) DO UPDATE SET status_code = excluded.status_code, response = excluded.response, leased_until = NULL`,
+		r.tenant, r.key, r.hash[:], a.Status, a.Body, now)
+	return err
+}
+
+// Release forgets a reserved key whose request changed nothing, so that it may be tried again at once.
+func Release(ctx context.Context, q pg.Querier, r Request) error {
+	if !r.Given() {
+		return nil
+	}
+	_, err := q.Exec(ctx, `DELETE FROM idempotency_keys WHERE tenant_id = $1 AND key = $2 AND status_code IS NULL`, r.tenant, r.key)
+	return err
+}
+
+// Purge removes the answers that are older than [Keep], at most limit of them.
+func Purge(ctx context.Context, q pg.Querier, now time.Time, limit int) (int64, error) {
+	tag, err := q.Exec(ctx, `
+		DELETE FROM idempotency_keys WHERE (tenant_id, key) IN (
+			SELECT tenant_id, key FROM idempotency_keys WHERE created_at < $1 ORDER BY created_at LIMIT $2)`, now.Add(-Keep), limit)
+	return tag.RowsAffected(), err
+}
+
+// Cache is the copy of answers in Redis. It only saves a question to Postgres: without it, or with Redis away, nothing changes.
+type Cache struct {
+	redis   redis.UniversalClient
+	timeout time.Duration
+}
+
+// NewCache returns a cache in the given Redis; each call of it takes at most 50 ms.
+func NewCache(r redis.UniversalClient) *Cache {
+	return &Cache{redis: r, timeout: 50 * time.Millisecond}
+}
+
+// Get returns the answer that is kept for exactly this request, or nil.
+func (c *Cache) Get(ctx context.Context, r Request) *Answer {
+	if !r.Given() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	b, err := c.redis.Get(ctx, r.cacheKey()).Bytes()
+	if err != nil || len(b) < sha256.Size+2 || !bytes.Equal(b[:sha256.Size], r.hash[:]) {
+		return nil
+	}
+	b = b[sha256.Size:]
+	return &Answer{Status: int(binary.BigEndian.Uint16(b)), Body: b[2:]}
+}
+
+// Put copies an answer that has been committed.
+func (c *Cache) Put(ctx context.Context, r Request, a Answer) {
+	if !r.Given() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	defer cancel()
+	b := binary.BigEndian.AppendUint16(bytes.Clone(r.hash[:]), uint16(a.Status))
+	c.redis.Set(ctx, r.cacheKey(), append(b, a.Body...), 24*time.Hour)
+}
+
+// cacheKey hides the tenant's text, which may be anything.
+func (r Request) cacheKey() string {
+	sum := sha256.Sum256([]byte(r.tenant.String() + r.key))
+	return "ajo:idempotency:" + hex.EncodeToString(sum[:])
+}

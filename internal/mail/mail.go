@@ -1,0 +1,87 @@
+// Package mail sends Ajo's few mails: one-time codes and notices to tenants.
+//
+// A [Sender] takes a plain text and one address. What always holds: nothing that a caller passes can add a header or a
+// recipient; a text with line breaks or control characters where a header goes is refused, never cleaned; and neither a
+// mail's text nor the server's password is in a log line or an error. There are two senders: [SMTP], and for development a
+// [Folder] of .eml files.
+package mail
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	gomail "github.com/wneessen/go-mail"
+)
+
+// ErrMessage says that a message cannot be sent as it is: its address, subject or text is not acceptable. Sending it again
+// is of no use.
+var ErrMessage = errors.New("mail: not a message that can be sent")
+
+const (
+	maxAddress = 320     // bytes
+	maxSubject = 250     // bytes
+	maxText    = 1 << 20 // bytes
+)
+
+// Message is one mail to one person.
+type Message struct {
+	To      string // one address, with or without a name
+	Subject string // one line
+	Text    string // plain text in UTF-8
+}
+
+// Sender sends mails. It is safe for concurrent use.
+type Sender interface {
+	// Send hands the message on, within the context's time and the sender's own limit. [ErrMessage] is final; after any
+	// other error it is not known whether the mail went out, and sending it again may send it twice.
+	Send(ctx context.Context, m Message) error
+}
+
+// parseAddress reads exactly one address.
+func parseAddress(s string) (*mail.Address, error) {
+	if len(s) > maxAddress || !oneLine(s) {
+		return nil, fmt.Errorf("%w: the address is not acceptable", ErrMessage)
+	}
+	a, err := mail.ParseAddress(s)
+	if err != nil || !oneLine(a.Name) || !oneLine(a.Address) || strings.ContainsAny(a.Address, "<> ") {
+		return nil, fmt.Errorf("%w: the address is not acceptable", ErrMessage)
+	}
+	return a, nil
+}
+
+// oneLine tells whether s is UTF-8 text without control characters or line breaks of any kind.
+func oneLine(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
+	})
+}
+
+// compose makes the mail, dated now.
+func compose(m Message, from *mail.Address, now time.Time) (*gomail.Msg, error) {
+	to, err := parseAddress(m.To)
+	switch {
+	case err != nil:
+		return nil, err
+	case strings.TrimSpace(m.Subject) == "" || len(m.Subject) > maxSubject || !oneLine(m.Subject):
+		return nil, fmt.Errorf("%w: the subject must be one line of 1 to %d bytes", ErrMessage, maxSubject)
+	case len(m.Text) > maxText || !utf8.ValidString(m.Text) || strings.ContainsRune(m.Text, 0):
+		return nil, fmt.Errorf("%w: the text must be UTF-8 of at most %d bytes", ErrMessage, maxText)
+	}
+	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
+	msg.FromMailAddress(from)
+	msg.ToMailAddress(to)
+	msg.Subject(m.Subject)
+	msg.SetDateWithValue(now)
+	_, domain, _ := strings.Cut(from.Address, "@") // the machine's own name is nobody's business
+	msg.SetMessageIDWithValue(rand.Text() + "@" + domain)
+	msg.SetGenHeader("Auto-Submitted", "auto-generated")
+	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
+	return msg, nil
+}

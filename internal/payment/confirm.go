@@ -1,0 +1,261 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/batch"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/internal/retry"
+	"ajo/ledger"
+)
+
+// checkLease is how long one worker may take to ask the bank about a payment.
+const checkLease = time.Minute
+
+// The answers that leave a payment unconfirmed for now; the dashboard and last_error show them.
+var (
+	errNotFound = errors.New("the bank does not know this transaction yet")
+	errUnderWay = errors.New("the bank says that this transaction is under way")
+)
+
+// check is a posted payment that is ours to ask about until lease.
+type check struct {
+	ID            uuid.UUID
+	TxnRef        string
+	Amount        money.Amount
+	Fee           money.Amount
+	Currency      string
+	AccountNumber string
+	AccountID     uuid.UUID
+	PostedAt      time.Time
+	Attempt       int
+	Misses        int
+	Lease         time.Time
+}
+
+// finding is what a check came to: a move of the entry, or the time of the next check.
+type finding struct {
+	*check
+	event  ledger.Event // empty: ask again at next
+	next   time.Time
+	missed bool
+	why    string
+}
+
+// Confirm asks the bank about a posted payment, and moves its entry: confirmed when the bank's own record echoes our
+// transaction id and agrees on amount, fee, currency and account; reversed when the bank says it failed, or does not know
+// it in ConfirmMisses checks over at least ConfirmMinAge; needs_review when the record differs, or when no clear answer
+// came by ConfirmDeadline. A bank that is down is not an answer. It returns nil when nothing is left to do, and a [retry]
+// error with the time of the next check otherwise.
+func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
+	c, err := s.claim.Do(ctx, id)
+	if err != nil || c == nil {
+		return err
+	}
+	t, err := s.Bank.Transaction(ctx, c.TxnRef) // only reads; an unanswered question is asked again
+	f := s.judge(c, t, err)
+	if _, err := s.record.Do(ctx, f); err != nil {
+		return err // the lease runs out, and the sweeper rings again
+	}
+	if f.event == "" {
+		return retry.At(f.next, errors.New(f.why))
+	}
+	return nil
+}
+
+// judge turns the bank's answer into a finding.
+func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
+	now := s.Clock.Now()
+	age := now.Sub(c.PostedAt)
+	f := &finding{check: c, next: now.Add(s.confirmDelay(c.Attempt + 1))}
+	switch {
+	case errors.Is(err, provider.ErrUnknown):
+		f.missed, f.why = true, errNotFound.Error()
+		if c.Misses+1 >= s.ConfirmMisses && age >= s.ConfirmMinAge {
+			f.event = ledger.EventReverse
+		}
+	case err != nil:
+		f.why = err.Error()
+	case t.Status == provider.Failed || t.Status == provider.Refunded:
+		f.event, f.why = ledger.EventReverse, fmt.Sprintf("the bank says %s", t.Status)
+	case t.Status != provider.Success:
+		f.why = errUnderWay.Error()
+	default:
+		f.event, f.why = ledger.EventConfirm, ""
+		if d := c.differs(t); d != "" {
+			f.event, f.why = ledger.EventHold, "the bank's record differs: "+d
+		}
+	}
+	if f.event == "" && age >= s.ConfirmDeadline {
+		f.event, f.why = ledger.EventHold, "no clear answer in time: "+f.why
+	}
+	return f
+}
+
+// differs names the first field in which the bank's record disagrees with what was posted.
+func (c *check) differs(t provider.Transaction) string {
+	field := func(name string, ours, theirs any) string { return fmt.Sprintf("%s is %v, not %v", name, theirs, ours) }
+	switch {
+	case t.ID != c.TxnRef:
+		return field("transaction id", c.TxnRef, t.ID)
+	case !t.Amount.Equal(c.Amount):
+		return field("amount", c.Amount, t.Amount)
+	case !t.Fee.Equal(c.Fee):
+		return field("fee", c.Fee, t.Fee)
+	case t.Currency != c.Currency:
+		return field("currency", c.Currency, t.Currency)
+	case t.AccountNumber != c.AccountNumber:
+		return field("account number", c.AccountNumber, t.AccountNumber)
+	}
+	return ""
+}
+
+// claimBatch takes the leases of many due checks in one statement. A payment that is not due, or in other hands, is nil.
+func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[*check] {
+	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[*check], error) {
+		now := s.Clock.Now()
+		rows, err := s.Pool.Query(ctx, `
+			UPDATE inbound_events e SET leased_until = $3
+			FROM accounts a, (
+				SELECT id FROM inbound_events
+				WHERE id = ANY($1) AND status = 'processed' AND next_attempt_at <= $2 AND coalesce(leased_until, '-infinity') <= $2
+				ORDER BY id FOR NO KEY UPDATE) due
+			WHERE e.id = due.id AND a.id = e.account_id
+			RETURNING e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id, e.processed_at, e.attempt_count, e.misses, e.leased_until`,
+			ids, now, now.Add(checkLease))
+		if err != nil {
+			return nil, err
+		}
+		list, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[check])
+		if err != nil {
+			return nil, err
+		}
+		byID := make(map[uuid.UUID]*check, len(list))
+		for _, c := range list {
+			byID[c.ID] = c
+		}
+		out := make([]batch.Outcome[*check], len(ids))
+		for i, id := range ids {
+			out[i].Value = byID[id]
+			delete(byID, id) // asked for twice in one batch: one caller has it
+		}
+		return out, nil
+	})
+}
+
+// recordBatch stores many findings, and moves their entries, in one transaction. A finding whose lease has gone to another
+// worker is dropped.
+func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.Outcome[struct{}] {
+	return pg.Isolate(findings, func(findings []*finding) ([]batch.Outcome[struct{}], error) {
+		var moved []ledger.Moved
+		var held []*finding
+		err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
+			if held, err = stillHeld(ctx, tx, findings); err != nil {
+				return err
+			}
+			if moved, err = s.moveEntries(ctx, tx, held); err != nil {
+				return err
+			}
+			return s.recordFindings(ctx, tx, held)
+		})
+		if err == nil {
+			s.alert(held, moved)
+		}
+		return make([]batch.Outcome[struct{}], len(findings)), err
+	})
+}
+
+// stillHeld locks the findings' events, in the order of their ids, and returns the findings whose lease still stands.
+func stillHeld(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {
+	ids := make([]uuid.UUID, len(findings))
+	for i, f := range findings {
+		ids[i] = f.ID
+	}
+	rows, err := tx.Query(ctx, `SELECT id, leased_until FROM inbound_events WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, ids)
+	if err != nil {
+		return nil, err
+	}
+	leases := map[uuid.UUID]time.Time{}
+	var id uuid.UUID
+	var lease *time.Time
+	if _, err := pgx.ForEachRow(rows, []any{&id, &lease}, func() error {
+		if lease != nil {
+			leases[id] = *lease
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	var held []*finding
+	for _, f := range findings {
+		if l, ok := leases[f.ID]; ok && l.Equal(f.Lease) {
+			held = append(held, f)
+		}
+	}
+	return held, nil
+}
+
+func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding) ([]ledger.Moved, error) {
+	var moves []ledger.Move
+	for _, f := range findings {
+		if f.event != "" {
+			moves = append(moves, ledger.Move{TransactionGroupID: f.ID, Direction: ledger.Credit, Event: f.event})
+		}
+	}
+	if len(moves) == 0 {
+		return nil, nil
+	}
+	return ledger.MoveEntries(ctx, tx, s.Clock.Now(), moves)
+}
+
+func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*finding) error {
+	n := len(findings)
+	ids, next, misses, why := make([]uuid.UUID, n), make([]*time.Time, n), make([]int32, n), make([]string, n)
+	for i, f := range findings {
+		ids[i], why[i] = f.ID, f.why
+		if f.missed {
+			misses[i] = 1
+		}
+		if f.event == "" {
+			next[i] = &f.next
+		}
+	}
+	_, err := tx.Exec(ctx, `
+		UPDATE inbound_events e SET next_attempt_at = f.next, attempt_count = attempt_count + 1, misses = misses + f.missed, leased_until = NULL, last_error = f.why
+		FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::text[]) AS f (id, next, missed, why)
+		WHERE e.id = f.id`, ids, next, misses, why)
+	return err
+}
+
+// alert tells the operators of money that proved false, and of what a person must look at.
+func (s *Service) alert(findings []*finding, moved []ledger.Moved) {
+	i := 0
+	for _, f := range findings {
+		if f.event == "" {
+			continue
+		}
+		m := moved[i]
+		i++
+		log := s.Log.With(slog.String("event", f.ID.String()), slog.String("account", f.AccountID.String()), slog.String("why", f.why))
+		switch {
+		case m.Err != nil:
+			log.Warn("the entry was moved by somebody else", slog.Any("err", m.Err))
+		case m.Status == ledger.NeedsReview:
+			log.Error("a payment needs review", slog.String("alert", "needs_review"))
+		case m.Status == ledger.Reversed:
+			log.Warn("a payment was reversed", slog.String("alert", "reversed"))
+		}
+		if m.Balance.Sign() < 0 {
+			log.Error("a balance is below zero", slog.String("alert", "negative_balance"), slog.String("balance", m.Balance.String()))
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package payment
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/page"
+)
+
+// Due lists the events of a status ([Received]: to be posted; [Processed]: to be confirmed) whose work was due before the
+// given time and is in nobody's hands, oldest first. For the sweeper.
+func (s *Service) Due(ctx context.Context, status Status, before time.Time, limit int) ([]uuid.UUID, error) {
+	rows, err := s.Pool.Query(ctx, `
+		SELECT id FROM inbound_events
+		WHERE status = $1 AND next_attempt_at < $2 AND coalesce(leased_until, '-infinity') <= $3 ORDER BY next_attempt_at LIMIT $4`,
+		status, before, s.Clock.Now(), limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+}
+
+// EventRecord is an inbound event as the misdirected list shows it; its JSON form is the wire's.
+type EventRecord struct {
+	ID             uuid.UUID
+	ProviderTxnRef string
+	SignatureValid bool
+	Status         Status
+	Category       Category
+	ErrorMessage   string
+	RetryCount     int
+	ReceivedAt     time.Time
+	ProcessedAt    *time.Time
+}
+
+// Misdirected returns a page of the payments that matched no account, of the whole service, newest first. For sessions only.
+func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecord, page.Info, error) {
+	after, ok, err := page.ParseID(r.After)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	if !ok {
+		after = uuid.Max
+	}
+	rows, err := s.Pool.Query(ctx, `
+		SELECT id, provider_txn_ref, signature_valid, status, category, error_message, retry_count, received_at, processed_at
+		FROM inbound_events WHERE category = 'misdirected' AND id < $1 ORDER BY id DESC LIMIT $2`, after, r.Limit+1)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[EventRecord])
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, info := page.Cut(list, r, func(e EventRecord) string { return page.ID(e.ID) })
+	return list, info, nil
+}

@@ -1,0 +1,156 @@
+package payment
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	vectorKey       = "HkatexKDZg7CLWy96q5sfrVHSvtoz92B"
+	vectorSignature = "Kt9095hQxfgmVbx6iz7G2tPhHdbdXgLlyY/mf35sptw="
+	vectorTime      = "2025-09-29T10:51:44Z"
+	vectorBody      = `{"event_type":"payment_success","requestId":"45f2dc2d-d559-4773-bba3-2d5ec17b2e20","data":{
+		"merchant":{"walletId":"6756ff80aafe04a795f18b38","walletBalance":5000.5,"userId":"b7b10e81-e57d-41d0-8fdc-f4e23a132bbf"},
+		"transaction":{"aliasAccountNumber":"5343270516","fee":5,"type":"vact_transfer","transactionId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a",
+			"responseCode":%CODE%"transactionAmount":10,"time":"2025-09-29T10:51:44Z","currency":"NGN"},
+		"customer":{"senderName":"A B","bankName":"Bank","accountNumber":"0000000000"}}}`
+)
+
+func verifyBody(t *testing.T, body, signature, timestamp string) error {
+	t.Helper()
+	v, err := parseValues([]byte(body))
+	if err != nil {
+		return err
+	}
+	return v.verify([]byte(vectorKey), signature, timestamp)
+}
+
+func sign(v values, timestamp string) string {
+	nine := v.signed(timestamp)
+	mac := hmac.New(sha256.New, []byte(vectorKey))
+	mac.Write([]byte(strings.Join(nine[:], ":")))
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func vector(code string) string { return strings.Replace(vectorBody, "%CODE%", code, 1) }
+
+func TestProvidersTestVector(t *testing.T) {
+	for name, code := range map[string]string{"empty": `"",`, "null": `null,`, "the word null": `"null",`} {
+		require.NoError(t, verifyBody(t, vector(code), vectorSignature, vectorTime), name)
+	}
+	absent := strings.Replace(vectorBody, `"responseCode":%CODE%`, "", 1)
+	require.NoError(t, verifyBody(t, absent, vectorSignature, vectorTime), "absent")
+	const hexForm = "2adf74f79850c5f82655bc7a8b3ec6dad3e11dd6dd5e02e5c98fe67f7e6ca6dc"
+	require.NoError(t, verifyBody(t, vector(`"",`), hexForm, vectorTime), "hex")
+	require.NoError(t, verifyBody(t, vector(`"",`), strings.ToUpper(hexForm), vectorTime), "hex in capitals")
+	require.ErrorIs(t, verifyBody(t, vector(`"00",`), vectorSignature, vectorTime), errSignature)
+	require.ErrorIs(t, verifyBody(t, vector(`"",`), vectorSignature, "2025-09-29T10:51:45Z"), errSignature)
+	require.ErrorIs(t, verifyBody(t, vector(`"",`), "", vectorTime), errSignature)
+}
+
+// The same signed string, cut at other joints: the amount of text is the same, the values are not.
+func TestRecutIsRefused(t *testing.T) {
+	recut := strings.NewReplacer(
+		`"event_type":"payment_success"`, `"event_type":"payment_success:45f2dc2d-d559-4773-bba3-2d5ec17b2e20"`,
+		`"requestId":"45f2dc2d-d559-4773-bba3-2d5ec17b2e20"`, `"requestId":"b7b10e81-e57d-41d0-8fdc-f4e23a132bbf"`,
+		`"userId":"b7b10e81-e57d-41d0-8fdc-f4e23a132bbf"`, `"userId":"6756ff80aafe04a795f18b38"`,
+		`"walletId":"6756ff80aafe04a795f18b38"`, `"walletId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a"`,
+		`"transactionId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a"`, `"transactionId":"vact_transfer"`,
+		`"type":"vact_transfer"`, `"type":"2025-09-29T10:51:44Z:"`,
+		`"time":"2025-09-29T10:51:44Z"`, `"time":"2025-09-29T10:51:44Z"`,
+	).Replace(vector(`"",`))
+	err := verifyBody(t, recut, vectorSignature, vectorTime)
+	require.Error(t, err)
+
+	// One joint only: the last id's tail moved into the type, under a signature that holds.
+	moved := strings.NewReplacer(`"responseCode":"",`, `"responseCode":"",`, `"type":"vact_transfer"`, `"type":""`,
+		`"transactionId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a"`, `"transactionId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a:vact_transfer"`).Replace(vector(`"",`))
+	require.Error(t, verifyBody(t, moved, vectorSignature, vectorTime))
+	shifted := strings.NewReplacer(`"event_type":"payment_success"`, `"event_type":"payment_success:45f2dc2d-d559-4773-bba3-2d5ec17b2e20"`,
+		`"requestId":"45f2dc2d-d559-4773-bba3-2d5ec17b2e20"`, `"requestId":"b7b10e81-e57d-41d0-8fdc-f4e23a132bbf"`,
+		`"userId":"b7b10e81-e57d-41d0-8fdc-f4e23a132bbf"`, `"userId":"6756ff80aafe04a795f18b38"`,
+		`"walletId":"6756ff80aafe04a795f18b38"`, `"walletId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a"`,
+		`"transactionId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a"`, `"transactionId":"vact_transfer"`,
+		`"type":"vact_transfer"`, `"type":"2025-09-29T10"`, `"time":"2025-09-29T10:51:44Z"`, `"time":"51:44Z"`).Replace(vector(`"",`))
+	err = verifyBody(t, shifted, vectorSignature, vectorTime)
+	require.ErrorContains(t, err, "colon", "the signature of this one holds, its cut does not")
+}
+
+func TestDoubledKeysAreRefused(t *testing.T) {
+	good := vector(`"",`)
+	for name, bad := range map[string]string{
+		"the same key":   strings.Replace(good, `"transactionAmount":10,`, `"transactionAmount":10,"transactionAmount":999999,`, 1),
+		"but for case":   strings.Replace(good, `"transactionAmount":10,`, `"transactionAmount":10,"TRANSACTIONAMOUNT":999999,`, 1),
+		"folded letter":  strings.Replace(good, `"transactionAmount":10,`, `"transactionAmount":10,"tranſactionAmount":999999,`, 1),
+		"escaped letter": strings.Replace(good, `"transactionAmount":10,`, `"transactionAmount":10,"transaction\u0041mount":999999,`, 1),
+		"whole object":   strings.Replace(good, `"merchant":`, `"transaction":{"transactionAmount":999999},"merchant":`, 1),
+	} {
+		require.NotEqual(t, good, bad, name)
+		require.ErrorIs(t, verifyBody(t, bad, vectorSignature, vectorTime), errDoubledKey, name)
+	}
+	require.NoError(t, verifyBody(t, strings.Replace(good, `"transactionAmount":10,`, `"TRANSACTIONAMOUNT":10,`, 1), vectorSignature, vectorTime))
+	v, err := parseValues([]byte(strings.Replace(good, `"transactionAmount":10,`, `"TRANSACTIONAMOUNT":10,`, 1)))
+	require.NoError(t, err)
+	_, err = v.amount("data.transaction.transactionAmount")
+	require.Error(t, err, "keys are matched exactly")
+}
+
+func TestBodiesThatAreNoEvents(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000)
+	for _, body := range []string{
+		"", "null", "[]", `"x"`, "{", `{"a":1}{"b":2}`, `{"a":1} x`, `{"a":}`, `{a:1}`, "{\"a\":\"\xff\"}", deep, strings.Repeat("[", 100_000), `{"a":[1,{"b":}]}`,
+	} {
+		_, err := parseValues([]byte(body))
+		require.ErrorIs(t, err, errNotJSON, "%.40q", body)
+	}
+}
+
+func TestTimesMustParse(t *testing.T) {
+	v, err := parseValues([]byte(vector(`"",`)))
+	require.NoError(t, err)
+	for _, header := range []string{"yesterday", "", "2025-09-29 10:51:44", "-1", "1e9", "99999999999999999999"} {
+		require.Error(t, v.verify([]byte(vectorKey), sign(v, header), header), header)
+	}
+	for _, header := range []string{"1759143104", "2025-09-29T10:51:44Z", "2025-09-29T11:51:44.123+01:00"} {
+		require.NoError(t, v.verify([]byte(vectorKey), sign(v, header), header), header)
+	}
+	for _, bad := range []string{`"time":"later"`, `"time":null`, `"time":5`} {
+		v, err := parseValues([]byte(strings.Replace(vector(`"",`), `"time":"2025-09-29T10:51:44Z"`, bad, 1)))
+		require.NoError(t, err)
+		require.ErrorContains(t, v.verify([]byte(vectorKey), sign(v, vectorTime), vectorTime), "not a time", bad)
+	}
+	v, err = parseValues([]byte(strings.Replace(vector(`"",`), "45f2dc2d-d559-4773-bba3-2d5ec17b2e20", "", 1)))
+	require.NoError(t, err)
+	require.ErrorContains(t, v.verify([]byte(vectorKey), sign(v, vectorTime), vectorTime), "requestId")
+	v, err = parseValues([]byte(strings.Replace(vector(`"",`), "45f2dc2d", strings.Repeat("x", 300), 1)))
+	require.NoError(t, err)
+	require.ErrorContains(t, v.verify([]byte(vectorKey), sign(v, vectorTime), vectorTime), "too long")
+	v, err = parseValues([]byte(strings.Replace(vector(`"",`), "45f2dc2d", `a\u0000b`, 1)))
+	require.NoError(t, err)
+	require.ErrorContains(t, v.verify([]byte(vectorKey), sign(v, vectorTime), vectorTime), "control")
+}
+
+func FuzzEvent(f *testing.F) {
+	f.Add([]byte(vector(`"",`)), vectorSignature, vectorTime)
+	f.Add([]byte(`{"a":[{"b":1}]}`), "", "")
+	f.Fuzz(func(t *testing.T, body []byte, signature, timestamp string) {
+		v, err := parseValues(body)
+		if err != nil {
+			return
+		}
+		if err := v.verify([]byte(vectorKey), signature, timestamp); err == nil && signature != vectorSignature && len(decodeSignature(signature)) == 0 {
+			t.Fatalf("accepted %q", signature)
+		}
+		for path := range v {
+			_, _ = v.amount(path)
+			if s := v.free(path); strings.ContainsRune(s, 0) || len([]rune(s)) > maxFree {
+				t.Fatalf("free text %q", s)
+			}
+		}
+	})
+}

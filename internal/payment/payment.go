@@ -1,0 +1,126 @@
+// Package payment owns the inbound events: storing them, posting them, and confirming them against the bank's records.
+//
+// What always holds: an event is answered only after it is stored; each authentic event is stored once for ever, and
+// posted at most once (its id is the entry's TransactionGroupID); forged events take no part in uniqueness; what the bank's
+// own record does not support leaves the balance. (Specification, "Inbound event", "Ledger entry status"; decisions,
+// "Inbound events", "Confirmation".)
+package payment
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/batch"
+	"ajo/internal/clock"
+	"ajo/internal/fsm"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/internal/secret"
+)
+
+// Status is an event record's status.
+type Status string
+
+// The statuses (decisions, "Inbound events").
+const (
+	Received  Status = "received"  // stored, not posted yet
+	Processed Status = "processed" // posted to the ledger
+	Ignored   Status = "ignored"   // not a payment
+	Failed    Status = "failed"    // forged, misdirected or not fit to post; an operator can assign a misdirected one
+)
+
+// Event is what moves an event record.
+type Event string
+
+// The events.
+const (
+	EventStore  Event = "store"  // an authentic payment
+	EventIgnore Event = "ignore" // authentic, another type
+	EventForge  Event = "forge"  // the signature does not hold
+	EventPost   Event = "post"   // an account was found and the ledger written
+	EventRefuse Event = "refuse" // no account, or fields that cannot be posted
+	EventAssign Event = "assign" // an operator names the account
+)
+
+// Transitions is the event record's state machine.
+var Transitions = fsm.New("Inbound event",
+	fsm.Row[Status, Event]{From: fsm.Start, Event: EventStore, To: Received},
+	fsm.Row[Status, Event]{From: fsm.Start, Event: EventIgnore, To: Ignored},
+	fsm.Row[Status, Event]{From: fsm.Start, Event: EventForge, To: Failed},
+	fsm.Row[Status, Event]{From: Received, Event: EventPost, To: Processed},
+	fsm.Row[Status, Event]{From: Received, Event: EventRefuse, To: Failed},
+	fsm.Row[Status, Event]{From: Failed, Event: EventAssign, To: Processed},
+)
+
+// Category says what an event was found to be (specification, "Event categories").
+type Category string
+
+// The categories of the specification.
+const (
+	CategoryPayment         Category = "payment"
+	CategoryMisdirected     Category = "misdirected"
+	CategorySigInvalid      Category = "sig_invalid"
+	CategoryNonPayment      Category = "non_payment_event"
+	CategoryProcessingError Category = "processing_error"
+)
+
+// Options are what a Service needs.
+type Options struct {
+	Pool          *pg.Pool
+	Bank          provider.Bank
+	Clock         clock.Clock
+	Log           *slog.Logger
+	WebhookSecret secret.Redacted // the key of the bank's signatures
+	// ConfirmDelays are the gaps between checks against the bank's records; the last one repeats.
+	ConfirmDelays []time.Duration
+	// Not found in ConfirmMisses checks, the last at least ConfirmMinAge after posting: reversed.
+	ConfirmMisses int
+	ConfirmMinAge time.Duration
+	// No clear answer for ConfirmDeadline after posting: needs_review.
+	ConfirmDeadline time.Duration
+}
+
+// DefaultConfirmDelays check first after 30 s, then with growing gaps.
+var DefaultConfirmDelays = []time.Duration{
+	30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
+}
+
+// Limits of natural batching: batches stop gaining at about a hundred, and more than two writers meet on the same rows.
+const (
+	batchWriters = 2
+	batchSize    = 100
+)
+
+// Service has the use cases of inbound payments. Close it when its callers have stopped.
+type Service struct {
+	Options
+	store  *batch.Coalescer[*inbound, Receipt]
+	post   *batch.Coalescer[uuid.UUID, Posted]
+	claim  *batch.Coalescer[uuid.UUID, *check]
+	record *batch.Coalescer[*finding, struct{}]
+}
+
+// New starts the use cases.
+func New(o Options) *Service {
+	s := &Service{Options: o}
+	s.store = batch.New(batchWriters, batchSize, s.storeBatch)
+	s.post = batch.New(batchWriters, batchSize, s.postBatch)
+	s.claim = batch.New(1, batchSize, s.claimBatch)
+	s.record = batch.New(1, batchSize, s.recordBatch)
+	return s
+}
+
+// Close finishes what was begun and stops the writers.
+func (s *Service) Close() {
+	s.store.Close()
+	s.post.Close()
+	s.claim.Close()
+	s.record.Close()
+}
+
+// confirmDelay is the gap before check number n, counted from 0.
+func (s *Service) confirmDelay(n int) time.Duration {
+	return s.ConfirmDelays[min(n, len(s.ConfirmDelays)-1)]
+}

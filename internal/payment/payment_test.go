@@ -1,0 +1,464 @@
+package payment_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/errs"
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/payment"
+	"ajo/internal/provider/nomba"
+	"ajo/internal/retry"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// bundle is one service with its bank and one account.
+type bundle struct {
+	*testenv.Env
+	ctx     context.Context
+	bank    *fakebank.Bank
+	svc     *payment.Service
+	log     *bytes.Buffer
+	account uuid.UUID
+	tenant  uuid.UUID
+}
+
+func setup(t testing.TB) *bundle {
+	e := testenv.New(t)
+	b := &bundle{Env: e, ctx: context.Background(), log: &bytes.Buffer{}}
+	b.bank = fakebank.New(fakebank.Options{Clock: e.Clock})
+	url, err := b.bank.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.bank.Close()) })
+	b.svc = b.service(url)
+	b.tenant = e.Tenant()
+	b.account = b.Account(b.tenant, "customer-1")
+	return b
+}
+
+func (b *bundle) service(bankURL string) *payment.Service {
+	client, err := nomba.New(nomba.Options{
+		URL: bankURL, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
+		Clock: b.Clock, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1,
+	})
+	require.NoError(b.T, err)
+	s := payment.New(payment.Options{
+		Pool: b.Pool, Bank: client, Clock: b.Clock, Log: slog.New(slog.NewTextHandler(&syncWriter{w: b.log}, nil)),
+		WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret), ConfirmDelays: payment.DefaultConfirmDelays,
+		ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
+	})
+	b.T.Cleanup(s.Close)
+	return s
+}
+
+type syncWriter struct {
+	mu sync.Mutex
+	w  *bytes.Buffer
+}
+
+func (s *syncWriter) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}
+
+// openAtBank makes the test's account known to the fake bank under its own number, so that payments to it have a record.
+func (b *bundle) openAtBank() {
+	b.T.Helper()
+	client, err := nomba.New(nomba.Options{
+		URL: b.bank.URL(), AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
+		Clock: b.Clock, RequestsPerSec: -1, PostsPerSec: -1,
+	})
+	require.NoError(b.T, err)
+	a, err := client.CreateAccount(b.ctx, newAccount(b.account))
+	require.NoError(b.T, err)
+	b.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, b.account, a.Number)
+}
+
+// event returns a signed payment event of the bank for the test's account.
+func (b *bundle) event(change func(*fakebank.Event)) payment.Delivery {
+	b.T.Helper()
+	e := b.bank.Event(fakebank.PaymentSuccess, fakebank.Transaction{
+		ID: "API-VACT_TRA-" + uuid.NewString(), RequestID: uuid.NewString(), Status: "SUCCESS", AccountRef: b.account.String(),
+		Amount: money.Must("5000.00"), Fee: money.Must("25.00"), Currency: "NGN", SenderName: "Bola Ade", Narration: "rent", Time: b.Clock.Now(),
+	})
+	if change != nil {
+		change(&e)
+	}
+	body, err := json.Marshal(e)
+	require.NoError(b.T, err)
+	return b.sign(body)
+}
+
+func (b *bundle) sign(body []byte) payment.Delivery {
+	b.T.Helper()
+	h, err := b.bank.SignedHeaders(body)
+	require.NoError(b.T, err)
+	return payment.Delivery{Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader)}
+}
+
+func (b *bundle) receive(d payment.Delivery) payment.Receipt {
+	b.T.Helper()
+	r, err := b.svc.Receive(b.ctx, d)
+	require.NoError(b.T, err)
+	return r
+}
+
+func (b *bundle) post(id uuid.UUID) payment.Posted {
+	b.T.Helper()
+	p, err := b.svc.Post(b.ctx, id)
+	require.NoError(b.T, err)
+	return p
+}
+
+func (b *bundle) event1(id uuid.UUID) (status, category, problem string) {
+	b.T.Helper()
+	require.NoError(b.T, b.Pool.QueryRow(b.ctx, `SELECT status, category, error_message FROM inbound_events WHERE id = $1`, id).Scan(&status, &category, &problem))
+	return status, category, problem
+}
+
+// books checks that balance, statement and entries agree, and returns the balance and the entries' statuses.
+func (b *bundle) books() (balance string, statuses []string) {
+	b.T.Helper()
+	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, page.Request{Limit: 1000})
+	require.NoError(b.T, err)
+	for _, l := range s.Lines {
+		statuses = append(statuses, string(l.Entry.Direction)+" "+string(l.Entry.Status))
+	}
+	bal, err := ledger.ReadBalance(b.ctx, b.Pool, b.account)
+	require.NoError(b.T, err)
+	require.Equal(b.T, s.ClosingBalance.String(), bal.Balance.String())
+	findings, err := ledger.Verify(b.ctx, b.Pool)
+	require.NoError(b.T, err)
+	require.Empty(b.T, findings)
+	return bal.Balance.String(), statuses
+}
+
+func TestPaymentIsPostedOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook' WHERE id = $1`, b.tenant)
+	r := b.receive(b.event(nil))
+	require.True(t, r.ToPost())
+	p := b.post(r.ID)
+	require.Equal(t, payment.CategoryPayment, p.Category)
+	require.NotNil(t, p.Delivery)
+	require.Equal(t, b.Clock.Now().Add(30*time.Second), p.ConfirmAt)
+	require.Zero(t, b.post(r.ID), "posting again changes nothing")
+	balance, entries := b.books()
+	require.Equal(t, "4975.00", balance)
+	require.Equal(t, []string{"credit provisional"}, entries)
+	body := testenv.Value[string](b.Env, `SELECT convert_from(body, 'UTF8') FROM deliveries`)
+	require.JSONEq(t, fmt.Sprintf(`{"eventType":"payment.received","transactionGroupId":%q,"accountRef":"customer-1","amount":"4975.00",
+		"gross_amount":"5000.00","provider_fee":"25.00","currency":"NGN","senderName":"Bola Ade","narration":"rent","status":"provisional"}`, r.ID), body)
+}
+
+func TestNoURLQueuesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	require.Nil(t, b.post(b.receive(b.event(nil)).ID).Delivery)
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+}
+
+// A hundred copies of one event at once, received and posted side by side by two services, post once.
+func TestHundredCopiesAtOncePostOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	other := b.service(b.bank.URL())
+	d := b.event(nil)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	fresh, posted := 0, 0
+	for i := range 100 {
+		svc := []*payment.Service{b.svc, other}[i%2]
+		wg.Go(func() {
+			r, err := svc.Receive(b.ctx, d)
+			if err != nil {
+				t.Errorf("receive: %v", err)
+				return
+			}
+			p, err := svc.Post(b.ctx, r.ID)
+			if err != nil {
+				t.Errorf("post: %v", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if r.ToPost() {
+				fresh++
+			}
+			if p.Category == payment.CategoryPayment {
+				posted++
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1, fresh)
+	require.Equal(t, 1, posted)
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance)
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`))
+}
+
+func TestManyPaymentsShareCommits(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var wg sync.WaitGroup
+	for range 300 {
+		d := b.event(nil)
+		wg.Go(func() {
+			r, err := b.svc.Receive(b.ctx, d)
+			if err == nil {
+				_, err = b.svc.Post(b.ctx, r.ID)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	balance, entries := b.books()
+	require.Equal(t, "1492500.00", balance)
+	require.Len(t, entries, 300)
+	commits := testenv.Value[int](b.Env, `SELECT count(DISTINCT xmin::text) FROM ledger_entries`)
+	require.Less(t, commits, 150, "300 payments took %d commits", commits)
+}
+
+func TestForgedEventsAreKeptApart(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.event(nil)
+	forged := d
+	forged.Signature = "AAAA" + d.Signature[4:]
+	r := b.receive(forged)
+	require.Equal(t, payment.CategorySigInvalid, r.Category)
+	require.False(t, r.ToPost())
+	status, category, problem := b.event1(r.ID)
+	require.Equal(t, []string{"failed", "sig_invalid", "the signature does not hold"}, []string{status, category, problem})
+	require.Zero(t, b.post(r.ID))
+
+	real := b.receive(d)
+	require.True(t, real.ToPost(), "a forged event with the same ids never blocks the real one")
+	b.post(real.ID)
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance)
+	for range 3 {
+		require.Equal(t, payment.CategorySigInvalid, b.receive(forged).Category)
+	}
+	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`))
+}
+
+func TestHugeForgedBodyIsCut(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.receive(payment.Delivery{Body: bytes.Repeat([]byte("x"), 200_000), Signature: "?", Timestamp: "?"})
+	require.Equal(t, 4096, testenv.Value[int](b.Env, `SELECT octet_length(body) FROM inbound_events`))
+}
+
+func TestSameIDsWithAnotherAmountAreReported(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.event(nil)
+	first := b.receive(d)
+	changed := d
+	changed.Body = bytes.Replace(d.Body, []byte(`"transactionAmount":5000.0,`), []byte(`"transactionAmount":999999.0,`), 1)
+	require.NotEqual(t, d.Body, changed.Body)
+	r := b.receive(changed)
+	require.True(t, r.Duplicate)
+	require.Equal(t, first.ID, r.ID)
+	require.Contains(t, b.log.String(), "event_conflict")
+	b.post(first.ID)
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance)
+}
+
+// The bank's repeat may bear another request id: the transaction and its type tell.
+func TestRepeatUnderAnotherRequestID(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var txn string
+	first := b.receive(b.event(func(e *fakebank.Event) { txn = e.Data.Transaction.TransactionID }))
+	again := b.receive(b.event(func(e *fakebank.Event) { e.Data.Transaction.TransactionID = txn }))
+	require.True(t, again.Duplicate)
+	require.Equal(t, first.ID, again.ID)
+	require.NotContains(t, b.log.String(), "event_conflict")
+	reversal := b.receive(b.event(func(e *fakebank.Event) { e.Data.Transaction.TransactionID, e.EventType = txn, "payment_reversal" }))
+	require.False(t, reversal.Duplicate)
+	require.Equal(t, payment.CategoryNonPayment, reversal.Category)
+}
+
+func TestWhatIsNotPosted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Account(b.tenant, "twice")
+	b.Account(b.Tenant(), "twice")
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	cases := map[string]struct {
+		change                    func(tx *fakebank.EventTransaction)
+		status, category, problem string
+	}{
+		"no account":    {func(tx *fakebank.EventTransaction) { tx.AliasReference = uuid.NewString() }, "failed", "misdirected", "no account has this alias"},
+		"ambiguous":     {func(tx *fakebank.EventTransaction) { tx.AliasReference, tx.AliasNumber = "twice", "" }, "failed", "misdirected", "alias is ambiguous"},
+		"other money":   {func(tx *fakebank.EventTransaction) { tx.Currency = "USD" }, "failed", "processing_error", "the currency is not NGN"},
+		"fee above":     {func(tx *fakebank.EventTransaction) { tx.Fee = raw("5000.01") }, "failed", "processing_error", "the amount is not above the fee"},
+		"fee equal":     {func(tx *fakebank.EventTransaction) { tx.Fee = raw("5000") }, "failed", "processing_error", "the amount is not above the fee"},
+		"negative":      {func(tx *fakebank.EventTransaction) { tx.TransactionAmount = raw("-5000") }, "failed", "processing_error", "data.transaction.transactionAmount is not an amount in naira: invalid amount"},
+		"exponent":      {func(tx *fakebank.EventTransaction) { tx.TransactionAmount = raw("1e3") }, "failed", "processing_error", "data.transaction.transactionAmount is not an amount in naira: invalid amount"},
+		"three places":  {func(tx *fakebank.EventTransaction) { tx.TransactionAmount = raw("1.005") }, "failed", "processing_error", "data.transaction.transactionAmount is not an amount in naira: invalid amount"},
+		"huge":          {func(tx *fakebank.EventTransaction) { tx.TransactionAmount = raw("9999999999999999") }, "failed", "processing_error", "data.transaction.transactionAmount is not an amount in naira: invalid amount"},
+		"text amount":   {func(tx *fakebank.EventTransaction) { tx.TransactionAmount = raw(`"5000"`) }, "failed", "processing_error", "data.transaction.transactionAmount is not a number"},
+		"no fee":        {func(tx *fakebank.EventTransaction) { tx.Fee = raw("null") }, "failed", "processing_error", "data.transaction.fee is not a number"},
+		"by number":     {func(tx *fakebank.EventTransaction) { tx.AliasReference = "unknown"; tx.AliasNumber = b.number() }, "processed", "payment", ""},
+		"by reference":  {func(tx *fakebank.EventTransaction) { tx.AliasReference, tx.AliasNumber = "customer-1", "" }, "processed", "payment", ""},
+		"trailing zero": {func(tx *fakebank.EventTransaction) { tx.TransactionAmount = raw("5000.000") }, "processed", "payment", ""},
+	}
+	want := 0
+	for name, c := range cases {
+		r := b.receive(b.event(func(e *fakebank.Event) { c.change(&e.Data.Transaction) }))
+		require.True(t, r.ToPost(), name)
+		b.post(r.ID)
+		status, category, problem := b.event1(r.ID)
+		require.Equal(t, []string{c.status, c.category, c.problem}, []string{status, category, problem}, name)
+		if c.category == "payment" {
+			want++
+		}
+	}
+	_, entries := b.books()
+	require.Len(t, entries, want)
+	list, _, err := b.svc.Misdirected(b.ctx, page.Request{Limit: 20})
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+}
+
+func (b *bundle) number() string {
+	return testenv.Value[string](b.Env, `SELECT bank_account_number FROM accounts WHERE id = $1`, b.account)
+}
+
+func TestOneTimeAccount(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Exec(`UPDATE accounts SET type = 'onetime', expected_amount = 5000 WHERE id = $1`, b.account)
+	at := b.Clock.Now()
+	pay := func(amount string, when time.Time) string {
+		r := b.receive(b.event(func(e *fakebank.Event) {
+			e.Data.Transaction.TransactionAmount = json.RawMessage(amount)
+			e.Data.Transaction.Time = when.Format(time.RFC3339)
+		}))
+		p := b.post(r.ID)
+		require.Equal(t, amount == "5000.00" && when.Equal(at), p.Expired != nil, "%s at %s", amount, when)
+		_, category, problem := b.event1(r.ID)
+		return category + " " + problem
+	}
+	require.Equal(t, "payment ", pay("4999.99", at.Add(-time.Minute)))
+	require.Equal(t, "payment ", pay("5000.00", at))
+	require.Equal(t, "misdirected account is expired", pay("5000.00", at.Add(time.Second)))
+	require.Equal(t, "payment ", pay("100.00", at.Add(-time.Second)), "made before the expiry, told after it")
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM account_history WHERE to_status = 'expired'`))
+	b.books()
+}
+
+func TestDeadlineHoldsBeforeTheTaskRuns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Exec(`UPDATE accounts SET type = 'onetime', expires_at = $2 WHERE id = $1`, b.account, b.Clock.Now().Add(time.Minute))
+	late := b.receive(b.event(func(e *fakebank.Event) {
+		e.Data.Transaction.Time = b.Clock.Now().Add(61 * time.Second).Format(time.RFC3339)
+	}))
+	b.post(late.ID)
+	_, category, problem := b.event1(late.ID)
+	require.Equal(t, "misdirected account is expired", category+" "+problem)
+}
+
+func TestNotStoredIsSaid(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.event(nil)
+	b.Pool.Close()
+	_, err := b.svc.Receive(b.ctx, d)
+	require.ErrorIs(t, err, payment.ErrNotStored)
+	require.Equal(t, errs.Unavailable, errs.KindOf(err))
+}
+
+func TestPostingWithoutDatabaseIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := b.receive(b.event(nil))
+	b.Exec(`ALTER TABLE ledger_entries RENAME TO away`)
+	_, err := b.svc.Post(b.ctx, r.ID)
+	at, ok := retry.When(err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, b.Clock.Now().Add(5*time.Second), at)
+	status, _, _ := b.event1(r.ID)
+	require.Equal(t, "received", status)
+	b.Exec(`ALTER TABLE away RENAME TO ledger_entries`)
+	b.Clock.Advance(5 * time.Second)
+	require.Equal(t, payment.CategoryPayment, b.post(r.ID).Category)
+	b.books()
+}
+
+// An event that the schema refuses is set aside, and its neighbours in the batch are posted.
+func TestOneBadRowDoesNotFailItsNeighbours(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Exec(`ALTER TABLE ledger_entries ADD CHECK (narration <> 'poison')`)
+	var ids []uuid.UUID
+	for i := range 20 {
+		ids = append(ids, b.receive(b.event(func(e *fakebank.Event) {
+			if i == 7 {
+				e.Data.Transaction.Narration = "poison"
+			}
+		})).ID)
+	}
+	var wg sync.WaitGroup
+	for _, id := range ids {
+		wg.Go(func() {
+			if _, err := b.svc.Post(b.ctx, id); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	status, category, problem := b.event1(ids[7])
+	require.Equal(t, "failed processing_error", status+" "+category)
+	require.True(t, strings.HasPrefix(problem, "the ledger write failed: "), problem)
+	_, entries := b.books()
+	require.Len(t, entries, 19)
+}
+
+func TestEventTableMatchesSchema(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, from := range payment.Transitions.States() {
+		for _, to := range payment.Transitions.States() {
+			if from == to {
+				continue
+			}
+			id := uuid.Must(uuid.NewV7())
+			b.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category,
+					amount, account_id, digest, body, next_attempt_at, received_at, processed_at)
+				VALUES ($1, 'webhook', true, true, $1::uuid::text, $1::uuid::text, 'x', $2, CASE $2 WHEN 'processed' THEN 'payment' ELSE '' END, 1, $3, sha256(''), '', now(), now(), now())`,
+				id, from, b.account)
+			_, err := b.Pool.Exec(b.ctx, `UPDATE inbound_events SET status = $2, category = CASE $2 WHEN 'processed' THEN 'payment' ELSE '' END WHERE id = $1`, id, to)
+			allowed := false
+			for _, m := range payment.Transitions.Moves() {
+				allowed = allowed || m == [2]string{string(from), string(to)}
+			}
+			require.Equal(t, allowed, err == nil, "%s>%s: %v", from, to, err)
+		}
+	}
+	_, err := b.Pool.Exec(b.ctx, `DELETE FROM inbound_events`)
+	require.Error(t, err, "authentic events are kept")
+}

@@ -1,0 +1,269 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/account"
+	"ajo/internal/batch"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/retry"
+	"ajo/internal/webhook"
+	"ajo/ledger"
+)
+
+// The reasons for which an authentic payment is not posted; ErrorMessage shows them.
+const (
+	reasonNoAccount = "no account has this alias"
+	reasonAmbiguous = "alias is ambiguous"
+	reasonExpired   = "account is expired"
+	reasonCurrency  = "the currency is not NGN"
+	reasonAmount    = "the amount is not above the fee"
+)
+
+// Posted says what posting an event came to, and what is to be rung for it.
+type Posted struct {
+	Category  Category   // empty: there was nothing to do, another worker has done it
+	ConfirmAt time.Time  // when the bank is first asked; zero unless Category is payment
+	Delivery  *uuid.UUID // the tenant's webhook, when there is a URL
+	Expired   *uuid.UUID // the one-time account that this payment ended: to be closed at the bank
+}
+
+// stored is an event as posting reads it.
+type stored struct {
+	ID          uuid.UUID
+	Problem     string
+	Amount, Fee *money.Amount
+	Currency    string
+	Alias       string
+	Number      string
+	Sender      string
+	Narration   string
+	TxnRef      string
+	OccurredAt  time.Time
+	ReceivedAt  time.Time
+
+	target   *account.Target
+	category Category
+	reason   string
+	posted   Posted
+}
+
+func (e *stored) refuse(c Category, reason string) { e.category, e.reason = c, reason }
+
+// Post posts a stored payment: ledger, delivery, category, and the end of a one-time account, in one transaction with the
+// events that other callers post at the same moment. Posting again, late, or at once by two workers changes nothing.
+// What the schema refuses becomes a processing_error; any other failure is a [retry] error with the time of the next try.
+func (s *Service) Post(ctx context.Context, id uuid.UUID) (Posted, error) {
+	p, err := s.post.Do(ctx, id)
+	if err == nil {
+		return p, nil
+	}
+	if pg.IsData(err) {
+		return Posted{Category: CategoryProcessingError}, s.failPosting(ctx, id, err)
+	}
+	at := s.Clock.Now().Add(postRetry)
+	_, recErr := s.Pool.Exec(ctx, `
+		UPDATE inbound_events SET next_attempt_at = $2, attempt_count = attempt_count + 1, retry_count = retry_count + 1, last_error = $3
+		WHERE id = $1 AND status = 'received'`, id, at, err.Error())
+	return Posted{}, retry.At(at, errors.Join(err, recErr))
+}
+
+// failPosting records that the ledger could not be written for an event: an operator must look.
+func (s *Service) failPosting(ctx context.Context, id uuid.UUID, why error) error {
+	s.Log.Error("an authentic payment could not be posted", slog.String("alert", "processing_error"), slog.String("event", id.String()), slog.Any("err", why))
+	_, err := s.Pool.Exec(ctx, `
+		UPDATE inbound_events SET status = 'failed', category = 'processing_error', error_message = $2, next_attempt_at = NULL, processed_at = $3
+		WHERE id = $1 AND status = 'received'`, id, "the ledger write failed: "+why.Error(), s.Clock.Now())
+	return err
+}
+
+// postRetry is the gap after which a posting that failed for now is tried again.
+const postRetry = 5 * time.Second
+
+func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[Posted] {
+	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[Posted], error) {
+		out := make([]batch.Outcome[Posted], len(ids))
+		return out, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+			events, err := lockReceived(ctx, tx, ids)
+			if err != nil || len(events) == 0 {
+				clear(out)
+				return err
+			}
+			byID := make(map[uuid.UUID]*stored, len(events))
+			for _, e := range events {
+				byID[e.ID] = e
+			}
+			if err := s.postAll(ctx, tx, events); err != nil {
+				return err
+			}
+			for i, id := range ids {
+				out[i] = batch.Outcome[Posted]{}
+				if e := byID[id]; e != nil {
+					out[i].Value = e.posted
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// lockReceived locks the events that still wait to be posted, in the order of their ids, which is the order of arrival.
+func lockReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*stored, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT id, error_message, amount, fee, currency, alias, alias_number, sender_name, narration, provider_txn_ref, occurred_at, received_at
+		FROM inbound_events WHERE id = ANY($1) AND status = 'received' ORDER BY id FOR NO KEY UPDATE`, ids)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*stored, error) {
+		var e stored
+		return &e, r.Scan(&e.ID, &e.Problem, &e.Amount, &e.Fee, &e.Currency, &e.Alias, &e.Number, &e.Sender, &e.Narration, &e.TxnRef, &e.OccurredAt, &e.ReceivedAt)
+	})
+}
+
+// postAll decides each event and writes what follows, with the accounts locked after the events and before the balances.
+func (s *Service) postAll(ctx context.Context, tx pg.Tx, events []*stored) error {
+	now := s.Clock.Now()
+	aliases := make([]account.Alias, len(events))
+	for i, e := range events {
+		aliases[i] = account.Alias{Ref: e.Alias, Number: e.Number}
+	}
+	targets, ambiguous, err := account.Match(ctx, tx, aliases)
+	if err != nil {
+		return err
+	}
+	var good []*stored
+	for i, e := range events {
+		e.target = targets[i]
+		e.decide(ambiguous[i])
+		if e.category != CategoryPayment {
+			continue
+		}
+		if err := e.endOneTime(ctx, tx, now); err != nil {
+			return err
+		}
+		good = append(good, e)
+	}
+	if err := s.writeCredits(ctx, tx, now, good); err != nil {
+		return err
+	}
+	return s.recordPosted(ctx, tx, now, events)
+}
+
+// decide gives the event its category. Events of one account are decided in the order of arrival.
+func (e *stored) decide(ambiguous bool) {
+	switch {
+	case e.Amount == nil || e.Fee == nil:
+		e.refuse(CategoryProcessingError, e.Problem)
+	case e.Currency != money.Currency:
+		e.refuse(CategoryProcessingError, reasonCurrency)
+	case e.Amount.Cmp(*e.Fee) <= 0:
+		e.refuse(CategoryProcessingError, reasonAmount)
+	case ambiguous:
+		e.refuse(CategoryMisdirected, reasonAmbiguous)
+	case e.target == nil:
+		e.refuse(CategoryMisdirected, reasonNoAccount)
+	case !e.target.Accepts(e.OccurredAt):
+		e.refuse(CategoryMisdirected, reasonExpired)
+	default:
+		e.category = CategoryPayment
+	}
+}
+
+// endOneTime expires a one-time account that has just received exactly its amount. The payment's own time is the expiry, so
+// that one made earlier is still accepted when its event comes later, and one made after it is not.
+func (e *stored) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error {
+	t := e.target
+	if t.Type != account.OneTime || t.Status != account.Active || t.ExpectedAmount == nil || !t.ExpectedAmount.Equal(*e.Amount) {
+		return nil
+	}
+	at := e.OccurredAt
+	if at.After(now) {
+		at = now
+	}
+	moved, err := account.ExpireTx(ctx, tx, now, t.ID, account.EventPaid, at, "the expected amount was paid")
+	if err != nil || !moved {
+		return err
+	}
+	t.Status, t.ExpiredAt, e.posted.Expired = account.Expired, &at, &t.ID
+	return nil
+}
+
+// writeCredits posts the entries and queues the deliveries. The event's id names the transaction group.
+func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, events []*stored) error {
+	if len(events) == 0 {
+		return nil
+	}
+	postings := make([]ledger.Posting, len(events))
+	var deliveries []webhook.NewDelivery
+	var told []*stored
+	for i, e := range events {
+		net := e.Amount.Sub(*e.Fee)
+		postings[i] = ledger.Posting{
+			AccountID: e.target.ID, Amount: net, Fee: *e.Fee, Narration: e.Narration, ProviderTxnRef: e.TxnRef, TransactionGroupID: e.ID,
+		}
+		e.posted.Category, e.posted.ConfirmAt = CategoryPayment, now.Add(s.confirmDelay(0))
+		if e.target.CallbackURL == "" {
+			continue
+		}
+		told = append(told, e)
+		deliveries = append(deliveries, webhook.NewDelivery{
+			TenantID: e.target.TenantID, AccountID: e.target.ID, TransactionGroupID: e.ID, CallbackURL: e.target.CallbackURL, CreatedAt: e.ReceivedAt,
+			Payload: webhook.PaymentReceived{
+				AccountRef: e.target.AccountRef, Amount: net, GrossAmount: *e.Amount, ProviderFee: *e.Fee,
+				SenderName: e.Sender, Narration: e.Narration,
+			},
+		})
+	}
+	if _, err := ledger.PostCredits(ctx, tx, now, postings); err != nil {
+		return err
+	}
+	if len(deliveries) == 0 {
+		return nil
+	}
+	ids, err := webhook.Queue(ctx, tx, now, deliveries)
+	if err != nil {
+		return err
+	}
+	if len(ids) != len(deliveries) {
+		return fmt.Errorf("payment: %d of %d deliveries were queued: one was there before its payment was posted", len(ids), len(deliveries))
+	}
+	for i, e := range told {
+		e.posted.Delivery = &ids[i]
+	}
+	return nil
+}
+
+// recordPosted stores what became of the events: posted ones are next due for confirmation, the others are at their end.
+func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, events []*stored) error {
+	n := len(events)
+	ids, status, category, reason := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]string, n)
+	accounts, tenants, next := make([]*uuid.UUID, n), make([]*uuid.UUID, n), make([]*time.Time, n)
+	for i, e := range events {
+		event := EventRefuse
+		if e.category == CategoryPayment {
+			event, next[i] = EventPost, &e.posted.ConfirmAt
+		}
+		to, _ := Transitions.Next(Received, event)
+		ids[i], status[i], category[i], reason[i] = e.ID, string(to), string(e.category), e.reason
+		e.posted.Category = e.category
+		if e.target != nil {
+			accounts[i], tenants[i] = &e.target.ID, &e.target.TenantID
+		}
+	}
+	_, err := tx.Exec(ctx, `
+		UPDATE inbound_events e SET status = p.status, category = p.category, error_message = p.reason, account_id = p.account, tenant_id = p.tenant,
+			next_attempt_at = p.next, attempt_count = 0, leased_until = NULL, last_error = '', processed_at = $8
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::uuid[], $7::timestamptz[])
+			AS p (id, status, category, reason, account, tenant, next)
+		WHERE e.id = p.id`, ids, status, category, reason, accounts, tenants, next, now)
+	return err
+}

@@ -1,0 +1,226 @@
+package nomba
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"ajo/internal/provider"
+)
+
+// Error says that a call's outcome is not known: no answer came, or one that settles nothing. It is never a failure of
+// what was asked for.
+type Error struct {
+	Call string // the call's name: "pay", "transaction" …
+	HTTP int    // the answer's HTTP status; 0 when there was no answer
+	Code string // the answer's code, where it had one
+	Msg  string // what is wrong, or the bank's own description
+	Err  error  // the cause, where there was no answer
+
+	unsent bool // the request certainly did not leave
+}
+
+// Error returns the call, the HTTP status, the code and the description.
+func (e *Error) Error() string {
+	var s strings.Builder
+	s.WriteString("nomba: " + e.Call + ": ")
+	if e.HTTP != 0 {
+		fmt.Fprintf(&s, "HTTP %d ", e.HTTP)
+	}
+	if e.Code != "" {
+		s.WriteString("code " + e.Code + " ")
+	}
+	s.WriteString(e.Msg)
+	if e.Err != nil {
+		s.WriteString(": " + e.Err.Error())
+	}
+	return s.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func (e *Error) timeout() bool {
+	var n net.Error
+	return errors.Is(e.Err, context.DeadlineExceeded) || errors.As(e.Err, &n) && n.Timeout()
+}
+
+// text is a JSON value that the bank writes as a string or as a number, depending on the endpoint. A number keeps its own
+// text; null and absent are empty; anything else keeps its JSON, and so is no valid amount, code or reference.
+type text string
+
+// UnmarshalJSON never fails on valid JSON.
+func (t *text) UnmarshalJSON(b []byte) error {
+	var s string
+	switch {
+	case string(b) == "null":
+		*t = ""
+	case b[0] == '"' && json.Unmarshal(b, &s) == nil:
+		*t = text(strings.TrimSpace(s))
+	default:
+		*t = text(b)
+	}
+	return nil
+}
+
+// answer is what came back for a call.
+type answer struct {
+	call   string
+	status int    // HTTP
+	code   string // the envelope's; empty: no envelope
+	desc   string
+	data   json.RawMessage // nil where there is none: absent, null, {}, [] or ""
+	html   bool            // the body is a page: some gateway's, not the bank's
+	after  int             // Retry-After in seconds; 0: not given
+}
+
+func parseAnswer(call string, status int, body []byte) answer {
+	a := answer{call: call, status: status, html: bytes.HasPrefix(bytes.TrimSpace(body), []byte("<"))}
+	var e struct {
+		Code        text            `json:"code"`
+		Description text            `json:"description"`
+		Message     text            `json:"message"`
+		Data        json.RawMessage `json:"data"`
+	}
+	if json.Unmarshal(body, &e) != nil {
+		return a
+	}
+	a.code, a.desc = tidy(string(e.Code)), tidy(string(e.Description))
+	if a.desc == "" {
+		a.desc = tidy(string(e.Message))
+	}
+	var dense bytes.Buffer
+	if len(e.Data) > 0 && json.Compact(&dense, e.Data) == nil {
+		switch dense.String() {
+		case "null", "{}", "[]", `""`:
+		default:
+			a.data = e.Data
+		}
+	}
+	return a
+}
+
+// verdict is what an answer means to any call. Each method says what it makes of it.
+type verdict uint8
+
+const (
+	unclear   verdict = iota // nothing that the documentation settles: the outcome is unknown
+	success                  // code 00, with data
+	bare                     // code 00, without data
+	later                    // 408, 425, 429, 5xx, or code 01: may be asked again
+	missing                  // 404
+	refused                  // a definite refusal: 02, 05, 06, or a validation refusal in HTTP's own numbers
+	duplicate                // the reference has been used before
+	underWay                 // taken, and being worked on: 201, and the 200 of the reference's own example
+)
+
+// definite are the codes that state a refusal for good: the documented ones, and HTTP's numbers for a bad or forbidden
+// request, which live answers carry in the envelope (under HTTP 200, too).
+var definite = map[string]bool{"02": true, "05": true, "06": true, "400": true, "403": true, "422": true}
+
+// usedBefore are the words of a refusal that is about the reference and not about the request. The bank documents
+// neither its code nor its text.
+var usedBefore = regexp.MustCompile(`(?i)duplicat|\balready\b|not unique|must be unique|idempoten`)
+
+// verdict reads the answer. The code speaks first, then the HTTP status; a status that says "not now" outweighs any code
+// but success, because the answer may then be a gateway's.
+func (a answer) verdict() verdict {
+	switch {
+	case a.code == "00" && a.data != nil:
+		return success
+	case a.notNow():
+		return later
+	case a.status == http.StatusConflict || a.code != "" && usedBefore.MatchString(a.desc):
+		return duplicate
+	case !a.settles():
+		return unclear
+	case a.code == "00":
+		return bare
+	case definite[a.code]:
+		return refused
+	case a.status == http.StatusNotFound && !a.html:
+		return missing
+	case a.code == "01":
+		return later
+	case a.code == "201" || a.code == "200":
+		return underWay
+	default:
+		return unclear
+	}
+}
+
+// notNow tells whether the HTTP status asks to come again, whatever the body says.
+func (a answer) notNow() bool {
+	switch a.status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return a.status >= 500
+}
+
+// settles tells whether the HTTP status lets a code other than success count: 2xx, and a 4xx that is about the request
+// itself.
+func (a answer) settles() bool {
+	class := a.status / 100
+	return (class == 2 || class == 4) && !a.notNow() && a.status != http.StatusUnauthorized && a.status != http.StatusConflict
+}
+
+// notKnown tells whether the answer to a question about one reference is "not known here (yet)": 404, code 01, or 00
+// without data. A gateway's page is not, however much it is a 404: it would say so of every reference, and money would
+// be reversed on its word. Nor is a 403.
+func (a answer) notKnown() bool {
+	switch {
+	case !a.settles() || a.html || a.status == http.StatusForbidden:
+		return false
+	case a.status == http.StatusNotFound:
+		return a.verdict() != success
+	default:
+		return a.code == "01" || a.verdict() == bare
+	}
+}
+
+// err is the answer as an [*Error].
+func (a answer) err(msg string) error {
+	if a.desc != "" {
+		msg += ": " + a.desc
+	}
+	return &Error{Call: a.call, HTTP: a.status, Code: a.code, Msg: msg}
+}
+
+// rejection is the answer as a definite refusal.
+func (a answer) rejection() error {
+	code := a.code
+	if code == "" {
+		code = fmt.Sprint(a.status)
+	}
+	return &provider.Rejection{Code: code, Msg: a.desc}
+}
+
+// decode reads the answer's data. Data of another shape is an error: the answer settles nothing.
+func (a answer) decode(into any) error {
+	if err := json.Unmarshal(a.data, into); err != nil {
+		return a.err("the answer's data is not of the documented form")
+	}
+	return nil
+}
+
+// tidy makes a text of the bank's fit for a log line: one line, at most 200 bytes.
+func tidy(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > 200 {
+		s = strings.ToValidUTF8(s[:200], "") + "…"
+	}
+	return strings.TrimSpace(s)
+}

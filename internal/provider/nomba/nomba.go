@@ -1,0 +1,181 @@
+// Package nomba speaks Nomba's public API: it is a [provider.Bank] over HTTP (design, "The upstream provider's wire").
+//
+// What always holds: only the code "00" is success; only what the bank's documentation states as definite, answered to a
+// call that asks for an effect, becomes a [*provider.Rejection]; "not known" is said only when the bank said it; and
+// everything else (silence, a 5xx, an unknown code, somebody else's record, an unreadable amount) is an [*Error], which
+// means that the outcome is not known. A payout is submitted at most once a call, and money never passes through a float.
+// The access token and the client secret are in no log line and no error.
+package nomba
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
+
+	"ajo/internal/clock"
+	"ajo/internal/provider"
+	"ajo/internal/secret"
+)
+
+// Label is the name kept as an account's Provider.
+const Label = "nomba"
+
+// The defaults of [Options].
+const (
+	DefaultTimeout        = 10 * time.Second
+	DefaultPayTimeout     = 30 * time.Second
+	DefaultRetries        = 3
+	DefaultRetryWait      = 250 * time.Millisecond
+	DefaultRequestsPerSec = 75
+	DefaultPostsPerSec    = 15
+)
+
+// Options are what [New] needs. The first four are required.
+type Options struct {
+	URL          string // the API's address without a version: https://api.nomba.com
+	AccountID    string // sent as accountId with every call
+	ClientID     string
+	ClientSecret string
+
+	HTTP  *http.Client // nil: one without a proxy, with bounded connections. Redirects are never followed
+	Clock clock.Clock  // nil: the machine's; decides when a token is renewed
+	Log   *slog.Logger // nil: nothing is logged
+
+	Timeout    time.Duration // of a call, its repetitions included; zero: 10 s
+	PayTimeout time.Duration // of the answer to a payout, once it is its turn; zero: 30 s
+
+	Retries   int           // how often a call without an effect is repeated after 429, 5xx or a cut connection; zero: 3, negative: never
+	RetryWait time.Duration // before the first repetition, on average; doubles, ±50 %. Zero: 250 ms
+
+	RequestsPerSec int // this process's limit on all calls; zero: 75, negative: none
+	PostsPerSec    int // the same on POST calls; zero: 15, negative: none
+
+	// Observe, where set, is told of every call when it ends: its name ("pay", "lookup", "token" …), how it ended ("ok",
+	// "unknown", "rejected", "timeout", "error"), and how long it took, waits and repetitions included.
+	Observe func(call, outcome string, d time.Duration)
+}
+
+// Client is a bank at Nomba. It is safe for concurrent use; make one a process, as its limits and its token are its own.
+type Client struct {
+	base      string
+	accountID string
+	clientID  string
+	secret    secret.Redacted
+
+	http  *http.Client
+	clock clock.Clock
+	log   *slog.Logger
+
+	timeout    time.Duration
+	payTimeout time.Duration
+	retries    int
+	retryWait  time.Duration
+	all, posts *rate.Limiter
+	observer   func(call, outcome string, d time.Duration)
+
+	flight singleflight.Group // one renewal of the token at a time, for all callers
+	mu     sync.Mutex         // guards the two below
+	held   *token
+	nextTo time.Time // no early renewal before this, after one that failed
+}
+
+var _ provider.Bank = (*Client)(nil)
+
+// New returns a client, or an error that names the bad option. It calls nobody: the first call asks for a token.
+func New(o Options) (*Client, error) {
+	u, err := url.Parse(o.URL)
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.User != nil:
+		return nil, errors.New("nomba: the URL must be http(s)://host[:port][/path]")
+	case o.AccountID == "":
+		return nil, errors.New("nomba: the account id is missing")
+	case o.ClientID == "" || o.ClientSecret == "":
+		return nil, errors.New("nomba: the client id and secret must both be set")
+	}
+	c := &Client{
+		base:       strings.TrimRight(u.String(), "/"),
+		accountID:  o.AccountID,
+		clientID:   o.ClientID,
+		secret:     secret.Redact(o.ClientSecret),
+		http:       httpClient(o.HTTP),
+		clock:      o.Clock,
+		log:        o.Log,
+		timeout:    cmp.Or(max(o.Timeout, 0), DefaultTimeout),
+		payTimeout: cmp.Or(max(o.PayTimeout, 0), DefaultPayTimeout),
+		retries:    max(0, cmp.Or(o.Retries, DefaultRetries)),
+		retryWait:  cmp.Or(max(o.RetryWait, 0), DefaultRetryWait),
+		all:        limiter(cmp.Or(o.RequestsPerSec, DefaultRequestsPerSec)),
+		posts:      limiter(cmp.Or(o.PostsPerSec, DefaultPostsPerSec)),
+		observer:   o.Observe,
+	}
+	if c.clock == nil {
+		c.clock = clock.System
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.observer == nil {
+		c.observer = func(string, string, time.Duration) {}
+	}
+	return c, nil
+}
+
+// Name is [Label].
+func (c *Client) Name() string { return Label }
+
+// httpClient returns a copy of given, or a client of our own, that follows no redirect: one would carry the token, or a
+// payout, to another host.
+func httpClient(given *http.Client) *http.Client {
+	client := http.Client{Transport: &http.Transport{ // Proxy is nil: the environment's is not used
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 5 * time.Second,
+		MaxConnsPerHost:     64,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     90 * time.Second,
+		ForceAttemptHTTP2:   true,
+	}}
+	if given != nil {
+		client = *given
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client
+}
+
+// limiter allows n events a second with a burst of a fifth of that, so that no second sees many more than n.
+func limiter(n int) *rate.Limiter {
+	if n < 0 {
+		return rate.NewLimiter(rate.Inf, 0)
+	}
+	return rate.NewLimiter(rate.Limit(n), max(1, n/5))
+}
+
+// observe is deferred by every method with its named error.
+func (c *Client) observe(call string, start time.Time, err *error) {
+	c.observer(call, outcome(*err), time.Since(start))
+}
+
+func outcome(err error) string {
+	var rejection *provider.Rejection
+	var answer *Error
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, provider.ErrUnknown):
+		return "unknown"
+	case errors.As(err, &rejection):
+		return "rejected"
+	case errors.As(err, &answer) && answer.timeout():
+		return "timeout"
+	default:
+		return "error"
+	}
+}

@@ -1,0 +1,158 @@
+package nomba
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"ajo/internal/money"
+	"ajo/internal/provider"
+)
+
+const payPath = "/v2/transfers/bank"
+
+// Pay submits a payout, once: it is repeated in one case only, a 401, which is the bank's word that it has not acted.
+//
+// What came back, and what it means:
+//   - code 00 with a record that echoes p.Ref: the record. Without an echo, or without an amount, its status is Pending.
+//   - code 201 PROCESSING (and 200, as the bank's own reference has it): under way, Status Pending.
+//   - a documented refusal (02, 05, 06, or 400, 403, 422 in the envelope; under HTTP 2xx or 4xx but 401, 408, 409, 425
+//     and 429): a [*provider.Rejection], but only after the bank, asked by reference, does not know it. A refusal of a
+//     reference that has been used looks the same, and taking that one for a failure pays twice. Where the bank does
+//     know it, its record is returned.
+//   - a refusal that says duplicate: an [*Error] that says so. Ask with [Client.Payout].
+//   - no answer, a cut one, 408, 409, 425, 429, 5xx, code 01, an unknown code, somebody else's record, an unreadable
+//     amount: an [*Error]. The money may have left. Ask with [Client.Payout]; submit again, under the same reference, only
+//     when that says [provider.ErrUnknown].
+//
+// It takes up to twice Options.Timeout for its token and its turn and Options.PayTimeout for the answer, all that again
+// after a 401, and after a refusal one more Options.Timeout for the question.
+func (c *Client) Pay(ctx context.Context, p provider.NewPayout) (out provider.Payout, err error) {
+	defer c.observe("pay", time.Now(), &err)
+	if p.Ref == "" || !p.Amount.IsPositive() || p.BankCode == "" || p.AccountNumber == "" {
+		return out, &Error{Call: "pay", Msg: "reference, amount, bank code and account number are all required", unsent: true}
+	}
+	a, err := c.send(ctx, request{
+		call: "pay", method: http.MethodPost, path: payPath, timeout: c.payTimeout,
+		body: struct {
+			Amount        json.Number `json:"amount"`
+			AccountNumber string      `json:"accountNumber"`
+			AccountName   string      `json:"accountName"`
+			BankCode      string      `json:"bankCode"`
+			MerchantTxRef string      `json:"merchantTxRef"`
+			SenderName    string      `json:"senderName"`
+			Narration     string      `json:"narration,omitempty"`
+		}{p.Amount.Number(), p.AccountNumber, p.AccountName, p.BankCode, p.Ref, p.SenderName, p.Narration},
+	})
+	if err != nil {
+		return out, err
+	}
+	switch a.verdict() {
+	case success:
+		return submitted(a, p)
+	case underWay:
+		return provider.Payout{Ref: p.Ref, Status: provider.Pending, Amount: p.Amount}, nil
+	case refused:
+		return c.refusal(ctx, a, p.Ref)
+	case duplicate:
+		return out, a.err("the reference is a duplicate, ask by reference")
+	default:
+		return out, a.err("outcome unknown")
+	}
+}
+
+// submitted reads a good answer to a payout.
+func submitted(a answer, p provider.NewPayout) (provider.Payout, error) {
+	var r record
+	if err := a.decode(&r); err != nil {
+		return provider.Payout{}, err
+	}
+	echoed, stranger := r.echoes(p.Ref)
+	if stranger {
+		return provider.Payout{}, a.err("the record in the answer is not of this payout")
+	}
+	known := r
+	if r.Amount == "" {
+		known.Amount = text(p.Amount.String())
+	}
+	out, err := known.payout(p.Ref)
+	if err != nil {
+		return provider.Payout{}, a.err("unreadable record: " + err.Error())
+	}
+	if !echoed || r.Amount == "" {
+		out.Status = provider.Pending
+	}
+	return out, nil
+}
+
+// refusal makes sure that a refused payout is not one that was submitted before.
+func (c *Client) refusal(ctx context.Context, a answer, ref string) (provider.Payout, error) {
+	found, err := c.payout(ctx, "pay", ref)
+	switch {
+	case err == nil:
+		return found, nil
+	case errors.Is(err, provider.ErrUnknown):
+		return provider.Payout{}, a.rejection()
+	default:
+		return provider.Payout{}, &Error{
+			Call: "pay", HTTP: a.status, Code: a.code, Msg: "refused (" + a.desc + "), but it is not clear whether submitted before", Err: err,
+		}
+	}
+}
+
+// Payout returns the bank's record of the payout ref: the debit of the wallet. It is [provider.ErrUnknown] where the bank
+// says that it has none (404, code 01, or 00 without data; a fresh payout may not be found at once), and an [*Error] in any
+// other case: a record of another reference, of an inbound transfer, or with an unreadable amount is not believed, and a
+// refusal of the question says nothing about the payout. It only reads, so an unanswered call means nothing.
+func (c *Client) Payout(ctx context.Context, ref string) (p provider.Payout, err error) {
+	defer c.observe("payout", time.Now(), &err)
+	return c.payout(ctx, "payout", ref)
+}
+
+func (c *Client) payout(ctx context.Context, call, ref string) (provider.Payout, error) {
+	r, a, err := c.single(ctx, call, "merchantTxRef", ref)
+	if err != nil {
+		return provider.Payout{}, err
+	}
+	switch echoed, stranger := r.echoes(ref); {
+	case !echoed || stranger:
+		return provider.Payout{}, a.err("the record in the answer is not of this payout")
+	case r.isInbound() || strings.EqualFold(string(r.EntryType), "CREDIT"):
+		return provider.Payout{}, a.err("the record in the answer is not of a payout")
+	}
+	p, err := r.payout(ref)
+	if err != nil {
+		return provider.Payout{}, a.err("unreadable record: " + err.Error())
+	}
+	return p, nil
+}
+
+// echoes tells whether the record bears the reference, and whether it bears another.
+func (r record) echoes(ref string) (echoed, stranger bool) {
+	for _, borne := range []text{r.MerchantTxRef, r.Meta.MerchantTxRef} {
+		switch string(borne) {
+		case "":
+		case ref:
+			echoed = true
+		default:
+			stranger = true
+		}
+	}
+	return echoed, stranger
+}
+
+// payout reads a record of a payout. A missing fee is zero: it is the wallet's, and nobody's balance hangs on it.
+func (r record) payout(ref string) (provider.Payout, error) {
+	p := provider.Payout{ID: string(r.ID), Ref: ref, Status: status(r.Status)}
+	var amountErr, feeErr error
+	p.Amount, amountErr = amount("amount", r.Amount)
+	p.Fee = money.Zero
+	if fee := cmp.Or(r.FixedCharge, r.Fee); fee != "" {
+		p.Fee, feeErr = amount("fee", fee)
+	}
+	return p, errors.Join(amountErr, feeErr)
+}

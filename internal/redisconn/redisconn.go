@@ -1,0 +1,79 @@
+// Package redisconn opens Redis from the one setting AJO_REDIS_URL.
+//
+// One host is a single server (redis://, rediss://). Several hosts, joined by commas, are a Cluster, or Sentinels when the
+// parameter master_name is given. Every call is bounded in time: Redis is the clock, never the record, so nobody waits long for it.
+package redisconn
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Options bound a client.
+type Options struct {
+	Timeout time.Duration // of dialling, and of each command; 0: 2 s
+	Retries int           // of a command whose answer was lost; 0: none, since a command may have acted
+	Pool    int           // connections; 0: go-redis' default
+}
+
+// Open parses address and returns a client of it. It does not connect.
+func Open(address string, o Options) (redis.UniversalClient, error) {
+	if o.Timeout == 0 {
+		o.Timeout = 2 * time.Second
+	}
+	u, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	u.DialTimeout, u.ReadTimeout, u.WriteTimeout, u.PoolTimeout = o.Timeout, o.Timeout, o.Timeout, o.Timeout
+	u.ContextTimeoutEnabled = true
+	u.PoolSize = o.Pool
+	// A feature of one vendor's managed service: asking for it costs a command a connection, and an error line in the log.
+	u.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	if u.MaxRetries = o.Retries; o.Retries == 0 {
+		u.MaxRetries = -1
+	}
+	return redis.NewUniversalClient(u), nil
+}
+
+func parse(address string) (*redis.UniversalOptions, error) {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok || (scheme != "redis" && scheme != "rediss") {
+		return nil, errors.New("redis address: must begin with redis:// or rediss://")
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	authority, _, _ = strings.Cut(authority, "?")
+	hosts := strings.Split(authority[strings.LastIndex(authority, "@")+1:], ",")
+	// The first host stands for all while the library reads the rest: user, password, database, TLS.
+	single := strings.Replace(address, strings.Join(hosts, ","), hosts[0], 1)
+	parsed, err := url.Parse(single)
+	if err != nil {
+		return nil, errors.New("redis address: not a URL") // the error itself would show the password
+	}
+	query := parsed.Query()
+	master := query.Get("master_name")
+	query.Del("master_name")
+	parsed.RawQuery = query.Encode()
+	opts, err := redis.ParseURL(parsed.String())
+	if err != nil {
+		return nil, fmt.Errorf("redis address: %w", err)
+	}
+	for i, h := range hosts {
+		if !strings.Contains(h, ":") {
+			hosts[i] = h + ":6379"
+		}
+	}
+	if len(hosts) == 1 && master == "" {
+		hosts = []string{opts.Addr}
+	}
+	return &redis.UniversalOptions{
+		Addrs: hosts, DB: opts.DB, Username: opts.Username, Password: opts.Password, TLSConfig: opts.TLSConfig, MasterName: master,
+		IsClusterMode: len(hosts) > 1 && master == "",
+	}, nil
+}

@@ -1,0 +1,71 @@
+package safehttp
+
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"ajo/internal/errs"
+)
+
+// MaxURL is the longest callback URL, in characters.
+const MaxURL = 2048
+
+// CheckURL tells whether raw has the form of a callback URL: absolute, http or https (https only, when requireHTTPS),
+// with a host, without user info and fragment, printable ASCII, at most [MaxURL] characters. The refusal is
+// errs.Invalid and its text begins with field, the name under which the client sent the URL.
+//
+// What the host resolves to is not looked at: that is checked at each connection, where it counts.
+func CheckURL(field, raw string, requireHTTPS bool) error {
+	refuse := func(why string) error { return errs.New(errs.Invalid, field+" "+why) }
+	switch {
+	case raw == "":
+		return refuse("is empty")
+	case len(raw) > MaxURL:
+		return refuse("is longer than " + strconv.Itoa(MaxURL) + " characters")
+	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return refuse("may have printable ASCII characters only, without spaces")
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Opaque != "" {
+		return refuse("is not a URL")
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return refuse("must begin with https:// or http://")
+	case requireHTTPS && u.Scheme != "https":
+		return refuse("must begin with https://")
+	case u.User != nil:
+		return refuse("must not have a user name or password")
+	case strings.Contains(raw, "#"):
+		return refuse("must not have a fragment")
+	case !isHost(u.Hostname()):
+		return refuse("must have a host: a name or an IP address")
+	case !isPort(u):
+		return refuse("has a port that is not a number from 1 to 65535")
+	}
+	return nil
+}
+
+// isHost refuses the forms that resolvers disagree about: an address with a zone, and the octal, hexadecimal and short
+// spellings of an IPv4 address (0177.0.0.1, 0x7f.1, 2130706433), which one resolver takes for a name and another for 127.0.0.1.
+func isHost(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Zone() == ""
+	}
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	if name == "" || len(name) > 253 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+		return false
+	}
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	return strings.Trim(last, "0123456789") != "" && !strings.HasPrefix(last, "0x")
+}
+
+func isPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	return err == nil && n > 0
+}

@@ -1,0 +1,122 @@
+package secret
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	"golang.org/x/crypto/argon2"
+)
+
+// Argon2id with OWASP's parameters: 19 MiB of memory, two passes, one lane; 16 bytes of salt, 32 of hash.
+const (
+	argonMemory = 19 * 1024 // KiB
+	argonTime   = 2
+	argonLanes  = 1
+	saltSize    = 16
+	hashSize    = 32
+)
+
+// What a stored hash may ask for at most, so that a damaged row cannot eat the machine.
+const (
+	maxArgonMemory = 64 * 1024 // KiB
+	maxArgonTime   = 8
+	maxArgonLanes  = 4
+)
+
+// ErrPasswordHash says that a stored text is not an argon2id hash that this package can check.
+var ErrPasswordHash = errors.New("secret: not a usable argon2id hash")
+
+// hashing bounds how many passwords are hashed at once: one a processor, as each takes one whole. A flood of logins so
+// waits in line instead of taking 19 MiB each.
+var hashing = make(chan struct{}, max(1, min(runtime.GOMAXPROCS(0), 16)))
+
+// dummy is a hash that no password is checked against in earnest.
+var dummy = sync.OnceValue(func() argonHash {
+	return argonHash{memory: argonMemory, time: argonTime, lanes: argonLanes, salt: random(saltSize), sum: random(hashSize)}
+})
+
+type argonHash struct {
+	memory, time uint32
+	lanes        uint8
+	salt, sum    []byte
+}
+
+// HashPassword returns the argon2id hash of a password in PHC form ("$argon2id$v=19$m=19456,t=2,p=1$salt$hash"). It waits
+// for its turn; its only error is the context's.
+func HashPassword(ctx context.Context, password Redacted) (string, error) {
+	h := argonHash{memory: argonMemory, time: argonTime, lanes: argonLanes, salt: random(saltSize), sum: make([]byte, hashSize)}
+	sum, err := h.compute(ctx, password)
+	if err != nil {
+		return "", err
+	}
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.memory, h.time, h.lanes,
+		b64.EncodeToString(h.salt), b64.EncodeToString(sum)), nil
+}
+
+// VerifyPassword tells whether a password is the one hashed in phc. It waits for its turn. The error is the context's, or
+// [ErrPasswordHash].
+func VerifyPassword(ctx context.Context, phc string, password Redacted) (bool, error) {
+	h, err := parsePHC(phc)
+	if err != nil {
+		return false, err
+	}
+	sum, err := h.compute(ctx, password)
+	if err != nil {
+		return false, err
+	}
+	return subtle.ConstantTimeCompare(sum, h.sum) == 1, nil
+}
+
+// DummyVerify spends the time of a VerifyPassword and tells nothing: for a login under an unknown address, so that the
+// answer's time does not give away which addresses are known. Its only error is the context's.
+func DummyVerify(ctx context.Context, password Redacted) error {
+	_, err := dummy().compute(ctx, password)
+	return err
+}
+
+// NeedsRehash tells whether phc was made with other parameters than today's, so that the next good login can replace it.
+func NeedsRehash(phc string) bool {
+	h, err := parsePHC(phc)
+	return err != nil || h.memory != argonMemory || h.time != argonTime || h.lanes != argonLanes ||
+		len(h.salt) != saltSize || len(h.sum) != hashSize
+}
+
+// compute hashes a password with h's parameters and salt, when its turn has come.
+func (h argonHash) compute(ctx context.Context, password Redacted) ([]byte, error) {
+	select {
+	case hashing <- struct{}{}:
+		defer func() { <-hashing }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return argon2.IDKey([]byte(password.Reveal()), h.salt, h.time, h.memory, h.lanes, uint32(len(h.sum))), nil
+}
+
+func parsePHC(phc string) (argonHash, error) {
+	var h argonHash
+	parts := strings.Split(phc, "$")
+	if len(phc) > 512 || len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" ||
+		parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
+		return h, ErrPasswordHash
+	}
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &h.memory, &h.time, &h.lanes); err != nil ||
+		parts[3] != fmt.Sprintf("m=%d,t=%d,p=%d", h.memory, h.time, h.lanes) {
+		return h, ErrPasswordHash
+	}
+	var saltErr, sumErr error
+	h.salt, saltErr = base64.RawStdEncoding.Strict().DecodeString(parts[4])
+	h.sum, sumErr = base64.RawStdEncoding.Strict().DecodeString(parts[5])
+	if saltErr != nil || sumErr != nil || len(h.salt) < 8 || len(h.salt) > 64 || len(h.sum) < 16 || len(h.sum) > 64 ||
+		h.time < 1 || h.time > maxArgonTime || h.lanes < 1 || h.lanes > maxArgonLanes ||
+		h.memory < 8*uint32(h.lanes) || h.memory > maxArgonMemory {
+		return h, ErrPasswordHash
+	}
+	return h, nil
+}

@@ -1,0 +1,95 @@
+package tenant
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/errs"
+	"ajo/internal/fsm"
+	"ajo/internal/pg"
+)
+
+// KYCStatus is the state of a tenant's business KYC.
+type KYCStatus string
+
+// The states of the specification. Nothing leads to PendingReview yet ("not shown").
+const (
+	KYCUnverified    KYCStatus = "unverified"
+	KYCPendingReview KYCStatus = "pending_review"
+	KYCVerified      KYCStatus = "verified"
+)
+
+// KYCEvent is what moves a tenant's business KYC.
+type KYCEvent string
+
+// KYCSubmit is POST /auth/business-kyc with a valid body.
+const KYCSubmit KYCEvent = "submit"
+
+// KYCTransitions is the state machine of business KYC (specification, "Tenant business KYC status").
+var KYCTransitions = fsm.New("Tenant business KYC",
+	fsm.Row[KYCStatus, KYCEvent]{From: KYCUnverified, Event: KYCSubmit, To: KYCVerified},
+)
+
+// businessTypes are the kinds of business that the specification knows.
+var businessTypes = []string{"sole_proprietor", "registered_business", "ngo", "other"}
+
+const maxCAC = 64 // characters
+
+// Refusals of a business KYC.
+var (
+	ErrBusinessTypeMissing = errs.New(errs.Invalid, "businessType is required")
+	ErrBusinessType        = errs.New(errs.Invalid, "businessType must be one of "+strings.Join(businessTypes, ", "))
+	ErrCACNumber           = errs.New(errs.Invalid, "cacNumber must be at most 64 characters, without control characters")
+	ErrKYCVerified         = errs.New(errs.Unprocessable, "business kyc is already verified")
+	ErrKYCPending          = errs.New(errs.Unprocessable, "business kyc is pending review")
+)
+
+// BusinessKYC is the answer of POST /auth/business-kyc.
+type BusinessKYC struct {
+	KYCStatus    KYCStatus `json:"kycStatus"`
+	BusinessType string    `json:"businessType"`
+}
+
+// BusinessKYC records what kind of business the tenant is and moves it to verified. cacNumber may be empty. Session
+// only. [ErrBusinessType], [ErrCACNumber]; [ErrKYCVerified] the second time.
+func (s *Service) BusinessKYC(ctx context.Context, id uuid.UUID, businessType, cacNumber string) (BusinessKYC, error) {
+	cacNumber = strings.TrimSpace(cacNumber)
+	switch {
+	case businessType == "":
+		return BusinessKYC{}, ErrBusinessTypeMissing
+	case !slices.Contains(businessTypes, businessType):
+		return BusinessKYC{}, ErrBusinessType
+	case utf8.RuneCountInString(cacNumber) > maxCAC, strings.ContainsFunc(cacNumber, unicode.IsControl):
+		return BusinessKYC{}, ErrCACNumber
+	}
+	out := BusinessKYC{BusinessType: businessType}
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		var from KYCStatus
+		err := tx.QueryRow(ctx, `SELECT kyc_status FROM tenants WHERE id = $1 FOR UPDATE`, id).Scan(&from)
+		if err != nil {
+			return err
+		}
+		to, ok := KYCTransitions.Next(from, KYCSubmit)
+		if !ok {
+			return refuseKYC(from)
+		}
+		out.KYCStatus = to
+		_, err = tx.Exec(ctx, `
+			UPDATE tenants SET kyc_status = $2, business_type = $3, cac_number = nullif($4, ''), updated_at = $5
+			WHERE id = $1 AND kyc_status = ANY($6)`, id, to, businessType, cacNumber, s.Clock.Now(), KYCTransitions.From(KYCSubmit))
+		return err
+	})
+	return out, err
+}
+
+func refuseKYC(from KYCStatus) error {
+	if from == KYCPendingReview {
+		return ErrKYCPending
+	}
+	return ErrKYCVerified
+}

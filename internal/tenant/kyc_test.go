@@ -1,0 +1,101 @@
+package tenant
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fsm"
+	"ajo/internal/testenv"
+)
+
+func TestBusinessKYC(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	for _, kind := range []string{"sole_proprietor", "registered_business", "ngo", "other"} {
+		id := b.Tenant()
+		got, err := b.BusinessKYC(ctx, id, kind, " RC 123456 ")
+		require.NoError(t, err)
+		require.Equal(t, BusinessKYC{KYCStatus: KYCVerified, BusinessType: kind}, got)
+		require.Equal(t, "RC 123456", testenv.Value[string](b.Env, `SELECT cac_number FROM tenants WHERE id = $1`, id))
+		me, err := b.Me(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, KYCVerified, me.KYCStatus)
+		require.Equal(t, kind, *me.BusinessType)
+		_, err = b.BusinessKYC(ctx, id, "other", "")
+		require.ErrorIs(t, err, ErrKYCVerified)
+	}
+	id := b.Tenant()
+	_, err := b.BusinessKYC(ctx, id, "", "")
+	require.ErrorIs(t, err, ErrBusinessTypeMissing)
+	_, err = b.BusinessKYC(ctx, id, "NGO", "")
+	require.ErrorIs(t, err, ErrBusinessType)
+	_, err = b.BusinessKYC(ctx, id, "ngo", strings.Repeat("1", 65))
+	require.ErrorIs(t, err, ErrCACNumber)
+	_, err = b.BusinessKYC(ctx, id, "ngo", "RC\x00")
+	require.ErrorIs(t, err, ErrCACNumber)
+	_, err = b.BusinessKYC(ctx, id, "ngo", "")
+	require.NoError(t, err)
+}
+
+// Every state × event pair.
+func TestKYCTransitions(t *testing.T) {
+	b := setup(t)
+	states := []KYCStatus{KYCUnverified, KYCPendingReview, KYCVerified}
+	place := func(id uuid.UUID, s KYCStatus) { // whatever the table says
+		b.Exec(`ALTER TABLE tenants DISABLE TRIGGER tenants_kyc`)
+		b.Exec(`UPDATE tenants SET kyc_status = $2, business_type = CASE WHEN $2 = 'unverified' THEN NULL ELSE 'other' END WHERE id = $1`, id, s)
+		b.Exec(`ALTER TABLE tenants ENABLE TRIGGER tenants_kyc`)
+	}
+	for _, from := range states {
+		for _, to := range states {
+			if from == to {
+				continue
+			}
+			id := b.Tenant()
+			place(id, from)
+			_, err := b.Pool.Exec(context.Background(), `UPDATE tenants SET kyc_status = $2, business_type = 'other' WHERE id = $1`, id, to)
+			require.Equal(t, slices.Contains(KYCTransitions.Moves(), [2]string{string(from), string(to)}), err == nil, "%s>%s: %v", from, to, err)
+		}
+		id := b.Tenant()
+		place(id, from)
+		for _, event := range KYCTransitions.Events() {
+			require.Equal(t, KYCSubmit, event)
+			to, ok := KYCTransitions.Next(from, event)
+			_, err := b.BusinessKYC(context.Background(), id, "ngo", "")
+			if ok {
+				require.NoError(t, err)
+			} else {
+				require.Error(t, err)
+				to = from
+			}
+			require.Equal(t, string(to), testenv.Value[string](b.Env, `SELECT kyc_status FROM tenants WHERE id = $1`, id))
+		}
+	}
+	require.Equal(t, refuseKYC(KYCPendingReview), ErrKYCPending)
+	require.NotContains(t, KYCTransitions.States(), KYCStatus(fsm.Start))
+}
+
+func TestBusinessKYCAtOnce(t *testing.T) {
+	b := setup(t)
+	id := b.Tenant()
+	var wg sync.WaitGroup
+	var ok atomic.Int32
+	for range 10 {
+		wg.Go(func() {
+			if _, err := b.BusinessKYC(context.Background(), id, "ngo", ""); err == nil {
+				ok.Add(1)
+			} else {
+				require.ErrorIs(t, err, ErrKYCVerified)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, int32(1), ok.Load())
+}

@@ -1,0 +1,139 @@
+package tenant
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/errs"
+	"ajo/internal/pg"
+	"ajo/internal/secret"
+)
+
+// SessionLife is how long a session lasts (specification, "Limits").
+const SessionLife = 7 * 24 * time.Hour
+
+// tokenLength is a session token's, in characters; anything else does not reach the database.
+const tokenLength = 43
+
+// purgeAtOnce is how many expired sessions a login clears away at most.
+const purgeAtOnce = 100
+
+// Refusals of a login.
+var (
+	ErrCredentials = errs.New(errs.Unauthorized, "invalid credentials")
+	ErrUnverified  = errs.New(errs.Forbidden, "email is not verified")
+)
+
+// Session is a login that worked. Token goes into the cookie; only its hash is kept.
+type Session struct {
+	Token    secret.Redacted
+	TenantID uuid.UUID
+	Name     string
+	Expires  time.Time
+}
+
+// Login opens a session. Anyone may call. [ErrCredentials] for a wrong password and, in the same time, for an unknown
+// address; [ErrUnverified] and [ErrSuspended] only to whoever knows the password. (Specification, POST /auth/login.)
+func (s *Service) Login(ctx context.Context, email string, password secret.Redacted) (Session, error) {
+	email = NormalizeEmail(email)
+	switch {
+	case email == "":
+		return Session{}, ErrEmailMissing
+	case password.IsZero():
+		return Session{}, ErrPasswordMissing
+	case utf8.RuneCountInString(password.Reveal()) > maxPassword, len(email) > maxEmail:
+		return Session{}, ErrCredentials // nobody's, whoever is asked for
+	}
+	var t Tenant
+	var hash string
+	var verified bool
+	err := s.Pool.QueryRow(ctx, `SELECT `+columns+`, t.password_hash, t.email_verified_at IS NOT NULL FROM tenants t WHERE t.email = $1`, email).
+		Scan(append(t.fields(), &hash, &verified)...)
+	if pg.IsNoRows(err) {
+		if err := secret.DummyVerify(ctx, password); err != nil {
+			return Session{}, err
+		}
+		return Session{}, ErrCredentials
+	}
+	if err != nil {
+		return Session{}, err
+	}
+	right, err := secret.VerifyPassword(ctx, hash, password)
+	switch {
+	case err != nil:
+		return Session{}, err
+	case !right:
+		return Session{}, ErrCredentials
+	case !verified:
+		return Session{}, ErrUnverified
+	}
+	if _, err := admit(t); err != nil {
+		return Session{}, err
+	}
+	if secret.NeedsRehash(hash) {
+		if err := s.rehash(ctx, t.ID, hash, password); err != nil {
+			return Session{}, err
+		}
+	}
+	return s.openSession(ctx, t)
+}
+
+// rehash replaces a hash of older parameters, unless somebody has replaced it before.
+func (s *Service) rehash(ctx context.Context, id uuid.UUID, old string, password secret.Redacted) error {
+	hash, err := secret.HashPassword(ctx, password)
+	if err != nil {
+		return err
+	}
+	_, err = s.Pool.Exec(ctx, `UPDATE tenants SET password_hash = $3, updated_at = $4 WHERE id = $1 AND password_hash = $2`, id, old, hash, s.Clock.Now())
+	return err
+}
+
+// openSession writes the session, and clears away some that have expired, whosoever they are.
+func (s *Service) openSession(ctx context.Context, t Tenant) (Session, error) {
+	out := Session{Token: secret.NewToken(), TenantID: t.ID, Name: t.Name}
+	hash := secret.Hash(out.Token.Reveal())
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		out.Expires = now.Add(SessionLife)
+		_, err := tx.Exec(ctx, `
+			DELETE FROM sessions WHERE token_hash IN (
+				SELECT token_hash FROM sessions WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, now, purgeAtOnce)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
+			hash[:], t.ID, now, out.Expires)
+		return err
+	})
+	return out, err
+}
+
+// Session returns the tenant whose session the token opens; it is looked up for every request. [ErrUnauthorized] when it
+// is unknown, expired or logged out; [ErrSuspended]. (Specification, "Session (dashboard)".)
+func (s *Service) Session(ctx context.Context, token secret.Redacted) (Tenant, error) {
+	if len(token.Reveal()) != tokenLength {
+		return Tenant{}, ErrUnauthorized
+	}
+	hash := secret.Hash(token.Reveal())
+	var t Tenant
+	err := s.Pool.QueryRow(ctx, `
+		SELECT `+columns+` FROM sessions s JOIN tenants t ON t.id = s.tenant_id WHERE s.token_hash = $1 AND s.expires_at > $2`,
+		hash[:], s.Clock.Now()).Scan(t.fields()...)
+	if pg.IsNoRows(err) {
+		return Tenant{}, ErrUnauthorized
+	}
+	if err != nil {
+		return Tenant{}, err
+	}
+	return admit(t)
+}
+
+// Logout ends the session on the server. A token that opens nothing is no error: it is logged out already.
+func (s *Service) Logout(ctx context.Context, token secret.Redacted) error {
+	hash := secret.Hash(token.Reveal())
+	_, err := s.Pool.Exec(ctx, `DELETE FROM sessions WHERE token_hash = $1`, hash[:])
+	return err
+}

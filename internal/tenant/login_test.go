@@ -1,0 +1,156 @@
+package tenant
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/argon2"
+
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+)
+
+// requireAlike compares medians. The bound is loose: the machine may be busy, and what it must find is a branch that
+// leaves out a password hash, or waits for something that the other does not.
+func requireAlike(t *testing.T, a, b []time.Duration) {
+	t.Helper()
+	slices.Sort(a)
+	slices.Sort(b)
+	x, y := a[len(a)/2], b[len(b)/2]
+	t.Logf("medians: %s and %s", x, y)
+	require.Less(t, x, 2*y+5*time.Millisecond)
+	require.Less(t, y, 2*x+5*time.Millisecond)
+}
+
+func TestLogin(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.verified("ada@example.com")
+	s, err := b.Login(ctx, " ADA@Example.com ", password)
+	require.NoError(t, err)
+	require.Equal(t, id, s.TenantID)
+	require.Equal(t, "Ada Stores", s.Name)
+	require.Equal(t, b.Clock.Now().Add(7*24*time.Hour), s.Expires)
+	got, err := b.Session(ctx, s.Token)
+	require.NoError(t, err)
+	require.Equal(t, id, got.ID)
+	require.Equal(t, 0, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE encode(token_hash, 'escape') LIKE '%' || $1 || '%'`, s.Token.Reveal()))
+
+	require.NoError(t, b.Logout(ctx, s.Token))
+	_, err = b.Session(ctx, s.Token)
+	require.ErrorIs(t, err, ErrUnauthorized)
+	require.NoError(t, b.Logout(ctx, s.Token), "twice is no error")
+}
+
+func TestLoginRefusals(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	b.verified("ada@example.com")
+	b.register("new@example.com")
+	b.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, b.verified("bad@example.com"))
+	for _, c := range []struct {
+		email, password string
+		want            error
+	}{
+		{"", "correct horse", ErrEmailMissing},
+		{"ada@example.com", "", ErrPasswordMissing},
+		{"ada@example.com", "Correct horse", ErrCredentials},
+		{"ada@example.com", strings.Repeat("p", 129), ErrCredentials},
+		{"nobody@example.com", "correct horse", ErrCredentials},
+		{strings.Repeat("a", 300) + "@example.com", "correct horse", ErrCredentials},
+		{"new@example.com", "wrong horse", ErrCredentials},
+		{"new@example.com", "correct horse", ErrUnverified},
+		{"bad@example.com", "wrong horse", ErrCredentials},
+		{"bad@example.com", "correct horse", ErrSuspended},
+	} {
+		_, err := b.Login(ctx, c.email, secret.Redact(c.password))
+		require.ErrorIs(t, err, c.want, "%s %s", c.email, c.password)
+	}
+	require.Equal(t, 0, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions`))
+}
+
+func TestLoginTakesTheSameTime(t *testing.T) {
+	b := setup(t)
+	b.verified("ada@example.com")
+	var known, unknown []time.Duration
+	for i := range 30 {
+		email, into := "ada@example.com", &known
+		if i%2 == 0 {
+			email, into = fmt.Sprintf("nobody%d@example.com", i), &unknown
+		}
+		start := time.Now()
+		_, err := b.Login(context.Background(), email, secret.Redact("wrong horse"))
+		*into = append(*into, time.Since(start))
+		require.ErrorIs(t, err, ErrCredentials)
+	}
+	requireAlike(t, known, unknown)
+}
+
+func TestSessionsEnd(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.verified("ada@example.com")
+	s, err := b.Login(ctx, "ada@example.com", password)
+	require.NoError(t, err)
+	b.Clock.Advance(SessionLife - time.Microsecond)
+	_, err = b.Session(ctx, s.Token)
+	require.NoError(t, err)
+	b.Clock.Advance(time.Microsecond)
+	_, err = b.Session(ctx, s.Token)
+	require.ErrorIs(t, err, ErrUnauthorized)
+
+	next, err := b.Login(ctx, "ada@example.com", password)
+	require.NoError(t, err)
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions`), "a login clears expired sessions away")
+
+	b.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, id)
+	_, err = b.Session(ctx, next.Token)
+	require.ErrorIs(t, err, ErrSuspended)
+}
+
+func TestForeignTokens(t *testing.T) {
+	b := setup(t)
+	for _, token := range []string{"", "x", "\x00", strings.Repeat("a", 43), strings.Repeat("a", 10_000), secret.NewToken().Reveal()} {
+		_, err := b.Session(context.Background(), secret.Redact(token))
+		require.ErrorIs(t, err, ErrUnauthorized)
+		require.NoError(t, b.Logout(context.Background(), secret.Redact(token)))
+	}
+}
+
+func TestOldPasswordHashesAreReplaced(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.verified("ada@example.com")
+	salt := []byte("a salt of 16 byt")
+	hash := "$argon2id$v=19$m=8192,t=1,p=1$" + base64.RawStdEncoding.EncodeToString(salt) + "$" +
+		base64.RawStdEncoding.EncodeToString(argon2.IDKey([]byte(password.Reveal()), salt, 1, 8192, 1, 32))
+	b.Exec(`UPDATE tenants SET password_hash = $2 WHERE id = $1`, id, hash)
+	_, err := b.Login(ctx, "ada@example.com", password)
+	require.NoError(t, err)
+	now := testenv.Value[string](b.Env, `SELECT password_hash FROM tenants WHERE id = $1`, id)
+	require.NotEqual(t, hash, now)
+	require.False(t, secret.NeedsRehash(now))
+	_, err = b.Login(ctx, "ada@example.com", password)
+	require.NoError(t, err)
+}
+
+func TestMe(t *testing.T) {
+	b := setup(t)
+	id, key := b.withKey("ada@example.com")
+	got, err := b.Me(context.Background(), id)
+	require.NoError(t, err)
+	got.CreatedAt = got.CreatedAt.UTC()
+	require.Equal(t, Tenant{
+		ID: id, Name: "Ada Stores", Email: "ada@example.com", Status: Active, APIKeySuffix: key.Suffix(), KYCStatus: KYCUnverified,
+		CreatedAt: testenv.Epoch,
+	}, got)
+	_, err = b.Me(context.Background(), uuid.New())
+	require.Error(t, err)
+}

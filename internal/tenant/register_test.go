@@ -1,0 +1,199 @@
+package tenant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/errs"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+)
+
+func TestRegisterRefusals(t *testing.T) {
+	b := setup(t)
+	for _, c := range []struct {
+		name, email, password string
+		want                  error
+	}{
+		{"", "a@example.com", "12345678", ErrNameMissing},
+		{" \t ", "a@example.com", "12345678", ErrNameMissing},
+		{strings.Repeat("ọ", 201), "a@example.com", "12345678", ErrNameLong},
+		{"A\nB", "a@example.com", "12345678", ErrNameControl},
+		{"A", "", "12345678", ErrEmailMissing},
+		{"A", "a", "12345678", ErrEmail},
+		{"A", "a@b", "12345678", ErrEmail},
+		{"A", "a b@example.com", "12345678", ErrEmail},
+		{"A", "a@example.com\r\nBcc: x@example.com", "12345678", ErrEmail},
+		{"A", "Ada <a@example.com>", "12345678", ErrEmail},
+		{"A", "a@example.com, b@example.com", "12345678", ErrEmail},
+		{"A", "a..b@example.com", "12345678", ErrEmail},
+		{"A", "a@-example.com", "12345678", ErrEmail},
+		{"A", "a@exämple.com", "12345678", ErrEmail},
+		{"A", strings.Repeat("a", 65) + "@example.com", "12345678", ErrEmail},
+		{"A", "a@" + strings.Repeat("a.", 126) + "com", "12345678", ErrEmail},
+		{"A", "a@example.com", "", ErrPasswordMissing},
+		{"A", "a@example.com", "1234567", ErrPasswordShort},
+		{"A", "a@example.com", "ọọọọọọọ", ErrPasswordShort},
+		{"A", "a@example.com", strings.Repeat("p", 129), ErrPasswordLong},
+	} {
+		_, err := b.Register(context.Background(), Registration{Name: c.name, Email: c.email, Password: secret.Redact(c.password)})
+		require.ErrorIs(t, err, c.want, "%q %q", c.name, c.email)
+		require.Equal(t, errs.Invalid, errs.KindOf(err))
+	}
+	require.Equal(t, 0, testenv.Value[int](b.Env, `SELECT count(*) FROM tenants`))
+}
+
+func TestRegister(t *testing.T) {
+	b := setup(t)
+	for _, p := range []string{"ọọọọọọọọ", strings.Repeat("ọ", 128)} { // characters, not bytes
+		_, err := b.Register(context.Background(), Registration{Name: strings.Repeat("ọ", 200), Email: uuid.NewString() + "@example.com", Password: secret.Redact(p)})
+		require.NoError(t, err)
+	}
+	id := b.register("  Ada.Obi+shop@Example.COM ")
+	m := b.letter("ada.obi+shop@example.com", 1)
+	require.Contains(t, m.Text, id.String())
+	code := codeForm.FindString(m.Text)
+	require.NotEmpty(t, code)
+	var row struct{ email, password, code string }
+	require.NoError(t, b.Env.Pool.QueryRow(context.Background(), `SELECT email, password_hash, encode(code_hash, 'escape') FROM tenants WHERE id = $1`, id).
+		Scan(&row.email, &row.password, &row.code))
+	require.Equal(t, "ada.obi+shop@example.com", row.email)
+	require.True(t, strings.HasPrefix(row.password, "$argon2id$"))
+	require.NotContains(t, row.code, code)
+}
+
+func TestRegisterAgainWhileUnverified(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	first := b.register("ada@example.com")
+	old := b.code("ada@example.com", 1)
+	again, err := b.Register(ctx, Registration{Name: "New name", Email: "ADA@example.com", Password: secret.Redact("another password")})
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	code := b.code("ada@example.com", 2)
+	if !old.Equal(code) {
+		_, err = b.VerifyEmail(ctx, first.String(), old)
+		require.ErrorIs(t, err, ErrCode, "a new code ends the old one")
+	}
+	_, err = b.VerifyEmail(ctx, first.String(), code)
+	require.NoError(t, err)
+	_, err = b.Login(ctx, "ada@example.com", password)
+	require.ErrorIs(t, err, ErrCredentials)
+	s, err := b.Login(ctx, "ada@example.com", secret.Redact("another password"))
+	require.NoError(t, err)
+	require.Equal(t, "New name", s.Name)
+}
+
+func TestANewCodeHasNewTries(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.register("ada@example.com")
+	for range 6 {
+		_, err := b.VerifyEmail(ctx, id.String(), wrong(b.code("ada@example.com", 1)))
+		require.ErrorIs(t, err, ErrCode)
+	}
+	b.register("ada@example.com")
+	_, err := b.VerifyEmail(ctx, id.String(), b.code("ada@example.com", 2))
+	require.NoError(t, err)
+}
+
+func TestRegisterATakenAddress(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.verified("ada@example.com")
+	before := testenv.Value[string](b.Env, `SELECT t::text FROM tenants t WHERE id = $1`, id)
+	b.Clock.Advance(time.Hour)
+	n := len(b.box.all())
+
+	answer, err := b.Register(ctx, Registration{Name: "Eve", Email: "Ada@example.com", Password: secret.Redact("eve's password")})
+	require.NoError(t, err)
+	require.NotEqual(t, id, answer)
+	fresh := b.register("fresh@example.com")
+	require.Equal(t, fresh.Version(), answer.Version(), "an id does not tell which case it is")
+	require.Equal(t, fresh.Variant(), answer.Variant())
+	again, err := b.Register(ctx, Registration{Name: "Eve", Email: "ada@example.com", Password: secret.Redact("eve's password")})
+	require.NoError(t, err)
+	require.Equal(t, answer, again, "the same each time, as for an address that waits for its code")
+
+	require.Equal(t, before, testenv.Value[string](b.Env, `SELECT t::text FROM tenants t WHERE id = $1`, id), "nothing about the account changes")
+	_, err = b.VerifyEmail(ctx, answer.String(), secret.Redact("123456"))
+	require.ErrorIs(t, err, ErrCode)
+	testenv.Eventually(t, 10*time.Second, "three mails", func() bool { return len(b.box.all()) == n+3 })
+	var toOwner int
+	for _, m := range b.box.all()[n:] {
+		if m.To == "ada@example.com" {
+			toOwner++
+			require.Empty(t, codeForm.FindString(m.Text), "no code goes to an address that is verified")
+		}
+	}
+	require.Equal(t, 2, toOwner)
+	_, err = b.Login(ctx, "ada@example.com", password)
+	require.NoError(t, err)
+}
+
+func TestRegisterOneAddressManyTimesAtOnce(t *testing.T) {
+	b := setup(t)
+	var wg sync.WaitGroup
+	ids := make([]uuid.UUID, 20)
+	fails := make([]error, len(ids))
+	for i := range ids {
+		wg.Go(func() { ids[i], fails[i] = b.Register(context.Background(), registration("ada@example.com")) })
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(fails...))
+	for _, id := range ids {
+		require.Equal(t, ids[0], id)
+	}
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM tenants`))
+	testenv.Eventually(t, 10*time.Second, "all mails", func() bool { return len(b.box.all()) == len(ids) })
+}
+
+// The answer's time must not depend on whether the address is known, nor on the mail server.
+func TestRegisterTakesTheSameTime(t *testing.T) {
+	b := setup(t)
+	b.verified("ada@example.com")
+	b.box.hold = make(chan struct{})
+	defer close(b.box.hold)
+	var known, fresh []time.Duration
+	for i := range 30 {
+		email, into := "ada@example.com", &known
+		if i%2 == 0 {
+			email, into = fmt.Sprintf("%d@example.com", rand.Uint64()), &fresh
+		}
+		start := time.Now()
+		b.register(email)
+		*into = append(*into, time.Since(start))
+	}
+	requireAlike(t, known, fresh)
+}
+
+func TestMailFailsQuietly(t *testing.T) {
+	b := setup(t)
+	b.box.fail = errors.New("mail server is away")
+	b.register("ada@example.com")
+	b.letter("ada@example.com", 1)
+	require.NoError(t, b.Service.Close(context.Background()))
+	b.register("bayo@example.com") // after Close: the mail is dropped, the registration stands
+	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM tenants`))
+}
+
+func TestCloseWaitsForMail(t *testing.T) {
+	b := setup(t)
+	b.box.hold = make(chan struct{})
+	b.register("ada@example.com")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, b.Service.Close(ctx), context.Canceled)
+	close(b.box.hold)
+	require.NoError(t, b.Service.Close(context.Background()))
+	require.Len(t, b.box.all(), 1)
+}

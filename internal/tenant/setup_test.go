@@ -1,0 +1,115 @@
+package tenant
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/mail"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+)
+
+// bundle is one test's service, with a letter box that keeps what was sent.
+type bundle struct {
+	*testenv.Env
+	*Service
+	box *letterBox
+}
+
+func setup(t *testing.T, change ...func(*Options)) *bundle {
+	t.Helper()
+	t.Parallel()
+	env := testenv.New(t)
+	keys, err := secret.ParseKeys(secret.NewKey("test").Reveal())
+	require.NoError(t, err)
+	b := &bundle{Env: env, box: &letterBox{}}
+	o := Options{Pool: env.Pool, Clock: env.Clock, Box: keys, Mail: b.box, Log: slog.New(slog.DiscardHandler)}
+	for _, f := range change {
+		f(&o)
+	}
+	b.Service = New(o)
+	t.Cleanup(func() { _ = b.Service.Close(context.Background()) })
+	return b
+}
+
+type letterBox struct {
+	mu      sync.Mutex
+	letters []mail.Message
+	fail    error
+	hold    chan struct{} // when set, Send waits for it
+}
+
+func (l *letterBox) Send(ctx context.Context, m mail.Message) error {
+	if l.hold != nil {
+		select {
+		case <-l.hold:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.letters = append(l.letters, m)
+	return l.fail
+}
+
+func (l *letterBox) all() []mail.Message {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]mail.Message(nil), l.letters...)
+}
+
+// letter waits for the n-th mail to an address, counted from 1.
+func (b *bundle) letter(to string, n int) mail.Message {
+	b.T.Helper()
+	var found []mail.Message
+	testenv.Eventually(b.T, 10*time.Second, "a mail to "+to, func() bool {
+		found = nil
+		for _, m := range b.box.all() {
+			if m.To == to {
+				found = append(found, m)
+			}
+		}
+		return len(found) >= n
+	})
+	return found[n-1]
+}
+
+var codeForm = regexp.MustCompile(`\b[0-9]{6}\b`)
+
+// code waits for the n-th mail to an address and returns the code in it.
+func (b *bundle) code(to string, n int) secret.Redacted {
+	b.T.Helper()
+	code := codeForm.FindString(b.letter(to, n).Text)
+	require.NotEmpty(b.T, code)
+	return secret.Redact(code)
+}
+
+// wrong returns a code that is not this one.
+func wrong(code secret.Redacted) secret.Redacted {
+	if code.Reveal() == "000000" {
+		return secret.Redact("000001")
+	}
+	return secret.Redact("000000")
+}
+
+var password = secret.Redact("correct horse")
+
+func (b *bundle) register(email string) uuid.UUID {
+	b.T.Helper()
+	id, err := b.Register(context.Background(), registration(email))
+	require.NoError(b.T, err)
+	return id
+}
+
+// registration is a registration that only its address tells apart.
+func registration(email string) Registration {
+	return Registration{Name: "Ada Stores", Email: email, Password: password}
+}

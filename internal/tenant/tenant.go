@@ -1,0 +1,93 @@
+// Package tenant owns the tenants, their sessions and their API keys.
+//
+// What always holds: a tenant has a key only once its e-mail is verified; of passwords, codes, keys and session tokens
+// only hashes are kept; a key or session is looked up afresh for every request, so that it dies at once when it is
+// rotated or logged out; and no answer, by its content or its time, tells whether an e-mail is registered.
+// Specification, "Tenant" and "Onboarding and session"; decisions, "Onboarding, sessions, keys".
+package tenant
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/clock"
+	"ajo/internal/errs"
+	"ajo/internal/mail"
+	"ajo/internal/pg"
+	"ajo/internal/secret"
+)
+
+// The statuses of a tenant. Only the command line changes them.
+const (
+	Active    = "active"
+	Suspended = "suspended"
+)
+
+// Refusals of a credential.
+var (
+	ErrUnauthorized = errs.New(errs.Unauthorized, "unauthorized")
+	ErrSuspended    = errs.New(errs.Forbidden, "tenant is suspended")
+)
+
+// Tenant is an organisation. Its JSON form is the profile of GET /auth/me (specification, "Tenant").
+type Tenant struct {
+	ID           uuid.UUID `json:"id"`
+	Name         string    `json:"name"`
+	Email        string    `json:"email"`
+	Status       string    `json:"status"`
+	APIKeySuffix string    `json:"apiKeySuffix"`
+	KYCStatus    KYCStatus `json:"kycStatus"`
+	BusinessType *string   `json:"businessType"`
+	WebhookURL   string    `json:"webhookUrl"` // "" until set
+	CreatedAt    time.Time `json:"createdAt"`
+	Operator     bool      `json:"-"` // may approve and reject KYC in production; only the command line sets it
+}
+
+// columns are a tenant's, in the order of fields.
+const columns = `t.id, t.name, t.email, t.status, t.api_key_suffix, t.kyc_status, t.business_type, t.webhook_url, t.created_at, t.operator`
+
+func (t *Tenant) fields() []any {
+	return []any{
+		&t.ID, &t.Name, &t.Email, &t.Status, &t.APIKeySuffix, &t.KYCStatus, &t.BusinessType, &t.WebhookURL, &t.CreatedAt, &t.Operator,
+	}
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Pool       *pg.Pool
+	Clock      clock.Clock
+	Box        *secret.Box // seals signing secrets and the hashes of one-time codes
+	Mail       mail.Sender
+	Log        *slog.Logger
+	Production bool // webhook URLs must be https and public
+}
+
+// Service has the use cases of tenants. Close it to let the last mails go out.
+type Service struct {
+	Options
+	post *post
+}
+
+// New returns the use cases and starts the sending of mail.
+func New(o Options) *Service { return &Service{Options: o, post: newPost(o.Mail, o.Log)} }
+
+// Close takes no more mail and waits until what is waiting has been sent, or until ctx ends.
+func (s *Service) Close(ctx context.Context) error { return s.post.close(ctx) }
+
+// Me returns the tenant's profile. Any credential of the tenant may ask.
+func (s *Service) Me(ctx context.Context, id uuid.UUID) (Tenant, error) {
+	var t Tenant
+	err := s.Pool.QueryRow(ctx, `SELECT `+columns+` FROM tenants t WHERE t.id = $1`, id).Scan(t.fields()...)
+	return t, err
+}
+
+// admit refuses a suspended tenant with [ErrSuspended]: its credentials are good, and open nothing.
+func admit(t Tenant) (Tenant, error) {
+	if t.Status != Active {
+		return Tenant{}, ErrSuspended
+	}
+	return t, nil
+}

@@ -1,0 +1,168 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+)
+
+// verified registers a tenant and verifies its address.
+func (b *bundle) verified(email string) uuid.UUID {
+	b.T.Helper()
+	id, _ := b.withKey(email)
+	return id
+}
+
+func (b *bundle) withKey(email string) (uuid.UUID, secret.APIKey) {
+	b.T.Helper()
+	id := b.register(email)
+	key, err := b.VerifyEmail(context.Background(), id.String(), b.code(email, 1))
+	require.NoError(b.T, err)
+	return id, key
+}
+
+func TestVerifyEmail(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.register("ada@example.com")
+	code := b.code("ada@example.com", 1)
+	key, err := b.VerifyEmail(ctx, id.String(), code)
+	require.NoError(t, err)
+	require.True(t, secret.CheckAPIKey(key.Reveal()))
+	got, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()))
+	require.NoError(t, err)
+	require.Equal(t, id, got.ID)
+	_, err = b.VerifyEmail(ctx, id.String(), code)
+	require.ErrorIs(t, err, ErrCode, "a code works once")
+	require.Equal(t, key.Suffix(), testenv.Value[string](b.Env, `SELECT api_key_suffix FROM tenants WHERE id = $1`, id))
+	require.Equal(t, "synchronous", testenv.Value[string](b.Env, `SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN 'off' ELSE 'synchronous' END`))
+}
+
+func TestVerifyEmailRefusals(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.register("ada@example.com")
+	code := b.code("ada@example.com", 1)
+	other := b.register("bayo@example.com")
+	for name, c := range map[string]struct {
+		id   string
+		otp  secret.Redacted
+		want error
+	}{
+		"no tenant":      {"", code, ErrTenantIDMissing},
+		"no code":        {id.String(), secret.Redacted{}, ErrOTPMissing},
+		"not an id":      {"ada", code, ErrCode},
+		"NUL":            {"\x00", code, ErrCode},
+		"unknown tenant": {uuid.NewString(), code, ErrCode},
+		"another tenant": {other.String(), code, ErrCode},
+		"wrong":          {id.String(), wrong(code), ErrCode},
+		"too long":       {id.String(), secret.Redact(code.Reveal() + "0"), ErrCode},
+		"with space":     {id.String(), secret.Redact(" " + code.Reveal()), ErrCode},
+	} {
+		if name == "another tenant" && b.code("bayo@example.com", 1).Equal(code) {
+			continue // one in a million
+		}
+		_, err := b.VerifyEmail(ctx, c.id, c.otp)
+		require.ErrorIs(t, err, c.want, name)
+	}
+	_, err := b.VerifyEmail(ctx, id.String(), code)
+	require.NoError(t, err, "the fourth try of five")
+}
+
+func TestCodeEnds(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.register("ada@example.com")
+	b.Clock.Advance(10 * time.Minute)
+	_, err := b.VerifyEmail(ctx, id.String(), b.code("ada@example.com", 1))
+	require.ErrorIs(t, err, ErrCode)
+
+	other := b.register("bayo@example.com")
+	b.Clock.Advance(10*time.Minute - time.Second)
+	_, err = b.VerifyEmail(ctx, other.String(), b.code("bayo@example.com", 1))
+	require.NoError(t, err)
+}
+
+// A code of one row does not work in another, not even by who can write the table.
+func TestCodeIsBoundToItsTenant(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id, other := b.register("ada@example.com"), b.register("bayo@example.com")
+	code := b.code("ada@example.com", 1)
+	b.Exec(`UPDATE tenants SET code_hash = (SELECT code_hash FROM tenants WHERE id = $1) WHERE id = $2`, id, other)
+	_, err := b.VerifyEmail(ctx, other.String(), code)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ErrCode) // a damaged row is no wrong code: it is reported
+}
+
+func TestGuessesAtOnce(t *testing.T) {
+	b := setup(t)
+	id := b.register("ada@example.com")
+	code := b.code("ada@example.com", 1)
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			guess := secret.Redact(fmt.Sprintf("%06d", i))
+			if guess.Equal(code) {
+				guess = secret.Redact("999999")
+			}
+			_, err := b.VerifyEmail(context.Background(), id.String(), guess)
+			require.ErrorIs(t, err, ErrCode)
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT code_tries FROM tenants WHERE id = $1`, id))
+	_, err := b.VerifyEmail(context.Background(), id.String(), code)
+	require.ErrorIs(t, err, ErrCode, "the tries are spent, be the code right")
+}
+
+func TestRightCodesAtOnce(t *testing.T) {
+	b := setup(t)
+	for round := range 5 {
+		email := fmt.Sprintf("ada%d@example.com", round)
+		id, code := b.register(email), b.code(email, 1)
+		var keys atomic.Int32
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				if key, err := b.VerifyEmail(context.Background(), id.String(), code); err == nil {
+					keys.Add(1)
+					_, err := b.ByAPIKey(context.Background(), secret.Redact(key.Reveal()))
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, ErrCode)
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, int32(1), keys.Load())
+	}
+}
+
+// The code check, too, must not tell an address that is registered from one that waits for its code.
+func TestWrongCodesTakeTheSameTime(t *testing.T) {
+	b := setup(t)
+	b.verified("ada@example.com")
+	taken := b.register("ada@example.com")
+	var known, fresh []time.Duration
+	for i := range 40 {
+		id, into := taken, &known
+		if i%2 == 0 {
+			id, into = b.register(fmt.Sprintf("%d@example.com", i)), &fresh
+		}
+		start := time.Now()
+		_, err := b.VerifyEmail(context.Background(), id.String(), secret.Redact("0000000"))
+		*into = append(*into, time.Since(start))
+		require.ErrorIs(t, err, ErrCode)
+	}
+	requireAlike(t, known, fresh)
+}

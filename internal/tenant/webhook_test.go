@@ -1,0 +1,100 @@
+package tenant
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/errs"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+)
+
+func TestSetWebhookURL(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.Tenant()
+	for _, good := range []string{
+		"https://example.com/hook?a=b&c=d", "http://localhost:9000/x", "http://127.0.0.1:9000", " https://example.com/trimmed ",
+		"https://example.com/" + strings.Repeat("a", 2048-20),
+	} {
+		got, err := b.SetWebhookURL(ctx, id, good)
+		require.NoError(t, err, good)
+		require.Equal(t, strings.TrimSpace(good), got)
+		me, err := b.Me(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, got, me.WebhookURL)
+	}
+	before, _ := b.Me(ctx, id)
+	for _, bad := range badURLs {
+		_, err := b.SetWebhookURL(ctx, id, bad)
+		require.Equal(t, errs.Invalid, errs.KindOf(err), bad)
+		require.True(t, strings.HasPrefix(err.Error(), "url "), "%s: %s", bad, err)
+	}
+	after, err := b.Me(ctx, id)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+var badURLs = []string{
+	"", " ", "example.com", "/hook", "//example.com/x", "ftp://example.com", "javascript:alert(1)", "file:///etc/passwd", "https://", "https:///x",
+	"https://user:pass@example.com/", "https://user@example.com/", "https://example.com/#f", "https://example.com/#", "https://exa mple.com",
+	"https://example.com/\x00", "https://example.com/\na", "https://example.com:0/", "https://example.com:99999/", "https://2130706433/",
+	"https://example.com/" + strings.Repeat("a", 2048),
+}
+
+func TestWebhookURLInProduction(t *testing.T) {
+	b := setup(t, func(o *Options) { o.Production = true })
+	id := b.Tenant()
+	for _, bad := range append([]string{
+		"http://example.com/", "https://127.0.0.1/", "https://10.1.2.3/", "https://192.168.0.1:8443/", "https://172.16.0.1/", "https://169.254.169.254/",
+		"https://[::1]/", "https://[fd00::1]/", "https://[fe80::1]/", "https://[::ffff:10.0.0.1]/", "https://0.0.0.0/", "https://localhost/",
+		"https://LOCALHOST./", "https://x.localhost/", "https://224.0.0.1/",
+	}, badURLs...) {
+		_, err := b.SetWebhookURL(context.Background(), id, bad)
+		require.Equal(t, errs.Invalid, errs.KindOf(err), bad)
+	}
+	for _, good := range []string{"https://example.com/hook", "https://203.0.113.9:8443/hook"} {
+		_, err := b.SetWebhookURL(context.Background(), id, good)
+		require.NoError(t, err, good)
+	}
+}
+
+func TestWebhookSecret(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id, other := b.Tenant(), b.Tenant()
+	var wg sync.WaitGroup
+	secrets := make([]secret.Redacted, 20)
+	for i := range secrets {
+		wg.Go(func() {
+			var err error
+			secrets[i], err = b.WebhookSecret(ctx, id)
+			require.NoError(t, err)
+		})
+	}
+	wg.Wait()
+	for _, s := range secrets {
+		require.True(t, s.Equal(secrets[0]), "calls at once get one secret")
+	}
+	require.Regexp(t, `^[0-9a-f]{64}$`, secrets[0].Reveal())
+	again, err := b.WebhookSecret(ctx, id)
+	require.NoError(t, err)
+	require.True(t, again.Equal(secrets[0]))
+	theirs, err := b.WebhookSecret(ctx, other)
+	require.NoError(t, err)
+	require.False(t, theirs.Equal(again))
+
+	sealed := testenv.Value[[]byte](b.Env, `SELECT webhook_secret FROM tenants WHERE id = $1`, id)
+	require.NotContains(t, string(sealed), again.Reveal())
+	plain, err := b.Box.Open(secret.Place{Table: "tenants", Column: "webhook_secret", Row: id.String()}, sealed)
+	require.NoError(t, err)
+	require.Equal(t, again.Reveal(), string(plain))
+
+	b.Exec(`UPDATE tenants SET webhook_secret = $2 WHERE id = $1`, other, sealed)
+	_, err = b.WebhookSecret(ctx, other)
+	require.ErrorIs(t, err, secret.ErrSealed, "a secret of another row does not open")
+}

@@ -1,0 +1,72 @@
+package transfer
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/account"
+	"ajo/internal/errs"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+)
+
+// ErrStatus refuses a list of an unknown status.
+var ErrStatus = errs.New(errs.Invalid, "status must be pending, processing, success, failed or refunded")
+
+// Get finds a tenant's transfer by its merchantTxRef. Unknown, or another tenant's: [ErrNotFound].
+func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, merchantTxRef string) (Transfer, error) {
+	var t Transfer
+	err := s.Pool.QueryRow(ctx, `
+		SELECT `+columns+` FROM transfers t JOIN accounts a ON a.id = t.account_id WHERE t.merchant_tx_ref = $2 AND t.tenant_id = $1`,
+		tenantID, merchantTxRef).Scan(t.fields()...)
+	if pg.IsNoRows(err) {
+		return t, ErrNotFound
+	}
+	return t, err
+}
+
+// Filter narrows a list; empty fields do not.
+type Filter struct {
+	AccountRef string // as in a path
+	Status     Status
+}
+
+// List returns a page of the tenant's transfers, newest first. A bad cursor is [page.ErrCursor], an unknown status
+// [ErrStatus], an unknown account account.ErrNotFound.
+func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Transfer, page.Info, error) {
+	after, ok, err := page.ParseID(r.After)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	if !ok {
+		after = uuid.Max
+	}
+	switch f.Status {
+	case "", Pending, Processing, Success, Failed, Refunded:
+	default:
+		return nil, page.Info{}, ErrStatus
+	}
+	var accountID *uuid.UUID
+	if f.AccountRef != "" {
+		a, err := account.Find(ctx, s.Pool, tenantID, f.AccountRef)
+		if err != nil {
+			return nil, page.Info{}, err
+		}
+		accountID = &a.ID
+	}
+	rows, err := s.Pool.Query(ctx, `
+		SELECT `+columns+` FROM transfers t JOIN accounts a ON a.id = t.account_id
+		WHERE t.tenant_id = $1 AND t.id < $2 AND ($3::uuid IS NULL OR t.account_id = $3) AND ($4 = '' OR t.status = $4)
+		ORDER BY t.id DESC LIMIT $5`, tenantID, after, accountID, f.Status, r.Limit+1)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Transfer, err error) { return t, row.Scan(t.fields()...) })
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, info := page.Cut(list, r, func(t Transfer) string { return page.ID(t.ID) })
+	return list, info, nil
+}

@@ -1,0 +1,126 @@
+// Package transfer owns the settlements: money that leaves, and its way to its end.
+//
+// What always holds: a transfer and its provisional debit are one commit; each submission is counted and committed before
+// the bank is called, always under the same merchantTxRef; an answer that is not clear is never taken for a failure, but
+// asked about for as long as it takes; the end of a transfer and the move of its debit are one commit; what the bank has
+// not confirmed as received does not leave. (Specification, "Transfer (settlement)"; decisions, "Settlement".)
+package transfer
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/clock"
+	"ajo/internal/errs"
+	"ajo/internal/fsm"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+)
+
+// Status is a transfer's status, as on the wire.
+type Status string
+
+// The statuses of the specification's primary table.
+const (
+	Pending    Status = "pending"    // queued, not yet submitted
+	Processing Status = "processing" // submitted, or about to be: the outcome is the bank's to tell
+	Success    Status = "success"
+	Failed     Status = "failed"
+	Refunded   Status = "refunded" // accepted by the bank, then given back
+)
+
+// Event is what moves a transfer.
+type Event string
+
+// The events.
+const (
+	EventAccept Event = "accept" // the settle request stands
+	EventSubmit Event = "submit" // a submission is about to be made
+	EventPaid   Event = "paid"   // the bank says success
+	EventReject Event = "reject" // a definite no, or the fifth attempt that definitely did not happen
+	EventRefund Event = "refund" // the bank gave it back
+)
+
+// Transitions is the transfer's state machine. success → refunded is an addition: a bank may give back what it had paid,
+// and a transfer that still said success would be wrong.
+var Transitions = fsm.New("Transfer",
+	fsm.Row[Status, Event]{From: fsm.Start, Event: EventAccept, To: Pending},
+	fsm.Row[Status, Event]{From: Pending, Event: EventSubmit, To: Processing},
+	fsm.Row[Status, Event]{From: Pending, Event: EventReject, To: Failed},
+	fsm.Row[Status, Event]{From: Processing, Event: EventSubmit, To: Processing},
+	fsm.Row[Status, Event]{From: Processing, Event: EventPaid, To: Success},
+	fsm.Row[Status, Event]{From: Processing, Event: EventReject, To: Failed},
+	fsm.Row[Status, Event]{From: Processing, Event: EventRefund, To: Refunded},
+	fsm.Row[Status, Event]{From: Success, Event: EventRefund, To: Refunded},
+)
+
+// Refusals.
+var (
+	ErrNotFound      = errs.New(errs.NotFound, "transfer not found")
+	ErrAmount        = errs.New(errs.Invalid, "invalid amount")
+	ErrBankCode      = errs.New(errs.Invalid, "bankCode must be 3 to 6 digits")
+	ErrAccountNumber = errs.New(errs.Invalid, "accountNumber must be exactly 10 digits")
+	ErrNameMismatch  = errs.New(errs.Invalid, "account name mismatch")
+	ErrNarration     = errs.New(errs.Invalid, "narration must be at most 140 characters")
+	ErrLookup        = errs.New(errs.NotFound, "destination account not found")
+	ErrBank          = errs.New(errs.Upstream, "provider error: the bank did not answer")
+	ErrOver          = errs.New(errs.Unprocessable, "transfer has ended")
+)
+
+// MaxAttempts is how many submissions are made at most (specification, "Limits").
+const MaxAttempts = 5
+
+// Transfer is a settlement; its JSON form is the status endpoint's.
+type Transfer struct {
+	ID            uuid.UUID    `json:"-"`
+	TenantID      uuid.UUID    `json:"-"`
+	AccountID     uuid.UUID    `json:"-"`
+	MerchantTxRef string       `json:"merchantTxRef"`
+	Status        Status       `json:"status"`
+	Amount        money.Amount `json:"amount"`
+	Currency      string       `json:"currency"`
+	AccountRef    string       `json:"accountRef"`
+	BankCode      string       `json:"bankCode"`
+	AccountNumber string       `json:"accountNumber"`
+	AttemptCount  int          `json:"attemptCount"`
+	CreatedAt     time.Time    `json:"createdAt"`
+	UpdatedAt     time.Time    `json:"updatedAt"`
+}
+
+const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, t.bank_code, t.account_number,
+	t.attempt_count, t.created_at, t.updated_at`
+
+func (t *Transfer) fields() []any {
+	return []any{
+		&t.ID, &t.TenantID, &t.AccountID, &t.MerchantTxRef, &t.Status, &t.Amount, &t.Currency, &t.AccountRef, &t.BankCode, &t.AccountNumber,
+		&t.AttemptCount, &t.CreatedAt, &t.UpdatedAt,
+	}
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Pool  *pg.Pool
+	Bank  provider.Bank
+	Clock clock.Clock
+	Log   *slog.Logger
+	// Delays are the gaps between the steps of a transfer that waits: for cover, for the bank, for an answer. The last repeats.
+	Delays []time.Duration
+	// Provisional lets credits leave that the bank has not confirmed.
+	Provisional bool
+}
+
+// DefaultDelays ask soon, then ever less often, but never stop.
+var DefaultDelays = []time.Duration{
+	2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 45 * time.Second, 2 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+}
+
+// Service has the use cases of settlements.
+type Service struct{ Options }
+
+// New returns the use cases.
+func New(o Options) *Service { return &Service{o} }
+
+func (s *Service) delay(n int) time.Duration { return s.Delays[min(n, len(s.Delays)-1)] }

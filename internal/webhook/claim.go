@@ -1,0 +1,196 @@
+package webhook
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// work is a pending delivery as an attempt needs it.
+type work struct {
+	id            uuid.UUID
+	tenant        uuid.UUID
+	group         uuid.UUID
+	url           string
+	body          []byte
+	nextAttemptAt time.Time
+	leasedUntil   *time.Time
+	secrets       sealedSecrets
+}
+
+// due is the time from which the delivery can be claimed.
+func (w *work) due() time.Time {
+	if w.leasedUntil != nil && w.leasedUntil.After(w.nextAttemptAt) {
+		return *w.leasedUntil
+	}
+	return w.nextAttemptAt
+}
+
+// load reads the deliveries that are pending, in the order of ids, and nil for each that is not. It takes no lock.
+func (s *Service) load(ctx context.Context, ids []uuid.UUID) ([]*work, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT d.id, d.tenant_id, d.transaction_group_id, d.callback_url, d.body, d.next_attempt_at, d.leased_until,
+			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until
+		FROM deliveries d JOIN tenants t ON t.id = d.tenant_id
+		WHERE d.id = ANY($1) AND d.status = $2`, ids, string(Pending))
+	if err != nil {
+		return nil, err
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*work, error) {
+		var w work
+		return &w, row.Scan(&w.id, &w.tenant, &w.group, &w.url, &w.body, &w.nextAttemptAt, &w.leasedUntil,
+			&w.secrets.current, &w.secrets.previous, &w.secrets.previousUntil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[uuid.UUID]*work, len(found))
+	for _, w := range found {
+		byID[w.id] = w
+	}
+	out := make([]*work, len(ids))
+	for i, id := range ids {
+		out[i] = byID[id]
+	}
+	return out, nil
+}
+
+// claim is the right to make one attempt and record it. The end of the lease is its token: no two claims of a delivery
+// have the same, because the second can only be made after the first has run out.
+type claim struct {
+	lease    time.Time
+	attempts int // made before
+}
+
+// claim takes the deliveries that are due, each once, and returns nil for the others. It locks the rows in the order of
+// their ids. A delivery that is named twice goes to the first who named it.
+func (s *Service) claim(ctx context.Context, ids []uuid.UUID) ([]*claim, error) {
+	now := s.clock.Now()
+	lease := now.Add(s.opts.Lease).Truncate(time.Microsecond)
+	rows, err := s.pool.Query(ctx, `
+		WITH due AS (
+			SELECT id FROM deliveries
+			WHERE id = ANY($1) AND status = ANY($2) AND next_attempt_at <= $3 AND (leased_until IS NULL OR leased_until <= $3)
+			ORDER BY id FOR NO KEY UPDATE
+		)
+		UPDATE deliveries d SET leased_until = $4 FROM due WHERE d.id = due.id
+		RETURNING d.id, d.attempt_count`, ids, Transitions.From(EventSucceed), now, lease)
+	if err != nil {
+		return nil, err
+	}
+	attempts := make(map[uuid.UUID]int, len(ids))
+	var id uuid.UUID
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&id, &n}, func() error {
+		attempts[id] = n
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	out := make([]*claim, len(ids))
+	for i, id := range ids {
+		if n, ok := attempts[id]; ok {
+			out[i] = &claim{lease: lease, attempts: n}
+			delete(attempts, id)
+		}
+	}
+	return out, nil
+}
+
+// attempt is what one attempt came to.
+type attempt struct {
+	id            uuid.UUID
+	lease         time.Time // of the claim that it was made under
+	event         Event
+	startedAt     time.Time
+	durationMS    int32
+	statusCode    *int32     // nil: no answer came
+	failure       string     // empty: delivered
+	body          []byte     // of the answer; any bytes
+	nextAttemptAt *time.Time // set for EventFail
+	deliveredAt   *time.Time // set for EventSucceed
+}
+
+// record moves the deliveries and adds their attempts, with one statement, and tells for each whether it did: an attempt
+// whose claim has gone to somebody else changes nothing. It locks the rows in the order of their ids.
+func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error) {
+	var c struct {
+		id                []uuid.UUID
+		from, to, failure []string
+		lease, started    []time.Time
+		next, delivered   []*time.Time
+		durationMS        []int32
+		statusCode        []*int32
+		body              [][]byte
+	}
+	for _, a := range attempts {
+		to, ok := Transitions.Next(Pending, a.event)
+		if !ok {
+			panic("webhook: no such move: " + string(a.event))
+		}
+		c.id, c.lease, c.to = append(c.id, a.id), append(c.lease, a.lease), append(c.to, string(to))
+		c.failure, c.next, c.delivered = append(c.failure, a.failure), append(c.next, a.nextAttemptAt), append(c.delivered, a.deliveredAt)
+		c.started, c.durationMS = append(c.started, a.startedAt), append(c.durationMS, a.durationMS)
+		c.statusCode, c.body = append(c.statusCode, a.statusCode), append(c.body, append([]byte{}, a.body...)) // never NULL
+	}
+	rows, err := s.pool.Query(ctx, `
+		WITH made AS (
+			SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
+				$7::timestamptz[], $8::integer[], $9::integer[], $10::bytea[])
+				AS m (id, lease, status, failure, next_attempt_at, delivered_at, started_at, duration_ms, status_code, body)
+		), held AS (
+			SELECT d.id, m.lease FROM deliveries d JOIN made m ON m.id = d.id AND m.lease = d.leased_until
+			WHERE d.status = $11 ORDER BY d.id FOR NO KEY UPDATE OF d
+		), moved AS (
+			UPDATE deliveries d
+			SET status = m.status, attempt_count = d.attempt_count + 1, last_error = m.failure, next_attempt_at = m.next_attempt_at,
+				leased_until = NULL, delivered_at = m.delivered_at
+			FROM held JOIN made m USING (id, lease) WHERE d.id = held.id
+			RETURNING d.id, m.lease, d.attempt_count
+		), kept AS (
+			INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_body)
+			SELECT id, moved.attempt_count, m.started_at, m.duration_ms, m.status_code, m.failure, m.body
+			FROM moved JOIN made m USING (id, lease)
+		)
+		SELECT id, lease FROM moved`,
+		c.id, c.lease, c.to, c.failure, c.next, c.delivered, c.started, c.durationMS, c.statusCode, c.body, string(Pending))
+	if err != nil {
+		return nil, err
+	}
+	held := make(map[uuid.UUID]time.Time, len(attempts))
+	var id uuid.UUID
+	var lease time.Time
+	if _, err := pgx.ForEachRow(rows, []any{&id, &lease}, func() error {
+		held[id] = lease
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	out := make([]bool, len(attempts))
+	for i, a := range attempts {
+		lease, ok := held[a.id]
+		out[i] = ok && lease.Equal(a.lease)
+	}
+	return out, nil
+}
+
+// Due is a delivery whose time has passed.
+type Due struct {
+	ID      uuid.UUID
+	Attempt int // the number of the attempt that is due, from 1
+}
+
+// Due lists pending deliveries that should have been tried before overdueBefore and are not claimed, oldest first, at most
+// limit. The sweeper rings for each.
+func (s *Service) Due(ctx context.Context, now, overdueBefore time.Time, limit int) ([]Due, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT id, attempt_count + 1 FROM deliveries
+		WHERE next_attempt_at < $1 AND (leased_until IS NULL OR leased_until <= $2)
+		ORDER BY next_attempt_at LIMIT $3`, overdueBefore, now, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Due])
+}

@@ -1,0 +1,133 @@
+package webhook
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/page"
+	"ajo/internal/retry"
+	"ajo/internal/testenv"
+)
+
+func TestDeadLettersArePaged(t *testing.T) {
+	b := setup(t)
+	var want []uuid.UUID
+	for range 5 {
+		want = append(want, b.in(Dead))
+		b.in(Pending)
+		b.in(Delivered)
+	}
+	slices.Reverse(want)
+	other := b.Env.Tenant()
+	var got []uuid.UUID
+	r := page.Request{Limit: 2}
+	for range 3 {
+		letters, info, err := b.DeadLetters(b.ctx, b.tenant, r)
+		require.NoError(t, err)
+		for _, l := range letters {
+			got = append(got, l.ID)
+		}
+		b.in(Dead) // newer: not on a later page
+		if info.NextCursor == nil {
+			break
+		}
+		r.After = *info.NextCursor
+	}
+	require.Equal(t, want, got)
+	letters, _, err := b.DeadLetters(b.ctx, other, page.Request{Limit: 2})
+	require.NoError(t, err)
+	require.NotNil(t, letters)
+	require.Empty(t, letters, "another tenant's are not shown")
+	_, _, err = b.DeadLetters(b.ctx, b.tenant, page.Request{Limit: 2, After: "x"})
+	require.ErrorIs(t, err, page.ErrCursor)
+}
+
+func TestDeadLetterWireForm(t *testing.T) {
+	b := setup(t)
+	id := b.in(Dead)
+	letters, _, err := b.DeadLetters(b.ctx, b.tenant, page.Request{Limit: 1})
+	require.NoError(t, err)
+	text, err := json.Marshal(letters)
+	require.NoError(t, err)
+	require.Equal(t, `[{"ID":"`+id.String()+`","CallbackURL":"https://example.com","Status":"dead_letter","AttemptCount":0,"LastError":"",`+
+		`"NextRetryAt":null,"CreatedAt":"2026-03-02T09:00:00Z"}]`, string(text))
+}
+
+func TestReplayGivesAFreshSet(t *testing.T) {
+	b := setup(t)
+	var code atomic.Int32
+	code.Store(500)
+	r := receive(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(code.Load())) })
+	id := b.queueOne(r.URL)
+	exhaust := func() (tries int) {
+		for {
+			tries++
+			err := b.Deliver(b.ctx, id)
+			if retry.IsExhausted(err) {
+				return tries
+			}
+			at, ok := retry.When(err)
+			require.True(t, ok)
+			b.Clock.Set(at)
+		}
+	}
+	for round := 1; round <= 2; round++ {
+		require.Equal(t, 6, exhaust())
+		require.Equal(t, Dead, b.get(id).Status)
+		require.Equal(t, 6*round, b.get(id).AttemptCount)
+		require.NoError(t, b.Replay(b.ctx, id))
+		d := b.get(id)
+		require.Equal(t, Pending, d.Status)
+		require.True(t, d.NextAttemptAt.Equal(b.Clock.Now()), "due now")
+		require.ErrorIs(t, b.Replay(b.ctx, id), ErrNotDeadLetter)
+	}
+	due, err := b.Due(b.ctx, b.Clock.Now(), b.Clock.Now().Add(1), 10)
+	require.NoError(t, err)
+	require.Empty(t, due)
+	code.Store(200)
+	require.NoError(t, b.Deliver(b.ctx, id))
+	require.Equal(t, Delivered, b.get(id).Status)
+	tries := b.attempts(id)
+	require.Len(t, tries, 13)
+	for i, a := range tries {
+		require.Equal(t, i+1, a.Number, "the numbers go on")
+	}
+	require.ErrorIs(t, b.Replay(b.ctx, id), ErrNotDeadLetter)
+	require.ErrorIs(t, b.Replay(b.ctx, uuid.New()), ErrNotFound)
+}
+
+func TestOperatorsList(t *testing.T) {
+	b := setup(t)
+	mine := []uuid.UUID{b.in(Pending), b.in(Dead), b.in(Delivered)}
+	first := b.tenant
+	b.tenant = b.Env.Tenant()
+	b.account = b.Env.Account(b.tenant, "another")
+	theirs := b.in(Dead)
+	list := func(f Filter, limit int) []uuid.UUID {
+		found, _, err := b.List(b.ctx, f, page.Request{Limit: limit})
+		require.NoError(t, err)
+		var ids []uuid.UUID
+		for _, d := range found {
+			ids = append(ids, d.ID)
+		}
+		return ids
+	}
+	require.Equal(t, []uuid.UUID{theirs, mine[2], mine[1], mine[0]}, list(Filter{}, 10))
+	require.Equal(t, []uuid.UUID{theirs, mine[2]}, list(Filter{}, 2))
+	require.Equal(t, []uuid.UUID{theirs, mine[1]}, list(Filter{Status: Dead}, 10))
+	require.Equal(t, []uuid.UUID{mine[1]}, list(Filter{Status: Dead, TenantID: first}, 10))
+	_, info, err := b.List(b.ctx, Filter{}, page.Request{Limit: 2})
+	require.NoError(t, err)
+	rest, _, err := b.List(b.ctx, Filter{}, page.Request{Limit: 2, After: *info.NextCursor})
+	require.NoError(t, err)
+	require.Equal(t, mine[1], rest[0].ID)
+	_, err = b.Get(b.ctx, uuid.New())
+	require.ErrorIs(t, err, ErrNotFound)
+	require.Equal(t, 4, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+}

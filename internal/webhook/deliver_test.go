@@ -1,0 +1,382 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/batch"
+	"ajo/internal/page"
+	"ajo/internal/retry"
+	"ajo/internal/safehttp"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+)
+
+func TestDeliverOnce(t *testing.T) {
+	b := setup(t)
+	r := receive(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(204)
+	})
+	signing := secret.NewSigningSecret().Reveal()
+	b.setSecret(signing)
+	p := b.payment(r.URL + "/hook")
+	id := b.queue(p)[0]
+	b.Clock.Advance(3 * time.Second)
+
+	require.NoError(t, b.Deliver(b.ctx, id))
+	require.Len(t, r.seen(), 1)
+	c := r.seen()[0]
+	require.NoError(t, verify(c, signing, b.Clock.Now()))
+	require.NoError(t, verifyStandard(c, signing))
+	require.Equal(t, "application/json", c.header.Get("Content-Type"))
+	require.Equal(t, "ajo/test", c.header.Get("User-Agent"))
+	require.Equal(t, p.TransactionGroupID.String(), c.header.Get("Webhook-Id"))
+	d := b.get(id)
+	require.Equal(t, Delivered, d.Status)
+	require.Equal(t, 1, d.AttemptCount)
+	require.Equal(t, "", d.LastError)
+	require.Nil(t, d.NextAttemptAt)
+	require.Nil(t, d.LeasedUntil)
+	require.True(t, d.DeliveredAt.Equal(b.Clock.Now()))
+	tries := b.attempts(id)
+	require.Len(t, tries, 1)
+	require.Equal(t, 204, *tries[0].StatusCode)
+
+	require.NoError(t, b.Deliver(b.ctx, id), "a second ring does nothing")
+	require.NoError(t, b.Deliver(b.ctx, uuid.New()), "nor does one for a delivery that is not there")
+	require.Len(t, r.seen(), 1)
+}
+
+func TestSixAttemptsThenDeadLetter(t *testing.T) {
+	b := setup(t)
+	r := receive(t, answer(503))
+	signing := secret.NewSigningSecret().Reveal()
+	b.setSecret(signing)
+	received := b.Clock.Now()
+	id := b.queueOne(r.URL)
+	for i, minutes := range []int{2, 5, 11, 24, 53} {
+		err := b.Deliver(b.ctx, id)
+		require.EqualError(t, err, "HTTP 503")
+		next, ok := retry.When(err)
+		require.True(t, ok)
+		delay := time.Duration(minutes) * time.Minute
+		require.WithinRange(t, next, b.Clock.Now().Add(delay), b.Clock.Now().Add(delay+delay/10))
+		d := b.get(id)
+		require.True(t, d.NextAttemptAt.Equal(next))
+		require.Equal(t, Pending, d.Status)
+		require.Equal(t, i+1, d.AttemptCount)
+		require.Equal(t, "HTTP 503", d.LastError)
+
+		b.Clock.Set(next.Add(-3 * time.Second))
+		require.NoError(t, b.Deliver(b.ctx, id), "not due: a stray ring")
+		b.Clock.Set(next.Add(-time.Second))
+		err = b.Deliver(b.ctx, id)
+		require.ErrorIs(t, err, ErrEarly)
+		again, _ := retry.When(err)
+		require.True(t, again.Equal(next), "a ring that is a moment early is told the time")
+		require.Len(t, r.seen(), i+1)
+		b.Clock.Set(next)
+	}
+	err := b.Deliver(b.ctx, id)
+	require.EqualError(t, err, "HTTP 503")
+	require.True(t, retry.IsExhausted(err))
+
+	calls := r.seen()
+	require.Len(t, calls, 6)
+	times := map[string]bool{}
+	for i, c := range calls {
+		require.Equal(t, calls[0].body, c.body, "the same bytes")
+		require.NoError(t, verify(c, signing, b.attempts(id)[i].StartedAt))
+		times[c.header.Get("Webhook-Timestamp")] = true
+	}
+	require.Len(t, times, 6, "a fresh timestamp each")
+
+	letters, info, err := b.DeadLetters(b.ctx, b.tenant, page.Request{Limit: 20})
+	require.NoError(t, err)
+	require.False(t, info.HasMore)
+	require.Equal(t, []DeadLetter{{
+		ID: id, CallbackURL: r.URL, Status: "dead_letter", AttemptCount: 6, LastError: "HTTP 503", CreatedAt: received,
+	}}, letters)
+	b.Clock.Advance(24 * time.Hour)
+	require.NoError(t, b.Deliver(b.ctx, id), "a dead letter is not due")
+	require.Len(t, r.seen(), 6)
+}
+
+func TestJitterIsSpread(t *testing.T) {
+	b := setup(t)
+	least, most := time.Hour, time.Duration(0)
+	for range 1000 {
+		var a attempt
+		a.failure = "HTTP 500"
+		b.conclude(&a, 1)
+		d := a.nextAttemptAt.Sub(b.Clock.Now())
+		least, most = min(least, d), max(most, d)
+	}
+	require.GreaterOrEqual(t, least, 2*time.Minute)
+	require.Less(t, least, 2*time.Minute+2*time.Second)
+	require.LessOrEqual(t, most, 2*time.Minute+12*time.Second)
+	require.Greater(t, most, 2*time.Minute+10*time.Second)
+}
+
+func TestAnswersThatAreNoSuccess(t *testing.T) {
+	b := setupWith(t, Options{}, safehttp.Options{Timeout: 200 * time.Millisecond})
+	stop := make(chan struct{})
+	other := receive(t, answer(200))
+	noise := append([]byte("\x00\xff\xfe \xc3("), bytes.Repeat([]byte("x"), 1<<20)...)
+	r := receive(t, func(w http.ResponseWriter, req *http.Request) {
+		switch req.URL.Path {
+		case "/slow":
+			<-stop
+		case "/redirect":
+			http.Redirect(w, req, other.URL, http.StatusTemporaryRedirect)
+		case "/noise":
+			w.WriteHeader(500)
+			_, _ = w.Write(noise)
+		case "/cut":
+			panic(http.ErrAbortHandler)
+		case "/1xx":
+			w.WriteHeader(http.StatusSwitchingProtocols)
+		}
+	})
+	defer close(stop)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	for url, failure := range map[string]string{
+		r.URL + "/slow":                     "timeout after 200ms",
+		r.URL + "/redirect":                 "HTTP 307: redirects are not followed",
+		r.URL + "/noise":                    "HTTP 500",
+		r.URL + "/cut":                      "connection closed before an answer",
+		r.URL + "/1xx":                      "HTTP 101",
+		"http://" + closed.Addr().String():  "connection refused",
+		"http://10.0.0.1/":                  "address 10.0.0.1 is not allowed",
+		"http://name.invalid./?token=a":     "host name does not resolve",
+		"ftp://example.com/?token=password": "callback URL must begin with https:// or http://",
+	} {
+		id := b.queueOne(url)
+		err := b.Deliver(b.ctx, id)
+		_, again := retry.When(err)
+		require.True(t, again, url)
+		if strings.Contains(url, "name.invalid") && err.Error() != failure { // a machine without a name server
+			failure = err.Error()
+			require.Contains(t, failure, "timeout")
+		}
+		require.EqualError(t, err, failure, url)
+		require.Equal(t, failure, b.get(id).LastError)
+		require.Equal(t, failure, b.attempts(id)[0].Error)
+		if strings.HasSuffix(url, "/noise") {
+			require.Equal(t, noise[:16<<10], b.attempts(id)[0].Body)
+		}
+	}
+	require.Empty(t, other.seen())
+}
+
+func TestTheSameDeliveryAtOnceIsOneCall(t *testing.T) {
+	b := setup(t)
+	release := make(chan struct{})
+	r := receive(t, func(http.ResponseWriter, *http.Request) { <-release })
+	id := b.queueOne(r.URL)
+	services := []*Service{b.Service, b.another(Options{}, safehttp.Options{})}
+	const callers = 24
+	done := make(chan error, callers)
+	for i := range callers {
+		go func() { done <- services[i%2].Deliver(b.ctx, id) }()
+	}
+	for range callers - 1 {
+		require.NoError(t, <-done)
+	}
+	close(release)
+	require.NoError(t, <-done)
+	require.Len(t, r.seen(), 1)
+	require.Equal(t, 1, b.get(id).AttemptCount)
+}
+
+func TestManyDeliveriesAtOnce(t *testing.T) {
+	b := setup(t)
+	r := receive(t, answer(200))
+	var many []NewDelivery
+	for range 200 {
+		many = append(many, b.payment(r.URL))
+	}
+	ids := b.queue(many...)
+	var wg sync.WaitGroup
+	for _, id := range ids {
+		wg.Go(func() {
+			if err := b.Deliver(b.ctx, id); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, r.seen(), len(ids))
+	require.Equal(t, len(ids), testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'delivered' AND attempt_count = 1`))
+	require.Equal(t, len(ids), testenv.Value[int](b.Env, `SELECT count(*) FROM delivery_attempts WHERE status_code = 200`))
+	var groups []string
+	for _, c := range r.seen() {
+		groups = append(groups, string(c.body))
+	}
+	slices.Sort(groups)
+	require.Len(t, slices.Compact(groups), len(ids), "each its own body")
+}
+
+func TestCrashBetweenClaimAndRecord(t *testing.T) {
+	b := setup(t)
+	r := receive(t, answer(200))
+	id := b.queueOne(r.URL)
+	c, err := b.claims.Do(b.ctx, id)
+	require.NoError(t, err)
+	require.NotNil(t, c) // and the process is gone
+
+	require.NoError(t, b.Deliver(b.ctx, id))
+	require.Empty(t, r.seen(), "somebody has the claim")
+	due := func() []Due {
+		b.T.Helper()
+		found, err := b.Due(b.ctx, b.Clock.Now(), b.Clock.Now(), 10)
+		require.NoError(t, err)
+		return found
+	}
+	b.Clock.Advance(29 * time.Second)
+	require.Empty(t, due())
+	err = b.Deliver(b.ctx, id)
+	at, _ := retry.When(err)
+	require.True(t, at.Equal(c.lease), "who comes a moment before the lease's end is told the time")
+	b.Clock.Advance(time.Second)
+	require.Equal(t, []Due{{ID: id, Attempt: 1}}, due())
+	require.NoError(t, b.Deliver(b.ctx, id))
+	require.Len(t, r.seen(), 1)
+	require.Equal(t, Delivered, b.get(id).Status)
+	require.Equal(t, 1, b.get(id).AttemptCount)
+	require.Empty(t, due())
+}
+
+func TestAnswerAfterTheClaimIsGone(t *testing.T) {
+	for _, late := range []int{200, 500} {
+		t.Run(http.StatusText(late), func(t *testing.T) {
+			b := setup(t)
+			release := make(chan struct{})
+			var r *receiver
+			r = receive(t, func(w http.ResponseWriter, _ *http.Request) {
+				if len(r.seen()) == 1 {
+					<-release
+					w.WriteHeader(late)
+					return
+				}
+				w.WriteHeader(700 - late)
+			})
+			id := b.queueOne(r.URL)
+			first := make(chan error)
+			go func() { first <- b.Deliver(b.ctx, id) }()
+			testenv.Eventually(t, 5*time.Second, "the first call", func() bool { return len(r.seen()) == 1 })
+			b.Clock.Advance(31 * time.Second)
+			err := b.another(Options{}, safehttp.Options{}).Deliver(b.ctx, id)
+			require.Equal(t, late == 200, err != nil)
+			want := b.get(id)
+
+			close(release)
+			require.NoError(t, <-first, "the late one records nothing")
+			require.Equal(t, want, b.get(id))
+			require.Len(t, b.attempts(id), 1)
+			require.Equal(t, 700-late, *b.attempts(id)[0].StatusCode)
+		})
+	}
+}
+
+func TestCallerGoesAway(t *testing.T) {
+	b := setup(t)
+	release := make(chan struct{})
+	r := receive(t, func(http.ResponseWriter, *http.Request) { <-release })
+	defer close(release)
+	id := b.queueOne(r.URL)
+	ctx, cancel := context.WithCancel(b.ctx)
+	done := make(chan error)
+	go func() { done <- b.Deliver(ctx, id) }()
+	testenv.Eventually(t, 5*time.Second, "the call", func() bool { return len(r.seen()) == 1 })
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+	d := b.get(id)
+	require.Zero(t, d.AttemptCount, "a call that we broke off is no attempt of the receiver's")
+	require.True(t, d.LeasedUntil.Equal(b.Clock.Now().Add(30*time.Second)), "and comes again when the lease has run out")
+}
+
+func TestAnswerIsKeptThoughTheCallerGoes(t *testing.T) {
+	b := setup(t)
+	r := receive(t, answer(200))
+	id := b.queueOne(r.URL)
+	ctx, cancel := context.WithCancel(b.ctx)
+	records := b.records
+	t.Cleanup(records.Close)
+	b.records = batch.New(1, 1, func(own context.Context, attempts []attempt) []batch.Outcome[bool] {
+		cancel() // between the answer and its record
+		<-ctx.Done()
+		return each(b.record)(own, attempts)
+	})
+	require.NoError(t, b.Deliver(ctx, id))
+	require.Equal(t, Delivered, b.get(id).Status)
+}
+
+func TestBusyEndpointHoldsUpNobodyElse(t *testing.T) {
+	b := setupWith(t, Options{PerEndpoint: 2}, safehttp.Options{})
+	b.lanes.wait = 20 * time.Millisecond
+	release := make(chan struct{})
+	dead := receive(t, func(http.ResponseWriter, *http.Request) { <-release })
+	quick := receive(t, answer(200))
+	done := make(chan error)
+	for range 2 {
+		id := b.queueOne(dead.URL)
+		go func() { done <- b.Deliver(b.ctx, id) }()
+	}
+	testenv.Eventually(t, 5*time.Second, "two calls", func() bool { return len(dead.seen()) == 2 })
+	third := b.queueOne(dead.URL)
+	for range 3 {
+		err := b.Deliver(b.ctx, third)
+		require.ErrorIs(t, err, ErrBusy)
+		at, ok := retry.When(err)
+		require.True(t, ok)
+		require.WithinRange(t, at, b.Clock.Now().Add(time.Second), b.Clock.Now().Add(time.Minute))
+	}
+	require.Nil(t, b.get(third).LeasedUntil, "no claim was taken")
+	require.Zero(t, b.get(third).AttemptCount)
+	require.NoError(t, b.Deliver(b.ctx, b.queueOne(quick.URL)))
+	close(release)
+	require.NoError(t, <-done)
+	require.NoError(t, <-done)
+	require.NoError(t, b.Deliver(b.ctx, third))
+	require.Len(t, dead.seen(), 3)
+}
+
+func BenchmarkDeliver(b *testing.B) {
+	e := setup(b)
+	r := receive(b, answer(200))
+	var many []NewDelivery
+	for range b.N {
+		many = append(many, e.payment(r.URL))
+	}
+	ids := e.queue(many...)
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	next := make(chan uuid.UUID)
+	for range 64 {
+		wg.Go(func() {
+			for id := range next {
+				if err := e.Deliver(e.ctx, id); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for _, id := range ids {
+		next <- id
+	}
+	close(next)
+	wg.Wait()
+}

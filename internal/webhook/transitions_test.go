@@ -1,0 +1,101 @@
+package webhook
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fsm"
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+)
+
+// in makes a delivery that is in the given state.
+func (b *bundle) in(s Status) uuid.UUID {
+	b.T.Helper()
+	id := uuid.Must(uuid.NewV7())
+	var next, delivered *time.Time
+	now := b.Clock.Now()
+	switch s {
+	case Pending:
+		next = &now
+	case Delivered:
+		delivered = &now
+	}
+	b.Exec(`
+		INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status,
+			next_attempt_at, delivered_at, created_at)
+		VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com', '{}', $4, $5, $6, $7)`,
+		id, b.tenant, b.account, string(s), next, delivered, now)
+	return id
+}
+
+// drive lets the event happen to the delivery by the use case's own SQL, and tells whether it was allowed.
+func (b *bundle) drive(id uuid.UUID, e Event) bool {
+	b.T.Helper()
+	now, lease := b.Clock.Now(), b.Clock.Now().Add(time.Minute)
+	a := attempt{id: id, lease: lease, event: e, startedAt: now}
+	switch e {
+	case EventQueue:
+		p := b.payment("https://example.com")
+		p.TransactionGroupID = id
+		return len(b.queue(p)) == 1
+	case EventReplay:
+		err := b.Replay(b.ctx, id)
+		if err != nil {
+			require.ErrorIs(b.T, err, ErrNotDeadLetter)
+		}
+		return err == nil
+	case EventSucceed:
+		a.deliveredAt = &now
+	case EventFail:
+		a.nextAttemptAt = &lease
+	}
+	b.Exec(`UPDATE deliveries SET leased_until = $2 WHERE id = $1`, id, lease)
+	kept, err := b.records.Do(b.ctx, a)
+	require.NoError(b.T, err)
+	require.Equal(b.T, kept, len(b.attempts(id)) == 1)
+	return kept
+}
+
+func TestEveryStateAndEvent(t *testing.T) {
+	b := setup(t)
+	for _, from := range Transitions.States() {
+		for _, event := range Transitions.Events() {
+			id := b.in(from)
+			to, allowed := Transitions.Next(from, event)
+			require.Equal(t, allowed, b.drive(id, event), "%s on %s", event, from)
+			if !allowed {
+				to = from
+			}
+			require.Equal(t, to, b.get(id).Status, "%s on %s", event, from)
+		}
+	}
+	to, ok := Transitions.Next(fsm.Start, EventQueue)
+	require.True(t, ok)
+	require.Equal(t, to, b.get(b.queueOne("https://example.com")).Status)
+}
+
+func TestSchemaHasTheSameMoves(t *testing.T) {
+	b := setup(t)
+	for _, from := range Transitions.States() {
+		for _, to := range Transitions.States() {
+			if from == to {
+				continue
+			}
+			_, err := b.Pool.Exec(b.ctx, `
+				UPDATE deliveries SET status = $2, next_attempt_at = CASE WHEN $2 = 'pending' THEN $3::timestamptz END,
+					delivered_at = CASE WHEN $2 = 'delivered' THEN $3::timestamptz END
+				WHERE id = $1`, b.in(from), string(to), b.Clock.Now())
+			if slices.Contains(Transitions.Moves(), [2]string{string(from), string(to)}) {
+				require.NoError(t, err, "%s to %s", from, to)
+			} else {
+				require.Equal(t, "23514", pg.Code(err), "%s to %s", from, to)
+			}
+		}
+	}
+	require.Equal(t, 6, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+}

@@ -1,0 +1,146 @@
+// Package webhook owns the outbound deliveries: what a tenant is to be told of a payment, and every attempt to tell it.
+//
+// What always holds: one delivery a payment, queued in the transaction that posts it; the bytes that are signed and sent
+// are the stored ones, the same in every attempt; no transaction is open while a receiver is called; an attempt is recorded
+// only by the one who holds its claim, so a delivery goes out at least once, and each attempt is counted once; a slow
+// endpoint takes a bounded share of the workers. (Specification, "Outbound event"; decisions, "Outbound deliveries".)
+package webhook
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/batch"
+	"ajo/internal/clock"
+	"ajo/internal/errs"
+	"ajo/internal/fsm"
+	"ajo/internal/pg"
+	"ajo/internal/safehttp"
+	"ajo/internal/secret"
+)
+
+// Status is a delivery's status, as on the wire and in the table.
+type Status string
+
+// The statuses. The specification shows dead_letter only.
+const (
+	Pending   Status = "pending"
+	Delivered Status = "delivered"
+	Dead      Status = "dead_letter"
+)
+
+// Event is what moves a delivery.
+type Event string
+
+// The events.
+const (
+	EventQueue   Event = "queue"
+	EventSucceed Event = "succeed" // a 2xx answer
+	EventFail    Event = "fail"    // anything else, with attempts left
+	EventExhaust Event = "exhaust" // anything else, at the last attempt
+	EventReplay  Event = "replay"  // an operator gives a dead letter a fresh set of attempts
+)
+
+// Transitions is the delivery's state machine.
+var Transitions = fsm.New("Delivery",
+	fsm.Row[Status, Event]{From: fsm.Start, Event: EventQueue, To: Pending},
+	fsm.Row[Status, Event]{From: Pending, Event: EventSucceed, To: Delivered},
+	fsm.Row[Status, Event]{From: Pending, Event: EventFail, To: Pending},
+	fsm.Row[Status, Event]{From: Pending, Event: EventExhaust, To: Dead},
+	fsm.Row[Status, Event]{From: Dead, Event: EventReplay, To: Pending},
+)
+
+// Refusals.
+var (
+	ErrNotFound      = errs.New(errs.NotFound, "delivery not found")
+	ErrNotDeadLetter = errs.New(errs.Unprocessable, "delivery is not a dead letter")
+)
+
+// What Options are when left at zero.
+var defaultDelays = []time.Duration{2 * time.Minute, 5 * time.Minute, 11 * time.Minute, 24 * time.Minute, 53 * time.Minute}
+
+const (
+	defaultLease       = 30 * time.Second
+	defaultPerEndpoint = 32
+)
+
+// Options says how deliveries are tried.
+type Options struct {
+	// Delays are the waits after a failed attempt, in order; one attempt more than that is made. Each gets 0–10 % on top.
+	Delays []time.Duration
+	// Lease is how long a claim holds. It must be longer than the client's timeout.
+	Lease time.Duration
+	// PerEndpoint is how many calls one endpoint (a tenant's URLs on one host) may have under way in this process. Keep it
+	// well below the number of workers: the rest is what a dead endpoint leaves for the others.
+	PerEndpoint int
+	// Version is this program's, for the User-Agent.
+	Version string
+}
+
+// Service delivers. It is safe for concurrent use, and several processes may share the table.
+type Service struct {
+	pool   *pg.Pool
+	clock  clock.Clock
+	box    *secret.Box
+	client *safehttp.Client
+	opts   Options
+	lanes  *lanes
+
+	loads   *batch.Coalescer[uuid.UUID, *work]
+	claims  *batch.Coalescer[uuid.UUID, *claim]
+	records *batch.Coalescer[attempt, bool]
+}
+
+// One writer each, and batches that stop where they stop gaining (measured: about 100).
+const (
+	writers  = 1
+	maxBatch = 100
+	// batchTimeout lies above the server's own limit for a statement, which ends it without losing the connection.
+	batchTimeout = 20 * time.Second
+)
+
+// New returns the service. [Service.Close] ends it.
+func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Client, o Options) *Service {
+	if o.Delays == nil {
+		o.Delays = defaultDelays
+	}
+	if o.Lease <= 0 {
+		o.Lease = defaultLease
+	}
+	if o.PerEndpoint <= 0 {
+		o.PerEndpoint = defaultPerEndpoint
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	s := &Service{pool: pool, clock: clk, box: box, client: client, opts: o, lanes: newLanes(o.PerEndpoint)}
+	s.loads = batch.New(writers, maxBatch, each(s.load))
+	s.claims = batch.New(writers, maxBatch, each(s.claim))
+	s.records = batch.New(writers, maxBatch, each(s.record))
+	return s
+}
+
+// Close finishes the writes that were taken and refuses new ones. Call it when no Deliver is running any more.
+func (s *Service) Close() {
+	s.loads.Close()
+	s.claims.Close()
+	s.records.Close()
+}
+
+// each makes a batch function of do, which works on all items with one statement. A bad row does not fail its neighbours.
+func each[T, R any](do func(context.Context, []T) ([]R, error)) batch.Func[T, R] {
+	return func(ctx context.Context, items []T) []batch.Outcome[R] {
+		return pg.Isolate(items, func(items []T) ([]batch.Outcome[R], error) {
+			ctx, cancel := context.WithTimeout(ctx, batchTimeout)
+			defer cancel()
+			values, err := do(ctx, items)
+			out := make([]batch.Outcome[R], len(values))
+			for i, v := range values {
+				out[i].Value = v
+			}
+			return out, err
+		})
+	}
+}

@@ -1,0 +1,209 @@
+// Package ratelimit counts requests per API key, per address and per account, and says when one is too many.
+//
+// The counts are kept in Redis, where all processes share them, in fixed windows. What always holds: no request fails
+// because Redis does, and none waits for it longer than a quarter of a second. While Redis is away the same limits are
+// kept in this process, and Redis is asked again in the background, never by a request.
+// Specification, "Limits"; decisions, "Rate limits".
+package ratelimit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/ulule/limiter/v3"
+	"github.com/ulule/limiter/v3/drivers/store/memory"
+	redisstore "github.com/ulule/limiter/v3/drivers/store/redis"
+
+	"ajo/internal/errs"
+)
+
+// ErrLimited is the refusal of a request over its limit.
+var ErrLimited = errs.New(errs.TooMany, "rate limit exceeded")
+
+const (
+	prefix     = "ajo:limit"
+	timeout    = 250 * time.Millisecond // of one question to Redis
+	probeEvery = time.Second            // while Redis is away
+)
+
+// perAccount is how often one account may try to log in, or to enter a code: ten times in a quarter of an hour.
+var perAccount = limiter.Rate{Period: 15 * time.Minute, Limit: 10}
+
+// Limiter counts. It is safe for concurrent use; Close ends its background work.
+type Limiter struct {
+	perKey, open limiter.Rate
+	local        limiter.Store
+	shared       atomic.Pointer[limiter.Store] // nil while Redis is away
+	client       redis.UniversalClient
+	log          *slog.Logger
+	lost         chan struct{}
+	stop         context.CancelFunc
+	done         sync.WaitGroup
+}
+
+// New returns a limiter with the given limits, each written as "600-M" (600 a minute; S, M, H or D): perKey for each API
+// key, open for each address at the endpoints that need no credential. The client only names the server: the limiter
+// opens a connection pool of its own to it, with short timeouts and without retries, because a retried count counts
+// twice. A nil client keeps the limits in this process. A Redis that does not answer is no error; a bad limit is.
+func New(client redis.UniversalClient, perKey, open string, log *slog.Logger) (*Limiter, error) {
+	l := &Limiter{
+		local: memory.NewStoreWithOptions(limiter.StoreOptions{Prefix: prefix, CleanUpInterval: time.Minute}),
+		log:   log, lost: make(chan struct{}, 1),
+	}
+	var err error
+	if l.perKey, err = parse(perKey); err != nil {
+		return nil, err
+	}
+	if l.open, err = parse(open); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	if client == nil {
+		return l, nil
+	}
+	l.client = own(client)
+	if err := l.connect(); err != nil {
+		l.log.Warn("rate limits are kept in this process: redis does not answer", "error", err)
+		l.lost <- struct{}{}
+	}
+	l.done.Go(func() { l.reconnect(ctx) })
+	return l, nil
+}
+
+func parse(text string) (limiter.Rate, error) {
+	r, err := limiter.NewRateFromFormatted(text)
+	if err != nil || r.Limit < 1 {
+		return r, fmt.Errorf("rate limit %q is not of the form 600-M (a count, then S, M, H or D)", text)
+	}
+	return r, nil
+}
+
+// Close ends the background work and the limiter's own connections.
+func (l *Limiter) Close() error {
+	l.stop()
+	l.done.Wait()
+	if l.client == nil {
+		return nil
+	}
+	return l.client.Close()
+}
+
+// Key counts a request under an API key, which is given by its SHA-256.
+func (l *Limiter) Key(ctx context.Context, hash [32]byte) Result {
+	return l.count(ctx, l.perKey, "key:"+hex.EncodeToString(hash[:16]))
+}
+
+// Stranger counts a request to /v1 without a good key under the caller's address, by the limit of a key, so that trying
+// keys is limited too.
+func (l *Limiter) Stranger(ctx context.Context, addr netip.Addr) Result {
+	return l.count(ctx, l.perKey, "stranger:"+network(addr))
+}
+
+// Open counts a request to an endpoint that needs no credential under the caller's address.
+func (l *Limiter) Open(ctx context.Context, addr netip.Addr) Result {
+	return l.count(ctx, l.open, "open:"+network(addr))
+}
+
+// Account counts a try of one action ("login", "code") at one account. The account's name (an e-mail, an id) need not
+// exist: a limit that only real accounts had would tell which are real. It is stored as a hash.
+func (l *Limiter) Account(ctx context.Context, action, account string) Result {
+	sum := sha256.Sum256([]byte(account))
+	return l.count(ctx, perAccount, action+":"+hex.EncodeToString(sum[:16]))
+}
+
+// network is the key of an address: an IPv4 address, or the /64 that one IPv6 subscriber has to himself.
+func network(addr netip.Addr) string {
+	addr = addr.Unmap().WithZone("")
+	if addr.Is6() {
+		if p, err := addr.Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	return addr.String()
+}
+
+func (l *Limiter) count(ctx context.Context, rate limiter.Rate, key string) Result {
+	if shared := l.shared.Load(); shared != nil {
+		// The caller's own end must not look like a fault of Redis.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		got, err := (*shared).Get(ctx, key, rate)
+		cancel()
+		if err == nil {
+			return resultOf(got, rate)
+		}
+		l.lose(shared, err)
+	}
+	got, err := l.local.Get(ctx, key, rate)
+	if err != nil { // the memory store has no way to fail
+		return Result{Limit: rate.Limit, Remaining: rate.Limit, OK: true}
+	}
+	return resultOf(got, rate)
+}
+
+// connect loads the store's script, and so finds out whether Redis is there.
+func (l *Limiter) connect() error {
+	s, err := redisstore.NewStoreWithOptions(l.client, limiter.StoreOptions{Prefix: prefix})
+	if err != nil {
+		return err
+	}
+	l.shared.Store(&s)
+	return nil
+}
+
+// lose turns to the counts of this process. Late failures of a connection that was lost before change nothing.
+func (l *Limiter) lose(store *limiter.Store, cause error) {
+	if l.shared.CompareAndSwap(store, nil) {
+		l.log.Warn("rate limits are kept in this process: redis does not answer", "error", cause)
+		l.lost <- struct{}{}
+	}
+}
+
+// reconnect waits for a loss, and then tries once a second until Redis is back.
+func (l *Limiter) reconnect(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.lost:
+		}
+		for retry := time.NewTicker(probeEvery); ; {
+			select {
+			case <-ctx.Done():
+				retry.Stop()
+				return
+			case <-retry.C:
+			}
+			if l.connect() == nil {
+				retry.Stop()
+				break
+			}
+		}
+		l.log.Info("rate limits are shared through redis again")
+	}
+}
+
+// own returns a client of the same server with short timeouts and no retries. Another kind of client is used as it is.
+func own(client redis.UniversalClient) redis.UniversalClient {
+	switch c := client.(type) {
+	case *redis.Client:
+		o := *c.Options()
+		o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
+		return redis.NewClient(&o)
+	case *redis.ClusterClient:
+		o := *c.Options()
+		o.MaxRetries, o.MaxRedirects, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, 1, true
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
+		return redis.NewClusterClient(&o)
+	}
+	return client
+}

@@ -1,0 +1,69 @@
+// Package tasks is the contract between the API and the workers: the five kinds of work, their queues, payloads, timeouts
+// and limits, and the [Enqueuer] that rings.
+//
+// A task is only a ring at the right time: it carries the ids of rows, and the row says whether the work is still due. A
+// ring that is lost is found by the sweeper; a ring too many changes nothing. Each kind has a queue of its own name.
+package tasks
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+)
+
+// Kind is a kind of work, and the name of its queue.
+type Kind string
+
+// The five kinds.
+const (
+	Ingest  Kind = "ingest"  // post a stored event to the ledger
+	Confirm Kind = "confirm" // ask the bank about a posted payment
+	Settle  Kind = "settle"  // submit and follow a transfer
+	Deliver Kind = "deliver" // tell the tenant
+	Expire  Kind = "expire"  // end a one-time account, close it at the bank
+)
+
+// Kinds lists them all, in the order of a payment's way.
+var Kinds = []Kind{Ingest, Confirm, Settle, Deliver, Expire}
+
+// Spec is what holds for every task of a kind.
+type Spec struct {
+	Concurrency int           // workers in one process, unless --queues says otherwise
+	Timeout     time.Duration // of one run; the handler's context ends then
+	MaxRetry    int           // after that the task is archived, and the sweeper rings the row anew
+	MaxIDs      int           // rows in one task; 1 where a row may be slow and must not hold up others
+}
+
+// Specs are the kinds' rules. MaxRetry is never 0: a task whose dequeue was lost would be archived without having run.
+var Specs = map[Kind]Spec{
+	Ingest:  {Concurrency: 16, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100},
+	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100},
+	Settle:  {Concurrency: 16, Timeout: 90 * time.Second, MaxRetry: 100, MaxIDs: 1},
+	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 1},
+	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1},
+}
+
+// payload is what a task carries: ids only, since it stands in Redis and in the dashboard.
+type payload struct {
+	IDs []uuid.UUID `json:"ids"`
+}
+
+// IDs reads the rows that a task is about.
+func IDs(t *asynq.Task) ([]uuid.UUID, error) {
+	var p payload
+	if err := json.Unmarshal(t.Payload(), &p); err != nil {
+		return nil, fmt.Errorf("task payload: %w", err)
+	}
+	return p.IDs, nil
+}
+
+func newTask(k Kind, ids []uuid.UUID) *asynq.Task {
+	b, err := json.Marshal(payload{IDs: ids})
+	if err != nil {
+		panic(err) // ids always marshal
+	}
+	return asynq.NewTask(string(k), b)
+}

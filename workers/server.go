@@ -1,0 +1,191 @@
+// Package workers runs the tasks: one file a kind, the sweeper that heals lost rings, and the servers that carry them.
+//
+// A handler loads the row, does what is still due, records the outcome in one transaction, and rings what follows. Running
+// a task twice, late, or after a crash at any line changes nothing. Beside package tasks it alone imports asynq.
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"ajo/internal/account"
+	"ajo/internal/clock"
+	"ajo/internal/payment"
+	"ajo/internal/pg"
+	"ajo/internal/retry"
+	"ajo/internal/webhook"
+	"ajo/tasks"
+)
+
+const (
+	// How soon an idle server sees a new task, and a delayed one that has come due. Ten polls a second and server cost
+	// little, and the first delivery does not wait half a second for its worker.
+	pollEvery    = 100 * time.Millisecond
+	delayedEvery = time.Second
+	stopTimeout  = 20 * time.Second
+	// unexpectedDelay is the gap after an error that carries no time of its own (a lost database, a bug).
+	unexpectedDelay = 5 * time.Second
+)
+
+// Options are what the workers need.
+type Options struct {
+	Pool     *pg.Pool
+	Redis    redis.UniversalClient
+	Enqueuer *tasks.Enqueuer
+	Payments *payment.Service
+	Webhooks *webhook.Service
+	Accounts *account.Service
+	Clock    clock.Clock
+	Log      *slog.Logger
+	// Queues are the kinds to serve and their concurrencies; a concurrency of 0 is the kind's own.
+	Queues map[tasks.Kind]int
+	// SweepEvery is how often the sweeper looks for overdue rows.
+	SweepEvery time.Duration
+}
+
+// handler does the work on one row. A [retry.At] error says when it is due again, [retry.Exhausted] that nothing tries
+// again by itself; nil that nothing is left to do now.
+type handler func(ctx context.Context, id uuid.UUID) error
+
+// Workers are the running servers and the sweeper.
+type Workers struct {
+	Options
+	servers []*asynq.Server
+	stop    context.CancelFunc
+	swept   chan struct{}
+}
+
+// Start runs one server for each queue (a server has one dequeuing loop, and a queue without a server has no retries),
+// and the sweeper. Stop ends them.
+func Start(o Options) (*Workers, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &Workers{Options: o, stop: cancel, swept: make(chan struct{})}
+	handlers := map[tasks.Kind]handler{tasks.Ingest: w.ingest, tasks.Confirm: w.confirm, tasks.Deliver: w.deliver, tasks.Expire: w.expire}
+	for _, k := range tasks.Kinds {
+		concurrency, wanted := o.Queues[k]
+		h, ok := handlers[k]
+		if !wanted || !ok {
+			continue
+		}
+		if concurrency == 0 {
+			concurrency = tasks.Specs[k].Concurrency
+		}
+		s := w.server(k, concurrency)
+		if err := s.Start(w.handle(k, h)); err != nil {
+			w.Stop()
+			return nil, fmt.Errorf("worker of queue %s: %w", k, err)
+		}
+		w.servers = append(w.servers, s)
+	}
+	go w.sweep(ctx)
+	return w, nil
+}
+
+// Stop lets the tasks under way finish, hands back the others, and ends the sweeper.
+func (w *Workers) Stop() {
+	w.stop()
+	for _, s := range w.servers {
+		s.Stop() // all stop taking tasks first, and then drain side by side
+	}
+	done := make(chan struct{}, len(w.servers))
+	for _, s := range w.servers {
+		go func() { s.Shutdown(); done <- struct{}{} }()
+	}
+	for range w.servers {
+		<-done
+	}
+	<-w.swept
+}
+
+func (w *Workers) server(k tasks.Kind, concurrency int) *asynq.Server {
+	return asynq.NewServerFromRedisClient(w.Redis, asynq.Config{
+		Concurrency:              concurrency,
+		Queues:                   map[string]int{string(k): 1},
+		TaskCheckInterval:        pollEvery,
+		DelayedTaskCheckInterval: delayedEvery,
+		ShutdownTimeout:          stopTimeout,
+		RetryDelayFunc:           func(_ int, err error, _ *asynq.Task) time.Duration { return w.delay(err) },
+		IsFailure:                isFailure,
+		Logger:                   asynqLog{w.Log.With(slog.String("queue", string(k)))},
+		LogLevel:                 asynq.WarnLevel,
+	})
+}
+
+// delay is the row's own time of the next try.
+func (w *Workers) delay(err error) time.Duration {
+	if at, ok := retry.When(err); ok {
+		return max(0, tasks.NextSecond(at).Sub(w.Clock.Now()))
+	}
+	return unexpectedDelay
+}
+
+// isFailure keeps appointments apart from failures: work that is only due again later does not use up a task's retries.
+func isFailure(err error) bool {
+	_, later := retry.When(err)
+	return !later
+}
+
+// handle makes asynq's handler of a kind. A task of one row hands its error to asynq, so that the dashboard shows it with
+// the time of the next try; of a task of many, each row that is due again becomes a task of its own.
+func (w *Workers) handle(k tasks.Kind, h handler) asynq.Handler {
+	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
+		ids, err := tasks.IDs(t)
+		if err != nil || len(ids) == 0 {
+			return errors.Join(err, asynq.SkipRetry)
+		}
+		if len(ids) == 1 {
+			return w.verdict(k, ids[0], h(ctx, ids[0]))
+		}
+		w.all(ctx, k, h, ids)
+		return nil
+	})
+}
+
+// all works on many rows side by side, so that their writes share commits.
+func (w *Workers) all(ctx context.Context, k tasks.Kind, h handler, ids []uuid.UUID) {
+	done := make(chan struct{})
+	for _, id := range ids {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			err := h(ctx, id)
+			if at, ok := retry.When(err); ok {
+				w.Enqueuer.Alone(ctx, k, at, id)
+			} else if err != nil {
+				_ = w.verdict(k, id, err)
+				w.Enqueuer.Alone(ctx, k, w.Clock.Now().Add(unexpectedDelay), id)
+			}
+		}()
+	}
+	for range ids {
+		<-done
+	}
+}
+
+// verdict turns a handler's error into what asynq understands, and logs the unexpected.
+func (w *Workers) verdict(k tasks.Kind, id uuid.UUID, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case retry.IsExhausted(err):
+		return fmt.Errorf("%w: %w", err, asynq.SkipRetry) // shown among the archived tasks; the row says the same
+	case isFailure(err):
+		w.Log.Error("a task failed", slog.String("kind", string(k)), slog.String("id", id.String()), slog.Any("err", err))
+	}
+	return err
+}
+
+// asynqLog passes asynq's own log lines on.
+type asynqLog struct{ log *slog.Logger }
+
+func (l asynqLog) Debug(args ...any) { l.log.Debug(fmt.Sprint(args...)) }
+func (l asynqLog) Info(args ...any)  { l.log.Info(fmt.Sprint(args...)) }
+func (l asynqLog) Warn(args ...any)  { l.log.Warn(fmt.Sprint(args...)) }
+func (l asynqLog) Error(args ...any) { l.log.Error(fmt.Sprint(args...)) }
+func (l asynqLog) Fatal(args ...any) { l.log.Error(fmt.Sprint(args...)) }
