@@ -1,11 +1,10 @@
 package api
 
 import (
-	"net/http"
-
 	"github.com/gofiber/fiber/v2"
 
 	"ajo/internal/account"
+	"ajo/internal/idempotency"
 	"ajo/internal/page"
 	"ajo/tasks"
 )
@@ -26,14 +25,13 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	a, err := e.Accounts.Provision(c.UserContext(), caller(c).ID, n)
-	if err != nil {
-		return err
-	}
-	if a.ExpiresAt != nil {
-		e.Enqueuer.At(c.UserContext(), tasks.Expire, *a.ExpiresAt, a.ID)
-	}
-	return c.Status(http.StatusCreated).JSON(a)
+	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+		p, err := e.Accounts.Provision(c.UserContext(), caller(c).ID, n, key)
+		if err == nil && !p.Replayed && p.ExpiresAt != nil {
+			e.Enqueuer.At(c.UserContext(), tasks.Expire, *p.ExpiresAt, p.ID)
+		}
+		return p.Answer, p.Replayed, err
+	})
 }
 
 // listAccounts is GET /v1/accounts.
@@ -61,6 +59,33 @@ func (e *edge) getAccount(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	return c.JSON(a)
+}
+
+// updateAccount is PATCH /v1/accounts/:accountRef.
+func (e *edge) updateAccount(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	ch := account.Changes{Name: in.optional("name"), CallbackURL: in.optional("callbackUrl"), ExpectedAmount: in.amount("expectedAmount")}
+	if err := in.err(); err != nil {
+		return err
+	}
+	a, err := e.Accounts.Update(c.UserContext(), caller(c).ID, pathParam(c, accountRef), ch)
+	if err != nil {
+		return err
+	}
+	return c.JSON(a)
+}
+
+// expireAccount is POST /v1/accounts/:accountRef/expire. The close at the bank follows.
+func (e *edge) expireAccount(c *fiber.Ctx) error {
+	a, err := e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), "requested by the tenant")
+	if err != nil {
+		return err
+	}
+	e.Enqueuer.Alone(c.UserContext(), tasks.Expire, a.UpdatedAt, a.ID)
 	return c.JSON(a)
 }
 

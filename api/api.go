@@ -16,8 +16,12 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"ajo/internal/account"
+	"ajo/internal/customer"
+	"ajo/internal/fee"
+	"ajo/internal/idempotency"
 	"ajo/internal/payment"
 	"ajo/internal/tenant"
+	"ajo/internal/transfer"
 	"ajo/internal/webhook"
 	"ajo/ratelimit"
 	"ajo/tasks"
@@ -38,9 +42,15 @@ const (
 
 // Options are what the edge needs.
 type Options struct {
-	Tenants  *tenant.Service
-	Accounts *account.Service
-	Payments *payment.Service
+	Tenants   *tenant.Service
+	Accounts  *account.Service
+	Customers *customer.Service
+	Payments  *payment.Service
+	Transfers *transfer.Service
+	Banks     *transfer.BankList
+	Fees      fee.Tiers
+	// Answers are the kept answers of requests with an Idempotency-Key, as far as Redis has them.
+	Answers  *idempotency.Cache
 	Webhooks *webhook.Service
 	Limits   *ratelimit.Limiter
 	Enqueuer *tasks.Enqueuer // rings the workers after a use case has committed

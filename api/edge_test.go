@@ -17,6 +17,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/contract"
 )
 
 // raw sends bytes over a connection of its own and reads the answer.
@@ -33,6 +35,7 @@ func (w *world) raw(request string) reply {
 	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(w.T, err)
+	require.NoError(w.T, description().CheckStray(contract.Answer{Status: resp.StatusCode, Header: resp.Header, Body: b}))
 	return reply{w.T, resp.StatusCode, resp.Header, string(b)}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/errs"
+	"ajo/internal/fakebank"
 )
 
 // Every kind has a status of its own in the map, and the fixed text of a 500 hides whatever went wrong.
@@ -141,7 +142,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			}
 		})
 	}
-	w.bank.fail.Store(true)
+	w.bank.Faults.SetDown(fakebank.DownAnswer)
 	w.do("POST", "/v1/accounts", `{"externalRef":"new","name":"Ada"}`, key...).refused(502, "provider error: failed to provision virtual account")
 	w.do("POST", "/v1/accounts", taken, key...).ok(201, nil)
 	w.Exec(`UPDATE accounts SET status = 'expired', expired_at = now() WHERE account_ref = 'shop-1'`)

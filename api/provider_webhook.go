@@ -2,6 +2,8 @@ package api
 
 import (
 	"bytes"
+	"context"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -26,5 +28,20 @@ func (e *edge) providerWebhook(c *fiber.Ctx) error {
 	if r.ToPost() {
 		e.Enqueuer.Now(c.UserContext(), tasks.Ingest, r.ID)
 	}
+	if r.Transfer != "" {
+		e.wake(c.UserContext(), r.Transfer)
+	}
 	return c.JSON(struct{}{})
+}
+
+// wake lets a transfer be asked about, because the bank has said something about it. What it said decides nothing; a wake
+// that fails costs time only, as the transfer has its own schedule.
+func (e *edge) wake(ctx context.Context, merchantTxRef string) {
+	id, ok, err := e.Transfers.Wake(ctx, merchantTxRef)
+	if err != nil {
+		e.Log.WarnContext(ctx, "a transfer was not woken", "transfer", merchantTxRef, "err", err)
+	}
+	if ok {
+		e.Enqueuer.Alone(ctx, tasks.Settle, time.Now(), id)
+	}
 }

@@ -49,9 +49,32 @@ var Routes = []Route{
 	{"POST", "/v1/accounts", Key, false, (*edge).provisionAccount},
 	{"GET", "/v1/accounts", Key, false, (*edge).listAccounts},
 	{"GET", "/v1/accounts/:accountRef", Key, false, (*edge).getAccount},
+	{"PATCH", "/v1/accounts/:accountRef", Key, false, (*edge).updateAccount},
 	{"GET", "/v1/accounts/:accountRef/balance", Key, false, (*edge).balance},
 	{"GET", "/v1/accounts/:accountRef/history", Key, false, (*edge).history},
 	{"GET", "/v1/accounts/:accountRef/statement", Key, false, (*edge).statement},
+	{"POST", "/v1/accounts/:accountRef/expire", Key, false, (*edge).expireAccount},
+
+	// customers.go
+	{"GET", "/v1/customers", Key, false, (*edge).listCustomers},
+	{"GET", "/v1/customers/:id", Key, false, (*edge).getCustomer},
+	{"PATCH", "/v1/customers/:id", Key, false, (*edge).renameCustomer},
+	{"GET", "/v1/customers/:id/account", Key, false, (*edge).customerAccount},
+	{"POST", "/v1/customers/:id/kyc", Key, false, (*edge).submitKYC},
+	{"POST", "/auth/customers/:id/kyc/approve", Session, false, (*edge).approveKYC},
+	{"POST", "/auth/customers/:id/kyc/reject", Session, false, (*edge).rejectKYC},
+
+	// settle.go
+	{"POST", "/v1/accounts/:accountRef/settle", Key, false, (*edge).settle},
+
+	// transfers.go
+	{"GET", "/v1/transfers", Key, false, (*edge).listTransfers},
+	{"GET", "/v1/transfers/banks", Key, false, (*edge).listBanks},
+	{"POST", "/v1/transfers/lookup", Key, false, (*edge).lookup},
+	{"GET", "/v1/transfers/:merchantTxRef", Key, false, (*edge).getTransfer},
+
+	// fees.go
+	{"GET", "/v1/fees/calculate", Key, false, (*edge).calculateFee},
 
 	// deadletters.go
 	{"GET", "/v1/webhooks/dead-letters", Key, false, (*edge).deadLetters},
@@ -62,4 +85,8 @@ var Routes = []Route{
 	// health.go
 	{"GET", "/health", None, false, (*edge).health},
 	{"GET", "/ready", None, false, (*edge).ready},
+
+	// document.go
+	{"GET", "/openapi.json", None, false, (*edge).openAPIDocument},
+	{"GET", "/docs", None, false, (*edge).docs},
 }

@@ -15,7 +15,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,12 +22,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/account"
+	"ajo/internal/customer"
+	"ajo/internal/fakebank"
+	"ajo/internal/fee"
+	"ajo/internal/idempotency"
+	"ajo/internal/identity/dojah"
 	"ajo/internal/mail"
 	"ajo/internal/payment"
-	"ajo/internal/provider"
+	"ajo/internal/provider/nomba"
 	"ajo/internal/secret"
 	"ajo/internal/tenant"
 	"ajo/internal/testenv"
+	"ajo/internal/transfer"
 	"ajo/internal/webhook"
 	"ajo/ratelimit"
 	"ajo/tasks"
@@ -42,7 +47,7 @@ type world struct {
 	addr    string
 	client  *http.Client
 	letters *letterBox
-	bank    *stubBank
+	bank    *fakebank.Bank
 	log     *safeBuffer
 
 	signatureHeader, timestampHeader string // of the bank's events
@@ -57,23 +62,29 @@ const (
 func setup(t *testing.T, change ...func(*Options)) *world {
 	t.Helper()
 	t.Parallel()
-	w := &world{Env: testenv.New(t), letters: &letterBox{}, bank: &stubBank{}, log: &safeBuffer{}}
+	w := &world{Env: testenv.New(t), letters: &letterBox{}, log: &safeBuffer{}}
 	w.signatureHeader, w.timestampHeader = "provider-signature", "provider-timestamp"
 	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
 	log := slog.New(LogHandler(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	bank, nins := w.startBank(log)
 	w.opts = Options{
 		Tenants:  tenant.New(tenant.Options{Pool: w.Pool, Clock: w.Clock, Box: box, Mail: w.letters, Log: log}),
-		Accounts: account.New(account.Options{Pool: w.Pool, Bank: w.bank, Box: box, Clock: w.Clock}),
+		Accounts: account.New(account.Options{Pool: w.Pool, Bank: bank, Box: box, Clock: w.Clock}),
 		Payments: payment.New(payment.Options{
-			Pool: w.Pool, Bank: w.bank, Clock: w.Clock, Log: log, WebhookSecret: secret.Redact(webhookSecret),
+			Pool: w.Pool, Bank: bank, Clock: w.Clock, Log: log, WebhookSecret: secret.Redact(webhookSecret),
 			ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 		}),
 		Webhooks: webhook.New(w.Pool, w.Clock, box, nil, webhook.Options{}),
 		Ready:    func(context.Context) []Check { return []Check{{Name: "postgres"}, {Name: "redis"}} },
 		Log:      log,
 	}
+	w.opts.Customers = customer.New(customer.Options{Pool: w.Pool, Box: box, Clock: w.Clock, Identity: nins, Log: log})
 	w.opts.Enqueuer = tasks.NewEnqueuer(w.Redis(), log)
+	w.opts.Transfers = transfer.New(transfer.Options{Pool: w.Pool, Bank: bank, Clock: w.Clock, Log: log, Delays: transfer.DefaultDelays})
+	w.opts.Banks = transfer.NewBankList(bank, w.Redis(), w.Clock, log)
+	w.opts.Answers = idempotency.NewCache(w.Redis())
+	require.NoError(t, w.opts.Fees.UnmarshalText([]byte(fee.DefaultTiers)))
 	w.limits("100000-M", "100000-M")
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -150,7 +161,9 @@ func (w *world) do(method, path, body string, headers ...string) reply {
 	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(w.T, err)
-	return reply{w.T, resp.StatusCode, resp.Header, string(b)}
+	r := reply{w.T, resp.StatusCode, resp.Header, string(b)}
+	w.holdToDocument(req, body, r)
+	return r
 }
 
 // ok requires a status and decodes the body into v.
@@ -267,20 +280,29 @@ func (l *letterBox) code(t testing.TB, to string) (code string) {
 	return code
 }
 
-// stubBank gives out numbers, or fails.
-type stubBank struct {
-	provider.Bank
-	next atomic.Int64
-	fail atomic.Bool
-}
+// The numbers that the NIN service is asked for here; any other is nobody's.
+const (
+	ninOfAda   = "70123456789"
+	ninUnclear = "70000000000" // the service does not answer
+)
 
-func (b *stubBank) Name() string { return "testbank" }
-
-func (b *stubBank) CreateAccount(_ context.Context, a provider.NewAccount) (provider.Account, error) {
-	if b.fail.Load() {
-		return provider.Account{}, io.ErrUnexpectedEOF
-	}
-	return provider.Account{Ref: a.Ref, Number: fmt.Sprintf("%010d", b.next.Add(1)), Name: a.Name, BankName: "Test Bank"}, nil
+// startBank plays the bank and the NIN service over real HTTP, and returns what speaks with them.
+func (w *world) startBank(log *slog.Logger) (*nomba.Client, *dojah.Checker) {
+	w.T.Helper()
+	w.bank = fakebank.New(fakebank.Options{Seed: 1, Clock: w.Clock, WebhookSecret: webhookSecret})
+	w.bank.AddPerson(ninOfAda, fakebank.Person{FirstName: "ADA", LastName: "OBI"})
+	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnNIN, Do: fakebank.Fail, Match: ninUnclear})
+	url, err := w.bank.Start("")
+	require.NoError(w.T, err)
+	w.T.Cleanup(func() { _ = w.bank.Close() })
+	bank, err := nomba.New(nomba.Options{
+		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
+		Clock: w.Clock, Log: log, RequestsPerSec: -1, PostsPerSec: -1, RetryWait: time.Millisecond,
+	})
+	require.NoError(w.T, err)
+	nins, err := dojah.New(dojah.Options{URL: url, AppID: "app", Key: "key"})
+	require.NoError(w.T, err)
+	return bank, nins
 }
 
 // safeBuffer is a log that many write.
@@ -303,5 +325,7 @@ func (s *safeBuffer) String() string {
 
 // readyWith is a Ready that answers for postgres and redis.
 func readyWith(postgres, redis error) func(context.Context) []Check {
-	return func(context.Context) []Check { return []Check{{"postgres", postgres}, {"redis", redis}} }
+	return func(context.Context) []Check {
+		return []Check{{Name: "postgres", Err: postgres}, {Name: "redis", Err: redis}}
+	}
 }

@@ -47,6 +47,7 @@ CREATE TABLE inbound_events (
 CREATE UNIQUE INDEX inbound_events_request ON inbound_events (request_id) WHERE authentic;
 CREATE UNIQUE INDEX inbound_events_transaction ON inbound_events (provider_txn_ref, event_type) WHERE authentic AND provider_txn_ref <> '';
 CREATE INDEX inbound_events_due ON inbound_events (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX inbound_events_forged ON inbound_events (received_at) WHERE category = 'sig_invalid';
 CREATE INDEX inbound_events_misdirected ON inbound_events (id) WHERE category = 'misdirected';
 
 CREATE TRIGGER inbound_events_status BEFORE UPDATE ON inbound_events FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/batch"
+	"ajo/internal/failpoint"
 )
 
 const (
@@ -87,10 +88,11 @@ func (e *Enqueuer) Alone(ctx context.Context, k Kind, at time.Time, id uuid.UUID
 	e.enqueue(ctx, k, taskID(k, id, at), at, id)
 }
 
-// Swept rings one row that was found overdue. Its task has an id of its own for each minute: the first ring's id may still
-// be taken by a task that is wedged or archived, and a row that stays overdue is rung once a minute, not at each sweep.
-func (e *Enqueuer) Swept(ctx context.Context, k Kind, id uuid.UUID, now time.Time) {
-	e.enqueue(ctx, k, fmt.Sprintf("%s:%s:swept-%d", k, id, now.Unix()/60), time.Time{}, id)
+// Swept rings one row that was found overdue. Its task has an id of its own for each round of the sweepers: the first ring's
+// id may still be taken by a task that is wedged or archived, and a row that stays overdue is rung once a round, not at each
+// sweep.
+func (e *Enqueuer) Swept(ctx context.Context, k Kind, id uuid.UUID, round time.Time) {
+	e.enqueue(ctx, k, fmt.Sprintf("%s:%s:swept-%d", k, id, round.UnixMilli()), time.Time{}, id)
 }
 
 // taskID names the ring of a row for a time; a second ring for the same time is no new task. It stays taken while the task
@@ -137,7 +139,9 @@ func (e *Enqueuer) enqueue(ctx context.Context, k Kind, name string, at time.Tim
 	// A caller that goes away does not take the ring along: its row is stored.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ringTimeout)
 	defer cancel()
+	failpoint.At("tasks/before-ring")
 	_, err := e.client.EnqueueContext(ctx, newTask(k, ids), opts...)
+	failpoint.At("tasks/after-ring")
 	if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) {
 		return
 	}

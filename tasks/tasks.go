@@ -35,13 +35,15 @@ type Spec struct {
 	Timeout     time.Duration // of one run; the handler's context ends then
 	MaxRetry    int           // after that the task is archived, and the sweeper rings the row anew
 	MaxIDs      int           // rows in one task; 1 where a row may be slow and must not hold up others
+	Rows        int           // rows at work at once in one process, over all tasks; 0: no limit
 }
 
 // Specs are the kinds' rules. MaxRetry is never 0: a task whose dequeue was lost would be archived without having run.
 var Specs = map[Kind]Spec{
-	Ingest:  {Concurrency: 16, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100},
-	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100},
-	Settle:  {Concurrency: 16, Timeout: 90 * time.Second, MaxRetry: 100, MaxIDs: 1},
+	Ingest: {Concurrency: 16, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100},
+	// Rows: the bank answers so many calls a second, and a row that waits for its turn with its lease taken would lose it.
+	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 64},
+	Settle:  {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 1},
 	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 1},
 	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1},
 }

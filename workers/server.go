@@ -20,6 +20,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
+	"ajo/internal/transfer"
 	"ajo/internal/webhook"
 	"ajo/tasks"
 )
@@ -36,14 +37,15 @@ const (
 
 // Options are what the workers need.
 type Options struct {
-	Pool     *pg.Pool
-	Redis    redis.UniversalClient
-	Enqueuer *tasks.Enqueuer
-	Payments *payment.Service
-	Webhooks *webhook.Service
-	Accounts *account.Service
-	Clock    clock.Clock
-	Log      *slog.Logger
+	Pool      *pg.Pool
+	Redis     redis.UniversalClient
+	Enqueuer  *tasks.Enqueuer
+	Payments  *payment.Service
+	Webhooks  *webhook.Service
+	Accounts  *account.Service
+	Transfers *transfer.Service
+	Clock     clock.Clock
+	Log       *slog.Logger
 	// Queues are the kinds to serve and their concurrencies; a concurrency of 0 is the kind's own.
 	Queues map[tasks.Kind]int
 	// SweepEvery is how often the sweeper looks for overdue rows.
@@ -66,19 +68,21 @@ type Workers struct {
 // and the sweeper. Stop ends them.
 func Start(o Options) (*Workers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
+	o.Redis.AddHook(patience{})
 	w := &Workers{Options: o, stop: cancel, swept: make(chan struct{})}
-	handlers := map[tasks.Kind]handler{tasks.Ingest: w.ingest, tasks.Confirm: w.confirm, tasks.Deliver: w.deliver, tasks.Expire: w.expire}
+	handlers := map[tasks.Kind]handler{
+		tasks.Ingest: w.ingest, tasks.Confirm: w.confirm, tasks.Settle: w.settle, tasks.Deliver: w.deliver, tasks.Expire: w.expire,
+	}
 	for _, k := range tasks.Kinds {
 		concurrency, wanted := o.Queues[k]
-		h, ok := handlers[k]
-		if !wanted || !ok {
+		if !wanted {
 			continue
 		}
 		if concurrency == 0 {
 			concurrency = tasks.Specs[k].Concurrency
 		}
 		s := w.server(k, concurrency)
-		if err := s.Start(w.handle(k, h)); err != nil {
+		if err := s.Start(w.handle(k, limited(handlers[k], tasks.Specs[k].Rows))); err != nil {
 			w.Stop()
 			return nil, fmt.Errorf("worker of queue %s: %w", k, err)
 		}
@@ -116,6 +120,23 @@ func (w *Workers) server(k tasks.Kind, concurrency int) *asynq.Server {
 		Logger:                   asynqLog{w.Log.With(slog.String("queue", string(k)))},
 		LogLevel:                 asynq.WarnLevel,
 	})
+}
+
+// limited lets at most rows calls of h run at once in this process.
+func limited(h handler, rows int) handler {
+	if rows == 0 {
+		return h
+	}
+	places := make(chan struct{}, rows)
+	return func(ctx context.Context, id uuid.UUID) error {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-places }()
+		return h(ctx, id)
+	}
 }
 
 // delay is the row's own time of the next try.

@@ -8,23 +8,37 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 
+	"ajo/internal/idempotency"
 	"ajo/internal/payment"
 	"ajo/tasks"
 )
 
-// sweepLimit bounds what one sweep rings for each kind; the rest is overdue still at the next.
-const sweepLimit = 2000
+const (
+	// sweepLimit bounds what one sweep rings for each kind; the rest is overdue still at the next.
+	sweepLimit = 2000
+	// sweepRound is how many sweeps make a round, in which a row is rung once: a minute, with the default interval.
+	sweepRound = 4
+	// purgeEvery and purgeLimit say how often rows that nobody needs any more are removed, and how many at a time.
+	purgeEvery = 10 * time.Minute
+	purgeLimit = 5000
+)
 
 // sweep looks for overdue rows every SweepEvery, and rings them again: after FLUSHALL, a lost enqueue, a wedged lease or a
 // "delete" in the dashboard, nothing is missing. It relies on nothing in Redis but the age of the queues.
 func (w *Workers) sweep(ctx context.Context) {
 	defer close(w.swept)
-	tick := time.NewTicker(w.SweepEvery)
+	tick, purge := time.NewTicker(w.SweepEvery), time.NewTicker(purgeEvery)
 	defer tick.Stop()
+	defer purge.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-purge.C:
+			if err := w.purge(ctx); err != nil && ctx.Err() == nil {
+				w.Log.Warn("old rows were not removed; the next purge tries again", slog.Any("err", err))
+			}
+			continue
 		case <-tick.C:
 		}
 		if err := w.sweepOnce(ctx); err != nil && ctx.Err() == nil {
@@ -33,10 +47,12 @@ func (w *Workers) sweep(ctx context.Context) {
 	}
 }
 
-// sweepOnce rings every overdue row. Several processes may do so at once: a row's second ring in a minute is no new task.
+// sweepOnce rings every overdue row. Several processes may do so at once: a row's second ring in a round is no new task.
 func (w *Workers) sweepOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	w.nameQueues(ctx)
+	round := w.Clock.Now().Truncate(sweepRound * w.SweepEvery)
 	for _, k := range tasks.Kinds {
 		ids, err := w.overdue(ctx, k)
 		if err != nil {
@@ -47,7 +63,7 @@ func (w *Workers) sweepOnce(ctx context.Context) error {
 		}
 		w.Log.Info("overdue rows are rung again", slog.String("kind", string(k)), slog.Int("rows", len(ids)))
 		for _, id := range ids {
-			w.Enqueuer.Swept(ctx, k, id, w.Clock.Now())
+			w.Enqueuer.Swept(ctx, k, id, round)
 		}
 	}
 	return nil
@@ -68,6 +84,8 @@ func (w *Workers) overdue(ctx context.Context, k tasks.Kind) ([]uuid.UUID, error
 			ids[i] = d.ID
 		}
 		return ids, err
+	case tasks.Settle:
+		return w.Transfers.Due(ctx, before, sweepLimit)
 	case tasks.Expire:
 		return w.Accounts.Due(ctx, before, sweepLimit)
 	}
@@ -83,4 +101,13 @@ func (w *Workers) before(k tasks.Kind) time.Time {
 		before = before.Add(-info.Latency)
 	}
 	return before
+}
+
+// purge removes rows that nobody needs any more: forged events and kept answers, each after its time.
+func (w *Workers) purge(ctx context.Context) error {
+	if _, err := w.Payments.PurgeForged(ctx, purgeLimit); err != nil {
+		return err
+	}
+	_, err := idempotency.Purge(ctx, w.Pool, w.Clock.Now(), purgeLimit)
+	return err
 }

@@ -34,5 +34,6 @@ func newRootCmd() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(newDevCmd(), newAPICmd(), newWorkerCmd(), newMigrateCmd(), newFakebankCmd(), newSettingsCmd(), newStackCmd(), newResetCmd())
+	root.AddCommand(newToolCmds(os.Getenv)...)
 	return root
 }

@@ -16,6 +16,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/safehttp"
 	"ajo/internal/secret"
 )
 
@@ -62,6 +63,7 @@ var Transitions = fsm.New("Account",
 // Refusals.
 var (
 	ErrNotFound    = errs.New(errs.NotFound, "account not found")
+	ErrNotLinked   = errs.New(errs.NotFound, "no account linked to this customer")
 	ErrExists      = errs.New(errs.Conflict, "account with this reference already exists")
 	ErrNotActive   = errs.New(errs.Unprocessable, "account is not active")
 	ErrProvider    = errs.New(errs.Upstream, "provider error: failed to provision virtual account")
@@ -111,7 +113,8 @@ type Options struct {
 	Bank       provider.Bank
 	Box        *secret.Box // seals the BVN
 	Clock      clock.Clock
-	Production bool // business KYC is required, callbacks must be https
+	Callbacks  safehttp.Rules // of the accounts' own callback URLs
+	Production bool           // business KYC is required
 }
 
 // Service has the use cases of accounts.

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/errs"
 	"ajo/internal/fakebank"
+	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
@@ -67,9 +68,9 @@ func onetime(ref string) account.NewAccount {
 
 func (b *bundle) provision(in account.NewAccount) account.Account {
 	b.T.Helper()
-	a, err := b.svc.Provision(b.ctx, b.tenant, in)
+	a, err := b.svc.Provision(b.ctx, b.tenant, in, idempotency.Request{})
 	require.NoError(b.T, err)
-	return a
+	return a.Account
 }
 
 func TestProvision(t *testing.T) {
@@ -113,7 +114,7 @@ func TestTwoAtOnceMakeOneAccount(t *testing.T) {
 	for i := range 20 {
 		svc := []*account.Service{b.svc, other}[i%2]
 		wg.Go(func() {
-			a, err := svc.Provision(b.ctx, b.tenant, dedicated("customer-1"))
+			a, err := svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
 			if err != nil {
 				t.Error(err)
 			}
@@ -136,7 +137,7 @@ func TestOneTimeIsNeverDeduplicated(t *testing.T) {
 	numbers := make(chan string, 8)
 	for range 8 {
 		wg.Go(func() {
-			a, err := b.svc.Provision(b.ctx, b.tenant, onetime("order-1"))
+			a, err := b.svc.Provision(b.ctx, b.tenant, onetime("order-1"), idempotency.Request{})
 			if err != nil {
 				t.Error(err)
 			}
@@ -168,7 +169,7 @@ func TestProviderFailures(t *testing.T) {
 				t.Parallel()
 				b := setup(t)
 				b.bank.Faults.Set(rule)
-				a, err := b.svc.Provision(b.ctx, b.tenant, in)
+				a, err := b.svc.Provision(b.ctx, b.tenant, in, idempotency.Request{})
 				if err != nil {
 					require.ErrorIs(t, err, account.ErrProvider)
 					require.Equal(t, errs.Upstream, errs.KindOf(err))
@@ -176,7 +177,7 @@ func TestProviderFailures(t *testing.T) {
 					_, err = b.svc.Get(b.ctx, b.tenant, "customer-1")
 					require.ErrorIs(t, err, account.ErrNotFound, "what the bank has not answered is not shown")
 					b.bank.Faults.Clear()
-					a = b.provision(in)
+					a.Account = b.provision(in)
 				}
 				require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`))
 				require.Len(t, b.bank.Accounts(), 1)
@@ -191,13 +192,13 @@ func TestLeaseOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
-	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"))
+	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrProvider)
 	b.bank.Faults.Clear()
 	b.Exec(`UPDATE accounts SET leased_until = $1`, b.Clock.Now().Add(time.Minute))
 	ctx, cancel := context.WithTimeout(b.ctx, 200*time.Millisecond)
 	defer cancel()
-	_, err = b.svc.Provision(ctx, b.tenant, dedicated("customer-1"))
+	_, err = b.svc.Provision(ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrBusy)
 	b.Clock.Advance(time.Minute)
 	b.provision(dedicated("customer-1"))
@@ -228,7 +229,7 @@ func TestRefusals(t *testing.T) {
 	for want, change := range cases {
 		in := dedicated("customer-1")
 		change(&in)
-		_, err := b.svc.Provision(b.ctx, b.tenant, in)
+		_, err := b.svc.Provision(b.ctx, b.tenant, in, idempotency.Request{})
 		require.EqualError(t, err, want)
 		require.Equal(t, errs.Invalid, errs.KindOf(err))
 	}
@@ -240,7 +241,7 @@ func TestProductionNeedsBusinessKYC(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.svc = b.service(true)
-	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"))
+	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrBusinessKYC)
 	b.Exec(`UPDATE tenants SET kyc_status = 'verified', business_type = 'ngo'`)
 	b.provision(dedicated("customer-1"))
@@ -268,7 +269,7 @@ func TestFindingByReference(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, main.ID, get("ref").ID, "the newest expired one")
-	_, err = b.svc.Provision(b.ctx, b.tenant, dedicated("ref"))
+	_, err = b.svc.Provision(b.ctx, b.tenant, dedicated("ref"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrExists)
 	for _, ref := range []string{"", "none", uuid.NewString()} {
 		_, err = b.svc.Get(b.ctx, b.tenant, ref)

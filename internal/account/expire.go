@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/internal/retry"
 )
 
@@ -61,8 +62,8 @@ func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
 	if err != nil || !due {
 		return err
 	}
-	if err := s.Bank.CloseAccount(ctx, id.String()); err != nil {
-		// An unanswered close may have worked; closing again is harmless, so it is simply repeated.
+	if err := s.Bank.CloseAccount(ctx, id.String()); err != nil && !errors.Is(err, provider.ErrUnknown) {
+		// An account that the bank does not know takes no payments. An unanswered close may have worked; closing again is harmless, so it is simply repeated.
 		at := s.Clock.Now().Add(min(closeBackoff<<min(attempt, 16), closeLongest))
 		_, recErr := s.Pool.Exec(ctx, `
 			UPDATE accounts SET next_attempt_at = $3, attempt_count = attempt_count + 1, leased_until = NULL, last_error = $4

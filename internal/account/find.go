@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/customer"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
@@ -31,6 +32,25 @@ func Find(ctx context.Context, q pg.Querier, tenantID uuid.UUID, ref string) (Ac
 		return a, ErrNotFound
 	}
 	return a, err
+}
+
+// OfCustomer finds the account of a tenant's customer, in the order of a path's reference: the active dedicated one, the
+// newest active one-time one, the newest expired one. [customer.ErrNotFound] for an unknown or another tenant's customer,
+// [ErrNotLinked] for one that has none. (Specification, GET /v1/customers/:id/account.)
+func (s *Service) OfCustomer(ctx context.Context, tenantID, customerID uuid.UUID) (Account, error) {
+	var a Account
+	err := s.Pool.QueryRow(ctx, `
+		SELECT `+columns+` FROM accounts a
+		WHERE a.tenant_id = $1 AND a.customer_id = $2 AND a.status <> 'provisioning'
+		ORDER BY a.status = 'active' AND a.type = 'dedicated' DESC, a.status = 'active' DESC, a.id DESC LIMIT 1`,
+		tenantID, customerID).Scan(a.fields()...)
+	if !pg.IsNoRows(err) {
+		return a, err
+	}
+	if _, err := customer.Find(ctx, s.Pool, tenantID, customerID); err != nil {
+		return a, err
+	}
+	return a, ErrNotLinked
 }
 
 // List returns a page of the tenant's accounts, newest first. A bad cursor is [page.ErrCursor].

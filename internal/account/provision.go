@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"ajo/internal/customer"
 	"ajo/internal/errs"
+	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -23,8 +25,7 @@ import (
 )
 
 const (
-	maxRef  = 255 // characters
-	maxName = 200
+	maxRef = 255 // characters
 	// provisionLease is how long one caller may be at the bank with a row; longer than the bank's own deadline.
 	provisionLease = time.Minute
 	// provisionPoll is how often a second caller with the same reference looks whether the first has finished.
@@ -48,7 +49,9 @@ var (
 )
 
 func (s *Service) validate(in *NewAccount, now time.Time) error {
-	in.ExternalRef, in.Name = strings.TrimSpace(in.ExternalRef), strings.TrimSpace(in.Name)
+	in.ExternalRef = strings.TrimSpace(in.ExternalRef)
+	name, nameErr := customer.CleanName(in.Name)
+	in.Name = name
 	switch {
 	case in.ExternalRef == "":
 		return errs.New(errs.Invalid, "externalRef is required")
@@ -56,16 +59,12 @@ func (s *Service) validate(in *NewAccount, now time.Time) error {
 		return errs.New(errs.Invalid, "externalRef must be at most 255 characters")
 	case hasControl(in.ExternalRef) || strings.Contains(in.ExternalRef, "/"):
 		return errs.New(errs.Invalid, "externalRef must not contain a slash or control characters")
-	case in.Name == "":
-		return errs.New(errs.Invalid, "name is required")
-	case utf8.RuneCountInString(in.Name) > maxName:
-		return errs.New(errs.Invalid, "name must be at most 200 characters")
-	case hasControl(in.Name):
-		return errs.New(errs.Invalid, "name must not contain control characters")
+	case nameErr != nil:
+		return nameErr
 	case in.BVN.Reveal() != "" && !bvnForm.MatchString(in.BVN.Reveal()):
 		return errs.New(errs.Invalid, "bvn must be exactly 11 digits")
 	case in.ExpectedAmount != nil && !in.ExpectedAmount.IsPositive():
-		return errs.New(errs.Invalid, "expectedAmount must be above zero")
+		return errAmount
 	}
 	switch Type(in.Mode) {
 	case "":
@@ -88,17 +87,46 @@ func (s *Service) validate(in *NewAccount, now time.Time) error {
 		in.CallbackURL = nil
 	}
 	if in.CallbackURL != nil {
-		return safehttp.CheckURL("callbackUrl", *in.CallbackURL, s.Production)
+		return s.checkCallback(*in.CallbackURL)
 	}
 	return nil
 }
 
+func (s *Service) checkCallback(url string) error {
+	return safehttp.CheckURL("callbackUrl", url, s.Callbacks)
+}
+
 func hasControl(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
+
+// Provisioned is what a request for an account came to: the answer, and the account (zero when the answer is a kept one).
+type Provisioned struct {
+	Account
+	Answer   idempotency.Answer
+	Replayed bool
+}
+
+// repeated is the answer that a request was given before; nil is none.
+func repeated(kept *idempotency.Answer) Provisioned {
+	if kept == nil {
+		return Provisioned{}
+	}
+	return Provisioned{Answer: *kept, Replayed: true}
+}
 
 // reservation is a row that is ours to take to the bank until lease.
 type reservation struct {
-	Account
+	Provisioned
+	at    time.Time // when it was made
 	lease time.Time
+	key   idempotency.Request
+}
+
+// answer makes the answer, and keeps it in the transaction that makes it true.
+func (r *reservation) answer(ctx context.Context, tx pg.Tx, now time.Time) (err error) {
+	if r.Answer, err = idempotency.NewAnswer(http.StatusCreated, r.Account); err != nil {
+		return err
+	}
+	return idempotency.Save(ctx, tx, now, r.key, r.Answer)
 }
 
 // errWait says that another caller is at the bank with this reference.
@@ -107,33 +135,47 @@ var errWait = errors.New("account: being provisioned by another caller")
 // Provision opens a virtual account. The row is written before the bank is called, under a lease, so a crash or a
 // refusal leaves a row that the next call with the same reference finishes, and two calls at once make one account.
 // Dedicated and active already: that account. [ErrExists] when it is expired, [ErrProvider] when the bank fails,
-// [ErrBusy] when another call does not finish in time, [ErrBusinessKYC] in production before business KYC.
-func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccount) (Account, error) {
-	if err := s.validate(&in, s.Clock.Now()); err != nil {
-		return Account{}, err
+// [ErrBusy] when another call does not finish in time, [ErrBusinessKYC] in production before business KYC, and the refusals
+// of package idempotency.
+func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccount, key idempotency.Request) (Provisioned, error) {
+	now := s.Clock.Now()
+	if kept, err := idempotency.Find(ctx, s.Pool, now, key); err != nil || kept != nil {
+		return repeated(kept), err // even when its expiresAt has passed by now
+	}
+	if err := s.validate(&in, now); err != nil {
+		return Provisioned{}, err
 	}
 	for {
-		r, err := s.reserve(ctx, tenantID, in)
+		r, err := s.reserve(ctx, tenantID, in, key)
 		if errors.Is(err, errWait) {
 			select {
 			case <-ctx.Done():
-				return Account{}, ErrBusy
+				return Provisioned{}, ErrBusy
 			case <-time.After(provisionPoll):
 				continue
 			}
 		}
-		if err != nil || r.Status == Active {
-			return r.Account, err
+		if err != nil || r.Answer.Status != 0 {
+			return r.Provisioned, err
 		}
 		return s.provide(ctx, r, in)
 	}
 }
 
-// reserve finds the finished account, or takes the lease of its row, writing it first where there is none. The customer's
-// row is locked by the way, which lets one caller with the same reference through at a time.
-func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount) (r reservation, err error) {
+// reserve finds the kept answer or the finished account, or takes the lease of its row, writing it first where there is
+// none. The customer's row is locked by the way, which lets one caller with the same reference through at a time.
+func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount, key idempotency.Request) (r reservation, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
+		r = reservation{at: now, lease: now.Add(provisionLease), key: key}
+		kept, err := idempotency.Begin(ctx, tx, now, key)
+		if err != nil {
+			return err
+		}
+		if kept != nil {
+			r.Provisioned = repeated(kept)
+			return nil
+		}
 		if s.Production {
 			var kyc string
 			if err := tx.QueryRow(ctx, `SELECT kyc_status FROM tenants WHERE id = $1`, tenantID).Scan(&kyc); err != nil {
@@ -143,13 +185,18 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 				return ErrBusinessKYC
 			}
 		}
-		customerID, err := customer.Ensure(ctx, tx, s.Box, now, customer.New{TenantID: tenantID, ExternalRef: in.ExternalRef, Name: in.Name, BVN: in.BVN})
+		customerID, err := customer.Ensure(ctx, tx, s.Box, now, customer.NewCustomer{TenantID: tenantID, ExternalRef: in.ExternalRef, Name: in.Name, BVN: in.BVN})
 		if err != nil {
 			return err
 		}
-		r = reservation{lease: now.Add(provisionLease)}
 		found, err := s.retake(ctx, tx, &r, tenantID, in, now)
-		if err != nil || found {
+		if err != nil {
+			return err
+		}
+		if r.Status == Active {
+			return r.answer(ctx, tx, now)
+		}
+		if err := idempotency.Reserve(ctx, tx, now, key); err != nil || found {
 			return err
 		}
 		r.Account = Account{ID: uuid.Must(uuid.NewV7())}
@@ -192,7 +239,7 @@ func (s *Service) retake(ctx context.Context, tx pg.Tx, r *reservation, tenantID
 
 // provide calls the bank with no transaction open and records its answer. An unanswered call is no harm: the reference is
 // the row's own id, and the next try asks the bank for what that reference has already.
-func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Account, error) {
+func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Provisioned, error) {
 	got, err := s.Bank.CreateAccount(ctx, provider.NewAccount{
 		Ref: r.ID.String(), Name: in.Name, BVN: in.BVN.Reveal(), ExpectedAmount: in.ExpectedAmount, ExpiresAt: in.ExpiresAt,
 	})
@@ -203,16 +250,18 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Ac
 		err = s.finish(ctx, &r, got)
 	}
 	if err == nil {
-		return r.Account, nil
+		return r.Provisioned, nil
 	}
-	if errs.As(err) != nil {
-		return Account{}, err
-	}
-	// The lease is given back even when the caller has gone, so that the next call need not wait for it to run out.
-	_, relErr := s.Pool.Exec(context.WithoutCancel(ctx), `
+	// Lease and key are given back even when the caller has gone, so that the next call need not wait for them to run out.
+	free := context.WithoutCancel(ctx)
+	_, rowErr := s.Pool.Exec(free, `
 		UPDATE accounts SET leased_until = NULL, last_error = $3 WHERE id = $1 AND status = 'provisioning' AND leased_until = $2`,
 		r.ID, r.lease, err.Error())
-	return Account{}, fmt.Errorf("%w (%w)", ErrProvider, errors.Join(err, relErr))
+	err = errors.Join(err, rowErr, idempotency.Release(free, s.Pool, r.at, r.key))
+	if errs.As(err) != nil {
+		return Provisioned{}, err
+	}
+	return Provisioned{}, fmt.Errorf("%w (%w)", ErrProvider, err)
 }
 
 // finish makes the row an account: number, history, balance, and for a one-time account the deadline as due work.
@@ -233,7 +282,10 @@ func (s *Service) finish(ctx context.Context, r *reservation, got provider.Accou
 		if err := ledger.OpenAccount(ctx, tx, r.TenantID, r.ID); err != nil {
 			return err
 		}
-		return writeHistory(ctx, tx, now, r.ID, nil, Active, "provisioned")
+		if err := writeHistory(ctx, tx, now, r.ID, nil, Active, "provisioned"); err != nil {
+			return err
+		}
+		return r.answer(ctx, tx, now)
 	})
 }
 

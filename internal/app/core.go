@@ -20,6 +20,9 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/clock"
 	"ajo/internal/config"
+	"ajo/internal/customer"
+	"ajo/internal/failpoint"
+	"ajo/internal/identity/dojah"
 	"ajo/internal/mail"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
@@ -28,7 +31,9 @@ import (
 	"ajo/internal/redisconn"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
+	"ajo/internal/spool"
 	"ajo/internal/tenant"
+	"ajo/internal/transfer"
 	"ajo/internal/webhook"
 	"ajo/migrations"
 	"ajo/tasks"
@@ -39,32 +44,41 @@ const closeTimeout = 10 * time.Second
 
 // core is what every role shares.
 type core struct {
-	cfg      config.Config
-	log      *slog.Logger
-	pool     *pg.Pool
-	redis    redis.UniversalClient
-	enqueuer *tasks.Enqueuer
-	box      *secret.Box
-	bank     provider.Bank
-	accounts *account.Service
-	payments *payment.Service
-	closers  []func() // in the order of opening; closed backwards
+	cfg       config.Config
+	log       *slog.Logger
+	pool      *pg.Pool
+	redis     redis.UniversalClient
+	enqueuer  *tasks.Enqueuer
+	box       *secret.Box
+	bank      provider.Bank
+	accounts  *account.Service
+	payments  *payment.Service
+	spool     *spool.Spool
+	transfers *transfer.Service
+	closers   []func() // in the order of opening; closed backwards
 }
 
 // open checks the schema, connects, and makes the services that every role uses. Redis may be away: it is the clock, and
 // the sweeper heals what it misses.
-func open(ctx context.Context, cfg config.Config, log *slog.Logger) (c *core, err error) {
-	c = &core{cfg: cfg, log: log}
+func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, err error) {
+	c := &core{cfg: cfg, log: log} // no named result: what is half open is closed below, whatever is returned
 	defer func() {
 		if err != nil {
 			c.close()
 		}
 	}()
+	if !cfg.Production() {
+		if err = failpoint.Arm(cfg.Failpoint); err != nil {
+			return nil, fmt.Errorf("AJO_FAILPOINT: %w", err)
+		}
+	}
 	if c.box, err = secret.ParseKeys(cfg.EncryptionKeys.Reveal()); err != nil {
 		return nil, fmt.Errorf("AJO_ENCRYPTION_KEYS: %w", err)
 	}
-	if err = migrations.Check(ctx, cfg.DatabaseURL.Reveal()); err != nil {
+	if err = migrations.Check(ctx, cfg.DatabaseURL.Reveal()); errors.Is(err, migrations.ErrBehind) {
 		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
 	if c.pool, err = pg.Open(ctx, cfg.DatabaseURL.Reveal(), cfg.DatabaseMax); err != nil {
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
@@ -76,6 +90,10 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (c *core, er
 	c.closers = append(c.closers, func() { _ = c.redis.Close() })
 	c.enqueuer = tasks.NewEnqueuer(c.redis, log)
 	c.closers = append(c.closers, c.enqueuer.Close)
+	if c.spool, err = spool.Open(cfg.SpoolDir, cfg.SpoolMax<<20); err != nil {
+		return nil, fmt.Errorf("AJO_SPOOL_DIR: %w", err)
+	}
+	c.closers = append(c.closers, func() { _ = c.spool.Close() })
 	c.bank, err = nomba.New(nomba.Options{
 		URL: cfg.ProviderURL, AccountID: cfg.ProviderAccountID, ClientID: cfg.ProviderClientID, ClientSecret: cfg.ProviderClientSecret.Reveal(),
 		Clock: clock.System, Log: log, RequestsPerSec: cfg.ProviderRate, PostsPerSec: cfg.ProviderPostRate,
@@ -83,13 +101,41 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (c *core, er
 	if err != nil {
 		return nil, fmt.Errorf("AJO_PROVIDER_*: %w", err)
 	}
-	c.accounts = account.New(account.Options{Pool: c.pool, Bank: c.bank, Box: c.box, Clock: clock.System, Production: cfg.Production()})
+	c.accounts = account.New(account.Options{Pool: c.pool, Bank: c.bank, Box: c.box, Clock: clock.System, Callbacks: c.callbacks(), Production: cfg.Production()})
 	c.payments = payment.New(payment.Options{
-		Pool: c.pool, Bank: c.bank, Clock: clock.System, Log: log, WebhookSecret: cfg.ProviderWebhookSecret,
+		Spool: c.spool, Pool: c.pool, Bank: c.bank, Clock: clock.System, Log: log, WebhookSecret: cfg.ProviderWebhookSecret,
 		ConfirmDelays: cfg.ConfirmDelays, ConfirmMisses: cfg.ConfirmMisses, ConfirmMinAge: cfg.ConfirmMinAge, ConfirmDeadline: cfg.ConfirmDeadline,
 	})
 	c.closers = append(c.closers, c.payments.Close)
+	c.transfers = transfer.New(transfer.Options{
+		Pool: c.pool, Bank: c.bank, Clock: clock.System, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
+		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional,
+	})
+	c.drain()
 	return c, nil
+}
+
+// drainEvery is how often the spool is looked at.
+const drainEvery = 2 * time.Second
+
+// drain hands the spool's events to Postgres whenever there are any, until the role closes. Both roles do: the API writes
+// the spool, and a worker with the same folder drains what a dead API left.
+func (c *core) drain() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.spool.Run(ctx, drainEvery, func(ctx context.Context, record []byte) error {
+			r, err := c.payments.Unspool(ctx, record)
+			if err == nil && r.ToPost() {
+				c.enqueuer.Now(ctx, tasks.Ingest, r.ID)
+			}
+			return err
+		}, func(taken int, err error) {
+			c.log.Info("the spool was drained", slog.Int("events", taken), slog.Int64("bytes_left", c.spool.Waiting()), slog.Any("err", err))
+		})
+	}()
+	c.closers = append(c.closers, func() { cancel(); <-done })
 }
 
 func (c *core) close() {
@@ -105,7 +151,7 @@ func (c *core) tenants() (*tenant.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := tenant.New(tenant.Options{Pool: c.pool, Clock: clock.System, Box: c.box, Mail: sender, Log: c.log, Production: c.cfg.Production()})
+	s := tenant.New(tenant.Options{Pool: c.pool, Clock: clock.System, Box: c.box, Mail: sender, Log: c.log, Callbacks: c.callbacks()})
 	c.closers = append(c.closers, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
@@ -114,6 +160,24 @@ func (c *core) tenants() (*tenant.Service, error) {
 		}
 	})
 	return s, nil
+}
+
+// customers makes the customers' use cases with the NIN service that the settings name, if they name one.
+func (c *core) customers() (*customer.Service, error) {
+	o := customer.Options{Pool: c.pool, Box: c.box, Clock: clock.System, Log: c.log, Production: c.cfg.Production()}
+	if c.cfg.IdentityURL != "" {
+		checker, err := dojah.New(dojah.Options{URL: c.cfg.IdentityURL, AppID: c.cfg.IdentityAppID, Key: c.cfg.IdentityKey.Reveal()})
+		if err != nil {
+			return nil, fmt.Errorf("AJO_IDENTITY_*: %w", err)
+		}
+		o.Identity = checker
+	}
+	return customer.New(o), nil
+}
+
+// callbacks are the rules for the URLs that tenants choose.
+func (c *core) callbacks() safehttp.Rules {
+	return safehttp.CallbackRules(c.cfg.Production(), c.cfg.CallbackAllow)
 }
 
 // webhooks makes the deliveries' use cases with the outbound client that refuses private addresses.
@@ -126,11 +190,15 @@ func (c *core) webhooks() *webhook.Service {
 
 func mailer(cfg config.Config) (mail.Sender, error) {
 	if cfg.SMTPURL.IsZero() {
-		return mail.NewFolder(cfg.MailDir, cfg.MailFrom)
+		s, err := mail.NewFolder(cfg.MailDir, cfg.MailFrom)
+		if err != nil {
+			return nil, fmt.Errorf("AJO_MAIL_DIR or AJO_MAIL_FROM: %w", err)
+		}
+		return s, nil
 	}
 	s, err := mail.NewSMTP(cfg.SMTPURL, cfg.MailFrom)
 	if err != nil {
-		return nil, fmt.Errorf("AJO_SMTP_URL: %w", err)
+		return nil, fmt.Errorf("AJO_SMTP_URL or AJO_MAIL_FROM: %w", err)
 	}
 	return s, nil
 }

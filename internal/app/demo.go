@@ -57,22 +57,23 @@ func (d *dev) demo(ctx context.Context) error {
 		return err
 	}
 	d.say("  virtual account %s (%s, %s) for customer %s", account.BankAccountNumber, account.BankName, account.BankAccountName, demoRef)
-	return d.pay(ctx, account.BankAccountNumber, sec.WebhookSecret, received)
+	d.nuban = account.BankAccountNumber
+	return d.pay(ctx, sec.WebhookSecret, received)
 }
 
 // pay sends the demo payment and follows it.
-func (d *dev) pay(ctx context.Context, nuban, webhookSecret string, received <-chan hook) error {
+func (d *dev) pay(ctx context.Context, webhookSecret string, received <-chan hook) error {
 	pool, err := pg.Open(ctx, d.cfg.DatabaseURL.Reveal(), 2)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	d.say("\nA payer sends NGN 5000.00 to %s:", nuban)
+	d.say("\nA payer sends NGN 5000.00 to %s:", d.nuban)
 	begin := time.Now()
 	var txn struct {
 		ID string `json:"id"`
 	}
-	if err := d.request(ctx, http.MethodPost, d.bankURL+"/control/pay", map[string]string{"nuban": nuban, "amount": "5000.00", "sender": "Bola Ade", "narration": "school fees"}, &txn); err != nil {
+	if err := d.request(ctx, http.MethodPost, d.bankURL+"/control/pay", map[string]string{"nuban": d.nuban, "amount": "5000.00", "sender": "Bola Ade", "narration": "school fees"}, &txn); err != nil {
 		return err
 	}
 	step := func(at time.Time, format string, args ...any) {
@@ -288,8 +289,8 @@ Everything is running. Ctrl-C stops it; the next run finds its data again.
 
 Try:
   curl -H 'X-API-Key: %s' %s/v1/accounts/%s/statement
-  curl -X POST -H 'Content-Type: application/json' -d '{"accountRef":"%s","amount":"1250.00","sender":"You"}' %s/control/pay
+  curl -X POST -H 'Content-Type: application/json' -d '{"nuban":"%s","amount":"1250.00","sender":"You"}' %s/control/pay
   curl -H 'X-API-Key: %s' %s/v1/accounts/%s/balance`,
 		d.api.URL, d.bankURL, d.ops.URL, d.cfg.OpsUser, d.cfg.OpsPassword.Reveal(), d.ops.URL, d.cfg.MailDir, d.key.Reveal(),
-		d.key.Reveal(), d.api.URL, demoRef, demoRef, d.bankURL, d.key.Reveal(), d.api.URL, demoRef)
+		d.key.Reveal(), d.api.URL, demoRef, d.nuban, d.bankURL, d.key.Reveal(), d.api.URL, demoRef)
 }

@@ -90,6 +90,7 @@ type dev struct {
 
 	bankURL string
 	key     secret.Redacted // the demo tenant's API key
+	nuban   string          // the demo customer's account number
 }
 
 func (d *dev) stop() {
@@ -138,12 +139,15 @@ func (d *dev) configure(s *stack.Stack) error {
 	if err != nil {
 		return err
 	}
+	bank := "http://" + freeAddr("127.0.0.1:8090")
 	d.cfg, err = config.Parse(map[string]string{
 		"AJO_HTTP_ADDR": freeAddr("127.0.0.1:8080"), "AJO_OPS_ADDR": freeAddr("127.0.0.1:8081"),
 		"AJO_DATABASE_URL": s.DatabaseURL, "AJO_REDIS_URL": s.RedisURL, "AJO_ENCRYPTION_KEYS": keys,
-		"AJO_PROVIDER_URL": "http://" + freeAddr("127.0.0.1:8090"), "AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID,
+		"AJO_PROVIDER_URL": bank, "AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID,
 		"AJO_PROVIDER_CLIENT_ID": fakebank.DefaultClientID, "AJO_PROVIDER_CLIENT_SECRET": fakebank.DefaultClientSecret,
 		"AJO_PROVIDER_WEBHOOK_SECRET": fakebank.DefaultWebhookSecret, "AJO_MAIL_DIR": filepath.Join(d.Dir, "mail"),
+		"AJO_SPOOL_DIR":    filepath.Join(d.Dir, "spool"),
+		"AJO_IDENTITY_URL": bank, "AJO_IDENTITY_APP_ID": "dev", "AJO_IDENTITY_KEY": "dev", // any will do
 		"AJO_OPS_PASSWORD": password, "AJO_OPS_WRITABLE": "false",
 	})
 	d.cfg.ConfirmDelays = devConfirmDelays

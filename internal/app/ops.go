@@ -42,6 +42,11 @@ func (o *Ops) Stop() {
 // StartOps listens on cfg.OpsAddr. Several processes of one machine may have the same settings: when the address is taken,
 // this one goes without (nil), and says so.
 func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
+	if probe, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{}); err != nil {
+		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
+	} else {
+		_ = probe.Close() // only the address was in question
+	}
 	listener, err := net.Listen("tcp", cfg.OpsAddr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		log.Warn("the operations address is taken; this process has no metrics and no dashboard", slog.String("AJO_OPS_ADDR", cfg.OpsAddr))
@@ -53,7 +58,7 @@ func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
 	connect := func() redis.UniversalClient {
 		c, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{})
 		if err != nil {
-			panic(err) // the address was checked when the role started
+			panic(err) // the address was checked above
 		}
 		return c
 	}

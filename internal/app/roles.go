@@ -10,6 +10,9 @@ import (
 	"ajo/api"
 	"ajo/internal/clock"
 	"ajo/internal/config"
+	"ajo/internal/fee"
+	"ajo/internal/idempotency"
+	"ajo/internal/transfer"
 	"ajo/ratelimit"
 	"ajo/tasks"
 	"ajo/workers"
@@ -42,13 +45,22 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	if err != nil {
 		return nil, nil, err
 	}
+	customers, err := c.customers()
+	if err != nil {
+		return nil, nil, err
+	}
 	limits, err := ratelimit.New(c.redis, cfg.RateLimit, cfg.RateLimitOpen, log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("AJO_RATE_LIMIT or AJO_RATE_LIMIT_OPEN: %w", err)
 	}
 	c.closers = append(c.closers, func() { _ = limits.Close() })
+	var fees fee.Tiers
+	if err = fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
+		return nil, nil, fmt.Errorf("AJO_FEE_TIERS: %w", err)
+	}
 	server := api.New(api.Options{
-		Tenants: tenants, Accounts: c.accounts, Payments: c.payments, Webhooks: c.webhooks(), Limits: limits, Enqueuer: c.enqueuer,
+		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(), Limits: limits, Enqueuer: c.enqueuer,
+		Transfers: c.transfers, Banks: transfer.NewBankList(c.bank, c.redis, clock.System, log), Fees: fees, Answers: idempotency.NewCache(c.redis),
 		Ready: c.ready, Log: log, Production: cfg.Production(), TrustedProxies: cfg.TrustedProxies,
 		SignatureHeader: cfg.ProviderSignatureHeader, TimestampHeader: cfg.ProviderTimestampHeader,
 	})
@@ -66,13 +78,19 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	}}, ended, nil
 }
 
-// ready asks the dependencies, side by side.
+// ready asks the dependencies, side by side. With Postgres away the bank's events go to the spool, and with Redis away the
+// sweeper does what rings would have done: as long as no event is refused, this process stays in service.
 func (c *core) ready(ctx context.Context) []api.Check {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	redis := make(chan error, 1)
 	go func() { redis <- c.redis.Ping(ctx).Err() }()
-	return []api.Check{{Name: "postgres", Err: c.pool.Ping(ctx)}, {Name: "redis", Err: <-redis}}
+	postgres, spool := c.pool.Ping(ctx), c.spool.Check()
+	return []api.Check{
+		{Name: "postgres", Err: postgres, Degraded: spool == nil},
+		{Name: "redis", Err: <-redis, Degraded: true},
+		{Name: "spool", Err: spool, Degraded: postgres == nil},
+	}
 }
 
 // Worker is a running set of queue servers with its sweeper.
@@ -89,7 +107,8 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 	}
 	w, err := workers.Start(workers.Options{
 		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: c.webhooks(), Accounts: c.accounts,
-		Clock: clock.System, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
+		Transfers: c.transfers,
+		Clock:     clock.System, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
 	})
 	if err != nil {
 		c.close()

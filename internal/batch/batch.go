@@ -8,10 +8,15 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // ErrClosed says that the coalescer takes no more work.
 var ErrClosed = errors.New("batch: closed")
+
+// timeout bounds one batch. It lies above Postgres' own limit for a statement (package pg), which ends it without losing the
+// connection; it is for a server that does not answer at all.
+const timeout = 20 * time.Second
 
 // Outcome is what one item of a batch came to.
 type Outcome[R any] struct {
@@ -20,7 +25,7 @@ type Outcome[R any] struct {
 }
 
 // Func does a whole batch. It returns one outcome an item, in the items' order; a panic or a wrong length is a bug.
-// Its context is the coalescer's: a caller that goes away does not take its neighbours' work along.
+// Its context ends after 20 s, and not with a caller's: one that goes away does not take its neighbours' work along.
 type Func[T, R any] func(ctx context.Context, items []T) []Outcome[R]
 
 // Coalescer collects items and writes them in batches of at most max, with a fixed number of writers at work.
@@ -125,8 +130,10 @@ func (c *Coalescer[T, R]) write() {
 				break gather
 			}
 		}
-		for i, o := range c.do(c.ctx, items) {
+		ctx, cancel := context.WithTimeout(c.ctx, timeout)
+		for i, o := range c.do(ctx, items) {
 			calls[i].out <- o
 		}
+		cancel()
 	}
 }

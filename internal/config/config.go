@@ -68,11 +68,23 @@ type Config struct {
 	ConfirmMinAge   time.Duration   `env:"AJO_CONFIRM_MIN_AGE" envDefault:"30m" doc:"age before not-found reverses"`
 	ConfirmDeadline time.Duration   `env:"AJO_CONFIRM_DEADLINE" envDefault:"24h" doc:"age at which an unclear payment needs review"`
 
+	SettleDelays      []time.Duration `env:"AJO_SETTLE_DELAYS" envDefault:"2s,5s,10s,20s,45s,2m,5m,15m,30m" doc:"gaps between the steps of a transfer that waits; the last repeats"`
+	SettleRechecks    []time.Duration `env:"AJO_SETTLE_RECHECKS" envDefault:"15m,2h,24h" doc:"gaps between the questions about a transfer that has ended: a bank may give back what it paid"`
+	SettleLease       time.Duration   `env:"AJO_SETTLE_LEASE" envDefault:"4m" doc:"how long one worker may take over a step of a transfer; after a crash, the time until another takes over"`
+	SettleProvisional bool            `env:"AJO_SETTLE_PROVISIONAL" envDefault:"false" doc:"let money leave that the bank has not confirmed as received"`
+
+	FeeTiers string `env:"AJO_FEE_TIERS" envDefault:"4999.99=10.00,50000.00=25.00,*=50.00" doc:"the fee calculator's tiers: highest sum=fee, ascending, the last *"`
+
 	SweepEvery time.Duration `env:"AJO_SWEEP_EVERY" envDefault:"15s" doc:"how often overdue work is looked for and rung again"`
+
+	SpoolDir string `env:"AJO_SPOOL_DIR" envDefault:".ajo/spool" doc:"folder that keeps the bank's events while Postgres is away; on a disk that outlives the process"`
+	SpoolMax int64  `env:"AJO_SPOOL_MAX_MB" envDefault:"256" doc:"its largest size, in MiB"`
 
 	OpsUser     string          `env:"AJO_OPS_USER" envDefault:"ops" doc:"user of the queue dashboard and pprof"`
 	OpsPassword secret.Redacted `env:"AJO_OPS_PASSWORD" doc:"their password; empty: both are closed"`
 	OpsWritable bool            `env:"AJO_OPS_WRITABLE" envDefault:"false" doc:"let the queue dashboard change queues"`
+
+	Failpoint string `env:"AJO_FAILPOINT" doc:"for tests: the process ends, as by kill -9, at this point of its work, name or name:n for the n-th time; ignored in production"`
 
 	LogFormat string `env:"LOG_FORMAT" doc:"json or pretty; development: pretty, production: json"`
 }
@@ -125,10 +137,11 @@ func (c *Config) check() error {
 	refuse(c.ProviderAccountID == "", "AJO_PROVIDER_ACCOUNT_ID", "is empty")
 	refuse(c.ProviderClientID == "", "AJO_PROVIDER_CLIENT_ID", "is empty")
 	refuse(c.IdentityURL != "" && (c.IdentityAppID == "" || c.IdentityKey.IsZero()), "AJO_IDENTITY_APP_ID and AJO_IDENTITY_KEY", "must be set with AJO_IDENTITY_URL")
+	refuse(c.Production() && strings.HasPrefix(c.IdentityURL, "http://"), "AJO_IDENTITY_URL", "must be https in production")
 	refuse(c.Production() && c.SMTPURL.IsZero(), "AJO_SMTP_URL", "is required in production")
 	refuse(c.SMTPURL.IsZero() && c.MailDir == "", "AJO_MAIL_DIR", "is empty")
 	refuse(c.DatabaseMax < 4, "AJO_DATABASE_MAX_CONNS", "must be at least 4")
-	for name, list := range map[string][]time.Duration{"AJO_DELIVERY_DELAYS": c.DeliveryDelays, "AJO_CONFIRM_DELAYS": c.ConfirmDelays} {
+	for name, list := range map[string][]time.Duration{"AJO_DELIVERY_DELAYS": c.DeliveryDelays, "AJO_CONFIRM_DELAYS": c.ConfirmDelays, "AJO_SETTLE_DELAYS": c.SettleDelays, "AJO_SETTLE_RECHECKS": c.SettleRechecks} {
 		refuse(len(list) == 0, name, "must have at least one gap, as in 2m,5m")
 		for _, d := range list {
 			refuse(d <= 0, name, "must have gaps above zero")
@@ -137,9 +150,26 @@ func (c *Config) check() error {
 	refuse(c.ConfirmMisses < 1, "AJO_CONFIRM_MISSES", "must be at least 1")
 	refuse(c.ConfirmMinAge < 0, "AJO_CONFIRM_MIN_AGE", "must not be negative")
 	refuse(c.ConfirmDeadline <= 0, "AJO_CONFIRM_DEADLINE", "must be above zero")
+	refuse(c.Production() && settlePatience(c.SettleDelays) < minSettlePatience, "AJO_SETTLE_DELAYS", "must add up to at least 5m in the first seven gaps: the bank may take minutes to know a payout")
+	refuse(c.SettleLease <= 0, "AJO_SETTLE_LEASE", "must be above zero")
 	refuse(c.SweepEvery < time.Second, "AJO_SWEEP_EVERY", "must be at least 1s")
+	refuse(c.SpoolDir == "", "AJO_SPOOL_DIR", "is empty")
+	refuse(c.SpoolMax < 1, "AJO_SPOOL_MAX_MB", "must be at least 1")
 	refuse(c.LogFormat != "" && c.LogFormat != "json" && c.LogFormat != "pretty", "LOG_FORMAT", "must be json or pretty")
 	return errors.Join(bad...)
+}
+
+// minSettlePatience is what production must leave the bank, after the last submission of a payout, before the money is given
+// back. (Package transfer gives it back after seven questions that the bank answers with "not known".)
+const minSettlePatience = 5 * time.Minute
+
+func settlePatience(delays []time.Duration) (sum time.Duration) {
+	for i := range 7 {
+		if len(delays) > 0 {
+			sum += delays[min(i, len(delays)-1)]
+		}
+	}
+	return sum
 }
 
 // named turns the library's errors, which name Go fields, into ones that name settings and never show a value.

@@ -1,52 +1,87 @@
-// Package customer owns the customers: the tenant's own clients, one for each externalRef.
+// Package customer owns the customers: the tenant's own clients, one for each externalRef, and their KYC.
 //
-// What always holds: (tenant, externalRef) names one customer; BVN and NIN are kept sealed, and only their last four
-// digits are ever shown. (Specification, "Customer".)
+// What always holds: (tenant, externalRef) names one customer; kyc_status moves along [KYCTransitions], and tier 2 comes
+// with approved; BVN and NIN are kept sealed, and only their last four digits are ever shown. (Specification, "Customer",
+// "Customer KYC status"; decisions, "Onboarding, sessions, keys".)
 package customer
 
 import (
-	"context"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
 
+	"ajo/internal/clock"
 	"ajo/internal/errs"
+	"ajo/internal/identity"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
 )
 
-// ErrSuspended says that the customer may not get a new account.
-var ErrSuspended = errs.New(errs.Forbidden, "customer is suspended")
+// Status says whether a customer is served. No endpoint changes it.
+type Status string
 
-// New names the customer that an account is opened for.
-type New struct {
+// The statuses. A suspended customer gets no new account and may not submit KYC; what it has stays open.
+const (
+	Active    Status = "active"
+	Suspended Status = "suspended"
+)
+
+// Refusals; those of KYC stand beside it.
+var (
+	ErrNotFound     = errs.New(errs.NotFound, "customer not found")
+	ErrSuspended    = errs.New(errs.Forbidden, "customer is suspended")
+	ErrNameMissing  = errs.New(errs.Invalid, "name is required")
+	ErrNameTooLong  = errs.New(errs.Invalid, "name must be at most 200 characters")
+	ErrNameControls = errs.New(errs.Invalid, "name must not contain control characters")
+)
+
+// Customer is one client of a tenant; its JSON form is the wire's.
+type Customer struct {
+	ID          uuid.UUID
 	TenantID    uuid.UUID
 	ExternalRef string
 	Name        string
-	BVN         secret.Redacted // 11 digits, or empty
+	BVNLast4    *string
+	NINLast4    *string
+	KYCTier     int
+	KYCStatus   KYCStatus
+	Status      Status
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
 }
 
-// Ensure creates the customer, or finds the one that (tenant, externalRef) has, and returns its id. The name of an existing
-// customer stays; a BVN is added where none was kept. It runs in the transaction that inserts the account.
-func Ensure(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, n New) (uuid.UUID, error) {
-	id := uuid.Must(uuid.NewV7())
-	var status string
-	var hasBVN bool
-	err := tx.QueryRow(ctx, `
-		INSERT INTO customers (id, tenant_id, external_ref, name, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $5)
-		ON CONFLICT (tenant_id, external_ref) DO UPDATE SET external_ref = excluded.external_ref
-		RETURNING id, status, bvn IS NOT NULL`, id, n.TenantID, n.ExternalRef, n.Name, now).Scan(&id, &status, &hasBVN)
-	if err != nil {
-		return id, err
+// Options are what a Service needs.
+type Options struct {
+	Pool     *pg.Pool
+	Box      *secret.Box // seals the NIN
+	Clock    clock.Clock
+	Identity identity.Checker // nil: every submission goes to pending_review
+	Log      *slog.Logger     // says when a NIN check gave no answer
+	// CheckTimeout ends a NIN check; the submission then goes to pending_review. Zero: 10 s.
+	CheckTimeout time.Duration
+	Production   bool // only an operator's session may decide on a submission
+}
+
+// Service has the use cases of customers.
+type Service struct{ Options }
+
+// New returns the use cases.
+func New(o Options) *Service {
+	if o.CheckTimeout <= 0 {
+		o.CheckTimeout = defaultCheckTimeout
 	}
-	if status != "active" {
-		return id, ErrSuspended
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	bvn := n.BVN.Reveal()
-	if bvn == "" || hasBVN {
-		return id, nil
+	return &Service{o}
+}
+
+// columns are a customer's, in the order of fields.
+const columns = `c.id, c.tenant_id, c.external_ref, c.name, c.bvn_last4, c.nin_last4, c.kyc_tier, c.kyc_status, c.status, c.created_at, c.updated_at`
+
+func (c *Customer) fields() []any {
+	return []any{
+		&c.ID, &c.TenantID, &c.ExternalRef, &c.Name, &c.BVNLast4, &c.NINLast4, &c.KYCTier, &c.KYCStatus, &c.Status, &c.CreatedAt, &c.UpdatedAt,
 	}
-	sealed := box.Seal(secret.Place{Table: "customers", Column: "bvn", Row: id.String()}, []byte(bvn))
-	_, err = tx.Exec(ctx, `UPDATE customers SET bvn = $2, bvn_last4 = $3, updated_at = $4 WHERE id = $1`, id, sealed, bvn[len(bvn)-4:], now)
-	return id, err
 }

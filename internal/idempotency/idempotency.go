@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -76,6 +77,43 @@ type Answer struct {
 	Body   []byte
 }
 
+// NewAnswer encodes v as the body of an answer.
+func NewAnswer(status int, v any) (Answer, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // this is no web page
+	err := enc.Encode(v)
+	return Answer{Status: status, Body: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}, err
+}
+
+// Find returns the kept answer if there is one, for the use case to look before it does anything that a repeat must not
+// depend on: asking the bank, or comparing with the time. Nil promises nothing: [Begin] decides. [ErrRunning], [ErrReused].
+func Find(ctx context.Context, q pg.Querier, now time.Time, r Request) (*Answer, error) {
+	if !r.Given() {
+		return nil, nil
+	}
+	var hash []byte
+	var status *int
+	var a Answer
+	var leased *time.Time
+	err := q.QueryRow(ctx, `SELECT request_hash, status_code, response, leased_until FROM idempotency_keys WHERE tenant_id = $1 AND key = $2`, r.tenant, r.key).
+		Scan(&hash, &status, &a.Body, &leased)
+	switch {
+	case pg.IsNoRows(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !bytes.Equal(hash, r.hash[:]):
+		return nil, ErrReused
+	case status == nil && leased != nil && leased.After(now):
+		return nil, ErrRunning
+	case status == nil: // whoever reserved it has not come to an end
+		return nil, nil
+	}
+	a.Status = *status
+	return &a, nil
+}
+
 // Begin takes the key inside the transaction that will have the effect, and returns the kept answer if there is one: the
 // caller then does nothing. [ErrRunning] when another transaction has the key just now, [ErrReused] for another request.
 func Begin(ctx context.Context, tx pg.Tx, now time.Time, r Request) (*Answer, error) {
@@ -90,30 +128,11 @@ func Begin(ctx context.Context, tx pg.Tx, now time.Time, r Request) (*Answer, er
 	if !mine {
 		return nil, ErrRunning
 	}
-	var hash []byte
-	var status *int
-	var a Answer
-	var leased *time.Time
-	err := tx.QueryRow(ctx, `SELECT request_hash, status_code, response, leased_until FROM idempotency_keys WHERE tenant_id = $1 AND key = $2`, r.tenant, r.key).
-		Scan(&hash, &status, &a.Body, &leased)
-	switch {
-	case pg.IsNoRows(err):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case !bytes.Equal(hash, r.hash[:]):
-		return nil, ErrReused
-	case status == nil && leased != nil && leased.After(now):
-		return nil, ErrRunning
-	case status == nil:
-		return nil, nil
-	}
-	a.Status = *status
-	return &a, nil
+	return Find(ctx, tx, now, r)
 }
 
 // Reserve marks the key as under way, for a request whose effect is not one transaction because it calls the bank. It runs
-// in a transaction of its own, after [Begin]; [Save] or [Release] ends it.
+// in a transaction of its own, after [Begin]; [Save] or [Release] ends it, or its lease, when the caller has died.
 func Reserve(ctx context.Context, tx pg.Tx, now time.Time, r Request) error {
 	if !r.Given() {
 		return nil
@@ -136,12 +155,14 @@ func Save(ctx context.Context, tx pg.Tx, now time.Time, r Request, a Answer) err
 	return err
 }
 
-// Release forgets a reserved key whose request changed nothing, so that it may be tried again at once.
-func Release(ctx context.Context, q pg.Querier, r Request) error {
+// Release forgets the key that was reserved at the time at, when its request changed nothing, so that it may be tried again
+// at once. A reservation whose lease ran out, and that another caller has by now, stays.
+func Release(ctx context.Context, q pg.Querier, at time.Time, r Request) error {
 	if !r.Given() {
 		return nil
 	}
-	_, err := q.Exec(ctx, `DELETE FROM idempotency_keys WHERE tenant_id = $1 AND key = $2 AND status_code IS NULL`, r.tenant, r.key)
+	_, err := q.Exec(ctx, `DELETE FROM idempotency_keys WHERE tenant_id = $1 AND key = $2 AND status_code IS NULL AND leased_until = $3`,
+		r.tenant, r.key, at.Add(lease))
 	return err
 }
 

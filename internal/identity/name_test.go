@@ -74,6 +74,15 @@ func TestNamesAgree(t *testing.T) {
 	}
 }
 
+func TestResultNames(t *testing.T) {
+	t.Parallel()
+	for r, want := range map[Result]string{0: "none", Match: "match", Mismatch: "mismatch", NoSuch: "no_such", 9: "none"} {
+		if got := r.String(); got != want {
+			t.Errorf("%d: %q", r, got)
+		}
+	}
+}
+
 func FuzzWords(f *testing.F) {
 	f.Add("Adébáyọ̀ O'Neil 24")
 	f.Add("\xff名\u200d")

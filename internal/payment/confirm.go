@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ type check struct {
 	Currency      string
 	AccountNumber string
 	AccountID     uuid.UUID
+	Assigned      bool   // posted by an operator's word, to another account than the one that was paid
+	AliasNumber   string // the number that the event says was paid, where it carries one
+	AliasRef      string // the reference that the event says was paid
 	PostedAt      time.Time
 	Attempt       int
 	Misses        int
@@ -113,10 +117,37 @@ func (c *check) differs(t provider.Transaction) string {
 		return field("fee", c.Fee, t.Fee)
 	case t.Currency != c.Currency:
 		return field("currency", c.Currency, t.Currency)
-	case t.AccountNumber != c.AccountNumber:
-		return field("account number", c.AccountNumber, t.AccountNumber)
+	case !c.sameAccount(t):
+		return field("account number", cmp.Or(c.paidNumber(), "known from the event"), cmp.Or(t.AccountNumber, "missing"))
 	}
 	return ""
+}
+
+// sameAccount tells whether the bank's record is of the account that was paid.
+//
+// What posting found by itself must have been paid to the account's own number. The event's word is no evidence there:
+// its signature covers neither reference nor number, so with a changed reference it would name the thief's account beside
+// the payer's true number. A payment that an operator assigned did go elsewhere; the record must then agree with what the
+// event says it was sent to (the number, or the reference where it carries none), so that a payment to one customer
+// cannot be shown to the operator as one to a number that nobody knows.
+func (c *check) sameAccount(t provider.Transaction) bool {
+	switch {
+	case t.AccountNumber == c.AccountNumber:
+		return true
+	case !c.Assigned:
+		return false
+	case c.AliasNumber != "":
+		return t.AccountNumber == c.AliasNumber
+	}
+	return c.AliasRef != "" && t.AccountRef == c.AliasRef
+}
+
+// paidNumber is the number that the record should have; empty when the event does not tell.
+func (c *check) paidNumber() string {
+	if c.Assigned {
+		return c.AliasNumber
+	}
+	return c.AccountNumber
 }
 
 // claimBatch takes the leases of many due checks in one statement. A payment that is not due, or in other hands, is nil.
@@ -130,7 +161,8 @@ func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outco
 				WHERE id = ANY($1) AND status = 'processed' AND next_attempt_at <= $2 AND coalesce(leased_until, '-infinity') <= $2
 				ORDER BY id FOR NO KEY UPDATE) due
 			WHERE e.id = due.id AND a.id = e.account_id
-			RETURNING e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id, e.processed_at, e.attempt_count, e.misses, e.leased_until`,
+			RETURNING e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id,
+				e.error_message <> '', e.alias_number, e.alias, e.processed_at, e.attempt_count, e.misses, e.leased_until`,
 			ids, now, now.Add(checkLease))
 		if err != nil {
 			return nil, err

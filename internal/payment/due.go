@@ -23,6 +23,14 @@ func (s *Service) Due(ctx context.Context, status Status, before time.Time, limi
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
+// PurgeForged removes events without a valid signature that are older than 30 days, at most limit of them.
+func (s *Service) PurgeForged(ctx context.Context, limit int) (int64, error) {
+	tag, err := s.Pool.Exec(ctx, `
+		DELETE FROM inbound_events WHERE id IN (
+			SELECT id FROM inbound_events WHERE category = 'sig_invalid' AND received_at < $1 LIMIT $2)`, s.Clock.Now().Add(-forgedKept), limit)
+	return tag.RowsAffected(), err
+}
+
 // EventRecord is an inbound event as the misdirected list shows it; its JSON form is the wire's.
 type EventRecord struct {
 	ID             uuid.UUID

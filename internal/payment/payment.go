@@ -8,9 +8,11 @@ package payment
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/time/rate"
 
 	"ajo/internal/batch"
 	"ajo/internal/clock"
@@ -18,6 +20,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/secret"
+	"ajo/internal/spool"
 )
 
 // Status is an event record's status.
@@ -73,6 +76,8 @@ type Options struct {
 	Clock         clock.Clock
 	Log           *slog.Logger
 	WebhookSecret secret.Redacted // the key of the bank's signatures
+	// Spool keeps authentic events while Postgres is away; nil: there is none.
+	Spool *spool.Spool
 	// ConfirmDelays are the gaps between checks against the bank's records; the last one repeats.
 	ConfirmDelays []time.Duration
 	// Not found in ConfirmMisses checks, the last at least ConfirmMinAge after posting: reversed.
@@ -100,11 +105,21 @@ type Service struct {
 	post   *batch.Coalescer[uuid.UUID, Posted]
 	claim  *batch.Coalescer[uuid.UUID, *check]
 	record *batch.Coalescer[*finding, struct{}]
+	forged *rate.Limiter
+	away   atomic.Int64 // unix nanoseconds until which Postgres is taken for gone
 }
+
+// How many events without a valid signature are kept: whoever can reach the endpoint can send them, and they must not fill
+// the disk. What is beyond is answered like the others, and logged once in a while.
+const (
+	forgedPerSecond = 50
+	forgedBurst     = 1000
+	forgedKept      = 30 * 24 * time.Hour
+)
 
 // New starts the use cases.
 func New(o Options) *Service {
-	s := &Service{Options: o}
+	s := &Service{Options: o, forged: rate.NewLimiter(forgedPerSecond, forgedBurst)}
 	s.store = batch.New(batchWriters, batchSize, s.storeBatch)
 	s.post = batch.New(batchWriters, batchSize, s.postBatch)
 	s.claim = batch.New(1, batchSize, s.claimBatch)

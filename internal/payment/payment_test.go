@@ -261,6 +261,33 @@ func TestForgedEventsAreKeptApart(t *testing.T) {
 	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`))
 }
 
+// A flood of forged events is answered like any other, but does not fill the table; old ones are removed.
+func TestFloodOfForgedEvents(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 400 {
+				if _, err := b.svc.Receive(b.ctx, payment.Delivery{Body: []byte("{}")}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	kept := testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`)
+	require.GreaterOrEqual(t, kept, 1000)
+	require.Less(t, kept, 3000)
+	real := b.receive(b.event(nil))
+	b.Clock.Advance(31 * 24 * time.Hour)
+	removed, err := b.svc.PurgeForged(b.ctx, 10_000)
+	require.NoError(t, err)
+	require.Equal(t, int64(kept), removed)
+	status, _, _ := b.event1(real.ID)
+	require.Equal(t, "received", status)
+}
+
 func TestHugeForgedBodyIsCut(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

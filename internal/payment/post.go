@@ -51,9 +51,19 @@ type stored struct {
 	ReceivedAt  time.Time
 
 	target   *account.Target
+	assigned bool // by an operator, who names the target
 	category Category
 	reason   string
 	posted   Posted
+}
+
+// storedColumns are an event's, in the order of fields.
+const storedColumns = `id, error_message, amount, fee, currency, alias, alias_number, sender_name, narration, provider_txn_ref, occurred_at, received_at`
+
+func (e *stored) fields() []any {
+	return []any{
+		&e.ID, &e.Problem, &e.Amount, &e.Fee, &e.Currency, &e.Alias, &e.Number, &e.Sender, &e.Narration, &e.TxnRef, &e.OccurredAt, &e.ReceivedAt,
+	}
 }
 
 func (e *stored) refuse(c Category, reason string) { e.category, e.reason = c, reason }
@@ -118,14 +128,13 @@ func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcom
 // lockReceived locks the events that still wait to be posted, in the order of their ids, which is the order of arrival.
 func lockReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*stored, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT id, error_message, amount, fee, currency, alias, alias_number, sender_name, narration, provider_txn_ref, occurred_at, received_at
-		FROM inbound_events WHERE id = ANY($1) AND status = 'received' ORDER BY id FOR NO KEY UPDATE`, ids)
+		SELECT `+storedColumns+` FROM inbound_events WHERE id = ANY($1) AND status = 'received' ORDER BY id FOR NO KEY UPDATE`, ids)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*stored, error) {
 		var e stored
-		return &e, r.Scan(&e.ID, &e.Problem, &e.Amount, &e.Fee, &e.Currency, &e.Alias, &e.Number, &e.Sender, &e.Narration, &e.TxnRef, &e.OccurredAt, &e.ReceivedAt)
+		return &e, r.Scan(e.fields()...)
 	})
 }
 
@@ -179,14 +188,16 @@ func (e *stored) decide(ambiguous bool) {
 }
 
 // endOneTime expires a one-time account that has just received exactly its amount. The payment's own time is the expiry, so
-// that one made earlier is still accepted when its event comes later, and one made after it is not.
+// that one made earlier is still accepted when its event comes later, and one made after it is not. A payment that was
+// assigned went to another number: it ends the account from now on, and what was paid to the account's own number until
+// now stays accepted.
 func (e *stored) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error {
 	t := e.target
 	if t.Type != account.OneTime || t.Status != account.Active || t.ExpectedAmount == nil || !t.ExpectedAmount.Equal(*e.Amount) {
 		return nil
 	}
 	at := e.OccurredAt
-	if at.After(now) {
+	if e.assigned || at.After(now) {
 		at = now
 	}
 	moved, err := account.ExpireTx(ctx, tx, now, t.ID, account.EventPaid, at, "the expected amount was paid")
@@ -243,16 +254,20 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 }
 
 // recordPosted stores what became of the events: posted ones are next due for confirmation, the others are at their end.
+// A processed event has an error_message exactly when it was assigned (why it had to be): the confirmation relies on it.
 func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, events []*stored) error {
 	n := len(events)
 	ids, status, category, reason := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]string, n)
 	accounts, tenants, next := make([]*uuid.UUID, n), make([]*uuid.UUID, n), make([]*time.Time, n)
 	for i, e := range events {
-		event := EventRefuse
+		from, event := Received, EventRefuse
 		if e.category == CategoryPayment {
 			event, next[i] = EventPost, &e.posted.ConfirmAt
 		}
-		to, _ := Transitions.Next(Received, event)
+		if e.assigned {
+			from, event = Failed, EventAssign
+		}
+		to, _ := Transitions.Next(from, event)
 		ids[i], status[i], category[i], reason[i] = e.ID, string(to), string(e.category), e.reason
 		e.posted.Category = e.category
 		if e.target != nil {

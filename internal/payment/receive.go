@@ -38,10 +38,14 @@ type Receipt struct {
 	ID        uuid.UUID // of the stored event; of the first one, for a duplicate
 	Category  Category  // empty while a payment waits to be posted
 	Duplicate bool
+	Spooled   bool   // on disk, but not in Postgres yet; there is nothing to ring
+	Transfer  string // merchantTxRef of a payout that the event is about: its outcome may be asked for
 }
 
 // ToPost tells whether the event is new and waits to be posted.
-func (r Receipt) ToPost() bool { return !r.Duplicate && r.Category == "" }
+func (r Receipt) ToPost() bool {
+	return !r.Duplicate && !r.Spooled && r.Category == "" && r.ID != uuid.Nil
+}
 
 // inbound is an event on its way into the table.
 type inbound struct {
@@ -65,22 +69,27 @@ type inbound struct {
 	body           []byte
 	nextAttemptAt  *time.Time
 	receivedAt     time.Time
+	transfer       string
 }
 
 // Receive verifies and stores an event, in one commit with all that arrive meanwhile. Whatever the event is, it is stored
-// and answered 200; [ErrNotStored] alone means that it is not on a disk.
+// and answered 200; with Postgres away an authentic one goes to the spool. [ErrNotStored] alone means that it is on no
+// disk. Of a flood of forged events only some are kept.
 func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
-	e := s.read(d)
-	r, err := s.store.Do(ctx, e)
-	if err != nil {
-		return r, errors.Join(ErrNotStored, err)
+	e := s.read(d, s.Clock.Now())
+	if !e.authentic && !s.forged.Allow() {
+		return Receipt{Category: CategorySigInvalid}, nil
 	}
+	r, err := s.storeSoon(ctx, e)
+	if err != nil {
+		return s.spool(ctx, e, d, err)
+	}
+	r.Transfer = e.transfer
 	return r, nil
 }
 
 // read makes the row of a delivery. It never fails: what is wrong with an event is part of its record.
-func (s *Service) read(d Delivery) *inbound {
-	now := s.Clock.Now()
+func (s *Service) read(d Delivery, now time.Time) *inbound {
 	e := &inbound{id: uuid.Must(uuid.NewV7()), source: "webhook", body: d.Body, receivedAt: now}
 	v, err := parseValues(d.Body)
 	if err == nil {
@@ -96,6 +105,9 @@ func (s *Service) read(d Delivery) *inbound {
 	e.fill(v, at.UTC())
 	if e.eventType != typePayment {
 		e.status, e.category = Ignored, CategoryNonPayment
+		if strings.HasPrefix(e.eventType, "payout_") {
+			e.transfer = v.free("data.transaction.merchantTxRef")
+		}
 		return e
 	}
 	e.status, e.nextAttemptAt = Received, &now

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/config"
 )
 
 // pkg is what `go list` says of a package of this module.
@@ -47,16 +50,16 @@ func packages(t *testing.T) []pkg {
 
 // The layers, from the top: a package imports packages of the layers below its own, and of its own only where sideways says so.
 var layers = [][]string{
-	{"ajo/cmd/ajo", "ajo/internal/rules", "ajo/internal/rules/states"},
+	{"ajo/cmd/ajo", "ajo/internal/rules", "ajo/internal/rules/states", "ajo/internal/e2e"},
 	{"ajo/internal/app"},
 	{"ajo/api", "ajo/workers"},
-	{"ajo/tasks", "ajo/ratelimit", "ajo/internal/payment", "ajo/internal/transfer", "ajo/internal/tenant", "ajo/internal/webhook", "ajo/internal/account", "ajo/internal/customer", "ajo/internal/fee", "ajo/internal/idempotency", "ajo/internal/audit"},
+	{"ajo/tasks", "ajo/ratelimit", "ajo/internal/payment", "ajo/internal/transfer", "ajo/internal/tenant", "ajo/internal/webhook", "ajo/internal/account", "ajo/internal/customer", "ajo/internal/fee", "ajo/internal/idempotency"},
 	{"ajo/ledger"},
 	{
-		"ajo/internal/money", "ajo/internal/fsm", "ajo/internal/errs", "ajo/internal/pg", "ajo/internal/batch", "ajo/internal/clock",
+		"ajo/internal/money", "ajo/internal/fsm", "ajo/internal/errs", "ajo/internal/pg", "ajo/internal/audit", "ajo/internal/batch", "ajo/internal/clock",
 		"ajo/internal/page", "ajo/internal/retry", "ajo/internal/secret", "ajo/internal/safehttp", "ajo/internal/mail", "ajo/internal/config",
 		"ajo/internal/provider", "ajo/internal/provider/nomba", "ajo/internal/identity", "ajo/internal/identity/dojah", "ajo/internal/redisconn",
-		"ajo/internal/stack", "ajo/internal/fakebank", "ajo/internal/testenv", "ajo/migrations",
+		"ajo/internal/spool", "ajo/internal/stack", "ajo/internal/fakebank", "ajo/internal/failpoint", "ajo/internal/testenv", "ajo/migrations",
 	},
 }
 
@@ -193,4 +196,11 @@ func TestSizes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The README's table of settings is the one that the program prints.
+func TestReadmeHasTheSettings(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(readme), config.Table(), "copy the output of `ajo settings`")
 }

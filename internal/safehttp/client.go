@@ -119,7 +119,7 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 // The error is an [*Error] when the call came to nothing; when ctx itself ended it is ctx's error, and the receiver may
 // or may not have seen the request.
 func (c *Client) Post(ctx context.Context, url string, header http.Header, body []byte) (Result, error) {
-	if err := CheckURL("callback URL", url, c.opts.RequireHTTPS); err != nil {
+	if err := CheckURL("callback URL", url, Rules{RequireHTTPS: c.opts.RequireHTTPS}); err != nil {
 		return Result{}, &Error{Reason: ErrURL, Text: err.Error()}
 	}
 	start := time.Now()

@@ -3,6 +3,7 @@ package safehttp
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"syscall"
 
 	"code.dny.dev/ssrf"
@@ -46,6 +47,26 @@ func (g guard) control(network, address string, _ syscall.RawConn) error {
 		return &blockedError{addr: target.Addr()}
 	}
 	return nil
+}
+
+// mayBePublic tells whether a URL's host may lead to an address that is allowed, by its own text alone: every name may but
+// localhost, which is a loopback address whatever the resolver says (RFC 6761).
+func (g guard) mayBePublic(host string) bool {
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return g.allows(netip.AddrFrom4([4]byte{127, 0, 0, 1})) || g.allows(netip.IPv6Loopback())
+	}
+	ip, err := netip.ParseAddr(name)
+	return err != nil || g.allows(ip)
+}
+
+// allows tells whether a connection to the address would be let through.
+func (g guard) allows(ip netip.Addr) bool {
+	network := "tcp6"
+	if ip.Unmap().Is4() {
+		network = "tcp4"
+	}
+	return g.control(network, netip.AddrPortFrom(ip, 443).String(), nil) == nil
 }
 
 // blockedError is the guard's refusal on its way through the dialer.

@@ -12,12 +12,26 @@ import (
 // MaxURL is the longest callback URL, in characters.
 const MaxURL = 2048
 
-// CheckURL tells whether raw has the form of a callback URL: absolute, http or https (https only, when requireHTTPS),
-// with a host, without user info and fragment, printable ASCII, at most [MaxURL] characters. The refusal is
-// errs.Invalid and its text begins with field, the name under which the client sent the URL.
+// Rules are what a callback URL must keep to beside its form. The zero value asks for the form alone.
+type Rules struct {
+	RequireHTTPS  bool           // refuse http://
+	RequirePublic bool           // refuse a host that is plainly not public: an address in digits, or localhost
+	Allow         []netip.Prefix // addresses that RequirePublic lets pass all the same, as [Options] Allow at the connection
+}
+
+// CallbackRules are those of the service: in production a callback must be https and public (decisions, "Outbound
+// deliveries"). The prefixes in allow may be reached though they are not public.
+func CallbackRules(production bool, allow []netip.Prefix) Rules {
+	return Rules{RequireHTTPS: production, RequirePublic: production, Allow: allow}
+}
+
+// CheckURL tells whether raw has the form of a callback URL and keeps to the rules: absolute, http or https, with a host,
+// without user info and fragment, printable ASCII, at most [MaxURL] characters. The refusal is errs.Invalid and its text
+// begins with field, the name under which the client sent the URL.
 //
-// What the host resolves to is not looked at: that is checked at each connection, where it counts.
-func CheckURL(field, raw string, requireHTTPS bool) error {
+// What a name resolves to is not looked at: that is checked at each connection, where it counts. To refuse an address in
+// digits here too only tells the client sooner.
+func CheckURL(field, raw string, rules Rules) error {
 	refuse := func(why string) error { return errs.New(errs.Invalid, field+" "+why) }
 	switch {
 	case raw == "":
@@ -34,7 +48,7 @@ func CheckURL(field, raw string, requireHTTPS bool) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return refuse("must begin with https:// or http://")
-	case requireHTTPS && u.Scheme != "https":
+	case rules.RequireHTTPS && u.Scheme != "https":
 		return refuse("must begin with https://")
 	case u.User != nil:
 		return refuse("must not have a user name or password")
@@ -44,6 +58,8 @@ func CheckURL(field, raw string, requireHTTPS bool) error {
 		return refuse("must have a host: a name or an IP address")
 	case !isPort(u):
 		return refuse("has a port that is not a number from 1 to 65535")
+	case rules.RequirePublic && !newGuard(rules.Allow).mayBePublic(u.Hostname()):
+		return refuse("must not point to a private address")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package safehttp
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -16,9 +17,10 @@ func TestCheckURL(t *testing.T) {
 		"https://93.184.215.14/hook", "https://[2606:4700::1]:444/hook", "https://my_host.example/", "https://1.example/", "https://0x7f.example/",
 		"https://xn--bcher-kva.example/", "https://localhost/hook", "https://example.com/" + strings.Repeat("a", 2028),
 	} {
-		require.NoError(t, CheckURL("url", good, true), good)
-		require.NoError(t, CheckURL("url", "http"+good[5:], false), good)
-		require.EqualError(t, CheckURL("url", "http"+good[5:], true), "url must begin with https://")
+		https := Rules{RequireHTTPS: true}
+		require.NoError(t, CheckURL("url", good, https), good)
+		require.NoError(t, CheckURL("url", "http"+good[5:], Rules{}), good)
+		require.EqualError(t, CheckURL("url", "http"+good[5:], https), "url must begin with https://")
 	}
 	bad := map[string]string{
 		"":                                   "callbackUrl is empty",
@@ -57,9 +59,38 @@ func TestCheckURL(t *testing.T) {
 		"https://good.example:80@127.0.0.1/": "callbackUrl must not have a user name or password",
 	}
 	for raw, text := range bad {
-		err := CheckURL("callbackUrl", raw, false)
+		err := CheckURL("callbackUrl", raw, Rules{})
 		require.EqualError(t, err, text, raw)
 		require.Equal(t, errs.Invalid, errs.KindOf(err))
+	}
+}
+
+func TestCheckURLRefusesWhatIsPlainlyPrivate(t *testing.T) {
+	t.Parallel()
+	production := CallbackRules(true, nil)
+	const text = "url must not point to a private address"
+	for _, host := range []string{
+		"127.0.0.1", "127.9.9.9", "10.1.2.3", "192.168.0.1", "172.16.0.1", "169.254.169.254", "168.63.129.16", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+		"255.255.255.255", "203.0.113.9", "[::1]", "[::]", "[fd00::1]", "[fe80::1]", "[::ffff:10.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]",
+		"[64:ff9b::a00:1]", "[2002:7f00:1::1]", "localhost", "LOCALHOST.", "x.localhost",
+	} {
+		for _, port := range []string{"", ":8443"} {
+			raw := "https://" + host + port + "/hook"
+			require.EqualError(t, CheckURL("url", raw, production), text)
+			require.NoError(t, CheckURL("url", raw, CallbackRules(false, nil)), "in development the connection decides alone")
+		}
+	}
+	for _, host := range []string{"example.com", "93.184.215.14", "[2606:4700::1]", "[::ffff:8.8.8.8]", "localhost.example", "notlocalhost", "10.1.2.3.example"} {
+		require.NoError(t, CheckURL("url", "https://"+host+":8443/hook", production), host)
+	}
+	require.EqualError(t, CheckURL("url", "http://93.184.215.14/", production), "url must begin with https://")
+
+	allow := CallbackRules(true, []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("127.0.0.0/8")})
+	for _, host := range []string{"10.1.2.3", "127.0.0.1", "[::ffff:10.1.2.3]", "localhost"} {
+		require.NoError(t, CheckURL("url", "https://"+host+"/hook", allow), host)
+	}
+	for _, host := range []string{"10.2.0.1", "[::1]", "169.254.169.254"} {
+		require.EqualError(t, CheckURL("url", "https://"+host+"/hook", allow), text)
 	}
 }
 

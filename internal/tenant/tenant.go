@@ -17,6 +17,7 @@ import (
 	"ajo/internal/errs"
 	"ajo/internal/mail"
 	"ajo/internal/pg"
+	"ajo/internal/safehttp"
 	"ajo/internal/secret"
 )
 
@@ -57,12 +58,12 @@ func (t *Tenant) fields() []any {
 
 // Options are what a Service needs.
 type Options struct {
-	Pool       *pg.Pool
-	Clock      clock.Clock
-	Box        *secret.Box // seals signing secrets and the hashes of one-time codes
-	Mail       mail.Sender
-	Log        *slog.Logger
-	Production bool // webhook URLs must be https and public
+	Pool      *pg.Pool
+	Clock     clock.Clock
+	Box       *secret.Box // seals signing secrets and the hashes of one-time codes
+	Mail      mail.Sender
+	Log       *slog.Logger
+	Callbacks safehttp.Rules // of the webhook URL
 }
 
 // Service has the use cases of tenants. Close it to let the last mails go out.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/errs"
+	"ajo/internal/safehttp"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
 )
@@ -47,7 +48,7 @@ var badURLs = []string{
 }
 
 func TestWebhookURLInProduction(t *testing.T) {
-	b := setup(t, func(o *Options) { o.Production = true })
+	b := setup(t, func(o *Options) { o.Callbacks = safehttp.CallbackRules(true, nil) })
 	id := b.Tenant()
 	for _, bad := range append([]string{
 		"http://example.com/", "https://127.0.0.1/", "https://10.1.2.3/", "https://192.168.0.1:8443/", "https://172.16.0.1/", "https://169.254.169.254/",
@@ -57,7 +58,7 @@ func TestWebhookURLInProduction(t *testing.T) {
 		_, err := b.SetWebhookURL(context.Background(), id, bad)
 		require.Equal(t, errs.Invalid, errs.KindOf(err), bad)
 	}
-	for _, good := range []string{"https://example.com/hook", "https://203.0.113.9:8443/hook"} {
+	for _, good := range []string{"https://example.com/hook", "https://93.184.215.14:8443/hook"} {
 		_, err := b.SetWebhookURL(context.Background(), id, good)
 		require.NoError(t, err, good)
 	}

@@ -109,6 +109,16 @@ func cloneDatabase(t testing.TB) string {
 	return withDatabase(t, server, name)
 }
 
+// EmptyDatabase makes a database without a schema, for a test of migrations, and returns its URL. It is removed when t ends.
+func EmptyDatabase(t testing.TB) string {
+	t.Helper()
+	server := serverURL(t, "AJO_TEST_DATABASE_URL")
+	name := "ajo_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
+	admin(t, server, `CREATE DATABASE `+name)
+	t.Cleanup(func() { admin(t, server, fmt.Sprintf(`DROP DATABASE IF EXISTS %s WITH (FORCE)`, name)) })
+	return withDatabase(t, server, name)
+}
+
 func admin(t testing.TB, server, sql string) {
 	t.Helper()
 	ctx := context.Background()

@@ -5,51 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/google/uuid"
 
-	"ajo/internal/money"
-	"ajo/internal/pg"
+	"ajo/internal/failpoint"
 	"ajo/internal/provider"
-	"ajo/internal/retry"
 )
 
 const (
-	// advanceLease is how long one worker may take over a step; longer than the bank's deadlines for a lookup and a payout.
-	advanceLease = 2 * time.Minute
 	// A reference that the bank does not know after resubmitAfter questions was not submitted: submitting it again is safe,
 	// as the bank would recognise it. The fifth such attempt ends the transfer, and gives the money back: that takes
-	// giveUpAfter questions, since a fresh transfer may not be found at once and the interbank leg takes minutes.
+	// giveUpAfter questions. Only questions at their time by the schedule count, so both are times as well: see [DefaultDelays].
 	resubmitAfter = 3
 	giveUpAfter   = 7
-	// alertAfter is the age from which an outcome that is still unknown is reported at each question.
-	alertAfter = 10 * time.Minute
 )
-
-// recheckDelays are when a paid transfer is asked about again: the event of a refund may never come.
-var recheckDelays = []time.Duration{15 * time.Minute, 2 * time.Hour, 24 * time.Hour}
-
-var errCover = errors.New("waits until the bank has confirmed the money that it pays out")
-
-// step is a due transfer that is ours to advance until lease.
-type step struct {
-	ID            uuid.UUID
-	AccountID     uuid.UUID
-	Ref           string
-	Status        Status
-	Amount        money.Amount
-	BankCode      string
-	AccountNumber string
-	AccountName   string
-	Narration     string
-	SenderName    string
-	Attempts      int
-	SubmittedAt   *time.Time
-	Asks          int
-	Unknown       int
-	Lease         time.Time
-}
 
 // Advance does the next step of a transfer: waits for cover, names the holder, submits, asks, or ends it. It returns nil
 // when nothing is left, and a [retry] error with the time of the next step otherwise. Running it twice, late, or after a
@@ -59,6 +28,7 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	if err != nil || st == nil {
 		return err
 	}
+	failpoint.At("transfer/after-claim-commit")
 	switch st.Status {
 	case Pending:
 		return s.first(ctx, st)
@@ -69,74 +39,11 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	}
 }
 
-// claim takes the lease of a due transfer, or answers what is to be done about one that lacks cover.
-func (s *Service) claim(ctx context.Context, id uuid.UUID) (*step, error) {
-	var st *step
-	var wait error
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		st, wait = nil, nil
-		now := s.Clock.Now()
-		c := step{Lease: now.Add(advanceLease)}
-		err := tx.QueryRow(ctx, `
-			SELECT t.id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
-				t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count
-			FROM transfers t JOIN tenants n ON n.id = t.tenant_id
-			WHERE t.id = $1 AND t.next_attempt_at <= $2 AND coalesce(t.leased_until, '-infinity') <= $2 FOR NO KEY UPDATE OF t`, id, now).
-			Scan(&c.ID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
-				&c.Attempts, &c.SubmittedAt, &c.Asks, &c.Unknown)
-		if pg.IsNoRows(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if c.Status == Pending && !s.Provisional {
-			covered, err := s.cover(ctx, tx, &c, now)
-			if err != nil || covered != nil {
-				wait = covered
-				return err
-			}
-		}
-		if c.Status == Failed { // cover ended it
-			return nil
-		}
-		st = &c
-		_, err = tx.Exec(ctx, `UPDATE transfers SET leased_until = $2 WHERE id = $1`, id, c.Lease)
-		return err
-	})
-	return st, errors.Join(err, wait)
-}
-
-// cover decides whether confirmed credits cover a pending transfer together with every debit that stands before it. Pending
-// transfers behind it do not count: the earlier one goes first. Not covered yet: a wait. Never to be covered, not even if
-// all that is provisional were confirmed: the transfer ends as failed, and its debit is reversed.
-func (s *Service) cover(ctx context.Context, tx pg.Tx, c *step, now time.Time) (wait, err error) {
-	var confirmed, behind, provisional money.Amount
-	err = tx.QueryRow(ctx, `
-		SELECT b.balance - b.provisional_credits, b.provisional_credits,
-			(SELECT coalesce(sum(amount), 0) FROM transfers WHERE account_id = $1 AND status = 'pending' AND id > $2)
-		FROM ledger_balances b WHERE b.account_id = $1`, c.AccountID, c.ID).Scan(&confirmed, &provisional, &behind)
-	if err != nil {
-		return nil, err
-	}
-	left := confirmed.Add(behind)
-	switch {
-	case left.Sign() >= 0:
-		return nil, nil
-	case left.Add(provisional).Sign() < 0:
-		err := s.end(ctx, tx, c, EventReject, "the money that it pays out proved false", now)
-		c.Status = Failed
-		return nil, err
-	}
-	at := now.Add(s.delay(c.Asks))
-	_, err = tx.Exec(ctx, `UPDATE transfers SET next_attempt_at = $2, ask_count = ask_count + 1, last_error = $3 WHERE id = $1`, c.ID, at, errCover.Error())
-	return retry.At(at, errCover), err
-}
-
 // first names the holder of the destination and makes the first submission. A destination that definitely does not exist
 // ends the transfer before anything was submitted.
 func (s *Service) first(ctx context.Context, st *step) error {
 	h, err := s.Bank.Lookup(ctx, st.BankCode, st.AccountNumber)
+	failpoint.At("transfer/after-lookup")
 	var rejected *provider.Rejection
 	switch {
 	case errors.As(err, &rejected):
@@ -152,20 +59,23 @@ func (s *Service) first(ctx context.Context, st *step) error {
 // whatever happens to this process or to the answer, the next step asks by reference.
 func (s *Service) submit(ctx context.Context, st *step) error {
 	now := s.Clock.Now()
-	lease := now.Add(advanceLease)
+	lease := now.Add(s.Lease)
+	failpoint.At("transfer/before-submit-commit")
 	tag, err := s.Pool.Exec(ctx, `
 		UPDATE transfers SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $3, ask_count = 0, unknown_count = 0, account_name = $4,
 			next_attempt_at = $5, leased_until = $6, last_error = '', updated_at = $3
 		WHERE id = $1 AND leased_until = $2 AND status = ANY($7)`,
-		st.ID, st.Lease, now, st.AccountName, now.Add(s.delay(0)), lease, Transitions.From(EventSubmit))
+		st.ID, st.Lease, now, st.AccountName, now.Add(s.Delays[0]), lease, Transitions.From(EventSubmit))
 	if err != nil || tag.RowsAffected() == 0 {
 		return err // the claim has gone to another worker
 	}
-	st.Status, st.Attempts, st.SubmittedAt, st.Asks, st.Unknown, st.Lease = Processing, st.Attempts+1, &now, 0, 0, lease
+	st.Status, st.Attempts, st.Asks, st.Unknown, st.Lease, st.Since, st.Early = Processing, st.Attempts+1, 0, 0, lease, now, true
+	failpoint.At("transfer/after-submit-commit")
 	p, err := s.Bank.Pay(ctx, provider.NewPayout{
 		Ref: st.Ref, Amount: st.Amount, BankCode: st.BankCode, AccountNumber: st.AccountNumber, AccountName: st.AccountName,
 		SenderName: st.SenderName, Narration: st.Narration,
 	})
+	failpoint.At("transfer/after-pay")
 	// What an answer means here: a Rejection is definite, and the call had no effect; but of a second submission it says
 	// nothing about the first, so only questions end that. Success, failed and refunded are the bank's word on this
 	// reference. All else (a timeout, a cut connection, a 5xx, "processing", a duplicate) may have paid.
@@ -181,7 +91,7 @@ func (s *Service) submit(ctx context.Context, st *step) error {
 
 // ask asks the bank by reference what became of a submission.
 func (s *Service) ask(ctx context.Context, st *step) error {
-	p, err := s.Bank.Payout(ctx, st.Ref)
+	p, err := s.payout(ctx, st)
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
 		return s.unknown(ctx, st)
@@ -191,10 +101,20 @@ func (s *Service) ask(ctx context.Context, st *step) error {
 	return s.heed(ctx, st, p)
 }
 
+func (s *Service) payout(ctx context.Context, st *step) (provider.Payout, error) {
+	failpoint.At("transfer/before-ask")
+	p, err := s.Bank.Payout(ctx, st.Ref)
+	failpoint.At("transfer/after-ask")
+	return p, err
+}
+
 // unknown acts on a reference that the bank does not know: after a few questions it is submitted again, and after the fifth
-// attempt, and more questions, the transfer has definitely not been made.
+// attempt, and more questions, the transfer has definitely not been made. A question before its time proves nothing: a
+// fresh transfer may not be found at once, and who wakes transfers must not be able to hurry their end.
 func (s *Service) unknown(ctx context.Context, st *step) error {
-	switch n := st.Unknown + 1; {
+	n := st.Unknown + 1
+	switch {
+	case st.Early:
 	case st.Attempts < MaxAttempts && n >= resubmitAfter:
 		return s.submit(ctx, st)
 	case st.Attempts >= MaxAttempts && n >= giveUpAfter:
@@ -205,8 +125,8 @@ func (s *Service) unknown(ctx context.Context, st *step) error {
 
 // heed acts on the bank's own record of the transfer. A record of another reference or amount is no answer.
 func (s *Service) heed(ctx context.Context, st *step, p provider.Payout) error {
-	if p.Status != provider.Pending && (p.Ref != st.Ref || !p.Amount.Equal(st.Amount)) {
-		return s.postpone(ctx, st, false, fmt.Errorf("the bank's record is of %s and %s", p.Ref, p.Amount))
+	if err := st.differs(p); err != nil && p.Status != provider.Pending {
+		return s.postpone(ctx, st, false, err)
 	}
 	switch p.Status {
 	case provider.Success:
@@ -219,24 +139,36 @@ func (s *Service) heed(ctx context.Context, st *step, p provider.Payout) error {
 	return s.postpone(ctx, st, false, errors.New("the bank says that it is under way"))
 }
 
-// recheck asks about a transfer that was paid: only a refund changes it.
+// differs says in what the bank's record is not of this transfer.
+func (st *step) differs(p provider.Payout) error {
+	if p.Ref == st.Ref && p.Amount.Equal(st.Amount) {
+		return nil
+	}
+	return fmt.Errorf("the bank's record is of %s and %s", p.Ref, p.Amount)
+}
+
+// errRecheck is why a transfer that has ended has a next step.
+var errRecheck = errors.New("ended; asked again in case the bank changes its word")
+
+// recheck asks about a transfer that has ended. A refund of a paid one is booked. A bank that otherwise takes back its word
+// has left the books wrong in a way that no rule puts right: a person is told.
 func (s *Service) recheck(ctx context.Context, st *step) error {
-	p, err := s.Bank.Payout(ctx, st.Ref)
-	if err == nil && p.Ref == st.Ref && p.Status == provider.Refunded {
+	p, err := s.payout(ctx, st)
+	if err == nil {
+		err = st.differs(p)
+	}
+	switch {
+	case err != nil: // no answer is no news
+	case st.Status == Success && p.Status == provider.Refunded:
 		return s.conclude(ctx, st, EventRefund, "the bank gave it back")
+	case st.Status == Success && p.Status == provider.Failed:
+		s.alert(st, "paid_then_failed", "the bank calls a paid transfer failed; a person must ask it")
+	case st.Status == Failed && (p.Status == provider.Success || p.Status == provider.Pending):
+		s.alert(st, "failed_then_paid", "the bank pays a transfer that has failed, and whose money was given back; a person must act")
 	}
-	if err == nil && p.Status == provider.Failed {
-		s.Log.Error("the bank calls a paid transfer failed; a person must ask it", slog.String("alert", "paid_then_failed"), slog.String("transfer", st.Ref))
-	}
-	var next *time.Time
-	if st.Asks+1 < len(recheckDelays) {
-		at := s.Clock.Now().Add(recheckDelays[st.Asks+1])
-		next = &at
-	}
-	_, dbErr := s.Pool.Exec(ctx, `UPDATE transfers SET next_attempt_at = $3, ask_count = ask_count + 1, leased_until = NULL WHERE id = $1 AND leased_until = $2`,
-		st.ID, st.Lease, next)
-	if dbErr != nil || next == nil {
-		return dbErr
-	}
-	return retry.At(*next, errors.New("paid; asked again in case the bank gives it back"))
+	return s.postpone(ctx, st, false, errRecheck)
+}
+
+func (s *Service) alert(st *step, name, text string, more ...any) {
+	s.Log.Error(text, append([]any{slog.String("alert", name), slog.String("transfer", st.Ref)}, more...)...)
 }

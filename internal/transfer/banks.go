@@ -9,14 +9,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"ajo/internal/clock"
 	"ajo/internal/provider"
 )
 
 const (
-	banksKey     = "ajo:banks"
-	banksFresh   = time.Hour
-	banksKept    = 30 * 24 * time.Hour // a stale list serves while the bank is down
-	banksTimeout = 250 * time.Millisecond
+	banksKey      = "ajo:banks"
+	banksFresh    = time.Hour
+	banksKept     = 30 * 24 * time.Hour // a stale list serves while the bank is down
+	banksTimeout  = 250 * time.Millisecond
+	banksPatience = 2 * time.Second // for the bank, when there is a list to serve instead
 )
 
 // BankList is the list of banks that payouts can go to, kept in Redis for an hour. While the bank is down the last known
@@ -24,12 +26,13 @@ const (
 type BankList struct {
 	bank  provider.Bank
 	redis redis.UniversalClient
+	clock clock.Clock
 	log   *slog.Logger
 }
 
 // NewBankList returns the list of the given bank.
-func NewBankList(bank provider.Bank, r redis.UniversalClient, log *slog.Logger) *BankList {
-	return &BankList{bank: bank, redis: r, log: log}
+func NewBankList(bank provider.Bank, r redis.UniversalClient, c clock.Clock, log *slog.Logger) *BankList {
+	return &BankList{bank: bank, redis: r, clock: c, log: log}
 }
 
 // keptBanks is what stands in Redis.
@@ -40,19 +43,25 @@ type keptBanks struct {
 
 // Banks returns the list; [ErrBank] when the bank is down and no list was ever kept. Redis away only costs a question to the bank.
 func (l *BankList) Banks(ctx context.Context) ([]provider.BankInfo, error) {
-	kept := l.load(ctx)
-	if kept != nil && time.Since(kept.At) < banksFresh {
+	kept, now := l.load(ctx), l.clock.Now()
+	if kept != nil && now.Sub(kept.At) < banksFresh {
 		return kept.Banks, nil
 	}
-	banks, err := l.bank.Banks(ctx)
+	ask := ctx
+	if kept != nil {
+		var cancel context.CancelFunc
+		ask, cancel = context.WithTimeout(ctx, banksPatience)
+		defer cancel()
+	}
+	banks, err := l.bank.Banks(ask)
 	if err == nil {
-		l.save(ctx, keptBanks{At: time.Now(), Banks: banks})
+		l.save(ctx, keptBanks{At: now, Banks: banks})
 		return banks, nil
 	}
 	if kept == nil {
 		return nil, errors.Join(ErrBank, err)
 	}
-	l.log.Warn("the bank does not list banks; the kept list is served", slog.Duration("age", time.Since(kept.At)), slog.Any("err", err))
+	l.log.Warn("the bank does not list banks; the kept list is served", slog.Duration("age", now.Sub(kept.At)), slog.Any("err", err))
 	return kept.Banks, nil
 }
 

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"regexp"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/account"
+	"ajo/internal/failpoint"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -53,6 +53,14 @@ type Settled struct {
 	TransferID uuid.UUID
 }
 
+// repeated is the answer that a request was given before; nil is none.
+func repeated(kept *idempotency.Answer) Settled {
+	if kept == nil {
+		return Settled{}
+	}
+	return Settled{Answer: *kept, Replayed: true}
+}
+
 func (o *Order) check() (money.Amount, error) {
 	amount, err := money.Parse(o.Amount)
 	switch {
@@ -77,6 +85,9 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 	if err != nil {
 		return Settled{}, err
 	}
+	if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
+		return repeated(kept), err // even when the bank would not name the holder by now
+	}
 	a, err := account.Find(ctx, s.Pool, tenantID, ref)
 	if err != nil {
 		return Settled{}, err
@@ -94,15 +105,20 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 			return err
 		}
 		if kept != nil {
-			out = Settled{Answer: *kept, Replayed: true}
+			out = repeated(kept)
 			return nil
 		}
 		out, err = s.accept(ctx, tx, now, a, amount, o)
 		if err != nil {
 			return err
 		}
-		return idempotency.Save(ctx, tx, now, key, out.Answer)
+		err = idempotency.Save(ctx, tx, now, key, out.Answer)
+		failpoint.At("transfer/before-accept-commit")
+		return err
 	})
+	if err == nil {
+		failpoint.At("transfer/after-accept-commit")
+	}
 	return out, err
 }
 
@@ -121,8 +137,8 @@ func (s *Service) accept(ctx context.Context, tx pg.Tx, now time.Time, a account
 		id, a.TenantID, a.ID, ref, amount, o.BankCode, o.AccountNumber, o.Narration, now); err != nil {
 		return Settled{}, err
 	}
-	body, err := json.Marshal(Accepted{MerchantTxRef: ref, Status: Pending, Amount: amount, Currency: a.Currency, AccountRef: a.AccountRef})
-	return Settled{TransferID: id, Answer: idempotency.Answer{Status: http.StatusAccepted, Body: body}}, err
+	answer, err := idempotency.NewAnswer(http.StatusAccepted, Accepted{MerchantTxRef: ref, Status: Pending, Amount: amount, Currency: a.Currency, AccountRef: a.AccountRef})
+	return Settled{TransferID: id, Answer: answer}, err
 }
 
 // newRef is the merchantTxRef of a transfer: its id in letters and digits, which every bank takes.
@@ -145,10 +161,14 @@ func foldName(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToUpper(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), " ")
 }
 
-// Lookup names the holder of a destination account. An unknown bank or account is [ErrLookup]; a bank that does not answer [ErrBank].
+// Lookup names the holder of a destination account. A bad number is [ErrAccountNumber], a missing bank code [ErrBankCode]; an
+// unknown bank or account, so also any other bank code, is [ErrLookup], a bank that does not answer [ErrBank].
 func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
 	if !accountForm.MatchString(accountNumber) {
 		return provider.Holder{}, ErrAccountNumber
+	}
+	if bankCode == "" {
+		return provider.Holder{}, ErrBankCode
 	}
 	if !bankCodeForm.MatchString(bankCode) {
 		return provider.Holder{}, ErrLookup

@@ -3,10 +3,12 @@
 // What always holds: a transfer and its provisional debit are one commit; each submission is counted and committed before
 // the bank is called, always under the same merchantTxRef; an answer that is not clear is never taken for a failure, but
 // asked about for as long as it takes; the end of a transfer and the move of its debit are one commit; what the bank has
-// not confirmed as received does not leave. (Specification, "Transfer (settlement)"; decisions, "Settlement".)
+// not confirmed as received does not leave. Time alone brings an end nearer: how often a transfer is looked at, and at whose
+// word, changes nothing. (Specification, "Transfer (settlement)"; decisions, "Settlement".)
 package transfer
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -108,19 +110,36 @@ type Options struct {
 	Log   *slog.Logger
 	// Delays are the gaps between the steps of a transfer that waits: for cover, for the bank, for an answer. The last repeats.
 	Delays []time.Duration
+	// Rechecks are the gaps between the questions about a transfer that has ended: a bank may give back what it paid, and its
+	// event may never come. Nil: [DefaultRechecks].
+	Rechecks []time.Duration
+	// Lease is how long one worker may take over a step; longer than the bank's deadlines for a lookup and a payout, so that
+	// nobody else asks meanwhile. What it says about safety is nothing: whoever is late records nothing. Zero: [DefaultLease].
+	Lease time.Duration
 	// Provisional lets credits leave that the bank has not confirmed.
 	Provisional bool
 }
 
-// DefaultDelays ask soon, then ever less often, but never stop.
+// DefaultDelays ask soon, then ever less often, but never stop. The third question comes 17 seconds after a submission, the
+// seventh after more than eight minutes: a fresh transfer may not be found at once, and the interbank leg takes minutes.
 var DefaultDelays = []time.Duration{
 	2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 45 * time.Second, 2 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 }
+
+// DefaultRechecks ask three times about a transfer that has ended.
+var DefaultRechecks = []time.Duration{15 * time.Minute, 2 * time.Hour, 24 * time.Hour}
+
+// DefaultLease is above all that the adapter's deadlines add up to.
+const DefaultLease = 4 * time.Minute
 
 // Service has the use cases of settlements.
 type Service struct{ Options }
 
 // New returns the use cases.
-func New(o Options) *Service { return &Service{o} }
-
-func (s *Service) delay(n int) time.Duration { return s.Delays[min(n, len(s.Delays)-1)] }
+func New(o Options) *Service {
+	if o.Rechecks == nil {
+		o.Rechecks = DefaultRechecks
+	}
+	o.Lease = cmp.Or(o.Lease, DefaultLease)
+	return &Service{o}
+}

@@ -7,7 +7,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/audit"
 	"ajo/internal/page"
+	"ajo/internal/pg"
 )
 
 // DeadLetter is a delivery that is out of attempts, as its tenant sees it. Field names and casing are the wire's.
@@ -58,16 +60,41 @@ func before(r page.Request) (uuid.UUID, error) {
 }
 
 // Replay gives a dead letter a fresh set of attempts, the first of them due at once; the count and the numbers of the
-// attempts go on. For an operator, who rings afterwards. [ErrNotFound], or [ErrNotDeadLetter] in any other state.
-func (s *Service) Replay(ctx context.Context, id uuid.UUID) error {
-	tag, err := s.pool.Exec(ctx, `
-		UPDATE deliveries SET status = $2, next_attempt_at = $3, leased_until = NULL
-		WHERE id = $1 AND status = ANY($4)`, id, string(Pending), s.clock.Now(), Transitions.From(EventReplay))
-	if err != nil || tag.RowsAffected() == 1 {
+// attempts go on. It and the record of who did it are one commit. For an operator, who rings afterwards. [ErrNotFound], or
+// [ErrNotDeadLetter] in any other state.
+func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
+	return pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
+		now := s.clock.Now()
+		var detail struct {
+			TenantID     uuid.UUID
+			CallbackURL  string
+			AttemptCount int
+			LastError    string
+		}
+		err := tx.QueryRow(ctx, `
+			UPDATE deliveries SET status = $2, next_attempt_at = $3, leased_until = NULL
+			WHERE id = $1 AND status = ANY($4) RETURNING tenant_id, callback_url, attempt_count, last_error`,
+			id, string(Pending), now, Transitions.From(EventReplay)).
+			Scan(&detail.TenantID, &detail.CallbackURL, &detail.AttemptCount, &detail.LastError)
+		if pg.IsNoRows(err) {
+			return whyNot(ctx, tx, id)
+		}
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("deliveries.replay", "delivery:"+id.String(), detail))
+	})
+}
+
+// whyNot tells why no dead letter of that id was found.
+func whyNot(ctx context.Context, q pg.Querier, id uuid.UUID) error {
+	var known bool
+	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM deliveries WHERE id = $1)`, id).Scan(&known)
+	switch {
+	case err != nil:
 		return err
-	}
-	if _, err := s.Get(ctx, id); err != nil {
-		return err
+	case !known:
+		return ErrNotFound
 	}
 	return ErrNotDeadLetter
 }

@@ -2,14 +2,17 @@ package webhook
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/audit"
 	"ajo/internal/page"
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
@@ -59,6 +62,8 @@ func TestDeadLetterWireForm(t *testing.T) {
 		`"NextRetryAt":null,"CreatedAt":"2026-03-02T09:00:00Z"}]`, string(text))
 }
 
+var byHand = audit.By{Actor: "cli:test", Reason: "the endpoint is up again"}
+
 func TestReplayGivesAFreshSet(t *testing.T) {
 	b := setup(t)
 	var code atomic.Int32
@@ -81,11 +86,11 @@ func TestReplayGivesAFreshSet(t *testing.T) {
 		require.Equal(t, 6, exhaust())
 		require.Equal(t, Dead, b.get(id).Status)
 		require.Equal(t, 6*round, b.get(id).AttemptCount)
-		require.NoError(t, b.Replay(b.ctx, id))
+		require.NoError(t, b.Replay(b.ctx, id, byHand))
 		d := b.get(id)
 		require.Equal(t, Pending, d.Status)
 		require.True(t, d.NextAttemptAt.Equal(b.Clock.Now()), "due now")
-		require.ErrorIs(t, b.Replay(b.ctx, id), ErrNotDeadLetter)
+		require.ErrorIs(t, b.Replay(b.ctx, id, byHand), ErrNotDeadLetter)
 	}
 	due, err := b.Due(b.ctx, b.Clock.Now(), b.Clock.Now().Add(1), 10)
 	require.NoError(t, err)
@@ -98,8 +103,38 @@ func TestReplayGivesAFreshSet(t *testing.T) {
 	for i, a := range tries {
 		require.Equal(t, i+1, a.Number, "the numbers go on")
 	}
-	require.ErrorIs(t, b.Replay(b.ctx, id), ErrNotDeadLetter)
-	require.ErrorIs(t, b.Replay(b.ctx, uuid.New()), ErrNotFound)
+	require.ErrorIs(t, b.Replay(b.ctx, id, byHand), ErrNotDeadLetter)
+	require.ErrorIs(t, b.Replay(b.ctx, uuid.New(), byHand), ErrNotFound)
+}
+
+// A replay and its record are one: without a reason there is neither, and of two operators at once one replays.
+func TestReplayIsRecorded(t *testing.T) {
+	b := setup(t)
+	id := b.in(Dead)
+	require.ErrorIs(t, b.Replay(b.ctx, id, audit.By{Actor: "cli:test"}), audit.ErrReason)
+	require.Equal(t, Dead, b.get(id).Status)
+	var wg sync.WaitGroup
+	var replayed, refused atomic.Int32
+	for range 8 {
+		wg.Go(func() {
+			switch err := b.Replay(b.ctx, id, byHand); {
+			case err == nil:
+				replayed.Add(1)
+			case errors.Is(err, ErrNotDeadLetter):
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, []int32{1, 7}, []int32{replayed.Load(), refused.Load()})
+	list, _, err := audit.List(b.ctx, b.Pool, audit.Filter{}, page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, []string{"cli:test", "deliveries.replay", "delivery:" + id.String(), "the endpoint is up again"},
+		[]string{list[0].Actor, list[0].Action, list[0].Target, list[0].Reason})
+	require.JSONEq(t, `{"TenantID":"`+b.tenant.String()+`","CallbackURL":"https://example.com","AttemptCount":0,"LastError":""}`, string(list[0].Detail))
 }
 
 func TestOperatorsList(t *testing.T) {

@@ -44,7 +44,7 @@ func (b *bundle) drive(id uuid.UUID, e Event) bool {
 		p.TransactionGroupID = id
 		return len(b.queue(p)) == 1
 	case EventReplay:
-		err := b.Replay(b.ctx, id)
+		err := b.Replay(b.ctx, id, byHand)
 		if err != nil {
 			require.ErrorIs(b.T, err, ErrNotDeadLetter)
 		}

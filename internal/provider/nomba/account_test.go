@@ -156,7 +156,7 @@ func TestHolderName(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("Abcdefg ", 12)
 	for in, want := range map[string]string{
-		"Daniel Scorsese":                       "Daniel Scorsese",
+		"Daniel Okafor":                         "Daniel Okafor",
 		"  ada   obi stores ":                   "ada obi stores",
 		"Adébáyọ̀ Ọláníyì":                      "Adebayo Olaniyi",
 		"Ɗanladi Ƙasim":                         "Danladi Kasim",

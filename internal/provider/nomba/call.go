@@ -47,9 +47,9 @@ func (c *Client) send(ctx context.Context, r request) (answer, error) {
 	}
 }
 
-// ask makes a call that has no effect, or the same effect however often it is made: after 429, a 5xx or a cut connection,
-// and after other answers that again names, it is repeated with growing, jittered gaps until the retries or the call's time is spent. The
-// answer is the last one.
+// ask makes a call that has no effect, or the same effect however often it is made. After 429, a 5xx, a cut connection, and
+// the answers that again names, it is repeated with growing, jittered gaps until the retries or the call's time is spent.
+// The answer is the last one.
 func (c *Client) ask(ctx context.Context, r request, again func(answer) bool) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -53,7 +53,8 @@ type Options struct {
 	Timeout    time.Duration // of a call, its repetitions included; zero: 10 s
 	PayTimeout time.Duration // of the answer to a payout, once it is its turn; zero: 30 s
 
-	Retries   int           // how often a call without an effect is repeated after 429, 5xx or a cut connection; zero: 3, negative: never
+	// Retries is how often a call without an effect is repeated after 429, 5xx or a cut connection; zero: 3, negative: never.
+	Retries   int
 	RetryWait time.Duration // before the first repetition, on average; doubles, ±50 %. Zero: 250 ms
 
 	RequestsPerSec int // this process's limit on all calls; zero: 75, negative: none

@@ -1,12 +1,16 @@
-// Command states draws every state machine from its transition table into one markdown file (`make generate`).
+// Command states writes what the documents have from the code (`make generate`): the pictures of the state machines, from
+// their transition tables, and the README's table of settings.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"ajo/internal/account"
+	"ajo/internal/config"
+	"ajo/internal/customer"
 	"ajo/internal/payment"
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
@@ -15,10 +19,32 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: states FILE")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: states STATES.md README.md")
 		os.Exit(2)
 	}
+	if err := errors.Join(os.WriteFile(os.Args[1], []byte(states()), 0o644), settings(os.Args[2])); err != nil {
+		fmt.Fprintln(os.Stderr, "states:", err)
+		os.Exit(1)
+	}
+}
+
+// settings puts the table of settings where the README has the old one.
+func settings(path string) error {
+	readme, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	const head, foot = "| name | meaning | default |\n", "\n\n## "
+	before, rest, ok := strings.Cut(string(readme), head)
+	_, after, ok2 := strings.Cut(rest, foot)
+	if !ok || !ok2 {
+		return errors.New("the README has no table of settings")
+	}
+	return os.WriteFile(path, []byte(before+strings.TrimSuffix(config.Table(), "\n")+foot+after), 0o644)
+}
+
+func states() string {
 	var b strings.Builder
 	b.WriteString("# State machines\n\nDrawn from the transition tables in the code by `make generate`; the schema enforces the same moves.\n")
 	for _, m := range []struct{ name, picture string }{
@@ -27,12 +53,10 @@ func main() {
 		{webhook.Transitions.Name, webhook.Transitions.Mermaid()},
 		{account.Transitions.Name, account.Transitions.Mermaid()},
 		{transfer.Transitions.Name, transfer.Transitions.Mermaid()},
+		{customer.KYCTransitions.Name, customer.KYCTransitions.Mermaid()},
 		{tenant.KYCTransitions.Name, tenant.KYCTransitions.Mermaid()},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n```mermaid\n%s```\n", m.name, m.picture)
 	}
-	if err := os.WriteFile(os.Args[1], []byte(b.String()), 0o644); err != nil {
-		fmt.Fprintln(os.Stderr, "states:", err)
-		os.Exit(1)
-	}
+	return b.String()
 }

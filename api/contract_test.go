@@ -1,0 +1,75 @@
+package api
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/contract"
+)
+
+// description is the document as it is served.
+var description = sync.OnceValue(func() *contract.Document {
+	d, err := contract.Parse(document().json.body)
+	if err != nil {
+		panic(err)
+	}
+	return d
+})
+
+// holdToDocument checks an answer, whatever it is, and the request, when it was let in, against the document. The bank's
+// events are let in whatever they are.
+func (w *world) holdToDocument(req *http.Request, body string, r reply) {
+	w.T.Helper()
+	a := contract.Answer{Status: r.Status, Header: r.Header, Body: []byte(r.Body)}
+	op := description().Find(req.Method, req.URL)
+	if op == nil {
+		require.NoError(w.T, description().CheckStray(a), "%s %s: %d %s", req.Method, req.URL.Path, r.Status, r.Body)
+		return
+	}
+	require.NoError(w.T, op.CheckAnswer(req.Method, a), "%s %s: %d %s", req.Method, req.URL.Path, r.Status, r.Body)
+	if r.Status < 300 && op.ID != "receiveEvent" {
+		require.NoError(w.T, op.CheckRequest(contract.Request{Request: req, Body: []byte(body)}), "%s %s was let in: %s", req.Method, req.URL, body)
+	}
+}
+
+var pathParameter = regexp.MustCompile(`:([A-Za-z]+)`)
+
+// Every row of Routes is in the document, every path of the document has a row, and they ask for the same credential.
+func TestDocumentHasTheRoutes(t *testing.T) {
+	t.Parallel()
+	schemes := map[Credential]string{
+		None: "", Session: "session", Key: "apiKey", SessionOrKey: "apiKey session", Signature: "bankSignature",
+	}
+	want, got := map[string]string{}, map[string]string{}
+	for _, r := range Routes {
+		want[r.Method+" "+pathParameter.ReplaceAllString(r.Path, "{$1}")] = schemes[r.Credential]
+	}
+	for _, o := range description().Operations {
+		got[o.Method+" "+o.Path] = strings.Join(o.Security, " ")
+	}
+	require.Equal(t, want, got)
+}
+
+// What only some endpoints have stands at these in the document, and nowhere else.
+func TestDocumentHasTheLimits(t *testing.T) {
+	t.Parallel()
+	for _, r := range Routes {
+		for _, o := range description().Operations {
+			if o.Method != r.Method || o.Path != pathParameter.ReplaceAllString(r.Path, "{$1}") {
+				continue
+			}
+			_, limited := o.Responses["429"]
+			require.Equal(t, r.Limited || r.Credential == Key || r.Credential == SessionOrKey, limited, o.ID)
+			for status, a := range o.Responses {
+				h, ok := a.Headers["RateLimit-Limit"]
+				counted := r.Limited || r.Credential == Key || (r.Credential == SessionOrKey && status == "429")
+				require.Equal(t, counted && status != "500", ok && h.Required, "%s %s", o.ID, status)
+			}
+		}
+	}
+}

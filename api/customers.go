@@ -1,0 +1,103 @@
+package api
+
+import (
+	"context"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
+
+	"ajo/internal/customer"
+	"ajo/internal/page"
+)
+
+// customerID is the customer that the path names; uuid.Nil, which no customer has, when it names none.
+func customerID(c *fiber.Ctx) uuid.UUID {
+	id, _ := uuid.Parse(pathParam(c, "id"))
+	return id
+}
+
+// listCustomers is GET /v1/customers.
+func (e *edge) listCustomers(c *fiber.Ctx) error {
+	r, err := pageRequest(c, page.DefaultList)
+	if err != nil {
+		return err
+	}
+	list, info, err := e.Customers.List(c.UserContext(), caller(c).ID, r)
+	if err != nil {
+		return err
+	}
+	if list == nil {
+		list = []customer.Customer{}
+	}
+	return c.JSON(struct {
+		Customers  []customer.Customer `json:"customers"`
+		Pagination page.Info           `json:"pagination"`
+	}{list, info})
+}
+
+// getCustomer is GET /v1/customers/:id.
+func (e *edge) getCustomer(c *fiber.Ctx) error {
+	out, err := e.Customers.Get(c.UserContext(), caller(c).ID, customerID(c))
+	if err != nil {
+		return err
+	}
+	return c.JSON(out)
+}
+
+// renameCustomer is PATCH /v1/customers/:id.
+func (e *edge) renameCustomer(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	name := in.text("name")
+	if err := in.err(); err != nil {
+		return err
+	}
+	out, err := e.Customers.Rename(c.UserContext(), caller(c).ID, customerID(c), name)
+	if err != nil {
+		return err
+	}
+	return c.JSON(out)
+}
+
+// customerAccount is GET /v1/customers/:id/account.
+func (e *edge) customerAccount(c *fiber.Ctx) error {
+	a, err := e.Accounts.OfCustomer(c.UserContext(), caller(c).ID, customerID(c))
+	if err != nil {
+		return err
+	}
+	return c.JSON(a)
+}
+
+// submitKYC is POST /v1/customers/:id/kyc.
+func (e *edge) submitKYC(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	nin := in.secret("nin")
+	if err := in.err(); err != nil {
+		return err
+	}
+	out, err := e.Customers.SubmitNIN(c.UserContext(), caller(c).ID, customerID(c), nin)
+	if err != nil {
+		return err
+	}
+	return c.JSON(out)
+}
+
+// approveKYC is POST /auth/customers/:id/kyc/approve.
+func (e *edge) approveKYC(c *fiber.Ctx) error { return e.decideKYC(c, e.Customers.Approve) }
+
+// rejectKYC is POST /auth/customers/:id/kyc/reject.
+func (e *edge) rejectKYC(c *fiber.Ctx) error { return e.decideKYC(c, e.Customers.Reject) }
+
+func (e *edge) decideKYC(c *fiber.Ctx, decide func(context.Context, customer.Reviewer, uuid.UUID) (customer.Customer, error)) error {
+	t := caller(c)
+	out, err := decide(c.UserContext(), customer.Reviewer{TenantID: t.ID, Operator: t.Operator}, customerID(c))
+	if err != nil {
+		return err
+	}
+	return c.JSON(out)
+}

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"ajo/internal/idempotency"
+)
+
+// The header that makes a request safe to repeat, and the one that says that an answer is a repeated one.
+const (
+	headerIdempotencyKey = "Idempotency-Key"
+	headerReplayed       = "Idempotent-Replayed"
+)
+
+// once answers a request that may carry an Idempotency-Key: from Redis where the answer is kept there, else by the use case,
+// which keeps its answer with its effect. The use case tells whether its answer is a kept one.
+func (e *edge) once(c *fiber.Ctx, do func(idempotency.Request) (idempotency.Answer, bool, error)) error {
+	key, err := idempotency.NewRequest(caller(c).ID, c.Get(headerIdempotencyKey), c.Method(), c.Path(), c.Request().Body())
+	if err != nil {
+		return err
+	}
+	if kept := e.Answers.Get(c.UserContext(), key); kept != nil {
+		return replay(c, *kept)
+	}
+	answer, replayed, err := do(key)
+	if err != nil {
+		return err
+	}
+	e.Answers.Put(c.UserContext(), key, answer)
+	if replayed {
+		return replay(c, answer)
+	}
+	return send(c, answer)
+}
+
+func replay(c *fiber.Ctx, a idempotency.Answer) error {
+	c.Set(headerReplayed, "true")
+	return send(c, a)
+}
+
+func send(c *fiber.Ctx, a idempotency.Answer) error {
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	return c.Status(a.Status).Send(a.Body)
+}

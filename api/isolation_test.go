@@ -1,0 +1,189 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/page"
+	"ajo/internal/testenv"
+)
+
+// probe says what a tenant must get that tries an endpoint with what belongs to another. The zero value: an answer with
+// nothing of the other's in it.
+type probe struct {
+	notFound string // the path names something: this refusal
+	body     string
+	query    string // %s takes each of the other's ids: a refusal, or an answer with nothing of the other's in it
+	open     string // no credential is asked for; why that gives nothing away
+}
+
+// probes has every route under /auth and /v1. A new route fails the test until it is added here.
+var probes = map[string]probe{
+	"POST /auth/verify-email": {open: "the mailed code decides"},
+	"POST /auth/login":        {open: "the password decides"},
+	"POST /auth/logout":       {open: "it ends the session that it is sent with"},
+
+	"GET /auth/me":              {},
+	"POST /auth/rotate-key":     {},
+	"POST /auth/business-kyc":   {body: `{"businessType":"ngo"}`},
+	"POST /auth/webhook-url":    {body: `{"url":"https://intruder.example/"}`},
+	"POST /auth/webhook-secret": {},
+	"GET /auth/misdirected":     {query: "after=%s"}, // the whole system's, as specified: what no tenant owns
+
+	"POST /v1/accounts":                      {body: `{"externalRef":"shop-1","name":"Ada Obi","bvn":"22233344455"}`},
+	"GET /v1/accounts":                       {query: "after=%s"},
+	"GET /v1/accounts/:accountRef":           {notFound: "account not found"},
+	"PATCH /v1/accounts/:accountRef":         {notFound: "account not found", body: `{"name":"Taken","callbackUrl":"https://intruder.example/"}`},
+	"GET /v1/accounts/:accountRef/balance":   {notFound: "account not found"},
+	"GET /v1/accounts/:accountRef/history":   {notFound: "account not found"},
+	"GET /v1/accounts/:accountRef/statement": {notFound: "account not found"},
+	"POST /v1/accounts/:accountRef/expire":   {notFound: "account not found"},
+	"POST /v1/accounts/:accountRef/settle":   {notFound: "account not found", body: `{"amount":"1.00","bankCode":"058","accountNumber":"0123456789"}`},
+
+	"GET /v1/customers":                    {query: "after=%s"},
+	"GET /v1/customers/:id":                {notFound: "customer not found"},
+	"PATCH /v1/customers/:id":              {notFound: "customer not found", body: `{"name":"Taken"}`},
+	"GET /v1/customers/:id/account":        {notFound: "customer not found"},
+	"POST /v1/customers/:id/kyc":           {notFound: "customer not found", body: `{"nin":"` + ninOfAda + `"}`},
+	"POST /auth/customers/:id/kyc/approve": {notFound: "customer not found"},
+	"POST /auth/customers/:id/kyc/reject":  {notFound: "customer not found"},
+	"GET /v1/transfers":                    {query: "accountRef=%s"},
+	"GET /v1/transfers/banks":              {},
+	"POST /v1/transfers/lookup":            {body: `{"bankCode":"058","accountNumber":"0123456789"}`},
+	"GET /v1/transfers/:merchantTxRef":     {notFound: "transfer not found"},
+	"GET /v1/fees/calculate":               {query: "amount=5000&accountRef=%s"},
+	"GET /v1/webhooks/dead-letters":        {query: "after=%s"},
+}
+
+var param = regexp.MustCompile(`:[A-Za-z]+`)
+
+// Each route under /v1 and /auth is tried with another tenant's ids: 404, or an answer with nothing of the other's in it;
+// and of what the other has, nothing changes.
+func TestTenantsAreIsolated(t *testing.T) {
+	w := setup(t)
+	owner := w.onboard()
+	things := w.belongings(owner)
+	intruder := w.onboard()
+	before := w.rows(owner)
+	unused := map[string]bool{}
+	for name := range probes {
+		unused[name] = true
+	}
+	// The paths that name something come first: later the intruder has a shop-1 of its own.
+	for _, named := range []bool{true, false} {
+		for _, r := range Routes {
+			name := r.Method + " " + r.Path
+			if param.MatchString(r.Path) != named || !(strings.HasPrefix(r.Path, "/v1/") || strings.HasPrefix(r.Path, "/auth/")) {
+				continue
+			}
+			p, known := probes[name]
+			delete(unused, name)
+			switch {
+			case !known:
+				t.Errorf("%s is not known here: add to probes what a tenant gets that tries it with another's ids", name)
+			case (p.open != "") != (r.Credential == None):
+				t.Errorf("%s asks for the credential %s; probes says otherwise", name, r.Credential)
+			case p.open == "":
+				w.probe(r, p, &intruder, things)
+			}
+		}
+	}
+	require.Empty(t, unused, "probes of routes that are no more")
+	require.Equal(t, before, w.rows(owner), "nothing of the owner's has changed")
+}
+
+// probe tries one route with each credential that opens it.
+func (w *world) probe(r Route, p probe, intruder *member, things []string) {
+	w.T.Helper()
+	require.Equal(w.T, param.MatchString(r.Path), p.notFound != "", "%s %s: a path that names something must answer 404", r.Method, r.Path)
+	var credentials []header
+	if r.Credential != Session {
+		credentials = append(credentials, intruder.withKey())
+	}
+	if r.Credential != Key {
+		credentials = append(credentials, intruder.withSession())
+	}
+	for _, h := range credentials {
+		if p.notFound != "" {
+			for _, id := range things {
+				w.do(r.Method, param.ReplaceAllString(r.Path, id), p.body, h...).refused(404, p.notFound)
+			}
+			continue
+		}
+		w.requireNothingOf(things, w.do(r.Method, r.Path, p.body, append(h, "Idempotency-Key", "key-of-the-owner")...), p.query != "")
+		if p.query != "" {
+			for _, id := range things {
+				w.requireNothingOf(things, w.do(r.Method, r.Path+"?"+fmt.Sprintf(p.query, id), p.body, h...), true)
+			}
+		}
+		if r.Path == "/auth/rotate-key" {
+			var got struct{ APIKey string }
+			w.do("POST", r.Path, "", h...).ok(200, &got)
+			intruder.key = got.APIKey
+		}
+	}
+}
+
+// requireNothingOf looks for another's ids in a good answer, or, where that may be, in a refusal.
+func (w *world) requireNothingOf(things []string, r reply, mayRefuse bool) {
+	w.T.Helper()
+	require.True(w.T, r.Status < 300 || mayRefuse && (r.Status == 400 || r.Status == 404), "%d %s", r.Status, r.Body)
+	require.Empty(w.T, r.Header.Get("Idempotent-Replayed"))
+	for _, id := range things {
+		if id != "shop-1" { // the intruder may have one too
+			require.NotContains(w.T, r.Body, id)
+		}
+	}
+}
+
+// belongings gives the tenant one of everything, and returns what names it.
+func (w *world) belongings(m member) []string {
+	w.T.Helper()
+	key := m.withKey()
+	w.do("POST", "/auth/webhook-url", `{"url":"https://owner.example/"}`, key...).ok(200, nil)
+	var sec struct{ WebhookSecret string }
+	w.do("POST", "/auth/webhook-secret", "", key...).ok(200, &sec)
+	var a struct{ ID, CustomerID uuid.UUID }
+	w.do("POST", "/v1/accounts", probes["POST /v1/accounts"].body, append(key, "Idempotency-Key", "key-of-the-owner")...).ok(201, &a)
+	var b struct{ ID uuid.UUID }
+	w.do("POST", "/v1/accounts", `{"externalRef":"order-of-the-owner","name":"Ada Obi","mode":"onetime"}`, key...).ok(201, &b)
+	w.do("POST", "/v1/customers/"+a.CustomerID.String()+"/kyc", `{"nin":"`+ninUnclear+`"}`, key...).ok(200, nil)
+	w.pay(event{"r-1", "txn-of-the-owner", "shop-1", "5000.00", "25"})
+	var s struct{ MerchantTxRef string }
+	w.do("POST", "/v1/accounts/shop-1/settle", `{"amount":"100.00","bankCode":"058","accountNumber":"0123456789"}`, key...).ok(202, &s)
+	delivery := testenv.Value[uuid.UUID](w.Env, `UPDATE deliveries SET status = 'dead_letter', attempt_count = 6, next_attempt_at = NULL RETURNING id`)
+	things := []string{
+		"shop-1", "order-of-the-owner", a.ID.String(), a.CustomerID.String(), b.ID.String(), m.id.String(), s.MerchantTxRef, delivery.String(),
+		"txn-of-the-owner", m.key, sec.WebhookSecret, m.email, "owner.example", page.ID(a.ID), page.ID(a.CustomerID), page.ID(delivery),
+		testenv.Value[string](w.Env, `SELECT id::text FROM transfers`), testenv.Value[string](w.Env, `SELECT id::text FROM inbound_events`),
+	}
+	for _, t := range things {
+		require.NotEmpty(w.T, t)
+	}
+	return things
+}
+
+// rows are all that the database has of a tenant, as text.
+func (w *world) rows(m member) map[string]string {
+	w.T.Helper()
+	ctx := context.Background()
+	rows, err := w.Pool.Query(ctx, `
+		SELECT table_name::text FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'tenant_id' ORDER BY 1`)
+	require.NoError(w.T, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(w.T, err)
+	require.Contains(w.T, tables, "accounts")
+	out := map[string]string{"tenants": testenv.Value[string](w.Env, `SELECT t::text FROM tenants t WHERE id = $1`, m.id)}
+	for _, table := range tables {
+		out[table] = testenv.Value[string](w.Env, fmt.Sprintf(`SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM %s t WHERE tenant_id = $1`,
+			pgx.Identifier{table}.Sanitize()), m.id)
+	}
+	return out
+}

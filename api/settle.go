@@ -1,0 +1,38 @@
+package api
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"ajo/internal/errs"
+	"ajo/internal/idempotency"
+	"ajo/internal/transfer"
+	"ajo/tasks"
+)
+
+// errAmountNumber refuses an amount that was sent as a JSON number: it may have lost digits on its way here.
+var errAmountNumber = errs.New(errs.Unprocessable, "amount must be a decimal string, not a number")
+
+// settle is POST /v1/accounts/:accountRef/settle.
+func (e *edge) settle(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	if in.isNumber("amount") {
+		return errAmountNumber
+	}
+	o := transfer.Order{
+		Amount: in.text("amount"), BankCode: in.text("bankCode"), AccountNumber: in.text("accountNumber"),
+		AccountName: in.text("accountName"), Narration: in.text("narration"),
+	}
+	if err := in.err(); err != nil {
+		return err
+	}
+	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+		s, err := e.Transfers.Settle(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
+		if err == nil && !s.Replayed {
+			e.Enqueuer.Now(c.UserContext(), tasks.Settle, s.TransferID)
+		}
+		return s.Answer, s.Replayed, err
+	})
+}

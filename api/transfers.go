@@ -1,0 +1,66 @@
+package api
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"ajo/internal/page"
+	"ajo/internal/provider"
+	"ajo/internal/transfer"
+)
+
+// getTransfer is GET /v1/transfers/:merchantTxRef.
+func (e *edge) getTransfer(c *fiber.Ctx) error {
+	t, err := e.Transfers.Get(c.UserContext(), caller(c).ID, pathParam(c, "merchantTxRef"))
+	if err != nil {
+		return err
+	}
+	return c.JSON(t)
+}
+
+// listTransfers is GET /v1/transfers, an addition: newest first, by account and status where the query names them.
+func (e *edge) listTransfers(c *fiber.Ctx) error {
+	r, err := pageRequest(c, page.DefaultList)
+	if err != nil {
+		return err
+	}
+	f := transfer.Filter{AccountRef: c.Query("accountRef"), Status: transfer.Status(c.Query("status"))}
+	list, info, err := e.Transfers.List(c.UserContext(), caller(c).ID, f, r)
+	if err != nil {
+		return err
+	}
+	if list == nil {
+		list = []transfer.Transfer{}
+	}
+	return c.JSON(struct {
+		Transfers  []transfer.Transfer `json:"transfers"`
+		Pagination page.Info           `json:"pagination"`
+	}{list, info})
+}
+
+// listBanks is GET /v1/transfers/banks.
+func (e *edge) listBanks(c *fiber.Ctx) error {
+	banks, err := e.Banks.Banks(c.UserContext())
+	if err != nil {
+		return err
+	}
+	return c.JSON(struct {
+		Banks []provider.BankInfo `json:"banks"`
+	}{banks})
+}
+
+// lookup is POST /v1/transfers/lookup.
+func (e *edge) lookup(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	accountNumber, bankCode := in.text("accountNumber"), in.text("bankCode")
+	if err := in.err(); err != nil {
+		return err
+	}
+	h, err := e.Transfers.Lookup(c.UserContext(), bankCode, accountNumber)
+	if err != nil {
+		return err
+	}
+	return c.JSON(h)
+}

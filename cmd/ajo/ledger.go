@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ajo/internal/app"
+	"ajo/ledger"
+)
+
+func (t *tool) newLedgerCmd() *cobra.Command {
+	return group("ledger", "Check the books", t.newVerifyCmd())
+}
+
+// verified is what `ledger verify` prints as JSON.
+type verified struct {
+	OK       bool             `json:"ok"`
+	Findings []ledger.Finding `json:"findings"`
+}
+
+func (t *tool) newVerifyCmd() *cobra.Command {
+	var asJSON bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Recompute all balances from the entries; exit code 1 when something does not agree",
+		Long: `Reads the whole book as of one moment, and recomputes from the entries alone: every account's totals, every
+reversal, and that the book sums to zero. It changes nothing and locks nothing. Exit code 1, and a table
+of what is wrong, when something does not agree.`,
+		Example: "  ajo ledger verify --timeout 2h",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if timeout <= 0 {
+				return errors.New("--timeout must be above zero")
+			}
+			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+				findings, err := tools.VerifyLedger(ctx, timeout)
+				if err != nil {
+					return err
+				}
+				if err := printFindings(cmd, asJSON, findings); err != nil {
+					return err
+				}
+				if len(findings) > 0 {
+					return exitCode(1)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Hour, "the time that one of its queries may take")
+	addJSON(cmd, &asJSON)
+	return cmd
+}
+
+func printFindings(cmd *cobra.Command, asJSON bool, findings []ledger.Finding) error {
+	if asJSON {
+		if findings == nil {
+			findings = []ledger.Finding{}
+		}
+		return printJSON(cmd, verified{OK: len(findings) == 0, Findings: findings})
+	}
+	if len(findings) == 0 {
+		fmt.Fprintln(cmd.OutOrStdout(), "The books agree.")
+		return nil
+	}
+	rows := make([][]string, len(findings))
+	for i, f := range findings {
+		rows[i] = []string{f.Check, f.Subject, f.Detail}
+	}
+	return printTable(cmd.OutOrStdout(), "WHAT DOES NOT HOLD,WHERE,FOUND", rows)
+}

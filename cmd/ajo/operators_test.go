@@ -1,0 +1,324 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/audit"
+	"ajo/internal/money"
+	"ajo/internal/payment"
+	"ajo/internal/pg"
+	"ajo/internal/tenant"
+	"ajo/internal/testenv"
+	"ajo/internal/transfer"
+	"ajo/internal/webhook"
+	"ajo/ledger"
+)
+
+// deadLetter is a delivery that is out of attempts.
+func (o *ops) deadLetter() uuid.UUID {
+	o.T.Helper()
+	id := uuid.Must(uuid.NewV7())
+	o.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, attempt_count, last_error, created_at)
+		VALUES ($1, $2, $3, $1, 'payment.received', 'https://shop.example/hook', '{}', 'dead_letter', 6, 'HTTP 500', $4)`, id, o.tenant, o.account, o.Clock.Now())
+	for n := range 6 {
+		o.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_body)
+			VALUES ($1, $2, $3, 12, 500, 'HTTP 500', $4)`, id, n+1, o.Clock.Now(), []byte("oh \x1b[31mno\n"+strings.Repeat("x", 100)))
+	}
+	return id
+}
+
+// transfer is a transfer of 1,250.00 in the given state.
+func (o *ops) transfer(status string) (ref string, id uuid.UUID) {
+	o.T.Helper()
+	o.move(o.event(o.account.String()), ledger.Credit, ledger.EventConfirm)
+	id, now := uuid.Must(uuid.NewV7()), o.Clock.Now()
+	ref = "AJO" + strings.ReplaceAll(id.String(), "-", "")
+	o.tx(func(tx pg.Tx) error {
+		_, err := ledger.PostDebit(o.ctx, tx, now, ledger.Posting{AccountID: o.account, Amount: money.Must("1250.00"), TransactionGroupID: id, TransferRef: &ref})
+		return err
+	})
+	o.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, account_name, attempt_count, submitted_at,
+			ask_count, last_error, next_attempt_at, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, 1250, '058', '0123456789', 'BOLA ADE', 1, $6, 3, 'ask the bank: timeout', '2999-01-01', $6, $6)`,
+		id, o.tenant, o.account, ref, status, now)
+	return ref, id
+}
+
+func TestReviewCommands(t *testing.T) {
+	o := setup(t)
+	first, second := o.held("the bank's record differs: fee is 10.00, not 25.00"), o.held("no clear answer in time")
+	golden(t, `
+		EVENT  AGE  TENANT  ACCOUNT  AMOUNT  TRANSACTION  WHY
+		<id>  <age>  Test tenant  customer-1  4975.00  API-VACT_TRA-<id>  no clear answer in time
+		<id>  <age>  Test tenant  customer-1  4975.00  API-VACT_TRA-<id>  the bank's record differs: fee is 10.00, not 25.00`, o.good("review", "list"))
+	top := decode[list[payment.Review]](o, "review", "list", "--limit", "1")
+	require.Equal(t, second, top.Items[0].EventID)
+	require.Contains(t, o.good("review", "list", "--limit", "1"), "more with --after "+*top.Pagination.NextCursor)
+	require.Equal(t, first, decode[list[payment.Review]](o, "review", "list", "--after", *top.Pagination.NextCursor).Items[0].EventID)
+
+	out, said, err := o.run("review", "confirm", first.String(), "--yes", "--reason", "the bank has corrected its record")
+	require.NoError(t, err)
+	golden(t, `Confirm the payment of NGN 4975.00 (5000.00 less the fee of 25.00) from "Bola Ade" to account "customer-1" of tenant "Test tenant", `+
+		`under review since <time>: the bank's record differs: fee is 10.00, not 25.00. It counts in the balance again, and may be paid out.`, said)
+	golden(t, `The payment of NGN 4975.00 is confirmed; the balance of account "customer-1" is NGN 4975.00.`, out)
+	o.lastAudit("review.confirm", "event:"+first.String(), "the bank has corrected its record")
+
+	done := decode[payment.Reviewed](o, "review", "reverse", second.String(), "--yes", "--reason", "the bank knows nothing of it")
+	require.Equal(t, []string{"reversed", "4975.00"}, []string{string(done.Status), done.Balance.String()})
+	o.lastAudit("review.reverse", "event:"+second.String(), "the bank knows nothing of it")
+	for _, c := range []struct{ id, want string }{
+		{first.String(), "the payment does not need review"}, {uuid.NewString(), "event not found"}, {"x", `the event is a UUID, not "x"`},
+	} {
+		_, _, err = o.run("review", "confirm", c.id, "--yes", "--reason", "again")
+		require.EqualError(t, err, c.want)
+	}
+	require.Equal(t, "none\n", o.good("review", "list"))
+	o.booksAgree()
+}
+
+func TestEventsCommands(t *testing.T) {
+	o := setup(t)
+	o.Exec(`UPDATE tenants SET webhook_url = 'https://shop.example/hook'`)
+	posted, stray := o.event(o.account.String()), o.event("nobody")
+	golden(t, `
+		EVENT  RECEIVED  STATUS  CATEGORY  AMOUNT  PAID TO  TRANSACTION  ERROR
+		<id>  <time>  failed  misdirected  5000.00  nobody  API-VACT_TRA-<id>  no account has this alias
+		<id>  <time>  processed  payment  5000.00  <id>  API-VACT_TRA-<id>  -`, o.good("events", "list"))
+	found := decode[list[payment.InboundEvent]](o, "events", "list", "--category", "misdirected")
+	require.Len(t, found.Items, 1)
+	require.Equal(t, stray, found.Items[0].ID)
+	require.Equal(t, posted, decode[list[payment.InboundEvent]](o, "events", "list", "--status", "processed").Items[0].ID)
+	require.Equal(t, stray, decode[list[payment.InboundEvent]](o, "events", "list", "--transaction", found.Items[0].ProviderTxnRef).Items[0].ID)
+	_, _, err := o.run("events", "list", "--category", "lost")
+	require.ErrorIs(t, err, payment.ErrFilter)
+
+	assign := []string{"events", "assign", stray.String(), "--yes", "--reason", "a receipt"}
+	for want, args := range map[string][]string{
+		"--account is required": {},
+		"--account is no ID: name the tenant of the reference with --tenant": {"--account", "customer-1"},
+		"tenant not found":  {"--account", "customer-1", "--tenant", "nobody@shop.example"},
+		"account not found": {"--account", "customer-2", "--tenant", o.tenant.String()},
+	} {
+		_, _, err = o.run(append(assign, args...)...)
+		require.EqualError(t, err, want)
+	}
+	out, said, err := o.run(append(assign, "--account", "customer-1", "--tenant", o.tenant.String()+"@tenant.example")...)
+	require.NoError(t, err)
+	golden(t, `Post the payment of NGN 5000.00 (fee 25.00) from "Bola Ade", sent to "nobody" and refused because "no account has this alias", `+
+		`to account "customer-1" (dedicated, active, number <number>) of tenant "Test tenant". `+
+		`NGN 4975.00 is credited, the tenant is told, and the bank is asked to confirm it before it can be paid out.`, said)
+	golden(t, `The payment is posted to account "customer-1"; the bank is asked to confirm it from <time> on.`, out)
+	o.lastAudit("events.assign", "event:"+stray.String(), "a receipt")
+	require.Equal(t, int64(1), o.Redis().ZCard(o.ctx, "asynq:{confirm}:scheduled").Val(), "the confirmation is rung for its time")
+	require.Equal(t, int64(1), o.Redis().LLen(o.ctx, "asynq:{deliver}:pending").Val(), "the delivery is rung")
+	_, _, err = o.run(append(assign, "--account", o.account.String())...)
+	require.ErrorIs(t, err, payment.ErrNotMisdirected)
+	o.booksAgree()
+}
+
+func TestDeliveriesCommands(t *testing.T) {
+	o := setup(t)
+	id := o.deadLetter()
+	golden(t, `
+		DELIVERY  CREATED  STATUS  ATTEMPTS  NEXT  URL  LAST ERROR
+		<id>  <time>  dead_letter  6  -  https://shop.example/hook  HTTP 500`, o.good("deliveries", "list", "--status", "dead_letter", "--tenant", o.tenant.String()))
+	require.Equal(t, id, decode[list[webhook.Delivery]](o, "deliveries", "list").Items[0].ID)
+	require.Empty(t, decode[list[webhook.Delivery]](o, "deliveries", "list", "--status", "pending").Items)
+	shown := o.good("deliveries", "show", id.String())
+	golden(t, `
+		delivery  <id>
+		payment  <id>
+		tenant  <id>
+		account  <id>
+		event  payment.received
+		url  https://shop.example/hook
+		status  dead_letter
+		attempts  6
+		last error  HTTP 500
+		created  <time>
+
+		ATTEMPT  STARTED  TOOK  STATUS  ERROR  ANSWER
+		6  <time>  12ms  500  HTTP 500  oh  [31mno `+strings.Repeat("x", 68)+`…`, strings.Join(strings.Split(shown, "\n")[:13], "\n"))
+	require.NotContains(t, shown, "\x1b")
+	require.Len(t, decode[deliveryView](o, "deliveries", "show", id.String()).Attempts, 6)
+	_, _, err := o.run("deliveries", "show", uuid.NewString())
+	require.ErrorIs(t, err, webhook.ErrNotFound)
+
+	out, said, err := o.run("deliveries", "replay", id.String(), "--yes", "--reason", "it is up again")
+	require.NoError(t, err)
+	golden(t, `Send the event of payment <id> to https://shop.example/hook again: it has failed 6 times, last with "HTTP 500". `+
+		`It gets a fresh set of attempts, the first at once.`, said)
+	golden(t, `The delivery is pending again.`, out)
+	o.lastAudit("deliveries.replay", "delivery:"+id.String(), "it is up again")
+	require.Equal(t, int64(1), o.Redis().ZCard(o.ctx, "asynq:{deliver}:scheduled").Val(), "rung under an id that no archived task has")
+	_, _, err = o.run("deliveries", "replay", id.String(), "--yes", "--reason", "again")
+	require.ErrorIs(t, err, webhook.ErrNotDeadLetter)
+	_, _, err = o.run("deliveries", "replay", uuid.NewString(), "--yes", "--reason", "again")
+	require.ErrorIs(t, err, webhook.ErrNotFound)
+}
+
+func TestTransfersCommands(t *testing.T) {
+	o := setup(t)
+	ref, id := o.transfer("processing")
+	golden(t, `
+		TRANSFER  AGE  STATUS  AMOUNT  TENANT  ACCOUNT  TO  ATTEMPTS  NEXT  LAST ERROR
+		<ref>  <age>  processing  1250.00  Test tenant  customer-1  058/<number>  1  <time>  ask the bank: timeout`, o.good("transfers", "list"))
+	require.Equal(t, ref, decode[list[transfer.Record]](o, "transfers", "list", "--status", "processing", "--tenant", o.tenant.String()).Items[0].MerchantTxRef)
+	require.Equal(t, "none\n", o.good("transfers", "list", "--status", "failed"))
+	_, _, err := o.run("transfers", "list", "--status", "stuck")
+	require.ErrorIs(t, err, transfer.ErrStatus)
+	golden(t, `
+		transfer  <ref>
+		status  processing
+		amount  NGN 1250.00
+		tenant  Test tenant (<id>)
+		account  customer-1 (<id>)
+		to  058/<number> BOLA ADE
+		attempts  1 of at most 5, the last at <time>; asked about it 3 times, not known 0 times
+		last error  ask the bank: timeout
+		next step  ask the bank by reference: due at <time>
+		created  <time>
+		updated  <time>
+
+		ENTRY  POSTED  DIRECTION  AMOUNT  STATUS  REVERSES
+		<id>  <time>  debit  1250.00  provisional  -`, o.good("transfers", "show", ref))
+	require.Equal(t, "debit", string(decode[transfer.Detail](o, "transfers", "show", ref).Entries[0].Direction))
+	_, _, err = o.run("transfers", "show", "AJO")
+	require.ErrorIs(t, err, transfer.ErrNotFound)
+
+	out, said, err := o.run("transfers", "poll", ref, "--yes", "--reason", "the bank is up again")
+	require.NoError(t, err)
+	golden(t, `Make the next step of transfer <ref> due now: NGN 1250.00 from account "customer-1" of tenant "Test tenant" to 058/<number> BOLA ADE, `+
+		`processing, 1 attempts. The step: ask the bank by reference: due at <time>.`, said)
+	golden(t, `The transfer is processing; its next step: ask the bank by reference: due.`, out)
+	o.lastAudit("transfers.poll", "transfer:"+ref, "the bank is up again")
+	require.Equal(t, int64(1), o.Redis().ZCard(o.ctx, "asynq:{settle}:scheduled").Val())
+	o.move(id, ledger.Debit, ledger.EventReverse)
+	o.Exec(`UPDATE transfers SET status = 'refunded', next_attempt_at = NULL`)
+	_, _, err = o.run("transfers", "poll", ref, "--yes", "--reason", "again")
+	require.ErrorIs(t, err, transfer.ErrOver)
+	require.Contains(t, o.good("transfers", "show", ref), "none: it has ended")
+	o.booksAgree()
+}
+
+func TestTenantCommands(t *testing.T) {
+	o := setup(t)
+	email := o.tenant.String() + "@tenant.example"
+	golden(t, `
+		TENANT  CREATED  NAME  EMAIL  STATUS  KYC  OPERATOR
+		<id>  <time>  Test tenant  <id>@tenant.example  active  unverified  no`, o.good("tenant", "list"))
+	require.Empty(t, decode[list[tenant.Record]](o, "tenant", "list", "--status", "suspended").Items)
+
+	out, said, err := o.run("tenant", "suspend", email, "--yes", "--reason", "fraud")
+	require.NoError(t, err)
+	golden(t, `Suspend tenant "Test tenant" (<id>@tenant.example, active): its API key and its sessions are refused from the next request on. `+
+		`Payments to its accounts are still posted and delivered, and settlements under way reach their end.`, said)
+	golden(t, `Tenant "Test tenant" (<id>@tenant.example, active) is suspended.`, out)
+	o.lastAudit("tenant.suspend", "tenant:"+o.tenant.String(), "fraud")
+	out, said, err = o.run("tenant", "suspend", email, "--reason", "fraud")
+	require.NoError(t, err, "nothing is to be asked")
+	require.Empty(t, said)
+	golden(t, `Tenant "Test tenant" (<id>@tenant.example, suspended) is suspended already; nothing was changed.`, out)
+	again := decode[changed](o, "tenant", "suspend", email, "--yes", "--reason", "fraud")
+	require.False(t, again.Changed)
+	require.Equal(t, tenant.Suspended, again.Tenant.Status)
+	require.True(t, decode[changed](o, "tenant", "activate", o.tenant.String(), "--yes", "--reason", "cleared").Changed)
+	o.lastAudit("tenant.activate", "tenant:"+o.tenant.String(), "cleared")
+
+	require.True(t, decode[changed](o, "tenant", "operator", email, "--yes", "--reason", "the KYC desk").Tenant.Operator)
+	golden(t, `Tenant "Test tenant" (<id>@tenant.example, active) is an operator already; nothing was changed.`, o.good("tenant", "operator", email, "--yes", "--reason", "x"))
+	require.False(t, decode[changed](o, "tenant", "operator", email, "--off", "--yes", "--reason", "left the desk").Tenant.Operator)
+	require.Len(t, o.audited(), 4)
+	_, _, err = o.run("tenant", "show", "nobody@shop.example")
+	require.ErrorIs(t, err, tenant.ErrNotFound)
+}
+
+func TestRotateSecretCommand(t *testing.T) {
+	o := setup(t)
+	rotate := []string{"tenant", "rotate-secret", o.tenant.String(), "--yes", "--reason", "it leaked"}
+	out, said, err := o.run(rotate...)
+	require.NoError(t, err)
+	golden(t, `Give tenant "Test tenant" (<id>@tenant.example, active) a new webhook signing secret. It has none yet; its deliveries are signed from now on.`, said)
+	golden(t, `Tenant "Test tenant" (<id>@tenant.example, active) has its first signing secret. The tenant reads it with POST /auth/webhook-secret.`, out)
+	got := decode[rotated](o, rotate...)
+	require.WithinDuration(t, time.Now().Add(24*time.Hour), *got.PreviousUntil, time.Minute)
+	_, said, err = o.run(rotate...)
+	require.NoError(t, err)
+	require.Contains(t, masked(said), "the one before that, which was to sign until <time>, stops now")
+	o.lastAudit("tenant.rotate-secret", "tenant:"+o.tenant.String(), "it leaked")
+	require.Len(t, o.audited(), 3)
+	shown := o.good("tenant", "show", o.tenant.String())
+	golden(t, `
+		tenant  <id>
+		name  Test tenant
+		email  <id>@tenant.example
+		email verified  yes
+		status  active
+		operator  no
+		business kyc  unverified
+		webhook secret  yes
+		previous secret until  <time>
+		created  <time>
+		updated  <time>`, shown)
+}
+
+func TestLedgerVerifyCommand(t *testing.T) {
+	o := setup(t)
+	o.event(o.account.String())
+	o.transfer("processing")
+	require.Equal(t, "The books agree.\n", o.good("ledger", "verify"))
+	require.Equal(t, verified{OK: true, Findings: []ledger.Finding{}}, decode[verified](o, "ledger", "verify"))
+	o.Exec(`UPDATE ledger_balances SET total_credits = total_credits + 1`)
+	out, _, err := o.run("ledger", "verify", "--timeout", "5m")
+	require.Equal(t, exitCode(1), err)
+	golden(t, `
+		WHAT DOES NOT HOLD  WHERE  FOUND
+		totals equal the entries  <id>  stored 9951.00/1250.00/8701.00/4975.00/3, entries say 9950.00/1250.00/8700.00/4975.00/3 (credits/debits/balance/provisional/seq)
+		the book sums to zero  book  it sums to 1.00`, out)
+	out, _, err = o.run("ledger", "verify", "--json")
+	require.Equal(t, exitCode(1), err)
+	var v verified
+	require.NoError(t, json.Unmarshal([]byte(out), &v))
+	require.False(t, v.OK)
+	require.Len(t, v.Findings, 2)
+	_, _, err = o.run("ledger", "verify", "--timeout", "0s")
+	require.EqualError(t, err, "--timeout must be above zero")
+}
+
+// Its queries may take longer than those of the service: a limit of its own, and only for them.
+func TestLedgerVerifyHasItsOwnTimeout(t *testing.T) {
+	o := setup(t)
+	o.event(o.account.String())
+	o.Exec(`ALTER TABLE ledger_balances RENAME TO slow_balances`)
+	o.Exec(`CREATE VIEW ledger_balances AS SELECT b.* FROM slow_balances b, (SELECT pg_sleep(0.2)) s`)
+	_, _, err := o.run("ledger", "verify", "--timeout", "50ms")
+	require.Equal(t, "57014", pg.Code(err), "%v", err)
+	o.env["AJO_DATABASE_URL"] += "&statement_timeout=50"
+	require.Equal(t, "The books agree.\n", o.good("ledger", "verify"))
+}
+
+func TestAuditCommand(t *testing.T) {
+	o := setup(t)
+	for i := range 3 {
+		o.tx(func(tx pg.Tx) error {
+			by := audit.By{Actor: "cli:ada", Reason: fmt.Sprintf("reason %d", i)}
+			return audit.Write(o.ctx, tx, o.Clock.Now(), by.Entry("tenant.suspend", fmt.Sprintf("tenant:%d", i), struct{ Name string }{"Shop"}))
+		})
+	}
+	golden(t, `
+		AT  ACTOR  ACTION  TARGET  REASON  DETAIL
+		<time>  cli:ada  tenant.suspend  tenant:2  reason 2  {"Name": "Shop"}
+		<time>  cli:ada  tenant.suspend  tenant:1  reason 1  {"Name": "Shop"}`, strings.Join(strings.Split(o.good("audit", "list", "--limit", "2"), "\n")[:3], "\n"))
+	found := decode[list[audit.Record]](o, "audit", "list", "--target", "tenant:1", "--action", "tenant.suspend")
+	require.Len(t, found.Items, 1)
+	require.JSONEq(t, `{"Name":"Shop"}`, string(found.Items[0].Detail))
+	require.Empty(t, decode[list[audit.Record]](o, "audit", "list", "--action", "events.assign").Items)
+	require.Equal(t, 3, testenv.Value[int](o.Env, `SELECT count(*) FROM audit_log`))
+}

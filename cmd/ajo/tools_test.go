@@ -1,0 +1,359 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/audit"
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/payment"
+	"ajo/internal/pg"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// ops is an operator's desk: a database with one tenant and its account, and the commands.
+type ops struct {
+	*testenv.Env
+	ctx      context.Context
+	env      map[string]string
+	bank     *fakebank.Bank // signs events; it is not asked
+	payments *payment.Service
+	tenant   uuid.UUID
+	account  uuid.UUID
+}
+
+func setup(t *testing.T) *ops {
+	t.Helper()
+	t.Parallel()
+	e := testenv.New(t)
+	e.Redis()
+	o := &ops{Env: e, ctx: context.Background(), bank: fakebank.New(fakebank.Options{Clock: e.Clock}), tenant: e.Tenant()}
+	o.account = e.Account(o.tenant, "customer-1")
+	o.env = map[string]string{
+		"AJO_DATABASE_URL": e.DatabaseURL, "AJO_REDIS_URL": e.RedisURL, "AJO_ENCRYPTION_KEYS": secret.NewKey("test").Reveal(),
+	}
+	o.payments = payment.New(payment.Options{
+		Pool: e.Pool, Clock: e.Clock, Log: slog.New(slog.DiscardHandler), WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
+		ConfirmDelays: payment.DefaultConfirmDelays,
+	})
+	t.Cleanup(o.payments.Close)
+	return o
+}
+
+// terminal is a person who types what the reader has.
+type terminal struct{ io.Reader }
+
+func (terminal) IsTerminal() bool { return true }
+
+func types(s string) terminal { return terminal{strings.NewReader(s)} }
+
+// run runs a command without a terminal, as a script does.
+func (o *ops) run(args ...string) (stdout, stderr string, err error) {
+	return o.runWith(strings.NewReader(""), args...)
+}
+
+func (o *ops) runWith(in io.Reader, args ...string) (stdout, stderr string, err error) {
+	root := &cobra.Command{Use: "ajo", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(newToolCmds(func(name string) string { return o.env[name] })...)
+	var out, complaints bytes.Buffer
+	root.SetIn(in)
+	root.SetOut(&out)
+	root.SetErr(&complaints)
+	root.SetArgs(args)
+	err = root.ExecuteContext(o.ctx)
+	return out.String(), complaints.String(), err
+}
+
+// good runs a command that must succeed, and returns what it printed.
+func (o *ops) good(args ...string) string {
+	o.T.Helper()
+	out, _, err := o.run(args...)
+	require.NoError(o.T, err, "%v", args)
+	return out
+}
+
+// decode runs a command with --json and reads its output.
+func decode[T any](o *ops, args ...string) T {
+	o.T.Helper()
+	var v T
+	d := json.NewDecoder(strings.NewReader(o.good(append(args, "--json")...)))
+	d.DisallowUnknownFields()
+	require.NoError(o.T, d.Decode(&v))
+	require.False(o.T, d.More())
+	return v
+}
+
+var masks = []struct {
+	form *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "<id>"},
+	{regexp.MustCompile(`AJO[0-9a-f]{32}`), "<ref>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "<time>"},
+	{regexp.MustCompile(`\b\d+d\d+h\b`), "<age>"},
+	{regexp.MustCompile(`\b\d{10}\b`), "<number>"},
+	{regexp.MustCompile(` {2,}`), "  "},
+	{regexp.MustCompile(`(?m) +$`), ""},
+}
+
+// masked replaces what differs from run to run, and makes the columns' gaps equal.
+func masked(s string) string {
+	for _, m := range masks {
+		s = m.form.ReplaceAllString(s, m.with)
+	}
+	return s
+}
+
+// golden compares masked output with the lines of want.
+func golden(t testing.TB, want, got string) {
+	t.Helper()
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimSpace(want), "\n") {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	require.Equal(t, strings.Join(lines, "\n"), strings.TrimSpace(masked(got)))
+}
+
+// audited returns what was done by hand, newest first.
+func (o *ops) audited() []audit.Record {
+	o.T.Helper()
+	list, _, err := audit.List(o.ctx, o.Pool, audit.Filter{}, page.Request{Limit: 100})
+	require.NoError(o.T, err)
+	return list
+}
+
+// lastAudit checks that the newest record is of this.
+func (o *ops) lastAudit(action, target, reason string) {
+	o.T.Helper()
+	list := o.audited()
+	require.NotEmpty(o.T, list)
+	require.Equal(o.T, []string{"cli:" + osUser(), action, target, reason}, []string{list[0].Actor, list[0].Action, list[0].Target, list[0].Reason})
+}
+
+// event stores and posts a payment of 5,000.00 to the account with that reference.
+func (o *ops) event(ref string) uuid.UUID {
+	o.T.Helper()
+	body := o.bank.EventFor(fakebank.Transaction{
+		ID: "API-VACT_TRA-" + uuid.NewString(), RequestID: uuid.NewString(), Status: "SUCCESS", AccountRef: ref, Amount: money.Must("5000.00"),
+		Fee: money.Must("25.00"), Currency: "NGN", SenderName: "Bola Ade", Narration: "rent", Time: o.Clock.Now(),
+	})
+	h, err := o.bank.SignedHeaders(body)
+	require.NoError(o.T, err)
+	r, err := o.payments.Receive(o.ctx, payment.Delivery{Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader)})
+	require.NoError(o.T, err)
+	_, err = o.payments.Post(o.ctx, r.ID)
+	require.NoError(o.T, err)
+	return r.ID
+}
+
+// held is a payment under review.
+func (o *ops) held(why string) uuid.UUID {
+	o.T.Helper()
+	id := o.event(o.account.String())
+	o.move(id, ledger.Credit, ledger.EventHold)
+	o.Exec(`UPDATE inbound_events SET next_attempt_at = NULL, last_error = $2 WHERE id = $1`, id, why)
+	return id
+}
+
+// move moves the entry of a group.
+func (o *ops) move(group uuid.UUID, d ledger.Direction, e ledger.Event) {
+	o.T.Helper()
+	o.tx(func(tx pg.Tx) error {
+		moved, err := ledger.MoveEntries(o.ctx, tx, o.Clock.Now(), []ledger.Move{{TransactionGroupID: group, Direction: d, Event: e}})
+		if err == nil {
+			err = moved[0].Err
+		}
+		return err
+	})
+}
+
+func (o *ops) tx(fn func(pg.Tx) error) {
+	o.T.Helper()
+	require.NoError(o.T, pg.InTx(o.ctx, o.Pool, fn))
+}
+
+// booksAgree checks the whole book.
+func (o *ops) booksAgree() {
+	o.T.Helper()
+	findings, err := ledger.Verify(o.ctx, o.Pool)
+	require.NoError(o.T, err)
+	require.Empty(o.T, findings)
+}
+
+// Every command that changes something, with its arguments; none must do anything unasked or without a reason.
+func (o *ops) changes() map[string][]string {
+	transfer, _ := o.transfer("processing")
+	return map[string][]string{
+		"review confirm":       {"review", "confirm", o.held("differs").String()},
+		"review reverse":       {"review", "reverse", o.held("differs").String()},
+		"events assign":        {"events", "assign", o.event("nobody").String(), "--account", o.account.String()},
+		"deliveries replay":    {"deliveries", "replay", o.deadLetter().String()},
+		"transfers poll":       {"transfers", "poll", transfer},
+		"tenant suspend":       {"tenant", "suspend", o.tenant.String()},
+		"tenant operator":      {"tenant", "operator", o.tenant.String()},
+		"tenant rotate-secret": {"tenant", "rotate-secret", o.tenant.String()},
+	}
+}
+
+// snapshot is everything that an operator's command can change.
+func (o *ops) snapshot() string {
+	o.T.Helper()
+	var out string
+	for _, table := range []string{"tenants", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "deliveries", "transfers", "audit_log"} {
+		out += testenv.Value[string](o.Env, `SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM `+table+` t`) + "\n"
+	}
+	return out
+}
+
+func TestChangesAreAsked(t *testing.T) {
+	o := setup(t)
+	changes := o.changes()
+	before := o.snapshot()
+	for name, args := range changes {
+		_, _, err := o.run(args...)
+		require.ErrorIs(t, err, audit.ErrReason, name)
+		_, _, err = o.run(append(args, "--yes", "--reason", "  ")...)
+		require.ErrorIs(t, err, audit.ErrReason, name)
+
+		out, said, err := o.run(append(args, "--reason", "a ticket")...)
+		require.ErrorIs(t, err, errUnasked, name)
+		require.NotContains(t, said, "Proceed?", name)
+		require.NotEmpty(t, said, "%s says what it would do", name)
+		require.Empty(t, out, name)
+		null, err := os.Open(os.DevNull)
+		require.NoError(t, err)
+		_, _, err = o.runWith(null, append(args, "--reason", "a ticket")...)
+		require.ErrorIs(t, err, errUnasked, name)
+		require.NoError(t, null.Close())
+
+		for _, answer := range []string{"", "\n", "n\n", "no\n", "yess\n", "q"} {
+			_, said, err = o.runWith(types(answer), append(args, "--reason", "a ticket")...)
+			require.ErrorIs(t, err, errRefused, "%s: %q", name, answer)
+			require.True(t, strings.HasSuffix(said, "Proceed? [y/N] "), said)
+		}
+	}
+	require.Equal(t, before, o.snapshot(), "nothing was changed")
+
+	for name, args := range changes {
+		out, said, err := o.runWith(types("Y\n"), append(args, "--reason", "a ticket")...)
+		require.NoError(t, err, name)
+		require.NotEmpty(t, out, name)
+		require.Contains(t, said, "Proceed? [y/N]", name)
+	}
+	log := o.audited()
+	require.Len(t, log, len(changes))
+	for _, a := range log {
+		require.Equal(t, "cli:"+osUser()+" a ticket", a.Actor+" "+a.Reason)
+		require.Contains(t, changes, strings.Replace(a.Action, ".", " ", 1))
+	}
+	o.booksAgree()
+}
+
+// With --yes and --json there is one JSON object on stdout, and the sentence on stderr.
+func TestChangesAsJSON(t *testing.T) {
+	o := setup(t)
+	for name, args := range o.changes() {
+		out, said, err := o.run(append(args, "--yes", "--json", "--reason", "a ticket")...)
+		require.NoError(t, err, name)
+		require.True(t, json.Valid([]byte(out)), "%s: %s", name, out)
+		require.NotEmpty(t, said, name)
+		require.NotContains(t, said, "Proceed?", name)
+	}
+}
+
+func TestToolsNeedTheirSettings(t *testing.T) {
+	o := setup(t)
+	o.env["AJO_ENCRYPTION_KEYS"] = ""
+	_, said, err := o.run("tenant", "rotate-secret", o.tenant.String(), "--yes", "--reason", "x")
+	require.EqualError(t, err, "AJO_ENCRYPTION_KEYS is not set")
+	require.Empty(t, said)
+	o.env["AJO_ENCRYPTION_KEYS"] = "bad"
+	_, _, err = o.run("tenant", "list")
+	require.ErrorContains(t, err, "AJO_ENCRYPTION_KEYS: ")
+	o.env["AJO_ENCRYPTION_KEYS"] = ""
+
+	// Without Redis, and with a Redis that is away, the work is left to the sweeper.
+	for _, redis := range []string{"", "redis://127.0.0.1:1"} {
+		o.env["AJO_REDIS_URL"] = redis
+		_, said, err = o.run("deliveries", "replay", o.deadLetter().String(), "--yes", "--reason", "x")
+		require.NoError(t, err)
+		require.Contains(t, said, "a worker finds the work at its next sweep")
+	}
+	o.env["AJO_REDIS_URL"] = "http://"
+	_, _, err = o.run("tenant", "list")
+	require.ErrorContains(t, err, "AJO_REDIS_URL: ")
+	o.env["AJO_DATABASE_URL"] = ""
+	_, _, err = o.run("tenant", "list")
+	require.EqualError(t, err, "AJO_DATABASE_URL is not set")
+}
+
+// Every list takes the same flags, and gives an empty page as such.
+func TestListsAreAlike(t *testing.T) {
+	o := setup(t)
+	for _, list := range []string{"transfers", "review", "events", "deliveries", "audit"} {
+		require.Equal(t, "none\n", o.good(list, "list"), list)
+		require.JSONEq(t, `{"items":[],"pagination":{"limit":7,"nextCursor":null,"hasMore":false}}`, o.good(list, "list", "--json", "--limit", "7"), list)
+		for _, bad := range [][]string{{"--limit", "0"}, {"--limit", "101"}} {
+			_, _, err := o.run(append([]string{list, "list"}, bad...)...)
+			require.ErrorIs(t, err, page.ErrLimit, list)
+		}
+		_, _, err := o.run(list, "list", "--after", "?")
+		require.ErrorIs(t, err, page.ErrCursor, list)
+	}
+	for _, list := range []string{"transfers", "deliveries"} {
+		_, _, err := o.run(list, "list", "--tenant", "nobody@shop.example")
+		require.EqualError(t, err, "tenant not found")
+	}
+}
+
+// Every command explains itself, with an example where it does something.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		require.NotEmpty(t, cmd.Short, cmd.CommandPath())
+		if !cmd.HasSubCommands() {
+			require.Contains(t, cmd.Example, "ajo "+strings.TrimPrefix(cmd.CommandPath(), "ajo "), cmd.CommandPath())
+			require.NotNil(t, cmd.Flags().Lookup("json"), cmd.CommandPath())
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	for _, cmd := range newToolCmds(os.Getenv) {
+		walk(cmd)
+	}
+}
+
+func TestForeignTextIsHarmless(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "a b [2J c? d", printable("a\nb\x1b[2J\tc\xff\u202ed\x00"))
+	require.Equal(t, "naïve ₦5 “x”", printable(" naïve ₦5 “x” "))
+	require.Equal(t, "ab…", cut("abcd", 3))
+	require.Equal(t, "abc", cut("abc", 3))
+}
+
+func TestAge(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-time.Hour: "0s", 30 * time.Second: "30s", 90 * time.Second: "1m", 61*time.Minute + time.Second: "1h1m", 25*time.Hour + time.Minute: "1d1h",
+	} {
+		require.Equal(t, want, age(time.Now().Add(-d)))
+	}
+}

@@ -1,0 +1,71 @@
+package account
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/customer"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+// ErrNoFields refuses a change that names no known field.
+var ErrNoFields = errs.New(errs.Invalid, "no fields to update")
+
+// Changes are what a tenant may change of an account; nil leaves a field as it is. An empty CallbackURL removes the
+// account's own, so that the tenant's is used again.
+type Changes struct {
+	Name           *string
+	CallbackURL    *string
+	ExpectedAmount *money.Amount
+}
+
+// Update changes an active account. The name changes here only, not at the bank (specification, "Accounts"). Not active:
+// [ErrNotActive].
+func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch Changes) (Account, error) {
+	if err := s.checkChanges(&ch); err != nil {
+		return Account{}, err
+	}
+	var a Account
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		found, err := Find(ctx, tx, tenantID, ref)
+		if err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, `
+			UPDATE accounts a SET bank_account_name = coalesce($3, bank_account_name),
+				callback_url = CASE WHEN $4::text IS NULL THEN callback_url ELSE nullif($4, '') END,
+				expected_amount = coalesce($5::numeric, expected_amount), updated_at = $6
+			WHERE id = $1 AND status = $2 RETURNING `+columns, found.ID, Active, ch.Name, ch.CallbackURL, ch.ExpectedAmount, s.Clock.Now()).Scan(a.fields()...)
+		if pg.IsNoRows(err) {
+			return ErrNotActive
+		}
+		return err
+	})
+	return a, err
+}
+
+func (s *Service) checkChanges(ch *Changes) error {
+	if ch.Name == nil && ch.CallbackURL == nil && ch.ExpectedAmount == nil {
+		return ErrNoFields
+	}
+	if ch.Name != nil {
+		name, err := customer.CleanName(*ch.Name)
+		if err != nil {
+			return err
+		}
+		ch.Name = &name
+	}
+	if ch.ExpectedAmount != nil && !ch.ExpectedAmount.IsPositive() {
+		return errAmount
+	}
+	if ch.CallbackURL != nil && *ch.CallbackURL != "" {
+		return s.checkCallback(*ch.CallbackURL)
+	}
+	return nil
+}
+
+// errAmount refuses an expected amount that nobody can pay.
+var errAmount = errs.New(errs.Invalid, "expectedAmount must be above zero")

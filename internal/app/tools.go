@@ -1,0 +1,174 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/audit"
+	"ajo/internal/clock"
+	"ajo/internal/page"
+	"ajo/internal/payment"
+	"ajo/internal/pg"
+	"ajo/internal/redisconn"
+	"ajo/internal/secret"
+	"ajo/internal/tenant"
+	"ajo/internal/transfer"
+	"ajo/internal/webhook"
+	"ajo/ledger"
+	"ajo/migrations"
+	"ajo/tasks"
+)
+
+// toolConns is how many connections a hand tool may take: it does one thing at a time.
+const toolConns = 2
+
+// ToolSettings are the settings of the operators' commands; they need no more of the environment than this.
+type ToolSettings struct {
+	DatabaseURL    secret.Redacted
+	RedisURL       secret.Redacted // empty: nothing is rung, and the sweeper finds the row
+	EncryptionKeys secret.Redacted // only [Tools.RotateSecret] needs them
+	Log            *slog.Logger
+}
+
+// Tools are the capabilities that the operators' commands use. What must be rung after its commit is a method here, the
+// rest is called on the capability itself. There is no bank, no mail and no outbound client behind them.
+type Tools struct {
+	Tenants   *tenant.Service
+	Payments  *payment.Service
+	Transfers *transfer.Service
+	Webhooks  *webhook.Service
+
+	pool     *pg.Pool
+	box      *secret.Box
+	enqueuer *tasks.Enqueuer // nil without Redis
+	closers  []func()
+}
+
+// OpenTools connects, refuses a schema that is behind (migrations.ErrBehind), and makes the capabilities. Close ends them.
+func OpenTools(ctx context.Context, s ToolSettings) (*Tools, error) {
+	t := &Tools{}
+	if err := t.open(ctx, s); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
+	if s.DatabaseURL.IsZero() {
+		return errors.New("AJO_DATABASE_URL is not set")
+	}
+	if !s.EncryptionKeys.IsZero() {
+		if t.box, err = secret.ParseKeys(s.EncryptionKeys.Reveal()); err != nil {
+			return fmt.Errorf("AJO_ENCRYPTION_KEYS: %w", err)
+		}
+	}
+	if err = migrations.Check(ctx, s.DatabaseURL.Reveal()); err != nil {
+		return err
+	}
+	if t.pool, err = pg.Open(ctx, s.DatabaseURL.Reveal(), toolConns); err != nil {
+		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
+	}
+	t.closers = append(t.closers, t.pool.Close)
+	if !s.RedisURL.IsZero() {
+		r, err := redisconn.Open(s.RedisURL.Reveal(), redisconn.Options{Timeout: 2 * time.Second})
+		if err != nil {
+			return fmt.Errorf("AJO_REDIS_URL: %w", err)
+		}
+		t.enqueuer = tasks.NewEnqueuer(r, s.Log)
+		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close)
+	}
+	t.Tenants = tenant.New(tenant.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log})
+	t.Payments = payment.New(payment.Options{Pool: t.pool, Clock: clock.System, Log: s.Log, ConfirmDelays: payment.DefaultConfirmDelays})
+	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Clock: clock.System, Log: s.Log})
+	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
+	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Webhooks.Close)
+	return nil
+}
+
+// Close ends what was opened, after the rings under way.
+func (t *Tools) Close() {
+	for i := len(t.closers) - 1; i >= 0; i-- {
+		t.closers[i]()
+	}
+	t.closers = nil
+}
+
+// Rung tells whether every ring so far has reached Redis. What was not rung is not lost: a worker's sweeper finds the row.
+func (t *Tools) Rung() bool { return t.enqueuer != nil && t.enqueuer.Lost() == 0 }
+
+// Assign posts a misdirected payment to an account ([payment.Service.Assign]) and rings what follows.
+func (t *Tools) Assign(ctx context.Context, eventID uuid.UUID, to payment.Destination, by audit.By) (payment.Posted, error) {
+	p, err := t.Payments.Assign(ctx, eventID, to, by)
+	if err != nil || t.enqueuer == nil {
+		return p, err
+	}
+	if p.Delivery != nil {
+		t.enqueuer.Now(ctx, tasks.Deliver, *p.Delivery)
+	}
+	t.enqueuer.At(ctx, tasks.Confirm, p.ConfirmAt, eventID)
+	if p.Expired != nil {
+		t.enqueuer.Alone(ctx, tasks.Expire, clock.System.Now(), *p.Expired)
+	}
+	return p, nil
+}
+
+// Replay gives a dead letter a fresh set of attempts ([webhook.Service.Replay]) and rings the first. The ring has a time: the
+// id of one without is still taken by the task that was archived when the attempts ran out.
+func (t *Tools) Replay(ctx context.Context, deliveryID uuid.UUID, by audit.By) error {
+	err := t.Webhooks.Replay(ctx, deliveryID, by)
+	if err == nil && t.enqueuer != nil {
+		t.enqueuer.Alone(ctx, tasks.Deliver, clock.System.Now(), deliveryID)
+	}
+	return err
+}
+
+// Poll makes a transfer's next step due now ([transfer.Service.Poll]) and rings it.
+func (t *Tools) Poll(ctx context.Context, merchantTxRef string, by audit.By) error {
+	id, err := t.Transfers.Poll(ctx, merchantTxRef, by)
+	if err == nil && t.enqueuer != nil {
+		t.enqueuer.Alone(ctx, tasks.Settle, clock.System.Now(), id)
+	}
+	return err
+}
+
+// CanSeal refuses what seals a secret when there are no keys for it.
+func (t *Tools) CanSeal() error {
+	if t.box == nil {
+		return errors.New("AJO_ENCRYPTION_KEYS is not set")
+	}
+	return nil
+}
+
+// RotateSecret gives a tenant a new signing secret ([tenant.Service.RotateWebhookSecret]).
+func (t *Tools) RotateSecret(ctx context.Context, id uuid.UUID, by audit.By) (previousUntil *time.Time, err error) {
+	if err := t.CanSeal(); err != nil {
+		return nil, err
+	}
+	return t.Tenants.RotateWebhookSecret(ctx, id, by)
+}
+
+// Audit returns a page of what was done by hand ([audit.List]).
+func (t *Tools) Audit(ctx context.Context, f audit.Filter, r page.Request) ([]audit.Record, page.Info, error) {
+	return audit.List(ctx, t.pool, f, r)
+}
+
+// VerifyLedger recomputes the whole book ([ledger.Verify]) as of one moment, and lets each of its statements take as long
+// as limit. It only reads.
+func (t *Tools) VerifyLedger(ctx context.Context, limit time.Duration) ([]ledger.Finding, error) {
+	var found []ledger.Finding
+	err := pgx.BeginTxFunc(ctx, t.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pg.Tx) (err error) {
+		if _, err = tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, fmt.Sprint(limit.Milliseconds())); err != nil {
+			return err
+		}
+		found, err = ledger.Verify(ctx, tx)
+		return err
+	})
+	return found, err
+}

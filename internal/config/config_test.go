@@ -1,0 +1,98 @@
+package config_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/config"
+)
+
+func good() map[string]string {
+	return map[string]string{
+		"AJO_DATABASE_URL": "postgres://ajo:pw-seeded@127.0.0.1/ajo", "AJO_REDIS_URL": "redis://:pw-seeded@127.0.0.1", "AJO_ENCRYPTION_KEYS": "k:pw-seeded",
+		"AJO_PROVIDER_URL": "https://bank.example", "AJO_PROVIDER_ACCOUNT_ID": "a", "AJO_PROVIDER_CLIENT_ID": "c",
+		"AJO_PROVIDER_CLIENT_SECRET": "pw-seeded", "AJO_PROVIDER_WEBHOOK_SECRET": "pw-seeded",
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse(good())
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:8080", c.HTTPAddr)
+	require.Equal(t, []time.Duration{2 * time.Minute, 5 * time.Minute, 11 * time.Minute, 24 * time.Minute, 53 * time.Minute}, c.DeliveryDelays)
+	require.Equal(t, 15*time.Second, c.SweepEvery)
+	require.Equal(t, 3, c.ConfirmMisses)
+	require.Equal(t, 30*time.Minute, c.ConfirmMinAge)
+	require.Equal(t, 24*time.Hour, c.ConfirmDeadline)
+	require.Equal(t, "provider-signature", c.ProviderSignatureHeader)
+	require.Len(t, c.CallbackAllow, 2, "development may call loopback")
+	env := good()
+	env["AJO_ENV"], env["AJO_SMTP_URL"] = "production", "smtps://mail.example"
+	c, err = config.Parse(env)
+	require.NoError(t, err)
+	require.Empty(t, c.CallbackAllow)
+	require.Equal(t, "json", c.LogFormat)
+}
+
+// Each required setting, missing or empty, and each bad value is refused with its name and without its value.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for name := range good() {
+		env := good()
+		delete(env, name)
+		_, err := config.Parse(env)
+		require.ErrorContains(t, err, name+" is not set")
+		env[name] = ""
+		_, err = config.Parse(env)
+		require.ErrorContains(t, err, name)
+	}
+	for setting, bad := range map[string]string{
+		"AJO_ENV": "prod", "AJO_PROVIDER_URL": "bank.example", "AJO_DELIVERY_DELAYS": "2m,x", "AJO_CONFIRM_DELAYS": "0s", "AJO_SETTLE_DELAYS": "-1s",
+		"AJO_CONFIRM_MISSES": "0", "AJO_CONFIRM_MIN_AGE": "-1s", "AJO_CONFIRM_DEADLINE": "0s", "AJO_SWEEP_EVERY": "1ms", "AJO_CALLBACK_ALLOW": "10.0.0.0/99",
+		"AJO_DATABASE_MAX_CONNS": "1", "AJO_SETTLE_PROVISIONAL": "perhaps", "AJO_SETTLE_RECHECKS": "0s", "AJO_SETTLE_LEASE": "0s", "LOG_FORMAT": "xml", "AJO_TRUSTED_PROXIES": "everyone",
+		"AJO_IDENTITY_URL": "https://nin.example",
+	} {
+		env := good()
+		env[setting] = bad
+		_, err := config.Parse(env)
+		want := setting
+		if setting == "AJO_IDENTITY_URL" {
+			want = "AJO_IDENTITY_KEY"
+		}
+		require.ErrorContains(t, err, want, bad)
+		require.NotContains(t, err.Error(), "pw-seeded")
+	}
+	env := good()
+	env["AJO_ENV"] = "production"
+	_, err := config.Parse(env)
+	require.ErrorContains(t, err, "AJO_SMTP_URL is required in production")
+	env["AJO_PROVIDER_URL"] = "http://bank.example"
+	_, err = config.Parse(env)
+	require.ErrorContains(t, err, "AJO_PROVIDER_URL must be https in production")
+	env["AJO_SETTLE_DELAYS"] = "1s,30s"
+	_, err = config.Parse(env)
+	require.ErrorContains(t, err, "AJO_SETTLE_DELAYS must add up to at least 5m")
+}
+
+func TestSeveralProblemsAreAllNamed(t *testing.T) {
+	t.Parallel()
+	env := maps.Clone(good())
+	delete(env, "AJO_DATABASE_URL")
+	delete(env, "AJO_REDIS_URL")
+	_, err := config.Parse(env)
+	require.ErrorContains(t, err, "AJO_DATABASE_URL is not set")
+	require.ErrorContains(t, err, "AJO_REDIS_URL is not set")
+}
+
+func TestTableNamesEverySetting(t *testing.T) {
+	t.Parallel()
+	for line := range strings.SplitSeq(strings.TrimSpace(config.Table()), "\n") {
+		require.Equal(t, 4, strings.Count(line, "|")-strings.Count(line, `\|`), line)
+	}
+	require.Contains(t, config.Table(), "| `AJO_SWEEP_EVERY` |")
+}

@@ -1,0 +1,86 @@
+package customer
+
+import (
+	"context"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/page"
+	"ajo/internal/pg"
+)
+
+const maxName = 200 // characters
+
+// Get returns a tenant's customer. Unknown, or another tenant's: [ErrNotFound]. (Specification, GET /v1/customers/:id.)
+func (s *Service) Get(ctx context.Context, tenantID, id uuid.UUID) (Customer, error) {
+	return Find(ctx, s.Pool, tenantID, id)
+}
+
+// Find is [Service.Get] on a given connection, for the packages that build on customers.
+func Find(ctx context.Context, q pg.Querier, tenantID, id uuid.UUID) (Customer, error) {
+	var c Customer
+	err := q.QueryRow(ctx, `SELECT `+columns+` FROM customers c WHERE c.tenant_id = $1 AND c.id = $2`, tenantID, id).Scan(c.fields()...)
+	if pg.IsNoRows(err) {
+		return c, ErrNotFound
+	}
+	return c, err
+}
+
+// List returns a page of the tenant's customers, newest first. A bad cursor is [page.ErrCursor]. (Specification,
+// GET /v1/customers.)
+func (s *Service) List(ctx context.Context, tenantID uuid.UUID, r page.Request) ([]Customer, page.Info, error) {
+	after, ok, err := page.ParseID(r.After)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	if !ok {
+		after = uuid.Max
+	}
+	rows, err := s.Pool.Query(ctx, `
+		SELECT `+columns+` FROM customers c WHERE c.tenant_id = $1 AND c.id < $2 ORDER BY c.id DESC LIMIT $3`, tenantID, after, r.Limit+1)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Customer, err error) { return c, row.Scan(c.fields()...) })
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, info := page.Cut(list, r, func(c Customer) string { return page.ID(c.ID) })
+	return list, info, nil
+}
+
+// Rename gives a tenant's customer another display name and returns the customer. Its accounts keep theirs, and so does a
+// KYC that was decided. [ErrNameMissing], [ErrNameTooLong], [ErrNameControls]; [ErrNotFound]. (Specification,
+// PATCH /v1/customers/:id.)
+func (s *Service) Rename(ctx context.Context, tenantID, id uuid.UUID, name string) (Customer, error) {
+	name, err := CleanName(name)
+	if err != nil {
+		return Customer{}, err
+	}
+	var c Customer
+	err = s.Pool.QueryRow(ctx, `
+		UPDATE customers c SET name = $3, updated_at = $4 WHERE c.tenant_id = $1 AND c.id = $2 RETURNING `+columns,
+		tenantID, id, name, s.Clock.Now()).Scan(c.fields()...)
+	if pg.IsNoRows(err) {
+		return c, ErrNotFound
+	}
+	return c, err
+}
+
+// CleanName trims a customer's or an account holder's name: 1 to 200 characters, none of them a control character.
+func CleanName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	switch {
+	case name == "":
+		return "", ErrNameMissing
+	case utf8.RuneCountInString(name) > maxName:
+		return "", ErrNameTooLong
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return "", ErrNameControls
+	}
+	return name, nil
+}

@@ -1,0 +1,54 @@
+package customer
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/audit"
+	"ajo/internal/pg"
+)
+
+// Reviewer is the session that decides on a submission.
+type Reviewer struct {
+	TenantID uuid.UUID
+	Operator bool // the session's tenant is an operator's
+}
+
+// Approve moves a submission that waits for review to approved, and the customer to tier 2. Session only. [ErrOperator] in
+// production for a session that is no operator's; [ErrNotFound] for an unknown or another tenant's customer;
+// [ErrNotPending]. (Specification, POST /auth/customers/:id/kyc/approve.)
+func (s *Service) Approve(ctx context.Context, by Reviewer, id uuid.UUID) (Customer, error) {
+	return s.decide(ctx, by, id, KYCApprove)
+}
+
+// Reject moves a submission that waits for review to rejected; the customer may submit again. Callers and errors are
+// those of [Service.Approve].
+func (s *Service) Reject(ctx context.Context, by Reviewer, id uuid.UUID) (Customer, error) {
+	return s.decide(ctx, by, id, KYCReject)
+}
+
+// decided is what the audit record keeps of a decision: the customer's row changes with the next submission.
+type decided struct {
+	NINLast4 *string `json:"ninLast4"`
+	KYCTier  int     `json:"kycTier"` // after the decision
+}
+
+func (s *Service) decide(ctx context.Context, by Reviewer, id uuid.UUID, event KYCEvent) (c Customer, err error) {
+	if s.Production && !by.Operator {
+		return c, ErrOperator
+	}
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		if c, err = lock(ctx, tx, by.TenantID, id); err != nil {
+			return err
+		}
+		if c, err = s.move(ctx, tx, c, event); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, s.Clock.Now(), audit.Entry{
+			Actor: "session:" + by.TenantID.String(), Action: "kyc." + string(event), Target: "customer:" + c.ID.String(),
+			Reason: "decided in the dashboard", Detail: decided{c.NINLast4, c.KYCTier},
+		})
+	})
+	return c, err
+}

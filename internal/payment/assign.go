@@ -1,0 +1,230 @@
+package payment
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/account"
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+)
+
+// Refusals of an assignment and of a list.
+var (
+	ErrNotMisdirected = errs.New(errs.Unprocessable, "event is not misdirected")
+	ErrFilter         = errs.New(errs.Invalid, "unknown event category or status")
+)
+
+// InboundEvent is an event record as operators see it. The body is not part of it.
+type InboundEvent struct {
+	ID             uuid.UUID
+	Source         string
+	SignatureValid bool
+	ProviderTxnRef string
+	EventType      string
+	Status         Status
+	Category       Category // empty while it waits to be posted
+	ErrorMessage   string   // why it was not posted; on a processed event, why it had to be assigned
+	Amount         *money.Amount
+	Fee            *money.Amount
+	Currency       string
+	Alias          string // the reference that was paid, as the event has it
+	AliasNumber    string // the number that was paid, where the event has it
+	SenderName     string
+	Narration      string
+	OccurredAt     *time.Time
+	TenantID       *uuid.UUID
+	AccountID      *uuid.UUID // posted to, or refused by (an expired one)
+	NextAttemptAt  *time.Time
+	LastError      string
+	ReceivedAt     time.Time
+	ProcessedAt    *time.Time
+}
+
+const eventColumns = `id, source, signature_valid, provider_txn_ref, event_type, status, category, error_message, amount, fee, currency, alias,
+	alias_number, sender_name, narration, occurred_at, tenant_id, account_id, next_attempt_at, last_error, received_at, processed_at`
+
+// EventFilter narrows a list of events; empty fields do not.
+type EventFilter struct {
+	Category       Category
+	Status         Status
+	ProviderTxnRef string
+}
+
+// Events returns a page of the inbound events, newest first. For operators. A bad cursor is [page.ErrCursor], an unknown
+// category or status [ErrFilter].
+func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]InboundEvent, page.Info, error) {
+	switch f.Category {
+	case "", CategoryPayment, CategoryMisdirected, CategorySigInvalid, CategoryNonPayment, CategoryProcessingError:
+	default:
+		return nil, page.Info{}, ErrFilter
+	}
+	switch f.Status {
+	case "", Received, Processed, Ignored, Failed:
+	default:
+		return nil, page.Info{}, ErrFilter
+	}
+	before, ok, err := page.ParseID(r.After)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	if !ok {
+		before = uuid.Max
+	}
+	rows, err := s.Pool.Query(ctx, `
+		SELECT `+eventColumns+` FROM inbound_events
+		WHERE id < $1 AND ($2 = '' OR category = $2) AND ($3 = '' OR status = $3) AND ($4 = '' OR provider_txn_ref = $4)
+		ORDER BY id DESC LIMIT $5`, before, f.Category, f.Status, f.ProviderTxnRef, r.Limit+1)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[InboundEvent])
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, info := page.Cut(list, r, func(e InboundEvent) string { return page.ID(e.ID) })
+	return list, info, nil
+}
+
+// InboundEvent returns one event, for operators, or [ErrEventNotFound].
+func (s *Service) InboundEvent(ctx context.Context, id uuid.UUID) (InboundEvent, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT `+eventColumns+` FROM inbound_events WHERE id = $1`, id)
+	if err != nil {
+		return InboundEvent{}, err
+	}
+	e, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[InboundEvent])
+	if pg.IsNoRows(err) {
+		return e, ErrEventNotFound
+	}
+	return e, err
+}
+
+// Destination names the account that a misdirected payment is to be posted to: by the account's ID, or by its reference as
+// in a path of its tenant.
+type Destination struct {
+	AccountID  uuid.UUID
+	TenantID   uuid.UUID
+	AccountRef string
+}
+
+func (d Destination) find(ctx context.Context, q pg.Querier) (uuid.UUID, error) {
+	if d.AccountID != uuid.Nil {
+		return d.AccountID, nil
+	}
+	a, err := account.Find(ctx, q, d.TenantID, d.AccountRef)
+	return a.ID, err
+}
+
+// Assignment is what [Service.Assign] would do.
+type Assignment struct {
+	Event         InboundEvent
+	AccountID     uuid.UUID
+	AccountRef    string
+	AccountNumber string
+	AccountStatus account.Status
+	AccountType   account.Type
+	TenantID      uuid.UUID
+	TenantName    string
+}
+
+// PlanAssign tells what an assignment would do, with the refusals of [Service.Assign], and changes nothing.
+func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destination) (Assignment, error) {
+	e, err := s.InboundEvent(ctx, eventID)
+	if err != nil {
+		return Assignment{}, err
+	}
+	if e.Category != CategoryMisdirected {
+		return Assignment{}, ErrNotMisdirected
+	}
+	id, err := to.find(ctx, s.Pool)
+	if err != nil {
+		return Assignment{}, err
+	}
+	a := Assignment{Event: e}
+	err = s.Pool.QueryRow(ctx, `
+		SELECT a.id, a.account_ref, a.bank_account_number, a.status, a.type, t.id, t.name
+		FROM accounts a JOIN tenants t ON t.id = a.tenant_id WHERE a.id = $1 AND a.status <> 'provisioning'`, id).
+		Scan(&a.AccountID, &a.AccountRef, &a.AccountNumber, &a.AccountStatus, &a.AccountType, &a.TenantID, &a.TenantName)
+	if pg.IsNoRows(err) {
+		return Assignment{}, account.ErrNotFound
+	}
+	return a, err
+}
+
+// Assign posts a misdirected payment to the account that an operator names, active or expired, and returns what is to be
+// rung: as posting does, with a credit, a delivery where there is a URL, and a confirmation that is due soon. Nothing of it
+// leaves before the bank's record confirms it. [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for
+// all but the first of those who assign at once; account.ErrNotFound, also while the account is being provisioned.
+func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination, by audit.By) (Posted, error) {
+	var e *stored
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
+		now := s.Clock.Now()
+		if e, err = lockMisdirected(ctx, tx, eventID); err != nil {
+			return err
+		}
+		if err = e.assign(ctx, tx, to); err != nil {
+			return err
+		}
+		if err = e.endOneTime(ctx, tx, now); err != nil {
+			return err
+		}
+		if err = s.writeCredits(ctx, tx, now, []*stored{e}); err != nil {
+			return err
+		}
+		if err = s.recordPosted(ctx, tx, now, []*stored{e}); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("events.assign", "event:"+eventID.String(), struct {
+			AccountID, TenantID uuid.UUID
+			AccountRef          string
+			Amount, Fee         money.Amount
+			ProviderTxnRef      string
+			Alias, AliasNumber  string
+			Why                 string
+		}{e.target.ID, e.target.TenantID, e.target.AccountRef, *e.Amount, *e.Fee, e.TxnRef, e.Alias, e.Number, e.Problem}))
+	})
+	if err != nil {
+		return Posted{}, err
+	}
+	return e.posted, nil
+}
+
+// lockMisdirected locks a misdirected event. Its fields are fit to post: posting refuses everything else about a payment
+// before it looks for an account.
+func lockMisdirected(ctx context.Context, tx pg.Tx, id uuid.UUID) (*stored, error) {
+	var category Category
+	err := tx.QueryRow(ctx, `SELECT category FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&category)
+	switch {
+	case pg.IsNoRows(err):
+		return nil, ErrEventNotFound
+	case err != nil:
+		return nil, err
+	case category != CategoryMisdirected:
+		return nil, ErrNotMisdirected
+	}
+	var e stored
+	return &e, tx.QueryRow(ctx, `SELECT `+storedColumns+` FROM inbound_events WHERE id = $1`, id).Scan(e.fields()...)
+}
+
+// assign makes the named account the event's target, and locks it. Why the event was misdirected stays on its record.
+func (e *stored) assign(ctx context.Context, tx pg.Tx, to Destination) error {
+	id, err := to.find(ctx, tx)
+	if err != nil {
+		return err
+	}
+	targets, _, err := account.Match(ctx, tx, []account.Alias{{Ref: id.String()}})
+	if err != nil {
+		return err
+	}
+	if targets[0] == nil || targets[0].ID != id {
+		return account.ErrNotFound
+	}
+	e.target, e.assigned, e.category, e.reason = targets[0], true, CategoryPayment, e.Problem
+	return nil
+}

@@ -1,0 +1,173 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+// Refusals of what an operator asks for.
+var (
+	ErrEventNotFound = errs.New(errs.NotFound, "event not found")
+	ErrNotInReview   = errs.New(errs.Unprocessable, "the payment does not need review")
+)
+
+// Review is a posted payment that the bank's records did not settle: its entry is needs_review, out of the balance, until
+// a person decides.
+type Review struct {
+	EventID        uuid.UUID // also the entry's TransactionGroupID
+	EntryID        uuid.UUID
+	TenantID       uuid.UUID
+	TenantName     string
+	AccountID      uuid.UUID
+	AccountRef     string
+	Amount         money.Amount // net: what would be in the balance
+	GrossAmount    money.Amount
+	Fee            money.Amount
+	ProviderTxnRef string
+	SenderName     string
+	Why            string // what the last check found
+	PostedAt       time.Time
+}
+
+const reviewQuery = `
+	SELECT e.id, l.id, t.id, t.name, a.id, a.account_ref, l.amount, e.amount, l.fee, e.provider_txn_ref, e.sender_name, e.last_error, l.created_at
+	FROM ledger_entries l
+	JOIN inbound_events e ON e.id = l.transaction_group_id
+	JOIN accounts a ON a.id = l.account_id
+	JOIN tenants t ON t.id = l.tenant_id
+	WHERE l.status = 'needs_review'`
+
+// Reviews returns a page of the payments under review, of the whole service, newest first. For operators. A bad cursor is
+// [page.ErrCursor].
+func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Review, page.Info, error) {
+	before, ok, err := page.ParseID(r.After)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	if !ok {
+		before = uuid.Max
+	}
+	rows, err := s.Pool.Query(ctx, reviewQuery+` AND l.transaction_group_id < $1 ORDER BY l.transaction_group_id DESC LIMIT $2`, before, r.Limit+1)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Review])
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, info := page.Cut(list, r, func(v Review) string { return page.ID(v.EventID) })
+	return list, info, nil
+}
+
+// Review returns one payment under review. [ErrEventNotFound], or [ErrNotInReview] for a payment in any other state.
+func (s *Service) Review(ctx context.Context, eventID uuid.UUID) (Review, error) {
+	v, err := findReview(ctx, s.Pool, eventID)
+	if err != nil {
+		return v, err
+	}
+	if v.EventID != uuid.Nil {
+		return v, nil
+	}
+	_, err = s.InboundEvent(ctx, eventID)
+	if err == nil {
+		err = ErrNotInReview
+	}
+	return v, err
+}
+
+// findReview reads the review of an event; its zero value when there is none.
+func findReview(ctx context.Context, q pg.Querier, eventID uuid.UUID) (Review, error) {
+	rows, err := q.Query(ctx, reviewQuery+` AND l.transaction_group_id = $1`, eventID)
+	if err != nil {
+		return Review{}, err
+	}
+	v, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Review])
+	if pg.IsNoRows(err) {
+		return Review{}, nil
+	}
+	return v, err
+}
+
+// Reviewed is what a person's decision came to.
+type Reviewed struct {
+	EventID uuid.UUID
+	EntryID uuid.UUID
+	Status  ledger.Status // confirmed or reversed
+	Amount  money.Amount
+	Balance money.Amount // the account's, after it
+}
+
+// ConfirmReviewed counts a payment under review as received: its entry becomes confirmed, is in the balance again, and may
+// be paid out. For an operator who has seen the money at the bank. [ErrEventNotFound]; [ErrNotInReview] in any other
+// state, and for all but the first of those who decide at once.
+func (s *Service) ConfirmReviewed(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
+	return s.decideReview(ctx, eventID, ledger.EventConfirm, by)
+}
+
+// ReverseReviewed gives a payment under review up: its entry becomes reversed, with its reversal beside it, and the balance
+// stays without it. That is final. Refusals as [Service.ConfirmReviewed].
+func (s *Service) ReverseReviewed(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
+	return s.decideReview(ctx, eventID, ledger.EventReverse, by)
+}
+
+// decideReview moves the entry and records who decided, in one transaction. The event is locked first, as the confirmation
+// does, so that the entry's status stands still from then on; the entry's account is locked after it.
+func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event ledger.Event, by audit.By) (Reviewed, error) {
+	var out Reviewed
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		var locked uuid.UUID
+		err := tx.QueryRow(ctx, `SELECT id FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, eventID).Scan(&locked)
+		if pg.IsNoRows(err) {
+			return ErrEventNotFound
+		}
+		if err != nil {
+			return err
+		}
+		v, err := findReview(ctx, tx, eventID) // a statement of its own: what it reads is not older than the lock
+		if err != nil {
+			return err
+		}
+		if v.EventID == uuid.Nil {
+			return ErrNotInReview
+		}
+		moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: eventID, Direction: ledger.Credit, Event: event}})
+		if err != nil {
+			return err
+		}
+		if moved[0].Err != nil {
+			return fmt.Errorf("payment: the entry of event %s was moved without its event's lock: %w", eventID, moved[0].Err)
+		}
+		out = Reviewed{EventID: eventID, EntryID: moved[0].EntryID, Status: moved[0].Status, Amount: v.Amount, Balance: moved[0].Balance}
+		if err := endChecks(ctx, tx, eventID, event, v.Why); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("review."+string(event), "event:"+eventID.String(), struct {
+			EntryID, AccountID uuid.UUID
+			Amount, Balance    money.Amount
+			Why                string
+		}{v.EntryID, v.AccountID, v.Amount, out.Balance, v.Why}))
+	})
+	return out, err
+}
+
+// endChecks takes the event out of the confirmation's hands. What the bank's record had wrong stays readable on a reversed
+// payment; a confirmed one has no error.
+func endChecks(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event, why string) error {
+	if event == ledger.EventConfirm {
+		why = ""
+	}
+	_, err := tx.Exec(ctx, `UPDATE inbound_events SET next_attempt_at = NULL, leased_until = NULL, last_error = $2 WHERE id = $1`, eventID, why)
+	return err
+}

@@ -1,0 +1,56 @@
+package redisconn
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	o, err := parse("redis://ada:open-sesame@one.example:6380/3")
+	require.NoError(t, err)
+	require.Equal(t, []string{"one.example:6380"}, o.Addrs)
+	require.Equal(t, []any{"ada", "open-sesame", 3}, []any{o.Username, o.Password, o.DB})
+	require.Nil(t, o.TLSConfig)
+
+	o, err = parse("rediss://one.example")
+	require.NoError(t, err)
+	require.Equal(t, []string{"one.example:6379"}, o.Addrs)
+	require.NotNil(t, o.TLSConfig)
+
+	o, err = parse("redis://:pw@one.example:7000,two.example:7001,three.example")
+	require.NoError(t, err)
+	require.Equal(t, []string{"one.example:7000", "two.example:7001", "three.example:6379"}, o.Addrs)
+	require.True(t, o.IsClusterMode)
+
+	o, err = parse("redis://:pw@one.example:26379,two.example:26379/1?master_name=ajo")
+	require.NoError(t, err)
+	require.Equal(t, "ajo", o.MasterName)
+	require.False(t, o.IsClusterMode)
+	require.Equal(t, 1, o.DB)
+}
+
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]any{
+		"redis://127.0.0.1:1":                              &redis.Client{},
+		"redis://127.0.0.1:1,127.0.0.1:2":                  &redis.ClusterClient{},
+		"redis://127.0.0.1:1,127.0.0.1:2?master_name=mine": &redis.Client{},
+	} {
+		c, err := Open(address, Options{})
+		require.NoError(t, err)
+		require.IsType(t, want, c, address)
+		require.NoError(t, c.Close())
+	}
+}
+
+func TestBadAddresses(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"", "127.0.0.1:6379", "http://127.0.0.1", "redis://a:open-sesame@h:p:q/x", "redis://h/notanumber", "redis://:open-sesame@[::1"} {
+		_, err := Open(bad, Options{})
+		require.Error(t, err, bad)
+		require.NotContains(t, err.Error(), "open-sesame")
+	}
+}

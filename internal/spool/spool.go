@@ -1,0 +1,324 @@
+// Package spool keeps records on a disk while Postgres is away, and hands them over, in order, when it is back.
+//
+// What always holds: a record whose Append returned nil is on the disk (fsync), and stays there until it has been handed
+// over; a record is handed over at least once, so whoever takes it must recognise a repeat; the spool never grows past its
+// bound; a tail that a crash tore off is no record, and damages nothing before it. A segment is a file that one process
+// writes under a lock; any process with the same folder drains the segments that nobody writes.
+package spool
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/batch"
+)
+
+// Errors of Append.
+var (
+	ErrFull     = errors.New("spool: full")
+	ErrTooLarge = errors.New("spool: record too large")
+)
+
+const (
+	headerSize = 8       // length and CRC-32C, both little-endian uint32
+	maxRecord  = 1 << 20 // bytes
+	ending     = ".spool"
+	damaged    = ".damaged" // a segment that could not be read to its end: a person must look
+	batchMax   = 256
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Spool is one process's view of a folder. It is safe for concurrent use.
+type Spool struct {
+	dir     string
+	max     int64
+	appends *batch.Coalescer[[]byte, struct{}]
+
+	mu     sync.Mutex // guards the two below, and what is written
+	active *os.File   // the segment that this process writes, locked; nil until the first record
+	size   int64      // of all segments, as far as this process knows
+}
+
+// Open makes the folder when it is missing and returns its spool, which holds at most max bytes.
+func Open(dir string, max int64) (*Spool, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	s := &Spool{dir: dir, max: max}
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	s.appends = batch.New(1, batchMax, s.write)
+	return s, nil
+}
+
+// Close finishes what was begun. The records stay for the next process.
+func (s *Spool) Close() error {
+	s.appends.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.release()
+}
+
+// Append puts a record on the disk, in one fsync with all that arrive meanwhile. [ErrFull] when there is no room for it.
+func (s *Spool) Append(ctx context.Context, record []byte) error {
+	if len(record) > maxRecord || len(record) == 0 {
+		return ErrTooLarge
+	}
+	_, err := s.appends.Do(ctx, record)
+	return err
+}
+
+// write appends a batch. After a failed write or fsync the segment is not written again: what its pages hold is unknown.
+func (s *Spool) write(_ context.Context, records [][]byte) []batch.Outcome[struct{}] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]batch.Outcome[struct{}], len(records))
+	fail := func(err error) []batch.Outcome[struct{}] {
+		for i := range out {
+			if out[i].Err == nil {
+				out[i].Err = err
+			}
+		}
+		return out
+	}
+	if err := s.open(); err != nil {
+		return fail(err)
+	}
+	var buf []byte
+	for i, r := range records {
+		if s.size+int64(len(buf)+headerSize+len(r)) > s.max {
+			out[i].Err = ErrFull
+			continue
+		}
+		buf = binary.LittleEndian.AppendUint32(buf, uint32(len(r)))
+		buf = binary.LittleEndian.AppendUint32(buf, crc32.Checksum(r, castagnoli))
+		buf = append(buf, r...)
+	}
+	if len(buf) == 0 {
+		return out
+	}
+	_, err := s.active.Write(buf)
+	if err == nil {
+		err = s.active.Sync()
+	}
+	if err != nil {
+		return fail(errors.Join(fmt.Errorf("spool: %w", err), s.release()))
+	}
+	s.size += int64(len(buf))
+	return out
+}
+
+// open makes sure that there is a segment to write, and that its name will outlive a crash.
+func (s *Spool) open() error {
+	if s.active != nil {
+		return nil
+	}
+	// A UUIDv7 sorts by time, so segments are drained in the order in which they were begun.
+	f, err := os.OpenFile(filepath.Join(s.dir, uuid.Must(uuid.NewV7()).String()+ending), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	if err := errors.Join(lock(f), syncDir(s.dir)); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	s.active, s.size = f, s.sizeOnDisk()
+	return nil
+}
+
+// release gives the active segment up, so that it can be drained.
+func (s *Spool) release() error {
+	if s.active == nil {
+		return nil
+	}
+	f := s.active
+	s.active = nil
+	return f.Close() // and with it the lock
+}
+
+// Check tells whether a record could be written now: for readiness.
+func (s *Spool) Check() error {
+	f, err := os.CreateTemp(s.dir, "check-*")
+	if err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	_, err = f.Write([]byte{0})
+	err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && s.sizeOnDisk() >= s.max {
+		err = ErrFull
+	}
+	return err
+}
+
+// Waiting counts the bytes that are not drained yet.
+func (s *Spool) Waiting() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sizeOnDisk()
+}
+
+func (s *Spool) sizeOnDisk() (total int64) {
+	for _, path := range s.segments() {
+		if info, err := os.Stat(path); err == nil {
+			total += info.Size()
+		}
+	}
+	return total
+}
+
+func (s *Spool) segments() []string {
+	found, err := filepath.Glob(filepath.Join(s.dir, "*"+ending))
+	if err != nil {
+		return nil // the pattern is constant
+	}
+	slices.Sort(found)
+	return found
+}
+
+// Drain hands every record to take, segment by segment and in order, and removes a segment when take has taken all of it.
+// It stops at the first error of take; what was handed over before is handed over again the next time. A segment that
+// another process writes or drains is left alone; a damaged one is set aside under another name, and is an error.
+func (s *Spool) Drain(ctx context.Context, take func(ctx context.Context, record []byte) error) (taken int, err error) {
+	s.mu.Lock()
+	err = s.release()
+	s.mu.Unlock()
+	var problems []error
+	if err != nil {
+		problems = append(problems, err)
+	}
+	for _, path := range s.segments() {
+		n, err := s.drainSegment(ctx, path, take)
+		taken += n
+		if errors.Is(err, errDamaged) {
+			problems = append(problems, err)
+			continue
+		}
+		if err != nil {
+			return taken, errors.Join(append(problems, err)...)
+		}
+	}
+	s.mu.Lock()
+	s.size = s.sizeOnDisk()
+	s.mu.Unlock()
+	return taken, errors.Join(problems...)
+}
+
+var errDamaged = errors.New("spool: a segment is damaged before its end")
+
+func (s *Spool) drainSegment(ctx context.Context, path string, take func(context.Context, []byte) error) (int, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil // another process has drained it
+	}
+	if err != nil {
+		return 0, fmt.Errorf("spool: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	if lock(f) != nil {
+		return 0, nil // another process has it
+	}
+	data, err := io.ReadAll(io.LimitReader(f, s.max+maxRecord))
+	if err != nil {
+		return 0, fmt.Errorf("spool: %w", err)
+	}
+	taken := 0
+	for len(data) > 0 {
+		record, rest, err := next(data)
+		if errors.Is(err, errTorn) {
+			break // the crash that tore it came before Append returned
+		}
+		if err != nil {
+			return taken, errors.Join(fmt.Errorf("%w: %s", err, filepath.Base(path)), os.Rename(path, strings.TrimSuffix(path, ending)+damaged))
+		}
+		if err := take(ctx, record); err != nil {
+			return taken, err
+		}
+		taken, data = taken+1, rest
+	}
+	return taken, errors.Join(os.Remove(path), syncDir(s.dir))
+}
+
+var errTorn = errors.New("spool: torn tail")
+
+// next cuts the first record off. A record that does not hold is a torn tail if nothing sound follows it, else damage.
+func next(data []byte) (record, rest []byte, err error) {
+	if len(data) < headerSize {
+		return nil, nil, errTorn
+	}
+	size := int(binary.LittleEndian.Uint32(data))
+	if size == 0 || size > maxRecord {
+		return nil, nil, torn(data[1:])
+	}
+	if len(data) < headerSize+size {
+		return nil, nil, torn(data[1:])
+	}
+	record, rest = data[headerSize:headerSize+size], data[headerSize+size:]
+	if crc32.Checksum(record, castagnoli) != binary.LittleEndian.Uint32(data[4:]) {
+		return nil, nil, torn(data[1:])
+	}
+	return record, rest, nil
+}
+
+// torn looks for a sound record anywhere behind a bad one: there is none behind a torn tail.
+func torn(data []byte) error {
+	for ; len(data) > headerSize; data = data[1:] {
+		size := int(binary.LittleEndian.Uint32(data))
+		if size == 0 || size > maxRecord || len(data) < headerSize+size {
+			continue
+		}
+		if crc32.Checksum(data[headerSize:headerSize+size], castagnoli) == binary.LittleEndian.Uint32(data[4:]) {
+			return errDamaged
+		}
+	}
+	return errTorn
+}
+
+// Run drains every time interval passes while there is something to drain, until ctx ends. failed is told of problems.
+func (s *Spool) Run(ctx context.Context, interval time.Duration, take func(context.Context, []byte) error, failed func(taken int, err error)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if s.Waiting() == 0 {
+			continue
+		}
+		if taken, err := s.Drain(ctx, take); ctx.Err() == nil && (err != nil || taken > 0) {
+			failed(taken, err)
+		}
+	}
+}
+
+func lock(f *os.File) error {
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("spool: lock: %w", err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,230 @@
+package spool
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var ctx = context.Background()
+
+func open(t testing.TB, dir string, max int64) *Spool {
+	t.Helper()
+	s, err := Open(dir, max)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func drain(t testing.TB, s *Spool) []string {
+	t.Helper()
+	var got []string
+	n, err := s.Drain(ctx, func(_ context.Context, r []byte) error { got = append(got, string(r)); return nil })
+	require.NoError(t, err)
+	require.Len(t, got, n)
+	return got
+}
+
+func TestRecordsComeBackInOrder(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "new", "spool"), 1<<20)
+	var want []string
+	for i := range 100 {
+		want = append(want, fmt.Sprintf("record %d", i))
+		require.NoError(t, s.Append(ctx, []byte(want[i])))
+	}
+	require.Positive(t, s.Waiting())
+	require.Equal(t, want, drain(t, s))
+	require.Empty(t, drain(t, s))
+	require.Zero(t, s.Waiting())
+	require.NoError(t, s.Append(ctx, []byte("later")))
+	require.Equal(t, []string{"later"}, drain(t, s))
+}
+
+// Many at once share an fsync; each is there.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), 1<<20)
+	var wg sync.WaitGroup
+	for i := range 500 {
+		wg.Go(func() {
+			if err := s.Append(ctx, []byte(fmt.Sprint(i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	for _, r := range drain(t, s) {
+		seen[r] = true
+	}
+	require.Len(t, seen, 500)
+}
+
+// What take refuses stays, and is handed over again from the segment's start.
+func TestRefusedRecordsStay(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), 1<<20)
+	for _, r := range []string{"a", "b", "c"} {
+		require.NoError(t, s.Append(ctx, []byte(r)))
+	}
+	away := errors.New("away")
+	n, err := s.Drain(ctx, func(_ context.Context, r []byte) error {
+		if string(r) == "b" {
+			return away
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, away)
+	require.Equal(t, 1, n)
+	require.NoError(t, s.Append(ctx, []byte("d")))
+	require.Equal(t, []string{"a", "b", "c", "d"}, drain(t, s))
+}
+
+func TestBound(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), 1000)
+	record := bytes.Repeat([]byte("x"), 192) // 200 with its header
+	for range 5 {
+		require.NoError(t, s.Append(ctx, record))
+	}
+	require.ErrorIs(t, s.Append(ctx, record), ErrFull)
+	require.ErrorIs(t, s.Check(), ErrFull)
+	require.Len(t, drain(t, s), 5)
+	require.NoError(t, s.Check())
+	require.NoError(t, s.Append(ctx, record))
+	require.ErrorIs(t, s.Append(ctx, make([]byte, maxRecord+1)), ErrTooLarge)
+	require.ErrorIs(t, s.Append(ctx, nil), ErrTooLarge)
+}
+
+// A process that died in the middle of a write leaves a torn tail: at whatever byte it was torn, the records before it hold.
+func TestTornTailAtEveryByte(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir, 1<<20)
+	for _, r := range []string{"first", "second", "the third record"} {
+		require.NoError(t, s.Append(ctx, []byte(r)))
+	}
+	require.NoError(t, s.Close())
+	whole, err := os.ReadFile(s.segments()[0])
+	require.NoError(t, err)
+	for cut := range len(whole) + 1 {
+		torn := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(torn, "0"+ending), whole[:cut], 0o600))
+		got := drain(t, open(t, torn, 1<<20))
+		want := 0
+		for _, end := range []int{13, 27, len(whole)} {
+			if cut >= end {
+				want++
+			}
+		}
+		require.Len(t, got, want, "cut at %d", cut)
+	}
+}
+
+// Damage in the middle is not taken for a torn tail: the segment is set aside and named, and the others are drained.
+func TestDamageIsSetAside(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var bad []byte
+	for _, r := range []string{"one", "two", "three"} {
+		bad = binary.LittleEndian.AppendUint32(bad, uint32(len(r)))
+		bad = binary.LittleEndian.AppendUint32(bad, crc32.Checksum([]byte(r), castagnoli))
+		bad = append(bad, r...)
+	}
+	bad[headerSize+3+headerSize] ^= 1 // a byte of "two"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "0"+ending), bad, 0o600))
+	s := open(t, dir, 1<<20)
+	require.NoError(t, s.Append(ctx, []byte("sound")))
+	var got []string
+	_, err := s.Drain(ctx, func(_ context.Context, r []byte) error { got = append(got, string(r)); return nil })
+	require.ErrorIs(t, err, errDamaged)
+	require.Equal(t, []string{"one", "sound"}, got)
+	require.FileExists(t, filepath.Join(dir, "0"+damaged))
+	require.Empty(t, drain(t, s))
+}
+
+func TestFolderThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := Open(filepath.Join(file, "spool"), 1<<20)
+	require.Error(t, err)
+}
+
+// A process that is killed while it appends: every record that it reported as kept is there, and another process drains them.
+func TestKilledWhileAppending(t *testing.T) {
+	if dir := os.Getenv("AJO_TEST_SPOOL"); dir != "" {
+		s := open(t, dir, 1<<30)
+		for i := 0; ; i++ {
+			if err := s.Append(ctx, []byte(fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Println("kept", i)
+		}
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	child := exec.Command(os.Args[0], "-test.run=^TestKilledWhileAppending$")
+	child.Env = append(os.Environ(), "AJO_TEST_SPOOL="+dir)
+	var out syncBuffer
+	child.Stdout = &out
+	require.NoError(t, child.Start())
+	mine := open(t, dir, 1<<30)
+	require.Eventually(t, func() bool { return strings.Count(out.String(), "kept") > 200 }, 20*time.Second, time.Millisecond)
+	require.Empty(t, drain(t, mine), "what another process writes is left alone")
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait()
+	kept := strings.Count(out.String(), "kept ")
+	got := drain(t, mine)
+	require.GreaterOrEqual(t, len(got), kept)
+	for i, r := range got {
+		require.Equal(t, fmt.Sprint(i), r)
+	}
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func FuzzSegment(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 'x'})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for len(data) > 0 {
+			record, rest, err := next(data)
+			if err != nil {
+				return
+			}
+			if len(record) == 0 || len(rest) >= len(data) {
+				t.Fatal("no progress")
+			}
+			data = rest
+		}
+	})
+}

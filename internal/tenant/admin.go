@@ -1,0 +1,209 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/internal/secret"
+)
+
+// previousSecretLife is how long a rotated signing secret signs beside the new one (decisions, "Outbound deliveries").
+const previousSecretLife = 24 * time.Hour
+
+// Refusals of what an operator asks for.
+var (
+	ErrNotFound = errs.New(errs.NotFound, "tenant not found")
+	ErrStatus   = errs.New(errs.Invalid, "status must be active or suspended")
+)
+
+// Record is a tenant as operators see it. No secret is part of it.
+type Record struct {
+	ID                         uuid.UUID
+	Name                       string
+	Email                      string
+	EmailVerified              bool // without it there is no key
+	Status                     string
+	Operator                   bool
+	KYCStatus                  KYCStatus
+	BusinessType               *string
+	APIKeySuffix               string
+	WebhookURL                 string
+	WebhookSecret              bool       // whether deliveries are signed
+	WebhookSecretPreviousUntil *time.Time // while set and ahead, the secret before signs too
+	CreatedAt, UpdatedAt       time.Time
+}
+
+const recordColumns = `id, name, email, email_verified_at IS NOT NULL, status, operator, kyc_status, business_type, api_key_suffix, webhook_url,
+	webhook_secret IS NOT NULL, webhook_secret_previous_until, created_at, updated_at`
+
+// List returns a page of the tenants, newest first, of one status unless it is empty. For operators. [ErrStatus], or
+// [page.ErrCursor].
+func (s *Service) List(ctx context.Context, status string, r page.Request) ([]Record, page.Info, error) {
+	if status != "" && status != Active && status != Suspended {
+		return nil, page.Info{}, ErrStatus
+	}
+	at, id, err := newest(ctx, s.Pool, r)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	rows, err := s.Pool.Query(ctx, `
+		SELECT `+recordColumns+` FROM tenants
+		WHERE (created_at, id) < ($1, $2) AND ($3 = '' OR status = $3) ORDER BY created_at DESC, id DESC LIMIT $4`, at, id, status, r.Limit+1)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Record])
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, info := page.Cut(list, r, func(t Record) string { return page.ID(t.ID) })
+	return list, info, nil
+}
+
+// newest is the place at which a page begins. Tenants' ids are random, so the row that the cursor names tells its time; a
+// tenant is never removed, so the cursor stays good.
+func newest(ctx context.Context, q pg.Querier, r page.Request) (at time.Time, id uuid.UUID, err error) {
+	id, ok, err := page.ParseID(r.After)
+	if err != nil || !ok {
+		return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max, err
+	}
+	err = q.QueryRow(ctx, `SELECT created_at FROM tenants WHERE id = $1`, id).Scan(&at)
+	if pg.IsNoRows(err) {
+		err = page.ErrCursor
+	}
+	return at, id, err
+}
+
+// Find returns a tenant by its id or its e-mail, for operators, or [ErrNotFound].
+func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
+	id, _ := uuid.Parse(idOrEmail) // uuid.Nil, which no tenant has, when it is an e-mail
+	rows, err := s.Pool.Query(ctx, `SELECT `+recordColumns+` FROM tenants WHERE id = $1 OR email = $2`, id, NormalizeEmail(idOrEmail))
+	if err != nil {
+		return Record{}, err
+	}
+	t, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Record])
+	if pg.IsNoRows(err) {
+		return t, ErrNotFound
+	}
+	return t, err
+}
+
+// Suspend shuts the tenant's credentials out from the next request on: keys and sessions open nothing, and end not. Its
+// accounts go on: payments are posted and delivered, settlements under way reach their end. It answers false, and records
+// nothing, when the tenant is suspended already. For operators; [ErrNotFound].
+func (s *Service) Suspend(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
+	return s.setStatus(ctx, id, Suspended, "tenant.suspend", by)
+}
+
+// Activate lets a suspended tenant in again, with the keys and sessions that it had. It answers false, and records
+// nothing, when the tenant is active already. For operators; [ErrNotFound].
+func (s *Service) Activate(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
+	return s.setStatus(ctx, id, Active, "tenant.activate", by)
+}
+
+func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string, by audit.By) (changed bool, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		t, err := lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if changed = t.status != to; !changed {
+			return nil
+		}
+		if _, err := tx.Exec(ctx, `UPDATE tenants SET status = $2, updated_at = $3 WHERE id = $1`, id, to, now); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry(action, target(id), struct{ Name, From, To string }{t.name, t.status, to}))
+	})
+	return changed && err == nil, err
+}
+
+// SetOperator says whether the tenant's sessions may approve and reject KYC in production. It answers false, and records
+// nothing, when that is so already. For operators; [ErrNotFound].
+func (s *Service) SetOperator(ctx context.Context, id uuid.UUID, operator bool, by audit.By) (changed bool, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		t, err := lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if changed = t.operator != operator; !changed {
+			return nil
+		}
+		if _, err := tx.Exec(ctx, `UPDATE tenants SET operator = $2, updated_at = $3 WHERE id = $1`, id, operator, now); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("tenant.operator", target(id), struct {
+			Name     string
+			Operator bool
+		}{t.name, operator}))
+	})
+	return changed && err == nil, err
+}
+
+// RotateWebhookSecret gives the tenant a new signing secret; the one before signs beside it until the time that is
+// returned (nil when there was none). The tenant reads the new one as before (POST /auth/webhook-secret). A secret that
+// was rotated away less than 24 h ago signs no longer: two sign at most. For operators; [ErrNotFound].
+func (s *Service) RotateWebhookSecret(ctx context.Context, id uuid.UUID, by audit.By) (previousUntil *time.Time, err error) {
+	place := func(column string) secret.Place {
+		return secret.Place{Table: "tenants", Column: column, Row: id.String()}
+	}
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		t, err := lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		var previous []byte
+		previousUntil = nil
+		if t.secret != nil { // sealed for its column: it is sealed anew for the other
+			plain, err := s.Box.Open(place("webhook_secret"), t.secret)
+			if err != nil {
+				return fmt.Errorf("webhook_secret of tenant %s: %w", id, err)
+			}
+			until := now.Add(previousSecretLife)
+			previous, previousUntil = s.Box.Seal(place("webhook_secret_previous"), plain), &until
+		}
+		fresh := s.Box.Seal(place("webhook_secret"), []byte(secret.NewSigningSecret().Reveal()))
+		if _, err := tx.Exec(ctx, `
+			UPDATE tenants SET webhook_secret = $2, webhook_secret_previous = $3, webhook_secret_previous_until = $4, updated_at = $5 WHERE id = $1`,
+			id, fresh, previous, previousUntil, now); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("tenant.rotate-secret", target(id), struct {
+			Name          string
+			PreviousUntil *time.Time
+		}{t.name, previousUntil}))
+	})
+	return previousUntil, err
+}
+
+// locked is a tenant's row while its lock is held.
+type locked struct {
+	name     string
+	status   string
+	operator bool
+	secret   []byte
+}
+
+// lock locks the tenant's row; [ErrNotFound].
+func lock(ctx context.Context, tx pg.Tx, id uuid.UUID) (locked, error) {
+	var t locked
+	err := tx.QueryRow(ctx, `SELECT name, status, operator, webhook_secret FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).
+		Scan(&t.name, &t.status, &t.operator, &t.secret)
+	if pg.IsNoRows(err) {
+		return t, ErrNotFound
+	}
+	return t, err
+}
+
+func target(id uuid.UUID) string { return "tenant:" + id.String() }

@@ -1,0 +1,248 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/audit"
+	"ajo/internal/page"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+)
+
+var byHand = audit.By{Actor: "cli:ada", Reason: "a ticket"}
+
+// audited returns "action target detail" of what was done by hand, oldest first.
+func (b *bundle) audited() (out []string) {
+	b.T.Helper()
+	list, _, err := audit.List(context.Background(), b.Pool, audit.Filter{}, page.Request{Limit: 100})
+	require.NoError(b.T, err)
+	for _, a := range list {
+		require.Equal(b.T, "cli:ada a ticket", a.Actor+" "+a.Reason)
+		out = append([]string{a.Action + " " + a.Target + " " + string(a.Detail)}, out...)
+	}
+	return out
+}
+
+func TestTenantsAreListed(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	var want []uuid.UUID
+	for i := range 5 {
+		id := uuid.New() // random, as registration makes them: the list must not go by it
+		b.Exec(`INSERT INTO tenants (id, name, email, password_hash, status, created_at, updated_at) VALUES ($1, 'Shop', $2, 'x', $3, $4, $4)`,
+			id, fmt.Sprintf("%d@shop.example", i), []string{Active, Suspended}[i%2], b.Clock.Now().Add(time.Duration(i/2)*time.Second))
+		want = append([]uuid.UUID{id}, want...)
+	}
+	ids := func(status string, limit int) (out []uuid.UUID) {
+		r := page.Request{Limit: limit}
+		for {
+			list, info, err := b.List(ctx, status, r)
+			require.NoError(t, err)
+			for _, r := range list {
+				out = append(out, r.ID)
+			}
+			if info.NextCursor == nil {
+				return out
+			}
+			r.After = *info.NextCursor
+		}
+	}
+	all := ids("", 10)
+	require.ElementsMatch(t, want, all)
+	require.Equal(t, want[0], all[0], "the newest first")
+	require.Equal(t, all, ids("", 1))
+	require.ElementsMatch(t, []uuid.UUID{want[1], want[3]}, ids(Suspended, 1))
+	_, _, err := b.List(ctx, "closed", page.Request{Limit: 1})
+	require.ErrorIs(t, err, ErrStatus)
+	for _, bad := range []string{"x", page.ID(uuid.New())} {
+		_, _, err = b.List(ctx, "", page.Request{Limit: 1, After: bad})
+		require.ErrorIs(t, err, page.ErrCursor)
+	}
+}
+
+func TestFindTenant(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.Tenant()
+	byID, err := b.Find(ctx, id.String())
+	require.NoError(t, err)
+	require.Equal(t, []any{id, "Test tenant", true, Active, false, false}, []any{byID.ID, byID.Name, byID.EmailVerified, byID.Status, byID.Operator, byID.WebhookSecret})
+	byEmail, err := b.Find(ctx, " "+id.String()+"@TENANT.example")
+	require.NoError(t, err)
+	require.Equal(t, byID, byEmail)
+	for _, unknown := range []string{"", "x", uuid.NewString(), uuid.Nil.String(), "nobody@tenant.example"} {
+		_, err = b.Find(ctx, unknown)
+		require.ErrorIs(t, err, ErrNotFound, unknown)
+	}
+}
+
+func TestSuspendShutsOutAndActivateLetsIn(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.Tenant()
+	key, err := b.RotateKey(ctx, id)
+	require.NoError(t, err)
+	session, err := b.openSession(ctx, Tenant{ID: id})
+	require.NoError(t, err)
+	tries := func() []error {
+		_, byKey := b.ByAPIKey(ctx, secret.Redact(key.Reveal()))
+		_, bySession := b.Session(ctx, session.Token)
+		return []error{byKey, bySession}
+	}
+	require.Equal(t, []error{nil, nil}, tries())
+
+	changed, err := b.Suspend(ctx, id, byHand)
+	require.NoError(t, err)
+	require.True(t, changed)
+	for _, err := range tries() {
+		require.ErrorIs(t, err, ErrSuspended)
+	}
+	changed, err = b.Suspend(ctx, id, byHand)
+	require.NoError(t, err)
+	require.False(t, changed, "it is so already")
+
+	changed, err = b.Activate(ctx, id, byHand)
+	require.NoError(t, err)
+	require.True(t, changed)
+	require.Equal(t, []error{nil, nil}, tries(), "nothing was ended")
+	changed, err = b.Activate(ctx, id, byHand)
+	require.NoError(t, err)
+	require.False(t, changed)
+	require.Equal(t, []string{
+		`tenant.suspend tenant:` + id.String() + ` {"To": "suspended", "From": "active", "Name": "Test tenant"}`,
+		`tenant.activate tenant:` + id.String() + ` {"To": "active", "From": "suspended", "Name": "Test tenant"}`,
+	}, b.audited())
+}
+
+func TestSetOperator(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.Tenant()
+	for _, step := range []struct{ operator, changed bool }{{false, false}, {true, true}, {true, false}, {false, true}} {
+		changed, err := b.SetOperator(ctx, id, step.operator, byHand)
+		require.NoError(t, err)
+		require.Equal(t, step.changed, changed)
+		me, err := b.Me(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, step.operator, me.Operator)
+	}
+	require.Len(t, b.audited(), 2)
+}
+
+func TestTenantChangesNeedATenantAndAReason(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.Tenant()
+	do := func(id uuid.UUID, by audit.By) []error {
+		_, suspend := b.Suspend(ctx, id, by)
+		_, operator := b.SetOperator(ctx, id, true, by)
+		_, rotate := b.RotateWebhookSecret(ctx, id, by)
+		return []error{suspend, operator, rotate}
+	}
+	for _, err := range do(uuid.New(), byHand) {
+		require.ErrorIs(t, err, ErrNotFound)
+	}
+	before, err := b.Find(ctx, id.String())
+	require.NoError(t, err)
+	for _, err := range do(id, audit.By{Actor: "cli:ada", Reason: " "}) {
+		require.ErrorIs(t, err, audit.ErrReason)
+	}
+	after, err := b.Find(ctx, id.String())
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.Empty(t, b.audited())
+}
+
+// Of many that suspend at once, one does and records it.
+func TestOperatorsAtOnceSuspendOnce(t *testing.T) {
+	b := setup(t)
+	id := b.Tenant()
+	var wg sync.WaitGroup
+	var did atomic.Int32
+	for range 8 {
+		wg.Go(func() {
+			changed, err := b.Suspend(context.Background(), id, byHand)
+			if err != nil {
+				t.Error(err)
+			}
+			if changed {
+				did.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, int32(1), did.Load())
+	require.Len(t, b.audited(), 1)
+}
+
+func TestRotateWebhookSecret(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.Tenant()
+	open := func(column, sql string) string {
+		raw := testenv.Value[[]byte](b.Env, sql, id)
+		if raw == nil {
+			return ""
+		}
+		plain, err := b.Box.Open(secret.Place{Table: "tenants", Column: column, Row: id.String()}, raw)
+		require.NoError(t, err)
+		return string(plain)
+	}
+	secrets := func() (current, previous string) {
+		return open("webhook_secret", `SELECT webhook_secret FROM tenants WHERE id = $1`),
+			open("webhook_secret_previous", `SELECT webhook_secret_previous FROM tenants WHERE id = $1`)
+	}
+	until, err := b.RotateWebhookSecret(ctx, id, byHand)
+	require.NoError(t, err)
+	require.Nil(t, until, "there was none before")
+	first, previous := secrets()
+	require.Regexp(t, `^[0-9a-f]{64}$`, first)
+	require.Empty(t, previous)
+
+	until, err = b.RotateWebhookSecret(ctx, id, byHand)
+	require.NoError(t, err)
+	require.Equal(t, b.Clock.Now().Add(24*time.Hour), *until)
+	second, previous := secrets()
+	require.NotEqual(t, first, second)
+	require.Equal(t, first, previous, "the one before signs on")
+	read, err := b.WebhookSecret(ctx, id)
+	require.NoError(t, err)
+	require.Equal(t, second, read.Reveal(), "the tenant reads the new one")
+	r, err := b.Find(ctx, id.String())
+	require.NoError(t, err)
+	require.True(t, r.WebhookSecret)
+	require.Equal(t, until, r.WebhookSecretPreviousUntil)
+
+	b.Clock.Advance(time.Hour)
+	_, err = b.RotateWebhookSecret(ctx, id, byHand)
+	require.NoError(t, err)
+	_, previous = secrets()
+	require.Equal(t, second, previous, "two sign at most")
+	log := b.audited()
+	require.Len(t, log, 3)
+	for _, s := range []string{first, second} {
+		require.NotContains(t, fmt.Sprint(log), s)
+	}
+}
+
+// A secret that does not open is not thrown away: nothing changes.
+func TestRotationKeepsWhatItCannotOpen(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id, other := b.Tenant(), b.Tenant()
+	_, err := b.WebhookSecret(ctx, other)
+	require.NoError(t, err)
+	b.Exec(`UPDATE tenants SET webhook_secret = (SELECT webhook_secret FROM tenants WHERE id = $2) WHERE id = $1`, id, other)
+	_, err = b.RotateWebhookSecret(ctx, id, byHand)
+	require.ErrorIs(t, err, secret.ErrSealed)
+	require.True(t, testenv.Value[bool](b.Env, `SELECT a.webhook_secret = b.webhook_secret FROM tenants a, tenants b WHERE a.id = $1 AND b.id = $2`, id, other))
+	require.Empty(t, b.audited())
+}

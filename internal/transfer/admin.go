@@ -1,0 +1,168 @@
+package transfer
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/audit"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+// Record is a transfer as operators see it.
+type Record struct {
+	ID            uuid.UUID // also the TransactionGroupID of its entries
+	TenantID      uuid.UUID
+	TenantName    string
+	AccountID     uuid.UUID
+	AccountRef    string
+	MerchantTxRef string
+	Status        Status
+	Amount        money.Amount
+	Currency      string
+	BankCode      string
+	AccountNumber string // of the destination
+	AccountName   string // its holder, as the bank named it; empty before the first submission
+	Narration     string
+	AttemptCount  int // submissions
+	SubmittedAt   *time.Time
+	AskCount      int // questions since the last submission
+	UnknownCount  int // those of them that the bank answered with "not known"
+	LastError     string
+	NextAttemptAt *time.Time
+	LeasedUntil   *time.Time
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}
+
+const recordQuery = `
+	SELECT t.id, t.tenant_id, n.name, t.account_id, a.account_ref, t.merchant_tx_ref, t.status, t.amount, t.currency, t.bank_code, t.account_number,
+		t.account_name, t.narration, t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count, t.last_error, t.next_attempt_at, t.leased_until,
+		t.created_at, t.updated_at
+	FROM transfers t JOIN accounts a ON a.id = t.account_id JOIN tenants n ON n.id = t.tenant_id`
+
+// RecordFilter narrows a list of all tenants' transfers; empty fields do not.
+type RecordFilter struct {
+	TenantID uuid.UUID
+	Status   Status
+}
+
+// Records returns a page of all tenants' transfers, newest first. For operators. [ErrStatus], or [page.ErrCursor].
+func (s *Service) Records(ctx context.Context, f RecordFilter, r page.Request) ([]Record, page.Info, error) {
+	switch f.Status {
+	case "", Pending, Processing, Success, Failed, Refunded:
+	default:
+		return nil, page.Info{}, ErrStatus
+	}
+	before, ok, err := page.ParseID(r.After)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	if !ok {
+		before = uuid.Max
+	}
+	rows, err := s.Pool.Query(ctx, recordQuery+`
+		WHERE t.id < $1 AND ($2::uuid IS NULL OR t.tenant_id = $2) AND ($3 = '' OR t.status = $3) ORDER BY t.id DESC LIMIT $4`,
+		before, uuid.NullUUID{UUID: f.TenantID, Valid: f.TenantID != uuid.Nil}, f.Status, r.Limit+1)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Record])
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, info := page.Cut(list, r, func(t Record) string { return page.ID(t.ID) })
+	return list, info, nil
+}
+
+// Detail is a transfer with its entries and what is to come.
+type Detail struct {
+	Record
+	NextStep string
+	Entries  []ledger.Entry // the debit, and its reversal when it has one
+}
+
+// Show returns a transfer of any tenant, for operators, or [ErrNotFound].
+func (s *Service) Show(ctx context.Context, merchantTxRef string) (Detail, error) {
+	rows, err := s.Pool.Query(ctx, recordQuery+` WHERE t.merchant_tx_ref = $1`, merchantTxRef)
+	if err != nil {
+		return Detail{}, err
+	}
+	t, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Record])
+	if pg.IsNoRows(err) {
+		return Detail{}, ErrNotFound
+	}
+	if err != nil {
+		return Detail{}, err
+	}
+	d := Detail{Record: t, NextStep: t.nextStep(s.Clock.Now())}
+	rows, err = s.Pool.Query(ctx, `
+		SELECT id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id, transfer_ref, reversal_of, created_at
+		FROM ledger_entries WHERE transaction_group_id = $1 ORDER BY seq`, t.ID)
+	if err != nil {
+		return Detail{}, err
+	}
+	d.Entries, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ledger.Entry])
+	return d, err
+}
+
+// Over tells whether nothing is left to ask the bank: it gave the money back, or was never asked to pay it.
+func (t *Record) Over() bool {
+	return t.Status == Refunded || t.Status == Failed && t.AttemptCount == 0
+}
+
+// nextStep says in words what will be done about the transfer, and when.
+func (t *Record) nextStep(now time.Time) string {
+	what := map[Status]string{
+		Pending:    "wait for confirmed cover, name the holder, and submit",
+		Processing: "ask the bank by reference",
+		Success:    "ask the bank once more, in case it gave the money back",
+		Failed:     "ask the bank once more, in case it paid after all",
+	}[t.Status]
+	switch {
+	case t.LeasedUntil != nil && t.LeasedUntil.After(now):
+		return what + ": a worker has it in hand until " + stamp(*t.LeasedUntil) + " at the latest"
+	case t.NextAttemptAt == nil:
+		return "none: it has ended"
+	case !t.NextAttemptAt.After(now):
+		return what + ": due"
+	}
+	return what + ": due at " + stamp(*t.NextAttemptAt)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Poll makes the transfer's next step due now, and returns its id, to be rung. It decides nothing and hurries nothing: the
+// step asks the bank, and being before its time does not count towards an end. For operators. [ErrNotFound]; [ErrOver] when
+// nothing is left to ask ([Record.Over]).
+func (s *Service) Poll(ctx context.Context, merchantTxRef string, by audit.By) (uuid.UUID, error) {
+	var t Record
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		err := tx.QueryRow(ctx, `SELECT id, status, attempt_count, next_attempt_at, last_error FROM transfers WHERE merchant_tx_ref = $1 FOR NO KEY UPDATE`,
+			merchantTxRef).Scan(&t.ID, &t.Status, &t.AttemptCount, &t.NextAttemptAt, &t.LastError)
+		switch {
+		case pg.IsNoRows(err):
+			return ErrNotFound
+		case err != nil:
+			return err
+		case t.Over():
+			return ErrOver
+		}
+		if _, err := tx.Exec(ctx, `UPDATE transfers SET next_attempt_at = least(next_attempt_at, $2) WHERE id = $1`, t.ID, now); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("transfers.poll", "transfer:"+merchantTxRef, struct {
+			Status        Status
+			AttemptCount  int
+			NextAttemptAt *time.Time // as it stood
+			LastError     string
+		}{t.Status, t.AttemptCount, t.NextAttemptAt, t.LastError}))
+	})
+	return t.ID, err
+}

@@ -1,0 +1,234 @@
+package transfer_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/audit"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+	"ajo/internal/transfer"
+	"ajo/ledger"
+)
+
+// adminBundle is one tenant with a funded account, and transfers in the states that a test asks for.
+type adminBundle struct {
+	*testenv.Env
+	ctx     context.Context
+	svc     *transfer.Service
+	tenant  uuid.UUID
+	account uuid.UUID
+}
+
+func setupAdmin(t *testing.T) *adminBundle {
+	t.Parallel()
+	e := testenv.New(t)
+	b := &adminBundle{Env: e, ctx: context.Background(), tenant: e.Tenant()}
+	b.account = e.Account(b.tenant, "customer-1")
+	b.svc = transfer.New(transfer.Options{Pool: e.Pool, Clock: e.Clock, Log: slog.New(slog.DiscardHandler), Delays: transfer.DefaultDelays})
+	b.tx(func(tx pg.Tx) error {
+		_, err := ledger.PostCredits(b.ctx, tx, e.Clock.Now(), []ledger.Posting{{AccountID: b.account, Amount: money.Must("100000.00"), TransactionGroupID: uuid.New()}})
+		return err
+	})
+	return b
+}
+
+func (b *adminBundle) tx(fn func(pg.Tx) error) {
+	b.T.Helper()
+	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, fn))
+}
+
+// in makes a transfer of 1,250.00 that is in the given state, with its entries as that state has them; its next step is due
+// in an hour, where there is one.
+func (b *adminBundle) in(s transfer.Status) (ref string) {
+	b.T.Helper()
+	id := uuid.Must(uuid.NewV7())
+	ref = "AJO" + strings.ReplaceAll(id.String(), "-", "")
+	now := b.Clock.Now()
+	attempts, submitted, next := 1, &now, new(now.Add(time.Hour))
+	switch s {
+	case transfer.Pending:
+		attempts, submitted = 0, nil
+	case transfer.Refunded:
+		next = nil
+	}
+	b.tx(func(tx pg.Tx) error {
+		if _, err := ledger.PostDebit(b.ctx, tx, now, ledger.Posting{AccountID: b.account, Amount: money.Must("1250.00"), TransactionGroupID: id, TransferRef: &ref}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(b.ctx, `
+			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, account_name, narration, attempt_count,
+				submitted_at, last_error, next_attempt_at, created_at, updated_at)
+			VALUES ($1, $2, $3, $4, $5, 1250, '058', '0123456789', 'BOLA ADE', 'rent', $6, $7, 'it says', $8, $9, $9)`,
+			id, b.tenant, b.account, ref, string(s), attempts, submitted, next, now); err != nil {
+			return err
+		}
+		event := map[transfer.Status]ledger.Event{transfer.Success: ledger.EventConfirm, transfer.Failed: ledger.EventReverse, transfer.Refunded: ledger.EventReverse}[s]
+		if event == "" {
+			return nil
+		}
+		_, err := ledger.MoveEntries(b.ctx, tx, now, []ledger.Move{{TransactionGroupID: id, Direction: ledger.Debit, Event: event}})
+		return err
+	})
+	return ref
+}
+
+func (b *adminBundle) nextAttempt(ref string) *time.Time {
+	b.T.Helper()
+	return testenv.Value[*time.Time](b.Env, `SELECT next_attempt_at FROM transfers WHERE merchant_tx_ref = $1`, ref)
+}
+
+var byHand = audit.By{Actor: "cli:ada", Reason: "the bank is up again"}
+
+func TestRecordsOfAllTenants(t *testing.T) {
+	b := setupAdmin(t)
+	mine := []string{b.in(transfer.Pending), b.in(transfer.Success), b.in(transfer.Failed)}
+	first := b.tenant
+	b.tenant = b.Tenant()
+	b.account = b.Account(b.tenant, "customer-1")
+	b.tx(func(tx pg.Tx) error {
+		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: b.account, Amount: money.Must("100000.00"), TransactionGroupID: uuid.New()}})
+		return err
+	})
+	theirs := b.in(transfer.Pending)
+	refs := func(f transfer.RecordFilter, limit int) (out []string) {
+		r := page.Request{Limit: limit}
+		for {
+			list, info, err := b.svc.Records(b.ctx, f, r)
+			require.NoError(t, err)
+			for _, x := range list {
+				out = append(out, x.MerchantTxRef)
+			}
+			if info.NextCursor == nil {
+				return out
+			}
+			r.After = *info.NextCursor
+		}
+	}
+	all := []string{theirs, mine[2], mine[1], mine[0]}
+	require.Equal(t, all, refs(transfer.RecordFilter{}, 10))
+	require.Equal(t, all, refs(transfer.RecordFilter{}, 1))
+	require.Equal(t, []string{theirs, mine[0]}, refs(transfer.RecordFilter{Status: transfer.Pending}, 10))
+	require.Equal(t, []string{mine[0]}, refs(transfer.RecordFilter{Status: transfer.Pending, TenantID: first}, 10))
+	_, _, err := b.svc.Records(b.ctx, transfer.RecordFilter{Status: "x"}, page.Request{Limit: 1})
+	require.ErrorIs(t, err, transfer.ErrStatus)
+	_, _, err = b.svc.Records(b.ctx, transfer.RecordFilter{}, page.Request{Limit: 1, After: "x"})
+	require.ErrorIs(t, err, page.ErrCursor)
+}
+
+func TestShowSaysWhatComesNext(t *testing.T) {
+	b := setupAdmin(t)
+	for status, want := range map[transfer.Status]struct {
+		next    string
+		entries []string
+	}{
+		transfer.Pending:    {"wait for confirmed cover, name the holder, and submit: due at 2026-03-02T10:00:00Z", []string{"debit provisional"}},
+		transfer.Processing: {"ask the bank by reference: due at 2026-03-02T10:00:00Z", []string{"debit provisional"}},
+		transfer.Success:    {"ask the bank once more, in case it gave the money back: due at 2026-03-02T10:00:00Z", []string{"debit confirmed"}},
+		transfer.Failed:     {"ask the bank once more, in case it paid after all: due at 2026-03-02T10:00:00Z", []string{"debit reversed", "credit reversed"}},
+		transfer.Refunded:   {"none: it has ended", []string{"debit reversed", "credit reversed"}},
+	} {
+		ref := b.in(status)
+		d, err := b.svc.Show(b.ctx, ref)
+		require.NoError(t, err)
+		require.Equal(t, want.next, d.NextStep)
+		var entries []string
+		for _, e := range d.Entries {
+			entries = append(entries, string(e.Direction)+" "+string(e.Status))
+			require.Equal(t, "1250.00", e.Amount.String())
+			require.Equal(t, ref, *e.TransferRef)
+		}
+		require.Equal(t, want.entries, entries)
+		require.Equal(t, []any{"Test tenant", "customer-1", "058", "0123456789", "BOLA ADE", "rent", "it says", status},
+			[]any{d.TenantName, d.AccountRef, d.BankCode, d.AccountNumber, d.AccountName, d.Narration, d.LastError, d.Status})
+	}
+	ref := b.in(transfer.Processing)
+	b.Exec(`UPDATE transfers SET leased_until = $2 WHERE merchant_tx_ref = $1`, ref, b.Clock.Now().Add(time.Minute))
+	d, err := b.svc.Show(b.ctx, ref)
+	require.NoError(t, err)
+	require.Equal(t, "ask the bank by reference: a worker has it in hand until 2026-03-02T09:01:00Z at the latest", d.NextStep)
+	b.Clock.Advance(2 * time.Hour)
+	d, err = b.svc.Show(b.ctx, ref)
+	require.NoError(t, err)
+	require.Equal(t, "ask the bank by reference: due", d.NextStep)
+	paid := b.in(transfer.Success)
+	b.Exec(`UPDATE transfers SET next_attempt_at = NULL WHERE merchant_tx_ref = $1`, paid)
+	d, err = b.svc.Show(b.ctx, paid)
+	require.NoError(t, err)
+	require.Equal(t, "none: it has ended", d.NextStep)
+	_, err = b.svc.Show(b.ctx, "AJO-nothing")
+	require.ErrorIs(t, err, transfer.ErrNotFound)
+}
+
+func TestPollMakesTheNextStepDue(t *testing.T) {
+	b := setupAdmin(t)
+	for _, status := range transfer.Transitions.States() {
+		ref := b.in(status)
+		before := b.nextAttempt(ref)
+		id, err := b.svc.Poll(b.ctx, ref, byHand)
+		if status == transfer.Refunded {
+			require.ErrorIs(t, err, transfer.ErrOver, status)
+			require.Equal(t, before, b.nextAttempt(ref))
+			continue
+		}
+		require.NoError(t, err, status)
+		require.Equal(t, b.Clock.Now(), *b.nextAttempt(ref))
+		require.Equal(t, ref, testenv.Value[string](b.Env, `SELECT merchant_tx_ref FROM transfers WHERE id = $1 AND status = $2 AND last_error = 'it says'`, id, string(status)))
+		due, err := b.svc.Due(b.ctx, b.Clock.Now().Add(time.Second), 10)
+		require.NoError(t, err)
+		require.Contains(t, due, id)
+	}
+	list, _, err := audit.List(b.ctx, b.Pool, audit.Filter{Action: "transfers.poll"}, page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, list, 4)
+	require.JSONEq(t, `{"Status":"success","AttemptCount":1,"NextAttemptAt":"2026-03-02T10:00:00Z","LastError":"it says"}`, string(list[0].Detail))
+	require.Equal(t, "cli:ada the bank is up again", list[0].Actor+" "+list[0].Reason)
+	findings, err := ledger.Verify(b.ctx, b.Pool)
+	require.NoError(t, err)
+	require.Empty(t, findings)
+}
+
+func TestPollIsRefused(t *testing.T) {
+	b := setupAdmin(t)
+	_, err := b.svc.Poll(b.ctx, "AJO-nothing", byHand)
+	require.ErrorIs(t, err, transfer.ErrNotFound)
+	ref := b.in(transfer.Processing)
+	before := b.nextAttempt(ref)
+	_, err = b.svc.Poll(b.ctx, ref, audit.By{Actor: "cli:ada"})
+	require.ErrorIs(t, err, audit.ErrReason)
+	require.Equal(t, before, b.nextAttempt(ref))
+
+	never := b.in(transfer.Failed) // before it was ever submitted: the bank knows nothing of it
+	b.Exec(`UPDATE transfers SET attempt_count = 0, next_attempt_at = NULL WHERE merchant_tx_ref = $1`, never)
+	_, err = b.svc.Poll(b.ctx, never, byHand)
+	require.ErrorIs(t, err, transfer.ErrOver)
+	require.Nil(t, b.nextAttempt(never))
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log`))
+}
+
+// A step that is due already keeps its time, and a claim under way is left alone.
+func TestPollOfADueTransfer(t *testing.T) {
+	b := setupAdmin(t)
+	ref := b.in(transfer.Processing)
+	b.Clock.Advance(2 * time.Hour)
+	lease := b.Clock.Now().Add(time.Minute)
+	b.Exec(`UPDATE transfers SET leased_until = $2 WHERE merchant_tx_ref = $1`, ref, lease)
+	before := b.nextAttempt(ref)
+	_, err := b.svc.Poll(b.ctx, ref, byHand)
+	require.NoError(t, err)
+	require.Equal(t, before, b.nextAttempt(ref))
+	require.Equal(t, lease, testenv.Value[time.Time](b.Env, `SELECT leased_until FROM transfers WHERE merchant_tx_ref = $1`, ref))
+	paid := b.in(transfer.Success)
+	b.Exec(`UPDATE transfers SET next_attempt_at = NULL WHERE merchant_tx_ref = $1`, paid)
+	_, err = b.svc.Poll(b.ctx, paid, byHand)
+	require.NoError(t, err)
+	require.Equal(t, b.Clock.Now(), *b.nextAttempt(paid))
+}

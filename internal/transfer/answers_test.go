@@ -1,0 +1,220 @@
+package transfer_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/transfer"
+)
+
+// pays and answers are rules for submissions and for questions by reference; the zero Next strikes each time.
+func pays(do fakebank.Action, next int) fakebank.Rule {
+	return fakebank.Rule{On: fakebank.OnPayouts, Do: do, Next: next}
+}
+
+func answers(do fakebank.Action, next int) fakebank.Rule {
+	return fakebank.Rule{On: fakebank.OnPayoutStatus, Do: do, Next: next}
+}
+
+func names(do fakebank.Action, next int) fakebank.Rule {
+	return fakebank.Rule{On: fakebank.OnLookup, Do: do, Next: next}
+}
+
+func with(r fakebank.Rule, change func(*fakebank.Rule)) fakebank.Rule {
+	change(&r)
+	return r
+}
+
+// The answers that the bank can give, each with the exact end of the transfer, the submissions that were counted, and those
+// that the bank has seen of its reference (0: none was accepted).
+var bankAnswers = map[string]struct {
+	rules    []fakebank.Rule
+	delay    time.Duration // how long the bank takes over a payout
+	end      transfer.Status
+	attempts int
+	seen     int
+}{
+	"paid at once":                     {end: transfer.Success, attempts: 1, seen: 1},
+	"paid at once, whatever the delay": {rules: []fakebank.Rule{pays(fakebank.Paid, 1)}, delay: time.Hour, end: transfer.Success, attempts: 1, seen: 1},
+	"under way for three minutes":      {rules: []fakebank.Rule{pays(fakebank.Pending, 1)}, delay: 3 * time.Minute, end: transfer.Success, attempts: 1, seen: 1},
+	"under way for a day":              {rules: []fakebank.Rule{pays(fakebank.Pending, 1)}, delay: 6 * time.Hour, end: transfer.Success, attempts: 1, seen: 1},
+	"201 PROCESSING":                   {rules: []fakebank.Rule{pays(fakebank.Processing, 1)}, delay: time.Minute, end: transfer.Success, attempts: 1, seen: 1},
+	"201 PROCESSING, ended meanwhile":  {rules: []fakebank.Rule{pays(fakebank.Processing, 1)}, end: transfer.Success, attempts: 1, seen: 1},
+	"failed later":                     {rules: []fakebank.Rule{pays(fakebank.FailLater, 1)}, delay: time.Minute, end: transfer.Failed, attempts: 1, seen: 1},
+	"under way, then given back":       {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterStatus, 0), func(r *fakebank.Rule) { r.Value = "REFUND" })}, end: transfer.Refunded, attempts: 1, seen: 1},
+	"rejected":                         {rules: []fakebank.Rule{pays(fakebank.Reject, 1)}, end: transfer.Failed, attempts: 1},
+	"acted, and called it a duplicate": {rules: []fakebank.Rule{pays(fakebank.Duplicate, 1)}, end: transfer.Success, attempts: 1, seen: 1},
+	"cut after it acted":               {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1)}, end: transfer.Success, attempts: 1, seen: 1},
+	"500 after it acted":               {rules: []fakebank.Rule{pays(fakebank.FailAfter, 1)}, end: transfer.Success, attempts: 1, seen: 1},
+	"somebody else's record":           {rules: []fakebank.Rule{pays(fakebank.WrongRecord, 1)}, end: transfer.Success, attempts: 1, seen: 1},
+	"cut before it acted":              {rules: []fakebank.Rule{pays(fakebank.Drop, 1)}, end: transfer.Success, attempts: 2, seen: 1},
+	"500 before it acted":              {rules: []fakebank.Rule{pays(fakebank.Fail, 1)}, end: transfer.Success, attempts: 2, seen: 1},
+	"429":                              {rules: []fakebank.Rule{with(pays(fakebank.Fail, 1), func(r *fakebank.Rule) { r.Status = 429 })}, end: transfer.Success, attempts: 2, seen: 1},
+	"code 01, may be retried":          {rules: []fakebank.Rule{pays(fakebank.Refuse, 1)}, end: transfer.Success, attempts: 2, seen: 1},
+	"an unknown code":                  {rules: []fakebank.Rule{with(pays(fakebank.Refuse, 1), func(r *fakebank.Rule) { r.Code = "77" })}, end: transfer.Success, attempts: 2, seen: 1},
+	"a page of HTML":                   {rules: []fakebank.Rule{pays(fakebank.Garbage, 1)}, end: transfer.Success, attempts: 2, seen: 1},
+	"acted after the caller had gone":  {rules: []fakebank.Rule{with(pays(fakebank.SlowAfter, 1), func(r *fakebank.Rule) { r.Delay = time.Second })}, end: transfer.Success, attempts: 1, seen: 1},
+	"too slow to act":                  {rules: []fakebank.Rule{with(pays(fakebank.Slow, 1), func(r *fakebank.Rule) { r.Delay = time.Second })}, end: transfer.Success, attempts: 2, seen: 1},
+
+	"paid, and not found at first":       {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1), answers(fakebank.NotFound, 2)}, end: transfer.Success, attempts: 1, seen: 1},
+	"paid, and not found for long":       {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1), answers(fakebank.NotFound, 3)}, end: transfer.Success, attempts: 2, seen: 2},
+	"paid, and called unknown, code 01":  {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1), answers(fakebank.NotFoundCode, 2)}, end: transfer.Success, attempts: 1, seen: 1},
+	"paid, and an empty answer":          {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1), answers(fakebank.Empty, 2)}, end: transfer.Success, attempts: 1, seen: 1},
+	"paid, and a stranger's record":      {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1), answers(fakebank.WrongRecord, 20)}, end: transfer.Success, attempts: 1, seen: 1},
+	"paid, and a page for an answer":     {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1), answers(fakebank.Garbage, 20)}, end: transfer.Success, attempts: 1, seen: 1},
+	"paid, and the bank down for long":   {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1), answers(fakebank.Fail, 20)}, end: transfer.Success, attempts: 1, seen: 1},
+	"paid, and another sum for long":     {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1), answers(fakebank.AlterAmount, 20)}, end: transfer.Success, attempts: 1, seen: 1},
+	"paid, and a status unheard of":      {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterStatus, 20), func(r *fakebank.Rule) { r.Value = "ON_ITS_WAY" })}, end: transfer.Success, attempts: 1, seen: 1},
+	"rejected at the second attempt":     {rules: []fakebank.Rule{pays(fakebank.Drop, 1), pays(fakebank.Reject, 1)}, end: transfer.Success, attempts: 3, seen: 1},
+	"cut four times":                     {rules: []fakebank.Rule{pays(fakebank.Drop, 4)}, end: transfer.Success, attempts: 5, seen: 1},
+	"cut five times":                     {rules: []fakebank.Rule{pays(fakebank.Drop, 0)}, end: transfer.Failed, attempts: 5},
+	"rejected for ever after a lost one": {rules: []fakebank.Rule{pays(fakebank.Drop, 1), pays(fakebank.Reject, 0)}, end: transfer.Failed, attempts: 5},
+	"the fifth arrived, and shows late":  {rules: []fakebank.Rule{pays(fakebank.Drop, 4), pays(fakebank.DropAfter, 1), answers(fakebank.NotFound, 18)}, end: transfer.Success, attempts: 5, seen: 1},
+
+	"no such bank account":            {rules: []fakebank.Rule{names(fakebank.NotFound, 1)}, end: transfer.Failed},
+	"the name cannot be told yet":     {rules: []fakebank.Rule{names(fakebank.Fail, 5)}, end: transfer.Success, attempts: 1, seen: 1},
+	"the name's answer is cut":        {rules: []fakebank.Rule{names(fakebank.Drop, 5)}, end: transfer.Success, attempts: 1, seen: 1},
+	"the name's answer has no name":   {rules: []fakebank.Rule{names(fakebank.Empty, 5)}, end: transfer.Success, attempts: 1, seen: 1},
+	"the whole bank down for a while": {rules: []fakebank.Rule{{On: fakebank.OnAll, Do: fakebank.Drop, Next: 9}}, end: transfer.Success, attempts: 1, seen: 1},
+}
+
+func TestEveryAnswerOfTheBank(t *testing.T) {
+	b := setup(t)
+	b.client = b.newClient(300 * time.Millisecond)
+	b.svc = b.service()
+	for name, c := range bankAnswers {
+		t.Run(name, func(t *testing.T) {
+			b := b.anotherAccount(t)
+			b.bank.SetPayoutDelay(c.delay)
+			b.fund("100.00")
+			b.bank.Faults.Set(c.rules...)
+			p := b.run(b.settle("100.00"))
+			require.Equal(t, c.end, p.Status)
+			require.Equal(t, c.attempts, p.AttemptCount)
+			if out, ok := b.bank.Payout(p.MerchantTxRef); ok || c.seen > 0 {
+				require.Equal(t, c.seen, out.Submissions)
+			}
+			b.ended(p)
+		})
+	}
+}
+
+// ended checks that the money is where the status says, here and at the bank.
+func (b *bundle) ended(p transfer.Transfer) {
+	b.T.Helper()
+	out, _ := b.bank.Payout(p.MerchantTxRef)
+	if p.Status == transfer.Success {
+		require.Equal(b.T, fakebank.StatusSuccess, out.Status)
+		require.Equal(b.T, p.Amount.String(), out.Amount.String())
+		b.money("0.00", "credit 100.00 confirmed", "debit 100.00 confirmed")
+		return
+	}
+	require.NotEqual(b.T, fakebank.StatusSuccess, out.Status)
+	b.money("100.00", "credit 100.00 confirmed", "debit 100.00 reversed", "credit 100.00 reversed")
+}
+
+// A payout that the bank gives back after it had said success: the confirmed debit is reversed. Its event wakes the question;
+// when the event never comes, one of the later questions finds it, and after the last there are no more.
+func TestGivenBackAfterSuccess(t *testing.T) {
+	for name, after := range map[string]time.Duration{"event": 0, "15 minutes": 14 * time.Minute, "2 hours": 2 * time.Hour, "a day": 20 * time.Hour, "too late": 100 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			p := b.run(b.settle("100.00"))
+			require.Equal(t, transfer.Success, p.Status)
+			end := b.Clock.Now()
+			for b.Clock.Now().Before(end.Add(after)) && row[*time.Time](b, p, "next_attempt_at") != nil {
+				b.untilDue(p)
+				if b.Clock.Now().Before(end.Add(after)) {
+					_ = b.svc.Advance(b.ctx, p.ID)
+				}
+			}
+			b.ended(b.get(p.MerchantTxRef))
+			_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
+			require.NoError(t, err)
+			if name == "event" || name == "too late" {
+				_, ok, err := b.svc.Wake(b.ctx, p.MerchantTxRef)
+				require.NoError(t, err)
+				require.True(t, ok)
+			}
+			b.untilDue(p)
+			require.NoError(t, b.svc.Advance(b.ctx, p.ID))
+			p = b.get(p.MerchantTxRef)
+			require.Equal(t, transfer.Refunded, p.Status)
+			b.ended(p)
+			b.paid()
+			_, ok, err := b.svc.Wake(b.ctx, p.MerchantTxRef)
+			require.NoError(t, err)
+			require.False(t, ok, "there is nothing to ask any more")
+			require.Nil(t, row[*time.Time](b, p, "next_attempt_at"))
+		})
+	}
+}
+
+// A bank that calls a paid transfer failed is not believed, and a person is told.
+func TestFailedAfterSuccess(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	p := b.run(b.settle("100.00"))
+	b.bank.Faults.Set(with(answers(fakebank.AlterStatus, 0), func(r *fakebank.Rule) { r.Value = fakebank.StatusFailed }))
+	b.untilDue(p)
+	b.step(p)
+	require.Contains(t, b.log.String(), "paid_then_failed")
+	b.ended(b.get(p.MerchantTxRef))
+}
+
+// The schedule of an outcome that stays unknown grows to its last gap and never ends; from ten minutes on each question is
+// reported, and the figures for the alert say how many there are and how old.
+func TestUnknownForAWeek(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	b.bank.Faults.Set(pays(fakebank.DropAfter, 1), answers(fakebank.Fail, 0))
+	p := b.settle("100.00")
+	b.step(p)
+	start := b.Clock.Now()
+	var gaps []time.Duration
+	for b.Clock.Now().Before(start.Add(7 * 24 * time.Hour)) {
+		before := b.Clock.Now()
+		b.untilDue(p)
+		gaps = append(gaps, b.Clock.Now().Sub(before))
+		b.step(p)
+	}
+	require.Equal(t, transfer.DefaultDelays, gaps[:len(transfer.DefaultDelays)])
+	require.Equal(t, 30*time.Minute, gaps[len(gaps)-1])
+	require.Contains(t, b.log.String(), "unknown_outcome")
+	n, age, err := b.svc.Outstanding(b.ctx)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, b.Clock.Now().Sub(start), age)
+	require.Equal(t, transfer.Processing, b.get(p.MerchantTxRef).Status)
+	b.bank.Faults.Clear()
+	b.ended(b.run(p))
+	n, age, err = b.svc.Outstanding(b.ctx)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.Zero(t, age)
+}
+
+// The bank names another sum, or another reference, for as long as it likes: nothing is paid again and nothing given back.
+func TestARecordThatIsNotOurs(t *testing.T) {
+	for name, rule := range map[string]fakebank.Rule{"sum": answers(fakebank.AlterAmount, 0), "reference": answers(fakebank.WrongRecord, 0)} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			b.bank.Faults.Set(pays(fakebank.DropAfter, 1), rule)
+			p := b.settle("100.00")
+			for range 40 {
+				b.untilDue(p)
+				b.step(p)
+			}
+			got := b.get(p.MerchantTxRef)
+			require.Equal(t, transfer.Processing, got.Status)
+			require.Equal(t, 1, got.AttemptCount)
+			b.money("0.00", "credit 100.00 confirmed", "debit 100.00 provisional")
+			require.Equal(t, 1, b.bank.Calls(payCall))
+		})
+	}
+}

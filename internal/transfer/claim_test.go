@@ -1,0 +1,195 @@
+package transfer_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/provider"
+	"ajo/internal/retry"
+	"ajo/internal/transfer"
+)
+
+// slowBank lets a test do something between the bank's answer and its arrival here.
+type slowBank struct {
+	provider.Bank
+	onPay, onAsk, onLookup func()
+}
+
+func (s *slowBank) Pay(ctx context.Context, p provider.NewPayout) (provider.Payout, error) {
+	out, err := s.Bank.Pay(ctx, p)
+	if s.onPay != nil {
+		s.onPay()
+	}
+	return out, err
+}
+
+func (s *slowBank) Payout(ctx context.Context, ref string) (provider.Payout, error) {
+	out, err := s.Bank.Payout(ctx, ref)
+	if s.onAsk != nil {
+		s.onAsk()
+	}
+	return out, err
+}
+
+func (s *slowBank) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
+	h, err := s.Bank.Lookup(ctx, bankCode, accountNumber)
+	if s.onLookup != nil {
+		s.onLookup()
+	}
+	return h, err
+}
+
+// Twenty workers of two processes at one transfer at once: one submission.
+func TestTwoWorkersAtOnce(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	p := b.settle("100.00")
+	services := []*transfer.Service{b.svc, b.service()}
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			if err := services[i%2].Advance(b.ctx, p.ID); err != nil {
+				_, ok := retry.When(err)
+				if !ok {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1, b.bank.Calls(payCall))
+	require.Equal(t, 1, b.bank.Calls(lookupCall))
+	b.ended(b.get(p.MerchantTxRef))
+}
+
+// The lease runs out while the bank is slow, and another worker takes over: what the late one finds is not recorded.
+func TestLateWorkerRecordsNothing(t *testing.T) {
+	type late struct {
+		rules []fakebank.Rule
+		first bool // the late step is the first one, and not a question
+	}
+	for name, c := range map[string]late{
+		"late success":   {first: true},
+		"late rejection": {rules: []fakebank.Rule{pays(fakebank.Reject, 1)}, first: true},
+		"late cut":       {rules: []fakebank.Rule{pays(fakebank.Drop, 1)}, first: true},
+		"late answer":    {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1)}},
+		"late unknown":   {rules: []fakebank.Rule{pays(fakebank.DropAfter, 1), answers(fakebank.NotFound, 1)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			slow := &slowBank{Bank: b.client}
+			worker := b.service(func(o *transfer.Options) { o.Bank = slow })
+			b.bank.Faults.Set(c.rules...)
+			p := b.settle("100.00")
+			var took transfer.Transfer
+			takeOver := func() {
+				slow.onPay, slow.onAsk = nil, nil
+				b.Clock.Advance(transfer.DefaultLease)
+				_ = b.svc.Advance(b.ctx, p.ID)
+				took = b.get(p.MerchantTxRef)
+			}
+			if c.first {
+				slow.onPay = takeOver
+			} else {
+				b.step(p)
+				b.untilDue(p)
+				slow.onAsk = takeOver
+			}
+			if err := worker.Advance(b.ctx, p.ID); err != nil {
+				_, ok := retry.When(err)
+				require.True(t, ok, err)
+			}
+			require.NotZero(t, took.Status, "the other one was there")
+			got := b.get(p.MerchantTxRef)
+			require.Equal(t, took, got, "nothing was recorded after it")
+			b.bank.Faults.Clear()
+			b.ended(b.run(p))
+		})
+	}
+}
+
+// While the holder is being named, the lease runs out and another worker submits: the first one does not.
+func TestLateLookupSubmitsNothing(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	slow := &slowBank{Bank: b.client}
+	worker := b.service(func(o *transfer.Options) { o.Bank = slow })
+	p := b.settle("100.00")
+	slow.onLookup = func() {
+		slow.onLookup = nil
+		b.Clock.Advance(transfer.DefaultLease)
+		_ = b.svc.Advance(b.ctx, p.ID)
+	}
+	require.NoError(t, worker.Advance(b.ctx, p.ID))
+	require.Equal(t, 1, b.bank.Calls(payCall))
+	b.ended(b.get(p.MerchantTxRef))
+}
+
+// A process that dies with a lease leaves the transfer to the sweeper, once the lease has run out.
+func TestLeaseOfADeadProcess(t *testing.T) {
+	b := setup(t, func(o *transfer.Options) { o.Lease = time.Minute })
+	b.fund("100.00")
+	p := b.settle("100.00")
+	b.Exec(`UPDATE transfers SET leased_until = $2 WHERE id = $1`, p.ID, b.Clock.Now().Add(time.Minute))
+	require.NoError(t, b.svc.Advance(b.ctx, p.ID), "in other hands")
+	due, err := b.svc.Due(b.ctx, b.Clock.Now().Add(time.Second), 10)
+	require.NoError(t, err)
+	require.Empty(t, due)
+	b.Clock.Advance(time.Minute)
+	due, err = b.svc.Due(b.ctx, b.Clock.Now(), 10)
+	require.NoError(t, err)
+	require.Equal(t, []uuid.UUID{p.ID}, due)
+	b.ended(b.run(p))
+}
+
+// The answer to the commit of any step is lost. The step tells of an error, and the transfer still ends right.
+func TestLostCommitOfAStep(t *testing.T) {
+	for name, nth := range map[string]int{"claim": 1, "end": 2} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			lost := b.LostCommits()
+			slow := &slowBank{Bank: b.client}
+			worker := b.service(func(o *transfer.Options) { o.Pool, o.Bank = lost.Pool, slow })
+			p := b.settle("100.00")
+			if nth == 1 {
+				lost.LoseNext(1)
+			}
+			slow.onPay = func() { lost.LoseNext(1) }
+			err := worker.Advance(b.ctx, p.ID)
+			require.Error(t, err)
+			_, ok := retry.When(err)
+			require.False(t, ok, "an error, and not an appointment")
+			require.Zero(t, lost.Left())
+			b.Clock.Advance(transfer.DefaultLease)
+			b.ended(b.run(p))
+			require.Equal(t, 1, b.bank.Calls(payCall))
+		})
+	}
+}
+
+// Ring it early, late, twice, or for a transfer that is not there: nothing happens.
+func TestRingsForNothing(t *testing.T) {
+	b := setup(t)
+	require.NoError(t, b.svc.Advance(b.ctx, uuid.New()))
+	b.fund("100.00")
+	p := b.run(b.settle("100.00"))
+	require.NoError(t, b.svc.Advance(b.ctx, p.ID))
+	require.Zero(t, b.bank.Calls(askCall))
+	_, ok, err := b.svc.Wake(b.ctx, "AJOunknown")
+	require.NoError(t, err)
+	require.False(t, ok)
+	q := b.run(func() transfer.Transfer { b.fund("1.00"); return b.settle("1.00") }())
+	require.Equal(t, transfer.Success, q.Status)
+	waiting := func() transfer.Transfer { b.fund("2.00"); return b.settle("2.00") }()
+	_, ok, err = b.svc.Wake(b.ctx, waiting.MerchantTxRef)
+	require.NoError(t, err)
+	require.False(t, ok, "what was never submitted cannot be the bank's business")
+}

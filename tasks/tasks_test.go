@@ -1,0 +1,130 @@
+package tasks_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/redisconn"
+	"ajo/internal/testenv"
+	"ajo/tasks"
+)
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func setup(t *testing.T) (*tasks.Enqueuer, *asynq.Inspector) {
+	t.Helper()
+	client := (&testenv.Env{T: t}).Redis()
+	e := tasks.NewEnqueuer(client, quiet)
+	t.Cleanup(e.Close)
+	return e, asynq.NewInspectorFromRedisClient(client)
+}
+
+func pending(t *testing.T, i *asynq.Inspector, k tasks.Kind) []*asynq.TaskInfo {
+	t.Helper()
+	list, err := i.ListPendingTasks(string(k), asynq.PageSize(1000))
+	require.NoError(t, err)
+	return list
+}
+
+// Rings of many callers travel together where the kind allows it, and each row is in exactly one task.
+func TestRingsTravelTogether(t *testing.T) {
+	t.Parallel()
+	e, i := setup(t)
+	ctx := context.Background()
+	want := map[uuid.UUID]bool{}
+	var wg sync.WaitGroup
+	for range 500 {
+		id := uuid.Must(uuid.NewV7())
+		want[id] = true
+		wg.Go(func() { e.Now(ctx, tasks.Ingest, id) })
+	}
+	wg.Wait()
+	list := pending(t, i, tasks.Ingest)
+	require.Less(t, len(list), 250, "500 rings made %d tasks", len(list))
+	for _, info := range list {
+		ids, err := tasks.IDs(asynq.NewTask(info.Type, info.Payload))
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(ids), tasks.Specs[tasks.Ingest].MaxIDs)
+		for _, id := range ids {
+			require.True(t, want[id], "%s twice, or never rung", id)
+			delete(want, id)
+		}
+	}
+	require.Empty(t, want)
+	require.Zero(t, e.Lost())
+}
+
+func TestDeliveriesAreRungAlone(t *testing.T) {
+	t.Parallel()
+	e, i := setup(t)
+	ids := []uuid.UUID{uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())}
+	e.Now(context.Background(), tasks.Deliver, ids...)
+	e.Now(context.Background(), tasks.Deliver, ids...) // a second ring for the same time is no new task
+	require.Len(t, pending(t, i, tasks.Deliver), 2)
+	now := time.Now()
+	for range 3 {
+		e.Swept(context.Background(), tasks.Deliver, ids[0], now)
+	}
+	require.Len(t, pending(t, i, tasks.Deliver), 3, "the sweeper's ring is another task, once a minute")
+}
+
+func TestPayloadIsIDsOnly(t *testing.T) {
+	t.Parallel()
+	e, i := setup(t)
+	id := uuid.Must(uuid.NewV7())
+	e.Now(context.Background(), tasks.Settle, id)
+	info := pending(t, i, tasks.Settle)[0]
+	require.JSONEq(t, `{"ids":["`+id.String()+`"]}`, string(info.Payload))
+	require.Greater(t, info.MaxRetry, 0, "a task whose dequeue was lost would be archived without having run")
+	require.Greater(t, info.Timeout, time.Duration(0))
+}
+
+// An appointment is never kept early, though asynq cuts times to the second.
+func TestAppointments(t *testing.T) {
+	t.Parallel()
+	e, i := setup(t)
+	at := time.Now().Add(time.Hour).Truncate(time.Second).Add(300 * time.Millisecond)
+	e.At(context.Background(), tasks.Confirm, at, uuid.Must(uuid.NewV7()))
+	list, err := i.ListScheduledTasks(string(tasks.Confirm))
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.False(t, list[0].NextProcessAt.Before(at), "%s is before %s", list[0].NextProcessAt, at)
+	require.Equal(t, time.Unix(5, 0), tasks.NextSecond(time.Unix(4, 1)))
+	require.Equal(t, time.Unix(5, 0), tasks.NextSecond(time.Unix(5, 0)))
+}
+
+// With Redis gone, or there and silent, a ring costs its caller a second at most, and the next ones nothing.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	for name, address := range map[string]string{"gone": "127.0.0.1:1", "silent": silent.Addr().String()} {
+		client, err := redisconn.Open("redis://"+address, redisconn.Options{})
+		require.NoError(t, err)
+		var log strings.Builder
+		e := tasks.NewEnqueuer(client, slog.New(slog.NewTextHandler(&log, nil)))
+		begin := time.Now()
+		e.Now(context.Background(), tasks.Deliver, uuid.New())
+		require.Less(t, time.Since(begin), 3*time.Second, name)
+		begin = time.Now()
+		for range 100 {
+			e.Now(context.Background(), tasks.Deliver, uuid.New())
+		}
+		require.Less(t, time.Since(begin), 500*time.Millisecond, name)
+		require.Equal(t, int64(101), e.Lost())
+		require.Equal(t, 1, strings.Count(log.String(), "a ring was lost"), name)
+		e.Close()
+		require.NoError(t, client.Close())
+	}
+}

@@ -1,0 +1,232 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/account"
+	"ajo/internal/clock"
+	"ajo/internal/fakebank"
+	"ajo/internal/idempotency"
+	"ajo/internal/money"
+	"ajo/internal/payment"
+	"ajo/internal/provider/nomba"
+	"ajo/internal/retry"
+	"ajo/internal/safehttp"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+	"ajo/internal/transfer"
+	"ajo/internal/webhook"
+	"ajo/ledger"
+	"ajo/tasks"
+)
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+// bundle is one whole back end on the real clock, with short schedules, and its workers not yet started.
+type bundle struct {
+	*testenv.Env
+	ctx       context.Context
+	bank      *fakebank.Bank
+	redis     *redis.Client
+	opts      Options
+	tenant    uuid.UUID
+	account   account.Account
+	delivered atomic.Int32
+}
+
+func setup(t *testing.T) *bundle {
+	e := testenv.New(t)
+	b := &bundle{Env: e, ctx: context.Background(), bank: fakebank.New(fakebank.Options{}), redis: e.Redis()}
+	url, err := b.bank.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = b.bank.Close() })
+	bank, err := nomba.New(nomba.Options{
+		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
+		RequestsPerSec: -1, PostsPerSec: -1,
+	})
+	require.NoError(t, err)
+	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
+	require.NoError(t, err)
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	b.opts = Options{
+		Pool: e.Pool, Redis: b.redis, Clock: clock.System, Log: log, SweepEvery: 200 * time.Millisecond,
+		Queues:   map[tasks.Kind]int{tasks.Ingest: 0, tasks.Confirm: 0, tasks.Settle: 0, tasks.Deliver: 0, tasks.Expire: 0},
+		Enqueuer: tasks.NewEnqueuer(b.redis, log),
+		Payments: payment.New(payment.Options{
+			Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
+			ConfirmDelays: []time.Duration{time.Millisecond}, ConfirmMisses: 3, ConfirmMinAge: time.Minute, ConfirmDeadline: time.Hour,
+		}),
+		Webhooks:  webhook.New(e.Pool, clock.System, box, safehttp.New(safehttp.Options{Allow: loopback}), webhook.Options{}),
+		Accounts:  account.New(account.Options{Pool: e.Pool, Bank: bank, Box: box, Clock: clock.System}),
+		Transfers: transfer.New(transfer.Options{Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, Delays: []time.Duration{time.Millisecond}}),
+	}
+	t.Cleanup(func() { b.opts.Payments.Close(); b.opts.Webhooks.Close(); b.opts.Enqueuer.Close() })
+	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { b.delivered.Add(1) }))
+	t.Cleanup(endpoint.Close)
+	b.tenant = e.Tenant()
+	b.Exec(`UPDATE tenants SET webhook_url = $1`, endpoint.URL)
+	p, err := b.opts.Accounts.Provision(b.ctx, b.tenant, account.NewAccount{ExternalRef: "customer-1", Name: "Ada Obi"}, idempotency.Request{})
+	require.NoError(t, err)
+	b.account = p.Account
+	return b
+}
+
+func (b *bundle) start() *Workers {
+	b.T.Helper()
+	w, err := Start(b.opts)
+	require.NoError(b.T, err)
+	b.T.Cleanup(w.Stop)
+	return w
+}
+
+// stored makes a payment at the bank and stores its event; nothing rings for it.
+func (b *bundle) stored() uuid.UUID {
+	b.T.Helper()
+	txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.ID.String(), Amount: money.Must("5000.00"), Silent: true})
+	require.NoError(b.T, err)
+	body := b.bank.EventFor(txn)
+	h, err := b.bank.SignedHeaders(body)
+	require.NoError(b.T, err)
+	r, err := b.opts.Payments.Receive(b.ctx, payment.Delivery{
+		Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader),
+	})
+	require.NoError(b.T, err)
+	return r.ID
+}
+
+func (b *bundle) ended(payments int) {
+	b.T.Helper()
+	testenv.Eventually(b.T, 20*time.Second, "all payments confirmed and delivered", func() bool {
+		return testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`) == payments &&
+			testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'delivered'`) == payments
+	})
+	findings, err := ledger.Verify(b.ctx, b.Pool)
+	require.NoError(b.T, err)
+	require.Empty(b.T, findings)
+}
+
+// No ring at all: the sweeper finds every stage by itself.
+func TestSweeperHealsWhateverWasNotRung(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for range 5 {
+		b.stored()
+	}
+	b.start()
+	b.ended(5)
+	require.GreaterOrEqual(t, b.delivered.Load(), int32(5))
+}
+
+// Everything in Redis is thrown away again and again while payments run: they end all the same.
+func TestFlushWhilePaymentsRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.start()
+	for i := range 40 {
+		id := b.stored()
+		if i%2 == 0 {
+			b.opts.Enqueuer.Now(b.ctx, tasks.Ingest, id)
+		}
+		if i%4 == 0 {
+			require.NoError(t, b.redis.FlushDB(b.ctx).Err())
+		}
+	}
+	b.ended(40)
+}
+
+// The row's task is archived, or deleted in the dashboard: its id stays taken, or it is gone; the sweeper rings another.
+func TestArchivedAndDeletedTasks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	archived, deleted := b.stored(), b.stored()
+	inspector := asynq.NewInspectorFromRedisClient(b.redis)
+	for _, id := range []uuid.UUID{archived, deleted} {
+		b.opts.Enqueuer.Alone(b.ctx, tasks.Ingest, time.Time{}, id)
+	}
+	require.NoError(t, inspector.ArchiveTask(string(tasks.Ingest), "ingest:"+archived.String()))
+	require.NoError(t, inspector.DeleteTask(string(tasks.Ingest), "ingest:"+deleted.String()))
+	b.start()
+	b.ended(2)
+}
+
+// A row that waits behind a long queue is not rung over and over: overdue counts from the age of the queue's oldest task.
+func TestBacklogIsNotRungAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	w := &Workers{Options: b.opts}
+	require.WithinDuration(t, time.Now().Add(-100*time.Millisecond), w.before(tasks.Ingest), 50*time.Millisecond)
+	b.opts.Enqueuer.Now(b.ctx, tasks.Ingest, uuid.New())
+	testenv.Eventually(t, 5*time.Second, "the task to be two seconds old", func() bool {
+		return w.before(tasks.Ingest).Before(time.Now().Add(-2 * time.Second))
+	})
+}
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 2, 9, 0, 0, 300_000_000, time.UTC)
+	w := &Workers{Options: Options{Clock: clock.NewFake(now), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}}
+	plain := errors.New("lost")
+	require.NoError(t, w.verdict(tasks.Deliver, uuid.Nil, nil))
+	require.ErrorIs(t, w.verdict(tasks.Deliver, uuid.Nil, retry.Exhausted(plain)), asynq.SkipRetry)
+	later := retry.At(now.Add(time.Minute), plain)
+	require.False(t, isFailure(w.verdict(tasks.Deliver, uuid.Nil, later)), "an appointment is no failure")
+	require.True(t, isFailure(w.verdict(tasks.Deliver, uuid.Nil, plain)))
+	require.Equal(t, time.Minute+700*time.Millisecond, w.delay(later), "rounded up to the second that asynq keeps")
+	require.Equal(t, unexpectedDelay, w.delay(plain))
+	require.Equal(t, time.Duration(0), w.delay(retry.At(now.Add(-time.Hour), plain)))
+}
+
+// Of a task of many rows, those that are due again become tasks of their own, and the others are done with.
+func TestRowsOfABatchAreRungAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	w := &Workers{Options: b.opts}
+	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New()}
+	at := time.Now().Add(time.Hour)
+	w.all(b.ctx, tasks.Confirm, func(_ context.Context, id uuid.UUID) error {
+		switch id {
+		case ids[0]:
+			return nil
+		case ids[1]:
+			return retry.At(at, errors.New("later"))
+		}
+		return errors.New("unexpected")
+	}, ids)
+	scheduled, err := asynq.NewInspectorFromRedisClient(b.redis).ListScheduledTasks(string(tasks.Confirm))
+	require.NoError(t, err)
+	require.Len(t, scheduled, 2)
+	for _, s := range scheduled {
+		got, err := tasks.IDs(asynq.NewTask(s.Type, s.Payload))
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		require.NotEqual(t, ids[0], got[0])
+	}
+}
+
+// A stopped worker hands back what it has not begun, and what is left is done by the next one.
+func TestStopHandsBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	w, err := Start(b.opts)
+	require.NoError(t, err)
+	for range 30 {
+		b.opts.Enqueuer.Now(b.ctx, tasks.Ingest, b.stored())
+	}
+	w.Stop()
+	b.start()
+	b.ended(30)
+}
