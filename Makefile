@@ -48,13 +48,36 @@ test: build ## Run all tests, with the race detector, beside a Postgres and a Re
 test-fast: build ## Run all tests without the race detector
 	bin/ajo stack -- go test -timeout 15m $(PKG)
 
+# How long each fuzz target runs, and how many requests the contract fuzzer makes. AJO_SEED repeats a run of the latter.
+FUZZTIME ?= 30s
+AJO_FUZZ_REQUESTS ?= 100000
+
+.PHONY: fuzz
+fuzz: go ## Run every native fuzz target for FUZZTIME (30s), one after the other
+	@grep -rhoE --include='*_test.go' --exclude-dir=.git -H '^func Fuzz[A-Za-z]+' . | sed 's|/[^/]*:func |:|' | sort | \
+	while IFS=: read -r dir target; do \
+		echo "$$dir $$target"; \
+		go test "$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+	done
+
+.PHONY: fuzz-contract
+fuzz-contract: build ## Hold the service to its OpenAPI document with AJO_FUZZ_REQUESTS (100000) good and broken requests
+	AJO_FUZZ_REQUESTS=$(AJO_FUZZ_REQUESTS) bin/ajo stack -- go test ./api -run '^TestContractFuzz$$' -v -timeout 30m
+
+AJO_CHAOS_PAYOUTS ?= 1000
+
+.PHONY: chaos-settle
+chaos-settle: build ## Pay out AJO_CHAOS_PAYOUTS (1000) times while the bank errs and workers are killed; AJO_SEED repeats a run
+	AJO_CHAOS_PAYOUTS=$(AJO_CHAOS_PAYOUTS) bin/ajo stack -- go test ./internal/e2e -run '^TestChaosOfPayouts$$' -count 1 -v -timeout 30m
+
 .PHONY: lint
-lint: go ## Check formatting (gofumpt), go vet, staticcheck and errcheck
+lint: go ## Check formatting (gofumpt), go vet, staticcheck, errcheck, and the OpenAPI document
 	@unformatted=$$(go tool gofumpt -l .) || exit 1; \
 		[ -z "$$unformatted" ] || { echo "not formatted; run make format:"; echo "$$unformatted"; exit 1; } >&2
 	go vet $(PKG)
 	$(STATICCHECK) -checks inherit,ST1000 $(PKG)
 	go tool errcheck -exclude .errcheck-exclude $(PKG)
+	go -C internal/tools run ./openapilint ../../.openapi-lint.yaml ../../api/openapi.yaml
 
 .PHONY: format
 format: go ## Format all Go files

@@ -1,8 +1,9 @@
 // Package api is the HTTP edge: it decodes a request, calls one use case, and encodes the answer.
 //
-// What always holds: the routes are the rows of [Routes] and no others; every answer is JSON with an X-Request-ID and
-// never cached; every error body is {"error": "…"}, the framework's too; a request has a deadline; and nothing that Fiber
-// lends a handler outlives it. No SQL, no rule and no asynq is known here. Specification, "Endpoints" and "Errors".
+// What always holds: the routes are the rows of [Routes] and no others; every answer has an X-Request-ID, and is JSON and
+// never cached, but for the description of the interface (document.go); every error body is {"error": "…"}, the framework's
+// too; a request has a deadline; and nothing that Fiber lends a handler outlives it. No SQL, no rule and no asynq is known
+// here. Specification, "Endpoints" and "Errors".
 package api
 
 import (
@@ -56,7 +57,9 @@ type Options struct {
 	Enqueuer *tasks.Enqueuer // rings the workers after a use case has committed
 	// Ready looks at what the service depends on, for GET /ready.
 	Ready func(ctx context.Context) []Check
-	Log   *slog.Logger
+	// Stopping says that the process was told to stop: each answer then asks its client to close the connection. Nil: never.
+	Stopping func() bool
+	Log      *slog.Logger
 	// Production makes the session cookie Secure and announces HSTS.
 	Production bool
 	// TrustedProxies may say for whom they speak, by X-Forwarded-For and X-Forwarded-Host; nobody else is believed.

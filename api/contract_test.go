@@ -1,11 +1,13 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,13 +30,28 @@ func (w *world) holdToDocument(req *http.Request, body string, r reply) {
 	a := contract.Answer{Status: r.Status, Header: r.Header, Body: []byte(r.Body)}
 	op := description().Find(req.Method, req.URL)
 	if op == nil {
-		require.NoError(w.T, description().CheckStray(a), "%s %s: %d %s", req.Method, req.URL.Path, r.Status, r.Body)
+		require.NoError(w.T, description().CheckStray(req.Method, a), "%s %s: %d %s", req.Method, req.URL.Path, r.Status, r.Body)
 		return
 	}
 	require.NoError(w.T, op.CheckAnswer(req.Method, a), "%s %s: %d %s", req.Method, req.URL.Path, r.Status, r.Body)
 	if r.Status < 300 && op.ID != "receiveEvent" {
 		require.NoError(w.T, op.CheckRequest(contract.Request{Request: req, Body: []byte(body)}), "%s %s was let in: %s", req.Method, req.URL, body)
 	}
+}
+
+// What the contract fuzzer has found, and was mended.
+func TestFoundByTheFuzzer(t *testing.T) {
+	w := setup(t)
+	key := w.onboard().withKey()
+	for _, ref := range []string{"%00", "%ff", "%C0%AF", "a%00"} {
+		w.do("GET", "/v1/transfers?accountRef="+ref, "", key...).refused(404, "account not found")
+	}
+	const oneTime = `{"externalRef":"x","name":"Ada Obi","mode":"onetime","expiresAt":"%s"}`
+	for _, at := range []string{"9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59.5Z", "2027-01-01T9:00:00Z", "2027-01-01T09:00:00,5Z", "2027-01-01T09:00:00+24:00"} {
+		w.do("POST", "/v1/accounts", fmt.Sprintf(oneTime, at), key...).refused(400, "expiresAt must be an ISO 8601 time such as 2026-01-30T12:15:00Z")
+	}
+	soon := w.Clock.Now().Add(time.Microsecond).Format(time.RFC3339Nano)
+	w.do("POST", "/v1/accounts", fmt.Sprintf(oneTime, soon), key...).ok(201, nil)
 }
 
 var pathParameter = regexp.MustCompile(`:([A-Za-z]+)`)

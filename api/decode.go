@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -169,6 +170,9 @@ func (b *body) amount(name string) *money.Amount {
 	return &a
 }
 
+// timeForm is RFC 3339; time.Parse alone would let 9:00, a decimal comma and offsets of 24 hours pass.
+var timeForm = regexp.MustCompile(`^[0-9-]{10}T[0-9:]{8}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`)
+
 // time returns a field that is an ISO 8601 time with its offset (RFC 3339), or nil when it is missing or null.
 func (b *body) time(name string) *time.Time {
 	s := b.optional(name)
@@ -176,7 +180,7 @@ func (b *body) time(name string) *time.Time {
 		return nil
 	}
 	t, err := time.Parse(time.RFC3339, *s)
-	if err != nil {
+	if err != nil || !timeForm.MatchString(*s) || t.UTC().Add(time.Second).Year() > 9999 { // which JSON has no form for
 		b.refuse(name, "must be an ISO 8601 time such as 2026-01-30T12:15:00Z")
 	}
 	t = t.UTC().Truncate(time.Microsecond)
@@ -186,11 +190,14 @@ func (b *body) time(name string) *time.Time {
 // pathParam returns a part of the path, unescaped. A text that cannot be in the database names nothing there, and is "".
 func pathParam(c *fiber.Ctx, name string) string {
 	s, err := url.PathUnescape(c.Params(name))
-	if err != nil || !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
+	if err != nil || !storable(s) {
 		return ""
 	}
 	return s
 }
+
+// storable tells whether the database can hold a text at all.
+func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // pageRequest reads the query's limit and after; def is the list's page size.
 func pageRequest(c *fiber.Ctx, def int) (page.Request, error) {

@@ -35,7 +35,7 @@ func (w *world) raw(request string) reply {
 	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(w.T, err)
-	require.NoError(w.T, description().CheckStray(contract.Answer{Status: resp.StatusCode, Header: resp.Header, Body: b}))
+	require.NoError(w.T, description().CheckStray("", contract.Answer{Status: resp.StatusCode, Header: resp.Header, Body: b}))
 	return reply{w.T, resp.StatusCode, resp.Header, string(b)}
 }
 

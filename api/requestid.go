@@ -61,6 +61,9 @@ func (e *edge) begin(c *fiber.Ctx) error {
 	c.SetUserContext(ctx)
 	c.Set(fiber.HeaderXRequestID, id)
 	e.setHeaders(c)
+	if e.Stopping != nil && e.Stopping() {
+		c.Response().SetConnectionClose()
+	}
 	if err := protect(c); err != nil {
 		if err := e.answer(c, err); err != nil {
 			return err

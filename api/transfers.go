@@ -3,6 +3,7 @@ package api
 import (
 	"github.com/gofiber/fiber/v2"
 
+	"ajo/internal/account"
 	"ajo/internal/page"
 	"ajo/internal/provider"
 	"ajo/internal/transfer"
@@ -22,6 +23,9 @@ func (e *edge) listTransfers(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {
 		return err
+	}
+	if !storable(c.Query("accountRef")) {
+		return account.ErrNotFound
 	}
 	f := transfer.Filter{AccountRef: c.Query("accountRef"), Status: transfer.Status(c.Query("status"))}
 	list, info, err := e.Transfers.List(c.UserContext(), caller(c).ID, f, r)

@@ -2,7 +2,8 @@
 //
 // What always holds: an entry never changes but for its status, which moves along [Transitions]; balance = total credits −
 // total debits; the balance, the statement's totals and the sum over the entries agree at every commit; each entry has two
-// sides (the customer's account and the provider float), so the book sums to zero. The schema enforces what it can see.
+// sides (the customer's account and the provider float), so the book sums to zero; each entry's hash covers the one before.
+// The schema enforces what it can see.
 // (Specification, "Ledger entry", "Statement line"; decisions, "Ledger".)
 //
 // Every change to an account's entries happens under the lock of its row in ledger_balances, taken in the order of account
@@ -121,6 +122,8 @@ type totals struct {
 	debits             money.Amount
 	provisionalCredits money.Amount
 	lastSeq            int64
+	chainFrom          int64
+	head               []byte // nil while the chain has no entry
 }
 
 func (t *totals) balance() money.Amount { return t.credits.Sub(t.debits) }

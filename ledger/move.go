@@ -31,6 +31,8 @@ type Moved struct {
 type stored struct {
 	Entry
 	accountID uuid.UUID
+	held      *int64 // when this move takes it under review: the account's last entry by then
+	released  *int64 // when this move ends its review
 }
 
 // MoveEntries applies the moves in order, in one transaction, and answers each. A move to reversed also posts the
@@ -90,8 +92,12 @@ func (t *totals) move(e *stored, to Status, now time.Time) *row {
 	switch {
 	case to == NeedsReview: // leaves the balance until a person decides
 		t.add(e.Direction, e.Amount.Neg())
+		at := t.lastSeq
+		e.held = &at
 	case e.Status == NeedsReview: // comes back
 		t.add(e.Direction, e.Amount)
+		at := t.lastSeq
+		e.released = &at
 	}
 	if to != Reversed {
 		return nil
@@ -163,15 +169,17 @@ func (e *Entry) fields() []any {
 func updateStatuses(ctx context.Context, tx pg.Tx, entries map[entryKey]*stored, from map[uuid.UUID]Status) error {
 	var ids []uuid.UUID
 	var was, to []string
+	var held, released []*int64
 	for _, e := range entries {
 		if old, ok := from[e.ID]; ok {
 			ids, was, to = append(ids, e.ID), append(was, string(old)), append(to, string(e.Status))
+			held, released = append(held, e.held), append(released, e.released)
 		}
 	}
 	tag, err := tx.Exec(ctx, `
-		UPDATE ledger_entries e SET status = m.status_to
-		FROM unnest($1::uuid[], $2::text[], $3::text[]) AS m (id, status_from, status_to)
-		WHERE e.id = m.id AND e.status = m.status_from`, ids, was, to)
+		UPDATE ledger_entries e SET status = m.status_to, held_seq = coalesce(m.held, e.held_seq), released_seq = coalesce(m.released, e.released_seq)
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS m (id, status_from, status_to, held, released)
+		WHERE e.id = m.id AND e.status = m.status_from`, ids, was, to, held, released)
 	if err != nil {
 		return err
 	}

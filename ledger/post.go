@@ -21,6 +21,7 @@ type row struct {
 	accountID uuid.UUID
 	seq       int64
 	running   money.Amount
+	hash      []byte
 }
 
 // OpenAccount gives a new account its empty balance; it runs in the transaction that inserts the account.
@@ -85,7 +86,9 @@ func (t *totals) append(p Posting, d Direction, now time.Time) row {
 func (t *totals) next(e Entry) row {
 	e.ID, e.Currency = uuid.Must(uuid.NewV7()), money.Currency
 	t.lastSeq++
-	return row{Entry: e, tenantID: t.tenantID, accountID: t.accountID, seq: t.lastSeq, running: t.balance()}
+	r := row{Entry: e, tenantID: t.tenantID, accountID: t.accountID, seq: t.lastSeq, running: t.balance()}
+	t.chain(&r)
+	return r
 }
 
 // book is the locked totals of the accounts that one transaction touches.
@@ -105,15 +108,17 @@ func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, erro
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	ids = slices.Compact(ids)
 	rows, err := tx.Query(ctx, `
-		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq
+		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_from, chain_head
 		FROM ledger_balances WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE`, ids)
 	if err != nil {
 		return nil, err
 	}
 	b := make(book, len(ids))
 	var t totals
-	_, err = pgx.ForEachRow(rows, []any{&t.accountID, &t.tenantID, &t.credits, &t.debits, &t.provisionalCredits, &t.lastSeq}, func() error {
+	into := []any{&t.accountID, &t.tenantID, &t.credits, &t.debits, &t.provisionalCredits, &t.lastSeq, &t.chainFrom, &t.head}
+	_, err = pgx.ForEachRow(rows, into, func() error {
 		locked := t
+		locked.head = bytes.Clone(t.head)
 		b[t.accountID] = &locked
 		return nil
 	})
@@ -145,6 +150,7 @@ func queueEntries(batch *pgx.Batch, rows []row) {
 		transfer                                                          []*string
 		reversal                                                          []*uuid.UUID
 		created                                                           []time.Time
+		hash                                                              [][]byte
 	}
 	for _, r := range rows {
 		c.id, c.tenant, c.account = append(c.id, r.ID), append(c.tenant, r.tenantID), append(c.account, r.accountID)
@@ -153,32 +159,34 @@ func queueEntries(batch *pgx.Batch, rows []row) {
 		c.amount, c.fee = append(c.amount, r.Amount.String()), append(c.fee, r.Fee.String())
 		c.narration, c.providerRef = append(c.narration, r.Narration), append(c.providerRef, r.ProviderTxnRef)
 		c.runningAt, c.transfer = append(c.runningAt, r.running.String()), append(c.transfer, r.TransferRef)
-		c.reversal, c.created = append(c.reversal, r.ReversalOf), append(c.created, r.CreatedAt)
+		c.reversal, c.created, c.hash = append(c.reversal, r.ReversalOf), append(c.created, r.CreatedAt), append(c.hash, r.hash)
 	}
 	batch.Queue(`
 		INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, fee, status, narration, provider_txn_ref,
-			transaction_group_id, transfer_ref, reversal_of, running_balance, created_at)
+			transaction_group_id, transfer_ref, reversal_of, running_balance, created_at, hash)
 		SELECT id, tenant, account, seq, direction, amount::numeric, fee::numeric, status, narration, provider_ref,
-			grp, transfer, reversal, running::numeric, created
+			grp, transfer, reversal, running::numeric, created, hash
 		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-			$11::uuid[], $12::text[], $13::uuid[], $14::text[], $15::timestamptz[])
-			AS p (id, tenant, account, seq, direction, amount, fee, status, narration, provider_ref, grp, transfer, reversal, running, created)`,
+			$11::uuid[], $12::text[], $13::uuid[], $14::text[], $15::timestamptz[], $16::bytea[])
+			AS p (id, tenant, account, seq, direction, amount, fee, status, narration, provider_ref, grp, transfer, reversal, running, created, hash)`,
 		c.id, c.tenant, c.account, c.seq, c.direction, c.amount, c.fee, c.status, c.narration, c.providerRef,
-		c.group, c.transfer, c.reversal, c.runningAt, c.created)
+		c.group, c.transfer, c.reversal, c.runningAt, c.created, c.hash)
 }
 
 func queueTotals(batch *pgx.Batch, b book) {
 	var id []uuid.UUID
 	var credits, debits, provisional []string
 	var seq []int64
+	var head [][]byte
 	for _, t := range b {
 		id, seq = append(id, t.accountID), append(seq, t.lastSeq)
 		credits, debits = append(credits, t.credits.String()), append(debits, t.debits.String())
-		provisional = append(provisional, t.provisionalCredits.String())
+		provisional, head = append(provisional, t.provisionalCredits.String()), append(head, t.head)
 	}
 	batch.Queue(`
 		UPDATE ledger_balances b
-		SET total_credits = m.credits::numeric, total_debits = m.debits::numeric, provisional_credits = m.provisional::numeric, last_seq = m.seq
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[]) AS m (id, credits, debits, provisional, seq)
-		WHERE b.account_id = m.id`, id, credits, debits, provisional, seq)
+		SET total_credits = m.credits::numeric, total_debits = m.debits::numeric, provisional_credits = m.provisional::numeric, last_seq = m.seq,
+			chain_head = m.head
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[]) AS m (id, credits, debits, provisional, seq, head)
+		WHERE b.account_id = m.id`, id, credits, debits, provisional, seq, head)
 }

@@ -40,6 +40,7 @@ type Statement struct {
 	TotalCredits   money.Amount `json:"totalCredits"`   // a reversed entry and its reversal are in one total each; one under review is in none
 	TotalDebits    money.Amount `json:"totalDebits"`
 	ClosingBalance money.Amount `json:"closingBalance"` // opening + credits − debits: the balance
+	ChainHead      string       `json:"chainHead"`      // the newest entry's hash in hex, which covers the whole history (chain.go); empty before the first
 	Pagination     page.Info    `json:"pagination"`
 }
 
@@ -50,7 +51,7 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, r page.
 		return Statement{}, err
 	}
 	rows, err := q.Query(ctx, `
-		SELECT b.total_credits, b.total_debits, e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status,
+		SELECT b.total_credits, b.total_debits, coalesce(encode(b.chain_head, 'hex'), ''), e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status,
 			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at
 		FROM ledger_balances b
 		LEFT JOIN LATERAL (SELECT * FROM ledger_entries WHERE account_id = b.account_id AND seq > $2 ORDER BY seq LIMIT $3) e ON true
@@ -62,7 +63,7 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, r page.
 	lines := []Line{}
 	var n nullableLine
 	into := []any{
-		&s.TotalCredits, &s.TotalDebits, &n.seq, &n.running, &n.id, &n.direction, &n.amount, &n.fee, &n.currency, &n.status,
+		&s.TotalCredits, &s.TotalDebits, &s.ChainHead, &n.seq, &n.running, &n.id, &n.direction, &n.amount, &n.fee, &n.currency, &n.status,
 		&n.narration, &n.providerRef, &n.group, &n.transfer, &n.reversal, &n.created,
 	}
 	_, err = pgx.ForEachRow(rows, into, func() error {

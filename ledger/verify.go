@@ -1,8 +1,11 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/money"
@@ -16,61 +19,128 @@ type Finding struct {
 	Detail  string // what is stored, and what the entries say
 }
 
-// maxFindings bounds what one check reports.
-const maxFindings = 1000
+// MaxFindings bounds what one check reports.
+const MaxFindings = 1000
 
-// checks recompute everything from the entries alone. Each query returns (subject, detail) of the rows that are wrong.
-var checks = []struct{ name, sql string }{
-	{"totals equal the entries", `
-		WITH s AS (
-			SELECT account_id,
-				coalesce(sum(amount) FILTER (WHERE direction = 'credit' AND status <> 'needs_review'), 0) AS credits,
-				coalesce(sum(amount) FILTER (WHERE direction = 'debit' AND status <> 'needs_review'), 0) AS debits,
-				coalesce(sum(amount) FILTER (WHERE direction = 'credit' AND status = 'provisional'), 0) AS provisional,
-				coalesce(sum(CASE direction WHEN 'credit' THEN amount ELSE -amount END) FILTER (WHERE status IN ('provisional', 'confirmed')), 0) AS balance,
-				max(seq) AS last_seq, count(*) AS entries
-			FROM ledger_entries GROUP BY account_id)
-		SELECT b.account_id::text, format('stored %s/%s/%s/%s/%s, entries say %s/%s/%s/%s/%s (credits/debits/balance/provisional/seq)',
-			b.total_credits, b.total_debits, b.balance, b.provisional_credits, b.last_seq,
-			coalesce(s.credits, 0), coalesce(s.debits, 0), coalesce(s.balance, 0), coalesce(s.provisional, 0), coalesce(s.last_seq, 0))
-		FROM ledger_balances b FULL JOIN s USING (account_id)
-		WHERE (b.total_credits, b.total_debits, b.balance, b.provisional_credits, b.last_seq, b.last_seq)
-			IS DISTINCT FROM (coalesce(s.credits, 0), coalesce(s.debits, 0), coalesce(s.balance, 0), coalesce(s.provisional, 0),
-				coalesce(s.last_seq, 0), coalesce(s.entries, 0))`},
-	{"reversed entries have one reversal", `
-		SELECT e.id::text, 'reversed, but has no reversal entry'
-		FROM ledger_entries e LEFT JOIN ledger_entries r ON r.reversal_of = e.id
-		WHERE e.status = 'reversed' AND e.reversal_of IS NULL AND r.id IS NULL`},
-	{"reversals mirror their originals", `
-		SELECT r.id::text, format('reverses %s, but differs from it', o.id)
-		FROM ledger_entries r JOIN ledger_entries o ON o.id = r.reversal_of
-		WHERE o.status <> 'reversed' OR r.status <> 'reversed' OR o.amount <> r.amount OR o.direction = r.direction
-			OR o.account_id <> r.account_id OR o.transaction_group_id <> r.transaction_group_id`},
-}
+// The checks of [Verify].
+const (
+	CheckTotals   = "totals equal the entries"
+	CheckSequence = "entries are numbered without a gap"
+	CheckRunning  = "running balances follow from the entries"
+	CheckReviews  = "reviews are recorded"
+	CheckReversed = "reversed entries have one reversal"
+	CheckMirrors  = "reversals mirror their originals"
+	CheckOwner    = "entries are their account's tenant's"
+	CheckChain    = "the hash chain holds"
+	CheckBook     = "the book sums to zero"
+)
 
-// Verify recomputes the totals from the entries and returns what does not agree, at most 1,000 findings a check. It reads the
-// whole book: for hand tools and tests, on a connection whose statement_timeout allows it.
+// Verify recomputes the books from the entries and returns what does not agree, at most 1,000 findings a check: totals,
+// numbers, running balances, reviews, reversals, the hash chain, and the sum of the book. It reads all of it: for hand tools
+// and tests, on a connection whose statement_timeout allows it, and in a transaction that sees one moment.
 func Verify(ctx context.Context, q pg.Querier) ([]Finding, error) {
 	var all []Finding
 	for _, c := range checks {
-		rows, err := q.Query(ctx, c.sql+" LIMIT $1", maxFindings)
-		if err != nil {
-			return nil, err
-		}
-		found, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Finding, error) {
-			f := Finding{Check: c.name}
-			return f, r.Scan(&f.Subject, &f.Detail)
-		})
+		found, err := Query(ctx, q, c.name, c.sql)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, found...)
 	}
+	found, err := verifyChains(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, found...)
 	sum, err := BookSum(ctx, q)
 	if err == nil && sum.Sign() != 0 {
-		all = append(all, Finding{Check: "the book sums to zero", Subject: "book", Detail: "it sums to " + sum.String()})
+		all = append(all, Finding{Check: CheckBook, Subject: "book", Detail: "it sums to " + sum.String()})
 	}
 	return all, err
+}
+
+// Query runs one check: a query that returns (subject, detail) of each row that is wrong.
+func Query(ctx context.Context, q pg.Querier, check, sql string, args ...any) ([]Finding, error) {
+	rows, err := q.Query(ctx, sql+fmt.Sprintf(" LIMIT %d", MaxFindings), args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", check, err)
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (Finding, error) {
+		f := Finding{Check: check}
+		return f, r.Scan(&f.Subject, &f.Detail)
+	})
+}
+
+// chainReader follows one account's chain after the other.
+type chainReader struct {
+	account  uuid.UUID
+	head     []byte // by the entries so far; nil before the first
+	stored   []byte // by ledger_balances
+	broken   bool   // an entry of this account was named
+	findings []Finding
+}
+
+// verifyChains recomputes every hash, and names for each account the first entry that does not fit. An account whose entries
+// all fit, but whose last hash is not its head, has lost its newest entries.
+func verifyChains(ctx context.Context, q pg.Querier) ([]Finding, error) {
+	rows, err := q.Query(ctx, `
+		SELECT b.account_id, b.chain_from, b.chain_head, e.tenant_id, e.seq, e.running_balance, e.hash,
+			e.id, e.direction, e.amount, e.fee, e.currency, e.status, e.narration, e.provider_txn_ref, e.transaction_group_id,
+			e.transfer_ref, e.reversal_of, e.created_at
+		FROM ledger_balances b JOIN ledger_entries e ON e.account_id = b.account_id AND e.seq >= b.chain_from
+		ORDER BY b.account_id, e.seq`)
+	if err != nil {
+		return nil, err
+	}
+	var c chainReader
+	var r row
+	var from int64
+	var stored []byte
+	into := append([]any{&r.accountID, &from, &stored, &r.tenantID, &r.seq, &r.running, &r.hash}, r.fields()...)
+	_, err = pgx.ForEachRow(rows, into, func() error {
+		if r.accountID != c.account {
+			c.end()
+			c.account, c.head, c.stored, c.broken = r.accountID, genesis(r.accountID, from), bytes.Clone(stored), false
+		}
+		c.add(&r)
+		r.TransferRef, r.ReversalOf = nil, nil
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.end()
+	lost, err := Query(ctx, q, CheckChain, `
+		SELECT account_id::text, 'it has a head, and no entry' FROM ledger_balances b
+		WHERE chain_head IS NOT NULL AND NOT EXISTS (SELECT FROM ledger_entries e WHERE e.account_id = b.account_id AND e.seq >= b.chain_from)`)
+	return append(c.findings, lost...), err
+}
+
+func (c *chainReader) add(r *row) {
+	if c.broken {
+		return
+	}
+	want := link(c.head, r)
+	switch {
+	case r.hash == nil:
+		c.name(r.ID, fmt.Sprintf("number %d of account %s has no hash", r.seq, c.account))
+	case !bytes.Equal(want, r.hash):
+		c.name(r.ID, fmt.Sprintf("number %d of account %s, or the one before it, is not what was posted", r.seq, c.account))
+	}
+	c.head = want
+}
+
+func (c *chainReader) end() {
+	if c.account != uuid.Nil && !c.broken && !bytes.Equal(c.head, c.stored) {
+		c.name(c.account, "the newest entry's hash is not the account's head: the newest entries are gone, or the head was changed")
+	}
+}
+
+func (c *chainReader) name(subject uuid.UUID, detail string) {
+	c.broken = true
+	if len(c.findings) < MaxFindings {
+		c.findings = append(c.findings, Finding{Check: CheckChain, Subject: subject.String(), Detail: detail})
+	}
 }
 
 // BookSum adds the customers' side (the stored balances) to the provider float's side (the contra side of every entry that

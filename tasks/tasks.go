@@ -48,6 +48,16 @@ var Specs = map[Kind]Spec{
 	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1},
 }
 
+// Concurrency is how many workers a process has for the kind when it serves the given queues: what they say, or the kind's
+// own number when they say 0, and none when the kind is not among them.
+func Concurrency(k Kind, queues map[Kind]int) int {
+	n, wanted := queues[k]
+	if wanted && n == 0 {
+		return Specs[k].Concurrency
+	}
+	return n
+}
+
 // payload is what a task carries: ids only, since it stands in Redis and in the dashboard.
 type payload struct {
 	IDs []uuid.UUID `json:"ids"`

@@ -5,10 +5,12 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,7 +32,9 @@ const (
 	// little, and the first delivery does not wait half a second for its worker.
 	pollEvery    = 100 * time.Millisecond
 	delayedEvery = time.Second
-	stopTimeout  = 20 * time.Second
+	stopTimeout  = 20 * time.Second // longer than a call of a tenant's endpoint or of the bank may take
+	// unwindTimeout is for handlers whose task was handed back after stopTimeout: their context has ended, and so do they.
+	unwindTimeout = 5 * time.Second
 	// unexpectedDelay is the gap after an error that carries no time of its own (a lost database, a bug).
 	unexpectedDelay = 5 * time.Second
 )
@@ -50,36 +54,42 @@ type Options struct {
 	Queues map[tasks.Kind]int
 	// SweepEvery is how often the sweeper looks for overdue rows.
 	SweepEvery time.Duration
+	// StopTimeout is how long Stop lets tasks finish before it hands them back; 0: 20 s.
+	StopTimeout time.Duration
+	// ReconcileEvery is how often the last ReconcileWindow is compared with the bank's list; zero: never.
+	ReconcileEvery  time.Duration
+	ReconcileWindow time.Duration
 }
 
 // handler does the work on one row. A [retry.At] error says when it is due again, [retry.Exhausted] that nothing tries
 // again by itself; nil that nothing is left to do now.
 type handler func(ctx context.Context, id uuid.UUID) error
 
-// Workers are the running servers and the sweeper.
+// Workers are the running servers, the sweeper, the reconciliation and the check of the books.
 type Workers struct {
 	Options
 	servers []*asynq.Server
 	stop    context.CancelFunc
-	swept   chan struct{}
+	beside  sync.WaitGroup // what runs beside the servers
+
+	mu      sync.Mutex
+	ended   bool // no handler begins any more
+	running sync.WaitGroup
 }
 
 // Start runs one server for each queue (a server has one dequeuing loop, and a queue without a server has no retries),
-// and the sweeper. Stop ends them.
+// the sweeper, the reconciliation and the check of the books. Stop ends them.
 func Start(o Options) (*Workers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	o.Redis.AddHook(patience{})
-	w := &Workers{Options: o, stop: cancel, swept: make(chan struct{})}
+	w := &Workers{Options: o, stop: cancel}
 	handlers := map[tasks.Kind]handler{
 		tasks.Ingest: w.ingest, tasks.Confirm: w.confirm, tasks.Settle: w.settle, tasks.Deliver: w.deliver, tasks.Expire: w.expire,
 	}
 	for _, k := range tasks.Kinds {
-		concurrency, wanted := o.Queues[k]
-		if !wanted {
-			continue
-		}
+		concurrency := tasks.Concurrency(k, o.Queues)
 		if concurrency == 0 {
-			concurrency = tasks.Specs[k].Concurrency
+			continue
 		}
 		s := w.server(k, concurrency)
 		if err := s.Start(w.handle(k, limited(handlers[k], tasks.Specs[k].Rows))); err != nil {
@@ -88,24 +98,52 @@ func Start(o Options) (*Workers, error) {
 		}
 		w.servers = append(w.servers, s)
 	}
-	go w.sweep(ctx)
+	w.beside.Go(func() { w.sweep(ctx) })
+	w.beside.Go(func() { w.check(ctx) })
+	if w.ReconcileEvery > 0 {
+		w.beside.Go(func() { w.reconcile(ctx) })
+	}
 	return w, nil
 }
 
-// Stop lets the tasks under way finish, hands back the others, and ends the sweeper.
+// Stop takes no more tasks, lets those under way finish for StopTimeout, hands the rest back to their queues, and ends what
+// runs beside them. It returns when no handler is at work any more, so that what handlers use may be closed; for one that
+// ignores its end it waits no longer than unwindTimeout.
 func (w *Workers) Stop() {
 	w.stop()
+	w.eachServer((*asynq.Server).Stop) // all stop taking tasks first, and then drain side by side
+	w.eachServer((*asynq.Server).Shutdown)
+	w.beside.Wait()
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	unwound := make(chan struct{})
+	go func() { w.running.Wait(); close(unwound) }()
+	select {
+	case <-unwound:
+	case <-time.After(unwindTimeout):
+		w.Log.Error("a task goes on though it was told to end; what it used is closed all the same")
+	}
+}
+
+func (w *Workers) eachServer(do func(*asynq.Server)) {
+	var all sync.WaitGroup
 	for _, s := range w.servers {
-		s.Stop() // all stop taking tasks first, and then drain side by side
+		all.Go(func() { do(s) })
 	}
-	done := make(chan struct{}, len(w.servers))
-	for _, s := range w.servers {
-		go func() { s.Shutdown(); done <- struct{}{} }()
+	all.Wait()
+}
+
+// begin counts a handler in, and is false once all must have ended. asynq hands a task back to its queue while the handler
+// still runs, with its context at an end; the next worker may have the row before this one has let go of it, which its lease
+// makes harmless.
+func (w *Workers) begin() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		w.running.Add(1)
 	}
-	for range w.servers {
-		<-done
-	}
-	<-w.swept
+	return !w.ended
 }
 
 func (w *Workers) server(k tasks.Kind, concurrency int) *asynq.Server {
@@ -114,7 +152,7 @@ func (w *Workers) server(k tasks.Kind, concurrency int) *asynq.Server {
 		Queues:                   map[string]int{string(k): 1},
 		TaskCheckInterval:        pollEvery,
 		DelayedTaskCheckInterval: delayedEvery,
-		ShutdownTimeout:          stopTimeout,
+		ShutdownTimeout:          cmp.Or(w.StopTimeout, stopTimeout),
 		RetryDelayFunc:           func(_ int, err error, _ *asynq.Task) time.Duration { return w.delay(err) },
 		IsFailure:                isFailure,
 		Logger:                   asynqLog{w.Log.With(slog.String("queue", string(k)))},
@@ -157,6 +195,10 @@ func isFailure(err error) bool {
 // the time of the next try; of a task of many, each row that is due again becomes a task of its own.
 func (w *Workers) handle(k tasks.Kind, h handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
+		if !w.begin() {
+			return context.Canceled // the task has been handed back
+		}
+		defer w.running.Done()
 		ids, err := tasks.IDs(t)
 		if err != nil || len(ids) == 0 {
 			return errors.Join(err, asynq.SkipRetry)

@@ -26,7 +26,6 @@ const (
 // sweep looks for overdue rows every SweepEvery, and rings them again: after FLUSHALL, a lost enqueue, a wedged lease or a
 // "delete" in the dashboard, nothing is missing. It relies on nothing in Redis but the age of the queues.
 func (w *Workers) sweep(ctx context.Context) {
-	defer close(w.swept)
 	tick, purge := time.NewTicker(w.SweepEvery), time.NewTicker(purgeEvery)
 	defer tick.Stop()
 	defer purge.Stop()
@@ -63,6 +62,9 @@ func (w *Workers) sweepOnce(ctx context.Context) error {
 		}
 		w.Log.Info("overdue rows are rung again", slog.String("kind", string(k)), slog.Int("rows", len(ids)))
 		for _, id := range ids {
+			if ctx.Err() != nil { // a ring does not end with ctx, and there may be thousands
+				return ctx.Err()
+			}
 			w.Enqueuer.Swept(ctx, k, id, round)
 		}
 	}

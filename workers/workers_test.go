@@ -41,7 +41,7 @@ type bundle struct {
 	*testenv.Env
 	ctx       context.Context
 	bank      *fakebank.Bank
-	redis     *redis.Client
+	redis     redis.UniversalClient
 	opts      Options
 	tenant    uuid.UUID
 	account   account.Account
@@ -50,7 +50,12 @@ type bundle struct {
 
 func setup(t *testing.T) *bundle {
 	e := testenv.New(t)
-	b := &bundle{Env: e, ctx: context.Background(), bank: fakebank.New(fakebank.Options{}), redis: e.Redis()}
+	return setupOn(t, e, e.Redis())
+}
+
+// setupOn is setup with another Redis.
+func setupOn(t *testing.T, e *testenv.Env, client redis.UniversalClient) *bundle {
+	b := &bundle{Env: e, ctx: context.Background(), bank: fakebank.New(fakebank.Options{}), redis: client}
 	url, err := b.bank.Start("127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = b.bank.Close() })

@@ -27,10 +27,11 @@ func (t *tool) newVerifyCmd() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Recompute all balances from the entries; exit code 1 when something does not agree",
-		Long: `Reads the whole book as of one moment, and recomputes from the entries alone: every account's totals, every
-reversal, and that the book sums to zero. It changes nothing and locks nothing. Exit code 1, and a table
-of what is wrong, when something does not agree.`,
+		Short: "Recompute the books from the entries; exit code 1 when something does not agree",
+		Long: `Reads everything as of one moment, and recomputes it from the entries: every account's totals and running
+balances, the numbers, the reversals and reviews, the hash chains, and that the book sums to zero. Then it compares
+what belongs together: transfers and their debits, payments and their credits, deliveries and their payments. It
+changes nothing and locks nothing. Exit code 1, and a table of what is wrong, when something does not agree.`,
 		Example: "  ajo ledger verify --timeout 2h",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

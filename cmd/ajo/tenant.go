@@ -135,11 +135,11 @@ func (t *tool) changeTenant(cmd *cobra.Command, f changeFlags, idOrEmail string,
 		if err != nil {
 			return err
 		}
-		name := nameOf(r)
+		name := fmt.Sprintf("%q (%s)", r.Name, r.Email)
 		if c.already(r) {
 			return f.done(cmd, changed{false, r}, "Tenant %s is %s already; nothing was changed.", name, c.state)
 		}
-		if err := f.confirm(cmd, c.will, name); err != nil {
+		if err := f.confirm(cmd, c.will, nameAndStatus(r)); err != nil {
 			return err
 		}
 		did, err := c.do(ctx, tools, r.ID, by)
@@ -156,7 +156,9 @@ func (t *tool) changeTenant(cmd *cobra.Command, f changeFlags, idOrEmail string,
 	})
 }
 
-func nameOf(r tenant.Record) string { return fmt.Sprintf("%q (%s, %s)", r.Name, r.Email, r.Status) }
+func nameAndStatus(r tenant.Record) string {
+	return fmt.Sprintf("%q (%s, %s)", r.Name, r.Email, r.Status)
+}
 
 func (t *tool) newOperatorCmd() *cobra.Command {
 	var f changeFlags
@@ -215,18 +217,18 @@ printed: the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTIO
 				if err != nil {
 					return err
 				}
-				if err := f.confirm(cmd, "Give tenant %s a new webhook signing secret. %s", nameOf(r), rotationEffect(r)); err != nil {
+				if err := f.confirm(cmd, "Give tenant %s a new webhook signing secret. %s", nameAndStatus(r), rotationEffect(r)); err != nil {
 					return err
 				}
 				until, err := tools.RotateSecret(ctx, r.ID, by)
 				if err != nil {
 					return err
 				}
-				text := "Tenant %s has its first signing secret."
+				text := "Tenant %q (%s) has its first signing secret."
 				if until != nil {
-					text = "Tenant %s has a new signing secret; the one before signs beside it until " + stamp(until) + "."
+					text = "Tenant %q (%s) has a new signing secret; the one before signs beside it until " + stamp(until) + "."
 				}
-				return f.done(cmd, rotated{r.ID, until}, text+" The tenant reads it with POST /auth/webhook-secret.", nameOf(r))
+				return f.done(cmd, rotated{r.ID, until}, text+" The tenant reads it with POST /auth/webhook-secret.", r.Name, r.Email)
 			})
 		},
 	}

@@ -30,7 +30,7 @@ type tool struct {
 func newToolCmds(getenv func(string) string) []*cobra.Command {
 	t := &tool{getenv: getenv}
 	return []*cobra.Command{
-		t.newTransfersCmd(), t.newReviewCmd(), t.newEventsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newLedgerCmd(), t.newAuditCmd(),
+		t.newTransfersCmd(), t.newReviewCmd(), t.newEventsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newLedgerCmd(), t.newReconcileCmd(), t.newAuditCmd(),
 	}
 }
 
@@ -47,7 +47,11 @@ func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.
 		DatabaseURL:    secret.Redact(t.getenv("AJO_DATABASE_URL")),
 		RedisURL:       secret.Redact(t.getenv("AJO_REDIS_URL")),
 		EncryptionKeys: secret.Redact(t.getenv("AJO_ENCRYPTION_KEYS")),
-		Log:            slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Bank: app.BankSettings{
+			URL: t.getenv("AJO_PROVIDER_URL"), AccountID: t.getenv("AJO_PROVIDER_ACCOUNT_ID"), ClientID: t.getenv("AJO_PROVIDER_CLIENT_ID"),
+			ClientSecret: secret.Redact(t.getenv("AJO_PROVIDER_CLIENT_SECRET")),
+		},
+		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/failpoint"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/retry"
@@ -37,8 +38,13 @@ func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason st
 		if !moved {
 			return ErrNotActive
 		}
-		return tx.QueryRow(ctx, `SELECT `+columns+` FROM accounts a WHERE a.id = $1`, found.ID).Scan(a.fields()...)
+		err = tx.QueryRow(ctx, `SELECT `+columns+` FROM accounts a WHERE a.id = $1`, found.ID).Scan(a.fields()...)
+		failpoint.At("account/before-expire-commit")
+		return err
 	})
+	if err == nil {
+		failpoint.At("account/after-expire-commit")
+	}
 	return a, err
 }
 
@@ -62,7 +68,10 @@ func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
 	if err != nil || !due {
 		return err
 	}
-	if err := s.Bank.CloseAccount(ctx, id.String()); err != nil && !errors.Is(err, provider.ErrUnknown) {
+	failpoint.At("account/after-claim-commit")
+	err = s.Bank.CloseAccount(ctx, id.String())
+	failpoint.At("account/after-close")
+	if err != nil && !errors.Is(err, provider.ErrUnknown) {
 		// An account that the bank does not know takes no payments. An unanswered close may have worked; closing again is harmless, so it is simply repeated.
 		at := s.Clock.Now().Add(min(closeBackoff<<min(attempt, 16), closeLongest))
 		_, recErr := s.Pool.Exec(ctx, `
@@ -70,9 +79,11 @@ func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
 			WHERE id = $1 AND leased_until = $2`, id, lease, at, err.Error())
 		return retry.At(at, fmt.Errorf("close account %s at the bank: %w", id, errors.Join(err, recErr)))
 	}
+	failpoint.At("account/before-closed-commit")
 	_, err = s.Pool.Exec(ctx, `
 		UPDATE accounts SET closed_at = $3, next_attempt_at = NULL, leased_until = NULL, last_error = '' WHERE id = $1 AND leased_until = $2`,
 		id, lease, s.Clock.Now())
+	failpoint.At("account/after-closed-commit")
 	return err
 }
 
@@ -101,6 +112,7 @@ func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (due bool, leas
 		}
 		due = true
 		_, err = tx.Exec(ctx, `UPDATE accounts SET leased_until = $2 WHERE id = $1`, id, lease)
+		failpoint.At("account/before-claim-commit")
 		return err
 	})
 	return due, lease, attempt, err

@@ -15,6 +15,7 @@ import (
 
 	"ajo/internal/customer"
 	"ajo/internal/errs"
+	"ajo/internal/failpoint"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -200,12 +201,14 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 			return err
 		}
 		r.Account = Account{ID: uuid.Must(uuid.NewV7())}
-		return tx.QueryRow(ctx, `
+		err = tx.QueryRow(ctx, `
 			INSERT INTO accounts AS a (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, callback_url,
 				expected_amount, expires_at, leased_until, created_at, updated_at)
 			VALUES ($1, $2, $3, $4, $5, $6, 'provisioning', $7, $8, $9::numeric, $10, $11, $12, $12) RETURNING `+columns,
 			r.ID, tenantID, customerID, in.ExternalRef, s.Bank.Name(), in.Name, in.Mode, in.CallbackURL, in.ExpectedAmount, in.ExpiresAt,
 			r.lease, now).Scan(r.fields()...)
+		failpoint.At("account/before-reserve-commit")
+		return err
 	})
 	return r, err
 }
@@ -240,9 +243,11 @@ func (s *Service) retake(ctx context.Context, tx pg.Tx, r *reservation, tenantID
 // provide calls the bank with no transaction open and records its answer. An unanswered call is no harm: the reference is
 // the row's own id, and the next try asks the bank for what that reference has already.
 func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Provisioned, error) {
+	failpoint.At("account/after-reserve-commit")
 	got, err := s.Bank.CreateAccount(ctx, provider.NewAccount{
 		Ref: r.ID.String(), Name: in.Name, BVN: in.BVN.Reveal(), ExpectedAmount: in.ExpectedAmount, ExpiresAt: in.ExpiresAt,
 	})
+	failpoint.At("account/after-create")
 	if err == nil && !numberForm.MatchString(got.Number) {
 		err = fmt.Errorf("the bank answered with the account number %q", got.Number)
 	}
@@ -250,6 +255,7 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 		err = s.finish(ctx, &r, got)
 	}
 	if err == nil {
+		failpoint.At("account/after-provide-commit")
 		return r.Provisioned, nil
 	}
 	// Lease and key are given back even when the caller has gone, so that the next call need not wait for them to run out.
@@ -285,7 +291,9 @@ func (s *Service) finish(ctx context.Context, r *reservation, got provider.Accou
 		if err := writeHistory(ctx, tx, now, r.ID, nil, Active, "provisioned"); err != nil {
 			return err
 		}
-		return r.answer(ctx, tx, now)
+		err = r.answer(ctx, tx, now)
+		failpoint.At("account/before-provide-commit")
+		return err
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -55,7 +56,8 @@ type core struct {
 	payments  *payment.Service
 	spool     *spool.Spool
 	transfers *transfer.Service
-	closers   []func() // in the order of opening; closed backwards
+	stopping  atomic.Bool // told to stop: not ready, though it still answers
+	closers   []func()    // in the order of opening; closed backwards
 }
 
 // open checks the schema, connects, and makes the services that every role uses. Redis may be away: it is the clock, and
@@ -180,10 +182,14 @@ func (c *core) callbacks() safehttp.Rules {
 	return safehttp.CallbackRules(c.cfg.Production(), c.cfg.CallbackAllow)
 }
 
-// webhooks makes the deliveries' use cases with the outbound client that refuses private addresses.
-func (c *core) webhooks() *webhook.Service {
+// webhooks makes the deliveries' use cases with the outbound client that refuses private addresses. Of the workers that
+// deliver, one endpoint gets an eighth at most, and one tenant a quarter.
+func (c *core) webhooks(workers int) *webhook.Service {
 	client := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production()})
-	s := webhook.New(c.pool, clock.System, c.box, client, webhook.Options{Delays: c.cfg.DeliveryDelays, Version: Version()})
+	s := webhook.New(c.pool, clock.System, c.box, client, webhook.Options{
+		Delays: c.cfg.DeliveryDelays, Version: Version(), Log: c.log,
+		PerEndpoint: max(1, workers/8), PerTenant: max(1, workers/4),
+	})
 	c.closers = append(c.closers, client.Close, s.Close)
 	return s
 }

@@ -281,6 +281,7 @@ func (d *dev) summary() {
 	d.say(`
 Everything is running. Ctrl-C stops it; the next run finds its data again.
   API        %s
+  Docs       %s/docs
   Fake bank  %s/  (play a payer, switch faults on)
   Dashboard  %s/queues/  (user %s, password %s)
   Metrics    %s/metrics
@@ -291,6 +292,6 @@ Try:
   curl -H 'X-API-Key: %s' %s/v1/accounts/%s/statement
   curl -X POST -H 'Content-Type: application/json' -d '{"nuban":"%s","amount":"1250.00","sender":"You"}' %s/control/pay
   curl -H 'X-API-Key: %s' %s/v1/accounts/%s/balance`,
-		d.api.URL, d.bankURL, d.ops.URL, d.cfg.OpsUser, d.cfg.OpsPassword.Reveal(), d.ops.URL, d.cfg.MailDir, d.key.Reveal(),
+		d.api.URL, d.api.URL, d.bankURL, d.ops.URL, d.cfg.OpsUser, d.cfg.OpsPassword.Reveal(), d.ops.URL, d.cfg.MailDir, d.key.Reveal(),
 		d.key.Reveal(), d.api.URL, demoRef, d.nuban, d.bankURL, d.key.Reveal(), d.api.URL, demoRef)
 }

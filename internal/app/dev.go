@@ -142,7 +142,7 @@ func (d *dev) configure(s *stack.Stack) error {
 	bank := "http://" + freeAddr("127.0.0.1:8090")
 	d.cfg, err = config.Parse(map[string]string{
 		"AJO_HTTP_ADDR": freeAddr("127.0.0.1:8080"), "AJO_OPS_ADDR": freeAddr("127.0.0.1:8081"),
-		"AJO_DATABASE_URL": s.DatabaseURL, "AJO_REDIS_URL": s.RedisURL, "AJO_ENCRYPTION_KEYS": keys,
+		"AJO_DRAIN": "0s", "AJO_DATABASE_URL": s.DatabaseURL, "AJO_REDIS_URL": s.RedisURL, "AJO_ENCRYPTION_KEYS": keys,
 		"AJO_PROVIDER_URL": bank, "AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID,
 		"AJO_PROVIDER_CLIENT_ID": fakebank.DefaultClientID, "AJO_PROVIDER_CLIENT_SECRET": fakebank.DefaultClientSecret,
 		"AJO_PROVIDER_WEBHOOK_SECRET": fakebank.DefaultWebhookSecret, "AJO_MAIL_DIR": filepath.Join(d.Dir, "mail"),

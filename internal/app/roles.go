@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -21,13 +22,16 @@ import (
 // readyTimeout bounds what GET /ready waits for a dependency.
 const readyTimeout = 2 * time.Second
 
+var errStopping = errors.New("told to stop")
+
 // API is a running API.
 type API struct {
 	URL  string // http://host:port
 	stop func()
 }
 
-// Stop refuses new requests, finishes those under way, and closes what they used.
+// Stop says that it is not ready and asks its clients to close their connections, for as long as AJO_DRAIN says; then it
+// refuses new requests, finishes those under way, and closes what they used.
 func (a *API) Stop() { a.stop() }
 
 // StartAPI runs the API on cfg.HTTPAddr. It returns when the API listens; failed receives an error if it ends by itself.
@@ -41,6 +45,9 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 			c.close()
 		}
 	}()
+	if err = c.checkRedis(ctx); err != nil {
+		return nil, nil, err
+	}
 	tenants, err := c.tenants()
 	if err != nil {
 		return nil, nil, err
@@ -59,18 +66,23 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 		return nil, nil, fmt.Errorf("AJO_FEE_TIERS: %w", err)
 	}
 	server := api.New(api.Options{
-		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(), Limits: limits, Enqueuer: c.enqueuer,
+		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(0), Limits: limits, Enqueuer: c.enqueuer,
 		Transfers: c.transfers, Banks: transfer.NewBankList(c.bank, c.redis, clock.System, log), Fees: fees, Answers: idempotency.NewCache(c.redis),
-		Ready: c.ready, Log: log, Production: cfg.Production(), TrustedProxies: cfg.TrustedProxies,
+		Ready: c.ready, Stopping: c.stopping.Load, Log: log, Production: cfg.Production(), TrustedProxies: cfg.TrustedProxies,
 		SignatureHeader: cfg.ProviderSignatureHeader, TimestampHeader: cfg.ProviderTimestampHeader,
 	})
-	listener, err := net.Listen("tcp", cfg.HTTPAddr)
+	tcp, err := net.Listen("tcp", cfg.HTTPAddr)
 	if err != nil {
 		return nil, nil, fmt.Errorf("AJO_HTTP_ADDR: %w", err)
 	}
+	listener := newListener(tcp)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Listener(listener) }()
 	return &API{URL: "http://" + listener.Addr().String(), stop: func() {
+		c.stopping.Store(true)
+		time.Sleep(cfg.Drain)
+		unused := time.AfterFunc(unusedGrace, listener.closeUnused)
+		defer unused.Stop()
 		if err := server.ShutdownWithTimeout(closeTimeout); err != nil {
 			log.Warn("requests were cut off", slog.Any("err", err))
 		}
@@ -86,6 +98,9 @@ func (c *core) ready(ctx context.Context) []api.Check {
 	redis := make(chan error, 1)
 	go func() { redis <- c.redis.Ping(ctx).Err() }()
 	postgres, spool := c.pool.Ping(ctx), c.spool.Check()
+	if c.stopping.Load() {
+		return []api.Check{{Name: "process", Err: errStopping}}
+	}
 	return []api.Check{
 		{Name: "postgres", Err: postgres, Degraded: spool == nil},
 		{Name: "redis", Err: <-redis, Degraded: true},
@@ -105,10 +120,15 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 	if err != nil {
 		return nil, err
 	}
+	if err = c.checkRedis(ctx); err != nil {
+		c.close()
+		return nil, err
+	}
 	w, err := workers.Start(workers.Options{
-		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: c.webhooks(), Accounts: c.accounts,
+		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: c.webhooks(tasks.Concurrency(tasks.Deliver, queues)), Accounts: c.accounts,
 		Transfers: c.transfers,
 		Clock:     clock.System, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
+		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow,
 	})
 	if err != nil {
 		c.close()

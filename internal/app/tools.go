@@ -12,9 +12,12 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/clock"
+	"ajo/internal/invariant"
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/internal/provider/nomba"
 	"ajo/internal/redisconn"
 	"ajo/internal/secret"
 	"ajo/internal/tenant"
@@ -33,11 +36,32 @@ type ToolSettings struct {
 	DatabaseURL    secret.Redacted
 	RedisURL       secret.Redacted // empty: nothing is rung, and the sweeper finds the row
 	EncryptionKeys secret.Redacted // only [Tools.RotateSecret] needs them
+	Bank           BankSettings    // only [Tools.Reconcile] needs it
 	Log            *slog.Logger
 }
 
+// BankSettings are how the bank is reached; without a URL there is none.
+type BankSettings struct {
+	URL, AccountID, ClientID string
+	ClientSecret             secret.Redacted
+}
+
+func (s BankSettings) open(log *slog.Logger) (provider.Bank, error) {
+	if s.URL == "" {
+		return nil, nil
+	}
+	c, err := nomba.New(nomba.Options{
+		URL: s.URL, AccountID: s.AccountID, ClientID: s.ClientID, ClientSecret: s.ClientSecret.Reveal(), Clock: clock.System, Log: log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("AJO_PROVIDER_*: %w", err)
+	}
+	return c, nil
+}
+
 // Tools are the capabilities that the operators' commands use. What must be rung after its commit is a method here, the
-// rest is called on the capability itself. There is no bank, no mail and no outbound client behind them.
+// rest is called on the capability itself. There is no mail and no outbound client behind them, and a bank to read from only
+// where it is set.
 type Tools struct {
 	Tenants   *tenant.Service
 	Payments  *payment.Service
@@ -46,6 +70,7 @@ type Tools struct {
 
 	pool     *pg.Pool
 	box      *secret.Box
+	bank     provider.Bank   // nil without settings
 	enqueuer *tasks.Enqueuer // nil without Redis
 	closers  []func()
 }
@@ -85,7 +110,12 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close)
 	}
 	t.Tenants = tenant.New(tenant.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log})
-	t.Payments = payment.New(payment.Options{Pool: t.pool, Clock: clock.System, Log: s.Log, ConfirmDelays: payment.DefaultConfirmDelays})
+	if t.bank, err = s.Bank.open(s.Log); err != nil {
+		return err
+	}
+	t.Payments = payment.New(payment.Options{
+		Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMinAge: payment.DefaultConfirmMinAge,
+	})
 	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Clock: clock.System, Log: s.Log})
 	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
 	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Webhooks.Close)
@@ -138,6 +168,20 @@ func (t *Tools) Poll(ctx context.Context, merchantTxRef string, by audit.By) err
 	return err
 }
 
+// Reconcile compares a window with the bank's list ([payment.Service.Reconcile]) and rings what it stored.
+func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (payment.Report, error) {
+	if t.bank == nil {
+		return payment.Report{}, errors.New("AJO_PROVIDER_URL is not set")
+	}
+	r, err := t.Payments.Reconcile(ctx, from, to)
+	if t.enqueuer != nil {
+		for _, id := range r.ToPost {
+			t.enqueuer.Now(ctx, tasks.Ingest, id)
+		}
+	}
+	return r, err
+}
+
 // CanSeal refuses what seals a secret when there are no keys for it.
 func (t *Tools) CanSeal() error {
 	if t.box == nil {
@@ -159,7 +203,7 @@ func (t *Tools) Audit(ctx context.Context, f audit.Filter, r page.Request) ([]au
 	return audit.List(ctx, t.pool, f, r)
 }
 
-// VerifyLedger recomputes the whole book ([ledger.Verify]) as of one moment, and lets each of its statements take as long
+// VerifyLedger checks all the books ([invariant.Verify]) as of one moment, and lets each of its statements take as long
 // as limit. It only reads.
 func (t *Tools) VerifyLedger(ctx context.Context, limit time.Duration) ([]ledger.Finding, error) {
 	var found []ledger.Finding
@@ -167,7 +211,7 @@ func (t *Tools) VerifyLedger(ctx context.Context, limit time.Duration) ([]ledger
 		if _, err = tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, fmt.Sprint(limit.Milliseconds())); err != nil {
 			return err
 		}
-		found, err = ledger.Verify(ctx, tx)
+		found, err = invariant.Verify(ctx, tx)
 		return err
 	})
 	return found, err

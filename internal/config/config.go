@@ -31,6 +31,8 @@ type Config struct {
 	HTTPAddr string `env:"AJO_HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"where the API listens"`
 	OpsAddr  string `env:"AJO_OPS_ADDR" envDefault:"127.0.0.1:8081" doc:"where metrics, queue dashboard and pprof listen; a second process on the same machine goes without when it is taken"`
 
+	Drain time.Duration `env:"AJO_DRAIN" envDefault:"1s" doc:"how long the API still takes requests after it was told to stop, with /ready at 503 and connections closing after each answer, so that what is before it turns away"`
+
 	DatabaseURL secret.Redacted `env:"AJO_DATABASE_URL,required" doc:"postgres://…"`
 	DatabaseMax int32           `env:"AJO_DATABASE_MAX_CONNS" envDefault:"16" doc:"connections of one process; times processes, stay below the server's max_connections"`
 	RedisURL    secret.Redacted `env:"AJO_REDIS_URL,required" doc:"redis:// or rediss://; several hosts joined by commas: a Cluster, or Sentinels with ?master_name=…"`
@@ -76,6 +78,9 @@ type Config struct {
 	FeeTiers string `env:"AJO_FEE_TIERS" envDefault:"4999.99=10.00,50000.00=25.00,*=50.00" doc:"the fee calculator's tiers: highest sum=fee, ascending, the last *"`
 
 	SweepEvery time.Duration `env:"AJO_SWEEP_EVERY" envDefault:"15s" doc:"how often overdue work is looked for and rung again"`
+
+	ReconcileEvery  time.Duration `env:"AJO_RECONCILE_EVERY" envDefault:"15m" doc:"how often the books are compared with the bank's transaction list"`
+	ReconcileWindow time.Duration `env:"AJO_RECONCILE_WINDOW" envDefault:"2h" doc:"how far back; longer than the bank's list may lag behind"`
 
 	SpoolDir string `env:"AJO_SPOOL_DIR" envDefault:".ajo/spool" doc:"folder that keeps the bank's events while Postgres is away; on a disk that outlives the process"`
 	SpoolMax int64  `env:"AJO_SPOOL_MAX_MB" envDefault:"256" doc:"its largest size, in MiB"`
@@ -152,7 +157,10 @@ func (c *Config) check() error {
 	refuse(c.ConfirmDeadline <= 0, "AJO_CONFIRM_DEADLINE", "must be above zero")
 	refuse(c.Production() && settlePatience(c.SettleDelays) < minSettlePatience, "AJO_SETTLE_DELAYS", "must add up to at least 5m in the first seven gaps: the bank may take minutes to know a payout")
 	refuse(c.SettleLease <= 0, "AJO_SETTLE_LEASE", "must be above zero")
+	refuse(c.Drain < 0 || c.Drain > time.Minute, "AJO_DRAIN", "must be from 0s to 1m")
 	refuse(c.SweepEvery < time.Second, "AJO_SWEEP_EVERY", "must be at least 1s")
+	refuse(c.ReconcileEvery < time.Second, "AJO_RECONCILE_EVERY", "must be at least 1s")
+	refuse(c.ReconcileWindow < c.ReconcileEvery || c.ReconcileWindow > 31*24*time.Hour, "AJO_RECONCILE_WINDOW", "must be at least AJO_RECONCILE_EVERY and at most 744h")
 	refuse(c.SpoolDir == "", "AJO_SPOOL_DIR", "is empty")
 	refuse(c.SpoolMax < 1, "AJO_SPOOL_MAX_MB", "must be at least 1")
 	refuse(c.LogFormat != "" && c.LogFormat != "json" && c.LogFormat != "pretty", "LOG_FORMAT", "must be json or pretty")

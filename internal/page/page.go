@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -105,7 +106,7 @@ func decode(kind byte, cursor string, size int) ([]byte, bool, error) {
 	if cursor == "" {
 		return nil, false, nil
 	}
-	if len(cursor) > 64 {
+	if len(cursor) > 64 || strings.ContainsAny(cursor, "\r\n") { // which the decoder would pass over
 		return nil, false, ErrCursor
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)

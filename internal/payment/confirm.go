@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/batch"
+	"ajo/internal/failpoint"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -61,15 +62,19 @@ type finding struct {
 // came by ConfirmDeadline. A bank that is down is not an answer. It returns nil when nothing is left to do, and a [retry]
 // error with the time of the next check otherwise.
 func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
+	failpoint.At("payment/before-claim-commit")
 	c, err := s.claim.Do(ctx, id)
 	if err != nil || c == nil {
 		return err
 	}
+	failpoint.At("payment/after-claim-commit")
 	t, err := s.Bank.Transaction(ctx, c.TxnRef) // only reads; an unanswered question is asked again
+	failpoint.At("payment/after-ask")
 	f := s.judge(c, t, err)
 	if _, err := s.record.Do(ctx, f); err != nil {
 		return err // the lease runs out, and the sweeper rings again
 	}
+	failpoint.At("payment/after-record-commit")
 	if f.event == "" {
 		return retry.At(f.next, errors.New(f.why))
 	}
@@ -197,7 +202,9 @@ func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.
 			if moved, err = s.moveEntries(ctx, tx, held); err != nil {
 				return err
 			}
-			return s.recordFindings(ctx, tx, held)
+			err = s.recordFindings(ctx, tx, held)
+			failpoint.At("payment/before-record-commit")
+			return err
 		})
 		if err == nil {
 			s.alert(held, moved)

@@ -114,13 +114,15 @@ func (v values) text(path string) string {
 }
 
 // free returns a text that only people read: cut to a bounded length, control characters made spaces.
-func (v values) free(path string) string {
-	s := strings.Map(func(r rune) rune {
+func (v values) free(path string) string { return clean(v.text(path)) }
+
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, v.text(path))
+	}, s)
 	if r := []rune(s); len(r) > maxFree {
 		return string(r[:maxFree])
 	}

@@ -92,6 +92,9 @@ var DefaultConfirmDelays = []time.Duration{
 	30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 }
 
+// DefaultConfirmMinAge is how long the bank may take to know a payment of which it has sent the event.
+const DefaultConfirmMinAge = 30 * time.Minute
+
 // Limits of natural batching: batches stop gaining at about a hundred, and more than two writers meet on the same rows.
 const (
 	batchWriters = 2

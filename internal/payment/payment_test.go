@@ -19,6 +19,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
+	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
 	"ajo/internal/retry"
 	"ajo/internal/secret"
@@ -50,14 +51,22 @@ func setup(t testing.TB) *bundle {
 	return b
 }
 
-func (b *bundle) service(bankURL string) *payment.Service {
+func (b *bundle) service(bankURL string) *payment.Service { return b.serviceWith(b.clientOf(bankURL)) }
+
+func (b *bundle) client() *nomba.Client { return b.clientOf(b.bank.URL()) }
+
+func (b *bundle) clientOf(bankURL string) *nomba.Client {
 	client, err := nomba.New(nomba.Options{
 		URL: bankURL, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
 		Clock: b.Clock, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1,
 	})
 	require.NoError(b.T, err)
+	return client
+}
+
+func (b *bundle) serviceWith(bank provider.Bank) *payment.Service {
 	s := payment.New(payment.Options{
-		Pool: b.Pool, Bank: client, Clock: b.Clock, Log: slog.New(slog.NewTextHandler(&syncWriter{w: b.log}, nil)),
+		Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: slog.New(slog.NewTextHandler(&syncWriter{w: b.log}, nil)),
 		WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret), ConfirmDelays: payment.DefaultConfirmDelays,
 		ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})

@@ -12,6 +12,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/batch"
+	"ajo/internal/failpoint"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
@@ -74,6 +75,7 @@ func (e *stored) refuse(c Category, reason string) { e.category, e.reason = c, r
 func (s *Service) Post(ctx context.Context, id uuid.UUID) (Posted, error) {
 	p, err := s.post.Do(ctx, id)
 	if err == nil {
+		failpoint.At("payment/after-post-commit")
 		return p, nil
 	}
 	if pg.IsData(err) {
@@ -120,6 +122,7 @@ func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcom
 					out[i].Value = e.posted
 				}
 			}
+			failpoint.At("payment/before-post-commit")
 			return nil
 		})
 	})

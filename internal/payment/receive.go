@@ -16,6 +16,7 @@ import (
 
 	"ajo/internal/batch"
 	"ajo/internal/errs"
+	"ajo/internal/failpoint"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 )
@@ -46,6 +47,12 @@ type Receipt struct {
 func (r Receipt) ToPost() bool {
 	return !r.Duplicate && !r.Spooled && r.Category == "" && r.ID != uuid.Nil
 }
+
+// Where events come from.
+const (
+	sourceWebhook        = "webhook"
+	sourceReconciliation = "reconciliation" // the bank's transaction list, when the webhook did not come
+)
 
 // inbound is an event on its way into the table.
 type inbound struct {
@@ -90,7 +97,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 
 // read makes the row of a delivery. It never fails: what is wrong with an event is part of its record.
 func (s *Service) read(d Delivery, now time.Time) *inbound {
-	e := &inbound{id: uuid.Must(uuid.NewV7()), source: "webhook", body: d.Body, receivedAt: now}
+	e := &inbound{id: uuid.Must(uuid.NewV7()), source: sourceWebhook, body: d.Body, receivedAt: now}
 	v, err := parseValues(d.Body)
 	if err == nil {
 		err = v.verify([]byte(s.WebhookSecret.Reveal()), d.Signature, d.Timestamp)
@@ -162,6 +169,7 @@ func (s *Service) storeAll(ctx context.Context, events []*inbound) ([]batch.Outc
 	if err != nil {
 		return nil, err
 	}
+	failpoint.At("payment/after-store-commit")
 	var known map[uuid.UUID]original
 	if len(inserted) < len(events) {
 		if known, err = s.originals(ctx, events, inserted); err != nil {
@@ -178,7 +186,7 @@ func (s *Service) storeAll(ctx context.Context, events []*inbound) ([]batch.Outc
 			out[i].Err = errors.New("payment: an event was neither stored nor found")
 		default:
 			out[i].Value = Receipt{ID: first.id, Category: e.category, Duplicate: true}
-			if !bytes.Equal(first.digest, e.digest[:]) {
+			if first.conflicts(e) {
 				s.Log.Error("an event came again with another content; only the first is posted", slog.String("alert", "event_conflict"),
 					slog.String("event", first.id.String()), slog.String("request", e.requestID), slog.String("transaction", e.txnRef))
 			}
@@ -215,6 +223,7 @@ func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]
 			return err
 		}
 		stored, err = pgx.CollectRows(r, pgx.RowTo[uuid.UUID])
+		failpoint.At("payment/before-store-commit")
 		return err
 	})
 	set := make(map[uuid.UUID]bool, len(stored))
@@ -256,8 +265,21 @@ func (c *columns) add(e *inbound) {
 
 // original is the stored event that a duplicate repeats.
 type original struct {
-	id     uuid.UUID
-	digest []byte
+	id          uuid.UUID
+	source      string
+	digest      []byte
+	amount, fee *money.Amount
+	currency    string
+	number      string
+}
+
+// conflicts tells whether an event that repeats this one is about something else. The bank's list and its events write
+// sender, reference and time each in its own way: between them, what counts is that they are about the same money.
+func (o original) conflicts(e *inbound) bool {
+	if bytes.Equal(o.digest, e.digest[:]) {
+		return false
+	}
+	return o.source == e.source || !sameMoney(o, original{amount: e.amount, fee: e.fee, currency: e.currency, number: e.number})
 }
 
 // originals finds, for each event that was not inserted, the stored one of the same request id, or of the same
@@ -272,12 +294,12 @@ func (s *Service) originals(ctx context.Context, events []*inbound, inserted map
 		}
 	}
 	rows, err := s.Pool.Query(ctx, `
-		SELECT DISTINCT ON (d.id) d.id, e.id, e.digest
+		SELECT DISTINCT ON (d.id) d.id, e.id, e.source, e.digest, e.amount, e.fee, e.currency, e.alias_number
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS d (id, request, txn, type)
 		JOIN LATERAL (
-			SELECT id, digest FROM inbound_events WHERE authentic AND request_id = d.request
+			SELECT id, source, digest, amount, fee, currency, alias_number FROM inbound_events WHERE authentic AND request_id = d.request
 			UNION ALL
-			SELECT id, digest FROM inbound_events WHERE authentic AND provider_txn_ref = d.txn AND event_type = d.type AND d.txn <> '') e ON true`,
+			SELECT id, source, digest, amount, fee, currency, alias_number FROM inbound_events WHERE authentic AND provider_txn_ref = d.txn AND event_type = d.type AND d.txn <> '') e ON true`,
 		ids, requests, txns, types)
 	if err != nil {
 		return nil, err
@@ -285,8 +307,10 @@ func (s *Service) originals(ctx context.Context, events []*inbound, inserted map
 	found := map[uuid.UUID]original{}
 	var id uuid.UUID
 	var o original
-	_, err = pgx.ForEachRow(rows, []any{&id, &o.id, &o.digest}, func() error {
-		found[id] = original{id: o.id, digest: bytes.Clone(o.digest)}
+	_, err = pgx.ForEachRow(rows, []any{&id, &o.id, &o.source, &o.digest, &o.amount, &o.fee, &o.currency, &o.number}, func() error {
+		o.digest = bytes.Clone(o.digest)
+		found[id] = o
+		o = original{}
 		return nil
 	})
 	return found, err

@@ -1,7 +1,8 @@
 // Package redisconn opens Redis from the one setting AJO_REDIS_URL.
 //
 // One host is a single server (redis://, rediss://). Several hosts, joined by commas, are a Cluster, or Sentinels when the
-// parameter master_name is given. Every call is bounded in time: Redis is the clock, never the record, so nobody waits long for it.
+// parameter master_name is given; user and password are the servers', and sentinel_username and sentinel_password those of
+// the Sentinels, where they ask for any. Every call is bounded in time: Redis is the clock, never the record, so nobody waits long for it.
 package redisconn
 
 import (
@@ -57,8 +58,12 @@ func parse(address string) (*redis.UniversalOptions, error) {
 		return nil, errors.New("redis address: not a URL") // the error itself would show the password
 	}
 	query := parsed.Query()
-	master := query.Get("master_name")
-	query.Del("master_name")
+	own := map[string]string{"master_name": "", "sentinel_username": "", "sentinel_password": ""}
+	for name := range own {
+		own[name] = query.Get(name)
+		query.Del(name)
+	}
+	master := own["master_name"]
 	parsed.RawQuery = query.Encode()
 	opts, err := redis.ParseURL(parsed.String())
 	if err != nil {
@@ -69,11 +74,15 @@ func parse(address string) (*redis.UniversalOptions, error) {
 			hosts[i] = h + ":6379"
 		}
 	}
+	if len(hosts) > 1 && master == "" && opts.DB != 0 {
+		return nil, errors.New("redis address: a Cluster has no numbered databases")
+	}
 	if len(hosts) == 1 && master == "" {
 		hosts = []string{opts.Addr}
 	}
 	return &redis.UniversalOptions{
 		Addrs: hosts, DB: opts.DB, Username: opts.Username, Password: opts.Password, TLSConfig: opts.TLSConfig, MasterName: master,
+		SentinelUsername: own["sentinel_username"], SentinelPassword: own["sentinel_password"],
 		IsClusterMode: len(hosts) > 1 && master == "",
 	}, nil
 }

@@ -25,8 +25,9 @@ func TestAddresses(t *testing.T) {
 	require.Equal(t, []string{"one.example:7000", "two.example:7001", "three.example:6379"}, o.Addrs)
 	require.True(t, o.IsClusterMode)
 
-	o, err = parse("redis://:pw@one.example:26379,two.example:26379/1?master_name=ajo")
+	o, err = parse("redis://:pw@one.example:26379,two.example:26379/1?master_name=ajo&sentinel_username=eve&sentinel_password=let-me-in")
 	require.NoError(t, err)
+	require.Equal(t, []any{"pw", "eve", "let-me-in"}, []any{o.Password, o.SentinelUsername, o.SentinelPassword})
 	require.Equal(t, "ajo", o.MasterName)
 	require.False(t, o.IsClusterMode)
 	require.Equal(t, 1, o.DB)
@@ -48,7 +49,7 @@ func TestKinds(t *testing.T) {
 
 func TestBadAddresses(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"", "127.0.0.1:6379", "http://127.0.0.1", "redis://a:open-sesame@h:p:q/x", "redis://h/notanumber", "redis://:open-sesame@[::1"} {
+	for _, bad := range []string{"", "127.0.0.1:6379", "http://127.0.0.1", "redis://a:open-sesame@h:p:q/x", "redis://h/notanumber", "redis://:open-sesame@one:1,two:2/1", "redis://:open-sesame@[::1"} {
 		_, err := Open(bad, Options{})
 		require.Error(t, err, bad)
 		require.NotContains(t, err.Error(), "open-sesame")

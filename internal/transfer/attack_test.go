@@ -39,6 +39,42 @@ func TestWakingDecidesNothing(t *testing.T) {
 	b.paid(p)
 }
 
+// The same just before the last question: one that comes before its time is not the one that brings a submission, or the end.
+func TestWakingBeforeTheLastQuestion(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	b.bank.Faults.Set(pays(fakebank.Drop, 0))
+	p := b.settle("100.00")
+	wake := func() {
+		t.Helper()
+		_, ok, err := b.svc.Wake(b.ctx, p.MerchantTxRef)
+		require.NoError(t, err)
+		require.True(t, ok)
+		b.step(p)
+	}
+	b.step(p)
+	for range 2 {
+		b.untilDue(p)
+		b.step(p)
+	}
+	wake()
+	require.Equal(t, 1, b.get(p.MerchantTxRef).AttemptCount)
+	for b.get(p.MerchantTxRef).AttemptCount < 5 {
+		b.untilDue(p)
+		b.step(p)
+	}
+	start := b.Clock.Now()
+	for range 6 {
+		b.untilDue(p)
+		b.step(p)
+	}
+	wake()
+	require.Equal(t, transfer.Processing, b.get(p.MerchantTxRef).Status)
+	p = b.run(p)
+	require.Equal(t, transfer.Failed, p.Status)
+	require.GreaterOrEqual(t, b.Clock.Now().Sub(start), 8*time.Minute, "given back only after that long")
+}
+
 // The order in which debits stand in the ledger decides who goes first, not the transfers' ids: two API processes may draw
 // their ids in one order and get the account's lock in the other. Of two transfers and confirmed money for one, one leaves.
 func TestCoverGoesByTheLedgersOrder(t *testing.T) {
@@ -116,6 +152,11 @@ func TestPaidAfterItWasGivenBack(t *testing.T) {
 	)
 	p := b.run(b.settle("100.00"))
 	require.Equal(t, transfer.Failed, p.Status)
+	end := b.Clock.Now()
+	b.untilDue(p)
+	require.Equal(t, end.Add(15*time.Minute), b.Clock.Now(), "asked again, without any event")
+	b.step(p)
+	require.NotContains(t, b.log.String(), "failed_then_paid", "not known still")
 	b.bank.Faults.Clear()
 	_, ok, err := b.svc.Wake(b.ctx, p.MerchantTxRef)
 	require.NoError(t, err)

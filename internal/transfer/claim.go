@@ -178,13 +178,3 @@ func (s *Service) Wake(ctx context.Context, merchantTxRef string) (id uuid.UUID,
 	}
 	return id, err == nil, err
 }
-
-// Outstanding counts the transfers whose outcome is unknown, and tells the age of the oldest; for the operators' alert.
-func (s *Service) Outstanding(ctx context.Context) (count int, oldest time.Duration, err error) {
-	var since *time.Time
-	err = s.Pool.QueryRow(ctx, `SELECT count(*), min(submitted_at) FROM transfers WHERE status = 'processing'`).Scan(&count, &since)
-	if since != nil {
-		oldest = s.Clock.Now().Sub(*since)
-	}
-	return count, oldest, err
-}

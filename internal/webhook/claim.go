@@ -57,6 +57,49 @@ func (s *Service) load(ctx context.Context, ids []uuid.UUID) ([]*work, error) {
 	return out, nil
 }
 
+// held is a delivery that found no place in its lane: whoever saw it due at one time puts it off to another.
+type held struct {
+	id       uuid.UUID
+	seen, to time.Time
+}
+
+// hold puts deliveries off, and tells for each whether it did: one that somebody has claimed, ended or put off meanwhile
+// stays as it is. It locks the rows in the order of their ids.
+func (s *Service) hold(ctx context.Context, holds []held) ([]bool, error) {
+	var ids []uuid.UUID
+	var seen, to []time.Time
+	for _, h := range holds {
+		ids, seen, to = append(ids, h.id), append(seen, h.seen), append(to, h.to)
+	}
+	rows, err := s.pool.Query(ctx, `
+		WITH waiting AS (
+			SELECT d.id, h.held_until FROM deliveries d
+			JOIN unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) AS h (id, seen, held_until) ON d.id = h.id AND d.next_attempt_at = h.seen
+			WHERE d.status = $4 AND (d.leased_until IS NULL OR d.leased_until <= $5)
+			ORDER BY d.id FOR NO KEY UPDATE OF d
+		)
+		UPDATE deliveries d SET next_attempt_at = waiting.held_until FROM waiting WHERE d.id = waiting.id
+		RETURNING d.id, d.next_attempt_at`, ids, seen, to, string(Pending), s.clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	moved := make(map[uuid.UUID]time.Time, len(holds))
+	var id uuid.UUID
+	var at time.Time
+	if _, err := pgx.ForEachRow(rows, []any{&id, &at}, func() error {
+		moved[id] = at
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	out := make([]bool, len(holds))
+	for i, h := range holds {
+		at, ok := moved[h.id]
+		out[i] = ok && at.Equal(h.to)
+	}
+	return out, nil
+}
+
 // claim is the right to make one attempt and record it. The end of the lease is its token: no two claims of a delivery
 // have the same, because the second can only be made after the first has run out.
 type claim struct {

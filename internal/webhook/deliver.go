@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -11,18 +12,14 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/failpoint"
 	"ajo/internal/retry"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
 )
 
-// Why a delivery was put off without an attempt. Neither counts as one.
-var (
-	// ErrBusy says that the endpoint has as many calls under way as it may.
-	ErrBusy = errors.New("webhook: endpoint is busy")
-	// ErrEarly says that the caller came a moment before the time.
-	ErrEarly = errors.New("webhook: not due yet")
-)
+// ErrEarly says that the caller came a moment before the time. It counts as no attempt.
+var ErrEarly = errors.New("webhook: not due yet")
 
 // early is how much too soon a queue may ring: it keeps appointments to the second. Whoever comes sooner than that is a
 // stray ring; somebody else has the appointment.
@@ -33,7 +30,7 @@ const early = 2 * time.Second
 //
 // It returns nil when the delivery has arrived, when nothing is due (unknown id, delivered, dead, claimed by somebody else,
 // due later), and when its claim was gone before it could record. retry.At says when the row is due again: after a
-// failed attempt, or without one ([ErrBusy], [ErrEarly]: the caller should count no failure). retry.Exhausted says that this
+// failed attempt, or without one ([ErrBusy], [ErrHeld], [ErrEarly]: the caller should count no failure). retry.Exhausted says that this
 // was the last attempt and the row is a dead letter. Any other error is ours: the attempt was not recorded (or it was, and
 // the word of it is lost), and once the lease has run out the row tells what is due.
 func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
@@ -52,22 +49,23 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	e := w.endpoint()
-	in, back, err := s.lanes.enter(ctx, e)
-	if err != nil {
+	back, err := s.lanes.enter(ctx, e)
+	if errors.Is(err, ErrBusy) || errors.Is(err, ErrHeld) {
+		return s.putOff(ctx, w, s.clock.Now().Add(back).Truncate(time.Microsecond), err)
+	} else if err != nil {
 		return err
-	}
-	if !in {
-		return retry.At(now.Add(back).Truncate(time.Microsecond), ErrBusy)
 	}
 	a, err := s.try(ctx, w, secrets, e)
 	if err != nil || a == nil {
 		return err
 	}
 	// The receiver has been called: its answer is kept even when the caller has gone.
+	failpoint.At("webhook/before-record-commit")
 	kept, err := s.records.Do(context.WithoutCancel(ctx), *a)
 	if err != nil || !kept {
 		return err
 	}
+	failpoint.At("webhook/after-record-commit")
 	switch a.event {
 	case EventFail:
 		return retry.At(*a.nextAttemptAt, errors.New(a.failure))
@@ -78,29 +76,70 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	}
 }
 
+// putOff moves the time of a delivery that found no place, and of nothing else: neither an attempt nor a claim. The row
+// says when it comes back, so that the sweeper does not ring for all who wait at a dead endpoint.
+func (s *Service) putOff(ctx context.Context, w *work, to time.Time, why error) error {
+	moved, err := s.holds.Do(ctx, held{id: w.id, seen: w.nextAttemptAt, to: to})
+	if err != nil || !moved {
+		return err
+	}
+	return retry.At(to, why)
+}
+
 // try claims the delivery and calls the receiver, in a place of the lane that it gives back. The attempt is nil when the
 // claim went to somebody else.
 func (s *Service) try(ctx context.Context, w *work, secrets []secret.Redacted, e endpoint) (*attempt, error) {
 	var took time.Duration
-	defer func() { s.lanes.leave(e, took) }()
+	found := nothing
+	defer func() { s.leave(e, took, found) }()
+	failpoint.At("webhook/before-claim-commit")
 	c, err := s.claims.Do(ctx, w.id)
 	if err != nil || c == nil {
 		return nil, err
 	}
+	failpoint.At("webhook/after-claim-commit")
 	now := s.clock.Now()
 	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"ajo/" + s.opts.Version}}
 	sign(header, secrets, w.group, now, w.body)
 	answer, err := s.client.Post(ctx, w.url, header, w.body)
+	failpoint.At("webhook/after-call")
 	took = answer.Duration
 	if err != nil && ctx.Err() != nil {
 		return nil, err // nobody knows what the receiver saw; the lease runs out, and the attempt is made again
 	}
+	found = judge(answer, err)
 	a := &attempt{
 		id: w.id, lease: c.lease, startedAt: now, durationMS: int32(answer.Duration.Milliseconds()),
 		statusCode: statusCode(answer), failure: failure(answer, err), body: answer.Body,
 	}
 	s.conclude(a, c.attempts+1)
 	return a, nil
+}
+
+// leave gives the lane's place back, and says so when the endpoint is found dead, or back.
+func (s *Service) leave(e endpoint, took time.Duration, found finding) {
+	opened, closed := s.lanes.leave(e, took, found)
+	log := s.opts.Log.With(slog.String("tenant", e.tenant.String()), slog.String("host", e.host))
+	if opened {
+		log.Warn("an endpoint is down: its deliveries are held while one at a time probes it")
+	}
+	if closed {
+		log.Info("an endpoint is back: its deliveries are held no longer")
+	}
+}
+
+// judge tells what a call says of the endpoint. A 5xx answer is a gateway's or an application's word that nothing works
+// behind it; a 4xx (or 3xx) answer is one of an application that is there and does not want this delivery, so it is no
+// reason to hold others. What we refuse to call ourselves says nothing.
+func judge(r safehttp.Result, err error) finding {
+	switch {
+	case errors.Is(err, safehttp.ErrURL), errors.Is(err, safehttp.ErrAddress):
+		return nothing
+	case err != nil, r.StatusCode/100 == 5:
+		return dead
+	default:
+		return alive
+	}
 }
 
 // conclude decides what the attempt with this number means: its event, and the time of the next attempt.

@@ -343,6 +343,8 @@ func TestBusyEndpointHoldsUpNobodyElse(t *testing.T) {
 		at, ok := retry.When(err)
 		require.True(t, ok)
 		require.WithinRange(t, at, b.Clock.Now().Add(time.Second), b.Clock.Now().Add(time.Minute))
+		require.True(t, b.get(third).NextAttemptAt.Equal(at), "the row says when it comes back")
+		b.Clock.Set(at)
 	}
 	require.Nil(t, b.get(third).LeasedUntil, "no claim was taken")
 	require.Zero(t, b.get(third).AttemptCount)

@@ -7,18 +7,22 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/clock"
 )
 
 func TestLane(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	l := newLanes(8)
+	l := newLanes(8, 16, clock.System)
 	l.wait = time.Millisecond
 	e := endpoint{tenant: uuid.New(), host: "example.com"}
 	enter := func() (bool, time.Duration) {
-		in, back, err := l.enter(ctx, e)
-		require.NoError(t, err)
-		return in, back
+		back, err := l.enter(ctx, e)
+		if err != nil {
+			require.ErrorIs(t, err, ErrBusy)
+		}
+		return err == nil, back
 	}
 	for range 8 {
 		in, _ := enter()
@@ -34,26 +38,24 @@ func TestLane(t *testing.T) {
 		last = back
 	}
 	require.GreaterOrEqual(t, last, laneBackMax, "longer and longer")
-	in, _, err := l.enter(ctx, endpoint{tenant: e.tenant, host: "other.example"})
-	require.NoError(t, err)
-	require.True(t, in, "another host's lane is its own")
-	in, _, err = l.enter(ctx, endpoint{tenant: uuid.New(), host: e.host})
-	require.NoError(t, err)
-	require.True(t, in, "and so is another tenant's")
+	_, err := l.enter(ctx, endpoint{tenant: e.tenant, host: "other.example"})
+	require.NoError(t, err, "another host's lane is its own")
+	_, err = l.enter(ctx, endpoint{tenant: uuid.New(), host: e.host})
+	require.NoError(t, err, "and so is another tenant's")
 
 	for range 6 { // slow calls end: two are left, a quarter of eight
-		l.leave(e, 10*time.Second)
+		l.leave(e, 10*time.Second, alive)
 	}
 	in, back := enter()
 	require.False(t, in, "a slow endpoint has a quarter of the places")
 	require.Less(t, back, 5*time.Second, "shorter again, as calls end")
-	l.leave(e, 10*time.Millisecond)
+	l.leave(e, 10*time.Millisecond, alive)
 	for range 7 {
 		in, _ = enter()
 		require.True(t, in, "a quick answer gives the places back")
 	}
 	for range 8 {
-		l.leave(e, 0)
+		l.leave(e, 0, nothing)
 	}
 	require.NotContains(t, l.open, e, "an empty lane is forgotten")
 }
@@ -61,15 +63,15 @@ func TestLane(t *testing.T) {
 func TestLaneWaits(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
-	l := newLanes(1)
+	l := newLanes(1, 2, clock.System)
 	l.wait = time.Minute
 	e := endpoint{host: "example.com"}
-	_, _, err := l.enter(ctx, e)
+	_, err := l.enter(ctx, e)
 	require.NoError(t, err)
 	waits := make(chan bool, 1)
 	go func() {
-		in, _, err := l.enter(context.Background(), e)
-		waits <- in && err == nil
+		_, err := l.enter(context.Background(), e)
+		waits <- err == nil
 	}()
 	waiting := func() int {
 		l.mu.Lock()
@@ -79,14 +81,137 @@ func TestLaneWaits(t *testing.T) {
 	require.Eventually(t, func() bool { return waiting() == 1 }, 5*time.Second, time.Millisecond)
 	gone := make(chan error, 1)
 	go func() {
-		_, _, err := l.enter(ctx, e)
+		_, err := l.enter(ctx, e)
 		gone <- err
 	}()
 	require.Eventually(t, func() bool { return waiting() == 2 }, 5*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-gone, context.Canceled)
-	l.leave(e, time.Millisecond)
+	l.leave(e, time.Millisecond, alive)
 	require.True(t, <-waits, "who waits gets the place that comes free")
-	l.leave(e, time.Millisecond)
+	l.leave(e, time.Millisecond, alive)
 	require.Empty(t, l.open)
+}
+
+// Ten calls in a row that find nobody open the breaker: one place is left, and the others are held. One that finds the
+// endpoint alive closes it, whatever it answered.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	l := newLanes(8, 16, clock.System)
+	e := endpoint{tenant: uuid.New(), host: "example.com"}
+	call := func(f finding) (opened, closed bool) {
+		t.Helper()
+		_, err := l.enter(ctx, e)
+		require.NoError(t, err)
+		return l.leave(e, time.Minute, f)
+	}
+	for _, f := range []finding{dead, dead, dead, dead, dead, alive, dead, dead, dead, dead, dead, dead, dead, dead, nothing, dead} {
+		opened, closed := call(f)
+		require.False(t, opened || closed)
+	}
+	opened, _ := call(dead)
+	require.True(t, opened, "ten in a row")
+	for range 3 {
+		_, err := l.enter(ctx, e)
+		require.NoError(t, err, "the probe")
+		for range 100 {
+			back, err := l.enter(ctx, e)
+			require.ErrorIs(t, err, ErrHeld)
+			require.GreaterOrEqual(t, back, laneBack)
+		}
+		_, err = l.enter(ctx, endpoint{tenant: e.tenant, host: "other.example"})
+		require.NoError(t, err, "another host's breaker is its own")
+		l.leave(endpoint{tenant: e.tenant, host: "other.example"}, time.Millisecond, alive)
+		opened, closed := l.leave(e, time.Minute, dead)
+		require.False(t, opened || closed, "it stays open, and the next probe may go at once")
+	}
+	_, closed := call(alive)
+	require.True(t, closed)
+	require.Empty(t, l.open, "and it is forgotten")
+	require.Empty(t, l.tenants)
+}
+
+// At an endpoint that fails at once a bounded number waits for the probe's place, as each has its turn in no time.
+func TestBreakerOfAQuickFailure(t *testing.T) {
+	t.Parallel()
+	l := newLanes(2, 4, clock.System)
+	l.wait = time.Minute
+	e := endpoint{host: "example.com"}
+	for range laneDown {
+		_, err := l.enter(context.Background(), e)
+		require.NoError(t, err)
+		l.leave(e, time.Millisecond, dead)
+	}
+	_, err := l.enter(context.Background(), e)
+	require.NoError(t, err)
+	turns := make(chan error)
+	for range 2 {
+		go func() {
+			_, err := l.enter(context.Background(), e)
+			turns <- err
+		}()
+	}
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.open[e].waiting) == 2
+	}, 5*time.Second, time.Millisecond)
+	_, err = l.enter(context.Background(), e)
+	require.ErrorIs(t, err, ErrHeld)
+	for range 2 {
+		l.leave(e, time.Millisecond, dead)
+		require.NoError(t, <-turns)
+		select {
+		case <-turns:
+			require.Fail(t, "two probes at once")
+		default:
+		}
+	}
+}
+
+// A tenant with many hosts has no more places than it may.
+func TestTenantsPlaces(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	l := newLanes(4, 6, clock.System)
+	tenant := uuid.New()
+	host := func(i int) endpoint { return endpoint{tenant: tenant, host: string(rune('a' + i))} }
+	for i := range 6 {
+		_, err := l.enter(ctx, host(i))
+		require.NoError(t, err)
+	}
+	for i := range 26 {
+		back, err := l.enter(ctx, host(i))
+		require.ErrorIs(t, err, ErrBusy)
+		require.GreaterOrEqual(t, back, laneBack)
+	}
+	require.Len(t, l.open, 6, "who is turned away leaves nothing behind")
+	_, err := l.enter(ctx, endpoint{tenant: uuid.New(), host: "a"})
+	require.NoError(t, err)
+	l.leave(host(0), time.Millisecond, alive)
+	_, err = l.enter(ctx, host(7))
+	require.NoError(t, err)
+}
+
+// What is remembered of dead endpoints is bounded, in time and in number.
+func TestDeadEndpointsAreForgotten(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	c := clock.NewFake(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	l := newLanes(4, 8, c)
+	call := func() {
+		e := endpoint{tenant: uuid.New(), host: "example.com"}
+		_, err := l.enter(ctx, e)
+		require.NoError(t, err)
+		l.leave(e, time.Second, dead)
+	}
+	for range laneMax + 100 {
+		call()
+	}
+	require.Len(t, l.open, laneMax)
+	require.Empty(t, l.tenants)
+	c.Advance(laneKeep)
+	call()
+	require.Len(t, l.open, 1)
 }

@@ -2,12 +2,13 @@
 //
 // What always holds: one delivery a payment, queued in the transaction that posts it; the bytes that are signed and sent
 // are the stored ones, the same in every attempt; no transaction is open while a receiver is called; an attempt is recorded
-// only by the one who holds its claim, so a delivery goes out at least once, and each attempt is counted once; a slow
-// endpoint takes a bounded share of the workers. (Specification, "Outbound event"; decisions, "Outbound deliveries".)
+// only by the one who holds its claim, so a delivery goes out at least once, and each attempt is counted once; an endpoint
+// and a tenant take a bounded share of the workers, and a dead endpoint takes one. (Specification, "Outbound event"; decisions, "Outbound deliveries".)
 package webhook
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -75,6 +76,10 @@ type Options struct {
 	// PerEndpoint is how many calls one endpoint (a tenant's URLs on one host) may have under way in this process. Keep it
 	// well below the number of workers: the rest is what a dead endpoint leaves for the others.
 	PerEndpoint int
+	// PerTenant is the same for all endpoints of a tenant together; 0: twice PerEndpoint.
+	PerTenant int
+	// Log is told when an endpoint is found dead, and when it is back; nil: nobody is.
+	Log *slog.Logger
 	// Version is this program's, for the User-Agent.
 	Version string
 }
@@ -89,6 +94,7 @@ type Service struct {
 	lanes  *lanes
 
 	loads   *batch.Coalescer[uuid.UUID, *work]
+	holds   *batch.Coalescer[held, bool]
 	claims  *batch.Coalescer[uuid.UUID, *claim]
 	records *batch.Coalescer[attempt, bool]
 }
@@ -112,11 +118,18 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 	if o.PerEndpoint <= 0 {
 		o.PerEndpoint = defaultPerEndpoint
 	}
+	if o.PerTenant <= 0 {
+		o.PerTenant = 2 * o.PerEndpoint
+	}
 	if o.Version == "" {
 		o.Version = "dev"
 	}
-	s := &Service{pool: pool, clock: clk, box: box, client: client, opts: o, lanes: newLanes(o.PerEndpoint)}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{pool: pool, clock: clk, box: box, client: client, opts: o, lanes: newLanes(o.PerEndpoint, o.PerTenant, clk)}
 	s.loads = batch.New(writers, maxBatch, each(s.load))
+	s.holds = batch.New(writers, maxBatch, each(s.hold))
 	s.claims = batch.New(writers, maxBatch, each(s.claim))
 	s.records = batch.New(writers, maxBatch, each(s.record))
 	return s
@@ -125,6 +138,7 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 // Close finishes the writes that were taken and refuses new ones. Call it when no Deliver is running any more.
 func (s *Service) Close() {
 	s.loads.Close()
+	s.holds.Close()
 	s.claims.Close()
 	s.records.Close()
 }

@@ -52,7 +52,8 @@ func (c *Client) CreateAccount(ctx context.Context, a provider.NewAccount) (open
 		body.ExpectedAmount = a.ExpectedAmount.Number()
 	}
 	if a.ExpiresAt != nil {
-		body.ExpiryDate = a.ExpiresAt.UTC().Format(expiryForm)
+		// Up to the next second: the number must not close before its time.
+		body.ExpiryDate = a.ExpiresAt.UTC().Add(time.Second - 1).Format(expiryForm)
 	}
 	got, err := c.send(ctx, request{call: "create_account", method: http.MethodPost, path: accountPath, body: body})
 	if err == nil {

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/payment"
+	"ajo/internal/testenv"
+)
+
+// toolRun runs one of the operators' commands, and returns what it printed and its exit code.
+func toolRun(t *testing.T, env map[string]string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	root := newRootCmd()
+	root.ResetCommands()
+	root.AddCommand(newToolCmds(func(name string) string { return env[name] })...)
+	var out, errOut bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&errOut)
+	root.SetArgs(args)
+	err := root.ExecuteContext(context.Background())
+	var exit exitCode
+	switch {
+	case errors.As(err, &exit):
+		code = int(exit)
+	case err != nil:
+		code = 1
+		errOut.WriteString(err.Error())
+	}
+	return out.String(), errOut.String(), code
+}
+
+func TestReconcileCommand(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	bank := fakebank.New(fakebank.Options{})
+	url, err := bank.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = bank.Close() })
+	env := map[string]string{"AJO_DATABASE_URL": e.DatabaseURL}
+	_, stderr, code := toolRun(t, env, "reconcile", "--from", "2h")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "AJO_PROVIDER_URL is not set")
+	env["AJO_PROVIDER_URL"], env["AJO_PROVIDER_ACCOUNT_ID"] = url, fakebank.DefaultAccountID
+	env["AJO_PROVIDER_CLIENT_ID"], env["AJO_PROVIDER_CLIENT_SECRET"] = fakebank.DefaultClientID, fakebank.DefaultClientSecret
+
+	out, _, code := toolRun(t, env, "reconcile", "--from", "2h")
+	require.Zero(t, code)
+	require.Contains(t, out, "Bank and books agree.")
+	require.Contains(t, out, "no event with the wallet's balance has come yet")
+
+	// An entry that the bank does not know.
+	account, id := e.Account(e.Tenant(), "customer-1"), uuid.Must(uuid.NewV7())
+	at := time.Now().UTC().Add(-time.Hour)
+	e.Exec(`INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, fee, status, provider_txn_ref, transaction_group_id, running_balance, created_at)
+		SELECT $1, tenant_id, id, 1, 'credit', 4975, 25, 'provisional', 'T-1', $1, 4975, $3 FROM accounts WHERE id = $2`, id, account, at)
+	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
+			occurred_at, account_id, digest, body, received_at, processed_at)
+		VALUES ($1, 'webhook', true, true, 'r-1', 'T-1', 'payment_success', 'processed', 'payment', 5000, 25, 'NGN', $3, $2, sha256(''), '', $3, $3)`, id, account, at)
+	out, _, code = toolRun(t, env, "reconcile", "--from", "2h")
+	require.Equal(t, 1, code)
+	require.Regexp(t, `unknown_at_bank +T-1 +`+id.String()+` +- +- +5000.00 +the bank neither lists it nor knows its id`, out)
+	require.Regexp(t, `books +provisional +1 +5000.00 +25.00`, out)
+
+	out, _, code = toolRun(t, env, "reconcile", "--from", "2h", "--json")
+	require.Equal(t, 1, code)
+	var r payment.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, 1, r.Counts[payment.UnknownAtBank])
+
+	out, _, code = toolRun(t, env, "reconcile", "show", r.ID.String(), "--csv")
+	require.Zero(t, code)
+	lines, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, lines, 1+8+1)
+	require.Equal(t, []string{"exception", "", "unknown_at_bank", "1", "", "", "5000.00", "25.00", "T-1"}, lines[9][:9])
+	out, _, _ = toolRun(t, env, "reconcile", "list")
+	require.Regexp(t, r.ID.String()+` +manual .* finished +0 +1`, out)
+
+	// A payment whose event never came is no reason for an exit code.
+	_, err = bank.Pay(context.Background(), fakebank.Payment{AccountRef: "none", Amount: money.Must("1.00")})
+	require.Error(t, err)
+	_, _, code = toolRun(t, env, "reconcile", "--from", "2026-13-01")
+	require.Equal(t, 1, code)
+	bank.Faults.SetDown(fakebank.DownAnswer)
+	_, stderr, code = toolRun(t, env, "reconcile", "--from", "1m")
+	require.Equal(t, 1, code)
+	require.NotEmpty(t, stderr)
+}
+
+func TestReportKeepsFormulasOut(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, writeReport(&out, payment.Report{Exceptions: []payment.Exception{{Kind: payment.Unreadable, ProviderTxnRef: "=cmd()", Detail: "a\x1bb"}}}))
+	require.Contains(t, out.String(), "'=cmd()")
+	require.NotContains(t, out.String(), "\x1b")
+}

@@ -1,0 +1,52 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/config"
+	"ajo/internal/redisconn"
+	"ajo/internal/stack"
+)
+
+// A Redis that evicts tasks is refused in production, and named in development; one without an append-only file is named;
+// one that is away is no error.
+func TestCheckRedis(t *testing.T) {
+	t.Parallel()
+	node := func(settings ...string) string {
+		n, err := stack.StartNode(context.Background(), stack.NodeOptions{Dir: t.TempDir(), Settings: settings})
+		require.NoError(t, err)
+		t.Cleanup(n.Kill)
+		return n.Addr
+	}
+	evicts, forgets, good := node("maxmemory-policy allkeys-lru"), node("appendonly no"), node()
+	check := func(addr, env string) (string, error) {
+		client, err := redisconn.Open("redis://"+addr, redisconn.Options{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, client.Close()) }()
+		var log bytes.Buffer
+		c := &core{cfg: config.Config{Env: env}, log: slog.New(slog.NewTextHandler(&log, nil)), redis: client}
+		err = c.checkRedis(context.Background())
+		return log.String(), err
+	}
+	for _, env := range []string{config.Production, config.Development} {
+		log, err := check(good, env)
+		require.NoError(t, err)
+		require.Empty(t, log)
+		log, err = check(forgets, env)
+		require.NoError(t, err)
+		require.Contains(t, log, "no append-only file")
+		log, err = check("127.0.0.1:1", env)
+		require.NoError(t, err)
+		require.Contains(t, log, "not checked")
+	}
+	_, err := check(evicts, config.Production)
+	require.EqualError(t, err, "AJO_REDIS_URL: maxmemory-policy is allkeys-lru, and must be noeviction: an evicted key is a lost task")
+	log, err := check(evicts, config.Development)
+	require.NoError(t, err)
+	require.Contains(t, log, "allkeys-lru")
+}

@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
+)
+
+// devSettings are what a terminal has and the servers need.
+func devSettings() map[string]string {
+	return map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME")}
+}
+
+// `ajo dev` signs its demo tenant up on the first run and finds it, and its money, on the next, though its usual addresses
+// are taken by then; a third is interrupted. After each, nothing of it is left running; `ajo reset` removes its data.
+func TestDev(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	t.Cleanup(func() { runToEnd(t, dir, devSettings(), "reset") }) // data may lie elsewhere, when root runs this
+
+	first := runToEnd(t, dir, devSettings(), "dev", "--once")
+	require.Zero(t, first.code, first.out)
+	require.Contains(t, first.out, "demo tenant signed up")
+	require.Contains(t, first.out, "balance of demo-customer-1: NGN 4975.00")
+	for _, step := range []string{"event stored", "posted", "delivered", "confirmed"} {
+		require.Regexp(t, `(?m)^ +[0-9.]+[mµ]?s  `+step, first.out, "each step with the time that it took")
+	}
+	nothingRuns(t, dir, first.out)
+
+	for _, addr := range []string{"127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8090"} {
+		if l, err := net.Listen("tcp", addr); err == nil { // else somebody else has taken it, which is as good
+			t.Cleanup(func() { require.NoError(t, l.Close()) })
+		}
+	}
+	second := runToEnd(t, dir, devSettings(), "dev", "--once")
+	require.Zero(t, second.code, second.out)
+	require.Contains(t, second.out, "the demo tenant of the earlier run is here")
+	require.Contains(t, second.out, "balance of demo-customer-1: NGN 9950.00")
+	require.Equal(t, keyIn(first.out), keyIn(second.out))
+	nothingRuns(t, dir, second.out)
+
+	third := start(t, dir, devSettings(), "dev")
+	testenv.Eventually(t, time.Minute, "everything to be up", func() bool {
+		require.False(t, third.ended(), "%s", third.out.all())
+		return strings.Contains(string(third.out.all()), "Everything is running")
+	})
+	third.signal(syscall.SIGINT)
+	require.Zero(t, third.exit(), "%s", third.out.all())
+	require.Contains(t, string(third.out.all()), "NGN 14925.00")
+	nothingRuns(t, dir, string(third.out.all()))
+
+	require.Zero(t, runToEnd(t, dir, devSettings(), "reset").code)
+	require.NoDirExists(t, filepath.Join(dir, ".ajo"))
+}
+
+var (
+	addresses = regexp.MustCompile(`127\.0\.0\.1:([0-9]+)`)
+	keyForm   = regexp.MustCompile(`Demo key +(\S+)`)
+)
+
+func keyIn(out string) string {
+	m := keyForm.FindStringSubmatch(out)
+	if m == nil {
+		return "none"
+	}
+	return m[1]
+}
+
+// nothingRuns fails the test when an address that a run has printed still answers, or a process of it is still there.
+func nothingRuns(t *testing.T, dir, out string) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, addr := range addresses.FindAllString(out, -1) {
+		seen[addr] = true
+	}
+	require.GreaterOrEqual(t, len(seen), 5, "postgres, redis, API, bank, dashboard: %s", out)
+	var answering []string
+	for addr := range seen {
+		if strings.HasSuffix(addr, ":8080") || strings.HasSuffix(addr, ":8081") || strings.HasSuffix(addr, ":8090") {
+			continue // well-known: another run on this machine may have it by now
+		}
+		if c, err := net.Dial("tcp", addr); err == nil {
+			_ = c.Close()
+			answering = append(answering, addr)
+		}
+	}
+	if len(answering) > 1 { // one of them a test beside this one may have been given meanwhile
+		t.Errorf("somebody still listens on %v", answering)
+	}
+	for _, left := range processesIn(dir) {
+		t.Errorf("a process is left: %s", left)
+	}
+}
+
+// processesIn lists the processes that work in the directory or were started with it, where the kernel tells.
+func processesIn(dir string) []string {
+	var found []string
+	procs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil
+	}
+	data, err := os.Readlink(filepath.Join(dir, ".ajo", "dev", "data")) // where root keeps them
+	if err != nil {
+		data = dir
+	}
+	for _, p := range procs {
+		cwd, err1 := os.Readlink(filepath.Join(p, "cwd"))
+		args, err2 := os.ReadFile(filepath.Join(p, "cmdline"))
+		if err1 != nil && err2 != nil {
+			continue // it has ended meanwhile
+		}
+		for _, d := range []string{dir, data} {
+			if strings.HasPrefix(cwd, d) || strings.Contains(string(args), d) {
+				found = append(found, p+" in "+cwd+": "+strings.ReplaceAll(string(args), "\x00", " "))
+				break
+			}
+		}
+	}
+	return found
+}

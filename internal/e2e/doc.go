@@ -1,0 +1,11 @@
+// Package e2e drives the built binary from outside: `ajo migrate`, `ajo api` and `ajo worker` as processes of their own,
+// with the settings in their environment and nothing else, the bank and a tenant's endpoint over real HTTP.
+//
+// It holds tests only. What they show: the main job by the API alone, and that a payment is posted exactly once, delivered
+// at least once and confirmed, whatever happens to Redis and to the processes on its way. What a process prints is kept
+// and must not contain a secret. A test's helpers stand in process_test.go (one process), world_test.go (all that a
+// payment needs), tenant_test.go (the API's client and the tenant's endpoint) and proxy_test.go (a Redis that goes away).
+//
+// Moments that are drawn come from a seed, which the test logs; AJO_E2E_SEED draws the same again. AJO_E2E_PATIENT waits for
+// leases to run out in real time, where the tests otherwise end them.
+package e2e

@@ -1,0 +1,218 @@
+package e2e
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+)
+
+// paid is a world with a tenant that has an account, and payments on their way to it.
+type paid struct {
+	*world
+	tenant   *tenant
+	endpoint *endpoint
+	nuban    string
+	txs      []fakebank.Transaction
+}
+
+// some is how many payments are on their way when Redis is emptied.
+const some = 3
+
+// settle starts an API, signs a tenant up with an endpoint, and opens an account; the workers are the test's own.
+func (w *world) settle() *paid {
+	w.t.Helper()
+	w.startAPI()
+	p := &paid{world: w, endpoint: newEndpoint(w.t)}
+	p.tenant = w.signUp(p.endpoint)
+	p.nuban = p.tenant.open("shop-1").BankAccountNumber
+	return p
+}
+
+// arrive makes some payments whose events the API has taken when it returns.
+func (p *paid) arrive() {
+	p.t.Helper()
+	for range some {
+		p.txs = append(p.txs, p.payAndTell(p.nuban, "5000.00"))
+	}
+}
+
+// tasks counts the tasks that a queue has in a state, as asynq keeps them.
+func (w *world) tasks(queue, state string) int {
+	w.t.Helper()
+	key := "asynq:{" + queue + "}:" + state
+	count := w.redis.ZCard
+	if state == "pending" || state == "active" {
+		count = w.redis.LLen
+	}
+	n, err := count(context.Background(), key).Result()
+	require.NoError(w.t, err)
+	return int(n)
+}
+
+// flush is FLUSHALL for this test's Redis database.
+func (w *world) flush() {
+	w.t.Helper()
+	require.NoError(w.t, w.redis.FlushDB(context.Background()).Err())
+}
+
+// Redis is emptied at every stage of a payment. Each stage is held until Redis is empty: by workers that do not run yet, by
+// the tenant's endpoint, or by the bank. The payments still end delivered and confirmed within a few sweeps.
+func TestFlushAtEveryStage(t *testing.T) {
+	for name, stage := range map[string]func(*paid){
+		"after stored":                flushAfterStored,
+		"after posted":                flushAfterPosted,
+		"while being delivered":       flushWhileDelivering,
+		"between delivery attempts":   flushBetweenAttempts,
+		"before the first check":      flushBeforeCheck,
+		"while the bank is asked":     flushWhileAsking,
+		"between checks":              flushBetweenChecks,
+		"after each of many payments": flushAgainAndAgain,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			p := &paid{world: w}
+			switch name {
+			case "between delivery attempts":
+				w.settings["AJO_DELIVERY_DELAYS"] = "3s,1s"
+			case "before the first check":
+				w.settings["AJO_CONFIRM_DELAYS"] = "4s"
+			}
+			*p = *w.settle()
+			stage(p)
+			p.waitForEnd(len(p.txs))
+			p.checkBooks(p.endpoint)
+		})
+	}
+}
+
+// The event is stored and its ring waits in Redis; no worker has ever run.
+func flushAfterStored(p *paid) {
+	p.arrive()
+	require.Positive(p.t, p.tasks("ingest", "pending"))
+	p.flush()
+	require.Equal(p.t, progress{stored: some}, p.progress())
+	p.startWorker("ingest,confirm,expire,settle")
+	p.startWorker("deliver=128")
+}
+
+// The payment is posted, its delivery and its first check are rung; nobody serves these queues yet.
+func flushAfterPosted(p *paid) {
+	p.startWorker("ingest")
+	p.arrive()
+	p.eventually("rings for delivery and confirmation", func() bool {
+		return p.tasks("deliver", "pending") >= some && p.tasks("confirm", "scheduled")+p.tasks("confirm", "pending") > 0
+	})
+	p.flush()
+	require.Equal(p.t, progress{stored: some, posted: some}, p.progress())
+	p.startWorker("confirm,expire,settle")
+	p.startWorker("deliver=128")
+}
+
+// The tenant's endpoint has the request and has not answered. The claim keeps everybody else away, so it gets no second one.
+func flushWhileDelivering(p *paid) {
+	answer := make(chan struct{})
+	var once sync.Once
+	release := func() { once.Do(func() { close(answer) }) }
+	p.t.Cleanup(release)
+	p.endpoint.answers(func(int) int { <-answer; return 200 })
+	p.startWorker("ingest,confirm,expire,settle")
+	p.startWorker("deliver=128")
+	p.arrive()
+	p.eventually("the calls of the endpoint", func() bool { return len(p.endpoint.received()) == some })
+	p.flush()
+	require.Zero(p.t, p.progress().delivered)
+	release()
+	p.waitForEnd(some)
+	require.Len(p.t, p.endpoint.received(), some)
+}
+
+// The endpoint has failed once; the next attempt is an appointment in Redis alone, and in the row.
+func flushBetweenAttempts(p *paid) {
+	p.endpoint.answers(func(number int) int {
+		if number <= some {
+			return 500
+		}
+		return 200
+	})
+	p.startWorker("ingest,confirm,expire,settle")
+	p.startWorker("deliver=128")
+	p.arrive()
+	p.eventually("the appointments of the next attempts", func() bool { return p.tasks("deliver", "retry") == some })
+	p.flush()
+	require.Zero(p.t, p.progress().delivered)
+	p.waitForEnd(some)
+	require.Equal(p.t, some, p.count(`SELECT count(*) FROM deliveries WHERE attempt_count = 2`), "one attempt more was made of each")
+	require.Len(p.t, p.endpoint.received(), 2*some)
+}
+
+// The payment is delivered; the first question to the bank is an appointment in Redis.
+func flushBeforeCheck(p *paid) {
+	p.startWorker("ingest,confirm,expire,settle")
+	p.startWorker("deliver=128")
+	p.arrive()
+	p.eventually("the deliveries", func() bool { return p.progress().delivered == some })
+	require.Positive(p.t, p.tasks("confirm", "scheduled"))
+	p.flush()
+	require.Zero(p.t, p.progress().confirmed)
+}
+
+// The bank has the question and takes its time to answer.
+func flushWhileAsking(p *paid) {
+	const asked = "GET /v1/transactions/accounts/single"
+	p.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.SlowAfter, Delay: 3 * time.Second})
+	p.startWorker("ingest,confirm,expire,settle")
+	p.startWorker("deliver=128")
+	p.arrive()
+	p.eventually("the questions to the bank", func() bool { return p.bank.Calls(asked) == some })
+	require.Zero(p.t, p.progress().confirmed)
+	p.flush()
+	p.waitForEnd(some)
+	require.Equal(p.t, some, p.bank.Calls(asked), "the claim kept everybody else away")
+}
+
+// The bank did not know the payment yet; it is to be asked again.
+func flushBetweenChecks(p *paid) {
+	p.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.NotFound})
+	p.startWorker("ingest,confirm,expire,settle")
+	p.startWorker("deliver=128")
+	p.arrive()
+	p.eventually("checks in vain", func() bool {
+		return p.count(`SELECT count(*) FROM inbound_events WHERE misses > 0 AND leased_until IS NULL`) == some
+	})
+	p.flush()
+	require.Zero(p.t, p.progress().confirmed)
+	p.bank.Faults.Clear()
+}
+
+// Redis is emptied over and over while payments come in and go their ways.
+func flushAgainAndAgain(p *paid) {
+	p.startWorker("ingest,confirm,expire,settle")
+	p.startWorker("deliver=128")
+	for range 20 {
+		p.arrive()
+		p.flush()
+	}
+}
+
+// Emptied, Redis forgets which queues there are; the dashboard must know them again without a restart.
+func TestQueuesAreListedAfterFlush(t *testing.T) {
+	p := newWorld(t).settle()
+	p.startWorker("")
+	p.arrive()
+	p.waitForEnd(some)
+	p.flush()
+	p.arrive()
+	p.waitForEnd(2 * some)
+	inspector := asynq.NewInspectorFromRedisClient(p.redis)
+	p.eventually("the queues that have had work since", func() bool {
+		names, err := inspector.Queues()
+		require.NoError(t, err)
+		return len(names) >= 3
+	})
+}

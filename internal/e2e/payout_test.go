@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/invariant"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// settler is a world with a tenant that pays out. Schedules and leases are as short as they go, and the bank is asked again
+// about a payout soon after it has ended.
+type settler struct {
+	*world
+	tenant uuid.UUID
+	key    string
+}
+
+func newSettler(t *testing.T) *settler {
+	t.Helper()
+	w := newWorld(t)
+	for name, value := range map[string]string{
+		"AJO_SETTLE_DELAYS": "50ms,100ms,200ms", "AJO_SETTLE_RECHECKS": "1s,2s,3s,4s", "AJO_SETTLE_LEASE": "3s",
+	} {
+		w.settings[name] = value
+	}
+	s := &settler{world: w, tenant: w.Tenant()}
+	key := secret.NewAPIKey()
+	s.key = key.Reveal()
+	s.keepSecret("API key", s.key)
+	hash := secret.Hash(s.key)
+	s.Exec(`UPDATE tenants SET api_key_hash = $2, api_key_suffix = $3 WHERE id = $1`, s.tenant, hash[:], key.Suffix())
+	return s
+}
+
+// credit posts a payment to an account, with its event, and returns its group. Nobody asks the bank about it yet.
+func (s *settler) credit(account uuid.UUID, amount money.Amount) uuid.UUID {
+	s.t.Helper()
+	ctx, group, now := context.Background(), uuid.Must(uuid.NewV7()), time.Now()
+	require.NoError(s.t, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
+				occurred_at, digest, body, tenant_id, account_id, next_attempt_at, received_at, processed_at)
+			VALUES ($1::text::uuid, 'webhook', true, true, $1::text, $1::text, 'payment_success', 'processed', 'payment', $2::numeric, 0, 'NGN', $3, sha256($1::text::bytea), '{}', $4, $5, $6, $3, $3)`,
+			group.String(), amount, now, s.tenant, account, now.Add(24*time.Hour)); err != nil {
+			return err
+		}
+		_, err := ledger.PostCredits(ctx, tx, now, []ledger.Posting{{
+			AccountID: account, Amount: amount, TransactionGroupID: group, ProviderTxnRef: group.String(),
+		}})
+		return err
+	}))
+	return group
+}
+
+// move moves a credit, as the confirmation of its payment would.
+func (s *settler) move(group uuid.UUID, event ledger.Event) {
+	s.t.Helper()
+	ctx := context.Background()
+	require.NoError(s.t, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE inbound_events SET next_attempt_at = NULL WHERE id = $1`, group); err != nil {
+			return err
+		}
+		_, err := ledger.MoveEntries(ctx, tx, time.Now(), []ledger.Move{{TransactionGroupID: group, Direction: ledger.Credit, Event: event}})
+		return err
+	}))
+}
+
+// fund opens an account with confirmed money.
+func (s *settler) fund(ref string, amount money.Amount) uuid.UUID {
+	s.t.Helper()
+	id := s.Account(s.tenant, ref)
+	s.move(s.credit(id, amount), ledger.EventConfirm)
+	return id
+}
+
+// payout is one settlement that the tenant asks for.
+type payout struct {
+	account       string // the reference of the account that pays
+	accountNumber string // of the destination; each payout has its own
+	amount        money.Amount
+	ref           string // the merchantTxRef that it was given
+}
+
+// order asks for the settlement, and tells whether it was accepted. What has no answer, or one that does not settle it, may be
+// asked for again: each time it has the same key, which makes it safe.
+func (s *settler) order(p *payout) (bool, error) {
+	body := map[string]string{"amount": p.amount.String(), "bankCode": "058", "accountNumber": p.accountNumber, "narration": "rent"}
+	header := http.Header{"X-Api-Key": {s.key}, "Idempotency-Key": {"pay " + p.accountNumber}}
+	a, err := request("POST", s.apiURL+"/v1/accounts/"+p.account+"/settle", body, header)
+	if err != nil || a.status == http.StatusConflict || a.status >= 500 {
+		return false, nil
+	}
+	if a.status != http.StatusAccepted {
+		return false, fmt.Errorf("settle: %d %s", a.status, a.body)
+	}
+	var accepted struct{ MerchantTxRef string }
+	err = json.Unmarshal(a.body, &accepted)
+	p.ref = accepted.MerchantTxRef
+	return err == nil, err
+}
+
+// statusOf is the transfer's status; empty when there is none.
+func (s *settler) statusOf(ref string) string {
+	s.t.Helper()
+	return testenv.Value[string](s.Env, `SELECT coalesce((SELECT status FROM transfers WHERE merchant_tx_ref = $1), '')`, ref)
+}
+
+// checkPayouts compares what the transfers say with what the bank has paid, and the books with themselves: no transfer is
+// unended, each destination was paid once at most, the bank's paid list is the transfers that say success, each debit is as its
+// transfer says, and every balance is what was put in less what was paid.
+func (s *settler) checkPayouts() {
+	s.t.Helper()
+	ctx := context.Background()
+	findings, err := invariant.Verify(ctx, s.Pool)
+	require.NoError(s.t, err)
+	require.Empty(s.t, findings)
+	rows, err := s.Pool.Query(ctx, `SELECT merchant_tx_ref || ' ' || amount || ' ' || account_number FROM transfers WHERE status = 'success'`)
+	require.NoError(s.t, err)
+	success, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(s.t, err)
+	var paid []string
+	total := money.Zero
+	for _, p := range s.bank.Paid() {
+		paid = append(paid, p.Ref+" "+p.Amount.String()+" "+p.AccountNumber)
+		total = total.Add(p.Amount)
+	}
+	require.ElementsMatch(s.t, success, paid, "the bank's paid list is the transfers that say success")
+	destinations := map[string]string{}
+	for _, p := range s.bank.Payouts() {
+		require.Empty(s.t, destinations[p.AccountNumber], "a second payout to %s: %s", p.AccountNumber, p.Ref)
+		destinations[p.AccountNumber] = p.Ref
+	}
+	require.Equal(s.t, total.Neg().String(), s.bank.Wallet().String(), "the bank's wallet began at zero")
+	require.Zero(s.t, s.count(`SELECT count(*) FROM transfers WHERE status IN ('pending', 'processing')`), s.unended())
+	require.Zero(s.t, s.count(`
+		SELECT count(*) FROM transfers t LEFT JOIN ledger_entries e ON e.transaction_group_id = t.id AND e.direction = 'debit'
+		WHERE e.status IS DISTINCT FROM CASE t.status WHEN 'success' THEN 'confirmed' ELSE 'reversed' END OR e.amount <> t.amount OR e.account_id <> t.account_id`))
+	require.Zero(s.t, s.count(`
+		SELECT count(*) FROM ledger_balances b WHERE balance <>
+			(SELECT coalesce(sum(amount), 0) FROM ledger_entries WHERE account_id = b.account_id AND direction = 'credit' AND status = 'confirmed')
+			- (SELECT coalesce(sum(amount), 0) FROM transfers WHERE account_id = b.account_id AND status = 'success')`))
+}
+
+// unended shows the transfers that still have a way to go.
+func (s *settler) unended() string {
+	return testenv.Value[string](s.Env, `
+		SELECT coalesce(string_agg(line, E'\n'), '') FROM (
+			SELECT format('%s to %s %s attempts %s asks %s unknown %s next %s lease %s error %s', merchant_tx_ref, account_number, status, attempt_count, ask_count,
+				unknown_count, next_attempt_at, leased_until, last_error) AS line
+			FROM transfers WHERE status IN ('pending', 'processing') LIMIT 20) l`)
+}

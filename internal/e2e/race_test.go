@@ -1,0 +1,6 @@
+//go:build race
+
+package e2e
+
+// raceEnabled tells whether the tests look for data races; then the binary does too.
+const raceEnabled = true

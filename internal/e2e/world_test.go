@@ -1,0 +1,256 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// healLimit is what a payment may take to its end after a fault: a few sweeps, on a machine that has much else to do.
+const healLimit = 45 * time.Second
+
+// world is all that a payment needs: databases of its own, the bank, the settings, the processes.
+type world struct {
+	*testenv.Env
+	t        testing.TB
+	redis    *redis.Client
+	bank     *fakebank.Bank
+	settings map[string]string
+	dir      string // the processes' working directory
+	api      *process
+	apiURL   string
+	secrets  map[string]string // what no process may print, by what it is
+	procs    []*process
+}
+
+// newWorld makes a world with no process in it. Schedules are short; a test changes settings before it starts a process.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	env := testenv.New(t)
+	w := &world{Env: env, t: t, redis: env.Redis(), dir: t.TempDir(), secrets: map[string]string{}}
+	w.bank = fakebank.New(fakebank.Options{
+		WebhookSecret: "a-webhook-secret-of-this-test", ClientSecret: "a-client-secret-of-this-test",
+		RetryDelays: repeat(200*time.Millisecond, 500),
+	})
+	url, err := w.bank.Start("")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.bank.Close()) })
+	keys := secret.NewKey("test").Reveal()
+	w.settings = map[string]string{
+		"AJO_HTTP_ADDR": "127.0.0.1:0", "AJO_OPS_ADDR": "127.0.0.1:0", "LOG_FORMAT": "json",
+		"AJO_DATABASE_URL": env.DatabaseURL, "AJO_DATABASE_MAX_CONNS": "6", "AJO_REDIS_URL": env.RedisURL, "AJO_ENCRYPTION_KEYS": keys,
+		"AJO_PROVIDER_URL": url, "AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID, "AJO_PROVIDER_CLIENT_ID": fakebank.DefaultClientID,
+		"AJO_PROVIDER_CLIENT_SECRET": "a-client-secret-of-this-test", "AJO_PROVIDER_WEBHOOK_SECRET": "a-webhook-secret-of-this-test",
+		"AJO_PROVIDER_RATE": "-1", "AJO_PROVIDER_POST_RATE": "-1",
+		"AJO_MAIL_DIR": filepath.Join(w.dir, "mail"), "AJO_RATE_LIMIT": "1000000-M", "AJO_RATE_LIMIT_OPEN": "1000000-M",
+		"AJO_CONFIRM_DELAYS": "1s", "AJO_CONFIRM_MISSES": "1000", "AJO_DELIVERY_DELAYS": "1s,1s,1s,1s,1s", "AJO_SWEEP_EVERY": "1s",
+	}
+	_, sealing, _ := strings.Cut(keys, ":")
+	w.keepSecret("encryption key", sealing)
+	w.keepSecret("client secret", "a-client-secret-of-this-test")
+	w.keepSecret("bank's webhook secret", "a-webhook-secret-of-this-test")
+	t.Cleanup(w.checkOutputs)
+	return w
+}
+
+func repeat(d time.Duration, n int) []time.Duration {
+	all := make([]time.Duration, n)
+	for i := range all {
+		all[i] = d
+	}
+	return all
+}
+
+// run starts the binary with the world's settings.
+func (w *world) run(args ...string) *process {
+	w.t.Helper()
+	p := start(w.t, w.dir, w.settings, args...)
+	w.procs = append(w.procs, p)
+	return p
+}
+
+// startAPI runs `ajo api`, waits until it listens, and has the bank send its events there.
+func (w *world) startAPI() *process {
+	w.t.Helper()
+	w.api = w.run("api")
+	w.apiURL, _ = w.api.logged("the API listens")["url"].(string)
+	addr, err := netip.ParseAddrPort(strings.TrimPrefix(w.apiURL, "http://"))
+	require.NoError(w.t, err)
+	require.NotZero(w.t, addr.Port())
+	w.bank.SetWebhookURL(w.apiURL + "/webhooks/provider")
+	return w.api
+}
+
+// startWorker runs `ajo worker`, serving the queues as --queues names them (empty: all), and waits until it runs.
+func (w *world) startWorker(queues string) *process {
+	w.t.Helper()
+	args := []string{"worker"}
+	if queues != "" {
+		args = append(args, "--queues", queues)
+	}
+	p := w.run(args...)
+	p.logged("the worker runs")
+	return p
+}
+
+// startAll runs one API and two workers that share the queues, as the specification of the test wants it.
+func (w *world) startAll() (money, telling *process) {
+	w.t.Helper()
+	w.startAPI()
+	return w.startWorker("ingest,confirm,expire,settle"), w.startWorker("deliver=128")
+}
+
+// keepSecret names a text that no process may print.
+func (w *world) keepSecret(what, text string) {
+	require.GreaterOrEqual(w.t, len(text), 6)
+	w.secrets[what] = text
+}
+
+// checkOutputs is done at the end of every test: nothing printed shows a secret, nor a panic, nor a data race.
+func (w *world) checkOutputs() {
+	for _, p := range w.procs {
+		text := string(p.out.all())
+		for what, s := range w.secrets {
+			if showsSecret(text, s) {
+				w.t.Errorf("ajo %v printed the %s", p.args, what)
+			}
+		}
+		for _, bad := range []string{"DATA RACE", "panic:", "runtime error", "fatal error"} {
+			if strings.Contains(text, bad) {
+				w.t.Errorf("ajo %v printed %q:\n%s", p.args, bad, p.out.tail(6000))
+			}
+		}
+	}
+}
+
+// pay makes a payment at the bank, whose event goes out on its own.
+func (w *world) pay(nuban, amount string) fakebank.Transaction {
+	w.t.Helper()
+	return w.payment(fakebank.Payment{NUBAN: nuban, Amount: money.Must(amount)})
+}
+
+// payAndTell makes a payment and returns after the bank's first attempt to tell of it, which must be answered 200.
+func (w *world) payAndTell(nuban, amount string) fakebank.Transaction {
+	w.t.Helper()
+	tx := w.payment(fakebank.Payment{NUBAN: nuban, Amount: money.Must(amount), Wait: true})
+	hook, ok := w.bank.WebhookFor(tx.ID)
+	require.True(w.t, ok)
+	require.Len(w.t, hook.Attempts, 1)
+	require.Equal(w.t, 200, hook.Attempts[0].Status, hook.Attempts[0].Error)
+	return tx
+}
+
+func (w *world) payment(p fakebank.Payment) fakebank.Transaction {
+	w.t.Helper()
+	p.SenderName, p.Narration = "Bola Ade", "school fees"
+	tx, err := w.bank.Pay(context.Background(), p)
+	require.NoError(w.t, err)
+	return tx
+}
+
+// eventually waits for the condition, up to healLimit.
+func (w *world) eventually(what string, ok func() bool) {
+	w.t.Helper()
+	limit := healLimit
+	if patient() {
+		limit += 3 * time.Minute
+	}
+	testenv.Eventually(w.t, limit, what, ok)
+}
+
+// count is the value of a query that counts.
+func (w *world) count(sql string, args ...any) int {
+	w.t.Helper()
+	return int(testenv.Value[int64](w.Env, sql, args...))
+}
+
+// progress says how far the payments have come: events stored and posted, payments delivered and confirmed.
+type progress struct{ stored, posted, delivered, confirmed int }
+
+func (w *world) progress() progress {
+	w.t.Helper()
+	return progress{
+		stored:    w.count(`SELECT count(*) FROM inbound_events WHERE authentic`),
+		posted:    w.count(`SELECT count(*) FROM inbound_events WHERE status = 'processed'`),
+		delivered: w.count(`SELECT count(*) FROM deliveries WHERE status = 'delivered'`),
+		confirmed: w.count(`SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`),
+	}
+}
+
+// waitForEnd waits until n payments are posted, delivered and confirmed.
+func (w *world) waitForEnd(n int) {
+	w.t.Helper()
+	begin, want := time.Now(), progress{n, n, n, n}
+	var got progress
+	defer func() {
+		if w.t.Failed() {
+			w.t.Logf("got as far as %+v, of %+v\n%s", got, want, w.unfinished())
+		}
+	}()
+	w.eventually(fmt.Sprintf("%d payments posted, delivered and confirmed", n), func() bool {
+		got = w.progress()
+		return got == want
+	})
+	w.t.Logf("%d payments ended delivered and confirmed after %s", n, time.Since(begin).Round(time.Millisecond))
+}
+
+// unfinished shows the rows that still wait, for the message of a test that failed.
+func (w *world) unfinished() string {
+	return testenv.Value[string](w.Env, `
+		SELECT coalesce(string_agg(line, E'\n'), '') FROM (
+			SELECT format('event %s %s next %s lease %s error %s', id, status, next_attempt_at, leased_until, last_error) AS line
+			FROM inbound_events WHERE next_attempt_at IS NOT NULL
+			UNION ALL
+			SELECT format('delivery %s %s next %s lease %s attempts %s error %s', id, status, next_attempt_at, leased_until, attempt_count, last_error)
+			FROM deliveries WHERE status <> 'delivered' LIMIT 40) l`)
+}
+
+// checkBooks compares what was posted to what the bank has in its books: each payment once, with its net amount; the
+// ledger agrees with itself; the float agrees with the bank's wallet; each payment was told at least once.
+func (w *world) checkBooks(e *endpoint) {
+	w.t.Helper()
+	txs := w.bank.Transactions()
+	net := money.Zero
+	groups := map[string]bool{}
+	for _, tx := range txs {
+		net = net.Add(tx.Amount).Sub(tx.Fee)
+		got := testenv.Value[string](w.Env, `
+			SELECT coalesce(string_agg(direction || ' ' || amount || ' ' || fee || ' ' || status, ', '), 'nothing') FROM ledger_entries WHERE provider_txn_ref = $1`, tx.ID)
+		require.Equal(w.t, fmt.Sprintf("credit %s %s confirmed", tx.Amount.Sub(tx.Fee), tx.Fee), got, "the entries of transaction %s", tx.ID)
+		groups[testenv.Value[string](w.Env, `SELECT transaction_group_id::text FROM ledger_entries WHERE provider_txn_ref = $1`, tx.ID)] = true
+	}
+	require.Len(w.t, groups, len(txs))
+	require.Equal(w.t, len(txs), w.count(`SELECT count(*) FROM ledger_entries`))
+	findings, err := ledger.Verify(context.Background(), w.Pool)
+	require.NoError(w.t, err)
+	require.Empty(w.t, findings)
+	require.Equal(w.t, net.String(), testenv.Value[money.Amount](w.Env, `SELECT sum(balance) FROM ledger_balances`).String())
+	require.Equal(w.t, w.bank.Wallet().String(), net.String())
+	if e != nil {
+		require.Equal(w.t, groups, e.groups(), "the payments that the tenant was told of")
+		e.checkAll()
+	}
+}
+
+// with returns the settings with some of them changed; an empty value takes one away.
+func (w *world) with(changes map[string]string) map[string]string {
+	all := maps.Clone(w.settings)
+	maps.Copy(all, changes)
+	maps.DeleteFunc(all, func(_, v string) bool { return v == "" })
+	return all
+}

@@ -1,0 +1,226 @@
+package idempotency_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/idempotency"
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+)
+
+type bundle struct {
+	*testenv.Env
+	ctx    context.Context
+	tenant uuid.UUID
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	t.Parallel()
+	e := testenv.New(t)
+	return &bundle{Env: e, ctx: context.Background(), tenant: e.Tenant()}
+}
+
+func (b *bundle) request(key, body string) idempotency.Request {
+	b.T.Helper()
+	r, err := idempotency.NewRequest(b.tenant, key, "POST", "/v1/accounts", []byte(body))
+	require.NoError(b.T, err)
+	return r
+}
+
+func (b *bundle) tx(do func(tx pg.Tx) error) error { return pg.InTx(b.ctx, b.Pool, do) }
+
+// begin takes the key in a transaction of its own.
+func (b *bundle) begin(r idempotency.Request) (kept *idempotency.Answer, err error) {
+	err = b.tx(func(tx pg.Tx) (err error) {
+		kept, err = idempotency.Begin(b.ctx, tx, b.Clock.Now(), r)
+		return err
+	})
+	return kept, err
+}
+
+func (b *bundle) save(r idempotency.Request, a idempotency.Answer) {
+	b.T.Helper()
+	require.NoError(b.T, b.tx(func(tx pg.Tx) error { return idempotency.Save(b.ctx, tx, b.Clock.Now(), r, a) }))
+}
+
+func (b *bundle) reserve(r idempotency.Request) time.Time {
+	b.T.Helper()
+	now := b.Clock.Now()
+	require.NoError(b.T, b.tx(func(tx pg.Tx) error { return idempotency.Reserve(b.ctx, tx, now, r) }))
+	return now
+}
+
+var answer = idempotency.Answer{Status: 201, Body: []byte(`{"a":"<&>"}`)}
+
+func TestKeysAreChecked(t *testing.T) {
+	t.Parallel()
+	tenant := uuid.New()
+	r, err := idempotency.NewRequest(tenant, "", "POST", "/", nil)
+	require.NoError(t, err)
+	require.False(t, r.Given())
+	for _, good := range []string{"a", strings.Repeat("k", 255), strings.Repeat("é", 255), "with space", "ключ"} {
+		r, err := idempotency.NewRequest(tenant, good, "POST", "/", nil)
+		require.NoError(t, err, good)
+		require.True(t, r.Given())
+	}
+	for _, bad := range []string{strings.Repeat("k", 256), "a\nb", "a\x00b", "\x7f", "a\xffb", "\u202e"} {
+		_, err := idempotency.NewRequest(tenant, bad, "POST", "/", nil)
+		require.ErrorIs(t, err, idempotency.ErrKey, "%q", bad)
+	}
+}
+
+func TestAnswersAreEncodedOnce(t *testing.T) {
+	t.Parallel()
+	a, err := idempotency.NewAnswer(201, map[string]string{"a": "<&>"})
+	require.NoError(t, err)
+	require.Equal(t, answer, a)
+	_, err = idempotency.NewAnswer(201, make(chan int))
+	require.Error(t, err)
+}
+
+func TestWithoutAKeyNothingIsKept(t *testing.T) {
+	b := setup(t)
+	var none idempotency.Request
+	kept, err := b.begin(none)
+	require.NoError(t, err)
+	require.Nil(t, kept)
+	at := b.reserve(none)
+	b.save(none, answer)
+	require.NoError(t, idempotency.Release(b.ctx, b.Pool, at, none))
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM idempotency_keys`))
+}
+
+func TestTheFirstAnswerIsKept(t *testing.T) {
+	b := setup(t)
+	r := b.request("k", "body")
+	kept, err := b.begin(r)
+	require.NoError(t, err)
+	require.Nil(t, kept)
+	b.save(r, answer)
+	for range 2 {
+		kept, err = b.begin(r)
+		require.NoError(t, err)
+		require.Equal(t, answer, *kept)
+		kept, err = idempotency.Find(b.ctx, b.Pool, b.Clock.Now(), r)
+		require.NoError(t, err)
+		require.Equal(t, answer, *kept)
+	}
+	for name, other := range map[string][3]string{"method": {"PUT", "/v1/accounts", "body"}, "path": {"POST", "/v1/account", "sbody"}, "body": {"POST", "/v1/accounts", "bodY"}} {
+		another, err := idempotency.NewRequest(b.tenant, "k", other[0], other[1], []byte(other[2]))
+		require.NoError(t, err)
+		_, err = b.begin(another)
+		require.ErrorIs(t, err, idempotency.ErrReused, name)
+	}
+	stranger, err := idempotency.NewRequest(b.Tenant(), "k", "POST", "/v1/accounts", []byte("body"))
+	require.NoError(t, err)
+	kept, err = b.begin(stranger)
+	require.NoError(t, err)
+	require.Nil(t, kept, "another tenant's key")
+}
+
+// While one transaction has the key, others are told so at once, and are not made to wait.
+func TestOneAtATime(t *testing.T) {
+	b := setup(t)
+	r := b.request("k", "body")
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		_, err := idempotency.Begin(b.ctx, tx, b.Clock.Now(), r)
+		require.NoError(t, err)
+		_, err = b.begin(r)
+		require.ErrorIs(t, err, idempotency.ErrRunning)
+		_, err = b.begin(b.request("another key", "body"))
+		require.NoError(t, err)
+		return nil
+	}))
+	_, err := b.begin(r)
+	require.NoError(t, err, "what was rolled back, or changed nothing, is forgotten")
+}
+
+// A request that calls the bank reserves its key: it ends by an answer, by its release, or by its lease.
+func TestReservation(t *testing.T) {
+	b := setup(t)
+	r := b.request("k", "body")
+	at := b.reserve(r)
+	_, err := b.begin(r)
+	require.ErrorIs(t, err, idempotency.ErrRunning)
+	_, err = b.begin(b.request("k", "another body"))
+	require.ErrorIs(t, err, idempotency.ErrReused)
+	require.NoError(t, idempotency.Release(b.ctx, b.Pool, at, r))
+	kept, err := b.begin(r)
+	require.NoError(t, err)
+	require.Nil(t, kept, "released")
+
+	at = b.reserve(r)
+	b.Clock.Advance(time.Minute)
+	kept, err = b.begin(r)
+	require.NoError(t, err)
+	require.Nil(t, kept, "the caller has died")
+	later := b.reserve(r)
+	require.NoError(t, idempotency.Release(b.ctx, b.Pool, at, r))
+	_, err = b.begin(r)
+	require.ErrorIs(t, err, idempotency.ErrRunning, "a late release leaves the key to the caller that has it now")
+	b.save(r, answer)
+	require.NoError(t, idempotency.Release(b.ctx, b.Pool, later, r))
+	kept, err = b.begin(r)
+	require.NoError(t, err)
+	require.Equal(t, answer, *kept, "an answer is not released")
+}
+
+func TestPurge(t *testing.T) {
+	b := setup(t)
+	for _, k := range []string{"1", "2", "3"} {
+		b.save(b.request(k, ""), answer)
+		b.Clock.Advance(time.Hour)
+	}
+	purge := func(limit int) int64 {
+		n, err := idempotency.Purge(b.ctx, b.Pool, b.Clock.Now(), limit)
+		require.NoError(t, err)
+		return n
+	}
+	b.Clock.Advance(idempotency.Keep - 3*time.Hour)
+	require.Zero(t, purge(10), "kept for seven days")
+	b.Clock.Advance(90 * time.Minute)
+	require.EqualValues(t, 1, purge(1))
+	require.EqualValues(t, 1, purge(10))
+	kept, err := b.begin(b.request("3", ""))
+	require.NoError(t, err)
+	require.NotNil(t, kept)
+}
+
+// Redis serves a copy; when it is emptied or away, Postgres has the answer.
+func TestCache(t *testing.T) {
+	b := setup(t)
+	redis := b.Redis()
+	cache := idempotency.NewCache(redis)
+	r := b.request("k", "body")
+	require.Nil(t, cache.Get(b.ctx, r))
+	b.save(r, answer)
+	cache.Put(b.ctx, r, answer)
+	require.Equal(t, answer, *cache.Get(b.ctx, r))
+	require.Nil(t, cache.Get(b.ctx, b.request("k", "another body")), "that is for Postgres to refuse")
+	stranger, err := idempotency.NewRequest(b.Tenant(), "k", "POST", "/v1/accounts", []byte("body"))
+	require.NoError(t, err)
+	require.Nil(t, cache.Get(b.ctx, stranger))
+
+	b.Exec(`DELETE FROM idempotency_keys`)
+	require.Equal(t, answer, *cache.Get(b.ctx, r), "served from Redis")
+	b.save(r, answer)
+	require.NoError(t, redis.FlushDB(b.ctx).Err())
+	require.Nil(t, cache.Get(b.ctx, r))
+	kept, err := b.begin(r)
+	require.NoError(t, err)
+	require.Equal(t, answer, *kept, "served from Postgres")
+
+	var none idempotency.Request
+	cache.Put(b.ctx, none, answer)
+	require.Nil(t, cache.Get(b.ctx, none))
+	require.NoError(t, redis.Close())
+	cache.Put(b.ctx, r, answer)
+	require.Nil(t, cache.Get(b.ctx, r))
+}

@@ -1,0 +1,86 @@
+// Package invariant checks what must hold between the capabilities: that each transfer has its debit, each event its credit,
+// each delivery its payment, and all the reverse; and with [ledger.Verify] what must hold within the ledger.
+//
+// It owns no table and writes none. A full check reads everything as of one moment; the light one, which runs all the time,
+// reads sums, and what was posted in the last minutes. (Decisions, "Ledger"; docs/decisions.md, "Reliability".)
+package invariant
+
+import (
+	"context"
+
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+// The checks between the capabilities.
+const (
+	CheckTransferDebit  = "each transfer has its debit"
+	CheckDebitTransfer  = "each debit has its transfer"
+	CheckEventCredit    = "each posted event has its credit"
+	CheckCreditEvent    = "each credit has its event"
+	CheckPostedOnce     = "a payment is posted once"
+	CheckConfirmation   = "each provisional credit is waiting for the bank"
+	CheckDeliveryEvent  = "each delivery has its posted event"
+	CheckAccountBalance = "each account has a balance"
+)
+
+// checks return (subject, detail) of each row that is wrong. Each reads two tables by their keys.
+var checks = []struct{ name, sql string }{
+	{CheckTransferDebit, `
+		SELECT t.merchant_tx_ref, CASE WHEN d.id IS NULL THEN 'it has no debit' ELSE
+			format('%s of %s on account %s; its debit %s is %s of %s on %s for %s', t.status, t.amount, t.account_id, d.id, d.status, d.amount, d.account_id, d.transfer_ref) END
+		FROM transfers t LEFT JOIN ledger_entries d ON d.transaction_group_id = t.id AND d.direction = 'debit' AND d.reversal_of IS NULL
+		WHERE d.id IS NULL OR d.amount <> t.amount OR d.account_id <> t.account_id OR d.tenant_id <> t.tenant_id
+			OR d.transfer_ref IS DISTINCT FROM t.merchant_tx_ref
+			OR d.status <> CASE t.status WHEN 'success' THEN 'confirmed' WHEN 'failed' THEN 'reversed' WHEN 'refunded' THEN 'reversed' ELSE 'provisional' END`},
+	{CheckDebitTransfer, `
+		SELECT d.id::text, format('a debit of %s for %s, which is no transfer', d.amount, coalesce(d.transfer_ref, 'nothing'))
+		FROM ledger_entries d LEFT JOIN transfers t ON t.id = d.transaction_group_id
+		WHERE d.direction = 'debit' AND d.reversal_of IS NULL AND t.id IS NULL`},
+	{CheckEventCredit, `
+		SELECT e.id::text, CASE WHEN c.id IS NULL THEN 'it has no credit' ELSE
+			format('%s less %s to account %s; its credit %s is of %s with fee %s on %s', e.amount, e.fee, e.account_id, c.id, c.amount, c.fee, c.account_id) END
+		FROM inbound_events e LEFT JOIN ledger_entries c ON c.transaction_group_id = e.id AND c.direction = 'credit' AND c.reversal_of IS NULL
+		WHERE e.status = 'processed' AND (c.id IS NULL OR NOT e.authentic OR e.fee IS NULL OR c.amount <> e.amount - e.fee OR c.fee <> e.fee
+			OR c.account_id <> e.account_id OR c.tenant_id IS DISTINCT FROM e.tenant_id OR c.provider_txn_ref <> e.provider_txn_ref)`},
+	{CheckCreditEvent, `
+		SELECT c.id::text, CASE WHEN e.id IS NULL THEN 'no event is behind it' ELSE format('its event is %s, not posted', e.status) END
+		FROM ledger_entries c LEFT JOIN inbound_events e ON e.id = c.transaction_group_id
+		WHERE c.direction = 'credit' AND c.reversal_of IS NULL AND e.status IS DISTINCT FROM 'processed'`},
+	{CheckPostedOnce, `
+		SELECT provider_txn_ref, format('%s credits', count(*)) FROM ledger_entries
+		WHERE direction = 'credit' AND reversal_of IS NULL AND provider_txn_ref <> '' GROUP BY provider_txn_ref HAVING count(*) > 1`},
+	{CheckConfirmation, `
+		SELECT c.id::text, 'provisional, and nobody will ask the bank about it'
+		FROM ledger_entries c JOIN inbound_events e ON e.id = c.transaction_group_id
+		WHERE c.direction = 'credit' AND c.status = 'provisional' AND e.next_attempt_at IS NULL`},
+	// The sum that the tenant is told stands in the body as a text; the body is read as bytes, since a damaged one is no JSON.
+	{CheckDeliveryEvent, `
+		SELECT d.id::text, CASE WHEN e.id IS NULL THEN 'it tells of no event' ELSE
+			format('of account %s, telling %s; its event is %s, to account %s, of %s', d.account_id,
+				coalesce(substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"'), 'nothing'), e.status, e.account_id, e.amount - e.fee) END
+		FROM deliveries d LEFT JOIN inbound_events e ON e.id = d.transaction_group_id
+		WHERE e.status IS DISTINCT FROM 'processed' OR e.account_id <> d.account_id OR e.tenant_id IS DISTINCT FROM d.tenant_id
+			OR substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"') IS DISTINCT FROM to_char(e.amount - e.fee, 'FM999999999999999990.00')`},
+	{CheckAccountBalance, `
+		SELECT a.id::text, CASE WHEN b.account_id IS NULL THEN 'it has none' ELSE format('of tenant %s, the account''s is %s', b.tenant_id, a.tenant_id) END
+		FROM accounts a LEFT JOIN ledger_balances b ON b.account_id = a.id WHERE b.account_id IS NULL OR b.tenant_id <> a.tenant_id`},
+}
+
+// Verify checks everything, within the ledger and between the capabilities, and returns what does not hold, at most 1,000
+// findings a check. It reads all rows: for hand tools and tests, on a connection whose statement_timeout allows it, and in a
+// transaction that sees one moment.
+func Verify(ctx context.Context, q pg.Querier) ([]ledger.Finding, error) {
+	all, err := ledger.Verify(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range checks {
+		found, err := ledger.Query(ctx, q, c.name, c.sql)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}

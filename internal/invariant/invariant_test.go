@@ -1,0 +1,326 @@
+package invariant_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/idempotency"
+	"ajo/internal/invariant"
+	"ajo/internal/money"
+	"ajo/internal/payment"
+	"ajo/internal/provider"
+	"ajo/internal/provider/nomba"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+	"ajo/internal/transfer"
+	"ajo/ledger"
+)
+
+// world is a service that has lived a little: two confirmed payments, a provisional one with its delivery, one under review,
+// one misdirected; a paid transfer, a refused one and one that waits.
+type world struct {
+	*testenv.Env
+	ctx       context.Context
+	bank      *fakebank.Bank
+	payments  *payment.Service
+	transfers *transfer.Service
+	tenant    uuid.UUID
+	account   uuid.UUID
+	other     uuid.UUID
+}
+
+func setup(t *testing.T) *world {
+	e := testenv.New(t)
+	w := &world{Env: e, ctx: context.Background(), bank: fakebank.New(fakebank.Options{Clock: e.Clock})}
+	url, err := w.bank.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.bank.Close()) })
+	client, err := nomba.New(nomba.Options{
+		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
+		Clock: e.Clock, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1,
+	})
+	require.NoError(t, err)
+	log := slog.New(slog.DiscardHandler)
+	w.payments = payment.New(payment.Options{
+		Pool: e.Pool, Bank: client, Clock: e.Clock, Log: log, WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
+		ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
+	})
+	t.Cleanup(w.payments.Close)
+	w.transfers = transfer.New(transfer.Options{Pool: e.Pool, Bank: client, Clock: e.Clock, Log: log, Delays: transfer.DefaultDelays})
+	w.tenant = e.Tenant()
+	w.account, w.other = e.Account(w.tenant, "shop"), e.Account(e.Tenant(), "other")
+	for _, id := range []uuid.UUID{w.account, w.other} {
+		a, err := client.CreateAccount(w.ctx, provider.NewAccount{Ref: id.String(), Name: "Ada Obi Stores"})
+		require.NoError(t, err)
+		w.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, id, a.Number)
+	}
+	w.live(client)
+	return w
+}
+
+func (w *world) live(client *nomba.Client) {
+	w.T.Helper()
+	w.confirm(w.pay(w.account, nil))
+	w.confirm(w.pay(w.other, nil))
+	w.confirm(w.pay(w.account, func(x *fakebank.Transaction) { x.Amount = money.Must("1.00") }))
+	w.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook' WHERE id = $1`, w.tenant)
+	w.pay(w.account, nil)
+	stray := uuid.NewString()
+	_, err := client.CreateAccount(w.ctx, provider.NewAccount{Ref: stray, Name: "Nobody We Know"})
+	require.NoError(w.T, err)
+	w.payRef(stray)
+
+	w.advance(w.settle("100.00"), transfer.Success)
+	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Reject})
+	w.advance(w.settle("200.00"), transfer.Failed)
+	w.bank.Faults.Clear()
+	w.settle("300.00")
+}
+
+func (w *world) pay(account uuid.UUID, change func(*fakebank.Transaction)) uuid.UUID {
+	w.T.Helper()
+	id, txn := w.payRef(account.String())
+	if change != nil {
+		w.bank.SetTransaction(txn.ID, change)
+	}
+	return id
+}
+
+func (w *world) payRef(ref string) (uuid.UUID, fakebank.Transaction) {
+	w.T.Helper()
+	txn, err := w.bank.Pay(w.ctx, fakebank.Payment{AccountRef: ref, Amount: money.Must("5000.00"), Silent: true})
+	require.NoError(w.T, err)
+	body := w.bank.EventFor(txn)
+	h, err := w.bank.SignedHeaders(body)
+	require.NoError(w.T, err)
+	r, err := w.payments.Receive(w.ctx, payment.Delivery{Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader)})
+	require.NoError(w.T, err)
+	_, err = w.payments.Post(w.ctx, r.ID)
+	require.NoError(w.T, err)
+	return r.ID, txn
+}
+
+func (w *world) confirm(id uuid.UUID) {
+	w.T.Helper()
+	w.Clock.Advance(time.Minute)
+	require.NoError(w.T, w.payments.Confirm(w.ctx, id))
+}
+
+func (w *world) settle(amount string) uuid.UUID {
+	w.T.Helper()
+	s, err := w.transfers.Settle(w.ctx, w.tenant, "shop", transfer.Order{Amount: amount, BankCode: "058", AccountNumber: "0123456789"}, idempotency.Request{})
+	require.NoError(w.T, err)
+	return s.TransferID
+}
+
+// advance lets a transfer come to the end that is wanted.
+func (w *world) advance(id uuid.UUID, to transfer.Status) {
+	w.T.Helper()
+	for range 20 {
+		_ = w.transfers.Advance(w.ctx, id)
+		if testenv.Value[transfer.Status](w.Env, `SELECT status FROM transfers WHERE id = $1`, id) == to {
+			return
+		}
+		w.Clock.Advance(time.Hour)
+	}
+	w.T.Fatalf("the transfer did not become %s", to)
+}
+
+func (w *world) verify() []ledger.Finding {
+	w.T.Helper()
+	found, err := invariant.Verify(w.ctx, w.Pool)
+	require.NoError(w.T, err)
+	return found
+}
+
+func (w *world) light() invariant.State {
+	w.T.Helper()
+	s, err := invariant.Light(w.ctx, w.Pool, w.Clock.Now())
+	require.NoError(w.T, err)
+	return s
+}
+
+// damage is one way to break the rows between the capabilities, and the check that must name it. The subject is what the
+// query reads before the damage is done. light tells whether the light check must see it too, under the same name.
+var damage = map[string]struct {
+	sql, check, subject string
+	light               bool
+}{
+	"transfer without debit": {
+		`DELETE FROM ledger_entries WHERE transaction_group_id = (SELECT id FROM transfers WHERE status = 'pending')`,
+		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'pending'`, true,
+	},
+	"transfer of another sum": {
+		`UPDATE transfers SET amount = amount + 1 WHERE status = 'success'`,
+		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
+	},
+	"debit of another account": {
+		`UPDATE transfers SET account_id = (SELECT account_id FROM ledger_balances WHERE account_id <> transfers.account_id LIMIT 1) WHERE status = 'success'`,
+		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
+	},
+	"transfer under another reference": {
+		`UPDATE transfers SET merchant_tx_ref = 'X' WHERE status = 'success'`, invariant.CheckTransferDebit, `SELECT 'X'`, false,
+	},
+	"paid, but not confirmed": {
+		`UPDATE ledger_entries SET status = 'provisional' WHERE transaction_group_id = (SELECT id FROM transfers WHERE status = 'success')`,
+		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, true,
+	},
+	"failed, but not given back": {
+		`UPDATE transfers SET status = 'failed' WHERE status = 'success'`,
+		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, true,
+	},
+	"given back, but under way": {
+		`UPDATE transfers SET status = 'processing', next_attempt_at = now() WHERE status = 'failed'`,
+		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'failed'`, true,
+	},
+	"debit without transfer": {
+		`DELETE FROM transfers WHERE status = 'pending'`,
+		invariant.CheckDebitTransfer, `SELECT id::text FROM ledger_entries WHERE transaction_group_id = (SELECT id FROM transfers WHERE status = 'pending')`, true,
+	},
+	"event without credit": {
+		`DELETE FROM ledger_entries WHERE transaction_group_id = (SELECT max(transaction_group_id::text)::uuid FROM ledger_entries WHERE direction = 'credit' AND status = 'provisional')`,
+		invariant.CheckEventCredit, `SELECT max(transaction_group_id::text) FROM ledger_entries WHERE direction = 'credit' AND status = 'provisional'`, true,
+	},
+	"event of another sum": {
+		`UPDATE inbound_events SET amount = amount + 1 WHERE id = (SELECT id FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1)`,
+		invariant.CheckEventCredit, `SELECT id::text FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1`, false,
+	},
+	"event of another fee": {
+		`UPDATE inbound_events SET fee = fee + 1, amount = amount + 1 WHERE id = (SELECT id FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1)`,
+		invariant.CheckEventCredit, `SELECT id::text FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1`, false,
+	},
+	"event to another account": {
+		`UPDATE inbound_events SET account_id = (SELECT account_id FROM ledger_balances WHERE account_id <> inbound_events.account_id LIMIT 1)
+			WHERE id = (SELECT id FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1)`,
+		invariant.CheckEventCredit, `SELECT id::text FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1`, false,
+	},
+	"a forged event is posted": {
+		`UPDATE inbound_events SET authentic = false WHERE id = (SELECT id FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1)`,
+		invariant.CheckEventCredit, `SELECT id::text FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1`, false,
+	},
+	"credit without event": {
+		`UPDATE ledger_entries SET transaction_group_id = gen_random_uuid() WHERE seq = 1 AND direction = 'credit'`,
+		invariant.CheckCreditEvent, `SELECT id::text FROM ledger_entries WHERE seq = 1 ORDER BY id LIMIT 1`, true,
+	},
+	"credit of a misdirected event": {
+		`UPDATE inbound_events SET status = 'failed', category = 'misdirected', next_attempt_at = NULL WHERE id = (SELECT transaction_group_id FROM ledger_entries ORDER BY id LIMIT 1)`,
+		invariant.CheckCreditEvent, `SELECT id::text FROM ledger_entries ORDER BY id LIMIT 1`, true,
+	},
+	"posted twice": {
+		`UPDATE ledger_entries SET provider_txn_ref = (SELECT min(provider_txn_ref) FROM ledger_entries WHERE provider_txn_ref <> '') WHERE provider_txn_ref <> ''`,
+		invariant.CheckPostedOnce, `SELECT min(provider_txn_ref) FROM ledger_entries WHERE provider_txn_ref <> ''`, false,
+	},
+	"nobody confirms it": {
+		`UPDATE inbound_events SET next_attempt_at = NULL WHERE status = 'processed'`,
+		invariant.CheckConfirmation, `SELECT id::text FROM ledger_entries WHERE direction = 'credit' AND status = 'provisional'`, false,
+	},
+	"delivery of nothing": {
+		`UPDATE deliveries SET transaction_group_id = gen_random_uuid()`, invariant.CheckDeliveryEvent, `SELECT id::text FROM deliveries`, false,
+	},
+	"delivery of another sum": {
+		`UPDATE deliveries SET body = convert_to(replace(convert_from(body, 'UTF8'), '"amount":"4975.00"', '"amount":"9975.00"'), 'UTF8')`,
+		invariant.CheckDeliveryEvent, `SELECT id::text FROM deliveries`, false,
+	},
+	"delivery with a damaged body": {
+		`UPDATE deliveries SET body = '\xff00'`, invariant.CheckDeliveryEvent, `SELECT id::text FROM deliveries`, false,
+	},
+	"delivery to another tenant": {
+		`UPDATE deliveries SET tenant_id = gen_random_uuid()`, invariant.CheckDeliveryEvent, `SELECT id::text FROM deliveries`, false,
+	},
+	"delivery of a misdirected payment": {
+		`UPDATE deliveries SET transaction_group_id = (SELECT id FROM inbound_events WHERE category = 'misdirected')`,
+		invariant.CheckDeliveryEvent, `SELECT id::text FROM deliveries`, false,
+	},
+	"account without balance": {
+		`DELETE FROM ledger_balances WHERE account_id = (SELECT id FROM accounts ORDER BY id LIMIT 1)`,
+		invariant.CheckAccountBalance, `SELECT id::text FROM accounts ORDER BY id LIMIT 1`, false,
+	},
+	"within the ledger": {
+		`UPDATE ledger_entries SET running_balance = running_balance + 1 WHERE id = (SELECT id FROM ledger_entries ORDER BY id DESC LIMIT 1)`,
+		ledger.CheckRunning, `SELECT id::text FROM ledger_entries ORDER BY id DESC LIMIT 1`, true,
+	},
+	"a gap": {
+		`DELETE FROM ledger_entries WHERE seq = 3 AND account_id = (SELECT account_id FROM transfers LIMIT 1)`,
+		ledger.CheckSequence, `SELECT id::text FROM ledger_entries WHERE seq = 4 AND account_id = (SELECT account_id FROM transfers LIMIT 1)`, true,
+	},
+	"the head": {
+		`UPDATE ledger_balances SET chain_head = sha256('') WHERE account_id = (SELECT account_id FROM transfers LIMIT 1)`,
+		ledger.CheckChain, `SELECT account_id::text FROM transfers LIMIT 1`, true,
+	},
+	"odd sums": {
+		`UPDATE ledger_balances SET provisional_credits = total_credits + 1 WHERE account_id = (SELECT account_id FROM transfers LIMIT 1)`,
+		ledger.CheckTotals, `SELECT account_id::text FROM transfers LIMIT 1`, false,
+	},
+}
+
+// A check that cannot fail shows nothing: each kind of damage is named by its row, and by the check that is meant for it.
+func TestVerifyNamesDamage(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, d := range damage {
+		seen[d.check] = true
+	}
+	for _, c := range []string{
+		invariant.CheckTransferDebit, invariant.CheckDebitTransfer, invariant.CheckEventCredit, invariant.CheckCreditEvent, invariant.CheckPostedOnce,
+		invariant.CheckConfirmation, invariant.CheckDeliveryEvent, invariant.CheckAccountBalance,
+	} {
+		require.True(t, seen[c], "nothing shows that %q can fail", c)
+	}
+	for name, d := range damage {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			require.Empty(t, w.verify())
+			require.Empty(t, w.light().Findings)
+			subject := testenv.Value[string](w.Env, d.subject)
+			for _, table := range []string{"ledger_entries", "ledger_balances", "inbound_events", "transfers", "deliveries"} {
+				w.Exec(`ALTER TABLE ` + table + ` DISABLE TRIGGER ALL`)
+			}
+			w.Exec(d.sql)
+			named := func(f ledger.Finding) bool { return f.Check == d.check && f.Subject == subject }
+			found := w.verify()
+			require.True(t, slices.ContainsFunc(found, named), "%s at %s: %v", d.check, subject, found)
+			if light := w.light().Findings; d.light {
+				require.True(t, slices.ContainsFunc(light, named), "light: %s at %s: %v", d.check, subject, light)
+			}
+		})
+	}
+}
+
+func TestLightSeesWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.Clock.Advance(time.Hour)
+	s := w.light()
+	require.Empty(t, s.Findings)
+	require.Equal(t, []int64{2, 0, 1, 1, 0, 1, 1, 0, 0}, []int64{
+		s.Accounts, s.NegativeBalances, s.ProvisionalCount, s.ReviewCount, s.UnpostedCount, s.MisdirectedCount, s.PendingCount, s.ProcessingCount, s.DeadLetters,
+	})
+	require.Equal(t, time.Hour, s.PendingOldest)
+	require.GreaterOrEqual(t, s.ProvisionalOldest, time.Hour)
+	w.Exec(`UPDATE ledger_balances SET total_debits = total_credits + 1 WHERE account_id = $1`, w.other)
+	require.Equal(t, int64(1), w.light().NegativeBalances)
+}
+
+func TestStateIsPublished(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	invariant.State{Accounts: 7, ProcessingOldest: 90 * time.Second, Findings: make([]ledger.Finding, 3)}.Publish(now)
+	families, err := prometheus.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	got := map[string]int{}
+	for _, f := range families {
+		got[f.GetName()] = int(f.GetMetric()[0].GetGauge().GetValue())
+	}
+	require.Equal(t, 7, got["ajo_invariant_accounts"])
+	require.Equal(t, 90, got["ajo_invariant_processing_oldest_seconds"])
+	require.Equal(t, 3, got["ajo_invariant_violations"])
+	require.Equal(t, 1_800_000_000, got["ajo_invariant_last_run_timestamp_seconds"])
+}

@@ -1,0 +1,145 @@
+package invariant
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+const (
+	// recentFor is how far back the light check looks: more than the time between two of them.
+	recentFor = 5 * time.Minute
+	// recentRows bounds what it reads of each kind, the newest first.
+	recentRows = 10_000
+)
+
+// State is what the light check saw: what is open, how old the oldest of it is, and what does not hold.
+type State struct {
+	Accounts          int64
+	NegativeBalances  int64
+	OddBalances       int64 // balances whose sums cannot be
+	ProvisionalOldest time.Duration
+	ProvisionalCount  int64
+	ReviewCount       int64
+	UnpostedCount     int64 // events that wait to be posted
+	UnpostedOldest    time.Duration
+	MisdirectedCount  int64
+	PendingCount      int64 // transfers
+	PendingOldest     time.Duration
+	ProcessingCount   int64
+	ProcessingOldest  time.Duration
+	DeadLetters       int64
+	Findings          []ledger.Finding
+}
+
+// recent are the checks of what was posted since $1, a UUIDv7 of that time, and of at most $2 rows.
+var recent = []struct{ name, sql string }{
+	{ledger.CheckRunning, `
+		WITH e AS (
+			SELECT n.id, n.seq, n.running_balance, b.chain_from, p.seq AS before, coalesce(p.running_balance, 0)
+				+ CASE n.direction WHEN 'credit' THEN n.amount ELSE -n.amount END
+				+ coalesce((SELECT sum(CASE WHEN h.released_seq = n.seq - 1 THEN h.amount ELSE 0 END - CASE WHEN h.held_seq = n.seq - 1 THEN h.amount ELSE 0 END)
+					FROM ledger_entries h WHERE h.account_id = n.account_id AND (h.held_seq IS NOT NULL OR h.released_seq IS NOT NULL)), 0) AS want
+			FROM (SELECT * FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2) n JOIN ledger_balances b USING (account_id)
+			LEFT JOIN ledger_entries p ON p.account_id = n.account_id AND p.seq = n.seq - 1)
+		SELECT id::text, format('running balance %s, not %s', running_balance, want) FROM e
+		WHERE (seq = 1 OR before >= chain_from) AND running_balance <> want`},
+	{ledger.CheckSequence, `
+		WITH e AS (SELECT id, account_id, seq FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
+		SELECT e.id::text, format('number %s, and there is none before it', e.seq)
+		FROM e LEFT JOIN ledger_entries p ON p.account_id = e.account_id AND p.seq = e.seq - 1 WHERE e.seq > 1 AND p.id IS NULL`},
+	{ledger.CheckChain, `
+		WITH a AS (SELECT DISTINCT account_id FROM (SELECT account_id FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2) e)
+		SELECT b.account_id::text, format('its newest entry is number %s, its balance says %s', e.seq, b.last_seq)
+		FROM a JOIN ledger_balances b USING (account_id)
+		JOIN LATERAL (SELECT seq, hash FROM ledger_entries WHERE account_id = b.account_id ORDER BY seq DESC LIMIT 1) e ON true
+		WHERE e.seq <> b.last_seq OR (e.hash IS DISTINCT FROM b.chain_head AND e.seq >= b.chain_from)`},
+	{CheckCreditEvent, `
+		WITH c AS (SELECT id, transaction_group_id, amount, fee, account_id, direction, reversal_of FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
+		SELECT c.id::text, 'no posted event is behind it, or one of another sum or account'
+		FROM c LEFT JOIN inbound_events e ON e.id = c.transaction_group_id
+		WHERE c.direction = 'credit' AND c.reversal_of IS NULL AND (e.status IS DISTINCT FROM 'processed' OR e.amount - e.fee <> c.amount OR e.account_id <> c.account_id)`},
+	{CheckDebitTransfer, `
+		WITH d AS (SELECT id, transaction_group_id, amount, account_id, direction, reversal_of FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
+		SELECT d.id::text, 'no transfer is behind it, or one of another sum or account'
+		FROM d LEFT JOIN transfers t ON t.id = d.transaction_group_id
+		WHERE d.direction = 'debit' AND d.reversal_of IS NULL AND (t.id IS NULL OR t.amount <> d.amount OR t.account_id <> d.account_id)`},
+	{CheckTransferDebit, `
+		WITH t AS (SELECT id, merchant_tx_ref, status, amount FROM transfers WHERE id > $1 ORDER BY id DESC LIMIT $2)
+		SELECT t.merchant_tx_ref, format('%s, its debit is %s', t.status, coalesce(d.status, 'not there'))
+		FROM t LEFT JOIN ledger_entries d ON d.transaction_group_id = t.id AND d.direction = 'debit' AND d.reversal_of IS NULL
+		WHERE d.status IS DISTINCT FROM CASE t.status WHEN 'success' THEN 'confirmed' WHEN 'failed' THEN 'reversed' WHEN 'refunded' THEN 'reversed' ELSE 'provisional' END`},
+	{CheckEventCredit, `
+		WITH e AS (SELECT id, status FROM inbound_events WHERE id > $1 ORDER BY id DESC LIMIT $2)
+		SELECT e.id::text, 'it has no credit'
+		FROM e LEFT JOIN ledger_entries c ON c.transaction_group_id = e.id AND c.direction = 'credit' WHERE e.status = 'processed' AND c.id IS NULL`},
+}
+
+// Light reads the sums of the balances, what is open, and what was posted in the last five minutes, as of one moment. Its cost
+// goes with the number of accounts and of open rows, and with at most 10,000 recent rows of a kind; not with the history.
+func Light(ctx context.Context, pool *pg.Pool, now time.Time) (State, error) {
+	var s State
+	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pg.Tx) error {
+		if err := s.read(ctx, tx, now); err != nil {
+			return err
+		}
+		since := idAt(now.Add(-recentFor))
+		for _, c := range recent {
+			found, err := ledger.Query(ctx, tx, c.name, c.sql, since, recentRows)
+			if err != nil {
+				return err
+			}
+			s.Findings = append(s.Findings, found...)
+		}
+		return nil
+	})
+	return s, err
+}
+
+// idAt is the least UUIDv7 of a time.
+func idAt(t time.Time) uuid.UUID {
+	var id uuid.UUID
+	ms := uint64(max(0, t.UnixMilli()))
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	id[6], id[8] = 0x70, 0x80
+	return id
+}
+
+func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
+	var provisional, unposted, pending, processing *time.Time
+	err := tx.QueryRow(ctx, `
+		SELECT b.n, b.negative, b.odd, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, d.n FROM
+			(SELECT count(*) AS n, count(*) FILTER (WHERE balance < 0) AS negative,
+				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd FROM ledger_balances) b,
+			(SELECT count(*) AS n, min(processed_at) AS oldest FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'processed') c,
+			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review') r,
+			(SELECT count(*) AS n, min(received_at) AS oldest FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'received') u,
+			(SELECT count(*) AS n FROM inbound_events WHERE category = 'misdirected') m,
+			(SELECT count(*) AS n, min(created_at) AS oldest FROM transfers WHERE status = 'pending') p,
+			(SELECT count(*) AS n, min(submitted_at) AS oldest FROM transfers WHERE status = 'processing') q,
+			(SELECT count(*) AS n FROM deliveries WHERE status = 'dead_letter') d`).
+		Scan(&s.Accounts, &s.NegativeBalances, &s.OddBalances, &s.ProvisionalCount, &provisional, &s.ReviewCount, &s.UnpostedCount, &unposted,
+			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DeadLetters)
+	if err != nil {
+		return fmt.Errorf("what is open: %w", err)
+	}
+	age := func(t *time.Time) time.Duration {
+		if t == nil {
+			return 0
+		}
+		return max(0, now.Sub(*t))
+	}
+	s.ProvisionalOldest, s.UnpostedOldest, s.PendingOldest, s.ProcessingOldest = age(provisional), age(unposted), age(pending), age(processing)
+	if s.OddBalances > 0 {
+		s.Findings = append(s.Findings, ledger.Finding{Check: ledger.CheckTotals, Subject: "balances", Detail: fmt.Sprintf("%d have sums that cannot be", s.OddBalances)})
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/errs"
+	"ajo/internal/provider"
+)
+
+// Refusals of a reconciliation.
+var (
+	ErrWindow       = errs.New(errs.Invalid, "the window must begin before it ends, end by now, and be at most 31 days long")
+	ErrTooMany      = errs.New(errs.Unprocessable, "the window has more than a million records; choose a shorter one")
+	ErrRunNotFound  = errs.New(errs.NotFound, "reconciliation not found")
+	errLostRun      = errors.New("payment: the reconciliation has gone to another worker")
+	errEndlessPages = errors.New("payment: the bank's list does not end")
+)
+
+const (
+	maxWindow  = 31 * 24 * time.Hour
+	maxRecords = 1_000_000
+	maxPages   = maxRecords/10 + 1000 // the bank's filter may leave pages short
+	// maxQuestions bounds how many entries that the list lacks are asked for one by one.
+	maxQuestions = 200
+	// runLease is how long a run may go without a word before another worker takes its window over.
+	runLease = 5 * time.Minute
+	// listLag is how old a payment must be for a periodic run: its event is on its way till then.
+	listLag = 2 * time.Minute
+)
+
+// run is a reconciliation under way.
+type run struct {
+	*Service
+	report Report
+	lease  time.Time           // zero: a person's run, which nobody takes over
+	seen   map[string]struct{} // the ids in the list so far
+	absent []entry             // entries of the window that are not in the list
+}
+
+// Reconcile compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at a person's word,
+// and keeps the report. Successful payments whose event never came are stored; the caller rings Report.ToPost, also when
+// there is an error: what was stored stays, but a window that was not read to its end counts as not read. [ErrWindow],
+// [ErrTooMany], or the bank's error. It ends with its context; a full page takes one call.
+func (s *Service) Reconcile(ctx context.Context, from, to time.Time) (Report, error) {
+	from, to = from.UTC().Truncate(time.Second), to.UTC().Add(time.Second-1).Truncate(time.Second)
+	if !from.Before(to) || to.Sub(from) > maxWindow || from.After(s.Clock.Now()) {
+		return Report{}, ErrWindow
+	}
+	r := s.newRun("manual", from, to)
+	if err := r.begin(ctx); err != nil {
+		return r.report, err
+	}
+	return r.report, r.work(ctx)
+}
+
+// ReconcileDue does the periodic run that is due, if nobody has done it or is doing it: the last window before the newest
+// multiple of every. After a time without runs it begins where the last finished one ended, a window at a time, so that
+// nothing is left out; more tells that there is another to do at once. A run that failed is due again.
+func (s *Service) ReconcileDue(ctx context.Context, every, window time.Duration) (r Report, ran, more bool, err error) {
+	tick := s.Clock.Now().Add(-min(every, listLag)).Truncate(every)
+	from, to, gap, err := s.dueWindow(ctx, tick, every, window)
+	if err != nil {
+		return r, false, false, err
+	}
+	run := s.newRun("periodic", from, to)
+	if claimed, err := run.claim(ctx); err != nil || !claimed {
+		return r, false, false, err
+	}
+	if gap != "" {
+		run.report.except(Exception{Kind: NotRead, Detail: gap})
+	}
+	err = run.work(ctx)
+	return run.report, true, err == nil && to.Before(tick), err
+}
+
+func (s *Service) newRun(kind string, from, to time.Time) *run {
+	return &run{Service: s, seen: map[string]struct{}{}, report: Report{
+		ID: uuid.Must(uuid.NewV7()), Kind: kind, From: from, To: to, StartedAt: s.Clock.Now(), Counts: map[ExceptionKind]int{}, Exceptions: []Exception{},
+	}}
+}
+
+// work reads both sides, compares them, and keeps the report. No transaction is open while the bank is asked.
+func (r *run) work(ctx context.Context) error {
+	err := r.compare(ctx)
+	if err == nil {
+		err = r.finish(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, r.fail(err))
+	}
+	r.tell()
+	return nil
+}
+
+func (r *run) compare(ctx context.Context) error {
+	if err := r.readBank(ctx); err != nil {
+		return fmt.Errorf("the bank's list: %w", err)
+	}
+	if err := r.readEntries(ctx); err != nil {
+		return err
+	}
+	if err := r.askAbsent(ctx); err != nil {
+		return err
+	}
+	return r.compareFloat(ctx)
+}
+
+// readBank reads the bank's list to its end. What is missing on our side is stored page by page.
+func (r *run) readBank(ctx context.Context) error {
+	cursor := ""
+	for {
+		page, err := r.Bank.Transactions(ctx, r.report.From, r.report.To, cursor)
+		if err != nil {
+			return err
+		}
+		r.report.Bank.Pages++
+		if err := r.matchPage(ctx, page); err != nil {
+			return err
+		}
+		if cursor = page.Next; cursor == "" {
+			return nil
+		}
+		switch {
+		case len(r.seen) > maxRecords:
+			return ErrTooMany
+		case r.report.Bank.Pages >= maxPages:
+			return errEndlessPages
+		}
+		if err := r.extend(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// askAbsent asks the bank, one by one, about the entries that its list does not have: the list goes by the bank's time, the
+// window's entries by the event's, and at its edges the two may differ.
+func (r *run) askAbsent(ctx context.Context) error {
+	now := r.Clock.Now()
+	asked := 0
+	for _, e := range r.absent {
+		if now.Sub(e.PostedAt) < r.ConfirmMinAge {
+			r.report.Young++
+			continue
+		}
+		if asked++; asked > maxQuestions {
+			r.report.except(e.exception(UnknownAtBank, "the bank does not list it; not asked for by its id: there are too many"))
+			continue
+		}
+		t, err := r.Bank.Transaction(ctx, e.TxnRef)
+		switch {
+		case errors.Is(err, provider.ErrUnknown):
+			r.report.except(e.exception(UnknownAtBank, "the bank neither lists it nor knows its id"))
+		case err != nil:
+			return fmt.Errorf("ask about %s: %w", e.TxnRef, err)
+		default:
+			r.report.Elsewhere++
+			r.compareEntry(t, &e)
+		}
+		if err := r.extend(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell logs what came of the run.
+func (r *run) tell() {
+	log := r.Log.With(slog.String("reconciliation", r.report.ID.String()), slog.Time("from", r.report.From), slog.Time("to", r.report.To))
+	log.Info("the books were compared with the bank's list", slog.Int("bank", r.report.Bank.Success.Count),
+		slog.Int("books", r.report.Books.counted().Count), slog.Int("stored", len(r.report.ToPost)), slog.Int("exceptions", r.report.ExceptionCount()))
+	if n := len(r.report.ToPost); n > 0 {
+		log.Warn("payments whose event never came were found in the bank's list", slog.String("alert", "missing_events"), slog.Int("count", n))
+	}
+	if n := r.report.Suspicious(); n > 0 {
+		log.Error("bank and books disagree", slog.String("alert", "reconciliation"), slog.Int("count", n), slog.Any("kinds", r.report.Counts))
+	}
+}

@@ -1,0 +1,257 @@
+package payment
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/ledger"
+)
+
+// entry is a posted payment as the comparison reads it: its amounts are the ledger's, not the event's.
+type entry struct {
+	check
+	Status ledger.Status
+}
+
+func (e *entry) exception(k ExceptionKind, detail string) Exception {
+	gross := e.Amount
+	return Exception{
+		Kind: k, ProviderTxnRef: e.TxnRef, EventID: &e.ID, AccountID: &e.AccountID, EntryStatus: e.Status,
+		BooksAmount: &gross, BooksFee: &e.Fee, Detail: detail,
+	}
+}
+
+// withBank adds the bank's side to an exception.
+func (x Exception) withBank(t provider.Transaction) Exception {
+	x.ProviderTxnRef, x.AccountNumber, x.BankStatus, x.BankAmount, x.BankFee, x.At = t.ID, t.AccountNumber, string(t.Status), &t.Amount, &t.Fee, &t.Time
+	return x
+}
+
+// known is what our side has of a transaction of the list.
+type known struct {
+	entry    *entry // nil: it is not in the ledger
+	eventID  uuid.UUID
+	status   Status
+	category Category
+	problem  string
+}
+
+// matchPage compares one page of the list with what is stored, and stores the successful payments that are missing.
+func (r *run) matchPage(ctx context.Context, page provider.Page) error {
+	for _, id := range page.Unreadable {
+		r.report.Bank.Unreadable++
+		if id != "" {
+			r.seen[id] = struct{}{}
+		}
+		r.report.except(Exception{Kind: Unreadable, ProviderTxnRef: id, Detail: "the record in the bank's list cannot be read"})
+	}
+	var fresh []provider.Transaction
+	var ids []string
+	for _, t := range page.Transactions {
+		if _, again := r.seen[t.ID]; again { // a list that moves while it is read may show a record twice
+			continue
+		}
+		r.seen[t.ID] = struct{}{}
+		if len(t.ID) > maxID || strings.ContainsFunc(t.ID, unicode.IsControl) {
+			r.report.Bank.Unreadable++
+			r.report.except(Exception{Kind: Unreadable, Detail: "the record's id is none"}.withBank(t))
+			continue
+		}
+		fresh, ids = append(fresh, t), append(ids, t.ID)
+		r.report.Bank.of(t.Status).add(t.Amount, t.Fee)
+	}
+	ours, err := r.find(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var missing []provider.Transaction
+	for _, t := range fresh {
+		k, ok := ours[t.ID]
+		switch {
+		case !ok && t.Status == provider.Success:
+			missing = append(missing, t)
+		case !ok: // it moved no money, and we know of none
+		case k.entry != nil:
+			r.compareEntry(t, k.entry)
+		case k.status == Failed && t.Status == provider.Success:
+			r.report.except(Exception{Kind: Unposted, EventID: &k.eventID, Detail: fmt.Sprintf("%s: %s", k.category, k.problem)}.withBank(t))
+		}
+	}
+	return r.storeMissing(ctx, missing)
+}
+
+func (b *BankSide) of(s provider.Status) *Sum {
+	switch s {
+	case provider.Success:
+		return &b.Success
+	case provider.Failed:
+		return &b.Failed
+	case provider.Refunded:
+		return &b.Refunded
+	}
+	return &b.Pending
+}
+
+// compareEntry flags an entry that does not agree with the bank's record of it. An entry that is reversed or under review,
+// and which the bank does not say succeeded, is as it should be.
+func (r *run) compareEntry(t provider.Transaction, e *entry) {
+	counts := e.Status == ledger.Provisional || e.Status == ledger.Confirmed
+	switch d := e.differs(t); {
+	case t.Status == provider.Pending:
+	case t.Status != provider.Success && counts:
+		r.report.except(e.exception(Contradicts, fmt.Sprintf("the bank says %s, the entry is %s", t.Status, e.Status)).withBank(t))
+	case t.Status == provider.Success && e.Status == ledger.Reversed:
+		r.report.except(e.exception(Contradicts, "the bank says success, the entry is reversed").withBank(t))
+	case t.Status == provider.Success && d != "":
+		r.report.except(e.exception(Differs, d).withBank(t))
+	}
+}
+
+// storeMissing stores payments whose event never came. An event that comes later, or at this moment, is a duplicate; the
+// posting finds the account, or calls the payment misdirected, as it does with any.
+func (r *run) storeMissing(ctx context.Context, missing []provider.Transaction) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	events := make([]*inbound, len(missing))
+	for i, t := range missing {
+		events[i] = fromBank(t, r.Clock.Now())
+	}
+	for i, o := range r.store.DoAll(ctx, events) {
+		switch {
+		case pg.IsData(o.Err):
+			r.report.except(Exception{Kind: Unreadable, Detail: "the record could not be stored: " + o.Err.Error()}.withBank(missing[i]))
+		case o.Err != nil:
+			return o.Err
+		case o.Value.ToPost():
+			r.report.ToPost = append(r.report.ToPost, o.Value.ID)
+			r.report.except(Exception{Kind: MissingEvent, EventID: &o.Value.ID, Detail: "its event never came; it is stored now, to be posted"}.withBank(missing[i]))
+		}
+	}
+	return nil
+}
+
+// fromBank makes the event of a payment from the bank's own record. No event's requestId has a colon.
+func fromBank(t provider.Transaction, now time.Time) *inbound {
+	body, _ := json.Marshal(t)
+	return &inbound{
+		id: uuid.Must(uuid.NewV7()), source: sourceReconciliation, authentic: true, requestID: "reconciliation:" + t.ID, txnRef: t.ID,
+		eventType: typePayment, status: Received, amount: &t.Amount, fee: &t.Fee, currency: t.Currency, alias: t.AccountRef, number: t.AccountNumber,
+		sender: clean(t.SenderName), narration: clean(t.Narration), occurredAt: &t.Time, body: body, nextAttemptAt: &now, receivedAt: now,
+		digest: digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
+	}
+}
+
+// entryColumns are an entry's, in the order of fields. They need inbound_events e, ledger_entries l and accounts a.
+const entryColumns = `e.id, e.provider_txn_ref, l.amount + l.fee, l.fee, l.currency, a.bank_account_number, a.id, e.error_message <> '',
+	e.alias_number, e.alias, l.created_at, l.status`
+
+func (e *entry) fields() []any {
+	return []any{
+		&e.ID, &e.TxnRef, &e.Amount, &e.Fee, &e.Currency, &e.AccountNumber, &e.AccountID, &e.Assigned, &e.AliasNumber, &e.AliasRef, &e.PostedAt, &e.Status,
+	}
+}
+
+// find reads what is stored of the transactions: their payment events, and the entries of those that are posted.
+func (r *run) find(ctx context.Context, ids []string) (map[string]known, error) {
+	out := map[string]known{}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	rows, err := r.Pool.Query(ctx, `
+		SELECT provider_txn_ref, id, status, category, error_message FROM inbound_events
+		WHERE authentic AND provider_txn_ref <> '' AND provider_txn_ref = ANY($1) AND event_type = $2`, ids, typePayment)
+	if err != nil {
+		return nil, err
+	}
+	var k known
+	var ref string
+	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.eventID, &k.status, &k.category, &k.problem}, func() error {
+		out[ref] = k
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	rows, err = r.Pool.Query(ctx, `
+		SELECT `+entryColumns+` FROM inbound_events e
+		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
+		JOIN accounts a ON a.id = l.account_id
+		WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = ANY($1) AND e.event_type = $2`, ids, typePayment)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := collectEntries(rows)
+	for _, e := range entries {
+		k := out[e.TxnRef]
+		k.entry = &e
+		out[e.TxnRef] = k
+	}
+	return out, err
+}
+
+func collectEntries(rows pgx.Rows) ([]entry, error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (entry, error) {
+		var e entry
+		return e, row.Scan(e.fields()...)
+	})
+}
+
+// entrySlice is the time whose entries one query reads.
+const entrySlice = time.Hour
+
+// readEntries adds up the entries of the window, by the time of their payments, and notes those that the list lacks.
+func (r *run) readEntries(ctx context.Context) error {
+	for from := r.report.From; from.Before(r.report.To); from = from.Add(entrySlice) {
+		to := from.Add(entrySlice)
+		if to.After(r.report.To) {
+			to = r.report.To
+		}
+		rows, err := r.Pool.Query(ctx, `
+			SELECT `+entryColumns+` FROM inbound_events e
+			JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
+			JOIN accounts a ON a.id = l.account_id
+			WHERE e.occurred_at >= $1 AND e.occurred_at < $2 AND e.status = 'processed'`, from, to)
+		if err != nil {
+			return err
+		}
+		var e entry
+		if _, err := pgx.ForEachRow(rows, e.fields(), func() error {
+			r.noteEntry(e)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if err := r.extend(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) noteEntry(e entry) {
+	sums := map[ledger.Status]*Sum{
+		ledger.Provisional: &r.report.Books.Provisional, ledger.Confirmed: &r.report.Books.Confirmed,
+		ledger.NeedsReview: &r.report.Books.NeedsReview, ledger.Reversed: &r.report.Books.Reversed,
+	}
+	sums[e.Status].add(e.Amount, e.Fee)
+	if _, listed := r.seen[e.TxnRef]; !listed && e.Status != ledger.Reversed {
+		r.absent = append(r.absent, e)
+	}
+}
+
+// sameMoney tells whether an event and the bank's record of it are about the same money. The two name sender, narration and
+// time each in its own way, so their digests differ without being in conflict.
+func sameMoney(a, b original) bool {
+	same := func(x, y *money.Amount) bool { return x != nil && y != nil && x.Equal(*y) }
+	return same(a.amount, b.amount) && same(a.fee, b.fee) && a.currency == b.currency && (a.number == b.number || a.number == "" || b.number == "")
+}

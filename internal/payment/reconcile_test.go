@@ -1,0 +1,517 @@
+package payment_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/payment"
+	"ajo/internal/provider"
+	"ajo/internal/testenv"
+)
+
+// paySilently makes a payment at the bank of which no event comes.
+func (b *bundle) paySilently(amount string) fakebank.Transaction {
+	b.T.Helper()
+	txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.String(), Amount: money.Must(amount), SenderName: "Bola Ade", Silent: true, Force: true})
+	require.NoError(b.T, err)
+	return txn
+}
+
+// lastHour reconciles the hour before now and all of this second.
+func (b *bundle) lastHour() payment.Report {
+	b.T.Helper()
+	r, err := b.svc.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
+	require.NoError(b.T, err)
+	kept, err := b.svc.Reconciliation(b.ctx, r.ID)
+	require.NoError(b.T, err)
+	found, err := json.Marshal(r)
+	require.NoError(b.T, err)
+	read, err := json.Marshal(kept)
+	require.NoError(b.T, err)
+	require.JSONEq(b.T, string(found), string(read))
+	return r
+}
+
+func (b *bundle) postAll(ids []uuid.UUID) {
+	b.T.Helper()
+	for _, id := range ids {
+		b.post(id)
+	}
+}
+
+func (b *bundle) hook(t fakebank.Transaction) payment.Delivery { return b.sign(b.bank.EventFor(t)) }
+
+func TestReconcilePostsWhatNeverCame(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	told, silent := b.paySilently("5000.00"), b.paySilently("7000.00")
+	b.post(b.receive(b.hook(told)).ID)
+
+	r := b.lastHour()
+	require.Len(t, r.ToPost, 1)
+	require.Equal(t, map[payment.ExceptionKind]int{payment.MissingEvent: 1}, r.Counts)
+	require.Equal(t, silent.ID, r.Exceptions[0].ProviderTxnRef)
+	require.Equal(t, 2, r.Bank.Success.Count)
+	require.Equal(t, "12000.00", r.Bank.Success.Amount.String())
+	require.Equal(t, 1, r.Books.Provisional.Count)
+	require.Equal(t, "5000.00", r.Books.Provisional.Amount.String())
+	b.postAll(r.ToPost)
+	balance, entries := b.books()
+	require.Equal(t, "11950.00", balance)
+	require.Len(t, entries, 2)
+	require.Equal(t, "reconciliation true false reconciliation:"+silent.ID, testenv.Value[string](b.Env,
+		`SELECT concat_ws(' ', source, CASE WHEN authentic THEN 'true' END, CASE WHEN NOT signature_valid THEN 'false' END, request_id)
+		FROM inbound_events WHERE provider_txn_ref = $1`, silent.ID))
+
+	late := b.receive(b.hook(silent))
+	require.True(t, late.Duplicate, "the event that comes later")
+	require.Equal(t, r.ToPost[0], late.ID)
+	require.NotContains(t, b.log.String(), "event_conflict")
+	again := b.lastHour()
+	require.Empty(t, again.ToPost)
+	require.Empty(t, again.Exceptions)
+	require.Equal(t, 2, again.Books.Provisional.Count)
+
+	b.Clock.Advance(time.Minute)
+	require.NoError(t, b.svc.Confirm(b.ctx, r.ToPost[0]))
+	_, entries = b.books()
+	require.Equal(t, []string{"credit provisional", "credit confirmed"}, entries)
+
+	changed := silent
+	changed.Amount = money.Must("9999.00")
+	require.True(t, b.receive(b.hook(changed)).Duplicate)
+	require.Contains(t, b.log.String(), "event_conflict", "a later event about other money is reported")
+}
+
+// The event, its repeat and two runs at once: one entry.
+func TestReconcileBesideTheEvents(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	var txns []fakebank.Transaction
+	for range 60 {
+		txns = append(txns, b.paySilently("5000.00"))
+	}
+	other := b.service(b.bank.URL())
+	var mu sync.Mutex
+	var ids []uuid.UUID
+	var wg sync.WaitGroup
+	for _, s := range []*payment.Service{b.svc, other} {
+		wg.Go(func() {
+			r, err := s.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ids = append(ids, r.ToPost...)
+		})
+	}
+	for _, txn := range txns {
+		d := b.hook(txn)
+		wg.Go(func() {
+			r, err := b.svc.Receive(b.ctx, d)
+			if err == nil && r.ToPost() {
+				_, err = b.svc.Post(b.ctx, r.ID)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	b.postAll(ids)
+	balance, entries := b.books()
+	require.Len(t, entries, 60)
+	require.Equal(t, "298500.00", balance)
+	require.NotContains(t, b.log.String(), "event_conflict")
+}
+
+func TestReconcileClosedAndUnknownAccounts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.paySilently("5000.00")
+	b.Clock.Advance(time.Minute)
+	b.Exec(`UPDATE accounts SET status = 'expired', expired_at = $2 WHERE id = $1`, b.account, b.Clock.Now())
+	b.Clock.Advance(time.Minute)
+	after := b.paySilently("6000.00")
+	stray := b.stray()
+
+	r := b.lastHour()
+	require.Len(t, r.ToPost, 3)
+	b.postAll(r.ToPost)
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance, "made before the account was closed")
+	why := func(txn string) string {
+		return testenv.Value[string](b.Env, `SELECT category || ': ' || error_message FROM inbound_events WHERE provider_txn_ref = $1`, txn)
+	}
+	require.Equal(t, "misdirected: account is expired", why(after.ID))
+	require.Equal(t, "misdirected: no account has this alias", why(stray.ID))
+
+	r = b.lastHour()
+	require.Equal(t, map[payment.ExceptionKind]int{payment.Unposted: 2}, r.Counts)
+	require.Zero(t, r.Suspicious())
+	p, err := b.svc.Assign(b.ctx, *r.Exceptions[0].EventID, b.here(), byHand)
+	require.NoError(t, err)
+	require.Equal(t, payment.CategoryPayment, p.Category)
+	r = b.lastHour()
+	require.Equal(t, 1, r.ExceptionCount(), "an assigned payment is in order, though it went to another account")
+}
+
+// stray makes a silent payment to a number that no account of ours has.
+func (b *bundle) stray() fakebank.Transaction {
+	b.T.Helper()
+	ref := uuid.NewString()
+	_, err := b.client().CreateAccount(b.ctx, provider.NewAccount{Ref: ref, Name: "Nobody We Know"})
+	require.NoError(b.T, err)
+	txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: ref, Amount: money.Must("5000.00"), Silent: true})
+	require.NoError(b.T, err)
+	return txn
+}
+
+func TestReconcileFlagsWhatDisagrees(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	pay := func(change func(*fakebank.Transaction)) (uuid.UUID, string) {
+		txn := b.paySilently("5000.00")
+		id := b.receive(b.hook(txn)).ID
+		b.post(id)
+		if change != nil {
+			b.bank.SetTransaction(txn.ID, change)
+		}
+		return id, txn.ID
+	}
+	_, good := pay(nil)
+	_, hidden := pay(func(x *fakebank.Transaction) { x.Hidden = true })
+	_, amount := pay(func(x *fakebank.Transaction) { x.Amount = money.Must("4000.00") })
+	_, fee := pay(func(x *fakebank.Transaction) { x.Fee = money.Must("26.00") })
+	_, currency := pay(func(x *fakebank.Transaction) { x.Currency = "USD" })
+	_, number := pay(func(x *fakebank.Transaction) { x.NUBAN = "0123456789" })
+	_, failed := pay(func(x *fakebank.Transaction) { x.Status = "PAYMENT_FAILED" })
+	gone, goneTxn := pay(func(x *fakebank.Transaction) { x.Status = "REFUND" })
+	_, under := pay(func(x *fakebank.Transaction) { x.Status = "PENDING_BILLING" })
+	b.Clock.Advance(time.Minute)
+	require.NoError(t, b.svc.Confirm(b.ctx, gone))
+	b.bank.SetTransaction(goneTxn, func(x *fakebank.Transaction) { x.Status = "SUCCESS" })
+
+	r := b.lastHour()
+	require.Equal(t, 1, r.Young, "a fresh one may not be listed yet")
+	require.Zero(t, r.Counts[payment.UnknownAtBank])
+	b.Clock.Advance(31 * time.Minute)
+	r = b.lastHour()
+	got := map[string]string{}
+	for _, x := range r.Exceptions {
+		got[x.ProviderTxnRef] = fmt.Sprintf("%s %s: %s", x.Kind, x.EntryStatus, x.Detail)
+	}
+	require.Equal(t, map[string]string{
+		hidden:   "unknown_at_bank provisional: the bank neither lists it nor knows its id",
+		amount:   "differs provisional: amount is 4000.00, not 5000.00",
+		fee:      "differs provisional: fee is 26.00, not 25.00",
+		currency: "differs provisional: currency is USD, not NGN",
+		number:   "differs provisional: account number is 0123456789, not " + b.number(),
+		failed:   "status_contradicts provisional: the bank says failed, the entry is provisional",
+		goneTxn:  "status_contradicts reversed: the bank says success, the entry is reversed",
+	}, got, "good %s, under way %s", good, under)
+	require.Equal(t, 7, r.Suspicious())
+	require.Contains(t, b.log.String(), "alert=reconciliation")
+	require.Equal(t, []int{6, 1, 1}, []int{r.Bank.Success.Count, r.Bank.Failed.Count, r.Bank.Pending.Count})
+	require.Equal(t, []int{8, 1}, []int{r.Books.Provisional.Count, r.Books.Reversed.Count})
+	require.Empty(t, r.ToPost)
+}
+
+// An entry that was damaged after the event was stored disagrees with the bank: the comparison reads the ledger.
+func TestReconcileReadsTheLedgerNotTheEvent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	b.post(b.receive(b.hook(txn)).ID)
+	b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER USER`)
+	b.Exec(`UPDATE ledger_entries SET amount = amount - 1`)
+	r := b.lastHour()
+	require.Equal(t, map[payment.ExceptionKind]int{payment.Differs: 1}, r.Counts)
+	require.Equal(t, "amount is 5000.00, not 4999.00", r.Exceptions[0].Detail)
+}
+
+// An entry that the list dates otherwise is asked for by its id before it is called unknown.
+func TestReconcileAtTheEdgeOfTheWindow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	b.post(b.receive(b.hook(txn)).ID)
+	b.Exec(`UPDATE inbound_events SET occurred_at = occurred_at - interval '2 minutes'`)
+	b.Clock.Advance(40 * time.Minute)
+	r, err := b.svc.Reconcile(b.ctx, testenv.Epoch.Add(-time.Hour), testenv.Epoch.Add(-time.Minute))
+	require.NoError(t, err)
+	require.Equal(t, 1, r.Elsewhere)
+	require.Empty(t, r.Exceptions)
+}
+
+// listed is a bank whose list goes through change.
+type listed struct {
+	provider.Bank
+	change func(*provider.Page) error
+}
+
+func (l listed) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	p, err := l.Bank.Transactions(ctx, from, to, cursor)
+	if err == nil {
+		err = l.change(&p)
+	}
+	return p, err
+}
+
+func TestReconcileUnreadableRecords(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.paySilently("5000.00")
+	odd := b.paySilently("6000.00")
+	svc := b.serviceWith(listed{b.client(), func(p *provider.Page) error {
+		for i := range p.Transactions {
+			if p.Transactions[i].ID == odd.ID {
+				p.Transactions[i].Narration, p.Transactions[i].Currency = "a\x00b", "N\x00N"
+			}
+		}
+		p.Transactions = append(p.Transactions, provider.Transaction{ID: "T\x00", Status: provider.Success, Time: b.Clock.Now()})
+		p.Unreadable = []string{"", "API-BROKEN"}
+		return nil
+	}})
+	r, err := svc.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
+	require.NoError(t, err)
+	require.Equal(t, map[payment.ExceptionKind]int{payment.Unreadable: 4, payment.MissingEvent: 1}, r.Counts, "one bad record does not hold up the others")
+	require.Len(t, r.ToPost, 1)
+	_, err = svc.Reconciliation(b.ctx, r.ID)
+	require.NoError(t, err)
+}
+
+func TestReconcileReadsAllPages(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	for range 130 {
+		b.paySilently("5000.00")
+	}
+	r := b.lastHour()
+	require.Equal(t, 3, r.Bank.Pages)
+	require.Equal(t, 130, r.Bank.Success.Count)
+	require.Len(t, r.ToPost, 130)
+	b.postAll(r.ToPost)
+	balance, _ := b.books()
+	require.Equal(t, "646750.00", balance)
+}
+
+// The bank goes down after the first page: what was stored stays, and the window counts as not read.
+func TestReconcileWithTheBankDownInTheMiddle(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	for range 70 {
+		b.paySilently("5000.00")
+	}
+	b.Clock.Advance(20 * time.Minute)
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.Fail, Skip: 1})
+	r, ran, more, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
+	require.Error(t, err)
+	require.True(t, ran)
+	require.False(t, more)
+	require.Len(t, r.ToPost, 50)
+	b.postAll(r.ToPost)
+	require.Equal(t, "failed", testenv.Value[string](b.Env, `SELECT status FROM reconciliations`))
+	require.True(t, testenv.Value[bool](b.Env, `SELECT report IS NULL AND bank_count IS NULL AND last_error <> '' FROM reconciliations`))
+	_, err = b.svc.Reconciliation(b.ctx, r.ID)
+	require.ErrorIs(t, err, payment.ErrRunNotFound)
+
+	b.bank.Faults.Clear()
+	again, ran, _, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
+	require.NoError(t, err)
+	require.True(t, ran, "the same window is due again")
+	require.Equal(t, r.ID, again.ID)
+	require.Len(t, again.ToPost, 20)
+	b.postAll(again.ToPost)
+	_, entries := b.books()
+	require.Len(t, entries, 70)
+}
+
+// Many workers, one run a window; the next tick has its own; what a dead worker holds is taken over.
+func TestReconcileDueOnceAWindow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.paySilently("5000.00")
+	b.Clock.Advance(20 * time.Minute)
+	due := func() (ran bool) {
+		_, ran, _, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
+		if err != nil {
+			t.Error(err)
+		}
+		return ran
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	runs := 0
+	for range 8 {
+		wg.Go(func() {
+			if due() {
+				mu.Lock()
+				runs++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1, runs)
+	require.False(t, due())
+	b.Clock.Advance(15 * time.Minute)
+	require.True(t, due())
+
+	b.Clock.Advance(15 * time.Minute)
+	b.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, leased_until)
+		SELECT gen_random_uuid(), kind, window_from + interval '15 minutes', window_to + interval '15 minutes', 'running', $1, $2
+		FROM reconciliations ORDER BY window_to DESC LIMIT 1`, b.Clock.Now(), b.Clock.Now().Add(5*time.Minute))
+	require.False(t, due(), "another worker has it in hand")
+	b.Clock.Advance(6 * time.Minute)
+	require.True(t, due(), "and has died")
+
+	list, info, err := b.svc.Reconciliations(b.ctx, page.Request{Limit: 2})
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.True(t, info.HasMore)
+	require.Equal(t, "finished", list[0].Status)
+}
+
+// After a day without a run (everything was down, or the database was restored) nothing is left out.
+func TestReconcileCatchesUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	catchUp := func() (found int, from, to time.Time) {
+		for n := 0; ; n++ {
+			r, ran, more, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
+			require.NoError(t, err)
+			require.True(t, ran)
+			if n == 0 {
+				from = r.From
+			}
+			found, to = found+len(r.ToPost), r.To
+			if !more {
+				return found, from, to
+			}
+			require.Less(t, n, 400)
+		}
+	}
+	b.Clock.Advance(20 * time.Minute)
+	catchUp()
+	for range 24 {
+		b.paySilently("5000.00")
+		b.Clock.Advance(time.Hour)
+	}
+	found, from, to := catchUp()
+	require.Equal(t, 24, found)
+	require.Equal(t, testenv.Epoch, from, "where the last run ended, and a step before")
+	require.Equal(t, testenv.Epoch.Add(24*time.Hour+15*time.Minute), to)
+
+	b.Clock.Advance(40 * 24 * time.Hour)
+	r, ran, more, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
+	require.NoError(t, err)
+	require.True(t, ran && more)
+	require.Equal(t, map[payment.ExceptionKind]int{payment.NotRead: 1}, r.Counts)
+}
+
+func TestReconcileRefusesOddWindows(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.Clock.Now()
+	for _, w := range [][2]time.Time{{now, now}, {now, now.Add(-time.Hour)}, {now.Add(-32 * 24 * time.Hour), now}, {now.Add(time.Minute), now.Add(time.Hour)}} {
+		_, err := b.svc.Reconcile(b.ctx, w[0], w[1])
+		require.ErrorIs(t, err, payment.ErrWindow, "%v", w)
+	}
+	endless := b.serviceWith(listed{b.client(), func(p *provider.Page) error { p.Next = "more"; return nil }})
+	ctx, cancel := context.WithCancel(b.ctx)
+	cancel()
+	_, err := endless.Reconcile(ctx, now.Add(-time.Hour), now)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestReconcileComparesTheFloat(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	r := b.lastHour()
+	require.False(t, r.Float.Comparable)
+	require.Equal(t, "no event with the wallet's balance has come yet", r.Float.Why)
+	wallet := b.bank.Wallet() // what the fake bank starts with
+	opening := wallet
+
+	pay := func(tell bool) {
+		b.Clock.Advance(time.Second)
+		txn := b.paySilently("5000.00")
+		wallet = wallet.Add(money.Must("4975.00"))
+		if tell {
+			b.post(b.receive(b.hook(txn)).ID)
+		}
+	}
+	pay(true)
+	pay(true)
+	f := b.lastHour().Float
+	require.True(t, f.Comparable, f.Why)
+	require.Equal(t, []string{wallet.String(), "9950.00", "0.00", opening.String()},
+		[]string{f.Wallet.String(), f.Customers.String(), f.Outside.String(), f.Difference.String()})
+
+	b.Clock.Advance(time.Second)
+	require.Equal(t, "5000.00", b.stray().Amount.String())
+	wallet = wallet.Add(money.Must("4975.00"))
+	b.postAll(b.lastHour().ToPost)
+	pay(true)
+	pay(false) // after the newest event: its money is in neither sum, though it is posted
+	b.postAll(b.lastHour().ToPost)
+	f = b.lastHour().Float
+	require.True(t, f.Comparable, f.Why)
+	require.Equal(t, []string{"14925.00", "4975.00", opening.String()}, []string{f.Customers.String(), f.Outside.String(), f.Difference.String()})
+
+	id := b.receive(b.hook(b.paySilently("5000.00"))).ID
+	f = b.lastHour().Float
+	require.False(t, f.Comparable)
+	require.Contains(t, f.Why, "second", "a silent payment has been listed with the same second")
+	b.post(id)
+}
+
+// A payment that the bank does not know is in the books and not in the wallet: the difference is below what it was.
+func TestReconcileFloatBelowZeroIsReadBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.post(b.receive(b.event(nil)).ID)
+	r := b.lastHour()
+	kept, err := b.svc.Reconciliation(b.ctx, r.ID)
+	require.NoError(t, err)
+	require.Equal(t, r.Float.Difference.String(), kept.Float.Difference.String())
+	require.Less(t, r.Float.Difference.Cmp(b.bank.Wallet()), 0)
+}
+
+func TestReconcileWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.paySilently("5000.00")
+	b.Exec(`ALTER TABLE inbound_events RENAME TO away`)
+	_, err := b.svc.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
+	require.Error(t, err)
+	require.False(t, errors.Is(err, payment.ErrWindow))
+	require.Equal(t, "failed", testenv.Value[string](b.Env, `SELECT status FROM reconciliations`))
+}

@@ -1,0 +1,137 @@
+package webhook
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/retry"
+	"ajo/internal/safehttp"
+	"ajo/internal/testenv"
+)
+
+// kill makes the endpoint's breaker open.
+func (b *bundle) kill(url string) {
+	b.T.Helper()
+	for range laneDown {
+		require.Error(b.T, b.Deliver(b.ctx, b.queueOne(url)))
+	}
+}
+
+// While a probe of a dead endpoint is under way the other deliveries are held: no attempt is made or counted, and the row
+// says when it comes back. They go out when the endpoint is back.
+func TestHeldNotLost(t *testing.T) {
+	b := setup(t)
+	var status atomic.Int32
+	status.Store(503)
+	release := make(chan struct{})
+	r := receive(t, func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/probe" {
+			<-release
+		}
+		w.WriteHeader(int(status.Load()))
+	})
+	b.kill(r.URL)
+	b.lanes.wait = time.Millisecond
+	probe := b.queueOne(r.URL + "/probe")
+	done := make(chan error)
+	go func() { done <- b.Deliver(b.ctx, probe) }()
+	testenv.Eventually(t, 5*time.Second, "the probe", func() bool { return len(r.seen()) == laneDown+1 })
+
+	waiting := []uuid.UUID{b.queueOne(r.URL), b.queueOne(r.URL), b.queueOne(r.URL)}
+	var last time.Time
+	for _, id := range waiting {
+		err := b.Deliver(b.ctx, id)
+		require.ErrorIs(t, err, ErrHeld)
+		at, ok := retry.When(err)
+		require.True(t, ok)
+		require.WithinRange(t, at, b.Clock.Now().Add(laneBack), b.Clock.Now().Add(laneBackMax*3/2))
+		d := b.get(id)
+		require.True(t, d.NextAttemptAt.Equal(at))
+		require.Nil(t, d.LeasedUntil)
+		require.Zero(t, d.AttemptCount)
+		require.Empty(t, d.LastError)
+		if at.After(last) {
+			last = at
+		}
+	}
+	due, err := b.Due(b.ctx, b.Clock.Now(), b.Clock.Now(), 10)
+	require.NoError(t, err)
+	require.Empty(t, due, "the sweeper leaves them alone")
+
+	status.Store(200)
+	close(release)
+	require.NoError(t, <-done)
+	b.Clock.Set(last)
+	for _, id := range waiting {
+		require.NoError(t, b.Deliver(b.ctx, id))
+		require.Equal(t, Delivered, b.get(id).Status)
+		require.Equal(t, 1, b.get(id).AttemptCount)
+	}
+	require.Empty(t, b.lanes.open)
+}
+
+// At an endpoint that stays dead each delivery has its six attempts at its own times, though the breaker is open from the
+// tenth on: a delivery that is due is the probe.
+func TestScheduleAtADeadEndpoint(t *testing.T) {
+	b := setup(t)
+	r := receive(t, answer(502))
+	ids := []uuid.UUID{b.queueOne(r.URL), b.queueOne(r.URL), b.queueOne(r.URL), b.queueOne(r.URL)}
+	began := b.Clock.Now()
+	for range 6 * len(ids) {
+		next := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM deliveries WHERE status = 'pending' ORDER BY next_attempt_at LIMIT 1`)
+		b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT next_attempt_at FROM deliveries WHERE id = $1`, next))
+		require.EqualError(t, b.Deliver(b.ctx, next), "HTTP 502")
+	}
+	require.Len(t, r.seen(), 6*len(ids))
+	for _, id := range ids {
+		d, tries := b.get(id), b.attempts(id)
+		require.Equal(t, Dead, d.Status)
+		require.Equal(t, 6, d.AttemptCount)
+		require.Equal(t, began, tries[0].StartedAt.UTC())
+		for i, minutes := range []int{2, 5, 11, 24, 53} {
+			gap, want := tries[i+1].StartedAt.Sub(tries[i].StartedAt), time.Duration(minutes)*time.Minute
+			require.GreaterOrEqual(t, gap, want)
+			require.LessOrEqual(t, gap, want+want/10)
+		}
+	}
+}
+
+// An answer that refuses the delivery is one of an endpoint that is there; so is a redirect. What we do not call ourselves
+// says nothing of it.
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int]finding{200: alive, 204: alive, 301: alive, 400: alive, 401: alive, 404: alive, 410: alive, 429: alive, 500: dead, 502: dead, 503: dead, 504: dead} {
+		require.Equal(t, want, judge(safehttp.Result{StatusCode: code}, nil), code)
+	}
+	for _, reason := range []error{safehttp.ErrRefused, safehttp.ErrTimeout, safehttp.ErrCut, safehttp.ErrName, safehttp.ErrUnreachable, safehttp.ErrTLS, safehttp.ErrAnswer, safehttp.ErrNetwork} {
+		require.Equal(t, dead, judge(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
+	}
+	for _, reason := range []error{safehttp.ErrURL, safehttp.ErrAddress} {
+		require.Equal(t, nothing, judge(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
+	}
+}
+
+// Of several who put the same delivery off, one does; a delivery that was claimed meanwhile stays as it is.
+func TestHoldOnce(t *testing.T) {
+	b := setup(t)
+	id, claimed := b.queueOne("http://127.0.0.1:1"), b.queueOne("http://127.0.0.1:1")
+	_, err := b.claims.Do(b.ctx, claimed)
+	require.NoError(t, err)
+	now := b.Clock.Now()
+	moved, err := b.hold(b.ctx, []held{
+		{id: id, seen: now, to: now.Add(time.Minute)},
+		{id: id, seen: now, to: now.Add(2 * time.Minute)},
+		{id: claimed, seen: now, to: now.Add(time.Minute)},
+	})
+	require.NoError(t, err)
+	require.True(t, moved[0] != moved[1])
+	require.False(t, moved[2])
+	again, err := b.hold(b.ctx, []held{{id: id, seen: now, to: now.Add(time.Hour)}})
+	require.NoError(t, err)
+	require.Equal(t, []bool{false}, again)
+}

@@ -1,0 +1,93 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/google/uuid"
+)
+
+// The entries of an account form a chain: each one's hash covers the hash before it and all of its own fields but the status,
+// so that an entry cannot be altered, removed, added or moved without every later hash, and the head, being another. The
+// head stands in the statement: whoever keeps one can tell later whether the history up to it is still the same.
+//
+// The form is fixed: a text is its length in bytes (32 bits, big-endian) and its UTF-8; an id its 16 bytes; a number 64 bits,
+// big-endian; a sum its decimal text, as on the wire; a time microseconds since 1970; what may be absent has a byte before
+// it, 1 if it is there and 0 if not. Whoever changes it gives it another tag, and the old entries keep theirs.
+const (
+	chainTag = "ajo.ledger.chain.v1"
+	entryTag = "ajo.ledger.entry.v1"
+	contra   = "provider_float"
+)
+
+// form is the bytes that a hash is taken of.
+type form []byte
+
+func (f *form) number32(n uint32) { *f = binary.BigEndian.AppendUint32(*f, n) }
+func (f *form) number64(n int64)  { *f = binary.BigEndian.AppendUint64(*f, uint64(n)) }
+func (f *form) id(id uuid.UUID)   { *f = append(*f, id[:]...) }
+
+func (f *form) text(s string) {
+	f.number32(uint32(len(s)))
+	*f = append(*f, s...)
+}
+
+func (f *form) present(is bool) bool {
+	if is {
+		*f = append(*f, 1)
+	} else {
+		*f = append(*f, 0)
+	}
+	return is
+}
+
+func (f *form) sum() []byte {
+	h := sha256.Sum256(*f)
+	return h[:]
+}
+
+// genesis is what the first entry of an account's chain follows. It binds the chain to the account and to its beginning.
+func genesis(account uuid.UUID, from int64) []byte {
+	var f form
+	f.text(chainTag)
+	f.id(account)
+	f.number64(from)
+	return f.sum()
+}
+
+// link is the hash of an entry that follows the one with the hash before.
+func link(before []byte, r *row) []byte {
+	f := make(form, 0, 512)
+	f.text(entryTag)
+	f = append(f, before...)
+	f.id(r.tenantID)
+	f.id(r.accountID)
+	f.number64(r.seq)
+	f.id(r.ID)
+	f.text(contra)
+	f.text(string(r.Direction))
+	f.text(r.Amount.String())
+	f.text(r.Fee.String())
+	f.text(r.Currency)
+	f.text(r.Narration)
+	f.text(r.ProviderTxnRef)
+	f.id(r.TransactionGroupID)
+	if f.present(r.TransferRef != nil) {
+		f.text(*r.TransferRef)
+	}
+	if f.present(r.ReversalOf != nil) {
+		f.id(*r.ReversalOf)
+	}
+	f.text(r.running.String())
+	f.number64(r.CreatedAt.UnixMicro())
+	return f.sum()
+}
+
+// chain gives a new entry its place: the account's lock is held.
+func (t *totals) chain(r *row) {
+	if t.head == nil {
+		t.head = genesis(t.accountID, t.chainFrom)
+	}
+	t.head = link(t.head, r)
+	r.hash = t.head
+}

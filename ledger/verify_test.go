@@ -1,0 +1,172 @@
+package ledger_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// lived makes an account with a bit of everything: a confirmed credit, a reversed one with its reversal, one that went under
+// review and came back, one that is under review still, one that was reversed out of it, a debit, and a refunded one.
+func (b *books) lived() {
+	b.T.Helper()
+	b.move(b.credit("1000.00"), ledger.EventConfirm)
+	b.move(b.credit("20.00"), ledger.EventReverse)
+	back := b.credit("30.00")
+	b.move(back, ledger.EventHold)
+	b.credit("40.00")
+	b.move(back, ledger.EventConfirm)
+	gone := b.credit("50.00")
+	b.move(gone, ledger.EventHold)
+	b.move(gone, ledger.EventReverse)
+	b.move(b.credit("60.00"), ledger.EventHold)
+	_, err := b.debit("70.00")
+	require.NoError(b.T, err)
+	paid, err := b.debit("80.00")
+	require.NoError(b.T, err)
+	b.move(paid, ledger.EventConfirm)
+	b.move(paid, ledger.EventRefund)
+	b.credit("90.00")
+	b.verify()
+}
+
+// A check that cannot fail shows nothing: each kind of damage is named, and by the check that is meant for it.
+func TestVerifyNamesDamage(t *testing.T) {
+	t.Parallel()
+	damage := map[string]struct {
+		sql   string
+		check string
+		entry int // the number of the entry that is named; 0: the account, -1: any
+	}{
+		"total credits":          {`UPDATE ledger_balances SET total_credits = total_credits + 1`, ledger.CheckTotals, 0},
+		"total debits":           {`UPDATE ledger_balances SET total_debits = total_debits + 1`, ledger.CheckTotals, 0},
+		"the book":               {`UPDATE ledger_balances SET total_debits = total_debits + 1`, ledger.CheckBook, -1},
+		"provisional credits":    {`UPDATE ledger_balances SET provisional_credits = provisional_credits + 1`, ledger.CheckTotals, 0},
+		"last number":            {`UPDATE ledger_balances SET last_seq = last_seq + 1`, ledger.CheckTotals, 0},
+		"amount":                 {`UPDATE ledger_entries SET amount = amount + 1 WHERE seq = 1`, ledger.CheckRunning, 1},
+		"amount in the chain":    {`UPDATE ledger_entries SET amount = amount + 1 WHERE seq = 1`, ledger.CheckChain, 1},
+		"amount and totals":      {`WITH x AS (UPDATE ledger_entries SET amount = amount + 1 WHERE seq = 5) UPDATE ledger_balances SET total_credits = total_credits + 1`, ledger.CheckRunning, 5},
+		"running balance":        {`UPDATE ledger_entries SET running_balance = running_balance + 1 WHERE seq = 5`, ledger.CheckRunning, 5},
+		"running balance, first": {`UPDATE ledger_entries SET running_balance = running_balance + 1 WHERE seq = 1`, ledger.CheckRunning, 1},
+		"a gap":                  {`DELETE FROM ledger_entries WHERE seq = 4`, ledger.CheckSequence, 5},
+		"the first is gone":      {`DELETE FROM ledger_entries WHERE seq = 1`, ledger.CheckSequence, 2},
+		"the newest is gone":     {`DELETE FROM ledger_entries WHERE seq = 12`, ledger.CheckTotals, 0},
+		"the newest, chain":      {`WITH x AS (DELETE FROM ledger_entries WHERE seq = 12) UPDATE ledger_balances SET last_seq = 11, total_credits = total_credits - 90, provisional_credits = provisional_credits - 90`, ledger.CheckChain, 0},
+		"status":                 {`UPDATE ledger_entries SET status = 'confirmed' WHERE seq = 5`, ledger.CheckTotals, 0},
+		"reversed alone":         {`UPDATE ledger_entries SET status = 'reversed' WHERE seq = 5`, ledger.CheckReversed, 5},
+		"reversal is gone":       {`DELETE FROM ledger_entries WHERE seq = 3`, ledger.CheckReversed, 2},
+		"reversal differs":       {`UPDATE ledger_entries SET amount = amount + 1 WHERE seq = 3`, ledger.CheckMirrors, 3},
+		"reversal's group":       {`UPDATE ledger_entries SET transaction_group_id = gen_random_uuid() WHERE seq = 3`, ledger.CheckMirrors, 3},
+		"hold not recorded":      {`UPDATE ledger_entries SET held_seq = NULL WHERE seq = 8`, ledger.CheckReviews, 8},
+		"hold at another time":   {`UPDATE ledger_entries SET held_seq = held_seq + 1 WHERE seq = 4`, ledger.CheckRunning, 5},
+		"review out of nothing":  {`UPDATE ledger_entries SET held_seq = 5, released_seq = 6 WHERE seq = 5`, ledger.CheckReviews, 5},
+		"another tenant":         {`UPDATE ledger_entries SET tenant_id = gen_random_uuid() WHERE seq = 5`, ledger.CheckOwner, 5},
+		"narration":              {`UPDATE ledger_entries SET narration = 'salary' WHERE seq = 5`, ledger.CheckChain, 5},
+		"fee":                    {`UPDATE ledger_entries SET fee = fee + 1 WHERE seq = 5`, ledger.CheckChain, 5},
+		"time":                   {`UPDATE ledger_entries SET created_at = created_at + interval '1 second' WHERE seq = 5`, ledger.CheckChain, 5},
+		"bank's reference":       {`UPDATE ledger_entries SET provider_txn_ref = 'X' WHERE seq = 5`, ledger.CheckChain, 5},
+		"transfer":               {`UPDATE ledger_entries SET transfer_ref = 'X' WHERE seq = 9`, ledger.CheckChain, 9},
+		"id":                     {`UPDATE ledger_entries SET id = gen_random_uuid() WHERE seq = 5`, ledger.CheckChain, 5},
+		"hash":                   {`UPDATE ledger_entries SET hash = sha256('') WHERE seq = 5`, ledger.CheckChain, 5},
+		"no hash":                {`UPDATE ledger_entries SET hash = NULL WHERE seq = 5`, ledger.CheckChain, 5},
+		"head":                   {`UPDATE ledger_balances SET chain_head = sha256('')`, ledger.CheckChain, 0},
+		"no head":                {`UPDATE ledger_balances SET chain_head = NULL`, ledger.CheckChain, 0},
+		"a later beginning":      {`UPDATE ledger_balances SET chain_from = 5`, ledger.CheckChain, 5},
+		"all gone":               {`DELETE FROM ledger_entries`, ledger.CheckChain, 0},
+		"balance is gone":        {`DELETE FROM ledger_balances`, ledger.CheckTotals, 0},
+	}
+	for name, d := range damage {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.lived()
+			want := b.account.String()
+			if d.entry > 0 {
+				want = testenv.Value[uuid.UUID](b.Env, `SELECT id FROM ledger_entries WHERE seq = $1`, d.entry).String()
+			}
+			b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER ALL`)
+			b.Exec(`ALTER TABLE ledger_balances DISABLE TRIGGER USER`)
+			b.Exec(d.sql)
+			if name == "id" {
+				want = testenv.Value[uuid.UUID](b.Env, `SELECT id FROM ledger_entries WHERE seq = 5`).String()
+			}
+			findings, err := ledger.Verify(b.ctx, b.Pool)
+			require.NoError(t, err)
+			require.True(t, slices.ContainsFunc(findings, func(f ledger.Finding) bool {
+				return f.Check == d.check && (d.entry < 0 || f.Subject == want)
+			}), "%s at %s: %v", d.check, want, findings)
+			chains := 0
+			for _, f := range findings {
+				if f.Check == ledger.CheckChain {
+					chains++
+				}
+			}
+			require.LessOrEqual(t, chains, 1, "only the first entry that does not fit is named")
+		})
+	}
+}
+
+func TestChainHeadIsInTheStatement(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	require.Empty(t, b.statement(page.Request{Limit: 1}).ChainHead)
+	e := b.credit("10.00")
+	first := b.statement(page.Request{Limit: 1}).ChainHead
+	require.Regexp(t, "^[0-9a-f]{64}$", first)
+	b.move(e, ledger.EventConfirm)
+	require.Equal(t, first, b.statement(page.Request{Limit: 1}).ChainHead, "a status is not covered")
+	b.credit("20.00")
+	second := b.statement(page.Request{Limit: 1})
+	require.NotEqual(t, first, second.ChainHead, "the head is that of the whole history on every page")
+	require.True(t, second.Pagination.HasMore)
+}
+
+// Entries from before the chain stay as they are; the chain begins with the next one, and what it begins with is bound by it.
+func TestChainBeginsAfterOldEntries(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	held := b.credit("10.00")
+	b.move(held, ledger.EventHold)
+	b.credit("20.00")
+	old := b.credit("25.00")
+	// As a program of the version before left them, and as the migration then marks them.
+	b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER USER`)
+	b.Exec(`UPDATE ledger_entries SET hash = NULL, held_seq = NULL`)
+	b.Exec(`ALTER TABLE ledger_entries ENABLE TRIGGER USER`)
+	b.Exec(`UPDATE ledger_balances SET chain_head = NULL, chain_from = last_seq + 1`)
+	b.verify()
+	require.Empty(t, b.statement(page.Request{Limit: 1}).ChainHead)
+	b.move(held, ledger.EventConfirm)
+	b.move(old, ledger.EventHold)
+	b.credit("30.00")
+	b.credit("40.00")
+	b.move(old, ledger.EventReverse)
+	b.verify()
+	b.Exec(`UPDATE ledger_balances SET chain_from = 5`)
+	findings, err := ledger.Verify(b.ctx, b.Pool)
+	require.NoError(t, err)
+	require.NotEmpty(t, findings)
+}
+
+// Whoever writes SQL by hand moves a review's numbers with the status, or not at all.
+func TestReviewNumbersMoveWithTheStatus(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.credit("10.00")
+	for _, sql := range []string{
+		`UPDATE ledger_entries SET held_seq = 1 WHERE id = $1`,
+		`UPDATE ledger_entries SET status = 'confirmed', held_seq = 1 WHERE id = $1`,
+		`UPDATE ledger_entries SET hash = sha256('') WHERE id = $1`,
+		`UPDATE ledger_entries SET status = 'confirmed', hash = NULL WHERE id = $1`,
+	} {
+		_, err := b.Pool.Exec(b.ctx, sql, e.ID)
+		require.Equal(t, "23514", pg.Code(err), sql)
+	}
+}

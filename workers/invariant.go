@@ -1,0 +1,49 @@
+package workers
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"ajo/internal/invariant"
+)
+
+const (
+	checkEvery   = time.Minute
+	checkTimeout = 30 * time.Second
+	// checkShown bounds the findings of one check that are logged; the count says how many there are.
+	checkShown = 20
+)
+
+// check looks every minute whether the books hold, as far as that can be seen cheaply ([invariant.Light]). Every worker does,
+// since the figures are its own process's.
+func (w *Workers) check(ctx context.Context) {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		w.checkOnce(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *Workers) checkOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	now := w.Clock.Now()
+	s, err := invariant.Light(ctx, w.Pool, now)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.Log.Warn("the books were not checked; the next check tries again", slog.Any("err", err))
+		}
+		return
+	}
+	s.Publish(now)
+	for _, f := range s.Findings[:min(len(s.Findings), checkShown)] {
+		w.Log.Error("the books do not hold: run ajo ledger verify", slog.String("alert", "invariant"), slog.String("check", f.Check),
+			slog.String("subject", f.Subject), slog.String("detail", f.Detail), slog.Int("findings", len(s.Findings)))
+	}
+}

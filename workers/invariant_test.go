@@ -1,0 +1,30 @@
+package workers
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What breaks the books is told within a minute: as an alert in the log, and in the figures.
+func TestCheckTellsOfDamage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.stored()
+	_, err := b.opts.Payments.Post(b.ctx, id)
+	require.NoError(t, err)
+	var log bytes.Buffer
+	b.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w := &Workers{Options: b.opts}
+	w.checkOnce(b.ctx)
+	require.Empty(t, log.String())
+	b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER USER`)
+	b.Exec(`UPDATE ledger_entries SET running_balance = running_balance + 1`)
+	w.checkOnce(b.ctx)
+	require.Contains(t, log.String(), `alert=invariant check="running balances follow from the entries"`)
+	b.Exec(`ALTER TABLE ledger_balances RENAME TO away`)
+	w.checkOnce(b.ctx)
+	require.Contains(t, log.String(), "the books were not checked")
+}
