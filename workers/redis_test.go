@@ -34,7 +34,6 @@ type scaled struct {
 	*bundle
 	limits [2]*ratelimit.Limiter // of two processes
 	hash   [32]byte
-	count  int64
 	banks  *countedBank
 }
 

@@ -163,8 +163,8 @@ func TestBreakerOfAQuickFailure(t *testing.T) {
 		l.leave(e, time.Millisecond, dead)
 		require.NoError(t, <-turns)
 		select {
-		case <-turns:
-			require.Fail(t, "two probes at once")
+		case err := <-turns:
+			require.Failf(t, "two probes at once", "%v", err)
 		default:
 		}
 	}
