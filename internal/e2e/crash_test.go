@@ -193,3 +193,15 @@ func (s *settler) balanceOf(ref string) string {
 	s.send("GET", "/v1/accounts/"+ref+"/balance", nil, map[string][]string{"X-Api-Key": {s.key}}).into(s.t, &b)
 	return strings.TrimSpace(b.Balance)
 }
+
+// A point that is not there stops a process at its start, with the setting's name; in production the setting is ignored.
+func TestFailpointsAreNotForProduction(t *testing.T) {
+	w := newWorld(t)
+	w.settings["AJO_FAILPOINT"] = "transfer/nowhere"
+	refused := runToEnd(t, w.dir, w.settings, "worker")
+	require.Equal(t, 1, refused.code)
+	require.Contains(t, refused.out, "AJO_FAILPOINT")
+	w.settings["AJO_ENV"], w.settings["AJO_SMTP_URL"] = "production", "smtps://mail.example"
+	w.settings["AJO_PROVIDER_URL"] = "https://bank.example"
+	w.startWorker("settle")
+}
