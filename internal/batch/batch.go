@@ -63,6 +63,9 @@ func (c *Coalescer[T, R]) Do(ctx context.Context, item T) (R, error) {
 	return o.Value, o.Err
 }
 
+// Waiting counts the items that were handed over and that no writer has taken up yet.
+func (c *Coalescer[T, R]) Waiting() int { return len(c.in) }
+
 // DoAll hands all items over and waits for their outcomes, in the items' order. An item that could not be handed over, or
 // whose outcome ctx did not wait for, has that as its error.
 func (c *Coalescer[T, R]) DoAll(ctx context.Context, items []T) []Outcome[R] {

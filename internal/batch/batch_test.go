@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/batch"
+	"ajo/internal/testenv"
 )
 
 // double doubles each number, refuses 13, and records the sizes of its batches.
@@ -22,12 +23,12 @@ type double struct {
 }
 
 func (d *double) do(_ context.Context, items []int) []batch.Outcome[int] {
-	if d.gate != nil {
-		<-d.gate
-	}
 	d.mu.Lock()
 	d.sizes = append(d.sizes, len(items))
 	d.mu.Unlock()
+	if d.gate != nil {
+		<-d.gate
+	}
 	out := make([]batch.Outcome[int], len(items))
 	for i, n := range items {
 		if n == 13 {
@@ -37,6 +38,16 @@ func (d *double) do(_ context.Context, items []int) []batch.Outcome[int] {
 		out[i].Value = 2 * n
 	}
 	return out
+}
+
+// taken counts the items of the batches that were begun.
+func (d *double) taken() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, size := range d.sizes {
+		n += size
+	}
+	return n
 }
 
 func TestEachCallerGetsItsOwnOutcome(t *testing.T) {
@@ -85,17 +96,13 @@ func TestCallsThatWaitShareABatch(t *testing.T) {
 	done := make(chan []batch.Outcome[int])
 	call(1)
 	go func() { done <- c.DoAll(context.Background(), items) }()
-	for range 3 { // at most: the lone one, and the 49 in one or two
-		select {
-		case d.gate <- struct{}{}:
-		case <-time.After(time.Second):
-		}
-	}
+	testenv.Eventually(t, 10*time.Second, "all calls to have been handed over", func() bool { return d.taken()+c.Waiting() == 51 })
+	close(d.gate)
 	wg.Wait()
 	require.Len(t, <-done, 49)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	require.LessOrEqual(t, len(d.sizes), 4)
+	require.LessOrEqual(t, len(d.sizes), 3, "the first, the lone one that was taken up at once, and all the others")
 	require.Equal(t, 1, d.sizes[0])
 }
 
