@@ -163,7 +163,9 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 	for _, how := range []string{"refuses", "never answers"} {
 		t.Run(how, func(t *testing.T) {
 			gate := newGate(t, env.Redis().Options().Addr)
-			client := redis.NewClient(&redis.Options{Addr: gate.addr(), DB: env.Redis().Options().DB})
+			behind := *env.Redis().Options()
+			behind.Addr = gate.addr()
+			client := redis.NewClient(&behind)
 			t.Cleanup(func() { _ = client.Close() })
 			l := newLimiter(t, client, "1000-H", "3-H")
 			key := sha256.Sum256([]byte(how))

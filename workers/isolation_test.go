@@ -214,6 +214,24 @@ func (b *telling) inRedis() (n int) {
 	return n
 }
 
+// Where failures come at once, a crowd at a dead endpoint has its attempts nearly as if there were no breaker: one after the
+// other, in seconds.
+func TestCrowdAtARefusingEndpoint(t *testing.T) {
+	t.Parallel()
+	crowd := fromEnv(t, "AJO_CROWD", 300)
+	b := newTelling(t, time.Second)
+	b.dead.url = "http://127.0.0.1:1"
+	b.start()
+	begin := time.Now()
+	b.queue(b.dead, crowd)
+	testenv.Eventually(t, time.Minute, "a first attempt of each", func() bool {
+		return testenv.Value[int](b.Env, `SELECT count(*) FROM delivery_attempts`) == crowd
+	})
+	t.Logf("%d deliveries to an endpoint that refuses connections had their first attempt after %s", crowd, time.Since(begin).Round(time.Millisecond))
+	require.Equal(t, crowd, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'pending' AND attempt_count = 1
+		AND next_attempt_at > now() + interval '1 minute'`))
+}
+
 // A worker that is told to stop while calls go on that do not end hands their tasks back, and returns when its handlers have
 // let go. No attempt is counted for a call that was broken off, and the next worker makes it.
 func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {

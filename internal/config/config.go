@@ -35,7 +35,7 @@ type Config struct {
 
 	DatabaseURL secret.Redacted `env:"AJO_DATABASE_URL,required" doc:"postgres://…"`
 	DatabaseMax int32           `env:"AJO_DATABASE_MAX_CONNS" envDefault:"16" doc:"connections of one process; times processes, stay below the server's max_connections"`
-	RedisURL    secret.Redacted `env:"AJO_REDIS_URL,required" doc:"redis:// or rediss://; several hosts joined by commas: a Cluster, or Sentinels with ?master_name=…"`
+	RedisURL    secret.Redacted `env:"AJO_REDIS_URL,required" doc:"redis:// or rediss://; several hosts joined by commas: a Cluster, or Sentinels with ?master_name=… (and sentinel_password=…); must be noeviction"`
 
 	EncryptionKeys secret.Redacted `env:"AJO_ENCRYPTION_KEYS,required" doc:"id:base64 of 32 bytes[,id:…]; the first seals, all open"`
 

@@ -33,14 +33,14 @@ type bundle struct {
 	ctx     context.Context
 	bank    *fakebank.Bank
 	svc     *payment.Service
-	log     *bytes.Buffer
+	log     *syncBuffer
 	account uuid.UUID
 	tenant  uuid.UUID
 }
 
 func setup(t testing.TB) *bundle {
 	e := testenv.New(t)
-	b := &bundle{Env: e, ctx: context.Background(), log: &bytes.Buffer{}}
+	b := &bundle{Env: e, ctx: context.Background(), log: &syncBuffer{}}
 	b.bank = fakebank.New(fakebank.Options{Clock: e.Clock})
 	url, err := b.bank.Start("127.0.0.1:0")
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func (b *bundle) clientOf(bankURL string) *nomba.Client {
 
 func (b *bundle) serviceWith(bank provider.Bank) *payment.Service {
 	s := payment.New(payment.Options{
-		Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: slog.New(slog.NewTextHandler(&syncWriter{w: b.log}, nil)),
+		Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: slog.New(slog.NewTextHandler(b.log, nil)),
 		WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret), ConfirmDelays: payment.DefaultConfirmDelays,
 		ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
@@ -74,15 +74,22 @@ func (b *bundle) serviceWith(bank provider.Bank) *payment.Service {
 	return s
 }
 
-type syncWriter struct {
+// syncBuffer is the log of all services of a test.
+type syncBuffer struct {
 	mu sync.Mutex
-	w  *bytes.Buffer
+	b  bytes.Buffer
 }
 
-func (s *syncWriter) Write(p []byte) (int, error) {
+func (s *syncBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.w.Write(p)
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }
 
 // openAtBank makes the test's account known to the fake bank under its own number, so that payments to it have a record.
