@@ -185,7 +185,8 @@ func TestDeadEndpointHoldsUpNobody(t *testing.T) {
 		t.Logf("%d waiting at a dead endpoint (timeout %s); others %s: p50 %s, p99 %s, longest %s",
 			waiting, timeout, name, quantile(times, 50), quantile(times, 99), times[others-1].Round(time.Millisecond))
 	}
-	require.Less(t, quantile(arrival, 99), quantile(alone, 99)+bound)
+	// All thousands are taken up once, to be held; a delivery that comes with them stands in the same queue.
+	require.Less(t, quantile(arrival, 99), quantile(alone, 99)+2*bound)
 	require.Less(t, quantile(beside, 99), quantile(alone, 99)+bound)
 
 	of := func(sql string) int {
