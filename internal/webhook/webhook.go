@@ -103,8 +103,6 @@ type Service struct {
 const (
 	writers  = 1
 	maxBatch = 100
-	// batchTimeout lies above the server's own limit for a statement, which ends it without losing the connection.
-	batchTimeout = 20 * time.Second
 )
 
 // New returns the service. [Service.Close] ends it.
@@ -147,8 +145,6 @@ func (s *Service) Close() {
 func each[T, R any](do func(context.Context, []T) ([]R, error)) batch.Func[T, R] {
 	return func(ctx context.Context, items []T) []batch.Outcome[R] {
 		return pg.Isolate(items, func(items []T) ([]batch.Outcome[R], error) {
-			ctx, cancel := context.WithTimeout(ctx, batchTimeout)
-			defer cancel()
 			values, err := do(ctx, items)
 			out := make([]batch.Outcome[R], len(values))
 			for i, v := range values {
