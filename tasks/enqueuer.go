@@ -142,6 +142,12 @@ func (e *Enqueuer) enqueue(ctx context.Context, k Kind, name string, at time.Tim
 	failpoint.At("tasks/before-ring")
 	_, err := e.client.EnqueueContext(ctx, newTask(k, ids), opts...)
 	failpoint.At("tasks/after-ring")
+	if errors.Is(err, asynq.ErrTaskIDConflict) && len(ids) > 1 {
+		for _, id := range ids { // the first one is rung for already; the others must not miss their ring for that
+			e.enqueue(ctx, k, taskID(k, id, at), at, id)
+		}
+		return
+	}
 	if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) {
 		return
 	}

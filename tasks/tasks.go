@@ -34,7 +34,7 @@ type Spec struct {
 	Concurrency int           // workers in one process, unless --queues says otherwise
 	Timeout     time.Duration // of one run; the handler's context ends then
 	MaxRetry    int           // after that the task is archived, and the sweeper rings the row anew
-	MaxIDs      int           // rows in one task; 1 where a row may be slow and must not hold up others
+	MaxIDs      int           // rows in one task; a row that is due again is a task of its own
 	Rows        int           // rows at work at once in one process, over all tasks; 0: no limit
 }
 
@@ -44,7 +44,8 @@ var Specs = map[Kind]Spec{
 	// Rows: the bank answers so many calls a second, and a row that waits for its turn with its lease taken would lose it.
 	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 64},
 	Settle:  {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 1},
-	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 1},
+	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, though not the rows beside it.
+	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16},
 	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1},
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/clock"
@@ -250,9 +251,15 @@ func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	w.Stop()
 	require.Less(t, time.Since(begin), 10*time.Second)
 	require.False(t, w.begin(), "no handler begins any more")
-	pending, err := b.redis.LLen(b.ctx, "asynq:{deliver}:pending").Result()
+	pending, err := asynq.NewInspectorFromRedisClient(b.redis).ListPendingTasks(string(tasks.Deliver))
 	require.NoError(t, err)
-	require.Equal(t, int64(calls), pending)
+	rows := 0
+	for _, task := range pending {
+		ids, err := tasks.IDs(asynq.NewTask(task.Type, task.Payload))
+		require.NoError(t, err)
+		rows += len(ids)
+	}
+	require.Equal(t, calls, rows, "every row is in a task that was handed back")
 	require.Equal(t, calls, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'pending' AND attempt_count = 0`))
 
 	e := newTold(t)

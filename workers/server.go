@@ -91,8 +91,12 @@ func Start(o Options) (*Workers, error) {
 		if concurrency == 0 {
 			continue
 		}
+		rows := tasks.Specs[k].Rows
+		if k == tasks.Deliver {
+			rows = concurrency // an operator who gives deliveries so many workers means calls, not tasks
+		}
 		s := w.server(k, concurrency)
-		if err := s.Start(w.handle(k, limited(handlers[k], tasks.Specs[k].Rows))); err != nil {
+		if err := s.Start(w.handle(k, w.limited(handlers[k], rows))); err != nil {
 			w.Stop()
 			return nil, fmt.Errorf("worker of queue %s: %w", k, err)
 		}
@@ -160,8 +164,11 @@ func (w *Workers) server(k tasks.Kind, concurrency int) *asynq.Server {
 	})
 }
 
-// limited lets at most rows calls of h run at once in this process.
-func limited(h handler, rows int) handler {
+// errNoPlace is why a row comes back later though nothing was wrong with it.
+var errNoPlace = errors.New("as many rows as this process may work on were under way")
+
+// limited lets at most rows calls of h run at once in this process. A row that finds no place in its task's time comes back.
+func (w *Workers) limited(h handler, rows int) handler {
 	if rows == 0 {
 		return h
 	}
@@ -170,7 +177,7 @@ func limited(h handler, rows int) handler {
 		select {
 		case places <- struct{}{}:
 		case <-ctx.Done():
-			return ctx.Err()
+			return retry.At(w.Clock.Now().Add(unexpectedDelay), errNoPlace)
 		}
 		defer func() { <-places }()
 		return h(ctx, id)
