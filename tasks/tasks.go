@@ -36,17 +36,21 @@ type Spec struct {
 	MaxRetry    int           // after that the task is archived, and the sweeper rings the row anew
 	MaxIDs      int           // rows in one task; a row that is due again is a task of its own
 	Rows        int           // rows at work at once in one process, over all tasks; 0: no limit
+	Rest        time.Duration // how long a queue that has been empty for a while is not looked at
+	Delayed     time.Duration // how often a task whose time has come is looked for
 }
 
-// Specs are the kinds' rules. MaxRetry is never 0: a task whose dequeue was lost would be archived without having run.
+// Specs are the kinds' rules. An idle worker asks Redis for some 40 commands a second with them, and a payment that comes
+// then waits a tenth of a second at most for each of its steps. MaxRetry is never 0: a task whose dequeue was lost would be
+// archived without having run.
 var Specs = map[Kind]Spec{
-	Ingest: {Concurrency: 16, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100},
+	Ingest: {Concurrency: 16, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 100 * time.Millisecond, Delayed: 5 * time.Second},
 	// Rows: the bank answers so many calls a second, and a row that waits for its turn with its lease taken would lose it.
-	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 64},
-	Settle:  {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 1},
+	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 64, Rest: 250 * time.Millisecond, Delayed: time.Second},
+	Settle:  {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 1, Rest: 250 * time.Millisecond, Delayed: time.Second},
 	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, though not the rows beside it.
-	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16},
-	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1},
+	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16, Rest: 100 * time.Millisecond, Delayed: 2 * time.Second},
+	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1, Rest: 500 * time.Millisecond, Delayed: 5 * time.Second},
 }
 
 // Concurrency is how many workers a process has for the kind when it serves the given queues: what they say, or the kind's

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -63,6 +64,56 @@ func pauseIfAway(ctx context.Context, err error) {
 	select {
 	case <-t.C:
 	case <-ctx.Done():
+	}
+}
+
+// awakeFor is how long a queue is polled at the full rate after its last task.
+const awakeFor = 2 * time.Second
+
+// drowsy is the hook that lets a queue at rest be polled seldom and a busy one often; asynq itself knows one interval only,
+// and cannot wait for a task. It knows asynq's question for the next task by its first key, the list of pending ones.
+type drowsy struct {
+	rest map[string]time.Duration // by that key
+	busy map[string]*atomic.Int64 // unix nanoseconds of the last task
+}
+
+var _ redis.Hook = drowsy{}
+
+func newDrowsy() drowsy {
+	d := drowsy{rest: map[string]time.Duration{}, busy: map[string]*atomic.Int64{}}
+	for k, spec := range tasks.Specs {
+		key := "asynq:{" + string(k) + "}:pending"
+		d.rest[key], d.busy[key] = spec.Rest, &atomic.Int64{}
+	}
+	return d
+}
+
+// DialHook changes nothing.
+func (drowsy) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook changes nothing: a task is asked for by a command of its own.
+func (drowsy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook lets the answer that a queue at rest is empty come late.
+func (d drowsy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		args := cmd.Args()
+		if len(args) < 4 || cmd.Name() != "evalsha" {
+			return err
+		}
+		key, _ := args[3].(string)
+		busy, asked := d.busy[key]
+		switch {
+		case !asked:
+		case err == nil:
+			busy.Store(time.Now().UnixNano())
+		case errors.Is(err, redis.Nil) && time.Since(time.Unix(0, busy.Load())) > awakeFor:
+			time.Sleep(d.rest[key])
+		}
+		return err
 	}
 }
 

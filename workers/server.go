@@ -28,11 +28,9 @@ import (
 )
 
 const (
-	// How soon an idle server sees a new task, and a delayed one that has come due. Ten polls a second and server cost
-	// little, and the first delivery does not wait half a second for its worker.
-	pollEvery    = 100 * time.Millisecond
-	delayedEvery = time.Second
-	stopTimeout  = 20 * time.Second // longer than a call of a tenant's endpoint or of the bank may take
+	// pollEvery is how often a queue that was not empty just now is looked at; one at rest is left alone for longer (see drowsy).
+	pollEvery   = 10 * time.Millisecond
+	stopTimeout = 20 * time.Second // longer than a call of a tenant's endpoint or of the bank may take
 	// unwindTimeout is for handlers whose task was handed back after stopTimeout: their context has ended, and so do they.
 	unwindTimeout = 5 * time.Second
 	// unexpectedDelay is the gap after an error that carries no time of its own (a lost database, a bug).
@@ -82,6 +80,7 @@ type Workers struct {
 func Start(o Options) (*Workers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	o.Redis.AddHook(patience{})
+	o.Redis.AddHook(newDrowsy())
 	w := &Workers{Options: o, stop: cancel}
 	handlers := map[tasks.Kind]handler{
 		tasks.Ingest: w.ingest, tasks.Confirm: w.confirm, tasks.Settle: w.settle, tasks.Deliver: w.deliver, tasks.Expire: w.expire,
@@ -155,7 +154,7 @@ func (w *Workers) server(k tasks.Kind, concurrency int) *asynq.Server {
 		Concurrency:              concurrency,
 		Queues:                   map[string]int{string(k): 1},
 		TaskCheckInterval:        pollEvery,
-		DelayedTaskCheckInterval: delayedEvery,
+		DelayedTaskCheckInterval: tasks.Specs[k].Delayed,
 		ShutdownTimeout:          cmp.Or(w.StopTimeout, stopTimeout),
 		RetryDelayFunc:           func(_ int, err error, _ *asynq.Task) time.Duration { return w.delay(err) },
 		IsFailure:                isFailure,
