@@ -20,6 +20,7 @@ import (
 	"ajo/internal/customer"
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
+	"ajo/internal/metrics"
 	"ajo/internal/payment"
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
@@ -69,11 +70,16 @@ type Options struct {
 }
 
 // edge is what the handlers share.
-type edge struct{ Options }
+type edge struct {
+	Options
+	counts map[endpoint]*metrics.HTTP // of the routes, by method and template
+}
+
+type endpoint struct{ method, route string }
 
 // New returns the application, ready to be given a listener.
 func New(o Options) *fiber.App {
-	e := &edge{o}
+	e := &edge{Options: o, counts: map[endpoint]*metrics.HTTP{}}
 	if e.SignatureHeader == "" {
 		e.SignatureHeader = "provider-signature"
 	}
@@ -102,6 +108,7 @@ func New(o Options) *fiber.App {
 		ErrorHandler:                 e.connectionError,
 	})
 	app.Use(e.begin)
+	e.counts[endpoint{}] = metrics.NewHTTP("", "none")
 	for _, r := range Routes {
 		e.register(app, r)
 	}
@@ -113,6 +120,8 @@ func New(o Options) *fiber.App {
 
 // register adds a row to the application, behind its limit and its credential. GET answers HEAD too.
 func (e *edge) register(app *fiber.App, r Route) {
+	counts := metrics.NewHTTP(r.Method, r.Path)
+	e.counts[endpoint{r.Method, r.Path}] = counts
 	var chain []fiber.Handler
 	if r.Limited {
 		chain = append(chain, e.limitOpen)
@@ -122,6 +131,7 @@ func (e *edge) register(app *fiber.App, r Route) {
 	}
 	chain = append(chain, func(c *fiber.Ctx) error { return r.handle(e, c) })
 	if r.Method == fiber.MethodGet {
+		e.counts[endpoint{fiber.MethodHead, r.Path}] = counts
 		app.Add(fiber.MethodHead, r.Path, chain...)
 	}
 	app.Add(r.Method, r.Path, chain...)

@@ -72,6 +72,7 @@ func (e *edge) connectionError(c *fiber.Ctx, err error) error {
 	c.SetUserContext(withRequestID(context.Background(), id))
 	e.setHeaders(c)
 	c.Response().SetConnectionClose()
+	defer func() { e.counts[endpoint{}].Answered(c.Response().StatusCode(), 0) }()
 	return e.answer(c, err)
 }
 

@@ -69,11 +69,21 @@ func (e *edge) begin(c *fiber.Ctx) error {
 			return err
 		}
 	}
+	e.count(c, time.Since(start))
 	if e.Log.Enabled(ctx, slog.LevelDebug) {
 		e.Log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("method", c.Method()), slog.String("route", c.Route().Path),
 			slog.Int("status", c.Response().StatusCode()), slog.Duration("took", time.Since(start)))
 	}
 	return nil
+}
+
+// count counts an answer under its route; what has none counts as none, whatever its path.
+func (e *edge) count(c *fiber.Ctx, took time.Duration) {
+	counts := e.counts[endpoint{c.Method(), c.Route().Path}]
+	if counts == nil {
+		counts = e.counts[endpoint{}]
+	}
+	counts.Answered(c.Response().StatusCode(), took)
 }
 
 // protect runs the rest of the chain and makes an error of a panic.

@@ -93,6 +93,8 @@ func setup(t *testing.T, change ...func(*Options)) *world {
 		_ = w.opts.Tenants.Close(context.Background())
 		w.opts.Enqueuer.Close()
 		w.opts.Payments.Close()
+		w.opts.Transfers.Close()
+		w.opts.Answers.Close()
 		w.opts.Webhooks.Close()
 	})
 	for _, f := range change {

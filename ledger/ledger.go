@@ -112,6 +112,7 @@ type Posting struct {
 	ProviderTxnRef     string
 	TransactionGroupID uuid.UUID // one payment or one settlement; a second posting of the same group and direction is refused by the schema
 	TransferRef        *string
+	Gone               bool // of a debit: the money has left already, so the balance is not asked, and may fall below zero
 }
 
 // totals is a row of ledger_balances while its lock is held.
@@ -124,11 +125,13 @@ type totals struct {
 	lastSeq            int64
 	chainFrom          int64
 	head               []byte // nil while the chain has no entry
+	changed            bool   // since it was locked
 }
 
 func (t *totals) balance() money.Amount { return t.credits.Sub(t.debits) }
 
 func (t *totals) add(d Direction, a money.Amount) {
+	t.changed = true
 	if d == Credit {
 		t.credits = t.credits.Add(a)
 	} else {

@@ -44,12 +44,12 @@ func (b *books) credit(amount string) ledger.Entry {
 }
 
 func (b *books) debit(amount string) (ledger.Entry, error) {
-	var e ledger.Entry
-	err := b.tx(func(tx pg.Tx) (err error) {
-		e, err = ledger.PostDebit(b.ctx, tx, b.Clock.Now(), posting(b.account, amount))
+	var out []ledger.Posted
+	require.NoError(b.T, b.tx(func(tx pg.Tx) (err error) {
+		out, err = ledger.PostDebits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{posting(b.account, amount)})
 		return err
-	})
-	return e, err
+	}))
+	return out[0].Entry, out[0].Err
 }
 
 func (b *books) move(e ledger.Entry, ev ledger.Event) ledger.Moved {

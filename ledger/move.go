@@ -87,7 +87,7 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 // move carries an entry's change of status into the totals, and returns the reversal entry when there is one.
 func (t *totals) move(e *stored, to Status, now time.Time) *row {
 	if e.Direction == Credit && e.Status == Provisional {
-		t.provisionalCredits = t.provisionalCredits.Sub(e.Amount)
+		t.provisionalCredits, t.changed = t.provisionalCredits.Sub(e.Amount), true
 	}
 	switch {
 	case to == NeedsReview: // leaves the balance until a person decides

@@ -33,11 +33,7 @@ func OpenAccount(ctx context.Context, tx pg.Tx, tenantID, accountID uuid.UUID) e
 // PostCredits posts provisional credits, in the order given, and returns their entries in that order. It takes three
 // statements however many there are, and updates each account once.
 func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Entry, error) {
-	ids := make([]uuid.UUID, len(postings))
-	for i, p := range postings {
-		ids[i] = p.AccountID
-	}
-	book, err := lockTotals(ctx, tx, ids)
+	book, err := lockPosted(ctx, tx, postings)
 	if err != nil {
 		return nil, err
 	}
@@ -53,25 +49,36 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 	return write(ctx, tx, book, rows)
 }
 
-// PostDebit posts one provisional debit if the balance covers it, else [ErrInsufficientFunds]. The account's lock makes
-// concurrent settlements wait for one another, so they cannot overdraw.
-func PostDebit(ctx context.Context, tx pg.Tx, now time.Time, p Posting) (Entry, error) {
-	book, err := lockTotals(ctx, tx, []uuid.UUID{p.AccountID})
+// Posted is what a posting of [PostDebits] came to.
+type Posted struct {
+	Entry Entry
+	Err   error // [ErrInsufficientFunds]: this posting changed nothing, its neighbours stand
+}
+
+// PostDebits posts provisional debits as if one after the other, in the order given: each if the balance that those before
+// it have left covers it (or the money is gone), else it is [ErrInsufficientFunds]. The accounts' locks make other callers' settlements wait, so
+// together they cannot overdraw. It takes three statements however many there are, and updates each account once.
+func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Posted, error) {
+	book, err := lockPosted(ctx, tx, postings)
 	if err != nil {
-		return Entry{}, err
+		return nil, err
 	}
-	t, err := book.of(p.AccountID)
-	if err != nil {
-		return Entry{}, err
+	out := make([]Posted, len(postings))
+	var rows []row
+	for i, p := range postings {
+		t, err := book.of(p.AccountID)
+		if err != nil {
+			return nil, err
+		}
+		if !p.Gone && t.balance().Cmp(p.Amount) < 0 {
+			out[i].Err = ErrInsufficientFunds
+			continue
+		}
+		rows = append(rows, t.append(p, Debit, now))
+		out[i].Entry = rows[len(rows)-1].Entry
 	}
-	if t.balance().Cmp(p.Amount) < 0 {
-		return Entry{}, ErrInsufficientFunds
-	}
-	entries, err := write(ctx, tx, book, []row{t.append(p, Debit, now)})
-	if err != nil {
-		return Entry{}, err
-	}
-	return entries[0], nil
+	_, err = write(ctx, tx, book, rows)
+	return out, err
 }
 
 // append makes the provisional entry of p and moves the running totals on.
@@ -102,6 +109,15 @@ func (b book) of(account uuid.UUID) (*totals, error) {
 	return t, nil
 }
 
+// lockPosted locks the balances of the accounts that the postings name.
+func lockPosted(ctx context.Context, tx pg.Tx, postings []Posting) (book, error) {
+	ids := make([]uuid.UUID, len(postings))
+	for i, p := range postings {
+		ids[i] = p.AccountID
+	}
+	return lockTotals(ctx, tx, ids)
+}
+
 // lockTotals locks the balance rows of the accounts, in the order of their ids.
 func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, error) {
 	ids := slices.Clone(accounts)
@@ -125,13 +141,16 @@ func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, erro
 	return b, err
 }
 
-// write inserts the rows and stores the moved totals, in one round trip.
+// write inserts the rows and stores the totals that have moved, in one round trip.
 func write(ctx context.Context, tx pg.Tx, b book, rows []row) ([]Entry, error) {
 	var batch pgx.Batch
 	if len(rows) > 0 {
 		queueEntries(&batch, rows)
 	}
 	queueTotals(&batch, b)
+	if batch.Len() == 0 {
+		return nil, nil
+	}
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, err
 	}
@@ -179,9 +198,15 @@ func queueTotals(batch *pgx.Batch, b book) {
 	var seq []int64
 	var head [][]byte
 	for _, t := range b {
+		if !t.changed { // all that was asked of it was refused, or its debits were confirmed
+			continue
+		}
 		id, seq = append(id, t.accountID), append(seq, t.lastSeq)
 		credits, debits = append(credits, t.credits.String()), append(debits, t.debits.String())
 		provisional, head = append(provisional, t.provisionalCredits.String()), append(head, t.head)
+	}
+	if len(id) == 0 {
+		return
 	}
 	batch.Queue(`
 		UPDATE ledger_balances b

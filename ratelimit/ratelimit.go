@@ -23,6 +23,7 @@ import (
 	redisstore "github.com/ulule/limiter/v3/drivers/store/redis"
 
 	"ajo/internal/errs"
+	"ajo/internal/metrics"
 )
 
 // ErrLimited is the refusal of a request over its limit.
@@ -36,6 +37,9 @@ const (
 
 // perAccount is how often one account may try to log in, or to enter a code: ten times in a quarter of an hour.
 var perAccount = limiter.Rate{Period: 15 * time.Minute, Limit: 10}
+
+// What each kind of limit decides.
+var byKey, byStranger, byAddress, byAccount = metrics.NewLimit("key"), metrics.NewLimit("stranger"), metrics.NewLimit("open"), metrics.NewLimit("account")
 
 // Limiter counts. It is safe for concurrent use; Close ends its background work.
 type Limiter struct {
@@ -72,6 +76,7 @@ func New(client redis.UniversalClient, perKey, open string, log *slog.Logger) (*
 	}
 	l.client = own(client)
 	if err := l.connect(); err != nil {
+		metrics.LimitsAreLocal(true)
 		l.log.Warn("rate limits are kept in this process: redis does not answer", "error", err)
 		l.lost <- struct{}{}
 	}
@@ -99,25 +104,25 @@ func (l *Limiter) Close() error {
 
 // Key counts a request under an API key, which is given by its SHA-256.
 func (l *Limiter) Key(ctx context.Context, hash [32]byte) Result {
-	return l.count(ctx, l.perKey, "key:"+hex.EncodeToString(hash[:16]))
+	return l.count(ctx, byKey, l.perKey, "key:"+hex.EncodeToString(hash[:16]))
 }
 
 // Stranger counts a request to /v1 without a good key under the caller's address, by the limit of a key, so that trying
 // keys is limited too.
 func (l *Limiter) Stranger(ctx context.Context, addr netip.Addr) Result {
-	return l.count(ctx, l.perKey, "stranger:"+network(addr))
+	return l.count(ctx, byStranger, l.perKey, "stranger:"+network(addr))
 }
 
 // Open counts a request to an endpoint that needs no credential under the caller's address.
 func (l *Limiter) Open(ctx context.Context, addr netip.Addr) Result {
-	return l.count(ctx, l.open, "open:"+network(addr))
+	return l.count(ctx, byAddress, l.open, "open:"+network(addr))
 }
 
 // Account counts a try of one action ("login", "code") at one account. The account's name (an e-mail, an id) need not
 // exist: a limit that only real accounts had would tell which are real. It is stored as a hash.
 func (l *Limiter) Account(ctx context.Context, action, account string) Result {
 	sum := sha256.Sum256([]byte(account))
-	return l.count(ctx, perAccount, action+":"+hex.EncodeToString(sum[:16]))
+	return l.count(ctx, byAccount, perAccount, action+":"+hex.EncodeToString(sum[:16]))
 }
 
 // network is the key of an address: an IPv4 address, or the /64 that one IPv6 subscriber has to himself.
@@ -131,18 +136,20 @@ func network(addr netip.Addr) string {
 	return addr.String()
 }
 
-func (l *Limiter) count(ctx context.Context, rate limiter.Rate, key string) Result {
+func (l *Limiter) count(ctx context.Context, counts *metrics.Limit, rate limiter.Rate, key string) Result {
 	if shared := l.shared.Load(); shared != nil {
 		// The caller's own end must not look like a fault of Redis.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		got, err := (*shared).Get(ctx, key, rate)
 		cancel()
 		if err == nil {
+			counts.Decided(!got.Reached, false)
 			return resultOf(got, rate)
 		}
 		l.lose(shared, err)
 	}
 	got, err := l.local.Get(ctx, key, rate)
+	counts.Decided(err != nil || !got.Reached, l.client != nil)
 	if err != nil { // the memory store has no way to fail
 		return Result{Limit: rate.Limit, Remaining: rate.Limit, OK: true}
 	}
@@ -156,12 +163,14 @@ func (l *Limiter) connect() error {
 		return err
 	}
 	l.shared.Store(&s)
+	metrics.LimitsAreLocal(false)
 	return nil
 }
 
 // lose turns to the counts of this process. Late failures of a connection that was lost before change nothing.
 func (l *Limiter) lose(store *limiter.Store, cause error) {
 	if l.shared.CompareAndSwap(store, nil) {
+		metrics.LimitsAreLocal(true)
 		l.log.Warn("rate limits are kept in this process: redis does not answer", "error", cause)
 		l.lost <- struct{}{}
 	}

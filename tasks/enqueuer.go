@@ -14,6 +14,7 @@ import (
 
 	"ajo/internal/batch"
 	"ajo/internal/failpoint"
+	"ajo/internal/metrics"
 )
 
 const (
@@ -41,6 +42,7 @@ type ring struct {
 func NewEnqueuer(r redis.UniversalClient, log *slog.Logger) *Enqueuer {
 	e := &Enqueuer{client: asynq.NewClientFromRedisClient(r), log: log, many: map[Kind]*batch.Coalescer[ring, struct{}]{}}
 	for _, k := range Kinds {
+		metrics.RingsLost(string(k), 0)
 		if max := Specs[k].MaxIDs; max > 1 {
 			e.many[k] = batch.New(1, max, func(ctx context.Context, rings []ring) []batch.Outcome[struct{}] {
 				e.ringTogether(ctx, k, rings)
@@ -60,6 +62,11 @@ func (e *Enqueuer) Close() {
 
 // Lost counts the rings that did not reach Redis since the start.
 func (e *Enqueuer) Lost() int64 { return e.lost.Load() }
+
+func (e *Enqueuer) lose(k Kind, rings int) {
+	e.lost.Add(int64(rings))
+	metrics.RingsLost(string(k), rings)
+}
 
 // Now rings the rows to be worked on at once.
 func (e *Enqueuer) Now(ctx context.Context, k Kind, ids ...uuid.UUID) {
@@ -128,7 +135,7 @@ func (e *Enqueuer) ringTogether(ctx context.Context, k Kind, rings []ring) {
 
 func (e *Enqueuer) enqueue(ctx context.Context, k Kind, name string, at time.Time, ids ...uuid.UUID) {
 	if time.Now().UnixNano() < e.quiet.Load() {
-		e.lost.Add(int64(len(ids)))
+		e.lose(k, len(ids))
 		return
 	}
 	spec := Specs[k]
@@ -152,6 +159,6 @@ func (e *Enqueuer) enqueue(ctx context.Context, k Kind, name string, at time.Tim
 		return
 	}
 	e.quiet.Store(time.Now().Add(silence).UnixNano())
-	e.lost.Add(int64(len(ids)))
+	e.lose(k, len(ids))
 	e.log.Warn("a ring was lost; the sweeper will find its row", slog.String("kind", string(k)), slog.String("task", name), slog.Any("err", err))
 }

@@ -91,6 +91,7 @@ func (s *scaled) works(when string) {
 	testenv.Eventually(s.T, failoverLimit, "rings to reach Redis, "+when, s.rings)
 	testenv.Eventually(s.T, failoverLimit, "the limits to be counted in one place, "+when, s.shared)
 	cache := idempotency.NewCache(s.redis)
+	defer cache.Close()
 	testenv.Eventually(s.T, failoverLimit, "answers to be kept, "+when, func() bool {
 		for range 20 { // keys of many slots
 			r, err := idempotency.NewRequest(s.tenant, uuid.NewString(), "POST", "/v1/accounts", nil)

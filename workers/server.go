@@ -19,6 +19,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/clock"
+	"ajo/internal/metrics"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
@@ -87,6 +88,8 @@ func Start(o Options) (*Workers, error) {
 	}
 	for _, k := range tasks.Kinds {
 		concurrency := tasks.Concurrency(k, o.Queues)
+		metrics.QueueServed(string(k), concurrency)
+		metrics.Swept(string(k), 0)
 		if concurrency == 0 {
 			continue
 		}
@@ -95,7 +98,7 @@ func Start(o Options) (*Workers, error) {
 			rows = concurrency // an operator who gives deliveries so many workers means calls, not tasks
 		}
 		s := w.server(k, concurrency)
-		if err := s.Start(w.handle(k, w.limited(handlers[k], rows))); err != nil {
+		if err := s.Start(w.handle(k, w.limited(counted(k, handlers[k]), rows))); err != nil {
 			w.Stop()
 			return nil, fmt.Errorf("worker of queue %s: %w", k, err)
 		}

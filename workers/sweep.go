@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"ajo/internal/idempotency"
+	"ajo/internal/metrics"
 	"ajo/internal/payment"
 	"ajo/tasks"
 )
@@ -60,6 +61,7 @@ func (w *Workers) sweepOnce(ctx context.Context) error {
 		if len(ids) == 0 {
 			continue
 		}
+		metrics.Swept(string(k), len(ids))
 		w.Log.Info("overdue rows are rung again", slog.String("kind", string(k)), slog.Int("rows", len(ids)))
 		for _, id := range ids {
 			if ctx.Err() != nil { // a ring does not end with ctx, and there may be thousands
@@ -68,6 +70,7 @@ func (w *Workers) sweepOnce(ctx context.Context) error {
 			w.Enqueuer.Swept(ctx, k, id, round)
 		}
 	}
+	metrics.SweepDone(w.Clock.Now())
 	return nil
 }
 
@@ -100,7 +103,7 @@ func (w *Workers) overdue(ctx context.Context, k tasks.Kind) ([]uuid.UUID, error
 func (w *Workers) before(k tasks.Kind) time.Time {
 	before := w.Clock.Now().Add(-w.SweepEvery / 2)
 	if info, err := asynq.NewInspectorFromRedisClient(w.Redis).GetQueueInfo(string(k)); err == nil {
-		before = before.Add(-info.Latency)
+		before = before.Add(-max(0, info.Latency)) // below zero: this machine's clock, by which asynq reckons, is behind
 	}
 	return before
 }

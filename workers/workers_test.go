@@ -79,7 +79,7 @@ func setupOn(t *testing.T, e *testenv.Env, client redis.UniversalClient) *bundle
 		Accounts:  account.New(account.Options{Pool: e.Pool, Bank: bank, Box: box, Clock: clock.System}),
 		Transfers: transfer.New(transfer.Options{Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, Delays: []time.Duration{time.Millisecond}}),
 	}
-	t.Cleanup(func() { b.opts.Payments.Close(); b.opts.Webhooks.Close(); b.opts.Enqueuer.Close() })
+	t.Cleanup(func() { b.opts.Payments.Close(); b.opts.Transfers.Close(); b.opts.Webhooks.Close(); b.opts.Enqueuer.Close() })
 	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { b.delivered.Add(1) }))
 	t.Cleanup(endpoint.Close)
 	b.tenant = e.Tenant()

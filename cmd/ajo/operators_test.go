@@ -41,7 +41,7 @@ func (o *ops) transfer(status string) (ref string, id uuid.UUID) {
 	id, now := uuid.Must(uuid.NewV7()), o.Clock.Now()
 	ref = "AJO" + strings.ReplaceAll(id.String(), "-", "")
 	o.tx(func(tx pg.Tx) error {
-		_, err := ledger.PostDebit(o.ctx, tx, now, ledger.Posting{AccountID: o.account, Amount: money.Must("1250.00"), TransactionGroupID: id, TransferRef: &ref})
+		_, err := ledger.PostDebits(o.ctx, tx, now, []ledger.Posting{{AccountID: o.account, Amount: money.Must("1250.00"), TransactionGroupID: id, TransferRef: &ref}})
 		return err
 	})
 	o.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, account_name, attempt_count, submitted_at,

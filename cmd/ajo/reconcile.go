@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -217,7 +218,7 @@ func printReport(w io.Writer, r payment.Report) error {
 	}
 	rows = nil
 	for _, x := range r.Exceptions {
-		rows = append(rows, []string{string(x.Kind), x.ProviderTxnRef, idText(x.EventID), x.AccountNumber, amountText(x.BankAmount), amountText(x.BooksAmount), x.Detail})
+		rows = append(rows, []string{string(x.Kind), cmp.Or(x.MerchantTxRef, x.ProviderTxnRef), idText(x.EventID), x.AccountNumber, amountText(x.BankAmount), amountText(x.BooksAmount), x.Detail})
 	}
 	if err := printTable(w, "EXCEPTION,TRANSACTION,EVENT,PAID TO,BANK,BOOKS,WHAT", rows); err != nil {
 		return err
@@ -246,7 +247,7 @@ func writeReport(w io.Writer, r payment.Report) error {
 	for _, x := range r.Exceptions {
 		lines = append(lines, []string{
 			"exception", "", string(x.Kind), "1", amountText(x.BankAmount), amountText(x.BankFee), amountText(x.BooksAmount), amountText(x.BooksFee),
-			safeCell(x.ProviderTxnRef), idText(x.EventID), idText(x.AccountID), safeCell(x.AccountNumber), stamp(x.At), x.BankStatus, string(x.EntryStatus), safeCell(x.Detail),
+			safeCell(cmp.Or(x.MerchantTxRef, x.ProviderTxnRef)), idText(x.EventID), idText(x.AccountID), safeCell(x.AccountNumber), stamp(x.At), x.BankStatus, string(x.EntryStatus), safeCell(x.Detail),
 		})
 	}
 	return errors.Join(out.WriteAll(lines), out.Error())

@@ -125,10 +125,19 @@ func newMigrateCmd() *cobra.Command {
 }
 
 func newSettingsCmd() *cobra.Command {
-	return &cobra.Command{
+	var envFile bool
+	cmd := &cobra.Command{
 		Use:   "settings",
 		Short: "Print every setting with its meaning and default, as a markdown table",
 		Args:  cobra.NoArgs,
-		Run:   func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), config.Table()) },
+		Run: func(cmd *cobra.Command, _ []string) {
+			text := config.Table()
+			if envFile {
+				text = config.EnvFile()
+			}
+			fmt.Fprint(cmd.OutOrStdout(), text)
+		},
 	}
+	cmd.Flags().BoolVar(&envFile, "env", false, "print a file of environment variables to fill in instead")
+	return cmd
 }

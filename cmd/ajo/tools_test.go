@@ -36,6 +36,7 @@ type ops struct {
 	payments *payment.Service
 	tenant   uuid.UUID
 	account  uuid.UUID
+	oldKey   string // in AJO_ENCRYPTION_KEYS behind the one that seals
 }
 
 func setup(t *testing.T) *ops {
@@ -45,8 +46,9 @@ func setup(t *testing.T) *ops {
 	e.Redis()
 	o := &ops{Env: e, ctx: context.Background(), bank: fakebank.New(fakebank.Options{Clock: e.Clock}), tenant: e.Tenant()}
 	o.account = e.Account(o.tenant, "customer-1")
+	o.oldKey = secret.NewKey("old").Reveal()
 	o.env = map[string]string{
-		"AJO_DATABASE_URL": e.DatabaseURL, "AJO_REDIS_URL": e.RedisURL, "AJO_ENCRYPTION_KEYS": secret.NewKey("test").Reveal(),
+		"AJO_DATABASE_URL": e.DatabaseURL, "AJO_REDIS_URL": e.RedisURL, "AJO_ENCRYPTION_KEYS": secret.NewKey("test").Reveal() + "," + o.oldKey,
 	}
 	o.payments = payment.New(payment.Options{
 		Pool: e.Pool, Clock: e.Clock, Log: slog.New(slog.DiscardHandler), WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
@@ -199,6 +201,7 @@ func (o *ops) booksAgree() {
 // Every command that changes something, with its arguments; none must do anything unasked or without a reason.
 func (o *ops) changes() map[string][]string {
 	transfer, _ := o.transfer("processing")
+	o.sealBVN(o.oldKey)
 	return map[string][]string{
 		"review confirm":       {"review", "confirm", o.held("differs").String()},
 		"review reverse":       {"review", "reverse", o.held("differs").String()},
@@ -208,6 +211,7 @@ func (o *ops) changes() map[string][]string {
 		"tenant suspend":       {"tenant", "suspend", o.tenant.String()},
 		"tenant operator":      {"tenant", "operator", o.tenant.String()},
 		"tenant rotate-secret": {"tenant", "rotate-secret", o.tenant.String()},
+		"rekey":                {"rekey"},
 	}
 }
 
@@ -215,7 +219,7 @@ func (o *ops) changes() map[string][]string {
 func (o *ops) snapshot() string {
 	o.T.Helper()
 	var out string
-	for _, table := range []string{"tenants", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "deliveries", "transfers", "audit_log"} {
+	for _, table := range []string{"tenants", "customers", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "deliveries", "transfers", "audit_log"} {
 		out += testenv.Value[string](o.Env, `SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM `+table+` t`) + "\n"
 	}
 	return out

@@ -12,7 +12,7 @@ import (
 )
 
 func (t *tool) newTransfersCmd() *cobra.Command {
-	return group("transfers", "Look at settlements, and ask about one now", t.newTransfersListCmd(), t.newTransferShowCmd(), t.newPollCmd())
+	return group("transfers", "Look at settlements, and ask about one now", t.newTransfersListCmd(), t.newTransferShowCmd(), t.newPollCmd(), t.newAdoptCmd())
 }
 
 func (t *tool) newTransfersListCmd() *cobra.Command {

@@ -68,7 +68,7 @@ func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
 	if err != nil || !due {
 		return err
 	}
-	failpoint.At("account/after-claim-commit")
+	failpoint.At("account/before-close")
 	err = s.Bank.CloseAccount(ctx, id.String())
 	failpoint.At("account/after-close")
 	if err != nil && !errors.Is(err, provider.ErrUnknown) {
@@ -115,6 +115,9 @@ func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (due bool, leas
 		failpoint.At("account/before-claim-commit")
 		return err
 	})
+	if err == nil && due {
+		failpoint.At("account/after-claim-commit")
+	}
 	return due, lease, attempt, err
 }
 

@@ -21,17 +21,50 @@ func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, ref string) (Acco
 
 // Find is [Service.Get] on a given connection, for the packages that build on accounts.
 func Find(ctx context.Context, q pg.Querier, tenantID uuid.UUID, ref string) (Account, error) {
-	var a Account
-	id, _ := uuid.Parse(ref) // uuid.Nil, which no account has, when the reference is not an ID
-	err := q.QueryRow(ctx, `
-		SELECT `+columns+` FROM accounts a
-		WHERE a.tenant_id = $1 AND (a.account_ref = $2 OR a.id = $3) AND a.status <> 'provisioning'
-		ORDER BY a.account_ref = $2 DESC, a.status = 'active' AND a.type = 'dedicated' DESC, a.status = 'active' DESC, a.id DESC LIMIT 1`,
-		tenantID, ref, id).Scan(a.fields()...)
-	if pg.IsNoRows(err) {
-		return a, ErrNotFound
+	found, err := FindAll(ctx, q, []Ref{{TenantID: tenantID, AccountRef: ref}})
+	if err != nil {
+		return Account{}, err
 	}
-	return a, err
+	if found[0] == nil {
+		return Account{}, ErrNotFound
+	}
+	return *found[0], nil
+}
+
+// Ref names a tenant's account as a path does.
+type Ref struct {
+	TenantID   uuid.UUID
+	AccountRef string
+}
+
+// FindAll is [Find] for many, in one statement; nil stands for an account that is not found.
+func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) {
+	tenants, texts, ids := make([]uuid.UUID, len(refs)), make([]string, len(refs)), make([]uuid.UUID, len(refs))
+	for i, r := range refs {
+		tenants[i], texts[i] = r.TenantID, r.AccountRef
+		ids[i], _ = uuid.Parse(r.AccountRef) // uuid.Nil, which no account has, when the reference is not an ID
+	}
+	rows, err := q.Query(ctx, `
+		SELECT r.n, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)
+		CROSS JOIN LATERAL (
+			SELECT `+columns+` FROM accounts a
+			WHERE a.tenant_id = r.tenant_id AND (a.account_ref = r.ref OR a.id = r.id) AND a.status <> 'provisioning'
+			ORDER BY a.account_ref = r.ref DESC, a.status = 'active' AND a.type = 'dedicated' DESC, a.status = 'active' DESC, a.id DESC LIMIT 1) AS found`,
+		tenants, texts, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*Account, len(refs))
+	defer rows.Close()
+	for rows.Next() {
+		var n int
+		var a Account
+		if err := rows.Scan(append([]any{&n}, a.fields()...)...); err != nil {
+			return nil, err
+		}
+		out[n-1] = &a
+	}
+	return out, rows.Err()
 }
 
 // OfCustomer finds the account of a tenant's customer, in the order of a path's reference: the active dedicated one, the

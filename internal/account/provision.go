@@ -210,6 +210,9 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 		failpoint.At("account/before-reserve-commit")
 		return err
 	})
+	if err == nil && r.Answer.Status == 0 {
+		failpoint.At("account/after-reserve-commit")
+	}
 	return r, err
 }
 
@@ -243,7 +246,7 @@ func (s *Service) retake(ctx context.Context, tx pg.Tx, r *reservation, tenantID
 // provide calls the bank with no transaction open and records its answer. An unanswered call is no harm: the reference is
 // the row's own id, and the next try asks the bank for what that reference has already.
 func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Provisioned, error) {
-	failpoint.At("account/after-reserve-commit")
+	failpoint.At("account/before-create")
 	got, err := s.Bank.CreateAccount(ctx, provider.NewAccount{
 		Ref: r.ID.String(), Name: in.Name, BVN: in.BVN.Reveal(), ExpectedAmount: in.ExpectedAmount, ExpiresAt: in.ExpiresAt,
 	})
@@ -255,7 +258,6 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 		err = s.finish(ctx, &r, got)
 	}
 	if err == nil {
-		failpoint.At("account/after-provide-commit")
 		return r.Provisioned, nil
 	}
 	// Lease and key are given back even when the caller has gone, so that the next call need not wait for them to run out.
@@ -272,7 +274,7 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 
 // finish makes the row an account: number, history, balance, and for a one-time account the deadline as due work.
 func (s *Service) finish(ctx context.Context, r *reservation, got provider.Account) error {
-	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		err := tx.QueryRow(ctx, `
 			UPDATE accounts a SET status = 'active', bank_account_number = $3, bank_name = $4, next_attempt_at = expires_at, leased_until = NULL,
@@ -295,6 +297,10 @@ func (s *Service) finish(ctx context.Context, r *reservation, got provider.Accou
 		failpoint.At("account/before-provide-commit")
 		return err
 	})
+	if err == nil {
+		failpoint.At("account/after-provide-commit")
+	}
+	return err
 }
 
 func writeHistory(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, from *Status, to Status, reason string) error {

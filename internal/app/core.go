@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"ajo/api"
@@ -25,6 +26,7 @@ import (
 	"ajo/internal/failpoint"
 	"ajo/internal/identity/dojah"
 	"ajo/internal/mail"
+	"ajo/internal/metrics"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -56,6 +58,7 @@ type core struct {
 	payments  *payment.Service
 	spool     *spool.Spool
 	transfers *transfer.Service
+	clock     clock.Steered
 	stopping  atomic.Bool // told to stop: not ready, though it still answers
 	closers   []func()    // in the order of opening; closed backwards
 }
@@ -86,6 +89,10 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
 	c.closers = append(c.closers, c.pool.Close)
+	if err = c.steer(ctx); err != nil {
+		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
+	}
+	c.keepSteering()
 	if c.redis, err = redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{Timeout: 2 * time.Second}); err != nil {
 		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
 	}
@@ -98,21 +105,23 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	c.closers = append(c.closers, func() { _ = c.spool.Close() })
 	c.bank, err = nomba.New(nomba.Options{
 		URL: cfg.ProviderURL, AccountID: cfg.ProviderAccountID, ClientID: cfg.ProviderClientID, ClientSecret: cfg.ProviderClientSecret.Reveal(),
-		Clock: clock.System, Log: log, RequestsPerSec: cfg.ProviderRate, PostsPerSec: cfg.ProviderPostRate,
+		Clock: &c.clock, Log: log, RequestsPerSec: cfg.ProviderRate, PostsPerSec: cfg.ProviderPostRate,
+		Observe: metrics.BankCalled,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("AJO_PROVIDER_*: %w", err)
 	}
-	c.accounts = account.New(account.Options{Pool: c.pool, Bank: c.bank, Box: c.box, Clock: clock.System, Callbacks: c.callbacks(), Production: cfg.Production()})
+	c.accounts = account.New(account.Options{Pool: c.pool, Bank: c.bank, Box: c.box, Clock: &c.clock, Callbacks: c.callbacks(), Production: cfg.Production()})
 	c.payments = payment.New(payment.Options{
-		Spool: c.spool, Pool: c.pool, Bank: c.bank, Clock: clock.System, Log: log, WebhookSecret: cfg.ProviderWebhookSecret,
+		Spool: c.spool, Pool: c.pool, Bank: c.bank, Clock: &c.clock, Log: log, WebhookSecret: cfg.ProviderWebhookSecret,
 		ConfirmDelays: cfg.ConfirmDelays, ConfirmMisses: cfg.ConfirmMisses, ConfirmMinAge: cfg.ConfirmMinAge, ConfirmDeadline: cfg.ConfirmDeadline,
 	})
 	c.closers = append(c.closers, c.payments.Close)
 	c.transfers = transfer.New(transfer.Options{
-		Pool: c.pool, Bank: c.bank, Clock: clock.System, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
+		Pool: c.pool, Bank: c.bank, Clock: &c.clock, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
 		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional,
 	})
+	c.closers = append(c.closers, c.transfers.Close)
 	c.drain()
 	return c, nil
 }
@@ -127,11 +136,15 @@ func (c *core) drain() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.spool.Run(ctx, drainEvery, func(ctx context.Context, record []byte) error {
-			r, err := c.payments.Unspool(ctx, record)
-			if err == nil && r.ToPost() {
-				c.enqueuer.Now(ctx, tasks.Ingest, r.ID)
+		c.spool.Run(ctx, drainEvery, func(ctx context.Context, records [][]byte) error {
+			stored, err := c.payments.Unspool(ctx, records)
+			var ids []uuid.UUID
+			for _, r := range stored {
+				if r.ToPost() {
+					ids = append(ids, r.ID)
+				}
 			}
+			c.enqueuer.Now(ctx, tasks.Ingest, ids...)
 			return err
 		}, func(taken int, err error) {
 			c.log.Info("the spool was drained", slog.Int("events", taken), slog.Int64("bytes_left", c.spool.Waiting()), slog.Any("err", err))
@@ -153,7 +166,7 @@ func (c *core) tenants() (*tenant.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := tenant.New(tenant.Options{Pool: c.pool, Clock: clock.System, Box: c.box, Mail: sender, Log: c.log, Callbacks: c.callbacks()})
+	s := tenant.New(tenant.Options{Pool: c.pool, Clock: &c.clock, Box: c.box, Mail: sender, Log: c.log, Callbacks: c.callbacks()})
 	c.closers = append(c.closers, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
@@ -166,7 +179,7 @@ func (c *core) tenants() (*tenant.Service, error) {
 
 // customers makes the customers' use cases with the NIN service that the settings name, if they name one.
 func (c *core) customers() (*customer.Service, error) {
-	o := customer.Options{Pool: c.pool, Box: c.box, Clock: clock.System, Log: c.log, Production: c.cfg.Production()}
+	o := customer.Options{Pool: c.pool, Box: c.box, Clock: &c.clock, Log: c.log, Production: c.cfg.Production()}
 	if c.cfg.IdentityURL != "" {
 		checker, err := dojah.New(dojah.Options{URL: c.cfg.IdentityURL, AppID: c.cfg.IdentityAppID, Key: c.cfg.IdentityKey.Reveal()})
 		if err != nil {
@@ -186,7 +199,7 @@ func (c *core) callbacks() safehttp.Rules {
 // deliver, one endpoint gets an eighth at most, and one tenant a quarter.
 func (c *core) webhooks(workers int) *webhook.Service {
 	client := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production()})
-	s := webhook.New(c.pool, clock.System, c.box, client, webhook.Options{
+	s := webhook.New(c.pool, &c.clock, c.box, client, webhook.Options{
 		Delays: c.cfg.DeliveryDelays, Version: Version(), Log: c.log,
 		PerEndpoint: max(1, workers/8), PerTenant: max(1, workers/4),
 	})
@@ -209,8 +222,14 @@ func mailer(cfg config.Config) (mail.Sender, error) {
 	return s, nil
 }
 
+// version is set by builds that know it better than git does, as the image's: -ldflags "-X ajo/internal/app.version=1.4.0".
+var version string
+
 // Version is the program's version, as the build recorded it.
 func Version() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
 		return "dev"

@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/config"
+	"ajo/internal/metrics"
 	"ajo/internal/redisconn"
 	"ajo/workers"
 )
@@ -63,7 +63,7 @@ func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
 		return c
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.Handler())
+	mux.Handle("GET /metrics", metrics.Handler())
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"status":"ok"}` + "\n")) })
 	login := func(h http.Handler) http.Handler { return requireLogin(cfg, h) }
 	mux.Handle("/queues/", login(workers.Dashboard("/queues", connect, !cfg.OpsWritable)))

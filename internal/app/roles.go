@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"ajo/api"
-	"ajo/internal/clock"
 	"ajo/internal/config"
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
@@ -65,9 +64,11 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	if err = fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
 		return nil, nil, fmt.Errorf("AJO_FEE_TIERS: %w", err)
 	}
+	answers := idempotency.NewCache(c.redis)
+	c.closers = append(c.closers, answers.Close)
 	server := api.New(api.Options{
 		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(0), Limits: limits, Enqueuer: c.enqueuer,
-		Transfers: c.transfers, Banks: transfer.NewBankList(c.bank, c.redis, clock.System, log), Fees: fees, Answers: idempotency.NewCache(c.redis),
+		Transfers: c.transfers, Banks: transfer.NewBankList(c.bank, c.redis, &c.clock, log), Fees: fees, Answers: answers,
 		Ready: c.ready, Stopping: c.stopping.Load, Log: log, Production: cfg.Production(), TrustedProxies: cfg.TrustedProxies,
 		SignatureHeader: cfg.ProviderSignatureHeader, TimestampHeader: cfg.ProviderTimestampHeader,
 	})
@@ -75,7 +76,8 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	if err != nil {
 		return nil, nil, fmt.Errorf("AJO_HTTP_ADDR: %w", err)
 	}
-	listener := newListener(tcp)
+	c.watch("api", nil)
+	listener := newListener(tcp, connLimit())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Listener(listener) }()
 	return &API{URL: "http://" + listener.Addr().String(), stop: func() {
@@ -124,16 +126,18 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		c.close()
 		return nil, err
 	}
+	deliveries := c.webhooks(tasks.Concurrency(tasks.Deliver, queues))
 	w, err := workers.Start(workers.Options{
-		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: c.webhooks(tasks.Concurrency(tasks.Deliver, queues)), Accounts: c.accounts,
+		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: deliveries, Accounts: c.accounts,
 		Transfers: c.transfers,
-		Clock:     clock.System, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
+		Clock:     &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
 		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow,
 	})
 	if err != nil {
 		c.close()
 		return nil, err
 	}
+	c.watch("worker", deliveries)
 	return &Worker{stop: func() {
 		w.Stop()
 		c.close()

@@ -19,6 +19,7 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
 	"ajo/internal/redisconn"
+	"ajo/internal/rekey"
 	"ajo/internal/secret"
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
@@ -35,7 +36,7 @@ const toolConns = 2
 type ToolSettings struct {
 	DatabaseURL    secret.Redacted
 	RedisURL       secret.Redacted // empty: nothing is rung, and the sweeper finds the row
-	EncryptionKeys secret.Redacted // only [Tools.RotateSecret] needs them
+	EncryptionKeys secret.Redacted // only [Tools.RotateSecret] and [Tools.Rekey] need them
 	Bank           BankSettings    // only [Tools.Reconcile] needs it
 	Log            *slog.Logger
 }
@@ -116,9 +117,9 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	t.Payments = payment.New(payment.Options{
 		Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMinAge: payment.DefaultConfirmMinAge,
 	})
-	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Clock: clock.System, Log: s.Log})
+	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log})
 	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
-	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Webhooks.Close)
+	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Transfers.Close, t.Webhooks.Close)
 	return nil
 }
 
@@ -168,6 +169,18 @@ func (t *Tools) Poll(ctx context.Context, merchantTxRef string, by audit.By) err
 	return err
 }
 
+// Adopt takes a payout into the books that only the bank has ([transfer.Service.Adopt]) and rings its next step.
+func (t *Tools) Adopt(ctx context.Context, merchantTxRef string, account uuid.UUID, by audit.By) error {
+	if t.bank == nil {
+		return errors.New("AJO_PROVIDER_URL is not set")
+	}
+	id, err := t.Transfers.Adopt(ctx, merchantTxRef, account, by)
+	if err == nil && t.enqueuer != nil {
+		t.enqueuer.Alone(ctx, tasks.Settle, clock.System.Now(), id)
+	}
+	return err
+}
+
 // Reconcile compares a window with the bank's list ([payment.Service.Reconcile]) and rings what it stored.
 func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (payment.Report, error) {
 	if t.bank == nil {
@@ -188,6 +201,14 @@ func (t *Tools) CanSeal() error {
 		return errors.New("AJO_ENCRYPTION_KEYS is not set")
 	}
 	return nil
+}
+
+// Rekey returns what seals values anew ([rekey.Service]), batch rows at a time.
+func (t *Tools) Rekey(batch int, progress func(c rekey.Column, looked, sealed int)) (*rekey.Service, error) {
+	if err := t.CanSeal(); err != nil {
+		return nil, err
+	}
+	return &rekey.Service{Pool: t.pool, Clock: clock.System, Box: t.box, Batch: batch, Progress: progress}, nil
 }
 
 // RotateSecret gives a tenant a new signing secret ([tenant.Service.RotateWebhookSecret]).

@@ -211,6 +211,22 @@ func settingOf(field string) string {
 	return name
 }
 
+// EnvFile returns the settings as a file of environment variables to fill in, as systemd and compose read it: the required
+// ones empty, the others commented out with their defaults.
+func EnvFile() string {
+	var b strings.Builder
+	t := reflect.TypeFor[Config]()
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		name, required, _ := strings.Cut(tag.Get("env"), ",")
+		if required == "" {
+			name = "#" + name
+		}
+		fmt.Fprintf(&b, "# %s\n%s=%s\n", tag.Get("doc"), name, tag.Get("envDefault"))
+	}
+	return b.String()
+}
+
 // Table returns the settings as a markdown table: name, meaning, default.
 func Table() string {
 	var b strings.Builder

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/errs"
+	"ajo/internal/failpoint"
 	"ajo/internal/fsm"
 	"ajo/internal/identity"
 	"ajo/internal/pg"
@@ -115,7 +116,9 @@ func (s *Service) check(ctx context.Context, c Customer, nin secret.Redacted) KY
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.CheckTimeout)
 	defer cancel()
+	failpoint.At("customer/before-check")
 	result, err := s.Identity.CheckNIN(ctx, nin.Reveal(), c.Name)
+	failpoint.At("customer/after-check")
 	switch {
 	case err != nil:
 		s.Log.LogAttrs(ctx, slog.LevelWarn, "a NIN check gave no answer; the submission waits for review",
@@ -147,9 +150,14 @@ func (s *Service) record(ctx context.Context, checked Customer, nin secret.Redac
 		if c, err = s.move(ctx, tx, c, event); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, `UPDATE customers c SET nin = $2, nin_last4 = $3 WHERE c.id = $1 RETURNING `+columns, c.ID, sealed, last4(nin)).
+		err := tx.QueryRow(ctx, `UPDATE customers c SET nin = $2, nin_last4 = $3 WHERE c.id = $1 RETURNING `+columns, c.ID, sealed, last4(nin)).
 			Scan(c.fields()...)
+		failpoint.At("customer/before-record-commit")
+		return err
 	})
+	if err == nil {
+		failpoint.At("customer/after-record-commit")
+	}
 	return c, err
 }
 

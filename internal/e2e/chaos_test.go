@@ -269,8 +269,8 @@ func (c *chaos) await(n int) {
 	})
 }
 
-func (c *chaos) attempts(p *payout) int {
-	return c.count(`SELECT attempt_count FROM transfers WHERE merchant_tx_ref = $1`, p.ref)
+func (s *settler) attempts(p *payout) int {
+	return s.count(`SELECT attempt_count FROM transfers WHERE merchant_tx_ref = $1`, p.ref)
 }
 
 // report logs what became of the payouts, by their fates.

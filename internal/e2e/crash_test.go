@@ -1,139 +1,195 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
-	"net/http"
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/failpoint"
-	"ajo/internal/fakebank"
-	"ajo/internal/invariant"
-	"ajo/internal/money"
 )
 
-// At each point of a settlement (before and after every commit, ring and call of the bank) the process that comes there is
-// killed, and started again. Four settlements are under way, which between them pass every point: one is paid at once; one
-// is paid and nobody hears of it; one is rejected; one is paid, and the money is given back. All end right, each destination
-// is paid once at most, and the books agree. A point that nobody passes fails the test.
-func TestKilledAtEachPointOfASettlement(t *testing.T) {
-	for _, point := range pointsOf("transfer/", "tasks/") {
-		t.Run(point, func(t *testing.T) {
-			c := newCrash(t, point, "settle")
-			c.fund("shop", money.Must("100.00"))
-			c.bank.Faults.Set(
-				fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.DropAfter, Match: "2000000002", Next: 1},
-				fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Reject, Match: "3000000003"},
-			)
-			paid, unheard := c.settle("1000000001", "10.00"), c.settle("2000000002", "20.00")
-			rejected, refunded := c.settle("3000000003", "30.00"), c.settle("4000000004", "40.00")
-			c.waitFor(refunded, "success")
-			_, err := c.bank.EndPayout(refunded.ref, fakebank.StatusRefund)
-			require.NoError(t, err)
-			c.waitFor(paid, "success")
-			c.waitFor(unheard, "success")
-			c.waitFor(rejected, "failed")
-			c.waitFor(refunded, "refunded")
-			c.checkPayouts()
-			require.Equal(t, "70.00", c.balanceOf("shop"))
-			c.wasPassed()
-		})
-	}
+// scenario is a kind of work that passes some of the points.
+type scenario struct {
+	name     string
+	points   []string // the points that it passes; a name that ends in a slash stands for all that begin so
+	settings map[string]string
+	queues   string                     // of the worker, as --queues names them
+	width    int                        // units under way at once in a long run; 0: 6
+	times    int                        // the highest pass of its point that a process dies at in a long run; 0: 4
+	begin    func(c *crash)             // before any process runs
+	unit     func(c *crash, n int) unit // the n-th unit of work, from 1
+	check    func(c *crash, units int)  // of all, when they have ended
 }
 
-// The same for everything before a settlement: a one-time account is opened, paid its exact amount, and so expires and is
-// closed at the bank; the payment is stored, posted, told and confirmed; another account expires at the tenant's word. There
-// is one of each in the end, here and at the bank.
-func TestKilledAtEachPointOfAPayment(t *testing.T) {
-	for _, point := range pointsOf("account/", "payment/", "webhook/") {
-		t.Run(point, func(t *testing.T) {
-			c := newCrash(t, point, "")
-			e := newEndpoint(t)
-			c.Exec(`UPDATE tenants SET webhook_url = $2 WHERE id = $1`, c.tenant, e.URL)
-			order := c.open(`{"externalRef":"order","name":"Ada Obi","mode":"onetime","expectedAmount":5000}`)
-			shop := c.open(`{"externalRef":"shop","name":"Ada Obi"}`)
-			c.pay(order.BankAccountNumber, "5000.00")
-			c.until("the payment to be posted, told and confirmed", func() bool { return c.progress() == progress{1, 1, 1, 1} })
-			c.until("the other account to expire", func() bool {
-				a, err := request("POST", c.apiURL+"/v1/accounts/shop/expire", nil, http.Header{"X-Api-Key": {c.key}})
-				return err == nil && (a.status == 200 || a.status == 422) // 422: it had expired, and the answer was lost
-			})
-			c.until("both accounts to be closed at the bank", func() bool {
-				return c.count(`SELECT count(*) FROM accounts WHERE closed_at IS NOT NULL AND next_attempt_at IS NULL`) == 2
-			})
-			for _, a := range []account{order, shop} {
-				there, ok := c.bank.Account(a.BankAccountNumber)
-				require.True(t, ok)
-				require.True(t, there.Closed)
+// unit takes a piece of work as far as it goes at this moment, and tells whether it has ended. It is called again and again;
+// whatever it asks for may have no answer.
+type unit func() bool
+
+// passes tells whether the scenario comes to the point.
+func (s scenario) passes(point string) bool {
+	return slices.ContainsFunc(s.points, func(p string) bool { return p == point || strings.HasSuffix(p, "/") && strings.HasPrefix(point, p) })
+}
+
+// Before and after each commit, ring and foreign call the process that comes there is killed, and started again, as often as
+// AJO_KILLS says (once; 50 with make chaos-points), while units of work are under way. All of them end right, and a point
+// that nobody passes fails the test. AJO_SEED draws the same passes of a point again, though not how the processes interleave.
+func TestKilledAtEachPoint(t *testing.T) {
+	kills := 1
+	if v := os.Getenv("AJO_KILLS"); v != "" {
+		var err error
+		kills, err = strconv.Atoi(v)
+		require.NoError(t, err)
+	}
+	seed := uint64(0)
+	if kills > 1 {
+		seed = chaosSeed(t)
+	}
+	table := &killTable{begin: time.Now()}
+	t.Cleanup(func() { table.print(t) })
+	for _, s := range scenarios {
+		for _, point := range failpoint.Points {
+			if !s.passes(point) {
+				continue
 			}
-			require.Len(t, c.bank.Accounts(), 2)
-			require.Equal(t, 2, c.count(`SELECT count(*) FROM accounts`))
-			require.Equal(t, 2, c.count(`SELECT count(*) FROM account_history WHERE to_status = 'expired'`))
-			require.Len(t, e.groups(), 1, "told of one payment, at least once")
-			require.Equal(t, "4975.00", c.balanceOf(order.ID))
-			findings, err := invariant.Verify(context.Background(), c.Pool)
-			require.NoError(t, err)
-			require.Empty(t, findings)
-			c.wasPassed()
-		})
-	}
-}
-
-// pointsOf are the points whose names begin so.
-func pointsOf(prefixes ...string) (points []string) {
-	for _, p := range failpoint.Points {
-		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(p, prefix) }) {
-			points = append(points, p)
+			t.Run(s.name+" "+strings.ReplaceAll(point, "/", "."), func(t *testing.T) {
+				c := newCrash(t, s, point, seed)
+				c.kill(kills)
+				table.add(c)
+			})
 		}
 	}
-	return points
 }
 
-// Every point belongs to one of the two tests above.
+// Every point is passed by some kind of work, and none is named that is not there.
 func TestEveryPointIsTried(t *testing.T) {
-	require.Equal(t, len(failpoint.Points), len(pointsOf("transfer/", "tasks/"))+len(pointsOf("account/", "payment/", "webhook/")))
+	for _, point := range failpoint.Points {
+		require.True(t, slices.ContainsFunc(scenarios, func(s scenario) bool { return s.passes(point) }), point)
+	}
+	for _, s := range scenarios {
+		for _, p := range s.points {
+			require.True(t, slices.ContainsFunc(failpoint.Points, func(point string) bool { return point == p || strings.HasSuffix(p, "/") && strings.HasPrefix(point, p) }), p)
+		}
+	}
 }
 
-// crash is a settler whose processes die once, at the point, and are started again.
+// crash is a world whose API and worker die at a point, and are started again.
 type crash struct {
 	*settler
-	point  string
-	queues string
-	worker *process
-	ended  string // what the processes said that died
+	scenario scenario
+	point    string
+	rng      *rand.Rand
+	worker   *process
+	line     *proxy // before Postgres, for the API alone; nil: none
+	endpoint *endpoint
+
+	want, units  int
+	died         map[string]int // how often each role has died at the point
+	begin, ended time.Time
 }
 
-func newCrash(t *testing.T, point, queues string) *crash {
+func newCrash(t *testing.T, s scenario, point string, seed uint64) *crash {
 	t.Helper()
-	c := &crash{settler: newSettler(t), point: point, queues: queues}
-	c.settings["AJO_FAILPOINT"] = point
-	c.startAPI()
-	c.worker = c.startWorker(queues)
-	delete(c.settings, "AJO_FAILPOINT")
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(s.name + point))
+	c := &crash{
+		settler: newSettler(t), scenario: s, point: point, rng: rand.New(rand.NewPCG(seed, name.Sum64())), died: map[string]int{}, begin: time.Now(),
+	}
+	for name, value := range s.settings {
+		c.settings[name] = value
+	}
 	return c
 }
 
-// tend starts again what has died; the leases that it has left run out at once.
-func (c *crash) tend() {
+// kill runs units of work, and the processes that pass the point die at a pass of it that is drawn, till they have died so
+// often. Then the units end, undisturbed but for a process that still has a death before it.
+func (c *crash) kill(times int) {
 	c.t.Helper()
-	if !c.api.ended() && !c.worker.ended() {
+	c.want = times
+	if c.scenario.begin != nil {
+		c.scenario.begin(c)
+	}
+	c.startRole("api")
+	c.startRole("worker")
+	width := 1
+	if times > 1 {
+		width = cmp.Or(c.scenario.width, 6)
+	}
+	var running []unit
+	limit := 4 + 30*times
+	for last := time.Now(); c.deaths() < times || len(running) > 0; {
+		moved := c.tend()
+		for len(running) < width && c.deaths() < times {
+			require.Less(c.t, c.units, limit, "nobody comes to %s", c.point)
+			c.units++
+			running = append(running, c.scenario.unit(c, c.units))
+			moved = true
+		}
+		n := len(running)
+		running = slices.DeleteFunc(running, func(u unit) bool { return u() })
+		if moved || len(running) < n {
+			last = time.Now()
+		}
+		if time.Since(last) > healLimit {
+			c.t.Fatalf("%d units of work have not ended %s after the last death or end: %+v\n%s\n%s", len(running), healLimit, c.progress(), c.unfinished(), c.unended())
+		}
+		time.Sleep(5 * time.Millisecond) // a poll, as in testenv.Eventually
+	}
+	c.ended = time.Now()
+	c.scenario.check(c, c.units)
+}
+
+func (c *crash) deaths() int { return c.died["api"] + c.died["worker"] }
+
+// startRole starts a role that will die at the point, unless there have been deaths enough.
+func (c *crash) startRole(role string) {
+	c.t.Helper()
+	if c.deaths() < c.want {
+		n := 1
+		if c.want > 1 {
+			n += c.rng.IntN(cmp.Or(c.scenario.times, 4))
+		}
+		c.settings["AJO_FAILPOINT"] = c.point + ":" + strconv.Itoa(n)
+		defer delete(c.settings, "AJO_FAILPOINT")
+	}
+	if role == "worker" {
+		c.worker = c.startWorker(c.scenario.queues)
 		return
 	}
-	for _, table := range []string{"accounts", "idempotency_keys", "inbound_events", "deliveries"} {
-		c.Exec(`UPDATE ` + table + ` SET leased_until = now() WHERE leased_until > now()`)
+	direct := c.settings["AJO_DATABASE_URL"]
+	if c.line != nil {
+		c.line.set(open)
+		c.settings["AJO_DATABASE_URL"] = c.through(c.line)
 	}
-	if c.api.ended() {
-		c.ended += string(c.api.out.all())
-		c.startAPI()
+	c.startAPI()
+	c.settings["AJO_DATABASE_URL"] = direct
+}
+
+// tend starts again what has died, and tells whether anything had; the leases that it has left run out at once.
+func (c *crash) tend() (dead bool) {
+	c.t.Helper()
+	for role, p := range map[string]*process{"api": c.api, "worker": c.worker} {
+		if !p.ended() {
+			continue
+		}
+		require.Contains(c.t, string(p.out.all()), "failpoint: ends at "+c.point, "ajo %s ended elsewhere", role)
+		dead = true
+		c.died[role]++
+		for _, table := range []string{"accounts", "idempotency_keys", "inbound_events", "deliveries", "reconciliations"} {
+			c.Exec(`UPDATE ` + table + ` SET leased_until = now() WHERE leased_until > now()`)
+		}
+		c.startRole(role)
 	}
-	if c.worker.ended() {
-		c.ended += string(c.worker.out.all())
-		c.worker = c.startWorker(c.queues)
-	}
+	return dead
 }
 
 // until waits for the condition, and tends meanwhile.
@@ -145,45 +201,45 @@ func (c *crash) until(what string, ok func() bool) {
 	})
 }
 
-func (c *crash) wasPassed() {
-	c.t.Helper()
-	require.Contains(c.t, c.ended, "failpoint: ends at "+c.point, "nobody came there")
+// ask makes a request; ok is false when it had no answer.
+func (c *crash) ask(method, path string, body any, header map[string]string) (a answer, ok bool) {
+	h := map[string][]string{}
+	for name, value := range header {
+		h[name] = []string{value}
+	}
+	a, err := request(method, c.apiURL+path, body, h)
+	return a, err == nil
 }
 
-// open opens an account, asking under one key until it is there.
-func (c *crash) open(body string) (a account) {
-	c.t.Helper()
-	c.until("the account", func() bool {
-		got, err := request("POST", c.apiURL+"/v1/accounts", json.RawMessage(body), http.Header{"X-Api-Key": {c.key}, "Idempotency-Key": {body}})
-		if err != nil || got.status != 201 {
-			require.True(c.t, err != nil || got.status == 409, "%d %s", got.status, got.body)
-			return false
-		}
-		got.into(c.t, &a)
-		return true
-	})
-	return a
+// killTable counts the deaths at each point.
+type killTable struct {
+	begin time.Time
+	mu    sync.Mutex
+	rows  []string
+	kills int
 }
 
-func (c *crash) settle(accountNumber, amount string) *payout {
-	c.t.Helper()
-	p := &payout{account: "shop", accountNumber: accountNumber, amount: money.Must(amount)}
-	c.until("the settlement to be accepted", func() bool {
-		ok, err := c.order(p)
-		require.NoError(c.t, err)
-		return ok
-	})
-	return p
+func (k *killTable) add(c *crash) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.kills += c.deaths()
+	k.rows = append(k.rows, fmt.Sprintf("%-32s %-11s %5d %5d %6d %5d %8s", c.point, c.scenario.name, c.deaths(), c.died["api"], c.died["worker"], c.units,
+		c.ended.Sub(c.begin).Round(100*time.Millisecond)))
 }
 
-func (c *crash) waitFor(p *payout, status string) {
-	c.t.Helper()
-	defer func() {
-		if c.t.Failed() {
-			c.t.Logf("the transfer is %s, not %s\n%s", c.statusOf(p.ref), status, c.unended())
-		}
-	}()
-	c.until("the transfer to "+p.accountNumber+" to be "+status, func() bool { return c.statusOf(p.ref) == status })
+func (k *killTable) print(t *testing.T) {
+	slices.SortFunc(k.rows, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
+	points := map[int]bool{}
+	for _, row := range k.rows {
+		points[order(row)] = true
+	}
+	t.Logf("\n%-32s %-11s %5s %5s %6s %5s %8s\n%s\n%d kills at %d points in %s", "point", "work", "kills", "api", "worker", "units", "time",
+		strings.Join(k.rows, "\n"), k.kills, len(points), time.Since(k.begin).Round(time.Second))
+}
+
+func order(row string) int {
+	point, _, _ := strings.Cut(row, " ")
+	return slices.Index(failpoint.Points, point)
 }
 
 // balanceOf is the account's balance as the API tells it.

@@ -30,7 +30,10 @@ type settler struct {
 
 func newSettler(t *testing.T) *settler {
 	t.Helper()
-	w := newWorld(t)
+	return newSettlerIn(newWorld(t))
+}
+
+func newSettlerIn(w *world) *settler {
 	for name, value := range map[string]string{
 		"AJO_SETTLE_DELAYS": "50ms,100ms,200ms", "AJO_SETTLE_RECHECKS": "1s,2s,3s,4s", "AJO_SETTLE_LEASE": "3s",
 	} {

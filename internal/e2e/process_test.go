@@ -34,7 +34,13 @@ type process struct {
 // start runs the binary with args, and with settings as its whole environment. It is killed when the test ends.
 func start(t testing.TB, dir string, settings map[string]string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, args: args, cmd: exec.Command(ajo, args...), done: make(chan struct{})}
+	return startProgram(t, dir, settings, exec.Command(ajo, args...), args)
+}
+
+// startProgram does what start does with another program than the binary that all tests use.
+func startProgram(t testing.TB, dir string, settings map[string]string, cmd *exec.Cmd, args []string) *process {
+	t.Helper()
+	p := &process{t: t, args: args, cmd: cmd, done: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Env = dir, []string{}
 	for name, value := range settings {
 		p.cmd.Env = append(p.cmd.Env, name+"="+value)
@@ -56,8 +62,8 @@ func start(t testing.TB, dir string, settings map[string]string, args ...string)
 	t.Cleanup(func() {
 		p.signal(syscall.SIGKILL)
 		<-p.done
-		if t.Failed() {
-			t.Logf("ajo %v printed:\n%s", args, p.out.tail(6000))
+		if last := p.out.tail(6000); t.Failed() && len(last) > 0 {
+			t.Logf("ajo %v printed:\n%s", args, last)
 		}
 	})
 	return p
@@ -148,6 +154,13 @@ func (o *output) all() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.text)
+}
+
+// forget gives the memory back.
+func (o *output) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text = nil
 }
 
 func (o *output) tail(n int) []byte {

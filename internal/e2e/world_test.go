@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,6 +36,7 @@ type world struct {
 	apiURL   string
 	secrets  map[string]string // what no process may print, by what it is
 	procs    []*process
+	program  func(args []string) *exec.Cmd // what run starts; nil: the binary
 }
 
 // newWorld makes a world with no process in it. Schedules are short; a test changes settings before it starts a process.
@@ -42,11 +44,15 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
 	env := testenv.New(t)
-	w := &world{Env: env, t: t, redis: env.Redis(), dir: t.TempDir(), secrets: map[string]string{}}
-	w.bank = fakebank.New(fakebank.Options{
-		WebhookSecret: "a-webhook-secret-of-this-test", ClientSecret: "a-client-secret-of-this-test",
-		RetryDelays: repeat(200*time.Millisecond, 500),
-	})
+	return worldOn(env, env.Redis(), fakebank.Options{RetryDelays: repeat(200*time.Millisecond, 500)})
+}
+
+// worldOn makes a world on databases that are there, with a bank as the options say.
+func worldOn(env *testenv.Env, redis *redis.Client, o fakebank.Options) *world {
+	t := env.T
+	w := &world{Env: env, t: t, redis: redis, dir: t.TempDir(), secrets: map[string]string{}}
+	o.WebhookSecret, o.ClientSecret = "a-webhook-secret-of-this-test", "a-client-secret-of-this-test"
+	w.bank = fakebank.New(o)
 	url, err := w.bank.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.bank.Close()) })
@@ -76,10 +82,14 @@ func repeat(d time.Duration, n int) []time.Duration {
 	return all
 }
 
-// run starts the binary with the world's settings.
+// run starts the binary, or what stands for it, with the world's settings.
 func (w *world) run(args ...string) *process {
 	w.t.Helper()
-	p := start(w.t, w.dir, w.settings, args...)
+	cmd := exec.Command(ajo, args...)
+	if w.program != nil {
+		cmd = w.program(args)
+	}
+	p := startProgram(w.t, w.dir, w.settings, cmd, args)
 	w.procs = append(w.procs, p)
 	return p
 }

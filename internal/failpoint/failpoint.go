@@ -1,9 +1,10 @@
 // Package failpoint kills the process at a named point of its work, so that tests can show that it ends right after a
 // restart.
 //
-// A point stands before and after every commit, ring and foreign call: failpoint.At("transfer/after-submit-commit"). All
-// names are registered in [Points]; a test compares the list with the source, and another kills a process at each. While
-// none is armed, which is always so in production, a point costs one atomic load.
+// A point stands before and after every commit, fsync, ring and foreign call, in the function that makes it:
+// failpoint.At("transfer/after-submit-commit"). A test in package rules fails where one lacks. All names are registered in
+// [Points]; a test compares the list with the source, and another (package e2e) kills a process at each. While none is armed,
+// which is always so in production, a point costs one atomic load.
 package failpoint
 
 import (

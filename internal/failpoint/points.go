@@ -1,13 +1,30 @@
 package failpoint
 
-// Points are the names of all points, in the order in which an account, a payment into it and a settlement from it pass
-// them. A call's own "before" is left out where it would be the same place as the commit before it.
+// Points are the names of all points, in the order in which a tenant, an account, a payment into it and a settlement from
+// it pass them. Between two effects of one function stands one point, which is after the first and before the second.
 var Points = []string{
+	"tenant/before-register-commit",
+	"tenant/after-register-commit",
+	"tenant/before-mail",
+	"tenant/after-mail",
+	"tenant/before-verify-commit",
+	"tenant/after-verify-commit",
+	"customer/before-check",
+	"customer/after-check",
+	"customer/before-record-commit",
+	"customer/after-record-commit",
+
 	"account/before-reserve-commit",
 	"account/after-reserve-commit",
+	"account/before-create",
 	"account/after-create",
 	"account/before-provide-commit",
 	"account/after-provide-commit",
+
+	"spool/before-append",
+	"spool/after-append",
+	"spool/before-remove",
+	"spool/after-remove",
 
 	"payment/before-store-commit",
 	"payment/after-store-commit",
@@ -18,20 +35,34 @@ var Points = []string{
 
 	"webhook/before-claim-commit",
 	"webhook/after-claim-commit",
+	"webhook/before-call",
 	"webhook/after-call",
 	"webhook/before-record-commit",
 	"webhook/after-record-commit",
+	"webhook/before-hold-commit",
+	"webhook/after-hold-commit",
 
 	"payment/before-claim-commit",
 	"payment/after-claim-commit",
+	"payment/before-ask",
 	"payment/after-ask",
 	"payment/before-record-commit",
 	"payment/after-record-commit",
+
+	"payment/before-run-commit",
+	"payment/after-run-commit",
+	"payment/before-list",
+	"payment/after-list",
+	"payment/before-ask-absent",
+	"payment/after-ask-absent",
+	"payment/before-report-commit",
+	"payment/after-report-commit",
 
 	"account/before-expire-commit",
 	"account/after-expire-commit",
 	"account/before-claim-commit",
 	"account/after-claim-commit",
+	"account/before-close",
 	"account/after-close",
 	"account/before-closed-commit",
 	"account/after-closed-commit",
@@ -40,9 +71,11 @@ var Points = []string{
 	"transfer/after-accept-commit",
 	"transfer/before-claim-commit",
 	"transfer/after-claim-commit",
+	"transfer/before-lookup",
 	"transfer/after-lookup",
 	"transfer/before-submit-commit",
 	"transfer/after-submit-commit",
+	"transfer/before-pay",
 	"transfer/after-pay",
 	"transfer/before-ask",
 	"transfer/after-ask",

@@ -11,14 +11,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/errs"
 	"ajo/internal/pg"
@@ -71,6 +69,13 @@ func NewRequest(tenant uuid.UUID, key, method, path string, body []byte) (Reques
 // Given tells whether the request has a key.
 func (r Request) Given() bool { return r.key != "" }
 
+// Name is a number that only this tenant's key has, whatever was asked for under it; ok is false without a key. What it names
+// at the bank is recognised there when the request comes again after all that was kept here has been lost.
+func (r Request) Name() (name [8]byte, ok bool) {
+	sum := sha256.Sum256([]byte("name\x00" + r.tenant.String() + r.key))
+	return [8]byte(sum[:]), r.Given()
+}
+
 // Answer is a kept answer.
 type Answer struct {
 	Status int
@@ -92,43 +97,51 @@ func Find(ctx context.Context, q pg.Querier, now time.Time, r Request) (*Answer,
 	if !r.Given() {
 		return nil, nil
 	}
-	var hash []byte
-	var status *int
-	var a Answer
-	var leased *time.Time
-	err := q.QueryRow(ctx, `SELECT request_hash, status_code, response, leased_until FROM idempotency_keys WHERE tenant_id = $1 AND key = $2`, r.tenant, r.key).
-		Scan(&hash, &status, &a.Body, &leased)
-	switch {
-	case pg.IsNoRows(err):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case !bytes.Equal(hash, r.hash[:]):
-		return nil, ErrReused
-	case status == nil && leased != nil && leased.After(now):
-		return nil, ErrRunning
-	case status == nil: // whoever reserved it has not come to an end
+	var k record
+	err := q.QueryRow(ctx, `SELECT `+recordColumns+` FROM idempotency_keys WHERE tenant_id = $1 AND key = $2`, r.tenant, r.key).Scan(k.fields()...)
+	if pg.IsNoRows(err) {
 		return nil, nil
 	}
-	a.Status = *status
-	return &a, nil
+	if err != nil {
+		return nil, err
+	}
+	return k.answerTo(r, now)
+}
+
+// record is what stands under a key.
+type record struct {
+	hash   []byte
+	status *int
+	body   []byte
+	leased *time.Time
+}
+
+// recordColumns are a record's, in the order of fields.
+const recordColumns = `request_hash, status_code, response, leased_until`
+
+func (k *record) fields() []any { return []any{&k.hash, &k.status, &k.body, &k.leased} }
+
+// answerTo is the answer that the record keeps for the request; nil when whoever reserved the key has not come to an end.
+func (k *record) answerTo(r Request, now time.Time) (*Answer, error) {
+	switch {
+	case !bytes.Equal(k.hash, r.hash[:]):
+		return nil, ErrReused
+	case k.status != nil:
+		return &Answer{Status: *k.status, Body: k.body}, nil
+	case k.leased != nil && k.leased.After(now):
+		return nil, ErrRunning
+	}
+	return nil, nil
 }
 
 // Begin takes the key inside the transaction that will have the effect, and returns the kept answer if there is one: the
 // caller then does nothing. [ErrRunning] when another transaction has the key just now, [ErrReused] for another request.
 func Begin(ctx context.Context, tx pg.Tx, now time.Time, r Request) (*Answer, error) {
-	if !r.Given() {
-		return nil, nil
-	}
-	sum := sha256.Sum256([]byte(r.tenant.String() + r.key))
-	var mine bool
-	if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, int64(binary.BigEndian.Uint64(sum[:]))).Scan(&mine); err != nil {
+	keys, err := BeginAll(ctx, tx, now, []Request{r})
+	if err != nil {
 		return nil, err
 	}
-	if !mine {
-		return nil, ErrRunning
-	}
-	return Find(ctx, tx, now, r)
+	return keys.Take(0)
 }
 
 // Reserve marks the key as under way, for a request whose effect is not one transaction because it calls the bank. It runs
@@ -148,11 +161,7 @@ func Save(ctx context.Context, tx pg.Tx, now time.Time, r Request, a Answer) err
 	if !r.Given() {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO idempotency_keys (tenant_id, key, request_hash, status_code, response, created_at) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (tenant_id, key) DO UPDATE SET status_code = excluded.status_code, response = excluded.response, leased_until = NULL`,
-		r.tenant, r.key, r.hash[:], a.Status, a.Body, now)
-	return err
+	return saveAll(ctx, tx, now, []Request{r}, []Answer{a})
 }
 
 // Release forgets the key that was reserved at the time at, when its request changed nothing, so that it may be tried again
@@ -172,47 +181,4 @@ func Purge(ctx context.Context, q pg.Querier, now time.Time, limit int) (int64, 
 		DELETE FROM idempotency_keys WHERE (tenant_id, key) IN (
 			SELECT tenant_id, key FROM idempotency_keys WHERE created_at < $1 ORDER BY created_at LIMIT $2)`, now.Add(-Keep), limit)
 	return tag.RowsAffected(), err
-}
-
-// Cache is the copy of answers in Redis. It only saves a question to Postgres: without it, or with Redis away, nothing changes.
-type Cache struct {
-	redis   redis.UniversalClient
-	timeout time.Duration
-}
-
-// NewCache returns a cache in the given Redis; each call of it takes at most 50 ms.
-func NewCache(r redis.UniversalClient) *Cache {
-	return &Cache{redis: r, timeout: 50 * time.Millisecond}
-}
-
-// Get returns the answer that is kept for exactly this request, or nil.
-func (c *Cache) Get(ctx context.Context, r Request) *Answer {
-	if !r.Given() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	b, err := c.redis.Get(ctx, r.cacheKey()).Bytes()
-	if err != nil || len(b) < sha256.Size+2 || !bytes.Equal(b[:sha256.Size], r.hash[:]) {
-		return nil
-	}
-	b = b[sha256.Size:]
-	return &Answer{Status: int(binary.BigEndian.Uint16(b)), Body: b[2:]}
-}
-
-// Put copies an answer that has been committed.
-func (c *Cache) Put(ctx context.Context, r Request, a Answer) {
-	if !r.Given() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
-	defer cancel()
-	b := binary.BigEndian.AppendUint16(bytes.Clone(r.hash[:]), uint16(a.Status))
-	c.redis.Set(ctx, r.cacheKey(), append(b, a.Body...), 24*time.Hour)
-}
-
-// cacheKey hides the tenant's text, which may be anything.
-func (r Request) cacheKey() string {
-	sum := sha256.Sum256([]byte(r.tenant.String() + r.key))
-	return "ajo:idempotency:" + hex.EncodeToString(sum[:])
 }

@@ -198,6 +198,7 @@ func TestCache(t *testing.T) {
 	b := setup(t)
 	redis := b.Redis()
 	cache := idempotency.NewCache(redis)
+	t.Cleanup(cache.Close)
 	r := b.request("k", "body")
 	require.Nil(t, cache.Get(b.ctx, r))
 	b.save(r, answer)

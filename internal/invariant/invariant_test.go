@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
 	"ajo/internal/invariant"
+	"ajo/internal/metrics"
 	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/provider"
@@ -55,6 +55,7 @@ func setup(t *testing.T) *world {
 	})
 	t.Cleanup(w.payments.Close)
 	w.transfers = transfer.New(transfer.Options{Pool: e.Pool, Bank: client, Clock: e.Clock, Log: log, Delays: transfer.DefaultDelays})
+	t.Cleanup(w.transfers.Close)
 	w.tenant = e.Tenant()
 	w.account, w.other = e.Account(w.tenant, "shop"), e.Account(e.Tenant(), "other")
 	for _, id := range []uuid.UUID{w.account, w.other} {
@@ -313,7 +314,7 @@ func TestLightSeesWhatIsOpen(t *testing.T) {
 func TestStateIsPublished(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	invariant.State{Accounts: 7, ProcessingOldest: 90 * time.Second, Findings: make([]ledger.Finding, 3)}.Publish(now)
-	families, err := prometheus.DefaultGatherer.Gather()
+	families, err := metrics.Gatherer().Gather()
 	require.NoError(t, err)
 	got := map[string]int{}
 	for _, f := range families {

@@ -26,6 +26,7 @@ type State struct {
 	OddBalances       int64 // balances whose sums cannot be
 	ProvisionalOldest time.Duration
 	ProvisionalCount  int64
+	ProvisionalNaira  int64 // the sum of the provisional credits, without its kobo
 	ReviewCount       int64
 	UnpostedCount     int64 // events that wait to be posted
 	UnpostedOldest    time.Duration
@@ -116,8 +117,8 @@ func idAt(t time.Time) uuid.UUID {
 func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 	var provisional, unposted, pending, processing *time.Time
 	err := tx.QueryRow(ctx, `
-		SELECT b.n, b.negative, b.odd, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, d.n FROM
-			(SELECT count(*) AS n, count(*) FILTER (WHERE balance < 0) AS negative,
+		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, d.n FROM
+			(SELECT count(*) AS n, count(*) FILTER (WHERE balance < 0) AS negative, trunc(coalesce(sum(provisional_credits), 0))::bigint AS provisional,
 				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd FROM ledger_balances) b,
 			(SELECT count(*) AS n, min(processed_at) AS oldest FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'processed') c,
 			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review') r,
@@ -126,7 +127,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 			(SELECT count(*) AS n, min(created_at) AS oldest FROM transfers WHERE status = 'pending') p,
 			(SELECT count(*) AS n, min(submitted_at) AS oldest FROM transfers WHERE status = 'processing') q,
 			(SELECT count(*) AS n FROM deliveries WHERE status = 'dead_letter') d`).
-		Scan(&s.Accounts, &s.NegativeBalances, &s.OddBalances, &s.ProvisionalCount, &provisional, &s.ReviewCount, &s.UnpostedCount, &unposted,
+		Scan(&s.Accounts, &s.NegativeBalances, &s.OddBalances, &s.ProvisionalNaira, &s.ProvisionalCount, &provisional, &s.ReviewCount, &s.UnpostedCount, &unposted,
 			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DeadLetters)
 	if err != nil {
 		return fmt.Errorf("what is open: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"ajo/internal/batch"
 	"ajo/internal/failpoint"
+	"ajo/internal/metrics"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -45,6 +46,7 @@ type check struct {
 	Attempt       int
 	Misses        int
 	Lease         time.Time
+	OccurredAt    *time.Time // the bank's time of the payment, by the event
 }
 
 // finding is what a check came to: a move of the entry, or the time of the next check.
@@ -62,23 +64,35 @@ type finding struct {
 // came by ConfirmDeadline. A bank that is down is not an answer. It returns nil when nothing is left to do, and a [retry]
 // error with the time of the next check otherwise.
 func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
-	failpoint.At("payment/before-claim-commit")
 	c, err := s.claim.Do(ctx, id)
 	if err != nil || c == nil {
 		return err
 	}
-	failpoint.At("payment/after-claim-commit")
-	t, err := s.Bank.Transaction(ctx, c.TxnRef) // only reads; an unanswered question is asked again
+	failpoint.At("payment/before-ask")
+	t, err := s.ask(ctx, c) // only reads; an unanswered question is asked again
 	failpoint.At("payment/after-ask")
 	f := s.judge(c, t, err)
 	if _, err := s.record.Do(ctx, f); err != nil {
 		return err // the lease runs out, and the sweeper rings again
 	}
-	failpoint.At("payment/after-record-commit")
+	metrics.Confirmation(confirmedAs[f.event])
 	if f.event == "" {
 		return retry.At(f.next, errors.New(f.why))
 	}
 	return nil
+}
+
+// ask returns the bank's own record of the payment: from its list, where many wait, or by its id.
+func (s *Service) ask(ctx context.Context, c *check) (provider.Transaction, error) {
+	if t, err := s.listed.Do(ctx, c); err == nil && t != nil {
+		return *t, nil
+	}
+	return s.Bank.Transaction(ctx, c.TxnRef)
+}
+
+// confirmedAs names what a question came to, for the metrics.
+var confirmedAs = map[ledger.Event]string{
+	"": "later", ledger.EventConfirm: "confirmed", ledger.EventReverse: "reversed", ledger.EventHold: "needs_review",
 }
 
 // judge turns the bank's answer into a finding.
@@ -159,6 +173,7 @@ func (c *check) paidNumber() string {
 func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[*check] {
 	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[*check], error) {
 		now := s.Clock.Now()
+		failpoint.At("payment/before-claim-commit")
 		rows, err := s.Pool.Query(ctx, `
 			UPDATE inbound_events e SET leased_until = $3
 			FROM accounts a, (
@@ -167,7 +182,7 @@ func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outco
 				ORDER BY id FOR NO KEY UPDATE) due
 			WHERE e.id = due.id AND a.id = e.account_id
 			RETURNING e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id,
-				e.error_message <> '', e.alias_number, e.alias, e.processed_at, e.attempt_count, e.misses, e.leased_until`,
+				e.error_message <> '', e.alias_number, e.alias, e.processed_at, e.attempt_count, e.misses, e.leased_until, e.occurred_at`,
 			ids, now, now.Add(checkLease))
 		if err != nil {
 			return nil, err
@@ -175,6 +190,9 @@ func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outco
 		list, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[check])
 		if err != nil {
 			return nil, err
+		}
+		if len(list) > 0 {
+			failpoint.At("payment/after-claim-commit")
 		}
 		byID := make(map[uuid.UUID]*check, len(list))
 		for _, c := range list {
@@ -207,6 +225,7 @@ func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.
 			return err
 		})
 		if err == nil {
+			failpoint.At("payment/after-record-commit")
 			s.alert(held, moved)
 		}
 		return make([]batch.Outcome[struct{}], len(findings)), err

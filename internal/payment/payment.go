@@ -107,6 +107,8 @@ type Service struct {
 	store  *batch.Coalescer[*inbound, Receipt]
 	post   *batch.Coalescer[uuid.UUID, Posted]
 	claim  *batch.Coalescer[uuid.UUID, *check]
+	listed *batch.Coalescer[*check, *provider.Transaction]
+	lists  lists
 	record *batch.Coalescer[*finding, struct{}]
 	forged *rate.Limiter
 	away   atomic.Int64 // unix nanoseconds until which Postgres is taken for gone
@@ -122,10 +124,11 @@ const (
 
 // New starts the use cases.
 func New(o Options) *Service {
-	s := &Service{Options: o, forged: rate.NewLimiter(forgedPerSecond, forgedBurst)}
+	s := &Service{Options: o, lists: lists{bySecond: map[int64]*listing{}}, forged: rate.NewLimiter(forgedPerSecond, forgedBurst)}
 	s.store = batch.New(batchWriters, batchSize, s.storeBatch)
 	s.post = batch.New(batchWriters, batchSize, s.postBatch)
 	s.claim = batch.New(1, batchSize, s.claimBatch)
+	s.listed = batch.New(1, listMax, s.lookUp)
 	s.record = batch.New(1, batchSize, s.recordBatch)
 	return s
 }
@@ -135,6 +138,7 @@ func (s *Service) Close() {
 	s.store.Close()
 	s.post.Close()
 	s.claim.Close()
+	s.listed.Close()
 	s.record.Close()
 }
 

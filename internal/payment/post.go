@@ -13,6 +13,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/batch"
 	"ajo/internal/failpoint"
+	"ajo/internal/metrics"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
@@ -31,10 +32,11 @@ const (
 
 // Posted says what posting an event came to, and what is to be rung for it.
 type Posted struct {
-	Category  Category   // empty: there was nothing to do, another worker has done it
-	ConfirmAt time.Time  // when the bank is first asked; zero unless Category is payment
-	Delivery  *uuid.UUID // the tenant's webhook, when there is a URL
-	Expired   *uuid.UUID // the one-time account that this payment ended: to be closed at the bank
+	Category  Category      // empty: there was nothing to do, another worker has done it
+	Waited    time.Duration // since the event was received
+	ConfirmAt time.Time     // when the bank is first asked; zero unless Category is payment
+	Delivery  *uuid.UUID    // the tenant's webhook, when there is a URL
+	Expired   *uuid.UUID    // the one-time account that this payment ended: to be closed at the bank
 }
 
 // stored is an event as posting reads it.
@@ -75,10 +77,13 @@ func (e *stored) refuse(c Category, reason string) { e.category, e.reason = c, r
 func (s *Service) Post(ctx context.Context, id uuid.UUID) (Posted, error) {
 	p, err := s.post.Do(ctx, id)
 	if err == nil {
-		failpoint.At("payment/after-post-commit")
+		if p.Category != "" {
+			metrics.Posted(string(p.Category), p.Waited)
+		}
 		return p, nil
 	}
 	if pg.IsData(err) {
+		metrics.Posted(string(CategoryProcessingError), 0)
 		return Posted{Category: CategoryProcessingError}, s.failPosting(ctx, id, err)
 	}
 	at := s.Clock.Now().Add(postRetry)
@@ -103,7 +108,7 @@ const postRetry = 5 * time.Second
 func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[Posted] {
 	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[Posted], error) {
 		out := make([]batch.Outcome[Posted], len(ids))
-		return out, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 			events, err := lockReceived(ctx, tx, ids)
 			if err != nil || len(events) == 0 {
 				clear(out)
@@ -126,6 +131,10 @@ func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcom
 			failpoint.At("payment/before-post-commit")
 			return nil
 		})
+		if err == nil {
+			failpoint.At("payment/after-post-commit")
+		}
+		return out, err
 	})
 }
 
@@ -273,7 +282,7 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 		}
 		to, _ := Transitions.Next(from, event)
 		ids[i], status[i], category[i], reason[i] = e.ID, string(to), string(e.category), e.reason
-		e.posted.Category = e.category
+		e.posted.Category, e.posted.Waited = e.category, now.Sub(e.ReceivedAt)
 		if e.target != nil {
 			accounts[i], tenants[i] = &e.target.ID, &e.target.TenantID
 		}

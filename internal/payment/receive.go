@@ -17,6 +17,7 @@ import (
 	"ajo/internal/batch"
 	"ajo/internal/errs"
 	"ajo/internal/failpoint"
+	"ajo/internal/metrics"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 )
@@ -84,12 +85,22 @@ type inbound struct {
 // disk. Of a flood of forged events only some are kept.
 func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 	e := s.read(d, s.Clock.Now())
+	if !e.authentic {
+		metrics.EventForged.Inc()
+	}
 	if !e.authentic && !s.forged.Allow() {
 		return Receipt{Category: CategorySigInvalid}, nil
 	}
 	r, err := s.storeSoon(ctx, e)
 	if err != nil {
 		return s.spool(ctx, e, d, err)
+	}
+	switch {
+	case !e.authentic:
+	case r.Duplicate:
+		metrics.EventDuplicate.Inc()
+	default:
+		metrics.EventStored.Inc()
 	}
 	r.Transfer = e.transfer
 	return r, nil
@@ -98,6 +109,9 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 // read makes the row of a delivery. It never fails: what is wrong with an event is part of its record.
 func (s *Service) read(d Delivery, now time.Time) *inbound {
 	e := &inbound{id: uuid.Must(uuid.NewV7()), source: sourceWebhook, body: d.Body, receivedAt: now}
+	if e.body == nil { // a request without a body has an empty one; NULL is not stored
+		e.body = []byte{}
+	}
 	v, err := parseValues(d.Body)
 	if err == nil {
 		err = v.verify([]byte(s.WebhookSecret.Reveal()), d.Signature, d.Timestamp)
@@ -169,7 +183,6 @@ func (s *Service) storeAll(ctx context.Context, events []*inbound) ([]batch.Outc
 	if err != nil {
 		return nil, err
 	}
-	failpoint.At("payment/after-store-commit")
 	var known map[uuid.UUID]original
 	if len(inserted) < len(events) {
 		if known, err = s.originals(ctx, events, inserted); err != nil {
@@ -226,6 +239,9 @@ func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]
 		failpoint.At("payment/before-store-commit")
 		return err
 	})
+	if err == nil {
+		failpoint.At("payment/after-store-commit")
+	}
 	set := make(map[uuid.UUID]bool, len(stored))
 	for _, id := range stored {
 		set[id] = true

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/errs"
+	"ajo/internal/failpoint"
 	"ajo/internal/provider"
 )
 
@@ -115,12 +116,14 @@ func (r *run) compare(ctx context.Context) error {
 func (r *run) readBank(ctx context.Context) error {
 	cursor := ""
 	for {
+		failpoint.At("payment/before-list")
 		page, err := r.Bank.Transactions(ctx, r.report.From, r.report.To, cursor)
+		failpoint.At("payment/after-list")
 		if err != nil {
 			return err
 		}
 		r.report.Bank.Pages++
-		if err := r.matchPage(ctx, page); err != nil {
+		if err := errors.Join(r.matchPage(ctx, page), r.matchPayouts(ctx, page.Payouts)); err != nil {
 			return err
 		}
 		if cursor = page.Next; cursor == "" {
@@ -152,7 +155,9 @@ func (r *run) askAbsent(ctx context.Context) error {
 			r.report.except(e.exception(UnknownAtBank, "the bank does not list it; not asked for by its id: there are too many"))
 			continue
 		}
+		failpoint.At("payment/before-ask-absent")
 		t, err := r.Bank.Transaction(ctx, e.TxnRef)
+		failpoint.At("payment/after-ask-absent")
 		switch {
 		case errors.Is(err, provider.ErrUnknown):
 			r.report.except(e.exception(UnknownAtBank, "the bank neither lists it nor knows its id"))

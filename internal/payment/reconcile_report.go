@@ -25,6 +25,9 @@ const (
 	Differs ExceptionKind = "differs"
 	// Contradicts: the bank says that it failed or was given back, and the entry counts; or success, and it is reversed.
 	Contradicts ExceptionKind = "status_contradicts"
+	// UnknownPayout: the bank paid under a reference that no transfer has. A restored database lacks what came after its
+	// backup: `ajo transfers adopt` takes it in.
+	UnknownPayout ExceptionKind = "unknown_payout"
 	// Unreadable: a record of the bank's list that could not be read, or not be stored.
 	Unreadable ExceptionKind = "unreadable"
 	// NotRead: a time that no run has read and that is too long ago to be read by itself.
@@ -32,12 +35,13 @@ const (
 )
 
 // Kinds lists the kinds of exceptions.
-var Kinds = []ExceptionKind{MissingEvent, Unposted, UnknownAtBank, Differs, Contradicts, Unreadable, NotRead}
+var Kinds = []ExceptionKind{MissingEvent, Unposted, UnknownAtBank, Differs, Contradicts, UnknownPayout, Unreadable, NotRead}
 
 // Exception is one disagreement. What one side does not have is absent.
 type Exception struct {
 	Kind           ExceptionKind `json:"kind"`
 	ProviderTxnRef string        `json:"providerTxnRef,omitempty"`
+	MerchantTxRef  string        `json:"merchantTxRef,omitempty"` // of a payout
 	EventID        *uuid.UUID    `json:"eventId,omitempty"`
 	AccountID      *uuid.UUID    `json:"accountId,omitempty"`
 	AccountNumber  string        `json:"accountNumber,omitempty"` // that was paid, as the bank has it
@@ -144,7 +148,7 @@ const maxExceptions = 1000
 
 func (r *Report) except(e Exception) {
 	r.Counts[e.Kind]++
-	e.ProviderTxnRef, e.AccountNumber, e.Detail = clean(e.ProviderTxnRef), clean(e.AccountNumber), clean(e.Detail) // jsonb takes no NUL
+	e.ProviderTxnRef, e.AccountNumber, e.Detail, e.MerchantTxRef = clean(e.ProviderTxnRef), clean(e.AccountNumber), clean(e.Detail), clean(e.MerchantTxRef) // jsonb takes no NUL
 	if len(r.Exceptions) < maxExceptions {
 		r.Exceptions = append(r.Exceptions, e)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/failpoint"
 	"ajo/internal/page"
 	"ajo/internal/pg"
 )
@@ -48,6 +49,7 @@ func (r *run) begin(ctx context.Context) error {
 // heard of for the length of a lease, is begun anew under its own id.
 func (r *run) claim(ctx context.Context) (bool, error) {
 	lease := r.Clock.Now().Add(runLease)
+	failpoint.At("payment/before-run-commit")
 	err := r.Pool.QueryRow(ctx, `
 		INSERT INTO reconciliations AS c (id, kind, window_from, window_to, status, started_at, leased_until)
 		VALUES ($1, 'periodic', $2, $3, 'running', $4, $5)
@@ -57,6 +59,9 @@ func (r *run) claim(ctx context.Context) (bool, error) {
 		RETURNING id`, r.report.ID, r.report.From, r.report.To, r.report.StartedAt, lease).Scan(&r.report.ID)
 	if pg.IsNoRows(err) {
 		return false, nil
+	}
+	if err == nil {
+		failpoint.At("payment/after-run-commit")
 	}
 	r.lease = lease
 	return err == nil, err
@@ -95,12 +100,14 @@ func (r *run) finish(ctx context.Context) error {
 		return err
 	}
 	bank, books := r.report.Bank.Success, r.report.Books.counted()
+	failpoint.At("payment/before-report-commit")
 	tag, err := r.Pool.Exec(ctx, `
 		UPDATE reconciliations SET status = 'finished', finished_at = $3, leased_until = NULL, last_error = '', report = $4,
 			bank_count = $5, bank_amount = $6, bank_fee = $7, books_count = $8, books_amount = $9, books_fee = $10, stored_count = $11, exception_count = $12
 		WHERE id = $1 AND status = 'running' AND leased_until IS NOT DISTINCT FROM $2`,
 		r.report.ID, r.leaseOrNull(), r.report.FinishedAt, body, bank.Count, bank.Amount, bank.Fee, books.Count, books.Amount, books.Fee,
 		len(r.report.ToPost), r.report.ExceptionCount())
+	failpoint.At("payment/after-report-commit")
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errLostRun
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"ajo/internal/metrics"
 	"ajo/internal/pg"
 )
 
@@ -16,6 +17,8 @@ const (
 	storeTimeout = 5 * time.Second
 	// awayFor is how long Postgres is taken for gone after it failed: not every event waits for it.
 	awayFor = time.Second
+	// unspoolTimeout bounds one commit of spooled events; above Postgres' own limit for a statement (package pg).
+	unspoolTimeout = 20 * time.Second
 )
 
 var errAway = errors.New("payment: postgres was away a moment ago")
@@ -47,6 +50,7 @@ type spooled struct {
 // spool keeps an event that Postgres did not take. Forged ones are never kept there: anybody could fill the disk with them.
 func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) (Receipt, error) {
 	if s.Spool == nil || !e.authentic || pg.IsData(why) {
+		metrics.EventRefused.Inc()
 		return Receipt{}, errors.Join(ErrNotStored, why)
 	}
 	b, err := json.Marshal(spooled{d, e.receivedAt})
@@ -54,23 +58,40 @@ func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) 
 		err = s.Spool.Append(ctx, b)
 	}
 	if err != nil {
+		metrics.EventRefused.Inc()
 		return Receipt{}, errors.Join(ErrNotStored, why, err)
 	}
+	metrics.EventSpooled.Inc()
 	s.Log.Warn("postgres is away; an event went to the spool", slog.String("alert", "spooling"), slog.Any("err", why))
 	return Receipt{Spooled: true}, nil
 }
 
-// Unspool stores one record of the spool, and returns its receipt; the caller rings. An error leaves the record where it is.
-func (s *Service) Unspool(ctx context.Context, record []byte) (Receipt, error) {
-	var k spooled
-	if err := json.Unmarshal(record, &k); err != nil {
-		// It is sound by its checksum, so another version wrote it. A person must look; the others must not wait behind it.
-		s.Log.Error("a spooled event cannot be read", slog.String("alert", "spool_unreadable"), slog.Any("err", err), slog.Int("bytes", len(record)))
-		return Receipt{}, nil
+// Unspool stores records of the spool, in their order and one commit, and returns the receipts of those that were stored; the
+// caller rings, whatever the error. An error says that some are not, and leaves them all where they are.
+func (s *Service) Unspool(ctx context.Context, records [][]byte) ([]Receipt, error) {
+	events := make([]*inbound, 0, len(records))
+	for _, record := range records {
+		var k spooled
+		if err := json.Unmarshal(record, &k); err != nil {
+			// It is sound by its checksum, so another version wrote it. A person must look; the others must not wait behind it.
+			s.Log.Error("a spooled event cannot be read", slog.String("alert", "spool_unreadable"), slog.Any("err", err), slog.Int("bytes", len(record)))
+			continue
+		}
+		events = append(events, s.read(k.Delivery, k.ReceivedAt))
 	}
-	r, err := s.store.Do(ctx, s.read(k.Delivery, k.ReceivedAt))
-	if err != nil {
-		return r, fmt.Errorf("store a spooled event: %w", err)
+	if len(events) == 0 {
+		return nil, nil
 	}
-	return r, nil
+	ctx, cancel := context.WithTimeout(ctx, unspoolTimeout)
+	defer cancel()
+	var stored []Receipt
+	var failed error
+	for _, o := range s.storeBatch(ctx, events) {
+		if o.Err != nil {
+			failed = fmt.Errorf("store a spooled event: %w", o.Err)
+			continue
+		}
+		stored = append(stored, o.Value)
+	}
+	return stored, failed
 }

@@ -2,11 +2,16 @@ package payment_test
 
 import (
 	"context"
+	"encoding/json"
+	"net/url"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/spool"
 	"ajo/internal/testenv"
 )
@@ -34,11 +39,12 @@ func TestPostgresAway(t *testing.T) {
 	_, err = b.svc.Receive(b.ctx, forged)
 	require.ErrorIs(t, err, payment.ErrNotStored)
 	unspool := func() (n int, err error) {
-		return kept.Drain(b.ctx, func(ctx context.Context, record []byte) error {
-			r, err := b.svc.Unspool(ctx, record)
-			if err == nil && r.ToPost() {
-				n++
-				b.post(r.ID)
+		return kept.Drain(b.ctx, func(ctx context.Context, records [][]byte) error {
+			stored, err := b.svc.Unspool(ctx, records)
+			for _, r := range stored {
+				if r.ToPost() {
+					b.post(r.ID)
+				}
 			}
 			return err
 		})
@@ -70,4 +76,36 @@ func TestNowhereToStore(t *testing.T) {
 	_, err = b.svc.Receive(b.ctx, d)
 	require.ErrorIs(t, err, payment.ErrNotStored)
 	require.ErrorIs(t, err, spool.ErrFull)
+}
+
+// A full spool is handed over in few round trips: after an hour without Postgres, events must not wait for another one.
+func TestUnspoolInBatches(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const events, way = 200, 10 * time.Millisecond // one way to Postgres
+	var records [][]byte
+	for range events {
+		record, err := json.Marshal(struct {
+			payment.Delivery
+			ReceivedAt time.Time
+		}{b.event(nil), b.Clock.Now()})
+		require.NoError(t, err)
+		records = append(records, record)
+	}
+	far := testenv.NewProxy(t, b.Pool.Config().ConnConfig.Host+":"+strconv.Itoa(int(b.Pool.Config().ConnConfig.Port)), true)
+	u, err := url.Parse(b.DatabaseURL)
+	require.NoError(t, err)
+	u.Host = far.Addr
+	pool, err := pg.Open(b.ctx, u.String(), 4)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	b.svc.Pool = pool
+	far.Delay(way)
+	begin := time.Now()
+	stored, err := b.svc.Unspool(b.ctx, records)
+	require.NoError(t, err)
+	require.Len(t, stored, events)
+	t.Logf("%d events in %s", events, time.Since(begin))
+	require.Less(t, time.Since(begin), events*way)
+	require.Equal(t, events, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`))
 }

@@ -74,6 +74,7 @@ type Transaction struct {
 // Page is one page of the bank's transaction list; Next is empty at the end.
 type Page struct {
 	Transactions []Transaction
+	Payouts      []Payout // that bear a reference of whoever asked for them
 	Next         string
 	Unreadable   []string // ids (or "") of inbound records on the page that could not be read: somebody must look
 }
@@ -108,6 +109,12 @@ type Payout struct {
 	Status Status
 	Amount money.Amount
 	Fee    money.Amount
+
+	// Where the money went and when, as far as the bank's record says.
+	BankCode      string
+	AccountNumber string
+	Narration     string
+	Time          time.Time
 }
 
 // Bank is an upstream bank. Each method makes bounded calls and ends with its context.
@@ -121,7 +128,7 @@ type Bank interface {
 	CloseAccount(ctx context.Context, ref string) error
 	// Transaction returns the record of an inbound transfer that echoes id, or [ErrUnknown].
 	Transaction(ctx context.Context, id string) (Transaction, error)
-	// Transactions lists inbound transfers from (inclusive) to (exclusive), a page at a time, each page oldest first. The
+	// Transactions lists inbound transfers and payouts from (inclusive) to (exclusive), a page at a time, each page oldest first. The
 	// bounds are cut to the resolution of the bank's times, so that adjoining ranges leave nothing out.
 	Transactions(ctx context.Context, from, to time.Time, cursor string) (Page, error)
 	// Banks lists the banks that payouts can go to.

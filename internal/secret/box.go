@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -127,6 +128,9 @@ func (b *Box) KeyID(sealed []byte) string {
 
 // Current returns the id of the key that seals.
 func (b *Box) Current() string { return b.first }
+
+// IDs returns the ids of all keys, the one that seals first.
+func (b *Box) IDs() []string { return slices.Clone(b.ids) }
 
 // Format prints the key ids and never a key, whatever the verb.
 func (b *Box) Format(f fmt.State, _ rune) {

@@ -24,6 +24,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/batch"
+	"ajo/internal/failpoint"
 )
 
 // Errors of Append.
@@ -37,7 +38,7 @@ const (
 	maxRecord  = 1 << 20 // bytes
 	ending     = ".spool"
 	damaged    = ".damaged" // a segment that could not be read to its end: a person must look
-	batchMax   = 256
+	batchMax   = 256        // records that are written, or handed over, at once
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -51,6 +52,9 @@ type Spool struct {
 	mu     sync.Mutex // guards the two below, and what is written
 	active *os.File   // the segment that this process writes, locked; nil until the first record
 	size   int64      // of all segments, as far as this process knows
+
+	state   sync.Mutex       // guards counted, and is no writer's to wait for
+	counted map[string]count // what State has read of the segments
 }
 
 // Open makes the folder when it is missing and returns its spool, which holds at most max bytes.
@@ -112,10 +116,12 @@ func (s *Spool) write(_ context.Context, records [][]byte) []batch.Outcome[struc
 	if len(buf) == 0 {
 		return out
 	}
+	failpoint.At("spool/before-append")
 	_, err := s.active.Write(buf)
 	if err == nil {
 		err = s.active.Sync()
 	}
+	failpoint.At("spool/after-append")
 	if err != nil {
 		return fail(errors.Join(fmt.Errorf("spool: %w", err), s.release()))
 	}
@@ -191,10 +197,10 @@ func (s *Spool) segments() []string {
 	return found
 }
 
-// Drain hands every record to take, segment by segment and in order, and removes a segment when take has taken all of it.
-// It stops at the first error of take; what was handed over before is handed over again the next time. A segment that
+// Drain hands every record to take, some at a time, segment by segment and in order, and removes a segment when take has taken
+// all of it. It stops at the first error of take; what was handed over before is handed over again the next time. A segment that
 // another process writes or drains is left alone; a damaged one is set aside under another name, and is an error.
-func (s *Spool) Drain(ctx context.Context, take func(ctx context.Context, record []byte) error) (taken int, err error) {
+func (s *Spool) Drain(ctx context.Context, take func(ctx context.Context, records [][]byte) error) (taken int, err error) {
 	s.mu.Lock()
 	err = s.release()
 	s.mu.Unlock()
@@ -221,7 +227,7 @@ func (s *Spool) Drain(ctx context.Context, take func(ctx context.Context, record
 
 var errDamaged = errors.New("spool: a segment is damaged before its end")
 
-func (s *Spool) drainSegment(ctx context.Context, path string, take func(context.Context, []byte) error) (int, error) {
+func (s *Spool) drainSegment(ctx context.Context, path string, take func(context.Context, [][]byte) error) (int, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil // another process has drained it
@@ -239,19 +245,36 @@ func (s *Spool) drainSegment(ctx context.Context, path string, take func(context
 	}
 	taken := 0
 	for len(data) > 0 {
-		record, rest, err := next(data)
-		if errors.Is(err, errTorn) {
+		records, rest, bad := some(data)
+		if len(records) > 0 {
+			if err := take(ctx, records); err != nil {
+				return taken, err
+			}
+		}
+		taken, data = taken+len(records), rest
+		if errors.Is(bad, errTorn) {
 			break // the crash that tore it came before Append returned
 		}
-		if err != nil {
-			return taken, errors.Join(fmt.Errorf("%w: %s", err, filepath.Base(path)), os.Rename(path, strings.TrimSuffix(path, ending)+damaged))
+		if bad != nil {
+			return taken, errors.Join(fmt.Errorf("%w: %s", bad, filepath.Base(path)), os.Rename(path, strings.TrimSuffix(path, ending)+damaged))
 		}
-		if err := take(ctx, record); err != nil {
-			return taken, err
-		}
-		taken, data = taken+1, rest
 	}
-	return taken, errors.Join(os.Remove(path), syncDir(s.dir))
+	failpoint.At("spool/before-remove")
+	err = errors.Join(os.Remove(path), syncDir(s.dir))
+	failpoint.At("spool/after-remove")
+	return taken, err
+}
+
+// some cuts the first records off, as many as are handed over at once. An error says why there are no more behind them.
+func some(data []byte) (records [][]byte, rest []byte, err error) {
+	for rest = data; len(rest) > 0 && len(records) < batchMax; {
+		record, behind, err := next(rest)
+		if err != nil {
+			return records, rest, err
+		}
+		records, rest = append(records, record), behind
+	}
+	return records, rest, nil
 }
 
 var errTorn = errors.New("spool: torn tail")
@@ -290,7 +313,7 @@ func torn(data []byte) error {
 }
 
 // Run drains every time interval passes while there is something to drain, until ctx ends. failed is told of problems.
-func (s *Spool) Run(ctx context.Context, interval time.Duration, take func(context.Context, []byte) error, failed func(taken int, err error)) {
+func (s *Spool) Run(ctx context.Context, interval time.Duration, take func(context.Context, [][]byte) error, failed func(taken int, err error)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {

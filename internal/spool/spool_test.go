@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,10 +29,20 @@ func open(t testing.TB, dir string, max int64) *Spool {
 	return s
 }
 
+// takeInto takes what a drain hands over.
+func takeInto(got *[]string) func(context.Context, [][]byte) error {
+	return func(_ context.Context, records [][]byte) error {
+		for _, r := range records {
+			*got = append(*got, string(r))
+		}
+		return nil
+	}
+}
+
 func drain(t testing.TB, s *Spool) []string {
 	t.Helper()
 	var got []string
-	n, err := s.Drain(ctx, func(_ context.Context, r []byte) error { got = append(got, string(r)); return nil })
+	n, err := s.Drain(ctx, takeInto(&got))
 	require.NoError(t, err)
 	require.Len(t, got, n)
 	return got
@@ -77,20 +88,22 @@ func TestManyAtOnce(t *testing.T) {
 func TestRefusedRecordsStay(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), 1<<20)
-	for _, r := range []string{"a", "b", "c"} {
-		require.NoError(t, s.Append(ctx, []byte(r)))
+	var want []string
+	for i := range batchMax + 3 {
+		want = append(want, strconv.Itoa(i))
+		require.NoError(t, s.Append(ctx, []byte(want[i])))
 	}
 	away := errors.New("away")
-	n, err := s.Drain(ctx, func(_ context.Context, r []byte) error {
-		if string(r) == "b" {
+	n, err := s.Drain(ctx, func(_ context.Context, records [][]byte) error {
+		if len(records) < batchMax {
 			return away
 		}
 		return nil
 	})
 	require.ErrorIs(t, err, away)
-	require.Equal(t, 1, n)
-	require.NoError(t, s.Append(ctx, []byte("d")))
-	require.Equal(t, []string{"a", "b", "c", "d"}, drain(t, s))
+	require.Equal(t, batchMax, n)
+	require.NoError(t, s.Append(ctx, []byte("last")))
+	require.Equal(t, append(want, "last"), drain(t, s))
 }
 
 func TestBound(t *testing.T) {
@@ -149,7 +162,7 @@ func TestDamageIsSetAside(t *testing.T) {
 	s := open(t, dir, 1<<20)
 	require.NoError(t, s.Append(ctx, []byte("sound")))
 	var got []string
-	_, err := s.Drain(ctx, func(_ context.Context, r []byte) error { got = append(got, string(r)); return nil })
+	_, err := s.Drain(ctx, takeInto(&got))
 	require.ErrorIs(t, err, errDamaged)
 	require.Equal(t, []string{"one", "sound"}, got)
 	require.FileExists(t, filepath.Join(dir, "0"+damaged))

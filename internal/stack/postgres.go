@@ -154,7 +154,7 @@ func (s *Stack) postgresCmd(bin, cluster string, port int) *exec.Cmd {
 		settings = append(settings, "fsync=on", "synchronous_commit=on", "full_page_writes=on")
 	}
 	args := []string{"-D", cluster}
-	for _, v := range settings {
+	for _, v := range append(settings, s.opt.PostgresSettings...) {
 		args = append(args, "-c", v)
 	}
 	cmd := exec.Command(filepath.Join(bin, "postgres"), args...)

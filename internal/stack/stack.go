@@ -30,6 +30,8 @@ type Options struct {
 	Ephemeral bool
 	// MaxConnections is Postgres' limit; 0 means 200.
 	MaxConnections int
+	// PostgresSettings are further settings of the server, as name=value.
+	PostgresSettings []string
 	// Install allows missing servers to be installed with the machine's package manager, where that needs no password.
 	Install bool
 	// Log takes one line of progress a call, without a line end; nil drops them.

@@ -2,9 +2,11 @@ package tenant
 
 import (
 	"context"
+	"crypto/sha256"
 
 	"github.com/google/uuid"
 
+	"ajo/internal/batch"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
 )
@@ -12,7 +14,14 @@ import (
 // KeyWarning goes with a key that is shown for the only time.
 const KeyWarning = "Store this API key now: it is shown only once and cannot be retrieved later."
 
-// ByAPIKey returns the tenant whose key it is. The key is looked up in the database for every request, by its SHA-256.
+// Keys that wait at the same moment are looked up together, by so many questions at once.
+const (
+	keyWriters = 2
+	keyBatch   = 100
+)
+
+// ByAPIKey returns the tenant whose key it is. The key is looked up in the database for every request, by its SHA-256, in a
+// question that begins after the request has come: together with other requests' keys, but never from memory.
 // [ErrUnauthorized] for a key that is missing, malformed, rotated away or nobody's; [ErrSuspended]. (Specification,
 // "API key (server to server)".)
 func (s *Service) ByAPIKey(ctx context.Context, key secret.Redacted) (Tenant, error) {
@@ -20,15 +29,51 @@ func (s *Service) ByAPIKey(ctx context.Context, key secret.Redacted) (Tenant, er
 		return Tenant{}, ErrUnauthorized
 	}
 	hash := secret.Hash(key.Reveal())
-	var t Tenant
-	err := s.Pool.QueryRow(ctx, `SELECT `+columns+` FROM tenants t WHERE t.api_key_hash = $1`, hash[:]).Scan(t.fields()...)
-	if pg.IsNoRows(err) {
-		return Tenant{}, ErrUnauthorized
-	}
+	t, err := s.keys.Do(ctx, hash)
 	if err != nil {
 		return Tenant{}, err
 	}
 	return admit(t)
+}
+
+// byKeys finds the tenants of many keys in one question.
+func (s *Service) byKeys(ctx context.Context, hashes [][sha256.Size]byte) []batch.Outcome[Tenant] {
+	out := make([]batch.Outcome[Tenant], len(hashes))
+	byHash, err := s.readKeys(ctx, hashes)
+	for i, h := range hashes {
+		t, ok := byHash[h]
+		switch {
+		case err != nil:
+			out[i].Err = err
+		case !ok:
+			out[i].Err = ErrUnauthorized
+		default:
+			out[i].Value = t
+		}
+	}
+	return out
+}
+
+func (s *Service) readKeys(ctx context.Context, hashes [][sha256.Size]byte) (map[[sha256.Size]byte]Tenant, error) {
+	asked := make([][]byte, len(hashes))
+	for i := range hashes {
+		asked[i] = hashes[i][:]
+	}
+	rows, err := s.Pool.Query(ctx, `SELECT t.api_key_hash, `+columns+` FROM tenants t WHERE t.api_key_hash = ANY($1)`, asked)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	byHash := map[[sha256.Size]byte]Tenant{}
+	for rows.Next() {
+		var hash []byte
+		var t Tenant
+		if err := rows.Scan(append([]any{&hash}, t.fields()...)...); err != nil {
+			return nil, err
+		}
+		byHash[[sha256.Size]byte(hash)] = t
+	}
+	return byHash, rows.Err()
 }
 
 // RotateKey gives the tenant a new key and returns it; the one before is dead from that moment on. Session only.

@@ -2,10 +2,12 @@ package tenant
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/secret"
@@ -44,6 +46,35 @@ func TestRotateKey(t *testing.T) {
 	got, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()))
 	require.NoError(t, err)
 	require.Equal(t, key.Suffix(), got.APIKeySuffix)
+}
+
+// Keys of many requests are looked up together, and each gets its own answer; a rotated one is dead to all that come later.
+func TestKeysLookedUpTogether(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	ada, hers := b.withKey("ada@example.com")
+	bola, theirs := b.withKey("bola@example.com")
+	out, shut := b.withKey("suspended@example.com")
+	b.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, out)
+	look := func(key secret.APIKey, id uuid.UUID, want error) func() {
+		return func() {
+			got, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()))
+			if !errors.Is(err, want) || got.ID != id {
+				t.Errorf("%s and %v, not %s and %v", got.ID, err, id, want)
+			}
+		}
+	}
+	many := func(looks ...func()) {
+		var wg sync.WaitGroup
+		for i := range 400 {
+			wg.Go(looks[i%len(looks)])
+		}
+		wg.Wait()
+	}
+	many(look(hers, ada, nil), look(theirs, bola, nil), look(shut, uuid.Nil, ErrSuspended), look(secret.NewAPIKey(), uuid.Nil, ErrUnauthorized))
+	fresh, err := b.RotateKey(ctx, ada)
+	require.NoError(t, err)
+	many(look(hers, uuid.Nil, ErrUnauthorized), look(fresh, ada, nil), look(theirs, bola, nil))
 }
 
 func TestRotateAtOnce(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/failpoint"
 	"ajo/internal/mail"
 	"ajo/internal/secret"
 )
@@ -41,7 +42,10 @@ func newPost(sender mail.Sender, log *slog.Logger) *post {
 func (p *post) work() {
 	for m := range p.queue {
 		ctx, cancel := context.WithTimeout(context.Background(), mailTimeout)
-		if err := p.sender.Send(ctx, m); err != nil {
+		failpoint.At("tenant/before-mail")
+		err := p.sender.Send(ctx, m)
+		failpoint.At("tenant/after-mail")
+		if err != nil {
 			p.log.Error("mail not sent", "subject", m.Subject, "error", err)
 		}
 		cancel()

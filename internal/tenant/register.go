@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/errs"
+	"ajo/internal/failpoint"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
 )
@@ -130,6 +131,7 @@ func (s *Service) enrol(ctx context.Context, in Registration, hash string, code 
 			_, err = tx.Exec(ctx, `
 				INSERT INTO tenants (id, name, email, password_hash, code_hash, code_expires_at, created_at, updated_at)
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $7)`, id, in.Name, in.Email, hash, sealed, now.Add(codeLife), now)
+			failpoint.At("tenant/before-register-commit")
 			return err
 		}
 		// A verified row is written too, as it was, so that both branches cost the same.
@@ -138,8 +140,12 @@ func (s *Service) enrol(ctx context.Context, in Registration, hash string, code 
 				code_hash = CASE WHEN $8 THEN code_hash ELSE $4 END, code_expires_at = CASE WHEN $8 THEN code_expires_at ELSE $5 END,
 				code_tries = CASE WHEN $8 THEN code_tries ELSE $6 END, updated_at = CASE WHEN $8 THEN updated_at ELSE $7 END
 			WHERE id = $1`, id, in.Name, hash, sealed, now.Add(codeLife), 0, now, taken)
+		failpoint.At("tenant/before-register-commit")
 		return err
 	})
+	if err == nil {
+		failpoint.At("tenant/after-register-commit")
+	}
 	return id, taken, err
 }
 

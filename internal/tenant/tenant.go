@@ -8,11 +8,13 @@ package tenant
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
 
+	"ajo/internal/batch"
 	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/mail"
@@ -70,13 +72,21 @@ type Options struct {
 type Service struct {
 	Options
 	post *post
+	keys *batch.Coalescer[[sha256.Size]byte, Tenant]
 }
 
 // New returns the use cases and starts the sending of mail.
-func New(o Options) *Service { return &Service{Options: o, post: newPost(o.Mail, o.Log)} }
+func New(o Options) *Service {
+	s := &Service{Options: o, post: newPost(o.Mail, o.Log)}
+	s.keys = batch.New(keyWriters, keyBatch, s.byKeys)
+	return s
+}
 
-// Close takes no more mail and waits until what is waiting has been sent, or until ctx ends.
-func (s *Service) Close(ctx context.Context) error { return s.post.close(ctx) }
+// Close takes no more mail and waits until what is waiting has been sent, or until ctx ends. No key is looked up any more.
+func (s *Service) Close(ctx context.Context) error {
+	s.keys.Close()
+	return s.post.close(ctx)
+}
 
 // Me returns the tenant's profile. Any credential of the tenant may ask.
 func (s *Service) Me(ctx context.Context, id uuid.UUID) (Tenant, error) {

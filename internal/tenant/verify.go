@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/errs"
+	"ajo/internal/failpoint"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
 )
@@ -64,8 +65,13 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 			return err // a wrong try is committed
 		}
 		verified = true
-		return s.confirm(ctx, tx, id, key)
+		err = s.confirm(ctx, tx, id, key)
+		failpoint.At("tenant/before-verify-commit")
+		return err
 	})
+	if err == nil && verified {
+		failpoint.At("tenant/after-verify-commit")
+	}
 	switch {
 	case err != nil:
 		return secret.APIKey{}, err

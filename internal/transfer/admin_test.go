@@ -34,6 +34,7 @@ func setupAdmin(t *testing.T) *adminBundle {
 	b := &adminBundle{Env: e, ctx: context.Background(), tenant: e.Tenant()}
 	b.account = e.Account(b.tenant, "customer-1")
 	b.svc = transfer.New(transfer.Options{Pool: e.Pool, Clock: e.Clock, Log: slog.New(slog.DiscardHandler), Delays: transfer.DefaultDelays})
+	t.Cleanup(b.svc.Close)
 	b.tx(func(tx pg.Tx) error {
 		_, err := ledger.PostCredits(b.ctx, tx, e.Clock.Now(), []ledger.Posting{{AccountID: b.account, Amount: money.Must("100000.00"), TransactionGroupID: uuid.New()}})
 		return err
@@ -61,7 +62,7 @@ func (b *adminBundle) in(s transfer.Status) (ref string) {
 		next = nil
 	}
 	b.tx(func(tx pg.Tx) error {
-		if _, err := ledger.PostDebit(b.ctx, tx, now, ledger.Posting{AccountID: b.account, Amount: money.Must("1250.00"), TransactionGroupID: id, TransferRef: &ref}); err != nil {
+		if _, err := ledger.PostDebits(b.ctx, tx, now, []ledger.Posting{{AccountID: b.account, Amount: money.Must("1250.00"), TransactionGroupID: id, TransferRef: &ref}}); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(b.ctx, `

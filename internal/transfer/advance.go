@@ -28,7 +28,6 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	if err != nil || st == nil {
 		return err
 	}
-	failpoint.At("transfer/after-claim-commit")
 	switch st.Status {
 	case Pending:
 		return s.first(ctx, st)
@@ -42,6 +41,7 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 // first names the holder of the destination and makes the first submission. A destination that definitely does not exist
 // ends the transfer before anything was submitted.
 func (s *Service) first(ctx context.Context, st *step) error {
+	failpoint.At("transfer/before-lookup")
 	h, err := s.Bank.Lookup(ctx, st.BankCode, st.AccountNumber)
 	failpoint.At("transfer/after-lookup")
 	var rejected *provider.Rejection
@@ -58,19 +58,12 @@ func (s *Service) first(ctx context.Context, st *step) error {
 // submit counts the attempt, commits, and only then calls the bank. From that commit on the outcome is the bank's to tell:
 // whatever happens to this process or to the answer, the next step asks by reference.
 func (s *Service) submit(ctx context.Context, st *step) error {
-	now := s.Clock.Now()
-	lease := now.Add(s.Lease)
-	failpoint.At("transfer/before-submit-commit")
-	tag, err := s.Pool.Exec(ctx, `
-		UPDATE transfers SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $3, ask_count = 0, unknown_count = 0, account_name = $4,
-			next_attempt_at = $5, leased_until = $6, last_error = '', updated_at = $3
-		WHERE id = $1 AND leased_until = $2 AND status = ANY($7)`,
-		st.ID, st.Lease, now, st.AccountName, now.Add(s.Delays[0]), lease, Transitions.From(EventSubmit))
-	if err != nil || tag.RowsAffected() == 0 {
+	made, err := s.submits.Do(ctx, submission{id: st.ID, lease: st.Lease, holder: st.AccountName})
+	if err != nil || !made.held {
 		return err // the claim has gone to another worker
 	}
-	st.Status, st.Attempts, st.Asks, st.Unknown, st.Lease, st.Since, st.Early = Processing, st.Attempts+1, 0, 0, lease, now, true
-	failpoint.At("transfer/after-submit-commit")
+	st.Status, st.Attempts, st.Asks, st.Unknown, st.Lease, st.Since, st.Early = Processing, st.Attempts+1, 0, 0, made.lease, made.at, true
+	failpoint.At("transfer/before-pay")
 	p, err := s.Bank.Pay(ctx, provider.NewPayout{
 		Ref: st.Ref, Amount: st.Amount, BankCode: st.BankCode, AccountNumber: st.AccountNumber, AccountName: st.AccountName,
 		SenderName: st.SenderName, Narration: st.Narration,

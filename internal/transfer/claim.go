@@ -2,13 +2,13 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/batch"
 	"ajo/internal/failpoint"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -17,8 +17,6 @@ import (
 
 // alertAfter is the age from which a transfer that is still under way is reported at each of its steps.
 const alertAfter = 10 * time.Minute
-
-var errCover = errors.New("waits until the bank has confirmed the money that it pays out")
 
 // step is a due transfer that is ours to advance until Lease.
 type step struct {
@@ -40,81 +38,111 @@ type step struct {
 	Lease         time.Time
 }
 
+// claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover. Neither is nothing: the
+// transfer is not due, in other hands, or has ended here.
+type claimed struct {
+	step *step
+	wait error
+}
+
 // claim takes the lease of a due transfer; nil when it is not due, or in other hands. One that lacks cover waits (a [retry]
 // error), and one that will never have it ends here.
 func (s *Service) claim(ctx context.Context, id uuid.UUID) (*step, error) {
-	var st *step
-	var wait error
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		st, wait = nil, nil
-		now := s.Clock.Now()
-		c := step{Lease: now.Add(s.Lease)}
-		err := tx.QueryRow(ctx, `
-			SELECT t.id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
-				t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
-				t.ask_count, t.unknown_count
-			FROM transfers t JOIN tenants n ON n.id = t.tenant_id
-			WHERE t.id = $1 AND t.next_attempt_at <= $2 AND coalesce(t.leased_until, '-infinity') <= $2 FOR NO KEY UPDATE OF t`, id, now).
-			Scan(&c.ID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
-				&c.Attempts, &c.Since, &c.Asks, &c.Unknown)
-		if pg.IsNoRows(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		c.Early = now.Before(s.countsFrom(&c))
-		covered := c.Status != Pending
-		if !covered {
-			covered, wait, err = s.cover(ctx, tx, &c, now)
-		}
-		if covered {
-			st = &c
-			_, err = tx.Exec(ctx, `UPDATE transfers SET leased_until = $2 WHERE id = $1`, id, c.Lease)
-		}
-		failpoint.At("transfer/before-claim-commit")
-		return err
-	})
+	c, err := s.claims.Do(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return st, wait
+	return c.step, c.wait
 }
 
-// cover decides whether confirmed credits (with AJO_SETTLE_PROVISIONAL, all that have not proved false) cover a pending
-// transfer together with every debit that stands before it. Pending transfers whose debits stand behind it in the ledger do
-// not count: the earlier one goes first. So whatever has left is covered by what the ledger's order puts before it, and
-// confirmed money never becomes less. Not covered yet: a wait. Never to be covered, not even if all that is provisional
-// were confirmed and the transfers before it failed: it ends as failed, and its debit is reversed.
-func (s *Service) cover(ctx context.Context, tx pg.Tx, c *step, now time.Time) (covered bool, wait, err error) {
-	var confirmed, provisional, behind, others money.Amount
-	err = tx.QueryRow(ctx, `
-		WITH waiting AS (
-			SELECT t.id, t.amount, e.seq FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND e.direction = 'debit'
-			WHERE t.account_id = $1 AND t.status = 'pending')
-		SELECT b.balance - b.provisional_credits, b.provisional_credits,
-			(SELECT coalesce(sum(amount), 0) FROM waiting WHERE seq > (SELECT seq FROM waiting WHERE id = $2)),
-			(SELECT coalesce(sum(amount), 0) FROM waiting WHERE id <> $2)
-		FROM ledger_balances b WHERE b.account_id = $1`, c.AccountID, c.ID).Scan(&confirmed, &provisional, &behind, &others)
+func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[claimed] {
+	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[claimed], error) {
+		var found verdicts
+		err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+			due, err := s.lockDue(ctx, tx, ids)
+			if err != nil || len(due) == 0 {
+				found = verdicts{}
+				return err
+			}
+			if found, err = s.cover(ctx, tx, due); err != nil {
+				return err
+			}
+			err = s.writeClaims(ctx, tx, found)
+			failpoint.At("transfer/before-claim-commit")
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(found.covered) > 0 {
+			failpoint.At("transfer/after-claim-commit")
+		}
+		count(found.ends)
+		byID := found.outcomes(s.Log)
+		out := make([]batch.Outcome[claimed], len(ids))
+		for i, id := range ids {
+			out[i] = byID[id]
+			delete(byID, id) // asked for twice in one batch: one caller has it
+		}
+		return out, nil
+	})
+}
+
+// lockDue locks the transfers that are due and in nobody's hands, in the order of their ids.
+func (s *Service) lockDue(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*step, error) {
+	now := s.Clock.Now()
+	rows, err := tx.Query(ctx, `
+		SELECT t.id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
+			t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
+			t.ask_count, t.unknown_count
+		FROM transfers t JOIN tenants n ON n.id = t.tenant_id
+		WHERE t.id = ANY($1) AND t.next_attempt_at <= $2 AND coalesce(t.leased_until, '-infinity') <= $2 ORDER BY t.id FOR NO KEY UPDATE OF t`, ids, now)
 	if err != nil {
-		return false, nil, err
+		return nil, err
 	}
-	have := confirmed.Add(behind)
-	if s.Provisional {
-		have = have.Add(provisional)
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*step, error) {
+		c := step{Lease: now.Add(s.Lease)}
+		err := r.Scan(&c.ID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
+			&c.Attempts, &c.Since, &c.Asks, &c.Unknown)
+		c.Early = now.Before(s.countsFrom(&c))
+		return &c, err
+	})
+}
+
+// writeClaims leases the transfers that may go on, puts off those that must wait, and ends those that never may.
+func (s *Service) writeClaims(ctx context.Context, tx pg.Tx, v verdicts) error {
+	var ids []uuid.UUID
+	for _, st := range v.covered {
+		ids = append(ids, st.ID)
 	}
-	switch best := confirmed.Add(provisional).Add(others); {
-	case have.Sign() >= 0:
-		return true, nil, nil
-	case best.Sign() < 0:
-		const why = "the money that it pays out proved false"
-		s.Log.Warn(why, slog.String("transfer", c.Ref))
-		_, err := s.end(ctx, tx, c, EventReject, why, now)
-		return false, nil, err
+	for _, p := range v.short {
+		ids = append(ids, p.id)
 	}
-	at, asks := s.next(c, now)
-	_, err = tx.Exec(ctx, `UPDATE transfers SET next_attempt_at = $2, ask_count = $3, last_error = $4 WHERE id = $1`, c.ID, at, asks, errCover.Error())
-	return false, retry.At(*at, errCover), err
+	if len(ids) > 0 {
+		if _, err := tx.Exec(ctx, `UPDATE transfers SET leased_until = $2 WHERE id = ANY($1)`, ids, v.lease); err != nil {
+			return err
+		}
+	}
+	if err := putOff(ctx, tx, v.short); err != nil {
+		return err
+	}
+	return s.endAll(ctx, tx, v.ends)
+}
+
+// outcomes are the verdicts by transfer, once they are committed.
+func (v *verdicts) outcomes(log *slog.Logger) map[uuid.UUID]batch.Outcome[claimed] {
+	out := map[uuid.UUID]batch.Outcome[claimed]{}
+	for _, st := range v.covered {
+		out[st.ID] = batch.Outcome[claimed]{Value: claimed{step: st}}
+	}
+	for _, p := range v.short {
+		out[p.id] = batch.Outcome[claimed]{Value: claimed{wait: retry.At(*p.at, errCover)}}
+	}
+	for _, e := range v.ends {
+		out[e.ID] = batch.Outcome[claimed]{Err: e.err}
+		log.Warn(e.why, slog.String("transfer", e.Ref), slog.Any("err", e.err))
+	}
+	return out
 }
 
 // gaps is the schedule of the transfer's status.

@@ -2,113 +2,163 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/batch"
 	"ajo/internal/failpoint"
+	"ajo/internal/metrics"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
 	"ajo/ledger"
 )
 
-var errLostClaim = errors.New("transfer: the claim has gone to another worker")
+// ending is the end of a claimed transfer, or its move on from success.
+type ending struct {
+	*step
+	event Event
+	why   string
+	to    Status
+	next  *time.Time // when the bank is asked again, where it is
+	err   error      // this end changed nothing, its neighbours stand
+}
 
 // conclude ends a claimed transfer, or moves it on from success, in one transaction with its debit. A claim that has gone is
 // no error: the other worker records.
 func (s *Service) conclude(ctx context.Context, st *step, event Event, why string) error {
-	var next *time.Time
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
-		var held bool
-		if err := tx.QueryRow(ctx, `SELECT coalesce(leased_until = $2, false) FROM transfers WHERE id = $1 FOR NO KEY UPDATE`, st.ID, st.Lease).Scan(&held); err != nil {
-			return err
-		}
-		if !held {
-			return errLostClaim
-		}
-		next, err = s.end(ctx, tx, st, event, why, s.Clock.Now())
-		failpoint.At("transfer/before-end-commit")
-		return err
-	})
-	if errors.Is(err, errLostClaim) {
-		return nil
-	}
+	next, err := s.ends.Do(ctx, ending{step: st, event: event, why: why})
 	if err != nil {
 		return err
 	}
-	failpoint.At("transfer/after-end-commit")
 	if next == nil {
 		return nil
 	}
 	return retry.At(*next, errRecheck)
 }
 
-// end writes a transfer's new status and moves its debit: confirmed when it was paid, reversed in every other end. It returns
-// when the bank is asked again: about what it has paid, and about what it had been asked to pay.
-func (s *Service) end(ctx context.Context, tx pg.Tx, st *step, event Event, why string, now time.Time) (next *time.Time, err error) {
-	to, ok := Transitions.Next(st.Status, event)
-	if !ok {
-		return nil, fmt.Errorf("transfer %s: %s on %s", st.Ref, event, st.Status)
-	}
-	if (to == Success || to == Failed && st.Attempts > 0) && len(s.Rechecks) > 0 {
-		at := now.Add(s.Rechecks[0])
-		next = &at
-	}
-	move := ledger.EventReverse
-	switch {
-	case event == EventPaid:
-		move = ledger.EventConfirm
-	case st.Status == Success:
-		move = ledger.EventRefund
-	}
-	tag, err := tx.Exec(ctx, `
-		UPDATE transfers SET status = $2, next_attempt_at = $3, ask_count = 0, unknown_count = 0, leased_until = NULL, last_error = $4, updated_at = $5
-		WHERE id = $1 AND status = $6`, st.ID, to, next, why, now, st.Status)
-	if err != nil {
-		return nil, err
-	}
-	if tag.RowsAffected() != 1 {
-		return nil, fmt.Errorf("transfer %s: its status changed under its lock", st.Ref)
-	}
-	moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: st.ID, Direction: ledger.Debit, Event: move}})
-	if err != nil {
-		return nil, err
-	}
-	if moved[0].Err != nil {
-		return nil, fmt.Errorf("transfer %s: its debit: %w", st.Ref, moved[0].Err)
-	}
-	return next, nil
+func (s *Service) endBatch(ctx context.Context, items []ending) []batch.Outcome[*time.Time] {
+	return pg.Isolate(items, func(items []ending) (out []batch.Outcome[*time.Time], err error) {
+		var held []*ending
+		err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+			out = make([]batch.Outcome[*time.Time], len(items))
+			ends := make([]*ending, len(items))
+			for i := range items {
+				ends[i] = new(items[i])
+			}
+			var err error
+			if held, err = stillHeld(ctx, tx, ends); err != nil {
+				return err
+			}
+			if err := s.endAll(ctx, tx, held); err != nil {
+				return err
+			}
+			for i, e := range ends {
+				out[i] = batch.Outcome[*time.Time]{Value: e.next, Err: e.err}
+			}
+			failpoint.At("transfer/before-end-commit")
+			return nil
+		})
+		if err == nil {
+			failpoint.At("transfer/after-end-commit")
+			count(held)
+		}
+		return out, err
+	})
 }
 
-// postpone gives a claimed transfer back until its next step. Unknown tells that the bank did not know it. One that is long
-// under way is reported each time, and goes on.
-func (s *Service) postpone(ctx context.Context, st *step, unknown bool, why error) error {
-	now := s.Clock.Now()
-	at, asks := s.next(st, now)
-	counted := 0
-	if unknown && !st.Early {
-		counted = 1
+// count counts the ends that are committed.
+func count(ends []*ending) {
+	for _, e := range ends {
+		if e.err == nil {
+			metrics.TransferEnded(string(e.to))
+		}
 	}
-	failpoint.At("transfer/before-postpone-commit")
-	_, err := s.Pool.Exec(ctx, `
-		UPDATE transfers SET next_attempt_at = $3, ask_count = $4, unknown_count = unknown_count + $5, leased_until = NULL,
-			last_error = CASE WHEN status IN ('pending', 'processing') THEN $6 ELSE last_error END
-		WHERE id = $1 AND leased_until = $2`, st.ID, st.Lease, at, asks, counted, why.Error())
+}
+
+// stillHeld locks the transfers, in the order of their ids, and returns the ends whose claim still stands.
+func stillHeld(ctx context.Context, tx pg.Tx, ends []*ending) ([]*ending, error) {
+	ids, leases := make([]uuid.UUID, len(ends)), make([]time.Time, len(ends))
+	for i, e := range ends {
+		ids[i], leases[i] = e.ID, e.Lease
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT m.n FROM transfers t JOIN unnest($1::uuid[], $2::timestamptz[]) WITH ORDINALITY AS m (id, lease, n) ON t.id = m.id AND t.leased_until = m.lease
+		ORDER BY t.id FOR NO KEY UPDATE OF t`, ids, leases)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*ending, error) {
+		var n int
+		err := r.Scan(&n)
+		return ends[n-1], err
+	})
+}
+
+// endAll writes the new status of transfers whose rows are locked, and moves their debits: confirmed when it was paid,
+// reversed in every other end. It fills in when the bank is asked again: about what it has paid, and about what it had been
+// asked to pay.
+func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []*ending) error {
+	now := s.Clock.Now()
+	var able []*ending
+	var moves []ledger.Move
+	for _, e := range ends {
+		to, ok := Transitions.Next(e.Status, e.event)
+		if !ok {
+			e.err = fmt.Errorf("transfer %s: %s on %s", e.Ref, e.event, e.Status)
+			continue
+		}
+		e.to = to
+		able, moves = append(able, e), append(moves, ledger.Move{TransactionGroupID: e.ID, Direction: ledger.Debit, Event: e.move()})
+	}
+	if len(able) == 0 {
+		return nil
+	}
+	moved, err := ledger.MoveEntries(ctx, tx, now, moves)
 	if err != nil {
 		return err
 	}
-	failpoint.At("transfer/after-postpone-commit")
-	if at == nil {
-		return nil
-	}
-	if age := now.Sub(st.Since); age >= alertAfter {
-		switch st.Status {
-		case Pending:
-			s.alert(st, "not_submitted", "a transfer could not be submitted yet", slog.Duration("age", age), slog.Any("why", why))
-		case Processing:
-			s.alert(st, "unknown_outcome", "the outcome of a transfer is still unknown", slog.Duration("age", age), slog.Any("why", why))
+	var done []*ending
+	for i, e := range able {
+		if moved[i].Err != nil {
+			e.err = fmt.Errorf("transfer %s: its debit: %w", e.Ref, moved[i].Err)
+			continue
 		}
+		if (e.to == Success || e.to == Failed && e.Attempts > 0) && len(s.Rechecks) > 0 {
+			e.next = new(now.Add(s.Rechecks[0]))
+		}
+		done = append(done, e)
 	}
-	return retry.At(*at, why)
+	return writeEnds(ctx, tx, now, done)
+}
+
+// move is what becomes of the debit.
+func (e *ending) move() ledger.Event {
+	switch {
+	case e.event == EventPaid:
+		return ledger.EventConfirm
+	case e.Status == Success:
+		return ledger.EventRefund
+	}
+	return ledger.EventReverse
+}
+
+func writeEnds(ctx context.Context, tx pg.Tx, now time.Time, ends []*ending) error {
+	var ids []uuid.UUID
+	var from, to, why []string
+	var next []*time.Time
+	for _, e := range ends {
+		ids, from, to = append(ids, e.ID), append(from, string(e.Status)), append(to, string(e.to))
+		why, next = append(why, e.why), append(next, e.next)
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE transfers t SET status = m.status_to, next_attempt_at = m.next, ask_count = 0, unknown_count = 0, leased_until = NULL, last_error = m.why, updated_at = $6
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::timestamptz[], $5::text[]) AS m (id, status_from, status_to, next, why)
+		WHERE t.id = m.id AND t.status = m.status_from`, ids, from, to, next, why, now)
+	if err == nil && int(tag.RowsAffected()) != len(ids) {
+		err = fmt.Errorf("transfer: %d of %d ended: a status changed under its lock", tag.RowsAffected(), len(ids))
+	}
+	return err
 }

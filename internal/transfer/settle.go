@@ -3,22 +3,17 @@ package transfer
 import (
 	"context"
 	"errors"
-	"net/http"
 	"regexp"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"ajo/internal/account"
-	"ajo/internal/failpoint"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
-	"ajo/internal/pg"
 	"ajo/internal/provider"
-	"ajo/ledger"
 )
 
 const maxNarration = 140 // characters; what banks carry
@@ -76,73 +71,28 @@ func (o *Order) check() (money.Amount, error) {
 	return amount, nil
 }
 
-// Settle accepts a settlement: the transfer, its provisional debit and the kept answer are one transaction under the lock of
-// the account's balance, so concurrent requests cannot overdraw. The checks come in the decided order: body, account, name,
-// funds. Refusals: [ErrAmount], [ErrBankCode], [ErrAccountNumber], account.ErrNotFound, [ErrNameMismatch],
-// ledger.ErrInsufficientFunds, and those of package idempotency.
+// Settle accepts a settlement: the transfer, its provisional debit and the kept answer are one transaction, under the lock
+// of the account's balance, with the settlements that other callers ask for at the same moment; so concurrent requests
+// cannot overdraw. The checks come in the decided order: body, account, name, funds. Refusals: [ErrAmount], [ErrBankCode],
+// [ErrAccountNumber], account.ErrNotFound, [ErrNameMismatch], ledger.ErrInsufficientFunds, and those of package idempotency.
 func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o Order, key idempotency.Request) (Settled, error) {
 	amount, err := o.check()
 	if err != nil {
 		return Settled{}, err
 	}
-	if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
-		return repeated(kept), err // even when the bank would not name the holder by now
-	}
-	a, err := account.Find(ctx, s.Pool, tenantID, ref)
-	if err != nil {
-		return Settled{}, err
-	}
-	if o.AccountName != "" {
+	if o.AccountName != "" { // the bank is asked, which is not for a transaction
+		if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
+			return repeated(kept), err // even when the bank would not name the holder by now
+		}
+		if _, err := account.Find(ctx, s.Pool, tenantID, ref); err != nil {
+			return Settled{}, err
+		}
 		if err := s.matchName(ctx, o); err != nil {
 			return Settled{}, err
 		}
 	}
-	var out Settled
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		kept, err := idempotency.Begin(ctx, tx, now, key)
-		if err != nil {
-			return err
-		}
-		if kept != nil {
-			out = repeated(kept)
-			return nil
-		}
-		out, err = s.accept(ctx, tx, now, a, amount, o)
-		if err != nil {
-			return err
-		}
-		err = idempotency.Save(ctx, tx, now, key, out.Answer)
-		failpoint.At("transfer/before-accept-commit")
-		return err
-	})
-	if err == nil {
-		failpoint.At("transfer/after-accept-commit")
-	}
-	return out, err
+	return s.accepts.Do(ctx, &request{account: account.Ref{TenantID: tenantID, AccountRef: ref}, amount: amount, order: o, key: key})
 }
-
-// accept posts the debit and inserts the transfer, due at once.
-func (s *Service) accept(ctx context.Context, tx pg.Tx, now time.Time, a account.Account, amount money.Amount, o Order) (Settled, error) {
-	id := uuid.Must(uuid.NewV7())
-	ref := newRef(id)
-	if _, err := ledger.PostDebit(ctx, tx, now, ledger.Posting{
-		AccountID: a.ID, Amount: amount, Narration: o.Narration, TransactionGroupID: id, TransferRef: &ref,
-	}); err != nil {
-		return Settled{}, err
-	}
-	if _, err := tx.Exec(ctx, `
-		INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, next_attempt_at, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, 'pending', $5::numeric, $6, $7, $8, $9, $9, $9)`,
-		id, a.TenantID, a.ID, ref, amount, o.BankCode, o.AccountNumber, o.Narration, now); err != nil {
-		return Settled{}, err
-	}
-	answer, err := idempotency.NewAnswer(http.StatusAccepted, Accepted{MerchantTxRef: ref, Status: Pending, Amount: amount, Currency: a.Currency, AccountRef: a.AccountRef})
-	return Settled{TransferID: id, Answer: answer}, err
-}
-
-// newRef is the merchantTxRef of a transfer: its id in letters and digits, which every bank takes.
-func newRef(id uuid.UUID) string { return "AJO" + strings.ReplaceAll(id.String(), "-", "") }
 
 // matchName compares the name that the tenant expects with the one the bank gives.
 func (s *Service) matchName(ctx context.Context, o Order) error {

@@ -86,7 +86,9 @@ func (b *bundle) service(change ...func(*transfer.Options)) *transfer.Service {
 	for _, f := range change {
 		f(&o)
 	}
-	return transfer.New(o)
+	s := transfer.New(o)
+	b.T.Cleanup(s.Close)
+	return s
 }
 
 // credit posts a provisional credit and returns its group.

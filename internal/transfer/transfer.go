@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/batch"
 	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/fsm"
@@ -132,14 +133,44 @@ var DefaultRechecks = []time.Duration{15 * time.Minute, 2 * time.Hour, 24 * time
 // DefaultLease is above all that the adapter's deadlines add up to.
 const DefaultLease = 4 * time.Minute
 
-// Service has the use cases of settlements.
-type Service struct{ Options }
+// Limits of natural batching: batches stop gaining at about a hundred. Settlements are asked for on many accounts at once, and
+// a second writer keeps a lone one from waiting for a batch of others; a worker's steps make larger batches with one.
+const (
+	acceptWriters = 2
+	stepWriters   = 1
+	batchSize     = 100
+)
 
-// New returns the use cases.
+// Service has the use cases of settlements. Close it when its callers have stopped.
+type Service struct {
+	Options
+	accepts   *batch.Coalescer[*request, Settled]
+	claims    *batch.Coalescer[uuid.UUID, claimed]
+	submits   *batch.Coalescer[submission, submitted]
+	postpones *batch.Coalescer[postponement, struct{}]
+	ends      *batch.Coalescer[ending, *time.Time]
+}
+
+// New starts the use cases.
 func New(o Options) *Service {
 	if o.Rechecks == nil {
 		o.Rechecks = DefaultRechecks
 	}
 	o.Lease = cmp.Or(o.Lease, DefaultLease)
-	return &Service{o}
+	s := &Service{Options: o}
+	s.accepts = batch.New(acceptWriters, batchSize, s.acceptBatch)
+	s.claims = batch.New(stepWriters, batchSize, s.claimBatch)
+	s.submits = batch.New(stepWriters, batchSize, s.submitBatch)
+	s.postpones = batch.New(stepWriters, batchSize, s.postponeBatch)
+	s.ends = batch.New(stepWriters, batchSize, s.endBatch)
+	return s
+}
+
+// Close finishes what was begun and stops the writers.
+func (s *Service) Close() {
+	s.accepts.Close()
+	s.claims.Close()
+	s.submits.Close()
+	s.postpones.Close()
+	s.ends.Close()
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/failpoint"
 )
 
 // work is a pending delivery as an attempt needs it.
@@ -17,6 +19,7 @@ type work struct {
 	body          []byte
 	nextAttemptAt time.Time
 	leasedUntil   *time.Time
+	createdAt     time.Time // when the event was received
 	secrets       sealedSecrets
 }
 
@@ -31,7 +34,7 @@ func (w *work) due() time.Time {
 // load reads the deliveries that are pending, in the order of ids, and nil for each that is not. It takes no lock.
 func (s *Service) load(ctx context.Context, ids []uuid.UUID) ([]*work, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT d.id, d.tenant_id, d.transaction_group_id, d.callback_url, d.body, d.next_attempt_at, d.leased_until,
+		SELECT d.id, d.tenant_id, d.transaction_group_id, d.callback_url, d.body, d.next_attempt_at, d.leased_until, d.created_at,
 			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until
 		FROM deliveries d JOIN tenants t ON t.id = d.tenant_id
 		WHERE d.id = ANY($1) AND d.status = $2`, ids, string(Pending))
@@ -40,7 +43,7 @@ func (s *Service) load(ctx context.Context, ids []uuid.UUID) ([]*work, error) {
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*work, error) {
 		var w work
-		return &w, row.Scan(&w.id, &w.tenant, &w.group, &w.url, &w.body, &w.nextAttemptAt, &w.leasedUntil,
+		return &w, row.Scan(&w.id, &w.tenant, &w.group, &w.url, &w.body, &w.nextAttemptAt, &w.leasedUntil, &w.createdAt,
 			&w.secrets.current, &w.secrets.previous, &w.secrets.previousUntil)
 	})
 	if err != nil {
@@ -71,6 +74,7 @@ func (s *Service) hold(ctx context.Context, holds []held) ([]bool, error) {
 	for _, h := range holds {
 		ids, seen, to = append(ids, h.id), append(seen, h.seen), append(to, h.to)
 	}
+	failpoint.At("webhook/before-hold-commit")
 	rows, err := s.pool.Query(ctx, `
 		WITH waiting AS (
 			SELECT d.id, h.held_until FROM deliveries d
@@ -92,6 +96,7 @@ func (s *Service) hold(ctx context.Context, holds []held) ([]bool, error) {
 	}); err != nil {
 		return nil, err
 	}
+	failpoint.At("webhook/after-hold-commit")
 	out := make([]bool, len(holds))
 	for i, h := range holds {
 		at, ok := moved[h.id]
@@ -112,6 +117,7 @@ type claim struct {
 func (s *Service) claim(ctx context.Context, ids []uuid.UUID) ([]*claim, error) {
 	now := s.clock.Now()
 	lease := now.Add(s.opts.Lease).Truncate(time.Microsecond)
+	failpoint.At("webhook/before-claim-commit")
 	rows, err := s.pool.Query(ctx, `
 		WITH due AS (
 			SELECT id FROM deliveries
@@ -131,6 +137,9 @@ func (s *Service) claim(ctx context.Context, ids []uuid.UUID) ([]*claim, error) 
 		return nil
 	}); err != nil {
 		return nil, err
+	}
+	if len(attempts) > 0 {
+		failpoint.At("webhook/after-claim-commit")
 	}
 	out := make([]*claim, len(ids))
 	for i, id := range ids {
@@ -178,6 +187,7 @@ func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error
 		c.started, c.durationMS = append(c.started, a.startedAt), append(c.durationMS, a.durationMS)
 		c.statusCode, c.body = append(c.statusCode, a.statusCode), append(c.body, append([]byte{}, a.body...)) // never NULL
 	}
+	failpoint.At("webhook/before-record-commit")
 	rows, err := s.pool.Query(ctx, `
 		WITH made AS (
 			SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
@@ -211,6 +221,7 @@ func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error
 	}); err != nil {
 		return nil, err
 	}
+	failpoint.At("webhook/after-record-commit")
 	out := make([]bool, len(attempts))
 	for i, a := range attempts {
 		lease, ok := held[a.id]

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/failpoint"
+	"ajo/internal/metrics"
 	"ajo/internal/retry"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
@@ -24,6 +25,12 @@ var ErrEarly = errors.New("webhook: not due yet")
 // early is how much too soon a queue may ring: it keeps appointments to the second. Whoever comes sooner than that is a
 // stray ring; somebody else has the appointment.
 const early = 2 * time.Second
+
+// How the metrics name what became of an attempt, and why none was made.
+var (
+	attemptedAs = map[Event]string{EventSucceed: "delivered", EventFail: "failed", EventExhaust: "exhausted"}
+	putOffAs    = map[error]string{ErrBusy: "busy", ErrHeld: "held"}
+)
 
 // Deliver makes the attempt that is due for the delivery: claim, sign, POST, record. Running it twice, late, or after a
 // crash at any line is safe; at worst the receiver sees an event again, and knows it by its transactionGroupId.
@@ -51,6 +58,7 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	e := w.endpoint()
 	back, err := s.lanes.enter(ctx, e)
 	if errors.Is(err, ErrBusy) || errors.Is(err, ErrHeld) {
+		metrics.PutOff(putOffAs[err])
 		return s.putOff(ctx, w, s.clock.Now().Add(back).Truncate(time.Microsecond), err)
 	} else if err != nil {
 		return err
@@ -60,18 +68,18 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	// The receiver has been called: its answer is kept even when the caller has gone.
-	failpoint.At("webhook/before-record-commit")
 	kept, err := s.records.Do(context.WithoutCancel(ctx), *a)
 	if err != nil || !kept {
 		return err
 	}
-	failpoint.At("webhook/after-record-commit")
+	metrics.Attempted(attemptedAs[a.event], time.Duration(a.durationMS)*time.Millisecond)
 	switch a.event {
 	case EventFail:
 		return retry.At(*a.nextAttemptAt, errors.New(a.failure))
 	case EventExhaust:
 		return retry.Exhausted(errors.New(a.failure))
 	default:
+		metrics.Delivered(a.deliveredAt.Sub(w.createdAt))
 		return nil
 	}
 }
@@ -92,15 +100,14 @@ func (s *Service) try(ctx context.Context, w *work, secrets []secret.Redacted, e
 	var took time.Duration
 	found := nothing
 	defer func() { s.leave(e, took, found) }()
-	failpoint.At("webhook/before-claim-commit")
 	c, err := s.claims.Do(ctx, w.id)
 	if err != nil || c == nil {
 		return nil, err
 	}
-	failpoint.At("webhook/after-claim-commit")
 	now := s.clock.Now()
 	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"ajo/" + s.opts.Version}}
 	sign(header, secrets, w.group, now, w.body)
+	failpoint.At("webhook/before-call")
 	answer, err := s.client.Post(ctx, w.url, header, w.body)
 	failpoint.At("webhook/after-call")
 	took = answer.Duration
@@ -121,9 +128,11 @@ func (s *Service) leave(e endpoint, took time.Duration, found finding) {
 	opened, closed := s.lanes.leave(e, took, found)
 	log := s.opts.Log.With(slog.String("tenant", e.tenant.String()), slog.String("host", e.host))
 	if opened {
+		metrics.BreakerChanged("open")
 		log.Warn("an endpoint is down: its deliveries are held while one at a time probes it")
 	}
 	if closed {
+		metrics.BreakerChanged("closed")
 		log.Info("an endpoint is back: its deliveries are held no longer")
 	}
 }

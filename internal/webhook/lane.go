@@ -77,7 +77,8 @@ type crowd struct {
 type lane struct {
 	crowd
 	slow     bool
-	failures int // calls in a row that found the endpoint dead
+	failures int       // calls in a row that found the endpoint dead
+	since    time.Time // when they became laneDown
 	used     time.Time
 	waiting  []chan struct{}
 }
@@ -170,6 +171,9 @@ func (l *lanes) leave(e endpoint, took time.Duration, f finding) (opened, closed
 	case alive:
 		n.failures = 0
 	}
+	if n.down() && !was {
+		n.since = n.used
+	}
 	n.refused /= 2
 	t.refused /= 2
 	for n.busy < l.places(n) && t.busy < l.perTenant && len(n.waiting) > 0 {
@@ -204,6 +208,22 @@ func (l *lanes) tidy() {
 			delete(l.open, e)
 		}
 	}
+}
+
+// breakers counts the open ones, and says since when the longest has been open.
+func (l *lanes) breakers() (open int, since *time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range l.open {
+		if !n.down() {
+			continue
+		}
+		open++
+		if since == nil || n.since.Before(*since) {
+			since = &n.since
+		}
+	}
+	return open, since
 }
 
 func (l *lanes) places(n *lane) int {

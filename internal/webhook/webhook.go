@@ -133,6 +133,9 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 	return s
 }
 
+// Breakers counts the endpoints that this process holds deliveries back from, and says since when the first of them; nil: none.
+func (s *Service) Breakers() (open int, since *time.Time) { return s.lanes.breakers() }
+
 // Close finishes the writes that were taken and refuses new ones. Call it when no Deliver is running any more.
 func (s *Service) Close() {
 	s.loads.Close()

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"ajo/internal/identity"
+	"ajo/internal/metrics"
 	"ajo/internal/secret"
 )
 
@@ -85,7 +86,9 @@ func New(o Options) (*Checker, error) {
 
 // CheckNIN asks for the NIN's holder and compares names by [identity.NamesAgree]. An unanswered call means nothing: the
 // service only reads, so asking again is safe. Every error wraps [identity.ErrUnavailable].
-func (c *Checker) CheckNIN(ctx context.Context, nin, name string) (identity.Result, error) {
+func (c *Checker) CheckNIN(ctx context.Context, nin, name string) (r identity.Result, err error) {
+	begin := time.Now()
+	defer func() { metrics.NINChecked(outcome(r, err), time.Since(begin)) }()
 	if !ninForm.MatchString(nin) {
 		return 0, unavailable("the number given is not 11 digits")
 	}
@@ -102,6 +105,14 @@ func (c *Checker) CheckNIN(ctx context.Context, nin, name string) (identity.Resu
 		return 0, unavailable(fmt.Sprintf("HTTP status %d", status))
 	}
 	return compare(body, nin, name)
+}
+
+// outcome names a check's end for the metrics.
+func outcome(r identity.Result, err error) string {
+	if err != nil {
+		return "unavailable"
+	}
+	return map[identity.Result]string{identity.Match: "match", identity.Mismatch: "mismatch", identity.NoSuch: "no_such"}[r]
 }
 
 func (c *Checker) get(ctx context.Context, nin string) (int, []byte, error) {

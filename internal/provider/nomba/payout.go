@@ -147,7 +147,10 @@ func (r record) echoes(ref string) (echoed, stranger bool) {
 
 // payout reads a record of a payout. A missing fee is zero: it is the wallet's, and nobody's balance hangs on it.
 func (r record) payout(ref string) (provider.Payout, error) {
-	p := provider.Payout{ID: string(r.ID), Ref: ref, Status: status(r.Status)}
+	p := provider.Payout{
+		ID: string(r.ID), Ref: ref, Status: status(r.Status), BankCode: string(r.BankCode), AccountNumber: string(r.Recipient), Narration: string(r.Narration),
+	}
+	p.Time, _ = wireTime(string(r.TimeCreated))
 	var amountErr, feeErr error
 	p.Amount, amountErr = amount("amount", r.Amount)
 	p.Fee = money.Zero

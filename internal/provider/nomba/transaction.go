@@ -41,6 +41,7 @@ type record struct {
 	AccountRef     text `json:"aliasAccountReference"`
 	MerchantTxRef  text `json:"merchantTxRef"`
 	Meta           meta `json:"meta"`
+	BankCode       text `json:"bankCode"` // of a payout's destination
 	SenderName     text `json:"senderName"`
 	Narration      text `json:"narration"`
 	TimeCreated    text `json:"timeCreated"`
@@ -163,7 +164,7 @@ func (c *Client) Transaction(ctx context.Context, id string) (t provider.Transac
 	return t, nil
 }
 
-// Transactions lists the transfers into virtual accounts that the bank dates from (inclusive) to (exclusive), both cut to
+// Transactions lists the transfers into virtual accounts, and the payouts that bear a reference, that the bank dates from (inclusive) to (exclusive), both cut to
 // whole seconds as the bank's times are; a page is oldest first, pages come in the bank's order. Other records of the wallet
 // are left out. A record that cannot be read is in Page.Unreadable, so that it neither goes unseen nor holds up the rest.
 // It only reads, so an unanswered call means nothing.
@@ -177,7 +178,7 @@ func (c *Client) Transactions(ctx context.Context, from, to time.Time, cursor st
 		query.Set("cursor", cursor)
 	}
 	a, err := c.ask(ctx, request{
-		call: "transactions", method: http.MethodPost, path: listPath, query: query, body: map[string]string{"type": inbound},
+		call: "transactions", method: http.MethodPost, path: listPath, query: query, body: struct{}{}, // no type asked for: transfers in, and payouts
 	}, code01)
 	if err != nil {
 		return page, err
@@ -208,6 +209,7 @@ func (c *Client) collect(ctx context.Context, page *provider.Page, raw json.RawM
 	var r record
 	err := json.Unmarshal(raw, &r)
 	if err == nil && !r.isInbound() {
+		collectPayout(page, r, from, to)
 		return
 	}
 	t, readErr := r.transaction()
@@ -217,5 +219,20 @@ func (c *Client) collect(ctx context.Context, page *provider.Page, raw json.RawM
 		c.log.ErrorContext(ctx, "unreadable record in the bank's list", "transaction", t.ID, "error", cmp.Or(err, readErr))
 	case !t.Time.Before(from) && t.Time.Before(to):
 		page.Transactions = append(page.Transactions, t)
+	}
+}
+
+// collectPayout adds a record that is no inbound transfer to the page, if it is of a payout that somebody gave a reference.
+func collectPayout(page *provider.Page, r record, from, to time.Time) {
+	ref := cmp.Or(r.MerchantTxRef, r.Meta.MerchantTxRef)
+	if ref == "" || !strings.EqualFold(string(r.EntryType), "DEBIT") {
+		return
+	}
+	p, err := r.payout(string(ref))
+	switch {
+	case err != nil || p.Time.IsZero():
+		page.Unreadable = append(page.Unreadable, string(r.ID))
+	case !p.Time.Before(from) && p.Time.Before(to):
+		page.Payouts = append(page.Payouts, p)
 	}
 }

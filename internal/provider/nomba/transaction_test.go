@@ -158,6 +158,9 @@ func TestTransactions(t *testing.T) {
 		at("before", -time.Second),
 		at("last", time.Hour), at("after", time.Hour+time.Second),
 		transfer(fields{"id": "payout", "type": "transfer", "entryType": "DEBIT"}),
+		transfer(fields{"id": "ours", "type": "transfer", "entryType": "DEBIT", "merchantTxRef": "AJO-1", "timeCreated": start.Add(time.Minute).Format(time.RFC3339), "bankCode": "058", "amount": "100.00", "fixedCharge": nil}),
+		transfer(fields{"id": "ours-before", "type": "transfer", "entryType": "DEBIT", "merchantTxRef": "AJO-0", "timeCreated": "2020-01-01T00:00:00Z"}),
+		transfer(fields{"id": "ours-odd", "type": "transfer", "entryType": "DEBIT", "merchantTxRef": "AJO-2", "amount": "x"}),
 		transfer(fields{"id": "pos", "type": "withdrawal"}),
 		transfer(fields{"id": "debit", "entryType": "DEBIT"}),
 		transfer(fields{"id": "no-amount", "amount": nil}),
@@ -177,11 +180,13 @@ func TestTransactions(t *testing.T) {
 		require.Equal(t, "9391076543", tx.AccountNumber)
 	}
 	require.Equal(t, []string{"first", "early", "late", "last"}, ids)
-	require.Equal(t, []string{"no-amount", "no-fee", "no-time", ""}, got.Unreadable)
+	require.Len(t, got.Payouts, 1)
+	require.Equal(t, []string{"ours", "AJO-1", "100.00", "058"}, []string{got.Payouts[0].ID, got.Payouts[0].Ref, got.Payouts[0].Amount.String(), got.Payouts[0].BankCode})
+	require.Equal(t, []string{"ours-odd", "no-amount", "no-fee", "no-time", ""}, got.Unreadable)
 	require.Equal(t, 4, strings.Count(logged.String(), "unreadable record"))
 	require.Equal(t, "next-1", got.Next)
 	require.Equal(t, []string{"POST " + listPath}, w.got())
-	require.JSONEq(t, `{"type":"vact_transfer"}`, w.last().Body)
+	require.JSONEq(t, `{}`, w.last().Body)
 	q, err := url.ParseQuery(w.last().Query)
 	require.NoError(t, err)
 	require.Equal(t, url.Values{"limit": {"50"}, "dateFrom": {"2026-11-20T12:00:00"}, "dateTo": {"2026-11-20T13:00:01"}}, q)

@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+)
+
+// The encryption key is changed as docs/operations.md says it, beside a running API: `ajo rekey` is killed midway and run
+// again, the API goes on serving, and in the end the old key is not needed any more.
+func TestRekeyBesideTheService(t *testing.T) {
+	const customers = 3000
+	w := newWorld(t)
+	old, fresh := w.settings["AJO_ENCRYPTION_KEYS"], secret.NewKey("fresh").Reveal()
+	w.startAPI()
+	e := newEndpoint(t)
+	c := w.signUp(e) // has a signing secret now, under the old key
+	w.sealBVNs(c.id, customers, old)
+
+	w.stops(w.api)
+	w.settings["AJO_ENCRYPTION_KEYS"] = old + "," + fresh // every process learns to open the new key before one seals with it
+	w.startAPI()
+	w.settings["AJO_ENCRYPTION_KEYS"] = fresh + "," + old
+	rekey := []string{"rekey", "--batch", "1", "--yes", "--reason", "yearly rotation"}
+	sealed := func() int {
+		return w.count(`SELECT count(*) FROM customers WHERE substr(bvn, 3, 5) = 'fresh'`)
+	}
+	killed := start(t, w.dir, w.settings, rekey...)
+	w.eventually("some values to be sealed anew", func() bool { return sealed() > 20 })
+	killed.kill()
+	require.Less(t, sealed(), customers, "it was killed midway")
+	c.want(200, "POST", "/auth/webhook-secret", nil) // opens it under whichever key
+
+	rekey[2] = "500"
+	done := runToEnd(t, w.dir, w.settings, rekey...)
+	require.Zero(t, done.code, done.out)
+	require.Contains(t, done.out, "Nothing is sealed under test any more")
+	require.Equal(t, customers, sealed())
+	c.want(200, "POST", "/auth/webhook-secret", nil)
+	w.stops(w.api)
+	w.settings["AJO_ENCRYPTION_KEYS"] = fresh
+	w.startAPI()
+	c.want(200, "POST", "/auth/webhook-secret", nil)
+	p := w.startWorker("")
+	w.payAndTell(c.open("shop-1").BankAccountNumber, "5000.00")
+	w.eventually("a signed delivery", func() bool { return len(e.received()) == 1 })
+	e.checkAll()
+	w.stops(p)
+
+	w.settings["AJO_ENCRYPTION_KEYS"] = old // too early to go back: refused by name
+	back := runToEnd(t, w.dir, w.settings, "rekey", "--dry-run")
+	require.Equal(t, 1, back.code)
+	require.Contains(t, back.out, `the key "fresh" is not in AJO_ENCRYPTION_KEYS`)
+}
+
+// sealBVNs makes customers of a tenant with a BVN each, sealed with the first of the keys.
+func (w *world) sealBVNs(tenant string, n int, keys string) {
+	w.t.Helper()
+	box, err := secret.ParseKeys(keys)
+	require.NoError(w.t, err)
+	ids, values := make([]uuid.UUID, n), make([][]byte, n)
+	for i := range ids {
+		ids[i] = uuid.Must(uuid.NewV7())
+		values[i] = box.Seal(secret.Place{Table: "customers", Column: "bvn", Row: ids[i].String()}, []byte("22123456789"))
+	}
+	w.Exec(`INSERT INTO customers (id, tenant_id, external_ref, name, bvn, created_at, updated_at)
+		SELECT v.id, $1, v.id::text, 'Ada Obi', v.bvn, now(), now() FROM unnest($2::uuid[], $3::bytea[]) AS v (id, bvn)`, tenant, ids, values)
+	require.Equal(w.t, n, int(testenv.Value[int64](w.Env, `SELECT count(*) FROM customers WHERE bvn IS NOT NULL`)))
+}

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
+)
+
+// A backlog of AJO_SCALE_PAYMENTS payments (600; make scale: 6000) is posted and confirmed by one, two and four worker
+// processes. Of several each does some of it; one is told to stop in the middle and hands back what it has; each payment
+// is posted once and confirmed. (Deliveries have limits for each tenant, which isolation_test.go of package workers shows.)
+func TestWorkersShareTheWork(t *testing.T) {
+	w := newWorld(t)
+	w.settings["AJO_SWEEP_EVERY"] = "1m" // what a stopped worker hands back must not be left to the sweeper
+	w.startAPI()
+	tenant := w.signUp(nil)
+	var nubans []string
+	for i := range 16 {
+		nubans = append(nubans, tenant.open(fmt.Sprintf("scale-%d", i)).BankAccountNumber)
+	}
+	payments, until := scalePayments(t), 0
+	for _, processes := range []int{1, 2, 4} {
+		for i := range payments {
+			w.pay(nubans[i%len(nubans)], "5000.00")
+		}
+		until += payments
+		testenv.Eventually(t, 5*time.Minute, "the backlog", func() bool { return w.progress().stored == until })
+		took, shares := w.workOff(processes, until)
+		t.Logf("%d processes: %d payments posted and confirmed in %s, %.0f a second; rows by process: %v",
+			processes, payments, took.Round(time.Millisecond), float64(payments)/took.Seconds(), shares)
+		for i, n := range shares {
+			require.Positive(t, n, "process %d did nothing", i)
+		}
+	}
+	w.checkBooks(nil)
+}
+
+// workOff runs so many workers until all payments so far are confirmed, and stops them. Of several, the first is told to stop
+// when half is posted. It returns the time from their start to the end, and how many rows each worked on.
+func (w *world) workOff(processes, until int) (time.Duration, []int) {
+	w.t.Helper()
+	before := w.progress().confirmed
+	all, ops, shares := make([]*process, processes), make([]string, processes), make([]int, processes)
+	begin := time.Now()
+	for i := range all {
+		ops[i] = freeAddress(w.t)
+		settings := maps.Clone(w.settings)
+		settings["AJO_OPS_ADDR"] = ops[i]
+		all[i] = start(w.t, w.dir, settings, "worker", "--queues", "ingest,confirm")
+		w.procs = append(w.procs, all[i])
+	}
+	for _, worker := range all {
+		worker.logged("the worker runs")
+	}
+	if processes > 1 {
+		testenv.Eventually(w.t, 5*time.Minute, "half of the confirmations", func() bool { return w.progress().confirmed >= (before+until)/2 })
+		shares[0] = rowsOf(w.t, ops[0])
+		w.stops(all[0])
+	}
+	testenv.Eventually(w.t, 5*time.Minute, "the end of the backlog", func() bool { return w.progress().confirmed == until })
+	took := time.Since(begin)
+	for i, worker := range all {
+		if !worker.ended() {
+			shares[i] = rowsOf(w.t, ops[i])
+			w.stops(worker)
+		}
+	}
+	return took, shares
+}
+
+// freeAddress is a loopback address that nobody listens on.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	return l.Addr().String()
+}
+
+// rowsOf is how many rows a worker has ended its work on, by its own metrics.
+func rowsOf(t testing.TB, ops string) (n int) {
+	t.Helper()
+	a, err := request("GET", "http://"+ops+"/metrics", nil, http.Header{})
+	require.NoError(t, err)
+	for lines := bufio.NewScanner(bytes.NewReader(a.body)); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if strings.HasPrefix(name, "ajo_queue_rows_total{") && strings.Contains(name, `outcome="done"`) {
+			rows, err := strconv.ParseFloat(value, 64)
+			require.NoError(t, err)
+			n += int(rows)
+		}
+	}
+	return n
+}
+
+// scalePayments is the size of a backlog.
+func scalePayments(t *testing.T) int {
+	t.Helper()
+	s := os.Getenv("AJO_SCALE_PAYMENTS")
+	if s == "" {
+		return 600
+	}
+	n, err := strconv.Atoi(s)
+	require.NoError(t, err)
+	return n
+}

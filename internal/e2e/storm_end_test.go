@@ -1,0 +1,227 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/invariant"
+	"ajo/tasks"
+)
+
+// calm ends all that was broken, so that only what was begun is left to do.
+func (s *storm) calm() {
+	s.toPostgres.LoseCommits(0)
+	s.toPostgres.LoseAnswers(0)
+	s.toRedis.LoseAnswers(0)
+	for _, p := range []interface {
+		Refuse(bool)
+		Stall(bool)
+		Delay(time.Duration)
+	}{s.toPostgres, s.toRedis} {
+		p.Refuse(false)
+		p.Stall(false)
+		p.Delay(0)
+	}
+	s.bank.Faults.Clear()
+	for _, h := range s.shops {
+		h.fault.Store(answersWell)
+		h.temper = prompt
+	}
+}
+
+// left is what the books say is still to do.
+type left struct{ Events, Checks, Deliveries, Transfers, Rechecks, Dead int }
+
+func (l left) none() bool { return l == left{} }
+
+func (s *storm) leftToDo(ctx context.Context) (l left, err error) {
+	err = s.Pool.QueryRow(ctx, `
+		SELECT (SELECT count(*) FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'received'),
+			(SELECT count(*) FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'processed'),
+			(SELECT count(*) FROM deliveries WHERE next_attempt_at IS NOT NULL),
+			(SELECT count(*) FROM transfers WHERE next_attempt_at IS NOT NULL AND status IN ('pending', 'processing')),
+			(SELECT count(*) FROM transfers WHERE next_attempt_at IS NOT NULL AND status NOT IN ('pending', 'processing')),
+			(SELECT count(*) FROM deliveries WHERE status = 'dead_letter')`).
+		Scan(&l.Events, &l.Checks, &l.Deliveries, &l.Transfers, &l.Rechecks, &l.Dead)
+	return l, err
+}
+
+// drain waits until nothing is left to do, and says how long that took. What is left after the limit is a finding.
+func (s *storm) drain(limit time.Duration) (time.Duration, []finding) {
+	s.t.Helper()
+	begin := time.Now()
+	var l left
+	for told := time.Now(); ; {
+		var err error
+		if l, err = s.leftToDo(context.Background()); err == nil && l.none() {
+			return time.Since(begin), nil
+		}
+		if time.Since(begin) > limit {
+			return time.Since(begin), []finding{{foundNotDone, fmt.Sprintf("%+v after %s: %v\n%s\n%s", l, limit, err, s.unfinished(), s.unended())}}
+		}
+		if time.Since(told) > 5*time.Second {
+			told = time.Now()
+			s.logf("draining, %s: %+v", time.Since(begin).Round(time.Second), l)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// unended shows the transfers that still have a way to go.
+func (s *storm) unended() string {
+	return (&settler{world: s.world}).unended()
+}
+
+// queuesLeft looks for tasks that were not done. Those of rows that are done are none: an archived task's row was rung again.
+func (s *storm) queuesLeft() (archived int, found []finding) {
+	for _, k := range tasks.Kinds {
+		archived += s.tasks(string(k), "archived")
+		for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			pending, active := s.tasks(string(k), "pending"), s.tasks(string(k), "active")
+			if pending == 0 && (active == 0 || s.size.length < time.Minute) {
+				break
+			}
+			if time.Since(begin) > 90*time.Second { // a task that a killed worker had is taken up again by then
+				found = append(found, finding{foundQueue, fmt.Sprintf("%s: %d pending, %d active", k, pending, active)})
+				break
+			}
+		}
+	}
+	return archived, found
+}
+
+// get reads from one of the APIs, which must answer 200 now that all is calm.
+func (s *storm) get(h *shop, path string, into any) {
+	s.t.Helper()
+	rng := rand.New(rand.NewPCG(1, 1))
+	for try := 1; ; try++ {
+		status, text := s.request(rng, "GET", path, nil, http.Header{"X-Api-Key": {h.key}})
+		if status == http.StatusOK {
+			require.NoError(s.t, json.Unmarshal(text, into), "%s", text)
+			return
+		}
+		require.Less(s.t, try, 20, "GET %s: %d %s", path, status, text)
+		pause(rng, try)
+	}
+}
+
+// look reads all that the tenants can see and the bank's books.
+func (s *storm) look() *seen {
+	v := &seen{entries: map[string][]seenEntry{}, balances: map[string]string{}, transfers: map[string]seenTransfer{}, payouts: s.bank.Payouts(), paid: s.bank.Paid()}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, h := range s.shops {
+		wg.Go(func() {
+			transfers := s.lookTransfers(h)
+			for _, a := range h.accounts {
+				entries := s.lookEntries(h, a.ref)
+				var b struct{ Balance string }
+				s.get(h, "/v1/accounts/"+a.ref+"/balance", &b)
+				mu.Lock()
+				v.entries[a.ref], v.balances[a.ref] = entries, b.Balance
+				mu.Unlock()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, t := range transfers {
+				v.transfers[t.MerchantTxRef] = t
+			}
+		})
+	}
+	wg.Wait()
+	return v
+}
+
+func (s *storm) lookEntries(h *shop, account string) (all []seenEntry) {
+	for after := ""; ; {
+		var page struct {
+			Lines []struct {
+				Entry          seenEntry
+				RunningBalance string
+			}
+			Pagination struct{ NextCursor *string }
+		}
+		s.get(h, "/v1/accounts/"+account+"/statement?limit=100"+after, &page)
+		for _, l := range page.Lines {
+			l.Entry.Running = l.RunningBalance
+			all = append(all, l.Entry)
+		}
+		if page.Pagination.NextCursor == nil {
+			return all
+		}
+		after = "&after=" + *page.Pagination.NextCursor
+	}
+}
+
+func (s *storm) lookTransfers(h *shop) (all []seenTransfer) {
+	for after := ""; ; {
+		var page struct {
+			Transfers  []seenTransfer
+			Pagination struct{ NextCursor *string }
+		}
+		s.get(h, "/v1/transfers?limit=100"+after, &page)
+		all = append(all, page.Transfers...)
+		if page.Pagination.NextCursor == nil {
+			return all
+		}
+		after = "&after=" + *page.Pagination.NextCursor
+	}
+}
+
+// toolLimit is what a hand tool may take: it reads all that the run has left, the bank's list in pages of fifty.
+const toolLimit = 10 * time.Minute
+
+// tool runs one of the operators' commands to its end.
+func (s *storm) tool(args ...string) result {
+	s.t.Helper()
+	begin := time.Now()
+	p := start(s.t, s.dir, s.settings, args...)
+	select {
+	case <-p.done:
+	case <-time.After(toolLimit):
+		s.t.Fatalf("ajo %v has not ended after %s", args, toolLimit)
+	}
+	s.logf("ajo %s took %s", args[0], time.Since(begin).Round(time.Millisecond))
+	return result{p.cmd.ProcessState.ExitCode(), string(p.out.all())}
+}
+
+// verify runs the service's own checks of its books, by the package and by the command.
+func (s *storm) verify() (found []finding) {
+	begin := time.Now()
+	all, err := invariant.Verify(context.Background(), s.Pool)
+	require.NoError(s.t, err)
+	s.logf("the invariants took %s", time.Since(begin).Round(time.Millisecond))
+	for _, f := range all {
+		found = append(found, finding{foundInvariant, fmt.Sprintf("%s: %s: %s", f.Check, f.Subject, f.Detail)})
+	}
+	if got := s.tool("ledger", "verify"); got.code != 0 {
+		found = append(found, finding{foundInvariant, fmt.Sprintf("ajo ledger verify ended with code %d: %s", got.code, got.out[:min(len(got.out), 2000)])})
+	}
+	return found
+}
+
+// leaves has all roles stop, and tells of what their processes did that none may do.
+func (s *storm) leaves() (found []finding) {
+	for _, k := range s.keepers() {
+		if !k.leave() {
+			found = append(found, finding{foundProcess, k.name + " did not stop"})
+		}
+		for how, n := range k.ends {
+			if strings.HasPrefix(how, "last stop") && how != "last stop: code 0" {
+				found = append(found, finding{foundProcess, fmt.Sprintf("%s: %s (%d)", k.name, how, n)})
+			}
+		}
+		for _, what := range k.wrong {
+			found = append(found, finding{foundProcess, what})
+		}
+	}
+	return found
+}

@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// keeper keeps one role running, as a service manager would: a process that ends is started again, after a moment.
+type keeper struct {
+	s        *storm
+	name     string
+	role     string
+	settings map[string]string
+
+	mu      sync.Mutex
+	p       *process
+	why     string // what ends the process that runs: empty, kill or stop
+	leaving bool   // the process that ends is the last
+	done    chan struct{}
+	ends    map[string]int // how the processes ended
+	wrong   []string       // what no process may print, and what printed it
+	spooled int            // lines that say that an event went to the spool
+}
+
+// keep starts the role and returns at once.
+func (s *storm) keep(name, role string, changes map[string]string) *keeper {
+	k := &keeper{s: s, name: name, role: role, settings: s.with(changes), done: make(chan struct{}), ends: map[string]int{}}
+	go k.run()
+	return k
+}
+
+func (k *keeper) run() {
+	defer close(k.done)
+	for {
+		p := start(k.s.t, k.s.dir, k.settings, k.role)
+		k.mu.Lock()
+		k.p, k.why = p, ""
+		leaving := k.leaving
+		k.mu.Unlock()
+		if leaving {
+			p.signal(syscall.SIGTERM)
+		}
+		<-p.done
+		if k.ended(p) {
+			return
+		}
+		time.Sleep(200 * time.Millisecond) // no role is started in a tight loop while Postgres is away
+	}
+}
+
+// ended notes how a process ended and what it printed, and tells whether it was the last.
+func (k *keeper) ended(p *process) bool {
+	text := string(p.out.all())
+	p.out.forget()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	how := fmt.Sprintf("code %d", p.cmd.ProcessState.ExitCode())
+	if how == "code -1" {
+		how = p.cmd.ProcessState.String()
+	}
+	if k.why != "" {
+		how = k.why + ": " + how
+	}
+	k.ends[how]++
+	k.p = nil
+	for what, secret := range k.s.secrets {
+		if showsSecret(text, secret) {
+			k.wrong = append(k.wrong, k.name+" printed the "+what)
+		}
+	}
+	for _, bad := range []string{"DATA RACE", "panic:", "runtime error", "fatal error"} {
+		if i := strings.Index(text, bad); i >= 0 {
+			k.wrong = append(k.wrong, fmt.Sprintf("%s printed %q: %s", k.name, bad, text[i:min(i+2000, len(text))]))
+		}
+	}
+	k.spooled += strings.Count(text, "an event went to the spool")
+	k.s.keepLog(k.name, text)
+	return k.leaving
+}
+
+// end sends the running process a signal, and tells whether there was one. What it is for stands in the table of ends.
+func (k *keeper) end(sig syscall.Signal, why string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.p == nil || k.p.ended() || k.why != "" {
+		return false
+	}
+	k.why = why
+	k.p.signal(sig)
+	return true
+}
+
+// leave asks the role to stop for good and waits; false says that it had to be killed.
+func (k *keeper) leave() bool {
+	k.mu.Lock()
+	k.leaving = true
+	p := k.p
+	k.why = "last stop"
+	k.mu.Unlock()
+	if p != nil {
+		p.signal(syscall.SIGTERM)
+	}
+	select {
+	case <-k.done:
+		return true
+	case <-time.After(exitLimit):
+	}
+	k.mu.Lock()
+	p = k.p
+	k.mu.Unlock()
+	if p != nil {
+		p.kill()
+	}
+	<-k.done
+	return false
+}
+
+// keepLog appends what a process printed to a file in the folder of results, if there is one.
+func (s *storm) keepLog(name, text string) {
+	if s.out == "" {
+		return
+	}
+	f, err := os.OpenFile(filepath.Join(s.out, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := f.WriteString(text); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// keepers are all of them.
+func (s *storm) keepers() []*keeper { return slices.Concat(s.apis, s.workers) }
+
+// ends counts how the processes of a role ended.
+func ends(keepers []*keeper) map[string]int {
+	all := map[string]int{}
+	for _, k := range keepers {
+		k.mu.Lock()
+		for how, n := range k.ends {
+			all[k.role+", "+how] += n
+		}
+		k.mu.Unlock()
+	}
+	return maps.Clone(all)
+}

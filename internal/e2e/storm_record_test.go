@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"ajo/internal/money"
+)
+
+// course is what a payment is meant to meet with.
+type course string
+
+const (
+	arrives course = "arrives"            // its event is sent until it is answered 200
+	silence course = "event never comes"  // only the bank's list knows of it
+	falsely course = "failed at the bank" // its event says success, the bank's record does not
+	altered course = "another sum at the bank"
+)
+
+// sent is a payment as the harness made it at the bank and told of it.
+type sent struct {
+	no         int
+	account    string // its reference; unique among all tenants
+	txID       string
+	gross, fee money.Amount
+	course     course
+	began      time.Time // of the first sending
+	accepted   time.Time // answered 200; zero: never (sent)
+	tries      int
+}
+
+func (p *sent) net() money.Amount { return p.gross.Sub(p.fee) }
+
+// narration is what the payer writes: the number, by which a tenant's endpoint knows the payment again.
+func (p *sent) narration() string { return "payment " + strconv.Itoa(p.no) }
+
+// ordered is a settlement as the harness asked for it.
+type ordered struct {
+	no          int
+	account     string
+	amount      money.Amount
+	destination string // each has its own
+	ref         string // answered 202; empty: it was not
+	refusal     string // the definite no
+	tries       int
+}
+
+// told is what a tenant's endpoint was told of one payment.
+type told struct {
+	first time.Time
+	times int
+	body  string
+	odd   string // what was wrong with a delivery
+}
+
+// record is all that the harness did and was told. Its methods are safe for concurrent use; the rest is read after the run.
+type record struct {
+	mu       sync.Mutex
+	payments []*sent
+	orders   []*ordered
+	told     map[int]*told           // by the payment's number
+	most     map[string]money.Amount // by account: all that was sent to it so far
+	false    map[string]money.Amount // by account: what of it the bank will not confirm
+	misheard []string                // answers that can't be right, whatever has failed
+	reads    int
+	answers  map[string]int // how the API answered, by what was asked
+	took     []time.Duration
+	waiting  map[string]int // by the account's tenant: accepted, and not delivered yet
+}
+
+func newRecord() *record {
+	return &record{
+		told: map[int]*told{}, most: map[string]money.Amount{}, false: map[string]money.Amount{}, answers: map[string]int{}, waiting: map[string]int{},
+	}
+}
+
+// shopOf is the part of an account's reference that names its tenant.
+func shopOf(account string) string {
+	shop, _, _ := strings.Cut(account, "-")
+	return shop
+}
+
+// draft numbers a payment that is about to be made, and counts it into the most that the account can have.
+func (r *record) draft(account string, gross, fee money.Amount, c course) *sent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := &sent{no: len(r.payments) + 1, account: account, gross: gross, fee: fee, course: c, began: time.Now()}
+	r.payments = append(r.payments, p)
+	r.most[account] = r.most[account].Add(p.net()).Add(altering)
+	if c == falsely || c == altered {
+		r.false[account] = r.false[account].Add(p.net())
+	}
+	return p
+}
+
+func (r *record) accept(p *sent, tries int, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.accepted, p.tries = time.Now(), tries
+	r.took = append(r.took, took)
+	if r.told[p.no] == nil {
+		r.waiting[shopOf(p.account)]++
+	}
+}
+
+// tells notes a delivery; odd says what is wrong with it.
+func (r *record) tells(no int, body, odd string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.told[no]
+	if t == nil {
+		t = &told{first: now, body: body}
+		r.told[no] = t
+		if no > 0 && no <= len(r.payments) && !r.payments[no-1].accepted.IsZero() {
+			r.waiting[shopOf(r.payments[no-1].account)]--
+		}
+	}
+	t.times++
+	if odd == "" && t.body != body {
+		odd = "other bytes than the first time"
+	}
+	if odd != "" {
+		t.odd = odd
+	}
+}
+
+func (r *record) order(account string, amount money.Amount) *ordered {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := &ordered{no: len(r.orders) + 1, account: account, amount: amount, destination: fmt.Sprintf("7%09d", len(r.orders)+1)}
+	r.orders = append(r.orders, o)
+	return o
+}
+
+// answered counts an answer of the API.
+func (r *record) answered(what string, status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := what + " " + strconv.Itoa(status)
+	if status == 0 {
+		key = what + " no answer"
+	}
+	r.answers[key]++
+}
+
+// mishears notes an answer that can't be right.
+func (r *record) mishears(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.misheard) < 100 {
+		r.misheard = append(r.misheard, fmt.Sprintf(format, args...))
+	}
+}
+
+// backlog is how many payments of a tenant were accepted and not delivered yet.
+func (r *record) backlog(shop string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting[shop]
+}
+
+// bounds are what an account's balance may be at this moment, at the most and at the least.
+func (r *record) bounds(account string) (least, most money.Amount) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.false[account].Neg(), r.most[account]
+}

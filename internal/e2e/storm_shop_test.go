@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// temper is how a tenant's endpoint behaves when nothing is done to it.
+type temper string
+
+const (
+	prompt   temper = "prompt"
+	slow     temper = "slow"     // answers after 200 ms
+	flapping temper = "flapping" // answers 503 for three seconds of eight
+)
+
+// shop is a tenant with its accounts and its endpoint.
+type shop struct {
+	*tenant
+	name     string
+	temper   temper
+	accounts []shopAccount
+	record   *record
+	signed   string // the webhook secret
+	fault    atomic.Int32
+}
+
+type shopAccount struct{ ref, nuban string }
+
+// What a fault makes of an endpoint.
+const (
+	answersWell int32 = iota
+	says503           // to everything
+	saysNothing
+	cutsOff
+)
+
+// newShop signs a tenant up, with an endpoint and accounts.
+func (s *storm) newShop(name string, as temper, accounts int) *shop {
+	e := newEndpoint(s.t)
+	h := &shop{name: name, temper: as, record: s.record}
+	server := httptest.NewServer(h)
+	s.t.Cleanup(server.Close)
+	e.URL = server.URL + "/hook"
+	h.tenant = s.signUp(e)
+	h.signed = e.secret
+	for i := range accounts {
+		ref := name + "-" + strconv.Itoa(i)
+		h.accounts = append(h.accounts, shopAccount{ref, h.open(ref).BankAccountNumber})
+	}
+	return h
+}
+
+// ServeHTTP checks a delivery, notes it, and answers as the endpoint does at this moment. One that is not answered 2xx is
+// noted too: the tenant has been told.
+func (h *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	now := time.Now()
+	switch h.fault.Load() {
+	case says503:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	case saysNothing:
+		select {
+		case <-r.Context().Done():
+		case <-time.After(12 * time.Second):
+		}
+		return
+	case cutsOff:
+		panic(http.ErrAbortHandler)
+	}
+	switch {
+	case h.temper == slow:
+		time.Sleep(200 * time.Millisecond)
+	case h.temper == flapping && now.Unix()%8 < 3:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	no, odd := h.read(r.Header.Get("X-Service-Signature"), body, now)
+	h.record.tells(no, string(body), odd, now)
+}
+
+// read is the number of the payment that a delivery tells of (0: none), and what is wrong with the delivery.
+func (h *shop) read(signature string, body []byte, now time.Time) (no int, odd string) {
+	if odd = refusal(h.signed, signature, body, now); odd != "" {
+		return 0, odd
+	}
+	var e paymentReceived
+	if err := json.Unmarshal(body, &e); err != nil {
+		return 0, err.Error()
+	}
+	text, _ := strings.CutPrefix(e.Narration, "payment ")
+	no, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, "the narration is " + strconv.Quote(e.Narration)
+	}
+	return no, h.record.mismatch(no, e)
+}
+
+// mismatch says how an event differs from the payment that it tells of; empty: not at all.
+func (r *record) mismatch(no int, e paymentReceived) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if no < 1 || no > len(r.payments) {
+		return "there is no such payment"
+	}
+	p := r.payments[no-1]
+	net, gross := p.net(), p.gross
+	if p.course == altered && e.GrossAmount != gross.String() { // from the bank's list, if that was read first
+		net, gross = net.Add(altering), gross.Add(altering)
+	}
+	if e.EventType != "payment.received" || e.AccountRef != p.account || e.Amount != net.String() || e.GrossAmount != gross.String() ||
+		e.ProviderFee != p.fee.String() || e.Currency != "NGN" || e.TransactionGroupID == "" {
+		return "it differs from the payment"
+	}
+	return ""
+}
+
+// A delivery is checked before it is believed: another secret, another byte, another sum are each named.
+func TestStormShopChecks(t *testing.T) {
+	t.Parallel()
+	r := newRecord()
+	p := r.draft("a-0", naira("5000.00"), naira("25.00"), arrives)
+	e := paymentReceived{
+		EventType: "payment.received", TransactionGroupID: "g", AccountRef: "a-0", Amount: "4975.00", GrossAmount: "5000.00", ProviderFee: "25.00",
+		Currency: "NGN", Narration: p.narration(),
+	}
+	if odd := r.mismatch(p.no, e); odd != "" {
+		t.Error(odd)
+	}
+	e.Amount = "4975.01"
+	if r.mismatch(p.no, e) == "" || r.mismatch(p.no+1, e) == "" {
+		t.Error("another sum, or another payment, is believed")
+	}
+	h := &shop{record: r, signed: "a secret"}
+	if _, odd := h.read("t=1,v1=00", []byte(`{}`), time.Unix(1, 0)); odd == "" {
+		t.Error("a false signature is believed")
+	}
+}

@@ -1,0 +1,266 @@
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/pg"
+	"ajo/internal/stack"
+	"ajo/internal/testenv"
+)
+
+// size is how long and how hard a run is.
+type size struct {
+	length  time.Duration // of the faults
+	gap     time.Duration // between two faults, on average
+	payers  int           // for each tenant
+	clerks  int
+	waiting int // payments of one tenant that may wait for delivery
+	due     int // events that may wait for posting; ten times as many may wait for the bank
+	drain   time.Duration
+}
+
+var (
+	shortStorm = size{length: 15 * time.Second, gap: 500 * time.Millisecond, payers: 2, clerks: 1, waiting: 100, due: 400, drain: 2 * time.Minute}
+	longStorm  = size{length: 10 * time.Minute, gap: 1500 * time.Millisecond, payers: 8, clerks: 6, waiting: 800, due: 2000, drain: 5 * time.Minute}
+)
+
+// stormSettings are the roles' settings that a run shortens: all are gaps, and none is a promise.
+var stormSettings = map[string]string{
+	"AJO_DATABASE_MAX_CONNS": "12", "AJO_SWEEP_EVERY": "5s", "AJO_DRAIN": "200ms", "AJO_CONFIRM_DELAYS": "2s,2s,3s,5s",
+	"AJO_DELIVERY_DELAYS": "1s,2s,3s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s",
+	"AJO_SETTLE_DELAYS":   "200ms,500ms,1s,2s", "AJO_SETTLE_LEASE": "5s", "AJO_SETTLE_RECHECKS": "3s,6s,12s",
+	"AJO_RECONCILE_EVERY": "10s", "AJO_RECONCILE_WINDOW": "1m",
+}
+
+// storm is one run: everything that runs, and what the harness knows of it.
+type storm struct {
+	*world
+	size   size
+	seed   uint64
+	out    string // the folder of results; empty: none
+	began  time.Time
+	raged  time.Duration // how long there were faults
+	client *http.Client
+	addrs  []string // of the APIs
+	shops  []*shop
+	record *record
+
+	postgres            *stack.PostgresNode
+	cache               *stack.RedisNode
+	toPostgres, toRedis *testenv.Proxy
+	postgresLock        sync.Mutex // held by the one fault that has taken it away
+	redisLock           sync.Mutex
+	apis, workers       []*keeper
+	due                 atomic.Int64 // events that wait, as of a moment ago
+	over                atomic.Bool  // what is not done by now is given up
+	drained             time.Duration
+	archived            int
+	mu                  sync.Mutex // guards the rest
+	rules               map[*fakebank.Rule][]fakebank.Rule
+	happened            []happened
+	missed              int
+}
+
+// Everything is broken, at random and again and again, while payments and settlements go on at the highest rate that the
+// machine bears. In the end nothing is lost, nothing was done twice, and every balance is what the bank's dealings make it.
+// `make chaos` is this test for AJO_CHAOS_MINUTES; AJO_SEED draws the same schedule of faults and the same payments again,
+// though not how the processes interleave; AJO_CHAOS_OUT is a folder for the result and the roles' logs.
+func TestChaos(t *testing.T) {
+	size := shortStorm
+	if v := os.Getenv("AJO_CHAOS_MINUTES"); v != "" {
+		minutes, err := strconv.ParseFloat(v, 64)
+		require.NoError(t, err)
+		size = longStorm
+		size.length = time.Duration(minutes * float64(time.Minute))
+	}
+	s := newStorm(t, size)
+	s.start()
+	found := s.rages()
+	s.calm()
+	found = append(found, s.settlesDown()...)
+	v := s.look()
+	found = append(found, check(s.record, v)...)
+	found = append(found, s.verify()...)
+	found = append(found, s.leaves()...)
+	r := s.result(v, found)
+	s.publish(r)
+	require.Empty(t, found, excerpt(found, 5))
+	require.GreaterOrEqual(t, len(s.happened), int(size.length.Minutes()*30), foundFewFaults)
+}
+
+func newStorm(t *testing.T, size size) *storm {
+	ctx := context.Background()
+	s := &storm{
+		size: size, seed: chaosSeed(t), out: os.Getenv("AJO_CHAOS_OUT"), record: newRecord(), rules: map[*fakebank.Rule][]fakebank.Rule{},
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}},
+	}
+	if s.out != "" {
+		require.NoError(t, os.MkdirAll(s.out, 0o755))
+	}
+	var err error
+	s.postgres, err = stack.StartPostgres(ctx, t.TempDir(), 150)
+	require.NoError(t, err)
+	t.Cleanup(s.postgres.Close)
+	s.cache, err = stack.StartNode(ctx, stack.NodeOptions{Dir: t.TempDir(), Password: "pass-of-this-run"})
+	require.NoError(t, err)
+	t.Cleanup(s.cache.Kill)
+	u, err := url.Parse(s.postgres.URL)
+	require.NoError(t, err)
+	s.toPostgres, s.toRedis = testenv.NewProxy(t, u.Host, true), testenv.NewProxy(t, s.cache.Addr, false)
+	u.Host = s.toPostgres.Addr
+	env := &testenv.Env{T: t, DatabaseURL: u.String(), RedisURL: "redis://:pass-of-this-run@" + s.toRedis.Addr + "/0"}
+	client := s.cache.Client()
+	t.Cleanup(func() { _ = client.Close() })
+	s.world = worldOn(env, client, fakebank.Options{RetryDelays: repeat(time.Second, 500), Seed: s.seed | 1})
+	for name, value := range stormSettings {
+		s.settings[name] = value
+	}
+	if size.length < time.Minute {
+		s.settings["AJO_SWEEP_EVERY"] = "2s"
+	}
+	s.migrate()
+	s.Pool, err = pg.Open(ctx, s.postgres.URL+"&statement_timeout=600000", 4) // the harness' own way, past the proxy
+	require.NoError(t, err)
+	t.Cleanup(s.Pool.Close)
+	return s
+}
+
+// start starts the roles, and signs the tenants up.
+func (s *storm) start() {
+	for i := range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(s.t, err)
+		s.addrs = append(s.addrs, l.Addr().String())
+		require.NoError(s.t, l.Close())
+		s.apis = append(s.apis, s.keep("api-"+strconv.Itoa(i+1), "api", map[string]string{"AJO_HTTP_ADDR": s.addrs[i]}))
+	}
+	for i := range 3 {
+		s.workers = append(s.workers, s.keep("worker-"+strconv.Itoa(i+1), "worker", nil))
+	}
+	s.t.Cleanup(func() { s.leaves() })
+	s.apiURL = "http://" + s.addrs[0]
+	s.bank.SetWebhookURL(s.apiURL + "/webhooks/provider")
+	for _, addr := range s.addrs {
+		s.eventually("an API that answers", func() bool {
+			resp, err := s.client.Get("http://" + addr + "/ready")
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			return err == nil && resp.StatusCode == http.StatusOK
+		})
+	}
+	for i, as := range []temper{prompt, slow, flapping, prompt} {
+		s.shops = append(s.shops, s.newShop("shop"+strconv.Itoa(i+1), as, 8))
+	}
+	s.began = time.Now()
+}
+
+// rages runs the load and the faults, and returns when both have ended: each event answered 200, each settlement answered.
+func (s *storm) rages() []finding {
+	ctx, cancel := context.WithTimeout(context.Background(), s.size.length)
+	defer cancel()
+	s.bankRules(func(map[*fakebank.Rule][]fakebank.Rule) {})
+	var load sync.WaitGroup
+	client := uint64(10)
+	go s.watch(ctx)
+	for _, h := range s.shops {
+		for range s.size.payers {
+			client++
+			rng := rand.New(rand.NewPCG(s.seed, client))
+			load.Go(func() { s.pays(ctx, h, rng) })
+		}
+		for range s.size.clerks {
+			client++
+			rng := rand.New(rand.NewPCG(s.seed, client))
+			load.Go(func() { s.settles(ctx, h, rng) })
+		}
+	}
+	s.rage(plan(s.seed, s.size.length, s.size.gap))
+	<-ctx.Done()
+	s.raged = time.Since(s.began)
+	s.calm()
+	ended := make(chan struct{})
+	go func() { load.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		return nil
+	case <-time.After(time.Minute):
+	}
+	s.over.Store(true)
+	<-ended
+	return []finding{{foundNotDone, "a minute after the last fault there were requests without a definite answer"}}
+}
+
+// watch counts what waits, all the time, and prints how far things are.
+func (s *storm) watch(ctx context.Context) {
+	analyzed := time.Now().Add(-50 * time.Second)
+	for told := time.Now(); ctx.Err() == nil; time.Sleep(300 * time.Millisecond) {
+		soon, cancel := context.WithTimeout(ctx, 3*time.Second)
+		l, err := s.leftToDo(soon)
+		cancel()
+		if err != nil {
+			continue
+		}
+		s.due.Store(int64(l.Events + l.Checks/10)) // a killed worker's checks wait for a minute, which holds nothing up
+		if time.Since(analyzed) > time.Minute {    // what autovacuum would do, if the counters that it goes by outlived the server's kills
+			analyzed = time.Now()
+			_, _ = s.Pool.Exec(ctx, `ANALYZE`)
+		}
+		if time.Since(told) > 15*time.Second {
+			told = time.Now()
+			s.mu.Lock()
+			n := len(s.happened)
+			s.mu.Unlock()
+			s.record.mu.Lock()
+			s.logf("%4.0f s: %d payments accepted, %d delivered, %d settlements, %d faults; waiting: %+v",
+				time.Since(s.began).Seconds(), len(s.record.took), len(s.record.told), len(s.record.orders), n, l)
+			s.record.mu.Unlock()
+		}
+	}
+}
+
+// settlesDown waits until all work is done, having the bank's list read for the events that never came.
+func (s *storm) settlesDown() []finding {
+	if s.size.length < time.Minute {
+		s.minutePasses()
+	}
+	begin := time.Now()
+	// Its code says that a person must look: at the payments of another sum.
+	_ = s.tool("reconcile", "--from", s.began.Add(-time.Minute).UTC().Format(time.RFC3339))
+	_, found := s.drain(s.size.drain)
+	s.drained = time.Since(begin)
+	archived, queues := s.queuesLeft()
+	s.archived = archived
+	return slices.Concat(found, queues)
+}
+
+// spooled counts the events that the APIs say they put into the spool.
+func (s *storm) spooled() int {
+	n := 0
+	for _, k := range s.keepers() {
+		k.mu.Lock()
+		n += k.spooled
+		k.mu.Unlock()
+	}
+	return n
+}
+
+func (s *storm) logf(format string, args ...any) {
+	if s.size.length > time.Minute {
+		s.t.Logf(format, args...)
+	}
+}

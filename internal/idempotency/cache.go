@@ -1,0 +1,111 @@
+package idempotency
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"ajo/internal/batch"
+)
+
+const (
+	cacheTimeout = 50 * time.Millisecond // of one question to Redis
+	cacheKept    = 24 * time.Hour
+	// Questions that wait at the same moment travel together, so many at most.
+	cacheWriters = 2
+	cacheBatch   = 100
+)
+
+// Cache is the copy of answers in Redis. It only saves a question to Postgres: without it, or with Redis away, nothing
+// changes. Close it when its callers have stopped.
+type Cache struct {
+	redis redis.UniversalClient
+	gets  *batch.Coalescer[string, []byte]
+	puts  *batch.Coalescer[copied, struct{}]
+}
+
+// copied is an answer on its way to Redis.
+type copied struct {
+	key   string
+	value []byte
+}
+
+// NewCache returns a cache in the given Redis; each call of it takes at most 50 ms.
+func NewCache(r redis.UniversalClient) *Cache {
+	c := &Cache{redis: r}
+	c.gets = batch.New(cacheWriters, cacheBatch, c.getBatch)
+	c.puts = batch.New(cacheWriters, cacheBatch, c.putBatch)
+	return c
+}
+
+// Close ends its background work.
+func (c *Cache) Close() {
+	c.gets.Close()
+	c.puts.Close()
+}
+
+// Get returns the answer that is kept for exactly this request, or nil.
+func (c *Cache) Get(ctx context.Context, r Request) *Answer {
+	if !r.Given() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
+	defer cancel()
+	b, err := c.gets.Do(ctx, r.cacheKey())
+	if err != nil || len(b) < sha256.Size+2 || !bytes.Equal(b[:sha256.Size], r.hash[:]) {
+		return nil
+	}
+	b = b[sha256.Size:]
+	return &Answer{Status: int(binary.BigEndian.Uint16(b)), Body: b[2:]}
+}
+
+// Put copies an answer that has been committed.
+func (c *Cache) Put(ctx context.Context, r Request, a Answer) {
+	if !r.Given() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cacheTimeout)
+	defer cancel()
+	b := binary.BigEndian.AppendUint16(bytes.Clone(r.hash[:]), uint16(a.Status))
+	_, _ = c.puts.Do(ctx, copied{key: r.cacheKey(), value: append(b, a.Body...)})
+}
+
+func (c *Cache) getBatch(ctx context.Context, keys []string) []batch.Outcome[[]byte] {
+	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
+	defer cancel()
+	got := make([]*redis.StringCmd, len(keys))
+	_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // its error is the commands' own
+		for i, k := range keys {
+			got[i] = p.Get(ctx, k)
+		}
+		return nil
+	})
+	out := make([]batch.Outcome[[]byte], len(keys))
+	for i, g := range got {
+		out[i].Value, out[i].Err = g.Bytes()
+	}
+	return out
+}
+
+func (c *Cache) putBatch(ctx context.Context, copies []copied) []batch.Outcome[struct{}] {
+	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
+	defer cancel()
+	_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // a copy that is not there is not missed
+		for _, k := range copies {
+			p.Set(ctx, k.key, k.value, cacheKept)
+		}
+		return nil
+	})
+	return make([]batch.Outcome[struct{}], len(copies))
+}
+
+// cacheKey hides the tenant's text, which may be anything.
+func (r Request) cacheKey() string {
+	sum := sha256.Sum256([]byte(r.tenant.String() + r.key))
+	return "ajo:idempotency:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,140 @@
+package idempotency
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/pg"
+)
+
+// Keys are the keys of many requests that have their effects in one transaction.
+type Keys struct {
+	now      time.Time
+	requests []Request
+	locked   []bool
+	records  map[name]*record
+	holder   map[name]int // the request that has taken a key
+	kept     []int        // the requests whose answers Save writes
+	answers  []Answer
+}
+
+// name is what a key is known by.
+type name struct {
+	tenant uuid.UUID
+	key    string
+}
+
+func (r Request) name() name { return name{r.tenant, r.key} }
+
+func (r Request) lock() int64 {
+	sum := sha256.Sum256([]byte(r.tenant.String() + r.key))
+	return int64(binary.BigEndian.Uint64(sum[:]))
+}
+
+// BeginAll takes the keys of many requests inside the transaction that will have their effects. It waits for no lock, so the
+// order of the keys does not matter; a key that another transaction has is [ErrRunning] for its request alone.
+func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) (*Keys, error) {
+	k := &Keys{now: now, requests: requests, locked: make([]bool, len(requests)), records: map[name]*record{}, holder: map[name]int{}}
+	var which []int
+	var locks []int64
+	var tenants []uuid.UUID
+	var texts []string
+	for i, r := range requests {
+		if r.Given() {
+			which, locks, tenants, texts = append(which, i), append(locks, r.lock()), append(tenants, r.tenant), append(texts, r.key)
+		}
+	}
+	if len(which) == 0 {
+		return k, nil
+	}
+	// Two statements: what a former holder of a lock has kept is seen by a statement that begins once the lock is ours.
+	var batch pgx.Batch
+	batch.Queue(`SELECT pg_try_advisory_xact_lock(l) FROM unnest($1::bigint[]) WITH ORDINALITY AS k (l, n) ORDER BY n`, locks).Query(func(rows pgx.Rows) error {
+		got, err := pgx.CollectRows(rows, pgx.RowTo[bool])
+		for n, mine := range got {
+			k.locked[which[n]] = mine
+		}
+		return err
+	})
+	batch.Queue(`
+		SELECT i.tenant_id, i.key, `+recordColumns+` FROM idempotency_keys i
+		JOIN unnest($1::uuid[], $2::text[]) AS k (tenant_id, key) ON i.tenant_id = k.tenant_id AND i.key = k.key`, tenants, texts).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var n name
+			var r record
+			if err := rows.Scan(append([]any{&n.tenant, &n.key}, r.fields()...)...); err != nil {
+				return err
+			}
+			k.records[n] = &r
+		}
+		return rows.Err()
+	})
+	return k, tx.SendBatch(ctx, &batch).Close()
+}
+
+// Take returns the answer that is kept for request i, or lets it have its effect: nil. Of several requests under one key the
+// first has it, and the others are [ErrRunning] until its answer is kept; asked again after that, they get it.
+func (k *Keys) Take(i int) (*Answer, error) {
+	r := k.requests[i]
+	if !r.Given() {
+		return nil, nil
+	}
+	if !k.locked[i] {
+		return nil, ErrRunning
+	}
+	if found := k.records[r.name()]; found != nil {
+		if a, err := found.answerTo(r, k.now); err != nil || a != nil {
+			return a, err
+		}
+	}
+	if first, taken := k.holder[r.name()]; taken && first != i {
+		return nil, ErrRunning
+	}
+	k.holder[r.name()] = i
+	return nil, nil
+}
+
+// Keep keeps the answer to request i, which has taken its key; Save writes it.
+func (k *Keys) Keep(i int, a Answer) {
+	r := k.requests[i]
+	if !r.Given() {
+		return
+	}
+	k.records[r.name()] = &record{hash: r.hash[:], status: &a.Status, body: a.Body}
+	k.kept, k.answers = append(k.kept, i), append(k.answers, a)
+}
+
+// Save writes the answers that are kept since Begin, in the transaction of their effects.
+func (k *Keys) Save(ctx context.Context, tx pg.Tx) error {
+	requests := make([]Request, len(k.kept))
+	for n, i := range k.kept {
+		requests[n] = k.requests[i]
+	}
+	return saveAll(ctx, tx, k.now, requests, k.answers)
+}
+
+func saveAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request, answers []Answer) error {
+	if len(requests) == 0 {
+		return nil
+	}
+	var tenants []uuid.UUID
+	var keys []string
+	var hashes, bodies [][]byte
+	var status []int32
+	for i, r := range requests {
+		tenants, keys, hashes = append(tenants, r.tenant), append(keys, r.key), append(hashes, r.hash[:])
+		status, bodies = append(status, int32(answers[i].Status)), append(bodies, answers[i].Body)
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO idempotency_keys (tenant_id, key, request_hash, status_code, response, created_at)
+		SELECT tenant_id, key, request_hash, status_code, response, $6
+		FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::int[], $5::bytea[]) AS k (tenant_id, key, request_hash, status_code, response)
+		ON CONFLICT (tenant_id, key) DO UPDATE SET status_code = excluded.status_code, response = excluded.response, leased_until = NULL`,
+		tenants, keys, hashes, status, bodies, now)
+	return err
+}

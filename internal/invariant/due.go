@@ -1,0 +1,58 @@
+package invariant
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/clock"
+	"ajo/internal/pg"
+)
+
+// dueTimeout bounds the statement of [Due].
+const dueTimeout = "2s"
+
+// Waiting is what [Due] saw. A time is that from which the oldest row which is due, and in nobody's hands, has been due; nil
+// when there is none.
+type Waiting struct {
+	Ingest, Confirm, Settle, Deliver, Expire *time.Time
+	// ReadUntil is the end of the newest window that was compared with the bank's list; Exceptions are that comparison's
+	// disagreements, but for those that healed themselves or stand in the events' own lists.
+	ReadUntil  *time.Time
+	Exceptions int64
+	// Offset is Postgres' clock less ours, as closely as a round trip tells.
+	Offset time.Duration
+}
+
+// Due asks for what waits by now. Each time is the first entry of a partial index; only while events of one kind are due and
+// none of the other, the other's answer takes a walk over all that are due. An answer that takes longer than 2 s is an error.
+func Due(ctx context.Context, pool *pg.Pool, c clock.Clock) (w Waiting, err error) {
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '`+dueTimeout+`'`); err != nil {
+			return err
+		}
+		var theirs time.Time
+		now := c.Now()
+		err := tx.QueryRow(ctx, `
+			SELECT
+				(SELECT next_attempt_at FROM inbound_events WHERE next_attempt_at <= $1 AND status = 'received'
+					AND coalesce(leased_until, '-infinity') <= $1 ORDER BY next_attempt_at LIMIT 1),
+				(SELECT next_attempt_at FROM inbound_events WHERE next_attempt_at <= $1 AND status = 'processed'
+					AND coalesce(leased_until, '-infinity') <= $1 ORDER BY next_attempt_at LIMIT 1),
+				(SELECT next_attempt_at FROM transfers WHERE next_attempt_at <= $1
+					AND coalesce(leased_until, '-infinity') <= $1 ORDER BY next_attempt_at LIMIT 1),
+				(SELECT next_attempt_at FROM deliveries WHERE next_attempt_at <= $1
+					AND coalesce(leased_until, '-infinity') <= $1 ORDER BY next_attempt_at LIMIT 1),
+				(SELECT next_attempt_at FROM accounts WHERE next_attempt_at <= $1 AND status <> 'provisioning'
+					AND coalesce(leased_until, '-infinity') <= $1 ORDER BY next_attempt_at LIMIT 1),
+				r.window_to, coalesce(r.exceptions, 0), clock_timestamp()
+			FROM (SELECT) one LEFT JOIN LATERAL (
+				SELECT window_to, exception_count - coalesce((report #>> '{counts,missing_event}')::int, 0) - coalesce((report #>> '{counts,unposted}')::int, 0) AS exceptions
+				FROM reconciliations WHERE kind = 'periodic' AND status = 'finished' ORDER BY window_to DESC LIMIT 1) r ON true`, now).
+			Scan(&w.Ingest, &w.Confirm, &w.Settle, &w.Deliver, &w.Expire, &w.ReadUntil, &w.Exceptions, &theirs)
+		w.Offset = theirs.Sub(now.Add(c.Now().Sub(now) / 2))
+		return err
+	})
+	return w, err
+}

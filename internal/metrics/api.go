@@ -1,0 +1,67 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	httpRequests = counters("ajo_http_requests_total", "Requests answered, by route and by the class of the status. Route none: no such endpoint, or no request at all.", "method", "route", "class")
+	httpDuration = histograms("ajo_http_request_duration_seconds", "Time from a request's last byte to its answer.", quick, "method", "route")
+	connsCut     = counter("ajo_http_connections_cut_total", "Connections that were ended to make room for new ones: those that had kept the API waiting for a whole request longest.")
+
+	limitDecisions = counters("ajo_ratelimit_decisions_total", "Requests that a rate limit let through or refused, by what is limited.", "limit", "outcome")
+	limitLocal     = counter("ajo_ratelimit_local_decisions_total", "Decisions by the counts of this process alone, because Redis was away.")
+	limitFallback  = gauge("ajo_ratelimit_fallback", "1 while rate limits are kept in this process, because Redis is away.")
+)
+
+// HTTP counts the requests of one route.
+type HTTP struct {
+	classes [6]prometheus.Counter // by the status' first digit
+	took    prometheus.Observer
+}
+
+// NewHTTP returns the counts of a route, given by its template ("/v1/accounts/:accountRef"), never by a request's path.
+func NewHTTP(method, route string) *HTTP {
+	h := &HTTP{took: httpDuration.WithLabelValues(method, route)}
+	for i := 2; i < len(h.classes); i++ {
+		h.classes[i] = httpRequests.WithLabelValues(method, route, strconv.Itoa(i)+"xx")
+	}
+	return h
+}
+
+// Answered counts an answer and the time that it took.
+func (h *HTTP) Answered(status int, took time.Duration) {
+	if c := status / 100; c >= 2 && c < len(h.classes) {
+		h.classes[c].Inc()
+	}
+	h.took.Observe(took.Seconds())
+}
+
+// Limit counts what one kind of limit decides.
+type Limit struct{ allowed, limited prometheus.Counter }
+
+// NewLimit returns the counts of a kind of limit: "key", "stranger", "open", "account".
+func NewLimit(kind string) *Limit {
+	return &Limit{limitDecisions.WithLabelValues(kind, "allowed"), limitDecisions.WithLabelValues(kind, "limited")}
+}
+
+// Decided counts a decision. Local says that it was taken without Redis.
+func (l *Limit) Decided(ok, local bool) {
+	if ok {
+		l.allowed.Inc()
+	} else {
+		l.limited.Inc()
+	}
+	if local {
+		limitLocal.Inc()
+	}
+}
+
+// LimitsAreLocal says whether the limits are kept in this process for now.
+func LimitsAreLocal(yes bool) { limitFallback.Set(flag(yes)) }
+
+// ConnectionCut counts a connection that was ended to make room for a new one.
+func ConnectionCut() { connsCut.Inc() }

@@ -1,0 +1,84 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	attempts        = counters("ajo_delivery_attempts_total", "Calls of tenants' endpoints: delivered; failed, tried again; exhausted, a dead letter.", "outcome")
+	attemptDuration = histograms("ajo_delivery_attempt_duration_seconds", "Time that an endpoint took to answer, or not to.", remote)
+	deliveryLatency = histograms("ajo_delivery_latency_seconds", "Time from an event's receipt to its delivery, retries included.", waited)
+	putOff          = counters("ajo_delivery_put_off_total", "Deliveries that found no place: busy, too many calls under way; held, the breaker is open.", "reason")
+	breakersOpen    = gauge("ajo_delivery_breakers_open", "Endpoints that this process holds deliveries back from.")
+	breakerOldest   = gauge("ajo_delivery_breaker_oldest_open_seconds", "How long the longest of them has been open.")
+	breakerChanges  = counters("ajo_delivery_breaker_changes_total", "Breakers that opened or closed.", "to")
+
+	bankCalls    = counters("ajo_bank_calls_total", "Calls of the bank: ok, unknown (it does not know the reference), rejected, timeout, error.", "operation", "outcome")
+	bankDuration = histograms("ajo_bank_call_duration_seconds", "Time that a call took, its turn and its repetitions included.", remote, "operation")
+	ninChecks    = counters("ajo_nin_checks_total", "Checks of a NIN: match, mismatch, no_such, or unavailable.", "outcome")
+	ninDuration  = histograms("ajo_nin_check_duration_seconds", "Time that a check took.", remote)
+)
+
+// BankOperations and BankOutcomes are the calls of the bank and how they end; others are not counted.
+var (
+	BankOperations = []string{"create_account", "close_account", "transaction", "transactions", "banks", "lookup", "pay", "payout", "token"}
+	BankOutcomes   = []string{"ok", "unknown", "rejected", "timeout", "error"}
+)
+
+var (
+	attemptAs  = each(attempts, "delivered", "failed", "exhausted")
+	putOffFor  = each(putOff, "busy", "held")
+	breakerTo  = each(breakerChanges, "open", "closed")
+	checkedAs  = each(ninChecks, "match", "mismatch", "no_such", "unavailable")
+	attempted  = attemptDuration.WithLabelValues()
+	delivered  = deliveryLatency.WithLabelValues()
+	checkTook  = ninDuration.WithLabelValues()
+	bankSeries = map[[2]string]prometheus.Counter{}
+	bankTook   = map[string]prometheus.Observer{}
+)
+
+func init() {
+	for _, call := range BankOperations {
+		bankTook[call] = bankDuration.WithLabelValues(call)
+		for _, outcome := range BankOutcomes {
+			bankSeries[[2]string{call, outcome}] = bankCalls.WithLabelValues(call, outcome)
+		}
+	}
+}
+
+// Attempted counts a call of a tenant's endpoint: "delivered", "failed" or "exhausted".
+func Attempted(outcome string, took time.Duration) {
+	count(attemptAs, outcome)
+	attempted.Observe(took.Seconds())
+}
+
+// Delivered observes a delivery's time since its event was received.
+func Delivered(after time.Duration) { delivered.Observe(after.Seconds()) }
+
+// PutOff counts a delivery that found no place: "busy" or "held".
+func PutOff(reason string) { count(putOffFor, reason) }
+
+// BreakerChanged counts a breaker that went "open" or "closed".
+func BreakerChanged(to string) { count(breakerTo, to) }
+
+// Breakers shows how many breakers are open, and for how long the longest.
+func Breakers(open int, oldest time.Duration) {
+	breakersOpen.Set(float64(open))
+	breakerOldest.Set(oldest.Seconds())
+}
+
+// BankCalled counts a call of the bank; it fits nomba's Options.Observe.
+func BankCalled(call, outcome string, took time.Duration) {
+	if c := bankSeries[[2]string{call, outcome}]; c != nil {
+		c.Inc()
+		bankTook[call].Observe(took.Seconds())
+	}
+}
+
+// NINChecked counts a check of a NIN.
+func NINChecked(outcome string, took time.Duration) {
+	count(checkedAs, outcome)
+	checkTook.Observe(took.Seconds())
+}

@@ -1,0 +1,140 @@
+package metrics
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	buildInfo   = gauges("ajo_build_info", "1, with the version and the role of the process.", "version", "go_version", "role")
+	postgresUp  = gauge("ajo_postgres_up", "1 when Postgres answered the last time this process looked. At 0 the gauges that are read from it stand still.")
+	redisUp     = gauge("ajo_redis_up", "1 when Redis answered the last time this process looked. At 0 the gauges that are read from it stand still.")
+	watchLast   = gauge("ajo_watch_last_run_timestamp_seconds", "When this process last looked: at its databases, what is due, its spool.")
+	clockOffset = gauge("ajo_clock_offset_seconds", "Postgres' clock less this process's.")
+
+	spoolBytes   = gauge("ajo_spool_bytes", "Bytes in the spool: the bank's events that wait for Postgres.")
+	spoolMax     = gauge("ajo_spool_max_bytes", "What the spool holds at most.")
+	spoolRecords = gauge("ajo_spool_records", "Events in the spool.")
+	spoolOldest  = gauge("ajo_spool_oldest_seconds", "Age of the spool's oldest segment.")
+	spoolDamaged = gauge("ajo_spool_damaged_segments", "Segments that could not be read to their end: a person must look.")
+)
+
+// Started shows the version and the role ("api", "worker") of this process.
+func Started(version, role string) {
+	buildInfo.WithLabelValues(version, runtime.Version(), role).Set(1)
+}
+
+// Watched says that the background job has looked, and what it reached.
+func Watched(now time.Time, postgres, redis bool) {
+	postgresUp.Set(flag(postgres))
+	redisUp.Set(flag(redis))
+	watchLast.Set(float64(now.Unix()))
+}
+
+// ClockOffset shows by how much Postgres' clock is ahead of this process's.
+func ClockOffset(d time.Duration) { clockOffset.Set(d.Seconds()) }
+
+// Spool shows what waits in the spool.
+func Spool(bytes, most, records int64, oldest time.Duration, damaged int) {
+	spoolBytes.Set(float64(bytes))
+	spoolMax.Set(float64(most))
+	spoolRecords.Set(float64(records))
+	spoolOldest.Set(oldest.Seconds())
+	spoolDamaged.Set(float64(damaged))
+}
+
+// pools reads the connection pools of this process when it is scraped: their figures are in memory. A process may have
+// several, as `ajo dev` has; they are added up.
+type pools struct {
+	mu       sync.Mutex
+	postgres []*pgxpool.Pool
+	redis    []redis.UniversalClient
+}
+
+var all = &pools{}
+
+type poolMetric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+func newPoolMetric(kind prometheus.ValueType, name, help string, labels ...string) poolMetric {
+	declared = append(declared, Metric{Name: name, Type: map[prometheus.ValueType]string{prometheus.CounterValue: "counter", prometheus.GaugeValue: "gauge"}[kind], Help: help, Labels: labels})
+	return poolMetric{prometheus.NewDesc(name, help, labels, nil), kind}
+}
+
+func (m poolMetric) value(v float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...)
+}
+
+var (
+	pgConns    = newPoolMetric(prometheus.GaugeValue, "ajo_postgres_connections", "Connections of the pool.", "state")
+	pgMax      = newPoolMetric(prometheus.GaugeValue, "ajo_postgres_connections_max", "Connections that the pool may open.")
+	pgAcquires = newPoolMetric(prometheus.CounterValue, "ajo_postgres_acquires_total", "Connections that were taken from the pool.")
+	pgWaits    = newPoolMetric(prometheus.CounterValue, "ajo_postgres_acquire_waits_total", "Connections that had to be waited for, because none was idle.")
+	pgWaited   = newPoolMetric(prometheus.CounterValue, "ajo_postgres_acquire_wait_seconds_total", "Time spent waiting for them.")
+	pgCanceled = newPoolMetric(prometheus.CounterValue, "ajo_postgres_acquires_canceled_total", "Waits that ended without a connection.")
+	rdConns    = newPoolMetric(prometheus.GaugeValue, "ajo_redis_connections", "Connections of the pool.", "state")
+	rdTimeouts = newPoolMetric(prometheus.CounterValue, "ajo_redis_pool_timeouts_total", "Commands that found no connection in time.")
+	rdStale    = newPoolMetric(prometheus.CounterValue, "ajo_redis_stale_connections_total", "Connections that were found broken.")
+)
+
+func init() { registry.MustRegister(all) }
+
+// WatchPools adds a process's pools; the function that it returns takes them away again, before they are closed.
+func WatchPools(p *pgxpool.Pool, r redis.UniversalClient) (forget func()) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.postgres, all.redis = append(all.postgres, p), append(all.redis, r)
+	return func() {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		all.postgres = slices.DeleteFunc(all.postgres, func(have *pgxpool.Pool) bool { return have == p })
+		all.redis = slices.DeleteFunc(all.redis, func(have redis.UniversalClient) bool { return have == r })
+	}
+}
+
+// Describe names what Collect gives.
+func (*pools) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range []poolMetric{pgConns, pgMax, pgAcquires, pgWaits, pgWaited, pgCanceled, rdConns, rdTimeouts, rdStale} {
+		ch <- m.desc
+	}
+}
+
+// Collect adds up the pools' own counts.
+func (p *pools) Collect(ch chan<- prometheus.Metric) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var idle, used, opening, most int32
+	var acquires, waits, canceled int64
+	var waited time.Duration
+	for _, pool := range p.postgres {
+		s := pool.Stat()
+		idle, used, opening, most = idle+s.IdleConns(), used+s.AcquiredConns(), opening+s.ConstructingConns(), most+s.MaxConns()
+		acquires, waits, canceled = acquires+s.AcquireCount(), waits+s.EmptyAcquireCount(), canceled+s.CanceledAcquireCount()
+		waited += s.EmptyAcquireWaitTime()
+	}
+	ch <- pgConns.value(float64(idle), "idle")
+	ch <- pgConns.value(float64(used), "used")
+	ch <- pgConns.value(float64(opening), "opening")
+	ch <- pgMax.value(float64(most))
+	ch <- pgAcquires.value(float64(acquires))
+	ch <- pgWaits.value(float64(waits))
+	ch <- pgWaited.value(waited.Seconds())
+	ch <- pgCanceled.value(float64(canceled))
+	var rIdle, rTotal, timeouts, stale uint32
+	for _, client := range p.redis {
+		s := client.PoolStats()
+		rIdle, rTotal, timeouts, stale = rIdle+s.IdleConns, rTotal+s.TotalConns, timeouts+s.Timeouts, stale+s.StaleConns
+	}
+	ch <- rdConns.value(float64(rIdle), "idle")
+	ch <- rdConns.value(float64(rTotal-min(rIdle, rTotal)), "used")
+	ch <- rdTimeouts.value(float64(timeouts))
+	ch <- rdStale.value(float64(stale))
+}

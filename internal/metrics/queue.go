@@ -1,0 +1,91 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	queueTasks     = gauges("ajo_queue_tasks", "Tasks in Redis by state. A task is a ring: it may carry many rows, and its loss loses none.", "queue", "state")
+	queueLatency   = gauges("ajo_queue_latency_seconds", "Age of the oldest task in Redis that waits for a worker.", "queue")
+	queueOldestDue = gauges("ajo_queue_oldest_due_seconds", "How long the oldest row that is due and in nobody's hands has been due, by Postgres. Scale by this.", "queue")
+	queueWorkers   = gauges("ajo_queue_workers", "Workers of this process for the queue.", "queue")
+	queueRows      = counters("ajo_queue_rows_total", "Rows worked on: done; later, due again at a known time; failed, tried again; exhausted, given up.", "queue", "outcome")
+	queueDuration  = histograms("ajo_queue_row_duration_seconds", "Time that one row took.", remote, "queue")
+	ringsLost      = counters("ajo_queue_rings_lost_total", "Rings that did not reach Redis. The sweeper finds their rows.", "queue")
+
+	sweepRows = counters("ajo_sweep_rows_total", "Overdue rows that the sweeper rang again: their own ring, or their task, was lost.", "queue")
+	sweepLast = gauge("ajo_sweep_last_success_timestamp_seconds", "When a sweep of this process last ran to its end.")
+)
+
+// TaskStates are the states of a task that [QueueDepth] knows.
+var TaskStates = []string{"pending", "active", "scheduled", "retry", "archived"}
+
+// Queue counts the work on the rows of one queue.
+type Queue struct {
+	done, later, failed, exhausted prometheus.Counter
+	took                           prometheus.Observer
+}
+
+// NewQueue returns the counts of a queue.
+func NewQueue(name string) *Queue {
+	return &Queue{
+		done: queueRows.WithLabelValues(name, "done"), later: queueRows.WithLabelValues(name, "later"),
+		failed: queueRows.WithLabelValues(name, "failed"), exhausted: queueRows.WithLabelValues(name, "exhausted"),
+		took: queueDuration.WithLabelValues(name),
+	}
+}
+
+// Outcome is what became of the work on a row.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Done      Outcome = iota // nothing is left to do now
+	Later                    // due again at a time of its own
+	Failed                   // an error that nobody expected; tried again
+	Exhausted                // given up
+)
+
+// Worked counts the work on one row.
+func (q *Queue) Worked(o Outcome, took time.Duration) {
+	switch o {
+	case Done:
+		q.done.Inc()
+	case Later:
+		q.later.Inc()
+	case Failed:
+		q.failed.Inc()
+	case Exhausted:
+		q.exhausted.Inc()
+	}
+	q.took.Observe(took.Seconds())
+}
+
+// QueueServed says how many workers this process has for a queue; 0 for one that it does not serve.
+func QueueServed(queue string, workers int) {
+	queueWorkers.WithLabelValues(queue).Set(float64(workers))
+}
+
+// QueueDepth shows how many tasks of a queue Redis has in each of [TaskStates], and the age of the oldest that waits.
+func QueueDepth(queue string, inState [5]int, oldest time.Duration) {
+	for i, s := range TaskStates {
+		queueTasks.WithLabelValues(queue, s).Set(float64(inState[i]))
+	}
+	queueLatency.WithLabelValues(queue).Set(oldest.Seconds())
+}
+
+// QueueDue shows how long the oldest due row of a queue has been due.
+func QueueDue(queue string, oldest time.Duration) {
+	queueOldestDue.WithLabelValues(queue).Set(oldest.Seconds())
+}
+
+// RingsLost counts rings that did not reach Redis.
+func RingsLost(queue string, n int) { ringsLost.WithLabelValues(queue).Add(float64(n)) }
+
+// Swept counts what a sweep found.
+func Swept(queue string, rows int) { sweepRows.WithLabelValues(queue).Add(float64(rows)) }
+
+// SweepDone says that a sweep ran to its end.
+func SweepDone(now time.Time) { sweepLast.Set(float64(now.Unix())) }

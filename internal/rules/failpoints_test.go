@@ -1,0 +1,381 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/constant"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// effects are the functions after which the world is another: a commit, a record on disk, a ring, a call of somebody else's
+// service. The pool's own methods are commits when their SQL writes.
+var effects = map[string]string{
+	"ajo/internal/pg.InTx":              "commit",
+	"github.com/jackc/pgx/v5.BeginFunc": "commit", "github.com/jackc/pgx/v5.BeginTxFunc": "commit",
+	"(*github.com/jackc/pgx/v5/pgxpool.Pool).Begin": "commit", "(*github.com/jackc/pgx/v5/pgxpool.Pool).BeginTx": "commit",
+	"(*os.File).Sync": "commit to disk",
+	"(*github.com/hibiken/asynq.Client).Enqueue": "ring", "(*github.com/hibiken/asynq.Client).EnqueueContext": "ring",
+	"(*ajo/internal/safehttp.Client).Post": "foreign call", "(*net/http.Client).Do": "foreign call",
+	"(*net/http.Client).Get": "foreign call", "(*net/http.Client).Post": "foreign call", "net/http.Get": "foreign call", "net/http.Post": "foreign call",
+}
+
+// foreign are the interfaces behind which somebody else's service stands: each of their methods that takes a context calls it.
+var foreign = []string{"ajo/internal/provider.Bank", "ajo/internal/identity.Checker", "ajo/internal/mail.Sender"}
+
+// unsurrounded are the effects that need no points around them, by the reason. One that is not there fails the test.
+var unsurrounded = map[string][]string{
+	"its callers have the points": {
+		"ajo/internal/pg.InTx BeginFunc",
+		"(*ajo/internal/provider/nomba.Client).exchange Do",
+		"(*ajo/internal/identity/dojah.Checker).get Do",
+		"ajo/internal/spool.syncDir Sync",
+	},
+	"only reads": {
+		"(*ajo/internal/payment.Service).ask Transaction",
+		"(*ajo/internal/payment.Service).readOn Transactions",
+		"(*ajo/internal/transfer.Service).Adopt Payout",
+		"(*ajo/internal/app.Tools).VerifyLedger BeginTxFunc",
+		"ajo/internal/invariant.Due BeginTxFunc",
+		"ajo/internal/invariant.Light BeginTxFunc",
+		"(*ajo/internal/rekey.Service).walk Query",
+		"(*ajo/internal/transfer.BankList).Banks Banks",
+		"(*ajo/internal/transfer.Service).Lookup Lookup",
+		"ajo/cmd/ajo.askHealth Do",
+		"ajo/internal/app.waitFor QueryRow",
+		"(*ajo/internal/app.dev).request Do",
+	},
+	"an operator's word: who has heard no answer says it again, and is told that it is done": {
+		"(*ajo/internal/customer.Service).decide InTx",
+		"(*ajo/internal/payment.Service).Assign InTx",
+		"(*ajo/internal/payment.Service).decideReview InTx",
+		"(*ajo/internal/payment.run).begin Exec",
+		"(*ajo/internal/rekey.Service).Seal InTx",
+		"(*ajo/internal/tenant.Service).setStatus InTx",
+		"(*ajo/internal/tenant.Service).SetOperator InTx",
+		"(*ajo/internal/tenant.Service).RotateWebhookSecret InTx",
+		"(*ajo/internal/transfer.Service).Adopt InTx",
+		"(*ajo/internal/transfer.Service).Poll InTx",
+		"(*ajo/internal/webhook.Service).Replay InTx",
+	},
+	"one commit at a tenant's word, and nothing follows: it is asked for again, and gives the same": {
+		"(*ajo/internal/account.Service).Update InTx",
+		"(*ajo/internal/customer.Service).Rename QueryRow",
+		"(*ajo/internal/tenant.Service).BusinessKYC InTx",
+		"(*ajo/internal/tenant.Service).Logout Exec",
+		"(*ajo/internal/tenant.Service).openSession InTx",
+		"(*ajo/internal/tenant.Service).rehash Exec",
+		"(*ajo/internal/tenant.Service).RotateKey setKey",
+		"(*ajo/internal/tenant.Service).SetWebhookURL Exec",
+		"(*ajo/internal/tenant.Service).WebhookSecret InTx",
+	},
+	"a note about a failure: without it the lease or the sweeper brings the row back": {
+		"(*ajo/internal/account.Service).provide Exec",
+		"(*ajo/internal/account.Service).provide Release",
+		"(*ajo/internal/payment.Service).Post Exec",
+		"(*ajo/internal/payment.Service).failPosting Exec",
+		"(*ajo/internal/payment.run).fail Exec",
+	},
+	"it moves nothing on: the next time does what this one did not": {
+		"(*ajo/internal/payment.run).extend Exec",
+		"(*ajo/internal/payment.Service).PurgeForged Exec",
+		"(*ajo/workers.Workers).purge Purge",
+	},
+}
+
+// bystanders are packages that do no work of the service: tools of development, of tests and of measurement.
+var bystanders = []string{
+	"ajo/internal/fakebank", "ajo/internal/testenv", "ajo/internal/stack", "ajo/internal/contract", "ajo/internal/e2e", "ajo/internal/rules", "ajo/bench",
+	"ajo/migrations",
+}
+
+// Every commit, ring and foreign call has a failpoint before and after it, so that a test can kill the process there.
+func TestEffectsStandBetweenFailpoints(t *testing.T) {
+	l := newLoader(t)
+	excused := map[string]bool{} // whether anything needs the excuse
+	for _, keys := range unsurrounded {
+		for _, key := range keys {
+			excused[key] = false
+		}
+	}
+	for _, p := range packages(t) {
+		if slices.ContainsFunc(bystanders, func(b string) bool { return under(p.ImportPath, b) }) {
+			continue
+		}
+		for _, e := range l.check(p.ImportPath) {
+			if _, ok := excused[e.key]; ok {
+				excused[e.key] = true
+				continue
+			}
+			t.Errorf("%s: no failpoint %s the %s %q in its function: add points, and to failpoint.Points, or say in unsurrounded why not", e.at, strings.Join(e.lacks, " and none "), e.kind, e.key)
+		}
+	}
+	for key, needed := range excused {
+		if !needed {
+			t.Errorf("%q is excused, and needs no excuse", key)
+		}
+	}
+}
+
+// The check itself: each source is a function's body, with what it must find lacking.
+func TestFailpointCheck(t *testing.T) {
+	const head = `package x
+import ("context"; "net/http"; "os"; "time"; "ajo/internal/failpoint"; "ajo/internal/idempotency"; "ajo/internal/pg"; "ajo/internal/provider"; "ajo/tasks"; "github.com/hibiken/asynq")
+var (_ http.Client; _ *os.File; _ idempotency.Request; _ = failpoint.At; _ provider.Bank; _ *tasks.Enqueuer; _ asynq.Client)
+type service struct { pool *pg.Pool; upstream provider.Bank; rings *asynq.Client; hc *http.Client; file *os.File }
+func renamed(s *service) provider.Bank { return s.upstream }
+`
+	l := newLoader(t)
+	for _, c := range []struct{ name, body, lacks string }{
+		{"a transaction without points", `pg.InTx(ctx, s.pool, func(tx pg.Tx) error { return nil })`, "before after"},
+		{"with a point after it only", `pg.InTx(ctx, s.pool, func(tx pg.Tx) error { return nil }); failpoint.At("a")`, "before"},
+		{"with a point inside, before its commit", `pg.InTx(ctx, s.pool, func(tx pg.Tx) error { failpoint.At("b"); return nil }); failpoint.At("a")`, ""},
+		{"a statement that writes", `s.pool.Exec(ctx, "UPDATE t SET a = 1")`, "before after"},
+		{"one that the source does not spell out", `sql := "SELECT 1"; s.pool.Exec(ctx, sql)`, "before after"},
+		{"one that returns rows", `failpoint.At("b"); s.pool.Query(ctx, "WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x")`, "after"},
+		{"one that only locks", `s.pool.Query(ctx, "SELECT a FROM t FOR NO KEY UPDATE OF t")`, ""},
+		{"a pool that is handed to who writes", `idempotency.Release(ctx, s.pool, at, idempotency.Request{})`, "before after"},
+		{"a pool that is handed to who reads", `idempotency.Find(ctx, s.pool, at, idempotency.Request{})`, ""},
+		{"the bank under another name", `renamed(s).CloseAccount(ctx, "x")`, "before after"},
+		{"the bank's name, which asks nobody", `s.upstream.Name()`, ""},
+		{"two calls with one point between them", `failpoint.At("b"); s.upstream.Banks(ctx); failpoint.At("m"); s.upstream.Banks(ctx); failpoint.At("a")`, ""},
+		{"two calls with none between them", `failpoint.At("b"); s.upstream.Banks(ctx); s.upstream.Banks(ctx); failpoint.At("a")`, "after before"},
+		{"a ring past the Enqueuer", `s.rings.EnqueueContext(ctx, nil)`, "before after"},
+		{"a call of a foreign host", `s.hc.Do(nil)`, "before after"},
+		{"an fsync", `failpoint.At("b"); s.file.Sync(); failpoint.At("a")`, ""},
+		{"points in another function only", `func() { failpoint.At("b") }(); s.upstream.Banks(ctx)`, "after"},
+	} {
+		source := head + "func (s *service) f(ctx context.Context, at time.Time) {\n" + c.body + "\n}\n"
+		f, err := parser.ParseFile(l.fset, c.name+".go", source, parser.SkipObjectResolution)
+		require.NoError(t, err, c.name)
+		l.load("x", []*ast.File{f})
+		var lacks []string
+		for _, e := range l.check("x") {
+			lacks = append(lacks, e.lacks...)
+		}
+		require.Equal(t, c.lacks, strings.Join(lacks, " "), c.name)
+	}
+}
+
+// loader reads the packages of this module with their types.
+type loader struct {
+	t       *testing.T
+	fset    *token.FileSet
+	imports types.Importer
+	files   map[string][]*ast.File
+	infos   map[string]*types.Info
+	writers map[string]bool // functions that write by the Querier that they are given, by full name
+}
+
+func newLoader(t *testing.T) *loader {
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export", "ajo/...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", &stderr)
+	exports := map[string]string{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct{ ImportPath, Export string }
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		exports[p.ImportPath] = p.Export
+	}
+	l := &loader{t: t, fset: token.NewFileSet(), files: map[string][]*ast.File{}, infos: map[string]*types.Info{}, writers: map[string]bool{}}
+	l.imports = importer.ForCompiler(l.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	for _, p := range packages(t) {
+		var files []*ast.File
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(l.fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			files = append(files, f)
+		}
+		l.load(p.ImportPath, files)
+	}
+	l.findWriters()
+	return l
+}
+
+// load finds the types of a package's files.
+func (l *loader) load(path string, files []*ast.File) {
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
+	config := types.Config{Importer: l.imports}
+	_, err := config.Check(path, l.fset, files, info)
+	require.NoError(l.t, err)
+	l.files[path], l.infos[path] = files, info
+}
+
+// functions are the declared functions of a package.
+func (l *loader) functions(path string) (all []*ast.FuncDecl) {
+	for _, f := range l.files[path] {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
+				all = append(all, fn)
+			}
+		}
+	}
+	return all
+}
+
+// callee is the full name of the function or method that is called; empty for a function value or a conversion.
+func callee(info *types.Info, call *ast.CallExpr) string {
+	fun := ast.Unparen(call.Fun)
+	if index, ok := fun.(*ast.IndexExpr); ok {
+		fun = index.X
+	}
+	var id *ast.Ident
+	switch f := fun.(type) {
+	case *ast.Ident:
+		id = f
+	case *ast.SelectorExpr:
+		id = f.Sel
+	default:
+		return ""
+	}
+	fn, ok := info.Uses[id].(*types.Func)
+	if !ok {
+		return ""
+	}
+	return fn.Origin().FullName()
+}
+
+// findWriters notes the functions that write by a Querier of theirs, or hand it to one that does.
+func (l *loader) findWriters() {
+	for grown := true; grown; {
+		grown = false
+		for path, info := range l.infos {
+			for _, fn := range l.functions(path) {
+				name := info.Defs[fn.Name].(*types.Func).FullName()
+				if !l.writers[name] && l.writes(info, fn.Body, "ajo/internal/pg.Querier") {
+					l.writers[name], grown = true, true
+				}
+			}
+		}
+	}
+}
+
+func (l *loader) writes(info *types.Info, body ast.Node, by string) (found bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			found = found || l.writesBy(info, call, by)
+		}
+		return !found
+	})
+	return found
+}
+
+// writesBy tells whether the call writes by a value of the named type: a method of it, or a function that is handed it.
+func (l *loader) writesBy(info *types.Info, call *ast.CallExpr, by string) bool {
+	is := func(e ast.Expr) bool {
+		t := info.TypeOf(e)
+		if p, ok := t.(*types.Pointer); ok {
+			t = p.Elem()
+		}
+		return t != nil && types.TypeString(types.Unalias(t), nil) == by
+	}
+	if sel, ok := call.Fun.(*ast.SelectorExpr); ok && is(sel.X) {
+		switch sel.Sel.Name {
+		case "Exec", "Query", "QueryRow":
+			return writesSQL(info, call)
+		case "SendBatch", "CopyFrom":
+			return true
+		}
+	}
+	return l.writers[callee(info, call)] && slices.ContainsFunc(call.Args, is)
+}
+
+var (
+	lockSQL  = regexp.MustCompile(`(?i)\bFOR\s+(NO\s+KEY\s+)?UPDATE\b`)
+	writeSQL = regexp.MustCompile(`(?i)\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|TRUNCATE|MERGE)\s`)
+)
+
+// writesSQL tells whether a statement writes. One that the source does not spell out is taken for one that does.
+func writesSQL(info *types.Info, call *ast.CallExpr) bool {
+	if len(call.Args) < 2 {
+		return true
+	}
+	sql := info.Types[call.Args[1]].Value
+	if sql == nil || sql.Kind() != constant.String {
+		return true
+	}
+	return writeSQL.MatchString(lockSQL.ReplaceAllString(constant.StringVal(sql), ""))
+}
+
+// bare is an effect that lacks a point before or after it.
+type bare struct {
+	at    token.Position
+	kind  string
+	key   string // the function that it stands in, and what is called there
+	lacks []string
+}
+
+// step is a point (with no kind) or an effect, at the place where it happens: a call happens when it ends.
+type step struct {
+	pos        token.Pos
+	kind, name string
+}
+
+// check returns the effects in a package that lack a point. Between an effect and the one before it in its function, and
+// between it and the one after it, in the order of the source, a point must stand.
+func (l *loader) check(path string) (found []bare) {
+	info := l.infos[path]
+	for _, fn := range l.functions(path) {
+		steps := l.steps(info, fn.Body)
+		for i, s := range steps {
+			if s.kind == "" {
+				continue
+			}
+			b := bare{at: l.fset.Position(s.pos), kind: s.kind, key: info.Defs[fn.Name].(*types.Func).FullName() + " " + s.name}
+			if i == 0 || steps[i-1].kind != "" {
+				b.lacks = append(b.lacks, "before")
+			}
+			if i == len(steps)-1 || steps[i+1].kind != "" {
+				b.lacks = append(b.lacks, "after")
+			}
+			if len(b.lacks) > 0 {
+				found = append(found, b)
+			}
+		}
+	}
+	return found
+}
+
+func (l *loader) steps(info *types.Info, body ast.Node) (steps []step) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		name := callee(info, call)
+		short := name[strings.LastIndexByte(name, '.')+1:]
+		switch {
+		case name == "ajo/internal/failpoint.At":
+			steps = append(steps, step{pos: call.End()})
+		case effects[name] != "":
+			steps = append(steps, step{call.End(), effects[name], short})
+		case slices.ContainsFunc(foreign, func(i string) bool { return strings.HasPrefix(name, "("+i+").") }) && len(call.Args) > 0:
+			steps = append(steps, step{call.End(), "foreign call", short})
+		case l.writesBy(info, call, "github.com/jackc/pgx/v5/pgxpool.Pool"):
+			steps = append(steps, step{call.End(), "commit", short})
+		}
+		return true
+	})
+	slices.SortFunc(steps, func(a, b step) int { return int(a.pos - b.pos) })
+	return steps
+}

@@ -1,0 +1,69 @@
+package spool
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// State is what a spool holds, as far as its folder shows it: the records of all processes.
+type State struct {
+	Bytes, Max int64
+	Records    int64
+	Oldest     *time.Time // when the oldest segment was begun; nil: there is none
+	Damaged    int        // segments that were set aside
+}
+
+// State reads what is new in the folder since the last call.
+func (s *Spool) State() State {
+	s.state.Lock()
+	defer s.state.Unlock()
+	out := State{Max: s.max}
+	counted := map[string]count{}
+	for _, path := range s.segments() {
+		c := s.counted[path].more(path)
+		counted[path] = c
+		out.Bytes, out.Records = out.Bytes+c.size, out.Records+c.records
+		if id, err := uuid.Parse(strings.TrimSuffix(filepath.Base(path), ending)); err == nil && out.Oldest == nil {
+			sec, nsec := id.Time().UnixTime()
+			begun := time.Unix(sec, nsec)
+			out.Oldest = &begun
+		}
+	}
+	s.counted = counted
+	if aside, err := filepath.Glob(filepath.Join(s.dir, "*"+damaged)); err == nil {
+		out.Damaged = len(aside)
+	}
+	return out
+}
+
+// count is how far the records of a segment have been counted.
+type count struct{ size, at, records int64 }
+
+// more counts what was appended since; it reads no more than the records' headers. Sizes that cannot be are not followed.
+func (c count) more(path string) count {
+	f, err := os.Open(path)
+	if err != nil {
+		return c
+	}
+	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err == nil {
+		c.size = info.Size()
+	}
+	var head [headerSize]byte
+	for {
+		if n, _ := f.ReadAt(head[:], c.at); n < headerSize {
+			return c
+		}
+		size := int64(binary.LittleEndian.Uint32(head[:]))
+		if size == 0 || size > maxRecord || c.at+headerSize+size > c.size {
+			return c
+		}
+		c.at += headerSize + size
+		c.records++
+	}
+}

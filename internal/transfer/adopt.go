@@ -1,0 +1,88 @@
+package transfer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"regexp"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/ledger"
+)
+
+// Refusals of [Service.Adopt].
+var (
+	ErrKnown     = errs.New(errs.Conflict, "a transfer with this reference exists")
+	ErrNotPaid   = errs.New(errs.Unprocessable, "the bank has not paid this reference, or gave the money back: there is nothing to adopt")
+	ErrNoAccount = errs.New(errs.NotFound, "no account has paid under this reference; name the account")
+)
+
+// Adopt takes a payout into the books that the bank has and they do not: a database that was restored from a backup lacks
+// what was paid after it. The transfer is made as one under way, with its debit, which may bring the balance below zero; the
+// worker then asks the bank and ends it, as it does with any. The account is the one that the reference names, or, where it
+// names none, the given one. It returns the transfer's id, to be rung. For operators. [ErrKnown], [ErrNotPaid],
+// [ErrNoAccount], [ErrBank].
+func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by audit.By) (uuid.UUID, error) {
+	p, err := s.Bank.Payout(ctx, ref)
+	switch {
+	case errors.Is(err, provider.ErrUnknown):
+		return uuid.Nil, ErrNotPaid
+	case err != nil:
+		return uuid.Nil, errors.Join(ErrBank, err)
+	case p.Status == provider.Failed || p.Status == provider.Refunded:
+		return uuid.Nil, ErrNotPaid
+	}
+	id := uuid.Must(uuid.NewV7())
+	return id, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		var known bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM transfers WHERE merchant_tx_ref = $1)`, ref).Scan(&known); err != nil {
+			return err
+		}
+		if known {
+			return ErrKnown
+		}
+		from, err := taggedAccount(ctx, tx, ref)
+		if errors.Is(err, ErrNoAccount) && account != uuid.Nil {
+			from, err = account, nil
+		}
+		if err != nil {
+			return err
+		}
+		posted, err := ledger.PostDebits(ctx, tx, now, []ledger.Posting{{
+			AccountID: from, Amount: p.Amount, Narration: p.Narration, TransactionGroupID: id, TransferRef: &ref, Gone: true,
+		}})
+		if err != nil {
+			return err
+		}
+		if posted[0].Err != nil {
+			return posted[0].Err
+		}
+		// What the record does not say has a form that no bank code and no account number has.
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, attempt_count, submitted_at,
+				next_attempt_at, created_at, updated_at)
+			SELECT $1, tenant_id, id, $3, 'processing', $4::numeric, $5, $6, $7, 1, $8, $8, $8, $8 FROM accounts WHERE id = $2`,
+			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, "000"), fitting(accountForm, p.AccountNumber, "0000000000"), p.Narration, now); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("transfers.adopt", "transfer:"+ref, struct {
+			AccountID     uuid.UUID
+			Amount        string
+			BankCode      string
+			AccountNumber string
+		}{from, p.Amount.String(), p.BankCode, p.AccountNumber}))
+	})
+}
+
+func fitting(form *regexp.Regexp, text, otherwise string) string {
+	if !form.MatchString(text) {
+		text = ""
+	}
+	return cmp.Or(text, otherwise)
+}

@@ -1,0 +1,127 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+var errCover = errors.New("waits until the bank has confirmed the money that it pays out")
+
+const whyFalse = "the money that it pays out proved false"
+
+// fund is what a pending transfer has to be paid from.
+type fund struct {
+	id          uuid.UUID
+	account     uuid.UUID
+	seq         int64        // of its debit, in the ledger
+	confirmed   money.Amount // confirmed credits less all debits, its own among them
+	provisional money.Amount
+	behind      money.Amount // of pending transfers whose debits stand behind its own
+	others      money.Amount // of all pending transfers of the account but itself
+}
+
+// verdicts are what may become of due transfers.
+type verdicts struct {
+	lease   time.Time // of all
+	covered []*step
+	short   []postponement
+	ends    []*ending
+}
+
+// cover decides which of the due transfers may go on now: all but the pending ones that lack cover.
+//
+// A pending transfer is covered if confirmed credits (with AJO_SETTLE_PROVISIONAL, all that have not proved false) cover it
+// together with every debit that stands before it. Pending transfers whose debits stand behind it in the ledger do not
+// count: the earlier one goes first. So whatever has left is covered by what the ledger's order puts before it, and
+// confirmed money never becomes less. Not covered yet: short, a wait. Never to be covered, not even if all that is
+// provisional were confirmed and the transfers before it failed: it ends, and its debit is reversed. Those of one account
+// are decided as if one after the other, in the ledger's order.
+func (s *Service) cover(ctx context.Context, tx pg.Tx, due []*step) (verdicts, error) {
+	v := verdicts{lease: due[0].Lease}
+	lacking, err := s.lacking(ctx, tx, due)
+	if err != nil {
+		return v, err
+	}
+	now := s.Clock.Now()
+	byID := make(map[uuid.UUID]*step, len(lacking))
+	for _, st := range due {
+		if slices.Contains(lacking, st.ID) {
+			byID[st.ID] = st
+		} else {
+			v.covered = append(v.covered, st)
+		}
+	}
+	funds, err := readFunds(ctx, tx, lacking)
+	if err != nil {
+		return v, err
+	}
+	freed := map[uuid.UUID]money.Amount{} // by account: the debits that end here
+	for _, f := range funds {
+		st := byID[f.id]
+		have := f.confirmed.Add(f.behind).Add(freed[f.account])
+		if s.Provisional {
+			have = have.Add(f.provisional)
+		}
+		switch best := f.confirmed.Add(f.provisional).Add(f.others); {
+		case have.Sign() >= 0:
+			v.covered = append(v.covered, st)
+		case best.Sign() < 0: // what is freed above counts among the others here
+			freed[f.account] = freed[f.account].Add(st.Amount)
+			v.ends = append(v.ends, &ending{step: st, event: EventReject, why: whyFalse})
+		default:
+			v.short = append(v.short, s.postponement(st, now, false, errCover))
+		}
+	}
+	return v, nil
+}
+
+// lacking names the pending transfers of accounts whose confirmed money does not cover all of their debits. For the others
+// there is nothing to compare: what covers all covers each.
+func (s *Service) lacking(ctx context.Context, tx pg.Tx, due []*step) ([]uuid.UUID, error) {
+	var ids []uuid.UUID
+	for _, st := range due {
+		if st.Status == Pending {
+			ids = append(ids, st.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT t.id FROM transfers t JOIN ledger_balances b ON b.account_id = t.account_id
+		WHERE t.id = ANY($1) AND b.balance - CASE WHEN $2 THEN 0 ELSE b.provisional_credits END < 0`, ids, s.Provisional)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+}
+
+// readFunds reads the funds of pending transfers, in the ledger's order, all as of one moment.
+func readFunds(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]fund, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, `
+		WITH waiting AS (
+			SELECT t.id, t.account_id, e.seq,
+				coalesce(sum(t.amount) OVER (PARTITION BY t.account_id ORDER BY e.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS behind,
+				sum(t.amount) OVER (PARTITION BY t.account_id) - t.amount AS others
+			FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND e.direction = 'debit'
+			WHERE t.status = 'pending' AND t.account_id IN (SELECT account_id FROM transfers WHERE id = ANY($1)))
+		SELECT w.id, w.account_id, w.seq, b.balance - b.provisional_credits, b.provisional_credits, w.behind, w.others
+		FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`, ids)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (f fund, err error) {
+		return f, r.Scan(&f.id, &f.account, &f.seq, &f.confirmed, &f.provisional, &f.behind, &f.others)
+	})
+}

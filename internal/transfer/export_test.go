@@ -1,0 +1,74 @@
+package transfer
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/account"
+	"ajo/internal/batch"
+	"ajo/internal/idempotency"
+)
+
+// Ask is a settle request, as [Service.Settle] takes it.
+type Ask struct {
+	Tenant uuid.UUID
+	Ref    string
+	Order  Order
+	Key    idempotency.Request
+}
+
+// SettleTogether has requests accepted in one batch, in the order given.
+func (s *Service) SettleTogether(ctx context.Context, asks []Ask) []batch.Outcome[Settled] {
+	requests := make([]*request, len(asks))
+	for i, a := range asks {
+		amount, err := a.Order.check()
+		if err != nil {
+			panic(err)
+		}
+		requests[i] = &request{account: account.Ref{TenantID: a.Tenant, AccountRef: a.Ref}, amount: amount, order: a.Order, key: a.Key}
+	}
+	return s.acceptBatch(ctx, requests)
+}
+
+// Claim is a transfer in the hands of a worker.
+type Claim = step
+
+// ClaimTogether claims transfers in one batch: the claim, or an error where it is a wait; nil and nil where there is nothing.
+func (s *Service) ClaimTogether(ctx context.Context, ids ...uuid.UUID) (claims []*Claim, errs []error) {
+	for _, o := range s.claimBatch(ctx, ids) {
+		err := o.Err
+		if err == nil {
+			err = o.Value.wait
+		}
+		claims, errs = append(claims, o.Value.step), append(errs, err)
+	}
+	return claims, errs
+}
+
+// SubmitTogether records submissions in one batch, and tells whose claims still stood.
+func (s *Service) SubmitTogether(ctx context.Context, claims []*Claim) (held []bool) {
+	items := make([]submission, len(claims))
+	for i, c := range claims {
+		items[i] = submission{id: c.ID, lease: c.Lease, holder: "ADA OBI"}
+	}
+	for i, o := range s.submitBatch(ctx, items) {
+		if o.Err != nil {
+			panic(o.Err)
+		}
+		if held = append(held, o.Value.held); o.Value.held {
+			claims[i].Status, claims[i].Attempts, claims[i].Lease = Processing, claims[i].Attempts+1, o.Value.lease
+		}
+	}
+	return held
+}
+
+// EndTogether ends transfers as paid in one batch.
+func (s *Service) EndTogether(ctx context.Context, claims []*Claim) []batch.Outcome[*time.Time] {
+	items := make([]ending, len(claims))
+	for i, c := range claims {
+		items[i] = ending{step: c, event: EventPaid}
+	}
+	return s.endBatch(ctx, items)
+}

@@ -1,0 +1,89 @@
+package transfer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/batch"
+	"ajo/internal/idempotency"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+// refPrefix begins every merchantTxRef of ours.
+const refPrefix = "AJO"
+
+// newRef makes the merchantTxRef of a transfer, in letters and digits, which every bank takes: 16 for the account that pays
+// and 16 for the transfer. The first let a payout find back to its account when the database was restored from before it
+// ([Service.Adopt]). The second come from the Idempotency-Key where there is one: a tenant that sends its request again to the
+// restored service gets the same reference, and the bank does not pay it again. Without a key they are random.
+func newRef(account uuid.UUID, key idempotency.Request) string {
+	own, ok := key.Name()
+	if !ok {
+		_, _ = rand.Read(own[:]) // it never fails
+	}
+	return refPrefix + accountTag(account) + hex.EncodeToString(own[:])
+}
+
+// accountTag is the random half of an account's id.
+func accountTag(account uuid.UUID) string { return hex.EncodeToString(account[8:]) }
+
+// withoutRepeats takes out the requests whose reference has a transfer: though no answer is kept under their key, it was asked
+// for before, and adopted since ([Service.Adopt]). They get the answer that the first one got. Where the first is so long ago
+// that its key may be used anew, a random reference takes the place of the one that is taken.
+func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
+	of := map[string]*acceptance{}
+	for _, c := range candidates {
+		if c.key.Given() {
+			of[c.ref] = c
+		}
+	}
+	if len(of) == 0 {
+		return candidates, nil
+	}
+	rows, err := tx.Query(ctx, `SELECT merchant_tx_ref, amount, created_at FROM transfers WHERE merchant_tx_ref = ANY($1)`, slices.Collect(maps.Keys(of)))
+	if err != nil {
+		return nil, err
+	}
+	repeated := map[*acceptance]bool{}
+	var ref string
+	var amount money.Amount
+	var at time.Time
+	_, err = pgx.ForEachRow(rows, []any{&ref, &amount, &at}, func() (err error) {
+		c := of[ref]
+		switch {
+		case now.Sub(at) > idempotency.Keep:
+			c.ref = newRef(c.from.ID, idempotency.Request{})
+			return nil
+		case !amount.Equal(c.amount):
+			out[c.at].Err = idempotency.ErrReused
+		default:
+			out[c.at].Value.Replayed = true
+			out[c.at].Value.Answer, err = c.answer()
+		}
+		repeated[c] = true
+		return err
+	})
+	return slices.DeleteFunc(candidates, func(c *acceptance) bool { return repeated[c] }), err
+}
+
+// taggedAccount finds the account that a reference of ours names, or [ErrNoAccount]. It reads all accounts.
+func taggedAccount(ctx context.Context, q pg.Querier, ref string) (id uuid.UUID, err error) {
+	tag, ok := strings.CutPrefix(ref, refPrefix)
+	if !ok || len(tag) != 32 {
+		return id, ErrNoAccount
+	}
+	err = q.QueryRow(ctx, `SELECT id FROM accounts WHERE right(replace(id::text, '-', ''), 16) = $1`, tag[:16]).Scan(&id)
+	if pg.IsNoRows(err) {
+		return id, ErrNoAccount
+	}
+	return id, err
+}

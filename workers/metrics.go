@@ -1,0 +1,58 @@
+package workers
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"ajo/internal/metrics"
+	"ajo/internal/retry"
+	"ajo/tasks"
+)
+
+// counted counts what becomes of each row, and the time that it took.
+func counted(k tasks.Kind, h handler) handler {
+	counts := metrics.NewQueue(string(k))
+	return func(ctx context.Context, id uuid.UUID) error {
+		begin := time.Now()
+		err := h(ctx, id)
+		counts.Worked(outcome(ctx, err), time.Since(begin))
+		return err
+	}
+}
+
+func outcome(ctx context.Context, err error) metrics.Outcome {
+	switch {
+	case err == nil:
+		return metrics.Done
+	case retry.IsExhausted(err):
+		return metrics.Exhausted
+	case !isFailure(err), ctx.Err() != nil: // handed back, it is due as before
+		return metrics.Later
+	}
+	return metrics.Failed
+}
+
+// ShowDepths asks Redis for the tasks of each queue, and shows them as gauges. A queue that Redis has never heard of, or has
+// forgotten, is an empty one.
+func ShowDepths(r redis.UniversalClient) error {
+	inspector := asynq.NewInspectorFromRedisClient(r)
+	known, err := inspector.Queues()
+	if err != nil {
+		return err
+	}
+	for _, k := range tasks.Kinds {
+		info := &asynq.QueueInfo{}
+		if slices.Contains(known, string(k)) {
+			if info, err = inspector.GetQueueInfo(string(k)); err != nil {
+				return err
+			}
+		}
+		metrics.QueueDepth(string(k), [5]int{info.Pending, info.Active, info.Scheduled, info.Retry, info.Archived}, info.Latency)
+	}
+	return nil
+}
