@@ -70,6 +70,38 @@ AJO_CHAOS_PAYOUTS ?= 1000
 chaos-settle: build ## Pay out AJO_CHAOS_PAYOUTS (1000) times while the bank errs and workers are killed; AJO_SEED repeats a run
 	AJO_CHAOS_PAYOUTS=$(AJO_CHAOS_PAYOUTS) bin/ajo stack -- go test ./internal/e2e -run '^TestChaosOfPayouts$$' -count 1 -v -timeout 30m
 
+AJO_KILLS ?= 50
+
+.PHONY: chaos-points
+chaos-points: build ## Kill the processes AJO_KILLS (50) times at each failpoint, and check that all work ends right; AJO_SEED repeats a run
+	AJO_KILLS=$(AJO_KILLS) bin/ajo stack -- go test ./internal/e2e -run '^TestKilledAtEachPoint$$' -count 1 -v -parallel 10 -timeout 2h
+
+# What make bench measures: ROWS=spread,hot runs only some rows, PROFILE=1 writes profiles beside the result, BENCH_TOOK is how
+# long a row's load lasts, BENCH_OUT the result's name, BENCH_FULL=1 takes a book of 10,000,000 entries, BENCH_RATE is the payments
+# a second of the latency rows when the rates themselves are not measured in the run.
+BENCH_TOOK ?= 10s
+BENCH_FLAGS = -took $(BENCH_TOOK) $(if $(ROWS),-rows $(ROWS)) $(if $(PROFILE),-profile) $(if $(BENCH_FULL),-full) $(if $(BENCH_RATE),-rate $(BENCH_RATE)) $(if $(BENCH_OUT),-out $(BENCH_OUT))
+
+.PHONY: bench
+bench: build ## Measure the goals of docs/performance.md; ROWS=… for some, PROFILE=1, BENCH_FULL=1
+	go build -o bin/ajo-bench ./bench
+	bin/ajo-bench $(BENCH_FLAGS)
+
+.PHONY: bench-compare
+bench-compare: go ## Print two results of make bench side by side: A=name B=name, from bench/results
+	go run ./bench compare $(A) $(B)
+
+AJO_CHAOS_MINUTES ?= 10
+
+.PHONY: chaos
+chaos: build ## Break everything for AJO_CHAOS_MINUTES (10) under load, then check that nothing is lost or twice; AJO_SEED repeats a run
+	AJO_CHAOS_MINUTES=$(AJO_CHAOS_MINUTES) bin/ajo stack -- go test ./internal/e2e -run '^TestChaos$$' -count 1 -v -timeout 2h
+
+.PHONY: chaos-clients
+chaos-clients: build ## Payments beside 1,000 slow clients of each kind and 10,000 broken requests
+	AJO_SLOW_CLIENTS=1000 AJO_BROKEN_BODIES=10000 AJO_CLIENT_RATE=200 AJO_CLIENT_TIME=25 \
+		bin/ajo stack -- go test ./internal/e2e -run '^TestSlowAndBrokenClients$$' -count 1 -v -timeout 15m
+
 .PHONY: lint
 lint: go ## Check formatting (gofumpt), go vet, staticcheck, errcheck, and the OpenAPI document
 	@unformatted=$$(go tool gofumpt -l .) || exit 1; \
@@ -78,6 +110,27 @@ lint: go ## Check formatting (gofumpt), go vet, staticcheck, errcheck, and the O
 	$(STATICCHECK) -checks inherit,ST1000 $(PKG)
 	go tool errcheck -exclude .errcheck-exclude $(PKG)
 	go -C internal/tools run ./openapilint ../../.openapi-lint.yaml ../../api/openapi.yaml
+
+.PHONY: check-deploy
+check-deploy: go ## Check deploy/ offline: kustomizations against the published schemas, compose.yaml, and that mistakes are found
+	go -C internal/tools/deploycheck test ./...
+
+.PHONY: image-check
+image-check: build ## Run what the image holds on a read-only root, as its user (needs root); prints size and start time
+	AJO_IMAGE_CHECK=1 bin/ajo stack -- go test ./internal/e2e -run '^TestImageRoot$$' -count 1 -v -timeout 10m
+
+AJO_SCALE_PAYMENTS ?= 6000
+
+.PHONY: scale
+scale: build ## Work off AJO_SCALE_PAYMENTS (6000) payments with one, two and four workers
+	AJO_SCALE_PAYMENTS=$(AJO_SCALE_PAYMENTS) bin/ajo stack -- go test ./internal/e2e -run '^TestWorkersShareTheWork$$' -count 1 -v -timeout 20m
+
+# The runner is built from Prometheus's own packages, in a module of its own (a minute the first time, a sixth of promtool).
+.PHONY: test-rules
+test-rules: build ## Test the Prometheus rules, then provoke their alerts with the real binary
+	go -C internal/tools/promrules build -o ../../../bin/promrules .
+	bin/promrules test deploy/prometheus/rules_test.yaml
+	AJO_PROMRULES=$(CURDIR)/bin/promrules bin/ajo stack -- go test ./internal/e2e -run '^TestAlerts' -count 1 -v
 
 .PHONY: format
 format: go ## Format all Go files

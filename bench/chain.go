@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"ajo/internal/fakebank"
+)
+
+// chainSettings have each payment checked a second after it was posted, so that a run sees it through.
+var chainSettings = map[string]string{"AJO_CONFIRM_DELAYS": soon + ",1s,2s,5s"}
+
+const allDone = `SELECT NOT EXISTS (SELECT FROM inbound_events WHERE next_attempt_at < now() + interval '1 hour')
+	AND NOT EXISTS (SELECT FROM deliveries WHERE next_attempt_at IS NOT NULL)`
+
+// record has the bank make n payments that it tells nobody of, so that it knows them when it is asked.
+func (f *flow) record(n int) ([]payment, error) {
+	all := payments(f.accounts, f.next, n)
+	f.next += n
+	return all, f.recordAll(all)
+}
+
+// recordAll is record for payments that are given; it sets what the bank chose.
+func (f *flow) recordAll(all []payment) error {
+	requests := make([][]byte, len(all))
+	for i, p := range all {
+		body, err := json.Marshal(map[string]string{"nuban": p.account.number, "amount": p.gross.String(), "fee": p.fee.String(), "silent": "true"})
+		if err != nil {
+			return err
+		}
+		requests[i] = httpRequest("POST", f.bankAddr, "/control/pay", body)
+	}
+	bad := make([]error, len(all))
+	l := load{addr: f.bankAddr, conns: 16, requests: requests, want: 200, answered: func(i int, body []byte) {
+		var t fakebank.Transaction
+		bad[i] = json.Unmarshal(body, &t)
+		all[i].txn, all[i].request, all[i].at = t.ID, t.RequestID, t.Time.UTC().Format(time.RFC3339)
+	}}
+	s, err := l.run()
+	if err != nil {
+		return err
+	}
+	return errors.Join(append(bad, s.refused)...)
+}
+
+// done sends the events of payments that the bank knows, and returns how many were accepted, posted, delivered and confirmed
+// a second, from the first send to the end of the last.
+func (f *flow) done(ctx context.Context, all []payment, conns int, interval time.Duration) (float64, *sent, error) {
+	f.endpoint.forget()
+	l := load{addr: f.apiAddr, conns: conns, requests: eventRequests(f.apiAddr, all), want: 200, interval: interval}
+	s, err := l.run()
+	if err != nil {
+		return 0, nil, err
+	}
+	f.tally.accept(all, s.good)
+	if s.refused != nil {
+		return 0, nil, s.refused
+	}
+	if err := f.wait(ctx, "posted, delivered and confirmed", doneLimit, allDone); err != nil {
+		return 0, nil, err
+	}
+	return float64(s.count) / time.Since(s.begin).Seconds(), s, nil
+}
+
+// chain measures the whole way of a payment.
+func (r *run) chain(ctx context.Context) error {
+	w, err := r.newWorld(ctx, "chain", worldOptions{settings: chainSettings, hooked: true})
+	if err != nil {
+		return err
+	}
+	defer w.close(ctx)
+	f, err := r.warmChain(ctx, w)
+	if err != nil {
+		return err
+	}
+	all, err := f.record(r.most(3000))
+	if err != nil {
+		return err
+	}
+	if err := w.checkpoint(ctx); err != nil {
+		return err
+	}
+	done := r.watch(ctx, w, "chain")
+	rate, s, err := f.done(ctx, all, 64, 0)
+	cores := done()
+	if err != nil {
+		return errors.Join(err, w.verify(ctx, f.tally))
+	}
+	r.memory(w)
+	r.best["chain"] = rate
+	r.add(figure{
+		Row: "chain", What: "whole chain: accepted, posted, delivered, confirmed", Unit: "/s", Value: rate, InTPS: true, Goal: 0.75, Cores: cores,
+		Note: fmt.Sprintf("%d payments over %d accounts, 64 connections, sent in %.1f s at %.0f/s, %d deliveries; checked after %s; the bank's limits lifted",
+			s.count, spreadOver, s.took.Seconds(), float64(s.count)/s.took.Seconds(), w.endpoint.calls.Load(), soon),
+	})
+	return errors.Join(f.verifyChain(ctx, len(all)), w.verify(ctx, f.tally))
+}
+
+// warmChain signs the tenant up and sees the first payments through.
+func (r *run) warmChain(ctx context.Context, w *world) (*flow, error) {
+	if err := w.signUp(ctx, spreadOver); err != nil {
+		return nil, err
+	}
+	f := newFlow(w)
+	warm, err := f.record(r.scaled(warmUp))
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := f.done(ctx, warm, 16, 0); err != nil {
+		return nil, errors.Join(err, w.verify(ctx, f.tally))
+	}
+	return f, nil
+}
+
+// verifyChain checks what the other side saw: the tenant heard of each of the n payments, and the bank confirmed all.
+func (f *flow) verifyChain(ctx context.Context, n int) error {
+	heard := f.endpoint.heard()
+	for i := range n {
+		if _, ok := heard[i]; !ok {
+			return fmt.Errorf("of %d payments the tenant heard of %d; number %d is missing", n, len(heard), i)
+		}
+	}
+	var confirmed, delivered int
+	err := f.pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND status = 'confirmed'),
+		(SELECT count(*) FROM deliveries WHERE status = 'delivered')`).Scan(&confirmed, &delivered)
+	if err != nil {
+		return err
+	}
+	if confirmed != f.tally.count || delivered != f.tally.count {
+		return fmt.Errorf("of %d payments %d are confirmed and %d delivered", f.tally.count, confirmed, delivered)
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/ledger"
+	"ajo/migrations"
+)
+
+const (
+	// fillMark begins the ids of filled payments, by which the checks tell them from those of the run.
+	fillMark  = "FILL-"
+	fillBatch = 5000
+)
+
+// bookOf is what a filled database has: spread entries over 200 accounts, and two accounts more.
+type bookOf struct {
+	spread, big, small int
+}
+
+func (b bookOf) entries() int { return b.spread + b.big + b.small }
+
+// filled is a database that was filled by an earlier row or run, and is copied for each row: filling takes minutes.
+type filled struct {
+	Database string
+	Key      string // the tenant's API key
+	Accounts []filledAccount
+}
+
+type filledAccount struct {
+	Ref, ID, Number string
+	Entries         int
+	Sum             money.Amount
+}
+
+// fill returns a database with that book, made now or earlier. Entries are posted by the ledger's own function, in large batches,
+// so that numbers, running balances and hashes are right; the events behind them are written by one statement, without bodies.
+func (r *run) fill(ctx context.Context, b bookOf) (*filled, error) {
+	schema, err := schemaDigest()
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("bench_fill_%d_%d_%d_%s", b.spread, b.big, b.small, schema)
+	file := filepath.Join(r.servers.dir, name+".json")
+	if f, err := r.kept(ctx, file, name); f != nil || err != nil {
+		return f, err
+	}
+	r.say("filling a book of %d entries; later runs use it again", b.entries())
+	w, err := r.newWorld(ctx, "fill", worldOptions{settings: postingSettings})
+	if err != nil {
+		return nil, err
+	}
+	defer w.close(ctx)
+	if err := w.signUp(ctx, spreadOver+2); err != nil {
+		return nil, err
+	}
+	f := &filled{Database: name, Key: w.key}
+	for i, a := range w.accounts {
+		n := b.spread / spreadOver
+		switch i {
+		case spreadOver:
+			n = b.big
+		case spreadOver + 1:
+			n = b.small
+		}
+		f.Accounts = append(f.Accounts, filledAccount{Ref: a.ref, ID: a.id, Number: a.number, Entries: n})
+	}
+	for _, sql := range beforeFill {
+		if err := patiently(ctx, w.pool, sql); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.fillAccounts(ctx, w, f.Accounts); err != nil {
+		return nil, err
+	}
+	r.say("filled: writing events and indexes, and verifying")
+	for _, sql := range afterFill {
+		if err := patiently(ctx, w.pool, sql); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.keepFilled(ctx, w, name); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	return f, os.WriteFile(file, text, 0o600)
+}
+
+// kept finds a database that was filled earlier.
+func (r *run) kept(ctx context.Context, file, name string) (*filled, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var there bool
+	if err := r.admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&there); err != nil || !there {
+		return nil, err
+	}
+	var f filled
+	return &f, json.Unmarshal(text, &f)
+}
+
+// schemaDigest names the schema: a database that was filled under another one is not used.
+func schemaDigest() (string, error) {
+	names, err := fs.Glob(migrations.Files, "*.sql")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, n := range names {
+		b, err := fs.ReadFile(migrations.Files, n)
+		if err != nil {
+			return "", err
+		}
+		sum.Write(b)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:4]), nil
+}
+
+// fillAccounts posts the entries, the accounts in turn as payments would come.
+func (r *run) fillAccounts(ctx context.Context, w *world, accounts []filledAccount) error {
+	total, done := 0, 0
+	left := make([]int, len(accounts))
+	for i, a := range accounts {
+		left[i] = a.Entries
+		total += a.Entries
+	}
+	begin, told := time.Now(), time.Now()
+	for done < total {
+		batch := make([]ledger.Posting, 0, fillBatch)
+		for i := 0; len(batch) < fillBatch && done < total; i = (i + 1) % len(accounts) {
+			// The accounts with many entries get theirs in every round, so that all of them end together.
+			share := max(1, min(left[i], left[i]*fillBatch/max(1, total-done+len(batch))))
+			for range min(share, left[i], fillBatch-len(batch)) {
+				p := ledger.Posting{
+					AccountID: uuid.MustParse(accounts[i].ID), Amount: money.FromKobo(int64(90_00 + done%997)), Fee: money.FromKobo(10_00),
+					Narration: "bench", ProviderTxnRef: fillMark + strconv.Itoa(done), TransactionGroupID: uuid.Must(uuid.NewV7()),
+				}
+				accounts[i].Sum = accounts[i].Sum.Add(p.Amount)
+				batch = append(batch, p)
+				left[i]--
+				done++
+			}
+		}
+		if err := fillPosted(ctx, w.pool, batch); err != nil {
+			return err
+		}
+		if time.Since(told) > 10*time.Second {
+			told = time.Now()
+			r.say("filled %d of %d, %.0f/s", done, total, float64(done)/time.Since(begin).Seconds())
+		}
+	}
+	return nil
+}
+
+// fillPosted posts one batch. What the tables check row by row is left out for the time of filling, and is seen by the check of
+// the whole book in the end.
+func fillPosted(ctx context.Context, pool *pg.Pool, batch []ledger.Posting) error {
+	return pg.InTx(ctx, pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
+			return err
+		}
+		_, err := ledger.PostCredits(ctx, tx, time.Now().UTC().Truncate(time.Microsecond), batch)
+		return err
+	})
+}
+
+// beforeFill has entries begin as confirmed ones, which is what most of an old book are: confirming them one by one would
+// leave the table twice as large. Indexes are made again when all rows are there.
+var beforeFill = []string{
+	`CREATE FUNCTION fill_confirmed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.status := 'confirmed'; RETURN NEW; END $$`,
+	`CREATE TRIGGER fill_confirmed BEFORE INSERT ON ledger_entries FOR EACH ROW EXECUTE FUNCTION fill_confirmed()`,
+	`ALTER TABLE ledger_entries ENABLE REPLICA TRIGGER fill_confirmed`,
+	`CREATE TABLE fill_indexes AS SELECT indexname AS name, indexdef AS def FROM pg_indexes
+		WHERE schemaname = 'public' AND tablename IN ('ledger_entries', 'inbound_events') AND indexname NOT LIKE '%_pkey'`,
+	`DO $$ DECLARE i record; BEGIN FOR i IN SELECT * FROM fill_indexes LOOP EXECUTE 'DROP INDEX ' || i.name; END LOOP; END $$`,
+}
+
+// afterFill writes the events behind the entries, and undoes beforeFill.
+var afterFill = []string{
+	`DROP TRIGGER fill_confirmed ON ledger_entries`,
+	`DROP FUNCTION fill_confirmed`,
+	`UPDATE ledger_balances SET provisional_credits = 0`,
+	`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
+			alias, narration, occurred_at, digest, body, tenant_id, account_id, received_at, processed_at)
+		SELECT transaction_group_id, 'webhook', true, true, provider_txn_ref, provider_txn_ref, 'payment_success', 'processed', 'payment', amount + fee, fee, currency,
+			account_id::text, narration, created_at, sha256(provider_txn_ref::bytea), '', tenant_id, account_id, created_at, created_at
+		FROM ledger_entries`,
+	`DO $$ DECLARE i record; BEGIN FOR i IN SELECT * FROM fill_indexes LOOP EXECUTE i.def; END LOOP; END $$`,
+	`DROP TABLE fill_indexes`,
+	`VACUUM ANALYZE`,
+}
+
+// keepFilled checks the database, and gives it the name under which it is kept.
+func (r *run) keepFilled(ctx context.Context, w *world, name string) error {
+	if err := w.verifyLedger(ctx); err != nil {
+		return err
+	}
+	w.stopRoles()
+	if err := r.dropDatabase(ctx, name); err != nil {
+		return err
+	}
+	return patiently(ctx, r.admin, fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", w.name, name))
+}
+
+// copyOf is a world with the filled book.
+func (r *run) copyOf(ctx context.Context, name string, f *filled) (*flow, error) {
+	w, err := r.newWorld(ctx, name, worldOptions{template: f.Database, settings: postingSettings})
+	if err != nil {
+		return nil, err
+	}
+	w.key = f.Key
+	for _, a := range f.Accounts {
+		w.accounts = append(w.accounts, &account{ref: a.Ref, id: a.ID, bankRef: a.ID, number: a.Number, filled: a.Entries, filledSum: a.Sum})
+	}
+	return newFlow(w), nil
+}

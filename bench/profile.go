@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+)
+
+// profiler sees where a row's time goes: CPU profiles of the API and the worker, Postgres' statements, Redis' commands.
+type profiler struct {
+	w       *world
+	prefix  string // of the files' names
+	seconds int
+	running sync.WaitGroup
+	mu      sync.Mutex
+	failed  []error
+}
+
+// startProfile begins to write the files that are named row after the result; finish ends them.
+func (r *run) startProfile(ctx context.Context, w *world, row string) (*profiler, error) {
+	p := &profiler{w: w, prefix: r.out + "." + row + ".", seconds: max(1, int(r.took.Seconds()))}
+	if _, err := w.pool.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_stat_statements"); err != nil {
+		return nil, err
+	}
+	if _, err := w.pool.Exec(ctx, "SELECT pg_stat_statements_reset()"); err != nil {
+		return nil, err
+	}
+	if err := w.redis.ConfigResetStat(ctx).Err(); err != nil {
+		return nil, err
+	}
+	for _, role := range []*process{w.api, w.worker} {
+		p.running.Go(func() { p.keep(p.cpu(ctx, role)) })
+	}
+	return p, nil
+}
+
+func (p *profiler) keep(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = append(p.failed, err)
+}
+
+// cpu writes a role's CPU profile, and what `go tool pprof -top` says of it.
+func (p *profiler) cpu(ctx context.Context, role *process) error {
+	req, err := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", p.w.ops[role], p.seconds), nil)
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth("ops", opsPassword)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("profile of the %s: %s", role.name, resp.Status)
+	}
+	file := p.prefix + role.name + ".pprof"
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	_, err = out.ReadFrom(resp.Body)
+	return errors.Join(err, out.Close())
+}
+
+// statements are what Postgres spent its time on, the costliest first.
+const statements = `SELECT format('%s ms  %s calls  %s rows  %s blocks dirtied  %s B of WAL  %s', to_char(total_exec_time, '9999990.0'), to_char(calls, '99999990'),
+	to_char(rows, '999999990'), to_char(shared_blks_dirtied, '99999990'), to_char(wal_bytes, '99999999990'), left(regexp_replace(query, '\s+', ' ', 'g'), 300))
+	FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY total_exec_time DESC LIMIT 40`
+
+// finish writes what the servers counted, and waits for the profiles.
+func (p *profiler) finish(ctx context.Context) error {
+	rows, err := p.w.pool.Query(ctx, statements)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return err
+		}
+		text.WriteString(line + "\n")
+	}
+	commands, err := p.w.redis.Info(ctx, "commandstats").Result()
+	p.running.Wait()
+	for _, role := range []*process{p.w.api, p.w.worker} {
+		top, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=60", p.prefix+role.name+".pprof").Output()
+		p.keep(err)
+		p.keep(os.WriteFile(p.prefix+role.name+".txt", top, 0o644))
+	}
+	return errors.Join(append(p.failed, rows.Err(), err,
+		os.WriteFile(p.prefix+"statements.txt", []byte(text.String()), 0o644),
+		os.WriteFile(p.prefix+"redis.txt", []byte(commands), 0o644))...)
+}

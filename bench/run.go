@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// options are what a run is told.
+type options struct {
+	dir, bin string
+	rows     []string // empty: all
+	took     time.Duration
+	rate     int // of the rows about latency; 0: half of what was measured
+	profile  bool
+	full     bool   // the book has as many entries as the goal says
+	short    bool   // for tests: a small book
+	out      string // path of the result without an ending
+}
+
+func (o *options) check() error {
+	for _, name := range o.rows {
+		if !slices.Contains(rowNames(), name) {
+			return fmt.Errorf("there is no row %q; the rows are %s", name, strings.Join(rowNames(), ", "))
+		}
+	}
+	var err1, err2 error
+	o.dir, err1 = filepath.Abs(o.dir)
+	o.bin, err2 = filepath.Abs(o.bin)
+	return errors.Join(err1, err2, os.MkdirAll(o.dir, 0o755), os.MkdirAll(filepath.Dir(o.out), 0o755))
+}
+
+// row is one part of a run, which yields one figure or more.
+type row struct {
+	name string
+	do   func(*run, context.Context) error
+}
+
+var rows = []row{
+	{"spread", func(r *run, ctx context.Context) error { return r.posting(ctx, "spread", spreadOver) }},
+	{"hot", func(r *run, ctx context.Context) error { return r.posting(ctx, "hot", 1) }},
+	{"chain", (*run).chain},
+	{"settle", (*run).settling},
+	{"latency", (*run).latency},
+	{"memory", (*run).memoryRow},
+	{"read", (*run).reading},
+	{"book", (*run).book},
+	{"idle", (*run).idle},
+}
+
+func rowNames() []string {
+	var names []string
+	for _, r := range rows {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// run is a run under way.
+type run struct {
+	*servers
+	options
+	result  result
+	best    map[string]float64 // the highest rate of a row, a second
+	highest map[string]int64   // the most memory of a role, in bytes
+}
+
+func newRun(s *servers, o options) *run {
+	return &run{
+		servers: s, options: o, best: map[string]float64{}, highest: map[string]int64{},
+		result: result{At: time.Now().UTC().Truncate(time.Second), Seconds: o.took.Seconds()},
+	}
+}
+
+// all runs the reference, the rows, and the reference again. A row that fails does not keep the others from being measured.
+func (r *run) all(ctx context.Context) error {
+	var err error
+	r.say("reference: pgbench for %s", r.took)
+	if r.result.TPSBefore, err = r.reference(ctx, r.took, r.scale()); err != nil {
+		return err
+	}
+	r.say("%.0f tps", r.result.TPSBefore)
+	var failed []error
+	for _, row := range rows {
+		if len(r.rows) > 0 && !slices.Contains(r.rows, row.name) {
+			continue
+		}
+		r.say("%s …", row.name)
+		if err := row.do(r, ctx); err != nil {
+			err = fmt.Errorf("row %s: %w", row.name, err)
+			r.say("FAILED: %v", err)
+			r.add(figure{Row: row.name, What: row.name, Error: err.Error()})
+			failed = append(failed, err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	r.say("reference again")
+	r.result.TPSAfter, err = r.reference(ctx, r.took, r.scale())
+	return errors.Join(append(failed, err)...)
+}
+
+// add keeps a figure, and says it.
+func (r *run) add(f figure) {
+	r.result.Rows = append(r.result.Rows, f)
+	if f.Error == "" {
+		r.say("%s: %s %s (%s%s)", f.What, number(f.Value), f.Unit, f.Note, coresText(f.Cores))
+	}
+}
+
+// most is how many requests a load of r.took is made of at most, at so many a second.
+func (r *run) most(perSecond int) int { return max(200, int(r.took.Seconds()*float64(perSecond))) }
+
+// scale is pgbench's: rows of its smallest table.
+func (r *run) scale() int {
+	if r.short {
+		return 1
+	}
+	return referenceScale
+}
+
+// scaled shortens what stands before a measurement in a run that is short.
+func (r *run) scaled(n int) int { return min(n, max(100, int(r.took.Seconds()*float64(n)/5))) }
+
+// watch measures what the processes use until the returned function is called, and profiles them if the run was told to.
+func (r *run) watch(ctx context.Context, w *world, row string) func() map[string]float64 {
+	var p *profiler
+	if r.profile {
+		var err error
+		if p, err = r.startProfile(ctx, w, row); err != nil {
+			r.say("no profile: %v", err)
+		}
+	}
+	m := w.meter(ctx)
+	return func() map[string]float64 {
+		cores := m.cores()
+		if p != nil {
+			if err := p.finish(ctx); err != nil {
+				r.say("profile: %v", err)
+			}
+		}
+		return cores
+	}
+}
+
+// finish judges, prints and writes the result.
+func (r *run) finish() error {
+	r.result.judge()
+	r.result.print(os.Stdout)
+	if err := errors.Join(r.result.write(r.out+".json"), r.result.plot(r.out+".svg")); err != nil {
+		return err
+	}
+	r.say("written: %s.json and .svg", r.out)
+	return nil
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
+)
+
+// ajo is the path of the built binary.
+var ajo string
+
+func TestMain(m *testing.M) { os.Exit(build(m)) }
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "ajo-bench-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ajo = filepath.Join(dir, "ajo")
+	if out, err := exec.Command("go", "build", "-o", ajo, "ajo/cmd/ajo").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// shortRun is a run on the tests' servers, of half a second a row and with small books.
+func shortRun(t *testing.T) *run {
+	t.Helper()
+	env := testenv.New(t)
+	env.Redis()
+	s, err := useServers(t.Context(), t.TempDir(), ajo, env.DatabaseURL, env.RedisURL, t.Logf)
+	require.NoError(t, err)
+	t.Cleanup(s.stop)
+	return newRun(s, options{took: 500 * time.Millisecond, short: true, out: filepath.Join(t.TempDir(), "result")})
+}
+
+// Every row runs, its books hold, and the result can be written, read, drawn and compared. What the figures are is not asked.
+func TestEveryRow(t *testing.T) {
+	r := shortRun(t)
+	require.NoError(t, r.all(t.Context()))
+	require.NoError(t, r.finish())
+	seen := map[string]int{}
+	for _, f := range r.result.Rows {
+		require.Empty(t, f.Error, f.What)
+		require.Positive(t, f.Goal, f.What)
+		if f.Row != "idle" {
+			require.Positive(t, f.Value, f.What)
+		}
+		seen[f.Row]++
+	}
+	require.Equal(t, map[string]int{"spread": 2, "hot": 2, "chain": 1, "settle": 1, "latency": 3, "memory": 2, "read": 4, "book": 1, "idle": 2}, seen)
+	require.Positive(t, r.result.TPS)
+
+	back, err := readResult(r.out + ".json")
+	require.NoError(t, err)
+	require.Equal(t, r.result, *back)
+	drawn, err := os.ReadFile(r.out + ".svg")
+	require.NoError(t, err)
+	for d := xml.NewDecoder(bytes.NewReader(drawn)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	var said bytes.Buffer
+	require.NoError(t, compare(&said, r.out+".json", r.out+".json"))
+	require.Contains(t, said.String(), "+0 %")
+}
+
+// A run whose books are not what was accepted fails, however fast it was.
+func TestDoctoredBooksFail(t *testing.T) {
+	r := shortRun(t)
+	w, err := r.newWorld(t.Context(), "doctored", worldOptions{settings: chainSettings, hooked: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { w.close(t.Context()) })
+	f, err := r.warmChain(t.Context(), w)
+	require.NoError(t, err)
+	require.NoError(t, w.verify(t.Context(), f.tally))
+	require.NoError(t, f.verifyChain(t.Context(), f.tally.count))
+	n, some := f.tally.count, f.accounts[0]
+	require.GreaterOrEqual(t, n, 100)
+
+	f.endpoint.mu.Lock()
+	delete(f.endpoint.first, 7)
+	f.endpoint.mu.Unlock()
+	require.ErrorContains(t, f.verifyChain(t.Context(), n), "number 7 is missing")
+
+	// Accepted, and stored nowhere.
+	lost := payments(f.accounts, 0, 1)
+	f.tally.accept(lost, []bool{true})
+	err = w.verify(t.Context(), f.tally)
+	require.ErrorContains(t, err, fmt.Sprintf("%d payments were accepted: %d are stored", n+1, n))
+	require.ErrorContains(t, err, "account "+some.ref+" has ")
+	f.tally.count--
+	f.tally.payments[some]--
+	f.tally.balance[some] = f.tally.balance[some].Sub(lost[0].net())
+	require.NoError(t, w.verify(t.Context(), f.tally))
+
+	exec := func(sql string) {
+		_, err := w.pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	for _, table := range []string{"ledger_entries", "inbound_events", "ledger_balances"} {
+		exec(`ALTER TABLE ` + table + ` DISABLE TRIGGER ALL`)
+	}
+	// A sum that is another one, on an account whose count is right.
+	exec(`UPDATE ledger_balances SET total_credits = total_credits + 0.01 WHERE account_id = '` + some.id + `'`)
+	err = w.verify(t.Context(), f.tally)
+	require.ErrorContains(t, err, "account "+some.ref+" has ")
+	require.ErrorContains(t, err, "ajo ledger verify")
+	exec(`UPDATE ledger_balances SET total_credits = total_credits - 0.01 WHERE account_id = '` + some.id + `'`)
+	require.NoError(t, w.verify(t.Context(), f.tally))
+
+	// Posted, and then gone from the ledger, with its event.
+	exec(`WITH e AS (DELETE FROM ledger_entries WHERE id = (SELECT id FROM ledger_entries LIMIT 1) RETURNING transaction_group_id)
+		DELETE FROM inbound_events WHERE id IN (SELECT transaction_group_id FROM e)`)
+	err = w.verify(t.Context(), f.tally)
+	require.ErrorContains(t, err, fmt.Sprintf("%d payments were accepted: %d are stored", n, n-1))
+	require.ErrorContains(t, err, "ajo ledger verify")
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"ajo/internal/money"
+)
+
+// grossFund is what each account is paid before its settlements.
+var grossFund = money.FromKobo(900_000_000_00)
+
+const allPaid = `SELECT NOT EXISTS (SELECT FROM transfers WHERE status IN ('pending', 'processing'))`
+
+// fund pays each account a large sum through the whole chain: only confirmed money may be paid out.
+func (f *flow) fund(ctx context.Context) error {
+	all := make([]payment, 0, len(f.accounts))
+	for _, a := range f.accounts {
+		all = append(all, payment{account: a, gross: grossFund, fee: money.FromKobo(50_00)})
+	}
+	if err := f.recordAll(all); err != nil {
+		return err
+	}
+	l := load{addr: f.apiAddr, conns: 16, requests: eventRequests(f.apiAddr, all), want: 200}
+	s, err := l.run()
+	if err != nil {
+		return err
+	}
+	f.tally.accept(all, s.good)
+	return errors.Join(s.refused, f.wait(ctx, "confirmed", doneLimit, allDone))
+}
+
+// settled orders n settlements over the accounts in turn and returns how many of those that were accepted succeeded a second.
+func (f *flow) settled(ctx context.Context, n int, took time.Duration) (float64, *sent, error) {
+	amount := money.FromKobo(10_00)
+	body := []byte(`{"amount":"` + amount.String() + `","bankCode":"058","accountNumber":"0123456789","narration":"bench"}`)
+	requests := make([][]byte, n)
+	for i := range requests {
+		requests[i] = httpRequest("POST", f.apiAddr, "/v1/accounts/"+f.accounts[i%len(f.accounts)].ref+"/settle", body,
+			"X-API-Key: "+f.key, "Idempotency-Key: bench-"+strconv.Itoa(f.next+i))
+	}
+	f.next += n
+	l := load{addr: f.apiAddr, conns: 64, requests: requests, want: 202, limit: took}
+	s, err := l.run()
+	if err != nil {
+		return 0, nil, err
+	}
+	for i, ok := range s.good {
+		if ok {
+			f.tally.settle(f.accounts[i%len(f.accounts)], amount)
+		}
+	}
+	if s.refused != nil {
+		return 0, nil, s.refused
+	}
+	if err := f.wait(ctx, "paid", doneLimit, allPaid); err != nil {
+		return 0, nil, err
+	}
+	var last time.Time
+	if err := f.pool.QueryRow(ctx, `SELECT max(updated_at) FROM transfers`).Scan(&last); err != nil {
+		return 0, nil, err
+	}
+	return float64(s.count) / last.Sub(s.begin).Seconds(), s, nil
+}
+
+// settling measures settlements from their acceptance to the bank's "success".
+func (r *run) settling(ctx context.Context) error {
+	w, err := r.newWorld(ctx, "settle", worldOptions{settings: chainSettings})
+	if err != nil {
+		return err
+	}
+	defer w.close(ctx)
+	if err := w.signUp(ctx, spreadOver); err != nil {
+		return err
+	}
+	f := newFlow(w)
+	if err := f.fund(ctx); err != nil {
+		return errors.Join(err, w.verify(ctx, f.tally))
+	}
+	if _, _, err := f.settled(ctx, r.scaled(warmUp/4), r.took); err != nil {
+		return errors.Join(err, w.verify(ctx, f.tally))
+	}
+	if err := w.checkpoint(ctx); err != nil {
+		return err
+	}
+	done := r.watch(ctx, w, "settle")
+	rate, s, err := f.settled(ctx, r.most(3000), r.took)
+	cores := done()
+	if err != nil {
+		return errors.Join(err, w.verify(ctx, f.tally))
+	}
+	r.memory(w)
+	r.add(figure{
+		Row: "settle", What: "settlements accepted → success", Unit: "/s", Value: rate, InTPS: true, Goal: 0.4, Cores: cores,
+		Note: fmt.Sprintf("%d settlements over %d accounts, 64 connections, accepted in %.1f s at %.0f/s, p99 %s; the bank pays at once and tells nobody, its limits and the key's lifted",
+			s.count, spreadOver, s.took.Seconds(), float64(s.count)/s.took.Seconds(), short(percentile(s.latency, 990))),
+	})
+	return errors.Join(w.verify(ctx, f.tally), f.verifyWallet(ctx))
+}
+
+// verifyWallet holds the bank's wallet, which every payment fills and every payout empties, against the books' sum: nothing
+// was paid twice.
+func (f *flow) verifyWallet(ctx context.Context) error {
+	var state struct{ Wallet money.Amount }
+	if err := f.bankCall(ctx, "GET", "/control/state?limit=0", nil, &state); err != nil {
+		return err
+	}
+	sum := money.Zero
+	for _, b := range f.tally.balance {
+		sum = sum.Add(b)
+	}
+	if !state.Wallet.Equal(sum) {
+		return fmt.Errorf("the bank's wallet has %s, the books %s", state.Wallet, sum)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/pg"
+	"ajo/migrations"
+)
+
+const (
+	never     = "12h" // a first check with the bank that no row lives to see
+	soon      = "1s"
+	pollEvery = 100 * time.Millisecond // while a row waits for the end of its work
+)
+
+// settings are what every row's roles run with, where that is not the default. They lift the limits that stand for a foreign
+// party's, which would be measured otherwise, and keep the reconciliation, which reads that party's list, out of the run.
+var settings = map[string]string{
+	"AJO_PROVIDER_RATE": "-1", "AJO_PROVIDER_POST_RATE": "-1", // the bank's 75 calls and 15 POSTs a second
+	"AJO_RATE_LIMIT": "1000000000-M", "AJO_RATE_LIMIT_OPEN": "1000000000-M",
+	"AJO_RECONCILE_EVERY": "744h", "AJO_RECONCILE_WINDOW": "744h",
+	"LOG_FORMAT": "json", "AJO_OPS_PASSWORD": opsPassword, "AJO_DRAIN": "0s",
+}
+
+const opsPassword = "bench"
+
+// world is one row's: a database of its own, the bank, the API, the worker, and a tenant with its accounts.
+type world struct {
+	*servers
+	name     string
+	settings map[string]string
+	pool     *pg.Pool
+	bank     *process
+	bankAddr string
+	api      *process
+	apiAddr  string
+	worker   *process
+	ops      map[*process]string // addresses of metrics and pprof
+	endpoint *endpoint           // the tenant's; nil: it has no webhook URL
+	key      string              // the tenant's API key
+	accounts []*account
+}
+
+// worldOptions say what a row needs.
+type worldOptions struct {
+	template string            // database to copy; empty: a new one
+	settings map[string]string // beside the common ones
+	hooked   bool              // the tenant has a webhook URL
+}
+
+// newWorld makes the row's database and starts the roles as built binaries: one bank, one API, one worker with all queues.
+func (s *servers) newWorld(ctx context.Context, name string, o worldOptions) (w *world, err error) {
+	w = &world{servers: s, name: "bench_" + name, settings: maps.Clone(settings), ops: map[*process]string{}}
+	defer func() {
+		if err != nil {
+			w.close(ctx)
+		}
+	}()
+	if err = s.createDatabase(ctx, w.name, o.template); err != nil {
+		return nil, err
+	}
+	url, err := s.database(w.name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = migrations.Up(ctx, url); err != nil {
+		return nil, err
+	}
+	if w.pool, err = pg.Open(ctx, url, 8); err != nil {
+		return nil, err
+	}
+	if err = s.redis.FlushDB(ctx).Err(); err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{"mail", "spool"} {
+		if err = os.RemoveAll(filepath.Join(s.dir, sub)); err != nil {
+			return nil, err
+		}
+	}
+	maps.Copy(w.settings, map[string]string{
+		"AJO_DATABASE_URL": url, "AJO_REDIS_URL": s.redisURL, "AJO_ENCRYPTION_KEYS": s.encryptionKey,
+		"AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID, "AJO_PROVIDER_CLIENT_ID": fakebank.DefaultClientID,
+		"AJO_PROVIDER_CLIENT_SECRET": fakebank.DefaultClientSecret, "AJO_PROVIDER_WEBHOOK_SECRET": fakebank.DefaultWebhookSecret,
+		"AJO_MAIL_DIR": filepath.Join(s.dir, "mail"), "AJO_SPOOL_DIR": filepath.Join(s.dir, "spool"),
+	})
+	maps.Copy(w.settings, o.settings)
+	if err = w.startRoles(); err != nil {
+		return nil, err
+	}
+	if o.hooked {
+		if w.endpoint, err = newEndpoint(); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *world) startRoles() error {
+	addrs := make([]string, 4)
+	for i := range addrs {
+		var err error
+		if addrs[i], err = freeAddr(); err != nil {
+			return err
+		}
+	}
+	w.bankAddr, w.apiAddr = addrs[0], addrs[1]
+	w.settings["AJO_PROVIDER_URL"], w.settings["AJO_HTTP_ADDR"] = "http://"+w.bankAddr, w.apiAddr
+	var err error
+	if w.bank, err = start(w.bin, w.dir, "fakebank", w.settings, "fakebank", "--addr", w.bankAddr, "--webhook-url", "", "--payout-delay", "0s"); err != nil {
+		return err
+	}
+	if err = w.bank.await(listening(w.bankAddr)); err != nil {
+		return err
+	}
+	w.settings["AJO_OPS_ADDR"] = addrs[2]
+	if w.api, err = start(w.bin, w.dir, "api", w.settings, "api"); err != nil {
+		return err
+	}
+	w.ops[w.api] = addrs[2]
+	if err = w.api.await(listening(w.apiAddr)); err != nil {
+		return err
+	}
+	w.settings["AJO_OPS_ADDR"] = addrs[3]
+	if w.worker, err = start(w.bin, w.dir, "worker", w.settings, "worker"); err != nil {
+		return err
+	}
+	w.ops[w.worker] = addrs[3]
+	return w.worker.await(func() bool { return w.worker.logged("the worker runs") })
+}
+
+// close ends the roles and removes the database.
+func (w *world) close(ctx context.Context) {
+	w.stopRoles()
+	if err := w.dropDatabase(context.WithoutCancel(ctx), w.name); err != nil {
+		w.say("%v", err)
+	}
+}
+
+// stopRoles ends all that uses the database.
+func (w *world) stopRoles() {
+	w.worker.stop()
+	w.api.stop()
+	w.bank.stop()
+	w.endpoint.stop()
+	if w.pool != nil {
+		w.pool.Close()
+	}
+}
+
+// wait asks until the query answers true, and fails after limit.
+func (w *world) wait(ctx context.Context, what string, limit time.Duration, sql string, args ...any) error {
+	for deadline := time.Now().Add(limit); ; {
+		var done bool
+		if err := w.pool.QueryRow(ctx, sql, args...).Scan(&done); err != nil {
+			return err
+		}
+		if done {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("after %s not all was %s", limit, what)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// problems are the lines of errors that the roles have logged, at most a few.
+func (w *world) problems() []string {
+	var found []string
+	for _, p := range []*process{w.api, w.worker} {
+		b, err := os.ReadFile(p.log)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			if strings.Contains(line, `"level":"ERROR"`) && len(found) < 5 {
+				found = append(found, p.name+": "+strings.TrimSpace(line))
+			}
+		}
+	}
+	return found
+}
