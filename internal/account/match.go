@@ -17,7 +17,7 @@ type Alias struct {
 	Number string // data.transaction.aliasAccountNumber, where the event carries it
 }
 
-// Target is an account that a payment may be posted to, locked until the transaction ends.
+// Target is an account that a payment may be posted to; a one-time account is locked until the transaction ends.
 type Target struct {
 	ID             uuid.UUID
 	TenantID       uuid.UUID
@@ -38,35 +38,52 @@ func (t *Target) Accepts(at time.Time) bool {
 	return t.ExpiresAt == nil || !at.After(*t.ExpiresAt)
 }
 
-// Match finds the account of each alias, in the aliases' order, and locks those found in the order of their ids (after
-// events, before ledger balances). A reference is matched to our own UUID first, then the number, then to an AccountRef
+// Match finds the account of each alias, in the aliases' order, and locks the one-time accounts among them, which a payment
+// may end, in the order of their ids (after events, before ledger balances). What a payment to a dedicated account reads of it
+// may change at the same moment as well as a moment later, and a lock of its row would be a write for each payment. A reference is matched to our own UUID first, then the number, then to an AccountRef
 // that one account of the whole service has; ambiguous tells that several have it. No account: a nil target.
 func Match(ctx context.Context, tx pg.Tx, aliases []Alias) (targets []*Target, ambiguous []bool, err error) {
 	ids, ambiguous, err := resolve(ctx, tx, aliases)
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := tx.Query(ctx, `
-		SELECT a.id, a.tenant_id, a.account_ref, a.status, a.type, a.expected_amount, a.expires_at, a.expired_at,
-			coalesce(nullif(a.callback_url, ''), t.webhook_url)
-		FROM accounts a JOIN tenants t ON t.id = a.tenant_id
-		WHERE a.id = ANY($1) ORDER BY a.id FOR NO KEY UPDATE OF a`, ids)
-	if err != nil {
+	byID := make(map[uuid.UUID]*Target, len(ids))
+	if err := read(ctx, tx, ids, "", byID); err != nil {
 		return nil, nil, err
 	}
-	locked, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Target])
-	if err != nil {
-		return nil, nil, err
+	var ending []uuid.UUID
+	for id, t := range byID {
+		if t.Type == OneTime {
+			ending = append(ending, id)
+		}
 	}
-	byID := make(map[uuid.UUID]*Target, len(locked))
-	for _, t := range locked {
-		byID[t.ID] = t
+	if len(ending) > 0 {
+		if err := read(ctx, tx, ending, "FOR NO KEY UPDATE OF a", byID); err != nil {
+			return nil, nil, err
+		}
 	}
 	targets = make([]*Target, len(aliases))
 	for i, id := range ids {
 		targets[i] = byID[id]
 	}
 	return targets, ambiguous, nil
+}
+
+// read reads targets, under a lock where lock is a clause.
+func read(ctx context.Context, tx pg.Tx, ids []uuid.UUID, lock string, into map[uuid.UUID]*Target) error {
+	rows, err := tx.Query(ctx, `
+		SELECT a.id, a.tenant_id, a.account_ref, a.status, a.type, a.expected_amount, a.expires_at, a.expired_at,
+			coalesce(nullif(a.callback_url, ''), t.webhook_url)
+		FROM accounts a JOIN tenants t ON t.id = a.tenant_id
+		WHERE a.id = ANY($1) ORDER BY a.id `+lock, ids)
+	if err != nil {
+		return err
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Target])
+	for _, t := range found {
+		into[t.ID] = t
+	}
+	return err
 }
 
 // resolve turns aliases into account ids without locking; uuid.Nil where there is none or more than one. An account's id,

@@ -217,10 +217,10 @@ func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.
 			if held, err = stillHeld(ctx, tx, findings); err != nil {
 				return err
 			}
-			if moved, err = s.moveEntries(ctx, tx, held); err != nil {
+			if err = s.recordFindings(ctx, tx, held); err != nil {
 				return err
 			}
-			err = s.recordFindings(ctx, tx, held)
+			moved, err = s.moveEntries(ctx, tx, held) // last: from here on others wait for these accounts
 			failpoint.At("payment/before-record-commit")
 			return err
 		})

@@ -16,6 +16,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"ajo/internal/money"
 )
 
@@ -42,32 +44,29 @@ func parseValues(body []byte) (values, error) {
 	if !utf8.Valid(body) {
 		return nil, errNotJSON
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	v := values{}
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	// An escape that is half a character becomes U+FFFD, as with encoding/json: a bank may cut a narration there.
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	v := make(values, 32)
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return nil, errNotJSON
 	}
 	if err := v.readObject(d, "", 1); err != nil {
 		return nil, err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, errNotJSON
 	}
 	return v, nil
 }
 
-func (v values) readObject(d *json.Decoder, prefix string, depth int) error {
-	seen := map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
+func (v values) readObject(d *jsontext.Decoder, prefix string, depth int) error {
+	seen := make(map[string]bool, 16)
+	for d.PeekKind() != '}' {
+		t, err := d.ReadToken()
 		if err != nil {
 			return errNotJSON
 		}
-		key, ok := t.(string)
-		if !ok {
-			return errNotJSON
-		}
+		key := t.String()
 		folded := strings.ToLower(strings.ToUpper(key))
 		if seen[folded] {
 			return errDoubledKey
@@ -80,28 +79,35 @@ func (v values) readObject(d *json.Decoder, prefix string, depth int) error {
 	return closing(d)
 }
 
-func (v values) readValue(d *json.Decoder, path string, depth int) error {
-	t, err := d.Token()
+func (v values) readValue(d *jsontext.Decoder, path string, depth int) error {
+	t, err := d.ReadToken()
 	if err != nil || depth > maxDepth {
 		return errNotJSON
 	}
-	switch t {
-	case json.Delim('{'):
+	switch t.Kind() {
+	case '{':
 		return v.readObject(d, path+".", depth+1)
-	case json.Delim('['):
-		for d.More() {
+	case '[':
+		for d.PeekKind() != ']' {
 			if err := v.readValue(d, path+"[]", depth+1); err != nil {
 				return err
 			}
 		}
 		return closing(d)
+	case '"':
+		v[path] = t.String()
+	case '0':
+		v[path] = json.Number(t.String())
+	case 't', 'f':
+		v[path] = t.Bool()
+	default:
+		v[path] = nil
 	}
-	v[path] = t
 	return nil
 }
 
-func closing(d *json.Decoder) error {
-	if _, err := d.Token(); err != nil {
+func closing(d *jsontext.Decoder) error {
+	if _, err := d.ReadToken(); err != nil {
 		return errNotJSON
 	}
 	return nil

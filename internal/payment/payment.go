@@ -99,6 +99,7 @@ const DefaultConfirmMinAge = 30 * time.Minute
 const (
 	batchWriters = 2
 	batchSize    = 100
+	workSize     = 500 // of what no caller waits for: a backlog is what makes such a batch, and locks are held once for it
 )
 
 // Service has the use cases of inbound payments. Close it when its callers have stopped.
@@ -126,10 +127,10 @@ const (
 func New(o Options) *Service {
 	s := &Service{Options: o, lists: lists{bySecond: map[int64]*listing{}}, forged: rate.NewLimiter(forgedPerSecond, forgedBurst)}
 	s.store = batch.New(batchWriters, batchSize, s.storeBatch)
-	s.post = batch.New(batchWriters, batchSize, s.postBatch)
-	s.claim = batch.New(1, batchSize, s.claimBatch)
+	s.post = batch.New(batchWriters, workSize, s.postBatch)
+	s.claim = batch.New(1, workSize, s.claimBatch)
 	s.listed = batch.New(1, listMax, s.lookUp)
-	s.record = batch.New(1, batchSize, s.recordBatch)
+	s.record = batch.New(1, workSize, s.recordBatch)
 	return s
 }
 

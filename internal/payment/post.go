@@ -151,7 +151,8 @@ func lockReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*stored, er
 	})
 }
 
-// postAll decides each event and writes what follows, with the accounts locked after the events and before the balances.
+// postAll decides each event and writes what follows, with the accounts locked after the events and before the balances. The
+// balances come last: they are what batches meet on, so they are locked for the entries and the commit only.
 func (s *Service) postAll(ctx context.Context, tx pg.Tx, events []*stored) error {
 	now := s.Clock.Now()
 	aliases := make([]account.Alias, len(events))
@@ -174,10 +175,10 @@ func (s *Service) postAll(ctx context.Context, tx pg.Tx, events []*stored) error
 		}
 		good = append(good, e)
 	}
-	if err := s.writeCredits(ctx, tx, now, good); err != nil {
+	if err := s.recordPosted(ctx, tx, now, events); err != nil {
 		return err
 	}
-	return s.recordPosted(ctx, tx, now, events)
+	return s.writeCredits(ctx, tx, now, good)
 }
 
 // decide gives the event its category. Events of one account are decided in the order of arrival.
@@ -234,7 +235,6 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		postings[i] = ledger.Posting{
 			AccountID: e.target.ID, Amount: net, Fee: *e.Fee, Narration: e.Narration, ProviderTxnRef: e.TxnRef, TransactionGroupID: e.ID,
 		}
-		e.posted.Category, e.posted.ConfirmAt = CategoryPayment, now.Add(s.confirmDelay(0))
 		if e.target.CallbackURL == "" {
 			continue
 		}
@@ -247,23 +247,20 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 			},
 		})
 	}
-	if _, err := ledger.PostCredits(ctx, tx, now, postings); err != nil {
-		return err
+	if len(deliveries) > 0 {
+		ids, err := webhook.Queue(ctx, tx, now, deliveries)
+		if err != nil {
+			return err
+		}
+		if len(ids) != len(deliveries) {
+			return fmt.Errorf("payment: %d of %d deliveries were queued: one was there before its payment was posted", len(ids), len(deliveries))
+		}
+		for i, e := range told {
+			e.posted.Delivery = &ids[i]
+		}
 	}
-	if len(deliveries) == 0 {
-		return nil
-	}
-	ids, err := webhook.Queue(ctx, tx, now, deliveries)
-	if err != nil {
-		return err
-	}
-	if len(ids) != len(deliveries) {
-		return fmt.Errorf("payment: %d of %d deliveries were queued: one was there before its payment was posted", len(ids), len(deliveries))
-	}
-	for i, e := range told {
-		e.posted.Delivery = &ids[i]
-	}
-	return nil
+	_, err := ledger.PostCredits(ctx, tx, now, postings) // last: from here on others wait for these accounts
+	return err
 }
 
 // recordPosted stores what became of the events: posted ones are next due for confirmation, the others are at their end.
@@ -275,6 +272,7 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 	for i, e := range events {
 		from, event := Received, EventRefuse
 		if e.category == CategoryPayment {
+			e.posted.ConfirmAt = now.Add(s.confirmDelay(0))
 			event, next[i] = EventPost, &e.posted.ConfirmAt
 		}
 		if e.assigned {

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
 // Querier is what a pool and a transaction share.
@@ -58,6 +59,7 @@ func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	p["timezone"] = "UTC"
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
+		pgxuuid.Register(c.TypeMap()) // else each element of an array of ids goes through reflection and a text
 		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
 		return nil
 	}
