@@ -129,7 +129,7 @@ func (e *edge) register(app *fiber.App, r Route) {
 	if r.Credential != None && r.Credential != Signature {
 		chain = append(chain, e.authenticate(r.Credential))
 	}
-	chain = append(chain, func(c *fiber.Ctx) error { return r.handle(e, c) })
+	chain = append(chain, traced(r), func(c *fiber.Ctx) error { return r.handle(e, c) })
 	if r.Method == fiber.MethodGet {
 		e.counts[endpoint{fiber.MethodHead, r.Path}] = counts
 		app.Add(fiber.MethodHead, r.Path, chain...)

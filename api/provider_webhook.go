@@ -25,6 +25,9 @@ func (e *edge) providerWebhook(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	if r.Category == payment.CategorySigInvalid {
+		dropTrace(c)
+	}
 	if r.ToPost() {
 		e.Enqueuer.Now(c.UserContext(), tasks.Ingest, r.ID)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/google/uuid"
+
+	"ajo/internal/trace"
 )
 
 // idForm is what a client's own request id may look like; any other is replaced.
@@ -34,7 +36,8 @@ func requestID(c *fiber.Ctx) string {
 	return uuid.NewString()
 }
 
-// LogHandler adds request_id to the lines that are logged with a request's context, however deep.
+// LogHandler adds request_id to the lines that are logged with a request's context, however deep, and trace_id to those of
+// what is traced, in workers too.
 func LogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 
 type logHandler struct{ slog.Handler }
@@ -42,6 +45,9 @@ type logHandler struct{ slog.Handler }
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	if id := RequestID(ctx); id != "" {
 		r.AddAttrs(slog.String("request_id", id))
+	}
+	if id := trace.ID(ctx); id != "" {
+		r.AddAttrs(slog.String("trace_id", id))
 	}
 	return h.Handler.Handle(ctx, r)
 }
@@ -69,6 +75,7 @@ func (e *edge) begin(c *fiber.Ctx) error {
 			return err
 		}
 	}
+	endTrace(c)
 	e.count(c, time.Since(start))
 	if e.Log.Enabled(ctx, slog.LevelDebug) {
 		e.Log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("method", c.Method()), slog.String("route", c.Route().Path),

@@ -15,6 +15,7 @@ import (
 	"ajo/internal/batch"
 	"ajo/internal/failpoint"
 	"ajo/internal/metrics"
+	"ajo/internal/trace"
 )
 
 const (
@@ -34,8 +35,9 @@ type Enqueuer struct {
 
 // ring is one row to be looked at, at a time (zero: now).
 type ring struct {
-	id uuid.UUID
-	at time.Time
+	id    uuid.UUID
+	at    time.Time
+	trace string // the traceparent of who rings
 }
 
 // NewEnqueuer rings through the given Redis. Close it to finish the rings under way.
@@ -83,9 +85,10 @@ func (e *Enqueuer) At(ctx context.Context, k Kind, at time.Time, ids ...uuid.UUI
 		}
 		return
 	}
+	traceparent := trace.Parent(ctx)
 	rings := make([]ring, len(ids))
 	for i, id := range ids {
-		rings[i] = ring{id: id, at: at}
+		rings[i] = ring{id: id, at: at, trace: traceparent}
 	}
 	together.DoAll(ctx, rings)
 }
@@ -118,7 +121,7 @@ func NextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(
 // ringTogether makes one task of the rings that are for the same time.
 func (e *Enqueuer) ringTogether(ctx context.Context, k Kind, rings []ring) {
 	for len(rings) > 0 {
-		at := rings[0].at
+		at, first := rings[0].at, rings[0].trace
 		var ids []uuid.UUID
 		var rest []ring
 		for _, r := range rings {
@@ -128,7 +131,7 @@ func (e *Enqueuer) ringTogether(ctx context.Context, k Kind, rings []ring) {
 				rest = append(rest, r)
 			}
 		}
-		e.enqueue(ctx, k, taskID(k, ids[0], at), at, ids...)
+		e.enqueue(trace.Within(ctx, first), k, taskID(k, ids[0], at), at, ids...)
 		rings = rest
 	}
 }
@@ -147,7 +150,7 @@ func (e *Enqueuer) enqueue(ctx context.Context, k Kind, name string, at time.Tim
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ringTimeout)
 	defer cancel()
 	failpoint.At("tasks/before-ring")
-	_, err := e.client.EnqueueContext(ctx, newTask(k, ids), opts...)
+	_, err := e.client.EnqueueContext(ctx, newTask(k, ids, trace.Parent(ctx)), opts...)
 	failpoint.At("tasks/after-ring")
 	if errors.Is(err, asynq.ErrTaskIDConflict) && len(ids) > 1 {
 		for _, id := range ids { // the first one is rung for already; the others must not miss their ring for that
@@ -160,5 +163,5 @@ func (e *Enqueuer) enqueue(ctx context.Context, k Kind, name string, at time.Tim
 	}
 	e.quiet.Store(time.Now().Add(silence).UnixNano())
 	e.lose(k, len(ids))
-	e.log.Warn("a ring was lost; the sweeper will find its row", slog.String("kind", string(k)), slog.String("task", name), slog.Any("err", err))
+	e.log.WarnContext(ctx, "a ring was lost; the sweeper will find its row", slog.String("kind", string(k)), slog.String("task", name), slog.Any("err", err))
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
+
+	"ajo/internal/trace"
 )
 
 // Kind is a kind of work, and the name of its queue.
@@ -48,7 +50,7 @@ var Specs = map[Kind]Spec{
 	// Rows: the bank answers so many calls a second, and a row that waits for its turn with its lease taken would lose it.
 	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 256, Rest: 250 * time.Millisecond, Delayed: time.Second},
 	// Both: as for the one before and the one after.
-	Settle:  {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, Rows: 64, Rest: 250 * time.Millisecond, Delayed: time.Second},
+	Settle: {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, Rows: 64, Rest: 250 * time.Millisecond, Delayed: time.Second},
 	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, though not the rows beside it.
 	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16, Rest: 100 * time.Millisecond, Delayed: 2 * time.Second},
 	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1, Rest: 500 * time.Millisecond, Delayed: 5 * time.Second},
@@ -78,10 +80,17 @@ func IDs(t *asynq.Task) ([]uuid.UUID, error) {
 	return p.IDs, nil
 }
 
-func newTask(k Kind, ids []uuid.UUID) *asynq.Task {
+// Trace is the traceparent of a task of one row, "" when there is none. The row has it too, and is what counts.
+func Trace(t *asynq.Task) string { return t.Headers()[trace.Header] }
+
+// newTask makes the task of the rows. The traceparent is for one row; of many, each row has its own.
+func newTask(k Kind, ids []uuid.UUID, traceparent string) *asynq.Task {
 	b, err := json.Marshal(payload{IDs: ids})
 	if err != nil {
 		panic(err) // ids always marshal
+	}
+	if traceparent != "" && len(ids) == 1 {
+		return asynq.NewTaskWithHeaders(string(k), b, map[string]string{trace.Header: traceparent})
 	}
 	return asynq.NewTask(string(k), b)
 }

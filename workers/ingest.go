@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/trace"
 	"ajo/tasks"
 )
 
@@ -14,6 +15,7 @@ func (w *Workers) ingest(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
+	ctx = trace.Within(ctx, p.Trace)
 	if p.Delivery != nil {
 		w.Enqueuer.Now(ctx, tasks.Deliver, *p.Delivery)
 	}

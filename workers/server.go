@@ -23,6 +23,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
+	"ajo/internal/trace"
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
 	"ajo/tasks"
@@ -213,7 +214,8 @@ func (w *Workers) handle(k tasks.Kind, h handler) asynq.Handler {
 			return errors.Join(err, asynq.SkipRetry)
 		}
 		if len(ids) == 1 {
-			return w.verdict(k, ids[0], h(ctx, ids[0]))
+			ctx = trace.Within(ctx, tasks.Trace(t))
+			return w.verdict(ctx, k, ids[0], h(ctx, ids[0]))
 		}
 		w.all(ctx, k, h, ids)
 		return nil
@@ -230,7 +232,7 @@ func (w *Workers) all(ctx context.Context, k tasks.Kind, h handler, ids []uuid.U
 			if at, ok := retry.When(err); ok {
 				w.Enqueuer.Alone(ctx, k, at, id)
 			} else if err != nil {
-				_ = w.verdict(k, id, err)
+				_ = w.verdict(ctx, k, id, err)
 				w.Enqueuer.Alone(ctx, k, w.Clock.Now().Add(unexpectedDelay), id)
 			}
 		}()
@@ -241,14 +243,14 @@ func (w *Workers) all(ctx context.Context, k tasks.Kind, h handler, ids []uuid.U
 }
 
 // verdict turns a handler's error into what asynq understands, and logs the unexpected.
-func (w *Workers) verdict(k tasks.Kind, id uuid.UUID, err error) error {
+func (w *Workers) verdict(ctx context.Context, k tasks.Kind, id uuid.UUID, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case retry.IsExhausted(err):
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry) // shown among the archived tasks; the row says the same
 	case isFailure(err):
-		w.Log.Error("a task failed", slog.String("kind", string(k)), slog.String("id", id.String()), slog.Any("err", err))
+		w.Log.ErrorContext(ctx, "a task failed", slog.String("kind", string(k)), slog.String("id", id.String()), slog.Any("err", err))
 	}
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"ajo/api"
 	"ajo/internal/account"
 	"ajo/internal/clock"
 	"ajo/internal/config"
@@ -76,6 +74,9 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		if err = failpoint.Arm(cfg.Failpoint); err != nil {
 			return nil, fmt.Errorf("AJO_FAILPOINT: %w", err)
 		}
+	}
+	if err = c.trace(ctx); err != nil {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
 	}
 	if c.box, err = secret.ParseKeys(cfg.EncryptionKeys.Reveal()); err != nil {
 		return nil, fmt.Errorf("AJO_ENCRYPTION_KEYS: %w", err)
@@ -235,27 +236,6 @@ func Version() string {
 		return "dev"
 	}
 	return info.Main.Version
-}
-
-// Logger returns the log that the settings ask for: JSON lines, or text for people.
-func Logger(cfg config.Config) *slog.Logger { return logTo(os.Stderr, cfg.LogFormat) }
-
-func logTo(w io.Writer, format string) *slog.Logger {
-	var h slog.Handler = slog.NewTextHandler(w, nil)
-	if format == "json" {
-		h = slog.NewJSONHandler(w, nil)
-	}
-	log := slog.New(api.LogHandler(h))
-	redis.SetLogger(redisLog{log})
-	return log
-}
-
-// redisLog passes the lines of go-redis on, which it would write to stderr by itself.
-type redisLog struct{ log *slog.Logger }
-
-// Printf logs one line.
-func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
-	l.log.WarnContext(ctx, "redis: "+fmt.Sprintf(format, args...))
 }
 
 // Migrate brings the schema up to date, and says what it did.

@@ -91,6 +91,9 @@ type Config struct {
 
 	Failpoint string `env:"AJO_FAILPOINT" doc:"for tests: the process ends, as by kill -9, at this point of its work, name or name:n for the n-th time; ignored in production"`
 
+	TraceEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"http(s)://host:4318 of an OpenTelemetry collector, OTLP over HTTP; empty: nothing is traced"`
+	TraceEvery    int    `env:"AJO_TRACE_EVERY" envDefault:"100" doc:"with it: one request in so many is traced to its end, 1 is each"`
+
 	LogFormat string `env:"LOG_FORMAT" doc:"json or pretty; development: pretty, production: json"`
 }
 
@@ -163,6 +166,9 @@ func (c *Config) check() error {
 	refuse(c.ReconcileWindow < c.ReconcileEvery || c.ReconcileWindow > 31*24*time.Hour, "AJO_RECONCILE_WINDOW", "must be at least AJO_RECONCILE_EVERY and at most 744h")
 	refuse(c.SpoolDir == "", "AJO_SPOOL_DIR", "is empty")
 	refuse(c.SpoolMax < 1, "AJO_SPOOL_MAX_MB", "must be at least 1")
+	otlp, err := url.Parse(c.TraceEndpoint)
+	refuse(c.TraceEndpoint != "" && (err != nil || otlp.Host == "" || (otlp.Scheme != "http" && otlp.Scheme != "https")), "OTEL_EXPORTER_OTLP_ENDPOINT", "must be an http or https address")
+	refuse(c.TraceEvery < 1, "AJO_TRACE_EVERY", "must be at least 1")
 	refuse(c.LogFormat != "" && c.LogFormat != "json" && c.LogFormat != "pretty", "LOG_FORMAT", "must be json or pretty")
 	return errors.Join(bad...)
 }

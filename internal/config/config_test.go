@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/config"
+	"ajo/internal/spec"
 )
 
 func good() map[string]string {
@@ -21,6 +22,7 @@ func good() map[string]string {
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "limit.rate.value")
 	c, err := config.Parse(good())
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1:8080", c.HTTPAddr)
@@ -30,6 +32,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, 30*time.Minute, c.ConfirmMinAge)
 	require.Equal(t, 24*time.Hour, c.ConfirmDeadline)
 	require.Equal(t, "provider-signature", c.ProviderSignatureHeader)
+	require.Equal(t, "600-M", c.RateLimit)
 	require.Len(t, c.CallbackAllow, 2, "development may call loopback")
 	env := good()
 	env["AJO_ENV"], env["AJO_SMTP_URL"] = "production", "smtps://mail.example"
@@ -42,6 +45,7 @@ func TestDefaults(t *testing.T) {
 // Each required setting, missing or empty, and each bad value is refused with its name and without its value.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "event.in.sig.secret")
 	for name := range good() {
 		env := good()
 		delete(env, name)

@@ -21,7 +21,6 @@ import (
 type alarm struct {
 	*world
 	dir    string
-	fired  []string
 	scrape []string // the files so far
 }
 

@@ -18,6 +18,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/retry"
+	"ajo/internal/trace"
 	"ajo/ledger"
 )
 
@@ -47,6 +48,7 @@ type check struct {
 	Misses        int
 	Lease         time.Time
 	OccurredAt    *time.Time // the bank's time of the payment, by the event
+	Traceparent   string
 }
 
 // finding is what a check came to: a move of the entry, or the time of the next check.
@@ -64,14 +66,22 @@ type finding struct {
 // came by ConfirmDeadline. A bank that is down is not an answer. It returns nil when nothing is left to do, and a [retry]
 // error with the time of the next check otherwise.
 func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
+	begun := time.Now()
 	c, err := s.claim.Do(ctx, id)
 	if err != nil || c == nil {
 		return err
 	}
+	ctx, span := trace.Resume(ctx, "confirm", c.Traceparent, begun)
+	defer span.End()
 	failpoint.At("payment/before-ask")
 	t, err := s.ask(ctx, c) // only reads; an unanswered question is asked again
 	failpoint.At("payment/after-ask")
 	f := s.judge(c, t, err)
+	if span.Traced() {
+		span.Text("event", id.String())
+		span.Text("outcome", confirmedAs[f.event])
+		span.Number("attempt", c.Attempt+1)
+	}
 	if _, err := s.record.Do(ctx, f); err != nil {
 		return err // the lease runs out, and the sweeper rings again
 	}
@@ -84,6 +94,8 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 
 // ask returns the bank's own record of the payment: from its list, where many wait, or by its id.
 func (s *Service) ask(ctx context.Context, c *check) (provider.Transaction, error) {
+	ctx, span := trace.Step(ctx, "ask the bank")
+	defer span.End()
 	if t, err := s.listed.Do(ctx, c); err == nil && t != nil {
 		return *t, nil
 	}
@@ -182,7 +194,7 @@ func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outco
 				ORDER BY id FOR NO KEY UPDATE) due
 			WHERE e.id = due.id AND a.id = e.account_id
 			RETURNING e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id,
-				e.error_message <> '', e.alias_number, e.alias, e.processed_at, e.attempt_count, e.misses, e.leased_until, e.occurred_at`,
+				e.error_message <> '', e.alias_number, e.alias, e.processed_at, e.attempt_count, e.misses, e.leased_until, e.occurred_at, e.traceparent`,
 			ids, now, now.Add(checkLease))
 		if err != nil {
 			return nil, err
@@ -226,7 +238,7 @@ func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.
 		})
 		if err == nil {
 			failpoint.At("payment/after-record-commit")
-			s.alert(held, moved)
+			s.alert(ctx, held, moved)
 		}
 		return make([]batch.Outcome[struct{}], len(findings)), err
 	})
@@ -295,7 +307,7 @@ func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*find
 }
 
 // alert tells the operators of money that proved false, and of what a person must look at.
-func (s *Service) alert(findings []*finding, moved []ledger.Moved) {
+func (s *Service) alert(ctx context.Context, findings []*finding, moved []ledger.Moved) {
 	i := 0
 	for _, f := range findings {
 		if f.event == "" {
@@ -303,17 +315,18 @@ func (s *Service) alert(findings []*finding, moved []ledger.Moved) {
 		}
 		m := moved[i]
 		i++
+		ctx := trace.Within(ctx, f.Traceparent)
 		log := s.Log.With(slog.String("event", f.ID.String()), slog.String("account", f.AccountID.String()), slog.String("why", f.why))
 		switch {
 		case m.Err != nil:
-			log.Warn("the entry was moved by somebody else", slog.Any("err", m.Err))
+			log.WarnContext(ctx, "the entry was moved by somebody else", slog.Any("err", m.Err))
 		case m.Status == ledger.NeedsReview:
-			log.Error("a payment needs review", slog.String("alert", "needs_review"))
+			log.ErrorContext(ctx, "a payment needs review", slog.String("alert", "needs_review"))
 		case m.Status == ledger.Reversed:
-			log.Warn("a payment was reversed", slog.String("alert", "reversed"))
+			log.WarnContext(ctx, "a payment was reversed", slog.String("alert", "reversed"))
 		}
 		if m.Balance.Sign() < 0 {
-			log.Error("a balance is below zero", slog.String("alert", "negative_balance"), slog.String("balance", m.Balance.String()))
+			log.ErrorContext(ctx, "a balance is below zero", slog.String("alert", "negative_balance"), slog.String("balance", m.Balance.String()))
 		}
 	}
 }

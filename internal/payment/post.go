@@ -17,6 +17,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
+	"ajo/internal/trace"
 	"ajo/internal/webhook"
 	"ajo/ledger"
 )
@@ -35,6 +36,7 @@ type Posted struct {
 	Category  Category      // empty: there was nothing to do, another worker has done it
 	Waited    time.Duration // since the event was received
 	ConfirmAt time.Time     // when the bank is first asked; zero unless Category is payment
+	Trace     string        // the event's traceparent
 	Delivery  *uuid.UUID    // the tenant's webhook, when there is a URL
 	Expired   *uuid.UUID    // the one-time account that this payment ended: to be closed at the bank
 }
@@ -52,6 +54,7 @@ type stored struct {
 	TxnRef      string
 	OccurredAt  time.Time
 	ReceivedAt  time.Time
+	Traceparent string
 
 	target   *account.Target
 	assigned bool // by an operator, who names the target
@@ -61,11 +64,11 @@ type stored struct {
 }
 
 // storedColumns are an event's, in the order of fields.
-const storedColumns = `id, error_message, amount, fee, currency, alias, alias_number, sender_name, narration, provider_txn_ref, occurred_at, received_at`
+const storedColumns = `id, error_message, amount, fee, currency, alias, alias_number, sender_name, narration, provider_txn_ref, occurred_at, received_at, traceparent`
 
 func (e *stored) fields() []any {
 	return []any{
-		&e.ID, &e.Problem, &e.Amount, &e.Fee, &e.Currency, &e.Alias, &e.Number, &e.Sender, &e.Narration, &e.TxnRef, &e.OccurredAt, &e.ReceivedAt,
+		&e.ID, &e.Problem, &e.Amount, &e.Fee, &e.Currency, &e.Alias, &e.Number, &e.Sender, &e.Narration, &e.TxnRef, &e.OccurredAt, &e.ReceivedAt, &e.Traceparent,
 	}
 }
 
@@ -95,7 +98,7 @@ func (s *Service) Post(ctx context.Context, id uuid.UUID) (Posted, error) {
 
 // failPosting records that the ledger could not be written for an event: an operator must look.
 func (s *Service) failPosting(ctx context.Context, id uuid.UUID, why error) error {
-	s.Log.Error("an authentic payment could not be posted", slog.String("alert", "processing_error"), slog.String("event", id.String()), slog.Any("err", why))
+	s.Log.ErrorContext(ctx, "an authentic payment could not be posted", slog.String("alert", "processing_error"), slog.String("event", id.String()), slog.Any("err", why))
 	_, err := s.Pool.Exec(ctx, `
 		UPDATE inbound_events SET status = 'failed', category = 'processing_error', error_message = $2, next_attempt_at = NULL, processed_at = $3
 		WHERE id = $1 AND status = 'received'`, id, "the ledger write failed: "+why.Error(), s.Clock.Now())
@@ -107,6 +110,8 @@ const postRetry = 5 * time.Second
 
 func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[Posted] {
 	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[Posted], error) {
+		begun := time.Now()
+		var posted []*stored
 		out := make([]batch.Outcome[Posted], len(ids))
 		err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 			events, err := lockReceived(ctx, tx, ids)
@@ -121,6 +126,7 @@ func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcom
 			if err := s.postAll(ctx, tx, events); err != nil {
 				return err
 			}
+			posted = events
 			for i, id := range ids {
 				out[i] = batch.Outcome[Posted]{}
 				if e := byID[id]; e != nil {
@@ -133,9 +139,23 @@ func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcom
 		})
 		if err == nil {
 			failpoint.At("payment/after-post-commit")
+			tracePosted(ctx, posted, begun)
 		}
 		return out, err
 	})
+}
+
+// tracePosted gives each traced event of a batch its own step, since each belongs to another trace.
+func tracePosted(ctx context.Context, events []*stored, begun time.Time) {
+	for _, e := range events {
+		_, span := trace.Resume(ctx, "post", e.Traceparent, begun)
+		if span.Traced() {
+			span.Text("event", e.ID.String())
+			span.Text("category", string(e.category))
+			span.Number("batch", len(events))
+			span.End()
+		}
+	}
 }
 
 // lockReceived locks the events that still wait to be posted, in the order of their ids, which is the order of arrival.
@@ -241,6 +261,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		told = append(told, e)
 		deliveries = append(deliveries, webhook.NewDelivery{
 			TenantID: e.target.TenantID, AccountID: e.target.ID, TransactionGroupID: e.ID, CallbackURL: e.target.CallbackURL, CreatedAt: e.ReceivedAt,
+			Traceparent: e.Traceparent,
 			Payload: webhook.PaymentReceived{
 				AccountRef: e.target.AccountRef, Amount: net, GrossAmount: *e.Amount, ProviderFee: *e.Fee,
 				SenderName: e.Sender, Narration: e.Narration,
@@ -280,6 +301,7 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 		}
 		to, _ := Transitions.Next(from, event)
 		ids[i], status[i], category[i], reason[i] = e.ID, string(to), string(e.category), e.reason
+		e.posted.Trace = e.Traceparent
 		e.posted.Category, e.posted.Waited = e.category, now.Sub(e.ReceivedAt)
 		if e.target != nil {
 			accounts[i], tenants[i] = &e.target.ID, &e.target.TenantID

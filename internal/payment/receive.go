@@ -20,6 +20,7 @@ import (
 	"ajo/internal/metrics"
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/trace"
 )
 
 // ErrNotStored says that the event could be stored nowhere: the bank must send it again.
@@ -78,6 +79,7 @@ type inbound struct {
 	nextAttemptAt  *time.Time
 	receivedAt     time.Time
 	transfer       string
+	traceparent    string
 }
 
 // Receive verifies and stores an event, in one commit with all that arrive meanwhile. Whatever the event is, it is stored
@@ -90,6 +92,13 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 	}
 	if !e.authentic && !s.forged.Allow() {
 		return Receipt{Category: CategorySigInvalid}, nil
+	}
+	if e.authentic { // nobody else gets into a trace, or makes one
+		var span trace.Span
+		ctx, span = trace.Step(ctx, "receive")
+		defer span.End()
+		span.Text("event", e.id.String())
+		e.traceparent = trace.Parent(ctx)
 	}
 	r, err := s.storeSoon(ctx, e)
 	if err != nil {
@@ -221,17 +230,17 @@ func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		r, err := tx.Query(ctx, `
 			INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message,
-				amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, digest, body, next_attempt_at, received_at)
+				amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, digest, body, next_attempt_at, received_at, traceparent)
 			SELECT id, source, valid, authentic, request, txn, type, status, category, problem, amount::numeric, fee::numeric, currency, alias, number,
-				sender, narration, occurred, digest, body, next, received
+				sender, narration, occurred, digest, body, next, received, coalesce(trace, '')
 			FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::bool[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
 				$11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::timestamptz[], $19::bytea[], $20::bytea[],
-				$21::timestamptz[], $22::timestamptz[])
+				$21::timestamptz[], $22::timestamptz[], $23::text[])
 				AS e (id, source, valid, authentic, request, txn, type, status, category, problem, amount, fee, currency, alias, number, sender, narration,
-					occurred, digest, body, next, received)
+					occurred, digest, body, next, received, trace)
 			ON CONFLICT DO NOTHING RETURNING id`,
 			c.id, c.source, c.valid, c.authentic, c.request, c.txn, c.eventType, c.status, c.category, c.problem, c.amount, c.fee, c.currency,
-			c.alias, c.number, c.sender, c.narration, c.occurred, c.digest, c.body, c.next, c.received)
+			c.alias, c.number, c.sender, c.narration, c.occurred, c.digest, c.body, c.next, c.received, c.trace)
 		if err != nil {
 			return err
 		}
@@ -253,7 +262,7 @@ func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]
 type columns struct {
 	id                                                                                          []uuid.UUID
 	source, request, txn, eventType, status, category, problem, currency, alias, number, sender []string
-	narration                                                                                   []string
+	narration, trace                                                                            []string
 	valid, authentic                                                                            []bool
 	amount, fee                                                                                 []*string
 	digest, body                                                                                [][]byte
@@ -269,6 +278,7 @@ func (c *columns) add(e *inbound) {
 		s := a.String()
 		return &s
 	}
+	c.trace = trace.Put(c.trace, len(c.id), e.traceparent)
 	c.id, c.source, c.valid, c.authentic = append(c.id, e.id), append(c.source, e.source), append(c.valid, e.signatureValid), append(c.authentic, e.authentic)
 	c.request, c.txn, c.eventType = append(c.request, e.requestID), append(c.txn, e.txnRef), append(c.eventType, e.eventType)
 	c.status, c.category, c.problem = append(c.status, string(e.status)), append(c.category, string(e.category)), append(c.problem, e.problem)
@@ -298,6 +308,16 @@ func (o original) conflicts(e *inbound) bool {
 	return o.source == e.source || !sameMoney(o, original{amount: e.amount, fee: e.fee, currency: e.currency, number: e.number})
 }
 
+// originalsSQL asks for a reference that is not empty of the event, and not of what is looked for: only so does the planner know
+// that the unique index holds the row, and not read the whole table for each repeat.
+const originalsSQL = `
+		SELECT DISTINCT ON (d.id) d.id, e.id, e.source, e.digest, e.amount, e.fee, e.currency, e.alias_number
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS d (id, request, txn, type)
+		JOIN LATERAL (
+			SELECT id, source, digest, amount, fee, currency, alias_number FROM inbound_events WHERE authentic AND request_id = d.request
+			UNION ALL
+			SELECT id, source, digest, amount, fee, currency, alias_number FROM inbound_events WHERE authentic AND provider_txn_ref = d.txn AND event_type = d.type AND provider_txn_ref <> '') e ON true`
+
 // originals finds, for each event that was not inserted, the stored one of the same request id, or of the same
 // transaction and type (a repeat may bear another request id).
 func (s *Service) originals(ctx context.Context, events []*inbound, inserted map[uuid.UUID]bool) (map[uuid.UUID]original, error) {
@@ -309,14 +329,7 @@ func (s *Service) originals(ctx context.Context, events []*inbound, inserted map
 			txns, types = append(txns, e.txnRef), append(types, e.eventType)
 		}
 	}
-	rows, err := s.Pool.Query(ctx, `
-		SELECT DISTINCT ON (d.id) d.id, e.id, e.source, e.digest, e.amount, e.fee, e.currency, e.alias_number
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS d (id, request, txn, type)
-		JOIN LATERAL (
-			SELECT id, source, digest, amount, fee, currency, alias_number FROM inbound_events WHERE authentic AND request_id = d.request
-			UNION ALL
-			SELECT id, source, digest, amount, fee, currency, alias_number FROM inbound_events WHERE authentic AND provider_txn_ref = d.txn AND event_type = d.type AND d.txn <> '') e ON true`,
-		ids, requests, txns, types)
+	rows, err := s.Pool.Query(ctx, originalsSQL, ids, requests, txns, types)
 	if err != nil {
 		return nil, err
 	}

@@ -41,10 +41,11 @@ func (s *Service) storeSoon(ctx context.Context, e *inbound) (Receipt, error) {
 	return r, err
 }
 
-// spooled is an event in the spool: what the bank sent, and when.
+// spooled is an event in the spool: what the bank sent, when, and the trace that it belongs to.
 type spooled struct {
 	Delivery
-	ReceivedAt time.Time
+	ReceivedAt  time.Time
+	Traceparent string `json:",omitempty"`
 }
 
 // spool keeps an event that Postgres did not take. Forged ones are never kept there: anybody could fill the disk with them.
@@ -53,7 +54,7 @@ func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) 
 		metrics.EventRefused.Inc()
 		return Receipt{}, errors.Join(ErrNotStored, why)
 	}
-	b, err := json.Marshal(spooled{d, e.receivedAt})
+	b, err := json.Marshal(spooled{d, e.receivedAt, e.traceparent})
 	if err == nil {
 		err = s.Spool.Append(ctx, b)
 	}
@@ -62,7 +63,7 @@ func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) 
 		return Receipt{}, errors.Join(ErrNotStored, why, err)
 	}
 	metrics.EventSpooled.Inc()
-	s.Log.Warn("postgres is away; an event went to the spool", slog.String("alert", "spooling"), slog.Any("err", why))
+	s.Log.WarnContext(ctx, "postgres is away; an event went to the spool", slog.String("alert", "spooling"), slog.Any("err", why))
 	return Receipt{Spooled: true}, nil
 }
 
@@ -77,7 +78,9 @@ func (s *Service) Unspool(ctx context.Context, records [][]byte) ([]Receipt, err
 			s.Log.Error("a spooled event cannot be read", slog.String("alert", "spool_unreadable"), slog.Any("err", err), slog.Int("bytes", len(record)))
 			continue
 		}
-		events = append(events, s.read(k.Delivery, k.ReceivedAt))
+		e := s.read(k.Delivery, k.ReceivedAt)
+		e.traceparent = k.Traceparent
+		events = append(events, e)
 	}
 	if len(events) == 0 {
 		return nil, nil

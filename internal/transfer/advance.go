@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/google/uuid"
 
 	"ajo/internal/failpoint"
 	"ajo/internal/provider"
+	"ajo/internal/trace"
 )
 
 const (
@@ -24,9 +26,16 @@ const (
 // when nothing is left, and a [retry] error with the time of the next step otherwise. Running it twice, late, or after a
 // crash at any line changes nothing: a step is claimed first, and what it finds is recorded only under that claim.
 func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
+	begun := time.Now()
 	st, err := s.claim(ctx, id)
 	if err != nil || st == nil {
 		return err
+	}
+	ctx, span := trace.Resume(ctx, "settle", st.Traceparent, begun)
+	defer span.End()
+	if span.Traced() {
+		span.Text("transfer", id.String())
+		span.Text("status", string(st.Status))
 	}
 	switch st.Status {
 	case Pending:
@@ -42,7 +51,9 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 // ends the transfer before anything was submitted.
 func (s *Service) first(ctx context.Context, st *step) error {
 	failpoint.At("transfer/before-lookup")
-	h, err := s.Bank.Lookup(ctx, st.BankCode, st.AccountNumber)
+	asking, span := trace.Step(ctx, "look up the holder")
+	h, err := s.Bank.Lookup(asking, st.BankCode, st.AccountNumber)
+	span.End()
 	failpoint.At("transfer/after-lookup")
 	var rejected *provider.Rejection
 	switch {
@@ -64,10 +75,12 @@ func (s *Service) submit(ctx context.Context, st *step) error {
 	}
 	st.Status, st.Attempts, st.Asks, st.Unknown, st.Lease, st.Since, st.Early = Processing, st.Attempts+1, 0, 0, made.lease, made.at, true
 	failpoint.At("transfer/before-pay")
-	p, err := s.Bank.Pay(ctx, provider.NewPayout{
+	paying, span := trace.Step(ctx, "pay")
+	p, err := s.Bank.Pay(paying, provider.NewPayout{
 		Ref: st.Ref, Amount: st.Amount, BankCode: st.BankCode, AccountNumber: st.AccountNumber, AccountName: st.AccountName,
 		SenderName: st.SenderName, Narration: st.Narration,
 	})
+	span.End()
 	failpoint.At("transfer/after-pay")
 	// What an answer means here: a Rejection is definite, and the call had no effect; but of a second submission it says
 	// nothing about the first, so only questions end that. Success, failed and refunded are the bank's word on this
@@ -96,7 +109,9 @@ func (s *Service) ask(ctx context.Context, st *step) error {
 
 func (s *Service) payout(ctx context.Context, st *step) (provider.Payout, error) {
 	failpoint.At("transfer/before-ask")
+	ctx, span := trace.Step(ctx, "ask the bank")
 	p, err := s.Bank.Payout(ctx, st.Ref)
+	span.End()
 	failpoint.At("transfer/after-ask")
 	return p, err
 }
@@ -155,13 +170,13 @@ func (s *Service) recheck(ctx context.Context, st *step) error {
 	case st.Status == Success && p.Status == provider.Refunded:
 		return s.conclude(ctx, st, EventRefund, "the bank gave it back")
 	case st.Status == Success && p.Status == provider.Failed:
-		s.alert(st, "paid_then_failed", "the bank calls a paid transfer failed; a person must ask it")
+		s.alert(ctx, st, "paid_then_failed", "the bank calls a paid transfer failed; a person must ask it")
 	case st.Status == Failed && (p.Status == provider.Success || p.Status == provider.Pending):
-		s.alert(st, "failed_then_paid", "the bank pays a transfer that has failed, and whose money was given back; a person must act")
+		s.alert(ctx, st, "failed_then_paid", "the bank pays a transfer that has failed, and whose money was given back; a person must act")
 	}
 	return s.postpone(ctx, st, false, errRecheck)
 }
 
-func (s *Service) alert(st *step, name, text string, more ...any) {
-	s.Log.Error(text, append([]any{slog.String("alert", name), slog.String("transfer", st.Ref)}, more...)...)
+func (s *Service) alert(ctx context.Context, st *step, name, text string, more ...any) {
+	s.Log.ErrorContext(ctx, text, append([]any{slog.String("alert", name), slog.String("transfer", st.Ref)}, more...)...)
 }

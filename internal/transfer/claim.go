@@ -36,6 +36,7 @@ type step struct {
 	Unknown       int       // those of them that the bank answered with "not known"
 	Early         bool      // this look is before its time: somebody woke the transfer
 	Lease         time.Time
+	Traceparent   string
 }
 
 // claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover. Neither is nothing: the
@@ -94,7 +95,7 @@ func (s *Service) lockDue(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*st
 	rows, err := tx.Query(ctx, `
 		SELECT t.id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
 			t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
-			t.ask_count, t.unknown_count
+			t.ask_count, t.unknown_count, t.traceparent
 		FROM transfers t JOIN tenants n ON n.id = t.tenant_id
 		WHERE t.id = ANY($1) AND t.next_attempt_at <= $2 AND coalesce(t.leased_until, '-infinity') <= $2 ORDER BY t.id FOR NO KEY UPDATE OF t`, ids, now)
 	if err != nil {
@@ -103,7 +104,7 @@ func (s *Service) lockDue(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*st
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*step, error) {
 		c := step{Lease: now.Add(s.Lease)}
 		err := r.Scan(&c.ID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
-			&c.Attempts, &c.Since, &c.Asks, &c.Unknown)
+			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
 	})

@@ -13,6 +13,7 @@ import (
 	"ajo/internal/metrics"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
+	"ajo/internal/trace"
 	"ajo/ledger"
 )
 
@@ -33,6 +34,7 @@ func (s *Service) conclude(ctx context.Context, st *step, event Event, why strin
 	if err != nil {
 		return err
 	}
+	trace.Of(ctx).Text("outcome", string(event))
 	if next == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"ajo/internal/failpoint"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
+	"ajo/internal/trace"
 )
 
 // submission is a claimed transfer that is about to be submitted.
@@ -89,15 +90,16 @@ func (s *Service) postpone(ctx context.Context, st *step, unknown bool, why erro
 	if _, err := s.postpones.Do(ctx, p); err != nil {
 		return err
 	}
+	trace.Of(ctx).Text("outcome", "later")
 	if p.at == nil {
 		return nil
 	}
 	if age := now.Sub(st.Since); age >= alertAfter {
 		switch st.Status {
 		case Pending:
-			s.alert(st, "not_submitted", "a transfer could not be submitted yet", slog.Duration("age", age), slog.Any("why", why))
+			s.alert(ctx, st, "not_submitted", "a transfer could not be submitted yet", slog.Duration("age", age), slog.Any("why", why))
 		case Processing:
-			s.alert(st, "unknown_outcome", "the outcome of a transfer is still unknown", slog.Duration("age", age), slog.Any("why", why))
+			s.alert(ctx, st, "unknown_outcome", "the outcome of a transfer is still unknown", slog.Duration("age", age), slog.Any("why", why))
 		}
 	}
 	return retry.At(*p.at, why)

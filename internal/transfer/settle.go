@@ -14,6 +14,7 @@ import (
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/provider"
+	"ajo/internal/trace"
 )
 
 const maxNarration = 140 // characters; what banks carry
@@ -91,7 +92,15 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 			return Settled{}, err
 		}
 	}
-	return s.accepts.Do(ctx, &request{account: account.Ref{TenantID: tenantID, AccountRef: ref}, amount: amount, order: o, key: key})
+	ctx, span := trace.Step(ctx, "accept")
+	defer span.End()
+	settled, err := s.accepts.Do(ctx, &request{
+		account: account.Ref{TenantID: tenantID, AccountRef: ref}, amount: amount, order: o, key: key, trace: trace.Parent(ctx),
+	})
+	if span.Traced() && settled.TransferID != uuid.Nil {
+		span.Text("transfer", settled.TransferID.String())
+	}
+	return settled, err
 }
 
 // matchName compares the name that the tenant expects with the one the bank gives.

@@ -21,6 +21,7 @@ type work struct {
 	leasedUntil   *time.Time
 	createdAt     time.Time // when the event was received
 	secrets       sealedSecrets
+	traceparent   string
 }
 
 // due is the time from which the delivery can be claimed.
@@ -35,7 +36,7 @@ func (w *work) due() time.Time {
 func (s *Service) load(ctx context.Context, ids []uuid.UUID) ([]*work, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT d.id, d.tenant_id, d.transaction_group_id, d.callback_url, d.body, d.next_attempt_at, d.leased_until, d.created_at,
-			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until
+			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until, d.traceparent
 		FROM deliveries d JOIN tenants t ON t.id = d.tenant_id
 		WHERE d.id = ANY($1) AND d.status = $2`, ids, string(Pending))
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *Service) load(ctx context.Context, ids []uuid.UUID) ([]*work, error) {
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*work, error) {
 		var w work
 		return &w, row.Scan(&w.id, &w.tenant, &w.group, &w.url, &w.body, &w.nextAttemptAt, &w.leasedUntil, &w.createdAt,
-			&w.secrets.current, &w.secrets.previous, &w.secrets.previousUntil)
+			&w.secrets.current, &w.secrets.previous, &w.secrets.previousUntil, &w.traceparent)
 	})
 	if err != nil {
 		return nil, err

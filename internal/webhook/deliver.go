@@ -17,6 +17,7 @@ import (
 	"ajo/internal/retry"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
+	"ajo/internal/trace"
 )
 
 // ErrEarly says that the caller came a moment before the time. It counts as no attempt.
@@ -56,9 +57,15 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	e := w.endpoint()
+	ctx, span := trace.Resume(ctx, "deliver", w.traceparent, time.Now())
+	defer span.End()
+	if span.Traced() {
+		span.Text("delivery", id.String())
+	}
 	back, err := s.lanes.enter(ctx, e)
 	if errors.Is(err, ErrBusy) || errors.Is(err, ErrHeld) {
 		metrics.PutOff(putOffAs[err])
+		span.Text("outcome", putOffAs[err])
 		return s.putOff(ctx, w, s.clock.Now().Add(back).Truncate(time.Microsecond), err)
 	} else if err != nil {
 		return err
@@ -72,6 +79,7 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	if err != nil || !kept {
 		return err
 	}
+	span.Text("outcome", attemptedAs[a.event])
 	metrics.Attempted(attemptedAs[a.event], time.Duration(a.durationMS)*time.Millisecond)
 	switch a.event {
 	case EventFail:
@@ -107,9 +115,7 @@ func (s *Service) try(ctx context.Context, w *work, secrets []secret.Redacted, e
 	now := s.clock.Now()
 	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"ajo/" + s.opts.Version}}
 	sign(header, secrets, w.group, now, w.body)
-	failpoint.At("webhook/before-call")
-	answer, err := s.client.Post(ctx, w.url, header, w.body)
-	failpoint.At("webhook/after-call")
+	answer, err := s.call(ctx, w, header, c.attempts+1)
 	took = answer.Duration
 	if err != nil && ctx.Err() != nil {
 		return nil, err // nobody knows what the receiver saw; the lease runs out, and the attempt is made again
@@ -121,6 +127,24 @@ func (s *Service) try(ctx context.Context, w *work, secrets []secret.Redacted, e
 	}
 	s.conclude(a, c.attempts+1)
 	return a, nil
+}
+
+// call makes the call. A tenant that traces can go on with the trace; the signature does not cover headers.
+func (s *Service) call(ctx context.Context, w *work, header http.Header, attempt int) (safehttp.Result, error) {
+	ctx, span := trace.Step(ctx, "call the tenant")
+	defer span.End()
+	if span.Traced() {
+		header.Set(trace.Header, trace.Parent(ctx))
+	}
+	failpoint.At("webhook/before-call")
+	answer, err := s.client.Post(ctx, w.url, header, w.body)
+	failpoint.At("webhook/after-call")
+	span.Number("attempt", attempt)
+	span.Number("http.response.status_code", answer.StatusCode)
+	if failure(answer, err) != "" {
+		span.Fail()
+	}
+	return answer, err
 }
 
 // leave gives the lane's place back, and says so when the endpoint is found dead, or back.

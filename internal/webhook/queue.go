@@ -11,6 +11,7 @@ import (
 
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/trace"
 )
 
 // eventType is the only outbound event.
@@ -23,6 +24,7 @@ type NewDelivery struct {
 	TransactionGroupID uuid.UUID
 	CallbackURL        string    // the account's, else the tenant's; passed safehttp.CheckURL when it was set
 	CreatedAt          time.Time // when the payment's event was received
+	Traceparent        string    // the event's, for the delivery to be a step of its trace
 	Payload            PaymentReceived
 }
 
@@ -73,7 +75,7 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 	}
 	var c struct {
 		id, tenant, account, group []uuid.UUID
-		url                        []string
+		url, trace                 []string
 		body                       [][]byte
 		created                    []time.Time
 	}
@@ -82,6 +84,7 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 		if err != nil {
 			return nil, err
 		}
+		c.trace = trace.Put(c.trace, len(c.id), d.Traceparent)
 		c.id = append(c.id, uuid.Must(uuid.NewV7()))
 		c.tenant, c.account, c.group = append(c.tenant, d.TenantID), append(c.account, d.AccountID), append(c.group, d.TransactionGroupID)
 		c.url, c.body, c.created = append(c.url, d.CallbackURL), append(c.body, body), append(c.created, d.CreatedAt)
@@ -89,15 +92,15 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 	rows, err := tx.Query(ctx, `
 		WITH queued AS (
 			INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status,
-				next_attempt_at, created_at)
-			SELECT id, tenant, account, grp, $8, url, body, $9, $10, created
-			FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::timestamptz[])
-				AS d (id, tenant, account, grp, url, body, created)
+				next_attempt_at, created_at, traceparent)
+			SELECT id, tenant, account, grp, $8, url, body, $9, $10, created, coalesce(trace, '')
+			FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::timestamptz[], $11::text[])
+				AS d (id, tenant, account, grp, url, body, created, trace)
 			ON CONFLICT (transaction_group_id, event_type) DO NOTHING
 			RETURNING id
 		)
 		SELECT id FROM queued ORDER BY id`, // ids are made in the order given, and sort so
-		c.id, c.tenant, c.account, c.group, c.url, c.body, c.created, eventType, string(Pending), now)
+		c.id, c.tenant, c.account, c.group, c.url, c.body, c.created, eventType, string(Pending), now, c.trace)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,49 @@
+package api
+
+import (
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"ajo/internal/trace"
+)
+
+// traced begins the trace of a request that has passed its limit and its credential. Only who showed a key may have its own
+// trace gone on with: a stranger, and whoever says to be the bank, gets a new one. None decides that it is kept.
+func traced(r Route) fiber.Handler {
+	name := r.Method + " " + r.Path
+	return func(c *fiber.Ctx) error {
+		var from string
+		if r.Credential == Key {
+			from = c.Get(trace.Header)
+		}
+		ctx, span := trace.Begin(c.UserContext(), name, from, time.Now())
+		if span.Traced() {
+			span.Text("request_id", RequestID(ctx))
+			c.SetUserContext(ctx)
+			c.Locals(spanLocal, span)
+		}
+		return c.Next()
+	}
+}
+
+type spanKey struct{}
+
+var spanLocal spanKey
+
+// dropTrace forgets the request's span: one that does not end is not exported.
+func dropTrace(c *fiber.Ctx) { c.Locals(spanLocal, nil) }
+
+// endTrace ends the request's span, once its answer is known.
+func endTrace(c *fiber.Ctx) {
+	span, ok := c.Locals(spanLocal).(trace.Span)
+	if !ok {
+		return
+	}
+	status := c.Response().StatusCode()
+	span.Number("http.response.status_code", status)
+	if status >= fiber.StatusInternalServerError {
+		span.Fail()
+	}
+	span.End()
+}

@@ -1,0 +1,31 @@
+package payment
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
+)
+
+// A repeat is looked for by indexes: without them each one of a batch would read all events that there are.
+func TestOriginalsAreFoundByIndex(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	tx, err := e.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+	_, err = tx.Exec(t.Context(), `SET LOCAL enable_seqscan = off`) // reads a table whole only where nothing else is possible
+	require.NoError(t, err)
+	rows, err := tx.Query(t.Context(), "EXPLAIN "+originalsSQL, []uuid.UUID{uuid.New()}, []string{"a"}, []string{"b"}, []string{"c"})
+	require.NoError(t, err)
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	text := strings.Join(plan, "\n")
+	require.Contains(t, text, "inbound_events_request")
+	require.Contains(t, text, "inbound_events_transaction")
+	require.NotContains(t, text, "Seq Scan", text)
+}
