@@ -42,7 +42,9 @@ reset: build ## Remove all local data (.ajo)
 .PHONY: test
 test: build ## Run all tests, with the race detector, beside a Postgres and a Redis of their own
 	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
-	bin/ajo stack -- go test $(RACE) -timeout 15m $(PKG)
+	@rm -rf .ajo/conformance.*; mkdir -p .ajo; passed=$$(mktemp -d "$(CURDIR)/.ajo/conformance.XXXXXX") && \
+	AJO_CONFORMANCE=$$passed bin/ajo stack -- go test $(RACE) -timeout 25m $(PKG) && \
+	if [ "$(PKG)" = ./... ]; then go run ./internal/spec/conformance $$passed docs/conformance.md; fi
 
 .PHONY: test-fast
 test-fast: build ## Run all tests without the race detector
@@ -63,6 +65,12 @@ fuzz: go ## Run every native fuzz target for FUZZTIME (30s), one after the other
 .PHONY: fuzz-contract
 fuzz-contract: build ## Hold the service to its OpenAPI document with AJO_FUZZ_REQUESTS (100000) good and broken requests
 	AJO_FUZZ_REQUESTS=$(AJO_FUZZ_REQUESTS) bin/ajo stack -- go test ./api -run '^TestContractFuzz$$' -v -timeout 30m
+
+AJO_TIMING ?= 1000
+
+.PHONY: timing
+timing: build ## Compare how long AJO_TIMING (1000) calls with known and with unknown e-mails take; AJO_SEED draws another order
+	AJO_TIMING=$(AJO_TIMING) bin/ajo stack -- go test ./api -run '^TestKnownEmailsTakeTheSameTime$$' -count 1 -v -timeout 15m
 
 AJO_CHAOS_PAYOUTS ?= 1000
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/spec"
 )
 
 // path fills the parameters of a route.
@@ -21,6 +23,8 @@ var bodies = map[string]string{
 // Every route against every credential: the one it asks for opens it, no other does, and a suspended tenant's opens none.
 // What else a request may be refused for (its body, an unknown reference) shows that the door is open.
 func TestCredentials(t *testing.T) {
+	spec.Shows(t, "field.tenant.status.suspended")
+	spec.Shows(t, "auth.key.missing", "auth.key.suspended", "auth.key.no-session", "error.401", "error.403", "error.message.suspended")
 	w := setup(t)
 	m, suspended := w.onboard(), w.onboard()
 	w.do("POST", "/v1/accounts", bodies["/v1/accounts"], m.withKey()...).ok(201, nil)
@@ -57,6 +61,7 @@ func TestCredentials(t *testing.T) {
 }
 
 func TestRotatedKeyDiesAtOnce(t *testing.T) {
+	spec.Shows(t, "auth.key.rotate", "endpoint.rotate-key.previous")
 	w := setup(t)
 	m := w.onboard()
 	var got struct{ APIKey string }
@@ -72,6 +77,7 @@ func TestABadKeyIsNotSavedByACookie(t *testing.T) {
 }
 
 func TestLogoutEndsTheSession(t *testing.T) {
+	spec.Shows(t, "endpoint.logout", "endpoint.logout.body")
 	w := setup(t)
 	m := w.onboard()
 	other := w.login(m.email)

@@ -10,6 +10,7 @@ import (
 
 	"ajo/internal/customer"
 	"ajo/internal/fakebank"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
@@ -22,6 +23,12 @@ func (w *world) customer(m member, ref, name string) string {
 }
 
 func TestGoldenCustomers(t *testing.T) {
+	spec.Shows(t, "field.customer.id", "field.customer.name", "field.customer.bvn", "field.customer.bvn.null", "field.customer.nin",
+		"field.customer.nin.null", "field.customer.tier.one", "field.customer.tier.two", "field.customer.kyc.none", "field.customer.kyc.pending",
+		"field.customer.kyc.approved", "field.customer.kyc.rejected", "field.customer.status.active", "field.case.customer",
+		"state.customer-kyc.approve", "state.customer-kyc.reject", "endpoint.approve", "endpoint.reject", "endpoint.customers.list",
+		"endpoint.customers.get", "endpoint.customers.patch", "endpoint.customers.account", "endpoint.kyc", "endpoint.kyc.success",
+		"endpoint.kyc.unavailable")
 	w := setup(t)
 	m := w.onboard()
 	key, session := m.withKey(), m.withSession()
@@ -44,6 +51,7 @@ func TestGoldenCustomers(t *testing.T) {
 }
 
 func TestCustomerPages(t *testing.T) {
+	spec.Shows(t, "limit.page.customers", "endpoint.customers.list.after")
 	w := setup(t)
 	m := w.onboard()
 	for i := range 21 {
@@ -71,6 +79,9 @@ func TestCustomerPages(t *testing.T) {
 }
 
 func TestCustomerErrors(t *testing.T) {
+	spec.Shows(t, "field.customer.tier.three.self", "field.case.request", "state.customer-kyc.not-pending", "endpoint.customers.id",
+		"endpoint.customers.patch.name", "endpoint.customers.account.404", "endpoint.kyc.nin", "endpoint.kyc.required")
+	spec.Shows(t, "error.message.no-account", "error.message.nin", "error.message.kyc-pending", "error.message.kyc-tier", "error.other.customer")
 	w := setup(t)
 	m := w.onboard()
 	key, session := m.withKey(), m.withSession()
@@ -140,6 +151,7 @@ func TestCustomerErrors(t *testing.T) {
 
 // In production only an operator's session decides, and on its own tenant's customers only.
 func TestKYCReviewInProduction(t *testing.T) {
+	spec.Shows(t, "state.customer-kyc.operator")
 	w := setup(t, func(o *Options) {
 		c := o.Customers.Options
 		c.Production = true
@@ -163,6 +175,7 @@ func TestKYCReviewInProduction(t *testing.T) {
 
 // BVN and NIN stand in no answer, no log line and no column but sealed.
 func TestNumbersAreNotShown(t *testing.T) {
+	spec.Shows(t, "field.customer.bvn.never", "field.customer.nin.never")
 	w := setup(t)
 	m := w.onboard()
 	const bvn = "22233344455"

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/contract"
+	"ajo/internal/spec"
 )
 
 // raw sends bytes over a connection of its own and reads the answer.
@@ -51,6 +52,7 @@ func TestWhatNeverBecomesARequest(t *testing.T) {
 }
 
 func TestBodySize(t *testing.T) {
+	spec.Shows(t, "limit.body", "event.in.413")
 	w := setup(t)
 	pad := func(n int) string { return `{"name":"` + strings.Repeat("a", n-len(`{"name":""}`)) + `"}` }
 	w.do("POST", "/register", pad(maxBody)).refused(400, "name must be at most 200 characters")

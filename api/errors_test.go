@@ -13,6 +13,7 @@ import (
 
 	"ajo/internal/errs"
 	"ajo/internal/fakebank"
+	"ajo/internal/spec"
 )
 
 // Every kind has a status of its own in the map, and the fixed text of a 500 hides whatever went wrong.
@@ -51,6 +52,13 @@ func TestEveryKindHasAStatus(t *testing.T) {
 }
 
 func TestRefusalsOverHTTP(t *testing.T) {
+	spec.Shows(t, "field.money.expected", "field.json.request", "state.tenant-kyc.others", "endpoint.register.name", "endpoint.register.email",
+		"endpoint.register.password", "endpoint.verify-email.tenant", "endpoint.verify-email.otp", "endpoint.business-kyc.type",
+		"endpoint.business-kyc.cac", "endpoint.webhook-url.url", "endpoint.provision.external-ref", "endpoint.provision.expected-amount",
+		"endpoint.provision.expires-at", "endpoint.provision.409", "endpoint.provision.502", "endpoint.page.size")
+	spec.Shows(t, "auth.key.invalid", "auth.session.password", "auth.login.wrong", "error.body", "error.400.missing", "error.400.format", "error.404",
+		"error.409", "error.502", "error.message.unauthorized", "error.message.account", "error.message.duplicate", "error.message.provider",
+		"error.other.external-ref", "limit.password")
 	w := setup(t)
 	m := w.onboard()
 	key, session := m.withKey(), m.withSession()
@@ -153,6 +161,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 
 // When the database is away: 500 with the fixed text, and one log line with the request's id; no credential in it.
 func TestInternalErrors(t *testing.T) {
+	spec.Shows(t, "error.500", "event.in.503")
 	w := setup(t)
 	m := w.onboard()
 	w.Pool.Close()

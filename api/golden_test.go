@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/spec"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -60,6 +62,12 @@ func golden(t *testing.T, name string, r reply) {
 }
 
 func TestGoldenOnboarding(t *testing.T) {
+	spec.Shows(t, "field.tenant.name", "field.tenant.status", "field.tenant.kyc.unverified", "field.tenant.kyc.verified",
+		"field.tenant.business.null", "field.tenant.webhook", "field.tenant.webhook.unset", "field.case.tenant", "state.tenant-kyc.verified",
+		"endpoint.register", "endpoint.register.status", "endpoint.register.code", "endpoint.verify-email", "endpoint.login", "endpoint.login.body",
+		"endpoint.logout.body", "endpoint.health", "endpoint.me", "endpoint.rotate-key", "endpoint.business-kyc", "endpoint.webhook-url",
+		"endpoint.webhook-secret", "endpoint.misdirected.null")
+	spec.Shows(t, "auth.key.obtained", "auth.session.login", "auth.session.httponly", "auth.session.cookie-life", "error.200")
 	w := setup(t)
 	registered := w.do("POST", "/register", `{"name":"Ada Stores","email":"ada@example.com","password":"correct horse","unknown":[{"a":1}]}`)
 	golden(t, "register", registered.ok(201, nil))
@@ -87,6 +95,21 @@ func TestGoldenOnboarding(t *testing.T) {
 }
 
 func TestGoldenAccounts(t *testing.T) {
+	spec.Shows(t, "field.json.answer", "field.money.string", "field.money.expected", "field.money.inbound", "field.money.currency",
+		"field.case.request", "field.case.records", "field.case.balance", "field.case.statement", "field.case.pagination", "field.time",
+		"field.uuid", "field.account.provider", "field.account.number", "field.account.name", "field.account.bank", "field.account.currency",
+		"field.account.status.active", "field.account.type.dedicated", "field.account.type.onetime", "field.account.callback",
+		"field.account.callback.null", "field.account.expected", "field.account.expected.null", "field.account.expires",
+		"field.account.expires.null", "field.entry.id", "field.entry.credit", "field.entry.currency", "field.entry.status.provisional",
+		"field.line.entry", "field.deadletter.id", "field.deadletter.status", "field.inbound.signature", "field.inbound.status",
+		"field.inbound.category", "field.inbound.error", "field.inbound.retries", "state.account.created", "state.account.created.history",
+		"endpoint.provider.body", "endpoint.misdirected", "endpoint.accounts.create", "endpoint.accounts.list", "endpoint.accounts.get",
+		"endpoint.accounts.balance", "endpoint.accounts.history", "endpoint.statement", "endpoint.provision.external-ref", "endpoint.provision.name",
+		"endpoint.provision.expected-amount", "endpoint.provision.expires-at", "endpoint.provision.mode", "endpoint.provision.mode.default",
+		"endpoint.statement.account", "endpoint.statement.lines", "endpoint.statement.opening", "endpoint.statement.credits",
+		"endpoint.statement.pagination", "endpoint.statement.aggregates", "endpoint.dead-letters")
+	spec.Shows(t, "event.out.dead-letters", "event.in.transaction.id", "event.in.category.misdirected.visible", "error.201", "limit.page.accounts",
+		"limit.page.statement")
 	w := setup(t)
 	m := w.onboard()
 	key := m.withKey()

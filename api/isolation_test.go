@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/page"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
@@ -67,6 +68,7 @@ var param = regexp.MustCompile(`:[A-Za-z]+`)
 // Each route under /v1 and /auth is tried with another tenant's ids: 404, or an answer with nothing of the other's in it;
 // and of what the other has, nothing changes.
 func TestTenantsAreIsolated(t *testing.T) {
+	spec.Shows(t, "error.403.cross-tenant", "error.message.account.other", "endpoint.dead-letters.own")
 	w := setup(t)
 	owner := w.onboard()
 	things := w.belongings(owner)

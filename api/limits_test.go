@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/spec"
 )
 
 func requireLimited(t *testing.T, r reply) {
@@ -20,6 +22,7 @@ func requireLimited(t *testing.T, r reply) {
 }
 
 func TestLimitOfAKey(t *testing.T) {
+	spec.Shows(t, "auth.key.limit", "error.429", "error.message.rate-limit", "limit.rate", "limit.rate.answer")
 	w := setup(t)
 	a, b := w.onboard(), w.onboard()
 	w.limits("3-H", "100-H")

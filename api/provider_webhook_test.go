@@ -5,10 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
 func TestProviderWebhookAnswers200ToWhateverComes(t *testing.T) {
+	spec.Shows(t, "event.in.path", "event.in.customer.account", "event.in.customer.bank", "event.in.200", "event.in.200.forged",
+		"event.in.200.repeat", "event.in.sig.headers", "endpoint.provider", "endpoint.provider.body")
 	w := setup(t)
 	for _, c := range []struct{ body, kind string }{
 		{"", ""},
@@ -29,6 +32,8 @@ func TestProviderWebhookAnswers200ToWhateverComes(t *testing.T) {
 	e.amount = "99" // the same id with another content
 	w.send(e).ok(200, nil)
 	require.Equal(t, 1, testenv.Value[int](w.Env, `SELECT count(*) FROM inbound_events WHERE signature_valid`))
+	require.Contains(t, testenv.Value[string](w.Env, `SELECT convert_from(body, 'UTF8') FROM inbound_events WHERE signature_valid`),
+		`"customer":{"senderName":"Bayo","accountNumber":"0123456789","bankName":"Bank"}`)
 }
 
 func TestSignatureHeadersHaveConfiguredNames(t *testing.T) {

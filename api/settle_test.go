@@ -13,6 +13,7 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/pg"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -56,6 +57,11 @@ func (w *world) settle(key header, body string, more ...string) string {
 }
 
 func TestGoldenSettlement(t *testing.T) {
+	spec.Shows(t, "field.entry.debit", "field.entry.status.confirmed", "field.transfer.status", "field.transfer.amount", "field.transfer.currency",
+		"field.transfer.account", "field.transfer.bank", "field.transfer.number", "field.transfer.attempts", "field.case.transfer",
+		"state.transfer.accepted", "endpoint.settle.202", "endpoint.settle.amount", "endpoint.settle.narration", "endpoint.statement.debits",
+		"endpoint.statement.closing", "endpoint.transfers.get")
+	spec.Shows(t, "error.202")
 	w := setup(t)
 	_, key := w.funded("5000.00")
 	golden(t, "transfers-none", w.do("GET", "/v1/transfers", "", key...).ok(200, nil))
@@ -78,6 +84,11 @@ func TestGoldenSettlement(t *testing.T) {
 }
 
 func TestGoldenBanksFeesAndAccounts(t *testing.T) {
+	spec.Shows(t, "field.account.status.expired", "field.history.id", "field.history.from", "field.history.from.null", "field.history.to",
+		"field.history.reason", "field.bank.code", "field.bank.name", "field.lookup.number", "field.lookup.name", "field.case.fee",
+		"field.case.banks", "state.account.expire", "state.account.expire.history", "endpoint.accounts.patch", "endpoint.accounts.history.order",
+		"state.account.expired.others", "endpoint.accounts.expire", "endpoint.fees.amount", "endpoint.fees.amount.sum", "endpoint.fees.net",
+		"endpoint.lookup", "endpoint.banks")
 	w := setup(t)
 	_, key := w.funded("5000.00")
 	golden(t, "banks", w.do("GET", "/v1/transfers/banks", "", key...).ok(200, nil))
@@ -93,6 +104,13 @@ func TestGoldenBanksFeesAndAccounts(t *testing.T) {
 }
 
 func TestRefusalsOfSettlements(t *testing.T) {
+	spec.Shows(t, "error.400.rule", "error.404.other", "error.422.transition", "error.422.amount", "error.message.account.settle",
+		"error.message.not-active", "error.message.amount-number", "error.message.funds", "error.message.amount", "error.message.name-mismatch",
+		"error.other.bank-code", "error.other.account-number", "error.other.transfer", "error.other.patch", "limit.settle.amount",
+		"state.account.expired.expire", "state.account.expired.others", "state.transfer.naming", "endpoint.accounts.patch.one",
+		"endpoint.accounts.expire.active", "endpoint.settle.amount", "endpoint.settle.amount.number", "endpoint.settle.amount.invalid",
+		"endpoint.settle.bank-code", "endpoint.settle.account-number", "endpoint.settle.balance", "endpoint.fees.one",
+		"endpoint.lookup.account-number", "endpoint.lookup.bank-code", "endpoint.lookup.404")
 	w := setup(t)
 	_, key := w.funded("5000.00")
 	_, theirs := w.funded("5000.00")
@@ -223,6 +241,7 @@ func TestIdempotencyKeys(t *testing.T) {
 
 // An event about a payout wakes its transfer, whatever it says, and decides nothing.
 func TestPayoutEventsOnlyWake(t *testing.T) {
+	spec.Shows(t, "state.transfer.submitted")
 	w := setup(t)
 	_, key := w.funded("5000.00")
 	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.DropAfter})

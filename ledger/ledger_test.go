@@ -15,6 +15,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -92,6 +93,7 @@ func posting(account uuid.UUID, amount string) ledger.Posting {
 
 func TestStatementShowsReversalPairAndReview(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.entry.reversed.entry", "endpoint.statement.credits", "endpoint.statement.debits", "endpoint.statement.closing")
 	b := setup(t)
 	first, second, third := b.credit("1000.00"), b.credit("250.50"), b.credit("40.00")
 	require.Equal(t, ledger.Confirmed, b.move(first, ledger.EventConfirm).Status)
@@ -127,6 +129,7 @@ func TestStatementShowsReversalPairAndReview(t *testing.T) {
 
 func TestStatementPages(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "endpoint.statement.order", "endpoint.statement.aggregates")
 	b := setup(t)
 	empty := b.statement(page.Request{Limit: 2})
 	require.Empty(t, empty.Lines)

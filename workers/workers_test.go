@@ -79,7 +79,12 @@ func setupOn(t *testing.T, e *testenv.Env, client redis.UniversalClient) *bundle
 		Accounts:  account.New(account.Options{Pool: e.Pool, Bank: bank, Box: box, Clock: clock.System}),
 		Transfers: transfer.New(transfer.Options{Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, Delays: []time.Duration{time.Millisecond}}),
 	}
-	t.Cleanup(func() { b.opts.Payments.Close(); b.opts.Transfers.Close(); b.opts.Webhooks.Close(); b.opts.Enqueuer.Close() })
+	t.Cleanup(func() {
+		b.opts.Payments.Close()
+		b.opts.Transfers.Close()
+		b.opts.Webhooks.Close()
+		b.opts.Enqueuer.Close()
+	})
 	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { b.delivered.Add(1) }))
 	t.Cleanup(endpoint.Close)
 	b.tenant = e.Tenant()
@@ -185,11 +190,11 @@ func TestVerdicts(t *testing.T) {
 	now := time.Date(2026, 3, 2, 9, 0, 0, 300_000_000, time.UTC)
 	w := &Workers{Options: Options{Clock: clock.NewFake(now), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}}
 	plain := errors.New("lost")
-	require.NoError(t, w.verdict(tasks.Deliver, uuid.Nil, nil))
-	require.ErrorIs(t, w.verdict(tasks.Deliver, uuid.Nil, retry.Exhausted(plain)), asynq.SkipRetry)
+	require.NoError(t, w.verdict(t.Context(), tasks.Deliver, uuid.Nil, nil))
+	require.ErrorIs(t, w.verdict(t.Context(), tasks.Deliver, uuid.Nil, retry.Exhausted(plain)), asynq.SkipRetry)
 	later := retry.At(now.Add(time.Minute), plain)
-	require.False(t, isFailure(w.verdict(tasks.Deliver, uuid.Nil, later)), "an appointment is no failure")
-	require.True(t, isFailure(w.verdict(tasks.Deliver, uuid.Nil, plain)))
+	require.False(t, isFailure(w.verdict(t.Context(), tasks.Deliver, uuid.Nil, later)), "an appointment is no failure")
+	require.True(t, isFailure(w.verdict(t.Context(), tasks.Deliver, uuid.Nil, plain)))
 	require.Equal(t, time.Minute+700*time.Millisecond, w.delay(later), "rounded up to the second that asynq keeps")
 	require.Equal(t, unexpectedDelay, w.delay(plain))
 	require.Equal(t, time.Duration(0), w.delay(retry.At(now.Add(-time.Hour), plain)))

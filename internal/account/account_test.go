@@ -21,6 +21,7 @@ import (
 	"ajo/internal/provider/nomba"
 	"ajo/internal/retry"
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -74,6 +75,8 @@ func (b *bundle) provision(in account.NewAccount) account.Account {
 }
 
 func TestProvision(t *testing.T) {
+	spec.Shows(t, "field.customer.bvn.sealed", "state.account.created", "state.account.created.history", "endpoint.provision.bvn",
+		"endpoint.provision.dedicated.reused")
 	t.Parallel()
 	b := setup(t)
 	in := dedicated("customer-1")
@@ -131,6 +134,7 @@ func TestTwoAtOnceMakeOneAccount(t *testing.T) {
 }
 
 func TestOneTimeIsNeverDeduplicated(t *testing.T) {
+	spec.Shows(t, "field.customer.reused", "field.account.number.own", "endpoint.provision.onetime")
 	t.Parallel()
 	b := setup(t)
 	var wg sync.WaitGroup
@@ -157,6 +161,7 @@ func TestOneTimeIsNeverDeduplicated(t *testing.T) {
 // The bank fails in every way; the next call with the same reference finishes the row, and no number is orphaned.
 func TestProviderFailures(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "endpoint.provision.502")
 	faults := map[string]fakebank.Rule{
 		"answers 500":         {On: fakebank.OnAccounts, Do: fakebank.Fail, Next: 1},
 		"cut before it acted": {On: fakebank.OnAccounts, Do: fakebank.Drop, Next: 1},
@@ -207,6 +212,7 @@ func TestLeaseOfADeadProcess(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "endpoint.provision.name", "endpoint.provision.mode")
 	b := setup(t)
 	text := func(s string) *string { return &s }
 	past, future := b.Clock.Now(), b.Clock.Now().Add(time.Hour)
@@ -239,6 +245,7 @@ func TestRefusals(t *testing.T) {
 
 func TestProductionNeedsBusinessKYC(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "endpoint.business-kyc.production")
 	b := setup(t)
 	b.svc = b.service(true)
 	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
@@ -310,6 +317,7 @@ func TestListPages(t *testing.T) {
 
 func TestExpireAndCloseAtTheBank(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.account.expire", "state.account.expired.expire")
 	b := setup(t)
 	a := b.provision(dedicated("customer-1"))
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
@@ -339,6 +347,7 @@ func TestExpireAndCloseAtTheBank(t *testing.T) {
 
 func TestDeadline(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.account.deadline", "state.account.deadline.provider")
 	b := setup(t)
 	in := onetime("order-1")
 	deadline := b.Clock.Now().Add(time.Hour)
@@ -398,9 +407,11 @@ func TestExpiryRaces(t *testing.T) {
 
 func TestAccountTableMatchesSchema(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.account.terminal", "state.account.expire.irreversible")
 	b := setup(t)
 	states := account.Transitions.States()
 	require.Equal(t, []account.Status{account.Provisioning, account.Active, account.Expired}, states)
+	require.Equal(t, [][2]string{{"provisioning", "active"}, {"active", "expired"}}, account.Transitions.Moves(), "nothing leaves expired")
 	for _, from := range states {
 		for _, to := range states {
 			if from == to {

@@ -13,11 +13,13 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
 	"ajo/internal/safehttp"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
 func TestAccountOfACustomer(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "endpoint.provision.customer")
 	b := setup(t)
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
 	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("ref"), idempotency.Request{})

@@ -12,6 +12,7 @@ import (
 	"ajo/internal/page"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
@@ -86,6 +87,7 @@ func TestRename(t *testing.T) {
 }
 
 func TestEnsure(t *testing.T) {
+	spec.Shows(t, "endpoint.provision.bvn.tier")
 	b := setup(t)
 	ensure := func(name, bvn string) (id uuid.UUID, err error) {
 		err = pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {

@@ -17,10 +17,12 @@ import (
 	"ajo/internal/page"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
 func TestSubmitNIN(t *testing.T) {
+	spec.Shows(t, "field.customer.nin.sealed", "state.customer-kyc.approved", "state.customer-kyc.pending", "state.customer-kyc.no-such")
 	b := setup(t)
 	for name, c := range map[string]struct {
 		customer, nin string
@@ -64,6 +66,7 @@ func TestSubmitNIN(t *testing.T) {
 }
 
 func TestNINForm(t *testing.T) {
+	spec.Shows(t, "limit.nin")
 	b := setup(t)
 	for _, bad := range []string{"", "7012345678", "701234567890", " 70123456789", "7012345678a", "７０１２３４５６７８９", "70123456789\n", "-7012345678"} {
 		_, err := b.submit(b.in(KYCPendingReview), bad)
@@ -75,6 +78,7 @@ func TestNINForm(t *testing.T) {
 }
 
 func TestSubmissionsThatAreRefused(t *testing.T) {
+	spec.Shows(t, "endpoint.kyc.required")
 	b := setup(t)
 	foreign := b.Tenant()
 	id := b.in(KYCNone)
@@ -206,6 +210,7 @@ func TestSubmissionsAtOnce(t *testing.T) {
 }
 
 func TestDecisions(t *testing.T) {
+	spec.Shows(t, "state.customer-kyc.approve", "state.customer-kyc.reject", "state.customer-kyc.resubmit")
 	b := setup(t)
 	by := Reviewer{TenantID: b.tenant}
 	id := b.in(KYCNone)
@@ -259,6 +264,7 @@ func TestDecisions(t *testing.T) {
 }
 
 func TestDecisionsInProduction(t *testing.T) {
+	spec.Shows(t, "state.customer-kyc.operator")
 	b := setup(t, func(o *Options) { o.Production = true })
 	for _, decide := range []func(context.Context, Reviewer, uuid.UUID) (Customer, error){b.Approve, b.Reject} {
 		id := b.in(KYCPendingReview)
@@ -299,6 +305,7 @@ func TestDecisionsAtOnce(t *testing.T) {
 
 // Every state × event pair, through the use cases.
 func TestEveryStateAndEvent(t *testing.T) {
+	spec.Shows(t, "state.customer-kyc.values")
 	var result identity.Result
 	var err error
 	b := setup(t, func(o *Options) {

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ajo/internal/money"
+	"ajo/internal/spec"
 )
 
 func tiers(t require.TestingT, s string) Tiers {
@@ -16,6 +17,7 @@ func tiers(t require.TestingT, s string) Tiers {
 }
 
 func TestBoundaries(t *testing.T) {
+	spec.Shows(t, "limit.fee.low", "limit.fee.middle", "limit.fee.high", "limit.fee.receiver", "endpoint.fees.amount.sum")
 	ts := tiers(t, DefaultTiers)
 	for sum, want := range map[string]string{"0.01": "10.00", "4999.99": "10.00", "5000.00": "25.00", "50000.00": "25.00", "50000.01": "50.00", "999999999999999.99": "50.00"} {
 		require.Equal(t, want, ts.Of(money.Must(sum)).String(), sum)

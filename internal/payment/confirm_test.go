@@ -12,6 +12,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/provider"
 	"ajo/internal/retry"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
@@ -50,6 +51,7 @@ func (b *bundle) check(id uuid.UUID) time.Duration {
 
 func TestConfirmed(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.entry.confirmed")
 	b := setup(t)
 	id, _ := b.paid()
 	require.NoError(t, b.svc.Confirm(b.ctx, id), "not due yet: nothing happens")
@@ -62,9 +64,23 @@ func TestConfirmed(t *testing.T) {
 	require.NoError(t, b.svc.Confirm(b.ctx, id), "and again changes nothing")
 }
 
+// The tenant was told of the payment once, when it was posted; that it is confirmed stands in the statement only.
+func TestConfirmationIsNotDelivered(t *testing.T) {
+	t.Parallel()
+	spec.Shows(t, "event.out.no-second", "event.out.statement", "state.entry.confirmed.silent")
+	b := setup(t)
+	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook' WHERE id = $1`, b.tenant)
+	id, _ := b.paid()
+	require.Equal(t, time.Duration(-1), b.check(id))
+	_, entries := b.books()
+	require.Equal(t, []string{"credit confirmed"}, entries)
+	require.Equal(t, `["provisional"]`, testenv.Value[string](b.Env, `SELECT json_agg(convert_from(body, 'UTF8')::json->>'status')::text FROM deliveries`))
+}
+
 // The other ends: in each the statement's totals agree with the balance (books checks it).
 func TestFourEndsOfAConfirmation(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.entry.reversed", "state.entry.review")
 	reversed := []string{"credit reversed", "debit reversed"}
 	cases := map[string]struct {
 		change  func(*fakebank.Transaction)
@@ -95,6 +111,7 @@ func TestFourEndsOfAConfirmation(t *testing.T) {
 
 func TestNotFoundReversesAfterThreeChecksAndHalfAnHour(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.entry.reversed", "state.entry.reversed.entry")
 	b := setup(t)
 	id, txn := b.paid()
 	posted := b.Clock.Now()
@@ -129,6 +146,7 @@ func TestFoundLateIsConfirmed(t *testing.T) {
 // A bank that is down, answers with somebody else's record, or says "under way" gives no answer: after a day a person looks.
 func TestUnclearForADayNeedsReview(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.entry.review")
 	cases := map[string]func(b *bundle, txn string){
 		"down": func(b *bundle, _ string) { b.bank.Faults.SetDown(fakebank.DownAnswer) },
 		"another record": func(b *bundle, txn string) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/spec"
 )
 
 const (
@@ -40,6 +42,7 @@ func sign(v values, timestamp string) string {
 func vector(code string) string { return strings.Replace(vectorBody, "%CODE%", code, 1) }
 
 func TestProvidersTestVector(t *testing.T) {
+	spec.Shows(t, "event.in.transaction.response-code", "event.in.sig.string", "event.in.sig.algorithm", "event.in.sig.encoding")
 	for name, code := range map[string]string{"empty": `"",`, "null": `null,`, "the word null": `"null",`} {
 		require.NoError(t, verifyBody(t, vector(code), vectorSignature, vectorTime), name)
 	}
@@ -51,6 +54,29 @@ func TestProvidersTestVector(t *testing.T) {
 	require.ErrorIs(t, verifyBody(t, vector(`"00",`), vectorSignature, vectorTime), errSignature)
 	require.ErrorIs(t, verifyBody(t, vector(`"",`), vectorSignature, "2025-09-29T10:51:45Z"), errSignature)
 	require.ErrorIs(t, verifyBody(t, vector(`"",`), "", vectorTime), errSignature)
+}
+
+// Each of the nine values is under the signature; what else an event says is not.
+func TestWhatTheSignatureCovers(t *testing.T) {
+	spec.Shows(t, "event.in.sig.covers", "event.in.merchant.user", "event.in.merchant.wallet", "event.in.merchant.balance", "event.in.transaction.type",
+		"event.in.transaction.time")
+	good := vector(`"",`)
+	require.NoError(t, verifyBody(t, good, vectorSignature, vectorTime))
+	for _, value := range []string{
+		"payment_success", "45f2dc2d", "b7b10e81-e57d-41d0-8fdc-f4e23a132bbf", "6756ff80aafe04a795f18b38", "API-VACT_TRA", "vact_transfer", "2025-09-29T10:51:44Z",
+	} {
+		changed := strings.Replace(good, `"`+value, `"3`+value[1:], 1)
+		require.NotEqual(t, good, changed, value)
+		require.ErrorIs(t, verifyBody(t, changed, vectorSignature, vectorTime), errSignature, value)
+	}
+	require.ErrorIs(t, verifyBody(t, vector(`"1",`), vectorSignature, vectorTime), errSignature, "responseCode")
+	require.ErrorIs(t, verifyBody(t, good, vectorSignature, "2025-09-29T10:51:43Z"), errSignature, "the header")
+	for _, free := range []string{`"walletBalance":5000.5`, `"transactionAmount":10`, `"fee":5`, `"currency":"NGN"`, `"senderName":"A B"`} {
+		name, _, _ := strings.Cut(free, ":")
+		changed := strings.Replace(good, free, name+":0", 1)
+		require.NotEqual(t, good, changed, free)
+		require.NoError(t, verifyBody(t, changed, vectorSignature, vectorTime), free)
+	}
 }
 
 // The same signed string, cut at other joints: the amount of text is the same, the values are not.

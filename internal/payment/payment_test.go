@@ -23,6 +23,7 @@ import (
 	"ajo/internal/provider/nomba"
 	"ajo/internal/retry"
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -166,6 +167,8 @@ func (b *bundle) books() (balance string, statuses []string) {
 
 func TestPaymentIsPostedOnce(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "event.out.field.amount", "event.in.transaction.amount", "event.in.transaction.fee", "event.in.customer.sender",
+		"event.in.order.queue", "event.in.category.payment", "state.entry.provisional", "state.entry.provisional.webhook")
 	b := setup(t)
 	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook' WHERE id = $1`, b.tenant)
 	r := b.receive(b.event(nil))
@@ -193,6 +196,7 @@ func TestNoURLQueuesNothing(t *testing.T) {
 // A hundred copies of one event at once, received and posted side by side by two services, post once.
 func TestHundredCopiesAtOncePostOnce(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "event.in.request-id", "event.in.order.idempotency")
 	b := setup(t)
 	other := b.service(b.bank.URL())
 	d := b.event(nil)
@@ -255,6 +259,7 @@ func TestManyPaymentsShareCommits(t *testing.T) {
 
 func TestForgedEventsAreKeptApart(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "event.in.order.signature", "event.in.category.sig-invalid")
 	b := setup(t)
 	d := b.event(nil)
 	forged := d
@@ -331,6 +336,7 @@ func TestSameIDsWithAnotherAmountAreReported(t *testing.T) {
 // The bank's repeat may bear another request id: the transaction and its type tell.
 func TestRepeatUnderAnotherRequestID(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "event.in.event-type", "event.in.category.non-payment")
 	b := setup(t)
 	var txn string
 	first := b.receive(b.event(func(e *fakebank.Event) { txn = e.Data.Transaction.TransactionID }))
@@ -341,10 +347,13 @@ func TestRepeatUnderAnotherRequestID(t *testing.T) {
 	reversal := b.receive(b.event(func(e *fakebank.Event) { e.Data.Transaction.TransactionID, e.EventType = txn, "payment_reversal" }))
 	require.False(t, reversal.Duplicate)
 	require.Equal(t, payment.CategoryNonPayment, reversal.Category)
+	status, _, _ := b.event1(reversal.ID)
+	require.Equal(t, "ignored", status)
 }
 
 func TestWhatIsNotPosted(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "event.in.transaction.currency", "event.in.category.misdirected")
 	b := setup(t)
 	b.Account(b.tenant, "twice")
 	b.Account(b.Tenant(), "twice")
@@ -392,6 +401,8 @@ func (b *bundle) number() string {
 
 func TestOneTimeAccount(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "event.in.transaction.amount.expected", "state.account.paid", "state.account.paid.immediately",
+		"endpoint.provision.expected-amount.exact")
 	b := setup(t)
 	b.Exec(`UPDATE accounts SET type = 'onetime', expected_amount = 5000 WHERE id = $1`, b.account)
 	at := b.Clock.Now()
@@ -415,6 +426,7 @@ func TestOneTimeAccount(t *testing.T) {
 
 func TestDeadlineHoldsBeforeTheTaskRuns(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "endpoint.provision.expires-at.after")
 	b := setup(t)
 	b.Exec(`UPDATE accounts SET type = 'onetime', expires_at = $2 WHERE id = $1`, b.account, b.Clock.Now().Add(time.Minute))
 	late := b.receive(b.event(func(e *fakebank.Event) {
@@ -437,6 +449,7 @@ func TestNotStoredIsSaid(t *testing.T) {
 
 func TestPostingWithoutDatabaseIsTriedAgain(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "event.in.order.transaction")
 	b := setup(t)
 	r := b.receive(b.event(nil))
 	b.Exec(`ALTER TABLE ledger_entries RENAME TO away`)
@@ -455,6 +468,7 @@ func TestPostingWithoutDatabaseIsTriedAgain(t *testing.T) {
 // An event that the schema refuses is set aside, and its neighbours in the batch are posted.
 func TestOneBadRowDoesNotFailItsNeighbours(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "event.in.category.processing-error", "event.in.order.transaction")
 	b := setup(t)
 	b.Exec(`ALTER TABLE ledger_entries ADD CHECK (narration <> 'poison')`)
 	var ids []uuid.UUID

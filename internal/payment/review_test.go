@@ -15,6 +15,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -63,6 +64,7 @@ func TestReviewsAreListed(t *testing.T) {
 
 func TestReviewIsDecided(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.entry.review.out")
 	for name, c := range map[string]struct {
 		decide  func(*payment.Service, *bundle, uuid.UUID) (payment.Reviewed, error)
 		status  ledger.Status

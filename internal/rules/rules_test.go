@@ -50,7 +50,7 @@ func packages(t *testing.T) []pkg {
 
 // The layers, from the top: a package imports packages of the layers below its own, and of its own only where sideways says so.
 var layers = [][]string{
-	{"ajo/cmd/ajo", "ajo/internal/rules", "ajo/internal/rules/states", "ajo/internal/e2e", "ajo/bench"},
+	{"ajo/cmd/ajo", "ajo/internal/rules", "ajo/internal/rules/states", "ajo/internal/e2e", "ajo/internal/spec/conformance", "ajo/bench"},
 	{"ajo/internal/app"},
 	{"ajo/api", "ajo/workers"},
 	{"ajo/tasks", "ajo/ratelimit", "ajo/internal/payment", "ajo/internal/transfer", "ajo/internal/tenant", "ajo/internal/webhook", "ajo/internal/account", "ajo/internal/customer", "ajo/internal/fee", "ajo/internal/idempotency", "ajo/internal/invariant", "ajo/internal/rekey"},
@@ -59,7 +59,7 @@ var layers = [][]string{
 		"ajo/internal/money", "ajo/internal/fsm", "ajo/internal/errs", "ajo/internal/pg", "ajo/internal/audit", "ajo/internal/batch", "ajo/internal/clock",
 		"ajo/internal/page", "ajo/internal/retry", "ajo/internal/secret", "ajo/internal/safehttp", "ajo/internal/mail", "ajo/internal/config",
 		"ajo/internal/provider", "ajo/internal/provider/nomba", "ajo/internal/identity", "ajo/internal/identity/dojah", "ajo/internal/redisconn",
-		"ajo/internal/spool", "ajo/internal/stack", "ajo/internal/contract", "ajo/internal/fakebank", "ajo/internal/metrics", "ajo/internal/failpoint", "ajo/internal/testenv", "ajo/migrations",
+		"ajo/internal/spool", "ajo/internal/stack", "ajo/internal/contract", "ajo/internal/fakebank", "ajo/internal/metrics", "ajo/internal/failpoint", "ajo/internal/spec", "ajo/internal/testenv", "ajo/internal/trace", "ajo/migrations",
 	},
 }
 
@@ -76,7 +76,9 @@ var only = map[string][]string{
 	"github.com/hibiken/asynqmon": {"ajo/workers"},
 	"github.com/gofiber/fiber/v2": {"ajo/api"},
 	"github.com/ulule/limiter/v3": {"ajo/ratelimit"},
-	"ajo/internal/contract":       {}, // for tests
+	"ajo/internal/contract":       {},                                // for tests
+	"ajo/internal/spec":           {"ajo/internal/spec/conformance"}, // and tests
+	"go.opentelemetry.io/otel":    {"ajo/internal/trace"},
 }
 
 // never says who must not import a library.

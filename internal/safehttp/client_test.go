@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/spec"
 )
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -215,6 +217,7 @@ func TestAnswersAreBounded(t *testing.T) {
 
 func TestFailuresAreFitToShow(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "event.out.timeout")
 	stop := make(chan struct{})
 	s := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-stop })
 	defer close(stop)

@@ -2,6 +2,8 @@ package secret
 
 import (
 	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -9,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/spec"
 )
 
 var here = Place{Table: "tenants", Column: "webhook_secret", Row: "42"}
@@ -36,6 +40,21 @@ func TestSealAndOpen(t *testing.T) {
 		require.Len(t, sealed, 2+len("k1")+nonceSize+len(plain)+tagSize)
 		require.NotEqual(t, sealed, b.Seal(here, plain), "the nonce is fresh each time")
 	}
+}
+
+// What is sealed opens with AES-256-GCM alone: key, nonce and ciphertext are where the form says.
+func TestSealedIsAES256GCM(t *testing.T) {
+	spec.Shows(t, "field.tenant.secret-cipher")
+	t.Parallel()
+	sealed := box(t, "k1:"+key(1)).Seal(here, []byte("s3cret"))
+	block, err := aes.NewCipher(bytes.Repeat([]byte{1}, 32))
+	require.NoError(t, err)
+	gcm, err := cipher.NewGCM(block)
+	require.NoError(t, err)
+	header, rest := sealed[:4], sealed[4:]
+	plain, err := gcm.Open(nil, rest[:12], rest[12:], here.bind(header))
+	require.NoError(t, err)
+	require.Equal(t, "s3cret", string(plain))
 }
 
 func TestOpenIsBoundToThePlace(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/page"
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
@@ -85,6 +86,7 @@ func TestFindTenant(t *testing.T) {
 }
 
 func TestSuspendShutsOutAndActivateLetsIn(t *testing.T) {
+	spec.Shows(t, "state.other.tenant")
 	b := setup(t)
 	ctx := context.Background()
 	id := b.Tenant()

@@ -12,10 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fsm"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
 func TestBusinessKYC(t *testing.T) {
+	spec.Shows(t, "field.tenant.business", "state.tenant-kyc.verified", "endpoint.business-kyc.type", "endpoint.business-kyc.cac")
 	b := setup(t)
 	ctx := context.Background()
 	for _, kind := range []string{"sole_proprietor", "registered_business", "ngo", "other"} {
@@ -46,6 +48,7 @@ func TestBusinessKYC(t *testing.T) {
 
 // Every state × event pair.
 func TestKYCTransitions(t *testing.T) {
+	spec.Shows(t, "state.tenant-kyc.values", "state.tenant-kyc.others")
 	b := setup(t)
 	states := []KYCStatus{KYCUnverified, KYCPendingReview, KYCVerified}
 	place := func(id uuid.UUID, s KYCStatus) { // whatever the table says

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/argon2"
 
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
@@ -30,6 +31,7 @@ func requireAlike(t *testing.T, a, b []time.Duration) {
 }
 
 func TestLogin(t *testing.T) {
+	spec.Shows(t, "limit.session", "auth.session.life")
 	b := setup(t)
 	ctx := context.Background()
 	id := b.verified("ada@example.com")
@@ -94,6 +96,7 @@ func TestLoginTakesTheSameTime(t *testing.T) {
 }
 
 func TestSessionsEnd(t *testing.T) {
+	spec.Shows(t, "auth.session.life")
 	b := setup(t)
 	ctx := context.Background()
 	id := b.verified("ada@example.com")

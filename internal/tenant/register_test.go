@@ -15,6 +15,7 @@ import (
 
 	"ajo/internal/errs"
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
@@ -53,6 +54,7 @@ func TestRegisterRefusals(t *testing.T) {
 }
 
 func TestRegister(t *testing.T) {
+	spec.Shows(t, "endpoint.register.code")
 	b := setup(t)
 	for _, p := range []string{"ọọọọọọọọ", strings.Repeat("ọ", 128)} { // characters, not bytes
 		_, err := b.Register(context.Background(), Registration{Name: strings.Repeat("ọ", 200), Email: uuid.NewString() + "@example.com", Password: secret.Redact(p)})

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
@@ -79,6 +80,7 @@ func TestVerifyEmailRefusals(t *testing.T) {
 }
 
 func TestCodeEnds(t *testing.T) {
+	spec.Shows(t, "auth.code.life")
 	b := setup(t)
 	ctx := context.Background()
 	id := b.register("ada@example.com")
@@ -105,6 +107,7 @@ func TestCodeIsBoundToItsTenant(t *testing.T) {
 }
 
 func TestGuessesAtOnce(t *testing.T) {
+	spec.Shows(t, "auth.code.tries")
 	b := setup(t)
 	id := b.register("ada@example.com")
 	code := b.code("ada@example.com", 1)

@@ -11,6 +11,7 @@ import (
 	"ajo/internal/errs"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
@@ -65,6 +66,7 @@ func TestWebhookURLInProduction(t *testing.T) {
 }
 
 func TestWebhookSecret(t *testing.T) {
+	spec.Shows(t, "field.tenant.secret-sealed", "endpoint.webhook-secret.existing")
 	b := setup(t)
 	ctx := context.Background()
 	id, other := b.Tenant(), b.Tenant()

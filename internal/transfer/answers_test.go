@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/spec"
 	"ajo/internal/transfer"
 )
 
@@ -81,6 +82,8 @@ var bankAnswers = map[string]struct {
 }
 
 func TestEveryAnswerOfTheBank(t *testing.T) {
+	spec.Shows(t, "limit.settle.attempts", "state.transfer.submitted.polls", "state.transfer.processing-success", "state.transfer.processing-failed",
+		"endpoint.settle.worker")
 	b := setup(t)
 	b.client = b.newClient(300 * time.Millisecond)
 	b.svc = b.service()
@@ -118,6 +121,7 @@ func (b *bundle) ended(p transfer.Transfer) {
 // A payout that the bank gives back after it had said success: the confirmed debit is reversed. Its event wakes the question;
 // when the event never comes, one of the later questions finds it, and after the last there are no more.
 func TestGivenBackAfterSuccess(t *testing.T) {
+	spec.Shows(t, "state.transfer.success-refunded")
 	for name, after := range map[string]time.Duration{"event": 0, "15 minutes": 14 * time.Minute, "2 hours": 2 * time.Hour, "a day": 20 * time.Hour, "too late": 100 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
@@ -155,6 +159,7 @@ func TestGivenBackAfterSuccess(t *testing.T) {
 
 // The bank paid, nobody heard of it, and when it is asked it has given the money back already.
 func TestGivenBackBeforeTheFirstQuestion(t *testing.T) {
+	spec.Shows(t, "state.transfer.processing-refunded")
 	b := setup(t)
 	b.fund("100.00")
 	b.bank.Faults.Set(pays(fakebank.DropAfter, 1))

@@ -10,6 +10,7 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/provider"
+	"ajo/internal/spec"
 	"ajo/internal/transfer"
 )
 
@@ -76,6 +77,7 @@ func TestBankListOfASilentBank(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
+	spec.Shows(t, "endpoint.lookup.404")
 	b := setup(t)
 	h, err := b.svc.Lookup(b.ctx, "058", "0123456789")
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/page"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/ledger"
@@ -22,6 +23,7 @@ import (
 
 // The refusals come in the decided order: each request is wrong in all that follows, too.
 func TestRefusalsInTheirOrder(t *testing.T) {
+	spec.Shows(t, "limit.account-number", "limit.settle.amount", "endpoint.settle.amount.invalid", "endpoint.settle.account-number")
 	b := setup(t)
 	other := b.Tenant()
 	wrong := transfer.Order{Amount: "0", BankCode: "no", AccountNumber: "1", AccountName: "Somebody Else", Narration: strings.Repeat("x", 141)}
@@ -77,6 +79,7 @@ func TestRefusalsInTheirOrder(t *testing.T) {
 
 // A settlement is its transfer and its provisional debit, and the balance is less at once.
 func TestAccepted(t *testing.T) {
+	spec.Shows(t, "state.transfer.accepted", "state.transfer.accepted.atomic", "endpoint.settle.atomic")
 	b := setup(t)
 	b.fund("100.00")
 	s, err := b.svc.Settle(b.ctx, b.tenant, "shop", order("40.5"), idempotency.Request{})
@@ -140,6 +143,7 @@ func (b *bundle) many(n int, do func(i int) (transfer.Settled, error)) (good []t
 
 // 500 settlements at once against a balance for ten: exactly ten are accepted.
 func TestFiveHundredAtOnce(t *testing.T) {
+	spec.Shows(t, "endpoint.settle.balance")
 	b := setup(t)
 	b.fund("1009.99")
 	services := []*transfer.Service{b.svc, b.service()}
@@ -215,6 +219,7 @@ func TestKeys(t *testing.T) {
 // The answer to COMMIT is lost: the caller is told of an error though the transfer stands, and its repeat gets the answer that
 // it should have had. Nothing is debited twice.
 func TestLostCommit(t *testing.T) {
+	spec.Shows(t, "state.transfer.accepted.atomic", "endpoint.settle.atomic")
 	b := setup(t)
 	b.fund("1000.00")
 	lost := b.LostCommits()

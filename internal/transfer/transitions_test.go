@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fsm"
+	"ajo/internal/spec"
 	"ajo/internal/transfer"
 )
 
@@ -19,6 +20,7 @@ var (
 // Every status × event pair, against a table that is written out here once more.
 func TestEveryPair(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.transfer.values", "state.transfer.others")
 	want := map[transfer.Status]map[transfer.Event]transfer.Status{
 		fsm.Start:           {transfer.EventAccept: transfer.Pending},
 		transfer.Pending:    {transfer.EventSubmit: transfer.Processing, transfer.EventReject: transfer.Failed},
@@ -38,6 +40,7 @@ func TestEveryPair(t *testing.T) {
 
 // The schema allows the same moves, and no others.
 func TestEveryMoveInTheSchema(t *testing.T) {
+	spec.Shows(t, "state.transfer.others")
 	b := setup(t)
 	moves := transfer.Transitions.Moves()
 	for _, from := range statuses {

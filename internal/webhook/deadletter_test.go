@@ -3,6 +3,7 @@ package webhook
 import (
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/page"
 	"ajo/internal/retry"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
@@ -165,4 +167,23 @@ func TestOperatorsList(t *testing.T) {
 	_, err = b.Get(b.ctx, uuid.New())
 	require.ErrorIs(t, err, ErrNotFound)
 	require.Equal(t, 4, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+}
+
+func TestDeadLetterOfANetworkError(t *testing.T) {
+	spec.Shows(t, "field.deadletter.error.network")
+	b := setup(t)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	id := b.queueOne("http://" + closed.Addr().String())
+	for range 5 {
+		next, ok := retry.When(b.Deliver(b.ctx, id))
+		require.True(t, ok)
+		b.Clock.Set(next)
+	}
+	require.EqualError(t, b.Deliver(b.ctx, id), "connection refused")
+	letters, _, err := b.DeadLetters(b.ctx, b.tenant, page.Request{Limit: 1})
+	require.NoError(t, err)
+	require.Len(t, letters, 1)
+	require.Equal(t, "connection refused", letters[0].LastError)
 }

@@ -20,10 +20,12 @@ import (
 	"ajo/internal/retry"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
 func TestDeliverOnce(t *testing.T) {
+	spec.Shows(t, "event.out.other-headers")
 	b := setup(t)
 	r := receive(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(204)
@@ -59,6 +61,9 @@ func TestDeliverOnce(t *testing.T) {
 }
 
 func TestSixAttemptsThenDeadLetter(t *testing.T) {
+	spec.Shows(t, "field.deadletter.attempts", "field.deadletter.error.http")
+	spec.Shows(t, "event.out.delays", "event.out.attempts", "event.out.exhausted", "event.out.sig.every", "event.out.sig.tolerance",
+		"limit.delivery.delays", "limit.signature")
 	b := setup(t)
 	r := receive(t, answer(503))
 	signing := secret.NewSigningSecret().Reveal()
@@ -129,7 +134,25 @@ func TestJitterIsSpread(t *testing.T) {
 	require.Greater(t, most, 2*time.Minute+10*time.Second)
 }
 
+// Any 2xx is a success; any other final answer is tried again.
+func TestOnly2xxIsSuccess(t *testing.T) {
+	spec.Shows(t, "event.out.2xx", "event.out.other-answer")
+	b := setup(t)
+	for code := 200; code < 300; code++ {
+		id := b.queueOne(receive(t, answer(code)).URL)
+		require.NoError(t, b.Deliver(b.ctx, id), code)
+		require.Equal(t, Delivered, b.get(id).Status, code)
+	}
+	for _, code := range []int{300, 304, 400, 401, 404, 410, 429, 500, 502, 599} {
+		id := b.queueOne(receive(t, answer(code)).URL)
+		_, again := retry.When(b.Deliver(b.ctx, id))
+		require.True(t, again, code)
+		require.Equal(t, Pending, b.get(id).Status, code)
+	}
+}
+
 func TestAnswersThatAreNoSuccess(t *testing.T) {
+	spec.Shows(t, "event.out.network")
 	b := setupWith(t, Options{}, safehttp.Options{Timeout: 200 * time.Millisecond})
 	stop := make(chan struct{})
 	other := receive(t, answer(200))

@@ -9,10 +9,14 @@ import (
 
 	"ajo/internal/pg"
 	"ajo/internal/safehttp"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
 func TestQueueStoresTheWireForm(t *testing.T) {
+	spec.Shows(t, "field.case.webhook")
+	spec.Shows(t, "event.out.field.event-type", "event.out.field.account-ref", "event.out.field.gross", "event.out.field.fee",
+		"event.out.field.currency", "event.out.field.sender", "event.out.field.narration", "event.out.field.status")
 	b := setup(t)
 	p := b.payment("https://example.com/hook")
 	p.TransactionGroupID = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057")
@@ -31,6 +35,7 @@ func TestQueueStoresTheWireForm(t *testing.T) {
 }
 
 func TestQueueIsOnceAPayment(t *testing.T) {
+	spec.Shows(t, "event.out.once")
 	b := setup(t)
 	require.Empty(t, b.queue())
 	first := b.payment("https://example.com/1")
@@ -48,6 +53,7 @@ func TestQueueIsOnceAPayment(t *testing.T) {
 }
 
 func TestQueueGoesWithItsTransaction(t *testing.T) {
+	spec.Shows(t, "event.in.order.queue")
 	b := setup(t)
 	err := pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
 		if _, err := Queue(b.ctx, tx, b.Clock.Now(), []NewDelivery{b.payment("https://example.com/")}); err != nil {

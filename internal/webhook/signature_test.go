@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 )
 
 // deliverOne queues and delivers one payment and returns what the receiver saw.
@@ -21,6 +22,7 @@ func deliverOne(b *bundle, r *receiver) call {
 }
 
 func TestUnsignedWithoutSecret(t *testing.T) {
+	spec.Shows(t, "event.out.unsigned", "event.out.content-type")
 	b := setup(t)
 	c := deliverOne(b, receive(t, answer(200)))
 	for _, name := range []string{"X-Service-Signature", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"} {
@@ -30,6 +32,7 @@ func TestUnsignedWithoutSecret(t *testing.T) {
 }
 
 func TestRotatedSecretsBothVerify(t *testing.T) {
+	spec.Shows(t, "event.out.sig.raw", "event.out.sig.tolerance", "limit.signature")
 	b := setup(t)
 	r := receive(t, answer(200))
 	before, after := secret.NewSigningSecret().Reveal(), secret.NewSigningSecret().Reveal()
@@ -61,6 +64,7 @@ func TestRotatedSecretsBothVerify(t *testing.T) {
 // A fixed vector, made with another program, pins the header's form.
 func TestSignatureForm(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "event.out.sig.form", "event.out.sig.payload", "event.out.sig.algorithm", "event.out.sig.hex", "version.signature")
 	h := http.Header{}
 	key := secret.Redact(strings.Repeat("0123456789abcdef", 4))
 	sign(h, []secret.Redacted{key}, uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057"), time.Unix(1700000000, 0), []byte(`{"a":1}`))

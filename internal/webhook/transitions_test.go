@@ -10,6 +10,7 @@ import (
 
 	"ajo/internal/fsm"
 	"ajo/internal/pg"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
@@ -62,6 +63,7 @@ func (b *bundle) drive(id uuid.UUID, e Event) bool {
 }
 
 func TestEveryStateAndEvent(t *testing.T) {
+	spec.Shows(t, "state.other.delivery")
 	b := setup(t)
 	for _, from := range Transitions.States() {
 		for _, event := range Transitions.Events() {
@@ -80,6 +82,7 @@ func TestEveryStateAndEvent(t *testing.T) {
 }
 
 func TestSchemaHasTheSameMoves(t *testing.T) {
+	spec.Shows(t, "state.other.delivery")
 	b := setup(t)
 	for _, from := range Transitions.States() {
 		for _, to := range Transitions.States() {
