@@ -32,8 +32,7 @@ func (s *storm) calm() {
 	}
 	s.bank.Faults.Clear()
 	for _, h := range s.shops {
-		h.fault.Store(answersWell)
-		h.temper = prompt
+		h.fault.Store(answersPromptly)
 	}
 }
 

@@ -36,8 +36,9 @@ type shopAccount struct{ ref, nuban string }
 
 // What a fault makes of an endpoint.
 const (
-	answersWell int32 = iota
-	says503           // to everything
+	answersWell     int32 = iota // as its temper is
+	answersPromptly              // whatever its temper
+	says503                      // to everything
 	saysNothing
 	cutsOff
 )
@@ -66,7 +67,10 @@ func (h *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := time.Now()
+	as := h.temper
 	switch h.fault.Load() {
+	case answersPromptly:
+		as = prompt
 	case says503:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
@@ -80,9 +84,9 @@ func (h *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	switch {
-	case h.temper == slow:
+	case as == slow:
 		time.Sleep(200 * time.Millisecond)
-	case h.temper == flapping && now.Unix()%8 < 3:
+	case as == flapping && now.Unix()%8 < 3:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}

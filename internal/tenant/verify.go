@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,8 +15,11 @@ import (
 	"ajo/internal/secret"
 )
 
-// refusalTime is how long the refusal of a code takes, from the start of its check.
-const refusalTime = 50 * time.Millisecond
+// How long the refusal of a code takes, from the start of its check: at least, and by how much more at random.
+const (
+	refusalTime   = 50 * time.Millisecond
+	refusalSpread = 20 * time.Millisecond
+)
 
 // maxCodeTries is how often a code may be entered, the right time included.
 const maxCodeTries = 5
@@ -81,9 +85,10 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 	case err != nil:
 		return secret.APIKey{}, err
 	case !verified:
-		// Whether the id leads to a row that a wrong try is counted in shows in about a fifth of a millisecond: every
-		// refusal takes the same time instead, which is longer than either.
-		pause(ctx, refusalTime-time.Since(began))
+		// Whether the id leads to a row that a wrong try is counted in shows in about a tenth of a millisecond: every
+		// refusal takes the same time instead, which is longer than either. Timers wake at the next millisecond from their
+		// start, which would show it again; a random part covers that for more calls than the limits let through.
+		pause(ctx, refusalTime+rand.N(refusalSpread)-time.Since(began))
 		return secret.APIKey{}, ErrCode
 	}
 	return key, nil
