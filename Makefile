@@ -42,6 +42,7 @@ reset: build ## Remove all local data (.ajo)
 .PHONY: test
 test: build ## Run all tests, with the race detector, beside a Postgres and a Redis of their own
 	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
+	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
 	@rm -rf .ajo/conformance.*; mkdir -p .ajo; passed=$$(mktemp -d "$(CURDIR)/.ajo/conformance.XXXXXX") && \
 	AJO_CONFORMANCE=$$passed bin/ajo stack -- go test $(RACE) -timeout 25m $(PKG) && \
 	if [ "$(PKG)" = ./... ]; then go run ./internal/spec/conformance $$passed docs/conformance.md; fi
@@ -49,6 +50,7 @@ test: build ## Run all tests, with the race detector, beside a Postgres and a Re
 
 .PHONY: test-fast
 test-fast: build ## Run all tests without the race detector
+	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
 	bin/ajo stack -- go test -timeout 15m $(PKG)
 
 # How long each fuzz target runs, and how many requests the contract fuzzer makes. AJO_SEED repeats a run of the latter.
@@ -140,6 +142,22 @@ test-rules: build ## Test the Prometheus rules, then provoke their alerts with t
 	go -C internal/tools/promrules build -o ../../../bin/promrules .
 	bin/promrules test deploy/prometheus/rules_test.yaml
 	AJO_PROMRULES=$(CURDIR)/bin/promrules bin/ajo stack -- go test ./internal/e2e -run '^TestAlerts' -count 1 -v
+
+# Chromium is Debian's; elsewhere, name another by AJO_CHROMIUM. The pictures go to .ajo/web.
+AJO_CHROMIUM ?= /usr/bin/chromium
+
+.PHONY: test-web
+test-web: build ## Try the dashboard in Chromium: what people do, accessibility, phones, the keyboard; pictures in .ajo/web (needs node 20)
+	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or later" >&2; exit 1; }
+	@[ -x $(AJO_CHROMIUM) ] || { \
+		echo "installing chromium"; root=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
+		get="$$root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=120"; \
+		packages="chromium fonts-dejavu-core"; \
+		$$get install --no-install-recommends $$packages || { $$get update && $$get install --no-install-recommends $$packages; }; \
+	} >&2
+	npm --prefix internal/dashboard/web ci
+	rm -rf .ajo/web
+	AJO_CHROMIUM=$(AJO_CHROMIUM) bin/ajo stack -- npm --prefix internal/dashboard/web test
 
 .PHONY: format
 format: go ## Format all Go files

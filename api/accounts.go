@@ -6,6 +6,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/idempotency"
 	"ajo/internal/page"
+	"ajo/ledger"
 	"ajo/tasks"
 )
 
@@ -34,13 +35,18 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	})
 }
 
-// listAccounts is GET /v1/accounts.
+// listAccounts is GET /v1/accounts and GET /auth/accounts; that it takes a search and a status is an addition.
 func (e *edge) listAccounts(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {
 		return err
 	}
-	list, info, err := e.Accounts.List(c.UserContext(), caller(c).ID, r)
+	search, err := searchText(c)
+	if err != nil {
+		return err
+	}
+	f := account.Filter{Search: search, Status: account.Status(c.Query("status"))}
+	list, info, err := e.Accounts.List(c.UserContext(), caller(c).ID, f, r)
 	if err != nil {
 		return err
 	}
@@ -53,7 +59,7 @@ func (e *edge) listAccounts(c *fiber.Ctx) error {
 	}{list, info})
 }
 
-// getAccount is GET /v1/accounts/:accountRef.
+// getAccount is GET /v1/accounts/:accountRef and GET /auth/accounts/:accountRef.
 func (e *edge) getAccount(c *fiber.Ctx) error {
 	a, err := e.Accounts.Get(c.UserContext(), caller(c).ID, pathParam(c, accountRef))
 	if err != nil {
@@ -89,7 +95,7 @@ func (e *edge) expireAccount(c *fiber.Ctx) error {
 	return c.JSON(a)
 }
 
-// balance is GET /v1/accounts/:accountRef/balance.
+// balance is GET /v1/accounts/:accountRef/balance and GET /auth/accounts/:accountRef/balance.
 func (e *edge) balance(c *fiber.Ctx) error {
 	b, err := e.Accounts.Balance(c.UserContext(), caller(c).ID, pathParam(c, accountRef))
 	if err != nil {
@@ -98,7 +104,7 @@ func (e *edge) balance(c *fiber.Ctx) error {
 	return c.JSON(b)
 }
 
-// history is GET /v1/accounts/:accountRef/history; the list is null when nothing is recorded.
+// history is GET /v1/accounts/:accountRef/history and GET /auth/accounts/:accountRef/history; the list is null when nothing is recorded.
 func (e *edge) history(c *fiber.Ctx) error {
 	list, err := e.Accounts.History(c.UserContext(), caller(c).ID, pathParam(c, accountRef))
 	if err != nil {
@@ -112,13 +118,24 @@ func (e *edge) history(c *fiber.Ctx) error {
 	}{list})
 }
 
-// statement is GET /v1/accounts/:accountRef/statement.
-func (e *edge) statement(c *fiber.Ctx) error {
+// statement is GET /v1/accounts/:accountRef/statement, which has no filter, as specified.
+func (e *edge) statement(c *fiber.Ctx) error { return e.statementPage(c, ledger.Filter{}) }
+
+// filteredStatement is GET /auth/accounts/:accountRef/statement, an addition: the lines that the query asks for.
+func (e *edge) filteredStatement(c *fiber.Ctx) error {
+	f, err := statementFilter(c)
+	if err != nil {
+		return err
+	}
+	return e.statementPage(c, f)
+}
+
+func (e *edge) statementPage(c *fiber.Ctx, f ledger.Filter) error {
 	r, err := pageRequest(c, page.DefaultStatement)
 	if err != nil {
 		return err
 	}
-	s, err := e.Accounts.Statement(c.UserContext(), caller(c).ID, pathParam(c, accountRef), r)
+	s, err := e.Accounts.Statement(c.UserContext(), caller(c).ID, pathParam(c, accountRef), f, r)
 	if err != nil {
 		return err
 	}

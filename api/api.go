@@ -1,9 +1,9 @@
 // Package api is the HTTP edge: it decodes a request, calls one use case, and encodes the answer.
 //
 // What always holds: the routes are the rows of [Routes] and no others; every answer has an X-Request-ID, and is JSON and
-// never cached, but for the description of the interface (document.go); every error body is {"error": "…"}, the framework's
-// too; a request has a deadline; and nothing that Fiber lends a handler outlives it. No SQL, no rule and no asynq is known
-// here. Specification, "Endpoints" and "Errors".
+// never cached, but for the description of the interface (document.go), the dashboard (dashboard.go) and exports (export.go);
+// every error body is {"error": "…"}, the framework's too; a request has a deadline; and nothing that Fiber lends a handler
+// outlives it. No SQL, no rule and no asynq is known here. Specification, "Endpoints" and "Errors".
 package api
 
 import (
@@ -72,14 +72,16 @@ type Options struct {
 // edge is what the handlers share.
 type edge struct {
 	Options
-	counts map[endpoint]*metrics.HTTP // of the routes, by method and template
+	counts    map[endpoint]*metrics.HTTP // of the routes, by method and template
+	exports   chan struct{}              // a place each in making a file
+	listeners listeners
 }
 
 type endpoint struct{ method, route string }
 
 // New returns the application, ready to be given a listener.
 func New(o Options) *fiber.App {
-	e := &edge{Options: o, counts: map[endpoint]*metrics.HTTP{}}
+	e := &edge{Options: o, counts: map[endpoint]*metrics.HTTP{}, exports: make(chan struct{}, exportsAtOnce)}
 	if e.SignatureHeader == "" {
 		e.SignatureHeader = "provider-signature"
 	}

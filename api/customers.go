@@ -16,13 +16,18 @@ func customerID(c *fiber.Ctx) uuid.UUID {
 	return id
 }
 
-// listCustomers is GET /v1/customers.
+// listCustomers is GET /v1/customers and GET /auth/customers; that it takes a search and a KYC status is an addition.
 func (e *edge) listCustomers(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {
 		return err
 	}
-	list, info, err := e.Customers.List(c.UserContext(), caller(c).ID, r)
+	search, err := searchText(c)
+	if err != nil {
+		return err
+	}
+	f := customer.Filter{Search: search, KYCStatus: customer.KYCStatus(c.Query("kycStatus"))}
+	list, info, err := e.Customers.List(c.UserContext(), caller(c).ID, f, r)
 	if err != nil {
 		return err
 	}
@@ -35,7 +40,7 @@ func (e *edge) listCustomers(c *fiber.Ctx) error {
 	}{list, info})
 }
 
-// getCustomer is GET /v1/customers/:id.
+// getCustomer is GET /v1/customers/:id and GET /auth/customers/:id.
 func (e *edge) getCustomer(c *fiber.Ctx) error {
 	out, err := e.Customers.Get(c.UserContext(), caller(c).ID, customerID(c))
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"mime"
 	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -142,6 +144,37 @@ func (b *body) text(name string) string {
 		return *s
 	}
 	return ""
+}
+
+// texts returns a field that is an array of strings, or nil when it is missing or null.
+func (b *body) texts(name string) []string {
+	v, ok := b.value(name)
+	if !ok {
+		return nil
+	}
+	var list []*string
+	if err := json.Unmarshal(v, &list); err != nil || slices.Contains(list, nil) {
+		b.refuse(name, "must be an array of strings")
+		return nil
+	}
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = *s
+	}
+	return out
+}
+
+// whole returns a field that is a whole number from 0 to max, 0 when it is missing or null.
+func (b *body) whole(name string, max int) int {
+	v, ok := b.value(name)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.Atoi(string(v))
+	if err != nil || n < 0 || n > max {
+		b.refuse(name, fmt.Sprintf("must be a whole number from 0 to %d", max))
+	}
+	return n
 }
 
 // secret returns a string field that must not be printed.

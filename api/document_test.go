@@ -119,7 +119,12 @@ func TestDeliveryIsAsDescribed(t *testing.T) {
 
 	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, m.withKey()...).ok(201, nil)
 	w.do("POST", "/auth/webhook-url", `{"url":"`+tenant.URL+`/hook"}`, m.withKey()...).ok(200, nil)
-	op := description().Webhooks[0]
+	ops := map[string]*contract.Operation{}
+	for _, op := range description().Webhooks {
+		ops[op.Path] = op
+	}
+	require.Len(t, ops, len(webhook.Types))
+	op := ops["payment.received"]
 	for i, signed := range []bool{false, true} {
 		if signed {
 			w.do("POST", "/auth/webhook-secret", "", m.withKey()...).ok(200, nil)
@@ -131,5 +136,13 @@ func TestDeliveryIsAsDescribed(t *testing.T) {
 		r := <-got
 		require.NoError(t, op.CheckRequest(r), string(r.Body))
 		require.Equal(t, signed, r.Header.Get("X-Service-Signature") != "")
+	}
+	m.chooseAll(w)
+	w.everyEnd(m)
+	for _, typ := range webhook.Types[1:] {
+		id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM deliveries WHERE status = 'pending' AND event_type = $1 LIMIT 1`, string(typ))
+		require.NoError(t, deliveries.Deliver(context.Background(), id))
+		r := <-got
+		require.NoError(t, ops[string(typ)].CheckRequest(r), string(r.Body))
 	}
 }

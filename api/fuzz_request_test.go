@@ -159,7 +159,12 @@ func (f *fuzzer) brokenQuery(op *contract.Operation, query url.Values) string {
 			"AQAAAAAAAAAAAAAAAAAAAAB", "Ag-AAAAAAAAA", "null",
 		},
 		"accountRef": {"%00", "%ff", "", "%C0%AF", "nobody", strings.Repeat("a", 5000), "%2F", "theirs"},
-		"status":     {"", "%00", "Pending", "pending%20", "all", "%ff", "pending,failed"},
+		"status":     {"", "%00", "Pending", "pending%20", "all", "%ff", "pending,failed", "active", "confirmed"},
+		"kycStatus":  {"", "%00", "None", "pending"},
+		"direction":  {"", "%00", "in", "Credit"},
+		"search":     {"", "%00", "%ff", "%20", "%25", "_", "'", "%5C", strings.Repeat("a", 101), strings.Repeat("%E1%BB%8D", 100), "%20" + strings.Repeat("a", 100)},
+		"from":       {"", "%00", "2026-02-30", "0000-01-01", "0001-01-01", "9999-12-31", "2026-01-01T00:00:00", "2026-01-01T24:00:00Z", "9999-12-31T23:59:59-23:59"},
+		"to":         {"", "%ff", "2026-1-1", "0001-01-01", "9999-12-31", "0001-01-01T00:00:00%2B23:59", "2026-01-01T00:00:00." + strings.Repeat("0", 60) + "Z"},
 	}
 	money := []string{"", "0", "-1", "%2B1", "1e3", "NaN", "Infinity", "1.005", ".5", "5.", "1,000", "%D9%A3", "%00", "%ff", "999999999999999.99", "1000000000000000", "00.1", "1_0", "0x1", strings.Repeat("9", 5000)}
 	bad["amount"], bad["net"] = money, money

@@ -29,6 +29,7 @@ type probe struct {
 var probes = map[string]probe{
 	"POST /auth/verify-email": {open: "the mailed code decides"},
 	"POST /auth/login":        {open: "the password decides"},
+	"POST /auth/login-link":   {open: "the token decides, and is the operator's to give"},
 	"POST /auth/logout":       {open: "it ends the session that it is sent with"},
 
 	"GET /auth/me":              {},
@@ -37,6 +38,27 @@ var probes = map[string]probe{
 	"POST /auth/webhook-url":    {body: `{"url":"https://intruder.example/"}`},
 	"POST /auth/webhook-secret": {},
 	"GET /auth/misdirected":     {query: "after=%s"}, // the whole system's, as specified: what no tenant owns
+
+	"GET /auth/overview":                           {},
+	"GET /auth/accounts":                           {query: "after=%[1]s&search=%[1]s"},
+	"GET /auth/accounts/:accountRef":               {notFound: "account not found"},
+	"GET /auth/accounts/:accountRef/balance":       {notFound: "account not found"},
+	"GET /auth/accounts/:accountRef/history":       {notFound: "account not found"},
+	"GET /auth/accounts/:accountRef/statement":     {notFound: "account not found"},
+	"GET /auth/accounts/:accountRef/statement.csv": {notFound: "account not found"},
+	"GET /auth/accounts/:accountRef/statement.pdf": {notFound: "account not found"},
+	"GET /auth/customers":                          {query: "search=%s"},
+	"GET /auth/customers/:id":                      {notFound: "customer not found"},
+	"GET /auth/transfers":                          {query: "accountRef=%s"},
+	"GET /auth/transfers/:merchantTxRef":           {notFound: "transfer not found"},
+
+	"GET /auth/deliveries":             {query: "accountRef=%s"},
+	"GET /auth/deliveries/:id":         {notFound: "delivery not found"},
+	"POST /auth/deliveries/:id/replay": {notFound: "delivery not found"},
+	"GET /auth/webhook-events":         {},
+	"POST /auth/webhook-events":        {body: `{"events":["payment.reversed"]}`},
+	"POST /auth/webhook-test":          {body: `{"url":"http://127.0.0.1:1/"}`},
+	"POST /auth/listen":                {body: `{"wait":0}`},
 
 	"POST /v1/accounts":                      {body: `{"externalRef":"shop-1","name":"Ada Obi","bvn":"22233344455"}`},
 	"GET /v1/accounts":                       {query: "after=%s"},

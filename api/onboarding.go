@@ -76,6 +76,28 @@ func (e *edge) login(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	return e.loggedIn(c, s)
+}
+
+// loginByLink is POST /auth/login-link, an addition: the token of a link that an operator made (`ajo tenant login-link`).
+func (e *edge) loginByLink(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	token := in.secret("token")
+	if err := in.err(); err != nil {
+		return err
+	}
+	s, err := e.Tenants.LoginByLink(c.UserContext(), token)
+	if err != nil {
+		return err
+	}
+	return e.loggedIn(c, s)
+}
+
+// loggedIn sets the session's cookie and says whose it is.
+func (e *edge) loggedIn(c *fiber.Ctx, s tenant.Session) error {
 	e.setSession(c, s.Token)
 	return c.JSON(struct {
 		TenantID uuid.UUID `json:"tenantId"`

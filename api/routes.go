@@ -33,6 +33,7 @@ var Routes = []Route{
 	{"POST", "/register", None, true, (*edge).registerTenant},
 	{"POST", "/auth/verify-email", None, true, (*edge).verifyEmail},
 	{"POST", "/auth/login", None, true, (*edge).login},
+	{"POST", "/auth/login-link", None, true, (*edge).loginByLink},
 	{"POST", "/auth/logout", None, false, (*edge).logout},
 
 	// tenant.go
@@ -45,6 +46,9 @@ var Routes = []Route{
 	// misdirected.go
 	{"GET", "/auth/misdirected", Session, false, (*edge).misdirected},
 
+	// overview.go
+	{"GET", "/auth/overview", Session, false, (*edge).overview},
+
 	// accounts.go
 	{"POST", "/v1/accounts", Key, false, (*edge).provisionAccount},
 	{"GET", "/v1/accounts", Key, false, (*edge).listAccounts},
@@ -54,6 +58,15 @@ var Routes = []Route{
 	{"GET", "/v1/accounts/:accountRef/history", Key, false, (*edge).history},
 	{"GET", "/v1/accounts/:accountRef/statement", Key, false, (*edge).statement},
 	{"POST", "/v1/accounts/:accountRef/expire", Key, false, (*edge).expireAccount},
+	{"GET", "/auth/accounts", Session, false, (*edge).listAccounts},
+	{"GET", "/auth/accounts/:accountRef", Session, false, (*edge).getAccount},
+	{"GET", "/auth/accounts/:accountRef/balance", Session, false, (*edge).balance},
+	{"GET", "/auth/accounts/:accountRef/history", Session, false, (*edge).history},
+	{"GET", "/auth/accounts/:accountRef/statement", Session, false, (*edge).filteredStatement},
+
+	// export.go
+	{"GET", "/auth/accounts/:accountRef/statement.csv", Session, false, (*edge).statementCSV},
+	{"GET", "/auth/accounts/:accountRef/statement.pdf", Session, false, (*edge).statementPDF},
 
 	// customers.go
 	{"GET", "/v1/customers", Key, false, (*edge).listCustomers},
@@ -61,6 +74,8 @@ var Routes = []Route{
 	{"PATCH", "/v1/customers/:id", Key, false, (*edge).renameCustomer},
 	{"GET", "/v1/customers/:id/account", Key, false, (*edge).customerAccount},
 	{"POST", "/v1/customers/:id/kyc", Key, false, (*edge).submitKYC},
+	{"GET", "/auth/customers", Session, false, (*edge).listCustomers},
+	{"GET", "/auth/customers/:id", Session, false, (*edge).getCustomer},
 	{"POST", "/auth/customers/:id/kyc/approve", Session, false, (*edge).approveKYC},
 	{"POST", "/auth/customers/:id/kyc/reject", Session, false, (*edge).rejectKYC},
 
@@ -72,12 +87,27 @@ var Routes = []Route{
 	{"GET", "/v1/transfers/banks", Key, false, (*edge).listBanks},
 	{"POST", "/v1/transfers/lookup", Key, false, (*edge).lookup},
 	{"GET", "/v1/transfers/:merchantTxRef", Key, false, (*edge).getTransfer},
+	{"GET", "/auth/transfers", Session, false, (*edge).listTransfers},
+	{"GET", "/auth/transfers/:merchantTxRef", Session, false, (*edge).getTransfer},
 
 	// fees.go
 	{"GET", "/v1/fees/calculate", Key, false, (*edge).calculateFee},
 
 	// deadletters.go
 	{"GET", "/v1/webhooks/dead-letters", Key, false, (*edge).deadLetters},
+
+	// deliveries.go
+	{"GET", "/auth/deliveries", Session, false, (*edge).listDeliveries},
+	{"GET", "/auth/deliveries/:id", Session, false, (*edge).getDelivery},
+	{"POST", "/auth/deliveries/:id/replay", Session, false, (*edge).replayDelivery},
+
+	// webhook_events.go
+	{"GET", "/auth/webhook-events", Session, false, (*edge).webhookEvents},
+	{"POST", "/auth/webhook-events", Session, false, (*edge).chooseWebhookEvents},
+	{"POST", "/auth/webhook-test", Session, false, (*edge).testWebhook},
+
+	// listen.go
+	{"POST", "/auth/listen", Session, false, (*edge).listen},
 
 	// provider_webhook.go
 	{"POST", "/webhooks/provider", Signature, false, (*edge).providerWebhook},
@@ -89,4 +119,10 @@ var Routes = []Route{
 	// document.go
 	{"GET", "/openapi.json", None, false, (*edge).openAPIDocument},
 	{"GET", "/docs", None, false, (*edge).docs},
+
+	// dashboard.go
+	{"GET", "/dashboard", None, false, (*edge).dashboardPage},
+	{"GET", "/dashboard/", None, false, (*edge).dashboardPage},
+	{"GET", "/dashboard/style.css", None, false, (*edge).dashboardStyle},
+	{"GET", "/dashboard/:script", None, false, (*edge).dashboardScript},
 }

@@ -7,11 +7,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"strings"
 	"sync"
@@ -30,6 +32,7 @@ import (
 	"ajo/internal/mail"
 	"ajo/internal/payment"
 	"ajo/internal/provider/nomba"
+	"ajo/internal/safehttp"
 	"ajo/internal/secret"
 	"ajo/internal/tenant"
 	"ajo/internal/testenv"
@@ -75,7 +78,7 @@ func setup(t *testing.T, change ...func(*Options)) *world {
 			Pool: w.Pool, Bank: bank, Clock: w.Clock, Log: log, WebhookSecret: secret.Redact(webhookSecret),
 			ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 		}),
-		Webhooks: webhook.New(w.Pool, w.Clock, box, nil, webhook.Options{}),
+		Webhooks: w.webhooks(box, safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, webhook.Options{}),
 		Ready:    func(context.Context) []Check { return []Check{{Name: "postgres"}, {Name: "redis"}} },
 		Log:      log,
 	}
@@ -102,6 +105,16 @@ func setup(t *testing.T, change ...func(*Options)) *world {
 	}
 	w.serve()
 	return w
+}
+
+// webhooks are the deliveries' use cases, with a client that knows no names: nobody outside is asked or called.
+func (w *world) webhooks(box *secret.Box, h safehttp.Options, o webhook.Options) *webhook.Service {
+	h.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("there is no DNS here")
+	}}
+	client := safehttp.New(h)
+	w.T.Cleanup(client.Close)
+	return webhook.New(w.Pool, w.Clock, box, client, o)
 }
 
 // limits sets other rate limits, in this process only.

@@ -9,7 +9,7 @@ import (
 	"ajo/internal/transfer"
 )
 
-// getTransfer is GET /v1/transfers/:merchantTxRef.
+// getTransfer is GET /v1/transfers/:merchantTxRef and GET /auth/transfers/:merchantTxRef.
 func (e *edge) getTransfer(c *fiber.Ctx) error {
 	t, err := e.Transfers.Get(c.UserContext(), caller(c).ID, pathParam(c, "merchantTxRef"))
 	if err != nil {
@@ -18,7 +18,7 @@ func (e *edge) getTransfer(c *fiber.Ctx) error {
 	return c.JSON(t)
 }
 
-// listTransfers is GET /v1/transfers, an addition: newest first, by account and status where the query names them.
+// listTransfers is GET /v1/transfers and GET /auth/transfers, an addition: newest first, by account and status where the query names them.
 func (e *edge) listTransfers(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {

@@ -85,14 +85,14 @@ func (r *run) chain(ctx context.Context) error {
 	}
 	done := r.watch(ctx, w, "chain")
 	rate, s, err := f.done(ctx, all, 64, 0)
-	cores := done()
+	used := done()
 	if err != nil {
 		return errors.Join(err, w.verify(ctx, f.tally))
 	}
 	r.memory(w)
 	r.best["chain"] = rate
 	r.add(figure{
-		Row: "chain", What: "whole chain: accepted, posted, delivered, confirmed", Unit: "/s", Value: rate, InTPS: true, Goal: 0.75, Cores: cores,
+		Row: "chain", What: "whole chain: accepted, posted, delivered, confirmed", Unit: "/s", Value: rate, InTPS: true, Goal: 0.75, Cores: used.cores(), Cost: used.cost(s.count),
 		Note: fmt.Sprintf("%d payments over %d accounts, 64 connections, sent in %.1f s at %.0f/s, %d deliveries; checked after %s; the bank's limits lifted",
 			s.count, spreadOver, s.took.Seconds(), float64(s.count)/s.took.Seconds(), w.endpoint.calls.Load(), soon),
 	})

@@ -31,7 +31,7 @@ func (r *run) idle(ctx context.Context) error {
 	if err := sleep(ctx, watched); err != nil {
 		return err
 	}
-	cores := m.cores()
+	cores := m.used(ctx).cores()
 	after, err := w.redisCommands(ctx)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func (r *run) chainLatency(ctx context.Context) error {
 	}
 	done := r.watch(ctx, w, "latency")
 	_, s, err := f.done(ctx, all, 64, time.Second/time.Duration(rate))
-	cores := done()
+	used := done()
 	if err != nil {
 		return errors.Join(err, w.verify(ctx, f.tally))
 	}
@@ -63,7 +63,7 @@ func (r *run) chainLatency(ctx context.Context) error {
 	slices.Sort(delivered)
 	what := fmt.Sprintf("at %d/s, half the whole chain's rate", rate)
 	r.add(figure{
-		Row: "latency", What: "accept p99 " + what, Unit: "ms", Value: milliseconds(percentile(s.latency, 990)), Goal: 20, AtMost: true, Cores: cores,
+		Row: "latency", What: "accept p99 " + what, Unit: "ms", Value: milliseconds(percentile(s.latency, 990)), Goal: 20, AtMost: true, Cores: used.cores(),
 		Note: fmt.Sprintf("p50 %s, p999 %s, most %s; from the time each was to be sent", short(percentile(s.latency, 500)), short(percentile(s.latency, 999)), short(percentile(s.latency, 1000))),
 	})
 	r.add(figure{
@@ -96,13 +96,13 @@ func (r *run) acceptLatency(ctx context.Context) error {
 	}
 	done := r.watch(ctx, w, "accept")
 	_, s, err := f.posted(ctx, posting{conns: 64, count: rate * max(1, int(r.took.Seconds())), interval: time.Second / time.Duration(rate)})
-	cores := done()
+	used := done()
 	if err != nil {
 		return errors.Join(err, w.verify(ctx, f.tally))
 	}
 	r.add(figure{
 		Row: "latency", What: fmt.Sprintf("accept p99 at %d/s, half of accepted → posted", rate), Unit: "ms",
-		Value: milliseconds(percentile(s.latency, 990)), Goal: 20, AtMost: true, Cores: cores,
+		Value: milliseconds(percentile(s.latency, 990)), Goal: 20, AtMost: true, Cores: used.cores(),
 		Note: fmt.Sprintf("p50 %s, p999 %s, most %s", short(percentile(s.latency, 500)), short(percentile(s.latency, 999)), short(percentile(s.latency, 1000))),
 	})
 	return w.verify(ctx, f.tally)

@@ -83,7 +83,7 @@ func (r *run) posting(ctx context.Context, row string, accounts int) error {
 		}
 		done := r.watch(ctx, w, fmt.Sprintf("%s-%d", row, conns))
 		rate, s, err := f.posted(ctx, posting{conns: conns, count: r.most(mostPosted), took: r.took})
-		cores := done()
+		used := done()
 		if err != nil {
 			return errors.Join(err, w.verify(ctx, f.tally))
 		}
@@ -93,7 +93,7 @@ func (r *run) posting(ctx context.Context, row string, accounts int) error {
 			Row: row, What: fmt.Sprintf("accepted → posted, %s, %d connections", overAccounts(accounts), conns), Unit: "/s", Value: rate, InTPS: true, Goal: 2,
 			Note: fmt.Sprintf("%d events, sent in %.1f s at %.0f/s, accept p50 %s p99 %s; no webhook URL, first check after %s",
 				s.count, s.took.Seconds(), float64(s.count)/s.took.Seconds(), short(percentile(s.latency, 500)), short(percentile(s.latency, 990)), never),
-			Cores: cores,
+			Cores: used.cores(), Cost: used.cost(s.count),
 		})
 	}
 	return w.verify(ctx, f.tally)

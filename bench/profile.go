@@ -70,9 +70,9 @@ func (p *profiler) cpu(ctx context.Context, role *process) error {
 }
 
 // statements are what Postgres spent its time on, the costliest first.
-const statements = `SELECT format('%s ms  %s calls  %s rows  %s blocks dirtied  %s B of WAL  %s', to_char(total_exec_time, '9999990.0'), to_char(calls, '99999990'),
+const statements = `SELECT format('%s ms  %s ms planning  %s calls  %s rows  %s blocks dirtied  %s B of WAL  %s', to_char(total_exec_time, '9999990.0'), to_char(total_plan_time, '9999990.0'), to_char(calls, '99999990'),
 	to_char(rows, '999999990'), to_char(shared_blks_dirtied, '99999990'), to_char(wal_bytes, '99999999990'), left(regexp_replace(query, '\s+', ' ', 'g'), 300))
-	FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY total_exec_time DESC LIMIT 40`
+	FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY total_exec_time + total_plan_time DESC LIMIT 40`
 
 // finish writes what the servers counted, and waits for the profiles.
 func (p *profiler) finish(ctx context.Context) error {

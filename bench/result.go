@@ -26,7 +26,9 @@ type figure struct {
 	Met    bool               `json:"met"`
 	Note   string             `json:"note"`
 	Cores  map[string]float64 `json:"cores,omitempty"` // processors that each part kept busy
-	Error  string             `json:"error,omitempty"`
+	// Cost is what each item has taken: microseconds of a processor by process, and bytes of Postgres' write-ahead log.
+	Cost  map[string]float64 `json:"cost,omitempty"`
+	Error string             `json:"error,omitempty"`
 }
 
 // result is one run.
@@ -127,7 +129,7 @@ func (r *result) print(out io.Writer) {
 			fmt.Fprintf(out, "FAILED %s: %s\n", f.What, f.Error)
 			continue
 		}
-		fmt.Fprintf(out, "%s: %s%s\n", f.What, f.Note, coresText(f.Cores))
+		fmt.Fprintf(out, "%s: %s%s\n", f.What, f.Note, coresText(f.Cores)+costText(f.Cost))
 	}
 }
 
@@ -148,6 +150,21 @@ func coresText(cores map[string]float64) string {
 		parts = append(parts, fmt.Sprintf("%s %.2f", name, cores[name]))
 	}
 	return "; cores: " + strings.Join(parts, ", ")
+}
+
+func costText(cost map[string]float64) string {
+	if len(cost) == 0 {
+		return ""
+	}
+	var parts []string
+	sum := 0.0
+	for _, name := range slices.Sorted(maps.Keys(cost)) {
+		parts = append(parts, fmt.Sprintf("%s %.0f", name, cost[name]))
+		if name != "WAL bytes" {
+			sum += cost[name]
+		}
+	}
+	return fmt.Sprintf("; each took µs of a processor: %s; together %.0f", strings.Join(parts, ", "), sum)
 }
 
 func printTable(out io.Writer, rows [][]string) {

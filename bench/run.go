@@ -110,7 +110,7 @@ func (r *run) all(ctx context.Context) error {
 func (r *run) add(f figure) {
 	r.result.Rows = append(r.result.Rows, f)
 	if f.Error == "" {
-		r.say("%s: %s %s (%s%s)", f.What, number(f.Value), f.Unit, f.Note, coresText(f.Cores))
+		r.say("%s: %s %s (%s%s%s)", f.What, number(f.Value), f.Unit, f.Note, coresText(f.Cores), costText(f.Cost))
 	}
 }
 
@@ -129,7 +129,7 @@ func (r *run) scale() int {
 func (r *run) scaled(n int) int { return min(n, max(100, int(r.took.Seconds()*float64(n)/5))) }
 
 // watch measures what the processes use until the returned function is called, and profiles them if the run was told to.
-func (r *run) watch(ctx context.Context, w *world, row string) func() map[string]float64 {
+func (r *run) watch(ctx context.Context, w *world, row string) func() usage {
 	var p *profiler
 	if r.profile {
 		var err error
@@ -138,14 +138,14 @@ func (r *run) watch(ctx context.Context, w *world, row string) func() map[string
 		}
 	}
 	m := w.meter(ctx)
-	return func() map[string]float64 {
-		cores := m.cores()
+	return func() usage {
+		used := m.used(ctx)
 		if p != nil {
 			if err := p.finish(ctx); err != nil {
 				r.say("profile: %v", err)
 			}
 		}
-		return cores
+		return used
 	}
 }
 

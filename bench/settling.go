@@ -88,13 +88,13 @@ func (r *run) settling(ctx context.Context) error {
 	}
 	done := r.watch(ctx, w, "settle")
 	rate, s, err := f.settled(ctx, r.most(3000), r.took)
-	cores := done()
+	used := done()
 	if err != nil {
 		return errors.Join(err, w.verify(ctx, f.tally))
 	}
 	r.memory(w)
 	r.add(figure{
-		Row: "settle", What: "settlements accepted → success", Unit: "/s", Value: rate, InTPS: true, Goal: 0.4, Cores: cores,
+		Row: "settle", What: "settlements accepted → success", Unit: "/s", Value: rate, InTPS: true, Goal: 0.4, Cores: used.cores(), Cost: used.cost(s.count),
 		Note: fmt.Sprintf("%d settlements over %d accounts, 64 connections, accepted in %.1f s at %.0f/s, p99 %s; the bank pays at once and tells nobody, its limits and the key's lifted",
 			s.count, spreadOver, s.took.Seconds(), float64(s.count)/s.took.Seconds(), short(percentile(s.latency, 990))),
 	})

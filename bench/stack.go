@@ -33,7 +33,7 @@ type servers struct {
 func startServers(ctx context.Context, dir, bin string, profile bool, say func(string, ...any)) (*servers, error) {
 	o := stack.Options{Dir: filepath.Join(dir, "stack"), Install: true, Log: say}
 	if profile {
-		o.PostgresSettings = []string{"shared_preload_libraries=pg_stat_statements", "track_io_timing=on"}
+		o.PostgresSettings = []string{"shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on", "track_io_timing=on"}
 	}
 	s, err := stack.Start(ctx, o)
 	if err != nil {

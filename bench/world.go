@@ -57,12 +57,13 @@ type worldOptions struct {
 
 // newWorld makes the row's database and starts the roles as built binaries: one bank, one API, one worker with all queues.
 func (s *servers) newWorld(ctx context.Context, name string, o worldOptions) (w *world, err error) {
-	w = &world{servers: s, name: "bench_" + name, settings: maps.Clone(settings), ops: map[*process]string{}}
+	made := &world{servers: s, name: "bench_" + name, settings: maps.Clone(settings), ops: map[*process]string{}}
 	defer func() {
 		if err != nil {
-			w.close(ctx)
+			made.close(ctx)
 		}
 	}()
+	w = made
 	if err = s.createDatabase(ctx, w.name, o.template); err != nil {
 		return nil, err
 	}

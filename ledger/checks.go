@@ -57,4 +57,16 @@ var checks = []struct{ name, sql string }{
 	{CheckOwner, `
 		SELECT e.id::text, format('tenant %s, its account has %s', e.tenant_id, b.tenant_id)
 		FROM ledger_entries e JOIN ledger_balances b USING (account_id) WHERE e.tenant_id <> b.tenant_id`},
+	// Only the newest month: those before the sums were kept have none.
+	{CheckDays, `
+		WITH since AS (SELECT coalesce(max(day) - 29, '-infinity') AS day FROM ledger_days),
+		kept AS (SELECT tenant_id, day, sum(money_in) AS money_in, sum(money_out) AS money_out FROM ledger_days GROUP BY 1, 2),
+		said AS (
+			SELECT tenant_id, (created_at AT TIME ZONE interval '1 hour')::date AS day,
+				coalesce(sum(amount) FILTER (WHERE direction = 'credit'), 0) AS money_in, coalesce(sum(amount) FILTER (WHERE direction = 'debit'), 0) AS money_out
+			FROM ledger_entries WHERE status IN ('provisional', 'confirmed') GROUP BY 1, 2)
+		SELECT format('%s %s', tenant_id, day), format('stored %s/%s, entries say %s/%s (in/out)', k.money_in, k.money_out, s.money_in, s.money_out)
+		FROM kept k FULL JOIN said s USING (tenant_id, day)
+		WHERE day >= (SELECT day FROM since)
+			AND (coalesce(k.money_in, 0), coalesce(k.money_out, 0)) IS DISTINCT FROM (coalesce(s.money_in, 0), coalesce(s.money_out, 0))`},
 }

@@ -65,7 +65,7 @@ func (b *books) move(e ledger.Entry, ev ledger.Event) ledger.Moved {
 
 func (b *books) statement(r page.Request) ledger.Statement {
 	b.T.Helper()
-	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, r)
+	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, ledger.Filter{}, r)
 	require.NoError(b.T, err)
 	return s
 }
@@ -152,7 +152,7 @@ func TestStatementPages(t *testing.T) {
 		r.After = *s.Pagination.NextCursor
 	}
 	require.Equal(t, []string{"1.00", "2.00", "3.00", "4.00", "5.00"}, amounts)
-	_, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, page.Request{Limit: 2, After: "nonsense"})
+	_, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, ledger.Filter{}, page.Request{Limit: 2, After: "nonsense"})
 	require.ErrorIs(t, err, page.ErrCursor)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -38,11 +39,7 @@ type stored struct {
 // MoveEntries applies the moves in order, in one transaction, and answers each. A move to reversed also posts the
 // reversal entry: opposite direction, same amount, itself reversed, pointing at the original.
 func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]Moved, error) {
-	book, err := lockAccountsOf(ctx, tx, moves)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := readEntries(ctx, tx, moves)
+	book, entries, err := lockEntries(ctx, tx, moves)
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +74,9 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 	if len(changed) == 0 {
 		return out, nil
 	}
-	if err := updateStatuses(ctx, tx, entries, changed); err != nil {
-		return nil, err
-	}
-	_, err = write(ctx, tx, book, reversals)
+	var batch pgx.Batch
+	queueStatuses(&batch, entries, changed)
+	_, err = write(ctx, tx, &batch, book, reversals)
 	return out, err
 }
 
@@ -125,37 +121,32 @@ func groups(moves []Move) []uuid.UUID {
 	return ids
 }
 
-// lockAccountsOf locks the balances of the accounts that the moves' entries belong to; an entry's account never changes.
-func lockAccountsOf(ctx context.Context, tx pg.Tx, moves []Move) (book, error) {
-	rows, err := tx.Query(ctx, `SELECT DISTINCT account_id FROM ledger_entries WHERE transaction_group_id = ANY($1)`, groups(moves))
-	if err != nil {
-		return nil, err
-	}
-	accounts, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		return nil, err
-	}
-	return lockTotals(ctx, tx, accounts)
-}
-
-// readEntries reads the entries that the moves name. Their accounts are locked, so nothing changes them meanwhile.
-func readEntries(ctx context.Context, tx pg.Tx, moves []Move) (map[entryKey]*stored, error) {
-	rows, err := tx.Query(ctx, `
+// lockEntries locks the balances of the accounts that the moves' entries belong to (an entry's account never changes), in the
+// order of their ids, and then reads the entries, which nothing changes meanwhile. Both statements go out together; the
+// second begins, and looks, when the first has all its locks.
+func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries map[entryKey]*stored, err error) {
+	var batch pgx.Batch
+	batch.Queue(selectTotals+`
+		WHERE account_id IN (SELECT account_id FROM ledger_entries WHERE transaction_group_id = ANY($1)) ORDER BY account_id FOR NO KEY UPDATE`,
+		groups(moves)).Query(func(rows pgx.Rows) error {
+		b, err = readTotals(rows)
+		return err
+	})
+	batch.Queue(`
 		SELECT account_id, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
 			transfer_ref, reversal_of, created_at
-		FROM ledger_entries WHERE transaction_group_id = ANY($1)`, groups(moves))
-	if err != nil {
-		return nil, err
-	}
-	out := map[entryKey]*stored{}
-	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*stored, error) {
-		var s stored
-		return &s, r.Scan(append([]any{&s.accountID}, s.fields()...)...)
+		FROM ledger_entries WHERE transaction_group_id = ANY($1)`, groups(moves)).Query(func(rows pgx.Rows) error {
+		entries = map[entryKey]*stored{}
+		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*stored, error) {
+			var s stored
+			return &s, r.Scan(append([]any{&s.accountID}, s.fields()...)...)
+		})
+		for _, s := range list {
+			entries[entryKey{s.TransactionGroupID, s.Direction}] = s
+		}
+		return err
 	})
-	for _, s := range list {
-		out[entryKey{s.TransactionGroupID, s.Direction}] = s
-	}
-	return out, err
+	return b, entries, tx.SendBatch(ctx, &batch).Close()
 }
 
 // fields are the scan targets of an entry, in the order in which every query here names the columns.
@@ -166,7 +157,7 @@ func (e *Entry) fields() []any {
 	}
 }
 
-func updateStatuses(ctx context.Context, tx pg.Tx, entries map[entryKey]*stored, from map[uuid.UUID]Status) error {
+func queueStatuses(batch *pgx.Batch, entries map[entryKey]*stored, from map[uuid.UUID]Status) {
 	var ids []uuid.UUID
 	var was, to []string
 	var held, released []*int64
@@ -176,15 +167,13 @@ func updateStatuses(ctx context.Context, tx pg.Tx, entries map[entryKey]*stored,
 			held, released = append(held, e.held), append(released, e.released)
 		}
 	}
-	tag, err := tx.Exec(ctx, `
+	batch.Queue(`
 		UPDATE ledger_entries e SET status = m.status_to, held_seq = coalesce(m.held, e.held_seq), released_seq = coalesce(m.released, e.released_seq)
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS m (id, status_from, status_to, held, released)
-		WHERE e.id = m.id AND e.status = m.status_from`, ids, was, to, held, released)
-	if err != nil {
-		return err
-	}
-	if int(tag.RowsAffected()) != len(ids) {
-		return fmt.Errorf("ledger: %d of %d entries moved: a status changed without its account's lock", tag.RowsAffected(), len(ids))
-	}
-	return nil
+		WHERE e.id = m.id AND e.status = m.status_from`, ids, was, to, held, released).Exec(func(tag pgconn.CommandTag) error {
+		if int(tag.RowsAffected()) != len(ids) {
+			return fmt.Errorf("ledger: %d of %d entries moved: a status changed without its account's lock", tag.RowsAffected(), len(ids))
+		}
+		return nil
+	})
 }

@@ -46,7 +46,7 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 		t.provisionalCredits = t.provisionalCredits.Add(p.Amount)
 		rows[i] = t.append(p, Credit, now)
 	}
-	return write(ctx, tx, book, rows)
+	return write(ctx, tx, new(pgx.Batch), book, rows)
 }
 
 // Posted is what a posting of [PostDebits] came to.
@@ -77,7 +77,7 @@ func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting
 		rows = append(rows, t.append(p, Debit, now))
 		out[i].Entry = rows[len(rows)-1].Entry
 	}
-	_, err = write(ctx, tx, book, rows)
+	_, err = write(ctx, tx, new(pgx.Batch), book, rows)
 	return out, err
 }
 
@@ -123,16 +123,21 @@ func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, erro
 	ids := slices.Clone(accounts)
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	ids = slices.Compact(ids)
-	rows, err := tx.Query(ctx, `
-		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_from, chain_head
-		FROM ledger_balances WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE`, ids)
+	rows, err := tx.Query(ctx, selectTotals+` WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE`, ids)
 	if err != nil {
 		return nil, err
 	}
-	b := make(book, len(ids))
+	return readTotals(rows)
+}
+
+const selectTotals = `
+		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_from, chain_head FROM ledger_balances`
+
+func readTotals(rows pgx.Rows) (book, error) {
+	b := book{}
 	var t totals
 	into := []any{&t.accountID, &t.tenantID, &t.credits, &t.debits, &t.provisionalCredits, &t.lastSeq, &t.chainFrom, &t.head}
-	_, err = pgx.ForEachRow(rows, into, func() error {
+	_, err := pgx.ForEachRow(rows, into, func() error {
 		locked := t
 		locked.head = bytes.Clone(t.head)
 		b[t.accountID] = &locked
@@ -141,17 +146,16 @@ func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, erro
 	return b, err
 }
 
-// write inserts the rows and stores the totals that have moved, in one round trip.
-func write(ctx context.Context, tx pg.Tx, b book, rows []row) ([]Entry, error) {
-	var batch pgx.Batch
+// write does what the batch has, inserts the rows and stores the totals that have moved, in one round trip.
+func write(ctx context.Context, tx pg.Tx, batch *pgx.Batch, b book, rows []row) ([]Entry, error) {
 	if len(rows) > 0 {
-		queueEntries(&batch, rows)
+		queueEntries(batch, rows)
 	}
-	queueTotals(&batch, b)
+	queueTotals(batch, b)
 	if batch.Len() == 0 {
 		return nil, nil
 	}
-	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
 	}
 	entries := make([]Entry, len(rows))

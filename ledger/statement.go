@@ -2,11 +2,14 @@ package ledger
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
@@ -44,9 +47,17 @@ type Statement struct {
 	Pagination     page.Info    `json:"pagination"`
 }
 
-// ReadStatement reads one page. Lines and totals come from one statement, and so from one moment. A bad cursor is [page.ErrCursor].
-func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, r page.Request) (Statement, error) {
+// ReadStatement reads one page of the lines that the filter lets through. Lines and totals come from one statement, and so from
+// one moment. A bad cursor is [page.ErrCursor]; [ErrDirection] and [ErrStatus].
+func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, r page.Request) (Statement, error) {
 	after, err := page.ParseSeq(r.After)
+	if err != nil {
+		return Statement{}, err
+	}
+	if err := f.check(); err != nil {
+		return Statement{}, err
+	}
+	begin, end, err := f.span(ctx, q, account)
 	if err != nil {
 		return Statement{}, err
 	}
@@ -54,8 +65,13 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, r page.
 		SELECT b.total_credits, b.total_debits, coalesce(encode(b.chain_head, 'hex'), ''), e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status,
 			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at
 		FROM ledger_balances b
-		LEFT JOIN LATERAL (SELECT * FROM ledger_entries WHERE account_id = b.account_id AND seq > $2 ORDER BY seq LIMIT $3) e ON true
-		WHERE b.account_id = $1 ORDER BY e.seq`, account, after, r.Limit+1)
+		LEFT JOIN LATERAL (
+			SELECT * FROM ledger_entries
+			WHERE account_id = b.account_id AND seq > $2 AND seq <= $4 AND created_at >= $5 AND created_at < $6
+				AND ($7 = '' OR direction = $7) AND ($8 = '' OR status = $8)
+			ORDER BY seq LIMIT $3) e ON true
+		WHERE b.account_id = $1 ORDER BY e.seq`,
+		account, max(after, begin), r.Limit+1, end, f.from(), f.to(), f.Direction, f.Status)
 	if err != nil {
 		return Statement{}, err
 	}
@@ -79,6 +95,60 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, r page.
 	s.ClosingBalance = s.OpeningBalance.Add(s.TotalCredits).Sub(s.TotalDebits)
 	s.Lines, s.Pagination = page.Cut(lines, r, func(l Line) string { return page.Seq(l.seq) })
 	return s, nil
+}
+
+// Lines reads all lines that the filter lets through, oldest first, in one statement and so as of one moment; nothing is read
+// before the sequence is. More than limit of them is a refusal that says so, after limit lines; [ErrDirection] and [ErrStatus].
+func Lines(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, limit int) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		if err := eachLine(ctx, q, account, f, limit, func(l Line) bool { return yield(l, nil) }); err != nil {
+			yield(Line{}, err)
+		}
+	}
+}
+
+func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, limit int, each func(Line) bool) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	begin, end, err := f.span(ctx, q, account)
+	if err != nil {
+		return err
+	}
+	rows, err := q.Query(ctx, `
+		SELECT seq, running_balance, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
+			transfer_ref, reversal_of, created_at
+		FROM ledger_entries
+		WHERE account_id = $1 AND seq > $2 AND seq <= $4 AND created_at >= $5 AND created_at < $6
+			AND ($7 = '' OR direction = $7) AND ($8 = '' OR status = $8)
+		ORDER BY seq LIMIT $3`, account, begin, limit+1, end, f.from(), f.to(), f.Direction, f.Status)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for n := 0; rows.Next(); n++ {
+		if n == limit {
+			return errs.New(errs.Unprocessable, fmt.Sprintf("the statement has more than %d lines: narrow it by from and to", limit))
+		}
+		var l Line
+		if err := rows.Scan(append([]any{&l.seq, &l.RunningBalance}, l.Entry.fields()...)...); err != nil {
+			return err
+		}
+		if !each(l) {
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+// BalanceAt reads an account's balance as it stood when the last entry before a time was posted; 0.00 before the first.
+func BalanceAt(ctx context.Context, q pg.Querier, account uuid.UUID, at time.Time) (balance money.Amount, err error) {
+	seq, err := lastBefore(ctx, q, account, at)
+	if err != nil || seq == 0 {
+		return balance, err
+	}
+	err = q.QueryRow(ctx, `SELECT running_balance FROM ledger_entries WHERE account_id = $1 AND seq = $2`, account, seq).Scan(&balance)
+	return balance, err
 }
 
 // nullableLine is a line of the outer join: an account without entries still has its totals.

@@ -31,12 +31,13 @@ const (
 	CheckReversed = "reversed entries have one reversal"
 	CheckMirrors  = "reversals mirror their originals"
 	CheckOwner    = "entries are their account's tenant's"
+	CheckDays     = "the sums of days equal the entries"
 	CheckChain    = "the hash chain holds"
 	CheckBook     = "the book sums to zero"
 )
 
 // Verify recomputes the books from the entries and returns what does not agree, at most 1,000 findings a check: totals,
-// numbers, running balances, reviews, reversals, the hash chain, and the sum of the book. It reads all of it: for hand tools
+// numbers, running balances, reviews, reversals, the sums of days, the hash chain, and the sum of the book. It reads all of it: for hand tools
 // and tests, on a connection whose statement_timeout allows it, and in a transaction that sees one moment.
 func Verify(ctx context.Context, q pg.Querier) ([]Finding, error) {
 	var all []Finding

@@ -79,6 +79,8 @@ func TestVerifyNamesDamage(t *testing.T) {
 		"head":                   {`UPDATE ledger_balances SET chain_head = sha256('')`, ledger.CheckChain, 0},
 		"no head":                {`UPDATE ledger_balances SET chain_head = NULL`, ledger.CheckChain, 0},
 		"a later beginning":      {`UPDATE ledger_balances SET chain_from = 5`, ledger.CheckChain, 5},
+		"a day's sum":            {`UPDATE ledger_days SET money_in = money_in + 1`, ledger.CheckDays, -1},
+		"a day is gone":          {`DELETE FROM ledger_days WHERE money_out > 0`, ledger.CheckDays, -1},
 		"all gone":               {`DELETE FROM ledger_entries`, ledger.CheckChain, 0},
 		"balance is gone":        {`DELETE FROM ledger_balances`, ledger.CheckTotals, 0},
 	}

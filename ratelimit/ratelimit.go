@@ -38,8 +38,23 @@ const (
 // perAccount is how often one account may try to log in, or to enter a code: ten times in a quarter of an hour.
 var perAccount = limiter.Rate{Period: 15 * time.Minute, Limit: 10}
 
+// Action is something that a session may not do too often, whatever else it does.
+type Action string
+
+// The actions.
+const (
+	WebhookTest Action = "webhook-test" // calls an address of the tenant's choice
+	Listen      Action = "listen"       // is repeated as soon as it is answered
+)
+
+// perTenant is how often a tenant may do it.
+var perTenant = map[Action]limiter.Rate{
+	WebhookTest: {Period: time.Minute, Limit: 10},
+	Listen:      {Period: time.Minute, Limit: 600},
+}
+
 // What each kind of limit decides.
-var byKey, byStranger, byAddress, byAccount = metrics.NewLimit("key"), metrics.NewLimit("stranger"), metrics.NewLimit("open"), metrics.NewLimit("account")
+var byKey, byStranger, byAddress, byAccount, byTenant = metrics.NewLimit("key"), metrics.NewLimit("stranger"), metrics.NewLimit("open"), metrics.NewLimit("account"), metrics.NewLimit("tenant")
 
 // Limiter counts. It is safe for concurrent use; Close ends its background work.
 type Limiter struct {
@@ -123,6 +138,11 @@ func (l *Limiter) Open(ctx context.Context, addr netip.Addr) Result {
 func (l *Limiter) Account(ctx context.Context, action, account string) Result {
 	sum := sha256.Sum256([]byte(account))
 	return l.count(ctx, byAccount, perAccount, action+":"+hex.EncodeToString(sum[:16]))
+}
+
+// Tenant counts an action of a tenant, which is given by its id.
+func (l *Limiter) Tenant(ctx context.Context, a Action, id [16]byte) Result {
+	return l.count(ctx, byTenant, perTenant[a], string(a)+":"+hex.EncodeToString(id[:]))
 }
 
 // network is the key of an address: an IPv4 address, or the /64 that one IPv6 subscriber has to himself.

@@ -118,14 +118,14 @@ func taskID(k Kind, id uuid.UUID, at time.Time) string {
 // would ring a moment before the row is due, and the ring would be for nothing.
 func NextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
-// ringTogether makes one task of the rings that are for the same time.
+// ringTogether makes one task of the rings that are for the same second: asynq knows no finer.
 func (e *Enqueuer) ringTogether(ctx context.Context, k Kind, rings []ring) {
 	for len(rings) > 0 {
 		at, first := rings[0].at, rings[0].trace
 		var ids []uuid.UUID
 		var rest []ring
 		for _, r := range rings {
-			if r.at.Equal(at) {
+			if r.at.IsZero() == at.IsZero() && NextSecond(r.at).Equal(NextSecond(at)) {
 				ids = append(ids, r.id)
 			} else {
 				rest = append(rest, r)

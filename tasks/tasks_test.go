@@ -64,6 +64,32 @@ func TestRingsTravelTogether(t *testing.T) {
 	require.Zero(t, e.Lost())
 }
 
+// Appointments of one second travel together too: a payout is asked about again in a quarter of an hour, and each ends at a time
+// of its own.
+func TestAppointmentsOfASecondTravelTogether(t *testing.T) {
+	t.Parallel()
+	e, i := setup(t)
+	at := tasks.NextSecond(time.Now().Add(time.Hour))
+	var wg sync.WaitGroup
+	for n := range 500 {
+		wg.Go(func() {
+			e.At(context.Background(), tasks.Ingest, at.Add(-time.Duration(n)*time.Millisecond), uuid.New())
+		})
+	}
+	e.At(context.Background(), tasks.Ingest, at.Add(-time.Minute), uuid.New())
+	wg.Wait()
+	list, err := i.ListScheduledTasks(string(tasks.Ingest), asynq.PageSize(1000))
+	require.NoError(t, err)
+	require.Less(t, len(list), 250, "501 appointments made %d tasks", len(list))
+	seconds := map[time.Time]int{}
+	for _, info := range list {
+		ids, err := tasks.IDs(asynq.NewTask(info.Type, info.Payload))
+		require.NoError(t, err)
+		seconds[info.NextProcessAt.UTC()] += len(ids)
+	}
+	require.Equal(t, map[time.Time]int{at.UTC(): 500, at.Add(-time.Minute).UTC(): 1}, seconds)
+}
+
 // A second ring for the same time is no new task, and takes nobody else's ring along.
 func TestRungTwice(t *testing.T) {
 	t.Parallel()

@@ -102,8 +102,9 @@ func (b *telling) queue(r receiving, n int) []string {
 		group := uuid.Must(uuid.NewV7())
 		groups[i] = group.String()
 		deliveries[i] = webhook.NewDelivery{
+			Type: webhook.PaymentReceived, AccountRef: "customer",
 			TenantID: r.tenant, AccountID: r.account, TransactionGroupID: group, CallbackURL: r.url, CreatedAt: clock.System.Now(),
-			Payload: webhook.PaymentReceived{AccountRef: "customer", Amount: money.Must("10.00"), GrossAmount: money.Must("20.00"), ProviderFee: money.Must("10.00")},
+			Payload: webhook.Payment{Amount: money.Must("10.00"), GrossAmount: money.Must("20.00"), ProviderFee: money.Must("10.00")},
 		}
 	}
 	for chunk := range slices.Chunk(deliveries, 500) {

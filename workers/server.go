@@ -202,7 +202,7 @@ func isFailure(err error) bool {
 }
 
 // handle makes asynq's handler of a kind. A task of one row hands its error to asynq, so that the dashboard shows it with
-// the time of the next try; of a task of many, each row that is due again becomes a task of its own.
+// the time of the next try; of a task of many, the rows that are due again are rung anew.
 func (w *Workers) handle(k tasks.Kind, h handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		if !w.begin() {
@@ -230,7 +230,7 @@ func (w *Workers) all(ctx context.Context, k tasks.Kind, h handler, ids []uuid.U
 			defer func() { done <- struct{}{} }()
 			err := h(ctx, id)
 			if at, ok := retry.When(err); ok {
-				w.Enqueuer.Alone(ctx, k, at, id)
+				w.Enqueuer.At(ctx, k, at, id)
 			} else if err != nil {
 				_ = w.verdict(ctx, k, id, err)
 				w.Enqueuer.Alone(ctx, k, w.Clock.Now().Add(unexpectedDelay), id)

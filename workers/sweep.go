@@ -108,9 +108,12 @@ func (w *Workers) before(k tasks.Kind) time.Time {
 	return before
 }
 
-// purge removes rows that nobody needs any more: forged events and kept answers, each after its time.
+// purge removes rows that nobody needs any more: forged events, what could be listened to, and kept answers, each after its time.
 func (w *Workers) purge(ctx context.Context) error {
 	if _, err := w.Payments.PurgeForged(ctx, purgeLimit); err != nil {
+		return err
+	}
+	if err := w.Webhooks.PurgeHeard(ctx, purgeLimit); err != nil {
 		return err
 	}
 	_, err := idempotency.Purge(ctx, w.Pool, w.Clock.Now(), purgeLimit)

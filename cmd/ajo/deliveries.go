@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,7 +20,7 @@ func (t *tool) newDeliveriesCmd() *cobra.Command {
 
 func (t *tool) newDeliveriesListCmd() *cobra.Command {
 	var f listFlags
-	var status, tenantName string
+	var status, event, tenantName string
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List outbound deliveries, newest first",
@@ -35,13 +36,13 @@ func (t *tool) newDeliveriesListCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				deliveries, info, err := tools.Webhooks.List(ctx, webhook.Filter{TenantID: owner, Status: webhook.Status(status)}, r)
+				deliveries, info, err := tools.Webhooks.List(ctx, webhook.Filter{TenantID: owner, Status: webhook.Status(status), EventType: webhook.Type(event)}, r)
 				if err != nil {
 					return err
 				}
-				return printList(cmd, f, deliveries, info, "DELIVERY,CREATED,STATUS,ATTEMPTS,NEXT,URL,LAST ERROR", func(d webhook.Delivery) []string {
+				return printList(cmd, f, deliveries, info, "DELIVERY,CREATED,EVENT,STATUS,ATTEMPTS,NEXT,URL,LAST ERROR", func(d webhook.Delivery) []string {
 					return []string{
-						d.ID.String(), stamp(&d.CreatedAt), string(d.Status), strconv.Itoa(d.AttemptCount), stamp(d.NextAttemptAt),
+						d.ID.String(), stamp(&d.CreatedAt), string(d.EventType), string(d.Status), strconv.Itoa(d.AttemptCount), stamp(d.NextAttemptAt),
 						cut(d.CallbackURL, 60), cut(d.LastError, 60),
 					}
 				})
@@ -49,9 +50,16 @@ func (t *tool) newDeliveriesListCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&status, "status", "", "pending, delivered or dead_letter")
+	cmd.Flags().StringVar(&event, "event", "", "only of this event, such as payment.received")
 	cmd.Flags().StringVar(&tenantName, "tenant", "", "only this tenant's, by id or e-mail")
 	f.add(cmd)
 	return cmd
+}
+
+// subject says what a delivery's TransactionGroupID is.
+func subject(t webhook.Type) string {
+	what, _, _ := strings.Cut(string(t), ".")
+	return what
 }
 
 // tenantID finds the tenant that a flag names; uuid.Nil for an empty flag.
@@ -117,8 +125,8 @@ func (t *tool) newDeliveryShowCmd() *cobra.Command {
 
 func printDelivery(cmd *cobra.Command, d deliveryView) error {
 	err := printFields(cmd.OutOrStdout(),
-		field{"delivery", d.ID.String()}, field{"payment", d.TransactionGroupID.String()}, field{"tenant", d.TenantID.String()},
-		field{"account", d.AccountID.String()}, field{"event", d.EventType}, field{"url", d.CallbackURL}, field{"status", string(d.Status)},
+		field{"delivery", d.ID.String()}, field{subject(d.EventType), d.TransactionGroupID.String()}, field{"tenant", d.TenantID.String()},
+		field{"account", d.AccountID.String()}, field{"event", string(d.EventType)}, field{"url", d.CallbackURL}, field{"status", string(d.Status)},
 		field{"attempts", strconv.Itoa(d.AttemptCount)}, field{"last error", d.LastError}, field{"next attempt", stamp(d.NextAttemptAt)},
 		field{"claimed until", stamp(d.LeasedUntil)}, field{"created", stamp(&d.CreatedAt)}, field{"delivered", stamp(d.DeliveredAt)})
 	if err != nil || len(d.Attempts) == 0 {
@@ -160,8 +168,8 @@ func (t *tool) newReplayCmd() *cobra.Command {
 				if d.Status != webhook.Dead {
 					return webhook.ErrNotDeadLetter
 				}
-				err = f.confirm(cmd, "Send the event of payment %s to %s again: it has failed %d times, last with %q. It gets a fresh set of attempts, the first at once.",
-					d.TransactionGroupID, d.CallbackURL, d.AttemptCount, d.LastError)
+				err = f.confirm(cmd, "Send the event of %s %s to %s again: it has failed %d times, last with %q. It gets a fresh set of attempts, the first at once.",
+					subject(d.EventType), d.TransactionGroupID, d.CallbackURL, d.AttemptCount, d.LastError)
 				if err != nil {
 					return err
 				}

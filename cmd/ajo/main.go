@@ -33,7 +33,7 @@ func newRootCmd() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newDevCmd(), newAPICmd(), newWorkerCmd(), newMigrateCmd(), newFakebankCmd(), newSettingsCmd(), newHealthCmd(), newStackCmd(), newResetCmd())
+	root.AddCommand(newDevCmd(), newAPICmd(), newWorkerCmd(), newMigrateCmd(), newFakebankCmd(), newSettingsCmd(), newHealthCmd(), newStackCmd(), newResetCmd(), newListenCmd(), newTriggerCmd())
 	root.AddCommand(newToolCmds(os.Getenv)...)
 	return root
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -11,9 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/audit"
+	"ajo/internal/clock"
 	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
+	"ajo/internal/secret"
 	"ajo/internal/tenant"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
@@ -127,10 +130,11 @@ func TestDeliveriesCommands(t *testing.T) {
 	o := setup(t)
 	id := o.deadLetter()
 	golden(t, `
-		DELIVERY  CREATED  STATUS  ATTEMPTS  NEXT  URL  LAST ERROR
-		<id>  <time>  dead_letter  6  -  https://shop.example/hook  HTTP 500`, o.good("deliveries", "list", "--status", "dead_letter", "--tenant", o.tenant.String()))
+		DELIVERY  CREATED  EVENT  STATUS  ATTEMPTS  NEXT  URL  LAST ERROR
+		<id>  <time>  payment.received  dead_letter  6  -  https://shop.example/hook  HTTP 500`, o.good("deliveries", "list", "--status", "dead_letter", "--tenant", o.tenant.String()))
 	require.Equal(t, id, decode[list[webhook.Delivery]](o, "deliveries", "list").Items[0].ID)
 	require.Empty(t, decode[list[webhook.Delivery]](o, "deliveries", "list", "--status", "pending").Items)
+	require.Empty(t, decode[list[webhook.Delivery]](o, "deliveries", "list", "--event", "payment.confirmed").Items)
 	shown := o.good("deliveries", "show", id.String())
 	golden(t, `
 		delivery  <id>
@@ -267,6 +271,40 @@ func TestRotateSecretCommand(t *testing.T) {
 		previous secret until  <time>
 		created  <time>
 		updated  <time>`, shown)
+}
+
+func TestLoginLinkCommand(t *testing.T) {
+	o := setup(t)
+	email := o.tenant.String() + "@tenant.example"
+	out, said, err := o.run("tenant", "login-link", email, "--reason", "password lost")
+	require.NoError(t, err)
+	golden(t, `Opens the dashboard of tenant "Test tenant" (<id>@tenant.example) once, until <time>:`, said)
+	require.Regexp(t, `^http://127\.0\.0\.1:8080/dashboard/#link=[A-Za-z0-9_-]{43}\n$`, out)
+	o.lastAudit("tenant.login-link", "tenant:"+o.tenant.String(), "password lost")
+
+	tenants := tenant.New(tenant.Options{Pool: o.Pool, Clock: clock.System, Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = tenants.Close(o.ctx) })
+	_, token, _ := strings.Cut(strings.TrimSpace(out), "#link=")
+	s, err := tenants.LoginByLink(o.ctx, secret.Redact(token))
+	require.NoError(t, err)
+	require.Equal(t, o.tenant, s.TenantID)
+
+	o.env["AJO_HTTP_ADDR"] = "127.0.0.1:9999"
+	require.Contains(t, o.good("tenant", "login-link", email, "--reason", "x"), "http://127.0.0.1:9999/dashboard/#link=")
+	l := decode[link](o, "tenant", "login-link", email, "--reason", "x", "--url", "https://pay.example/")
+	require.Equal(t, o.tenant, l.TenantID)
+	require.Contains(t, l.URL, "https://pay.example/dashboard/#link=")
+	require.WithinDuration(t, time.Now().Add(10*time.Minute), l.Expires, time.Minute)
+
+	for want, args := range map[string][]string{
+		"--reason: a reason is required":               {email},
+		"tenant not found":                             {"nobody@tenant.example", "--reason", "x"},
+		`--url: "pay.example" is no http or https URL`: {email, "--reason", "x", "--url", "pay.example"},
+	} {
+		_, _, err := o.run(append([]string{"tenant", "login-link"}, args...)...)
+		require.ErrorContains(t, err, want)
+	}
+	require.Len(t, o.audited(), 3)
 }
 
 func TestLedgerVerifyCommand(t *testing.T) {

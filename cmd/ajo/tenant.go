@@ -33,7 +33,7 @@ func (t *tool) newTenantCmd() *cobra.Command {
 			},
 			state: "active",
 		}),
-		t.newOperatorCmd(), t.newRotateSecretCmd())
+		t.newOperatorCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd())
 }
 
 func (t *tool) newTenantListCmd() *cobra.Command {

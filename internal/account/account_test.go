@@ -298,7 +298,7 @@ func TestListPages(t *testing.T) {
 	var refs []string
 	r := page.Request{Limit: 2}
 	for {
-		list, info, err := b.svc.List(b.ctx, b.tenant, r)
+		list, info, err := b.svc.List(b.ctx, b.tenant, account.Filter{}, r)
 		require.NoError(t, err)
 		for _, a := range list {
 			refs = append(refs, a.AccountRef)
@@ -311,7 +311,7 @@ func TestListPages(t *testing.T) {
 		r.After = *info.NextCursor
 	}
 	require.Equal(t, []string{"customer-4", "customer-3", "customer-2", "customer-1", "customer-0"}, refs)
-	_, _, err := b.svc.List(b.ctx, b.tenant, page.Request{Limit: 2, After: page.Seq(3)})
+	_, _, err := b.svc.List(b.ctx, b.tenant, account.Filter{}, page.Request{Limit: 2, After: page.Seq(3)})
 	require.ErrorIs(t, err, page.ErrCursor, "a statement's cursor is no list's")
 }
 

@@ -2,11 +2,13 @@ package account
 
 import (
 	"context"
+	"iter"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/customer"
+	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
@@ -86,8 +88,17 @@ func (s *Service) OfCustomer(ctx context.Context, tenantID, customerID uuid.UUID
 	return a, ErrNotLinked
 }
 
-// List returns a page of the tenant's accounts, newest first. A bad cursor is [page.ErrCursor].
-func (s *Service) List(ctx context.Context, tenantID uuid.UUID, r page.Request) ([]Account, page.Info, error) {
+// ErrStatus refuses a list of an unknown status.
+var ErrStatus = errs.New(errs.Invalid, "status must be active or expired")
+
+// Filter narrows a list; empty fields do not.
+type Filter struct {
+	Search string // a part of the reference, the holder's name or the number, in any case
+	Status Status
+}
+
+// List returns a page of the tenant's accounts, newest first. A bad cursor is [page.ErrCursor], an unknown status [ErrStatus].
+func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Account, page.Info, error) {
 	after, ok, err := page.ParseID(r.After)
 	if err != nil {
 		return nil, page.Info{}, err
@@ -95,9 +106,17 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, r page.Request) 
 	if !ok {
 		after = uuid.Max
 	}
+	switch f.Status {
+	case "", Active, Expired:
+	default:
+		return nil, page.Info{}, ErrStatus
+	}
 	rows, err := s.Pool.Query(ctx, `
 		SELECT `+columns+` FROM accounts a
-		WHERE a.tenant_id = $1 AND a.id < $2 AND a.status <> 'provisioning' ORDER BY a.id DESC LIMIT $3`, tenantID, after, r.Limit+1)
+		WHERE a.tenant_id = $1 AND a.id < $2 AND a.status <> 'provisioning' AND ($4 = '' OR a.status = $4)
+			AND ($5 = '' OR strpos(lower(a.account_ref), lower($5)) > 0 OR strpos(lower(a.bank_account_name), lower($5)) > 0
+				OR strpos(a.bank_account_number, $5) > 0)
+		ORDER BY a.id DESC LIMIT $3`, tenantID, after, r.Limit+1, f.Status, f.Search)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -146,12 +165,24 @@ type Statement struct {
 	ledger.Statement
 }
 
-// Statement reads a page of the account's statement, oldest line first. A bad cursor is [page.ErrCursor].
-func (s *Service) Statement(ctx context.Context, tenantID uuid.UUID, ref string, r page.Request) (Statement, error) {
+// Statement reads a page of the account's statement, oldest line first. A bad cursor is [page.ErrCursor]; refusals of the filter
+// as in [ledger.ReadStatement].
+func (s *Service) Statement(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.Filter, r page.Request) (Statement, error) {
 	a, err := s.Get(ctx, tenantID, ref)
 	if err != nil {
 		return Statement{}, err
 	}
-	st, err := ledger.ReadStatement(ctx, s.Pool, a.ID, r)
+	st, err := ledger.ReadStatement(ctx, s.Pool, a.ID, f, r)
 	return Statement{VirtualAccount: a, Statement: st}, err
+}
+
+// Lines finds an account and its entries that the filter lets through, at most limit of them, with the balance that stood before
+// them. They are read as the sequence is; refusals as in [ledger.Lines].
+func (s *Service) Lines(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.Filter, limit int) (Account, money.Amount, iter.Seq2[ledger.Line, error], error) {
+	a, err := s.Get(ctx, tenantID, ref)
+	if err != nil || f.From.IsZero() {
+		return a, money.Zero, ledger.Lines(ctx, s.Pool, a.ID, f, limit), err
+	}
+	opening, err := ledger.BalanceAt(ctx, s.Pool, a.ID, f.From)
+	return a, opening, ledger.Lines(ctx, s.Pool, a.ID, f, limit), err
 }

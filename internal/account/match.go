@@ -27,7 +27,8 @@ type Target struct {
 	ExpectedAmount *money.Amount
 	ExpiresAt      *time.Time
 	ExpiredAt      *time.Time
-	CallbackURL    string // the account's own, else the tenant's; empty when there is none
+	CallbackURL    string     // the account's own, else the tenant's; empty when there is none
+	ListeningUntil *time.Time // the tenant's (package webhook)
 }
 
 // Accepts tells whether a payment made at the given time is still accepted (decisions, "Accounts").
@@ -73,7 +74,7 @@ func Match(ctx context.Context, tx pg.Tx, aliases []Alias) (targets []*Target, a
 func read(ctx context.Context, tx pg.Tx, ids []uuid.UUID, lock string, into map[uuid.UUID]*Target) error {
 	rows, err := tx.Query(ctx, `
 		SELECT a.id, a.tenant_id, a.account_ref, a.status, a.type, a.expected_amount, a.expires_at, a.expired_at,
-			coalesce(nullif(a.callback_url, ''), t.webhook_url)
+			coalesce(nullif(a.callback_url, ''), t.webhook_url), t.listening_until
 		FROM accounts a JOIN tenants t ON t.id = a.tenant_id
 		WHERE a.id = ANY($1) ORDER BY a.id `+lock, ids)
 	if err != nil {

@@ -116,15 +116,20 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	c.payments = payment.New(payment.Options{
 		Spool: c.spool, Pool: c.pool, Bank: c.bank, Clock: &c.clock, Log: log, WebhookSecret: cfg.ProviderWebhookSecret,
 		ConfirmDelays: cfg.ConfirmDelays, ConfirmMisses: cfg.ConfirmMisses, ConfirmMinAge: cfg.ConfirmMinAge, ConfirmDeadline: cfg.ConfirmDeadline,
+		Ring: c.ringDelivery,
 	})
 	c.closers = append(c.closers, c.payments.Close)
 	c.transfers = transfer.New(transfer.Options{
 		Pool: c.pool, Bank: c.bank, Clock: &c.clock, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
-		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional,
+		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional, Ring: c.ringDelivery,
 	})
 	c.closers = append(c.closers, c.transfers.Close)
 	c.drain()
 	return c, nil
+}
+
+func (c *core) ringDelivery(ctx context.Context, id uuid.UUID) {
+	c.enqueuer.Now(ctx, tasks.Deliver, id)
 }
 
 // drainEvery is how often the spool is looked at.
@@ -201,7 +206,7 @@ func (c *core) callbacks() safehttp.Rules {
 func (c *core) webhooks(workers int) *webhook.Service {
 	client := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production()})
 	s := webhook.New(c.pool, &c.clock, c.box, client, webhook.Options{
-		Delays: c.cfg.DeliveryDelays, Version: Version(), Log: c.log,
+		Delays: c.cfg.DeliveryDelays, Version: Version(), Log: c.log, Callbacks: c.callbacks(),
 		PerEndpoint: max(1, workers/8), PerTenant: max(1, workers/4),
 	})
 	c.closers = append(c.closers, client.Close, s.Close)

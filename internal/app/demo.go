@@ -3,9 +3,6 @@ package app
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,13 +11,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
+	"ajo/api/client"
+	"ajo/internal/audit"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
+	"ajo/internal/tenant"
 )
 
 const (
@@ -92,8 +91,8 @@ func (d *dev) pay(ctx context.Context, webhookSecret string, received <-chan hoo
 	step(posted, "posted: a provisional credit of 4975.00 (5000.00 less the bank's fee of 25.00)")
 	select {
 	case h := <-received:
-		if !validSignature(h, webhookSecret) {
-			return fmt.Errorf("the delivery's signature does not hold")
+		if _, err := client.VerifyWebhook(h.header, h.body, webhookSecret, client.Tolerance); err != nil {
+			return fmt.Errorf("the delivery: %w", err)
 		}
 		step(h.at, "delivered: payment.received to the tenant's endpoint, its signature checked there")
 	case <-ctx.Done():
@@ -134,9 +133,9 @@ func waitFor(ctx context.Context, pool *pg.Pool, what, sql, txn string) (time.Ti
 
 // hook is a delivery as the demo's endpoint received it.
 type hook struct {
-	at        time.Time
-	signature string
-	body      []byte
+	at     time.Time
+	header http.Header
+	body   []byte
 }
 
 // receiver plays the tenant's endpoint. What it has no room for it still answers.
@@ -152,26 +151,12 @@ func (d *dev) receiver() (<-chan hook, string, func(), error) {
 			return
 		}
 		select {
-		case hooks <- hook{at: time.Now(), signature: r.Header.Get("X-Service-Signature"), body: body}:
+		case hooks <- hook{at: time.Now(), header: r.Header, body: body}:
 		default:
 		}
 	})}
 	go func() { _ = server.Serve(l) }()
 	return hooks, "http://" + l.Addr().String() + "/hook", func() { _ = server.Close() }, nil
-}
-
-var signatureForm = regexp.MustCompile(`^t=([0-9]+),v1=([0-9a-f]{64})$`)
-
-// validSignature is what the guide for tenants tells them to do.
-func validSignature(h hook, key string) bool {
-	m := signatureForm.FindStringSubmatch(h.signature)
-	if m == nil {
-		return false
-	}
-	mac := hmac.New(sha256.New, []byte(key))
-	mac.Write(slices.Concat([]byte(m[1]+"."), h.body))
-	got, err := hex.DecodeString(m[2])
-	return err == nil && hmac.Equal(mac.Sum(nil), got)
 }
 
 // signIn uses the demo tenant's key of an earlier run, or signs the tenant up.
@@ -276,6 +261,22 @@ func (d *dev) request(ctx context.Context, method, url string, body, into any) e
 	return json.Unmarshal(answer, into)
 }
 
+// dashboardLink makes the link that the summary ends with, as an operator would.
+func (d *dev) dashboardLink(ctx context.Context, databaseURL string) error {
+	tools, err := OpenTools(ctx, ToolSettings{DatabaseURL: secret.Redact(databaseURL), Log: d.log})
+	if err != nil {
+		return err
+	}
+	defer tools.Close()
+	demo, err := tools.Tenants.Find(ctx, demoEmail)
+	if err != nil {
+		return err
+	}
+	token, _, err := tools.Tenants.LoginLink(ctx, demo.ID, audit.By{Actor: "ajo dev", Reason: "the demo tenant's dashboard"})
+	d.link = DashboardLink(d.api.URL, token)
+	return err
+}
+
 // summary prints where things are and what to try.
 func (d *dev) summary() {
 	d.say(`
@@ -283,15 +284,20 @@ Everything is running. Ctrl-C stops it; the next run finds its data again.
   API        %s
   Docs       %s/docs
   Fake bank  %s/  (play a payer, switch faults on)
-  Dashboard  %s/queues/  (user %s, password %s)
+  Queues     %s/queues/  (user %s, password %s)
   Metrics    %s/metrics
   Mail       %s
   Demo key   %s
 
 Try:
   curl -H 'X-API-Key: %s' %s/v1/accounts/%s/statement
-  curl -X POST -H 'Content-Type: application/json' -d '{"nuban":"%s","amount":"1250.00","sender":"You"}' %s/control/pay
-  curl -H 'X-API-Key: %s' %s/v1/accounts/%s/balance`,
+  bin/ajo trigger payment --nuban %s --amount 1250 --sender You --bank %s
+  curl -H 'X-API-Key: %s' %s/v1/accounts/%s/balance
+  AJO_PASSWORD=%s bin/ajo listen --email %s --api %s --forward-to http://127.0.0.1:3000/hook
+
+The dashboard, signed in as the demo tenant (the link works once, for %d minutes; then log in as %s with the password %s):
+  %s`,
 		d.api.URL, d.api.URL, d.bankURL, d.ops.URL, d.cfg.OpsUser, d.cfg.OpsPassword.Reveal(), d.ops.URL, d.cfg.MailDir, d.key.Reveal(),
-		d.key.Reveal(), d.api.URL, demoRef, d.nuban, d.bankURL, d.key.Reveal(), d.api.URL, demoRef)
+		d.key.Reveal(), d.api.URL, demoRef, d.nuban, d.bankURL, d.key.Reveal(), d.api.URL, demoRef, demoPassword, demoEmail, d.api.URL,
+		int(tenant.LoginLinkLife.Minutes()), demoEmail, demoPassword, d.link)
 }

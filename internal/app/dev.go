@@ -61,6 +61,9 @@ func Dev(ctx context.Context, o DevOptions) (err error) {
 		}
 		return fmt.Errorf("the demo payment: %w (see %s)", err, logFile.Name())
 	}
+	if err := d.dashboardLink(ctx, s.DatabaseURL); err != nil {
+		return fmt.Errorf("the link to the dashboard: %w", err)
+	}
 	d.summary()
 	if o.Once {
 		return nil
@@ -91,6 +94,7 @@ type dev struct {
 	bankURL string
 	key     secret.Redacted // the demo tenant's API key
 	nuban   string          // the demo customer's account number
+	link    string          // opens the dashboard once, as the demo tenant
 }
 
 func (d *dev) stop() {

@@ -77,6 +77,7 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 		return nil, nil, fmt.Errorf("AJO_HTTP_ADDR: %w", err)
 	}
 	c.watch("api", nil)
+	gcPercent(apiGC)
 	listener := newListener(tcp, connLimit())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Listener(listener) }()
@@ -138,6 +139,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		return nil, err
 	}
 	c.watch("worker", deliveries)
+	gcPercent(workerGC)
 	return &Worker{stop: func() {
 		w.Stop()
 		c.close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -116,6 +117,11 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	}
 	t.Payments = payment.New(payment.Options{
 		Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMinAge: payment.DefaultConfirmMinAge,
+		Ring: func(ctx context.Context, id uuid.UUID) {
+			if t.enqueuer != nil {
+				t.enqueuer.Now(ctx, tasks.Deliver, id)
+			}
+		},
 	})
 	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log})
 	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
@@ -193,6 +199,12 @@ func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (payment.Repo
 		}
 	}
 	return r, err
+}
+
+// DashboardLink is the address that opens the dashboard by a login link's token ([tenant.Service.LoginLink]). The token stands
+// behind the #, which a browser does not send: so it is in no server's log, and the page itself gives it to POST /auth/login-link.
+func DashboardLink(base string, token secret.Redacted) string {
+	return strings.TrimSuffix(base, "/") + "/dashboard/#link=" + token.Reveal()
 }
 
 // CanSeal refuses what seals a secret when there are no keys for it.

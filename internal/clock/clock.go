@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// Lagos is where a day begins and ends: UTC+1, all the year.
+var Lagos = time.FixedZone("WAT", 60*60)
+
 // Clock tells the time.
 type Clock interface {
 	// Now is the current time in UTC, to the microsecond.

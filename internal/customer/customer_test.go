@@ -43,7 +43,7 @@ func TestListPages(t *testing.T) {
 	slices.Reverse(want)
 	r := page.Request{Limit: 2}
 	for {
-		list, info, err := b.List(b.ctx, b.tenant, r)
+		list, info, err := b.List(b.ctx, b.tenant, Filter{}, r)
 		require.NoError(t, err)
 		for _, c := range list {
 			got = append(got, c.ID)
@@ -56,9 +56,9 @@ func TestListPages(t *testing.T) {
 		r.After = *info.NextCursor
 	}
 	require.Equal(t, want, got)
-	_, _, err := b.List(b.ctx, b.tenant, page.Request{Limit: 2, After: page.Seq(3)})
+	_, _, err := b.List(b.ctx, b.tenant, Filter{}, page.Request{Limit: 2, After: page.Seq(3)})
 	require.ErrorIs(t, err, page.ErrCursor)
-	list, info, err := b.List(b.ctx, b.Tenant(), page.Request{Limit: 2})
+	list, info, err := b.List(b.ctx, b.Tenant(), Filter{}, page.Request{Limit: 2})
 	require.NoError(t, err)
 	require.Empty(t, list)
 	require.False(t, info.HasMore)

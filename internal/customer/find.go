@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/errs"
 	"ajo/internal/page"
 	"ajo/internal/pg"
 )
@@ -30,9 +31,18 @@ func Find(ctx context.Context, q pg.Querier, tenantID, id uuid.UUID) (Customer, 
 	return c, err
 }
 
-// List returns a page of the tenant's customers, newest first. A bad cursor is [page.ErrCursor]. (Specification,
-// GET /v1/customers.)
-func (s *Service) List(ctx context.Context, tenantID uuid.UUID, r page.Request) ([]Customer, page.Info, error) {
+// ErrKYCStatus refuses a list of an unknown KYC status.
+var ErrKYCStatus = errs.New(errs.Invalid, "kycStatus must be none, pending_review, approved or rejected")
+
+// Filter narrows a list; empty fields do not.
+type Filter struct {
+	Search    string // a part of the reference or the name, in any case
+	KYCStatus KYCStatus
+}
+
+// List returns a page of the tenant's customers, newest first. A bad cursor is [page.ErrCursor], an unknown KYC status
+// [ErrKYCStatus]. (Specification, GET /v1/customers.)
+func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Customer, page.Info, error) {
 	after, ok, err := page.ParseID(r.After)
 	if err != nil {
 		return nil, page.Info{}, err
@@ -40,8 +50,16 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, r page.Request) 
 	if !ok {
 		after = uuid.Max
 	}
+	switch f.KYCStatus {
+	case "", KYCNone, KYCPendingReview, KYCApproved, KYCRejected:
+	default:
+		return nil, page.Info{}, ErrKYCStatus
+	}
 	rows, err := s.Pool.Query(ctx, `
-		SELECT `+columns+` FROM customers c WHERE c.tenant_id = $1 AND c.id < $2 ORDER BY c.id DESC LIMIT $3`, tenantID, after, r.Limit+1)
+		SELECT `+columns+` FROM customers c
+		WHERE c.tenant_id = $1 AND c.id < $2 AND ($4 = '' OR c.kyc_status = $4)
+			AND ($5 = '' OR strpos(lower(c.external_ref), lower($5)) > 0 OR strpos(lower(c.name), lower($5)) > 0)
+		ORDER BY c.id DESC LIMIT $3`, tenantID, after, r.Limit+1, f.KYCStatus, f.Search)
 	if err != nil {
 		return nil, page.Info{}, err
 	}

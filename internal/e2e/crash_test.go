@@ -91,6 +91,7 @@ type crash struct {
 	worker   *process
 	line     *proxy // before Postgres, for the API alone; nil: none
 	endpoint *endpoint
+	told     int // deliveries of a payment
 
 	want, units  int
 	died         map[string]int // how often each role has died at the point

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -53,6 +54,7 @@ func TestDev(t *testing.T) {
 		require.False(t, third.ended(), "%s", third.out.all())
 		return strings.Contains(string(third.out.all()), "Everything is running")
 	})
+	opensTheDashboard(t, string(third.out.all()))
 	third.signal(syscall.SIGINT)
 	require.Zero(t, third.exit(), "%s", third.out.all())
 	require.Contains(t, string(third.out.all()), "NGN 14925.00")
@@ -60,6 +62,20 @@ func TestDev(t *testing.T) {
 
 	require.Zero(t, runToEnd(t, dir, devSettings(), "reset").code)
 	require.NoDirExists(t, filepath.Join(dir, ".ajo"))
+}
+
+// opensTheDashboard uses the link that the run ends with, as the page does: once.
+func opensTheDashboard(t *testing.T, out string) {
+	t.Helper()
+	m := regexp.MustCompile(`(http://\S+)/dashboard/#link=(\S+)`).FindStringSubmatch(out)
+	require.NotNil(t, m, out)
+	for _, want := range []int{http.StatusOK, http.StatusBadRequest} {
+		resp, err := http.Post(m[1]+"/auth/login-link", "application/json", strings.NewReader(`{"token":"`+m[2]+`"}`))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, want, resp.StatusCode)
+		require.Equal(t, want == http.StatusOK, resp.Header.Get("Set-Cookie") != "")
+	}
 }
 
 var (

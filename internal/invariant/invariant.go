@@ -1,5 +1,5 @@
 // Package invariant checks what must hold between the capabilities: that each transfer has its debit, each event its credit,
-// each delivery its payment, and all the reverse; and with [ledger.Verify] what must hold within the ledger.
+// each delivery its payment or transfer, and all the reverse; and with [ledger.Verify] what must hold within the ledger.
 //
 // It owns no table and writes none. A full check reads everything as of one moment; the light one, which runs all the time,
 // reads sums, and what was posted in the last minutes. (Decisions, "Ledger"; docs/decisions.md, "Reliability".)
@@ -14,14 +14,16 @@ import (
 
 // The checks between the capabilities.
 const (
-	CheckTransferDebit  = "each transfer has its debit"
-	CheckDebitTransfer  = "each debit has its transfer"
-	CheckEventCredit    = "each posted event has its credit"
-	CheckCreditEvent    = "each credit has its event"
-	CheckPostedOnce     = "a payment is posted once"
-	CheckConfirmation   = "each provisional credit is waiting for the bank"
-	CheckDeliveryEvent  = "each delivery has its posted event"
-	CheckAccountBalance = "each account has a balance"
+	CheckTransferDebit    = "each transfer has its debit"
+	CheckDebitTransfer    = "each debit has its transfer"
+	CheckEventCredit      = "each posted event has its credit"
+	CheckCreditEvent      = "each credit has its event"
+	CheckPostedOnce       = "a payment is posted once"
+	CheckConfirmation     = "each provisional credit is waiting for the bank"
+	CheckDeliveryEvent    = "each delivery of a payment has its posted event"
+	CheckDeliveryEnd      = "what is told of a payment's end has happened"
+	CheckDeliveryTransfer = "each delivery of a settlement has its transfer"
+	CheckAccountBalance   = "each account has a balance"
 )
 
 // checks return (subject, detail) of each row that is wrong. Each reads two tables by their keys.
@@ -60,8 +62,21 @@ var checks = []struct{ name, sql string }{
 			format('of account %s, telling %s; its event is %s, to account %s, of %s', d.account_id,
 				coalesce(substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"'), 'nothing'), e.status, e.account_id, e.amount - e.fee) END
 		FROM deliveries d LEFT JOIN inbound_events e ON e.id = d.transaction_group_id
-		WHERE e.status IS DISTINCT FROM 'processed' OR e.account_id <> d.account_id OR e.tenant_id IS DISTINCT FROM d.tenant_id
-			OR substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"') IS DISTINCT FROM to_char(e.amount - e.fee, 'FM999999999999999990.00')`},
+		WHERE d.event_type LIKE 'payment.%' AND (e.status IS DISTINCT FROM 'processed' OR e.account_id <> d.account_id OR e.tenant_id IS DISTINCT FROM d.tenant_id
+			OR substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"') IS DISTINCT FROM to_char(e.amount - e.fee, 'FM999999999999999990.00'))`},
+	{CheckDeliveryEnd, `
+		SELECT d.id::text, format('it tells of %s; the credit is %s', d.event_type, coalesce(c.status, 'missing'))
+		FROM deliveries d LEFT JOIN ledger_entries c ON c.transaction_group_id = d.transaction_group_id AND c.direction = 'credit' AND c.reversal_of IS NULL
+		WHERE d.event_type IN ('payment.confirmed', 'payment.reversed') AND c.status IS DISTINCT FROM substring(d.event_type FROM 9)`},
+	{CheckDeliveryTransfer, `
+		SELECT d.id::text, CASE WHEN t.id IS NULL THEN 'it tells of no transfer' ELSE
+			format('%s of account %s, telling %s; its transfer is %s, from account %s, of %s', d.event_type, d.account_id,
+				coalesce(substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"'), 'nothing'), t.status, t.account_id, t.amount) END
+		FROM deliveries d LEFT JOIN transfers t ON t.id = d.transaction_group_id
+		WHERE d.event_type NOT LIKE 'payment.%' AND (t.id IS NULL OR t.account_id <> d.account_id OR t.tenant_id <> d.tenant_id
+			OR substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"') IS DISTINCT FROM to_char(t.amount, 'FM999999999999999990.00')
+			OR NOT t.status = ANY (CASE d.event_type WHEN 'settlement.succeeded' THEN '{success,refunded}' WHEN 'settlement.failed' THEN '{failed}'
+				WHEN 'settlement.refunded' THEN '{refunded}' ELSE '{}' END::text[]))`},
 	{CheckAccountBalance, `
 		SELECT a.id::text, CASE WHEN b.account_id IS NULL THEN 'it has none' ELSE format('of tenant %s, the account''s is %s', b.tenant_id, a.tenant_id) END
 		FROM accounts a LEFT JOIN ledger_balances b ON b.account_id = a.id WHERE b.account_id IS NULL OR b.tenant_id <> a.tenant_id`},

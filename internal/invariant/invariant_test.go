@@ -149,6 +149,13 @@ func (w *world) light() invariant.State {
 	return s
 }
 
+// A delivery that tells of what did not happen: the start of its statement, and its id.
+const (
+	toldSettlement = `INSERT INTO deliveries (id, tenant_id, account_id, callback_url, status, delivered_at, created_at, transaction_group_id, event_type, body)
+		SELECT '0198c0de-0000-7000-8000-000000000001', tenant_id, account_id, 'https://tenant.example/hook', 'delivered', now(), now(), `
+	toldID = `SELECT '0198c0de-0000-7000-8000-000000000001'`
+)
+
 // damage is one way to break the rows between the capabilities, and the check that must name it. The subject is what the
 // query reads before the damage is done. light tells whether the light check must see it too, under the same name.
 var damage = map[string]struct {
@@ -240,6 +247,27 @@ var damage = map[string]struct {
 		`UPDATE deliveries SET transaction_group_id = (SELECT id FROM inbound_events WHERE category = 'misdirected')`,
 		invariant.CheckDeliveryEvent, `SELECT id::text FROM deliveries`, false,
 	},
+	"told of a settlement that is none": {
+		toldSettlement + `gen_random_uuid(), 'settlement.succeeded', '{"amount":"100.00"}' FROM transfers WHERE status = 'success'`,
+		invariant.CheckDeliveryTransfer, toldID, false,
+	},
+	"told of a settlement of another sum": {
+		toldSettlement + `id, 'settlement.succeeded', '{"amount":"101.00"}' FROM transfers WHERE status = 'success'`, invariant.CheckDeliveryTransfer, toldID, false,
+	},
+	"told of a settlement that has not failed": {
+		toldSettlement + `id, 'settlement.failed', '{"amount":"100.00"}' FROM transfers WHERE status = 'success'`, invariant.CheckDeliveryTransfer, toldID, false,
+	},
+	"told of nothing that there is": {
+		toldSettlement + `id, 'settlement.lost', '{"amount":"100.00"}' FROM transfers WHERE status = 'success'`, invariant.CheckDeliveryTransfer, toldID, false,
+	},
+	"told that a payment is confirmed, which is not": {
+		toldSettlement + `transaction_group_id, 'payment.confirmed', '{"amount":"4975.00"}' FROM ledger_entries
+			WHERE status = 'provisional' AND direction = 'credit'`, invariant.CheckDeliveryEnd, toldID, false,
+	},
+	"told that a payment is reversed, which is confirmed": {
+		toldSettlement + `transaction_group_id, 'payment.reversed', '{"amount":"4975.00"}' FROM ledger_entries
+			WHERE status = 'confirmed' AND direction = 'credit' LIMIT 1`, invariant.CheckDeliveryEnd, toldID, false,
+	},
 	"account without balance": {
 		`DELETE FROM ledger_balances WHERE account_id = (SELECT id FROM accounts ORDER BY id LIMIT 1)`,
 		invariant.CheckAccountBalance, `SELECT id::text FROM accounts ORDER BY id LIMIT 1`, false,
@@ -271,7 +299,8 @@ func TestVerifyNamesDamage(t *testing.T) {
 	}
 	for _, c := range []string{
 		invariant.CheckTransferDebit, invariant.CheckDebitTransfer, invariant.CheckEventCredit, invariant.CheckCreditEvent, invariant.CheckPostedOnce,
-		invariant.CheckConfirmation, invariant.CheckDeliveryEvent, invariant.CheckAccountBalance,
+		invariant.CheckConfirmation, invariant.CheckDeliveryEvent, invariant.CheckDeliveryEnd, invariant.CheckDeliveryTransfer,
+		invariant.CheckAccountBalance,
 	} {
 		require.True(t, seen[c], "nothing shows that %q can fail", c)
 	}

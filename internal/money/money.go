@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/shopspring/decimal"
 )
 
@@ -118,6 +119,15 @@ func (a Amount) Number() json.Number { return json.Number(a.String()) }
 // Value stores the sum in a numeric column.
 func (a Amount) Value() (driver.Value, error) { return a.String(), nil }
 
+// ScanNumeric reads a numeric column as the driver has it, without the detour over a text. NULL, NaN and more than two decimals
+// are errors.
+func (a *Amount) ScanNumeric(n pgtype.Numeric) error {
+	if !n.Valid || n.NaN || n.InfinityModifier != pgtype.Finite {
+		return errors.New("money: cannot read NULL, NaN or infinity")
+	}
+	return a.set(decimal.NewFromBigInt(n.Int, n.Exp))
+}
+
 // Scan reads a numeric column. NULL, NaN and more than two decimals are errors.
 func (a *Amount) Scan(src any) error {
 	var s string
@@ -133,8 +143,12 @@ func (a *Amount) Scan(src any) error {
 	if err != nil {
 		return fmt.Errorf("money: cannot read %q", s)
 	}
+	return a.set(d)
+}
+
+func (a *Amount) set(d decimal.Decimal) error {
 	if d.Exponent() < -2 && !d.Equal(d.Truncate(2)) {
-		return fmt.Errorf("money: %q has more than two decimals", s)
+		return fmt.Errorf("money: %s has more than two decimals", d)
 	}
 	a.d = d
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -93,6 +94,25 @@ func TestScan(t *testing.T) {
 	v, err := Must("1.5").Value()
 	require.NoError(t, err)
 	require.Equal(t, "1.50", v)
+}
+
+func TestScanNumeric(t *testing.T) {
+	t.Parallel()
+	for want, n := range map[string]pgtype.Numeric{
+		"0.00": {Int: big.NewInt(0), Valid: true}, "12.30": {Int: big.NewInt(123), Exp: -1, Valid: true}, "-12.30": {Int: big.NewInt(-123000), Exp: -4, Valid: true},
+		"500.00": {Int: big.NewInt(5), Exp: 2, Valid: true},
+	} {
+		var a Amount
+		require.NoError(t, a.ScanNumeric(n))
+		require.Equal(t, want, a.String())
+	}
+	a := Must("7.50")
+	for _, bad := range []pgtype.Numeric{
+		{}, {NaN: true, Valid: true}, {InfinityModifier: pgtype.Infinity, Valid: true}, {Int: big.NewInt(1005), Exp: -3, Valid: true},
+	} {
+		require.Error(t, a.ScanNumeric(bad), bad)
+		require.Equal(t, "7.50", a.String(), "a refused value leaves the old one")
+	}
 }
 
 // Arithmetic is exact: it agrees with whole numbers of kobo.

@@ -82,7 +82,7 @@ func ParseID(cursor string) (id uuid.UUID, ok bool, err error) {
 	return id, ok, err
 }
 
-// Seq returns the cursor that names a statement line by its place in the account.
+// Seq returns the cursor that names a row by its number, as a statement line has one in its account.
 func Seq(seq int64) string { return encode(kindSeq, binary.BigEndian.AppendUint64(nil, uint64(seq))) }
 
 // ParseSeq reads a cursor made by [Seq]; the empty cursor is 0. Anything else is [ErrCursor].

@@ -58,6 +58,7 @@ type finding struct {
 	next   time.Time
 	missed bool
 	why    string
+	tells  bool // the tenant chose more events than received payments, or listens
 }
 
 // Confirm asks the bank about a posted payment, and moves its entry: confirmed when the bank's own record echoes our
@@ -82,9 +83,11 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 		span.Text("outcome", confirmedAs[f.event])
 		span.Number("attempt", c.Attempt+1)
 	}
-	if _, err := s.record.Do(ctx, f); err != nil {
+	told, err := s.record.Do(ctx, f)
+	if err != nil {
 		return err // the lease runs out, and the sweeper rings again
 	}
+	s.ring(ctx, told)
 	metrics.Confirmation(confirmedAs[f.event])
 	if f.event == "" {
 		return retry.At(f.next, errors.New(f.why))
@@ -186,7 +189,7 @@ func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outco
 	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[*check], error) {
 		now := s.Clock.Now()
 		failpoint.At("payment/before-claim-commit")
-		rows, err := s.Pool.Query(ctx, `
+		list, err := pg.Batch(ctx, s.Pool, pgx.RowToAddrOfStructByPos[check], `
 			UPDATE inbound_events e SET leased_until = $3
 			FROM accounts a, (
 				SELECT id FROM inbound_events
@@ -196,10 +199,6 @@ func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outco
 			RETURNING e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id,
 				e.error_message <> '', e.alias_number, e.alias, e.processed_at, e.attempt_count, e.misses, e.leased_until, e.occurred_at, e.traceparent`,
 			ids, now, now.Add(checkLease))
-		if err != nil {
-			return nil, err
-		}
-		list, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[check])
 		if err != nil {
 			return nil, err
 		}
@@ -219,20 +218,24 @@ func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outco
 	})
 }
 
-// recordBatch stores many findings, and moves their entries, in one transaction. A finding whose lease has gone to another
-// worker is dropped.
-func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.Outcome[struct{}] {
-	return pg.Isolate(findings, func(findings []*finding) ([]batch.Outcome[struct{}], error) {
+// recordBatch stores many findings, moves their entries, and queues what tenants chose to be told of it, in one transaction. A
+// finding whose lease has gone to another worker is dropped. The outcome is the delivery to ring, uuid.Nil for none.
+func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.Outcome[uuid.UUID] {
+	return pg.Isolate(findings, func(findings []*finding) ([]batch.Outcome[uuid.UUID], error) {
 		var moved []ledger.Moved
 		var held []*finding
-		err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
-			if held, err = stillHeld(ctx, tx, findings); err != nil {
+		var told map[uuid.UUID]uuid.UUID
+		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) (err error) {
+			if held, err = s.stillHeld(ctx, tx, findings); err != nil {
 				return err
 			}
 			if err = s.recordFindings(ctx, tx, held); err != nil {
 				return err
 			}
-			moved, err = s.moveEntries(ctx, tx, held) // last: from here on others wait for these accounts
+			if moved, err = s.moveEntries(ctx, tx, held); err != nil { // last: from here on others wait for these accounts
+				return err
+			}
+			told, err = s.tellFindings(ctx, tx, held, moved)
 			failpoint.At("payment/before-record-commit")
 			return err
 		})
@@ -240,26 +243,38 @@ func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.
 			failpoint.At("payment/after-record-commit")
 			s.alert(ctx, held, moved)
 		}
-		return make([]batch.Outcome[struct{}], len(findings)), err
+		out := make([]batch.Outcome[uuid.UUID], len(findings))
+		for i, f := range findings {
+			out[i].Value = told[f.ID]
+		}
+		return out, err
 	})
 }
 
-// stillHeld locks the findings' events, in the order of their ids, and returns the findings whose lease still stands.
-func stillHeld(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {
+// stillHeld locks the findings' events, in the order of their ids, and returns the findings whose lease still stands. It
+// tells of each whether its tenant wants more events than the rule.
+func (s *Service) stillHeld(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {
 	ids := make([]uuid.UUID, len(findings))
 	for i, f := range findings {
 		ids[i] = f.ID
 	}
-	rows, err := tx.Query(ctx, `SELECT id, leased_until FROM inbound_events WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, ids)
+	rows, err := tx.Query(ctx, `
+		SELECT e.id, e.leased_until, cardinality(t.webhook_events) > 0 OR coalesce(t.listening_until > $2, false)
+		FROM inbound_events e JOIN tenants t ON t.id = e.tenant_id WHERE e.id = ANY($1) ORDER BY e.id FOR NO KEY UPDATE OF e`, ids, s.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
-	leases := map[uuid.UUID]time.Time{}
+	type row struct {
+		lease time.Time
+		tells bool
+	}
+	leases := map[uuid.UUID]row{}
 	var id uuid.UUID
 	var lease *time.Time
-	if _, err := pgx.ForEachRow(rows, []any{&id, &lease}, func() error {
+	var tells bool
+	if _, err := pgx.ForEachRow(rows, []any{&id, &lease, &tells}, func() error {
 		if lease != nil {
-			leases[id] = *lease
+			leases[id] = row{*lease, tells}
 		}
 		return nil
 	}); err != nil {
@@ -267,7 +282,8 @@ func stillHeld(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, 
 	}
 	var held []*finding
 	for _, f := range findings {
-		if l, ok := leases[f.ID]; ok && l.Equal(f.Lease) {
+		if l, ok := leases[f.ID]; ok && l.lease.Equal(f.Lease) {
+			f.tells = l.tells
 			held = append(held, f)
 		}
 	}

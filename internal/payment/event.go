@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,8 +36,63 @@ var (
 	errSignature  = errors.New("the signature does not hold")
 )
 
-// values are the scalars of an event's JSON by their path ("data.transaction.fee"); numbers keep their own text.
-type values map[string]any
+// values are the scalars of an event's JSON with their paths ("data.transaction.fee"). There are some two dozen, and as many are
+// looked for: a list costs less than a map.
+type values []value
+
+// value is one scalar. Of true, false and null only the kind is kept.
+type value struct {
+	path string
+	kind jsontext.Kind // '"' or '0' for a string or a number, whose text is kept
+	text string
+}
+
+// find returns the text of the scalar at path if it is of that kind. Within an array, where several have one path, it is the last.
+func (v values) find(path string, kind jsontext.Kind) (string, bool) {
+	for i := len(v) - 1; i >= 0; i-- {
+		if v[i].path == path {
+			return v[i].text, v[i].kind == kind
+		}
+	}
+	return "", false
+}
+
+// names are the keys of an object, folded. The few of a real event are a list; a body of thousands must not be compared pairwise.
+type names struct {
+	few  []string
+	many map[string]bool
+}
+
+const fewNames = 32
+
+// add tells whether the name is new.
+func (n *names) add(name string) bool {
+	if n.many != nil {
+		is := !n.many[name]
+		n.many[name] = true
+		return is
+	}
+	if slices.Contains(n.few, name) {
+		return false
+	}
+	if n.few = append(n.few, name); len(n.few) == fewNames {
+		n.many = make(map[string]bool, 2*fewNames)
+		for _, name := range n.few {
+			n.many[name] = true
+		}
+	}
+	return true
+}
+
+// fold makes names that differ in case only the same.
+func fold(name string) string {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf {
+			return strings.ToLower(strings.ToUpper(name))
+		}
+	}
+	return strings.ToLower(name) // the same for ASCII, and mostly the name itself
+}
 
 // parseValues reads the body into its scalars. Keys are matched exactly, and a key that occurs twice in an object, or twice
 // but for its case, is refused: encoding/json would let the second one win, and the signature would still hold.
@@ -46,7 +102,7 @@ func parseValues(body []byte) (values, error) {
 	}
 	// An escape that is half a character becomes U+FFFD, as with encoding/json: a bank may cut a narration there.
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	v := make(values, 32)
+	v := make(values, 0, 32)
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return nil, errNotJSON
 	}
@@ -59,19 +115,17 @@ func parseValues(body []byte) (values, error) {
 	return v, nil
 }
 
-func (v values) readObject(d *jsontext.Decoder, prefix string, depth int) error {
-	seen := make(map[string]bool, 16)
+func (v *values) readObject(d *jsontext.Decoder, prefix string, depth int) error {
+	seen := names{few: make([]string, 0, 12)}
 	for d.PeekKind() != '}' {
 		t, err := d.ReadToken()
 		if err != nil {
 			return errNotJSON
 		}
 		key := t.String()
-		folded := strings.ToLower(strings.ToUpper(key))
-		if seen[folded] {
+		if !seen.add(fold(key)) {
 			return errDoubledKey
 		}
-		seen[folded] = true
 		if err := v.readValue(d, prefix+key, depth); err != nil {
 			return err
 		}
@@ -79,7 +133,7 @@ func (v values) readObject(d *jsontext.Decoder, prefix string, depth int) error 
 	return closing(d)
 }
 
-func (v values) readValue(d *jsontext.Decoder, path string, depth int) error {
+func (v *values) readValue(d *jsontext.Decoder, path string, depth int) error {
 	t, err := d.ReadToken()
 	if err != nil || depth > maxDepth {
 		return errNotJSON
@@ -94,14 +148,10 @@ func (v values) readValue(d *jsontext.Decoder, path string, depth int) error {
 			}
 		}
 		return closing(d)
-	case '"':
-		v[path] = t.String()
-	case '0':
-		v[path] = json.Number(t.String())
-	case 't', 'f':
-		v[path] = t.Bool()
+	case '"', '0':
+		*v = append(*v, value{path, t.Kind(), t.String()})
 	default:
-		v[path] = nil
+		*v = append(*v, value{path: path, kind: t.Kind()})
 	}
 	return nil
 }
@@ -115,8 +165,10 @@ func closing(d *jsontext.Decoder) error {
 
 // text returns a string value; absent, null and any other type are empty.
 func (v values) text(path string) string {
-	s, _ := v[path].(string)
-	return s
+	if s, ok := v.find(path, '"'); ok {
+		return s
+	}
+	return ""
 }
 
 // free returns a text that only people read: cut to a bounded length, control characters made spaces.
@@ -197,11 +249,11 @@ func decodeSignature(s string) []byte {
 
 // amount reads a number of naira from its own text; absent, null, another type, or more than two decimals is an error.
 func (v values) amount(path string) (money.Amount, error) {
-	n, ok := v[path].(json.Number)
+	n, ok := v.find(path, '0')
 	if !ok {
 		return money.Zero, fmt.Errorf("%s is not a number", path)
 	}
-	a, err := money.ParseNumber(n)
+	a, err := money.ParseNumber(json.Number(n))
 	if err != nil {
 		return money.Zero, fmt.Errorf("%s is not an amount in naira: %w", path, err)
 	}

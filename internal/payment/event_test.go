@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -136,6 +137,23 @@ func TestBodiesThatAreNoEvents(t *testing.T) {
 	}
 }
 
+// Doubled keys are found in objects of any size, at their beginning and at their end.
+func TestDoubledKeysAmongMany(t *testing.T) {
+	for _, n := range []int{2, fewNames - 1, fewNames, fewNames + 1, 1000} {
+		var body strings.Builder
+		for i := range n {
+			fmt.Fprintf(&body, `"key%d":%d,`, i, i)
+		}
+		v, err := parseValues([]byte("{" + body.String() + `"last":true}`))
+		require.NoError(t, err)
+		require.Len(t, v, n+1)
+		for _, again := range []string{"key0", "KEY0", fmt.Sprintf("key%d", n-1), fmt.Sprintf("\u212Aey%d", n-1)} {
+			_, err = parseValues([]byte("{" + body.String() + `"` + again + `":1}`))
+			require.ErrorIs(t, err, errDoubledKey, "%s of %d", again, n)
+		}
+	}
+}
+
 func TestTimesMustParse(t *testing.T) {
 	v, err := parseValues([]byte(vector(`"",`)))
 	require.NoError(t, err)
@@ -172,9 +190,9 @@ func FuzzEvent(f *testing.F) {
 		if err := v.verify([]byte(vectorKey), signature, timestamp); err == nil && signature != vectorSignature && len(decodeSignature(signature)) == 0 {
 			t.Fatalf("accepted %q", signature)
 		}
-		for path := range v {
-			_, _ = v.amount(path)
-			if s := v.free(path); strings.ContainsRune(s, 0) || len([]rune(s)) > maxFree {
+		for _, found := range v {
+			_, _ = v.amount(found.path)
+			if s := v.free(found.path); strings.ContainsRune(s, 0) || len([]rune(s)) > maxFree {
 				t.Fatalf("free text %q", s)
 			}
 		}

@@ -7,6 +7,7 @@
 package payment
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -85,6 +86,8 @@ type Options struct {
 	ConfirmMinAge time.Duration
 	// No clear answer for ConfirmDeadline after posting: needs_review.
 	ConfirmDeadline time.Duration
+	// Ring rings a delivery that was queued with a confirmation or a reversal, after the commit; nil: the sweeper does.
+	Ring func(ctx context.Context, delivery uuid.UUID)
 }
 
 // DefaultConfirmDelays check first after 30 s, then with growing gaps.
@@ -110,7 +113,7 @@ type Service struct {
 	claim  *batch.Coalescer[uuid.UUID, *check]
 	listed *batch.Coalescer[*check, *provider.Transaction]
 	lists  lists
-	record *batch.Coalescer[*finding, struct{}]
+	record *batch.Coalescer[*finding, uuid.UUID]
 	forged *rate.Limiter
 	away   atomic.Int64 // unix nanoseconds until which Postgres is taken for gone
 }

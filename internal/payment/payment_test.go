@@ -151,7 +151,7 @@ func (b *bundle) event1(id uuid.UUID) (status, category, problem string) {
 // books checks that balance, statement and entries agree, and returns the balance and the entries' statuses.
 func (b *bundle) books() (balance string, statuses []string) {
 	b.T.Helper()
-	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, page.Request{Limit: 1000})
+	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, ledger.Filter{}, page.Request{Limit: 1000})
 	require.NoError(b.T, err)
 	for _, l := range s.Lines {
 		statuses = append(statuses, string(l.Entry.Direction)+" "+string(l.Entry.Status))

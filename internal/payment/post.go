@@ -113,7 +113,7 @@ func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcom
 		begun := time.Now()
 		var posted []*stored
 		out := make([]batch.Outcome[Posted], len(ids))
-		err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
 			events, err := lockReceived(ctx, tx, ids)
 			if err != nil || len(events) == 0 {
 				clear(out)
@@ -255,17 +255,15 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		postings[i] = ledger.Posting{
 			AccountID: e.target.ID, Amount: net, Fee: *e.Fee, Narration: e.Narration, ProviderTxnRef: e.TxnRef, TransactionGroupID: e.ID,
 		}
-		if e.target.CallbackURL == "" {
+		listening := webhook.Listens(e.target.ListeningUntil, now)
+		if e.target.CallbackURL == "" && !listening {
 			continue
 		}
 		told = append(told, e)
 		deliveries = append(deliveries, webhook.NewDelivery{
-			TenantID: e.target.TenantID, AccountID: e.target.ID, TransactionGroupID: e.ID, CallbackURL: e.target.CallbackURL, CreatedAt: e.ReceivedAt,
-			Traceparent: e.Traceparent,
-			Payload: webhook.PaymentReceived{
-				AccountRef: e.target.AccountRef, Amount: net, GrossAmount: *e.Amount, ProviderFee: *e.Fee,
-				SenderName: e.Sender, Narration: e.Narration,
-			},
+			Type: webhook.PaymentReceived, TenantID: e.target.TenantID, AccountID: e.target.ID, AccountRef: e.target.AccountRef, TransactionGroupID: e.ID,
+			CallbackURL: e.target.CallbackURL, Listening: listening, CreatedAt: e.ReceivedAt, Traceparent: e.Traceparent,
+			Payload: webhook.Payment{Amount: net, GrossAmount: *e.Amount, ProviderFee: *e.Fee, SenderName: e.Sender, Narration: e.Narration},
 		})
 	}
 	if len(deliveries) > 0 {
@@ -273,15 +271,19 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		if err != nil {
 			return err
 		}
-		if len(ids) != len(deliveries) {
-			return fmt.Errorf("payment: %d of %d deliveries were queued: one was there before its payment was posted", len(ids), len(deliveries))
-		}
 		for i, e := range told {
-			e.posted.Delivery = &ids[i]
+			switch {
+			case ids[i] != uuid.Nil:
+				e.posted.Delivery = &ids[i]
+			case e.target.CallbackURL != "":
+				return fmt.Errorf("payment: no delivery of event %s was queued: one was there before the payment was posted", e.ID)
+			}
 		}
 	}
-	_, err := ledger.PostCredits(ctx, tx, now, postings) // last: from here on others wait for these accounts
-	return err
+	if _, err := ledger.PostCredits(ctx, tx, now, postings); err != nil { // last: from here on others wait for these accounts
+		return err
+	}
+	return webhook.Show(ctx, tx, deliveries)
 }
 
 // recordPosted stores what became of the events: posted ones are next due for confirmation, the others are at their end.

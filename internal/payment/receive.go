@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -168,7 +167,12 @@ func (e *inbound) fill(v values, at time.Time) {
 	} else if e.problem == "" {
 		e.problem = err.Error()
 	}
-	number := func(path string) string { n, _ := v[path].(json.Number); return n.String() }
+	number := func(path string) string {
+		if n, ok := v.find(path, '0'); ok {
+			return n
+		}
+		return ""
+	}
 	if e.amount != nil && e.fee != nil { // 5000 and 5000.00 are the same payment
 		e.digest = digest(e.txnRef, e.eventType, e.amount.String(), e.fee.String(), e.currency, e.alias, e.number, at.Format(time.RFC3339Nano))
 		return
@@ -227,7 +231,7 @@ func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]
 		c.add(e)
 	}
 	var stored []uuid.UUID
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+	err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
 		r, err := tx.Query(ctx, `
 			INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message,
 				amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, digest, body, next_attempt_at, received_at, traceparent)

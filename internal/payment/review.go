@@ -121,10 +121,11 @@ func (s *Service) ReverseReviewed(ctx context.Context, eventID uuid.UUID, by aud
 	return s.decideReview(ctx, eventID, ledger.EventReverse, by)
 }
 
-// decideReview moves the entry and records who decided, in one transaction. The event is locked first, as the confirmation
+// decideReview moves the entry, queues what the tenant chose to be told of it, and records who decided, in one transaction. The event is locked first, as the confirmation
 // does, so that the entry's status stands still from then on; the entry's account is locked after it.
 func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event ledger.Event, by audit.By) (Reviewed, error) {
 	var out Reviewed
+	var told map[uuid.UUID]uuid.UUID
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		var locked uuid.UUID
@@ -153,12 +154,18 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 		if err := endChecks(ctx, tx, eventID, event, v.Why); err != nil {
 			return err
 		}
+		if told, err = s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: moved[0].Status}); err != nil {
+			return err
+		}
 		return audit.Write(ctx, tx, now, by.Entry("review."+string(event), "event:"+eventID.String(), struct {
 			EntryID, AccountID uuid.UUID
 			Amount, Balance    money.Amount
 			Why                string
 		}{v.EntryID, v.AccountID, v.Amount, out.Balance, v.Why}))
 	})
+	if err == nil {
+		s.ring(ctx, told[eventID])
+	}
 	return out, err
 }
 

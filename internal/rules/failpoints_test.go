@@ -26,6 +26,8 @@ import (
 // service. The pool's own methods are commits when their SQL writes.
 var effects = map[string]string{
 	"ajo/internal/pg.InTx":              "commit",
+	"ajo/internal/pg.InBatch":           "commit",
+	"ajo/internal/pg.Batch":             "commit",
 	"github.com/jackc/pgx/v5.BeginFunc": "commit", "github.com/jackc/pgx/v5.BeginTxFunc": "commit",
 	"(*github.com/jackc/pgx/v5/pgxpool.Pool).Begin": "commit", "(*github.com/jackc/pgx/v5/pgxpool.Pool).BeginTx": "commit",
 	"(*os.File).Sync": "commit to disk",
@@ -40,12 +42,14 @@ var foreign = []string{"ajo/internal/provider.Bank", "ajo/internal/identity.Chec
 // unsurrounded are the effects that need no points around them, by the reason. One that is not there fails the test.
 var unsurrounded = map[string][]string{
 	"its callers have the points": {
-		"ajo/internal/pg.InTx BeginFunc",
+		"ajo/internal/pg.inTx BeginTxFunc",
+		"ajo/internal/pg.Batch InBatch",
 		"(*ajo/internal/provider/nomba.Client).exchange Do",
 		"(*ajo/internal/identity/dojah.Checker).get Do",
 		"ajo/internal/spool.syncDir Sync",
 	},
 	"only reads": {
+		"(*ajo/internal/webhook.Service).load Batch",
 		"(*ajo/internal/payment.Service).ask Transaction",
 		"(*ajo/internal/payment.Service).readOn Transactions",
 		"(*ajo/internal/transfer.Service).Adopt Payout",
@@ -67,10 +71,11 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/rekey.Service).Seal InTx",
 		"(*ajo/internal/tenant.Service).setStatus InTx",
 		"(*ajo/internal/tenant.Service).SetOperator InTx",
+		"(*ajo/internal/tenant.Service).LoginLink InTx",
 		"(*ajo/internal/tenant.Service).RotateWebhookSecret InTx",
 		"(*ajo/internal/transfer.Service).Adopt InTx",
 		"(*ajo/internal/transfer.Service).Poll InTx",
-		"(*ajo/internal/webhook.Service).Replay InTx",
+		"(*ajo/internal/webhook.Service).replay InTx",
 	},
 	"one commit at a tenant's word, and nothing follows: it is asked for again, and gives the same": {
 		"(*ajo/internal/account.Service).Update InTx",
@@ -82,6 +87,14 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).RotateKey setKey",
 		"(*ajo/internal/tenant.Service).SetWebhookURL Exec",
 		"(*ajo/internal/tenant.Service).WebhookSecret InTx",
+		"(*ajo/internal/webhook.Service).Choose Exec",
+		"(*ajo/internal/webhook.Service).Listen Exec",
+	},
+	"one commit, and nothing follows: who has heard no answer asks for another link": {
+		"(*ajo/internal/tenant.Service).LoginByLink InTx",
+	},
+	"a call that nothing is recorded of, and nothing follows from": {
+		"(*ajo/internal/webhook.Service).Test Post",
 	},
 	"a note about a failure: without it the lease or the sweeper brings the row back": {
 		"(*ajo/internal/account.Service).provide Exec",
@@ -93,6 +106,7 @@ var unsurrounded = map[string][]string{
 	"it moves nothing on: the next time does what this one did not": {
 		"(*ajo/internal/payment.run).extend Exec",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
+		"(*ajo/internal/webhook.Service).PurgeHeard Exec",
 		"(*ajo/workers.Workers).purge Purge",
 	},
 }
@@ -100,7 +114,7 @@ var unsurrounded = map[string][]string{
 // bystanders are packages that do no work of the service: tools of development, of tests and of measurement.
 var bystanders = []string{
 	"ajo/internal/fakebank", "ajo/internal/testenv", "ajo/internal/stack", "ajo/internal/contract", "ajo/internal/e2e", "ajo/internal/rules", "ajo/bench",
-	"ajo/migrations",
+	"ajo/migrations", "ajo/api/client", "ajo/internal/listen", "ajo/docs",
 }
 
 // Every commit, ring and foreign call has a failpoint before and after it, so that a test can kill the process there.
@@ -144,6 +158,7 @@ func renamed(s *service) provider.Bank { return s.upstream }
 		{"a transaction without points", `pg.InTx(ctx, s.pool, func(tx pg.Tx) error { return nil })`, "before after"},
 		{"with a point after it only", `pg.InTx(ctx, s.pool, func(tx pg.Tx) error { return nil }); failpoint.At("a")`, "before"},
 		{"with a point inside, before its commit", `pg.InTx(ctx, s.pool, func(tx pg.Tx) error { failpoint.At("b"); return nil }); failpoint.At("a")`, ""},
+		{"a batch's transaction", `failpoint.At("b"); pg.InBatch(ctx, s.pool, func(tx pg.Tx) error { return nil })`, "after"},
 		{"a statement that writes", `s.pool.Exec(ctx, "UPDATE t SET a = 1")`, "before after"},
 		{"one that the source does not spell out", `sql := "SELECT 1"; s.pool.Exec(ctx, sql)`, "before after"},
 		{"one that returns rows", `failpoint.At("b"); s.pool.Query(ctx, "WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x")`, "after"},

@@ -50,23 +50,23 @@ func packages(t *testing.T) []pkg {
 
 // The layers, from the top: a package imports packages of the layers below its own, and of its own only where sideways says so.
 var layers = [][]string{
-	{"ajo/cmd/ajo", "ajo/internal/rules", "ajo/internal/rules/states", "ajo/internal/e2e", "ajo/internal/spec/conformance", "ajo/bench"},
+	{"ajo/cmd/ajo", "ajo/internal/rules", "ajo/internal/rules/states", "ajo/internal/e2e", "ajo/internal/spec/conformance", "ajo/bench", "ajo/docs/examples/go/receive", "ajo/docs/examples/go/payout"},
 	{"ajo/internal/app"},
 	{"ajo/api", "ajo/workers"},
-	{"ajo/tasks", "ajo/ratelimit", "ajo/internal/payment", "ajo/internal/transfer", "ajo/internal/tenant", "ajo/internal/webhook", "ajo/internal/account", "ajo/internal/customer", "ajo/internal/fee", "ajo/internal/idempotency", "ajo/internal/invariant", "ajo/internal/rekey"},
+	{"ajo/tasks", "ajo/ratelimit", "ajo/internal/payment", "ajo/internal/transfer", "ajo/internal/tenant", "ajo/internal/webhook", "ajo/internal/account", "ajo/internal/customer", "ajo/internal/fee", "ajo/internal/idempotency", "ajo/internal/invariant", "ajo/internal/rekey", "ajo/internal/statement"},
 	{"ajo/ledger"},
 	{
 		"ajo/internal/money", "ajo/internal/fsm", "ajo/internal/errs", "ajo/internal/pg", "ajo/internal/audit", "ajo/internal/batch", "ajo/internal/clock",
-		"ajo/internal/page", "ajo/internal/retry", "ajo/internal/secret", "ajo/internal/safehttp", "ajo/internal/mail", "ajo/internal/config",
+		"ajo/internal/page", "ajo/internal/retry", "ajo/internal/secret", "ajo/internal/safehttp", "ajo/internal/mail", "ajo/internal/config", "ajo/internal/dashboard",
 		"ajo/internal/provider", "ajo/internal/provider/nomba", "ajo/internal/identity", "ajo/internal/identity/dojah", "ajo/internal/redisconn",
-		"ajo/internal/spool", "ajo/internal/stack", "ajo/internal/contract", "ajo/internal/fakebank", "ajo/internal/metrics", "ajo/internal/failpoint", "ajo/internal/spec", "ajo/internal/testenv", "ajo/internal/trace", "ajo/migrations",
+		"ajo/internal/signature", "ajo/api/client", "ajo/internal/listen", "ajo/internal/spool", "ajo/internal/stack", "ajo/internal/contract", "ajo/internal/fakebank", "ajo/internal/metrics", "ajo/internal/failpoint", "ajo/internal/spec", "ajo/internal/testenv", "ajo/internal/trace", "ajo/migrations",
 	},
 }
 
 // sideways are the imports within the layer of the capabilities.
 var sideways = map[string][]string{
 	"ajo/internal/payment":  {"ajo/internal/account", "ajo/internal/webhook"},
-	"ajo/internal/transfer": {"ajo/internal/account", "ajo/internal/idempotency"},
+	"ajo/internal/transfer": {"ajo/internal/account", "ajo/internal/idempotency", "ajo/internal/webhook"},
 	"ajo/internal/account":  {"ajo/internal/customer", "ajo/internal/idempotency"},
 }
 
@@ -139,9 +139,10 @@ func TestEveryPackageSaysWhatItOwns(t *testing.T) {
 // Money is never a float: no float type stands anywhere but in the places named here, which count time or chance.
 func TestNoFloats(t *testing.T) {
 	allowed := map[string]string{
-		"ratelimit":        "seconds for a header",
-		"internal/metrics": "counts and seconds for Prometheus",
-		"bench":            "rates and ratios",
+		"ratelimit":          "seconds for a header",
+		"internal/metrics":   "counts and seconds for Prometheus",
+		"bench":              "rates and ratios",
+		"internal/statement": "millimetres on a page",
 	}
 	for _, p := range packages(t) {
 		for _, name := range p.GoFiles {
@@ -198,6 +199,22 @@ func TestSizes(t *testing.T) {
 				if n := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1; n > 80 {
 					t.Errorf("%s: %s has %d lines", path, fn.Name.Name, n)
 				}
+			}
+		}
+	}
+}
+
+// What goes into tenants' programs needs the standard library only.
+func TestTheClientIsLean(t *testing.T) {
+	own := []string{"ajo/api/client", "ajo/internal/signature"}
+	for _, p := range packages(t) {
+		if !slices.Contains(own, p.ImportPath) {
+			continue
+		}
+		for _, imp := range p.Imports {
+			root, _, _ := strings.Cut(imp, "/")
+			if !slices.Contains(own, imp) && (root == "ajo" || strings.Contains(root, ".")) {
+				t.Errorf("%s must not import %s", p.ImportPath, imp)
 			}
 		}
 	}

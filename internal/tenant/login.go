@@ -36,7 +36,9 @@ type Session struct {
 }
 
 // Login opens a session. Anyone may call. [ErrCredentials] for a wrong password and, in the same time, for an unknown
-// address; [ErrUnverified] and [ErrSuspended] only to whoever knows the password. (Specification, POST /auth/login.)
+// address; [ErrSuspended] only to whoever knows the password, and [ErrUnverified] to whoever registered with it last, were
+// the address taken or not: so that nobody learns by a registration which it was. Two passwords are hashed each time.
+// (Specification, POST /auth/login.)
 func (s *Service) Login(ctx context.Context, email string, password secret.Redacted) (Session, error) {
 	email = NormalizeEmail(email)
 	switch {
@@ -48,23 +50,23 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 		return Session{}, ErrCredentials // nobody's, whoever is asked for
 	}
 	var t Tenant
-	var hash string
+	var hash, claim string
 	var verified bool
-	err := s.Pool.QueryRow(ctx, `SELECT `+columns+`, t.password_hash, t.email_verified_at IS NOT NULL FROM tenants t WHERE t.email = $1`, email).
-		Scan(append(t.fields(), &hash, &verified)...)
-	if pg.IsNoRows(err) {
-		if err := secret.DummyVerify(ctx, password); err != nil {
-			return Session{}, err
-		}
-		return Session{}, ErrCredentials
+	err := s.Pool.QueryRow(ctx, `SELECT `+columns+`, t.password_hash, t.claim_hash, t.email_verified_at IS NOT NULL FROM tenants t WHERE t.email = $1`, email).
+		Scan(append(t.fields(), &hash, &claim, &verified)...)
+	if err != nil && !pg.IsNoRows(err) {
+		return Session{}, err
 	}
+	right, err := isPassword(ctx, hash, password)
 	if err != nil {
 		return Session{}, err
 	}
-	right, err := secret.VerifyPassword(ctx, hash, password)
+	claimed, err := isPassword(ctx, claim, password)
 	switch {
 	case err != nil:
 		return Session{}, err
+	case !right && claimed:
+		return Session{}, ErrUnverified
 	case !right:
 		return Session{}, ErrCredentials
 	case !verified:
@@ -81,6 +83,14 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 	return s.openSession(ctx, t)
 }
 
+// isPassword tells whether the hash is of the password; without a hash it takes the same time, and it is not.
+func isPassword(ctx context.Context, hash string, password secret.Redacted) (bool, error) {
+	if hash == "" {
+		return false, secret.DummyVerify(ctx, password)
+	}
+	return secret.VerifyPassword(ctx, hash, password)
+}
+
 // rehash replaces a hash of older parameters, unless somebody has replaced it before.
 func (s *Service) rehash(ctx context.Context, id uuid.UUID, old string, password secret.Redacted) error {
 	hash, err := secret.HashPassword(ctx, password)
@@ -91,23 +101,28 @@ func (s *Service) rehash(ctx context.Context, id uuid.UUID, old string, password
 	return err
 }
 
-// openSession writes the session, and clears away some that have expired, whosoever they are.
-func (s *Service) openSession(ctx context.Context, t Tenant) (Session, error) {
-	out := Session{Token: secret.NewToken(), TenantID: t.ID, Name: t.Name}
-	hash := secret.Hash(out.Token.Reveal())
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		out.Expires = now.Add(SessionLife)
-		_, err := tx.Exec(ctx, `
-			DELETE FROM sessions WHERE token_hash IN (
-				SELECT token_hash FROM sessions WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, now, purgeAtOnce)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
-			hash[:], t.ID, now, out.Expires)
+// openSession opens a session of the tenant in a transaction of its own.
+func (s *Service) openSession(ctx context.Context, t Tenant) (out Session, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		out, err = s.writeSession(ctx, tx, t)
 		return err
 	})
+	return out, err
+}
+
+// writeSession writes a new session, and clears away some that have expired, whosoever they are.
+func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant) (Session, error) {
+	now := s.Clock.Now()
+	out := Session{Token: secret.NewToken(), TenantID: t.ID, Name: t.Name, Expires: now.Add(SessionLife)}
+	hash := secret.Hash(out.Token.Reveal())
+	_, err := tx.Exec(ctx, `
+		DELETE FROM sessions WHERE token_hash IN (
+			SELECT token_hash FROM sessions WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, now, purgeAtOnce)
+	if err != nil {
+		return Session{}, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
+		hash[:], t.ID, now, out.Expires)
 	return out, err
 }
 

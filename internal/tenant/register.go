@@ -134,11 +134,12 @@ func (s *Service) enrol(ctx context.Context, in Registration, hash string, code 
 			failpoint.At("tenant/before-register-commit")
 			return err
 		}
-		// A verified row is written too, as it was, so that both branches cost the same.
+		// A verified row stays as it was, but for the claim: a login with this password says what it says for a new address.
 		_, err = tx.Exec(ctx, `
 			UPDATE tenants SET name = CASE WHEN $8 THEN name ELSE $2 END, password_hash = CASE WHEN $8 THEN password_hash ELSE $3 END,
 				code_hash = CASE WHEN $8 THEN code_hash ELSE $4 END, code_expires_at = CASE WHEN $8 THEN code_expires_at ELSE $5 END,
-				code_tries = CASE WHEN $8 THEN code_tries ELSE $6 END, updated_at = CASE WHEN $8 THEN updated_at ELSE $7 END
+				code_tries = CASE WHEN $8 THEN code_tries ELSE $6 END, updated_at = CASE WHEN $8 THEN updated_at ELSE $7 END,
+				claim_hash = CASE WHEN $8 THEN $3 ELSE '' END
 			WHERE id = $1`, id, in.Name, hash, sealed, now.Add(codeLife), 0, now, taken)
 		failpoint.At("tenant/before-register-commit")
 		return err

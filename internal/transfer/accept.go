@@ -46,7 +46,7 @@ func (a *acceptance) answer() (idempotency.Answer, error) {
 // acceptBatch accepts many settlements in one transaction, as if one after the other. A refusal is its request's alone.
 func (s *Service) acceptBatch(ctx context.Context, requests []*request) []batch.Outcome[Settled] {
 	return pg.Isolate(requests, func(requests []*request) (out []batch.Outcome[Settled], err error) {
-		err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		err = pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
 			out = make([]batch.Outcome[Settled], len(requests))
 			err := s.acceptAll(ctx, tx, requests, out)
 			failpoint.At("transfer/before-accept-commit")

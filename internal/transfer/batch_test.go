@@ -236,7 +236,7 @@ func TestClaimLostInABatch(t *testing.T) {
 	}))
 	out := b.svc.EndTogether(b.ctx, claims)
 	require.NoError(t, out[0].Err)
-	require.Equal(t, b.Clock.Now().Add(15*time.Minute), *out[0].Value)
+	require.Equal(t, b.Clock.Now().Add(15*time.Minute), *out[0].Value.Next)
 	require.NoError(t, out[1].Err, "the other worker records")
 	require.NoError(t, out[2].Err)
 	require.ErrorIs(t, out[3].Err, ledger.ErrMove)

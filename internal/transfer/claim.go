@@ -37,13 +37,15 @@ type step struct {
 	Early         bool      // this look is before its time: somebody woke the transfer
 	Lease         time.Time
 	Traceparent   string
+	Tells         bool // the tenant chose more events than received payments, or listens
 }
 
 // claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover. Neither is nothing: the
-// transfer is not due, in other hands, or has ended here.
+// transfer is not due, in other hands, or has ended here, with a delivery to ring where the tenant chose one.
 type claimed struct {
 	step *step
 	wait error
+	told uuid.UUID
 }
 
 // claim takes the lease of a due transfer; nil when it is not due, or in other hands. One that lacks cover waits (a [retry]
@@ -53,13 +55,14 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID) (*step, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.ring(ctx, c.told)
 	return c.step, c.wait
 }
 
 func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[claimed] {
 	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[claimed], error) {
 		var found verdicts
-		err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
 			due, err := s.lockDue(ctx, tx, ids)
 			if err != nil || len(due) == 0 {
 				found = verdicts{}
@@ -95,7 +98,7 @@ func (s *Service) lockDue(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*st
 	rows, err := tx.Query(ctx, `
 		SELECT t.id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
 			t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
-			t.ask_count, t.unknown_count, t.traceparent
+			t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false)
 		FROM transfers t JOIN tenants n ON n.id = t.tenant_id
 		WHERE t.id = ANY($1) AND t.next_attempt_at <= $2 AND coalesce(t.leased_until, '-infinity') <= $2 ORDER BY t.id FOR NO KEY UPDATE OF t`, ids, now)
 	if err != nil {
@@ -104,7 +107,7 @@ func (s *Service) lockDue(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*st
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*step, error) {
 		c := step{Lease: now.Add(s.Lease)}
 		err := r.Scan(&c.ID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
-			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent)
+			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Tells)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
 	})
@@ -140,7 +143,7 @@ func (v *verdicts) outcomes(log *slog.Logger) map[uuid.UUID]batch.Outcome[claime
 		out[p.id] = batch.Outcome[claimed]{Value: claimed{wait: retry.At(*p.at, errCover)}}
 	}
 	for _, e := range v.ends {
-		out[e.ID] = batch.Outcome[claimed]{Err: e.err}
+		out[e.ID] = batch.Outcome[claimed]{Value: claimed{told: e.told}, Err: e.err}
 		log.Warn(e.why, slog.String("transfer", e.Ref), slog.Any("err", e.err))
 	}
 	return out

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/retry"
 	"ajo/internal/trace"
+	"ajo/internal/webhook"
 	"ajo/ledger"
 )
 
@@ -24,28 +25,43 @@ type ending struct {
 	why   string
 	to    Status
 	next  *time.Time // when the bank is asked again, where it is
+	told  uuid.UUID  // the delivery of the event that its tenant chose; uuid.Nil: none
 	err   error      // this end changed nothing, its neighbours stand
+}
+
+// ended is what an ending came to: what is to be done next.
+type ended struct {
+	Next *time.Time
+	Told uuid.UUID
 }
 
 // conclude ends a claimed transfer, or moves it on from success, in one transaction with its debit. A claim that has gone is
 // no error: the other worker records.
 func (s *Service) conclude(ctx context.Context, st *step, event Event, why string) error {
-	next, err := s.ends.Do(ctx, ending{step: st, event: event, why: why})
+	end, err := s.ends.Do(ctx, ending{step: st, event: event, why: why})
 	if err != nil {
 		return err
 	}
 	trace.Of(ctx).Text("outcome", string(event))
-	if next == nil {
+	s.ring(ctx, end.Told)
+	if end.Next == nil {
 		return nil
 	}
-	return retry.At(*next, errRecheck)
+	return retry.At(*end.Next, errRecheck)
 }
 
-func (s *Service) endBatch(ctx context.Context, items []ending) []batch.Outcome[*time.Time] {
-	return pg.Isolate(items, func(items []ending) (out []batch.Outcome[*time.Time], err error) {
+// ring rings a delivery that was queued, once it is committed.
+func (s *Service) ring(ctx context.Context, delivery uuid.UUID) {
+	if delivery != uuid.Nil && s.Ring != nil {
+		s.Ring(ctx, delivery)
+	}
+}
+
+func (s *Service) endBatch(ctx context.Context, items []ending) []batch.Outcome[ended] {
+	return pg.Isolate(items, func(items []ending) (out []batch.Outcome[ended], err error) {
 		var held []*ending
-		err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-			out = make([]batch.Outcome[*time.Time], len(items))
+		err = pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
+			out = make([]batch.Outcome[ended], len(items))
 			ends := make([]*ending, len(items))
 			for i := range items {
 				ends[i] = new(items[i])
@@ -58,7 +74,7 @@ func (s *Service) endBatch(ctx context.Context, items []ending) []batch.Outcome[
 				return err
 			}
 			for i, e := range ends {
-				out[i] = batch.Outcome[*time.Time]{Value: e.next, Err: e.err}
+				out[i] = batch.Outcome[ended]{Value: ended{e.next, e.told}, Err: e.err}
 			}
 			failpoint.At("transfer/before-end-commit")
 			return nil
@@ -100,8 +116,8 @@ func stillHeld(ctx context.Context, tx pg.Tx, ends []*ending) ([]*ending, error)
 }
 
 // endAll writes the new status of transfers whose rows are locked, and moves their debits: confirmed when it was paid,
-// reversed in every other end. It fills in when the bank is asked again: about what it has paid, and about what it had been
-// asked to pay.
+// reversed in every other end. It queues what their tenants chose to be told of it. It fills in when the bank is asked again:
+// about what it has paid, and about what it had been asked to pay.
 func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []*ending) error {
 	now := s.Clock.Now()
 	var able []*ending
@@ -133,7 +149,34 @@ func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []*ending) error {
 		}
 		done = append(done, e)
 	}
-	return writeEnds(ctx, tx, now, done)
+	if err := writeEnds(ctx, tx, now, done); err != nil {
+		return err
+	}
+	return tell(ctx, tx, now, done)
+}
+
+// toldAs are the ends that a tenant can be told of.
+var toldAs = map[Status]webhook.Type{Success: webhook.SettlementSucceeded, Failed: webhook.SettlementFailed, Refunded: webhook.SettlementRefunded}
+
+// tell queues the events of the ends, and fills in their deliveries. For tenants that have chosen nothing it does nothing.
+func tell(ctx context.Context, tx pg.Tx, now time.Time, ends []*ending) error {
+	var telling []*ending
+	var events []webhook.NewDelivery
+	for _, e := range ends {
+		if !e.Tells {
+			continue
+		}
+		telling = append(telling, e)
+		events = append(events, webhook.NewDelivery{
+			Type: toldAs[e.to], AccountID: e.AccountID, TransactionGroupID: e.ID, CreatedAt: now, Traceparent: e.Traceparent,
+			Payload: webhook.Settlement{MerchantTxRef: e.Ref, Amount: e.Amount, BankCode: e.BankCode, AccountNumber: e.AccountNumber},
+		})
+	}
+	queued, err := webhook.Tell(ctx, tx, now, events)
+	for i, id := range queued {
+		telling[i].told = id
+	}
+	return err
 }
 
 // move is what becomes of the debit.

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -65,7 +64,7 @@ func (s *Service) SubmitTogether(ctx context.Context, claims []*Claim) (held []b
 }
 
 // EndTogether ends transfers as paid in one batch.
-func (s *Service) EndTogether(ctx context.Context, claims []*Claim) []batch.Outcome[*time.Time] {
+func (s *Service) EndTogether(ctx context.Context, claims []*Claim) []batch.Outcome[ended] {
 	items := make([]ending, len(claims))
 	for i, c := range claims {
 		items[i] = ending{step: c, event: EventPaid}

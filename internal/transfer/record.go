@@ -39,7 +39,7 @@ func (s *Service) submitBatch(ctx context.Context, items []submission) []batch.O
 			ids[i], leases[i], holders[i] = m.id, m.lease, m.holder
 		}
 		failpoint.At("transfer/before-submit-commit")
-		rows, err := s.Pool.Query(ctx, `
+		held, err := pg.Batch(ctx, s.Pool, pgx.RowTo[int], `
 			WITH held AS (
 				SELECT t.id, m.holder, m.n FROM transfers t
 				JOIN unnest($1::uuid[], $2::timestamptz[], $3::text[]) WITH ORDINALITY AS m (id, lease, holder, n) ON t.id = m.id AND t.leased_until = m.lease
@@ -51,7 +51,6 @@ func (s *Service) submitBatch(ctx context.Context, items []submission) []batch.O
 		if err != nil {
 			return nil, err
 		}
-		held, err := pgx.CollectRows(rows, pgx.RowTo[int])
 		if len(held) > 0 {
 			failpoint.At("transfer/after-submit-commit")
 		}
@@ -108,14 +107,14 @@ func (s *Service) postpone(ctx context.Context, st *step, unknown bool, why erro
 func (s *Service) postponeBatch(ctx context.Context, items []postponement) []batch.Outcome[struct{}] {
 	return pg.Isolate(items, func(items []postponement) ([]batch.Outcome[struct{}], error) {
 		failpoint.At("transfer/before-postpone-commit")
-		err := putOff(ctx, s.Pool, items)
+		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error { return putOff(ctx, tx, items) })
 		failpoint.At("transfer/after-postpone-commit")
 		return make([]batch.Outcome[struct{}], len(items)), err
 	})
 }
 
 // putOff stores the postponements whose claim still stands, in one statement. It locks the rows in the order of their ids.
-func putOff(ctx context.Context, q pg.Querier, items []postponement) error {
+func putOff(ctx context.Context, tx pg.Tx, items []postponement) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -128,7 +127,7 @@ func putOff(ctx context.Context, q pg.Querier, items []postponement) error {
 		ids, leases, at = append(ids, p.id), append(leases, p.lease), append(at, p.at)
 		asks, unknown, why = append(asks, int32(p.asks)), append(unknown, int32(p.unknown)), append(why, p.why)
 	}
-	_, err := q.Exec(ctx, `
+	_, err := tx.Exec(ctx, `
 		WITH held AS (
 			SELECT t.id, m.at, m.asks, m.unknown, m.why FROM transfers t
 			JOIN unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::int[], $5::int[], $6::text[]) AS m (id, lease, at, asks, unknown, why)

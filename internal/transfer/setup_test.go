@@ -199,7 +199,7 @@ func (b *bundle) money(balance string, entries ...string) {
 	findings, err := ledger.Verify(b.ctx, b.Pool)
 	require.NoError(b.T, err)
 	require.Empty(b.T, findings)
-	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, page.Request{Limit: 1000})
+	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, ledger.Filter{}, page.Request{Limit: 1000})
 	require.NoError(b.T, err)
 	have, err := ledger.ReadBalance(b.ctx, b.Pool, b.account)
 	require.NoError(b.T, err)

@@ -9,6 +9,7 @@ package transfer
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"time"
 
@@ -119,6 +120,8 @@ type Options struct {
 	Lease time.Duration
 	// Provisional lets credits leave that the bank has not confirmed.
 	Provisional bool
+	// Ring rings a delivery that was queued with a transfer's end, after the commit; nil: the sweeper does.
+	Ring func(ctx context.Context, delivery uuid.UUID)
 }
 
 // DefaultDelays ask soon, then ever less often, but never stop. The third question comes 17 seconds after a submission, the
@@ -148,7 +151,7 @@ type Service struct {
 	claims    *batch.Coalescer[uuid.UUID, claimed]
 	submits   *batch.Coalescer[submission, submitted]
 	postpones *batch.Coalescer[postponement, struct{}]
-	ends      *batch.Coalescer[ending, *time.Time]
+	ends      *batch.Coalescer[ending, ended]
 }
 
 // New starts the use cases.

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/failpoint"
+	"ajo/internal/pg"
 )
 
 // work is a pending delivery as an attempt needs it.
@@ -15,11 +16,12 @@ type work struct {
 	id            uuid.UUID
 	tenant        uuid.UUID
 	group         uuid.UUID
+	event         Type
 	url           string
 	body          []byte
 	nextAttemptAt time.Time
 	leasedUntil   *time.Time
-	createdAt     time.Time // when the event was received
+	createdAt     time.Time // as the delivery's
 	secrets       sealedSecrets
 	traceparent   string
 }
@@ -34,19 +36,11 @@ func (w *work) due() time.Time {
 
 // load reads the deliveries that are pending, in the order of ids, and nil for each that is not. It takes no lock.
 func (s *Service) load(ctx context.Context, ids []uuid.UUID) ([]*work, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT d.id, d.tenant_id, d.transaction_group_id, d.callback_url, d.body, d.next_attempt_at, d.leased_until, d.created_at,
+	found, err := pg.Batch(ctx, s.pool, readWork, `
+		SELECT d.id, d.tenant_id, d.transaction_group_id, d.event_type, d.callback_url, d.body, d.next_attempt_at, d.leased_until, d.created_at,
 			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until, d.traceparent
 		FROM deliveries d JOIN tenants t ON t.id = d.tenant_id
 		WHERE d.id = ANY($1) AND d.status = $2`, ids, string(Pending))
-	if err != nil {
-		return nil, err
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*work, error) {
-		var w work
-		return &w, row.Scan(&w.id, &w.tenant, &w.group, &w.url, &w.body, &w.nextAttemptAt, &w.leasedUntil, &w.createdAt,
-			&w.secrets.current, &w.secrets.previous, &w.secrets.previousUntil, &w.traceparent)
-	})
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +53,12 @@ func (s *Service) load(ctx context.Context, ids []uuid.UUID) ([]*work, error) {
 		out[i] = byID[id]
 	}
 	return out, nil
+}
+
+func readWork(row pgx.CollectableRow) (*work, error) {
+	var w work
+	return &w, row.Scan(&w.id, &w.tenant, &w.group, &w.event, &w.url, &w.body, &w.nextAttemptAt, &w.leasedUntil, &w.createdAt,
+		&w.secrets.current, &w.secrets.previous, &w.secrets.previousUntil, &w.traceparent)
 }
 
 // held is a delivery that found no place in its lane: whoever saw it due at one time puts it off to another.
@@ -119,7 +119,11 @@ func (s *Service) claim(ctx context.Context, ids []uuid.UUID) ([]*claim, error) 
 	now := s.clock.Now()
 	lease := now.Add(s.opts.Lease).Truncate(time.Microsecond)
 	failpoint.At("webhook/before-claim-commit")
-	rows, err := s.pool.Query(ctx, `
+	type due struct {
+		ID       uuid.UUID
+		Attempts int
+	}
+	found, err := pg.Batch(ctx, s.pool, pgx.RowToStructByPos[due], `
 		WITH due AS (
 			SELECT id FROM deliveries
 			WHERE id = ANY($1) AND status = ANY($2) AND next_attempt_at <= $3 AND (leased_until IS NULL OR leased_until <= $3)
@@ -131,13 +135,8 @@ func (s *Service) claim(ctx context.Context, ids []uuid.UUID) ([]*claim, error) 
 		return nil, err
 	}
 	attempts := make(map[uuid.UUID]int, len(ids))
-	var id uuid.UUID
-	var n int
-	if _, err := pgx.ForEachRow(rows, []any{&id, &n}, func() error {
-		attempts[id] = n
-		return nil
-	}); err != nil {
-		return nil, err
+	for _, d := range found {
+		attempts[d.ID] = d.Attempts
 	}
 	if len(attempts) > 0 {
 		failpoint.At("webhook/after-claim-commit")
@@ -189,7 +188,11 @@ func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error
 		c.statusCode, c.body = append(c.statusCode, a.statusCode), append(c.body, append([]byte{}, a.body...)) // never NULL
 	}
 	failpoint.At("webhook/before-record-commit")
-	rows, err := s.pool.Query(ctx, `
+	type kept struct {
+		ID    uuid.UUID
+		Lease time.Time
+	}
+	recorded, err := pg.Batch(ctx, s.pool, pgx.RowToStructByPos[kept], `
 		WITH made AS (
 			SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
 				$7::timestamptz[], $8::integer[], $9::integer[], $10::bytea[])
@@ -214,13 +217,8 @@ func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error
 		return nil, err
 	}
 	held := make(map[uuid.UUID]time.Time, len(attempts))
-	var id uuid.UUID
-	var lease time.Time
-	if _, err := pgx.ForEachRow(rows, []any{&id, &lease}, func() error {
-		held[id] = lease
-		return nil
-	}); err != nil {
-		return nil, err
+	for _, k := range recorded {
+		held[k.ID] = k.Lease
 	}
 	failpoint.At("webhook/after-record-commit")
 	out := make([]bool, len(attempts))

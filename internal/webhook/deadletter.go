@@ -21,7 +21,7 @@ type DeadLetter struct {
 	AttemptCount int        // 6; a multiple of it after a replay
 	LastError    string     // of the last attempt
 	NextRetryAt  *time.Time // always null
-	CreatedAt    time.Time  // when the payment's event was received
+	CreatedAt    time.Time  // as the delivery's
 }
 
 // DeadLetters lists the tenant's exhausted deliveries, newest first. A bad cursor is page.ErrCursor.
@@ -63,6 +63,20 @@ func before(r page.Request) (uuid.UUID, error) {
 // attempts go on. It and the record of who did it are one commit. For an operator, who rings afterwards. [ErrNotFound], or
 // [ErrNotDeadLetter] in any other state.
 func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
+	return s.replay(ctx, uuid.Nil, id, by)
+}
+
+// ReplayOwn is [Service.Replay] at the word of the tenant whose delivery it is, and returns it. The caller rings at its
+// NextAttemptAt. Another tenant's is [ErrNotFound].
+func (s *Service) ReplayOwn(ctx context.Context, tenant, id uuid.UUID) (Delivery, error) {
+	if err := s.replay(ctx, tenant, id, audit.By{Actor: "tenant:" + tenant.String(), Reason: "asked for by the tenant"}); err != nil {
+		return Delivery{}, err
+	}
+	return s.find(ctx, tenant, id)
+}
+
+// replay replays a delivery of the tenant, or of any (uuid.Nil).
+func (s *Service) replay(ctx context.Context, tenant, id uuid.UUID, by audit.By) error {
 	return pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
 		now := s.clock.Now()
 		var detail struct {
@@ -73,11 +87,11 @@ func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
 		}
 		err := tx.QueryRow(ctx, `
 			UPDATE deliveries SET status = $2, next_attempt_at = $3, leased_until = NULL
-			WHERE id = $1 AND status = ANY($4) RETURNING tenant_id, callback_url, attempt_count, last_error`,
-			id, string(Pending), now, Transitions.From(EventReplay)).
+			WHERE id = $1 AND status = ANY($4) AND ($5::uuid IS NULL OR tenant_id = $5) RETURNING tenant_id, callback_url, attempt_count, last_error`,
+			id, string(Pending), now, Transitions.From(EventReplay), unlessNil(tenant)).
 			Scan(&detail.TenantID, &detail.CallbackURL, &detail.AttemptCount, &detail.LastError)
 		if pg.IsNoRows(err) {
-			return whyNot(ctx, tx, id)
+			return whyNot(ctx, tx, tenant, id)
 		}
 		if err != nil {
 			return err
@@ -87,9 +101,9 @@ func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
 }
 
 // whyNot tells why no dead letter of that id was found.
-func whyNot(ctx context.Context, q pg.Querier, id uuid.UUID) error {
+func whyNot(ctx context.Context, q pg.Querier, tenant, id uuid.UUID) error {
 	var known bool
-	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM deliveries WHERE id = $1)`, id).Scan(&known)
+	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM deliveries WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2))`, id, unlessNil(tenant)).Scan(&known)
 	switch {
 	case err != nil:
 		return err

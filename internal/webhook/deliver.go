@@ -34,7 +34,8 @@ var (
 )
 
 // Deliver makes the attempt that is due for the delivery: claim, sign, POST, record. Running it twice, late, or after a
-// crash at any line is safe; at worst the receiver sees an event again, and knows it by its transactionGroupId.
+// crash at any line is safe; at worst the receiver sees an event again, and knows it by its transactionGroupId
+// and eventType.
 //
 // It returns nil when the delivery has arrived, when nothing is due (unknown id, delivered, dead, claimed by somebody else,
 // due later), and when its claim was gone before it could record. retry.At says when the row is due again: after a
@@ -113,8 +114,8 @@ func (s *Service) try(ctx context.Context, w *work, secrets []secret.Redacted, e
 		return nil, err
 	}
 	now := s.clock.Now()
-	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"ajo/" + s.opts.Version}}
-	sign(header, secrets, w.group, now, w.body)
+	header := s.header()
+	sign(header, secrets, messageID(w.event, w.group), now, w.body)
 	answer, err := s.call(ctx, w, header, c.attempts+1)
 	took = answer.Duration
 	if err != nil && ctx.Err() != nil {

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,13 +12,14 @@ import (
 	"ajo/internal/pg"
 )
 
-// Delivery is a row of the table, for operators.
+// Delivery is a row of the table.
 type Delivery struct {
 	ID                 uuid.UUID
 	TenantID           uuid.UUID
 	AccountID          uuid.UUID
+	AccountRef         string
 	TransactionGroupID uuid.UUID
-	EventType          string
+	EventType          Type
 	CallbackURL        string
 	Status             Status
 	AttemptCount       int
@@ -27,6 +29,11 @@ type Delivery struct {
 	CreatedAt          time.Time
 	DeliveredAt        *time.Time
 }
+
+const deliveryQuery = `
+	SELECT d.id, d.tenant_id, d.account_id, a.account_ref, d.transaction_group_id, d.event_type, d.callback_url, d.status, d.attempt_count, d.last_error,
+		d.next_attempt_at, d.leased_until, d.created_at, d.delivered_at
+	FROM deliveries d JOIN accounts a ON a.id = d.account_id`
 
 // Attempt is one try to deliver.
 type Attempt struct {
@@ -38,27 +45,36 @@ type Attempt struct {
 	Body       []byte // of the answer, at most 16 KiB, as it came
 }
 
-// Filter narrows a list; its zero value takes all.
+// Filter narrows a list; empty fields do not.
 type Filter struct {
-	TenantID uuid.UUID
-	Status   Status
+	TenantID  uuid.UUID
+	AccountID uuid.UUID
+	Status    Status
+	EventType Type
 }
 
 // maxAttempts bounds what [Service.Attempts] returns.
 const maxAttempts = 100
 
-// List lists deliveries of all tenants, newest first, for operators. A bad cursor is page.ErrCursor.
+// List lists deliveries, newest first: of all tenants, for operators, or of the one that the filter names. [ErrStatus],
+// [ErrType], or page.ErrCursor.
 func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Delivery, page.Info, error) {
 	before, err := before(r)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	rows, err := s.pool.Query(ctx, `
-		SELECT id, tenant_id, account_id, transaction_group_id, event_type, callback_url, status, attempt_count, last_error,
-			next_attempt_at, leased_until, created_at, delivered_at
-		FROM deliveries
-		WHERE id < $1 AND ($2::uuid IS NULL OR tenant_id = $2) AND ($3 = '' OR status = $3)
-		ORDER BY id DESC LIMIT $4`, before, uuid.NullUUID{UUID: f.TenantID, Valid: f.TenantID != uuid.Nil}, string(f.Status), r.Limit+1)
+	switch f.Status {
+	case "", Pending, Delivered, Dead:
+	default:
+		return nil, page.Info{}, ErrStatus
+	}
+	if f.EventType != "" && !slices.Contains(Types, f.EventType) {
+		return nil, page.Info{}, ErrType
+	}
+	rows, err := s.pool.Query(ctx, deliveryQuery+`
+		WHERE d.id < $1 AND ($2::uuid IS NULL OR d.tenant_id = $2) AND ($3::uuid IS NULL OR d.account_id = $3) AND ($4 = '' OR d.status = $4)
+			AND ($5 = '' OR d.event_type = $5)
+		ORDER BY d.id DESC LIMIT $6`, before, unlessNil(f.TenantID), unlessNil(f.AccountID), string(f.Status), string(f.EventType), r.Limit+1)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -70,12 +86,16 @@ func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Deliver
 	return found, info, nil
 }
 
-// Get returns a delivery, for operators, or [ErrNotFound].
+func unlessNil(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: id != uuid.Nil} }
+
+// Get returns a delivery of any tenant, for operators, or [ErrNotFound].
 func (s *Service) Get(ctx context.Context, id uuid.UUID) (Delivery, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT id, tenant_id, account_id, transaction_group_id, event_type, callback_url, status, attempt_count, last_error,
-			next_attempt_at, leased_until, created_at, delivered_at
-		FROM deliveries WHERE id = $1`, id)
+	return s.find(ctx, uuid.Nil, id)
+}
+
+// find returns a delivery of the tenant, or of any (uuid.Nil).
+func (s *Service) find(ctx context.Context, tenant, id uuid.UUID) (Delivery, error) {
+	rows, err := s.pool.Query(ctx, deliveryQuery+` WHERE d.id = $1 AND ($2::uuid IS NULL OR d.tenant_id = $2)`, id, unlessNil(tenant))
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -86,7 +106,29 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID) (Delivery, error) {
 	return d, err
 }
 
-// Attempts returns the delivery's attempts, the last one first, at most a hundred, for operators.
+// Detail is a delivery with what was sent, and what came of it.
+type Detail struct {
+	Delivery
+	Body     string    // the JSON that is signed and sent
+	Attempts []Attempt // the last one first, at most a hundred
+}
+
+// Show returns a delivery of the tenant, or [ErrNotFound].
+func (s *Service) Show(ctx context.Context, tenant, id uuid.UUID) (Detail, error) {
+	d, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return Detail{}, err
+	}
+	var body []byte
+	if err := s.pool.QueryRow(ctx, `SELECT body FROM deliveries WHERE id = $1`, id).Scan(&body); err != nil {
+		return Detail{}, err
+	}
+	attempts, err := s.Attempts(ctx, id)
+	return Detail{Delivery: d, Body: string(body), Attempts: attempts}, err
+}
+
+// Attempts returns the delivery's attempts, the last one first, at most a hundred. The caller has seen that the delivery
+// may be shown.
 func (s *Service) Attempts(ctx context.Context, id uuid.UUID) ([]Attempt, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT attempt, started_at, duration_ms, status_code, error, response_body

@@ -30,7 +30,7 @@ func TestQueueStoresTheWireForm(t *testing.T) {
 	require.Equal(t, Pending, d.Status)
 	require.True(t, d.NextAttemptAt.Equal(b.Clock.Now()), "due at once")
 	require.True(t, d.CreatedAt.Equal(p.CreatedAt), "the event's time")
-	require.Equal(t, []any{b.tenant, b.account, p.TransactionGroupID, "payment.received", p.CallbackURL},
+	require.Equal(t, []any{b.tenant, b.account, p.TransactionGroupID, PaymentReceived, p.CallbackURL},
 		[]any{d.TenantID, d.AccountID, d.TransactionGroupID, d.EventType, d.CallbackURL})
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,14 +69,16 @@ func (b *bundle) another(o Options, h safehttp.Options) *Service {
 // payment is a delivery of the bundle's account to url.
 func (b *bundle) payment(url string) NewDelivery {
 	return NewDelivery{
-		TenantID: b.tenant, AccountID: b.account, TransactionGroupID: uuid.Must(uuid.NewV7()), CallbackURL: url, CreatedAt: b.Clock.Now(),
-		Payload: PaymentReceived{
-			AccountRef: "customer-1", Amount: money.Must("4990.00"), GrossAmount: money.Must("5000"), ProviderFee: money.Must("10"),
+		Type: PaymentReceived, TenantID: b.tenant, AccountID: b.account, AccountRef: "customer-1", TransactionGroupID: uuid.Must(uuid.NewV7()),
+		CallbackURL: url, CreatedAt: b.Clock.Now(),
+		Payload: Payment{
+			Amount: money.Must("4990.00"), GrossAmount: money.Must("5000"), ProviderFee: money.Must("10"),
 			SenderName: "Bola <Ade> & Sons", Narration: "Rent \"May\"\x00\xff",
 		},
 	}
 }
 
+// queue returns the ids of the new deliveries.
 func (b *bundle) queue(deliveries ...NewDelivery) []uuid.UUID {
 	b.T.Helper()
 	var ids []uuid.UUID
@@ -83,7 +86,8 @@ func (b *bundle) queue(deliveries ...NewDelivery) []uuid.UUID {
 		ids, err = Queue(b.ctx, tx, b.Clock.Now(), deliveries)
 		return err
 	}))
-	return ids
+	require.Len(b.T, ids, len(deliveries))
+	return slices.DeleteFunc(ids, func(id uuid.UUID) bool { return id == uuid.Nil })
 }
 
 // queueOne queues a delivery to url and returns its id.

@@ -1,6 +1,8 @@
-// Package webhook owns the outbound deliveries: what a tenant is to be told of a payment, and every attempt to tell it.
+// Package webhook owns the outbound deliveries: what a tenant is to be told of a payment or a settlement, and every attempt to
+// tell it; and what a tenant hears that listens. Of the table of tenants it owns webhook_events and listening_until.
 //
-// What always holds: one delivery a payment, queued in the transaction that posts it; the bytes that are signed and sent
+// What always holds: one delivery of each event, queued in the transaction that makes it happen; no event but received payments
+// that was not chosen; the bytes that are signed and sent
 // are the stored ones, the same in every attempt; no transaction is open while a receiver is called; an attempt is recorded
 // only by the one who holds its claim, so a delivery goes out at least once, and each attempt is counted once; an endpoint
 // and a tenant take a bounded share of the workers, and a dead endpoint takes one. (Specification, "Outbound event"; decisions, "Outbound deliveries".)
@@ -56,7 +58,11 @@ var Transitions = fsm.New("Delivery",
 // Refusals.
 var (
 	ErrNotFound      = errs.New(errs.NotFound, "delivery not found")
-	ErrNotDeadLetter = errs.New(errs.Unprocessable, "delivery is not a dead letter")
+	ErrNotDeadLetter = errs.New(errs.Conflict, "delivery is not a dead letter: it is under way, or has arrived")
+	ErrStatus        = errs.New(errs.Invalid, "status must be pending, delivered or dead_letter")
+	ErrType          = errs.New(errs.Invalid, "eventType must be one of "+typeList)
+	ErrEvents        = errs.New(errs.Invalid, "events must be of "+typeList)
+	ErrNoURL         = errs.New(errs.Invalid, "url is required, as no webhook URL is set")
 )
 
 // What Options are when left at zero.
@@ -78,6 +84,8 @@ type Options struct {
 	PerEndpoint int
 	// PerTenant is the same for all endpoints of a tenant together; 0: twice PerEndpoint.
 	PerTenant int
+	// Callbacks are the rules for a URL that a test event is sent to.
+	Callbacks safehttp.Rules
 	// Log is told when an endpoint is found dead, and when it is back; nil: nobody is.
 	Log *slog.Logger
 	// Version is this program's, for the User-Agent.

@@ -1,0 +1,169 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+)
+
+// Account is a virtual account.
+type Account struct {
+	ID                string
+	TenantID          string
+	CustomerID        string
+	AccountRef        string // your externalRef
+	Provider          string
+	BankAccountNumber string // the NUBAN to pay to
+	BankAccountName   string
+	BankName          string
+	Currency          string
+	Status            string // active, expired
+	Type              string // dedicated, onetime
+	CallbackURL       *string
+	ExpectedAmount    *json.Number // naira
+	ExpiresAt         *time.Time
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+}
+
+// NewAccount is an account to be. ExternalRef and Name are required.
+type NewAccount struct {
+	ExternalRef    string      `json:"externalRef"` // your own name of the entity; without slashes
+	Name           string      `json:"name"`        // of the holder
+	BVN            string      `json:"bvn,omitempty"`
+	CallbackURL    string      `json:"callbackUrl,omitempty"`    // deliveries of this account go there instead
+	ExpectedAmount json.Number `json:"expectedAmount,omitempty"` // naira; a one-time account ends when exactly that arrives
+	ExpiresAt      *time.Time  `json:"expiresAt,omitempty"`      // of a one-time account
+	Mode           string      `json:"mode,omitempty"`           // dedicated (also when empty), onetime
+}
+
+// OpenAccount provisions a virtual account. A dedicated one that exists already is answered as it is. 409 when it has
+// expired, 502 when the bank does not answer (call again).
+func (c *Client) OpenAccount(ctx context.Context, a NewAccount, options ...Option) (Account, error) {
+	return call[Account](ctx, c, "POST", "/v1/accounts", a, options...)
+}
+
+// Account finds an account by its reference, or by its ID. 404 when there is none.
+func (c *Client) Account(ctx context.Context, ref string) (Account, error) {
+	return get[Account](ctx, c, path("/v1/accounts/", ref))
+}
+
+// AccountChanges are what is to change of an account; nil stays as it is.
+type AccountChanges struct {
+	Name           *string      `json:"name,omitempty"`
+	CallbackURL    *string      `json:"callbackUrl,omitempty"` // empty removes it
+	ExpectedAmount *json.Number `json:"expectedAmount,omitempty"`
+}
+
+// UpdateAccount changes an account. 422 when it has expired.
+func (c *Client) UpdateAccount(ctx context.Context, ref string, ch AccountChanges) (Account, error) {
+	return call[Account](ctx, c, "PATCH", path("/v1/accounts/", ref), ch)
+}
+
+// ExpireAccount closes an account, for good. 422 when it has expired already.
+func (c *Client) ExpireAccount(ctx context.Context, ref string) (Account, error) {
+	return call[Account](ctx, c, "POST", path("/v1/accounts/", ref, "/expire"), nil)
+}
+
+// AccountFilter says which accounts are listed; the zero value: all.
+type AccountFilter struct {
+	Search string // a part of the reference, the holder's name or the number
+	Status string // active, expired
+}
+
+// AccountPage is a page of accounts, newest first.
+type AccountPage struct {
+	Accounts   []Account  `json:"accounts"`
+	Pagination Pagination `json:"pagination"`
+}
+
+// ListAccounts reads a page of the accounts.
+func (c *Client) ListAccounts(ctx context.Context, f AccountFilter, p Page) (AccountPage, error) {
+	return get[AccountPage](ctx, c, p.query("/v1/accounts", "search", f.Search, "status", f.Status))
+}
+
+// Accounts goes through the accounts, newest first, beginning with the page p.
+func (c *Client) Accounts(ctx context.Context, f AccountFilter, p Page) iter.Seq2[Account, error] {
+	return each(p, func(p Page) ([]Account, Pagination, error) {
+		list, err := c.ListAccounts(ctx, f, p)
+		return list.Accounts, list.Pagination, err
+	})
+}
+
+// HistoryEntry is one change of an account's status.
+type HistoryEntry struct {
+	ID               string
+	VirtualAccountID string
+	FromStatus       *string // nil in the first entry
+	ToStatus         string
+	Reason           string
+	CreatedAt        time.Time
+}
+
+// History reads the changes of an account's status, oldest first.
+func (c *Client) History(ctx context.Context, ref string) ([]HistoryEntry, error) {
+	out, err := get[struct {
+		History []HistoryEntry `json:"history"`
+	}](ctx, c, path("/v1/accounts/", ref, "/history"))
+	return out.History, err
+}
+
+// Balance is what an account holds: confirmed and provisional credits less such debits.
+type Balance struct {
+	AccountRef string `json:"accountRef"`
+	Balance    string `json:"balance"` // naira
+	Currency   string `json:"currency"`
+}
+
+// Balance reads an account's balance.
+func (c *Client) Balance(ctx context.Context, ref string) (Balance, error) {
+	return get[Balance](ctx, c, path("/v1/accounts/", ref, "/balance"))
+}
+
+// Entry is one movement of an account. Amounts are naira.
+type Entry struct {
+	ID                 string
+	Direction          string // credit, debit
+	Amount             string // of a payment: what is left after the fee
+	Fee                string
+	Currency           string
+	Status             string // provisional, confirmed, reversed, needs_review
+	Narration          string
+	ProviderTxnRef     string
+	TransactionGroupID string  // the same as in the webhook
+	TransferRef        *string // the merchantTxRef of a settlement
+	ReversalOf         *string
+	CreatedAt          time.Time
+}
+
+// Line is an entry and the balance right after it was posted.
+type Line struct {
+	Entry          Entry  `json:"entry"`
+	RunningBalance string `json:"runningBalance"`
+}
+
+// Statement is a page of an account's entries, oldest first. The totals are those of the whole history.
+type Statement struct {
+	VirtualAccount Account    `json:"virtualAccount"`
+	Lines          []Line     `json:"lines"`
+	OpeningBalance string     `json:"openingBalance"`
+	TotalCredits   string     `json:"totalCredits"`
+	TotalDebits    string     `json:"totalDebits"`
+	ClosingBalance string     `json:"closingBalance"`
+	ChainHead      string     `json:"chainHead"` // the hash of the newest entry, which covers all before it
+	Pagination     Pagination `json:"pagination"`
+}
+
+// Statement reads a page of an account's statement.
+func (c *Client) Statement(ctx context.Context, ref string, p Page) (Statement, error) {
+	return get[Statement](ctx, c, p.query(path("/v1/accounts/", ref, "/statement")))
+}
+
+// Lines goes through an account's statement, oldest first, beginning with the page p.
+func (c *Client) Lines(ctx context.Context, ref string, p Page) iter.Seq2[Line, error] {
+	return each(p, func(p Page) ([]Line, Pagination, error) {
+		s, err := c.Statement(ctx, ref, p)
+		return s.Lines, s.Pagination, err
+	})
+}

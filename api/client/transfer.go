@@ -1,0 +1,117 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Order is money to be paid out of an account. Amount, BankCode and AccountNumber are required.
+type Order struct {
+	Amount        string `json:"amount"`                // naira, as "1000.00"
+	BankCode      string `json:"bankCode"`              // from Banks
+	AccountNumber string `json:"accountNumber"`         // 10 digits
+	AccountName   string `json:"accountName,omitempty"` // the holder that you expect; another one refuses the order
+	Narration     string `json:"narration,omitempty"`
+}
+
+// Accepted is a transfer that is queued. It has not been paid: follow it by its reference.
+type Accepted struct {
+	MerchantTxRef string `json:"merchantTxRef"`
+	Status        string `json:"status"` // pending
+	Amount        string `json:"amount"`
+	Currency      string `json:"currency"`
+	AccountRef    string `json:"accountRef"`
+}
+
+// Settle pays out of an account. Give an [IdempotencyKey]: without one, a call whose answer was lost cannot be repeated
+// without the danger of paying twice. 400 when the order is wrong or the balance does not cover it.
+func (c *Client) Settle(ctx context.Context, ref string, o Order, options ...Option) (Accepted, error) {
+	return call[Accepted](ctx, c, "POST", path("/v1/accounts/", ref, "/settle"), o, options...)
+}
+
+// Transfer is a settlement.
+type Transfer struct {
+	MerchantTxRef string    `json:"merchantTxRef"`
+	Status        string    `json:"status"` // pending, processing, success, failed, refunded
+	Amount        string    `json:"amount"`
+	Currency      string    `json:"currency"`
+	AccountRef    string    `json:"accountRef"`
+	BankCode      string    `json:"bankCode"`
+	AccountNumber string    `json:"accountNumber"`
+	AttemptCount  int       `json:"attemptCount"`
+	CreatedAt     time.Time `json:"createdAt"`
+	UpdatedAt     time.Time `json:"updatedAt"`
+}
+
+// Ended tells whether the outcome is known: success, or the money is back on the account.
+func (t Transfer) Ended() bool {
+	return t.Status == "success" || t.Status == "failed" || t.Status == "refunded"
+}
+
+// Transfer finds a transfer by its reference. 404 when there is none.
+func (c *Client) Transfer(ctx context.Context, merchantTxRef string) (Transfer, error) {
+	return get[Transfer](ctx, c, path("/v1/transfers/", merchantTxRef))
+}
+
+// TransferFilter says which transfers are listed; the zero value: all.
+type TransferFilter struct {
+	AccountRef string
+	Status     string
+}
+
+// TransferPage is a page of transfers, newest first.
+type TransferPage struct {
+	Transfers  []Transfer `json:"transfers"`
+	Pagination Pagination `json:"pagination"`
+}
+
+// ListTransfers reads a page of the transfers.
+func (c *Client) ListTransfers(ctx context.Context, f TransferFilter, p Page) (TransferPage, error) {
+	return get[TransferPage](ctx, c, p.query("/v1/transfers", "accountRef", f.AccountRef, "status", f.Status))
+}
+
+// Transfers goes through the transfers, newest first, beginning with the page p.
+func (c *Client) Transfers(ctx context.Context, f TransferFilter, p Page) iter.Seq2[Transfer, error] {
+	return each(p, func(p Page) ([]Transfer, Pagination, error) {
+		list, err := c.ListTransfers(ctx, f, p)
+		return list.Transfers, list.Pagination, err
+	})
+}
+
+// Bank is a bank that can be paid to.
+type Bank struct {
+	Code string
+	Name string
+}
+
+// Banks lists the banks that can be paid to.
+func (c *Client) Banks(ctx context.Context) ([]Bank, error) {
+	out, err := get[struct {
+		Banks []Bank `json:"banks"`
+	}](ctx, c, "/v1/transfers/banks")
+	return out.Banks, err
+}
+
+// Holder is who holds a bank account.
+type Holder struct {
+	AccountNumber string
+	AccountName   string
+}
+
+// Lookup asks the destination's bank who holds an account. 404 when there is no such bank or account.
+func (c *Client) Lookup(ctx context.Context, bankCode, accountNumber string) (Holder, error) {
+	return call[Holder](ctx, c, "POST", "/v1/transfers/lookup", map[string]string{"bankCode": bankCode, "accountNumber": accountNumber})
+}
+
+// Quote is what a payer must send for the tenant to receive a sum.
+type Quote struct {
+	ReceiveAmount string `json:"receive_amount"`
+	ProviderFee   string `json:"provider_fee"`
+	SendAmount    string `json:"send_amount"`
+}
+
+// Fee computes what a payer must send for amount, in naira, to be received.
+func (c *Client) Fee(ctx context.Context, amount string) (Quote, error) {
+	return get[Quote](ctx, c, Page{}.query("/v1/fees/calculate", "amount", amount))
+}

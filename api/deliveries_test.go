@@ -1,0 +1,267 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/safehttp"
+	"ajo/internal/testenv"
+	"ajo/internal/webhook"
+)
+
+// chooseAll has the tenant told of everything.
+func (m member) chooseAll(w *world) {
+	w.T.Helper()
+	text, err := json.Marshal(webhook.Types)
+	require.NoError(w.T, err)
+	w.do("POST", "/auth/webhook-events", `{"events":`+string(text)+`}`, m.withSession()...).ok(200, nil)
+}
+
+// everyEnd lets a payment be confirmed and another reversed, and a settlement succeed, one fail, and one be given back, on the
+// tenant's account shop-1.
+func (w *world) everyEnd(m member) {
+	w.T.Helper()
+	ctx := context.Background()
+	account := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM accounts WHERE tenant_id = $1 AND account_ref = 'shop-1'`, m.id)
+	paid := func() (uuid.UUID, fakebank.Transaction) {
+		txn, err := w.bank.Pay(ctx, fakebank.Payment{AccountRef: account.String(), Amount: money5000, Silent: true})
+		require.NoError(w.T, err)
+		w.send(event{requestID: "r-" + txn.ID, txn: txn.ID, alias: "shop-1", amount: txn.Amount.String(), fee: txn.Fee.String()}).ok(200, nil)
+		id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE request_id = $1`, "r-"+txn.ID)
+		_, err = w.opts.Payments.Post(ctx, id)
+		require.NoError(w.T, err)
+		return id, txn
+	}
+	good, _ := paid()
+	bad, txn := paid()
+	w.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status = "PAYMENT_FAILED" })
+	w.Clock.Advance(45 * time.Second)
+	require.NoError(w.T, w.opts.Payments.Confirm(ctx, good))
+	require.NoError(w.T, w.opts.Payments.Confirm(ctx, bad))
+	settle := func(status string) string {
+		var s struct{ MerchantTxRef string }
+		w.do("POST", "/v1/accounts/shop-1/settle", `{"amount":"100.00","bankCode":"058","accountNumber":"0123456789"}`, m.withKey()...).ok(202, &s)
+		id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM transfers WHERE merchant_tx_ref = $1`, s.MerchantTxRef)
+		_ = w.opts.Transfers.Advance(ctx, id)
+		require.Equal(w.T, status, testenv.Value[string](w.Env, `SELECT status FROM transfers WHERE id = $1`, id))
+		return s.MerchantTxRef
+	}
+	ref := settle("success")
+	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Reject, Next: 1})
+	settle("failed")
+	_, err := w.bank.EndPayout(ref, fakebank.StatusRefund)
+	require.NoError(w.T, err)
+	id, ok, err := w.opts.Transfers.Wake(ctx, ref)
+	require.True(w.T, ok, "%v", err)
+	_ = w.opts.Transfers.Advance(ctx, id)
+	require.Equal(w.T, "refunded", testenv.Value[string](w.Env, `SELECT status FROM transfers WHERE id = $1`, id))
+}
+
+// list reads a page of the tenant's deliveries, as "event status".
+func (m member) deliveries(w *world, query string) (out []string, ids []uuid.UUID) {
+	w.T.Helper()
+	var page struct{ Deliveries []deliveryView }
+	w.do("GET", "/auth/deliveries"+query, "", m.withSession()...).ok(200, &page)
+	for _, d := range page.Deliveries {
+		out, ids = append(out, string(d.EventType)+" "+string(d.Status)), append(ids, d.ID)
+	}
+	return out, ids
+}
+
+// Who chose nothing is told of payments received and of nothing else; who chose all is told of each end once, and finds it in
+// the list.
+func TestEventsOverHTTP(t *testing.T) {
+	w := setup(t)
+	silent, told := w.onboard(), w.onboard()
+	for _, m := range []member{silent, told} {
+		w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi","callbackUrl":"https://shop.example/hook"}`, m.withKey()...).ok(201, nil)
+	}
+	told.chooseAll(w)
+	for _, m := range []member{silent, told} {
+		w.Exec(`UPDATE accounts SET account_ref = 'elsewhere' WHERE account_ref = 'shop-1' AND tenant_id <> $1`, m.id) // else the alias is ambiguous
+		w.Exec(`UPDATE accounts SET account_ref = 'shop-1' WHERE tenant_id = $1`, m.id)
+		w.everyEnd(m)
+	}
+	received := []string{"payment.received pending", "payment.received pending"}
+	got, _ := silent.deliveries(w, "")
+	require.Equal(t, received, got)
+	got, _ = told.deliveries(w, "")
+	require.Equal(t, append([]string{
+		"settlement.refunded pending", "settlement.failed pending", "settlement.succeeded pending",
+		"payment.reversed pending", "payment.confirmed pending",
+	}, received...), got)
+	got, _ = told.deliveries(w, "?eventType=settlement.failed&status=pending&accountRef=shop-1")
+	require.Equal(t, []string{"settlement.failed pending"}, got)
+	got, _ = told.deliveries(w, "?status=dead_letter")
+	require.Empty(t, got)
+	w.do("GET", "/auth/deliveries?status=stuck", "", told.withSession()...).refused(400, "status must be pending, delivered or dead_letter")
+	w.do("GET", "/auth/deliveries?eventType=test", "", told.withSession()...).refused(400, "eventType must be one of payment.received, payment.confirmed, payment.reversed, "+
+		"settlement.succeeded, settlement.failed, settlement.refunded")
+	w.do("GET", "/auth/deliveries?accountRef=nobody", "", told.withSession()...).refused(404, "account not found")
+	w.do("GET", "/auth/deliveries?accountRef=%00", "", told.withSession()...).refused(404, "account not found")
+	w.do("GET", "/auth/deliveries?after=x", "", told.withSession()...).refused(400, "invalid cursor")
+	for _, path := range []string{"/auth/deliveries", "/auth/webhook-events"} {
+		w.do("GET", path, "", told.withKey()...).refused(401, "unauthorized")
+	}
+}
+
+func TestGoldenDeliveries(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	session := m.withSession()
+	golden(t, "deliveries-none", w.do("GET", "/auth/deliveries", "", session...).ok(200, nil))
+	golden(t, "webhook-events-new", w.do("GET", "/auth/webhook-events", "", session...).ok(200, nil))
+	golden(t, "webhook-events", w.do("POST", "/auth/webhook-events", `{"events":["settlement.failed","payment.confirmed"]}`, session...).ok(200, nil))
+	golden(t, "webhook-events", w.do("GET", "/auth/webhook-events", "", session...).ok(200, nil))
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi","callbackUrl":"https://shop.example/hook"}`, m.withKey()...).ok(201, nil)
+	w.pay(event{"r-1", "t-1", "shop-1", "5000.00", "10.5"})
+	w.pay(event{"r-2", "t-2", "shop-1", "100.00", "0"})
+	golden(t, "deliveries", w.do("GET", "/auth/deliveries?limit=1", "", session...).ok(200, nil))
+	_, ids := m.deliveries(w, "")
+	path := "/auth/deliveries/" + ids[1].String()
+	golden(t, "delivery-new", w.do("GET", path, "", session...).ok(200, nil))
+	w.do("POST", path+"/replay", "", session...).refused(409, "delivery is not a dead letter: it is under way, or has arrived")
+	w.Exec(`UPDATE deliveries SET status = 'dead_letter', attempt_count = 6, last_error = 'HTTP 500', next_attempt_at = NULL WHERE id = $1`, ids[1])
+	w.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_body)
+		VALUES ($1, 5, $2, 10000, NULL, 'timeout after 10 s', ''), ($1, 6, $2, 12, 500, 'HTTP 500', '\xff00206f686e6f')`, ids[1], w.Clock.Now())
+	golden(t, "delivery-dead", w.do("GET", path, "", session...).ok(200, nil))
+	golden(t, "delivery-replayed", w.do("POST", path+"/replay", "", session...).ok(200, nil))
+	require.Equal(t, int64(1), w.Redis().LLen(context.Background(), "asynq:{deliver}:pending").Val(), "it is rung")
+	w.do("POST", path+"/replay", "", session...).refused(409, "delivery is not a dead letter: it is under way, or has arrived")
+	w.do("POST", path+"/replay", "", append(session, "Sec-Fetch-Site", "cross-site")...).refused(403, "cross-site request refused")
+	for _, id := range []string{uuid.NewString(), "x", "%00", "%ff"} {
+		w.do("GET", "/auth/deliveries/"+id, "", session...).refused(404, "delivery not found")
+		w.do("POST", "/auth/deliveries/"+id+"/replay", "", session...).refused(404, "delivery not found")
+	}
+}
+
+func TestChoosingIsRefused(t *testing.T) {
+	w := setup(t)
+	session := w.onboard().withSession()
+	const list = "payment.received, payment.confirmed, payment.reversed, settlement.succeeded, settlement.failed, settlement.refunded"
+	for body, text := range map[string]string{
+		`{}`:                                     "events is required",
+		`{"events":null}`:                        "events is required",
+		`{"events":"payment.confirmed"}`:         "events must be an array of strings",
+		`{"events":[1]}`:                         "events must be an array of strings",
+		`{"events":[null]}`:                      "events must be an array of strings",
+		`{"events":["payment.lost"]}`:            "events must be of " + list,
+		`{"events":[""]}`:                        "events must be of " + list,
+		`{"events":["payment.confirmed\u0000"]}`: "events must be of " + list,
+		`{"events":[],"Events":[]}`:              `duplicate field "Events"`,
+	} {
+		w.do("POST", "/auth/webhook-events", body, session...).refused(400, text)
+	}
+	w.do("POST", "/auth/webhook-events", `{"events":["payment.confirmed","payment.confirmed"]}`, session...).ok(200, nil)
+	r := w.do("POST", "/auth/webhook-events", `{"events":[]}`, session...).ok(200, nil)
+	require.Contains(t, r.Body, `"events":["payment.received"]`, "what stays")
+}
+
+// tested is the answer of a test event.
+type tested struct {
+	URL, Error, ResponseBody, SignatureHeader, Body string
+	StatusCode                                      *int
+	DurationMs                                      int64
+}
+
+// Whatever the endpoint does, the answer says it, and it is 200: the test was made.
+func TestWebhookTest(t *testing.T) {
+	w := setup(t)
+	w.opts.Webhooks = w.webhooks(w.opts.Tenants.Box, safehttp.Options{Allow: loopback, Timeout: 300 * time.Millisecond}, webhook.Options{})
+	t.Cleanup(w.opts.Webhooks.Close)
+	w.serve()
+	m := w.onboard()
+	session := m.withSession()
+	release := make(chan struct{})
+	endpoint := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/ok":
+			rw.WriteHeader(204)
+		case "/broken":
+			http.Error(rw, "no \xff such hook", 500)
+		case "/moved":
+			http.Redirect(rw, r, "/ok", 301)
+		case "/slow":
+			<-release
+		case "/cut":
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	t.Cleanup(func() { close(release); endpoint.Close() })
+	w.do("POST", "/auth/webhook-test", `{}`, session...).refused(400, "url is required, as no webhook URL is set")
+	try := func(url string) (out tested) {
+		w.do("POST", "/auth/webhook-test", fmt.Sprintf(`{"url":%q}`, url), session...).ok(200, &out)
+		require.Equal(t, url, out.URL)
+		return out
+	}
+	for path, want := range map[string]struct {
+		status int
+		err    string
+	}{
+		"/ok": {204, ""}, "/broken": {500, "HTTP 500"}, "/moved": {301, "HTTP 301: redirects are not followed"}, "/slow": {0, "timeout after 300ms"},
+		"/cut": {0, "connection closed before an answer"},
+	} {
+		got := try(endpoint.URL + path)
+		require.Equal(t, want.err, got.Error)
+		require.Equal(t, want.status != 0, got.StatusCode != nil, path)
+		if got.StatusCode != nil {
+			require.Equal(t, want.status, *got.StatusCode)
+		}
+		if path == "/broken" {
+			require.Equal(t, "no � such hook\n", got.ResponseBody)
+		}
+	}
+	require.Equal(t, "connection refused", try("http://127.0.0.1:1/").Error)
+	require.Equal(t, "host name does not resolve", try("https://shop.example/").Error)
+
+	w.do("POST", "/auth/webhook-secret", "", session...).ok(200, nil)
+	w.do("POST", "/auth/webhook-url", `{"url":"`+endpoint.URL+`/ok"}`, session...).ok(200, nil)
+	golden(t, "webhook-test", reply{t: t, Status: 200, Body: strings.NewReplacer(endpoint.URL, "https://shop.example").Replace(
+		regexpDuration.ReplaceAllString(regexpSignature.ReplaceAllString(w.do("POST", "/auth/webhook-test", `{}`, session...).ok(200, nil).Body, "t=<unix>"), `"durationMs":1`))})
+	w.do("POST", "/auth/webhook-test", `{}`, session...).ok(200, nil) // the tenth, with that which was refused
+	requireLimited(t, w.do("POST", "/auth/webhook-test", `{}`, session...))
+	other := w.onboard()
+	w.do("POST", "/auth/webhook-test", `{}`, other.withSession()...).refused(400, "url is required, as no webhook URL is set")
+	require.Zero(t, testenv.Value[int](w.Env, `SELECT count(*) FROM deliveries`), "no delivery is made of it")
+}
+
+// In production a test reaches nobody that a delivery would not: neither by digits nor by a name that leads inside.
+func TestWebhookTestInProduction(t *testing.T) {
+	w := setup(t)
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was reached") }))
+	t.Cleanup(inside.Close)
+	w.opts.Webhooks = w.webhooks(w.opts.Tenants.Box, safehttp.Options{RequireHTTPS: true}, webhook.Options{Callbacks: safehttp.CallbackRules(true, nil)})
+	t.Cleanup(w.opts.Webhooks.Close)
+	w.serve()
+	session := w.onboard().withSession()
+	for url, text := range map[string]string{
+		inside.URL:                                          "url must begin with https://",
+		"https://127.0.0.1/":                                "url must not point to a private address",
+		"https://169.254.169.254/latest/":                   "url must not point to a private address",
+		"https://[::ffff:10.0.0.1]/":                        "url must not point to a private address",
+		"https://localhost/":                                "url must not point to a private address",
+		"https://0177.0.0.1/":                               "url must have a host: a name or an IP address",
+		"https://user:password@shop.example/":               "url must not have a user name or password",
+		"https://shop.example/#a":                           "url must not have a fragment",
+		"file:///etc/passwd":                                "url must begin with https:// or http://",
+		"https://shop.example/" + strings.Repeat("x", 2048): "url is longer than 2048 characters",
+	} {
+		r := w.do("POST", "/auth/webhook-test", fmt.Sprintf(`{"url":%q}`, url), session...)
+		if r.Status == 429 {
+			w.limits("100000-M", "100000-M")
+			w.serve()
+			r = w.do("POST", "/auth/webhook-test", fmt.Sprintf(`{"url":%q}`, url), session...)
+		}
+		r.refused(400, text)
+	}
+}

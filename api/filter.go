@@ -1,0 +1,67 @@
+package api
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"ajo/internal/clock"
+	"ajo/internal/errs"
+	"ajo/ledger"
+)
+
+const (
+	maxSearch = 100 // characters
+	maxTime   = 40  // characters, of which a time needs 35 down to the nanosecond
+)
+
+// Refusals of a filter; those of its words stand with the lists.
+var (
+	errSearch = errs.New(errs.Invalid, "search must be at most 100 characters of UTF-8, without NUL")
+	errRange  = errs.New(errs.Invalid, "to must not be before from")
+)
+
+// searchText is the query's search, without the spaces around it.
+func searchText(c *fiber.Ctx) (string, error) {
+	s := c.Query("search")
+	if !storable(s) || utf8.RuneCountInString(s) > maxSearch {
+		return "", errSearch
+	}
+	return strings.TrimSpace(s), nil
+}
+
+// statementFilter is what the query asks of a statement's lines.
+func statementFilter(c *fiber.Ctx) (ledger.Filter, error) {
+	from, _, err := queryTime(c, "from")
+	if err != nil {
+		return ledger.Filter{}, err
+	}
+	to, day, err := queryTime(c, "to")
+	if err != nil {
+		return ledger.Filter{}, err
+	}
+	if day {
+		to = to.AddDate(0, 0, 1) // the day itself is asked for, too
+	}
+	if !from.IsZero() && !to.IsZero() && to.Before(from) {
+		return ledger.Filter{}, errRange
+	}
+	return ledger.Filter{From: from, To: to, Direction: ledger.Direction(c.Query("direction")), Status: ledger.Status(c.Query("status"))}, nil
+}
+
+// queryTime reads a parameter that is a day in Lagos, whose beginning it returns, or a time; the zero time when it is left out.
+func queryTime(c *fiber.Ctx, name string) (at time.Time, day bool, err error) {
+	s := c.Query(name)
+	if s == "" {
+		return time.Time{}, false, nil
+	}
+	if at, err = time.ParseInLocation(time.DateOnly, s, clock.Lagos); err == nil && at.Year() > 0 {
+		return at, true, nil
+	}
+	if at, err = time.Parse(time.RFC3339, s); err == nil && len(s) <= maxTime && timeForm.MatchString(s) && at.UTC().Year() > 0 && at.UTC().Year() <= 9999 {
+		return at, false, nil
+	}
+	return time.Time{}, false, errs.New(errs.Invalid, name+" must be a date such as 2026-01-30 or an ISO 8601 time such as 2026-01-30T12:15:00Z")
+}

@@ -1,0 +1,96 @@
+package api
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
+
+	"ajo/internal/webhook"
+	"ajo/ratelimit"
+)
+
+// Limits of listening. A call that waits holds a connection, and asks the database now and then.
+const (
+	listenWait      = 25 // seconds that a call may wait at most
+	listenPerTenant = 4  // calls of a tenant that wait at once in this process
+	listenInAll     = 512
+	listenDeadline  = listenWait*time.Second + deadline
+	listenRetry     = 5 // seconds until a call that found no place may try again
+)
+
+// listeners counts the calls that wait.
+type listeners struct {
+	mu       sync.Mutex
+	inAll    int
+	byTenant map[uuid.UUID]int
+}
+
+// enter takes a place for a call of the tenant, and is false when there is none.
+func (l *listeners) enter(tenant uuid.UUID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inAll >= listenInAll || l.byTenant[tenant] >= listenPerTenant {
+		return false
+	}
+	if l.byTenant == nil {
+		l.byTenant = map[uuid.UUID]int{}
+	}
+	l.inAll++
+	l.byTenant[tenant]++
+	return true
+}
+
+func (l *listeners) leave(tenant uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inAll--
+	if l.byTenant[tenant]--; l.byTenant[tenant] == 0 {
+		delete(l.byTenant, tenant)
+	}
+}
+
+// heardView is an event as a tenant that listens sees it.
+type heardView struct {
+	ID        uuid.UUID    `json:"id"`
+	EventType webhook.Type `json:"eventType"`
+	CreatedAt time.Time    `json:"createdAt"`
+	Body      string       `json:"body"`
+}
+
+// listen is POST /auth/listen: a long poll, which outlasts the deadline of other requests. A process that is told to stop
+// answers at once, with what there is.
+func (e *edge) listen(c *fiber.Ctx) error {
+	tenant := caller(c).ID
+	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Listen, tenant)); err != nil {
+		return err
+	}
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	after, wait := in.text("after"), in.whole("wait", listenWait)
+	if err := in.err(); err != nil {
+		return err
+	}
+	if !e.listeners.enter(tenant) {
+		return e.limit(c, ratelimit.Result{Limit: listenPerTenant, Reset: listenRetry})
+	}
+	defer e.listeners.leave(tenant)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.UserContext()), listenDeadline)
+	defer cancel()
+	heard, next, err := e.Webhooks.Listen(ctx, tenant, after, time.Duration(wait)*time.Second, func() bool { return e.Stopping != nil && e.Stopping() })
+	if err != nil {
+		return err
+	}
+	views := make([]heardView, len(heard))
+	for i, h := range heard {
+		views[i] = heardView(h)
+	}
+	return c.JSON(struct {
+		Events []heardView `json:"events"`
+		Next   string      `json:"next"`
+	}{views, next})
+}

@@ -1,0 +1,12 @@
+package api
+
+import "github.com/gofiber/fiber/v2"
+
+// overview is GET /auth/overview, an addition: what a tenant's dashboard shows first.
+func (e *edge) overview(c *fiber.Ctx) error {
+	o, err := e.Accounts.Overview(c.UserContext(), caller(c).ID)
+	if err != nil {
+		return err
+	}
+	return c.JSON(o)
+}

@@ -1,0 +1,84 @@
+package api
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"ajo/internal/errs"
+	"ajo/internal/webhook"
+	"ajo/ratelimit"
+)
+
+var errEventsMissing = errs.New(errs.Invalid, "events is required")
+
+// chosenEvents is the answer of both endpoints.
+func chosenEvents(c *fiber.Ctx, chosen []webhook.Type) error {
+	return c.JSON(struct {
+		Events    []webhook.Type `json:"events"`
+		Available []webhook.Type `json:"available"`
+	}{chosen, webhook.Types})
+}
+
+// webhookEvents is GET /auth/webhook-events.
+func (e *edge) webhookEvents(c *fiber.Ctx) error {
+	chosen, err := e.Webhooks.Chosen(c.UserContext(), caller(c).ID)
+	if err != nil {
+		return err
+	}
+	return chosenEvents(c, chosen)
+}
+
+// chooseWebhookEvents is POST /auth/webhook-events.
+func (e *edge) chooseWebhookEvents(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	events := in.texts("events")
+	if err := in.err(); err != nil {
+		return err
+	}
+	if events == nil {
+		return errEventsMissing
+	}
+	wanted := make([]webhook.Type, len(events))
+	for i, t := range events {
+		wanted[i] = webhook.Type(t)
+	}
+	chosen, err := e.Webhooks.Choose(c.UserContext(), caller(c).ID, wanted)
+	if err != nil {
+		return err
+	}
+	return chosenEvents(c, chosen)
+}
+
+// testWebhook is POST /auth/webhook-test. It calls the tenant's endpoint before it answers, and whatever that says is no error.
+func (e *edge) testWebhook(c *fiber.Ctx) error {
+	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.WebhookTest, caller(c).ID)); err != nil {
+		return err
+	}
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	url := in.text("url")
+	if err := in.err(); err != nil {
+		return err
+	}
+	t, err := e.Webhooks.Test(c.UserContext(), caller(c).ID, url)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		URL             string `json:"url"`
+		StatusCode      *int   `json:"statusCode"`
+		DurationMs      int64  `json:"durationMs"`
+		Error           string `json:"error"`
+		ResponseBody    string `json:"responseBody"`
+		SignatureHeader string `json:"signatureHeader"`
+		Body            string `json:"body"`
+	}{t.URL, nil, t.Duration.Milliseconds(), t.Error, string(t.ResponseBody), t.SignatureHeader, t.Body}
+	if t.StatusCode != 0 {
+		out.StatusCode = &t.StatusCode
+	}
+	return c.JSON(out)
+}

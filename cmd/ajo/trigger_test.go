@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/provider"
+	"ajo/internal/provider/nomba"
+)
+
+// atBank is a fake bank over HTTP with one account, and the service that it tells of payments.
+type atBank struct {
+	t      *testing.T
+	bank   *fakebank.Bank
+	url    string
+	events atomic.Int32
+	status atomic.Int32 // what the service answers
+}
+
+func newAtBank(t *testing.T) *atBank {
+	t.Parallel()
+	b := &atBank{t: t}
+	b.status.Store(200)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		b.events.Add(1)
+		w.WriteHeader(int(b.status.Load()))
+	}))
+	t.Cleanup(service.Close)
+	b.bank = fakebank.New(fakebank.Options{WebhookURL: service.URL})
+	var err error
+	b.url, err = b.bank.Start("")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = b.bank.Close() })
+	return b
+}
+
+func (b *atBank) open(ref string) string {
+	b.t.Helper()
+	c, err := nomba.New(nomba.Options{
+		URL: b.url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
+	})
+	require.NoError(b.t, err)
+	a, err := c.CreateAccount(context.Background(), provider.NewAccount{Ref: ref, Name: "Ada Obi"})
+	require.NoError(b.t, err)
+	return a.Number
+}
+
+func (b *atBank) trigger(args ...string) (string, error) {
+	var out bytes.Buffer
+	cmd := newTriggerCmd()
+	cmd.SetOut(&out)
+	cmd.SetArgs(append([]string{"payment", "--bank", b.url}, args...))
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err := cmd.ExecuteContext(context.Background())
+	return out.String(), err
+}
+
+func TestTriggerPayment(t *testing.T) {
+	b := newAtBank(t)
+	_, err := b.trigger()
+	require.ErrorContains(t, err, "the bank has no virtual account that takes payments")
+	first, second := b.open("0198c0de-0000-7000-8000-000000000001"), b.open("0198c0de-0000-7000-8000-000000000002")
+
+	out, err := b.trigger("--amount", "1250.5", "--sender", "Bola\x1b[31m Ade")
+	require.NoError(t, err)
+	require.Contains(t, out, "Bola [31m Ade paid NGN 1250.50 to "+second+"; the bank keeps a fee of 10.00. Transaction API-VACT_TRA-")
+	require.Contains(t, out, "The bank's event payment_success was answered 200.")
+	require.EqualValues(t, 1, b.events.Load())
+
+	out, err = b.trigger("--nuban", first)
+	require.NoError(t, err)
+	require.Contains(t, out, "paid NGN 5000.00 to "+first)
+
+	b.status.Store(503)
+	out, err = b.trigger("--nuban", first)
+	require.NoError(t, err, "the payment is made, whatever became of its event")
+	require.Contains(t, out, "The bank's event payment_success was not taken (answered 503); the bank sends it again.")
+
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnWebhooks, Do: fakebank.Missing})
+	out, err = b.trigger("--nuban", first)
+	require.NoError(t, err)
+	require.Contains(t, out, "The bank sends no event")
+	b.bank.SetWebhookURL("")
+	b.bank.Faults.Clear()
+	out, err = b.trigger("--nuban", first)
+	require.NoError(t, err)
+	require.Contains(t, out, "The bank has nowhere to send its event to.")
+}
+
+func TestTriggerPaymentRefuses(t *testing.T) {
+	b := newAtBank(t)
+	before := len(b.bank.Transactions())
+	for want, args := range map[string][]string{
+		"--amount must be above zero":                 {"--amount", "0"},
+		"--amount must be above zero, in naira":       {"--amount", "1.001"},
+		"--amount must be above zero, in naira with":  {"--amount", "-5"},
+		"the fake bank: no such virtual account":      {"--nuban", "0000000000"},
+		"--account needs your API key in AJO_API_KEY": {"--account", "customer-1"},
+		"[account nuban]":                             {"--account", "customer-1", "--nuban", "0000000000"},
+	} {
+		_, err := b.trigger(args...)
+		require.ErrorContains(t, err, want)
+	}
+	require.Len(t, b.bank.Transactions(), before)
+	require.NoError(t, b.bank.Close())
+	_, err := b.trigger()
+	require.ErrorContains(t, err, "connection refused")
+}

@@ -1,0 +1,26 @@
+package account
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ajo/ledger"
+)
+
+// Overview is the answer of GET /auth/overview.
+type Overview struct {
+	ledger.Overview
+	Accounts int `json:"accounts"` // active and expired ones
+}
+
+// Overview reads what a tenant has, and how it moved in the last days. The tenant's own session may ask.
+func (s *Service) Overview(ctx context.Context, tenantID uuid.UUID) (Overview, error) {
+	money, err := ledger.ReadOverview(ctx, s.Pool, tenantID, s.Clock.Now())
+	if err != nil {
+		return Overview{}, err
+	}
+	out := Overview{Overview: money}
+	err = s.Pool.QueryRow(ctx, `SELECT count(*) FROM accounts WHERE tenant_id = $1 AND status <> 'provisioning'`, tenantID).Scan(&out.Accounts)
+	return out, err
+}

@@ -1,0 +1,141 @@
+// Accounts, and one account with its statement.
+
+import { download, get, queryText, segment } from './api.js';
+import { h } from './dom.js';
+import { fixed, naira, words } from './format.js';
+import { setQuery, to } from './route.js';
+import { filters, list, table } from './table.js';
+import { amount, announce, badge, busy, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
+
+// accounts lists the tenant's accounts, newest first.
+export function accounts(_, query) {
+  const found = list({
+    caption: 'Accounts', noun: 'account',
+    columns: [
+      { name: 'Reference', head: true, loose: true, value: (a) => h('a', { href: to`/accounts/${a.ID}` }, a.AccountRef) },
+      { name: 'Holder', loose: true, value: (a) => a.BankAccountName },
+      { name: 'Number', value: (a) => [h('span', { class: 'figures' }, a.BankAccountNumber), ' ', dim(a.BankName)] },
+      { name: 'Kind', value: (a) => (a.Type === 'onetime' ? 'One-time' : 'Dedicated') },
+      { name: 'Status', value: (a) => badge(a.Status) },
+      { name: 'Opened', value: (a) => time(a.CreatedAt) },
+    ],
+    fetchPage: async (after) => {
+      const { accounts: rows, pagination } = await get('/auth/accounts', { ...query, after });
+      return { rows, pagination };
+    },
+    none: () => (query.search || query.status
+      ? empty('No account matches.', 'Search for a part of the reference, the holder’s name or the number.')
+      : empty('No accounts yet.', 'They are opened by the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
+  });
+  const form = filters([
+    { name: 'search', label: 'Search', type: 'search', placeholder: 'Reference, name or number' },
+    { name: 'status', label: 'Status', options: [['', 'All'], ['active', 'Active'], ['expired', 'Expired']] },
+  ], query, (q) => {
+    query = q;
+    setQuery(q);
+    found.reload();
+  });
+  return { title: 'Accounts', nodes: [pageHead('Accounts', { actions: refreshButton(found.reload) }), form, found.box] };
+}
+
+// account shows one account: what it is, its money and its statement.
+export function account({ id }, query) {
+  const path = '/auth/accounts/' + segment(id);
+  const about = region(async () => {
+    const [a, b, { history }] = await Promise.all([get(path), get(path + '/balance'), get(path + '/history')]);
+    return { a, b, history: history ?? [] };
+  }, ({ a, b, history }) => {
+    retitle(top, a.AccountRef);
+    return [head(a, b), past(history)];
+  }, { rows: 3 });
+  const lines = statement(path, query);
+  const top = pageHead('Account', { up: { href: '#/accounts', name: 'Accounts' }, actions: refreshButton(about.reload, lines.reload) });
+  return { title: 'Account', nodes: [top, about.box, lines.card] };
+}
+
+function head(a, b) {
+  const number = h('span', { class: 'figures' }, a.BankAccountNumber);
+  return h('section', { class: 'card split', 'aria-label': 'The account' },
+    h('div', null, h('p', { class: 'big' }, amount(b.balance)),
+      h('p', { class: 'dim' }, 'Balance, with what is provisional')),
+    facts([
+      ['Status', badge(a.Status)],
+      ['Number', h('span', { class: 'copyable' }, number, copyButton(a.BankAccountNumber, 'Account number', number))],
+      ['Bank', a.BankName], ['Holder', a.BankAccountName], ['Kind', a.Type === 'onetime' ? 'One-time' : 'Dedicated'],
+      ['Expected amount', a.ExpectedAmount && naira(fixed(a.ExpectedAmount))], ['Ends', a.ExpiresAt && time(a.ExpiresAt)],
+      ['Own webhook URL', a.CallbackURL && code(a.CallbackURL)], ['Customer', h('a', { href: to`/customers/${a.CustomerID}` }, 'KYC and name')],
+      ['Opened', time(a.CreatedAt)],
+    ]));
+}
+
+const notes = '“Balance after” is the balance right after the line was posted, with what was provisional then. Lines that were reversed, or went under '
+  + 'review since, are not in the balance any more.';
+
+function past(history) {
+  const columns = [
+    { name: 'When', head: true, value: (e) => time(e.CreatedAt) },
+    { name: 'Status', value: (e) => badge(e.ToStatus) },
+    { name: 'Why', value: (e) => words(e.Reason) },
+  ];
+  return history.length > 0 && h('details', { class: 'card' }, h('summary', null, 'History of the account'),
+    h('div', { class: 'table' }, table('Changes of status', columns, history)));
+}
+
+function statement(path, query) {
+  const totals = h('div');
+  const found = list({
+    caption: 'Statement lines, oldest first', noun: 'line',
+    columns: [
+      { name: 'When', head: true, value: ({ entry: e }) => time(e.CreatedAt) },
+      { name: 'What', wide: true, value: ({ entry: e }) => what(e) },
+      { name: 'Status', value: ({ entry: e }) => badge(e.Status) },
+      { name: 'Fee', number: true, value: ({ entry: e }) => (e.Fee === '0.00' ? dim('—') : amount(e.Fee)) },
+      { name: 'In', number: true, value: ({ entry: e }) => (e.Direction === 'credit' ? amount(e.Amount, e.Status) : dim('—')) },
+      { name: 'Out', number: true, value: ({ entry: e }) => (e.Direction === 'debit' ? amount(e.Amount, e.Status) : dim('—')) },
+      { name: 'Balance after', number: true, value: (l) => amount(l.runningBalance) },
+    ],
+    fetchPage: async (after) => {
+      const s = await get(path + '/statement', { ...query, after });
+      totals.replaceChildren(facts([
+        ['Money in, whole history', amount(s.totalCredits)], ['Money out, whole history', amount(s.totalDebits)], ['Balance', amount(s.closingBalance)],
+      ]));
+      return { rows: s.lines, pagination: s.pagination };
+    },
+    none: () => (Object.values(query).some(Boolean) ? empty('No line matches.', 'Choose other days, or clear the filters.')
+      : empty('Nothing was paid yet.', 'Payments to the number above appear here within a moment.')),
+  });
+  const csv = h('a', { class: 'button', onclick: exported }, 'CSV');
+  const pdf = h('a', { class: 'button', onclick: exported }, 'PDF');
+  const links = () => {
+    csv.href = path + '/statement.csv' + queryText(query);
+    pdf.href = path + '/statement.pdf' + queryText(query);
+  };
+  const form = filters([
+    { name: 'from', label: 'From', type: 'date' }, { name: 'to', label: 'To', type: 'date' },
+    { name: 'direction', label: 'Direction', options: [['', 'In and out'], ['credit', 'In'], ['debit', 'Out']] },
+    { name: 'status', label: 'Status', options: [['', 'All'], ['provisional', 'Provisional'], ['confirmed', 'Confirmed'], ['reversed', 'Reversed'], ['needs_review', 'Needs review']] },
+  ], query, (q) => {
+    query = q;
+    setQuery(q);
+    links();
+    found.reload();
+  });
+  links();
+  const title = h('div', { class: 'card-head' }, h('h2', { id: 'h-statement' }, 'Statement'),
+    h('div', { class: 'actions' }, h('span', { class: 'dim' }, 'Export what is filtered:'), csv, pdf));
+  return { card: h('section', { class: 'card', 'aria-labelledby': 'h-statement' }, title, totals, form, found.box, h('p', { class: 'hint' }, notes)), reload: found.reload };
+}
+
+// exported fetches a file, so that a refusal is shown here. With a key held, the browser does what it does with links.
+function exported(e) {
+  if (e.ctrlKey || e.metaKey || e.shiftKey) return;
+  e.preventDefault();
+  const link = e.currentTarget;
+  busy(link, async () => announce(`${await download(link.getAttribute('href'))} was downloaded.`));
+}
+
+function what(e) {
+  const name = e.ReversalOf ? 'Reversal' : e.TransferRef ? 'Payout' : 'Payment';
+  const ref = e.TransferRef ? h('a', { href: to`/transfers/${e.TransferRef}` }, e.TransferRef) : e.ProviderTxnRef && dim(e.ProviderTxnRef);
+  return [h('strong', null, name), e.Narration && [' · ', e.Narration], ref && h('div', { class: 'reference' }, ref)];
+}

@@ -1,0 +1,82 @@
+// Speaking with the service: JSON by fetch, with the session's cookie.
+
+import { withAmountsAsText } from './format.js';
+
+// Refusal is an answer that is no success, or none at all (status 0). Its message is meant to be shown.
+export class Refusal extends Error {
+  constructor(status, message, id) {
+    super(message);
+    this.status = status;
+    this.id = id; // of the request, for whoever reads the log
+  }
+}
+
+let signedOut = () => {};
+
+// whenSignedOut says what happens when an answer shows that the session has ended.
+export function whenSignedOut(f) {
+  signedOut = f;
+}
+
+// call makes a request and returns the decoded answer. A body is sent as JSON. A path that is open answers 401 to wrong
+// credentials, which is then no end of a session.
+export async function call(method, path, { body, query, open = false } = {}) {
+  const answer = await send(method, path + queryText(query), body);
+  const text = await answer.text().catch(() => '');
+  if (!answer.ok) throw refused(answer, text, open);
+  return text ? JSON.parse(withAmountsAsText(text)) : null;
+}
+
+export const get = (path, query) => call('GET', path, { query });
+export const post = (path, body) => call('POST', path, { body });
+
+// download fetches a file and hands it to the browser under the name that the answer gives it.
+export async function download(path) {
+  const answer = await send('GET', path);
+  if (!answer.ok) throw refused(answer, await answer.text().catch(() => ''), false);
+  const named = /filename="?([^";]+)"?/.exec(answer.headers.get('Content-Disposition') ?? '');
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(await answer.blob());
+  link.download = named ? named[1] : path.split('/').pop().split('?')[0];
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  return link.download;
+}
+
+async function send(method, path, body) {
+  const init = { method, credentials: 'same-origin', cache: 'no-store' };
+  if (body !== undefined) {
+    init.headers = { 'Content-Type': 'application/json' };
+    init.body = JSON.stringify(body);
+  }
+  try {
+    return await fetch(path, init);
+  } catch {
+    throw new Refusal(0, 'The service cannot be reached. Check the connection and try again.');
+  }
+}
+
+function refused(answer, text, open) {
+  let message = '';
+  try {
+    message = JSON.parse(text).error;
+  } catch {
+    // not ours: a proxy's page, perhaps
+  }
+  if (answer.status === 429) message = `Too many requests. Try again in ${answer.headers.get('Retry-After') ?? 'some'} seconds.`;
+  if (answer.status === 401 && !open) signedOut();
+  return new Refusal(answer.status, message || `The service answered ${answer.status}.`, answer.headers.get('X-Request-ID'));
+}
+
+// queryText writes the values that are not empty as a query, with its question mark.
+export function queryText(query) {
+  const given = Object.entries(query ?? {}).filter(([, v]) => v !== '' && v !== null && v !== undefined);
+  return given.length ? '?' + new URLSearchParams(given) : '';
+}
+
+// segment writes a value as one part of a path.
+export function segment(value) {
+  return encodeURIComponent(value).replaceAll("'", '%27');
+}

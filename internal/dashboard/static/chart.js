@@ -1,0 +1,68 @@
+// The plot of money in and out by day. Heights are counted in whole kobo; the picture's facts stand in a table, too.
+
+import { h, svg } from './dom.js';
+import { day, kobo, naira, short, wholeDay } from './format.js';
+import { table } from './table.js';
+
+const height = 200;
+const edge = { left: 52, right: 6, top: 10, bottom: 24 };
+
+// plot draws the days of an overview, anew whenever its width changes.
+export function plot(days) {
+  const place = h('div', { class: 'plot' });
+  let drawn = 0;
+  new ResizeObserver(() => {
+    const width = Math.max(280, Math.floor(place.clientWidth));
+    if (width === drawn) return;
+    drawn = width;
+    place.replaceChildren(draw(days, width));
+  }).observe(place);
+  const columns = [
+    { name: 'Day', head: true, value: (d) => wholeDay(d.date) },
+    { name: 'Money in', number: true, value: (d) => naira(d.moneyIn) },
+    { name: 'Money out', number: true, value: (d) => naira(d.moneyOut) },
+  ];
+  return h('figure', { class: 'figure' },
+    h('figcaption', { class: 'legend' }, h('span', { class: 'key in' }, 'Money in'), h('span', { class: 'key out' }, 'Money out')),
+    place,
+    h('details', null, h('summary', null, 'The same as a table'),
+      h('div', { class: 'table' }, table('Money in and out by day', columns, days.toReversed()))));
+}
+
+function draw(days, width) {
+  const highest = days.flatMap((d) => [kobo(d.moneyIn), kobo(d.moneyOut)]).reduce((a, b) => (a > b ? a : b), 0n);
+  const step = stepFor(highest);
+  const top = step * ((highest + step - 1n) / step || 1n);
+  const room = height - edge.top - edge.bottom;
+  const y = (amount) => edge.top + room - Number((amount * BigInt(room) * 100n) / top) / 100;
+  const slot = (width - edge.left - edge.right) / days.length;
+  const bar = Math.max(2, Math.min(12, slot * 0.36));
+  const lines = [];
+  for (let at = 0n; at <= top; at += step) {
+    lines.push(svg('line', { class: at ? 'grid' : 'base', x1: edge.left, x2: width - edge.right, y1: y(at), y2: y(at) }),
+      svg('text', { x: edge.left - 8, y: y(at) + 4, 'text-anchor': 'end' }, short(at / 100n)));
+  }
+  const every = Math.ceil(days.length / Math.max(2, Math.floor(width / 90)));
+  const columns = days.map((d, i) => {
+    const middle = edge.left + slot * (i + 0.5);
+    const one = (amount, kind, x) => amount > 0n && svg('rect', {
+      class: kind, x, width: bar, y: Math.min(y(amount), edge.top + room - 2), height: Math.max(2, edge.top + room - y(amount)), rx: Math.min(2, bar / 3),
+    });
+    return svg('g', null,
+      svg('title', null, `${wholeDay(d.date)}: in ${naira(d.moneyIn)}, out ${naira(d.moneyOut)}`),
+      svg('rect', { class: 'hit', x: middle - slot / 2, width: slot, y: edge.top, height: room }),
+      one(kobo(d.moneyIn), 'in', middle - bar - 0.5), one(kobo(d.moneyOut), 'out', middle + 0.5),
+      (days.length - 1 - i) % every === 0 && svg('text', { x: Math.min(middle, width - 22), y: height - 6, 'text-anchor': 'middle' }, day(d.date)));
+  });
+  return svg('svg', {
+    viewBox: `0 0 ${width} ${height}`, width, height, role: 'img',
+    'aria-label': `Money in and out on each of the last ${days.length} days. The table below has the figures.`,
+  }, lines, columns);
+}
+
+// stepFor is the distance of two lines, in kobo: 1, 2 or 5 and noughts, so that there are at most five.
+function stepFor(highest) {
+  for (let unit = 10000n; ; unit *= 10n) {
+    for (const n of [1n, 2n, 5n]) if (unit * n * 4n >= highest) return unit * n;
+  }
+}

@@ -1,0 +1,80 @@
+// Customers and their KYC.
+
+import { get, post, segment } from './api.js';
+import { confirmed } from './dialog.js';
+import { h } from './dom.js';
+import { setQuery, to } from './route.js';
+import { filters, list } from './table.js';
+import { announce, badge, button, card, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
+
+// customers lists them, newest first.
+export function customers(_, query) {
+  const found = list({
+    caption: 'Customers', noun: 'customer',
+    columns: [
+      { name: 'Name', head: true, loose: true, value: (c) => h('a', { href: to`/customers/${c.ID}` }, c.Name) },
+      { name: 'Reference', loose: true, value: (c) => c.ExternalRef },
+      { name: 'Tier', value: (c) => `Tier ${c.KYCTier}` },
+      { name: 'KYC', value: (c) => badge(c.KYCStatus) },
+      { name: 'Status', value: (c) => badge(c.Status) },
+      { name: 'Since', value: (c) => time(c.CreatedAt) },
+    ],
+    fetchPage: async (after) => {
+      const { customers: rows, pagination } = await get('/auth/customers', { ...query, after });
+      return { rows, pagination };
+    },
+    none: () => (query.search || query.kycStatus ? empty('No customer matches.')
+      : empty('No customers yet.', 'One is made with its first account.')),
+  });
+  const form = filters([
+    { name: 'search', label: 'Search', type: 'search', placeholder: 'Name or reference' },
+    { name: 'kycStatus', label: 'KYC', options: [['', 'All'], ['pending_review', 'Pending review'], ['approved', 'Approved'], ['rejected', 'Rejected'], ['none', 'None']] },
+  ], query, (q) => {
+    query = q;
+    setQuery(q);
+    found.reload();
+  });
+  return { title: 'Customers', nodes: [pageHead('Customers', { actions: refreshButton(found.reload) }), form, found.box] };
+}
+
+// customer shows one, and lets its KYC be decided while it waits for that.
+export function customer({ id }) {
+  const path = '/auth/customers/' + segment(id);
+  const found = region(() => get(path), (c) => {
+    retitle(top, c.Name);
+    return [
+      card('Who it is', facts([
+        ['Status', badge(c.Status)], ['Reference', c.ExternalRef], ['Account', h('a', { href: to`/accounts/${c.ExternalRef}` }, 'Statement and balance')],
+        ['BVN', c.BVNLast4 ? h('span', { class: 'figures' }, '•••• ' + c.BVNLast4) : dim('None')],
+        ['NIN', c.NINLast4 ? h('span', { class: 'figures' }, '•••• ' + c.NINLast4) : dim('None')],
+        ['Since', time(c.CreatedAt)], ['Last change', time(c.UpdatedAt)],
+      ])),
+      card('KYC', h('p', { class: 'name' }, `Tier ${c.KYCTier} `, badge(c.KYCStatus)), review(c, path, () => found.reload())),
+    ];
+  }, { rows: 3 });
+  const top = pageHead('Customer', { up: { href: '#/customers', name: 'Customers' }, actions: refreshButton(found.reload) });
+  return { title: 'Customer', nodes: [top, found.box] };
+}
+
+function review(c, path, reload) {
+  if (c.KYCStatus !== 'pending_review') {
+    const notes = {
+      none: 'No NIN was submitted. It is sent by the API.', approved: 'Nothing is left to decide.', rejected: 'The customer may submit a NIN again, by the API.',
+    };
+    return h('p', { class: 'dim' }, notes[c.KYCStatus]);
+  }
+  const decide = (verb, done, text, danger) => button(verb, async () => {
+    const yes = await confirmed({
+      title: `${verb} the KYC of ${c.Name}?`, text, label: verb, danger, act: () => post(`${path}/kyc/${verb.toLowerCase()}`),
+    });
+    if (!yes) return;
+    await reload();
+    announce(`The KYC of ${c.Name} is ${done}.`);
+    document.querySelector('h1').focus();
+  }, { kind: danger ? 'danger' : 'main' });
+  return [
+    h('p', null, 'A NIN was submitted that could not be verified by itself. Compare the name and the last four digits with the customer’s papers.'),
+    h('div', { class: 'actions' }, decide('Approve', 'approved', 'The customer moves to tier 2 at once.', false),
+      decide('Reject', 'rejected', 'The customer stays at tier 1, and may submit another NIN.', true)),
+  ];
+}

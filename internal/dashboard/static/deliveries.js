@@ -1,0 +1,104 @@
+// Webhooks that were sent to the tenant, and what came of them.
+
+import { get, post, segment } from './api.js';
+import { h } from './dom.js';
+import { grouped } from './format.js';
+import { setQuery, to } from './route.js';
+import { filters, list } from './table.js';
+import { announce, badge, button, card, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
+
+export const eventNames = {
+  'payment.received': 'A payment has come in. Always sent.', 'payment.confirmed': 'The bank’s records show it to be true.',
+  'payment.reversed': 'It was not true, or the bank took it back.', 'settlement.succeeded': 'A payout has arrived.',
+  'settlement.failed': 'A payout was not made; its money is back.', 'settlement.refunded': 'A payout was made and given back; its money is back.',
+};
+
+// deliveries lists them, newest first.
+export function deliveries(_, query) {
+  const found = list({
+    caption: 'Deliveries', noun: 'delivery', nouns: 'deliveries',
+    columns: [
+      { name: 'Event', head: true, value: (d) => h('a', { href: to`/deliveries/${d.id}` }, d.eventType) },
+      { name: 'Account', loose: true, value: (d) => d.accountRef },
+      { name: 'To', wide: true, value: (d) => h('span', { class: 'reference' }, d.callbackUrl) },
+      { name: 'Status', value: (d) => [badge(d.status), d.status !== 'delivered' && d.lastError && h('div', { class: 'reference' }, d.lastError)] },
+      { name: 'Attempts', number: true, value: (d) => grouped(d.attemptCount) },
+      { name: 'Made', value: (d) => time(d.createdAt) },
+    ],
+    fetchPage: async (after) => {
+      const { deliveries: rows, pagination } = await get('/auth/deliveries', { ...query, after });
+      return { rows, pagination };
+    },
+    none: () => (Object.values(query).some(Boolean) ? empty('No delivery matches.')
+      : empty('No deliveries yet.', 'They begin with the first payment after a ', h('a', { href: '#/settings' }, 'webhook URL'), ' is set.')),
+  });
+  const form = filters([
+    { name: 'accountRef', label: 'Account', type: 'search', placeholder: 'The whole reference' },
+    { name: 'status', label: 'Status', options: [['', 'All'], ['pending', 'Pending'], ['delivered', 'Delivered'], ['dead_letter', 'Dead letter']] },
+    { name: 'eventType', label: 'Event', options: [['', 'All'], ...Object.keys(eventNames).map((n) => [n, n])] },
+  ], query, (q) => {
+    query = q;
+    setQuery(q);
+    found.reload();
+  });
+  return { title: 'Deliveries', nodes: [pageHead('Deliveries', { actions: refreshButton(found.reload) }), form, found.box] };
+}
+
+// delivery shows one: its body, its attempts and their answers. A dead letter can be sent again.
+export function delivery({ id }) {
+  const path = '/auth/deliveries/' + segment(id);
+  const found = region(() => get(path), (d) => {
+    retitle(top, d.eventType);
+    return [
+      card('What became of it', facts([
+        ['Status', badge(d.status)], ['To', code(d.callbackUrl)], ['Account', h('a', { href: to`/accounts/${d.accountRef}` }, d.accountRef)],
+        ['Attempts', grouped(d.attemptCount)], ['Next attempt', d.nextAttemptAt && time(d.nextAttemptAt)], ['Delivered', d.deliveredAt && time(d.deliveredAt)],
+        ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Made', time(d.createdAt)], ['Group', code(d.transactionGroupId)],
+      ]), d.status === 'dead_letter' && h('div', { class: 'actions' }, again(path, () => found.reload()))),
+      body('Body', d.body, 'Body of the event'),
+      attempts(d.attempts),
+    ];
+  });
+  const top = pageHead('Delivery', { up: { href: '#/deliveries', name: 'Deliveries' }, actions: refreshButton(found.reload) });
+  return { title: 'Delivery', nodes: [top, found.box] };
+}
+
+function again(path, reload) {
+  return button('Send again', async () => {
+    await post(path + '/replay');
+    await reload();
+    announce('The delivery is due now: it is sent with a fresh set of attempts.');
+    document.querySelector('h1').focus();
+  }, { kind: 'main' });
+}
+
+// body shows JSON as it was sent, with its lines broken where it can be read.
+export function body(title, text, what) {
+  let shown = text;
+  try {
+    shown = JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    // shown as it is
+  }
+  const pre = h('pre', { tabindex: '0', role: 'group', 'aria-label': what }, shown);
+  return card(title, h('div', { class: 'snippet' }, pre, copyButton(text, what, pre)));
+}
+
+function attempts(all) {
+  return card('Attempts', all.length === 0 ? h('p', { class: 'dim' }, 'None yet.')
+    : h('ol', { class: 'attempts' }, all.map((a) => h('li', null,
+      h('p', null, h('strong', null, `Attempt ${a.attempt}`), ' ', outcome(a), ' ', dim(`after ${grouped(a.durationMs)} ms`), h('br'), time(a.startedAt)),
+      answer(a)))));
+}
+
+// outcome is the answer's status, or that there was none.
+export function outcome(a) {
+  const good = a.statusCode >= 200 && a.statusCode < 300;
+  return h('span', { class: 'badge ' + (good ? 'good' : 'bad') }, a.statusCode ? `HTTP ${a.statusCode}` : 'No answer');
+}
+
+// answer is what an endpoint said, or what kept it from saying anything.
+export function answer(a) {
+  return [a.error && a.error !== `HTTP ${a.statusCode}` && h('p', { class: 'reference' }, a.error),
+    a.responseBody ? h('pre', { tabindex: '0', role: 'group', 'aria-label': 'Answer' }, a.responseBody) : a.statusCode && h('p', { class: 'dim' }, 'The answer has no body.')];
+}

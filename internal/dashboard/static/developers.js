@@ -1,0 +1,40 @@
+// The page for the tenant's developers: commands to copy, with the tenant's own references.
+
+import { get } from './api.js';
+import { commands } from './commands.js';
+import { h } from './dom.js';
+import { card, code, pageHead, region, snippet } from './ui.js';
+
+// developers shows curl lines for the newest accounts and transfer.
+export function developers(_, __, session) {
+  const lines = region(async () => {
+    const [{ accounts }, { transfers }] = await Promise.all([get('/auth/accounts', { limit: 50 }), get('/auth/transfers', { limit: 1 })]);
+    return { refs: [...new Set(accounts.map((a) => a.AccountRef))], transfer: transfers[0]?.merchantTxRef };
+  }, ({ refs, transfer }) => {
+    const place = h('div', { class: 'pile' });
+    const draw = () => place.replaceChildren(...cards(commands(location.origin, { ref: select?.value, transfer })));
+    const select = refs.length > 0 && h('select', { id: 'ref', onchange: draw }, refs.map((r) => h('option', { value: r }, r)));
+    draw();
+    return [select && h('div', { class: 'filters' }, h('div', { class: 'field fit' }, h('label', { for: 'ref' }, 'Account in the commands'), select)), place];
+  });
+  return {
+    title: 'API',
+    nodes: [
+      pageHead('API', { lead: 'Everything here is done with your API key, from a server.' }),
+      card('Set up', h('p', null, 'Your key ends in ', code(session.tenant.apiKeySuffix), '. If it is lost, ', h('a', { href: '#/settings' }, 'make a new one'),
+        '. All endpoints, fields and errors: ', h('a', { href: '/docs' }, 'the reference'), ' (', h('a', { href: '/openapi.json' }, 'OpenAPI'), ').'),
+      snippet(commands(location.origin).variables, 'Variables for the terminal')),
+      lines.box,
+    ],
+  };
+}
+
+function cards(run) {
+  const part = (title, ...rows) => card(title, rows.map(([name, text]) => h('div', { class: 'command' }, h('h3', null, name), snippet(text, name))));
+  return [
+    part('Collect', ['Open an account', run.open], ['List accounts', run.accounts], ['One account', run.account], ['What a payer must send', run.fee]),
+    part('Read', ['Balance', run.balance], ['Statement', run.statement]),
+    part('Pay out', ['Banks', run.banks], ['Look up whose account it is', run.lookup], ['Settle', run.settle], ['Follow the transfer', run.transfer]),
+    part('Be told', ['Set the webhook URL', run.url], ['Read the signing secret', run.secret], ['Deliveries that were given up', run.deadLetters]),
+  ];
+}

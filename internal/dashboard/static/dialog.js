@@ -1,0 +1,36 @@
+// Questions and secrets that stand before everything else. The browser's own <dialog> keeps the focus in and gives it back.
+
+import { h } from './dom.js';
+import { busy, secretBox } from './ui.js';
+
+// open shows a dialog and resolves with the value that it was closed with.
+function open(title, children, { mayEscape = true } = {}) {
+  const heading = h('h2', { id: 'dialog-title' }, title);
+  const d = h('dialog', { 'aria-labelledby': 'dialog-title' }, heading, children);
+  if (!mayEscape) d.addEventListener('cancel', (e) => e.preventDefault());
+  document.body.append(d);
+  return new Promise((resolve) => {
+    d.addEventListener('close', () => {
+      d.remove();
+      resolve(d.returnValue);
+    });
+    d.showModal();
+  });
+}
+
+// confirmed asks before something is done, does it while the dialog stands, and tells whether it was done. A refusal is shown in it.
+export async function confirmed({ title, text, label, danger = true, act }) {
+  const no = h('button', { type: 'button', class: 'button', onclick: (e) => e.target.closest('dialog').close('') }, 'Cancel');
+  const yes = h('button', { type: 'button', class: 'button ' + (danger ? 'danger' : 'main') }, label);
+  yes.addEventListener('click', () => busy(yes, async () => {
+    await act();
+    yes.closest('dialog').close('done');
+  }));
+  return (await open(title, [h('p', null, text), h('div', { class: 'actions end' }, no, yes)])) === 'done';
+}
+
+// showOnce shows a key that cannot be read again; it must be put away before the dialog ends.
+export function showOnce({ title, text, secret, what }) {
+  const done = h('button', { type: 'button', class: 'button main', onclick: (e) => e.target.closest('dialog').close('') }, 'I have stored it');
+  return open(title, [h('p', null, text), secretBox(secret, what), h('div', { class: 'actions end' }, done)], { mayEscape: false });
+}

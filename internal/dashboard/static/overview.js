@@ -1,0 +1,65 @@
+// The first page: what there is, how it moved, and on the first day how to begin.
+
+import { get } from './api.js';
+import { plot } from './chart.js';
+import { commands } from './commands.js';
+import { h } from './dom.js';
+import { naira, plural } from './format.js';
+import { card, pageHead, refreshButton, region, snippet } from './ui.js';
+
+const again = 4000; // milliseconds between two looks while the first payment is awaited
+
+// overview shows GET /auth/overview. Until the first payment has come it also shows what is left to do, and looks again by itself.
+export function overview(_, __, session) {
+  let timer;
+  const figures = region(async () => {
+    const o = await get('/auth/overview');
+    clearTimeout(timer);
+    if (!started(o)) timer = setTimeout(() => figures.box.isConnected && figures.reload(), again);
+    return o;
+  }, (o) => [
+    !started(o) && begin(o, session.tenant), tiles(o),
+    started(o) && card('Last 30 days', h('p', { class: 'dim' }, 'By day in Lagos. What was reversed, or waits for a review, is not in it.'), plot(o.days)),
+  ]);
+  return {
+    title: 'Overview',
+    nodes: [pageHead(session.tenant.name, { lead: 'Your money at Ajo', actions: refreshButton(figures.reload) }), figures.box],
+  };
+}
+
+// started tells whether any money has come yet.
+function started(o) {
+  return o.needsReview.count > 0 || [o, ...o.days].some((d) => d.moneyIn !== '0.00' || d.moneyOut !== '0.00') || o.balance !== '0.00';
+}
+
+function tiles(o) {
+  const tile = (name, value, note, href, kind) => h(href ? 'a' : 'div', { class: 'tile ' + (kind ?? ''), href },
+    h('b', null, name), h('span', { class: 'money' }, breakable(naira(value))), h('small', null, note));
+  const reviews = o.needsReview.count;
+  return h('div', { class: 'tiles' },
+    tile('Balance', o.balance, `Of all your ${plural(o.accounts, 'account')}`, '#/accounts', 'first'),
+    tile('Provisional', o.provisional, 'In the balance, and not yet confirmed by the bank'),
+    tile('Money in', o.moneyIn, 'Last 30 days, after fees'),
+    tile('Money out', o.moneyOut, 'Last 30 days', '#/transfers'),
+    tile('Needs review', o.needsReview.amount,
+      reviews ? `${plural(reviews, 'payment')} could not be verified, and is not in the balance` : 'Nothing waits for a review', null, reviews ? 'alert' : ''));
+}
+
+// breakable lets a very long amount go on in the next line after a comma.
+function breakable(text) {
+  return text.split(/(?<=,)/).map((part) => [part, h('wbr')]);
+}
+
+function begin(o, tenant) {
+  const run = commands(location.origin);
+  const step = (done, title, ...more) => h('li', { class: done ? 'done' : '' },
+    h('h3', null, title, h('span', { class: done ? 'badge good' : 'badge quiet' }, done ? 'Done' : 'To do')), done ? null : more);
+  return card('Your first payment',
+    h('ol', { class: 'steps' },
+      step(true, `Have an API key (${tenant.apiKeySuffix})`),
+      step(tenant.webhookUrl, 'Say where payments are told', h('p', null, 'Set a webhook URL in the ', h('a', { href: '#/settings' }, 'settings'), '. You can do it later.')),
+      step(o.accounts > 0, 'Open an account for a customer', h('p', null, 'In a terminal, with your key:'),
+        snippet(run.variables, 'Variables for the terminal'), snippet(run.open, 'Open an account')),
+      step(false, 'Have it paid', h('p', null, o.accounts > 0 ? ['Anybody may now transfer to the number of ', h('a', { href: '#/accounts' }, 'your account'), '. '] : 'Anybody may transfer to its number. ',
+        'This page shows the payment by itself.'))));
+}

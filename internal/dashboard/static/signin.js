@@ -1,0 +1,89 @@
+// Before there is a session: signing up, the code, the first key, logging in.
+
+import { call } from './api.js';
+import { h } from './dom.js';
+import { form } from './form.js';
+import { announce, problem, secretBox, snippet } from './ui.js';
+
+// What was typed on the way from sign-up to the first session. It is never stored: after a reload one logs in.
+let typed = null;
+
+const post = (path, body) => call('POST', path, { body, open: true });
+
+const address = { name: 'email', label: 'E-mail', type: 'email', required: true, maxlength: 254, autocomplete: 'username' };
+
+function page(title, lead, ...nodes) {
+  return { title, nodes: [h('div', { class: 'signin card' }, h('h1', { tabindex: '-1' }, title), lead && h('p', { class: 'lead' }, lead), nodes)] };
+}
+
+// login is the page that opens a session; next is where to go then.
+export function login(_, { next, note }, { signedIn }) {
+  const f = form([
+    address,
+    { name: 'password', label: 'Password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' },
+  ], 'Log in', async (v) => {
+    await post('/auth/login', v);
+    await signedIn(next);
+  });
+  const notes = { ended: 'Your session has ended. Log in to go on where you were.', link: 'This sign-in link is not valid any more: it works once, and for ten minutes.' };
+  return page('Log in', 'Collections and payouts for your business.', notes[note] && h('p', { class: 'note', role: 'status' }, notes[note]), f,
+    h('p', null, 'New here? ', h('a', { href: '#/signup' }, 'Sign up')));
+}
+
+// signup registers a tenant; the code that is mailed comes next.
+export function signup() {
+  const f = form([
+    { name: 'name', label: 'Business name', required: true, maxlength: 200, autocomplete: 'organization' },
+    address,
+    { name: 'password', label: 'Password', type: 'password', required: true, minlength: 8, maxlength: 128, autocomplete: 'new-password', hint: 'At least 8 characters.' },
+  ], 'Sign up', async (v) => {
+    const { tenantId } = await post('/register', v);
+    typed = v;
+    location.hash = '#/code?tenant=' + tenantId;
+  });
+  return page('Sign up', 'Three steps: your business, a code by e-mail, and your API key.', f,
+    h('p', null, 'Signed up already? ', h('a', { href: '#/login' }, 'Log in')));
+}
+
+// enterCode takes the mailed code, and shows the key that it is answered with.
+export function enterCode(_, { tenant }, { signedIn }) {
+  if (!tenant) return signup();
+  const again = typed && h('button', { type: 'button', class: 'button plain' }, 'Send a new code');
+  again?.addEventListener('click', async () => {
+    again.parentElement.querySelector('.problem')?.remove();
+    try {
+      await post('/register', typed);
+      announce('A new code is on its way.');
+    } catch (e) {
+      again.after(problem(e));
+    }
+  });
+  const f = form([{
+    name: 'otp', label: 'Code', required: true, pattern: '[0-9]{6}', maxlength: 6, inputmode: 'numeric', autocomplete: 'one-time-code',
+    title: 'Six digits', hint: 'Six digits, good for ten minutes.', class: 'code',
+  }], 'Verify', async ({ otp }) => {
+    const { apiKey } = await post('/auth/verify-email', { tenantId: tenant, otp });
+    showKey(f.closest('main'), apiKey, signedIn);
+  }, { extra: again });
+  return page('Check your e-mail', typed ? `We sent a code to ${typed.email}.` : 'We sent you a code.', f,
+    h('p', null, 'Wrong address? ', h('a', { href: '#/signup' }, 'Sign up again')));
+}
+
+// showKey replaces the page by the key, which is shown only here, and goes on into a session.
+function showKey(main, key, signedIn) {
+  const { nodes } = page('Your API key', 'It is shown only now and cannot be read again. Store it like a password: it moves money.',
+    secretBox(key, 'API key'),
+    h('p', null, 'In a terminal:'),
+    snippet(`API=${location.origin}\nKEY=${key}`, 'Variables for the terminal'),
+    form([], 'I have stored it: continue', async () => {
+      if (typed) await post('/auth/login', { email: typed.email, password: typed.password });
+      typed = null;
+      await signedIn('/');
+    }));
+  main.replaceChildren(...nodes);
+  document.title = 'Your API key · Ajo';
+  main.querySelector('h1').focus();
+}
+
+// byLink opens a session with the token of a one-time link.
+export const byLink = (token) => post('/auth/login-link', { token });

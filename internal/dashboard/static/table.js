@@ -1,0 +1,83 @@
+// Tables that become cards on a phone, and lists that are read page by page.
+
+import { h } from './dom.js';
+import { announce, button, region } from './ui.js';
+import { plural } from './format.js';
+
+// A column is {name, value(row), number: true for figures, wide: true for words, loose: true for what may be one endless word, head: true for what names the row}. Roles are written out, as the
+// style turns rows into cards on a narrow screen and browsers then forget what was a table.
+export function table(caption, columns, rows) {
+  const body = h('tbody', { role: 'rowgroup' }, rows.map((r) => line(columns, r)));
+  return h('table', { role: 'table' },
+    h('caption', { class: 'hidden' }, caption),
+    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, columns.map(
+      (c) => h('th', { role: 'columnheader', scope: 'col', class: c.number && 'number' }, c.name)))),
+    body);
+}
+
+function line(columns, row) {
+  return h('tr', { role: 'row' }, columns.map((c) => {
+    const content = h('div', null, c.value(row));
+    return h(c.head ? 'th' : 'td', {
+      role: c.head ? 'rowheader' : 'cell', scope: c.head && 'row', 'data-name': c.name,
+      class: [c.number && 'number', c.wide && 'wide-cell', c.loose && 'loose', content.textContent === '—' && 'none'].filter(Boolean).join(' '),
+    }, content);
+  }));
+}
+
+// list shows what fetchPage(after) answers: {rows, pagination}. More is added by a button, and the focus goes on with it.
+export function list({ caption, columns, fetchPage, none, noun, nouns }) {
+  return region(() => fetchPage(''), ({ rows, pagination }) => {
+    if (rows.length === 0) return none();
+    const shown = table(caption, columns, rows);
+    return [h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, { fetchPage, noun, nouns })];
+  }, { rows: 6 });
+}
+
+function rest(shown, columns, pagination, count, { fetchPage, noun, nouns }) {
+  const place = h('div', { class: 'rest' });
+  function settle(p) {
+    pagination = p;
+    place.replaceChildren(h('p', { class: 'dim' }, pagination.hasMore ? `The first ${plural(count, noun, nouns)}` : plural(count, noun, nouns)),
+      pagination.hasMore && h('p', null, button('Show more', more)) || '');
+  }
+  async function more() {
+    const next = await fetchPage(pagination.nextCursor);
+    const rows = next.rows.map((r) => line(columns, r));
+    shown.tBodies[0].append(...rows);
+    count += rows.length;
+    settle(next.pagination);
+    announce(`${plural(rows.length, noun, nouns)} more.`);
+    const first = rows[0]?.querySelector('a, button') ?? rows[0];
+    if (first && !first.matches('a, button')) first.tabIndex = -1;
+    first?.focus();
+  }
+  settle(pagination);
+  return place;
+}
+
+// filters is a form above a list. A field is {name, label, type: search, date or text} or {name, label, options: [[value, text]]}. What is
+// chosen is handed to changed at once; typing waits for a pause.
+export function filters(fields, query, changed) {
+  let timer;
+  const controls = fields.map((f) => f.options
+    ? h('select', { name: f.name, id: 'f-' + f.name }, f.options.map(([v, text]) => h('option', { value: v, selected: v === (query[f.name] ?? '') }, text)))
+    : h('input', { name: f.name, id: 'f-' + f.name, type: f.type ?? 'text', value: query[f.name] ?? '', placeholder: f.placeholder, autocomplete: 'off', spellcheck: 'false' }));
+  const now = () => {
+    clearTimeout(timer);
+    changed(Object.fromEntries(controls.map((c) => [c.name, c.value.trim()])));
+  };
+  const form = h('form', { class: 'filters', role: 'search', onsubmit: (e) => { e.preventDefault(); now(); } },
+    fields.map((f, i) => h('div', { class: 'field' + (f.type === 'search' ? ' wide' : '') }, h('label', { for: 'f-' + f.name }, f.label), controls[i])),
+    h('div', { class: 'field' }, h('button', { type: 'reset', class: 'button plain' }, 'Clear')));
+  form.addEventListener('input', () => {
+    clearTimeout(timer);
+    timer = setTimeout(now, 300);
+  });
+  form.addEventListener('reset', (e) => {
+    e.preventDefault();
+    for (const c of controls) c.value = '';
+    now();
+  });
+  return form;
+}

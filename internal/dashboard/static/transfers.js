@@ -1,0 +1,65 @@
+// Transfers: settlements to other banks.
+
+import { get, segment } from './api.js';
+import { h } from './dom.js';
+import { setQuery, to } from './route.js';
+import { filters, list } from './table.js';
+import { amount, badge, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, time } from './ui.js';
+
+const meaning = {
+  pending: 'Queued. It is submitted once confirmed money covers it.',
+  processing: 'Submitted to the bank. Its outcome is the bank’s to tell; it is asked until it says.',
+  success: 'Paid. The bank has confirmed it.',
+  failed: 'Not paid. The money is back in the account.',
+  refunded: 'Paid, then given back by the bank. The money is back in the account.',
+};
+
+const columns = [
+  { name: 'Reference', head: true, value: (t) => h('a', { class: 'reference', href: to`/transfers/${t.merchantTxRef}` }, t.merchantTxRef) },
+  { name: 'From account', loose: true, value: (t) => t.accountRef },
+  { name: 'To', value: (t) => [h('span', { class: 'figures' }, t.accountNumber), ' ', dim('bank ' + t.bankCode)] },
+  { name: 'Amount', number: true, value: (t) => amount(t.amount) },
+  { name: 'Status', value: (t) => badge(t.status) },
+  { name: 'Ordered', value: (t) => time(t.createdAt) },
+];
+
+// transfers lists them, newest first.
+export function transfers(_, query) {
+  const found = list({
+    caption: 'Transfers', noun: 'transfer', columns,
+    fetchPage: async (after) => {
+      const { transfers: rows, pagination } = await get('/auth/transfers', { ...query, after });
+      return { rows, pagination };
+    },
+    none: () => (query.status || query.accountRef ? empty('No transfer matches.')
+      : empty('No transfers yet.', 'Money is paid out by the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
+  });
+  const form = filters([
+    { name: 'accountRef', label: 'From account', type: 'search', placeholder: 'The whole reference' },
+    { name: 'status', label: 'Status', options: [['', 'All'], ['pending', 'Pending'], ['processing', 'Processing'], ['success', 'Success'], ['failed', 'Failed'], ['refunded', 'Refunded']] },
+  ], query, (q) => {
+    query = q;
+    setQuery(q);
+    found.reload();
+  });
+  return { title: 'Transfers', nodes: [pageHead('Transfers', { actions: refreshButton(found.reload) }), form, found.box] };
+}
+
+// transfer shows one.
+export function transfer({ ref }) {
+  const found = region(() => get('/auth/transfers/' + segment(ref)), (t) => {
+    const name = code(t.merchantTxRef);
+    return h('section', { class: 'card', 'aria-label': 'The transfer' },
+      h('p', { class: 'big' }, amount(t.amount), ' ', badge(t.status)), h('p', { class: 'dim' }, meaning[t.status]),
+      facts([
+        ['Reference', h('span', { class: 'copyable' }, name, copyButton(t.merchantTxRef, 'Reference', name))],
+        ['From account', h('a', { href: to`/accounts/${t.accountRef}` }, t.accountRef)],
+        ['To number', h('span', { class: 'figures' }, t.accountNumber)], ['To bank', h('span', { class: 'figures' }, t.bankCode)],
+        ['Submissions', String(t.attemptCount)], ['Ordered', time(t.createdAt)], ['Last change', time(t.updatedAt)],
+      ]));
+  }, { rows: 3 });
+  return {
+    title: 'Transfer',
+    nodes: [pageHead('Transfer', { up: { href: '#/transfers', name: 'Transfers' }, actions: refreshButton(found.reload) }), found.box],
+  };
+}

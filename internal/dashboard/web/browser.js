@@ -1,0 +1,86 @@
+// A real browser, Debian's Chromium, with eyes on what no page may do: a script error, a breach of the page's policy, a request
+// to another host.
+
+import assert from 'node:assert/strict';
+import { readFile, mkdir } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { chromium } from 'playwright-core';
+
+const pictures = resolve(import.meta.dirname, '../../../.ajo/web');
+const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+export const phone = { width: 360, height: 740 };
+export const desk = { width: 1280, height: 900 };
+
+// launch starts the browser; a new empty profile is Playwright's own doing.
+export async function launch() {
+  await mkdir(pictures, { recursive: true });
+  return chromium.launch({
+    executablePath: process.env.AJO_CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+  });
+}
+
+// visitor opens a context of its own: {page, close()}. close fails when the page did what no page may.
+export async function visitor(browser, url, options = {}) {
+  const context = await browser.newContext({ baseURL: url, viewport: desk, locale: 'en-GB', timezoneId: 'America/New_York', ...options });
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  const page = await context.newPage();
+  page.setDefaultTimeout(15000);
+  const wrong = [];
+  page.on('pageerror', (e) => wrong.push(String(e)));
+  page.on('console', (m) => {
+    // That an answer was a refusal is logged by the browser itself, and is often what a test is about.
+    if (m.type() === 'error' && !m.text().startsWith('Failed to load resource')) wrong.push(m.text());
+  });
+  page.on('request', (r) => {
+    if (!r.url().startsWith(url) && !/^(blob|data):/.test(r.url())) wrong.push('another host: ' + r.url());
+  });
+  return {
+    page, context,
+    async close() {
+      await context.close();
+      assert.deepEqual(wrong, []);
+    },
+  };
+}
+
+// settled waits until nothing of the page is loading any more.
+export async function settled(page) {
+  await page.waitForFunction(() => !document.querySelector('[aria-busy="true"]') && document.querySelector('h1'));
+}
+
+// go opens an address of the dashboard and waits for it.
+export async function go(page, path) {
+  await page.evaluate((p) => { location.hash = '#' + p; }, path);
+  await page.waitForFunction((p) => location.hash === '#' + p, path);
+  await settled(page);
+}
+
+// picture keeps what the page looks like, whole; of a dialog only what the screen shows.
+export async function picture(page, name) {
+  const fullPage = await page.locator('dialog').count() === 0;
+  await page.screenshot({ path: join(pictures, name + '.png'), fullPage });
+}
+
+// accessible fails on findings of axe that are serious or critical.
+export async function accessible(page, what) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+  const bad = violations.filter((v) => ['serious', 'critical'].includes(v.impact))
+    .map((v) => `${what}: ${v.id}: ${v.help}: ${v.nodes.map((n) => n.html + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`);
+  assert.deepEqual(bad, []);
+}
+
+// fits fails when the page is wider than the screen.
+export async function fits(page, what) {
+  const wide = await page.evaluate(() => ({
+    page: document.documentElement.scrollWidth, screen: innerWidth,
+    cut: [...document.querySelectorAll('.table, pre, .card')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.outerHTML.slice(0, 160)),
+    culprits: [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && getComputedStyle(e).position !== 'absolute')
+      .slice(0, 5).map((e) => e.outerHTML.slice(0, 160)),
+  }));
+  assert.ok(wide.page <= wide.screen, `${what} is ${wide.page} wide on ${wide.screen}: ${wide.culprits.join('\n')}`);
+  assert.deepEqual(wide.cut, [], `${what} has parts that are wider than their place`);
+}

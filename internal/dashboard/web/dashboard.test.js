@@ -1,0 +1,4 @@
+// Run by `make test-web`: one service and one browser for all of it.
+
+import './flows.js';
+import './everywhere.js';

@@ -1,0 +1,65 @@
+// What the tests share: one running service, one browser, and tenants to be made in them.
+
+import { after, before } from 'node:test';
+import { launch, settled, visitor } from './browser.js';
+import { start, until } from './stack.js';
+
+export const world = {};
+
+before(async () => {
+  world.service = await start();
+  world.browser = await launch();
+}, { timeout: 60000 });
+
+after(async () => {
+  await world.browser?.close();
+  await world.service?.stop();
+}, { timeout: 60000 });
+
+let made = 0;
+
+// newTenant signs a tenant up over HTTP: {name, email, password, key, call(method, path, body)}.
+export async function newTenant(name = 'Ada Stores') {
+  const { service } = world;
+  const t = { name, email: `tenant-${++made}@shop.example`, password: 'correct horse battery' };
+  const { tenantId } = await service.request('POST', '/register', { name, email: t.email, password: t.password });
+  t.key = (await service.request('POST', '/auth/verify-email', { tenantId, otp: await service.code(t.email) })).apiKey;
+  t.call = (method, path, body) => service.request(method, path, body, { 'X-API-Key': t.key });
+  t.listen = () => t.call('POST', '/auth/webhook-url', { url: service.shop.url });
+  return t;
+}
+
+// pay has somebody pay to an account at the bank.
+export function pay(nuban, amount, more = {}) {
+  return world.service.request('POST', world.service.bank + '/control/pay', { nuban, amount, sender: 'Bola Ade', narration: 'School fees', ...more });
+}
+
+// entry waits until the account's newest entry is as the condition wants it.
+export function entry(tenant, ref, what, ok) {
+  return until(what, async () => {
+    const { lines } = await tenant.call('GET', `/v1/accounts/${ref}/statement?limit=100`);
+    return lines.map((l) => l.entry).findLast(ok);
+  });
+}
+
+// open opens an account and returns it.
+export function open(tenant, externalRef, name, more = {}) {
+  return tenant.call('POST', '/v1/accounts', { externalRef, name, ...more });
+}
+
+// visit opens the dashboard without a session.
+export async function visit(options) {
+  const v = await visitor(world.browser, world.service.url, options);
+  await v.page.goto('/dashboard/');
+  await settled(v.page);
+  return v;
+}
+
+// visitAs opens the dashboard in a session of the tenant.
+export async function visitAs(tenant, options) {
+  const v = await visitor(world.browser, world.service.url, options);
+  await v.context.request.post('/auth/login', { data: { email: tenant.email, password: tenant.password } });
+  await v.page.goto('/dashboard');
+  await settled(v.page);
+  return v;
+}

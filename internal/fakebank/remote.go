@@ -1,0 +1,105 @@
+package fakebank
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Remote is a fake bank that another process runs, seen through its control endpoints.
+type Remote struct {
+	URL string
+}
+
+// remoteTimeout is above the 5 s for which a payment waits for its event.
+const remoteTimeout = 10 * time.Second
+
+// Pay makes a payment and waits for the first attempt to tell the service of it. Of the payment, the account, the amount,
+// SenderName and Narration count. The event is nil when the bank sent none.
+func (r Remote) Pay(ctx context.Context, p Payment) (Transaction, *Webhook, error) {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	var t Transaction
+	fields := map[string]string{
+		"accountRef": p.AccountRef, "nuban": p.NUBAN, "amount": p.Amount.String(), "sender": p.SenderName, "narration": p.Narration, "wait": "true",
+	}
+	if err := r.call(ctx, http.MethodPost, "/control/pay", fields, &t); err != nil {
+		return t, nil, err
+	}
+	state, err := r.state(ctx)
+	if err != nil {
+		return t, nil, fmt.Errorf("the payment %s is made; asking for its event: %w", t.ID, err)
+	}
+	for _, w := range slices.Backward(state.Webhooks) {
+		if slices.Contains(w.Refs, t.ID) {
+			return t, &w, nil
+		}
+	}
+	return t, nil, nil
+}
+
+// NewestAccount finds the virtual account that was opened last and takes payments. [ErrNoAccount] when there is none.
+func (r Remote) NewestAccount(ctx context.Context) (Account, error) {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	state, err := r.state(ctx)
+	if err != nil {
+		return Account{}, err
+	}
+	for _, a := range slices.Backward(state.Accounts) {
+		if !a.Expired(time.Now()) {
+			return a, nil
+		}
+	}
+	return Account{}, ErrNoAccount
+}
+
+// remoteState is what is read of a stateView.
+type remoteState struct {
+	Accounts []Account `json:"accounts"`
+	Webhooks []Webhook `json:"webhooks"`
+}
+
+func (r Remote) state(ctx context.Context) (remoteState, error) {
+	var s remoteState
+	return s, r.call(ctx, http.MethodGet, "/control/state?limit=100", nil, &s)
+}
+
+func (r Remote) call(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(r.URL, "/")+path, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		var refused ninError
+		if json.Unmarshal(answer, &refused) != nil || refused.Error == "" {
+			return fmt.Errorf("the fake bank at %s answered %s", r.URL, resp.Status)
+		}
+		return fmt.Errorf("the fake bank: %s", refused.Error)
+	}
+	return json.Unmarshal(answer, out)
+}

@@ -1,0 +1,267 @@
+package payment_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/invariant"
+	"ajo/internal/money"
+	"ajo/internal/payment"
+	"ajo/internal/provider"
+	"ajo/internal/testenv"
+)
+
+// choose has the test's tenant told of the events, at a URL of its own.
+func (b *bundle) choose(events string) {
+	b.T.Helper()
+	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook', webhook_events = $2 WHERE id = $1`, b.tenant, events)
+}
+
+// told lists the deliveries of a payment as "event url status", in the order of their making.
+func (b *bundle) told(id uuid.UUID) []string {
+	b.T.Helper()
+	return testenv.Value[[]string](b.Env, `
+		SELECT coalesce(array_agg(event_type || ' ' || callback_url || ' ' || (convert_from(body, 'UTF8')::json->>'status') ORDER BY id), '{}')
+		FROM deliveries WHERE transaction_group_id = $1`, id)
+}
+
+const (
+	toldReceived  = "payment.received https://tenant.example/hook provisional"
+	toldConfirmed = "payment.confirmed https://tenant.example/hook confirmed"
+	toldReversed  = "payment.reversed https://tenant.example/hook reversed"
+)
+
+// Each end of a payment, by a check and by a person, is told to who chose it, and to nobody else; a payment that needs review
+// has no end yet.
+func TestChosenEventsOfAPayment(t *testing.T) {
+	t.Parallel()
+	failed := func(x *fakebank.Transaction) { x.Status = "PAYMENT_FAILED" }
+	differs := func(x *fakebank.Transaction) { x.Fee = x.Fee.Add(x.Fee) }
+	confirm := func(b *bundle, id uuid.UUID) (payment.Reviewed, error) {
+		return b.svc.ConfirmReviewed(b.ctx, id, byHand)
+	}
+	reverse := func(b *bundle, id uuid.UUID) (payment.Reviewed, error) {
+		return b.svc.ReverseReviewed(b.ctx, id, byHand)
+	}
+	for name, c := range map[string]struct {
+		chosen string
+		change func(*fakebank.Transaction)
+		decide func(*bundle, uuid.UUID) (payment.Reviewed, error)
+		want   []string
+	}{
+		"nothing chosen, confirmed":       {chosen: "{}", want: []string{toldReceived}},
+		"nothing chosen, reversed":        {chosen: "{}", change: failed, want: []string{toldReceived}},
+		"confirmed":                       {chosen: "{payment.confirmed,payment.reversed}", want: []string{toldReceived, toldConfirmed}},
+		"reversed":                        {chosen: "{payment.confirmed,payment.reversed}", change: failed, want: []string{toldReceived, toldReversed}},
+		"the other chosen":                {chosen: "{payment.reversed,settlement.failed}", want: []string{toldReceived}},
+		"under review":                    {chosen: "{payment.confirmed,payment.reversed}", change: differs, want: []string{toldReceived}},
+		"confirmed by a person":           {chosen: "{payment.confirmed}", change: differs, decide: confirm, want: []string{toldReceived, toldConfirmed}},
+		"reversed by a person":            {chosen: "{payment.reversed}", change: differs, decide: reverse, want: []string{toldReceived, toldReversed}},
+		"nothing chosen, decided by hand": {chosen: "{}", change: differs, decide: confirm, want: []string{toldReceived}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.choose(c.chosen)
+			id, txn := b.paid()
+			if c.change != nil {
+				b.bank.SetTransaction(txn.ID, c.change)
+			}
+			require.Equal(t, time.Duration(-1), b.check(id))
+			if c.decide != nil {
+				_, err := c.decide(b, id)
+				require.NoError(t, err)
+				_, err = c.decide(b, id)
+				require.ErrorIs(t, err, payment.ErrNotInReview)
+			}
+			require.NoError(t, b.svc.Confirm(b.ctx, id), "and again tells nothing")
+			require.Equal(t, c.want, b.told(id))
+			found, err := invariant.Verify(b.ctx, b.Pool)
+			require.NoError(t, err)
+			require.Empty(t, found)
+		})
+	}
+}
+
+// The body is that of payment.received, but for the event and the status; the account's own URL goes before the tenant's; and
+// the ring comes after the commit.
+func TestToldAsItWasReceived(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.choose("{payment.confirmed}")
+	var rung []uuid.UUID
+	b.svc.Ring = func(_ context.Context, id uuid.UUID) {
+		require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE id = $1`, id))
+		rung = append(rung, id)
+	}
+	id, _ := b.paid()
+	b.Exec(`UPDATE accounts SET callback_url = 'https://account.example/hook' WHERE id = $1`, b.account)
+	require.Empty(t, rung, "posting leaves its ring to the caller")
+	require.Equal(t, time.Duration(-1), b.check(id))
+	body := func(event string) string {
+		return testenv.Value[string](b.Env, `SELECT convert_from(body, 'UTF8') FROM deliveries WHERE event_type = $1`, event)
+	}
+	require.Equal(t, strings.NewReplacer("payment.received", "payment.confirmed", "provisional", "confirmed").Replace(body("payment.received")), body("payment.confirmed"))
+	require.Contains(t, body("payment.confirmed"), `"senderName":"Bola Ade"`)
+	require.Equal(t, []uuid.UUID{testenv.Value[uuid.UUID](b.Env, `
+		SELECT id FROM deliveries WHERE event_type = 'payment.confirmed' AND callback_url = 'https://account.example/hook' AND created_at = $1 AND next_attempt_at = $1`,
+		b.Clock.Now())}, rung)
+}
+
+// Checks at once by two processes, a lost answer to the commit, and the checks after it: one event.
+func TestConfirmationIsToldOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.choose("{payment.confirmed}")
+	b.openAtBank()
+	lost, loss := b.LostCommits(), 0
+	losing := payment.New(payment.Options{
+		Pool: lost.Pool, Bank: asked{b.client(), func() { lost.LoseNext(loss) }}, Clock: b.Clock, Log: b.svc.Log, ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3,
+		ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
+	})
+	t.Cleanup(losing.Close)
+	other := b.service(b.bank.URL())
+	for round := range 3 {
+		id, _ := b.paid()
+		b.Clock.Advance(time.Minute)
+		if round == 0 {
+			loss = 1 // of the record, not of the claim before it
+			require.Error(t, losing.Confirm(b.ctx, id))
+			require.Zero(t, lost.Left())
+			require.Equal(t, []string{toldReceived, toldConfirmed}, b.told(id), "it stands, though nobody was told")
+		}
+		var all sync.WaitGroup
+		for _, s := range []*payment.Service{b.svc, other, b.svc, other} {
+			all.Go(func() { _ = s.Confirm(b.ctx, id) })
+		}
+		all.Wait()
+		b.Clock.Advance(time.Hour)
+		require.NoError(t, b.svc.Confirm(b.ctx, id))
+		require.Equal(t, []string{toldReceived, toldConfirmed}, b.told(id))
+	}
+}
+
+// In one batch only those are told who chose it, each of its own payment.
+func TestTellingInABatch(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.choose("{payment.confirmed}")
+	silent := *b
+	silent.tenant = b.Tenant()
+	silent.account = b.Account(silent.tenant, "customer-1")
+	var telling, quiet []uuid.UUID
+	for range 20 {
+		id, _ := b.paid()
+		telling = append(telling, id)
+		id, _ = silent.paid()
+		quiet = append(quiet, id)
+	}
+	b.Clock.Advance(time.Minute)
+	var all sync.WaitGroup
+	for _, id := range append(telling, quiet...) {
+		all.Go(func() { _ = b.svc.Confirm(b.ctx, id) })
+	}
+	all.Wait()
+	for _, id := range telling {
+		require.Equal(t, []string{toldReceived, toldConfirmed}, b.told(id))
+	}
+	for _, id := range quiet {
+		require.Empty(t, b.told(id))
+	}
+	require.Equal(t, 40, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
+}
+
+// Who listens is shown everything, without a URL and without having chosen it; nothing is a delivery, and the next minute is
+// nobody's business.
+func TestListenersAreShownPayments(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Exec(`UPDATE tenants SET listening_until = $2 WHERE id = $1`, b.tenant, b.Clock.Now().Add(time.Minute))
+	id, _ := b.paid()
+	require.Equal(t, time.Duration(-1), b.check(id))
+	shown := func() []string {
+		return testenv.Value[[]string](b.Env, `SELECT array_agg(event_type || ' ' || (convert_from(body, 'UTF8')::json->>'transactionGroupId') ORDER BY seq) FROM listen_events WHERE tenant_id = $1`, b.tenant)
+	}
+	require.Equal(t, []string{"payment.received " + id.String(), "payment.confirmed " + id.String()}, shown())
+	require.Empty(t, b.told(id))
+	b.Clock.Advance(time.Minute)
+	later, _ := b.paid()
+	require.Equal(t, time.Duration(-1), b.check(later))
+	require.Len(t, shown(), 2)
+}
+
+// statements keeps the SQL that a pool sends.
+type statements struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, d.SQL)
+	return ctx
+}
+
+func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// A tenant that has chosen nothing costs no statement: posting and confirming send the same ones as before there was a choice.
+func TestNoChoiceNoStatement(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	sent := &statements{}
+	cfg := b.Pool.Config()
+	cfg.ConnConfig.Tracer = sent
+	pool, err := pgxpool.NewWithConfig(b.ctx, cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	o := b.svc.Options
+	o.Pool = pool
+	svc := payment.New(o)
+	t.Cleanup(svc.Close)
+	b.choose("{}")
+	b.svc = svc
+	cost := func() (post, confirm int) {
+		t.Helper()
+		b.openAtBank()
+		txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.String(), Amount: money.Must("5000.00"), Silent: true})
+		require.NoError(t, err)
+		r := b.receive(b.sign(b.bank.EventFor(txn)))
+		sent.all = nil
+		b.post(r.ID)
+		post = len(sent.all)
+		b.Clock.Advance(time.Minute)
+		sent.all = nil
+		require.NoError(t, svc.Confirm(b.ctx, r.ID))
+		return post, len(sent.all)
+	}
+	post, confirm := cost()
+	for _, sql := range sent.all {
+		require.NotContains(t, sql, "listen_events")
+		require.NotContains(t, sql, "deliveries")
+	}
+	b.choose("{payment.confirmed}")
+	morePost, moreConfirm := cost()
+	require.Equal(t, post, morePost)
+	require.Equal(t, confirm+3, moreConfirm, "the payments, the choices, and the deliveries")
+}
+
+// asked is a bank that says when it is asked.
+type asked struct {
+	provider.Bank
+	then func()
+}
+
+func (a asked) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
+	a.then()
+	return a.Bank.Transaction(ctx, id)
+}

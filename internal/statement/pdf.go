@@ -1,0 +1,275 @@
+package statement
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"codeberg.org/go-fonts/dejavu/dejavusanscondensed"
+	"codeberg.org/go-fonts/dejavu/dejavusanscondensedbold"
+	"codeberg.org/go-pdf/fpdf"
+	"golang.org/x/text/unicode/norm"
+
+	"ajo/internal/clock"
+	"ajo/internal/money"
+	"ajo/ledger"
+)
+
+// Sheet is what a PDF shows.
+type Sheet struct {
+	Tenant, Holder, Number, Bank, Ref string
+	Filter                            ledger.Filter
+	Opening                           money.Amount // at the beginning of the filter's time
+	Lines                             []ledger.Line
+	At                                time.Time // when it is made
+}
+
+// The page, in millimetres: A4 across.
+const (
+	margin     = 12
+	lineHeight = 4
+	lastLine   = 192 // a row that would reach further goes to the next page
+)
+
+// family is DejaVu, which has the letters of Yoruba, Igbo and Hausa with their marks, and the sign of the naira. It is free to embed.
+const family = "dejavu"
+
+type column struct {
+	title string
+	width float64
+	align string
+}
+
+var table = []column{
+	{"Date", 30, "L"},
+	{"Description", 88, "L"},
+	{"Reference", 62, "L"},
+	{"Money in (₦)", 31, "R"},
+	{"Money out (₦)", 31, "R"},
+	{"Balance (₦)", 31, "R"},
+}
+
+// PDF writes the sheet as pages with a heading, a table and page numbers. Its only errors are those of w and of the library.
+func PDF(w io.Writer, s Sheet) error {
+	pdf := fpdf.New("L", "mm", "A4", "")
+	pdf.SetCatalogSort(true)
+	pdf.SetCreationDate(s.At)
+	pdf.SetModificationDate(s.At)
+	pdf.SetTitle("Statement of "+plain(s.Ref), true)
+	pdf.SetCreator("Ajo", true)
+	pdf.SetLang("en-NG")
+	pdf.SetMargins(margin, margin, margin)
+	pdf.SetAutoPageBreak(false, margin)
+	pdf.AliasNbPages("")
+	pdf.AddUTF8FontFromBytes(family, "", dejavusanscondensed.TTF)
+	pdf.AddUTF8FontFromBytes(family, "B", dejavusanscondensedbold.TTF)
+	pdf.SetFooterFunc(func() {
+		pdf.SetXY(margin, -margin)
+		pdf.SetFont(family, "", 7)
+		pdf.CellFormat(0, lineHeight, fmt.Sprintf("%s · made %s · page %d of {nb}", plain(s.Ref), day(s.At)+" "+hour(s.At), pdf.PageNo()), "", 0, "R", false, 0, "")
+	})
+	pdf.AddPage()
+	s.heading(pdf)
+	head(pdf)
+	for _, l := range s.Lines {
+		row(pdf, l)
+	}
+	if len(s.Lines) == 0 {
+		pdf.CellFormat(0, 2*lineHeight, "No entries.", "", 1, "L", false, 0, "")
+	}
+	return pdf.Output(w)
+}
+
+// heading says whose statement it is, of what time, and what it comes to.
+func (s Sheet) heading(pdf *fpdf.Fpdf) {
+	pdf.SetFont(family, "B", 14)
+	pdf.CellFormat(0, 8, "Account statement", "", 1, "L", false, 0, "")
+	in, out := s.totals()
+	facts := [][2]string{
+		{"Tenant", s.Tenant},
+		{"Account", fmt.Sprintf("%s (%s)", s.Holder, s.Ref)},
+		{"Number", strings.TrimSpace(s.Number + " " + s.Bank)},
+		{"Period", period(s.Filter)},
+		{"Entries", fmt.Sprint(len(s.Lines))},
+	}
+	if only := s.only(); only != "" {
+		facts = append(facts, [2]string{"Only", only})
+	} else {
+		closing := s.Opening
+		if n := len(s.Lines); n > 0 {
+			closing = s.Lines[n-1].RunningBalance
+		}
+		facts = append(facts, [2]string{"Opening balance", naira(s.Opening)}, [2]string{"Closing balance", naira(closing)})
+	}
+	facts = append(facts, [2]string{"Money in", naira(in)}, [2]string{"Money out", naira(out)})
+	for _, f := range facts {
+		pdf.SetFont(family, "B", 8)
+		pdf.CellFormat(32, lineHeight+0.5, f[0], "", 0, "L", false, 0, "")
+		pdf.SetFont(family, "", 8)
+		pdf.MultiCell(0, lineHeight+0.5, plain(f[1]), "", "L", false)
+	}
+	pdf.SetFont(family, "", 7)
+	pdf.Ln(1)
+	pdf.MultiCell(0, lineHeight, "Times are West Africa Time. A balance is that right after its entry was posted. An entry under review is listed and in no total; "+
+		"a reversed entry and its reversal are in one total each.", "", "L", false)
+	pdf.Ln(2)
+}
+
+// totals are those of the lines.
+func (s Sheet) totals() (in, out money.Amount) {
+	for _, l := range s.Lines {
+		switch {
+		case l.Entry.Status == ledger.NeedsReview:
+		case l.Entry.Direction == ledger.Credit:
+			in = in.Add(l.Entry.Amount)
+		default:
+			out = out.Add(l.Entry.Amount)
+		}
+	}
+	return in, out
+}
+
+// only names what the filter leaves, but for the time; "" when it leaves all.
+func (s Sheet) only() string {
+	direction := map[ledger.Direction]string{ledger.Credit: "money in", ledger.Debit: "money out"}[s.Filter.Direction]
+	return strings.Trim(direction+", "+strings.ReplaceAll(string(s.Filter.Status), "_", " "), ", ")
+}
+
+func head(pdf *fpdf.Fpdf) {
+	pdf.SetFont(family, "B", 7.5)
+	pdf.SetFillColor(235, 235, 235)
+	for _, c := range table {
+		pdf.CellFormat(c.width, lineHeight+2, c.title, "", 0, c.align, true, 0, "")
+	}
+	pdf.Ln(lineHeight + 3)
+	pdf.SetFont(family, "", 7.5)
+}
+
+// row writes a line, with its long texts on several; on the next page when this one has no room for it.
+func row(pdf *fpdf.Fpdf, l ledger.Line) {
+	e := l.Entry
+	description, reference := plain(e.Narration), plain(e.ProviderTxnRef)
+	if e.TransferRef != nil {
+		reference = *e.TransferRef
+	}
+	if e.Status != ledger.Confirmed {
+		description = strings.TrimSpace(description + " (" + strings.ReplaceAll(string(e.Status), "_", " ") + ")")
+	}
+	in, out := "", digits(e.Amount)
+	if e.Direction == ledger.Credit {
+		in, out = out, in
+	}
+	cells := [][]string{{day(e.CreatedAt) + " " + hour(e.CreatedAt)}, split(pdf, description, 1), split(pdf, reference, 2), {in}, {out}, {digits(l.RunningBalance)}}
+	lines := 1
+	for _, c := range cells {
+		lines = max(lines, len(c))
+	}
+	x, y := pdf.GetXY()
+	if int(y)+lines*lineHeight > lastLine {
+		pdf.AddPage()
+		head(pdf)
+		x, y = pdf.GetXY()
+	}
+	for i, c := range cells {
+		pdf.SetXY(x, y)
+		for _, text := range c {
+			pdf.CellFormat(table[i].width, lineHeight, text, "", 2, table[i].align, false, 0, "")
+		}
+		x += table[i].width
+	}
+	bottom := y + float64(lines*lineHeight) + 0.5
+	pdf.SetDrawColor(220, 220, 220)
+	pdf.Line(margin, bottom, x, bottom)
+	pdf.SetXY(margin, bottom+0.5)
+}
+
+// maxParts is how many lines a text takes in a row at most; what is longer ends in an ellipsis.
+const maxParts = 6
+
+// split breaks a text for its column, between words and, where one is too long, within it. The library's own SplitText takes the
+// mark of an Ọ̀ for a letter of boundless width.
+func split(pdf *fpdf.Fpdf, text string, column int) (parts []string) {
+	fits := func(s string) bool { return pdf.GetStringWidth(s) <= table[column].width-2 }
+	part := ""
+	for _, word := range strings.Fields(text) {
+		if longer := strings.TrimSpace(part + " " + word); fits(longer) {
+			part = longer
+			continue
+		}
+		if part != "" {
+			parts, part = append(parts, part), ""
+		}
+		for _, r := range word {
+			if !fits(part+string(r)) && !unicode.Is(unicode.Mn, r) {
+				parts, part = append(parts, part), ""
+			}
+			part += string(r)
+		}
+	}
+	if parts = append(parts, part); len(parts) > maxParts {
+		parts = append(parts[:maxParts-1], parts[maxParts-1]+"…")
+	}
+	return parts
+}
+
+// plain is a text as the page can show it: composed, without control and format characters, and without what lies beyond the
+// library's 65,536 characters.
+func plain(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r > 0xFFFF, r == unicode.ReplacementChar, unicode.Is(unicode.Co, r):
+			return unicode.ReplacementChar
+		case unicode.IsControl(r), unicode.IsSpace(r):
+			return ' '
+		case unicode.Is(unicode.Cf, r):
+			return -1
+		}
+		return r
+	}, norm.NFC.String(s)))
+}
+
+func period(f ledger.Filter) string {
+	from, to := "the first entry", "today"
+	if !f.From.IsZero() {
+		from = moment(f.From)
+	}
+	if !f.To.IsZero() {
+		to = "before " + moment(f.To)
+		if end := f.To.In(clock.Lagos); end.Equal(midnight(end)) {
+			to = day(end.Add(-time.Second)) // the end of a day is named by the day
+		}
+	}
+	return from + " to " + to
+}
+
+func moment(t time.Time) string {
+	if l := t.In(clock.Lagos); l.Equal(midnight(l)) {
+		return day(t)
+	}
+	return day(t) + " " + hour(t)
+}
+
+func midnight(t time.Time) time.Time {
+	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, t.Location())
+}
+
+func day(t time.Time) string { return t.In(clock.Lagos).Format("2 Jan 2006") }
+
+func hour(t time.Time) string { return t.In(clock.Lagos).Format("15:04") }
+
+func naira(a money.Amount) string { return "₦ " + digits(a) }
+
+// digits writes a sum with its thousands set off.
+func digits(a money.Amount) string {
+	s, sign := a.String(), ""
+	if a.Sign() < 0 {
+		s, sign = s[1:], "−"
+	}
+	whole, kobo, _ := strings.Cut(s, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return sign + whole + "." + kobo
+}

@@ -1,0 +1,94 @@
+package tenant
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/pg"
+	"ajo/internal/secret"
+)
+
+// LoginLinkLife is how long a login link is good for.
+const LoginLinkLife = 10 * time.Minute
+
+// Refusals of a login link.
+var (
+	ErrTokenMissing = errs.New(errs.Invalid, "token is required")
+	ErrLoginLink    = errs.New(errs.Invalid, "invalid or expired link")
+)
+
+// LoginLink makes a token that opens one session of the tenant, within [LoginLinkLife], to whoever has it; only its hash is
+// kept. For operators, who so let a tenant in that cannot log in. [ErrNotFound]; [ErrUnverified], as nobody has proven that
+// the address is theirs; [ErrSuspended].
+func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (token secret.Redacted, expires time.Time, err error) {
+	token = secret.NewToken()
+	hash := secret.Hash(token.Reveal())
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		expires = now.Add(LoginLinkLife)
+		var name, status string
+		var verified bool
+		err := tx.QueryRow(ctx, `SELECT name, status, email_verified_at IS NOT NULL FROM tenants WHERE id = $1 FOR KEY SHARE`, id).Scan(&name, &status, &verified)
+		switch {
+		case pg.IsNoRows(err):
+			return ErrNotFound
+		case err != nil:
+			return err
+		case !verified:
+			return ErrUnverified
+		case status != Active:
+			return ErrSuspended
+		}
+		_, err = tx.Exec(ctx, `
+			DELETE FROM login_links WHERE token_hash IN (
+				SELECT token_hash FROM login_links WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, now, purgeAtOnce)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO login_links (token_hash, tenant_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`, hash[:], id, now, expires)
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("tenant.login-link", target(id), struct {
+			Name    string
+			Expires time.Time
+		}{name, expires}))
+	})
+	return token, expires, err
+}
+
+// LoginByLink spends a login link's token and opens a session. Anyone may call. [ErrLoginLink] whatever is wrong with the token:
+// it is unknown, spent or too old; [ErrSuspended] for a tenant that was suspended meanwhile, whose link stays good. The token's
+// row is removed in the transaction that writes the session, so of two who use it at once one gets in.
+func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted) (Session, error) {
+	switch {
+	case token.IsZero():
+		return Session{}, ErrTokenMissing
+	case len(token.Reveal()) != tokenLength:
+		return Session{}, ErrLoginLink
+	}
+	hash := secret.Hash(token.Reveal())
+	var out Session
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		var t Tenant
+		err := tx.QueryRow(ctx, `
+			WITH spent AS (DELETE FROM login_links WHERE token_hash = $1 AND expires_at > $2 RETURNING tenant_id)
+			SELECT `+columns+` FROM spent JOIN tenants t ON t.id = spent.tenant_id`, hash[:], s.Clock.Now()).Scan(t.fields()...)
+		if pg.IsNoRows(err) {
+			return ErrLoginLink
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := admit(t); err != nil {
+			return err
+		}
+		out, err = s.writeSession(ctx, tx, t)
+		return err
+	})
+	return out, err
+}

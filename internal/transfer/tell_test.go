@@ -1,0 +1,195 @@
+package transfer_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/invariant"
+	"ajo/internal/testenv"
+	"ajo/internal/transfer"
+	"ajo/ledger"
+)
+
+const allSettlements = "{settlement.succeeded,settlement.failed,settlement.refunded}"
+
+// choose has the test's tenant told of the events.
+func (b *bundle) choose(events string) {
+	b.T.Helper()
+	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook', webhook_events = $2 WHERE id = $1`, b.tenant, events)
+}
+
+// told lists the events of a transfer as "event status", in the order of their making.
+func (b *bundle) told(p transfer.Transfer) []string {
+	b.T.Helper()
+	return testenv.Value[[]string](b.Env, `
+		SELECT coalesce(array_agg(event_type || ' ' || (convert_from(body, 'UTF8')::json->>'status') ORDER BY id), '{}')
+		FROM deliveries WHERE transaction_group_id = $1`, p.ID)
+}
+
+// Each end of a transfer is told once to who chose it, by whichever way it comes; and so is a refund after it.
+func TestChosenEventsOfASettlement(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule fakebank.Rule
+		end  func(*bundle, transfer.Transfer) // what the bank does after the first end
+		want []string
+	}{
+		"paid":      {want: []string{"settlement.succeeded success"}},
+		"rejected":  {rule: pays(fakebank.Reject, 1), want: []string{"settlement.failed failed"}},
+		"no holder": {rule: names(fakebank.NotFound, 1), want: []string{"settlement.failed failed"}},
+		"given back later": {end: func(b *bundle, p transfer.Transfer) {
+			_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
+			require.NoError(b.T, err)
+			b.untilDue(p)
+			require.NoError(b.T, b.svc.Advance(b.ctx, p.ID))
+		}, want: []string{"settlement.succeeded success", "settlement.refunded refunded"}},
+	} {
+		for _, chosen := range []string{allSettlements, "{payment.confirmed}", "{}"} {
+			t.Run(name+" "+chosen, func(t *testing.T) {
+				b := setup(t)
+				b.choose(chosen)
+				b.fund("100.00")
+				if c.rule.On != "" {
+					b.bank.Faults.Set(c.rule)
+				}
+				p := b.run(b.settle("100.00"))
+				if c.end != nil {
+					c.end(b, p)
+				}
+				b.Clock.Advance(30 * time.Minute)
+				_ = b.svc.Advance(b.ctx, p.ID) // what is asked again tells nothing again
+				want := c.want
+				if chosen != allSettlements {
+					want = []string{}
+				}
+				require.Equal(t, want, b.told(p))
+				b.ended(b.get(p.MerchantTxRef))
+				found, err := invariant.Verify(b.ctx, b.Pool)
+				require.NoError(t, err)
+				require.Empty(t, slices.DeleteFunc(found, func(f ledger.Finding) bool { return f.Check == invariant.CheckCreditEvent }), "the tests' money has no events")
+			})
+		}
+	}
+}
+
+// A transfer that never gets cover ends in its claim, and is told as failed; one that was given back before anybody heard that
+// it was paid is told as refunded only.
+func TestOtherWaysToAnEndAreTold(t *testing.T) {
+	b := setup(t)
+	b.choose(allSettlements)
+	var rung []uuid.UUID
+	b.svc.Ring = func(_ context.Context, id uuid.UUID) { rung = append(rung, id) }
+	c := b.credit("100.00")
+	unfunded := b.settle("100.00")
+	b.step(unfunded)
+	b.move(c, ledger.EventReverse)
+	b.run(unfunded)
+	require.Equal(t, []string{"settlement.failed failed"}, b.told(unfunded))
+	require.Len(t, rung, 1)
+
+	b.fund("50.00")
+	b.bank.Faults.Set(pays(fakebank.DropAfter, 1))
+	p := b.settle("50.00")
+	b.step(p)
+	_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
+	require.NoError(t, err)
+	b.run(p)
+	require.Equal(t, []string{"settlement.refunded refunded"}, b.told(p))
+	require.Equal(t, testenv.Value[[]uuid.UUID](b.Env, `SELECT array_agg(id ORDER BY id) FROM deliveries`), rung)
+}
+
+func TestSettlementEventWireForm(t *testing.T) {
+	b := setup(t)
+	b.choose(allSettlements)
+	b.Exec(`UPDATE accounts SET callback_url = 'https://account.example/hook' WHERE id = $1`, b.account)
+	b.fund("100.00")
+	p := b.run(b.settle("99.50"))
+	require.Equal(t, `{"eventType":"settlement.succeeded","transactionGroupId":"`+p.ID.String()+`","merchantTxRef":"`+p.MerchantTxRef+
+		`","accountRef":"shop","amount":"99.50","currency":"NGN","bankCode":"058","accountNumber":"0123456789","status":"success"}`,
+		testenv.Value[string](b.Env, `SELECT convert_from(body, 'UTF8') FROM deliveries WHERE callback_url = 'https://account.example/hook'`))
+}
+
+// Steps at once by two processes, and a lost answer to the end's commit: one event.
+func TestAnEndIsToldOnce(t *testing.T) {
+	b := setup(t)
+	b.choose(allSettlements)
+	b.fund("400.00")
+	lost := b.LostCommits()
+	slow := &slowBank{Bank: b.client, onPay: func() { lost.LoseNext(1) }}
+	losing := b.service(func(o *transfer.Options) { o.Pool, o.Bank = lost.Pool, slow })
+	p := b.settle("100.00")
+	require.Error(t, losing.Advance(b.ctx, p.ID))
+	require.Zero(t, lost.Left())
+	b.Clock.Advance(transfer.DefaultLease)
+	b.run(p)
+	require.Equal(t, []string{"settlement.succeeded success"}, b.told(p))
+
+	other := b.service()
+	for range 3 {
+		q := b.settle("100.00")
+		var all sync.WaitGroup
+		for _, s := range []*transfer.Service{b.svc, other, b.svc, other} {
+			all.Go(func() { _ = s.Advance(b.ctx, q.ID) })
+		}
+		all.Wait()
+		b.run(q)
+		require.Equal(t, []string{"settlement.succeeded success"}, b.told(q))
+	}
+}
+
+// Who listens is shown each end, chosen or not, with a URL or without.
+func TestListenersAreShownSettlements(t *testing.T) {
+	b := setup(t)
+	b.Exec(`UPDATE tenants SET listening_until = $2 WHERE id = $1`, b.tenant, b.Clock.Now().Add(time.Hour))
+	b.fund("100.00")
+	p := b.run(b.settle("100.00"))
+	require.Empty(t, b.told(p))
+	require.Equal(t, []string{"settlement.succeeded"}, testenv.Value[[]string](b.Env, `SELECT array_agg(event_type) FROM listen_events WHERE tenant_id = $1`, b.tenant))
+}
+
+// statements counts what a pool sends.
+type statements struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	return ctx
+}
+
+func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// A tenant that has chosen nothing costs no statement.
+func TestNoChoiceNoStatement(t *testing.T) {
+	b := setup(t)
+	sent := &statements{}
+	cfg := b.Pool.Config()
+	cfg.ConnConfig.Tracer = sent
+	pool, err := pgxpool.NewWithConfig(b.ctx, cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	svc := b.service(func(o *transfer.Options) { o.Pool = pool })
+	cost := func() int {
+		t.Helper()
+		b.fund("100.00")
+		p := b.settle("100.00")
+		before := sent.n
+		_ = svc.Advance(b.ctx, p.ID)
+		require.Equal(t, transfer.Success, b.get(p.MerchantTxRef).Status)
+		return sent.n - before
+	}
+	none := cost()
+	b.choose(allSettlements)
+	require.Equal(t, none+2, cost(), "the choices, and the deliveries")
+}

@@ -1,0 +1,174 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/money"
+)
+
+// Type is what an event tells of, as on the wire.
+type Type string
+
+// The types. Every tenant is told of received payments, and of the others if it chose them ([Service.Choose]).
+const (
+	PaymentReceived     Type = "payment.received"     // posted to the ledger
+	PaymentConfirmed    Type = "payment.confirmed"    // found in the bank's own records, or confirmed by a person
+	PaymentReversed     Type = "payment.reversed"     // taken out of the balance for good
+	SettlementSucceeded Type = "settlement.succeeded" // paid out
+	SettlementFailed    Type = "settlement.failed"    // not paid out: the money is back in the balance
+	SettlementRefunded  Type = "settlement.refunded"  // paid out and given back by the bank: the money is in the balance again
+)
+
+// Types are all types, in the order in which they are listed.
+var Types = []Type{PaymentReceived, PaymentConfirmed, PaymentReversed, SettlementSucceeded, SettlementFailed, SettlementRefunded}
+
+var typeList = func() string {
+	var b strings.Builder
+	for i, t := range Types {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(t))
+	}
+	return b.String()
+}()
+
+// statusOf is the status that an event tells of: of the payment's entry, or of the transfer.
+var statusOf = map[Type]string{
+	PaymentReceived: "provisional", PaymentConfirmed: "confirmed", PaymentReversed: "reversed",
+	SettlementSucceeded: "success", SettlementFailed: "failed", SettlementRefunded: "refunded",
+}
+
+// Payload is what an event tells, beside what is the same in every event: a [Payment] or a [Settlement].
+type Payload interface {
+	wire(d *NewDelivery) any
+}
+
+// Payment is the payload of payment events. (Specification, "Outbound event".)
+type Payment struct {
+	Amount      money.Amount // net: what is, or was, credited to the balance
+	GrossAmount money.Amount // what the payer sent
+	ProviderFee money.Amount
+	SenderName  string
+	Narration   string
+}
+
+// paymentWire is the wire form; its fields stand in the specification's order.
+type paymentWire struct {
+	EventType          Type         `json:"eventType"`
+	TransactionGroupID uuid.UUID    `json:"transactionGroupId"`
+	AccountRef         string       `json:"accountRef"`
+	Amount             money.Amount `json:"amount"`
+	GrossAmount        money.Amount `json:"gross_amount"`
+	ProviderFee        money.Amount `json:"provider_fee"`
+	Currency           string       `json:"currency"`
+	SenderName         string       `json:"senderName"`
+	Narration          string       `json:"narration"`
+	Status             string       `json:"status"`
+}
+
+func (p Payment) wire(d *NewDelivery) any {
+	return paymentWire{
+		EventType: d.Type, TransactionGroupID: d.TransactionGroupID, AccountRef: d.AccountRef,
+		Amount: p.Amount, GrossAmount: p.GrossAmount, ProviderFee: p.ProviderFee, Currency: money.Currency,
+		SenderName: p.SenderName, Narration: p.Narration, Status: statusOf[d.Type],
+	}
+}
+
+// Settlement is the payload of settlement events.
+type Settlement struct {
+	MerchantTxRef string
+	Amount        money.Amount
+	BankCode      string
+	AccountNumber string // of the destination
+}
+
+type settlementWire struct {
+	EventType          Type         `json:"eventType"`
+	TransactionGroupID uuid.UUID    `json:"transactionGroupId"`
+	MerchantTxRef      string       `json:"merchantTxRef"`
+	AccountRef         string       `json:"accountRef"`
+	Amount             money.Amount `json:"amount"`
+	Currency           string       `json:"currency"`
+	BankCode           string       `json:"bankCode"`
+	AccountNumber      string       `json:"accountNumber"`
+	Status             string       `json:"status"`
+}
+
+func (p Settlement) wire(d *NewDelivery) any {
+	return settlementWire{
+		EventType: d.Type, TransactionGroupID: d.TransactionGroupID, MerchantTxRef: p.MerchantTxRef, AccountRef: d.AccountRef,
+		Amount: p.Amount, Currency: money.Currency, BankCode: p.BankCode, AccountNumber: p.AccountNumber, Status: statusOf[d.Type],
+	}
+}
+
+// encode builds the bytes that are stored, signed and sent. HTML's characters stay as they are: this is no web page.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// messageID is what webhook-id says of an event, the same in every sending of it and in no other event. Of a received payment
+// it is the transactionGroupId, as decided. Other events of the same payment have that too, so theirs is a UUID made of it
+// and of the type (version 5): still a UUID, and none that a transactionGroupId (version 7) can be.
+func messageID(t Type, group uuid.UUID) uuid.UUID {
+	if t == PaymentReceived {
+		return group
+	}
+	return uuid.NewSHA1(group, []byte(t))
+}
+
+// Chosen lists the events that the tenant is told of.
+func (s *Service) Chosen(ctx context.Context, tenant uuid.UUID) ([]Type, error) {
+	var chosen []Type
+	err := s.pool.QueryRow(ctx, `SELECT webhook_events FROM tenants WHERE id = $1`, tenant).Scan(&chosen)
+	return withReceived(chosen), err
+}
+
+// Choose sets the events that the tenant is told of, in place of those before, and returns them. PaymentReceived stays,
+// whether named or not; what happened before stays untold. An unknown one is [ErrEvents].
+func (s *Service) Choose(ctx context.Context, tenant uuid.UUID, events []Type) ([]Type, error) {
+	for _, t := range events {
+		if !slices.Contains(Types, t) {
+			return nil, ErrEvents
+		}
+	}
+	chosen := withReceived(events)
+	_, err := s.pool.Exec(ctx, `UPDATE tenants SET webhook_events = $2, updated_at = $3 WHERE id = $1`, tenant, chosen[1:], s.clock.Now())
+	return chosen, err
+}
+
+// withReceived is the events in their order, each once, after PaymentReceived.
+func withReceived(events []Type) []Type {
+	out := []Type{}
+	for _, t := range Types {
+		if t == PaymentReceived || slices.Contains(events, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// NewDelivery asks that a tenant be told of an event.
+type NewDelivery struct {
+	Type               Type
+	TenantID           uuid.UUID
+	AccountID          uuid.UUID
+	AccountRef         string
+	TransactionGroupID uuid.UUID // the payment's event, or the transfer
+	CallbackURL        string    // the account's, else the tenant's; passed safehttp.CheckURL when it was set. Empty: nobody is called
+	Listening          bool      // the tenant listens: it is shown the event too
+	CreatedAt          time.Time // when it happened; of a received payment, when its event was received
+	Traceparent        string    // of the payment or settlement, for the delivery to be a step of its trace
+	Payload            Payload
+}

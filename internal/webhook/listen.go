@@ -1,0 +1,124 @@
+package webhook
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/page"
+	"ajo/internal/pg"
+)
+
+const (
+	listenFor   = time.Minute            // how long a tenant counts as listening after it has asked
+	listenAgain = 45 * time.Second       // what is left of that when the row is written anew
+	listenEvery = 250 * time.Millisecond // how often a call that waits looks
+	listenKept  = time.Hour              // how long events are shown
+	listenMax   = 100                    // events in one answer
+)
+
+// Heard is an event as a tenant that listens is shown it.
+type Heard struct {
+	ID        uuid.UUID // what webhook-id says of it; the same in every sending
+	EventType Type
+	CreatedAt time.Time
+	Body      string // the JSON that a delivery has
+}
+
+// Listens tells whether a tenant whose row has that listening_until listens at the time now.
+func Listens(until *time.Time, now time.Time) bool { return until != nil && until.After(now) }
+
+// Show writes the events of those who listen, in the transaction of what they tell of; the others are left out. It is the last
+// thing that a transaction does: it takes a lock of each tenant that listens, so that their events are numbered in the order of
+// the commits. The tenants' locks are taken in one order, after all others.
+func Show(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
+	var ids, tenants []uuid.UUID
+	var types []string
+	var bodies [][]byte
+	var created []time.Time
+	for i := range events {
+		e := &events[i]
+		if !e.Listening {
+			continue
+		}
+		body, err := encode(e.Payload.wire(e))
+		if err != nil {
+			return err
+		}
+		ids, tenants = append(ids, messageID(e.Type, e.TransactionGroupID)), append(tenants, e.TenantID)
+		types, bodies, created = append(types, string(e.Type)), append(bodies, body), append(created, e.CreatedAt)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, `
+		SELECT pg_advisory_xact_lock(k) FROM (SELECT DISTINCT hashtextextended('listen ' || t, 0) AS k FROM unnest($1::uuid[]) t ORDER BY k) s`, tenants); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO listen_events (id, tenant_id, event_type, body, created_at)
+		SELECT id, tenant, event, body, created FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::timestamptz[])
+			WITH ORDINALITY AS e (id, tenant, event, body, created, n) ORDER BY n`, ids, tenants, types, bodies, created)
+	return err
+}
+
+// Listen marks the tenant as listening for a minute, and returns what it was told after the place, at most a hundred events in
+// the order in which they were committed, and the place behind them. The empty place is now. While there is nothing it waits,
+// for as long as said, until ctx ends or until leave says so; then it returns what there is, which is no error. A bad place is
+// page.ErrCursor. Only the tenant's own events are shown, and what is older than an hour may be gone.
+func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wait time.Duration, leave func() bool) ([]Heard, string, error) {
+	seq, err := page.ParseSeq(place)
+	if err != nil {
+		return nil, "", err
+	}
+	now := s.clock.Now()
+	if _, err := s.pool.Exec(ctx, `UPDATE tenants SET listening_until = $2 WHERE id = $1 AND coalesce(listening_until, '-infinity') < $3`,
+		tenant, now.Add(listenFor), now.Add(listenAgain)); err != nil {
+		return nil, "", err
+	}
+	if place == "" {
+		if err := s.pool.QueryRow(ctx, `SELECT coalesce(max(seq), 0) FROM listen_events WHERE tenant_id = $1`, tenant).Scan(&seq); err != nil {
+			return nil, "", err
+		}
+	}
+	for end := time.Now().Add(wait); ; {
+		heard, next, err := s.heard(ctx, tenant, seq)
+		if err != nil || len(heard) > 0 || !time.Now().Before(end) || leave() {
+			return heard, page.Seq(next), err
+		}
+		select {
+		case <-ctx.Done():
+			return heard, page.Seq(next), nil
+		case <-time.After(min(listenEvery, time.Until(end))):
+		}
+	}
+}
+
+// heard reads the tenant's events behind the place, and tells the place of the last one.
+func (s *Service) heard(ctx context.Context, tenant uuid.UUID, seq int64) ([]Heard, int64, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT id, event_type, created_at, convert_from(body, 'UTF8'), seq FROM listen_events
+		WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, tenant, seq, listenMax)
+	if err != nil {
+		return nil, seq, err
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Heard, err error) {
+		return h, row.Scan(&h.ID, &h.EventType, &h.CreatedAt, &h.Body, &seq)
+	})
+	return found, seq, err
+}
+
+// PurgeHeard removes events that were there to listen to for an hour, step rows at a time, at most a hundred times that.
+func (s *Service) PurgeHeard(ctx context.Context, step int) error {
+	for range 100 {
+		tag, err := s.pool.Exec(ctx, `
+			DELETE FROM listen_events WHERE (tenant_id, seq) IN (
+				SELECT tenant_id, seq FROM listen_events WHERE created_at < $1 ORDER BY created_at LIMIT $2)`, s.clock.Now().Add(-listenKept), step)
+		if err != nil || tag.RowsAffected() < int64(step) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/safehttp"
+	"ajo/internal/signature"
+)
+
+// Tested is what came of a test event.
+type Tested struct {
+	URL             string
+	StatusCode      int // 0 when no answer came
+	Duration        time.Duration
+	Error           string // empty after a 2xx answer
+	ResponseBody    []byte // at most 16 KiB, as it came
+	SignatureHeader string // the specified one, as it was sent; empty while the tenant has no secret
+	Body            string // what was sent
+}
+
+// testEvent tells of nothing that happened, and has no field by which it could be taken for a payment.
+type testEvent struct {
+	EventType string    `json:"eventType"`
+	ID        uuid.UUID `json:"id"`
+	Message   string    `json:"message"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// Test sends a test event to the URL, or, where that is empty, to the tenant's webhook URL: at once, once, and signed as a
+// delivery is. Nothing is stored. A URL that breaks the rules for callbacks is refused as [safehttp.CheckURL] does, and without
+// any URL it is [ErrNoURL]; what the call comes to is no error.
+func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Tested, error) {
+	var own string
+	var sealed sealedSecrets
+	if err := s.pool.QueryRow(ctx, `
+		SELECT webhook_url, webhook_secret, webhook_secret_previous, webhook_secret_previous_until FROM tenants WHERE id = $1`, tenant).
+		Scan(&own, &sealed.current, &sealed.previous, &sealed.previousUntil); err != nil {
+		return Tested{}, err
+	}
+	if url = strings.TrimSpace(url); url == "" {
+		url = own
+	}
+	if url == "" {
+		return Tested{}, ErrNoURL
+	}
+	if err := safehttp.CheckURL("url", url, s.opts.Callbacks); err != nil {
+		return Tested{}, err
+	}
+	now := s.clock.Now()
+	secrets, err := sealed.open(s.box, tenant, now)
+	if err != nil {
+		return Tested{}, err
+	}
+	event := testEvent{EventType: "test", ID: uuid.Must(uuid.NewV7()), Message: "A test event: nothing has happened.", CreatedAt: now}
+	body, err := encode(event)
+	if err != nil {
+		return Tested{}, err
+	}
+	header := s.header()
+	sign(header, secrets, event.ID, now, body)
+	answer, err := s.client.Post(ctx, url, header, body)
+	if err != nil && ctx.Err() != nil {
+		return Tested{}, err
+	}
+	return Tested{
+		URL: url, StatusCode: answer.StatusCode, Duration: answer.Duration, Error: failure(answer, err), ResponseBody: answer.Body,
+		SignatureHeader: header.Get(signature.Header), Body: string(body),
+	}, nil
+}
+
+// header is that of every sending, before it is signed.
+func (s *Service) header() http.Header {
+	return http.Header{"Content-Type": {"application/json"}, "User-Agent": {"ajo/" + s.opts.Version}}
+}

@@ -1,0 +1,4 @@
+package ledger
+
+// OverviewSQL is for the test of its plan.
+const OverviewSQL = overviewSQL

@@ -1,0 +1,81 @@
+package ledger
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/errs"
+	"ajo/internal/pg"
+)
+
+// Refusals of a filter.
+var (
+	ErrDirection = errs.New(errs.Invalid, "direction must be credit or debit")
+	ErrStatus    = errs.New(errs.Invalid, "status must be provisional, confirmed, reversed or needs_review")
+)
+
+// Filter narrows the lines of a statement; its zero value lets all through. The totals stay those of the whole history.
+type Filter struct {
+	From, To  time.Time // posted at or after From, and before To; zero: without that end
+	Direction Direction
+	Status    Status
+}
+
+func (f Filter) check() error {
+	switch f.Direction {
+	case "", Credit, Debit:
+	default:
+		return ErrDirection
+	}
+	switch f.Status {
+	case "", Provisional, Confirmed, Reversed, NeedsReview:
+	default:
+		return ErrStatus
+	}
+	return nil
+}
+
+func (f Filter) from() time.Time { return f.From.UTC() } // the year 1 is before every entry
+
+func (f Filter) to() time.Time {
+	if f.To.IsZero() {
+		return time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	}
+	return f.To.UTC()
+}
+
+// clockSlack is by how much the order of an account's entries may disagree with their times: each was told its time by the
+// clock of the process that posted it. It is far more than these differ.
+const clockSlack = time.Hour
+
+// span returns places of the account that hold every entry of the filter's time between them: begin < seq <= end. An index by
+// time would be written with every payment; the places are in the order of time, so they are found by halving.
+func (f Filter) span(ctx context.Context, q pg.Querier, account uuid.UUID) (begin, end int64, err error) {
+	end = math.MaxInt64
+	if !f.From.IsZero() {
+		if begin, err = lastBefore(ctx, q, account, f.From.Add(-clockSlack)); err != nil {
+			return 0, 0, err
+		}
+	}
+	if !f.To.IsZero() {
+		end, err = lastBefore(ctx, q, account, f.To.Add(clockSlack))
+	}
+	return begin, end, err
+}
+
+// lastBefore returns the place of an account's last entry that was posted before a time, 0 when there is none. It reads as
+// many entries as their number has binary digits.
+func lastBefore(ctx context.Context, q pg.Querier, account uuid.UUID, at time.Time) (seq int64, err error) {
+	err = q.QueryRow(ctx, `
+		WITH RECURSIVE half (below, above) AS (
+			SELECT 0::bigint, last_seq + 1 FROM ledger_balances WHERE account_id = $1
+			UNION ALL
+			SELECT CASE WHEN e.created_at < $2 THEN e.seq ELSE h.below END, CASE WHEN e.created_at < $2 THEN h.above ELSE e.seq END
+			FROM half h JOIN ledger_entries e ON e.account_id = $1 AND e.seq = (h.below + h.above) / 2
+			WHERE h.above - h.below > 1)
+		SELECT coalesce(max(below), 0) FROM half`, account, at.UTC()).Scan(&seq)
+	return seq, err
+}

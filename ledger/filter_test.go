@@ -1,0 +1,159 @@
+package ledger_test
+
+import (
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"ajo/internal/errs"
+	"ajo/internal/page"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// amounts reads the filtered statement through its pages, and by Lines, which must be the same.
+func (b *books) amounts(f ledger.Filter, limit int) (out []string) {
+	b.T.Helper()
+	for r := (page.Request{Limit: limit}); ; {
+		s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, f, r)
+		require.NoError(b.T, err)
+		for _, l := range s.Lines {
+			out = append(out, l.Entry.Amount.String())
+		}
+		if !s.Pagination.HasMore {
+			break
+		}
+		require.Len(b.T, s.Lines, limit)
+		r.After = *s.Pagination.NextCursor
+	}
+	var whole []string
+	for l, err := range ledger.Lines(b.ctx, b.Pool, b.account, f, 1000) {
+		require.NoError(b.T, err)
+		whole = append(whole, l.Entry.Amount.String())
+	}
+	require.Equal(b.T, out, whole)
+	return out
+}
+
+func TestStatementFilter(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	begin := b.Clock.Now()
+	for i := range 6 { // 1.00 to 6.00, a day apart
+		e := b.credit(fmt.Sprintf("%d.00", i+1))
+		switch i {
+		case 1:
+			b.move(e, ledger.EventConfirm)
+		case 2:
+			b.move(e, ledger.EventHold)
+		case 4:
+			b.move(e, ledger.EventReverse)
+		}
+		b.Clock.Advance(24 * time.Hour)
+	}
+	_, err := b.debit("7.00")
+	require.NoError(t, err)
+	day := func(n int) time.Time { return begin.Add(time.Duration(n) * 24 * time.Hour) }
+	for _, c := range []struct {
+		f    ledger.Filter
+		want []string
+	}{
+		{ledger.Filter{}, []string{"1.00", "2.00", "3.00", "4.00", "5.00", "5.00", "6.00", "7.00"}},
+		{ledger.Filter{From: day(2)}, []string{"3.00", "4.00", "5.00", "5.00", "6.00", "7.00"}},
+		{ledger.Filter{From: day(2).Add(time.Microsecond)}, []string{"4.00", "5.00", "5.00", "6.00", "7.00"}},
+		{ledger.Filter{To: day(2)}, []string{"1.00", "2.00"}},
+		{ledger.Filter{To: day(2).Add(time.Microsecond)}, []string{"1.00", "2.00", "3.00"}},
+		{ledger.Filter{From: day(1), To: day(4)}, []string{"2.00", "3.00", "4.00"}},
+		{ledger.Filter{From: day(9)}, nil},
+		{ledger.Filter{To: day(-9)}, nil},
+		{ledger.Filter{Direction: ledger.Debit}, []string{"5.00", "7.00"}},
+		{ledger.Filter{Status: ledger.Reversed}, []string{"5.00", "5.00"}},
+		{ledger.Filter{Status: ledger.NeedsReview}, []string{"3.00"}},
+		{ledger.Filter{Status: ledger.Confirmed, From: day(1)}, []string{"2.00"}},
+		{ledger.Filter{Status: ledger.Provisional, Direction: ledger.Credit, To: day(5)}, []string{"1.00", "4.00"}},
+	} {
+		for _, limit := range []int{1, 2, 100} {
+			require.Equal(t, c.want, b.amounts(c.f, limit), "%+v", c.f)
+		}
+	}
+	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, ledger.Filter{From: day(9)}, page.Request{Limit: 1})
+	require.NoError(t, err)
+	require.Equal(t, "6.00 12.00", fmt.Sprint(s.ClosingBalance.String(), " ", s.TotalDebits), "the totals stay those of the whole history")
+
+	for at, want := range map[int]string{-1: "0.00", 0: "0.00", 1: "1.00", 2: "3.00", 5: "7.00", 9: "6.00"} {
+		got, err := ledger.BalanceAt(b.ctx, b.Pool, b.account, day(at))
+		require.NoError(t, err)
+		require.Equal(t, want, got.String(), at)
+	}
+}
+
+func TestStatementFilterRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, c := range []struct {
+		f    ledger.Filter
+		want error
+	}{{ledger.Filter{Direction: "in"}, ledger.ErrDirection}, {ledger.Filter{Status: "Confirmed"}, ledger.ErrStatus}} {
+		_, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, c.f, page.Request{Limit: 1})
+		require.ErrorIs(t, err, c.want)
+		for _, err := range ledger.Lines(b.ctx, b.Pool, b.account, c.f, 1) {
+			require.ErrorIs(t, err, c.want)
+		}
+	}
+	for range 3 {
+		b.credit("1.00")
+	}
+	n := 0
+	for _, err := range ledger.Lines(b.ctx, b.Pool, b.account, ledger.Filter{}, 2) {
+		if n++; n <= 2 {
+			require.NoError(t, err)
+			continue
+		}
+		require.Equal(t, "the statement has more than 2 lines: narrow it by from and to", errs.As(err).Msg)
+		require.Equal(t, errs.Unprocessable, errs.As(err).Kind)
+	}
+	require.Equal(t, 3, n)
+	next, stop := iter.Pull2(ledger.Lines(b.ctx, b.Pool, b.account, ledger.Filter{}, 3))
+	_, err, ok := next()
+	require.NoError(t, err)
+	require.True(t, ok)
+	stop() // a reader may go, and the connection is free again
+	require.Zero(t, b.Pool.Stat().AcquiredConns())
+}
+
+// Entries whose times are not quite in order, as clocks differ, are all found.
+func TestFilterFindsEntriesOfClocksThatDiffer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	tenant := b.tenant()
+	rapid.Check(t, func(r *rapid.T) {
+		b.account = b.Account(tenant, uuid.NewString())
+		n := rapid.IntRange(0, 40).Draw(r, "entries")
+		at := testenv.Epoch
+		var times []time.Time
+		for i := range n {
+			at = at.Add(time.Duration(rapid.IntRange(0, 90).Draw(r, "minutes")) * time.Minute)
+			off := time.Duration(rapid.IntRange(-29, 29).Draw(r, "off")) * time.Minute
+			times = append(times, at.Add(off))
+			b.Exec(`INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, created_at)
+				VALUES ($1, $2, $3, $4::int, 'credit', 1, 'provisional', $1, $4::int, $5)`, uuid.New(), tenant, b.account, i+1, times[i])
+		}
+		b.Exec(`UPDATE ledger_balances SET total_credits = $2::int, last_seq = $2::int WHERE account_id = $1`, b.account, n)
+		f := ledger.Filter{From: testenv.Epoch.Add(time.Duration(rapid.IntRange(-60, 2000).Draw(r, "from")) * time.Minute)}
+		f.To = f.From.Add(time.Duration(rapid.IntRange(0, 2000).Draw(r, "length")) * time.Minute)
+		want := 0
+		for _, at := range times {
+			if !at.Before(f.From) && at.Before(f.To) {
+				want++
+			}
+		}
+		if got := len(b.amounts(f, 100)); got != want {
+			r.Fatalf("%d of %d found", got, want)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/clock"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+// OverviewDays is how many days an [Overview] covers, today among them.
+const OverviewDays = 30
+
+// Overview is a tenant's money at one look. Its JSON form is a part of GET /auth/overview.
+type Overview struct {
+	Currency    string       `json:"currency"`
+	Balance     money.Amount `json:"balance"`     // of all accounts
+	Provisional money.Amount `json:"provisional"` // the part of it that the bank has not confirmed
+	MoneyIn     money.Amount `json:"moneyIn"`     // of the days
+	MoneyOut    money.Amount `json:"moneyOut"`
+	NeedsReview Review       `json:"needsReview"`
+	Days        []Day        `json:"days"` // oldest first, without a gap
+}
+
+// Review is what waits for a person's decision, and is in no balance until then.
+type Review struct {
+	Count  int          `json:"count"`
+	Amount money.Amount `json:"amount"`
+}
+
+// Day is what was posted on one day in Lagos, and is in the balance: what was reversed since, or is under review, is not.
+type Day struct {
+	Date     string       `json:"date"` // 2026-01-30
+	MoneyIn  money.Amount `json:"moneyIn"`
+	MoneyOut money.Amount `json:"moneyOut"`
+}
+
+// ReadOverview reads a tenant's overview. It reads the balances and the days' sums, never the entries: its cost grows with the
+// number of accounts, not with what happened on them. The entries under review of the whole service are few.
+func ReadOverview(ctx context.Context, q pg.Querier, tenantID uuid.UUID, now time.Time) (Overview, error) {
+	o := Overview{Currency: money.Currency}
+	today := now.In(clock.Lagos)
+	first := today.AddDate(0, 0, 1-OverviewDays)
+	rows, err := q.Query(ctx, overviewSQL, tenantID, first.Format(time.DateOnly), today.Format(time.DateOnly))
+	if err != nil {
+		return o, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var d Day
+		if err := rows.Scan(&o.Balance, &o.Provisional, &o.NeedsReview.Count, &o.NeedsReview.Amount, &d.Date, &d.MoneyIn, &d.MoneyOut); err != nil {
+			return o, err
+		}
+		o.MoneyIn, o.MoneyOut = o.MoneyIn.Add(d.MoneyIn), o.MoneyOut.Add(d.MoneyOut)
+		o.Days = append(o.Days, d)
+	}
+	return o, rows.Err()
+}
+
+// overviewSQL is one statement, so that all of it is of one moment.
+const overviewSQL = `
+	SELECT b.balance, b.provisional, r.n, r.amount, to_char(d.day, 'YYYY-MM-DD'), coalesce(s.money_in, 0), coalesce(s.money_out, 0)
+	FROM (SELECT coalesce(sum(balance), 0) AS balance, coalesce(sum(provisional_credits), 0) AS provisional FROM ledger_balances WHERE tenant_id = $1) b
+	CROSS JOIN (SELECT count(*) AS n, coalesce(sum(amount), 0) AS amount FROM ledger_entries WHERE status = 'needs_review' AND tenant_id = $1) r
+	CROSS JOIN generate_series($2::date, $3::date, interval '1 day') AS d (day)
+	LEFT JOIN (
+		SELECT day, sum(money_in) AS money_in, sum(money_out) AS money_out FROM ledger_days
+		WHERE tenant_id = $1 AND day BETWEEN $2::date AND $3::date GROUP BY day) s ON s.day = d.day
+	ORDER BY d.day`
