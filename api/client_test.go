@@ -181,7 +181,8 @@ func TestClientGoesThroughLists(t *testing.T) {
 	require.Len(t, all(t, c.DeadLetters(ctx, two), func(d client.DeadLetter) string { return d.ID }), 3)
 
 	x.answer = nil
-	for a := range c.Accounts(ctx, client.AccountFilter{}, two) {
+	for a, err := range c.Accounts(ctx, client.AccountFilter{}, two) {
+		require.NoError(t, err)
 		require.Equal(t, "shop-3", a.AccountRef)
 		break
 	}

@@ -190,7 +190,7 @@ func TestWebhookTest(t *testing.T) {
 		case "/broken":
 			http.Error(rw, "no \xff such hook", 500)
 		case "/moved":
-			http.Redirect(rw, r, "/ok", 301)
+			http.Redirect(rw, r, "/ok", http.StatusMovedPermanently)
 		case "/slow":
 			<-release
 		case "/cut":
@@ -208,7 +208,7 @@ func TestWebhookTest(t *testing.T) {
 		status int
 		err    string
 	}{
-		"/ok": {204, ""}, "/broken": {500, "HTTP 500"}, "/moved": {301, "HTTP 301: redirects are not followed"}, "/slow": {0, "timeout after 300ms"},
+		"/ok": {204, ""}, "/broken": {500, "HTTP 500"}, "/moved": {http.StatusMovedPermanently, "HTTP 301: redirects are not followed"}, "/slow": {0, "timeout after 300ms"},
 		"/cut": {0, "connection closed before an answer"},
 	} {
 		got := try(endpoint.URL + path)

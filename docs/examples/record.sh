@@ -64,7 +64,7 @@ show() { # show <terminal>
   cat <<TEXT
 # From nothing to a verified webhook: a recording
 
-Written by [examples/record.sh](examples/record.sh), which ran these commands in a fresh clone, one after the other, each as soon as the one
+Written by [examples/record.sh](examples/record.sh), which ran these commands in a fresh copy of the tree, one after the other, each as soon as the one
 before had said that it was ready. **$took seconds** passed from \`make run\` to the line that the newcomer's own program printed about a
 payment whose signature it had verified; a person adds the time to read and to paste. Go's module and build caches were $caches, Postgres and
 Redis were installed; $(nproc) cores, $(go env GOVERSION), node $(node --version). What is cut short with … is a key, a secret or a password.

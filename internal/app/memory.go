@@ -6,8 +6,8 @@ import (
 )
 
 // How much a role's heap may grow, in percent of what is in use, before it is collected. A process keeps some 40 MiB of its own
-// program resident. The API has its connections' buffers in use beside, and at Go's 100 would pass the 80 MiB that it is to keep
-// within; the worker has little in use, and at 100 spends a fifth of its time on collections (docs/performance.md).
+// program resident; with the buffers of the API's connections, or the worker's backlog, in use beside, Go's 100 would lead past
+// the 80 MiB that each is to keep within (docs/performance.md).
 const (
 	apiGC    = 60
 	workerGC = 80

@@ -124,6 +124,7 @@ func TestListeningMissesNoLateCommit(t *testing.T) {
 	_, place := b.hear(b.tenant, "")
 	early, err := b.Pool.Begin(b.ctx)
 	require.NoError(t, err)
+	defer func() { _ = early.Rollback(b.ctx) }()
 	_, err = Tell(b.ctx, early, b.Clock.Now(), []NewDelivery{b.of(PaymentConfirmed, uuid.Must(uuid.NewV7()))})
 	require.NoError(t, err)
 	done := make(chan struct{})
