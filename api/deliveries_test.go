@@ -177,7 +177,7 @@ type tested struct {
 // Whatever the endpoint does, the answer says it, and it is 200: the test was made.
 func TestWebhookTest(t *testing.T) {
 	w := setup(t)
-	w.opts.Webhooks = w.webhooks(w.opts.Tenants.Box, safehttp.Options{Allow: loopback, Timeout: 300 * time.Millisecond}, webhook.Options{})
+	w.opts.Webhooks = w.webhooks(w.opts.Tenants.Box, safehttp.Options{Allow: loopback, Timeout: 2 * time.Second}, webhook.Options{})
 	t.Cleanup(w.opts.Webhooks.Close)
 	w.serve()
 	m := w.onboard()
@@ -208,7 +208,7 @@ func TestWebhookTest(t *testing.T) {
 		status int
 		err    string
 	}{
-		"/ok": {204, ""}, "/broken": {500, "HTTP 500"}, "/moved": {http.StatusMovedPermanently, "HTTP 301: redirects are not followed"}, "/slow": {0, "timeout after 300ms"},
+		"/ok": {204, ""}, "/broken": {500, "HTTP 500"}, "/moved": {http.StatusMovedPermanently, "HTTP 301: redirects are not followed"}, "/slow": {0, "timeout after 2 s"},
 		"/cut": {0, "connection closed before an answer"},
 	} {
 		got := try(endpoint.URL + path)
