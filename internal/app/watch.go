@@ -40,12 +40,13 @@ func (c *core) watch(role string, deliveries *webhook.Service) {
 	c.closers = append(c.closers, func() { cancel(); <-done })
 }
 
-// look sets the gauges. Those of a database that does not answer stay as they were, and its own says 0.
+// look sets the gauges. Those of a database that does not answer stay as they were, and its own says 0. Ages are by the steered
+// clock, as the rows' times are: on a machine whose clock is ahead, nothing is due for that.
 func (c *core) look(ctx context.Context, deliveries *webhook.Service) {
 	asked, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	due, err := invariant.Due(asked, c.pool, clock.System)
-	now := clock.System.Now()
+	now := c.clock.Now()
+	due, err := invariant.Due(asked, c.pool, now)
 	if err != nil && ctx.Err() == nil {
 		c.log.Warn("what is due could not be seen; the next look tries again", slog.Any("err", err))
 	}
@@ -58,9 +59,9 @@ func (c *core) look(ctx context.Context, deliveries *webhook.Service) {
 		metrics.Reconciled(due.ReadUntil, due.Exceptions)
 		metrics.ClockOffset(due.Offset)
 	}
-	metrics.Watched(now, err == nil, workers.ShowDepths(c.redis) == nil)
-	s := c.spool.State()
-	metrics.Spool(s.Bytes, s.Max, s.Records, metrics.Age(now, s.Oldest), s.Damaged)
+	metrics.Watched(c.clock.Now(), err == nil, workers.ShowDepths(c.redis) == nil)
+	s := c.spool.State() // its segments' names have the machine's time
+	metrics.Spool(s.Bytes, s.Max, s.Records, metrics.Age(clock.System.Now(), s.Oldest), s.Damaged)
 	if deliveries != nil {
 		open, since := deliveries.Breakers()
 		metrics.Breakers(open, metrics.Age(now, since))

@@ -20,8 +20,8 @@ import (
 	"ajo/internal/money"
 )
 
-// skewedProgram builds the binary with a standard library whose time.Now is off by as many seconds as AJO_TEST_SKEW says: all
-// of the process then has the wrong time, asynq and the libraries too, as on a machine whose clock is off. (Go reads no clock
+// skewedProgram builds the binary with a standard library whose time.Now is off by as many seconds as AJO_TEST_SKEW says, or
+// the file that AJO_TEST_SKEW_FILE names, at any moment: all of the process then has the wrong time, asynq and the libraries too, as on a machine whose clock is off. (Go reads no clock
 // that a preloaded library could stand for, and a time namespace moves other clocks than this one.)
 var skewedProgram = sync.OnceValues(func() (string, error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -40,13 +40,37 @@ var skewedProgram = sync.OnceValues(func() (string, error) {
 	}
 	overlay := map[string]map[string]string{"Replace": {}}
 	for name, text := range map[string]string{
-		"time.go": strings.Replace(string(source), before, before+"\tsec += skewed\n", 1),
+		"time.go": strings.Replace(string(source), before, before+"\tsec += skewed.Load()\n", 1),
 		"skewed.go": `package time
 
-import "syscall"
+import (
+	"sync/atomic"
+	"syscall"
+)
 
-var skewed = func() (n int64) {
+var skewed atomic.Int64
+
+func init() {
 	text, _ := syscall.Getenv("AJO_TEST_SKEW")
+	skewed.Store(seconds(text))
+	file, ok := syscall.Getenv("AJO_TEST_SKEW_FILE")
+	if !ok {
+		return
+	}
+	go func() {
+		for ; ; Sleep(50 * Millisecond) {
+			text := make([]byte, 20)
+			n := 0
+			if fd, err := syscall.Open(file, syscall.O_RDONLY, 0); err == nil {
+				n, _ = syscall.Read(fd, text)
+				syscall.Close(fd)
+			}
+			skewed.Store(seconds(string(text[:max(0, n)])))
+		}
+	}()
+}
+
+func seconds(text string) (n int64) {
 	for _, c := range text {
 		if '0' <= c && c <= '9' {
 			n = 10*n + int64(c-'0')
@@ -56,7 +80,7 @@ var skewed = func() (n int64) {
 		n = -n
 	}
 	return n
-}()
+}
 `,
 	} {
 		file := filepath.Join(dir, "skewed-"+name)
@@ -82,10 +106,26 @@ var skewed = func() (n int64) {
 // startSkewed runs a worker on a machine whose clock is off by d.
 func (w *world) startSkewed(d time.Duration) *process {
 	w.t.Helper()
+	return w.startSkewedBy(fmt.Sprintf("AJO_TEST_SKEW=%d", int(d.Seconds())))
+}
+
+// startSkewedBySteps runs a worker on a machine whose clock is off by what the last call of leap said.
+func (w *world) startSkewedBySteps() (worker *process, leap func(time.Duration)) {
+	w.t.Helper()
+	file := filepath.Join(w.t.TempDir(), "skew")
+	return w.startSkewedBy("AJO_TEST_SKEW_FILE=" + file), func(d time.Duration) {
+		w.t.Helper()
+		require.NoError(w.t, os.WriteFile(file+".new", fmt.Append(nil, int(d.Seconds())), 0o600))
+		require.NoError(w.t, os.Rename(file+".new", file))
+	}
+}
+
+func (w *world) startSkewedBy(settings ...string) *process {
+	w.t.Helper()
 	program, err := skewedProgram()
 	require.NoError(w.t, err)
 	w.program = func(args []string) *exec.Cmd {
-		return exec.Command("env", append([]string{fmt.Sprintf("AJO_TEST_SKEW=%d", int(d.Seconds())), program}, args...)...)
+		return exec.Command("env", append(append(settings, program), args...)...)
 	}
 	defer func() { w.program = nil }()
 	return w.startWorker("")

@@ -21,19 +21,19 @@ type Waiting struct {
 	// disagreements, but for those that healed themselves or stand in the events' own lists.
 	ReadUntil  *time.Time
 	Exceptions int64
-	// Offset is Postgres' clock less ours, as closely as a round trip tells.
+	// Offset is Postgres' clock less this machine's, as closely as a round trip tells.
 	Offset time.Duration
 }
 
-// Due asks for what waits by now. Each time is the first entry of a partial index; only while events of one kind are due and
+// Due asks for what waits by now, a time that the database's clock agrees to ([clock.Steered]). Each time is the first entry of a partial index; only while events of one kind are due and
 // none of the other, the other's answer takes a walk over all that are due. An answer that takes longer than 2 s is an error.
-func Due(ctx context.Context, pool *pg.Pool, c clock.Clock) (w Waiting, err error) {
+func Due(ctx context.Context, pool *pg.Pool, now time.Time) (w Waiting, err error) {
 	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '`+dueTimeout+`'`); err != nil {
 			return err
 		}
 		var theirs time.Time
-		now := c.Now()
+		asked := clock.System.Now()
 		err := tx.QueryRow(ctx, `
 			SELECT
 				(SELECT next_attempt_at FROM inbound_events WHERE next_attempt_at <= $1 AND status = 'received'
@@ -51,7 +51,7 @@ func Due(ctx context.Context, pool *pg.Pool, c clock.Clock) (w Waiting, err erro
 				SELECT window_to, exception_count - coalesce((report #>> '{counts,missing_event}')::int, 0) - coalesce((report #>> '{counts,unposted}')::int, 0) AS exceptions
 				FROM reconciliations WHERE kind = 'periodic' AND status = 'finished' ORDER BY window_to DESC LIMIT 1) r ON true`, now).
 			Scan(&w.Ingest, &w.Confirm, &w.Settle, &w.Deliver, &w.Expire, &w.ReadUntil, &w.Exceptions, &theirs)
-		w.Offset = theirs.Sub(now.Add(c.Now().Sub(now) / 2))
+		w.Offset = theirs.Sub(asked.Add(clock.System.Now().Sub(asked) / 2))
 		return err
 	})
 	return w, err

@@ -110,6 +110,11 @@ func TestRulesAndDashboardKnowTheMetrics(t *testing.T) {
 			known[m.Name+"_bucket"], known[m.Name+"_sum"], known[m.Name+"_count"] = true, true, true
 		}
 	}
+	for _, doc := range []string{"runbook.md", "../docs/operations.md"} {
+		for _, name := range regexp.MustCompile(`\bajo_[a-z]+_[a-z0-9_]+`).FindAllString(file(t, doc), -1) {
+			require.True(t, known[name], "%s: nobody declares %s", doc, name)
+		}
+	}
 	used := map[string]bool{}
 	for _, text := range []string{rules, board} {
 		for _, name := range regexp.MustCompile(`\bajo[_:][a-z0-9_:]+`).FindAllString(text, -1) {

@@ -47,6 +47,11 @@ type bundle struct {
 func setup(t *testing.T, change ...func(*transfer.Options)) *bundle {
 	t.Helper()
 	t.Parallel()
+	return newBundle(t, change...)
+}
+
+func newBundle(t *testing.T, change ...func(*transfer.Options)) *bundle {
+	t.Helper()
 	e := testenv.New(t)
 	b := &bundle{Env: e, ctx: context.Background(), log: &safeBuffer{}, bank: fakebank.New(fakebank.Options{Clock: e.Clock})}
 	_, err := b.bank.Start("")

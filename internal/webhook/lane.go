@@ -214,6 +214,7 @@ func (l *lanes) tidy() {
 func (l *lanes) breakers() (open int, since *time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.tidy() // nothing may be sent at all any more
 	for _, n := range l.open {
 		if !n.down() {
 			continue

@@ -215,3 +215,24 @@ func TestDeadEndpointsAreForgotten(t *testing.T) {
 	call()
 	require.Len(t, l.open, 1)
 }
+
+// A breaker that nothing probes any more, as all deliveries to its endpoint have been given up, is not shown as open for ever,
+// though this process delivers nothing at all.
+func TestBreakerIsForgottenInPeace(t *testing.T) {
+	t.Parallel()
+	c := clock.NewFake(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	l := newLanes(8, 16, c)
+	e := endpoint{tenant: uuid.New(), host: "example.com"}
+	for range laneDown {
+		_, err := l.enter(context.Background(), e)
+		require.NoError(t, err)
+		l.leave(e, time.Millisecond, dead)
+	}
+	open, since := l.breakers()
+	require.Equal(t, 1, open)
+	require.Equal(t, c.Now(), *since)
+	c.Advance(2*laneKeep + time.Second)
+	open, since = l.breakers()
+	require.Zero(t, open)
+	require.Nil(t, since)
+}
