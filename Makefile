@@ -155,7 +155,7 @@ test-web: build ## Try the dashboard in Chromium: what people do, accessibility,
 		packages="chromium fonts-dejavu-core"; \
 		$$get install --no-install-recommends $$packages || { $$get update && $$get install --no-install-recommends $$packages; }; \
 	} >&2
-	npm --prefix internal/dashboard/web ci
+	npm --prefix internal/dashboard/web ci --no-audit --no-fund
 	rm -rf .ajo/web
 	AJO_CHROMIUM=$(AJO_CHROMIUM) bin/ajo stack -- npm --prefix internal/dashboard/web test
 
