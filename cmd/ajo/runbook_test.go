@@ -1,0 +1,144 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/config"
+)
+
+var (
+	inBackticks = regexp.MustCompile("`([^`]+)`")
+	fenced      = regexp.MustCompile("(?s)```[a-z]*\n(.*?)```")
+	settingName = regexp.MustCompile(`\bAJO_[A-Z_]+\b`)
+	placeholder = regexp.MustCompile(`<[^>]*>|"[^"]*"|…`)
+)
+
+// commandLines are the `ajo …` of a document, without what is only filled in.
+func commandLines(t *testing.T, path string) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../" + path)
+	require.NoError(t, err)
+	for _, block := range fenced.FindAllStringSubmatch(string(text), -1) {
+		for l := range strings.Lines(block[1]) {
+			if l = strings.TrimSpace(l); strings.HasPrefix(l, "ajo ") {
+				lines = append(lines, l)
+			}
+		}
+	}
+	for _, code := range inBackticks.FindAllStringSubmatch(fenced.ReplaceAllString(string(text), ""), -1) {
+		for part := range strings.SplitSeq(strings.Join(strings.Fields(code[1]), " "), "|") {
+			if i := strings.Index(part, "ajo "); i == 0 || i > 0 && strings.Contains(part, "xargs ajo ") {
+				lines = append(lines, part[i:])
+			}
+		}
+	}
+	return lines
+}
+
+// Every command that the operators' documents name is there, with its flags and as many arguments.
+func TestDocumentsNameCommandsThatExist(t *testing.T) {
+	t.Parallel()
+	for path, least := range map[string]int{"deploy/runbook.md": 40, "docs/operations.md": 15, "docs/reliability.md": 1} {
+		lines := commandLines(t, path)
+		require.GreaterOrEqual(t, len(lines), least, path)
+		for _, line := range lines {
+			line, _, _ = strings.Cut(line, " #")
+			line, _, _ = strings.Cut(line, " > ")
+			line, _, _ = strings.Cut(line, " && ")
+			words := strings.Fields(placeholder.ReplaceAllString(line, "x"))
+			cmd, rest, err := newRootCmd().Find(words[1:])
+			require.NoError(t, err, "%s: %s", path, line)
+			require.True(t, cmd.HasParent(), "%s: %s", path, line)
+			for i, w := range rest {
+				name, isFlag := strings.CutPrefix(w, "--")
+				if !isFlag {
+					continue
+				}
+				flag := cmd.Flags().Lookup(name)
+				require.NotNil(t, flag, "%s: %s: there is no --%s", path, line, name)
+				takes := flag.NoOptDefVal == ""
+				require.False(t, takes && i+1 < len(rest) && strings.HasPrefix(rest[i+1], "--"), "%s: %s: --%s wants a value", path, line, name)
+			}
+			if args := arguments(cmd.Flags(), rest); len(args) > 0 {
+				require.NoError(t, cmd.ValidateArgs(args), "%s: %s", path, line)
+			}
+		}
+	}
+}
+
+// arguments are the words that are neither flags nor their values.
+func arguments(flags *pflag.FlagSet, words []string) (args []string) {
+	for i := 0; i < len(words); i++ {
+		name, isFlag := strings.CutPrefix(words[i], "--")
+		if !isFlag {
+			args = append(args, words[i])
+		} else if f := flags.Lookup(name); f != nil && f.NoOptDefVal == "" {
+			i++
+		}
+	}
+	return args
+}
+
+// Every setting that they name is one, and every message of a log line that the runbook tells to look for is logged.
+func TestDocumentsNameSettingsAndLogLinesThatExist(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, name := range settingName.FindAllString(config.EnvFile(), -1) {
+		known[name] = true
+	}
+	for _, path := range []string{"deploy/runbook.md", "docs/operations.md"} {
+		text, err := os.ReadFile("../../" + path)
+		require.NoError(t, err)
+		for _, name := range settingName.FindAllString(string(text), -1) {
+			prefix := strings.TrimSuffix(name, "_")
+			found := known[name]
+			for k := range known {
+				found = found || prefix != name && strings.HasPrefix(k, name)
+			}
+			require.True(t, found, "%s names %s", path, name)
+		}
+	}
+	source := sources(t)
+	runbook, err := os.ReadFile("../../deploy/runbook.md")
+	require.NoError(t, err)
+	alerts, messages := 0, 0
+	for sentence := range strings.SplitSeq(strings.Join(strings.Fields(string(runbook)), " "), ". ") {
+		for _, code := range inBackticks.FindAllStringSubmatch(sentence, -1) {
+			if name, ok := strings.CutPrefix(code[1], "alert="); ok {
+				require.Contains(t, source, `"`+name+`"`, "no log line has %s", code[1])
+				alerts++
+			}
+		}
+		for _, m := range regexp.MustCompile("log lines? (?:with )?`([a-zA-Z ]+)`").FindAllStringSubmatch(sentence, -1) {
+			require.Contains(t, source, `"`+m[1], "no log line says %q", m[1])
+			messages++
+		}
+	}
+	require.GreaterOrEqual(t, alerts, 5)
+	require.GreaterOrEqual(t, messages, 6)
+}
+
+// sources is the program's text, without its tests.
+func sources(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, dir := range []string{"api", "internal/*", "internal/provider/*", "internal/identity/*", "ledger", "workers", "tasks"} {
+		files, err := filepath.Glob("../../" + dir + "/*.go")
+		require.NoError(t, err)
+		for _, f := range files {
+			if !strings.HasSuffix(f, "_test.go") {
+				b, err := os.ReadFile(f)
+				require.NoError(t, err)
+				all.Write(b)
+			}
+		}
+	}
+	return all.String()
+}

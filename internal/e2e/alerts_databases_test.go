@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+)
+
+// proxied has the processes reach a database by a proxy.
+func (w *world) proxied(setting string) *proxy {
+	_, rest, _ := strings.Cut(w.settings[setting], "@")
+	host, _, _ := strings.Cut(rest, "/")
+	p := newProxy(w.t, host)
+	w.settings[setting] = strings.Replace(w.settings[setting], host, p.addr, 1)
+	return p
+}
+
+// Postgres and Redis go away, one after the other, and come back.
+func TestAlertsOfDatabases(t *testing.T) {
+	a := newAlarm(t)
+	postgres, redis := a.proxied("AJO_DATABASE_URL"), a.proxied("AJO_REDIS_URL")
+	var p *paid
+	roles := map[string]string{}
+	roles["api"] = a.watched(func() { p = a.settle() })
+	a.look(roles)
+	a.mustNot("AjoSpooling", "AjoSpoolDamaged", "AjoPostgresUnreachable", "AjoRedisUnreachable", "AjoRateLimitFallback")
+
+	redis.set(cut)
+	request := func() { _ = a.send("GET", "/v1/accounts", nil, http.Header{"X-Api-Key": {p.tenant.key}}) }
+	request()
+	a.eventually("a look at Redis", func() bool { return sample(scrape(roles["api"]), "ajo_redis_up") == 0 })
+	a.forget()
+	a.look(roles)
+	a.must("AjoRedisUnreachable", "AjoRateLimitFallback")
+	a.followTo(1, "AjoRedisUnreachable", "redis-cli")
+	redis.set(open)
+	require.Contains(t, a.follow("AjoRedisUnreachable", "redis-cli"), "PONG")
+	a.eventually("a request that Redis counts", func() bool { request(); return sample(scrape(roles["api"]), "ajo_ratelimit_fallback") == 0 })
+	a.eventually("a look at Redis", func() bool { return sample(scrape(roles["api"]), "ajo_redis_up") == 1 })
+	a.quiet(roles, "AjoRedisUnreachable", "AjoRateLimitFallback")
+
+	postgres.set(cut)
+	p.arrive()
+	a.eventually("a look at Postgres and the spool", func() bool {
+		s := scrape(roles["api"])
+		return sample(s, "ajo_postgres_up") == 0 && sample(s, "ajo_spool_records") == some && sample(s, "ajo_spool_bytes") > 0
+	})
+	a.forget()
+	a.look(roles)
+	a.must("AjoPostgresUnreachable", "AjoSpooling")
+	a.mustNot("AjoRedisUnreachable", "AjoSpoolFilling", "AjoSpoolDamaged")
+	a.says(a.api, "AjoSpooling", "alert=spooling")
+
+	postgres.set(open)
+	a.eventually("an empty spool", func() bool {
+		s := scrape(roles["api"])
+		return sample(s, "ajo_spool_records") == 0 && sample(s, "ajo_postgres_up") == 1 && sample(s, `ajo_inbound_events_total{outcome="spooled"}`) == some
+	})
+	a.says(a.api, "AjoSpooling", "the spool was drained")
+	a.quiet(roles, "AjoPostgresUnreachable", "AjoSpooling")
+}
+
+// The spool runs full while Postgres is away, until events are refused; and its disk damages what it keeps.
+func TestAlertsOfSpool(t *testing.T) {
+	a := newAlarm(t)
+	a.settings["AJO_SPOOL_MAX_MB"] = "1"
+	postgres := a.proxied("AJO_DATABASE_URL")
+	var p *paid
+	roles := map[string]string{}
+	roles["api"] = a.watched(func() { p = a.settle() })
+	a.look(roles)
+	postgres.set(cut)
+	send := func() int {
+		tx := a.payment(fakebank.Payment{NUBAN: p.nuban, Amount: money.Must("5000.00"), Silent: true})
+		p.txs = append(p.txs, tx)
+		body := p.bank.EventFor(tx)
+		body = append(body[:len(body)-1], `,"padding":"`+strings.Repeat("x", 100<<10)+`"}`...)
+		status, _, err := p.bank.SendEvent(context.Background(), body, nil)
+		require.NoError(t, err)
+		return status
+	}
+	for range 5 {
+		require.Equal(t, 200, send())
+	}
+	a.eventually("a look at the spool", func() bool { return sample(scrape(roles["api"]), "ajo_spool_bytes") > 1<<19 })
+	a.look(roles)
+	a.must("AjoSpoolFilling")
+	a.mustNot("AjoEventsRefused")
+	a.follow("AjoSpoolFilling", "du -sh")
+	for send() == 200 {
+		require.Less(t, len(p.txs), 20)
+	}
+	a.look(roles)
+	a.must("AjoEventsRefused")
+
+	// The disk changes a byte of the oldest record.
+	segments, err := filepath.Glob(filepath.Join(a.settings["AJO_SPOOL_DIR"], "*.spool"))
+	require.NoError(t, err)
+	require.NotEmpty(t, segments) // each attempt to drain them begins another
+	f, err := os.OpenFile(segments[0], os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte{'!'}, 5000)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	begun := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	postgres.set(open)
+	a.eventually("the damage", func() bool {
+		s := scrape(roles["api"])
+		return sample(s, "ajo_spool_damaged_segments") == 1 && sample(s, "ajo_spool_bytes") == 0
+	})
+	a.forget()
+	a.look(roles)
+	a.must("AjoSpoolDamaged")
+	a.mustNot("AjoSpoolFilling")
+	require.Contains(t, a.follow("AjoSpoolDamaged", "ls -l"), ".damaged")
+	require.Contains(t, a.follow("AjoEventsRefused", "ajo reconcile"), "missing_event") // the one that was refused, and those of the damaged segment
+	a.follow("AjoSpoolDamaged", "ajo reconcile", "<its time>", begun)
+	require.Equal(t, len(p.txs), a.count(`SELECT count(*) FROM inbound_events WHERE authentic`))
+	require.NoError(t, os.Rename(strings.Replace(segments[0], ".spool", ".damaged", 1), filepath.Join(t.TempDir(), "kept")))
+	a.eventually("a look at the folder", func() bool { return sample(scrape(roles["api"]), "ajo_spool_damaged_segments") == 0 })
+	a.startWorker("")
+	a.eventually("the postings", func() bool { return p.progress().posted == len(p.txs) })
+	a.quiet(roles, "AjoSpoolFilling", "AjoEventsRefused", "AjoSpoolDamaged")
+}

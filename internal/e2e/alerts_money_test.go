@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// Books that somebody has changed by hand, and an account from which money has gone that was never there.
+func TestAlertsOfBooks(t *testing.T) {
+	a := newAlarm(t)
+	s := newSettlerIn(a.world)
+	roles := map[string]string{"api": a.watched(func() { a.startAPI() })}
+	shop, poor := s.fund("shop", money.Must("1000.00")), s.Account(s.tenant, "poor")
+	lost := s.credit(poor, money.Must("50.00"))
+	a.settings["AJO_SETTLE_PROVISIONAL"] = "true"
+	pays := a.startWorker("settle")
+	ok, err := s.order(&payout{account: "poor", accountNumber: "0123456789", amount: money.Must("40.00")})
+	require.NoError(t, err)
+	require.True(t, ok)
+	a.eventually("the payout", func() bool { return a.count(`SELECT count(*) FROM transfers WHERE status = 'success'`) == 1 })
+	pays.kill()
+	s.move(lost, ledger.EventReverse) // the bank knows nothing of the payment
+	a.Exec(`UPDATE ledger_balances SET provisional_credits = total_credits + 1 WHERE account_id = $1`, shop)
+	worker := a.fresh(roles, "expire")
+	a.look(roles)
+	a.must("AjoInvariantViolated", "AjoNegativeBalance")
+	a.mustNot("AjoInvariantsNotChecked", "AjoDown")
+
+	a.says(worker, "AjoInvariantViolated", "alert=invariant")
+	require.Contains(t, a.followTo(1, "AjoInvariantViolated", "ajo ledger verify"), shop.String())
+	found := cells(a.follow("AjoNegativeBalance", "SELECT"))
+	require.Equal(t, [][]string{{poor.String(), "poor", s.tenant.String(), "-40.00"}}, found)
+	a.follow("AjoNegativeBalance", "ajo tenant show", "<tenant id>", found[0][2])
+
+	a.Exec(`UPDATE ledger_balances SET provisional_credits = 0 WHERE account_id = $1`, shop)
+	s.deposit(poor, money.Must("40.00"))
+	a.follow("AjoInvariantViolated", "ajo ledger verify")
+	a.fresh(roles, "expire")
+	a.quiet(roles, "AjoInvariantViolated", "AjoNegativeBalance")
+}
+
+// deposit puts confirmed money into an account that is there.
+func (s *settler) deposit(account uuid.UUID, amount money.Amount) {
+	s.t.Helper()
+	s.move(s.credit(account, amount), ledger.EventConfirm)
+}
+
+// A payout whose outcome the bank does not tell, and one that waits for money that the bank does not confirm.
+func TestAlertsOfTransfers(t *testing.T) {
+	a := newAlarm(t)
+	s := newSettlerIn(a.world)
+	a.settings["AJO_SETTLE_DELAYS"] = "1s,1h"
+	roles := map[string]string{"api": a.watched(func() { a.startAPI() })}
+	s.fund("rich", money.Must("1000.00"))
+	waits := s.Account(s.tenant, "waits")
+	covers := s.credit(waits, money.Must("100.00"))
+	a.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Pending, Delay: time.Hour})
+	a.startWorker("settle")
+	unknown, unsent := &payout{account: "rich", accountNumber: "0123456780", amount: money.Must("10.00")}, &payout{account: "waits", accountNumber: "0123456781", amount: money.Must("20.00")}
+	for _, p := range []*payout{unknown, unsent} {
+		ok, err := s.order(p)
+		require.NoError(t, err)
+		require.True(t, ok)
+	}
+	a.eventually("two transfers to wait", func() bool {
+		return a.count(`SELECT count(*) FROM transfers WHERE status = 'processing' AND ask_count > 0 OR status = 'pending' AND last_error <> ''`) == 2
+	})
+	a.Exec(`UPDATE transfers SET created_at = created_at - interval '3 hours', submitted_at = submitted_at - interval '40 minutes'`)
+	a.fresh(roles, "expire")
+	a.look(roles)
+	a.must("AjoTransferOutcomeUnknown", "AjoTransferNotSubmitted")
+
+	require.Contains(t, a.follow("AjoTransferOutcomeUnknown", "ajo transfers list"), unknown.ref)
+	require.Contains(t, a.follow("AjoTransferOutcomeUnknown", "ajo transfers show", "<merchantTxRef>", unknown.ref), "the bank says that it is under way")
+	_, err := a.bank.EndPayout(unknown.ref, fakebank.StatusSuccess)
+	require.NoError(t, err)
+	a.follow("AjoTransferOutcomeUnknown", "ajo transfers poll", "<merchantTxRef>", unknown.ref)
+	a.eventually("the bank's word", func() bool { return s.statusOf(unknown.ref) == "success" })
+
+	require.Contains(t, a.follow("AjoTransferNotSubmitted", "ajo transfers list"), unsent.ref)
+	require.Contains(t, a.follow("AjoTransferNotSubmitted", "ajo transfers show", "<merchantTxRef>", unsent.ref), "confirmed")
+	a.bank.Faults.Clear()
+	s.move(covers, ledger.EventConfirm)
+	a.follow("AjoTransferNotSubmitted", "ajo transfers poll", "<merchantTxRef>", unsent.ref)
+	a.eventually("the payout", func() bool { return s.statusOf(unsent.ref) == "success" })
+	a.fresh(roles, "expire")
+	a.quiet(roles, "AjoTransferOutcomeUnknown", "AjoTransferNotSubmitted")
+}
+
+// Payments that nobody posts, that cannot be posted, or that find no account.
+func TestAlertsOfEvents(t *testing.T) {
+	a := newAlarm(t)
+	var p *paid
+	roles := map[string]string{}
+	roles["api"] = a.watched(func() { p = a.settle() })
+	old := p.tenant.open("old")
+	p.tenant.want(200, "POST", "/v1/accounts/old/expire", nil)
+	poster := a.fresh(roles, "ingest")
+	a.look(roles)
+	dollars := a.payment(fakebank.Payment{NUBAN: p.nuban, Amount: money.Must("5000.00"), Currency: "USD", Wait: true})
+	for range 25 {
+		a.payment(fakebank.Payment{NUBAN: old.BankAccountNumber, Amount: money.Must("5000.00"), Force: true, Wait: true})
+	}
+	a.eventually("all to be refused", func() bool { return a.count(`SELECT count(*) FROM inbound_events WHERE status = 'failed'`) == 26 })
+	a.look(roles)
+	a.must("AjoPostingRefused", "AjoMisdirectedRising")
+	a.mustNot("AjoEventsUnposted")
+
+	require.Contains(t, a.follow("AjoPostingRefused", "ajo events list"), dollars.ID)
+	require.Contains(t, a.follow("AjoPostingRefused", "ajo reconcile --from"), "unposted")
+	require.Contains(t, a.follow("AjoMisdirectedRising", "ajo events list"), "account is expired")
+	require.Contains(t, a.follow("AjoMisdirectedRising", "ajo tenant list"), p.tenant.email)
+	stray := testenv.Value[string](a.Env, `SELECT id::text FROM inbound_events WHERE category = 'misdirected' LIMIT 1`)
+	a.follow("AjoMisdirectedRising", "ajo events assign", "<event>", stray, "<id or reference>", "shop-1", "<id or e-mail>", p.tenant.email)
+	require.Equal(t, "4975.00", p.tenant.balance("shop-1"))
+	a.quiet(roles, "AjoPostingRefused", "AjoMisdirectedRising")
+
+	poster.kill()
+	late := p.payAndTell(p.nuban, "5000.00")
+	a.Exec(`UPDATE inbound_events SET received_at = received_at - interval '10 minutes' WHERE provider_txn_ref = $1`, late.ID)
+	a.fresh(roles, "expire")
+	a.look(roles)
+	a.must("AjoEventsUnposted")
+	require.Len(t, cells(a.follow("AjoEventsUnposted", "SELECT")), 1)
+	a.followOn("AjoEventsUnposted", "ajo worker")
+	a.eventually("the posting", func() bool { return p.tenant.balance("shop-1") == "9950.00" })
+	a.fresh(roles, "expire")
+	a.quiet(roles, "AjoEventsUnposted")
+}
+
+// Payments that the bank does not confirm, and then denies.
+func TestAlertsOfConfirmations(t *testing.T) {
+	a := newAlarm(t)
+	a.settings["AJO_CONFIRM_MIN_AGE"], a.settings["AJO_RECONCILE_EVERY"], a.settings["AJO_RECONCILE_WINDOW"] = "0s", "1s", "1h"
+	var p *paid
+	roles := map[string]string{}
+	roles["api"] = a.watched(func() { p = a.settle() })
+	poster := a.startWorker("ingest")
+	p.arrive()
+	a.eventually("the postings", func() bool { return p.progress().posted == some })
+	poster.kill()
+	a.Exec(`UPDATE inbound_events SET processed_at = processed_at - interval '3 hours', next_attempt_at = next_attempt_at - interval '3 hours'`)
+	for _, tx := range p.txs[:2] {
+		a.bank.Faults.Add(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.AlterAmount, Match: tx.ID})
+	}
+	a.fresh(roles, "expire")
+	a.look(roles)
+	a.must("AjoProvisionalOld")
+	require.Contains(t, a.follow("AjoProvisionalOld", "ajo events list"), p.txs[0].ID)
+	require.Len(t, cells(a.follow("AjoProvisionalOld", "SELECT")), some)
+
+	a.startWorker("confirm")
+	a.eventually("the bank's answers", func() bool {
+		return a.count(`SELECT count(*) FROM ledger_entries WHERE status = 'needs_review'`) == 2 && p.progress().confirmed == some-2
+	})
+	a.fresh(roles, "expire")
+	a.quiet(roles, "AjoProvisionalOld")
+	a.must("AjoPaymentNeedsReview")
+
+	require.Contains(t, a.follow("AjoPaymentNeedsReview", "ajo review list"), "the bank's record differs")
+	eventOf := func(tx fakebank.Transaction) string {
+		return testenv.Value[string](a.Env, `SELECT id::text FROM inbound_events WHERE provider_txn_ref = $1`, tx.ID)
+	}
+	a.follow("AjoPaymentNeedsReview", "ajo review confirm", "<event>", eventOf(p.txs[0]))
+	a.follow("AjoPaymentNeedsReview", "ajo review reverse", "<event>", eventOf(p.txs[1]))
+	a.fresh(roles, "expire")
+	a.quiet(roles, "AjoPaymentNeedsReview")
+
+	// The bank has the second one after all, and both in the sum that the event had.
+	a.bank.Faults.Clear()
+	a.eventually("a comparison", func() bool { return sample(scrape(roles["worker"]), "ajo_reconcile_exceptions") > 0 })
+	a.forget()
+	a.look(roles)
+	a.must("AjoReconcileExceptions")
+	runs := a.follow("AjoReconcileExceptions", "ajo reconcile list")
+	run := anID.FindString(runs)
+	require.Contains(t, a.follow("AjoReconcileExceptions", "ajo reconcile show", "<run>", run), "status_contradicts")
+	from := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	a.followTo(1, "AjoReconcileExceptions", "ajo reconcile --from", "--from …", "--from "+from, "--to …", "--to "+time.Now().UTC().Format(time.RFC3339))
+	_, err := a.bank.Reverse(t.Context(), p.txs[1].ID)
+	require.NoError(t, err)
+	a.eventually("another comparison", func() bool { return sample(scrape(roles["worker"]), "ajo_reconcile_exceptions") == 0 })
+	a.quiet(roles, "AjoReconcileExceptions")
+}
