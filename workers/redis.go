@@ -71,7 +71,8 @@ func pauseIfAway(ctx context.Context, err error) {
 const awakeFor = 2 * time.Second
 
 // drowsy is the hook that lets a queue at rest be polled seldom and a busy one often; asynq itself knows one interval only,
-// and cannot wait for a task. It knows asynq's question for the next task by its first key, the list of pending ones.
+// and cannot wait for a task. It knows asynq's question for the next task by its first two keys: the list of pending ones, and whether the
+// queue is paused. A look at a queue's figures begins with the first of them too, and is no task.
 type drowsy struct {
 	rest map[string]time.Duration // by that key
 	busy map[string]*atomic.Int64 // unix nanoseconds of the last task
@@ -101,11 +102,13 @@ func (d drowsy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		args := cmd.Args()
-		if len(args) < 4 || cmd.Name() != "evalsha" {
+		if len(args) < 5 || cmd.Name() != "evalsha" {
 			return err
 		}
 		key, _ := args[3].(string)
+		second, _ := args[4].(string)
 		busy, asked := d.busy[key]
+		asked = asked && strings.HasSuffix(second, ":paused")
 		switch {
 		case !asked:
 		case err == nil:

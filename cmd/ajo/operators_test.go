@@ -335,10 +335,10 @@ func TestLedgerVerifyHasItsOwnTimeout(t *testing.T) {
 	o := setup(t)
 	o.event(o.account.String())
 	o.Exec(`ALTER TABLE ledger_balances RENAME TO slow_balances`)
-	o.Exec(`CREATE VIEW ledger_balances AS SELECT b.* FROM slow_balances b, (SELECT pg_sleep(0.2)) s`)
-	_, _, err := o.run("ledger", "verify", "--timeout", "50ms")
+	o.Exec(`CREATE VIEW ledger_balances AS SELECT b.* FROM slow_balances b, (SELECT pg_sleep(0.5)) s`)
+	_, _, err := o.run("ledger", "verify", "--timeout", "300ms")
 	require.Equal(t, "57014", pg.Code(err), "%v", err)
-	o.env["AJO_DATABASE_URL"] += "&statement_timeout=50"
+	o.env["AJO_DATABASE_URL"] += "&statement_timeout=300"
 	require.Equal(t, "The books agree.\n", o.good("ledger", "verify"))
 }
 

@@ -13,6 +13,17 @@ const (
 	workerGC = 80
 )
 
+// workerMemory is what the worker's heap and stacks are kept below, in bytes, as long as the collector can: a backlog of checks and
+// deliveries would double what is in use for some seconds. Beyond it the collector takes at most half of the processor.
+const workerMemory = 44 << 20
+
+// softLimit sets the limit, unless the operator has by GOMEMLIMIT.
+func softLimit(bytes int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(bytes)
+	}
+}
+
 // gcPercent sets the growth, unless the operator has by GOGC.
 func gcPercent(percent int) {
 	if os.Getenv("GOGC") == "" {

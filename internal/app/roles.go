@@ -140,6 +140,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 	}
 	c.watch("worker", deliveries)
 	gcPercent(workerGC)
+	softLimit(workerMemory)
 	return &Worker{stop: func() {
 		w.Stop()
 		c.close()
