@@ -162,17 +162,18 @@ func (c *crash) startRole(role string) {
 		c.settings["AJO_FAILPOINT"] = c.point + ":" + strconv.Itoa(n)
 		defer delete(c.settings, "AJO_FAILPOINT")
 	}
+	direct := c.settings["AJO_DATABASE_URL"]
+	defer func() { c.settings["AJO_DATABASE_URL"] = direct }()
+	if role == "api" && c.line != nil {
+		c.line.set(open)
+		c.settings["AJO_DATABASE_URL"] = c.through(c.line)
+	}
+	c.settings["AJO_DATABASE_URL"] += "&application_name=" + role
 	if role == "worker" {
 		c.worker = c.startWorker(c.scenario.queues)
 		return
 	}
-	direct := c.settings["AJO_DATABASE_URL"]
-	if c.line != nil {
-		c.line.set(open)
-		c.settings["AJO_DATABASE_URL"] = c.through(c.line)
-	}
 	c.startAPI()
-	c.settings["AJO_DATABASE_URL"] = direct
 }
 
 // tend starts again what has died, and tells whether anything had; the leases that it has left run out at once.
@@ -185,6 +186,10 @@ func (c *crash) tend() (dead bool) {
 		require.Contains(c.t, string(p.out.all()), "failpoint: ends at "+c.point, "ajo %s ended elsewhere", role)
 		dead = true
 		c.died[role]++
+		// A commit that was on its way when the process died may still take a lease.
+		c.eventually("the end of the connections of the dead", func() bool {
+			return c.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = '`+role+`'`) == 0
+		})
 		for _, table := range []string{"accounts", "idempotency_keys", "inbound_events", "deliveries", "reconciliations"} {
 			c.Exec(`UPDATE ` + table + ` SET leased_until = now() WHERE leased_until > now()`)
 		}
