@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -9,21 +10,34 @@ import (
 	"ajo/tasks"
 )
 
-// ingest posts a stored event to the ledger, and rings what follows from it.
-func (w *Workers) ingest(ctx context.Context, id uuid.UUID) error {
-	p, err := w.Payments.Post(ctx, id)
-	if err != nil {
-		return err
+// ingest posts stored events to the ledger, and rings what follows from them.
+func (w *Workers) ingest(ctx context.Context, ids []uuid.UUID, done func(i int, err error)) {
+	var tell []uuid.UUID
+	confirm := map[time.Time][]uuid.UUID{} // by their time: of one batch it is the same
+	var expire []uuid.UUID
+	posted := w.Payments.PostAll(ctx, ids)
+	if len(ids) == 1 {
+		ctx = trace.Within(ctx, posted[0].Value.Trace)
 	}
-	ctx = trace.Within(ctx, p.Trace)
-	if p.Delivery != nil {
-		w.Enqueuer.Now(ctx, tasks.Deliver, *p.Delivery)
+	for i, p := range posted {
+		if p.Value.Delivery != nil {
+			tell = append(tell, *p.Value.Delivery)
+		}
+		if at := p.Value.ConfirmAt; !at.IsZero() {
+			confirm[at] = append(confirm[at], ids[i])
+		}
+		if p.Value.Expired != nil {
+			expire = append(expire, *p.Value.Expired)
+		}
 	}
-	if !p.ConfirmAt.IsZero() {
-		w.Enqueuer.At(ctx, tasks.Confirm, p.ConfirmAt, id)
+	w.Enqueuer.Now(ctx, tasks.Deliver, tell...)
+	for at, ids := range confirm {
+		w.Enqueuer.At(ctx, tasks.Confirm, at, ids...)
 	}
-	if p.Expired != nil {
-		w.Enqueuer.Alone(ctx, tasks.Expire, w.Clock.Now(), *p.Expired)
+	for _, id := range expire {
+		w.Enqueuer.Alone(ctx, tasks.Expire, w.Clock.Now(), id)
 	}
-	return nil
+	for i, p := range posted {
+		done(i, p.Err)
+	}
 }

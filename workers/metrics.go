@@ -25,6 +25,18 @@ func counted(k tasks.Kind, h handler) handler {
 	}
 }
 
+// countedAll is [counted] for rows that are worked on together.
+func countedAll(k tasks.Kind, work bulk) bulk {
+	counts := metrics.NewQueue(string(k))
+	return func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
+		begin := time.Now()
+		work(ctx, ids, func(i int, err error) {
+			counts.Worked(outcome(ctx, err), time.Since(begin))
+			done(i, err)
+		})
+	}
+}
+
 func outcome(ctx context.Context, err error) metrics.Outcome {
 	switch {
 	case err == nil:

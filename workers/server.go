@@ -65,6 +65,21 @@ type Options struct {
 // again by itself; nil that nothing is left to do now.
 type handler func(ctx context.Context, id uuid.UUID) error
 
+// bulk does the work on the rows of a task, and calls done for each as it ends, with what a [handler] would return.
+type bulk func(ctx context.Context, ids []uuid.UUID, done func(i int, err error))
+
+// each works on the rows side by side, so that their writes share commits.
+func each(h handler) bulk {
+	return func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
+		var all sync.WaitGroup
+		for i, id := range ids[1:] {
+			all.Go(func() { done(i+1, h(ctx, id)) })
+		}
+		done(0, h(ctx, ids[0]))
+		all.Wait()
+	}
+}
+
 // Workers are the running servers, the sweeper, the reconciliation and the check of the books.
 type Workers struct {
 	Options
@@ -84,9 +99,7 @@ func Start(o Options) (*Workers, error) {
 	o.Redis.AddHook(patience{})
 	o.Redis.AddHook(newDrowsy())
 	w := &Workers{Options: o, stop: cancel}
-	handlers := map[tasks.Kind]handler{
-		tasks.Ingest: w.ingest, tasks.Confirm: w.confirm, tasks.Settle: w.settle, tasks.Deliver: w.deliver, tasks.Expire: w.expire,
-	}
+	alone := map[tasks.Kind]handler{tasks.Confirm: w.confirm, tasks.Settle: w.settle, tasks.Deliver: w.deliver, tasks.Expire: w.expire}
 	for _, k := range tasks.Kinds {
 		concurrency := tasks.Concurrency(k, o.Queues)
 		metrics.QueueServed(string(k), concurrency)
@@ -99,7 +112,11 @@ func Start(o Options) (*Workers, error) {
 			rows = concurrency // an operator who gives deliveries so many workers means calls, not tasks
 		}
 		s := w.server(k, concurrency)
-		if err := s.Start(w.handle(k, w.limited(counted(k, handlers[k]), rows))); err != nil {
+		work := countedAll(k, w.ingest)
+		if h := alone[k]; h != nil {
+			work = each(w.limited(counted(k, h), rows))
+		}
+		if err := s.Start(w.handle(k, work)); err != nil {
 			w.Stop()
 			return nil, fmt.Errorf("worker of queue %s: %w", k, err)
 		}
@@ -203,7 +220,7 @@ func isFailure(err error) bool {
 
 // handle makes asynq's handler of a kind. A task of one row hands its error to asynq, so that the dashboard shows it with
 // the time of the next try; of a task of many, the rows that are due again are rung anew.
-func (w *Workers) handle(k tasks.Kind, h handler) asynq.Handler {
+func (w *Workers) handle(k tasks.Kind, work bulk) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		if !w.begin() {
 			return context.Canceled // the task has been handed back
@@ -215,30 +232,21 @@ func (w *Workers) handle(k tasks.Kind, h handler) asynq.Handler {
 		}
 		if len(ids) == 1 {
 			ctx = trace.Within(ctx, tasks.Trace(t))
-			return w.verdict(ctx, k, ids[0], h(ctx, ids[0]))
+			work(ctx, ids, func(_ int, ended error) { err = w.verdict(ctx, k, ids[0], ended) })
+			return err
 		}
-		w.all(ctx, k, h, ids)
+		work(ctx, ids, func(i int, ended error) { w.again(ctx, k, ids[i], ended) })
 		return nil
 	})
 }
 
-// all works on many rows side by side, so that their writes share commits.
-func (w *Workers) all(ctx context.Context, k tasks.Kind, h handler, ids []uuid.UUID) {
-	done := make(chan struct{})
-	for _, id := range ids {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			err := h(ctx, id)
-			if at, ok := retry.When(err); ok {
-				w.Enqueuer.At(ctx, k, at, id)
-			} else if err != nil {
-				_ = w.verdict(ctx, k, id, err)
-				w.Enqueuer.Alone(ctx, k, w.Clock.Now().Add(unexpectedDelay), id)
-			}
-		}()
-	}
-	for range ids {
-		<-done
+// again rings a row anew that is due again.
+func (w *Workers) again(ctx context.Context, k tasks.Kind, id uuid.UUID, err error) {
+	if at, ok := retry.When(err); ok {
+		w.Enqueuer.At(ctx, k, at, id)
+	} else if err != nil {
+		_ = w.verdict(ctx, k, id, err)
+		w.Enqueuer.Alone(ctx, k, w.Clock.Now().Add(unexpectedDelay), id)
 	}
 }
 

@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -207,7 +208,9 @@ func TestRowsOfABatchAreRungAlone(t *testing.T) {
 	w := &Workers{Options: b.opts}
 	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New()}
 	at := time.Now().Add(time.Hour)
-	w.all(b.ctx, tasks.Confirm, func(_ context.Context, id uuid.UUID) error {
+	payload, err := json.Marshal(map[string][]uuid.UUID{"ids": ids})
+	require.NoError(t, err)
+	h := w.handle(tasks.Confirm, each(func(_ context.Context, id uuid.UUID) error {
 		switch id {
 		case ids[0]:
 			return nil
@@ -215,7 +218,8 @@ func TestRowsOfABatchAreRungAlone(t *testing.T) {
 			return retry.At(at, errors.New("later"))
 		}
 		return errors.New("unexpected")
-	}, ids)
+	}))
+	require.NoError(t, h.ProcessTask(b.ctx, asynq.NewTask(string(tasks.Confirm), payload)))
 	scheduled, err := asynq.NewInspectorFromRedisClient(b.redis).ListScheduledTasks(string(tasks.Confirm))
 	require.NoError(t, err)
 	require.Len(t, scheduled, 2)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,7 +43,22 @@ type Coalescer[T, R any] struct {
 
 type call[T, R any] struct {
 	item T
-	out  chan Outcome[R]
+	of   *group[R]
+	at   int // its place in the group
+}
+
+// group is the items that one caller waits for. Its outcomes are the caller's when done is closed, and nobody's before.
+type group[R any] struct {
+	out  []Outcome[R]
+	left atomic.Int64
+	done chan struct{}
+}
+
+// less counts items that have their outcome.
+func (g *group[R]) less(n int) {
+	if g.left.Add(-int64(n)) == 0 {
+		close(g.done)
+	}
 }
 
 // New starts a coalescer with the given number of writers and the largest batch. Close it to stop the writers.
@@ -66,40 +82,43 @@ func (c *Coalescer[T, R]) Do(ctx context.Context, item T) (R, error) {
 // Waiting counts the items that were handed over and that no writer has taken up yet.
 func (c *Coalescer[T, R]) Waiting() int { return len(c.in) }
 
-// DoAll hands all items over and waits for their outcomes, in the items' order. An item that could not be handed over, or
-// whose outcome ctx did not wait for, has that as its error.
+// DoAll hands all items over and waits for their outcomes, in the items' order. When ctx ends first, its error is that of each.
+// An item that could not be handed over has that as its error.
 func (c *Coalescer[T, R]) DoAll(ctx context.Context, items []T) []Outcome[R] {
-	out := make([]Outcome[R], len(items))
-	waiting := make([]chan Outcome[R], len(items))
+	g := &group[R]{out: make([]Outcome[R], len(items)), done: make(chan struct{})}
+	g.left.Store(int64(len(items)) + 1) // the caller is one of those that it waits for
+	refused := 1
 	for i, item := range items {
-		waiting[i], out[i].Err = c.submit(ctx, item)
-	}
-	for i, w := range waiting {
-		if w == nil {
-			continue
+		if err := c.submit(ctx, call[T, R]{item, g, i}); err != nil {
+			g.out[i].Err = err
+			refused++
 		}
-		select {
-		case out[i] = <-w:
-		case <-ctx.Done():
+	}
+	g.less(refused)
+	select {
+	case <-g.done:
+		return g.out
+	case <-ctx.Done():
+		out := make([]Outcome[R], len(items))
+		for i := range out {
 			out[i].Err = ctx.Err()
 		}
+		return out
 	}
-	return out
 }
 
-// submit queues one item; its outcome arrives on the channel.
-func (c *Coalescer[T, R]) submit(ctx context.Context, item T) (chan Outcome[R], error) {
-	k := call[T, R]{item: item, out: make(chan Outcome[R], 1)}
+// submit queues one item.
+func (c *Coalescer[T, R]) submit(ctx context.Context, k call[T, R]) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if c.closed {
-		return nil, ErrClosed
+		return ErrClosed
 	}
 	select {
 	case c.in <- k:
-		return k.out, nil
+		return nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 }
 
@@ -135,8 +154,12 @@ func (c *Coalescer[T, R]) write() {
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, timeout)
 		for i, o := range c.do(ctx, items) {
-			calls[i].out <- o
+			k := calls[i]
+			k.of.out[k.at] = o
+			k.of.less(1)
 		}
+		clear(calls) // what was waited for is not kept until the next batch overwrites it
+		clear(items)
 		cancel()
 	}
 }

@@ -78,7 +78,21 @@ func (e *stored) refuse(c Category, reason string) { e.category, e.reason = c, r
 // events that other callers post at the same moment. Posting again, late, or at once by two workers changes nothing.
 // What the schema refuses becomes a processing_error; any other failure is a [retry] error with the time of the next try.
 func (s *Service) Post(ctx context.Context, id uuid.UUID) (Posted, error) {
-	p, err := s.post.Do(ctx, id)
+	o := s.PostAll(ctx, []uuid.UUID{id})[0]
+	return o.Value, o.Err
+}
+
+// PostAll is [Service.Post] for many, in their order.
+func (s *Service) PostAll(ctx context.Context, ids []uuid.UUID) []batch.Outcome[Posted] {
+	out := s.post.DoAll(ctx, ids)
+	for i, id := range ids {
+		out[i].Value, out[i].Err = s.concluded(ctx, id, out[i].Value, out[i].Err)
+	}
+	return out
+}
+
+// concluded counts what became of an event, and records why it was not posted.
+func (s *Service) concluded(ctx context.Context, id uuid.UUID, p Posted, err error) (Posted, error) {
 	if err == nil {
 		if p.Category != "" {
 			metrics.Posted(string(p.Category), p.Waited)

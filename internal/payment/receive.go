@@ -129,13 +129,13 @@ func (s *Service) read(d Delivery, now time.Time) *inbound {
 		return e
 	}
 	e.signatureValid, e.authentic = true, true
-	e.requestID, e.txnRef, e.eventType = v.text("requestId"), v.text("data.transaction.transactionId"), v.text("event_type")
-	at, _ := time.Parse(time.RFC3339, v.text("data.transaction.time"))
+	e.requestID, e.txnRef, e.eventType = v.text(requestID), v.text(transactionID), v.text(eventType)
+	at, _ := time.Parse(time.RFC3339, v.text(transactionTime))
 	e.fill(v, at.UTC())
 	if e.eventType != typePayment {
 		e.status, e.category = Ignored, CategoryNonPayment
 		if strings.HasPrefix(e.eventType, "payout_") {
-			e.transfer = v.free("data.transaction.merchantTxRef")
+			e.transfer = v.free(merchantTxRef)
 		}
 		return e
 	}
@@ -153,22 +153,22 @@ func (e *inbound) forged(why error) {
 }
 
 // fill takes over the fields that the signature does not cover. A bad amount is recorded, and refused when it is posted.
-func (e *inbound) fill(v values, at time.Time) {
+func (e *inbound) fill(v *values, at time.Time) {
 	e.occurredAt = &at
-	e.currency, e.alias, e.number = v.free("data.transaction.currency"), v.free("data.transaction.aliasAccountReference"), v.free("data.transaction.aliasAccountNumber")
-	e.sender, e.narration = v.free("data.customer.senderName"), v.free("data.transaction.narration")
-	if a, err := v.amount("data.transaction.transactionAmount"); err == nil {
+	e.currency, e.alias, e.number = v.free(transactionCurrency), v.free(aliasReference), v.free(aliasNumber)
+	e.sender, e.narration = v.free(senderName), v.free(narration)
+	if a, err := v.amount(transactionAmount); err == nil {
 		e.amount = &a
 	} else {
 		e.problem = err.Error()
 	}
-	if f, err := v.amount("data.transaction.fee"); err == nil {
+	if f, err := v.amount(transactionFee); err == nil {
 		e.fee = &f
 	} else if e.problem == "" {
 		e.problem = err.Error()
 	}
-	number := func(path string) string {
-		if n, ok := v.find(path, '0'); ok {
+	number := func(f field) string {
+		if n, ok := v.find(f, '0'); ok {
 			return n
 		}
 		return ""
@@ -177,12 +177,19 @@ func (e *inbound) fill(v values, at time.Time) {
 		e.digest = digest(e.txnRef, e.eventType, e.amount.String(), e.fee.String(), e.currency, e.alias, e.number, at.Format(time.RFC3339Nano))
 		return
 	}
-	e.digest = digest(e.txnRef, e.eventType, number("data.transaction.transactionAmount"), number("data.transaction.fee"),
+	e.digest = digest(e.txnRef, e.eventType, number(transactionAmount), number(transactionFee),
 		e.currency, e.alias, e.number, at.Format(time.RFC3339Nano))
 }
 
 func digest(parts ...string) [sha256.Size]byte {
-	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	b := make([]byte, 0, 256)
+	for i, p := range parts {
+		if i > 0 {
+			b = append(b, 0)
+		}
+		b = append(b, p...)
+	}
+	return sha256.Sum256(b)
 }
 
 // storeBatch writes many events in one transaction. An event that is there already is a duplicate; if its content differs

@@ -75,7 +75,7 @@ func (r *run) wallet(ctx context.Context) (newest walletAt, why string, err erro
 			return nil
 		}
 		if v, err := parseValues(body); err == nil {
-			if balance, err := v.amount("data.merchant.walletBalance"); err == nil {
+			if balance, err := v.amount(walletBalance); err == nil {
 				newest = walletAt{id, at, balance}
 			}
 		}
