@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // profiler sees where a row's time goes: CPU profiles of the API and the worker, Postgres' statements, Redis' commands.
@@ -74,19 +76,27 @@ const statements = `SELECT format('%s ms  %s ms planning  %s calls  %s rows  %s 
 	to_char(rows, '999999990'), to_char(shared_blks_dirtied, '99999990'), to_char(wal_bytes, '99999999990'), left(regexp_replace(query, '\s+', ' ', 'g'), 300))
 	FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY total_exec_time + total_plan_time DESC LIMIT 40`
 
+// tables are the rows that were updated, and how many of them needed no new index entries (HOT).
+const tables = `SELECT format('%s  %s inserted  %s updated  %s of them HOT', relname, n_tup_ins, n_tup_upd, n_tup_hot_upd)
+	FROM pg_stat_user_tables WHERE n_tup_upd > 0 ORDER BY n_tup_upd DESC`
+
+// indexes are how many entries were read by each look into an index: many mean that a statement goes by the wrong one.
+const indexes = `SELECT format('%s  %s looks  %s entries each', indexrelname, idx_scan, round(idx_tup_read::numeric / idx_scan, 1))
+	FROM pg_stat_user_indexes WHERE idx_scan > 0 ORDER BY idx_tup_read DESC LIMIT 15`
+
 // finish writes what the servers counted, and waits for the profiles.
 func (p *profiler) finish(ctx context.Context) error {
-	rows, err := p.w.pool.Query(ctx, statements)
-	if err != nil {
-		return err
-	}
 	var text strings.Builder
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
+	for _, sql := range []string{statements, tables, indexes} {
+		rows, err := p.w.pool.Query(ctx, sql)
+		if err != nil {
 			return err
 		}
-		text.WriteString(line + "\n")
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		text.WriteString(strings.Join(lines, "\n") + "\n\n")
 	}
 	commands, err := p.w.redis.Info(ctx, "commandstats").Result()
 	p.running.Wait()
@@ -95,7 +105,7 @@ func (p *profiler) finish(ctx context.Context) error {
 		p.keep(err)
 		p.keep(os.WriteFile(p.prefix+role.name+".txt", top, 0o644))
 	}
-	return errors.Join(append(p.failed, rows.Err(), err,
+	return errors.Join(append(p.failed, err,
 		os.WriteFile(p.prefix+"statements.txt", []byte(text.String()), 0o644),
 		os.WriteFile(p.prefix+"redis.txt", []byte(commands), 0o644))...)
 }

@@ -114,7 +114,9 @@ func (w *world) startRoles() error {
 	w.bankAddr, w.apiAddr = addrs[0], addrs[1]
 	w.settings["AJO_PROVIDER_URL"], w.settings["AJO_HTTP_ADDR"] = "http://"+w.bankAddr, w.apiAddr
 	var err error
-	if w.bank, err = start(w.bin, w.dir, "fakebank", w.settings, "fakebank", "--addr", w.bankAddr, "--webhook-url", "", "--payout-delay", "0s"); err != nil {
+	bank := maps.Clone(w.settings)
+	bank["GOGC"] = "400" // it stands for another machine: what it takes of this one is to be little
+	if w.bank, err = start(w.bin, w.dir, "fakebank", bank, "fakebank", "--addr", w.bankAddr, "--webhook-url", "", "--payout-delay", "0s"); err != nil {
 		return err
 	}
 	if err = w.bank.await(listening(w.bankAddr)); err != nil {

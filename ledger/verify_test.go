@@ -64,7 +64,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 		"reversal is gone":       {`DELETE FROM ledger_entries WHERE seq = 3`, ledger.CheckReversed, 2},
 		"reversal differs":       {`UPDATE ledger_entries SET amount = amount + 1 WHERE seq = 3`, ledger.CheckMirrors, 3},
 		"reversal's group":       {`UPDATE ledger_entries SET transaction_group_id = gen_random_uuid() WHERE seq = 3`, ledger.CheckMirrors, 3},
-		"hold not recorded":      {`UPDATE ledger_entries SET held_seq = NULL WHERE seq = 8`, ledger.CheckReviews, 8},
+		"released, it says":      {`UPDATE ledger_entries SET released_seq = held_seq WHERE seq = 8`, ledger.CheckReviews, 8},
 		"hold at another time":   {`UPDATE ledger_entries SET held_seq = held_seq + 1 WHERE seq = 4`, ledger.CheckRunning, 5},
 		"review out of nothing":  {`UPDATE ledger_entries SET held_seq = 5, released_seq = 6 WHERE seq = 5`, ledger.CheckReviews, 5},
 		"another tenant":         {`UPDATE ledger_entries SET tenant_id = gen_random_uuid() WHERE seq = 5`, ledger.CheckOwner, 5},
@@ -138,9 +138,9 @@ func TestChainBeginsAfterOldEntries(t *testing.T) {
 	b.move(held, ledger.EventHold)
 	b.credit("20.00")
 	old := b.credit("25.00")
-	// As a program of the version before left them, and as the migration then marks them.
+	// As a program of the version before left them, and as the migrations then mark them.
 	b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER USER`)
-	b.Exec(`UPDATE ledger_entries SET hash = NULL, held_seq = NULL`)
+	b.Exec(`UPDATE ledger_entries SET hash = NULL, held_seq = CASE status WHEN 'needs_review' THEN seq END`)
 	b.Exec(`ALTER TABLE ledger_entries ENABLE TRIGGER USER`)
 	b.Exec(`UPDATE ledger_balances SET chain_head = NULL, chain_from = last_seq + 1`)
 	b.verify()

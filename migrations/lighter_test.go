@@ -23,3 +23,39 @@ func TestEveryColumnOfAnEntryIsGuarded(t *testing.T) {
 		require.Regexp(t, `\bnew\.`+c+`\b`, trigger)
 	}
 }
+
+// What every payment and every settlement changes again and again stands in no index, and in no index' condition either: else each
+// update makes new entries in all indexes of its row. (transfers.status and the appointments do, of necessity.)
+func TestHotColumnsAreInNoIndex(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	for table, columns := range map[string]string{
+		"ledger_balances": "total_credits total_debits balance provisional_credits last_seq chain_head",
+		"ledger_entries":  "status",
+		"ledger_days":     "money_in money_out",
+		"inbound_events":  "leased_until attempt_count misses last_error",
+		"deliveries":      "leased_until",
+		"transfers":       "leased_until ask_count unknown_count last_error",
+	} {
+		for _, column := range strings.Fields(columns) {
+			require.Equal(t, 1, testenv.Value[int](e, `SELECT count(*) FROM pg_attribute WHERE attrelid = $1::regclass AND attname = $2`, table, column), column)
+			require.Empty(t, testenv.Value[string](e, `
+				SELECT coalesce(string_agg(DISTINCT i.indexrelid::regclass::text, ' '), '') FROM pg_index i
+				JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid AND d.refobjid = i.indrelid
+				JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = d.refobjsubid
+				WHERE i.indrelid = $1::regclass AND a.attname = $2`, table, column), "%s.%s", table, column)
+		}
+	}
+}
+
+// A BEFORE UPDATE trigger locks, and logs, each row before its condition is looked at: what checks, checks afterwards.
+func TestHotTablesAreCheckedAfterTheUpdate(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	const rowBeforeUpdate = 1 | 2 | 16 // of pg_trigger.tgtype
+	for _, table := range []string{"ledger_balances", "ledger_entries", "ledger_days", "inbound_events", "deliveries", "transfers"} {
+		require.Empty(t, testenv.Value[string](e, `
+			SELECT coalesce(string_agg(tgname, ' '), '') FROM pg_trigger WHERE tgrelid = $1::regclass AND NOT tgisinternal AND tgtype::int & $2 = $2`,
+			table, rowBeforeUpdate), table)
+	}
+}

@@ -84,7 +84,7 @@ func TestBusyQueueIsLookedAtOften(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(w.Stop)
 	s := w.server(tasks.Expire, 1) // which rests longest
-	require.NoError(t, s.Start(w.handle(tasks.Expire, each(func(context.Context, uuid.UUID) error { done <- struct{}{}; return nil }))))
+	require.NoError(t, s.Start(w.handle(tasks.Expire, w.each(func(context.Context, uuid.UUID) error { done <- struct{}{}; return nil }, 0))))
 	t.Cleanup(s.Shutdown)
 	var took []time.Duration
 	for range 30 {

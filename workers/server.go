@@ -10,12 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/semaphore"
 
 	"ajo/internal/account"
 	"ajo/internal/clock"
@@ -68,15 +70,33 @@ type handler func(ctx context.Context, id uuid.UUID) error
 // bulk does the work on the rows of a task, and calls done for each as it ends, with what a [handler] would return.
 type bulk func(ctx context.Context, ids []uuid.UUID, done func(i int, err error))
 
-// each works on the rows side by side, so that their writes share commits.
-func each(h handler) bulk {
+// errNoPlace is why a row comes back later though nothing was wrong with it.
+var errNoPlace = errors.New("as many rows as this process may work on were under way")
+
+// each works on the rows side by side, so that their writes share commits, at most so many at once in this process (0: no limit). A
+// row that finds no place in its task's time comes back; it waits for one before it has a goroutine, as a backlog has many rows.
+func (w *Workers) each(h handler, rows int) bulk {
+	if rows == 0 {
+		rows = math.MaxInt32
+	}
+	places := semaphore.NewWeighted(int64(rows))
+	placed := func(ctx context.Context, id uuid.UUID) error {
+		defer places.Release(1)
+		return h(ctx, id)
+	}
 	return func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
 		var all sync.WaitGroup
-		for i, id := range ids[1:] {
-			all.Go(func() { done(i+1, h(ctx, id)) })
+		defer all.Wait()
+		for i, id := range ids {
+			switch err := places.Acquire(ctx, 1); {
+			case err != nil:
+				done(i, retry.At(w.Clock.Now().Add(unexpectedDelay), errNoPlace))
+			case i == len(ids)-1:
+				done(i, placed(ctx, id))
+			default:
+				all.Go(func() { done(i, placed(ctx, id)) })
+			}
 		}
-		done(0, h(ctx, ids[0]))
-		all.Wait()
 	}
 }
 
@@ -114,7 +134,7 @@ func Start(o Options) (*Workers, error) {
 		s := w.server(k, concurrency)
 		work := countedAll(k, w.ingest)
 		if h := alone[k]; h != nil {
-			work = each(w.limited(counted(k, h), rows))
+			work = w.each(counted(k, h), rows)
 		}
 		if err := s.Start(w.handle(k, work)); err != nil {
 			w.Stop()
@@ -182,26 +202,6 @@ func (w *Workers) server(k tasks.Kind, concurrency int) *asynq.Server {
 		Logger:                   asynqLog{w.Log.With(slog.String("queue", string(k)))},
 		LogLevel:                 asynq.WarnLevel,
 	})
-}
-
-// errNoPlace is why a row comes back later though nothing was wrong with it.
-var errNoPlace = errors.New("as many rows as this process may work on were under way")
-
-// limited lets at most rows calls of h run at once in this process. A row that finds no place in its task's time comes back.
-func (w *Workers) limited(h handler, rows int) handler {
-	if rows == 0 {
-		return h
-	}
-	places := make(chan struct{}, rows)
-	return func(ctx context.Context, id uuid.UUID) error {
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-			return retry.At(w.Clock.Now().Add(unexpectedDelay), errNoPlace)
-		}
-		defer func() { <-places }()
-		return h(ctx, id)
-	}
 }
 
 // delay is the row's own time of the next try.

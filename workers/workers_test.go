@@ -210,7 +210,7 @@ func TestRowsOfABatchAreRungAlone(t *testing.T) {
 	at := time.Now().Add(time.Hour)
 	payload, err := json.Marshal(map[string][]uuid.UUID{"ids": ids})
 	require.NoError(t, err)
-	h := w.handle(tasks.Confirm, each(func(_ context.Context, id uuid.UUID) error {
+	h := w.handle(tasks.Confirm, w.each(func(_ context.Context, id uuid.UUID) error {
 		switch id {
 		case ids[0]:
 			return nil
@@ -218,7 +218,7 @@ func TestRowsOfABatchAreRungAlone(t *testing.T) {
 			return retry.At(at, errors.New("later"))
 		}
 		return errors.New("unexpected")
-	}))
+	}, 0))
 	require.NoError(t, h.ProcessTask(b.ctx, asynq.NewTask(string(tasks.Confirm), payload)))
 	scheduled, err := asynq.NewInspectorFromRedisClient(b.redis).ListScheduledTasks(string(tasks.Confirm))
 	require.NoError(t, err)

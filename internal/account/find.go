@@ -49,8 +49,10 @@ func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) 
 	rows, err := q.Query(ctx, `
 		SELECT r.n, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)
 		CROSS JOIN LATERAL (
-			SELECT `+columns+` FROM accounts a
-			WHERE a.tenant_id = r.tenant_id AND (a.account_ref = r.ref OR a.id = r.id) AND a.status <> 'provisioning'
+			SELECT `+columns+` FROM (
+				SELECT * FROM accounts WHERE account_ref = r.ref AND tenant_id = r.tenant_id
+				UNION ALL SELECT * FROM accounts WHERE id = r.id AND tenant_id = r.tenant_id) AS a
+			WHERE a.status <> 'provisioning'
 			ORDER BY a.account_ref = r.ref DESC, a.status = 'active' AND a.type = 'dedicated' DESC, a.status = 'active' DESC, a.id DESC LIMIT 1) AS found`,
 		tenants, texts, ids)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	cacheTimeout = 50 * time.Millisecond // of one question to Redis
 	cacheKept    = 24 * time.Hour
 	// Questions that wait at the same moment travel together, so many at most.
-	cacheWriters = 2
+	cacheWriters = 1
 	cacheBatch   = 100
 )
 

@@ -121,7 +121,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 			(SELECT count(*) AS n, count(*) FILTER (WHERE balance < 0) AS negative, trunc(coalesce(sum(provisional_credits), 0))::bigint AS provisional,
 				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd FROM ledger_balances) b,
 			(SELECT count(*) AS n, min(processed_at) AS oldest FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'processed') c,
-			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review') r,
+			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND held_seq IS NOT NULL) r,
 			(SELECT count(*) AS n, min(received_at) AS oldest FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'received') u,
 			(SELECT count(*) AS n FROM inbound_events WHERE category = 'misdirected') m,
 			(SELECT count(*) AS n, min(created_at) AS oldest FROM transfers WHERE status = 'pending') p,

@@ -1,11 +1,13 @@
 package payment
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,7 +33,8 @@ var (
 	errUnderWay = errors.New("the bank says that this transaction is under way")
 )
 
-// check is a posted payment that is ours to ask about until lease.
+// check is a posted payment that is due to be asked about. What was seen of its appointment, its attempts and its lease is the token
+// under which a finding is recorded: of several who ask at once, which is harmless, one records.
 type check struct {
 	ID            uuid.UUID
 	TxnRef        string
@@ -46,7 +49,8 @@ type check struct {
 	PostedAt      time.Time
 	Attempt       int
 	Misses        int
-	Lease         time.Time
+	Due           time.Time
+	Lease         *time.Time // ours, or one that has run out
 	OccurredAt    *time.Time // the bank's time of the payment, by the event
 	Traceparent   string
 }
@@ -68,15 +72,18 @@ type finding struct {
 // error with the time of the next check otherwise.
 func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	begun := time.Now()
-	c, err := s.claim.Do(ctx, id)
+	c, err := s.looks.Do(ctx, id)
 	if err != nil || c == nil {
 		return err
 	}
 	ctx, span := trace.Resume(ctx, "confirm", c.Traceparent, begun)
 	defer span.End()
 	failpoint.At("payment/before-ask")
-	t, err := s.ask(ctx, c) // only reads; an unanswered question is asked again
+	t, ours, err := s.ask(ctx, c) // only reads; an unanswered question is asked again
 	failpoint.At("payment/after-ask")
+	if !ours {
+		return err
+	}
 	f := s.judge(c, t, err)
 	if span.Traced() {
 		span.Text("event", id.String())
@@ -95,14 +102,19 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// ask returns the bank's own record of the payment: from its list, where many wait, or by its id.
-func (s *Service) ask(ctx context.Context, c *check) (provider.Transaction, error) {
+// ask returns the bank's own record of the payment: from its list, where many wait, or by its id. Questions by id are what the bank
+// allows few of, so the payment is leased first: ours is false when somebody else has it, or it could not be leased.
+func (s *Service) ask(ctx context.Context, c *check) (t provider.Transaction, ours bool, err error) {
 	ctx, span := trace.Step(ctx, "ask the bank")
 	defer span.End()
 	if t, err := s.listed.Do(ctx, c); err == nil && t != nil {
-		return *t, nil
+		return *t, true, nil
 	}
-	return s.Bank.Transaction(ctx, c.TxnRef)
+	if c.Lease, err = s.leases.Do(ctx, c); err != nil || c.Lease == nil {
+		return t, false, err
+	}
+	t, err = s.Bank.Transaction(ctx, c.TxnRef)
+	return t, true, err
 }
 
 // confirmedAs names what a question came to, for the metrics.
@@ -184,26 +196,20 @@ func (c *check) paidNumber() string {
 	return c.AccountNumber
 }
 
-// claimBatch takes the leases of many due checks in one statement. A payment that is not due, or in other hands, is nil.
-func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[*check] {
+// dueSQL hides the appointment from the planner: on a young table it would go by the index of all that is due, and read those of a
+// whole backlog for each batch.
+const dueSQL = `
+		SELECT e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id, e.error_message <> '', e.alias_number, e.alias,
+			e.processed_at, e.attempt_count, e.misses, e.next_attempt_at, e.leased_until, e.occurred_at, e.traceparent
+		FROM inbound_events e JOIN accounts a ON a.id = e.account_id
+		WHERE e.id = ANY($1) AND e.status = 'processed' AND coalesce(e.next_attempt_at, 'infinity') <= $2 AND coalesce(e.leased_until, '-infinity') <= $2`
+
+// lookBatch reads many checks. A payment that is not due, or in other hands, is nil.
+func (s *Service) lookBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[*check] {
 	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[*check], error) {
-		now := s.Clock.Now()
-		failpoint.At("payment/before-claim-commit")
-		list, err := pg.Batch(ctx, s.Pool, pgx.RowToAddrOfStructByPos[check], `
-			UPDATE inbound_events e SET leased_until = $3
-			FROM accounts a, (
-				SELECT id FROM inbound_events
-				WHERE id = ANY($1) AND status = 'processed' AND next_attempt_at <= $2 AND coalesce(leased_until, '-infinity') <= $2
-				ORDER BY id FOR NO KEY UPDATE) due
-			WHERE e.id = due.id AND a.id = e.account_id
-			RETURNING e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id,
-				e.error_message <> '', e.alias_number, e.alias, e.processed_at, e.attempt_count, e.misses, e.leased_until, e.occurred_at, e.traceparent`,
-			ids, now, now.Add(checkLease))
+		list, err := pg.Batch(ctx, s.Pool, pgx.RowToAddrOfStructByPos[check], dueSQL, ids, s.Clock.Now())
 		if err != nil {
 			return nil, err
-		}
-		if len(list) > 0 {
-			failpoint.At("payment/after-claim-commit")
 		}
 		byID := make(map[uuid.UUID]*check, len(list))
 		for _, c := range list {
@@ -218,18 +224,73 @@ func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outco
 	})
 }
 
+// seenSQL is the condition that a payment is as it was seen, by the row c of a batch.
+const seenSQL = `e.id = c.id AND e.attempt_count = c.attempt AND coalesce(e.next_attempt_at, 'infinity') = c.due AND e.leased_until IS NOT DISTINCT FROM c.lease`
+
+// leaseSQL goes through the events in the order of the batch, which is that of their ids, and so do the locks.
+const leaseSQL = `
+		UPDATE inbound_events e SET leased_until = $5
+		FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[]) WITH ORDINALITY AS c (id, attempt, due, lease, n)
+		WHERE ` + seenSQL + ` RETURNING c.n`
+
+// leaseBatch leases the payments of checks that are as they were seen, and returns the end of each lease; nil: it is not ours.
+func (s *Service) leaseBatch(ctx context.Context, checks []*check) []batch.Outcome[*time.Time] {
+	return pg.Isolate(checks, func(checks []*check) ([]batch.Outcome[*time.Time], error) {
+		out := make([]batch.Outcome[*time.Time], len(checks))
+		places := inOrder(checks, func(c *check) *check { return c })
+		seen := tokens(checks, places, func(c *check) *check { return c })
+		lease := s.Clock.Now().Add(checkLease).Truncate(time.Microsecond)
+		failpoint.At("payment/before-claim-commit")
+		taken, err := pg.Batch(ctx, s.Pool, pgx.RowTo[int], leaseSQL, seen.id, seen.attempt, seen.due, seen.lease, lease)
+		if err != nil {
+			return nil, err
+		}
+		if len(taken) > 0 {
+			failpoint.At("payment/after-claim-commit")
+		}
+		for _, n := range taken {
+			out[places[n-1]].Value = &lease
+		}
+		return out, nil
+	})
+}
+
+// inOrder are the places of the items, by the ids of their checks.
+func inOrder[T any](items []T, of func(T) *check) []int {
+	places := make([]int, len(items))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortFunc(places, func(a, b int) int { x, y := of(items[a]).ID, of(items[b]).ID; return bytes.Compare(x[:], y[:]) })
+	return places
+}
+
+// token is what was seen of checks, column by column.
+type token struct {
+	id      []uuid.UUID
+	attempt []int32
+	due     []time.Time
+	lease   []*time.Time
+}
+
+func tokens[T any](items []T, places []int, of func(T) *check) (t token) {
+	for _, i := range places {
+		c := of(items[i])
+		t.id, t.attempt, t.due, t.lease = append(t.id, c.ID), append(t.attempt, int32(c.Attempt)), append(t.due, c.Due), append(t.lease, c.Lease)
+	}
+	return t
+}
+
 // recordBatch stores many findings, moves their entries, and queues what tenants chose to be told of it, in one transaction. A
-// finding whose lease has gone to another worker is dropped. The outcome is the delivery to ring, uuid.Nil for none.
+// finding about a payment that is not as it was seen is dropped: another worker has it. The outcome is the delivery to ring,
+// uuid.Nil for none.
 func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.Outcome[uuid.UUID] {
 	return pg.Isolate(findings, func(findings []*finding) ([]batch.Outcome[uuid.UUID], error) {
 		var moved []ledger.Moved
 		var held []*finding
 		var told map[uuid.UUID]uuid.UUID
 		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) (err error) {
-			if held, err = s.stillHeld(ctx, tx, findings); err != nil {
-				return err
-			}
-			if err = s.recordFindings(ctx, tx, held); err != nil {
+			if held, err = s.recordFindings(ctx, tx, findings); err != nil {
 				return err
 			}
 			if moved, err = s.moveEntries(ctx, tx, held); err != nil { // last: from here on others wait for these accounts
@@ -251,45 +312,6 @@ func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.
 	})
 }
 
-// stillHeld locks the findings' events, in the order of their ids, and returns the findings whose lease still stands. It
-// tells of each whether its tenant wants more events than the rule.
-func (s *Service) stillHeld(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {
-	ids := make([]uuid.UUID, len(findings))
-	for i, f := range findings {
-		ids[i] = f.ID
-	}
-	rows, err := tx.Query(ctx, `
-		SELECT e.id, e.leased_until, cardinality(t.webhook_events) > 0 OR coalesce(t.listening_until > $2, false)
-		FROM inbound_events e JOIN tenants t ON t.id = e.tenant_id WHERE e.id = ANY($1) ORDER BY e.id FOR NO KEY UPDATE OF e`, ids, s.Clock.Now())
-	if err != nil {
-		return nil, err
-	}
-	type row struct {
-		lease time.Time
-		tells bool
-	}
-	leases := map[uuid.UUID]row{}
-	var id uuid.UUID
-	var lease *time.Time
-	var tells bool
-	if _, err := pgx.ForEachRow(rows, []any{&id, &lease, &tells}, func() error {
-		if lease != nil {
-			leases[id] = row{*lease, tells}
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	var held []*finding
-	for _, f := range findings {
-		if l, ok := leases[f.ID]; ok && l.lease.Equal(f.Lease) {
-			f.tells = l.tells
-			held = append(held, f)
-		}
-	}
-	return held, nil
-}
-
 func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding) ([]ledger.Moved, error) {
 	var moves []ledger.Move
 	for _, f := range findings {
@@ -303,11 +325,24 @@ func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding
 	return ledger.MoveEntries(ctx, tx, s.Clock.Now(), moves)
 }
 
-func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*finding) error {
+// findingSQL goes through the events in the order of the batch, as leaseSQL does. It tells of each whether its tenant wants more
+// events than the rule.
+const findingSQL = `
+		UPDATE inbound_events e SET next_attempt_at = c.next, attempt_count = attempt_count + 1, misses = misses + c.missed, leased_until = NULL, last_error = c.why
+		FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::int[], $7::text[]) WITH ORDINALITY
+			AS c (id, attempt, due, lease, next, missed, why, n)
+		WHERE ` + seenSQL + `
+		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR coalesce(t.listening_until > $8, false) FROM tenants t WHERE t.id = e.tenant_id)`
+
+// recordFindings stores the findings about payments that are as they were seen, and returns these in the order of their ids.
+func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {
+	places := inOrder(findings, func(f *finding) *check { return f.check })
+	seen := tokens(findings, places, func(f *finding) *check { return f.check })
 	n := len(findings)
-	ids, next, misses, why := make([]uuid.UUID, n), make([]*time.Time, n), make([]int32, n), make([]string, n)
-	for i, f := range findings {
-		ids[i], why[i] = f.ID, f.why
+	next, misses, why := make([]*time.Time, n), make([]int32, n), make([]string, n)
+	for i, at := range places {
+		f := findings[at]
+		why[i] = f.why
 		if f.missed {
 			misses[i] = 1
 		}
@@ -315,11 +350,18 @@ func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*find
 			next[i] = &f.next
 		}
 	}
-	_, err := tx.Exec(ctx, `
-		UPDATE inbound_events e SET next_attempt_at = f.next, attempt_count = attempt_count + 1, misses = misses + f.missed, leased_until = NULL, last_error = f.why
-		FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::text[]) AS f (id, next, missed, why)
-		WHERE e.id = f.id`, ids, next, misses, why)
-	return err
+	rows, err := tx.Query(ctx, findingSQL, seen.id, seen.attempt, seen.due, seen.lease, next, misses, why, s.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*finding, error) {
+		var at int
+		var tells bool
+		err := r.Scan(&at, &tells)
+		f := findings[places[at-1]]
+		f.tells = tells
+		return f, err
+	})
 }
 
 // alert tells the operators of money that proved false, and of what a person must look at.

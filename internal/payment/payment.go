@@ -98,11 +98,11 @@ var DefaultConfirmDelays = []time.Duration{
 // DefaultConfirmMinAge is how long the bank may take to know a payment of which it has sent the event.
 const DefaultConfirmMinAge = 30 * time.Minute
 
-// Limits of natural batching: batches stop gaining at about a hundred, and more than two writers meet on the same rows.
+// Limits of natural batching. There is one writer of each kind: a second one halves the batches, and meets the first on the same
+// rows (docs/performance.md).
 const (
-	batchWriters = 2
-	batchSize    = 100
-	workSize     = 500 // of what no caller waits for: a backlog is what makes such a batch, and locks are held once for it
+	storeSize = 200
+	workSize  = 500 // of what no caller waits for: a backlog is what makes such a batch, and locks are held once for it
 )
 
 // Service has the use cases of inbound payments. Close it when its callers have stopped.
@@ -110,7 +110,8 @@ type Service struct {
 	Options
 	store  *batch.Coalescer[*inbound, Receipt]
 	post   *batch.Coalescer[uuid.UUID, Posted]
-	claim  *batch.Coalescer[uuid.UUID, *check]
+	looks  *batch.Coalescer[uuid.UUID, *check]
+	leases *batch.Coalescer[*check, *time.Time]
 	listed *batch.Coalescer[*check, *provider.Transaction]
 	lists  lists
 	record *batch.Coalescer[*finding, uuid.UUID]
@@ -129,9 +130,10 @@ const (
 // New starts the use cases.
 func New(o Options) *Service {
 	s := &Service{Options: o, lists: lists{bySecond: map[int64]*listing{}}, forged: rate.NewLimiter(forgedPerSecond, forgedBurst)}
-	s.store = batch.New(batchWriters, batchSize, s.storeBatch)
-	s.post = batch.New(batchWriters, workSize, s.postBatch)
-	s.claim = batch.New(1, workSize, s.claimBatch)
+	s.store = batch.New(1, storeSize, s.storeBatch)
+	s.post = batch.New(1, workSize, s.postBatch)
+	s.looks = batch.New(1, workSize, s.lookBatch)
+	s.leases = batch.New(1, workSize, s.leaseBatch)
 	s.listed = batch.New(1, listMax, s.lookUp)
 	s.record = batch.New(1, workSize, s.recordBatch)
 	return s
@@ -141,7 +143,8 @@ func New(o Options) *Service {
 func (s *Service) Close() {
 	s.store.Close()
 	s.post.Close()
-	s.claim.Close()
+	s.looks.Close()
+	s.leases.Close()
 	s.listed.Close()
 	s.record.Close()
 }

@@ -29,3 +29,15 @@ func TestOriginalsAreFoundByIndex(t *testing.T) {
 	require.Contains(t, text, "inbound_events_transaction")
 	require.NotContains(t, text, "Seq Scan", text)
 }
+
+// The statements of a batch find each row by its id, and none goes through all that are due, of which there may be a backlog.
+func TestBatchesGoByTheID(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	for name, sql := range map[string]string{"due": dueSQL, "lease": leaseSQL, "finding": findingSQL, "received": receivedSQL, "posted": postedSQL} {
+		plan := e.BatchPlan(sql)
+		require.Contains(t, plan, "inbound_events_pkey", name)
+		require.NotContains(t, plan, "inbound_events_due", "%s: %s", name, plan)
+		require.NotContains(t, plan, "Seq Scan", "%s: %s", name, plan)
+	}
+}

@@ -172,10 +172,11 @@ func tracePosted(ctx context.Context, events []*stored, begun time.Time) {
 	}
 }
 
+const receivedSQL = `SELECT ` + storedColumns + ` FROM inbound_events WHERE id = ANY($1) AND status = 'received' ORDER BY id FOR NO KEY UPDATE`
+
 // lockReceived locks the events that still wait to be posted, in the order of their ids, which is the order of arrival.
 func lockReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*stored, error) {
-	rows, err := tx.Query(ctx, `
-		SELECT `+storedColumns+` FROM inbound_events WHERE id = ANY($1) AND status = 'received' ORDER BY id FOR NO KEY UPDATE`, ids)
+	rows, err := tx.Query(ctx, receivedSQL, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -300,6 +301,13 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 	return webhook.Show(ctx, tx, deliveries)
 }
 
+const postedSQL = `
+		UPDATE inbound_events e SET status = p.status, category = p.category, error_message = p.reason, account_id = p.account, tenant_id = p.tenant,
+			next_attempt_at = p.next, attempt_count = 0, leased_until = NULL, last_error = '', processed_at = $8
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::uuid[], $7::timestamptz[])
+			AS p (id, status, category, reason, account, tenant, next)
+		WHERE e.id = p.id`
+
 // recordPosted stores what became of the events: posted ones are next due for confirmation, the others are at their end.
 // A processed event has an error_message exactly when it was assigned (why it had to be): the confirmation relies on it.
 func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, events []*stored) error {
@@ -323,11 +331,6 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 			accounts[i], tenants[i] = &e.target.ID, &e.target.TenantID
 		}
 	}
-	_, err := tx.Exec(ctx, `
-		UPDATE inbound_events e SET status = p.status, category = p.category, error_message = p.reason, account_id = p.account, tenant_id = p.tenant,
-			next_attempt_at = p.next, attempt_count = 0, leased_until = NULL, last_error = '', processed_at = $8
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::uuid[], $7::timestamptz[])
-			AS p (id, status, category, reason, account, tenant, next)
-		WHERE e.id = p.id`, ids, status, category, reason, accounts, tenants, next, now)
+	_, err := tx.Exec(ctx, postedSQL, ids, status, category, reason, accounts, tenants, next, now)
 	return err
 }

@@ -50,6 +50,7 @@ var unsurrounded = map[string][]string{
 	},
 	"only reads": {
 		"(*ajo/internal/webhook.Service).load Batch",
+		"(*ajo/internal/payment.Service).lookBatch Batch",
 		"(*ajo/internal/payment.Service).ask Transaction",
 		"(*ajo/internal/payment.Service).readOn Transactions",
 		"(*ajo/internal/transfer.Service).Adopt Payout",
@@ -99,7 +100,7 @@ var unsurrounded = map[string][]string{
 	"a note about a failure: without it the lease or the sweeper brings the row back": {
 		"(*ajo/internal/account.Service).provide Exec",
 		"(*ajo/internal/account.Service).provide Release",
-		"(*ajo/internal/payment.Service).Post Exec",
+		"(*ajo/internal/payment.Service).concluded Exec",
 		"(*ajo/internal/payment.Service).failPosting Exec",
 		"(*ajo/internal/payment.run).fail Exec",
 	},

@@ -16,7 +16,7 @@ const KeyWarning = "Store this API key now: it is shown only once and cannot be 
 
 // Keys that wait at the same moment are looked up together, by so many questions at once.
 const (
-	keyWriters = 2
+	keyWriters = 1
 	keyBatch   = 100
 )
 

@@ -24,7 +24,7 @@ const (
 
 // Advance does the next step of a transfer: waits for cover, names the holder, submits, asks, or ends it. It returns nil
 // when nothing is left, and a [retry] error with the time of the next step otherwise. Running it twice, late, or after a
-// crash at any line changes nothing: a step is claimed first, and what it finds is recorded only under that claim.
+// crash at any line changes nothing: a step is claimed first, and what it finds is recorded only while that claim stands.
 func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	begun := time.Now()
 	st, err := s.claim(ctx, id)
@@ -69,11 +69,12 @@ func (s *Service) first(ctx context.Context, st *step) error {
 // submit counts the attempt, commits, and only then calls the bank. From that commit on the outcome is the bank's to tell:
 // whatever happens to this process or to the answer, the next step asks by reference.
 func (s *Service) submit(ctx context.Context, st *step) error {
-	made, err := s.submits.Do(ctx, submission{id: st.ID, lease: st.Lease, holder: st.AccountName})
+	made, err := s.submits.Do(ctx, st)
 	if err != nil || !made.held {
-		return err // the claim has gone to another worker
+		return err // another worker has the transfer
 	}
-	st.Status, st.Attempts, st.Asks, st.Unknown, st.Lease, st.Since, st.Early = Processing, st.Attempts+1, 0, 0, made.lease, made.at, true
+	st.Status, st.Attempts, st.Asks, st.Unknown, st.Since, st.Early = Processing, st.Attempts+1, 0, 0, made.at, true
+	st.token = token{lease: made.lease}
 	failpoint.At("transfer/before-pay")
 	paying, span := trace.Step(ctx, "pay")
 	p, err := s.Bank.Pay(paying, provider.NewPayout{

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,7 +19,7 @@ import (
 // alertAfter is the age from which a transfer that is still under way is reported at each of its steps.
 const alertAfter = 10 * time.Minute
 
-// step is a due transfer that is ours to advance until Lease.
+// step is a due transfer that is ours to advance: what is found is recorded under its token.
 type step struct {
 	ID            uuid.UUID
 	AccountID     uuid.UUID
@@ -35,9 +36,9 @@ type step struct {
 	Asks          int       // looks since then that were at their time
 	Unknown       int       // those of them that the bank answered with "not known"
 	Early         bool      // this look is before its time: somebody woke the transfer
-	Lease         time.Time
 	Traceparent   string
 	Tells         bool // the tenant chose more events than received payments, or listens
+	token
 }
 
 // claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover. Neither is nothing: the
@@ -48,8 +49,12 @@ type claimed struct {
 	told uuid.UUID
 }
 
-// claim takes the lease of a due transfer; nil when it is not due, or in other hands. One that lacks cover waits (a [retry]
-// error), and one that will never have it ends here.
+// claim takes a due transfer in hand; nil when it is not due, or in other hands. One that lacks cover waits (a [retry] error),
+// and one that will never have it ends here.
+//
+// What is asked of the bank is leased first, but for a pending transfer that is covered: its first step only names the holder,
+// which two workers may do at once. Of these the first to record anything has it; see [token]. What was covered when it was
+// looked at still is when it is submitted; see [Service.cover].
 func (s *Service) claim(ctx context.Context, id uuid.UUID) (*step, error) {
 	c, err := s.claims.Do(ctx, id)
 	if err != nil {
@@ -62,16 +67,8 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID) (*step, error) {
 func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[claimed] {
 	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[claimed], error) {
 		var found verdicts
-		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
-			due, err := s.lockDue(ctx, tx, ids)
-			if err != nil || len(due) == 0 {
-				found = verdicts{}
-				return err
-			}
-			if found, err = s.cover(ctx, tx, due); err != nil {
-				return err
-			}
-			err = s.writeClaims(ctx, tx, found)
+		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) (err error) {
+			found, err = s.claimAll(ctx, tx, ids)
 			failpoint.At("transfer/before-claim-commit")
 			return err
 		})
@@ -92,45 +89,84 @@ func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outco
 	})
 }
 
-// lockDue locks the transfers that are due and in nobody's hands, in the order of their ids.
-func (s *Service) lockDue(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*step, error) {
+// claimAll finds the transfers that go without a lease, leases the others that are due, puts off those of them that lack cover,
+// and ends those that will never have it.
+func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) (verdicts, error) {
 	now := s.Clock.Now()
-	rows, err := tx.Query(ctx, `
-		SELECT t.id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
-			t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
-			t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false)
-		FROM transfers t JOIN tenants n ON n.id = t.tenant_id
-		WHERE t.id = ANY($1) AND t.next_attempt_at <= $2 AND coalesce(t.leased_until, '-infinity') <= $2 ORDER BY t.id FOR NO KEY UPDATE OF t`, ids, now)
+	free, err := s.findCovered(ctx, tx, now, ids)
+	if err != nil {
+		return verdicts{}, err
+	}
+	v := verdicts{covered: free}
+	rest := slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool {
+		return slices.ContainsFunc(free, func(st *step) bool { return st.ID == id })
+	})
+	if len(rest) == 0 {
+		return v, nil
+	}
+	leased, err := s.leaseDue(ctx, tx, now, rest)
+	if err != nil {
+		return v, err
+	}
+	if err := s.cover(ctx, tx, now, leased, &v); err != nil {
+		return v, err
+	}
+	if err := putOff(ctx, tx, v.short); err != nil {
+		return v, err
+	}
+	return v, s.endAll(ctx, tx, v.ends)
+}
+
+const (
+	stepColumns = `t.id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
+		t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
+		t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false),
+		t.next_attempt_at, t.leased_until`
+	// isDue hides the appointment from the planner: on a young table it would go by the index of all that is due, and read those
+	// of a whole backlog for each batch.
+	isDue = `coalesce(t.next_attempt_at, 'infinity') <= $2 AND coalesce(t.leased_until, '-infinity') <= $2`
+	// coveredSQL finds pending transfers of accounts whose confirmed money covers all of their debits, and so each. (The CASE hides
+	// the status from the planner, which would read all that is pending.)
+	coveredSQL = `SELECT ` + stepColumns + `
+		FROM transfers t JOIN tenants n ON n.id = t.tenant_id JOIN ledger_balances b ON b.account_id = t.account_id
+		WHERE t.id = ANY($1) AND ` + isDue + `
+			AND CASE t.status WHEN 'pending' THEN b.balance - CASE WHEN $3 THEN 0 ELSE b.provisional_credits END >= 0 ELSE false END`
+	leaseSQL = `WITH leased AS (
+			UPDATE transfers t SET leased_until = $3 FROM unnest($1::uuid[]) AS m (id) WHERE t.id = m.id AND ` + isDue + ` RETURNING t.*)
+		SELECT ` + stepColumns + ` FROM leased t JOIN tenants n ON n.id = t.tenant_id`
+)
+
+// findCovered finds the transfers that need no lease: pending, due, in nobody's hands, and covered. It writes and locks nothing.
+func (s *Service) findCovered(ctx context.Context, tx pg.Tx, now time.Time, ids []uuid.UUID) ([]*step, error) {
+	rows, err := tx.Query(ctx, coveredSQL, ids, now, s.Provisional)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*step, error) {
-		c := step{Lease: now.Add(s.Lease)}
-		err := r.Scan(&c.ID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
-			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Tells)
-		c.Early = now.Before(s.countsFrom(&c))
-		return &c, err
-	})
+	return pgx.CollectRows(rows, s.scanStep(now))
 }
 
-// writeClaims leases the transfers that may go on, puts off those that must wait, and ends those that never may.
-func (s *Service) writeClaims(ctx context.Context, tx pg.Tx, v verdicts) error {
-	var ids []uuid.UUID
-	for _, st := range v.covered {
-		ids = append(ids, st.ID)
+// leaseDue leases the transfers that are due and in nobody's hands. It locks the rows in the order of their ids.
+func (s *Service) leaseDue(ctx context.Context, tx pg.Tx, now time.Time, ids []uuid.UUID) ([]*step, error) {
+	slices.SortFunc(ids, compareIDs)
+	rows, err := tx.Query(ctx, leaseSQL, ids, now, now.Add(s.Lease))
+	if err != nil {
+		return nil, err
 	}
-	for _, p := range v.short {
-		ids = append(ids, p.id)
+	leased, err := pgx.CollectRows(rows, s.scanStep(now))
+	for _, st := range leased {
+		st.due = nil
 	}
-	if len(ids) > 0 {
-		if _, err := tx.Exec(ctx, `UPDATE transfers SET leased_until = $2 WHERE id = ANY($1)`, ids, v.lease); err != nil {
-			return err
-		}
+	return leased, err
+}
+
+func (s *Service) scanStep(now time.Time) pgx.RowToFunc[*step] {
+	return func(r pgx.CollectableRow) (*step, error) {
+		var c step
+		err := r.Scan(&c.ID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
+			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Tells, &c.due, &c.lease)
+		c.Early = now.Before(s.countsFrom(&c))
+		return &c, err
 	}
-	if err := putOff(ctx, tx, v.short); err != nil {
-		return err
-	}
-	return s.endAll(ctx, tx, v.ends)
 }
 
 // outcomes are the verdicts by transfer, once they are committed.
@@ -140,7 +176,7 @@ func (v *verdicts) outcomes(log *slog.Logger) map[uuid.UUID]batch.Outcome[claime
 		out[st.ID] = batch.Outcome[claimed]{Value: claimed{step: st}}
 	}
 	for _, p := range v.short {
-		out[p.id] = batch.Outcome[claimed]{Value: claimed{wait: retry.At(*p.at, errCover)}}
+		out[p.ID] = batch.Outcome[claimed]{Value: claimed{wait: retry.At(*p.at, errCover)}}
 	}
 	for _, e := range v.ends {
 		out[e.ID] = batch.Outcome[claimed]{Value: claimed{told: e.told}, Err: e.err}

@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,13 +29,12 @@ type fund struct {
 
 // verdicts are what may become of due transfers.
 type verdicts struct {
-	lease   time.Time // of all
 	covered []*step
 	short   []postponement
 	ends    []*ending
 }
 
-// cover decides which of the due transfers may go on now: all but the pending ones that lack cover.
+// cover decides which of the leased transfers may go on now: all but the pending ones that lack cover.
 //
 // A pending transfer is covered if confirmed credits (with AJO_SETTLE_PROVISIONAL, all that have not proved false) cover it
 // together with every debit that stands before it. Pending transfers whose debits stand behind it in the ledger do not
@@ -44,24 +42,25 @@ type verdicts struct {
 // confirmed money never becomes less. Not covered yet: short, a wait. Never to be covered, not even if all that is
 // provisional were confirmed and the transfers before it failed: it ends, and its debit is reversed. Those of one account
 // are decided as if one after the other, in the ledger's order.
-func (s *Service) cover(ctx context.Context, tx pg.Tx, due []*step) (verdicts, error) {
-	v := verdicts{lease: due[0].Lease}
-	lacking, err := s.lacking(ctx, tx, due)
-	if err != nil {
-		return v, err
-	}
-	now := s.Clock.Now()
-	byID := make(map[uuid.UUID]*step, len(lacking))
-	for _, st := range due {
-		if slices.Contains(lacking, st.ID) {
-			byID[st.ID] = st
-		} else {
+//
+// Covered when it is looked at is covered when it is submitted, so nobody looks again: confirmed credits stay, new debits stand
+// behind it, and those before it can only be reversed. One behind it that leaves meanwhile is covered together with all before
+// it, this one among them. Two things can take cover away in between, with a lease or without: a payout that an operator
+// adopts ([Service.Adopt]), which has left already, and with AJO_SETTLE_PROVISIONAL a credit that proves false.
+func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, leased []*step, v *verdicts) error {
+	byID := map[uuid.UUID]*step{}
+	var ids, accounts []uuid.UUID
+	for _, st := range leased {
+		if st.Status != Pending {
 			v.covered = append(v.covered, st)
+			continue
 		}
+		byID[st.ID] = st
+		ids, accounts = append(ids, st.ID), append(accounts, st.AccountID)
 	}
-	funds, err := readFunds(ctx, tx, lacking)
+	funds, err := readFunds(ctx, tx, ids, accounts)
 	if err != nil {
-		return v, err
+		return err
 	}
 	freed := map[uuid.UUID]money.Amount{} // by account: the debits that end here
 	for _, f := range funds {
@@ -80,44 +79,27 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, due []*step) (verdicts, e
 			v.short = append(v.short, s.postponement(st, now, false, errCover))
 		}
 	}
-	return v, nil
+	return nil
 }
 
-// lacking names the pending transfers of accounts whose confirmed money does not cover all of their debits. For the others
-// there is nothing to compare: what covers all covers each.
-func (s *Service) lacking(ctx context.Context, tx pg.Tx, due []*step) ([]uuid.UUID, error) {
-	var ids []uuid.UUID
-	for _, st := range due {
-		if st.Status == Pending {
-			ids = append(ids, st.ID)
-		}
-	}
+// fundsSQL sums up the pending transfers of accounts. (The CASE hides the direction from the planner: on a young table it would go by
+// that alone, and read the index of all entries.)
+const fundsSQL = `
+	WITH waiting AS (
+		SELECT t.id, t.account_id, e.seq,
+			coalesce(sum(t.amount) OVER (PARTITION BY t.account_id ORDER BY e.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS behind,
+			sum(t.amount) OVER (PARTITION BY t.account_id) - t.amount AS others
+		FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND CASE e.direction WHEN 'debit' THEN true ELSE false END
+		WHERE t.status = 'pending' AND t.account_id = ANY($2))
+	SELECT w.id, w.account_id, w.seq, b.balance - b.provisional_credits, b.provisional_credits, w.behind, w.others
+	FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`
+
+// readFunds reads the funds of pending transfers of accounts, in the ledger's order, all as of one moment.
+func readFunds(ctx context.Context, tx pg.Tx, ids, accounts []uuid.UUID) ([]fund, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, `
-		SELECT t.id FROM transfers t JOIN ledger_balances b ON b.account_id = t.account_id
-		WHERE t.id = ANY($1) AND b.balance - CASE WHEN $2 THEN 0 ELSE b.provisional_credits END < 0`, ids, s.Provisional)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-}
-
-// readFunds reads the funds of pending transfers, in the ledger's order, all as of one moment.
-func readFunds(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]fund, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	rows, err := tx.Query(ctx, `
-		WITH waiting AS (
-			SELECT t.id, t.account_id, e.seq,
-				coalesce(sum(t.amount) OVER (PARTITION BY t.account_id ORDER BY e.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS behind,
-				sum(t.amount) OVER (PARTITION BY t.account_id) - t.amount AS others
-			FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND e.direction = 'debit'
-			WHERE t.status = 'pending' AND t.account_id IN (SELECT account_id FROM transfers WHERE id = ANY($1)))
-		SELECT w.id, w.account_id, w.seq, b.balance - b.provisional_credits, b.provisional_credits, w.behind, w.others
-		FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`, ids)
+	rows, err := tx.Query(ctx, fundsSQL, ids, accounts)
 	if err != nil {
 		return nil, err
 	}

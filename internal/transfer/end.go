@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -96,23 +97,23 @@ func count(ends []*ending) {
 	}
 }
 
-// stillHeld locks the transfers, in the order of their ids, and returns the ends whose claim still stands.
+const stillHeldSQL = `SELECT m.n FROM transfers t
+	JOIN unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) WITH ORDINALITY AS m (id, lease, due, n) ON ` + heldSQL + `
+	ORDER BY t.id, m.n FOR NO KEY UPDATE OF t`
+
+// stillHeld locks the transfers, in the order of their ids, and returns the ends whose claim still stands, one for each transfer.
 func stillHeld(ctx context.Context, tx pg.Tx, ends []*ending) ([]*ending, error) {
-	ids, leases := make([]uuid.UUID, len(ends)), make([]time.Time, len(ends))
-	for i, e := range ends {
-		ids[i], leases[i] = e.ID, e.Lease
-	}
-	rows, err := tx.Query(ctx, `
-		SELECT m.n FROM transfers t JOIN unnest($1::uuid[], $2::timestamptz[]) WITH ORDINALITY AS m (id, lease, n) ON t.id = m.id AND t.leased_until = m.lease
-		ORDER BY t.id FOR NO KEY UPDATE OF t`, ids, leases)
+	m := tokensOf(ends, func(e *ending) *step { return e.step })
+	rows, err := tx.Query(ctx, stillHeldSQL, m.id, m.lease, m.due)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*ending, error) {
+	held, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*ending, error) {
 		var n int
 		err := r.Scan(&n)
-		return ends[n-1], err
+		return ends[m.places[n-1]], err
 	})
+	return slices.CompactFunc(held, func(a, b *ending) bool { return a.ID == b.ID }), err
 }
 
 // endAll writes the new status of transfers whose rows are locked, and moves their debits: confirmed when it was paid,
@@ -190,6 +191,11 @@ func (e *ending) move() ledger.Event {
 	return ledger.EventReverse
 }
 
+const endSQL = `UPDATE transfers t
+	SET status = m.status_to, next_attempt_at = m.next, ask_count = 0, unknown_count = 0, leased_until = NULL, last_error = m.why, updated_at = $6
+	FROM unnest($1::uuid[], $2::text[], $3::text[], $4::timestamptz[], $5::text[]) AS m (id, status_from, status_to, next, why)
+	WHERE t.id = m.id AND t.status = m.status_from`
+
 func writeEnds(ctx context.Context, tx pg.Tx, now time.Time, ends []*ending) error {
 	var ids []uuid.UUID
 	var from, to, why []string
@@ -198,10 +204,7 @@ func writeEnds(ctx context.Context, tx pg.Tx, now time.Time, ends []*ending) err
 		ids, from, to = append(ids, e.ID), append(from, string(e.Status)), append(to, string(e.to))
 		why, next = append(why, e.why), append(next, e.next)
 	}
-	tag, err := tx.Exec(ctx, `
-		UPDATE transfers t SET status = m.status_to, next_attempt_at = m.next, ask_count = 0, unknown_count = 0, leased_until = NULL, last_error = m.why, updated_at = $6
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::timestamptz[], $5::text[]) AS m (id, status_from, status_to, next, why)
-		WHERE t.id = m.id AND t.status = m.status_from`, ids, from, to, next, why, now)
+	tag, err := tx.Exec(ctx, endSQL, ids, from, to, next, why, now)
 	if err == nil && int(tag.RowsAffected()) != len(ids) {
 		err = fmt.Errorf("transfer: %d of %d ended: a status changed under its lock", tag.RowsAffected(), len(ids))
 	}

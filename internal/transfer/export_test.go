@@ -48,16 +48,15 @@ func (s *Service) ClaimTogether(ctx context.Context, ids ...uuid.UUID) (claims [
 
 // SubmitTogether records submissions in one batch, and tells whose claims still stood.
 func (s *Service) SubmitTogether(ctx context.Context, claims []*Claim) (held []bool) {
-	items := make([]submission, len(claims))
-	for i, c := range claims {
-		items[i] = submission{id: c.ID, lease: c.Lease, holder: "ADA OBI"}
+	for _, c := range claims {
+		c.AccountName = "ADA OBI"
 	}
-	for i, o := range s.submitBatch(ctx, items) {
+	for i, o := range s.submitBatch(ctx, claims) {
 		if o.Err != nil {
 			panic(o.Err)
 		}
 		if held = append(held, o.Value.held); o.Value.held {
-			claims[i].Status, claims[i].Attempts, claims[i].Lease = Processing, claims[i].Attempts+1, o.Value.lease
+			claims[i].Status, claims[i].Attempts, claims[i].token = Processing, claims[i].Attempts+1, token{lease: o.Value.lease}
 		}
 	}
 	return held
@@ -65,9 +64,18 @@ func (s *Service) SubmitTogether(ctx context.Context, claims []*Claim) (held []b
 
 // EndTogether ends transfers as paid in one batch.
 func (s *Service) EndTogether(ctx context.Context, claims []*Claim) []batch.Outcome[ended] {
+	return s.endTogether(ctx, claims, EventPaid)
+}
+
+// RejectTogether ends transfers as rejected in one batch.
+func (s *Service) RejectTogether(ctx context.Context, claims []*Claim) []batch.Outcome[ended] {
+	return s.endTogether(ctx, claims, EventReject)
+}
+
+func (s *Service) endTogether(ctx context.Context, claims []*Claim, event Event) []batch.Outcome[ended] {
 	items := make([]ending, len(claims))
 	for i, c := range claims {
-		items[i] = ending{step: c, event: EventPaid}
+		items[i] = ending{step: c, event: event}
 	}
 	return s.endBatch(ctx, items)
 }

@@ -36,6 +36,8 @@ func newRef(account uuid.UUID, key idempotency.Request) string {
 // accountTag is the random half of an account's id.
 func accountTag(account uuid.UUID) string { return hex.EncodeToString(account[8:]) }
 
+const repeatsSQL = `SELECT merchant_tx_ref, amount, created_at FROM transfers WHERE merchant_tx_ref = ANY($1)`
+
 // withoutRepeats takes out the requests whose reference has a transfer: though no answer is kept under their key, it was asked
 // for before, and adopted since ([Service.Adopt]). They get the answer that the first one got. Where the first is so long ago
 // that its key may be used anew, a random reference takes the place of the one that is taken.
@@ -49,7 +51,7 @@ func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, c
 	if len(of) == 0 {
 		return candidates, nil
 	}
-	rows, err := tx.Query(ctx, `SELECT merchant_tx_ref, amount, created_at FROM transfers WHERE merchant_tx_ref = ANY($1)`, slices.Collect(maps.Keys(of)))
+	rows, err := tx.Query(ctx, repeatsSQL, slices.Collect(maps.Keys(of)))
 	if err != nil {
 		return nil, err
 	}

@@ -116,7 +116,8 @@ type Options struct {
 	// event may never come. Nil: [DefaultRechecks].
 	Rechecks []time.Duration
 	// Lease is how long one worker may take over a step; longer than the bank's deadlines for a lookup and a payout, so that
-	// nobody else asks meanwhile. What it says about safety is nothing: whoever is late records nothing. Zero: [DefaultLease].
+	// nobody else asks meanwhile. (The lookup before a first submission mostly goes without: two may make it.) What it says about
+	// safety is nothing: whoever is late records nothing. Zero: [DefaultLease].
 	Lease time.Duration
 	// Provisional lets credits leave that the bank has not confirmed.
 	Provisional bool
@@ -149,7 +150,7 @@ type Service struct {
 	Options
 	accepts   *batch.Coalescer[*request, Settled]
 	claims    *batch.Coalescer[uuid.UUID, claimed]
-	submits   *batch.Coalescer[submission, submitted]
+	submits   *batch.Coalescer[*step, submitted]
 	postpones *batch.Coalescer[postponement, struct{}]
 	ends      *batch.Coalescer[ending, ended]
 }

@@ -1,7 +1,9 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,13 +36,15 @@ func (w *work) due() time.Time {
 	return w.nextAttemptAt
 }
 
-// load reads the deliveries that are pending, in the order of ids, and nil for each that is not. It takes no lock.
-func (s *Service) load(ctx context.Context, ids []uuid.UUID) ([]*work, error) {
-	found, err := pg.Batch(ctx, s.pool, readWork, `
+const loadSQL = `
 		SELECT d.id, d.tenant_id, d.transaction_group_id, d.event_type, d.callback_url, d.body, d.next_attempt_at, d.leased_until, d.created_at,
 			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until, d.traceparent
 		FROM deliveries d JOIN tenants t ON t.id = d.tenant_id
-		WHERE d.id = ANY($1) AND d.status = $2`, ids, string(Pending))
+		WHERE d.id = ANY($1) AND d.status = $2`
+
+// load reads the deliveries that are pending, in the order of ids, and nil for each that is not. It takes no lock.
+func (s *Service) load(ctx context.Context, ids []uuid.UUID) ([]*work, error) {
+	found, err := pg.Batch(ctx, s.pool, readWork, loadSQL, ids, string(Pending))
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +117,16 @@ type claim struct {
 	attempts int // made before
 }
 
+// claimSQL and recordSQL look up one id after the other, and so lock the rows in the order of the array, which is sorted; whoever
+// waits for a row tries the condition again on what the other made of it. "= ANY(ARRAY[id])" leaves the planner nothing but the
+// lookup: with "= id", a plan that was made when the table had less than a hundred rows reads all of it for each batch. And
+// coalesce hides the appointment, as on a young table the planner would go by the index of all that is due.
+const claimSQL = `
+		UPDATE deliveries d SET leased_until = $4 FROM unnest($1::uuid[]) AS w (id)
+		WHERE d.id = ANY(ARRAY[w.id]) AND d.status = ANY($2) AND coalesce(d.next_attempt_at, 'infinity') <= $3
+			AND (d.leased_until IS NULL OR d.leased_until <= $3)
+		RETURNING d.id, d.attempt_count`
+
 // claim takes the deliveries that are due, each once, and returns nil for the others. It locks the rows in the order of
 // their ids. A delivery that is named twice goes to the first who named it.
 func (s *Service) claim(ctx context.Context, ids []uuid.UUID) ([]*claim, error) {
@@ -123,14 +137,9 @@ func (s *Service) claim(ctx context.Context, ids []uuid.UUID) ([]*claim, error) 
 		ID       uuid.UUID
 		Attempts int
 	}
-	found, err := pg.Batch(ctx, s.pool, pgx.RowToStructByPos[due], `
-		WITH due AS (
-			SELECT id FROM deliveries
-			WHERE id = ANY($1) AND status = ANY($2) AND next_attempt_at <= $3 AND (leased_until IS NULL OR leased_until <= $3)
-			ORDER BY id FOR NO KEY UPDATE
-		)
-		UPDATE deliveries d SET leased_until = $4 FROM due WHERE d.id = due.id
-		RETURNING d.id, d.attempt_count`, ids, Transitions.From(EventSucceed), now, lease)
+	sorted := slices.Clone(ids)
+	slices.SortFunc(sorted, compareIDs)
+	found, err := pg.Batch(ctx, s.pool, pgx.RowToStructByPos[due], claimSQL, slices.Compact(sorted), Transitions.From(EventSucceed), now, lease)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +160,9 @@ func (s *Service) claim(ctx context.Context, ids []uuid.UUID) ([]*claim, error) 
 	return out, nil
 }
 
+// compareIDs orders ids as Postgres does.
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
+
 // attempt is what one attempt came to.
 type attempt struct {
 	id            uuid.UUID
@@ -165,6 +177,22 @@ type attempt struct {
 	deliveredAt   *time.Time // set for EventSucceed
 }
 
+const recordSQL = `
+		WITH moved AS (
+			UPDATE deliveries d
+			SET status = m.status, attempt_count = d.attempt_count + 1, last_error = m.failure, next_attempt_at = m.next_attempt_at,
+				leased_until = NULL, delivered_at = m.delivered_at
+			FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
+				$7::timestamptz[], $8::integer[], $9::integer[], $10::bytea[])
+				AS m (id, lease, status, failure, next_attempt_at, delivered_at, started_at, duration_ms, status_code, body)
+			WHERE d.id = ANY(ARRAY[m.id]) AND d.leased_until = m.lease AND d.status = $11
+			RETURNING d.id, d.attempt_count, m.lease, m.started_at, m.duration_ms, m.status_code, m.failure, m.body
+		), kept AS (
+			INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_body)
+			SELECT id, attempt_count, started_at, duration_ms, status_code, failure, body FROM moved
+		)
+		SELECT id, lease FROM moved`
+
 // record moves the deliveries and adds their attempts, with one statement, and tells for each whether it did: an attempt
 // whose claim has gone to somebody else changes nothing. It locks the rows in the order of their ids.
 func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error) {
@@ -177,7 +205,12 @@ func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error
 		statusCode        []*int32
 		body              [][]byte
 	}
-	for _, a := range attempts {
+	sorted := make([]*attempt, len(attempts))
+	for i := range attempts {
+		sorted[i] = &attempts[i]
+	}
+	slices.SortStableFunc(sorted, func(a, b *attempt) int { return compareIDs(a.id, b.id) })
+	for _, a := range sorted {
 		to, ok := Transitions.Next(Pending, a.event)
 		if !ok {
 			panic("webhook: no such move: " + string(a.event))
@@ -192,26 +225,7 @@ func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error
 		ID    uuid.UUID
 		Lease time.Time
 	}
-	recorded, err := pg.Batch(ctx, s.pool, pgx.RowToStructByPos[kept], `
-		WITH made AS (
-			SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
-				$7::timestamptz[], $8::integer[], $9::integer[], $10::bytea[])
-				AS m (id, lease, status, failure, next_attempt_at, delivered_at, started_at, duration_ms, status_code, body)
-		), held AS (
-			SELECT d.id, m.lease FROM deliveries d JOIN made m ON m.id = d.id AND m.lease = d.leased_until
-			WHERE d.status = $11 ORDER BY d.id FOR NO KEY UPDATE OF d
-		), moved AS (
-			UPDATE deliveries d
-			SET status = m.status, attempt_count = d.attempt_count + 1, last_error = m.failure, next_attempt_at = m.next_attempt_at,
-				leased_until = NULL, delivered_at = m.delivered_at
-			FROM held JOIN made m USING (id, lease) WHERE d.id = held.id
-			RETURNING d.id, m.lease, d.attempt_count
-		), kept AS (
-			INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_body)
-			SELECT id, moved.attempt_count, m.started_at, m.duration_ms, m.status_code, m.failure, m.body
-			FROM moved JOIN made m USING (id, lease)
-		)
-		SELECT id, lease FROM moved`,
+	recorded, err := pg.Batch(ctx, s.pool, pgx.RowToStructByPos[kept], recordSQL,
 		c.id, c.lease, c.to, c.failure, c.next, c.delivered, c.started, c.durationMS, c.statusCode, c.body, string(Pending))
 	if err != nil {
 		return nil, err
@@ -223,8 +237,10 @@ func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error
 	failpoint.At("webhook/after-record-commit")
 	out := make([]bool, len(attempts))
 	for i, a := range attempts {
-		lease, ok := held[a.id]
-		out[i] = ok && lease.Equal(a.lease)
+		if lease, ok := held[a.id]; ok && lease.Equal(a.lease) {
+			out[i] = true
+			delete(held, a.id) // one attempt was kept, the first
+		}
 	}
 	return out, nil
 }

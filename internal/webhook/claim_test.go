@@ -3,14 +3,20 @@ package webhook
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/pg"
+	"ajo/internal/testenv"
 )
 
 func TestClaimIsGivenOnce(t *testing.T) {
@@ -25,6 +31,108 @@ func TestClaimIsGivenOnce(t *testing.T) {
 	got, err = b.claim(b.ctx, []uuid.UUID{one, two})
 	require.NoError(t, err)
 	require.Equal(t, []*claim{nil, nil}, got)
+}
+
+// waiting counts the sessions that wait for somebody's row.
+func (b *bundle) waiting() int {
+	return testenv.Value[int](b.Env, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+}
+
+// Of two that claim the same at once, in opposite orders, the second waits for the first and then gets nothing; neither gets
+// what a third one claims meanwhile.
+func TestClaimAtOnceIsGivenOnce(t *testing.T) {
+	b := setup(t)
+	var ids []uuid.UUID
+	for range 40 {
+		ids = append(ids, b.queueOne("https://example.com/"))
+	}
+	const taken = 20
+	third, err := b.Pool.Begin(b.ctx)
+	require.NoError(t, err)
+	defer func() { _ = third.Rollback(b.ctx) }()
+	_, err = third.Exec(b.ctx, `UPDATE deliveries SET leased_until = $2 WHERE id = $1`, ids[taken], b.Clock.Now().Add(time.Minute))
+	require.NoError(t, err)
+	reversed := slices.Clone(ids)
+	slices.Reverse(reversed)
+	var wg sync.WaitGroup
+	var counts [2]map[uuid.UUID]int
+	for i, order := range [][]uuid.UUID{ids, reversed} {
+		wg.Go(func() {
+			got, err := b.claim(b.ctx, order)
+			assert.NoError(t, err)
+			counts[i] = map[uuid.UUID]int{}
+			for j, c := range got {
+				if c != nil {
+					counts[i][order[j]]++
+				}
+			}
+		})
+	}
+	testenv.Eventually(t, 10*time.Second, "both wait", func() bool { return b.waiting() == 2 })
+	require.Equal(t, ids[taken+1:], b.unlocked(), "locked in the order of ids")
+	require.NoError(t, third.Commit(b.ctx))
+	wg.Wait()
+	require.Equal(t, len(ids)-1, len(counts[0])+len(counts[1]))
+	for i, id := range ids {
+		want := 1
+		if i == taken {
+			want = 0
+		}
+		require.Equal(t, want, counts[0][id]+counts[1][id])
+	}
+}
+
+// unlocked lists the deliveries whose rows nobody holds, in the order of their ids.
+func (b *bundle) unlocked() []uuid.UUID {
+	b.T.Helper()
+	rows, err := b.Pool.Query(b.ctx, `SELECT id FROM deliveries ORDER BY id FOR NO KEY UPDATE SKIP LOCKED`)
+	require.NoError(b.T, err)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	require.NoError(b.T, err)
+	return ids
+}
+
+// Attempts come in any order: their rows are locked in one, each gets its own, and each caller its own answer.
+func TestRecordInOrder(t *testing.T) {
+	b := setup(t)
+	var ids []uuid.UUID
+	for range 5 {
+		ids = append(ids, b.queueOne("https://example.com/"))
+	}
+	claims, err := b.claim(b.ctx, ids)
+	require.NoError(t, err)
+	now := b.Clock.Now()
+	var attempts []attempt
+	for _, i := range []int{3, 0, 4, 2, 1} {
+		a := attempt{id: ids[i], lease: claims[i].lease, event: EventFail, startedAt: now, nextAttemptAt: &now, failure: strconv.Itoa(i)}
+		if i == 4 {
+			a.lease = a.lease.Add(-time.Second)
+		}
+		attempts = append(attempts, a)
+	}
+	other, err := b.Pool.Begin(b.ctx)
+	require.NoError(t, err)
+	defer func() { _ = other.Rollback(b.ctx) }()
+	_, err = other.Exec(b.ctx, `SELECT FROM deliveries WHERE id = $1 FOR NO KEY UPDATE`, ids[2])
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		kept, err := b.record(b.ctx, attempts)
+		assert.NoError(t, err)
+		assert.Equal(t, []bool{true, true, false, true, true}, kept)
+	})
+	testenv.Eventually(t, 10*time.Second, "it waits", func() bool { return b.waiting() == 1 })
+	require.Equal(t, ids[3:], b.unlocked(), "locked in the order of ids")
+	require.NoError(t, other.Commit(b.ctx))
+	wg.Wait()
+	for i, id := range ids {
+		if i == 4 {
+			require.Empty(t, b.attempts(id))
+			continue
+		}
+		require.Equal(t, strconv.Itoa(i), b.get(id).LastError)
+		require.Equal(t, strconv.Itoa(i), b.attempts(id)[0].Error)
+	}
 }
 
 func TestBadRowDoesNotFailItsNeighbours(t *testing.T) {
@@ -60,9 +168,9 @@ func TestRecordTellsTwoClaimsApart(t *testing.T) {
 	now := b.Clock.Now()
 	late := attempt{id: id, lease: first[0].lease, event: EventSucceed, startedAt: now, deliveredAt: &now}
 	current := attempt{id: id, lease: second[0].lease, event: EventFail, startedAt: now, nextAttemptAt: &now, failure: "HTTP 500"}
-	kept, err := b.record(b.ctx, []attempt{late, current, late})
+	kept, err := b.record(b.ctx, []attempt{late, current, late, current})
 	require.NoError(t, err)
-	require.Equal(t, []bool{false, true, false}, kept)
+	require.Equal(t, []bool{false, true, false, false}, kept)
 	require.Equal(t, Pending, b.get(id).Status)
 	require.Len(t, b.attempts(id), 1)
 }
