@@ -36,7 +36,8 @@ func (r *run) startProfile(ctx context.Context, w *world, row string) (*profiler
 		return nil, err
 	}
 	for _, role := range []*process{w.api, w.worker} {
-		p.running.Go(func() { p.keep(p.cpu(ctx, role)) })
+		p.running.Go(func() { p.keep(p.profile(ctx, role, "profile", ".pprof")) })
+		p.running.Go(func() { p.keep(p.profile(ctx, role, "allocs", ".allocs.pprof")) })
 	}
 	return p, nil
 }
@@ -47,9 +48,9 @@ func (p *profiler) keep(err error) {
 	p.failed = append(p.failed, err)
 }
 
-// cpu writes a role's CPU profile, and what `go tool pprof -top` says of it.
-func (p *profiler) cpu(ctx context.Context, role *process) error {
-	req, err := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", p.w.ops[role], p.seconds), nil)
+// profile writes a role's profile of the kind: where its processor time goes, or what it allocates meanwhile.
+func (p *profiler) profile(ctx context.Context, role *process, kind, ending string) error {
+	req, err := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", p.w.ops[role], kind, p.seconds), nil)
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (p *profiler) cpu(ctx context.Context, role *process) error {
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("profile of the %s: %s", role.name, resp.Status)
 	}
-	file := p.prefix + role.name + ".pprof"
+	file := p.prefix + role.name + ending
 	out, err := os.Create(file)
 	if err != nil {
 		return err

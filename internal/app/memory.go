@@ -1,32 +1,49 @@
 package app
 
 import (
+	"math"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"time"
 )
 
-// How much a role's heap may grow, in percent of what is in use, before it is collected. A process keeps some 40 MiB of its own
-// program resident; with the buffers of the API's connections, or the worker's backlog, in use beside, Go's 100 would lead past
-// the 80 MiB that each is to keep within (docs/performance.md).
 const (
-	apiGC    = 60
-	workerGC = 80
+	// goMemory is how many bytes heap and stacks may fill before they are collected. A process keeps some 36 MiB of its own program
+	// resident beside, and is to keep within 80 (docs/performance.md). Go's own pace, by percent of what is in use, collects five times
+	// as often while little is in use, and leads past the 80 MiB while much is.
+	goMemory = 43 << 20
+	// headroom is how much more may be filled than is in use: with thousands of connections goMemory would be filled by what is in use,
+	// and the collector never rest.
+	headroom = 1.6
+	// paceEvery is how often that is looked at.
+	paceEvery = time.Second
 )
 
-// workerMemory is what the worker's heap and stacks are kept below, in bytes, as long as the collector can: a backlog of checks and
-// deliveries would double what is in use for some seconds. Beyond it the collector takes at most half of the processor.
-const workerMemory = 44 << 20
+var paced sync.Once
 
-// softLimit sets the limit, unless the operator has by GOMEMLIMIT.
-func softLimit(bytes int64) {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(bytes)
+// paceCollector sets the collector's pace for this process, for good. An operator's GOGC is left alone, and an operator's GOMEMLIMIT
+// stays the most.
+func paceCollector() {
+	if os.Getenv("GOGC") != "" {
+		return
 	}
-}
-
-// gcPercent sets the growth, unless the operator has by GOGC.
-func gcPercent(percent int) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
+	paced.Do(func() {
+		most := debug.SetMemoryLimit(-1)
+		limit := min(goMemory, most)
+		debug.SetMemoryLimit(limit)
+		debug.SetGCPercent(-1)
+		use := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+		go func() {
+			for range time.Tick(paceEvery) {
+				metrics.Read(use)
+				next := min(max(goMemory, int64(headroom*float64(use[0].Value.Uint64()+use[1].Value.Uint64()))), most)
+				if math.Abs(float64(next-limit)) > goMemory/16 || next == goMemory && next != limit {
+					limit = next
+					debug.SetMemoryLimit(limit)
+				}
+			}
+		}()
+	})
 }

@@ -77,7 +77,7 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 		return nil, nil, fmt.Errorf("AJO_HTTP_ADDR: %w", err)
 	}
 	c.watch("api", nil)
-	gcPercent(apiGC)
+	paceCollector()
 	listener := newListener(tcp, connLimit())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Listener(listener) }()
@@ -139,8 +139,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		return nil, err
 	}
 	c.watch("worker", deliveries)
-	gcPercent(workerGC)
-	softLimit(workerMemory)
+	paceCollector()
 	return &Worker{stop: func() {
 		w.Stop()
 		c.close()
