@@ -83,6 +83,7 @@ func (l *listing) take(checks []*check, which []int, out []batch.Outcome[*provid
 			continue
 		}
 		out[i].Value = &t
+		delete(l.records, t.ID) // nobody else asks for it, and a backlog has many
 	}
 	return left
 }
