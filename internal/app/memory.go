@@ -1,7 +1,6 @@
 package app
 
 import (
-	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
@@ -14,9 +13,9 @@ const (
 	// resident beside, and is to keep within 80 (docs/performance.md). Go's own pace, by percent of what is in use, collects five times
 	// as often while little is in use, and leads past the 80 MiB while much is.
 	goMemory = 43 << 20
-	// headroom is how much more may be filled than is in use: with thousands of connections goMemory would be filled by what is in use,
-	// and the collector never rest.
-	headroom = 1.6
+	// headroom is how much may be filled of what is in use, in percent: with thousands of connections goMemory would be filled by that
+	// alone, and the collector never rest.
+	headroom = 160
 	// paceEvery is how often that is looked at.
 	paceEvery = time.Second
 )
@@ -38,8 +37,8 @@ func paceCollector() {
 		go func() {
 			for range time.Tick(paceEvery) {
 				metrics.Read(use)
-				next := min(max(goMemory, int64(headroom*float64(use[0].Value.Uint64()+use[1].Value.Uint64()))), most)
-				if math.Abs(float64(next-limit)) > goMemory/16 || next == goMemory && next != limit {
+				inUse := int64(use[0].Value.Uint64() + use[1].Value.Uint64())
+				if next := min(max(goMemory, inUse*headroom/100), most); next != limit {
 					limit = next
 					debug.SetMemoryLimit(limit)
 				}

@@ -76,14 +76,18 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	if err != nil || c == nil {
 		return err
 	}
+	failpoint.At("payment/before-ask")
+	listed, err := s.listed.Do(ctx, c) // only reads, as the question below does; an unanswered one is asked again
+	if err != nil || listed == nil {
+		// Questions by id are what the bank allows few of, so the payment is leased first.
+		if c.Lease, err = s.leases.Do(ctx, c); err != nil || c.Lease == nil {
+			return err
+		}
+	}
 	ctx, span := trace.Resume(ctx, "confirm", c.Traceparent, begun)
 	defer span.End()
-	failpoint.At("payment/before-ask")
-	t, ours, err := s.ask(ctx, c) // only reads; an unanswered question is asked again
+	t, err := s.ask(ctx, c, listed, begun)
 	failpoint.At("payment/after-ask")
-	if !ours {
-		return err
-	}
 	f := s.judge(c, t, err)
 	if span.Traced() {
 		span.Text("event", id.String())
@@ -102,19 +106,14 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// ask returns the bank's own record of the payment: from its list, where many wait, or by its id. Questions by id are what the bank
-// allows few of, so the payment is leased first: ours is false when somebody else has it, or it could not be leased.
-func (s *Service) ask(ctx context.Context, c *check) (t provider.Transaction, ours bool, err error) {
-	ctx, span := trace.Step(ctx, "ask the bank")
+// ask returns the bank's own record of the payment: from its list, where many wait, or else by its id.
+func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transaction, begun time.Time) (provider.Transaction, error) {
+	ctx, span := trace.Resume(ctx, "ask the bank", trace.Parent(ctx), begun)
 	defer span.End()
-	if t, err := s.listed.Do(ctx, c); err == nil && t != nil {
-		return *t, true, nil
+	if listed != nil {
+		return *listed, nil
 	}
-	if c.Lease, err = s.leases.Do(ctx, c); err != nil || c.Lease == nil {
-		return t, false, err
-	}
-	t, err = s.Bank.Transaction(ctx, c.TxnRef)
-	return t, true, err
+	return s.Bank.Transaction(ctx, c.TxnRef)
 }
 
 // confirmedAs names what a question came to, for the metrics.
