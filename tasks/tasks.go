@@ -43,16 +43,16 @@ type Spec struct {
 }
 
 // Specs are the kinds' rules. An idle worker asks Redis for some 40 commands a second with them, and a payment that comes
-// then waits a tenth of a second at most for each of its steps. MaxRetry is never 0: a task whose dequeue was lost would be
+// then waits an eighth of a second at most for each of its steps. MaxRetry is never 0: a task whose dequeue was lost would be
 // archived without having run.
 var Specs = map[Kind]Spec{
-	Ingest: {Concurrency: 16, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 100 * time.Millisecond, Delayed: 5 * time.Second},
+	Ingest: {Concurrency: 16, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 125 * time.Millisecond, Delayed: 5 * time.Second},
 	// Rows: the bank answers so many calls a second, and a row that waits for its turn with its lease taken would lose it.
 	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 256, Rest: 250 * time.Millisecond, Delayed: time.Second},
 	// Both: as for the one before and the one after.
 	Settle: {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, Rows: 64, Rest: 250 * time.Millisecond, Delayed: time.Second},
 	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, though not the rows beside it.
-	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16, Rest: 100 * time.Millisecond, Delayed: 2 * time.Second},
+	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16, Rest: 125 * time.Millisecond, Delayed: 2 * time.Second},
 	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1, Rest: 500 * time.Millisecond, Delayed: 5 * time.Second},
 }
 
