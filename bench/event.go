@@ -26,15 +26,20 @@ type payment struct {
 
 func (p payment) net() money.Amount { return p.gross.Sub(p.fee) }
 
-// payments makes n payments over the accounts in turn, from number first on. The bank has no record of them.
+// madeASecond is how many payments the bank made in a second: its list is read by the second.
+const madeASecond = 4000
+
+// payments makes n payments over the accounts in turn, from number first on; the last was made just now. The bank has no record of
+// them.
 func payments(accounts []*account, first, n int) []payment {
 	all := make([]payment, n)
-	now := time.Now().UTC().Format(time.RFC3339)
+	now := time.Now().UTC()
 	for i := range all {
+		at := now.Add(-time.Duration(n-1-i) * time.Second / madeASecond).Format(time.RFC3339)
 		id := strconv.Itoa(first + i)
 		all[i] = payment{
 			account: accounts[i%len(accounts)], txn: "API-VACT_TRA-BENCH-" + id, request: "bench-request-" + id, gross: grossOf(i),
-			fee: money.FromKobo(10_00), at: now,
+			fee: money.FromKobo(10_00), at: at,
 		}
 	}
 	return all

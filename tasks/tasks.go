@@ -46,7 +46,8 @@ type Spec struct {
 // then waits an eighth of a second at most for each of its steps. MaxRetry is never 0: a task whose dequeue was lost would be
 // archived without having run.
 var Specs = map[Kind]Spec{
-	Ingest: {Concurrency: 16, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 125 * time.Millisecond, Delayed: 5 * time.Second},
+	// Many: a task waits for its batch and does little else, and with few ids each, sixteen were what a middling load waited for.
+	Ingest: {Concurrency: 64, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 125 * time.Millisecond, Delayed: 5 * time.Second},
 	// Rows: the bank answers so many calls a second, and a row that waits for its turn with its lease taken would lose it.
 	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 256, Rest: 250 * time.Millisecond, Delayed: time.Second},
 	// Both: as for the one before and the one after.
