@@ -43,18 +43,18 @@ type Spec struct {
 }
 
 // Specs are the kinds' rules. An idle worker asks Redis for some 40 commands a second with them, and a payment that comes
-// then waits an eighth of a second at most for each of its steps. MaxRetry is never 0: a task whose dequeue was lost would be
+// then waits an eighth of a second at most until it is posted, and as long until it is delivered. MaxRetry is never 0: a task whose dequeue was lost would be
 // archived without having run.
 var Specs = map[Kind]Spec{
 	// Many: a task waits for its batch and does little else, and with few ids each, sixteen were what a middling load waited for.
 	Ingest: {Concurrency: 64, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 125 * time.Millisecond, Delayed: 5 * time.Second},
 	// Rows: the bank answers so many calls a second, and a row that waits for its turn with its lease taken would lose it.
-	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 256, Rest: 250 * time.Millisecond, Delayed: time.Second},
+	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 256, Rest: 500 * time.Millisecond, Delayed: time.Second},
 	// Both: as for the one before and the one after.
-	Settle: {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, Rows: 64, Rest: 250 * time.Millisecond, Delayed: time.Second},
+	Settle: {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, Rows: 64, Rest: 333 * time.Millisecond, Delayed: time.Second},
 	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, though not the rows beside it.
 	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16, Rest: 125 * time.Millisecond, Delayed: 2 * time.Second},
-	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1, Rest: 500 * time.Millisecond, Delayed: 5 * time.Second},
+	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1, Rest: time.Second, Delayed: 5 * time.Second},
 }
 
 // Concurrency is how many workers a process has for the kind when it serves the given queues: what they say, or the kind's
