@@ -121,7 +121,7 @@ func lockPosted(ctx context.Context, tx pg.Tx, postings []Posting) (book, error)
 // lockTotals locks the balance rows of the accounts, in the order of their ids.
 func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, error) {
 	ids := slices.Clone(accounts)
-	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(ids, pg.CompareIDs)
 	ids = slices.Compact(ids)
 	rows, err := tx.Query(ctx, selectTotals+` WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE`, ids)
 	if err != nil {

@@ -1,7 +1,6 @@
 package payment
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -260,7 +259,7 @@ func inOrder[T any](items []T, of func(T) *check) []int {
 	for i := range places {
 		places[i] = i
 	}
-	slices.SortFunc(places, func(a, b int) int { x, y := of(items[a]).ID, of(items[b]).ID; return bytes.Compare(x[:], y[:]) })
+	slices.SortFunc(places, func(a, b int) int { return pg.CompareIDs(of(items[a]).ID, of(items[b]).ID) })
 	return places
 }
 

@@ -1,11 +1,15 @@
 package pg
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 )
+
+// CompareIDs is the server's order of ids. A batch is sorted by it, so that all lock their rows in one order.
+func CompareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // uuidArray writes arrays of ids as the server takes them. Without it each element goes through reflection, an interface and
 // a plan of its own, and every batch is made of such arrays.

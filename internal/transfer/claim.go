@@ -147,7 +147,7 @@ func (s *Service) findCovered(ctx context.Context, tx pg.Tx, now time.Time, ids 
 
 // leaseDue leases the transfers that are due and in nobody's hands. It locks the rows in the order of their ids.
 func (s *Service) leaseDue(ctx context.Context, tx pg.Tx, now time.Time, ids []uuid.UUID) ([]*step, error) {
-	slices.SortFunc(ids, compareIDs)
+	slices.SortFunc(ids, pg.CompareIDs)
 	rows, err := tx.Query(ctx, leaseSQL, ids, now, now.Add(s.Lease))
 	if err != nil {
 		return nil, err

@@ -1,11 +1,12 @@
 package transfer
 
 import (
-	"bytes"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
+
+	"ajo/internal/pg"
 )
 
 // token is what the row of a step's transfer must still say for anything to be recorded of it.
@@ -37,13 +38,10 @@ func tokensOf[T any](items []T, of func(T) *step) (t tokens) {
 	for i := range items {
 		t.places = append(t.places, i)
 	}
-	slices.SortStableFunc(t.places, func(a, b int) int { return compareIDs(of(items[a]).ID, of(items[b]).ID) })
+	slices.SortStableFunc(t.places, func(a, b int) int { return pg.CompareIDs(of(items[a]).ID, of(items[b]).ID) })
 	for _, i := range t.places {
 		st := of(items[i])
 		t.id, t.lease, t.due = append(t.id, st.ID), append(t.lease, st.lease), append(t.due, st.due)
 	}
 	return t
 }
-
-// compareIDs is Postgres' order.
-func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }

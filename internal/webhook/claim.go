@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -138,7 +137,7 @@ func (s *Service) claim(ctx context.Context, ids []uuid.UUID) ([]*claim, error) 
 		Attempts int
 	}
 	sorted := slices.Clone(ids)
-	slices.SortFunc(sorted, compareIDs)
+	slices.SortFunc(sorted, pg.CompareIDs)
 	found, err := pg.Batch(ctx, s.pool, pgx.RowToStructByPos[due], claimSQL, slices.Compact(sorted), Transitions.From(EventSucceed), now, lease)
 	if err != nil {
 		return nil, err
@@ -159,9 +158,6 @@ func (s *Service) claim(ctx context.Context, ids []uuid.UUID) ([]*claim, error) 
 	}
 	return out, nil
 }
-
-// compareIDs orders ids as Postgres does.
-func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // attempt is what one attempt came to.
 type attempt struct {
@@ -209,7 +205,7 @@ func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error
 	for i := range attempts {
 		sorted[i] = &attempts[i]
 	}
-	slices.SortStableFunc(sorted, func(a, b *attempt) int { return compareIDs(a.id, b.id) })
+	slices.SortStableFunc(sorted, func(a, b *attempt) int { return pg.CompareIDs(a.id, b.id) })
 	for _, a := range sorted {
 		to, ok := Transitions.Next(Pending, a.event)
 		if !ok {
