@@ -2,14 +2,17 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
+	"ajo/tasks"
 )
 
 // paid is a world with a tenant that has an account, and payments on their way to it.
@@ -42,7 +45,8 @@ func (p *paid) arrive() {
 	}
 }
 
-// tasks counts the tasks that a queue has in a state, as asynq keeps them.
+// tasks counts the tasks that a queue has in a state, as asynq keeps them. How many rows they are about is another matter, which
+// depends on what arrived together: see enqueued.
 func (w *world) tasks(queue, state string) int {
 	w.t.Helper()
 	key := "asynq:{" + queue + "}:" + state
@@ -53,6 +57,30 @@ func (w *world) tasks(queue, state string) int {
 	n, err := count(context.Background(), key).Result()
 	require.NoError(w.t, err)
 	return int(n)
+}
+
+// enqueued counts the rows that the tasks of a queue are about, in whatever state the tasks wait, and however many rows share one.
+func (w *world) enqueued(queue string) int {
+	w.t.Helper()
+	inspector := asynq.NewInspectorFromRedisClient(w.redis)
+	rows := map[uuid.UUID]bool{}
+	for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
+		inspector.ListPendingTasks, inspector.ListScheduledTasks, inspector.ListRetryTasks, inspector.ListActiveTasks,
+	} {
+		all, err := list(queue, asynq.PageSize(10_000))
+		if errors.Is(err, asynq.ErrQueueNotFound) {
+			continue
+		}
+		require.NoError(w.t, err)
+		for _, task := range all {
+			ids, err := tasks.IDs(asynq.NewTask(task.Type, task.Payload))
+			require.NoError(w.t, err)
+			for _, id := range ids {
+				rows[id] = true
+			}
+		}
+	}
+	return len(rows)
 }
 
 // flush is FLUSHALL for this test's Redis database.
@@ -79,9 +107,9 @@ func TestFlushAtEveryStage(t *testing.T) {
 			p := &paid{world: w}
 			switch name {
 			case "between delivery attempts":
-				w.settings["AJO_DELIVERY_DELAYS"] = "3s,1s"
+				w.settings["AJO_DELIVERY_DELAYS"] = "1h,1s" // the test ends the hour
 			case "before the first check":
-				w.settings["AJO_CONFIRM_DELAYS"] = "4s"
+				w.settings["AJO_CONFIRM_DELAYS"] = "1h,1s"
 			}
 			*p = *w.settle()
 			stage(p)
@@ -94,19 +122,19 @@ func TestFlushAtEveryStage(t *testing.T) {
 // The event is stored and its ring waits in Redis; no worker has ever run.
 func flushAfterStored(p *paid) {
 	p.arrive()
-	require.Positive(p.t, p.tasks("ingest", "pending"))
+	require.Equal(p.t, some, p.enqueued("ingest"))
 	p.flush()
 	require.Equal(p.t, progress{stored: some}, p.progress())
 	p.startWorker("ingest,confirm,expire,settle")
 	p.startWorker("deliver=128")
 }
 
-// The payment is posted, its delivery and its first check are rung; nobody serves these queues yet.
+// The payment is posted, its delivery and its first check are enqueued; nobody serves these queues yet.
 func flushAfterPosted(p *paid) {
 	p.startWorker("ingest")
 	p.arrive()
-	p.eventually("rings for delivery and confirmation", func() bool {
-		return p.tasks("deliver", "pending") >= some && p.tasks("confirm", "scheduled")+p.tasks("confirm", "pending") > 0
+	p.eventually("every payment to be enqueued for delivery and for confirmation", func() bool {
+		return p.enqueued("deliver") == some && p.enqueued("confirm") == some
 	})
 	p.flush()
 	require.Equal(p.t, progress{stored: some, posted: some}, p.progress())
@@ -117,8 +145,7 @@ func flushAfterPosted(p *paid) {
 // The tenant's endpoint has the request and has not answered. The claim keeps everybody else away, so it gets no second one.
 func flushWhileDelivering(p *paid) {
 	answer := make(chan struct{})
-	var once sync.Once
-	release := func() { once.Do(func() { close(answer) }) }
+	release := sync.OnceFunc(func() { close(answer) })
 	p.t.Cleanup(release)
 	p.endpoint.answers(func(int) int { <-answer; return 200 })
 	p.startWorker("ingest,confirm,expire,settle")
@@ -143,12 +170,13 @@ func flushBetweenAttempts(p *paid) {
 	p.startWorker("ingest,confirm,expire,settle")
 	p.startWorker("deliver=128")
 	p.arrive()
-	p.eventually("the appointments of the next attempts", func() bool { // of those that travelled in one task, one together
-		return p.tasks("deliver", "retry")+p.tasks("deliver", "scheduled") > 0 &&
+	p.eventually("the next attempts to be enqueued", func() bool {
+		return p.enqueued("deliver") == some && p.tasks("deliver", "active") == 0 &&
 			p.count(`SELECT count(*) FROM deliveries WHERE attempt_count = 1 AND leased_until IS NULL`) == some
 	})
 	p.flush()
 	require.Zero(p.t, p.progress().delivered)
+	p.Exec(`UPDATE deliveries SET next_attempt_at = now()`)
 	p.waitForEnd(some)
 	require.Equal(p.t, some, p.count(`SELECT count(*) FROM deliveries WHERE attempt_count = 2`), "one attempt more was made of each")
 	require.Len(p.t, p.endpoint.received(), 2*some)
@@ -160,21 +188,26 @@ func flushBeforeCheck(p *paid) {
 	p.startWorker("deliver=128")
 	p.arrive()
 	p.eventually("the deliveries", func() bool { return p.progress().delivered == some })
-	require.Positive(p.t, p.tasks("confirm", "scheduled"))
+	p.eventually("the first checks to be enqueued", func() bool { return p.enqueued("confirm") == some })
 	p.flush()
 	require.Zero(p.t, p.progress().confirmed)
+	p.Exec(`UPDATE inbound_events SET next_attempt_at = now()`)
 }
 
-// The bank has the question and takes its time to answer.
+// The bank has the questions and answers none of them until Redis is empty.
 func flushWhileAsking(p *paid) {
 	const asked = "GET /v1/transactions/accounts/single"
-	p.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.SlowAfter, Delay: 3 * time.Second})
+	answer := make(chan struct{})
+	release := sync.OnceFunc(func() { close(answer) })
+	p.t.Cleanup(release)
+	p.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.SlowAfter, Delay: time.Minute, Until: answer})
 	p.startWorker("ingest,confirm,expire,settle")
 	p.startWorker("deliver=128")
 	p.arrive()
 	p.eventually("the questions to the bank", func() bool { return p.bank.Calls(asked) == some })
-	require.Zero(p.t, p.progress().confirmed)
 	p.flush()
+	require.Zero(p.t, p.progress().confirmed)
+	release()
 	p.waitForEnd(some)
 	require.Equal(p.t, some, p.bank.Calls(asked), "the claim kept everybody else away")
 }

@@ -30,6 +30,9 @@ type Rule struct {
 	Copies int           `json:"copies,omitempty"` // duplicate webhooks: how many more; 0: one
 	Value  string        `json:"value,omitempty"`  // the altered amount, fee, currency, account or status
 
+	// Until ends the delay early when it is closed (slow, slow_after): for a test that holds a call. Nil: the delay alone.
+	Until <-chan struct{} `json:"-"`
+
 	Struck int `json:"struck"` // how often it has struck; read only
 }
 
@@ -165,6 +168,8 @@ func (r Rule) Validate() error {
 type plan struct {
 	before, after time.Duration // delays before acting, and between acting and answering
 	rule          Rule          // the deciding rule; its Do is "" when there is none
+
+	until <-chan struct{} // ends the delays early
 }
 
 // strike asks the rules about one call. refs are what the call is about.
@@ -187,6 +192,9 @@ func (f *Faults) strike(g Group, refs func() []string) plan {
 		decides := r.Do != Slow && r.Do != SlowAfter && r.Do != Late
 		if decides && p.rule.Do != "" || !r.strikes() {
 			continue
+		}
+		if r.Until != nil {
+			p.until = r.Until
 		}
 		switch r.Do {
 		case Slow, Late:

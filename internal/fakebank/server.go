@@ -134,7 +134,7 @@ func (b *Bank) serve(w http.ResponseWriter, r *http.Request, e endpoint) {
 		group = OnPayoutStatus
 	}
 	c.plan = b.Faults.strike(group, c.refs)
-	if !pause(r.Context(), c.plan.before) {
+	if !pause(r.Context(), c.plan.before, c.plan.until) {
 		cut()
 	}
 	if b.before(w, c) {
@@ -147,7 +147,7 @@ func (b *Bank) serve(w http.ResponseWriter, r *http.Request, e endpoint) {
 		}
 	}
 	a := e.do(b, c)
-	pause(r.Context(), c.plan.after)
+	pause(r.Context(), c.plan.after, c.plan.until)
 	switch c.plan.rule.Do {
 	case DropAfter:
 		cut()
@@ -192,7 +192,7 @@ func (c *call) refs() []string {
 func cut() { panic(http.ErrAbortHandler) }
 
 // pause waits in real time, whatever the bank's clock, and tells whether the caller is still there.
-func pause(ctx context.Context, d time.Duration) bool {
+func pause(ctx context.Context, d time.Duration, until <-chan struct{}) bool {
 	if d <= 0 {
 		return true
 	}
@@ -200,6 +200,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return ctx.Err() == nil
+	case <-until:
 		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
