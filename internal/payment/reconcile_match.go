@@ -48,12 +48,15 @@ type known struct {
 
 // matchPage compares one page of the list with what is stored, and stores the successful payments that are missing.
 func (r *run) matchPage(ctx context.Context, page provider.Page) error {
-	for _, id := range page.Unreadable {
-		r.report.Bank.Unreadable++
-		if id != "" {
-			r.seen[id] = struct{}{}
+	for _, u := range page.Unreadable {
+		if u.ID != "" {
+			if _, again := r.seen[u.ID]; again {
+				continue
+			}
+			r.seen[u.ID] = struct{}{}
 		}
-		r.report.except(Exception{Kind: Unreadable, ProviderTxnRef: id, Detail: "the record in the bank's list cannot be read"})
+		r.report.Bank.Unreadable++
+		r.report.except(Exception{Kind: Unreadable, ProviderTxnRef: u.ID, Detail: "the record in the bank's list cannot be read: " + u.Why})
 	}
 	var fresh []provider.Transaction
 	var ids []string
@@ -78,6 +81,9 @@ func (r *run) matchPage(ctx context.Context, page provider.Page) error {
 	for _, t := range fresh {
 		k, ok := ours[t.ID]
 		switch {
+		case !ok && t.Status == provider.Success && unfit(t) != "":
+			r.report.Bank.Unreadable++
+			r.report.except(Exception{Kind: Unreadable, Detail: "the record in the bank's list is not stored: " + unfit(t)}.withBank(t))
 		case !ok && t.Status == provider.Success:
 			missing = append(missing, t)
 		case !ok: // it moved no money, and we know of none
@@ -88,6 +94,22 @@ func (r *run) matchPage(ctx context.Context, page provider.Page) error {
 		}
 	}
 	return r.storeMissing(ctx, missing)
+}
+
+// unfit says why a record of the list cannot be the payment that it stands for. It is not stored: under its id it would stand in
+// the way of the genuine event for ever, and that event may be well.
+func unfit(t provider.Transaction) string {
+	switch {
+	case t.Currency != money.Currency:
+		return fmt.Sprintf("the currency is %q, not %s", t.Currency, money.Currency)
+	case t.Amount.Cmp(t.Fee) <= 0:
+		return reasonAmount
+	case t.AccountNumber == "" && t.AccountRef == "":
+		return "it names no account"
+	case strings.TrimSpace(t.ID) != t.ID:
+		return "its id begins or ends with white space"
+	}
+	return ""
 }
 
 func (b *BankSide) of(s provider.Status) *Sum {

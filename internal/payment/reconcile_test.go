@@ -289,7 +289,7 @@ func TestReconcileUnreadableRecords(t *testing.T) {
 			}
 		}
 		p.Transactions = append(p.Transactions, provider.Transaction{ID: "T\x00", Status: provider.Success, Time: b.Clock.Now()})
-		p.Unreadable = []string{"", "API-BROKEN"}
+		p.Unreadable = []provider.Unreadable{{Why: "no JSON"}, {ID: "API-BROKEN", Why: "no amount"}}
 		return nil
 	}})
 	r, err := svc.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
@@ -298,6 +298,38 @@ func TestReconcileUnreadableRecords(t *testing.T) {
 	require.Len(t, r.ToPost, 1)
 	_, err = svc.Reconciliation(b.ctx, r.ID)
 	require.NoError(t, err)
+}
+
+// What the list says of a payment in a form that cannot be posted is not stored, and its event is posted when it comes.
+func TestReconcileUnreadableRecordDoesNotBlockItsEvent(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*fakebank.Transaction){
+		"no currency":        func(x *fakebank.Transaction) { x.Currency = "" },
+		"another currency":   func(x *fakebank.Transaction) { x.Currency = "USD" },
+		"fee above amount":   func(x *fakebank.Transaction) { x.Fee = money.Must("6000.00") },
+		"fee equals amount":  func(x *fakebank.Transaction) { x.Fee = x.Amount },
+		"nobody's and blank": func(x *fakebank.Transaction) { x.NUBAN, x.AccountRef = "", "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.openAtBank()
+			txn := b.paySilently("5000.00")
+			b.bank.SetTransaction(txn.ID, spoil)
+			r := b.lastHour()
+			require.Equal(t, map[payment.ExceptionKind]int{payment.Unreadable: 1}, r.Counts)
+			require.Equal(t, txn.ID, r.Exceptions[0].ProviderTxnRef)
+			require.Empty(t, r.ToPost)
+			require.Equal(t, 1, r.Suspicious())
+			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`))
+
+			late := b.receive(b.hook(txn))
+			require.True(t, late.ToPost(), "the genuine event is new")
+			require.Equal(t, payment.CategoryPayment, b.post(late.ID).Category)
+			balance, _ := b.books()
+			require.Equal(t, "4975.00", balance)
+		})
+	}
 }
 
 func TestReconcileReadsAllPages(t *testing.T) {

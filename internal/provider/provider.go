@@ -76,7 +76,13 @@ type Page struct {
 	Transactions []Transaction
 	Payouts      []Payout // that bear a reference of whoever asked for them
 	Next         string
-	Unreadable   []string // ids (or "") of inbound records on the page that could not be read: somebody must look
+	Unreadable   []Unreadable // records on the page that somebody must look at
+}
+
+// Unreadable is a record of the list of which something that matters is missing, or no value of its kind.
+type Unreadable struct {
+	ID  string // or ""
+	Why string
 }
 
 // BankInfo is a bank that payouts can go to.

@@ -213,25 +213,62 @@ func (c *Client) collect(ctx context.Context, page *provider.Page, raw json.RawM
 		return
 	}
 	t, readErr := r.transaction()
-	switch {
-	case err != nil || readErr != nil || t.ID == "" || t.Time.IsZero():
-		page.Unreadable = append(page.Unreadable, t.ID)
-		c.log.ErrorContext(ctx, "unreadable record in the bank's list", "transaction", t.ID, "error", cmp.Or(err, readErr))
-	case !t.Time.Before(from) && t.Time.Before(to):
+	if err == nil {
+		err = errors.Join(readErr, incomplete(t))
+	}
+	if err != nil {
+		page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: t.ID, Why: oneLine(err)})
+		c.log.ErrorContext(ctx, "unreadable record in the bank's list", "transaction", t.ID, "error", err)
+		return
+	}
+	if !t.Time.Before(from) && t.Time.Before(to) {
 		page.Transactions = append(page.Transactions, t)
 	}
 }
 
+// incomplete says what a record of the list lacks that a payment cannot be without.
+func incomplete(t provider.Transaction) error {
+	var missing []string
+	for what, absent := range map[string]bool{
+		"id": t.ID == "", "timeCreated": t.Time.IsZero(), "currency": t.Currency == "", "account number": t.AccountNumber == "" && t.AccountRef == "",
+	} {
+		if absent {
+			missing = append(missing, what)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return errors.New("without " + strings.Join(missing, ", "))
+}
+
+// oneLine is an error's text in one line of bounded length.
+func oneLine(err error) string { return tidy(strings.ReplaceAll(err.Error(), "\n", "; ")) }
+
 // collectPayout adds a record that is no inbound transfer to the page, if it is of a payout that somebody gave a reference.
+// A credit to a virtual account, or of money that left under a reference, is nobody's business but ours: under a type
+// that is not known it is not left out, but called unreadable.
 func collectPayout(page *provider.Page, r record, from, to time.Time) {
 	ref := cmp.Or(r.MerchantTxRef, r.Meta.MerchantTxRef)
-	if ref == "" || !strings.EqualFold(string(r.EntryType), "DEBIT") {
+	if strings.EqualFold(string(r.EntryType), "CREDIT") {
+		if ref != "" || r.VirtualAccount != "" || r.AccountRef != "" {
+			why := fmt.Sprintf("a %s of the type %q: reference %q, account %q", r.EntryType, r.Type, ref, cmp.Or(r.VirtualAccount, r.AccountRef))
+			page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: string(r.ID), Why: tidy(why)})
+		}
+		return
+	}
+	if ref == "" {
 		return
 	}
 	p, err := r.payout(string(ref))
 	switch {
 	case err != nil || p.Time.IsZero():
-		page.Unreadable = append(page.Unreadable, string(r.ID))
+		why := "a payout without timeCreated"
+		if err != nil {
+			why = "a payout: " + oneLine(err)
+		}
+		page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: string(r.ID), Why: why + ", reference " + tidy(string(ref))})
 	case !p.Time.Before(from) && p.Time.Before(to):
 		page.Payouts = append(page.Payouts, p)
 	}

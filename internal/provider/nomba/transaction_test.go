@@ -166,6 +166,10 @@ func TestTransactions(t *testing.T) {
 		transfer(fields{"id": "no-amount", "amount": nil}),
 		transfer(fields{"id": "no-fee", "fixedCharge": nil}),
 		transfer(fields{"id": "no-time", "timeCreated": "x"}),
+		transfer(fields{"id": "no-currency", "currency": nil}),
+		transfer(fields{"id": "no-account", "virtualAccount": nil, "aliasAccountReference": nil}),
+		transfer(fields{"id": "given-back", "type": "refund", "merchantTxRef": "AJO-1", "virtualAccount": nil, "aliasAccountReference": nil}),
+		transfer(fields{"id": "top-up", "type": "deposit", "virtualAccount": nil, "aliasAccountReference": nil}),
 		`"a text"`,
 		at("early", time.Minute),
 	}, ",") + `],"cursor":"next-1"}`
@@ -182,8 +186,22 @@ func TestTransactions(t *testing.T) {
 	require.Equal(t, []string{"first", "early", "late", "last"}, ids)
 	require.Len(t, got.Payouts, 1)
 	require.Equal(t, []string{"ours", "AJO-1", "100.00", "058"}, []string{got.Payouts[0].ID, got.Payouts[0].Ref, got.Payouts[0].Amount.String(), got.Payouts[0].BankCode})
-	require.Equal(t, []string{"ours-odd", "no-amount", "no-fee", "no-time", ""}, got.Unreadable)
-	require.Equal(t, 4, strings.Count(logged.String(), "unreadable record"))
+	var unreadable []string
+	for _, u := range got.Unreadable {
+		unreadable = append(unreadable, u.ID+": "+u.Why)
+	}
+	require.Equal(t, []string{
+		`ours-odd: a payout: amount "x": invalid amount, reference AJO-2`,
+		`pos: a CREDIT of the type "withdrawal": reference "", account "9391076543"`,
+		`no-amount: amount "": invalid amount`,
+		`no-fee: fixedCharge "": invalid amount`,
+		`no-time: without timeCreated`,
+		`no-currency: without currency`,
+		`no-account: without account number`,
+		`given-back: a CREDIT of the type "refund": reference "AJO-1", account ""`,
+		`: json: cannot unmarshal string into Go value of type nomba.record`,
+	}, unreadable)
+	require.Equal(t, 6, strings.Count(logged.String(), "unreadable record"))
 	require.Equal(t, "next-1", got.Next)
 	require.Equal(t, []string{"POST " + listPath}, w.got())
 	require.JSONEq(t, `{}`, w.last().Body)
