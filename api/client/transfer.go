@@ -42,6 +42,7 @@ type Transfer struct {
 	AttemptCount  int       `json:"attemptCount"`
 	CreatedAt     time.Time `json:"createdAt"`
 	UpdatedAt     time.Time `json:"updatedAt"`
+	ProviderFee   *string   `json:"providerFee"` // what the bank takes for the payout, outside the balance; nil while it has not said
 }
 
 // Ended tells whether the outcome is known: success, or the money is back on the account.

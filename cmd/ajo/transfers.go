@@ -81,8 +81,12 @@ func printTransfer(cmd *cobra.Command, d transfer.Detail) error {
 	if d.SubmittedAt != nil {
 		attempts += fmt.Sprintf(", the last at %s; asked about it %d times, not known %d times", stamp(d.SubmittedAt), d.AskCount, d.UnknownCount)
 	}
+	fee := "not known yet"
+	if d.ProviderFee != nil {
+		fee = d.Currency + " " + d.ProviderFee.String()
+	}
 	err := printFields(cmd.OutOrStdout(),
-		field{"transfer", d.MerchantTxRef}, field{"status", string(d.Status)}, field{"amount", d.Currency + " " + d.Amount.String()},
+		field{"transfer", d.MerchantTxRef}, field{"status", string(d.Status)}, field{"amount", d.Currency + " " + d.Amount.String()}, field{"bank's fee", fee},
 		field{"tenant", d.TenantName + " (" + d.TenantID.String() + ")"}, field{"account", d.AccountRef + " (" + d.AccountID.String() + ")"},
 		field{"to", d.BankCode + "/" + d.AccountNumber + " " + d.AccountName}, field{"narration", d.Narration}, field{"attempts", attempts},
 		field{"last error", d.LastError}, field{"next step", d.NextStep}, field{"created", stamp(&d.CreatedAt)}, field{"updated", stamp(&d.UpdatedAt)})

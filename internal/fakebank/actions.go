@@ -53,7 +53,7 @@ const (
 	WrongRecord   Action = "wrong_record"   // somebody else's record; also payout_status, payouts
 	AlterStatus   Action = "status"         // the record with the status Value; also payout_status
 	AlterAmount   Action = "amount"         // the record with the amount Value, or one naira more; also payout_status
-	AlterFee      Action = "fee"            // the record with the fee Value, or one naira more
+	AlterFee      Action = "fee"            // the record with the fee Value, or one naira more; also payout_status
 	AlterCurrency Action = "currency"       // the record with the currency Value, or USD
 	AlterAccount  Action = "account"        // the record with the NUBAN Value, or another
 )
@@ -101,7 +101,7 @@ var actions = map[Action][]Group{
 	Empty:        {OnTransactions, OnPayoutStatus, OnAccounts, OnLookup},
 	WrongRecord:  {OnTransactions, OnPayoutStatus, OnPayouts},
 	AlterStatus:  recordGroups, AlterAmount: recordGroups,
-	AlterFee: {OnTransactions}, AlterCurrency: {OnTransactions}, AlterAccount: {OnTransactions},
+	AlterFee: recordGroups, AlterCurrency: {OnTransactions}, AlterAccount: {OnTransactions},
 
 	NoNumber: {OnAccounts}, Results: {OnBanks},
 

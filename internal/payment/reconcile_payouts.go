@@ -37,7 +37,7 @@ func (r *run) matchPayouts(ctx context.Context, payouts []provider.Payout) error
 		known[p.Ref] = struct{}{} // a list that moves while it is read may show a record twice
 		r.report.except(Exception{
 			Kind: UnknownPayout, ProviderTxnRef: p.ID, MerchantTxRef: p.Ref, AccountNumber: p.AccountNumber, BankStatus: string(p.Status),
-			BankAmount: &p.Amount, BankFee: &p.Fee, At: &p.Time, Detail: "the bank pays " + p.Ref + ", and no transfer has that reference",
+			BankAmount: &p.Amount, BankFee: p.Fee, At: &p.Time, Detail: "the bank pays " + p.Ref + ", and no transfer has that reference",
 		})
 	}
 	return nil

@@ -114,7 +114,7 @@ type Payout struct {
 	Ref    string
 	Status Status
 	Amount money.Amount
-	Fee    money.Amount
+	Fee    *money.Amount // what the bank takes for the payout; nil where its answer does not say
 
 	// Where the money went and when, as far as the bank's record says.
 	BankCode      string

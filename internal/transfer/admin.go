@@ -38,12 +38,13 @@ type Record struct {
 	LeasedUntil   *time.Time
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
+	ProviderFee   *money.Amount // by the bank's record; nil while it has not said
 }
 
 const recordQuery = `
 	SELECT t.id, t.tenant_id, n.name, t.account_id, a.account_ref, t.merchant_tx_ref, t.status, t.amount, t.currency, t.bank_code, t.account_number,
 		t.account_name, t.narration, t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count, t.last_error, t.next_attempt_at, t.leased_until,
-		t.created_at, t.updated_at
+		t.created_at, t.updated_at, t.provider_fee
 	FROM transfers t JOIN accounts a ON a.id = t.account_id JOIN tenants n ON n.id = t.tenant_id`
 
 // RecordFilter narrows a list of all tenants' transfers; empty fields do not.

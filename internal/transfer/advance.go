@@ -93,7 +93,7 @@ func (s *Service) submit(ctx context.Context, st *step) error {
 	case err != nil:
 		return s.postpone(ctx, st, false, fmt.Errorf("submission %d: %w", st.Attempts, err))
 	}
-	return s.heed(ctx, st, p)
+	return s.applyRecord(ctx, st, p)
 }
 
 // ask asks the bank by reference what became of a submission.
@@ -105,7 +105,7 @@ func (s *Service) ask(ctx context.Context, st *step) error {
 	case err != nil:
 		return s.postpone(ctx, st, false, fmt.Errorf("ask the bank: %w", err))
 	}
-	return s.heed(ctx, st, p)
+	return s.applyRecord(ctx, st, p)
 }
 
 func (s *Service) payout(ctx context.Context, st *step) (provider.Payout, error) {
@@ -132,11 +132,12 @@ func (s *Service) unknown(ctx context.Context, st *step) error {
 	return s.postpone(ctx, st, true, fmt.Errorf("the bank does not know the reference after submission %d", st.Attempts))
 }
 
-// heed acts on the bank's own record of the transfer. A record of another reference or amount is no answer.
-func (s *Service) heed(ctx context.Context, st *step, p provider.Payout) error {
+// applyRecord acts on the bank's own record of the transfer. A record of another reference or amount is no answer.
+func (s *Service) applyRecord(ctx context.Context, st *step, p provider.Payout) error {
 	if err := st.differs(p); err != nil && p.Status != provider.Pending {
 		return s.postpone(ctx, st, false, err)
 	}
+	st.fee = p.Fee
 	switch p.Status {
 	case provider.Success:
 		return s.conclude(ctx, st, EventPaid, "")
@@ -165,6 +166,9 @@ func (s *Service) recheck(ctx context.Context, st *step) error {
 	p, err := s.payout(ctx, st)
 	if err == nil {
 		err = st.differs(p)
+	}
+	if err == nil {
+		st.fee = p.Fee
 	}
 	switch {
 	case err != nil: // no answer is no news

@@ -39,6 +39,8 @@ type step struct {
 	Traceparent   string
 	Tells         bool // the tenant chose more events than received payments, or listens
 	token
+
+	fee *money.Amount // what the bank's record says that it takes for the payout; nil: it has not said
 }
 
 // claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover. Neither is nothing: the
@@ -245,4 +247,12 @@ func (s *Service) Wake(ctx context.Context, merchantTxRef string) (id uuid.UUID,
 		return id, false, nil
 	}
 	return id, err == nil, err
+}
+
+// feeText is the bank's fee for a statement; nil leaves what is stored.
+func (st *step) feeText() *string {
+	if st.fee == nil {
+		return nil
+	}
+	return new(st.fee.String())
 }

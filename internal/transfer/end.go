@@ -192,19 +192,21 @@ func (e *ending) move() ledger.Event {
 }
 
 const endSQL = `UPDATE transfers t
-	SET status = m.status_to, next_attempt_at = m.next, ask_count = 0, unknown_count = 0, leased_until = NULL, last_error = m.why, updated_at = $6
-	FROM unnest($1::uuid[], $2::text[], $3::text[], $4::timestamptz[], $5::text[]) AS m (id, status_from, status_to, next, why)
+	SET status = m.status_to, next_attempt_at = m.next, ask_count = 0, unknown_count = 0, leased_until = NULL, last_error = m.why,
+		provider_fee = coalesce(m.fee::numeric, t.provider_fee), updated_at = $6
+	FROM unnest($1::uuid[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $7::text[]) AS m (id, status_from, status_to, next, why, fee)
 	WHERE t.id = m.id AND t.status = m.status_from`
 
 func writeEnds(ctx context.Context, tx pg.Tx, now time.Time, ends []*ending) error {
 	var ids []uuid.UUID
 	var from, to, why []string
 	var next []*time.Time
+	var fees []*string
 	for _, e := range ends {
 		ids, from, to = append(ids, e.ID), append(from, string(e.Status)), append(to, string(e.to))
-		why, next = append(why, e.why), append(next, e.next)
+		why, next, fees = append(why, e.why), append(next, e.next), append(fees, e.feeText())
 	}
-	tag, err := tx.Exec(ctx, endSQL, ids, from, to, next, why, now)
+	tag, err := tx.Exec(ctx, endSQL, ids, from, to, next, why, now, fees)
 	if err == nil && int(tag.RowsAffected()) != len(ids) {
 		err = fmt.Errorf("transfer: %d of %d ended: a status changed under its lock", tag.RowsAffected(), len(ids))
 	}

@@ -104,9 +104,9 @@ func (s *Service) postponeBatch(ctx context.Context, items []postponement) []bat
 }
 
 const putOffSQL = `UPDATE transfers t SET next_attempt_at = m.at, ask_count = m.asks, unknown_count = unknown_count + m.unknown, leased_until = NULL,
-		last_error = CASE WHEN status IN ('pending', 'processing') THEN m.why ELSE last_error END
-	FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::int[], $7::text[])
-		AS m (id, lease, due, at, asks, unknown, why)
+		provider_fee = coalesce(m.fee::numeric, t.provider_fee), last_error = CASE WHEN status IN ('pending', 'processing') THEN m.why ELSE last_error END
+	FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::int[], $7::text[], $8::text[])
+		AS m (id, lease, due, at, asks, unknown, why, fee)
 	WHERE ` + heldSQL
 
 // putOff stores the postponements whose claim still stands, in one statement. It locks the rows in the order of their ids.
@@ -118,10 +118,12 @@ func putOff(ctx context.Context, tx pg.Tx, items []postponement) error {
 	var at []*time.Time
 	var asks, unknown []int32
 	var why []string
+	var fees []*string
 	for _, i := range m.places {
 		p := items[i]
 		at, asks, unknown, why = append(at, p.at), append(asks, int32(p.asks)), append(unknown, int32(p.unknown)), append(why, p.why)
+		fees = append(fees, p.feeText())
 	}
-	_, err := tx.Exec(ctx, putOffSQL, m.id, m.lease, m.due, at, asks, unknown, why)
+	_, err := tx.Exec(ctx, putOffSQL, m.id, m.lease, m.due, at, asks, unknown, why, fees)
 	return err
 }

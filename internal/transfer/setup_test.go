@@ -53,7 +53,7 @@ func setup(t *testing.T, change ...func(*transfer.Options)) *bundle {
 func newBundle(t *testing.T, change ...func(*transfer.Options)) *bundle {
 	t.Helper()
 	e := testenv.New(t)
-	b := &bundle{Env: e, ctx: context.Background(), log: &safeBuffer{}, bank: fakebank.New(fakebank.Options{Clock: e.Clock})}
+	b := &bundle{Env: e, ctx: context.Background(), log: &safeBuffer{}, bank: fakebank.New(fakebank.Options{Clock: e.Clock, PayoutFee: money.Must("20.00")})}
 	_, err := b.bank.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.bank.Close()) })

@@ -92,15 +92,18 @@ type Transfer struct {
 	AttemptCount  int          `json:"attemptCount"`
 	CreatedAt     time.Time    `json:"createdAt"`
 	UpdatedAt     time.Time    `json:"updatedAt"`
+
+	// An addition: the fee that the bank takes for the payout, outside the balance; nil while its record has not said.
+	ProviderFee *money.Amount `json:"providerFee"`
 }
 
 const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, t.bank_code, t.account_number,
-	t.attempt_count, t.created_at, t.updated_at`
+	t.attempt_count, t.created_at, t.updated_at, t.provider_fee`
 
 func (t *Transfer) fields() []any {
 	return []any{
 		&t.ID, &t.TenantID, &t.AccountID, &t.MerchantTxRef, &t.Status, &t.Amount, &t.Currency, &t.AccountRef, &t.BankCode, &t.AccountNumber,
-		&t.AttemptCount, &t.CreatedAt, &t.UpdatedAt,
+		&t.AttemptCount, &t.CreatedAt, &t.UpdatedAt, &t.ProviderFee,
 	}
 }
 

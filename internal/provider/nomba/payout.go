@@ -145,7 +145,7 @@ func (r record) echoes(ref string) (echoed, stranger bool) {
 	return echoed, stranger
 }
 
-// payout reads a record of a payout. A missing fee is zero: it is the wallet's, and nobody's balance hangs on it.
+// payout reads a record of a payout. A missing fee is not known, and no reason to doubt the record.
 func (r record) payout(ref string) (provider.Payout, error) {
 	p := provider.Payout{
 		ID: string(r.ID), Ref: ref, Status: status(r.Status), BankCode: string(r.BankCode), AccountNumber: string(r.Recipient), Narration: string(r.Narration),
@@ -153,9 +153,10 @@ func (r record) payout(ref string) (provider.Payout, error) {
 	p.Time, _ = wireTime(string(r.TimeCreated))
 	var amountErr, feeErr error
 	p.Amount, amountErr = amount("amount", r.Amount)
-	p.Fee = money.Zero
-	if fee := cmp.Or(r.FixedCharge, r.Fee); fee != "" {
-		p.Fee, feeErr = amount("fee", fee)
+	if said := cmp.Or(r.FixedCharge, r.Fee); said != "" {
+		var fee money.Amount
+		fee, feeErr = amount("fee", said)
+		p.Fee = &fee
 	}
 	return p, errors.Join(amountErr, feeErr)
 }

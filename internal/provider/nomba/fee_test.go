@@ -1,0 +1,35 @@
+package nomba
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A fee that is not there is not known, which is not the same as none.
+func TestFeeOfAPayoutsRecord(t *testing.T) {
+	t.Parallel()
+	for label, tt := range map[string]struct {
+		change fields
+		want   string
+	}{
+		"fixedCharge":    {nil, "20.00"},
+		"fee":            {fields{"fixedCharge": nil, "fee": 12.5}, "12.50"},
+		"none":           {fields{"fixedCharge": "0"}, "0.00"},
+		"not there":      {fields{"fixedCharge": nil}, ""},
+		"an empty text":  {fields{"fixedCharge": ""}, ""},
+		"text of a null": {fields{"fixedCharge": nil, "fee": nil}, ""},
+	} {
+		t.Run(label, func(t *testing.T) {
+			t.Parallel()
+			c, _ := setup(t, always(200, good(payout(tt.change))))
+			got, err := c.Payout(t.Context(), ref)
+			require.NoError(t, err)
+			if tt.want == "" {
+				require.Nil(t, got.Fee)
+				return
+			}
+			require.Equal(t, tt.want, got.Fee.String())
+		})
+	}
+}
