@@ -115,6 +115,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	c.accounts = account.New(account.Options{Pool: c.pool, Bank: c.bank, Box: c.box, Clock: &c.clock, Callbacks: c.callbacks(), Production: cfg.Production()})
 	c.payments = payment.New(payment.Options{
 		Spool: c.spool, Pool: c.pool, Bank: c.bank, Clock: &c.clock, Log: log, WebhookSecret: cfg.ProviderWebhookSecret,
+		PreviousSecret: cfg.ProviderWebhookSecretPrevious, PreviousUntil: cfg.ProviderWebhookSecretPreviousUntil, Box: c.box,
 		ConfirmDelays: cfg.ConfirmDelays, ConfirmMisses: cfg.ConfirmMisses, ConfirmMinAge: cfg.ConfirmMinAge, ConfirmDeadline: cfg.ConfirmDeadline,
 		Ring: c.ringDelivery,
 	})
@@ -153,7 +154,11 @@ func (c *core) drain() {
 			c.enqueuer.Now(ctx, tasks.Ingest, ids...)
 			return err
 		}, func(taken int, err error) {
-			c.log.Info("the spool was drained", slog.Int("events", taken), slog.Int64("bytes_left", c.spool.Waiting()), slog.Any("err", err))
+			level, more := slog.LevelInfo, []any{slog.Int("events", taken), slog.Int64("bytes_left", c.spool.Waiting()), slog.Any("err", err)}
+			if errors.Is(err, spool.ErrSetAside) {
+				level, more = slog.LevelError, append(more, slog.String("alert", "spool_damaged"))
+			}
+			c.log.Log(ctx, level, "the spool was drained", more...)
 		})
 	}()
 	c.closers = append(c.closers, func() { cancel(); <-done })

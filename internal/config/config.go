@@ -39,15 +39,17 @@ type Config struct {
 
 	EncryptionKeys secret.Redacted `env:"AJO_ENCRYPTION_KEYS,required" doc:"id:base64 of 32 bytes[,id:…]; the first seals, all open"`
 
-	ProviderURL             string          `env:"AJO_PROVIDER_URL,required" doc:"the bank's API"`
-	ProviderAccountID       string          `env:"AJO_PROVIDER_ACCOUNT_ID,required" doc:"our account at the bank"`
-	ProviderClientID        string          `env:"AJO_PROVIDER_CLIENT_ID,required" doc:"the bank's client id"`
-	ProviderClientSecret    secret.Redacted `env:"AJO_PROVIDER_CLIENT_SECRET,required" doc:"the bank's client secret"`
-	ProviderWebhookSecret   secret.Redacted `env:"AJO_PROVIDER_WEBHOOK_SECRET,required" doc:"the key of the bank's webhook signatures"`
-	ProviderSignatureHeader string          `env:"AJO_PROVIDER_SIGNATURE_HEADER" envDefault:"provider-signature" doc:"header with the bank's signature"`
-	ProviderTimestampHeader string          `env:"AJO_PROVIDER_TIMESTAMP_HEADER" envDefault:"provider-timestamp" doc:"header with the bank's timestamp"`
-	ProviderRate            int             `env:"AJO_PROVIDER_RATE" envDefault:"75" doc:"calls a second to the bank from one process; -1: no limit"`
-	ProviderPostRate        int             `env:"AJO_PROVIDER_POST_RATE" envDefault:"15" doc:"POST calls a second among them; -1: no limit"`
+	ProviderURL                        string          `env:"AJO_PROVIDER_URL,required" doc:"the bank's API"`
+	ProviderAccountID                  string          `env:"AJO_PROVIDER_ACCOUNT_ID,required" doc:"our account at the bank"`
+	ProviderClientID                   string          `env:"AJO_PROVIDER_CLIENT_ID,required" doc:"the bank's client id"`
+	ProviderClientSecret               secret.Redacted `env:"AJO_PROVIDER_CLIENT_SECRET,required" doc:"the bank's client secret"`
+	ProviderWebhookSecret              secret.Redacted `env:"AJO_PROVIDER_WEBHOOK_SECRET,required" doc:"the key of the bank's webhook signatures"`
+	ProviderWebhookSecretPrevious      secret.Redacted `env:"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS" doc:"the key before it, which also holds until the time that the next setting says"`
+	ProviderWebhookSecretPreviousUntil time.Time       `env:"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL" doc:"the end of the previous key, as 2026-03-02T09:00:00Z; required with it"`
+	ProviderSignatureHeader            string          `env:"AJO_PROVIDER_SIGNATURE_HEADER" envDefault:"provider-signature" doc:"header with the bank's signature"`
+	ProviderTimestampHeader            string          `env:"AJO_PROVIDER_TIMESTAMP_HEADER" envDefault:"provider-timestamp" doc:"header with the bank's timestamp"`
+	ProviderRate                       int             `env:"AJO_PROVIDER_RATE" envDefault:"75" doc:"calls a second to the bank from one process; -1: no limit"`
+	ProviderPostRate                   int             `env:"AJO_PROVIDER_POST_RATE" envDefault:"15" doc:"POST calls a second among them; -1: no limit"`
 
 	IdentityURL   string          `env:"AJO_IDENTITY_URL" doc:"NIN checks; empty: every submission goes to pending_review"`
 	IdentityAppID string          `env:"AJO_IDENTITY_APP_ID" doc:"the NIN service's app id"`
@@ -139,6 +141,8 @@ func (c *Config) check() error {
 	} {
 		refuse(r.value.IsZero(), r.name, "is empty")
 	}
+	refuse(c.ProviderWebhookSecretPrevious.IsZero() != c.ProviderWebhookSecretPreviousUntil.IsZero(),
+		"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS and AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL", "must be set together")
 	u, err := url.Parse(c.ProviderURL)
 	refuse(err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"), "AJO_PROVIDER_URL", "must be an http or https address")
 	refuse(c.Production() && u != nil && u.Scheme == "http", "AJO_PROVIDER_URL", "must be https in production")

@@ -83,6 +83,26 @@ func TestRefusals(t *testing.T) {
 	require.ErrorContains(t, err, "AJO_SETTLE_DELAYS must add up to at least 5m")
 }
 
+// The bank's previous webhook secret has an end, always.
+func TestPreviousWebhookSecret(t *testing.T) {
+	t.Parallel()
+	const name = "AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS"
+	env := good()
+	env[name] = "pw-seeded"
+	_, err := config.Parse(env)
+	require.ErrorContains(t, err, name+" and "+name+"_UNTIL must be set together")
+	env[name+"_UNTIL"] = "next week"
+	_, err = config.Parse(env)
+	require.ErrorContains(t, err, name+"_UNTIL is not a valid")
+	env[name+"_UNTIL"] = "2026-03-02T10:00:00+01:00"
+	c, err := config.Parse(env)
+	require.NoError(t, err)
+	require.True(t, c.ProviderWebhookSecretPreviousUntil.Equal(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)))
+	delete(env, name)
+	_, err = config.Parse(env)
+	require.ErrorContains(t, err, "must be set together")
+}
+
 func TestSeveralProblemsAreAllNamed(t *testing.T) {
 	t.Parallel()
 	env := maps.Clone(good())

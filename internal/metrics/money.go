@@ -71,6 +71,8 @@ var (
 	EventForged    = events.WithLabelValues("forged")
 	EventSpooled   = events.WithLabelValues("spooled")
 	EventRefused   = events.WithLabelValues("refused")
+
+	EventPreviousSecret = counter("ajo_inbound_previous_secret_total", "Events that the bank still signed by its previous webhook secret.")
 )
 
 // Categories, confirmations and ends are there from the start.

@@ -22,7 +22,7 @@ var (
 	spoolMax     = gauge("ajo_spool_max_bytes", "What the spool holds at most.")
 	spoolRecords = gauge("ajo_spool_records", "Events in the spool.")
 	spoolOldest  = gauge("ajo_spool_oldest_seconds", "Age of the spool's oldest segment.")
-	spoolDamaged = gauge("ajo_spool_damaged_segments", "Segments that could not be read to their end: a person must look.")
+	spoolDamaged = gauge("ajo_spool_damaged_segments", "Segments of the spool that were set aside, as some of their records could not be stored: a person must look.")
 )
 
 // Started shows the version and the role ("api", "worker") of this process.

@@ -77,8 +77,12 @@ type Options struct {
 	Clock         clock.Clock
 	Log           *slog.Logger
 	WebhookSecret secret.Redacted // the key of the bank's signatures
-	// Spool keeps authentic events while Postgres is away; nil: there is none.
+	// PreviousSecret is the key before it, which holds until PreviousUntil; zero: there is none.
+	PreviousSecret secret.Redacted
+	PreviousUntil  time.Time
+	// Spool keeps authentic events while Postgres is away; nil: there is none. Box seals what it keeps.
 	Spool *spool.Spool
+	Box   *secret.Box
 	// ConfirmDelays are the gaps between checks against the bank's records; the last one repeats.
 	ConfirmDelays []time.Duration
 	// Not found in ConfirmMisses checks, the last at least ConfirmMinAge after posting: reversed.

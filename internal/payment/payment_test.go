@@ -67,12 +67,21 @@ func (b *bundle) clientOf(bankURL string) *nomba.Client {
 
 func (b *bundle) serviceWith(bank provider.Bank) *payment.Service {
 	s := payment.New(payment.Options{
-		Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: slog.New(slog.NewTextHandler(b.log, nil)),
+		Pool: b.Pool, Bank: bank, Box: testBox(b.T), Clock: b.Clock, Log: slog.New(slog.NewTextHandler(b.log, nil)),
 		WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret), ConfirmDelays: payment.DefaultConfirmDelays,
 		ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
 	b.T.Cleanup(s.Close)
 	return s
+}
+
+var testKeys = secret.NewKey("test")
+
+func testBox(t testing.TB) *secret.Box {
+	t.Helper()
+	box, err := secret.ParseKeys(testKeys.Reveal())
+	require.NoError(t, err)
+	return box
 }
 
 // syncBuffer is the log of all services of a test.

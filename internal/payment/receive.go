@@ -85,7 +85,7 @@ type inbound struct {
 // and answered 200; with Postgres away an authentic one goes to the spool. [ErrNotStored] alone means that it is on no
 // disk. Of a flood of forged events only some are kept.
 func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
-	e := s.read(d, s.Clock.Now())
+	e := s.read(d, s.Clock.Now(), s.verify)
 	if !e.authentic {
 		metrics.EventForged.Inc()
 	}
@@ -114,15 +114,33 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 	return r, nil
 }
 
-// read makes the row of a delivery. It never fails: what is wrong with an event is part of its record.
-func (s *Service) read(d Delivery, now time.Time) *inbound {
+// verifier tells whether an event that was received at the time now is the bank's.
+type verifier func(v *values, d Delivery, now time.Time) error
+
+// verify checks an event's signature by the bank's secret, and by the one before it until that ends.
+func (s *Service) verify(v *values, d Delivery, now time.Time) error {
+	err := v.verify([]byte(s.WebhookSecret.Reveal()), d.Signature, d.Timestamp)
+	if !errors.Is(err, errSignature) || s.PreviousSecret.IsZero() || !now.Before(s.PreviousUntil) {
+		return err
+	}
+	if err = v.verify([]byte(s.PreviousSecret.Reveal()), d.Signature, d.Timestamp); err == nil {
+		metrics.EventPreviousSecret.Inc()
+	}
+	return err
+}
+
+// verified is the check of an event whose signature held before it was spooled.
+func verified(*values, Delivery, time.Time) error { return nil }
+
+// read makes the row of a delivery, received at the time now. It never fails: what is wrong with an event is part of its record.
+func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
 	e := &inbound{id: uuid.Must(uuid.NewV7()), source: sourceWebhook, body: d.Body, receivedAt: now}
 	if e.body == nil { // a request without a body has an empty one; NULL is not stored
 		e.body = []byte{}
 	}
 	v, err := parseValues(d.Body)
 	if err == nil {
-		err = v.verify([]byte(s.WebhookSecret.Reveal()), d.Signature, d.Timestamp)
+		err = verify(v, d, now)
 	}
 	if err != nil {
 		e.forged(err)

@@ -1,7 +1,11 @@
 package payment
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +14,8 @@ import (
 
 	"ajo/internal/metrics"
 	"ajo/internal/pg"
+	"ajo/internal/secret"
+	"ajo/internal/spool"
 )
 
 const (
@@ -46,6 +52,40 @@ type spooled struct {
 	Delivery
 	ReceivedAt  time.Time
 	Traceparent string `json:",omitempty"`
+	// Seal shows that this service wrote the record, after it had verified the event: the bank's secret may have changed since.
+	Seal []byte `json:",omitempty"`
+}
+
+// sealPlace is where a record's seal is opened. The sealed text is the record's hash, which binds it to the record.
+var sealPlace = secret.Place{Table: "spool", Column: "event", Row: "sha256"}
+
+// hash covers every field but the seal, each with its length.
+func (k *spooled) hash() []byte {
+	h := sha256.New()
+	for _, part := range []string{string(k.Body), k.Signature, k.Timestamp, k.ReceivedAt.UTC().Format(time.RFC3339Nano), k.Traceparent} {
+		_ = binary.Write(h, binary.BigEndian, uint64(len(part)))
+		h.Write([]byte(part))
+	}
+	return h.Sum(nil)
+}
+
+// errChanged says that somebody or something has changed a record of the spool since it was written.
+var errChanged = errors.New("payment: a record of the spool is not as it was written")
+
+// checkOf returns how the record's event is to be verified: by its seal alone, whatever the bank's secret is by now. A record of the
+// version before has no seal, and a seal cannot be opened once its encryption key is gone: there the bank's signature decides.
+func (s *Service) checkOf(k *spooled) (verifier, error) {
+	if s.Box == nil || k.Seal == nil {
+		return s.verify, nil
+	}
+	hash, err := s.Box.Open(sealPlace, k.Seal)
+	switch {
+	case errors.Is(err, secret.ErrUnknownKey):
+		return s.verify, nil
+	case err != nil || subtle.ConstantTimeCompare(hash, k.hash()) == 0:
+		return nil, errChanged
+	}
+	return verified, nil
 }
 
 // spool keeps an event that Postgres did not take. Forged ones are never kept there: anybody could fill the disk with them.
@@ -54,7 +94,11 @@ func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) 
 		metrics.EventRefused.Inc()
 		return Receipt{}, errors.Join(ErrNotStored, why)
 	}
-	b, err := json.Marshal(spooled{d, e.receivedAt, e.traceparent})
+	k := spooled{Delivery: d, ReceivedAt: e.receivedAt, Traceparent: e.traceparent}
+	if s.Box != nil {
+		k.Seal = s.Box.Seal(sealPlace, k.hash())
+	}
+	b, err := json.Marshal(k)
 	if err == nil {
 		err = s.Spool.Append(ctx, b)
 	}
@@ -68,33 +112,58 @@ func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) 
 }
 
 // Unspool stores records of the spool, in their order and one commit, and returns the receipts of those that were stored; the
-// caller rings, whatever the error. An error says that some are not, and leaves them all where they are.
+// caller enqueues them, whatever the error. [spool.ErrSetAside] says that some can never be stored, and that all others are;
+// any other error leaves them all where they are.
 func (s *Service) Unspool(ctx context.Context, records [][]byte) ([]Receipt, error) {
 	events := make([]*inbound, 0, len(records))
+	var aside error
 	for _, record := range records {
-		var k spooled
-		if err := json.Unmarshal(record, &k); err != nil {
-			// It is sound by its checksum, so another version wrote it. A person must look; the others must not wait behind it.
-			s.Log.Error("a spooled event cannot be read", slog.String("alert", "spool_unreadable"), slog.Any("err", err), slog.Int("bytes", len(record)))
+		e, err := s.unseal(record)
+		if err != nil {
+			// A person must look; the others must not wait behind it.
+			s.Log.Error("a spooled event cannot be stored", slog.String("alert", "spool_unreadable"), slog.Any("err", err), slog.Int("bytes", len(record)))
+			aside = errors.Join(spool.ErrSetAside, err)
 			continue
 		}
-		e := s.read(k.Delivery, k.ReceivedAt)
-		e.traceparent = k.Traceparent
 		events = append(events, e)
 	}
 	if len(events) == 0 {
-		return nil, nil
+		return nil, aside
 	}
 	ctx, cancel := context.WithTimeout(ctx, unspoolTimeout)
 	defer cancel()
 	var stored []Receipt
 	var failed error
-	for _, o := range s.storeBatch(ctx, events) {
-		if o.Err != nil {
+	for i, o := range s.storeBatch(ctx, events) {
+		switch {
+		case pg.IsData(o.Err): // the same again would be refused again
+			s.Log.Error("a spooled event cannot be stored", slog.String("alert", "spool_unreadable"), slog.Any("err", o.Err),
+				slog.String("transaction", events[i].txnRef))
+			aside = errors.Join(spool.ErrSetAside, o.Err)
+		case o.Err != nil:
 			failed = fmt.Errorf("store a spooled event: %w", o.Err)
-			continue
+		default:
+			stored = append(stored, o.Value)
 		}
-		stored = append(stored, o.Value)
 	}
-	return stored, failed
+	return stored, cmp.Or(failed, aside)
+}
+
+// unseal reads a record of the spool. Its event was verified before it was spooled, and is not verified again by a secret that may
+// be another one by now.
+func (s *Service) unseal(record []byte) (*inbound, error) {
+	var k spooled
+	if err := json.Unmarshal(record, &k); err != nil {
+		return nil, fmt.Errorf("payment: not a record of the spool: %w", err)
+	}
+	check, err := s.checkOf(&k)
+	if err != nil {
+		return nil, err
+	}
+	e := s.read(k.Delivery, k.ReceivedAt, check)
+	if !e.authentic {
+		return nil, fmt.Errorf("payment: a record of the spool has neither a seal that can be opened nor a signature that holds: %s", e.problem)
+	}
+	e.traceparent = k.Traceparent
+	return e, nil
 }

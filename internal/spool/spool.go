@@ -2,8 +2,10 @@
 //
 // What always holds: a record whose Append returned nil is on the disk (fsync), and stays there until it has been handed
 // over; a record is handed over at least once, so whoever takes it must recognise a repeat; the spool never grows past its
-// bound; a tail that a crash tore off is no record, and damages nothing before it. A segment is a file that one process
-// writes under a lock; any process with the same folder drains the segments that nobody writes.
+// bound; a tail that a crash tore off is no record, and damages nothing before it. Only a record that is shorter than its
+// header says can be such a tail. Anything else that does not hold is damage: what is sound before and behind it is handed
+// over, and the segment is set aside, never removed. A segment is a file that one process writes under a lock; any process
+// with the same folder drains the segments that nobody writes.
 package spool
 
 import (
@@ -33,11 +35,16 @@ var (
 	ErrTooLarge = errors.New("spool: record too large")
 )
 
+// ErrSetAside is the error of a take function that has taken all but records that nothing will ever take: Drain goes on, and
+// sets the segment aside instead of removing it. Drain's own error is of this kind when it set a segment aside, for whatever
+// reason.
+var ErrSetAside = errors.New("spool: a segment was set aside")
+
 const (
 	headerSize = 8       // length and CRC-32C, both little-endian uint32
 	maxRecord  = 1 << 20 // bytes
 	ending     = ".spool"
-	damaged    = ".damaged" // a segment that could not be read to its end: a person must look
+	damaged    = ".damaged" // a segment with records that could not be taken: a person must look
 	batchMax   = 256        // records that are written, or handed over, at once
 )
 
@@ -198,8 +205,9 @@ func (s *Spool) segments() []string {
 }
 
 // Drain hands every record to take, some at a time, segment by segment and in order, and removes a segment when take has taken
-// all of it. It stops at the first error of take; what was handed over before is handed over again the next time. A segment that
-// another process writes or drains is left alone; a damaged one is set aside under another name, and is an error.
+// all of it. It stops at the first error of take but [ErrSetAside]; what was handed over before is handed over again the next
+// time. A segment that another process writes or drains is left alone. One with damaged records, or with some that take will
+// never take, is set aside under another name once the others were taken, and the error is an [ErrSetAside].
 func (s *Spool) Drain(ctx context.Context, take func(ctx context.Context, records [][]byte) error) (taken int, err error) {
 	s.mu.Lock()
 	err = s.release()
@@ -211,7 +219,7 @@ func (s *Spool) Drain(ctx context.Context, take func(ctx context.Context, record
 	for _, path := range s.segments() {
 		n, err := s.drainSegment(ctx, path, take)
 		taken += n
-		if errors.Is(err, errDamaged) {
+		if errors.Is(err, ErrSetAside) {
 			problems = append(problems, err)
 			continue
 		}
@@ -225,7 +233,7 @@ func (s *Spool) Drain(ctx context.Context, take func(ctx context.Context, record
 	return taken, errors.Join(problems...)
 }
 
-var errDamaged = errors.New("spool: a segment is damaged before its end")
+var errDamaged = errors.New("spool: a record is damaged")
 
 func (s *Spool) drainSegment(ctx context.Context, path string, take func(context.Context, [][]byte) error) (int, error) {
 	f, err := os.Open(path)
@@ -244,10 +252,14 @@ func (s *Spool) drainSegment(ctx context.Context, path string, take func(context
 		return 0, fmt.Errorf("spool: %w", err)
 	}
 	taken := 0
+	var aside error
 	for len(data) > 0 {
 		records, rest, bad := some(data)
 		if len(records) > 0 {
-			if err := take(ctx, records); err != nil {
+			switch err := take(ctx, records); {
+			case errors.Is(err, ErrSetAside):
+				aside = errors.Join(aside, err)
+			case err != nil:
 				return taken, err
 			}
 		}
@@ -256,8 +268,12 @@ func (s *Spool) drainSegment(ctx context.Context, path string, take func(context
 			break // the crash that tore it came before Append returned
 		}
 		if bad != nil {
-			return taken, errors.Join(fmt.Errorf("%w: %s", bad, filepath.Base(path)), os.Rename(path, strings.TrimSuffix(path, ending)+damaged))
+			aside, data = errors.Join(aside, bad), behind(data)
 		}
+	}
+	if aside != nil {
+		err := os.Rename(path, strings.TrimSuffix(path, ending)+damaged)
+		return taken, errors.Join(fmt.Errorf("%w: %s: %w", ErrSetAside, filepath.Base(path), aside), err)
 	}
 	failpoint.At("spool/before-remove")
 	err = errors.Join(os.Remove(path), syncDir(s.dir))
@@ -279,37 +295,42 @@ func some(data []byte) (records [][]byte, rest []byte, err error) {
 
 var errTorn = errors.New("spool: torn tail")
 
-// next cuts the first record off. A record that does not hold is a torn tail if nothing sound follows it, else damage.
+// next cuts the first record off. A record that does not hold is a torn tail only if it is shorter than its header says and
+// nothing sound follows it: what is there whole was written, and answered for, before the disk changed it.
 func next(data []byte) (record, rest []byte, err error) {
-	if len(data) < headerSize {
+	size, sum, whole := header(data)
+	switch {
+	case whole && crc32.Checksum(data[headerSize:headerSize+size], castagnoli) == sum:
+		return data[headerSize : headerSize+size], data[headerSize+size:], nil
+	case len(data) < headerSize:
 		return nil, nil, errTorn
+	case whole || size == 0 || size > maxRecord:
+		return nil, nil, errDamaged
+	case crc32.Checksum(data[headerSize:], castagnoli) == sum: // the record is whole, and its size was changed
+		return nil, nil, errDamaged
+	case behind(data) != nil:
+		return nil, nil, errDamaged
 	}
-	size := int(binary.LittleEndian.Uint32(data))
-	if size == 0 || size > maxRecord {
-		return nil, nil, torn(data[1:])
-	}
-	if len(data) < headerSize+size {
-		return nil, nil, torn(data[1:])
-	}
-	record, rest = data[headerSize:headerSize+size], data[headerSize+size:]
-	if crc32.Checksum(record, castagnoli) != binary.LittleEndian.Uint32(data[4:]) {
-		return nil, nil, torn(data[1:])
-	}
-	return record, rest, nil
+	return nil, nil, errTorn
 }
 
-// torn looks for a sound record anywhere behind a bad one: there is none behind a torn tail.
-func torn(data []byte) error {
-	for ; len(data) > headerSize; data = data[1:] {
-		size := int(binary.LittleEndian.Uint32(data))
-		if size == 0 || size > maxRecord || len(data) < headerSize+size {
-			continue
-		}
-		if crc32.Checksum(data[headerSize:headerSize+size], castagnoli) == binary.LittleEndian.Uint32(data[4:]) {
-			return errDamaged
+// header reads a record's header, and tells whether all of the record is there.
+func header(data []byte) (size int, sum uint32, whole bool) {
+	if len(data) < headerSize {
+		return 0, 0, false
+	}
+	size = int(binary.LittleEndian.Uint32(data))
+	return size, binary.LittleEndian.Uint32(data[4:]), size > 0 && size <= maxRecord && len(data) >= headerSize+size
+}
+
+// behind looks for the first sound record behind a bad one, byte by byte; nil: there is none.
+func behind(data []byte) []byte {
+	for data = data[1:]; len(data) > headerSize; data = data[1:] {
+		if size, sum, whole := header(data); whole && crc32.Checksum(data[headerSize:headerSize+size], castagnoli) == sum {
+			return data
 		}
 	}
-	return errTorn
+	return nil
 }
 
 // Run drains every time interval passes while there is something to drain, until ctx ends. failed is told of problems.
