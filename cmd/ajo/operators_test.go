@@ -263,7 +263,6 @@ func TestRotateSecretCommand(t *testing.T) {
 		tenant  <id>
 		name  Test tenant
 		email  <id>@tenant.example
-		email verified  yes
 		status  active
 		operator  no
 		business kyc  unverified

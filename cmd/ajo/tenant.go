@@ -86,7 +86,7 @@ func (t *tool) newTenantShowCmd() *cobra.Command {
 					business = *r.BusinessType
 				}
 				return printFields(cmd.OutOrStdout(),
-					field{"tenant", r.ID.String()}, field{"name", r.Name}, field{"email", r.Email}, field{"email verified", yesNo(r.EmailVerified)},
+					field{"tenant", r.ID.String()}, field{"name", r.Name}, field{"email", r.Email},
 					field{"status", r.Status}, field{"operator", yesNo(r.Operator)}, field{"business kyc", string(r.KYCStatus)}, field{"business type", business},
 					field{"api key", r.APIKeySuffix}, field{"webhook url", r.WebhookURL}, field{"webhook secret", yesNo(r.WebhookSecret)},
 					field{"previous secret until", stamp(r.WebhookSecretPreviousUntil)}, field{"created", stamp(&r.CreatedAt)}, field{"updated", stamp(&r.UpdatedAt)})

@@ -31,7 +31,7 @@ func (c Column) String() string { return c.Table + "." + c.Name }
 var Columns = []Column{
 	{"tenants", "webhook_secret"},
 	{"tenants", "webhook_secret_previous"},
-	{"tenants", "code_hash"},
+	{"pending_registrations", "code_hash"},
 	{"customers", "bvn"},
 	{"customers", "nin"},
 }

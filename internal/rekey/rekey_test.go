@@ -42,7 +42,11 @@ func setup(t *testing.T, rows int) *vault {
 		v.Account(tenant, "customer-1")
 		for _, c := range rekey.Columns {
 			id := tenant
-			if c.Table == "customers" {
+			switch c.Table {
+			case "pending_registrations":
+				v.Exec(`INSERT INTO pending_registrations (id, email, name, password_hash, code_expires_at, created_at) VALUES ($1, 'ada@example.com', 'Ada', 'x', $2, $2)`,
+					id, v.Clock.Now())
+			case "customers":
 				id = testenv.Value[uuid.UUID](v.Env, `SELECT id FROM customers WHERE tenant_id = $1`, tenant)
 			}
 			v.set(c, id, v.old, "text-"+uuid.NewString())
@@ -235,7 +239,7 @@ func TestChangedMeanwhile(t *testing.T) {
 // A key that is missing, that is another than its id says, and a value that is none are named, and stop nothing else.
 func TestValuesThatDoNotOpen(t *testing.T) {
 	v := setup(t, 3)
-	bvn, nin, code := rekey.Column{Table: "customers", Name: "bvn"}, rekey.Column{Table: "customers", Name: "nin"}, rekey.Column{Table: "tenants", Name: "code_hash"}
+	bvn, nin, code := rekey.Column{Table: "customers", Name: "bvn"}, rekey.Column{Table: "customers", Name: "nin"}, rekey.Column{Table: "pending_registrations", Name: "code_hash"}
 	lost, damaged, plain := v.aRow(bvn), v.aRow(nin), v.aRow(code)
 	lostBox := box(t, secret.NewKey("lost").Reveal())
 	v.put(bvn, lost, lostBox.Seal(place(bvn, lost), []byte("x")))
@@ -244,7 +248,7 @@ func TestValuesThatDoNotOpen(t *testing.T) {
 
 	s := v.service(v.both)
 	want := []rekey.Problem{
-		{Column: "tenants.code_hash", Key: rekey.NotSealed, Row: plain, Values: 1, Why: "the value is not a sealed one"},
+		{Column: "pending_registrations.code_hash", Key: rekey.NotSealed, Row: plain, Values: 1, Why: "the value is not a sealed one"},
 		{Column: "customers.bvn", Key: "lost", Row: lost, Values: 1, Why: `the key "lost" is not in AJO_ENCRYPTION_KEYS`},
 		{Column: "customers.nin", Key: "old", Row: damaged, Values: 1, Why: `the key given as "old" is not the one that sealed it, or the value was damaged or copied here`},
 	}
@@ -291,7 +295,7 @@ func TestBatchSize(t *testing.T) {
 
 // notSealed are the other columns of bytes, and what they hold.
 var notSealed = map[string]string{
-	"tenants.api_key_hash": "hash", "sessions.token_hash": "hash", "login_links.token_hash": "hash", "inbound_events.digest": "hash", "idempotency_keys.request_hash": "hash",
+	"tenants.api_key_hash": "hash", "tenants.code_hash": "nothing any more", "sessions.token_hash": "hash", "login_links.token_hash": "hash", "inbound_events.digest": "hash", "idempotency_keys.request_hash": "hash",
 	"ledger_entries.hash": "hash", "ledger_balances.chain_head": "hash",
 	"inbound_events.body": "the bank's words", "deliveries.body": "what the tenant is told", "listen_events.body": "the same", "delivery_attempts.response_body": "what it answered",
 	"idempotency_keys.response": "what was answered",

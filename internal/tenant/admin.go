@@ -21,6 +21,7 @@ const previousSecretLife = 24 * time.Hour
 // Refusals of what an operator asks for.
 var (
 	ErrNotFound = errs.New(errs.NotFound, "tenant not found")
+	ErrPending  = errs.New(errs.NotFound, "tenant not found: a registration of this e-mail waits for its code")
 	ErrStatus   = errs.New(errs.Invalid, "status must be active or suspended")
 )
 
@@ -29,7 +30,6 @@ type Record struct {
 	ID                         uuid.UUID
 	Name                       string
 	Email                      string
-	EmailVerified              bool // without it there is no key
 	Status                     string
 	Operator                   bool
 	KYCStatus                  KYCStatus
@@ -41,7 +41,7 @@ type Record struct {
 	CreatedAt, UpdatedAt       time.Time
 }
 
-const recordColumns = `id, name, email, email_verified_at IS NOT NULL, status, operator, kyc_status, business_type, api_key_suffix, webhook_url,
+const recordColumns = `id, name, email, status, operator, kyc_status, business_type, api_key_suffix, webhook_url,
 	webhook_secret IS NOT NULL, webhook_secret_previous_until, created_at, updated_at`
 
 // List returns a page of the tenants, newest first, of one status unless it is empty. For operators. [ErrStatus], or
@@ -82,7 +82,7 @@ func newest(ctx context.Context, q pg.Querier, r page.Request) (at time.Time, id
 	return at, id, err
 }
 
-// Find returns a tenant by its id or its e-mail, for operators, or [ErrNotFound].
+// Find returns a tenant by its id or its e-mail, for operators. [ErrNotFound], or [ErrPending] where there is only a registration.
 func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 	id, _ := uuid.Parse(idOrEmail) // uuid.Nil, which no tenant has, when it is an e-mail
 	rows, err := s.Pool.Query(ctx, `SELECT `+recordColumns+` FROM tenants WHERE id = $1 OR email = $2`, id, NormalizeEmail(idOrEmail))
@@ -90,10 +90,19 @@ func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 		return Record{}, err
 	}
 	t, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Record])
-	if pg.IsNoRows(err) {
-		return t, ErrNotFound
+	if !pg.IsNoRows(err) {
+		return t, err
 	}
-	return t, err
+	var pending bool
+	err = s.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pending_registrations WHERE (id = $1 OR email = $2) AND code_expires_at > $3)`,
+		id, NormalizeEmail(idOrEmail), s.Clock.Now()).Scan(&pending)
+	switch {
+	case err != nil:
+		return t, err
+	case pending:
+		return t, ErrPending
+	}
+	return t, ErrNotFound
 }
 
 // Suspend shuts the tenant's credentials out from the next request on: keys and sessions open nothing, and end not. Its

@@ -90,9 +90,12 @@ func codeLetter(to string, id uuid.UUID, code secret.Redacted) mail.Message {
 
     %s
 
-It is good for 10 minutes and can be used once. Enter it together with your tenant id, %s.
+It is good for 10 minutes and can be used once, for the sign-up with the tenant id
 
-If you did not ask for it, ignore this mail: without the code nothing happens.
+    %s
+
+If you did not sign up, or your sign-up has another tenant id, do not enter this code anywhere: whoever signed up chose the
+password, and nothing happens without the code.
 `, code.Reveal(), id)}
 }
 

@@ -36,8 +36,8 @@ type Session struct {
 }
 
 // Login opens a session. Anyone may call. [ErrCredentials] for a wrong password and, in the same time, for an unknown
-// address; [ErrSuspended] only to whoever knows the password, and [ErrUnverified] to whoever registered with it last, were
-// the address taken or not: so that nobody learns by a registration which it was. Two passwords are hashed each time.
+// address; [ErrSuspended] only to whoever knows the password, and [ErrUnverified] to whoever registered the address last, within
+// [registrationLife], were it taken or not: so that nobody learns by a registration which it was. Two passwords are hashed each time.
 // (Specification, POST /auth/login.)
 func (s *Service) Login(ctx context.Context, email string, password secret.Redacted) (Session, error) {
 	email = NormalizeEmail(email)
@@ -50,10 +50,14 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 		return Session{}, ErrCredentials // nobody's, whoever is asked for
 	}
 	var t Tenant
-	var hash, claim string
-	var verified bool
-	err := s.Pool.QueryRow(ctx, `SELECT `+columns+`, t.password_hash, t.claim_hash, t.email_verified_at IS NOT NULL FROM tenants t WHERE t.email = $1`, email).
-		Scan(append(t.fields(), &hash, &claim, &verified)...)
+	var hash, pending string
+	err := s.Pool.QueryRow(ctx, `
+		SELECT coalesce((SELECT r.password_hash FROM pending_registrations r WHERE r.email = $1 AND r.created_at > $2
+			ORDER BY r.created_at DESC, r.id DESC LIMIT 1), '')`, email, s.Clock.Now().Add(-registrationLife)).Scan(&pending)
+	if err != nil {
+		return Session{}, err
+	}
+	err = s.Pool.QueryRow(ctx, `SELECT `+columns+`, t.password_hash FROM tenants t WHERE t.email = $1`, email).Scan(append(t.fields(), &hash)...)
 	if err != nil && !pg.IsNoRows(err) {
 		return Session{}, err
 	}
@@ -61,16 +65,14 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 	if err != nil {
 		return Session{}, err
 	}
-	claimed, err := isPassword(ctx, claim, password)
+	waiting, err := isPassword(ctx, pending, password)
 	switch {
 	case err != nil:
 		return Session{}, err
-	case !right && claimed:
+	case !right && waiting:
 		return Session{}, ErrUnverified
 	case !right:
 		return Session{}, ErrCredentials
-	case !verified:
-		return Session{}, ErrUnverified
 	}
 	if _, err := admit(t); err != nil {
 		return Session{}, err

@@ -22,8 +22,7 @@ var (
 )
 
 // LoginLink makes a token that opens one session of the tenant, within [LoginLinkLife], to whoever has it; only its hash is
-// kept. For operators, who so let a tenant in that cannot log in. [ErrNotFound]; [ErrUnverified], as nobody has proven that
-// the address is theirs; [ErrSuspended].
+// kept. For operators, who so let a tenant in that cannot log in. [ErrNotFound]; [ErrSuspended].
 func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (token secret.Redacted, expires time.Time, err error) {
 	token = secret.NewToken()
 	hash := secret.Hash(token.Reveal())
@@ -31,15 +30,12 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 		now := s.Clock.Now()
 		expires = now.Add(LoginLinkLife)
 		var name, status string
-		var verified bool
-		err := tx.QueryRow(ctx, `SELECT name, status, email_verified_at IS NOT NULL FROM tenants WHERE id = $1 FOR KEY SHARE`, id).Scan(&name, &status, &verified)
+		err := tx.QueryRow(ctx, `SELECT name, status FROM tenants WHERE id = $1 FOR KEY SHARE`, id).Scan(&name, &status)
 		switch {
 		case pg.IsNoRows(err):
 			return ErrNotFound
 		case err != nil:
 			return err
-		case !verified:
-			return ErrUnverified
 		case status != Active:
 			return ErrSuspended
 		}

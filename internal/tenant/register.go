@@ -2,7 +2,6 @@ package tenant
 
 import (
 	"context"
-	"crypto/sha256"
 	"regexp"
 	"strings"
 	"time"
@@ -79,12 +78,15 @@ func (n *Registration) check() error {
 	return nil
 }
 
-// Register writes an unverified tenant and mails it a one-time code. Anyone may call.
+// registrationLife is how long a registration is kept: who logs in with its password is told that the e-mail is not verified.
+const registrationLife = 24 * time.Hour
+
+// Register writes a registration of its own, with its own id, name, password and code, and mails the code. Anyone may call.
+// Registrations of one address stand beside each other until the code of one is entered (see [Service.VerifyEmail]): a later one
+// changes nothing of an earlier.
 //
-// The answer does not tell whether the address is known. A new address gets an id; an unverified one gets the same id
-// again, with a new code, and the new name and password in place of the old, as nobody has proved to own it; a verified
-// one gets an id that leads nowhere, the same each time, and its owner a mail. All three hash one password, write one row
-// and queue one mail, so they take the same time. The errors are the named values above.
+// The answer does not tell whether the address is known: each call hashes one password, writes one row and queues one mail. To an
+// address that has an owner the mail says so; the id that is answered then leads nowhere. The errors are the named values above.
 func (s *Service) Register(ctx context.Context, in Registration) (uuid.UUID, error) {
 	if err := in.check(); err != nil {
 		return uuid.Nil, err
@@ -93,69 +95,41 @@ func (s *Service) Register(ctx context.Context, in Registration) (uuid.UUID, err
 	if err != nil {
 		return uuid.Nil, err
 	}
-	code := secret.NewCode()
-	var id uuid.UUID
-	var taken bool
-	for range 3 { // two first registrations of one address at once: the second finds the row of the first
-		id, taken, err = s.enrol(ctx, in, hash, code)
-		if !pg.IsUnique(err, "tenants_email_key") {
-			break
-		}
-	}
+	// An id is random, and not a UUIDv7 as everywhere else: it is all that tells one registration from another.
+	id, code := uuid.New(), secret.NewCode()
+	taken, err := s.enrol(ctx, id, in, hash, code)
 	if err != nil {
 		return uuid.Nil, err
 	}
 	if taken {
 		s.post.send(takenLetter(in.Email))
-		return decoy(id), nil
+	} else {
+		s.post.send(codeLetter(in.Email, id, code))
 	}
-	s.post.send(codeLetter(in.Email, id, code))
 	return id, nil
 }
 
-// enrol writes the registration in one transaction, with the row of a known address locked. An id is random, and not a
-// UUIDv7 as everywhere else: one that has its time in it would tell how long the address has been known.
-func (s *Service) enrol(ctx context.Context, in Registration, hash string, code secret.Redacted) (id uuid.UUID, taken bool, err error) {
+// enrol writes the registration, removes some that are old, and tells whether the address has an owner.
+func (s *Service) enrol(ctx context.Context, id uuid.UUID, in Registration, hash string, code secret.Redacted) (taken bool, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		known := true
-		err := tx.QueryRow(ctx, `SELECT id, email_verified_at IS NOT NULL FROM tenants WHERE email = $1 FOR UPDATE`, in.Email).Scan(&id, &taken)
-		if pg.IsNoRows(err) {
-			id, known, err = uuid.New(), false, nil
-		}
+		_, err := tx.Exec(ctx, `
+			DELETE FROM pending_registrations WHERE id IN (
+				SELECT id FROM pending_registrations WHERE created_at <= $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`,
+			now.Add(-registrationLife), purgeAtOnce)
 		if err != nil {
 			return err
 		}
-		sealed := s.sealCode(id, code)
-		if !known {
-			_, err = tx.Exec(ctx, `
-				INSERT INTO tenants (id, name, email, password_hash, code_hash, code_expires_at, created_at, updated_at)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $7)`, id, in.Name, in.Email, hash, sealed, now.Add(codeLife), now)
-			failpoint.At("tenant/before-register-commit")
-			return err
-		}
-		// A verified row stays as it was, but for the claim: a login with this password says what it says for a new address.
-		_, err = tx.Exec(ctx, `
-			UPDATE tenants SET name = CASE WHEN $8 THEN name ELSE $2 END, password_hash = CASE WHEN $8 THEN password_hash ELSE $3 END,
-				code_hash = CASE WHEN $8 THEN code_hash ELSE $4 END, code_expires_at = CASE WHEN $8 THEN code_expires_at ELSE $5 END,
-				code_tries = CASE WHEN $8 THEN code_tries ELSE $6 END, updated_at = CASE WHEN $8 THEN updated_at ELSE $7 END,
-				claim_hash = CASE WHEN $8 THEN $3 ELSE '' END
-			WHERE id = $1`, id, in.Name, hash, sealed, now.Add(codeLife), 0, now, taken)
+		err = tx.QueryRow(ctx, `
+			INSERT INTO pending_registrations (id, email, name, password_hash, code_hash, code_expires_at, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)
+			RETURNING EXISTS (SELECT FROM tenants t WHERE t.email = $2)`,
+			id, in.Email, in.Name, hash, s.sealCode(id, code), now.Add(codeLife), now).Scan(&taken)
 		failpoint.At("tenant/before-register-commit")
 		return err
 	})
 	if err == nil {
 		failpoint.At("tenant/after-register-commit")
 	}
-	return id, taken, err
-}
-
-// decoy is the id that a registration of a verified address is answered with. It is derived from the tenant's own id, so
-// that it is the same each time, as the id of an unverified address is; nobody can work back from it, and it is nobody's.
-func decoy(id uuid.UUID) uuid.UUID {
-	sum := sha256.Sum256(append([]byte("ajo: registration of a taken address\x00"), id[:]...))
-	out := uuid.UUID(sum[:16])
-	out[6] = out[6]&0x0f | 0x40 // version 4
-	out[8] = out[8]&0x3f | 0x80 // variant
-	return out
+	return taken, err
 }

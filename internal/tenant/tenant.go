@@ -1,8 +1,8 @@
 // Package tenant owns the tenants, their sessions and their API keys.
 //
-// What always holds: a tenant has a key only once its e-mail is verified; of passwords, codes, keys and session tokens
-// only hashes are kept; a key or session is looked up afresh for every request, so that it dies at once when it is
-// rotated or logged out; and no answer, by its content or its time, tells whether an e-mail is registered.
+// What always holds: a tenant exists once the code of its registration was entered, and one registration changes nothing of
+// another; of passwords, codes, keys and session tokens only hashes are kept; a key or session is looked up afresh for every
+// request, so that it dies at once when it is rotated or ended; and no answer, by its content or its time, tells whether an e-mail is registered.
 // Specification, "Tenant" and "Onboarding and session"; decisions, "Onboarding, sessions, keys".
 package tenant
 

@@ -31,8 +31,9 @@ var (
 	ErrCode            = errs.New(errs.Invalid, "invalid or expired code")
 )
 
-// VerifyEmail checks a one-time code and gives the tenant its first API key. Anyone may call; tenantID is the text that the
-// client sent. [ErrCode] whatever is wrong: the code, its age, its tries, the tenant, or a verification that was before.
+// VerifyEmail checks the one-time code of a registration, which is then the tenant, and gives it its first API key. Anyone may
+// call; tenantID is the text that the client sent. [ErrCode] whatever is wrong: the code, its age, its tries, the id, or an
+// address that has an owner, which is the first registration of it that was verified.
 //
 // A try is counted in the same transaction that reads the code, with the row locked: of any number of guesses at once
 // five are looked at, and of two right ones one gets a key. (Specification, POST /auth/verify-email.)
@@ -60,8 +61,9 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 		now := s.Clock.Now()
 		var sealed []byte
 		err := tx.QueryRow(ctx, `
-			UPDATE tenants SET code_tries = code_tries + 1, updated_at = $2
-			WHERE id = $1 AND email_verified_at IS NULL AND code_hash IS NOT NULL AND code_expires_at > $2 AND code_tries < $3
+			UPDATE pending_registrations r SET code_tries = code_tries + 1
+			WHERE id = $1 AND code_hash IS NOT NULL AND code_expires_at > $2 AND code_tries < $3
+				AND NOT EXISTS (SELECT FROM tenants t WHERE t.email = r.email)
 			RETURNING code_hash`, id, now, maxCodeTries).Scan(&sealed)
 		if pg.IsNoRows(err) {
 			return nil
@@ -73,8 +75,7 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 		if err != nil || !right {
 			return err // a wrong try is committed
 		}
-		verified = true
-		err = s.confirm(ctx, tx, id, key)
+		verified, err = s.confirm(ctx, tx, id, key)
 		failpoint.At("tenant/before-verify-commit")
 		return err
 	})
@@ -101,21 +102,28 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// confirm spends the code and sets the first key, durably again.
-func (s *Service) confirm(ctx context.Context, tx pg.Tx, id uuid.UUID, key secret.APIKey) error {
+// confirm makes the registration the tenant, with its first key, durably again. It answers false when another registration of
+// the address is verified in the same moment: the address is unique among tenants, so one of them waits for the other here.
+func (s *Service) confirm(ctx context.Context, tx pg.Tx, id uuid.UUID, key secret.APIKey) (bool, error) {
 	if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit TO DEFAULT`); err != nil {
-		return err
+		return false, err
 	}
-	_, err := tx.Exec(ctx, `
-		UPDATE tenants SET email_verified_at = $2, code_hash = NULL, code_expires_at = NULL, code_tries = 0, updated_at = $2
-		WHERE id = $1 AND email_verified_at IS NULL`, id, s.Clock.Now())
-	if err != nil {
-		return err
+	made, err := tx.Exec(ctx, `
+		INSERT INTO tenants (id, name, email, password_hash, email_verified_at, created_at, updated_at)
+		SELECT id, name, email, password_hash, $2, created_at, $2 FROM pending_registrations WHERE id = $1
+		ON CONFLICT (email) DO NOTHING`, id, s.Clock.Now())
+	if err != nil || made.RowsAffected() == 0 {
+		return false, err
 	}
-	return s.setKey(ctx, tx, id, key)
+	// The row stays, without its secrets: an older registration of the address would otherwise be the newest, and a login with its
+	// password would be told something else than before.
+	if _, err := tx.Exec(ctx, `UPDATE pending_registrations SET password_hash = '', code_hash = NULL WHERE id = $1`, id); err != nil {
+		return false, err
+	}
+	return true, s.setKey(ctx, tx, id, key)
 }
 
-// sealCode returns what is kept of a code: its SHA-256, sealed for the tenant's row. The hash alone would be no cover: a
+// sealCode returns what is kept of a code: its SHA-256, sealed for the registration's row. The hash alone would be no cover: a
 // million codes are hashed in an instant by whoever reads the table.
 func (s *Service) sealCode(id uuid.UUID, code secret.Redacted) []byte {
 	sum := sha256.Sum256([]byte(code.Reveal()))
@@ -132,5 +140,5 @@ func (s *Service) codeIs(id uuid.UUID, sealed []byte, otp secret.Redacted) (bool
 }
 
 func codePlace(id uuid.UUID) secret.Place {
-	return secret.Place{Table: "tenants", Column: "code_hash", Row: id.String()}
+	return secret.Place{Table: "pending_registrations", Column: "code_hash", Row: id.String()}
 }

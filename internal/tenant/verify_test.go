@@ -100,7 +100,7 @@ func TestCodeIsBoundToItsTenant(t *testing.T) {
 	ctx := context.Background()
 	id, other := b.register("ada@example.com"), b.register("bayo@example.com")
 	code := b.code("ada@example.com", 1)
-	b.Exec(`UPDATE tenants SET code_hash = (SELECT code_hash FROM tenants WHERE id = $1) WHERE id = $2`, id, other)
+	b.Exec(`UPDATE pending_registrations SET code_hash = (SELECT code_hash FROM pending_registrations WHERE id = $1) WHERE id = $2`, id, other)
 	_, err := b.VerifyEmail(ctx, other.String(), code)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrCode) // a damaged row is no wrong code: it is reported
@@ -123,7 +123,7 @@ func TestGuessesAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT code_tries FROM tenants WHERE id = $1`, id))
+	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT code_tries FROM pending_registrations WHERE id = $1`, id))
 	_, err := b.VerifyEmail(context.Background(), id.String(), code)
 	require.ErrorIs(t, err, ErrCode, "the tries are spent, be the code right")
 }

@@ -52,7 +52,8 @@ export function enterCode(_, { tenant }, { signedIn }) {
   again?.addEventListener('click', async () => {
     again.parentElement.querySelector('.problem')?.remove();
     try {
-      await post('/register', typed);
+      ({ tenantId: tenant } = await post('/register', typed)); // a registration of its own, with its own code
+      history.replaceState(null, '', '#/code?tenant=' + tenant);
       announce('A new code is on its way.');
     } catch (e) {
       again.after(problem(e));
