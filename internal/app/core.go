@@ -22,6 +22,7 @@ import (
 	"ajo/internal/config"
 	"ajo/internal/customer"
 	"ajo/internal/failpoint"
+	"ajo/internal/identity"
 	"ajo/internal/identity/dojah"
 	"ajo/internal/mail"
 	"ajo/internal/metrics"
@@ -104,7 +105,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		return nil, fmt.Errorf("AJO_SPOOL_DIR: %w", err)
 	}
 	c.closers = append(c.closers, func() { _ = c.spool.Close() })
-	c.bank, err = nomba.New(nomba.Options{
+	client, err := nomba.New(nomba.Options{
 		URL: cfg.ProviderURL, AccountID: cfg.ProviderAccountID, ClientID: cfg.ProviderClientID, ClientSecret: cfg.ProviderClientSecret.Reveal(),
 		Clock: &c.clock, Log: log, RequestsPerSec: cfg.ProviderRate, PostsPerSec: cfg.ProviderPostRate,
 		Observe: metrics.BankCalled,
@@ -112,6 +113,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	if err != nil {
 		return nil, fmt.Errorf("AJO_PROVIDER_*: %w", err)
 	}
+	c.bank = doubting(client, c.pool, &c.clock, log)
 	c.accounts = account.New(account.Options{Pool: c.pool, Bank: c.bank, Box: c.box, Clock: &c.clock, Callbacks: c.callbacks(), Production: cfg.Production()})
 	c.payments = payment.New(payment.Options{
 		Spool: c.spool, Pool: c.pool, Bank: c.bank, Clock: &c.clock, Log: log, WebhookSecret: cfg.ProviderWebhookSecret,
@@ -127,6 +129,16 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	c.closers = append(c.closers, c.transfers.Close)
 	c.drain()
 	return c, nil
+}
+
+// doubting is the bank, with the database's word on what it certainly knows.
+func doubting(bank provider.Bank, pool *pg.Pool, c clock.Clock, log *slog.Logger) provider.Bank {
+	return provider.Doubt(provider.DoubtOptions{Bank: bank, Clock: c, Log: log, Observe: metrics.Doubted, Known: provider.KnownRecords{
+		Transaction: func(ctx context.Context) (string, error) { return payment.KnownAtBank(ctx, pool, uuid.Nil) },
+		Payout:      func(ctx context.Context) (string, error) { return transfer.KnownPayout(ctx, pool) },
+		Account:     func(ctx context.Context) (string, error) { return account.KnownAtBank(ctx, pool) },
+		Destination: func(ctx context.Context) (provider.Destination, error) { return transfer.KnownDestination(ctx, pool) },
+	}})
 }
 
 func (c *core) ringDelivery(ctx context.Context, id uuid.UUID) {
@@ -196,7 +208,7 @@ func (c *core) customers() (*customer.Service, error) {
 		if err != nil {
 			return nil, fmt.Errorf("AJO_IDENTITY_*: %w", err)
 		}
-		o.Identity = checker
+		o.Identity = &identity.Doubting{Checker: checker, Log: c.log, Observe: metrics.Doubted}
 	}
 	return customer.New(o), nil
 }

@@ -115,6 +115,9 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	if t.bank, err = s.Bank.open(s.Log); err != nil {
 		return err
 	}
+	if t.bank != nil {
+		t.bank = doubting(t.bank, t.pool, clock.System, s.Log)
+	}
 	t.Payments = payment.New(payment.Options{
 		Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMinAge: payment.DefaultConfirmMinAge,
 		Ring: func(ctx context.Context, id uuid.UUID) {

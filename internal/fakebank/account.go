@@ -107,7 +107,7 @@ func (b *Bank) createAccount(c *call) answer {
 // getAccount serves GET /v1/accounts/virtual/{accountRef}; an account number is understood as well.
 func (b *Bank) getAccount(c *call) answer {
 	a, ok := b.Account(c.PathValue("accountRef"))
-	if !ok {
+	if !ok || c.does(NotFound) {
 		return noSuchAccount
 	}
 	return b.accountAnswer(c, a)
@@ -149,6 +149,9 @@ func (b *Bank) updateAccount(c *call) answer {
 
 // closeAccount serves DELETE /v1/accounts/virtual/{accountRef}. Closing a closed one succeeds again.
 func (b *Bank) closeAccount(c *call) answer {
+	if c.does(NotFound) {
+		return noSuchAccount
+	}
 	if _, ok := b.changeAccount(c.PathValue("accountRef"), func(a *Account) { a.Closed = true }); !ok {
 		return noSuchAccount
 	}

@@ -43,11 +43,12 @@ const (
 	DropAfter Action = "drop_after" // acts, then cuts the connection
 	Refuse    Action = "code"       // HTTP 200 with Code ("01": may be retried), without acting
 	Garbage   Action = "garbage"    // HTTP 200 with a page of HTML, without acting
+	Gateway   Action = "gateway404" // the 404 of a gateway before the bank, without acting; Value names its body: see gatewayBodies
 )
 
 // Actions on records: transactions, and where it says so the record of a payout.
 const (
-	NotFound      Action = "not_found"      // 404; also payout_status, lookup, nin
+	NotFound      Action = "not_found"      // 404; also payout_status, accounts, lookup, nin. On every call of a group: its index is empty
 	NotFoundCode  Action = "not_found_code" // HTTP 200 with code 01; also payout_status, lookup
 	Empty         Action = "empty"          // code 00 without data; also payout_status, accounts, lookup
 	WrongRecord   Action = "wrong_record"   // somebody else's record; also payout_status, payouts
@@ -94,9 +95,9 @@ var (
 var actions = map[Action][]Group{
 	Normal: Groups,
 	Slow:   callGroups, SlowAfter: callGroups, Fail: callGroups, FailAfter: callGroups, Drop: callGroups, DropAfter: callGroups,
-	Refuse: callGroups, Garbage: callGroups,
+	Refuse: callGroups, Garbage: callGroups, Gateway: callGroups,
 
-	NotFound:     {OnTransactions, OnPayoutStatus, OnLookup, OnNIN},
+	NotFound:     {OnTransactions, OnPayoutStatus, OnAccounts, OnLookup, OnNIN},
 	NotFoundCode: {OnTransactions, OnPayoutStatus, OnLookup},
 	Empty:        {OnTransactions, OnPayoutStatus, OnAccounts, OnLookup},
 	WrongRecord:  {OnTransactions, OnPayoutStatus, OnPayouts},

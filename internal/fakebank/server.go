@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,11 +173,29 @@ func (b *Bank) before(w http.ResponseWriter, c *call) bool {
 	case Garbage:
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html><body><h1>Just a moment…</h1></body></html>")
+	case Gateway:
+		body := gatewayBodies[textOr(rule.Value, "text")]
+		w.Header().Set("Content-Type", body.kind)
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, body.text)
 	default:
 		return false
 	}
 	return true
 }
+
+// gatewayBodies are the 404s of gateways that have lost their way to the bank. None is the bank's word on anything.
+var gatewayBodies = map[string]struct{ kind, text string }{
+	"text":   {"text/plain", "default backend - 404"},
+	"empty":  {"text/plain", ""},
+	"html":   {"text/html", "<html><head><title>404 Not Found</title></head><body></body></html>"},
+	"kong":   {"application/json", `{"message":"no Route matched with those values"}`},
+	"spring": {"application/json", `{"timestamp":"2026-11-22T03:00:00Z","status":404,"error":"Not Found","path":"/v1"}`},
+	"number": {"application/json", `{"code":404,"message":"HTTP 404 Not Found"}`},
+}
+
+// GatewayBodies are the names of the bodies that a rule with [Gateway] can ask for, in alphabetical order.
+func GatewayBodies() []string { return slices.Sorted(maps.Keys(gatewayBodies)) }
 
 // refs are the references that the call is about: a rule's Match is compared to each.
 func (c *call) refs() []string {

@@ -17,13 +17,14 @@ var (
 
 	bankCalls    = counters("ajo_bank_calls_total", "Calls of the bank: ok, unknown (it does not know the reference), rejected, timeout, error.", "operation", "outcome")
 	bankDuration = histograms("ajo_bank_call_duration_seconds", "Time that a call took, its turn and its repetitions included.", remote, "operation")
+	bankDoubted  = counters("ajo_bank_not_found_doubted_total", "Answers \"not found\" that were not believed: the bank found nothing at all.", "kind")
 	ninChecks    = counters("ajo_nin_checks_total", "Checks of a NIN: match, mismatch, no_such, or unavailable.", "outcome")
 	ninDuration  = histograms("ajo_nin_check_duration_seconds", "Time that a check took.", remote)
 )
 
 // BankOperations and BankOutcomes are the calls of the bank and how they end; others are not counted.
 var (
-	BankOperations = []string{"create_account", "close_account", "transaction", "transactions", "banks", "lookup", "pay", "payout", "token"}
+	BankOperations = []string{"create_account", "close_account", "find_account", "transaction", "transactions", "banks", "lookup", "pay", "payout", "token"}
 	BankOutcomes   = []string{"ok", "unknown", "rejected", "timeout", "error"}
 )
 
@@ -31,6 +32,7 @@ var (
 	attemptAs  = each(attempts, "delivered", "failed", "exhausted")
 	putOffFor  = each(putOff, "busy", "held")
 	breakerTo  = each(breakerChanges, "open", "closed")
+	doubtedOf  = each(bankDoubted, "transaction", "payout", "account", "lookup", "nin")
 	checkedAs  = each(ninChecks, "match", "mismatch", "no_such", "unavailable")
 	attempted  = attemptDuration.WithLabelValues()
 	delivered  = deliveryLatency.WithLabelValues()
@@ -76,6 +78,9 @@ func BankCalled(call, outcome string, took time.Duration) {
 		bankTook[call].Observe(took.Seconds())
 	}
 }
+
+// Doubted counts a "not found" that was not believed, by the kind of question.
+func Doubted(kind string) { count(doubtedOf, kind) }
 
 // NINChecked counts a check of a NIN.
 func NINChecked(outcome string, took time.Duration) {

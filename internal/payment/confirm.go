@@ -112,7 +112,16 @@ func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transactio
 	if listed != nil {
 		return *listed, nil
 	}
-	return s.Bank.Transaction(ctx, c.TxnRef)
+	t, err := s.Bank.Transaction(ctx, c.TxnRef)
+	if errors.Is(err, provider.ErrUnknown) && s.missedEnough(c, s.Clock.Now()) {
+		return s.proveUnknown(ctx, c)
+	}
+	return t, err
+}
+
+// missedEnough tells whether one more "not found" reverses the payment, once it is proven.
+func (s *Service) missedEnough(c *check, now time.Time) bool {
+	return c.Misses+1 >= s.ConfirmMisses && now.Sub(c.PostedAt) >= s.ConfirmMinAge
 }
 
 // confirmedAs names what a question came to, for the metrics.
@@ -128,7 +137,7 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
 		f.missed, f.why = true, errNotFound.Error()
-		if c.Misses+1 >= s.ConfirmMisses && age >= s.ConfirmMinAge {
+		if errors.Is(err, errProvenUnknown) {
 			f.event = ledger.EventReverse
 		}
 	case err != nil:

@@ -132,6 +132,8 @@ type Bank interface {
 	// CloseAccount closes a virtual account; closing a closed one succeeds. [ErrUnknown] says that the bank has none of that
 	// reference: there is nothing to close.
 	CloseAccount(ctx context.Context, ref string) error
+	// FindAccount returns the virtual account of a reference, open or closed, or [ErrUnknown].
+	FindAccount(ctx context.Context, ref string) (Account, error)
 	// Transaction returns the record of an inbound transfer that echoes id, or [ErrUnknown].
 	Transaction(ctx context.Context, id string) (Transaction, error)
 	// Transactions lists inbound transfers and payouts from (inclusive) to (exclusive), a page at a time, each page oldest first. The

@@ -6,7 +6,6 @@
 package dojah
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,7 +98,7 @@ func (c *Checker) CheckNIN(ctx context.Context, nin, name string) (r identity.Re
 		return 0, err
 	}
 	switch {
-	case status == http.StatusNotFound && !looksLikeHTML(body):
+	case status == http.StatusNotFound && ownError(body):
 		return identity.NoSuch, nil
 	case status != http.StatusOK:
 		return 0, unavailable(fmt.Sprintf("HTTP status %d", status))
@@ -178,9 +177,12 @@ func either(spellings ...string) string {
 	return ""
 }
 
-// looksLikeHTML tells a gateway's "no such page" from the service's "no such number".
-func looksLikeHTML(body []byte) bool {
-	return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<"))
+// ownError tells whether a body is an error in the service's own envelope, an object with an "error" text and nothing else.
+// A gateway's 404 (a page, a text, an empty body, another JSON) says nothing about the number.
+func ownError(body []byte) bool {
+	var fields map[string]json.RawMessage
+	var text string
+	return json.Unmarshal(body, &fields) == nil && len(fields) == 1 && json.Unmarshal(fields["error"], &text) == nil && text != ""
 }
 
 func unavailable(reason string) error {

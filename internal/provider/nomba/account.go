@@ -116,6 +116,13 @@ func (c *Client) CloseAccount(ctx context.Context, ref string) (err error) {
 	}
 }
 
+// FindAccount returns the account of a reference, open or closed, or [provider.ErrUnknown]. It only reads, so an unanswered call
+// means nothing.
+func (c *Client) FindAccount(ctx context.Context, ref string) (a provider.Account, err error) {
+	defer c.observe("find_account", time.Now(), &err)
+	return c.account(ctx, "find_account", ref)
+}
+
 // account asks for the account of a reference: [provider.ErrUnknown] where there is none. It only reads.
 func (c *Client) account(ctx context.Context, call, ref string) (provider.Account, error) {
 	a, err := c.ask(ctx, request{call: call, method: http.MethodGet, path: accountPath + "/" + url.PathEscape(ref)}, tooBusy)

@@ -75,16 +75,16 @@ type answer struct {
 	call   string
 	status int    // HTTP
 	code   string // the envelope's; empty: no envelope
+	own    bool   // in the bank's own envelope, whose code is a text
 	desc   string
 	data   json.RawMessage // nil where there is none: absent, null, {}, [] or ""
-	html   bool            // the body is a page: some gateway's, not the bank's
 	after  int             // Retry-After in seconds; 0: not given
 }
 
 func parseAnswer(call string, status int, body []byte) answer {
-	a := answer{call: call, status: status, html: bytes.HasPrefix(bytes.TrimSpace(body), []byte("<"))}
+	a := answer{call: call, status: status}
 	var e struct {
-		Code        text            `json:"code"`
+		Code        json.RawMessage `json:"code"`
 		Description text            `json:"description"`
 		Message     text            `json:"message"`
 		Data        json.RawMessage `json:"data"`
@@ -92,7 +92,14 @@ func parseAnswer(call string, status int, body []byte) answer {
 	if json.Unmarshal(body, &e) != nil {
 		return a
 	}
-	a.code, a.desc = tidy(string(e.Code)), tidy(string(e.Description))
+	// A gateway's error (a page, {"message": …}, {"code": 404 …}) has no code, or a number: it settles nothing for good.
+	var code text
+	if len(e.Code) > 0 {
+		_ = code.UnmarshalJSON(e.Code)
+	}
+	a.code = tidy(string(code))
+	a.own = a.code != "" && e.Code[0] == '"'
+	a.desc = tidy(string(e.Description))
 	if a.desc == "" {
 		a.desc = tidy(string(e.Message))
 	}
@@ -115,7 +122,7 @@ const (
 	success                  // code 00, with data
 	bare                     // code 00, without data
 	later                    // 408, 425, 429, 5xx, or code 01: may be asked again
-	missing                  // 404
+	missing                  // 404 in the bank's own envelope
 	refused                  // a definite refusal: 02, 05, 06, or a validation refusal in HTTP's own numbers
 	duplicate                // the reference has been used before
 	underWay                 // taken, and being worked on: 201, and the 200 of the reference's own example
@@ -143,9 +150,9 @@ func (a answer) verdict() verdict {
 		return unclear
 	case a.code == "00":
 		return bare
-	case definite[a.code]:
+	case a.own && definite[a.code]:
 		return refused
-	case a.status == http.StatusNotFound && !a.html:
+	case a.own && a.status == http.StatusNotFound:
 		return missing
 	case a.code == "01":
 		return later
@@ -173,11 +180,12 @@ func (a answer) settles() bool {
 }
 
 // notKnown tells whether the answer to a question about one reference is "not known here (yet)": 404, code 01, or 00
-// without data. A gateway's page is not, however much it is a 404: it would say so of every reference, and money would
-// be reversed on its word. Nor is a 403.
+// without data, and each of them in the bank's own envelope. A gateway's 404 (a page, a text, an empty body, another
+// JSON) is none, however much it is a 404: it would say so of every reference, and money would be reversed on its word.
+// Nor is a refusal to let us see the record (403, 05).
 func (a answer) notKnown() bool {
 	switch {
-	case !a.settles() || a.html || a.status == http.StatusForbidden:
+	case !a.own || !a.settles() || a.status == http.StatusForbidden || a.code == "403" || a.code == "05":
 		return false
 	case a.status == http.StatusNotFound:
 		return a.verdict() != success

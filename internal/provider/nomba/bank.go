@@ -54,7 +54,7 @@ func (c *Client) Banks(ctx context.Context) (banks []provider.BankInfo, err erro
 	return banks, nil
 }
 
-// Lookup names the holder of a destination account. An unknown bank or account (404, or a documented refusal) is a
+// Lookup names the holder of a destination account. An unknown bank or account (404 in the bank's own envelope, or a documented refusal) is a
 // [*provider.Rejection]; whatever else is not an account with a name is an [*Error]: ask again later. It only reads, so an
 // unanswered call means nothing.
 func (c *Client) Lookup(ctx context.Context, bankCode, accountNumber string) (h provider.Holder, err error) {
@@ -68,7 +68,7 @@ func (c *Client) Lookup(ctx context.Context, bankCode, accountNumber string) (h 
 	}
 	switch v := a.verdict(); {
 	case v == success:
-	case v == refused || v == missing || a.code == "404" && a.settles():
+	case v == refused || v == missing || a.own && a.code == "404" && a.settles():
 		return h, a.rejection()
 	default:
 		return h, a.err("no holder in the answer")

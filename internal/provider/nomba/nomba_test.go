@@ -325,6 +325,10 @@ var everyCall = map[string]func(context.Context, *Client) (provider.Status, erro
 		return "", err
 	},
 	"close_account": func(ctx context.Context, c *Client) (provider.Status, error) { return "", c.CloseAccount(ctx, ref) },
+	"find_account": func(ctx context.Context, c *Client) (provider.Status, error) {
+		_, err := c.FindAccount(ctx, ref)
+		return "", err
+	},
 	"transaction": func(ctx context.Context, c *Client) (provider.Status, error) {
 		t, err := c.Transaction(ctx, "T-1")
 		return t.Status, err
@@ -351,6 +355,7 @@ var everyCall = map[string]func(context.Context, *Client) (provider.Status, erro
 // goodData is data that makes each call succeed.
 var goodData = map[string]string{
 	"create_account": `{"accountRef":"` + ref + `","accountName":"Ada Obi Stores","bankName":"Nombank MFB","bankAccountNumber":"9391076543","bankAccountName":"Nomba/Ada Obi Stores","currency":"NGN","expired":false}`,
+	"find_account":   `{"accountRef":"` + ref + `","accountName":"Ada Obi Stores","bankName":"Nombank MFB","bankAccountNumber":"9391076543","bankAccountName":"Nomba/Ada Obi Stores","currency":"NGN","expired":false}`,
 	"close_account":  `{"expired":true}`,
 	"transaction":    `{"id":"T-1","status":"SUCCESS","amount":"100.0","fixedCharge":"0.5","type":"vact_transfer","currency":"NGN","virtualAccount":"9391076543","timeCreated":"2026-11-20T11:31:35.017Z"}`,
 	"transactions":   `{"results":[],"cursor":""}`,

@@ -128,7 +128,7 @@ func TestStatuses(t *testing.T) {
 func TestTransactionNotKnown(t *testing.T) {
 	t.Parallel()
 	for _, h := range []http.HandlerFunc{
-		always(404, ``), always(404, `{"code":"404","description":"x"}`), always(404, `not found`), always(200, `{"code":"01"}`),
+		always(404, `{"code":"404","description":"x"}`), always(200, `{"code":"01"}`),
 		always(200, `{"code":"00"}`), always(200, `{"code":"00","data":null}`), always(200, `{"code":"00","data":{}}`), always(200, `{"code":"00","data":[]}`),
 	} {
 		c, w := setup(t, h)
@@ -137,6 +137,15 @@ func TestTransactionNotKnown(t *testing.T) {
 		_, err = c.Payout(t.Context(), ref)
 		require.ErrorIs(t, err, provider.ErrUnknown)
 		require.Len(t, w.got(), 2, "an answer is not asked for again")
+	}
+	// A gateway's 404 is nobody's word.
+	for _, body := range []string{``, `default backend - 404`, `not found`, `<html>`, `{"message":"no Route matched"}`, `{"code":404}`, `{"code":null}`, `{"code":""}`, `[]`, `null`} {
+		c, w := setup(t, always(404, body))
+		_, err := c.Transaction(t.Context(), "T-1")
+		require.Equal(t, "E", class("", err), body)
+		_, err = c.Payout(t.Context(), ref)
+		require.Equal(t, "E", class("", err), body)
+		require.Len(t, w.got(), 2)
 	}
 	c, w := setup(t, always(200, good(transfer(nil))))
 	_, err := c.Transaction(t.Context(), "")
@@ -275,7 +284,7 @@ func TestLookup(t *testing.T) {
 		"no name":            {always(200, good(`{"accountNumber":"0554772814","accountName":""}`)), "E"},
 		"no data":            {always(200, `{"code":"00"}`), "E"},
 		"404":                {always(404, `{"code":"404","description":"no such account"}`), "R"},
-		"404, bare":          {always(404, ``), "R"},
+		"404, bare":          {always(404, ``), "E"},
 		"a gateway's 404":    {always(404, `<html>`), "E"},
 		"404 in a 200":       {always(200, `{"code":"404"}`), "R"},
 		"a refusal":          {always(200, `{"code":"02","description":"invalid bank code"}`), "R"},

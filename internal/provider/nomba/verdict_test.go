@@ -1,6 +1,7 @@
 package nomba
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -41,9 +42,13 @@ var (
 		{"99", `{"code":"99","description":"?"}`},
 		{"num 0", `{"code":0,"data":{"id":"x"}}`},
 		{"num 2", `{"code":2}`},
+		{"num 404", `{"code":404,"message":"HTTP 404 Not Found"}`},
+		{"kong", `{"message":"no Route matched with those values"}`},
+		{"spring", `{"timestamp":"2026-11-22T03:00:00Z","status":404,"error":"Not Found","path":"/v1"}`},
 		{"status", `{"status":true,"data":{"id":"x"}}`},
 		{"empty", ``},
-		{"text", `no`},
+		{"text", `default backend - 404`},
+		{"null", `null`},
 		{"html", `<html><body>gateway</body></html>`},
 		{"cut json", `{"code":"00","data":{"id":`},
 	}
@@ -115,7 +120,7 @@ func matrixOf(t *testing.T, name string) map[string]string {
 			got := class(s, err)
 			grid[b.name] += "   " + got
 			always := fmt.Sprintf("%s: HTTP %d, %s: %s (%v)", name, status, b.name, got, err)
-			hasCode := slices.Contains([]string{"02", "05", "06", "400", "num 400", "403", "422"}, b.name)
+			hasCode := slices.Contains([]string{"02", "05", "06", "400", "403", "422"}, b.name)
 			notNow := status >= 500 || slices.Contains([]int{401, 408, 409, 425, 429}, status)
 			switch got {
 			case "O", "P":
@@ -125,9 +130,11 @@ func matrixOf(t *testing.T, name string) map[string]string {
 				require.Contains(t, []string{"create_account", "close_account", "lookup", "pay"}, name, always)
 				require.True(t, !notNow && status != 302, always)
 				require.True(t, hasCode || name == "lookup" && (status == 404 || b.name == "404"), always)
+				require.True(t, inEnvelope(b.body), "a gateway's word: %s", always)
 			case "U":
-				require.Contains(t, []string{"transaction", "payout", "close_account"}, name, always)
+				require.Contains(t, []string{"transaction", "payout", "find_account", "close_account"}, name, always)
 				if name != "close_account" { // that one has asked by GET
+					require.True(t, inEnvelope(b.body), "a gateway's word: %s", always)
 					require.True(t, !notNow && status != 302 && status != 403 && b.name != "html", always)
 					require.True(t, status == 404 || b.name == "01" || strings.HasPrefix(b.name, "00"), always)
 				}
@@ -137,4 +144,14 @@ func matrixOf(t *testing.T, name string) map[string]string {
 		}
 	}
 	return grid
+}
+
+// inEnvelope tells whether a body is in the bank's own envelope: a JSON object whose code is a text.
+func inEnvelope(body string) bool {
+	var e struct{ Code any }
+	if json.Unmarshal([]byte(body), &e) != nil {
+		return false
+	}
+	text, _ := e.Code.(string)
+	return text != ""
 }

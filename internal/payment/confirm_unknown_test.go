@@ -1,0 +1,155 @@
+package payment_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/payment"
+	"ajo/internal/testenv"
+)
+
+func (b *bundle) misses(id uuid.UUID) int {
+	b.T.Helper()
+	return testenv.Value[int](b.Env, `SELECT misses FROM inbound_events WHERE id = $1`, id)
+}
+
+// gone is a payment that the bank neither finds by its id nor lists.
+func (b *bundle) gone() uuid.UUID {
+	b.T.Helper()
+	id, txn := b.paid()
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden = true })
+	return id
+}
+
+// What a gateway says is not the bank's word: after a day a person looks, and no money was taken back.
+func TestGatewaysWordReversesNothing(t *testing.T) {
+	t.Parallel()
+	for _, body := range fakebank.GatewayBodies() {
+		t.Run(body, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id, _ := b.paid()
+			b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnAll, Do: fakebank.Gateway, Value: body})
+			posted := b.Clock.Now()
+			for b.check(id) >= 0 {
+				_, entries := b.books()
+				require.Equal(t, []string{"credit provisional"}, entries)
+			}
+			require.GreaterOrEqual(t, b.Clock.Now().Sub(posted), 24*time.Hour)
+			require.Zero(t, b.misses(id))
+			_, entries := b.books()
+			require.Equal(t, []string{"credit needs_review"}, entries)
+		})
+	}
+}
+
+// A bank that has lost its index finds nothing, and says so in its own envelope. It is not believed while it does not find a
+// payment either that it has confirmed; once it does, what it does not find is reversed.
+func TestEmptyIndexReversesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	confirmed, _ := b.paid()
+	require.Equal(t, time.Duration(-1), b.check(confirmed))
+	genuine, _ := b.paid()
+	forged := b.gone()
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.NotFound})
+	for range 8 {
+		require.Positive(t, b.check(genuine))
+		require.Positive(t, b.check(forged))
+	}
+	_, entries := b.books()
+	require.Equal(t, []string{"credit confirmed", "credit provisional", "credit provisional"}, entries)
+	require.Contains(t, b.log.String(), "alert=not_found_doubted")
+	require.Contains(t, testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, genuine), "finds no other payment either")
+	b.bank.Faults.Clear()
+	require.Equal(t, time.Duration(-1), b.check(genuine))
+	require.Equal(t, time.Duration(-1), b.check(forged))
+	_, entries = b.books()
+	require.Equal(t, []string{"credit confirmed", "credit confirmed", "credit reversed", "debit reversed"}, entries)
+}
+
+// What the bank lists is there, though it is not found by its id; and a list that cannot be read proves nothing.
+func TestListedIsFound(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	confirmed, _ := b.paid()
+	require.Equal(t, time.Duration(-1), b.check(confirmed))
+	b.Clock.Advance(time.Minute)
+	listed, txn := b.paid()
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.NotFound, Match: txn.ID})
+	for b.check(listed) >= 0 {
+	}
+	_, entries := b.books()
+	require.Equal(t, []string{"credit confirmed", "credit confirmed"}, entries)
+	require.GreaterOrEqual(t, b.misses(listed), 2, "the last check found it in the list")
+
+	unread := b.gone()
+	for range 3 {
+		require.Positive(t, b.check(unread))
+	}
+	b.Clock.Advance(30 * time.Minute)
+	// Only the list fails: every second question is the list's.
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.Fail, Skip: 2, Next: 1})
+	require.Positive(t, b.check(unread))
+	require.Contains(t, testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, unread), "its list could not be read")
+	require.Equal(t, time.Duration(-1), b.check(unread))
+	_, entries = b.books()
+	require.Equal(t, []string{"credit confirmed", "credit confirmed", "credit reversed", "debit reversed"}, entries)
+}
+
+// Two checks are not enough however old the payment is, and three not while it is young: both bind.
+func TestNotFoundNeedsChecksAndAge(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		gap    time.Duration // between the checks
+		misses int           // at which it is reversed
+	}{
+		"checks bind":       {time.Hour, 3},
+		"age and checks":    {15 * time.Minute, 3},
+		"age just agrees":   {10 * time.Minute, 3},
+		"age binds":         {9 * time.Minute, 4},
+		"age binds longer":  {4 * time.Minute, 8},
+		"the first is late": {40 * time.Minute, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.svc = payment.New(payment.Options{
+				Pool: b.Pool, Bank: b.client(), Clock: b.Clock, Log: b.svc.Log, WebhookSecret: b.svc.WebhookSecret,
+				ConfirmDelays: []time.Duration{c.gap}, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
+			})
+			t.Cleanup(b.svc.Close)
+			id := b.gone()
+			for n := 1; n < c.misses; n++ {
+				require.Positive(t, b.check(id), "after %d checks", n)
+				require.Equal(t, n, b.misses(id))
+			}
+			require.Equal(t, time.Duration(-1), b.check(id))
+			require.Equal(t, c.misses, b.misses(id))
+			_, entries := b.books()
+			require.Equal(t, []string{"credit reversed", "debit reversed"}, entries)
+		})
+	}
+}
+
+// No setting reverses sooner than it says, whatever the age is.
+func TestMissesAreCountedExactly(t *testing.T) {
+	t.Parallel()
+	for _, misses := range []int{1, 2, 5} {
+		b := setup(t)
+		b.svc = payment.New(payment.Options{
+			Pool: b.Pool, Bank: b.client(), Clock: b.Clock, Log: b.svc.Log, WebhookSecret: b.svc.WebhookSecret,
+			ConfirmDelays: []time.Duration{time.Minute}, ConfirmMisses: misses, ConfirmMinAge: time.Second, ConfirmDeadline: 24 * time.Hour,
+		})
+		t.Cleanup(b.svc.Close)
+		id := b.gone()
+		asked := 1
+		for ; b.check(id) >= 0; asked++ {
+		}
+		require.Equal(t, misses, asked)
+	}
+}

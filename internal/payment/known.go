@@ -1,0 +1,81 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+)
+
+// KnownAtBank is the transaction id of a payment that the bank has certainly recorded, as it has confirmed it: the newest one,
+// but for the given one; empty when there is none. It reads a bounded number of rows.
+func KnownAtBank(ctx context.Context, q pg.Querier, but uuid.UUID) (ref string, err error) {
+	err = q.QueryRow(ctx, `
+		SELECT e.provider_txn_ref
+		FROM (
+			(SELECT id, status, provider_txn_ref FROM inbound_events ORDER BY id DESC LIMIT 5000)
+			UNION
+			(SELECT id, status, provider_txn_ref FROM inbound_events ORDER BY id LIMIT 1000)) e
+		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status = 'confirmed'
+		WHERE e.status = 'processed' AND e.provider_txn_ref <> '' AND e.id <> $1
+		ORDER BY e.id DESC LIMIT 1`, but).Scan(&ref)
+	if pg.IsNoRows(err) {
+		return "", nil
+	}
+	return ref, err
+}
+
+// The bank's list around the time of a payment that it does not know by its id.
+const (
+	listAround = time.Second
+	listPages  = 40
+)
+
+// errProvenUnknown is a "not found" of the bank that may be acted on.
+var errProvenUnknown = fmt.Errorf("%w, and other records are found", provider.ErrUnknown)
+
+// proveUnknown makes sure of a "not found" that would reverse a payment: the bank must find a record that it has confirmed
+// before, and its list must not show the payment either. The list's record is the answer where there is one; an error says
+// that there is no answer. A bank that has confirmed nothing yet has nothing to prove it by.
+func (s *Service) proveUnknown(ctx context.Context, c *check) (provider.Transaction, error) {
+	known, err := KnownAtBank(ctx, s.Pool, c.ID)
+	if err == nil && known != "" {
+		_, err = s.Bank.Transaction(ctx, known)
+	}
+	if err != nil {
+		s.Log.ErrorContext(ctx, "the bank does not find a payment that it has confirmed: what it does not find is not believed",
+			slog.String("alert", "not_found_doubted"), slog.String("event", c.ID.String()), slog.String("known", known), slog.Any("err", err))
+		return provider.Transaction{}, errors.New("the bank does not know it, but finds no other payment either: " + err.Error())
+	}
+	return s.findListed(ctx, c)
+}
+
+// findListed looks for the payment in the bank's list of its time.
+func (s *Service) findListed(ctx context.Context, c *check) (provider.Transaction, error) {
+	if c.OccurredAt == nil {
+		return provider.Transaction{}, errProvenUnknown
+	}
+	from := c.OccurredAt.Truncate(time.Second).Add(-listAround)
+	cursor := ""
+	for range listPages {
+		page, err := s.Bank.Transactions(ctx, from, from.Add(3*listAround), cursor)
+		if err != nil {
+			return provider.Transaction{}, fmt.Errorf("the bank does not know it, and its list could not be read: %w", err)
+		}
+		for _, t := range page.Transactions {
+			if t.ID == c.TxnRef {
+				return t, nil
+			}
+		}
+		if cursor = page.Next; cursor == "" {
+			return provider.Transaction{}, errProvenUnknown
+		}
+	}
+	return provider.Transaction{}, errors.New("the bank does not know it, and its list is too long to be read")
+}

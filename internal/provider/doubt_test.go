@@ -1,0 +1,156 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/clock"
+	"ajo/internal/provider"
+)
+
+// emptied is a bank whose index may be empty; known is the one record that it otherwise has.
+type emptied struct {
+	provider.Bank
+	empty atomic.Bool
+	asked atomic.Int64 // for the known record
+	down  error
+}
+
+const known = "known"
+
+func (b *emptied) find(ref string) error {
+	if ref == known {
+		b.asked.Add(1)
+	}
+	switch {
+	case b.down != nil:
+		return b.down
+	case ref == known && !b.empty.Load():
+		return nil
+	}
+	return provider.ErrUnknown
+}
+
+func (b *emptied) Transaction(_ context.Context, id string) (provider.Transaction, error) {
+	return provider.Transaction{ID: id}, b.find(id)
+}
+
+func (b *emptied) Payout(_ context.Context, ref string) (provider.Payout, error) {
+	return provider.Payout{Ref: ref}, b.find(ref)
+}
+
+func (b *emptied) FindAccount(_ context.Context, ref string) (provider.Account, error) {
+	return provider.Account{Ref: ref}, b.find(ref)
+}
+
+func (b *emptied) CloseAccount(_ context.Context, ref string) error { return b.find(ref) }
+
+func (b *emptied) Lookup(_ context.Context, _, number string) (provider.Holder, error) {
+	if err := b.find(number); errors.Is(err, provider.ErrUnknown) {
+		return provider.Holder{}, &provider.Rejection{Code: "404"}
+	}
+	return provider.Holder{}, b.down
+}
+
+func doubting(b *emptied, ref string, c clock.Clock) (*provider.Doubting, *atomic.Int64) {
+	var doubted atomic.Int64
+	find := func(context.Context) (string, error) { return ref, nil }
+	return provider.Doubt(provider.DoubtOptions{
+		Bank: b, Clock: c, Log: slog.New(slog.DiscardHandler), Observe: func(string) { doubted.Add(1) },
+		Known: provider.KnownRecords{
+			Transaction: find, Payout: find, Account: find,
+			Destination: func(context.Context) (provider.Destination, error) {
+				return provider.Destination{BankCode: "058", AccountNumber: ref}, nil
+			},
+		},
+	}), &doubted
+}
+
+// Every question that can be answered "not found".
+var questions = map[string]func(*provider.Doubting, string) error{
+	"transaction": func(d *provider.Doubting, ref string) error {
+		_, err := d.Transaction(context.Background(), ref)
+		return err
+	},
+	"payout": func(d *provider.Doubting, ref string) error {
+		_, err := d.Payout(context.Background(), ref)
+		return err
+	},
+	"find account": func(d *provider.Doubting, ref string) error {
+		_, err := d.FindAccount(context.Background(), ref)
+		return err
+	},
+	"close account": func(d *provider.Doubting, ref string) error { return d.CloseAccount(context.Background(), ref) },
+	"lookup": func(d *provider.Doubting, ref string) error {
+		_, err := d.Lookup(context.Background(), "058", ref)
+		return err
+	},
+}
+
+func believed(err error) bool {
+	var refused *provider.Rejection
+	return errors.Is(err, provider.ErrUnknown) || errors.As(err, &refused)
+}
+
+// The fifth "not found" in a row is believed only if the bank still finds what it certainly has.
+func TestManyNotFoundAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	for name, ask := range questions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &emptied{}
+			now := clock.NewFake(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC))
+			d, doubted := doubting(b, known, now)
+			for i := range 12 { // a bank that works is believed, and asked for what it has once for five
+				require.True(t, believed(ask(d, fmt.Sprint(i))))
+			}
+			require.Equal(t, int64(2), b.asked.Load())
+			require.Zero(t, doubted.Load())
+
+			require.NoError(t, ask(d, known)) // and the count begins anew
+			b.empty.Store(true)
+			for i := range 4 {
+				require.True(t, believed(ask(d, fmt.Sprint(i))))
+			}
+			asked := b.asked.Load()
+			for i := range 20 {
+				err := ask(d, fmt.Sprint(i))
+				require.ErrorIs(t, err, provider.ErrDoubted)
+				require.False(t, believed(err), "%v", err)
+			}
+			require.Equal(t, int64(1), b.asked.Load()-asked, "it is not asked again at once")
+			require.Equal(t, int64(20), doubted.Load())
+
+			b.empty.Store(false)
+			require.ErrorIs(t, ask(d, "x"), provider.ErrDoubted)
+			now.Advance(10 * time.Second)
+			require.True(t, believed(ask(d, "x")), "its index is back")
+			require.True(t, believed(ask(d, "x")))
+		})
+	}
+}
+
+// No answer about the known record is no proof either, and an error is passed on as it is and counts for nothing.
+func TestNoAnswerIsNoProof(t *testing.T) {
+	t.Parallel()
+	for name, ask := range questions {
+		b := &emptied{}
+		d, _ := doubting(b, "", clock.System)
+		for range 4 {
+			require.True(t, believed(ask(d, "x")), name)
+		}
+		require.ErrorIs(t, ask(d, "x"), provider.ErrDoubted, "%s: there is nothing to prove it by", name)
+		b.down = errors.New("down")
+		require.Equal(t, b.down, ask(d, "x"), name)
+		b.down = nil
+		require.NoError(t, ask(d, known))
+		require.True(t, believed(ask(d, "x")), name)
+	}
+}
