@@ -163,15 +163,15 @@ func TestRedisAway(t *testing.T) {
 		var log strings.Builder
 		e := tasks.NewEnqueuer(client, slog.New(slog.NewTextHandler(&log, nil)))
 		begin := time.Now()
-		e.Now(context.Background(), tasks.Deliver, uuid.New())
-		require.Less(t, time.Since(begin), 3*time.Second, name)
-		begin = time.Now()
-		for range 100 {
+		for range 101 {
 			e.Now(context.Background(), tasks.Deliver, uuid.New())
 		}
-		require.Less(t, time.Since(begin), 500*time.Millisecond, name)
+		took := time.Since(begin)
 		require.Equal(t, int64(101), e.Lost())
-		require.Equal(t, 1, strings.Count(log.String(), "a ring was lost"), name)
+		// One asks Redis and waits for a second at most; then nobody asks for a second.
+		tried := strings.Count(log.String(), "a ring was lost")
+		require.Positive(t, tried, name)
+		require.LessOrEqual(t, tried, 1+int(took/time.Second), "%s: 101 took %s", name, took)
 		e.Close()
 		require.NoError(t, client.Close())
 	}

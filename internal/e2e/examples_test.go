@@ -136,10 +136,10 @@ func (p *process) prints(expression string) []string {
 	testenv.Eventually(p.t, healLimit, "the program to print "+expression, func() bool {
 		found = form.FindStringSubmatch(string(p.out.all()))
 		if found == nil && p.ended() {
-			p.t.Fatalf("%v ended with code %d:\n%s", p.args, p.cmd.ProcessState.ExitCode(), p.out.tail(6000))
+			p.t.Fatalf("%v ended with code %d:\n%s", p.args, p.cmd.ProcessState.ExitCode(), p.out.tail(1000))
 		}
 		return found != nil
-	})
+	}, func() any { return fmt.Sprintf("%s", p.out.tail(1000)) })
 	return found
 }
 

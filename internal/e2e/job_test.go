@@ -18,7 +18,7 @@ import (
 func TestMainJob(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_DATABASE_URL"] = testenv.EmptyDatabase(t)
-	w.settings["AJO_CONFIRM_DELAYS"] = "2s" // long enough to see the entry while it is provisional
+	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.Fail, Status: 503}) // the entry stays provisional till the test has seen it
 	w.migrate()
 	w.startAll()
 	e := newEndpoint(t)
@@ -40,6 +40,7 @@ func TestMainJob(t *testing.T) {
 	w.eventually("the delivery", func() bool { return len(e.received()) == 1 })
 	seen := seenProvisional(t, c, tx)
 	c.checkDelivered(e, tx, seen)
+	w.bank.Faults.Clear()
 	w.eventually("the confirmation", func() bool { return c.statement("shop-1").Lines[0].Entry.Status == "confirmed" })
 	s := c.statement("shop-1")
 	seen.Status = "confirmed"

@@ -76,16 +76,18 @@ func TestMetricsOfARun(t *testing.T) {
 	p.tenant.want(202, "POST", "/v1/accounts/shop-1/settle", map[string]string{"amount": "100.00", "bankCode": "058", "accountNumber": "0123456789"})
 	w.eventually("the payout's end", func() bool { return w.count(`SELECT count(*) FROM transfers WHERE status = 'success'`) == 1 })
 	var api, worker string
+	const webhooks = `ajo_http_requests_total{class="2xx",method="POST",route="/webhooks/provider"}`
 	w.eventually("gauges that have seen it", func() bool {
 		api, worker = scrape(apiOps), scrape(workerOps)
 		return sample(worker, `ajo_queue_tasks{queue="confirm",state="active"}`) == 0 && sample(worker, "ajo_reconcile_read_until_timestamp_seconds") > 0 &&
-			sample(worker, `ajo_transfers_ended_total{status="success"}`) == 1 && sample(api, `ajo_inbound_events_total{outcome="stored"}`) > some
+			sample(worker, `ajo_transfers_ended_total{status="success"}`) == 1 && sample(api, `ajo_inbound_events_total{outcome="stored"}`) > some &&
+			sample(api, webhooks) == some+2
 	})
 	for series, want := range map[string]int{
 		`ajo_inbound_events_total{outcome="stored"}`: some + 1, `ajo_inbound_events_total{outcome="forged"}`: 1,
-		`ajo_http_requests_total{class="2xx",method="POST",route="/webhooks/provider"}`: some + 2, // and the payout's event
-		`ajo_http_requests_total{class="4xx",method="",route="none"}`:                   1,
-		`ajo_nin_checks_total{outcome="match"}`:                                         1, "ajo_postgres_up": 1, "ajo_redis_up": 1, "ajo_spool_records": 0,
+		webhooks: some + 2, // and the payout's event
+		`ajo_http_requests_total{class="4xx",method="",route="none"}`: 1,
+		`ajo_nin_checks_total{outcome="match"}`:                       1, "ajo_postgres_up": 1, "ajo_redis_up": 1, "ajo_spool_records": 0,
 		"ajo_postgres_connections_max": 6, `ajo_bank_calls_total{operation="create_account",outcome="ok"}`: 2,
 		`ajo_queue_oldest_due_seconds{queue="ingest"}`: 0, "ajo_ratelimit_fallback": 0,
 	} {

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -29,6 +33,8 @@ type process struct {
 	out  output
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
+	kept sync.Once
+	file string // what it printed, after a failure
 }
 
 // start runs the binary with args, and with settings as its whole environment. It is killed when the test ends.
@@ -62,8 +68,8 @@ func startProgram(t testing.TB, dir string, settings map[string]string, cmd *exe
 	t.Cleanup(func() {
 		p.signal(syscall.SIGKILL)
 		<-p.done
-		if last := p.out.tail(6000); t.Failed() && len(last) > 0 {
-			t.Logf("ajo %v printed:\n%s", args, last)
+		if t.Failed() {
+			t.Log(p.summary())
 		}
 	})
 	return p
@@ -110,10 +116,10 @@ func (p *process) logged(message string) map[string]any {
 	testenv.Eventually(p.t, startLimit, "a log line of ajo "+p.args[0]+": "+message, func() bool {
 		line = p.out.line(message)
 		if line == nil && p.ended() {
-			p.t.Fatalf("ajo %v ended with code %d:\n%s", p.args, p.cmd.ProcessState.ExitCode(), p.out.tail(6000))
+			p.t.Fatalf("ajo %v ended with code %d:\n%s", p.args, p.cmd.ProcessState.ExitCode(), p.out.tail(1000))
 		}
 		return line != nil
-	})
+	}, func() any { return p.summary() })
 	return line
 }
 
@@ -129,6 +135,54 @@ func runToEnd(t testing.TB, dir string, settings map[string]string, args ...stri
 	p := start(t, dir, settings, args...)
 	code := p.exit()
 	return result{code, string(p.out.all())}
+}
+
+// summary is what a test that failed shows of a process: whether it runs, the last lines in which it complains, and the file
+// in which all that it printed is kept.
+func (p *process) summary() string {
+	text := p.out.all()
+	state := "runs"
+	if p.ended() {
+		state = p.cmd.ProcessState.String()
+	}
+	var bad []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`) || !strings.HasPrefix(line, "{") {
+			bad = append(bad, "  "+line[:min(len(line), 400)])
+		}
+	}
+	last := bad[max(0, len(bad)-4):]
+	return fmt.Sprintf("ajo %s: %s; %d lines, %d of them a complaint or no log; all are in %s\n%s", strings.Join(p.args, " "), state,
+		bytes.Count(text, []byte("\n")), len(bad), p.keep(text), strings.Join(last, ""))
+}
+
+// keep writes the text to a file that outlives the test, in .ajo/failed, and returns its name.
+func (p *process) keep(text []byte) string {
+	p.kept.Do(func() {
+		dir := filepath.Join("..", "..", ".ajo", "failed", strings.Map(fileRune, p.t.Name()))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			p.file = err.Error()
+			return
+		}
+		f, err := os.CreateTemp(dir, "ajo-"+strings.Map(fileRune, strings.Join(p.args[:min(1, len(p.args))], ""))+"-*.log")
+		if err != nil {
+			p.file = err.Error()
+			return
+		}
+		p.file, _ = filepath.Abs(f.Name())
+		_ = f.Close()
+	})
+	if err := os.WriteFile(p.file, text, 0o600); err != nil {
+		return err.Error()
+	}
+	return p.file
+}
+
+func fileRune(r rune) rune {
+	if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' {
+		return r
+	}
+	return '_'
 }
 
 // output is what a process has printed so far.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/testenv"
@@ -36,7 +38,7 @@ func TestWorkersShareTheWork(t *testing.T) {
 			w.pay(nubans[i%len(nubans)], "5000.00")
 		}
 		until += payments
-		testenv.Eventually(t, 5*time.Minute, "the backlog", func() bool { return w.progress().stored == until })
+		testenv.Eventually(t, 5*time.Minute, "the backlog", func() bool { return w.progress().stored == until }, func() any { return w.state() })
 		took, shares := w.workOff(processes, until)
 		t.Logf("%d processes: %d payments posted and confirmed in %s, %.0f a second; rows by process: %v",
 			processes, payments, took.Round(time.Millisecond), float64(payments)/took.Seconds(), shares)
@@ -58,7 +60,11 @@ func (w *world) workOff(processes, until int) (time.Duration, []int) {
 	w.t.Helper()
 	before := w.progress().confirmed
 	all, ops, shares := make([]*process, processes), make([]string, processes), make([]int, processes)
-	begin := time.Now()
+	inspector := asynq.NewInspectorFromRedisClient(w.redis)
+	for _, queue := range []string{"ingest", "confirm"} { // nobody begins before all are there
+		require.NoError(w.t, w.redis.SAdd(context.Background(), "asynq:queues", queue).Err())
+		require.NoError(w.t, inspector.PauseQueue(queue))
+	}
 	for i := range all {
 		ops[i] = freeAddress(w.t)
 		settings := maps.Clone(w.settings)
@@ -69,12 +75,16 @@ func (w *world) workOff(processes, until int) (time.Duration, []int) {
 	for _, worker := range all {
 		worker.logged("the worker runs")
 	}
+	begin := time.Now()
+	for _, queue := range []string{"ingest", "confirm"} {
+		require.NoError(w.t, inspector.UnpauseQueue(queue))
+	}
 	if processes > 1 {
-		testenv.Eventually(w.t, 5*time.Minute, "half of the confirmations", func() bool { return w.progress().confirmed >= (before+until)/2 })
+		testenv.Eventually(w.t, 5*time.Minute, "half of the confirmations", func() bool { return w.progress().confirmed >= (before+until)/2 }, func() any { return w.state() })
 		shares[0] = rowsOf(w.t, ops[0])
 		w.stops(all[0])
 	}
-	testenv.Eventually(w.t, 5*time.Minute, "the end of the backlog", func() bool { return w.progress().confirmed == until })
+	testenv.Eventually(w.t, 5*time.Minute, "the end of the backlog", func() bool { return w.progress().confirmed == until }, func() any { return w.state() })
 	took := time.Since(begin)
 	for i, worker := range all {
 		if !worker.ended() {

@@ -44,7 +44,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		p.stops(worker)
 	}
 	p.arrive() // and stay in the queue
-	require.Positive(t, p.tasks("ingest", "pending"))
+	require.Equal(t, some, p.enqueued("ingest"))
 	w.checkDatabase()
 	w.checkRedis()
 	w.checkOutputs()

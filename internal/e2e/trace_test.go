@@ -144,6 +144,7 @@ const webhookSpan = "POST /webhooks/provider"
 // bank is not; log lines name it; and no attribute holds what is secret or whose money it is.
 func TestTraceOfAPayment(t *testing.T) {
 	w := newWorld(t)
+	w.settings["AJO_SWEEP_EVERY"] = "1h" // one that finds a row a moment late would be a step more
 	c := w.traced()
 	p := &paid{world: w}
 	*p = *w.settle()

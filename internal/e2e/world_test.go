@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
@@ -19,6 +20,7 @@ import (
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
 	"ajo/ledger"
+	"ajo/tasks"
 )
 
 // healLimit is what a payment may take to its end after a fault: a few sweeps, on a machine that has much else to do.
@@ -142,7 +144,7 @@ func (w *world) checkOutputs() {
 		}
 		for _, bad := range []string{"DATA RACE", "panic:", "runtime error", "fatal error"} {
 			if strings.Contains(text, bad) {
-				w.t.Errorf("ajo %v printed %q:\n%s", p.args, bad, p.out.tail(6000))
+				w.t.Errorf("ajo %v printed %q:\n%.3000s", p.args, bad, text[strings.Index(text, bad):])
 			}
 		}
 	}
@@ -173,14 +175,37 @@ func (w *world) payment(p fakebank.Payment) fakebank.Transaction {
 	return tx
 }
 
-// eventually waits for the condition, up to healLimit.
+// eventually waits for the condition, up to healLimit; in vain, it shows where everything stands.
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
 	limit := healLimit
 	if patient() {
 		limit += 3 * time.Minute
 	}
-	testenv.Eventually(w.t, limit, what, ok)
+	testenv.Eventually(w.t, limit, what, ok, func() any { return w.state() })
+}
+
+// state is what a wait in vain shows: how far the payments are, how many tasks and rows each queue has, and what still waits.
+func (w *world) state() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var rows string
+	if err := w.Pool.QueryRow(ctx, `
+		SELECT concat_ws(E'\n', 'rows:', (SELECT 'events ' || jsonb_object_agg(status, n) FROM (SELECT status, count(*) n FROM inbound_events GROUP BY 1)),
+			(SELECT 'entries ' || jsonb_object_agg(status, n) FROM (SELECT status, count(*) n FROM ledger_entries GROUP BY 1)),
+			(SELECT 'deliveries ' || jsonb_object_agg(status, n) FROM (SELECT status, count(*) n FROM deliveries GROUP BY 1)),
+			(SELECT 'transfers ' || jsonb_object_agg(status, n) FROM (SELECT status, count(*) n FROM transfers GROUP BY 1)))`).Scan(&rows); err != nil {
+		rows = "no rows: " + err.Error()
+	}
+	inspector := asynq.NewInspectorFromRedisClient(w.redis)
+	for _, k := range tasks.Kinds {
+		q, err := inspector.GetQueueInfo(string(k))
+		if err != nil {
+			continue // a queue that never had a task, or no Redis
+		}
+		rows += fmt.Sprintf("\ntasks of %s: %d pending, %d active, %d scheduled, %d to be retried, %d archived", k, q.Pending, q.Active, q.Scheduled, q.Retry, q.Archived)
+	}
+	return rows
 }
 
 // count is the value of a query that counts.
@@ -209,7 +234,7 @@ func (w *world) waitForEnd(n int) {
 	var got progress
 	defer func() {
 		if w.t.Failed() {
-			w.t.Logf("got as far as %+v, of %+v\n%s", got, want, w.unfinished())
+			w.t.Logf("came to %+v of %+v; still waiting:\n%s", got, want, w.unfinished())
 		}
 	}()
 	w.eventually(fmt.Sprintf("%d payments posted, delivered and confirmed", n), func() bool {
@@ -227,7 +252,7 @@ func (w *world) unfinished() string {
 			FROM inbound_events WHERE next_attempt_at IS NOT NULL
 			UNION ALL
 			SELECT format('delivery %s %s next %s lease %s attempts %s error %s', id, status, next_attempt_at, leased_until, attempt_count, last_error)
-			FROM deliveries WHERE status <> 'delivered' LIMIT 40) l`)
+			FROM deliveries WHERE status <> 'delivered' LIMIT 10) l`)
 }
 
 // checkBooks compares what was posted to what the bank has in its books: each payment once, with its net amount; the

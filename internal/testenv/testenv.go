@@ -199,14 +199,25 @@ func reserveRedis(t testing.TB) string {
 	return u.String()
 }
 
-// Eventually waits until ok answers true, asking every few milliseconds, and fails the test after limit.
-func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
+// Eventually waits until ok answers true, asking every few milliseconds, and fails the test after limit. It is how every test
+// waits. The failure names what was waited for and shows what there was instead, which had tells; had is called after the limit,
+// and must not fail the test itself.
+func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool, had ...func() any) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
 	for !ok() {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %s for: %s", limit, what)
+			t.Fatalf("waited %s for: %s%s", limit, what, instead(had))
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// instead is what there was when a wait failed, one line or more for each part.
+func instead(had []func() any) string {
+	var b strings.Builder
+	for _, f := range had {
+		fmt.Fprintf(&b, "\nthere was: %+v", f())
+	}
+	return b.String()
 }
