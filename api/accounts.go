@@ -121,11 +121,19 @@ func (e *edge) history(c *fiber.Ctx) error {
 // statement is GET /v1/accounts/:accountRef/statement, which has no filter, as specified.
 func (e *edge) statement(c *fiber.Ctx) error { return e.statementPage(c, ledger.Filter{}) }
 
-// filteredStatement is GET /auth/accounts/:accountRef/statement, an addition: the lines that the query asks for.
+// filteredStatement is GET /auth/accounts/:accountRef/statement, an addition: the lines that the query asks for, in
+// its order.
 func (e *edge) filteredStatement(c *fiber.Ctx) error {
 	f, err := statementFilter(c)
 	if err != nil {
 		return err
+	}
+	switch c.Query("order") {
+	case "", "asc":
+	case "desc":
+		f.NewestFirst = true
+	default:
+		return errOrder
 	}
 	return e.statementPage(c, f)
 }

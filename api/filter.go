@@ -20,6 +20,7 @@ const (
 // Refusals of a filter; those of its words stand with the lists.
 var (
 	errSearch = errs.New(errs.Invalid, "search must be at most 100 characters of UTF-8, without NUL")
+	errOrder  = errs.New(errs.Invalid, "order must be asc or desc")
 	errRange  = errs.New(errs.Invalid, "to must not be before from")
 )
 

@@ -108,6 +108,7 @@ func TestFiltersRefuseBadValues(t *testing.T) {
 		statement + "?from=2026-01-30&to=2026-01-28":                           "to must not be before from",
 		statement + "?direction=in":                                            "direction must be credit or debit",
 		statement + "?status=pending":                                          "status must be provisional, confirmed, reversed or needs_review",
+		statement + "?order=newest":                                            "order must be asc or desc",
 		statement + "?limit=101":                                               "limit must be a whole number from 1 to 100",
 	} {
 		if want == "" {
@@ -115,7 +116,7 @@ func TestFiltersRefuseBadValues(t *testing.T) {
 			continue
 		}
 		w.do("GET", path, "", m.withSession()...).refused(400, want)
-		if file, query, ok := strings.Cut(path, "statement?"); ok && !strings.HasPrefix(query, "limit") {
+		if file, query, ok := strings.Cut(path, "statement?"); ok && !strings.HasPrefix(query, "limit") && !strings.HasPrefix(query, "order") {
 			for _, ending := range []string{"csv", "pdf"} {
 				w.do("GET", file+"statement."+ending+"?"+query, "", m.withSession()...).refused(400, want)
 			}
@@ -206,6 +207,31 @@ func TestStatementAsAFile(t *testing.T) {
 		w.do("GET", strings.Replace(path, "shop-1", "nobody", 1), "", m.withSession()...).refused(404, "account not found")
 		w.do("GET", path, "").refused(401, "unauthorized")
 	}
+}
+
+// Who paid, and from which bank, is in each line of a payment, wherever the statement is read; a settlement has no payer.
+func TestStatementNamesThePayer(t *testing.T) {
+	w := setup(t)
+	m := w.filtered()
+	want := []string{"Bayo of Bank", "Bayo of Bank", "Bayo of Bank", "Bayo of Bank", " of "} // the reversal of the second names whom it goes back from
+	for path, key := range map[string]header{"/v1/accounts/shop-1/statement": m.withKey(), "/auth/accounts/shop-1/statement?order=asc": m.withSession()} {
+		var got []string
+		for _, l := range w.read(key, path).list("lines") {
+			e := l["entry"].(map[string]any)
+			got = append(got, fmt.Sprintf("%v of %v", e["SenderName"], e["SenderBank"]))
+		}
+		require.Equal(t, want, got, path)
+	}
+	r := w.do("GET", "/auth/accounts/shop-1/statement.csv", "", m.withSession()...).ok(200, nil)
+	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(r.Body, "\uFEFF"))).ReadAll()
+	require.NoError(t, err)
+	for i, row := range rows[1:] {
+		require.Equal(t, want[i], row[13]+" of "+row[14])
+	}
+	newest := w.read(m.withSession(), "/auth/accounts/shop-1/statement?order=desc&limit=1")
+	require.Equal(t, "5.00", newest.list("lines")[0]["entry"].(map[string]any)["Amount"])
+	next := newest["pagination"].(map[string]any)["nextCursor"].(string)
+	require.Equal(t, "30.00", w.read(m.withSession(), "/auth/accounts/shop-1/statement?order=desc&limit=1&after="+next).list("lines")[0]["entry"].(map[string]any)["Amount"])
 }
 
 // What is too long for a file is refused with what to do about it, before anything of it is sent.

@@ -1,4 +1,10 @@
 package ledger
 
-// OverviewSQL is for the test of its plan.
-const OverviewSQL = overviewSQL
+// Statements of SQL are for the tests of their plans.
+const (
+	OverviewSQL = overviewSQL
+	PageSQL     = pageSQL
+	LinesSQL    = linesSQL
+
+	NewestFirstSQL = newestFirstSQL
+)

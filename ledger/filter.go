@@ -22,6 +22,8 @@ type Filter struct {
 	From, To  time.Time // posted at or after From, and before To; zero: without that end
 	Direction Direction
 	Status    Status
+	// NewestFirst turns a page of the statement round. [Lines] are always oldest first.
+	NewestFirst bool
 }
 
 func (f Filter) check() error {

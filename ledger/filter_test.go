@@ -157,3 +157,41 @@ func TestFilterFindsEntriesOfClocksThatDiffer(t *testing.T) {
 		}
 	})
 }
+
+// From the end the pages hold the same lines, each once, turned round.
+func TestStatementNewestFirst(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i := range 5 {
+		b.credit(fmt.Sprintf("%d.00", i+1))
+		b.Clock.Advance(24 * time.Hour)
+	}
+	read := func(f ledger.Filter, limit int) (out []string) {
+		for r := (page.Request{Limit: limit}); ; {
+			s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, f, r)
+			require.NoError(t, err)
+			for _, l := range s.Lines {
+				out = append(out, l.Entry.Amount.String())
+			}
+			if !s.Pagination.HasMore {
+				return out
+			}
+			r.After = *s.Pagination.NextCursor
+		}
+	}
+	for _, limit := range []int{1, 2, 5, 100} {
+		require.Equal(t, []string{"5.00", "4.00", "3.00", "2.00", "1.00"}, read(ledger.Filter{NewestFirst: true}, limit))
+		require.Equal(t, []string{"3.00", "2.00"}, read(ledger.Filter{NewestFirst: true, From: testenv.Epoch.Add(24 * time.Hour), To: testenv.Epoch.Add(72 * time.Hour)}, limit))
+	}
+}
+
+// However the statement is read, the payer's name is found by the event's id, never by going through all events.
+func TestStatementFindsPayersByTheID(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for name, sql := range map[string]string{"page": ledger.PageSQL, "newest first": ledger.NewestFirstSQL, "lines": ledger.LinesSQL} {
+		plan := b.BatchPlan(sql)
+		require.Contains(t, plan, "inbound_events_pkey", "%s: %s", name, plan)
+		require.NotContains(t, plan, "Seq Scan on inbound_events", "%s: %s", name, plan)
+	}
+}

@@ -86,8 +86,8 @@ var (
 	ErrMove              = errs.New(errs.Unprocessable, "ledger entry does not allow this")
 )
 
-// Entry is one movement on an account. Field names and casing are the wire's; TransactionGroupID, TransferRef and
-// ReversalOf are additions to the specification's list.
+// Entry is one movement on an account. Field names and casing are the wire's; TransactionGroupID, TransferRef, ReversalOf,
+// SenderName and SenderBank are additions to the specification's list.
 type Entry struct {
 	ID                 uuid.UUID
 	Direction          Direction
@@ -101,6 +101,8 @@ type Entry struct {
 	TransferRef        *string    // merchantTxRef of the settlement, or null
 	ReversalOf         *uuid.UUID // the entry that this one reverses, or null
 	CreatedAt          time.Time
+	SenderName         string // who paid, as the bank's event says; of a payment's entries, and read by statements only
+	SenderBank         string // by its name
 }
 
 // Posting asks for a new entry.

@@ -36,7 +36,7 @@ type Line struct {
 	seq            int64
 }
 
-// Statement is one page of an account's entries, oldest first, with the totals of its whole history.
+// Statement is one page of an account's entries, oldest first unless asked otherwise, with the totals of its whole history.
 type Statement struct {
 	Lines          []Line       `json:"lines"`
 	OpeningBalance money.Amount `json:"openingBalance"` // before the first entry: 0.00
@@ -46,6 +46,34 @@ type Statement struct {
 	ChainHead      string       `json:"chainHead"`      // the newest entry's hash in hex, which covers the whole history (chain.go); empty before the first
 	Pagination     page.Info    `json:"pagination"`
 }
+
+// payerSQL is who paid, of an entry e whose group is a payment; a settlement has no such event. The LIMIT keeps the planner from joining
+// all events there are: each entry's own is found by its id.
+const payerSQL = `
+		LEFT JOIN LATERAL (SELECT sender_name, sender_bank FROM inbound_events WHERE id = e.transaction_group_id AND e.transfer_ref IS NULL LIMIT 1) p ON true`
+
+// pageSQL reads a page of a statement, oldest first; newestFirstSQL the same from its end.
+const (
+	pageSQL        = pageLinesSQL + ` ORDER BY seq LIMIT $3) e ON true` + payerSQL + ` WHERE b.account_id = $1 ORDER BY e.seq`
+	newestFirstSQL = pageLinesSQL + ` ORDER BY seq DESC LIMIT $3) e ON true` + payerSQL + ` WHERE b.account_id = $1 ORDER BY e.seq DESC`
+	pageLinesSQL   = `
+		SELECT b.total_credits, b.total_debits, coalesce(encode(b.chain_head, 'hex'), ''), e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status,
+			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at, coalesce(p.sender_name, ''), coalesce(p.sender_bank, '')
+		FROM ledger_balances b
+		LEFT JOIN LATERAL (
+			SELECT * FROM ledger_entries
+			WHERE account_id = b.account_id AND seq > $2 AND seq <= $4 AND created_at >= $5 AND created_at < $6
+				AND ($7 = '' OR direction = $7) AND ($8 = '' OR status = $8)`
+)
+
+// linesSQL reads all lines of a statement.
+const linesSQL = `
+		SELECT e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status, e.narration, e.provider_txn_ref, e.transaction_group_id,
+			e.transfer_ref, e.reversal_of, e.created_at, coalesce(p.sender_name, ''), coalesce(p.sender_bank, '')
+		FROM ledger_entries e` + payerSQL + `
+		WHERE e.account_id = $1 AND e.seq > $2 AND e.seq <= $4 AND e.created_at >= $5 AND e.created_at < $6
+			AND ($7 = '' OR e.direction = $7) AND ($8 = '' OR e.status = $8)
+		ORDER BY e.seq LIMIT $3`
 
 // ReadStatement reads one page of the lines that the filter lets through. Lines and totals come from one statement, and so from
 // one moment. A bad cursor is [page.ErrCursor]; [ErrDirection] and [ErrStatus].
@@ -61,17 +89,15 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	if err != nil {
 		return Statement{}, err
 	}
-	rows, err := q.Query(ctx, `
-		SELECT b.total_credits, b.total_debits, coalesce(encode(b.chain_head, 'hex'), ''), e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status,
-			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at
-		FROM ledger_balances b
-		LEFT JOIN LATERAL (
-			SELECT * FROM ledger_entries
-			WHERE account_id = b.account_id AND seq > $2 AND seq <= $4 AND created_at >= $5 AND created_at < $6
-				AND ($7 = '' OR direction = $7) AND ($8 = '' OR status = $8)
-			ORDER BY seq LIMIT $3) e ON true
-		WHERE b.account_id = $1 ORDER BY e.seq`,
-		account, max(after, begin), r.Limit+1, end, f.from(), f.to(), f.Direction, f.Status)
+	var rows pgx.Rows
+	if f.NewestFirst {
+		if after > 0 {
+			end = min(after-1, end)
+		}
+		rows, err = q.Query(ctx, newestFirstSQL, account, begin, r.Limit+1, end, f.from(), f.to(), f.Direction, f.Status)
+	} else {
+		rows, err = q.Query(ctx, pageSQL, account, max(after, begin), r.Limit+1, end, f.from(), f.to(), f.Direction, f.Status)
+	}
 	if err != nil {
 		return Statement{}, err
 	}
@@ -81,6 +107,7 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	into := []any{
 		&s.TotalCredits, &s.TotalDebits, &s.ChainHead, &n.seq, &n.running, &n.id, &n.direction, &n.amount, &n.fee, &n.currency, &n.status,
 		&n.narration, &n.providerRef, &n.group, &n.transfer, &n.reversal, &n.created,
+		&n.senderName, &n.senderBank,
 	}
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		if n.id != nil {
@@ -115,13 +142,7 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 	if err != nil {
 		return err
 	}
-	rows, err := q.Query(ctx, `
-		SELECT seq, running_balance, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
-			transfer_ref, reversal_of, created_at
-		FROM ledger_entries
-		WHERE account_id = $1 AND seq > $2 AND seq <= $4 AND created_at >= $5 AND created_at < $6
-			AND ($7 = '' OR direction = $7) AND ($8 = '' OR status = $8)
-		ORDER BY seq LIMIT $3`, account, begin, limit+1, end, f.from(), f.to(), f.Direction, f.Status)
+	rows, err := q.Query(ctx, linesSQL, account, begin, limit+1, end, f.from(), f.to(), f.Direction, f.Status)
 	if err != nil {
 		return err
 	}
@@ -131,7 +152,8 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 			return errs.New(errs.Unprocessable, fmt.Sprintf("the statement has more than %d lines: narrow it by from and to", limit))
 		}
 		var l Line
-		if err := rows.Scan(append([]any{&l.seq, &l.RunningBalance}, l.Entry.fields()...)...); err != nil {
+		into := append([]any{&l.seq, &l.RunningBalance}, l.Entry.fields()...)
+		if err := rows.Scan(append(into, &l.Entry.SenderName, &l.Entry.SenderBank)...); err != nil {
 			return err
 		}
 		if !each(l) {
@@ -159,12 +181,13 @@ type nullableLine struct {
 	direction, currency, status, narration, providerRef *string
 	transfer                                            *string
 	created                                             *time.Time
+	senderName, senderBank                              string
 }
 
 func (n *nullableLine) line() Line {
 	return Line{seq: *n.seq, RunningBalance: *n.running, Entry: Entry{
 		ID: *n.id, Direction: Direction(*n.direction), Amount: *n.amount, Fee: *n.fee, Currency: *n.currency, Status: Status(*n.status),
 		Narration: *n.narration, ProviderTxnRef: *n.providerRef, TransactionGroupID: *n.group, TransferRef: n.transfer,
-		ReversalOf: n.reversal, CreatedAt: n.created.UTC(),
+		ReversalOf: n.reversal, CreatedAt: n.created.UTC(), SenderName: n.senderName, SenderBank: n.senderBank,
 	}}
 }

@@ -135,6 +135,8 @@ type Entry struct {
 	TransferRef        *string // the merchantTxRef of a settlement
 	ReversalOf         *string
 	CreatedAt          time.Time
+	SenderName         string // who paid; empty for a settlement
+	SenderBank         string // by its name, where the bank says it
 }
 
 // Line is an entry and the balance right after it was posted.

@@ -71,6 +71,7 @@ type inbound struct {
 	currency       string
 	alias, number  string
 	sender         string
+	senderBank     string
 	narration      string
 	occurredAt     *time.Time
 	digest         [sha256.Size]byte
@@ -174,7 +175,7 @@ func (e *inbound) forged(why error) {
 func (e *inbound) fill(v *values, at time.Time) {
 	e.occurredAt = &at
 	e.currency, e.alias, e.number = v.free(transactionCurrency), v.free(aliasReference), v.free(aliasNumber)
-	e.sender, e.narration = v.free(senderName), v.free(narration)
+	e.sender, e.senderBank, e.narration = v.free(senderName), v.free(senderBank), v.free(narration)
 	if a, err := v.amount(transactionAmount); err == nil {
 		e.amount = &a
 	} else {
@@ -259,17 +260,17 @@ func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]
 	err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
 		r, err := tx.Query(ctx, `
 			INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message,
-				amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, digest, body, next_attempt_at, received_at, traceparent)
+				amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, digest, body, next_attempt_at, received_at, traceparent, sender_bank)
 			SELECT id, source, valid, authentic, request, txn, type, status, category, problem, amount::numeric, fee::numeric, currency, alias, number,
-				sender, narration, occurred, digest, body, next, received, coalesce(trace, '')
+				sender, narration, occurred, digest, body, next, received, coalesce(trace, ''), bank
 			FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::bool[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
 				$11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::timestamptz[], $19::bytea[], $20::bytea[],
-				$21::timestamptz[], $22::timestamptz[], $23::text[])
+				$21::timestamptz[], $22::timestamptz[], $23::text[], $24::text[])
 				AS e (id, source, valid, authentic, request, txn, type, status, category, problem, amount, fee, currency, alias, number, sender, narration,
-					occurred, digest, body, next, received, trace)
+					occurred, digest, body, next, received, trace, bank)
 			ON CONFLICT DO NOTHING RETURNING id`,
 			c.id, c.source, c.valid, c.authentic, c.request, c.txn, c.eventType, c.status, c.category, c.problem, c.amount, c.fee, c.currency,
-			c.alias, c.number, c.sender, c.narration, c.occurred, c.digest, c.body, c.next, c.received, c.trace)
+			c.alias, c.number, c.sender, c.narration, c.occurred, c.digest, c.body, c.next, c.received, c.trace, c.senderBank)
 		if err != nil {
 			return err
 		}
@@ -291,7 +292,7 @@ func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]
 type columns struct {
 	id                                                                                          []uuid.UUID
 	source, request, txn, eventType, status, category, problem, currency, alias, number, sender []string
-	narration, trace                                                                            []string
+	senderBank, narration, trace                                                                []string
 	valid, authentic                                                                            []bool
 	amount, fee                                                                                 []*string
 	digest, body                                                                                [][]byte
@@ -313,6 +314,7 @@ func (c *columns) add(e *inbound) {
 	c.status, c.category, c.problem = append(c.status, string(e.status)), append(c.category, string(e.category)), append(c.problem, e.problem)
 	c.amount, c.fee, c.currency = append(c.amount, text(e.amount)), append(c.fee, text(e.fee)), append(c.currency, e.currency)
 	c.alias, c.number, c.sender = append(c.alias, e.alias), append(c.number, e.number), append(c.sender, e.sender)
+	c.senderBank = append(c.senderBank, e.senderBank)
 	c.narration, c.occurred = append(c.narration, e.narration), append(c.occurred, e.occurredAt)
 	c.digest, c.body = append(c.digest, e.digest[:]), append(c.body, e.body)
 	c.next, c.received = append(c.next, e.nextAttemptAt), append(c.received, e.receivedAt)

@@ -169,7 +169,7 @@ func fromBank(t provider.Transaction, now time.Time) *inbound {
 	return &inbound{
 		id: uuid.Must(uuid.NewV7()), source: sourceReconciliation, authentic: true, requestID: "reconciliation:" + t.ID, txnRef: t.ID,
 		eventType: typePayment, status: Received, amount: &t.Amount, fee: &t.Fee, currency: t.Currency, alias: t.AccountRef, number: t.AccountNumber,
-		sender: clean(t.SenderName), narration: clean(t.Narration), occurredAt: &t.Time, body: body, nextAttemptAt: &now, receivedAt: now,
+		sender: clean(t.SenderName), senderBank: clean(t.SenderBank), narration: clean(t.Narration), occurredAt: &t.Time, body: body, nextAttemptAt: &now, receivedAt: now,
 		digest: digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
 	}
 }

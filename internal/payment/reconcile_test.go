@@ -74,6 +74,8 @@ func TestReconcilePostsWhatNeverCame(t *testing.T) {
 	require.Equal(t, "reconciliation true false reconciliation:"+silent.ID, testenv.Value[string](b.Env,
 		`SELECT concat_ws(' ', source, CASE WHEN authentic THEN 'true' END, CASE WHEN NOT signature_valid THEN 'false' END, request_id)
 		FROM inbound_events WHERE provider_txn_ref = $1`, silent.ID))
+	require.Equal(t, silent.SenderName+" of "+silent.SenderBank, testenv.Value[string](b.Env,
+		`SELECT sender_name || ' of ' || sender_bank FROM inbound_events WHERE provider_txn_ref = $1`, silent.ID), "the payer is as in an event")
 
 	late := b.receive(b.hook(silent))
 	require.True(t, late.Duplicate, "the event that comes later")

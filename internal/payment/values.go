@@ -33,6 +33,7 @@ const (
 	narration
 	merchantTxRef
 	senderName
+	senderBank
 	fieldCount
 	noField field = -1
 )
@@ -46,6 +47,7 @@ var fieldPaths = [fieldCount]string{
 	transactionCurrency: "data.transaction.currency", responseCode: "data.transaction.responseCode",
 	aliasReference: "data.transaction.aliasAccountReference", aliasNumber: "data.transaction.aliasAccountNumber",
 	narration: "data.transaction.narration", merchantTxRef: "data.transaction.merchantTxRef", senderName: "data.customer.senderName",
+	senderBank: "data.customer.bankName",
 }
 
 func (f field) String() string { return fieldPaths[f] }

@@ -67,6 +67,7 @@ type Transaction struct {
 	AccountNumber string // the NUBAN that received it
 	AccountRef    string // the reference of the virtual account, where the bank gives it
 	SenderName    string
+	SenderBank    string // by its name, where the bank gives it
 	Narration     string
 	Time          time.Time
 }

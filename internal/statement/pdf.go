@@ -43,11 +43,12 @@ type column struct {
 }
 
 var table = []column{
-	{"Date", 30, "L"},
-	{"Description", 88, "L"},
-	{"Reference", 62, "L"},
-	{"Money in (₦)", 31, "R"},
-	{"Money out (₦)", 31, "R"},
+	{"Date", 29, "L"},
+	{"Description", 77, "L"},
+	{"Reference", 56, "L"},
+	{"Fee (₦)", 20, "R"},
+	{"Money in (₦)", 30, "R"},
+	{"Money out (₦)", 30, "R"},
 	{"Balance (₦)", 31, "R"},
 }
 
@@ -113,7 +114,7 @@ func (s Sheet) heading(pdf *fpdf.Fpdf) {
 	pdf.SetFont(family, "", 7)
 	pdf.Ln(1)
 	pdf.MultiCell(0, lineHeight, "Times are West Africa Time. A balance is that right after its entry was posted. An entry under review is listed and in no total; "+
-		"a reversed entry and its reversal are in one total each.", "", "L", false)
+		"a reversed entry and its reversal are in one total each. A fee is the bank's, taken before the money came in.", "", "L", false)
 	pdf.Ln(2)
 }
 
@@ -150,18 +151,19 @@ func head(pdf *fpdf.Fpdf) {
 // row writes a line, with its long texts on several; on the next page when this one has no room for it.
 func row(pdf *fpdf.Fpdf, l ledger.Line) {
 	e := l.Entry
-	description, reference := plain(e.Narration), plain(e.ProviderTxnRef)
+	description, reference := describe(e), plain(e.ProviderTxnRef)
 	if e.TransferRef != nil {
 		reference = *e.TransferRef
 	}
-	if e.Status != ledger.Confirmed {
-		description = strings.TrimSpace(description + " (" + strings.ReplaceAll(string(e.Status), "_", " ") + ")")
+	fee := ""
+	if e.Fee.IsPositive() {
+		fee = digits(e.Fee)
 	}
 	in, out := "", digits(e.Amount)
 	if e.Direction == ledger.Credit {
 		in, out = out, in
 	}
-	cells := [][]string{{day(e.CreatedAt) + " " + hour(e.CreatedAt)}, split(pdf, description, 1), split(pdf, reference, 2), {in}, {out}, {digits(l.RunningBalance)}}
+	cells := [][]string{{day(e.CreatedAt) + " " + hour(e.CreatedAt)}, split(pdf, description, 1), split(pdf, reference, 2), {fee}, {in}, {out}, {digits(l.RunningBalance)}}
 	lines := 1
 	for _, c := range cells {
 		lines = max(lines, len(c))
@@ -183,6 +185,28 @@ func row(pdf *fpdf.Fpdf, l ledger.Line) {
 	pdf.SetDrawColor(220, 220, 220)
 	pdf.Line(margin, bottom, x, bottom)
 	pdf.SetXY(margin, bottom+0.5)
+}
+
+// describe is who paid and why, with the entry's status unless it is the common one.
+func describe(e ledger.Entry) string {
+	var parts []string
+	for _, part := range []string{strings.Join(strings.Fields(plain(e.SenderName)+" "+inBrackets(plain(e.SenderBank))), " "), plain(e.Narration)} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	text := strings.Join(parts, " · ")
+	if e.Status != ledger.Confirmed {
+		text += " " + inBrackets(strings.ReplaceAll(string(e.Status), "_", " "))
+	}
+	return strings.TrimSpace(text)
+}
+
+func inBrackets(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "(" + s + ")"
 }
 
 // maxParts is how many lines a text takes in a row at most; what is longer ends in an ellipsis.

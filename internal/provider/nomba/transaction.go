@@ -43,6 +43,7 @@ type record struct {
 	Meta           meta `json:"meta"`
 	BankCode       text `json:"bankCode"` // of a payout's destination
 	SenderName     text `json:"senderName"`
+	BankName       text `json:"bankName"` // of the sender's account
 	Narration      text `json:"narration"`
 	TimeCreated    text `json:"timeCreated"`
 }
@@ -110,7 +111,7 @@ func (r record) transaction() (provider.Transaction, error) {
 	t := provider.Transaction{
 		ID: string(r.ID), Status: status(r.Status), Currency: string(r.Currency),
 		AccountNumber: string(cmp.Or(r.VirtualAccount, r.Recipient)), AccountRef: string(r.AccountRef),
-		SenderName: string(r.SenderName), Narration: string(r.Narration),
+		SenderName: string(r.SenderName), SenderBank: string(r.BankName), Narration: string(r.Narration),
 	}
 	var amountErr, feeErr, accountErr error
 	t.Amount, amountErr = amount("amount", r.Amount)
