@@ -66,11 +66,11 @@ func startProgram(t testing.TB, dir string, settings map[string]string, cmd *exe
 	}()
 	require.NoError(t, <-started)
 	t.Cleanup(func() {
-		p.signal(syscall.SIGKILL)
-		<-p.done
 		if t.Failed() {
 			t.Log(p.summary())
 		}
+		p.signal(syscall.SIGKILL)
+		<-p.done
 	})
 	return p
 }

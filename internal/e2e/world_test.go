@@ -191,10 +191,11 @@ func (w *world) state() string {
 	defer cancel()
 	var rows string
 	if err := w.Pool.QueryRow(ctx, `
-		SELECT concat_ws(E'\n', 'rows:', (SELECT 'events ' || jsonb_object_agg(status, n) FROM (SELECT status, count(*) n FROM inbound_events GROUP BY 1)),
-			(SELECT 'entries ' || jsonb_object_agg(status, n) FROM (SELECT status, count(*) n FROM ledger_entries GROUP BY 1)),
-			(SELECT 'deliveries ' || jsonb_object_agg(status, n) FROM (SELECT status, count(*) n FROM deliveries GROUP BY 1)),
-			(SELECT 'transfers ' || jsonb_object_agg(status, n) FROM (SELECT status, count(*) n FROM transfers GROUP BY 1)))`).Scan(&rows); err != nil {
+		SELECT coalesce(string_agg(format('%s %s: %s', n, kind, status), E'\n' ORDER BY kind, status), 'no rows') FROM (
+			SELECT 'events' AS kind, status, count(*) AS n FROM inbound_events GROUP BY 2 UNION ALL
+			SELECT 'entries', status, count(*) FROM ledger_entries GROUP BY 2 UNION ALL
+			SELECT 'deliveries', status, count(*) FROM deliveries GROUP BY 2 UNION ALL
+			SELECT 'transfers', status, count(*) FROM transfers GROUP BY 2) q`).Scan(&rows); err != nil {
 		rows = "no rows: " + err.Error()
 	}
 	inspector := asynq.NewInspectorFromRedisClient(w.redis)
