@@ -79,7 +79,7 @@ var checks = []struct{ name, sql string }{
 				WHEN 'settlement.refunded' THEN '{refunded}' ELSE '{}' END::text[]))`},
 	{CheckAccountBalance, `
 		SELECT a.id::text, CASE WHEN b.account_id IS NULL THEN 'it has none' ELSE format('of tenant %s, the account''s is %s', b.tenant_id, a.tenant_id) END
-		FROM accounts a LEFT JOIN ledger_balances b ON b.account_id = a.id WHERE b.account_id IS NULL OR b.tenant_id <> a.tenant_id`},
+		FROM accounts a LEFT JOIN ledger_balances b ON b.account_id = a.id WHERE a.status <> 'provisioning' AND b.account_id IS NULL OR b.tenant_id <> a.tenant_id`},
 }
 
 // Verify checks everything, within the ledger and between the capabilities, and returns what does not hold, at most 1,000

@@ -325,6 +325,18 @@ func TestVerifyNamesDamage(t *testing.T) {
 	}
 }
 
+// An account that the bank has not answered for yet has no balance, and nothing is wrong with it: its caller may have died.
+func TestAnAccountBeingProvisionedIsNoDamage(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.Exec(`
+		INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, created_at, updated_at)
+		SELECT gen_random_uuid(), tenant_id, customer_id, 'begun', provider, bank_account_name, 'provisioning', 'onetime', created_at, updated_at
+		FROM accounts LIMIT 1`)
+	require.Empty(t, w.verify())
+	require.Empty(t, w.light().Findings)
+}
+
 func TestLightSeesWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
