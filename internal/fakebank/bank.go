@@ -145,7 +145,7 @@ func New(o Options) *Bank {
 	b := &Bank{opt: o, clock: o.Clock, log: o.Log, Faults: newFaults(o.Seed)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.books = newBooks(o.OpeningBalance, o.Seed)
-	b.hooks = newHooks(o.WebhookURL)
+	b.hooks = newHooks(o.WebhookURL, o.WebhookSecret)
 	b.due = newSchedule(b.ctx, o.Clock, &b.work)
 	b.delay.Store(int64(o.PayoutDelay))
 	b.handler = b.routes()
@@ -222,6 +222,9 @@ func (b *Bank) Close() error {
 
 // SetWebhookURL says where events go from now on; empty: nowhere.
 func (b *Bank) SetWebhookURL(url string) { b.hooks.url.Store(&url) }
+
+// SetWebhookSecret has every event from now on signed with another secret, those that are sent again too.
+func (b *Bank) SetWebhookSecret(secret string) { b.hooks.secret.Store(&secret) }
 
 // SetPayoutDelay says how long later payouts are under way; zero: they are paid when they are submitted.
 func (b *Bank) SetPayoutDelay(d time.Duration) { b.delay.Store(int64(d)) }

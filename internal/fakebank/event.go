@@ -112,7 +112,7 @@ func FieldsOf(body []byte) (SignedFields, error) {
 
 // SignedHeaders returns the headers that a body is sent with now: its signature, the timestamp and the content type.
 func (b *Bank) SignedHeaders(body []byte) (http.Header, error) {
-	return b.headers(body, b.opt.WebhookSecret)
+	return b.headers(body, *b.hooks.secret.Load())
 }
 
 func (b *Bank) headers(body []byte, secret string) (http.Header, error) {

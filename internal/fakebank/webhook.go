@@ -49,6 +49,7 @@ const keepHooks = 20_000
 // hooks are the webhooks, sent and to be sent.
 type hooks struct {
 	url    atomic.Pointer[string]
+	secret atomic.Pointer[string]
 	client *http.Client
 	slots  chan struct{} // bounds the sendings at one time
 
@@ -67,9 +68,10 @@ type delivery struct {
 	first chan struct{} // closed after the first attempt
 }
 
-func newHooks(url string) *hooks {
+func newHooks(url, secret string) *hooks {
 	h := &hooks{slots: make(chan struct{}, 128), byRef: make(map[string]*delivery)}
 	h.url.Store(&url)
+	h.secret.Store(&secret)
 	h.client = &http.Client{
 		Transport:     &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -229,7 +231,7 @@ func (b *Bank) attempt(d *delivery) {
 }
 
 func (b *Bank) post(url string, d *delivery) (status int, problem string) {
-	secret := b.opt.WebhookSecret
+	secret := *b.hooks.secret.Load()
 	if d.BadSign {
 		secret += "-not-this-one"
 	}

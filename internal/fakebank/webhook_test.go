@@ -197,6 +197,12 @@ func TestWebhookFaults(t *testing.T) {
 	b.pay("100")
 	require.False(t, fresh()[0].signatureHolds(t, fakebank.DefaultWebhookSecret))
 
+	b.Faults.Clear()
+	b.SetWebhookSecret("the next secret")
+	b.pay("100")
+	require.True(t, fresh()[0].signatureHolds(t, "the next secret"))
+	b.SetWebhookSecret(fakebank.DefaultWebhookSecret)
+
 	on(fakebank.Rule{Do: fakebank.Late, Delay: time.Minute})
 	b.pay("100")
 	require.Empty(t, fresh())
