@@ -81,7 +81,7 @@ func (e *edge) submitKYC(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	nin := in.secret("nin")
+	nin := in.digits("nin")
 	if err := in.err(); err != nil {
 		return err
 	}

@@ -180,6 +180,15 @@ func (b *body) whole(name string, max int) int {
 // secret returns a string field that must not be printed.
 func (b *body) secret(name string) secret.Redacted { return secret.Redact(b.text(name)) }
 
+// digits returns a secret number that is sent as a string of digits. A value of any other kind is "", which is none: the use case
+// refuses it in the words for a bad number.
+func (b *body) digits(name string) secret.Redacted {
+	if v, ok := b.value(name); ok && v[0] != '"' {
+		return secret.Redacted{}
+	}
+	return b.secret(name)
+}
+
 // isNumber tells whether the field is a JSON number.
 func (b *body) isNumber(name string) bool {
 	v := b.fields[name]

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/spec"
+	"ajo/internal/testenv"
 )
 
 // What the specification leaves open for the two webhook settings: a key and a session both do.
@@ -24,6 +25,36 @@ func TestWebhookSettingsTakeBothCredentials(t *testing.T) {
 	}
 	require.Regexp(t, `^\{"webhookSecret":"[0-9a-f]{64}"\}$`, secrets[0])
 	require.Equal(t, secrets[0], secrets[1], "the one that exists")
+}
+
+// An address for events, the tenant's or an account's own, comes with the secret that signs them.
+func TestAnAddressForEventsComesWithASecret(t *testing.T) {
+	w := setup(t)
+	for name, set := range map[string]func(m member){
+		"the tenant's": func(m member) {
+			w.do("POST", "/auth/webhook-url", `{"url":"https://example.com/"}`, m.withKey()...).ok(200, nil)
+		},
+		"a new account's": func(m member) {
+			w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi","callbackUrl":"https://example.com/"}`, m.withKey()...).ok(201, nil)
+		},
+		"a changed account's": func(m member) {
+			w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, m.withKey()...).ok(201, nil)
+			w.do("PATCH", "/v1/accounts/shop-1", `{"callbackUrl":""}`, m.withKey()...).ok(200, nil)
+			require.False(t, w.signs(m), "no address, no secret")
+			w.do("PATCH", "/v1/accounts/shop-1", `{"callbackUrl":"https://example.com/"}`, m.withKey()...).ok(200, nil)
+		},
+	} {
+		m := w.onboard()
+		require.False(t, w.signs(m))
+		set(m)
+		require.True(t, w.signs(m), name)
+	}
+}
+
+// signs tells whether the tenant has a signing secret.
+func (w *world) signs(m member) bool {
+	w.T.Helper()
+	return testenv.Value[bool](w.Env, `SELECT webhook_secret IS NOT NULL FROM tenants WHERE id = $1`, m.id)
 }
 
 // Misdirected events belong to no tenant: every one sees the same.

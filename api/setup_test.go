@@ -31,6 +31,7 @@ import (
 	"ajo/internal/identity/dojah"
 	"ajo/internal/mail"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/provider/nomba"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
@@ -72,8 +73,10 @@ func setup(t *testing.T, change ...func(*Options)) *world {
 	log := slog.New(LogHandler(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	bank, nins := w.startBank(log)
 	w.opts = Options{
-		Tenants:  tenant.New(tenant.Options{Pool: w.Pool, Clock: w.Clock, Box: box, Mail: w.letters, Log: log}),
-		Accounts: account.New(account.Options{Pool: w.Pool, Bank: bank, Box: box, Clock: w.Clock}),
+		Tenants: tenant.New(tenant.Options{Pool: w.Pool, Clock: w.Clock, Box: box, Mail: w.letters, Log: log}),
+		Accounts: account.New(account.Options{Pool: w.Pool, Bank: bank, Box: box, Clock: w.Clock, EnsureSecret: func(ctx context.Context, tx pg.Tx, id uuid.UUID) error {
+			return tenant.EnsureWebhookSecret(ctx, tx, box, w.Clock.Now(), id)
+		}}),
 		Payments: payment.New(payment.Options{
 			Pool: w.Pool, Bank: bank, Clock: w.Clock, Log: log, WebhookSecret: secret.Redact(webhookSecret),
 			ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,

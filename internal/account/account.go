@@ -6,6 +6,7 @@
 package account
 
 import (
+	"context"
 	"time"
 
 	"github.com/google/uuid"
@@ -115,13 +116,21 @@ type Options struct {
 	Clock      clock.Clock
 	Callbacks  safehttp.Rules // of the accounts' own callback URLs
 	Production bool           // business KYC is required
+	// EnsureSecret makes the tenant's signing secret unless it has one, in the transaction that gives an account an address for
+	// events. Nil: it is made elsewhere.
+	EnsureSecret func(ctx context.Context, tx pg.Tx, tenantID uuid.UUID) error
 }
 
 // Service has the use cases of accounts.
 type Service struct{ Options }
 
 // New returns the use cases.
-func New(o Options) *Service { return &Service{o} }
+func New(o Options) *Service {
+	if o.EnsureSecret == nil {
+		o.EnsureSecret = func(context.Context, pg.Tx, uuid.UUID) error { return nil }
+	}
+	return &Service{o}
+}
 
 // columns are an account's, in the order of fields.
 const columns = `a.id, a.tenant_id, a.customer_id, a.account_ref, a.provider, coalesce(a.bank_account_number, ''), a.bank_account_name,

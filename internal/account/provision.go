@@ -186,6 +186,11 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 				return ErrBusinessKYC
 			}
 		}
+		if in.CallbackURL != nil {
+			if err := s.EnsureSecret(ctx, tx, tenantID); err != nil {
+				return err
+			}
+		}
 		customerID, err := customer.Ensure(ctx, tx, s.Box, now, customer.NewCustomer{TenantID: tenantID, ExternalRef: in.ExternalRef, Name: in.Name, BVN: in.BVN})
 		if err != nil {
 			return err

@@ -34,6 +34,11 @@ func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch
 		if err != nil {
 			return err
 		}
+		if ch.CallbackURL != nil && *ch.CallbackURL != "" {
+			if err := s.EnsureSecret(ctx, tx, tenantID); err != nil {
+				return err
+			}
+		}
 		err = tx.QueryRow(ctx, `
 			UPDATE accounts a SET bank_account_name = coalesce($3, bank_account_name),
 				callback_url = CASE WHEN $4::text IS NULL THEN callback_url ELSE nullif($4, '') END,

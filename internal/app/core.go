@@ -114,7 +114,12 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		return nil, fmt.Errorf("AJO_PROVIDER_*: %w", err)
 	}
 	c.bank = doubting(client, c.pool, &c.clock, log)
-	c.accounts = account.New(account.Options{Pool: c.pool, Bank: c.bank, Box: c.box, Clock: &c.clock, Callbacks: c.callbacks(), Production: cfg.Production()})
+	c.accounts = account.New(account.Options{
+		Pool: c.pool, Bank: c.bank, Box: c.box, Clock: &c.clock, Callbacks: c.callbacks(), Production: cfg.Production(),
+		EnsureSecret: func(ctx context.Context, tx pg.Tx, tenantID uuid.UUID) error {
+			return tenant.EnsureWebhookSecret(ctx, tx, c.box, c.clock.Now(), tenantID)
+		},
+	})
 	c.payments = payment.New(payment.Options{
 		Spool: c.spool, Pool: c.pool, Bank: c.bank, Clock: &c.clock, Log: log, WebhookSecret: cfg.ProviderWebhookSecret,
 		PreviousSecret: cfg.ProviderWebhookSecretPrevious, PreviousUntil: cfg.ProviderWebhookSecretPreviousUntil, Box: c.box,

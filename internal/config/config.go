@@ -7,6 +7,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -27,7 +28,7 @@ const (
 
 // Config holds the settings. The names are a contract with deployments and outside test suites.
 type Config struct {
-	Env      string `env:"AJO_ENV" envDefault:"development" doc:"development or production"`
+	Env      string `env:"AJO_ENV" envDefault:"development" doc:"development or production; to be said where AJO_HTTP_ADDR or AJO_OPS_ADDR is no loopback address"`
 	HTTPAddr string `env:"AJO_HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"where the API listens"`
 	OpsAddr  string `env:"AJO_OPS_ADDR" envDefault:"127.0.0.1:8081" doc:"where metrics, queue dashboard and pprof listen; a second process on the same machine goes without when it is taken"`
 
@@ -114,7 +115,32 @@ func Parse(environ map[string]string) (Config, error) {
 	if c.LogFormat == "" {
 		c.LogFormat = map[string]string{Production: "json"}[c.Env]
 	}
-	return c, c.check()
+	return c, errors.Join(c.check(), c.checkEnvironment(environ["AJO_ENV"] != ""))
+}
+
+// checkEnvironment refuses to run as development for others than this machine unless that was said: a production start that
+// forgot AJO_ENV would approve KYC by its tenants, write mails to files and call private addresses.
+func (c *Config) checkEnvironment(said bool) error {
+	if said || c.Production() {
+		return nil
+	}
+	for _, l := range []struct{ name, addr string }{{"AJO_HTTP_ADDR", c.HTTPAddr}, {"AJO_OPS_ADDR", c.OpsAddr}} {
+		if !loopback(l.addr) {
+			return fmt.Errorf("AJO_ENV is not set, and %s is no loopback address: say AJO_ENV=production, or AJO_ENV=development if that is meant", l.name)
+		}
+	}
+	return nil
+}
+
+// loopback tells whether an address to listen on is reached from this machine only. What cannot be read is refused where it is
+// listened on.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // Production tells whether the service runs for real.

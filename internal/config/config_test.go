@@ -83,6 +83,34 @@ func TestRefusals(t *testing.T) {
 	require.ErrorContains(t, err, "AJO_SETTLE_DELAYS must add up to at least 5m")
 }
 
+// A start that forgot AJO_ENV is development only for its own machine.
+func TestDevelopmentForOthersIsSaid(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"AJO_HTTP_ADDR", "AJO_OPS_ADDR"} {
+		for _, addr := range []string{":8080", "0.0.0.0:8080", "[::]:8080", "192.0.2.7:8080", "[2001:db8::1]:8080", "ajo.example:8080", "[::ffff:192.0.2.7]:8080"} {
+			env := good()
+			env[name] = addr
+			for _, unsaid := range []map[string]string{{}, {"AJO_ENV": ""}} {
+				maps.Copy(env, unsaid)
+				_, err := config.Parse(env)
+				require.ErrorContains(t, err, "AJO_ENV is not set, and "+name+" is no loopback address", addr)
+			}
+			env["AJO_ENV"] = "development"
+			_, err := config.Parse(env)
+			require.NoError(t, err, "said: %s", addr)
+			env["AJO_ENV"], env["AJO_SMTP_URL"] = "production", "smtps://mail.example"
+			_, err = config.Parse(env)
+			require.NoError(t, err, addr)
+		}
+		for _, addr := range []string{"127.0.0.1:0", "127.1.2.3:8080", "[::1]:8080", "localhost:8080", "LOCALHOST:8080", "[::ffff:127.0.0.1]:8080"} {
+			env := good()
+			env[name] = addr
+			_, err := config.Parse(env)
+			require.NoError(t, err, addr)
+		}
+	}
+}
+
 // The bank's previous webhook secret has an end, always.
 func TestPreviousWebhookSecret(t *testing.T) {
 	t.Parallel()

@@ -98,7 +98,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).openSession InTx",
 		"(*ajo/internal/tenant.Service).rehash Exec",
 		"(*ajo/internal/tenant.Service).RotateKey setKey",
-		"(*ajo/internal/tenant.Service).SetWebhookURL Exec",
+		"(*ajo/internal/tenant.Service).SetWebhookURL InTx",
 		"(*ajo/internal/tenant.Service).WebhookSecret InTx",
 		"(*ajo/internal/webhook.Service).Choose Exec",
 		"(*ajo/internal/webhook.Service).Listen Exec",

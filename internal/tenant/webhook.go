@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -15,8 +16,9 @@ import (
 // ErrURLMissing refuses a webhook URL that is empty; the other refusals are [safehttp.CheckURL]'s.
 var ErrURLMissing = errs.New(errs.Invalid, "url is required")
 
-// SetWebhookURL sets where the tenant's deliveries go, and returns the URL. Session or API key. It must keep
-// to the service's rules for callbacks; what a name resolves to is checked when it is connected to. (Specification, POST /auth/webhook-url.)
+// SetWebhookURL sets where the tenant's deliveries go, and returns the URL; with the first one the signing secret is made, so that
+// no event goes out unsigned. Session or API key. It must keep to the service's rules for callbacks; what a name resolves to is
+// checked when it is connected to. (Specification, POST /auth/webhook-url.)
 func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string) (string, error) {
 	raw = strings.TrimSpace(raw)
 	if raw == "" {
@@ -25,29 +27,50 @@ func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string) (
 	if err := safehttp.CheckURL("url", raw, s.Callbacks); err != nil {
 		return "", err
 	}
-	_, err := s.Pool.Exec(ctx, `UPDATE tenants SET webhook_url = $2, updated_at = $3 WHERE id = $1`, id, raw, s.Clock.Now())
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		if err := EnsureWebhookSecret(ctx, tx, s.Box, now, id); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE tenants SET webhook_url = $2, updated_at = $3 WHERE id = $1`, id, raw, now)
+		return err
+	})
 	return raw, err
 }
 
-// WebhookSecret returns the tenant's signing secret, 64 hex digits, and makes it on the first call. Calls at once get one
-// secret: the row is locked. Session or API key. (Specification, POST /auth/webhook-secret.)
+// WebhookSecret returns the tenant's signing secret, 64 hex digits, and makes it where there is none yet. Session or API key.
+// (Specification, POST /auth/webhook-secret.)
 func (s *Service) WebhookSecret(ctx context.Context, id uuid.UUID) (secret.Redacted, error) {
-	place := secret.Place{Table: "tenants", Column: "webhook_secret", Row: id.String()}
 	var out secret.Redacted
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		if err := EnsureWebhookSecret(ctx, tx, s.Box, s.Clock.Now(), id); err != nil {
+			return err
+		}
 		var sealed []byte
-		if err := tx.QueryRow(ctx, `SELECT webhook_secret FROM tenants WHERE id = $1 FOR UPDATE`, id).Scan(&sealed); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT webhook_secret FROM tenants WHERE id = $1`, id).Scan(&sealed); err != nil {
 			return err
 		}
-		if sealed != nil {
-			plain, err := s.Box.Open(place, sealed)
-			out = secret.Redact(string(plain))
-			return err
-		}
-		out = secret.NewSigningSecret()
-		_, err := tx.Exec(ctx, `UPDATE tenants SET webhook_secret = $2, updated_at = $3 WHERE id = $1`,
-			id, s.Box.Seal(place, []byte(out.Reveal())), s.Clock.Now())
+		plain, err := s.Box.Open(webhookSecretPlace(id), sealed)
+		out = secret.Redact(string(plain))
 		return err
 	})
 	return out, err
+}
+
+// EnsureWebhookSecret makes the tenant's signing secret unless it has one. It runs in the transaction that gives the tenant or an
+// account of it an address for events. Calls at once make one: the row is locked, in the mode that leaves inserts of rows that
+// refer to the tenant alone.
+func EnsureWebhookSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, id uuid.UUID) error {
+	var there bool
+	err := tx.QueryRow(ctx, `SELECT webhook_secret IS NOT NULL FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&there)
+	if err != nil || there {
+		return err
+	}
+	sealed := box.Seal(webhookSecretPlace(id), []byte(secret.NewSigningSecret().Reveal()))
+	_, err = tx.Exec(ctx, `UPDATE tenants SET webhook_secret = $2, updated_at = $3 WHERE id = $1`, id, sealed, now)
+	return err
+}
+
+func webhookSecretPlace(id uuid.UUID) secret.Place {
+	return secret.Place{Table: "tenants", Column: "webhook_secret", Row: id.String()}
 }

@@ -2,10 +2,13 @@ package tenant
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/errs"
@@ -70,16 +73,7 @@ func TestWebhookSecret(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
 	id, other := b.Tenant(), b.Tenant()
-	var wg sync.WaitGroup
-	secrets := make([]secret.Redacted, 20)
-	for i := range secrets {
-		wg.Go(func() {
-			var err error
-			secrets[i], err = b.WebhookSecret(ctx, id)
-			require.NoError(t, err)
-		})
-	}
-	wg.Wait()
+	secrets := b.atOnce(id, 4)
 	for _, s := range secrets {
 		require.True(t, s.Equal(secrets[0]), "calls at once get one secret")
 	}
@@ -100,4 +94,51 @@ func TestWebhookSecret(t *testing.T) {
 	b.Exec(`UPDATE tenants SET webhook_secret = $2 WHERE id = $1`, other, sealed)
 	_, err = b.WebhookSecret(ctx, other)
 	require.ErrorIs(t, err, secret.ErrSealed, "a secret of another row does not open")
+}
+
+// atOnce asks for the secret n times while the tenant's row is locked, and lets go once every call waits for a lock: so all of
+// them have begun before the first can write.
+func (b *bundle) atOnce(id uuid.UUID, n int) []secret.Redacted {
+	b.T.Helper()
+	ctx := context.Background()
+	tx, err := b.Pool.Begin(ctx)
+	require.NoError(b.T, err)
+	defer func() { _ = tx.Rollback(ctx) }()
+	_, err = tx.Exec(ctx, `SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id)
+	require.NoError(b.T, err)
+	secrets, fails := make([]secret.Redacted, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { secrets[i], fails[i] = b.WebhookSecret(ctx, id) })
+	}
+	testenv.Eventually(b.T, 10*time.Second, "all calls to wait for the row", func() bool {
+		return testenv.Value[int](b.Env, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
+	})
+	require.NoError(b.T, tx.Rollback(ctx))
+	wg.Wait()
+	require.NoError(b.T, errors.Join(fails...))
+	return secrets
+}
+
+// With the first URL the secret is made, and a later URL changes nothing of it.
+func TestAWebhookURLComesWithASecret(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.Tenant()
+	there := func() bool {
+		return testenv.Value[bool](b.Env, `SELECT webhook_secret IS NOT NULL FROM tenants WHERE id = $1`, id)
+	}
+	_, err := b.SetWebhookURL(ctx, id, "ftp://example.com")
+	require.Error(t, err)
+	require.False(t, there(), "nothing was set")
+	_, err = b.SetWebhookURL(ctx, id, "https://example.com/a")
+	require.NoError(t, err)
+	require.True(t, there(), "no event goes out unsigned")
+	first, err := b.WebhookSecret(ctx, id)
+	require.NoError(t, err)
+	_, err = b.SetWebhookURL(ctx, id, "https://example.com/b")
+	require.NoError(t, err)
+	again, err := b.WebhookSecret(ctx, id)
+	require.NoError(t, err)
+	require.True(t, first.Equal(again))
 }

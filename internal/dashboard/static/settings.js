@@ -57,7 +57,7 @@ function webhookURL(session) {
 function secret() {
   const place = h('div', { class: 'stack rule' });
   const shown = () => place.replaceChildren(
-    h('p', null, 'Events are signed with a secret. ', dim('One is made when you look for the first time; before that, they are not signed.')),
+    h('p', null, 'Events are signed with a secret. ', dim('It is made with the first webhook URL, or when you look here for the first time.')),
     h('div', { class: 'actions' }, button('Show signing secret', async () => {
       const { webhookSecret } = await post('/auth/webhook-secret');
       const hide = button('Hide', async () => {
