@@ -117,6 +117,7 @@ func New(o Options) *fiber.App {
 	// What is left under /v1 is no endpoint; it asks for the key and counts all the same.
 	app.Use("/v1/", e.authenticate(Key))
 	e.refuseUnknownMethods(app)
+	e.refuseBadFraming(app)
 	return app
 }
 
