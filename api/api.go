@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -114,8 +115,14 @@ func New(o Options) *fiber.App {
 	for _, r := range Routes {
 		e.register(app, r)
 	}
-	// What is left under /v1 is no endpoint; it asks for the key and counts all the same.
-	app.Use("/v1/", e.authenticate(Key))
+	// What is left of /v1 and under it is no endpoint; it asks for the key and counts all the same.
+	askForKey := e.authenticate(Key)
+	app.Use("/v1", func(c *fiber.Ctx) error {
+		if path := c.Path(); path == "/v1" || strings.HasPrefix(path, "/v1/") {
+			return askForKey(c)
+		}
+		return c.Next()
+	})
 	e.refuseUnknownMethods(app)
 	e.refuseBadFraming(app)
 	return app

@@ -185,7 +185,7 @@ func (w *world) belongings(m member) []string {
 	delivery := testenv.Value[uuid.UUID](w.Env, `UPDATE deliveries SET status = 'dead_letter', attempt_count = 6, next_attempt_at = NULL RETURNING id`)
 	things := []string{
 		"shop-1", "order-of-the-owner", a.ID.String(), a.CustomerID.String(), b.ID.String(), m.id.String(), s.MerchantTxRef, delivery.String(),
-		"txn-of-the-owner", m.key, sec.WebhookSecret, m.email, "owner.example", page.ID(a.ID), page.ID(a.CustomerID), page.ID(delivery),
+		"txn-of-the-owner", m.key, sec.WebhookSecret, m.email, "owner.example", page.ID(page.Accounts, a.ID), page.ID(page.Customers, a.CustomerID), page.ID(page.Deliveries, delivery),
 		testenv.Value[string](w.Env, `SELECT id::text FROM transfers`), testenv.Value[string](w.Env, `SELECT id::text FROM inbound_events`),
 	}
 	for _, t := range things {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"ajo/internal/page"
 )
 
@@ -48,7 +50,7 @@ func (r *run) reading(ctx context.Context) error {
 	defer func() { _ = c.conn.Close() }()
 	at := func(part, parts int) func(*account) string { // the page that begins after so much of the history
 		return func(a *account) string {
-			return "/statement?limit=50&after=" + page.Seq(int64(max(0, min(a.filled*part/parts, a.filled-50))))
+			return "/statement?limit=50&after=" + page.Seq(page.Statement, uuid.MustParse(a.id), int64(max(0, min(a.filled*part/parts, a.filled-50))))
 		}
 	}
 	for _, read := range []struct {

@@ -78,7 +78,7 @@ const linesSQL = `
 // ReadStatement reads one page of the lines that the filter lets through. Lines and totals come from one statement, and so from
 // one moment. A bad cursor is [page.ErrCursor]; [ErrDirection] and [ErrStatus].
 func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, r page.Request) (Statement, error) {
-	after, err := page.ParseSeq(r.After)
+	after, err := page.ParseSeq(page.Statement, account, r.After)
 	if err != nil {
 		return Statement{}, err
 	}
@@ -120,7 +120,7 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 		return Statement{}, err
 	}
 	s.ClosingBalance = s.OpeningBalance.Add(s.TotalCredits).Sub(s.TotalDebits)
-	s.Lines, s.Pagination = page.Cut(lines, r, func(l Line) string { return page.Seq(l.seq) })
+	s.Lines, s.Pagination = page.Cut(lines, r, func(l Line) string { return page.Seq(page.Statement, account, l.seq) })
 	return s, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"ajo/internal/idempotency"
 	"ajo/internal/provider"
 	"ajo/internal/redisconn"
+	"ajo/internal/secret"
 	"ajo/internal/stack"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
@@ -90,7 +91,9 @@ func (s *scaled) works(when string) {
 	s.T.Helper()
 	testenv.Eventually(s.T, failoverLimit, "rings to reach Redis, "+when, s.rings)
 	testenv.Eventually(s.T, failoverLimit, "the limits to be counted in one place, "+when, s.shared)
-	cache := idempotency.NewCache(s.redis)
+	box, err := secret.ParseKeys(secret.NewKey("one").Reveal())
+	require.NoError(s.T, err)
+	cache := idempotency.NewCache(s.redis, box)
 	defer cache.Close()
 	testenv.Eventually(s.T, failoverLimit, "answers to be kept, "+when, func() bool {
 		for range 20 { // keys of many slots

@@ -311,7 +311,7 @@ func TestListPages(t *testing.T) {
 		r.After = *info.NextCursor
 	}
 	require.Equal(t, []string{"customer-4", "customer-3", "customer-2", "customer-1", "customer-0"}, refs)
-	_, _, err := b.svc.List(b.ctx, b.tenant, account.Filter{}, page.Request{Limit: 2, After: page.Seq(3)})
+	_, _, err := b.svc.List(b.ctx, b.tenant, account.Filter{}, page.Request{Limit: 2, After: page.ID(page.Transfers, b.tenant)})
 	require.ErrorIs(t, err, page.ErrCursor, "a statement's cursor is no list's")
 }
 

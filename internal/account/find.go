@@ -101,7 +101,7 @@ type Filter struct {
 
 // List returns a page of the tenant's accounts, newest first. A bad cursor is [page.ErrCursor], an unknown status [ErrStatus].
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Account, page.Info, error) {
-	after, ok, err := page.ParseID(r.After)
+	after, ok, err := page.ParseID(page.Accounts, r.After)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -126,7 +126,7 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, info := page.Cut(list, r, func(a Account) string { return page.ID(a.ID) })
+	list, info := page.Cut(list, r, func(a Account) string { return page.ID(page.Accounts, a.ID) })
 	return list, info, nil
 }
 

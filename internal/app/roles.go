@@ -64,7 +64,7 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	if err = fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
 		return nil, nil, fmt.Errorf("AJO_FEE_TIERS: %w", err)
 	}
-	answers := idempotency.NewCache(c.redis)
+	answers := idempotency.NewCache(c.redis, c.box)
 	c.closers = append(c.closers, answers.Close)
 	server := api.New(api.Options{
 		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(0), Limits: limits, Enqueuer: c.enqueuer,

@@ -98,7 +98,7 @@ type Filter struct {
 
 // List returns a page of the record, newest first. A bad cursor is [page.ErrCursor].
 func List(ctx context.Context, q pg.Querier, f Filter, r page.Request) ([]Record, page.Info, error) {
-	before, ok, err := page.ParseID(r.After)
+	before, ok, err := page.ParseID(page.Audit, r.After)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -116,6 +116,6 @@ func List(ctx context.Context, q pg.Querier, f Filter, r page.Request) ([]Record
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, info := page.Cut(list, r, func(e Record) string { return page.ID(e.ID) })
+	list, info := page.Cut(list, r, func(e Record) string { return page.ID(page.Audit, e.ID) })
 	return list, info, nil
 }

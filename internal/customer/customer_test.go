@@ -56,7 +56,7 @@ func TestListPages(t *testing.T) {
 		r.After = *info.NextCursor
 	}
 	require.Equal(t, want, got)
-	_, _, err := b.List(b.ctx, b.tenant, Filter{}, page.Request{Limit: 2, After: page.Seq(3)})
+	_, _, err := b.List(b.ctx, b.tenant, Filter{}, page.Request{Limit: 2, After: page.ID(page.Transfers, b.tenant)})
 	require.ErrorIs(t, err, page.ErrCursor)
 	list, info, err := b.List(b.ctx, b.Tenant(), Filter{}, page.Request{Limit: 2})
 	require.NoError(t, err)

@@ -43,7 +43,7 @@ type Filter struct {
 // List returns a page of the tenant's customers, newest first. A bad cursor is [page.ErrCursor], an unknown KYC status
 // [ErrKYCStatus]. (Specification, GET /v1/customers.)
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Customer, page.Info, error) {
-	after, ok, err := page.ParseID(r.After)
+	after, ok, err := page.ParseID(page.Customers, r.After)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -67,7 +67,7 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, info := page.Cut(list, r, func(c Customer) string { return page.ID(c.ID) })
+	list, info := page.Cut(list, r, func(c Customer) string { return page.ID(page.Customers, c.ID) })
 	return list, info, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/batch"
+	"ajo/internal/secret"
 )
 
 const (
@@ -21,10 +22,11 @@ const (
 	cacheBatch   = 100
 )
 
-// Cache is the copy of answers in Redis. It only saves a question to Postgres: without it, or with Redis away, nothing
-// changes. Close it when its callers have stopped.
+// Cache is the copy of answers in Redis, sealed, as they have names and account numbers. It only saves a question to Postgres:
+// without it, with Redis away, or with a key that is no longer there, nothing changes. Close it when its callers have stopped.
 type Cache struct {
 	redis redis.UniversalClient
+	box   *secret.Box
 	gets  *batch.Coalescer[string, []byte]
 	puts  *batch.Coalescer[copied, struct{}]
 }
@@ -35,9 +37,9 @@ type copied struct {
 	value []byte
 }
 
-// NewCache returns a cache in the given Redis; each call of it takes at most 50 ms.
-func NewCache(r redis.UniversalClient) *Cache {
-	c := &Cache{redis: r}
+// NewCache returns a cache in the given Redis, sealed by box; each call of it takes at most 50 ms.
+func NewCache(r redis.UniversalClient, box *secret.Box) *Cache {
+	c := &Cache{redis: r, box: box}
 	c.gets = batch.New(cacheWriters, cacheBatch, c.getBatch)
 	c.puts = batch.New(cacheWriters, cacheBatch, c.putBatch)
 	return c
@@ -56,7 +58,11 @@ func (c *Cache) Get(ctx context.Context, r Request) *Answer {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
 	defer cancel()
-	b, err := c.gets.Do(ctx, r.cacheKey())
+	sealed, err := c.gets.Do(ctx, r.cacheKey())
+	if err != nil {
+		return nil
+	}
+	b, err := c.box.Open(r.place(), sealed)
 	if err != nil || len(b) < sha256.Size+2 || !bytes.Equal(b[:sha256.Size], r.hash[:]) {
 		return nil
 	}
@@ -72,7 +78,7 @@ func (c *Cache) Put(ctx context.Context, r Request, a Answer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cacheTimeout)
 	defer cancel()
 	b := binary.BigEndian.AppendUint16(bytes.Clone(r.hash[:]), uint16(a.Status))
-	_, _ = c.puts.Do(ctx, copied{key: r.cacheKey(), value: append(b, a.Body...)})
+	_, _ = c.puts.Do(ctx, copied{key: r.cacheKey(), value: c.box.Seal(r.place(), append(b, a.Body...))})
 }
 
 func (c *Cache) getBatch(ctx context.Context, keys []string) []batch.Outcome[[]byte] {
@@ -102,6 +108,11 @@ func (c *Cache) putBatch(ctx context.Context, copies []copied) []batch.Outcome[s
 		return nil
 	})
 	return make([]batch.Outcome[struct{}], len(copies))
+}
+
+// place is where a copy is sealed for.
+func (r Request) place() secret.Place {
+	return secret.Place{Table: "redis", Column: "answer", Row: r.cacheKey()}
 }
 
 // cacheKey hides the tenant's text, which may be anything.

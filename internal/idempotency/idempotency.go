@@ -3,7 +3,7 @@
 //
 // What always holds: the answer is written in the transaction of the effect, so there is never one without the other; a
 // request that changed nothing keeps no answer, and may be tried again under its key; of several at once, one does the
-// work. Redis holds a copy of answers for speed only. (Decisions, "Settlement".)
+// work. Redis holds a sealed copy of answers for speed only. (Decisions, "Settlement".)
 package idempotency
 
 import (
@@ -44,7 +44,7 @@ type Request struct {
 	hash   [sha256.Size]byte
 }
 
-// NewRequest returns the request of a tenant with the given key, method, path and body. An empty key keeps nothing; a bad
+// NewRequest returns the request of a tenant with the given key, method, path and body; bodies of the same JSON are the same. An empty key keeps nothing; a bad
 // one is [ErrKey].
 func NewRequest(tenant uuid.UUID, key, method, path string, body []byte) (Request, error) {
 	if key == "" {
@@ -59,11 +59,28 @@ func NewRequest(tenant uuid.UUID, key, method, path string, body []byte) (Reques
 		}
 	}
 	h := sha256.New()
-	for _, part := range []string{method, path, string(body)} {
+	for _, part := range [][]byte{[]byte(method), []byte(path), canonical(body)} {
 		_ = binary.Write(h, binary.BigEndian, uint64(len(part)))
-		h.Write([]byte(part))
+		h.Write(part)
 	}
 	return Request{tenant: tenant, key: key, hash: [sha256.Size]byte(h.Sum(nil))}, nil
+}
+
+// canonical writes JSON with its keys in order and without spaces, so that a client that writes the same request in another
+// way repeats it. A number stays as it was written: 1.0 is another text than 1. What is no JSON stays as it is, and is refused
+// elsewhere.
+func canonical(body []byte) []byte {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil || dec.More() {
+		return body
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return body
+	}
+	return out
 }
 
 // Given tells whether the request has a key.

@@ -11,6 +11,7 @@ import (
 
 	"ajo/internal/idempotency"
 	"ajo/internal/pg"
+	"ajo/internal/secret"
 	"ajo/internal/testenv"
 )
 
@@ -125,6 +126,32 @@ func TestTheFirstAnswerIsKept(t *testing.T) {
 	require.Nil(t, kept, "another tenant's key")
 }
 
+// The same JSON, written in another way, is the same request; another value is not, nor another spelling of a number.
+func TestTheSameBodyWrittenAnotherWay(t *testing.T) {
+	b := setup(t)
+	b.save(b.request("k", `{"amount":"100.00","bankCode":"058","n":[1.50,{"b":null,"a":"é<"}]}`), answer)
+	for _, same := range []string{
+		`{"bankCode":"058","n":[1.50,{"a":"é<","b":null}],"amount":"100.00"}`,
+		" {\n\t\"amount\" : \"100.00\",\r\n \"bankCode\":\"058\", \"n\": [ 1.50, {\"b\":null, \"a\":\"\\u00e9\\u003c\"} ] }\n",
+	} {
+		kept, err := idempotency.Find(b.ctx, b.Pool, b.Clock.Now(), b.request("k", same))
+		require.NoError(t, err, same)
+		require.Equal(t, answer, *kept, same)
+	}
+	for _, other := range []string{
+		`{"amount":"100.0","bankCode":"058","n":[1.50,{"b":null,"a":"é<"}]}`, `{"amount":"100.00","bankCode":"058","n":[1.5,{"b":null,"a":"é<"}]}`,
+		`{"amount":"100.00","bankCode":"058","n":[{"b":null,"a":"é<"},1.50]}`, `{"amount":"100.00","bankCode":"058","n":[1.50,{"a":"é<"}]}`,
+		`{"amount":"100.00","BankCode":"058","n":[1.50,{"b":null,"a":"é<"}]}`, `{"amount":100.00,"bankCode":"058","n":[1.50,{"b":null,"a":"é<"}]}`,
+		`{"amount":"100.00","bankCode":"058","n":[1.50,{"b":null,"a":"é<"}]}x`, `{"amount":"100.00","bankCode":"058","n":[1.50,{"b":null,"a":"é<"}]}{}`, ``,
+	} {
+		_, err := idempotency.Find(b.ctx, b.Pool, b.Clock.Now(), b.request("k", other))
+		require.ErrorIs(t, err, idempotency.ErrReused, other)
+	}
+	b.save(b.request("big", `{"n":9007199254740993.01}`), answer)
+	_, err := idempotency.Find(b.ctx, b.Pool, b.Clock.Now(), b.request("big", `{"n":9007199254740993.02}`))
+	require.ErrorIs(t, err, idempotency.ErrReused, "a number is its text")
+}
+
 // While one transaction has the key, others are told so at once, and are not made to wait.
 func TestOneAtATime(t *testing.T) {
 	b := setup(t)
@@ -197,14 +224,31 @@ func TestPurge(t *testing.T) {
 func TestCache(t *testing.T) {
 	b := setup(t)
 	redis := b.Redis()
-	cache := idempotency.NewCache(redis)
+	box, err := secret.ParseKeys(secret.NewKey("one").Reveal())
+	require.NoError(t, err)
+	cache := idempotency.NewCache(redis, box)
 	t.Cleanup(cache.Close)
 	r := b.request("k", "body")
 	require.Nil(t, cache.Get(b.ctx, r))
 	b.save(r, answer)
 	cache.Put(b.ctx, r, answer)
 	require.Equal(t, answer, *cache.Get(b.ctx, r))
+	keys, err := redis.Keys(b.ctx, "*").Result()
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+	kept, err := redis.Get(b.ctx, keys[0]).Result()
+	require.NoError(t, err)
+	require.NotContains(t, keys[0]+kept, string(answer.Body), "an answer has names and account numbers")
 	require.Nil(t, cache.Get(b.ctx, b.request("k", "another body")), "that is for Postgres to refuse")
+	require.NoError(t, redis.Set(b.ctx, keys[0], "damaged", 0).Err())
+	require.Nil(t, cache.Get(b.ctx, r), "what does not open is not there")
+	another, err := secret.ParseKeys(secret.NewKey("two").Reveal())
+	require.NoError(t, err)
+	rotated := idempotency.NewCache(redis, another)
+	t.Cleanup(rotated.Close)
+	require.NoError(t, redis.Set(b.ctx, keys[0], kept, 0).Err())
+	require.Nil(t, rotated.Get(b.ctx, r), "sealed by a key that is gone")
+	require.Equal(t, answer, *cache.Get(b.ctx, r))
 	stranger, err := idempotency.NewRequest(b.Tenant(), "k", "POST", "/v1/accounts", []byte("body"))
 	require.NoError(t, err)
 	require.Nil(t, cache.Get(b.ctx, stranger))
@@ -214,9 +258,9 @@ func TestCache(t *testing.T) {
 	b.save(r, answer)
 	require.NoError(t, redis.FlushDB(b.ctx).Err())
 	require.Nil(t, cache.Get(b.ctx, r))
-	kept, err := b.begin(r)
+	found, err := b.begin(r)
 	require.NoError(t, err)
-	require.Equal(t, answer, *kept, "served from Postgres")
+	require.Equal(t, answer, *found, "served from Postgres")
 
 	var none idempotency.Request
 	cache.Put(b.ctx, none, answer)

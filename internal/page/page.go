@@ -1,10 +1,12 @@
 // Package page is the pagination that every list shares: a limit, an opaque cursor, and the object that answers carry.
 //
-// A cursor names the last row that was shown (its id, or its place in a statement), so it stays right while rows are
-// inserted. The specification's "Pagination (list endpoints)"; sizes from its "Limits".
+// A cursor names its list and the last row that was shown (its id, or its place in a statement), so it stays right while rows are
+// inserted, and another list refuses it. The specification's "Pagination (list endpoints)"; sizes from its "Limits".
 package page
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"strconv"
@@ -66,43 +68,69 @@ func Cut[T any](rows []T, r Request, cursor func(T) string) ([]T, Info) {
 	return rows, info
 }
 
-// The first byte of a cursor says what it names, so that a cursor of another list is refused.
+// List is a list that has cursors. Its number is a cursor's first byte, so that a cursor of another list is refused.
+type List byte
+
+// The lists. A number is never used again for another. (1 and 2 were those of all lists.)
 const (
-	kindID  = 1
-	kindSeq = 2
+	Accounts List = iota + 3
+	Customers
+	Transfers
+	Deliveries
+	DeadLetters
+	Misdirected
+	Statement
+	Heard
+	Tenants
+	Audit
+	Events
+	Reviews
+	Runs
+	TransferRecords
 )
 
-// ID returns the cursor that names a row by its id.
-func ID(id uuid.UUID) string { return encode(kindID, id[:]) }
+// ID returns the cursor that names a row of the list by its id.
+func ID(l List, id uuid.UUID) string { return encode(l, id[:]) }
 
-// ParseID reads a cursor made by [ID]; ok is false for the empty cursor. Anything else is [ErrCursor].
-func ParseID(cursor string) (id uuid.UUID, ok bool, err error) {
-	b, ok, err := decode(kindID, cursor, len(id))
+// ParseID reads a cursor made by [ID] for the same list; ok is false for the empty cursor. Anything else is [ErrCursor].
+func ParseID(l List, cursor string) (id uuid.UUID, ok bool, err error) {
+	b, ok, err := decode(l, cursor, len(id))
 	copy(id[:], b)
 	return id, ok, err
 }
 
-// Seq returns the cursor that names a row by its number, as a statement line has one in its account.
-func Seq(seq int64) string { return encode(kindSeq, binary.BigEndian.AppendUint64(nil, uint64(seq))) }
+// Seq returns the cursor that names a row of the list by its number, which counts within what of names: the lines of a statement
+// within its account.
+func Seq(l List, of uuid.UUID, seq int64) string {
+	return encode(l, binary.BigEndian.AppendUint64(mark(of), uint64(seq)))
+}
 
-// ParseSeq reads a cursor made by [Seq]; the empty cursor is 0. Anything else is [ErrCursor].
-func ParseSeq(cursor string) (int64, error) {
-	b, ok, err := decode(kindSeq, cursor, 8)
+// ParseSeq reads a cursor made by [Seq] for the same list of the same thing; the empty cursor is 0. Anything else is [ErrCursor].
+func ParseSeq(l List, of uuid.UUID, cursor string) (int64, error) {
+	b, ok, err := decode(l, cursor, markSize+8)
 	if err != nil || !ok {
 		return 0, err
 	}
-	n := int64(binary.BigEndian.Uint64(b))
-	if n < 0 {
+	n := int64(binary.BigEndian.Uint64(b[markSize:]))
+	if n < 0 || !bytes.Equal(b[:markSize], mark(of)) {
 		return 0, ErrCursor
 	}
 	return n, nil
 }
 
-func encode(kind byte, b []byte) string {
-	return base64.RawURLEncoding.EncodeToString(append([]byte{kind}, b...))
+// markSize is what a cursor has of the id that its number counts within: enough to tell that it is of another.
+const markSize = 4
+
+func mark(of uuid.UUID) []byte {
+	sum := sha256.Sum256(of[:])
+	return sum[:markSize:markSize]
 }
 
-func decode(kind byte, cursor string, size int) ([]byte, bool, error) {
+func encode(l List, b []byte) string {
+	return base64.RawURLEncoding.EncodeToString(append([]byte{byte(l)}, b...))
+}
+
+func decode(l List, cursor string, size int) ([]byte, bool, error) {
 	if cursor == "" {
 		return nil, false, nil
 	}
@@ -110,7 +138,7 @@ func decode(kind byte, cursor string, size int) ([]byte, bool, error) {
 		return nil, false, ErrCursor
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || len(b) != size+1 || b[0] != kind {
+	if err != nil || len(b) != size+1 || b[0] != byte(l) {
 		return nil, false, ErrCursor
 	}
 	return b[1:], true, nil

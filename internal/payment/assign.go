@@ -70,7 +70,7 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 	default:
 		return nil, page.Info{}, ErrFilter
 	}
-	before, ok, err := page.ParseID(r.After)
+	before, ok, err := page.ParseID(page.Misdirected, r.After)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -88,7 +88,7 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, info := page.Cut(list, r, func(e InboundEvent) string { return page.ID(e.ID) })
+	list, info := page.Cut(list, r, func(e InboundEvent) string { return page.ID(page.Misdirected, e.ID) })
 	return list, info, nil
 }
 

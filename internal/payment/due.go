@@ -46,7 +46,7 @@ type EventRecord struct {
 
 // Misdirected returns a page of the payments that matched no account, of the whole service, newest first. For sessions only.
 func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecord, page.Info, error) {
-	after, ok, err := page.ParseID(r.After)
+	after, ok, err := page.ParseID(page.Events, r.After)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -63,6 +63,6 @@ func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecor
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, info := page.Cut(list, r, func(e EventRecord) string { return page.ID(e.ID) })
+	list, info := page.Cut(list, r, func(e EventRecord) string { return page.ID(page.Events, e.ID) })
 	return list, info, nil
 }

@@ -139,7 +139,7 @@ type Run struct {
 
 // Reconciliations returns a page of the runs, newest first. For operators. A bad cursor is [page.ErrCursor].
 func (s *Service) Reconciliations(ctx context.Context, r page.Request) ([]Run, page.Info, error) {
-	before, ok, err := page.ParseID(r.After)
+	before, ok, err := page.ParseID(page.Runs, r.After)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -156,7 +156,7 @@ func (s *Service) Reconciliations(ctx context.Context, r page.Request) ([]Run, p
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, info := page.Cut(list, r, func(v Run) string { return page.ID(v.ID) })
+	list, info := page.Cut(list, r, func(v Run) string { return page.ID(page.Runs, v.ID) })
 	return list, info, nil
 }
 

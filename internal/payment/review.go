@@ -51,7 +51,7 @@ const reviewQuery = `
 // Reviews returns a page of the payments under review, of the whole service, newest first. For operators. A bad cursor is
 // [page.ErrCursor].
 func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Review, page.Info, error) {
-	before, ok, err := page.ParseID(r.After)
+	before, ok, err := page.ParseID(page.Reviews, r.After)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -66,7 +66,7 @@ func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Review, page.I
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, info := page.Cut(list, r, func(v Review) string { return page.ID(v.EventID) })
+	list, info := page.Cut(list, r, func(v Review) string { return page.ID(page.Reviews, v.EventID) })
 	return list, info, nil
 }
 

@@ -64,14 +64,14 @@ func (s *Service) List(ctx context.Context, status string, r page.Request) ([]Re
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, info := page.Cut(list, r, func(t Record) string { return page.ID(t.ID) })
+	list, info := page.Cut(list, r, func(t Record) string { return page.ID(page.Tenants, t.ID) })
 	return list, info, nil
 }
 
 // newest is the place at which a page begins. Tenants' ids are random, so the row that the cursor names tells its time; a
 // tenant is never removed, so the cursor stays good.
 func newest(ctx context.Context, q pg.Querier, r page.Request) (at time.Time, id uuid.UUID, err error) {
-	id, ok, err := page.ParseID(r.After)
+	id, ok, err := page.ParseID(page.Tenants, r.After)
 	if err != nil || !ok {
 		return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max, err
 	}

@@ -63,7 +63,7 @@ func TestTenantsAreListed(t *testing.T) {
 	require.ElementsMatch(t, []uuid.UUID{want[1], want[3]}, ids(Suspended, 1))
 	_, _, err := b.List(ctx, "closed", page.Request{Limit: 1})
 	require.ErrorIs(t, err, ErrStatus)
-	for _, bad := range []string{"x", page.ID(uuid.New())} {
+	for _, bad := range []string{"x", page.ID(page.Tenants, uuid.New()), page.ID(page.Accounts, want[0])} {
 		_, _, err = b.List(ctx, "", page.Request{Limit: 1, After: bad})
 		require.ErrorIs(t, err, page.ErrCursor)
 	}

@@ -60,7 +60,7 @@ func (s *Service) Records(ctx context.Context, f RecordFilter, r page.Request) (
 	default:
 		return nil, page.Info{}, ErrStatus
 	}
-	before, ok, err := page.ParseID(r.After)
+	before, ok, err := page.ParseID(page.TransferRecords, r.After)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -77,7 +77,7 @@ func (s *Service) Records(ctx context.Context, f RecordFilter, r page.Request) (
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, info := page.Cut(list, r, func(t Record) string { return page.ID(t.ID) })
+	list, info := page.Cut(list, r, func(t Record) string { return page.ID(page.TransferRecords, t.ID) })
 	return list, info, nil
 }
 

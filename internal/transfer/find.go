@@ -36,7 +36,7 @@ type Filter struct {
 // List returns a page of the tenant's transfers, newest first. A bad cursor is [page.ErrCursor], an unknown status
 // [ErrStatus], an unknown account account.ErrNotFound.
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Transfer, page.Info, error) {
-	after, ok, err := page.ParseID(r.After)
+	after, ok, err := page.ParseID(page.Transfers, r.After)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -67,6 +67,6 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, info := page.Cut(list, r, func(t Transfer) string { return page.ID(t.ID) })
+	list, info := page.Cut(list, r, func(t Transfer) string { return page.ID(page.Transfers, t.ID) })
 	return list, info, nil
 }

@@ -26,7 +26,7 @@ type DeadLetter struct {
 
 // DeadLetters lists the tenant's exhausted deliveries, newest first. A bad cursor is page.ErrCursor.
 func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Request) ([]DeadLetter, page.Info, error) {
-	before, err := before(r)
+	before, err := before(page.DeadLetters, r)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -46,13 +46,13 @@ func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Requ
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	found, info := page.Cut(found, r, func(d DeadLetter) string { return page.ID(d.ID) })
+	found, info := page.Cut(found, r, func(d DeadLetter) string { return page.ID(page.DeadLetters, d.ID) })
 	return found, info, nil
 }
 
 // before is the id below which a page of a list begins that shows the newest first: without a cursor, the highest there is.
-func before(r page.Request) (uuid.UUID, error) {
-	id, ok, err := page.ParseID(r.After)
+func before(l page.List, r page.Request) (uuid.UUID, error) {
+	id, ok, err := page.ParseID(l, r.After)
 	if !ok {
 		id = uuid.Max
 	}

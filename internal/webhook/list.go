@@ -59,7 +59,7 @@ const maxAttempts = 100
 // List lists deliveries, newest first: of all tenants, for operators, or of the one that the filter names. [ErrStatus],
 // [ErrType], or page.ErrCursor.
 func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Delivery, page.Info, error) {
-	before, err := before(r)
+	before, err := before(page.Deliveries, r)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -82,7 +82,7 @@ func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Deliver
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	found, info := page.Cut(found, r, func(d Delivery) string { return page.ID(d.ID) })
+	found, info := page.Cut(found, r, func(d Delivery) string { return page.ID(page.Deliveries, d.ID) })
 	return found, info, nil
 }
 

@@ -69,7 +69,7 @@ func Show(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
 // for as long as said, until ctx ends or until leave says so; then it returns what there is, which is no error. A bad place is
 // page.ErrCursor. Only the tenant's own events are shown, and what is older than an hour may be gone.
 func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wait time.Duration, leave func() bool) ([]Heard, string, error) {
-	seq, err := page.ParseSeq(place)
+	seq, err := page.ParseSeq(page.Heard, tenant, place)
 	if err != nil {
 		return nil, "", err
 	}
@@ -86,11 +86,11 @@ func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wa
 	for end := time.Now().Add(wait); ; {
 		heard, next, err := s.heard(ctx, tenant, seq)
 		if err != nil || len(heard) > 0 || !time.Now().Before(end) || leave() {
-			return heard, page.Seq(next), err
+			return heard, page.Seq(page.Heard, tenant, next), err
 		}
 		select {
 		case <-ctx.Done():
-			return heard, page.Seq(next), nil
+			return heard, page.Seq(page.Heard, tenant, next), nil
 		case <-time.After(min(listenEvery, time.Until(end))):
 		}
 	}

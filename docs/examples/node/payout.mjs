@@ -1,6 +1,8 @@
 // Opens a virtual account, waits until it is paid, and pays out what came in. Node 18 or later.
 //
 //   AJO_API_KEY=ajo_… node docs/examples/node/payout.mjs customer-1 044 0123456789
+import { randomUUID } from "node:crypto";
+
 const base = process.env.AJO_URL ?? "http://127.0.0.1:8080";
 const key = process.env.AJO_API_KEY;
 const [ref, bankCode, accountNumber] = process.argv.slice(2);
@@ -12,7 +14,7 @@ const deadline = Date.now() + 5 * 60 * 1000;
 const sleep = (seconds) => new Promise((wake) => setTimeout(wake, seconds * 1000));
 
 // call makes a call, and makes it again while that is of use: over the limit (429), the service's or the bank's own trouble (5xx),
-// no answer. That is safe for what only reads, and for what has an Idempotency-Key.
+// no answer. That is safe for what only reads, for opening an account, which its reference names, and with an Idempotency-Key.
 async function call(method, path, body, headers = {}) {
   for (;;) {
     let wait = 1;
@@ -40,7 +42,7 @@ class Refused extends Error {}
 const account = encodeURIComponent(ref);
 
 // The same reference gives the same account, so this may run again.
-const opened = await call("POST", "/v1/accounts", { externalRef: ref, name: "Ada Obi" }, { "Idempotency-Key": `open-${ref}` });
+const opened = await call("POST", "/v1/accounts", { externalRef: ref, name: "Ada Obi" });
 console.log("pay to", opened.BankAccountNumber, opened.BankName);
 
 // A webhook tells of payments as they come (see receive.mjs); a program that runs once may as well ask.
@@ -54,9 +56,11 @@ console.log("received NGN", amount);
 const holder = await call("POST", "/v1/transfers/lookup", { bankCode, accountNumber });
 console.log("paying to", holder.AccountName);
 
-// The key makes it safe to ask again when the answer is lost: one key for one payout, kept beside your own record of it.
+// The key makes it safe to ask again when the answer is lost: a new one for each payout, kept beside your own record of it before
+// the first call.
+const payoutKey = randomUUID();
 const order = { amount, bankCode, accountNumber, accountName: holder.AccountName, narration: `payout of ${ref}` };
-const accepted = await call("POST", `/v1/accounts/${account}/settle`, order, { "Idempotency-Key": `payout-of-${ref}` });
+const accepted = await call("POST", `/v1/accounts/${account}/settle`, order, { "Idempotency-Key": payoutKey });
 console.log("accepted as", accepted.merchantTxRef);
 
 let transfer = accepted;

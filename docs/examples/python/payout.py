@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 
 BASE = os.environ.get("AJO_URL", "http://127.0.0.1:8080")
 KEY = os.environ.get("AJO_API_KEY")
@@ -31,7 +32,7 @@ opener = urllib.request.build_opener(NoRedirects)
 
 def call(method, path, body=None, headers=None):
     """Makes a call, and makes it again while that is of use: over the limit (429), the service's or the bank's own trouble (5xx),
-    no answer. That is safe for what only reads, and for what has an Idempotency-Key."""
+    no answer. That is safe for what only reads, for opening an account, which its reference names, and with an Idempotency-Key."""
     data = None if body is None else json.dumps(body).encode()
     all_headers = {"X-API-Key": KEY, **({"Content-Type": "application/json"} if data else {}), **(headers or {})}
     while True:
@@ -55,7 +56,7 @@ def main(ref, bank_code, account_number):
     account = urllib.parse.quote(ref, safe="")
 
     # The same reference gives the same account, so this may run again.
-    opened = call("POST", "/v1/accounts", {"externalRef": ref, "name": "Ada Obi"}, {"Idempotency-Key": f"open-{ref}"})
+    opened = call("POST", "/v1/accounts", {"externalRef": ref, "name": "Ada Obi"})
     print("pay to", opened["BankAccountNumber"], opened["BankName"], flush=True)
 
     # A webhook tells of payments as they come (see receive.py); a program that runs once may as well ask.
@@ -68,7 +69,9 @@ def main(ref, bank_code, account_number):
     holder = call("POST", "/v1/transfers/lookup", {"bankCode": bank_code, "accountNumber": account_number})
     print("paying to", holder["AccountName"], flush=True)
 
-    # The key makes it safe to ask again when the answer is lost: one key for one payout, kept beside your own record of it.
+    # The key makes it safe to ask again when the answer is lost: a new one for each payout, kept beside your own record of it
+    # before the first call.
+    payout_key = str(uuid.uuid4())
     order = {
         "amount": amount,
         "bankCode": bank_code,
@@ -76,7 +79,7 @@ def main(ref, bank_code, account_number):
         "accountName": holder["AccountName"],
         "narration": f"payout of {ref}",
     }
-    accepted = call("POST", f"/v1/accounts/{account}/settle", order, {"Idempotency-Key": f"payout-of-{ref}"})
+    accepted = call("POST", f"/v1/accounts/{account}/settle", order, {"Idempotency-Key": payout_key})
     print("accepted as", accepted["merchantTxRef"], flush=True)
 
     transfer = accepted

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log"
@@ -60,11 +61,13 @@ func run(ctx context.Context, ajo *client.Client, ref, bankCode, accountNumber s
 	}
 	fmt.Println("paying to", holder.AccountName)
 
-	// The key makes it safe to ask again when the answer is lost: one key for one payout, kept beside your own record of it.
+	// The key makes it safe to ask again when the answer is lost: a new one for each payout, kept beside your own record of it
+	// before the first call.
+	key := client.IdempotencyKey(rand.Text())
 	order := client.Order{Amount: amount, BankCode: bankCode, AccountNumber: accountNumber, AccountName: holder.AccountName, Narration: "payout of " + ref}
 	var accepted client.Accepted
 	for accepted.MerchantTxRef == "" {
-		accepted, err = ajo.Settle(ctx, ref, order, client.IdempotencyKey("payout-of-"+ref))
+		accepted, err = ajo.Settle(ctx, ref, order, key)
 		if err := patient(ctx, err); err != nil {
 			return err
 		}
