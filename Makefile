@@ -143,6 +143,12 @@ test-rules: build ## Test the Prometheus rules, then provoke their alerts with t
 	bin/promrules test deploy/prometheus/rules_test.yaml
 	AJO_PROMRULES=$(CURDIR)/bin/promrules bin/ajo stack -- go test ./internal/e2e -run '^TestAlerts' -count 1 -v
 
+AJO_MUTANTS ?= 100
+
+.PHONY: mutate
+mutate: build ## Make AJO_MUTANTS (100; 0: all) small mistakes in the code, one at a time, and see that the tests notice; ONLY=path for some, AJO_SEED draws the same
+	bin/ajo stack -- go -C internal/tools run ./mutate -root ../.. -n $(AJO_MUTANTS) -seed $(or $(AJO_SEED),0) -jobs 2 $(if $(ONLY),-only $(ONLY))
+
 # Chromium is Debian's; elsewhere, name another by AJO_CHROMIUM. The pictures go to .ajo/web.
 AJO_CHROMIUM ?= /usr/bin/chromium
 

@@ -1,0 +1,131 @@
+// Command mutate tries whether the tests would notice a mistake. It makes one small mistake at a time in lines that decide about
+// money, locks, scope, states and boundaries, in Go and in the SQL inside it, and runs the tests of the package. A mistake that no
+// test notices is a survivor: a test is missing, or the mistake is none, which excused.txt then says with its reason.
+//
+// No file of the tree is touched: each mutant is compiled with `go test -overlay`. See `make mutate`.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// passMark is the share of the mutants, in percent, that the tests must notice; those that are excused do not count.
+const passMark = 95
+
+// target is a package whose lines are changed, and the packages whose tests are run in turn until one fails.
+type target struct {
+	dir   string
+	tests []string
+}
+
+// targets are the packages that money depends on. The first tests are the package's own; further ones are asked when those pass.
+var targets = []target{
+	{"ledger", []string{"./ledger", "./internal/payment", "./internal/transfer"}},
+	{"ratelimit", []string{"./ratelimit"}},
+	{"internal/account", []string{"./internal/account", "./internal/payment", "./api"}},
+	{"internal/customer", []string{"./internal/customer", "./api"}},
+	{"internal/fee", []string{"./internal/fee"}},
+	{"internal/fsm", []string{"./internal/fsm", "./ledger"}},
+	{"internal/idempotency", []string{"./internal/idempotency", "./internal/transfer", "./internal/account"}},
+	{"internal/money", []string{"./internal/money"}},
+	{"internal/payment", []string{"./internal/payment", "./workers"}},
+	{"internal/retry", []string{"./internal/retry", "./workers"}},
+	{"internal/tenant", []string{"./internal/tenant", "./api"}},
+	{"internal/transfer", []string{"./internal/transfer", "./workers"}},
+	{"internal/webhook", []string{"./internal/webhook", "./api"}},
+}
+
+// options are what the command line says.
+type options struct {
+	root    string
+	count   int
+	jobs    int
+	seed    uint64
+	only    string
+	command []string
+	limit   time.Duration
+	excused string
+}
+
+func main() {
+	var o options
+	check := flag.Bool("check", false, "only check that every line of the file of excuses fits a mutant")
+	list := flag.Bool("list", false, "only list the mutants that would be tried")
+	flag.StringVar(&o.root, "root", ".", "the module's root")
+	flag.IntVar(&o.count, "n", 100, "how many mutants are tried, drawn by the seed; 0: all")
+	flag.IntVar(&o.jobs, "jobs", 1, "how many are tried at once")
+	flag.Uint64Var(&o.seed, "seed", 0, "the seed of the draw; 0: one is drawn")
+	command := flag.String("go", "go", "the go command, with what stands before it")
+	flag.StringVar(&o.only, "only", "", "only mutants of files whose path contains this")
+	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "how long the tests of one package may take")
+	flag.StringVar(&o.excused, "excused", "internal/tools/mutate/excused.txt", "the file of excuses, below the root")
+	flag.Parse()
+	o.command = strings.Fields(*command)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, o, *check, *list); err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options, check, list bool) error {
+	root, err := filepath.Abs(o.root)
+	if err != nil {
+		return err
+	}
+	o.root = root
+	all, err := mutantsOf(root, targets)
+	if err != nil {
+		return err
+	}
+	ex, err := readExcuses(filepath.Join(root, o.excused))
+	if err != nil {
+		return err
+	}
+	if unused := ex.unused(all); len(unused) > 0 {
+		return fmt.Errorf("%s excuses what is no mutant any more; take out:\n%s", o.excused, strings.Join(unused, "\n"))
+	}
+	if check {
+		fmt.Printf("%d mutants, %d excuses\n", len(all), len(ex))
+		return nil
+	}
+	if o.seed == 0 {
+		o.seed = rand.Uint64()
+	}
+	drawn := draw(all, ex, o)
+	fmt.Printf("AJO_SEED=%d: %d of %d mutants\n", o.seed, len(drawn), len(all))
+	if list {
+		for _, m := range drawn {
+			fmt.Println(m)
+		}
+		return nil
+	}
+	if err := baseline(ctx, o, drawn); err != nil {
+		return err
+	}
+	return report(os.Stdout, try(ctx, o, drawn), len(ex))
+}
+
+// draw takes a sample of the mutants that are not excused, the same one for the same seed and code.
+func draw(all []mutant, ex excuses, o options) []mutant {
+	left := slices.DeleteFunc(slices.Clone(all), func(m mutant) bool {
+		_, ok := ex[m.key()]
+		return ok || !strings.Contains(m.file, o.only)
+	})
+	rng := rand.New(rand.NewPCG(o.seed, 0))
+	rng.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+	if o.count > 0 && len(left) > o.count {
+		left = left[:o.count]
+	}
+	return left
+}
