@@ -182,6 +182,7 @@ func TestTransfersCommands(t *testing.T) {
 		transfer  <ref>
 		status  processing
 		amount  NGN 1250.00
+		bank's fee  not known yet
 		tenant  Test tenant (<id>)
 		account  customer-1 (<id>)
 		to  058/<number> BOLA ADE

@@ -75,6 +75,13 @@ const (
 	FailLater  Action = "fail_later" // PENDING_BILLING, then PAYMENT_FAILED and the money back
 	Refund     Action = "refund"     // paid at once, then REFUND and the money back
 	Duplicate  Action = "duplicate"  // acts, and answers that the reference is a duplicate (Code, 06)
+
+	// Code 201 PROCESSING, paid after the bank's payout delay; resubmissions are refused as duplicates (Code, 06), and for Delay no
+	// question and no list finds it: the bank's index lags.
+	Lagging       Action = "lagging"
+	PaidLate      Action = "paid_late"      // PAYMENT_FAILED and the money back, then paid after all
+	FailedLate    Action = "failed_late"    // paid at once, then PAYMENT_FAILED and the money back
+	PartialRefund Action = "partial_refund" // paid at once, then REFUND of Value, or of one naira, and so much back
 )
 
 // Actions on webhooks. A rule is asked once for each event, not for each attempt.
@@ -108,6 +115,7 @@ var actions = map[Action][]Group{
 
 	Paid: {OnPayouts}, Reject: {OnPayouts}, Pending: {OnPayouts}, Processing: {OnPayouts},
 	FailLater: {OnPayouts}, Refund: {OnPayouts}, Duplicate: {OnPayouts},
+	Lagging: {OnPayouts}, PaidLate: {OnPayouts}, FailedLate: {OnPayouts}, PartialRefund: {OnPayouts},
 
 	Late: {OnWebhooks}, Missing: {OnWebhooks}, Again: {OnWebhooks}, AgainNewID: {OnWebhooks}, BadSignature: {OnWebhooks},
 }

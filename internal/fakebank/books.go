@@ -77,7 +77,13 @@ type Payout struct {
 
 	NextStatus string     `json:"nextStatus,omitempty"` // what it becomes, at NextAt
 	NextAt     *time.Time `json:"nextAt,omitempty"`
+
+	ShownAt *time.Time    `json:"shownAt,omitempty"` // until then no question and no list finds it, and resubmissions are duplicates
+	Back    *money.Amount `json:"back,omitempty"`    // of a refund: the sum that came back, where it was not all
 }
+
+// hidden tells whether the bank's index does not have the payout yet.
+func (p *Payout) hidden(now time.Time) bool { return p.ShownAt != nil && now.Before(*p.ShownAt) }
 
 // record is one line of the bank's book: a transaction or a payout. at and seq place it, and never change.
 type record struct {

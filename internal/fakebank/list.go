@@ -19,6 +19,7 @@ type listQuery struct {
 	after    *record   // the cursor: only records behind it
 	limit    int
 	keep     func(*record) bool
+	now      time.Time // what the index does not have by now is left out
 }
 
 // listAccountTransactions serves GET /v1/transactions/virtual: the records of one account, oldest first.
@@ -73,6 +74,7 @@ func (b *Bank) listTransactions(c *call) answer {
 	if in.Status+in.Type+in.TransactionRef+in.MerchantTxRef+in.VirtualAccount == "" {
 		query.keep = nil
 	}
+	query.now = b.clock.Now()
 	b.books.mu.RLock()
 	found, next := page(b.books.lines, query)
 	b.books.mu.RUnlock()
@@ -120,7 +122,7 @@ func page(lines []*record, q listQuery) (found []wireRecord, next string) {
 		if !q.to.IsZero() && r.at.Truncate(time.Second).After(q.to) {
 			break
 		}
-		if r.tx != nil && r.tx.Hidden || q.keep != nil && !q.keep(r) {
+		if r.tx != nil && r.tx.Hidden || r.out != nil && r.out.hidden(q.now) || q.keep != nil && !q.keep(r) {
 			continue
 		}
 		if len(found) == q.limit {

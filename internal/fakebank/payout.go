@@ -50,9 +50,9 @@ func (b *Bank) submitPayout(c *call) answer {
 		return refused(textOr(rule.Code, "06"), "Transfer was rejected")
 	case !ok:
 		return refused("05", "Insufficient funds")
-	case rule.Do == Duplicate || known && !p.same(in, amount):
+	case rule.Do == Duplicate || known && (p.ShownAt != nil || !p.same(in, amount)):
 		return refused(textOr(rule.Code, "06"), "Duplicate transaction: merchantTxRef has been used")
-	case rule.Do == Processing && !known:
+	case (rule.Do == Processing || rule.Do == Lagging) && !known:
 		return answer{http.StatusCreated, envelope{Code: "201", Description: "PROCESSING"}}
 	case rule.Do == WrongRecord:
 		p.ID, p.Ref = "API-TRANSFER-STRANGER", "somebody-elses-reference"
@@ -110,6 +110,12 @@ func (b *Bank) acceptPayout(in payoutRequest, amount money.Amount, rule Rule) (p
 		BankCode: in.BankCode, AccountNumber: in.AccountNumber, AccountName: in.AccountName, SenderName: in.SenderName,
 		Narration: in.Narration, CreatedAt: now, Submissions: 1,
 	}
+	switch rule.Do {
+	case Lagging:
+		kept.ShownAt = new(now.Add(rule.Delay))
+	case PartialRefund:
+		kept.Back = new(partOf(amount, rule.Value))
+	}
 	b.books.wallet = b.books.wallet.Sub(cost)
 	b.books.enterPayout(kept)
 	if first != StatusPending {
@@ -138,7 +144,7 @@ func (b *Bank) acceptPayout(in payoutRequest, amount money.Amount, rule Rule) (p
 func course(rule Rule, usual time.Duration) (first, then string, delay time.Duration) {
 	delay = usual
 	switch rule.Do {
-	case Paid, Refund, Pending, Processing, FailLater:
+	case Paid, Refund, Pending, Processing, FailLater, PaidLate, FailedLate, PartialRefund:
 		if rule.Delay > 0 {
 			delay = rule.Delay
 		}
@@ -146,11 +152,15 @@ func course(rule Rule, usual time.Duration) (first, then string, delay time.Dura
 	switch rule.Do {
 	case Paid:
 		return StatusSuccess, "", 0
-	case Refund:
+	case Refund, PartialRefund:
 		return StatusSuccess, StatusRefund, delay
+	case PaidLate:
+		return StatusFailed, StatusSuccess, delay
+	case FailedLate:
+		return StatusSuccess, StatusFailed, delay
 	case FailLater:
 		return StatusPending, StatusFailed, delay
-	case Pending, Processing:
+	case Pending, Processing, Lagging:
 		return StatusPending, StatusSuccess, delay
 	}
 	if delay <= 0 {
@@ -159,10 +169,25 @@ func course(rule Rule, usual time.Duration) (first, then string, delay time.Dura
 	return StatusPending, StatusSuccess, delay
 }
 
-// move gives a payout its next status, and the money back where it failed or was refunded. The lock is held.
+// partOf is the part of a payout that a partial refund gives back: what value says, or one naira.
+func partOf(amount money.Amount, value string) money.Amount {
+	part, err := money.Parse(value)
+	if err != nil || !part.IsPositive() || part.Cmp(amount) >= 0 {
+		return money.FromKobo(1_00)
+	}
+	return part
+}
+
+// move gives a payout its next status, and the money back where it failed or was refunded; a part of it where that is all that
+// comes back. The money of one that is paid after it failed leaves again. The lock is held.
 func (k *books) move(p *Payout, status string, now time.Time) {
-	if status == StatusFailed || status == StatusRefund {
-		k.wallet = k.wallet.Add(p.Amount).Add(p.Fee)
+	switch whole := p.Amount.Add(p.Fee); {
+	case status == StatusRefund && p.Back != nil:
+		k.wallet = k.wallet.Add(*p.Back)
+	case status == StatusFailed || status == StatusRefund:
+		k.wallet = k.wallet.Add(whole)
+	case p.Status == StatusFailed:
+		k.wallet = k.wallet.Sub(whole)
 	}
 	p.Status, p.EndedAt, p.NextStatus, p.NextAt = status, &now, "", nil
 	k.changes.Add(1)

@@ -110,6 +110,10 @@ func TestPayoutOutcomes(t *testing.T) {
 		{fakebank.Rule{Do: fakebank.FailLater, Delay: time.Minute}, "00", "PENDING_BILLING", 200, "PENDING_BILLING", "PAYMENT_FAILED", "0.00"},
 		{fakebank.Rule{Do: fakebank.Refund, Delay: time.Minute}, "00", "SUCCESS", 200, "SUCCESS", "REFUND", "0.00"},
 		{fakebank.Rule{Do: fakebank.Refund}, "00", "SUCCESS", 200, "REFUND", "REFUND", "0.00"},
+		{fakebank.Rule{Do: fakebank.PaidLate, Delay: time.Minute}, "00", "PAYMENT_FAILED", 200, "PAYMENT_FAILED", "SUCCESS", "-100.00"},
+		{fakebank.Rule{Do: fakebank.FailedLate, Delay: time.Minute}, "00", "SUCCESS", 200, "SUCCESS", "PAYMENT_FAILED", "0.00"},
+		{fakebank.Rule{Do: fakebank.PartialRefund, Delay: time.Minute, Value: "40"}, "00", "SUCCESS", 200, "SUCCESS", "REFUND", "-60.00"},
+		{fakebank.Rule{Do: fakebank.PartialRefund, Delay: time.Minute}, "00", "SUCCESS", 200, "SUCCESS", "REFUND", "-99.00"},
 		{fakebank.Rule{Do: fakebank.Duplicate}, "06", nil, 200, "SUCCESS", "SUCCESS", "-100.00"},
 		{fakebank.Rule{Do: fakebank.WrongRecord}, "00", "SUCCESS", 200, "SUCCESS", "SUCCESS", "-100.00"},
 	}
@@ -138,6 +142,30 @@ func TestPayoutOutcomes(t *testing.T) {
 			require.LessOrEqual(t, len(b.Paid()), 1)
 		})
 	}
+}
+
+// The bank has the payout, and for a while neither a question nor the list shows it; its reference is a duplicate at once.
+func TestPayoutOfALaggingIndex(t *testing.T) {
+	b := setup(t, fakebank.Options{})
+	b.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Lagging, Delay: time.Minute, Next: 1})
+	a := b.submit("one", "100")
+	require.Equal(t, 201, a.status)
+	require.Equal(t, "201", a.get("code"))
+	listed := func() []any {
+		list, _ := b.do("POST", "/v1/transactions/accounts", `{}`).get("data", "results").([]any)
+		return list
+	}
+	for range 2 {
+		require.Equal(t, "06", b.submit("one", "100").get("code"))
+		require.Equal(t, 404, b.status("one").status)
+		require.Empty(t, listed())
+	}
+	require.Len(t, b.Paid(), 1, "paid, by the bank's own books")
+	b.clock.Advance(time.Minute)
+	require.Equal(t, "SUCCESS", b.status("one").get("data", "status"))
+	require.Len(t, listed(), 1)
+	require.Equal(t, "06", b.submit("one", "100").get("code"))
+	require.Equal(t, "-100.00", b.Wallet().String())
 }
 
 func TestPayoutScriptAndStatusFaults(t *testing.T) {

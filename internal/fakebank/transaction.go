@@ -68,6 +68,9 @@ func (p *Payout) wire(form amountForm) wireRecord {
 		Meta: &wireMeta{MerchantTxRef: p.Ref, Narration: p.Narration, BankCode: p.BankCode}, SenderName: p.SenderName,
 		BankCode: p.BankCode, Narration: p.Narration, TimeCreated: wireTime(p.CreatedAt), TimeUpdated: wireTime(p.CreatedAt),
 	}
+	if p.Status == StatusRefund && p.Back != nil {
+		w.Amount = form(*p.Back)
+	}
 	if p.EndedAt != nil {
 		w.TimeUpdated = wireTime(*p.EndedAt)
 	}
@@ -108,6 +111,9 @@ func (b *Bank) single(id, ref string) (wireRecord, bool) {
 	out := b.books.payouts[ref]
 	if ref == "" {
 		out = b.books.outIDs[id]
+	}
+	if out != nil && out.hidden(b.clock.Now()) {
+		return wireRecord{}, false
 	}
 	if out != nil {
 		return out.wire(asText), id == "" || id == out.ID

@@ -19,6 +19,10 @@ import (
 // ErrUnknown says that the bank does not know the reference, or not yet. It never says that something failed.
 var ErrUnknown = errors.New("provider: reference not known")
 
+// ErrDuplicate says that a payout's reference has been used before: the bank has it, from an earlier submission. What became
+// of that one [Bank.Payout] tells, sooner or later.
+var ErrDuplicate = errors.New("provider: reference used before")
+
 // Rejection is the bank's definite refusal: the call had no effect and the same call will not succeed.
 type Rejection struct {
 	Code string // the bank's own code
@@ -145,7 +149,8 @@ type Bank interface {
 	// Lookup names the holder of a destination account; an unknown bank or account is a [*Rejection] or [ErrUnknown].
 	Lookup(ctx context.Context, bankCode, accountNumber string) (Holder, error)
 	// Pay submits a payout. [*Rejection] is definite. A duplicate reference, a timeout, a 5xx and "processing" are not
-	// failures: the last gives Status Pending, the others an error that is neither; ask with [Bank.Payout].
+	// failures: the last gives Status Pending, the first [ErrDuplicate], the others an error that is neither; ask with
+	// [Bank.Payout]. A Payout and [ErrDuplicate] both say that the bank has the reference.
 	Pay(ctx context.Context, p NewPayout) (Payout, error)
 	// Payout returns the record of the payout that echoes ref, or [ErrUnknown].
 	Payout(ctx context.Context, ref string) (Payout, error)

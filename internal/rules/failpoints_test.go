@@ -116,6 +116,9 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/payment.Service).failPosting Exec",
 		"(*ajo/internal/payment.run).fail Exec",
 	},
+	"a note of a worker whose claim has gone: who has the transfer now asks the bank itself": {
+		"(*ajo/internal/transfer.Service).keepAcknowledgement Exec",
+	},
 	"it moves nothing on: the next time does what this one did not": {
 		"(*ajo/internal/payment.run).extend Exec",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",

@@ -112,10 +112,8 @@ func (s *Service) Show(ctx context.Context, merchantTxRef string) (Detail, error
 	return d, err
 }
 
-// Over tells whether nothing is left to ask the bank: it gave the money back, or was never asked to pay it.
-func (t *Record) Over() bool {
-	return t.Status == Refunded || t.Status == Failed && t.AttemptCount == 0
-}
+// Over tells whether nothing is left to ask the bank: it was never asked to pay.
+func (t *Record) Over() bool { return t.Status == Failed && t.AttemptCount == 0 }
 
 // nextStep says in words what will be done about the transfer, and when.
 func (t *Record) nextStep(now time.Time) string {
@@ -124,6 +122,7 @@ func (t *Record) nextStep(now time.Time) string {
 		Processing: "ask the bank by reference",
 		Success:    "ask the bank once more, in case it gave the money back",
 		Failed:     "ask the bank once more, in case it paid after all",
+		Refunded:   "ask the bank once more, in case it paid after all",
 	}[t.Status]
 	switch {
 	case t.LeasedUntil != nil && t.LeasedUntil.After(now):

@@ -39,7 +39,7 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	}
 	switch st.Status {
 	case Pending:
-		return s.first(ctx, st)
+		return s.submitFirst(ctx, st)
 	case Processing:
 		return s.ask(ctx, st)
 	default:
@@ -47,9 +47,9 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	}
 }
 
-// first names the holder of the destination and makes the first submission. A destination that definitely does not exist
+// submitFirst names the holder of the destination and makes the first submission. A destination that definitely does not exist
 // ends the transfer before anything was submitted.
-func (s *Service) first(ctx context.Context, st *step) error {
+func (s *Service) submitFirst(ctx context.Context, st *step) error {
 	failpoint.At("transfer/before-lookup")
 	asking, span := trace.Step(ctx, "look up the holder")
 	h, err := s.Bank.Lookup(asking, st.BankCode, st.AccountNumber)
@@ -58,7 +58,7 @@ func (s *Service) first(ctx context.Context, st *step) error {
 	var rejected *provider.Rejection
 	switch {
 	case errors.As(err, &rejected):
-		return s.conclude(ctx, st, EventReject, "no such destination account: "+rejected.Msg)
+		return s.conclude(ctx, st, outcome{EventReject, byBank, "no such destination account: " + rejected.Msg, reasonNoAccount})
 	case err != nil: // only a question; it is asked again
 		return s.postpone(ctx, st, false, fmt.Errorf("look up the destination: %w", err))
 	}
@@ -85,12 +85,13 @@ func (s *Service) submit(ctx context.Context, st *step) error {
 	failpoint.At("transfer/after-pay")
 	// What an answer means here: a Rejection is definite, and the call had no effect; but of a second submission it says
 	// nothing about the first, so only questions end that. Success, failed and refunded are the bank's word on this
-	// reference. All else (a timeout, a cut connection, a 5xx, "processing", a duplicate) may have paid.
+	// reference. A duplicate shows that the bank has it. All else (a timeout, a cut connection, a 5xx) may have paid.
 	var rejected *provider.Rejection
 	switch {
 	case errors.As(err, &rejected) && st.Attempts == 1:
-		return s.conclude(ctx, st, EventReject, rejected.Error())
+		return s.conclude(ctx, st, outcome{EventReject, byBank, rejected.Error(), reasonRefused})
 	case err != nil:
+		st.acknowledged = errors.Is(err, provider.ErrDuplicate)
 		return s.postpone(ctx, st, false, fmt.Errorf("submission %d: %w", st.Attempts, err))
 	}
 	return s.applyRecord(ctx, st, p)
@@ -101,7 +102,7 @@ func (s *Service) ask(ctx context.Context, st *step) error {
 	p, err := s.payout(ctx, st)
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
-		return s.unknown(ctx, st)
+		return s.handleUnknown(ctx, st)
 	case err != nil:
 		return s.postpone(ctx, st, false, fmt.Errorf("ask the bank: %w", err))
 	}
@@ -117,71 +118,61 @@ func (s *Service) payout(ctx context.Context, st *step) (provider.Payout, error)
 	return p, err
 }
 
-// unknown acts on a reference that the bank does not know: after a few questions it is submitted again, and after the fifth
+// handleUnknown acts on a reference that the bank does not know: after a few questions it is submitted again, and after the fifth
 // attempt, and more questions, the transfer has definitely not been made. A question before its time proves nothing: a
-// fresh transfer may not be found at once, and who wakes transfers must not be able to hurry their end.
-func (s *Service) unknown(ctx context.Context, st *step) error {
+// fresh transfer may not be found at once, and who expedites transfers must not be able to hurry their end. Once the bank has
+// acknowledged the reference, its not finding it means nothing, however often it is asked: it is asked on.
+func (s *Service) handleUnknown(ctx context.Context, st *step) error {
 	n := st.Unknown + 1
 	switch {
+	case st.Acknowledged:
+		if n >= resubmitAfter {
+			s.alert(ctx, st, "acknowledged_not_found", "the bank has acknowledged a transfer and does not find it; it may pay it yet", slog.Int("questions", n))
+		}
+		return s.postpone(ctx, st, true, errors.New("the bank has acknowledged the reference, and does not find it"))
 	case st.Early:
 	case st.Attempts < MaxAttempts && n >= resubmitAfter:
 		return s.submit(ctx, st)
 	case st.Attempts >= MaxAttempts && n >= giveUpAfter:
-		return s.conclude(ctx, st, EventReject, fmt.Sprintf("%d submissions, and the bank knows of none", st.Attempts))
+		return s.conclude(ctx, st, outcome{EventReject, bySilence, fmt.Sprintf("%d submissions, and the bank knows of none", st.Attempts), reasonNotMade})
 	}
 	return s.postpone(ctx, st, true, fmt.Errorf("the bank does not know the reference after submission %d", st.Attempts))
 }
 
-// applyRecord acts on the bank's own record of the transfer. A record of another reference or amount is no answer.
+// applyRecord acts on the bank's own record of the transfer. A record of another reference is no answer, and one of another sum ends
+// nothing.
 func (s *Service) applyRecord(ctx context.Context, st *step, p provider.Payout) error {
-	if err := st.differs(p); err != nil && p.Status != provider.Pending {
-		return s.postpone(ctx, st, false, err)
+	if p.Ref != st.Ref {
+		return s.postpone(ctx, st, false, fmt.Errorf("the bank's record is of %s", p.Ref))
 	}
-	st.fee = p.Fee
+	s.learn(ctx, st, p)
+	if *st.difference != "" {
+		return s.postpone(ctx, st, false, errors.New(*st.difference))
+	}
 	switch p.Status {
 	case provider.Success:
-		return s.conclude(ctx, st, EventPaid, "")
+		return s.conclude(ctx, st, paid)
 	case provider.Failed:
-		return s.conclude(ctx, st, EventReject, "the bank says that it failed")
+		return s.conclude(ctx, st, failed)
 	case provider.Refunded:
-		return s.conclude(ctx, st, EventRefund, "the bank gave it back")
+		return s.conclude(ctx, st, givenBack)
 	}
 	return s.postpone(ctx, st, false, errors.New("the bank says that it is under way"))
-}
-
-// differs says in what the bank's record is not of this transfer.
-func (st *step) differs(p provider.Payout) error {
-	if p.Ref == st.Ref && p.Amount.Equal(st.Amount) {
-		return nil
-	}
-	return fmt.Errorf("the bank's record is of %s and %s", p.Ref, p.Amount)
 }
 
 // errRecheck is why a transfer that has ended has a next step.
 var errRecheck = errors.New("ended; asked again in case the bank changes its word")
 
-// recheck asks about a transfer that has ended. A refund of a paid one is booked. A bank that otherwise takes back its word
-// has left the books wrong in a way that no rule puts right: a person is told.
+// recheck asks about a transfer that has ended. A refund of all that was paid is booked. Whatever else the bank's record says
+// otherwise than the books is a difference that no rule puts right: a person is told, and ends it ([Service.Resolve]).
 func (s *Service) recheck(ctx context.Context, st *step) error {
 	p, err := s.payout(ctx, st)
-	if err == nil {
-		err = st.differs(p)
+	if err != nil || p.Ref != st.Ref { // no answer is no news
+		return s.postpone(ctx, st, false, errRecheck)
 	}
-	if err == nil {
-		st.fee = p.Fee
-	}
-	switch {
-	case err != nil: // no answer is no news
-	case st.Status == Success && p.Status == provider.Refunded:
-		return s.conclude(ctx, st, EventRefund, "the bank gave it back")
-	case st.Status == Success && p.Status == provider.Failed:
-		s.alert(ctx, st, "paid_then_failed", "the bank calls a paid transfer failed; a person must ask it")
-	case st.Status == Failed && (p.Status == provider.Success || p.Status == provider.Pending):
-		s.alert(ctx, st, "failed_then_paid", "the bank pays a transfer that has failed, and whose money was given back; a person must act")
+	s.learn(ctx, st, p)
+	if st.Status == Success && p.Status == provider.Refunded && *st.difference == "" {
+		return s.conclude(ctx, st, givenBack)
 	}
 	return s.postpone(ctx, st, false, errRecheck)
-}
-
-func (s *Service) alert(ctx context.Context, st *step, name, text string, more ...any) {
-	s.Log.ErrorContext(ctx, text, append([]any{slog.String("alert", name), slog.String("transfer", st.Ref)}, more...)...)
 }

@@ -182,7 +182,7 @@ func TestWakingLeavesTheRechecks(t *testing.T) {
 	_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
 	require.NoError(t, err)
 	b.Clock.Set(at.Add(15 * time.Minute))
-	require.NoError(t, b.svc.Advance(b.ctx, p.ID))
+	b.step(p)
 	require.Equal(t, transfer.Refunded, b.get(p.MerchantTxRef).Status)
 	b.paid()
 }

@@ -16,9 +16,6 @@ import (
 	"ajo/internal/retry"
 )
 
-// alertAfter is the age from which a transfer that is still under way is reported at each of its steps.
-const alertAfter = 10 * time.Minute
-
 // step is a due transfer that is ours to advance: what is found is recorded under its token.
 type step struct {
 	ID            uuid.UUID
@@ -37,10 +34,14 @@ type step struct {
 	Unknown       int       // those of them that the bank answered with "not known"
 	Early         bool      // this look is before its time: somebody woke the transfer
 	Traceparent   string
-	Tells         bool // the tenant chose more events than received payments, or listens
+	Tells         bool         // the tenant chose more events than received payments, or listens
+	Acknowledged  bool         // an answer of the bank has shown that it has the reference
+	Paid          money.Amount // what leaves by its debit: the amount, unless an operator has found another
+	Difference    string       // what the bank's record was seen to say otherwise than the books
+	Differs       bool         // the difference waits for a person
+	DebitGroup    uuid.UUID    // the transaction group of its debit
 	token
-
-	fee *money.Amount // what the bank's record says that it takes for the payout; nil: it has not said
+	learned
 }
 
 // claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover. Neither is nothing: the
@@ -113,7 +114,7 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) (verd
 	if err := s.cover(ctx, tx, now, leased, &v); err != nil {
 		return v, err
 	}
-	if err := putOff(ctx, tx, v.short); err != nil {
+	if _, err := putOff(ctx, tx, now, v.short); err != nil {
 		return v, err
 	}
 	return v, s.endAll(ctx, tx, v.ends)
@@ -123,6 +124,7 @@ const (
 	stepColumns = `t.id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
 		t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
 		t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false),
+		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
 		t.next_attempt_at, t.leased_until`
 	// isDue hides the appointment from the planner: on a young table it would go by the index of all that is due, and read those
 	// of a whole backlog for each batch.
@@ -165,7 +167,8 @@ func (s *Service) scanStep(now time.Time) pgx.RowToFunc[*step] {
 	return func(r pgx.CollectableRow) (*step, error) {
 		var c step
 		err := r.Scan(&c.ID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
-			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Tells, &c.due, &c.lease)
+			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Tells,
+			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.due, &c.lease)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
 	}
@@ -182,7 +185,7 @@ func (v *verdicts) outcomes(log *slog.Logger) map[uuid.UUID]batch.Outcome[claime
 	}
 	for _, e := range v.ends {
 		out[e.ID] = batch.Outcome[claimed]{Value: claimed{told: e.told}, Err: e.err}
-		log.Warn(e.why, slog.String("transfer", e.Ref), slog.Any("err", e.err))
+		log.Warn(e.outcome.why, slog.String("transfer", e.Ref), slog.Any("err", e.err))
 	}
 	return out
 }
@@ -240,19 +243,11 @@ func (s *Service) Due(ctx context.Context, before time.Time, limit int) ([]uuid.
 func (s *Service) Wake(ctx context.Context, merchantTxRef string) (id uuid.UUID, ok bool, err error) {
 	failpoint.At("transfer/before-wake-commit")
 	err = s.Pool.QueryRow(ctx, `
-		UPDATE transfers SET next_attempt_at = least(next_attempt_at, $2) WHERE merchant_tx_ref = $1 AND attempt_count > 0 AND status <> 'refunded' RETURNING id`,
+		UPDATE transfers SET next_attempt_at = least(next_attempt_at, $2) WHERE merchant_tx_ref = $1 AND attempt_count > 0 RETURNING id`,
 		merchantTxRef, s.Clock.Now()).Scan(&id)
 	failpoint.At("transfer/after-wake-commit")
 	if pg.IsNoRows(err) {
 		return id, false, nil
 	}
 	return id, err == nil, err
-}
-
-// feeText is the bank's fee for a statement; nil leaves what is stored.
-func (st *step) feeText() *string {
-	if st.fee == nil {
-		return nil
-	}
-	return new(st.fee.String())
 }

@@ -14,8 +14,6 @@ import (
 
 var errCover = errors.New("waits until the bank has confirmed the money that it pays out")
 
-const whyFalse = "the money that it pays out proved false"
-
 // fund is what a pending transfer has to be paid from.
 type fund struct {
 	id          uuid.UUID
@@ -74,7 +72,7 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, leased []*
 			v.covered = append(v.covered, st)
 		case best.Sign() < 0: // what is freed above counts among the others here
 			freed[f.account] = freed[f.account].Add(st.Amount)
-			v.ends = append(v.ends, &ending{step: st, event: EventReject, why: whyFalse})
+			v.ends = append(v.ends, &ending{step: st, outcome: neverCovered})
 		default:
 			v.short = append(v.short, s.postponement(st, now, false, errCover))
 		}

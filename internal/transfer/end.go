@@ -22,28 +22,31 @@ import (
 // ending is the end of a claimed transfer, or its move on from success.
 type ending struct {
 	*step
-	event Event
-	why   string
-	to    Status
-	next  *time.Time // when the bank is asked again, where it is
-	told  uuid.UUID  // the delivery of the event that its tenant chose; uuid.Nil: none
-	err   error      // this end changed nothing, its neighbours stand
+	outcome
+	to   Status
+	next *time.Time // when the bank is asked again, where it is
+	told uuid.UUID  // the delivery of the event that its tenant chose; uuid.Nil: none
+	err  error      // this end changed nothing, its neighbours stand
 }
 
 // ended is what an ending came to: what is to be done next.
 type ended struct {
 	Next *time.Time
 	Told uuid.UUID
+	Held bool // false: the claim had gone, and nothing was recorded
 }
 
 // conclude ends a claimed transfer, or moves it on from success, in one transaction with its debit. A claim that has gone is
 // no error: the other worker records.
-func (s *Service) conclude(ctx context.Context, st *step, event Event, why string) error {
-	end, err := s.ends.Do(ctx, ending{step: st, event: event, why: why})
+func (s *Service) conclude(ctx context.Context, st *step, o outcome) error {
+	end, err := s.ends.Do(ctx, ending{step: st, outcome: o})
+	if err == nil && !end.Held {
+		err = s.keepAcknowledgement(ctx, st)
+	}
 	if err != nil {
 		return err
 	}
-	trace.Of(ctx).Text("outcome", string(event))
+	trace.Of(ctx).Text("outcome", string(o.event))
 	s.ring(ctx, end.Told)
 	if end.Next == nil {
 		return nil
@@ -75,7 +78,7 @@ func (s *Service) endBatch(ctx context.Context, items []ending) []batch.Outcome[
 				return err
 			}
 			for i, e := range ends {
-				out[i] = batch.Outcome[ended]{Value: ended{e.next, e.told}, Err: e.err}
+				out[i] = batch.Outcome[ended]{Value: ended{e.next, e.told, slices.Contains(held, e)}, Err: e.err}
 			}
 			failpoint.At("transfer/before-end-commit")
 			return nil
@@ -97,21 +100,26 @@ func count(ends []*ending) {
 	}
 }
 
-const stillHeldSQL = `SELECT m.n FROM transfers t
+const stillHeldSQL = `SELECT m.n, t.acknowledged_at IS NOT NULL FROM transfers t
 	JOIN unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) WITH ORDINALITY AS m (id, lease, due, n) ON ` + heldSQL + `
 	ORDER BY t.id, m.n FOR NO KEY UPDATE OF t`
 
 // stillHeld locks the transfers, in the order of their ids, and returns the ends whose claim still stands, one for each transfer.
+// The bank's silence ends nothing that it has acknowledged, be it since the claim.
 func stillHeld(ctx context.Context, tx pg.Tx, ends []*ending) ([]*ending, error) {
 	m := tokensOf(ends, func(e *ending) *step { return e.step })
 	rows, err := tx.Query(ctx, stillHeldSQL, m.id, m.lease, m.due)
 	if err != nil {
 		return nil, err
 	}
-	held, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*ending, error) {
-		var n int
-		err := r.Scan(&n)
-		return ends[m.places[n-1]], err
+	var held []*ending
+	var n int
+	var acknowledged bool
+	_, err = pgx.ForEachRow(rows, []any{&n, &acknowledged}, func() error {
+		if e := ends[m.places[n-1]]; e.by != bySilence || !acknowledged {
+			held = append(held, e)
+		}
+		return nil
 	})
 	return slices.CompactFunc(held, func(a, b *ending) bool { return a.ID == b.ID }), err
 }
@@ -130,7 +138,7 @@ func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []*ending) error {
 			continue
 		}
 		e.to = to
-		able, moves = append(able, e), append(moves, ledger.Move{TransactionGroupID: e.ID, Direction: ledger.Debit, Event: e.move()})
+		able, moves = append(able, e), append(moves, ledger.Move{TransactionGroupID: e.DebitGroup, Direction: ledger.Debit, Event: e.move()})
 	}
 	if len(able) == 0 {
 		return nil
@@ -145,7 +153,7 @@ func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []*ending) error {
 			e.err = fmt.Errorf("transfer %s: its debit: %w", e.Ref, moved[i].Err)
 			continue
 		}
-		if (e.to == Success || e.to == Failed && e.Attempts > 0) && len(s.Rechecks) > 0 {
+		if e.Attempts > 0 && len(s.Rechecks) > 0 {
 			e.next = new(now.Add(s.Rechecks[0]))
 		}
 		done = append(done, e)
@@ -191,22 +199,24 @@ func (e *ending) move() ledger.Event {
 	return ledger.EventReverse
 }
 
-const endSQL = `UPDATE transfers t
+var endSQL = `UPDATE transfers t
 	SET status = m.status_to, next_attempt_at = m.next, ask_count = 0, unknown_count = 0, leased_until = NULL, last_error = m.why,
-		provider_fee = coalesce(m.fee::numeric, t.provider_fee), updated_at = $6
-	FROM unnest($1::uuid[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $7::text[]) AS m (id, status_from, status_to, next, why, fee)
+		ended_by = m.by, failure_reason = m.reason, ` + learnedSQL("$6") + `, updated_at = $6
+	FROM unnest($1::uuid[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $7::text[], $8::text[],
+		$9::bool[], $10::text[], $11::text[]) AS m (id, status_from, status_to, next, why, by, reason, acked, fee, difference)
 	WHERE t.id = m.id AND t.status = m.status_from`
 
 func writeEnds(ctx context.Context, tx pg.Tx, now time.Time, ends []*ending) error {
 	var ids []uuid.UUID
-	var from, to, why []string
+	var from, to, why, by, reason []string
 	var next []*time.Time
-	var fees []*string
+	var l learnedColumns
 	for _, e := range ends {
 		ids, from, to = append(ids, e.ID), append(from, string(e.Status)), append(to, string(e.to))
-		why, next, fees = append(why, e.why), append(next, e.next), append(fees, e.feeText())
+		why, next, by, reason = append(why, e.why), append(next, e.next), append(by, string(e.by)), append(reason, e.reason)
+		l.add(&e.learned)
 	}
-	tag, err := tx.Exec(ctx, endSQL, ids, from, to, next, why, now, fees)
+	tag, err := tx.Exec(ctx, endSQL, ids, from, to, next, why, now, by, reason, l.acked, l.fee, l.differences)
 	if err == nil && int(tag.RowsAffected()) != len(ids) {
 		err = fmt.Errorf("transfer: %d of %d ended: a status changed under its lock", tag.RowsAffected(), len(ids))
 	}

@@ -8,6 +8,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/batch"
 	"ajo/internal/idempotency"
+	"ajo/internal/retry"
 )
 
 // Ask is a settle request, as [Service.Settle] takes it.
@@ -75,7 +76,22 @@ func (s *Service) RejectTogether(ctx context.Context, claims []*Claim) []batch.O
 func (s *Service) endTogether(ctx context.Context, claims []*Claim, event Event) []batch.Outcome[ended] {
 	items := make([]ending, len(claims))
 	for i, c := range claims {
-		items[i] = ending{step: c, event: event}
+		items[i] = ending{step: c, outcome: outcome{event: event, by: byBank}}
 	}
 	return s.endBatch(ctx, items)
+}
+
+// AcknowledgeLate records the bank's acknowledgement for a worker whose claim may have gone.
+func (s *Service) AcknowledgeLate(ctx context.Context, c *Claim) error {
+	c.acknowledged = true
+	err := s.postpone(ctx, c, false, errRecheck)
+	if _, wait := retry.When(err); wait {
+		return nil
+	}
+	return err
+}
+
+// GiveUp ends a transfer that the bank knows nothing of.
+func (s *Service) GiveUp(ctx context.Context, c *Claim) error {
+	return s.conclude(ctx, c, outcome{event: EventReject, by: bySilence, reason: reasonNotMade})
 }

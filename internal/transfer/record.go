@@ -21,10 +21,11 @@ type submitted struct {
 	lease *time.Time // the new one
 }
 
+// submitSQL leaves alone what the bank has acknowledged, be it since the claim.
 const submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $6, ask_count = 0, unknown_count = 0,
 		account_name = m.holder, next_attempt_at = $7, leased_until = $8, last_error = '', updated_at = $6
 	FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::text[]) WITH ORDINALITY AS m (id, lease, due, holder, n)
-	WHERE ` + heldSQL + ` AND t.status = ANY($5) RETURNING m.n`
+	WHERE ` + heldSQL + ` AND t.status = ANY($5) AND t.acknowledged_at IS NULL RETURNING m.n`
 
 // submitBatch records many submissions in one statement, each with a lease. It locks the rows in the order of their ids.
 func (s *Service) submitBatch(ctx context.Context, items []*step) []batch.Outcome[submitted] {
@@ -76,7 +77,11 @@ func (s *Service) postponement(st *step, now time.Time, unknown bool, why error)
 func (s *Service) postpone(ctx context.Context, st *step, unknown bool, why error) error {
 	now := s.Clock.Now()
 	p := s.postponement(st, now, unknown, why)
-	if _, err := s.postpones.Do(ctx, p); err != nil {
+	held, err := s.postpones.Do(ctx, p)
+	if err == nil && !held {
+		err = s.keepAcknowledgement(ctx, st)
+	}
+	if err != nil {
 		return err
 	}
 	trace.Of(ctx).Text("outcome", "later")
@@ -94,36 +99,53 @@ func (s *Service) postpone(ctx context.Context, st *step, unknown bool, why erro
 	return retry.At(*p.at, why)
 }
 
-func (s *Service) postponeBatch(ctx context.Context, items []postponement) []batch.Outcome[struct{}] {
-	return pg.Isolate(items, func(items []postponement) ([]batch.Outcome[struct{}], error) {
+// postponeBatch stores many postponements, and answers each whether its claim still stood.
+func (s *Service) postponeBatch(ctx context.Context, items []postponement) []batch.Outcome[bool] {
+	return pg.Isolate(items, func(items []postponement) ([]batch.Outcome[bool], error) {
+		out := make([]batch.Outcome[bool], len(items))
 		failpoint.At("transfer/before-postpone-commit")
-		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error { return putOff(ctx, tx, items) })
+		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
+			held, err := putOff(ctx, tx, s.Clock.Now(), items)
+			for i := range held {
+				out[i].Value = held[i]
+			}
+			return err
+		})
 		failpoint.At("transfer/after-postpone-commit")
-		return make([]batch.Outcome[struct{}], len(items)), err
+		return out, err
 	})
 }
 
-const putOffSQL = `UPDATE transfers t SET next_attempt_at = m.at, ask_count = m.asks, unknown_count = unknown_count + m.unknown, leased_until = NULL,
-		provider_fee = coalesce(m.fee::numeric, t.provider_fee), last_error = CASE WHEN status IN ('pending', 'processing') THEN m.why ELSE last_error END
-	FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::int[], $7::text[], $8::text[])
-		AS m (id, lease, due, at, asks, unknown, why, fee)
-	WHERE ` + heldSQL
+var putOffSQL = `UPDATE transfers t SET next_attempt_at = m.at, ask_count = m.asks, unknown_count = unknown_count + m.unknown, leased_until = NULL,
+		` + learnedSQL("$8") + `, last_error = CASE WHEN status IN ('pending', 'processing') THEN m.why ELSE last_error END
+	FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::int[], $7::text[],
+		$9::bool[], $10::text[], $11::text[]) WITH ORDINALITY AS m (id, lease, due, at, asks, unknown, why, acked, fee, difference, n)
+	WHERE ` + heldSQL + ` RETURNING m.n`
 
-// putOff stores the postponements whose claim still stands, in one statement. It locks the rows in the order of their ids.
-func putOff(ctx context.Context, tx pg.Tx, items []postponement) error {
+// putOff stores the postponements whose claim still stands, in one statement, and tells which these are. It locks the rows in the
+// order of their ids.
+func putOff(ctx context.Context, tx pg.Tx, now time.Time, items []postponement) (held []bool, err error) {
 	if len(items) == 0 {
-		return nil
+		return nil, nil
 	}
 	m := tokensOf(items, func(p postponement) *step { return p.step })
 	var at []*time.Time
 	var asks, unknown []int32
 	var why []string
-	var fees []*string
+	var l learnedColumns
 	for _, i := range m.places {
 		p := items[i]
 		at, asks, unknown, why = append(at, p.at), append(asks, int32(p.asks)), append(unknown, int32(p.unknown)), append(why, p.why)
-		fees = append(fees, p.feeText())
+		l.add(&p.learned)
 	}
-	_, err := tx.Exec(ctx, putOffSQL, m.id, m.lease, m.due, at, asks, unknown, why, fees)
-	return err
+	rows, err := tx.Query(ctx, putOffSQL, m.id, m.lease, m.due, at, asks, unknown, why, now, l.acked, l.fee, l.differences)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	held = make([]bool, len(items))
+	for _, n := range stored {
+		held[m.places[n-1]] = true
+	}
+	return held, err
 }

@@ -49,7 +49,7 @@ func TestChosenEventsOfASettlement(t *testing.T) {
 			_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
 			require.NoError(b.T, err)
 			b.untilDue(p)
-			require.NoError(b.T, b.svc.Advance(b.ctx, p.ID))
+			b.step(p)
 		}, want: []string{"settlement.succeeded success", "settlement.refunded refunded"}},
 	} {
 		for _, chosen := range []string{allSettlements, "{payment.confirmed}", "{}"} {

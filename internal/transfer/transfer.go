@@ -154,7 +154,7 @@ type Service struct {
 	accepts   *batch.Coalescer[*request, Settled]
 	claims    *batch.Coalescer[uuid.UUID, claimed]
 	submits   *batch.Coalescer[*step, submitted]
-	postpones *batch.Coalescer[postponement, struct{}]
+	postpones *batch.Coalescer[postponement, bool]
 	ends      *batch.Coalescer[ending, ended]
 }
 

@@ -134,7 +134,7 @@ var definite = map[string]bool{"02": true, "05": true, "06": true, "400": true, 
 
 // usedBefore are the words of a refusal that is about the reference and not about the request. The bank documents
 // neither its code nor its text.
-var usedBefore = regexp.MustCompile(`(?i)duplicat|\balready\b|not unique|must be unique|idempoten`)
+var usedBefore = regexp.MustCompile(`(?i)duplicat|\balready\b|not unique|must be unique|idempoten|(reference|txref)\b.*\b(exists|in use|(been|was) used)\b`)
 
 // verdict reads the answer. The code speaks first, then the HTTP status; a status that says "not now" outweighs any code
 // but success, because the answer may then be a gateway's.

@@ -19,12 +19,13 @@ const payPath = "/v2/transfers/bank"
 //
 // What came back, and what it means:
 //   - code 00 with a record that echoes p.Ref: the record. Without an echo, or without an amount, its status is Pending.
-//   - code 201 PROCESSING (and 200, as the bank's own reference has it): under way, Status Pending.
+//   - code 201 PROCESSING (and 200, as the bank's own reference has it), and 00 without a record: taken, Status Pending.
 //   - a documented refusal (02, 05, 06, or 400, 403, 422 in the envelope; under HTTP 2xx or 4xx but 401, 408, 409, 425
 //     and 429): a [*provider.Rejection], but only after the bank, asked by reference, does not know it. A refusal of a
 //     reference that has been used looks the same, and taking that one for a failure pays twice. Where the bank does
 //     know it, its record is returned.
-//   - a refusal that says duplicate: an [*Error] that says so. Ask with [Client.Payout].
+//   - a refusal that says duplicate, in the bank's envelope or as a 409: an [*Error] that wraps [provider.ErrDuplicate]. Ask with
+//     [Client.Payout].
 //   - no answer, a cut one, 408, 409, 425, 429, 5xx, code 01, an unknown code, somebody else's record, an unreadable
 //     amount: an [*Error]. The money may have left. Ask with [Client.Payout]; submit again, under the same reference, only
 //     when that says [provider.ErrUnknown].
@@ -51,15 +52,15 @@ func (c *Client) Pay(ctx context.Context, p provider.NewPayout) (out provider.Pa
 	if err != nil {
 		return out, err
 	}
-	switch a.verdict() {
-	case success:
+	switch v := a.verdict(); {
+	case v == success:
 		return submitted(a, p)
-	case underWay:
+	case v == underWay || v == bare && a.status/100 == 2:
 		return provider.Payout{Ref: p.Ref, Status: provider.Pending, Amount: p.Amount}, nil
-	case refused:
+	case v == refused:
 		return c.refusal(ctx, a, p.Ref)
-	case duplicate:
-		return out, a.err("the reference is a duplicate, ask by reference")
+	case v == duplicate:
+		return out, &Error{Call: a.call, HTTP: a.status, Code: a.code, Msg: "ask by reference: " + a.desc, Err: provider.ErrDuplicate}
 	default:
 		return out, a.err("outcome unknown")
 	}

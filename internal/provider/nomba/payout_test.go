@@ -1,6 +1,7 @@
 package nomba
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -62,7 +63,7 @@ func TestPayAnswers(t *testing.T) {
 		"two references":             {said(payout(fields{"meta": fields{"merchantTxRef": "other"}})), nil, "E", 0},
 		"a bad amount":               {said(payout(fields{"amount": "1e9"})), nil, "E", 0},
 		"a bad fee":                  {said(payout(fields{"fixedCharge": "-1"})), nil, "E", 0},
-		"no data":                    {always(200, `{"code":"00"}`), nil, "E", 0},
+		"no data":                    {always(200, `{"code":"00"}`), nil, "P", 0},
 		"a list":                     {said(`[1]`), nil, "E", 0},
 		"garbage":                    {always(200, `<html>`), nil, "E", 0},
 		"cut off":                    {hangUp, nil, "E", 0},
@@ -73,8 +74,12 @@ func TestPayAnswers(t *testing.T) {
 		"unknown code":               {always(200, `{"code":"77"}`), nil, "E", 0},
 		"400 without an envelope":    {always(400, `no`), nil, "E", 0},
 		"404":                        {always(404, ``), nil, "E", 0},
-		"duplicate":                  {always(200, `{"code":"06","description":"Duplicate transaction"}`), nil, "E", 0},
-		"conflict":                   {always(409, `{"code":"02"}`), nil, "E", 0},
+		"duplicate":                  {always(200, `{"code":"06","description":"Duplicate transaction"}`), nil, "D", 0},
+		"a reference in use":         {always(400, `{"code":"02","description":"merchantTxRef has been used"}`), nil, "D", 0},
+		"a reference that exists":    {always(200, `{"code":"06","description":"Transaction reference exists"}`), nil, "D", 0},
+		"conflict":                   {always(409, `{"code":"02"}`), nil, "D", 0},
+		"no such reference":          {always(200, `{"code":"06","description":"reference does not exist"}`), none, "R", 1},
+		"00 under a 404":             {always(404, `{"code":"00"}`), nil, "E", 0},
 		"refused, not known":         {always(200, `{"code":"06","description":"insufficient funds"}`), none, "R", 1},
 		"invalid, not known":         {always(400, `{"code":"02","description":"bad account"}`), none, "R", 1},
 		"400 in a 200, not known":    {always(200, `{"code":"400","description":"BAD_REQUEST"}`), always(200, `{"code":"01"}`), "R", 1},
@@ -90,7 +95,11 @@ func TestPayAnswers(t *testing.T) {
 			t.Parallel()
 			c, w := setup(t, payBank(tt.post, tt.get))
 			got, err := c.Pay(t.Context(), payOf(ref))
-			require.Equal(t, tt.want, class(got.Status, err), "%v", err)
+			have := class(got.Status, err)
+			if errors.Is(err, provider.ErrDuplicate) {
+				have = "D"
+			}
+			require.Equal(t, tt.want, have, "%v", err)
 			gets := 0
 			for _, call := range w.got()[1:] {
 				require.True(t, strings.HasPrefix(call, "GET "+singlePath), "submitted more than once")

@@ -1,0 +1,94 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"ajo/internal/money"
+	"ajo/internal/provider"
+)
+
+// learned is what the bank's answers of one step show beside the outcome. It is stored with whatever becomes of the step.
+type learned struct {
+	acknowledged bool          // the bank has the reference
+	fee          *money.Amount // what the bank takes for the payout; nil: it has not said
+	difference   *string       // what its record says otherwise than the books, "" where they agree; nil: no record was seen
+}
+
+// learn keeps what the bank's own record of the transfer shows, and raises an alert where the books say otherwise.
+func (s *Service) learn(ctx context.Context, st *step, p provider.Payout) {
+	st.acknowledged, st.fee = true, p.Fee
+	name := st.contradiction(p)
+	text := ""
+	if name != "" {
+		text = fmt.Sprintf("the bank says %s of %s, the books %s of %s", p.Status, p.Amount, st.Status, st.Paid)
+	}
+	st.difference = &text
+	if name == "" || text == st.Difference && !st.Differs { // agrees, or an operator has dealt with it
+		return
+	}
+	s.alert(ctx, st, name, "the bank's record of a transfer is not what the books say; a person must act", slog.String("difference", text))
+}
+
+// contradiction names what the bank's record says otherwise than the books, as alerts name it; "" where they agree, or will as soon
+// as the outcome that the record states is booked.
+func (st *step) contradiction(p provider.Payout) string {
+	whole := p.Amount.Equal(st.Paid)
+	switch {
+	case st.Status == Success && p.Status == provider.Refunded && !whole:
+		return "partial_refund"
+	case st.Status == Success && p.Status == provider.Failed:
+		return "paid_then_failed"
+	case st.Status == Success && p.Status == provider.Pending:
+		return "paid_then_pending"
+	case st.Status == Failed && (p.Status == provider.Success || p.Status == provider.Pending):
+		return "failed_then_paid"
+	case st.Status == Refunded && (p.Status == provider.Success || p.Status == provider.Pending):
+		return "refunded_then_paid"
+	case !whole:
+		return "another_sum"
+	}
+	return ""
+}
+
+// learnedSQL stores what was learned, in an UPDATE of transfers t from m, which has acked, fee and difference; at is the
+// parameter of the time. An acknowledgement is for good, a fee until another is named. A difference that is the same as before
+// stays as it was: waiting for a person, or dealt with.
+func learnedSQL(at string) string {
+	return `acknowledged_at = coalesce(t.acknowledged_at, CASE WHEN m.acked THEN ` + at + `::timestamptz END),
+		provider_fee = coalesce(m.fee::numeric, t.provider_fee), difference = coalesce(m.difference, t.difference),
+		differs_since = CASE WHEN m.difference IS NULL OR m.difference = t.difference THEN t.differs_since WHEN m.difference = '' THEN NULL ELSE ` + at + ` END`
+}
+
+// learnedColumns are what was learned of steps, column by column.
+type learnedColumns struct {
+	acked            []bool
+	fee, differences []*string
+}
+
+func (c *learnedColumns) add(l *learned) {
+	var fee *string
+	if l.fee != nil {
+		fee = new(l.fee.String())
+	}
+	c.acked, c.fee, c.differences = append(c.acked, l.acknowledged), append(c.fee, fee), append(c.differences, l.difference)
+}
+
+// keepAcknowledgement stores that the bank has the reference though the step's claim has gone: whoever has the transfer now must not
+// submit it again, or give it back, on the word that the bank does not find it.
+func (s *Service) keepAcknowledgement(ctx context.Context, st *step) error {
+	if !st.acknowledged || st.Acknowledged {
+		return nil
+	}
+	_, err := s.Pool.Exec(ctx, `UPDATE transfers SET acknowledged_at = $2 WHERE id = $1 AND acknowledged_at IS NULL`, st.ID, s.Clock.Now())
+	return err
+}
+
+// alertAfter is the age from which a transfer that is still under way is reported at each of its steps.
+const alertAfter = 10 * time.Minute
+
+func (s *Service) alert(ctx context.Context, st *step, name, text string, more ...any) {
+	s.Log.ErrorContext(ctx, text, append([]any{slog.String("alert", name), slog.String("transfer", st.Ref)}, more...)...)
+}
