@@ -21,6 +21,9 @@ var dashboardFiles = sync.OnceValue(func() map[string]served {
 	return out
 })
 
+// root is GET /, an addition: people who come to the bare address are led to the dashboard.
+func (e *edge) root(c *fiber.Ctx) error { return c.Redirect("/dashboard", fiber.StatusFound) }
+
 // dashboardPage is GET /dashboard, with and without a slash at its end. What it shows, it asks the session's endpoints for.
 func (e *edge) dashboardPage(c *fiber.Ctx) error { return dashboardFiles()[dashboard.Page].send(c) }
 

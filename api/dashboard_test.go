@@ -31,6 +31,9 @@ func TestDashboardIsServed(t *testing.T) {
 		require.Empty(t, again.Body)
 		require.Equal(t, 200, w.do("HEAD", path, "").Status)
 	}
+	root := w.do("GET", "/", "")
+	require.Equal(t, 302, root.Status)
+	require.Equal(t, "/dashboard", root.Header.Get("Location"))
 	for _, path := range []string{
 		"/dashboard/nothing.js", "/dashboard/index.html", "/dashboard/app.js/", "/dashboard/%2e%2e", "/dashboard/..%2fdashboard.go", "/dashboard/App.js", "/dashboard/app.js%00",
 	} {

@@ -70,7 +70,6 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		status             int
 		text               string
 	}{
-		{"GET", "/", "", nil, 404, "not found"},
 		{"GET", "/nothing", "", nil, 404, "not found"},
 		{"GET", "/Health", "", nil, 404, "not found"},
 		{"GET", "/health/", "", nil, 404, "not found"},

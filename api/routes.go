@@ -121,6 +121,7 @@ var Routes = []Route{
 	{"GET", "/docs", None, false, (*edge).docs},
 
 	// dashboard.go
+	{"GET", "/", None, false, (*edge).root},
 	{"GET", "/dashboard", None, false, (*edge).dashboardPage},
 	{"GET", "/dashboard/", None, false, (*edge).dashboardPage},
 	{"GET", "/dashboard/style.css", None, false, (*edge).dashboardStyle},

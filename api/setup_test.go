@@ -138,7 +138,9 @@ func (w *world) serve() {
 	w.addr = ln.Addr().String()
 	w.url = "http://" + w.addr
 	transport := &http.Transport{DisableCompression: true}
-	w.client = &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	w.client = &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	w.T.Cleanup(func() {
 		transport.CloseIdleConnections()
 		_ = app.ShutdownWithTimeout(5 * time.Second)

@@ -50,6 +50,7 @@ func (t *tool) newDeliveriesListCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&status, "status", "", "pending, delivered or dead_letter")
+	oneOf(cmd, "status", "pending", "delivered", "dead_letter")
 	cmd.Flags().StringVar(&event, "event", "", "only of this event, such as payment.received")
 	cmd.Flags().StringVar(&tenantName, "tenant", "", "only this tenant's, by id or e-mail")
 	f.add(cmd)

@@ -4,33 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"ajo/internal/app"
+	"ajo/internal/clock"
+	"ajo/internal/money"
 	"ajo/internal/payment"
 )
 
 func (t *tool) newEventsCmd() *cobra.Command {
-	return group("events", "Look at what the bank told us, and assign what found no account", t.newEventsListCmd(), t.newAssignCmd())
+	return group("events", "Look at what the bank told us, and assign what found no account", t.newEventsListCmd(), t.newEventShowCmd(), t.newAssignCmd())
 }
 
 func (t *tool) newEventsListCmd() *cobra.Command {
 	var f listFlags
-	var category, status, transaction string
+	var q eventQuery
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List inbound events, newest first",
-		Example: "  ajo events list --category misdirected\n  ajo events list --transaction API-VACT_TRA-B7B10",
-		Args:    cobra.NoArgs,
+		Use:   "list",
+		Short: "List inbound events, newest first",
+		Example: "  ajo events list --category misdirected\n  ajo events list --transaction API-VACT_TRA-B7B10\n" +
+			"  ajo events list --number 9391076543 --amount 5000 --day 2026-01-30",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := f.request()
 			if err != nil {
 				return err
 			}
+			filter, err := q.filter()
+			if err != nil {
+				return err
+			}
 			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				filter := payment.EventFilter{Category: payment.Category(category), Status: payment.Status(status), ProviderTxnRef: transaction}
 				events, info, err := tools.Payments.Events(ctx, filter, r)
 				if err != nil {
 					return err
@@ -41,11 +49,93 @@ func (t *tool) newEventsListCmd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&category, "category", "", "payment, misdirected, sig_invalid, non_payment_event or processing_error")
-	cmd.Flags().StringVar(&status, "status", "", "received, processed, ignored or failed")
-	cmd.Flags().StringVar(&transaction, "transaction", "", "the bank's transaction id")
+	q.add(cmd)
 	f.add(cmd)
 	return cmd
+}
+
+// eventQuery is what a list of events is narrowed by.
+type eventQuery struct{ category, status, transaction, number, amount, day string }
+
+func (q *eventQuery) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&q.category, "category", "", "payment, misdirected, sig_invalid, non_payment_event or processing_error")
+	cmd.Flags().StringVar(&q.status, "status", "", "received, processed, ignored or failed")
+	cmd.Flags().StringVar(&q.transaction, "transaction", "", "the bank's transaction id")
+	cmd.Flags().StringVar(&q.number, "number", "", "the account number that was paid")
+	cmd.Flags().StringVar(&q.amount, "amount", "", "what the payer sent, in naira, as 5000 or 1250.50")
+	cmd.Flags().StringVar(&q.day, "day", "", "the day of the payment in Lagos, as 2026-01-30")
+	oneOf(cmd, "category", string(payment.CategoryPayment), string(payment.CategoryMisdirected), string(payment.CategorySigInvalid), string(payment.CategoryNonPayment), string(payment.CategoryProcessingError))
+	oneOf(cmd, "status", string(payment.Received), string(payment.Processed), string(payment.Ignored), string(payment.Failed))
+}
+
+func (q *eventQuery) filter() (payment.EventFilter, error) {
+	f := payment.EventFilter{Category: payment.Category(q.category), Status: payment.Status(q.status), ProviderTxnRef: q.transaction, Number: q.number}
+	if q.amount != "" {
+		a, err := money.Parse(q.amount)
+		if err != nil {
+			return f, errors.New("--amount must be in naira with at most two decimals, as 5000 or 1250.50")
+		}
+		f.Amount = &a
+	}
+	if q.day != "" {
+		at, err := time.ParseInLocation(time.DateOnly, q.day, clock.Lagos)
+		if err != nil {
+			return f, errors.New("--day must be a date, as 2026-01-30")
+		}
+		f.From, f.To = at, at.AddDate(0, 0, 1)
+	}
+	return f, nil
+}
+
+func (t *tool) newEventShowCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "show <event>",
+		Short:   "Show an inbound event: what the bank said, and what became of it",
+		Example: "  ajo events show 0198c0de-0000-7000-8000-000000000001",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := parseID("the event", args[0])
+			if err != nil {
+				return err
+			}
+			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+				e, err := tools.Payments.InboundEvent(ctx, id)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(cmd, e)
+				}
+				return printEvent(cmd.OutOrStdout(), e)
+			})
+		},
+	}
+	addJSON(cmd, &asJSON)
+	return cmd
+}
+
+func printEvent(out io.Writer, e payment.InboundEvent) error {
+	id := func(u *uuid.UUID) string {
+		if u == nil {
+			return ""
+		}
+		return u.String()
+	}
+	fee := ""
+	if e.Fee != nil {
+		fee = e.Currency + " " + e.Fee.String()
+	}
+	sum := gross(e)
+	if sum != "" {
+		sum = e.Currency + " " + sum
+	}
+	return printFields(out,
+		field{"event", e.ID.String()}, field{"type", e.EventType}, field{"source", e.Source}, field{"signature valid", yesNo(e.SignatureValid)},
+		field{"status", string(e.Status)}, field{"category", string(e.Category)}, field{"why", e.ErrorMessage},
+		field{"amount", sum}, field{"fee", fee}, field{"paid to", paidTo(e)}, field{"sender", e.SenderName}, field{"narration", e.Narration},
+		field{"transaction", e.ProviderTxnRef}, field{"paid at", stamp(e.OccurredAt)}, field{"received", stamp(&e.ReceivedAt)}, field{"processed", stamp(e.ProcessedAt)},
+		field{"tenant", id(e.TenantID)}, field{"account", id(e.AccountID)}, field{"next attempt", stamp(e.NextAttemptAt)}, field{"last error", e.LastError})
 }
 
 func gross(e payment.InboundEvent) string {
@@ -107,6 +197,7 @@ The account is named by its ID, or by its reference and its tenant.`,
 	}
 	cmd.Flags().StringVar(&accountRef, "account", "", "the account's ID, or with --tenant its reference (required)")
 	cmd.Flags().StringVar(&tenantName, "tenant", "", "the account's tenant, by id or e-mail")
+	t.ofTenant(cmd)
 	f.add(cmd)
 	return cmd
 }

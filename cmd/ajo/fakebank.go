@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ajo/internal/app"
 	"ajo/internal/fakebank"
 )
 
@@ -18,7 +19,7 @@ import (
 func newFakebankCmd() *cobra.Command {
 	var (
 		addr string
-		opt  = fakebank.Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+		opt  = fakebank.Options{Log: app.CommandLog(os.Stderr, os.Getenv, slog.LevelInfo)}
 	)
 	cmd := &cobra.Command{
 		Use:   "fakebank",

@@ -15,7 +15,7 @@ import (
 )
 
 // newListenCmd is `ajo listen`: a tenant's events on its developer's own machine.
-func newListenCmd() *cobra.Command {
+func newListenCmd(env *environment) *cobra.Command {
 	var o listen.Options
 	var link, session string
 	cmd := &cobra.Command{
@@ -32,6 +32,9 @@ AJO_LINK instead of the command line.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
+			if !cmd.Flags().Changed("api") {
+				o.API = env.url("AJO_HTTP_ADDR", o.API)
+			}
 			o.Login.Link, o.Login.Session = secretFrom(link, "AJO_LINK"), secretFrom(session, "AJO_SESSION")
 			if o.Login.Link.IsZero() && o.Login.Session.IsZero() {
 				if o.Login.Email == "" {

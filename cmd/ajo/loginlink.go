@@ -24,8 +24,9 @@ func (t *tool) newLoginLinkCmd() *cobra.Command {
 	var f changeFlags
 	var base string
 	cmd := &cobra.Command{
-		Use:   "login-link <id or e-mail>",
-		Short: "Make a link that opens a tenant's dashboard once, without its password",
+		Use:               "login-link <id or e-mail>",
+		ValidArgsFunction: t.tenants(),
+		Short:             "Make a link that opens a tenant's dashboard once, without its password",
 		Long: `Makes a link that opens a tenant's dashboard once, within 10 minutes, without its password. Whoever has the link
 is in: give it to nobody but the tenant. It is printed and kept nowhere.`,
 		Example: `  ajo tenant login-link ops@shop.example --reason "ticket 4711: password lost" --url https://pay.example`,

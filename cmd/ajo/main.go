@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"ajo/internal/app"
 )
 
 func main() { os.Exit(run()) }
@@ -27,13 +29,15 @@ func run() int {
 }
 
 func newRootCmd() *cobra.Command {
+	env := newEnvironment(os.Getenv, localDir, os.Stderr)
 	root := &cobra.Command{
 		Use:           "ajo",
 		Short:         "Virtual accounts and a ledger for Nigerian collections",
+		Version:       app.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newDevCmd(), newAPICmd(), newWorkerCmd(), newMigrateCmd(), newFakebankCmd(), newSettingsCmd(), newHealthCmd(), newStackCmd(), newResetCmd(), newListenCmd(), newTriggerCmd())
-	root.AddCommand(newToolCmds(os.Getenv)...)
+	root.AddCommand(newDevCmd(), newAPICmd(), newWorkerCmd(), newMigrateCmd(), newFakebankCmd(), newSettingsCmd(), newHealthCmd(), newStackCmd(), newResetCmd(), newListenCmd(env), newTriggerCmd(env))
+	root.AddCommand(newToolCmds(env.get)...)
 	return root
 }

@@ -101,6 +101,7 @@ func TestEventsCommands(t *testing.T) {
 	require.Equal(t, stray, decode[list[payment.InboundEvent]](o, "events", "list", "--transaction", found.Items[0].ProviderTxnRef).Items[0].ID)
 	_, _, err := o.run("events", "list", "--category", "lost")
 	require.ErrorIs(t, err, payment.ErrFilter)
+	o.findsEvents(posted, stray)
 
 	assign := []string{"events", "assign", stray.String(), "--yes", "--reason", "a receipt"}
 	for want, args := range map[string][]string{
@@ -124,6 +125,46 @@ func TestEventsCommands(t *testing.T) {
 	_, _, err = o.run(append(assign, "--account", o.account.String())...)
 	require.ErrorIs(t, err, payment.ErrNotMisdirected)
 	o.booksAgree()
+}
+
+// findsEvents looks for events by what a payer can say of a payment: the number, the sum and the day.
+func (o *ops) findsEvents(posted, stray uuid.UUID) {
+	o.T.Helper()
+	number := testenv.Value[string](o.Env, `SELECT bank_account_number FROM accounts WHERE id = $1`, o.account)
+	day := o.Clock.Now().In(clock.Lagos)
+	today, before := day.Format(time.DateOnly), day.AddDate(0, 0, -1).Format(time.DateOnly)
+	for want, args := range map[string][]string{
+		stray.String() + " " + posted.String() + " ": {"--amount", "5000", "--day", today},
+		posted.String() + " ":                        {"--number", number},
+		"":                                           {"--number", "0000000000"},
+		" ":                                          {"--amount", "4975.00"},
+		"  ":                                         {"--day", before},
+	} {
+		got := ""
+		for _, e := range decode[list[payment.InboundEvent]](o, append([]string{"events", "list"}, args...)...).Items {
+			got += e.ID.String() + " "
+		}
+		require.Equal(o.T, strings.TrimSpace(want), strings.TrimSpace(got), args)
+	}
+	for want, args := range map[string][]string{"--amount must be in naira": {"--amount", "5,000"}, "--day must be a date": {"--day", "30-01-2026"}} {
+		_, _, err := o.run(append([]string{"events", "list"}, args...)...)
+		require.ErrorContains(o.T, err, want)
+	}
+	shown := o.good("events", "show", stray.String())
+	for _, want := range []string{"misdirected", "no account has this alias", "NGN 5000.00", "Bola Ade"} {
+		require.Contains(o.T, shown, want)
+	}
+	require.Equal(o.T, posted, decode[payment.InboundEvent](o, "events", "show", posted.String()).ID)
+	_, _, err := o.run("events", "show", uuid.NewString())
+	require.ErrorIs(o.T, err, payment.ErrEventNotFound)
+
+	out := o.good("accounts", "find", number)
+	for _, want := range []string{o.account.String(), "customer-1", "Test tenant", "active", "4975.00"} {
+		require.Contains(o.T, out, want)
+	}
+	_, _, err = o.run("accounts", "find", "0000000000")
+	require.EqualError(o.T, err, "account not found")
+	require.Contains(o.T, o.good("__complete", "tenant", "show", ""), "@tenant.example\tTest tenant\n")
 }
 
 func TestDeliveriesCommands(t *testing.T) {

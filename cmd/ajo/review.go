@@ -52,11 +52,12 @@ func (t *tool) newReviewListCmd() *cobra.Command {
 func (t *tool) newDecideCmd(name, short, long, effect string, decide func(*payment.Service, context.Context, uuid.UUID, audit.By) (payment.Reviewed, error)) *cobra.Command {
 	var f changeFlags
 	cmd := &cobra.Command{
-		Use:     name + " <event>",
-		Short:   short,
-		Long:    long,
-		Example: "  ajo review " + name + ` 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: asked the bank"`,
-		Args:    cobra.ExactArgs(1),
+		Use:               name + " <event>",
+		ValidArgsFunction: t.reviews(),
+		Short:             short,
+		Long:              long,
+		Example:           "  ajo review " + name + ` 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: asked the bank"`,
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := parseID("the event", args[0])
 			if err != nil {

@@ -61,6 +61,7 @@ func (t *tool) newTenantListCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&status, "status", "", "active or suspended")
+	oneOf(cmd, "status", "active", "suspended")
 	f.add(cmd)
 	return cmd
 }
@@ -68,10 +69,11 @@ func (t *tool) newTenantListCmd() *cobra.Command {
 func (t *tool) newTenantShowCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "show <id or e-mail>",
-		Short:   "Show a tenant",
-		Example: "  ajo tenant show ops@shop.example",
-		Args:    cobra.ExactArgs(1),
+		Use:               "show <id or e-mail>",
+		ValidArgsFunction: t.tenants(),
+		Short:             "Show a tenant",
+		Example:           "  ajo tenant show ops@shop.example",
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
 				r, err := tools.Tenants.Find(ctx, args[0])
@@ -115,11 +117,12 @@ type changed struct {
 func (t *tool) newTenantChangeCmd(c tenantChange) *cobra.Command {
 	var f changeFlags
 	cmd := &cobra.Command{
-		Use:     c.name + " <id or e-mail>",
-		Short:   c.short,
-		Example: "  ajo tenant " + c.name + ` ops@shop.example --reason "ticket 4711"`,
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return t.changeTenant(cmd, f, args[0], c) },
+		Use:               c.name + " <id or e-mail>",
+		ValidArgsFunction: t.tenants(),
+		Short:             c.short,
+		Example:           "  ajo tenant " + c.name + ` ops@shop.example --reason "ticket 4711"`,
+		Args:              cobra.ExactArgs(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return t.changeTenant(cmd, f, args[0], c) },
 	}
 	f.add(cmd)
 	return cmd
@@ -198,8 +201,9 @@ type rotated struct {
 func (t *tool) newRotateSecretCmd() *cobra.Command {
 	var f changeFlags
 	cmd := &cobra.Command{
-		Use:   "rotate-secret <id or e-mail>",
-		Short: "Give a tenant a new webhook signing secret",
+		Use:               "rotate-secret <id or e-mail>",
+		ValidArgsFunction: t.tenants(),
+		Short:             "Give a tenant a new webhook signing secret",
 		Long: `Gives a tenant a new webhook signing secret. The one before signs beside it for 24 hours. The secret is not
 printed: the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTION_KEYS.`,
 		Example: `  ajo tenant rotate-secret ops@shop.example --reason "the tenant's secret has leaked"`,

@@ -30,7 +30,7 @@ type tool struct {
 func newToolCmds(getenv func(string) string) []*cobra.Command {
 	t := &tool{getenv: getenv}
 	return []*cobra.Command{
-		t.newTransfersCmd(), t.newReviewCmd(), t.newEventsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newLedgerCmd(), t.newReconcileCmd(), t.newAuditCmd(), t.newRekeyCmd(),
+		t.newTransfersCmd(), t.newReviewCmd(), t.newEventsCmd(), t.newAccountsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newLedgerCmd(), t.newReconcileCmd(), t.newAuditCmd(), t.newRekeyCmd(),
 	}
 }
 
@@ -51,7 +51,7 @@ func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.
 			URL: t.getenv("AJO_PROVIDER_URL"), AccountID: t.getenv("AJO_PROVIDER_ACCOUNT_ID"), ClientID: t.getenv("AJO_PROVIDER_CLIENT_ID"),
 			ClientSecret: secret.Redact(t.getenv("AJO_PROVIDER_CLIENT_SECRET")),
 		},
-		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Log: app.CommandLog(cmd.ErrOrStderr(), t.getenv, slog.LevelWarn),
 	})
 	if err != nil {
 		return err

@@ -48,6 +48,8 @@ func (t *tool) newTransfersListCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&status, "status", "", "pending, processing, success, failed or refunded")
 	cmd.Flags().StringVar(&tenantName, "tenant", "", "only this tenant's, by id or e-mail")
+	oneOf(cmd, "status", "pending", "processing", "success", "failed", "refunded")
+	t.ofTenant(cmd)
 	f.add(cmd)
 	return cmd
 }

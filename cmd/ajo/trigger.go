@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,22 +28,29 @@ type trigger struct {
 }
 
 // newTriggerCmd is `ajo trigger`: things that happen in the world, made to happen at the fake bank.
-func newTriggerCmd() *cobra.Command {
-	return group("trigger", "Make something happen at the fake bank, to see what your program does", newTriggerPaymentCmd())
+func newTriggerCmd(env *environment) *cobra.Command {
+	return group("trigger", "Make something happen at the fake bank, to see what your program does", newTriggerPaymentCmd(env))
 }
 
-func newTriggerPaymentCmd() *cobra.Command {
+func newTriggerPaymentCmd(env *environment) *cobra.Command {
 	var t trigger
 	cmd := &cobra.Command{
 		Use:   "payment",
 		Short: "Play a payer: send money to a virtual account at the fake bank",
 		Long: `Sends money to a virtual account at the fake bank, which tells the service by its signed event, and prints what
-happened. Without --account and --nuban the money goes to the account that was opened last. --account needs your API
-key in AJO_API_KEY, as the bank does not know your references.`,
+happened. --account is your reference of the account, and needs your API key in AJO_API_KEY, as the bank does not know
+your references; with the key alone the money goes to the account that you opened last. Without either it goes to the
+bank's only account, and where there are several, say which: they may be other tenants'.`,
 		Example: "  ajo trigger payment --amount 5000\n  AJO_API_KEY=ajo_… ajo trigger payment --account customer-1 --amount 1250.50 --sender \"Bola Ade\"",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			t.key = os.Getenv("AJO_API_KEY")
+			t.key = env.getenv("AJO_API_KEY")
+			if !cmd.Flags().Changed("bank") {
+				t.bank = env.url("AJO_PROVIDER_URL", t.bank)
+			}
+			if !cmd.Flags().Changed("api") {
+				t.api = env.url("AJO_HTTP_ADDR", t.api)
+			}
 			return t.pay(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
@@ -54,7 +61,7 @@ key in AJO_API_KEY, as the bank does not know your references.`,
 	f.StringVar(&t.sender, "sender", "Bola Ade", "who pays")
 	f.StringVar(&t.narration, "narration", "", "the payer's words")
 	f.StringVar(&t.bank, "bank", "http://127.0.0.1:8090", "where the fake bank is")
-	f.StringVar(&t.api, "api", defaultAPI, "where the API is; only --account asks it")
+	f.StringVar(&t.api, "api", defaultAPI, "where the API is, which knows your accounts")
 	cmd.MarkFlagsMutuallyExclusive("account", "nuban")
 	return cmd
 }
@@ -66,39 +73,79 @@ func (t trigger) pay(ctx context.Context, out io.Writer) error {
 		return errors.New("--amount must be above zero, in naira with at most two decimals, as 5000 or 1250.50")
 	}
 	bank := fakebank.Remote{URL: t.bank}
-	number, err := t.number(ctx, bank)
+	to, err := t.payee(ctx, bank)
 	if err != nil {
 		return err
 	}
-	tx, event, err := bank.Pay(ctx, fakebank.Payment{NUBAN: number, Amount: amount, SenderName: t.sender, Narration: t.narration})
+	tx, event, err := bank.Pay(ctx, fakebank.Payment{NUBAN: to.number, Amount: amount, SenderName: t.sender, Narration: t.narration})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, printable(fmt.Sprintf("%s paid NGN %s to %s; the bank keeps a fee of %s. Transaction %s.", tx.SenderName, tx.Amount, tx.NUBAN, tx.Fee, tx.ID)))
+	fmt.Fprintln(out, printable(fmt.Sprintf("%s paid NGN %s to %s; the bank keeps a fee of %s. Transaction %s.", tx.SenderName, tx.Amount, to, tx.Fee, tx.ID)))
 	fmt.Fprintln(out, printable(told(event)))
 	return nil
 }
 
-// number is the number of the account that is paid.
-func (t trigger) number(ctx context.Context, bank fakebank.Remote) (string, error) {
+// payee is the account that is paid.
+type payee struct{ number, holder string }
+
+// String names the account for people.
+func (p payee) String() string {
+	if p.holder == "" {
+		return p.number
+	}
+	return p.number + " (" + p.holder + ")"
+}
+
+// payee finds the account that is paid. It never guesses: the newest account of the bank may be another tenant's.
+func (t trigger) payee(ctx context.Context, bank fakebank.Remote) (payee, error) {
 	switch {
 	case t.nuban != "":
-		return t.nuban, nil
-	case t.account == "":
-		a, err := bank.NewestAccount(ctx)
-		if errors.Is(err, fakebank.ErrNoAccount) {
-			return "", errors.New("the bank has no virtual account that takes payments: open one with POST /v1/accounts")
-		}
-		return a.NUBAN, err
-	case t.key == "":
-		return "", errors.New("--account needs your API key in AJO_API_KEY; or give the account's number as --nuban")
+		return payee{number: t.nuban}, nil
+	case t.key != "":
+		return t.own(ctx)
+	case t.account != "":
+		return payee{}, errors.New("--account needs your API key in AJO_API_KEY; or give the account's number as --nuban")
 	}
+	open, err := bank.OpenAccounts(ctx)
+	switch {
+	case err != nil:
+		return payee{}, err
+	case len(open) == 0:
+		return payee{}, errors.New("the bank has no virtual account that takes payments: open one with POST /v1/accounts")
+	case len(open) == 1:
+		return payee{number: open[0].NUBAN, holder: open[0].Name}, nil
+	}
+	const most = 5
+	var lines []string
+	for _, a := range open[:min(len(open), most)] {
+		lines = append(lines, fmt.Sprintf("  --nuban %s   %s", a.NUBAN, printable(a.Name)))
+	}
+	if len(open) > most {
+		lines = append(lines, fmt.Sprintf("  and %d more", len(open)-most))
+	}
+	return payee{}, fmt.Errorf("the bank has %d accounts that take payments: name one, or set AJO_API_KEY, with which it is your newest. The newest of the bank:\n%s",
+		len(open), strings.Join(lines, "\n"))
+}
+
+// own is the account of the key's tenant that --account names, else the one that was opened last.
+func (t trigger) own(ctx context.Context) (payee, error) {
 	c, err := client.New(client.Options{URL: t.api, Key: t.key})
 	if err != nil {
-		return "", fmt.Errorf("--api: %w", err)
+		return payee{}, fmt.Errorf("--api: %w", err)
 	}
-	a, err := c.Account(ctx, t.account)
-	return a.BankAccountNumber, err
+	if t.account != "" {
+		a, err := c.Account(ctx, t.account)
+		return payee{a.BankAccountNumber, a.BankAccountName}, err
+	}
+	list, err := c.ListAccounts(ctx, client.AccountFilter{Status: "active"}, client.Page{Limit: 1})
+	if err != nil {
+		return payee{}, err
+	}
+	if len(list.Accounts) == 0 {
+		return payee{}, errors.New("you have no account that takes payments: open one with POST /v1/accounts")
+	}
+	return payee{list.Accounts[0].BankAccountNumber, list.Accounts[0].BankAccountName}, nil
 }
 
 // told says what became of the bank's event.

@@ -55,8 +55,12 @@ func (b *atBank) open(ref string) string {
 }
 
 func (b *atBank) trigger(args ...string) (string, error) {
+	return b.triggerWith(map[string]string{}, args...)
+}
+
+func (b *atBank) triggerWith(env map[string]string, args ...string) (string, error) {
 	var out bytes.Buffer
-	cmd := newTriggerCmd()
+	cmd := newTriggerCmd(newEnvironment(func(name string) string { return env[name] }, b.t.TempDir(), io.Discard))
 	cmd.SetOut(&out)
 	cmd.SetArgs(append([]string{"payment", "--bank", b.url}, args...))
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
@@ -68,9 +72,21 @@ func TestTriggerPayment(t *testing.T) {
 	b := newAtBank(t)
 	_, err := b.trigger()
 	require.ErrorContains(t, err, "the bank has no virtual account that takes payments")
-	first, second := b.open("0198c0de-0000-7000-8000-000000000001"), b.open("0198c0de-0000-7000-8000-000000000002")
+	first := b.open("0198c0de-0000-7000-8000-000000000001")
+	out, err := b.trigger("--amount", "10.00")
+	require.NoError(t, err, "the only account there is")
+	require.Contains(t, out, "paid NGN 10.00 to "+first+" (Ada Obi Account)")
+	b.events.Store(0)
 
-	out, err := b.trigger("--amount", "1250.5", "--sender", "Bola\x1b[31m Ade")
+	// With several of them, the newest may be another tenant's: nobody is paid by a guess.
+	second := b.open("0198c0de-0000-7000-8000-000000000002")
+	before := len(b.bank.Transactions())
+	_, err = b.trigger("--amount", "10.00")
+	require.ErrorContains(t, err, "the bank has 2 accounts that take payments: name one, or set AJO_API_KEY")
+	require.ErrorContains(t, err, "--nuban "+second+"   Ada Obi Account\n  --nuban "+first)
+	require.Len(t, b.bank.Transactions(), before)
+
+	out, err = b.trigger("--nuban", second, "--amount", "1250.5", "--sender", "Bola\x1b[31m Ade")
 	require.NoError(t, err)
 	require.Contains(t, out, "Bola [31m Ade paid NGN 1250.50 to "+second+"; the bank keeps a fee of 10.00. Transaction API-VACT_TRA-")
 	require.Contains(t, out, "The bank's event payment_success was answered 200.")
@@ -114,4 +130,33 @@ func TestTriggerPaymentRefuses(t *testing.T) {
 	require.NoError(t, b.bank.Close())
 	_, err := b.trigger()
 	require.ErrorContains(t, err, "connection refused")
+}
+
+// With the key, the account is the tenant's own: the one that is named, or its newest.
+func TestTriggerPaysTheKeysTenant(t *testing.T) {
+	b := newAtBank(t)
+	own, other := b.open("0198c0de-0000-7000-8000-000000000001"), b.open("0198c0de-0000-7000-8000-000000000002")
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		account := `{"ID":"1","BankAccountNumber":"` + own + `","BankAccountName":"Ada Obi"}`
+		switch {
+		case r.Header.Get("X-API-Key") != "ajo_key":
+			w.WriteHeader(401)
+		case r.URL.Path == "/v1/accounts/customer-1":
+			_, _ = io.WriteString(w, account)
+		case r.URL.Path == "/v1/accounts" && r.URL.Query().Get("status") == "active" && r.URL.Query().Get("limit") == "1":
+			_, _ = io.WriteString(w, `{"accounts":[`+account+`],"pagination":{"limit":1,"nextCursor":null,"hasMore":false}}`)
+		default:
+			w.WriteHeader(404)
+		}
+	}))
+	t.Cleanup(api.Close)
+	env := map[string]string{"AJO_API_KEY": "ajo_key"}
+	for _, args := range [][]string{{"--api", api.URL}, {"--api", api.URL, "--account", "customer-1"}} {
+		out, err := b.triggerWith(env, args...)
+		require.NoError(t, err)
+		require.Contains(t, out, "paid NGN 5000.00 to "+own+" (Ada Obi)")
+		require.NotContains(t, out, other)
+	}
+	_, err := b.triggerWith(env, "--api", api.URL, "--account", "nobody")
+	require.Error(t, err)
 }

@@ -282,6 +282,7 @@ func (d *dev) summary() {
 	d.say(`
 Everything is running. Ctrl-C stops it; the next run finds its data again.
   API        %s
+  Dashboard  %s/dashboard
   Docs       %s/docs
   Fake bank  %s/  (play a payer, switch faults on)
   Queues     %s/queues/  (user %s, password %s)
@@ -291,13 +292,14 @@ Everything is running. Ctrl-C stops it; the next run finds its data again.
 
 Try:
   curl -H 'X-API-Key: %s' %s/v1/accounts/%s/statement
-  bin/ajo trigger payment --nuban %s --amount 1250 --sender You --bank %s
+  bin/ajo trigger payment --nuban %s --amount 1250 --sender You
+  bin/ajo events list      (operators' commands work in this folder while this runs; bin/ajo --help)
   curl -H 'X-API-Key: %s' %s/v1/accounts/%s/balance
   AJO_PASSWORD=%s bin/ajo listen --email %s --api %s --forward-to http://127.0.0.1:3000/hook
 
 The dashboard, signed in as the demo tenant (the link works once, for %d minutes; then log in as %s with the password %s):
   %s`,
-		d.api.URL, d.api.URL, d.bankURL, d.ops.URL, d.cfg.OpsUser, d.cfg.OpsPassword.Reveal(), d.ops.URL, d.cfg.MailDir, d.key.Reveal(),
-		d.key.Reveal(), d.api.URL, demoRef, d.nuban, d.bankURL, d.key.Reveal(), d.api.URL, demoRef, demoPassword, demoEmail, d.api.URL,
+		d.api.URL, d.api.URL, d.api.URL, d.bankURL, d.ops.URL, d.cfg.OpsUser, d.cfg.OpsPassword.Reveal(), d.ops.URL, d.cfg.MailDir, d.key.Reveal(),
+		d.key.Reveal(), d.api.URL, demoRef, d.nuban, d.key.Reveal(), d.api.URL, demoRef, demoPassword, demoEmail, d.api.URL,
 		int(tenant.LoginLinkLife.Minutes()), demoEmail, demoPassword, d.link)
 }

@@ -49,7 +49,7 @@ func Dev(ctx context.Context, o DevOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, logFile.Close()) }()
-	d := &dev{DevOptions: o, say: say, log: logTo(logFile, "pretty")}
+	d := &dev{DevOptions: o, say: say, log: logTo(logFile, "pretty", slog.LevelInfo)}
 	defer d.stop()
 	if err := d.start(ctx, s); err != nil {
 		return err
@@ -130,6 +130,11 @@ func (d *dev) start(ctx context.Context, s *stack.Stack) error {
 		return err
 	}
 	d.stops = append(d.stops, d.ops.Stop)
+	release, err := d.publishSettings()
+	if err != nil {
+		return err
+	}
+	d.stops = append(d.stops, release)
 	return nil
 }
 

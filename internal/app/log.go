@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -16,12 +17,21 @@ import (
 )
 
 // Logger returns the log that the settings ask for: JSON lines, or lines for people.
-func Logger(cfg config.Config) *slog.Logger { return logTo(os.Stderr, cfg.LogFormat) }
+func Logger(cfg config.Config) *slog.Logger { return logTo(os.Stderr, cfg.LogFormat, slog.LevelInfo) }
 
-func logTo(w io.Writer, format string) *slog.Logger {
-	var h slog.Handler = newPretty(w)
+// CommandLog is the log of a command that has no settings but its environment: in the format that a role there would have.
+func CommandLog(w io.Writer, getenv func(string) string, least slog.Level) *slog.Logger {
+	format := "pretty"
+	if getenv("AJO_ENV") == "production" {
+		format = "json"
+	}
+	return logTo(w, cmp.Or(getenv("LOG_FORMAT"), format), least)
+}
+
+func logTo(w io.Writer, format string, least slog.Level) *slog.Logger {
+	var h slog.Handler = newPretty(w, least)
 	if format == "json" {
-		h = slog.NewJSONHandler(w, nil)
+		h = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: least})
 	}
 	log := slog.New(api.LogHandler(h))
 	redis.SetLogger(redisLog{log})
@@ -51,9 +61,10 @@ type line struct {
 	text   bytes.Buffer
 }
 
-func newPretty(w io.Writer) *pretty {
+func newPretty(w io.Writer, least slog.Level) *pretty {
 	l := &line{w: w, colour: isTerminal(w) && os.Getenv("NO_COLOR") == ""}
 	return &pretty{line: l, Handler: slog.NewTextHandler(&l.text, &slog.HandlerOptions{
+		Level: least,
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
 				return slog.Attr{}

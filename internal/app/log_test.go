@@ -16,7 +16,7 @@ import (
 // A line for people has its parts in order, stays one line whatever is in it, and has no colours outside a terminal.
 func TestPrettyLines(t *testing.T) {
 	var out bytes.Buffer
-	log := logTo(&out, "pretty")
+	log := logTo(&out, "pretty", slog.LevelInfo)
 	log.With(slog.String("role", "worker")).Warn("a ring was lost", slog.Any("err", errors.New("two words")), slog.Group("task", slog.Int("rows", 2)))
 	log.WithGroup("g").Info("said", slog.String("msg", "a\nb"))
 	log.Error("two\nlines \x1b[2J")
@@ -36,7 +36,7 @@ func TestLinesNameTheirTrace(t *testing.T) {
 	row := trace.Within(t.Context(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	for format, want := range map[string]string{"json": `"trace_id":"0af7651916cd43dd8448eb211c80319c"`, "pretty": "trace_id=0af7651916cd43dd8448eb211c80319c"} {
 		var out bytes.Buffer
-		log := logTo(&out, format)
+		log := logTo(&out, format, slog.LevelInfo)
 		log.WarnContext(row, "a task failed")
 		require.Contains(t, out.String(), want)
 		out.Reset()

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -63,6 +64,7 @@ func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
 		return c
 	}
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", opsIndex)
 	mux.Handle("GET /metrics", metrics.Handler())
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"status":"ok"}` + "\n")) })
 	login := func(h http.Handler) http.Handler { return requireLogin(cfg, h) }
@@ -80,6 +82,23 @@ func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
 		}
 	}()
 	return o, nil
+}
+
+// opsIndex names what is here, to people who come to the bare address.
+func opsIndex(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	_, _ = io.WriteString(w, `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Ajo operations</title></head><body>
+<h1>Ajo operations</h1>
+<ul>
+<li><a href="/queues/">Queues</a> (login)</li>
+<li><a href="/metrics">Metrics</a></li>
+<li><a href="/health">Health</a></li>
+<li><a href="/debug/pprof/">Profiles</a> (login)</li>
+</ul>
+</body></html>
+`)
 }
 
 // requireLogin asks for the operators' user and password; without a password in the settings, nobody gets in.

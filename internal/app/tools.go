@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/account"
 	"ajo/internal/audit"
 	"ajo/internal/clock"
 	"ajo/internal/invariant"
@@ -232,6 +233,11 @@ func (t *Tools) RotateSecret(ctx context.Context, id uuid.UUID, by audit.By) (pr
 		return nil, err
 	}
 	return t.Tenants.RotateWebhookSecret(ctx, id, by)
+}
+
+// AccountsByNumber finds the accounts of a number at the bank ([account.ByNumber]).
+func (t *Tools) AccountsByNumber(ctx context.Context, number string) ([]account.Record, error) {
+	return account.ByNumber(ctx, t.pool, number)
 }
 
 // Audit returns a page of what was done by hand ([audit.List]).

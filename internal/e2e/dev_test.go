@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -55,13 +57,48 @@ func TestDev(t *testing.T) {
 		return strings.Contains(string(third.out.all()), "Everything is running")
 	})
 	opensTheDashboard(t, string(third.out.all()))
+	toolsWorkBesideIt(t, dir)
+	leadOn(t, string(third.out.all()))
 	third.signal(syscall.SIGINT)
 	require.Zero(t, third.exit(), "%s", third.out.all())
 	require.Contains(t, string(third.out.all()), "NGN 14925.00")
 	nothingRuns(t, dir, string(third.out.all()))
+	after := runToEnd(t, dir, devSettings(), "review", "list")
+	require.NotZero(t, after.code)
+	require.Contains(t, after.out, "AJO_DATABASE_URL is not set", "what has ended has no settings")
 
 	require.Zero(t, runToEnd(t, dir, devSettings(), "reset").code)
 	require.NoDirExists(t, filepath.Join(dir, ".ajo"))
+}
+
+// toolsWorkBesideIt runs operators' commands in the folder of a running `ajo dev` with nothing set, and a payment.
+func toolsWorkBesideIt(t *testing.T, dir string) {
+	t.Helper()
+	for want, args := range map[string][]string{
+		"none":                                  {"review", "list"},
+		"demo@tenant.example":                   {"tenant", "list"},
+		"(Ada Obi Account)":                     {"trigger", "payment", "--amount", "1250"},
+		"With the settings of the ajo dev that": {"audit", "list"},
+	} {
+		r := runToEnd(t, dir, devSettings(), args...)
+		require.Zero(t, r.code, "%v: %s", args, r.out)
+		require.Contains(t, r.out, want, "%v", args)
+	}
+}
+
+// leadOn goes to the bare addresses that the run has printed, which must lead to something.
+func leadOn(t *testing.T, out string) {
+	t.Helper()
+	for form, want := range map[string]string{`API +(\S+)`: "<title>Ajo</title>", `Dashboard +(\S+)`: "<title>Ajo</title>", `Metrics +(\S+)metrics`: `<a href="/queues/">Queues</a>`} {
+		m := regexp.MustCompile(form).FindStringSubmatch(out)
+		require.NotNil(t, m, form)
+		resp, err := http.Get(m[1])
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, errors.Join(err, resp.Body.Close()))
+		require.Equal(t, http.StatusOK, resp.StatusCode, m[1])
+		require.Contains(t, string(body), want, m[1])
+	}
 }
 
 // opensTheDashboard uses the link that the run ends with, as the page does: once.

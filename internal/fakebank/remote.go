@@ -44,20 +44,21 @@ func (r Remote) Pay(ctx context.Context, p Payment) (Transaction, *Webhook, erro
 	return t, nil, nil
 }
 
-// NewestAccount finds the virtual account that was opened last and takes payments. [ErrNoAccount] when there is none.
-func (r Remote) NewestAccount(ctx context.Context) (Account, error) {
+// OpenAccounts are the virtual accounts that take payments, the newest first, of the 100 newest at most.
+func (r Remote) OpenAccounts(ctx context.Context) ([]Account, error) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
 	state, err := r.state(ctx)
 	if err != nil {
-		return Account{}, err
+		return nil, err
 	}
+	var open []Account
 	for _, a := range slices.Backward(state.Accounts) {
 		if !a.Expired(time.Now()) {
-			return a, nil
+			open = append(open, a)
 		}
 	}
-	return Account{}, ErrNoAccount
+	return open, nil
 }
 
 // remoteState is what is read of a stateView.

@@ -55,6 +55,9 @@ type EventFilter struct {
 	Category       Category
 	Status         Status
 	ProviderTxnRef string
+	Number         string        // of the account that was paid: as the event has it, or of the account that it was posted to
+	Amount         *money.Amount // gross, as the payer sent it
+	From, To       time.Time     // paid at or after From, and before To, by the event's own time; zero: without that end
 }
 
 // Events returns a page of the inbound events, newest first. For operators. A bad cursor is [page.ErrCursor], an unknown
@@ -80,7 +83,9 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 	rows, err := s.Pool.Query(ctx, `
 		SELECT `+eventColumns+` FROM inbound_events
 		WHERE id < $1 AND ($2 = '' OR category = $2) AND ($3 = '' OR status = $3) AND ($4 = '' OR provider_txn_ref = $4)
-		ORDER BY id DESC LIMIT $5`, before, f.Category, f.Status, f.ProviderTxnRef, r.Limit+1)
+			AND ($5 = '' OR alias_number = $5 OR account_id IN (SELECT a.id FROM accounts a WHERE a.bank_account_number = $5))
+			AND ($6::numeric IS NULL OR amount = $6) AND ($7::timestamptz IS NULL OR occurred_at >= $7) AND ($8::timestamptz IS NULL OR occurred_at < $8)
+		ORDER BY id DESC LIMIT $9`, before, f.Category, f.Status, f.ProviderTxnRef, f.Number, f.Amount, orNull(f.From), orNull(f.To), r.Limit+1)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -90,6 +95,13 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 	}
 	list, info := page.Cut(list, r, func(e InboundEvent) string { return page.ID(page.Misdirected, e.ID) })
 	return list, info, nil
+}
+
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 // InboundEvent returns one event, for operators, or [ErrEventNotFound].
