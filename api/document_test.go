@@ -125,8 +125,8 @@ func TestDeliveryIsAsDescribed(t *testing.T) {
 	}
 	require.Len(t, ops, len(webhook.Types))
 	op := ops["payment.received"]
-	for i, signed := range []bool{false, true} {
-		if signed {
+	for i, rotated := range []bool{false, true} {
+		if rotated {
 			w.do("POST", "/auth/webhook-secret", "", m.withKey()...).ok(200, nil)
 		}
 		txn := []string{"t-1", "t-2"}[i]
@@ -135,7 +135,7 @@ func TestDeliveryIsAsDescribed(t *testing.T) {
 		require.NoError(t, deliveries.Deliver(context.Background(), id))
 		r := <-got
 		require.NoError(t, op.CheckRequest(r), string(r.Body))
-		require.Equal(t, signed, r.Header.Get("X-Service-Signature") != "")
+		require.NotEmpty(t, r.Header.Get("X-Service-Signature"), "the secret came with the URL")
 	}
 	m.chooseAll(w)
 	w.everyEnd(m)

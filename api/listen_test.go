@@ -52,8 +52,11 @@ func TestListenOverHTTP(t *testing.T) {
 		"payment.received", "payment.received", "payment.confirmed", "payment.reversed", "settlement.succeeded", "settlement.failed", "settlement.refunded",
 	}, types)
 	require.Zero(t, testenv.Value[int](w.Env, `SELECT count(*) FROM deliveries`), "there is no URL")
-	for _, after := range []string{"", place, theirs, got.Next} {
+	for _, after := range []string{"", theirs} {
 		require.Empty(t, stranger.listen(w, after, 0).Events)
+	}
+	for _, after := range []string{place, got.Next} {
+		w.do("POST", "/auth/listen", fmt.Sprintf(`{"after":%q}`, after), stranger.withSession()...).refused(400, "invalid cursor")
 	}
 	require.Empty(t, m.listen(w, got.Next, 0).Events)
 	w.Clock.Advance(time.Minute)
