@@ -27,10 +27,13 @@ type probe struct {
 
 // probes has every route under /auth and /v1. A new route fails the test until it is added here.
 var probes = map[string]probe{
-	"POST /auth/verify-email": {open: "the mailed code decides"},
-	"POST /auth/login":        {open: "the password decides"},
-	"POST /auth/login-link":   {open: "the token decides, and is the operator's to give"},
-	"POST /auth/logout":       {open: "it ends the session that it is sent with"},
+	"POST /auth/verify-email":    {open: "the mailed code decides"},
+	"POST /auth/login":           {open: "the password decides"},
+	"POST /auth/login-link":      {open: "the token decides, and is the operator's to give"},
+	"POST /auth/forgot-password": {open: "the answer is the same for all, and the code goes to the owner"},
+	"POST /auth/reset-password":  {open: "the mailed code decides"},
+	"POST /auth/password":        {body: `{"oldPassword":"wrong horse","newPassword":"another horse"}`},
+	"POST /auth/logout":          {open: "it ends the session that it is sent with"},
 
 	"GET /auth/me":              {},
 	"POST /auth/rotate-key":     {},

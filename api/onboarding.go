@@ -1,6 +1,7 @@
 package api
 
 import (
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"ajo/internal/secret"
 	"ajo/internal/tenant"
+	"ajo/ratelimit"
 )
 
 // registerTenant is POST /register.
@@ -69,7 +71,7 @@ func (e *edge) login(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	if err := e.limitAccount(c, "login", tenant.NormalizeEmail(email)); err != nil {
+	if err := e.limitLogin(c, tenant.NormalizeEmail(email)); err != nil {
 		return err
 	}
 	s, err := e.Tenants.Login(c.UserContext(), email, password)
@@ -96,13 +98,70 @@ func (e *edge) loginByLink(c *fiber.Ctx) error {
 	return e.loggedIn(c, s)
 }
 
-// loggedIn sets the session's cookie and says whose it is.
+// limitLogin counts a try to log in. Tries from networks that the owner has logged in from are counted by network, those from
+// elsewhere together: guesses from elsewhere leave the owner's own tries alone.
+func (e *edge) limitLogin(c *fiber.Ctx, email string) error {
+	network := ratelimit.Network(e.address(c))
+	known, err := e.Tenants.KnowsNetwork(c.UserContext(), email, network)
+	if err != nil {
+		return err
+	}
+	if known {
+		return e.limitAccount(c, "login-known", email+"\x00"+network) // no e-mail has a NUL
+	}
+	return e.limitAccount(c, "login", email)
+}
+
+// forgotPassword is POST /auth/forgot-password, an addition.
+func (e *edge) forgotPassword(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	email := in.text("email")
+	if err := in.err(); err != nil {
+		return err
+	}
+	if err := e.limitAccount(c, "forgot", tenant.NormalizeEmail(email)); err != nil {
+		return err
+	}
+	if err := e.Tenants.ForgotPassword(c.UserContext(), email); err != nil {
+		return err
+	}
+	return c.JSON(struct{}{})
+}
+
+// resetPassword is POST /auth/reset-password, an addition. It needs no limit of its own: a code is no number to be guessed.
+func (e *edge) resetPassword(c *fiber.Ctx) error {
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	code, password := in.secret("code"), in.secret("newPassword")
+	if err := in.err(); err != nil {
+		return err
+	}
+	s, err := e.Tenants.ResetPassword(c.UserContext(), code, password)
+	if err != nil {
+		return err
+	}
+	return e.loggedIn(c, s)
+}
+
+// loggedIn sets the session's cookie and says whose it is. That the network could not be remembered is no reason to refuse.
 func (e *edge) loggedIn(c *fiber.Ctx, s tenant.Session) error {
+	e.rememberNetwork(c, s.Email)
 	e.setSession(c, s.Token)
 	return c.JSON(struct {
 		TenantID uuid.UUID `json:"tenantId"`
 		Name     string    `json:"name"`
 	}{s.TenantID, s.Name})
+}
+
+func (e *edge) rememberNetwork(c *fiber.Ctx, email string) {
+	if err := e.Tenants.RememberNetwork(c.UserContext(), email, ratelimit.Network(e.address(c))); err != nil {
+		e.Log.LogAttrs(c.UserContext(), slog.LevelWarn, "the network of a login was not remembered", slog.Any("err", err))
+	}
 }
 
 // logout is POST /auth/logout. Without a session there is nothing to end, and that is fine.

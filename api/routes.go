@@ -34,10 +34,13 @@ var Routes = []Route{
 	{"POST", "/auth/verify-email", None, true, (*edge).verifyEmail},
 	{"POST", "/auth/login", None, true, (*edge).login},
 	{"POST", "/auth/login-link", None, true, (*edge).loginByLink},
+	{"POST", "/auth/forgot-password", None, true, (*edge).forgotPassword},
+	{"POST", "/auth/reset-password", None, true, (*edge).resetPassword},
 	{"POST", "/auth/logout", None, false, (*edge).logout},
 
 	// tenant.go
 	{"GET", "/auth/me", Session, false, (*edge).me},
+	{"POST", "/auth/password", Session, false, (*edge).changePassword},
 	{"POST", "/auth/rotate-key", Session, false, (*edge).rotateKey},
 	{"POST", "/auth/business-kyc", Session, false, (*edge).businessKYC},
 	{"POST", "/auth/webhook-url", SessionOrKey, false, (*edge).setWebhookURL},

@@ -1,6 +1,10 @@
 package api
 
-import "github.com/gofiber/fiber/v2"
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"ajo/ratelimit"
+)
 
 // me is GET /auth/me.
 func (e *edge) me(c *fiber.Ctx) error { return c.JSON(caller(c)) }
@@ -14,6 +18,27 @@ func (e *edge) rotateKey(c *fiber.Ctx) error {
 	return c.JSON(struct {
 		APIKey string `json:"apiKey"`
 	}{key.Reveal()})
+}
+
+// changePassword is POST /auth/password, an addition.
+func (e *edge) changePassword(c *fiber.Ctx) error {
+	t := caller(c)
+	in, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	old, fresh := in.secret("oldPassword"), in.secret("newPassword")
+	if err := in.err(); err != nil {
+		return err
+	}
+	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Password, t.ID)); err != nil {
+		return err
+	}
+	if err := e.Tenants.ChangePassword(c.UserContext(), t.ID, sessionToken(c), old, fresh); err != nil {
+		return err
+	}
+	e.rememberNetwork(c, t.Email)
+	return c.JSON(struct{}{})
 }
 
 // businessKYC is POST /auth/business-kyc.

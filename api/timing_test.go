@@ -60,6 +60,8 @@ func TestKnownEmailsTakeTheSameTime(t *testing.T) {
 	}
 	p.compare("login, wrong password", "/auth/login", 401, apply(verified, login), apply(p.emails(n), login))
 	p.compare("login, unverified, wrong password", "/auth/login", 401, apply(pending, login), apply(p.emails(n), login))
+	forgot := func(email string) string { return fmt.Sprintf(`{"email":%q}`, email) }
+	p.compare("forgot-password", "/auth/forgot-password", 200, apply(verified, forgot), apply(p.emails(n), forgot))
 	taken, fresh := p.compare("register, verified", "/register", 201, apply(verified, register), apply(p.emails(n), register))
 	p.compare("register, unverified", "/register", 201, apply(pending, register), apply(p.emails(n), register))
 

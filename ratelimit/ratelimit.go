@@ -47,12 +47,14 @@ type Action string
 const (
 	WebhookTest Action = "webhook-test" // calls an address of the tenant's choice
 	Listen      Action = "listen"       // is repeated as soon as it is answered
+	Password    Action = "password"     // tries the present password
 )
 
 // perTenant is how often a tenant may do it.
 var perTenant = map[Action]limiter.Rate{
 	WebhookTest: {Period: time.Minute, Limit: 10},
 	Listen:      {Period: time.Minute, Limit: 600},
+	Password:    perAccount,
 }
 
 // What each kind of limit decides.
@@ -127,12 +129,12 @@ func (l *Limiter) Key(ctx context.Context, hash [32]byte) Result {
 // Stranger counts a request to /v1 without a good key under the caller's address, by the limit of a key, so that trying
 // keys is limited too.
 func (l *Limiter) Stranger(ctx context.Context, addr netip.Addr) Result {
-	return l.count(ctx, byStranger, l.perKey, "stranger:"+network(addr))
+	return l.count(ctx, byStranger, l.perKey, "stranger:"+Network(addr))
 }
 
 // Open counts a request to an endpoint that needs no credential under the caller's address.
 func (l *Limiter) Open(ctx context.Context, addr netip.Addr) Result {
-	return l.count(ctx, byAddress, l.open, "open:"+network(addr))
+	return l.count(ctx, byAddress, l.open, "open:"+Network(addr))
 }
 
 // Account counts a try of one action ("login", "code") at one account. The account's name (an e-mail, an id) need not
@@ -147,8 +149,8 @@ func (l *Limiter) Tenant(ctx context.Context, a Action, id [16]byte) Result {
 	return l.count(ctx, byTenant, perTenant[a], string(a)+":"+hex.EncodeToString(id[:]))
 }
 
-// network is the key of an address: an IPv4 address, or the /64 that one IPv6 subscriber has to himself.
-func network(addr netip.Addr) string {
+// Network is the key of an address: an IPv4 address, or the /64 that one IPv6 subscriber has to himself.
+func Network(addr netip.Addr) string {
 	addr = addr.Unmap().WithZone("")
 	if addr.Is6() {
 		if p, err := addr.Prefix(64); err == nil {

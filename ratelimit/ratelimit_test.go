@@ -110,9 +110,9 @@ func TestAddressesCountAsTheirSubscriber(t *testing.T) {
 		"fe80::1%eth0":             "fe80::/64",
 		"2001:db8:1:3:aaaa:bbbb::": "2001:db8:1:3::/64",
 	} {
-		require.Equal(t, want, network(netip.MustParseAddr(in)), in)
+		require.Equal(t, want, Network(netip.MustParseAddr(in)), in)
 	}
-	require.NotPanics(t, func() { _ = network(netip.Addr{}) })
+	require.NotPanics(t, func() { _ = Network(netip.Addr{}) })
 }
 
 func TestHeaders(t *testing.T) {

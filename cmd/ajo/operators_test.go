@@ -264,7 +264,7 @@ func TestTenantCommands(t *testing.T) {
 
 	out, said, err := o.run("tenant", "suspend", email, "--yes", "--reason", "fraud")
 	require.NoError(t, err)
-	golden(t, `Suspend tenant "Test tenant" (<id>@tenant.example, active): its API key and its sessions are refused from the next request on. `+
+	golden(t, `Suspend tenant "Test tenant" (<id>@tenant.example, active): its API key is refused from the next request on, and its sessions end. `+
 		`Payments to its accounts are still posted and delivered, and settlements under way reach their end.`, said)
 	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is suspended.`, out)
 	o.lastAudit("tenant.suspend", "tenant:"+o.tenant.String(), "fraud")
@@ -284,6 +284,19 @@ func TestTenantCommands(t *testing.T) {
 	require.Len(t, o.audited(), 4)
 	_, _, err = o.run("tenant", "show", "nobody@shop.example")
 	require.ErrorIs(t, err, tenant.ErrNotFound)
+}
+
+func TestEndSessionsCommand(t *testing.T) {
+	o := setup(t)
+	for i := range 2 {
+		o.Exec(`INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) VALUES (sha256($1), $2, now(), now() + interval '1 day')`, []byte{byte(i)}, o.tenant)
+	}
+	out, said, err := o.run("tenant", "end-sessions", o.tenant.String(), "--yes", "--reason", "a laptop was stolen")
+	require.NoError(t, err)
+	golden(t, `End all sessions of tenant "Test tenant" (<id>@tenant.example, active). It logs in again; its API key goes on.`, said)
+	golden(t, `2 sessions of tenant "Test tenant" (<id>@tenant.example) have ended.`, out)
+	o.lastAudit("tenant.end-sessions", "tenant:"+o.tenant.String(), "a laptop was stolen")
+	require.Zero(t, decode[sessionsEnded](o, "tenant", "end-sessions", o.tenant.String(), "--yes", "--reason", "again").Sessions)
 }
 
 func TestRotateSecretCommand(t *testing.T) {

@@ -17,7 +17,7 @@ func (t *tool) newTenantCmd() *cobra.Command {
 	return group("tenant", "Look at tenants, shut them out and let them in", t.newTenantListCmd(), t.newTenantShowCmd(),
 		t.newTenantChangeCmd(tenantChange{
 			name: "suspend", short: "Refuse a tenant's key and sessions from now on",
-			will:    "Suspend tenant %s: its API key and its sessions are refused from the next request on. Payments to its accounts are still posted and delivered, and settlements under way reach their end.",
+			will:    "Suspend tenant %s: its API key is refused from the next request on, and its sessions end. Payments to its accounts are still posted and delivered, and settlements under way reach their end.",
 			already: func(r tenant.Record) bool { return r.Status == tenant.Suspended },
 			do: func(ctx context.Context, tools *app.Tools, id uuid.UUID, by audit.By) (bool, error) {
 				return tools.Tenants.Suspend(ctx, id, by)
@@ -26,14 +26,14 @@ func (t *tool) newTenantCmd() *cobra.Command {
 		}),
 		t.newTenantChangeCmd(tenantChange{
 			name: "activate", short: "Let a suspended tenant in again",
-			will:    "Activate tenant %s: the API key and the sessions that it has work again.",
+			will:    "Activate tenant %s: the API key that it has works again; its sessions have ended, and it logs in anew.",
 			already: func(r tenant.Record) bool { return r.Status == tenant.Active },
 			do: func(ctx context.Context, tools *app.Tools, id uuid.UUID, by audit.By) (bool, error) {
 				return tools.Tenants.Activate(ctx, id, by)
 			},
 			state: "active",
 		}),
-		t.newOperatorCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd())
+		t.newEndSessionsCmd(), t.newOperatorCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd())
 }
 
 func (t *tool) newTenantListCmd() *cobra.Command {
@@ -161,6 +161,46 @@ func (t *tool) changeTenant(cmd *cobra.Command, f changeFlags, idOrEmail string,
 
 func nameAndStatus(r tenant.Record) string {
 	return fmt.Sprintf("%q (%s, %s)", r.Name, r.Email, r.Status)
+}
+
+// sessionsEnded is the result of end-sessions as JSON.
+type sessionsEnded struct {
+	TenantID uuid.UUID
+	Sessions int64
+}
+
+func (t *tool) newEndSessionsCmd() *cobra.Command {
+	var f changeFlags
+	cmd := &cobra.Command{
+		Use:   "end-sessions <id or e-mail>",
+		Short: "End all dashboard sessions of a tenant",
+		Long: `Ends all dashboard sessions of a tenant, its login links and the codes that were mailed to reset its password, for example when one
+was stolen. The tenant logs in again. Its API key goes on: the tenant rotates it, or you suspend the tenant.`,
+		Example: `  ajo tenant end-sessions ops@shop.example --reason "ticket 4711: a laptop was stolen"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			by, err := f.by()
+			if err != nil {
+				return err
+			}
+			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+				r, err := tools.Tenants.Find(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if err := f.confirm(cmd, "End all sessions of tenant %s. It logs in again; its API key goes on.", nameAndStatus(r)); err != nil {
+					return err
+				}
+				n, err := tools.Tenants.EndSessions(ctx, r.ID, by)
+				if err != nil {
+					return err
+				}
+				return f.done(cmd, sessionsEnded{r.ID, n}, "%d sessions of tenant %q (%s) have ended.", n, r.Name, r.Email)
+			})
+		},
+	}
+	f.add(cmd)
+	return cmd
 }
 
 func (t *tool) newOperatorCmd() *cobra.Command {

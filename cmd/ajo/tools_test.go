@@ -209,6 +209,7 @@ func (o *ops) changes() map[string][]string {
 		"deliveries replay":    {"deliveries", "replay", o.deadLetter().String()},
 		"transfers poll":       {"transfers", "poll", transfer},
 		"tenant suspend":       {"tenant", "suspend", o.tenant.String()},
+		"tenant end-sessions":  {"tenant", "end-sessions", o.tenant.String()},
 		"tenant operator":      {"tenant", "operator", o.tenant.String()},
 		"tenant rotate-secret": {"tenant", "rotate-secret", o.tenant.String()},
 		"rekey":                {"rekey"},

@@ -105,14 +105,14 @@ func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 	return t, ErrNotFound
 }
 
-// Suspend shuts the tenant's credentials out from the next request on: keys and sessions open nothing, and end not. Its
-// accounts go on: payments are posted and delivered, settlements under way reach their end. It answers false, and records
-// nothing, when the tenant is suspended already. For operators; [ErrNotFound].
+// Suspend shuts the tenant's credentials out from the next request on: its key opens nothing, and its sessions end. Its accounts go
+// on: payments are posted and delivered, settlements under way reach their end. It answers false, and records nothing, when the
+// tenant is suspended already. For operators; [ErrNotFound].
 func (s *Service) Suspend(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
 	return s.setStatus(ctx, id, Suspended, "tenant.suspend", by)
 }
 
-// Activate lets a suspended tenant in again, with the keys and sessions that it had. It answers false, and records
+// Activate lets a suspended tenant in again, with the key that it had; sessions are opened anew. It answers false, and records
 // nothing, when the tenant is active already. For operators; [ErrNotFound].
 func (s *Service) Activate(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
 	return s.setStatus(ctx, id, Active, "tenant.activate", by)
@@ -131,9 +131,32 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 		if _, err := tx.Exec(ctx, `UPDATE tenants SET status = $2, updated_at = $3 WHERE id = $1`, id, to, now); err != nil {
 			return err
 		}
+		if _, err := endSessions(ctx, tx, now, id, secret.Redacted{}); err != nil {
+			return err
+		}
 		return audit.Write(ctx, tx, now, by.Entry(action, target(id), struct{ Name, From, To string }{t.name, t.status, to}))
 	})
 	return changed && err == nil, err
+}
+
+// EndSessions ends all sessions of the tenant, its login links and its mailed codes, and answers how many sessions there were. The
+// owner logs in again. For operators; [ErrNotFound].
+func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, by audit.By) (ended int64, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		t, err := lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if ended, err = endSessions(ctx, tx, now, id, secret.Redacted{}); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("tenant.end-sessions", target(id), struct {
+			Name     string
+			Sessions int64
+		}{t.name, ended}))
+	})
+	return ended, err
 }
 
 // SetOperator says whether the tenant's sessions may approve and reject KYC in production. It answers false, and records

@@ -52,8 +52,8 @@ func (p *post) work() {
 	}
 }
 
-// send queues a mail. It never waits: a mail that finds the queue full is dropped and logged; its receiver can ask again
-// by registering again.
+// send queues a mail. It never waits: a mail that finds the queue full is dropped and logged; its receiver can ask
+// again.
 func (p *post) send(m mail.Message) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -99,10 +99,27 @@ password, and nothing happens without the code.
 `, code.Reveal(), id)}
 }
 
+func resetLetter(to string, code secret.Redacted) mail.Message {
+	return mail.Message{To: to, Subject: "Set a new password", Text: fmt.Sprintf(`Somebody, perhaps you, has asked to set a new password for this e-mail address. The code for it is
+
+    %s
+
+It is good for 30 minutes and can be used once. If you did not ask for it, ignore this mail and give the code to nobody: without
+the code nothing happens.
+`, code.Reveal())}
+}
+
+func passwordLetter(to string) mail.Message {
+	return mail.Message{To: to, Subject: "Your password was changed", Text: `The password of your account was changed, and all its other sessions were ended.
+
+If that was not you, set a new password at once: choose "Forgot your password?" where you log in.
+`}
+}
+
 func takenLetter(to string) mail.Message {
 	return mail.Message{To: to, Subject: "Your e-mail address is registered already", Text: `Somebody, perhaps you, has just tried to register with this e-mail address. It has an account already, and nothing
 about that account has changed.
 
-If it was you, log in with your password. If it was not, there is nothing to do.
+If it was you, log in with your password, or choose "Forgot your password?" there. If it was not, there is nothing to do.
 `}
 }

@@ -32,6 +32,7 @@ type Session struct {
 	Token    secret.Redacted
 	TenantID uuid.UUID
 	Name     string
+	Email    string
 	Expires  time.Time
 }
 
@@ -78,11 +79,11 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 		return Session{}, err
 	}
 	if secret.NeedsRehash(hash) {
-		if err := s.rehash(ctx, t.ID, hash, password); err != nil {
+		if hash, err = s.rehash(ctx, t.ID, hash, password); err != nil {
 			return Session{}, err
 		}
 	}
-	return s.openSession(ctx, t)
+	return s.openSession(ctx, t.ID, hash)
 }
 
 // isPassword tells whether the hash is of the password; without a hash it takes the same time, and it is not.
@@ -93,29 +94,45 @@ func isPassword(ctx context.Context, hash string, password secret.Redacted) (boo
 	return secret.VerifyPassword(ctx, hash, password)
 }
 
-// rehash replaces a hash of older parameters, unless somebody has replaced it before.
-func (s *Service) rehash(ctx context.Context, id uuid.UUID, old string, password secret.Redacted) error {
+// rehash replaces a hash of older parameters and returns the one in its place; where somebody has replaced it before, the old one.
+func (s *Service) rehash(ctx context.Context, id uuid.UUID, old string, password secret.Redacted) (string, error) {
 	hash, err := secret.HashPassword(ctx, password)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = s.Pool.Exec(ctx, `UPDATE tenants SET password_hash = $3, updated_at = $4 WHERE id = $1 AND password_hash = $2`, id, old, hash, s.Clock.Now())
-	return err
+	set, err := s.Pool.Exec(ctx, `UPDATE tenants SET password_hash = $3, updated_at = $4 WHERE id = $1 AND password_hash = $2`, id, old, hash, s.Clock.Now())
+	if err != nil || set.RowsAffected() == 0 {
+		return old, err
+	}
+	return hash, nil
 }
 
-// openSession opens a session of the tenant in a transaction of its own.
-func (s *Service) openSession(ctx context.Context, t Tenant) (out Session, err error) {
+// openSession opens a session of a tenant whose password was the one of hash a moment ago. The tenant's row is locked against a
+// change of its password or status until the session stands: so that one which ends all sessions sees this one, or is seen here.
+func (s *Service) openSession(ctx context.Context, id uuid.UUID, hash string) (out Session, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		var t Tenant
+		err := tx.QueryRow(ctx, `SELECT `+columns+` FROM tenants t WHERE t.id = $1 AND t.password_hash = $2 FOR SHARE`, id, hash).Scan(t.fields()...)
+		if pg.IsNoRows(err) {
+			return ErrCredentials
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := admit(t); err != nil {
+			return err
+		}
 		out, err = s.writeSession(ctx, tx, t)
 		return err
 	})
 	return out, err
 }
 
-// writeSession writes a new session, and clears away some that have expired, whosoever they are.
+// writeSession writes a new session, and clears away some that have expired, whosoever they are. The caller has locked the
+// tenant's row.
 func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant) (Session, error) {
 	now := s.Clock.Now()
-	out := Session{Token: secret.NewToken(), TenantID: t.ID, Name: t.Name, Expires: now.Add(SessionLife)}
+	out := Session{Token: secret.NewToken(), TenantID: t.ID, Name: t.Name, Email: t.Email, Expires: now.Add(SessionLife)}
 	hash := secret.Hash(out.Token.Reveal())
 	_, err := tx.Exec(ctx, `
 		DELETE FROM sessions WHERE token_hash IN (
@@ -129,23 +146,27 @@ func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant) (Session
 }
 
 // Session returns the tenant whose session the token opens; it is looked up for every request. [ErrUnauthorized] when it
-// is unknown, expired or logged out; [ErrSuspended]. (Specification, "Session (dashboard)".)
+// is unknown, expired, ended or logged out; [ErrSuspended]. (Specification, "Session (dashboard)".)
 func (s *Service) Session(ctx context.Context, token secret.Redacted) (Tenant, error) {
 	if len(token.Reveal()) != tokenLength {
 		return Tenant{}, ErrUnauthorized
 	}
 	hash := secret.Hash(token.Reveal())
 	var t Tenant
+	var ended bool
 	err := s.Pool.QueryRow(ctx, `
-		SELECT `+columns+` FROM sessions s JOIN tenants t ON t.id = s.tenant_id WHERE s.token_hash = $1 AND s.expires_at > $2`,
-		hash[:], s.Clock.Now()).Scan(t.fields()...)
+		SELECT `+columns+`, s.ended_at IS NOT NULL FROM sessions s JOIN tenants t ON t.id = s.tenant_id WHERE s.token_hash = $1 AND s.expires_at > $2`,
+		hash[:], s.Clock.Now()).Scan(append(t.fields(), &ended)...)
 	if pg.IsNoRows(err) {
 		return Tenant{}, ErrUnauthorized
 	}
 	if err != nil {
 		return Tenant{}, err
 	}
-	return admit(t)
+	if t, err = admit(t); err == nil && ended {
+		return Tenant{}, ErrUnauthorized
+	}
+	return t, err
 }
 
 // Logout ends the session on the server. A token that opens nothing is no error: it is logged out already.

@@ -30,7 +30,7 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 		now := s.Clock.Now()
 		expires = now.Add(LoginLinkLife)
 		var name, status string
-		err := tx.QueryRow(ctx, `SELECT name, status FROM tenants WHERE id = $1 FOR KEY SHARE`, id).Scan(&name, &status)
+		err := tx.QueryRow(ctx, `SELECT name, status FROM tenants WHERE id = $1 FOR SHARE`, id).Scan(&name, &status)
 		switch {
 		case pg.IsNoRows(err):
 			return ErrNotFound
@@ -58,8 +58,8 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 }
 
 // LoginByLink spends a login link's token and opens a session. Anyone may call. [ErrLoginLink] whatever is wrong with the token:
-// it is unknown, spent or too old; [ErrSuspended] for a tenant that was suspended meanwhile, whose link stays good. The token's
-// row is removed in the transaction that writes the session, so of two who use it at once one gets in.
+// it is unknown, spent, too old, or ended with the tenant's sessions; [ErrSuspended]. The tenant's row is locked first (see
+// openSession), and the token's row is removed in the transaction that writes the session, so of two who use it at once one gets in.
 func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted) (Session, error) {
 	switch {
 	case token.IsZero():
@@ -72,8 +72,8 @@ func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted) (Sessi
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		var t Tenant
 		err := tx.QueryRow(ctx, `
-			WITH spent AS (DELETE FROM login_links WHERE token_hash = $1 AND expires_at > $2 RETURNING tenant_id)
-			SELECT `+columns+` FROM spent JOIN tenants t ON t.id = spent.tenant_id`, hash[:], s.Clock.Now()).Scan(t.fields()...)
+			SELECT `+columns+` FROM login_links l JOIN tenants t ON t.id = l.tenant_id
+			WHERE l.token_hash = $1 AND l.expires_at > $2 FOR SHARE OF t`, hash[:], s.Clock.Now()).Scan(t.fields()...)
 		if pg.IsNoRows(err) {
 			return ErrLoginLink
 		}
@@ -82,6 +82,13 @@ func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted) (Sessi
 		}
 		if _, err := admit(t); err != nil {
 			return err
+		}
+		spent, err := tx.Exec(ctx, `DELETE FROM login_links WHERE token_hash = $1`, hash[:])
+		if err != nil {
+			return err
+		}
+		if spent.RowsAffected() == 0 {
+			return ErrLoginLink
 		}
 		out, err = s.writeSession(ctx, tx, t)
 		return err

@@ -107,15 +107,14 @@ func TestLoginLinkRefuses(t *testing.T) {
 
 	id := b.Tenant()
 	token := b.loginLink(id)
+	require.NotContains(t, testenv.Value[string](b.Env, `SELECT string_agg(l::text, '') FROM login_links l`), token.Reveal(),
+		"the database does not hold what would open a session")
 	_, err = b.Suspend(ctx, id, byHand)
 	require.NoError(t, err)
 	_, err = b.LoginByLink(ctx, token)
-	require.ErrorIs(t, err, ErrSuspended)
+	require.ErrorIs(t, err, ErrLoginLink, "suspension ends links too")
 	_, _, err = b.LoginLink(ctx, id, byHand)
 	require.ErrorIs(t, err, ErrSuspended)
 	require.Len(t, b.audited(), 2, "what was refused is not recorded")
 	require.Zero(t, testenv.Value[int64](b.Env, `SELECT count(*) FROM sessions`))
-
-	// The database does not hold what would open a session.
-	require.NotContains(t, testenv.Value[string](b.Env, `SELECT string_agg(l::text, '') FROM login_links l`), token.Reveal())
 }

@@ -20,7 +20,7 @@ export function form(fields, label, submit, { kind = 'main', extra } = {}) {
   const f = h('form', { class: 'form' }, fields.map(field), h('div', { class: 'actions' }, send, extra));
   f.addEventListener('submit', (e) => {
     e.preventDefault();
-    const values = Object.fromEntries([...new FormData(f)].map(([k, v]) => [k, k === 'password' ? v : v.trim()]));
+    const values = Object.fromEntries([...new FormData(f)].map(([k, v]) => [k, /password$/i.test(k) ? v : v.trim()]));
     busy(send, () => submit(values));
   });
   return f;

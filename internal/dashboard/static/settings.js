@@ -20,6 +20,7 @@ export function settings(_, __, session) {
       card('Events', region(() => get('/auth/webhook-events'), events, { rows: 3 }).box),
       card('Test event', testEvent()),
       card('Business KYC', businessKYC(session)),
+      card('Password', password()),
       card('Organisation', facts([['Name', t.name], ['E-mail', t.email], ['Status', badge(t.status)], ['Id', code(t.id)], ['Since', time(t.createdAt)]])),
     ],
   };
@@ -106,6 +107,18 @@ function testEvent() {
       }
     }), result,
   ];
+}
+
+function password() {
+  const f = form([
+    { name: 'oldPassword', label: 'Present password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' },
+    { name: 'newPassword', label: 'New password', type: 'password', required: true, minlength: 8, maxlength: 128, autocomplete: 'new-password', hint: 'At least 8 characters. All other sessions end.' },
+  ], 'Change password', async (v) => {
+    await post('/auth/password', v);
+    f.reset();
+    announce('The new password is in force. All other sessions have ended.');
+  });
+  return f;
 }
 
 function businessKYC(session) {

@@ -27,7 +27,34 @@ export function login(_, { next, note }, { signedIn }) {
   });
   const notes = { ended: 'Your session has ended. Log in to go on where you were.', link: 'This sign-in link is not valid any more: it works once, and for ten minutes.' };
   return page('Log in', 'Collections and payouts for your business.', notes[note] && h('p', { class: 'note', role: 'status' }, notes[note]), f,
-    h('p', null, 'New here? ', h('a', { href: '#/signup' }, 'Sign up')));
+    h('p', null, 'New here? ', h('a', { href: '#/signup' }, 'Sign up')),
+    h('p', null, h('a', { href: '#/forgot' }, 'Forgot your password?')));
+}
+
+const newPassword = {
+  name: 'newPassword', label: 'New password', type: 'password', required: true, minlength: 8, maxlength: 128, autocomplete: 'new-password', hint: 'At least 8 characters.',
+};
+
+// forgot has a code mailed, for the page that comes next.
+export function forgot() {
+  const f = form([address], 'Send a code', async (v) => {
+    await post('/auth/forgot-password', v);
+    location.hash = '#/reset';
+  });
+  return page('Forgotten password', 'We send a code to the e-mail of your account.', f, h('p', null, h('a', { href: '#/login' }, 'Back to the log-in')));
+}
+
+// reset sets a new password by the mailed code, and opens a session.
+export function reset(_, __, { signedIn }) {
+  const f = form([
+    { name: 'code', label: 'Code', required: true, maxlength: 43, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'From the mail; good for 30 minutes.' },
+    newPassword,
+  ], 'Set the password', async (v) => {
+    await post('/auth/reset-password', v);
+    await signedIn('/');
+  });
+  return page('New password', 'If the e-mail has an account, a code is on its way to it. All other sessions end.', f,
+    h('p', null, 'No mail? ', h('a', { href: '#/forgot' }, 'Send another code')));
 }
 
 // signup registers a tenant; the code that is mailed comes next.

@@ -1,0 +1,289 @@
+package tenant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+)
+
+var fresh = secret.Redact("another horse")
+
+func (b *bundle) login(email string, password secret.Redacted) Session {
+	b.T.Helper()
+	s, err := b.Login(context.Background(), email, password)
+	require.NoError(b.T, err)
+	return s
+}
+
+func (b *bundle) opens(s Session) error {
+	_, err := b.Session(context.Background(), s.Token)
+	return err
+}
+
+var resetForm = regexp.MustCompile(`(?m)^ {4}([A-Za-z0-9_-]{43})$`)
+
+// resetCode waits for the n-th mail to an address and returns the code in it.
+func (b *bundle) resetCode(to string, n int) secret.Redacted {
+	b.T.Helper()
+	m := resetForm.FindStringSubmatch(b.letter(to, n).Text)
+	require.NotNil(b.T, m)
+	return secret.Redact(m[1])
+}
+
+func TestChangePassword(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	const email = "ada@example.com"
+	id := b.verified(email)
+	mine, stolen := b.login(email, password), b.login(email, password)
+	link := b.loginLink(id)
+	for _, c := range []struct {
+		old, fresh string
+		want       error
+	}{
+		{"", "another horse", ErrOldPasswordMissing},
+		{"correct horse", "", ErrNewPasswordMissing},
+		{"correct horse", "1234567", ErrNewPasswordShort},
+		{"correct horse", strings.Repeat("p", 129), ErrNewPasswordLong},
+		{"wrong horse", "another horse", ErrOldPassword},
+		{strings.Repeat("p", 129), "another horse", ErrOldPassword},
+	} {
+		err := b.ChangePassword(ctx, id, mine.Token, secret.Redact(c.old), secret.Redact(c.fresh))
+		require.ErrorIs(t, err, c.want, "%q %q", c.old, c.fresh)
+	}
+	require.NoError(t, b.opens(stolen), "nothing has changed yet")
+
+	require.NoError(t, b.ChangePassword(ctx, id, mine.Token, password, fresh))
+	require.NoError(t, b.opens(mine), "the session that asks stays")
+	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
+	_, err := b.LoginByLink(ctx, link)
+	require.ErrorIs(t, err, ErrLoginLink)
+	_, err = b.Login(ctx, email, password)
+	require.ErrorIs(t, err, ErrCredentials)
+	b.login(email, fresh)
+	require.Contains(t, b.letter(email, 2).Subject, "password was changed")
+	require.ErrorIs(t, b.ChangePassword(ctx, id, mine.Token, password, fresh), ErrOldPassword)
+}
+
+func TestForgottenPassword(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	const email = "ada@example.com"
+	id := b.verified(email)
+	stolen := b.login(email, password)
+	require.ErrorIs(t, b.ForgotPassword(ctx, " "), ErrEmailMissing)
+	require.NoError(t, b.ForgotPassword(ctx, "nobody@example.com"))
+	require.NoError(t, b.ForgotPassword(ctx, strings.Repeat("a", 300)+"@example.com"))
+	require.NoError(t, b.ForgotPassword(ctx, " ADA@example.com"))
+	code := b.resetCode(email, 2)
+	require.Len(t, b.box.all(), 2, "to nobody else")
+	require.NotContains(t, testenv.Value[string](b.Env, `SELECT string_agg(r::text, '') FROM password_resets r`), code.Reveal())
+
+	for given, want := range map[string]error{"": ErrResetCodeMissing, "x": ErrCode, secret.NewToken().Reveal(): ErrCode} {
+		_, err := b.ResetPassword(ctx, secret.Redact(given), fresh)
+		require.ErrorIs(t, err, want, "%q", given)
+	}
+	_, err := b.ResetPassword(ctx, code, secret.Redact("short"))
+	require.ErrorIs(t, err, ErrNewPasswordShort)
+	require.NoError(t, b.opens(stolen))
+
+	s, err := b.ResetPassword(ctx, code, fresh)
+	require.NoError(t, err)
+	require.Equal(t, id, s.TenantID)
+	require.NoError(t, b.opens(s))
+	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
+	_, err = b.Login(ctx, email, password)
+	require.ErrorIs(t, err, ErrCredentials)
+	b.login(email, fresh)
+	_, err = b.ResetPassword(ctx, code, password)
+	require.ErrorIs(t, err, ErrCode, "once")
+	require.Contains(t, b.letter(email, 3).Subject, "password was changed")
+}
+
+// A stranger who asks for codes in the owner's name takes nothing from the owner: each mailed code is good, until one was used.
+func TestEveryMailedCodeIsGoodOnce(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	const email = "ada@example.com"
+	b.verified(email)
+	var codes []secret.Redacted
+	for i := range 3 {
+		require.NoError(t, b.ForgotPassword(ctx, email))
+		codes = append(codes, b.resetCode(email, i+2))
+	}
+	b.Clock.Advance(ResetLife - time.Microsecond)
+	_, err := b.ResetPassword(ctx, codes[0], fresh)
+	require.NoError(t, err)
+	_, err = b.ResetPassword(ctx, codes[2], password)
+	require.ErrorIs(t, err, ErrCode, "the others end with the sessions")
+
+	require.NoError(t, b.ForgotPassword(ctx, email))
+	late := b.resetCode(email, 6) // three codes, a notice, another code; the first mail was the sign-up's
+	b.Clock.Advance(ResetLife)
+	_, err = b.ResetPassword(ctx, late, password)
+	require.ErrorIs(t, err, ErrCode)
+	require.NoError(t, b.ForgotPassword(ctx, "nobody@example.com"))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM password_resets`), "what has expired is removed")
+}
+
+// Of two codes used at once one sets the password, and no session of the other is left.
+func TestCodesUsedAtOnce(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	for round := range 3 {
+		email := fmt.Sprintf("ada%d@example.com", round)
+		b.verified(email)
+		var codes []secret.Redacted
+		for i := range 3 {
+			require.NoError(t, b.ForgotPassword(ctx, email))
+			codes = append(codes, b.resetCode(email, i+2))
+		}
+		fails := make([]error, len(codes))
+		var wg sync.WaitGroup
+		for i := range codes {
+			wg.Go(func() { _, fails[i] = b.ResetPassword(ctx, codes[i], fresh) })
+		}
+		wg.Wait()
+		won := 0
+		for _, err := range fails {
+			if err == nil {
+				won++
+				continue
+			}
+			require.ErrorIs(t, err, ErrCode)
+		}
+		require.Equal(t, 1, won)
+	}
+	require.Equal(t, 3, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE ended_at IS NULL`))
+}
+
+// What was stolen before a suspension opens nothing after it.
+func TestSuspensionEndsSessions(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	const email = "ada@example.com"
+	id := b.verified(email)
+	stolen, link := b.login(email, password), b.loginLink(id)
+	require.NoError(t, b.ForgotPassword(ctx, email))
+	code := b.resetCode(email, 2)
+	_, err := b.Suspend(ctx, id, byHand)
+	require.NoError(t, err)
+	require.ErrorIs(t, b.opens(stolen), ErrSuspended, "and is told why")
+	_, err = b.Activate(ctx, id, byHand)
+	require.NoError(t, err)
+	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
+	_, err = b.LoginByLink(ctx, link)
+	require.ErrorIs(t, err, ErrLoginLink)
+	_, err = b.ResetPassword(ctx, code, fresh)
+	require.ErrorIs(t, err, ErrCode)
+	require.NoError(t, b.opens(b.login(email, password)))
+}
+
+func TestEndSessions(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	const email = "ada@example.com"
+	id := b.verified(email)
+	a, c := b.login(email, password), b.login(email, password)
+	b.verified("bayo@example.com")
+	other := b.login("bayo@example.com", password)
+	n, err := b.EndSessions(ctx, id, byHand)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n)
+	require.ErrorIs(t, b.opens(a), ErrUnauthorized)
+	require.ErrorIs(t, b.opens(c), ErrUnauthorized)
+	require.NoError(t, b.opens(other))
+	require.Equal(t, []string{`tenant.end-sessions tenant:` + id.String() + ` {"Name": "Ada Stores", "Sessions": 2}`}, b.audited())
+	_, err = b.EndSessions(ctx, uuid.New(), byHand)
+	require.ErrorIs(t, err, ErrNotFound)
+}
+
+// A login that checked the password before it was changed, or the status before it was suspended, and writes its session after that
+// finds out: it waits for the tenant's row and reads it again.
+func TestALoginUnderWayIsEndedToo(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		change string
+		want   error
+	}{
+		"password":   {`UPDATE tenants SET password_hash = 'changed' WHERE id = $1`, ErrCredentials},
+		"suspension": {`UPDATE tenants SET status = 'suspended' WHERE id = $1`, ErrSuspended},
+	} {
+		email := name + "@example.com"
+		id := b.verified(email)
+		tx, err := b.Pool.Begin(ctx)
+		require.NoError(t, err)
+		_, err = tx.Exec(ctx, c.change, id)
+		require.NoError(t, err)
+		end := make(chan error, 1)
+		go func() {
+			_, err := b.Login(ctx, email, password)
+			end <- err
+		}()
+		testenv.Eventually(t, 10*time.Second, "the login to wait for the tenant's row", func() bool {
+			return testenv.Value[int](b.Env, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+		})
+		require.NoError(t, tx.Commit(ctx))
+		require.ErrorIs(t, <-end, c.want, name)
+	}
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions`))
+}
+
+func TestForgotPasswordTakesTheSameTime(t *testing.T) {
+	b := setup(t)
+	b.verified("ada@example.com")
+	b.box.hold = make(chan struct{})
+	defer close(b.box.hold)
+	var known, unknown []time.Duration
+	var fails []error
+	for i := range 20 {
+		email, into := "ada@example.com", &known
+		if i%2 == 0 {
+			email, into = fmt.Sprintf("%d@example.com", i), &unknown
+		}
+		start := time.Now()
+		fails = append(fails, b.ForgotPassword(context.Background(), email))
+		*into = append(*into, time.Since(start))
+	}
+	require.NoError(t, errors.Join(fails...))
+	requireAlike(t, known, unknown)
+}
+
+func TestKnownNetworks(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	const email = "ada@example.com"
+	id := b.verified(email)
+	knows := func(network string) bool {
+		known, err := b.KnowsNetwork(ctx, " ADA@example.com", network)
+		require.NoError(t, err)
+		return known
+	}
+	require.False(t, knows("192.0.2.1"))
+	require.NoError(t, b.RememberNetwork(ctx, email, "192.0.2.1"))
+	require.True(t, knows("192.0.2.1"))
+	require.False(t, knows("192.0.2.2"))
+	b.Clock.Advance(networkLife)
+	require.False(t, knows("192.0.2.1"), "it was long ago")
+	for i := range maxNetworks + 1 {
+		b.Clock.Advance(time.Second)
+		require.NoError(t, b.RememberNetwork(ctx, email, fmt.Sprintf("192.0.2.%d", 100+i)))
+	}
+	require.Equal(t, maxNetworks, testenv.Value[int](b.Env, `SELECT count(*) FROM known_networks`))
+	require.False(t, knows("192.0.2.100"), "the oldest goes first")
+	_, err := b.EndSessions(ctx, id, byHand)
+	require.NoError(t, err)
+	require.False(t, knows("192.0.2.101"), "who had the password may have logged in from there")
+}
