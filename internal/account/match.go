@@ -13,8 +13,9 @@ import (
 
 // Alias is how an inbound event names the account that was paid.
 type Alias struct {
-	Ref    string // data.transaction.aliasAccountReference
-	Number string // data.transaction.aliasAccountNumber, where the event carries it
+	Ref    string    // data.transaction.aliasAccountReference
+	Number string    // data.transaction.aliasAccountNumber, where the event carries it
+	At     time.Time // of the payment: a number may have been another account's then
 }
 
 // Target is an account that a payment may be posted to; a one-time account is locked until the transaction ends.
@@ -41,8 +42,9 @@ func (t *Target) Accepts(at time.Time) bool {
 
 // Match finds the account of each alias, in the aliases' order, and locks the one-time accounts among them, which a payment
 // may end, in the order of their ids (after events, before ledger balances). What a payment to a dedicated account reads of it
-// may change at the same moment as well as a moment later, and a lock of its row would be a write for each payment. A reference is matched to our own UUID first, then the number, then to an AccountRef
-// that one account of the whole service has; ambiguous tells that several have it. No account: a nil target.
+// may change at the same moment as well as a moment later, and a lock of its row would be a write for each payment. A reference is
+// matched to our own UUID first, then the number (see [holderOf]), then to an AccountRef that one account of the whole service has;
+// ambiguous tells that several have it. No account: a nil target.
 func Match(ctx context.Context, tx pg.Tx, aliases []Alias) (targets []*Target, ambiguous []bool, err error) {
 	ids, ambiguous, err := resolve(ctx, tx, aliases)
 	if err != nil {
@@ -88,7 +90,8 @@ func read(ctx context.Context, tx pg.Tx, ids []uuid.UUID, lock string, into map[
 }
 
 // resolve turns aliases into account ids without locking; uuid.Nil where there is none or more than one. An account's id,
-// number and reference never change, so what it finds stays true.
+// number and reference never change, and a number that is issued again is so after it was closed: what it finds stays true of a
+// payment that has been made.
 func resolve(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID, []bool, error) {
 	found, ambiguous := make([]uuid.UUID, len(aliases)), make([]bool, len(aliases))
 	own, numbers := make([]uuid.UUID, len(aliases)), make([]string, len(aliases))
@@ -112,6 +115,10 @@ func resolve(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID, [
 	}); err != nil {
 		return nil, nil, err
 	}
+	holders, err := readHolders(ctx, q, byNumber)
+	if err != nil {
+		return nil, nil, err
+	}
 	var refs []string
 	for i, a := range aliases {
 		switch n := byNumber[a.Number]; {
@@ -120,7 +127,8 @@ func resolve(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID, [
 		case a.Number != "" && len(n) == 1:
 			found[i] = n[0]
 		case a.Number != "" && len(n) > 1:
-			ambiguous[i] = true
+			found[i] = holderOf(holders[a.Number], a.At)
+			ambiguous[i] = found[i] == uuid.Nil
 		case a.Ref != "":
 			refs = append(refs, a.Ref)
 		}
@@ -129,6 +137,72 @@ func resolve(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID, [
 		return found, ambiguous, nil
 	}
 	return found, ambiguous, resolveRefs(ctx, q, aliases, refs, found, ambiguous)
+}
+
+// holder is an account that has, or had, a number that the bank has issued more than once.
+type holder struct {
+	ID     uuid.UUID
+	Number string
+	Opened time.Time
+	Closed *time.Time // nil: open at the bank, as far as we know
+}
+
+// readHolders reads who had each number that several accounts have, the newest first.
+func readHolders(ctx context.Context, q pg.Querier, byNumber map[string][]uuid.UUID) (map[string][]holder, error) {
+	var ids []uuid.UUID
+	for _, n := range byNumber {
+		if len(n) > 1 {
+			ids = append(ids, n...)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := q.Query(ctx, `
+		SELECT a.id, a.bank_account_number, coalesce(h.created_at, a.created_at), a.closed_at
+		FROM accounts a LEFT JOIN account_history h ON h.account_id = a.id AND h.to_status = 'active'
+		WHERE a.id = ANY($1) ORDER BY 3 DESC`, ids)
+	if err != nil {
+		return nil, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[holder])
+	holders := map[string][]holder{}
+	for _, h := range list {
+		holders[h.Number] = append(holders[h.Number], h)
+	}
+	return holders, err
+}
+
+// holderOf is the account that a payment made at the given time went to, of those that have or had its number, the newest first:
+// the open one, or else the one that was open at that time. A payment that is older than the open account's number went to whoever
+// had the number then, even if its event comes only now. If nobody had it, as the bank's clock sees it, it is the open one's, or
+// else of the last that had it before, which refuses it. Two open ones, of two banks: uuid.Nil.
+func holderOf(holders []holder, at time.Time) uuid.UUID {
+	var open, then []uuid.UUID
+	for _, h := range holders {
+		had := !at.Before(h.Opened)
+		if h.Closed == nil {
+			if open = append(open, h.ID); had {
+				then = append([]uuid.UUID{h.ID}, then...)
+			}
+		} else if had && !at.After(*h.Closed) {
+			then = append(then, h.ID)
+		}
+	}
+	switch {
+	case len(open) > 1:
+		return uuid.Nil
+	case len(then) > 0:
+		return then[0]
+	case len(open) > 0:
+		return open[0]
+	}
+	for _, h := range holders {
+		if !at.Before(h.Opened) {
+			return h.ID
+		}
+	}
+	return holders[len(holders)-1].ID
 }
 
 // resolveRefs matches the aliases that neither id nor number found to the tenants' own references.

@@ -262,6 +262,11 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 	if err == nil {
 		err = s.finish(ctx, &r, got)
 	}
+	if pg.IsUnique(err, "accounts_number") {
+		if err = s.freeNumber(ctx, got.Number); err == nil {
+			err = s.finish(ctx, &r, got)
+		}
+	}
 	if err == nil {
 		return r.Provisioned, nil
 	}
@@ -306,6 +311,24 @@ func (s *Service) finish(ctx context.Context, r *reservation, got provider.Accou
 		failpoint.At("account/after-provide-commit")
 	}
 	return err
+}
+
+// freeNumber closes, at the bank and here, the expired account that still has a number which the bank has issued again. Of an
+// account that is active it takes nothing: there the bank has given one number to two, and a payment could be either's.
+func (s *Service) freeNumber(ctx context.Context, number string) error {
+	var id uuid.UUID
+	now := s.Clock.Now()
+	err := s.Pool.QueryRow(ctx, `
+		UPDATE accounts SET next_attempt_at = least(next_attempt_at, $3)
+		WHERE provider = $1 AND bank_account_number = $2 AND closed_at IS NULL AND (status = 'expired' OR expires_at <= $3) RETURNING id`,
+		s.Bank.Name(), number, now).Scan(&id)
+	if pg.IsNoRows(err) {
+		return fmt.Errorf("the bank has issued the number %s again, which an active account has", number)
+	}
+	if err != nil {
+		return err
+	}
+	return s.AdvanceExpiry(ctx, id)
 }
 
 func writeHistory(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, from *Status, to Status, reason string) error {

@@ -1,6 +1,7 @@
 package fakebank
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"regexp"
@@ -98,7 +99,9 @@ func (b *Bank) createAccount(c *call) answer {
 		b.books.mu.Unlock()
 		return refused("02", "An account with this accountRef already exists")
 	}
-	a.NUBAN = b.books.number()
+	if a.NUBAN = b.books.number(); c.does(Reissue) {
+		a.NUBAN = cmp.Or(c.plan.rule.Value, b.books.closedNumber(a.CreatedAt), a.NUBAN)
+	}
 	b.books.open(a)
 	b.books.mu.Unlock()
 	return b.accountAnswer(c, a)

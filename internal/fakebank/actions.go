@@ -62,6 +62,7 @@ const (
 // Other groups' own actions.
 const (
 	NoNumber Action = "no_number" // accounts: code 00, data without an account number
+	Reissue  Action = "reissue"   // accounts: a new one gets the number Value, or the oldest number of a closed one if there is any
 	Results  Action = "results"   // banks: data.results instead of an array
 )
 
@@ -111,7 +112,7 @@ var actions = map[Action][]Group{
 	AlterStatus:  recordGroups, AlterAmount: recordGroups,
 	AlterFee: recordGroups, AlterCurrency: {OnTransactions}, AlterAccount: {OnTransactions},
 
-	NoNumber: {OnAccounts}, Results: {OnBanks},
+	NoNumber: {OnAccounts}, Reissue: {OnAccounts}, Results: {OnBanks},
 
 	Paid: {OnPayouts}, Reject: {OnPayouts}, Pending: {OnPayouts}, Processing: {OnPayouts},
 	FailLater: {OnPayouts}, Refund: {OnPayouts}, Duplicate: {OnPayouts},

@@ -109,7 +109,7 @@ type books struct {
 	mu       sync.RWMutex
 	wallet   money.Amount
 	accounts map[string]*account // by reference
-	numbers  map[string]*account // by NUBAN
+	numbers  map[string]*account // by NUBAN, the last that got it
 	opened   []*account          // in order of creation
 	txs      map[string]*Transaction
 	payouts  map[string]*Payout // by merchantTxRef
@@ -149,6 +149,16 @@ func (k *books) number() string {
 	}
 }
 
+// closedNumber is the oldest number that no open account has; empty when there is none. The lock is held.
+func (k *books) closedNumber(now time.Time) string {
+	for _, a := range k.opened {
+		if k.numbers[a.NUBAN] == a && a.Expired(now) {
+			return a.NUBAN
+		}
+	}
+	return ""
+}
+
 func (k *books) balance() money.Amount {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -170,7 +180,11 @@ func (k *books) enter(tx *Transaction, at time.Time) {
 	line := &record{at: at, seq: k.seq, tx: tx}
 	k.txs[tx.ID] = tx
 	k.lines = insert(k.lines, line)
-	if a := k.numbers[tx.NUBAN]; a != nil {
+	a := k.accounts[tx.AccountRef]
+	if a == nil {
+		a = k.numbers[tx.NUBAN]
+	}
+	if a != nil {
 		a.records = insert(a.records, line)
 	}
 	k.changes.Add(1)

@@ -186,7 +186,8 @@ func (c *check) differs(t provider.Transaction) string {
 func (c *check) sameAccount(t provider.Transaction) bool {
 	switch {
 	case t.AccountNumber == c.AccountNumber:
-		return true
+		ref, err := uuid.Parse(t.AccountRef) // the number may have been another account's before, and the record then names that one
+		return c.Assigned || err != nil || ref == c.AccountID
 	case !c.Assigned:
 		return false
 	case c.AliasNumber != "":

@@ -192,7 +192,7 @@ func (s *Service) postAll(ctx context.Context, tx pg.Tx, events []*stored) error
 	now := s.Clock.Now()
 	aliases := make([]account.Alias, len(events))
 	for i, e := range events {
-		aliases[i] = account.Alias{Ref: e.Alias, Number: e.Number}
+		aliases[i] = account.Alias{Ref: e.Alias, Number: e.Number, At: e.OccurredAt}
 	}
 	targets, ambiguous, err := account.Match(ctx, tx, aliases)
 	if err != nil {
