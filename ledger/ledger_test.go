@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -51,6 +52,84 @@ func (b *books) debit(amount string) (ledger.Entry, error) {
 		return err
 	}))
 	return out[0].Entry, out[0].Err
+}
+
+// connections opens pools of one connection until two have the same row of a day's sums, as the server shares these out by connection.
+func (b *books) connections() (same []*pg.Pool) {
+	b.T.Helper()
+	slots := map[int]*pg.Pool{}
+	for range 33 {
+		pool, err := pg.Open(b.ctx, b.DatabaseURL, 1)
+		require.NoError(b.T, err)
+		b.T.Cleanup(pool.Close)
+		var slot int
+		require.NoError(b.T, pool.QueryRow(b.ctx, `SELECT pg_backend_pid() % 32`).Scan(&slot))
+		if slots[slot] != nil {
+			return []*pg.Pool{slots[slot], pool}
+		}
+		slots[slot] = pool
+	}
+	b.T.Fatal("33 connections have 33 of 32 slots")
+	return nil
+}
+
+// Entries of many tenants and days leave the balance in one transaction, and those of other accounts of the same tenants in another at the
+// same moment. They meet on the sums by day, and must lock these in one order.
+func TestMovesOfManyDaysDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const tenants, days, rounds = 12, 2, 15
+	accounts := make([][]uuid.UUID, 2)
+	for range tenants {
+		tenant := b.Tenant()
+		for side := range accounts {
+			accounts[side] = append(accounts[side], b.Account(tenant, fmt.Sprint("customer-", side)))
+		}
+	}
+	pools := b.connections()
+	for range rounds {
+		moves := make([][]ledger.Move, len(pools))
+		for side := range moves {
+			for day := range days {
+				postings := make([]ledger.Posting, tenants)
+				for i, id := range accounts[side] {
+					postings[i] = posting(id, "100.00")
+					moves[side] = append(moves[side], ledger.Move{TransactionGroupID: postings[i].TransactionGroupID, Direction: ledger.Credit})
+				}
+				require.NoError(t, b.tx(func(tx pg.Tx) error {
+					_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now().Add(time.Duration(day)*24*time.Hour), postings)
+					return err
+				}))
+			}
+		}
+		for _, event := range []ledger.Event{ledger.EventHold, ledger.EventConfirm} { // out of the balance, and back
+			var wg sync.WaitGroup
+			start := make(chan struct{})
+			for side, pool := range pools {
+				for i := range moves[side] {
+					moves[side][i].Event = event
+				}
+				wg.Go(func() {
+					<-start
+					if err := pg.InBatch(b.ctx, pool, func(tx pg.Tx) error {
+						_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), moves[side])
+						return err
+					}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			close(start)
+			wg.Wait()
+		}
+	}
+	for _, pool := range pools {
+		pool.Close() // and with that the server counts what it saw
+	}
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`))
+	found, err := ledger.Verify(b.ctx, b.Pool)
+	require.NoError(t, err)
+	require.Empty(t, found)
 }
 
 func (b *books) move(e ledger.Entry, ev ledger.Event) ledger.Moved {

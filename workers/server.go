@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -56,6 +57,8 @@ type Options struct {
 	Queues map[tasks.Kind]int
 	// SweepEvery is how often the sweeper looks for overdue rows.
 	SweepEvery time.Duration
+	// SweepPage is how many rows of a kind one sweep takes; 0: 2,000.
+	SweepPage int
 	// StopTimeout is how long Stop lets tasks finish before it hands them back; 0: 20 s.
 	StopTimeout time.Duration
 	// ReconcileEvery is how often the last ReconcileWindow is compared with the bank's list; zero: never.
@@ -80,8 +83,13 @@ func (w *Workers) each(h handler, rows int) bulk {
 		rows = math.MaxInt32
 	}
 	places := semaphore.NewWeighted(int64(rows))
-	placed := func(ctx context.Context, id uuid.UUID) error {
+	placed := func(ctx context.Context, id uuid.UUID) (err error) {
 		defer places.Release(1)
+		defer func() { // one row's panic must not end the others' process, again and again
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
 		return h(ctx, id)
 	}
 	return func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
@@ -119,7 +127,6 @@ func Start(o Options) (*Workers, error) {
 	o.Redis.AddHook(patience{})
 	o.Redis.AddHook(newDrowsy())
 	w := &Workers{Options: o, stop: cancel}
-	alone := map[tasks.Kind]handler{tasks.Confirm: w.confirm, tasks.Settle: w.settle, tasks.Deliver: w.deliver, tasks.Expire: w.expire}
 	for _, k := range tasks.Kinds {
 		concurrency := tasks.Concurrency(k, o.Queues)
 		metrics.QueueServed(string(k), concurrency)
@@ -127,16 +134,8 @@ func Start(o Options) (*Workers, error) {
 		if concurrency == 0 {
 			continue
 		}
-		rows := tasks.Specs[k].Rows
-		if k == tasks.Deliver {
-			rows = concurrency // an operator who gives deliveries so many workers means calls, not tasks
-		}
 		s := w.server(k, concurrency)
-		work := countedAll(k, w.ingest)
-		if h := alone[k]; h != nil {
-			work = w.each(counted(k, h), rows)
-		}
-		if err := s.Start(w.handle(k, work)); err != nil {
+		if err := s.Start(w.handle(k, w.work(k, concurrency))); err != nil {
 			w.Stop()
 			return nil, fmt.Errorf("worker of queue %s: %w", k, err)
 		}
@@ -148,6 +147,19 @@ func Start(o Options) (*Workers, error) {
 		w.beside.Go(func() { w.reconcile(ctx) })
 	}
 	return w, nil
+}
+
+// work is what is done with the rows of a kind.
+func (w *Workers) work(k tasks.Kind, concurrency int) bulk {
+	if k == tasks.Ingest {
+		return countedAll(k, w.ingest)
+	}
+	rows := tasks.Specs[k].Rows
+	if k == tasks.Deliver {
+		rows = concurrency // an operator who gives deliveries so many workers means calls, not tasks
+	}
+	h := map[tasks.Kind]handler{tasks.Confirm: w.confirm, tasks.Settle: w.settle, tasks.Deliver: w.deliver, tasks.Expire: w.expire}[k]
+	return w.each(counted(k, h), rows)
 }
 
 // Stop takes no more tasks, lets those under way finish for StopTimeout, hands the rest back to their queues, and ends what
@@ -232,7 +244,7 @@ func (w *Workers) handle(k tasks.Kind, work bulk) asynq.Handler {
 		}
 		if len(ids) == 1 {
 			ctx = trace.Within(ctx, tasks.Trace(t))
-			work(ctx, ids, func(_ int, ended error) { err = w.verdict(ctx, k, ids[0], ended) })
+			work(ctx, ids, func(_ int, ended error) { err = w.postponed(ctx, k, ids[0], w.verdict(ctx, k, ids[0], ended)) })
 			return err
 		}
 		work(ctx, ids, func(i int, ended error) { w.again(ctx, k, ids[i], ended) })
@@ -245,9 +257,29 @@ func (w *Workers) again(ctx context.Context, k tasks.Kind, id uuid.UUID, err err
 	if at, ok := retry.When(err); ok {
 		w.Enqueuer.At(ctx, k, at, id)
 	} else if err != nil {
-		_ = w.verdict(ctx, k, id, err)
-		w.Enqueuer.Alone(ctx, k, w.Clock.Now().Add(unexpectedDelay), id)
+		at, ok := retry.When(w.postponed(ctx, k, id, w.verdict(ctx, k, id, err)))
+		if !ok {
+			at = w.Clock.Now().Add(unexpectedDelay)
+		}
+		w.Enqueuer.Alone(ctx, k, at, id)
 	}
+}
+
+// postponed puts off the work of a row whose handler failed unexpectedly: what always fails waits longer each time, and holds up
+// nobody else. The error is then a [retry.At]. A row that is handed back, or that cannot be put off, is due as before.
+func (w *Workers) postponed(ctx context.Context, k tasks.Kind, id uuid.UUID, err error) error {
+	if err == nil || !isFailure(err) || errors.Is(err, asynq.SkipRetry) || ctx.Err() != nil {
+		return err
+	}
+	postpone := map[tasks.Kind]func(context.Context, uuid.UUID, error) (time.Time, error){
+		tasks.Ingest: w.Payments.Postpone, tasks.Confirm: w.Payments.Postpone, tasks.Settle: w.Transfers.Postpone,
+		tasks.Deliver: w.Webhooks.Postpone, tasks.Expire: w.Accounts.Postpone,
+	}[k]
+	at, recErr := postpone(ctx, id, err)
+	if recErr != nil || at.IsZero() {
+		return errors.Join(err, recErr)
+	}
+	return retry.At(at, err)
 }
 
 // verdict turns a handler's error into what asynq understands, and logs the unexpected.

@@ -1,7 +1,9 @@
 package workers
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -19,9 +21,11 @@ const (
 	sweepLimit = 2000
 	// sweepRound is how many sweeps make a round, in which a row is rung once: a minute, with the default interval.
 	sweepRound = 4
-	// purgeEvery and purgeLimit say how often rows that nobody needs any more are removed, and how many at a time.
+	// purgeEvery and purgeLimit say how often rows that nobody needs any more are removed, and how many in one statement.
 	purgeEvery = 10 * time.Minute
 	purgeLimit = 5000
+	// purgeTimeout bounds one purge; what is left is removed by the next.
+	purgeTimeout = 5 * time.Minute
 )
 
 // sweep looks for overdue rows every SweepEvery, and rings them again: after FLUSHALL, a lost enqueue, a wedged lease or a
@@ -35,7 +39,7 @@ func (w *Workers) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-purge.C:
-			if err := w.purge(ctx); err != nil && ctx.Err() == nil {
+			if err := w.purge(ctx, purgeLimit); err != nil && ctx.Err() == nil {
 				w.Log.Warn("old rows were not removed; the next purge tries again", slog.Any("err", err))
 			}
 			continue
@@ -74,25 +78,28 @@ func (w *Workers) sweepOnce(ctx context.Context) error {
 	return nil
 }
 
+// page is how many rows one sweep takes of a kind.
+func (w *Workers) page() int { return cmp.Or(w.SweepPage, sweepLimit) }
+
 // overdue lists the rows of a kind whose work was due and that nobody has in hand.
 func (w *Workers) overdue(ctx context.Context, k tasks.Kind) ([]uuid.UUID, error) {
 	before := w.before(k)
 	switch k {
 	case tasks.Ingest:
-		return w.Payments.Due(ctx, payment.Received, before, sweepLimit)
+		return w.Payments.Due(ctx, payment.Received, before, w.page())
 	case tasks.Confirm:
-		return w.Payments.Due(ctx, payment.Processed, before, sweepLimit)
+		return w.Payments.Due(ctx, payment.Processed, before, w.page())
 	case tasks.Deliver:
-		due, err := w.Webhooks.Due(ctx, w.Clock.Now(), before, sweepLimit)
+		due, err := w.Webhooks.Due(ctx, w.Clock.Now(), before, w.page())
 		ids := make([]uuid.UUID, len(due))
 		for i, d := range due {
 			ids[i] = d.ID
 		}
 		return ids, err
 	case tasks.Settle:
-		return w.Transfers.Due(ctx, before, sweepLimit)
+		return w.Transfers.Due(ctx, before, w.page())
 	case tasks.Expire:
-		return w.Accounts.Due(ctx, before, sweepLimit)
+		return w.Accounts.Due(ctx, before, w.page())
 	}
 	return nil, nil
 }
@@ -108,14 +115,23 @@ func (w *Workers) before(k tasks.Kind) time.Time {
 	return before
 }
 
-// purge removes rows that nobody needs any more: forged events, what could be listened to, and kept answers, each after its time.
-func (w *Workers) purge(ctx context.Context) error {
-	if _, err := w.Payments.PurgeForged(ctx, purgeLimit); err != nil {
-		return err
+// purge removes rows that nobody needs any more, until none is left: forged events, what could be listened to, and kept answers, each
+// after its time. What one kind's removal fails with does not keep the others.
+func (w *Workers) purge(ctx context.Context, step int) error {
+	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
+	defer cancel()
+	all := func(remove func(ctx context.Context, limit int) (int64, error)) error {
+		for {
+			if n, err := remove(ctx, step); err != nil || n < int64(step) {
+				return err
+			}
+		}
 	}
-	if err := w.Webhooks.PurgeHeard(ctx, purgeLimit); err != nil {
-		return err
-	}
-	_, err := idempotency.Purge(ctx, w.Pool, w.Clock.Now(), purgeLimit)
-	return err
+	return errors.Join(
+		all(w.Payments.PurgeForged),
+		w.Webhooks.PurgeHeard(ctx, step),
+		all(func(ctx context.Context, limit int) (int64, error) {
+			return idempotency.Purge(ctx, w.Pool, w.Clock.Now(), limit)
+		}),
+	)
 }

@@ -105,6 +105,9 @@ func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (due bool, leas
 		if err != nil {
 			return err
 		}
+		if status == Active && deadline == nil {
+			return fmt.Errorf("account %s is active and due, but has no deadline", id)
+		}
 		if status == Active {
 			if _, err := ExpireTx(ctx, tx, now, id, EventDeadline, *deadline, "the deadline was reached"); err != nil {
 				return err
@@ -131,4 +134,9 @@ func (s *Service) Due(ctx context.Context, before time.Time, limit int) ([]uuid.
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+}
+
+// Postpone puts off the work on an account whose handling failed, longer with each failure; see [pg.Postpone].
+func (s *Service) Postpone(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
+	return pg.Postpone(ctx, s.Pool, pg.PostponeAccount, id, s.Clock.Now(), why)
 }

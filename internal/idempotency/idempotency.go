@@ -192,10 +192,10 @@ func Release(ctx context.Context, q pg.Querier, at time.Time, r Request) error {
 	return err
 }
 
-// Purge removes the answers that are older than [Keep], at most limit of them.
+// Purge removes the answers that are older than [Keep], at most limit of them, and none that another process is removing.
 func Purge(ctx context.Context, q pg.Querier, now time.Time, limit int) (int64, error) {
 	tag, err := q.Exec(ctx, `
-		DELETE FROM idempotency_keys WHERE (tenant_id, key) IN (
-			SELECT tenant_id, key FROM idempotency_keys WHERE created_at < $1 ORDER BY created_at LIMIT $2)`, now.Add(-Keep), limit)
+		DELETE FROM idempotency_keys WHERE ctid = ANY(ARRAY(
+			SELECT ctid FROM idempotency_keys WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, now.Add(-Keep), limit)
 	return tag.RowsAffected(), err
 }

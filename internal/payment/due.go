@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/page"
+	"ajo/internal/pg"
 )
 
 // Due lists the events of a status ([Received]: to be posted; [Processed]: to be confirmed) whose work was due before the
@@ -23,11 +24,14 @@ func (s *Service) Due(ctx context.Context, status Status, before time.Time, limi
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
-// PurgeForged removes events without a valid signature that are older than 30 days, at most limit of them.
+// PurgeForged removes events without a valid signature that are older than 30 days, or that half of [forgedMax] newer ones have come
+// after: so there is always room for the newest. It removes at most limit of them, and none that another process is removing.
 func (s *Service) PurgeForged(ctx context.Context, limit int) (int64, error) {
 	tag, err := s.Pool.Exec(ctx, `
-		DELETE FROM inbound_events WHERE id IN (
-			SELECT id FROM inbound_events WHERE category = 'sig_invalid' AND received_at < $1 LIMIT $2)`, s.Clock.Now().Add(-forgedKept), limit)
+		DELETE FROM inbound_events WHERE id = ANY(ARRAY(
+			SELECT id FROM inbound_events WHERE category = 'sig_invalid' AND received_at < greatest($1, coalesce((
+				SELECT received_at FROM inbound_events WHERE category = 'sig_invalid' ORDER BY received_at DESC OFFSET $3 LIMIT 1), '-infinity'))
+			ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, s.Clock.Now().Add(-forgedKept), limit, s.forgedMax()/2)
 	return tag.RowsAffected(), err
 }
 
@@ -65,4 +69,9 @@ func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecor
 	}
 	list, info := page.Cut(list, r, func(e EventRecord) string { return page.ID(page.Events, e.ID) })
 	return list, info, nil
+}
+
+// Postpone puts off the work on an event whose handling failed, longer with each failure; see [pg.Postpone].
+func (s *Service) Postpone(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
+	return pg.Postpone(ctx, s.Pool, pg.PostponeEvent, id, s.Clock.Now(), why)
 }

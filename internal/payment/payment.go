@@ -83,6 +83,8 @@ type Options struct {
 	// Spool keeps authentic events while Postgres is away; nil: there is none. Box seals what it keeps.
 	Spool *spool.Spool
 	Box   *secret.Box
+	// ForgedMax is how many events without a valid signature are kept; 0: 20,000.
+	ForgedMax int
 	// ConfirmDelays are the gaps between checks against the bank's records; the last one repeats.
 	ConfirmDelays []time.Duration
 	// Not found in ConfirmMisses checks, the last at least ConfirmMinAge after posting: reversed.
@@ -119,21 +121,23 @@ type Service struct {
 	listed *batch.Coalescer[*check, *provider.Transaction]
 	lists  lists
 	record *batch.Coalescer[*finding, uuid.UUID]
-	forged *rate.Limiter
+	forged forgedRoom
 	away   atomic.Int64 // unix nanoseconds until which Postgres is taken for gone
 }
 
 // How many events without a valid signature are kept: whoever can reach the endpoint can send them, and they must not fill
-// the disk. What is beyond is answered like the others, and logged once in a while.
+// the disk. What is beyond is answered like the others, and only counted (ajo_inbound_events_total).
 const (
 	forgedPerSecond = 50
 	forgedBurst     = 1000
 	forgedKept      = 30 * 24 * time.Hour
+	forgedTotal     = 20_000           // of 4 KiB each
+	forgedRecount   = 10 * time.Second // how often a process counts what is kept; so all together keep little more
 )
 
 // New starts the use cases.
 func New(o Options) *Service {
-	s := &Service{Options: o, lists: lists{bySecond: map[int64]*listing{}}, forged: rate.NewLimiter(forgedPerSecond, forgedBurst)}
+	s := &Service{Options: o, lists: lists{bySecond: map[int64]*listing{}}, forged: forgedRoom{rate: rate.NewLimiter(forgedPerSecond, forgedBurst)}}
 	s.store = batch.New(1, storeSize, s.storeBatch)
 	s.post = batch.New(1, workSize, s.postBatch)
 	s.looks = batch.New(1, workSize, s.lookBatch)

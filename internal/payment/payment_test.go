@@ -318,6 +318,71 @@ func TestFloodOfForgedEvents(t *testing.T) {
 	require.Equal(t, "received", status)
 }
 
+// However long somebody sends forged events, no more than a bound are kept; what is beyond is answered and counted like the others, and
+// the purge makes room for the newest. Genuine events are not touched.
+func TestForgedEventsAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.svc.ForgedMax = 40
+	count := func() int {
+		return testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events WHERE category = 'sig_invalid'`)
+	}
+	send := func(n int) {
+		for range n {
+			require.Equal(t, payment.CategorySigInvalid, b.receive(payment.Delivery{Body: []byte("{}")}).Category)
+			b.Clock.Advance(time.Second)
+		}
+	}
+	genuine := b.receive(b.event(nil))
+	send(100)
+	require.Equal(t, 40, count())
+	oldest := testenv.Value[time.Time](b.Env, `SELECT min(received_at) FROM inbound_events WHERE category = 'sig_invalid'`)
+	removed, err := b.svc.PurgeForged(b.ctx, 5)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, removed)
+	removed, err = b.svc.PurgeForged(b.ctx, 100)
+	require.NoError(t, err)
+	require.EqualValues(t, 14, removed)
+	require.Equal(t, 21, count(), "half of them, and the one after which those came")
+	require.Equal(t, oldest.Add(19*time.Second), testenv.Value[time.Time](b.Env, `SELECT min(received_at) FROM inbound_events WHERE category = 'sig_invalid'`))
+	removed, err = b.svc.PurgeForged(b.ctx, 100)
+	require.NoError(t, err)
+	require.Zero(t, removed)
+	b.Clock.Advance(10 * time.Second)
+	send(100)
+	require.Equal(t, 40, count())
+	require.True(t, genuine.ToPost())
+	require.Equal(t, payment.CategoryPayment, b.post(genuine.ID).Category)
+}
+
+// A payment whose posting always fails, for a reason that is no fault of its data, does not take those along that are posted in the same
+// batch.
+func TestOnePostingThatFailsTakesNobodyAlong(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	poison := b.Account(b.tenant, "poison")
+	b.Exec(`ALTER TABLE ledger_balances DISABLE TRIGGER USER`)
+	b.Exec(`DELETE FROM ledger_balances WHERE account_id = $1`, poison)
+	var ids []uuid.UUID
+	for i := range 10 {
+		ids = append(ids, b.receive(b.event(func(e *fakebank.Event) {
+			if i == 4 {
+				e.Data.Transaction.AliasReference = poison.String()
+			}
+		})).ID)
+	}
+	for i, o := range b.svc.PostAll(b.ctx, ids) {
+		if i == 4 {
+			at, ok := retry.When(o.Err)
+			require.True(t, ok, o.Err)
+			require.Equal(t, b.Clock.Now().Add(5*time.Second), at)
+			continue
+		}
+		require.NoError(t, o.Err)
+		require.Equal(t, payment.CategoryPayment, o.Value.Category)
+	}
+}
+
 func TestHugeForgedBodyIsCut(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -103,10 +103,14 @@ func (s *Service) concluded(ctx context.Context, id uuid.UUID, p Posted, err err
 		metrics.Posted(string(CategoryProcessingError), 0)
 		return Posted{Category: CategoryProcessingError}, s.failPosting(ctx, id, err)
 	}
-	at := s.Clock.Now().Add(postRetry)
-	_, recErr := s.Pool.Exec(ctx, `
-		UPDATE inbound_events SET next_attempt_at = $2, attempt_count = attempt_count + 1, retry_count = retry_count + 1, last_error = $3
-		WHERE id = $1 AND status = 'received'`, id, at, err.Error())
+	if ctx.Err() != nil { // it is handed back, and due as before
+		return Posted{}, err
+	}
+	at, recErr := s.Postpone(ctx, id, err)
+	if recErr != nil || at.IsZero() {
+		at = s.Clock.Now().Add(postRetry)
+	}
+	s.Log.WarnContext(ctx, "a payment was not posted; it is tried again", slog.String("event", id.String()), slog.Time("at", at), slog.Any("err", err))
 	return Posted{}, retry.At(at, errors.Join(err, recErr))
 }
 
@@ -119,7 +123,7 @@ func (s *Service) failPosting(ctx context.Context, id uuid.UUID, why error) erro
 	return err
 }
 
-// postRetry is the gap after which a posting that failed for now is tried again.
+// postRetry is the gap after which a posting is tried again whose failure could not be recorded.
 const postRetry = 5 * time.Second
 
 func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[Posted] {
@@ -303,7 +307,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 
 const postedSQL = `
 		UPDATE inbound_events e SET status = p.status, category = p.category, error_message = p.reason, account_id = p.account, tenant_id = p.tenant,
-			next_attempt_at = p.next, attempt_count = 0, leased_until = NULL, last_error = '', processed_at = $8
+			next_attempt_at = p.next, attempt_count = 0, failure_count = 0, leased_until = NULL, last_error = '', processed_at = $8
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::uuid[], $7::timestamptz[])
 			AS p (id, status, category, reason, account, tenant, next)
 		WHERE e.id = p.id`

@@ -90,7 +90,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 	if !e.authentic {
 		metrics.EventForged.Inc()
 	}
-	if !e.authentic && !s.forged.Allow() {
+	if !e.authentic && !s.keepsForged(ctx) {
 		return Receipt{Category: CategorySigInvalid}, nil
 	}
 	if e.authentic { // nobody else gets into a trace, or makes one

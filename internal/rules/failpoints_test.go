@@ -119,7 +119,10 @@ var unsurrounded = map[string][]string{
 	"a note about a failure: without it the lease or the sweeper brings the row back": {
 		"(*ajo/internal/account.Service).provide Exec",
 		"(*ajo/internal/account.Service).provide Release",
-		"(*ajo/internal/payment.Service).concluded Exec",
+		"(*ajo/internal/account.Service).Postpone Postpone",
+		"(*ajo/internal/payment.Service).Postpone Postpone",
+		"(*ajo/internal/transfer.Service).Postpone Postpone",
+		"(*ajo/internal/webhook.Service).Postpone Postpone",
 		"(*ajo/internal/payment.Service).failPosting Exec",
 		"(*ajo/internal/payment.run).fail Exec",
 	},
@@ -127,6 +130,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).keepAcknowledgement Exec",
 	},
 	"it moves nothing on: the next time does what this one did not": {
+		"(*ajo/internal/account.Service).freeNumber QueryRow",
 		"(*ajo/internal/payment.run).extend Exec",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
 		"(*ajo/internal/webhook.Service).PurgeHeard Exec",

@@ -251,3 +251,8 @@ func (s *Service) Wake(ctx context.Context, merchantTxRef string) (id uuid.UUID,
 	}
 	return id, err == nil, err
 }
+
+// Postpone puts off the work on a transfer whose handling failed, longer with each failure; see [pg.Postpone].
+func (s *Service) Postpone(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
+	return pg.Postpone(ctx, s.Pool, pg.PostponeTransfer, id, s.Clock.Now(), why)
+}

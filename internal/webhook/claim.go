@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -259,3 +260,10 @@ func (s *Service) Due(ctx context.Context, now, overdueBefore time.Time, limit i
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Due])
 }
+
+// Postpone puts off the work on a delivery whose handling failed, longer with each failure; see [pg.Postpone]. The tenant reads no more than that it was our fault.
+func (s *Service) Postpone(ctx context.Context, id uuid.UUID, _ error) (time.Time, error) {
+	return pg.Postpone(ctx, s.pool, pg.PostponeDelivery, id, s.clock.Now(), errOurs)
+}
+
+var errOurs = errors.New("not sent: an error on our side; it will be tried again")

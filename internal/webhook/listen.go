@@ -114,8 +114,8 @@ func (s *Service) heard(ctx context.Context, tenant uuid.UUID, seq int64) ([]Hea
 func (s *Service) PurgeHeard(ctx context.Context, step int) error {
 	for range 100 {
 		tag, err := s.pool.Exec(ctx, `
-			DELETE FROM listen_events WHERE (tenant_id, seq) IN (
-				SELECT tenant_id, seq FROM listen_events WHERE created_at < $1 ORDER BY created_at LIMIT $2)`, s.clock.Now().Add(-listenKept), step)
+			DELETE FROM listen_events WHERE ctid = ANY(ARRAY(
+				SELECT ctid FROM listen_events WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, s.clock.Now().Add(-listenKept), step)
 		if err != nil || tag.RowsAffected() < int64(step) {
 			return err
 		}

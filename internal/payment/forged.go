@@ -1,0 +1,43 @@
+package payment
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// forgedRoom bounds the events without a valid signature that this process keeps: so many a second, and as many as the table still has
+// room for.
+type forgedRoom struct {
+	rate *rate.Limiter
+
+	mu      sync.Mutex
+	left    int       // of the room, since it was counted
+	counted time.Time // zero: never
+}
+
+func (s *Service) forgedMax() int { return cmp.Or(s.ForgedMax, forgedTotal) }
+
+// keepsForged tells whether there is room for one more event without a valid signature. While it cannot be counted there is none.
+func (s *Service) keepsForged(ctx context.Context) bool {
+	if !s.forged.rate.Allow() {
+		return false
+	}
+	s.forged.mu.Lock()
+	defer s.forged.mu.Unlock()
+	if now := s.Clock.Now(); s.forged.counted.IsZero() || now.Sub(s.forged.counted).Abs() >= forgedRecount {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		var kept int
+		if err := s.Pool.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM inbound_events WHERE category = 'sig_invalid' LIMIT $1) AS f`, s.forgedMax()).
+			Scan(&kept); err != nil {
+			kept = s.forgedMax()
+		}
+		s.forged.left, s.forged.counted = s.forgedMax()-kept, now
+	}
+	s.forged.left--
+	return s.forged.left >= 0
+}

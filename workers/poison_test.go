@@ -1,0 +1,139 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/account"
+	"ajo/internal/idempotency"
+	"ajo/internal/testenv"
+	"ajo/tasks"
+)
+
+// of makes what the test does with b.account happen with another account.
+func (b *bundle) of(a account.Account, do func() uuid.UUID) uuid.UUID {
+	b.account, a = a, b.account
+	defer func() { b.account = a }()
+	return do()
+}
+
+// withoutBalance takes an account's balance away, which nothing can: whatever is to be written to its books fails.
+func (b *bundle) withoutBalance(id uuid.UUID) {
+	b.Exec(`ALTER TABLE ledger_balances DISABLE TRIGGER USER`)
+	b.Exec(`DELETE FROM ledger_balances WHERE account_id = $1`, id)
+}
+
+// Work that always fails waits longer each time, whatever its kind, and so it does not fill the sweeper's page: what comes behind it
+// is found.
+func TestWorkThatAlwaysFailsWaitsLongerEachTime(t *testing.T) {
+	t.Parallel()
+	table := map[tasks.Kind]string{
+		tasks.Ingest: "inbound_events", tasks.Confirm: "inbound_events", tasks.Settle: "transfers", tasks.Deliver: "deliveries", tasks.Expire: "accounts",
+	}
+	delivery := func(b *bundle) uuid.UUID {
+		id := uuid.Must(uuid.NewV7())
+		b.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, next_attempt_at, created_at)
+			VALUES ($1, $2, $3, $1, 'payment.received', 'http://127.0.0.1:1', '{}', 'pending', now(), now())`, id, b.tenant, b.account.ID)
+		return id
+	}
+	transfer := func(b *bundle) uuid.UUID {
+		id := uuid.Must(uuid.NewV7())
+		b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, next_attempt_at, created_at, updated_at)
+			VALUES ($1, $2, $3, $1::uuid::text, 'pending', 10, '058', '0123456789', now(), now(), now())`, id, b.tenant, b.account.ID)
+		return id
+	}
+	posted := func(b *bundle) uuid.UUID {
+		id := b.stored()
+		_, err := b.opts.Payments.Post(b.ctx, id)
+		require.NoError(b.T, err)
+		return id
+	}
+	for kind, makes := range map[tasks.Kind]struct {
+		good   func(*bundle) uuid.UUID
+		poison func(*bundle, uuid.UUID) // makes the row fail for ever
+	}{
+		tasks.Ingest:  {(*bundle).stored, func(b *bundle, _ uuid.UUID) { b.withoutBalance(b.account.ID) }},
+		tasks.Confirm: {posted, func(b *bundle, _ uuid.UUID) { b.withoutBalance(b.account.ID) }},
+		tasks.Settle: {transfer, func(b *bundle, id uuid.UUID) {
+			b.Exec(`CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'poison'; END $$`)
+			b.Exec(fmt.Sprintf(`CREATE TRIGGER poison BEFORE UPDATE OF leased_until ON transfers FOR EACH ROW WHEN (OLD.id = '%s') EXECUTE FUNCTION poison()`, id))
+		}},
+		tasks.Deliver: {delivery, func(b *bundle, _ uuid.UUID) { b.Exec(`UPDATE tenants SET webhook_secret = 'no sealed value'`) }},
+		tasks.Expire: {func(b *bundle) uuid.UUID {
+			p, err := b.opts.Accounts.Provision(b.ctx, b.tenant, account.NewAccount{ExternalRef: uuid.NewString(), Name: "Ada Obi"}, idempotency.Request{})
+			require.NoError(b.T, err)
+			return p.ID
+		}, func(*bundle, uuid.UUID) {}}, // it is active and due, and has no deadline
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p, err := b.opts.Accounts.Provision(b.ctx, b.tenant, account.NewAccount{ExternalRef: "poison", Name: "Ada Obi"}, idempotency.Request{})
+			require.NoError(t, err)
+			good := makes.good(b)
+			poison := b.of(p.Account, func() uuid.UUID {
+				id := makes.good(b)
+				makes.poison(b, id)
+				return id
+			})
+			due := func(id uuid.UUID, ago string) {
+				b.Exec(`UPDATE `+table[kind]+` SET next_attempt_at = now() - $2::interval WHERE id = $1`, id, ago)
+			}
+			due(good, "1 hour")
+			b.opts.SweepPage = 1
+			w := &Workers{Options: b.opts}
+			handler := w.handle(kind, w.work(kind, 1))
+			payload, err := json.Marshal(map[string][]uuid.UUID{"ids": {poison}})
+			require.NoError(t, err)
+			var last time.Duration
+			for i := range 12 {
+				due(poison, "2 hours")
+				if kind != tasks.Settle { // whose poison is the lease
+					b.Exec(`UPDATE ` + table[kind] + ` SET leased_until = NULL`)
+				}
+				found, err := w.overdue(b.ctx, kind)
+				require.NoError(t, err)
+				require.Equal(t, []uuid.UUID{poison}, found, "the oldest first")
+				err = handler.ProcessTask(b.ctx, asynq.NewTask(string(kind), payload))
+				require.Error(t, err)
+				gap := time.Until(testenv.Value[time.Time](b.Env, `SELECT next_attempt_at FROM `+table[kind]+` WHERE id = $1`, poison))
+				if i < 9 {
+					require.Greater(t, gap, last+last/2, "failure %d: %v", i+1, err)
+				}
+				require.Less(t, gap, time.Hour+time.Minute)
+				last = gap
+				found, err = w.overdue(b.ctx, kind)
+				require.NoError(t, err)
+				require.Equal(t, []uuid.UUID{good}, found, "it is not starved")
+			}
+			require.Greater(t, last, 50*time.Minute)
+			require.NotEmpty(t, testenv.Value[string](b.Env, `SELECT last_error FROM `+table[kind]+` WHERE id = $1`, poison))
+		})
+	}
+}
+
+// A handler that panics is one row's failure; the others of its task, and the process, go on.
+func TestPanicIsOneRowsFailure(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	good, poison := uuid.New(), uuid.New()
+	w := &Workers{Options: b.opts}
+	var did []uuid.UUID
+	w.each(func(_ context.Context, id uuid.UUID) error {
+		if id == poison {
+			panic("a bug")
+		}
+		did = append(did, id)
+		return nil
+	}, 1)(b.ctx, []uuid.UUID{poison, good}, func(i int, err error) {
+		require.Equal(t, i == 0, err != nil, err)
+	})
+	require.Equal(t, []uuid.UUID{good}, did)
+}
