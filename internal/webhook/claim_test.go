@@ -2,7 +2,8 @@ package webhook
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"sync"
@@ -199,7 +200,7 @@ func TestDueIsOldestFirst(t *testing.T) {
 func TestEachTriesAloneOnlyWhatTheServerRefused(t *testing.T) {
 	t.Parallel()
 	refused := &pgconn.PgError{Code: "23505"}
-	away := errors.New("connection lost")
+	away := fmt.Errorf("connection lost: %w", io.ErrUnexpectedEOF)
 	run := func(fail error) (sizes []int, oks int) {
 		do := each(func(_ context.Context, items []int) ([]int, error) {
 			sizes = append(sizes, len(items))
