@@ -4,7 +4,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"math/bits"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,32 +85,86 @@ func TestWhatTheSignatureCovers(t *testing.T) {
 	}
 }
 
-// The same signed string, cut at other joints: the amount of text is the same, the values are not.
-func TestRecutIsRefused(t *testing.T) {
-	recut := strings.NewReplacer(
-		`"event_type":"payment_success"`, `"event_type":"payment_success:45f2dc2d-d559-4773-bba3-2d5ec17b2e20"`,
-		`"requestId":"45f2dc2d-d559-4773-bba3-2d5ec17b2e20"`, `"requestId":"b7b10e81-e57d-41d0-8fdc-f4e23a132bbf"`,
-		`"userId":"b7b10e81-e57d-41d0-8fdc-f4e23a132bbf"`, `"userId":"6756ff80aafe04a795f18b38"`,
-		`"walletId":"6756ff80aafe04a795f18b38"`, `"walletId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a"`,
-		`"transactionId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a"`, `"transactionId":"vact_transfer"`,
-		`"type":"vact_transfer"`, `"type":"2025-09-29T10:51:44Z:"`,
-		`"time":"2025-09-29T10:51:44Z"`, `"time":"2025-09-29T10:51:44Z"`,
-	).Replace(vector(`"",`))
-	err := verifyBody(t, recut, vectorSignature, vectorTime)
-	require.Error(t, err)
+// bodyOf is a body with the eight signed values, in the signature's order.
+func bodyOf(t *testing.T, v []string) string {
+	t.Helper()
+	type fields map[string]any
+	b, err := json.Marshal(fields{"event_type": v[0], "requestId": v[1], "data": fields{
+		"merchant":    fields{"userId": v[2], "walletId": v[3]},
+		"transaction": fields{"transactionId": v[4], "type": v[5], "time": v[6], "responseCode": v[7], "transactionAmount": 10, "fee": 5, "currency": "NGN"},
+	}})
+	require.NoError(t, err)
+	return string(b)
+}
 
-	// One joint only: the last id's tail moved into the type, under a signature that holds.
-	moved := strings.NewReplacer(`"responseCode":"",`, `"responseCode":"",`, `"type":"vact_transfer"`, `"type":""`,
-		`"transactionId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a"`, `"transactionId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a:vact_transfer"`).Replace(vector(`"",`))
-	require.Error(t, verifyBody(t, moved, vectorSignature, vectorTime))
-	shifted := strings.NewReplacer(`"event_type":"payment_success"`, `"event_type":"payment_success:45f2dc2d-d559-4773-bba3-2d5ec17b2e20"`,
-		`"requestId":"45f2dc2d-d559-4773-bba3-2d5ec17b2e20"`, `"requestId":"b7b10e81-e57d-41d0-8fdc-f4e23a132bbf"`,
-		`"userId":"b7b10e81-e57d-41d0-8fdc-f4e23a132bbf"`, `"userId":"6756ff80aafe04a795f18b38"`,
-		`"walletId":"6756ff80aafe04a795f18b38"`, `"walletId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a"`,
-		`"transactionId":"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a"`, `"transactionId":"vact_transfer"`,
-		`"type":"vact_transfer"`, `"type":"2025-09-29T10"`, `"time":"2025-09-29T10:51:44Z"`, `"time":"51:44Z"`).Replace(vector(`"",`))
-	err = verifyBody(t, shifted, vectorSignature, vectorTime)
-	require.ErrorContains(t, err, "colon", "the signature of this one holds, its cut does not")
+// The same signed string, cut at other joints, bears the same signature: of all cuts in nine, only the bank's own is accepted.
+func TestEveryOtherCutIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, signedString := range map[string]string{
+		"the provider's vector": "payment_success:45f2dc2d-d559-4773-bba3-2d5ec17b2e20:b7b10e81-e57d-41d0-8fdc-f4e23a132bbf:6756ff80aafe04a795f18b38:" +
+			"API-VACT_TRA-B7B10-0435b274-807a-4bc7-8abe-9dbb4548fd7a:vact_transfer:2025-09-29T10:51:44Z::2025-09-29T10:51:44Z",
+		"unix seconds":         "payment_success:r:u:w:t:vact_transfer:2025-09-29T10:51:44Z:00:1759143104",
+		"values that are ones": "payment_success:1:2:3:4:5:2025-09-29T10:51:44Z:6:7",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			parts := strings.Split(signedString, ":")
+			mac := hmac.New(sha256.New, []byte(vectorKey))
+			mac.Write([]byte(signedString))
+			signature := base64.StdEncoding.EncodeToString(mac.Sum(nil))
+			accepted, cuts := 0, 0
+			for joints := range 1 << (len(parts) - 1) { // bit i: parts i and i+1 are of two values
+				if bits.OnesCount(uint(joints)) != 8 {
+					continue
+				}
+				nine := []string{parts[0]}
+				for i, p := range parts[1:] {
+					if joints>>i&1 == 1 {
+						nine = append(nine, p)
+					} else {
+						nine[len(nine)-1] += ":" + p
+					}
+				}
+				cuts++
+				require.Equal(t, signedString, strings.Join(nine, ":"))
+				err := verifyBody(t, bodyOf(t, nine[:8]), signature, nine[8])
+				require.NotErrorIs(t, err, errSignature, nine)
+				if err == nil {
+					accepted++
+					require.Equal(t, "2025-09-29T10:51:44Z", nine[6])
+				}
+			}
+			require.Greater(t, cuts, 40)
+			require.Equal(t, 1, accepted)
+		})
+	}
+}
+
+// None of the seven values that are not times may have a colon or a control character, though the signature over it holds.
+func TestColonInEachSignedValue(t *testing.T) {
+	t.Parallel()
+	good := []string{"payment_success", "request", "user", "wallet", "transaction", "vact_transfer", vectorTime, "00"}
+	check := func(v []string) error {
+		nine := append(slices.Clone(v), vectorTime)
+		mac := hmac.New(sha256.New, []byte(vectorKey))
+		mac.Write([]byte(strings.Join(nine, ":")))
+		return verifyBody(t, bodyOf(t, v), base64.StdEncoding.EncodeToString(mac.Sum(nil)), vectorTime)
+	}
+	require.NoError(t, check(good))
+	for i := range good {
+		for _, more := range []string{":", ":x", "x:", "\x00", "\n", "\u0085"} {
+			v := slices.Clone(good)
+			v[i] += more
+			want := "has a colon or a control character"
+			if i == 6 {
+				want = "is not a time"
+			}
+			require.ErrorContains(t, check(v), want, "value %d and %q", i+1, more)
+			if i != 6 {
+				require.ErrorContains(t, check(v), fmt.Sprintf("signed value %d ", i+1))
+			}
+		}
+	}
 }
 
 func TestDoubledKeysAreRefused(t *testing.T) {

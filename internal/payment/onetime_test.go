@@ -4,8 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/account"
+	"ajo/internal/audit"
 	"ajo/internal/fakebank"
 	"ajo/internal/payment"
 	"ajo/internal/spec"
@@ -37,5 +40,89 @@ func TestWhicheverEndsAOneTimeAccountFirst(t *testing.T) {
 				require.Equal(t, at.Add(c.paid), testenv.Value[time.Time](b.Env, `SELECT expired_at FROM accounts WHERE id = $1`, b.account).UTC(), "not the deadline")
 			}
 		})
+	}
+}
+
+// Only the exact amount ends a one-time account: more or less is posted, and the account stays open for the rest. By an operator's
+// assignment it is no different.
+func TestOnlyTheExactAmountEndsAOneTimeAccount(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		expected, status string
+		assigned         bool
+	}{
+		"less":                     {"5000.01", "active", false},
+		"exactly":                  {"5000.00", "expired", false},
+		"more":                     {"4999.99", "active", false},
+		"its net only":             {"4975.00", "active", false},
+		"less, assigned":           {"5000.01", "active", true},
+		"exactly, assigned":        {"5000.00", "expired", true},
+		"more, assigned":           {"4999.99", "active", true},
+		"much more":                {"0.01", "active", false},
+		"much more, by assignment": {"0.01", "active", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.Exec(`UPDATE accounts SET type = 'onetime', expected_amount = $2::numeric WHERE id = $1`, b.account, c.expected)
+			r := b.receive(b.event(func(e *fakebank.Event) {
+				if c.assigned {
+					e.Data.Transaction.AliasReference = "nobody's"
+				}
+			}))
+			p := b.post(r.ID)
+			if c.assigned {
+				require.Equal(t, payment.CategoryMisdirected, p.Category)
+				var err error
+				p, err = b.svc.Assign(b.ctx, r.ID, payment.Destination{AccountID: b.account}, audit.By{Actor: "ops@example.com", Reason: "the payer wrote"})
+				require.NoError(t, err)
+			}
+			require.Equal(t, payment.CategoryPayment, p.Category)
+			require.Equal(t, c.status == "expired", p.Expired != nil)
+			require.Equal(t, c.status, testenv.Value[string](b.Env, `SELECT status FROM accounts WHERE id = $1`, b.account))
+			balance, _ := b.books()
+			require.Equal(t, "4975.00", balance)
+			if c.status == "active" { // and the rest is taken too
+				next := b.receive(b.event(nil))
+				require.Equal(t, payment.CategoryPayment, b.post(next.ID).Category)
+			}
+		})
+	}
+}
+
+// An account that the bank has not answered for takes no payment, whatever names it; an account that has the same reference does.
+func TestPaymentToAnAccountThatIsBeingProvisioned(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	unfinished := b.Account(b.tenant, "unfinished")
+	b.Exec(`ALTER TABLE accounts DISABLE TRIGGER USER`)
+	b.Exec(`UPDATE accounts SET status = 'provisioning', bank_account_number = '7777777777' WHERE id = $1`, unfinished)
+	b.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, created_at, updated_at)
+		SELECT gen_random_uuid(), tenant_id, customer_id, 'customer-1', 'nomba', '', 'provisioning', 'onetime', now(), now() FROM accounts WHERE id = $1`, unfinished)
+	for name, c := range map[string]struct {
+		ref, number string
+		posted      bool
+	}{
+		"its id":                         {ref: unfinished.String()},
+		"its number":                     {ref: "?", number: "7777777777"},
+		"its reference":                  {ref: "unfinished"},
+		"a reference that another has":   {ref: "customer-1", posted: true},
+		"its number, another's ref":      {ref: "customer-1", number: "7777777777", posted: true},
+		"its id, another's as reference": {ref: unfinished.String(), number: "0"},
+	} {
+		r := b.receive(b.event(func(e *fakebank.Event) {
+			e.Data.Transaction.AliasReference, e.Data.Transaction.AliasNumber = c.ref, c.number
+		}))
+		b.post(r.ID)
+		_, category, why := b.event1(r.ID)
+		if c.posted {
+			require.Equal(t, string(payment.CategoryPayment), category, name)
+			require.Equal(t, b.account, testenv.Value[uuid.UUID](b.Env, `SELECT account_id FROM inbound_events WHERE id = $1`, r.ID), name)
+			continue
+		}
+		require.Equal(t, string(payment.CategoryMisdirected), category, name)
+		require.Equal(t, "no account has this alias", why, name)
+		_, err := b.svc.Assign(b.ctx, r.ID, payment.Destination{AccountID: unfinished}, audit.By{Actor: "ops@example.com", Reason: "x"})
+		require.ErrorIs(t, err, account.ErrNotFound, "nor can it be assigned to it")
 	}
 }

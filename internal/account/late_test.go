@@ -1,0 +1,211 @@
+package account_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/account"
+	"ajo/internal/fakebank"
+	"ajo/internal/idempotency"
+	"ajo/internal/money"
+	"ajo/internal/provider"
+	"ajo/internal/testenv"
+)
+
+// held is a bank whose calls wait after they were made, until the test lets them answer, with an error or none.
+type held struct {
+	provider.Bank
+	there  chan struct{}
+	answer chan error
+}
+
+func newHeld(b provider.Bank) *held {
+	return &held{Bank: b, there: make(chan struct{}), answer: make(chan error)}
+}
+
+func (h *held) CreateAccount(ctx context.Context, a provider.NewAccount) (provider.Account, error) {
+	got, err := h.Bank.CreateAccount(ctx, a)
+	h.there <- struct{}{}
+	return got, errors.Join(err, <-h.answer)
+}
+
+func (h *held) CloseAccount(ctx context.Context, ref string) error {
+	err := h.Bank.CloseAccount(ctx, ref)
+	h.there <- struct{}{}
+	return errors.Join(err, <-h.answer)
+}
+
+// A caller whose lease has run out at the bank finishes late, well or badly: what it does changes nothing for the one that has the row by
+// then, who finishes.
+func TestLateFinisherOfProvisioning(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]error{"with a number": nil, "with a failure": errors.New("too late")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			begin := func() (*held, chan error) {
+				bank, done := newHeld(b.svc.Bank), make(chan error, 1)
+				svc := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock})
+				go func() {
+					_, err := svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
+					done <- err
+				}()
+				<-bank.there
+				return bank, done
+			}
+			row := func() string {
+				return testenv.Value[string](b.Env, `SELECT status || ' ' || coalesce(leased_until::text, 'free') || ' ' || last_error FROM accounts`)
+			}
+			first, firstDone := begin()
+			b.Clock.Advance(time.Minute)
+			second, secondDone := begin()
+			before := row()
+			require.Contains(t, before, "provisioning 20")
+			first.answer <- answer
+			want := account.ErrBusy
+			if answer != nil {
+				want = account.ErrProvider
+			}
+			require.ErrorIs(t, <-firstDone, want)
+			require.Equal(t, before, row(), "the row is the second one's")
+			second.answer <- nil
+			require.NoError(t, <-secondDone)
+			require.Equal(t, "active free ", row())
+			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM account_history`))
+		})
+	}
+}
+
+// The same of the close at the bank.
+func TestLateFinisherOfAClose(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]error{"closed": nil, "with a failure": errors.New("too late")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			a := b.provision(dedicated("customer-1"))
+			_, err := b.svc.Expire(b.ctx, b.tenant, "customer-1", "requested by the tenant")
+			require.NoError(t, err)
+			begin := func() (*held, chan error) {
+				bank, done := newHeld(b.svc.Bank), make(chan error, 1)
+				svc := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock})
+				go func() { done <- svc.AdvanceExpiry(b.ctx, a.ID) }()
+				<-bank.there
+				return bank, done
+			}
+			row := func() string {
+				return testenv.Value[string](b.Env, `SELECT concat_ws(' ', attempt_count, next_attempt_at, leased_until, closed_at, last_error) FROM accounts`)
+			}
+			first, firstDone := begin()
+			b.Clock.Advance(time.Minute)
+			second, secondDone := begin()
+			before := row()
+			first.answer <- answer
+			require.Equal(t, answer != nil, <-firstDone != nil)
+			require.Equal(t, before, row(), "the row is the second one's")
+			second.answer <- nil
+			require.NoError(t, <-secondDone)
+			require.True(t, testenv.Value[bool](b.Env, `SELECT closed_at IS NOT NULL AND next_attempt_at IS NULL AND leased_until IS NULL FROM accounts`))
+		})
+	}
+}
+
+// A one-time row that the bank did not answer for is taken up by a request for the very same account only: one with another expected
+// amount or another end has a row of its own.
+func TestStaleOneTimeRowIsTakenUpByItsLikeOnly(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	at := func(h time.Duration) *time.Time { t := b.Clock.Now().Add(h).Truncate(time.Microsecond); return &t }
+	amount := func(s string) *money.Amount { a := money.Must(s); return &a }
+	end := at(time.Hour)
+	kinds := []account.NewAccount{}
+	for _, expected := range []*money.Amount{nil, amount("5000.00"), amount("7000.00")} {
+		for _, expires := range []*time.Time{nil, end, at(2 * time.Hour)} {
+			in := onetime("order-1")
+			in.ExpectedAmount, in.ExpiresAt = expected, expires
+			kinds = append(kinds, in)
+		}
+	}
+	b.bank.Faults.SetDown(fakebank.DownAnswer)
+	stale := map[uuid.UUID]bool{}
+	for _, in := range kinds {
+		_, err := b.svc.Provision(b.ctx, b.tenant, in, idempotency.Request{})
+		require.ErrorIs(t, err, account.ErrProvider)
+		id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts ORDER BY id DESC LIMIT 1`)
+		require.False(t, stale[id], "it took up another's row")
+		stale[id] = true
+	}
+	b.bank.Faults.Clear()
+	for _, in := range kinds {
+		a := b.provision(in)
+		require.True(t, stale[a.ID], "it did not take up its own")
+		delete(stale, a.ID)
+		require.Equal(t, in.ExpiresAt == nil, a.ExpiresAt == nil)
+		require.Equal(t, in.ExpectedAmount == nil, a.ExpectedAmount == nil)
+		if in.ExpectedAmount != nil {
+			require.True(t, in.ExpectedAmount.Equal(a.ExpectedAmount.Amount))
+		}
+		if in.ExpiresAt != nil {
+			require.True(t, in.ExpiresAt.Equal(*a.ExpiresAt))
+		}
+	}
+	require.Empty(t, stale)
+	fresh := b.provision(kinds[0])
+	require.Equal(t, len(kinds)+1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`), fresh.ID)
+}
+
+// A path's reference goes before another account's id, be the account of that reference expired or not.
+func TestReferenceThatIsAnotherAccountsID(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.provision(dedicated("customer-1"))
+	named := b.provision(dedicated(a.ID.String()))
+	find := func(ref string) uuid.UUID {
+		t.Helper()
+		got, err := b.svc.Get(b.ctx, b.tenant, ref)
+		require.NoError(t, err)
+		return got.ID
+	}
+	require.Equal(t, named.ID, find(a.ID.String()))
+	require.Equal(t, a.ID, find("customer-1"))
+	require.Equal(t, named.ID, find(named.ID.String()))
+	_, err := b.svc.Expire(b.ctx, b.tenant, named.ID.String(), "requested by the tenant")
+	require.NoError(t, err)
+	require.Equal(t, named.ID, find(a.ID.String()), "expired, it still goes before the id of an active one")
+}
+
+// However an account ends, UpdatedAt is the moment of it, and what the account is named and created as stays.
+func TestUpdatedAtAfterExpiry(t *testing.T) {
+	t.Parallel()
+	for name, expire := range map[string]func(b *bundle, a account.Account){
+		"at the tenant's word": func(b *bundle, a account.Account) {
+			got, err := b.svc.Expire(b.ctx, b.tenant, a.ID.String(), "requested by the tenant")
+			require.NoError(b.T, err)
+			require.Equal(b.T, b.Clock.Now(), got.UpdatedAt)
+		},
+		"at its deadline": func(b *bundle, a account.Account) {
+			b.Clock.Set(a.ExpiresAt.Add(time.Minute))
+			require.NoError(b.T, b.svc.AdvanceExpiry(b.ctx, a.ID))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			in, deadline := onetime("order-1"), b.Clock.Now().Add(time.Hour)
+			in.ExpiresAt = &deadline
+			a := b.provision(in)
+			b.Clock.Advance(time.Minute)
+			expire(b, a)
+			got, err := b.svc.Get(b.ctx, b.tenant, a.ID.String())
+			require.NoError(t, err)
+			want := a
+			want.Status, want.UpdatedAt = account.Expired, b.Clock.Now()
+			require.Equal(t, want, got)
+		})
+	}
+}
