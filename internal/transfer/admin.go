@@ -103,7 +103,8 @@ func (s *Service) Show(ctx context.Context, merchantTxRef string) (Detail, error
 	}
 	d := Detail{Record: t, NextStep: t.nextStep(s.Clock.Now())}
 	rows, err = s.Pool.Query(ctx, `
-		SELECT id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id, transfer_ref, reversal_of, created_at
+		SELECT id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id, transfer_ref, reversal_of, created_at,
+			'', '' -- nobody has paid a transfer in
 		FROM ledger_entries WHERE transaction_group_id = $1 ORDER BY seq`, t.ID)
 	if err != nil {
 		return Detail{}, err
