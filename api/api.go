@@ -8,6 +8,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -68,21 +69,28 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	// SignatureHeader and TimestampHeader are the bank's; by default provider-signature and provider-timestamp.
 	SignatureHeader, TimestampHeader string
+
+	// For tests: the places that there are; without them as many as decided.
+	listenPlaces int
+	exportPlaces *exports
 }
 
 // edge is what the handlers share.
 type edge struct {
 	Options
 	counts    map[endpoint]*metrics.HTTP // of the routes, by method and template
-	exports   chan struct{}              // a place each in making a file
 	listeners listeners
+	readiness readiness
 }
 
 type endpoint struct{ method, route string }
 
 // New returns the application, ready to be given a listener.
 func New(o Options) *fiber.App {
-	e := &edge{Options: o, counts: map[endpoint]*metrics.HTTP{}, exports: make(chan struct{}, exportsAtOnce)}
+	e := &edge{Options: o, counts: map[endpoint]*metrics.HTTP{}, listeners: listeners{places: cmp.Or(o.listenPlaces, listenInAll)}}
+	if e.exportPlaces == nil {
+		e.exportPlaces = newExports(exportsAtOnce)
+	}
 	if e.SignatureHeader == "" {
 		e.SignatureHeader = "provider-signature"
 	}
@@ -127,6 +135,9 @@ func New(o Options) *fiber.App {
 	e.refuseBadFraming(app)
 	return app
 }
+
+// stopping tells whether the process was told to stop.
+func (e *edge) stopping() bool { return e.Stopping != nil && e.Stopping() }
 
 // register adds a row to the application, behind its limit and its credential. GET answers HEAD too.
 func (e *edge) register(app *fiber.App, r Route) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"net/url"
@@ -51,21 +52,32 @@ func (e *edge) authenticate(want Credential) fiber.Handler {
 	}
 }
 
-// byKey counts the request under its key before the database is asked. What has no good key is counted under its
-// address, so that trying keys is limited too.
+// byKey finds the tenant whose key it is.
 func (e *edge) byKey(c *fiber.Ctx) (tenant.Tenant, error) {
 	key := secret.Redact(c.Get(keyHeader))
 	if !secret.CheckAPIKey(key.Reveal()) {
-		return tenant.Tenant{}, errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c))), tenant.ErrUnauthorized)
+		return tenant.Tenant{}, errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c), [32]byte{})), tenant.ErrUnauthorized)
 	}
-	if err := e.limit(c, e.Limits.Key(c.UserContext(), secret.Hash(key.Reveal()))); err != nil {
-		return tenant.Tenant{}, err
+	return e.identify(c, secret.Hash(key.Reveal()), e.limit, e.Limits.Key, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.ByAPIKey(ctx, key) })
+}
+
+// identify looks a credential up and counts the request: under its tenant, or, when it opens nothing, under its address. Who is
+// over the limit already is refused before the database is asked. Limit decides by a count, and writes its headers.
+func (e *edge) identify(c *fiber.Ctx, credential [32]byte, limit func(*fiber.Ctx, ratelimit.Result) error,
+	count func(context.Context, [16]byte, [32]byte) ratelimit.Result, look func(context.Context) (tenant.Tenant, error),
+) (tenant.Tenant, error) {
+	ctx, addr := c.UserContext(), e.address(c)
+	if r := e.Limits.Admit(addr, credential); !r.OK {
+		return tenant.Tenant{}, limit(c, r)
 	}
-	t, err := e.Tenants.ByAPIKey(c.UserContext(), key)
-	if errors.Is(err, tenant.ErrUnauthorized) {
-		return t, errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c))), err)
+	t, err := look(ctx)
+	switch {
+	case errors.Is(err, tenant.ErrUnauthorized), errors.Is(err, tenant.ErrSuspended):
+		return t, errors.Join(limit(c, e.Limits.Stranger(ctx, addr, credential)), err)
+	case err != nil:
+		return t, errors.Join(limit(c, e.Limits.Uncounted()), err)
 	}
-	return t, err
+	return t, limit(c, count(ctx, t.ID, credential))
 }
 
 func (e *edge) bySession(c *fiber.Ctx) (tenant.Tenant, error) {
@@ -76,7 +88,7 @@ func (e *edge) bySession(c *fiber.Ctx) (tenant.Tenant, error) {
 	if err := sameOrigin(c); err != nil {
 		return tenant.Tenant{}, err
 	}
-	return e.Tenants.Session(c.UserContext(), token)
+	return e.identify(c, secret.Hash(token.Reveal()), e.limitQuietly, e.Limits.Session, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.Session(ctx, token) })
 }
 
 func sessionToken(c *fiber.Ctx) secret.Redacted { return secret.Redact(c.Cookies(sessionCookie)) }
@@ -115,6 +127,14 @@ func (e *edge) limit(c *fiber.Ctx, r ratelimit.Result) error {
 	return nil
 }
 
+// limitQuietly is limit without the headers of a request that passes.
+func (e *edge) limitQuietly(c *fiber.Ctx, r ratelimit.Result) error {
+	if r.OK {
+		return nil
+	}
+	return e.limit(c, r)
+}
+
 // limitOpen counts a request to an endpoint without a credential under its address.
 func (e *edge) limitOpen(c *fiber.Ctx) error {
 	if err := e.limit(c, e.Limits.Open(c.UserContext(), e.address(c))); err != nil {
@@ -128,10 +148,7 @@ func (e *edge) limitAccount(c *fiber.Ctx, action, account string) error {
 	if account == "" {
 		return nil
 	}
-	if r := e.Limits.Account(c.UserContext(), action, account); !r.OK {
-		return e.limit(c, r)
-	}
-	return nil
+	return e.limitQuietly(c, e.Limits.Account(c.UserContext(), action, account))
 }
 
 // address is the client's: the connection's own, or, when that is a trusted proxy, the last one in X-Forwarded-For that is

@@ -3,7 +3,9 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"mime"
+	"strconv"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -11,6 +13,7 @@ import (
 	"ajo/internal/errs"
 	"ajo/internal/statement"
 	"ajo/ledger"
+	"ajo/ratelimit"
 )
 
 // The most lines of an exported statement: what is made at once stays a few megabytes, and ends well before the deadline.
@@ -19,10 +22,17 @@ const (
 	maxPDFLines = 5_000
 )
 
-// exportsAtOnce is how many are made at once; others wait for their turn, as long as a request may take.
-const exportsAtOnce = 2
+// How many are made at once, one for each tenant; others wait for their turn, as long as a request may take.
+const (
+	exportsAtOnce    = 2
+	exportsPerTenant = 4 // requests of a tenant, of which one has its turn
+	exportRetry      = 5 // seconds until one that got no place may try again
+)
 
-var errBusy = errs.New(errs.Unavailable, "too many files are being made; try again")
+var (
+	errBusy        = errs.New(errs.Unavailable, "too many files are being made; try again")
+	errManyExports = errs.New(errs.TooMany, "too many files of this tenant are being made")
+)
 
 // statementCSV is GET /auth/accounts/:accountRef/statement.csv, an addition: all lines that the query asks for.
 func (e *edge) statementCSV(c *fiber.Ctx) error {
@@ -64,12 +74,15 @@ func (e *edge) export(c *fiber.Ctx, media, ending string, write func(ctx context
 		return err
 	}
 	ctx := c.UserContext()
-	select {
-	case e.exports <- struct{}{}:
-		defer func() { <-e.exports }()
-	case <-ctx.Done():
-		return errBusy
+	leave, err := e.exportPlaces.enter(ctx, caller(c).ID)
+	switch {
+	case errors.Is(err, errManyExports):
+		return e.limit(c, ratelimit.Result{Limit: exportsPerTenant, Reset: exportRetry})
+	case err != nil:
+		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(exportRetry))
+		return err
 	}
+	defer leave()
 	var b bytes.Buffer
 	name, err := write(ctx, &b, pathParam(c, accountRef), f)
 	if err != nil {

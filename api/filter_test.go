@@ -1,8 +1,6 @@
 package api
 
 import (
-	"bytes"
-	"context"
 	"encoding/csv"
 	"fmt"
 	"net/url"
@@ -10,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gofiber/fiber/v2"
 	"github.com/stretchr/testify/require"
-	"github.com/valyala/fasthttp"
 
 	"ajo/ledger"
 )
@@ -250,24 +246,4 @@ func TestStatementTooLongForAFile(t *testing.T) {
 	w.do("GET", path+"pdf"+end, "", m.withSession()...).ok(200, nil)
 	r := w.do("GET", path+"csv?from="+w.Clock.Now().Add(2*time.Minute).Format(time.RFC3339), "", m.withSession()...).ok(200, nil)
 	require.Equal(t, 50001, strings.Count(r.Body, "\r\n"), "50,000 lines and the names")
-}
-
-// A file waits for its turn, and no longer than a request may take.
-func TestFilesTakeTurns(t *testing.T) {
-	t.Parallel()
-	e := &edge{exports: make(chan struct{}, exportsAtOnce)}
-	for range exportsAtOnce {
-		e.exports <- struct{}{}
-	}
-	app := fiber.New()
-	c := app.AcquireCtx(&fasthttp.RequestCtx{})
-	defer app.ReleaseCtx(c)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	c.SetUserContext(ctx)
-	none := func(context.Context, *bytes.Buffer, string, ledger.Filter) (string, error) {
-		t.Error("there was no place for it")
-		return "", nil
-	}
-	require.ErrorIs(t, e.export(c, "text/csv", "csv", none), errBusy)
 }

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/secret"
 	"ajo/internal/spec"
 )
 
@@ -42,17 +44,83 @@ func TestLimitOfAKey(t *testing.T) {
 	w.do("GET", "/health", "").ok(200, nil)
 }
 
+// The allowance is the tenant's: a rotated key has what the one before left of it, and sessions have one of their own together.
+func TestLimitIsTheTenants(t *testing.T) {
+	w := setup(t)
+	a, b := w.onboard(), w.onboard()
+	second := member{cookie: w.login(a.email)}
+	w.limits("4-H", "100-H")
+	w.serve()
+	for range 3 {
+		w.do("GET", "/v1/accounts", "", a.withKey()...).ok(200, nil)
+	}
+	var rotated struct{ APIKey string }
+	w.do("POST", "/auth/rotate-key", "", a.withSession()...).ok(200, &rotated)
+	require.Equal(t, "0", w.do("GET", "/v1/accounts", "", "X-API-Key", rotated.APIKey).ok(200, nil).Header.Get("RateLimit-Remaining"))
+	requireLimited(t, w.do("GET", "/v1/accounts", "", "X-API-Key", rotated.APIKey))
+	w.do("POST", "/auth/rotate-key", "", second.withSession()...).ok(200, &rotated)
+	requireLimited(t, w.do("GET", "/v1/accounts", "", "X-API-Key", rotated.APIKey))
+
+	w.do("GET", "/auth/me", "", a.withSession()...).ok(200, nil)
+	require.Empty(t, w.do("GET", "/auth/overview", "", second.withSession()...).ok(200, nil).Header.Get("RateLimit-Limit"))
+	for _, m := range []member{a, second} {
+		requireLimited(t, w.do("GET", "/auth/me", "", m.withSession()...))
+		requireLimited(t, w.do("POST", "/auth/webhook-secret", "", m.withSession()...))
+	}
+	w.do("GET", "/auth/me", "", b.withSession()...).ok(200, nil)
+	w.do("GET", "/v1/accounts", "", b.withKey()...).ok(200, nil)
+}
+
+// What opens nothing counts under its address, however well it is formed: keys, sessions and the credentials of suspended
+// tenants. Over the limit nothing new is looked up there, while credentials that have opened something still are.
 func TestTryingKeysIsLimited(t *testing.T) {
+	wellFormed := func() header { return header{"X-API-Key", secret.NewAPIKey().Reveal()} }
+	for name, try := range map[string]func() header{
+		"no key":             func() header { return header{} },
+		"a malformed key":    func() header { return header{"X-API-Key", "ajo_wrong"} },
+		"a well-formed key":  wellFormed,
+		"a made-up session":  func() header { return header{"Cookie", "service_session=" + strings.Repeat("a", 43)} },
+		"the same key again": func() func() header { k := wellFormed(); return func() header { return k } }(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := setup(t)
+			m, late := w.onboard(), w.onboard()
+			w.limits("3-H", "100-H")
+			w.serve()
+			path := "/v1/accounts"
+			if h := try(); len(h) > 0 && h[0] == "Cookie" {
+				path = "/auth/me"
+			}
+			w.do("GET", "/v1/accounts", "", m.withKey()...).ok(200, nil)
+			w.do("GET", "/auth/me", "", m.withSession()...).ok(200, nil)
+			for range 3 {
+				r := w.do("GET", path, "", try()...).refused(401, "unauthorized")
+				if path == "/v1/accounts" {
+					require.Equal(t, "3", r.Header.Get("RateLimit-Limit"))
+				}
+			}
+			requireLimited(t, w.do("GET", path, "", try()...))
+			requireLimited(t, w.do("GET", path, "", try()...))
+			w.do("GET", "/v1/accounts", "", m.withKey()...).ok(200, nil)
+			w.do("GET", "/auth/me", "", m.withSession()...).ok(200, nil)
+			requireLimited(t, w.do("GET", "/v1/accounts", "", late.withKey()...)) // which is good: nobody has looked
+			requireLimited(t, w.do("GET", "/auth/me", "", late.withSession()...))
+		})
+	}
+}
+
+// A suspended tenant's requests are looked up so often, and no more.
+func TestSuspendedTenantsAreLimited(t *testing.T) {
 	w := setup(t)
 	m := w.onboard()
+	w.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, m.id)
 	w.limits("3-H", "100-H")
 	w.serve()
 	for range 3 {
-		r := w.do("GET", "/v1/accounts", "", "X-API-Key", "ajo_wrong").refused(401, "unauthorized")
-		require.Equal(t, "3", r.Header.Get("RateLimit-Limit"))
+		w.do("GET", "/v1/accounts", "", m.withKey()...).refused(403, "tenant is suspended")
 	}
-	requireLimited(t, w.do("GET", "/v1/accounts", "", "X-API-Key", "ajo_wrong"))
-	w.do("GET", "/v1/accounts", "", m.withKey()...).ok(200, nil)
+	requireLimited(t, w.do("GET", "/v1/accounts", "", m.withKey()...))
+	requireLimited(t, w.do("GET", "/auth/me", "", m.withSession()...))
 }
 
 func TestLimitOfAnAddress(t *testing.T) {

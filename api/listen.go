@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -21,37 +20,6 @@ const (
 	listenRetry     = 5 // seconds until a call that found no place may try again
 )
 
-// listeners counts the calls that wait.
-type listeners struct {
-	mu       sync.Mutex
-	inAll    int
-	byTenant map[uuid.UUID]int
-}
-
-// enter takes a place for a call of the tenant, and is false when there is none.
-func (l *listeners) enter(tenant uuid.UUID) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.inAll >= listenInAll || l.byTenant[tenant] >= listenPerTenant {
-		return false
-	}
-	if l.byTenant == nil {
-		l.byTenant = map[uuid.UUID]int{}
-	}
-	l.inAll++
-	l.byTenant[tenant]++
-	return true
-}
-
-func (l *listeners) leave(tenant uuid.UUID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.inAll--
-	if l.byTenant[tenant]--; l.byTenant[tenant] == 0 {
-		delete(l.byTenant, tenant)
-	}
-}
-
 // heardView is an event as a tenant that listens sees it.
 type heardView struct {
 	ID        uuid.UUID    `json:"id"`
@@ -61,7 +29,7 @@ type heardView struct {
 }
 
 // listen is POST /auth/listen: a long poll, which outlasts the deadline of other requests. A process that is told to stop
-// answers at once, with what there is.
+// answers at once, with what there is, and so does a call that has to make room for another tenant's.
 func (e *edge) listen(c *fiber.Ctx) error {
 	tenant := caller(c).ID
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Listen, tenant)); err != nil {
@@ -75,13 +43,14 @@ func (e *edge) listen(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	if !e.listeners.enter(tenant) {
+	call := e.listeners.enter(tenant)
+	if call == nil {
 		return e.limit(c, ratelimit.Result{Limit: listenPerTenant, Reset: listenRetry})
 	}
-	defer e.listeners.leave(tenant)
+	defer e.listeners.leave(call)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.UserContext()), listenDeadline)
 	defer cancel()
-	heard, next, err := e.Webhooks.Listen(ctx, tenant, after, time.Duration(wait)*time.Second, func() bool { return e.Stopping != nil && e.Stopping() })
+	heard, next, err := e.Webhooks.Listen(ctx, tenant, after, time.Duration(wait)*time.Second, func() bool { return call.ended.Load() || e.stopping() })
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (e *edge) begin(c *fiber.Ctx) error {
 	c.SetUserContext(ctx)
 	c.Set(fiber.HeaderXRequestID, id)
 	e.setHeaders(c)
-	if e.Stopping != nil && e.Stopping() {
+	if e.stopping() {
 		c.Response().SetConnectionClose()
 	}
 	if err := protect(c); err != nil {

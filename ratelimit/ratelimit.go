@@ -1,4 +1,4 @@
-// Package ratelimit counts requests per API key, per address and per account, and says when one is too many.
+// Package ratelimit counts requests per tenant, per address and per account, and says when one is too many.
 //
 // The counts are kept in Redis, where all processes share them, in fixed windows. What always holds: no request fails
 // because Redis does, and none waits for it longer than a quarter of a second. While Redis is away the same limits are
@@ -34,7 +34,8 @@ const (
 	probeEvery = time.Second // while Redis is away
 )
 
-// timeout is that of one question to Redis. A variable, since tests on a busy machine must not take it for a Redis that is away.
+// timeout is that of one question to Redis. A variable, since tests on a busy machine must not take it for a Redis that is
+// away.
 var timeout = 250 * time.Millisecond
 
 // perAccount is how often one account may try to log in, or to enter a code: ten times in a quarter of an hour.
@@ -50,39 +51,45 @@ const (
 	Password    Action = "password"     // tries the present password
 )
 
-// perTenant is how often a tenant may do it.
-var perTenant = map[Action]limiter.Rate{
+// perAction is how often a tenant may do it.
+var perAction = map[Action]limiter.Rate{
 	WebhookTest: {Period: time.Minute, Limit: 10},
 	Listen:      {Period: time.Minute, Limit: 600},
 	Password:    perAccount,
 }
 
 // What each kind of limit decides.
-var byKey, byStranger, byAddress, byAccount, byTenant = metrics.NewLimit("key"), metrics.NewLimit("stranger"), metrics.NewLimit("open"), metrics.NewLimit("account"), metrics.NewLimit("tenant")
+var (
+	byKey, bySession, byStranger = metrics.NewLimit("key"), metrics.NewLimit("session"), metrics.NewLimit("stranger")
+	byAddress, byAccount         = metrics.NewLimit("open"), metrics.NewLimit("account")
+	byAction                     = metrics.NewLimit("tenant")
+)
 
 // Limiter counts. It is safe for concurrent use; Close ends its background work.
 type Limiter struct {
-	perKey, open limiter.Rate
-	local        limiter.Store
-	shared       atomic.Pointer[limiter.Store] // nil while Redis is away
-	client       redis.UniversalClient
-	log          *slog.Logger
-	lost         chan struct{}
-	stop         context.CancelFunc
-	done         sync.WaitGroup
+	perTenant, open limiter.Rate
+	recent          recent
+	local           limiter.Store
+	shared          atomic.Pointer[limiter.Store] // nil while Redis is away
+	client          redis.UniversalClient
+	log             *slog.Logger
+	lost            chan struct{}
+	stop            context.CancelFunc
+	done            sync.WaitGroup
 }
 
-// New returns a limiter with the given limits, each written as "600-M" (600 a minute; S, M, H or D): perKey for each API
-// key, open for each address at the endpoints that need no credential. The client only names the server: the limiter
-// opens a connection pool of its own to it, with short timeouts and without retries, because a retried count counts
-// twice. A nil client keeps the limits in this process. A Redis that does not answer is no error; a bad limit is.
-func New(client redis.UniversalClient, perKey, open string, log *slog.Logger) (*Limiter, error) {
+// New returns a limiter with the given limits, each written as "600-M" (600 a minute; S, M, H or D): perTenant for each
+// tenant's key, and as much for its sessions; open for each address at the endpoints that need no credential. The client only
+// names the server: the limiter opens a connection pool of its own to it, with short timeouts and without retries, because a
+// retried count counts twice. A nil client keeps the limits in this process. A Redis that does not answer is no error; a bad
+// limit is.
+func New(client redis.UniversalClient, perTenant, open string, log *slog.Logger) (*Limiter, error) {
 	l := &Limiter{
 		local: memory.NewStoreWithOptions(limiter.StoreOptions{Prefix: prefix, CleanUpInterval: time.Minute}),
 		log:   log, lost: make(chan struct{}, 1),
 	}
 	var err error
-	if l.perKey, err = parse(perKey); err != nil {
+	if l.perTenant, err = parse(perTenant); err != nil {
 		return nil, err
 	}
 	if l.open, err = parse(open); err != nil {
@@ -121,15 +128,32 @@ func (l *Limiter) Close() error {
 	return l.client.Close()
 }
 
-// Key counts a request under an API key, which is given by its SHA-256.
-func (l *Limiter) Key(ctx context.Context, hash [32]byte) Result {
-	return l.count(ctx, byKey, l.perKey, "key:"+hex.EncodeToString(hash[:16]))
+// Key counts a request with a tenant's API key, which is given by its SHA-256. It is counted under the tenant: another key is
+// no new allowance.
+func (l *Limiter) Key(ctx context.Context, tenant [16]byte, credential [32]byte) Result {
+	return l.metWith(credential, l.count(ctx, byKey, l.perTenant, "key:"+hex.EncodeToString(tenant[:])))
 }
 
-// Stranger counts a request to /v1 without a good key under the caller's address, by the limit of a key, so that trying
-// keys is limited too.
-func (l *Limiter) Stranger(ctx context.Context, addr netip.Addr) Result {
-	return l.count(ctx, byStranger, l.perKey, "stranger:"+Network(addr))
+// Session counts a request with a tenant's session, given by its token's SHA-256, beside those with its key: who logs in again,
+// or twice, has no new allowance.
+func (l *Limiter) Session(ctx context.Context, tenant [16]byte, credential [32]byte) Result {
+	return l.metWith(credential, l.count(ctx, bySession, l.perTenant, "session:"+hex.EncodeToString(tenant[:])))
+}
+
+// Stranger counts a request with a credential that opens nothing under the caller's address, by a tenant's limit, so that
+// trying credentials is limited too. A credential without the form of one is the zero one.
+func (l *Limiter) Stranger(ctx context.Context, addr netip.Addr, credential [32]byte) Result {
+	l.recent.meet([16]byte(credential[:16]), false)
+	r := l.count(ctx, byStranger, l.perTenant, strangerName(addr))
+	if !r.OK {
+		l.recent.passed(strangerName(addr), r, time.Now())
+	}
+	return r
+}
+
+// Uncounted is the allowance of a request that could not be counted, because whose it is could not be found out.
+func (l *Limiter) Uncounted() Result {
+	return Result{Limit: l.perTenant.Limit, Remaining: l.perTenant.Limit, Reset: max(1, int64(l.perTenant.Period/time.Second)), OK: true}
 }
 
 // Open counts a request to an endpoint that needs no credential under the caller's address.
@@ -146,7 +170,7 @@ func (l *Limiter) Account(ctx context.Context, action, account string) Result {
 
 // Tenant counts an action of a tenant, which is given by its id.
 func (l *Limiter) Tenant(ctx context.Context, a Action, id [16]byte) Result {
-	return l.count(ctx, byTenant, perTenant[a], string(a)+":"+hex.EncodeToString(id[:]))
+	return l.count(ctx, byAction, perAction[a], string(a)+":"+hex.EncodeToString(id[:]))
 }
 
 // Network is the key of an address: an IPv4 address, or the /64 that one IPv6 subscriber has to himself.

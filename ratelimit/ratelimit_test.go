@@ -55,12 +55,17 @@ func asks(l *Limiter) *asked {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func newLimiter(t *testing.T, client redis.UniversalClient, perKey, open string) *Limiter {
+func newLimiter(t *testing.T, client redis.UniversalClient, perTenant, open string) *Limiter {
 	t.Helper()
-	l, err := New(client, perKey, open, quiet())
+	l, err := New(client, perTenant, open, quiet())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
+}
+
+// countKey counts a request of the tenant that a key makes up.
+func countKey(ctx context.Context, l *Limiter, key [32]byte) Result {
+	return l.Key(ctx, [16]byte(key[:16]), key)
 }
 
 func allowed(n int, count func() Result) (ok int) {
@@ -83,10 +88,10 @@ func TestLimitIsSharedThroughRedis(t *testing.T) {
 	a, b := newLimiter(t, client, "10-H", "3-H"), newLimiter(t, client, "10-H", "3-H")
 	ctx, key := context.Background(), sha256.Sum256([]byte("one"))
 
-	passed := allowed(50, func() Result { return a.Key(ctx, key) })
+	passed := allowed(50, func() Result { return countKey(ctx, a, key) })
 	require.Equal(t, 10, passed, "exactly the limit passes, however many come at once")
-	require.False(t, b.Key(ctx, key).OK, "another process sees the same count")
-	require.True(t, b.Key(ctx, sha256.Sum256([]byte("two"))).OK, "another key has its own count")
+	require.False(t, countKey(ctx, b, key).OK, "another process sees the same count")
+	require.True(t, countKey(ctx, b, sha256.Sum256([]byte("two"))).OK, "another tenant has its own count")
 	require.NotNil(t, a.shared.Load())
 }
 
@@ -95,7 +100,7 @@ func TestKindsAreCountedApart(t *testing.T) {
 	l := newLimiter(t, testenv.New(t).Redis(), "2-H", "3-H")
 	ctx, addr := context.Background(), netip.MustParseAddr("192.0.2.7")
 	require.Equal(t, 3, allowed(5, func() Result { return l.Open(ctx, addr) }))
-	require.Equal(t, 2, allowed(5, func() Result { return l.Stranger(ctx, addr) }))
+	require.Equal(t, 2, allowed(5, func() Result { return l.Stranger(ctx, addr, [32]byte{}) }))
 	require.Equal(t, 10, allowed(15, func() Result { return l.Account(ctx, "login", "ada@example.com") }))
 	require.Equal(t, 10, allowed(15, func() Result { return l.Account(ctx, "code", "ada@example.com") }))
 }
@@ -123,7 +128,7 @@ func TestHeaders(t *testing.T) {
 		remaining string
 		ok        bool
 	}{{"1", true}, {"0", true}, {"0", false}, {"0", false}} {
-		r := l.Key(context.Background(), key)
+		r := countKey(context.Background(), l, key)
 		got := map[string]string{}
 		r.Header(func(k, v string) { got[k] = v })
 		require.Equal(t, want.ok, r.OK, i)
@@ -160,8 +165,8 @@ func TestWindowEnds(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, testenv.New(t).Redis(), "1-S", "1-S")
 	key := sha256.Sum256([]byte("k"))
-	require.True(t, l.Key(context.Background(), key).OK)
-	testenv.Eventually(t, 5*time.Second, "a new window", func() bool { return l.Key(context.Background(), key).OK })
+	require.True(t, countKey(context.Background(), l, key).OK)
+	testenv.Eventually(t, 5*time.Second, "a new window", func() bool { return countKey(context.Background(), l, key).OK })
 }
 
 func TestBadLimitsAreRefused(t *testing.T) {
@@ -185,7 +190,7 @@ func TestRedisAwayAtStart(t *testing.T) {
 	require.Contains(t, log.String(), "kept in this process")
 	key := sha256.Sum256([]byte("k"))
 	a := asks(l)
-	require.Equal(t, 5, allowed(100, func() Result { return l.Key(context.Background(), key) }))
+	require.Equal(t, 5, allowed(100, func() Result { return countKey(context.Background(), l, key) }))
 	require.Zero(t, a.n.Load(), "no request asks a Redis that is known to be away")
 }
 
@@ -202,20 +207,20 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 			t.Cleanup(func() { _ = client.Close() })
 			l := newLimiter(t, client, "1000-H", "3-H")
 			key := sha256.Sum256([]byte(how))
-			require.Equal(t, int64(999), l.Key(context.Background(), key).Remaining)
+			require.Equal(t, int64(999), countKey(context.Background(), l, key).Remaining)
 
 			gate.shut(how == "never answers")
-			require.Equal(t, 100, allowed(100, func() Result { return l.Key(context.Background(), key) }), "no request fails")
+			require.Equal(t, 100, allowed(100, func() Result { return countKey(context.Background(), l, key) }), "no request fails")
 			require.Nil(t, l.shared.Load(), "Redis is known to be away")
 			a := asks(l)
 			for range 100 {
-				l.Key(context.Background(), key)
+				countKey(context.Background(), l, key)
 			}
 			require.Zero(t, a.n.Load(), "once known, it costs nothing")
 
 			gate.open()
 			testenv.Eventually(t, 10*time.Second, "redis is used again", func() bool { return l.shared.Load() != nil })
-			require.Equal(t, int64(998), l.Key(context.Background(), key).Remaining, "the shared count goes on, and nothing was counted twice")
+			require.Equal(t, int64(998), countKey(context.Background(), l, key).Remaining, "the shared count goes on, and nothing was counted twice")
 		})
 	}
 }
@@ -225,9 +230,9 @@ func TestScriptIsLoadedAgain(t *testing.T) {
 	client := testenv.New(t).Redis()
 	l := newLimiter(t, client, "5-H", "3-H")
 	key := sha256.Sum256([]byte("k"))
-	require.Equal(t, int64(4), l.Key(context.Background(), key).Remaining)
+	require.Equal(t, int64(4), countKey(context.Background(), l, key).Remaining)
 	require.NoError(t, client.ScriptFlush(context.Background()).Err())
-	require.Equal(t, int64(3), l.Key(context.Background(), key).Remaining)
+	require.Equal(t, int64(3), countKey(context.Background(), l, key).Remaining)
 }
 
 func TestACallerThatHasGoneIsNoFaultOfRedis(t *testing.T) {
@@ -235,7 +240,7 @@ func TestACallerThatHasGoneIsNoFaultOfRedis(t *testing.T) {
 	l := newLimiter(t, testenv.New(t).Redis(), "5-H", "3-H")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.True(t, l.Key(ctx, sha256.Sum256([]byte("k"))).OK)
+	require.True(t, countKey(ctx, l, sha256.Sum256([]byte("k"))).OK)
 	require.NotNil(t, l.shared.Load())
 }
 

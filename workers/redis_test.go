@@ -73,7 +73,7 @@ func (s *scaled) pays(n int) {
 
 // shared tells whether both processes count in one place.
 func (s *scaled) shared() bool {
-	a, b := s.limits[0].Key(s.ctx, s.hash), s.limits[1].Key(s.ctx, s.hash)
+	a, b := s.limits[0].Key(s.ctx, s.tenant, s.hash), s.limits[1].Key(s.ctx, s.tenant, s.hash)
 	return b.Remaining == a.Remaining-1
 }
 

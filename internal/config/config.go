@@ -62,7 +62,7 @@ type Config struct {
 
 	CallbackAllow []netip.Prefix `env:"AJO_CALLBACK_ALLOW" doc:"CIDRs, joined by commas, that callbacks may reach though they are private; development: loopback"`
 
-	RateLimit     string `env:"AJO_RATE_LIMIT" envDefault:"600-M" doc:"requests of one API key (S, M, H, D)"`
+	RateLimit     string `env:"AJO_RATE_LIMIT" envDefault:"600-M" doc:"requests of one tenant with its API key, and as many with its sessions (S, M, H, D)"`
 	RateLimitOpen string `env:"AJO_RATE_LIMIT_OPEN" envDefault:"20-M" doc:"requests of one address at the open endpoints"`
 
 	TrustedProxies []netip.Prefix `env:"AJO_TRUSTED_PROXIES" doc:"CIDRs of proxies whose X-Forwarded-For is believed"`

@@ -1,0 +1,193 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
+)
+
+// Places that a few tenants have filled are shared out among all who come, evenly, and nobody loses more than that.
+func TestListeningPlacesAreShared(t *testing.T) {
+	t.Parallel()
+	l := listeners{places: 16}
+	calls := map[uuid.UUID][]*listening{}
+	enter := func(tenant uuid.UUID) bool {
+		c := l.enter(tenant)
+		if c != nil {
+			calls[tenant] = append(calls[tenant], c)
+		}
+		return c != nil
+	}
+	held := func(tenant uuid.UUID) (n int) {
+		for _, c := range calls[tenant] {
+			if !c.ended.Load() {
+				n++
+			}
+		}
+		return n
+	}
+	var tenants []uuid.UUID
+	for range 4 {
+		tenants = append(tenants, uuid.New())
+		for range listenPerTenant {
+			require.True(t, enter(tenants[len(tenants)-1]))
+		}
+		require.False(t, enter(tenants[len(tenants)-1]), "a tenant's own bound")
+	}
+	for range 12 {
+		tenants = append(tenants, uuid.New())
+		require.True(t, enter(tenants[len(tenants)-1]), "all places are taken, by tenants that have more than one")
+		for enter(tenants[len(tenants)-1]) {
+		}
+		least, most, all := listenPerTenant, 0, 0
+		for _, id := range tenants {
+			least, most, all = min(least, held(id)), max(most, held(id)), all+held(id)
+		}
+		require.LessOrEqual(t, most-least, 1, "%d tenants", len(tenants))
+		require.Equal(t, 16, all)
+		require.Equal(t, 16, l.inAll)
+	}
+	require.False(t, enter(uuid.New()), "each has one: who comes now waits")
+	for id, all := range calls {
+		for _, c := range all {
+			l.leave(c)
+			l.leave(c)
+		}
+		require.Empty(t, l.byTenant[id])
+	}
+	require.Zero(t, l.inAll)
+	require.Empty(t, l.byTenant)
+}
+
+// Over HTTP: who has taken all places answers one of its calls early, and the newcomer waits in its place.
+func TestListenerMakesRoom(t *testing.T) {
+	var stopping atomic.Bool
+	w := setup(t, func(o *Options) { o.listenPlaces, o.Stopping = listenPerTenant, stopping.Load })
+	greedy, newcomer := w.onboard(), w.onboard()
+	var answered atomic.Int32
+	var all sync.WaitGroup
+	for range listenPerTenant {
+		all.Go(func() {
+			testenv.Eventually(t, 10*time.Second, "a place", func() bool { // the look below may have it for a moment
+				return w.do("POST", "/auth/listen", `{"wait":25}`, greedy.withSession()...).Status == http.StatusOK
+			})
+			answered.Add(1)
+		})
+	}
+	testenv.Eventually(t, 10*time.Second, "the tenant's places are taken", func() bool {
+		return w.do("POST", "/auth/listen", `{}`, greedy.withSession()...).Status == http.StatusTooManyRequests
+	})
+	require.Zero(t, answered.Load())
+	w.do("POST", "/auth/listen", `{}`, newcomer.withSession()...).ok(200, nil)
+	testenv.Eventually(t, 10*time.Second, "one of the calls has made room", func() bool { return answered.Load() == 1 })
+	stopping.Store(true)
+	all.Wait()
+}
+
+// Two files of one tenant do not take both places: its second waits for its first, and another tenant's is made meanwhile.
+func TestExportPlacesAreShared(t *testing.T) {
+	t.Parallel()
+	x := newExports(exportsAtOnce)
+	ctx, cancel := context.WithCancel(context.Background())
+	a, b, c := uuid.New(), uuid.New(), uuid.New()
+	leaveA, err := x.enter(ctx, a)
+	require.NoError(t, err)
+	second := make(chan error)
+	for range exportsPerTenant - 1 {
+		go func() {
+			leave, err := x.enter(ctx, a)
+			if err == nil {
+				leave()
+			}
+			second <- err
+		}()
+	}
+	testenv.Eventually(t, 10*time.Second, "the tenant's other requests wait", func() bool {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.byTenant[a].all == exportsPerTenant
+	})
+	_, err = x.enter(ctx, a)
+	require.ErrorIs(t, err, errManyExports, "no more wait")
+	leaveB, err := x.enter(ctx, b)
+	require.NoError(t, err, "another tenant's turn")
+	third := make(chan error)
+	go func() {
+		leave, err := x.enter(ctx, c)
+		if err == nil {
+			leave()
+		}
+		third <- err
+	}()
+	leaveB()
+	require.NoError(t, <-third)
+	leaveA()
+	for range exportsPerTenant - 1 {
+		require.NoError(t, <-second)
+	}
+	leaveA, err = x.enter(ctx, a)
+	require.NoError(t, err)
+	leaveB, err = x.enter(ctx, b)
+	require.NoError(t, err)
+	cancel()
+	for _, tenant := range []uuid.UUID{a, c} {
+		_, err = x.enter(ctx, tenant)
+		require.ErrorIs(t, err, errBusy, "its time is up")
+	}
+	leaveA()
+	leaveB()
+	require.Empty(t, x.byTenant)
+	require.Empty(t, x.places)
+}
+
+// The refusals of exports say when to come again.
+func TestExportsSayWhenToTryAgain(t *testing.T) {
+	w := setup(t, func(o *Options) { o.exportPlaces = newExports(exportsAtOnce) })
+	m := w.onboard()
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, m.withKey()...).ok(201, nil)
+	leave, err := w.opts.exportPlaces.enter(context.Background(), m.id)
+	require.NoError(t, err)
+	for range exportsPerTenant - 1 {
+		_, err := w.opts.exportPlaces.join(m.id)
+		require.NoError(t, err)
+	}
+	for _, ending := range []string{"csv", "pdf"} {
+		requireLimited(t, w.do("GET", "/auth/accounts/shop-1/statement."+ending, "", m.withSession()...))
+	}
+	stranger := w.onboard()
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, stranger.withKey()...).ok(201, nil)
+	w.do("GET", "/auth/accounts/shop-1/statement.csv", "", stranger.withSession()...).ok(200, nil)
+	leave()
+}
+
+// However many ask whether the process is ready, its dependencies are asked twice a second at most.
+func TestReadinessIsAskedOncePerHalfSecond(t *testing.T) {
+	var asked atomic.Int64
+	w := setup(t, func(o *Options) {
+		o.Ready = func(context.Context) []Check {
+			asked.Add(1)
+			return []Check{{Name: "postgres"}, {Name: "redis", Err: fmt.Errorf("away"), Degraded: true}}
+		}
+	})
+	start := time.Now()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 25 {
+				w.do("GET", "/ready", "").ok(200, nil)
+			}
+		})
+	}
+	all.Wait()
+	require.LessOrEqual(t, asked.Load(), 1+int64(time.Since(start)/readyFresh))
+	require.Positive(t, asked.Load())
+}
