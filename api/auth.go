@@ -10,6 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"ajo/internal/errs"
+	"ajo/internal/provider"
 	"ajo/internal/secret"
 	"ajo/internal/tenant"
 	"ajo/ratelimit"
@@ -48,6 +49,7 @@ func (e *edge) authenticate(want Credential) fiber.Handler {
 			return err
 		}
 		c.Locals(callerKey{}, t)
+		c.SetUserContext(provider.ForTenant(c.UserContext(), t.ID))
 		return c.Next()
 	}
 }

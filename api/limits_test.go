@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -12,6 +13,7 @@ import (
 
 	"ajo/internal/secret"
 	"ajo/internal/spec"
+	"ajo/internal/transfer"
 )
 
 func requireLimited(t *testing.T, r reply) {
@@ -202,4 +204,30 @@ func TestLimitOfAnAccount(t *testing.T) {
 		w.do("POST", "/register", `{"name":"A","email":"ada@example.com","password":"1234567"}`).refused(400, "password must be at least 8 characters")
 	}
 	requireLimited(t, w.do("POST", "/register", `{"name":"A","email":"ADA@example.com","password":"1234567"}`))
+}
+
+// A tenant whose look-ups wait for the bank, as many as may, is told so and when to come again; another's look-up goes on.
+func TestLookupsThatWaitAreBounded(t *testing.T) {
+	w := setup(t)
+	greedy, other := w.onboard(), w.onboard()
+	o := w.opts.Transfers.Options
+	o.Bank = w.bankClient(w.opts.Log, 10)
+	t.Cleanup(w.opts.Transfers.Close) // setup closes the other
+	w.opts.Transfers = transfer.New(o)
+	w.serve()
+	look := func(m member, n int) reply {
+		return w.do("POST", "/v1/transfers/lookup", fmt.Sprintf(`{"bankCode":"058","accountNumber":"01%08d"}`, n), m.withKey()...)
+	}
+	var all sync.WaitGroup
+	refused := make(chan reply, 2*lookupsWaiting)
+	for n := range 2 * lookupsWaiting {
+		all.Go(func() {
+			if r := look(greedy, n); r.Status == 429 {
+				refused <- r
+			}
+		})
+	}
+	requireLimited(t, <-refused)
+	look(other, 2*lookupsWaiting).ok(200, nil)
+	all.Wait()
 }

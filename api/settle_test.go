@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -178,6 +179,7 @@ func TestRefusalsOfSettlements(t *testing.T) {
 		w.do(c.method, c.path, c.body, key...).refused(c.status, c.text)
 	}
 	w.bank.Faults.SetDown(fakebank.DownAnswer)
+	w.Clock.Advance(5 * time.Minute) // what was looked up before is asked again
 	w.do("GET", "/v1/transfers/banks", "", key...).refused(502, "provider error: the bank did not answer")
 	w.do("POST", "/v1/transfers/lookup", `{"bankCode":"058","accountNumber":"0123456789"}`, key...).refused(502, "provider error: the bank did not answer")
 	w.do("POST", "/v1/accounts/shop-1/settle", body(`"accountName":"Amina Bello",`), key...).refused(502, "provider error: the bank did not answer")

@@ -52,6 +52,7 @@ type world struct {
 	client  *http.Client
 	letters *letterBox
 	bank    *fakebank.Bank
+	bankURL string
 	log     *safeBuffer
 
 	signatureHeader, timestampHeader string // of the bank's events
@@ -306,6 +307,17 @@ const (
 	ninUnclear = "70000000000" // the service does not answer
 )
 
+// bankClient speaks with the bank, with so many POST calls a second; -1: as many as there are.
+func (w *world) bankClient(log *slog.Logger, posts int) *nomba.Client {
+	w.T.Helper()
+	bank, err := nomba.New(nomba.Options{
+		URL: w.bankURL, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
+		Clock: w.Clock, Log: log, RequestsPerSec: -1, PostsPerSec: posts, RetryWait: time.Millisecond,
+	})
+	require.NoError(w.T, err)
+	return bank
+}
+
 // startBank plays the bank and the NIN service over real HTTP, and returns what speaks with them.
 func (w *world) startBank(log *slog.Logger) (*nomba.Client, *dojah.Checker) {
 	w.T.Helper()
@@ -315,11 +327,8 @@ func (w *world) startBank(log *slog.Logger) (*nomba.Client, *dojah.Checker) {
 	url, err := w.bank.Start("")
 	require.NoError(w.T, err)
 	w.T.Cleanup(func() { _ = w.bank.Close() })
-	bank, err := nomba.New(nomba.Options{
-		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		Clock: w.Clock, Log: log, RequestsPerSec: -1, PostsPerSec: -1, RetryWait: time.Millisecond,
-	})
-	require.NoError(w.T, err)
+	w.bankURL = url
+	bank := w.bankClient(log, -1)
 	nins, err := dojah.New(dojah.Options{URL: url, AppID: "app", Key: "key"})
 	require.NoError(w.T, err)
 	return bank, nins

@@ -1,12 +1,21 @@
 package api
 
 import (
+	"errors"
+
 	"github.com/gofiber/fiber/v2"
 
 	"ajo/internal/account"
 	"ajo/internal/page"
 	"ajo/internal/provider"
 	"ajo/internal/transfer"
+	"ajo/ratelimit"
+)
+
+// What a tenant is told whose look-ups wait for the bank, as many as may.
+const (
+	lookupsWaiting = 30
+	lookupRetry    = 2 // seconds
 )
 
 // getTransfer is GET /v1/transfers/:merchantTxRef and GET /auth/transfers/:merchantTxRef.
@@ -63,6 +72,9 @@ func (e *edge) lookup(c *fiber.Ctx) error {
 		return err
 	}
 	h, err := e.Transfers.Lookup(c.UserContext(), bankCode, accountNumber)
+	if errors.Is(err, provider.ErrBusy) {
+		return e.limit(c, ratelimit.Result{Limit: lookupsWaiting, Reset: lookupRetry})
+	}
 	if err != nil {
 		return err
 	}

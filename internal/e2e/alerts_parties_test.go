@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,8 +67,9 @@ func TestAlertsOfSlowParties(t *testing.T) {
 	roles := map[string]string{}
 	roles["api"] = a.watched(func() { p = a.settle() })
 	roles["worker"] = a.watched(func() { a.startWorker("") })
-	lookUp := func() {
-		p.tenant.want(200, "POST", "/v1/transfers/lookup", map[string]string{"bankCode": "058", "accountNumber": "0123456789"})
+	var asked atomic.Int64
+	lookUp := func() { // another account each time, as a name is kept for a while
+		p.tenant.want(200, "POST", "/v1/transfers/lookup", map[string]string{"bankCode": "058", "accountNumber": fmt.Sprintf("01%08d", asked.Add(1))})
 	}
 	for range 10 { // so that the slow ones are not the first of all
 		lookUp()

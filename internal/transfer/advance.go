@@ -31,7 +31,7 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	if err != nil || st == nil {
 		return err
 	}
-	ctx, span := trace.Resume(ctx, "settle", st.Traceparent, begun)
+	ctx, span := trace.Resume(provider.ForTenant(ctx, st.TenantID), "settle", st.Traceparent, begun)
 	defer span.End()
 	if span.Traced() {
 		span.Text("transfer", id.String())

@@ -96,6 +96,31 @@ func TestLookup(t *testing.T) {
 		require.ErrorIs(t, err, c.want, "%s %s", c.code, c.number)
 	}
 	b.bank.Faults.SetDown(fakebank.DownClose)
+	b.Clock.Advance(2*time.Minute - time.Second)
+	kept, err := b.svc.Lookup(b.ctx, "058", "0123456789")
+	require.NoError(t, err, "the name is kept for two minutes")
+	require.Equal(t, h, kept)
+	for _, c := range [][2]string{{"044", "0123456789"}, {"058", "0123456788"}, {"058", "0001111111"}} {
+		_, err = b.svc.Lookup(b.ctx, c[0], c[1])
+		require.ErrorIs(t, err, transfer.ErrBank, "%s: another account, and one that the bank does not have, is not kept", c)
+	}
+	b.Clock.Advance(time.Second)
 	_, err = b.svc.Lookup(b.ctx, "058", "0123456789")
 	require.ErrorIs(t, err, transfer.ErrBank)
+}
+
+// What is kept serves questions, and never a payout: before it pays, the worker asks the bank whose the account is.
+func TestPayoutAsksForTheNameAnew(t *testing.T) {
+	b := setup(t)
+	b.fund("1000.00")
+	_, err := b.svc.Lookup(b.ctx, "058", "0123456789")
+	require.NoError(t, err)
+	before := b.bank.Calls("POST /v1/transfers/bank/lookup")
+	_, err = b.svc.Lookup(b.ctx, "058", "0123456789")
+	require.NoError(t, err)
+	require.Equal(t, before, b.bank.Calls("POST /v1/transfers/bank/lookup"))
+	s := b.settle("100.00")
+	require.Equal(t, before, b.bank.Calls("POST /v1/transfers/bank/lookup"))
+	b.step(s)
+	require.Equal(t, before+1, b.bank.Calls("POST /v1/transfers/bank/lookup"))
 }

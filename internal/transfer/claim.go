@@ -19,6 +19,7 @@ import (
 // step is a due transfer that is ours to advance: what is found is recorded under its token.
 type step struct {
 	ID            uuid.UUID
+	TenantID      uuid.UUID
 	AccountID     uuid.UUID
 	Ref           string
 	Status        Status
@@ -122,7 +123,7 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) (verd
 }
 
 const (
-	stepColumns = `t.id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
+	stepColumns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
 		t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
 		t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false),
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
@@ -167,7 +168,7 @@ func (s *Service) leaseDue(ctx context.Context, tx pg.Tx, now time.Time, ids []u
 func (s *Service) scanStep(now time.Time) pgx.RowToFunc[*step] {
 	return func(r pgx.CollectableRow) (*step, error) {
 		var c step
-		err := r.Scan(&c.ID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
+		err := r.Scan(&c.ID, &c.TenantID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
 			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Tells,
 			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.due, &c.lease, &c.Recalls)
 		c.Early = now.Before(s.countsFrom(&c))

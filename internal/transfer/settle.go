@@ -121,7 +121,8 @@ func foldName(s string) string {
 }
 
 // Lookup names the holder of a destination account. A bad number is [ErrAccountNumber], a missing bank code [ErrBankCode]; an
-// unknown bank or account, so also any other bank code, is [ErrLookup], a bank that does not answer [ErrBank].
+// unknown bank or account, so also any other bank code, is [ErrLookup], a bank that does not answer [ErrBank], and a tenant whose
+// look-ups wait as many as may provider.ErrBusy. A name that the bank has given is good for two minutes.
 func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
 	if !accountForm.MatchString(accountNumber) {
 		return provider.Holder{}, ErrAccountNumber
@@ -132,6 +133,10 @@ func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (p
 	if !bankCodeForm.MatchString(bankCode) {
 		return provider.Holder{}, ErrLookup
 	}
+	now := s.Clock.Now()
+	if h, ok := s.holders.get(bankCode, accountNumber, now); ok {
+		return h, nil
+	}
 	h, err := s.Bank.Lookup(ctx, bankCode, accountNumber)
 	var rejected *provider.Rejection
 	switch {
@@ -140,5 +145,6 @@ func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (p
 	case err != nil:
 		return h, errors.Join(ErrBank, err)
 	}
+	s.holders.put(bankCode, h, now)
 	return h, nil
 }

@@ -60,6 +60,8 @@ func TestRefusalsInTheirOrder(t *testing.T) {
 	ref = "shop"
 	refused(transfer.ErrNameMismatch)
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
+	refused(transfer.ErrNameMismatch) // by the name that it gave a moment ago
+	b.Clock.Advance(2 * time.Minute)
 	refused(transfer.ErrBank)
 	b.bank.Faults.SetDown(fakebank.Up)
 	wrong.AccountNumber = "0001111111"

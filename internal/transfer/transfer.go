@@ -156,6 +156,7 @@ type Service struct {
 	submits   *batch.Coalescer[*step, submitted]
 	postpones *batch.Coalescer[postponement, bool]
 	ends      *batch.Coalescer[ending, ended]
+	holders   holders
 }
 
 // New starts the use cases.

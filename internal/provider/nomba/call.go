@@ -127,12 +127,13 @@ func (c *Client) exchange(ctx context.Context, r request, t *token) (answer, err
 	return a, nil
 }
 
-// turn waits until the limits allow the call: one of all calls, and for a POST one of the POSTs.
+// turn waits until the limits allow the call: one of all calls, and for a POST one of the POSTs, which are few. What opens an
+// account or pays goes before look-ups and lists.
 func (c *Client) turn(ctx context.Context, r request) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if r.method == http.MethodPost && !r.open {
-		if err := c.posts.Wait(ctx); err != nil {
+		if err := c.posts.wait(ctx, r.call == "create_account" || r.call == "pay"); err != nil {
 			return err
 		}
 	}

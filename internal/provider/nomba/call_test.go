@@ -136,7 +136,7 @@ func TestLimits(t *testing.T) {
 	require.InDelta(t, 15, float64(limiter(DefaultPostsPerSec).Limit()), 0)
 
 	// A limit that lets one call pass, and the next only after the call's time is up.
-	c.posts = rate.NewLimiter(0.001, 1)
+	c.posts = newTurns(rate.NewLimiter(0.001, 1))
 	_, err := c.Lookup(t.Context(), "058", "0554772814")
 	require.NotContains(t, err.Error(), "no turn in time")
 	_, err = c.Pay(t.Context(), payOf(ref))

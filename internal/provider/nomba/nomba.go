@@ -80,7 +80,8 @@ type Client struct {
 	payTimeout time.Duration
 	retries    int
 	retryWait  time.Duration
-	all, posts *rate.Limiter
+	all        *rate.Limiter
+	posts      *turns
 	observer   func(call, outcome string, d time.Duration)
 
 	flight singleflight.Group // one renewal of the token at a time, for all callers
@@ -115,7 +116,7 @@ func New(o Options) (*Client, error) {
 		retries:    max(0, cmp.Or(o.Retries, DefaultRetries)),
 		retryWait:  cmp.Or(max(o.RetryWait, 0), DefaultRetryWait),
 		all:        limiter(cmp.Or(o.RequestsPerSec, DefaultRequestsPerSec)),
-		posts:      limiter(cmp.Or(o.PostsPerSec, DefaultPostsPerSec)),
+		posts:      newTurns(limiter(cmp.Or(o.PostsPerSec, DefaultPostsPerSec))),
 		observer:   o.Observe,
 	}
 	if c.clock == nil {

@@ -1,0 +1,121 @@
+package nomba
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"ajo/internal/provider"
+)
+
+// waitersOf is the calls of a tenant that wait.
+func (q *turns) waitersOf(tenant uuid.UUID) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.lines[0].waiting[tenant]) + len(q.lines[1].waiting[tenant])
+}
+
+// Calls are served by urgency, then tenant by tenant, each tenant's in the order in which they came; and no line starves.
+func TestTurnsAreFair(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, came, served string // capitals are urgent; the letter is the tenant
+	}{
+		{"one tenant", "a1 a2 a3", "a1 a2 a3"},
+		{"one tenant that asks for much", "a1 a2 a3 a4 b1 c1 b2", "a1 b1 c1 a2 b2 a3 a4"},
+		{"a tenant that comes again", "a1 b1 a2 b2 b3", "a1 b1 a2 b2 b3"},
+		{"urgent ones first", "a1 b1 A1 B1", "A1 B1 a1 b1"},
+		{"urgent ones of one tenant", "A1 A2 A3 A4 B1", "A1 B1 A2 A3 A4"},
+		{"the others do not starve", "a1 a2 A1 A2 A3 A4 A5 A6 A7", "A1 A2 A3 a1 A4 A5 A6 a2 A7"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			q := newTurns(rate.NewLimiter(1, 1))
+			names := map[*turn]string{}
+			for _, name := range strings.Fields(c.came) {
+				w := &turn{granted: make(chan error, 1)}
+				names[w] = name
+				l := &q.lines[1]
+				if name[0] < 'a' {
+					l = &q.lines[0]
+				}
+				l.push(uuid.UUID{name[0] | 0x20}, w)
+			}
+			var served []string
+			for w := q.next(); w != nil; w = q.next() {
+				served = append(served, names[w])
+			}
+			require.Equal(t, c.served, strings.Join(served, " "))
+			for _, l := range q.lines {
+				require.Empty(t, l.order)
+				require.Empty(t, l.waiting)
+			}
+		})
+	}
+}
+
+// Whoever leaves, or cannot be served before its deadline, gives its place up at once.
+func TestTurnsOfThoseWhoLeave(t *testing.T) {
+	t.Parallel()
+	q := newTurns(rate.NewLimiter(rate.Every(time.Hour), 1))
+	tenant := uuid.New()
+	ctx := provider.ForTenant(t.Context(), tenant)
+	require.NoError(t, q.wait(ctx, false))
+	short, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	require.ErrorIs(t, q.wait(short, true), errNoTurn, "an hour is more than a minute")
+	leaving, leave := context.WithCancel(ctx)
+	left := make(chan error)
+	for range maxWaiting {
+		go func() { left <- q.wait(leaving, false) }()
+	}
+	require.Eventually(t, func() bool { return q.waitersOf(tenant) == maxWaiting }, 10*time.Second, time.Millisecond)
+	require.ErrorIs(t, q.wait(ctx, false), provider.ErrBusy, "no more of one tenant's wait")
+	leave()
+	for range maxWaiting {
+		require.ErrorIs(t, <-left, context.Canceled)
+	}
+	require.Zero(t, q.waitersOf(tenant))
+
+	never := newTurns(rate.NewLimiter(1, 0))
+	require.ErrorIs(t, never.wait(t.Context(), true), errNoTurn)
+	require.NoError(t, newTurns(limiter(-1)).wait(t.Context(), false), "no limit")
+}
+
+// Over HTTP: a tenant that floods the bank with look-ups does not hold up another's look-up, nor a payout.
+func TestOneTenantsLookupsHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	c, w := setup(t, func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v2/") {
+			say(rw, 200, good(`{"id":"p-1","status":"SUCCESS","amount":1,"meta":{"merchantTxRef":"`+ref+`"}}`))
+			return
+		}
+		say(rw, 200, good(`{"accountName":"ADA OBI"}`))
+	}, func(o *Options) { o.PostsPerSec, o.Timeout = 4, time.Minute })
+	greedy, other := uuid.New(), uuid.New()
+	done := make(chan error)
+	for i := range maxWaiting {
+		go func() {
+			_, err := c.Lookup(provider.ForTenant(t.Context(), greedy), "058", "05547728"+strconv.Itoa(10+i))
+			done <- err
+		}()
+	}
+	require.Eventually(t, func() bool { return c.posts.waitersOf(greedy) >= maxWaiting-4 }, 10*time.Second, time.Millisecond)
+	_, err := c.Lookup(provider.ForTenant(t.Context(), other), "058", "0554772814")
+	require.NoError(t, err)
+	_, err = c.Pay(provider.ForTenant(t.Context(), greedy), payOf(ref))
+	require.NoError(t, err)
+	require.Greater(t, c.posts.waitersOf(greedy), maxWaiting/2, "the others still wait")
+	require.Less(t, len(w.got()), maxWaiting/2)
+	c.posts.limit.SetLimit(rate.Inf)
+	for range maxWaiting {
+		require.NoError(t, <-done)
+	}
+}
