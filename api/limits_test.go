@@ -48,6 +48,7 @@ func TestLimitOfAKey(t *testing.T) {
 
 // The allowance is the tenant's: a rotated key has what the one before left of it, and sessions have one of their own together.
 func TestLimitIsTheTenants(t *testing.T) {
+	spec.Shows(t, "limit.rate")
 	w := setup(t)
 	a, b := w.onboard(), w.onboard()
 	second := member{cookie: w.login(a.email)}

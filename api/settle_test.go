@@ -106,7 +106,7 @@ func TestGoldenBanksFeesAndAccounts(t *testing.T) {
 
 func TestRefusalsOfSettlements(t *testing.T) {
 	spec.Shows(t, "error.400.rule", "error.404.other", "error.422.transition", "error.422.amount", "error.message.account.settle",
-		"error.message.not-active", "error.message.amount-number", "error.message.funds", "error.message.amount", "error.message.name-mismatch",
+		"error.message.not-active", "endpoint.settle.account-name", "error.message.amount-number", "error.message.funds", "error.message.amount", "error.message.name-mismatch",
 		"error.other.bank-code", "error.other.account-number", "error.other.transfer", "error.other.patch", "limit.settle.amount",
 		"state.account.expired.expire", "state.account.expired.others", "state.transfer.naming", "endpoint.accounts.patch.one",
 		"endpoint.accounts.expire.active", "endpoint.settle.amount", "endpoint.settle.amount.number", "endpoint.settle.amount.invalid",

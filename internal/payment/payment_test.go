@@ -446,6 +446,18 @@ func TestRepeatUnderAnotherRequestID(t *testing.T) {
 	require.Equal(t, "ignored", status)
 }
 
+// What is paid into a suspended tenant's account is posted: it is there when the tenant is let in again.
+func TestSuspendedTenantsArePaid(t *testing.T) {
+	t.Parallel()
+	spec.Shows(t, "state.other.tenant.under-way")
+	b := setup(t)
+	b.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, b.tenant)
+	r := b.receive(b.event(nil))
+	b.post(r.ID)
+	status, category, problem := b.event1(r.ID)
+	require.Equal(t, "processed payment ", status+" "+category+" "+problem)
+}
+
 func TestWhatIsNotPosted(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "event.in.transaction.currency", "event.in.category.misdirected")
@@ -497,7 +509,7 @@ func (b *bundle) number() string {
 func TestOneTimeAccount(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "event.in.transaction.amount.expected", "state.account.paid", "state.account.paid.immediately",
-		"endpoint.provision.expected-amount.exact")
+		"endpoint.provision.expected-amount.exact", "state.account.expired.payments")
 	b := setup(t)
 	b.Exec(`UPDATE accounts SET type = 'onetime', expected_amount = 5000 WHERE id = $1`, b.account)
 	at := b.Clock.Now()

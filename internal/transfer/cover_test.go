@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/spec"
 	"ajo/internal/transfer"
 	"ajo/ledger"
 )
@@ -34,6 +35,7 @@ func TestConfirmedMoneyOnly(t *testing.T) {
 
 // A provisional credit that proves false never leaves: its settlement fails, and takes nothing along.
 func TestFalseMoney(t *testing.T) {
+	spec.Shows(t, "endpoint.settle.confirmed")
 	for event, status := range map[ledger.Event]string{ledger.EventReverse: "reversed", ledger.EventHold: "needs_review"} {
 		t.Run(status, func(t *testing.T) {
 			b := setup(t)

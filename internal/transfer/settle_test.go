@@ -105,6 +105,7 @@ func TestAccepted(t *testing.T) {
 
 // A one-time account expires the moment it is paid, and a tenant's settlements go on when it is suspended.
 func TestExpiredAccountsAndSuspendedTenants(t *testing.T) {
+	spec.Shows(t, "state.other.tenant.under-way")
 	b := setup(t)
 	b.fund("100.00")
 	b.Exec(`UPDATE accounts SET status = 'expired', expired_at = now() WHERE id = $1`, b.account)
