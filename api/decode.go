@@ -189,6 +189,9 @@ func (b *body) digits(name string) secret.Redacted {
 	return b.secret(name)
 }
 
+// isText tells whether the field is a JSON string.
+func (b *body) isText(name string) bool { return len(b.fields[name]) > 0 && b.fields[name][0] == '"' }
+
 // isNumber tells whether the field is a JSON number.
 func (b *body) isNumber(name string) bool {
 	v := b.fields[name]

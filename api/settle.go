@@ -12,17 +12,30 @@ import (
 // errAmountNumber refuses an amount that was sent as a JSON number: it may have lost digits on its way here.
 var errAmountNumber = errs.New(errs.Unprocessable, "amount must be a decimal string, not a number")
 
+// amountOf is the sum of an order as its text. Of any other kind of value, null too, nothing is a sum: the use case refuses the empty
+// text in the words for a bad amount.
+func amountOf(in *body) (string, error) {
+	switch {
+	case in.isNumber("amount"):
+		return "", errAmountNumber
+	case !in.isText("amount"):
+		return "", nil
+	}
+	return in.text("amount"), nil
+}
+
 // settle is POST /v1/accounts/:accountRef/settle.
 func (e *edge) settle(c *fiber.Ctx) error {
 	in, err := readBody(c)
 	if err != nil {
 		return err
 	}
-	if in.isNumber("amount") {
-		return errAmountNumber
+	amount, err := amountOf(in)
+	if err != nil {
+		return err
 	}
 	o := transfer.Order{
-		Amount: in.text("amount"), BankCode: in.text("bankCode"), AccountNumber: in.text("accountNumber"),
+		Amount: amount, BankCode: in.text("bankCode"), AccountNumber: in.text("accountNumber"),
 		AccountName: in.text("accountName"), Narration: in.text("narration"),
 	}
 	if err := in.err(); err != nil {

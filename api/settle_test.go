@@ -140,12 +140,20 @@ func TestRefusalsOfSettlements(t *testing.T) {
 		{"POST", "/v1/accounts/nobody/settle", settle(`""`, ""), 400, "invalid amount"},
 		{"POST", "/v1/accounts/nobody/settle", settle(`null`, ""), 400, "invalid amount"},
 		{"POST", "/v1/accounts/nobody/settle", `{}`, 400, "invalid amount"},
-		{"POST", "/v1/accounts/nobody/settle", settle(`true`, ""), 400, "amount must be a string"},
+		{"POST", "/v1/accounts/nobody/settle", settle(`true`, ""), 400, "invalid amount"},
+		{"POST", "/v1/accounts/nobody/settle", settle(`false`, ""), 400, "invalid amount"},
+		{"POST", "/v1/accounts/nobody/settle", settle(`[]`, ""), 400, "invalid amount"},
+		{"POST", "/v1/accounts/nobody/settle", settle(`["1000.00"]`, ""), 400, "invalid amount"},
+		{"POST", "/v1/accounts/nobody/settle", settle(`{}`, ""), 400, "invalid amount"},
+		{"POST", "/v1/accounts/nobody/settle", settle(`{"amount":"1000.00"}`, ""), 400, "invalid amount"},
 		{"POST", "/v1/accounts/nobody/settle", `{"amount":"1"}`, 400, "bankCode must be 3 to 6 digits"},
 		{"POST", "/v1/accounts/nobody/settle", `{"amount":"1","bankCode":"058"}`, 400, "accountNumber must be exactly 10 digits"},
 		{"POST", "/v1/accounts/nobody/settle", `{"amount":"1","bankCode":58,"accountNumber":"0123456789"}`, 400, "bankCode must be a string"},
 		{"POST", "/v1/accounts/nobody/settle", body(`"narration":"` + strings.Repeat("é", 141) + `",`), 400, "narration must be at most 140 characters"},
 		{"POST", "/v1/accounts/nobody/settle", body(`"accountName":"Somebody",`), 404, "account not found"},
+		{"POST", "/v1/accounts/nobody/settle", `{"amount":"1.00","bankCode":"999","accountNumber":"0123456789"}`, 404, "account not found"},
+		{"POST", "/v1/accounts/shop-1/settle", `{"amount":"5000.01","bankCode":"999","accountNumber":"0123456789"}`, 404, "bank not found"},
+		{"POST", "/v1/accounts/shop-1/settle", `{"amount":"1.00","bankCode":"999","accountNumber":"0123456789","accountName":"Somebody"}`, 404, "bank not found"},
 		{"POST", "/v1/accounts/shop-1/settle", settle(`"5000.01"`, `,"accountName":"Somebody"`), 400, "account name mismatch"},
 		{"POST", "/v1/accounts/shop-1/settle", settle(`"5000.01"`, `,"accountName":"amina bello"`), 400, "insufficient funds"},
 		{"POST", "/v1/accounts/shop-1/settle", settle(`"5000.01"`, ""), 400, "insufficient funds"},
@@ -178,6 +186,7 @@ func TestRefusalsOfSettlements(t *testing.T) {
 	} {
 		w.do(c.method, c.path, c.body, key...).refused(c.status, c.text)
 	}
+	require.NoError(t, w.Redis().FlushDB(context.Background()).Err(), "no list is kept")
 	w.bank.Faults.SetDown(fakebank.DownAnswer)
 	w.Clock.Advance(5 * time.Minute) // what was looked up before is asked again
 	w.do("GET", "/v1/transfers/banks", "", key...).refused(502, "provider error: the bank did not answer")

@@ -88,8 +88,8 @@ func setup(t *testing.T, change ...func(*Options)) *world {
 	}
 	w.opts.Customers = customer.New(customer.Options{Pool: w.Pool, Box: box, Clock: w.Clock, Identity: nins, Log: log})
 	w.opts.Enqueuer = tasks.NewEnqueuer(w.Redis(), log)
-	w.opts.Transfers = transfer.New(transfer.Options{Pool: w.Pool, Bank: bank, Clock: w.Clock, Log: log, Delays: transfer.DefaultDelays})
 	w.opts.Banks = transfer.NewBankList(bank, w.Redis(), w.Clock, log)
+	w.opts.Transfers = transfer.New(transfer.Options{Pool: w.Pool, Bank: bank, Banks: w.opts.Banks, Clock: w.Clock, Log: log, Delays: transfer.DefaultDelays})
 	w.opts.Answers = idempotency.NewCache(w.Redis(), box)
 	require.NoError(t, w.opts.Fees.UnmarshalText([]byte(fee.DefaultTiers)))
 	w.limits("100000-M", "100000-M")

@@ -42,7 +42,12 @@ type Transfer struct {
 	AttemptCount  int       `json:"attemptCount"`
 	CreatedAt     time.Time `json:"createdAt"`
 	UpdatedAt     time.Time `json:"updatedAt"`
-	ProviderFee   *string   `json:"providerFee"` // what the bank takes for the payout, outside the balance; nil while it has not said
+	ProviderFee   *string   `json:"providerFee"`   // what the bank takes for the payout, outside the balance; nil while it has not said
+	FailureReason *string   `json:"failureReason"` // why it failed or was refunded, in words; nil otherwise
+	AccountName   *string   `json:"accountName"`   // the destination's holder; nil while the bank has not named it
+	BankName      *string   `json:"bankName"`      // the destination's bank; nil where it was not known
+	Narration     string    `json:"narration"`
+	PaidAmount    *string   `json:"paidAmount"` // what left, where it was found to be another sum than Amount; nil otherwise
 }
 
 // Ended tells whether the outcome is known: success, or the money is back on the account.

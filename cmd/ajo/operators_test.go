@@ -54,41 +54,6 @@ func (o *ops) transfer(status string) (ref string, id uuid.UUID) {
 	return ref, id
 }
 
-func TestRecallCommands(t *testing.T) {
-	o := setup(t)
-	require.Equal(t, "none\n", o.good("recalls", "list"))
-	id := o.confirmed()
-	require.Equal(t, "NGN 4975.00 of account \"customer-1\" is held; the bank is asked.\n", o.good("recalls", "open", id.String(), "--yes", "--reason", "a letter"))
-	o.lastAudit("recalls.open", "event:"+id.String(), "a letter")
-	out := o.good("recalls", "list", "--status", "open")
-	for _, want := range []string{
-		"EVENT", "OPEN SINCE", "LAST ANSWER", id.String(), "open", "operator", "Test tenant", "customer-1", "4975.00", "the bank may have taken it back: it is asked",
-	} {
-		require.Contains(t, out, want)
-	}
-	_, _, err := o.run("recalls", "open", id.String(), "--yes", "--reason", "again")
-	require.EqualError(t, err, "the payment is not in the balance: there is nothing to take back")
-
-	done := decode[payment.Reviewed](o, "recalls", "keep", id.String(), "--yes", "--reason", "the money is there")
-	require.Equal(t, []string{"confirmed", "4975.00"}, []string{string(done.Status), done.Balance.String()})
-	o.lastAudit("recalls.keep", "event:"+id.String(), "the money is there")
-	require.Equal(t, "none\n", o.good("recalls", "list", "--status", "open"))
-
-	o.good("recalls", "open", id.String(), "--yes", "--reason", "another letter")
-	done = decode[payment.Reviewed](o, "recalls", "reverse", id.String(), "--yes", "--reason", "the bank took it")
-	require.Equal(t, []string{"reversed", "0.00"}, []string{string(done.Status), done.Balance.String()})
-	o.lastAudit("recalls.reverse", "event:"+id.String(), "the bank took it")
-	for _, name := range []string{"reverse", "keep"} {
-		_, _, err = o.run("recalls", name, id.String(), "--yes", "--reason", "again")
-		require.EqualError(t, err, "no recall of this payment is open")
-	}
-	_, _, err = o.run("recalls", "open", id.String(), "--yes", "--reason", "again")
-	require.EqualError(t, err, "the payment is not in the balance: there is nothing to take back")
-	_, _, err = o.run("recalls", "list", "--status", "x")
-	require.EqualError(t, err, "unknown event category or status")
-	o.booksAgree()
-}
-
 func TestReviewCommands(t *testing.T) {
 	o := setup(t)
 	first, second := o.held("the bank's record differs: fee is 10.00, not 25.00"), o.held("no clear answer in time")
@@ -282,10 +247,57 @@ func TestTransfersCommands(t *testing.T) {
 	o.lastAudit("transfers.poll", "transfer:"+ref, "the bank is up again")
 	require.Equal(t, int64(1), o.Redis().ZCard(o.ctx, "asynq:{settle}:scheduled").Val())
 	o.move(id, ledger.Debit, ledger.EventReverse)
-	o.Exec(`UPDATE transfers SET status = 'refunded', next_attempt_at = NULL`)
+	o.Exec(`UPDATE transfers SET status = 'failed', attempt_count = 0, next_attempt_at = NULL`)
 	_, _, err = o.run("transfers", "poll", ref, "--yes", "--reason", "again")
 	require.ErrorIs(t, err, transfer.ErrOver)
 	require.Contains(t, o.good("transfers", "show", ref), "none: it has ended")
+	o.booksAgree()
+}
+
+func TestEndingATransferByHand(t *testing.T) {
+	o := setup(t)
+	waiting, id := o.transfer("pending")
+	o.Exec(`UPDATE transfers SET attempt_count = 0, submitted_at = NULL WHERE id = $1`, id)
+	out, said, err := o.run("transfers", "cancel", waiting, "--yes", "--reason", "the tenant withdraws it")
+	require.NoError(t, err)
+	golden(t, `Cancel transfer <ref>: NGN 1250.00 from account "customer-1" of tenant "Test tenant" to 058/<number>, pending, 0 attempts. `+
+		`Its money is given back, and it is never sent to the bank.`, said)
+	golden(t, `The transfer is failed; the balance of account "customer-1" is NGN 4975.00.`, out)
+	o.lastAudit("transfers.cancel", "transfer:"+waiting, "the tenant withdraws it")
+	_, _, err = o.run("transfers", "cancel", waiting, "--yes", "--reason", "again")
+	require.ErrorIs(t, err, transfer.ErrOver)
+
+	ref, id := o.transfer("processing")
+	resolve := []string{"transfers", "resolve", ref, "--yes", "--reason", "the bank's letter"}
+	for _, c := range []struct {
+		args []string
+		want error
+	}{
+		{nil, errPaidOrNot},
+		{[]string{"--paid", "--not-paid"}, errPaidOrNot},
+		{[]string{"--paid", "--amount", "1e3"}, transfer.ErrPaidSum},
+		{[]string{"--not-paid", "--amount", "1.00"}, transfer.ErrPaidSum},
+		{[]string{"--paid", "--amount", "0.00"}, transfer.ErrPaidSum},
+	} {
+		_, _, err = o.run(append(resolve, c.args...)...)
+		require.ErrorIs(t, err, c.want, c.args)
+	}
+	_, _, err = o.run("transfers", "resolve", ref, "--paid", "--yes")
+	require.ErrorIs(t, err, audit.ErrReason)
+	o.Exec(`UPDATE transfers SET difference = 'the bank says success of 1000.00, the books processing of 1250.00', differs_since = $2 WHERE id = $1`, id, o.Clock.Now())
+	require.Contains(t, o.good("transfers", "list", "--differing"), ref)
+	require.Contains(t, o.good("transfers", "show", ref), "the bank says success of 1000.00, the books processing of 1250.00, since")
+	out, said, err = o.run(append(resolve, "--paid", "--amount", "1000.00")...)
+	require.NoError(t, err)
+	golden(t, `Book transfer <ref> as paid with NGN 1000.00: NGN 1250.00 from account "customer-1" of tenant "Test tenant" to 058/<number>, processing, 1 attempts. `+
+		`Of it the bank says success of 1000.00, the books processing of 1250.00.`, said)
+	golden(t, `The transfer is success; the balance of account "customer-1" is NGN 8950.00.`, out)
+	o.lastAudit("transfers.resolve", "transfer:"+ref, "the bank's letter")
+	require.Equal(t, "none\n", o.good("transfers", "list", "--differing"))
+	require.Contains(t, o.good("transfers", "show", ref), "NGN 1000.00")
+	_, _, err = o.run(append(resolve, "--not-paid")...)
+	require.NoError(t, err)
+	require.Contains(t, o.good("transfers", "show", ref), "the bank did not pay the transfer")
 	o.booksAgree()
 }
 

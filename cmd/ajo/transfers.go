@@ -12,12 +12,13 @@ import (
 )
 
 func (t *tool) newTransfersCmd() *cobra.Command {
-	return group("transfers", "Look at settlements, and ask about one now", t.newTransfersListCmd(), t.newTransferShowCmd(), t.newPollCmd(), t.newAdoptCmd())
+	return group("transfers", "Look at settlements, ask about one now, and end one by hand", t.newTransfersListCmd(), t.newTransferShowCmd(), t.newPollCmd(), t.newCancelCmd(), t.newResolveCmd(), t.newAdoptCmd())
 }
 
 func (t *tool) newTransfersListCmd() *cobra.Command {
 	var f listFlags
 	var status, tenantName string
+	var differing bool
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List transfers, newest first",
@@ -33,7 +34,7 @@ func (t *tool) newTransfersListCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				transfers, info, err := tools.Transfers.Records(ctx, transfer.RecordFilter{TenantID: owner, Status: transfer.Status(status)}, r)
+				transfers, info, err := tools.Transfers.Records(ctx, transfer.RecordFilter{TenantID: owner, Status: transfer.Status(status), Differing: differing}, r)
 				if err != nil {
 					return err
 				}
@@ -48,6 +49,7 @@ func (t *tool) newTransfersListCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&status, "status", "", "pending, processing, success, failed or refunded")
 	cmd.Flags().StringVar(&tenantName, "tenant", "", "only this tenant's, by id or e-mail")
+	cmd.Flags().BoolVar(&differing, "differing", false, "only those whose record at the bank says what the books do not")
 	oneOf(cmd, "status", "pending", "processing", "success", "failed", "refunded")
 	t.ofTenant(cmd)
 	f.add(cmd)
@@ -95,6 +97,9 @@ func printTransfer(cmd *cobra.Command, d transfer.Detail) error {
 	if err != nil {
 		return err
 	}
+	if err := printFields(cmd.OutOrStdout(), ofEnd(d)...); err != nil {
+		return err
+	}
 	rows := make([][]string, len(d.Entries))
 	for i, e := range d.Entries {
 		reverses := ""
@@ -105,6 +110,30 @@ func printTransfer(cmd *cobra.Command, d transfer.Detail) error {
 	}
 	fmt.Fprintln(cmd.OutOrStdout())
 	return printTable(cmd.OutOrStdout(), "ENTRY,POSTED,DIRECTION,AMOUNT,STATUS,REVERSES", rows)
+}
+
+// ofEnd is what is known of a transfer's outcome, where there is something.
+func ofEnd(d transfer.Detail) (fields []field) {
+	add := func(name, value string) {
+		if value != "" {
+			fields = append(fields, field{name, value})
+		}
+	}
+	if d.AcknowledgedAt != nil {
+		add("acknowledged", stamp(d.AcknowledgedAt))
+	}
+	add("ended by", d.EndedBy)
+	add("tenant reads", d.FailureReason)
+	if d.PaidAmount != nil {
+		add("really paid", d.Currency+" "+d.PaidAmount.String())
+	}
+	switch {
+	case d.DiffersSince != nil:
+		add("difference", d.Difference+", since "+stamp(d.DiffersSince))
+	case d.Difference != "":
+		add("difference", d.Difference+", dealt with")
+	}
+	return fields
 }
 
 func (t *tool) newPollCmd() *cobra.Command {

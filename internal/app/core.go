@@ -57,6 +57,7 @@ type core struct {
 	payments  *payment.Service
 	spool     *spool.Spool
 	transfers *transfer.Service
+	banks     *transfer.BankList
 	clock     clock.Steered
 	stopping  atomic.Bool // told to stop: not ready, though it still answers
 	closers   []func()    // in the order of opening; closed backwards
@@ -127,8 +128,9 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		Ring: c.ringDelivery,
 	})
 	c.closers = append(c.closers, c.payments.Close)
+	c.banks = transfer.NewBankList(c.bank, c.redis, &c.clock, log)
 	c.transfers = transfer.New(transfer.Options{
-		Pool: c.pool, Bank: c.bank, Clock: &c.clock, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
+		Pool: c.pool, Bank: c.bank, Banks: c.banks, Clock: &c.clock, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
 		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional, Ring: c.ringDelivery,
 	})
 	c.closers = append(c.closers, c.transfers.Close)

@@ -12,7 +12,6 @@ import (
 	"ajo/internal/config"
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
-	"ajo/internal/transfer"
 	"ajo/ratelimit"
 	"ajo/tasks"
 	"ajo/workers"
@@ -68,7 +67,7 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	c.closers = append(c.closers, answers.Close)
 	server := api.New(api.Options{
 		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(0), Limits: limits, Enqueuer: c.enqueuer,
-		Transfers: c.transfers, Banks: transfer.NewBankList(c.bank, c.redis, &c.clock, log), Fees: fees, Answers: answers,
+		Transfers: c.transfers, Banks: c.banks, Fees: fees, Answers: answers,
 		Ready: c.ready, Stopping: c.stopping.Load, Log: log, Production: cfg.Production(), TrustedProxies: cfg.TrustedProxies,
 		SignatureHeader: cfg.ProviderSignatureHeader, TimestampHeader: cfg.ProviderTimestampHeader,
 	})

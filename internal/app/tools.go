@@ -179,6 +179,26 @@ func (t *Tools) Poll(ctx context.Context, merchantTxRef string, by audit.By) err
 	return err
 }
 
+// Cancel ends a transfer that was never submitted ([transfer.Service.Cancel]) and enqueues what its tenant is told.
+func (t *Tools) Cancel(ctx context.Context, merchantTxRef string, by audit.By) (transfer.Resolved, error) {
+	r, err := t.Transfers.Cancel(ctx, merchantTxRef, by)
+	t.deliver(ctx, r, err)
+	return r, err
+}
+
+// Resolve books what a person has found out about a transfer ([transfer.Service.Resolve]) and enqueues what its tenant is told.
+func (t *Tools) Resolve(ctx context.Context, merchantTxRef string, to transfer.Resolution, by audit.By) (transfer.Resolved, error) {
+	r, err := t.Transfers.Resolve(ctx, merchantTxRef, to, by)
+	t.deliver(ctx, r, err)
+	return r, err
+}
+
+func (t *Tools) deliver(ctx context.Context, r transfer.Resolved, err error) {
+	if err == nil && t.enqueuer != nil && r.Delivery != uuid.Nil {
+		t.enqueuer.Now(ctx, tasks.Deliver, r.Delivery)
+	}
+}
+
 // Adopt takes a payout into the books that only the bank has ([transfer.Service.Adopt]) and rings its next step.
 func (t *Tools) Adopt(ctx context.Context, merchantTxRef string, account uuid.UUID, by audit.By) error {
 	if t.bank == nil {

@@ -93,6 +93,19 @@ func TestAlertsOfTransfers(t *testing.T) {
 	a.eventually("the payout", func() bool { return s.statusOf(unsent.ref) == "success" })
 	a.fresh(roles, "expire")
 	a.quiet(roles, "AjoTransferOutcomeUnknown", "AjoTransferNotSubmitted")
+
+	a.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.AlterStatus, Value: fakebank.StatusFailed})
+	a.follow("AjoTransferOutcomeUnknown", "ajo transfers poll", "<merchantTxRef>", unknown.ref)
+	a.eventually("the difference", func() bool { return a.count(`SELECT count(*) FROM transfers WHERE differs_since IS NOT NULL`) == 1 })
+	a.fresh(roles, "expire")
+	a.look(roles)
+	a.must("AjoTransferDiffers")
+	require.Contains(t, a.follow("AjoTransferDiffers", "ajo transfers list"), unknown.ref)
+	require.Contains(t, a.follow("AjoTransferDiffers", "ajo transfers show", "<merchantTxRef>", unknown.ref), "the bank says failed of 10.00")
+	a.follow("AjoTransferDiffers", "ajo transfers resolve", "<merchantTxRef>", unknown.ref)
+	require.Equal(t, "refunded", s.statusOf(unknown.ref))
+	a.fresh(roles, "expire")
+	a.quiet(roles, "AjoTransferDiffers")
 }
 
 // Payments that nobody posts, that cannot be posted, or that find no account.

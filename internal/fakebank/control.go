@@ -151,16 +151,9 @@ func (b *Bank) controlPay(ctx context.Context, a args) (any, string, error) {
 	return t, "Paid " + t.Amount.String() + " to " + t.NUBAN + " (" + t.ID + ")", nil
 }
 
-// controlReverse reverses the inbound transfer id: its record and, unless it is silent, by an event. With eventOnly the record stays.
+// controlReverse reverses the inbound transfer id.
 func (b *Bank) controlReverse(ctx context.Context, a args) (any, string, error) {
-	do := b.Reverse
-	switch {
-	case a.is("eventOnly"):
-		do = b.AnnounceReversal
-	case a.is("silent"):
-		do = b.ReverseSilently
-	}
-	t, err := do(ctx, a["id"])
+	t, err := b.Reverse(ctx, a["id"])
 	return t, "Reversed " + a["id"], err
 }
 

@@ -23,8 +23,6 @@ const (
 	CheckDeliveryEvent    = "each delivery of a payment has its posted event"
 	CheckDeliveryEnd      = "what is told of a payment's end has happened"
 	CheckDeliveryTransfer = "each delivery of a settlement has its transfer"
-	CheckRecalls          = "what is held for recalls is what they hold"
-	CheckRecallAsked      = "each open recall is waiting for the bank"
 	CheckAccountBalance   = "each account has a balance"
 )
 
@@ -33,14 +31,15 @@ var checks = []struct{ name, sql string }{
 	{CheckTransferDebit, `
 		SELECT t.merchant_tx_ref, CASE WHEN d.id IS NULL THEN 'it has no debit' ELSE
 			format('%s of %s on account %s; its debit %s is %s of %s on %s for %s', t.status, t.amount, t.account_id, d.id, d.status, d.amount, d.account_id, d.transfer_ref) END
-		FROM transfers t LEFT JOIN ledger_entries d ON d.transaction_group_id = t.id AND d.direction = 'debit' AND d.reversal_of IS NULL
-		WHERE d.id IS NULL OR d.amount <> t.amount OR d.account_id <> t.account_id OR d.tenant_id <> t.tenant_id
+		FROM transfers t LEFT JOIN ledger_entries d ON d.transaction_group_id = coalesce(t.debit_group, t.id) AND d.direction = 'debit' AND d.reversal_of IS NULL
+		WHERE d.id IS NULL OR d.amount <> coalesce(t.paid_amount, t.amount) OR d.account_id <> t.account_id OR d.tenant_id <> t.tenant_id
 			OR d.transfer_ref IS DISTINCT FROM t.merchant_tx_ref
 			OR d.status <> CASE t.status WHEN 'success' THEN 'confirmed' WHEN 'failed' THEN 'reversed' WHEN 'refunded' THEN 'reversed' ELSE 'provisional' END`},
 	{CheckDebitTransfer, `
-		SELECT d.id::text, format('a debit of %s for %s, which is no transfer', d.amount, coalesce(d.transfer_ref, 'nothing'))
-		FROM ledger_entries d LEFT JOIN transfers t ON t.id = d.transaction_group_id
-		WHERE d.direction = 'debit' AND d.reversal_of IS NULL AND t.id IS NULL`},
+		SELECT d.id::text, CASE WHEN t.id IS NULL THEN format('a debit of %s for %s, which is no transfer', d.amount, coalesce(d.transfer_ref, 'nothing')) ELSE
+			format('%s, and %s has another debit in its place', d.status, d.transfer_ref) END
+		FROM ledger_entries d LEFT JOIN transfers t ON t.merchant_tx_ref = d.transfer_ref
+		WHERE d.direction = 'debit' AND d.reversal_of IS NULL AND (t.id IS NULL OR (d.transaction_group_id <> coalesce(t.debit_group, t.id) AND d.status <> 'reversed'))`},
 	{CheckEventCredit, `
 		SELECT e.id::text, CASE WHEN c.id IS NULL THEN 'it has no credit' ELSE
 			format('%s less %s to account %s; its credit %s is of %s with fee %s on %s', e.amount, e.fee, e.account_id, c.id, c.amount, c.fee, c.account_id) END
@@ -69,20 +68,7 @@ var checks = []struct{ name, sql string }{
 	{CheckDeliveryEnd, `
 		SELECT d.id::text, format('it tells of %s; the credit is %s', d.event_type, coalesce(c.status, 'missing'))
 		FROM deliveries d LEFT JOIN ledger_entries c ON c.transaction_group_id = d.transaction_group_id AND c.direction = 'credit' AND c.reversal_of IS NULL
-		WHERE d.event_type IN ('payment.confirmed', 'payment.reversed') AND c.status IS DISTINCT FROM substring(d.event_type FROM 9)
-			AND NOT (d.event_type = 'payment.confirmed' AND c.status = 'reversed' AND EXISTS (SELECT FROM recalls r WHERE r.event_id = c.transaction_group_id AND r.status = 'reversed'))`},
-	{CheckRecalls, `
-		WITH r AS (SELECT account_id, sum(held) AS held FROM recalls WHERE status = 'open' GROUP BY account_id)
-		SELECT coalesce(b.account_id, r.account_id)::text, format('%s is held for recalls, the open ones hold %s', coalesce(b.recall_held, 0), coalesce(r.held, 0))
-		FROM ledger_balances b FULL JOIN r USING (account_id) WHERE coalesce(b.recall_held, 0) <> coalesce(r.held, 0)
-		UNION ALL
-		SELECT r.event_id::text, format('%s, with %s held; its credit is %s of %s', r.status, r.held, coalesce(c.status, 'missing'), c.amount)
-		FROM recalls r LEFT JOIN ledger_entries c ON c.transaction_group_id = r.event_id AND c.direction = 'credit' AND c.reversal_of IS NULL
-		WHERE c.id IS NULL OR r.status = 'reversed' AND c.status <> 'reversed'
-			OR r.status = 'open' AND r.held <> CASE WHEN c.status IN ('provisional', 'confirmed') THEN c.amount ELSE 0 END`},
-	{CheckRecallAsked, `
-		SELECT r.event_id::text, 'a recall is open, and nobody will ask the bank about it'
-		FROM recalls r JOIN inbound_events e ON e.id = r.event_id WHERE r.status = 'open' AND e.next_attempt_at IS NULL`},
+		WHERE d.event_type IN ('payment.confirmed', 'payment.reversed') AND c.status IS DISTINCT FROM substring(d.event_type FROM 9)`},
 	{CheckDeliveryTransfer, `
 		SELECT d.id::text, CASE WHEN t.id IS NULL THEN 'it tells of no transfer' ELSE
 			format('%s of account %s, telling %s; its transfer is %s, from account %s, of %s', d.event_type, d.account_id,
@@ -90,8 +76,9 @@ var checks = []struct{ name, sql string }{
 		FROM deliveries d LEFT JOIN transfers t ON t.id = d.transaction_group_id
 		WHERE d.event_type NOT LIKE 'payment.%' AND (t.id IS NULL OR t.account_id <> d.account_id OR t.tenant_id <> d.tenant_id
 			OR substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"') IS DISTINCT FROM to_char(t.amount, 'FM999999999999999990.00')
-			OR NOT t.status = ANY (CASE d.event_type WHEN 'settlement.succeeded' THEN '{success,refunded}' WHEN 'settlement.failed' THEN '{failed}'
-				WHEN 'settlement.refunded' THEN '{refunded}' ELSE '{}' END::text[]))`},
+			OR NOT t.status = ANY (CASE WHEN t.debit_group IS NOT NULL AND d.event_type LIKE 'settlement.%' THEN '{success,failed,refunded}'
+				WHEN d.event_type = 'settlement.succeeded' THEN '{success,refunded}' WHEN d.event_type = 'settlement.failed' THEN '{failed}'
+				WHEN d.event_type = 'settlement.refunded' THEN '{refunded}' ELSE '{}' END::text[]))`},
 	{CheckAccountBalance, `
 		SELECT a.id::text, CASE WHEN b.account_id IS NULL THEN 'it has none' ELSE format('of tenant %s, the account''s is %s', b.tenant_id, a.tenant_id) END
 		FROM accounts a LEFT JOIN ledger_balances b ON b.account_id = a.id WHERE a.status <> 'provisioning' AND b.account_id IS NULL OR b.tenant_id <> a.tenant_id`},

@@ -28,15 +28,14 @@ type State struct {
 	ProvisionalCount  int64
 	ProvisionalNaira  int64 // the sum of the provisional credits, without its kobo
 	ReviewCount       int64
-	RecallCount       int64         // recalls that are open
-	RecallOldest      time.Duration // since the oldest was opened
-	UnpostedCount     int64         // events that wait to be posted
+	UnpostedCount     int64 // events that wait to be posted
 	UnpostedOldest    time.Duration
 	MisdirectedCount  int64
 	PendingCount      int64 // transfers
 	PendingOldest     time.Duration
 	ProcessingCount   int64
 	ProcessingOldest  time.Duration
+	DifferingCount    int64 // transfers whose record at the bank says what the books do not, and that nobody has dealt with
 	DeadLetters       int64
 	Findings          []ledger.Finding
 }
@@ -69,14 +68,15 @@ var recent = []struct{ name, sql string }{
 		FROM c LEFT JOIN inbound_events e ON e.id = c.transaction_group_id
 		WHERE c.direction = 'credit' AND c.reversal_of IS NULL AND (e.status IS DISTINCT FROM 'processed' OR e.amount - e.fee <> c.amount OR e.account_id <> c.account_id)`},
 	{CheckDebitTransfer, `
-		WITH d AS (SELECT id, transaction_group_id, amount, account_id, direction, reversal_of FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
+		WITH d AS (SELECT id, transaction_group_id, amount, account_id, direction, reversal_of, status, transfer_ref FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
 		SELECT d.id::text, 'no transfer is behind it, or one of another sum or account'
-		FROM d LEFT JOIN transfers t ON t.id = d.transaction_group_id
-		WHERE d.direction = 'debit' AND d.reversal_of IS NULL AND (t.id IS NULL OR t.amount <> d.amount OR t.account_id <> d.account_id)`},
+		FROM d LEFT JOIN transfers t ON t.merchant_tx_ref = d.transfer_ref
+		WHERE d.direction = 'debit' AND d.reversal_of IS NULL AND (t.id IS NULL OR t.account_id <> d.account_id OR CASE
+			WHEN d.transaction_group_id = coalesce(t.debit_group, t.id) THEN d.amount <> coalesce(t.paid_amount, t.amount) ELSE d.status <> 'reversed' END)`},
 	{CheckTransferDebit, `
-		WITH t AS (SELECT id, merchant_tx_ref, status, amount FROM transfers WHERE id > $1 ORDER BY id DESC LIMIT $2)
+		WITH t AS (SELECT id, merchant_tx_ref, status, debit_group FROM transfers WHERE id > $1 ORDER BY id DESC LIMIT $2)
 		SELECT t.merchant_tx_ref, format('%s, its debit is %s', t.status, coalesce(d.status, 'not there'))
-		FROM t LEFT JOIN ledger_entries d ON d.transaction_group_id = t.id AND d.direction = 'debit' AND d.reversal_of IS NULL
+		FROM t LEFT JOIN ledger_entries d ON d.transaction_group_id = coalesce(t.debit_group, t.id) AND d.direction = 'debit' AND d.reversal_of IS NULL
 		WHERE d.status IS DISTINCT FROM CASE t.status WHEN 'success' THEN 'confirmed' WHEN 'failed' THEN 'reversed' WHEN 'refunded' THEN 'reversed' ELSE 'provisional' END`},
 	{CheckEventCredit, `
 		WITH e AS (SELECT id, status FROM inbound_events WHERE id > $1 ORDER BY id DESC LIMIT $2)
@@ -117,22 +117,21 @@ func idAt(t time.Time) uuid.UUID {
 }
 
 func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
-	var provisional, unposted, pending, processing, recall *time.Time
+	var provisional, unposted, pending, processing *time.Time
 	err := tx.QueryRow(ctx, `
-		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, d.n, k.n, k.oldest FROM
+		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n FROM
 			(SELECT count(*) AS n, count(*) FILTER (WHERE balance < 0) AS negative, trunc(coalesce(sum(provisional_credits), 0))::bigint AS provisional,
 				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd FROM ledger_balances) b,
-			(SELECT count(*) AS n, min(processed_at) AS oldest FROM inbound_events e WHERE next_attempt_at IS NOT NULL AND status = 'processed'
-				AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status = 'open')) c,
+			(SELECT count(*) AS n, min(processed_at) AS oldest FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'processed') c,
 			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND held_seq IS NOT NULL) r,
 			(SELECT count(*) AS n, min(received_at) AS oldest FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'received') u,
 			(SELECT count(*) AS n FROM inbound_events WHERE category = 'misdirected') m,
 			(SELECT count(*) AS n, min(created_at) AS oldest FROM transfers WHERE status = 'pending') p,
 			(SELECT count(*) AS n, min(submitted_at) AS oldest FROM transfers WHERE status = 'processing') q,
-			(SELECT count(*) AS n FROM deliveries WHERE status = 'dead_letter') d,
-			(SELECT count(*) AS n, min(opened_at) AS oldest FROM recalls WHERE status = 'open') k`).
+			(SELECT count(*) AS n FROM transfers WHERE differs_since IS NOT NULL) x,
+			(SELECT count(*) AS n FROM deliveries WHERE status = 'dead_letter') d`).
 		Scan(&s.Accounts, &s.NegativeBalances, &s.OddBalances, &s.ProvisionalNaira, &s.ProvisionalCount, &provisional, &s.ReviewCount, &s.UnpostedCount, &unposted,
-			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DeadLetters, &s.RecallCount, &recall)
+			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters)
 	if err != nil {
 		return fmt.Errorf("what is open: %w", err)
 	}
@@ -143,7 +142,6 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 		return max(0, now.Sub(*t))
 	}
 	s.ProvisionalOldest, s.UnpostedOldest, s.PendingOldest, s.ProcessingOldest = age(provisional), age(unposted), age(pending), age(processing)
-	s.RecallOldest = age(recall)
 	if s.OddBalances > 0 {
 		s.Findings = append(s.Findings, ledger.Finding{Check: ledger.CheckTotals, Subject: "balances", Detail: fmt.Sprintf("%d have sums that cannot be", s.OddBalances)})
 	}

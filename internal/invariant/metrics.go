@@ -12,7 +12,6 @@ func (s State) Publish(now time.Time) {
 		At: now, Violations: int64(len(s.Findings)), Accounts: s.Accounts, NegativeBalances: s.NegativeBalances,
 		ProvisionalN: s.ProvisionalCount, ProvisionalNaira: s.ProvisionalNaira, ProvisionalAge: s.ProvisionalOldest, Reviews: s.ReviewCount,
 		Unposted: s.UnpostedCount, UnpostedAge: s.UnpostedOldest, Misdirected: s.MisdirectedCount, Pending: s.PendingCount, PendingAge: s.PendingOldest,
-		Processing: s.ProcessingCount, ProcessingAge: s.ProcessingOldest, DeadLetters: s.DeadLetters,
-		RecallAge: s.RecallOldest,
+		Processing: s.ProcessingCount, ProcessingAge: s.ProcessingOldest, Differing: s.DifferingCount, DeadLetters: s.DeadLetters,
 	})
 }

@@ -16,7 +16,6 @@ var (
 	provisionalNaira = gauge("ajo_invariant_provisional_naira", "Their sum, in whole naira.")
 	provisionalAge   = gauge("ajo_invariant_provisional_oldest_seconds", "Age of the oldest of them.")
 	reviews          = gauge("ajo_invariant_needs_review", "Payments that wait for a person.")
-	recallAge        = gauge("ajo_invariant_recall_oldest_seconds", "How long the bank has been asked about the oldest payment that it is said to have taken back.")
 	unposted         = gauge("ajo_invariant_unposted_events", "Events that wait to be posted.")
 	unpostedAge      = gauge("ajo_invariant_unposted_oldest_seconds", "Age of the oldest of them.")
 	misdirected      = gauge("ajo_invariant_misdirected_events", "Payments that found no account.")
@@ -24,6 +23,7 @@ var (
 	pendingAge       = gauge("ajo_invariant_pending_oldest_seconds", "Age of the oldest of them.")
 	processing       = gauge("ajo_invariant_processing_transfers", "Transfers whose outcome is not known yet.")
 	processingAge    = gauge("ajo_invariant_processing_oldest_seconds", "Time since the submission of the oldest of them.")
+	differing        = gauge("ajo_invariant_differing_transfers", "Transfers of which the bank's record says what the books do not, and that nobody has dealt with.")
 	deadLetters      = gauge("ajo_invariant_dead_letters", "Deliveries that were given up.")
 )
 
@@ -32,9 +32,8 @@ type Books struct {
 	At                                                     time.Time
 	Violations, Accounts, NegativeBalances, ProvisionalN   int64
 	ProvisionalNaira, Reviews, Unposted, Misdirected       int64
-	Pending, Processing, DeadLetters                       int64
+	Pending, Processing, Differing, DeadLetters            int64
 	ProvisionalAge, UnpostedAge, PendingAge, ProcessingAge time.Duration
-	RecallAge                                              time.Duration
 }
 
 // BooksChecked shows the figures of a check that ran to its end.
@@ -42,12 +41,12 @@ func BooksChecked(b Books) {
 	for g, n := range map[prometheus.Gauge]int64{
 		violations: b.Violations, accounts: b.Accounts, negativeBalances: b.NegativeBalances, provisional: b.ProvisionalN,
 		provisionalNaira: b.ProvisionalNaira, reviews: b.Reviews, unposted: b.Unposted, misdirected: b.Misdirected, pending: b.Pending,
-		processing: b.Processing, deadLetters: b.DeadLetters,
+		processing: b.Processing, differing: b.Differing, deadLetters: b.DeadLetters,
 	} {
 		g.Set(float64(n))
 	}
 	for g, d := range map[prometheus.Gauge]time.Duration{
-		provisionalAge: b.ProvisionalAge, unpostedAge: b.UnpostedAge, pendingAge: b.PendingAge, processingAge: b.ProcessingAge, recallAge: b.RecallAge,
+		provisionalAge: b.ProvisionalAge, unpostedAge: b.UnpostedAge, pendingAge: b.PendingAge, processingAge: b.ProcessingAge,
 	} {
 		g.Set(d.Seconds())
 	}
@@ -80,7 +79,7 @@ var (
 // Categories, confirmations and ends are there from the start.
 var (
 	postedAs    = each(posted, "payment", "misdirected", "processing_error")
-	confirmedAs = each(confirmations, "confirmed", "reversed", "needs_review", "later", "recalled", "kept")
+	confirmedAs = each(confirmations, "confirmed", "reversed", "needs_review", "later")
 	endedAs     = each(transferEnds, "success", "failed", "refunded")
 	postedAfter = postedLatency.WithLabelValues()
 )

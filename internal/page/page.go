@@ -87,7 +87,6 @@ const (
 	Reviews
 	Runs
 	TransferRecords
-	Recalls
 )
 
 // ID returns the cursor that names a row of the list by its id.

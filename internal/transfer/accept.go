@@ -25,6 +25,7 @@ type request struct {
 	order   Order
 	key     idempotency.Request
 	trace   string // the traceparent that the transfer keeps
+	bank    string // the name of the destination's bank, as far as it is known
 }
 
 // acceptance is a request that has taken its key and found its account.
@@ -143,19 +144,21 @@ func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance
 	var c struct {
 		id, tenant, account                  []uuid.UUID
 		ref, amount, bank, number, narration []string
-		trace                                []string
+		trace, bankName                      []string
 	}
 	for _, a := range accepted {
 		c.trace = trace.Put(c.trace, len(c.id), a.trace)
 		c.id, c.tenant, c.account = append(c.id, a.id), append(c.tenant, a.from.TenantID), append(c.account, a.from.ID)
 		c.ref, c.amount, c.bank = append(c.ref, a.ref), append(c.amount, a.amount.String()), append(c.bank, a.order.BankCode)
 		c.number, c.narration = append(c.number, a.order.AccountNumber), append(c.narration, a.order.Narration)
+		c.bankName = append(c.bankName, a.bank)
 	}
 	_, err := tx.Exec(ctx, `
-		INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, next_attempt_at, created_at, updated_at, traceparent)
-		SELECT id, tenant, account, ref, 'pending', amount::numeric, bank, number, narration, $9, $9, $9, coalesce(trace, '')
-		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $10::text[])
-			AS a (id, tenant, account, ref, amount, bank, number, narration, trace)`,
-		c.id, c.tenant, c.account, c.ref, c.amount, c.bank, c.number, c.narration, now, c.trace)
+		INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, next_attempt_at, created_at, updated_at, traceparent,
+			bank_name)
+		SELECT id, tenant, account, ref, 'pending', amount::numeric, bank, number, narration, $9, $9, $9, coalesce(trace, ''), bank_name
+		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $10::text[], $11::text[])
+			AS a (id, tenant, account, ref, amount, bank, number, narration, trace, bank_name)`,
+		c.id, c.tenant, c.account, c.ref, c.amount, c.bank, c.number, c.narration, now, c.trace, c.bankName)
 	return err
 }

@@ -39,18 +39,27 @@ type Record struct {
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	ProviderFee   *money.Amount // by the bank's record; nil while it has not said
+
+	AcknowledgedAt *time.Time    // when an answer of the bank first showed that it has the reference
+	EndedBy        string        // whose word the end is: bank, silence, books or operator
+	FailureReason  string        // as its tenant reads it
+	Difference     string        // what the bank's record says otherwise than the books
+	DiffersSince   *time.Time    // nil with a difference: a person has dealt with it
+	PaidAmount     *money.Amount // what left, where it is another sum than was ordered
 }
 
 const recordQuery = `
 	SELECT t.id, t.tenant_id, n.name, t.account_id, a.account_ref, t.merchant_tx_ref, t.status, t.amount, t.currency, t.bank_code, t.account_number,
 		t.account_name, t.narration, t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count, t.last_error, t.next_attempt_at, t.leased_until,
-		t.created_at, t.updated_at, t.provider_fee
+		t.created_at, t.updated_at, t.provider_fee,
+		t.acknowledged_at, t.ended_by, t.failure_reason, t.difference, t.differs_since, t.paid_amount
 	FROM transfers t JOIN accounts a ON a.id = t.account_id JOIN tenants n ON n.id = t.tenant_id`
 
 // RecordFilter narrows a list of all tenants' transfers; empty fields do not.
 type RecordFilter struct {
-	TenantID uuid.UUID
-	Status   Status
+	TenantID  uuid.UUID
+	Status    Status
+	Differing bool // only those with a difference that nobody has dealt with
 }
 
 // Records returns a page of all tenants' transfers, newest first. For operators. [ErrStatus], or [page.ErrCursor].
@@ -68,8 +77,9 @@ func (s *Service) Records(ctx context.Context, f RecordFilter, r page.Request) (
 		before = uuid.Max
 	}
 	rows, err := s.Pool.Query(ctx, recordQuery+`
-		WHERE t.id < $1 AND ($2::uuid IS NULL OR t.tenant_id = $2) AND ($3 = '' OR t.status = $3) ORDER BY t.id DESC LIMIT $4`,
-		before, uuid.NullUUID{UUID: f.TenantID, Valid: f.TenantID != uuid.Nil}, f.Status, r.Limit+1)
+		WHERE t.id < $1 AND ($2::uuid IS NULL OR t.tenant_id = $2) AND ($3 = '' OR t.status = $3) AND (NOT $5 OR t.differs_since IS NOT NULL)
+		ORDER BY t.id DESC LIMIT $4`,
+		before, uuid.NullUUID{UUID: f.TenantID, Valid: f.TenantID != uuid.Nil}, f.Status, r.Limit+1, f.Differing)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -85,7 +95,7 @@ func (s *Service) Records(ctx context.Context, f RecordFilter, r page.Request) (
 type Detail struct {
 	Record
 	NextStep string
-	Entries  []ledger.Entry // the debit, and its reversal when it has one
+	Entries  []ledger.Entry // the debits, and their reversals where they have one
 }
 
 // Show returns a transfer of any tenant, for operators, or [ErrNotFound].
@@ -103,13 +113,12 @@ func (s *Service) Show(ctx context.Context, merchantTxRef string) (Detail, error
 	}
 	d := Detail{Record: t, NextStep: t.nextStep(s.Clock.Now())}
 	rows, err = s.Pool.Query(ctx, `
-		SELECT id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id, transfer_ref, reversal_of, created_at,
-			'', '' -- nobody has paid a transfer in
-		FROM ledger_entries WHERE transaction_group_id = $1 ORDER BY seq`, t.ID)
+		SELECT id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id, transfer_ref, reversal_of, created_at
+		FROM ledger_entries WHERE transfer_ref = $1 AND account_id = $2 ORDER BY seq`, t.MerchantTxRef, t.AccountID)
 	if err != nil {
 		return Detail{}, err
 	}
-	d.Entries, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ledger.Entry])
+	d.Entries, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[ledger.Entry])
 	return d, err
 }
 

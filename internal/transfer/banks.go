@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,7 +19,8 @@ const (
 	banksFresh    = time.Hour
 	banksKept     = 30 * 24 * time.Hour // a stale list serves while the bank is down
 	banksTimeout  = 250 * time.Millisecond
-	banksPatience = 2 * time.Second // for the bank, when there is a list to serve instead
+	banksAgain    = 30 * time.Second // between the looks of one process at a list that is not fresh
+	banksPatience = 2 * time.Second  // for the bank, when there is a list to serve instead
 )
 
 // BankList is the list of banks that payouts can go to, kept in Redis for an hour. While the bank is down the last known
@@ -28,6 +30,11 @@ type BankList struct {
 	redis redis.UniversalClient
 	clock clock.Clock
 	log   *slog.Logger
+
+	mu     sync.Mutex // guards what this process keeps itself, so that a settlement asks neither Redis nor the bank
+	listed time.Time  // when the bank gave it
+	names  map[string]string
+	again  time.Time // when it is to be looked at anew
 }
 
 // NewBankList returns the list of the given bank.
@@ -43,9 +50,36 @@ type keptBanks struct {
 
 // Banks returns the list; [ErrBank] when the bank is down and no list was ever kept. Redis away only costs a question to the bank.
 func (l *BankList) Banks(ctx context.Context) ([]provider.BankInfo, error) {
+	k, err := l.newest(ctx)
+	return k.Banks, err
+}
+
+// name names the bank of a code. Known is false only when the list is fresh and lacks the code: while the bank gives no list, an old
+// one says nothing of a bank that may be new, and without any no order is refused, as the holder is looked up before money leaves.
+func (l *BankList) name(ctx context.Context, code string) (name string, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	if !now.Before(l.again) {
+		l.again = now.Add(banksAgain)
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), banksPatience)
+		defer cancel()
+		if k, err := l.newest(asking); err == nil {
+			l.names, l.listed = make(map[string]string, len(k.Banks)), k.At
+			for _, b := range k.Banks {
+				l.names[b.Code] = b.Name
+			}
+			l.again = now.Add(max(banksAgain, banksFresh-now.Sub(k.At)))
+		}
+	}
+	name, known = l.names[code]
+	return name, known || l.names == nil || now.Sub(l.listed) >= banksFresh+banksAgain
+}
+
+func (l *BankList) newest(ctx context.Context) (keptBanks, error) {
 	kept, now := l.load(ctx), l.clock.Now()
 	if kept != nil && now.Sub(kept.At) < banksFresh {
-		return kept.Banks, nil
+		return *kept, nil
 	}
 	ask := ctx
 	if kept != nil {
@@ -55,14 +89,15 @@ func (l *BankList) Banks(ctx context.Context) ([]provider.BankInfo, error) {
 	}
 	banks, err := l.bank.Banks(ask)
 	if err == nil {
-		l.save(ctx, keptBanks{At: now, Banks: banks})
-		return banks, nil
+		fresh := keptBanks{At: now, Banks: banks}
+		l.save(ctx, fresh)
+		return fresh, nil
 	}
 	if kept == nil {
-		return nil, errors.Join(ErrBank, err)
+		return keptBanks{}, errors.Join(ErrBank, err)
 	}
 	l.log.Warn("the bank does not list banks; the kept list is served", slog.Duration("age", now.Sub(kept.At)), slog.Any("err", err))
-	return kept.Banks, nil
+	return *kept, nil
 }
 
 func (l *BankList) load(ctx context.Context) *keptBanks {

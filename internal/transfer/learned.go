@@ -20,16 +20,20 @@ type learned struct {
 // learn keeps what the bank's own record of the transfer shows, and raises an alert where the books say otherwise.
 func (s *Service) learn(ctx context.Context, st *step, p provider.Payout) {
 	st.acknowledged, st.fee = true, p.Fee
-	name := st.contradiction(p)
-	text := ""
-	if name != "" {
-		text = fmt.Sprintf("the bank says %s of %s, the books %s of %s", p.Status, p.Amount, st.Status, st.Paid)
-	}
+	name, text := st.compare(p)
 	st.difference = &text
 	if name == "" || text == st.Difference && !st.Differs { // agrees, or an operator has dealt with it
 		return
 	}
 	s.alert(ctx, st, name, "the bank's record of a transfer is not what the books say; a person must act", slog.String("difference", text))
+}
+
+// compare says in what the bank's record differs from the books, and under which name that is alerted; both are empty where it does not.
+func (st *step) compare(p provider.Payout) (name, text string) {
+	if name = st.contradiction(p); name != "" {
+		text = fmt.Sprintf("the bank says %s of %s, the books %s of %s", p.Status, p.Amount, st.Status, st.Paid)
+	}
+	return name, text
 }
 
 // contradiction names what the bank's record says otherwise than the books, as alerts name it; "" where they agree, or will as soon

@@ -74,19 +74,26 @@ func (o *Order) check() (money.Amount, error) {
 
 // Settle accepts a settlement: the transfer, its provisional debit and the kept answer are one transaction, under the lock
 // of the account's balance, with the settlements that other callers ask for at the same moment; so concurrent requests
-// cannot overdraw. The checks come in the decided order: body, account, name, funds. Refusals: [ErrAmount], [ErrBankCode],
-// [ErrAccountNumber], account.ErrNotFound, [ErrNameMismatch], ledger.ErrInsufficientFunds, and those of package idempotency.
+// cannot overdraw. The checks come in the decided order: body, account, bank, name, funds. Refusals: [ErrAmount], [ErrBankCode],
+// [ErrAccountNumber], account.ErrNotFound, [ErrUnknownBank], [ErrNameMismatch], ledger.ErrInsufficientFunds, and those of package idempotency.
 func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o Order, key idempotency.Request) (Settled, error) {
 	amount, err := o.check()
 	if err != nil {
 		return Settled{}, err
 	}
-	if o.AccountName != "" { // the bank is asked, which is not for a transaction
+	bank, known := "", true
+	if s.Banks != nil {
+		bank, known = s.Banks.name(ctx, o.BankCode)
+	}
+	if o.AccountName != "" || !known { // the bank is asked, which is not for a transaction
 		if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
 			return repeated(kept), err // even when the bank would not name the holder by now
 		}
 		if _, err := account.Find(ctx, s.Pool, tenantID, ref); err != nil {
 			return Settled{}, err
+		}
+		if !known {
+			return Settled{}, ErrUnknownBank
 		}
 		if err := s.matchName(ctx, o); err != nil {
 			return Settled{}, err
@@ -95,7 +102,7 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 	ctx, span := trace.Step(ctx, "accept")
 	defer span.End()
 	settled, err := s.accepts.Do(ctx, &request{
-		account: account.Ref{TenantID: tenantID, AccountRef: ref}, amount: amount, order: o, key: key, trace: trace.Parent(ctx),
+		account: account.Ref{TenantID: tenantID, AccountRef: ref}, amount: amount, order: o, key: key, trace: trace.Parent(ctx), bank: bank,
 	})
 	if span.Traced() && settled.TransferID != uuid.Nil {
 		span.Text("transfer", settled.TransferID.String())

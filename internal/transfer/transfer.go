@@ -46,10 +46,12 @@ const (
 	EventPaid   Event = "paid"   // the bank says success
 	EventReject Event = "reject" // a definite no, or the fifth attempt that definitely did not happen
 	EventRefund Event = "refund" // the bank gave it back
+	EventRebook Event = "rebook" // an operator books by a new debit what the bank has really paid
 )
 
 // Transitions is the transfer's state machine. success → refunded is an addition: a bank may give back what it had paid,
-// and a transfer that still said success would be wrong.
+// and a transfer that still said success would be wrong. So are the ways back to success: only an operator takes them, for what the
+// bank paid after all, or with another sum ([Service.Resolve]).
 var Transitions = fsm.New("Transfer",
 	fsm.Row[Status, Event]{From: fsm.Start, Event: EventAccept, To: Pending},
 	fsm.Row[Status, Event]{From: Pending, Event: EventSubmit, To: Processing},
@@ -59,6 +61,10 @@ var Transitions = fsm.New("Transfer",
 	fsm.Row[Status, Event]{From: Processing, Event: EventReject, To: Failed},
 	fsm.Row[Status, Event]{From: Processing, Event: EventRefund, To: Refunded},
 	fsm.Row[Status, Event]{From: Success, Event: EventRefund, To: Refunded},
+	fsm.Row[Status, Event]{From: Processing, Event: EventRebook, To: Success},
+	fsm.Row[Status, Event]{From: Success, Event: EventRebook, To: Success},
+	fsm.Row[Status, Event]{From: Failed, Event: EventRebook, To: Success},
+	fsm.Row[Status, Event]{From: Refunded, Event: EventRebook, To: Success},
 )
 
 // Refusals.
@@ -71,6 +77,7 @@ var (
 	ErrNarration     = errs.New(errs.Invalid, "narration must be at most 140 characters")
 	ErrLookup        = errs.New(errs.NotFound, "destination account not found")
 	ErrBank          = errs.New(errs.Upstream, "provider error: the bank did not answer")
+	ErrUnknownBank   = errs.New(errs.NotFound, "bank not found")
 	ErrOver          = errs.New(errs.Unprocessable, "transfer has ended")
 )
 
@@ -95,15 +102,24 @@ type Transfer struct {
 
 	// An addition: the fee that the bank takes for the payout, outside the balance; nil while its record has not said.
 	ProviderFee *money.Amount `json:"providerFee"`
+	// Additions: why it failed or was refunded, in words without the bank's own; the destination's holder and bank, as far as they have
+	// been named; and what left, where an operator found that it was another sum than was ordered.
+	FailureReason *string       `json:"failureReason"`
+	AccountName   *string       `json:"accountName"`
+	BankName      *string       `json:"bankName"`
+	Narration     string        `json:"narration"`
+	PaidAmount    *money.Amount `json:"paidAmount"`
 }
 
 const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, t.bank_code, t.account_number,
-	t.attempt_count, t.created_at, t.updated_at, t.provider_fee`
+	t.attempt_count, t.created_at, t.updated_at, t.provider_fee,
+	nullif(t.failure_reason, ''), nullif(t.account_name, ''), nullif(t.bank_name, ''), t.narration, t.paid_amount`
 
 func (t *Transfer) fields() []any {
 	return []any{
 		&t.ID, &t.TenantID, &t.AccountID, &t.MerchantTxRef, &t.Status, &t.Amount, &t.Currency, &t.AccountRef, &t.BankCode, &t.AccountNumber,
 		&t.AttemptCount, &t.CreatedAt, &t.UpdatedAt, &t.ProviderFee,
+		&t.FailureReason, &t.AccountName, &t.BankName, &t.Narration, &t.PaidAmount,
 	}
 }
 
@@ -113,6 +129,8 @@ type Options struct {
 	Bank  provider.Bank
 	Clock clock.Clock
 	Log   *slog.Logger
+	// Banks are the banks that a settlement may name; nil: any.
+	Banks *BankList
 	// Delays are the gaps between the steps of a transfer that waits: for cover, for the bank, for an answer. The last repeats.
 	Delays []time.Duration
 	// Rechecks are the gaps between the questions about a transfer that has ended: a bank may give back what it paid, and its

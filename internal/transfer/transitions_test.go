@@ -9,12 +9,13 @@ import (
 
 	"ajo/internal/fsm"
 	"ajo/internal/spec"
+	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 )
 
 var (
 	statuses = []transfer.Status{transfer.Pending, transfer.Processing, transfer.Success, transfer.Failed, transfer.Refunded}
-	events   = []transfer.Event{transfer.EventAccept, transfer.EventSubmit, transfer.EventPaid, transfer.EventReject, transfer.EventRefund}
+	events   = []transfer.Event{transfer.EventAccept, transfer.EventSubmit, transfer.EventPaid, transfer.EventReject, transfer.EventRefund, transfer.EventRebook}
 )
 
 // Every status × event pair, against a table that is written out here once more.
@@ -24,8 +25,10 @@ func TestEveryPair(t *testing.T) {
 	want := map[transfer.Status]map[transfer.Event]transfer.Status{
 		fsm.Start:           {transfer.EventAccept: transfer.Pending},
 		transfer.Pending:    {transfer.EventSubmit: transfer.Processing, transfer.EventReject: transfer.Failed},
-		transfer.Processing: {transfer.EventSubmit: transfer.Processing, transfer.EventPaid: transfer.Success, transfer.EventReject: transfer.Failed, transfer.EventRefund: transfer.Refunded},
-		transfer.Success:    {transfer.EventRefund: transfer.Refunded},
+		transfer.Processing: {transfer.EventSubmit: transfer.Processing, transfer.EventPaid: transfer.Success, transfer.EventReject: transfer.Failed, transfer.EventRefund: transfer.Refunded, transfer.EventRebook: transfer.Success},
+		transfer.Success:    {transfer.EventRefund: transfer.Refunded, transfer.EventRebook: transfer.Success},
+		transfer.Failed:     {transfer.EventRebook: transfer.Success},
+		transfer.Refunded:   {transfer.EventRebook: transfer.Success},
 	}
 	require.ElementsMatch(t, statuses, transfer.Transitions.States())
 	require.ElementsMatch(t, events, transfer.Transitions.Events())
@@ -51,8 +54,16 @@ func TestEveryMoveInTheSchema(t *testing.T) {
 			id := uuid.Must(uuid.NewV7())
 			b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, next_attempt_at, created_at, updated_at)
 				VALUES ($1, $2, $3, $1::uuid::text, $4, 1, '058', '0123456789', 1, now(), now(), now())`, id, b.tenant, b.account, from)
-			_, err := b.Pool.Exec(b.ctx, `UPDATE transfers SET status = $2 WHERE id = $1`, id, to)
+			_, err := b.Pool.Exec(b.ctx, `UPDATE transfers SET status = $2, ended_by = 'operator', debit_group = $1 WHERE id = $1`, id, to)
 			require.Equal(t, slices.Contains(moves, [2]string{string(from), string(to)}), err == nil, "%s>%s: %v", from, to, err)
+		}
+	}
+	// Back to success only at an operator's word, and with another debit than before.
+	for _, from := range []transfer.Status{transfer.Failed, transfer.Refunded} {
+		id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM transfers WHERE status = $1 AND debit_group = id LIMIT 1`, string(from))
+		for _, change := range []string{"debit_group = gen_random_uuid(), ended_by = 'bank'", "debit_group = NULL, ended_by = 'operator'", "ended_by = 'operator'"} {
+			_, err := b.Pool.Exec(b.ctx, `UPDATE transfers SET status = 'success', `+change+` WHERE id = $1`, id)
+			require.ErrorContains(t, err, "23514", change)
 		}
 	}
 	_, err := b.Pool.Exec(b.ctx, `DELETE FROM transfers`)

@@ -1,0 +1,277 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/ledger"
+)
+
+// Refusals of [Service.Cancel] and [Service.Resolve].
+var (
+	ErrSubmitted    = errs.New(errs.Unprocessable, "the transfer has been submitted to the bank: it can only be resolved")
+	ErrNotSubmitted = errs.New(errs.Unprocessable, "the transfer was never submitted to the bank: it can be cancelled while it is pending, and there is nothing to resolve")
+	ErrInHand       = errs.New(errs.Conflict, "a worker has the transfer in hand: try again in a moment")
+	ErrBankSays     = errs.New(errs.Unprocessable, "the bank's own record says the opposite: poll the transfer, and its step books what the record says")
+	ErrAgrees       = errs.New(errs.Unprocessable, "the books say so already, and the bank's record nothing else")
+	ErrPaidSum      = errs.New(errs.Invalid, "the sum that was paid must be above zero")
+)
+
+// Resolution is what a person has found out about a transfer.
+type Resolution struct {
+	Paid   bool          // whether the bank has paid it
+	Amount *money.Amount // what it has paid, where that is another sum than was ordered; only with Paid
+}
+
+// Resolved is what a resolution or a cancellation came to.
+type Resolved struct {
+	ID       uuid.UUID
+	Status   Status
+	Paid     *money.Amount // what left, where it was paid
+	Balance  money.Amount  // of the account; below zero where money left that is not there
+	Delivery uuid.UUID     // of the event that its tenant chose, to be enqueued; uuid.Nil: none
+}
+
+// Cancel ends a transfer that was never submitted, and gives its money back: one that waits for cover, or whose destination the
+// bank does not name. For operators. [ErrNotFound]; [ErrSubmitted]; [ErrOver] when it has ended.
+func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By) (r Resolved, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		st, err := s.lockStep(ctx, tx, now, merchantTxRef)
+		switch {
+		case err != nil:
+			return err
+		case st.Attempts > 0:
+			return ErrSubmitted
+		case st.Status != Pending:
+			return ErrOver
+		}
+		// A worker that names the holder meanwhile finds its claim gone, and submits nothing.
+		e := &ending{step: st, outcome: outcome{EventReject, byOperator, "cancelled: " + by.Reason, reasonCancelled}}
+		if r, err = s.endOne(ctx, tx, now, e); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("transfers.cancel", "transfer:"+merchantTxRef, struct {
+			Amount    string
+			CreatedAt time.Time
+		}{st.Amount.String(), st.Since}))
+	})
+	return r, err
+}
+
+// Resolve books what a person has found out about a transfer that no answer of the bank ends, or whose end the bank's record
+// contradicts. The bank is asked first, where it can be: what its record states for certain is not booked otherwise.
+//
+//   - Paid: one that is under way succeeds, and its debit is confirmed. One that had failed, or come back, succeeds with a new
+//     debit: the first one's reversal stands in the statement. The balance may fall below zero. With another sum than was ordered
+//     the debit is reversed, and a new one of that sum booked, whatever the status was.
+//   - Not paid: one that is under way fails, one that was paid is refunded, and the money is back in the balance.
+//
+// Where that is what the books say already, the difference that the bank's record has is marked as dealt with. For operators.
+// [ErrNotFound], [ErrNotSubmitted], [ErrInHand], [ErrBankSays], [ErrAgrees], [ErrPaidSum].
+func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resolution, by audit.By) (r Resolved, err error) {
+	if to.Amount != nil && (!to.Paid || !to.Amount.IsPositive()) {
+		return r, ErrPaidSum
+	}
+	record, said := s.askedByHand(ctx, merchantTxRef)
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		st, err := s.lockStep(ctx, tx, now, merchantTxRef)
+		switch {
+		case err != nil:
+			return err
+		case st.Attempts == 0:
+			return ErrNotSubmitted
+		case st.lease != nil && st.lease.After(now):
+			return ErrInHand
+		case to.opposes(st, record):
+			return ErrBankSays
+		}
+		from, differed := st.Status, st.Difference
+		if r, err = s.resolve(ctx, tx, now, st, to, by.Reason); err != nil {
+			return err
+		}
+		if err := dealtWith(ctx, tx, st, r, record); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("transfers.resolve", "transfer:"+merchantTxRef, struct {
+			From, To   Status
+			Ordered    string
+			Paid       *money.Amount
+			Difference string
+			BankSays   string
+		}{from, r.Status, st.Amount.String(), r.Paid, differed, said}))
+	})
+	return r, err
+}
+
+// askedByHand asks the bank for its record, and says in words what came of it. No record is no reason against a resolution: that the
+// bank gives none is why there is one.
+func (s *Service) askedByHand(ctx context.Context, ref string) (*provider.Payout, string) {
+	if s.Bank == nil {
+		return nil, "it was not asked"
+	}
+	p, err := s.Bank.Payout(ctx, ref)
+	switch {
+	case errors.Is(err, provider.ErrUnknown):
+		return nil, "it does not know the reference"
+	case err != nil:
+		return nil, "it gave no answer"
+	case p.Ref != ref:
+		return nil, "it answered with another's record"
+	}
+	return &p, fmt.Sprintf("%s of %s", p.Status, p.Amount)
+}
+
+// opposes tells whether the bank's record states for certain the opposite of the resolution, for the sum that was ordered.
+func (to Resolution) opposes(st *step, p *provider.Payout) bool {
+	if p == nil || !p.Amount.Equal(st.Amount) {
+		return false
+	}
+	if to.Paid {
+		return p.Status == provider.Failed || p.Status == provider.Refunded || to.Amount != nil && p.Status == provider.Success && !to.Amount.Equal(p.Amount)
+	}
+	return p.Status == provider.Success
+}
+
+// resolve books a resolution of a transfer whose row is locked.
+func (s *Service) resolve(ctx context.Context, tx pg.Tx, now time.Time, st *step, to Resolution, reason string) (Resolved, error) {
+	sum := st.Amount
+	switch {
+	case to.Amount != nil:
+		sum = *to.Amount
+	case st.Status == Success:
+		sum = st.Paid
+	}
+	why := "resolved: " + reason
+	switch {
+	case to.Paid && st.Status == Processing && sum.Equal(st.Amount):
+		return s.endOne(ctx, tx, now, &ending{step: st, outcome: outcome{EventPaid, byOperator, why, ""}})
+	case to.Paid && (st.Status != Success || !sum.Equal(st.Paid)):
+		return s.rebook(ctx, tx, now, st, sum, outcome{EventRebook, byOperator, why, ""})
+	case !to.Paid && st.Status == Processing:
+		return s.endOne(ctx, tx, now, &ending{step: st, outcome: outcome{EventReject, byOperator, why, reasonResolvedNot}})
+	case !to.Paid && st.Status == Success:
+		return s.endOne(ctx, tx, now, &ending{step: st, outcome: outcome{EventRefund, byOperator, why, reasonResolvedNot}})
+	case !st.Differs:
+		return Resolved{}, ErrAgrees
+	}
+	return s.resolved(ctx, tx, st, st.Status, uuid.Nil)
+}
+
+// dealtWith marks what the bank's record says otherwise than the books do now as known to a person: seen again, it is no news.
+func dealtWith(ctx context.Context, tx pg.Tx, st *step, r Resolved, record *provider.Payout) error {
+	text := st.Difference
+	if record != nil {
+		after := *st
+		after.Status = r.Status
+		_, text = after.compare(*record)
+	} else if r.Status != st.Status {
+		text = ""
+	}
+	_, err := tx.Exec(ctx, `UPDATE transfers SET difference = $2, differs_since = NULL WHERE id = $1`, st.ID, text)
+	return err
+}
+
+// rebook books a new debit, of the sum that the bank has really paid, in place of the transfer's own; that one is reversed, if it is
+// not already. The transfer succeeds.
+func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *step, sum money.Amount, o outcome) (Resolved, error) {
+	if event, ok := map[Status]ledger.Event{Processing: ledger.EventReverse, Success: ledger.EventRefund}[st.Status]; ok {
+		moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: st.DebitGroup, Direction: ledger.Debit, Event: event}})
+		if err = errors.Join(err, firstErr(moved)); err != nil {
+			return Resolved{}, err
+		}
+	}
+	group := uuid.Must(uuid.NewV7())
+	posted, err := ledger.PostDebits(ctx, tx, now, []ledger.Posting{{
+		AccountID: st.AccountID, Amount: sum, Narration: st.Narration, TransactionGroupID: group, TransferRef: &st.Ref, Gone: true,
+	}})
+	if err == nil {
+		err = posted[0].Err
+	}
+	if err != nil {
+		return Resolved{}, err
+	}
+	moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: group, Direction: ledger.Debit, Event: ledger.EventConfirm}})
+	if err = errors.Join(err, firstErr(moved)); err != nil {
+		return Resolved{}, err
+	}
+	to, ok := Transitions.Next(st.Status, o.event)
+	if !ok {
+		return Resolved{}, fmt.Errorf("transfer %s: %s on %s", st.Ref, o.event, st.Status)
+	}
+	var other *money.Amount
+	if !sum.Equal(st.Amount) {
+		other = &sum
+	}
+	e := &ending{step: st, outcome: o, to: to}
+	if len(s.Rechecks) > 0 {
+		e.next = new(now.Add(s.Rechecks[0]))
+	}
+	_, err = tx.Exec(ctx, rebookSQL, st.ID, string(to), group, other, e.next, o.why, string(o.by), now)
+	if err == nil && st.Status != Success { // another sum is no other end
+		err = tell(ctx, tx, now, []*ending{e})
+	}
+	if err != nil {
+		return Resolved{}, err
+	}
+	st.Paid = sum
+	return s.resolved(ctx, tx, st, to, e.told)
+}
+
+const rebookSQL = `UPDATE transfers SET status = $2, debit_group = $3, paid_amount = $4, next_attempt_at = $5, ask_count = 0, unknown_count = 0,
+	leased_until = NULL, last_error = $6, ended_by = $7, failure_reason = '', updated_at = $8 WHERE id = $1`
+
+func firstErr(moved []ledger.Moved) error {
+	if len(moved) == 0 {
+		return nil
+	}
+	return moved[0].Err
+}
+
+// endOne ends the transfer of a locked row, as a worker's step would.
+func (s *Service) endOne(ctx context.Context, tx pg.Tx, now time.Time, e *ending) (Resolved, error) {
+	if err := s.endAll(ctx, tx, []*ending{e}); err != nil {
+		return Resolved{}, err
+	}
+	if e.err != nil {
+		return Resolved{}, e.err
+	}
+	return s.resolved(ctx, tx, e.step, e.to, e.told)
+}
+
+// resolved reads what a decision came to, before its commit.
+func (s *Service) resolved(ctx context.Context, tx pg.Tx, st *step, status Status, delivery uuid.UUID) (Resolved, error) {
+	r := Resolved{ID: st.ID, Status: status, Delivery: delivery}
+	if status == Success {
+		r.Paid = &st.Paid
+	}
+	b, err := ledger.ReadBalance(ctx, tx, st.AccountID)
+	r.Balance = b.Balance
+	return r, err
+}
+
+const lockStepSQL = `SELECT ` + stepColumns + ` FROM transfers t JOIN tenants n ON n.id = t.tenant_id WHERE t.merchant_tx_ref = $1 FOR NO KEY UPDATE OF t`
+
+// lockStep locks the row of a transfer and reads it as a worker's step is read.
+func (s *Service) lockStep(ctx context.Context, tx pg.Tx, now time.Time, merchantTxRef string) (*step, error) {
+	rows, err := tx.Query(ctx, lockStepSQL, merchantTxRef, now)
+	if err != nil {
+		return nil, err
+	}
+	st, err := pgx.CollectExactlyOneRow(rows, s.scanStep(now))
+	if pg.IsNoRows(err) {
+		return nil, ErrNotFound
+	}
+	return st, err
+}

@@ -1,0 +1,283 @@
+package transfer_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/audit"
+	"ajo/internal/fakebank"
+	"ajo/internal/invariant"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/transfer"
+)
+
+// consistent checks all the books, between the capabilities too, and what the light check says of open differences.
+func (b *bundle) consistent(differing int64) {
+	b.T.Helper()
+	found, err := invariant.Verify(b.ctx, b.Pool)
+	require.NoError(b.T, err)
+	for _, f := range found {
+		require.Equal(b.T, invariant.CheckCreditEvent, f.Check, "%+v", f) // these tests post credits without an event
+	}
+	s, err := invariant.Light(b.ctx, b.Pool, b.Clock.Now())
+	require.NoError(b.T, err)
+	for _, f := range s.Findings {
+		require.Equal(b.T, invariant.CheckCreditEvent, f.Check, "%+v", f)
+	}
+	require.Equal(b.T, differing, s.DifferingCount)
+}
+
+func status(value string) fakebank.Rule {
+	return with(answers(fakebank.AlterStatus, 0), func(r *fakebank.Rule) { r.Value = value })
+}
+
+const (
+	isPaid    = "credit 100.00 confirmed"
+	wasBack   = "debit 100.00 reversed"
+	givenBack = "credit 100.00 reversed"
+)
+
+// Every state of a transfer with a difference or without an end, what a person resolves it to, and what the books say then.
+var resolutions = map[string]struct {
+	until  func(b *bundle, p transfer.Transfer) // brings it there, from pending
+	from   transfer.Status
+	alert  string // raised before
+	to     transfer.Resolution
+	want   transfer.Status
+	money  string
+	lines  []string // behind the credit
+	bank   func(b *bundle)
+	differ string // what is still different afterwards, and known
+}{
+	"under way for ever, paid": {
+		until: func(b *bundle, p transfer.Transfer) { b.asked(p, 12) }, from: transfer.Processing, alert: "acknowledged_not_found",
+		to: transfer.Resolution{Paid: true}, want: transfer.Success, money: "0.00", lines: []string{"debit 100.00 confirmed"},
+	},
+	"under way for ever, not paid": {
+		until: func(b *bundle, p transfer.Transfer) { b.asked(p, 12) }, from: transfer.Processing, alert: "acknowledged_not_found",
+		to: transfer.Resolution{}, want: transfer.Failed, money: "100.00", lines: []string{wasBack, givenBack},
+	},
+	"another sum, paid as ordered": {
+		bank: func(b *bundle) {
+			b.bank.Faults.Set(pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterAmount, 0), func(r *fakebank.Rule) { r.Value = "90.00" }))
+		},
+		until: func(b *bundle, p transfer.Transfer) { b.asked(p, 3) }, from: transfer.Processing, alert: "another_sum",
+		to: transfer.Resolution{Paid: true}, want: transfer.Success, money: "0.00", lines: []string{"debit 100.00 confirmed"},
+		differ: "the bank says success of 90.00, the books success of 100.00",
+	},
+	"another sum, paid as the bank says": {
+		bank: func(b *bundle) {
+			b.bank.Faults.Set(pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterAmount, 0), func(r *fakebank.Rule) { r.Value = "90.00" }))
+		},
+		until: func(b *bundle, p transfer.Transfer) { b.asked(p, 3) }, from: transfer.Processing, alert: "another_sum",
+		to: paidSum("90.00"), want: transfer.Success, money: "10.00", lines: []string{wasBack, givenBack, "debit 90.00 confirmed"},
+	},
+	"ten times the sum": {
+		bank: func(b *bundle) {
+			b.bank.Faults.Set(pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterAmount, 0), func(r *fakebank.Rule) { r.Value = "1000.00" }))
+		},
+		until: func(b *bundle, p transfer.Transfer) { b.asked(p, 3) }, from: transfer.Processing, alert: "another_sum",
+		to: paidSum("1000.00"), want: transfer.Success, money: "-900.00", lines: []string{wasBack, givenBack, "debit 1000.00 confirmed"},
+	},
+	"failed, then paid": {
+		bank: func(b *bundle) {
+			b.bank.Faults.Set(with(pays(fakebank.PaidLate, 1), func(r *fakebank.Rule) { r.Delay = time.Minute }))
+		},
+		until: func(b *bundle, p transfer.Transfer) { b.asked(p, 2) }, from: transfer.Failed, alert: "failed_then_paid",
+		to: transfer.Resolution{Paid: true}, want: transfer.Success, money: "0.00", lines: []string{wasBack, givenBack, "debit 100.00 confirmed"},
+	},
+	"failed, and called under way, which it is not": {
+		bank: func(b *bundle) {
+			b.bank.Faults.Set(with(pays(fakebank.FailLater, 1), func(r *fakebank.Rule) { r.Delay = time.Second }))
+		},
+		until: func(b *bundle, p transfer.Transfer) {
+			b.asked(p, 2)
+			b.bank.Faults.Set(status("NEW"))
+			b.asked(p, 1)
+		}, from: transfer.Failed, alert: "failed_then_paid", to: transfer.Resolution{}, want: transfer.Failed, money: "100.00", lines: []string{wasBack, givenBack},
+		differ: "the bank says pending of 100.00, the books failed of 100.00",
+	},
+	"paid, then failed": {
+		bank: func(b *bundle) {
+			b.bank.Faults.Set(with(pays(fakebank.FailedLate, 1), func(r *fakebank.Rule) { r.Delay = time.Minute }))
+		},
+		until: func(b *bundle, p transfer.Transfer) { b.asked(p, 2) }, from: transfer.Success, alert: "paid_then_failed",
+		to: transfer.Resolution{}, want: transfer.Refunded, money: "100.00", lines: []string{wasBack, givenBack},
+	},
+	"a part of it given back": {
+		bank: func(b *bundle) {
+			b.bank.Faults.Set(with(pays(fakebank.PartialRefund, 1), func(r *fakebank.Rule) { r.Delay, r.Value = time.Minute, "40.00" }))
+		},
+		until: func(b *bundle, p transfer.Transfer) { b.asked(p, 2) }, from: transfer.Success, alert: "partial_refund",
+		to: paidSum("60.00"), want: transfer.Success, money: "40.00", lines: []string{wasBack, givenBack, "debit 60.00 confirmed"},
+		differ: "the bank says refunded of 40.00, the books success of 60.00",
+	},
+	"a part of it given back, which stays the bank's": {
+		bank: func(b *bundle) {
+			b.bank.Faults.Set(with(pays(fakebank.PartialRefund, 1), func(r *fakebank.Rule) { r.Delay, r.Value = time.Minute, "40.00" }))
+		},
+		until: func(b *bundle, p transfer.Transfer) { b.asked(p, 2) }, from: transfer.Success, alert: "partial_refund",
+		to: transfer.Resolution{Paid: true}, want: transfer.Success, money: "0.00", lines: []string{"debit 100.00 confirmed"},
+		differ: "the bank says refunded of 40.00, the books success of 100.00",
+	},
+	"given back, and paid again": {
+		bank: func(b *bundle) {
+			b.bank.Faults.Set(with(pays(fakebank.Refund, 1), func(r *fakebank.Rule) { r.Delay = time.Minute }))
+		},
+		until: func(b *bundle, p transfer.Transfer) {
+			b.asked(p, 2)
+			b.bank.Faults.Set(status(fakebank.StatusSuccess))
+			b.asked(p, 1)
+		}, from: transfer.Refunded, alert: "refunded_then_paid", to: transfer.Resolution{Paid: true}, want: transfer.Success, money: "0.00",
+		lines: []string{wasBack, givenBack, "debit 100.00 confirmed"},
+	},
+}
+
+func paidSum(sum string) transfer.Resolution {
+	return transfer.Resolution{Paid: true, Amount: new(money.Must(sum))}
+}
+
+// asked does so many steps of the transfer, each at its time.
+func (b *bundle) asked(p transfer.Transfer, n int) {
+	b.T.Helper()
+	for range n {
+		b.untilDue(p)
+		_ = b.svc.Advance(b.ctx, p.ID)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	for name, c := range resolutions {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			if c.bank != nil {
+				b.bank.Faults.Set()
+				c.bank(b)
+			} else {
+				b.bank.Faults.Set(lags(365 * 24 * time.Hour))
+			}
+			p := b.settle("100.00")
+			c.until(b, p)
+			require.Equal(t, c.from, b.get(p.MerchantTxRef).Status)
+			require.Contains(t, b.log.String(), "alert="+c.alert)
+			open := row[*time.Time](b, p, "differs_since") != nil
+			b.consistent(map[bool]int64{true: 1}[open])
+
+			r, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, c.to, byHand)
+			require.NoError(t, err)
+			require.Equal(t, c.want, r.Status)
+			require.Equal(t, c.money, r.Balance.String())
+			got := b.get(p.MerchantTxRef)
+			require.Equal(t, c.want, got.Status)
+			b.money(c.money, append([]string{isPaid}, c.lines...)...)
+			b.consistent(0)
+			require.Equal(t, c.differ, row[string](b, p, "difference"))
+			list, _, err := audit.List(b.ctx, b.Pool, audit.Filter{Action: "transfers.resolve"}, page.Request{Limit: 10})
+			require.NoError(t, err)
+			require.Len(t, list, 1)
+			var detail struct{ From, To, Ordered, BankSays string }
+			require.NoError(t, json.Unmarshal(list[0].Detail, &detail))
+			require.Equal(t, []string{string(c.from), string(c.want), "100.00"}, []string{detail.From, detail.To, detail.Ordered})
+			require.NotEmpty(t, detail.BankSays)
+
+			// The same is no second time, and the bank's saying the same again is no news.
+			_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, c.to, byHand)
+			require.ErrorIs(t, err, transfer.ErrAgrees)
+			for range transfer.DefaultRechecks {
+				if row[*time.Time](b, p, "next_attempt_at") != nil {
+					b.asked(p, 1)
+				}
+			}
+			b.consistent(0)
+			b.money(c.money, append([]string{isPaid}, c.lines...)...)
+		})
+	}
+}
+
+func TestResolveIsRefused(t *testing.T) {
+	b := setup(t)
+	b.fund("500.00")
+	_, err := b.svc.Resolve(b.ctx, "AJO-nothing", transfer.Resolution{Paid: true}, byHand)
+	require.ErrorIs(t, err, transfer.ErrNotFound)
+	waiting := b.settle("100.00")
+	_, err = b.svc.Resolve(b.ctx, waiting.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)
+	require.ErrorIs(t, err, transfer.ErrNotSubmitted)
+
+	b.bank.Faults.Set(pays(fakebank.DropAfter, 1))
+	p := b.settle("100.00")
+	b.step(p)
+	for _, c := range []struct {
+		to   transfer.Resolution
+		want error
+	}{
+		{transfer.Resolution{}, transfer.ErrBankSays}, // its record says success
+		{paidSum("90.00"), transfer.ErrBankSays},
+		{paidSum("0.00"), transfer.ErrPaidSum},
+		{transfer.Resolution{Amount: new(money.Must("100.00"))}, transfer.ErrPaidSum},
+	} {
+		_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, c.to, byHand)
+		require.ErrorIs(t, err, c.want)
+	}
+	_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, audit.By{Actor: "cli:ada"})
+	require.ErrorIs(t, err, audit.ErrReason)
+	require.Equal(t, transfer.Processing, b.get(p.MerchantTxRef).Status)
+	b.untilDue(p)
+	b.claims(p, 1)
+	_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)
+	require.ErrorIs(t, err, transfer.ErrInHand)
+	b.Clock.Advance(transfer.DefaultLease)
+	_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)
+	require.NoError(t, err, "the bank's record says the same")
+	_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)
+	require.ErrorIs(t, err, transfer.ErrAgrees)
+	b.bank.Faults.Set(pays(fakebank.Reject, 1))
+	refused := b.run(b.settle("100.00"))
+	_, err = b.svc.Resolve(b.ctx, refused.MerchantTxRef, transfer.Resolution{}, byHand)
+	require.ErrorIs(t, err, transfer.ErrAgrees)
+}
+
+// A look-up that never answers, and money that is never confirmed, hold a transfer for ever: it can be cancelled, as long as it was
+// never submitted, and whatever a worker has begun meanwhile is not submitted either.
+func TestCancel(t *testing.T) {
+	b := setup(t)
+	b.fund("300.00")
+	b.choose(allSettlements)
+	b.bank.Faults.Set(names(fakebank.Fail, 0))
+	p := b.settle("100.00")
+	b.asked(p, 20)
+	require.Equal(t, transfer.Pending, b.get(p.MerchantTxRef).Status)
+	b.untilDue(p)
+	begun := b.claims(p, 1)
+	r, err := b.svc.Cancel(b.ctx, p.MerchantTxRef, byHand)
+	require.NoError(t, err)
+	require.Equal(t, transfer.Failed, r.Status)
+	require.Equal(t, "300.00", r.Balance.String())
+	require.NotEqual(t, uuid.Nil, r.Delivery, "its tenant is told")
+	require.Equal(t, []bool{false}, b.svc.SubmitTogether(b.ctx, begun))
+	b.money("300.00", "credit 300.00 confirmed", wasBack, givenBack)
+	require.Nil(t, row[*time.Time](b, p, "next_attempt_at"), "there is nothing to ask")
+	_, err = b.svc.Cancel(b.ctx, p.MerchantTxRef, byHand)
+	require.ErrorIs(t, err, transfer.ErrOver)
+
+	leased := b.settle("100.00") // in the hands of a worker that waits for the look-up
+	b.Exec(`UPDATE transfers SET leased_until = $2 WHERE id = $1`, leased.ID, b.Clock.Now().Add(time.Minute))
+	_, err = b.svc.Cancel(b.ctx, leased.MerchantTxRef, byHand)
+	require.NoError(t, err)
+	_, err = b.svc.Cancel(b.ctx, "AJO-nothing", byHand)
+	require.ErrorIs(t, err, transfer.ErrNotFound)
+	_, err = b.svc.Cancel(b.ctx, b.settle("100.00").MerchantTxRef, audit.By{Actor: "cli:ada"})
+	require.ErrorIs(t, err, audit.ErrReason)
+
+	b.bank.Faults.Clear()
+	paid := b.run(b.settle("100.00"))
+	_, err = b.svc.Cancel(b.ctx, paid.MerchantTxRef, byHand)
+	require.ErrorIs(t, err, transfer.ErrSubmitted)
+	b.consistent(0)
+	require.Equal(t, 1, b.bank.Calls(payCall))
+}
