@@ -13,6 +13,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/clock"
+	"ajo/internal/customer"
 	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
@@ -331,6 +332,33 @@ func TestTenantCommands(t *testing.T) {
 	require.Len(t, o.audited(), 4)
 	_, _, err = o.run("tenant", "show", "nobody@shop.example")
 	require.ErrorIs(t, err, tenant.ErrNotFound)
+}
+
+func TestCustomersCommands(t *testing.T) {
+	o := setup(t)
+	id := o.customerIn("pending_review")
+	golden(t, `
+		CUSTOMER  AGE  TENANT  REFERENCE  NAME  NIN  SAME NIN
+		<id>  2h0m  Test tenant  <id>  Ada Obi  …6789  0`, o.good("customers", "review"))
+	require.Contains(t, o.good("customers", "show", id), "pending_review, tier 1")
+	out, said, err := o.run("customers", "approve", id, "--yes", "--reason", "papers seen")
+	require.NoError(t, err)
+	golden(t, `Approve the KYC of customer "Ada Obi" (<id>) of tenant "Test tenant", KYC pending_review, tier 1, active: it moves to tier 2.`, said)
+	golden(t, `Customer "Ada Obi": KYC approved, tier 2, active.`, out)
+	o.lastAudit("kyc.approve", "customer:"+id, "papers seen")
+	require.Equal(t, "none\n", o.good("customers", "review"))
+	golden(t, `Customer "Ada Obi": KYC approved, tier 3, active.`, o.good("customers", "tier", id, "3", "--yes", "--reason", "passport"))
+	o.lastAudit("customers.tier", "customer:"+id, "passport")
+	golden(t, `Customer "Ada Obi": KYC approved, tier 3, suspended.`, o.good("customers", "suspend", id, "--yes", "--reason", "fraud"))
+	golden(t, `It is so already; nothing was changed.`, o.good("customers", "suspend", id, "--yes", "--reason", "fraud"))
+	golden(t, `Customer "Ada Obi": KYC approved, tier 3, active.`, o.good("customers", "activate", id, "--yes", "--reason", "cleared"))
+	golden(t, `Customer "Ada Obi": KYC none, tier 1, active.`, o.good("customers", "tier", id, "1", "--yes", "--reason", "forged papers"))
+	_, _, err = o.run("customers", "reject", id, "--yes", "--reason", "x")
+	require.ErrorIs(t, err, customer.ErrNotPending)
+	_, _, err = o.run("customers", "tier", id, "three", "--yes", "--reason", "x")
+	require.ErrorIs(t, err, customer.ErrTierRange)
+	rejected := o.customerIn("pending_review")
+	golden(t, `Customer "Ada Obi": KYC rejected, tier 1, active.`, o.good("customers", "reject", rejected, "--yes", "--reason", "not the holder"))
 }
 
 func TestEndSessionsCommand(t *testing.T) {

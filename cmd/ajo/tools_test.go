@@ -212,8 +212,21 @@ func (o *ops) changes() map[string][]string {
 		"tenant end-sessions":  {"tenant", "end-sessions", o.tenant.String()},
 		"tenant operator":      {"tenant", "operator", o.tenant.String()},
 		"tenant rotate-secret": {"tenant", "rotate-secret", o.tenant.String()},
+		"customers tier":       {"customers", "tier", o.customerIn("approved"), "3"},
+		"customers approve":    {"customers", "approve", o.customerIn("pending_review")},
+		"customers reject":     {"customers", "reject", o.customerIn("pending_review")},
+		"customers suspend":    {"customers", "suspend", o.customerIn("none")},
 		"rekey":                {"rekey"},
 	}
+}
+
+// customerIn makes a customer whose KYC is in a state, and returns its id.
+func (o *ops) customerIn(kyc string) string {
+	o.T.Helper()
+	id := uuid.Must(uuid.NewV7())
+	o.Exec(`INSERT INTO customers (id, tenant_id, external_ref, name, kyc_status, kyc_tier, nin_last4, created_at, updated_at)
+		VALUES ($1, $2, $1::uuid::text, 'Ada Obi', $3, CASE WHEN $3 = 'approved' THEN 2 ELSE 1 END, '6789', now(), now() - interval '2 hours')`, id, o.tenant, kyc)
+	return id.String()
 }
 
 // snapshot is everything that an operator's command can change.

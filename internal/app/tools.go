@@ -14,6 +14,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/audit"
 	"ajo/internal/clock"
+	"ajo/internal/customer"
 	"ajo/internal/invariant"
 	"ajo/internal/page"
 	"ajo/internal/payment"
@@ -67,6 +68,7 @@ func (s BankSettings) open(log *slog.Logger) (provider.Bank, error) {
 // where it is set.
 type Tools struct {
 	Tenants   *tenant.Service
+	Customers *customer.Service
 	Payments  *payment.Service
 	Transfers *transfer.Service
 	Webhooks  *webhook.Service
@@ -113,6 +115,7 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close)
 	}
 	t.Tenants = tenant.New(tenant.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log})
+	t.Customers = customer.New(customer.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log})
 	if t.bank, err = s.Bank.open(s.Log); err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func TestListPages(t *testing.T) {
 
 func TestRename(t *testing.T) {
 	b := setup(t)
-	id := b.in(KYCApproved)
+	id := b.in(KYCRejected)
 	b.Clock.Advance(time.Hour)
 	c, err := b.Rename(b.ctx, b.tenant, id, "  Adébáyọ̀ Stores ")
 	require.NoError(t, err)

@@ -71,8 +71,8 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	return list, info, nil
 }
 
-// Rename gives a tenant's customer another display name and returns the customer. Its accounts keep theirs, and so does a
-// KYC that was decided. [ErrNameMissing], [ErrNameTooLong], [ErrNameControls]; [ErrNotFound]. (Specification,
+// Rename gives a tenant's customer another display name and returns the customer. Its accounts keep theirs. An approval was of the
+// name before: KYC is none again, and the tier 1. [ErrNameMissing], [ErrNameTooLong], [ErrNameControls]; [ErrNotFound]. (Specification,
 // PATCH /v1/customers/:id.)
 func (s *Service) Rename(ctx context.Context, tenantID, id uuid.UUID, name string) (Customer, error) {
 	name, err := CleanName(name)
@@ -80,12 +80,18 @@ func (s *Service) Rename(ctx context.Context, tenantID, id uuid.UUID, name strin
 		return Customer{}, err
 	}
 	var c Customer
-	err = s.Pool.QueryRow(ctx, `
-		UPDATE customers c SET name = $3, updated_at = $4 WHERE c.tenant_id = $1 AND c.id = $2 RETURNING `+columns,
-		tenantID, id, name, s.Clock.Now()).Scan(c.fields()...)
-	if pg.IsNoRows(err) {
-		return c, ErrNotFound
-	}
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		if c, err = lock(ctx, tx, tenantID, id); err != nil {
+			return err
+		}
+		if c.Name != name && c.KYCStatus == KYCApproved {
+			if c, err = s.move(ctx, tx, c, KYCRename); err != nil {
+				return err
+			}
+		}
+		return tx.QueryRow(ctx, `UPDATE customers c SET name = $2, updated_at = $3 WHERE c.id = $1 RETURNING `+columns, id, name, s.Clock.Now()).
+			Scan(c.fields()...)
+	})
 	return c, err
 }
 

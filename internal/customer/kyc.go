@@ -33,13 +33,15 @@ const (
 // KYCEvent is what moves a customer's KYC.
 type KYCEvent string
 
-// The events. The first three are the outcomes of a submission, the others are a person's word.
+// The events. The first three are the outcomes of a submission; of the others all but the renaming are a person's word.
 const (
-	KYCMatch   KYCEvent = "match"   // the NIN is that of a person of this name
+	KYCMatch   KYCEvent = "match"   // the NIN is that of a person of this name, and has approved no other customer
 	KYCDoubt   KYCEvent = "doubt"   // it is somebody else's, or the service gave no answer
 	KYCNoSuch  KYCEvent = "no_such" // there is certainly no such NIN
 	KYCApprove KYCEvent = "approve"
 	KYCReject  KYCEvent = "reject"
+	KYCRename  KYCEvent = "rename" // the name that was approved is not the customer's any more
+	KYCRevoke  KYCEvent = "revoke" // an operator takes the approval back
 )
 
 // KYCTransitions is the state machine of a customer's KYC (specification, "Customer KYC status"; decisions, "NIN checks").
@@ -52,6 +54,8 @@ var KYCTransitions = fsm.New("Customer KYC",
 	fsm.Row[KYCStatus, KYCEvent]{From: KYCRejected, Event: KYCNoSuch, To: KYCRejected},
 	fsm.Row[KYCStatus, KYCEvent]{From: KYCPendingReview, Event: KYCApprove, To: KYCApproved},
 	fsm.Row[KYCStatus, KYCEvent]{From: KYCPendingReview, Event: KYCReject, To: KYCRejected},
+	fsm.Row[KYCStatus, KYCEvent]{From: KYCApproved, Event: KYCRename, To: KYCNone},
+	fsm.Row[KYCStatus, KYCEvent]{From: KYCApproved, Event: KYCRevoke, To: KYCNone},
 )
 
 // Refusals of KYC.
@@ -133,8 +137,18 @@ func (s *Service) check(ctx context.Context, c Customer, nin secret.Redacted) KY
 	}
 }
 
-// record writes the outcome of a submission by the customer as it was when checked, with the NIN.
+// record writes the outcome of a submission by the customer as it was when checked, with the NIN. A NIN that is approving another
+// customer of the tenant at the same moment is found by the schema; the second time it is seen.
 func (s *Service) record(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent) (c Customer, err error) {
+	for range 2 {
+		if c, err = s.recordOnce(ctx, checked, nin, outcome); !pg.IsUnique(err, "customers_nin_once") {
+			break
+		}
+	}
+	return c, err
+}
+
+func (s *Service) recordOnce(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent) (c Customer, err error) {
 	sealed := s.Box.Seal(secret.Place{Table: "customers", Column: "nin", Row: checked.ID.String()}, []byte(nin.Reveal()))
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		if c, err = lock(ctx, tx, checked.TenantID, checked.ID); err != nil {
@@ -143,15 +157,23 @@ func (s *Service) record(ctx context.Context, checked Customer, nin secret.Redac
 		if err := c.maySubmit(); err != nil {
 			return err
 		}
-		event := outcome
-		if event == KYCMatch && c.Name != checked.Name {
-			event = KYCDoubt // the name that agreed is not the customer's any more
-		}
-		if c, err = s.move(ctx, tx, c, event); err != nil {
+		hash, err := s.ninHash(ctx, tx, nin)
+		if err != nil {
 			return err
 		}
-		err := tx.QueryRow(ctx, `UPDATE customers c SET nin = $2, nin_last4 = $3 WHERE c.id = $1 RETURNING `+columns, c.ID, sealed, last4(nin)).
-			Scan(c.fields()...)
+		taken, err := ninTaken(ctx, tx, c, hash)
+		if err != nil {
+			return err
+		}
+		event := outcome
+		if event == KYCMatch && (taken || c.Name != checked.Name) { // the name that agreed may not be the customer's any more
+			event = KYCDoubt
+		}
+		_, err = tx.Exec(ctx, `UPDATE customers SET nin = $2, nin_last4 = $3, nin_hash = $4, nin_shared = false WHERE id = $1`, c.ID, sealed, last4(nin), hash)
+		if err != nil {
+			return err
+		}
+		c, err = s.move(ctx, tx, c, event)
 		failpoint.At("customer/before-record-commit")
 		return err
 	})
@@ -172,6 +194,16 @@ func lock(ctx context.Context, tx pg.Tx, tenantID, id uuid.UUID) (Customer, erro
 	return c, err
 }
 
+// lockAny is lock for operators: any tenant's customer.
+func lockAny(ctx context.Context, tx pg.Tx, id uuid.UUID) (Customer, error) {
+	var c Customer
+	err := tx.QueryRow(ctx, `SELECT `+columns+` FROM customers c WHERE c.id = $1 FOR NO KEY UPDATE`, id).Scan(c.fields()...)
+	if pg.IsNoRows(err) {
+		return c, ErrNotFound
+	}
+	return c, err
+}
+
 // move is the one function that moves a customer's KYC. [ErrNotPending] when its state does not allow the event. The
 // caller has locked the row.
 func (s *Service) move(ctx context.Context, tx pg.Tx, c Customer, event KYCEvent) (Customer, error) {
@@ -180,7 +212,7 @@ func (s *Service) move(ctx context.Context, tx pg.Tx, c Customer, event KYCEvent
 		return c, ErrNotPending
 	}
 	err := tx.QueryRow(ctx, `
-		UPDATE customers c SET kyc_status = $2, kyc_tier = CASE WHEN $2 = 'approved' THEN greatest(c.kyc_tier, 2) ELSE c.kyc_tier END, updated_at = $3
+		UPDATE customers c SET kyc_status = $2, kyc_tier = CASE WHEN $2 = 'approved' THEN greatest(c.kyc_tier, 2) ELSE 1 END, updated_at = $3
 		WHERE c.id = $1 AND c.kyc_status = $4 RETURNING `+columns, c.ID, to, s.Clock.Now(), c.KYCStatus).Scan(c.fields()...)
 	return c, err
 }

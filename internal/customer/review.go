@@ -16,8 +16,8 @@ type Reviewer struct {
 }
 
 // Approve moves a submission that waits for review to approved, and the customer to tier 2. Session only. [ErrOperator] in
-// production for a session that is no operator's; [ErrNotFound] for an unknown or another tenant's customer;
-// [ErrNotPending]. (Specification, POST /auth/customers/:id/kyc/approve.)
+// production for a session that is no operator's; [ErrNotFound] for an unknown customer and, unless the session is an operator's,
+// for another tenant's; [ErrNotPending]. (Specification, POST /auth/customers/:id/kyc/approve.)
 func (s *Service) Approve(ctx context.Context, by Reviewer, id uuid.UUID) (Customer, error) {
 	return s.decide(ctx, by, id, KYCApprove)
 }
@@ -30,6 +30,7 @@ func (s *Service) Reject(ctx context.Context, by Reviewer, id uuid.UUID) (Custom
 
 // decided is what the audit record keeps of a decision: the customer's row changes with the next submission.
 type decided struct {
+	Name     string  `json:"name"`
 	NINLast4 *string `json:"ninLast4"`
 	KYCTier  int     `json:"kycTier"` // after the decision
 }
@@ -39,16 +40,36 @@ func (s *Service) decide(ctx context.Context, by Reviewer, id uuid.UUID, event K
 		return c, ErrOperator
 	}
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		if c, err = lock(ctx, tx, by.TenantID, id); err != nil {
+		if by.Operator {
+			c, err = lockAny(ctx, tx, id)
+		} else {
+			c, err = lock(ctx, tx, by.TenantID, id)
+		}
+		if err != nil {
 			return err
 		}
-		if c, err = s.move(ctx, tx, c, event); err != nil {
+		if c, err = s.conclude(ctx, tx, c, event); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, s.Clock.Now(), audit.Entry{
-			Actor: "session:" + by.TenantID.String(), Action: "kyc." + string(event), Target: "customer:" + c.ID.String(),
-			Reason: "decided in the dashboard", Detail: decided{c.NINLast4, c.KYCTier},
+			Actor: "session:" + by.TenantID.String(), Action: "kyc." + string(event), Target: target(c.ID),
+			Reason: "decided in the dashboard", Detail: decided{c.Name, c.NINLast4, c.KYCTier},
 		})
 	})
 	return c, err
+}
+
+// conclude moves a submission on a person's word. An approval of a NIN that has approved another customer of the tenant is marked as
+// such: the schema allows one without the mark.
+func (s *Service) conclude(ctx context.Context, tx pg.Tx, c Customer, event KYCEvent) (Customer, error) {
+	if event == KYCApprove {
+		_, err := tx.Exec(ctx, `
+			UPDATE customers c SET nin_shared = EXISTS (SELECT FROM customers o
+				WHERE o.tenant_id = c.tenant_id AND o.nin_hash = c.nin_hash AND o.id <> c.id AND o.kyc_status = 'approved')
+			WHERE c.id = $1 AND c.kyc_status = 'pending_review'`, c.ID)
+		if err != nil {
+			return c, err
+		}
+	}
+	return s.move(ctx, tx, c, event)
 }

@@ -34,6 +34,7 @@ var Columns = []Column{
 	{"pending_registrations", "code_hash"},
 	{"customers", "bvn"},
 	{"customers", "nin"},
+	{"hash_keys", "key"},
 }
 
 // headSize is enough of a sealed value to tell its key's id: version, length, the longest id, and what every value has then.

@@ -46,6 +46,8 @@ func setup(t *testing.T, rows int) *vault {
 			case "pending_registrations":
 				v.Exec(`INSERT INTO pending_registrations (id, email, name, password_hash, code_expires_at, created_at) VALUES ($1, 'ada@example.com', 'Ada', 'x', $2, $2)`,
 					id, v.Clock.Now())
+			case "hash_keys":
+				v.Exec(`INSERT INTO hash_keys (id, name, key, created_at) VALUES ($1, $1::uuid::text, 'x', $2)`, id, v.Clock.Now())
 			case "customers":
 				id = testenv.Value[uuid.UUID](v.Env, `SELECT id FROM customers WHERE tenant_id = $1`, tenant)
 			}
@@ -136,32 +138,32 @@ func TestEveryValueIsSealedAnew(t *testing.T) {
 
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"old": 35}, used)
-	require.Equal(t, 35, used.Others("new"))
+	require.Equal(t, rekey.Usage{"old": 42}, used)
+	require.Equal(t, 42, used.Others("new"))
 
 	checked, err := s.Check(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 35, Sealed: 35}, checked)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 42, Sealed: 42}, checked)
 	v.opensWith(v.old) // a check changes nothing
 	require.Empty(t, v.audited())
 
 	told = nil
 	done, err := v.seal(s)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 35, Sealed: 35}, done)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 42, Sealed: 42}, done)
 	v.opensWith(box(t, v.newKey)) // the old key is not needed any more
 	require.Contains(t, told, "customers.nin 7 7")
 	require.Equal(t, before, testenv.Value[string](v.Env, stamps), "no text has changed")
 	used, err = s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"new": 35}, used)
+	require.Equal(t, rekey.Usage{"new": 42}, used)
 
 	log := v.audited()
 	require.Len(t, log, 1)
 	require.Equal(t, []string{"cli:test", "rekey", "key:new", "yearly rotation"}, []string{log[0].Actor, log[0].Action, log[0].Target, log[0].Reason})
 	var detail struct{ Before rekey.Usage }
 	require.NoError(t, json.Unmarshal(log[0].Detail, &detail))
-	require.Equal(t, rekey.Usage{"old": 35}, detail.Before)
+	require.Equal(t, rekey.Usage{"old": 42}, detail.Before)
 
 	done, err = v.seal(s)
 	require.NoError(t, err)
@@ -186,13 +188,13 @@ func TestEndedMidway(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"old": 35 - first.Sealed, "new": first.Sealed}, used)
+	require.Equal(t, rekey.Usage{"old": 42 - first.Sealed, "new": first.Sealed}, used)
 	require.Positive(t, first.Sealed)
 	v.opensWith(v.both)
 
 	second, err := v.seal(s)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 35 - first.Sealed, Sealed: 35 - first.Sealed}, second)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 42 - first.Sealed, Sealed: 42 - first.Sealed}, second)
 	v.opensWith(box(t, v.newKey))
 	require.Len(t, v.audited(), 2)
 }
@@ -227,13 +229,13 @@ func TestChangedMeanwhile(t *testing.T) {
 	require.NoError(t, tx.Commit(v.ctx))
 	got := <-end
 	require.NoError(t, got.err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 15, Sealed: 14, Changed: 1}, got.Result)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 18, Sealed: 17, Changed: 1}, got.Result)
 	require.Equal(t, changed, testenv.Value[[]byte](v.Env, `SELECT webhook_secret FROM tenants WHERE id = $1`, id))
 	v.texts[c.String()+id.String()] = "changed meanwhile"
 	v.opensWith(v.both)
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"old": 1, "new": 14}, used, "what is left is told")
+	require.Equal(t, rekey.Usage{"old": 1, "new": 17}, used, "what is left is told")
 }
 
 // A key that is missing, that is another than its id says, and a value that is none are named, and stop nothing else.
@@ -254,13 +256,13 @@ func TestValuesThatDoNotOpen(t *testing.T) {
 	}
 	checked, err := s.Check(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 15, Sealed: 12, Problems: want}, checked)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 18, Sealed: 15, Problems: want}, checked)
 	done, err := v.seal(s)
 	require.NoError(t, err)
 	require.Equal(t, checked, done)
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"new": 12, "old": 1, "lost": 1, rekey.NotSealed: 1}, used)
+	require.Equal(t, rekey.Usage{"new": 15, "old": 1, "lost": 1, rekey.NotSealed: 1}, used)
 
 	// Without the old key every value is of an unknown one, and is counted with the first of its rows.
 	alone, err := v.service(box(t, secret.NewKey("newer").Reveal())).Check(v.ctx)
@@ -280,7 +282,7 @@ func TestLongKeyID(t *testing.T) {
 	require.NoError(t, err)
 	used, err := v.service(b).Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{long: 5}, used)
+	require.Equal(t, rekey.Usage{long: 6}, used)
 }
 
 func TestBatchSize(t *testing.T) {
@@ -295,7 +297,7 @@ func TestBatchSize(t *testing.T) {
 
 // notSealed are the other columns of bytes, and what they hold.
 var notSealed = map[string]string{
-	"tenants.api_key_hash": "hash", "tenants.code_hash": "nothing any more", "sessions.token_hash": "hash", "login_links.token_hash": "hash", "password_resets.token_hash": "hash", "inbound_events.digest": "hash", "idempotency_keys.request_hash": "hash",
+	"tenants.api_key_hash": "hash", "customers.nin_hash": "hash, with a key", "tenants.code_hash": "nothing any more", "sessions.token_hash": "hash", "login_links.token_hash": "hash", "password_resets.token_hash": "hash", "inbound_events.digest": "hash", "idempotency_keys.request_hash": "hash",
 	"ledger_entries.hash": "hash", "ledger_balances.chain_head": "hash",
 	"inbound_events.body": "the bank's words", "deliveries.body": "what the tenant is told", "listen_events.body": "the same", "delivery_attempts.response_body": "what it answered",
 	"idempotency_keys.response": "what was answered",

@@ -79,6 +79,9 @@ var unsurrounded = map[string][]string{
 	},
 	"an operator's word: who has heard no answer says it again, and is told that it is done": {
 		"(*ajo/internal/customer.Service).decide InTx",
+		"(*ajo/internal/customer.Service).decideByHand InTx",
+		"(*ajo/internal/customer.Service).SetTier InTx",
+		"(*ajo/internal/customer.Service).SetStatus InTx",
 		"(*ajo/internal/payment.Service).Assign InTx",
 		"(*ajo/internal/payment.Service).decideReview InTx",
 		"(*ajo/internal/payment.run).begin Exec",
@@ -96,7 +99,7 @@ var unsurrounded = map[string][]string{
 	},
 	"one commit at a tenant's word, and nothing follows: it is asked for again, and gives the same": {
 		"(*ajo/internal/account.Service).Update InTx",
-		"(*ajo/internal/customer.Service).Rename QueryRow",
+		"(*ajo/internal/customer.Service).Rename InTx",
 		"(*ajo/internal/tenant.Service).BusinessKYC InTx",
 		"(*ajo/internal/tenant.Service).Logout Exec",
 		"(*ajo/internal/tenant.Service).openSession InTx",

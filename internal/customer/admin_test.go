@@ -1,0 +1,197 @@
+package customer
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/audit"
+	"ajo/internal/fakebank"
+	"ajo/internal/page"
+	"ajo/internal/secret"
+	"ajo/internal/spec"
+	"ajo/internal/testenv"
+)
+
+var byHand = audit.By{Actor: "cli:ada", Reason: "papers seen"}
+
+// A name is approved, not a customer: with another name everything begins again.
+func TestARenameEndsAnApproval(t *testing.T) {
+	b := setup(t)
+	id := b.in(KYCNone)
+	_, err := b.submit(id, nin)
+	require.NoError(t, err)
+	require.Equal(t, 2, b.get(id).KYCTier)
+	c, err := b.Rename(b.ctx, b.tenant, id, " "+holder)
+	require.NoError(t, err)
+	require.Equal(t, KYCApproved, c.KYCStatus, "the same name")
+
+	c, err = b.Rename(b.ctx, b.tenant, id, "Somebody Else")
+	require.NoError(t, err)
+	require.Equal(t, []any{KYCNone, 1, "Somebody Else"}, []any{c.KYCStatus, c.KYCTier, c.Name})
+	require.Equal(t, c, b.get(id))
+	got, err := b.submit(id, nin)
+	require.NoError(t, err)
+	require.Equal(t, KYCPendingReview, got.KYCStatus, "the NIN is of another name")
+	c, err = b.Rename(b.ctx, b.tenant, id, holder)
+	require.NoError(t, err)
+	require.Equal(t, KYCPendingReview, c.KYCStatus, "what waits for a person goes on waiting")
+
+	high := b.in(KYCApproved)
+	_, _, err = b.SetTier(b.ctx, high, 3, byHand)
+	require.NoError(t, err)
+	c, err = b.Rename(b.ctx, b.tenant, high, "Somebody Else")
+	require.NoError(t, err)
+	require.Equal(t, []any{KYCNone, 1}, []any{c.KYCStatus, c.KYCTier})
+}
+
+// One NIN approves one customer of a tenant; the next one with it waits for a person, who may approve it all the same.
+func TestANINApprovesOneCustomerOfATenant(t *testing.T) {
+	b := setup(t)
+	submit := func(tenant, id uuid.UUID) KYCStatus {
+		got, err := b.SubmitNIN(b.ctx, tenant, id, secret.Redact(nin))
+		require.NoError(t, err)
+		return got.KYCStatus
+	}
+	first, second := b.in(KYCNone), b.in(KYCNone)
+	require.Equal(t, KYCApproved, submit(b.tenant, first))
+	require.Equal(t, KYCPendingReview, submit(b.tenant, second))
+	require.Equal(t, 1, b.get(second).KYCTier)
+	mine := b.tenant
+	b.tenant = b.Tenant()
+	require.Equal(t, KYCApproved, submit(b.tenant, b.in(KYCNone)), "another tenant's customer is another")
+	b.tenant = mine
+
+	shown, err := b.Show(b.ctx, second)
+	require.NoError(t, err)
+	require.Equal(t, 1, shown.SameNIN)
+	c, err := b.ApproveByHand(b.ctx, shown.Customer, byHand)
+	require.NoError(t, err)
+	require.Equal(t, KYCApproved, c.KYCStatus)
+	shown, err = b.Show(b.ctx, second)
+	require.NoError(t, err)
+	require.True(t, shown.NINShared)
+
+	third := b.in(KYCNone)
+	_, _, err = b.SetTier(b.ctx, first, 1, byHand)
+	require.NoError(t, err)
+	_, _, err = b.SetTier(b.ctx, second, 1, byHand)
+	require.NoError(t, err)
+	require.Equal(t, KYCApproved, submit(b.tenant, third), "an approval that was taken back does not count")
+
+	// The number cannot be told from what is kept.
+	require.NotContains(t, testenv.Value[string](b.Env, `SELECT string_agg(c::text, '') || string_agg(h::text, '') FROM customers c, hash_keys h`), nin)
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM hash_keys`))
+}
+
+func TestOneNINAtOnce(t *testing.T) {
+	b := setup(t)
+	for range 3 {
+		b.tenant = b.Tenant()
+		ids := []uuid.UUID{b.in(KYCNone), b.in(KYCNone), b.in(KYCNone), b.in(KYCNone)}
+		fails := make([]error, len(ids))
+		var wg sync.WaitGroup
+		for i, id := range ids {
+			wg.Go(func() { _, fails[i] = b.submit(id, nin) })
+		}
+		wg.Wait()
+		approved := 0
+		for i, id := range ids {
+			require.NoError(t, fails[i])
+			if b.get(id).KYCStatus == KYCApproved {
+				approved++
+			}
+		}
+		require.Equal(t, 1, approved)
+	}
+}
+
+// Operators see and decide what waits, whosever it is: nothing waits for ever.
+func TestOperatorsDecideForAnyTenant(t *testing.T) {
+	b := setup(t, func(o *Options) { o.Production = true })
+	id, other := b.in(KYCPendingReview), b.in(KYCPendingReview)
+	b.in(KYCNone)
+	b.tenant = b.Tenant()
+	theirs := b.in(KYCPendingReview)
+	list, info, err := b.Reviews(b.ctx, page.Request{Limit: 2})
+	require.NoError(t, err)
+	require.Equal(t, []uuid.UUID{theirs, other}, []uuid.UUID{list[0].ID, list[1].ID})
+	require.Equal(t, "Test tenant", list[0].TenantName)
+	list, _, err = b.Reviews(b.ctx, page.Request{Limit: 2, After: *info.NextCursor})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, id, list[0].ID)
+
+	c, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, Operator: true}, id)
+	require.NoError(t, err)
+	require.Equal(t, KYCApproved, c.KYCStatus)
+
+	shown, err := b.Show(b.ctx, other)
+	require.NoError(t, err)
+	b.Exec(`UPDATE customers SET name = 'Somebody Else' WHERE id = $1`, other)
+	_, err = b.ApproveByHand(b.ctx, shown.Customer, byHand)
+	require.ErrorIs(t, err, ErrRenamed, "what was looked at is another name")
+	shown, err = b.Show(b.ctx, other)
+	require.NoError(t, err)
+	c, err = b.RejectByHand(b.ctx, shown.Customer, byHand)
+	require.NoError(t, err)
+	require.Equal(t, KYCRejected, c.KYCStatus)
+	_, err = b.RejectByHand(b.ctx, shown.Customer, byHand)
+	require.ErrorIs(t, err, ErrNotPending)
+	_, err = b.Show(b.ctx, uuid.New())
+	require.ErrorIs(t, err, ErrNotFound)
+	_, err = b.ApproveByHand(b.ctx, Customer{ID: uuid.New()}, byHand)
+	require.ErrorIs(t, err, ErrNotFound)
+	records, _, err := audit.List(b.ctx, b.Pool, audit.Filter{Target: "customer:" + other.String()}, page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, records, 1)
+	require.Equal(t, "cli:ada kyc.reject papers seen", records[0].Actor+" "+records[0].Action+" "+records[0].Reason)
+}
+
+func TestTiersAndStatuses(t *testing.T) {
+	spec.Shows(t, "field.customer.tier.three.self")
+	b := setup(t)
+	id := b.in(KYCNone)
+	for _, tier := range []int{0, 4, -1} {
+		_, _, err := b.SetTier(b.ctx, id, tier, byHand)
+		require.ErrorIs(t, err, ErrTierRange)
+	}
+	for _, tier := range []int{2, 3} {
+		_, _, err := b.SetTier(b.ctx, id, tier, byHand)
+		require.ErrorIs(t, err, ErrTierKYC)
+	}
+	_, err := b.submit(id, nin)
+	require.NoError(t, err)
+	for _, step := range []struct {
+		tier    int
+		changed bool
+		status  KYCStatus
+	}{{3, true, KYCApproved}, {3, false, KYCApproved}, {2, true, KYCApproved}, {1, true, KYCNone}, {1, false, KYCNone}} {
+		c, changed, err := b.SetTier(b.ctx, id, step.tier, byHand)
+		require.NoError(t, err)
+		require.Equal(t, []any{step.changed, step.tier, step.status}, []any{changed, c.KYCTier, c.KYCStatus})
+		require.Equal(t, c, b.get(id))
+	}
+	for _, step := range []struct {
+		to      Status
+		changed bool
+		submit  error
+	}{{Suspended, true, ErrSuspended}, {Suspended, false, ErrSuspended}, {Active, true, nil}} {
+		c, changed, err := b.SetStatus(b.ctx, id, step.to, byHand)
+		require.NoError(t, err)
+		require.Equal(t, []any{step.changed, step.to}, []any{changed, c.Status})
+		_, err = b.submit(id, nin)
+		require.ErrorIs(t, err, step.submit)
+	}
+	_, err = b.submit(b.in(KYCNone), fakebank.OtherFormNIN)
+	require.NoError(t, err)
+	records, _, err := audit.List(b.ctx, b.Pool, audit.Filter{Target: "customer:" + id.String()}, page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, records, 5, "what changed, once each")
+	_, _, err = b.SetTier(b.ctx, uuid.New(), 1, byHand)
+	require.ErrorIs(t, err, ErrNotFound)
+	_, _, err = b.SetStatus(b.ctx, uuid.New(), Active, byHand)
+	require.ErrorIs(t, err, ErrNotFound)
+}
