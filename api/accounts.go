@@ -51,11 +51,11 @@ func (e *edge) listAccounts(c *fiber.Ctx) error {
 		return err
 	}
 	if list == nil {
-		list = []account.Account{}
+		list = []account.Listed{}
 	}
 	return c.JSON(struct {
-		Accounts   []account.Account `json:"accounts"`
-		Pagination page.Info         `json:"pagination"`
+		Accounts   []account.Listed `json:"accounts"`
+		Pagination page.Info        `json:"pagination"`
 	}{list, info})
 }
 

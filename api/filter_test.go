@@ -71,6 +71,30 @@ func TestListsAreSearched(t *testing.T) {
 	require.ElementsMatch(t, []string{"shop-1", "SHOP-2", "other_3"}, append(first.names("accounts", "AccountRef"), rest.names("accounts", "AccountRef")...))
 }
 
+// Transfers are found by a part of what they are called; accounts by a payment of theirs that waits for a review. A list of accounts says
+// what is in each.
+func TestTransfersAndReviewsAreFound(t *testing.T) {
+	w := setup(t)
+	m, key := w.funded("5000.00")
+	ref := w.settle(key, orderOf1000)
+	for query, want := range map[string][]string{
+		"": {ref}, "search=" + ref[:9]: {ref}, "search=" + strings.ToLower(ref): {ref}, "search=SHOP": {ref}, "search=hop-1": {ref}, "search=23456789": {ref},
+		"search=nobody": {}, "search=%25": {}, "search=shop&status=success": {},
+	} {
+		for path, key := range map[string]header{"/v1/transfers?": key, "/auth/transfers?": m.withSession()} {
+			require.ElementsMatch(t, want, w.read(key, path+query).names("transfers", "merchantTxRef"), query)
+		}
+	}
+	w.do("GET", "/auth/transfers?search="+strings.Repeat("a", 101), "", m.withSession()...).refused(400, "search must be at most 100 characters of UTF-8, without NUL")
+
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Bola Ade"}`, key...).ok(201, nil)
+	require.Empty(t, w.read(m.withSession(), "/auth/accounts?status=needs_review").names("accounts", "AccountRef"))
+	w.pay(event{"r-held", "t-held", "shop-2", "70.00", "0"})
+	w.moveEntry("r-held", ledger.EventHold)
+	require.Equal(t, []string{"shop-2"}, w.read(m.withSession(), "/auth/accounts?status=needs_review").names("accounts", "AccountRef"))
+	require.Equal(t, []string{"0.00", "4000.00"}, w.read(m.withSession(), "/auth/accounts").names("accounts", "Balance"))
+}
+
 // A bad value is refused with the name of its parameter.
 func TestFiltersRefuseBadValues(t *testing.T) {
 	w := setup(t)
@@ -85,8 +109,8 @@ func TestFiltersRefuseBadValues(t *testing.T) {
 		"/auth/accounts?search=%00":                                            search,
 		"/auth/accounts?search=%ff":                                            search,
 		"/auth/customers?search=" + strings.Repeat("%C3%A9", 101):              search,
-		"/auth/accounts?status=Active":                                         "status must be active or expired",
-		"/auth/accounts?status=provisioning":                                   "status must be active or expired",
+		"/auth/accounts?status=Active":                                         "status must be active, expired or needs_review",
+		"/auth/accounts?status=provisioning":                                   "status must be active, expired or needs_review",
 		"/auth/accounts?limit=0":                                               "limit must be a whole number from 1 to 100",
 		"/auth/accounts?after=x":                                               "invalid cursor",
 		"/auth/customers?kycStatus=pending":                                    "kycStatus must be none, pending_review, approved or rejected",

@@ -36,7 +36,11 @@ func (e *edge) listTransfers(c *fiber.Ctx) error {
 	if !storable(c.Query("accountRef")) {
 		return account.ErrNotFound
 	}
-	f := transfer.Filter{AccountRef: c.Query("accountRef"), Status: transfer.Status(c.Query("status"))}
+	search, err := searchText(c)
+	if err != nil {
+		return err
+	}
+	f := transfer.Filter{AccountRef: c.Query("accountRef"), Status: transfer.Status(c.Query("status")), Search: search}
 	list, info, err := e.Transfers.List(c.UserContext(), caller(c).ID, f, r)
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ type Account struct {
 	ExpiresAt         *time.Time
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
+	Balance           string `json:",omitempty"` // in lists only
 }
 
 // NewAccount is an account to be. ExternalRef and Name are required.
@@ -69,7 +70,7 @@ func (c *Client) ExpireAccount(ctx context.Context, ref string) (Account, error)
 // AccountFilter says which accounts are listed; the zero value: all.
 type AccountFilter struct {
 	Search string // a part of the reference, the holder's name or the number
-	Status string // active, expired
+	Status string // active, expired; needs_review: with a payment under review
 }
 
 // AccountPage is a page of accounts, newest first.

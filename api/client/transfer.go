@@ -62,6 +62,7 @@ func (c *Client) Transfer(ctx context.Context, merchantTxRef string) (Transfer, 
 
 // TransferFilter says which transfers are listed; the zero value: all.
 type TransferFilter struct {
+	Search     string // a part of its reference, of the account's, or of the number it goes to
 	AccountRef string
 	Status     string
 }
@@ -74,7 +75,7 @@ type TransferPage struct {
 
 // ListTransfers reads a page of the transfers.
 func (c *Client) ListTransfers(ctx context.Context, f TransferFilter, p Page) (TransferPage, error) {
-	return get[TransferPage](ctx, c, p.query("/v1/transfers", "accountRef", f.AccountRef, "status", f.Status))
+	return get[TransferPage](ctx, c, p.query("/v1/transfers", "search", f.Search, "accountRef", f.AccountRef, "status", f.Status))
 }
 
 // Transfers goes through the transfers, newest first, beginning with the page p.

@@ -91,16 +91,25 @@ func (s *Service) OfCustomer(ctx context.Context, tenantID, customerID uuid.UUID
 }
 
 // ErrStatus refuses a list of an unknown status.
-var ErrStatus = errs.New(errs.Invalid, "status must be active or expired")
+var ErrStatus = errs.New(errs.Invalid, "status must be active, expired or needs_review")
 
 // Filter narrows a list; empty fields do not.
 type Filter struct {
 	Search string // a part of the reference, the holder's name or the number, in any case
-	Status Status
+	Status Status // or [NeedsReview]
+}
+
+// NeedsReview is a filter's status that no account has: those with a payment under review.
+const NeedsReview Status = "needs_review"
+
+// Listed is an account in a list, with its balance.
+type Listed struct {
+	Account
+	Balance money.Amount
 }
 
 // List returns a page of the tenant's accounts, newest first. A bad cursor is [page.ErrCursor], an unknown status [ErrStatus].
-func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Account, page.Info, error) {
+func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Listed, page.Info, error) {
 	after, ok, err := page.ParseID(page.Accounts, r.After)
 	if err != nil {
 		return nil, page.Info{}, err
@@ -109,24 +118,28 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 		after = uuid.Max
 	}
 	switch f.Status {
-	case "", Active, Expired:
+	case "", Active, Expired, NeedsReview:
 	default:
 		return nil, page.Info{}, ErrStatus
 	}
 	rows, err := s.Pool.Query(ctx, `
-		SELECT `+columns+` FROM accounts a
-		WHERE a.tenant_id = $1 AND a.id < $2 AND a.status <> 'provisioning' AND ($4 = '' OR a.status = $4)
+		SELECT b.balance, `+columns+` FROM accounts a JOIN ledger_balances b ON b.account_id = a.id
+		WHERE a.tenant_id = $1 AND a.id < $2 AND a.status <> 'provisioning'
+			AND ($4 = '' OR a.status = $4 OR ($4 = 'needs_review' AND EXISTS (
+				SELECT FROM ledger_entries e WHERE e.account_id = a.id AND e.status = 'needs_review' AND (e.held_seq IS NOT NULL OR e.released_seq IS NOT NULL))))
 			AND ($5 = '' OR strpos(lower(a.account_ref), lower($5)) > 0 OR strpos(lower(a.bank_account_name), lower($5)) > 0
 				OR strpos(a.bank_account_number, $5) > 0)
 		ORDER BY a.id DESC LIMIT $3`, tenantID, after, r.Limit+1, f.Status, f.Search)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Account, err error) { return a, row.Scan(a.fields()...) })
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Listed, err error) {
+		return a, row.Scan(append([]any{&a.Balance}, a.fields()...)...)
+	})
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, info := page.Cut(list, r, func(a Account) string { return page.ID(page.Accounts, a.ID) })
+	list, info := page.Cut(list, r, func(a Listed) string { return page.ID(page.Accounts, a.ID) })
 	return list, info, nil
 }
 

@@ -31,6 +31,7 @@ func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, merchantTxRef str
 type Filter struct {
 	AccountRef string // as in a path
 	Status     Status
+	Search     string // a part of the transfer's reference, the account's reference or the number it goes to, in any case
 }
 
 // List returns a page of the tenant's transfers, newest first. A bad cursor is [page.ErrCursor], an unknown status
@@ -59,7 +60,8 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	rows, err := s.Pool.Query(ctx, `
 		SELECT `+columns+` FROM transfers t JOIN accounts a ON a.id = t.account_id
 		WHERE t.tenant_id = $1 AND t.id < $2 AND ($3::uuid IS NULL OR t.account_id = $3) AND ($4 = '' OR t.status = $4)
-		ORDER BY t.id DESC LIMIT $5`, tenantID, after, accountID, f.Status, r.Limit+1)
+			AND ($6 = '' OR strpos(lower(t.merchant_tx_ref), lower($6)) > 0 OR strpos(lower(a.account_ref), lower($6)) > 0 OR strpos(t.account_number, $6) > 0)
+		ORDER BY t.id DESC LIMIT $5`, tenantID, after, accountID, f.Status, r.Limit+1, f.Search)
 	if err != nil {
 		return nil, page.Info{}, err
 	}

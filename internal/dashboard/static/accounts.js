@@ -12,15 +12,16 @@ export function accounts(_, query) {
   const found = list({
     caption: 'Accounts', noun: 'account',
     columns: [
-      { name: 'Reference', head: true, loose: true, value: (a) => h('a', { href: to`/accounts/${a.ID}` }, a.AccountRef) },
+      { name: 'Reference', head: true, loose: true, value: (a) => h('a', { href: to`/accounts/${a.ID}` + (query.status === 'needs_review' ? '?status=needs_review' : '') }, a.AccountRef) },
       { name: 'Holder', loose: true, value: (a) => a.BankAccountName },
       { name: 'Number', value: (a) => [h('span', { class: 'figures' }, a.BankAccountNumber), ' ', dim(a.BankName)] },
       { name: 'Kind', value: (a) => (a.Type === 'onetime' ? 'One-time' : 'Dedicated') },
+      { name: 'Balance', number: true, value: (a) => amount(a.Balance) },
       { name: 'Status', value: (a) => badge(a.Status) },
       { name: 'Opened', value: (a) => time(a.CreatedAt) },
     ],
     fetchPage: async (after) => {
-      const { accounts: rows, pagination } = await get('/auth/accounts', { ...query, after });
+      const { accounts: rows, pagination } = await get('/auth/accounts', { ...query, after, limit: 50 });
       return { rows, pagination };
     },
     none: () => (query.search || query.status
@@ -29,7 +30,7 @@ export function accounts(_, query) {
   });
   const form = filters([
     { name: 'search', label: 'Search', type: 'search', placeholder: 'Reference, name or number' },
-    { name: 'status', label: 'Status', options: [['', 'All'], ['active', 'Active'], ['expired', 'Expired']] },
+    { name: 'status', label: 'Status', options: [['', 'All'], ['active', 'Active'], ['expired', 'Expired'], ['needs_review', 'Needs review']] },
   ], query, (q) => {
     query = q;
     setQuery(q);
@@ -84,7 +85,7 @@ function past(history) {
 function statement(path, query) {
   const totals = h('div');
   const found = list({
-    caption: 'Statement lines, oldest first', noun: 'line',
+    caption: 'Statement lines', noun: 'line',
     columns: [
       { name: 'When', head: true, value: ({ entry: e }) => time(e.CreatedAt) },
       { name: 'What', wide: true, value: ({ entry: e }) => what(e) },
@@ -95,25 +96,27 @@ function statement(path, query) {
       { name: 'Balance after', number: true, value: (l) => amount(l.runningBalance) },
     ],
     fetchPage: async (after) => {
-      const s = await get(path + '/statement', { ...query, after });
+      const s = await get(path + '/statement', { ...query, after, order: query.order || 'desc' });
       totals.replaceChildren(facts([
         ['Money in, whole history', amount(s.totalCredits)], ['Money out, whole history', amount(s.totalDebits)], ['Balance', amount(s.closingBalance)],
       ]));
       return { rows: s.lines, pagination: s.pagination };
     },
-    none: () => (Object.values(query).some(Boolean) ? empty('No line matches.', 'Choose other days, or clear the filters.')
+    none: () => (Object.values(filter()).some(Boolean) ? empty('No line matches.', 'Choose other days, or clear the filters.')
       : empty('Nothing was paid yet.', 'Payments to the number above appear here within a moment.')),
   });
+  const filter = () => ({ ...query, order: '' }); // a file is oldest first, as its balances are read downwards
   const csv = h('a', { class: 'button', onclick: exported }, 'CSV');
   const pdf = h('a', { class: 'button', onclick: exported }, 'PDF');
   const links = () => {
-    csv.href = path + '/statement.csv' + queryText(query);
-    pdf.href = path + '/statement.pdf' + queryText(query);
+    csv.href = path + '/statement.csv' + queryText(filter());
+    pdf.href = path + '/statement.pdf' + queryText(filter());
   };
   const form = filters([
     { name: 'from', label: 'From', type: 'date' }, { name: 'to', label: 'To', type: 'date' },
     { name: 'direction', label: 'Direction', options: [['', 'In and out'], ['credit', 'In'], ['debit', 'Out']] },
     { name: 'status', label: 'Status', options: [['', 'All'], ['provisional', 'Provisional'], ['confirmed', 'Confirmed'], ['reversed', 'Reversed'], ['needs_review', 'Needs review']] },
+    { name: 'order', label: 'Order', options: [['', 'Newest first'], ['asc', 'Oldest first']] },
   ], query, (q) => {
     query = q;
     setQuery(q);
@@ -137,5 +140,6 @@ function exported(e) {
 function what(e) {
   const name = e.ReversalOf ? 'Reversal' : e.TransferRef ? 'Payout' : 'Payment';
   const ref = e.TransferRef ? h('a', { href: to`/transfers/${e.TransferRef}` }, e.TransferRef) : e.ProviderTxnRef && dim(e.ProviderTxnRef);
-  return [h('strong', null, name), e.Narration && [' · ', e.Narration], ref && h('div', { class: 'reference' }, ref)];
+  const payer = [e.SenderName, e.SenderBank && `(${e.SenderBank})`].filter(Boolean).join(' ');
+  return [h('strong', null, name), payer && [' · ', payer], e.Narration && [' · ', e.Narration], ref && h('div', { class: 'reference' }, ref)];
 }

@@ -8,7 +8,7 @@ import { developers } from './developers.js';
 import { h, icon } from './dom.js';
 import { misdirected } from './misdirected.js';
 import { overview } from './overview.js';
-import { match, read } from './route.js';
+import { arrive, match, read } from './route.js';
 import { settings } from './settings.js';
 import { byLink, enterCode, forgot, login, reset, signup } from './signin.js';
 import { transfer, transfers } from './transfers.js';
@@ -47,10 +47,11 @@ const session = {
 };
 
 whenSignedOut(() => {
+  const had = tenant; // a first-time visitor had no session that could end
   tenant = null;
   const { path } = read();
   for (const d of document.querySelectorAll('dialog')) d.close('');
-  if (!open[path]) toLogin('ended');
+  if (!open[path]) toLogin(had ? 'ended' : '');
 });
 
 function toLogin(note) {
@@ -110,7 +111,7 @@ function frame(nodes, title, path) {
   const main = h('main', { id: 'main', tabindex: '-1' }, nodes);
   app.replaceChildren(...(tenant ? [side(path), main] : [h('header', { class: 'top' }, brand(), theme()), main]));
   app.className = tenant ? 'signed-in' : 'signed-out';
-  scrollTo(0, 0);
+  arrive();
   (main.querySelector('h1') ?? main).focus({ preventScroll: true });
 }
 

@@ -20,7 +20,7 @@ export function customers(_, query) {
       { name: 'Since', value: (c) => time(c.CreatedAt) },
     ],
     fetchPage: async (after) => {
-      const { customers: rows, pagination } = await get('/auth/customers', { ...query, after });
+      const { customers: rows, pagination } = await get('/auth/customers', { ...query, after, limit: 50 });
       return { rows, pagination };
     },
     none: () => (query.search || query.kycStatus ? empty('No customer matches.')
@@ -43,7 +43,7 @@ export function customer({ id }) {
   const found = region(() => get(path), (c) => {
     retitle(top, c.Name);
     return [
-      card('Who it is', facts([
+      card('Customer', facts([
         ['Status', badge(c.Status)], ['Reference', c.ExternalRef], ['Account', h('a', { href: to`/accounts/${c.ExternalRef}` }, 'Statement and balance')],
         ['BVN', c.BVNLast4 ? h('span', { class: 'figures' }, '•••• ' + c.BVNLast4) : dim('None')],
         ['NIN', c.NINLast4 ? h('span', { class: 'figures' }, '•••• ' + c.NINLast4) : dim('None')],

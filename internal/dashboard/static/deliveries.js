@@ -23,10 +23,10 @@ export function deliveries(_, query) {
       { name: 'To', wide: true, value: (d) => h('span', { class: 'reference' }, d.callbackUrl) },
       { name: 'Status', value: (d) => [badge(d.status), d.status !== 'delivered' && d.lastError && h('div', { class: 'reference' }, d.lastError)] },
       { name: 'Attempts', number: true, value: (d) => grouped(d.attemptCount) },
-      { name: 'Made', value: (d) => time(d.createdAt) },
+      { name: 'Created', value: (d) => time(d.createdAt) },
     ],
     fetchPage: async (after) => {
-      const { deliveries: rows, pagination } = await get('/auth/deliveries', { ...query, after });
+      const { deliveries: rows, pagination } = await get('/auth/deliveries', { ...query, after, limit: 50 });
       return { rows, pagination };
     },
     none: () => (Object.values(query).some(Boolean) ? empty('No delivery matches.')
@@ -50,10 +50,10 @@ export function delivery({ id }) {
   const found = region(() => get(path), (d) => {
     retitle(top, d.eventType);
     return [
-      card('What became of it', facts([
+      card('Result', facts([
         ['Status', badge(d.status)], ['To', code(d.callbackUrl)], ['Account', h('a', { href: to`/accounts/${d.accountRef}` }, d.accountRef)],
         ['Attempts', grouped(d.attemptCount)], ['Next attempt', d.nextAttemptAt && time(d.nextAttemptAt)], ['Delivered', d.deliveredAt && time(d.deliveredAt)],
-        ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Made', time(d.createdAt)], ['Group', code(d.transactionGroupId)],
+        ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Created', time(d.createdAt)], ['Group', code(d.transactionGroupId)],
       ]), d.status === 'dead_letter' && h('div', { class: 'actions' }, again(path, () => found.reload()))),
       body('Body', d.body, 'Body of the event'),
       attempts(d.attempts),

@@ -35,6 +35,6 @@ function cards(run) {
     part('Collect', ['Open an account', run.open], ['List accounts', run.accounts], ['One account', run.account], ['What a payer must send', run.fee]),
     part('Read', ['Balance', run.balance], ['Statement', run.statement]),
     part('Pay out', ['Banks', run.banks], ['Look up whose account it is', run.lookup], ['Settle', run.settle], ['Follow the transfer', run.transfer]),
-    part('Be told', ['Set the webhook URL', run.url], ['Read the signing secret', run.secret], ['Deliveries that were given up', run.deadLetters]),
+    part('Webhooks', ['Set the webhook URL', run.url], ['Read the signing secret', run.secret], ['Deliveries that were given up', run.deadLetters]),
   ];
 }

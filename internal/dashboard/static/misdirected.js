@@ -22,12 +22,12 @@ export function misdirected() {
       const { events, pagination } = await get('/auth/misdirected', { after });
       return { rows: events ?? [], pagination };
     },
-    none: () => empty('No misdirected events.', 'Every payment that the bank told of has found its account.'),
+    none: () => empty('No misdirected events.', 'Every payment has found its account.'),
   });
   return {
     title: 'Misdirected',
     nodes: [
-      pageHead('Misdirected', { lead: 'Payments that the bank told of and no account took. They are of all tenants: an operator assigns them.', actions: refreshButton(found.reload) }),
+      pageHead('Misdirected', { lead: 'Payments that matched no account. They belong to the whole service: an operator assigns them.', actions: refreshButton(found.reload) }),
       found.box,
     ],
   };

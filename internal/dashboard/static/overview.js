@@ -42,7 +42,7 @@ function tiles(o) {
     tile('Money in', o.moneyIn, 'Last 30 days, after fees'),
     tile('Money out', o.moneyOut, 'Last 30 days', '#/transfers'),
     tile('Needs review', o.needsReview.amount,
-      reviews ? `${plural(reviews, 'payment')} could not be verified, and is not in the balance` : 'Nothing waits for a review', null, reviews ? 'alert' : ''));
+      reviews ? `${plural(reviews, 'payment')} could not be verified, and ${reviews === 1 ? 'is' : 'are'} not in the balance` : 'Nothing waits for a review', reviews ? '#/accounts?status=needs_review' : null, reviews ? 'alert' : ''));
 }
 
 // breakable lets a very long amount go on in the next line after a comma.
@@ -57,9 +57,9 @@ function begin(o, tenant) {
   return card('Your first payment',
     h('ol', { class: 'steps' },
       step(true, `Have an API key (${tenant.apiKeySuffix})`),
-      step(tenant.webhookUrl, 'Say where payments are told', h('p', null, 'Set a webhook URL in the ', h('a', { href: '#/settings' }, 'settings'), '. You can do it later.')),
+      step(tenant.webhookUrl, 'Set a webhook URL', h('p', null, 'Choose one in the ', h('a', { href: '#/settings' }, 'settings'), '. You can do it later.')),
       step(o.accounts > 0, 'Open an account for a customer', h('p', null, 'In a terminal, with your key:'),
         snippet(run.variables, 'Variables for the terminal'), snippet(run.open, 'Open an account')),
-      step(false, 'Have it paid', h('p', null, o.accounts > 0 ? ['Anybody may now transfer to the number of ', h('a', { href: '#/accounts' }, 'your account'), '. '] : 'Anybody may transfer to its number. ',
+      step(false, 'Receive a payment', h('p', null, o.accounts > 0 ? ['Anybody may now transfer to the number of ', h('a', { href: '#/accounts' }, 'your account'), '. '] : 'Anybody may transfer to its number. ',
         'This page shows the payment by itself.'))));
 }

@@ -1,4 +1,4 @@
-// What a tenant sets: its key, where and what it is told, and who it is.
+// What a tenant sets: its key, its webhook URL and events, and its business.
 
 import { get, post } from './api.js';
 import { answer, body, eventNames, outcome } from './deliveries.js';
@@ -74,7 +74,7 @@ function secret() {
 
 function events({ events: chosen, available }) {
   const always = 'payment.received';
-  const f = h('form', { class: 'form' }, h('fieldset', null, h('legend', null, 'What you are told'),
+  const f = h('form', { class: 'form' }, h('fieldset', null, h('legend', null, 'Events you receive'),
     available.map((name) => h('label', { class: 'check' },
       h('input', { type: 'checkbox', name, checked: chosen.includes(name), disabled: name === always }),
       h('span', null, code(name), ' ', h('br'), dim(eventNames[name] ?? ''))))),

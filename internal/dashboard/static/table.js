@@ -1,6 +1,7 @@
 // Tables that become cards on a phone, and lists that are read page by page.
 
 import { h } from './dom.js';
+import { remember, remembered } from './route.js';
 import { announce, button, region } from './ui.js';
 import { plural } from './format.js';
 
@@ -27,14 +28,23 @@ function line(columns, row) {
 
 // list shows what fetchPage(after) answers: {rows, pagination}. More is added by a button, and the focus goes on with it.
 export function list({ caption, columns, fetchPage, none, noun, nouns }) {
-  return region(() => fetchPage(''), ({ rows, pagination }) => {
+  return region(async () => {
+    const first = await fetchPage('');
+    const before = remembered()[caption] ?? 0; // rows that were shown when one left
+    while (first.rows.length < before && first.pagination.hasMore) {
+      const next = await fetchPage(first.pagination.nextCursor);
+      first.rows.push(...next.rows);
+      first.pagination = next.pagination;
+    }
+    return first;
+  }, ({ rows, pagination }) => {
     if (rows.length === 0) return none();
     const shown = table(caption, columns, rows);
-    return [h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, { fetchPage, noun, nouns })];
+    return [h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, { caption, fetchPage, noun, nouns })];
   }, { rows: 6 });
 }
 
-function rest(shown, columns, pagination, count, { fetchPage, noun, nouns }) {
+function rest(shown, columns, pagination, count, { caption, fetchPage, noun, nouns }) {
   const place = h('div', { class: 'rest' });
   function settle(p) {
     pagination = p;
@@ -46,6 +56,7 @@ function rest(shown, columns, pagination, count, { fetchPage, noun, nouns }) {
     const rows = next.rows.map((r) => line(columns, r));
     shown.tBodies[0].append(...rows);
     count += rows.length;
+    remember({ [caption]: count });
     settle(next.pagination);
     announce(`${plural(rows.length, noun, nouns)} more.`);
     const first = rows[0]?.querySelector('a, button') ?? rows[0];

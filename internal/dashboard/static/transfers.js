@@ -20,7 +20,7 @@ const columns = [
   { name: 'To', value: (t) => [h('span', { class: 'figures' }, t.accountNumber), ' ', dim('bank ' + t.bankCode)] },
   { name: 'Amount', number: true, value: (t) => amount(t.amount) },
   { name: 'Status', value: (t) => badge(t.status) },
-  { name: 'Ordered', value: (t) => time(t.createdAt) },
+  { name: 'Created', value: (t) => time(t.createdAt) },
 ];
 
 // transfers lists them, newest first.
@@ -28,14 +28,14 @@ export function transfers(_, query) {
   const found = list({
     caption: 'Transfers', noun: 'transfer', columns,
     fetchPage: async (after) => {
-      const { transfers: rows, pagination } = await get('/auth/transfers', { ...query, after });
+      const { transfers: rows, pagination } = await get('/auth/transfers', { ...query, after, limit: 50 });
       return { rows, pagination };
     },
-    none: () => (query.status || query.accountRef ? empty('No transfer matches.')
+    none: () => (query.status || query.search || query.accountRef ? empty('No transfer matches.')
       : empty('No transfers yet.', 'Money is paid out by the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
   });
   const form = filters([
-    { name: 'accountRef', label: 'From account', type: 'search', placeholder: 'The whole reference' },
+    { name: 'search', label: 'Search', type: 'search', placeholder: 'Reference, account or number' },
     { name: 'status', label: 'Status', options: [['', 'All'], ['pending', 'Pending'], ['processing', 'Processing'], ['success', 'Success'], ['failed', 'Failed'], ['refunded', 'Refunded']] },
   ], query, (q) => {
     query = q;
@@ -54,8 +54,10 @@ export function transfer({ ref }) {
       facts([
         ['Reference', h('span', { class: 'copyable' }, name, copyButton(t.merchantTxRef, 'Reference', name))],
         ['From account', h('a', { href: to`/accounts/${t.accountRef}` }, t.accountRef)],
-        ['To number', h('span', { class: 'figures' }, t.accountNumber)], ['To bank', h('span', { class: 'figures' }, t.bankCode)],
-        ['Submissions', String(t.attemptCount)], ['Ordered', time(t.createdAt)], ['Last change', time(t.updatedAt)],
+        ['Why it failed', t.failureReason],
+        ['To number', h('span', { class: 'figures' }, t.accountNumber)], ['To holder', t.accountName], ['To bank', t.bankName ? [t.bankName, ' ', dim(t.bankCode)] : h('span', { class: 'figures' }, t.bankCode)],
+        ['Narration', t.narration], ['Bank’s fee', t.providerFee && amount(t.providerFee)],
+        ['Submissions', String(t.attemptCount)], ['Created', time(t.createdAt)], ['Last change', time(t.updatedAt)],
       ]));
   }, { rows: 3 });
   return {

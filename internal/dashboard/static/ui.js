@@ -2,6 +2,7 @@
 
 import { h, icon } from './dom.js';
 import { moment, naira, status } from './format.js';
+import { grown } from './route.js';
 
 // announce tells of what happened: seen at the foot of the page for a while, and read out by screen readers.
 export function announce(text) {
@@ -121,7 +122,7 @@ export function snippet(text, what) {
   return h('div', { class: 'snippet' }, pre, copyButton(text, what, pre));
 }
 
-// region loads something and shows it: a sketch meanwhile, the refusal with a way to try again, or what render makes of it. What
+// region loads something and shows it (reload tells whether that worked): a sketch meanwhile, the refusal with a way to try again, or what render makes of it. What
 // is loaded again and has not changed stays as it stands, with the focus in it.
 export function region(load, render, { rows = 4 } = {}) {
   const box = h('div', { class: 'region' });
@@ -134,16 +135,19 @@ export function region(load, render, { rows = 4 } = {}) {
     try {
       const data = await load();
       const text = JSON.stringify(data);
-      if (mine !== turn || text === shown) return;
+      if (mine !== turn || text === shown) return true;
       box.replaceChildren(...[render(data)].flat().filter(Boolean));
       shown = text;
+      grown();
     } catch (e) {
-      if (mine !== turn) return;
+      if (mine !== turn) return true;
       box.replaceChildren(failed(e, reload));
       shown = undefined;
+      return false;
     } finally {
       if (mine === turn) box.removeAttribute('aria-busy');
     }
+    return true;
   }
   reload();
   return { box, reload };
@@ -165,8 +169,8 @@ export function empty(title, ...more) {
 // refreshButton reads a page's data again.
 export function refreshButton(...reloads) {
   return button('Refresh', async () => {
-    await Promise.all(reloads.map((r) => r()));
-    announce('Refreshed.');
+    const good = await Promise.all(reloads.map((r) => r()));
+    if (good.every(Boolean)) announce('Refreshed.'); // else the refusal stands where it happened
   }, { iconName: 'refresh' });
 }
 

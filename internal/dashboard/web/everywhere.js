@@ -75,6 +75,19 @@ for (const [look, options] of Object.entries(looks)) {
   });
 }
 
+test('what needs a review is found from the overview', async () => {
+  const v = await visitAs(await tenant());
+  const { page } = v;
+  const tile = page.getByRole('link', { name: 'Needs review' });
+  await tile.getByText('1 payment could not be verified, and is not in the balance').waitFor();
+  await tile.click();
+  await page.getByText('1 account', { exact: true }).waitFor();
+  await page.getByRole('link', { name: 'customer-1' }).click();
+  await page.getByRole('region', { name: 'Statement' }).getByText('1 line', { exact: true }).waitFor();
+  await page.getByRole('row', { name: 'One that the bank’s records do not show like this' }).getByText('Needs review').waitFor();
+  await v.close();
+});
+
 // month gives the overview a past, which a service that has just begun cannot have. All else is what the service says.
 async function month(page) {
   await page.route('**/auth/overview', async (route) => {

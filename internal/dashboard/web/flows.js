@@ -15,6 +15,7 @@ test('from nothing to the first payment seen', async () => {
   const v = await visit();
   const { page } = v;
   assert.equal(await heading(page).textContent(), 'Log in');
+  assert.equal(await page.locator('.note').count(), 0, 'who has never been here had no session that could end');
   await page.getByRole('link', { name: 'Sign up' }).click();
   await page.getByLabel('Business name').fill('Ngozi & <b>Sons</b>');
   await page.getByLabel('E-mail').fill('ngozi@shop.example');
@@ -52,8 +53,16 @@ test('from nothing to the first payment seen', async () => {
   const line = page.getByRole('row', { name: 'School fees' });
   await line.waitFor();
   await entry(tenant, 'customer-1', 'the payment to be confirmed', (e) => e.Status === 'confirmed');
+  await page.route('**/auth/accounts/**', (route) => route.abort());
   await page.getByRole('button', { name: 'Refresh' }).click();
+  await page.getByRole('alert').first().waitFor();
+  await settled(page);
+  assert.equal(await page.getByText('Refreshed.').count(), 0, 'what failed is not said to be done');
+  await page.unroute('**/auth/accounts/**');
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  await page.getByText('Refreshed.').waitFor();
   await line.getByText('Confirmed').waitFor();
+  await line.getByText('Bola Ade').waitFor();
   assert.match((await line.textContent()).replace(/\s+/g, ' '), /₦50\.00.*₦1,249,950\.50.*₦1,249,950\.50/);
   await v.close();
 });
@@ -185,7 +194,7 @@ test('a dead letter is read and sent again', async () => {
   await until('the page to show it', async () => {
     await page.getByRole('button', { name: 'Refresh' }).click();
     await settled(page);
-    return page.getByRole('region', { name: 'What became of it' }).getByText('Delivered', { exact: true }).first().isVisible();
+    return page.getByRole('region', { name: 'Result' }).getByText('Delivered', { exact: true }).first().isVisible();
   });
   assert.equal(await page.getByRole('button', { name: 'Send again' }).count(), 0);
   await v.close();
@@ -253,6 +262,21 @@ test('a statement is filtered and exported', async () => {
   const pdf = textOf(await saved('PDF'));
   for (const text of ['4,975.00', '1,000.00']) assert.ok(pdf.includes(text) || pdf.includes(text.replace(',', '')), `${text} is not in the PDF: ${pdf.slice(0, 2000)}`);
 
+  const first = page.getByRole('region', { name: 'Statement' }).locator('tbody tr').first();
+  assert.match(await first.textContent(), /Payout/, 'the newest line is the first');
+  await page.getByLabel('Order').selectOption('asc');
+  await page.waitForURL('**order=asc');
+  await settled(page);
+  assert.match(await first.textContent(), /Payment · Bola Ade/);
+  await page.getByRole('link', { name: '← Accounts' }).waitFor();
+  await go(page, '/transfers?search=' + encodeURIComponent('customer'));
+  await page.getByText('1 transfer', { exact: true }).waitFor();
+  await page.getByLabel('Search').fill('nothing of it');
+  await page.getByText('No transfer matches.').waitFor();
+  await page.getByLabel('Search').fill('456789');
+  await page.getByText('1 transfer', { exact: true }).waitFor();
+  await go(page, '/accounts/' + account.ID);
+
   await page.getByLabel('Direction').selectOption('debit');
   await page.waitForURL('**direction=debit');
   await settled(page);
@@ -281,17 +305,34 @@ function textOf(pdf) {
   return shown.join('\n');
 }
 
-test('lists are searched and read on', async () => {
+test('lists are searched and read on, and going back leads to the same place', async () => {
   const tenant = await newTenant();
-  for (let i = 1; i <= 22; i++) await open(tenant, `customer-${i}`, i === 7 ? 'Chidi Eze' : 'Ada Obi');
+  for (let i = 1; i <= 52; i++) await open(tenant, `customer-${i}`, i === 7 ? 'Chidi Eze' : 'Ada Obi');
   const v = await visitAs(tenant);
   const { page } = v;
   await go(page, '/accounts');
-  assert.equal(await page.locator('tbody tr').count(), 20);
+  assert.equal(await page.locator('tbody tr').count(), 50);
+  await page.getByRole('row', { name: 'customer-52' }).getByText('₦0.00').waitFor();
   await page.getByRole('button', { name: 'Show more' }).click();
-  await page.getByText('22 accounts').waitFor();
-  assert.equal(await page.locator('tbody tr').count(), 22);
+  await page.getByText('52 accounts').waitFor();
+  assert.equal(await page.locator('tbody tr').count(), 52);
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'customer-2', 'the focus goes on with the list');
+  const seen = () => page.evaluate(() => Math.round(scrollY));
+  await page.getByRole('link', { name: 'customer-1', exact: true }).scrollIntoViewIfNeeded();
+  const place = await seen();
+  assert.ok(place > 500, `the end of the list is far down, at ${place}`);
+  await page.getByRole('link', { name: 'customer-1', exact: true }).click();
+  await page.getByRole('heading', { name: 'Statement' }).waitFor();
+  await settled(page);
+  assert.equal(await seen(), 0, 'a page begins at its top');
+  await page.goBack();
+  await page.getByText('52 accounts').waitFor();
+  await until('the place in the list', async () => await seen() === place);
+  await page.getByRole('link', { name: 'Accounts', exact: true }).click();
+  await page.getByRole('link', { name: 'Overview' }).click();
+  await page.getByRole('link', { name: 'Accounts', exact: true }).click();
+  await page.getByText('The first 50 accounts').waitFor();
+  assert.equal(await seen(), 0, 'a link begins anew');
   await page.getByLabel('Search').fill('chidi');
   await page.waitForURL('**search=chidi');
   await page.getByText('1 account', { exact: true }).waitFor();
