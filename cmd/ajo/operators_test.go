@@ -345,7 +345,7 @@ func TestCustomersCommands(t *testing.T) {
 	require.NoError(t, err)
 	golden(t, `Approve the KYC of customer "Ada Obi" (<id>) of tenant "Test tenant", KYC pending_review, tier 1, active: it moves to tier 2.`, said)
 	golden(t, `Customer "Ada Obi": KYC approved, tier 2, active.`, out)
-	o.lastAudit("kyc.approve", "customer:"+id, "papers seen")
+	o.lastAudit("customers.approve", "customer:"+id, "papers seen")
 	require.Equal(t, "none\n", o.good("customers", "review"))
 	golden(t, `Customer "Ada Obi": KYC approved, tier 3, active.`, o.good("customers", "tier", id, "3", "--yes", "--reason", "passport"))
 	o.lastAudit("customers.tier", "customer:"+id, "passport")

@@ -216,6 +216,7 @@ func (o *ops) changes() map[string][]string {
 		"customers approve":    {"customers", "approve", o.customerIn("pending_review")},
 		"customers reject":     {"customers", "reject", o.customerIn("pending_review")},
 		"customers suspend":    {"customers", "suspend", o.customerIn("none")},
+		"customers activate":   {"customers", "activate", o.suspendedCustomer()},
 		"rekey":                {"rekey"},
 	}
 }
@@ -227,6 +228,13 @@ func (o *ops) customerIn(kyc string) string {
 	o.Exec(`INSERT INTO customers (id, tenant_id, external_ref, name, kyc_status, kyc_tier, nin_last4, created_at, updated_at)
 		VALUES ($1, $2, $1::uuid::text, 'Ada Obi', $3, CASE WHEN $3 = 'approved' THEN 2 ELSE 1 END, '6789', now(), now() - interval '2 hours')`, id, o.tenant, kyc)
 	return id.String()
+}
+
+func (o *ops) suspendedCustomer() string {
+	o.T.Helper()
+	id := o.customerIn("none")
+	o.Exec(`UPDATE customers SET status = 'suspended' WHERE id = $1`, id)
+	return id
 }
 
 // snapshot is everything that an operator's command can change.

@@ -73,15 +73,15 @@ func (s *Service) Show(ctx context.Context, id uuid.UUID) (Record, error) {
 // ApproveByHand approves the KYC of any tenant's customer that waits for review, under the name that the operator was shown.
 // [ErrRenamed], [ErrNotPending], [ErrNotFound].
 func (s *Service) ApproveByHand(ctx context.Context, shown Customer, by audit.By) (Customer, error) {
-	return s.decideByHand(ctx, shown, KYCApprove, by)
+	return s.decideByHand(ctx, shown, KYCApprove, "customers.approve", by)
 }
 
 // RejectByHand rejects it; the customer may submit again. Its errors are those of [Service.ApproveByHand].
 func (s *Service) RejectByHand(ctx context.Context, shown Customer, by audit.By) (Customer, error) {
-	return s.decideByHand(ctx, shown, KYCReject, by)
+	return s.decideByHand(ctx, shown, KYCReject, "customers.reject", by)
 }
 
-func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEvent, by audit.By) (c Customer, err error) {
+func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEvent, action string, by audit.By) (c Customer, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		if c, err = lockAny(ctx, tx, shown.ID); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEve
 		if c, err = s.conclude(ctx, tx, c, event); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("kyc."+string(event), target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}))
+		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry(action, target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}))
 	})
 	return c, err
 }

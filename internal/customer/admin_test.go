@@ -147,7 +147,7 @@ func TestOperatorsDecideForAnyTenant(t *testing.T) {
 	records, _, err := audit.List(b.ctx, b.Pool, audit.Filter{Target: "customer:" + other.String()}, page.Request{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, records, 1)
-	require.Equal(t, "cli:ada kyc.reject papers seen", records[0].Actor+" "+records[0].Action+" "+records[0].Reason)
+	require.Equal(t, "cli:ada customers.reject papers seen", records[0].Actor+" "+records[0].Action+" "+records[0].Reason)
 }
 
 func TestTiersAndStatuses(t *testing.T) {
