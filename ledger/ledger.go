@@ -57,10 +57,11 @@ const (
 	EventReverse Event = "reverse" // the bank knows no such payment, or gave it back
 	EventHold    Event = "hold"    // the bank's record differs, or no clear answer came: a person must look; credits only
 	EventRefund  Event = "refund"  // the bank gave a payout back after it had said success; debits only
+	EventRecall  Event = "recall"  // the bank took a payment back after it had confirmed it; credits only
 )
 
 // Transitions is the entry's state machine. A debit is never held: that would free money that may be on its way out. A
-// confirmed credit is final.
+// confirmed credit is reversed by a recall alone, which stands in the table recalls.
 var Transitions = fsm.New("Ledger entry",
 	fsm.Row[Status, Event]{From: fsm.Start, Event: EventPost, To: Provisional},
 	fsm.Row[Status, Event]{From: Provisional, Event: EventConfirm, To: Confirmed},
@@ -69,11 +70,12 @@ var Transitions = fsm.New("Ledger entry",
 	fsm.Row[Status, Event]{From: NeedsReview, Event: EventConfirm, To: Confirmed},
 	fsm.Row[Status, Event]{From: NeedsReview, Event: EventReverse, To: Reversed},
 	fsm.Row[Status, Event]{From: Confirmed, Event: EventRefund, To: Reversed},
+	fsm.Row[Status, Event]{From: Confirmed, Event: EventRecall, To: Reversed},
 )
 
 // next is the status that event leads to for an entry of the given direction.
 func next(d Direction, from Status, event Event) (Status, bool) {
-	if (event == EventHold && d == Debit) || (event == EventRefund && d == Credit) {
+	if ((event == EventHold || event == EventRecall) && d == Debit) || (event == EventRefund && d == Credit) {
 		return "", false
 	}
 	return Transitions.Next(from, event)
@@ -128,6 +130,7 @@ type totals struct {
 	chainFrom          int64
 	head               []byte // nil while the chain has no entry
 	changed            bool   // since it was locked
+	recall             *recallChange
 }
 
 func (t *totals) balance() money.Amount { return t.credits.Sub(t.debits) }

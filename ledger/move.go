@@ -68,6 +68,9 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 			return nil, fmt.Errorf("ledger: entry %s moved twice in one call", e.ID)
 		}
 		changed[e.ID] = e.Status
+		if m.Event == EventRecall {
+			t.recalled(money.Zero, e.Amount)
+		}
 		if r := t.move(e, to, now); r != nil {
 			reversals = append(reversals, *r)
 		}

@@ -152,6 +152,7 @@ func write(ctx context.Context, tx pg.Tx, batch *pgx.Batch, b book, rows []row) 
 		queueEntries(batch, rows)
 	}
 	queueTotals(batch, b)
+	queueRecalls(batch, b)
 	if batch.Len() == 0 {
 		return nil, nil
 	}

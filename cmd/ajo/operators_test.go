@@ -55,6 +55,41 @@ func (o *ops) transfer(status string) (ref string, id uuid.UUID) {
 	return ref, id
 }
 
+func TestRecallCommands(t *testing.T) {
+	o := setup(t)
+	require.Equal(t, "none\n", o.good("recalls", "list"))
+	id := o.confirmed()
+	require.Equal(t, "NGN 4975.00 of account \"customer-1\" is held; the bank is asked.\n", o.good("recalls", "open", id.String(), "--yes", "--reason", "a letter"))
+	o.lastAudit("recalls.open", "event:"+id.String(), "a letter")
+	out := o.good("recalls", "list", "--status", "open")
+	for _, want := range []string{
+		"EVENT", "OPEN SINCE", "LAST ANSWER", id.String(), "open", "operator", "Test tenant", "customer-1", "4975.00", "the bank may have taken it back: it is asked",
+	} {
+		require.Contains(t, out, want)
+	}
+	_, _, err := o.run("recalls", "open", id.String(), "--yes", "--reason", "again")
+	require.EqualError(t, err, "the payment is not in the balance: there is nothing to take back")
+
+	done := decode[payment.Reviewed](o, "recalls", "keep", id.String(), "--yes", "--reason", "the money is there")
+	require.Equal(t, []string{"confirmed", "4975.00"}, []string{string(done.Status), done.Balance.String()})
+	o.lastAudit("recalls.keep", "event:"+id.String(), "the money is there")
+	require.Equal(t, "none\n", o.good("recalls", "list", "--status", "open"))
+
+	o.good("recalls", "open", id.String(), "--yes", "--reason", "another letter")
+	done = decode[payment.Reviewed](o, "recalls", "reverse", id.String(), "--yes", "--reason", "the bank took it")
+	require.Equal(t, []string{"reversed", "0.00"}, []string{string(done.Status), done.Balance.String()})
+	o.lastAudit("recalls.reverse", "event:"+id.String(), "the bank took it")
+	for _, name := range []string{"reverse", "keep"} {
+		_, _, err = o.run("recalls", name, id.String(), "--yes", "--reason", "again")
+		require.EqualError(t, err, "no recall of this payment is open")
+	}
+	_, _, err = o.run("recalls", "open", id.String(), "--yes", "--reason", "again")
+	require.EqualError(t, err, "the payment is not in the balance: there is nothing to take back")
+	_, _, err = o.run("recalls", "list", "--status", "x")
+	require.EqualError(t, err, "unknown event category or status")
+	o.booksAgree()
+}
+
 func TestReviewCommands(t *testing.T) {
 	o := setup(t)
 	first, second := o.held("the bank's record differs: fee is 10.00, not 25.00"), o.held("no clear answer in time")

@@ -173,6 +173,25 @@ func (o *ops) held(why string) uuid.UUID {
 	return id
 }
 
+// confirmed is a payment that the bank has confirmed.
+func (o *ops) confirmed() uuid.UUID {
+	o.T.Helper()
+	id := o.event(o.account.String())
+	o.move(id, ledger.Credit, ledger.EventConfirm)
+	o.Exec(`UPDATE inbound_events SET next_attempt_at = NULL WHERE id = $1`, id)
+	return id
+}
+
+// recalled is a confirmed payment that the bank may have taken back.
+func (o *ops) recalled() uuid.UUID {
+	o.T.Helper()
+	id := o.confirmed()
+	opened, err := o.payments.OpenRecall(o.ctx, testenv.Value[string](o.Env, `SELECT provider_txn_ref FROM inbound_events WHERE id = $1`, id), payment.RecallByEvent)
+	require.NoError(o.T, err)
+	require.Equal(o.T, id, opened)
+	return id
+}
+
 // move moves the entry of a group.
 func (o *ops) move(group uuid.UUID, d ledger.Direction, e ledger.Event) {
 	o.T.Helper()
@@ -205,6 +224,9 @@ func (o *ops) changes() map[string][]string {
 	return map[string][]string{
 		"review confirm":       {"review", "confirm", o.held("differs").String()},
 		"review reverse":       {"review", "reverse", o.held("differs").String()},
+		"recalls open":         {"recalls", "open", o.confirmed().String()},
+		"recalls reverse":      {"recalls", "reverse", o.recalled().String()},
+		"recalls keep":         {"recalls", "keep", o.recalled().String()},
 		"events assign":        {"events", "assign", o.event("nobody").String(), "--account", o.account.String()},
 		"deliveries replay":    {"deliveries", "replay", o.deadLetter().String()},
 		"transfers poll":       {"transfers", "poll", transfer},
@@ -241,7 +263,7 @@ func (o *ops) suspendedCustomer() string {
 func (o *ops) snapshot() string {
 	o.T.Helper()
 	var out string
-	for _, table := range []string{"tenants", "customers", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "deliveries", "transfers", "audit_log"} {
+	for _, table := range []string{"tenants", "customers", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "recalls", "deliveries", "transfers", "audit_log"} {
 		out += testenv.Value[string](o.Env, `SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM `+table+` t`) + "\n"
 	}
 	return out

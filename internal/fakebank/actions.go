@@ -92,6 +92,8 @@ const (
 	Again        Action = "again"         // sent Copies more times, with the same requestId
 	AgainNewID   Action = "again_new_id"  // sent Copies more times, each with another requestId
 	BadSignature Action = "bad_signature" // signed with another secret, in every attempt
+	Recall       Action = "recall"        // a payment's event: sent, and after Delay the payment is taken back, by record and event
+	RecallSilent Action = "recall_silent" // the same without the second event: the record alone says it
 )
 
 var (
@@ -119,6 +121,7 @@ var actions = map[Action][]Group{
 	Lagging: {OnPayouts}, PaidLate: {OnPayouts}, FailedLate: {OnPayouts}, PartialRefund: {OnPayouts},
 
 	Late: {OnWebhooks}, Missing: {OnWebhooks}, Again: {OnWebhooks}, AgainNewID: {OnWebhooks}, BadSignature: {OnWebhooks},
+	Recall: {OnWebhooks}, RecallSilent: {OnWebhooks},
 }
 
 // ActionsOf lists the actions of a group, in alphabetical order.

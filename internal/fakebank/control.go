@@ -151,9 +151,16 @@ func (b *Bank) controlPay(ctx context.Context, a args) (any, string, error) {
 	return t, "Paid " + t.Amount.String() + " to " + t.NUBAN + " (" + t.ID + ")", nil
 }
 
-// controlReverse reverses the inbound transfer id.
+// controlReverse reverses the inbound transfer id: its record and, unless it is silent, by an event. With eventOnly the record stays.
 func (b *Bank) controlReverse(ctx context.Context, a args) (any, string, error) {
-	t, err := b.Reverse(ctx, a["id"])
+	do := b.Reverse
+	switch {
+	case a.is("eventOnly"):
+		do = b.AnnounceReversal
+	case a.is("silent"):
+		do = b.ReverseSilently
+	}
+	t, err := do(ctx, a["id"])
 	return t, "Reversed " + a["id"], err
 }
 

@@ -25,7 +25,7 @@ type Rule struct {
 	Next    int    `json:"next,omitempty"`    // spent after so many strikes; 0: never
 	Percent int    `json:"percent,omitempty"` // the chance of a strike, drawn from the bank's seed; 0: certain
 
-	Delay  time.Duration `json:"-"`                // slow, late: how long; payout outcomes: how long until they end. JSON: "delay":"1s"
+	Delay  time.Duration `json:"-"`                // slow, late: how long; payout outcomes, recalls: how long until they end. JSON: "delay":"1s"
 	Status int           `json:"status,omitempty"` // fail: the HTTP status; 0: 500
 	Code   string        `json:"code,omitempty"`   // code, reject, duplicate: the envelope's code
 	Copies int           `json:"copies,omitempty"` // duplicate webhooks: how many more; 0: one

@@ -121,6 +121,37 @@ func (b *Bank) Fee(amount money.Amount) money.Amount {
 // payment_reversal goes out. Its errors are [ErrNoRecord] and [ErrState].
 func (b *Bank) Reverse(ctx context.Context, id string) (Transaction, error) {
 	b.due.run()
+	return b.reverse(ctx, id, false)
+}
+
+// ReverseSilently is [Bank.Reverse] without the event: the record alone says it.
+func (b *Bank) ReverseSilently(ctx context.Context, id string) (Transaction, error) {
+	b.due.run()
+	return b.reverse(ctx, id, true)
+}
+
+// AnnounceReversal sends a payment_reversal about an inbound transfer, whose record stays as it is. Its error is [ErrNoRecord].
+func (b *Bank) AnnounceReversal(ctx context.Context, id string) (Transaction, error) {
+	b.due.run()
+	b.books.mu.RLock()
+	t := b.books.txs[id]
+	if t == nil {
+		b.books.mu.RUnlock()
+		return Transaction{}, ErrNoRecord
+	}
+	said := *t
+	b.books.mu.RUnlock()
+	b.announceReversal(ctx, said)
+	return said, nil
+}
+
+func (b *Bank) announceReversal(ctx context.Context, t Transaction) {
+	event := b.Event(PaymentReversal, t)
+	event.RequestID = uuid.NewString()
+	b.announce(ctx, event, false, t.ID)
+}
+
+func (b *Bank) reverse(ctx context.Context, id string, silent bool) (Transaction, error) {
 	b.books.mu.Lock()
 	t := b.books.txs[id]
 	if t == nil {
@@ -137,9 +168,9 @@ func (b *Bank) Reverse(ctx context.Context, id string) (Transaction, error) {
 	reversed := *t
 	b.books.mu.Unlock()
 
-	event := b.Event(PaymentReversal, reversed)
-	event.RequestID = uuid.NewString()
-	b.announce(ctx, event, false, id)
+	if !silent {
+		b.announceReversal(ctx, reversed)
+	}
 	return reversed, nil
 }
 

@@ -92,6 +92,10 @@ func (b *Bank) announce(ctx context.Context, e Event, wait bool, refs ...string)
 			events = append(events, e)
 		}
 	}
+	if (p.rule.Do == Recall || p.rule.Do == RecallSilent) && e.EventType == PaymentSuccess {
+		silent := p.rule.Do == RecallSilent
+		b.due.at(b.clock.Now().Add(p.rule.Delay), func() { _, _ = b.reverse(b.ctx, e.Data.Transaction.TransactionID, silent) })
+	}
 	var sent []*delivery
 	for _, e := range events {
 		d := &delivery{first: make(chan struct{}), Webhook: Webhook{

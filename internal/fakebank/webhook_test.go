@@ -242,3 +242,47 @@ func TestSendEvent(t *testing.T) {
 	require.Equal(t, "none", hooks.all()[1].header.Get("provider-signature"))
 	require.Equal(t, "not JSON", string(hooks.all()[1].body))
 }
+
+// A payment is taken back some time after its event: by record and event, by record alone, and by an event without a record.
+func TestRecall(t *testing.T) {
+	hooks := receive(t, nil)
+	b := setup(t, fakebank.Options{WebhookURL: hooks.url})
+	b.open()
+	b.Faults.Set(
+		fakebank.Rule{On: fakebank.OnWebhooks, Do: fakebank.Recall, Match: fakebank.PaymentSuccess, Next: 1, Delay: time.Minute},
+		fakebank.Rule{On: fakebank.OnWebhooks, Do: fakebank.RecallSilent, Match: fakebank.PaymentSuccess, Next: 1, Delay: time.Minute},
+	)
+	loud, silent, third := b.pay("5000.00"), b.pay("5000.00"), b.pay("5000.00")
+	b.flush()
+	require.Len(t, hooks.all(), 3)
+	b.clock.Advance(time.Minute)
+	status := func(id string) string {
+		for _, tx := range b.Transactions() {
+			if tx.ID == id {
+				return tx.Status
+			}
+		}
+		return ""
+	}
+	require.Eventually(t, func() bool { return status(silent.ID) == fakebank.StatusRefund }, 5*time.Second, time.Millisecond)
+	b.flush()
+	require.Equal(t, []string{fakebank.StatusRefund, fakebank.StatusSuccess}, []string{status(loud.ID), status(third.ID)})
+	said, err := b.AnnounceReversal(t.Context(), third.ID)
+	require.NoError(t, err)
+	require.Equal(t, fakebank.StatusSuccess, said.Status)
+	_, err = b.AnnounceReversal(t.Context(), "nothing")
+	require.ErrorIs(t, err, fakebank.ErrNoRecord)
+	_, err = b.ReverseSilently(t.Context(), third.ID)
+	require.NoError(t, err)
+	b.flush()
+	var reversals []string
+	for _, call := range hooks.all() {
+		var e fakebank.Event
+		require.NoError(t, json.Unmarshal(call.body, &e))
+		if e.EventType == fakebank.PaymentReversal {
+			reversals = append(reversals, e.Data.Transaction.TransactionID)
+		}
+	}
+	require.ElementsMatch(t, []string{loud.ID, third.ID}, reversals)
+	require.Equal(t, "0.00", b.Wallet().String())
+}

@@ -23,6 +23,8 @@ const (
 	CheckDeliveryEvent    = "each delivery of a payment has its posted event"
 	CheckDeliveryEnd      = "what is told of a payment's end has happened"
 	CheckDeliveryTransfer = "each delivery of a settlement has its transfer"
+	CheckRecalls          = "what is held for recalls is what they hold"
+	CheckRecallAsked      = "each open recall is waiting for the bank"
 	CheckAccountBalance   = "each account has a balance"
 )
 
@@ -68,7 +70,20 @@ var checks = []struct{ name, sql string }{
 	{CheckDeliveryEnd, `
 		SELECT d.id::text, format('it tells of %s; the credit is %s', d.event_type, coalesce(c.status, 'missing'))
 		FROM deliveries d LEFT JOIN ledger_entries c ON c.transaction_group_id = d.transaction_group_id AND c.direction = 'credit' AND c.reversal_of IS NULL
-		WHERE d.event_type IN ('payment.confirmed', 'payment.reversed') AND c.status IS DISTINCT FROM substring(d.event_type FROM 9)`},
+		WHERE d.event_type IN ('payment.confirmed', 'payment.reversed') AND c.status IS DISTINCT FROM substring(d.event_type FROM 9)
+			AND NOT (d.event_type = 'payment.confirmed' AND c.status = 'reversed' AND EXISTS (SELECT FROM recalls r WHERE r.event_id = c.transaction_group_id AND r.status = 'reversed'))`},
+	{CheckRecalls, `
+		WITH r AS (SELECT account_id, sum(held) AS held FROM recalls WHERE status = 'open' GROUP BY account_id)
+		SELECT coalesce(b.account_id, r.account_id)::text, format('%s is held for recalls, the open ones hold %s', coalesce(b.recall_held, 0), coalesce(r.held, 0))
+		FROM ledger_balances b FULL JOIN r USING (account_id) WHERE coalesce(b.recall_held, 0) <> coalesce(r.held, 0)
+		UNION ALL
+		SELECT r.event_id::text, format('%s, with %s held; its credit is %s of %s', r.status, r.held, coalesce(c.status, 'missing'), c.amount)
+		FROM recalls r LEFT JOIN ledger_entries c ON c.transaction_group_id = r.event_id AND c.direction = 'credit' AND c.reversal_of IS NULL
+		WHERE c.id IS NULL OR r.status = 'reversed' AND c.status <> 'reversed'
+			OR r.status = 'open' AND r.held <> CASE WHEN c.status IN ('provisional', 'confirmed') THEN c.amount ELSE 0 END`},
+	{CheckRecallAsked, `
+		SELECT r.event_id::text, 'a recall is open, and nobody will ask the bank about it'
+		FROM recalls r JOIN inbound_events e ON e.id = r.event_id WHERE r.status = 'open' AND e.next_attempt_at IS NULL`},
 	{CheckDeliveryTransfer, `
 		SELECT d.id::text, CASE WHEN t.id IS NULL THEN 'it tells of no transfer' ELSE
 			format('%s of account %s, telling %s; its transfer is %s, from account %s, of %s', d.event_type, d.account_id,

@@ -28,7 +28,9 @@ type State struct {
 	ProvisionalCount  int64
 	ProvisionalNaira  int64 // the sum of the provisional credits, without its kobo
 	ReviewCount       int64
-	UnpostedCount     int64 // events that wait to be posted
+	RecallCount       int64         // recalls that are open
+	RecallOldest      time.Duration // since the oldest was opened
+	UnpostedCount     int64         // events that wait to be posted
 	UnpostedOldest    time.Duration
 	MisdirectedCount  int64
 	PendingCount      int64 // transfers
@@ -117,21 +119,23 @@ func idAt(t time.Time) uuid.UUID {
 }
 
 func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
-	var provisional, unposted, pending, processing *time.Time
+	var provisional, unposted, pending, processing, recall *time.Time
 	err := tx.QueryRow(ctx, `
-		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n FROM
+		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest FROM
 			(SELECT count(*) AS n, count(*) FILTER (WHERE balance < 0) AS negative, trunc(coalesce(sum(provisional_credits), 0))::bigint AS provisional,
 				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd FROM ledger_balances) b,
-			(SELECT count(*) AS n, min(processed_at) AS oldest FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'processed') c,
+			(SELECT count(*) AS n, min(processed_at) AS oldest FROM inbound_events e WHERE next_attempt_at IS NOT NULL AND status = 'processed'
+				AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status = 'open')) c,
 			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND held_seq IS NOT NULL) r,
 			(SELECT count(*) AS n, min(received_at) AS oldest FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'received') u,
 			(SELECT count(*) AS n FROM inbound_events WHERE category = 'misdirected') m,
 			(SELECT count(*) AS n, min(created_at) AS oldest FROM transfers WHERE status = 'pending') p,
 			(SELECT count(*) AS n, min(submitted_at) AS oldest FROM transfers WHERE status = 'processing') q,
 			(SELECT count(*) AS n FROM transfers WHERE differs_since IS NOT NULL) x,
-			(SELECT count(*) AS n FROM deliveries WHERE status = 'dead_letter') d`).
+			(SELECT count(*) AS n FROM deliveries WHERE status = 'dead_letter') d,
+			(SELECT count(*) AS n, min(opened_at) AS oldest FROM recalls WHERE status = 'open') k`).
 		Scan(&s.Accounts, &s.NegativeBalances, &s.OddBalances, &s.ProvisionalNaira, &s.ProvisionalCount, &provisional, &s.ReviewCount, &s.UnpostedCount, &unposted,
-			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters)
+			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters, &s.RecallCount, &recall)
 	if err != nil {
 		return fmt.Errorf("what is open: %w", err)
 	}
@@ -142,6 +146,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 		return max(0, now.Sub(*t))
 	}
 	s.ProvisionalOldest, s.UnpostedOldest, s.PendingOldest, s.ProcessingOldest = age(provisional), age(unposted), age(pending), age(processing)
+	s.RecallOldest = age(recall)
 	if s.OddBalances > 0 {
 		s.Findings = append(s.Findings, ledger.Finding{Check: ledger.CheckTotals, Subject: "balances", Detail: fmt.Sprintf("%d have sums that cannot be", s.OddBalances)})
 	}

@@ -16,6 +16,7 @@ var (
 	provisionalNaira = gauge("ajo_invariant_provisional_naira", "Their sum, in whole naira.")
 	provisionalAge   = gauge("ajo_invariant_provisional_oldest_seconds", "Age of the oldest of them.")
 	reviews          = gauge("ajo_invariant_needs_review", "Payments that wait for a person.")
+	recallAge        = gauge("ajo_invariant_recall_oldest_seconds", "How long the bank has been asked about the oldest payment that it is said to have taken back.")
 	unposted         = gauge("ajo_invariant_unposted_events", "Events that wait to be posted.")
 	unpostedAge      = gauge("ajo_invariant_unposted_oldest_seconds", "Age of the oldest of them.")
 	misdirected      = gauge("ajo_invariant_misdirected_events", "Payments that found no account.")
@@ -34,6 +35,7 @@ type Books struct {
 	ProvisionalNaira, Reviews, Unposted, Misdirected       int64
 	Pending, Processing, Differing, DeadLetters            int64
 	ProvisionalAge, UnpostedAge, PendingAge, ProcessingAge time.Duration
+	RecallAge                                              time.Duration
 }
 
 // BooksChecked shows the figures of a check that ran to its end.
@@ -46,7 +48,7 @@ func BooksChecked(b Books) {
 		g.Set(float64(n))
 	}
 	for g, d := range map[prometheus.Gauge]time.Duration{
-		provisionalAge: b.ProvisionalAge, unpostedAge: b.UnpostedAge, pendingAge: b.PendingAge, processingAge: b.ProcessingAge,
+		provisionalAge: b.ProvisionalAge, unpostedAge: b.UnpostedAge, pendingAge: b.PendingAge, processingAge: b.ProcessingAge, recallAge: b.RecallAge,
 	} {
 		g.Set(d.Seconds())
 	}
@@ -79,7 +81,7 @@ var (
 // Categories, confirmations and ends are there from the start.
 var (
 	postedAs    = each(posted, "payment", "misdirected", "processing_error")
-	confirmedAs = each(confirmations, "confirmed", "reversed", "needs_review", "later")
+	confirmedAs = each(confirmations, "confirmed", "reversed", "needs_review", "later", "recalled", "kept")
 	endedAs     = each(transferEnds, "success", "failed", "refunded")
 	postedAfter = postedLatency.WithLabelValues()
 )

@@ -87,6 +87,7 @@ const (
 	Reviews
 	Runs
 	TransferRecords
+	Recalls
 )
 
 // ID returns the cursor that names a row of the list by its id.

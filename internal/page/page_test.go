@@ -48,7 +48,7 @@ var badCursors = []string{
 
 // lists are all that have cursors.
 var lists = []List{
-	Accounts, Customers, Transfers, Deliveries, DeadLetters, Misdirected, Statement, Heard, Tenants, Audit, Events, Reviews, Runs, TransferRecords,
+	Accounts, Customers, Transfers, Deliveries, DeadLetters, Misdirected, Statement, Heard, Tenants, Audit, Events, Reviews, Runs, TransferRecords, Recalls,
 }
 
 func TestCursors(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -52,16 +51,20 @@ type check struct {
 	Lease         *time.Time // ours, or one that has run out
 	OccurredAt    *time.Time // the bank's time of the payment, by the event
 	Traceparent   string
+	recall
 }
 
 // finding is what a check came to: a move of the entry, or the time of the next check.
 type finding struct {
 	*check
-	event  ledger.Event // empty: ask again at next
-	next   time.Time
-	missed bool
-	why    string
-	tells  bool // the tenant chose more events than received payments, or listens
+	event   ledger.Event // empty: ask again at next
+	next    time.Time
+	missed  bool
+	success bool // of a recall: the record says success
+	why     string
+	kept    bool // a recall that the bank's record contradicts: the hold ends
+	open    bool // a recall is asked about further, though the entry was moved
+	tells   bool // the tenant chose more events than received payments, or listens
 }
 
 // Confirm asks the bank about a posted payment, and moves its entry: confirmed when the bank's own record echoes our
@@ -76,7 +79,10 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	failpoint.At("payment/before-ask")
-	listed, err := s.listed.Do(ctx, c) // only reads, as the question below does; an unanswered one is asked again
+	var listed *provider.Transaction
+	if !c.recalled() { // of a recalled payment only the record itself will do
+		listed, err = s.listed.Do(ctx, c) // only reads, as the question below does; an unanswered one is asked again
+	}
 	if err != nil || listed == nil {
 		// Questions by id are what the bank allows few of, so the payment is leased first.
 		if c.Lease, err = s.leases.Do(ctx, c); err != nil || c.Lease == nil {
@@ -90,7 +96,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	f := s.judge(c, t, err)
 	if span.Traced() {
 		span.Text("event", id.String())
-		span.Text("outcome", confirmedAs[f.event])
+		span.Text("outcome", f.outcome())
 		span.Number("attempt", c.Attempt+1)
 	}
 	told, err := s.record.Do(ctx, f)
@@ -98,11 +104,22 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 		return err // the lease runs out, and the sweeper rings again
 	}
 	s.ring(ctx, told)
-	metrics.Confirmation(confirmedAs[f.event])
-	if f.event == "" {
+	metrics.Confirmation(f.outcome())
+	if f.asksOn() {
 		return retry.At(f.next, errors.New(f.why))
 	}
 	return nil
+}
+
+// asksOn tells whether the bank is asked again.
+func (f *finding) asksOn() bool { return f.open || f.event == "" && !f.kept }
+
+// outcome names what a question came to, for the metrics.
+func (f *finding) outcome() string {
+	if f.kept {
+		return "kept"
+	}
+	return confirmedAs[f.event]
 }
 
 // ask returns the bank's own record of the payment: from its list, where many wait, or else by its id.
@@ -113,7 +130,7 @@ func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transactio
 		return *listed, nil
 	}
 	t, err := s.Bank.Transaction(ctx, c.TxnRef)
-	if errors.Is(err, provider.ErrUnknown) && s.missedEnough(c, s.Clock.Now()) {
+	if errors.Is(err, provider.ErrUnknown) && !c.recalled() && s.missedEnough(c, s.Clock.Now()) {
 		return s.proveUnknown(ctx, c)
 	}
 	return t, err
@@ -126,7 +143,7 @@ func (s *Service) missedEnough(c *check, now time.Time) bool {
 
 // confirmedAs names what a question came to, for the metrics.
 var confirmedAs = map[ledger.Event]string{
-	"": "later", ledger.EventConfirm: "confirmed", ledger.EventReverse: "reversed", ledger.EventHold: "needs_review",
+	"": "later", ledger.EventConfirm: "confirmed", ledger.EventReverse: "reversed", ledger.EventHold: "needs_review", ledger.EventRecall: "recalled",
 }
 
 // judge turns the bank's answer into a finding.
@@ -134,6 +151,9 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	now := s.Clock.Now()
 	age := now.Sub(c.PostedAt)
 	f := &finding{check: c, next: now.Add(s.confirmDelay(c.Attempt + 1))}
+	if c.recalled() && c.EntryStatus != ledger.Provisional {
+		return s.judgeRecall(f, t, err)
+	}
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
 		f.missed, f.why = true, errNotFound.Error()
@@ -154,6 +174,13 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	}
 	if f.event == "" && age >= s.ConfirmDeadline {
 		f.event, f.why = ledger.EventHold, "no clear answer in time: "+f.why
+	}
+	switch {
+	case !c.recalled():
+	case f.event == ledger.EventConfirm:
+		f.open, f.success, f.next, f.why = true, true, now.Add(s.confirmDelay(0)), whyStillThere
+	case f.event == ledger.EventHold:
+		f.open = true
 	}
 	return f
 }
@@ -208,8 +235,10 @@ func (c *check) paidNumber() string {
 // whole backlog for each batch.
 const dueSQL = `
 		SELECT e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id, e.error_message <> '', e.alias_number, e.alias,
-			e.processed_at, e.attempt_count, e.misses, e.next_attempt_at, e.leased_until, e.occurred_at, e.traceparent
-		FROM inbound_events e JOIN accounts a ON a.id = e.account_id
+			e.processed_at, e.attempt_count, e.misses, e.next_attempt_at, e.leased_until, e.occurred_at, e.traceparent,
+			r.opened_at, coalesce(r.held, 0), coalesce(r.successes, 0), CASE WHEN r.opened_at IS NULL THEN '' ELSE (
+				SELECT l.status FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL) END
+		FROM inbound_events e JOIN accounts a ON a.id = e.account_id LEFT JOIN recalls r ON r.event_id = e.id AND r.status = 'open'
 		WHERE e.id = ANY($1) AND e.status = 'processed' AND coalesce(e.next_attempt_at, 'infinity') <= $2 AND coalesce(e.leased_until, '-infinity') <= $2`
 
 // lookBatch reads many checks. A payment that is not due, or in other hands, is nil.
@@ -304,6 +333,9 @@ func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.
 			if moved, err = s.moveEntries(ctx, tx, held); err != nil { // last: from here on others wait for these accounts
 				return err
 			}
+			if err := s.closeRecalls(ctx, tx, held, moved); err != nil {
+				return err
+			}
 			told, err = s.tellFindings(ctx, tx, held, moved)
 			failpoint.At("payment/before-record-commit")
 			return err
@@ -354,7 +386,7 @@ func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*find
 		if f.missed {
 			misses[i] = 1
 		}
-		if f.event == "" {
+		if f.asksOn() {
 			next[i] = &f.next
 		}
 	}
@@ -370,29 +402,4 @@ func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*find
 		f.tells = tells
 		return f, err
 	})
-}
-
-// alert tells the operators of money that proved false, and of what a person must look at.
-func (s *Service) alert(ctx context.Context, findings []*finding, moved []ledger.Moved) {
-	i := 0
-	for _, f := range findings {
-		if f.event == "" {
-			continue
-		}
-		m := moved[i]
-		i++
-		ctx := trace.Within(ctx, f.Traceparent)
-		log := s.Log.With(slog.String("event", f.ID.String()), slog.String("account", f.AccountID.String()), slog.String("why", f.why))
-		switch {
-		case m.Err != nil:
-			log.WarnContext(ctx, "the entry was moved by somebody else", slog.Any("err", m.Err))
-		case m.Status == ledger.NeedsReview:
-			log.ErrorContext(ctx, "a payment needs review", slog.String("alert", "needs_review"))
-		case m.Status == ledger.Reversed:
-			log.WarnContext(ctx, "a payment was reversed", slog.String("alert", "reversed"))
-		}
-		if m.Balance.Sign() < 0 {
-			log.ErrorContext(ctx, "a balance is below zero", slog.String("alert", "negative_balance"), slog.String("balance", m.Balance.String()))
-		}
-	}
 }

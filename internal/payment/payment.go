@@ -58,6 +58,34 @@ var Transitions = fsm.New("Inbound event",
 	fsm.Row[Status, Event]{From: Failed, Event: EventAssign, To: Processed},
 )
 
+// RecallStatus is the state of a recall: of the question whether the bank has taken back a payment.
+type RecallStatus string
+
+// The states of a recall.
+const (
+	RecallOpen     RecallStatus = "open"
+	RecallReversed RecallStatus = "reversed"
+	RecallKept     RecallStatus = "kept"
+)
+
+// RecallEvent is what moves a recall.
+type RecallEvent string
+
+// The events of a recall.
+const (
+	EventRecalled RecallEvent = "recall"  // the bank's event, its list or an operator says that the payment was taken back
+	EventTaken    RecallEvent = "reverse" // the bank's record says so, or an operator
+	EventKept     RecallEvent = "keep"    // the bank's record says success, or an operator
+)
+
+// RecallTransitions is the recall's state machine.
+var RecallTransitions = fsm.New("Recall",
+	fsm.Row[RecallStatus, RecallEvent]{From: fsm.Start, Event: EventRecalled, To: RecallOpen},
+	fsm.Row[RecallStatus, RecallEvent]{From: RecallOpen, Event: EventTaken, To: RecallReversed},
+	fsm.Row[RecallStatus, RecallEvent]{From: RecallOpen, Event: EventKept, To: RecallKept},
+	fsm.Row[RecallStatus, RecallEvent]{From: RecallKept, Event: EventRecalled, To: RecallOpen},
+)
+
 // Category says what an event was found to be (specification, "Event categories").
 type Category string
 

@@ -40,8 +40,9 @@ type Receipt struct {
 	ID        uuid.UUID // of the stored event; of the first one, for a duplicate
 	Category  Category  // empty while a payment waits to be posted
 	Duplicate bool
-	Spooled   bool   // on disk, but not in Postgres yet; there is nothing to ring
-	Transfer  string // merchantTxRef of a payout that the event is about: its outcome may be asked for
+	Spooled   bool      // on disk, but not in Postgres yet; there is nothing to ring
+	Recalled  uuid.UUID // the payment that the event says was taken back: its confirmation is to be enqueued
+	Transfer  string    // merchantTxRef of a payout that the event is about: its outcome may be asked for
 }
 
 // ToPost tells whether the event is new and waits to be posted.
@@ -79,6 +80,7 @@ type inbound struct {
 	nextAttemptAt  *time.Time
 	receivedAt     time.Time
 	transfer       string
+	recalled       uuid.UUID // the payment of which this opened a recall
 	traceparent    string
 }
 
@@ -111,7 +113,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 	default:
 		metrics.EventStored.Inc()
 	}
-	r.Transfer = e.transfer
+	r.Transfer, r.Recalled = e.transfer, e.recalled
 	return r, nil
 }
 
@@ -274,7 +276,9 @@ func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]
 		if err != nil {
 			return err
 		}
-		stored, err = pgx.CollectRows(r, pgx.RowTo[uuid.UUID])
+		if stored, err = pgx.CollectRows(r, pgx.RowTo[uuid.UUID]); err == nil {
+			err = s.openStored(ctx, tx, rows, stored)
+		}
 		failpoint.At("payment/before-store-commit")
 		return err
 	})

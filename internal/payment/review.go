@@ -151,7 +151,15 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 			return fmt.Errorf("payment: the entry of event %s was moved without its event's lock: %w", eventID, moved[0].Err)
 		}
 		out = Reviewed{EventID: eventID, EntryID: moved[0].EntryID, Status: moved[0].Status, Amount: v.Amount, Balance: moved[0].Balance}
-		if err := endChecks(ctx, tx, eventID, event, v.Why); err != nil {
+		open, err := s.recallDecided(ctx, tx, eventID, event)
+		if err != nil {
+			return err
+		}
+		var next *time.Time
+		if open {
+			next = &now
+		}
+		if err := endChecks(ctx, tx, eventID, event, v.Why, next); err != nil {
 			return err
 		}
 		if told, err = s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: moved[0].Status}); err != nil {
@@ -169,12 +177,12 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 	return out, err
 }
 
-// endChecks takes the event out of the confirmation's hands. What the bank's record had wrong stays readable on a reversed
+// endChecks takes the event out of the confirmation's hands, but for a recall that is open: next. What the bank's record had wrong stays readable on a reversed
 // payment; a confirmed one has no error.
-func endChecks(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event, why string) error {
+func endChecks(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event, why string, next *time.Time) error {
 	if event == ledger.EventConfirm {
 		why = ""
 	}
-	_, err := tx.Exec(ctx, `UPDATE inbound_events SET next_attempt_at = NULL, leased_until = NULL, last_error = $2 WHERE id = $1`, eventID, why)
+	_, err := tx.Exec(ctx, `UPDATE inbound_events SET next_attempt_at = $3, leased_until = NULL, last_error = $2 WHERE id = $1`, eventID, why, next)
 	return err
 }

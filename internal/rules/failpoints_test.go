@@ -84,6 +84,8 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/customer.Service).SetStatus InTx",
 		"(*ajo/internal/payment.Service).Assign InTx",
 		"(*ajo/internal/payment.Service).decideReview InTx",
+		"(*ajo/internal/payment.Service).decideRecall InTx",
+		"(*ajo/internal/payment.Service).OpenRecallByHand InTx",
 		"(*ajo/internal/payment.run).begin Exec",
 		"(*ajo/internal/rekey.Service).Seal InTx",
 		"(*ajo/internal/tenant.Service).setStatus InTx",
@@ -138,6 +140,7 @@ var unsurrounded = map[string][]string{
 	"it moves nothing on: the next time does what this one did not": {
 		"(*ajo/internal/account.Service).freeNumber QueryRow",
 		"(*ajo/internal/payment.run).extend Exec",
+		"(*ajo/internal/payment.Service).OpenRecall InTx",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
 		"(*ajo/internal/webhook.Service).PurgeHeard Exec",
 		"(*ajo/workers.Workers).purge Purge",

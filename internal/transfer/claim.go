@@ -41,6 +41,7 @@ type step struct {
 	Difference    string       // what the bank's record was seen to say otherwise than the books
 	Differs       bool         // the difference waits for a person
 	DebitGroup    uuid.UUID    // the transaction group of its debit
+	Recalls       int64        // of the account, by then: one more, and it is no longer certain that the transfer is covered
 	token
 	learned
 }
@@ -126,7 +127,7 @@ const (
 		t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
 		t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false),
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
-		t.next_attempt_at, t.leased_until`
+		t.next_attempt_at, t.leased_until, (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id)`
 	// isDue hides the appointment from the planner: on a young table it would go by the index of all that is due, and read those
 	// of a whole backlog for each batch.
 	isDue = `coalesce(t.next_attempt_at, 'infinity') <= $2 AND coalesce(t.leased_until, '-infinity') <= $2`
@@ -135,7 +136,7 @@ const (
 	coveredSQL = `SELECT ` + stepColumns + `
 		FROM transfers t JOIN tenants n ON n.id = t.tenant_id JOIN ledger_balances b ON b.account_id = t.account_id
 		WHERE t.id = ANY($1) AND ` + isDue + `
-			AND CASE t.status WHEN 'pending' THEN b.balance - CASE WHEN $3 THEN 0 ELSE b.provisional_credits END >= 0 ELSE false END`
+			AND CASE t.status WHEN 'pending' THEN b.balance - coalesce(b.recall_held, 0) - CASE WHEN $3 THEN 0 ELSE b.provisional_credits END >= 0 ELSE false END`
 	leaseSQL = `WITH leased AS (
 			UPDATE transfers t SET leased_until = $3 FROM unnest($1::uuid[]) AS m (id) WHERE t.id = m.id AND ` + isDue + ` RETURNING t.*)
 		SELECT ` + stepColumns + ` FROM leased t JOIN tenants n ON n.id = t.tenant_id`
@@ -169,7 +170,7 @@ func (s *Service) scanStep(now time.Time) pgx.RowToFunc[*step] {
 		var c step
 		err := r.Scan(&c.ID, &c.TenantID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
 			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Tells,
-			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.due, &c.lease)
+			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.due, &c.lease, &c.Recalls)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
 	}

@@ -19,10 +19,11 @@ type fund struct {
 	id          uuid.UUID
 	account     uuid.UUID
 	seq         int64        // of its debit, in the ledger
-	confirmed   money.Amount // confirmed credits less all debits, its own among them
+	confirmed   money.Amount // confirmed credits less what may be recalled and less all debits, its own among them
 	provisional money.Amount
 	behind      money.Amount // of pending transfers whose debits stand behind its own
 	others      money.Amount // of all pending transfers of the account but itself
+	recalled    money.Amount // held for recalls that are open, and taken back by recalls
 }
 
 // verdicts are what may become of due transfers.
@@ -43,8 +44,12 @@ type verdicts struct {
 //
 // Covered when it is looked at is covered when it is submitted, so nobody looks again: confirmed credits stay, new debits stand
 // behind it, and those before it can only be reversed. One behind it that leaves meanwhile is covered together with all before
-// it, this one among them. Two things can take cover away in between, with a lease or without: a payout that an operator
-// adopts ([Service.Adopt]), which has left already, and with AJO_SETTLE_PROVISIONAL a credit that proves false.
+// it, this one among them. Where the account had a recall in between, the submission is not made (submitSQL). Two other things can take
+// cover away in between, with a lease or without: a payout that an operator adopts ([Service.Adopt]), which has left already, and with
+// AJO_SETTLE_PROVISIONAL a credit that proves false.
+//
+// What the bank takes back of confirmed money (a recall) ends no transfer: those that have lost their cover by it wait for other money,
+// or until somebody cancels them.
 func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, leased []*step, v *verdicts) error {
 	byID := map[uuid.UUID]*step{}
 	var ids, accounts []uuid.UUID
@@ -67,7 +72,7 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, leased []*
 		if s.Provisional {
 			have = have.Add(f.provisional)
 		}
-		switch best := f.confirmed.Add(f.provisional).Add(f.others); {
+		switch best := f.confirmed.Add(f.provisional).Add(f.others).Add(f.recalled); {
 		case have.Sign() >= 0:
 			v.covered = append(v.covered, st)
 		case best.Sign() < 0: // what is freed above counts among the others here
@@ -89,7 +94,8 @@ const fundsSQL = `
 			sum(t.amount) OVER (PARTITION BY t.account_id) - t.amount AS others
 		FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND CASE e.direction WHEN 'debit' THEN true ELSE false END
 		WHERE t.status = 'pending' AND t.account_id = ANY($2))
-	SELECT w.id, w.account_id, w.seq, b.balance - b.provisional_credits, b.provisional_credits, w.behind, w.others
+	SELECT w.id, w.account_id, w.seq, b.balance - b.provisional_credits - coalesce(b.recall_held, 0), b.provisional_credits, w.behind, w.others,
+		coalesce(b.recall_held, 0) + coalesce(b.recall_reversed, 0)
 	FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`
 
 // readFunds reads the funds of pending transfers of accounts, in the ledger's order, all as of one moment.
@@ -102,6 +108,6 @@ func readFunds(ctx context.Context, tx pg.Tx, ids, accounts []uuid.UUID) ([]fund
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (f fund, err error) {
-		return f, r.Scan(&f.id, &f.account, &f.seq, &f.confirmed, &f.provisional, &f.behind, &f.others)
+		return f, r.Scan(&f.id, &f.account, &f.seq, &f.confirmed, &f.provisional, &f.behind, &f.others, &f.recalled)
 	})
 }

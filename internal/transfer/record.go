@@ -16,7 +16,7 @@ import (
 
 // submitted is what recording a submission came to.
 type submitted struct {
-	held  bool // false: the transfer is in another worker's hands, and nothing may be submitted
+	held  bool // false: it is in another worker's hands, or its account had a recall, and nothing may be submitted
 	at    time.Time
 	lease *time.Time // the new one
 }
@@ -24,8 +24,10 @@ type submitted struct {
 // submitSQL leaves alone what the bank has acknowledged, be it since the claim.
 const submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $6, ask_count = 0, unknown_count = 0,
 		account_name = m.holder, next_attempt_at = $7, leased_until = $8, last_error = '', updated_at = $6
-	FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::text[]) WITH ORDINALITY AS m (id, lease, due, holder, n)
-	WHERE ` + heldSQL + ` AND t.status = ANY($5) AND t.acknowledged_at IS NULL RETURNING m.n`
+	FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::text[], $9::bigint[]) WITH ORDINALITY AS m (id, lease, due, holder, recalls, n)
+	WHERE ` + heldSQL + ` AND t.status = ANY($5) AND t.acknowledged_at IS NULL
+		AND CASE t.status WHEN 'pending' THEN m.recalls = (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id) ELSE true END
+	RETURNING m.n`
 
 // submitBatch records many submissions in one statement, each with a lease. It locks the rows in the order of their ids.
 func (s *Service) submitBatch(ctx context.Context, items []*step) []batch.Outcome[submitted] {
@@ -33,13 +35,13 @@ func (s *Service) submitBatch(ctx context.Context, items []*step) []batch.Outcom
 		now := s.Clock.Now()
 		lease := now.Add(s.Lease)
 		m := tokensOf(items, func(st *step) *step { return st })
-		holders := make([]string, len(items))
+		holders, recalls := make([]string, len(items)), make([]int64, len(items))
 		for i, place := range m.places {
-			holders[i] = items[place].AccountName
+			holders[i], recalls[i] = items[place].AccountName, items[place].Recalls
 		}
 		failpoint.At("transfer/before-submit-commit")
 		held, err := pg.Batch(ctx, s.Pool, pgx.RowTo[int], submitSQL,
-			m.id, m.lease, m.due, holders, Transitions.From(EventSubmit), now, now.Add(s.Delays[0]), lease)
+			m.id, m.lease, m.due, holders, Transitions.From(EventSubmit), now, now.Add(s.Delays[0]), lease, recalls)
 		if err != nil {
 			return nil, err
 		}

@@ -50,6 +50,7 @@ func states() string {
 	for _, m := range []struct{ name, picture string }{
 		{ledger.Transitions.Name, ledger.Transitions.Mermaid()},
 		{payment.Transitions.Name, payment.Transitions.Mermaid()},
+		{payment.RecallTransitions.Name, payment.RecallTransitions.Mermaid()},
 		{webhook.Transitions.Name, webhook.Transitions.Mermaid()},
 		{account.Transitions.Name, account.Transitions.Mermaid()},
 		{transfer.Transitions.Name, transfer.Transitions.Mermaid()},

@@ -1,0 +1,39 @@
+package payment
+
+import (
+	"context"
+	"log/slog"
+
+	"ajo/internal/trace"
+	"ajo/ledger"
+)
+
+// alert tells the operators of money that proved false, and of what a person must look at.
+func (s *Service) alert(ctx context.Context, findings []*finding, moved []ledger.Moved) {
+	i := 0
+	for _, f := range findings {
+		if f.kept {
+			s.Log.WarnContext(ctx, "the bank's record says that it has not taken the payment back: the sum covers settlements again", slog.String("event", f.ID.String()))
+		}
+		if f.event == "" {
+			continue
+		}
+		m := moved[i]
+		i++
+		ctx := trace.Within(ctx, f.Traceparent)
+		log := s.Log.With(slog.String("event", f.ID.String()), slog.String("account", f.AccountID.String()), slog.String("why", f.why))
+		switch {
+		case m.Err != nil:
+			log.WarnContext(ctx, "the entry was moved by somebody else", slog.Any("err", m.Err))
+		case m.Status == ledger.NeedsReview:
+			log.ErrorContext(ctx, "a payment needs review", slog.String("alert", "needs_review"))
+		case f.event == ledger.EventRecall:
+			log.ErrorContext(ctx, "the bank has taken back a confirmed payment", slog.String("alert", "recalled"))
+		case m.Status == ledger.Reversed:
+			log.WarnContext(ctx, "a payment was reversed", slog.String("alert", "reversed"))
+		}
+		if m.Balance.Sign() < 0 {
+			log.ErrorContext(ctx, "a balance is below zero", slog.String("alert", "negative_balance"), slog.String("balance", m.Balance.String()))
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/ledger"
+)
+
+// Refusals of what an operator asks for.
+var (
+	ErrNotRecallable = errs.New(errs.Unprocessable, "the payment is not in the balance: there is nothing to take back")
+	ErrNoRecall      = errs.New(errs.Unprocessable, "no recall of this payment is open")
+)
+
+// typeReversal is the event by which the bank says that it has taken a payment back.
+const typeReversal = "payment_reversal"
+
+// RecallSource says who holds that the bank has taken a payment back.
+type RecallSource string
+
+// The sources of recalls. None of them is believed: the bank is asked by the transaction's id.
+const (
+	RecallByEvent          RecallSource = "event"          // a payment_reversal
+	RecallByReconciliation RecallSource = "reconciliation" // the bank's list says reversed, refunded or failed
+	RecallByOperator       RecallSource = "operator"
+)
+
+const (
+	// keptAfter is how many answers "success" end a recall. The first may come before the bank's own records agree with its event.
+	keptAfter = 2
+	// reopenGap is how soon a recall that the bank's record contradicted is opened again by the same word; it doubles each time, to
+	// reopenMost, so that nobody can hold money, or have the bank asked, for ever.
+	reopenGap  = 10 * time.Minute
+	reopenMost = 24 * time.Hour
+)
+
+var (
+	whyRecalled   = "the bank may have taken it back: it is asked"
+	whyStillThere = "the bank is said to have taken it back, and its record says success: it is asked once more"
+)
+
+// recall is what a check knows of the open recall of its payment; its zero value is none.
+type recall struct {
+	RecalledAt  *time.Time
+	Held        money.Amount
+	Successes   int
+	EntryStatus ledger.Status
+}
+
+func (r *recall) recalled() bool { return r.RecalledAt != nil }
+
+// judgeRecall turns the bank's answer about a payment that is no longer provisional into a finding. Only its record decides: that
+// it gave the payment back (or never had it) takes it back here, success in two answers ends the question. What is not found, not
+// answered, under way, or about another sum decides nothing, however long that takes.
+func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *finding {
+	c := f.check
+	differs := ""
+	if err == nil {
+		differs = c.differs(t)
+	}
+	switch {
+	case c.EntryStatus == ledger.Reversed: // by somebody else
+		f.kept, f.why = true, "it was reversed"
+	case err != nil:
+		f.why = "asked whether the bank took it back: " + err.Error()
+	case differs != "":
+		f.why = fmt.Sprintf("asked whether the bank took it back: it says %s, but its record differs: %s", t.Status, differs)
+	case c.EntryStatus == ledger.NeedsReview:
+		f.why = fmt.Sprintf("the bank is said to have taken it back; its record says %s; a person must decide the review", t.Status)
+	case t.Status == provider.Refunded || t.Status == provider.Failed:
+		f.event, f.why = ledger.EventRecall, fmt.Sprintf("the bank says %s, after it had confirmed the payment", t.Status)
+	case t.Status != provider.Success:
+		f.why = errUnderWay.Error()
+	case c.Successes+1 >= keptAfter:
+		f.kept, f.why = true, ""
+	default:
+		f.success, f.why, f.next = true, whyStillThere, s.Clock.Now().Add(s.confirmDelay(0))
+	}
+	return f
+}
+
+// The posted payments of transactions are locked in the order of their ids, and then read with what is known of their recalls.
+const (
+	lockPaymentsSQL = `
+	SELECT id FROM inbound_events
+	WHERE authentic AND provider_txn_ref <> '' AND provider_txn_ref = ANY($1) AND status = 'processed' ORDER BY id FOR NO KEY UPDATE`
+	recallsSQL = `
+	SELECT e.id, e.tenant_id, e.account_id, coalesce(r.status, ''), coalesce(r.opened_count, 0), r.closed_at
+	FROM inbound_events e LEFT JOIN recalls r ON r.event_id = e.id WHERE e.id = ANY($1) ORDER BY e.id`
+)
+
+type recallable struct {
+	EventID, TenantID, AccountID uuid.UUID
+	Status                       RecallStatus
+	Opened                       int
+	ClosedAt                     *time.Time
+}
+
+// mayOpen tells whether a recall of the payment may be opened now: not while one is open, nor after the bank took it back, nor soon
+// after its record contradicted the last one.
+func (r *recallable) mayOpen(source RecallSource, now time.Time) bool {
+	switch r.Status {
+	case "":
+		return true
+	case RecallKept:
+		gap := min(reopenGap<<min(r.Opened, 10), reopenMost)
+		return source == RecallByOperator || !now.Before(r.ClosedAt.Add(gap))
+	}
+	return false
+}
+
+// OpenRecall records that the bank is said to have taken back the payment of a transaction: from now on its sum covers no settlement, and
+// the bank is asked by the transaction's id until its record says what is true. It returns the payment's event, whose confirmation is to be
+// enqueued; uuid.Nil where there is nothing to do: no such payment is in the books, it is reversed already, a recall is
+// open, or one was contradicted by the bank's record a short time ago.
+func (s *Service) OpenRecall(ctx context.Context, providerTxnRef string, source RecallSource) (uuid.UUID, error) {
+	var opened []uuid.UUID
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
+		opened, err = s.openRecalls(ctx, tx, source, []string{providerTxnRef})
+		return err
+	})
+	if err != nil || len(opened) == 0 {
+		return uuid.Nil, err
+	}
+	return opened[0], nil
+}
+
+// openRecalls is [Service.OpenRecall] within a transaction, for many.
+func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource, txnRefs []string) ([]uuid.UUID, error) {
+	now := s.Clock.Now()
+	rows, err := tx.Query(ctx, lockPaymentsSQL, txnRefs)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil || len(locked) == 0 {
+		return nil, err
+	}
+	if rows, err = tx.Query(ctx, recallsSQL, locked); err != nil {
+		return nil, err
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[recallable])
+	if err != nil {
+		return nil, err
+	}
+	byID := map[uuid.UUID]recallable{}
+	var ids []uuid.UUID
+	for _, r := range found {
+		if r.mayOpen(source, now) {
+			byID[r.EventID], ids = r, append(ids, r.EventID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	held, err := ledger.HoldRecalled(ctx, tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var opened []uuid.UUID
+	for _, id := range ids {
+		h, r := held[id], byID[id]
+		if h.Status == "" || h.Status == ledger.Reversed {
+			continue
+		}
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at) VALUES ($1, $2, $3, $4, 'open', $5, $6)
+			ON CONFLICT (event_id) DO UPDATE SET status = 'open', source = excluded.source, held = excluded.held, successes = 0,
+				opened_count = recalls.opened_count + 1, opened_at = excluded.opened_at, closed_at = NULL`,
+			id, r.TenantID, r.AccountID, source, h.Amount, now); err != nil {
+			return nil, err
+		}
+		opened = append(opened, id)
+		s.Log.WarnContext(ctx, "the bank may have taken a payment back: it is asked, and the sum covers no settlement meanwhile", slog.String("alert", "recall_opened"),
+			slog.String("event", id.String()), slog.String("account", r.AccountID.String()), slog.String("source", string(source)))
+	}
+	// A lease of before loses its token: what was asked before the recall is no answer to it.
+	_, err = tx.Exec(ctx, `
+		UPDATE inbound_events SET next_attempt_at = $2, leased_until = NULL, attempt_count = attempt_count + 1, last_error = $3 WHERE id = ANY($1)`, opened, now, whyRecalled)
+	return opened, err
+}
+
+// openStored opens the recalls that stored events speak of, in the same transaction: a payment_reversal that is on record has held the sum.
+func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, stored []uuid.UUID) error {
+	for _, e := range events {
+		e.recalled = uuid.Nil
+		if !e.authentic || e.eventType != typeReversal || !slices.Contains(stored, e.id) {
+			continue
+		}
+		opened, err := s.openRecalls(ctx, tx, RecallByEvent, []string{e.txnRef})
+		if err != nil {
+			return err
+		}
+		if len(opened) > 0 {
+			e.recalled = opened[0]
+		}
+	}
+	return nil
+}
+
+// closeRecalls records what the findings say of open recalls, and ends their holds. The findings' moves are done: a recall whose
+// entry somebody else has moved stays open, and is asked about again.
+func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) error {
+	release := map[uuid.UUID]money.Amount{}
+	i := 0
+	for _, f := range findings {
+		var m ledger.Moved
+		if f.event != "" {
+			m = moved[i]
+			i++
+		}
+		if !f.recalled() {
+			continue
+		}
+		var to RecallStatus
+		switch {
+		case m.Err != nil:
+			return fmt.Errorf("payment: the entry of event %s was moved without its event's lock: %w", f.ID, m.Err)
+		case f.kept:
+			to = RecallKept
+		case f.event == ledger.EventRecall || f.event == ledger.EventReverse:
+			to = RecallReversed
+		case f.event == ledger.EventHold: // it has left the balance: there is nothing to be held
+			if _, err := tx.Exec(ctx, `UPDATE recalls SET held = 0 WHERE event_id = $1 AND status = 'open'`, f.ID); err != nil {
+				return err
+			}
+			release[f.AccountID] = release[f.AccountID].Add(f.Held)
+			continue
+		case f.success:
+			if _, err := tx.Exec(ctx, `UPDATE recalls SET successes = successes + 1 WHERE event_id = $1 AND status = 'open'`, f.ID); err != nil {
+				return err
+			}
+			continue
+		default:
+			continue
+		}
+		held, err := endRecall(ctx, tx, f.ID, to, s.Clock.Now())
+		if err != nil {
+			return err
+		}
+		release[f.AccountID] = release[f.AccountID].Add(held)
+	}
+	if len(release) == 0 {
+		return nil
+	}
+	return ledger.ReleaseRecalled(ctx, tx, release)
+}
+
+// endRecall closes an open recall, and returns what was held: to be released. [ErrNoRecall].
+func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus, now time.Time) (held money.Amount, err error) {
+	err = tx.QueryRow(ctx, `
+		UPDATE recalls r SET status = $2, held = 0, closed_at = $3
+		FROM (SELECT event_id, held FROM recalls WHERE event_id = $1) was
+		WHERE r.event_id = was.event_id AND r.status = 'open' RETURNING was.held`, eventID, to, now).Scan(&held)
+	if pg.IsNoRows(err) {
+		err = ErrNoRecall
+	}
+	return held, err
+}
+
+// recallDecided carries a person's decision about a review into the open recall of its payment, if there is one: what was given up needs
+// no answer, and what counts again is held until there is one. It tells whether the bank is to be asked on.
+func (s *Service) recallDecided(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event) (open bool, err error) {
+	now := s.Clock.Now()
+	if event == ledger.EventReverse {
+		_, err := endRecall(ctx, tx, eventID, RecallReversed, now) // of a payment under review nothing is held
+		if errors.Is(err, ErrNoRecall) {
+			err = nil
+		}
+		return false, err
+	}
+	if err := tx.QueryRow(ctx, `SELECT true FROM recalls WHERE event_id = $1 AND status = 'open'`, eventID).Scan(&open); err != nil {
+		if pg.IsNoRows(err) {
+			err = nil
+		}
+		return false, err
+	}
+	held, err := ledger.HoldRecalled(ctx, tx, []uuid.UUID{eventID})
+	if err != nil {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, `UPDATE recalls SET held = $2, successes = 0 WHERE event_id = $1 AND status = 'open'`, eventID, held[eventID].Amount)
+	return true, err
+}

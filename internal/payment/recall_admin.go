@@ -1,0 +1,202 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/audit"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+// RecallRecord is a recall as operators see it.
+type RecallRecord struct {
+	EventID        uuid.UUID // the payment's; also its entry's TransactionGroupID
+	TenantID       uuid.UUID
+	TenantName     string
+	AccountID      uuid.UUID
+	AccountRef     string
+	Amount         money.Amount // net: what the balance has of it
+	Held           money.Amount // what covers no settlement because of it
+	EntryStatus    ledger.Status
+	ProviderTxnRef string
+	SenderName     string
+	Source         RecallSource
+	Status         RecallStatus
+	OpenedAt       time.Time
+	ClosedAt       *time.Time
+	Questions      int // to the bank about the payment, so far
+	NextAttemptAt  *time.Time
+	LastError      string // what the last answer came to
+}
+
+const recallQuery = `
+	SELECT r.event_id, t.id, t.name, a.id, a.account_ref, l.amount, r.held, l.status, e.provider_txn_ref, e.sender_name, r.source, r.status, r.opened_at,
+		r.closed_at, e.attempt_count, e.next_attempt_at, e.last_error
+	FROM recalls r
+	JOIN inbound_events e ON e.id = r.event_id
+	JOIN ledger_entries l ON l.transaction_group_id = r.event_id AND l.direction = 'credit' AND l.reversal_of IS NULL
+	JOIN accounts a ON a.id = r.account_id
+	JOIN tenants t ON t.id = r.tenant_id`
+
+// Recalls returns a page of the recalls of a status (empty: of all), of the whole service, by their payments, newest first. For
+// operators. A bad cursor is [page.ErrCursor], an unknown status [ErrFilter].
+func (s *Service) Recalls(ctx context.Context, status RecallStatus, r page.Request) ([]RecallRecord, page.Info, error) {
+	switch status {
+	case "", RecallOpen, RecallReversed, RecallKept:
+	default:
+		return nil, page.Info{}, ErrFilter
+	}
+	before, ok, err := page.ParseID(page.Recalls, r.After)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	if !ok {
+		before = uuid.Max
+	}
+	rows, err := s.Pool.Query(ctx, recallQuery+` WHERE r.event_id < $1 AND ($2 = '' OR r.status = $2) ORDER BY r.event_id DESC LIMIT $3`, before, status, r.Limit+1)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[RecallRecord])
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, info := page.Cut(list, r, func(v RecallRecord) string { return page.ID(page.Recalls, v.EventID) })
+	return list, info, nil
+}
+
+// Recall returns the recall of a payment, or [ErrNoRecall].
+func (s *Service) Recall(ctx context.Context, eventID uuid.UUID) (RecallRecord, error) {
+	rows, err := s.Pool.Query(ctx, recallQuery+` WHERE r.event_id = $1`, eventID)
+	if err != nil {
+		return RecallRecord{}, err
+	}
+	v, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[RecallRecord])
+	if pg.IsNoRows(err) {
+		err = ErrNoRecall
+	}
+	return v, err
+}
+
+// OpenRecallByHand opens a recall at an operator's word: the sum is held, and the bank is asked. [ErrEventNotFound];
+// [ErrNotRecallable] where there is nothing to take back, or a recall is open.
+func (s *Service) OpenRecallByHand(ctx context.Context, eventID uuid.UUID, by audit.By) error {
+	e, err := s.InboundEvent(ctx, eventID)
+	if err != nil {
+		return err
+	}
+	if e.Status != Processed {
+		return ErrNotRecallable
+	}
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		opened, err := s.openRecalls(ctx, tx, RecallByOperator, []string{e.ProviderTxnRef})
+		if err != nil {
+			return err
+		}
+		if len(opened) == 0 {
+			return ErrNotRecallable
+		}
+		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("recalls.open", "event:"+eventID.String(), struct{ ProviderTxnRef string }{e.ProviderTxnRef}))
+	})
+}
+
+// ReverseRecalled ends an open recall as the bank's record would: the payment is taken back, which is final, and may bring the balance
+// below zero. For an operator who has the bank's word. [ErrEventNotFound], [ErrNoRecall].
+func (s *Service) ReverseRecalled(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
+	return s.decideRecall(ctx, eventID, RecallReversed, by)
+}
+
+// KeepRecalled ends an open recall: the payment was not taken back, and its sum covers settlements again. For an operator who has the
+// bank's word. Refusals as [Service.ReverseRecalled].
+func (s *Service) KeepRecalled(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
+	return s.decideRecall(ctx, eventID, RecallKept, by)
+}
+
+// reversedBy is the event that takes a credit back from where it is.
+var reversedBy = map[ledger.Status]ledger.Event{
+	ledger.Provisional: ledger.EventReverse, ledger.Confirmed: ledger.EventRecall, ledger.NeedsReview: ledger.EventReverse,
+}
+
+// decideRecall locks the payment first, as the confirmation does, so that entry and recall stand still from then on.
+func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to RecallStatus, by audit.By) (out Reviewed, err error) {
+	var told map[uuid.UUID]uuid.UUID
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		v, err := lockRecall(ctx, tx, eventID)
+		if err != nil {
+			return err
+		}
+		out = Reviewed{EventID: eventID, Status: v.EntryStatus, Amount: v.Amount}
+		if to == RecallReversed {
+			moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: eventID, Direction: ledger.Credit, Event: reversedBy[v.EntryStatus]}})
+			if err != nil {
+				return err
+			}
+			if moved[0].Err != nil {
+				return fmt.Errorf("payment: the entry of event %s was moved without its event's lock: %w", eventID, moved[0].Err)
+			}
+			out.EntryID, out.Status = moved[0].EntryID, moved[0].Status
+		}
+		held, err := endRecall(ctx, tx, eventID, to, now)
+		if err != nil {
+			return err
+		}
+		if err := ledger.ReleaseRecalled(ctx, tx, map[uuid.UUID]money.Amount{v.AccountID: held}); err != nil {
+			return err
+		}
+		// A payment that the bank has not confirmed yet is asked about as before.
+		if _, err := tx.Exec(ctx, `
+			UPDATE inbound_events SET next_attempt_at = CASE WHEN $2 THEN next_attempt_at END, leased_until = NULL, attempt_count = attempt_count + 1 WHERE id = $1`,
+			eventID, to == RecallKept && v.EntryStatus == ledger.Provisional); err != nil {
+			return err
+		}
+		if to == RecallReversed {
+			if told, err = s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: out.Status}); err != nil {
+				return err
+			}
+		}
+		balance, err := ledger.ReadBalance(ctx, tx, v.AccountID)
+		if err != nil {
+			return err
+		}
+		out.Balance = balance.Balance
+		return audit.Write(ctx, tx, now, by.Entry("recalls."+map[RecallStatus]string{RecallReversed: "reverse", RecallKept: "keep"}[to], "event:"+eventID.String(), struct {
+			AccountID       uuid.UUID
+			Amount, Balance money.Amount
+			EntryStatus     ledger.Status
+			Why             string
+		}{v.AccountID, v.Amount, out.Balance, v.EntryStatus, v.LastError}))
+	})
+	if err == nil {
+		s.ring(ctx, told[eventID])
+	}
+	return out, err
+}
+
+// lockRecall locks a payment, and returns its open recall.
+func lockRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (v RecallRecord, err error) {
+	var status Status
+	err = tx.QueryRow(ctx, `SELECT status FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, eventID).Scan(&status)
+	if pg.IsNoRows(err) {
+		return v, ErrEventNotFound
+	}
+	if err != nil {
+		return v, err
+	}
+	rows, err := tx.Query(ctx, recallQuery+` WHERE r.event_id = $1 AND r.status = 'open'`, eventID)
+	if err != nil {
+		return v, err
+	}
+	v, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[RecallRecord])
+	if pg.IsNoRows(err) {
+		err = ErrNoRecall
+	}
+	return v, err
+}

@@ -1,0 +1,316 @@
+package payment_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/invariant"
+	"ajo/internal/money"
+	"ajo/internal/payment"
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// confirmed is a payment that the bank has confirmed.
+func (b *bundle) confirmed() (uuid.UUID, fakebank.Transaction) {
+	b.T.Helper()
+	id, txn := b.paid()
+	require.Equal(b.T, time.Duration(-1), b.check(id))
+	return id, txn
+}
+
+// reversal is the bank's event that it has taken a payment back; its record says what it says.
+func (b *bundle) reversal(txn fakebank.Transaction) payment.Delivery {
+	b.T.Helper()
+	e := b.bank.Event(fakebank.PaymentReversal, txn)
+	e.RequestID = uuid.NewString()
+	body, err := json.Marshal(e)
+	require.NoError(b.T, err)
+	return b.sign(body)
+}
+
+// taken changes the bank's record of a payment.
+func (b *bundle) taken(txn fakebank.Transaction, status string) {
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status = status })
+}
+
+// held is what is held of the account, and what was taken back; the books hold all the while.
+func (b *bundle) recalls() [2]string {
+	b.T.Helper()
+	b.books()
+	findings, err := invariant.Verify(b.ctx, b.Pool)
+	require.NoError(b.T, err)
+	require.Empty(b.T, findings)
+	held, reversed, err := ledger.ReadRecalled(b.ctx, b.Pool, b.account)
+	require.NoError(b.T, err)
+	return [2]string{held.String(), reversed.String()}
+}
+
+// The event holds the sum at once, and the bank's record takes it back: entry, statement, the tenant's event, once.
+func TestRecallAfterConfirmation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook', webhook_events = '{payment.reversed}' WHERE id = $1`, b.tenant)
+	other, _ := b.confirmed()
+	id, txn := b.confirmed()
+	b.taken(txn, "REFUND")
+	r := b.receive(b.reversal(txn))
+	require.Equal(t, payment.CategoryNonPayment, r.Category)
+	require.Equal(t, id, r.Recalled)
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+	balance, entries := b.books()
+	require.Equal(t, "9950.00", balance, "the event alone proves nothing")
+	require.Equal(t, []string{"credit confirmed", "credit confirmed"}, entries)
+
+	require.Equal(t, time.Duration(-1), b.check(id))
+	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+	balance, entries = b.books()
+	require.Equal(t, "4975.00", balance)
+	require.Equal(t, []string{"credit confirmed", "credit reversed", "debit reversed"}, entries)
+	require.Contains(t, b.log.String(), "alert=recalled")
+	require.Equal(t, "the bank says refunded, after it had confirmed the payment", testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE event_type = 'payment.reversed' AND transaction_group_id = $1`, id))
+
+	require.NoError(t, b.svc.Confirm(b.ctx, id), "and again changes nothing")
+	for _, source := range []payment.RecallSource{payment.RecallByEvent, payment.RecallByReconciliation, payment.RecallByOperator} {
+		again, err := b.svc.OpenRecall(b.ctx, txn.ID, source)
+		require.NoError(t, err)
+		require.Equal(t, uuid.Nil, again, "what was taken back is not taken back again")
+	}
+	require.Equal(t, "confirmed", testenv.Value[string](b.Env, `SELECT status FROM ledger_entries WHERE transaction_group_id = $1`, other))
+}
+
+// Money that was paid out is taken back too: the balance falls below zero, and somebody is called.
+func TestRecallBelowZero(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	b.debit("4000.00")
+	b.taken(txn, "REFUND")
+	b.receive(b.reversal(txn))
+	require.Equal(t, time.Duration(-1), b.check(id))
+	balance, _ := b.books()
+	require.Equal(t, "-4000.00", balance)
+	require.Contains(t, b.log.String(), "alert=negative_balance")
+}
+
+// An event that the bank's record contradicts in two answers holds the sum for one gap of the schedule, and no longer.
+func TestRecallThatTheRecordContradicts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
+	require.Equal(t, 30*time.Second, b.check(id), "the record may be behind the event")
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+	require.Equal(t, time.Duration(-1), b.check(id))
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
+	_, entries := b.books()
+	require.Equal(t, []string{"credit confirmed"}, entries)
+	require.Empty(t, testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id))
+
+	// The same event again, a forgery with another id, and the bank's list hold nothing and ask nothing for a while.
+	asked := b.bank.AllCalls()["GET /v1/transactions/accounts/single"]
+	require.Equal(t, uuid.Nil, b.receive(b.reversal(txn)).Recalled)
+	for range 5 {
+		again, err := b.svc.OpenRecall(b.ctx, txn.ID, payment.RecallByReconciliation)
+		require.NoError(t, err)
+		require.Equal(t, uuid.Nil, again)
+	}
+	require.NoError(t, b.svc.Confirm(b.ctx, id))
+	require.Equal(t, asked, b.bank.AllCalls()["GET /v1/transactions/accounts/single"])
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
+
+	// Later it may be true, and each time that it was not it takes twice as long.
+	for _, gap := range []time.Duration{20 * time.Minute, 40 * time.Minute, 80 * time.Minute} {
+		b.Clock.Advance(gap - time.Second)
+		again, err := b.svc.OpenRecall(b.ctx, txn.ID, payment.RecallByReconciliation)
+		require.NoError(t, err)
+		require.Equal(t, uuid.Nil, again, gap)
+		b.Clock.Advance(time.Second)
+		again, err = b.svc.OpenRecall(b.ctx, txn.ID, payment.RecallByReconciliation)
+		require.NoError(t, err)
+		require.Equal(t, id, again, gap)
+		require.Equal(t, 30*time.Second, b.check(id))
+		require.Equal(t, time.Duration(-1), b.check(id))
+	}
+	b.taken(txn, "REFUND")
+	again, err := b.svc.OpenRecall(b.ctx, txn.ID, payment.RecallByOperator)
+	require.NoError(t, err)
+	require.Equal(t, id, again, "an operator's word opens it at any time")
+	require.Equal(t, time.Duration(-1), b.check(id))
+	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+}
+
+// The record is behind the event by one answer: the second one takes the payment back.
+func TestRecordIsBehindTheRecall(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	b.receive(b.reversal(txn))
+	require.Positive(t, b.check(id))
+	b.taken(txn, "REFUND")
+	require.Equal(t, time.Duration(-1), b.check(id))
+	_, entries := b.books()
+	require.Equal(t, []string{"credit reversed", "debit reversed"}, entries)
+}
+
+// Whatever is no answer about this payment decides nothing, and is asked about for as long as it takes, less and less often.
+func TestRecallWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(*bundle, fakebank.Transaction){
+		"down": func(b *bundle, _ fakebank.Transaction) { b.bank.Faults.SetDown(fakebank.DownAnswer) },
+		"gateway": func(b *bundle, _ fakebank.Transaction) {
+			b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnAll, Do: fakebank.Gateway})
+		},
+		"not found": func(b *bundle, x fakebank.Transaction) {
+			b.bank.SetTransaction(x.ID, func(x *fakebank.Transaction) { x.Hidden = true })
+		},
+		"another record": func(b *bundle, x fakebank.Transaction) {
+			b.bank.SetTransaction(x.ID, func(x *fakebank.Transaction) { x.Wrong = true })
+		},
+		"another sum, refunded": func(b *bundle, x fakebank.Transaction) {
+			b.bank.SetTransaction(x.ID, func(x *fakebank.Transaction) { x.Status, x.Amount = "REFUND", money.Must("100.00") })
+		},
+		"another sum, success": func(b *bundle, x fakebank.Transaction) {
+			b.bank.SetTransaction(x.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("100.00") })
+		},
+		"under way": func(b *bundle, x fakebank.Transaction) { b.taken(x, "PENDING_BILLING") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id, txn := b.confirmed()
+			fault(b, txn)
+			opened := b.Clock.Now()
+			b.receive(b.reversal(txn))
+			var gap time.Duration
+			for b.Clock.Now().Sub(opened) < 48*time.Hour {
+				next := b.check(id)
+				require.GreaterOrEqual(t, next, gap)
+				gap = next
+			}
+			require.Equal(t, time.Hour, gap)
+			require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+			state, err := invariant.Light(b.ctx, b.Pool, b.Clock.Now())
+			require.NoError(t, err)
+			require.Equal(t, int64(1), state.RecallCount)
+			require.GreaterOrEqual(t, state.RecallOldest, 48*time.Hour)
+			require.Zero(t, state.ProvisionalCount)
+			b.bank.Faults.Clear()
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { *x = txn; x.Status = "REFUND" })
+			require.Equal(t, time.Duration(-1), b.check(id))
+			require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+		})
+	}
+}
+
+// A recall before the confirmation: the bank is asked at once, and its first answer decides as ever; a success needs a second one.
+func TestRecallBeforeConfirmation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.paid()
+	b.taken(txn, "REFUND")
+	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+	require.Equal(t, time.Duration(-1), b.check(id))
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
+	_, entries := b.books()
+	require.Equal(t, []string{"credit reversed", "debit reversed"}, entries)
+
+	id, txn = b.paid()
+	b.receive(b.reversal(txn))
+	require.Equal(t, 30*time.Second, b.check(id))
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls(), "confirmed, and still held")
+	require.Equal(t, time.Duration(-1), b.check(id))
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
+	_, entries = b.books()
+	require.Equal(t, []string{"credit reversed", "debit reversed", "credit confirmed"}, entries)
+}
+
+// A payment under review has nothing that could be held; once a person counts it, it is, until the bank has answered.
+func TestRecallUnderReview(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.held()
+	txn := testenv.Value[string](b.Env, `SELECT provider_txn_ref FROM inbound_events WHERE id = $1`, id)
+	opened, err := b.svc.OpenRecall(b.ctx, txn, payment.RecallByOperator)
+	require.NoError(t, err)
+	require.Equal(t, id, opened)
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
+	require.Positive(t, b.check(id))
+	_, err = b.svc.ConfirmReviewed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+	b.bank.SetTransaction(txn, func(x *fakebank.Transaction) { x.Status, x.Fee = "REFUND", money.Must("25.00") })
+	require.Equal(t, time.Duration(-1), b.check(id))
+	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+
+	id = b.held()
+	txn = testenv.Value[string](b.Env, `SELECT provider_txn_ref FROM inbound_events WHERE id = $1`, id)
+	_, err = b.svc.OpenRecall(b.ctx, txn, payment.RecallByEvent)
+	require.NoError(t, err)
+	_, err = b.svc.ReverseReviewed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.NoError(t, b.svc.Confirm(b.ctx, id), "nothing is left to ask")
+	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+	require.Equal(t, "reversed", testenv.Value[string](b.Env, `SELECT status FROM recalls WHERE event_id = $1`, id))
+
+	// A provisional payment that goes under review while it is held.
+	id, x := b.paid()
+	b.bank.SetTransaction(x.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+	b.receive(b.reversal(x))
+	require.Equal(t, [2]string{"4975.00", "4975.00"}, b.recalls())
+	require.Positive(t, b.check(id))
+	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+}
+
+// A reversal of what the books do not have is only kept: there is nothing to be held.
+func TestReversalOfNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, txn := b.confirmed()
+	txn.ID = "API-VACT_TRA-ANOTHER"
+	r := b.receive(b.reversal(txn))
+	require.Equal(t, uuid.Nil, r.Recalled)
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
+	d := b.reversal(txn)
+	d.Signature = "forged"
+	b.receive(d)
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
+}
+
+// What the spool held opens the recall when it is drained, and a call that was repeated opens it once.
+func TestRecallIsHeldOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	d := b.reversal(txn)
+	require.Equal(t, id, b.receive(d).Recalled)
+	require.Equal(t, uuid.Nil, b.receive(d).Recalled)
+	again, err := b.svc.OpenRecall(b.ctx, txn.ID, payment.RecallByOperator)
+	require.NoError(t, err)
+	require.Equal(t, uuid.Nil, again)
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+	due, err := b.svc.Due(b.ctx, payment.Processed, b.Clock.Now().Add(time.Second), 10)
+	require.NoError(t, err)
+	require.Equal(t, []uuid.UUID{id}, due, "the sweeper finds it, if the task is lost")
+}
+
+// debit takes what a settlement pays out.
+func (b *bundle) debit(amount string) {
+	b.T.Helper()
+	ref := "AJO-" + uuid.NewString()
+	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		out, err := ledger.PostDebits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: b.account, Amount: money.Must(amount), TransactionGroupID: uuid.Must(uuid.NewV7()), TransferRef: &ref}})
+		if err == nil {
+			err = out[0].Err
+		}
+		return err
+	}))
+}

@@ -1,0 +1,113 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+// recallChange is what one transaction does to an account's recalls.
+type recallChange struct {
+	held     money.Amount // added to what is held; below zero: released
+	reversed money.Amount // taken back for good
+}
+
+func (t *totals) recalled(held, reversed money.Amount) {
+	if t.recall == nil {
+		t.recall = &recallChange{}
+	}
+	t.recall.held, t.recall.reversed = t.recall.held.Add(held), t.recall.reversed.Add(reversed)
+}
+
+// Held is what a hold of a payment found.
+type Held struct {
+	Status Status       // of its credit; empty: there is none
+	Amount money.Amount // held now: the credit's, if it is in the balance
+}
+
+// HoldRecalled takes the credits of payments (named by their groups) out of what covers settlements, until [ReleaseRecalled]: the
+// bank may have taken them back. The balance and the statement stay as they are. A credit that is not in the balance has nothing to
+// be held. Holding twice holds twice: the caller keeps what was held of each.
+func HoldRecalled(ctx context.Context, tx pg.Tx, payments []uuid.UUID) (map[uuid.UUID]Held, error) {
+	moves := make([]Move, len(payments))
+	for i, id := range payments {
+		moves[i].TransactionGroupID = id
+	}
+	b, entries, err := lockEntries(ctx, tx, moves)
+	if err != nil {
+		return nil, err
+	}
+	out := map[uuid.UUID]Held{}
+	for _, id := range payments {
+		e, ok := entries[entryKey{id, Credit}]
+		if !ok || e.ReversalOf != nil {
+			continue
+		}
+		h := Held{Status: e.Status}
+		if e.Status == Provisional || e.Status == Confirmed {
+			t, err := b.of(e.accountID)
+			if err != nil {
+				return nil, err
+			}
+			h.Amount = e.Amount
+			t.recalled(e.Amount, money.Zero)
+		}
+		out[id] = h
+	}
+	_, err = write(ctx, tx, new(pgx.Batch), b, nil)
+	return out, err
+}
+
+// ReleaseRecalled gives back what was held of payments to accounts, in the order of the accounts' ids.
+func ReleaseRecalled(ctx context.Context, tx pg.Tx, held map[uuid.UUID]money.Amount) error {
+	var accounts []uuid.UUID
+	for id := range held {
+		accounts = append(accounts, id)
+	}
+	b, err := lockTotals(ctx, tx, accounts)
+	if err != nil {
+		return err
+	}
+	for id, amount := range held {
+		t, err := b.of(id)
+		if err != nil {
+			return err
+		}
+		t.recalled(amount.Neg(), money.Zero)
+	}
+	_, err = write(ctx, tx, new(pgx.Batch), b, nil)
+	return err
+}
+
+// queueRecalls stores what has changed of accounts' recalls, in a statement of its own: nearly no account has any.
+func queueRecalls(batch *pgx.Batch, b book) {
+	var id []uuid.UUID
+	var held, reversed []string
+	for _, t := range b {
+		if t.recall != nil {
+			id, held, reversed = append(id, t.accountID), append(held, t.recall.held.String()), append(reversed, t.recall.reversed.String())
+			t.recall = nil
+		}
+	}
+	if len(id) == 0 {
+		return
+	}
+	batch.Queue(`
+		UPDATE ledger_balances b SET recall_held = coalesce(b.recall_held, 0) + m.held::numeric,
+			recall_reversed = coalesce(b.recall_reversed, 0) + m.reversed::numeric, recall_count = coalesce(b.recall_count, 0) + 1
+		FROM unnest($1::uuid[], $2::text[], $3::text[]) AS m (id, held, reversed) WHERE b.account_id = m.id`, id, held, reversed)
+}
+
+// ReadRecalled is what is held of an account's balance for recalls, and what recalls have taken back.
+func ReadRecalled(ctx context.Context, q pg.Querier, account uuid.UUID) (held, reversed money.Amount, err error) {
+	err = q.QueryRow(ctx, `SELECT coalesce(recall_held, 0), coalesce(recall_reversed, 0) FROM ledger_balances WHERE account_id = $1`, account).Scan(&held, &reversed)
+	if pg.IsNoRows(err) {
+		err = fmt.Errorf("ledger: account %s has no balance", account)
+	}
+	return held, reversed, err
+}
