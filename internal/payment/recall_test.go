@@ -285,6 +285,25 @@ func TestReversalOfNothing(t *testing.T) {
 	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
 }
 
+// No event came: the bank's list says that the payment was given back. It is held, asked about, and taken back; a second run finds nothing.
+func TestReconciliationOpensARecall(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	_, err := b.bank.ReverseSilently(b.ctx, txn.ID)
+	require.NoError(t, err)
+	b.Clock.Advance(time.Minute)
+	r, err := b.svc.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now())
+	require.NoError(t, err)
+	require.Equal(t, 1, r.Counts[payment.Contradicts])
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+	require.Equal(t, time.Duration(-1), b.check(id))
+	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+	r, err = b.svc.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now())
+	require.NoError(t, err)
+	require.Zero(t, r.Counts[payment.Contradicts])
+}
+
 // What the spool held opens the recall when it is drained, and a call that was repeated opens it once.
 func TestRecallIsHeldOnce(t *testing.T) {
 	t.Parallel()

@@ -90,6 +90,9 @@ func (s *Service) newRun(kind string, from, to time.Time) *run {
 func (r *run) work(ctx context.Context) error {
 	err := r.compare(ctx)
 	if err == nil {
+		err = r.openListed(ctx)
+	}
+	if err == nil {
 		err = r.finish(ctx)
 	}
 	if err != nil {
