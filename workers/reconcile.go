@@ -5,19 +5,20 @@ import (
 	"log/slog"
 	"time"
 
+	"ajo/internal/payment"
 	"ajo/tasks"
 )
 
 // reconcileLook is how often a worker looks whether a reconciliation is due: a run that failed is done again that soon.
 const reconcileLook = time.Minute
 
-// reconcile compares the books with the bank's list every ReconcileEvery, in one of all workers, and at the start: what was
-// missed while everything was down is found at once.
-func (w *Workers) reconcile(ctx context.Context) {
-	tick := time.NewTicker(min(w.ReconcileEvery, reconcileLook))
+// repeat runs a look at what is due at the start, so that what was missed while everything was down is found at once, and then
+// at least every reconcileLook.
+func (w *Workers) repeat(ctx context.Context, every time.Duration, look func(context.Context)) {
+	tick := time.NewTicker(min(every, reconcileLook))
 	defer tick.Stop()
 	for {
-		w.reconcileAll(ctx)
+		look(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -26,16 +27,41 @@ func (w *Workers) reconcile(ctx context.Context) {
 	}
 }
 
-// reconcileAll does the runs that are due. What a run stored is rung also when it failed; what is not rung the sweeper finds.
-func (w *Workers) reconcileAll(ctx context.Context) {
+// reconcile does the periodic runs that are due, in one of all workers.
+func (w *Workers) reconcile(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		r, _, again, err := w.Payments.ReconcileDue(ctx, w.ReconcileEvery, w.ReconcileWindow)
-		for _, id := range r.ToPost {
-			w.Enqueuer.Now(ctx, tasks.Ingest, id)
-		}
-		if err != nil && ctx.Err() == nil {
-			w.Log.Warn("the reconciliation failed; it is tried again", slog.String("alert", "reconciliation_failed"), slog.Any("err", err))
-		}
+		w.reconciled(ctx, r, err)
 		more = again
+	}
+}
+
+// reconcileDaily does the run of the day, in one of all workers. It goes beside the periodic ones, which do not wait for it.
+func (w *Workers) reconcileDaily(ctx context.Context) {
+	r, _, err := w.Payments.ReconcileDaily(ctx, w.ReconcileBack)
+	w.reconciled(ctx, r, err)
+}
+
+// reconciled enqueues what follows from a run, also when it failed; what is not enqueued the sweeper finds.
+func (w *Workers) reconciled(ctx context.Context, r payment.Report, err error) {
+	for _, id := range r.ToPost {
+		w.Enqueuer.Now(ctx, tasks.Ingest, id)
+	}
+	for _, p := range r.Reposted {
+		if p.Delivery != nil {
+			w.Enqueuer.Now(ctx, tasks.Deliver, *p.Delivery)
+		}
+		w.Enqueuer.At(ctx, tasks.Confirm, p.ConfirmAt, p.EventID)
+		if p.Expired != nil {
+			w.Enqueuer.Alone(ctx, tasks.Expire, w.Clock.Now(), *p.Expired)
+		}
+	}
+	for _, ref := range r.ToPoll {
+		if id, ok, err := w.Transfers.Wake(ctx, ref); ok && err == nil {
+			w.Enqueuer.Alone(ctx, tasks.Settle, w.Clock.Now(), id)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		w.Log.Warn("the reconciliation failed; it is tried again", slog.String("alert", "reconciliation_failed"), slog.Any("err", err))
 	}
 }

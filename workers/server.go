@@ -64,6 +64,8 @@ type Options struct {
 	// ReconcileEvery is how often the last ReconcileWindow is compared with the bank's list; zero: never.
 	ReconcileEvery  time.Duration
 	ReconcileWindow time.Duration
+	// ReconcileBack is how far back they are compared once a day; zero: never.
+	ReconcileBack time.Duration
 }
 
 // handler does the work on one row. A [retry.At] error says when it is due again, [retry.Exhausted] that nothing tries
@@ -144,7 +146,10 @@ func Start(o Options) (*Workers, error) {
 	w.beside.Go(func() { w.sweep(ctx) })
 	w.beside.Go(func() { w.check(ctx) })
 	if w.ReconcileEvery > 0 {
-		w.beside.Go(func() { w.reconcile(ctx) })
+		w.beside.Go(func() { w.repeat(ctx, w.ReconcileEvery, w.reconcile) })
+	}
+	if w.ReconcileBack > 0 {
+		w.beside.Go(func() { w.repeat(ctx, reconcileLook, w.reconcileDaily) })
 	}
 	return w, nil
 }

@@ -17,7 +17,8 @@ import (
 )
 
 func (t *tool) newEventsCmd() *cobra.Command {
-	return group("events", "Look at what the bank told us, and assign what found no account", t.newEventsListCmd(), t.newEventShowCmd(), t.newAssignCmd())
+	return group("events", "Look at what the bank told us, assign what found no account, and post what could not be posted", t.newEventsListCmd(), t.newEventShowCmd(), t.newAssignCmd(),
+		t.newRepostCmd())
 }
 
 func (t *tool) newEventsListCmd() *cobra.Command {
@@ -135,7 +136,8 @@ func printEvent(out io.Writer, e payment.InboundEvent) error {
 		field{"status", string(e.Status)}, field{"category", string(e.Category)}, field{"why", e.ErrorMessage},
 		field{"amount", sum}, field{"fee", fee}, field{"paid to", paidTo(e)}, field{"sender", e.SenderName}, field{"narration", e.Narration},
 		field{"transaction", e.ProviderTxnRef}, field{"paid at", stamp(e.OccurredAt)}, field{"received", stamp(&e.ReceivedAt)}, field{"processed", stamp(e.ProcessedAt)},
-		field{"tenant", id(e.TenantID)}, field{"account", id(e.AccountID)}, field{"next attempt", stamp(e.NextAttemptAt)}, field{"last error", e.LastError})
+		field{"tenant", id(e.TenantID)}, field{"account", id(e.AccountID)}, field{"next attempt", stamp(e.NextAttemptAt)}, field{"last error", e.LastError},
+		field{"may be a repeat of", id(e.LookAlikeOf)})
 }
 
 func gross(e payment.InboundEvent) string {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,7 +37,8 @@ func (t *tool) newReconcileCmd() *cobra.Command {
 		Short: "Compare the books with the bank's transaction list; exit code 1 when they disagree",
 		Long: `Reads the bank's list of the payments that it dates from --from to --to (now, without it; at most 31 days), and
 compares it with the books. Successful payments whose event never came are stored, and posted by the workers. What
-disagrees otherwise is only reported. The report is kept. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and
+disagrees otherwise is only reported: payments, and status, sum, fee and destination of payouts. What is found is
+asked about in every later run until it is settled ("ajo reconcile open"). The report is kept. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and
 _CLIENT_SECRET. Exit code 1 when a person must look; missing events and payments that an operator can assign are no
 reason.`,
 		Example: "  ajo reconcile --from 2026-03-01 --to 2026-03-02 --csv\n  ajo reconcile --from 2h",
@@ -73,7 +76,7 @@ reason.`,
 	cmd.Flags().StringVar(&from, "from", "", "the beginning: a time, a day (both UTC), or how long ago, as 2h (required)")
 	cmd.Flags().StringVar(&to, "to", "", "the end, which is not part of it")
 	f.add(cmd)
-	cmd.AddCommand(t.newRunsCmd(), t.newRunCmd())
+	cmd.AddCommand(t.newRunsCmd(), t.newRunCmd(), t.newOpenCmd(), t.newDismissCmd())
 	return cmd
 }
 
@@ -169,7 +172,7 @@ type sumLine struct {
 }
 
 func sumLines(r payment.Report) []sumLine {
-	return []sumLine{
+	lines := []sumLine{
 		{"bank", "success", r.Bank.Success},
 		{"bank", "pending", r.Bank.Pending},
 		{"bank", "failed", r.Bank.Failed},
@@ -179,6 +182,15 @@ func sumLines(r payment.Report) []sumLine {
 		{"books", "needs_review", r.Books.NeedsReview},
 		{"books", "reversed", r.Books.Reversed},
 	}
+	for _, side := range []struct {
+		name string
+		sums payment.SumsByStatus
+	}{{"bank", r.Bank.Payouts}, {"books", r.Books.Payouts}} {
+		for _, status := range slices.Sorted(maps.Keys(side.sums)) {
+			lines = append(lines, sumLine{side.name, "payouts " + status, side.sums[status]})
+		}
+	}
+	return lines
 }
 
 // printReport prints a report for people.
@@ -198,6 +210,7 @@ func printReport(w io.Writer, r payment.Report) error {
 		field{"outside the balances", signedText(f.Outside)},
 		field{"payouts under way", signedText(f.UnderWay)},
 		field{"difference", signedText(f.Difference)},
+		field{"unexplained", signedText(f.Unexplained)},
 		field{"not comparable", f.Why},
 	)
 	if err != nil {
@@ -210,6 +223,16 @@ func printReport(w io.Writer, r payment.Report) error {
 	}
 	if err := printTable(w, "SIDE,STATUS,COUNT,AMOUNT,FEE", rows); err != nil {
 		return err
+	}
+	if len(f.Explained) > 0 {
+		fmt.Fprintln(w)
+		rows = nil
+		for _, e := range f.Explained {
+			rows = append(rows, []string{e.Amount.String(), e.Ref, e.What})
+		}
+		if err := printTable(w, "IN THE WALLET,TRANSACTION,BECAUSE", rows); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintln(w)
 	if len(r.Exceptions) == 0 {
@@ -247,7 +270,7 @@ func writeReport(w io.Writer, r payment.Report) error {
 	for _, x := range r.Exceptions {
 		lines = append(lines, []string{
 			"exception", "", string(x.Kind), "1", amountText(x.BankAmount), amountText(x.BankFee), amountText(x.BooksAmount), amountText(x.BooksFee),
-			safeCell(cmp.Or(x.MerchantTxRef, x.ProviderTxnRef)), idText(x.EventID), idText(x.AccountID), safeCell(x.AccountNumber), stamp(x.At), x.BankStatus, string(x.EntryStatus), safeCell(x.Detail),
+			safeCell(cmp.Or(x.MerchantTxRef, x.ProviderTxnRef)), idText(x.EventID), idText(x.AccountID), safeCell(x.AccountNumber), stamp(x.At), x.BankStatus, cmp.Or(string(x.EntryStatus), x.TransferStatus), safeCell(x.Detail),
 		})
 	}
 	return errors.Join(out.WriteAll(lines), out.Error())

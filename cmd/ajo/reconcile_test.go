@@ -13,9 +13,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/clock"
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/provider"
+	"ajo/internal/provider/nomba"
 	"ajo/internal/testenv"
 )
 
@@ -88,6 +91,21 @@ func TestReconcileCommand(t *testing.T) {
 	out, _, _ = toolRun(t, env, "reconcile", "list")
 	require.Regexp(t, r.ID.String()+` +manual .* finished +0 +1`, out)
 
+	out, _, code = toolRun(t, env, "reconcile", "open")
+	require.Zero(t, code)
+	require.Regexp(t, `payment +T-1 .* -4975.00 .* - +unknown_at_bank: the bank neither lists it nor knows its id`, out)
+	_, stderr, code = toolRun(t, env, "reconcile", "dismiss", "T-1", "--reason", "ticket 1")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "--yes")
+	out, _, code = toolRun(t, env, "reconcile", "dismiss", "T-1", "--reason", "ticket 1", "--yes")
+	require.Zero(t, code)
+	require.Contains(t, out, "Dismissed: unknown_at_bank")
+	out, _, code = toolRun(t, env, "reconcile", "--from", "2h")
+	require.Zero(t, code, "it is known")
+	require.Contains(t, out, "Bank and books agree.")
+	out, _, _ = toolRun(t, env, "audit", "list")
+	require.Contains(t, out, "reconcile.dismiss")
+
 	// A payment whose event never came is no reason for an exit code.
 	_, err = bank.Pay(context.Background(), fakebank.Payment{AccountRef: "none", Amount: money.Must("1.00")})
 	require.Error(t, err)
@@ -97,6 +115,46 @@ func TestReconcileCommand(t *testing.T) {
 	_, stderr, code = toolRun(t, env, "reconcile", "--from", "1m")
 	require.Equal(t, 1, code)
 	require.NotEmpty(t, stderr)
+}
+
+func TestRepostCommand(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	bank := fakebank.New(fakebank.Options{})
+	url, err := bank.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = bank.Close() })
+	env := map[string]string{"AJO_DATABASE_URL": e.DatabaseURL}
+	account, id := e.Account(e.Tenant(), "customer-1"), uuid.Must(uuid.NewV7())
+	client, err := nomba.New(nomba.Options{
+		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret, Clock: clock.System,
+	})
+	require.NoError(t, err)
+	opened, err := client.CreateAccount(t.Context(), provider.NewAccount{Ref: account.String(), Name: "Ada Stores"})
+	require.NoError(t, err)
+	e.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, account, opened.Number)
+	txn, err := bank.Pay(t.Context(), fakebank.Payment{NUBAN: opened.Number, Amount: money.Must("5000.00"), Silent: true})
+	require.NoError(t, err)
+	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message,
+			occurred_at, digest, body, received_at, processed_at)
+		VALUES ($1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'failed', 'processing_error', 'no fee', $3, sha256(''), '', $3, $3)`, id, txn.ID, txn.Time)
+
+	repost := []string{"events", "repost", id.String(), "--reason", "ticket 2", "--yes"}
+	_, stderr, code := toolRun(t, env, repost...)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "AJO_PROVIDER_URL is not set")
+	env["AJO_PROVIDER_URL"], env["AJO_PROVIDER_ACCOUNT_ID"] = url, fakebank.DefaultAccountID
+	env["AJO_PROVIDER_CLIENT_ID"], env["AJO_PROVIDER_CLIENT_SECRET"] = fakebank.DefaultClientID, fakebank.DefaultClientSecret
+	out, stderr, code := toolRun(t, env, repost...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, `NGN 5000.00 (fee 25.00)`)
+	require.Contains(t, out, "The payment is posted")
+	_, stderr, code = toolRun(t, env, repost...)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "event is not a processing error")
+	require.Equal(t, "4975.00", testenv.Value[money.Amount](e, `SELECT balance FROM ledger_balances WHERE account_id = $1`, account).String())
+	out, _, _ = toolRun(t, env, "audit", "list")
+	require.Contains(t, out, "events.repost")
 }
 
 func TestReportKeepsFormulasOut(t *testing.T) {

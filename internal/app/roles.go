@@ -131,7 +131,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: deliveries, Accounts: c.accounts,
 		Transfers: c.transfers,
 		Clock:     &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
-		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow,
+		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow, ReconcileBack: cfg.ReconcileBack,
 	})
 	if err != nil {
 		c.close()

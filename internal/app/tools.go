@@ -32,6 +32,8 @@ import (
 	"ajo/tasks"
 )
 
+var errNoBank = errors.New("AJO_PROVIDER_URL is not set")
+
 // toolConns is how many connections a hand tool may take: it does one thing at a time.
 const toolConns = 2
 
@@ -150,8 +152,36 @@ func (t *Tools) Rung() bool { return t.enqueuer != nil && t.enqueuer.Lost() == 0
 // Assign posts a misdirected payment to an account ([payment.Service.Assign]) and rings what follows.
 func (t *Tools) Assign(ctx context.Context, eventID uuid.UUID, to payment.Destination, by audit.By) (payment.Posted, error) {
 	p, err := t.Payments.Assign(ctx, eventID, to, by)
-	if err != nil || t.enqueuer == nil {
-		return p, err
+	if err == nil {
+		t.posted(ctx, eventID, p)
+	}
+	return p, err
+}
+
+// PlanRepost tells what [Tools.Repost] would post ([payment.Service.PlanRepost]).
+func (t *Tools) PlanRepost(ctx context.Context, eventID uuid.UUID) (payment.Repostable, error) {
+	if t.bank == nil {
+		return payment.Repostable{}, errNoBank
+	}
+	return t.Payments.PlanRepost(ctx, eventID)
+}
+
+// Repost posts an event that could not be posted ([payment.Service.Repost]) and enqueues what follows.
+func (t *Tools) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (payment.Posted, error) {
+	if t.bank == nil {
+		return payment.Posted{}, errNoBank
+	}
+	p, err := t.Payments.Repost(ctx, eventID, by)
+	if err == nil {
+		t.posted(ctx, eventID, p)
+	}
+	return p, err
+}
+
+// posted enqueues what follows a posting.
+func (t *Tools) posted(ctx context.Context, eventID uuid.UUID, p payment.Posted) {
+	if t.enqueuer == nil || p.ConfirmAt.IsZero() {
+		return
 	}
 	if p.Delivery != nil {
 		t.enqueuer.Now(ctx, tasks.Deliver, *p.Delivery)
@@ -160,7 +190,6 @@ func (t *Tools) Assign(ctx context.Context, eventID uuid.UUID, to payment.Destin
 	if p.Expired != nil {
 		t.enqueuer.Alone(ctx, tasks.Expire, clock.System.Now(), *p.Expired)
 	}
-	return p, nil
 }
 
 // Replay gives a dead letter a fresh set of attempts ([webhook.Service.Replay]) and rings the first. The ring has a time: the
@@ -205,7 +234,7 @@ func (t *Tools) deliver(ctx context.Context, r transfer.Resolved, err error) {
 // Adopt takes a payout into the books that only the bank has ([transfer.Service.Adopt]) and rings its next step.
 func (t *Tools) Adopt(ctx context.Context, merchantTxRef string, account uuid.UUID, by audit.By) error {
 	if t.bank == nil {
-		return errors.New("AJO_PROVIDER_URL is not set")
+		return errNoBank
 	}
 	id, err := t.Transfers.Adopt(ctx, merchantTxRef, account, by)
 	if err == nil && t.enqueuer != nil {
@@ -217,12 +246,20 @@ func (t *Tools) Adopt(ctx context.Context, merchantTxRef string, account uuid.UU
 // Reconcile compares a window with the bank's list ([payment.Service.Reconcile]) and rings what it stored.
 func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (payment.Report, error) {
 	if t.bank == nil {
-		return payment.Report{}, errors.New("AJO_PROVIDER_URL is not set")
+		return payment.Report{}, errNoBank
 	}
 	r, err := t.Payments.Reconcile(ctx, from, to)
 	if t.enqueuer != nil {
 		for _, id := range r.ToPost {
 			t.enqueuer.Now(ctx, tasks.Ingest, id)
+		}
+	}
+	for _, p := range r.Reposted {
+		t.posted(ctx, p.EventID, p.Posted)
+	}
+	for _, ref := range r.ToPoll {
+		if id, ok, err := t.Transfers.Wake(ctx, ref); ok && err == nil && t.enqueuer != nil {
+			t.enqueuer.Alone(ctx, tasks.Settle, clock.System.Now(), id)
 		}
 	}
 	return r, err

@@ -84,6 +84,7 @@ type Config struct {
 
 	ReconcileEvery  time.Duration `env:"AJO_RECONCILE_EVERY" envDefault:"15m" doc:"how often the books are compared with the bank's transaction list"`
 	ReconcileWindow time.Duration `env:"AJO_RECONCILE_WINDOW" envDefault:"2h" doc:"how far back; longer than the bank's list may lag behind"`
+	ReconcileBack   time.Duration `env:"AJO_RECONCILE_BACK" envDefault:"72h" doc:"how far back once a day, for what the bank lists late; 0s: never"`
 
 	SpoolDir string `env:"AJO_SPOOL_DIR" envDefault:".ajo/spool" doc:"folder that keeps the bank's events while Postgres is away; on a disk that outlives the process"`
 	SpoolMax int64  `env:"AJO_SPOOL_MAX_MB" envDefault:"256" doc:"its largest size, in MiB"`
@@ -193,6 +194,7 @@ func (c *Config) check() error {
 	refuse(c.Drain < 0 || c.Drain > time.Minute, "AJO_DRAIN", "must be from 0s to 1m")
 	refuse(c.SweepEvery < time.Second, "AJO_SWEEP_EVERY", "must be at least 1s")
 	refuse(c.ReconcileEvery < time.Second, "AJO_RECONCILE_EVERY", "must be at least 1s")
+	refuse(c.ReconcileBack < 0 || c.ReconcileBack > 31*24*time.Hour, "AJO_RECONCILE_BACK", "must be at least 0s and at most 744h")
 	refuse(c.ReconcileWindow < c.ReconcileEvery || c.ReconcileWindow > 31*24*time.Hour, "AJO_RECONCILE_WINDOW", "must be at least AJO_RECONCILE_EVERY and at most 744h")
 	refuse(c.SpoolDir == "", "AJO_SPOOL_DIR", "is empty")
 	refuse(c.SpoolMax < 1, "AJO_SPOOL_MAX_MB", "must be at least 1")

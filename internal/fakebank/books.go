@@ -57,6 +57,7 @@ type Transaction struct {
 	Time          time.Time    `json:"time"`                   // whole seconds, as on the wire
 	Hidden        bool         `json:"hidden,omitempty"`       // the bank says that it does not know it, and does not list it
 	Wrong         bool         `json:"wrong,omitempty"`        // asked for it, the bank answers with somebody else's record
+	ListedAs      string       `json:"listedAs,omitempty"`     // the list spells the id so; asked for either, the bank answers with that one
 }
 
 // Payout is a transfer out of the wallet, in the bank's own record.

@@ -61,6 +61,7 @@ type EventTransaction struct {
 	AliasReference    string          `json:"aliasAccountReference,omitempty"`
 	AliasNumber       string          `json:"aliasAccountNumber,omitempty"`
 	MerchantTxRef     string          `json:"merchantTxRef,omitempty"`
+	SessionID         string          `json:"sessionId,omitempty"`
 	Narration         string          `json:"narration"`
 }
 
@@ -143,7 +144,7 @@ func (b *Bank) Event(eventType string, t Transaction) Event {
 		Transaction: EventTransaction{
 			TransactionID: t.ID, Type: TypeInbound, Time: wireTime(t.Time), ResponseCode: responseCode(t.ResponseCode),
 			TransactionAmount: asNumber(t.Amount), Fee: asNumber(t.Fee), Currency: t.Currency,
-			AliasReference: t.AccountRef, AliasNumber: t.NUBAN, Narration: t.Narration,
+			AliasReference: t.AccountRef, AliasNumber: t.NUBAN, SessionID: t.SessionID, Narration: t.Narration,
 		},
 		Customer: EventCustomer{SenderName: t.SenderName, AccountNumber: t.SenderAccount, BankName: t.SenderBank},
 	}}

@@ -189,8 +189,12 @@ func (b *Bank) alterTransaction(id string, change func(*Transaction)) bool {
 	if t == nil {
 		return false
 	}
+	known := t.ID
 	change(t)
-	t.ID = id
+	t.ID = known
+	if t.ListedAs != "" {
+		b.books.txs[t.ListedAs] = t
+	}
 	b.books.changes.Add(1)
 	return true
 }

@@ -1,6 +1,7 @@
 package fakebank
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 
@@ -56,6 +57,7 @@ func (t *Transaction) wire(form amountForm, single bool) wireRecord {
 	if single {
 		w.VirtualAccount = t.NUBAN
 	} else {
+		w.ID = cmp.Or(t.ListedAs, t.ID)
 		w.Recipient = t.NUBAN
 	}
 	return w
@@ -125,7 +127,9 @@ func (b *Bank) single(id, ref string) (wireRecord, bool) {
 	if t.Wrong {
 		return stranger(t.wire(asText, true), true), true
 	}
-	return t.wire(asText, true), true
+	w := t.wire(asText, true)
+	w.ID = id
+	return w, true
 }
 
 // stranger is somebody else's record: as like the one that was asked for as it can be, but for the references.

@@ -53,7 +53,7 @@ func TestEventWire(t *testing.T) {
 	require.JSONEq(t, `{"event_type":"payment_success","requestId":"`+tx.RequestID+`","data":{
 		"merchant":{"userId":"dev-account-0001","walletId":"wallet-dev-account-0001","walletBalance":4975.0},
 		"transaction":{"transactionId":"`+tx.ID+`","type":"vact_transfer","time":"2026-03-02T09:30:00Z","responseCode":"",
-			"transactionAmount":5000.0,"fee":25.0,"currency":"NGN","aliasAccountReference":"`+ref+`","aliasAccountNumber":"`+number+`",
+			"transactionAmount":5000.0,"fee":25.0,"currency":"NGN","aliasAccountReference":"`+ref+`","aliasAccountNumber":"`+number+`","sessionId":"`+tx.SessionID+`",
 			"narration":"Transfer from MUSA SALAMI to Halima Stores"},
 		"customer":{"senderName":"MUSA SALAMI","accountNumber":"0123456789","bankName":"Wema Bank"}}}`, string(got[0].body))
 	require.Equal(t, "2026-03-02T09:30:00Z", got[0].header.Get("provider-timestamp"))

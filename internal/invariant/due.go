@@ -25,6 +25,10 @@ type Waiting struct {
 	Offset time.Duration
 }
 
+// oddSQL is how many exceptions of a reconciliation a person must look at (package payment, quietKinds).
+const oddSQL = `exception_count - coalesce((report #>> '{counts,missing_event}')::int, 0) - coalesce((report #>> '{counts,unposted}')::int, 0)
+					- coalesce((report #>> '{counts,healed}')::int, 0)`
+
 // Due asks for what waits by now, a time that the database's clock agrees to ([clock.Steered]). Each time is the first entry of a partial index; only while events of one kind are due and
 // none of the other, the other's answer takes a walk over all that are due. An answer that takes longer than 2 s is an error.
 func Due(ctx context.Context, pool *pg.Pool, now time.Time) (w Waiting, err error) {
@@ -48,7 +52,7 @@ func Due(ctx context.Context, pool *pg.Pool, now time.Time) (w Waiting, err erro
 					AND coalesce(leased_until, '-infinity') <= $1 ORDER BY next_attempt_at LIMIT 1),
 				r.window_to, coalesce(r.exceptions, 0), clock_timestamp()
 			FROM (SELECT) one LEFT JOIN LATERAL (
-				SELECT window_to, exception_count - coalesce((report #>> '{counts,missing_event}')::int, 0) - coalesce((report #>> '{counts,unposted}')::int, 0) AS exceptions
+				SELECT window_to, `+oddSQL+` AS exceptions
 				FROM reconciliations WHERE kind = 'periodic' AND status = 'finished' ORDER BY window_to DESC LIMIT 1) r ON true`, now).
 			Scan(&w.Ingest, &w.Confirm, &w.Settle, &w.Deliver, &w.Expire, &w.ReadUntil, &w.Exceptions, &theirs)
 		w.Offset = theirs.Sub(asked.Add(clock.System.Now().Sub(asked) / 2))

@@ -88,6 +88,7 @@ const (
 	Runs
 	TransferRecords
 	Recalls
+	OpenItems
 )
 
 // ID returns the cursor that names a row of the list by its id.

@@ -46,6 +46,8 @@ const (
 	EventPost   Event = "post"   // an account was found and the ledger written
 	EventRefuse Event = "refuse" // no account, or fields that cannot be posted
 	EventAssign Event = "assign" // an operator names the account
+	EventRepost Event = "repost" // what could not be posted is posted from the bank's own record
+	EventDoubt  Event = "doubt"  // the bank's list has it, and it may be a repeat of a payment under another id
 )
 
 // Transitions is the event record's state machine.
@@ -53,9 +55,11 @@ var Transitions = fsm.New("Inbound event",
 	fsm.Row[Status, Event]{From: fsm.Start, Event: EventStore, To: Received},
 	fsm.Row[Status, Event]{From: fsm.Start, Event: EventIgnore, To: Ignored},
 	fsm.Row[Status, Event]{From: fsm.Start, Event: EventForge, To: Failed},
+	fsm.Row[Status, Event]{From: fsm.Start, Event: EventDoubt, To: Failed},
 	fsm.Row[Status, Event]{From: Received, Event: EventPost, To: Processed},
 	fsm.Row[Status, Event]{From: Received, Event: EventRefuse, To: Failed},
 	fsm.Row[Status, Event]{From: Failed, Event: EventAssign, To: Processed},
+	fsm.Row[Status, Event]{From: Failed, Event: EventRepost, To: Processed},
 )
 
 // RecallStatus is the state of a recall: of the question whether the bank has taken back a payment.

@@ -39,10 +39,14 @@ type bundle struct {
 	tenant  uuid.UUID
 }
 
-func setup(t testing.TB) *bundle {
+func setup(t testing.TB) *bundle { return setupAt(t, fakebank.Options{}) }
+
+// setupAt is setup with a bank of its own.
+func setupAt(t testing.TB, o fakebank.Options) *bundle {
 	e := testenv.New(t)
 	b := &bundle{Env: e, ctx: context.Background(), log: &syncBuffer{}}
-	b.bank = fakebank.New(fakebank.Options{Clock: e.Clock})
+	o.Clock = e.Clock
+	b.bank = fakebank.New(o)
 	url, err := b.bank.Start("127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.bank.Close()) })

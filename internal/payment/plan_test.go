@@ -30,6 +30,14 @@ func TestOriginalsAreFoundByIndex(t *testing.T) {
 	require.NotContains(t, text, "Seq Scan", text)
 }
 
+// What may be a repeat is looked for among what the list brought of the same account, sum and time.
+func TestRepeatsAreFoundByIndex(t *testing.T) {
+	t.Parallel()
+	plan := testenv.New(t).BatchPlan(heldBackSQL)
+	require.Contains(t, plan, "inbound_events_listed")
+	require.NotContains(t, plan, "Seq Scan", plan)
+}
+
 // The statements of a batch find each row by its id, and none goes through all that are due, of which there may be a backlog.
 func TestBatchesGoByTheID(t *testing.T) {
 	t.Parallel()

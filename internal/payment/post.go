@@ -55,20 +55,26 @@ type stored struct {
 	OccurredAt  time.Time
 	ReceivedAt  time.Time
 	Traceparent string
+	Source      string
+	Session     string
 
-	target   *account.Target
-	assigned bool // by an operator, who names the target
-	category Category
-	reason   string
-	posted   Posted
+	target      *account.Target
+	assigned    bool       // by an operator, who names the target
+	reposted    bool       // from the bank's own record, after it could not be posted
+	lookAlikeOf *uuid.UUID // the event that it may be a repeat of
+	category    Category
+	reason      string
+	posted      Posted
 }
 
 // storedColumns are an event's, in the order of fields.
-const storedColumns = `id, error_message, amount, fee, currency, alias, alias_number, sender_name, narration, provider_txn_ref, occurred_at, received_at, traceparent`
+const storedColumns = `id, error_message, amount, fee, currency, alias, alias_number, sender_name, narration, provider_txn_ref, occurred_at, received_at, traceparent,
+	source, session_id`
 
 func (e *stored) fields() []any {
 	return []any{
 		&e.ID, &e.Problem, &e.Amount, &e.Fee, &e.Currency, &e.Alias, &e.Number, &e.Sender, &e.Narration, &e.TxnRef, &e.OccurredAt, &e.ReceivedAt, &e.Traceparent,
+		&e.Source, &e.Session,
 	}
 }
 
@@ -202,10 +208,15 @@ func (s *Service) postAll(ctx context.Context, tx pg.Tx, events []*stored) error
 	if err != nil {
 		return err
 	}
-	var good []*stored
 	for i, e := range events {
 		e.target = targets[i]
 		e.decide(ambiguous[i])
+	}
+	if err := s.holdRepeats(ctx, tx, events); err != nil {
+		return err
+	}
+	var good []*stored
+	for _, e := range events {
 		if e.category != CategoryPayment {
 			continue
 		}
@@ -307,9 +318,10 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 
 const postedSQL = `
 		UPDATE inbound_events e SET status = p.status, category = p.category, error_message = p.reason, account_id = p.account, tenant_id = p.tenant,
-			next_attempt_at = p.next, attempt_count = 0, failure_count = 0, leased_until = NULL, last_error = '', processed_at = $8
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::uuid[], $7::timestamptz[])
-			AS p (id, status, category, reason, account, tenant, next)
+			next_attempt_at = p.next, attempt_count = 0, failure_count = 0, leased_until = NULL, last_error = '', processed_at = $8,
+			look_alike_of = p.alike
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::uuid[], $7::timestamptz[], $9::uuid[])
+			AS p (id, status, category, reason, account, tenant, next, alike)
 		WHERE e.id = p.id`
 
 // recordPosted stores what became of the events: posted ones are next due for confirmation, the others are at their end.
@@ -318,6 +330,7 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 	n := len(events)
 	ids, status, category, reason := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]string, n)
 	accounts, tenants, next := make([]*uuid.UUID, n), make([]*uuid.UUID, n), make([]*time.Time, n)
+	alike := make([]*uuid.UUID, n)
 	for i, e := range events {
 		from, event := Received, EventRefuse
 		if e.category == CategoryPayment {
@@ -327,7 +340,16 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 		if e.assigned {
 			from, event = Failed, EventAssign
 		}
-		to, _ := Transitions.Next(from, event)
+		to, ok := Transitions.Next(from, event)
+		if e.reposted {
+			if to, ok = Transitions.Next(Failed, EventRepost); e.category != CategoryPayment {
+				to, ok = Failed, true // for another reason
+			}
+		}
+		if !ok {
+			return fmt.Errorf("payment: event %s: %s on %s", e.ID, event, from)
+		}
+		alike[i] = e.lookAlikeOf
 		ids[i], status[i], category[i], reason[i] = e.ID, string(to), string(e.category), e.reason
 		e.posted.Trace = e.Traceparent
 		e.posted.Category, e.posted.Waited = e.category, now.Sub(e.ReceivedAt)
@@ -335,6 +357,6 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 			accounts[i], tenants[i] = &e.target.ID, &e.target.TenantID
 		}
 	}
-	_, err := tx.Exec(ctx, postedSQL, ids, status, category, reason, accounts, tenants, next, now)
+	_, err := tx.Exec(ctx, postedSQL, ids, status, category, reason, accounts, tenants, next, now, alike)
 	return err
 }

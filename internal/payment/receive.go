@@ -82,6 +82,8 @@ type inbound struct {
 	transfer       string
 	recalled       uuid.UUID // the payment of which this opened a recall
 	traceparent    string
+	session        string     // the interbank switch's id of the transfer
+	lookAlikeOf    *uuid.UUID // an event that this one may be a repeat of
 }
 
 // Receive verifies and stores an event, in one commit with all that arrive meanwhile. Whatever the event is, it is stored
@@ -177,7 +179,7 @@ func (e *inbound) forged(why error) {
 func (e *inbound) fill(v *values, at time.Time) {
 	e.occurredAt = &at
 	e.currency, e.alias, e.number = v.free(transactionCurrency), v.free(aliasReference), v.free(aliasNumber)
-	e.sender, e.senderBank, e.narration = v.free(senderName), v.free(senderBank), v.free(narration)
+	e.sender, e.senderBank, e.narration, e.session = v.free(senderName), v.free(senderBank), v.free(narration), v.free(sessionID)
 	if a, err := v.amount(transactionAmount); err == nil {
 		e.amount = &a
 	} else {
@@ -262,17 +264,18 @@ func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]
 	err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
 		r, err := tx.Query(ctx, `
 			INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message,
-				amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, digest, body, next_attempt_at, received_at, traceparent, sender_bank)
+				amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, digest, body, next_attempt_at, received_at, traceparent, sender_bank,
+				session_id, look_alike_of)
 			SELECT id, source, valid, authentic, request, txn, type, status, category, problem, amount::numeric, fee::numeric, currency, alias, number,
-				sender, narration, occurred, digest, body, next, received, coalesce(trace, ''), bank
+				sender, narration, occurred, digest, body, next, received, coalesce(trace, ''), bank, session, alike
 			FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::bool[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
 				$11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::timestamptz[], $19::bytea[], $20::bytea[],
-				$21::timestamptz[], $22::timestamptz[], $23::text[], $24::text[])
+				$21::timestamptz[], $22::timestamptz[], $23::text[], $24::text[], $25::text[], $26::uuid[])
 				AS e (id, source, valid, authentic, request, txn, type, status, category, problem, amount, fee, currency, alias, number, sender, narration,
-					occurred, digest, body, next, received, trace, bank)
+					occurred, digest, body, next, received, trace, bank, session, alike)
 			ON CONFLICT DO NOTHING RETURNING id`,
 			c.id, c.source, c.valid, c.authentic, c.request, c.txn, c.eventType, c.status, c.category, c.problem, c.amount, c.fee, c.currency,
-			c.alias, c.number, c.sender, c.narration, c.occurred, c.digest, c.body, c.next, c.received, c.trace, c.senderBank)
+			c.alias, c.number, c.sender, c.narration, c.occurred, c.digest, c.body, c.next, c.received, c.trace, c.senderBank, c.session, c.alike)
 		if err != nil {
 			return err
 		}
@@ -296,7 +299,8 @@ func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]
 type columns struct {
 	id                                                                                          []uuid.UUID
 	source, request, txn, eventType, status, category, problem, currency, alias, number, sender []string
-	senderBank, narration, trace                                                                []string
+	senderBank, narration, trace, session                                                       []string
+	alike                                                                                       []*uuid.UUID
 	valid, authentic                                                                            []bool
 	amount, fee                                                                                 []*string
 	digest, body                                                                                [][]byte
@@ -322,6 +326,7 @@ func (c *columns) add(e *inbound) {
 	c.narration, c.occurred = append(c.narration, e.narration), append(c.occurred, e.occurredAt)
 	c.digest, c.body = append(c.digest, e.digest[:]), append(c.body, e.body)
 	c.next, c.received = append(c.next, e.nextAttemptAt), append(c.received, e.receivedAt)
+	c.session, c.alike = append(c.session, e.session), append(c.alike, e.lookAlikeOf)
 }
 
 // original is the stored event that a duplicate repeats.

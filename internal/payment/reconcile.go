@@ -42,7 +42,25 @@ type run struct {
 	lease  time.Time           // zero: a person's run, which nobody takes over
 	seen   map[string]struct{} // the ids in the list so far
 	absent []entry             // entries of the window that are not in the list
+
+	seenPayouts map[string]struct{}  // the references in the list so far
+	payoutEnds  map[string]time.Time // when the payouts were made whose end the bank knows, by reference
+	around      int                  // lists beside the window that were read
+	doubted     map[string]struct{}  // their ids
+	doubtful    []posting            // payments that may be repeats of others; decided when the list has been read to its end
+
+	open    []*item              // what earlier runs have left open
+	before  map[subject]*item    // the same
+	items   map[subject]*item    // what this run leaves open
+	settled map[subject]struct{} // where bank and books agree
 }
+
+// The kinds of runs.
+const (
+	runPeriodic = "periodic"
+	runDaily    = "daily"
+	runManual   = "manual"
+)
 
 // Reconcile compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at a person's word,
 // and keeps the report. Successful payments whose event never came are stored; the caller rings Report.ToPost, also when
@@ -53,7 +71,7 @@ func (s *Service) Reconcile(ctx context.Context, from, to time.Time) (Report, er
 	if !from.Before(to) || to.Sub(from) > maxWindow || from.After(s.Clock.Now()) {
 		return Report{}, ErrWindow
 	}
-	r := s.newRun("manual", from, to)
+	r := s.newRun(runManual, from, to)
 	if err := r.begin(ctx); err != nil {
 		return r.report, err
 	}
@@ -69,7 +87,7 @@ func (s *Service) ReconcileDue(ctx context.Context, every, window time.Duration)
 	if err != nil {
 		return r, false, false, err
 	}
-	run := s.newRun("periodic", from, to)
+	run := s.newRun(runPeriodic, from, to)
 	if claimed, err := run.claim(ctx); err != nil || !claimed {
 		return r, false, false, err
 	}
@@ -80,10 +98,28 @@ func (s *Service) ReconcileDue(ctx context.Context, every, window time.Duration)
 	return run.report, true, err == nil && to.Before(tick), err
 }
 
+// day is how often the long look back is taken; it begins with the UTC day.
+const day = 24 * time.Hour
+
+// ReconcileDaily does the run of the day that is due, if nobody has done it or is doing it: the time of back before the newest
+// day's beginning. It finds what the bank listed later than the periodic runs look. A run that failed is due again.
+func (s *Service) ReconcileDaily(ctx context.Context, back time.Duration) (r Report, ran bool, err error) {
+	to := s.Clock.Now().Add(-listLag).Truncate(day)
+	run := s.newRun(runDaily, to.Add(-back), to)
+	if claimed, err := run.claim(ctx); err != nil || !claimed {
+		return r, false, err
+	}
+	err = run.work(ctx)
+	return run.report, true, err
+}
+
 func (s *Service) newRun(kind string, from, to time.Time) *run {
-	return &run{Service: s, seen: map[string]struct{}{}, report: Report{
-		ID: uuid.Must(uuid.NewV7()), Kind: kind, From: from, To: to, StartedAt: s.Clock.Now(), Counts: map[ExceptionKind]int{}, Exceptions: []Exception{},
-	}}
+	return &run{
+		Service: s, seen: map[string]struct{}{}, seenPayouts: map[string]struct{}{}, payoutEnds: map[string]time.Time{},
+		before: map[subject]*item{}, items: map[subject]*item{}, settled: map[subject]struct{}{}, doubted: map[string]struct{}{}, report: Report{
+			ID: uuid.Must(uuid.NewV7()), Kind: kind, From: from, To: to, StartedAt: s.Clock.Now(), Counts: map[ExceptionKind]int{}, Exceptions: []Exception{},
+		},
+	}
 }
 
 // work reads both sides, compares them, and keeps the report. No transaction is open while the bank is asked.
@@ -103,25 +139,27 @@ func (r *run) work(ctx context.Context) error {
 }
 
 func (r *run) compare(ctx context.Context) error {
+	if err := r.loadItems(ctx); err != nil {
+		return err
+	}
 	if err := r.readBank(ctx); err != nil {
 		return fmt.Errorf("the bank's list: %w", err)
 	}
-	if err := r.readEntries(ctx); err != nil {
-		return err
+	for _, step := range []func(context.Context) error{
+		r.readEntries, r.askAbsent, r.readPayouts, r.askItems, r.decideDoubtful, r.compareFloat,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
-	if err := r.askAbsent(ctx); err != nil {
-		return err
-	}
-	return r.compareFloat(ctx)
+	return nil
 }
 
 // readBank reads the bank's list to its end. What is missing on our side is stored page by page.
 func (r *run) readBank(ctx context.Context) error {
 	cursor := ""
 	for {
-		failpoint.At("payment/before-list")
-		page, err := r.Bank.Transactions(ctx, r.report.From, r.report.To, cursor)
-		failpoint.At("payment/after-list")
+		page, err := r.list(ctx, r.report.From, r.report.To, cursor)
 		if err != nil {
 			return err
 		}
@@ -144,13 +182,19 @@ func (r *run) readBank(ctx context.Context) error {
 	}
 }
 
+func (r *run) list(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	failpoint.At("payment/before-list")
+	page, err := r.Bank.Transactions(ctx, from, to, cursor)
+	failpoint.At("payment/after-list")
+	return page, err
+}
+
 // askAbsent asks the bank, one by one, about the entries that its list does not have: the list goes by the bank's time, the
 // window's entries by the event's, and at its edges the two may differ.
 func (r *run) askAbsent(ctx context.Context) error {
-	now := r.Clock.Now()
 	asked := 0
 	for _, e := range r.absent {
-		if now.Sub(e.PostedAt) < r.ConfirmMinAge {
+		if r.Clock.Now().Sub(e.PostedAt) < r.ConfirmMinAge {
 			r.report.Young++
 			continue
 		}
@@ -158,12 +202,10 @@ func (r *run) askAbsent(ctx context.Context) error {
 			r.report.except(e.exception(UnknownAtBank, "the bank does not list it; not asked for by its id: there are too many"))
 			continue
 		}
-		failpoint.At("payment/before-ask-absent")
-		t, err := r.Bank.Transaction(ctx, e.TxnRef)
-		failpoint.At("payment/after-ask-absent")
+		t, err := r.askTransaction(ctx, e.TxnRef)
 		switch {
 		case errors.Is(err, provider.ErrUnknown):
-			r.report.except(e.exception(UnknownAtBank, "the bank neither lists it nor knows its id"))
+			r.lostPayment(&e, unknownByID)
 		case err != nil:
 			return fmt.Errorf("ask about %s: %w", e.TxnRef, err)
 		default:

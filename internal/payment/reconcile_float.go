@@ -1,7 +1,11 @@
 package payment
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,11 +44,17 @@ func (r *run) compareFloat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	fees, err := r.payoutFees(ctx, w.at)
+	if err != nil {
+		return err
+	}
 	customers := b.balances.Sub(b.later).Add(b.unsent)
+	difference := w.balance.Sub(customers).Sub(b.outside)
+	explained, sum := r.explain(w.at, fees)
 	signed := func(a money.Amount) *Signed { return &Signed{a} }
 	r.report.Float = Float{
 		At: &w.at, EventID: &w.event, Wallet: signed(w.balance), Customers: signed(customers), Outside: signed(b.outside),
-		UnderWay: signed(b.underWay), Difference: signed(w.balance.Sub(customers).Sub(b.outside)),
+		UnderWay: signed(b.underWay), Difference: signed(difference), Explained: explained, Unexplained: signed(difference.Sub(sum)),
 	}
 	switch {
 	case b.sameSecond > 1:
@@ -57,6 +67,61 @@ func (r *run) compareFloat(ctx context.Context) error {
 		r.report.Float.Comparable = true
 	}
 	return nil
+}
+
+// explain lists what the wallet had more or less than the books at a moment, and why.
+func (r *run) explain(at time.Time, fees money.Amount) (list []Explanation, sum money.Amount) {
+	add := func(what, ref string, amount money.Amount) {
+		sum = sum.Add(amount)
+		if len(list) < maxExceptions {
+			list = append(list, Explanation{What: what, Ref: clean(ref), Amount: Signed{amount}})
+		}
+	}
+	sum = money.Zero
+	if fees.Sign() != 0 {
+		add("the bank's charges for payouts", "", fees.Neg())
+	}
+	for _, it := range slices.SortedFunc(maps.Values(r.items), func(a, b *item) int {
+		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.ref, b.ref))
+	}) {
+		if it.effect.Sign() == 0 || it.since != nil && it.since.After(at) {
+			continue
+		}
+		what := "the bank's record is ahead of the books"
+		if it.exception != nil {
+			what = string(it.exception.Kind) + ": " + it.exception.Detail
+		}
+		add(what, it.ref, it.effect)
+	}
+	return list, sum
+}
+
+// feeSlice is how many transfers one statement adds up.
+const feeSlice = 50_000
+
+// payoutFees adds up what the bank has kept for the payouts that had left by a moment. No entry has it.
+func (r *run) payoutFees(ctx context.Context, at time.Time) (money.Amount, error) {
+	sum, after := money.Zero, uuid.Nil
+	for {
+		var n int
+		var part money.Amount
+		var last *uuid.UUID
+		err := r.Pool.QueryRow(ctx, `
+			SELECT count(*), coalesce(sum(fee), 0), (array_agg(id ORDER BY id DESC))[1]
+			FROM (SELECT id, CASE WHEN status = 'success' AND submitted_at <= $2 THEN provider_fee END AS fee
+				FROM transfers WHERE id > $1 ORDER BY id LIMIT $3) t`, after, at, feeSlice).Scan(&n, &part, &last)
+		if err != nil {
+			return sum, err
+		}
+		sum = sum.Add(part)
+		if n < feeSlice {
+			return sum, nil
+		}
+		after = *last
+		if err := r.extend(ctx); err != nil {
+			return sum, err
+		}
+	}
 }
 
 // wallet finds the newest event, by the bank's time, that carries the wallet's balance.
@@ -100,6 +165,12 @@ type booksAt struct {
 
 // booksAt reads the sums. Its cost goes with the number of accounts and of what is under way, not with the history.
 func (r *run) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) {
+	ended := []string{} // the bank knows the end of these: they are under way in the books only
+	for ref, made := range r.payoutEnds {
+		if !made.After(at) {
+			ended = append(ended, ref)
+		}
+	}
 	err = r.Pool.QueryRow(ctx, `
 		SELECT
 			(SELECT coalesce(sum(balance), 0) FROM ledger_balances),
@@ -111,15 +182,16 @@ func (r *run) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) 
 					AND (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))),
 			(SELECT coalesce(sum(t.amount), 0) FROM transfers t
 				WHERE t.next_attempt_at IS NOT NULL AND NOT (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))
-					AND (t.status = 'processing' OR t.updated_at > $1)),
+					AND (t.status = 'processing' OR t.updated_at > $1) AND NOT t.merchant_tx_ref = ANY($3)),
 			(SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
-				WHERE e.authentic AND e.status = 'failed' AND e.event_type = $2 AND e.occurred_at <= $1 AND e.currency = 'NGN')
+				WHERE e.authentic AND e.status = 'failed' AND e.event_type = $2 AND e.occurred_at <= $1 AND e.currency = 'NGN'
+					AND e.look_alike_of IS NULL)
 			+ (SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
 				WHERE e.next_attempt_at IS NOT NULL AND e.status = 'received' AND e.occurred_at <= $1 AND e.currency = 'NGN')
 			+ (SELECT coalesce(sum(l.amount), 0) FROM ledger_entries l JOIN inbound_events e ON e.id = l.transaction_group_id
 				WHERE l.status = 'needs_review' AND l.held_seq IS NOT NULL AND e.occurred_at <= $1),
 			(SELECT count(*) FROM ledger_entries WHERE reversal_of IS NOT NULL AND created_at > $1),
-			(SELECT count(*) FROM inbound_events WHERE occurred_at = $1 AND authentic)`, at, typePayment).
+			(SELECT count(*) FROM inbound_events WHERE occurred_at = $1 AND authentic)`, at, typePayment, ended).
 		Scan(&b.balances, &b.later, &b.unsent, &b.underWay, &b.outside, &b.reversals, &b.sameSecond)
 	return b, err
 }

@@ -3,6 +3,7 @@ package payment
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,8 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/failpoint"
 	"ajo/internal/money"
-	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/ledger"
 )
@@ -49,14 +50,7 @@ type known struct {
 // matchPage compares one page of the list with what is stored, and stores the successful payments that are missing.
 func (r *run) matchPage(ctx context.Context, page provider.Page) error {
 	for _, u := range page.Unreadable {
-		if u.ID != "" {
-			if _, again := r.seen[u.ID]; again {
-				continue
-			}
-			r.seen[u.ID] = struct{}{}
-		}
-		r.report.Bank.Unreadable++
-		r.report.except(Exception{Kind: Unreadable, ProviderTxnRef: u.ID, Detail: "the record in the bank's list cannot be read: " + u.Why})
+		r.unreadable(u.ID, Exception{Detail: "the record in the bank's list cannot be read: " + u.Why})
 	}
 	var fresh []provider.Transaction
 	var ids []string
@@ -66,8 +60,7 @@ func (r *run) matchPage(ctx context.Context, page provider.Page) error {
 		}
 		r.seen[t.ID] = struct{}{}
 		if len(t.ID) > maxID || strings.ContainsFunc(t.ID, unicode.IsControl) {
-			r.report.Bank.Unreadable++
-			r.report.except(Exception{Kind: Unreadable, Detail: "the record's id is none"}.withBank(t))
+			r.unreadable("", Exception{Detail: "the record's id is none"}.withBank(t))
 			continue
 		}
 		fresh, ids = append(fresh, t), append(ids, t.ID)
@@ -77,23 +70,65 @@ func (r *run) matchPage(ctx context.Context, page provider.Page) error {
 	if err != nil {
 		return err
 	}
-	var missing []provider.Transaction
+	var missing []posting
 	for _, t := range fresh {
-		k, ok := ours[t.ID]
-		switch {
-		case !ok && t.Status == provider.Success && unfit(t) != "":
-			r.report.Bank.Unreadable++
-			r.report.except(Exception{Kind: Unreadable, Detail: "the record in the bank's list is not stored: " + unfit(t)}.withBank(t))
-		case !ok && t.Status == provider.Success:
-			missing = append(missing, t)
-		case !ok: // it moved no money, and we know of none
-		case k.entry != nil:
-			r.compareEntry(t, k.entry)
-		case k.status == Failed && t.Status == provider.Success:
-			r.report.except(Exception{Kind: Unposted, EventID: &k.eventID, Detail: fmt.Sprintf("%s: %s", k.category, k.problem)}.withBank(t))
+		if p, ok := r.judge(t, ours[t.ID]); ok {
+			missing = append(missing, p)
 		}
 	}
-	return r.storeMissing(ctx, missing)
+	return r.postMissing(ctx, missing)
+}
+
+// unreadable flags a record that nothing can be done with. Where it has an id, the bank is asked for it by that id later.
+func (r *run) unreadable(id string, x Exception) {
+	x.Kind = Unreadable
+	if id == "" || len(id) > maxID || strings.ContainsFunc(id, unicode.IsControl) {
+		r.report.Bank.Unreadable++
+		r.report.except(x)
+		return
+	}
+	r.seen[id] = struct{}{}
+	if s := (subject{aboutPayment, id}); !r.judged(s) {
+		r.report.Bank.Unreadable++
+		x.ProviderTxnRef = id
+		r.hold(item{subject: s, exception: &x})
+	}
+}
+
+// judge compares the bank's record of a payment with what is stored of it. It returns what is to be posted for it: a
+// payment that is missing, or one whose event could not be posted.
+func (r *run) judge(t provider.Transaction, k known) (posting, bool) {
+	s := subject{aboutPayment, t.ID}
+	unposted := k.status == "" || k.status == Failed
+	switch {
+	case k.entry != nil:
+		r.compareEntry(t, k.entry)
+	case unposted && t.Status == provider.Pending: // remembered until it is final, as its event may never come
+		r.wait(t)
+	case !unposted || t.Status != provider.Success: // it is about to be posted, or moved no money
+		r.settle(aboutPayment, t.ID)
+	case k.category == CategoryMisdirected: // on the events' own list, until an operator assigns it
+		r.report.except(Exception{Kind: Unposted, EventID: &k.eventID, Detail: fmt.Sprintf("%s: %s", k.category, k.problem)}.withBank(t))
+		r.settle(aboutPayment, t.ID)
+	case unfit(t) != "" && k.status == "":
+		r.unreadable(t.ID, Exception{Detail: "the record in the bank's list is not stored: " + unfit(t)}.withBank(t))
+	case unfit(t) != "":
+		x := Exception{Kind: Unposted, EventID: &k.eventID, Detail: fmt.Sprintf("%s: %s; the bank's own record does not help: %s", k.category, k.problem, unfit(t))}.withBank(t)
+		r.hold(item{subject: s, exception: &x})
+	default:
+		return posting{t: t, event: k.eventID, problem: k.problem}, true
+	}
+	return posting{}, false
+}
+
+// wait remembers a payment whose record is not final. It is named when that takes more than a day.
+func (r *run) wait(t provider.Transaction) {
+	it := item{subject: subject{aboutPayment, t.ID}}
+	if r.report.StartedAt.Sub(t.Time) >= stillPending {
+		x := Exception{Kind: StillPending, Detail: "the bank has not said for more than a day what became of it"}.withBank(t)
+		it.exception = &x
+	}
+	r.hold(it)
 }
 
 // unfit says why a record of the list cannot be the payment that it stands for. It is not stored: under its id it would stand in
@@ -127,40 +162,81 @@ func (b *BankSide) of(s provider.Status) *Sum {
 // compareEntry flags an entry that does not agree with the bank's record of it. An entry that is reversed or under review,
 // and which the bank does not say succeeded, is as it should be.
 func (r *run) compareEntry(t provider.Transaction, e *entry) {
-	counts := e.Status == ledger.Provisional || e.Status == ledger.Confirmed
-	switch d := e.differs(t); {
-	case t.Status == provider.Pending:
-	case t.Status != provider.Success && counts:
-		r.report.except(e.exception(Contradicts, fmt.Sprintf("the bank says %s, the entry is %s", t.Status, e.Status)).withBank(t))
-	case t.Status == provider.Success && e.Status == ledger.Reversed:
-		r.report.except(e.exception(Contradicts, "the bank says success, the entry is reversed").withBank(t))
-	case t.Status == provider.Success && d != "":
-		r.report.except(e.exception(Differs, d).withBank(t))
+	if t.Status == provider.Pending { // the confirmation asks
+		r.settle(aboutPayment, t.ID)
+		return
 	}
+	it := item{subject: subject{aboutPayment, t.ID}, effect: e.held().Neg(), since: &t.Time}
+	if t.Status == provider.Success {
+		it.effect = it.effect.Add(t.Amount).Sub(t.Fee)
+	} else if !t.UpdatedAt.IsZero() {
+		it.since = &t.UpdatedAt
+	}
+	counts := e.Status == ledger.Provisional || e.Status == ledger.Confirmed
+	var x Exception
+	switch d := e.differs(t); {
+	case t.Status != provider.Success && counts:
+		x = e.exception(Contradicts, fmt.Sprintf("the bank says %s, the entry is %s", t.Status, e.Status)).withBank(t)
+	case t.Status == provider.Success && e.Status == ledger.Reversed:
+		x = e.exception(Contradicts, "the bank says success, the entry is reversed").withBank(t)
+	case t.Status == provider.Success && d != "":
+		x = e.exception(Differs, d).withBank(t)
+	case it.effect.Sign() == 0:
+		r.settle(aboutPayment, t.ID)
+		return
+	}
+	if x.Kind != "" {
+		it.exception = &x
+	}
+	r.hold(it)
 }
 
-// storeMissing stores payments whose event never came. An event that comes later, or at this moment, is a duplicate; the
-// posting finds the account, or calls the payment misdirected, as it does with any.
-func (r *run) storeMissing(ctx context.Context, missing []provider.Transaction) error {
-	if len(missing) == 0 {
-		return nil
+// held is what the books say that the wallet has of the payment: it is in the balance, or under review beside it.
+func (e *entry) held() money.Amount {
+	if e.Status == ledger.Reversed {
+		return money.Zero
 	}
-	events := make([]*inbound, len(missing))
-	for i, t := range missing {
-		events[i] = fromBank(t, r.Clock.Now())
+	return e.Amount.Sub(e.Fee)
+}
+
+// askPayment asks about a payment that an earlier run has left open.
+func (r *run) askPayment(ctx context.Context, it *item) error {
+	ours, err := r.find(ctx, []string{it.ref})
+	if err != nil {
+		return err
 	}
-	for i, o := range r.store.DoAll(ctx, events) {
-		switch {
-		case pg.IsData(o.Err):
-			r.report.except(Exception{Kind: Unreadable, Detail: "the record could not be stored: " + o.Err.Error()}.withBank(missing[i]))
-		case o.Err != nil:
-			return o.Err
-		case o.Value.ToPost():
-			r.report.ToPost = append(r.report.ToPost, o.Value.ID)
-			r.report.except(Exception{Kind: MissingEvent, EventID: &o.Value.ID, Detail: "its event never came; it is stored now, to be posted"}.withBank(missing[i]))
+	k := ours[it.ref]
+	t, err := r.askTransaction(ctx, it.ref)
+	switch {
+	case errors.Is(err, provider.ErrUnknown) && k.entry != nil:
+		r.lostPayment(k.entry, unknownByID)
+	case err != nil:
+		return r.unanswered(ctx, it)
+	default:
+		if p, ok := r.judge(t, k); ok {
+			return r.postMissing(ctx, []posting{p})
 		}
 	}
 	return nil
+}
+
+func (r *run) askTransaction(ctx context.Context, id string) (provider.Transaction, error) {
+	failpoint.At("payment/before-ask-absent")
+	t, err := r.Bank.Transaction(ctx, id)
+	failpoint.At("payment/after-ask-absent")
+	return t, err
+}
+
+const unknownByID = "the bank neither lists it nor knows its id"
+
+// lostPayment flags an entry that the bank does not know.
+func (r *run) lostPayment(e *entry, why string) {
+	if e.Status == ledger.Reversed {
+		r.settle(aboutPayment, e.TxnRef)
+		return
+	}
+	x := e.exception(UnknownAtBank, why)
+	r.hold(item{subject: subject{aboutPayment, e.TxnRef}, exception: &x, effect: e.held().Neg(), since: e.OccurredAt})
 }
 
 // fromBank makes the event of a payment from the bank's own record. No event's requestId has a colon.
@@ -170,17 +246,18 @@ func fromBank(t provider.Transaction, now time.Time) *inbound {
 		id: uuid.Must(uuid.NewV7()), source: sourceReconciliation, authentic: true, requestID: "reconciliation:" + t.ID, txnRef: t.ID,
 		eventType: typePayment, status: Received, amount: &t.Amount, fee: &t.Fee, currency: t.Currency, alias: t.AccountRef, number: t.AccountNumber,
 		sender: clean(t.SenderName), senderBank: clean(t.SenderBank), narration: clean(t.Narration), occurredAt: &t.Time, body: body, nextAttemptAt: &now, receivedAt: now,
-		digest: digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
+		session: clean(t.SessionID),
+		digest:  digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
 	}
 }
 
 // entryColumns are an entry's, in the order of fields. They need inbound_events e, ledger_entries l and accounts a.
 const entryColumns = `e.id, e.provider_txn_ref, l.amount + l.fee, l.fee, l.currency, a.bank_account_number, a.id, e.error_message <> '',
-	e.alias_number, e.alias, l.created_at, l.status`
+	e.alias_number, e.alias, l.created_at, l.status, e.occurred_at`
 
 func (e *entry) fields() []any {
 	return []any{
-		&e.ID, &e.TxnRef, &e.Amount, &e.Fee, &e.Currency, &e.AccountNumber, &e.AccountID, &e.Assigned, &e.AliasNumber, &e.AliasRef, &e.PostedAt, &e.Status,
+		&e.ID, &e.TxnRef, &e.Amount, &e.Fee, &e.Currency, &e.AccountNumber, &e.AccountID, &e.Assigned, &e.AliasNumber, &e.AliasRef, &e.PostedAt, &e.Status, &e.OccurredAt,
 	}
 }
 

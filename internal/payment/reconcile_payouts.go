@@ -2,14 +2,62 @@ package payment
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/money"
 	"ajo/internal/provider"
 )
 
-// matchPayouts flags the payouts of one page that moved money and that no transfer accounts for: a transfer is stored before
-// the bank is asked to pay, so there must be one, unless it was lost with a database, or somebody else pays from the wallet.
+// The statuses of transfers, as package transfer writes them.
+const (
+	transferPending    = "pending"
+	transferProcessing = "processing"
+	transferSuccess    = "success"
+	transferFailed     = "failed"
+	transferRefunded   = "refunded"
+)
+
+// payout is a transfer as the comparison reads it.
+type payout struct {
+	Ref           string
+	AccountID     uuid.UUID
+	Status        string
+	Amount        money.Amount
+	Fee           *money.Amount // that the bank takes, as the transfer has it; nil: not known yet
+	BankCode      string
+	AccountNumber string
+	Attempts      int
+	SubmittedAt   *time.Time
+}
+
+const payoutColumns = `merchant_tx_ref, account_id, status, amount, provider_fee, bank_code, account_number, attempt_count, submitted_at`
+
+// out is what the balances have given for the payout.
+func (t *payout) out() money.Amount {
+	if t.Attempts > 0 && (t.Status == transferProcessing || t.Status == transferSuccess) {
+		return t.Amount
+	}
+	return money.Zero // not sent, or given back
+}
+
+// bankOut is what the bank has taken from the wallet for a payout whose outcome it knows, its fee aside. A part of it may
+// have come back: the record of that has the sum which came back.
+func bankOut(p provider.Payout, asked money.Amount) money.Amount {
+	switch {
+	case p.Status == provider.Success:
+		return p.Amount
+	case p.Status == provider.Refunded && p.Amount.Cmp(asked) < 0:
+		return asked.Sub(p.Amount)
+	}
+	return money.Zero
+}
+
+// matchPayouts compares the payouts of one page with the transfers.
 func (r *run) matchPayouts(ctx context.Context, payouts []provider.Payout) error {
 	var refs []string
 	for _, p := range payouts {
@@ -18,27 +66,234 @@ func (r *run) matchPayouts(ctx context.Context, payouts []provider.Payout) error
 	if len(refs) == 0 {
 		return nil
 	}
-	rows, err := r.Pool.Query(ctx, `SELECT merchant_tx_ref FROM transfers WHERE merchant_tx_ref = ANY($1)`, refs)
+	ours, err := r.findPayouts(ctx, refs)
 	if err != nil {
 		return err
-	}
-	ours, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	known := make(map[string]struct{}, len(ours))
-	for _, ref := range ours {
-		known[ref] = struct{}{}
 	}
 	for _, p := range payouts {
-		if _, ok := known[p.Ref]; ok || p.Status == provider.Failed || p.Status == provider.Refunded {
+		if _, again := r.seenPayouts[p.Ref]; again { // a list that moves while it is read may show a record twice
 			continue
 		}
-		known[p.Ref] = struct{}{} // a list that moves while it is read may show a record twice
-		r.report.except(Exception{
-			Kind: UnknownPayout, ProviderTxnRef: p.ID, MerchantTxRef: p.Ref, AccountNumber: p.AccountNumber, BankStatus: string(p.Status),
-			BankAmount: &p.Amount, BankFee: p.Fee, At: &p.Time, Detail: "the bank pays " + p.Ref + ", and no transfer has that reference",
-		})
+		r.seenPayouts[p.Ref] = struct{}{}
+		r.report.Bank.Payouts.add(string(p.Status), p.Amount, feeOf(p))
+		r.comparePayout(p, ours[p.Ref])
 	}
 	return nil
+}
+
+func (r *run) findPayouts(ctx context.Context, refs []string) (map[string]*payout, error) {
+	rows, err := r.Pool.Query(ctx, `SELECT `+payoutColumns+` FROM transfers WHERE merchant_tx_ref = ANY($1)`, refs)
+	if err != nil {
+		return nil, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[payout])
+	ours := make(map[string]*payout, len(list))
+	for _, t := range list {
+		ours[t.Ref] = t
+	}
+	return ours, err
+}
+
+// comparePayout names in what the bank's record and the transfer disagree, and how much more the wallet has for it than the
+// books. A transfer that is still processing and whose record has its end is asked about by itself; until then only the float
+// needs to know.
+func (r *run) comparePayout(p provider.Payout, t *payout) {
+	if t == nil {
+		r.unknownPayout(p)
+		return
+	}
+	if p.Status != provider.Pending {
+		r.payoutEnds[p.Ref] = p.Time
+	}
+	s := subject{aboutPayout, p.Ref}
+	kind, detail := t.differs(p)
+	effect := t.out().Sub(bankOut(p, t.Amount))
+	if p.Status == provider.Pending {
+		effect = money.Zero
+	}
+	if p.Status == provider.Success && (t.Status != transferSuccess || t.Fee == nil) {
+		effect = effect.Sub(feeOf(p)) // the fees of the transfers that succeeded are added up from the books
+	}
+	if t.Status == transferSuccess && t.Fee != nil && p.Status != provider.Pending && bankOut(p, t.Amount).Sign() == 0 {
+		effect = effect.Add(*t.Fee) // it is among those, and the bank does not keep it
+	}
+	since := p.Time
+	if !p.UpdatedAt.IsZero() && (p.Status != provider.Success || t.Status == transferFailed || t.Status == transferRefunded) {
+		since = p.UpdatedAt // the money moved when the bank changed its word
+	}
+	if kind == PayoutContradicts && t.Status == transferSuccess && p.Status == provider.Refunded {
+		r.report.ToPoll = append(r.report.ToPoll, p.Ref)
+	}
+	switch {
+	case kind != "":
+		x := t.exception(kind, detail).withPayout(p)
+		r.hold(item{subject: s, exception: &x, effect: effect, since: &since})
+	case effect.Sign() != 0:
+		r.hold(item{subject: s, effect: effect, since: &since})
+	default:
+		r.settle(aboutPayout, p.Ref)
+	}
+}
+
+// unknownPayout flags a payout that moved money and that no transfer accounts for: a transfer is stored before the bank is asked
+// to pay, so there must be one, unless it was lost with a database, or somebody else pays from the wallet.
+func (r *run) unknownPayout(p provider.Payout) {
+	if p.Status == provider.Failed || p.Status == provider.Refunded {
+		r.settle(aboutPayout, p.Ref)
+		return
+	}
+	x := Exception{Kind: UnknownPayout, Detail: "the bank pays " + p.Ref + ", and no transfer has that reference"}.withPayout(p)
+	r.hold(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: p.Amount.Add(feeOf(p)).Neg(), since: &p.Time})
+}
+
+// differs says in what the bank's record is another than the transfer's; nothing where they agree, or may by themselves.
+func (t *payout) differs(p provider.Payout) (ExceptionKind, string) {
+	say := fmt.Sprintf
+	switch {
+	case t.contradicts(p.Status):
+		return PayoutContradicts, say("the bank says %s, the transfer is %s", p.Status, t.Status)
+	case p.Status == provider.Failed:
+		return "", ""
+	case p.Status == provider.Refunded && p.Amount.Cmp(t.Amount) < 0:
+		return PayoutDiffers, say("the bank gave back %s of %s, the transfer is %s", p.Amount, t.Amount, t.Status)
+	case !p.Amount.Equal(t.Amount):
+		return PayoutDiffers, say("amount is %s, not %s", p.Amount, t.Amount)
+	case p.AccountNumber != "" && p.AccountNumber != t.AccountNumber:
+		return PayoutDiffers, say("it went to account %s, not %s", p.AccountNumber, t.AccountNumber)
+	case p.BankCode != "" && p.BankCode != t.BankCode:
+		return PayoutDiffers, say("it went to bank %s, not %s", p.BankCode, t.BankCode)
+	case t.Fee != nil && p.Fee != nil && !t.Fee.Equal(*p.Fee) && p.Status == provider.Success:
+		return PayoutDiffers, say("fee is %s, not %s", p.Fee, t.Fee)
+	}
+	return "", ""
+}
+
+// contradicts tells whether the bank's status cannot stand beside the transfer's. A processing transfer has no end yet, which the
+// bank's record will give it. Of money that is where it was, failed and refunded say the same.
+func (t *payout) contradicts(s provider.Status) bool {
+	switch t.Status {
+	case transferSuccess:
+		return s != provider.Success
+	case transferFailed, transferRefunded:
+		return s == provider.Success || s == provider.Pending
+	case transferPending:
+		return t.Attempts == 0 && (s == provider.Success || s == provider.Pending)
+	}
+	return false
+}
+
+// readPayouts adds up the transfers that were submitted in the window, and asks the bank about those that its list lacks.
+func (r *run) readPayouts(ctx context.Context) error {
+	var absent []payout
+	for from := r.report.From; from.Before(r.report.To); from = from.Add(entrySlice) {
+		to := from.Add(entrySlice)
+		if to.After(r.report.To) {
+			to = r.report.To
+		}
+		rows, err := r.Pool.Query(ctx, `SELECT `+payoutColumns+` FROM transfers WHERE submitted_at >= $1 AND submitted_at < $2`, from, to)
+		if err != nil {
+			return err
+		}
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[payout])
+		if err != nil {
+			return err
+		}
+		for _, t := range list {
+			fee := money.Zero
+			if t.Fee != nil {
+				fee = *t.Fee
+			}
+			r.report.Books.Payouts.add(t.Status, t.Amount, fee)
+			if _, listed := r.seenPayouts[t.Ref]; !listed && t.Status != transferFailed {
+				absent = append(absent, t)
+			}
+		}
+		if err := r.extend(ctx); err != nil {
+			return err
+		}
+	}
+	return r.askPayouts(ctx, absent)
+}
+
+// askPayouts asks the bank, one by one, about the payouts that its list does not have. What is under way is the transfer's own to
+// ask about; here it is only said what the bank says.
+func (r *run) askPayouts(ctx context.Context, absent []payout) error {
+	asked := 0
+	for _, t := range absent {
+		if r.report.StartedAt.Sub(*t.SubmittedAt) < r.ConfirmMinAge {
+			r.report.Young++
+			continue
+		}
+		if asked++; asked > maxQuestions {
+			x := t.exception(PayoutUnknown, "the bank does not list it; not asked for by its reference: there are too many")
+			r.report.except(x)
+			continue
+		}
+		p, err := r.Bank.Payout(ctx, t.Ref) // only a question
+		switch {
+		case errors.Is(err, provider.ErrUnknown):
+			r.lostPayout(&t)
+		case err != nil:
+			return fmt.Errorf("ask about %s: %w", t.Ref, err)
+		default:
+			r.report.Elsewhere++
+			r.comparePayout(p, &t)
+		}
+		if err := r.extend(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lostPayout flags a payout that the books have and the bank does not know.
+func (r *run) lostPayout(t *payout) {
+	if t.Status != transferSuccess && t.Status != transferRefunded {
+		r.settle(aboutPayout, t.Ref) // its end is still the bank's to tell, and the transfer asks; or it has come back
+		return
+	}
+	x := t.exception(PayoutUnknown, "the transfer is "+t.Status+", and the bank neither lists it nor knows its reference")
+	effect := t.out()
+	if t.Fee != nil && t.Status == transferSuccess {
+		effect = effect.Add(*t.Fee)
+	}
+	r.hold(item{subject: subject{aboutPayout, t.Ref}, exception: &x, effect: effect, since: t.SubmittedAt})
+}
+
+// askPayout asks about a payout that an earlier run has left open.
+func (r *run) askPayout(ctx context.Context, it *item) error {
+	ours, err := r.findPayouts(ctx, []string{it.ref})
+	if err != nil {
+		return err
+	}
+	t := ours[it.ref]
+	p, err := r.Bank.Payout(ctx, it.ref)
+	switch {
+	case err == nil:
+		r.comparePayout(p, t)
+	case errors.Is(err, provider.ErrUnknown) && t != nil:
+		r.lostPayout(t)
+	default:
+		return r.unanswered(ctx, it)
+	}
+	return nil
+}
+
+func (t *payout) exception(k ExceptionKind, detail string) Exception {
+	return Exception{
+		Kind: k, MerchantTxRef: t.Ref, AccountID: &t.AccountID, TransferStatus: t.Status, BooksAmount: &t.Amount, BooksFee: t.Fee, Detail: detail,
+	}
+}
+
+// withPayout adds the bank's side to an exception about a payout.
+func (x Exception) withPayout(p provider.Payout) Exception {
+	x.ProviderTxnRef, x.MerchantTxRef, x.AccountNumber, x.BankStatus, x.BankAmount, x.BankFee, x.At = p.ID, p.Ref, p.AccountNumber, string(p.Status), &p.Amount, p.Fee, &p.Time
+	return x
+}
+
+func feeOf(p provider.Payout) money.Amount {
+	if p.Fee == nil {
+		return money.Zero
+	}
+	return *p.Fee
 }

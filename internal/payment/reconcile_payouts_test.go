@@ -1,29 +1,222 @@
 package payment_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/testenv"
+	"ajo/ledger"
 )
+
+// payAtBank has the bank make a payout.
+func (b *bundle) payAtBank(ref, amount string) {
+	b.T.Helper()
+	_, err := b.client().Pay(b.ctx, provider.NewPayout{
+		Ref: ref, Amount: money.Must(amount), BankCode: "058", AccountNumber: "0123456789", AccountName: "AMINA BELLO", SenderName: "Ada Stores",
+	})
+	require.NoError(b.T, err)
+}
+
+// inBooks makes a transfer of the given status as package transfer leaves it, with its debit. Without a fee the bank's is not known.
+func (b *bundle) inBooks(ref, status, amount string, fee any) {
+	b.T.Helper()
+	id, now := uuid.Must(uuid.NewV7()), b.Clock.Now()
+	attempts, submitted := 1, &now
+	if status == "pending" {
+		attempts, submitted = 0, nil
+	}
+	var next *time.Time
+	if status == "pending" || status == "processing" {
+		next = new(now.Add(time.Hour))
+	}
+	b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, provider_fee, bank_code, account_number, attempt_count, submitted_at,
+			next_attempt_at, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, '058', '0123456789', $8, $9, $10, $11, $11)`,
+		id, b.tenant, b.account, ref, status, amount, fee, attempts, submitted, next, now)
+	moves := map[string][]ledger.Event{
+		"success": {ledger.EventConfirm}, "failed": {ledger.EventReverse}, "refunded": {ledger.EventConfirm, ledger.EventRefund},
+	}[status]
+	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		posted, err := ledger.PostDebits(b.ctx, tx, now, []ledger.Posting{{AccountID: b.account, Amount: money.Must(amount), TransactionGroupID: id, TransferRef: &ref}})
+		require.NoError(b.T, err)
+		require.NoError(b.T, posted[0].Err)
+		for _, event := range moves {
+			moved, err := ledger.MoveEntries(b.ctx, tx, now, []ledger.Move{{TransactionGroupID: id, Direction: ledger.Debit, Event: event}})
+			require.NoError(b.T, err)
+			require.NoError(b.T, moved[0].Err)
+		}
+		return nil
+	}))
+}
+
+// said are the exceptions of a report, in short, by their reference.
+func said(r payment.Report) map[string]string {
+	got := map[string]string{}
+	for _, x := range r.Exceptions {
+		ref := x.MerchantTxRef
+		if ref == "" {
+			ref = x.ProviderTxnRef
+		}
+		got[ref] = string(x.Kind) + ": " + x.Detail
+	}
+	return got
+}
 
 // A payout that the bank made and that no transfer accounts for is named; one that has a transfer, or moved no money, is not.
 func TestReconcileFlagsUnknownPayouts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.openAtBank()
-	for _, ref := range []string{"AJO-lost", "AJO-ours"} {
-		_, err := b.client().Pay(b.ctx, provider.NewPayout{Ref: ref, Amount: money.Must("100.00"), BankCode: "058", AccountNumber: "0123456789", AccountName: "AMINA BELLO", SenderName: "Ada Stores"})
-		require.NoError(t, err)
-	}
-	b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, created_at, updated_at)
-		SELECT gen_random_uuid(), tenant_id, id, 'AJO-ours', 'success', 100, '058', '0123456789', now(), now() FROM accounts LIMIT 1`)
+	b.fund("1000.00")
+	b.payAtBank("AJO-lost", "100.00")
+	b.payAtBank("AJO-ours", "100.00")
+	b.inBooks("AJO-ours", "success", "100.00", "0")
 	r := b.lastHour()
 	require.Equal(t, map[payment.ExceptionKind]int{payment.UnknownPayout: 1}, r.Counts)
 	require.Equal(t, "AJO-lost", r.Exceptions[0].MerchantTxRef)
 	require.Equal(t, "100.00", r.Exceptions[0].BankAmount.String())
 	require.Equal(t, 1, r.Suspicious())
+
+	b.inBooks("AJO-lost", "success", "100.00", "0") // adopted
+	require.Empty(t, b.lastHour().Exceptions)
+}
+
+// fund credits the account with a payment whose event came; one second later the next one may come.
+func (b *bundle) fund(amount string) {
+	b.T.Helper()
+	b.post(b.receive(b.hook(b.paySilently(amount))).ID)
+	b.Clock.Advance(time.Second)
+}
+
+// Status, sum, fee and destination of every payout are compared, also of those that the bank's list lacks.
+func TestReconcileComparesPayouts(t *testing.T) {
+	t.Parallel()
+	b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50")})
+	b.openAtBank()
+	b.fund("50000.00")
+	pay := func(ref, status, books, bank string, do fakebank.Action, fee any) {
+		if bank != "" {
+			b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: do})
+			b.payAtBank(ref, bank)
+		}
+		b.inBooks(ref, status, books, fee)
+	}
+	pay("agrees", "success", "300.00", "300.00", fakebank.Paid, "12.50")
+	pay("refunded-too", "refunded", "300.00", "300.00", fakebank.Refund, nil)
+	pay("failed-too", "failed", "300.00", "300.00", fakebank.Refund, nil)
+	pay("on-its-way", "processing", "300.00", "300.00", fakebank.Paid, nil)
+	pay("not-sent", "pending", "300.00", "", "", nil)
+	pay("never-made", "failed", "300.00", "", "", nil)
+	require.Empty(t, said(b.lastHour()))
+
+	pay("given-back", "success", "300.00", "300.00", fakebank.Refund, "12.50")
+	pay("paid-after-all", "failed", "300.00", "300.00", fakebank.Paid, nil)
+	pay("paid-and-refunded", "refunded", "300.00", "300.00", fakebank.Paid, "12.50")
+	pay("ten-times", "success", "300.00", "3000.00", fakebank.Paid, "12.50")
+	pay("late-and-other", "processing", "300.00", "3000.00", fakebank.Paid, nil)
+	pay("never-ordered", "pending", "300.00", "300.00", fakebank.Paid, nil)
+	pay("dear", "success", "300.00", "300.00", fakebank.Paid, "10.00")
+	pay("made-up", "success", "300.00", "", "", "12.50")
+	b.Clock.Advance(31 * time.Minute)
+	r := b.lastHour()
+	require.Equal(t, map[string]string{
+		"given-back":        "payout_contradicts: the bank says refunded, the transfer is success",
+		"paid-after-all":    "payout_contradicts: the bank says success, the transfer is failed",
+		"paid-and-refunded": "payout_contradicts: the bank says success, the transfer is refunded",
+		"ten-times":         "payout_differs: amount is 3000.00, not 300.00",
+		"late-and-other":    "payout_differs: amount is 3000.00, not 300.00",
+		"never-ordered":     "payout_contradicts: the bank says success, the transfer is pending",
+		"dear":              "payout_differs: fee is 12.50, not 10.00",
+		"made-up":           "payout_unknown_at_bank: the transfer is success, and the bank neither lists it nor knows its reference",
+	}, said(r))
+	require.Equal(t, 8, r.Suspicious())
+	require.Equal(t, []string{"given-back"}, r.ToPoll, "the transfer's own question books the refund")
+	require.Equal(t, 8, r.Bank.Payouts["success"].Count)
+	require.Equal(t, "7800.00", r.Bank.Payouts["success"].Amount.String())
+	require.Equal(t, 5, r.Books.Payouts["success"].Count)
+
+	// They stay named when the window has moved on, until bank and books agree.
+	b.Clock.Advance(6 * time.Hour)
+	require.Len(t, said(b.lastHour()), 8)
+	b.Exec(`UPDATE transfers SET provider_fee = 12.5 WHERE merchant_tx_ref = 'dear'`)
+	require.NotContains(t, said(b.lastHour()), "dear")
+}
+
+// On a day with such differences the wallet is explained to the kobo: what is left is what the bank held before the first payment.
+func TestFloatIsExplainedToTheKobo(t *testing.T) {
+	t.Parallel()
+	const opening = "7654.32"
+	b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50"), OpeningBalance: money.Must(opening)})
+	b.openAtBank()
+	explained := func() payment.Float {
+		b.Clock.Advance(time.Second)
+		b.fund("1000.00") // the newest event has the wallet's balance
+		f := b.lastHour().Float
+		require.True(t, f.Comparable, f.Why)
+		require.Equal(t, opening, f.Unexplained.String(), "%+v", f.Explained)
+		return f
+	}
+	b.fund("50000.00")
+	b.fund("50000.00")
+	require.Empty(t, explained().Explained)
+
+	do := func(ref, status, books, bank string, do fakebank.Action, fee any) string {
+		if bank != "" {
+			b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: do})
+			b.payAtBank(ref, bank)
+		}
+		b.inBooks(ref, status, books, fee)
+		f := explained()
+		for _, e := range f.Explained {
+			if e.Ref == ref {
+				return e.Amount.String()
+			}
+		}
+		return ""
+	}
+	for _, c := range []struct {
+		ref, status, books, bank string
+		do                       fakebank.Action
+		fee                      any
+		effect                   string
+	}{
+		{"paid", "success", "300.00", "300.00", fakebank.Paid, "12.50", ""}, // its fee is among the charges
+		{"fee-not-known", "success", "300.00", "300.00", fakebank.Paid, nil, "-12.50"},
+		{"given-back", "success", "300.00", "300.00", fakebank.Refund, "12.50", "312.50"},
+		{"both-back", "refunded", "300.00", "300.00", fakebank.Refund, "12.50", ""},
+		{"paid-after-all", "failed", "300.01", "300.01", fakebank.Paid, nil, "-312.51"},
+		{"paid-and-refunded", "refunded", "300.00", "300.00", fakebank.Paid, "12.50", "-312.50"},
+		{"ten-times", "success", "300.00", "3000.00", fakebank.Paid, "12.50", "-2700.00"},
+		{"late-and-other", "processing", "300.00", "3000.00", fakebank.Paid, nil, "-2712.50"},
+		{"not-asked-yet", "processing", "300.00", "300.00", fakebank.Paid, nil, "-12.50"},
+		{"never-ordered", "pending", "300.00", "300.00", fakebank.Paid, nil, "-312.50"},
+	} {
+		require.Equal(t, c.effect, do(c.ref, c.status, c.books, c.bank, c.do, c.fee), c.ref)
+	}
+	b.payAtBank("AJO-lost", "77.77")
+	f := explained()
+	require.Contains(t, f.Explained, payment.Explanation{
+		What: "unknown_payout: the bank pays AJO-lost, and no transfer has that reference", Ref: "AJO-lost", Amount: payment.Signed{Amount: money.Must("90.27").Neg()},
+	})
+
+	// Payments that the bank took back, or has otherwise than the books.
+	gone := b.paySilently("5000.00")
+	b.post(b.receive(b.hook(gone)).ID)
+	b.Clock.Advance(time.Minute)
+	_, err := b.bank.Reverse(b.ctx, gone.ID)
+	require.NoError(t, err)
+	f = explained()
+	require.Contains(t, fmt.Sprint(f.Explained), "status_contradicts: the bank says refunded, the entry is provisional")
+
+	b.Clock.Advance(3 * time.Hour) // out of the window: what was found is remembered
+	require.Len(t, explained().Explained, len(f.Explained))
+	require.Positive(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 }

@@ -17,6 +17,8 @@ type ExceptionKind string
 const (
 	// MissingEvent: the bank's list has a successful payment whose event never came. It is stored now, and posted like any.
 	MissingEvent ExceptionKind = "missing_event"
+	// Healed: the event came and could not be posted; it has been posted from the bank's own record.
+	Healed ExceptionKind = "healed"
 	// Unposted: the event came, but is not in the books (misdirected, or not fit to post).
 	Unposted ExceptionKind = "unposted"
 	// UnknownAtBank: posted and not reversed, but the bank has no such transaction.
@@ -25,6 +27,16 @@ const (
 	Differs ExceptionKind = "differs"
 	// Contradicts: the bank says that it failed or was given back, and the entry counts; or success, and it is reversed.
 	Contradicts ExceptionKind = "status_contradicts"
+	// LookAlike: the bank's list has a payment that may be another one under another id. It is not posted before somebody has looked.
+	LookAlike ExceptionKind = "look_alike"
+	// StillPending: the bank has not said for more than a day what became of a payment.
+	StillPending ExceptionKind = "still_pending"
+	// PayoutContradicts: the bank's status of a payout cannot stand beside the transfer's.
+	PayoutContradicts ExceptionKind = "payout_contradicts"
+	// PayoutDiffers: sum, fee or destination of a payout are not the bank's, or only a part of it was given back.
+	PayoutDiffers ExceptionKind = "payout_differs"
+	// PayoutUnknown: the transfer was paid, and the bank has no such payout.
+	PayoutUnknown ExceptionKind = "payout_unknown_at_bank"
 	// UnknownPayout: the bank paid under a reference that no transfer has. A restored database lacks what came after its
 	// backup: `ajo transfers adopt` takes it in.
 	UnknownPayout ExceptionKind = "unknown_payout"
@@ -35,7 +47,10 @@ const (
 )
 
 // Kinds lists the kinds of exceptions.
-var Kinds = []ExceptionKind{MissingEvent, Unposted, UnknownAtBank, Differs, Contradicts, UnknownPayout, Unreadable, NotRead}
+var Kinds = []ExceptionKind{
+	MissingEvent, Healed, Unposted, UnknownAtBank, Differs, Contradicts, LookAlike, StillPending, PayoutContradicts, PayoutDiffers, PayoutUnknown, UnknownPayout,
+	Unreadable, NotRead,
+}
 
 // Exception is one disagreement. What one side does not have is absent.
 type Exception struct {
@@ -50,7 +65,8 @@ type Exception struct {
 	BankAmount     *money.Amount `json:"bankAmount,omitempty"` // gross
 	BankFee        *money.Amount `json:"bankFee,omitempty"`
 	EntryStatus    ledger.Status `json:"entryStatus,omitempty"`
-	BooksAmount    *money.Amount `json:"booksAmount,omitempty"` // gross: the entry's amount and fee
+	TransferStatus string        `json:"transferStatus,omitempty"`
+	BooksAmount    *money.Amount `json:"booksAmount,omitempty"` // gross: the entry's amount and fee; a transfer's amount
 	BooksFee       *money.Amount `json:"booksFee,omitempty"`
 	Detail         string        `json:"detail"`
 }
@@ -68,12 +84,25 @@ func (s *Sum) add(amount, fee money.Amount) {
 
 // BankSide is the window as the bank lists it, by the status of its records.
 type BankSide struct {
-	Pages      int `json:"pages"`
-	Success    Sum `json:"success"`
-	Pending    Sum `json:"pending"`
-	Failed     Sum `json:"failed"`
-	Refunded   Sum `json:"refunded"`
-	Unreadable int `json:"unreadable"`
+	Pages      int          `json:"pages"`
+	Success    Sum          `json:"success"`
+	Pending    Sum          `json:"pending"`
+	Failed     Sum          `json:"failed"`
+	Refunded   Sum          `json:"refunded"`
+	Unreadable int          `json:"unreadable"`
+	Payouts    SumsByStatus `json:"payouts"`
+}
+
+// SumsByStatus are sums of payouts by their status.
+type SumsByStatus map[string]Sum
+
+func (s *SumsByStatus) add(status string, amount, fee money.Amount) {
+	if *s == nil {
+		*s = SumsByStatus{}
+	}
+	sum := (*s)[status]
+	sum.add(amount, fee)
+	(*s)[status] = sum
 }
 
 // BooksSide is the window as the ledger has it, by the status of the entries.
@@ -82,6 +111,8 @@ type BooksSide struct {
 	Confirmed   Sum `json:"confirmed"`
 	NeedsReview Sum `json:"needsReview"`
 	Reversed    Sum `json:"reversed"`
+	// Payouts are the transfers that were last submitted in the window.
+	Payouts SumsByStatus `json:"payouts"`
 }
 
 // counted is what the balances have of the window.
@@ -118,7 +149,17 @@ type Float struct {
 	Customers  *Signed    `json:"customers,omitempty"`  // the sum of all balances
 	Outside    *Signed    `json:"outside,omitempty"`    // received and in no balance: misdirected, unfit, under review
 	UnderWay   *Signed    `json:"underWay,omitempty"`   // payouts that the wallet may have paid or not
-	Difference *Signed    `json:"difference,omitempty"` // wallet − customers − outside: the bank's charges for payouts, our own money in the wallet, and what is wrong
+	Difference *Signed    `json:"difference,omitempty"` // wallet − customers − outside
+	// Explained are the parts of the difference that are known; Unexplained is the rest: our own money in the wallet, and what is wrong.
+	Explained   []Explanation `json:"explained,omitempty"`
+	Unexplained *Signed       `json:"unexplained,omitempty"`
+}
+
+// Explanation is a part of the difference between wallet and books.
+type Explanation struct {
+	What   string `json:"what"`
+	Ref    string `json:"ref,omitempty"` // the bank's transaction id, or the merchantTxRef
+	Amount Signed `json:"amount"`        // below zero: the wallet has less than the books
 }
 
 // Report is what one run found.
@@ -139,8 +180,12 @@ type Report struct {
 	Exceptions []Exception           `json:"exceptions"` // at most 1,000; Counts has them all
 	Float      Float                 `json:"float"`
 
-	// ToPost are the events that were stored and wait to be posted: the caller rings.
+	// ToPost are the events that were stored and wait to be posted: the caller enqueues.
 	ToPost []uuid.UUID `json:"-"`
+	// Reposted are the events that were posted from the bank's own record; the caller enqueues what follows from each.
+	Reposted []Reposted `json:"-"`
+	// ToPoll are the transfers whose outcome is to be asked for at once: the bank gave back what it had paid.
+	ToPoll []string `json:"-"`
 }
 
 // maxExceptions bounds what one report lists.
@@ -162,8 +207,16 @@ func (r *Report) ExceptionCount() (n int) {
 	return n
 }
 
+// quietKinds are the kinds that nobody must look at for their sake: they healed themselves, or stand in the events' own lists.
+// The gauge of the exceptions leaves the same ones out (package invariant).
+var quietKinds = []ExceptionKind{MissingEvent, Healed, Unposted}
+
 // Suspicious counts what a person must look at: all exceptions but those that healed themselves and those that the events'
 // own lists have.
 func (r *Report) Suspicious() int {
-	return r.ExceptionCount() - r.Counts[MissingEvent] - r.Counts[Unposted]
+	n := r.ExceptionCount()
+	for _, k := range quietKinds {
+		n -= r.Counts[k]
+	}
+	return n
 }

@@ -52,11 +52,11 @@ func (r *run) claim(ctx context.Context) (bool, error) {
 	failpoint.At("payment/before-run-commit")
 	err := r.Pool.QueryRow(ctx, `
 		INSERT INTO reconciliations AS c (id, kind, window_from, window_to, status, started_at, leased_until)
-		VALUES ($1, 'periodic', $2, $3, 'running', $4, $5)
-		ON CONFLICT (window_from, window_to) WHERE kind = 'periodic' DO UPDATE
+		VALUES ($1, $6, $2, $3, 'running', $4, $5)
+		ON CONFLICT (window_from, window_to) WHERE kind = '`+r.report.Kind+`' DO UPDATE
 		SET status = 'running', started_at = $4, leased_until = $5, finished_at = NULL
 		WHERE c.status = 'failed' OR (c.status = 'running' AND c.leased_until <= $4)
-		RETURNING id`, r.report.ID, r.report.From, r.report.To, r.report.StartedAt, lease).Scan(&r.report.ID)
+		RETURNING id`, r.report.ID, r.report.From, r.report.To, r.report.StartedAt, lease, r.report.Kind).Scan(&r.report.ID)
 	if pg.IsNoRows(err) {
 		return false, nil
 	}
@@ -92,7 +92,7 @@ func (r *run) leaseOrNull() *time.Time {
 	return &r.lease
 }
 
-// finish keeps the report.
+// finish keeps the report, and what it leaves open.
 func (r *run) finish(ctx context.Context) error {
 	r.report.FinishedAt = r.Clock.Now()
 	body, err := json.Marshal(r.report)
@@ -101,16 +101,22 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	bank, books := r.report.Bank.Success, r.report.Books.counted()
 	failpoint.At("payment/before-report-commit")
-	tag, err := r.Pool.Exec(ctx, `
+	err = pg.InTx(ctx, r.Pool, func(tx pg.Tx) error {
+		tag, err := tx.Exec(ctx, `
 		UPDATE reconciliations SET status = 'finished', finished_at = $3, leased_until = NULL, last_error = '', report = $4,
 			bank_count = $5, bank_amount = $6, bank_fee = $7, books_count = $8, books_amount = $9, books_fee = $10, stored_count = $11, exception_count = $12
 		WHERE id = $1 AND status = 'running' AND leased_until IS NOT DISTINCT FROM $2`,
-		r.report.ID, r.leaseOrNull(), r.report.FinishedAt, body, bank.Count, bank.Amount, bank.Fee, books.Count, books.Amount, books.Fee,
-		len(r.report.ToPost), r.report.ExceptionCount())
+			r.report.ID, r.leaseOrNull(), r.report.FinishedAt, body, bank.Count, bank.Amount, bank.Fee, books.Count, books.Amount, books.Fee,
+			len(r.report.ToPost), r.report.ExceptionCount())
+		if err == nil && tag.RowsAffected() != 1 {
+			err = errLostRun
+		}
+		if err != nil {
+			return err
+		}
+		return r.storeItems(ctx, tx)
+	})
 	failpoint.At("payment/after-report-commit")
-	if err == nil && tag.RowsAffected() != 1 {
-		err = errLostRun
-	}
 	return err
 }
 

@@ -34,6 +34,7 @@ const (
 	merchantTxRef
 	senderName
 	senderBank
+	sessionID
 	fieldCount
 	noField field = -1
 )
@@ -48,6 +49,7 @@ var fieldPaths = [fieldCount]string{
 	aliasReference: "data.transaction.aliasAccountReference", aliasNumber: "data.transaction.aliasAccountNumber",
 	narration: "data.transaction.narration", merchantTxRef: "data.transaction.merchantTxRef", senderName: "data.customer.senderName",
 	senderBank: "data.customer.bankName",
+	sessionID:  "data.transaction.sessionId",
 }
 
 func (f field) String() string { return fieldPaths[f] }

@@ -73,7 +73,9 @@ type Transaction struct {
 	SenderName    string
 	SenderBank    string // by its name, where the bank gives it
 	Narration     string
+	SessionID     string // the interbank switch's id of the transfer, where the bank gives it
 	Time          time.Time
+	UpdatedAt     time.Time // when the record last changed; zero where the bank does not say
 }
 
 // Page is one page of the bank's transaction list; Next is empty at the end.
@@ -126,6 +128,7 @@ type Payout struct {
 	AccountNumber string
 	Narration     string
 	Time          time.Time
+	UpdatedAt     time.Time // when the record last changed; zero where the bank does not say
 }
 
 // Bank is an upstream bank. Each method makes bounded calls and ends with its context.

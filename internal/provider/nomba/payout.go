@@ -152,6 +152,7 @@ func (r record) payout(ref string) (provider.Payout, error) {
 		ID: string(r.ID), Ref: ref, Status: status(r.Status), BankCode: string(r.BankCode), AccountNumber: string(r.Recipient), Narration: string(r.Narration),
 	}
 	p.Time, _ = wireTime(string(r.TimeCreated))
+	p.UpdatedAt, _ = wireTime(string(r.TimeUpdated))
 	var amountErr, feeErr error
 	p.Amount, amountErr = amount("amount", r.Amount)
 	if said := cmp.Or(r.FixedCharge, r.Fee); said != "" {

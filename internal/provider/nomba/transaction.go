@@ -45,7 +45,9 @@ type record struct {
 	SenderName     text `json:"senderName"`
 	BankName       text `json:"bankName"` // of the sender's account
 	Narration      text `json:"narration"`
+	SessionID      text `json:"sessionId"`
 	TimeCreated    text `json:"timeCreated"`
+	TimeUpdated    text `json:"timeUpdated"`
 }
 
 // meta is a record's second place for its reference. The documentation has it as an object and as a text.
@@ -111,7 +113,7 @@ func (r record) transaction() (provider.Transaction, error) {
 	t := provider.Transaction{
 		ID: string(r.ID), Status: status(r.Status), Currency: string(r.Currency),
 		AccountNumber: string(cmp.Or(r.VirtualAccount, r.Recipient)), AccountRef: string(r.AccountRef),
-		SenderName: string(r.SenderName), SenderBank: string(r.BankName), Narration: string(r.Narration),
+		SenderName: string(r.SenderName), SenderBank: string(r.BankName), Narration: string(r.Narration), SessionID: string(r.SessionID),
 	}
 	var amountErr, feeErr, accountErr error
 	t.Amount, amountErr = amount("amount", r.Amount)
@@ -120,6 +122,7 @@ func (r record) transaction() (provider.Transaction, error) {
 		accountErr = errors.New("two different accounts")
 	}
 	t.Time, _ = wireTime(string(r.TimeCreated))
+	t.UpdatedAt, _ = wireTime(string(r.TimeUpdated))
 	return t, errors.Join(amountErr, feeErr, accountErr)
 }
 

@@ -1,0 +1,162 @@
+package payment_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/payment"
+	"ajo/internal/testenv"
+)
+
+// eventOf signs an event.
+func (b *bundle) eventOf(e fakebank.Event) payment.Delivery {
+	b.T.Helper()
+	body, err := json.Marshal(e)
+	require.NoError(b.T, err)
+	return b.sign(body)
+}
+
+// spellings are ways in which a list may write an id.
+var spellings = map[string]func(string) string{
+	"in lower case":    strings.ToLower,
+	"in upper case":    strings.ToUpper,
+	"with a prefix":    func(id string) string { return "TRF-" + id },
+	"without a prefix": func(id string) string { return strings.TrimPrefix(id, "API-") },
+	"with a space":     func(id string) string { return id[:8] + " " + id[8:] },
+	"as another":       func(string) string { return "000123456789" },
+}
+
+// sessionless takes the session ids of a payment away, from the bank's record and so from its event.
+func (b *bundle) sessionless(t fakebank.Transaction) fakebank.Transaction {
+	b.bank.SetTransaction(t.ID, func(x *fakebank.Transaction) { x.SessionID = "" })
+	t.SessionID = ""
+	return t
+}
+
+// A payment whose id the list spells otherwise than its event is posted once, whichever comes first and with a session id or without.
+func TestOnePaymentUnderTwoSpellingsIsPostedOnce(t *testing.T) {
+	t.Parallel()
+	for name, spell := range spellings {
+		for _, session := range []bool{true, false} {
+			for _, listFirst := range []bool{true, false} {
+				t.Run(name+map[bool]string{true: " session"}[session]+map[bool]string{true: " list first"}[listFirst], func(t *testing.T) {
+					t.Parallel()
+					b := setup(t)
+					b.openAtBank()
+					txn := b.paySilently("5000.00")
+					if !session {
+						txn = b.sessionless(txn)
+					}
+					listed := spell(txn.ID)
+					b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.ListedAs = listed })
+					arrive := func() { b.post(b.receive(b.hook(txn)).ID) }
+					reconcile := func() payment.Report {
+						r := b.lastHour()
+						b.postAll(r.ToPost)
+						return r
+					}
+					held := listed
+					if listFirst {
+						require.Len(t, reconcile().ToPost, 1)
+						arrive()
+						held = txn.ID
+					} else {
+						arrive()
+					}
+					for range 3 {
+						r := reconcile()
+						require.Equal(t, 1, r.Counts[payment.LookAlike], "%v", said(r))
+						require.Contains(t, said(r)[held], "look_alike: it looks like the payment ")
+						require.Positive(t, r.Suspicious())
+						b.Clock.Advance(15 * time.Minute)
+					}
+					balance, entries := b.books()
+					require.Equal(t, "4975.00", balance)
+					require.Len(t, entries, 1)
+
+					_, err := b.svc.Dismiss(b.ctx, held, byHand)
+					require.NoError(t, err)
+					require.Zero(t, reconcile().Counts[payment.LookAlike])
+					balance, _ = b.books()
+					require.Equal(t, "4975.00", balance)
+				})
+			}
+		}
+	}
+}
+
+// Two equal payments of the same second are two: the list has both, each under its own id.
+func TestTwoEqualPaymentsOfOneSecondArePostedBoth(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]func(b *bundle, x, y fakebank.Transaction){
+		"one event came": func(b *bundle, x, _ fakebank.Transaction) { b.post(b.receive(b.hook(x)).ID) },
+		"no event came":  func(*bundle, fakebank.Transaction, fakebank.Transaction) {},
+		"one is listed late, after the other's event": func(b *bundle, x, y fakebank.Transaction) {
+			b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true })
+			b.postAll(b.lastHour().ToPost) // y, from the list
+			b.post(b.receive(b.hook(x)).ID)
+			balance, _ := b.books()
+			require.Equal(b.T, "4975.00", balance, "held back until the list has both")
+			require.Equal(b.T, 1, b.lastHour().Counts[payment.LookAlike])
+			b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = false })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.openAtBank()
+			x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
+			c(b, x, y)
+			b.postAll(b.lastHour().ToPost)
+			balance, entries := b.books()
+			require.Equal(t, "9950.00", balance)
+			require.Len(t, entries, 2)
+			require.Empty(t, b.lastHour().Exceptions)
+			require.True(t, b.receive(b.hook(y)).Duplicate)
+		})
+	}
+}
+
+// With session ids nothing has to be held back: they tell equal payments apart, also when one comes by event after the other by list.
+func TestSessionIDsTellEqualPaymentsApart(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	x, y := b.paySilently("5000.00"), b.paySilently("5000.00")
+	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true })
+	b.postAll(b.lastHour().ToPost)
+	require.Equal(t, payment.CategoryPayment, b.post(b.receive(b.hook(x)).ID).Category)
+	balance, _ := b.books()
+	require.Equal(t, "9950.00", balance)
+	require.True(t, b.receive(b.hook(y)).Duplicate)
+}
+
+// What looked alike and is another payment is posted by an operator's word.
+func TestRepostOfALookAlike(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
+	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true }) // the bank never lists it
+	b.post(b.receive(b.hook(x)).ID)
+	r := b.lastHour()
+	require.Contains(t, said(r)[y.ID], "ajo events repost")
+	held := *r.Exceptions[0].EventID
+	require.Equal(t, "failed processing_error", testenv.Value[string](b.Env, `SELECT status || ' ' || category FROM inbound_events WHERE id = $1`, held))
+	plan, err := b.svc.PlanRepost(b.ctx, held)
+	require.NoError(t, err)
+	require.NotNil(t, plan.Event.LookAlikeOf)
+	_, err = b.svc.Repost(b.ctx, held, byHand)
+	require.NoError(t, err)
+	balance, _ := b.books()
+	require.Equal(t, "9950.00", balance)
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events WHERE look_alike_of IS NOT NULL`))
+	require.NotContains(t, b.lastHour().Counts, payment.LookAlike)
+	require.NotEqual(t, uuid.Nil, held)
+}

@@ -1,0 +1,181 @@
+package payment
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+const (
+	aboutPayment = "payment" // by the bank's transaction id
+	aboutPayout  = "payout"  // by its merchantTxRef
+
+	// maxItems bounds the items that one run reads; those that were asked about longest ago come first.
+	maxItems = 10_000
+	// itemGap bounds how long an item waits between two questions; a young one waits an eighth of its age.
+	itemGap = time.Hour
+	// stillPending is how long the bank's record may be under way before a person must ask why.
+	stillPending = 24 * time.Hour
+)
+
+// subject is what an item is about.
+type subject struct{ kind, ref string }
+
+// item is a record of the bank, or of the books, that is not settled: bank and books disagree about it, or the bank's word is not
+// final. It is asked about in every run until it is settled, however long that takes.
+type item struct {
+	subject
+	exception *Exception // nil: only waiting, or only of use to the float
+	effect    money.Amount
+	since     *time.Time
+	foundAt   time.Time
+	dueAt     time.Time
+	dismissed bool
+	kept      bool // not asked about in this run
+}
+
+// loadItems reads what earlier runs have left open.
+func (r *run) loadItems(ctx context.Context) error {
+	rows, err := r.Pool.Query(ctx, `
+		SELECT kind, ref, exception, effect, since, found_at, due_at, dismissed_at IS NOT NULL FROM reconcile_items ORDER BY due_at LIMIT $1`, maxItems)
+	if err != nil {
+		return err
+	}
+	r.open, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*item, error) {
+		var it item
+		return &it, row.Scan(&it.kind, &it.ref, &it.exception, &it.effect, &it.since, &it.foundAt, &it.dueAt, &it.dismissed)
+	})
+	for _, it := range r.open {
+		r.before[it.subject] = it
+	}
+	return err
+}
+
+// hold reports what is not settled, unless an operator has dismissed just that, and remembers it.
+func (r *run) hold(it item) {
+	it.foundAt = r.report.StartedAt
+	if old := r.before[it.subject]; old != nil {
+		it.foundAt = old.foundAt
+		it.dismissed = old.dismissed && sameException(old.exception, it.exception)
+	}
+	r.keepOpen(&it)
+}
+
+func (r *run) keepOpen(it *item) {
+	if it.exception != nil && !it.dismissed {
+		r.report.except(*it.exception)
+	}
+	r.items[it.subject] = it
+	delete(r.settled, it.subject)
+}
+
+// settle notes that bank and books agree.
+func (r *run) settle(kind, ref string) {
+	if s := (subject{kind, ref}); r.items[s] == nil {
+		r.settled[s] = struct{}{}
+	}
+}
+
+func sameException(a, b *Exception) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// judged tells whether this run has come to a conclusion about the subject, or will.
+func (r *run) judged(s subject) bool {
+	_, settled := r.settled[s]
+	_, doubted := r.doubted[s.ref]
+	return settled || r.items[s] != nil || doubted && s.kind == aboutPayment
+}
+
+// askItems asks the bank about what earlier runs left open and this window does not have. What is not due yet, or gets no
+// answer, stays as it was.
+func (r *run) askItems(ctx context.Context) error {
+	asked := 0
+	for _, it := range r.open {
+		if r.judged(it.subject) {
+			continue
+		}
+		due := r.report.Kind == runManual || !it.dueAt.After(r.report.StartedAt)
+		if due {
+			asked++
+		}
+		var err error
+		switch {
+		case !due || asked > maxQuestions:
+			it.kept = true
+			r.keepOpen(it)
+			continue
+		case it.kind == aboutPayout:
+			err = r.askPayout(ctx, it)
+		default:
+			err = r.askPayment(ctx, it)
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.extend(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unanswered leaves an item as it was until its next time.
+func (r *run) unanswered(ctx context.Context, it *item) error {
+	r.keepOpen(it)
+	return ctx.Err()
+}
+
+const keepItemsSQL = `
+		INSERT INTO reconcile_items AS i (id, kind, ref, exception, effect, since, found_at, due_at, ask_count)
+		SELECT id, kind, ref, exception::jsonb, effect::numeric, since, found, due, 1
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[], $8::uuid[])
+			AS n (kind, ref, exception, effect, since, found, due, id)
+		ORDER BY kind, ref
+		ON CONFLICT (kind, ref) DO UPDATE SET exception = excluded.exception, effect = excluded.effect, since = excluded.since, due_at = excluded.due_at,
+			ask_count = i.ask_count + 1, dismissed_at = CASE WHEN i.exception IS NOT DISTINCT FROM excluded.exception THEN i.dismissed_at END`
+
+// storeItems remembers what is open and forgets what is settled.
+func (r *run) storeItems(ctx context.Context, tx pg.Tx) error {
+	var kinds, refs, effects, doneKinds, doneRefs []string
+	var exceptions []*string
+	var since []*time.Time
+	var found, due []time.Time
+	var ids []uuid.UUID
+	for s, it := range r.items {
+		if it.kept {
+			continue
+		}
+		var x *string
+		if it.exception != nil {
+			body, err := json.Marshal(it.exception)
+			if err != nil {
+				return err
+			}
+			x = new(string(body))
+		}
+		ids = append(ids, uuid.Must(uuid.NewV7()))
+		gap := min(r.report.StartedAt.Sub(it.foundAt)/8, itemGap)
+		kinds, refs, exceptions, effects = append(kinds, s.kind), append(refs, s.ref), append(exceptions, x), append(effects, it.effect.String())
+		since, found, due = append(since, it.since), append(found, it.foundAt), append(due, r.report.StartedAt.Add(max(0, gap)))
+	}
+	for s := range r.settled {
+		if r.before[s] != nil {
+			doneKinds, doneRefs = append(doneKinds, s.kind), append(doneRefs, s.ref)
+		}
+	}
+	if _, err := tx.Exec(ctx, keepItemsSQL, kinds, refs, exceptions, effects, since, found, due, ids); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `
+		DELETE FROM reconcile_items i USING unnest($1::text[], $2::text[]) AS d (kind, ref) WHERE i.kind = d.kind AND i.ref = d.ref`, doneKinds, doneRefs)
+	return err
+}

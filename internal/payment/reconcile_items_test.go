@@ -1,0 +1,243 @@
+package payment_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/payment"
+	"ajo/internal/testenv"
+)
+
+// due does all periodic runs that are due, and posts what they have stored.
+func (b *bundle) due() (last payment.Report) {
+	b.T.Helper()
+	for more := true; more; {
+		r, ran, again, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
+		require.NoError(b.T, err)
+		require.True(b.T, ran)
+		b.postAll(r.ToPost)
+		last, more = r, again
+	}
+	return last
+}
+
+// A payment that the bank has under way for longer than the window, and whose event never comes, is posted when the bank has done.
+func TestPendingRecordIsAskedAboutUntilItIsFinal(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]string{"paid": fakebank.StatusSuccess, "failed": fakebank.StatusFailed} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.openAtBank()
+			txn := b.paySilently("5000.00")
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status = fakebank.StatusPending })
+			b.Clock.Advance(20 * time.Minute)
+			require.Empty(t, b.due().Exceptions)
+			b.Clock.Advance(25 * time.Hour) // the window has long moved on
+			r := b.due()
+			require.Equal(t, map[string]string{txn.ID: "still_pending: the bank has not said for more than a day what became of it"}, said(r))
+			require.Equal(t, 1, r.Suspicious())
+			b.Clock.Advance(5 * 24 * time.Hour)
+			b.due()
+
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status = end })
+			b.Clock.Advance(time.Hour)
+			r = b.due()
+			balance, _ := b.books()
+			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+			if end == fakebank.StatusFailed {
+				require.Equal(t, "0.00", balance)
+				require.Empty(t, r.Exceptions)
+				return
+			}
+			require.Equal(t, "4975.00", balance)
+			require.True(t, b.receive(b.hook(txn)).Duplicate, "the event that comes after all")
+			b.Clock.Advance(time.Hour)
+			require.Empty(t, b.due().Exceptions)
+			balance, _ = b.books()
+			require.Equal(t, "4975.00", balance)
+		})
+	}
+}
+
+// A bank that does not answer, or does not find by its id what it has listed, is asked again.
+func TestPendingRecordOfABankThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status = fakebank.StatusPending })
+	b.Clock.Advance(20 * time.Minute)
+	b.due()
+	b.Clock.Advance(4 * time.Hour)
+	b.due()
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status = fakebank.StatusSuccess })
+	for _, do := range []fakebank.Action{fakebank.NotFound, fakebank.Fail} {
+		b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: do, Match: txn.ID})
+		b.Clock.Advance(4 * time.Hour)
+		b.due()
+		require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`), do)
+	}
+	b.bank.Faults.Clear()
+	b.Clock.Advance(time.Hour)
+	b.due()
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance)
+}
+
+// What the list shows later than the periodic runs look is found by the run of the day, once for all workers.
+func TestDailyRunLooksBackThreeDays(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	late := b.paySilently("5000.00")
+	b.bank.SetTransaction(late.ID, func(x *fakebank.Transaction) { x.Hidden = true })
+	b.Clock.Advance(20 * time.Minute)
+	b.due()
+	b.Clock.Advance(40 * time.Hour)
+	b.due()
+	b.bank.SetTransaction(late.ID, func(x *fakebank.Transaction) { x.Hidden = false })
+	require.Empty(t, b.due1().ToPost, "no periodic run looks so far back")
+	r, ran, err := b.svc.ReconcileDaily(b.ctx, 72*time.Hour)
+	require.NoError(t, err)
+	require.True(t, ran)
+	require.Equal(t, "daily", r.Kind)
+	require.Equal(t, 72*time.Hour, r.To.Sub(r.From))
+	require.Equal(t, map[payment.ExceptionKind]int{payment.MissingEvent: 1}, r.Counts)
+	b.postAll(r.ToPost)
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance)
+	_, ran, err = b.svc.ReconcileDaily(b.ctx, 72*time.Hour)
+	require.NoError(t, err)
+	require.False(t, ran, "once a day")
+	b.Clock.Advance(24 * time.Hour)
+	_, ran, err = b.svc.ReconcileDaily(b.ctx, 72*time.Hour)
+	require.NoError(t, err)
+	require.True(t, ran)
+}
+
+// due1 is the next periodic run.
+func (b *bundle) due1() payment.Report {
+	b.T.Helper()
+	b.Clock.Advance(15 * time.Minute)
+	return b.due()
+}
+
+// An event that could not be posted is posted from the bank's own record, of which nothing in the event is left that the
+// signature does not cover.
+func TestProcessingErrorIsHealedByTheBanksRecord(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*fakebank.Event){
+		"no fee":           func(e *fakebank.Event) { e.Data.Transaction.Fee = []byte(`null`) },
+		"no amount":        func(e *fakebank.Event) { e.Data.Transaction.TransactionAmount = []byte(`"x"`) },
+		"another currency": func(e *fakebank.Event) { e.Data.Transaction.Currency = "USD" },
+		"fee above amount": func(e *fakebank.Event) { e.Data.Transaction.Fee = []byte(`5000`) },
+		"somebody else's account": func(e *fakebank.Event) {
+			e.Data.Transaction.Fee, e.Data.Transaction.AliasReference, e.Data.Transaction.AliasNumber = []byte(`null`), uuid.NewString(), "0123456789"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.openAtBank()
+			b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook' WHERE id = $1`, b.tenant)
+			txn := b.paySilently("5000.00")
+			event := b.bank.Event(fakebank.PaymentSuccess, txn)
+			spoil(&event)
+			id := b.receive(b.eventOf(event)).ID
+			require.Equal(t, payment.CategoryProcessingError, b.post(id).Category)
+
+			r := b.lastHour()
+			require.Equal(t, map[payment.ExceptionKind]int{payment.Healed: 1}, r.Counts)
+			require.Zero(t, r.Suspicious())
+			require.Len(t, r.Reposted, 1)
+			require.Equal(t, id, r.Reposted[0].EventID)
+			require.NotNil(t, r.Reposted[0].Delivery)
+			status, category, problem := b.event1(id)
+			require.Equal(t, []string{"processed", "payment", ""}, []string{status, category, problem})
+			balance, entries := b.books()
+			require.Equal(t, "4975.00", balance)
+			require.Len(t, entries, 1)
+			require.True(t, b.receive(b.eventOf(event)).Duplicate)
+			require.Empty(t, b.lastHour().Exceptions)
+			b.Clock.Advance(time.Minute)
+			require.NoError(t, b.svc.Confirm(b.ctx, id))
+			_, entries = b.books()
+			require.Equal(t, []string{"credit confirmed"}, entries)
+		})
+	}
+}
+
+// An operator reposts what no run has healed, once, from the bank's own record only, with a trace in the audit log.
+func TestRepostByAnOperator(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	event := b.bank.Event(fakebank.PaymentSuccess, txn)
+	event.Data.Transaction.Fee = []byte(`null`)
+	id := b.receive(b.eventOf(event)).ID
+	_, err := b.svc.Repost(b.ctx, id, byHand)
+	require.ErrorIs(t, err, payment.ErrNotUnposted, "it waits to be posted")
+	b.post(id)
+
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden = true })
+	_, err = b.svc.Repost(b.ctx, id, byHand)
+	require.ErrorIs(t, err, payment.ErrNotAtBank)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden, x.Status = false, fakebank.StatusPending })
+	_, err = b.svc.Repost(b.ctx, id, byHand)
+	require.ErrorContains(t, err, "the bank says pending")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status, x.Currency = fakebank.StatusSuccess, "USD" })
+	_, err = b.svc.Repost(b.ctx, id, byHand)
+	require.ErrorContains(t, err, "the bank's own record cannot be posted")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Currency = money.Currency })
+	_, err = b.svc.Repost(b.ctx, uuid.New(), byHand)
+	require.ErrorIs(t, err, payment.ErrEventNotFound)
+
+	p, err := b.svc.Repost(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Equal(t, payment.CategoryPayment, p.Category)
+	require.Equal(t, b.Clock.Now().Add(30*time.Second), p.ConfirmAt)
+	_, err = b.svc.Repost(b.ctx, id, byHand)
+	require.ErrorIs(t, err, payment.ErrNotUnposted)
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance)
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'events.repost' AND target = $1`, "event:"+id.String()))
+}
+
+// A dismissed exception is quiet until it changes.
+func TestDismissedExceptionIsQuietUntilItChanges(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	b.post(b.receive(b.hook(txn)).ID)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("4000.00") })
+	require.Len(t, b.lastHour().Exceptions, 1)
+	_, err := b.svc.Dismiss(b.ctx, "nobody's", byHand)
+	require.ErrorIs(t, err, payment.ErrNotOpen)
+	x, err := b.svc.Dismiss(b.ctx, txn.ID, byHand)
+	require.NoError(t, err)
+	require.Equal(t, payment.Differs, x.Kind)
+	require.Empty(t, b.lastHour().Exceptions)
+	b.Clock.Advance(5 * time.Hour)
+	require.Empty(t, b.lastHour().Exceptions)
+	items, _, err := b.svc.OpenItems(b.ctx, page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, items, 1)
+	require.NotNil(t, items[0].DismissedAt)
+	require.Equal(t, "-1000.00", items[0].Effect.String())
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'reconcile.dismiss'`))
+
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("3000.00") })
+	require.Equal(t, map[string]string{txn.ID: "differs: amount is 3000.00, not 5000.00"}, said(b.lastHour()))
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("5000.00") })
+	require.Empty(t, b.lastHour().Exceptions)
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+}

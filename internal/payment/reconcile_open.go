@@ -1,0 +1,89 @@
+package payment
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+)
+
+// Refusals of a dismissal.
+var (
+	ErrNotOpen  = errs.New(errs.NotFound, "no open exception of a reconciliation has this reference")
+	ErrNoReport = errs.New(errs.Unprocessable, "it is only waited for: there is no exception to dismiss")
+)
+
+// OpenItem is what reconciliations have found and ask about in each run until bank and books agree. For operators.
+type OpenItem struct {
+	ID          uuid.UUID
+	Kind        string     // payment or payout
+	Ref         string     // the bank's transaction id, or the merchantTxRef
+	Exception   *Exception // as it was last reported; absent while only the bank's record is not final yet
+	Effect      money.Amount
+	FoundAt     time.Time
+	NextAt      time.Time
+	AskCount    int
+	DismissedAt *time.Time
+}
+
+// OpenItems returns a page of what reconciliations have left open, newest first. A bad cursor is [page.ErrCursor].
+func (s *Service) OpenItems(ctx context.Context, r page.Request) ([]OpenItem, page.Info, error) {
+	before, ok, err := page.ParseID(page.OpenItems, r.After)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	if !ok {
+		before = uuid.Max
+	}
+	rows, err := s.Pool.Query(ctx, `
+		SELECT id, kind, ref, exception, effect, found_at, due_at, ask_count, dismissed_at
+		FROM reconcile_items WHERE id < $1 ORDER BY id DESC LIMIT $2`, before, r.Limit+1)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[OpenItem])
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, info := page.Cut(list, r, func(v OpenItem) string { return page.ID(page.OpenItems, v.ID) })
+	return list, info, nil
+}
+
+// Dismiss takes note of an exception: it is not reported any more, unless what bank or books say of it changes. Nothing is booked,
+// the bank is asked about it all the same, and the float's explanation keeps it. [ErrNotOpen]; [ErrNoReport].
+func (s *Service) Dismiss(ctx context.Context, ref string, by audit.By) (Exception, error) {
+	var x *Exception
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		var body []byte
+		var kind string
+		err := tx.QueryRow(ctx, `SELECT kind, exception FROM reconcile_items WHERE ref = $1 ORDER BY exception IS NULL LIMIT 1 FOR UPDATE`, ref).Scan(&kind, &body)
+		switch {
+		case pg.IsNoRows(err):
+			return ErrNotOpen
+		case err != nil:
+			return err
+		case body == nil:
+			return ErrNoReport
+		}
+		if err := json.Unmarshal(body, &x); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE reconcile_items SET dismissed_at = coalesce(dismissed_at, $3) WHERE kind = $1 AND ref = $2`, kind, ref, now); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("reconcile.dismiss", kind+":"+ref, x))
+	})
+	if err != nil {
+		return Exception{}, err
+	}
+	return *x, nil
+}

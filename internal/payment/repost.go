@@ -1,0 +1,158 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/account"
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+)
+
+// Refusals of a second try to post an event.
+var (
+	ErrNotUnposted = errs.New(errs.Unprocessable, "event is not a processing error")
+	ErrNoTxnRef    = errs.New(errs.Unprocessable, "the event has no transaction id by which the bank could be asked")
+	ErrNotAtBank   = errs.New(errs.Unprocessable, "the bank does not know the transaction")
+)
+
+// Reposted is an event that was posted from the bank's own record.
+type Reposted struct {
+	EventID uuid.UUID
+	Posted
+}
+
+// Repostable is what [Service.Repost] would post.
+type Repostable struct {
+	Event  InboundEvent
+	Record provider.Transaction // the bank's own, which is what is posted
+}
+
+// PlanRepost asks the bank for its record of an event that could not be posted, with the refusals of [Service.Repost], and changes
+// nothing.
+func (s *Service) PlanRepost(ctx context.Context, eventID uuid.UUID) (p Repostable, err error) {
+	if p.Event, err = s.InboundEvent(ctx, eventID); err != nil {
+		return p, err
+	}
+	switch {
+	case p.Event.Category != CategoryProcessingError:
+		return p, ErrNotUnposted
+	case p.Event.ProviderTxnRef == "":
+		return p, ErrNoTxnRef
+	}
+	p.Record, err = s.Bank.Transaction(ctx, p.Event.ProviderTxnRef)
+	switch {
+	case errors.Is(err, provider.ErrUnknown):
+		return p, ErrNotAtBank
+	case err != nil:
+		return p, fmt.Errorf("ask the bank: %w", err)
+	case p.Record.Status != provider.Success:
+		return p, errs.New(errs.Unprocessable, "the bank says "+string(p.Record.Status))
+	case unfit(p.Record) != "":
+		return p, errs.New(errs.Unprocessable, "the bank's own record cannot be posted: "+unfit(p.Record))
+	}
+	return p, nil
+}
+
+// Repost posts an event that could not be posted, or was held back, from the bank's own record: account, sum and fee are the bank's.
+// It is confirmed as any payment is before it can be paid out. For operators. [ErrEventNotFound]; [ErrNotUnposted], also for all but
+// the first of those who repost at once; [ErrNoTxnRef]; [ErrNotAtBank]; and a refusal that says what the bank's record has wrong.
+// An account that is not found makes it misdirected: that is no error, and the event can be assigned.
+func (s *Service) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (Posted, error) {
+	if err := by.Check(); err != nil {
+		return Posted{}, err
+	}
+	p, err := s.PlanRepost(ctx, eventID)
+	if err != nil {
+		return Posted{}, err
+	}
+	return s.repost(ctx, eventID, p.Record, func(tx pg.Tx, e *stored) error {
+		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("events.repost", "event:"+eventID.String(), struct {
+			Category       Category
+			ProviderTxnRef string
+			Amount, Fee    money.Amount
+			AccountNumber  string
+			Why            string
+			LookAlikeOf    *uuid.UUID
+		}{e.category, e.TxnRef, *e.Amount, *e.Fee, e.Number, p.Event.ErrorMessage, p.Event.LookAlikeOf}))
+	})
+}
+
+// repost posts a failed event with the fields of the bank's record, and calls also in the same transaction. The event is locked
+// first, then its account, then the balance, as in any posting.
+func (s *Service) repost(ctx context.Context, id uuid.UUID, t provider.Transaction, also func(pg.Tx, *stored) error) (Posted, error) {
+	var e stored
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		var category Category
+		err := tx.QueryRow(ctx, `SELECT category FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&category)
+		switch {
+		case pg.IsNoRows(err):
+			return ErrEventNotFound
+		case err != nil:
+			return err
+		case category != CategoryProcessingError:
+			return ErrNotUnposted
+		}
+		e = stored{reposted: true}
+		err = tx.QueryRow(ctx, `
+			UPDATE inbound_events SET amount = $2, fee = $3, currency = $4, alias = $5, alias_number = $6, occurred_at = $7,
+				sender_name = coalesce(nullif(sender_name, ''), $8), narration = coalesce(nullif(narration, ''), $9)
+			WHERE id = $1 RETURNING `+storedColumns,
+			id, t.Amount, t.Fee, t.Currency, clean(t.AccountRef), clean(t.AccountNumber), t.Time, clean(t.SenderName), clean(t.Narration)).Scan(e.fields()...)
+		if err != nil {
+			return err
+		}
+		targets, ambiguous, err := account.Match(ctx, tx, []account.Alias{{Ref: e.Alias, Number: e.Number}})
+		if err != nil {
+			return err
+		}
+		e.target = targets[0]
+		e.decide(ambiguous[0])
+		good := []*stored{&e}
+		if e.category != CategoryPayment {
+			good = nil
+		} else if err := e.endOneTime(ctx, tx, now); err != nil {
+			return err
+		}
+		if err := s.writeCredits(ctx, tx, now, good); err != nil {
+			return err
+		}
+		if err := s.recordPosted(ctx, tx, now, []*stored{&e}); err != nil || also == nil {
+			return err
+		}
+		return also(tx, &e)
+	})
+	return e.posted, err
+}
+
+// heal posts an event that could not be posted from the bank's own record.
+func (r *run) heal(ctx context.Context, p posting) error {
+	posted, err := r.repost(ctx, p.event, p.t, nil)
+	x := Exception{Kind: Unposted, EventID: &p.event}.withBank(p.t)
+	switch {
+	case errors.Is(err, ErrNotUnposted): // somebody else has done it
+		r.settle(aboutPayment, p.t.ID)
+	case pg.IsData(err):
+		x.Detail = "from the bank's own record it cannot be posted either: " + err.Error()
+		r.hold(item{subject: subject{aboutPayment, p.t.ID}, exception: &x})
+	case err != nil:
+		return err
+	case posted.Category != CategoryPayment:
+		x.Detail = fmt.Sprintf("%s: posted from the bank's own record, it finds no account", posted.Category)
+		r.report.except(x)
+		r.settle(aboutPayment, p.t.ID)
+	default:
+		x.Kind, x.Detail = Healed, "it could not be posted ("+p.problem+"), and is posted now from the bank's own record"
+		r.report.Reposted = append(r.report.Reposted, Reposted{EventID: p.event, Posted: posted})
+		r.report.except(x)
+		r.settle(aboutPayment, p.t.ID)
+	}
+	return nil
+}
