@@ -109,7 +109,7 @@ func (s *Service) repost(ctx context.Context, id uuid.UUID, t provider.Transacti
 		if err != nil {
 			return err
 		}
-		targets, ambiguous, err := account.Match(ctx, tx, []account.Alias{{Ref: e.Alias, Number: e.Number}})
+		targets, ambiguous, err := account.Match(ctx, tx, []account.Alias{{Ref: e.Alias, Number: e.Number, At: e.OccurredAt}})
 		if err != nil {
 			return err
 		}
