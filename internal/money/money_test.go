@@ -74,7 +74,9 @@ func TestJSON(t *testing.T) {
 		require.Error(t, json.Unmarshal([]byte(bad), &a), bad)
 		require.Equal(t, "12.30", a.String(), "a refused value leaves the old one")
 	}
-	require.ErrorIs(t, a.UnmarshalJSON([]byte("null")), ErrInvalid)
+	for _, bare := range []string{"null", "", `"`} { // as a caller other than encoding/json may have it
+		require.ErrorIs(t, a.UnmarshalJSON([]byte(bare)), ErrInvalid, bare)
+	}
 }
 
 func TestScan(t *testing.T) {

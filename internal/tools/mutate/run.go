@@ -35,23 +35,23 @@ type result struct {
 	err  error
 }
 
-// baseline runs the tests of the drawn mutants' own packages as they are: tests that fail anyway would kill every mutant.
+// baseline runs all tests that the drawn mutants may be tried by, as they are: a test that fails anyway would kill every mutant.
 func baseline(ctx context.Context, o options, drawn []mutant) error {
-	var own []string
+	var packages []string
 	for _, m := range drawn {
-		if !slices.Contains(own, m.tests[0]) {
-			own = append(own, m.tests[0])
-		}
+		packages = append(packages, m.tests...)
 	}
-	if len(own) == 0 {
+	slices.Sort(packages)
+	packages = slices.Compact(packages)
+	if len(packages) == 0 {
 		return errors.New("there are no mutants to try")
 	}
 	begin := time.Now()
-	failed, out, err := test(ctx, o, "", own...)
+	failed, out, err := test(ctx, o, "", packages...)
 	if err == nil && failed {
 		err = fmt.Errorf("the tests fail without any change:\n%s", lastLines(out, 40))
 	}
-	fmt.Printf("the tests of %d packages pass as they are: %s\n", len(own), time.Since(begin).Round(time.Second))
+	fmt.Printf("the tests of %d packages pass as they are: %s\n", len(packages), time.Since(begin).Round(time.Second))
 	return err
 }
 
