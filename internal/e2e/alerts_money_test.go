@@ -94,7 +94,7 @@ func TestAlertsOfTransfers(t *testing.T) {
 	a.fresh(roles, "expire")
 	a.quiet(roles, "AjoTransferOutcomeUnknown", "AjoTransferNotSubmitted")
 
-	a.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.AlterStatus, Value: fakebank.StatusFailed})
+	a.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.AlterStatus, Value: fakebank.StatusFailed, Match: unknown.ref})
 	a.follow("AjoTransferOutcomeUnknown", "ajo transfers poll", "<merchantTxRef>", unknown.ref)
 	a.eventually("the difference", func() bool { return a.count(`SELECT count(*) FROM transfers WHERE differs_since IS NOT NULL`) == 1 })
 	a.fresh(roles, "expire")
