@@ -32,7 +32,7 @@ var probes = map[string]probe{
 	"POST /auth/login-link":      {open: "the token decides, and is the operator's to give"},
 	"POST /auth/forgot-password": {open: "the answer is the same for all, and the code goes to the owner"},
 	"POST /auth/reset-password":  {open: "the mailed code decides"},
-	"POST /auth/password":        {body: `{"oldPassword":"wrong horse","newPassword":"another horse"}`},
+	"POST /auth/password":        {body: `{"oldPassword":"correct horse","newPassword":"correct horse"}`},
 	"POST /auth/logout":          {open: "it ends the session that it is sent with"},
 
 	"GET /auth/me":              {},
