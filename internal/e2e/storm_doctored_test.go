@@ -14,13 +14,23 @@ import (
 func wellEnded() (*record, *seen) {
 	r := newRecord()
 	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
-	v := &seen{entries: map[string][]seenEntry{}, balances: map[string]string{"a-0": "3175.00", "a-1": "0.00"}, transfers: map[string]seenTransfer{}}
+	v := &seen{entries: map[string][]seenEntry{}, balances: map[string]string{"a-0": "3175.00", "a-1": "0.00", "a-2": "80.00"}, transfers: map[string]seenTransfer{}}
 	credit := func(account, net, status string, c course) {
 		p := r.draft(account, naira(net).Add(naira("25.00")), naira("25.00"), c)
 		p.txID = "tx-" + p.narration()
-		if c != silence {
+		if !p.unannounced() {
 			p.accepted = now
 		}
+		record := fakebank.Transaction{ID: p.txID, Status: fakebank.StatusSuccess, Amount: p.gross, Fee: p.fee}
+		switch c {
+		case falsely:
+			record.Status = fakebank.StatusFailed
+		case recalled, withdrawn:
+			record.Status = fakebank.StatusRefund
+		case altered:
+			record.Amount = record.Amount.Add(altering)
+		}
+		v.list = append(v.list, record)
 		r.told[p.no] = &told{first: now, times: 1}
 		v.entries[account] = append(v.entries[account], seenEntry{ID: p.txID, Direction: "credit", Amount: net, Fee: "25.00", Status: status, ProviderTxnRef: p.txID})
 		if status == "reversed" {
@@ -32,6 +42,9 @@ func wellEnded() (*record, *seen) {
 	credit("a-0", "400.00", "reversed", falsely)
 	credit("a-0", "500.00", "needs_review", altered)
 	credit("a-1", "100.00", "confirmed", arrives)
+	credit("a-1", "60.00", "reversed", recalled)
+	credit("a-1", "70.00", "reversed", withdrawn)
+	credit("a-2", "80.00", "confirmed", lingers)
 	settle := func(account, amount, end string) {
 		o := r.order(account, naira(amount))
 		o.ref = "ref-" + o.destination
@@ -41,7 +54,10 @@ func wellEnded() (*record, *seen) {
 			status = "reversed"
 		}
 		v.entries[account] = append(v.entries[account], seenEntry{ID: "debit " + o.ref, Direction: "debit", Amount: amount, Status: status, TransferRef: &o.ref})
-		p := fakebank.Payout{Ref: o.ref, AccountNumber: o.destination, Amount: o.amount}
+		p := fakebank.Payout{Ref: o.ref, AccountNumber: o.destination, Amount: o.amount, Status: fakebank.StatusSuccess}
+		if end == "refunded" {
+			p.Status = fakebank.StatusRefund
+		}
 		if end == "success" {
 			v.paid = append(v.paid, p)
 		}
@@ -117,6 +133,10 @@ func TestDoctoredRecords(t *testing.T) {
 			e := v.entries["a-1"]
 			v.entries["a-1"] = append(e, e[len(e)-1])
 		}, []string{foundDebit, foundRunning}},
+		{"money that was taken back stays", func(_ *record, v *seen) { v.entries["a-1"][1].Status = "confirmed" }, []string{foundStatus, foundList}},
+		{"the bank gave a payout back", func(_ *record, v *seen) { v.payouts[0].Status = fakebank.StatusRefund }, []string{foundList}},
+		{"the bank paid another sum", func(_ *record, v *seen) { v.payouts[0].Amount = naira("1000.00") }, []string{foundList}},
+		{"a late payment is not there", func(_ *record, v *seen) { v.entries["a-2"] = nil }, []string{foundMissed, foundList}},
 		{"a balance that is wrong", func(_ *record, v *seen) { v.balances["a-1"] = "0.01" }, []string{foundBalance, foundRunning}},
 		{"an impossible answer", func(r *record, _ *seen) { r.mishears("a balance above all that was sent") }, []string{foundMisheard}},
 	} {

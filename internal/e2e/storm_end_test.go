@@ -46,7 +46,7 @@ func (s *storm) leftToDo(ctx context.Context) (l left, err error) {
 		SELECT (SELECT count(*) FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'received'),
 			(SELECT count(*) FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'processed'),
 			(SELECT count(*) FROM deliveries WHERE next_attempt_at IS NOT NULL),
-			(SELECT count(*) FROM transfers WHERE next_attempt_at IS NOT NULL AND status IN ('pending', 'processing')),
+			(SELECT count(*) FROM transfers WHERE next_attempt_at IS NOT NULL AND status IN ('pending', 'processing') AND differs_since IS NULL),
 			(SELECT count(*) FROM transfers WHERE next_attempt_at IS NOT NULL AND status NOT IN ('pending', 'processing')),
 			(SELECT count(*) FROM deliveries WHERE status = 'dead_letter')`).
 		Scan(&l.Events, &l.Checks, &l.Deliveries, &l.Transfers, &l.Rechecks, &l.Dead)
@@ -114,13 +114,13 @@ func (s *storm) get(h *shop, path string, into any) {
 
 // look reads all that the tenants can see and the bank's books.
 func (s *storm) look() *seen {
-	v := &seen{entries: map[string][]seenEntry{}, balances: map[string]string{}, transfers: map[string]seenTransfer{}, payouts: s.bank.Payouts(), paid: s.bank.Paid()}
+	v := &seen{entries: map[string][]seenEntry{}, balances: map[string]string{}, transfers: map[string]seenTransfer{}, payouts: s.bank.Payouts(), paid: gone(s.bank.Payouts()), list: s.bank.Transactions()}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, h := range s.shops {
 		wg.Go(func() {
 			transfers := s.lookTransfers(h)
-			for _, a := range h.accounts {
+			for _, a := range h.all() {
 				entries := s.lookEntries(h, a.ref)
 				var b struct{ Balance string }
 				s.get(h, "/v1/accounts/"+a.ref+"/balance", &b)

@@ -61,11 +61,13 @@ var stormFaults = []fault{
 		40, fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.NotFound}, fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.NotFound},
 		fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.Empty}, fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.Empty},
 	)},
+	{"a gateway's 404 for the bank's answer", 2, bankFault(40, gatewayRules()...)},
 	{"a tenant's endpoint down", 2, (*storm).downsEndpoint},
 }
 
-// always is what the bank does with payouts through the whole run, in percent.
+// always is what the bank does with payouts and new accounts through the whole run, in percent.
 var always = []fakebank.Rule{
+	{On: fakebank.OnAccounts, Do: fakebank.Reissue, Percent: 70},
 	{On: fakebank.OnPayouts, Do: fakebank.Pending, Percent: 8, Delay: time.Second},
 	{On: fakebank.OnPayouts, Do: fakebank.Processing, Percent: 6, Delay: time.Second},
 	{On: fakebank.OnPayouts, Do: fakebank.Reject, Percent: 4},
@@ -73,6 +75,18 @@ var always = []fakebank.Rule{
 	{On: fakebank.OnPayouts, Do: fakebank.Refund, Percent: 4, Delay: 2 * time.Second},
 	{On: fakebank.OnPayouts, Do: fakebank.Duplicate, Percent: 3},
 	{On: fakebank.OnPayouts, Do: fakebank.DropAfter, Percent: 2},
+	{On: fakebank.OnPayouts, Do: fakebank.Lagging, Percent: 4, Delay: 8 * time.Second},
+	{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Percent: 1, Delay: time.Second},
+	{On: fakebank.OnPayouts, Do: fakebank.PaidLate, Percent: 1, Delay: 2 * time.Second},
+	{On: fakebank.OnPayouts, Do: fakebank.FailedLate, Percent: 1, Delay: 2 * time.Second},
+}
+
+// gatewayRules are the 404s of a gateway before the bank, each with another body.
+func gatewayRules() (all []fakebank.Rule) {
+	for _, body := range fakebank.GatewayBodies() {
+		all = append(all, fakebank.Rule{On: fakebank.OnAll, Do: fakebank.Gateway, Value: body})
+	}
+	return all
 }
 
 // planned is a fault of the schedule.

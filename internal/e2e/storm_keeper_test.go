@@ -14,19 +14,21 @@ import (
 
 // keeper keeps one role running, as a service manager would: a process that ends is started again, after a moment.
 type keeper struct {
-	s        *storm
-	name     string
-	role     string
-	settings map[string]string
+	s    *storm
+	name string
+	role string
 
-	mu      sync.Mutex
-	p       *process
-	why     string // what ends the process that runs: empty, kill or stop
-	leaving bool   // the process that ends is the last
-	done    chan struct{}
-	ends    map[string]int // how the processes ended
-	wrong   []string       // what no process may print, and what printed it
-	spooled int            // lines that say that an event went to the spool
+	mu       sync.Mutex
+	settings map[string]string // of the next process
+	version  int               // counts their changes
+	running  int               // the version that the running process has
+	p        *process
+	why      string // what ends the process that runs: empty, kill or stop
+	leaving  bool   // the process that ends is the last
+	done     chan struct{}
+	ends     map[string]int // how the processes ended
+	wrong    []string       // what no process may print, and what printed it
+	spooled  int            // lines that say that an event went to the spool
 }
 
 // keep starts the role and returns at once.
@@ -39,9 +41,12 @@ func (s *storm) keep(name, role string, changes map[string]string) *keeper {
 func (k *keeper) run() {
 	defer close(k.done)
 	for {
-		p := start(k.s.t, k.s.dir, k.settings, k.role)
 		k.mu.Lock()
-		k.p, k.why = p, ""
+		settings, version := k.settings, k.version
+		k.mu.Unlock()
+		p := start(k.s.t, k.s.dir, settings, k.role)
+		k.mu.Lock()
+		k.p, k.why, k.running = p, "", version
 		leaving := k.leaving
 		k.mu.Unlock()
 		if leaving {
@@ -83,6 +88,29 @@ func (k *keeper) ended(p *process) bool {
 	k.spooled += strings.Count(text, "an event went to the spool")
 	k.s.keepLog(k.name, text)
 	return k.leaving
+}
+
+// change gives the role other settings and has its process replaced, as in a rolling restart. It returns when a process
+// with them runs.
+func (k *keeper) change(changes map[string]string) {
+	k.mu.Lock()
+	k.settings = maps.Clone(k.settings)
+	maps.Copy(k.settings, changes)
+	k.version++
+	want := k.version
+	k.mu.Unlock()
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(20 * time.Millisecond) {
+		k.mu.Lock()
+		done, old := k.leaving || k.p != nil && k.running == want, k.running != want
+		k.mu.Unlock()
+		if done {
+			return
+		}
+		if old {
+			k.end(syscall.SIGTERM, "SIGTERM")
+		}
+	}
+	k.s.t.Errorf("%s did not come back with its new settings", k.name)
 }
 
 // end sends the running process a signal, and tells whether there was one. What it is for stands in the table of ends.

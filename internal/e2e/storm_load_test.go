@@ -69,7 +69,7 @@ func (s *storm) pays(ctx context.Context, h *shop, rng *rand.Rand) {
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
-		s.payOnce(h, rng)
+		s.payOnce(ctx, h, rng)
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *storm) crowded(h *shop) bool {
 	return s.record.backlog(h.name) >= s.size.waiting || int(s.due.Load()) >= s.size.due
 }
 
-func (s *storm) payOnce(h *shop, rng *rand.Rand) {
+func (s *storm) payOnce(ctx context.Context, h *shop, rng *rand.Rand) {
 	a := h.accounts[0] // the hot one
 	if rng.IntN(100) >= 40 {
 		a = h.accounts[rng.IntN(len(h.accounts))]
@@ -92,25 +92,44 @@ func (s *storm) payOnce(h *shop, rng *rand.Rand) {
 		c = falsely
 	case draw < 35:
 		c = altered
+	case draw < 40:
+		c = recalled
+	case draw < 45:
+		c = withdrawn
+	case draw < 50:
+		c = lingers
 	}
+	p, tx := s.makes(a, gross, c)
+	if p == nil {
+		return
+	}
+	if !p.unannounced() {
+		tx.Status = fakebank.StatusSuccess
+		s.tell(rng, p, s.bank.EventFor(tx))
+	}
+	s.contradicts(ctx, rng, p)
+}
+
+// makes has the bank take a payment, of which it says nothing yet. The payment is nil when the bank refuses it.
+func (s *storm) makes(a shopAccount, gross money.Amount, c course) (*sent, fakebank.Transaction) {
 	p := s.record.draft(a.ref, gross, s.bank.Fee(gross), c)
 	pay := fakebank.Payment{NUBAN: a.nuban, Amount: gross, SenderName: "Bola Ade", Narration: p.narration(), Silent: true}
-	if c == falsely {
+	switch c {
+	case falsely:
 		pay.Status = fakebank.StatusFailed
+	case lingers:
+		pay.Status = fakebank.StatusPending
 	}
 	tx, err := s.bank.Pay(context.Background(), pay)
 	if err != nil {
 		s.t.Error(err)
-		return
+		return nil, tx
 	}
 	p.txID = tx.ID
 	if c == altered {
 		s.bank.SetTransaction(tx.ID, func(t *fakebank.Transaction) { t.Amount = t.Amount.Add(altering) })
 	}
-	if c != silence {
-		tx.Status = fakebank.StatusSuccess
-		s.tell(rng, p, s.bank.EventFor(tx))
-	}
+	return p, tx
 }
 
 // tell sends an event until it is answered 200. Before that a forged one is sent now and then, and after it another copy.

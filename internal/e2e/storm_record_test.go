@@ -14,11 +14,20 @@ import (
 type course string
 
 const (
-	arrives course = "arrives"            // its event is sent until it is answered 200
-	silence course = "event never comes"  // only the bank's list knows of it
-	falsely course = "failed at the bank" // its event says success, the bank's record does not
-	altered course = "another sum at the bank"
+	arrives   course = "arrives"            // its event is sent until it is answered 200
+	silence   course = "event never comes"  // only the bank's list knows of it
+	falsely   course = "failed at the bank" // its event says success, the bank's record does not
+	altered   course = "another sum at the bank"
+	recalled  course = "taken back, with an event"
+	withdrawn course = "taken back without a word"    // only the bank's record and its list say so
+	lingers   course = "pending at the bank for long" // only the list knows of it, and for long not how it ends
 )
+
+// unannounced tells whether no event of the payment is ever sent.
+func (p *sent) unannounced() bool { return p.course == silence || p.course == lingers }
+
+// stays tells whether the bank lets the account keep the money, with the sum of the event.
+func (p *sent) stays() bool { return p.course == arrives || p.unannounced() }
 
 // sent is a payment as the harness made it at the bank and told of it.
 type sent struct {
@@ -64,6 +73,7 @@ type record struct {
 	told     map[int]*told           // by the payment's number
 	most     map[string]money.Amount // by account: all that was sent to it so far
 	false    map[string]money.Amount // by account: what of it the bank will not confirm
+	resolved []string                // references of transfers that the operator has resolved
 	misheard []string                // answers that can't be right, whatever has failed
 	reads    int
 	answers  map[string]int // how the API answered, by what was asked
@@ -90,7 +100,7 @@ func (r *record) draft(account string, gross, fee money.Amount, c course) *sent 
 	p := &sent{no: len(r.payments) + 1, account: account, gross: gross, fee: fee, course: c, began: time.Now()}
 	r.payments = append(r.payments, p)
 	r.most[account] = r.most[account].Add(p.net()).Add(altering)
-	if c == falsely || c == altered {
+	if !p.stays() {
 		r.false[account] = r.false[account].Add(p.net())
 	}
 	return p

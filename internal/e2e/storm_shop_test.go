@@ -5,8 +5,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,6 +32,16 @@ type shop struct {
 	record   *record
 	signed   string // the webhook secret
 	fault    atomic.Int32
+
+	mu   sync.Mutex
+	once []shopAccount // the one-time accounts so far
+}
+
+// all are the accounts of every kind.
+func (h *shop) all() []shopAccount {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Concat(h.accounts, h.once)
 }
 
 type shopAccount struct{ ref, nuban string }

@@ -69,7 +69,8 @@ type storm struct {
 	over                atomic.Bool  // what is not done by now is given up
 	drained             time.Duration
 	archived            int
-	mu                  sync.Mutex // guards the rest
+	mu                  sync.Mutex     // guards the rest
+	later               sync.WaitGroup // what the bank says about a payment after a while
 	rules               map[*fakebank.Rule][]fakebank.Rule
 	happened            []happened
 	missed              int
@@ -126,6 +127,7 @@ func newStorm(t *testing.T, size size) *storm {
 	client := s.cache.Client()
 	t.Cleanup(func() { _ = client.Close() })
 	s.world = worldOn(env, client, fakebank.Options{RetryDelays: repeat(time.Second, 500), Seed: s.seed | 1})
+	s.keepSecret("bank's next webhook secret", nextSecret)
 	for name, value := range stormSettings {
 		s.settings[name] = value
 	}
@@ -188,13 +190,17 @@ func (s *storm) rages() []finding {
 			rng := rand.New(rand.NewPCG(s.seed, client))
 			load.Go(func() { s.settles(ctx, h, rng) })
 		}
+		client++
+		rng := rand.New(rand.NewPCG(s.seed, client))
+		load.Go(func() { s.opensOneTime(ctx, h, rng) })
 	}
+	load.Go(func() { s.changesSecret(ctx) })
 	s.rage(plan(s.seed, s.size.length, s.size.gap))
 	<-ctx.Done()
 	s.raged = time.Since(s.began)
 	s.calm()
 	ended := make(chan struct{})
-	go func() { load.Wait(); close(ended) }()
+	go func() { load.Wait(); s.later.Wait(); close(ended) }()
 	select {
 	case <-ended:
 		return nil
@@ -243,6 +249,9 @@ func (s *storm) settlesDown() []finding {
 	_ = s.tool("reconcile", "--from", s.began.Add(-time.Minute).UTC().Format(time.RFC3339))
 	_, found := s.drain(s.size.drain)
 	s.drained = time.Since(begin)
+	found = append(found, s.resolves()...)
+	_, left := s.drain(s.size.drain)
+	found = append(found, left...)
 	archived, queues := s.queuesLeft()
 	s.archived = archived
 	return slices.Concat(found, queues)
