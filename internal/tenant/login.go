@@ -41,13 +41,14 @@ type Session struct {
 // [registrationLife], were it taken or not: so that nobody learns by a registration which it was. Two passwords are hashed each time.
 // (Specification, POST /auth/login.)
 func (s *Service) Login(ctx context.Context, email string, password secret.Redacted) (Session, error) {
+	long := utf8.RuneCountInString(email) > maxEmail
 	email = NormalizeEmail(email)
 	switch {
 	case email == "":
 		return Session{}, ErrEmailMissing
 	case password.IsZero():
 		return Session{}, ErrPasswordMissing
-	case utf8.RuneCountInString(password.Reveal()) > maxPassword, len(email) > maxEmail:
+	case utf8.RuneCountInString(password.Reveal()) > maxPassword, long:
 		return Session{}, ErrCredentials // nobody's, whoever is asked for
 	}
 	var t Tenant

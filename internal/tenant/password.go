@@ -86,17 +86,19 @@ func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, token, old, 
 
 // ForgotPassword mails a code to the owner of an address; without an owner nothing is mailed. Anyone may call: the answer and its
 // time are the same. A code is too long to be guessed and every one that was mailed is good for [ResetLife], so whoever asks for
-// somebody else takes nothing from the owner. (Decisions, "Onboarding, sessions, keys".)
+// somebody else takes nothing from the owner. [ErrEmail] for what is too long to be anybody's. (Decisions, "Onboarding, sessions, keys".)
 func (s *Service) ForgotPassword(ctx context.Context, email string) error {
+	long := utf8.RuneCountInString(email) > maxEmail
 	email = NormalizeEmail(email)
-	if email == "" {
+	switch {
+	case email == "":
 		return ErrEmailMissing
+	case long: // nobody's, so the refusal tells nothing
+		return ErrEmail
 	}
 	began := time.Now()
-	if len(email) <= maxEmail {
-		if err := s.mailReset(ctx, email); err != nil {
-			return err
-		}
+	if err := s.mailReset(ctx, email); err != nil {
+		return err
 	}
 	pause(ctx, refusalTime+rand.N(refusalSpread)-time.Since(began))
 	return nil

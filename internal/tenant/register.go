@@ -54,19 +54,20 @@ var emailForm = regexp.MustCompile(`^[a-z0-9!#$%&'*+/=?^_{|}~-]+(\.[a-z0-9!#$%&'
 func NormalizeEmail(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
 func (n *Registration) check() error {
+	nameLong, emailLong := utf8.RuneCountInString(n.Name) > maxName, utf8.RuneCountInString(n.Email) > maxEmail // blanks around count, as the document says
 	n.Name, n.Email = strings.TrimSpace(n.Name), NormalizeEmail(n.Email)
 	local, _, _ := strings.Cut(n.Email, "@")
 	password := n.Password.Reveal()
 	switch {
 	case n.Name == "":
 		return ErrNameMissing
-	case utf8.RuneCountInString(n.Name) > maxName:
+	case nameLong:
 		return ErrNameLong
 	case strings.ContainsFunc(n.Name, unicode.IsControl):
 		return ErrNameControl
 	case n.Email == "":
 		return ErrEmailMissing
-	case len(n.Email) > maxEmail, len(local) > maxLocal, !emailForm.MatchString(n.Email):
+	case emailLong, len(local) > maxLocal, !emailForm.MatchString(n.Email):
 		return ErrEmail
 	case password == "":
 		return ErrPasswordMissing
