@@ -98,7 +98,7 @@ func (a *alarm) begin(alert, begin string, pairs []string) *process {
 	settings := map[string]string{"PATH": filepath.Dir(ajo) + ":" + filepath.Dir(psql) + ":" + os.Getenv("PATH")}
 	for name, value := range a.settings {
 		if strings.HasPrefix(text, "ajo worker") || needed.MatchString(name) ||
-			strings.HasPrefix(text, "ajo reconcile --from") && strings.HasPrefix(name, "AJO_PROVIDER_") {
+			asksBank.MatchString(text) && strings.HasPrefix(name, "AJO_PROVIDER_") {
 			settings[name] = value
 		}
 	}
@@ -110,6 +110,9 @@ func (a *alarm) begin(alert, begin string, pairs []string) *process {
 	a.procs = append(a.procs, p)
 	return p
 }
+
+// asksBank are the commands that ask the bank themselves.
+var asksBank = regexp.MustCompile(`^ajo (reconcile --from|events repost) `)
 
 var needed = regexp.MustCompile(`^AJO_(DATABASE_URL|REDIS_URL|SPOOL_DIR|OPS_USER|OPS_PASSWORD)$`)
 

@@ -129,11 +129,15 @@ func TestAlertsOfEvents(t *testing.T) {
 
 	require.Contains(t, a.follow("AjoPostingRefused", "ajo events list"), dollars.ID)
 	require.Contains(t, a.follow("AjoPostingRefused", "ajo reconcile --from"), "unposted")
+	a.bank.SetTransaction(dollars.ID, func(tx *fakebank.Transaction) { tx.Currency = "NGN" })
+	refused := testenv.Value[string](a.Env, `SELECT id::text FROM inbound_events WHERE provider_txn_ref = $1`, dollars.ID)
+	a.follow("AjoPostingRefused", "ajo events repost", "<event>", refused)
+	require.Equal(t, "4975.00", p.tenant.balance("shop-1"))
 	require.Contains(t, a.follow("AjoMisdirectedRising", "ajo events list"), "account is expired")
 	require.Contains(t, a.follow("AjoMisdirectedRising", "ajo tenant list"), p.tenant.email)
 	stray := testenv.Value[string](a.Env, `SELECT id::text FROM inbound_events WHERE category = 'misdirected' LIMIT 1`)
 	a.follow("AjoMisdirectedRising", "ajo events assign", "<event>", stray, "<id or reference>", "shop-1", "<id or e-mail>", p.tenant.email)
-	require.Equal(t, "4975.00", p.tenant.balance("shop-1"))
+	require.Equal(t, "9950.00", p.tenant.balance("shop-1"))
 	a.quiet(roles, "AjoPostingRefused", "AjoMisdirectedRising")
 
 	poster.kill()
@@ -144,7 +148,7 @@ func TestAlertsOfEvents(t *testing.T) {
 	a.must("AjoEventsUnposted")
 	require.Len(t, cells(a.follow("AjoEventsUnposted", "SELECT")), 1)
 	a.followOn("AjoEventsUnposted", "ajo worker")
-	a.eventually("the posting", func() bool { return p.tenant.balance("shop-1") == "9950.00" })
+	a.eventually("the posting", func() bool { return p.tenant.balance("shop-1") == "14925.00" })
 	a.fresh(roles, "expire")
 	a.quiet(roles, "AjoEventsUnposted")
 }
@@ -196,10 +200,72 @@ func TestAlertsOfConfirmations(t *testing.T) {
 	runs := a.follow("AjoReconcileExceptions", "ajo reconcile list")
 	run := anID.FindString(runs)
 	require.Contains(t, a.follow("AjoReconcileExceptions", "ajo reconcile show", "<run>", run), "status_contradicts")
+	require.Contains(t, a.follow("AjoReconcileExceptions", "ajo reconcile open"), p.txs[1].ID)
 	from := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	a.followTo(1, "AjoReconcileExceptions", "ajo reconcile --from", "--from …", "--from "+from, "--to …", "--to "+time.Now().UTC().Format(time.RFC3339))
 	_, err := a.bank.Reverse(t.Context(), p.txs[1].ID)
 	require.NoError(t, err)
 	a.eventually("another comparison", func() bool { return sample(scrape(roles["worker"]), "ajo_reconcile_exceptions") == 0 })
 	a.quiet(roles, "AjoReconcileExceptions")
+
+	a.bank.SetTransaction(p.txs[2].ID, func(tx *fakebank.Transaction) { tx.Amount = money.Must("6000.00") })
+	a.eventually("an exception", func() bool { return sample(scrape(roles["worker"]), "ajo_reconcile_exceptions") == 1 })
+	a.look(roles)
+	a.must("AjoReconcileExceptions")
+	a.follow("AjoReconcileExceptions", "ajo reconcile dismiss", "<transaction>", p.txs[2].ID)
+	a.eventually("a comparison without it", func() bool { return sample(scrape(roles["worker"]), "ajo_reconcile_exceptions") == 0 })
+	a.quiet(roles, "AjoReconcileExceptions")
+}
+
+// Payments that the bank is said to have taken back, while it finds nothing at all; then it finds them, and one is taken back.
+func TestAlertsOfRecalls(t *testing.T) {
+	a := newAlarm(t)
+	a.settings["AJO_CONFIRM_MIN_AGE"], a.settings["AJO_CONFIRM_DELAYS"] = "0s", "1s"
+	var p *paid
+	roles := map[string]string{}
+	roles["api"] = a.watched(func() { p = a.settle() })
+	worker := a.fresh(roles, "ingest,confirm")
+	p.arrive()
+	a.eventually("the confirmations", func() bool { return p.progress().confirmed == some })
+	a.look(roles)
+	a.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.NotFound})
+	for _, tx := range p.txs[:3] {
+		_, err := a.bank.Reverse(t.Context(), tx.ID)
+		require.NoError(t, err)
+	}
+	a.eventually("the doubts", func() bool {
+		return a.count(`SELECT count(*) FROM recalls WHERE status = 'open'`) == 3 &&
+			sample(scrape(roles["worker"]), `ajo_bank_not_found_doubted_total{kind="transaction"}`) > 0
+	})
+	a.look(roles)
+	a.must("AjoBankFindsNothing")
+	a.mustNot("AjoPaymentRecalled", "AjoRecallOpen", "AjoBankFailing")
+	a.says(worker, "AjoBankFindsNothing", "alert=not_found_doubted")
+
+	a.Exec(`UPDATE recalls SET opened_at = opened_at - interval '3 hours'`)
+	worker = a.fresh(roles, "ingest,confirm")
+	a.forget()
+	a.look(roles)
+	a.must("AjoRecallOpen")
+	list := a.follow("AjoRecallOpen", "ajo recalls list")
+	for _, tx := range p.txs[:3] {
+		require.Contains(t, list, tx.ID)
+	}
+	eventOf := func(tx fakebank.Transaction) string {
+		return testenv.Value[string](a.Env, `SELECT id::text FROM inbound_events WHERE provider_txn_ref = $1 AND status = 'processed'`, tx.ID)
+	}
+	a.follow("AjoRecallOpen", "ajo recalls keep", "<event>", eventOf(p.txs[0]))
+	a.follow("AjoRecallOpen", "ajo recalls reverse", "<event>", eventOf(p.txs[1]))
+
+	a.bank.Faults.Clear()
+	a.eventually("the bank's record", func() bool {
+		return a.count(`SELECT count(*) FROM recalls r JOIN inbound_events e ON e.id = r.event_id WHERE r.status = 'reversed' AND e.provider_txn_ref = $1`, p.txs[2].ID) == 1
+	})
+	a.look(roles)
+	a.must("AjoPaymentRecalled")
+	a.says(worker, "AjoPaymentRecalled", "alert=recalled")
+	require.Contains(t, a.follow("AjoPaymentRecalled", "ajo recalls list"), p.txs[2].ID)
+	a.follow("AjoPaymentRecalled", "ajo transfers list")
+	a.fresh(roles, "ingest,confirm")
+	a.quiet(roles, "AjoPaymentRecalled", "AjoRecallOpen", "AjoBankFindsNothing")
 }
