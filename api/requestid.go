@@ -86,8 +86,9 @@ func (e *edge) begin(c *fiber.Ctx) error {
 
 // count counts an answer under its route; what has none counts as none, whatever its path.
 func (e *edge) count(c *fiber.Ctx, took time.Duration) {
-	counts := e.counts[endpoint{c.Method(), c.Route().Path}]
-	if counts == nil {
+	route := c.Route().Path
+	counts := e.counts[endpoint{c.Method(), route}]
+	if counts == nil || route == "/" && c.Path() != "/" { // the middlewares before all routes stand at / too
 		counts = e.counts[endpoint{}]
 	}
 	counts.Answered(c.Response().StatusCode(), took)

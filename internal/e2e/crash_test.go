@@ -170,7 +170,13 @@ func (c *crash) startRole(role string) {
 	}
 	c.settings["AJO_DATABASE_URL"] += "&application_name=" + role
 	if role == "worker" {
-		c.worker = c.startWorker(c.scenario.queues)
+		args := []string{"worker"}
+		if c.scenario.queues != "" {
+			args = append(args, "--queues", c.scenario.queues)
+		}
+		p := c.run(args...) // a duty that is due at once may meet the point before the worker says that it runs
+		c.eventually("a worker that runs, or has died at the point", func() bool { return p.ended() || p.out.line("the worker runs") != nil })
+		c.worker = p
 		return
 	}
 	c.startAPI()

@@ -37,7 +37,7 @@ func TestListen(t *testing.T) {
 	paid := runToEnd(t, w.dir, map[string]string{"AJO_API_KEY": c.key}, "trigger", "payment",
 		"--account", "customer-1", "--api", w.apiURL, "--bank", w.bank.URL(), "--amount", "5000", "--sender", "Bola Ade")
 	require.Zero(t, paid.code, paid.out)
-	require.Contains(t, paid.out, "Bola Ade paid NGN 5000.00 to "+a.BankAccountNumber+"; the bank keeps a fee of 25.00.")
+	require.Contains(t, paid.out, "Bola Ade paid NGN 5000.00 to "+a.BankAccountNumber+" (Ada Obi); the bank keeps a fee of 25.00.")
 	require.Contains(t, paid.out, "The bank's event payment_success was answered 200.")
 	body := p.prints(`\d\d:\d\d:\d\d  payment\.received +customer-1  NGN 4975\.00  → 200 in [0-9.]+(?:m|µ)?s\n(\{.*"status":"provisional"\})\n`)[1]
 	p.prints(`payment\.confirmed +customer-1  NGN 4975\.00  → 200 in `)
