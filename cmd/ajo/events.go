@@ -137,7 +137,7 @@ func printEvent(out io.Writer, e payment.InboundEvent) error {
 		field{"amount", sum}, field{"fee", fee}, field{"paid to", paidTo(e)}, field{"sender", e.SenderName}, field{"narration", e.Narration},
 		field{"transaction", e.ProviderTxnRef}, field{"paid at", stamp(e.OccurredAt)}, field{"received", stamp(&e.ReceivedAt)}, field{"processed", stamp(e.ProcessedAt)},
 		field{"tenant", id(e.TenantID)}, field{"account", id(e.AccountID)}, field{"next attempt", stamp(e.NextAttemptAt)}, field{"last error", e.LastError},
-		field{"may be a repeat of", id(e.LookAlikeOf)})
+		field{"may be a repeat of", id(e.LookAlikeOf)}, field{"in the place of", id(e.Replaces)})
 }
 
 func gross(e payment.InboundEvent) string {

@@ -122,6 +122,30 @@ func TestReviewCommands(t *testing.T) {
 	o.booksAgree()
 }
 
+func TestReviewCorrectCommand(t *testing.T) {
+	o := setup(t)
+	id := o.held("the bank's record differs: fee is 10.00, not 25.00")
+	for _, args := range [][]string{
+		{"--amount", "5000.00"}, {"--fee", "10.00"}, {"--amount", "x", "--fee", "1.00"}, {"--amount", "5000.001", "--fee", "1.00"}, {"--amount", "10.00", "--fee", "10.00"},
+	} {
+		_, _, err := o.run(append([]string{"review", "correct", id.String(), "--yes", "--reason", "a ticket"}, args...)...)
+		require.ErrorIs(t, err, payment.ErrSums, "%v", args)
+	}
+	_, _, err := o.run("review", "correct", id.String(), "--amount", "5000.00", "--fee", "25.00", "--yes", "--reason", "a ticket")
+	require.ErrorIs(t, err, payment.ErrSameSums)
+	correct := []string{"review", "correct", id.String(), "--amount", "5000.00", "--fee", "10.00", "--yes", "--reason", "a ticket"}
+	out, said, err := o.run(correct...)
+	require.NoError(t, err)
+	require.Contains(t, said, `Correct the payment of NGN 4975.00 (5000.00 less the fee of 25.00) from "Bola Ade" to account "customer-1" of tenant "Test tenant"`)
+	require.Contains(t, said, "It is reversed, and NGN 4990.00 (5000.00 less the fee of 10.00) counts in its place, and may be paid out.")
+	golden(t, `The payment is posted with NGN 4990.00 by event <id>, and confirmed; the balance of account "customer-1" is NGN 4990.00.`, out)
+	o.lastAudit("review.correct", "event:"+id.String(), "a ticket")
+	_, _, err = o.run(correct...)
+	require.EqualError(t, err, "the payment does not need review")
+	require.Equal(t, "none\n", o.good("review", "list"))
+	o.booksAgree()
+}
+
 func TestEventsCommands(t *testing.T) {
 	o := setup(t)
 	o.Exec(`UPDATE tenants SET webhook_url = 'https://shop.example/hook'`)

@@ -17,9 +17,11 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
 	"ajo/internal/testenv"
+	"ajo/ledger"
 )
 
 // toolRun runs one of the operators' commands, and returns what it printed and its exit code.
@@ -155,6 +157,64 @@ func TestRepostCommand(t *testing.T) {
 	require.Equal(t, "4975.00", testenv.Value[money.Amount](e, `SELECT balance FROM ledger_balances WHERE account_id = $1`, account).String())
 	out, _, _ = toolRun(t, env, "audit", "list")
 	require.Contains(t, out, "events.repost")
+}
+
+func TestRestoreCommand(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	bank := fakebank.New(fakebank.Options{})
+	url, err := bank.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = bank.Close() })
+	env := map[string]string{"AJO_DATABASE_URL": e.DatabaseURL}
+	account, id := e.Account(e.Tenant(), "customer-1"), uuid.Must(uuid.NewV7())
+	client, err := nomba.New(nomba.Options{
+		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret, Clock: clock.System,
+	})
+	require.NoError(t, err)
+	opened, err := client.CreateAccount(t.Context(), provider.NewAccount{Ref: account.String(), Name: "Ada Stores"})
+	require.NoError(t, err)
+	e.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, account, opened.Number)
+	txn, err := bank.Pay(t.Context(), fakebank.Payment{NUBAN: opened.Number, Amount: money.Must("5000.00"), Silent: true})
+	require.NoError(t, err)
+	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
+			tenant_id, account_id, occurred_at, digest, body, received_at, processed_at, last_error)
+		SELECT $1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'processed', 'payment', 5000, 25, 'NGN', tenant_id, id, $3, sha256(''), '', $3, $3, 'the bank says failed'
+		FROM accounts WHERE id = $4`, id, txn.ID, txn.Time, account)
+	require.NoError(t, pg.InTx(t.Context(), e.Pool, func(tx pg.Tx) error {
+		_, err := ledger.PostCredits(t.Context(), tx, txn.Time, []ledger.Posting{{AccountID: account, Amount: money.Must("4975.00"), Fee: money.Must("25.00"), ProviderTxnRef: txn.ID, TransactionGroupID: id}})
+		if err != nil {
+			return err
+		}
+		_, err = ledger.MoveEntries(t.Context(), tx, txn.Time, []ledger.Move{{TransactionGroupID: id, Direction: ledger.Credit, Event: ledger.EventReverse}})
+		return err
+	}))
+
+	restore := []string{"review", "restore", id.String(), "--reason", "ticket 3", "--yes"}
+	_, stderr, code := toolRun(t, env, restore...)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "AJO_PROVIDER_URL is not set")
+	env["AJO_PROVIDER_URL"], env["AJO_PROVIDER_ACCOUNT_ID"] = url, fakebank.DefaultAccountID
+	env["AJO_PROVIDER_CLIENT_ID"], env["AJO_PROVIDER_CLIENT_SECRET"] = fakebank.DefaultClientID, fakebank.DefaultClientSecret
+	_, stderr, code = toolRun(t, env, restore[:5]...)
+	require.Equal(t, 1, code, "it is asked")
+	require.Contains(t, stderr, "Restore the payment "+txn.ID+" of NGN 4975.00 (5000.00 less the fee of 25.00)")
+	require.Contains(t, stderr, "reversed (the bank says failed), and of which the bank's record says success")
+	out, stderr, code := toolRun(t, env, restore...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, out, "The payment is posted with NGN 4975.00 by event")
+	require.Contains(t, out, "The balance of its account is NGN 4975.00.")
+	_, stderr, code = toolRun(t, env, restore...)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "the payment counts already, by another event of the same transaction")
+	require.Equal(t, "4975.00", testenv.Value[money.Amount](e, `SELECT balance FROM ledger_balances WHERE account_id = $1`, account).String())
+	out, _, _ = toolRun(t, env, "audit", "list")
+	require.Contains(t, out, "review.restore")
+	replacement := testenv.Value[uuid.UUID](e, `SELECT id FROM inbound_events WHERE replaces = $1`, id)
+	out, _, _ = toolRun(t, env, "events", "show", replacement.String())
+	require.Regexp(t, `in the place of\s+`+id.String(), out)
+	out, _, code = toolRun(t, env, "ledger", "verify")
+	require.Zero(t, code, out)
 }
 
 func TestReportKeepsFormulasOut(t *testing.T) {

@@ -18,7 +18,8 @@ func (t *tool) newReviewCmd() *cobra.Command {
 			"It counts in the balance again, and may be paid out.", (*payment.Service).ConfirmReviewed),
 		t.newDecideCmd("reverse", "Give a payment under review up",
 			"Gives a payment under review up: its entry is reversed, and the balance stays without it. This is final.",
-			"It is reversed, and the balance stays without it. This is final.", (*payment.Service).ReverseReviewed))
+			"It is reversed, and the balance stays without it. This is final.", (*payment.Service).ReverseReviewed),
+		t.newCorrectCmd(), t.newRestoreCmd())
 }
 
 func (t *tool) newReviewListCmd() *cobra.Command {

@@ -224,6 +224,7 @@ func (o *ops) changes() map[string][]string {
 	return map[string][]string{
 		"review confirm":       {"review", "confirm", o.held("differs").String()},
 		"review reverse":       {"review", "reverse", o.held("differs").String()},
+		"review correct":       {"review", "correct", o.held("differs").String(), "--amount", "5000.00", "--fee", "10.00"},
 		"recalls open":         {"recalls", "open", o.confirmed().String()},
 		"recalls reverse":      {"recalls", "reverse", o.recalled().String()},
 		"recalls keep":         {"recalls", "keep", o.recalled().String()},

@@ -178,15 +178,46 @@ func (t *Tools) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (pay
 	return p, err
 }
 
+// Correct posts the true sum of a payment under review ([payment.Service.CorrectReviewed]) and enqueues what follows.
+func (t *Tools) Correct(ctx context.Context, eventID uuid.UUID, to payment.Correction, by audit.By) (payment.Replaced, error) {
+	r, err := t.Payments.CorrectReviewed(ctx, eventID, to, by)
+	if err == nil {
+		t.posted(ctx, r.Replacement, r.Posted)
+	}
+	return r, err
+}
+
+// PlanRestore tells what [Tools.Restore] would post ([payment.Service.PlanRestore]).
+func (t *Tools) PlanRestore(ctx context.Context, eventID uuid.UUID) (payment.Restorable, error) {
+	if t.bank == nil {
+		return payment.Restorable{}, errNoBank
+	}
+	return t.Payments.PlanRestore(ctx, eventID)
+}
+
+// Restore posts a payment again that was wrongly reversed ([payment.Service.RestoreReversed]) and enqueues what follows.
+func (t *Tools) Restore(ctx context.Context, eventID uuid.UUID, by audit.By) (payment.Replaced, error) {
+	if t.bank == nil {
+		return payment.Replaced{}, errNoBank
+	}
+	r, err := t.Payments.RestoreReversed(ctx, eventID, by)
+	if err == nil {
+		t.posted(ctx, r.Replacement, r.Posted)
+	}
+	return r, err
+}
+
 // posted enqueues what follows a posting.
 func (t *Tools) posted(ctx context.Context, eventID uuid.UUID, p payment.Posted) {
-	if t.enqueuer == nil || p.ConfirmAt.IsZero() {
+	if t.enqueuer == nil {
 		return
 	}
 	if p.Delivery != nil {
 		t.enqueuer.Now(ctx, tasks.Deliver, *p.Delivery)
 	}
-	t.enqueuer.At(ctx, tasks.Confirm, p.ConfirmAt, eventID)
+	if !p.ConfirmAt.IsZero() {
+		t.enqueuer.At(ctx, tasks.Confirm, p.ConfirmAt, eventID)
+	}
 	if p.Expired != nil {
 		t.enqueuer.Alone(ctx, tasks.Expire, clock.System.Now(), *p.Expired)
 	}

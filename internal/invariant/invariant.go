@@ -54,7 +54,7 @@ var checks = []struct{ name, sql string }{
 		WHERE c.direction = 'credit' AND c.reversal_of IS NULL AND e.status IS DISTINCT FROM 'processed'`},
 	{CheckPostedOnce, `
 		SELECT provider_txn_ref, format('%s credits', count(*)) FROM ledger_entries
-		WHERE direction = 'credit' AND reversal_of IS NULL AND provider_txn_ref <> '' GROUP BY provider_txn_ref HAVING count(*) > 1`},
+		WHERE direction = 'credit' AND reversal_of IS NULL AND status <> 'reversed' AND provider_txn_ref <> '' GROUP BY provider_txn_ref HAVING count(*) > 1`},
 	{CheckConfirmation, `
 		SELECT c.id::text, 'provisional, and nobody will ask the bank about it'
 		FROM ledger_entries c JOIN inbound_events e ON e.id = c.transaction_group_id

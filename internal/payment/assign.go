@@ -46,11 +46,12 @@ type InboundEvent struct {
 	ReceivedAt     time.Time
 	ProcessedAt    *time.Time
 	LookAlikeOf    *uuid.UUID // the event that it may be a repeat of: it is not posted before that is decided
+	Replaces       *uuid.UUID // the event whose credit was reversed, and in whose place this one counts
 }
 
 const eventColumns = `id, source, signature_valid, provider_txn_ref, event_type, status, category, error_message, amount, fee, currency, alias,
 	alias_number, sender_name, narration, occurred_at, tenant_id, account_id, next_attempt_at, last_error, received_at, processed_at,
-	look_alike_of`
+	look_alike_of, replaces`
 
 // EventFilter narrows a list of events; empty fields do not.
 type EventFilter struct {

@@ -178,7 +178,7 @@ func (r *run) compareEntry(t provider.Transaction, e *entry) {
 	case t.Status != provider.Success && counts:
 		x = e.exception(Contradicts, fmt.Sprintf("the bank says %s, the entry is %s", t.Status, e.Status)).withBank(t)
 	case t.Status == provider.Success && e.Status == ledger.Reversed:
-		x = e.exception(Contradicts, "the bank says success, the entry is reversed").withBank(t)
+		x = e.exception(Contradicts, "the bank says success, the entry is reversed: see ajo review restore").withBank(t)
 	case t.Status == provider.Success && d != "":
 		x = e.exception(Differs, d).withBank(t)
 	case it.effect.Sign() == 0:
@@ -285,7 +285,8 @@ func (r *run) find(ctx context.Context, ids []string) (map[string]known, error) 
 		SELECT `+entryColumns+` FROM inbound_events e
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
 		JOIN accounts a ON a.id = l.account_id
-		WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = ANY($1) AND e.event_type = $2`, ids, typePayment)
+		WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = ANY($1) AND e.status = 'processed'
+		ORDER BY l.status <> 'reversed', e.id`, ids) // the last one of each stands: that which counts, else the newest
 	if err != nil {
 		return nil, err
 	}

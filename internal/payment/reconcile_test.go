@@ -226,7 +226,7 @@ func TestReconcileFlagsWhatDisagrees(t *testing.T) {
 		currency: "differs provisional: currency is USD, not NGN",
 		number:   "differs provisional: account number is 0123456789, not " + b.number(),
 		failed:   "status_contradicts provisional: the bank says failed, the entry is provisional",
-		goneTxn:  "status_contradicts reversed: the bank says success, the entry is reversed",
+		goneTxn:  "status_contradicts reversed: the bank says success, the entry is reversed: see ajo review restore",
 	}, got, "good %s, under way %s", good, under)
 	require.Equal(t, 7, r.Suspicious())
 	require.Contains(t, b.log.String(), "alert=reconciliation")

@@ -2,7 +2,6 @@ package payment
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -128,29 +127,15 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 	var told map[uuid.UUID]uuid.UUID
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		var locked uuid.UUID
-		err := tx.QueryRow(ctx, `SELECT id FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, eventID).Scan(&locked)
-		if pg.IsNoRows(err) {
-			return ErrEventNotFound
-		}
+		v, err := lockReview(ctx, tx, eventID)
 		if err != nil {
 			return err
 		}
-		v, err := findReview(ctx, tx, eventID) // a statement of its own: what it reads is not older than the lock
+		moved, err := moveOne(ctx, tx, now, eventID, event)
 		if err != nil {
 			return err
 		}
-		if v.EventID == uuid.Nil {
-			return ErrNotInReview
-		}
-		moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: eventID, Direction: ledger.Credit, Event: event}})
-		if err != nil {
-			return err
-		}
-		if moved[0].Err != nil {
-			return fmt.Errorf("payment: the entry of event %s was moved without its event's lock: %w", eventID, moved[0].Err)
-		}
-		out = Reviewed{EventID: eventID, EntryID: moved[0].EntryID, Status: moved[0].Status, Amount: v.Amount, Balance: moved[0].Balance}
+		out = Reviewed{EventID: eventID, EntryID: moved.EntryID, Status: moved.Status, Amount: v.Amount, Balance: moved.Balance}
 		open, err := s.recallDecided(ctx, tx, eventID, event)
 		if err != nil {
 			return err
@@ -162,7 +147,7 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 		if err := endChecks(ctx, tx, eventID, event, v.Why, next); err != nil {
 			return err
 		}
-		if told, err = s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: moved[0].Status}); err != nil {
+		if told, err = s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: moved.Status}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("review."+string(event), "event:"+eventID.String(), struct {

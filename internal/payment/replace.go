@@ -1,0 +1,332 @@
+package payment
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/account"
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/ledger"
+)
+
+// A payment that stays reversed in the ledger can still be true: with another sum than its event's (correct), or because the bank's
+// record said failed and says success now (restore). An entry is never changed, so the payment gets another event, the replacement,
+// with a credit of its own. Of all events of one transaction, one at most counts.
+
+// sourceReplacement is the source of the events that stand in the place of others.
+const sourceReplacement = "replacement"
+
+// The types of replacements, before the replaced event's id. No type of the bank's has a colon: its signature allows none.
+const (
+	typeCorrected = "payment_corrected"
+	typeRestored  = "payment_restored"
+)
+
+// Refusals of a correction and of a restoration.
+var (
+	ErrSums        = errs.New(errs.Invalid, "the fee must not be below zero, and the amount must be above the fee")
+	ErrSameSums    = errs.New(errs.Unprocessable, "amount and fee are those of the event: confirm the payment instead")
+	ErrNotReversed = errs.New(errs.Unprocessable, "the payment's credit is not reversed: there is nothing to restore")
+	ErrCounts      = errs.New(errs.Unprocessable, "the payment counts already, by another event of the same transaction")
+	ErrReplaced    = errs.New(errs.Unprocessable, "another event was posted in the place of this one: look at that one")
+)
+
+// Replaced is what a correction or a restoration came to.
+type Replaced struct {
+	EventID     uuid.UUID // the one that stays reversed
+	Replacement uuid.UUID // the event that counts in its place; also its entry's TransactionGroupID
+	AccountID   uuid.UUID
+	Status      ledger.Status // of the new entry
+	Amount      money.Amount  // net, of the new entry
+	Fee         money.Amount
+	Balance     money.Amount // of the account, after it
+	Posted      Posted       `json:"-"` // what is to be enqueued for the replacement
+}
+
+// Correction is the true sum of a payment.
+type Correction struct {
+	Amount money.Amount // gross, as the payer sent it
+	Fee    money.Amount
+}
+
+// CorrectReviewed ends a review whose true sum is neither the event's nor zero, by the word of an operator who has asked the bank: the
+// held entry is reversed, and a credit of the true sum is posted in its place and confirmed, in one transaction. The tenant is told
+// of both. [ErrEventNotFound]; [ErrNotInReview], also for all but the first of those who decide at once; [ErrSums]; [ErrSameSums].
+func (s *Service) CorrectReviewed(ctx context.Context, eventID uuid.UUID, to Correction, by audit.By) (Replaced, error) {
+	var out Replaced
+	var deliveries map[uuid.UUID]uuid.UUID
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		v, err := lockReview(ctx, tx, eventID)
+		if err != nil {
+			return err
+		}
+		if err := to.Check(v); err != nil {
+			return err
+		}
+		target, err := targetOf(ctx, tx, v.AccountID)
+		if err != nil {
+			return err
+		}
+		reversed, err := moveOne(ctx, tx, now, eventID, ledger.EventReverse)
+		if err != nil {
+			return err
+		}
+		if _, err := s.recallDecided(ctx, tx, eventID, ledger.EventReverse); err != nil {
+			return err
+		}
+		if err := endChecks(ctx, tx, eventID, ledger.EventReverse, v.Why, nil); err != nil {
+			return err
+		}
+		e, err := s.postReplacement(ctx, tx, now, eventID, typeCorrected, to, target, to)
+		if err != nil {
+			return err
+		}
+		confirmed, err := moveOne(ctx, tx, now, e.ID, ledger.EventConfirm)
+		if err != nil {
+			return err
+		}
+		if err := endChecks(ctx, tx, e.ID, ledger.EventConfirm, "", nil); err != nil { // nobody is asked: the operator has
+			return err
+		}
+		e.posted.ConfirmAt = time.Time{}
+		out = replaced(eventID, e, confirmed)
+		if deliveries, err = s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: reversed.Status, e.ID: confirmed.Status}); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("review.correct", "event:"+eventID.String(), struct {
+			EntryID, AccountID, Replacement, NewEntryID uuid.UUID
+			FromAmount, FromFee, ToAmount, ToFee        money.Amount
+			Balance                                     money.Amount
+			Why                                         string
+		}{v.EntryID, v.AccountID, e.ID, confirmed.EntryID, v.GrossAmount, v.Fee, to.Amount, to.Fee, out.Balance, v.Why}))
+	})
+	if err == nil {
+		for _, id := range deliveries {
+			s.ring(ctx, id)
+		}
+	}
+	return out, err
+}
+
+// Check refuses what cannot be the true sum of a payment under review.
+func (c Correction) Check(v Review) error {
+	switch {
+	case c.Fee.Sign() < 0 || c.Amount.Cmp(c.Fee) <= 0:
+		return ErrSums
+	case c.Amount.Equal(v.GrossAmount) && c.Fee.Equal(v.Fee):
+		return ErrSameSums
+	}
+	return nil
+}
+
+// Restorable is what [Service.RestoreReversed] would post.
+type Restorable struct {
+	Event  InboundEvent
+	Record provider.Transaction // the bank's own
+	Amount money.Amount         // net: what would be in the balance
+}
+
+// PlanRestore asks the bank for its record of a payment whose credit is reversed, with the refusals of [Service.RestoreReversed], and
+// changes nothing.
+func (s *Service) PlanRestore(ctx context.Context, eventID uuid.UUID) (p Restorable, err error) {
+	if p.Event, err = s.InboundEvent(ctx, eventID); err != nil {
+		return p, err
+	}
+	if p.Event.ProviderTxnRef == "" {
+		return p, ErrNoTxnRef
+	}
+	e, err := findReversed(ctx, s.Pool, eventID)
+	if err != nil {
+		return p, err
+	}
+	p.Amount = e.Amount.Sub(e.Fee)
+	p.Record, err = s.Bank.Transaction(ctx, e.TxnRef)
+	switch {
+	case errors.Is(err, provider.ErrUnknown):
+		return p, ErrNotAtBank
+	case err != nil:
+		return p, fmt.Errorf("ask the bank: %w", err)
+	case p.Record.Status != provider.Success:
+		return p, errs.New(errs.Unprocessable, "the bank says "+string(p.Record.Status))
+	case e.differs(p.Record) != "":
+		return p, errs.New(errs.Unprocessable, "the bank's record differs: "+e.differs(p.Record))
+	}
+	return p, nil
+}
+
+// RestoreReversed posts a payment again whose credit was wrongly reversed: the bank's own record must say success for the same
+// transaction, sum, fee, currency and account. The reversed entry stays as it is; the new credit is provisional, and the bank is
+// asked to confirm it as any. For operators. [ErrEventNotFound]; [ErrNotReversed]; [ErrCounts], also for all but the first of those
+// who restore at once; [ErrReplaced]; [ErrNoTxnRef]; [ErrNotAtBank]; and a refusal that says what the bank's record has.
+func (s *Service) RestoreReversed(ctx context.Context, eventID uuid.UUID, by audit.By) (Replaced, error) {
+	if err := by.Check(); err != nil {
+		return Replaced{}, err
+	}
+	p, err := s.PlanRestore(ctx, eventID)
+	if err != nil {
+		return Replaced{}, err
+	}
+	return s.restore(ctx, eventID, p.Record, func(tx pg.Tx, was *entry, out Replaced) error {
+		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("review.restore", "event:"+eventID.String(), struct {
+			AccountID, Replacement uuid.UUID
+			ProviderTxnRef         string
+			Amount, Fee, Balance   money.Amount
+			Why                    string
+		}{was.AccountID, out.Replacement, was.TxnRef, out.Amount, out.Fee, out.Balance, p.Event.LastError}))
+	})
+}
+
+// restore posts a reversed payment again, and calls also in the same transaction. All events of the transaction are locked first, in
+// the order of their ids, so that of several that were reversed one is restored.
+func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provider.Transaction, also func(pg.Tx, *entry, Replaced) error) (out Replaced, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		if _, err := tx.Exec(ctx, lockPaymentsSQL, []string{record.ID}); err != nil {
+			return err
+		}
+		was, err := findReversed(ctx, tx, eventID)
+		if err != nil {
+			return err
+		}
+		target, err := targetOf(ctx, tx, was.AccountID)
+		if err != nil {
+			return err
+		}
+		e, err := s.postReplacement(ctx, tx, now, eventID, typeRestored, Correction{was.Amount, was.Fee}, target, record)
+		if err != nil {
+			return err
+		}
+		balance, err := ledger.ReadBalance(ctx, tx, was.AccountID)
+		if err != nil {
+			return err
+		}
+		out = replaced(eventID, e, ledger.Moved{Status: ledger.Provisional, Balance: balance.Balance})
+		return also(tx, was, out)
+	})
+	return out, err
+}
+
+func replaced(eventID uuid.UUID, e *stored, m ledger.Moved) Replaced {
+	return Replaced{
+		EventID: eventID, Replacement: e.ID, AccountID: e.target.ID, Status: m.Status, Amount: e.Amount.Sub(*e.Fee), Fee: *e.Fee, Balance: m.Balance, Posted: e.posted,
+	}
+}
+
+// findReversed reads the reversed credit of a payment that may be restored.
+func findReversed(ctx context.Context, q pg.Querier, eventID uuid.UUID) (*entry, error) {
+	rows, err := q.Query(ctx, `
+		SELECT `+entryColumns+` FROM inbound_events e
+		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL
+		JOIN accounts a ON a.id = l.account_id
+		WHERE e.id = $1 AND e.status = 'processed'`, eventID)
+	if err != nil {
+		return nil, err
+	}
+	found, err := collectEntries(rows)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0 || found[0].Status != ledger.Reversed:
+		return nil, ErrNotReversed
+	}
+	var counts, was bool
+	err = q.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM inbound_events e JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL
+				WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = $1 AND l.status <> 'reversed'),
+			EXISTS (SELECT FROM inbound_events WHERE authentic AND request_id = $2)`, found[0].TxnRef, replacementID(eventID)).Scan(&counts, &was)
+	switch {
+	case err != nil:
+		return nil, err
+	case counts:
+		return nil, ErrCounts
+	case was:
+		return nil, ErrReplaced
+	}
+	return &found[0], nil
+}
+
+// replacementID is the requestId of the event in another's place: unique, so an event is replaced once. No bank's id has a colon.
+func replacementID(eventID uuid.UUID) string { return sourceReplacement + ":" + eventID.String() }
+
+// targetOf is the account of a posted payment, locked where a payment may end it.
+func targetOf(ctx context.Context, tx pg.Tx, accountID uuid.UUID) (*account.Target, error) {
+	targets, _, err := account.Match(ctx, tx, []account.Alias{{Ref: accountID.String()}})
+	if err == nil && (targets[0] == nil || targets[0].ID != accountID) {
+		err = account.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return targets[0], nil
+}
+
+// lockReview locks a payment, and returns its review.
+func lockReview(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (Review, error) {
+	var locked uuid.UUID
+	err := tx.QueryRow(ctx, `SELECT id FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, eventID).Scan(&locked)
+	if pg.IsNoRows(err) {
+		return Review{}, ErrEventNotFound
+	}
+	if err != nil {
+		return Review{}, err
+	}
+	v, err := findReview(ctx, tx, eventID) // a statement of its own: what it reads is not older than the lock
+	if err == nil && v.EventID == uuid.Nil {
+		err = ErrNotInReview
+	}
+	return v, err
+}
+
+// moveOne moves the credit of a payment whose event is locked.
+func moveOne(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, event ledger.Event) (ledger.Moved, error) {
+	moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: eventID, Direction: ledger.Credit, Event: event}})
+	if err != nil {
+		return ledger.Moved{}, err
+	}
+	if moved[0].Err != nil {
+		return ledger.Moved{}, fmt.Errorf("payment: the entry of event %s was moved without its event's lock: %w", eventID, moved[0].Err)
+	}
+	return moved[0], nil
+}
+
+const replaceSQL = `
+		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, error_message, amount, fee,
+			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, digest, body, session_id, traceparent, next_attempt_at, received_at, replaces)
+		SELECT $2, $3, false, true, $4, provider_txn_ref, $5, 'received', error_message, $6, $7,
+			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, $8, $9, session_id, traceparent, $10, $10, id
+		FROM inbound_events WHERE id = $1 RETURNING ` + storedColumns
+
+// postReplacement stores an event in the place of another, and posts it to the same account as posting does: a provisional credit, and
+// a delivery where there is a URL, since what the tenant was told of the other is not so any more.
+func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, kind string, to Correction, target *account.Target, word any) (*stored, error) {
+	body, err := json.Marshal(word)
+	if err != nil {
+		return nil, err
+	}
+	id, sum := uuid.Must(uuid.NewV7()), sha256.Sum256(body)
+	var e stored
+	err = tx.QueryRow(ctx, replaceSQL, eventID, id, sourceReplacement, replacementID(eventID), kind+":"+eventID.String(), to.Amount, to.Fee, sum[:], body, now).
+		Scan(e.fields()...)
+	if err != nil {
+		return nil, err
+	}
+	e.target, e.category, e.reason = target, CategoryPayment, e.Problem
+	if err := e.endOneTime(ctx, tx, now); err != nil {
+		return nil, err
+	}
+	if err := s.recordPosted(ctx, tx, now, []*stored{&e}); err != nil {
+		return nil, err
+	}
+	return &e, s.writeCredits(ctx, tx, now, []*stored{&e})
+}

@@ -1,0 +1,318 @@
+package payment_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/payment"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+func sums(amount, fee string) payment.Correction {
+	return payment.Correction{Amount: money.Must(amount), Fee: money.Must(fee)}
+}
+
+// wronglyReversed is a payment that the bank said had failed, and whose record it has corrected since.
+func (b *bundle) wronglyReversed() (uuid.UUID, fakebank.Transaction) {
+	b.T.Helper()
+	id, txn := b.paid()
+	b.taken(txn, "PAYMENT_FAILED")
+	require.Equal(b.T, time.Duration(-1), b.check(id))
+	b.taken(txn, "SUCCESS")
+	return id, txn
+}
+
+// toldOf are the deliveries, by their type, group and sum.
+func (b *bundle) toldOf(group uuid.UUID) string {
+	b.T.Helper()
+	return testenv.Value[string](b.Env, `
+		SELECT coalesce(string_agg(event_type || ' ' || substring(encode(body, 'escape') FROM '"amount":"([0-9.]+)"'), ', ' ORDER BY event_type DESC), '')
+		FROM deliveries WHERE transaction_group_id = $1`, group)
+}
+
+func (b *bundle) tellsAll() {
+	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook', webhook_events = '{payment.confirmed,payment.reversed}' WHERE id = $1`, b.tenant)
+}
+
+// The true sum of a payment is neither its event's nor zero: the held entry is reversed, and the true sum counts in its place.
+func TestReviewIsCorrected(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.tellsAll()
+	id := b.held()
+	v, err := b.svc.Review(b.ctx, id)
+	require.NoError(t, err)
+	got, err := b.svc.CorrectReviewed(b.ctx, id, sums("5000.00", "10.00"), byHand)
+	require.NoError(t, err)
+	require.Equal(t, []any{id, b.account, ledger.Confirmed, "4990.00", "10.00", "4990.00"},
+		[]any{got.EventID, got.AccountID, got.Status, got.Amount.String(), got.Fee.String(), got.Balance.String()})
+	balance, entries := b.books()
+	require.Equal(t, "4990.00", balance)
+	require.Equal(t, []string{"credit reversed", "debit reversed", "credit confirmed"}, entries)
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls(), "and all invariants hold")
+	require.Equal(t, "payment.reversed 4975.00, payment.received 4975.00", b.toldOf(id))
+	require.Equal(t, "payment.received 4990.00, payment.confirmed 4990.00", b.toldOf(got.Replacement))
+	e, err := b.svc.InboundEvent(b.ctx, got.Replacement)
+	require.NoError(t, err)
+	require.Equal(t, []any{id, "Bola Ade", payment.Processed, v.ProviderTxnRef}, []any{*e.Replaces, e.SenderName, e.Status, e.ProviderTxnRef})
+	require.Nil(t, e.NextAttemptAt, "nobody is asked any more")
+	require.NoError(t, b.svc.Confirm(b.ctx, id))
+	require.NoError(t, b.svc.Confirm(b.ctx, got.Replacement))
+
+	log := b.audited()
+	require.Len(t, log, 1)
+	require.Equal(t, []string{"cli:ada", "review.correct", "event:" + id.String(), "asked the bank"}, []string{log[0].Actor, log[0].Action, log[0].Target, log[0].Reason})
+	require.Contains(t, string(log[0].Detail), `"FromFee": "25.00"`)
+	require.Contains(t, string(log[0].Detail), `"ToFee": "10.00"`)
+	require.Contains(t, string(log[0].Detail), got.Replacement.String())
+
+	// The bank's list says the same: there is nothing to report.
+	r := b.lastHour()
+	require.Empty(t, r.Exceptions)
+	require.Equal(t, 1, r.Books.Confirmed.Count)
+
+	for range 2 {
+		_, err = b.svc.CorrectReviewed(b.ctx, id, sums("5000.00", "10.00"), byHand)
+		require.ErrorIs(t, err, payment.ErrNotInReview)
+	}
+	_, err = b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.ErrorIs(t, err, payment.ErrCounts)
+	again, entriesAgain := b.books()
+	require.Equal(t, balance, again)
+	require.Equal(t, entries, entriesAgain)
+	require.Len(t, b.audited(), 1)
+}
+
+func TestCorrectionIsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	provisional, _ := b.paid()
+	confirmed, _ := b.confirmed()
+	reversed, _ := b.wronglyReversed()
+	held := b.held()
+	balance, entries := b.books()
+	for name, c := range map[string]struct {
+		id   uuid.UUID
+		to   payment.Correction
+		want error
+	}{
+		"provisional": {provisional, sums("10.00", "1.00"), payment.ErrNotInReview}, "confirmed": {confirmed, sums("10.00", "1.00"), payment.ErrNotInReview},
+		"reversed": {reversed, sums("10.00", "1.00"), payment.ErrNotInReview}, "unknown": {uuid.New(), sums("10.00", "1.00"), payment.ErrEventNotFound},
+		"nothing is left": {held, sums("10.00", "10.00"), payment.ErrSums}, "a fee above it": {held, sums("10.00", "10.01"), payment.ErrSums},
+		"a fee below zero": {held, payment.Correction{Amount: money.Must("10.00"), Fee: money.Must("1.00").Neg()}, payment.ErrSums},
+		"the event's own":  {held, sums("5000.00", "25.00"), payment.ErrSameSums},
+	} {
+		_, err := b.svc.CorrectReviewed(b.ctx, c.id, c.to, byHand)
+		require.ErrorIs(t, err, c.want, name)
+	}
+	by := byHand
+	by.Reason = " "
+	_, err := b.svc.CorrectReviewed(b.ctx, held, sums("10.00", "1.00"), by)
+	require.Error(t, err)
+	again, entriesAgain := b.books()
+	require.Equal(t, balance, again)
+	require.Equal(t, entries, entriesAgain)
+	require.Empty(t, b.audited())
+}
+
+// Many operators decide one payment at once, in all three ways: it is decided once, and one sum at most counts.
+func TestCorrectionsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.held()
+	other := b.service(b.bank.URL())
+	var wg sync.WaitGroup
+	var decided atomic.Int32
+	for i := range 24 {
+		wg.Go(func() {
+			var err error
+			switch svc := []*payment.Service{b.svc, other}[i%2]; i % 3 {
+			case 0:
+				_, err = svc.CorrectReviewed(b.ctx, id, sums("6000.00", "10.00"), byHand)
+			case 1:
+				_, err = svc.CorrectReviewed(b.ctx, id, sums("7000.00", "10.00"), byHand)
+			default:
+				_, err = svc.ConfirmReviewed(b.ctx, id, byHand)
+			}
+			switch {
+			case err == nil:
+				decided.Add(1)
+			case !errors.Is(err, payment.ErrNotInReview):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, int32(1), decided.Load())
+	require.Len(t, b.audited(), 1)
+	balance, _ := b.books()
+	require.Contains(t, []string{"5990.00", "6990.00", "4975.00"}, balance)
+	b.recalls()
+}
+
+// A correction ends a recall of the payment that it replaces, and the replacement can be recalled like any payment.
+func TestCorrectionOfARecalledPayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.held()
+	txn := testenv.Value[string](b.Env, `SELECT provider_txn_ref FROM inbound_events WHERE id = $1`, id)
+	_, err := b.svc.OpenRecall(b.ctx, txn, payment.RecallByOperator)
+	require.NoError(t, err)
+	got, err := b.svc.CorrectReviewed(b.ctx, id, sums("5000.00", "10.00"), byHand)
+	require.NoError(t, err)
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
+	require.NoError(t, b.svc.Confirm(b.ctx, id), "nothing is left to ask")
+
+	b.bank.SetTransaction(txn, func(x *fakebank.Transaction) { x.Status = "REFUND" })
+	opened, err := b.svc.OpenRecall(b.ctx, txn, payment.RecallByOperator)
+	require.NoError(t, err)
+	require.Equal(t, got.Replacement, opened)
+	require.Equal(t, [2]string{"4990.00", "0.00"}, b.recalls())
+	require.Equal(t, time.Duration(-1), b.check(got.Replacement))
+	require.Equal(t, [2]string{"0.00", "4990.00"}, b.recalls())
+	balance, _ := b.books()
+	require.Equal(t, "0.00", balance)
+}
+
+// The bank said failed, and says success now: the payment is posted again, once, and confirmed as any.
+func TestReversedIsRestored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.tellsAll()
+	id, txn := b.wronglyReversed()
+	plan, err := b.svc.PlanRestore(b.ctx, id)
+	require.NoError(t, err)
+	require.Equal(t, []any{id, txn.ID, "4975.00"}, []any{plan.Event.ID, plan.Record.ID, plan.Amount.String()})
+	got, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Equal(t, []any{id, b.account, ledger.Provisional, "4975.00", "25.00", "4975.00"},
+		[]any{got.EventID, got.AccountID, got.Status, got.Amount.String(), got.Fee.String(), got.Balance.String()})
+	require.Equal(t, b.Clock.Now().Add(30*time.Second), got.Posted.ConfirmAt)
+	for range 2 {
+		_, err = b.svc.RestoreReversed(b.ctx, id, byHand)
+		require.ErrorIs(t, err, payment.ErrCounts)
+	}
+	b.Clock.Advance(30 * time.Second)
+	require.Equal(t, time.Duration(-1), b.check(got.Replacement))
+	balance, entries := b.books()
+	require.Equal(t, "4975.00", balance)
+	require.Equal(t, []string{"credit reversed", "debit reversed", "credit confirmed"}, entries)
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls(), "and all invariants hold")
+	require.Equal(t, "payment.reversed 4975.00, payment.received 4975.00", b.toldOf(id))
+	require.Equal(t, "payment.received 4975.00, payment.confirmed 4975.00", b.toldOf(got.Replacement))
+	log := b.audited()
+	require.Len(t, log, 1)
+	require.Equal(t, []string{"cli:ada", "review.restore", "event:" + id.String(), "asked the bank"}, []string{log[0].Actor, log[0].Action, log[0].Target, log[0].Reason})
+	require.Contains(t, string(log[0].Detail), got.Replacement.String())
+	require.Empty(t, b.lastHour().Exceptions)
+
+	// It comes back once more: the replacement is what is restored then.
+	b.taken(txn, "REFUND")
+	_, err = b.svc.OpenRecall(b.ctx, txn.ID, payment.RecallByOperator)
+	require.NoError(t, err)
+	require.Equal(t, time.Duration(-1), b.check(got.Replacement))
+	b.taken(txn, "SUCCESS")
+	_, err = b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.ErrorIs(t, err, payment.ErrReplaced)
+	_, err = b.svc.RestoreReversed(b.ctx, got.Replacement, byHand)
+	require.NoError(t, err)
+	balance, _ = b.books()
+	require.Equal(t, "4975.00", balance)
+	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+}
+
+// Whatever the bank's record has but success for the same money, to the same account, restores nothing.
+func TestRestorationIsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	provisional, _ := b.paid()
+	confirmed, _ := b.confirmed()
+	held := b.held()
+	misdirected := b.misdirected(nil)
+	id, txn := b.wronglyReversed()
+	balance, entries := b.books()
+	for name, c := range map[string]struct {
+		id   uuid.UUID
+		want error
+	}{
+		"provisional": {provisional, payment.ErrNotReversed}, "confirmed": {confirmed, payment.ErrNotReversed}, "under review": {held, payment.ErrNotReversed},
+		"misdirected": {misdirected, payment.ErrNotReversed}, "unknown": {uuid.New(), payment.ErrEventNotFound},
+	} {
+		_, err := b.svc.RestoreReversed(b.ctx, c.id, byHand)
+		require.ErrorIs(t, err, c.want, name)
+	}
+	for name, c := range map[string]struct {
+		change func(*fakebank.Transaction)
+		want   string
+	}{
+		"failed":    {func(x *fakebank.Transaction) { x.Status = "PAYMENT_FAILED" }, "the bank says failed"},
+		"refunded":  {func(x *fakebank.Transaction) { x.Status = "REFUND" }, "the bank says refunded"},
+		"under way": {func(x *fakebank.Transaction) { x.Status = "PENDING_BILLING" }, "the bank says pending"},
+		"sum":       {func(x *fakebank.Transaction) { x.Amount = money.Must("50.00") }, "the bank's record differs: amount is 50.00, not 5000.00"},
+		"fee":       {func(x *fakebank.Transaction) { x.Fee = money.Must("1.00") }, "the bank's record differs: fee is 1.00, not 25.00"},
+		"hidden":    {func(x *fakebank.Transaction) { x.Hidden = true }, "the bank does not know the transaction"},
+	} {
+		b.bank.SetTransaction(txn.ID, c.change)
+		_, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+		require.EqualError(t, err, c.want, name)
+		b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { *x = txn; x.Status = "SUCCESS" })
+	}
+	b.bank.Faults.SetDown(fakebank.DownAnswer)
+	_, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.ErrorContains(t, err, "ask the bank")
+	b.bank.Faults.Clear()
+	by := byHand
+	by.Reason = ""
+	_, err = b.svc.RestoreReversed(b.ctx, id, by)
+	require.Error(t, err)
+	again, entriesAgain := b.books()
+	require.Equal(t, balance, again)
+	require.Equal(t, entries, entriesAgain)
+	require.Empty(t, b.audited())
+}
+
+func TestRestorationsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, _ := b.wronglyReversed()
+	other := b.service(b.bank.URL())
+	var wg sync.WaitGroup
+	var restored atomic.Int32
+	for i := range 16 {
+		svc := []*payment.Service{b.svc, other}[i%2]
+		wg.Go(func() {
+			switch _, err := svc.RestoreReversed(b.ctx, id, byHand); {
+			case err == nil:
+				restored.Add(1)
+			case !errors.Is(err, payment.ErrCounts):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, int32(1), restored.Load())
+	require.Len(t, b.audited(), 1)
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance)
+	b.recalls()
+}
+
+// The schema itself lets no replacement stand beside a credit that counts.
+func TestSchemaRefusesASecondCredit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, _ := b.confirmed()
+	_, err := b.Pool.Exec(b.ctx, `
+		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, digest, body, received_at, next_attempt_at, replaces)
+		SELECT $2, 'replacement', false, true, 'x:1', provider_txn_ref, 'x:1', 'received', digest, body, received_at, received_at, id FROM inbound_events WHERE id = $1`, id, uuid.New())
+	require.ErrorContains(t, err, "another credit of transaction")
+}
