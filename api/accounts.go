@@ -26,13 +26,18 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+	err = e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
 		p, err := e.Accounts.Provision(c.UserContext(), caller(c).ID, n, key)
 		if err == nil && !p.Replayed && p.ExpiresAt != nil {
 			e.Enqueuer.At(c.UserContext(), tasks.Expire, *p.ExpiresAt, p.ID)
 		}
 		return p.Answer, p.Replayed, err
 	})
+	if err != nil {
+		return err
+	}
+	e.warnOfCallback(c, "callbackUrl", n.CallbackURL)
+	return nil
 }
 
 // listAccounts is GET /v1/accounts and GET /auth/accounts; that it takes a search and a status is an addition.
@@ -82,6 +87,7 @@ func (e *edge) updateAccount(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	e.warnOfCallback(c, "callbackUrl", ch.CallbackURL)
 	return c.JSON(a)
 }
 

@@ -27,6 +27,32 @@ func TestWebhookSettingsTakeBothCredentials(t *testing.T) {
 	require.Equal(t, secrets[0], secrets[1], "the one that exists")
 }
 
+// In development an address that production refuses is accepted with a warning; in production there is nothing to warn of.
+func TestAnAddressThatProductionRefusesIsAcceptedWithAWarning(t *testing.T) {
+	w := setup(t)
+	key := w.onboard().withKey()
+	for url, why := range map[string]string{
+		"http://127.0.0.1:9000/hook": "must begin with https://", "https://10.0.0.7/": "must not point to a private address",
+		"https://localhost/": "must not point to a private address", "https://example.com/": "",
+	} {
+		warning := func(field string) string {
+			if why == "" {
+				return ""
+			}
+			return "production refuses this address: " + field + " " + why
+		}
+		r := w.do("POST", "/auth/webhook-url", fmt.Sprintf(`{"url":%q}`, url), key...).ok(200, nil)
+		require.Equal(t, warning("url"), r.Header.Get("X-Ajo-Warning"), url)
+		ref := uuid.NewString()
+		r = w.do("POST", "/v1/accounts", fmt.Sprintf(`{"externalRef":%q,"name":"Ada Obi","callbackUrl":%q}`, ref, url), key...).ok(201, nil)
+		require.Equal(t, warning("callbackUrl"), r.Header.Get("X-Ajo-Warning"), url)
+		r = w.do("PATCH", "/v1/accounts/"+ref, fmt.Sprintf(`{"callbackUrl":%q}`, url), key...).ok(200, nil)
+		require.Equal(t, warning("callbackUrl"), r.Header.Get("X-Ajo-Warning"), url)
+		require.Empty(t, w.do("PATCH", "/v1/accounts/"+ref, `{"callbackUrl":""}`, key...).ok(200, nil).Header.Get("X-Ajo-Warning"))
+	}
+	require.Empty(t, w.do("POST", "/auth/webhook-url", `{"url":"ftp://example.com"}`, key...).refused(400, "url must begin with https:// or http://").Header.Get("X-Ajo-Warning"))
+}
+
 // An address for events, the tenant's or an account's own, comes with the secret that signs them.
 func TestAnAddressForEventsComesWithASecret(t *testing.T) {
 	w := setup(t)

@@ -1,8 +1,11 @@
 package api
 
 import (
+	"strings"
+
 	"github.com/gofiber/fiber/v2"
 
+	"ajo/internal/safehttp"
 	"ajo/ratelimit"
 )
 
@@ -72,9 +75,25 @@ func (e *edge) setWebhookURL(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	e.warnOfCallback(c, "url", &url)
 	return c.JSON(struct {
 		WebhookURL string `json:"webhookUrl"`
 	}{url})
+}
+
+// warningHeader says what was accepted here and would not be in production.
+const warningHeader = "X-Ajo-Warning"
+
+// warnOfCallback adds a warning to the answer that accepts a callback URL, if production refuses that.
+func (e *edge) warnOfCallback(c *fiber.Ctx, field string, url *string) {
+	if url == nil || strings.TrimSpace(*url) == "" || c.Response().StatusCode() >= fiber.StatusMultipleChoices {
+		return
+	}
+	rules := e.Tenants.Callbacks
+	rules.RequireHTTPS, rules.RequirePublic = true, true // in production they are, so that what is accepted brings no warning
+	if err := safehttp.CheckURL(field, strings.TrimSpace(*url), rules); err != nil {
+		c.Set(warningHeader, "production refuses this address: "+err.Error())
+	}
 }
 
 // webhookSecret is POST /auth/webhook-secret.

@@ -19,11 +19,13 @@ export function whenSignedOut(f) {
 }
 
 // call makes a request and returns the decoded answer. A body is sent as JSON. A path that is open answers 401 to wrong
-// credentials, which is then no end of a session.
-export async function call(method, path, { body, query, open = false } = {}) {
+// credentials, which is then no end of a session. Warned gets the warning of an answer that has one.
+export async function call(method, path, { body, query, open = false, warned = () => {} } = {}) {
   const answer = await send(method, path + queryText(query), body);
   const text = await answer.text().catch(() => '');
   if (!answer.ok) throw refused(answer, text, open);
+  const warning = answer.headers.get('X-Ajo-Warning');
+  if (warning) warned(warning);
   return text ? JSON.parse(withAmountsAsText(text)) : null;
 }
 

@@ -1,6 +1,6 @@
 // What a tenant sets: its key, its webhook URL and events, and its business.
 
-import { get, post } from './api.js';
+import { call, get, post } from './api.js';
 import { answer, body, eventNames, outcome } from './deliveries.js';
 import { confirmed, showOnce } from './dialog.js';
 import { h } from './dom.js';
@@ -49,9 +49,10 @@ function webhookURL(session) {
     name: 'url', label: 'Webhook URL', type: 'url', required: true, maxlength: 2048, value: session.tenant.webhookUrl, placeholder: 'https://shop.example/ajo/hook',
     hint: 'Where events are posted. An account can have a URL of its own, which then counts for it.',
   }], 'Save', async ({ url }) => {
-    await post('/auth/webhook-url', { url });
+    let warning = '';
+    await call('POST', '/auth/webhook-url', { body: { url }, warned: (text) => { warning = ` But ${text}.`; } });
     await session.changed();
-    announce('The webhook URL is saved. It counts for what happens from now on.');
+    announce(`The webhook URL is saved. It counts for what happens from now on.${warning}`);
   });
 }
 
