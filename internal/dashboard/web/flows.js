@@ -239,6 +239,31 @@ test('webhooks are set up: URL, secret, events, a test event', async () => {
   await v.close();
 });
 
+test('a transfer says where it went, what the bank took, and why it failed', async () => {
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi');
+  await pay(account.BankAccountNumber, '5000.00');
+  await entry(tenant, 'customer-1', 'the payment to be confirmed', (e) => e.Status === 'confirmed');
+  const settle = (body) => tenant.call('POST', '/v1/accounts/customer-1/settle', { amount: '1000.00', bankCode: '058', accountNumber: '0123456789', narration: 'Rent', ...body });
+  const ended = (ref, status) => until(`the transfer to be ${status}`, async () => {
+    const t = await tenant.call('GET', '/v1/transfers/' + ref);
+    return t.status === status && t;
+  });
+  const paid = await ended((await settle({})).merchantTxRef, 'success');
+  await world.service.request('POST', world.service.bank + '/control/faults', { on: 'payouts', do: 'reject', next: '1' });
+  const failed = await ended((await settle({ amount: '2000.00' })).merchantTxRef, 'failed');
+  const v = await visitAs(tenant);
+  for (const t of [paid, failed]) {
+    await go(v.page, '/transfers/' + t.merchantTxRef);
+    const facts = await v.page.getByRole('region', { name: 'The transfer' }).textContent();
+    for (const text of ['Rent', t.accountNumber, t.accountName, t.bankName, t.failureReason]) assert.ok(!text || facts.includes(text), `${text}: ${facts}`);
+    assert.equal(facts.includes('Why it failed'), t === failed);
+    assert.equal(facts.includes('Bank’s fee'), t.providerFee !== undefined && t.providerFee !== null);
+  }
+  assert.ok(failed.failureReason && paid.accountName && paid.bankName && paid.providerFee, JSON.stringify([paid, failed]));
+  await v.close();
+});
+
 test('a statement is filtered and exported', async () => {
   const tenant = await newTenant();
   const account = await open(tenant, 'customer-1', '=Ada Obi');
