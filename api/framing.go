@@ -57,10 +57,10 @@ func hasTrailer(h *fasthttp.RequestHeader) bool {
 		return false
 	}
 	ended, trailer := false, false
-	h.VisitAll(func(name, _ []byte) {
-		trailer = trailer || ended && !isWord(name, fiber.HeaderConnection) // which VisitAll adds at the end
+	for name := range h.All() {
+		trailer = trailer || ended && !isWord(name, fiber.HeaderConnection) // which All adds at the end
 		ended = ended || isWord(name, endOfHeaders)
-	})
+	}
 	h.Del(endOfHeaders)
 	return trailer
 }

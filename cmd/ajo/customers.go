@@ -112,9 +112,9 @@ func (t *tool) newCustomersShowCmd() *cobra.Command {
 
 // customerChange is a change of one customer.
 type customerChange struct {
-	name, short, long string
-	will              string // a sentence with %s for the customer
-	do                func(ctx context.Context, tools *app.Tools, shown customer.Customer, by audit.By) (customer.Customer, bool, error)
+	name, short string
+	will        string // a sentence with %s for the customer
+	do          func(ctx context.Context, tools *app.Tools, shown customer.Customer, by audit.By) (customer.Customer, bool, error)
 }
 
 // changedCustomer is the result as JSON.

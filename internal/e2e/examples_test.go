@@ -139,7 +139,7 @@ func (p *process) prints(expression string) []string {
 			p.t.Fatalf("%v ended with code %d:\n%s", p.args, p.cmd.ProcessState.ExitCode(), p.out.tail(1000))
 		}
 		return found != nil
-	}, func() any { return fmt.Sprintf("%s", p.out.tail(1000)) })
+	}, func() any { return string(p.out.tail(1000)) })
 	return found
 }
 
