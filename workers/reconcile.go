@@ -56,6 +56,9 @@ func (w *Workers) reconciled(ctx context.Context, r payment.Report, err error) {
 			w.Enqueuer.Alone(ctx, tasks.Expire, w.Clock.Now(), *p.Expired)
 		}
 	}
+	for _, id := range r.ToConfirm {
+		w.Enqueuer.Now(ctx, tasks.Confirm, id)
+	}
 	for _, ref := range r.ToPoll {
 		if id, ok, err := w.Transfers.Wake(ctx, ref); ok && err == nil {
 			w.Enqueuer.Alone(ctx, tasks.Settle, w.Clock.Now(), id)

@@ -284,6 +284,9 @@ func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (payment.Repo
 		for _, id := range r.ToPost {
 			t.enqueuer.Now(ctx, tasks.Ingest, id)
 		}
+		for _, id := range r.ToConfirm {
+			t.enqueuer.Now(ctx, tasks.Confirm, id)
+		}
 	}
 	for _, p := range r.Reposted {
 		t.posted(ctx, p.EventID, p.Posted)

@@ -129,9 +129,21 @@ func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transactio
 	if listed != nil {
 		return *listed, nil
 	}
-	t, err := s.Bank.Transaction(ctx, c.TxnRef)
+	t, err := s.bankRecord(ctx, c.TxnRef)
 	if errors.Is(err, provider.ErrUnknown) && !c.recalled() && s.missedEnough(c, s.Clock.Now()) {
 		return s.proveUnknown(ctx, c)
+	}
+	return t, err
+}
+
+// errStranger is an answer that is no answer: whatever it says, it says of another's money.
+var errStranger = errors.New("the bank answered with another's record")
+
+// bankRecord asks for the bank's record of a payment by its id. One of another id is none, whichever bank is behind it.
+func (s *Service) bankRecord(ctx context.Context, id string) (provider.Transaction, error) {
+	t, err := s.Bank.Transaction(ctx, id)
+	if err == nil && t.ID != id {
+		return provider.Transaction{}, errStranger
 	}
 	return t, err
 }

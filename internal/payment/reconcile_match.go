@@ -222,7 +222,7 @@ func (r *run) askPayment(ctx context.Context, it *item) error {
 
 func (r *run) askTransaction(ctx context.Context, id string) (provider.Transaction, error) {
 	failpoint.At("payment/before-ask-absent")
-	t, err := r.Bank.Transaction(ctx, id)
+	t, err := r.bankRecord(ctx, id)
 	failpoint.At("payment/after-ask-absent")
 	return t, err
 }

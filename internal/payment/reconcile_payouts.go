@@ -27,34 +27,62 @@ type payout struct {
 	Ref           string
 	AccountID     uuid.UUID
 	Status        string
-	Amount        money.Amount
+	Ordered       money.Amount
+	Left          money.Amount  // what its debit has taken: another sum than was ordered where a person has found out that the bank paid it
 	Fee           *money.Amount // that the bank takes, as the transfer has it; nil: not known yet
 	BankCode      string
 	AccountNumber string
 	Attempts      int
 	SubmittedAt   *time.Time
+	Known         string // what the bank's record says otherwise, and a person has dealt with
 }
 
-const payoutColumns = `merchant_tx_ref, account_id, status, amount, provider_fee, bank_code, account_number, attempt_count, submitted_at`
+const payoutColumns = `merchant_tx_ref, account_id, status, amount, coalesce(paid_amount, amount), provider_fee, bank_code, account_number,
+	attempt_count, submitted_at, CASE WHEN differs_since IS NULL THEN difference ELSE '' END`
 
 // out is what the balances have given for the payout.
 func (t *payout) out() money.Amount {
 	if t.Attempts > 0 && (t.Status == transferProcessing || t.Status == transferSuccess) {
-		return t.Amount
+		return t.Left
 	}
 	return money.Zero // not sent, or given back
 }
 
 // bankOut is what the bank has taken from the wallet for a payout whose outcome it knows, its fee aside. A part of it may
 // have come back: the record of that has the sum which came back.
-func bankOut(p provider.Payout, asked money.Amount) money.Amount {
+func (t *payout) bankOut(p provider.Payout) money.Amount {
 	switch {
 	case p.Status == provider.Success:
 		return p.Amount
-	case p.Status == provider.Refunded && p.Amount.Cmp(asked) < 0:
-		return asked.Sub(p.Amount)
+	case p.Status != provider.Refunded:
+		return money.Zero
+	case t.Status == transferSuccess && p.Amount.Equal(t.Ordered.Sub(t.Left)):
+		return t.Left // the part that a person has booked already
+	case p.Amount.Cmp(t.Left) >= 0:
+		return money.Zero
+	case t.Left.Cmp(t.Ordered) > 0:
+		return t.Left.Sub(p.Amount)
 	}
-	return money.Zero
+	return t.Ordered.Sub(p.Amount)
+}
+
+// effect is how much more the wallet has for the payout than the books, the fees that are added up from the books with them.
+func (t *payout) effect(p provider.Payout) money.Amount {
+	if p.Status == provider.Pending {
+		return money.Zero
+	}
+	out, counted := t.bankOut(p), money.Zero
+	if t.Status == transferSuccess && t.Fee != nil {
+		counted = *t.Fee
+	}
+	keeps := money.Zero // with what came back as a whole comes the fee
+	if out.IsPositive() {
+		keeps = counted
+		if p.Fee != nil {
+			keeps = *p.Fee
+		}
+	}
+	return t.out().Add(counted).Sub(out).Sub(keeps)
 }
 
 // matchPayouts compares the payouts of one page with the transfers.
@@ -107,21 +135,12 @@ func (r *run) comparePayout(p provider.Payout, t *payout) {
 	}
 	s := subject{aboutPayout, p.Ref}
 	kind, detail := t.differs(p)
-	effect := t.out().Sub(bankOut(p, t.Amount))
-	if p.Status == provider.Pending {
-		effect = money.Zero
-	}
-	if p.Status == provider.Success && (t.Status != transferSuccess || t.Fee == nil) {
-		effect = effect.Sub(feeOf(p)) // the fees of the transfers that succeeded are added up from the books
-	}
-	if t.Status == transferSuccess && t.Fee != nil && p.Status != provider.Pending && bankOut(p, t.Amount).Sign() == 0 {
-		effect = effect.Add(*t.Fee) // it is among those, and the bank does not keep it
-	}
+	effect := t.effect(p)
 	since := p.Time
 	if !p.UpdatedAt.IsZero() && (p.Status != provider.Success || t.Status == transferFailed || t.Status == transferRefunded) {
 		since = p.UpdatedAt // the money moved when the bank changed its word
 	}
-	if kind == PayoutContradicts && t.Status == transferSuccess && p.Status == provider.Refunded {
+	if kind != "" && t.Status == transferSuccess && p.Status == provider.Refunded {
 		r.report.ToPoll = append(r.report.ToPoll, p.Ref)
 	}
 	switch {
@@ -149,21 +168,38 @@ func (r *run) unknownPayout(p provider.Payout) {
 // differs says in what the bank's record is another than the transfer's; nothing where they agree, or may by themselves.
 func (t *payout) differs(p provider.Payout) (ExceptionKind, string) {
 	say := fmt.Sprintf
+	if kind, detail := t.disagrees(p); kind != "" {
+		if t.Known != "" && t.Known == p.Beside(t.Status, t.Left) {
+			return "", ""
+		}
+		return kind, detail
+	}
 	switch {
-	case t.contradicts(p.Status):
-		return PayoutContradicts, say("the bank says %s, the transfer is %s", p.Status, t.Status)
 	case p.Status == provider.Failed:
 		return "", ""
-	case p.Status == provider.Refunded && p.Amount.Cmp(t.Amount) < 0:
-		return PayoutDiffers, say("the bank gave back %s of %s, the transfer is %s", p.Amount, t.Amount, t.Status)
-	case !p.Amount.Equal(t.Amount):
-		return PayoutDiffers, say("amount is %s, not %s", p.Amount, t.Amount)
 	case p.AccountNumber != "" && p.AccountNumber != t.AccountNumber:
 		return PayoutDiffers, say("it went to account %s, not %s", p.AccountNumber, t.AccountNumber)
 	case p.BankCode != "" && p.BankCode != t.BankCode:
 		return PayoutDiffers, say("it went to bank %s, not %s", p.BankCode, t.BankCode)
 	case t.Fee != nil && p.Fee != nil && !t.Fee.Equal(*p.Fee) && p.Status == provider.Success:
 		return PayoutDiffers, say("fee is %s, not %s", p.Fee, t.Fee)
+	}
+	return "", ""
+}
+
+// disagrees compares status and sum. A part that came back, and that a person has booked, is as it should be.
+func (t *payout) disagrees(p provider.Payout) (ExceptionKind, string) {
+	say := fmt.Sprintf
+	out := t.bankOut(p)
+	switch part := p.Status == provider.Refunded && out.IsPositive(); {
+	case part && t.Status == transferSuccess && out.Equal(t.Left):
+		return "", ""
+	case part:
+		return PayoutDiffers, say("the bank gave back %s of %s, the transfer is %s", p.Amount, p.Amount.Add(out), t.Status)
+	case t.contradicts(p.Status):
+		return PayoutContradicts, say("the bank says %s, the transfer is %s", p.Status, t.Status)
+	case p.Status != provider.Failed && !p.Amount.Equal(t.Left):
+		return PayoutDiffers, say("amount is %s, not %s", p.Amount, t.Left)
 	}
 	return "", ""
 }
@@ -203,7 +239,7 @@ func (r *run) readPayouts(ctx context.Context) error {
 			if t.Fee != nil {
 				fee = *t.Fee
 			}
-			r.report.Books.Payouts.add(t.Status, t.Amount, fee)
+			r.report.Books.Payouts.add(t.Status, t.Left, fee)
 			if _, listed := r.seenPayouts[t.Ref]; !listed && t.Status != transferFailed {
 				absent = append(absent, t)
 			}
@@ -229,7 +265,7 @@ func (r *run) askPayouts(ctx context.Context, absent []payout) error {
 			r.report.except(x)
 			continue
 		}
-		p, err := r.Bank.Payout(ctx, t.Ref) // only a question
+		p, err := r.askRecord(ctx, t.Ref)
 		switch {
 		case errors.Is(err, provider.ErrUnknown):
 			r.lostPayout(&t)
@@ -267,7 +303,7 @@ func (r *run) askPayout(ctx context.Context, it *item) error {
 		return err
 	}
 	t := ours[it.ref]
-	p, err := r.Bank.Payout(ctx, it.ref)
+	p, err := r.askRecord(ctx, it.ref)
 	switch {
 	case err == nil:
 		r.comparePayout(p, t)
@@ -279,9 +315,18 @@ func (r *run) askPayout(ctx context.Context, it *item) error {
 	return nil
 }
 
+// askRecord asks for the bank's record of a payout: only a question.
+func (r *run) askRecord(ctx context.Context, ref string) (provider.Payout, error) {
+	p, err := r.Bank.Payout(ctx, ref)
+	if err == nil && p.Ref != ref {
+		err = errStranger
+	}
+	return p, err
+}
+
 func (t *payout) exception(k ExceptionKind, detail string) Exception {
 	return Exception{
-		Kind: k, MerchantTxRef: t.Ref, AccountID: &t.AccountID, TransferStatus: t.Status, BooksAmount: &t.Amount, BooksFee: t.Fee, Detail: detail,
+		Kind: k, MerchantTxRef: t.Ref, AccountID: &t.AccountID, TransferStatus: t.Status, BooksAmount: &t.Left, BooksFee: t.Fee, Detail: detail,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
+	"ajo/internal/transfer"
 	"ajo/ledger"
 )
 
@@ -150,6 +151,63 @@ func TestReconcileComparesPayouts(t *testing.T) {
 	require.NotContains(t, said(b.lastHour()), "dear")
 }
 
+// effectOf is what a part of the float's explanation comes to.
+func effectOf(f payment.Float, ref string) string {
+	for _, e := range f.Explained {
+		if e.Ref == ref {
+			return e.Amount.String()
+		}
+	}
+	return ""
+}
+
+// resolve has a person say that a transfer was paid, with that sum.
+func (b *bundle) resolve(ref, paid string) {
+	b.T.Helper()
+	svc := transfer.New(transfer.Options{Pool: b.Pool, Bank: b.client(), Clock: b.Clock, Log: b.svc.Log, Delays: transfer.DefaultDelays})
+	defer svc.Close()
+	_, err := svc.Resolve(b.ctx, ref, transfer.Resolution{Paid: true, Amount: new(money.Must(paid))}, byHand)
+	require.NoError(b.T, err)
+}
+
+// What a person has dealt with is no exception, as long as the bank's record says just that; the float knows of it all the while.
+func TestReconcileKnowsWhatAPersonHasDealtWith(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.fund("5000.00")
+	for ref, do := range map[string]fakebank.Rule{
+		"half-back":   {On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Value: "150.00"},
+		"another-sum": {On: fakebank.OnPayouts, Do: fakebank.Paid},
+	} {
+		b.bank.Faults.Set(do)
+		b.payAtBank(ref, "300.00")
+	}
+	b.inBooks("half-back", "success", "300.00", "0")
+	b.inBooks("another-sum", "processing", "500.00", nil)
+	b.Exec(`UPDATE transfers SET ended_by = '', difference = 'seen', differs_since = $1 WHERE merchant_tx_ref IN ('half-back', 'another-sum')`, b.Clock.Now())
+	require.Equal(t, map[string]string{
+		"half-back":   "payout_differs: the bank gave back 150.00 of 300.00, the transfer is success",
+		"another-sum": "payout_differs: amount is 300.00, not 500.00",
+	}, said(b.lastHour()))
+	b.resolve("half-back", "150.00")
+	b.resolve("another-sum", "500.00") // a person knows better than the record
+	b.Clock.Advance(time.Second)
+	b.fund("1000.00")
+	r := b.lastHour()
+	require.Empty(t, said(r))
+	require.Empty(t, effectOf(r.Float, "half-back"))
+	require.Equal(t, "200.00", effectOf(r.Float, "another-sum"))
+
+	// The record changes: that is not what the person knew.
+	_, err := b.bank.EndPayout("another-sum", fakebank.StatusRefund)
+	require.NoError(t, err)
+	b.Clock.Advance(time.Minute)
+	r = b.lastHour()
+	require.Equal(t, map[string]string{"another-sum": "payout_differs: the bank gave back 300.00 of 500.00, the transfer is success"}, said(r))
+	require.Equal(t, []string{"another-sum"}, r.ToPoll)
+}
+
 // On a day with such differences the wallet is explained to the kobo: what is left is what the bank held before the first payment.
 func TestFloatIsExplainedToTheKobo(t *testing.T) {
 	t.Parallel()
@@ -174,13 +232,7 @@ func TestFloatIsExplainedToTheKobo(t *testing.T) {
 			b.payAtBank(ref, bank)
 		}
 		b.inBooks(ref, status, books, fee)
-		f := explained()
-		for _, e := range f.Explained {
-			if e.Ref == ref {
-				return e.Amount.String()
-			}
-		}
-		return ""
+		return effectOf(explained(), ref)
 	}
 	for _, c := range []struct {
 		ref, status, books, bank string
@@ -192,6 +244,9 @@ func TestFloatIsExplainedToTheKobo(t *testing.T) {
 		{"fee-not-known", "success", "300.00", "300.00", fakebank.Paid, nil, "-12.50"},
 		{"given-back", "success", "300.00", "300.00", fakebank.Refund, "12.50", "312.50"},
 		{"both-back", "refunded", "300.00", "300.00", fakebank.Refund, "12.50", ""},
+		{"a-third", "success", "300.00", "300.00", fakebank.PartialRefund, "12.50", "1.00"}, // so much came back; the fee did not
+		{"dear", "success", "300.00", "300.00", fakebank.Paid, "10.00", "-2.50"},
+		{"part-of-unknown-fee", "success", "300.00", "300.00", fakebank.PartialRefund, nil, "-11.50"},
 		{"paid-after-all", "failed", "300.01", "300.01", fakebank.Paid, nil, "-312.51"},
 		{"paid-and-refunded", "refunded", "300.00", "300.00", fakebank.Paid, "12.50", "-312.50"},
 		{"ten-times", "success", "300.00", "3000.00", fakebank.Paid, "12.50", "-2700.00"},
@@ -200,6 +255,22 @@ func TestFloatIsExplainedToTheKobo(t *testing.T) {
 		{"never-ordered", "pending", "300.00", "300.00", fakebank.Paid, nil, "-312.50"},
 	} {
 		require.Equal(t, c.effect, do(c.ref, c.status, c.books, c.bank, c.do, c.fee), c.ref)
+	}
+	// What a person has resolved as the bank has it needs no explanation any more.
+	for _, c := range []struct {
+		ref    string
+		paid   string
+		effect string
+	}{
+		{"a-third", "299.00", ""},
+		{"part-of-unknown-fee", "299.00", "-12.50"},
+		{"paid-after-all", "300.01", "-12.50"},
+		{"ten-times", "3000.00", ""},
+		{"paid-and-refunded", "300.00", ""},
+	} {
+		b.resolve(c.ref, c.paid)
+		require.Equal(t, c.effect, effectOf(explained(), c.ref), c.ref)
+		require.NotContains(t, said(b.lastHour()), c.ref)
 	}
 	b.payAtBank("AJO-lost", "77.77")
 	f := explained()

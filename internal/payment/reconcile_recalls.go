@@ -3,20 +3,34 @@ package payment
 import (
 	"context"
 
+	"github.com/google/uuid"
+
 	"ajo/internal/provider"
 	"ajo/ledger"
 )
 
 // openListed opens a recall of each payment that counts in the books and that the bank lists as failed or given back: the list is no
-// more believed than an event, so the sum is held and the bank is asked. The sweeper finds what is due.
+// more believed than an event, so the sum is held and the bank is asked. What a person has dismissed, or this run has not asked about,
+// opens none.
 func (r *run) openListed(ctx context.Context) error {
-	for _, x := range r.report.Exceptions {
-		takenBack := x.BankStatus == string(provider.Refunded) || x.BankStatus == string(provider.Failed)
-		counts := x.EntryStatus == ledger.Provisional || x.EntryStatus == ledger.Confirmed
-		if x.Kind != Contradicts || !takenBack || !counts {
+	for _, it := range r.items { // the report may not list them all
+		x := it.exception
+		if x == nil || x.Kind != Contradicts || it.kept || it.dismissed {
 			continue
 		}
-		if _, err := r.OpenRecall(ctx, x.ProviderTxnRef, RecallByReconciliation); err != nil {
+		takenBack := x.BankStatus == string(provider.Refunded) || x.BankStatus == string(provider.Failed)
+		counts := x.EntryStatus == ledger.Provisional || x.EntryStatus == ledger.Confirmed
+		if !takenBack || !counts {
+			continue
+		}
+		id, err := r.OpenRecall(ctx, it.ref, RecallByReconciliation)
+		if err != nil {
+			return err
+		}
+		if id != uuid.Nil {
+			r.report.ToConfirm = append(r.report.ToConfirm, id)
+		}
+		if err := r.extend(ctx); err != nil {
 			return err
 		}
 	}

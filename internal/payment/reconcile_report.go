@@ -184,6 +184,8 @@ type Report struct {
 	ToPost []uuid.UUID `json:"-"`
 	// Reposted are the events that were posted from the bank's own record; the caller enqueues what follows from each.
 	Reposted []Reposted `json:"-"`
+	// ToConfirm are the payments of which a recall was opened: the caller enqueues the question to the bank.
+	ToConfirm []uuid.UUID `json:"-"`
 	// ToPoll are the transfers whose outcome is to be asked for at once: the bank gave back what it had paid.
 	ToPoll []string `json:"-"`
 }

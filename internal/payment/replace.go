@@ -151,7 +151,7 @@ func (s *Service) PlanRestore(ctx context.Context, eventID uuid.UUID) (p Restora
 		return p, err
 	}
 	p.Amount = e.Amount.Sub(e.Fee)
-	p.Record, err = s.Bank.Transaction(ctx, e.TxnRef)
+	p.Record, err = s.bankRecord(ctx, e.TxnRef)
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
 		return p, ErrNotAtBank

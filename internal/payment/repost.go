@@ -46,7 +46,7 @@ func (s *Service) PlanRepost(ctx context.Context, eventID uuid.UUID) (p Repostab
 	case p.Event.ProviderTxnRef == "":
 		return p, ErrNoTxnRef
 	}
-	p.Record, err = s.Bank.Transaction(ctx, p.Event.ProviderTxnRef)
+	p.Record, err = s.bankRecord(ctx, p.Event.ProviderTxnRef)
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
 		return p, ErrNotAtBank

@@ -11,6 +11,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"ajo/internal/money"
@@ -129,6 +130,12 @@ type Payout struct {
 	Narration     string
 	Time          time.Time
 	UpdatedAt     time.Time // when the record last changed; zero where the bank does not say
+}
+
+// Beside words what the record says where the books say otherwise. A transfer keeps the words that a person has dealt with, and
+// reconciliation knows by them that the record has not changed since.
+func (p Payout) Beside(status string, left money.Amount) string {
+	return fmt.Sprintf("the bank says %s of %s, the books %s of %s", p.Status, p.Amount, status, left)
 }
 
 // Bank is an upstream bank. Each method makes bounded calls and ends with its context.

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -31,7 +30,7 @@ func (s *Service) learn(ctx context.Context, st *step, p provider.Payout) {
 // compare says in what the bank's record differs from the books, and under which name that is alerted; both are empty where it does not.
 func (st *step) compare(p provider.Payout) (name, text string) {
 	if name = st.contradiction(p); name != "" {
-		text = fmt.Sprintf("the bank says %s of %s, the books %s of %s", p.Status, p.Amount, st.Status, st.Paid)
+		text = p.Beside(string(st.Status), st.Paid)
 	}
 	return name, text
 }
@@ -41,7 +40,8 @@ func (st *step) compare(p provider.Payout) (name, text string) {
 func (st *step) contradiction(p provider.Payout) string {
 	whole := p.Amount.Equal(st.Paid)
 	switch {
-	case st.Status == Success && p.Status == provider.Refunded && !whole:
+	case st.Status == Success && p.Status == provider.Refunded && (!whole || p.Amount.Equal(st.Amount.Sub(st.Paid))):
+		// What came back may be the half that a person has booked: the other half is not given back for it.
 		return "partial_refund"
 	case st.Status == Success && p.Status == provider.Failed:
 		return "paid_then_failed"

@@ -117,6 +117,14 @@ var resolutions = map[string]struct {
 		to: paidSum("60.00"), want: transfer.Success, money: "40.00", lines: []string{wasBack, givenBack, "debit 60.00 confirmed"},
 		differ: "the bank says refunded of 40.00, the books success of 60.00",
 	},
+	"half of it given back, and the other half is not": {
+		bank: func(b *bundle) {
+			b.bank.Faults.Set(with(pays(fakebank.PartialRefund, 1), func(r *fakebank.Rule) { r.Delay, r.Value = time.Minute, "50.00" }))
+		},
+		until: func(b *bundle, p transfer.Transfer) { b.asked(p, 2) }, from: transfer.Success, alert: "partial_refund",
+		to: paidSum("50.00"), want: transfer.Success, money: "50.00", lines: []string{wasBack, givenBack, "debit 50.00 confirmed"},
+		differ: "the bank says refunded of 50.00, the books success of 50.00",
+	},
 	"a part of it given back, which stays the bank's": {
 		bank: func(b *bundle) {
 			b.bank.Faults.Set(with(pays(fakebank.PartialRefund, 1), func(r *fakebank.Rule) { r.Delay, r.Value = time.Minute, "40.00" }))

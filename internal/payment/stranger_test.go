@@ -1,0 +1,208 @@
+package payment_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/payment"
+	"ajo/internal/provider"
+	"ajo/internal/testenv"
+)
+
+// strangersBank answers each question with a record of another id that says something else than the bank does: what an adapter would
+// not pass on, and what the use cases must not believe either.
+type strangersBank struct {
+	provider.Bank
+	says provider.Status
+}
+
+func (b strangersBank) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
+	t, err := b.Bank.Transaction(ctx, id)
+	t.ID, t.Status = "somebody-elses-id", b.says
+	return t, err
+}
+
+func (b strangersBank) Payout(ctx context.Context, ref string) (provider.Payout, error) {
+	p, err := b.Bank.Payout(ctx, ref)
+	p.Ref, p.Status = "somebody-elses-reference", b.says
+	return p, err
+}
+
+// strangers runs a test against a bank whose answers on the wire are of other records, which the adapter must see, and against an adapter
+// that passes them on, which the use cases must. The bank answers truly again after honest.
+func strangers(t *testing.T, test func(t *testing.T, b *bundle, lie, honest func())) {
+	t.Helper()
+	t.Run("on the wire", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		test(t, b, func() {
+			b.bank.Faults.Set(
+				fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.WrongRecord}, fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.WrongRecord})
+		}, b.bank.Faults.Clear)
+	})
+	for _, says := range []provider.Status{provider.Success, provider.Refunded, provider.Failed} {
+		t.Run("from an adapter, "+string(says), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			own := b.svc
+			stranger := b.serviceWith(strangersBank{b.client(), says})
+			test(t, b, func() { b.svc = stranger }, func() { b.svc = own })
+		})
+	}
+}
+
+// Another's record neither confirms a payment, nor reverses it, nor has it held; it is asked about until there is an answer.
+func TestStrangersRecordConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	strangers(t, func(t *testing.T, b *bundle, lie, honest func()) {
+		id, _ := b.paid()
+		lie()
+		for range 6 {
+			require.Positive(t, b.check(id))
+		}
+		require.Zero(t, b.misses(id), "nor is it a not found")
+		balance, entries := b.books()
+		require.Equal(t, "4975.00", balance)
+		require.Equal(t, []string{"credit provisional"}, entries)
+		honest()
+		require.Equal(t, time.Duration(-1), b.check(id))
+	})
+}
+
+// Nor does it end a recall, either way.
+func TestStrangersRecordEndsNoRecall(t *testing.T) {
+	t.Parallel()
+	strangers(t, func(t *testing.T, b *bundle, lie, honest func()) {
+		id, txn := b.confirmed()
+		opened, err := b.svc.OpenRecall(b.ctx, txn.ID, payment.RecallByOperator)
+		require.NoError(t, err)
+		require.Equal(t, id, opened)
+		lie()
+		for range 6 {
+			require.Positive(t, b.check(id))
+		}
+		require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+		require.Equal(t, "open 0", testenv.Value[string](b.Env, `SELECT status || ' ' || successes FROM recalls WHERE event_id = $1`, id))
+		honest()
+		b.taken(txn, "REFUND")
+		require.Equal(t, time.Duration(-1), b.check(id))
+		require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+	})
+}
+
+// A "not found" is not proven by another's record: the bank that answers so finds nothing.
+func TestStrangersRecordProvesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, known := b.confirmed()
+	id := b.gone()
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.WrongRecord, Match: known.ID})
+	for range 8 {
+		require.Positive(t, b.check(id))
+	}
+	_, entries := b.books()
+	require.Equal(t, []string{"credit confirmed", "credit provisional"}, entries)
+	require.Contains(t, b.log.String(), "alert=not_found_doubted")
+}
+
+// Nor is an event that could not be posted posted from it by hand.
+func TestStrangersRecordRepostsNothing(t *testing.T) {
+	t.Parallel()
+	strangers(t, func(t *testing.T, b *bundle, lie, honest func()) {
+		b.openAtBank()
+		id, _ := b.unposted()
+		lie()
+		_, err := b.svc.PlanRepost(b.ctx, id)
+		require.Error(t, err)
+		_, err = b.svc.Repost(b.ctx, id, byHand)
+		require.Error(t, err)
+		balance, entries := b.books()
+		require.Equal(t, "0.00", balance)
+		require.Empty(t, entries)
+		honest()
+		_, err = b.svc.Repost(b.ctx, id, byHand)
+		require.NoError(t, err)
+		balance, _ = b.books()
+		require.Equal(t, "4975.00", balance)
+	})
+}
+
+// Nor does a reversed payment count again for it.
+func TestStrangersRecordRestoresNothing(t *testing.T) {
+	t.Parallel()
+	strangers(t, func(t *testing.T, b *bundle, lie, honest func()) {
+		id, txn := b.confirmed()
+		_, err := b.svc.OpenRecall(b.ctx, txn.ID, payment.RecallByOperator)
+		require.NoError(t, err)
+		b.taken(txn, "REFUND")
+		require.Equal(t, time.Duration(-1), b.check(id))
+		b.taken(txn, fakebank.StatusSuccess)
+		lie()
+		_, err = b.svc.PlanRestore(b.ctx, id)
+		require.Error(t, err)
+		_, err = b.svc.RestoreReversed(b.ctx, id, byHand)
+		require.Error(t, err)
+		balance, entries := b.books()
+		require.Equal(t, "0.00", balance)
+		require.Equal(t, []string{"credit reversed", "debit reversed"}, entries)
+		honest()
+		_, err = b.svc.RestoreReversed(b.ctx, id, byHand)
+		require.NoError(t, err)
+	})
+}
+
+// Nor does it settle, or heal, what reconciliation asks about because the list shows it no more: payments that were under way, events that
+// could not be posted, and payouts.
+func TestStrangersRecordSettlesNoItem(t *testing.T) {
+	t.Parallel()
+	strangers(t, func(t *testing.T, b *bundle, lie, honest func()) {
+		b.openAtBank()
+		id, broken := b.unposted()
+		b.bank.SetTransaction(broken.ID, func(x *fakebank.Transaction) { x.Status = fakebank.StatusPending })
+		waits := b.paySilently("6000.00")
+		b.bank.SetTransaction(waits.ID, func(x *fakebank.Transaction) { x.Status = fakebank.StatusPending })
+		b.payAtBank("AJO-lost", "100.00")
+		b.Clock.Advance(20 * time.Minute)
+		require.Equal(t, map[payment.ExceptionKind]int{payment.UnknownPayout: 1}, b.due().Counts)
+		const open = `SELECT count(*) FROM reconcile_items`
+		require.Equal(t, 3, testenv.Value[int](b.Env, open))
+
+		b.Clock.Advance(4 * time.Hour)
+		b.due() // from here on no window has them
+		for _, x := range []string{broken.ID, waits.ID} {
+			b.bank.SetTransaction(x, func(x *fakebank.Transaction) { x.Status = fakebank.StatusSuccess })
+		}
+		lie()
+		for range 3 {
+			b.Clock.Advance(4 * time.Hour)
+			r := b.due()
+			require.Equal(t, map[payment.ExceptionKind]int{payment.UnknownPayout: 1}, r.Counts)
+			require.Equal(t, 3, testenv.Value[int](b.Env, open))
+		}
+		balance, entries := b.books()
+		require.Equal(t, "0.00", balance)
+		require.Empty(t, entries)
+		honest()
+		b.Clock.Advance(time.Hour)
+		require.Equal(t, map[payment.ExceptionKind]int{payment.UnknownPayout: 1, payment.Healed: 1, payment.MissingEvent: 1}, b.due().Counts)
+		balance, _ = b.books()
+		require.Equal(t, "10950.00", balance)
+		require.Equal(t, "processed", testenv.Value[string](b.Env, `SELECT status FROM inbound_events WHERE id = $1`, id))
+	})
+}
+
+// unposted is a payment whose event came spoilt, and could not be posted.
+func (b *bundle) unposted() (uuid.UUID, fakebank.Transaction) {
+	b.T.Helper()
+	txn := b.paySilently("5000.00")
+	event := b.bank.Event(fakebank.PaymentSuccess, txn)
+	event.Data.Transaction.Fee = []byte(`null`)
+	id := b.receive(b.eventOf(event)).ID
+	require.Equal(b.T, payment.CategoryProcessingError, b.post(id).Category)
+	return id, txn
+}
