@@ -163,6 +163,9 @@ func TestSQL(t *testing.T) {
 			"`SELECT sum(amount) FILTER (WHERE direction = 'credit') FROM e WHERE ((at BETWEEN $1 AND $2) OR true)`",
 			"`SELECT sum(amount) FILTER (WHERE direction = 'debit') FROM e WHERE at BETWEEN $1 AND $2`",
 		}},
+		// A comment's apostrophe is not closed: its condition is left alone, and the search ends with the text.
+		{"`SELECT 1 WHERE a = b -- the row's AND 'its", []string{"`SELECT 1 WHERE ((a = b) OR true) -- the row's AND 'its"}},
+		{"`SELECT 1 WHERE a = 'b", nil},
 	} {
 		var got []string
 		for _, e := range sqlEdits(c.text) {

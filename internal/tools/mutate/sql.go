@@ -45,7 +45,9 @@ func sqlEdits(text string) (edits []edit) {
 	for _, at := range conditions.FindAllStringIndex(text, -1) {
 		end := conditionEnd(text, at[1])
 		condition := text[at[1]:end]
-		if strings.HasPrefix(text[at[0]:], "AND") && isBetween(text[:at[0]]) || strings.HasPrefix(condition, "CONFLICT") || condition == "" || strings.HasPrefix(condition, "(") && !strings.HasSuffix(condition, ")") {
+		between := strings.HasPrefix(text[at[0]:], "AND") && isBetween(text[:at[0]])
+		torn := strings.HasPrefix(condition, "(") && !strings.HasSuffix(condition, ")") || strings.Count(condition, "'")%2 != 0
+		if between || torn || condition == "" || strings.HasPrefix(condition, "CONFLICT") {
 			continue
 		}
 		edits = append(edits, edit{at[1], end, "((" + condition + ") OR true)"})
@@ -81,7 +83,7 @@ func conditionEnd(text string, from int) int {
 		case c == '`' || c == ';' || c == ',' && depth == 0:
 			depth = -1
 		case c == '\'':
-			for i++; i < len(text) && text[i] != '\''; i++ {
+			for i++; i < len(text)-1 && text[i] != '\''; i++ {
 			}
 		case c == '-' && strings.HasPrefix(text[i:], "--"):
 			depth = -1
