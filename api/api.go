@@ -1,9 +1,11 @@
 // Package api is the HTTP edge: it decodes a request, calls one use case, and encodes the answer.
 //
-// What always holds: the routes are the rows of [Routes] and no others; every answer has an X-Request-ID, and is JSON and
-// never cached, but for the description of the interface (document.go), the dashboard (dashboard.go) and exports (export.go);
-// every error body is {"error": "…"}, the framework's too; a request has a deadline; and nothing that Fiber lends a handler
-// outlives it. No SQL, no rule and no asynq is known here. Specification, "Endpoints" and "Errors".
+// What always holds: the routes are the rows of [Routes] and no others; every answer has an
+// X-Request-ID, and is JSON and never cached, but for the description of the interface
+// (document.go), the dashboard (dashboard.go) and exports (export.go); every error body is
+// {"error": "…"}, the framework's too; a request has a deadline; and nothing that Fiber lends a
+// handler outlives it. No SQL, no rule and no asynq is known here. Specification, "Endpoints" and
+// "Errors".
 package api
 
 import (
@@ -31,16 +33,16 @@ import (
 	"ajo/tasks"
 )
 
-// Limits of a request. The deadline is above Postgres' own statement timeout (package pg), so that a slow statement is
-// ended by the server, and the connection survives.
+// Limits of a request. The deadline is above Postgres' own statement timeout (package pg), so that
+// a slow statement is ended by the server, and the connection survives.
 const (
 	deadline     = 20 * time.Second
 	readTimeout  = 20 * time.Second
 	writeTimeout = 20 * time.Second
 	idleTimeout  = 90 * time.Second
 	maxHeader    = 16 << 10
-	// maxRead is what the server reads of a body before it cuts the connection. It is above maxBody, so that a client that
-	// is only a little over the limit gets to read its 413.
+	// maxRead is what the server reads of a body before it cuts the connection. It is above
+	// maxBody, so that a client that is only a little over the limit gets to read its 413.
 	maxRead = 4 * maxBody
 )
 
@@ -60,14 +62,17 @@ type Options struct {
 	Enqueuer *tasks.Enqueuer // rings the workers after a use case has committed
 	// Ready looks at what the service depends on, for GET /ready.
 	Ready func(ctx context.Context) []Check
-	// Stopping says that the process was told to stop: each answer then asks its client to close the connection. Nil: never.
+	// Stopping says that the process was told to stop: each answer then asks its client to close
+	// the connection. Nil: never.
 	Stopping func() bool
 	Log      *slog.Logger
 	// Production makes the session cookie Secure and announces HSTS.
 	Production bool
-	// TrustedProxies may say for whom they speak, by X-Forwarded-For and X-Forwarded-Host; nobody else is believed.
+	// TrustedProxies may say for whom they speak, by X-Forwarded-For and X-Forwarded-Host; nobody
+	// else is believed.
 	TrustedProxies []netip.Prefix
-	// SignatureHeader and TimestampHeader are the bank's; by default provider-signature and provider-timestamp.
+	// SignatureHeader and TimestampHeader are the bank's; by default provider-signature and
+	// provider-timestamp.
 	SignatureHeader, TimestampHeader string
 
 	// For tests: the places that there are; without them as many as decided.
@@ -102,11 +107,12 @@ func New(o Options) *fiber.App {
 		proxies = append(proxies, p.String())
 	}
 	app := fiber.New(fiber.Config{
-		AppName:                      "ajo",
-		DisableStartupMessage:        true,
-		StrictRouting:                true,
-		CaseSensitive:                true,
-		Immutable:                    true, // strings of a request are copies, not views of a buffer that is used again
+		AppName:               "ajo",
+		DisableStartupMessage: true,
+		StrictRouting:         true,
+		CaseSensitive:         true,
+		// strings of a request are copies, not views of a buffer that is used again
+		Immutable:                    true,
 		DisablePreParseMultipartForm: true, // a body is bytes
 		BodyLimit:                    maxRead,
 		ReadBufferSize:               maxHeader,
@@ -139,7 +145,8 @@ func New(o Options) *fiber.App {
 // stopping tells whether the process was told to stop.
 func (e *edge) stopping() bool { return e.Stopping != nil && e.Stopping() }
 
-// register adds a row to the application, behind its limit and its credential. GET answers HEAD too.
+// register adds a row to the application, behind its limit and its credential. GET answers HEAD
+// too.
 func (e *edge) register(app *fiber.App, r Route) {
 	counts := metrics.NewHTTP(r.Method, r.Path)
 	e.counts[endpoint{r.Method, r.Path}] = counts
@@ -158,7 +165,8 @@ func (e *edge) register(app *fiber.App, r Route) {
 	app.Add(r.Method, r.Path, chain...)
 }
 
-// encodeJSON writes v as it is, without making &, < and > into escapes as the standard encoder does for HTML pages.
+// encodeJSON writes v as it is, without making &, < and > into escapes as the standard encoder does
+// for HTML pages.
 func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

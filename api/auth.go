@@ -35,7 +35,8 @@ func caller(c *fiber.Ctx) tenant.Tenant {
 	return t
 }
 
-// authenticate lets a request with the given credential through, and refuses any other with 401 or 403.
+// authenticate lets a request with the given credential through, and refuses any other with 401 or
+// 403.
 func (e *edge) authenticate(want Credential) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		var t tenant.Tenant
@@ -63,8 +64,9 @@ func (e *edge) byKey(c *fiber.Ctx) (tenant.Tenant, error) {
 	return e.identify(c, secret.Hash(key.Reveal()), e.limit, e.Limits.Key, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.ByAPIKey(ctx, key) })
 }
 
-// identify looks a credential up and counts the request: under its tenant, or, when it opens nothing, under its address. Who is
-// over the limit already is refused before the database is asked. Limit decides by a count, and writes its headers.
+// identify looks a credential up and counts the request: under its tenant, or, when it opens
+// nothing, under its address. Who is over the limit already is refused before the database is
+// asked. Limit decides by a count, and writes its headers.
 func (e *edge) identify(c *fiber.Ctx, credential [32]byte, limit func(*fiber.Ctx, ratelimit.Result) error,
 	count func(context.Context, [16]byte, [32]byte) ratelimit.Result, look func(context.Context) (tenant.Tenant, error),
 ) (tenant.Tenant, error) {
@@ -95,8 +97,9 @@ func (e *edge) bySession(c *fiber.Ctx) (tenant.Tenant, error) {
 
 func sessionToken(c *fiber.Ctx) secret.Redacted { return secret.Redact(c.Cookies(sessionCookie)) }
 
-// sameOrigin refuses a state-changing request that carries the cookie but comes from another site: by Sec-Fetch-Site,
-// which every current browser sends, else by Origin. A client that is no browser sends neither and may pass.
+// sameOrigin refuses a state-changing request that carries the cookie but comes from another site:
+// by Sec-Fetch-Site, which every current browser sends, else by Origin. A client that is no browser
+// sends neither and may pass.
 func sameOrigin(c *fiber.Ctx) error {
 	switch c.Method() {
 	case fiber.MethodGet, fiber.MethodHead, fiber.MethodOptions:
@@ -145,7 +148,8 @@ func (e *edge) limitOpen(c *fiber.Ctx) error {
 	return c.Next()
 }
 
-// limitAccount counts a try at one account; a request that names none is refused for that elsewhere. The headers stay those of the address unless this limit is the one that is passed.
+// limitAccount counts a try at one account; a request that names none is refused for that
+// elsewhere. The headers stay those of the address unless this limit is the one that is passed.
 func (e *edge) limitAccount(c *fiber.Ctx, action, account string) error {
 	if account == "" {
 		return nil
@@ -153,8 +157,8 @@ func (e *edge) limitAccount(c *fiber.Ctx, action, account string) error {
 	return e.limitQuietly(c, e.Limits.Account(c.UserContext(), action, account))
 }
 
-// address is the client's: the connection's own, or, when that is a trusted proxy, the last one in X-Forwarded-For that is
-// none. What stands further left was written by whoever sent the request.
+// address is the client's: the connection's own, or, when that is a trusted proxy, the last one in
+// X-Forwarded-For that is none. What stands further left was written by whoever sent the request.
 func (e *edge) address(c *fiber.Ctx) netip.Addr {
 	addr, _ := netip.AddrFromSlice(c.Context().RemoteIP())
 	addr = addr.Unmap()

@@ -13,15 +13,17 @@ import (
 // path fills the parameters of a route.
 func path(r Route) string { return param.ReplaceAllString(r.Path, "shop-1") }
 
-// body is a good body for each route that wants one, so that what refuses a request is its credential.
+// body is a good body for each route that wants one, so that what refuses a request is its
+// credential.
 var bodies = map[string]string{
 	"/auth/business-kyc": `{"businessType":"ngo"}`,
 	"/auth/webhook-url":  `{"url":"https://example.com/"}`,
 	"/v1/accounts":       `{"externalRef":"shop-1","name":"Ada Obi"}`,
 }
 
-// Every route against every credential: the one it asks for opens it, no other does, and a suspended tenant's opens none.
-// What else a request may be refused for (its body, an unknown reference) shows that the door is open.
+// Every route against every credential: the one it asks for opens it, no other does, and a
+// suspended tenant's opens none. What else a request may be refused for (its body, an unknown
+// reference) shows that the door is open.
 func TestCredentials(t *testing.T) {
 	spec.Shows(t, "field.tenant.status.suspended")
 	spec.Shows(t, "auth.key.missing", "auth.key.suspended", "auth.key.no-session", "error.401", "error.403", "error.message.suspended")
@@ -102,7 +104,8 @@ func TestCrossSiteRequestsAreRefused(t *testing.T) {
 		{header{"Sec-Fetch-Site", "same-site"}, false},
 		{header{"Sec-Fetch-Site", "cross-site"}, false},
 		{header{"Sec-Fetch-Site", "cross-site", "Origin", w.url}, false},
-		{header{"Sec-Fetch-Site", "same-origin", "Origin", "https://elsewhere.example"}, true}, // the browser knows better
+		// the browser knows better
+		{header{"Sec-Fetch-Site", "same-origin", "Origin", "https://elsewhere.example"}, true},
 		{header{"Origin", w.url}, true},
 		{header{"Origin", "https://" + w.addr}, true}, // behind a proxy that ends TLS
 		{header{"Origin", "https://elsewhere.example"}, false},

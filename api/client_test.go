@@ -22,7 +22,8 @@ import (
 	"ajo/internal/signature"
 )
 
-// wire is the way of a Client's calls. It keeps what was called, and the last answer, and holds both to the document.
+// wire is the way of a Client's calls. It keeps what was called, and the last answer, and holds
+// both to the document.
 type wire struct {
 	w      *world
 	called map[string]bool // "GET /v1/accounts/shop-1"
@@ -62,9 +63,9 @@ func (w *world) connect(m member) (*client.Client, *wire) {
 	return c, x
 }
 
-// whole requires that a decoded answer has all that the service sent: encoded again, it is the same JSON. An unknown field, a
-// null that became "" or a name that is misspelt are lost on the way, and found here. What a method took out of an object
-// has the name that it had there.
+// whole requires that a decoded answer has all that the service sent: encoded again, it is the same
+// JSON. An unknown field, a null that became "" or a name that is misspelt are lost on the way, and
+// found here. What a method took out of an object has the name that it had there.
 func whole[T any](x *wire, within string) func(T, error) T {
 	return func(got T, err error) T {
 		x.w.T.Helper()
@@ -154,7 +155,8 @@ func (x *wire) has(r Route) bool {
 	return false
 }
 
-// The iterators go through a list to its end, stop where their caller does, and end with what went wrong.
+// The iterators go through a list to its end, stop where their caller does, and end with what went
+// wrong.
 func TestClientGoesThroughLists(t *testing.T) {
 	w := setup(t)
 	m, _ := w.funded("5000.00")
@@ -205,7 +207,8 @@ func all[T any](t *testing.T, items iter.Seq2[T, error], name func(T) string) []
 	return names
 }
 
-// A refusal says its status and text, whatever answered; what is over the limit says when to come again.
+// A refusal says its status and text, whatever answered; what is over the limit says when to come
+// again.
 func TestClientErrors(t *testing.T) {
 	w := setup(t)
 	m := w.onboard()
@@ -252,8 +255,8 @@ func TestClientErrors(t *testing.T) {
 	}
 }
 
-// The key goes to the service alone: not along a redirect, and not into what is printed. What is no answer of the API is an
-// error with its status.
+// The key goes to the service alone: not along a redirect, and not into what is printed. What is no
+// answer of the API is an error with its status.
 func TestClientKeepsItsKey(t *testing.T) {
 	t.Parallel()
 	const key = "ajo_a-key-that-nobody-else-may-see"

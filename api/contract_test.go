@@ -23,8 +23,8 @@ var description = sync.OnceValue(func() *contract.Document {
 	return d
 })
 
-// holdToDocument checks an answer, whatever it is, and the request, when it was let in, against the document. The bank's
-// events are let in whatever they are.
+// holdToDocument checks an answer, whatever it is, and the request, when it was let in, against the
+// document. The bank's events are let in whatever they are.
 func (w *world) holdToDocument(req *http.Request, body string, r reply) {
 	w.T.Helper()
 	a := contract.Answer{Status: r.Status, Header: r.Header, Body: []byte(r.Body)}
@@ -56,7 +56,8 @@ func TestFoundByTheFuzzer(t *testing.T) {
 
 var pathParameter = regexp.MustCompile(`:([A-Za-z]+)`)
 
-// Every row of Routes is in the document, every path of the document has a row, and they ask for the same credential.
+// Every row of Routes is in the document, every path of the document has a row, and they ask for
+// the same credential.
 func TestDocumentHasTheRoutes(t *testing.T) {
 	t.Parallel()
 	schemes := map[Credential]string{
@@ -81,7 +82,8 @@ func TestDocumentHasTheLimits(t *testing.T) {
 				continue
 			}
 			_, limited := o.Responses["429"]
-			sometimes := r.Credential == SessionOrKey || r.Credential == Session // whose count shows only when it is used up
+			// whose count shows only when it is used up
+			sometimes := r.Credential == SessionOrKey || r.Credential == Session
 			require.Equal(t, r.Limited || r.Credential == Key || sometimes, limited, o.ID)
 			for status, a := range o.Responses {
 				h, ok := a.Headers["RateLimit-Limit"]

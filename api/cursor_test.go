@@ -9,7 +9,8 @@ import (
 	"ajo/internal/page"
 )
 
-// Each list refuses the cursors of the others, and a statement those of other accounts, in place of beginning somewhere.
+// Each list refuses the cursors of the others, and a statement those of other accounts, in place of
+// beginning somewhere.
 func TestCursorOfAnotherList(t *testing.T) {
 	w := setup(t)
 	m := w.onboard()

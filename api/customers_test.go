@@ -46,7 +46,8 @@ func TestGoldenCustomers(t *testing.T) {
 	golden(t, "kyc-pending", w.do("POST", "/v1/customers/"+other+"/kyc", `{"nin":"`+ninUnclear+`"}`, key...).ok(200, nil))
 	golden(t, "kyc-reject", w.do("POST", "/auth/customers/"+other+"/kyc/reject", "", session...).ok(200, nil))
 	golden(t, "kyc-rejected", w.do("POST", "/v1/customers/"+other+"/kyc", `{"nin":"11111111111"}`, key...).ok(200, nil))
-	w.do("POST", "/v1/customers/"+other+"/kyc", `{"nin":"`+ninOfAda+`"}`, key...).ok(200, nil) // somebody else's
+	// somebody else's
+	w.do("POST", "/v1/customers/"+other+"/kyc", `{"nin":"`+ninOfAda+`"}`, key...).ok(200, nil)
 	golden(t, "kyc-approve", w.do("POST", "/auth/customers/"+other+"/kyc/approve", "", session...).ok(200, nil))
 }
 

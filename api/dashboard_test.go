@@ -8,7 +8,8 @@ import (
 	"ajo/internal/dashboard"
 )
 
-// Each file of the dashboard is served with its type, its policy and its ETag, to anybody: there is nothing of a tenant in it.
+// Each file of the dashboard is served with its type, its policy and its ETag, to anybody: there is
+// nothing of a tenant in it.
 func TestDashboardIsServed(t *testing.T) {
 	w := setup(t)
 	paths := map[string]string{"/dashboard": "text/html; charset=utf-8", "/dashboard/": "text/html; charset=utf-8"}

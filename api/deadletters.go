@@ -7,7 +7,8 @@ import (
 	"ajo/internal/webhook"
 )
 
-// deadLetters is GET /v1/webhooks/dead-letters: the tenant's deliveries whose attempts are exhausted.
+// deadLetters is GET /v1/webhooks/dead-letters: the tenant's deliveries whose attempts are
+// exhausted.
 func (e *edge) deadLetters(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {

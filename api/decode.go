@@ -33,16 +33,17 @@ var (
 	errObject   = errs.New(errs.Invalid, "request body must be a JSON object")
 )
 
-// body is a JSON object whose fields are asked for one by one, by their exact names. The standard decoder would take
-// "NAME" for "name", and the last of two for both; here that is an error. Fields that nobody asks for are ignored. The
-// first thing that is wrong is kept for err, so that a handler asks for all fields and checks once.
+// body is a JSON object whose fields are asked for one by one, by their exact names. The standard
+// decoder would take "NAME" for "name", and the last of two for both; here that is an error. Fields
+// that nobody asks for are ignored. The first thing that is wrong is kept for err, so that a
+// handler asks for all fields and checks once.
 type body struct {
 	fields map[string]json.RawMessage
 	wrong  error
 }
 
-// readBody reads the request's body: JSON, at most 256 KiB, not encoded. It looks at the raw bytes: Fiber's own accessor
-// inflates a compressed body past every limit.
+// readBody reads the request's body: JSON, at most 256 KiB, not encoded. It looks at the raw bytes:
+// Fiber's own accessor inflates a compressed body past every limit.
 func readBody(c *fiber.Ctx) (*body, error) {
 	raw := c.Request().Body()
 	if err := checkHeaders(c, len(raw)); err != nil {
@@ -108,7 +109,8 @@ func (b *body) refuse(name, why string) {
 	}
 }
 
-// value returns a field's JSON; ok is false when it is missing or null. A second field that differs by case only is refused.
+// value returns a field's JSON; ok is false when it is missing or null. A second field that differs
+// by case only is refused.
 func (b *body) value(name string) (json.RawMessage, bool) {
 	v, ok := b.fields[name]
 	if !ok {
@@ -180,8 +182,8 @@ func (b *body) whole(name string, max int) int {
 // secret returns a string field that must not be printed.
 func (b *body) secret(name string) secret.Redacted { return secret.Redact(b.text(name)) }
 
-// digits returns a secret number that is sent as a string of digits. A value of any other kind is "", which is none: the use case
-// refuses it in the words for a bad number.
+// digits returns a secret number that is sent as a string of digits. A value of any other kind is
+// "", which is none: the use case refuses it in the words for a bad number.
 func (b *body) digits(name string) secret.Redacted {
 	if v, ok := b.value(name); ok && v[0] != '"' {
 		return secret.Redacted{}
@@ -198,7 +200,8 @@ func (b *body) isNumber(name string) bool {
 	return len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9')
 }
 
-// amount returns a numeric field in naira, read from the number's own text, or nil when it is missing or null.
+// amount returns a numeric field in naira, read from the number's own text, or nil when it is
+// missing or null.
 func (b *body) amount(name string) *money.Amount {
 	v, ok := b.value(name)
 	if !ok {
@@ -215,24 +218,28 @@ func (b *body) amount(name string) *money.Amount {
 	return &a
 }
 
-// timeForm is RFC 3339; time.Parse alone would let 9:00, a decimal comma and offsets of 24 hours pass.
+// timeForm is RFC 3339; time.Parse alone would let 9:00, a decimal comma and offsets of 24 hours
+// pass.
 var timeForm = regexp.MustCompile(`^[0-9-]{10}T[0-9:]{8}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`)
 
-// time returns a field that is an ISO 8601 time with its offset (RFC 3339), or nil when it is missing or null.
+// time returns a field that is an ISO 8601 time with its offset (RFC 3339), or nil when it is
+// missing or null.
 func (b *body) time(name string) *time.Time {
 	s := b.optional(name)
 	if s == nil {
 		return nil
 	}
 	t, err := time.Parse(time.RFC3339, *s)
-	if err != nil || !timeForm.MatchString(*s) || t.UTC().Add(time.Second).Year() > 9999 { // which JSON has no form for
+	// which JSON has no form for
+	if err != nil || !timeForm.MatchString(*s) || t.UTC().Add(time.Second).Year() > 9999 {
 		b.refuse(name, "must be an ISO 8601 time such as 2026-01-30T12:15:00Z")
 	}
 	t = t.UTC().Truncate(time.Microsecond)
 	return &t
 }
 
-// pathParam returns a part of the path, unescaped. A text that cannot be in the database names nothing there, and is "".
+// pathParam returns a part of the path, unescaped. A text that cannot be in the database names
+// nothing there, and is "".
 func pathParam(c *fiber.Ctx, name string) string {
 	s, err := url.PathUnescape(c.Params(name))
 	if err != nil || !storable(s) {

@@ -13,8 +13,8 @@ import (
 	"ajo/internal/errs"
 )
 
-// Whatever the bytes are, the body is refused as such, or its fields are what the standard decoder makes of them; and what is
-// taken has no key twice, no NUL and valid UTF-8.
+// Whatever the bytes are, the body is refused as such, or its fields are what the standard decoder
+// makes of them; and what is taken has no key twice, no NUL and valid UTF-8.
 func FuzzReadBody(f *testing.F) {
 	for _, seed := range []string{
 		"", " ", "{", "{}", "[]", "null", "1", `"x"`, `{} {}`, `{}x`, "\ufeff{}", `{"name":"A"}`, `{"name":null}`, `{"name":1}`, `{"name":"A","name":"B"}`, `{"name":"A","NAME":"B"}`,

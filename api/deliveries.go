@@ -45,7 +45,8 @@ type attemptView struct {
 	ResponseBody string    `json:"responseBody"` // bytes that are no UTF-8 are replaced
 }
 
-// listDeliveries is GET /auth/deliveries: newest first, by status, type and account where the query names them.
+// listDeliveries is GET /auth/deliveries: newest first, by status, type and account where the query
+// names them.
 func (e *edge) listDeliveries(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {
@@ -106,8 +107,8 @@ func (e *edge) getDelivery(c *fiber.Ctx) error {
 	}{viewDelivery(d.Delivery), d.Body, attempts})
 }
 
-// replayDelivery is POST /auth/deliveries/:id/replay. The ring has a time: the id of one without is still taken by the task that
-// was archived when the attempts ran out.
+// replayDelivery is POST /auth/deliveries/:id/replay. The ring has a time: the id of one without is
+// still taken by the task that was archived when the attempts ran out.
 func (e *edge) replayDelivery(c *fiber.Ctx) error {
 	id, err := deliveryID(c)
 	if err != nil {

@@ -27,8 +27,8 @@ func (m member) chooseAll(w *world) {
 	w.do("POST", "/auth/webhook-events", `{"events":`+string(text)+`}`, m.withSession()...).ok(200, nil)
 }
 
-// everyEnd lets a payment be confirmed and another reversed, and a settlement succeed, one fail, and one be given back, on the
-// tenant's account shop-1.
+// everyEnd lets a payment be confirmed and another reversed, and a settlement succeed, one fail,
+// and one be given back, on the tenant's account shop-1.
 func (w *world) everyEnd(m member) {
 	w.T.Helper()
 	ctx := context.Background()
@@ -78,8 +78,8 @@ func (m member) deliveries(w *world, query string) (out []string, ids []uuid.UUI
 	return out, ids
 }
 
-// Who chose nothing is told of payments received and of nothing else; who chose all is told of each end once, and finds it in
-// the list.
+// Who chose nothing is told of payments received and of nothing else; who chose all is told of each
+// end once, and finds it in the list.
 func TestEventsOverHTTP(t *testing.T) {
 	w := setup(t)
 	silent, told := w.onboard(), w.onboard()
@@ -88,7 +88,8 @@ func TestEventsOverHTTP(t *testing.T) {
 	}
 	told.chooseAll(w)
 	for _, m := range []member{silent, told} {
-		w.Exec(`UPDATE accounts SET account_ref = 'elsewhere' WHERE account_ref = 'shop-1' AND tenant_id <> $1`, m.id) // else the alias is ambiguous
+		// else the alias is ambiguous
+		w.Exec(`UPDATE accounts SET account_ref = 'elsewhere' WHERE account_ref = 'shop-1' AND tenant_id <> $1`, m.id)
 		w.Exec(`UPDATE accounts SET account_ref = 'shop-1' WHERE tenant_id = $1`, m.id)
 		w.everyEnd(m)
 	}
@@ -228,14 +229,16 @@ func TestWebhookTest(t *testing.T) {
 	w.do("POST", "/auth/webhook-url", `{"url":"`+endpoint.URL+`/ok"}`, session...).ok(200, nil)
 	golden(t, "webhook-test", reply{t: t, Status: 200, Body: strings.NewReplacer(endpoint.URL, "https://shop.example").Replace(
 		regexpDuration.ReplaceAllString(regexpSignature.ReplaceAllString(w.do("POST", "/auth/webhook-test", `{}`, session...).ok(200, nil).Body, "t=<unix>"), `"durationMs":1`))})
-	w.do("POST", "/auth/webhook-test", `{}`, session...).ok(200, nil) // the tenth, with that which was refused
+	// the tenth, with that which was refused
+	w.do("POST", "/auth/webhook-test", `{}`, session...).ok(200, nil)
 	requireLimited(t, w.do("POST", "/auth/webhook-test", `{}`, session...))
 	other := w.onboard()
 	w.do("POST", "/auth/webhook-test", `{}`, other.withSession()...).refused(400, "url is required, as no webhook URL is set")
 	require.Zero(t, testenv.Value[int](w.Env, `SELECT count(*) FROM deliveries`), "no delivery is made of it")
 }
 
-// In production a test reaches nobody that a delivery would not: neither by digits nor by a name that leads inside.
+// In production a test reaches nobody that a delivery would not: neither by digits nor by a name
+// that leads inside.
 func TestWebhookTestInProduction(t *testing.T) {
 	w := setup(t)
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was reached") }))

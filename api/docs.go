@@ -15,7 +15,8 @@ var docsHTML string
 //go:embed docs.css
 var docsCSS string
 
-// docsPolicy lets the page have its own style, known by its hash, and nothing else: no script, no font, no other host.
+// docsPolicy lets the page have its own style, known by its hash, and nothing else: no script, no
+// font, no other host.
 const docsPolicy = "default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // The page, as the template sees it.
@@ -23,10 +24,11 @@ type (
 	docsPage struct {
 		Title, Summary, Version string
 		Intro                   template.HTML
-		Style                   template.HTML // with its element, so that its bytes are those of the hash
-		Groups                  []docsGroup
-		Schemes                 []docsField
-		Records                 []docsRecord
+		// with its element, so that its bytes are those of the hash
+		Style   template.HTML
+		Groups  []docsGroup
+		Schemes []docsField
+		Records []docsRecord
 	}
 	docsGroup struct {
 		Name, ID   string
@@ -188,7 +190,8 @@ func (a *docsAnswer) errors(n node) {
 	}
 }
 
-// curl is the command that makes the request with the document's examples. What the bank and the tenant send has none.
+// curl is the command that makes the request with the document's examples. What the bank and the
+// tenant send has none.
 func (d docs) curl(o docsOperation, n node) string {
 	for _, c := range o.Credentials {
 		if c == "bankSignature" {

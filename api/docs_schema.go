@@ -107,7 +107,8 @@ func values(n node) (out []string) {
 	return out
 }
 
-// fields lists the properties of an object; objects that have no name of their own are listed with a dotted name.
+// fields lists the properties of an object; objects that have no name of their own are listed with
+// a dotted name.
 func (d docs) fields(n node, prefix string, out *[]docsField) {
 	required := map[string]bool{}
 	for _, r := range n.get("required").list() {

@@ -45,7 +45,8 @@ func (s served) send(c *fiber.Ctx) error {
 	return c.Send(s.body)
 }
 
-// document reads the embedded document, and makes of it what is served. It can only fail in a build whose tests failed.
+// document reads the embedded document, and makes of it what is served. It can only fail in a build
+// whose tests failed.
 var document = sync.OnceValue(func() (out struct{ json, page served }) {
 	var root yaml.Node
 	err := yaml.Unmarshal(openAPI, &root)
@@ -71,7 +72,8 @@ func (e *edge) openAPIDocument(c *fiber.Ctx) error { return document().json.send
 // docs is GET /docs.
 func (e *edge) docs(c *fiber.Ctx) error { return document().page.send(c) }
 
-// writeJSON writes a YAML node as JSON, with its keys in their order and its numbers as they are written.
+// writeJSON writes a YAML node as JSON, with its keys in their order and its numbers as they are
+// written.
 func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 	switch n.Kind {
 	case yaml.DocumentNode:

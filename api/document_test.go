@@ -39,7 +39,8 @@ func TestDocumentIsServed(t *testing.T) {
 	}
 }
 
-// The page needs nobody else: no script, no other host, and only the style that its policy names. It has every operation.
+// The page needs nobody else: no script, no other host, and only the style that its policy names.
+// It has every operation.
 func TestDocsPage(t *testing.T) {
 	w := setup(t)
 	r := w.do("GET", "/docs", "").ok(200, nil)

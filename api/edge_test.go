@@ -155,7 +155,8 @@ func TestBuffersAreNotShared(t *testing.T) {
 	wg.Wait()
 }
 
-// A reference may have any printable character but the slash, and is found again under its escaped form.
+// A reference may have any printable character but the slash, and is found again under its escaped
+// form.
 func TestReferencesInPaths(t *testing.T) {
 	w := setup(t)
 	m := w.onboard()

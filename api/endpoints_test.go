@@ -27,7 +27,8 @@ func TestWebhookSettingsTakeBothCredentials(t *testing.T) {
 	require.Equal(t, secrets[0], secrets[1], "the one that exists")
 }
 
-// In development an address that production refuses is accepted with a warning; in production there is nothing to warn of.
+// In development an address that production refuses is accepted with a warning; in production there
+// is nothing to warn of.
 func TestAnAddressThatProductionRefusesIsAcceptedWithAWarning(t *testing.T) {
 	w := setup(t)
 	key := w.onboard().withKey()
@@ -190,7 +191,8 @@ func TestDedicatedAccountStaysOpen(t *testing.T) {
 	got.has(t, fields{"Type": "dedicated", "Status": "active", "ExpiresAt": nil})
 }
 
-// What an expired account took stays in its statement, and what is paid to it afterwards is not its own.
+// What an expired account took stays in its statement, and what is paid to it afterwards is not its
+// own.
 func TestExpiredAccountKeepsItsEntries(t *testing.T) {
 	spec.Shows(t, "state.account.expired.entries", "state.account.expired.payments")
 	w := setup(t)
@@ -216,7 +218,8 @@ func TestHistoryOfNothing(t *testing.T) {
 	w.do("GET", "/v1/accounts/shop-1/history", "", m.withKey()...).ok(200, nil).has(`{"history":null}`)
 }
 
-// The statuses that the document lists, to which every answer of these tests is held, are the specification's.
+// The statuses that the document lists, to which every answer of these tests is held, are the
+// specification's.
 func TestStatusesAreTheSpecifiedOnes(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "state.account.values", "state.transfer.values", "state.transfer.naming", "state.customer-kyc.values", "state.tenant-kyc.values",

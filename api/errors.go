@@ -35,8 +35,9 @@ type errorBody struct {
 	Error string `json:"error"`
 }
 
-// explain returns the status and the text that an error is answered with. A refusal has its own text, a framework error
-// that of its status; anything else is "internal error", and never its own text.
+// explain returns the status and the text that an error is answered with. A refusal has its own
+// text, a framework error that of its status; anything else is "internal error", and never its own
+// text.
 func explain(err error) (int, string) {
 	if refusal := errs.As(err); refusal != nil && refusal.Kind != errs.Internal {
 		return statusOf[refusal.Kind], refusal.Msg
@@ -51,7 +52,8 @@ func explain(err error) (int, string) {
 	return http.StatusInternalServerError, "internal error"
 }
 
-// answer writes the error's status and body. What is the service's own fault, or the bank's, is logged here, once.
+// answer writes the error's status and body. What is the service's own fault, or the bank's, is
+// logged here, once.
 func (e *edge) answer(c *fiber.Ctx, err error) error {
 	status, text := explain(err)
 	if status >= 500 {
@@ -61,10 +63,11 @@ func (e *edge) answer(c *fiber.Ctx, err error) error {
 	return c.Status(status).JSON(errorBody{text})
 }
 
-// connectionError answers what never became a request: a body or header over the limit, bytes that are no HTTP, a client
-// that is too slow.
+// connectionError answers what never became a request: a body or header over the limit, bytes that
+// are no HTTP, a client that is too slow.
 func (e *edge) connectionError(c *fiber.Ctx, err error) error {
-	if status, _ := explain(err); status >= 500 { // Fiber takes a connection that broke for a bad gateway
+	// Fiber takes a connection that broke for a bad gateway
+	if status, _ := explain(err); status >= 500 {
 		err = fiber.ErrBadRequest
 	}
 	id := requestID(c)

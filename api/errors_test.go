@@ -16,7 +16,8 @@ import (
 	"ajo/internal/spec"
 )
 
-// Every kind has a status of its own in the map, and the fixed text of a 500 hides whatever went wrong.
+// Every kind has a status of its own in the map, and the fixed text of a 500 hides whatever went
+// wrong.
 func TestEveryKindHasAStatus(t *testing.T) {
 	t.Parallel()
 	seen := map[int]bool{}
@@ -158,7 +159,8 @@ func TestRefusalsOverHTTP(t *testing.T) {
 	w.do("POST", "/auth/business-kyc", `{"businessType":"ngo"}`, session...).refused(422, "business kyc is already verified")
 }
 
-// When the database is away: 500 with the fixed text, and one log line with the request's id; no credential in it.
+// When the database is away: 500 with the fixed text, and one log line with the request's id; no
+// credential in it.
 func TestInternalErrors(t *testing.T) {
 	spec.Shows(t, "error.500", "event.in.503")
 	w := setup(t)

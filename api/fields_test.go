@@ -174,7 +174,8 @@ func TestFieldsOfAnEntry(t *testing.T) {
 	entry(3).has(t, fields{"ReversalOf": entry(2)["ID"]})
 	entry(5).has(t, fields{"TransferRef": ref})
 	require.NotEqual(t, entry(0)["TransactionGroupID"], entry(5)["TransactionGroupID"])
-	w.read(key, "/v1/accounts/shop-1/balance").has(t, fields{"balance": "4090.00"}) // 4989.50 + 100.50 - 1000.00
+	// 4989.50 + 100.50 - 1000.00
+	w.read(key, "/v1/accounts/shop-1/balance").has(t, fields{"balance": "4090.00"})
 }
 
 func TestFieldsOfATransfer(t *testing.T) {

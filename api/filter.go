@@ -52,7 +52,8 @@ func statementFilter(c *fiber.Ctx) (ledger.Filter, error) {
 	return ledger.Filter{From: from, To: to, Direction: ledger.Direction(c.Query("direction")), Status: ledger.Status(c.Query("status"))}, nil
 }
 
-// queryTime reads a parameter that is a day in Lagos, whose beginning it returns, or a time; the zero time when it is left out.
+// queryTime reads a parameter that is a day in Lagos, whose beginning it returns, or a time; the
+// zero time when it is left out.
 func queryTime(c *fiber.Ctx, name string) (at time.Time, day bool, err error) {
 	s := c.Query(name)
 	if s == "" {

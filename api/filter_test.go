@@ -71,8 +71,8 @@ func TestListsAreSearched(t *testing.T) {
 	require.ElementsMatch(t, []string{"shop-1", "SHOP-2", "other_3"}, append(first.names("accounts", "AccountRef"), rest.names("accounts", "AccountRef")...))
 }
 
-// Transfers are found by a part of what they are called; accounts by a payment of theirs that waits for a review. A list of accounts says
-// what is in each.
+// Transfers are found by a part of what they are called; accounts by a payment of theirs that waits
+// for a review. A list of accounts says what is in each.
 func TestTransfersAndReviewsAreFound(t *testing.T) {
 	w := setup(t)
 	m, key := w.funded("5000.00")
@@ -124,12 +124,13 @@ func TestFiltersRefuseBadValues(t *testing.T) {
 		statement + "?to=%00":                                                  "to" + when,
 		statement + "?to=9999-12-31T23:59:59-23:00":                            "to" + when,
 		statement + "?to=2026-01-30T09:00:00." + strings.Repeat("0", 50) + "Z": "to" + when,
-		statement + "?from=2026-01-30&to=2026-01-29":                           "", // of the 30th's first moment: no day, no refusal
-		statement + "?from=2026-01-30&to=2026-01-28":                           "to must not be before from",
-		statement + "?direction=in":                                            "direction must be credit or debit",
-		statement + "?status=pending":                                          "status must be provisional, confirmed, reversed or needs_review",
-		statement + "?order=newest":                                            "order must be asc or desc",
-		statement + "?limit=101":                                               "limit must be a whole number from 1 to 100",
+		// of the 30th's first moment: no day, no refusal
+		statement + "?from=2026-01-30&to=2026-01-29": "",
+		statement + "?from=2026-01-30&to=2026-01-28": "to must not be before from",
+		statement + "?direction=in":                  "direction must be credit or debit",
+		statement + "?status=pending":                "status must be provisional, confirmed, reversed or needs_review",
+		statement + "?order=newest":                  "order must be asc or desc",
+		statement + "?limit=101":                     "limit must be a whole number from 1 to 100",
 	} {
 		if want == "" {
 			w.do("GET", path, "", m.withSession()...).ok(200, nil)
@@ -144,7 +145,8 @@ func TestFiltersRefuseBadValues(t *testing.T) {
 	}
 }
 
-// filtered gives an account four entries on three days: 10.00 and 20.00 (reversed), 30.00, and a settlement of 5.00.
+// filtered gives an account four entries on three days: 10.00 and 20.00 (reversed), 30.00, and a
+// settlement of 5.00.
 func (w *world) filtered() member {
 	w.T.Helper()
 	m := w.onboard()
@@ -229,11 +231,13 @@ func TestStatementAsAFile(t *testing.T) {
 	}
 }
 
-// Who paid, and from which bank, is in each line of a payment, wherever the statement is read; a settlement has no payer.
+// Who paid, and from which bank, is in each line of a payment, wherever the statement is read; a
+// settlement has no payer.
 func TestStatementNamesThePayer(t *testing.T) {
 	w := setup(t)
 	m := w.filtered()
-	want := []string{"Bayo of Bank", "Bayo of Bank", "Bayo of Bank", "Bayo of Bank", " of "} // the reversal of the second names whom it goes back from
+	// the reversal of the second names whom it goes back from
+	want := []string{"Bayo of Bank", "Bayo of Bank", "Bayo of Bank", "Bayo of Bank", " of "}
 	for path, key := range map[string]header{"/v1/accounts/shop-1/statement": m.withKey(), "/auth/accounts/shop-1/statement?order=asc": m.withSession()} {
 		var got []string
 		for _, l := range w.read(key, path).list("lines") {

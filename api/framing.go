@@ -8,16 +8,18 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A proxy in front and this server must agree on where a request ends. Where a header can be read in two ways, the bytes
-// that one of them takes for a body are the next request for the other, with the credentials of whoever comes next on that
-// connection. So whatever RFC 9112 calls faulty framing is 400 and the end of the connection, before the body is read.
-// fasthttp refuses much of it by itself; what it reads leniently is refused here.
+// A proxy in front and this server must agree on where a request ends. Where a header can be read
+// in two ways, the bytes that one of them takes for a body are the next request for the other, with
+// the credentials of whoever comes next on that connection. So whatever RFC 9112 calls faulty
+// framing is 400 and the end of the connection, before the body is read. fasthttp refuses much of
+// it by itself; what it reads leniently is refused here.
 
 const (
-	// unframed takes the method's place in a request that is refused. It is no token, so no client can send it.
+	// unframed takes the method's place in a request that is refused. It is no token, so no client
+	// can send it.
 	unframed = "not framed"
-	// endOfHeaders stands behind the last field of a chunked request. fasthttp appends the trailer's fields, so that a field
-	// behind it is one. The name is no token either.
+	// endOfHeaders stands behind the last field of a chunked request. fasthttp appends the
+	// trailer's fields, so that a field behind it is one. The name is no token either.
 	endOfHeaders = "end of headers"
 )
 
@@ -50,24 +52,26 @@ func (e *edge) refuseBadFraming(app *fiber.App) {
 	}
 }
 
-// hasTrailer tells whether a chunked request has fields behind its body. They would pass for headers, past a proxy that
-// sets or removes those.
+// hasTrailer tells whether a chunked request has fields behind its body. They would pass for
+// headers, past a proxy that sets or removes those.
 func hasTrailer(h *fasthttp.RequestHeader) bool {
 	if h.ContentLength() != -1 {
 		return false
 	}
 	ended, trailer := false, false
 	for name := range h.All() {
-		trailer = trailer || ended && !isWord(name, fiber.HeaderConnection) // which All adds at the end
+		// which All adds at the end
+		trailer = trailer || ended && !isWord(name, fiber.HeaderConnection)
 		ended = ended || isWord(name, endOfHeaders)
 	}
 	h.Del(endOfHeaders)
 	return trailer
 }
 
-// framed tells whether the header fields, as they came, can be read in one way only. A line ends with CR LF and is not
-// continued; a name is a token, right before its colon; a value has no control character but the tab. There is one Host,
-// and at most one of Content-Length, which is digits, and Transfer-Encoding, which is chunked and of HTTP/1.1.
+// framed tells whether the header fields, as they came, can be read in one way only. A line ends
+// with CR LF and is not continued; a name is a token, right before its colon; a value has no
+// control character but the tab. There is one Host, and at most one of Content-Length, which is
+// digits, and Transfer-Encoding, which is chunked and of HTTP/1.1.
 func framed(raw []byte, http11 bool) bool {
 	var hosts, lengths, encodings int
 	for len(raw) > 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// next is the request that stands behind each of those below. It must never be taken for one of its own.
+// next is the request that stands behind each of those below. It must never be taken for one of its
+// own.
 const next = "GET /health HTTP/1.1\r\nHost: next\r\n\r\n"
 
 // doubtfulFields are header fields that two servers can read in different ways.
@@ -130,7 +131,8 @@ var doubtful = map[string]string{
 	"a folded first field":         "GET /health HTTP/1.1\r\n Host: x\r\n\r\n",
 }
 
-// chunks are bodies of a chunked request in which a chunk's end is in doubt, or which bring fields behind them.
+// chunks are bodies of a chunked request in which a chunk's end is in doubt, or which bring fields
+// behind them.
 var chunks = map[string]string{
 	"a size with 0x":            "0x5\r\nhello\r\n0\r\n\r\n",
 	"a size with a plus":        "+5\r\nhello\r\n0\r\n\r\n",
@@ -162,8 +164,8 @@ var chunks = map[string]string{
 	"a folded trailer":          "5\r\nhello\r\n0\r\nX-Any: a\r\n b\r\n\r\n",
 }
 
-// answers sends bytes, with the next request behind them, and returns the statuses of all that is answered until the server
-// closes the connection.
+// answers sends bytes, with the next request behind them, and returns the statuses of all that is
+// answered until the server closes the connection.
 func (w *world) answers(t *testing.T, request string) (statuses []int) {
 	t.Helper()
 	c, err := net.Dial("tcp", w.addr)
@@ -188,7 +190,8 @@ func (w *world) answers(t *testing.T, request string) (statuses []int) {
 	}
 }
 
-// What a proxy may end in another place than this server does is refused, and nothing behind it is read.
+// What a proxy may end in another place than this server does is refused, and nothing behind it is
+// read.
 func TestRequestSmuggling(t *testing.T) {
 	w := setup(t)
 	refused := func(t *testing.T, kind, name, request string) {

@@ -25,9 +25,10 @@ import (
 	"ajo/ledger"
 )
 
-// The contract fuzzer makes requests from the document, good ones and broken ones, and holds every answer to it: no 5xx, but
-// 502 while the bank is told to fail; what the document does not allow is never let in; and what is refused leaves the books as
-// they were. AJO_FUZZ_REQUESTS says how many (make fuzz-contract: 100,000), AJO_SEED repeats a run.
+// The contract fuzzer makes requests from the document, good ones and broken ones, and holds every
+// answer to it: no 5xx, but 502 while the bank is told to fail; what the document does not allow is
+// never let in; and what is refused leaves the books as they were. AJO_FUZZ_REQUESTS says how many
+// (make fuzz-contract: 100,000), AJO_SEED repeats a run.
 func TestContractFuzz(t *testing.T) {
 	seed, count := uint64(time.Now().UnixNano()), 1500
 	if v := os.Getenv("AJO_SEED"); v != "" {
@@ -61,9 +62,10 @@ type fuzzer struct {
 	rnd                         *rand.Rand
 	n                           int // of the request
 	member, stranger, suspended member
-	pool                        map[string][]string // values that are known to the service, by the name of their field or parameter
-	statuses                    map[string]int      // "getAccount 404" → how often
-	found                       map[string]bool
+	// values that are known to the service, by the name of their field or parameter
+	pool     map[string][]string
+	statuses map[string]int // "getAccount 404" → how often
+	found    map[string]bool
 }
 
 // shot is a request before it is sent.
@@ -103,7 +105,8 @@ func (f *fuzzer) learn(name, value string) {
 	}
 }
 
-// rare are the operations that cost a password hash, and those that end a session: one in eight of their turns is taken.
+// rare are the operations that cost a password hash, and those that end a session: one in eight of
+// their turns is taken.
 var rare = []string{"register", "login", "logout", "rotateKey"}
 
 // one makes a request, sends it, and judges the answer.
@@ -205,7 +208,8 @@ func (f *fuzzer) remember(op *contract.Operation, a contract.Answer) {
 	}
 }
 
-// freshSession logs in from an address's point of view anew; the limit of an account is passed by a new tenant.
+// freshSession logs in from an address's point of view anew; the limit of an account is passed by a
+// new tenant.
 func (f *fuzzer) freshSession() string {
 	if f.w.do("GET", "/auth/me", "", "Cookie", f.member.cookie).Status == http.StatusOK {
 		return f.member.cookie

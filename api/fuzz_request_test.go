@@ -10,7 +10,8 @@ import (
 	"ajo/internal/fakebank"
 )
 
-// make builds a request for the operation: half of them as the document says, the others broken in one way or two.
+// make builds a request for the operation: half of them as the document says, the others broken in
+// one way or two.
 func (f *fuzzer) make(op *contract.Operation) *shot {
 	s := &shot{op: op, method: op.Method, header: http.Header{}}
 	query, path := url.Values{}, op.Path
@@ -91,7 +92,8 @@ func (f *fuzzer) sign(s *shot) {
 	}
 }
 
-// mutate breaks the request in one way. The body is written anew from its fields unless it is broken as a whole.
+// mutate breaks the request in one way. The body is written anew from its fields unless it is
+// broken as a whole.
 func (f *fuzzer) mutate(s *shot, fields *[]field, query url.Values, path string) {
 	type way struct {
 		name string

@@ -31,8 +31,9 @@ var volatile = []struct {
 	{regexp.MustCompile(`"[A-E][A-Za-z0-9_-]{22}"|"[A-E][A-Za-z0-9_-]{17}"`), "cursor"},
 }
 
-// golden compares a body with testdata/<name>.golden.json, which pins field names, casing, order and form. What differs
-// from run to run is replaced by its kind and a number: the same number is the same value.
+// golden compares a body with testdata/<name>.golden.json, which pins field names, casing, order
+// and form. What differs from run to run is replaced by its kind and a number: the same number is
+// the same value.
 func golden(t *testing.T, name string, r reply) {
 	t.Helper()
 	text := []byte(r.Body)

@@ -29,8 +29,8 @@ func (e *edge) health(c *fiber.Ctx) error {
 	}{"ok"})
 }
 
-// ready is GET /ready: 200 while requests can be served, else 503; "degraded" says that something is away that the service
-// can do without for a while. Why is logged, not told.
+// ready is GET /ready: 200 while requests can be served, else 503; "degraded" says that something
+// is away that the service can do without for a while. Why is logged, not told.
 func (e *edge) ready(c *fiber.Ctx) error {
 	out := struct {
 		Status string            `json:"status"`
@@ -60,8 +60,9 @@ type readiness struct {
 	checks []Check
 }
 
-// checks looks at the dependencies, one look at a time and two a second at most: the endpoint asks for no credential, and a look
-// writes to the disk. That the process was told to stop is seen at once.
+// checks looks at the dependencies, one look at a time and two a second at most: the endpoint asks
+// for no credential, and a look writes to the disk. That the process was told to stop is seen at
+// once.
 func (e *edge) checks(ctx context.Context) []Check {
 	r := &e.readiness
 	r.mu.Lock()

@@ -16,13 +16,14 @@ import (
 	"ajo/internal/testenv"
 )
 
-// probe says what a tenant must get that tries an endpoint with what belongs to another. The zero value: an answer with
-// nothing of the other's in it.
+// probe says what a tenant must get that tries an endpoint with what belongs to another. The zero
+// value: an answer with nothing of the other's in it.
 type probe struct {
 	notFound string // the path names something: this refusal
 	body     string
-	query    string // %s takes each of the other's ids: a refusal, or an answer with nothing of the other's in it
-	open     string // no credential is asked for; why that gives nothing away
+	// %s takes each of the other's ids: a refusal, or an answer with nothing of the other's in it
+	query string
+	open  string // no credential is asked for; why that gives nothing away
 }
 
 // probes has every route under /auth and /v1. A new route fails the test until it is added here.
@@ -40,7 +41,8 @@ var probes = map[string]probe{
 	"POST /auth/business-kyc":   {body: `{"businessType":"ngo"}`},
 	"POST /auth/webhook-url":    {body: `{"url":"https://intruder.example/"}`},
 	"POST /auth/webhook-secret": {},
-	"GET /auth/misdirected":     {query: "after=%s"}, // the whole system's, as specified: what no tenant owns
+	// the whole system's, as specified: what no tenant owns
+	"GET /auth/misdirected": {query: "after=%s"},
 
 	"GET /auth/overview":                           {},
 	"GET /auth/accounts":                           {query: "after=%[1]s&search=%[1]s"},
@@ -90,8 +92,8 @@ var probes = map[string]probe{
 
 var param = regexp.MustCompile(`:[A-Za-z]+`)
 
-// Each route under /v1 and /auth is tried with another tenant's ids: 404, or an answer with nothing of the other's in it;
-// and of what the other has, nothing changes.
+// Each route under /v1 and /auth is tried with another tenant's ids: 404, or an answer with nothing
+// of the other's in it; and of what the other has, nothing changes.
 func TestTenantsAreIsolated(t *testing.T) {
 	spec.Shows(t, "error.403.cross-tenant", "error.message.account.other", "endpoint.dead-letters.own")
 	w := setup(t)

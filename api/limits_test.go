@@ -46,7 +46,8 @@ func TestLimitOfAKey(t *testing.T) {
 	w.do("GET", "/health", "").ok(200, nil)
 }
 
-// The allowance is the tenant's: a rotated key has what the one before left of it, and sessions have one of their own together.
+// The allowance is the tenant's: a rotated key has what the one before left of it, and sessions
+// have one of their own together.
 func TestLimitIsTheTenants(t *testing.T) {
 	spec.Shows(t, "limit.rate")
 	w := setup(t)
@@ -74,8 +75,9 @@ func TestLimitIsTheTenants(t *testing.T) {
 	w.do("GET", "/v1/accounts", "", b.withKey()...).ok(200, nil)
 }
 
-// What opens nothing counts under its address, however well it is formed: keys, sessions and the credentials of suspended
-// tenants. Over the limit nothing new is looked up there, while credentials that have opened something still are.
+// What opens nothing counts under its address, however well it is formed: keys, sessions and the
+// credentials of suspended tenants. Over the limit nothing new is looked up there, while
+// credentials that have opened something still are.
 func TestTryingKeysIsLimited(t *testing.T) {
 	wellFormed := func() header { return header{"X-API-Key", secret.NewAPIKey().Reveal()} }
 	for name, try := range map[string]func() header{
@@ -106,7 +108,8 @@ func TestTryingKeysIsLimited(t *testing.T) {
 			requireLimited(t, w.do("GET", path, "", try()...))
 			w.do("GET", "/v1/accounts", "", m.withKey()...).ok(200, nil)
 			w.do("GET", "/auth/me", "", m.withSession()...).ok(200, nil)
-			requireLimited(t, w.do("GET", "/v1/accounts", "", late.withKey()...)) // which is good: nobody has looked
+			// which is good: nobody has looked
+			requireLimited(t, w.do("GET", "/v1/accounts", "", late.withKey()...))
 			requireLimited(t, w.do("GET", "/auth/me", "", late.withSession()...))
 		})
 	}
@@ -135,7 +138,8 @@ func TestLimitOfAnAddress(t *testing.T) {
 	w.do("POST", "/auth/verify-email", `{}`).refused(400, "tenantId is required")
 	for _, path := range []string{"/register", "/auth/login", "/auth/verify-email"} {
 		requireLimited(t, w.do("POST", path, `{}`))
-		requireLimited(t, w.do("POST", path, `{}`, "X-Forwarded-For", "192.0.2.1")) // no proxy of ours
+		// no proxy of ours
+		requireLimited(t, w.do("POST", path, `{}`, "X-Forwarded-For", "192.0.2.1"))
 	}
 	for range 10 {
 		w.do("GET", "/health", "").ok(200, nil)
@@ -180,7 +184,8 @@ func TestLimitOfAnAccount(t *testing.T) {
 	w := setup(t)
 	m := w.onboard()
 	body := func(email string) string { return fmt.Sprintf(`{"email":%q,"password":"wrong horse"}`, email) }
-	for range 10 { // onboard has logged in from here: tries from here are counted since then, and apart
+	// onboard has logged in from here: tries from here are counted since then, and apart
+	for range 10 {
 		w.do("POST", "/auth/login", body(m.email)).refused(401, "invalid credentials")
 	}
 	requireLimited(t, w.do("POST", "/auth/login", body(m.email)))
@@ -207,7 +212,8 @@ func TestLimitOfAnAccount(t *testing.T) {
 	requireLimited(t, w.do("POST", "/register", `{"name":"A","email":"ADA@example.com","password":"1234567"}`))
 }
 
-// A tenant whose look-ups wait for the bank, as many as may, is told so and when to come again; another's look-up goes on.
+// A tenant whose look-ups wait for the bank, as many as may, is told so and when to come again;
+// another's look-up goes on.
 func TestLookupsThatWaitAreBounded(t *testing.T) {
 	w := setup(t)
 	greedy, other := w.onboard(), w.onboard()

@@ -28,8 +28,9 @@ type heardView struct {
 	Body      string       `json:"body"`
 }
 
-// listen is POST /auth/listen: a long poll, which outlasts the deadline of other requests. A process that is told to stop
-// answers at once, with what there is, and so does a call that has to make room for another tenant's.
+// listen is POST /auth/listen: a long poll, which outlasts the deadline of other requests. A
+// process that is told to stop answers at once, with what there is, and so does a call that has to
+// make room for another tenant's.
 func (e *edge) listen(c *fiber.Ctx) error {
 	tenant := caller(c).ID
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Listen, tenant)); err != nil {

@@ -34,7 +34,8 @@ func (m member) listen(w *world, after string, wait int) (out heardPage) {
 	return out
 }
 
-// A developer without a URL hears all six types, in their order; another tenant hears nothing of it, whatever place it names.
+// A developer without a URL hears all six types, in their order; another tenant hears nothing of
+// it, whatever place it names.
 func TestListenOverHTTP(t *testing.T) {
 	w := setup(t)
 	m, stranger := w.onboard(), w.onboard()
@@ -86,8 +87,8 @@ func TestListenIsRefused(t *testing.T) {
 	w.do("POST", "/auth/listen", `{}`, append(m.withSession(), "Origin", "https://evil.example")...).refused(403, "cross-site request refused")
 }
 
-// A call waits until something happens; of one tenant so many wait at once, and of another as many beside them; and a process
-// that is told to stop lets all go.
+// A call waits until something happens; of one tenant so many wait at once, and of another as many
+// beside them; and a process that is told to stop lets all go.
 func TestListenWaits(t *testing.T) {
 	var stopping atomic.Bool
 	w := setup(t, func(o *Options) { o.Stopping = stopping.Load })
@@ -99,7 +100,8 @@ func TestListenWaits(t *testing.T) {
 		all.Go(func() {
 			var got heardPage
 			var r reply
-			testenv.Eventually(t, 10*time.Second, "a place", func() bool { // whoever looks below may have it for a moment
+			// whoever looks below may have it for a moment
+			testenv.Eventually(t, 10*time.Second, "a place", func() bool {
 				r = w.do("POST", "/auth/listen", fmt.Sprintf(`{"after":%q,"wait":25}`, place), m.withSession()...)
 				return r.Status != 429
 			})

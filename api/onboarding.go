@@ -81,7 +81,8 @@ func (e *edge) login(c *fiber.Ctx) error {
 	return e.loggedIn(c, s)
 }
 
-// loginByLink is POST /auth/login-link, an addition: the token of a link that an operator made (`ajo tenant login-link`).
+// loginByLink is POST /auth/login-link, an addition: the token of a link that an operator made
+// (`ajo tenant login-link`).
 func (e *edge) loginByLink(c *fiber.Ctx) error {
 	in, err := readBody(c)
 	if err != nil {
@@ -98,8 +99,9 @@ func (e *edge) loginByLink(c *fiber.Ctx) error {
 	return e.loggedIn(c, s)
 }
 
-// limitLogin counts a try to log in. Tries from networks that the owner has logged in from are counted by network, those from
-// elsewhere together: guesses from elsewhere leave the owner's own tries alone.
+// limitLogin counts a try to log in. Tries from networks that the owner has logged in from are
+// counted by network, those from elsewhere together: guesses from elsewhere leave the owner's own
+// tries alone.
 func (e *edge) limitLogin(c *fiber.Ctx, email string) error {
 	network := ratelimit.Network(e.address(c))
 	known, err := e.Tenants.KnowsNetwork(c.UserContext(), email, network)
@@ -131,7 +133,8 @@ func (e *edge) forgotPassword(c *fiber.Ctx) error {
 	return c.JSON(struct{}{})
 }
 
-// resetPassword is POST /auth/reset-password, an addition. It needs no limit of its own: a code is no number to be guessed.
+// resetPassword is POST /auth/reset-password, an addition. It needs no limit of its own: a code is
+// no number to be guessed.
 func (e *edge) resetPassword(c *fiber.Ctx) error {
 	in, err := readBody(c)
 	if err != nil {
@@ -148,7 +151,8 @@ func (e *edge) resetPassword(c *fiber.Ctx) error {
 	return e.loggedIn(c, s)
 }
 
-// loggedIn sets the session's cookie and says whose it is. That the network could not be remembered is no reason to refuse.
+// loggedIn sets the session's cookie and says whose it is. That the network could not be remembered
+// is no reason to refuse.
 func (e *edge) loggedIn(c *fiber.Ctx, s tenant.Session) error {
 	e.rememberNetwork(c, s.Email)
 	e.setSession(c, s.Token)

@@ -77,7 +77,8 @@ func TestPasswordLimits(t *testing.T) {
 	requireLimited(t, w.do("POST", "/auth/forgot-password", `{"email":" NOBODY@example.com"}`))
 }
 
-// Guesses from elsewhere do not shut the owner out: not where the owner has logged in from before, and with a mailed code nowhere.
+// Guesses from elsewhere do not shut the owner out: not where the owner has logged in from before,
+// and with a mailed code nowhere.
 func TestGuessesFromElsewhereDoNotShutTheOwnerOut(t *testing.T) {
 	w := setup(t, func(o *Options) { o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
 	m := w.onboard()
@@ -86,7 +87,8 @@ func TestGuessesFromElsewhereDoNotShutTheOwnerOut(t *testing.T) {
 	}
 	const office, attacker, botnet, hotel = "192.0.2.1", "198.51.100.1", "203.0.113.7", "192.0.2.99"
 	try(office, password).ok(200, nil)
-	left := 10 - 2 // the first logins, of onboard and of the office, came from networks that nobody knew yet
+	// the first logins, of onboard and of the office, came from networks that nobody knew yet
+	left := 10 - 2
 	for range left {
 		try(attacker, "wrong horse").refused(401, "invalid credentials")
 	}
@@ -104,5 +106,6 @@ func TestGuessesFromElsewhereDoNotShutTheOwnerOut(t *testing.T) {
 	w.do("POST", "/auth/forgot-password", fmt.Sprintf(`{"email":%q}`, m.email), "X-Forwarded-For", hotel).ok(200, nil)
 	w.do("POST", "/auth/reset-password", fmt.Sprintf(`{"code":%q,"newPassword":"another horse"}`, w.resetCode(m.email)), "X-Forwarded-For", hotel).ok(200, nil)
 	try(hotel, "another horse").ok(200, nil)
-	requireLimited(t, try(office, "another horse")) // not known any more: a password that was reset may have been a stranger's there
+	// not known any more: a password that was reset may have been a stranger's there
+	requireLimited(t, try(office, "another horse"))
 }

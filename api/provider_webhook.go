@@ -12,9 +12,10 @@ import (
 	"ajo/tasks"
 )
 
-// providerWebhook is POST /webhooks/provider. It answers 200 to whatever could be stored, forged and repeated events too,
-// and 503 when the event is on no disk, so that the bank sends it again. The raw bytes are handed on: the signature is
-// over what was sent. Neither a media type nor an encoding is asked for; what is not JSON has no valid signature.
+// providerWebhook is POST /webhooks/provider. It answers 200 to whatever could be stored, forged
+// and repeated events too, and 503 when the event is on no disk, so that the bank sends it again.
+// The raw bytes are handed on: the signature is over what was sent. Neither a media type nor an
+// encoding is asked for; what is not JSON has no valid signature.
 func (e *edge) providerWebhook(c *fiber.Ctx) error {
 	raw := c.Request().Body()
 	if len(raw) > maxBody {
@@ -41,8 +42,8 @@ func (e *edge) providerWebhook(c *fiber.Ctx) error {
 	return c.JSON(struct{}{})
 }
 
-// wake lets a transfer be asked about, because the bank has said something about it. What it said decides nothing; a wake
-// that fails costs time only, as the transfer has its own schedule.
+// wake lets a transfer be asked about, because the bank has said something about it. What it said
+// decides nothing; a wake that fails costs time only, as the transfer has its own schedule.
 func (e *edge) wake(ctx context.Context, merchantTxRef string) {
 	id, ok, err := e.Transfers.Wake(ctx, merchantTxRef)
 	if err != nil {

@@ -36,8 +36,8 @@ func requestID(c *fiber.Ctx) string {
 	return uuid.NewString()
 }
 
-// LogHandler adds request_id to the lines that are logged with a request's context, however deep, and trace_id to those of
-// what is traced, in workers too.
+// LogHandler adds request_id to the lines that are logged with a request's context, however deep,
+// and trace_id to those of what is traced, in workers too.
 func LogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 
 type logHandler struct{ slog.Handler }
@@ -58,7 +58,8 @@ func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
 
-// begin is around every request: its id, its deadline, the headers of every answer, its errors and its panics.
+// begin is around every request: its id, its deadline, the headers of every answer, its errors and
+// its panics.
 func (e *edge) begin(c *fiber.Ctx) error {
 	start := time.Now()
 	id := requestID(c)
@@ -88,7 +89,8 @@ func (e *edge) begin(c *fiber.Ctx) error {
 func (e *edge) count(c *fiber.Ctx, took time.Duration) {
 	route := c.Route().Path
 	counts := e.counts[endpoint{c.Method(), route}]
-	if counts == nil || route == "/" && c.Path() != "/" { // the middlewares before all routes stand at / too
+	// the middlewares before all routes stand at / too
+	if counts == nil || route == "/" && c.Path() != "/" {
 		counts = e.counts[endpoint{}]
 	}
 	counts.Answered(c.Response().StatusCode(), took)
@@ -104,7 +106,8 @@ func protect(c *fiber.Ctx) (err error) {
 	return c.Next()
 }
 
-// setHeaders sets the headers of every answer. Nothing here is for a cache or a frame, and much of it is secret.
+// setHeaders sets the headers of every answer. Nothing here is for a cache or a frame, and much of
+// it is secret.
 func (e *edge) setHeaders(c *fiber.Ctx) {
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderCacheControl, "no-store")

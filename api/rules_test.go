@@ -22,8 +22,8 @@ import (
 	"ajo/internal/webhook"
 )
 
-// The specification's own lists of what a session opens and what nothing is asked for, against the table of routes, which
-// TestCredentials tries over HTTP.
+// The specification's own lists of what a session opens and what nothing is asked for, against the
+// table of routes, which TestCredentials tries over HTTP.
 func TestCredentialsAreTheSpecifiedOnes(t *testing.T) {
 	spec.Shows(t, "auth.key.header", "auth.session.me", "auth.session.rotate-key", "auth.session.business-kyc", "auth.session.misdirected",
 		"auth.session.approve", "auth.session.reject", "auth.open.register", "auth.open.login", "auth.open.verify-email", "auth.open.health",
@@ -82,8 +82,8 @@ func TestKeyIsGivenOnce(t *testing.T) {
 	require.NotContains(t, login.Body, m.key)
 }
 
-// A delivery goes to the account's own URL, else to the tenant's; the secret of POST /auth/webhook-secret verifies it, and its
-// group finds the entry in the statement.
+// A delivery goes to the account's own URL, else to the tenant's; the secret of POST
+// /auth/webhook-secret verifies it, and its group finds the entry in the statement.
 func TestWhereDeliveriesGo(t *testing.T) {
 	spec.Shows(t, "auth.webhook-secret.obtained", "auth.webhook-secret.verifies", "event.out.post", "event.out.callback", "event.out.tenant-url",
 		"event.out.field.group", "event.out.group.lookup", "event.in.transaction.alias", "event.in.transaction.narration",
@@ -144,7 +144,8 @@ func TestOnlyPaymentsAreDelivered(t *testing.T) {
 	w := setup(t)
 	_, key := w.funded("5000.00")
 	w.do("POST", "/auth/webhook-url", `{"url":"https://example.com/hook"}`, key...).ok(200, nil)
-	for _, number := range []string{"0123456789", "0001234567"} { // one that is paid, one that does not exist
+	// one that is paid, one that does not exist
+	for _, number := range []string{"0123456789", "0001234567"} {
 		w.advance(w.settle(key, `{"amount":"100.00","bankCode":"058","accountNumber":"`+number+`"}`))
 	}
 	require.Equal(t, "failed,success", testenv.Value[string](w.Env, `SELECT string_agg(status, ',' ORDER BY status) FROM transfers`))

@@ -198,8 +198,9 @@ func TestRefusalsOfSettlements(t *testing.T) {
 	require.Equal(t, 1, testenv.Value[int](w.Env, `SELECT count(*) FROM transfers`), "the other tenant's")
 }
 
-// The first answer is given again, byte by byte and with the header that says so: from Redis, and from Postgres when Redis was
-// emptied. Another body, path or method under the key is refused; refusals are not kept.
+// The first answer is given again, byte by byte and with the header that says so: from Redis, and
+// from Postgres when Redis was emptied. Another body, path or method under the key is refused;
+// refusals are not kept.
 func TestIdempotencyKeys(t *testing.T) {
 	w := setup(t)
 	m, key := w.funded("5000.00")

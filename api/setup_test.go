@@ -111,7 +111,8 @@ func setup(t *testing.T, change ...func(*Options)) *world {
 	return w
 }
 
-// webhooks are the deliveries' use cases, with a client that knows no names: nobody outside is asked or called.
+// webhooks are the deliveries' use cases, with a client that knows no names: nobody outside is
+// asked or called.
 func (w *world) webhooks(box *secret.Box, h safehttp.Options, o webhook.Options) *webhook.Service {
 	h.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("there is no DNS here")
@@ -197,7 +198,8 @@ func (r reply) ok(status int, v any) reply {
 	return r
 }
 
-// refused requires an error answer: its status, its body to the byte, and the headers of every answer.
+// refused requires an error answer: its status, its body to the byte, and the headers of every
+// answer.
 func (r reply) refused(status int, text string) reply {
 	r.t.Helper()
 	want, err := json.Marshal(text)

@@ -8,8 +8,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Some of what a session may ask for holds a place for long, and there are only so many. A tenant has a share of them, so that
-// one that takes all it can get, or many that do, leave room for the others.
+// Some of what a session may ask for holds a place for long, and there are only so many. A tenant
+// has a share of them, so that one that takes all it can get, or many that do, leave room for the
+// others.
 
 // listeners are the calls that wait for events.
 type listeners struct {
@@ -25,9 +26,9 @@ type listening struct {
 	ended  atomic.Bool // it had to make room, and answers with what there is
 }
 
-// enter takes a place for a call of the tenant; nil when there is none for it. Where all places are taken, the oldest call of
-// the tenant that has most makes room, as long as that tenant keeps at least as many as the newcomer has then: so places that
-// many tenants fill are shared out evenly.
+// enter takes a place for a call of the tenant; nil when there is none for it. Where all places are
+// taken, the oldest call of the tenant that has most makes room, as long as that tenant keeps at
+// least as many as the newcomer has then: so places that many tenants fill are shared out evenly.
 func (l *listeners) enter(tenant uuid.UUID) *listening {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +84,9 @@ func (l *listeners) remove(call *listening) {
 	}
 }
 
-// exports are the places in which files are made. A tenant has one at a time, and its other requests wait for that one, so that
-// of those who wait for a place none is there twice; they get it in the order in which they came.
+// exports are the places in which files are made. A tenant has one at a time, and its other
+// requests wait for that one, so that of those who wait for a place none is there twice; they get
+// it in the order in which they came.
 type exports struct {
 	places   chan struct{}
 	mu       sync.Mutex
@@ -101,8 +103,8 @@ func newExports(places int) *exports {
 	return &exports{places: make(chan struct{}, places), byTenant: map[uuid.UUID]*exporting{}}
 }
 
-// enter waits for a place; leave gives it back. [errManyExports] when too many of the tenant's wait already, and [errBusy] when
-// the request's time is up.
+// enter waits for a place; leave gives it back. [errManyExports] when too many of the tenant's wait
+// already, and [errBusy] when the request's time is up.
 func (x *exports) enter(ctx context.Context, tenant uuid.UUID) (leave func(), err error) {
 	own, err := x.join(tenant)
 	if err != nil {

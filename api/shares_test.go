@@ -15,7 +15,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// Places that a few tenants have filled are shared out among all who come, evenly, and nobody loses more than that.
+// Places that a few tenants have filled are shared out among all who come, evenly, and nobody loses
+// more than that.
 func TestListeningPlacesAreShared(t *testing.T) {
 	t.Parallel()
 	l := listeners{places: 16}
@@ -68,7 +69,8 @@ func TestListeningPlacesAreShared(t *testing.T) {
 	require.Empty(t, l.byTenant)
 }
 
-// Over HTTP: who has taken all places answers one of its calls early, and the newcomer waits in its place.
+// Over HTTP: who has taken all places answers one of its calls early, and the newcomer waits in its
+// place.
 func TestListenerMakesRoom(t *testing.T) {
 	var stopping atomic.Bool
 	w := setup(t, func(o *Options) { o.listenPlaces, o.Stopping = listenPerTenant, stopping.Load })
@@ -77,7 +79,8 @@ func TestListenerMakesRoom(t *testing.T) {
 	var all sync.WaitGroup
 	for range listenPerTenant {
 		all.Go(func() {
-			testenv.Eventually(t, 10*time.Second, "a place", func() bool { // the look below may have it for a moment
+			// the look below may have it for a moment
+			testenv.Eventually(t, 10*time.Second, "a place", func() bool {
 				return w.do("POST", "/auth/listen", `{"wait":25}`, greedy.withSession()...).Status == http.StatusOK
 			})
 			answered.Add(1)
@@ -93,7 +96,8 @@ func TestListenerMakesRoom(t *testing.T) {
 	all.Wait()
 }
 
-// Two files of one tenant do not take both places: its second waits for its first, and another tenant's is made meanwhile.
+// Two files of one tenant do not take both places: its second waits for its first, and another
+// tenant's is made meanwhile.
 func TestExportPlacesAreShared(t *testing.T) {
 	t.Parallel()
 	x := newExports(exportsAtOnce)

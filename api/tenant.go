@@ -84,13 +84,15 @@ func (e *edge) setWebhookURL(c *fiber.Ctx) error {
 // warningHeader says what was accepted here and would not be in production.
 const warningHeader = "X-Ajo-Warning"
 
-// warnOfCallback adds a warning to the answer that accepts a callback URL, if production refuses that.
+// warnOfCallback adds a warning to the answer that accepts a callback URL, if production refuses
+// that.
 func (e *edge) warnOfCallback(c *fiber.Ctx, field string, url *string) {
 	if url == nil || strings.TrimSpace(*url) == "" || c.Response().StatusCode() >= fiber.StatusMultipleChoices {
 		return
 	}
 	rules := e.Tenants.Callbacks
-	rules.RequireHTTPS, rules.RequirePublic = true, true // in production they are, so that what is accepted brings no warning
+	// in production they are, so that what is accepted brings no warning
+	rules.RequireHTTPS, rules.RequirePublic = true, true
 	if err := safehttp.CheckURL(field, strings.TrimSpace(*url), rules); err != nil {
 		c.Set(warningHeader, "production refuses this address: "+err.Error())
 	}

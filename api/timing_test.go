@@ -20,9 +20,10 @@ import (
 	"ajo/internal/secret"
 )
 
-// How often each kind is called, and how far from a half the probability may be that a call of the one kind takes longer
-// than one of the other. Where they cannot be told apart, it is spread by chance with a deviation of 0.065 at 40 calls and
-// of 0.013 at 1,000: the bounds are five and eight of those away.
+// How often each kind is called, and how far from a half the probability may be that a call of the
+// one kind takes longer than one of the other. Where they cannot be told apart, it is spread by
+// chance with a deviation of 0.065 at 40 calls and of 0.013 at 1,000: the bounds are five and eight
+// of those away.
 const (
 	shortTiming, shortBound = 40, 0.35
 	longBound               = 0.10
@@ -34,8 +35,9 @@ type call struct {
 	path, body string
 }
 
-// Neither what login, registration and the check of a code answer nor how long they take tells whether an e-mail is known.
-// Each call has an address of its own, so that no limit is reached. make timing runs the long form.
+// Neither what login, registration and the check of a code answer nor how long they take tells
+// whether an e-mail is known. Each call has an address of its own, so that no limit is reached.
+// make timing runs the long form.
 func TestKnownEmailsTakeTheSameTime(t *testing.T) {
 	n, bound := shortTiming, shortBound
 	if v := os.Getenv("AJO_TIMING"); v != "" {
@@ -85,7 +87,8 @@ func (p *timing) emails(n int) []string {
 	return out
 }
 
-// tenants inserts tenants as registrations that were verified would, but with one password, which need not be hashed n times.
+// tenants inserts tenants as registrations that were verified would, but with one password, which
+// need not be hashed n times.
 func (p *timing) tenants(n int) []string {
 	p.T.Helper()
 	emails := p.emails(n)
@@ -118,7 +121,8 @@ func apply(in []string, f func(string) string) []string {
 	return out
 }
 
-// compare makes the calls in random order, one after the other, requires the status, and returns the bodies that they were answered with.
+// compare makes the calls in random order, one after the other, requires the status, and returns
+// the bodies that they were answered with.
 func (p *timing) compare(what, path string, status int, known, unknown []string) (knownBodies, unknownBodies []string) {
 	p.T.Helper()
 	var calls []call
@@ -145,7 +149,8 @@ func (p *timing) compare(what, path string, status int, known, unknown []string)
 	return bodies[true], bodies[false]
 }
 
-// timed makes a call and measures it, from before the request is written until the answer has been read.
+// timed makes a call and measures it, from before the request is written until the answer has been
+// read.
 func (p *timing) timed(c call) (reply, time.Duration) {
 	p.T.Helper()
 	req, err := http.NewRequest("POST", p.url+c.path, strings.NewReader(c.body))
@@ -163,8 +168,8 @@ func (p *timing) timed(c call) (reply, time.Duration) {
 
 var randomID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 
-// form is all that an answer consists of, but for what differs with every call: random ids, the time, and how many calls
-// the client's address has left.
+// form is all that an answer consists of, but for what differs with every call: random ids, the
+// time, and how many calls the client's address has left.
 func (r reply) form() string {
 	h := r.Header.Clone()
 	for _, name := range []string{"Date", "X-Request-ID", "RateLimit-Remaining", "RateLimit-Reset"} {
@@ -177,7 +182,8 @@ func (r reply) form() string {
 	return fmt.Sprint(r.Status, "\n", b.String(), "\n", randomID.ReplaceAllString(r.Body, "…"))
 }
 
-// longer is the probability that one of a is longer than one of b, ties counted half (Mann and Whitney's U by the number of pairs).
+// longer is the probability that one of a is longer than one of b, ties counted half (Mann and
+// Whitney's U by the number of pairs).
 func longer(a, b []time.Duration) float64 {
 	type sample struct {
 		took time.Duration

@@ -8,8 +8,9 @@ import (
 	"ajo/internal/trace"
 )
 
-// traced begins the trace of a request that has passed its limit and its credential. Only who showed a key may have its own
-// trace gone on with: a stranger, and whoever says to be the bank, gets a new one. None decides that it is kept.
+// traced begins the trace of a request that has passed its limit and its credential. Only who
+// showed a key may have its own trace gone on with: a stranger, and whoever says to be the bank,
+// gets a new one. None decides that it is kept.
 func traced(r Route) fiber.Handler {
 	name := r.Method + " " + r.Path
 	return func(c *fiber.Ctx) error {

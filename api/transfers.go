@@ -27,7 +27,8 @@ func (e *edge) getTransfer(c *fiber.Ctx) error {
 	return c.JSON(t)
 }
 
-// listTransfers is GET /v1/transfers and GET /auth/transfers, an addition: newest first, by account and status where the query names them.
+// listTransfers is GET /v1/transfers and GET /auth/transfers, an addition: newest first, by account
+// and status where the query names them.
 func (e *edge) listTransfers(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {

@@ -51,7 +51,8 @@ func (e *edge) chooseWebhookEvents(c *fiber.Ctx) error {
 	return chosenEvents(c, chosen)
 }
 
-// testWebhook is POST /auth/webhook-test. It calls the tenant's endpoint before it answers, and whatever that says is no error.
+// testWebhook is POST /auth/webhook-test. It calls the tenant's endpoint before it answers, and
+// whatever that says is no error.
 func (e *edge) testWebhook(c *fiber.Ctx) error {
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.WebhookTest, caller(c).ID)); err != nil {
 		return err

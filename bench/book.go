@@ -19,7 +19,8 @@ const (
 	fullBook     = 10_000_000
 )
 
-// bigBook is the large book: as large as the goal says when the run is a full one, else what is made in a minute.
+// bigBook is the large book: as large as the goal says when the run is a full one, else what is
+// made in a minute.
 func (r *run) bigBook() bookOf {
 	if r.short {
 		return bookOf{spread: 2000, big: 5000, small: 100}
@@ -31,7 +32,8 @@ func (r *run) bigBook() bookOf {
 	return b
 }
 
-// reading compares reads of an account with a long history to those of one with a short one, in the same book.
+// reading compares reads of an account with a long history to those of one with a short one, in the
+// same book.
 func (r *run) reading(ctx context.Context) error {
 	filled, err := r.fill(ctx, r.bigBook())
 	if err != nil {
@@ -48,7 +50,8 @@ func (r *run) reading(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = c.conn.Close() }()
-	at := func(part, parts int) func(*account) string { // the page that begins after so much of the history
+	// the page that begins after so much of the history
+	at := func(part, parts int) func(*account) string {
 		return func(a *account) string {
 			return "/statement?limit=50&after=" + page.Seq(page.Statement, uuid.MustParse(a.id), int64(max(0, min(a.filled*part/parts, a.filled-50))))
 		}
@@ -107,7 +110,8 @@ func (r *run) compareReads(ctx context.Context, c *client, f *flow, big, small *
 	return percentile(times[0], 500), percentile(times[1], 500), nil
 }
 
-// book compares the posting rate in a large book to that in a small one. They take turns, so that what drifts hits both.
+// book compares the posting rate in a large book to that in a small one. They take turns, so that
+// what drifts hits both.
 func (r *run) book(ctx context.Context) error {
 	large, err := r.fill(ctx, r.bigBook())
 	if err != nil {
@@ -123,7 +127,8 @@ func (r *run) book(ctx context.Context) error {
 		of    *filled
 		rates *[]float64
 	}{{little, &small}, {large, &big}, {large, &big}, {little, &small}} {
-		// The check of a whole book of 10,000,000 takes minutes: of those copies, the last one is checked.
+		// The check of a whole book of 10,000,000 takes minutes: of those copies, the last one is
+		// checked.
 		rate, err := r.postInto(ctx, turn.of, !r.full || i == 2)
 		if err != nil {
 			return err
@@ -141,8 +146,8 @@ func (r *run) book(ctx context.Context) error {
 	return nil
 }
 
-// postInto is the rate of accepted → posted in a copy of a filled book. Unless the whole book is to be checked, the counts and
-// the sums of the accounts are.
+// postInto is the rate of accepted → posted in a copy of a filled book. Unless the whole book is to
+// be checked, the counts and the sums of the accounts are.
 func (r *run) postInto(ctx context.Context, of *filled, whole bool) (float64, error) {
 	f, err := r.copyOf(ctx, "book", of)
 	if err != nil {

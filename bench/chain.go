@@ -10,13 +10,15 @@ import (
 	"ajo/internal/fakebank"
 )
 
-// chainSettings have each payment checked a second after it was posted, so that a run sees it through.
+// chainSettings have each payment checked a second after it was posted, so that a run sees it
+// through.
 var chainSettings = map[string]string{"AJO_CONFIRM_DELAYS": soon + ",1s,2s,5s"}
 
 const allDone = `SELECT NOT EXISTS (SELECT FROM inbound_events WHERE next_attempt_at < now() + interval '1 hour')
 	AND NOT EXISTS (SELECT FROM deliveries WHERE next_attempt_at IS NOT NULL)`
 
-// record has the bank make n payments that it tells nobody of, so that it knows them when it is asked.
+// record has the bank make n payments that it tells nobody of, so that it knows them when it is
+// asked.
 func (f *flow) record(n int) ([]payment, error) {
 	all := payments(f.accounts, f.next, n)
 	f.next += n
@@ -46,8 +48,8 @@ func (f *flow) recordAll(all []payment) error {
 	return errors.Join(append(bad, s.refused)...)
 }
 
-// done sends the events of payments that the bank knows, and returns how many were accepted, posted, delivered and confirmed
-// a second, from the first send to the end of the last.
+// done sends the events of payments that the bank knows, and returns how many were accepted,
+// posted, delivered and confirmed a second, from the first send to the end of the last.
 func (f *flow) done(ctx context.Context, all []payment, conns int, interval time.Duration) (float64, *sent, error) {
 	f.endpoint.forget()
 	l := load{addr: f.apiAddr, conns: conns, requests: eventRequests(f.apiAddr, all), want: 200, interval: interval}
@@ -76,7 +78,8 @@ func (r *run) chain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := f.record(r.most(6000)) // so many that the last second, in which checks wait for their time, weighs little
+	// so many that the last second, in which checks wait for their time, weighs little
+	all, err := f.record(r.most(6000))
 	if err != nil {
 		return err
 	}
@@ -115,7 +118,8 @@ func (r *run) warmChain(ctx context.Context, w *world) (*flow, error) {
 	return f, nil
 }
 
-// verifyChain checks what the other side saw: the tenant heard of each of the n payments, and the bank confirmed all.
+// verifyChain checks what the other side saw: the tenant heard of each of the n payments, and the
+// bank confirmed all.
 func (f *flow) verifyChain(ctx context.Context, n int) error {
 	heard := f.endpoint.heard()
 	for i := range n {

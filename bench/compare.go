@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// compare prints two results side by side. Figures in the unit of the reference are compared in that unit, since the machine may
-// have been a faster or a slower one.
+// compare prints two results side by side. Figures in the unit of the reference are compared in
+// that unit, since the machine may have been a faster or a slower one.
 func compare(out io.Writer, before, after string) error {
 	a, err := readResult(resultFile(before))
 	if err != nil {
@@ -50,7 +50,8 @@ func resultFile(name string) string {
 	return filepath.Join("bench", "results", name+".json")
 }
 
-// find is the same figure of another run. Rates that a run chose stand in the words, so digits do not count.
+// find is the same figure of another run. Rates that a run chose stand in the words, so digits do
+// not count.
 func (r *result) find(f figure) (figure, bool) {
 	same := func(s string) string {
 		return strings.Map(func(c rune) rune {

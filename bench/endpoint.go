@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// endpoint is a tenant's webhook receiver, as lean as one can be: it answers 200 and keeps when it first heard of each payment.
+// endpoint is a tenant's webhook receiver, as lean as one can be: it answers 200 and keeps when it
+// first heard of each payment.
 type endpoint struct {
 	url      string
 	listener net.Listener

@@ -11,7 +11,8 @@ import (
 	"ajo/internal/money"
 )
 
-// narrationMark stands before a payment's number in its narration, by which the tenant's endpoint knows it again.
+// narrationMark stands before a payment's number in its narration, by which the tenant's endpoint
+// knows it again.
 const narrationMark = "bench payment "
 
 // payment is one payment that the bank is to tell of.
@@ -29,8 +30,8 @@ func (p payment) net() money.Amount { return p.gross.Sub(p.fee) }
 // madeASecond is how many payments the bank made in a second: its list is read by the second.
 const madeASecond = 4000
 
-// payments makes n payments over the accounts in turn, from number first on; the last was made just now. The bank has no record of
-// them.
+// payments makes n payments over the accounts in turn, from number first on; the last was made just
+// now. The bank has no record of them.
 func payments(accounts []*account, first, n int) []payment {
 	all := make([]payment, n)
 	now := time.Now().UTC()
@@ -84,7 +85,8 @@ func httpRequest(method, host, path string, body []byte, headers ...string) []by
 	return append(append(b, "\r\n"...), body...)
 }
 
-// eventRequests makes the requests of payments beforehand, so that the load costs little while it runs.
+// eventRequests makes the requests of payments beforehand, so that the load costs little while it
+// runs.
 func eventRequests(host string, all []payment) [][]byte {
 	requests := make([][]byte, len(all))
 	const part = 1000

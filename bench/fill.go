@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// fillMark begins the ids of filled payments, by which the checks tell them from those of the run.
+	// fillMark begins the ids of filled payments, by which the checks tell them from those of the
+	// run.
 	fillMark  = "FILL-"
 	fillBatch = 5000
 )
@@ -34,7 +35,8 @@ type bookOf struct {
 
 func (b bookOf) entries() int { return b.spread + b.big + b.small }
 
-// filled is a database that was filled by an earlier row or run, and is copied for each row: filling takes minutes.
+// filled is a database that was filled by an earlier row or run, and is copied for each row:
+// filling takes minutes.
 type filled struct {
 	Database string
 	Key      string // the tenant's API key
@@ -47,8 +49,9 @@ type filledAccount struct {
 	Sum             money.Amount
 }
 
-// fill returns a database with that book, made now or earlier. Entries are posted by the ledger's own function, in large batches,
-// so that numbers, running balances and hashes are right; the events behind them are written by one statement, without bodies.
+// fill returns a database with that book, made now or earlier. Entries are posted by the ledger's
+// own function, in large batches, so that numbers, running balances and hashes are right; the
+// events behind them are written by one statement, without bodies.
 func (r *run) fill(ctx context.Context, b bookOf) (*filled, error) {
 	schema, err := schemaDigest()
 	if err != nil {
@@ -149,7 +152,8 @@ func (r *run) fillAccounts(ctx context.Context, w *world, accounts []filledAccou
 	for done < total {
 		batch := make([]ledger.Posting, 0, fillBatch)
 		for i := 0; len(batch) < fillBatch && done < total; i = (i + 1) % len(accounts) {
-			// The accounts with many entries get theirs in every round, so that all of them end together.
+			// The accounts with many entries get theirs in every round, so that all of them end
+			// together.
 			share := max(1, min(left[i], left[i]*fillBatch/max(1, total-done+len(batch))))
 			for range min(share, left[i], fillBatch-len(batch)) {
 				p := ledger.Posting{
@@ -173,8 +177,8 @@ func (r *run) fillAccounts(ctx context.Context, w *world, accounts []filledAccou
 	return nil
 }
 
-// fillPosted posts one batch. What the tables check row by row is left out for the time of filling, and is seen by the check of
-// the whole book in the end.
+// fillPosted posts one batch. What the tables check row by row is left out for the time of filling,
+// and is seen by the check of the whole book in the end.
 func fillPosted(ctx context.Context, pool *pg.Pool, batch []ledger.Posting) error {
 	return pg.InTx(ctx, pool, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
@@ -185,13 +189,15 @@ func fillPosted(ctx context.Context, pool *pg.Pool, batch []ledger.Posting) erro
 	})
 }
 
-// beforeFill has entries begin as confirmed ones, which is what most of an old book are: confirming them one by one would
-// leave the table twice as large. Indexes are made again when all rows are there.
+// beforeFill has entries begin as confirmed ones, which is what most of an old book are: confirming
+// them one by one would leave the table twice as large. Indexes are made again when all rows are
+// there.
 var beforeFill = []string{
 	`CREATE FUNCTION fill_confirmed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.status := 'confirmed'; RETURN NEW; END $$`,
 	`CREATE TRIGGER fill_confirmed BEFORE INSERT ON ledger_entries FOR EACH ROW EXECUTE FUNCTION fill_confirmed()`,
 	`ALTER TABLE ledger_entries ENABLE REPLICA TRIGGER fill_confirmed`,
-	`ALTER TABLE ledger_entries ENABLE ALWAYS TRIGGER ledger_entries_day`, // it keeps sums, and checks nothing
+	// it keeps sums, and checks nothing
+	`ALTER TABLE ledger_entries ENABLE ALWAYS TRIGGER ledger_entries_day`,
 	`CREATE TABLE fill_indexes AS SELECT indexname AS name, indexdef AS def FROM pg_indexes
 		WHERE schemaname = 'public' AND tablename IN ('ledger_entries', 'inbound_events') AND indexname NOT LIKE '%_pkey'`,
 	`DO $$ DECLARE i record; BEGIN FOR i IN SELECT * FROM fill_indexes LOOP EXECUTE 'DROP INDEX ' || i.name; END LOOP; END $$`,

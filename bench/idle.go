@@ -51,8 +51,8 @@ func (r *run) idle(ctx context.Context) error {
 	return w.verify(ctx, f.tally)
 }
 
-// redisCommands watches Redis for that long, by MONITOR on a connection of its own: commands a second as they were sent, and
-// together with those that scripts called.
+// redisCommands watches Redis for that long, by MONITOR on a connection of its own: commands a
+// second as they were sent, and together with those that scripts called.
 func (w *world) redisCommands(ctx context.Context, watched time.Duration) (sent, all float64, err error) {
 	o := w.redis.Options()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", o.Addr)

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// latency measures how long acceptance and the first delivery take at half of what the service can do. Events are sent at fixed
-// times, whatever became of those before, and a time counts from when an event was to be sent: waiting in line is in it.
+// latency measures how long acceptance and the first delivery take at half of what the service can
+// do. Events are sent at fixed times, whatever became of those before, and a time counts from when
+// an event was to be sent: waiting in line is in it.
 func (r *run) latency(ctx context.Context) error {
 	return errors.Join(r.chainLatency(ctx), r.acceptLatency(ctx))
 }
@@ -57,7 +58,8 @@ func (r *run) chainLatency(ctx context.Context) error {
 	delivered := make([]time.Duration, 0, len(all))
 	for i := range all {
 		if at, ok := heard[i]; ok {
-			delivered = append(delivered, max(0, at.Sub(s.at[i]))) // the tenant may hear of it before the bank has its answer
+			// the tenant may hear of it before the bank has its answer
+			delivered = append(delivered, max(0, at.Sub(s.at[i])))
 		}
 	}
 	slices.Sort(delivered)

@@ -13,30 +13,35 @@ import (
 	"time"
 )
 
-// load sends prepared requests over keep-alive connections and keeps what became of each. It is lean: whole requests are
-// written as they are, and of an answer no more is read than its status and where it ends.
+// load sends prepared requests over keep-alive connections and keeps what became of each. It is
+// lean: whole requests are written as they are, and of an answer no more is read than its status
+// and where it ends.
 type load struct {
 	addr     string
 	conns    int
 	requests [][]byte
-	want     int           // the status of a good answer
-	interval time.Duration // between two sends, whatever became of the first; 0: each connection sends when it has its answer
+	want     int // the status of a good answer
+	// between two sends, whatever became of the first; 0: each connection sends when it has its
+	// answer
+	interval time.Duration
 	limit    time.Duration // no request is begun after it; 0: all are sent
 	answered func(i int, body []byte)
 }
 
 // sent is what became of a load.
 type sent struct {
-	begin   time.Time
-	took    time.Duration   // from the first send to the last answer
-	good    []bool          // by request: answered as wanted
-	at      []time.Time     // by request: when the answer came
-	latency []time.Duration // of good answers; from the send, or with an interval from when it was to be sent
-	count   int             // good ones
-	refused error           // an answer that was not wanted, if there was one
+	begin time.Time
+	took  time.Duration // from the first send to the last answer
+	good  []bool        // by request: answered as wanted
+	at    []time.Time   // by request: when the answer came
+	// of good answers; from the send, or with an interval from when it was to be sent
+	latency []time.Duration
+	count   int   // good ones
+	refused error // an answer that was not wanted, if there was one
 }
 
-// run sends the load. A connection that breaks ends it with an error; an answer that is not wanted is kept in refused.
+// run sends the load. A connection that breaks ends it with an error; an answer that is not wanted
+// is kept in refused.
 func (l *load) run() (*sent, error) {
 	s := &sent{good: make([]bool, len(l.requests)), at: make([]time.Time, len(l.requests)), latency: make([]time.Duration, len(l.requests))}
 	clients := make([]*client, l.conns)
@@ -87,7 +92,8 @@ func (r refusal) Error() string {
 	return fmt.Sprintf("request %d was answered %d: %s", r.request, r.status, r.body)
 }
 
-// drive is one connection at work. It stops at the first answer that is not wanted: the run has failed then.
+// drive is one connection at work. It stops at the first answer that is not wanted: the run has
+// failed then.
 func (l *load) drive(c *client, s *sent, next *atomic.Int64) error {
 	for {
 		i := int(next.Add(1) - 1)
@@ -167,7 +173,8 @@ var (
 	chunkedHeader = []byte("\r\nTransfer-Encoding:")
 )
 
-// message reads one HTTP message with a Content-Length, or without a body. Both are views that the next call overwrites.
+// message reads one HTTP message with a Content-Length, or without a body. Both are views that the
+// next call overwrites.
 func (c *client) message() (head, body []byte, err error) {
 	c.n, c.used = copy(c.buf, c.buf[c.used:c.n]), 0
 	for {

@@ -74,7 +74,8 @@ func TestLoadTellsRefusals(t *testing.T) {
 	require.Equal(t, 5, s.count)
 }
 
-// With fixed times, those that had to wait behind a slow answer count their wait: nothing is left out because it was not sent.
+// With fixed times, those that had to wait behind a slow answer count their wait: nothing is left
+// out because it was not sent.
 func TestLoadCountsWaiting(t *testing.T) {
 	t.Parallel()
 	const stall = 200 * time.Millisecond

@@ -1,8 +1,9 @@
-// Command bench measures how fast Ajo is on this machine, in units of what its Postgres can do, and holds the books against
-// what was accepted: a fast run that is wrong fails.
+// Command bench measures how fast Ajo is on this machine, in units of what its Postgres can do, and
+// holds the books against what was accepted: a fast run that is wrong fails.
 //
-// It runs a Postgres and a Redis of its own with default durability, and the built binary as one bank, one API and one worker,
-// all on this machine, beside the load generator. `make bench` starts it; docs/performance.md explains the figures.
+// It runs a Postgres and a Redis of its own with default durability, and the built binary as one
+// bank, one API and one worker, all on this machine, beside the load generator. `make bench` starts
+// it; docs/performance.md explains the figures.
 package main
 
 import (

@@ -62,7 +62,8 @@ func (u usage) cores() map[string]float64 {
 	return cores
 }
 
-// cost is what each of n items has taken: microseconds of a processor by process, and bytes of the write-ahead log.
+// cost is what each of n items has taken: microseconds of a processor by process, and bytes of the
+// write-ahead log.
 func (u usage) cost(n int) map[string]float64 {
 	if len(u.busy) == 0 || n == 0 {
 		return nil
@@ -90,7 +91,8 @@ func (m *meter) read() map[string]time.Duration {
 	return all
 }
 
-// postgresTime is what the server has used: its first process with those that have ended, and those that run.
+// postgresTime is what the server has used: its first process with those that have ended, and those
+// that run.
 func postgresTime(pid int) time.Duration {
 	all, _ := cpuTime(pid)
 	ended, _ := endedTime(pid)

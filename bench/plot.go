@@ -16,8 +16,8 @@ const (
 	plotShares = 1.6 // the longest bar, in goals; what is longer is cut
 )
 
-// plot writes the run as an SVG: a bar a goal, whose length is the part of the goal that was reached, and the goal as a line.
-// Its colours follow the reader's scheme, light or dark.
+// plot writes the run as an SVG: a bar a goal, whose length is the part of the goal that was
+// reached, and the goal as a line. Its colours follow the reader's scheme, light or dark.
 func (r *result) plot(file string) error {
 	var b strings.Builder
 	var figures []figure

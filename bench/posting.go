@@ -37,7 +37,8 @@ type posting struct {
 	interval time.Duration // between two sends; 0: as fast as they are answered
 }
 
-// posted sends the events, and returns how many were posted a second, from the first send to the last commit.
+// posted sends the events, and returns how many were posted a second, from the first send to the
+// last commit.
 func (f *flow) posted(ctx context.Context, p posting) (float64, *sent, error) {
 	if p.accounts == nil {
 		p.accounts = f.accounts

@@ -27,7 +27,8 @@ type process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// start runs the binary with args, and with settings as its whole environment; what it prints goes to dir/name.log.
+// start runs the binary with args, and with settings as its whole environment; what it prints goes
+// to dir/name.log.
 func start(bin, dir, name string, settings map[string]string, args ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(dir, name+".log"), cmd: exec.Command(bin, args...), done: make(chan struct{})}
 	out, err := os.Create(p.log)

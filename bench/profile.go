@@ -13,7 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// profiler sees where a row's time goes: CPU profiles of the API and the worker, Postgres' statements, Redis' commands.
+// profiler sees where a row's time goes: CPU profiles of the API and the worker, Postgres'
+// statements, Redis' commands.
 type profiler struct {
 	w       *world
 	prefix  string // of the files' names
@@ -48,7 +49,8 @@ func (p *profiler) keep(err error) {
 	p.failed = append(p.failed, err)
 }
 
-// profile writes a role's profile of the kind: where its processor time goes, or what it allocates meanwhile.
+// profile writes a role's profile of the kind: where its processor time goes, or what it allocates
+// meanwhile.
 func (p *profiler) profile(ctx context.Context, role *process, kind, ending string) error {
 	req, err := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", p.w.ops[role], kind, p.seconds), nil)
 	if err != nil {
@@ -81,7 +83,8 @@ const statements = `SELECT format('%s ms  %s ms planning  %s calls  %s rows  %s 
 const tables = `SELECT format('%s  %s inserted  %s updated  %s of them HOT', relname, n_tup_ins, n_tup_upd, n_tup_hot_upd)
 	FROM pg_stat_user_tables WHERE n_tup_upd > 0 ORDER BY n_tup_upd DESC`
 
-// indexes are how many entries were read by each look into an index: many mean that a statement goes by the wrong one.
+// indexes are how many entries were read by each look into an index: many mean that a statement
+// goes by the wrong one.
 const indexes = `SELECT format('%s  %s looks  %s entries each', indexrelname, idx_scan, round(idx_tup_read::numeric / idx_scan, 1))
 	FROM pg_stat_user_indexes WHERE idx_scan > 0 ORDER BY idx_tup_read DESC LIMIT 15`
 

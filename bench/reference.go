@@ -19,7 +19,8 @@ const (
 
 var tpsForm = regexp.MustCompile(`(?m)^tps = ([0-9.]+) `)
 
-// reference is pgbench's TPC-B on the same Postgres, in transactions a second: the unit that goals are in.
+// reference is pgbench's TPC-B on the same Postgres, in transactions a second: the unit that goals
+// are in.
 func (s *servers) reference(ctx context.Context, took time.Duration, scale int) (float64, error) {
 	var fresh bool
 	if err := s.admin.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, referenceDB).Scan(&fresh); err != nil {

@@ -18,15 +18,17 @@ type figure struct {
 	Unit  string  `json:"unit"`
 	Value float64 `json:"value"`
 	// InTPS says that the goal is in units of the reference, pgbench's transactions a second.
-	InTPS bool    `json:"inTps"`
-	Goal  float64 `json:"goal"` // at least, in the reference's unit or the figure's own; 0: none, it is for information
+	InTPS bool `json:"inTps"`
+	// at least, in the reference's unit or the figure's own; 0: none, it is for information
+	Goal float64 `json:"goal"`
 	// AtMost turns the goal round.
 	AtMost bool               `json:"atMost"`
 	Ratio  float64            `json:"ratio"` // to the reference, where the goal is in that unit
 	Met    bool               `json:"met"`
 	Note   string             `json:"note"`
 	Cores  map[string]float64 `json:"cores,omitempty"` // processors that each part kept busy
-	// Cost is what each item has taken: microseconds of a processor by process, and bytes of Postgres' write-ahead log.
+	// Cost is what each item has taken: microseconds of a processor by process, and bytes of
+	// Postgres' write-ahead log.
 	Cost  map[string]float64 `json:"cost,omitempty"`
 	Error string             `json:"error,omitempty"`
 }

@@ -77,7 +77,8 @@ func newRun(s *servers, o options) *run {
 	}
 }
 
-// all runs the reference, the rows, and the reference again. A row that fails does not keep the others from being measured.
+// all runs the reference, the rows, and the reference again. A row that fails does not keep the
+// others from being measured.
 func (r *run) all(ctx context.Context) error {
 	var err error
 	r.say("reference: pgbench for %s", r.took)
@@ -128,7 +129,8 @@ func (r *run) scale() int {
 // scaled shortens what stands before a measurement in a run that is short.
 func (r *run) scaled(n int) int { return min(n, max(100, int(r.took.Seconds()*float64(n)/5))) }
 
-// watch measures what the processes use until the returned function is called, and profiles them if the run was told to.
+// watch measures what the processes use until the returned function is called, and profiles them if
+// the run was told to.
 func (r *run) watch(ctx context.Context, w *world, row string) func() usage {
 	var p *profiler
 	if r.profile {

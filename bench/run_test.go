@@ -48,7 +48,8 @@ func shortRun(t *testing.T) *run {
 	return newRun(s, options{took: 500 * time.Millisecond, short: true, out: filepath.Join(t.TempDir(), "result")})
 }
 
-// Every row runs, its books hold, and the result can be written, read, drawn and compared. What the figures are is not asked.
+// Every row runs, its books hold, and the result can be written, read, drawn and compared. What the
+// figures are is not asked.
 func TestEveryRow(t *testing.T) {
 	r := shortRun(t)
 	require.NoError(t, r.all(t.Context()))

@@ -33,7 +33,8 @@ func (f *flow) fund(ctx context.Context) error {
 	return errors.Join(s.refused, f.wait(ctx, "confirmed", doneLimit, allDone))
 }
 
-// settled orders n settlements over the accounts in turn and returns how many of those that were accepted succeeded a second.
+// settled orders n settlements over the accounts in turn and returns how many of those that were
+// accepted succeeded a second.
 func (f *flow) settled(ctx context.Context, n int, took time.Duration) (float64, *sent, error) {
 	amount := money.FromKobo(10_00)
 	body := []byte(`{"amount":"` + amount.String() + `","bankCode":"058","accountNumber":"0123456789","narration":"bench"}`)
@@ -101,8 +102,8 @@ func (r *run) settling(ctx context.Context) error {
 	return errors.Join(w.verify(ctx, f.tally), f.verifyWallet(ctx))
 }
 
-// verifyWallet holds the bank's wallet, which every payment fills and every payout empties, against the books' sum: nothing
-// was paid twice.
+// verifyWallet holds the bank's wallet, which every payment fills and every payout empties, against
+// the books' sum: nothing was paid twice.
 func (f *flow) verifyWallet(ctx context.Context) error {
 	var state struct{ Wallet money.Amount }
 	if err := f.bankCall(ctx, "GET", "/control/state?limit=0", nil, &state); err != nil {

@@ -28,8 +28,9 @@ type servers struct {
 	say           func(format string, args ...any) // a line of progress
 }
 
-// startServers runs a stack of the bench's own, durable as a production server is by default: fsync and synchronous_commit on,
-// full_page_writes on, Redis with an append-only file that is synced every second. Its data stay in dir for the next run.
+// startServers runs a stack of the bench's own, durable as a production server is by default: fsync
+// and synchronous_commit on, full_page_writes on, Redis with an append-only file that is synced
+// every second. Its data stay in dir for the next run.
 func startServers(ctx context.Context, dir, bin string, profile bool, say func(string, ...any)) (*servers, error) {
 	o := stack.Options{Dir: filepath.Join(dir, "stack"), Install: true, Log: say}
 	if profile {
@@ -89,8 +90,9 @@ func (s *servers) database(name string) (string, error) {
 	return u.String(), nil
 }
 
-// createDatabase makes a database anew: empty, or a copy of template. The copy is one of files, since 10 GB through the WAL
-// would take minutes, and leave the server with a checkpoint to write while the next row runs.
+// createDatabase makes a database anew: empty, or a copy of template. The copy is one of files,
+// since 10 GB through the WAL would take minutes, and leave the server with a checkpoint to write
+// while the next row runs.
 func (s *servers) createDatabase(ctx context.Context, name, template string) error {
 	if err := s.dropDatabase(ctx, name); err != nil {
 		return err

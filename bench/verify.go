@@ -43,8 +43,9 @@ func (t *tally) settle(a *account, amount money.Amount) {
 	t.paidOut = t.paidOut.Add(amount)
 }
 
-// verify holds the books against what was accepted: each payment is posted exactly once, with its sum on its account, each
-// settlement is paid, and `ajo ledger verify` finds nothing. Whatever was fast and wrong fails here.
+// verify holds the books against what was accepted: each payment is posted exactly once, with its
+// sum on its account, each settlement is paid, and `ajo ledger verify` finds nothing. Whatever was
+// fast and wrong fails here.
 func (w *world) verify(ctx context.Context, t *tally) error {
 	for _, line := range w.problems() {
 		w.say("logged by the %s", line)
@@ -91,7 +92,8 @@ func (w *world) verifyAccounts(ctx context.Context, t *tally) error {
 
 // verifyLedger runs the operators' own check of the whole book.
 func (w *world) verifyLedger(ctx context.Context) error {
-	if _, err := w.pool.Exec(ctx, "ANALYZE"); err != nil { // of a database this new the planner knows nothing, and joins for a minute
+	// of a database this new the planner knows nothing, and joins for a minute
+	if _, err := w.pool.Exec(ctx, "ANALYZE"); err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, w.bin, "ledger", "verify", "--json")

@@ -20,10 +20,12 @@ const (
 	pollEvery = 100 * time.Millisecond // while a row waits for the end of its work
 )
 
-// settings are what every row's roles run with, where that is not the default. They lift the limits that stand for a foreign
-// party's, which would be measured otherwise, and keep the reconciliation, which reads that party's list, out of the run.
+// settings are what every row's roles run with, where that is not the default. They lift the limits
+// that stand for a foreign party's, which would be measured otherwise, and keep the reconciliation,
+// which reads that party's list, out of the run.
 var settings = map[string]string{
-	"AJO_PROVIDER_RATE": "-1", "AJO_PROVIDER_POST_RATE": "-1", // the bank's 75 calls and 15 POSTs a second
+	// the bank's 75 calls and 15 POSTs a second
+	"AJO_PROVIDER_RATE": "-1", "AJO_PROVIDER_POST_RATE": "-1",
 	"AJO_RATE_LIMIT": "1000000000-M", "AJO_RATE_LIMIT_OPEN": "1000000000-M",
 	"AJO_RECONCILE_EVERY": "744h", "AJO_RECONCILE_WINDOW": "744h", "AJO_RECONCILE_BACK": "0s",
 	"LOG_FORMAT": "json", "AJO_OPS_PASSWORD": opsPassword, "AJO_DRAIN": "0s",
@@ -31,7 +33,8 @@ var settings = map[string]string{
 
 const opsPassword = "bench"
 
-// world is one row's: a database of its own, the bank, the API, the worker, and a tenant with its accounts.
+// world is one row's: a database of its own, the bank, the API, the worker, and a tenant with its
+// accounts.
 type world struct {
 	*servers
 	name     string
@@ -55,7 +58,8 @@ type worldOptions struct {
 	hooked   bool              // the tenant has a webhook URL
 }
 
-// newWorld makes the row's database and starts the roles as built binaries: one bank, one API, one worker with all queues.
+// newWorld makes the row's database and starts the roles as built binaries: one bank, one API, one
+// worker with all queues.
 func (s *servers) newWorld(ctx context.Context, name string, o worldOptions) (w *world, err error) {
 	made := &world{servers: s, name: "bench_" + name, settings: maps.Clone(settings), ops: map[*process]string{}}
 	defer func() {

@@ -11,7 +11,8 @@ import (
 	"ajo/ledger"
 )
 
-// BenchmarkPostCredits posts batches to one account, and spread over a hundred; the figure that counts is entries/s.
+// BenchmarkPostCredits posts batches to one account, and spread over a hundred; the figure that
+// counts is entries/s.
 func BenchmarkPostCredits(bench *testing.B) {
 	for _, size := range []int{1, 100} {
 		for _, accounts := range []int{1, 100} {

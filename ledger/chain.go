@@ -7,13 +7,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// The entries of an account form a chain: each one's hash covers the hash before it and all of its own fields but the status,
-// so that an entry cannot be altered, removed, added or moved without every later hash, and the head, being another. The
-// head stands in the statement: whoever keeps one can tell later whether the history up to it is still the same.
+// The entries of an account form a chain: each one's hash covers the hash before it and all of its
+// own fields but the status, so that an entry cannot be altered, removed, added or moved without
+// every later hash, and the head, being another. The head stands in the statement: whoever keeps
+// one can tell later whether the history up to it is still the same.
 //
-// The form is fixed: a text is its length in bytes (32 bits, big-endian) and its UTF-8; an id its 16 bytes; a number 64 bits,
-// big-endian; a sum its decimal text, as on the wire; a time microseconds since 1970; what may be absent has a byte before
-// it, 1 if it is there and 0 if not. Whoever changes it gives it another tag, and the old entries keep theirs.
+// The form is fixed: a text is its length in bytes (32 bits, big-endian) and its UTF-8; an id its
+// 16 bytes; a number 64 bits, big-endian; a sum its decimal text, as on the wire; a time
+// microseconds since 1970; what may be absent has a byte before it, 1 if it is there and 0 if not.
+// Whoever changes it gives it another tag, and the old entries keep theirs.
 const (
 	chainTag = "ajo.ledger.chain.v1"
 	entryTag = "ajo.ledger.entry.v1"
@@ -46,7 +48,8 @@ func (f *form) sum() []byte {
 	return h[:]
 }
 
-// genesis is what the first entry of an account's chain follows. It binds the chain to the account and to its beginning.
+// genesis is what the first entry of an account's chain follows. It binds the chain to the account
+// and to its beginning.
 func genesis(account uuid.UUID, from int64) []byte {
 	var f form
 	f.text(chainTag)

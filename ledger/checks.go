@@ -1,6 +1,7 @@
 package ledger
 
-// checks recompute everything from the entries alone. Each query returns (subject, detail) of the rows that are wrong.
+// checks recompute everything from the entries alone. Each query returns (subject, detail) of the
+// rows that are wrong.
 var checks = []struct{ name, sql string }{
 	{CheckTotals, `
 		WITH s AS (
@@ -22,8 +23,9 @@ var checks = []struct{ name, sql string }{
 		SELECT id::text, format('number %s follows %s', seq, before)
 		FROM (SELECT id, seq, lag(seq, 1, 0::bigint) OVER (PARTITION BY account_id ORDER BY seq) AS before FROM ledger_entries) e
 		WHERE seq <> before + 1`},
-	// An entry's running balance is the one before it, moved by the entry, by what went under review since then, and by what
-	// came back. From 0008 on the last two are recorded; the first entry needs nothing of them, and those between are passed over.
+	// An entry's running balance is the one before it, moved by the entry, by what went under
+	// review since then, and by what came back. From 0008 on the last two are recorded; the first
+	// entry needs nothing of them, and those between are passed over.
 	{CheckRunning, `
 		WITH moved AS (
 			SELECT account_id, seq, sum(delta) AS delta FROM (

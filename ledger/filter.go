@@ -17,7 +17,8 @@ var (
 	ErrStatus    = errs.New(errs.Invalid, "status must be provisional, confirmed, reversed or needs_review")
 )
 
-// Filter narrows the lines of a statement; its zero value lets all through. The totals stay those of the whole history.
+// Filter narrows the lines of a statement; its zero value lets all through. The totals stay those
+// of the whole history.
 type Filter struct {
 	From, To  time.Time // posted at or after From, and before To; zero: without that end
 	Direction Direction
@@ -49,12 +50,13 @@ func (f Filter) to() time.Time {
 	return f.To.UTC()
 }
 
-// clockSlack is by how much the order of an account's entries may disagree with their times: each was told its time by the
-// clock of the process that posted it. It is far more than these differ.
+// clockSlack is by how much the order of an account's entries may disagree with their times: each
+// was told its time by the clock of the process that posted it. It is far more than these differ.
 const clockSlack = time.Hour
 
-// span returns places of the account that hold every entry of the filter's time between them: begin < seq <= end. An index by
-// time would be written with every payment; the places are in the order of time, so they are found by halving.
+// span returns places of the account that hold every entry of the filter's time between them: begin
+// < seq <= end. An index by time would be written with every payment; the places are in the order
+// of time, so they are found by halving.
 func (f Filter) span(ctx context.Context, q pg.Querier, account uuid.UUID) (begin, end int64, err error) {
 	end = math.MaxInt64
 	if !f.From.IsZero() {
@@ -68,8 +70,8 @@ func (f Filter) span(ctx context.Context, q pg.Querier, account uuid.UUID) (begi
 	return begin, end, err
 }
 
-// lastBefore returns the place of an account's last entry that was posted before a time, 0 when there is none. It reads as
-// many entries as their number has binary digits.
+// lastBefore returns the place of an account's last entry that was posted before a time, 0 when
+// there is none. It reads as many entries as their number has binary digits.
 func lastBefore(ctx context.Context, q pg.Querier, account uuid.UUID, at time.Time) (seq int64, err error) {
 	err = q.QueryRow(ctx, `
 		WITH RECURSIVE half (below, above) AS (

@@ -185,7 +185,8 @@ func TestStatementNewestFirst(t *testing.T) {
 	}
 }
 
-// However the statement is read, the payer's name is found by the event's id, never by going through all events.
+// However the statement is read, the payer's name is found by the event's id, never by going
+// through all events.
 func TestStatementFindsPayersByTheID(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

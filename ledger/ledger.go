@@ -1,13 +1,14 @@
 // Package ledger owns the entries, the running totals and the statements, and all their SQL.
 //
-// What always holds: an entry never changes but for its status, which moves along [Transitions]; balance = total credits −
-// total debits; the balance, the statement's totals and the sum over the entries agree at every commit; each entry has two
-// sides (the customer's account and the provider float), so the book sums to zero; each entry's hash covers the one before.
-// The schema enforces what it can see.
-// (Specification, "Ledger entry", "Statement line"; decisions, "Ledger".)
+// What always holds: an entry never changes but for its status, which moves along [Transitions];
+// balance = total credits − total debits; the balance, the statement's totals and the sum over the
+// entries agree at every commit; each entry has two sides (the customer's account and the provider
+// float), so the book sums to zero; each entry's hash covers the one before. The schema enforces
+// what it can see. (Specification, "Ledger entry", "Statement line"; decisions, "Ledger".)
 //
-// Every change to an account's entries happens under the lock of its row in ledger_balances, taken in the order of account
-// ids. Callers that lock more take it last: event, transfer, account, ledger balance.
+// Every change to an account's entries happens under the lock of its row in ledger_balances, taken
+// in the order of account ids. Callers that lock more take it last: event, transfer, account,
+// ledger balance.
 package ledger
 
 import (
@@ -55,13 +56,17 @@ const (
 	EventPost    Event = "post"
 	EventConfirm Event = "confirm" // the bank's record agrees, or an operator says so
 	EventReverse Event = "reverse" // the bank knows no such payment, or gave it back
-	EventHold    Event = "hold"    // the bank's record differs, or no clear answer came: a person must look; credits only
-	EventRefund  Event = "refund"  // the bank gave a payout back after it had said success; debits only
-	EventRecall  Event = "recall"  // the bank took a payment back after it had confirmed it; credits only
+	// the bank's record differs, or no clear answer came: a person must look; credits only
+	EventHold Event = "hold"
+	// the bank gave a payout back after it had said success; debits only
+	EventRefund Event = "refund"
+	// the bank took a payment back after it had confirmed it; credits only
+	EventRecall Event = "recall"
 )
 
-// Transitions is the entry's state machine. A debit is never held: that would free money that may be on its way out. A
-// confirmed credit is reversed by a recall alone, which stands in the table recalls.
+// Transitions is the entry's state machine. A debit is never held: that would free money that may
+// be on its way out. A confirmed credit is reversed by a recall alone, which stands in the table
+// recalls.
 var Transitions = fsm.New("Ledger entry",
 	fsm.Row[Status, Event]{From: fsm.Start, Event: EventPost, To: Provisional},
 	fsm.Row[Status, Event]{From: Provisional, Event: EventConfirm, To: Confirmed},
@@ -88,8 +93,8 @@ var (
 	ErrMove              = errs.New(errs.Unprocessable, "ledger entry does not allow this")
 )
 
-// Entry is one movement on an account. Field names and casing are the wire's; TransactionGroupID, TransferRef, ReversalOf,
-// SenderName and SenderBank are additions to the specification's list.
+// Entry is one movement on an account. Field names and casing are the wire's; TransactionGroupID,
+// TransferRef, ReversalOf, SenderName and SenderBank are additions to the specification's list.
 type Entry struct {
 	ID                 uuid.UUID
 	Direction          Direction
@@ -103,20 +108,24 @@ type Entry struct {
 	TransferRef        *string    // merchantTxRef of the settlement, or null
 	ReversalOf         *uuid.UUID // the entry that this one reverses, or null
 	CreatedAt          time.Time
-	SenderName         string // who paid, as the bank's event says; of a payment's entries, and read by statements only
-	SenderBank         string // by its name
+	// who paid, as the bank's event says; of a payment's entries, and read by statements only
+	SenderName string
+	SenderBank string // by its name
 }
 
 // Posting asks for a new entry.
 type Posting struct {
-	AccountID          uuid.UUID
-	Amount             money.Amount // above zero
-	Fee                money.Amount
-	Narration          string
-	ProviderTxnRef     string
-	TransactionGroupID uuid.UUID // one payment or one settlement; a second posting of the same group and direction is refused by the schema
+	AccountID      uuid.UUID
+	Amount         money.Amount // above zero
+	Fee            money.Amount
+	Narration      string
+	ProviderTxnRef string
+	// one payment or one settlement; a second posting of the same group and direction is refused by
+	// the schema
+	TransactionGroupID uuid.UUID
 	TransferRef        *string
-	Gone               bool // of a debit: the money has left already, so the balance is not asked, and may fall below zero
+	// of a debit: the money has left already, so the balance is not asked, and may fall below zero
+	Gone bool
 }
 
 // totals is a row of ledger_balances while its lock is held.

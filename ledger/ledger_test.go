@@ -54,7 +54,8 @@ func (b *books) debit(amount string) (ledger.Entry, error) {
 	return out[0].Entry, out[0].Err
 }
 
-// connections opens pools of one connection until two have the same row of a day's sums, as the server shares these out by connection.
+// connections opens pools of one connection until two have the same row of a day's sums, as the
+// server shares these out by connection.
 func (b *books) connections() (same []*pg.Pool) {
 	b.T.Helper()
 	slots := map[int]*pg.Pool{}
@@ -73,8 +74,9 @@ func (b *books) connections() (same []*pg.Pool) {
 	return nil
 }
 
-// Entries of many tenants and days leave the balance in one transaction, and those of other accounts of the same tenants in another at the
-// same moment. They meet on the sums by day, and must lock these in one order.
+// Entries of many tenants and days leave the balance in one transaction, and those of other
+// accounts of the same tenants in another at the same moment. They meet on the sums by day, and
+// must lock these in one order.
 func TestMovesOfManyDaysDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -102,7 +104,8 @@ func TestMovesOfManyDaysDoNotDeadlock(t *testing.T) {
 				}))
 			}
 		}
-		for _, event := range []ledger.Event{ledger.EventHold, ledger.EventConfirm} { // out of the balance, and back
+		// out of the balance, and back
+		for _, event := range []ledger.Event{ledger.EventHold, ledger.EventConfirm} {
 			var wg sync.WaitGroup
 			start := make(chan struct{})
 			for side, pool := range pools {
@@ -290,7 +293,8 @@ func TestSchemaAllowsOnlyTheTablesMoves(t *testing.T) {
 			for _, m := range ledger.Transitions.Moves() {
 				allowed = allowed || m == [2]string{string(from), string(to)}
 			}
-			if allowed = allowed && from != ledger.Confirmed; allowed { // a confirmed credit is final, but for a recall
+			// a confirmed credit is final, but for a recall
+			if allowed = allowed && from != ledger.Confirmed; allowed {
 				require.NoError(t, err, "%s>%s", from, to)
 			} else {
 				require.Equal(t, "23514", pg.Code(err), "%s>%s", from, to)
@@ -372,7 +376,8 @@ func TestConcurrentDebitsDoNotOverdraw(t *testing.T) {
 	b.verify()
 }
 
-// Batches over several accounts, at once and in opposite order, neither deadlock nor lose a posting.
+// Batches over several accounts, at once and in opposite order, neither deadlock nor lose a
+// posting.
 func TestConcurrentBatchesOverManyAccounts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -413,7 +418,8 @@ func TestConcurrentBatchesOverManyAccounts(t *testing.T) {
 	b.verify()
 }
 
-// Any sequence of postings and moves keeps balance = statement = sum over the entries, and the book at zero.
+// Any sequence of postings and moves keeps balance = statement = sum over the entries, and the book
+// at zero.
 func TestLedgerProperties(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -485,7 +491,8 @@ func TestLedgerProperties(t *testing.T) {
 	b.verify()
 }
 
-// A payout that the bank gives back after all: the confirmed debit is reversed, and the money is there again.
+// A payout that the bank gives back after all: the confirmed debit is reversed, and the money is
+// there again.
 func TestRefundOfAConfirmedDebit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -16,7 +16,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// Move asks for one entry's status to change by an event of [Transitions]. The entry is named by its group and direction.
+// Move asks for one entry's status to change by an event of [Transitions]. The entry is named by
+// its group and direction.
 type Move struct {
 	TransactionGroupID uuid.UUID
 	Direction          Direction
@@ -26,9 +27,11 @@ type Move struct {
 // Moved is what a [Move] came to.
 type Moved struct {
 	EntryID uuid.UUID
-	Status  Status       // the entry's status now
-	Balance money.Amount // the account's balance after the move; below zero only when paid-out money proved false
-	Err     error        // [ErrEntryNotFound] or [ErrMove]: this move changed nothing, its neighbours stand
+	Status  Status // the entry's status now
+	// the account's balance after the move; below zero only when paid-out money proved false
+	Balance money.Amount
+	// [ErrEntryNotFound] or [ErrMove]: this move changed nothing, its neighbours stand
+	Err error
 }
 
 // stored is an entry as read under its account's lock.
@@ -39,8 +42,9 @@ type stored struct {
 	released  *int64 // when this move ends its review
 }
 
-// MoveEntries applies the moves in order, in one transaction, and answers each. A move to reversed also posts the
-// reversal entry: opposite direction, same amount, itself reversed, pointing at the original.
+// MoveEntries applies the moves in order, in one transaction, and answers each. A move to reversed
+// also posts the reversal entry: opposite direction, same amount, itself reversed, pointing at the
+// original.
 func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]Moved, error) {
 	book, entries, err := lockEntries(ctx, tx, moves)
 	if err != nil {
@@ -86,12 +90,14 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 	return out, err
 }
 
-// byDay orders entries as the sums by day are locked: by tenant, then by day. Whoever moves entries of several days locks them so.
+// byDay orders entries as the sums by day are locked: by tenant, then by day. Whoever moves entries
+// of several days locks them so.
 func (b book) byDay(x, y *stored) int {
 	return cmp.Or(pg.CompareIDs(b[x.accountID].tenantID, b[y.accountID].tenantID), x.CreatedAt.Compare(y.CreatedAt), pg.CompareIDs(x.ID, y.ID))
 }
 
-// move carries an entry's change of status into the totals, and returns the reversal entry when there is one.
+// move carries an entry's change of status into the totals, and returns the reversal entry when
+// there is one.
 func (t *totals) move(e *stored, to Status, now time.Time) *row {
 	if e.Direction == Credit && e.Status == Provisional {
 		t.provisionalCredits, t.changed = t.provisionalCredits.Sub(e.Amount), true
@@ -132,9 +138,10 @@ func groups(moves []Move) []uuid.UUID {
 	return ids
 }
 
-// lockEntries locks the balances of the accounts that the moves' entries belong to (an entry's account never changes), in the
-// order of their ids, and then reads the entries, which nothing changes meanwhile. Both statements go out together; the
-// second begins, and looks, when the first has all its locks.
+// lockEntries locks the balances of the accounts that the moves' entries belong to (an entry's
+// account never changes), in the order of their ids, and then reads the entries, which nothing
+// changes meanwhile. Both statements go out together; the second begins, and looks, when the first
+// has all its locks.
 func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries map[entryKey]*stored, err error) {
 	var batch pgx.Batch
 	batch.Queue(selectTotals+`
@@ -160,7 +167,8 @@ func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries m
 	return b, entries, tx.SendBatch(ctx, &batch).Close()
 }
 
-// fields are the scan targets of an entry, in the order in which every query here names the columns.
+// fields are the scan targets of an entry, in the order in which every query here names the
+// columns.
 func (e *Entry) fields() []any {
 	return []any{
 		&e.ID, &e.Direction, &e.Amount, &e.Fee, &e.Currency, &e.Status, &e.Narration, &e.ProviderTxnRef,
@@ -168,8 +176,9 @@ func (e *Entry) fields() []any {
 	}
 }
 
-// queueStatuses writes the new statuses. The statement looks up one id after the other, in the order of the array, and each row that
-// leaves or enters the balance locks its day's sum, at the statement's end in the same order: see [book.byDay].
+// queueStatuses writes the new statuses. The statement looks up one id after the other, in the
+// order of the array, and each row that leaves or enters the balance locks its day's sum, at the
+// statement's end in the same order: see [book.byDay].
 func queueStatuses(batch *pgx.Batch, b book, entries map[entryKey]*stored, from map[uuid.UUID]Status) {
 	var ids []uuid.UUID
 	var was, to []string

@@ -31,15 +31,17 @@ type Review struct {
 	Amount money.Amount `json:"amount"`
 }
 
-// Day is what was posted on one day in Lagos, and is in the balance: what was reversed since, or is under review, is not.
+// Day is what was posted on one day in Lagos, and is in the balance: what was reversed since, or is
+// under review, is not.
 type Day struct {
 	Date     string       `json:"date"` // 2026-01-30
 	MoneyIn  money.Amount `json:"moneyIn"`
 	MoneyOut money.Amount `json:"moneyOut"`
 }
 
-// ReadOverview reads a tenant's overview. It reads the balances and the days' sums, never the entries: its cost grows with the
-// number of accounts, not with what happened on them. The entries under review of the whole service are few.
+// ReadOverview reads a tenant's overview. It reads the balances and the days' sums, never the
+// entries: its cost grows with the number of accounts, not with what happened on them. The entries
+// under review of the whole service are few.
 func ReadOverview(ctx context.Context, q pg.Querier, tenantID uuid.UUID, now time.Time) (Overview, error) {
 	o := Overview{Currency: money.Currency}
 	today := now.In(clock.Lagos)

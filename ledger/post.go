@@ -24,14 +24,15 @@ type row struct {
 	hash      []byte
 }
 
-// OpenAccount gives a new account its empty balance; it runs in the transaction that inserts the account.
+// OpenAccount gives a new account its empty balance; it runs in the transaction that inserts the
+// account.
 func OpenAccount(ctx context.Context, tx pg.Tx, tenantID, accountID uuid.UUID) error {
 	_, err := tx.Exec(ctx, `INSERT INTO ledger_balances (account_id, tenant_id) VALUES ($1, $2)`, accountID, tenantID)
 	return err
 }
 
-// PostCredits posts provisional credits, in the order given, and returns their entries in that order. It takes three
-// statements however many there are, and updates each account once.
+// PostCredits posts provisional credits, in the order given, and returns their entries in that
+// order. It takes three statements however many there are, and updates each account once.
 func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Entry, error) {
 	book, err := lockPosted(ctx, tx, postings)
 	if err != nil {
@@ -55,9 +56,11 @@ type Posted struct {
 	Err   error // [ErrInsufficientFunds]: this posting changed nothing, its neighbours stand
 }
 
-// PostDebits posts provisional debits as if one after the other, in the order given: each if the balance that those before
-// it have left covers it (or the money is gone), else it is [ErrInsufficientFunds]. The accounts' locks make other callers' settlements wait, so
-// together they cannot overdraw. It takes three statements however many there are, and updates each account once.
+// PostDebits posts provisional debits as if one after the other, in the order given: each if the
+// balance that those before it have left covers it (or the money is gone), else it is
+// [ErrInsufficientFunds]. The accounts' locks make other callers' settlements wait, so together
+// they cannot overdraw. It takes three statements however many there are, and updates each account
+// once.
 func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Posted, error) {
 	book, err := lockPosted(ctx, tx, postings)
 	if err != nil {
@@ -146,7 +149,8 @@ func readTotals(rows pgx.Rows) (book, error) {
 	return b, err
 }
 
-// write does what the batch has, inserts the rows and stores the totals that have moved, in one round trip.
+// write does what the batch has, inserts the rows and stores the totals that have moved, in one
+// round trip.
 func write(ctx context.Context, tx pg.Tx, batch *pgx.Batch, b book, rows []row) ([]Entry, error) {
 	if len(rows) > 0 {
 		queueEntries(batch, rows)

@@ -30,9 +30,10 @@ type Held struct {
 	Amount money.Amount // held now: the credit's, if it is in the balance
 }
 
-// HoldRecalled takes the credits of payments (named by their groups) out of what covers settlements, until [ReleaseRecalled]: the
-// bank may have taken them back. The balance and the statement stay as they are. A credit that is not in the balance has nothing to
-// be held. Holding twice holds twice: the caller keeps what was held of each.
+// HoldRecalled takes the credits of payments (named by their groups) out of what covers
+// settlements, until [ReleaseRecalled]: the bank may have taken them back. The balance and the
+// statement stay as they are. A credit that is not in the balance has nothing to be held. Holding
+// twice holds twice: the caller keeps what was held of each.
 func HoldRecalled(ctx context.Context, tx pg.Tx, payments []uuid.UUID) (map[uuid.UUID]Held, error) {
 	moves := make([]Move, len(payments))
 	for i, id := range payments {
@@ -63,7 +64,8 @@ func HoldRecalled(ctx context.Context, tx pg.Tx, payments []uuid.UUID) (map[uuid
 	return out, err
 }
 
-// ReleaseRecalled gives back what was held of payments to accounts, in the order of the accounts' ids.
+// ReleaseRecalled gives back what was held of payments to accounts, in the order of the accounts'
+// ids.
 func ReleaseRecalled(ctx context.Context, tx pg.Tx, held map[uuid.UUID]money.Amount) error {
 	var accounts []uuid.UUID
 	for id := range held {
@@ -84,7 +86,8 @@ func ReleaseRecalled(ctx context.Context, tx pg.Tx, held map[uuid.UUID]money.Amo
 	return err
 }
 
-// queueRecalls stores what has changed of accounts' recalls, in a statement of its own: nearly no account has any.
+// queueRecalls stores what has changed of accounts' recalls, in a statement of its own: nearly no
+// account has any.
 func queueRecalls(batch *pgx.Batch, b book) {
 	var id []uuid.UUID
 	var held, reversed []string
@@ -103,7 +106,8 @@ func queueRecalls(batch *pgx.Batch, b book) {
 		FROM unnest($1::uuid[], $2::text[], $3::text[]) AS m (id, held, reversed) WHERE b.account_id = m.id`, id, held, reversed)
 }
 
-// ReadRecalled is what is held of an account's balance for recalls, and what recalls have taken back.
+// ReadRecalled is what is held of an account's balance for recalls, and what recalls have taken
+// back.
 func ReadRecalled(ctx context.Context, q pg.Querier, account uuid.UUID) (held, reversed money.Amount, err error) {
 	err = q.QueryRow(ctx, `SELECT coalesce(recall_held, 0), coalesce(recall_reversed, 0) FROM ledger_balances WHERE account_id = $1`, account).Scan(&held, &reversed)
 	if pg.IsNoRows(err) {

@@ -39,7 +39,8 @@ func (b *books) recalled() [2]string {
 	return [2]string{held.String(), reversed.String()}
 }
 
-// What is held stays in the balance; only what a recall takes back leaves it, and may bring it below zero.
+// What is held stays in the balance; only what a recall takes back leaves it, and may bring it
+// below zero.
 func TestHoldAndRecall(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -89,7 +90,8 @@ func TestNoReversalOfAConfirmedCreditWithoutARecall(t *testing.T) {
 	b.verify()
 }
 
-// Many move the entries of few accounts at once, each in another order: each entry moves once, and the books hold.
+// Many move the entries of few accounts at once, each in another order: each entry moves once, and
+// the books hold.
 func TestMovesAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -106,7 +108,8 @@ func TestMovesAtOnce(t *testing.T) {
 	for w := range 8 {
 		wg.Go(func() {
 			for i := range entries {
-				// Two entries a call, of two accounts, in an order that differs from worker to worker.
+				// Two entries a call, of two accounts, in an order that differs from worker to
+				// worker.
 				a, c := (i*(2*w+1))%len(entries), (i*(2*w+1)+w+1)%len(entries)
 				event := []ledger.Event{ledger.EventConfirm, ledger.EventReverse, ledger.EventHold}[w%3]
 				var moves []ledger.Move

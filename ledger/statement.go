@@ -15,7 +15,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// Balance is an account's money. Cover is the part that the bank has confirmed and no settlement has claimed: what may leave.
+// Balance is an account's money. Cover is the part that the bank has confirmed and no settlement
+// has claimed: what may leave.
 type Balance struct {
 	Balance money.Amount
 	Cover   money.Amount
@@ -36,19 +37,23 @@ type Line struct {
 	seq            int64
 }
 
-// Statement is one page of an account's entries, oldest first unless asked otherwise, with the totals of its whole history.
+// Statement is one page of an account's entries, oldest first unless asked otherwise, with the
+// totals of its whole history.
 type Statement struct {
 	Lines          []Line       `json:"lines"`
 	OpeningBalance money.Amount `json:"openingBalance"` // before the first entry: 0.00
-	TotalCredits   money.Amount `json:"totalCredits"`   // a reversed entry and its reversal are in one total each; one under review is in none
+	// a reversed entry and its reversal are in one total each; one under review is in none
+	TotalCredits   money.Amount `json:"totalCredits"`
 	TotalDebits    money.Amount `json:"totalDebits"`
 	ClosingBalance money.Amount `json:"closingBalance"` // opening + credits − debits: the balance
-	ChainHead      string       `json:"chainHead"`      // the newest entry's hash in hex, which covers the whole history (chain.go); empty before the first
-	Pagination     page.Info    `json:"pagination"`
+	// the newest entry's hash in hex, which covers the whole history (chain.go); empty before the
+	// first
+	ChainHead  string    `json:"chainHead"`
+	Pagination page.Info `json:"pagination"`
 }
 
-// payerSQL is who paid, of an entry e whose group is a payment; a settlement has no such event. The LIMIT keeps the planner from joining
-// all events there are: each entry's own is found by its id.
+// payerSQL is who paid, of an entry e whose group is a payment; a settlement has no such event. The
+// LIMIT keeps the planner from joining all events there are: each entry's own is found by its id.
 const payerSQL = `
 		LEFT JOIN LATERAL (SELECT sender_name, sender_bank FROM inbound_events WHERE id = e.transaction_group_id AND e.transfer_ref IS NULL LIMIT 1) p ON true`
 
@@ -75,8 +80,9 @@ const linesSQL = `
 			AND ($7 = '' OR e.direction = $7) AND ($8 = '' OR e.status = $8)
 		ORDER BY e.seq LIMIT $3`
 
-// ReadStatement reads one page of the lines that the filter lets through. Lines and totals come from one statement, and so from
-// one moment. A bad cursor is [page.ErrCursor]; [ErrDirection] and [ErrStatus].
+// ReadStatement reads one page of the lines that the filter lets through. Lines and totals come
+// from one statement, and so from one moment. A bad cursor is [page.ErrCursor]; [ErrDirection] and
+// [ErrStatus].
 func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, r page.Request) (Statement, error) {
 	after, err := page.ParseSeq(page.Statement, account, r.After)
 	if err != nil {
@@ -124,8 +130,9 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	return s, nil
 }
 
-// Lines reads all lines that the filter lets through, oldest first, in one statement and so as of one moment; nothing is read
-// before the sequence is. More than limit of them is a refusal that says so, after limit lines; [ErrDirection] and [ErrStatus].
+// Lines reads all lines that the filter lets through, oldest first, in one statement and so as of
+// one moment; nothing is read before the sequence is. More than limit of them is a refusal that
+// says so, after limit lines; [ErrDirection] and [ErrStatus].
 func Lines(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, limit int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		if err := eachLine(ctx, q, account, f, limit, func(l Line) bool { return yield(l, nil) }); err != nil {
@@ -163,7 +170,8 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 	return rows.Err()
 }
 
-// BalanceAt reads an account's balance as it stood when the last entry before a time was posted; 0.00 before the first.
+// BalanceAt reads an account's balance as it stood when the last entry before a time was posted;
+// 0.00 before the first.
 func BalanceAt(ctx context.Context, q pg.Querier, account uuid.UUID, at time.Time) (balance money.Amount, err error) {
 	seq, err := lastBefore(ctx, q, account, at)
 	if err != nil || seq == 0 {

@@ -36,9 +36,10 @@ const (
 	CheckBook     = "the book sums to zero"
 )
 
-// Verify recomputes the books from the entries and returns what does not agree, at most 1,000 findings a check: totals,
-// numbers, running balances, reviews, reversals, the sums of days, the hash chain, and the sum of the book. It reads all of it: for hand tools
-// and tests, on a connection whose statement_timeout allows it, and in a transaction that sees one moment.
+// Verify recomputes the books from the entries and returns what does not agree, at most 1,000
+// findings a check: totals, numbers, running balances, reviews, reversals, the sums of days, the
+// hash chain, and the sum of the book. It reads all of it: for hand tools and tests, on a
+// connection whose statement_timeout allows it, and in a transaction that sees one moment.
 func Verify(ctx context.Context, q pg.Querier) ([]Finding, error) {
 	var all []Finding
 	for _, c := range checks {
@@ -81,8 +82,9 @@ type chainReader struct {
 	findings []Finding
 }
 
-// verifyChains recomputes every hash, and names for each account the first entry that does not fit. An account whose entries
-// all fit, but whose last hash is not its head, has lost its newest entries.
+// verifyChains recomputes every hash, and names for each account the first entry that does not fit.
+// An account whose entries all fit, but whose last hash is not its head, has lost its newest
+// entries.
 func verifyChains(ctx context.Context, q pg.Querier) ([]Finding, error) {
 	rows, err := q.Query(ctx, `
 		SELECT b.account_id, b.chain_from, b.chain_head, e.tenant_id, e.seq, e.running_balance, e.hash,
@@ -144,8 +146,8 @@ func (c *chainReader) name(subject uuid.UUID, detail string) {
 	}
 }
 
-// BookSum adds the customers' side (the stored balances) to the provider float's side (the contra side of every entry that
-// counts): 0.00 when the books are right.
+// BookSum adds the customers' side (the stored balances) to the provider float's side (the contra
+// side of every entry that counts): 0.00 when the books are right.
 func BookSum(ctx context.Context, q pg.Querier) (money.Amount, error) {
 	var sum money.Amount
 	err := q.QueryRow(ctx, `

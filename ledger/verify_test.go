@@ -13,8 +13,9 @@ import (
 	"ajo/ledger"
 )
 
-// lived makes an account with a bit of everything: a confirmed credit, a reversed one with its reversal, one that went under
-// review and came back, one that is under review still, one that was reversed out of it, a debit, and a refunded one.
+// lived makes an account with a bit of everything: a confirmed credit, a reversed one with its
+// reversal, one that went under review and came back, one that is under review still, one that was
+// reversed out of it, a debit, and a refunded one.
 func (b *books) lived() {
 	b.T.Helper()
 	b.move(b.credit("1000.00"), ledger.EventConfirm)
@@ -37,7 +38,8 @@ func (b *books) lived() {
 	b.verify()
 }
 
-// A check that cannot fail shows nothing: each kind of damage is named, and by the check that is meant for it.
+// A check that cannot fail shows nothing: each kind of damage is named, and by the check that is
+// meant for it.
 func TestVerifyNamesDamage(t *testing.T) {
 	t.Parallel()
 	damage := map[string]struct {
@@ -130,7 +132,8 @@ func TestChainHeadIsInTheStatement(t *testing.T) {
 	require.True(t, second.Pagination.HasMore)
 }
 
-// Entries from before the chain stay as they are; the chain begins with the next one, and what it begins with is bound by it.
+// Entries from before the chain stay as they are; the chain begins with the next one, and what it
+// begins with is bound by it.
 func TestChainBeginsAfterOldEntries(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

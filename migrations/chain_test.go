@@ -18,7 +18,8 @@ import (
 	"ajo/migrations"
 )
 
-// A database that has entries when the chain comes: they stay as they are, and the chain begins with the next entry of each.
+// A database that has entries when the chain comes: they stay as they are, and the chain begins
+// with the next entry of each.
 func TestChainOverOldEntries(t *testing.T) {
 	t.Parallel()
 	ctx, url := context.Background(), testenv.EmptyDatabase(t)

@@ -19,7 +19,8 @@ import (
 	"ajo/migrations"
 )
 
-// A database that has entries when the days' sums come: those of the last month are in them, and what follows is added.
+// A database that has entries when the days' sums come: those of the last month are in them, and
+// what follows is added.
 func TestDaysOfOldEntries(t *testing.T) {
 	t.Parallel()
 	ctx, url := context.Background(), testenv.EmptyDatabase(t)
@@ -35,7 +36,8 @@ func TestDaysOfOldEntries(t *testing.T) {
 	pool, err := pg.Open(ctx, url, 4)
 	require.NoError(t, err)
 	defer pool.Close()
-	e := &testenv.Env{T: t, Pool: pool, Clock: clock.NewFake(time.Now().UTC().Truncate(24 * time.Hour).Add(9 * time.Hour))} // ids have the machine's time in them
+	// ids have the machine's time in them
+	e := &testenv.Env{T: t, Pool: pool, Clock: clock.NewFake(time.Now().UTC().Truncate(24 * time.Hour).Add(9 * time.Hour))}
 	tenant := e.Tenant()
 	account := e.Account(tenant, "old")
 	for i, daysAgo := range []int{40, 29, 1, 0} {

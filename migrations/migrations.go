@@ -1,7 +1,7 @@
 // Package migrations is the schema, as numbered files that run forward only.
 //
-// A file that has landed is never edited: the next change is the next number. Each sets lock_timeout, and is safe to
-// run under the code of the version before.
+// A file that has landed is never edited: the next change is the next number. Each sets
+// lock_timeout, and is safe to run under the code of the version before.
 package migrations
 
 import (
@@ -24,8 +24,8 @@ var Files embed.FS
 // ErrBehind says that the database lacks a migration; `ajo migrate` applies it.
 var ErrBehind = errors.New("the database's schema is behind this program: run `ajo migrate`")
 
-// Up applies every migration that the database at url lacks and returns the files' names. Several processes may call it
-// at once: an advisory lock lets one work while the others wait.
+// Up applies every migration that the database at url lacks and returns the files' names. Several
+// processes may call it at once: an advisory lock lets one work while the others wait.
 func Up(ctx context.Context, url string) ([]string, error) {
 	p, done, err := open(url)
 	if err != nil {

@@ -1,9 +1,10 @@
-// Package ratelimit counts requests per tenant, per address and per account, and says when one is too many.
+// Package ratelimit counts requests per tenant, per address and per account, and says when one is
+// too many.
 //
-// The counts are kept in Redis, where all processes share them, in fixed windows. What always holds: no request fails
-// because Redis does, and none waits for it longer than a quarter of a second. While Redis is away the same limits are
-// kept in this process, and Redis is asked again in the background, never by a request.
-// Specification, "Limits"; decisions, "Rate limits".
+// The counts are kept in Redis, where all processes share them, in fixed windows. What always
+// holds: no request fails because Redis does, and none waits for it longer than a quarter of a
+// second. While Redis is away the same limits are kept in this process, and Redis is asked again in
+// the background, never by a request. Specification, "Limits"; decisions, "Rate limits".
 package ratelimit
 
 import (
@@ -34,11 +35,12 @@ const (
 	probeEvery = time.Second // while Redis is away
 )
 
-// timeout is that of one question to Redis. A variable, since tests on a busy machine must not take it for a Redis that is
-// away.
+// timeout is that of one question to Redis. A variable, since tests on a busy machine must not take
+// it for a Redis that is away.
 var timeout = 250 * time.Millisecond
 
-// perAccount is how often one account may try to log in, or to enter a code: ten times in a quarter of an hour.
+// perAccount is how often one account may try to log in, or to enter a code: ten times in a quarter
+// of an hour.
 var perAccount = limiter.Rate{Period: 15 * time.Minute, Limit: 10}
 
 // Action is something that a session may not do too often, whatever else it does.
@@ -78,11 +80,12 @@ type Limiter struct {
 	done            sync.WaitGroup
 }
 
-// New returns a limiter with the given limits, each written as "600-M" (600 a minute; S, M, H or D): perTenant for each
-// tenant's key, and as much for its sessions; open for each address at the endpoints that need no credential. The client only
-// names the server: the limiter opens a connection pool of its own to it, with short timeouts and without retries, because a
-// retried count counts twice. A nil client keeps the limits in this process. A Redis that does not answer is no error; a bad
-// limit is.
+// New returns a limiter with the given limits, each written as "600-M" (600 a minute; S, M, H or
+// D): perTenant for each tenant's key, and as much for its sessions; open for each address at the
+// endpoints that need no credential. The client only names the server: the limiter opens a
+// connection pool of its own to it, with short timeouts and without retries, because a retried
+// count counts twice. A nil client keeps the limits in this process. A Redis that does not answer
+// is no error; a bad limit is.
 func New(client redis.UniversalClient, perTenant, open string, log *slog.Logger) (*Limiter, error) {
 	l := &Limiter{
 		local: memory.NewStoreWithOptions(limiter.StoreOptions{Prefix: prefix, CleanUpInterval: time.Minute}),
@@ -128,20 +131,21 @@ func (l *Limiter) Close() error {
 	return l.client.Close()
 }
 
-// Key counts a request with a tenant's API key, which is given by its SHA-256. It is counted under the tenant: another key is
-// no new allowance.
+// Key counts a request with a tenant's API key, which is given by its SHA-256. It is counted under
+// the tenant: another key is no new allowance.
 func (l *Limiter) Key(ctx context.Context, tenant [16]byte, credential [32]byte) Result {
 	return l.metWith(credential, l.count(ctx, byKey, l.perTenant, "key:"+hex.EncodeToString(tenant[:])))
 }
 
-// Session counts a request with a tenant's session, given by its token's SHA-256, beside those with its key: who logs in again,
-// or twice, has no new allowance.
+// Session counts a request with a tenant's session, given by its token's SHA-256, beside those with
+// its key: who logs in again, or twice, has no new allowance.
 func (l *Limiter) Session(ctx context.Context, tenant [16]byte, credential [32]byte) Result {
 	return l.metWith(credential, l.count(ctx, bySession, l.perTenant, "session:"+hex.EncodeToString(tenant[:])))
 }
 
-// Stranger counts a request with a credential that opens nothing under the caller's address, by a tenant's limit, so that
-// trying credentials is limited too. A credential without the form of one is the zero one.
+// Stranger counts a request with a credential that opens nothing under the caller's address, by a
+// tenant's limit, so that trying credentials is limited too. A credential without the form of one
+// is the zero one.
 func (l *Limiter) Stranger(ctx context.Context, addr netip.Addr, credential [32]byte) Result {
 	l.recent.meet([16]byte(credential[:16]), false)
 	r := l.count(ctx, byStranger, l.perTenant, strangerName(addr))
@@ -151,7 +155,8 @@ func (l *Limiter) Stranger(ctx context.Context, addr netip.Addr, credential [32]
 	return r
 }
 
-// Uncounted is the allowance of a request that could not be counted, because whose it is could not be found out.
+// Uncounted is the allowance of a request that could not be counted, because whose it is could not
+// be found out.
 func (l *Limiter) Uncounted() Result {
 	return Result{Limit: l.perTenant.Limit, Remaining: l.perTenant.Limit, Reset: max(1, int64(l.perTenant.Period/time.Second)), OK: true}
 }
@@ -161,8 +166,9 @@ func (l *Limiter) Open(ctx context.Context, addr netip.Addr) Result {
 	return l.count(ctx, byAddress, l.open, "open:"+Network(addr))
 }
 
-// Account counts a try of one action ("login", "code") at one account. The account's name (an e-mail, an id) need not
-// exist: a limit that only real accounts had would tell which are real. It is stored as a hash.
+// Account counts a try of one action ("login", "code") at one account. The account's name (an
+// e-mail, an id) need not exist: a limit that only real accounts had would tell which are real. It
+// is stored as a hash.
 func (l *Limiter) Account(ctx context.Context, action, account string) Result {
 	sum := sha256.Sum256([]byte(account))
 	return l.count(ctx, byAccount, perAccount, action+":"+hex.EncodeToString(sum[:16]))
@@ -173,7 +179,8 @@ func (l *Limiter) Tenant(ctx context.Context, a Action, id [16]byte) Result {
 	return l.count(ctx, byAction, perAction[a], string(a)+":"+hex.EncodeToString(id[:]))
 }
 
-// Network is the key of an address: an IPv4 address, or the /64 that one IPv6 subscriber has to himself.
+// Network is the key of an address: an IPv4 address, or the /64 that one IPv6 subscriber has to
+// himself.
 func Network(addr netip.Addr) string {
 	addr = addr.Unmap().WithZone("")
 	if addr.Is6() {
@@ -215,7 +222,8 @@ func (l *Limiter) connect() error {
 	return nil
 }
 
-// lose turns to the counts of this process. Late failures of a connection that was lost before change nothing.
+// lose turns to the counts of this process. Late failures of a connection that was lost before
+// change nothing.
 func (l *Limiter) lose(store *limiter.Store, cause error) {
 	if l.shared.CompareAndSwap(store, nil) {
 		metrics.LimitsAreLocal(true)
@@ -248,7 +256,8 @@ func (l *Limiter) reconnect(ctx context.Context) {
 	}
 }
 
-// own returns a client of the same server with short timeouts and no retries. Another kind of client is used as it is.
+// own returns a client of the same server with short timeouts and no retries. Another kind of
+// client is used as it is.
 func own(client redis.UniversalClient) redis.UniversalClient {
 	switch c := client.(type) {
 	case *redis.Client:

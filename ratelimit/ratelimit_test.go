@@ -252,7 +252,8 @@ func closedPort(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// gate is a listener before the real Redis that can be shut: it then refuses, or takes connections and says nothing.
+// gate is a listener before the real Redis that can be shut: it then refuses, or takes connections
+// and says nothing.
 type gate struct {
 	ln     net.Listener
 	target string

@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// maxRemembered bounds each of the memories below. They save questions, and decide nothing that Redis does not decide too.
+// maxRemembered bounds each of the memories below. They save questions, and decide nothing that
+// Redis does not decide too.
 const maxRemembered = 10_000
 
-// recent is what this process knows of credentials and addresses without asking anybody: who is over a limit until when, and
-// which credentials have opened something. The latter lets nobody in: it only says that looking them up is worth it.
+// recent is what this process knows of credentials and addresses without asking anybody: who is
+// over a limit until when, and which credentials have opened something. The latter lets nobody in:
+// it only says that looking them up is worth it.
 type recent struct {
 	mu    sync.Mutex
 	over  map[string]verdict
@@ -58,7 +60,8 @@ func (m *recent) isOver(key string, now time.Time) (Result, bool) {
 	return Result{Limit: v.limit, Reset: int64((left + time.Second - 1) / time.Second)}, true
 }
 
-// meet remembers a credential that has opened something, or forgets one that opens nothing any more.
+// meet remembers a credential that has opened something, or forgets one that opens nothing any
+// more.
 func (m *recent) meet(credential [16]byte, good bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,9 +87,10 @@ func (m *recent) hasMet(credential [16]byte) bool {
 	return now || before
 }
 
-// Admit tells whether a credential, given by its SHA-256, may be looked up. It may not while its own tenant is over the limit,
-// and, unless it has opened something before, while its address is: so that made-up credentials cost a look-up only as often as
-// the limit says. A refusal is one to answer with.
+// Admit tells whether a credential, given by its SHA-256, may be looked up. It may not while its
+// own tenant is over the limit, and, unless it has opened something before, while its address is:
+// so that made-up credentials cost a look-up only as often as the limit says. A refusal is one to
+// answer with.
 func (l *Limiter) Admit(addr netip.Addr, credential [32]byte) Result {
 	now := time.Now()
 	if r, over := l.recent.isOver(ownName(credential), now); over {

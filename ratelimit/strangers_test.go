@@ -33,8 +33,9 @@ func TestLimitIsTheTenants(t *testing.T) {
 	require.Len(t, keys, 3, "one for each tenant's kind")
 }
 
-// Made-up credentials have one count in Redis, their address's, and once that is passed none of them is looked up; what has
-// opened something is. Who is over its own limit is not looked up either.
+// Made-up credentials have one count in Redis, their address's, and once that is passed none of
+// them is looked up; what has opened something is. Who is over its own limit is not looked up
+// either.
 func TestStrangersAreNotLookedUp(t *testing.T) {
 	t.Parallel()
 	client := testenv.New(t).Redis()

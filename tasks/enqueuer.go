@@ -20,11 +20,13 @@ import (
 
 const (
 	ringTimeout = time.Second
-	// silence is how long no ring is tried after one failed: with Redis away, nobody waits for it more than once in a while.
+	// silence is how long no ring is tried after one failed: with Redis away, nobody waits for it
+	// more than once in a while.
 	silence = time.Second
 )
 
-// Enqueuer rings. A ring never fails its caller: the row is stored, and the sweeper finds it. It is safe for concurrent use.
+// Enqueuer rings. A ring never fails its caller: the row is stored, and the sweeper finds it. It is
+// safe for concurrent use.
 type Enqueuer struct {
 	client *asynq.Client
 	log    *slog.Logger
@@ -75,8 +77,8 @@ func (e *Enqueuer) Now(ctx context.Context, k Kind, ids ...uuid.UUID) {
 	e.At(ctx, k, time.Time{}, ids...)
 }
 
-// At rings the rows to be worked on at the given time. Rings of many callers for the same kind go out as one task where the
-// kind allows it (Spec.MaxIDs).
+// At rings the rows to be worked on at the given time. Rings of many callers for the same kind go
+// out as one task where the kind allows it (Spec.MaxIDs).
 func (e *Enqueuer) At(ctx context.Context, k Kind, at time.Time, ids ...uuid.UUID) {
 	together, ok := e.many[k]
 	if !ok {
@@ -93,20 +95,22 @@ func (e *Enqueuer) At(ctx context.Context, k Kind, at time.Time, ids ...uuid.UUI
 	together.DoAll(ctx, rings)
 }
 
-// Alone rings one row at the given time as a task of its own, so that its next retry and its error stand by themselves.
+// Alone rings one row at the given time as a task of its own, so that its next retry and its error
+// stand by themselves.
 func (e *Enqueuer) Alone(ctx context.Context, k Kind, at time.Time, id uuid.UUID) {
 	e.enqueue(ctx, k, taskID(k, id, at), at, id)
 }
 
-// Swept rings one row that was found overdue. Its task has an id of its own for each round of the sweepers: the first ring's
-// id may still be taken by a task that is wedged or archived, and a row that stays overdue is rung once a round, not at each
-// sweep.
+// Swept rings one row that was found overdue. Its task has an id of its own for each round of the
+// sweepers: the first ring's id may still be taken by a task that is wedged or archived, and a row
+// that stays overdue is rung once a round, not at each sweep.
 func (e *Enqueuer) Swept(ctx context.Context, k Kind, id uuid.UUID, round time.Time) {
 	e.enqueue(ctx, k, fmt.Sprintf("%s:%s:swept-%d", k, id, round.UnixMilli()), time.Time{}, id)
 }
 
-// taskID names the ring of a row for a time; a second ring for the same time is no new task. It stays taken while the task
-// is pending, retried or archived, so each appointment has an id of its own.
+// taskID names the ring of a row for a time; a second ring for the same time is no new task. It
+// stays taken while the task is pending, retried or archived, so each appointment has an id of its
+// own.
 func taskID(k Kind, id uuid.UUID, at time.Time) string {
 	if at.IsZero() {
 		return fmt.Sprintf("%s:%s", k, id)
@@ -114,8 +118,9 @@ func taskID(k Kind, id uuid.UUID, at time.Time) string {
 	return fmt.Sprintf("%s:%s:%d", k, id, at.UnixMilli())
 }
 
-// NextSecond is the first whole second at or after t. asynq keeps appointments to the second and cuts the rest off, so it
-// would ring a moment before the row is due, and the ring would be for nothing.
+// NextSecond is the first whole second at or after t. asynq keeps appointments to the second and
+// cuts the rest off, so it would ring a moment before the row is due, and the ring would be for
+// nothing.
 func NextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
 // ringTogether makes one task of the rings that are for the same second: asynq knows no finer.
@@ -153,7 +158,8 @@ func (e *Enqueuer) enqueue(ctx context.Context, k Kind, name string, at time.Tim
 	_, err := e.client.EnqueueContext(ctx, newTask(k, ids, trace.Parent(ctx)), opts...)
 	failpoint.At("tasks/after-ring")
 	if errors.Is(err, asynq.ErrTaskIDConflict) && len(ids) > 1 {
-		for _, id := range ids { // the first one is rung for already; the others must not miss their ring for that
+		// the first one is rung for already; the others must not miss their ring for that
+		for _, id := range ids {
 			e.enqueue(ctx, k, taskID(k, id, at), at, id)
 		}
 		return

@@ -1,8 +1,9 @@
-// Package tasks is the contract between the API and the workers: the five kinds of work, their queues, payloads, timeouts
-// and limits, and the [Enqueuer] that rings.
+// Package tasks is the contract between the API and the workers: the five kinds of work, their
+// queues, payloads, timeouts and limits, and the [Enqueuer] that rings.
 //
-// A task is only a ring at the right time: it carries the ids of rows, and the row says whether the work is still due. A
-// ring that is lost is found by the sweeper; a ring too many changes nothing. Each kind has a queue of its own name.
+// A task is only a ring at the right time: it carries the ids of rows, and the row says whether the
+// work is still due. A ring that is lost is found by the sweeper; a ring too many changes nothing.
+// Each kind has a queue of its own name.
 package tasks
 
 import (
@@ -42,23 +43,27 @@ type Spec struct {
 	Delayed     time.Duration // how often a task whose time has come is looked for
 }
 
-// Specs are the kinds' rules. An idle worker asks Redis for some 40 commands a second with them, and a payment that comes
-// then waits an eighth of a second at most until it is posted, and as long until it is delivered. MaxRetry is never 0: a task whose dequeue was lost would be
-// archived without having run.
+// Specs are the kinds' rules. An idle worker asks Redis for some 40 commands a second with them,
+// and a payment that comes then waits an eighth of a second at most until it is posted, and as long
+// until it is delivered. MaxRetry is never 0: a task whose dequeue was lost would be archived
+// without having run.
 var Specs = map[Kind]Spec{
-	// Many: a task waits for its batch and does little else, and with few ids each, sixteen were what a middling load waited for.
+	// Many: a task waits for its batch and does little else, and with few ids each, sixteen were
+	// what a middling load waited for.
 	Ingest: {Concurrency: 64, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 125 * time.Millisecond, Delayed: 5 * time.Second},
-	// Rows: the bank answers so many calls a second, and a row that waits for its turn with its lease taken would lose it.
+	// Rows: the bank answers so many calls a second, and a row that waits for its turn with its
+	// lease taken would lose it.
 	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 256, Rest: 500 * time.Millisecond, Delayed: time.Second},
 	// Both: as for the one before and the one after.
 	Settle: {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, Rows: 64, Rest: 333 * time.Millisecond, Delayed: time.Second},
-	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, though not the rows beside it.
+	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, though
+	// not the rows beside it.
 	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16, Rest: 125 * time.Millisecond, Delayed: 2 * time.Second},
 	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1, Rest: time.Second, Delayed: 5 * time.Second},
 }
 
-// Concurrency is how many workers a process has for the kind when it serves the given queues: what they say, or the kind's
-// own number when they say 0, and none when the kind is not among them.
+// Concurrency is how many workers a process has for the kind when it serves the given queues: what
+// they say, or the kind's own number when they say 0, and none when the kind is not among them.
 func Concurrency(k Kind, queues map[Kind]int) int {
 	n, wanted := queues[k]
 	if wanted && n == 0 {
@@ -81,10 +86,12 @@ func IDs(t *asynq.Task) ([]uuid.UUID, error) {
 	return p.IDs, nil
 }
 
-// Trace is the traceparent of a task of one row, "" when there is none. The row has it too, and is what counts.
+// Trace is the traceparent of a task of one row, "" when there is none. The row has it too, and is
+// what counts.
 func Trace(t *asynq.Task) string { return t.Headers()[trace.Header] }
 
-// newTask makes the task of the rows. The traceparent is for one row; of many, each row has its own.
+// newTask makes the task of the rows. The traceparent is for one row; of many, each row has its
+// own.
 func newTask(k Kind, ids []uuid.UUID, traceparent string) *asynq.Task {
 	b, err := json.Marshal(payload{IDs: ids})
 	if err != nil {

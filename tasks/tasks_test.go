@@ -36,7 +36,8 @@ func pending(t *testing.T, i *asynq.Inspector, k tasks.Kind) []*asynq.TaskInfo {
 	return list
 }
 
-// Rings of many callers travel together where the kind allows it, and each row is in exactly one task.
+// Rings of many callers travel together where the kind allows it, and each row is in exactly one
+// task.
 func TestRingsTravelTogether(t *testing.T) {
 	t.Parallel()
 	e, i := setup(t)
@@ -64,8 +65,8 @@ func TestRingsTravelTogether(t *testing.T) {
 	require.Zero(t, e.Lost())
 }
 
-// Appointments of one second travel together too: a payout is asked about again in a quarter of an hour, and each ends at a time
-// of its own.
+// Appointments of one second travel together too: a payout is asked about again in a quarter of an
+// hour, and each ends at a time of its own.
 func TestAppointmentsOfASecondTravelTogether(t *testing.T) {
 	t.Parallel()
 	e, i := setup(t)
@@ -151,7 +152,8 @@ func TestAppointments(t *testing.T) {
 	require.Equal(t, time.Unix(5, 0), tasks.NextSecond(time.Unix(5, 0)))
 }
 
-// With Redis gone, or there and silent, a ring costs its caller a second at most, and the next ones nothing.
+// With Redis gone, or there and silent, a ring costs its caller a second at most, and the next ones
+// nothing.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

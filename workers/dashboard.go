@@ -9,12 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// dashboardPolicy keeps the page from reaching any other host: it asks one for fonts, and does without.
+// dashboardPolicy keeps the page from reaching any other host: it asks one for fonts, and does
+// without.
 const dashboardPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"font-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'self'"
 
-// Dashboard serves the asynq dashboard under root ("/queues"). Read-only refuses every method but GET and HEAD. It has no
-// login of its own: the operations listener puts one before it. It shows payloads, which are ids only.
+// Dashboard serves the asynq dashboard under root ("/queues"). Read-only refuses every method but
+// GET and HEAD. It has no login of its own: the operations listener puts one before it. It shows
+// payloads, which are ids only.
 func Dashboard(root string, connect func() redis.UniversalClient, readOnly bool) http.Handler {
 	h := asynqmon.New(asynqmon.Options{RootPath: root, RedisConnOpt: connOpt{connect}, ReadOnly: readOnly})
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -11,12 +11,13 @@ import (
 const (
 	checkEvery   = time.Minute
 	checkTimeout = 30 * time.Second
-	// checkShown bounds the findings of one check that are logged; the count says how many there are.
+	// checkShown bounds the findings of one check that are logged; the count says how many there
+	// are.
 	checkShown = 20
 )
 
-// check looks every minute whether the books hold, as far as that can be seen cheaply ([invariant.Light]). Every worker does,
-// since the figures are its own process's.
+// check looks every minute whether the books hold, as far as that can be seen cheaply
+// ([invariant.Light]). Every worker does, since the figures are its own process's.
 func (w *Workers) check(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()

@@ -119,7 +119,8 @@ func (b *telling) queue(r receiving, n int) []string {
 	return groups
 }
 
-// times has the quick tenant told of n payments, four at a time, and returns how long each took, the shortest first.
+// times has the quick tenant told of n payments, four at a time, and returns how long each took,
+// the shortest first.
 func (b *telling) times(e *told, n int) []time.Duration {
 	b.T.Helper()
 	var mu sync.Mutex
@@ -161,14 +162,16 @@ func fromEnv(t *testing.T, name string, n int) int {
 	return n
 }
 
-// One tenant's endpoint takes calls and never answers, and thousands of its deliveries wait: another tenant is told as soon
-// as ever. None of those that wait is lost, nor is an attempt counted that was not made; nor do they fill the queue.
-// AJO_DEAD_WAITING and AJO_DEAD_TIMEOUT (seconds) measure at another size.
+// One tenant's endpoint takes calls and never answers, and thousands of its deliveries wait:
+// another tenant is told as soon as ever. None of those that wait is lost, nor is an attempt
+// counted that was not made; nor do they fill the queue. AJO_DEAD_WAITING and AJO_DEAD_TIMEOUT
+// (seconds) measure at another size.
 func TestDeadEndpointHoldsUpNobody(t *testing.T) {
 	waiting := fromEnv(t, "AJO_DEAD_WAITING", 2000)
 	timeout := time.Duration(fromEnv(t, "AJO_DEAD_TIMEOUT", 2)) * time.Second
 	const others = 200
-	// Far above what a busy machine adds, far below what the dead endpoint would cost without lanes (waiting/256 timeouts).
+	// Far above what a busy machine adds, far below what the dead endpoint would cost without lanes
+	// (waiting/256 timeouts).
 	const bound = 5 * time.Second
 	b := newTelling(t, timeout)
 	e := newTold(t)
@@ -187,7 +190,8 @@ func TestDeadEndpointHoldsUpNobody(t *testing.T) {
 		t.Logf("%d waiting at a dead endpoint (timeout %s); others %s: p50 %s, p99 %s, longest %s",
 			waiting, timeout, name, quantile(times, 50), quantile(times, 99), times[others-1].Round(time.Millisecond))
 	}
-	// All thousands are taken up once, to be held; a delivery that comes with them stands in the same queue.
+	// All thousands are taken up once, to be held; a delivery that comes with them stands in the
+	// same queue.
 	require.Less(t, quantile(arrival, 99), quantile(alone, 99)+2*bound)
 	require.Less(t, quantile(beside, 99), quantile(alone, 99)+bound)
 
@@ -217,8 +221,8 @@ func (b *telling) inRedis() (n int) {
 	return n
 }
 
-// Where failures come at once, a crowd at a dead endpoint has its attempts nearly as if there were no breaker: one after the
-// other, in seconds.
+// Where failures come at once, a crowd at a dead endpoint has its attempts nearly as if there were
+// no breaker: one after the other, in seconds.
 func TestCrowdAtARefusingEndpoint(t *testing.T) {
 	t.Parallel()
 	crowd := fromEnv(t, "AJO_CROWD", 300)
@@ -235,8 +239,9 @@ func TestCrowdAtARefusingEndpoint(t *testing.T) {
 		WHERE d.status = 'pending' AND d.attempt_count = 1 AND d.next_attempt_at >= a.started_at + interval '2 minutes'`))
 }
 
-// A worker that is told to stop while calls go on that do not end hands their tasks back, and returns when its handlers have
-// let go. No attempt is counted for a call that was broken off, and the next worker makes it.
+// A worker that is told to stop while calls go on that do not end hands their tasks back, and
+// returns when its handlers have let go. No attempt is counted for a call that was broken off, and
+// the next worker makes it.
 func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	const calls = 5
@@ -264,7 +269,8 @@ func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	require.Equal(t, calls, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'pending' AND attempt_count = 0`))
 
 	e := newTold(t)
-	b.Exec(`UPDATE deliveries SET leased_until = now(), callback_url = $1`, e.URL) // the leases run out
+	// the leases run out
+	b.Exec(`UPDATE deliveries SET leased_until = now(), callback_url = $1`, e.URL)
 	b.start()
 	testenv.Eventually(t, 20*time.Second, "the deliveries", func() bool {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'delivered' AND attempt_count = 1`) == calls

@@ -49,8 +49,8 @@ func outcome(ctx context.Context, err error) metrics.Outcome {
 	return metrics.Failed
 }
 
-// ShowDepths asks Redis for the tasks of each queue, and shows them as gauges. A queue that Redis has never heard of, or has
-// forgotten, is an empty one.
+// ShowDepths asks Redis for the tasks of each queue, and shows them as gauges. A queue that Redis
+// has never heard of, or has forgotten, is an empty one.
 func ShowDepths(r redis.UniversalClient) error {
 	inspector := asynq.NewInspectorFromRedisClient(r)
 	known, err := inspector.Queues()

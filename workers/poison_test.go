@@ -24,14 +24,15 @@ func (b *bundle) of(a account.Account, do func() uuid.UUID) uuid.UUID {
 	return do()
 }
 
-// withoutBalance takes an account's balance away, which nothing can: whatever is to be written to its books fails.
+// withoutBalance takes an account's balance away, which nothing can: whatever is to be written to
+// its books fails.
 func (b *bundle) withoutBalance(id uuid.UUID) {
 	b.Exec(`ALTER TABLE ledger_balances DISABLE TRIGGER USER`)
 	b.Exec(`DELETE FROM ledger_balances WHERE account_id = $1`, id)
 }
 
-// Work that always fails waits longer each time, whatever its kind, and so it does not fill the sweeper's page: what comes behind it
-// is found.
+// Work that always fails waits longer each time, whatever its kind, and so it does not fill the
+// sweeper's page: what comes behind it is found.
 func TestWorkThatAlwaysFailsWaitsLongerEachTime(t *testing.T) {
 	t.Parallel()
 	table := map[tasks.Kind]string{

@@ -8,7 +8,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// A purge removes all that is old, in as many steps as that takes, and nothing else; two at once do not get in each other's way.
+// A purge removes all that is old, in as many steps as that takes, and nothing else; two at once do
+// not get in each other's way.
 func TestPurgeUntilNothingIsOld(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -9,11 +9,12 @@ import (
 	"ajo/tasks"
 )
 
-// reconcileLook is how often a worker looks whether a reconciliation is due: a run that failed is done again that soon.
+// reconcileLook is how often a worker looks whether a reconciliation is due: a run that failed is
+// done again that soon.
 const reconcileLook = time.Minute
 
-// repeat runs a look at what is due at the start, so that what was missed while everything was down is found at once, and then
-// at least every reconcileLook.
+// repeat runs a look at what is due at the start, so that what was missed while everything was down
+// is found at once, and then at least every reconcileLook.
 func (w *Workers) repeat(ctx context.Context, every time.Duration, look func(context.Context)) {
 	tick := time.NewTicker(min(every, reconcileLook))
 	defer tick.Stop()
@@ -36,13 +37,15 @@ func (w *Workers) reconcile(ctx context.Context) {
 	}
 }
 
-// reconcileDaily does the run of the day, in one of all workers. It goes beside the periodic ones, which do not wait for it.
+// reconcileDaily does the run of the day, in one of all workers. It goes beside the periodic ones,
+// which do not wait for it.
 func (w *Workers) reconcileDaily(ctx context.Context) {
 	r, _, err := w.Payments.ReconcileDaily(ctx, w.ReconcileBack)
 	w.reconciled(ctx, r, err)
 }
 
-// reconciled enqueues what follows from a run, also when it failed; what is not enqueued the sweeper finds.
+// reconciled enqueues what follows from a run, also when it failed; what is not enqueued the
+// sweeper finds.
 func (w *Workers) reconciled(ctx context.Context, r payment.Report, err error) {
 	for _, id := range r.ToPost {
 		w.Enqueuer.Now(ctx, tasks.Ingest, id)

@@ -12,7 +12,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// A payment of which no event comes is found in the bank's list by one of the workers, posted, confirmed and delivered.
+// A payment of which no event comes is found in the bank's list by one of the workers, posted,
+// confirmed and delivered.
 func TestReconcileFindsWhatNeverCame(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -15,8 +15,9 @@ import (
 // asynqQueues is asynq's own list of the queues there are.
 const asynqQueues = "asynq:queues"
 
-// nameQueues lists all queues with asynq. Its client does so once in a process's life: after FLUSHALL the dashboard would
-// show none, and nobody could ask for a queue's age. A failure needs no word: the next sweep does it again.
+// nameQueues lists all queues with asynq. Its client does so once in a process's life: after
+// FLUSHALL the dashboard would show none, and nobody could ask for a queue's age. A failure needs
+// no word: the next sweep does it again.
 func (w *Workers) nameQueues(ctx context.Context) {
 	names := make([]any, len(tasks.Kinds))
 	for i, k := range tasks.Kinds {
@@ -25,8 +26,8 @@ func (w *Workers) nameQueues(ctx context.Context) {
 	_ = w.Redis.SAdd(ctx, asynqQueues, names...).Err()
 }
 
-// awayPause is what a command that finds no Redis takes at least. asynq's dequeuing loop asks again at once after an error,
-// and would keep the processors busy for as long as Redis is away.
+// awayPause is what a command that finds no Redis takes at least. asynq's dequeuing loop asks again
+// at once after an error, and would keep the processors busy for as long as Redis is away.
 const awayPause = 250 * time.Millisecond
 
 // patience is the hook that makes the pause.
@@ -70,9 +71,10 @@ func pauseIfAway(ctx context.Context, err error) {
 // awakeFor is how long a queue is polled at the full rate after its last task.
 const awakeFor = 2 * time.Second
 
-// drowsy is the hook that lets a queue at rest be polled seldom and a busy one often; asynq itself knows one interval only,
-// and cannot wait for a task. It knows asynq's question for the next task by its first two keys: the list of pending ones, and whether the
-// queue is paused. A look at a queue's figures begins with the first of them too, and is no task.
+// drowsy is the hook that lets a queue at rest be polled seldom and a busy one often; asynq itself
+// knows one interval only, and cannot wait for a task. It knows asynq's question for the next task
+// by its first two keys: the list of pending ones, and whether the queue is paused. A look at a
+// queue's figures begins with the first of them too, and is no task.
 type drowsy struct {
 	rest map[string]time.Duration // by that key
 	busy map[string]*atomic.Int64 // unix nanoseconds of the last task
@@ -120,8 +122,8 @@ func (d drowsy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// isAway tells whether the error says that there is no Redis to work with: no answer at all, or that of one that is not
-// ready. Any other answer is one.
+// isAway tells whether the error says that there is no Redis to work with: no answer at all, or
+// that of one that is not ready. Any other answer is one.
 func isAway(err error) bool {
 	if err == nil {
 		return false

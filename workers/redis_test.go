@@ -121,8 +121,8 @@ func (s *scaled) works(when string) {
 	})
 }
 
-// The master dies under load, and the Sentinels make its replica the master: work goes on, whatever tasks were lost, and the
-// old master may come back as a replica.
+// The master dies under load, and the Sentinels make its replica the master: work goes on, whatever
+// tasks were lost, and the old master may come back as a replica.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	nodes := testenv.StartSentinels(t)
@@ -150,7 +150,8 @@ func TestSentinelFailover(t *testing.T) {
 	s.ended(60)
 }
 
-// role is what a node says that it is, "master" or "slave"; empty when it does not say, as while it changes its role.
+// role is what a node says that it is, "master" or "slave"; empty when it does not say, as while it
+// changes its role.
 func role(n *stack.RedisNode) string {
 	c := n.Client()
 	defer func() { _ = c.Close() }()
@@ -162,7 +163,8 @@ func role(n *stack.RedisNode) string {
 	return name
 }
 
-// On a Cluster the queues lie on different nodes. One node dies, and comes back: meanwhile nothing is lost.
+// On a Cluster the queues lie on different nodes. One node dies, and comes back: meanwhile nothing
+// is lost.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)

@@ -1,7 +1,9 @@
-// Package workers runs the tasks: one file a kind, the sweeper that heals lost rings, and the servers that carry them.
+// Package workers runs the tasks: one file a kind, the sweeper that heals lost rings, and the
+// servers that carry them.
 //
-// A handler loads the row, does what is still due, records the outcome in one transaction, and rings what follows. Running
-// a task twice, late, or after a crash at any line changes nothing. Beside package tasks it alone imports asynq.
+// A handler loads the row, does what is still due, records the outcome in one transaction, and
+// rings what follows. Running a task twice, late, or after a crash at any line changes nothing.
+// Beside package tasks it alone imports asynq.
 package workers
 
 import (
@@ -33,12 +35,16 @@ import (
 )
 
 const (
-	// pollEvery is how often a queue that was not empty just now is looked at; one at rest is left alone for longer (see drowsy).
-	pollEvery   = 10 * time.Millisecond
-	stopTimeout = 20 * time.Second // longer than a call of a tenant's endpoint or of the bank may take
-	// unwindTimeout is for handlers whose task was handed back after stopTimeout: their context has ended, and so do they.
+	// pollEvery is how often a queue that was not empty just now is looked at; one at rest is left
+	// alone for longer (see drowsy).
+	pollEvery = 10 * time.Millisecond
+	// longer than a call of a tenant's endpoint or of the bank may take
+	stopTimeout = 20 * time.Second
+	// unwindTimeout is for handlers whose task was handed back after stopTimeout: their context has
+	// ended, and so do they.
 	unwindTimeout = 5 * time.Second
-	// unexpectedDelay is the gap after an error that carries no time of its own (a lost database, a bug).
+	// unexpectedDelay is the gap after an error that carries no time of its own (a lost database, a
+	// bug).
 	unexpectedDelay = 5 * time.Second
 )
 
@@ -61,25 +67,28 @@ type Options struct {
 	SweepPage int
 	// StopTimeout is how long Stop lets tasks finish before it hands them back; 0: 20 s.
 	StopTimeout time.Duration
-	// ReconcileEvery is how often the last ReconcileWindow is compared with the bank's list; zero: never.
+	// ReconcileEvery is how often the last ReconcileWindow is compared with the bank's list; zero:
+	// never.
 	ReconcileEvery  time.Duration
 	ReconcileWindow time.Duration
 	// ReconcileBack is how far back they are compared once a day; zero: never.
 	ReconcileBack time.Duration
 }
 
-// handler does the work on one row. A [retry.At] error says when it is due again, [retry.Exhausted] that nothing tries
-// again by itself; nil that nothing is left to do now.
+// handler does the work on one row. A [retry.At] error says when it is due again, [retry.Exhausted]
+// that nothing tries again by itself; nil that nothing is left to do now.
 type handler func(ctx context.Context, id uuid.UUID) error
 
-// bulk does the work on the rows of a task, and calls done for each as it ends, with what a [handler] would return.
+// bulk does the work on the rows of a task, and calls done for each as it ends, with what a
+// [handler] would return.
 type bulk func(ctx context.Context, ids []uuid.UUID, done func(i int, err error))
 
 // errNoPlace is why a row comes back later though nothing was wrong with it.
 var errNoPlace = errors.New("as many rows as this process may work on were under way")
 
-// each works on the rows side by side, so that their writes share commits, at most so many at once in this process (0: no limit). A
-// row that finds no place in its task's time comes back; it waits for one before it has a goroutine, as a backlog has many rows.
+// each works on the rows side by side, so that their writes share commits, at most so many at once
+// in this process (0: no limit). A row that finds no place in its task's time comes back; it waits
+// for one before it has a goroutine, as a backlog has many rows.
 func (w *Workers) each(h handler, rows int) bulk {
 	if rows == 0 {
 		rows = math.MaxInt32
@@ -122,8 +131,9 @@ type Workers struct {
 	running sync.WaitGroup
 }
 
-// Start runs one server for each queue (a server has one dequeuing loop, and a queue without a server has no retries),
-// the sweeper, the reconciliation and the check of the books. Stop ends them.
+// Start runs one server for each queue (a server has one dequeuing loop, and a queue without a
+// server has no retries), the sweeper, the reconciliation and the check of the books. Stop ends
+// them.
 func Start(o Options) (*Workers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	o.Redis.AddHook(patience{})
@@ -161,15 +171,17 @@ func (w *Workers) work(k tasks.Kind, concurrency int) bulk {
 	}
 	rows := tasks.Specs[k].Rows
 	if k == tasks.Deliver {
-		rows = concurrency // an operator who gives deliveries so many workers means calls, not tasks
+		// an operator who gives deliveries so many workers means calls, not tasks
+		rows = concurrency
 	}
 	h := map[tasks.Kind]handler{tasks.Confirm: w.confirm, tasks.Settle: w.settle, tasks.Deliver: w.deliver, tasks.Expire: w.expire}[k]
 	return w.each(counted(k, h), rows)
 }
 
-// Stop takes no more tasks, lets those under way finish for StopTimeout, hands the rest back to their queues, and ends what
-// runs beside them. It returns when no handler is at work any more, so that what handlers use may be closed; for one that
-// ignores its end it waits no longer than unwindTimeout.
+// Stop takes no more tasks, lets those under way finish for StopTimeout, hands the rest back to
+// their queues, and ends what runs beside them. It returns when no handler is at work any more, so
+// that what handlers use may be closed; for one that ignores its end it waits no longer than
+// unwindTimeout.
 func (w *Workers) Stop() {
 	w.stop()
 	w.eachServer((*asynq.Server).Stop) // all stop taking tasks first, and then drain side by side
@@ -195,9 +207,9 @@ func (w *Workers) eachServer(do func(*asynq.Server)) {
 	all.Wait()
 }
 
-// begin counts a handler in, and is false once all must have ended. asynq hands a task back to its queue while the handler
-// still runs, with its context at an end; the next worker may have the row before this one has let go of it, which its lease
-// makes harmless.
+// begin counts a handler in, and is false once all must have ended. asynq hands a task back to its
+// queue while the handler still runs, with its context at an end; the next worker may have the row
+// before this one has let go of it, which its lease makes harmless.
 func (w *Workers) begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -229,14 +241,16 @@ func (w *Workers) delay(err error) time.Duration {
 	return unexpectedDelay
 }
 
-// isFailure keeps appointments apart from failures: work that is only due again later does not use up a task's retries.
+// isFailure keeps appointments apart from failures: work that is only due again later does not use
+// up a task's retries.
 func isFailure(err error) bool {
 	_, later := retry.When(err)
 	return !later
 }
 
-// handle makes asynq's handler of a kind. A task of one row hands its error to asynq, so that the dashboard shows it with
-// the time of the next try; of a task of many, the rows that are due again are rung anew.
+// handle makes asynq's handler of a kind. A task of one row hands its error to asynq, so that the
+// dashboard shows it with the time of the next try; of a task of many, the rows that are due again
+// are rung anew.
 func (w *Workers) handle(k tasks.Kind, work bulk) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		if !w.begin() {
@@ -270,8 +284,9 @@ func (w *Workers) again(ctx context.Context, k tasks.Kind, id uuid.UUID, err err
 	}
 }
 
-// postponed puts off the work of a row whose handler failed unexpectedly: what always fails waits longer each time, and holds up
-// nobody else. The error is then a [retry.At]. A row that is handed back, or that cannot be put off, is due as before.
+// postponed puts off the work of a row whose handler failed unexpectedly: what always fails waits
+// longer each time, and holds up nobody else. The error is then a [retry.At]. A row that is handed
+// back, or that cannot be put off, is due as before.
 func (w *Workers) postponed(ctx context.Context, k tasks.Kind, id uuid.UUID, err error) error {
 	if err == nil || !isFailure(err) || errors.Is(err, asynq.SkipRetry) || ctx.Err() != nil {
 		return err
@@ -293,7 +308,8 @@ func (w *Workers) verdict(ctx context.Context, k tasks.Kind, id uuid.UUID, err e
 	case err == nil:
 		return nil
 	case retry.IsExhausted(err):
-		return fmt.Errorf("%w: %w", err, asynq.SkipRetry) // shown among the archived tasks; the row says the same
+		// shown among the archived tasks; the row says the same
+		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	case isFailure(err):
 		w.Log.ErrorContext(ctx, "a task failed", slog.String("kind", string(k)), slog.String("id", id.String()), slog.Any("err", err))
 	}

@@ -19,17 +19,20 @@ import (
 const (
 	// sweepLimit bounds what one sweep rings for each kind; the rest is overdue still at the next.
 	sweepLimit = 2000
-	// sweepRound is how many sweeps make a round, in which a row is rung once: a minute, with the default interval.
+	// sweepRound is how many sweeps make a round, in which a row is rung once: a minute, with the
+	// default interval.
 	sweepRound = 4
-	// purgeEvery and purgeLimit say how often rows that nobody needs any more are removed, and how many in one statement.
+	// purgeEvery and purgeLimit say how often rows that nobody needs any more are removed, and how
+	// many in one statement.
 	purgeEvery = 10 * time.Minute
 	purgeLimit = 5000
 	// purgeTimeout bounds one purge; what is left is removed by the next.
 	purgeTimeout = 5 * time.Minute
 )
 
-// sweep looks for overdue rows every SweepEvery, and rings them again: after FLUSHALL, a lost enqueue, a wedged lease or a
-// "delete" in the dashboard, nothing is missing. It relies on nothing in Redis but the age of the queues.
+// sweep looks for overdue rows every SweepEvery, and rings them again: after FLUSHALL, a lost
+// enqueue, a wedged lease or a "delete" in the dashboard, nothing is missing. It relies on nothing
+// in Redis but the age of the queues.
 func (w *Workers) sweep(ctx context.Context) {
 	tick, purge := time.NewTicker(w.SweepEvery), time.NewTicker(purgeEvery)
 	defer tick.Stop()
@@ -51,7 +54,8 @@ func (w *Workers) sweep(ctx context.Context) {
 	}
 }
 
-// sweepOnce rings every overdue row. Several processes may do so at once: a row's second ring in a round is no new task.
+// sweepOnce rings every overdue row. Several processes may do so at once: a row's second ring in a
+// round is no new task.
 func (w *Workers) sweepOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -104,19 +108,22 @@ func (w *Workers) overdue(ctx context.Context, k tasks.Kind) ([]uuid.UUID, error
 	return nil, nil
 }
 
-// before is the due time from which a row counts as overdue: half an interval for its task to be picked up and done, and
-// as much as the oldest waiting task of its queue has waited, since its own ring may stand behind that one. With Redis
-// away or empty that is nothing, and everything overdue is rung.
+// before is the due time from which a row counts as overdue: half an interval for its task to be
+// picked up and done, and as much as the oldest waiting task of its queue has waited, since its own
+// ring may stand behind that one. With Redis away or empty that is nothing, and everything overdue
+// is rung.
 func (w *Workers) before(k tasks.Kind) time.Time {
 	before := w.Clock.Now().Add(-w.SweepEvery / 2)
 	if info, err := asynq.NewInspectorFromRedisClient(w.Redis).GetQueueInfo(string(k)); err == nil {
-		before = before.Add(-max(0, info.Latency)) // below zero: this machine's clock, by which asynq reckons, is behind
+		// below zero: this machine's clock, by which asynq reckons, is behind
+		before = before.Add(-max(0, info.Latency))
 	}
 	return before
 }
 
-// purge removes rows that nobody needs any more, until none is left: forged events, what could be listened to, and kept answers, each
-// after its time. What one kind's removal fails with does not keep the others.
+// purge removes rows that nobody needs any more, until none is left: forged events, what could be
+// listened to, and kept answers, each after its time. What one kind's removal fails with does not
+// keep the others.
 func (w *Workers) purge(ctx context.Context, step int) error {
 	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
 	defer cancel()

@@ -20,9 +20,10 @@ import (
 	"ajo/tasks"
 )
 
-// trap is a back end that reaches Redis by a line on which a command or its answer can be lost. In each test below asynq is
-// first shown to stand in the state that the trap is about, with no sweeper at work; then a worker with one starts, and the
-// time is taken until the work has ended, once.
+// trap is a back end that reaches Redis by a line on which a command or its answer can be lost. In
+// each test below asynq is first shown to stand in the state that the trap is about, with no
+// sweeper at work; then a worker with one starts, and the time is taken until the work has ended,
+// once.
 type trap struct {
 	*bundle
 	line      *testenv.LostRedis
@@ -117,7 +118,8 @@ func (x *trap) gone(task string) {
 	})
 }
 
-// leaseEnds lets a minute pass for the task's lease: the recoverer looks for those that ended half a minute ago.
+// leaseEnds lets a minute pass for the task's lease: the recoverer looks for those that ended half
+// a minute ago.
 func (x *trap) leaseEnds(task string) {
 	x.T.Helper()
 	n, err := x.redis.ZAddXX(x.ctx, "asynq:{ingest}:lease", redis.Z{Score: float64(time.Now().Add(-time.Minute).Unix()), Member: task}).Result()
@@ -152,8 +154,8 @@ func isEnqueue(command []string) bool {
 	return len(command) > 3 && strings.HasPrefix(command[3], "asynq:{ingest}:t:") && slices.Contains(command, "asynq:{ingest}:pending")
 }
 
-// A task that has succeeded, and whose ack was lost, stays active and runs again when its lease has ended: that run finds
-// nothing to do.
+// A task that has succeeded, and whose ack was lost, stays active and runs again when its lease has
+// ended: that run finds nothing to do.
 func TestTrapLostAck(t *testing.T) {
 	x := newTrap(t)
 	task := x.rung()
@@ -172,7 +174,8 @@ func TestTrapLostAck(t *testing.T) {
 	x.once(1)
 }
 
-// The ack arrives and its answer does not: asynq tries again, is told that there is no such task, and leaves it at that.
+// The ack arrives and its answer does not: asynq tries again, is told that there is no such task,
+// and leaves it at that.
 func TestTrapLostAnswerToAck(t *testing.T) {
 	x := newTrap(t)
 	task := x.rung()
@@ -196,7 +199,8 @@ func TestTrapLostDequeue(t *testing.T) {
 	x.survives(1)
 }
 
-// A task without retries left, that nobody has ever run, is archived by the recoverer; its id stays taken for 90 days.
+// A task without retries left, that nobody has ever run, is archived by the recoverer; its id stays
+// taken for 90 days.
 func TestTrapArchivedByRecoverer(t *testing.T) {
 	x := newTrap(t)
 	id := x.stored()
@@ -223,7 +227,8 @@ func TestTrapArchivedByRecoverer(t *testing.T) {
 	x.once(1)
 }
 
-// A task that lost its lease (an eviction, a failover) is active for ever: no recoverer looks for it.
+// A task that lost its lease (an eviction, a failover) is active for ever: no recoverer looks for
+// it.
 func TestTrapWedgedLease(t *testing.T) {
 	x := newTrap(t)
 	task := x.rung()
@@ -240,7 +245,8 @@ func TestTrapWedgedLease(t *testing.T) {
 	x.is(task, asynq.TaskStateActive)
 }
 
-// Tasks are deleted in the dashboard while they are pending, archived, or wait for a retry or an appointment.
+// Tasks are deleted in the dashboard while they are pending, archived, or wait for a retry or an
+// appointment.
 func TestTrapDeletedTask(t *testing.T) {
 	x := newTrap(t)
 	retried := x.rung()
@@ -264,7 +270,8 @@ func TestTrapDeletedTask(t *testing.T) {
 	x.survives(4)
 }
 
-// A queue is paused in the dashboard: nothing runs, the sweeper does not fill it, and all runs when it goes on.
+// A queue is paused in the dashboard: nothing runs, the sweeper does not fill it, and all runs when
+// it goes on.
 func TestTrapPausedQueue(t *testing.T) {
 	x := newTrap(t)
 	require.NoError(t, x.redis.SAdd(x.ctx, asynqQueues, ingestQueue).Err())
@@ -286,7 +293,8 @@ func TestTrapPausedQueue(t *testing.T) {
 	x.ends(3, time.Now())
 }
 
-// An enqueue whose answer is lost counts as lost, though the task is there; rung again, it is no second one.
+// An enqueue whose answer is lost counts as lost, though the task is there; rung again, it is no
+// second one.
 func TestTrapLostAnswerToEnqueue(t *testing.T) {
 	x := newTrap(t)
 	x.line.LoseAnswers(1, isEnqueue)

@@ -37,7 +37,8 @@ import (
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// bundle is one whole back end on the real clock, with short schedules, and its workers not yet started.
+// bundle is one whole back end on the real clock, with short schedules, and its workers not yet
+// started.
 type bundle struct {
 	*testenv.Env
 	ctx       context.Context
@@ -159,7 +160,8 @@ func TestFlushWhilePaymentsRun(t *testing.T) {
 	b.ended(40)
 }
 
-// The row's task is archived, or deleted in the dashboard: its id stays taken, or it is gone; the sweeper rings another.
+// The row's task is archived, or deleted in the dashboard: its id stays taken, or it is gone; the
+// sweeper rings another.
 func TestArchivedAndDeletedTasks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -174,7 +176,8 @@ func TestArchivedAndDeletedTasks(t *testing.T) {
 	b.ended(2)
 }
 
-// A row that waits behind a long queue is not rung over and over: overdue counts from the age of the queue's oldest task.
+// A row that waits behind a long queue is not rung over and over: overdue counts from the age of
+// the queue's oldest task.
 func TestBacklogIsNotRungAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -202,7 +205,8 @@ func TestVerdicts(t *testing.T) {
 	require.Equal(t, time.Duration(0), w.delay(retry.At(now.Add(-time.Hour), plain)))
 }
 
-// Of a task of many rows, those that are due again become tasks of their own, and the others are done with.
+// Of a task of many rows, those that are due again become tasks of their own, and the others are
+// done with.
 func TestRowsOfABatchAreRungAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

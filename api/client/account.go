@@ -30,17 +30,20 @@ type Account struct {
 
 // NewAccount is an account to be. ExternalRef and Name are required.
 type NewAccount struct {
-	ExternalRef    string      `json:"externalRef"` // your own name of the entity; without slashes
-	Name           string      `json:"name"`        // of the holder
-	BVN            string      `json:"bvn,omitempty"`
-	CallbackURL    string      `json:"callbackUrl,omitempty"`    // deliveries of this account go there instead
-	ExpectedAmount json.Number `json:"expectedAmount,omitempty"` // naira; a one-time account ends when exactly that arrives
-	ExpiresAt      *time.Time  `json:"expiresAt,omitempty"`      // of a one-time account
-	Mode           string      `json:"mode,omitempty"`           // dedicated (also when empty), onetime
+	ExternalRef string `json:"externalRef"` // your own name of the entity; without slashes
+	Name        string `json:"name"`        // of the holder
+	BVN         string `json:"bvn,omitempty"`
+	// deliveries of this account go there instead
+	CallbackURL string `json:"callbackUrl,omitempty"`
+	// naira; a one-time account ends when exactly that arrives
+	ExpectedAmount json.Number `json:"expectedAmount,omitempty"`
+	ExpiresAt      *time.Time  `json:"expiresAt,omitempty"` // of a one-time account
+	// dedicated (also when empty), onetime
+	Mode string `json:"mode,omitempty"`
 }
 
-// OpenAccount provisions a virtual account. A dedicated one that exists already is answered as it is. 409 when it has
-// expired, 502 when the bank does not answer (call again).
+// OpenAccount provisions a virtual account. A dedicated one that exists already is answered as it
+// is. 409 when it has expired, 502 when the bank does not answer (call again).
 func (c *Client) OpenAccount(ctx context.Context, a NewAccount, options ...Option) (Account, error) {
 	return call[Account](ctx, c, "POST", "/v1/accounts", a, options...)
 }
@@ -146,16 +149,18 @@ type Line struct {
 	RunningBalance string `json:"runningBalance"`
 }
 
-// Statement is a page of an account's entries, oldest first. The totals are those of the whole history.
+// Statement is a page of an account's entries, oldest first. The totals are those of the whole
+// history.
 type Statement struct {
-	VirtualAccount Account    `json:"virtualAccount"`
-	Lines          []Line     `json:"lines"`
-	OpeningBalance string     `json:"openingBalance"`
-	TotalCredits   string     `json:"totalCredits"`
-	TotalDebits    string     `json:"totalDebits"`
-	ClosingBalance string     `json:"closingBalance"`
-	ChainHead      string     `json:"chainHead"` // the hash of the newest entry, which covers all before it
-	Pagination     Pagination `json:"pagination"`
+	VirtualAccount Account `json:"virtualAccount"`
+	Lines          []Line  `json:"lines"`
+	OpeningBalance string  `json:"openingBalance"`
+	TotalCredits   string  `json:"totalCredits"`
+	TotalDebits    string  `json:"totalDebits"`
+	ClosingBalance string  `json:"closingBalance"`
+	// the hash of the newest entry, which covers all before it
+	ChainHead  string     `json:"chainHead"`
+	Pagination Pagination `json:"pagination"`
 }
 
 // Statement reads a page of an account's statement.

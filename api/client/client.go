@@ -1,8 +1,10 @@
-// Package client calls Ajo's API from a tenant's program, and verifies the webhooks that Ajo sends to it.
+// Package client calls Ajo's API from a tenant's program, and verifies the webhooks that Ajo sends
+// to it.
 //
-// There is a method for each endpoint under /v1, under the name of what it does. Money is a decimal string in naira with two
-// decimals ("5000.00"); do not make a float of it. A refusal is an [*Error]. No call is repeated by itself: what may be
-// repeated, and how safely, is the caller's to decide ([Error.Retryable], [IdempotencyKey]).
+// There is a method for each endpoint under /v1, under the name of what it does. Money is a decimal
+// string in naira with two decimals ("5000.00"); do not make a float of it. A refusal is an
+// [*Error]. No call is repeated by itself: what may be repeated, and how safely, is the caller's to
+// decide ([Error.Retryable], [IdempotencyKey]).
 //
 // It needs the standard library only.
 package client
@@ -23,10 +25,11 @@ import (
 
 // Options say how the API is reached.
 type Options struct {
-	URL string // where the service is, as "https://ajo.example"; what stands behind the host is kept
+	// where the service is, as "https://ajo.example"; what stands behind the host is kept
+	URL string
 	Key string // the API key; without one no X-API-Key is sent
-	// HTTP makes the calls; nil: a client with a limit of 30 s a call. A redirect is never followed, whatever it says: the key
-	// would go along.
+	// HTTP makes the calls; nil: a client with a limit of 30 s a call. A redirect is never
+	// followed, whatever it says: the key would go along.
 	HTTP *http.Client
 }
 
@@ -64,16 +67,18 @@ func New(o Options) (*Client, error) {
 // Option changes one call.
 type Option func(*http.Request)
 
-// IdempotencyKey makes a call that opens an account or pays out safe to repeat: for at least seven days the same key (up to
-// 255 characters, yours to choose, one for each thing that is to be done) with the same body gets the first answer again.
+// IdempotencyKey makes a call that opens an account or pays out safe to repeat: for at least seven
+// days the same key (up to 255 characters, yours to choose, one for each thing that is to be done)
+// with the same body gets the first answer again.
 func IdempotencyKey(key string) Option {
 	return func(r *http.Request) { r.Header.Set("Idempotency-Key", key) }
 }
 
 // Error is an answer that is no success.
 type Error struct {
-	Status     int           // of HTTP
-	Message    string        // the API's text, for developers; it is not for end users, and not for telling errors apart
+	Status int // of HTTP
+	// the API's text, for developers; it is not for end users, and not for telling errors apart
+	Message    string
 	RetryAfter time.Duration // with 429: how long to wait; else 0
 	RequestID  string        // what the operator finds the request by
 }
@@ -82,8 +87,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the API answered %d: %s (request %s)", e.Status, e.Message, e.RequestID)
 }
 
-// Retryable tells whether the same call may go well later: over the limit, a bank that does not answer, or the service's own
-// trouble. What a POST has done before a 5xx is not known: repeat it with the same [IdempotencyKey].
+// Retryable tells whether the same call may go well later: over the limit, a bank that does not
+// answer, or the service's own trouble. What a POST has done before a 5xx is not known: repeat it
+// with the same [IdempotencyKey].
 func (e *Error) Retryable() bool { return e.Status == http.StatusTooManyRequests || e.Status >= 500 }
 
 // Status is the HTTP status of an error of this package; 0 when there was no answer, or no error.
@@ -95,8 +101,9 @@ func Status(err error) int {
 	return 0
 }
 
-// Do makes one call and decodes its answer: for the endpoints that have no method here, such as those of a session. The path
-// may have a query; in is sent as JSON, and out filled, where they are not nil. An answer that is no success is an [*Error].
+// Do makes one call and decodes its answer: for the endpoints that have no method here, such as
+// those of a session. The path may have a query; in is sent as JSON, and out filled, where they are
+// not nil. An answer that is no success is an [*Error].
 func (c *Client) Do(ctx context.Context, method, path string, in, out any, options ...Option) error {
 	if err := checkPath(path); err != nil {
 		return err
@@ -142,8 +149,8 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any, optio
 	return nil
 }
 
-// checkPath refuses a path that would be read as another one: servers leave empty parts and dots out, so that a balance of
-// the account "" would be the account "balance".
+// checkPath refuses a path that would be read as another one: servers leave empty parts and dots
+// out, so that a balance of the account "" would be the account "balance".
 func checkPath(path string) error {
 	path, _, _ = strings.Cut(path, "?")
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
@@ -154,7 +161,8 @@ func checkPath(path string) error {
 	return nil
 }
 
-// refusal makes an error of an answer. What is not of the API, as a proxy's page, has the status's own text.
+// refusal makes an error of an answer. What is not of the API, as a proxy's page, has the status's
+// own text.
 func refusal(resp *http.Response, answer []byte) *Error {
 	e := &Error{Status: resp.StatusCode, RequestID: resp.Header.Get("X-Request-ID")}
 	var body struct {

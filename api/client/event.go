@@ -1,11 +1,14 @@
 package client
 
-// Event is what a webhook says. Fields that an event of its type does not have are empty. Amounts are naira.
+// Event is what a webhook says. Fields that an event of its type does not have are empty. Amounts
+// are naira.
 type Event struct {
-	// EventType is payment.received, or what the tenant has chosen beside it: payment.confirmed, payment.reversed,
-	// settlement.succeeded, settlement.failed, settlement.refunded. "test" is sent by the dashboard, and nothing has happened.
-	EventType          string `json:"eventType"`
-	TransactionGroupID string `json:"transactionGroupId"` // the payment or settlement; the statement has it too
+	// EventType is payment.received, or what the tenant has chosen beside it: payment.confirmed,
+	// payment.reversed, settlement.succeeded, settlement.failed, settlement.refunded. "test" is
+	// sent by the dashboard, and nothing has happened.
+	EventType string `json:"eventType"`
+	// the payment or settlement; the statement has it too
+	TransactionGroupID string `json:"transactionGroupId"`
 	AccountRef         string `json:"accountRef"`
 	Amount             string `json:"amount"` // of a payment: what is credited, gross less fee
 	Currency           string `json:"currency"`
@@ -28,6 +31,6 @@ type Event struct {
 	CreatedAt string `json:"createdAt"`
 }
 
-// Key is the same in every repetition of an event, and in no other event: do once what an event with that key asks for. It
-// is made of what is signed, which the webhook-id header is not.
+// Key is the same in every repetition of an event, and in no other event: do once what an event
+// with that key asks for. It is made of what is signed, which the webhook-id header is not.
 func (e Event) Key() string { return e.EventType + " " + e.TransactionGroupID + e.ID }

@@ -7,7 +7,8 @@ import (
 	"strconv"
 )
 
-// Page says which page of a list is asked for. The zero value is the first one, of the list's usual length.
+// Page says which page of a list is asked for. The zero value is the first one, of the list's usual
+// length.
 type Page struct {
 	Limit int    // rows, from 1 to 100; 0: 20, of statements 50
 	After string // the NextCursor of the page before
@@ -20,7 +21,8 @@ type Pagination struct {
 	HasMore    bool    `json:"hasMore"`
 }
 
-// query is the page, and what else is given by name and value, behind a path. Empty values are left out.
+// query is the page, and what else is given by name and value, behind a path. Empty values are left
+// out.
 func (p Page) query(path string, more ...string) string {
 	q := url.Values{}
 	if p.Limit != 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program in a module of its own, with the two lines that docs/guide.md gives for its go.mod, builds against the client and
-// downloads nothing: the client needs the standard library only.
+// A program in a module of its own, with the two lines that docs/guide.md gives for its go.mod,
+// builds against the client and downloads nothing: the client needs the standard library only.
 func TestClientFromAnotherModule(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")

@@ -8,11 +8,12 @@ import (
 
 // Order is money to be paid out of an account. Amount, BankCode and AccountNumber are required.
 type Order struct {
-	Amount        string `json:"amount"`                // naira, as "1000.00"
-	BankCode      string `json:"bankCode"`              // from Banks
-	AccountNumber string `json:"accountNumber"`         // 10 digits
-	AccountName   string `json:"accountName,omitempty"` // the holder that you expect; another one refuses the order
-	Narration     string `json:"narration,omitempty"`
+	Amount        string `json:"amount"`        // naira, as "1000.00"
+	BankCode      string `json:"bankCode"`      // from Banks
+	AccountNumber string `json:"accountNumber"` // 10 digits
+	// the holder that you expect; another one refuses the order
+	AccountName string `json:"accountName,omitempty"`
+	Narration   string `json:"narration,omitempty"`
 }
 
 // Accepted is a transfer that is queued. It has not been paid: follow it by its reference.
@@ -24,8 +25,9 @@ type Accepted struct {
 	AccountRef    string `json:"accountRef"`
 }
 
-// Settle pays out of an account. Give an [IdempotencyKey]: without one, a call whose answer was lost cannot be repeated
-// without the danger of paying twice. 400 when the order is wrong or the balance does not cover it.
+// Settle pays out of an account. Give an [IdempotencyKey]: without one, a call whose answer was
+// lost cannot be repeated without the danger of paying twice. 400 when the order is wrong or the
+// balance does not cover it.
 func (c *Client) Settle(ctx context.Context, ref string, o Order, options ...Option) (Accepted, error) {
 	return call[Accepted](ctx, c, "POST", path("/v1/accounts/", ref, "/settle"), o, options...)
 }
@@ -42,12 +44,17 @@ type Transfer struct {
 	AttemptCount  int       `json:"attemptCount"`
 	CreatedAt     time.Time `json:"createdAt"`
 	UpdatedAt     time.Time `json:"updatedAt"`
-	ProviderFee   *string   `json:"providerFee"`   // what the bank takes for the payout, outside the balance; nil while it has not said
-	FailureReason *string   `json:"failureReason"` // why it failed or was refunded, in words; nil otherwise
-	AccountName   *string   `json:"accountName"`   // the destination's holder; nil while the bank has not named it
-	BankName      *string   `json:"bankName"`      // the destination's bank; nil where it was not known
-	Narration     string    `json:"narration"`
-	PaidAmount    *string   `json:"paidAmount"` // what left, where it was found to be another sum than Amount; nil otherwise
+	// what the bank takes for the payout, outside the balance; nil while it has not said
+	ProviderFee *string `json:"providerFee"`
+	// why it failed or was refunded, in words; nil otherwise
+	FailureReason *string `json:"failureReason"`
+	// the destination's holder; nil while the bank has not named it
+	AccountName *string `json:"accountName"`
+	// the destination's bank; nil where it was not known
+	BankName  *string `json:"bankName"`
+	Narration string  `json:"narration"`
+	// what left, where it was found to be another sum than Amount; nil otherwise
+	PaidAmount *string `json:"paidAmount"`
 }
 
 // Ended tells whether the outcome is known: success, or the money is back on the account.
@@ -106,7 +113,8 @@ type Holder struct {
 	AccountName   string
 }
 
-// Lookup asks the destination's bank who holds an account. 404 when there is no such bank or account.
+// Lookup asks the destination's bank who holds an account. 404 when there is no such bank or
+// account.
 func (c *Client) Lookup(ctx context.Context, bankCode, accountNumber string) (Holder, error) {
 	return call[Holder](ctx, c, "POST", "/v1/transfers/lookup", map[string]string{"bankCode": bankCode, "accountNumber": accountNumber})
 }

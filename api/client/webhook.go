@@ -22,9 +22,10 @@ var (
 	ErrSignature = signature.ErrMismatch
 )
 
-// VerifyWebhook checks that a webhook is Ajo's and fresh, and reads it. The body must be the raw bytes of the request, as they
-// came; secret is what [Client.WebhookSecret] gives; a tolerance of 0 is [Tolerance]. Answer 400 on an error. A good event may
-// come again: tell repetitions by [Event.Key].
+// VerifyWebhook checks that a webhook is Ajo's and fresh, and reads it. The body must be the raw
+// bytes of the request, as they came; secret is what [Client.WebhookSecret] gives; a tolerance of 0
+// is [Tolerance]. Answer 400 on an error. A good event may come again: tell repetitions by
+// [Event.Key].
 func VerifyWebhook(header http.Header, body []byte, secret string, tolerance time.Duration) (Event, error) {
 	if tolerance <= 0 {
 		tolerance = Tolerance

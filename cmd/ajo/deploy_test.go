@@ -20,8 +20,8 @@ import (
 	"ajo/tasks"
 )
 
-// What stands in deploy/ is compared with the program here: commands, flags, queues, settings, and what they add up to. That
-// the files are well-formed is checked by make check-deploy.
+// What stands in deploy/ is compared with the program here: commands, flags, queues, settings, and
+// what they add up to. That the files are well-formed is checked by make check-deploy.
 const deploy = "../../deploy/"
 
 // yamlDocs reads the documents of a file.
@@ -68,7 +68,8 @@ func texts(v any) (out []string) {
 	return out
 }
 
-// commands are all command lines of the program in deploy/, without its own name, by where they stand.
+// commands are all command lines of the program in deploy/, without its own name, by where they
+// stand.
 func commands(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -183,7 +184,8 @@ func TestDeployedSettings(t *testing.T) {
 	}))
 }
 
-// What all processes may do at once, when everything is scaled out, is what the bank and Postgres bear.
+// What all processes may do at once, when everything is scaled out, is what the bank and Postgres
+// bear.
 func TestDeployedSums(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(deploy + "kubernetes/base/settings.env")
@@ -221,7 +223,8 @@ func TestDeployedSums(t *testing.T) {
 	for _, doc := range yamlDocs(t, "kubernetes/base/workers.yaml") {
 		if doc["kind"] == "Deployment" {
 			queue := at(doc, "spec", "selector", "matchLabels", "queue").(string)
-			asks := slices.Contains([]string{"confirm", "settle", "expire"}, queue) // the others reach the bank's list at most
+			// the others reach the bank's list at most
+			asks := slices.Contains([]string{"confirm", "settle", "expire"}, queue)
 			count(doc, replicas["ajo-worker-"+queue], asks, asks && queue != "confirm")
 		}
 	}
@@ -241,7 +244,8 @@ func orEmpty(v any) []any {
 	return list
 }
 
-// The commands that docs/operations.md has an operator type are the program's, and so are the settings.
+// The commands that docs/operations.md has an operator type are the program's, and so are the
+// settings.
 func TestOperationsCommands(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/operations.md")

@@ -9,8 +9,9 @@ import (
 	"ajo/internal/app"
 )
 
-// environment is where commands find their settings: the process's environment, or, where that names none, what the `ajo dev` that
-// runs in this folder has written down. The two are never mixed: a command works on one service.
+// environment is where commands find their settings: the process's environment, or, where that
+// names none, what the `ajo dev` that runs in this folder has written down. The two are never
+// mixed: a command works on one service.
 type environment struct {
 	getenv func(string) string
 	dir    string    // of `ajo dev`

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The settings of `ajo dev` count while it lives, and where the environment names no service of its own.
+// The settings of `ajo dev` count while it lives, and where the environment names no service of its
+// own.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -28,7 +29,8 @@ func TestEnvironment(t *testing.T) {
 
 	f, err := os.Open(path)
 	require.NoError(t, err)
-	require.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX)) // as the process that lives does
+	// as the process that lives does
+	require.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
 	lives, out := open(map[string]string{"LOG_FORMAT": "json"})
 	require.Equal(t, "postgres://dev", lives.get("AJO_DATABASE_URL"))
 	require.Equal(t, "http://127.0.0.1:7", lives.url("AJO_HTTP_ADDR", "x"))

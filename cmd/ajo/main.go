@@ -1,5 +1,6 @@
-// Command ajo is the whole system in one binary; its roles are subcommands. A file here parses flags and calls a
-// package, and holds no rule of its own. An error is one line on stderr and exit code 1.
+// Command ajo is the whole system in one binary; its roles are subcommands. A file here parses
+// flags and calls a package, and holds no rule of its own. An error is one line on stderr and exit
+// code 1.
 package main
 
 import (

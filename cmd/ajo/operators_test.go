@@ -187,7 +187,8 @@ func TestEventsCommands(t *testing.T) {
 	o.booksAgree()
 }
 
-// findsEvents looks for events by what a payer can say of a payment: the number, the sum and the day.
+// findsEvents looks for events by what a payer can say of a payment: the number, the sum and the
+// day.
 func (o *ops) findsEvents(posted, stray uuid.UUID) {
 	o.T.Helper()
 	number := testenv.Value[string](o.Env, `SELECT bank_account_number FROM accounts WHERE id = $1`, o.account)

@@ -83,8 +83,9 @@ func printJSON(cmd *cobra.Command, v any) error {
 	return enc.Encode(v)
 }
 
-// printable makes text of foreign hands (narrations, receivers' answers) safe for a terminal and for one line: what is not
-// printable, such as the escape character or a change of writing direction, becomes a space.
+// printable makes text of foreign hands (narrations, receivers' answers) safe for a terminal and
+// for one line: what is not printable, such as the escape character or a change of writing
+// direction, becomes a space.
 func printable(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

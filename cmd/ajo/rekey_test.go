@@ -50,7 +50,8 @@ func TestRekeyCommand(t *testing.T) {
 	require.EqualError(t, err, "AJO_ENCRYPTION_KEYS is not set")
 }
 
-// What cannot be opened is named with its key and row, and the command fails, after it has done the rest.
+// What cannot be opened is named with its key and row, and the command fails, after it has done the
+// rest.
 func TestRekeyWithoutTheOldKey(t *testing.T) {
 	o := setup(t)
 	o.sealBVN(secret.NewKey("lost").Reveal())

@@ -92,7 +92,8 @@ func runWorker(ctx context.Context, cfg config.Config, queues map[tasks.Kind]int
 	return nil
 }
 
-// parseQueues reads "ingest=64,deliver": a queue without a number has its own concurrency (0); empty is every queue.
+// parseQueues reads "ingest=64,deliver": a queue without a number has its own concurrency (0);
+// empty is every queue.
 func parseQueues(s string) (map[tasks.Kind]int, error) {
 	if s == "" {
 		return app.AllQueues(), nil

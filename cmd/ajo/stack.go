@@ -22,7 +22,8 @@ const (
 	testDir  = ".ajo/test" // a directory a run of `ajo stack`, removed after it
 )
 
-// exitCode is an error that says nothing more: the command that ajo ran has said it, and ajo ends with its code.
+// exitCode is an error that says nothing more: the command that ajo ran has said it, and ajo ends
+// with its code.
 type exitCode int
 
 func (c exitCode) Error() string { return "exit status " + strconv.Itoa(int(c)) }
@@ -60,8 +61,9 @@ func newResetCmd() *cobra.Command {
 
 func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "ajo: "+format+"\n", args...) }
 
-// withStack runs the command args beside an ephemeral stack. Interrupts go to the command, which decides when it ends;
-// before and after it they end the stack's start, or are ignored for its stop, which takes a moment.
+// withStack runs the command args beside an ephemeral stack. Interrupts go to the command, which
+// decides when it ends; before and after it they end the stack's start, or are ignored for its
+// stop, which takes a moment.
 func withStack(ctx context.Context, opt stack.Options, args []string) error {
 	run := exec.Command(args[0], args[1:]...)
 	if run.Err != nil {
@@ -119,7 +121,8 @@ func startUnlessSignalled(ctx context.Context, opt stack.Options, signals <-chan
 	return s, err
 }
 
-// commandResult turns the command's end into ours; like a shell, a command ended by signal n counts as code 128+n.
+// commandResult turns the command's end into ours; like a shell, a command ended by signal n counts
+// as code 128+n.
 func commandResult(err error) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -131,7 +134,8 @@ func commandResult(err error) error {
 	return exitCode(exit.ExitCode())
 }
 
-// sweep removes what runs that were killed left behind. Runs that are under way hold their lock, and keep theirs.
+// sweep removes what runs that were killed left behind. Runs that are under way hold their lock,
+// and keep theirs.
 func sweep() {
 	old, err := os.ReadDir(testDir)
 	if err != nil {

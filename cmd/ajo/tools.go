@@ -118,7 +118,8 @@ var (
 	errRefused = errors.New("nothing was changed")
 )
 
-// confirm states what will be done, and asks. The sentence goes to stderr, so that stdout is the result alone.
+// confirm states what will be done, and asks. The sentence goes to stderr, so that stdout is the
+// result alone.
 func (f *changeFlags) confirm(cmd *cobra.Command, format string, args ...any) error {
 	out := cmd.ErrOrStderr()
 	fmt.Fprintln(out, printable(fmt.Sprintf(format, args...)))
@@ -140,7 +141,8 @@ func (f *changeFlags) confirm(cmd *cobra.Command, format string, args ...any) er
 	return errRefused
 }
 
-// isTerminal tells whether a person may be at the other end of r. /dev/null is a character device too.
+// isTerminal tells whether a person may be at the other end of r. /dev/null is a character device
+// too.
 func isTerminal(r io.Reader) bool {
 	if t, ok := r.(interface{ IsTerminal() bool }); ok { // a test's
 		return t.IsTerminal()

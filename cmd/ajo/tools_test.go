@@ -217,7 +217,8 @@ func (o *ops) booksAgree() {
 	require.Empty(o.T, findings)
 }
 
-// Every command that changes something, with its arguments; none must do anything unasked or without a reason.
+// Every command that changes something, with its arguments; none must do anything unasked or
+// without a reason.
 func (o *ops) changes() map[string][]string {
 	transfer, _ := o.transfer("processing")
 	o.sealBVN(o.oldKey)

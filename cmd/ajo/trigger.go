@@ -97,7 +97,8 @@ func (p payee) String() string {
 	return p.number + " (" + p.holder + ")"
 }
 
-// payee finds the account that is paid. It never guesses: the newest account of the bank may be another tenant's.
+// payee finds the account that is paid. It never guesses: the newest account of the bank may be
+// another tenant's.
 func (t trigger) payee(ctx context.Context, bank fakebank.Remote) (payee, error) {
 	switch {
 	case t.nuban != "":

@@ -1,8 +1,9 @@
 // Package account owns the virtual accounts and their history.
 //
-// What always holds: an account's row stands before the bank is called, so no number is ever orphaned; a dedicated
-// reference has one account; status moves along [Transitions], and each move has one history entry. (Specification,
-// "Account (virtual account)", "Account status"; decisions, "Accounts".)
+// What always holds: an account's row stands before the bank is called, so no number is ever
+// orphaned; a dedicated reference has one account; status moves along [Transitions], and each move
+// has one history entry. (Specification, "Account (virtual account)", "Account status"; decisions,
+// "Accounts".)
 package account
 
 import (
@@ -24,7 +25,8 @@ import (
 // Status is an account's status.
 type Status string
 
-// The statuses. Provisioning is internal: the bank has not answered yet, and no endpoint shows the account.
+// The statuses. Provisioning is internal: the bank has not answered yet, and no endpoint shows the
+// account.
 const (
 	Provisioning Status = "provisioning"
 	Active       Status = "active"
@@ -116,8 +118,8 @@ type Options struct {
 	Clock      clock.Clock
 	Callbacks  safehttp.Rules // of the accounts' own callback URLs
 	Production bool           // business KYC is required
-	// EnsureSecret makes the tenant's signing secret unless it has one, in the transaction that gives an account an address for
-	// events. Nil: it is made elsewhere.
+	// EnsureSecret makes the tenant's signing secret unless it has one, in the transaction that
+	// gives an account an address for events. Nil: it is made elsewhere.
 	EnsureSecret func(ctx context.Context, tx pg.Tx, tenantID uuid.UUID) error
 }
 

@@ -158,7 +158,8 @@ func TestOneTimeIsNeverDeduplicated(t *testing.T) {
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM customers`))
 }
 
-// The bank fails in every way; the next call with the same reference finishes the row, and no number is orphaned.
+// The bank fails in every way; the next call with the same reference finishes the row, and no
+// number is orphaned.
 func TestProviderFailures(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "endpoint.provision.502")
@@ -192,7 +193,8 @@ func TestProviderFailures(t *testing.T) {
 	}
 }
 
-// A process that died at the bank leaves its lease behind; when it has run out, the next call takes the row up.
+// A process that died at the bank leaves its lease behind; when it has run out, the next call takes
+// the row up.
 func TestLeaseOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -371,7 +373,8 @@ func TestDeadline(t *testing.T) {
 	require.Equal(t, "the deadline was reached", history[1].Reason)
 }
 
-// Call, exact payment and deadline at once, again and again: one moves the account, and history has one expiry.
+// Call, exact payment and deadline at once, again and again: one moves the account, and history has
+// one expiry.
 func TestExpiryRaces(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

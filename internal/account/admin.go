@@ -17,7 +17,8 @@ type Record struct {
 	Balance     money.Amount
 }
 
-// ByNumber returns the accounts of all tenants that have, or had, a number at the bank, newest first. [ErrNotFound] for none.
+// ByNumber returns the accounts of all tenants that have, or had, a number at the bank, newest
+// first. [ErrNotFound] for none.
 func ByNumber(ctx context.Context, q pg.Querier, number string) ([]Record, error) {
 	rows, err := q.Query(ctx, `
 		SELECT t.name, t.email, b.balance, `+columns+`

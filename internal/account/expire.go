@@ -15,14 +15,16 @@ import (
 	"ajo/internal/retry"
 )
 
-// The schedule of the close at the bank: it is retried until it works, and does not hold up the local state.
+// The schedule of the close at the bank: it is retried until it works, and does not hold up the
+// local state.
 const (
 	closeLease   = time.Minute
 	closeBackoff = 30 * time.Second // doubled with each try
 	closeLongest = time.Hour
 )
 
-// Expire ends an active account at the tenant's word; the close at the bank follows as due work. Not active: [ErrNotActive].
+// Expire ends an active account at the tenant's word; the close at the bank follows as due work.
+// Not active: [ErrNotActive].
 func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason string) (Account, error) {
 	var a Account
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
@@ -48,8 +50,9 @@ func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason st
 	return a, err
 }
 
-// ExpireTx moves an active account to expired by event; payments made after the moment at are refused from now on. It
-// answers false, and changes nothing, when the account is not active: of many that try at once, one moves it.
+// ExpireTx moves an active account to expired by event; payments made after the moment at are
+// refused from now on. It answers false, and changes nothing, when the account is not active: of
+// many that try at once, one moves it.
 func ExpireTx(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, event Event, at time.Time, reason string) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		UPDATE accounts SET status = 'expired', expired_at = $3, next_attempt_at = $4, attempt_count = 0, leased_until = NULL, updated_at = $4
@@ -61,8 +64,9 @@ func ExpireTx(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, event 
 	return true, writeHistory(ctx, tx, now, id, &from, Expired, reason)
 }
 
-// AdvanceExpiry does what is due on an account: at its deadline it expires, and an expired one is closed at the bank. It
-// returns nil when nothing is left, and a [retry] error with the time of the next try when the bank did not close it.
+// AdvanceExpiry does what is due on an account: at its deadline it expires, and an expired one is
+// closed at the bank. It returns nil when nothing is left, and a [retry] error with the time of the
+// next try when the bank did not close it.
 func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
 	due, lease, attempt, err := s.claimExpiry(ctx, id)
 	if err != nil || !due {
@@ -72,7 +76,8 @@ func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
 	err = s.Bank.CloseAccount(ctx, id.String())
 	failpoint.At("account/after-close")
 	if err != nil && !errors.Is(err, provider.ErrUnknown) {
-		// An account that the bank does not know takes no payments. An unanswered close may have worked; closing again is harmless, so it is simply repeated.
+		// An account that the bank does not know takes no payments. An unanswered close may have
+		// worked; closing again is harmless, so it is simply repeated.
 		at := s.Clock.Now().Add(min(closeBackoff<<min(attempt, 16), closeLongest))
 		_, recErr := s.Pool.Exec(ctx, `
 			UPDATE accounts SET next_attempt_at = $3, attempt_count = attempt_count + 1, leased_until = NULL, last_error = $4
@@ -87,7 +92,8 @@ func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
-// claimExpiry expires the account if its deadline has come, and takes the lease of the close at the bank.
+// claimExpiry expires the account if its deadline has come, and takes the lease of the close at the
+// bank.
 func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (due bool, lease time.Time, attempt int, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -124,7 +130,8 @@ func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (due bool, leas
 	return due, lease, attempt, err
 }
 
-// Due lists the accounts whose work was due before the given time and is in nobody's hands, oldest first.
+// Due lists the accounts whose work was due before the given time and is in nobody's hands, oldest
+// first.
 func (s *Service) Due(ctx context.Context, before time.Time, limit int) ([]uuid.UUID, error) {
 	rows, err := s.Pool.Query(ctx, `
 		SELECT id FROM accounts
@@ -136,7 +143,8 @@ func (s *Service) Due(ctx context.Context, before time.Time, limit int) ([]uuid.
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
-// Postpone puts off the work on an account whose handling failed, longer with each failure; see [pg.Postpone].
+// Postpone puts off the work on an account whose handling failed, longer with each failure; see
+// [pg.Postpone].
 func (s *Service) Postpone(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
 	return pg.Postpone(ctx, s.Pool, pg.PostponeAccount, id, s.Clock.Now(), why)
 }

@@ -15,8 +15,9 @@ import (
 	"ajo/ledger"
 )
 
-// Get finds a tenant's account by a path's reference: the active dedicated one, the newest active one-time one, the
-// newest expired one; or by the account's own ID. Unknown, or another tenant's: [ErrNotFound].
+// Get finds a tenant's account by a path's reference: the active dedicated one, the newest active
+// one-time one, the newest expired one; or by the account's own ID. Unknown, or another tenant's:
+// [ErrNotFound].
 func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, ref string) (Account, error) {
 	return Find(ctx, s.Pool, tenantID, ref)
 }
@@ -44,7 +45,8 @@ func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) 
 	tenants, texts, ids := make([]uuid.UUID, len(refs)), make([]string, len(refs)), make([]uuid.UUID, len(refs))
 	for i, r := range refs {
 		tenants[i], texts[i] = r.TenantID, r.AccountRef
-		ids[i], _ = uuid.Parse(r.AccountRef) // uuid.Nil, which no account has, when the reference is not an ID
+		// uuid.Nil, which no account has, when the reference is not an ID
+		ids[i], _ = uuid.Parse(r.AccountRef)
 	}
 	rows, err := q.Query(ctx, `
 		SELECT r.n, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)
@@ -71,9 +73,10 @@ func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) 
 	return out, rows.Err()
 }
 
-// OfCustomer finds the account of a tenant's customer, in the order of a path's reference: the active dedicated one, the
-// newest active one-time one, the newest expired one. [customer.ErrNotFound] for an unknown or another tenant's customer,
-// [ErrNotLinked] for one that has none. (Specification, GET /v1/customers/:id/account.)
+// OfCustomer finds the account of a tenant's customer, in the order of a path's reference: the
+// active dedicated one, the newest active one-time one, the newest expired one.
+// [customer.ErrNotFound] for an unknown or another tenant's customer, [ErrNotLinked] for one that
+// has none. (Specification, GET /v1/customers/:id/account.)
 func (s *Service) OfCustomer(ctx context.Context, tenantID, customerID uuid.UUID) (Account, error) {
 	var a Account
 	err := s.Pool.QueryRow(ctx, `
@@ -108,7 +111,8 @@ type Listed struct {
 	Balance money.Amount
 }
 
-// List returns a page of the tenant's accounts, newest first. A bad cursor is [page.ErrCursor], an unknown status [ErrStatus].
+// List returns a page of the tenant's accounts, newest first. A bad cursor is [page.ErrCursor], an
+// unknown status [ErrStatus].
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Listed, page.Info, error) {
 	after, ok, err := page.ParseID(page.Accounts, r.After)
 	if err != nil {
@@ -164,7 +168,8 @@ type Balance struct {
 	Currency   string       `json:"currency"`
 }
 
-// Balance reads the account's balance: confirmed and provisional credits less confirmed and provisional debits.
+// Balance reads the account's balance: confirmed and provisional credits less confirmed and
+// provisional debits.
 func (s *Service) Balance(ctx context.Context, tenantID uuid.UUID, ref string) (Balance, error) {
 	a, err := s.Get(ctx, tenantID, ref)
 	if err != nil {
@@ -180,8 +185,8 @@ type Statement struct {
 	ledger.Statement
 }
 
-// Statement reads a page of the account's statement, oldest line first. A bad cursor is [page.ErrCursor]; refusals of the filter
-// as in [ledger.ReadStatement].
+// Statement reads a page of the account's statement, oldest line first. A bad cursor is
+// [page.ErrCursor]; refusals of the filter as in [ledger.ReadStatement].
 func (s *Service) Statement(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.Filter, r page.Request) (Statement, error) {
 	a, err := s.Get(ctx, tenantID, ref)
 	if err != nil {
@@ -191,8 +196,9 @@ func (s *Service) Statement(ctx context.Context, tenantID uuid.UUID, ref string,
 	return Statement{VirtualAccount: a, Statement: st}, err
 }
 
-// Lines finds an account and its entries that the filter lets through, at most limit of them, with the balance that stood before
-// them. They are read as the sequence is; refusals as in [ledger.Lines].
+// Lines finds an account and its entries that the filter lets through, at most limit of them, with
+// the balance that stood before them. They are read as the sequence is; refusals as in
+// [ledger.Lines].
 func (s *Service) Lines(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.Filter, limit int) (Account, money.Amount, iter.Seq2[ledger.Line, error], error) {
 	a, err := s.Get(ctx, tenantID, ref)
 	if err != nil || f.From.IsZero() {

@@ -21,7 +21,8 @@ func (b *bundle) keyed(key, body string) idempotency.Request {
 	return r
 }
 
-// A repeat under the same key makes no second one-time account, and needs neither the bank nor a deadline in the future.
+// A repeat under the same key makes no second one-time account, and needs neither the bank nor a
+// deadline in the future.
 func TestProvisionUnderAKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -41,7 +42,8 @@ func TestProvisionUnderAKey(t *testing.T) {
 	require.Equal(t, 1, b.bank.Calls(createCall))
 }
 
-// A failure of the bank changed nothing that the tenant can see: the key is free at once, and the repeat finishes the row.
+// A failure of the bank changed nothing that the tenant can see: the key is free at once, and the
+// repeat finishes the row.
 func TestProvisionUnderAKeyAfterAFailure(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -65,8 +67,9 @@ func (d dyingBank) CreateAccount(ctx context.Context, n provider.NewAccount) (pr
 	panic("the process dies")
 }
 
-// A process dies between the reservation and its end, after the bank has acted. Until the lease has run out a repeat is told
-// that the request is under way; then it finishes the same row with the same number, and its answer is kept.
+// A process dies between the reservation and its end, after the bank has acted. Until the lease has
+// run out a repeat is told that the request is under way; then it finishes the same row with the
+// same number, and its answer is kept.
 func TestProvisionUnderAKeyAndACrash(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -87,7 +90,8 @@ func TestProvisionUnderAKeyAndACrash(t *testing.T) {
 	require.Equal(t, got.Answer, again.Answer)
 }
 
-// The answer to either commit is lost. After the last one the account stands, and the repeat gets its answer.
+// The answer to either commit is lost. After the last one the account stands, and the repeat gets
+// its answer.
 func TestProvisionUnderAKeyAndALostCommit(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]int{"reservation": 1, "end": 2} {

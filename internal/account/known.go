@@ -6,7 +6,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// KnownAtBank is the reference of an account that the bank certainly has, as it is open; empty when there is none.
+// KnownAtBank is the reference of an account that the bank certainly has, as it is open; empty when
+// there is none.
 func KnownAtBank(ctx context.Context, q pg.Querier) (ref string, err error) {
 	err = q.QueryRow(ctx, `
 		SELECT id::text FROM (SELECT id, status, bank_account_number FROM accounts ORDER BY id DESC LIMIT 5000) a

@@ -17,7 +17,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// held is a bank whose calls wait after they were made, until the test lets them answer, with an error or none.
+// held is a bank whose calls wait after they were made, until the test lets them answer, with an
+// error or none.
 type held struct {
 	provider.Bank
 	there  chan struct{}
@@ -40,8 +41,8 @@ func (h *held) CloseAccount(ctx context.Context, ref string) error {
 	return errors.Join(err, <-h.answer)
 }
 
-// A caller whose lease has run out at the bank finishes late, well or badly: what it does changes nothing for the one that has the row by
-// then, who finishes.
+// A caller whose lease has run out at the bank finishes late, well or badly: what it does changes
+// nothing for the one that has the row by then, who finishes.
 func TestLateFinisherOfProvisioning(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]error{"with a number": nil, "with a failure": errors.New("too late")} {
@@ -115,8 +116,8 @@ func TestLateFinisherOfAClose(t *testing.T) {
 	}
 }
 
-// A one-time row that the bank did not answer for is taken up by a request for the very same account only: one with another expected
-// amount or another end has a row of its own.
+// A one-time row that the bank did not answer for is taken up by a request for the very same
+// account only: one with another expected amount or another end has a row of its own.
 func TestStaleOneTimeRowIsTakenUpByItsLikeOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -159,7 +160,8 @@ func TestStaleOneTimeRowIsTakenUpByItsLikeOnly(t *testing.T) {
 	require.Equal(t, len(kinds)+1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`), fresh.ID)
 }
 
-// A path's reference goes before another account's id, be the account of that reference expired or not.
+// A path's reference goes before another account's id, be the account of that reference expired or
+// not.
 func TestReferenceThatIsAnotherAccountsID(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -179,7 +181,8 @@ func TestReferenceThatIsAnotherAccountsID(t *testing.T) {
 	require.Equal(t, named.ID, find(a.ID.String()), "expired, it still goes before the id of an active one")
 }
 
-// However an account ends, UpdatedAt is the moment of it, and what the account is named and created as stays.
+// However an account ends, UpdatedAt is the moment of it, and what the account is named and created
+// as stays.
 func TestUpdatedAtAfterExpiry(t *testing.T) {
 	t.Parallel()
 	for name, expire := range map[string]func(b *bundle, a account.Account){

@@ -18,7 +18,8 @@ type Alias struct {
 	At     time.Time // of the payment: a number may have been another account's then
 }
 
-// Target is an account that a payment may be posted to; a one-time account is locked until the transaction ends.
+// Target is an account that a payment may be posted to; a one-time account is locked until the
+// transaction ends.
 type Target struct {
 	ID             uuid.UUID
 	TenantID       uuid.UUID
@@ -40,11 +41,12 @@ func (t *Target) Accepts(at time.Time) bool {
 	return t.ExpiresAt == nil || !at.After(*t.ExpiresAt)
 }
 
-// Match finds the account of each alias, in the aliases' order, and locks the one-time accounts among them, which a payment
-// may end, in the order of their ids (after events, before ledger balances). What a payment to a dedicated account reads of it
-// may change at the same moment as well as a moment later, and a lock of its row would be a write for each payment. A reference is
-// matched to our own UUID first, then the number (see [holderOf]), then to an AccountRef that one account of the whole service has;
-// ambiguous tells that several have it. No account: a nil target.
+// Match finds the account of each alias, in the aliases' order, and locks the one-time accounts
+// among them, which a payment may end, in the order of their ids (after events, before ledger
+// balances). What a payment to a dedicated account reads of it may change at the same moment as
+// well as a moment later, and a lock of its row would be a write for each payment. A reference is
+// matched to our own UUID first, then the number (see [holderOf]), then to an AccountRef that one
+// account of the whole service has; ambiguous tells that several have it. No account: a nil target.
 func Match(ctx context.Context, tx pg.Tx, aliases []Alias) (targets []*Target, ambiguous []bool, err error) {
 	ids, ambiguous, err := resolve(ctx, tx, aliases)
 	if err != nil {
@@ -89,9 +91,9 @@ func read(ctx context.Context, tx pg.Tx, ids []uuid.UUID, lock string, into map[
 	return err
 }
 
-// resolve turns aliases into account ids without locking; uuid.Nil where there is none or more than one. An account's id,
-// number and reference never change, and a number that is issued again is so after it was closed: what it finds stays true of a
-// payment that has been made.
+// resolve turns aliases into account ids without locking; uuid.Nil where there is none or more than
+// one. An account's id, number and reference never change, and a number that is issued again is so
+// after it was closed: what it finds stays true of a payment that has been made.
 func resolve(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID, []bool, error) {
 	found, ambiguous := make([]uuid.UUID, len(aliases)), make([]bool, len(aliases))
 	own, numbers := make([]uuid.UUID, len(aliases)), make([]string, len(aliases))
@@ -173,9 +175,10 @@ func readHolders(ctx context.Context, q pg.Querier, byNumber map[string][]uuid.U
 	return holders, err
 }
 
-// holderOf is the account that a payment made at the given time went to, of those that have or had its number, the newest first:
-// the open one, or else the one that was open at that time. A payment that is older than the open account's number went to whoever
-// had the number then, even if its event comes only now. If nobody had it, as the bank's clock sees it, it is the open one's, or
+// holderOf is the account that a payment made at the given time went to, of those that have or had
+// its number, the newest first: the open one, or else the one that was open at that time. A payment
+// that is older than the open account's number went to whoever had the number then, even if its
+// event comes only now. If nobody had it, as the bank's clock sees it, it is the open one's, or
 // else of the last that had it before, which refuses it. Two open ones, of two banks: uuid.Nil.
 func holderOf(holders []holder, at time.Time) uuid.UUID {
 	var open, then []uuid.UUID

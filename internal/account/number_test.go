@@ -12,7 +12,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// The bank issues the number of a closed account again: the next customer has it, and the account that had it keeps it in its record.
+// The bank issues the number of a closed account again: the next customer has it, and the account
+// that had it keeps it in its record.
 func TestNumberIssuedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -33,8 +34,8 @@ func TestNumberIssuedAgain(t *testing.T) {
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE closed_at IS NULL`))
 }
 
-// The bank has closed a one-time account at its date, and issued its number again, before we have: the one that had it is ended and
-// closed first, so that the number is never of two open accounts.
+// The bank has closed a one-time account at its date, and issued its number again, before we have:
+// the one that had it is ended and closed first, so that the number is never of two open accounts.
 func TestNumberIssuedAgainBeforeOurClose(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(b *bundle, old account.Account){
@@ -65,8 +66,8 @@ func TestNumberIssuedAgainBeforeOurClose(t *testing.T) {
 	}
 }
 
-// The bank gives the number of an active account to a second one: nobody could tell whose a payment is, so the second has none until
-// the first is closed.
+// The bank gives the number of an active account to a second one: nobody could tell whose a payment
+// is, so the second has none until the first is closed.
 func TestNumberOfAnActiveAccountIssuedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -14,7 +14,8 @@ type Overview struct {
 	Accounts int `json:"accounts"` // active and expired ones
 }
 
-// Overview reads what a tenant has, and how it moved in the last days. The tenant's own session may ask.
+// Overview reads what a tenant has, and how it moved in the last days. The tenant's own session may
+// ask.
 func (s *Service) Overview(ctx context.Context, tenantID uuid.UUID) (Overview, error) {
 	money, err := ledger.ReadOverview(ctx, s.Pool, tenantID, s.Clock.Now())
 	if err != nil {

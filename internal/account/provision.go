@@ -27,9 +27,11 @@ import (
 
 const (
 	maxRef = 255 // characters
-	// provisionLease is how long one caller may be at the bank with a row; longer than the bank's own deadline.
+	// provisionLease is how long one caller may be at the bank with a row; longer than the bank's
+	// own deadline.
 	provisionLease = time.Minute
-	// provisionPoll is how often a second caller with the same reference looks whether the first has finished.
+	// provisionPoll is how often a second caller with the same reference looks whether the first
+	// has finished.
 	provisionPoll = 50 * time.Millisecond
 )
 
@@ -99,7 +101,8 @@ func (s *Service) checkCallback(url string) error {
 
 func hasControl(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
 
-// Provisioned is what a request for an account came to: the answer, and the account (zero when the answer is a kept one).
+// Provisioned is what a request for an account came to: the answer, and the account (zero when the
+// answer is a kept one).
 type Provisioned struct {
 	Account
 	Answer   idempotency.Answer
@@ -133,11 +136,12 @@ func (r *reservation) answer(ctx context.Context, tx pg.Tx, now time.Time) (err 
 // errWait says that another caller is at the bank with this reference.
 var errWait = errors.New("account: being provisioned by another caller")
 
-// Provision opens a virtual account. The row is written before the bank is called, under a lease, so a crash or a
-// refusal leaves a row that the next call with the same reference finishes, and two calls at once make one account.
-// Dedicated and active already: that account. [ErrExists] when it is expired, [ErrProvider] when the bank fails,
-// [ErrBusy] when another call does not finish in time, [ErrBusinessKYC] in production before business KYC, and the refusals
-// of package idempotency.
+// Provision opens a virtual account. The row is written before the bank is called, under a lease,
+// so a crash or a refusal leaves a row that the next call with the same reference finishes, and two
+// calls at once make one account. Dedicated and active already: that account. [ErrExists] when it
+// is expired, [ErrProvider] when the bank fails, [ErrBusy] when another call does not finish in
+// time, [ErrBusinessKYC] in production before business KYC, and the refusals of package
+// idempotency.
 func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccount, key idempotency.Request) (Provisioned, error) {
 	now := s.Clock.Now()
 	if kept, err := idempotency.Find(ctx, s.Pool, now, key); err != nil || kept != nil {
@@ -163,8 +167,9 @@ func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccou
 	}
 }
 
-// reserve finds the kept answer or the finished account, or takes the lease of its row, writing it first where there is
-// none. The customer's row is locked by the way, which lets one caller with the same reference through at a time.
+// reserve finds the kept answer or the finished account, or takes the lease of its row, writing it
+// first where there is none. The customer's row is locked by the way, which lets one caller with
+// the same reference through at a time.
 func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount, key idempotency.Request) (r reservation, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -221,8 +226,9 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 	return r, err
 }
 
-// retake looks for a row of the same reference: a finished dedicated account is the answer; an unfinished row whose lease
-// is free becomes ours. A one-time row is taken up only by a request for the very same account.
+// retake looks for a row of the same reference: a finished dedicated account is the answer; an
+// unfinished row whose lease is free becomes ours. A one-time row is taken up only by a request for
+// the very same account.
 func (s *Service) retake(ctx context.Context, tx pg.Tx, r *reservation, tenantID uuid.UUID, in NewAccount, now time.Time) (bool, error) {
 	var lease *time.Time
 	err := tx.QueryRow(ctx, `
@@ -248,8 +254,9 @@ func (s *Service) retake(ctx context.Context, tx pg.Tx, r *reservation, tenantID
 		WHERE id = $1 RETURNING `+columns, r.ID, in.Name, in.CallbackURL, in.ExpectedAmount, r.lease, now).Scan(r.fields()...)
 }
 
-// provide calls the bank with no transaction open and records its answer. An unanswered call is no harm: the reference is
-// the row's own id, and the next try asks the bank for what that reference has already.
+// provide calls the bank with no transaction open and records its answer. An unanswered call is no
+// harm: the reference is the row's own id, and the next try asks the bank for what that reference
+// has already.
 func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Provisioned, error) {
 	failpoint.At("account/before-create")
 	got, err := s.Bank.CreateAccount(ctx, provider.NewAccount{
@@ -270,7 +277,8 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 	if err == nil {
 		return r.Provisioned, nil
 	}
-	// Lease and key are given back even when the caller has gone, so that the next call need not wait for them to run out.
+	// Lease and key are given back even when the caller has gone, so that the next call need not
+	// wait for them to run out.
 	free := context.WithoutCancel(ctx)
 	_, rowErr := s.Pool.Exec(free, `
 		UPDATE accounts SET leased_until = NULL, last_error = $3 WHERE id = $1 AND status = 'provisioning' AND leased_until = $2`,
@@ -282,7 +290,8 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 	return Provisioned{}, fmt.Errorf("%w (%w)", ErrProvider, err)
 }
 
-// finish makes the row an account: number, history, balance, and for a one-time account the deadline as due work.
+// finish makes the row an account: number, history, balance, and for a one-time account the
+// deadline as due work.
 func (s *Service) finish(ctx context.Context, r *reservation, got provider.Account) error {
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -313,8 +322,9 @@ func (s *Service) finish(ctx context.Context, r *reservation, got provider.Accou
 	return err
 }
 
-// freeNumber closes, at the bank and here, the expired account that still has a number which the bank has issued again. Of an
-// account that is active it takes nothing: there the bank has given one number to two, and a payment could be either's.
+// freeNumber closes, at the bank and here, the expired account that still has a number which the
+// bank has issued again. Of an account that is active it takes nothing: there the bank has given
+// one number to two, and a payment could be either's.
 func (s *Service) freeNumber(ctx context.Context, number string) error {
 	var id uuid.UUID
 	now := s.Clock.Now()

@@ -14,16 +14,16 @@ import (
 // ErrNoFields refuses a change that names no known field.
 var ErrNoFields = errs.New(errs.Invalid, "no fields to update")
 
-// Changes are what a tenant may change of an account; nil leaves a field as it is. An empty CallbackURL removes the
-// account's own, so that the tenant's is used again.
+// Changes are what a tenant may change of an account; nil leaves a field as it is. An empty
+// CallbackURL removes the account's own, so that the tenant's is used again.
 type Changes struct {
 	Name           *string
 	CallbackURL    *string
 	ExpectedAmount *money.Amount
 }
 
-// Update changes an active account. The name changes here only, not at the bank (specification, "Accounts"). Not active:
-// [ErrNotActive].
+// Update changes an active account. The name changes here only, not at the bank (specification,
+// "Accounts"). Not active: [ErrNotActive].
 func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch Changes) (Account, error) {
 	if err := s.checkChanges(&ch); err != nil {
 		return Account{}, err

@@ -1,7 +1,8 @@
 // Package app wires the parts together, in one place: configuration in, running roles out.
 //
-// A role is started by its function ([StartAPI], [StartWorker], [Dev]) and ended by its Stop, which lets the work under way
-// finish first. Nothing else in Ajo opens a pool or knows how the parts are joined.
+// A role is started by its function ([StartAPI], [StartWorker], [Dev]) and ended by its Stop, which
+// lets the work under way finish first. Nothing else in Ajo opens a pool or knows how the parts are
+// joined.
 package app
 
 import (
@@ -63,10 +64,11 @@ type core struct {
 	closers   []func()    // in the order of opening; closed backwards
 }
 
-// open checks the schema, connects, and makes the services that every role uses. Redis may be away: it is the clock, and
-// the sweeper heals what it misses.
+// open checks the schema, connects, and makes the services that every role uses. Redis may be away:
+// it is the clock, and the sweeper heals what it misses.
 func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, err error) {
-	c := &core{cfg: cfg, log: log} // no named result: what is half open is closed below, whatever is returned
+	// no named result: what is half open is closed below, whatever is returned
+	c := &core{cfg: cfg, log: log}
 	defer func() {
 		if err != nil {
 			c.close()
@@ -155,8 +157,9 @@ func (c *core) ringDelivery(ctx context.Context, id uuid.UUID) {
 // drainEvery is how often the spool is looked at.
 const drainEvery = 2 * time.Second
 
-// drain hands the spool's events to Postgres whenever there are any, until the role closes. Both roles do: the API writes
-// the spool, and a worker with the same folder drains what a dead API left.
+// drain hands the spool's events to Postgres whenever there are any, until the role closes. Both
+// roles do: the API writes the spool, and a worker with the same folder drains what a dead API
+// left.
 func (c *core) drain() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -207,7 +210,8 @@ func (c *core) tenants() (*tenant.Service, error) {
 	return s, nil
 }
 
-// customers makes the customers' use cases with the NIN service that the settings name, if they name one.
+// customers makes the customers' use cases with the NIN service that the settings name, if they
+// name one.
 func (c *core) customers() (*customer.Service, error) {
 	o := customer.Options{Pool: c.pool, Box: c.box, Clock: &c.clock, Log: c.log, Production: c.cfg.Production()}
 	if c.cfg.IdentityURL != "" {
@@ -225,8 +229,8 @@ func (c *core) callbacks() safehttp.Rules {
 	return safehttp.CallbackRules(c.cfg.Production(), c.cfg.CallbackAllow)
 }
 
-// webhooks makes the deliveries' use cases with the outbound client that refuses private addresses. Of the workers that
-// deliver, one endpoint gets an eighth at most, and one tenant a quarter.
+// webhooks makes the deliveries' use cases with the outbound client that refuses private addresses.
+// Of the workers that deliver, one endpoint gets an eighth at most, and one tenant a quarter.
 func (c *core) webhooks(workers int) *webhook.Service {
 	client := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production()})
 	s := webhook.New(c.pool, &c.clock, c.box, client, webhook.Options{
@@ -252,7 +256,8 @@ func mailer(cfg config.Config) (mail.Sender, error) {
 	return s, nil
 }
 
-// version is set by builds that know it better than git does, as the image's: -ldflags "-X ajo/internal/app.version=1.4.0".
+// version is set by builds that know it better than git does, as the image's: -ldflags "-X
+// ajo/internal/app.version=1.4.0".
 var version string
 
 // Version is the program's version, as the build recorded it.

@@ -29,8 +29,9 @@ const (
 	demoTimeout  = 60 * time.Second
 )
 
-// demo signs the demo tenant up through the API, as a tenant's developer would, and sends one real payment through the
-// whole chain: the fake bank's signed event, posting, the signed webhook to a receiver here, and the confirmation.
+// demo signs the demo tenant up through the API, as a tenant's developer would, and sends one real
+// payment through the whole chain: the fake bank's signed event, posting, the signed webhook to a
+// receiver here, and the confirmation.
 func (d *dev) demo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()

@@ -29,12 +29,14 @@ type DevOptions struct {
 	Out     io.Writer
 }
 
-// devConfirmDelays let the demo payment be confirmed while one watches; the real schedule begins after 30 s.
+// devConfirmDelays let the demo payment be confirmed while one watches; the real schedule begins
+// after 30 s.
 var devConfirmDelays = []time.Duration{2 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute}
 
-// Dev runs everything on one machine, in one process: private Postgres and Redis, the fake bank, the API, workers for all
-// queues and the operations listener. It sends one payment through the whole chain, prints where things are, and runs
-// until ctx ends. A second run finds the data of the first.
+// Dev runs everything on one machine, in one process: private Postgres and Redis, the fake bank,
+// the API, workers for all queues and the operations listener. It sends one payment through the
+// whole chain, prints where things are, and runs until ctx ends. A second run finds the data of the
+// first.
 func Dev(ctx context.Context, o DevOptions) (err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(o.Out, format+"\n", args...) }
 	started := time.Now()
@@ -138,7 +140,8 @@ func (d *dev) start(ctx context.Context, s *stack.Stack) error {
 	return nil
 }
 
-// configure makes the settings of the development machine; keys and passwords are drawn once and kept in the data folder.
+// configure makes the settings of the development machine; keys and passwords are drawn once and
+// kept in the data folder.
 func (d *dev) configure(s *stack.Stack) error {
 	keys, err := d.kept("encryption-keys", func() string { return secret.NewKey("dev").Reveal() })
 	if err != nil {
@@ -155,8 +158,9 @@ func (d *dev) configure(s *stack.Stack) error {
 		"AJO_PROVIDER_URL": bank, "AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID,
 		"AJO_PROVIDER_CLIENT_ID": fakebank.DefaultClientID, "AJO_PROVIDER_CLIENT_SECRET": fakebank.DefaultClientSecret,
 		"AJO_PROVIDER_WEBHOOK_SECRET": fakebank.DefaultWebhookSecret, "AJO_MAIL_DIR": filepath.Join(d.Dir, "mail"),
-		"AJO_SPOOL_DIR":    filepath.Join(d.Dir, "spool"),
-		"AJO_IDENTITY_URL": bank, "AJO_IDENTITY_APP_ID": "dev", "AJO_IDENTITY_KEY": "dev", // any will do
+		"AJO_SPOOL_DIR": filepath.Join(d.Dir, "spool"),
+		// any will do
+		"AJO_IDENTITY_URL": bank, "AJO_IDENTITY_APP_ID": "dev", "AJO_IDENTITY_KEY": "dev",
 		"AJO_OPS_PASSWORD": password, "AJO_OPS_WRITABLE": "false",
 	})
 	d.cfg.ConfirmDelays = devConfirmDelays

@@ -11,8 +11,9 @@ import (
 	"syscall"
 )
 
-// devSettingsFile is where `ajo dev` writes the settings that the commands beside it need. It is locked for as long as that process
-// lives: a file without a lock was left behind, and says nothing.
+// devSettingsFile is where `ajo dev` writes the settings that the commands beside it need. It is
+// locked for as long as that process lives: a file without a lock was left behind, and says
+// nothing.
 const devSettingsFile = "settings.json"
 
 // publishSettings writes the file; release ends its validity.
@@ -49,7 +50,8 @@ func (d *dev) publishSettings() (release func(), err error) {
 	return release, nil
 }
 
-// DevSettings are the settings of the `ajo dev` that runs with its data in dir, by their names in the environment; nil when none runs.
+// DevSettings are the settings of the `ajo dev` that runs with its data in dir, by their names in
+// the environment; nil when none runs.
 func DevSettings(dir string) map[string]string {
 	f, err := os.Open(filepath.Join(dir, devSettingsFile))
 	if err != nil {

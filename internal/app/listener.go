@@ -12,25 +12,28 @@ import (
 )
 
 const (
-	// unusedGrace is how long a connection on which nothing has been sent may still be used once the API stops: a request may
-	// be on its way.
+	// unusedGrace is how long a connection on which nothing has been sent may still be used once
+	// the API stops: a request may be on its way.
 	unusedGrace = time.Second
-	// maxConns bounds the connections of one API; each takes some 30 KiB. Where the process has few descriptors the bound is
-	// lower, so that spareDescriptors are left for databases, spool and log.
+	// maxConns bounds the connections of one API; each takes some 30 KiB. Where the process has few
+	// descriptors the bound is lower, so that spareDescriptors are left for databases, spool and
+	// log.
 	maxConns         = 4096
 	spareDescriptors = 128
-	// waitGrace is how long any connection may keep the server waiting: a new one is not cut off for others as new.
+	// waitGrace is how long any connection may keep the server waiting: a new one is not cut off
+	// for others as new.
 	waitGrace = time.Second
 	// acceptPause is between two looks for room, or for a descriptor.
 	acceptPause = 10 * time.Millisecond
 )
 
-// listener keeps the API's connections within its limit. When they are as many, a new one takes the place of the one that
-// has kept the server waiting longest, idle or in the middle of a request: so clients that send a byte now and then hold up
-// nobody, however many they are. A request that has been read is never cut off.
+// listener keeps the API's connections within its limit. When they are as many, a new one takes the
+// place of the one that has kept the server waiting longest, idle or in the middle of a request: so
+// clients that send a byte now and then hold up nobody, however many they are. A request that has
+// been read is never cut off.
 //
-// It also knows the connections on which nothing has come yet. Clients open such in advance, and fasthttp's shutdown waits
-// for them as it does for a request under way, until its time is up.
+// It also knows the connections on which nothing has come yet. Clients open such in advance, and
+// fasthttp's shutdown waits for them as it does for a request under way, until its time is up.
 type listener struct {
 	net.Listener
 	limit int
@@ -51,7 +54,8 @@ func connLimit() int {
 	return int(max(r.Cur/2, r.Cur-min(r.Cur, spareDescriptors)))
 }
 
-// Accept waits for the next connection. That there is no descriptor for one is no error: fasthttp would end at it.
+// Accept waits for the next connection. That there is no descriptor for one is no error: fasthttp
+// would end at it.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
@@ -110,7 +114,8 @@ func (l *listener) closeUnused() {
 	}
 }
 
-// conn tells its listener what it is waiting for. One goroutine reads it. The fields are under the listener's lock.
+// conn tells its listener what it is waiting for. One goroutine reads it. The fields are under the
+// listener's lock.
 type conn struct {
 	net.Conn
 	listener *listener
@@ -121,7 +126,8 @@ type conn struct {
 	cut      bool          // it had to make room
 }
 
-// Read reads. What comes on a connection that had to make room is not handed on: its request must not begin.
+// Read reads. What comes on a connection that had to make room is not handed on: its request must
+// not begin.
 func (c *conn) Read(b []byte) (int, error) {
 	c.reads(true)
 	n, err := c.Conn.Read(b)

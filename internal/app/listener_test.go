@@ -25,7 +25,8 @@ func (l *shortListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// serve runs a server behind a listener with a limit; block is where its handler waits, with the path /wait.
+// serve runs a server behind a listener with a limit; block is where its handler waits, with the
+// path /wait.
 func serve(t *testing.T, limit, short int, block chan struct{}) (addr string) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -68,8 +69,8 @@ func TestListenerWithoutDescriptors(t *testing.T) {
 	answered(t, send(t, serve(t, 10, 3, nil), whole))
 }
 
-// When connections are as many as may be, the one that keeps the server waiting longest goes; one whose request is being
-// worked on stays, though it came first.
+// When connections are as many as may be, the one that keeps the server waiting longest goes; one
+// whose request is being worked on stays, though it came first.
 func TestListenerMakesRoom(t *testing.T) {
 	block := make(chan struct{})
 	addr := serve(t, 3, 0, block)

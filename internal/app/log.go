@@ -19,7 +19,8 @@ import (
 // Logger returns the log that the settings ask for: JSON lines, or lines for people.
 func Logger(cfg config.Config) *slog.Logger { return logTo(os.Stderr, cfg.LogFormat, slog.LevelInfo) }
 
-// CommandLog is the log of a command that has no settings but its environment: in the format that a role there would have.
+// CommandLog is the log of a command that has no settings but its environment: in the format that a
+// role there would have.
 func CommandLog(w io.Writer, getenv func(string) string, least slog.Level) *slog.Logger {
 	format := "pretty"
 	if getenv("AJO_ENV") == "production" {
@@ -46,8 +47,8 @@ func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
 	l.log.WarnContext(ctx, "redis: "+fmt.Sprintf(format, args...))
 }
 
-// pretty writes a line for a person: time of day, level, message, and then what belongs to it as key=value. On a terminal
-// the level has a colour and the rest is dim, unless NO_COLOR is set.
+// pretty writes a line for a person: time of day, level, message, and then what belongs to it as
+// key=value. On a terminal the level has a colour and the rest is dim, unless NO_COLOR is set.
 type pretty struct {
 	slog.Handler // writes the attributes to line.text
 	line         *line

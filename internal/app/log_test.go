@@ -13,7 +13,8 @@ import (
 	"ajo/internal/trace"
 )
 
-// A line for people has its parts in order, stays one line whatever is in it, and has no colours outside a terminal.
+// A line for people has its parts in order, stays one line whatever is in it, and has no colours
+// outside a terminal.
 func TestPrettyLines(t *testing.T) {
 	var out bytes.Buffer
 	log := logTo(&out, "pretty", slog.LevelInfo)

@@ -40,8 +40,8 @@ func (o *Ops) Stop() {
 	}
 }
 
-// StartOps listens on cfg.OpsAddr. Several processes of one machine may have the same settings: when the address is taken,
-// this one goes without (nil), and says so.
+// StartOps listens on cfg.OpsAddr. Several processes of one machine may have the same settings:
+// when the address is taken, this one goes without (nil), and says so.
 func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
 	if probe, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{}); err != nil {
 		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
@@ -101,7 +101,8 @@ func opsIndex(w http.ResponseWriter, _ *http.Request) {
 `)
 }
 
-// requireLogin asks for the operators' user and password; without a password in the settings, nobody gets in.
+// requireLogin asks for the operators' user and password; without a password in the settings,
+// nobody gets in.
 func requireLogin(cfg config.Config, h http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(cfg.OpsUser + "\x00" + cfg.OpsPassword.Reveal()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

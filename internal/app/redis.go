@@ -12,9 +12,10 @@ import (
 // inspectTimeout bounds what a role that starts waits for Redis.
 const inspectTimeout = 2 * time.Second
 
-// checkRedis looks at the settings of Redis that lose tasks. One that evicts keys when it is full is refused in production,
-// as it loses tasks in silence, and all the time; one without an append-only file is only named, as its loss comes with a
-// restart, and the sweeper heals that. One that is away is no error: nothing can be said of it.
+// checkRedis looks at the settings of Redis that lose tasks. One that evicts keys when it is full
+// is refused in production, as it loses tasks in silence, and all the time; one without an
+// append-only file is only named, as its loss comes with a restart, and the sweeper heals that. One
+// that is away is no error: nothing can be said of it.
 func (c *core) checkRedis(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()

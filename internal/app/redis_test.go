@@ -13,8 +13,8 @@ import (
 	"ajo/internal/stack"
 )
 
-// A Redis that evicts tasks is refused in production, and named in development; one without an append-only file is named;
-// one that is away is no error.
+// A Redis that evicts tasks is refused in production, and named in development; one without an
+// append-only file is named; one that is away is no error.
 func TestCheckRedis(t *testing.T) {
 	t.Parallel()
 	node := func(settings ...string) string {

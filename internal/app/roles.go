@@ -28,11 +28,13 @@ type API struct {
 	stop func()
 }
 
-// Stop says that it is not ready and asks its clients to close their connections, for as long as AJO_DRAIN says; then it
-// refuses new requests, finishes those under way, and closes what they used.
+// Stop says that it is not ready and asks its clients to close their connections, for as long as
+// AJO_DRAIN says; then it refuses new requests, finishes those under way, and closes what they
+// used.
 func (a *API) Stop() { a.stop() }
 
-// StartAPI runs the API on cfg.HTTPAddr. It returns when the API listens; failed receives an error if it ends by itself.
+// StartAPI runs the API on cfg.HTTPAddr. It returns when the API listens; failed receives an error
+// if it ends by itself.
 func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API, failed <-chan error, err error) {
 	c, err := open(ctx, cfg, log)
 	if err != nil {
@@ -92,8 +94,9 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	}}, ended, nil
 }
 
-// ready asks the dependencies, side by side. With Postgres away the bank's events go to the spool, and with Redis away the
-// sweeper does what rings would have done: as long as no event is refused, this process stays in service.
+// ready asks the dependencies, side by side. With Postgres away the bank's events go to the spool,
+// and with Redis away the sweeper does what rings would have done: as long as no event is refused,
+// this process stays in service.
 func (c *core) ready(ctx context.Context) []api.Check {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 const (
 	// steerEvery is how often the clock is compared with Postgres'.
 	steerEvery = time.Minute
-	// clockAlert is from how far off the machine's clock is reported: what goes by it all the same (asynq's leases and
-	// appointments, ids, log lines) then no longer fits that of other machines.
+	// clockAlert is from how far off the machine's clock is reported: what goes by it all the same
+	// (asynq's leases and appointments, ids, log lines) then no longer fits that of other machines.
 	clockAlert = 2 * time.Second
 )
 
@@ -35,7 +35,8 @@ func (c *core) steer(ctx context.Context) error {
 	return nil
 }
 
-// keepSteering steers until the role closes. While Postgres is away the clock stays as it was put right last.
+// keepSteering steers until the role closes. While Postgres is away the clock stays as it was put
+// right last.
 func (c *core) keepSteering() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

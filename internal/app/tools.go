@@ -37,7 +37,8 @@ var errNoBank = errors.New("AJO_PROVIDER_URL is not set")
 // toolConns is how many connections a hand tool may take: it does one thing at a time.
 const toolConns = 2
 
-// ToolSettings are the settings of the operators' commands; they need no more of the environment than this.
+// ToolSettings are the settings of the operators' commands; they need no more of the environment
+// than this.
 type ToolSettings struct {
 	DatabaseURL    secret.Redacted
 	RedisURL       secret.Redacted // empty: nothing is rung, and the sweeper finds the row
@@ -65,9 +66,9 @@ func (s BankSettings) open(log *slog.Logger) (provider.Bank, error) {
 	return c, nil
 }
 
-// Tools are the capabilities that the operators' commands use. What must be rung after its commit is a method here, the
-// rest is called on the capability itself. There is no mail and no outbound client behind them, and a bank to read from only
-// where it is set.
+// Tools are the capabilities that the operators' commands use. What must be rung after its commit
+// is a method here, the rest is called on the capability itself. There is no mail and no outbound
+// client behind them, and a bank to read from only where it is set.
 type Tools struct {
 	Tenants   *tenant.Service
 	Customers *customer.Service
@@ -82,7 +83,8 @@ type Tools struct {
 	closers  []func()
 }
 
-// OpenTools connects, refuses a schema that is behind (migrations.ErrBehind), and makes the capabilities. Close ends them.
+// OpenTools connects, refuses a schema that is behind (migrations.ErrBehind), and makes the
+// capabilities. Close ends them.
 func OpenTools(ctx context.Context, s ToolSettings) (*Tools, error) {
 	t := &Tools{}
 	if err := t.open(ctx, s); err != nil {
@@ -146,10 +148,12 @@ func (t *Tools) Close() {
 	t.closers = nil
 }
 
-// Rung tells whether every ring so far has reached Redis. What was not rung is not lost: a worker's sweeper finds the row.
+// Rung tells whether every ring so far has reached Redis. What was not rung is not lost: a worker's
+// sweeper finds the row.
 func (t *Tools) Rung() bool { return t.enqueuer != nil && t.enqueuer.Lost() == 0 }
 
-// Assign posts a misdirected payment to an account ([payment.Service.Assign]) and rings what follows.
+// Assign posts a misdirected payment to an account ([payment.Service.Assign]) and rings what
+// follows.
 func (t *Tools) Assign(ctx context.Context, eventID uuid.UUID, to payment.Destination, by audit.By) (payment.Posted, error) {
 	p, err := t.Payments.Assign(ctx, eventID, to, by)
 	if err == nil {
@@ -166,7 +170,8 @@ func (t *Tools) PlanRepost(ctx context.Context, eventID uuid.UUID) (payment.Repo
 	return t.Payments.PlanRepost(ctx, eventID)
 }
 
-// Repost posts an event that could not be posted ([payment.Service.Repost]) and enqueues what follows.
+// Repost posts an event that could not be posted ([payment.Service.Repost]) and enqueues what
+// follows.
 func (t *Tools) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (payment.Posted, error) {
 	if t.bank == nil {
 		return payment.Posted{}, errNoBank
@@ -178,7 +183,8 @@ func (t *Tools) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (pay
 	return p, err
 }
 
-// Correct posts the true sum of a payment under review ([payment.Service.CorrectReviewed]) and enqueues what follows.
+// Correct posts the true sum of a payment under review ([payment.Service.CorrectReviewed]) and
+// enqueues what follows.
 func (t *Tools) Correct(ctx context.Context, eventID uuid.UUID, to payment.Correction, by audit.By) (payment.Replaced, error) {
 	r, err := t.Payments.CorrectReviewed(ctx, eventID, to, by)
 	if err == nil {
@@ -195,7 +201,8 @@ func (t *Tools) PlanRestore(ctx context.Context, eventID uuid.UUID) (payment.Res
 	return t.Payments.PlanRestore(ctx, eventID)
 }
 
-// Restore posts a payment again that was wrongly reversed ([payment.Service.RestoreReversed]) and enqueues what follows.
+// Restore posts a payment again that was wrongly reversed ([payment.Service.RestoreReversed]) and
+// enqueues what follows.
 func (t *Tools) Restore(ctx context.Context, eventID uuid.UUID, by audit.By) (payment.Replaced, error) {
 	if t.bank == nil {
 		return payment.Replaced{}, errNoBank
@@ -223,8 +230,9 @@ func (t *Tools) posted(ctx context.Context, eventID uuid.UUID, p payment.Posted)
 	}
 }
 
-// Replay gives a dead letter a fresh set of attempts ([webhook.Service.Replay]) and rings the first. The ring has a time: the
-// id of one without is still taken by the task that was archived when the attempts ran out.
+// Replay gives a dead letter a fresh set of attempts ([webhook.Service.Replay]) and rings the
+// first. The ring has a time: the id of one without is still taken by the task that was archived
+// when the attempts ran out.
 func (t *Tools) Replay(ctx context.Context, deliveryID uuid.UUID, by audit.By) error {
 	err := t.Webhooks.Replay(ctx, deliveryID, by)
 	if err == nil && t.enqueuer != nil {
@@ -242,14 +250,16 @@ func (t *Tools) Poll(ctx context.Context, merchantTxRef string, by audit.By) err
 	return err
 }
 
-// Cancel ends a transfer that was never submitted ([transfer.Service.Cancel]) and enqueues what its tenant is told.
+// Cancel ends a transfer that was never submitted ([transfer.Service.Cancel]) and enqueues what its
+// tenant is told.
 func (t *Tools) Cancel(ctx context.Context, merchantTxRef string, by audit.By) (transfer.Resolved, error) {
 	r, err := t.Transfers.Cancel(ctx, merchantTxRef, by)
 	t.deliver(ctx, r, err)
 	return r, err
 }
 
-// Resolve books what a person has found out about a transfer ([transfer.Service.Resolve]) and enqueues what its tenant is told.
+// Resolve books what a person has found out about a transfer ([transfer.Service.Resolve]) and
+// enqueues what its tenant is told.
 func (t *Tools) Resolve(ctx context.Context, merchantTxRef string, to transfer.Resolution, by audit.By) (transfer.Resolved, error) {
 	r, err := t.Transfers.Resolve(ctx, merchantTxRef, to, by)
 	t.deliver(ctx, r, err)
@@ -262,7 +272,8 @@ func (t *Tools) deliver(ctx context.Context, r transfer.Resolved, err error) {
 	}
 }
 
-// Adopt takes a payout into the books that only the bank has ([transfer.Service.Adopt]) and rings its next step.
+// Adopt takes a payout into the books that only the bank has ([transfer.Service.Adopt]) and rings
+// its next step.
 func (t *Tools) Adopt(ctx context.Context, merchantTxRef string, account uuid.UUID, by audit.By) error {
 	if t.bank == nil {
 		return errNoBank
@@ -274,7 +285,8 @@ func (t *Tools) Adopt(ctx context.Context, merchantTxRef string, account uuid.UU
 	return err
 }
 
-// Reconcile compares a window with the bank's list ([payment.Service.Reconcile]) and rings what it stored.
+// Reconcile compares a window with the bank's list ([payment.Service.Reconcile]) and rings what it
+// stored.
 func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (payment.Report, error) {
 	if t.bank == nil {
 		return payment.Report{}, errNoBank
@@ -299,8 +311,9 @@ func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (payment.Repo
 	return r, err
 }
 
-// DashboardLink is the address that opens the dashboard by a login link's token ([tenant.Service.LoginLink]). The token stands
-// behind the #, which a browser does not send: so it is in no server's log, and the page itself gives it to POST /auth/login-link.
+// DashboardLink is the address that opens the dashboard by a login link's token
+// ([tenant.Service.LoginLink]). The token stands behind the #, which a browser does not send: so it
+// is in no server's log, and the page itself gives it to POST /auth/login-link.
 func DashboardLink(base string, token secret.Redacted) string {
 	return strings.TrimSuffix(base, "/") + "/dashboard/#link=" + token.Reveal()
 }
@@ -339,12 +352,13 @@ func (t *Tools) Audit(ctx context.Context, f audit.Filter, r page.Request) ([]au
 	return audit.List(ctx, t.pool, f, r)
 }
 
-// VerifyLedger checks all the books ([invariant.Verify]) as of one moment, and lets each of its statements take as long
-// as limit. It only reads.
+// VerifyLedger checks all the books ([invariant.Verify]) as of one moment, and lets each of its
+// statements take as long as limit. It only reads.
 func (t *Tools) VerifyLedger(ctx context.Context, limit time.Duration) ([]ledger.Finding, error) {
 	var found []ledger.Finding
 	err := pgx.BeginTxFunc(ctx, t.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pg.Tx) (err error) {
-		// Whole tables are joined: row by row would take minutes, which is what a server without statistics chooses.
+		// Whole tables are joined: row by row would take minutes, which is what a server without
+		// statistics chooses.
 		if _, err = tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true), set_config('enable_nestloop', 'off', true)`, fmt.Sprint(limit.Milliseconds())); err != nil {
 			return err
 		}

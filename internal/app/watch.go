@@ -16,9 +16,9 @@ import (
 // lookTimeout bounds what one look at Postgres may take, the wait for a connection included.
 const lookTimeout = 5 * time.Second
 
-// watch shows the role's figures, and looks every AJO_SWEEP_EVERY at what waits, until the role closes. Every process does,
-// the API too: a queue whose workers have all died is seen by the others. All see the same rows, so their figures are to be
-// joined with max, not added.
+// watch shows the role's figures, and looks every AJO_SWEEP_EVERY at what waits, until the role
+// closes. Every process does, the API too: a queue whose workers have all died is seen by the
+// others. All see the same rows, so their figures are to be joined with max, not added.
 func (c *core) watch(role string, deliveries *webhook.Service) {
 	metrics.Started(Version(), role)
 	c.closers = append(c.closers, metrics.WatchPools(c.pool, c.redis))
@@ -40,8 +40,9 @@ func (c *core) watch(role string, deliveries *webhook.Service) {
 	c.closers = append(c.closers, func() { cancel(); <-done })
 }
 
-// look sets the gauges. Those of a database that does not answer stay as they were, and its own says 0. Ages are by the steered
-// clock, as the rows' times are: on a machine whose clock is ahead, nothing is due for that.
+// look sets the gauges. Those of a database that does not answer stay as they were, and its own
+// says 0. Ages are by the steered clock, as the rows' times are: on a machine whose clock is ahead,
+// nothing is due for that.
 func (c *core) look(ctx context.Context, deliveries *webhook.Service) {
 	asked, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

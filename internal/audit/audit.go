@@ -1,7 +1,8 @@
 // Package audit owns the record of what operators did by hand, and why.
 //
-// What always holds: an entry is written in the transaction of the change that it records, so that neither stands without
-// the other; it names who did it and gives a reason; the schema refuses to change or remove one.
+// What always holds: an entry is written in the transaction of the change that it records, so that
+// neither stands without the other; it names who did it and gives a reason; the schema refuses to
+// change or remove one.
 package audit
 
 import (
@@ -35,7 +36,8 @@ type By struct {
 	Reason string // one line, kept for good
 }
 
-// Check refuses a By that could not be recorded, with [ErrActor] or [ErrReason]; [Write] does the same.
+// Check refuses a By that could not be recorded, with [ErrActor] or [ErrReason]; [Write] does the
+// same.
 func (b By) Check() error {
 	switch {
 	case strings.TrimSpace(b.Actor) == "" || !utf8.ValidString(b.Actor) || strings.ContainsFunc(b.Actor, unicode.IsControl):
@@ -47,8 +49,8 @@ func (b By) Check() error {
 	return nil
 }
 
-// Entry makes the entry of what b did: action in the words of the command ("review.confirm"), target as "kind:id", and
-// detail, a struct of what the row alone would not tell later.
+// Entry makes the entry of what b did: action in the words of the command ("review.confirm"),
+// target as "kind:id", and detail, a struct of what the row alone would not tell later.
 func (b By) Entry(action, target string, detail any) Entry {
 	return Entry{Actor: b.Actor, Action: action, Target: target, Reason: b.Reason, Detail: detail}
 }
@@ -62,7 +64,8 @@ type Entry struct {
 	Detail any // kept as JSON; nil is an empty object. Never a secret.
 }
 
-// Write records an entry in the transaction of what was done. [ErrActor] and [ErrReason] refuse it, and so the change.
+// Write records an entry in the transaction of what was done. [ErrActor] and [ErrReason] refuse it,
+// and so the change.
 func Write(ctx context.Context, tx pg.Tx, now time.Time, e Entry) error {
 	if err := (By{Actor: e.Actor, Reason: e.Reason}).Check(); err != nil {
 		return err

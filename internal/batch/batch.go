@@ -1,7 +1,8 @@
 // Package batch makes one write of many callers' small ones ("natural batching").
 //
-// A [Coalescer] takes all that wait, hands them to one function, and gives each caller its own outcome. It never waits
-// for company: a lone call goes at once, and the next batch is whatever arrived while the last one was being written.
+// A [Coalescer] takes all that wait, hands them to one function, and gives each caller its own
+// outcome. It never waits for company: a lone call goes at once, and the next batch is whatever
+// arrived while the last one was being written.
 package batch
 
 import (
@@ -15,8 +16,8 @@ import (
 // ErrClosed says that the coalescer takes no more work.
 var ErrClosed = errors.New("batch: closed")
 
-// timeout bounds one batch. It lies above Postgres' own limit for a statement (package pg), which ends it without losing the
-// connection; it is for a server that does not answer at all.
+// timeout bounds one batch. It lies above Postgres' own limit for a statement (package pg), which
+// ends it without losing the connection; it is for a server that does not answer at all.
 const timeout = 20 * time.Second
 
 // Outcome is what one item of a batch came to.
@@ -25,11 +26,13 @@ type Outcome[R any] struct {
 	Err   error
 }
 
-// Func does a whole batch. It returns one outcome an item, in the items' order; a panic or a wrong length is a bug.
-// Its context ends after 20 s, and not with a caller's: one that goes away does not take its neighbours' work along.
+// Func does a whole batch. It returns one outcome an item, in the items' order; a panic or a wrong
+// length is a bug. Its context ends after 20 s, and not with a caller's: one that goes away does
+// not take its neighbours' work along.
 type Func[T, R any] func(ctx context.Context, items []T) []Outcome[R]
 
-// Coalescer collects items and writes them in batches of at most max, with a fixed number of writers at work.
+// Coalescer collects items and writes them in batches of at most max, with a fixed number of
+// writers at work.
 type Coalescer[T, R any] struct {
 	do     Func[T, R]
 	max    int
@@ -47,7 +50,8 @@ type call[T, R any] struct {
 	at   int // its place in the group
 }
 
-// group is the items that one caller waits for. Its outcomes are the caller's when done is closed, and nobody's before.
+// group is the items that one caller waits for. Its outcomes are the caller's when done is closed,
+// and nobody's before.
 type group[R any] struct {
 	out  []Outcome[R]
 	left atomic.Int64
@@ -61,7 +65,8 @@ func (g *group[R]) less(n int) {
 	}
 }
 
-// New starts a coalescer with the given number of writers and the largest batch. Close it to stop the writers.
+// New starts a coalescer with the given number of writers and the largest batch. Close it to stop
+// the writers.
 func New[T, R any](writers, max int, do Func[T, R]) *Coalescer[T, R] {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Coalescer[T, R]{do: do, max: max, in: make(chan call[T, R], max*writers), ctx: ctx, cancel: cancel}
@@ -72,8 +77,8 @@ func New[T, R any](writers, max int, do Func[T, R]) *Coalescer[T, R] {
 	return c
 }
 
-// Do hands item over and waits for its outcome. When ctx ends first its error is returned, and the item may still be
-// done: callers treat it like a lost answer.
+// Do hands item over and waits for its outcome. When ctx ends first its error is returned, and the
+// item may still be done: callers treat it like a lost answer.
 func (c *Coalescer[T, R]) Do(ctx context.Context, item T) (R, error) {
 	o := c.DoAll(ctx, []T{item})[0]
 	return o.Value, o.Err
@@ -82,8 +87,8 @@ func (c *Coalescer[T, R]) Do(ctx context.Context, item T) (R, error) {
 // Waiting counts the items that were handed over and that no writer has taken up yet.
 func (c *Coalescer[T, R]) Waiting() int { return len(c.in) }
 
-// DoAll hands all items over and waits for their outcomes, in the items' order. When ctx ends first, its error is that of each.
-// An item that could not be handed over has that as its error.
+// DoAll hands all items over and waits for their outcomes, in the items' order. When ctx ends
+// first, its error is that of each. An item that could not be handed over has that as its error.
 func (c *Coalescer[T, R]) DoAll(ctx context.Context, items []T) []Outcome[R] {
 	g := &group[R]{out: make([]Outcome[R], len(items)), done: make(chan struct{})}
 	g.left.Store(int64(len(items)) + 1) // the caller is one of those that it waits for
@@ -122,7 +127,8 @@ func (c *Coalescer[T, R]) submit(ctx context.Context, k call[T, R]) error {
 	}
 }
 
-// Close refuses new items, finishes those that were taken, and returns when the writers have stopped.
+// Close refuses new items, finishes those that were taken, and returns when the writers have
+// stopped.
 func (c *Coalescer[T, R]) Close() {
 	c.mu.Lock()
 	if !c.closed {

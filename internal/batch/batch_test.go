@@ -73,7 +73,8 @@ func TestEachCallerGetsItsOwnOutcome(t *testing.T) {
 	wg.Wait()
 }
 
-// A lone call goes at once; those that arrive while it is written share the next batch, up to the largest.
+// A lone call goes at once; those that arrive while it is written share the next batch, up to the
+// largest.
 func TestCallsThatWaitShareABatch(t *testing.T) {
 	t.Parallel()
 	d := &double{gate: make(chan struct{})}

@@ -1,8 +1,8 @@
 // Package clock is the time that a use case is told, so that tests can move it.
 //
 // Every time Ajo records comes from a [Clock], in UTC and cut to microseconds (what Postgres
-// keeps), so that a value compares equal before and after it was stored. SQL is told the time and never asks
-// for it; the clock of a running role is [Steered] by Postgres'.
+// keeps), so that a value compares equal before and after it was stored. SQL is told the time and
+// never asks for it; the clock of a running role is [Steered] by Postgres'.
 package clock
 
 import (
@@ -30,9 +30,10 @@ func (system) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecon
 // Slack is by how much a machine's clock may be off before it is put right.
 const Slack = 500 * time.Millisecond
 
-// Steered is the machine's clock, put right by the answers of another one. The processes that share a database go by the
-// database's time, so that none of them takes a lease for over, or a deadline for past, before the others do. It is safe for
-// concurrent use; the zero value is the machine's clock.
+// Steered is the machine's clock, put right by the answers of another one. The processes that share
+// a database go by the database's time, so that none of them takes a lease for over, or a deadline
+// for past, before the others do. It is safe for concurrent use; the zero value is the machine's
+// clock.
 type Steered struct{ ahead atomic.Int64 }
 
 // Now is the time by the clock that this one was steered by.
@@ -40,9 +41,10 @@ func (s *Steered) Now() time.Time {
 	return time.Now().Add(-time.Duration(s.ahead.Load())).UTC().Truncate(time.Microsecond)
 }
 
-// Steer takes over the other clock's answer, which came between asked and answered by the machine's clock, and returns by
-// how much the machine's is ahead. An answer that took longer than a second says nothing, and changes nothing. Less than
-// [Slack] is left alone: a clock that is kept right by NTP does not jump with every question.
+// Steer takes over the other clock's answer, which came between asked and answered by the machine's
+// clock, and returns by how much the machine's is ahead. An answer that took longer than a second
+// says nothing, and changes nothing. Less than [Slack] is left alone: a clock that is kept right by
+// NTP does not jump with every question.
 func (s *Steered) Steer(asked, answered, said time.Time) (ahead time.Duration) {
 	took := answered.Sub(asked)
 	if took < 0 || took > time.Second {

@@ -1,7 +1,7 @@
 // Package config reads the settings from the environment, once, at start.
 //
-// Every setting is a field of [Config], documented where it is declared; the README's table is made from these fields. A
-// missing or bad one is refused with its name, before anything is opened.
+// Every setting is a field of [Config], documented where it is declared; the README's table is made
+// from these fields. A missing or bad one is refused with its name, before anything is opened.
 package config
 
 import (
@@ -119,8 +119,9 @@ func Parse(environ map[string]string) (Config, error) {
 	return c, errors.Join(c.check(), c.checkEnvironment(environ["AJO_ENV"] != ""))
 }
 
-// checkEnvironment refuses to run as development for others than this machine unless that was said: a production start that
-// forgot AJO_ENV would approve KYC by its tenants, write mails to files and call private addresses.
+// checkEnvironment refuses to run as development for others than this machine unless that was said:
+// a production start that forgot AJO_ENV would approve KYC by its tenants, write mails to files and
+// call private addresses.
 func (c *Config) checkEnvironment(said bool) error {
 	if said || c.Production() {
 		return nil
@@ -133,8 +134,8 @@ func (c *Config) checkEnvironment(said bool) error {
 	return nil
 }
 
-// loopback tells whether an address to listen on is reached from this machine only. What cannot be read is refused where it is
-// listened on.
+// loopback tells whether an address to listen on is reached from this machine only. What cannot be
+// read is refused where it is listened on.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || strings.EqualFold(host, "localhost") {
@@ -205,8 +206,9 @@ func (c *Config) check() error {
 	return errors.Join(bad...)
 }
 
-// minSettlePatience is what production must leave the bank, after the last submission of a payout, before the money is given
-// back. (Package transfer gives it back after seven questions that the bank answers with "not known".)
+// minSettlePatience is what production must leave the bank, after the last submission of a payout,
+// before the money is given back. (Package transfer gives it back after seven questions that the
+// bank answers with "not known".)
 const minSettlePatience = 5 * time.Minute
 
 func settlePatience(delays []time.Duration) (sum time.Duration) {
@@ -218,7 +220,8 @@ func settlePatience(delays []time.Duration) (sum time.Duration) {
 	return sum
 }
 
-// named turns the library's errors, which name Go fields, into ones that name settings and never show a value.
+// named turns the library's errors, which name Go fields, into ones that name settings and never
+// show a value.
 func named(err error) error {
 	var all env.AggregateError
 	if !errors.As(err, &all) {
@@ -249,8 +252,8 @@ func settingOf(field string) string {
 	return name
 }
 
-// EnvFile returns the settings as a file of environment variables to fill in, as systemd and compose read it: the required
-// ones empty, the others commented out with their defaults.
+// EnvFile returns the settings as a file of environment variables to fill in, as systemd and
+// compose read it: the required ones empty, the others commented out with their defaults.
 func EnvFile() string {
 	var b strings.Builder
 	t := reflect.TypeFor[Config]()

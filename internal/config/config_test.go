@@ -42,7 +42,8 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, "json", c.LogFormat)
 }
 
-// Each required setting, missing or empty, and each bad value is refused with its name and without its value.
+// Each required setting, missing or empty, and each bad value is refused with its name and without
+// its value.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "event.in.sig.secret")

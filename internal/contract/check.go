@@ -90,7 +90,8 @@ func (o *Operation) checkBody(r Request) error {
 	return nil
 }
 
-// trimmed is a body without the spaces around the texts in it, which the service cuts before it looks at their length.
+// trimmed is a body without the spaces around the texts in it, which the service cuts before it
+// looks at their length.
 func trimmed(v any) any {
 	fields := object(v)
 	out := make(map[string]any, len(fields))
@@ -181,7 +182,8 @@ var interruptions = map[int]string{
 	http.StatusRequestHeaderFieldsTooLarge: `{"error":"request header fields too large"}`,
 }
 
-// interrupted tells whether what was answered never became a request. An answer to HEAD shows it by its length alone.
+// interrupted tells whether what was answered never became a request. An answer to HEAD shows it by
+// its length alone.
 func (a Answer) interrupted(method string) bool {
 	text, ok := interruptions[a.Status]
 	if method == http.MethodHead {
@@ -190,7 +192,8 @@ func (a Answer) interrupted(method string) bool {
 	return ok && text == string(a.Body)
 }
 
-// CheckStray holds the answer to a request that goes to no operation to the body of every error. An answer to HEAD has none.
+// CheckStray holds the answer to a request that goes to no operation to the body of every error. An
+// answer to HEAD has none.
 func (d *Document) CheckStray(method string, a Answer) error {
 	if a.Status < 400 || a.Status >= 500 {
 		return fmt.Errorf("status %d without an operation", a.Status)

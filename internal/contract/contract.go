@@ -1,9 +1,11 @@
-// Package contract reads the OpenAPI document and tells whether requests and answers are what it says. It is for tests, which
-// hold the service and its description to each other; no role of the program imports it.
+// Package contract reads the OpenAPI document and tells whether requests and answers are what it
+// says. It is for tests, which hold the service and its description to each other; no role of the
+// program imports it.
 //
-// What always holds: nothing passes that the document does not name. An answer must have a status, a media type, headers and a
-// body that its operation lists, with formats checked; a request its parameters, its credential and its body. The document is
-// taken as it is served, so what clients read is what is tested.
+// What always holds: nothing passes that the document does not name. An answer must have a status,
+// a media type, headers and a body that its operation lists, with formats checked; a request its
+// parameters, its credential and its body. The document is taken as it is served, so what clients
+// read is what is tested.
 package contract
 
 import (
@@ -66,7 +68,8 @@ type Header struct {
 	Schema   *Schema
 }
 
-// Schema is a schema of the document: Raw as written, to make values from, and compiled, to check them.
+// Schema is a schema of the document: Raw as written, to make values from, and compiled, to check
+// them.
 type Schema struct {
 	Raw      map[string]any
 	compiled *jsonschema.Schema
@@ -225,7 +228,8 @@ func (d *Document) at(pointer string) any {
 	return v
 }
 
-// Find returns the operation that a request goes to, or nil. HEAD goes where GET goes. Names go before parameters.
+// Find returns the operation that a request goes to, or nil. HEAD goes where GET goes. Names go
+// before parameters.
 func (d *Document) Find(method string, u *url.URL) *Operation {
 	if method == http.MethodHead {
 		method = http.MethodGet

@@ -19,7 +19,8 @@ var (
 	ErrRenamed   = errs.New(errs.Conflict, "the customer has another name meanwhile: look again")
 )
 
-// Record is a customer as operators see it, whosever it is. No number is part of it but its last digits.
+// Record is a customer as operators see it, whosever it is. No number is part of it but its last
+// digits.
 type Record struct {
 	Customer
 	TenantName string
@@ -34,7 +35,8 @@ func scanRecord(row pgx.CollectableRow) (r Record, err error) {
 	return r, row.Scan(append(r.fields(), &r.TenantName, &r.NINShared, &r.SameNIN)...)
 }
 
-// Reviews returns a page of the customers of all tenants whose KYC waits for review, newest first. For operators. [page.ErrCursor].
+// Reviews returns a page of the customers of all tenants whose KYC waits for review, newest first.
+// For operators. [page.ErrCursor].
 func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Record, page.Info, error) {
 	after, ok, err := page.ParseID(page.Customers, r.After)
 	if err != nil {
@@ -70,13 +72,14 @@ func (s *Service) Show(ctx context.Context, id uuid.UUID) (Record, error) {
 	return r, err
 }
 
-// ApproveByHand approves the KYC of any tenant's customer that waits for review, under the name that the operator was shown.
-// [ErrRenamed], [ErrNotPending], [ErrNotFound].
+// ApproveByHand approves the KYC of any tenant's customer that waits for review, under the name
+// that the operator was shown. [ErrRenamed], [ErrNotPending], [ErrNotFound].
 func (s *Service) ApproveByHand(ctx context.Context, shown Customer, by audit.By) (Customer, error) {
 	return s.decideByHand(ctx, shown, KYCApprove, "customers.approve", by)
 }
 
-// RejectByHand rejects it; the customer may submit again. Its errors are those of [Service.ApproveByHand].
+// RejectByHand rejects it; the customer may submit again. Its errors are those of
+// [Service.ApproveByHand].
 func (s *Service) RejectByHand(ctx context.Context, shown Customer, by audit.By) (Customer, error) {
 	return s.decideByHand(ctx, shown, KYCReject, "customers.reject", by)
 }
@@ -97,9 +100,10 @@ func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEve
 	return c, err
 }
 
-// SetTier sets the tier of any tenant's customer. Tiers 2 and 3 need an approved KYC ([ErrTierKYC]); 3 is for who has shown an identity
-// document and proof of address. Tier 1 takes the approval back: the customer may submit again. It answers false, and records
-// nothing, when the tier is that already. For operators; [ErrTierRange], [ErrNotFound].
+// SetTier sets the tier of any tenant's customer. Tiers 2 and 3 need an approved KYC
+// ([ErrTierKYC]); 3 is for who has shown an identity document and proof of address. Tier 1 takes
+// the approval back: the customer may submit again. It answers false, and records nothing, when the
+// tier is that already. For operators; [ErrTierRange], [ErrNotFound].
 func (s *Service) SetTier(ctx context.Context, id uuid.UUID, tier int, by audit.By) (c Customer, changed bool, err error) {
 	if tier < 1 || tier > 3 {
 		return c, false, ErrTierRange
@@ -132,9 +136,10 @@ func (s *Service) SetTier(ctx context.Context, id uuid.UUID, tier int, by audit.
 	return c, changed && err == nil, err
 }
 
-// SetStatus suspends any tenant's customer or activates it again. A suspended customer gets no new account and may not submit KYC;
-// its accounts stay open, their money arrives, and the tenant may pay it out. It answers false, and records nothing, when the
-// status is that already. For operators; [ErrNotFound].
+// SetStatus suspends any tenant's customer or activates it again. A suspended customer gets no new
+// account and may not submit KYC; its accounts stay open, their money arrives, and the tenant may
+// pay it out. It answers false, and records nothing, when the status is that already. For
+// operators; [ErrNotFound].
 func (s *Service) SetStatus(ctx context.Context, id uuid.UUID, to Status, by audit.By) (c Customer, changed bool, err error) {
 	action := map[Status]string{Active: "customers.activate", Suspended: "customers.suspend"}[to]
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

@@ -47,7 +47,8 @@ func TestARenameEndsAnApproval(t *testing.T) {
 	require.Equal(t, []any{KYCNone, 1}, []any{c.KYCStatus, c.KYCTier})
 }
 
-// One NIN approves one customer of a tenant; the next one with it waits for a person, who may approve it all the same.
+// One NIN approves one customer of a tenant; the next one with it waits for a person, who may
+// approve it all the same.
 func TestANINApprovesOneCustomerOfATenant(t *testing.T) {
 	b := setup(t)
 	submit := func(tenant, id uuid.UUID) KYCStatus {

@@ -1,8 +1,11 @@
-// Package customer owns the customers: the tenant's own clients, one for each externalRef, and their KYC.
+// Package customer owns the customers: the tenant's own clients, one for each externalRef, and
+// their KYC.
 //
-// What always holds: (tenant, externalRef) names one customer; kyc_status moves along [KYCTransitions], and tier 2 comes
-// with approved and goes with it; one NIN approves one customer of a tenant, unless an operator has decided otherwise; BVN and NIN are kept sealed, and only their last four digits are ever shown. (Specification, "Customer",
-// "Customer KYC status"; decisions, "Onboarding, sessions, keys".)
+// What always holds: (tenant, externalRef) names one customer; kyc_status moves along
+// [KYCTransitions], and tier 2 comes with approved and goes with it; one NIN approves one customer
+// of a tenant, unless an operator has decided otherwise; BVN and NIN are kept sealed, and only
+// their last four digits are ever shown. (Specification, "Customer", "Customer KYC status";
+// decisions, "Onboarding, sessions, keys".)
 package customer
 
 import (
@@ -21,7 +24,8 @@ import (
 // Status says whether a customer is served. Only the command line changes it.
 type Status string
 
-// The statuses. A suspended customer gets no new account and may not submit KYC; what it has stays open, and its money moves.
+// The statuses. A suspended customer gets no new account and may not submit KYC; what it has stays
+// open, and its money moves.
 const (
 	Active    Status = "active"
 	Suspended Status = "suspended"

@@ -18,9 +18,9 @@ type NewCustomer struct {
 	BVN         secret.Redacted // 11 digits, or empty
 }
 
-// Ensure creates the customer, or finds the one that (tenant, externalRef) has, and returns its id. The name of an existing
-// customer stays; a BVN is added where none was kept. It locks the customer's row, and runs in the transaction that
-// inserts the account. [ErrSuspended].
+// Ensure creates the customer, or finds the one that (tenant, externalRef) has, and returns its id.
+// The name of an existing customer stays; a BVN is added where none was kept. It locks the
+// customer's row, and runs in the transaction that inserts the account. [ErrSuspended].
 func Ensure(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, n NewCustomer) (uuid.UUID, error) {
 	id := uuid.Must(uuid.NewV7())
 	var status Status

@@ -16,7 +16,8 @@ import (
 
 const maxName = 200 // characters
 
-// Get returns a tenant's customer. Unknown, or another tenant's: [ErrNotFound]. (Specification, GET /v1/customers/:id.)
+// Get returns a tenant's customer. Unknown, or another tenant's: [ErrNotFound]. (Specification, GET
+// /v1/customers/:id.)
 func (s *Service) Get(ctx context.Context, tenantID, id uuid.UUID) (Customer, error) {
 	return Find(ctx, s.Pool, tenantID, id)
 }
@@ -40,8 +41,8 @@ type Filter struct {
 	KYCStatus KYCStatus
 }
 
-// List returns a page of the tenant's customers, newest first. A bad cursor is [page.ErrCursor], an unknown KYC status
-// [ErrKYCStatus]. (Specification, GET /v1/customers.)
+// List returns a page of the tenant's customers, newest first. A bad cursor is [page.ErrCursor], an
+// unknown KYC status [ErrKYCStatus]. (Specification, GET /v1/customers.)
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Customer, page.Info, error) {
 	after, ok, err := page.ParseID(page.Customers, r.After)
 	if err != nil {
@@ -71,9 +72,9 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	return list, info, nil
 }
 
-// Rename gives a tenant's customer another display name and returns the customer. Its accounts keep theirs. An approval was of the
-// name before: KYC is none again, and the tier 1. [ErrNameMissing], [ErrNameTooLong], [ErrNameControls]; [ErrNotFound]. (Specification,
-// PATCH /v1/customers/:id.)
+// Rename gives a tenant's customer another display name and returns the customer. Its accounts keep
+// theirs. An approval was of the name before: KYC is none again, and the tier 1. [ErrNameMissing],
+// [ErrNameTooLong], [ErrNameControls]; [ErrNotFound]. (Specification, PATCH /v1/customers/:id.)
 func (s *Service) Rename(ctx context.Context, tenantID, id uuid.UUID, name string) (Customer, error) {
 	name, err := CleanName(name)
 	if err != nil {
@@ -95,7 +96,8 @@ func (s *Service) Rename(ctx context.Context, tenantID, id uuid.UUID, name strin
 	return c, err
 }
 
-// CleanName trims a customer's or an account holder's name: 1 to 200 characters, none of them a control character.
+// CleanName trims a customer's or an account holder's name: 1 to 200 characters, none of them a
+// control character.
 func CleanName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	switch {

@@ -16,7 +16,8 @@ import (
 	"ajo/internal/secret"
 )
 
-// defaultCheckTimeout is what a NIN check may take; well below a request's deadline, so that its outcome can be recorded.
+// defaultCheckTimeout is what a NIN check may take; well below a request's deadline, so that its
+// outcome can be recorded.
 const defaultCheckTimeout = 10 * time.Second
 
 // KYCStatus is the state of a customer's KYC.
@@ -33,9 +34,11 @@ const (
 // KYCEvent is what moves a customer's KYC.
 type KYCEvent string
 
-// The events. The first three are the outcomes of a submission; of the others all but the renaming are a person's word.
+// The events. The first three are the outcomes of a submission; of the others all but the renaming
+// are a person's word.
 const (
-	KYCMatch   KYCEvent = "match"   // the NIN is that of a person of this name, and has approved no other customer
+	// the NIN is that of a person of this name, and has approved no other customer
+	KYCMatch   KYCEvent = "match"
 	KYCDoubt   KYCEvent = "doubt"   // it is somebody else's, or the service gave no answer
 	KYCNoSuch  KYCEvent = "no_such" // there is certainly no such NIN
 	KYCApprove KYCEvent = "approve"
@@ -44,7 +47,8 @@ const (
 	KYCRevoke  KYCEvent = "revoke" // an operator takes the approval back
 )
 
-// KYCTransitions is the state machine of a customer's KYC (specification, "Customer KYC status"; decisions, "NIN checks").
+// KYCTransitions is the state machine of a customer's KYC (specification, "Customer KYC status";
+// decisions, "NIN checks").
 var KYCTransitions = fsm.New("Customer KYC",
 	fsm.Row[KYCStatus, KYCEvent]{From: KYCNone, Event: KYCMatch, To: KYCApproved},
 	fsm.Row[KYCStatus, KYCEvent]{From: KYCNone, Event: KYCDoubt, To: KYCPendingReview},
@@ -77,12 +81,13 @@ type Submission struct {
 	NINLast4  *string
 }
 
-// SubmitNIN checks a NIN with the identity service and records what came of it: approved and tier 2, rejected when there
-// is no such NIN, and pending_review for everything uncertain.
+// SubmitNIN checks a NIN with the identity service and records what came of it: approved and tier
+// 2, rejected when there is no such NIN, and pending_review for everything uncertain.
 //
-// The service is asked with no transaction open, and nothing is written before: a crash meanwhile leaves the customer as
-// it was. The outcome is recorded only if the customer may still submit, so of several at once each one is refused, or
-// takes effect after the other. [ErrNIN], [ErrNotFound], [ErrTier], [ErrPending], [ErrSuspended], in this order.
+// The service is asked with no transaction open, and nothing is written before: a crash meanwhile
+// leaves the customer as it was. The outcome is recorded only if the customer may still submit, so
+// of several at once each one is refused, or takes effect after the other. [ErrNIN], [ErrNotFound],
+// [ErrTier], [ErrPending], [ErrSuspended], in this order.
 func (s *Service) SubmitNIN(ctx context.Context, tenantID, id uuid.UUID, nin secret.Redacted) (Submission, error) {
 	if !ninForm.MatchString(nin.Reveal()) {
 		return Submission{}, ErrNIN
@@ -137,8 +142,9 @@ func (s *Service) check(ctx context.Context, c Customer, nin secret.Redacted) KY
 	}
 }
 
-// record writes the outcome of a submission by the customer as it was when checked, with the NIN. A NIN that is approving another
-// customer of the tenant at the same moment is found by the schema; the second time it is seen.
+// record writes the outcome of a submission by the customer as it was when checked, with the NIN. A
+// NIN that is approving another customer of the tenant at the same moment is found by the schema;
+// the second time it is seen.
 func (s *Service) record(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent) (c Customer, err error) {
 	for range 2 {
 		if c, err = s.recordOnce(ctx, checked, nin, outcome); !pg.IsUnique(err, "customers_nin_once") {
@@ -166,7 +172,8 @@ func (s *Service) recordOnce(ctx context.Context, checked Customer, nin secret.R
 			return err
 		}
 		event := outcome
-		if event == KYCMatch && (taken || c.Name != checked.Name) { // the name that agreed may not be the customer's any more
+		// the name that agreed may not be the customer's any more
+		if event == KYCMatch && (taken || c.Name != checked.Name) {
 			event = KYCDoubt
 		}
 		_, err = tx.Exec(ctx, `UPDATE customers SET nin = $2, nin_last4 = $3, nin_hash = $4, nin_shared = false WHERE id = $1`, c.ID, sealed, last4(nin), hash)
@@ -204,8 +211,8 @@ func lockAny(ctx context.Context, tx pg.Tx, id uuid.UUID) (Customer, error) {
 	return c, err
 }
 
-// move is the one function that moves a customer's KYC. [ErrNotPending] when its state does not allow the event. The
-// caller has locked the row.
+// move is the one function that moves a customer's KYC. [ErrNotPending] when its state does not
+// allow the event. The caller has locked the row.
 func (s *Service) move(ctx context.Context, tx pg.Tx, c Customer, event KYCEvent) (Customer, error) {
 	to, ok := KYCTransitions.Next(c.KYCStatus, event)
 	if !ok {

@@ -134,7 +134,8 @@ func TestSlowNINService(t *testing.T) {
 	require.Equal(t, KYCPendingReview, got.KYCStatus)
 }
 
-// During the check no transaction is open and nothing is locked; what happened to the customer meanwhile counts.
+// During the check no transaction is open and nothing is locked; what happened to the customer
+// meanwhile counts.
 func TestWhatHappensDuringTheCheck(t *testing.T) {
 	var meanwhile func()
 	b := setup(t, func(o *Options) {
@@ -151,7 +152,8 @@ func TestWhatHappensDuringTheCheck(t *testing.T) {
 		{`UPDATE customers SET status = 'suspended' WHERE id = $1`, ErrSuspended, KYCNone},
 		{`UPDATE customers SET kyc_status = 'approved', kyc_tier = 2 WHERE id = $1`, ErrTier, KYCApproved},
 		{`UPDATE customers SET kyc_status = 'pending_review' WHERE id = $1`, ErrPending, KYCPendingReview},
-		{`UPDATE customers SET kyc_status = 'rejected' WHERE id = $1`, nil, KYCApproved}, // one after the other
+		// one after the other
+		{`UPDATE customers SET kyc_status = 'rejected' WHERE id = $1`, nil, KYCApproved},
 		{`UPDATE customers SET name = 'Somebody Else' WHERE id = $1`, nil, KYCPendingReview},
 		{`DELETE FROM customers WHERE id = $1`, ErrNotFound, ""},
 	} {
@@ -172,7 +174,8 @@ func TestWhatHappensDuringTheCheck(t *testing.T) {
 	}
 }
 
-// Many submissions at once, of numbers with every outcome: the customer ends as one of them left it, with that one's NIN.
+// Many submissions at once, of numbers with every outcome: the customer ends as one of them left
+// it, with that one's NIN.
 func TestSubmissionsAtOnce(t *testing.T) {
 	b := setup(t)
 	numbers := map[string]KYCStatus{nin: KYCApproved, fakebank.OtherFormNIN: KYCPendingReview, "11111111111": KYCRejected}

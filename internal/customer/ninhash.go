@@ -12,8 +12,9 @@ import (
 	"ajo/internal/secret"
 )
 
-// ninHash returns the hash by which two customers are known to have one NIN. There are few enough NINs to hash them all, so the hash
-// has a key, which is made by whoever needs it first and kept sealed.
+// ninHash returns the hash by which two customers are known to have one NIN. There are few enough
+// NINs to hash them all, so the hash has a key, which is made by whoever needs it first and kept
+// sealed.
 func (s *Service) ninHash(ctx context.Context, tx pg.Tx, nin secret.Redacted) ([]byte, error) {
 	const read = `SELECT id, key FROM hash_keys WHERE name = 'nin'`
 	place := func(id uuid.UUID) secret.Place {

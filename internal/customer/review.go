@@ -15,20 +15,22 @@ type Reviewer struct {
 	Operator bool // the session's tenant is an operator's
 }
 
-// Approve moves a submission that waits for review to approved, and the customer to tier 2. Session only. [ErrOperator] in
-// production for a session that is no operator's; [ErrNotFound] for an unknown customer and, unless the session is an operator's,
-// for another tenant's; [ErrNotPending]. (Specification, POST /auth/customers/:id/kyc/approve.)
+// Approve moves a submission that waits for review to approved, and the customer to tier 2. Session
+// only. [ErrOperator] in production for a session that is no operator's; [ErrNotFound] for an
+// unknown customer and, unless the session is an operator's, for another tenant's; [ErrNotPending].
+// (Specification, POST /auth/customers/:id/kyc/approve.)
 func (s *Service) Approve(ctx context.Context, by Reviewer, id uuid.UUID) (Customer, error) {
 	return s.decide(ctx, by, id, KYCApprove)
 }
 
-// Reject moves a submission that waits for review to rejected; the customer may submit again. Callers and errors are
-// those of [Service.Approve].
+// Reject moves a submission that waits for review to rejected; the customer may submit again.
+// Callers and errors are those of [Service.Approve].
 func (s *Service) Reject(ctx context.Context, by Reviewer, id uuid.UUID) (Customer, error) {
 	return s.decide(ctx, by, id, KYCReject)
 }
 
-// decided is what the audit record keeps of a decision: the customer's row changes with the next submission.
+// decided is what the audit record keeps of a decision: the customer's row changes with the next
+// submission.
 type decided struct {
 	Name     string  `json:"name"`
 	NINLast4 *string `json:"ninLast4"`
@@ -59,8 +61,8 @@ func (s *Service) decide(ctx context.Context, by Reviewer, id uuid.UUID, event K
 	return c, err
 }
 
-// conclude moves a submission on a person's word. An approval of a NIN that has approved another customer of the tenant is marked as
-// such: the schema allows one without the mark.
+// conclude moves a submission on a person's word. An approval of a NIN that has approved another
+// customer of the tenant is marked as such: the schema allows one without the mark.
 func (s *Service) conclude(ctx context.Context, tx pg.Tx, c Customer, event KYCEvent) (Customer, error) {
 	if event == KYCApprove {
 		_, err := tx.Exec(ctx, `

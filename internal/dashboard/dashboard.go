@@ -1,8 +1,10 @@
-// Package dashboard holds the files of the tenants' dashboard, as browsers get them: a page, a style and ES modules.
+// Package dashboard holds the files of the tenants' dashboard, as browsers get them: a page, a
+// style and ES modules.
 //
-// What always holds: there is no build step, so what is read here is what runs; a browser needs no other host; nothing of a
-// tenant is in these files, which read all they show from the session's endpoints; and data only ever becomes text, never markup.
-// The package web beside it tries all of it in a browser (make test-web).
+// What always holds: there is no build step, so what is read here is what runs; a browser needs no
+// other host; nothing of a tenant is in these files, which read all they show from the session's
+// endpoints; and data only ever becomes text, never markup. The package web beside it tries all of
+// it in a browser (make test-web).
 package dashboard
 
 import (

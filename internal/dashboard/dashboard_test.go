@@ -14,7 +14,8 @@ var (
 	linked   = regexp.MustCompile(`(?:href|src)="([^"]*)"`)
 )
 
-// A page that breaks these rules would work in a careless browser, and break, or be broken into, elsewhere.
+// A page that breaks these rules would work in a careless browser, and break, or be broken into,
+// elsewhere.
 func TestFilesKeepTheRules(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}

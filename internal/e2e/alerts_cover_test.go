@@ -92,7 +92,8 @@ func TestEveryAlertIsProvoked(t *testing.T) {
 	require.Len(t, rows, len(alerts), "docs/operations.md")
 }
 
-// Every command of an alert's paragraph in the runbook is run, as it stands there, by a test that has provoked the alert.
+// Every command of an alert's paragraph in the runbook is run, as it stands there, by a test that
+// has provoked the alert.
 func TestEveryCommandOfTheRunbookIsRun(t *testing.T) {
 	t.Parallel()
 	run := map[string][]string{} // by alert: how its commands begin
@@ -118,6 +119,8 @@ func TestEveryCommandOfTheRunbookIsRun(t *testing.T) {
 // untried are commands of the runbook that no test runs, for the reason given.
 var untried = map[string]string{
 	"AjoRateLimitFallback": `redis-cli -u "$AJO_REDIS_URL" --latency`, // goes on for ever
-	"AjoAPISlow":           `SELECT pg_cancel_backend(<pid>)`,         // of two, the test's cause needs the other
-	"AjoBankFailing":       `ajo transfers show`,                      // as AjoTransferOutcomeUnknown has it
+	// of two, the test's cause needs the other
+	"AjoAPISlow": `SELECT pg_cancel_backend(<pid>)`,
+	// as AjoTransferOutcomeUnknown has it
+	"AjoBankFailing": `ajo transfers show`,
 }

@@ -69,7 +69,8 @@ func TestAlertsOfDatabases(t *testing.T) {
 	a.quiet(roles, "AjoPostgresUnreachable", "AjoSpooling")
 }
 
-// The spool runs full while Postgres is away, until events are refused; and its disk damages what it keeps.
+// The spool runs full while Postgres is away, until events are refused; and its disk damages what
+// it keeps.
 func TestAlertsOfSpool(t *testing.T) {
 	a := newAlarm(t)
 	a.settings["AJO_SPOOL_MAX_MB"] = "1"
@@ -122,7 +123,8 @@ func TestAlertsOfSpool(t *testing.T) {
 	a.must("AjoSpoolDamaged")
 	a.mustNot("AjoSpoolFilling")
 	require.Contains(t, a.follow("AjoSpoolDamaged", "ls -l"), ".damaged")
-	require.Contains(t, a.follow("AjoEventsRefused", "ajo reconcile"), "missing_event") // the one that was refused, and those of the damaged segment
+	// the one that was refused, and those of the damaged segment
+	require.Contains(t, a.follow("AjoEventsRefused", "ajo reconcile"), "missing_event")
 	a.follow("AjoSpoolDamaged", "ajo reconcile", "<its time>", begun)
 	require.Equal(t, len(p.txs), a.count(`SELECT count(*) FROM inbound_events WHERE authentic`))
 	require.NoError(t, os.Rename(strings.Replace(segments[0], ".spool", ".damaged", 1), filepath.Join(t.TempDir(), "kept")))

@@ -13,7 +13,8 @@ import (
 	"ajo/ledger"
 )
 
-// Books that somebody has changed by hand, and an account from which money has gone that was never there.
+// Books that somebody has changed by hand, and an account from which money has gone that was never
+// there.
 func TestAlertsOfBooks(t *testing.T) {
 	a := newAlarm(t)
 	s := newSettlerIn(a.world)
@@ -53,7 +54,8 @@ func (s *settler) deposit(account uuid.UUID, amount money.Amount) {
 	s.move(s.credit(account, amount), ledger.EventConfirm)
 }
 
-// A payout whose outcome the bank does not tell, and one that waits for money that the bank does not confirm.
+// A payout whose outcome the bank does not tell, and one that waits for money that the bank does
+// not confirm.
 func TestAlertsOfTransfers(t *testing.T) {
 	a := newAlarm(t)
 	s := newSettlerIn(a.world)
@@ -217,7 +219,8 @@ func TestAlertsOfConfirmations(t *testing.T) {
 	a.quiet(roles, "AjoReconcileExceptions")
 }
 
-// Payments that the bank is said to have taken back, while it finds nothing at all; then it finds them, and one is taken back.
+// Payments that the bank is said to have taken back, while it finds nothing at all; then it finds
+// them, and one is taken back.
 func TestAlertsOfRecalls(t *testing.T) {
 	a := newAlarm(t)
 	a.settings["AJO_CONFIRM_MIN_AGE"], a.settings["AJO_CONFIRM_DELAYS"] = "0s", "1s"

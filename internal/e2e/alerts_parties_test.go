@@ -21,7 +21,8 @@ func TestAlertsOfParties(t *testing.T) {
 	roles["api"] = a.watched(func() { p = a.settle() })
 	roles["worker"] = a.watched(func() { a.startWorker("") })
 	a.look(roles)
-	p.endpoint.answers(func(int) int { return 410 }) // 5xx would open the breaker, and the crowd would take its time
+	// 5xx would open the breaker, and the crowd would take its time
+	p.endpoint.answers(func(int) int { return 410 })
 	for range 15 {
 		p.payAndTell(p.nuban, "5000.00")
 	}
@@ -82,7 +83,8 @@ func TestAlertsOfSlowParties(t *testing.T) {
 		return a.count(`SELECT count(*) FROM deliveries WHERE status = 'pending' AND attempt_count = 1 AND leased_until IS NULL`) == some
 	})
 	a.look(roles)
-	a.Exec(`UPDATE deliveries SET created_at = created_at - interval '1 hour', next_attempt_at = now() WHERE status = 'pending'`) // the hour has passed
+	// the hour has passed
+	a.Exec(`UPDATE deliveries SET created_at = created_at - interval '1 hour', next_attempt_at = now() WHERE status = 'pending'`)
 	a.eventually("the deliveries", func() bool { return p.progress().delivered == 10+some })
 
 	a.bank.Faults.Set(
@@ -125,8 +127,8 @@ func TestAlertsOfSlowParties(t *testing.T) {
 	a.mustNot("AjoDeliveriesSlow", "AjoBankSlow", "AjoNINFailing")
 }
 
-// An endpoint is down for longer than the rule bears, which is made three seconds here: nothing can make a worker believe that
-// it has had a breaker open for half an hour.
+// An endpoint is down for longer than the rule bears, which is made three seconds here: nothing can
+// make a worker believe that it has had a breaker open for half an hour.
 func TestAlertsOfBreaker(t *testing.T) {
 	a := newAlarm(t)
 	a.settings["AJO_DELIVERY_DELAYS"] = "24h"
@@ -187,7 +189,8 @@ func TestAlertsOfWork(t *testing.T) {
 	a.forget()
 	a.look(roles)
 	a.flush()
-	a.Exec(`UPDATE inbound_events SET next_attempt_at = now() - interval '1 minute' WHERE status = 'processed'`) // the hour has passed
+	// the hour has passed
+	a.Exec(`UPDATE inbound_events SET next_attempt_at = now() - interval '1 minute' WHERE status = 'processed'`)
 	a.eventually("the confirmations", func() bool { return p.progress().confirmed == rows })
 	a.look(roles)
 	a.must("AjoSweeperFinds")

@@ -12,8 +12,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// Somebody's open transaction holds a lock that every request waits for, with its connection in hand; ending it as the runbook
-// says lets them go on.
+// Somebody's open transaction holds a lock that every request waits for, with its connection in
+// hand; ending it as the runbook says lets them go on.
 func TestAlertsOfPostgresPool(t *testing.T) {
 	const requests = 120 // above the pool's six
 	a := newAlarm(t)
@@ -21,7 +21,8 @@ func TestAlertsOfPostgresPool(t *testing.T) {
 	roles := map[string]string{}
 	roles["api"] = a.watched(func() { p = a.settle() })
 	in := p.tenant.want(200, "POST", "/auth/login", map[string]string{"email": p.tenant.email, "password": p.tenant.password})
-	p.tenant.session = sessionOf(t, in) // sessions are looked up one by one; requests with a key would wait for one another's look-up
+	// sessions are looked up one by one; requests with a key would wait for one another's look-up
+	p.tenant.session = sessionOf(t, in)
 	quick := func() {
 		for range requests {
 			p.tenant.want(200, "GET", "/auth/me", nil)
@@ -63,7 +64,8 @@ func TestAlertsOfPostgresPool(t *testing.T) {
 	a.mustNot("AjoAPISlow", "AjoPostgresPoolExhausted", "AjoPostgresUnreachable")
 }
 
-// Redis goes silent just when many deliveries end: each task is to be taken off it, and there are fewer connections than tasks.
+// Redis goes silent just when many deliveries end: each task is to be taken off it, and there are
+// fewer connections than tasks.
 func TestAlertsOfRedisPool(t *testing.T) {
 	const payments = 60
 	a := newAlarm(t)
@@ -72,7 +74,8 @@ func TestAlertsOfRedisPool(t *testing.T) {
 	var p *paid
 	roles := map[string]string{}
 	roles["api"] = a.watched(func() { p = a.settle() })
-	roles["worker"] = a.watched(func() { a.startWorker("ingest,deliver=1024") }) // so that one endpoint may have 128 calls
+	// so that one endpoint may have 128 calls
+	roles["worker"] = a.watched(func() { a.startWorker("ingest,deliver=1024") })
 	release := make(chan struct{})
 	let := sync.OnceFunc(func() { close(release) })
 	t.Cleanup(let)

@@ -21,7 +21,8 @@ type alarm struct {
 	checker *process // see fresh
 }
 
-// newAlarm skips a test that has no engine: make test-rules builds it, and names it in AJO_PROMRULES.
+// newAlarm skips a test that has no engine: make test-rules builds it, and names it in
+// AJO_PROMRULES.
 func newAlarm(t *testing.T) *alarm {
 	t.Helper()
 	if os.Getenv("AJO_PROMRULES") == "" {
@@ -31,11 +32,13 @@ func newAlarm(t *testing.T) *alarm {
 	require.NoError(t, err)
 	a := &alarm{world: newWorld(t), dir: t.TempDir(), rules: rules}
 	a.settings["AJO_SPOOL_DIR"] = filepath.Join(a.world.dir, "spool")
-	a.settings["AJO_REDIS_URL"] = strings.Replace(a.settings["AJO_REDIS_URL"], "redis://:", "redis://default:", 1) // as redis-cli wants it
+	// as redis-cli wants it
+	a.settings["AJO_REDIS_URL"] = strings.Replace(a.settings["AJO_REDIS_URL"], "redis://:", "redis://default:", 1)
 	return a
 }
 
-// look keeps a scrape of each role. Two of them are a second apart, so that they have times of their own.
+// look keeps a scrape of each role. Two of them are a second apart, so that they have times of
+// their own.
 func (a *alarm) look(roles map[string]string) {
 	a.t.Helper()
 	next := time.Now().Truncate(time.Second).Add(time.Second)
@@ -50,7 +53,8 @@ func (a *alarm) look(roles map[string]string) {
 // forget begins anew with no scrape, as when the time that the rules look back on has passed.
 func (a *alarm) forget() { a.scrape = nil }
 
-// quiet looks twice, as counts need it, and forgets what was before: none of the alerts may be left.
+// quiet looks twice, as counts need it, and forgets what was before: none of the alerts may be
+// left.
 func (a *alarm) quiet(roles map[string]string, names ...string) {
 	a.t.Helper()
 	a.forget()
@@ -59,8 +63,8 @@ func (a *alarm) quiet(roles map[string]string, names ...string) {
 	a.mustNot(names...)
 }
 
-// fresh runs a worker whose first check of the books sees them as they are now: the next one would come in a minute. It serves
-// one queue, and takes the place of the one before.
+// fresh runs a worker whose first check of the books sees them as they are now: the next one would
+// come in a minute. It serves one queue, and takes the place of the one before.
 func (a *alarm) fresh(roles map[string]string, queue string) *process {
 	a.t.Helper()
 	if a.checker != nil {
@@ -105,8 +109,8 @@ func (a *alarm) mustNot(names ...string) {
 	}
 }
 
-// Without a worker: events wait, and nothing sweeps, checks or compares. With one, that is over. Without an API, the bank tells
-// nobody; what it told nobody is in its list.
+// Without a worker: events wait, and nothing sweeps, checks or compares. With one, that is over.
+// Without an API, the bank tells nobody; what it told nobody is in its list.
 func TestAlertsWithoutWorkers(t *testing.T) {
 	a := newAlarm(t)
 	var p *paid

@@ -13,8 +13,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// The clock of a worker is off by ten minutes. It is told, and none of its figures is wrong for it: nothing is behind that is due
-// in five minutes only, and nothing stands still.
+// The clock of a worker is off by ten minutes. It is told, and none of its figures is wrong for it:
+// nothing is behind that is due in five minutes only, and nothing stands still.
 func TestAlertsOfClocks(t *testing.T) {
 	t.Parallel()
 	for name, off := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
@@ -61,7 +61,8 @@ func TestAlertsOfMendedClock(t *testing.T) {
 	a.quiet(roles, "AjoClockOff")
 }
 
-// A process answers scrapes, but what it looks at hangs: here the spool's disk, as one that is mounted from elsewhere may.
+// A process answers scrapes, but what it looks at hangs: here the spool's disk, as one that is
+// mounted from elsewhere may.
 func TestAlertsOfWatch(t *testing.T) {
 	a := newAlarm(t)
 	a.settings["AJO_OPS_USER"], a.settings["AJO_OPS_PASSWORD"] = "ops", "a-password-of-the-operators"

@@ -19,7 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// breaker sends requests that are broken in every way, on connections of their own, and counts what they are answered.
+// breaker sends requests that are broken in every way, on connections of their own, and counts what
+// they are answered.
 type breaker struct {
 	p       *paid
 	addr    string
@@ -55,7 +56,8 @@ type breakage struct {
 	reset bool // cut off, where the others end what they send in good order and wait for an answer
 }
 
-// webhook is a request to the bank's webhook with the body, signed as the genuine event's is, and other headers.
+// webhook is a request to the bank's webhook with the body, signed as the genuine event's is, and
+// other headers.
 func (b *breaker) webhook(body []byte, headers string) []byte {
 	var all bytes.Buffer
 	_ = b.genuine.headers.Write(&all) // into memory
@@ -200,7 +202,8 @@ func (b *breaker) count(name string, statuses []int) {
 	}
 }
 
-// one sends one broken request and returns what it was answered; 0 when the connection ended without an answer.
+// one sends one broken request and returns what it was answered; 0 when the connection ended
+// without an answer.
 func (b *breaker) one(way breakage, rng *rand.Rand) (statuses []int) {
 	conn, err := net.Dial("tcp", b.addr)
 	if err != nil {
@@ -236,8 +239,8 @@ func (b *breaker) one(way breakage, rng *rand.Rand) (statuses []int) {
 	return statuses
 }
 
-// check fails the test when a broken request met a fault of ours, or was kept waiting; and the event that they were made of
-// is taken all the same.
+// check fails the test when a broken request met a fault of ours, or was kept waiting; and the
+// event that they were made of is taken all the same.
 func (b *breaker) check() {
 	t := b.p.t
 	t.Helper()

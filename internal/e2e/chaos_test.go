@@ -21,7 +21,8 @@ import (
 	"ajo/ledger"
 )
 
-// fate is what the bank does with a payout, by the number of the destination account, and how the transfer must end.
+// fate is what the bank does with a payout, by the number of the destination account, and how the
+// transfer must end.
 type fate struct {
 	name   string
 	weight int
@@ -58,11 +59,12 @@ var fates = []fate{
 	neverArrives,
 }
 
-// neverArrives takes five submissions and their questions, each of which takes a second by asynq's clock: long runs only.
+// neverArrives takes five submissions and their questions, each of which takes a second by asynq's
+// clock: long runs only.
 var neverArrives = fate{"never arrives", 2, []fakebank.Rule{submission(fakebank.Drop, 0)}, "failed"}
 
-// noise is what the bank does to any call, by a chance that is drawn around the given one. Questions by reference are answered with "not known" now and then,
-// though the payout is there.
+// noise is what the bank does to any call, by a chance that is drawn around the given one.
+// Questions by reference are answered with "not known" now and then, though the payout is there.
 var noise = []fakebank.Rule{
 	{On: fakebank.OnLookup, Do: fakebank.Fail, Percent: 4},
 	{On: fakebank.OnLookup, Do: fakebank.Drop, Percent: 3},
@@ -76,8 +78,8 @@ var noise = []fakebank.Rule{
 	{On: fakebank.OnToken, Do: fakebank.Fail, Percent: 10},
 }
 
-// How many payouts run in a short test; AJO_CHAOS_PAYOUTS says how many in another (make chaos-settle). From longRun on a run
-// is a long one.
+// How many payouts run in a short test; AJO_CHAOS_PAYOUTS says how many in another (make
+// chaos-settle). From longRun on a run is a long one.
 const (
 	shortRun = 60
 	longRun  = 200
@@ -94,10 +96,11 @@ type chaos struct {
 	kills   int
 }
 
-// Many payouts against a bank that gives every answer it can give, at random, while the workers are killed (kill -9) at
-// random and started again. In the end each payout has the end that its fate demands, the bank's paid list is the transfers
-// that say success, nothing was paid twice, every balance is its entries, and nothing is left unended. AJO_SEED reproduces
-// the fates, the noise and the moments to kill, though not how the processes interleave.
+// Many payouts against a bank that gives every answer it can give, at random, while the workers are
+// killed (kill -9) at random and started again. In the end each payout has the end that its fate
+// demands, the bank's paid list is the transfers that say success, nothing was paid twice, every
+// balance is its entries, and nothing is left unended. AJO_SEED reproduces the fates, the noise and
+// the moments to kill, though not how the processes interleave.
 func TestChaosOfPayouts(t *testing.T) {
 	n := shortRun
 	if v := os.Getenv("AJO_CHAOS_PAYOUTS"); v != "" {
@@ -132,7 +135,8 @@ func chaosSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// draw gives each payout its account, sum and fate, tells the bank of them, and funds the accounts to the kobo.
+// draw gives each payout its account, sum and fate, tells the bank of them, and funds the accounts
+// to the kobo.
 func (c *chaos) draw(n int) {
 	fates, total := fates, 0
 	if n < longRun {
@@ -204,8 +208,9 @@ func (c *chaos) orderAll() <-chan error {
 	return done
 }
 
-// killWorkers runs two workers and kills one of them at moments that are drawn, in steps of the work, until half of the
-// payouts have ended, nine in ten of them in a long run. The forged credit proves false on the way.
+// killWorkers runs two workers and kills one of them at moments that are drawn, in steps of the
+// work, until half of the payouts have ended, nine in ten of them in a long run. The forged credit
+// proves false on the way.
 func (c *chaos) killWorkers(accepted <-chan error, n int) {
 	workers := []*process{c.startWorker("settle"), c.startWorker("settle")}
 	ended := func() int {
@@ -248,8 +253,8 @@ func (c *chaos) proveFalse() {
 	c.forged = uuid.Nil
 }
 
-// await waits until every payout has ended as its fate demands. One that the kills have robbed of its submissions may have
-// failed instead.
+// await waits until every payout has ended as its fate demands. One that the kills have robbed of
+// its submissions may have failed instead.
 func (c *chaos) await(n int) {
 	left := c.payouts
 	defer func() {

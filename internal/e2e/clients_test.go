@@ -24,8 +24,8 @@ const (
 	someTime   = 2  // seconds of each measurement
 )
 
-// heldLimit is what a client may hold a connection for with a request that it does not finish: the server's 20 s, and what a
-// busy machine adds.
+// heldLimit is what a client may hold a connection for with a request that it does not finish: the
+// server's 20 s, and what a busy machine adds.
 const heldLimit = 25 * time.Second
 
 // slowHead and slowBody begin a request that is then sent a byte a second.
@@ -34,7 +34,8 @@ const (
 	slowBody = "POST /webhooks/provider HTTP/1.1\r\nHost: ajo\r\nContent-Type: application/json\r\nContent-Length: 4096\r\n\r\n{"
 )
 
-// crowd are clients that each hold a connection with a request that does not end. One that is cut off comes back after a second.
+// crowd are clients that each hold a connection with a request that does not end. One that is cut
+// off comes back after a second.
 type crowd struct {
 	t       testing.TB
 	addr    string
@@ -68,7 +69,8 @@ func (c *crowd) join(n int, begin string) {
 	})
 }
 
-// hold makes one connection and sends a byte a second until the server ends it, or the crowd leaves (false).
+// hold makes one connection and sends a byte a second until the server ends it, or the crowd leaves
+// (false).
 func (c *crowd) hold(begin string) (again bool) {
 	select {
 	case <-c.stop:
@@ -115,9 +117,10 @@ func (c *crowd) leave() {
 	c.wg.Wait()
 }
 
-// Clients that send their requests a byte a second hold as many connections as they like, and others send bodies that are
-// broken in every way: the events that come meanwhile are answered 200 as before, nothing of the broken ones is booked, and
-// when they have gone, so have their connections. AJO_SLOW_CLIENTS, AJO_BROKEN_BODIES, AJO_CLIENT_RATE (events a second) and
+// Clients that send their requests a byte a second hold as many connections as they like, and
+// others send bodies that are broken in every way: the events that come meanwhile are answered 200
+// as before, nothing of the broken ones is booked, and when they have gone, so have their
+// connections. AJO_SLOW_CLIENTS, AJO_BROKEN_BODIES, AJO_CLIENT_RATE (events a second) and
 // AJO_CLIENT_TIME (seconds of each measurement) make it longer.
 func TestSlowAndBrokenClients(t *testing.T) {
 	slow, broken := fromEnv(t, "AJO_SLOW_CLIENTS", someSlow), fromEnv(t, "AJO_BROKEN_BODIES", someBroken)
@@ -174,8 +177,8 @@ func TestSlowAndBrokenClients(t *testing.T) {
 	t.Logf("the API's memory: alone %s; beside the slow %s; amid the broken %s; after %s", before, during, full, after)
 }
 
-// With more slow clients than the API has descriptors, it goes on: those that keep it waiting longest are cut off for those
-// that come, and enough descriptors are left for its databases.
+// With more slow clients than the API has descriptors, it goes on: those that keep it waiting
+// longest are cut off for those that come, and enough descriptors are left for its databases.
 func TestMoreClientsThanDescriptors(t *testing.T) {
 	w := newWorld(t)
 	w.program = func(args []string) *exec.Cmd {

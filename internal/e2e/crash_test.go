@@ -20,19 +20,21 @@ import (
 
 // scenario is a kind of work that passes some of the points.
 type scenario struct {
-	name     string
-	points   []string // the points that it passes; a name that ends in a slash stands for all that begin so
+	name string
+	// the points that it passes; a name that ends in a slash stands for all that begin so
+	points   []string
 	settings map[string]string
-	queues   string                     // of the worker, as --queues names them
-	width    int                        // units under way at once in a long run; 0: 6
-	times    int                        // the highest pass of its point that a process dies at in a long run; 0: 4
-	begin    func(c *crash)             // before any process runs
-	unit     func(c *crash, n int) unit // the n-th unit of work, from 1
-	check    func(c *crash, units int)  // of all, when they have ended
+	queues   string // of the worker, as --queues names them
+	width    int    // units under way at once in a long run; 0: 6
+	// the highest pass of its point that a process dies at in a long run; 0: 4
+	times int
+	begin func(c *crash)             // before any process runs
+	unit  func(c *crash, n int) unit // the n-th unit of work, from 1
+	check func(c *crash, units int)  // of all, when they have ended
 }
 
-// unit takes a piece of work as far as it goes at this moment, and tells whether it has ended. It is called again and again;
-// whatever it asks for may have no answer.
+// unit takes a piece of work as far as it goes at this moment, and tells whether it has ended. It
+// is called again and again; whatever it asks for may have no answer.
 type unit func() bool
 
 // passes tells whether the scenario comes to the point.
@@ -40,9 +42,10 @@ func (s scenario) passes(point string) bool {
 	return slices.ContainsFunc(s.points, func(p string) bool { return p == point || strings.HasSuffix(p, "/") && strings.HasPrefix(point, p) })
 }
 
-// Before and after each commit, ring and foreign call the process that comes there is killed, and started again, as often as
-// AJO_KILLS says (once; 50 with make chaos-points), while units of work are under way. All of them end right, and a point
-// that nobody passes fails the test. AJO_SEED draws the same passes of a point again, though not how the processes interleave.
+// Before and after each commit, ring and foreign call the process that comes there is killed, and
+// started again, as often as AJO_KILLS says (once; 50 with make chaos-points), while units of work
+// are under way. All of them end right, and a point that nobody passes fails the test. AJO_SEED
+// draws the same passes of a point again, though not how the processes interleave.
 func TestKilledAtEachPoint(t *testing.T) {
 	kills := 1
 	if v := os.Getenv("AJO_KILLS"); v != "" {
@@ -111,8 +114,9 @@ func newCrash(t *testing.T, s scenario, point string, seed uint64) *crash {
 	return c
 }
 
-// kill runs units of work, and the processes that pass the point die at a pass of it that is drawn, till they have died so
-// often. Then the units end, undisturbed but for a process that still has a death before it.
+// kill runs units of work, and the processes that pass the point die at a pass of it that is drawn,
+// till they have died so often. Then the units end, undisturbed but for a process that still has a
+// death before it.
 func (c *crash) kill(times int) {
 	c.t.Helper()
 	c.want = times
@@ -174,7 +178,8 @@ func (c *crash) startRole(role string) {
 		if c.scenario.queues != "" {
 			args = append(args, "--queues", c.scenario.queues)
 		}
-		p := c.run(args...) // a duty that is due at once may meet the point before the worker says that it runs
+		// a duty that is due at once may meet the point before the worker says that it runs
+		p := c.run(args...)
 		c.eventually("a worker that runs, or has died at the point", func() bool { return p.ended() || p.out.line("the worker runs") != nil })
 		c.worker = p
 		return
@@ -182,7 +187,8 @@ func (c *crash) startRole(role string) {
 	c.startAPI()
 }
 
-// tend starts again what has died, and tells whether anything had; the leases that it has left run out at once.
+// tend starts again what has died, and tells whether anything had; the leases that it has left run
+// out at once.
 func (c *crash) tend() (dead bool) {
 	c.t.Helper()
 	for role, p := range map[string]*process{"api": c.api, "worker": c.worker} {
@@ -262,7 +268,8 @@ func (s *settler) balanceOf(ref string) string {
 	return strings.TrimSpace(b.Balance)
 }
 
-// A point that is not there stops a process at its start, with the setting's name; in production the setting is ignored.
+// A point that is not there stops a process at its start, with the setting's name; in production
+// the setting is ignored.
 func TestFailpointsAreNotForProduction(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_FAILPOINT"] = "transfer/nowhere"

@@ -61,14 +61,15 @@ var scenarios = []scenario{
 	},
 }
 
-// chooseSettlements has the tenant told of settlements; nobody delivers here, so the deliveries wait.
+// chooseSettlements has the tenant told of settlements; nobody delivers here, so the deliveries
+// wait.
 func (c *crash) chooseSettlements() {
 	c.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook',
 		webhook_events = '{settlement.succeeded,settlement.failed,settlement.refunded}' WHERE id = $1`, c.tenant)
 }
 
-// settlement asks for four settlements, which between them come to every end: one is paid at once; one is paid and nobody
-// hears of it; one is rejected; one is paid, and the money is given back.
+// settlement asks for four settlements, which between them come to every end: one is paid at once;
+// one is paid and nobody hears of it; one is rejected; one is paid, and the money is given back.
 func (c *crash) settlement(n int) unit {
 	account := fmt.Sprintf("shop-%d", n)
 	c.fund(account, money.Must("100.00"))
@@ -92,7 +93,8 @@ func (c *crash) settlement(n int) unit {
 				}
 			}
 			status := c.statusOf(p.ref)
-			if status == "failed" && c.attempts(p) == 5 { // its submissions were all lost to deaths, and the bank knows of none
+			// its submissions were all lost to deaths, and the bank knows of none
+			if status == "failed" && c.attempts(p) == 5 {
 				ends[i] = status
 			}
 			done = done && status == ends[i]
@@ -106,7 +108,8 @@ func (c *crash) settlement(n int) unit {
 	}
 }
 
-// checkSettlements compares the transfers with the bank's payouts: each destination is paid once at most.
+// checkSettlements compares the transfers with the bank's payouts: each destination is paid once at
+// most.
 func (c *crash) checkSettlements(units int) {
 	c.t.Helper()
 	c.checkPayouts()
@@ -133,8 +136,9 @@ func (c *crash) listenToAll() {
 	c.Exec(`UPDATE tenants SET webhook_events = '{payment.confirmed,payment.reversed}' WHERE id = $1`, c.tenant)
 }
 
-// sale opens a one-time account, which is paid its exact amount, and so expires and is closed at the bank; the payment is
-// stored, posted, told and confirmed. Another account expires at the tenant's word.
+// sale opens a one-time account, which is paid its exact amount, and so expires and is closed at
+// the bank; the payment is stored, posted, told and confirmed. Another account expires at the
+// tenant's word.
 func (c *crash) sale(n int) unit {
 	var order, shop account
 	var tx fakebank.Transaction
@@ -150,7 +154,8 @@ func (c *crash) sale(n int) unit {
 			tx = c.pay(order.BankAccountNumber, "5000.00")
 		case !expired:
 			a, ok := c.ask("POST", "/v1/accounts/"+shop.ID+"/expire", nil, key)
-			expired = ok && (a.status == 200 || a.status == 422) // 422: it had expired, and the answer was lost
+			// 422: it had expired, and the answer was lost
+			expired = ok && (a.status == 200 || a.status == 422)
 		default:
 			return c.credited(tx, true) &&
 				c.count(`SELECT count(*) FROM accounts WHERE id IN ($1, $2) AND closed_at IS NOT NULL AND next_attempt_at IS NULL`, order.ID, shop.ID) == 2
@@ -192,8 +197,8 @@ func (c *crash) checkPayments(units int) {
 	require.Equal(c.t, 2*units, c.count(`SELECT count(*) FROM account_history WHERE to_status = 'expired'`))
 }
 
-// checkCredits compares the books with the bank's: each payment is there once, with its net amount, told at least once where
-// somebody listens; and all that can be recomputed agrees.
+// checkCredits compares the books with the bank's: each payment is there once, with its net amount,
+// told at least once where somebody listens; and all that can be recomputed agrees.
 func (c *crash) checkCredits(int) {
 	c.t.Helper()
 	for _, tx := range c.bank.Transactions() {
@@ -273,7 +278,8 @@ func (c *crash) through(line *proxy) string {
 	return u.String()
 }
 
-// spooledPayments are told while the API has no Postgres, until it has taken them on its disk, or dies of it.
+// spooledPayments are told while the API has no Postgres, until it has taken them on its disk, or
+// dies of it.
 func (c *crash) spooledPayments(int) unit {
 	number := c.openOne("shop").BankAccountNumber
 	c.line.set(cut)
@@ -297,14 +303,16 @@ func (c *crash) spooledPayments(int) unit {
 
 func (c *crash) askIdentity() { c.settings["AJO_IDENTITY_URL"] = c.bank.URL() }
 
-// joining is a tenant that signs up and a customer of it who shows a NIN. Its person does what people do who hear nothing:
-// registers again when no mail comes, logs in when a code is not taken any more.
+// joining is a tenant that signs up and a customer of it who shows a NIN. Its person does what
+// people do who hear nothing: registers again when no mail comes, logs in when a code is not taken
+// any more.
 func (c *crash) joining(n int) unit {
 	email, password := fmt.Sprintf("dev-%d@tenant.example", n), "correct horse battery"
 	var id, key, customer string
 	tries, mails, unsure := 0, 0, false // unsure: the code was entered, and there is no key
 	var asked time.Time
-	from := func() map[string]string { // another address each time, as registrations are limited by address
+	// another address each time, as registrations are limited by address
+	from := func() map[string]string {
 		tries++
 		return map[string]string{"X-Forwarded-For": fmt.Sprintf("10.%d.%d.%d", n/250, n%250, tries%250)}
 	}
@@ -340,7 +348,8 @@ func (c *crash) joining(n int) unit {
 			}
 		default:
 			a, ok := c.ask("POST", "/v1/customers/"+customer+"/kyc", map[string]string{"nin": fakebank.SandboxNIN}, map[string]string{"X-Api-Key": key})
-			return ok && (a.status == 200 || strings.Contains(string(a.body), "already at tier 2")) // that the answer was lost
+			// that the answer was lost
+			return ok && (a.status == 200 || strings.Contains(string(a.body), "already at tier 2"))
 		}
 		return false
 	}
@@ -357,8 +366,8 @@ func (c *crash) verified(id, code string, from func() map[string]string) string 
 	return verified.APIKey
 }
 
-// rekeyed is for who has entered a code and has no key: its answer was lost. Logged in, a tenant makes another. One that
-// cannot log in was not verified, which is sure then.
+// rekeyed is for who has entered a code and has no key: its answer was lost. Logged in, a tenant
+// makes another. One that cannot log in was not verified, which is sure then.
 func (c *crash) rekeyed(email, password string, from func() map[string]string) (key string, unsure bool) {
 	a, ok := c.ask("POST", "/auth/login", map[string]string{"email": email, "password": password}, from())
 	if !ok || a.status != 200 {

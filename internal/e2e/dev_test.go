@@ -23,12 +23,14 @@ func devSettings() map[string]string {
 	return map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME")}
 }
 
-// `ajo dev` signs its demo tenant up on the first run and finds it, and its money, on the next, though its usual addresses
-// are taken by then; a third is interrupted. After each, nothing of it is left running; `ajo reset` removes its data.
+// `ajo dev` signs its demo tenant up on the first run and finds it, and its money, on the next,
+// though its usual addresses are taken by then; a third is interrupted. After each, nothing of it
+// is left running; `ajo reset` removes its data.
 func TestDev(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	t.Cleanup(func() { runToEnd(t, dir, devSettings(), "reset") }) // data may lie elsewhere, when root runs this
+	// data may lie elsewhere, when root runs this
+	t.Cleanup(func() { runToEnd(t, dir, devSettings(), "reset") })
 
 	first := runToEnd(t, dir, devSettings(), "dev", "--once")
 	require.Zero(t, first.code, first.out)
@@ -40,7 +42,8 @@ func TestDev(t *testing.T) {
 	nothingRuns(t, dir, first.out)
 
 	for _, addr := range []string{"127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8090"} {
-		if l, err := net.Listen("tcp", addr); err == nil { // else somebody else has taken it, which is as good
+		// else somebody else has taken it, which is as good
+		if l, err := net.Listen("tcp", addr); err == nil {
 			t.Cleanup(func() { require.NoError(t, l.Close()) })
 		}
 	}
@@ -71,7 +74,8 @@ func TestDev(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, ".ajo"))
 }
 
-// toolsWorkBesideIt runs operators' commands in the folder of a running `ajo dev` with nothing set, and a payment.
+// toolsWorkBesideIt runs operators' commands in the folder of a running `ajo dev` with nothing set,
+// and a payment.
 func toolsWorkBesideIt(t *testing.T, dir string) {
 	t.Helper()
 	for want, args := range map[string][]string{
@@ -128,7 +132,8 @@ func keyIn(out string) string {
 	return m[1]
 }
 
-// nothingRuns fails the test when an address that a run has printed still answers, or a process of it is still there.
+// nothingRuns fails the test when an address that a run has printed still answers, or a process of
+// it is still there.
 func nothingRuns(t *testing.T, dir, out string) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -154,7 +159,8 @@ func nothingRuns(t *testing.T, dir, out string) {
 	}
 }
 
-// processesIn lists the processes that work in the directory or were started with it, where the kernel tells.
+// processesIn lists the processes that work in the directory or were started with it, where the
+// kernel tells.
 func processesIn(dir string) []string {
 	var found []string
 	procs, err := filepath.Glob("/proc/[0-9]*")

@@ -22,7 +22,8 @@ import (
 const (
 	drillPayments = 150 // after the dump
 	drillPayouts  = 24
-	drillLost     = 4 // payouts that were accepted, and that no bank had heard of when the database was lost
+	// payouts that were accepted, and that no bank had heard of when the database was lost
+	drillLost = 4
 )
 
 // postgresTool runs a program that comes with Postgres against the world's database.
@@ -65,9 +66,10 @@ func (p *paid) asks(i int) string {
 	return accepted.MerchantTxRef
 }
 
-// The drill of deploy/runbook.md: the database is lost, and restored from a dump that is older than a few hundred payments
-// and settlements. Reconciliation with the bank brings back the payments, `ajo transfers adopt` the payouts; the tenant sends
-// all its settlements again, before and after that, and none is paid twice.
+// The drill of deploy/runbook.md: the database is lost, and restored from a dump that is older than
+// a few hundred payments and settlements. Reconciliation with the bank brings back the payments,
+// `ajo transfers adopt` the payouts; the tenant sends all its settlements again, before and after
+// that, and none is paid twice.
 func TestRestoreDrill(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_SETTLE_DELAYS"], w.settings["AJO_CONFIRM_MIN_AGE"] = "200ms,500ms,1s", "0s"

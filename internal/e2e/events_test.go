@@ -19,7 +19,8 @@ import (
 	"ajo/internal/money"
 )
 
-// event is a genuine event that the bank has not sent: its body and the headers that it is signed with.
+// event is a genuine event that the bank has not sent: its body and the headers that it is signed
+// with.
 type event struct {
 	tx      fakebank.Transaction
 	body    []byte
@@ -37,7 +38,8 @@ func (p *paid) genuine() event {
 	return e
 }
 
-// sends posts a body to the webhook, which must be answered 200 with an empty object whatever it is.
+// sends posts a body to the webhook, which must be answered 200 with an empty object whatever it
+// is.
 func (p *paid) sends(body []byte, headers http.Header) {
 	p.t.Helper()
 	status, said, err := p.bank.SendEvent(context.Background(), body, headers)
@@ -63,8 +65,8 @@ func (p *paid) forged() int {
 	return p.count(`SELECT count(*) FROM inbound_events WHERE category = 'sig_invalid' AND status = 'failed' AND NOT authentic`)
 }
 
-// A hundred copies of one event at once, and then as many of the same payment under other request ids: one posting, one
-// delivery.
+// A hundred copies of one event at once, and then as many of the same payment under other request
+// ids: one posting, one delivery.
 func TestHundredCopiesAtOnce(t *testing.T) {
 	p := newWorld(t).settle()
 	p.startWorker("ingest,confirm,expire,settle")
@@ -89,7 +91,8 @@ func TestHundredCopiesAtOnce(t *testing.T) {
 	require.Equal(t, 1, p.count(`SELECT count(*) FROM inbound_events`))
 }
 
-// Forged events with a real one's ids come first, in every form. They are answered 200, kept as forged, and block nothing.
+// Forged events with a real one's ids come first, in every form. They are answered 200, kept as
+// forged, and block nothing.
 func TestForgedEventsBlockNothing(t *testing.T) {
 	p := newWorld(t).settle()
 	p.startWorker("")
@@ -127,8 +130,9 @@ func TestForgedEventsBlockNothing(t *testing.T) {
 	require.Equal(t, forged+1, p.forged())
 }
 
-// The signed string of one genuine event is cut at other colons, in all the ways there are: the signature holds for each,
-// and none is believed. Nor is a body whose keys occur twice, in any spelling. The event itself still posts.
+// The signed string of one genuine event is cut at other colons, in all the ways there are: the
+// signature holds for each, and none is believed. Nor is a body whose keys occur twice, in any
+// spelling. The event itself still posts.
 func TestRecutAndDoubledKeys(t *testing.T) {
 	p := newWorld(t).settle()
 	p.startWorker("")
@@ -194,7 +198,8 @@ func recut(t *testing.T, body []byte, c []string) []byte {
 	return b
 }
 
-// signatureHolds checks the forgery itself: a body that did not even have a valid signature would prove nothing.
+// signatureHolds checks the forgery itself: a body that did not even have a valid signature would
+// prove nothing.
 func signatureHolds(key string, body []byte, timestamp, signature string) bool {
 	f, err := fakebank.FieldsOf(body)
 	if err != nil {
@@ -207,7 +212,8 @@ func signatureHolds(key string, body []byte, timestamp, signature string) bool {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil)) == signature
 }
 
-// doubled are bodies with a key that occurs twice, or twice but for its case, before or after the genuine one.
+// doubled are bodies with a key that occurs twice, or twice but for its case, before or after the
+// genuine one.
 func doubled(body string) []string {
 	first := func(key, extra string) string { return strings.Replace(body, `"`+key+`":`, extra+`,"`+key+`":`, 1) }
 	return []string{

@@ -36,8 +36,8 @@ var examples = []example{
 	{"python", func(t *testing.T, program string) *exec.Cmd { return script(t, "python3", "python/"+program+".py") }},
 }
 
-// script runs a file of docs/examples. Where its interpreter is missing, CI fails; elsewhere the test is skipped, which `make
-// test` says beforehand.
+// script runs a file of docs/examples. Where its interpreter is missing, CI fails; elsewhere the
+// test is skipped, which `make test` says beforehand.
 func script(t *testing.T, interpreter, file string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath(interpreter)
@@ -51,8 +51,9 @@ func script(t *testing.T, interpreter, file string) *exec.Cmd {
 	return exec.Command(path, abs)
 }
 
-// The programs of docs/examples do what they say, in each language, with a real API, worker and bank: one opens an account, is
-// paid and pays out; the other is told of it, and takes no webhook but a genuine one.
+// The programs of docs/examples do what they say, in each language, with a real API, worker and
+// bank: one opens an account, is paid and pays out; the other is told of it, and takes no webhook
+// but a genuine one.
 func TestExamples(t *testing.T) {
 	for _, x := range examples {
 		t.Run(x.language, func(t *testing.T) {
@@ -84,7 +85,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// checkReceiver sends the receiver what it must take, what it must take for a repetition, and what it must refuse.
+// checkReceiver sends the receiver what it must take, what it must take for a repetition, and what
+// it must refuse.
 func checkReceiver(t *testing.T, receiver *process, url, secret string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"eventType":"payment.received","transactionGroupId":%q,"accountRef":"ada & <co>","amount":"1.00","senderName":"Bọ́lá"}`, uuid.NewString())
@@ -128,7 +130,8 @@ func postHook(t *testing.T, url, header, body string) int {
 	return resp.StatusCode
 }
 
-// prints waits until the process has printed what the expression matches, and returns the match and its groups.
+// prints waits until the process has printed what the expression matches, and returns the match and
+// its groups.
 func (p *process) prints(expression string) []string {
 	p.t.Helper()
 	form := regexp.MustCompile(expression)

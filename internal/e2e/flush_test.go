@@ -27,7 +27,8 @@ type paid struct {
 // some is how many payments are on their way when Redis is emptied.
 const some = 3
 
-// settle starts an API, signs a tenant up with an endpoint, and opens an account; the workers are the test's own.
+// settle starts an API, signs a tenant up with an endpoint, and opens an account; the workers are
+// the test's own.
 func (w *world) settle() *paid {
 	w.t.Helper()
 	w.startAPI()
@@ -45,8 +46,8 @@ func (p *paid) arrive() {
 	}
 }
 
-// tasks counts the tasks that a queue has in a state, as asynq keeps them. How many rows they are about is another matter, which
-// depends on what arrived together: see enqueued.
+// tasks counts the tasks that a queue has in a state, as asynq keeps them. How many rows they are
+// about is another matter, which depends on what arrived together: see enqueued.
 func (w *world) tasks(queue, state string) int {
 	w.t.Helper()
 	key := "asynq:{" + queue + "}:" + state
@@ -59,7 +60,8 @@ func (w *world) tasks(queue, state string) int {
 	return int(n)
 }
 
-// enqueued counts the rows that the tasks of a queue are about, in whatever state the tasks wait, and however many rows share one.
+// enqueued counts the rows that the tasks of a queue are about, in whatever state the tasks wait,
+// and however many rows share one.
 func (w *world) enqueued(queue string) int {
 	w.t.Helper()
 	inspector := asynq.NewInspectorFromRedisClient(w.redis)
@@ -89,8 +91,9 @@ func (w *world) flush() {
 	require.NoError(w.t, w.redis.FlushDB(context.Background()).Err())
 }
 
-// Redis is emptied at every stage of a payment. Each stage is held until Redis is empty: by workers that do not run yet, by
-// the tenant's endpoint, or by the bank. The payments still end delivered and confirmed within a few sweeps.
+// Redis is emptied at every stage of a payment. Each stage is held until Redis is empty: by workers
+// that do not run yet, by the tenant's endpoint, or by the bank. The payments still end delivered
+// and confirmed within a few sweeps.
 func TestFlushAtEveryStage(t *testing.T) {
 	for name, stage := range map[string]func(*paid){
 		"after stored":                flushAfterStored,
@@ -129,7 +132,8 @@ func flushAfterStored(p *paid) {
 	p.startWorker("deliver=128")
 }
 
-// The payment is posted, its delivery and its first check are enqueued; nobody serves these queues yet.
+// The payment is posted, its delivery and its first check are enqueued; nobody serves these queues
+// yet.
 func flushAfterPosted(p *paid) {
 	p.startWorker("ingest")
 	p.arrive()
@@ -142,7 +146,8 @@ func flushAfterPosted(p *paid) {
 	p.startWorker("deliver=128")
 }
 
-// The tenant's endpoint has the request and has not answered. The claim keeps everybody else away, so it gets no second one.
+// The tenant's endpoint has the request and has not answered. The claim keeps everybody else away,
+// so it gets no second one.
 func flushWhileDelivering(p *paid) {
 	answer := make(chan struct{})
 	release := sync.OnceFunc(func() { close(answer) })
@@ -236,7 +241,8 @@ func flushAgainAndAgain(p *paid) {
 	}
 }
 
-// Emptied, Redis forgets which queues there are; the dashboard must know them again without a restart.
+// Emptied, Redis forgets which queues there are; the dashboard must know them again without a
+// restart.
 func TestQueuesAreListedAfterFlush(t *testing.T) {
 	p := newWorld(t).settle()
 	p.startWorker("")

@@ -16,13 +16,14 @@ import (
 	"ajo/internal/testenv"
 )
 
-// enter makes its first argument a root that cannot be written to, but for /var/lib/ajo, and runs the rest in it as the
-// image's user, in a namespace of mounts that ends with it.
+// enter makes its first argument a root that cannot be written to, but for /var/lib/ajo, and runs
+// the rest in it as the image's user, in a namespace of mounts that ends with it.
 const enter = `mount --bind "$1" "$1" && mount -t tmpfs -o uid=65532,gid=65532,mode=0700 tmpfs "$1/var/lib/ajo" && mount -o remount,bind,ro "$1" "$1" &&
 root=$1 && shift && exec setpriv --no-new-privs chroot --userspec=65532:65532 "$root" "$@"`
 
-// What the Dockerfile puts into its last stage is enough: the same build, with the certificates and nothing else, runs every
-// role as user 65532 on a read-only root. It logs the size and the time from start to /ready. (make image-check; needs root.)
+// What the Dockerfile puts into its last stage is enough: the same build, with the certificates and
+// nothing else, runs every role as user 65532 on a read-only root. It logs the size and the time
+// from start to /ready. (make image-check; needs root.)
 func TestImageRoot(t *testing.T) {
 	if os.Getenv("AJO_IMAGE_CHECK") == "" {
 		t.Skip("a second build of the program, as root: make image-check")

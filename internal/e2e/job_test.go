@@ -13,12 +13,13 @@ import (
 	"ajo/internal/testenv"
 )
 
-// The main job by the API alone, on an empty database, with one API and two workers: a tenant signs up, opens an account,
-// is paid, told and shown; its key and session end when it says so.
+// The main job by the API alone, on an empty database, with one API and two workers: a tenant signs
+// up, opens an account, is paid, told and shown; its key and session end when it says so.
 func TestMainJob(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_DATABASE_URL"] = testenv.EmptyDatabase(t)
-	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.Fail, Status: 503}) // the entry stays provisional till the test has seen it
+	// the entry stays provisional till the test has seen it
+	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.Fail, Status: 503})
 	w.migrate()
 	w.startAll()
 	e := newEndpoint(t)
@@ -97,7 +98,8 @@ func (c *tenant) checkDelivered(e *endpoint, tx fakebank.Transaction, posted ent
 	}, h.event)
 	require.Equal(t, "application/json", h.header.Get("Content-Type"))
 	require.Equal(t, posted.TransactionGroupID, h.header.Get("webhook-id"))
-	// The receiver is not one that takes anything: the same bytes under another secret, or a changed byte, are refused.
+	// The receiver is not one that takes anything: the same bytes under another secret, or a
+	// changed byte, are refused.
 	signature := h.header.Get("X-Service-Signature")
 	require.NotEmpty(t, refusal("another secret", signature, h.body, h.at))
 	require.NotEmpty(t, refusal(e.secret, signature, append([]byte(" "), h.body...), h.at))

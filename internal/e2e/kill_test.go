@@ -24,8 +24,9 @@ const (
 	kills = 6
 )
 
-// Workers are killed (kill -9) and started again in the middle of many payments, at moments drawn from a seed. Each payment
-// is posted exactly once, told at least once, and confirmed; the books agree.
+// Workers are killed (kill -9) and started again in the middle of many payments, at moments drawn
+// from a seed. Each payment is posted exactly once, told at least once, and confirmed; the books
+// agree.
 func TestKilledWorkers(t *testing.T) {
 	seed := seedOf(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -41,11 +42,13 @@ func TestKilledWorkers(t *testing.T) {
 				// Not all at once: a worker is to be killed while it posts, too.
 				p.eventually("some of the payments to be posted", func() bool { return int(paid.Load())-p.progress().posted < many/8 })
 				paid.Add(1)
-				p.pay(nubans[(i+j)%len(nubans)*(j%2)], "5000.00") // every other payment hits the first account
+				// every other payment hits the first account
+				p.pay(nubans[(i+j)%len(nubans)*(j%2)], "5000.00")
 			}
 		})
 	}
-	// A payment makes three steps, so the moments lie anywhere from the first posting to the last confirmation.
+	// A payment makes three steps, so the moments lie anywhere from the first posting to the last
+	// confirmation.
 	moments := make([]int, kills)
 	for i := range moments {
 		moments[i] = 1 + rng.IntN(3*many*95/100)
@@ -84,9 +87,9 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
-// minutePasses ends the leases that killed workers have left, which would run out by themselves within a minute. A worker
-// that lives finds its own claim gone, and what it does done again, which must be harmless too. With AJO_E2E_PATIENT set the
-// test waits for the minute instead.
+// minutePasses ends the leases that killed workers have left, which would run out by themselves
+// within a minute. A worker that lives finds its own claim gone, and what it does done again, which
+// must be harmless too. With AJO_E2E_PATIENT set the test waits for the minute instead.
 func (w *world) minutePasses() {
 	if patient() {
 		return
@@ -98,8 +101,9 @@ func (w *world) minutePasses() {
 // patient tells whether faults are waited out in real time, which takes minutes.
 func patient() bool { return os.Getenv("AJO_E2E_PATIENT") != "" }
 
-// The API and the workers are asked to stop (SIGTERM) under load, and are replaced: each ends with code 0 in its time, what
-// the API has answered 200 is stored, a call under way is finished and recorded, and nothing is lost.
+// The API and the workers are asked to stop (SIGTERM) under load, and are replaced: each ends with
+// code 0 in its time, what the API has answered 200 is stored, a call under way is finished and
+// recorded, and nothing is lost.
 func TestStopUnderLoad(t *testing.T) {
 	p := newWorld(t).settle()
 	workers := []*process{p.startWorker("ingest,confirm,expire,settle"), p.startWorker("deliver=128")}
@@ -135,7 +139,8 @@ func TestStopUnderLoad(t *testing.T) {
 	require.Len(t, p.endpoint.received(), many, "no delivery was cut off, so none was made again")
 }
 
-// A worker that is asked to stop while a tenant's endpoint has its call waits for the answer and records it.
+// A worker that is asked to stop while a tenant's endpoint has its call waits for the answer and
+// records it.
 func TestStopFinishesTheCallUnderWay(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -160,8 +165,8 @@ func TestStopFinishesTheCallUnderWay(t *testing.T) {
 	}
 }
 
-// Clients open connections in advance. The API does not wait for what never comes on them, but has its log and its code as
-// if they were not there.
+// Clients open connections in advance. The API does not wait for what never comes on them, but has
+// its log and its code as if they were not there.
 func TestStopWithUnusedConnections(t *testing.T) {
 	w := newWorld(t)
 	w.startAPI()

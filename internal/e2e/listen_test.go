@@ -17,8 +17,9 @@ func (w *world) listen(c *tenant, args ...string) *process {
 	return p
 }
 
-// A developer without a URL is shown every event of its tenant, each signed anew as a delivery is, through the death of the API;
-// real deliveries need a URL and are not touched. The session ends with the program.
+// A developer without a URL is shown every event of its tenant, each signed anew as a delivery is,
+// through the death of the API; real deliveries need a URL and are not touched. The session ends
+// with the program.
 func TestListen(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_SETTLE_DELAYS"] = "100ms,200ms"
@@ -76,7 +77,8 @@ func TestListen(t *testing.T) {
 	require.Zero(t, w.count(`SELECT count(*) FROM sessions`), "logged out")
 }
 
-// What cannot work ends at once, with one line that says why. A login link does as well as a password, once.
+// What cannot work ends at once, with one line that says why. A login link does as well as a
+// password, once.
 func TestListenLogsIn(t *testing.T) {
 	w := newWorld(t)
 	w.startAPI()

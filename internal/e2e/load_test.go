@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// load sends genuine events at a steady rate, whatever becomes of those before: each is due at its own moment, and its time
-// counts from there.
+// load sends genuine events at a steady rate, whatever becomes of those before: each is due at its
+// own moment, and its time counts from there.
 type load struct {
 	p      *paid
 	client *http.Client
@@ -28,7 +28,8 @@ func newLoad(p *paid, rate int) *load {
 	return &load{p: p, rate: rate, client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
 }
 
-// accepted are the times that events took from the moment they were due until they were answered 200, in ascending order.
+// accepted are the times that events took from the moment they were due until they were answered
+// 200, in ascending order.
 type accepted []time.Duration
 
 // run sends for as long as d. Every event must be answered 200.
@@ -84,7 +85,8 @@ func (a accepted) String() string {
 	return fmt.Sprintf("%d events, p50 %s, p99 %s, longest %s", len(a), a.at(50), a.at(99), a.at(100))
 }
 
-// fromEnv is the number in the environment, or n: the long form of a test asks for more than a test run has time for.
+// fromEnv is the number in the environment, or n: the long form of a test asks for more than a test
+// run has time for.
 func fromEnv(t testing.TB, name string, n int) int {
 	t.Helper()
 	if v := os.Getenv(name); v != "" {
@@ -95,7 +97,8 @@ func fromEnv(t testing.TB, name string, n int) int {
 	return n
 }
 
-// usage is what a process holds, as the kernel says: resident memory in KiB and open descriptors. Zero where it says nothing.
+// usage is what a process holds, as the kernel says: resident memory in KiB and open descriptors.
+// Zero where it says nothing.
 type usage struct{ rss, descriptors int }
 
 func (p *process) usage() (u usage) {

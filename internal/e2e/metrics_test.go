@@ -45,7 +45,8 @@ func scrape(ops string) string {
 	return string(b)
 }
 
-// sample is the value of a series, by its name and labels as a scrape writes them; -1 when it is not there.
+// sample is the value of a series, by its name and labels as a scrape writes them; -1 when it is
+// not there.
 func sample(text, series string) int {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), series+" "); ok {
@@ -56,8 +57,8 @@ func sample(text, series string) int {
 	return -1
 }
 
-// A run of everything shows every metric that is declared, with the values that the run must have; labels are few, and
-// nothing in them is a tenant's.
+// A run of everything shows every metric that is declared, with the values that the run must have;
+// labels are few, and nothing in them is a tenant's.
 func TestMetricsOfARun(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_IDENTITY_URL"], w.settings["AJO_IDENTITY_APP_ID"], w.settings["AJO_IDENTITY_KEY"] = w.settings["AJO_PROVIDER_URL"], "test", "an-identity-key-of-this-test"
@@ -123,7 +124,8 @@ var (
 	labelForm = regexp.MustCompile(`\{(.*)\} `)
 )
 
-// checkLabels looks at the labels of every series of ours: none is anybody's, and no metric has many.
+// checkLabels looks at the labels of every series of ours: none is anybody's, and no metric has
+// many.
 func checkLabels(t *testing.T, text string) {
 	t.Helper()
 	series := map[string]int{}
@@ -143,6 +145,7 @@ func checkLabels(t *testing.T, text string) {
 	}
 	require.Greater(t, len(series), 60)
 	for name, n := range series {
-		require.LessOrEqual(t, n, 4*(len(api.Routes)+1), "%s has %d series", name, n) // a route, or none, by the class of the answer
+		// a route, or none, by the class of the answer
+		require.LessOrEqual(t, n, 4*(len(api.Routes)+1), "%s has %d series", name, n)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"ajo/ledger"
 )
 
-// settler is a world with a tenant that pays out. Schedules and leases are as short as they go, and the bank is asked again
-// about a payout soon after it has ended.
+// settler is a world with a tenant that pays out. Schedules and leases are as short as they go, and
+// the bank is asked again about a payout soon after it has ended.
 type settler struct {
 	*world
 	tenant uuid.UUID
@@ -48,7 +48,8 @@ func newSettlerIn(w *world) *settler {
 	return s
 }
 
-// credit posts a payment to an account, with its event, and returns its group. Nobody asks the bank about it yet.
+// credit posts a payment to an account, with its event, and returns its group. Nobody asks the bank
+// about it yet.
 func (s *settler) credit(account uuid.UUID, amount money.Amount) uuid.UUID {
 	s.t.Helper()
 	ctx, group, now := context.Background(), uuid.Must(uuid.NewV7()), time.Now()
@@ -97,8 +98,8 @@ type payout struct {
 	ref           string // the merchantTxRef that it was given
 }
 
-// order asks for the settlement, and tells whether it was accepted. What has no answer, or one that does not settle it, may be
-// asked for again: each time it has the same key, which makes it safe.
+// order asks for the settlement, and tells whether it was accepted. What has no answer, or one that
+// does not settle it, may be asked for again: each time it has the same key, which makes it safe.
 func (s *settler) order(p *payout) (bool, error) {
 	body := map[string]string{"amount": p.amount.String(), "bankCode": "058", "accountNumber": p.accountNumber, "narration": "rent"}
 	header := http.Header{"X-Api-Key": {s.key}, "Idempotency-Key": {"pay " + p.accountNumber}}
@@ -121,9 +122,10 @@ func (s *settler) statusOf(ref string) string {
 	return testenv.Value[string](s.Env, `SELECT coalesce((SELECT status FROM transfers WHERE merchant_tx_ref = $1), '')`, ref)
 }
 
-// checkPayouts compares what the transfers say with what the bank has paid, and the books with themselves: no transfer is
-// unended, each destination was paid once at most, the bank's paid list is the transfers that say success, each debit is as its
-// transfer says, and every balance is what was put in less what was paid.
+// checkPayouts compares what the transfers say with what the bank has paid, and the books with
+// themselves: no transfer is unended, each destination was paid once at most, the bank's paid list
+// is the transfers that say success, each debit is as its transfer says, and every balance is what
+// was put in less what was paid.
 func (s *settler) checkPayouts() {
 	s.t.Helper()
 	ctx := context.Background()

@@ -23,7 +23,8 @@ import (
 
 const (
 	startLimit = 30 * time.Second // from the start of a process until it says that it is there
-	exitLimit  = 40 * time.Second // above what a worker waits for its tasks, and then for what it closes
+	// above what a worker waits for its tasks, and then for what it closes
+	exitLimit = 40 * time.Second
 )
 
 // process is the binary, running or ended.
@@ -37,7 +38,8 @@ type process struct {
 	file string // what it printed, after a failure
 }
 
-// start runs the binary with args, and with settings as its whole environment. It is killed when the test ends.
+// start runs the binary with args, and with settings as its whole environment. It is killed when
+// the test ends.
 func start(t testing.TB, dir string, settings map[string]string, args ...string) *process {
 	t.Helper()
 	return startProgram(t, dir, settings, exec.Command(ajo, args...), args)
@@ -109,7 +111,8 @@ func (p *process) exit() int {
 	}
 }
 
-// logged waits until the process has logged a line with the message, and returns its last such line.
+// logged waits until the process has logged a line with the message, and returns its last such
+// line.
 func (p *process) logged(message string) map[string]any {
 	p.t.Helper()
 	var line map[string]any
@@ -137,8 +140,8 @@ func runToEnd(t testing.TB, dir string, settings map[string]string, args ...stri
 	return result{code, string(p.out.all())}
 }
 
-// summary is what a test that failed shows of a process: whether it runs, the last lines in which it complains, and the file
-// in which all that it printed is kept.
+// summary is what a test that failed shows of a process: whether it runs, the last lines in which
+// it complains, and the file in which all that it printed is kept.
 func (p *process) summary() string {
 	text := p.out.all()
 	state := "runs"

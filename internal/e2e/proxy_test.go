@@ -39,7 +39,8 @@ func newProxy(t testing.TB, target string) *proxy {
 	return p
 }
 
-// set changes the state. Connections of a state that ended are ended with it, but for those that go silent.
+// set changes the state. Connections of a state that ended are ended with it, but for those that go
+// silent.
 func (p *proxy) set(s line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answerLimit is what an answer may take while Redis is away: less than the bank waits, with a slow machine allowed for.
+// answerLimit is what an answer may take while Redis is away: less than the bank waits, with a slow
+// machine allowed for.
 const answerLimit = 8 * time.Second
 
-// Redis goes away, refusing connections or answering nothing, and comes back. Meanwhile the bank's events are taken with 200
-// and the API serves; /ready tells. Processes that are started meanwhile start. Afterwards everything is posted, delivered
-// and confirmed.
+// Redis goes away, refusing connections or answering nothing, and comes back. Meanwhile the bank's
+// events are taken with 200 and the API serves; /ready tells. Processes that are started meanwhile
+// start. Afterwards everything is posted, delivered and confirmed.
 func TestRedisAway(t *testing.T) {
 	for name, state := range map[string]line{"refusing": cut, "silent": silent} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,8 @@ func TestIdleWhileRedisIsAway(t *testing.T) {
 	line.set(cut)
 	worker := w.startWorker("")
 	begin := time.Now()
-	// Three sweeps fail for want of nothing but Redis; what the process has computed by then is what being idle costs.
+	// Three sweeps fail for want of nothing but Redis; what the process has computed by then is
+	// what being idle costs.
 	w.eventually("a few seconds without Redis", func() bool { return time.Since(begin) > 4*time.Second })
 	worker.kill()
 	used := worker.cmd.ProcessState.UserTime() + worker.cmd.ProcessState.SystemTime()
@@ -101,7 +103,8 @@ func (w *world) throughProxy() *proxy {
 	return line
 }
 
-// waitForReady waits until /ready says of Redis that it is there, or that it is not. Postgres is there all the time.
+// waitForReady waits until /ready says of Redis that it is there, or that it is not. Postgres is
+// there all the time.
 func (w *world) waitForReady(there bool) {
 	w.t.Helper()
 	var a answer
@@ -120,7 +123,8 @@ func (w *world) waitForReady(there bool) {
 	require.Contains(w.t, []int{200, 503}, a.status)
 }
 
-// serves asks the API for one of each: something read, something written, something that needs the bank.
+// serves asks the API for one of each: something read, something written, something that needs the
+// bank.
 func (p *paid) serves() {
 	p.t.Helper()
 	begin := time.Now()

@@ -11,8 +11,9 @@ import (
 	"ajo/internal/testenv"
 )
 
-// The encryption key is changed as docs/operations.md says it, beside a running API: `ajo rekey` is killed midway and run
-// again, the API goes on serving, and in the end the old key is not needed any more.
+// The encryption key is changed as docs/operations.md says it, beside a running API: `ajo rekey` is
+// killed midway and run again, the API goes on serving, and in the end the old key is not needed
+// any more.
 func TestRekeyBesideTheService(t *testing.T) {
 	const customers = 3000
 	w := newWorld(t)
@@ -23,16 +24,19 @@ func TestRekeyBesideTheService(t *testing.T) {
 	w.sealBVNs(c.id, customers, old)
 
 	w.stops(w.api)
-	w.settings["AJO_ENCRYPTION_KEYS"] = old + "," + fresh // every process learns to open the new key before one seals with it
+	// every process learns to open the new key before one seals with it
+	w.settings["AJO_ENCRYPTION_KEYS"] = old + "," + fresh
 	w.startAPI()
 	w.settings["AJO_ENCRYPTION_KEYS"] = fresh + "," + old
 	rekey := []string{"rekey", "--batch", "1", "--yes", "--reason", "yearly rotation"}
 	sealed := func() int {
 		return w.count(`SELECT count(*) FROM customers WHERE substr(bvn, 3, 5) = 'fresh'`)
 	}
-	somebody, err := w.Pool.Begin(context.Background()) // has a row in hand, which holds the run midway
+	// has a row in hand, which holds the run midway
+	somebody, err := w.Pool.Begin(context.Background())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = somebody.Rollback(context.Background()) }) // else a failure would wait for it for ever
+	// else a failure would wait for it for ever
+	t.Cleanup(func() { _ = somebody.Rollback(context.Background()) })
 	_, err = somebody.Exec(context.Background(), `SELECT FROM customers WHERE id = (SELECT id FROM customers ORDER BY id OFFSET $1 LIMIT 1) FOR UPDATE`, customers/10)
 	require.NoError(t, err)
 	killed := start(t, w.dir, w.settings, rekey...)

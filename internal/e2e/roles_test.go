@@ -28,7 +28,8 @@ func (w *world) served() map[string]int {
 	return all
 }
 
-// A worker serves the queues that it is told to, with the concurrencies that it is told, and no others.
+// A worker serves the queues that it is told to, with the concurrencies that it is told, and no
+// others.
 func TestWorkerServesItsQueues(t *testing.T) {
 	p := newWorld(t).settle()
 	p.startWorker("deliver=128")
@@ -46,7 +47,8 @@ func TestWorkerServesItsQueues(t *testing.T) {
 	p.eventually("the servers that are left", func() bool { return maps.Equal(p.served(), map[string]int{"deliver": 128, "ingest": 7}) })
 }
 
-// A flag that makes no sense is refused in one line that says what is wrong, before any setting is read.
+// A flag that makes no sense is refused in one line that says what is wrong, before any setting is
+// read.
 func TestBadQueues(t *testing.T) {
 	t.Parallel()
 	for queues, named := range map[string]string{
@@ -61,7 +63,8 @@ func TestBadQueues(t *testing.T) {
 	}
 }
 
-// refuses starts both roles with the settings; each must end with code 1 and name what is wrong, and not show the value.
+// refuses starts both roles with the settings; each must end with code 1 and name what is wrong,
+// and not show the value.
 func refuses(t *testing.T, w *world, settings map[string]string, named, value string) {
 	t.Helper()
 	for _, role := range []string{"api", "worker"} {
@@ -75,7 +78,8 @@ func refuses(t *testing.T, w *world, settings map[string]string, named, value st
 	}
 }
 
-// Each required setting is refused by its name when it is missing or empty; all that are missing are named at once.
+// Each required setting is refused by its name when it is missing or empty; all that are missing
+// are named at once.
 func TestRequiredSettings(t *testing.T) {
 	w := newWorld(t)
 	var required []string
@@ -103,7 +107,8 @@ func TestRequiredSettings(t *testing.T) {
 	require.Contains(t, noMigrate.out, "AJO_DATABASE_URL")
 }
 
-// badSettings are values that must be refused by the setting's name. "s3cret" stands where a password would.
+// badSettings are values that must be refused by the setting's name. "s3cret" stands where a
+// password would.
 var badSettings = []struct{ name, value string }{
 	{"AJO_ENV", "staging"},
 	{"AJO_DATABASE_URL", "no address"},
@@ -157,7 +162,8 @@ func TestBadSettings(t *testing.T) {
 	refuses(t, w, production, "AJO_PROVIDER_URL", "")
 }
 
-// No role applies a migration by itself: with one missing, be it all or the last, they refuse and say what to do.
+// No role applies a migration by itself: with one missing, be it all or the last, they refuse and
+// say what to do.
 func TestSchemaBehind(t *testing.T) {
 	w := newWorld(t)
 	const advice = "run `ajo migrate`"

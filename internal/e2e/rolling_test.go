@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pair are two API processes on fixed addresses and what stands before them: a client that goes to the other one when a
-// connection is refused, or when an answer asks it to close the connection. It tries nothing else again: a request that
-// gets no answer for any other reason is lost.
+// pair are two API processes on fixed addresses and what stands before them: a client that goes to
+// the other one when a connection is refused, or when an answer asks it to close the connection. It
+// tries nothing else again: a request that gets no answer for any other reason is lost.
 type pair struct {
 	*paid
 	client  *http.Client
@@ -86,8 +86,8 @@ func (r *pair) send(method, path string, body []byte, header http.Header) int {
 	}
 }
 
-// pays has the bank tell of payments, and the tenant ask and open accounts, until done says so. It returns how many
-// payments and accounts there were.
+// pays has the bank tell of payments, and the tenant ask and open accounts, until done says so. It
+// returns how many payments and accounts there were.
 func (r *pair) pays(done func() bool) (payments, accounts int64) {
 	var paid, opened atomic.Int64
 	var wg sync.WaitGroup
@@ -119,8 +119,9 @@ func (r *pair) pays(done func() bool) (payments, accounts int64) {
 	return paid.Load(), opened.Load()
 }
 
-// Two workers and two APIs are replaced, one after the other and twice over, while payments come in: no request is lost, no
-// task is left to the sweeper, which does not run here, and the books are right.
+// Two workers and two APIs are replaced, one after the other and twice over, while payments come
+// in: no request is lost, no task is left to the sweeper, which does not run here, and the books
+// are right.
 func TestRollingReplacement(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_SWEEP_EVERY"] = "1h"

@@ -20,12 +20,14 @@ import (
 	"ajo/internal/testenv"
 )
 
-// A backlog of AJO_SCALE_PAYMENTS payments (600; make scale: 6000) is posted and confirmed by one, two and four worker
-// processes. Of several each does some of it; one is told to stop in the middle and hands back what it has; each payment
-// is posted once and confirmed. (Deliveries have limits for each tenant, which isolation_test.go of package workers shows.)
+// A backlog of AJO_SCALE_PAYMENTS payments (600; make scale: 6000) is posted and confirmed by one,
+// two and four worker processes. Of several each does some of it; one is told to stop in the middle
+// and hands back what it has; each payment is posted once and confirmed. (Deliveries have limits
+// for each tenant, which isolation_test.go of package workers shows.)
 func TestWorkersShareTheWork(t *testing.T) {
 	w := newWorld(t)
-	w.settings["AJO_SWEEP_EVERY"] = "1m" // what a stopped worker hands back must not be left to the sweeper
+	// what a stopped worker hands back must not be left to the sweeper
+	w.settings["AJO_SWEEP_EVERY"] = "1m"
 	w.startAPI()
 	tenant := w.signUp(nil)
 	var nubans []string
@@ -48,14 +50,16 @@ func TestWorkersShareTheWork(t *testing.T) {
 				idle++
 			}
 		}
-		// A task takes up to a hundred rows along: the short form has so few that one process may find none left.
+		// A task takes up to a hundred rows along: the short form has so few that one process may
+		// find none left.
 		require.LessOrEqual(t, idle, max(0, processes-2), "processes that did nothing")
 	}
 	w.checkBooks(nil)
 }
 
-// workOff runs so many workers until all payments so far are confirmed, and stops them. Of several, the first is told to stop
-// when half is posted. It returns the time from their start to the end, and how many rows each worked on.
+// workOff runs so many workers until all payments so far are confirmed, and stops them. Of several,
+// the first is told to stop when half is posted. It returns the time from their start to the end,
+// and how many rows each worked on.
 func (w *world) workOff(processes, until int) (time.Duration, []int) {
 	w.t.Helper()
 	before := w.progress().confirmed

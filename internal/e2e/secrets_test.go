@@ -19,12 +19,14 @@ import (
 
 const nin = "70123456789"
 
-// A run with everything in it that is secret, and with errors at each place that might show one: neither what the processes
-// print, nor Redis, nor any column of the database has a secret in clear; tasks carry ids only.
+// A run with everything in it that is secret, and with errors at each place that might show one:
+// neither what the processes print, nor Redis, nor any column of the database has a secret in
+// clear; tasks carry ids only.
 func TestSecretsAreNowhere(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_IDENTITY_URL"], w.settings["AJO_IDENTITY_APP_ID"], w.settings["AJO_IDENTITY_KEY"] = w.bank.URL(), "app", "an-identity-key-of-this-test"
-	w.settings["AJO_DELIVERY_DELAYS"] = "1m" // a call that fails stays in asynq's hands until the test has looked there
+	// a call that fails stays in asynq's hands until the test has looked there
+	w.settings["AJO_DELIVERY_DELAYS"] = "1m"
 	w.keepSecret("identity key", "an-identity-key-of-this-test")
 	w.keepSecret("BVN", bvn)
 	w.keepSecret("NIN", nin)
@@ -77,7 +79,8 @@ func (p *paid) useSecrets() {
 	}
 }
 
-// makeErrors has the next payments fail wherever they go: at the tenant, and at the bank, which is gone.
+// makeErrors has the next payments fail wherever they go: at the tenant, and at the bank, which is
+// gone.
 func (p *paid) makeErrors() {
 	p.t.Helper()
 	p.endpoint.answers(func(int) int { return 500 })
@@ -120,7 +123,8 @@ func (w *world) checkDatabase() {
 	require.Greater(w.t, read, 200)
 }
 
-// checkRedis reads every key of the test's database. A task's message has ids in it, and nothing of what they stand for.
+// checkRedis reads every key of the test's database. A task's message has ids in it, and nothing of
+// what they stand for.
 func (w *world) checkRedis() {
 	w.t.Helper()
 	ctx := context.Background()
@@ -178,8 +182,8 @@ func (w *world) checkText(where string, value []byte) {
 
 var digits = regexp.MustCompile(`^[0-9]+$`)
 
-// showsSecret tells whether the text has the secret in it. A number counts only where it stands by itself: six digits of
-// chance are in every long text of hex or times.
+// showsSecret tells whether the text has the secret in it. A number counts only where it stands by
+// itself: six digits of chance are in every long text of hex or times.
 func showsSecret(text, secret string) bool {
 	if !digits.MatchString(secret) {
 		return strings.Contains(text, secret)

@@ -20,9 +20,11 @@ import (
 	"ajo/internal/money"
 )
 
-// skewedProgram builds the binary with a standard library whose time.Now is off by as many seconds as AJO_TEST_SKEW says, or
-// the file that AJO_TEST_SKEW_FILE names, at any moment: all of the process then has the wrong time, asynq and the libraries too, as on a machine whose clock is off. (Go reads no clock
-// that a preloaded library could stand for, and a time namespace moves other clocks than this one.)
+// skewedProgram builds the binary with a standard library whose time.Now is off by as many seconds
+// as AJO_TEST_SKEW says, or the file that AJO_TEST_SKEW_FILE names, at any moment: all of the
+// process then has the wrong time, asynq and the libraries too, as on a machine whose clock is off.
+// (Go reads no clock that a preloaded library could stand for, and a time namespace moves other
+// clocks than this one.)
 var skewedProgram = sync.OnceValues(func() (string, error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -109,7 +111,8 @@ func (w *world) startSkewed(d time.Duration) *process {
 	return w.startSkewedBy(fmt.Sprintf("AJO_TEST_SKEW=%d", int(d.Seconds())))
 }
 
-// startSkewedBySteps runs a worker on a machine whose clock is off by what the last call of leap said.
+// startSkewedBySteps runs a worker on a machine whose clock is off by what the last call of leap
+// said.
 func (w *world) startSkewedBySteps() (worker *process, leap func(time.Duration)) {
 	w.t.Helper()
 	file := filepath.Join(w.t.TempDir(), "skew")
@@ -134,13 +137,15 @@ func (w *world) startSkewedBy(settings ...string) *process {
 const (
 	skewedPayments = 40
 	skewedPayouts  = 12
-	// lifetime is that of the one-time accounts: a worker whose clock is ahead would end them at once.
+	// lifetime is that of the one-time accounts: a worker whose clock is ahead would end them at
+	// once.
 	lifetime = 12 * time.Second
 )
 
-// One of two workers has its clock ten minutes ahead, or behind, and then is alone: payments are posted, confirmed and told
-// with signatures that their receivers take; deliveries that failed come again, and payouts that the bank pays later or whose
-// answers are lost are asked about, each in its time; one-time accounts end when they should. Nothing is done twice.
+// One of two workers has its clock ten minutes ahead, or behind, and then is alone: payments are
+// posted, confirmed and told with signatures that their receivers take; deliveries that failed come
+// again, and payouts that the bank pays later or whose answers are lost are asked about, each in
+// its time; one-time accounts end when they should. Nothing is done twice.
 func TestSkewedWorker(t *testing.T) {
 	for name, off := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +158,8 @@ func TestSkewedWorker(t *testing.T) {
 			require.NoError(t, err)
 			require.InDelta(t, off.Seconds(), ahead.Seconds(), 1)
 			right := p.startWorker("")
-			p.endpoint.answers(func(n int) int { return 200 + 300*(n%3/2) }) // every third call fails
+			// every third call fails
+			p.endpoint.answers(func(n int) int { return 200 + 300*(n%3/2) })
 
 			begin := time.Now()
 			once := p.openOnce(2, begin.Add(lifetime))
@@ -218,7 +224,8 @@ func (p *paid) payOutsEnd(n int) {
 	p.eventually("the payouts to end", func() bool { return p.count(`SELECT count(*) FROM transfers WHERE status = 'success'`) == n })
 }
 
-// checkSkewed compares the books with the bank's: each payment and each payout once, and every account ended at its time.
+// checkSkewed compares the books with the bank's: each payment and each payout once, and every
+// account ended at its time.
 func (p *paid) checkSkewed(once []account) {
 	t := p.t
 	t.Helper()

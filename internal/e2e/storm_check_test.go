@@ -11,7 +11,8 @@ import (
 	"ajo/internal/money"
 )
 
-// seen is what is there after the run: as the API shows it to the tenants, and in the bank's own books.
+// seen is what is there after the run: as the API shows it to the tenants, and in the bank's own
+// books.
 type seen struct {
 	entries   map[string][]seenEntry // by the account's reference, oldest first
 	balances  map[string]string
@@ -69,7 +70,8 @@ const (
 	foundList        = "record of the bank's list that the books contradict"
 )
 
-// check compares what the harness did, and what it was told, to what is there. It finds nothing when all is well.
+// check compares what the harness did, and what it was told, to what is there. It finds nothing
+// when all is well.
 func check(r *record, s *seen) []finding {
 	c := &checker{r: r, s: s, balances: map[string]money.Amount{}, atBank: map[string]fakebank.Payout{}, contradicted: map[string]bool{}}
 	for _, p := range s.payouts {
@@ -95,8 +97,9 @@ type checker struct {
 	found    []finding
 	balances map[string]money.Amount // by account: as they must be
 
-	atBank       map[string]fakebank.Payout // by reference
-	contradicted map[string]bool            // transfers whose end the bank took back, and an operator has resolved
+	atBank map[string]fakebank.Payout // by reference
+	// transfers whose end the bank took back, and an operator has resolved
+	contradicted map[string]bool
 }
 
 func (c *checker) find(kind, format string, args ...any) {
@@ -175,7 +178,8 @@ func (c *checker) delivery(p *sent) {
 	}
 }
 
-// orders looks for the one transfer of each settlement that was accepted, and for none of the others.
+// orders looks for the one transfer of each settlement that was accepted, and for none of the
+// others.
 func (c *checker) orders() {
 	byDestination := map[string][]seenTransfer{}
 	for _, t := range c.s.transfers {
@@ -243,7 +247,8 @@ func (c *checker) bank() {
 	}
 }
 
-// books adds each account's statement up, and compares each balance to what the bank's dealings make it.
+// books adds each account's statement up, and compares each balance to what the bank's dealings
+// make it.
 func (c *checker) books() {
 	for _, account := range slices.Sorted(maps.Keys(c.s.balances)) {
 		if want := c.balances[account].String(); c.s.balances[account] != want {
@@ -281,7 +286,8 @@ func (c *checker) debit(account string, e seenEntry, before map[string]bool) {
 	t := c.s.transfers[ref]
 	status := map[string]string{"success": "confirmed", "failed": "reversed", "refunded": "reversed"}[t.Status]
 	amount, err := money.Parse(t.Amount)
-	resolved := err == nil && c.contradicted[ref] && e.Status == "reversed" && e.Amount == t.Amount // a new debit stands in its place
+	// a new debit stands in its place
+	resolved := err == nil && c.contradicted[ref] && e.Status == "reversed" && e.Amount == t.Amount
 	if ref != "" && resolved && t.AccountRef == account {
 		return
 	}
@@ -291,7 +297,8 @@ func (c *checker) debit(account string, e seenEntry, before map[string]bool) {
 	before[ref] = true
 }
 
-// gone is what the payout of an ordered sum has taken from the bank's wallet in the end: a part may have come back.
+// gone is what the payout of an ordered sum has taken from the bank's wallet in the end: a part may
+// have come back.
 func (c *checker) gone(ref string, ordered money.Amount) money.Amount {
 	if p, ok := c.atBank[ref]; ok && p.Back != nil && p.Status == fakebank.StatusRefund {
 		return ordered.Sub(*p.Back)

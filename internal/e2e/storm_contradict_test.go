@@ -21,8 +21,9 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// contradicts has the bank change its word about a payment after a while: it takes one back that it had confirmed, and ends
-// one that was pending for longer than reconciliation looks back. What is left when the faults end is done then.
+// contradicts has the bank change its word about a payment after a while: it takes one back that it
+// had confirmed, and ends one that was pending for longer than reconciliation looks back. What is
+// left when the faults end is done then.
 func (s *storm) contradicts(ctx context.Context, rng *rand.Rand, p *sent) {
 	least, most := 2*time.Second, 10*time.Second
 	if p.course == lingers && s.size.length > time.Minute {
@@ -52,8 +53,9 @@ func (s *storm) setStatus(p *sent, status string) {
 	s.bank.SetTransaction(p.txID, func(t *fakebank.Transaction) { t.Status = status })
 }
 
-// opensOneTime opens one-time accounts one after the other until ctx ends. Each gets a payment of another sum and then the
-// expected one, which ends it; the first payment's event comes last, when the bank may have issued the number again.
+// opensOneTime opens one-time accounts one after the other until ctx ends. Each gets a payment of
+// another sum and then the expected one, which ends it; the first payment's event comes last, when
+// the bank may have issued the number again.
 func (s *storm) opensOneTime(ctx context.Context, h *shop, rng *rand.Rand) {
 	for n := 1; ctx.Err() == nil; n++ {
 		if s.crowded(h) {
@@ -77,7 +79,8 @@ func (s *storm) opensOneTime(ctx context.Context, h *shop, rng *rand.Rand) {
 	}
 }
 
-// openOneTime asks for a one-time account, under one key, until there is one; false: the run ended before.
+// openOneTime asks for a one-time account, under one key, until there is one; false: the run ended
+// before.
 func (s *storm) openOneTime(ctx context.Context, h *shop, rng *rand.Rand, ref string, expected money.Amount) (shopAccount, bool) {
 	body := fmt.Appendf(nil, `{"externalRef":%q,"name":"Chidi Eze Shop","mode":"onetime","expectedAmount":%s}`, ref, expected)
 	header := http.Header{"X-Api-Key": {h.key}, "Content-Type": {"application/json"}, "Idempotency-Key": {"open " + ref}}
@@ -106,8 +109,8 @@ func (s *storm) openOneTime(ctx context.Context, h *shop, rng *rand.Rand, ref st
 // nextSecret is the webhook secret of the second half of a run.
 const nextSecret = "the-next-webhook-secret-of-this-run"
 
-// changesSecret has the bank sign with another secret from the middle of the run on, as operators rotate it: first each role
-// learns the new secret beside the previous one, then the bank changes.
+// changesSecret has the bank sign with another secret from the middle of the run on, as operators
+// rotate it: first each role learns the new secret beside the previous one, then the bank changes.
 func (s *storm) changesSecret(ctx context.Context) {
 	wait(ctx, s.size.length/2)
 	old, next := s.settings["AJO_PROVIDER_WEBHOOK_SECRET"], nextSecret
@@ -120,8 +123,8 @@ func (s *storm) changesSecret(ctx context.Context) {
 	s.bank.SetWebhookSecret(next)
 }
 
-// resolves plays the operator: where the bank has contradicted a payout's end, the service must have named it by now, and the
-// command books what the bank's own books have.
+// resolves plays the operator: where the bank has contradicted a payout's end, the service must
+// have named it by now, and the command books what the bank's own books have.
 func (s *storm) resolves() (found []finding) {
 	for _, p := range s.bank.Payouts() {
 		var status, difference string
@@ -145,7 +148,8 @@ func (s *storm) resolves() (found []finding) {
 	return found
 }
 
-// resolution is how an operator ends a contradiction between the bank's payout and the transfer; nil: there is none.
+// resolution is how an operator ends a contradiction between the bank's payout and the transfer;
+// nil: there is none.
 func resolution(p fakebank.Payout, status string) []string {
 	switch {
 	case p.Status == fakebank.StatusRefund && p.Back != nil && status != "refunded":
@@ -165,7 +169,8 @@ func gone(payouts []fakebank.Payout) []fakebank.Payout {
 	})
 }
 
-// list compares each record of the bank with the books by status and sum, whatever the harness meant by it.
+// list compares each record of the bank with the books by status and sum, whatever the harness
+// meant by it.
 func (c *checker) list() {
 	credits := map[string]seenEntry{}
 	for _, entries := range c.s.entries {

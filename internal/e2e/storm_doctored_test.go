@@ -10,7 +10,8 @@ import (
 	"ajo/internal/fakebank"
 )
 
-// wellEnded is a small run in which all is right: a payment of each course, and a settlement of each end.
+// wellEnded is a small run in which all is right: a payment of each course, and a settlement of
+// each end.
 func wellEnded() (*record, *seen) {
 	r := newRecord()
 	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)

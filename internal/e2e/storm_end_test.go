@@ -53,7 +53,8 @@ func (s *storm) leftToDo(ctx context.Context) (l left, err error) {
 	return l, err
 }
 
-// drain waits until nothing is left to do, and says how long that took. What is left after the limit is a finding.
+// drain waits until nothing is left to do, and says how long that took. What is left after the
+// limit is a finding.
 func (s *storm) drain(limit time.Duration) (time.Duration, []finding) {
 	s.t.Helper()
 	begin := time.Now()
@@ -79,7 +80,8 @@ func (s *storm) unended() string {
 	return (&settler{world: s.world}).unended()
 }
 
-// queuesLeft looks for tasks that were not done. Those of rows that are done are none: an archived task's row was rung again.
+// queuesLeft looks for tasks that were not done. Those of rows that are done are none: an archived
+// task's row was rung again.
 func (s *storm) queuesLeft() (archived int, found []finding) {
 	for _, k := range tasks.Kinds {
 		archived += s.tasks(string(k), "archived")
@@ -88,7 +90,8 @@ func (s *storm) queuesLeft() (archived int, found []finding) {
 			if pending == 0 && (active == 0 || s.size.length < time.Minute) {
 				break
 			}
-			if time.Since(begin) > 90*time.Second { // a task that a killed worker had is taken up again by then
+			// a task that a killed worker had is taken up again by then
+			if time.Since(begin) > 90*time.Second {
 				found = append(found, finding{foundQueue, fmt.Sprintf("%s: %d pending, %d active", k, pending, active)})
 				break
 			}
@@ -175,7 +178,8 @@ func (s *storm) lookTransfers(h *shop) (all []seenTransfer) {
 	}
 }
 
-// toolLimit is what a hand tool may take: it reads all that the run has left, the bank's list in pages of fifty.
+// toolLimit is what a hand tool may take: it reads all that the run has left, the bank's list in
+// pages of fifty.
 const toolLimit = 10 * time.Minute
 
 // tool runs one of the operators' commands to its end.

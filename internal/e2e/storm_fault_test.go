@@ -12,8 +12,9 @@ import (
 	"ajo/internal/fakebank"
 )
 
-// fault is a kind of fault: how often it comes, relative to the others, and what it does. It returns when it is over, and
-// says what it did; an empty text says that there was nothing to do it to.
+// fault is a kind of fault: how often it comes, relative to the others, and what it does. It
+// returns when it is over, and says what it did; an empty text says that there was nothing to do it
+// to.
 type fault struct {
 	kind   string
 	weight int
@@ -96,8 +97,8 @@ type planned struct {
 	seed  uint64
 }
 
-// plan draws a schedule: a fault each gap or so, until the storm is over. Each kind comes once before any comes by its weight,
-// if there is time.
+// plan draws a schedule: a fault each gap or so, until the storm is over. Each kind comes once
+// before any comes by its weight, if there is time.
 func plan(seed uint64, length, gap time.Duration) []planned {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	total := 0
@@ -124,7 +125,8 @@ type happened struct {
 	Detail string  `json:"detail"`
 }
 
-// rage makes the faults of the schedule, each at its time and whatever else is broken then, and returns when all are over.
+// rage makes the faults of the schedule, each at its time and whatever else is broken then, and
+// returns when all are over.
 func (s *storm) rage(schedule []planned) {
 	begin := time.Now()
 	var under sync.WaitGroup
@@ -252,7 +254,8 @@ func (s *storm) downsBank(rng *rand.Rand) string {
 	return fmt.Sprintf("(%s) for %s", how, length.Round(time.Millisecond))
 }
 
-// bankFault has the bank break the rules' way for a while, each rule by a chance that is drawn around percent.
+// bankFault has the bank break the rules' way for a while, each rule by a chance that is drawn
+// around percent.
 func bankFault(percent int, rules ...fakebank.Rule) func(*storm, *rand.Rand) string {
 	return func(s *storm, rng *rand.Rand) string {
 		length := between(rng, time.Second, 6*time.Second)
@@ -267,8 +270,8 @@ func bankFault(percent int, rules ...fakebank.Rule) func(*storm, *rand.Rand) str
 	}
 }
 
-// bankRules changes what the bank's faults are now. They stand before the rules that always hold: of all, the first that
-// strikes decides.
+// bankRules changes what the bank's faults are now. They stand before the rules that always hold:
+// of all, the first that strikes decides.
 func (s *storm) bankRules(change func(map[*fakebank.Rule][]fakebank.Rule)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// keeper keeps one role running, as a service manager would: a process that ends is started again, after a moment.
+// keeper keeps one role running, as a service manager would: a process that ends is started again,
+// after a moment.
 type keeper struct {
 	s    *storm
 	name string
@@ -56,7 +57,8 @@ func (k *keeper) run() {
 		if k.ended(p) {
 			return
 		}
-		time.Sleep(200 * time.Millisecond) // no role is started in a tight loop while Postgres is away
+		// no role is started in a tight loop while Postgres is away
+		time.Sleep(200 * time.Millisecond)
 	}
 }
 
@@ -90,8 +92,8 @@ func (k *keeper) ended(p *process) bool {
 	return k.leaving
 }
 
-// change gives the role other settings and has its process replaced, as in a rolling restart. It returns when a process
-// with them runs.
+// change gives the role other settings and has its process replaced, as in a rolling restart. It
+// returns when a process with them runs.
 func (k *keeper) change(changes map[string]string) {
 	k.mu.Lock()
 	k.settings = maps.Clone(k.settings)
@@ -113,7 +115,8 @@ func (k *keeper) change(changes map[string]string) {
 	k.s.t.Errorf("%s did not come back with its new settings", k.name)
 }
 
-// end sends the running process a signal, and tells whether there was one. What it is for stands in the table of ends.
+// end sends the running process a signal, and tells whether there was one. What it is for stands in
+// the table of ends.
 func (k *keeper) end(sig syscall.Signal, why string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -61,8 +61,8 @@ func pause(rng *rand.Rand, try int) {
 	time.Sleep(time.Duration(20+rng.IntN(most)) * time.Millisecond)
 }
 
-// pays is one payer: it makes payments to a shop and tells of them, as the bank would, until ctx ends. What is being told of
-// then is told to the end.
+// pays is one payer: it makes payments to a shop and tells of them, as the bank would, until ctx
+// ends. What is being told of then is told to the end.
 func (s *storm) pays(ctx context.Context, h *shop, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		if s.crowded(h) {
@@ -73,7 +73,8 @@ func (s *storm) pays(ctx context.Context, h *shop, rng *rand.Rand) {
 	}
 }
 
-// crowded tells whether the service is behind: payments wait until it is not, so that the rate is that of the whole chain.
+// crowded tells whether the service is behind: payments wait until it is not, so that the rate is
+// that of the whole chain.
 func (s *storm) crowded(h *shop) bool {
 	return s.record.backlog(h.name) >= s.size.waiting || int(s.due.Load()) >= s.size.due
 }
@@ -110,7 +111,8 @@ func (s *storm) payOnce(ctx context.Context, h *shop, rng *rand.Rand) {
 	s.contradicts(ctx, rng, p)
 }
 
-// makes has the bank take a payment, of which it says nothing yet. The payment is nil when the bank refuses it.
+// makes has the bank take a payment, of which it says nothing yet. The payment is nil when the bank
+// refuses it.
 func (s *storm) makes(a shopAccount, gross money.Amount, c course) (*sent, fakebank.Transaction) {
 	p := s.record.draft(a.ref, gross, s.bank.Fee(gross), c)
 	pay := fakebank.Payment{NUBAN: a.nuban, Amount: gross, SenderName: "Bola Ade", Narration: p.narration(), Silent: true}
@@ -132,7 +134,8 @@ func (s *storm) makes(a shopAccount, gross money.Amount, c course) (*sent, fakeb
 	return p, tx
 }
 
-// tell sends an event until it is answered 200. Before that a forged one is sent now and then, and after it another copy.
+// tell sends an event until it is answered 200. Before that a forged one is sent now and then, and
+// after it another copy.
 func (s *storm) tell(rng *rand.Rand, p *sent, body []byte) {
 	if rng.IntN(100) == 0 {
 		forged := bytes.Replace(body, []byte(p.txID), []byte(p.txID+"-forged"), 1)
@@ -170,7 +173,8 @@ func (s *storm) signed(body []byte) http.Header {
 	return h
 }
 
-// settles is one of a shop's clerks: it pays out, follows the transfer for a while, and pays out again until ctx ends.
+// settles is one of a shop's clerks: it pays out, follows the transfer for a while, and pays out
+// again until ctx ends.
 func (s *storm) settles(ctx context.Context, h *shop, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		a := h.accounts[rng.IntN(len(h.accounts))]
@@ -236,7 +240,8 @@ func (s *storm) hasEnded(rng *rand.Rand, h *shop, o *ordered) bool {
 	return false
 }
 
-// readBalance asks for a balance, which can be no more than all that was sent and no less than what proved false.
+// readBalance asks for a balance, which can be no more than all that was sent and no less than what
+// proved false.
 func (s *storm) readBalance(rng *rand.Rand, h *shop, account string) (money.Amount, bool) {
 	status, text := s.request(rng, "GET", "/v1/accounts/"+account+"/balance", nil, http.Header{"X-Api-Key": {h.key}})
 	s.record.answered("balance", status)

@@ -19,8 +19,9 @@ const (
 	falsely   course = "failed at the bank" // its event says success, the bank's record does not
 	altered   course = "another sum at the bank"
 	recalled  course = "taken back, with an event"
-	withdrawn course = "taken back without a word"    // only the bank's record and its list say so
-	lingers   course = "pending at the bank for long" // only the list knows of it, and for long not how it ends
+	withdrawn course = "taken back without a word" // only the bank's record and its list say so
+	// only the list knows of it, and for long not how it ends
+	lingers course = "pending at the bank for long"
 )
 
 // unannounced tells whether no event of the payment is ever sent.
@@ -43,7 +44,8 @@ type sent struct {
 
 func (p *sent) net() money.Amount { return p.gross.Sub(p.fee) }
 
-// narration is what the payer writes: the number, by which a tenant's endpoint knows the payment again.
+// narration is what the payer writes: the number, by which a tenant's endpoint knows the payment
+// again.
 func (p *sent) narration() string { return "payment " + strconv.Itoa(p.no) }
 
 // ordered is a settlement as the harness asked for it.
@@ -65,7 +67,8 @@ type told struct {
 	odd   string // what was wrong with a delivery
 }
 
-// record is all that the harness did and was told. Its methods are safe for concurrent use; the rest is read after the run.
+// record is all that the harness did and was told. Its methods are safe for concurrent use; the
+// rest is read after the run.
 type record struct {
 	mu       sync.Mutex
 	payments []*sent
@@ -93,7 +96,8 @@ func shopOf(account string) string {
 	return shop
 }
 
-// draft numbers a payment that is about to be made, and counts it into the most that the account can have.
+// draft numbers a payment that is about to be made, and counts it into the most that the account
+// can have.
 func (r *record) draft(account string, gross, fee money.Amount, c course) *sent {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -84,7 +84,8 @@ func (s spread) String() string {
 	return fmt.Sprintf("p50 %s, p99 %s, longest %s", form(s.P50), form(s.P99), form(s.Max))
 }
 
-// result puts a run's figures together. What the harness counted is read here, after all that wrote it has ended.
+// result puts a run's figures together. What the harness counted is read here, after all that wrote
+// it has ended.
 func (s *storm) result(v *seen, found []finding) *stormResult {
 	r := s.record
 	out := &stormResult{

@@ -71,8 +71,8 @@ func (s *storm) newShop(name string, as temper, accounts int) *shop {
 	return h
 }
 
-// ServeHTTP checks a delivery, notes it, and answers as the endpoint does at this moment. One that is not answered 2xx is
-// noted too: the tenant has been told.
+// ServeHTTP checks a delivery, notes it, and answers as the endpoint does at this moment. One that
+// is not answered 2xx is noted too: the tenant has been told.
 func (h *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -106,7 +106,8 @@ func (h *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.record.tells(no, string(body), odd, now)
 }
 
-// read is the number of the payment that a delivery tells of (0: none), and what is wrong with the delivery.
+// read is the number of the payment that a delivery tells of (0: none), and what is wrong with the
+// delivery.
 func (h *shop) read(signature string, body []byte, now time.Time) (no int, odd string) {
 	if odd = refusal(h.signed, signature, body, now); odd != "" {
 		return 0, odd
@@ -132,7 +133,8 @@ func (r *record) mismatch(no int, e paymentReceived) string {
 	}
 	p := r.payments[no-1]
 	net, gross := p.net(), p.gross
-	if p.course == altered && e.GrossAmount != gross.String() { // from the bank's list, if that was read first
+	// from the bank's list, if that was read first
+	if p.course == altered && e.GrossAmount != gross.String() {
 		net, gross = net.Add(altering), gross.Add(altering)
 	}
 	if e.EventType != "payment.received" || e.AccountRef != p.account || e.Amount != net.String() || e.GrossAmount != gross.String() ||
@@ -142,7 +144,8 @@ func (r *record) mismatch(no int, e paymentReceived) string {
 	return ""
 }
 
-// A delivery is checked before it is believed: another secret, another byte, another sum are each named.
+// A delivery is checked before it is believed: another secret, another byte, another sum are each
+// named.
 func TestStormShopChecks(t *testing.T) {
 	t.Parallel()
 	r := newRecord()

@@ -76,10 +76,11 @@ type storm struct {
 	missed              int
 }
 
-// Everything is broken, at random and again and again, while payments and settlements go on at the highest rate that the
-// machine bears. In the end nothing is lost, nothing was done twice, and every balance is what the bank's dealings make it.
-// `make chaos` is this test for AJO_CHAOS_MINUTES; AJO_SEED draws the same schedule of faults and the same payments again,
-// though not how the processes interleave; AJO_CHAOS_OUT is a folder for the result and the roles' logs.
+// Everything is broken, at random and again and again, while payments and settlements go on at the
+// highest rate that the machine bears. In the end nothing is lost, nothing was done twice, and
+// every balance is what the bank's dealings make it. `make chaos` is this test for
+// AJO_CHAOS_MINUTES; AJO_SEED draws the same schedule of faults and the same payments again, though
+// not how the processes interleave; AJO_CHAOS_OUT is a folder for the result and the roles' logs.
 func TestChaos(t *testing.T) {
 	size := shortStorm
 	if v := os.Getenv("AJO_CHAOS_MINUTES"); v != "" {
@@ -135,7 +136,8 @@ func newStorm(t *testing.T, size size) *storm {
 		s.settings["AJO_SWEEP_EVERY"] = "2s"
 	}
 	s.migrate()
-	s.Pool, err = pg.Open(ctx, s.postgres.URL+"&statement_timeout=600000", 4) // the harness' own way, past the proxy
+	// the harness' own way, past the proxy
+	s.Pool, err = pg.Open(ctx, s.postgres.URL+"&statement_timeout=600000", 4)
 	require.NoError(t, err)
 	t.Cleanup(s.Pool.Close)
 	return s
@@ -171,7 +173,8 @@ func (s *storm) start() {
 	s.began = time.Now()
 }
 
-// rages runs the load and the faults, and returns when both have ended: each event answered 200, each settlement answered.
+// rages runs the load and the faults, and returns when both have ended: each event answered 200,
+// each settlement answered.
 func (s *storm) rages() []finding {
 	ctx, cancel := context.WithTimeout(context.Background(), s.size.length)
 	defer cancel()
@@ -221,8 +224,10 @@ func (s *storm) watch(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		s.due.Store(int64(l.Events + l.Checks/10)) // a killed worker's checks wait for a minute, which holds nothing up
-		if time.Since(analyzed) > time.Minute {    // what autovacuum would do, if the counters that it goes by outlived the server's kills
+		// a killed worker's checks wait for a minute, which holds nothing up
+		s.due.Store(int64(l.Events + l.Checks/10))
+		// what autovacuum would do, if the counters that it goes by outlived the server's kills
+		if time.Since(analyzed) > time.Minute {
 			analyzed = time.Now()
 			_, _ = s.Pool.Exec(ctx, `ANALYZE`)
 		}
@@ -239,7 +244,8 @@ func (s *storm) watch(ctx context.Context) {
 	}
 }
 
-// settlesDown waits until all work is done, having the bank's list read for the events that never came.
+// settlesDown waits until all work is done, having the bank's list read for the events that never
+// came.
 func (s *storm) settlesDown() []finding {
 	if s.size.length < time.Minute {
 		s.minutePasses()

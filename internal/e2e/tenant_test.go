@@ -94,7 +94,8 @@ func request(method, url string, body any, header http.Header) (answer, error) {
 	return answer{resp.StatusCode, resp.Header, text}, err
 }
 
-// signUp registers a tenant, verifies its e-mail with the code from its mail, and gives it an endpoint.
+// signUp registers a tenant, verifies its e-mail with the code from its mail, and gives it an
+// endpoint.
 func (w *world) signUp(e *endpoint) *tenant {
 	w.t.Helper()
 	c := &tenant{w: w, email: "dev-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "@tenant.example", password: "correct horse battery"}
@@ -249,7 +250,8 @@ type endpoint struct {
 	mu     sync.Mutex
 	secret string
 	hooks  []hook
-	reply  func(number int) int // the status of the number-th call, from 1; it may hold the call as long as it likes
+	// the status of the number-th call, from 1; it may hold the call as long as it likes
+	reply func(number int) int
 }
 
 func newEndpoint(t testing.TB) *endpoint {
@@ -280,9 +282,10 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refusal is the receiver's check, written from the specification's words alone ("Outbound event", 5): the header is
-// t=<unix_seconds>,v1=<hex_hmac>; the signed payload is <t>, a dot, and the raw body; HMAC-SHA256, lowercase hex, compared in
-// constant time; a timestamp more than 300 seconds away is refused.
+// refusal is the receiver's check, written from the specification's words alone ("Outbound event",
+// 5): the header is t=<unix_seconds>,v1=<hex_hmac>; the signed payload is <t>, a dot, and the raw
+// body; HMAC-SHA256, lowercase hex, compared in constant time; a timestamp more than 300 seconds
+// away is refused.
 func refusal(key, header string, body []byte, now time.Time) string {
 	t, v1, ok := strings.Cut(header, ",v1=")
 	t, isTime := strings.CutPrefix(t, "t=")

@@ -114,7 +114,8 @@ func paths(spans []*otlp.Span) (out []string) {
 	return out
 }
 
-// tree is the trace for people: each step with its start after the first one's, and how long it took.
+// tree is the trace for people: each step with its start after the first one's, and how long it
+// took.
 func tree(spans []*otlp.Span) string {
 	slices.SortFunc(spans, func(a, b *otlp.Span) int { return int(int64(a.StartTimeUnixNano) - int64(b.StartTimeUnixNano)) })
 	var b strings.Builder
@@ -140,8 +141,9 @@ func (w *world) eventOf(tx fakebank.Transaction) string {
 
 const webhookSpan = "POST /webhooks/provider"
 
-// A payment is one trace from the bank's call to its confirmation, over three processes; the tenant is told of it, the
-// bank is not; log lines name it; and no attribute holds what is secret or whose money it is.
+// A payment is one trace from the bank's call to its confirmation, over three processes; the tenant
+// is told of it, the bank is not; log lines name it; and no attribute holds what is secret or whose
+// money it is.
 func TestTraceOfAPayment(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_SWEEP_EVERY"] = "1h" // one that finds a row a moment late would be a step more
@@ -206,7 +208,8 @@ func TestWorkersLogTheTrace(t *testing.T) {
 	require.Equal(t, strings.Split(testenv.Value[string](w.Env, `SELECT traceparent FROM inbound_events WHERE id::text = $1`, p.eventOf(tx)), "-")[1], line["trace_id"])
 }
 
-// Redis is emptied while the event waits, and again while its payment does: the sweeper's ring goes on with the row's trace.
+// Redis is emptied while the event waits, and again while its payment does: the sweeper's ring goes
+// on with the row's trace.
 func TestTraceSurvivesAnEmptiedRedis(t *testing.T) {
 	w := newWorld(t)
 	c := w.traced()
@@ -230,7 +233,8 @@ func TestTraceSurvivesAnEmptiedRedis(t *testing.T) {
 	})
 }
 
-// A settlement is one trace from the request to its last question, and goes on with the tenant's own.
+// A settlement is one trace from the request to its last question, and goes on with the tenant's
+// own.
 func TestTraceOfASettlement(t *testing.T) {
 	s := newSettler(t)
 	c := s.traced()
@@ -255,7 +259,8 @@ func TestTraceOfASettlement(t *testing.T) {
 	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", hex.EncodeToString(got[0].TraceId))
 	require.Equal(t, "b7ad6b7169203331", hex.EncodeToString(named(got, request)[0].ParentSpanId))
 
-	// The same header without a key, and from whoever says to be the bank, is not gone on with, and what is forged is not kept.
+	// The same header without a key, and from whoever says to be the bank, is not gone on with, and
+	// what is forged is not kept.
 	before := len(c.all())
 	header = http.Header{"Traceparent": {"00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
 	require.Equal(t, http.StatusUnauthorized, s.send("GET", "/v1/accounts", nil, header.Clone()).status)

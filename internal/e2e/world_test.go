@@ -23,7 +23,8 @@ import (
 	"ajo/tasks"
 )
 
-// healLimit is what a payment may take to its end after a fault: a few sweeps, on a machine that has much else to do.
+// healLimit is what a payment may take to its end after a fault: a few sweeps, on a machine that
+// has much else to do.
 const healLimit = 45 * time.Second
 
 // world is all that a payment needs: databases of its own, the bank, the settings, the processes.
@@ -41,7 +42,8 @@ type world struct {
 	program  func(args []string) *exec.Cmd // what run starts; nil: the binary
 }
 
-// newWorld makes a world with no process in it. Schedules are short; a test changes settings before it starts a process.
+// newWorld makes a world with no process in it. Schedules are short; a test changes settings before
+// it starts a process.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
@@ -108,7 +110,8 @@ func (w *world) startAPI() *process {
 	return w.api
 }
 
-// startWorker runs `ajo worker`, serving the queues as --queues names them (empty: all), and waits until it runs.
+// startWorker runs `ajo worker`, serving the queues as --queues names them (empty: all), and waits
+// until it runs.
 func (w *world) startWorker(queues string) *process {
 	w.t.Helper()
 	args := []string{"worker"}
@@ -120,7 +123,8 @@ func (w *world) startWorker(queues string) *process {
 	return p
 }
 
-// startAll runs one API and two workers that share the queues, as the specification of the test wants it.
+// startAll runs one API and two workers that share the queues, as the specification of the test
+// wants it.
 func (w *world) startAll() (money, telling *process) {
 	w.t.Helper()
 	w.startAPI()
@@ -133,7 +137,8 @@ func (w *world) keepSecret(what, text string) {
 	w.secrets[what] = text
 }
 
-// checkOutputs is done at the end of every test: nothing printed shows a secret, nor a panic, nor a data race.
+// checkOutputs is done at the end of every test: nothing printed shows a secret, nor a panic, nor a
+// data race.
 func (w *world) checkOutputs() {
 	for _, p := range w.procs {
 		text := string(p.out.all())
@@ -156,7 +161,8 @@ func (w *world) pay(nuban, amount string) fakebank.Transaction {
 	return w.payment(fakebank.Payment{NUBAN: nuban, Amount: money.Must(amount)})
 }
 
-// payAndTell makes a payment and returns after the bank's first attempt to tell of it, which must be answered 200.
+// payAndTell makes a payment and returns after the bank's first attempt to tell of it, which must
+// be answered 200.
 func (w *world) payAndTell(nuban, amount string) fakebank.Transaction {
 	w.t.Helper()
 	tx := w.payment(fakebank.Payment{NUBAN: nuban, Amount: money.Must(amount), Wait: true})
@@ -185,7 +191,8 @@ func (w *world) eventually(what string, ok func() bool) {
 	testenv.Eventually(w.t, limit, what, ok, func() any { return w.state() })
 }
 
-// state is what a wait in vain shows: how far the payments are, how many tasks and rows each queue has, and what still waits.
+// state is what a wait in vain shows: how far the payments are, how many tasks and rows each queue
+// has, and what still waits.
 func (w *world) state() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -215,7 +222,8 @@ func (w *world) count(sql string, args ...any) int {
 	return int(testenv.Value[int64](w.Env, sql, args...))
 }
 
-// progress says how far the payments have come: events stored and posted, payments delivered and confirmed.
+// progress says how far the payments have come: events stored and posted, payments delivered and
+// confirmed.
 type progress struct{ stored, posted, delivered, confirmed int }
 
 func (w *world) progress() progress {
@@ -256,8 +264,9 @@ func (w *world) unfinished() string {
 			FROM deliveries WHERE status <> 'delivered' LIMIT 10) l`)
 }
 
-// checkBooks compares what was posted to what the bank has in its books: each payment once, with its net amount; the
-// ledger agrees with itself; the float agrees with the bank's wallet; each payment was told at least once.
+// checkBooks compares what was posted to what the bank has in its books: each payment once, with
+// its net amount; the ledger agrees with itself; the float agrees with the bank's wallet; each
+// payment was told at least once.
 func (w *world) checkBooks(e *endpoint) {
 	w.t.Helper()
 	txs := w.bank.Transactions()

@@ -33,7 +33,8 @@ type Error struct {
 	Msg  string
 }
 
-// New returns a refusal. Packages declare theirs as named values, so that callers compare with errors.Is.
+// New returns a refusal. Packages declare theirs as named values, so that callers compare with
+// errors.Is.
 func New(kind Kind, msg string) *Error { return &Error{Kind: kind, Msg: msg} }
 
 // Error returns the text shown to the client.

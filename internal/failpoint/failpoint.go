@@ -1,10 +1,11 @@
-// Package failpoint kills the process at a named point of its work, so that tests can show that it ends right after a
-// restart.
+// Package failpoint kills the process at a named point of its work, so that tests can show that it
+// ends right after a restart.
 //
-// A point stands before and after every commit, fsync, ring and foreign call, in the function that makes it:
-// failpoint.At("transfer/after-submit-commit"). A test in package rules fails where one lacks. All names are registered in
-// [Points]; a test compares the list with the source, and another (package e2e) kills a process at each. While none is armed,
-// which is always so in production, a point costs one atomic load.
+// A point stands before and after every commit, fsync, ring and foreign call, in the function that
+// makes it: failpoint.At("transfer/after-submit-commit"). A test in package rules fails where one
+// lacks. All names are registered in [Points]; a test compares the list with the source, and
+// another (package e2e) kills a process at each. While none is armed, which is always so in
+// production, a point costs one atomic load.
 package failpoint
 
 import (
@@ -24,7 +25,8 @@ type trap struct {
 
 var armed atomic.Pointer[trap]
 
-// At is the point of the given name: the process ends here, as by kill -9, if the point is armed and its time has come.
+// At is the point of the given name: the process ends here, as by kill -9, if the point is armed
+// and its time has come.
 func At(name string) {
 	if t := armed.Load(); t != nil {
 		t.pass(name)
@@ -46,8 +48,9 @@ var end = func(name string) {
 	os.Exit(137)
 }
 
-// Arm sets the point at which this process ends: "name", or "name:n" for the n-th time that it is reached. The empty text
-// arms none. An unknown name is an error. The caller keeps it out of production.
+// Arm sets the point at which this process ends: "name", or "name:n" for the n-th time that it is
+// reached. The empty text arms none. An unknown name is an error. The caller keeps it out of
+// production.
 func Arm(text string) error {
 	if text == "" {
 		armed.Store(nil)

@@ -1,7 +1,8 @@
 package failpoint
 
-// Points are the names of all points, in the order in which a tenant, an account, a payment into it and a settlement from
-// it pass them. Between two effects of one function stands one point, which is after the first and before the second.
+// Points are the names of all points, in the order in which a tenant, an account, a payment into it
+// and a settlement from it pass them. Between two effects of one function stands one point, which
+// is after the first and before the second.
 var Points = []string{
 	"tenant/before-register-commit",
 	"tenant/after-register-commit",

@@ -150,7 +150,8 @@ func (b *Bank) updateAccount(c *call) answer {
 	return b.accountAnswer(c, changed)
 }
 
-// closeAccount serves DELETE /v1/accounts/virtual/{accountRef}. Closing a closed one succeeds again.
+// closeAccount serves DELETE /v1/accounts/virtual/{accountRef}. Closing a closed one succeeds
+// again.
 func (b *Bank) closeAccount(c *call) answer {
 	if c.does(NotFound) {
 		return noSuchAccount
@@ -187,7 +188,8 @@ func optionalAmount(raw json.RawMessage) (*money.Amount, bool) {
 	return &a, true
 }
 
-// asNumber is an amount as the wire writes numbers: at least one decimal, no zero after that. 5000.0, 4989.99.
+// asNumber is an amount as the wire writes numbers: at least one decimal, no zero after that.
+// 5000.0, 4989.99.
 func asNumber(a money.Amount) json.RawMessage {
 	s := a.String()
 	if s[len(s)-1] == '0' {

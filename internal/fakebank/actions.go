@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Group is a set of endpoints that a [Rule] strikes, with the references that its Match is compared to.
+// Group is a set of endpoints that a [Rule] strikes, with the references that its Match is compared
+// to.
 type Group string
 
 // The groups.
@@ -34,8 +35,9 @@ type Action string
 
 // Actions of every group but webhooks.
 const (
-	Normal    Action = "normal"     // nothing: takes its place in a script
-	Slow      Action = "slow"       // waits Delay, then acts; if the caller has gone by then, it does not act
+	Normal Action = "normal" // nothing: takes its place in a script
+	// waits Delay, then acts; if the caller has gone by then, it does not act
+	Slow      Action = "slow"
 	SlowAfter Action = "slow_after" // acts, then waits Delay before it answers
 	Fail      Action = "fail"       // HTTP Status (500), without acting
 	FailAfter Action = "fail_after" // acts, then HTTP Status (500)
@@ -43,31 +45,39 @@ const (
 	DropAfter Action = "drop_after" // acts, then cuts the connection
 	Refuse    Action = "code"       // HTTP 200 with Code ("01": may be retried), without acting
 	Garbage   Action = "garbage"    // HTTP 200 with a page of HTML, without acting
-	Gateway   Action = "gateway404" // the 404 of a gateway before the bank, without acting; Value names its body: see gatewayBodies
+	// the 404 of a gateway before the bank, without acting; Value names its body: see gatewayBodies
+	Gateway Action = "gateway404"
 )
 
 // Actions on records: transactions, and where it says so the record of a payout.
 const (
-	NotFound      Action = "not_found"      // 404; also payout_status, accounts, lookup, nin. On every call of a group: its index is empty
-	NotFoundCode  Action = "not_found_code" // HTTP 200 with code 01; also payout_status, lookup
-	Empty         Action = "empty"          // code 00 without data; also payout_status, accounts, lookup
-	WrongRecord   Action = "wrong_record"   // somebody else's record; also payout_status, payouts
-	AlterStatus   Action = "status"         // the record with the status Value; also payout_status
-	AlterAmount   Action = "amount"         // the record with the amount Value, or one naira more; also payout_status
-	AlterFee      Action = "fee"            // the record with the fee Value, or one naira more; also payout_status
-	AlterCurrency Action = "currency"       // the record with the currency Value, or USD
-	AlterAccount  Action = "account"        // the record with the NUBAN Value, or another
+	// 404; also payout_status, accounts, lookup, nin. On every call of a group: its index is empty
+	NotFound     Action = "not_found"
+	NotFoundCode Action = "not_found_code" // HTTP 200 with code 01; also payout_status, lookup
+	// code 00 without data; also payout_status, accounts, lookup
+	Empty       Action = "empty"
+	WrongRecord Action = "wrong_record" // somebody else's record; also payout_status, payouts
+	AlterStatus Action = "status"       // the record with the status Value; also payout_status
+	// the record with the amount Value, or one naira more; also payout_status
+	AlterAmount Action = "amount"
+	// the record with the fee Value, or one naira more; also payout_status
+	AlterFee      Action = "fee"
+	AlterCurrency Action = "currency" // the record with the currency Value, or USD
+	AlterAccount  Action = "account"  // the record with the NUBAN Value, or another
 )
 
 // Other groups' own actions.
 const (
 	NoNumber Action = "no_number" // accounts: code 00, data without an account number
-	Reissue  Action = "reissue"   // accounts: a new one gets the number Value, or the oldest number of a closed one if there is any
-	Results  Action = "results"   // banks: data.results instead of an array
+	// accounts: a new one gets the number Value, or the oldest number of a closed one if there is
+	// any
+	Reissue Action = "reissue"
+	Results Action = "results" // banks: data.results instead of an array
 )
 
-// Outcomes of payouts. Those that end later do so after Delay, or after the bank's payout delay when Delay is zero; if
-// that is zero too, the payout has ended by the time its first answer, which says otherwise, is read.
+// Outcomes of payouts. Those that end later do so after Delay, or after the bank's payout delay
+// when Delay is zero; if that is zero too, the payout has ended by the time its first answer, which
+// says otherwise, is read.
 const (
 	Paid       Action = "paid"       // paid at once, whatever the payout delay
 	Reject     Action = "reject"     // a definite refusal with Code (06); nothing is recorded
@@ -75,14 +85,17 @@ const (
 	Processing Action = "processing" // code 201 PROCESSING, paid later
 	FailLater  Action = "fail_later" // PENDING_BILLING, then PAYMENT_FAILED and the money back
 	Refund     Action = "refund"     // paid at once, then REFUND and the money back
-	Duplicate  Action = "duplicate"  // acts, and answers that the reference is a duplicate (Code, 06)
+	// acts, and answers that the reference is a duplicate (Code, 06)
+	Duplicate Action = "duplicate"
 
-	// Code 201 PROCESSING, paid after the bank's payout delay; resubmissions are refused as duplicates (Code, 06), and for Delay no
-	// question and no list finds it: the bank's index lags.
-	Lagging       Action = "lagging"
-	PaidLate      Action = "paid_late"      // PAYMENT_FAILED and the money back, then paid after all
-	FailedLate    Action = "failed_late"    // paid at once, then PAYMENT_FAILED and the money back
-	PartialRefund Action = "partial_refund" // paid at once, then REFUND of Value, or of one naira, and so much back
+	// Code 201 PROCESSING, paid after the bank's payout delay; resubmissions are refused as
+	// duplicates (Code, 06), and for Delay no question and no list finds it: the bank's index lags.
+	Lagging Action = "lagging"
+	// PAYMENT_FAILED and the money back, then paid after all
+	PaidLate   Action = "paid_late"
+	FailedLate Action = "failed_late" // paid at once, then PAYMENT_FAILED and the money back
+	// paid at once, then REFUND of Value, or of one naira, and so much back
+	PartialRefund Action = "partial_refund"
 )
 
 // Actions on webhooks. A rule is asked once for each event, not for each attempt.
@@ -92,8 +105,10 @@ const (
 	Again        Action = "again"         // sent Copies more times, with the same requestId
 	AgainNewID   Action = "again_new_id"  // sent Copies more times, each with another requestId
 	BadSignature Action = "bad_signature" // signed with another secret, in every attempt
-	Recall       Action = "recall"        // a payment's event: sent, and after Delay the payment is taken back, by record and event
-	RecallSilent Action = "recall_silent" // the same without the second event: the record alone says it
+	// a payment's event: sent, and after Delay the payment is taken back, by record and event
+	Recall Action = "recall"
+	// the same without the second event: the record alone says it
+	RecallSilent Action = "recall_silent"
 )
 
 var (

@@ -15,7 +15,8 @@ import (
 	"ajo/internal/provider/nomba"
 )
 
-// The adapter and this bank were written apart, from the same description of the wire: here they meet.
+// The adapter and this bank were written apart, from the same description of the wire: here they
+// meet.
 func TestTheAdapterUnderstandsThisBank(t *testing.T) {
 	b := setup(t, fakebank.Options{TokenTTL: 24 * time.Hour})
 	var bank provider.Bank

@@ -1,11 +1,13 @@
-// Package fakebank is the upstream bank, simulated over real HTTP: the provider's wire with its quirks, the NIN
-// service, and faults on demand. Tests bind it to a loopback port, `ajo fakebank` runs it as a process of its own.
+// Package fakebank is the upstream bank, simulated over real HTTP: the provider's wire with its
+// quirks, the NIN service, and faults on demand. Tests bind it to a loopback port, `ajo fakebank`
+// runs it as a process of its own.
 //
-// What always holds: a payout's merchantTxRef pays at most once; the wallet is the opening balance plus every inbound
-// net, less every payout (and its fee) that was not given back; a record never changes by being asked for, so that a
-// rule of [Faults] alters answers and never the books; every time is the clock's, and work that falls due (a webhook's
-// retry, a payout's end) is done before the next call is answered. The signature and the check digit are written from
-// the specification's text, independently of the service that this bank is used to test.
+// What always holds: a payout's merchantTxRef pays at most once; the wallet is the opening balance
+// plus every inbound net, less every payout (and its fee) that was not given back; a record never
+// changes by being asked for, so that a rule of [Faults] alters answers and never the books; every
+// time is the clock's, and work that falls due (a webhook's retry, a payout's end) is done before
+// the next call is answered. The signature and the check digit are written from the specification's
+// text, independently of the service that this bank is used to test.
 package fakebank
 
 import (
@@ -38,19 +40,22 @@ const (
 	DefaultTimestampHeader = "provider-timestamp"
 )
 
-// The virtual accounts' own bank: the name that payers see, and the code that check digits are made with.
+// The virtual accounts' own bank: the name that payers see, and the code that check digits are made
+// with.
 const (
 	BankName = "Nombank MFB"
 	BankCode = "090645"
 )
 
-// FeeTier is one step of the inbound fee: from From (inclusive) up to the next tier's From, the fee is Fee.
+// FeeTier is one step of the inbound fee: from From (inclusive) up to the next tier's From, the fee
+// is Fee.
 type FeeTier struct {
 	From money.Amount
 	Fee  money.Amount
 }
 
-// DefaultFeeTiers are the specification's: below 5,000 ten naira, to 50,000 twenty-five, above it fifty.
+// DefaultFeeTiers are the specification's: below 5,000 ten naira, to 50,000 twenty-five, above it
+// fifty.
 var DefaultFeeTiers = []FeeTier{
 	{From: money.Zero, Fee: money.FromKobo(10_00)},
 	{From: money.FromKobo(5_000_00), Fee: money.FromKobo(25_00)},
@@ -60,28 +65,34 @@ var DefaultFeeTiers = []FeeTier{
 // DefaultRetryDelays are the waits before a webhook's second to sixth attempt.
 var DefaultRetryDelays = []time.Duration{2 * time.Minute, 5 * time.Minute, 11 * time.Minute, 24 * time.Minute, 53 * time.Minute}
 
-// Options say what bank [New] makes. The zero value is a bank with the development credentials, on the system clock,
-// in memory only, that pays out at once and without a fee.
+// Options say what bank [New] makes. The zero value is a bank with the development credentials, on
+// the system clock, in memory only, that pays out at once and without a fee.
 type Options struct {
 	ClientID, ClientSecret, AccountID string
 
 	WebhookURL      string // where events go; empty: nowhere, until SetWebhookURL
 	WebhookSecret   string
-	SignatureHeader string          // provider-signature
-	TimestampHeader string          // provider-timestamp
-	RetryDelays     []time.Duration // after a webhook's attempt that was not answered 2xx; nil: the default, empty: no retries
-	WebhookTimeout  time.Duration   // for one attempt in all; 10 s
+	SignatureHeader string // provider-signature
+	TimestampHeader string // provider-timestamp
+	// after a webhook's attempt that was not answered 2xx; nil: the default, empty: no retries
+	RetryDelays    []time.Duration
+	WebhookTimeout time.Duration // for one attempt in all; 10 s
 
 	TokenTTL       time.Duration // 30 min
 	FeeTiers       []FeeTier     // ascending by From
 	OpeningBalance money.Amount  // of the wallet
 	PayoutFee      money.Amount  // taken from the wallet beside each payout; zero by default
-	PayoutDelay    time.Duration // how long a payout is under way; zero: it is paid when it is submitted
-	EnforceWallet  bool          // refuse a payout that the wallet does not cover; otherwise it may go below zero
+	// how long a payout is under way; zero: it is paid when it is submitted
+	PayoutDelay time.Duration
+	// refuse a payout that the wallet does not cover; otherwise it may go below zero
+	EnforceWallet bool
 
-	IdentityAppID, IdentityKey string // what the NIN service asks for; empty: any that are not empty
+	// what the NIN service asks for; empty: any that are not empty
+	IdentityAppID, IdentityKey string
 
-	Seed      uint64 // reproduces the decisions of rules with a Percent, and the account numbers; 0: numbers start anywhere
+	// reproduces the decisions of rules with a Percent, and the account numbers; 0: numbers start
+	// anywhere
+	Seed      uint64
 	StateFile string // JSON kept across runs; empty: nothing is written
 	Clock     clock.Clock
 	Log       *slog.Logger
@@ -139,7 +150,8 @@ type Bank struct {
 	url    string
 }
 
-// New makes a bank and reads its state file, if it has one; what is wrong with that file is [Bank.Start]'s error.
+// New makes a bank and reads its state file, if it has one; what is wrong with that file is
+// [Bank.Start]'s error.
 func New(o Options) *Bank {
 	o = o.withDefaults()
 	b := &Bank{opt: o, clock: o.Clock, log: o.Log, Faults: newFaults(o.Seed)}
@@ -159,10 +171,12 @@ func New(o Options) *Bank {
 	return b
 }
 
-// Handler serves the wire, the NIN service and the control page, for callers with a server of their own.
+// Handler serves the wire, the NIN service and the control page, for callers with a server of their
+// own.
 func (b *Bank) Handler() http.Handler { return b.handler }
 
-// Start listens on addr (empty: a free loopback port) and returns the base URL. After [Bank.Stop] it may be called again.
+// Start listens on addr (empty: a free loopback port) and returns the base URL. After [Bank.Stop]
+// it may be called again.
 func (b *Bank) Start(addr string) (string, error) {
 	if b.loadErr != nil {
 		return "", b.loadErr
@@ -199,7 +213,8 @@ func (b *Bank) URL() string {
 	return b.url
 }
 
-// Stop ends listening and cuts the connections, so that callers are refused; the books stay. Start makes it reachable again.
+// Stop ends listening and cuts the connections, so that callers are refused; the books stay. Start
+// makes it reachable again.
 func (b *Bank) Stop() error {
 	b.mu.Lock()
 	s := b.server
@@ -211,7 +226,8 @@ func (b *Bank) Stop() error {
 	return s.Close()
 }
 
-// Close stops listening, abandons what is scheduled or being sent, and writes the state file. It may be called twice.
+// Close stops listening, abandons what is scheduled or being sent, and writes the state file. It
+// may be called twice.
 func (b *Bank) Close() error {
 	err := b.Stop()
 	b.cancel()
@@ -223,10 +239,12 @@ func (b *Bank) Close() error {
 // SetWebhookURL says where events go from now on; empty: nowhere.
 func (b *Bank) SetWebhookURL(url string) { b.hooks.url.Store(&url) }
 
-// SetWebhookSecret has every event from now on signed with another secret, those that are sent again too.
+// SetWebhookSecret has every event from now on signed with another secret, those that are sent
+// again too.
 func (b *Bank) SetWebhookSecret(secret string) { b.hooks.secret.Store(&secret) }
 
-// SetPayoutDelay says how long later payouts are under way; zero: they are paid when they are submitted.
+// SetPayoutDelay says how long later payouts are under way; zero: they are paid when they are
+// submitted.
 func (b *Bank) SetPayoutDelay(d time.Duration) { b.delay.Store(int64(d)) }
 
 // now is the time, after everything that is due by it has been done.

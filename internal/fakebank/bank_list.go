@@ -61,8 +61,9 @@ var bankIndex = func() map[string]int {
 // unknownPrefix begins the account numbers that no bank knows.
 const unknownPrefix = "000"
 
-// Holders are account numbers with a fixed holder at every bank. Any other ten digits have a name made from the bank
-// code and the number, always the same one, except that numbers beginning with 000 are unknown.
+// Holders are account numbers with a fixed holder at every bank. Any other ten digits have a name
+// made from the bank code and the number, always the same one, except that numbers beginning with
+// 000 are unknown.
 var Holders = map[string]string{
 	"0123456789": "AMINA BELLO",
 	"1234567890": "CHIDI OKEKE",
@@ -111,7 +112,8 @@ func (b *Bank) lookup(c *call) answer {
 
 var noSuchHolder = failed(http.StatusNotFound, "404", "Account not found")
 
-// HolderName is the name that a lookup of a destination account gives, or false when no bank knows the number.
+// HolderName is the name that a lookup of a destination account gives, or false when no bank knows
+// the number.
 func (b *Bank) HolderName(bankCode, accountNumber string) (string, bool) {
 	return b.holder(bankCode, accountNumber)
 }

@@ -144,7 +144,8 @@ func (b *bundle) flush() {
 	require.NoError(b.t, b.Flush(ctx))
 }
 
-// receiver is the service's end of the webhooks: it keeps what it is sent and answers as it is told.
+// receiver is the service's end of the webhooks: it keeps what it is sent and answers as it is
+// told.
 type receiver struct {
 	url string
 

@@ -38,7 +38,8 @@ func (a Account) Expired(now time.Time) bool {
 	return a.Closed || a.ExpiresAt != nil && now.After(*a.ExpiresAt)
 }
 
-// Transaction is an inbound transfer in the bank's own record. Tests alter it with [Bank.SetTransaction].
+// Transaction is an inbound transfer in the bank's own record. Tests alter it with
+// [Bank.SetTransaction].
 type Transaction struct {
 	ID            string       `json:"id"`
 	RequestID     string       `json:"requestId"` // of its event
@@ -55,9 +56,12 @@ type Transaction struct {
 	Narration     string       `json:"narration"`
 	ResponseCode  string       `json:"responseCode,omitempty"` // as in [Payment]
 	Time          time.Time    `json:"time"`                   // whole seconds, as on the wire
-	Hidden        bool         `json:"hidden,omitempty"`       // the bank says that it does not know it, and does not list it
-	Wrong         bool         `json:"wrong,omitempty"`        // asked for it, the bank answers with somebody else's record
-	ListedAs      string       `json:"listedAs,omitempty"`     // the list spells the id so; asked for either, the bank answers with that one
+	// the bank says that it does not know it, and does not list it
+	Hidden bool `json:"hidden,omitempty"`
+	// asked for it, the bank answers with somebody else's record
+	Wrong bool `json:"wrong,omitempty"`
+	// the list spells the id so; asked for either, the bank answers with that one
+	ListedAs string `json:"listedAs,omitempty"`
 }
 
 // Payout is a transfer out of the wallet, in the bank's own record.
@@ -74,19 +78,23 @@ type Payout struct {
 	Narration     string       `json:"narration"`
 	CreatedAt     time.Time    `json:"createdAt"`
 	EndedAt       *time.Time   `json:"endedAt,omitempty"`
-	Submissions   int          `json:"submissions"` // how often its reference was submitted; it was paid once at most
+	// how often its reference was submitted; it was paid once at most
+	Submissions int `json:"submissions"`
 
 	NextStatus string     `json:"nextStatus,omitempty"` // what it becomes, at NextAt
 	NextAt     *time.Time `json:"nextAt,omitempty"`
 
-	ShownAt *time.Time    `json:"shownAt,omitempty"` // until then no question and no list finds it, and resubmissions are duplicates
-	Back    *money.Amount `json:"back,omitempty"`    // of a refund: the sum that came back, where it was not all
+	// until then no question and no list finds it, and resubmissions are duplicates
+	ShownAt *time.Time `json:"shownAt,omitempty"`
+	// of a refund: the sum that came back, where it was not all
+	Back *money.Amount `json:"back,omitempty"`
 }
 
 // hidden tells whether the bank's index does not have the payout yet.
 func (p *Payout) hidden(now time.Time) bool { return p.ShownAt != nil && now.Before(*p.ShownAt) }
 
-// record is one line of the bank's book: a transaction or a payout. at and seq place it, and never change.
+// record is one line of the bank's book: a transaction or a payout. at and seq place it, and never
+// change.
 type record struct {
 	at  time.Time
 	seq int64
@@ -104,8 +112,8 @@ type account struct {
 	records []*record
 }
 
-// books is all that the bank remembers. Its lock is held for map work only: never while a rule is asked, an answer is
-// written or an event is sent.
+// books is all that the bank remembers. Its lock is held for map work only: never while a rule is
+// asked, an answer is written or an event is sent.
 type books struct {
 	mu       sync.RWMutex
 	wallet   money.Amount
@@ -150,7 +158,8 @@ func (k *books) number() string {
 	}
 }
 
-// closedNumber is the oldest number that no open account has; empty when there is none. The lock is held.
+// closedNumber is the oldest number that no open account has; empty when there is none. The lock is
+// held.
 func (k *books) closedNumber(now time.Time) string {
 	for _, a := range k.opened {
 		if k.numbers[a.NUBAN] == a && a.Expired(now) {
@@ -175,7 +184,8 @@ func (k *books) open(a Account) *account {
 	return added
 }
 
-// enter adds a transaction to the book and to its account. The lock is held. The wallet is the caller's business.
+// enter adds a transaction to the book and to its account. The lock is held. The wallet is the
+// caller's business.
 func (k *books) enter(tx *Transaction, at time.Time) {
 	k.seq++
 	line := &record{at: at, seq: k.seq, tx: tx}

@@ -16,8 +16,9 @@ import (
 	"ajo/internal/money"
 )
 
-// controlRoutes serves what no bank has: the control page, and its actions for people (forms) and machines (JSON). It
-// stays up when the bank is down. Requests from another site are refused, as a browser on this machine reaches it.
+// controlRoutes serves what no bank has: the control page, and its actions for people (forms) and
+// machines (JSON). It stays up when the bank is down. Requests from another site are refused, as a
+// browser on this machine reaches it.
 func (b *Bank) controlRoutes(mux *http.ServeMux) {
 	same := http.NewCrossOriginProtection()
 	post := func(path string, do func(context.Context, args) (any, string, error)) {
@@ -59,8 +60,8 @@ func (a args) amount(name string) (*money.Amount, error) {
 // is tells whether a switch is on.
 func (a args) is(name string) bool { return a[name] == "true" || a[name] == "on" || a[name] == "1" }
 
-// controlled reads the fields, does the thing and answers: JSON to machines, and to a form a way back to the page with
-// what was done or what is wrong.
+// controlled reads the fields, does the thing and answers: JSON to machines, and to a form a way
+// back to the page with what was done or what is wrong.
 func (b *Bank) controlled(do func(context.Context, args) (any, string, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, form, err := readArgs(w, r)
@@ -125,8 +126,9 @@ func readArgs(w http.ResponseWriter, r *http.Request) (a args, form bool, err er
 	return a, false, nil
 }
 
-// controlPay makes a payment: accountRef or nuban, amount, and sender, narration, fee, currency, force, silent, wait as
-// wanted. A form always waits, so that the page shows what became of the event.
+// controlPay makes a payment: accountRef or nuban, amount, and sender, narration, fee, currency,
+// force, silent, wait as wanted. A form always waits, so that the page shows what became of the
+// event.
 func (b *Bank) controlPay(ctx context.Context, a args) (any, string, error) {
 	amount, err := a.amount("amount")
 	if err != nil {
@@ -151,7 +153,8 @@ func (b *Bank) controlPay(ctx context.Context, a args) (any, string, error) {
 	return t, "Paid " + t.Amount.String() + " to " + t.NUBAN + " (" + t.ID + ")", nil
 }
 
-// controlReverse reverses the inbound transfer id: its record and, unless it is silent, by an event. With eventOnly the record stays.
+// controlReverse reverses the inbound transfer id: its record and, unless it is silent, by an
+// event. With eventOnly the record stays.
 func (b *Bank) controlReverse(ctx context.Context, a args) (any, string, error) {
 	do := b.Reverse
 	switch {
@@ -164,7 +167,8 @@ func (b *Bank) controlReverse(ctx context.Context, a args) (any, string, error) 
 	return t, "Reversed " + a["id"], err
 }
 
-// controlTransaction alters the record id: status, amount, fee, currency, nuban, hidden, wrong; what is missing stays.
+// controlTransaction alters the record id: status, amount, fee, currency, nuban, hidden, wrong;
+// what is missing stays.
 func (b *Bank) controlTransaction(_ context.Context, a args) (any, string, error) {
 	amount, err := a.amount("amount")
 	if err != nil {
@@ -213,7 +217,8 @@ func (b *Bank) controlResend(_ context.Context, a args) (any, string, error) {
 	return map[string]bool{"sent": true}, "Sent the webhook about " + a["ref"] + " again", nil
 }
 
-// controlEvent signs event, whatever it says, sends it to the webhook URL, and answers with what came back.
+// controlEvent signs event, whatever it says, sends it to the webhook URL, and answers with what
+// came back.
 func (b *Bank) controlEvent(ctx context.Context, a args) (any, string, error) {
 	event := []byte(a["event"])
 	if !json.Valid(event) {

@@ -26,8 +26,9 @@ func (b *Bank) faultState() faultState {
 	return s
 }
 
-// controlFaults changes the faults, in this order, by what is given: clear (all rules, and up), rules (replaces all), add
-// (a list of rules), remove (a list of ids), down. A form adds one rule by its fields, or removes one.
+// controlFaults changes the faults, in this order, by what is given: clear (all rules, and up),
+// rules (replaces all), add (a list of rules), remove (a list of ids), down. A form adds one rule
+// by its fields, or removes one.
 func (b *Bank) controlFaults(_ context.Context, a args) (any, string, error) {
 	var rules, add []Rule
 	var remove []int

@@ -73,13 +73,14 @@ type EventCustomer struct {
 	BankName      string `json:"bankName"`
 }
 
-// SignedFields are the eight values of a body that its signature covers; the ninth is the timestamp header.
+// SignedFields are the eight values of a body that its signature covers; the ninth is the timestamp
+// header.
 type SignedFields struct {
 	EventType, RequestID, UserID, WalletID, TransactionID, Type, Time, ResponseCode string
 }
 
-// Sign returns the base64 of the HMAC-SHA256, under secret, of the fields and the timestamp joined by colons. A
-// ResponseCode "null" counts as empty.
+// Sign returns the base64 of the HMAC-SHA256, under secret, of the fields and the timestamp joined
+// by colons. A ResponseCode "null" counts as empty.
 func Sign(secret string, f SignedFields, timestamp string) string {
 	if f.ResponseCode == "null" {
 		f.ResponseCode = ""
@@ -111,7 +112,8 @@ func FieldsOf(body []byte) (SignedFields, error) {
 	}, nil
 }
 
-// SignedHeaders returns the headers that a body is sent with now: its signature, the timestamp and the content type.
+// SignedHeaders returns the headers that a body is sent with now: its signature, the timestamp and
+// the content type.
 func (b *Bank) SignedHeaders(body []byte) (http.Header, error) {
 	return b.headers(body, *b.hooks.secret.Load())
 }
@@ -129,11 +131,12 @@ func (b *Bank) headers(body []byte, secret string) (http.Header, error) {
 	return h, nil
 }
 
-// EventFor returns the payment_success body of a transaction, which the bank need not have in its books.
+// EventFor returns the payment_success body of a transaction, which the bank need not have in its
+// books.
 func (b *Bank) EventFor(t Transaction) []byte { return body(b.Event(PaymentSuccess, t)) }
 
-// Event builds an event about a transaction, to be altered, marshalled and sent. Its requestId is the transaction's,
-// or a new one when that is empty.
+// Event builds an event about a transaction, to be altered, marshalled and sent. Its requestId is
+// the transaction's, or a new one when that is empty.
 func (b *Bank) Event(eventType string, t Transaction) Event {
 	id := t.RequestID
 	if id == "" {

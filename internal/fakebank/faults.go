@@ -10,28 +10,34 @@ import (
 	"time"
 )
 
-// Rule is one way to misbehave. The zero Next, Percent, Skip and Match strike every call of the group.
+// Rule is one way to misbehave. The zero Next, Percent, Skip and Match strike every call of the
+// group.
 //
-// Rules are tried in the order they were set: delays add up, and the first other rule that strikes decides the call.
-// So a script of outcomes is a list of rules with Next 1, and [Normal] is the outcome that changes nothing.
+// Rules are tried in the order they were set: delays add up, and the first other rule that strikes
+// decides the call. So a script of outcomes is a list of rules with Next 1, and [Normal] is the
+// outcome that changes nothing.
 type Rule struct {
 	ID int `json:"id"` // given by Add and Set; for Remove
 
 	On Group  `json:"on"`
 	Do Action `json:"do"`
 
-	Match   string `json:"match,omitempty"`   // only calls about this reference: see [Group]
-	Skip    int    `json:"skip,omitempty"`    // the first Skip calls pass
-	Next    int    `json:"next,omitempty"`    // spent after so many strikes; 0: never
-	Percent int    `json:"percent,omitempty"` // the chance of a strike, drawn from the bank's seed; 0: certain
+	Match string `json:"match,omitempty"` // only calls about this reference: see [Group]
+	Skip  int    `json:"skip,omitempty"`  // the first Skip calls pass
+	Next  int    `json:"next,omitempty"`  // spent after so many strikes; 0: never
+	// the chance of a strike, drawn from the bank's seed; 0: certain
+	Percent int `json:"percent,omitempty"`
 
-	Delay  time.Duration `json:"-"`                // slow, late: how long; payout outcomes, recalls: how long until they end. JSON: "delay":"1s"
+	// slow, late: how long; payout outcomes, recalls: how long until they end. JSON: "delay":"1s"
+	Delay  time.Duration `json:"-"`
 	Status int           `json:"status,omitempty"` // fail: the HTTP status; 0: 500
 	Code   string        `json:"code,omitempty"`   // code, reject, duplicate: the envelope's code
 	Copies int           `json:"copies,omitempty"` // duplicate webhooks: how many more; 0: one
-	Value  string        `json:"value,omitempty"`  // the altered amount, fee, currency, account or status
+	// the altered amount, fee, currency, account or status
+	Value string `json:"value,omitempty"`
 
-	// Until ends the delay early when it is closed (slow, slow_after): for a test that holds a call. Nil: the delay alone.
+	// Until ends the delay early when it is closed (slow, slow_after): for a test that holds a
+	// call. Nil: the delay alone.
 	Until <-chan struct{} `json:"-"`
 
 	Struck int `json:"struck"` // how often it has struck; read only
@@ -144,7 +150,8 @@ func (f *Faults) enliven(rules []Rule) []*liveRule {
 	return live
 }
 
-// Validate refuses an unknown group or action, an action that the group does not have, and numbers out of range.
+// Validate refuses an unknown group or action, an action that the group does not have, and numbers
+// out of range.
 func (r Rule) Validate() error {
 	groups, ok := actions[r.Do]
 	if !ok {
@@ -219,8 +226,8 @@ type liveRule struct {
 	struck atomic.Int64
 }
 
-// strikes counts one matching call and tells whether the rule strikes it. The n-th call of a rule has the same draw in
-// every run with the same seed, however the calls of other rules fall between.
+// strikes counts one matching call and tells whether the rule strikes it. The n-th call of a rule
+// has the same draw in every run with the same seed, however the calls of other rules fall between.
 func (r *liveRule) strikes() bool {
 	n := r.seen.Add(1)
 	if n <= int64(r.Skip) {

@@ -166,7 +166,8 @@ func TestDownAndStopped(t *testing.T) {
 	require.Equal(t, 200, b.do("GET", "/v1/transfers/banks", "").status, "the books and tokens stayed")
 }
 
-// A caller that gives up on a slow call finds nothing done; one that gives up on a slow answer finds it done.
+// A caller that gives up on a slow call finds nothing done; one that gives up on a slow answer
+// finds it done.
 func TestSlowness(t *testing.T) {
 	b := setup(t, fakebank.Options{})
 	give := func() reply {

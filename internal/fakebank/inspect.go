@@ -86,7 +86,8 @@ func (b *Bank) Payouts() []Payout {
 	return list
 }
 
-// Paid lists the payouts whose money has left and has not come back: SUCCESS, and neither under way, failed nor refunded.
+// Paid lists the payouts whose money has left and has not come back: SUCCESS, and neither under
+// way, failed nor refunded.
 func (b *Bank) Paid() []Payout {
 	return slices.DeleteFunc(b.Payouts(), func(p Payout) bool { return p.Status != StatusSuccess })
 }
@@ -97,8 +98,9 @@ func (b *Bank) Wallet() money.Amount {
 	return b.books.balance()
 }
 
-// Calls counts the calls of one endpoint, those that a rule struck included. The pattern is the wire's, as in
-// "POST /v1/accounts/virtual" or "GET /v1/accounts/virtual/{accountRef}"; it panics when there is no such endpoint.
+// Calls counts the calls of one endpoint, those that a rule struck included. The pattern is the
+// wire's, as in "POST /v1/accounts/virtual" or "GET /v1/accounts/virtual/{accountRef}"; it panics
+// when there is no such endpoint.
 func (b *Bank) Calls(pattern string) int {
 	n := b.calls[pattern]
 	if n == nil {

@@ -22,7 +22,8 @@ type listQuery struct {
 	now      time.Time // what the index does not have by now is left out
 }
 
-// listAccountTransactions serves GET /v1/transactions/virtual: the records of one account, oldest first.
+// listAccountTransactions serves GET /v1/transactions/virtual: the records of one account, oldest
+// first.
 func (b *Bank) listAccountTransactions(c *call) answer {
 	q := c.URL.Query()
 	number := q.Get("virtual_account")
@@ -43,8 +44,8 @@ func (b *Bank) listAccountTransactions(c *call) answer {
 	return listAnswer(c, found, next)
 }
 
-// listTransactions serves POST /v1/transactions/accounts: the records of the whole wallet, payouts too, oldest first.
-// Filters are read from the body or, as some callers send them, from the query.
+// listTransactions serves POST /v1/transactions/accounts: the records of the whole wallet, payouts
+// too, oldest first. Filters are read from the body or, as some callers send them, from the query.
 func (b *Bank) listTransactions(c *call) answer {
 	var in struct {
 		DateFrom, DateTo, Cursor                                    string
@@ -157,7 +158,8 @@ func parseList(from, to, cursor, limit string) (q listQuery, err error) {
 	return q, nil
 }
 
-// dateForms are the forms of a date that callers of the live bank are known to use; without a zone they are UTC.
+// dateForms are the forms of a date that callers of the live bank are known to use; without a zone
+// they are UTC.
 var dateForms = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", time.DateOnly}
 
 func parseDate(s string) (t time.Time, wholeDay bool, err error) {

@@ -13,7 +13,8 @@ const (
 	SandboxDateOfBirth = "1990-05-14"
 )
 
-// OtherFormNIN exists too, and is answered with the service's other field names (firstname, surname, birthdate).
+// OtherFormNIN exists too, and is answered with the service's other field names (firstname,
+// surname, birthdate).
 const OtherFormNIN = "70123456780"
 
 // Person is what the NIN service knows of one number.

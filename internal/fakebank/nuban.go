@@ -8,8 +8,9 @@ import (
 // nubanWeights apply to the six digits of the bank code and the nine of the serial number.
 const nubanWeights = "373373" + "373373373"
 
-// NUBAN returns the account number of a serial (nine digits, 0–999,999,999) at a bank: the serial and its check digit.
-// It panics on a code that is not three, five or six digits, and on a serial out of range.
+// NUBAN returns the account number of a serial (nine digits, 0–999,999,999) at a bank: the serial
+// and its check digit. It panics on a code that is not three, five or six digits, and on a serial
+// out of range.
 func NUBAN(bankCode string, serial int) string {
 	if serial < 0 || serial > 999_999_999 {
 		panic(fmt.Sprintf("fakebank: serial %d is not nine digits", serial))
@@ -22,7 +23,8 @@ func NUBAN(bankCode string, serial int) string {
 	return digits + string(check)
 }
 
-// ValidNUBAN tells whether number is ten digits whose last is the check digit of the others at that bank.
+// ValidNUBAN tells whether number is ten digits whose last is the check digit of the others at that
+// bank.
 func ValidNUBAN(bankCode, number string) bool {
 	if len(number) != 10 || !allDigits(number) {
 		return false

@@ -23,7 +23,8 @@ func TestNUBANVectors(t *testing.T) {
 	require.Panics(t, func() { fakebank.NUBAN("011", 1_000_000_000) })
 }
 
-// Any one digit mistyped is found: what a check digit is for. (Weights 3 and 7 have inverses modulo ten.)
+// Any one digit mistyped is found: what a check digit is for. (Weights 3 and 7 have inverses modulo
+// ten.)
 func TestNUBANFindsAMistypedDigit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

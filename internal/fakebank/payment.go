@@ -41,11 +41,12 @@ type Payment struct {
 	Time          time.Time // now
 	Force         bool      // pay a closed or expired account all the same, as a slow bank does
 	Silent        bool      // send no event
-	Wait          bool      // return after the first attempt to send the event, or when the context ends
+	// return after the first attempt to send the event, or when the context ends
+	Wait bool
 }
 
-// Pay makes a payment: it is recorded, the wallet grows by what is left after the fee, and its event goes out on its
-// own. Its errors are [ErrNoAccount], [ErrClosed] and [ErrAmount].
+// Pay makes a payment: it is recorded, the wallet grows by what is left after the fee, and its
+// event goes out on its own. Its errors are [ErrNoAccount], [ErrClosed] and [ErrAmount].
 func (b *Bank) Pay(ctx context.Context, p Payment) (Transaction, error) {
 	if !p.Amount.IsPositive() {
 		return Transaction{}, ErrAmount
@@ -103,7 +104,8 @@ func (b *Bank) draft(p Payment, now time.Time) (Transaction, time.Time) {
 	return t, at
 }
 
-// Fee is the bank's charge for an inbound transfer of that gross amount: the tier's, and never more than the amount.
+// Fee is the bank's charge for an inbound transfer of that gross amount: the tier's, and never more
+// than the amount.
 func (b *Bank) Fee(amount money.Amount) money.Amount {
 	fee := money.Zero
 	for _, tier := range b.opt.FeeTiers {
@@ -117,8 +119,8 @@ func (b *Bank) Fee(amount money.Amount) money.Amount {
 	return fee
 }
 
-// Reverse takes a successful inbound transfer back: its record becomes REFUND, the wallet shrinks by its net, and a
-// payment_reversal goes out. Its errors are [ErrNoRecord] and [ErrState].
+// Reverse takes a successful inbound transfer back: its record becomes REFUND, the wallet shrinks
+// by its net, and a payment_reversal goes out. Its errors are [ErrNoRecord] and [ErrState].
 func (b *Bank) Reverse(ctx context.Context, id string) (Transaction, error) {
 	b.due.run()
 	return b.reverse(ctx, id, false)
@@ -130,7 +132,8 @@ func (b *Bank) ReverseSilently(ctx context.Context, id string) (Transaction, err
 	return b.reverse(ctx, id, true)
 }
 
-// AnnounceReversal sends a payment_reversal about an inbound transfer, whose record stays as it is. Its error is [ErrNoRecord].
+// AnnounceReversal sends a payment_reversal about an inbound transfer, whose record stays as it is.
+// Its error is [ErrNoRecord].
 func (b *Bank) AnnounceReversal(ctx context.Context, id string) (Transaction, error) {
 	b.due.run()
 	b.books.mu.RLock()
@@ -174,8 +177,9 @@ func (b *Bank) reverse(ctx context.Context, id string, silent bool) (Transaction
 	return reversed, nil
 }
 
-// SetTransaction alters the bank's record of one inbound transfer, and so what it answers; the wallet and the events
-// already built stay as they are. It panics when the id is unknown, and must not call the bank from change.
+// SetTransaction alters the bank's record of one inbound transfer, and so what it answers; the
+// wallet and the events already built stay as they are. It panics when the id is unknown, and must
+// not call the bank from change.
 func (b *Bank) SetTransaction(id string, change func(*Transaction)) {
 	if !b.alterTransaction(id, change) {
 		panic(fmt.Sprintf("fakebank: no transaction %q", id))

@@ -32,8 +32,9 @@ type wirePayout struct {
 	TimeCreated string          `json:"timeCreated"`
 }
 
-// submitPayout serves POST /v2/transfers/bank. Its merchantTxRef is the idempotency key: a repeat is answered with the
-// original, or refused as a duplicate when it asks for something else or a rule wants it so.
+// submitPayout serves POST /v2/transfers/bank. Its merchantTxRef is the idempotency key: a repeat
+// is answered with the original, or refused as a duplicate when it asks for something else or a
+// rule wants it so.
 func (b *Bank) submitPayout(c *call) answer {
 	var in payoutRequest
 	if a, ok := c.decode(&in); !ok {
@@ -87,8 +88,8 @@ func (p *Payout) same(r payoutRequest, amount money.Amount) bool {
 	return p.Amount.Equal(amount) && p.AccountNumber == r.AccountNumber && p.BankCode == r.BankCode
 }
 
-// acceptPayout finds the payout of a reference (known), or enters it and takes its money from the wallet; it is not ok
-// when the rule or the wallet refuses a new one. What it returns is a copy.
+// acceptPayout finds the payout of a reference (known), or enters it and takes its money from the
+// wallet; it is not ok when the rule or the wallet refuses a new one. What it returns is a copy.
 func (b *Bank) acceptPayout(in payoutRequest, amount money.Amount, rule Rule) (p Payout, known, ok bool) {
 	now := b.clock.Now()
 	first, then, delay := course(rule, time.Duration(b.delay.Load()))
@@ -140,7 +141,8 @@ func (b *Bank) acceptPayout(in payoutRequest, amount money.Amount, rule Rule) (p
 	return p, false, true
 }
 
-// course is what becomes of a payout: its first status, and a later one after a delay ("": the first is the last).
+// course is what becomes of a payout: its first status, and a later one after a delay ("": the
+// first is the last).
 func course(rule Rule, usual time.Duration) (first, then string, delay time.Duration) {
 	delay = usual
 	switch rule.Do {
@@ -178,8 +180,9 @@ func partOf(amount money.Amount, value string) money.Amount {
 	return part
 }
 
-// move gives a payout its next status, and the money back where it failed or was refunded; a part of it where that is all that
-// comes back. The money of one that is paid after it failed leaves again. The lock is held.
+// move gives a payout its next status, and the money back where it failed or was refunded; a part
+// of it where that is all that comes back. The money of one that is paid after it failed leaves
+// again. The lock is held.
 func (k *books) move(p *Payout, status string, now time.Time) {
 	switch whole := p.Amount.Add(p.Fee); {
 	case status == StatusRefund && p.Back != nil:
@@ -207,8 +210,8 @@ func (b *Bank) advance(ref string) {
 	b.announcePayout(ended)
 }
 
-// EndPayout ends a payout by hand: one under way as SUCCESS or PAYMENT_FAILED, a successful one as REFUND. Its errors
-// are [ErrNoRecord] and [ErrState].
+// EndPayout ends a payout by hand: one under way as SUCCESS or PAYMENT_FAILED, a successful one as
+// REFUND. Its errors are [ErrNoRecord] and [ErrState].
 func (b *Bank) EndPayout(ref, status string) (Payout, error) {
 	now := b.now()
 	b.books.mu.Lock()

@@ -144,7 +144,8 @@ func TestPayoutOutcomes(t *testing.T) {
 	}
 }
 
-// The bank has the payout, and for a while neither a question nor the list shows it; its reference is a duplicate at once.
+// The bank has the payout, and for a while neither a question nor the list shows it; its reference
+// is a duplicate at once.
 func TestPayoutOfALaggingIndex(t *testing.T) {
 	b := setup(t, fakebank.Options{})
 	b.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Lagging, Delay: time.Minute, Next: 1})

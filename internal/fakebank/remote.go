@@ -20,8 +20,9 @@ type Remote struct {
 // remoteTimeout is above the 5 s for which a payment waits for its event.
 const remoteTimeout = 10 * time.Second
 
-// Pay makes a payment and waits for the first attempt to tell the service of it. Of the payment, the account, the amount,
-// SenderName and Narration count. The event is nil when the bank sent none.
+// Pay makes a payment and waits for the first attempt to tell the service of it. Of the payment,
+// the account, the amount, SenderName and Narration count. The event is nil when the bank sent
+// none.
 func (r Remote) Pay(ctx context.Context, p Payment) (Transaction, *Webhook, error) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
@@ -44,7 +45,8 @@ func (r Remote) Pay(ctx context.Context, p Payment) (Transaction, *Webhook, erro
 	return t, nil, nil
 }
 
-// OpenAccounts are the virtual accounts that take payments, the newest first, of the 100 newest at most.
+// OpenAccounts are the virtual accounts that take payments, the newest first, of the 100 newest at
+// most.
 func (r Remote) OpenAccounts(ctx context.Context) ([]Account, error) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()

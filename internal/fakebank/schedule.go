@@ -11,11 +11,13 @@ import (
 	"ajo/internal/clock"
 )
 
-// pollEvery is how often a clock that is not the system's is looked at while something waits for it: it cannot ring.
+// pollEvery is how often a clock that is not the system's is looked at while something waits for
+// it: it cannot ring.
 const pollEvery = 2 * time.Millisecond
 
-// schedule does things when the bank's clock reaches their time. Whoever asks the bank something calls run first, so
-// that moving a fake clock shows at once; a goroutine does the same when nobody asks.
+// schedule does things when the bank's clock reaches their time. Whoever asks the bank something
+// calls run first, so that moving a fake clock shows at once; a goroutine does the same when nobody
+// asks.
 type schedule struct {
 	ctx   context.Context
 	clock clock.Clock
@@ -41,7 +43,8 @@ func (s *schedule) at(t time.Time, do func()) {
 	s.mu.Lock()
 	s.seq++
 	heap.Push(&s.heap, dueItem{at: t, seq: s.seq, do: do})
-	if n := t.UnixNano(); n < s.next.Load() { // never later: while a run is at work, others must wait for it
+	// never later: while a run is at work, others must wait for it
+	if n := t.UnixNano(); n < s.next.Load() {
 		s.next.Store(n)
 	}
 	s.mu.Unlock()
@@ -52,8 +55,8 @@ func (s *schedule) at(t time.Time, do func()) {
 	}
 }
 
-// run does everything that is due, and waits for what another run is doing. It must not be called from a scheduled do,
-// nor with the books locked.
+// run does everything that is due, and waits for what another run is doing. It must not be called
+// from a scheduled do, nor with the books locked.
 func (s *schedule) run() {
 	if s.next.Load() > s.clock.Now().UnixNano() {
 		return
@@ -73,7 +76,8 @@ func (s *schedule) run() {
 	}
 }
 
-// settle publishes when the next thing is due. Between a pop and this the old time stands, so that nobody overtakes run.
+// settle publishes when the next thing is due. Between a pop and this the old time stands, so that
+// nobody overtakes run.
 func (s *schedule) settle() {
 	if len(s.heap) == 0 {
 		s.next.Store(math.MaxInt64)

@@ -17,7 +17,8 @@ import (
 // maxBody is the largest request body that is read, in bytes.
 const maxBody = 1 << 20
 
-// envelope is what every answer of the provider's wire comes in. Status is false in good answers too: a quirk of the wire.
+// envelope is what every answer of the provider's wire comes in. Status is false in good answers
+// too: a quirk of the wire.
 type envelope struct {
 	Code        string `json:"code"`
 	Description string `json:"description"`
@@ -73,7 +74,8 @@ func (c *call) decode(into any) (answer, bool) {
 	return answer{}, true
 }
 
-// endpoint is one row of the wire: its pattern, the group whose rules strike it, who may call it, and what it does.
+// endpoint is one row of the wire: its pattern, the group whose rules strike it, who may call it,
+// and what it does.
 type endpoint struct {
 	pattern string
 	group   Group
@@ -115,7 +117,8 @@ func (b *Bank) routes() http.Handler {
 	return mux
 }
 
-// serve is the whole course of a call: down, due work, the rules before acting, the token, the act, the rules after.
+// serve is the whole course of a call: down, due work, the rules before acting, the token, the act,
+// the rules after.
 func (b *Bank) serve(w http.ResponseWriter, r *http.Request, e endpoint) {
 	switch b.Faults.Down() {
 	case DownClose:
@@ -160,7 +163,8 @@ func (b *Bank) serve(w http.ResponseWriter, r *http.Request, e endpoint) {
 	}
 }
 
-// before does what the rules want done instead of acting, and tells whether the call has been answered so.
+// before does what the rules want done instead of acting, and tells whether the call has been
+// answered so.
 func (b *Bank) before(w http.ResponseWriter, c *call) bool {
 	rule := c.plan.rule
 	switch rule.Do {
@@ -184,7 +188,8 @@ func (b *Bank) before(w http.ResponseWriter, c *call) bool {
 	return true
 }
 
-// gatewayBodies are the 404s of gateways that have lost their way to the bank. None is the bank's word on anything.
+// gatewayBodies are the 404s of gateways that have lost their way to the bank. None is the bank's
+// word on anything.
 var gatewayBodies = map[string]struct{ kind, text string }{
 	"text":   {"text/plain", "default backend - 404"},
 	"empty":  {"text/plain", ""},
@@ -194,7 +199,8 @@ var gatewayBodies = map[string]struct{ kind, text string }{
 	"number": {"application/json", `{"code":404,"message":"HTTP 404 Not Found"}`},
 }
 
-// GatewayBodies are the names of the bodies that a rule with [Gateway] can ask for, in alphabetical order.
+// GatewayBodies are the names of the bodies that a rule with [Gateway] can ask for, in alphabetical
+// order.
 func GatewayBodies() []string { return slices.Sorted(maps.Keys(gatewayBodies)) }
 
 // refs are the references that the call is about: a rule's Match is compared to each.

@@ -46,7 +46,8 @@ func (b *Bank) keepSaved() {
 	}
 }
 
-// save writes the state file if there is one and something has changed. A file that could not be read is left alone.
+// save writes the state file if there is one and something has changed. A file that could not be
+// read is left alone.
 func (b *Bank) save() error {
 	if b.opt.StateFile == "" || b.loadErr != nil {
 		return nil
@@ -96,7 +97,8 @@ func (b *Bank) state() stateFile {
 	return s
 }
 
-// load reads the state file and takes up what was under way: payouts end and webhooks are sent when they are due.
+// load reads the state file and takes up what was under way: payouts end and webhooks are sent when
+// they are due.
 func (b *Bank) load() error {
 	text, err := os.ReadFile(b.opt.StateFile)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -46,7 +46,8 @@ func TestStateSurvives(t *testing.T) {
 	require.Equal(t, "02", two.do("POST", "/v1/accounts/virtual", `{"accountRef":"`+ref+`","accountName":"Halima Stores"}`).get("code"))
 	require.Equal(t, 200, two.call("GET", "/api/v1/kyc/nin?nin=70000000000", "", "AppId", "a", "Authorization", "k").status)
 
-	c.Advance(2 * time.Minute) // what was under way goes on: the payout ends, both webhooks are sent
+	// what was under way goes on: the payout ends, both webhooks are sent
+	c.Advance(2 * time.Minute)
 	require.Equal(t, "SUCCESS", two.status("under-way").get("data", "status"))
 	two.flush()
 	require.Len(t, hooks.all(), 3)
@@ -77,7 +78,8 @@ func TestBadStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Under many callers at once and every payout fault, the wallet and the book agree, and no reference is paid twice.
+// Under many callers at once and every payout fault, the wallet and the book agree, and no
+// reference is paid twice.
 func TestManyCallersAtOnce(t *testing.T) {
 	hooks := receive(t, func(n int) int { return map[bool]int{true: 500, false: 200}[n%7 == 0] })
 	b := setup(t, fakebank.Options{Seed: 11, WebhookURL: hooks.url, PayoutFee: money.Must("5"), TokenTTL: 24 * time.Hour})

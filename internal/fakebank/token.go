@@ -44,7 +44,8 @@ func (b *Bank) RevokeTokens() {
 	clear(b.tokens.ends)
 }
 
-// issueToken serves POST /v1/auth/token/issue. It refuses a call that bears an Authorization header, as the live one does.
+// issueToken serves POST /v1/auth/token/issue. It refuses a call that bears an Authorization
+// header, as the live one does.
 func (b *Bank) issueToken(c *call) answer {
 	if c.Header.Get("Authorization") != "" {
 		return failed(http.StatusBadRequest, "02", "Authorization header is not allowed here")
@@ -72,7 +73,8 @@ func (b *Bank) issueToken(c *call) answer {
 	})
 }
 
-// authorise checks the token and the accountId header that every other call of the provider's wire must bear.
+// authorise checks the token and the accountId header that every other call of the provider's wire
+// must bear.
 func (b *Bank) authorise(r *http.Request) (answer, bool) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || !b.tokens.valid(token, b.clock.Now()) {

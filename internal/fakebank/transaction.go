@@ -14,8 +14,9 @@ const (
 	TypePayout  = "transfer"
 )
 
-// wireRecord is a transaction or a payout as the wire shows it. Amounts are quoted on the single-record endpoint and
-// numbers in lists; the NUBAN that received a transfer is virtualAccount there and recipientAccountNumber here.
+// wireRecord is a transaction or a payout as the wire shows it. Amounts are quoted on the
+// single-record endpoint and numbers in lists; the NUBAN that received a transfer is virtualAccount
+// there and recipientAccountNumber here.
 type wireRecord struct {
 	ID             string          `json:"id"`
 	Status         string          `json:"status"`
@@ -79,7 +80,8 @@ func (p *Payout) wire(form amountForm) wireRecord {
 	return w
 }
 
-// getTransaction serves GET /v1/transactions/accounts/single, by transactionRef (the id) or by merchantTxRef.
+// getTransaction serves GET /v1/transactions/accounts/single, by transactionRef (the id) or by
+// merchantTxRef.
 func (b *Bank) getTransaction(c *call) answer {
 	switch c.plan.rule.Do {
 	case NotFound:
@@ -132,7 +134,8 @@ func (b *Bank) single(id, ref string) (wireRecord, bool) {
 	return w, true
 }
 
-// stranger is somebody else's record: as like the one that was asked for as it can be, but for the references.
+// stranger is somebody else's record: as like the one that was asked for as it can be, but for the
+// references.
 func stranger(w wireRecord, found bool) wireRecord {
 	if !found {
 		some := Transaction{Status: StatusSuccess, Amount: money.FromKobo(1_000_00), Fee: money.FromKobo(10_00), Currency: money.Currency}

@@ -25,15 +25,16 @@ const (
 
 // Webhook is an event on its way to the service, with its attempts so far.
 type Webhook struct {
-	ID        int             `json:"id"`
-	EventType string          `json:"eventType"`
-	RequestID string          `json:"requestId"`
-	Refs      []string        `json:"refs"` // what it is about: transaction or payout id, merchantTxRef
-	State     string          `json:"state"`
-	Attempts  []Attempt       `json:"attempts"`
-	NextAt    *time.Time      `json:"nextAt,omitempty"`
-	BadSign   bool            `json:"badSignature,omitempty"`
-	Body      json.RawMessage `json:"body"`
+	ID        int    `json:"id"`
+	EventType string `json:"eventType"`
+	RequestID string `json:"requestId"`
+	// what it is about: transaction or payout id, merchantTxRef
+	Refs     []string        `json:"refs"`
+	State    string          `json:"state"`
+	Attempts []Attempt       `json:"attempts"`
+	NextAt   *time.Time      `json:"nextAt,omitempty"`
+	BadSign  bool            `json:"badSignature,omitempty"`
+	Body     json.RawMessage `json:"body"`
 }
 
 // Attempt is one sending of a webhook. Status is 0 when there was no answer, and Error says why.
@@ -79,7 +80,8 @@ func newHooks(url, secret string) *hooks {
 	return h
 }
 
-// announce sends an event as the rules want it. With wait it returns after the first attempts, or when ctx ends.
+// announce sends an event as the rules want it. With wait it returns after the first attempts, or
+// when ctx ends.
 func (b *Bank) announce(ctx context.Context, e Event, wait bool, refs ...string) {
 	p := b.Faults.strike(OnWebhooks, func() []string { return append([]string{e.EventType}, refs...) })
 	events := []Event{e}
@@ -270,8 +272,9 @@ func (b *Bank) exchange(ctx context.Context, url string, body []byte, h http.Hea
 	return resp.StatusCode, said, nil
 }
 
-// SendEvent posts any body under any headers to the webhook URL, once, and returns the answer. With nil headers it is
-// signed as [Bank.SignedHeaders] does. It is in no list of webhooks, and no rule strikes it.
+// SendEvent posts any body under any headers to the webhook URL, once, and returns the answer. With
+// nil headers it is signed as [Bank.SignedHeaders] does. It is in no list of webhooks, and no rule
+// strikes it.
 func (b *Bank) SendEvent(ctx context.Context, body []byte, headers http.Header) (status int, said []byte, err error) {
 	if headers == nil {
 		if headers, err = b.SignedHeaders(body); err != nil {
@@ -285,7 +288,8 @@ func (b *Bank) SendEvent(ctx context.Context, body []byte, headers http.Header) 
 	return b.exchange(ctx, url, body, headers.Clone())
 }
 
-// Resend sends the latest webhook about a transaction or payout once more, as a person would from the bank's dashboard.
+// Resend sends the latest webhook about a transaction or payout once more, as a person would from
+// the bank's dashboard.
 func (b *Bank) Resend(ref string) error {
 	b.hooks.mu.Lock()
 	d := b.hooks.byRef[ref]
@@ -304,7 +308,8 @@ func (b *Bank) Resend(ref string) error {
 	return nil
 }
 
-// Flush waits until no webhook is being sent; those that wait for their time on the clock are not waited for.
+// Flush waits until no webhook is being sent; those that wait for their time on the clock are not
+// waited for.
 func (b *Bank) Flush(ctx context.Context) error {
 	b.due.run()
 	b.hooks.mu.Lock()
@@ -323,7 +328,8 @@ func (b *Bank) Flush(ctx context.Context) error {
 	}
 }
 
-// Webhooks lists the events, oldest first, with their attempts. Those long ended may have been forgotten.
+// Webhooks lists the events, oldest first, with their attempts. Those long ended may have been
+// forgotten.
 func (b *Bank) Webhooks() []Webhook {
 	b.due.run()
 	b.hooks.mu.Lock()

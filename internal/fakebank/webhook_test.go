@@ -70,7 +70,8 @@ func TestEventWire(t *testing.T) {
 	}
 }
 
-// A webhook that is not taken is sent again under the same requestId, freshly signed, after each of the delays.
+// A webhook that is not taken is sent again under the same requestId, freshly signed, after each of
+// the delays.
 func TestWebhookRetries(t *testing.T) {
 	hooks := receive(t, func(n int) int { return []int{500, 0, 302, 404, 503, 200}[n-1] })
 	b := setup(t, fakebank.Options{WebhookURL: hooks.url, TokenTTL: 24 * time.Hour})
@@ -243,7 +244,8 @@ func TestSendEvent(t *testing.T) {
 	require.Equal(t, "not JSON", string(hooks.all()[1].body))
 }
 
-// A payment is taken back some time after its event: by record and event, by record alone, and by an event without a record.
+// A payment is taken back some time after its event: by record and event, by record alone, and by
+// an event without a record.
 func TestRecall(t *testing.T) {
 	hooks := receive(t, nil)
 	b := setup(t, fakebank.Options{WebhookURL: hooks.url})

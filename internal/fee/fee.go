@@ -1,8 +1,9 @@
 // Package fee calculates what a payer must send so that a tenant receives a given amount.
 //
-// The tiers are data, not code. The fee is the tier's of the sum that moves, not of the amount that arrives, so the answer
-// is the smallest sum S with S − fee(S) = amount. What is posted is always the fee in the bank's event, whatever is
-// calculated here. (Specification, "Fees", "Limits"; decisions, "Money".)
+// The tiers are data, not code. The fee is the tier's of the sum that moves, not of the amount that
+// arrives, so the answer is the smallest sum S with S − fee(S) = amount. What is posted is always
+// the fee in the bank's event, whatever is calculated here. (Specification, "Fees", "Limits";
+// decisions, "Money".)
 package fee
 
 import (
@@ -20,7 +21,8 @@ var (
 	ErrNone   = errs.New(errs.Invalid, "amount has no sum that leaves it after the fee")
 )
 
-// Tier is the fee of all sums up to and including Upto, and above the tier before. The last tier has no end.
+// Tier is the fee of all sums up to and including Upto, and above the tier before. The last tier
+// has no end.
 type Tier struct {
 	Upto money.Amount // zero in the last tier
 	Fee  money.Amount
@@ -32,7 +34,8 @@ type Tiers []Tier
 // DefaultTiers are the central bank's schedule: 10 below 5,000; 25 from there to 50,000; 50 above.
 const DefaultTiers = "4999.99=10.00,50000.00=25.00,*=50.00"
 
-// UnmarshalText reads the setting: pairs of the highest sum of a tier and its fee, in ascending order, the last one "*".
+// UnmarshalText reads the setting: pairs of the highest sum of a tier and its fee, in ascending
+// order, the last one "*".
 func (ts *Tiers) UnmarshalText(b []byte) error {
 	var out Tiers
 	parts := strings.Split(string(b), ",")
@@ -77,7 +80,8 @@ type Quote struct {
 	Send    money.Amount
 }
 
-// For returns the smallest sum that leaves amount (client text). Not an amount, or not above zero: [ErrAmount].
+// For returns the smallest sum that leaves amount (client text). Not an amount, or not above zero:
+// [ErrAmount].
 func (ts Tiers) For(amount string) (Quote, error) {
 	a, err := money.Parse(amount)
 	if err != nil || !a.IsPositive() {

@@ -1,7 +1,8 @@
 // Package fsm is the transition table that every state machine in Ajo is written as.
 //
-// A [Table] lists (event, from, to) rows. The same rows stand in the schema as a trigger's CASE or a CHECK; a test
-// compares the two, and the pictures in docs/states.md are generated from the tables.
+// A [Table] lists (event, from, to) rows. The same rows stand in the schema as a trigger's CASE or
+// a CHECK; a test compares the two, and the pictures in docs/states.md are generated from the
+// tables.
 package fsm
 
 import (
@@ -20,13 +21,15 @@ type Row[S, E ~string] struct {
 	To    S
 }
 
-// Table is one state machine. Name is the heading of its picture; each (From, Event) pair occurs at most once.
+// Table is one state machine. Name is the heading of its picture; each (From, Event) pair occurs at
+// most once.
 type Table[S, E ~string] struct {
 	Name string
 	Rows []Row[S, E]
 }
 
-// New returns the table, and panics when a (from, event) pair occurs twice: that is an error in the code.
+// New returns the table, and panics when a (from, event) pair occurs twice: that is an error in the
+// code.
 func New[S, E ~string](name string, rows ...Row[S, E]) Table[S, E] {
 	seen := map[string]bool{}
 	for _, r := range rows {
@@ -39,7 +42,8 @@ func New[S, E ~string](name string, rows ...Row[S, E]) Table[S, E] {
 	return Table[S, E]{Name: name, Rows: rows}
 }
 
-// Next returns the state that event leads to from the state from; ok is false when the table does not allow it.
+// Next returns the state that event leads to from the state from; ok is false when the table does
+// not allow it.
 func (t Table[S, E]) Next(from S, event E) (to S, ok bool) {
 	for _, r := range t.Rows {
 		if r.From == from && r.Event == event {
@@ -84,7 +88,8 @@ func (t Table[S, E]) Events() []E {
 	return out
 }
 
-// Moves returns the distinct (from, to) pairs with from ≠ to, as the schema's trigger must allow them; [Start] is left out.
+// Moves returns the distinct (from, to) pairs with from ≠ to, as the schema's trigger must allow
+// them; [Start] is left out.
 func (t Table[S, E]) Moves() [][2]string {
 	var out [][2]string
 	for _, r := range t.Rows {

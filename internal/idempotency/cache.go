@@ -22,8 +22,9 @@ const (
 	cacheBatch   = 100
 )
 
-// Cache is the copy of answers in Redis, sealed, as they have names and account numbers. It only saves a question to Postgres:
-// without it, with Redis away, or with a key that is no longer there, nothing changes. Close it when its callers have stopped.
+// Cache is the copy of answers in Redis, sealed, as they have names and account numbers. It only
+// saves a question to Postgres: without it, with Redis away, or with a key that is no longer there,
+// nothing changes. Close it when its callers have stopped.
 type Cache struct {
 	redis redis.UniversalClient
 	box   *secret.Box
@@ -101,7 +102,8 @@ func (c *Cache) getBatch(ctx context.Context, keys []string) []batch.Outcome[[]b
 func (c *Cache) putBatch(ctx context.Context, copies []copied) []batch.Outcome[struct{}] {
 	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
 	defer cancel()
-	_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // a copy that is not there is not missed
+	// a copy that is not there is not missed
+	_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, k := range copies {
 			p.Set(ctx, k.key, k.value, cacheKept)
 		}

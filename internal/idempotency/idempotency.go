@@ -1,9 +1,10 @@
-// Package idempotency makes a request safe to repeat: the first answer under a tenant's Idempotency-Key is kept with its
-// effect, and given again to whoever repeats the request.
+// Package idempotency makes a request safe to repeat: the first answer under a tenant's
+// Idempotency-Key is kept with its effect, and given again to whoever repeats the request.
 //
-// What always holds: the answer is written in the transaction of the effect, so there is never one without the other; a
-// request that changed nothing keeps no answer, and may be tried again under its key; of several at once, one does the
-// work. Redis holds a sealed copy of answers for speed only. (Decisions, "Settlement".)
+// What always holds: the answer is written in the transaction of the effect, so there is never one
+// without the other; a request that changed nothing keeps no answer, and may be tried again under
+// its key; of several at once, one does the work. Redis holds a sealed copy of answers for speed
+// only. (Decisions, "Settlement".)
 package idempotency
 
 import (
@@ -37,15 +38,16 @@ var (
 	ErrRunning = errs.New(errs.Conflict, "a request with this Idempotency-Key is still running")
 )
 
-// Request names a request by its tenant and key. The zero value is a request without a key: nothing is kept for it.
+// Request names a request by its tenant and key. The zero value is a request without a key: nothing
+// is kept for it.
 type Request struct {
 	tenant uuid.UUID
 	key    string
 	hash   [sha256.Size]byte
 }
 
-// NewRequest returns the request of a tenant with the given key, method, path and body; bodies of the same JSON are the same. An empty key keeps nothing; a bad
-// one is [ErrKey].
+// NewRequest returns the request of a tenant with the given key, method, path and body; bodies of
+// the same JSON are the same. An empty key keeps nothing; a bad one is [ErrKey].
 func NewRequest(tenant uuid.UUID, key, method, path string, body []byte) (Request, error) {
 	if key == "" {
 		return Request{}, nil
@@ -66,9 +68,9 @@ func NewRequest(tenant uuid.UUID, key, method, path string, body []byte) (Reques
 	return Request{tenant: tenant, key: key, hash: [sha256.Size]byte(h.Sum(nil))}, nil
 }
 
-// canonical writes JSON with its keys in order and without spaces, so that a client that writes the same request in another
-// way repeats it. A number stays as it was written: 1.0 is another text than 1. What is no JSON stays as it is, and is refused
-// elsewhere.
+// canonical writes JSON with its keys in order and without spaces, so that a client that writes the
+// same request in another way repeats it. A number stays as it was written: 1.0 is another text
+// than 1. What is no JSON stays as it is, and is refused elsewhere.
 func canonical(body []byte) []byte {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -86,8 +88,9 @@ func canonical(body []byte) []byte {
 // Given tells whether the request has a key.
 func (r Request) Given() bool { return r.key != "" }
 
-// Name is a number that only this tenant's key has, whatever was asked for under it; ok is false without a key. What it names
-// at the bank is recognised there when the request comes again after all that was kept here has been lost.
+// Name is a number that only this tenant's key has, whatever was asked for under it; ok is false
+// without a key. What it names at the bank is recognised there when the request comes again after
+// all that was kept here has been lost.
 func (r Request) Name() (name [8]byte, ok bool) {
 	sum := sha256.Sum256([]byte("name\x00" + r.tenant.String() + r.key))
 	return [8]byte(sum[:]), r.Given()
@@ -108,8 +111,9 @@ func NewAnswer(status int, v any) (Answer, error) {
 	return Answer{Status: status, Body: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}, err
 }
 
-// Find returns the kept answer if there is one, for the use case to look before it does anything that a repeat must not
-// depend on: asking the bank, or comparing with the time. Nil promises nothing: [Begin] decides. [ErrRunning], [ErrReused].
+// Find returns the kept answer if there is one, for the use case to look before it does anything
+// that a repeat must not depend on: asking the bank, or comparing with the time. Nil promises
+// nothing: [Begin] decides. [ErrRunning], [ErrReused].
 func Find(ctx context.Context, q pg.Querier, now time.Time, r Request) (*Answer, error) {
 	if !r.Given() {
 		return nil, nil
@@ -138,7 +142,8 @@ const recordColumns = `request_hash, status_code, response, leased_until`
 
 func (k *record) fields() []any { return []any{&k.hash, &k.status, &k.body, &k.leased} }
 
-// answerTo is the answer that the record keeps for the request; nil when whoever reserved the key has not come to an end.
+// answerTo is the answer that the record keeps for the request; nil when whoever reserved the key
+// has not come to an end.
 func (k *record) answerTo(r Request, now time.Time) (*Answer, error) {
 	switch {
 	case !bytes.Equal(k.hash, r.hash[:]):
@@ -151,8 +156,9 @@ func (k *record) answerTo(r Request, now time.Time) (*Answer, error) {
 	return nil, nil
 }
 
-// Begin takes the key inside the transaction that will have the effect, and returns the kept answer if there is one: the
-// caller then does nothing. [ErrRunning] when another transaction has the key just now, [ErrReused] for another request.
+// Begin takes the key inside the transaction that will have the effect, and returns the kept answer
+// if there is one: the caller then does nothing. [ErrRunning] when another transaction has the key
+// just now, [ErrReused] for another request.
 func Begin(ctx context.Context, tx pg.Tx, now time.Time, r Request) (*Answer, error) {
 	keys, err := BeginAll(ctx, tx, now, []Request{r})
 	if err != nil {
@@ -161,8 +167,9 @@ func Begin(ctx context.Context, tx pg.Tx, now time.Time, r Request) (*Answer, er
 	return keys.Take(0)
 }
 
-// Reserve marks the key as under way, for a request whose effect is not one transaction because it calls the bank. It runs
-// in a transaction of its own, after [Begin]; [Save] or [Release] ends it, or its lease, when the caller has died.
+// Reserve marks the key as under way, for a request whose effect is not one transaction because it
+// calls the bank. It runs in a transaction of its own, after [Begin]; [Save] or [Release] ends it,
+// or its lease, when the caller has died.
 func Reserve(ctx context.Context, tx pg.Tx, now time.Time, r Request) error {
 	if !r.Given() {
 		return nil
@@ -181,8 +188,9 @@ func Save(ctx context.Context, tx pg.Tx, now time.Time, r Request, a Answer) err
 	return saveAll(ctx, tx, now, []Request{r}, []Answer{a})
 }
 
-// Release forgets the key that was reserved at the time at, when its request changed nothing, so that it may be tried again
-// at once. A reservation whose lease ran out, and that another caller has by now, stays.
+// Release forgets the key that was reserved at the time at, when its request changed nothing, so
+// that it may be tried again at once. A reservation whose lease ran out, and that another caller
+// has by now, stays.
 func Release(ctx context.Context, q pg.Querier, at time.Time, r Request) error {
 	if !r.Given() {
 		return nil
@@ -192,7 +200,8 @@ func Release(ctx context.Context, q pg.Querier, at time.Time, r Request) error {
 	return err
 }
 
-// Purge removes the answers that are older than [Keep], at most limit of them, and none that another process is removing.
+// Purge removes the answers that are older than [Keep], at most limit of them, and none that
+// another process is removing.
 func Purge(ctx context.Context, q pg.Querier, now time.Time, limit int) (int64, error) {
 	tag, err := q.Exec(ctx, `
 		DELETE FROM idempotency_keys WHERE ctid = ANY(ARRAY(

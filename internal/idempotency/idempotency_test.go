@@ -126,7 +126,8 @@ func TestTheFirstAnswerIsKept(t *testing.T) {
 	require.Nil(t, kept, "another tenant's key")
 }
 
-// The same JSON, written in another way, is the same request; another value is not, nor another spelling of a number.
+// The same JSON, written in another way, is the same request; another value is not, nor another
+// spelling of a number.
 func TestTheSameBodyWrittenAnotherWay(t *testing.T) {
 	b := setup(t)
 	b.save(b.request("k", `{"amount":"100.00","bankCode":"058","n":[1.50,{"b":null,"a":"é<"}]}`), answer)
@@ -169,7 +170,8 @@ func TestOneAtATime(t *testing.T) {
 	require.NoError(t, err, "what was rolled back, or changed nothing, is forgotten")
 }
 
-// A request that calls the bank reserves its key: it ends by an answer, by its release, or by its lease.
+// A request that calls the bank reserves its key: it ends by an answer, by its release, or by its
+// lease.
 func TestReservation(t *testing.T) {
 	b := setup(t)
 	r := b.request("k", "body")

@@ -36,8 +36,9 @@ func (r Request) lock() int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// BeginAll takes the keys of many requests inside the transaction that will have their effects. It waits for no lock, so the
-// order of the keys does not matter; a key that another transaction has is [ErrRunning] for its request alone.
+// BeginAll takes the keys of many requests inside the transaction that will have their effects. It
+// waits for no lock, so the order of the keys does not matter; a key that another transaction has
+// is [ErrRunning] for its request alone.
 func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) (*Keys, error) {
 	k := &Keys{now: now, requests: requests, locked: make([]bool, len(requests)), records: map[name]*record{}, holder: map[name]int{}}
 	var which []int
@@ -52,7 +53,8 @@ func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) 
 	if len(which) == 0 {
 		return k, nil
 	}
-	// Two statements: what a former holder of a lock has kept is seen by a statement that begins once the lock is ours.
+	// Two statements: what a former holder of a lock has kept is seen by a statement that begins
+	// once the lock is ours.
 	var batch pgx.Batch
 	batch.Queue(`SELECT pg_try_advisory_xact_lock(l) FROM unnest($1::bigint[]) WITH ORDINALITY AS k (l, n) ORDER BY n`, locks).Query(func(rows pgx.Rows) error {
 		got, err := pgx.CollectRows(rows, pgx.RowTo[bool])
@@ -77,8 +79,9 @@ func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) 
 	return k, tx.SendBatch(ctx, &batch).Close()
 }
 
-// Take returns the answer that is kept for request i, or lets it have its effect: nil. Of several requests under one key the
-// first has it, and the others are [ErrRunning] until its answer is kept; asked again after that, they get it.
+// Take returns the answer that is kept for request i, or lets it have its effect: nil. Of several
+// requests under one key the first has it, and the others are [ErrRunning] until its answer is
+// kept; asked again after that, they get it.
 func (k *Keys) Take(i int) (*Answer, error) {
 	r := k.requests[i]
 	if !r.Given() {

@@ -10,8 +10,9 @@ import (
 // manyNoSuch is how many NINs may in a row be nobody's before that is not believed any more.
 const manyNoSuch = 5
 
-// Doubting is a [Checker] that does not believe that every NIN is nobody's: one such answer may be true, many in a row are
-// more likely a service that finds nothing. Then they are [ErrUnavailable], and a person looks, until a NIN is found again.
+// Doubting is a [Checker] that does not believe that every NIN is nobody's: one such answer may be
+// true, many in a row are more likely a service that finds nothing. Then they are [ErrUnavailable],
+// and a person looks, until a NIN is found again.
 type Doubting struct {
 	Checker
 	Log     *slog.Logger

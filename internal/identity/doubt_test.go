@@ -18,7 +18,8 @@ func (s *scripted) CheckNIN(context.Context, string, string) (identity.Result, e
 	return r, nil
 }
 
-// A service that finds nobody is not believed after a few: the customers wait for a person until it finds somebody again.
+// A service that finds nobody is not believed after a few: the customers wait for a person until it
+// finds somebody again.
 func TestServiceThatFindsNobodyIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	answers := scripted{

@@ -1,12 +1,13 @@
-// Package identity is what Ajo needs of a service that knows National Identification Numbers, as one interface.
+// Package identity is what Ajo needs of a service that knows National Identification Numbers, as
+// one interface.
 //
-// A [Checker] answers only what it is certain of: the number belongs to that name, to another name, or to nobody.
-// Everything else (a service that is down, slow, unpaid, or speaks gibberish) is an error that wraps [ErrUnavailable];
-// the customer then waits for a person to look (decisions, "Onboarding": NIN checks). A NIN is never logged and never
-// part of an error.
+// A [Checker] answers only what it is certain of: the number belongs to that name, to another name,
+// or to nobody. Everything else (a service that is down, slow, unpaid, or speaks gibberish) is an
+// error that wraps [ErrUnavailable]; the customer then waits for a person to look (decisions,
+// "Onboarding": NIN checks). A NIN is never logged and never part of an error.
 //
-// The rule by which two spellings of a person's name agree lives here too ([NamesAgree]), as does the one reduction of a
-// name to plain Latin letters ([Words]).
+// The rule by which two spellings of a person's name agree lives here too ([NamesAgree]), as does
+// the one reduction of a name to plain Latin letters ([Words]).
 package identity
 
 import (
@@ -43,7 +44,8 @@ func (r Result) String() string {
 
 // Checker asks an identity service. It is safe for concurrent use.
 type Checker interface {
-	// CheckNIN tells whether nin (11 digits) belongs to a person of that name. It makes one bounded call, is never
-	// repeated by itself (checks cost money), and ends with its context. Its errors wrap [ErrUnavailable].
+	// CheckNIN tells whether nin (11 digits) belongs to a person of that name. It makes one bounded
+	// call, is never repeated by itself (checks cost money), and ends with its context. Its errors
+	// wrap [ErrUnavailable].
 	CheckNIN(ctx context.Context, nin, name string) (Result, error)
 }

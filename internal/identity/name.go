@@ -12,7 +12,8 @@ const (
 	maxNameWords = 16   // the same, in words; NamesAgree tries subsets of them
 )
 
-// letters are the letters that Unicode does not take apart into a Latin letter and a mark: Hausa's hooked letters first.
+// letters are the letters that Unicode does not take apart into a Latin letter and a mark: Hausa's
+// hooked letters first.
 var letters = map[rune]string{
 	'ɓ': "b", 'Ɓ': "B", 'ɗ': "d", 'Ɗ': "D", 'ƙ': "k", 'Ƙ': "K", 'ƴ': "y", 'Ƴ': "Y",
 	'ŋ': "ng", 'Ŋ': "Ng", 'ǝ': "e", 'Ǝ': "E", 'ə': "e", 'Ə': "E", 'ɛ': "e", 'Ɛ': "E", 'ɔ': "o", 'Ɔ': "O",
@@ -23,9 +24,9 @@ var letters = map[rune]string{
 
 // Words takes a name apart into words of plain Latin letters (A–Z, a–z), in their order and case.
 //
-// Accents and under-dots fall away (Adébáyọ̀ → Adebayo), letters that have no plain form are written out (ɗ → d, ß → ss),
-// apostrophes vanish (O'Neil → ONeil), and whatever else is no such letter separates words. At most the first 1,024
-// bytes are read; the answer may be empty.
+// Accents and under-dots fall away (Adébáyọ̀ → Adebayo), letters that have no plain form are
+// written out (ɗ → d, ß → ss), apostrophes vanish (O'Neil → ONeil), and whatever else is no such
+// letter separates words. At most the first 1,024 bytes are read; the answer may be empty.
 func Words(name string) []string {
 	if len(name) > maxNameBytes {
 		name = name[:maxNameBytes]

@@ -13,24 +13,28 @@ import (
 // dueTimeout bounds the statement of [Due].
 const dueTimeout = "2s"
 
-// Waiting is what [Due] saw. A time is that from which the oldest row which is due, and in nobody's hands, has been due; nil
-// when there is none.
+// Waiting is what [Due] saw. A time is that from which the oldest row which is due, and in nobody's
+// hands, has been due; nil when there is none.
 type Waiting struct {
 	Ingest, Confirm, Settle, Deliver, Expire *time.Time
-	// ReadUntil is the end of the newest window that was compared with the bank's list; Exceptions are that comparison's
-	// disagreements, but for those that healed themselves or stand in the events' own lists.
+	// ReadUntil is the end of the newest window that was compared with the bank's list; Exceptions
+	// are that comparison's disagreements, but for those that healed themselves or stand in the
+	// events' own lists.
 	ReadUntil  *time.Time
 	Exceptions int64
 	// Offset is Postgres' clock less this machine's, as closely as a round trip tells.
 	Offset time.Duration
 }
 
-// oddSQL is how many exceptions of a reconciliation a person must look at (package payment, quietKinds).
+// oddSQL is how many exceptions of a reconciliation a person must look at (package payment,
+// quietKinds).
 const oddSQL = `exception_count - coalesce((report #>> '{counts,missing_event}')::int, 0) - coalesce((report #>> '{counts,unposted}')::int, 0)
 					- coalesce((report #>> '{counts,healed}')::int, 0)`
 
-// Due asks for what waits by now, a time that the database's clock agrees to ([clock.Steered]). Each time is the first entry of a partial index; only while events of one kind are due and
-// none of the other, the other's answer takes a walk over all that are due. An answer that takes longer than 2 s is an error.
+// Due asks for what waits by now, a time that the database's clock agrees to ([clock.Steered]).
+// Each time is the first entry of a partial index; only while events of one kind are due and none
+// of the other, the other's answer takes a walk over all that are due. An answer that takes longer
+// than 2 s is an error.
 func Due(ctx context.Context, pool *pg.Pool, now time.Time) (w Waiting, err error) {
 	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '`+dueTimeout+`'`); err != nil {

@@ -1,8 +1,10 @@
-// Package invariant checks what must hold between the capabilities: that each transfer has its debit, each event its credit,
-// each delivery its payment or transfer, and all the reverse; and with [ledger.Verify] what must hold within the ledger.
+// Package invariant checks what must hold between the capabilities: that each transfer has its
+// debit, each event its credit, each delivery its payment or transfer, and all the reverse; and
+// with [ledger.Verify] what must hold within the ledger.
 //
-// It owns no table and writes none. A full check reads everything as of one moment; the light one, which runs all the time,
-// reads sums, and what was posted in the last minutes. (Decisions, "Ledger"; docs/decisions.md, "Reliability".)
+// It owns no table and writes none. A full check reads everything as of one moment; the light one,
+// which runs all the time, reads sums, and what was posted in the last minutes. (Decisions,
+// "Ledger"; docs/decisions.md, "Reliability".)
 package invariant
 
 import (
@@ -59,7 +61,8 @@ var checks = []struct{ name, sql string }{
 		SELECT c.id::text, 'provisional, and nobody will ask the bank about it'
 		FROM ledger_entries c JOIN inbound_events e ON e.id = c.transaction_group_id
 		WHERE c.direction = 'credit' AND c.status = 'provisional' AND e.next_attempt_at IS NULL`},
-	// The sum that the tenant is told stands in the body as a text; the body is read as bytes, since a damaged one is no JSON.
+	// The sum that the tenant is told stands in the body as a text; the body is read as bytes,
+	// since a damaged one is no JSON.
 	{CheckDeliveryEvent, `
 		SELECT d.id::text, CASE WHEN e.id IS NULL THEN 'it tells of no event' ELSE
 			format('of account %s, telling %s; its event is %s, to account %s, of %s', d.account_id,
@@ -99,9 +102,9 @@ var checks = []struct{ name, sql string }{
 		FROM accounts a LEFT JOIN ledger_balances b ON b.account_id = a.id WHERE a.status <> 'provisioning' AND b.account_id IS NULL OR b.tenant_id <> a.tenant_id`},
 }
 
-// Verify checks everything, within the ledger and between the capabilities, and returns what does not hold, at most 1,000
-// findings a check. It reads all rows: for hand tools and tests, on a connection whose statement_timeout allows it, and in a
-// transaction that sees one moment.
+// Verify checks everything, within the ledger and between the capabilities, and returns what does
+// not hold, at most 1,000 findings a check. It reads all rows: for hand tools and tests, on a
+// connection whose statement_timeout allows it, and in a transaction that sees one moment.
 func Verify(ctx context.Context, q pg.Querier) ([]ledger.Finding, error) {
 	all, err := ledger.Verify(ctx, q)
 	if err != nil {

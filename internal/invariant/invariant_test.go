@@ -24,8 +24,8 @@ import (
 	"ajo/ledger"
 )
 
-// world is a service that has lived a little: two confirmed payments, a provisional one with its delivery, one under review,
-// one misdirected; a paid transfer, a refused one and one that waits.
+// world is a service that has lived a little: two confirmed payments, a provisional one with its
+// delivery, one under review, one misdirected; a paid transfer, a refused one and one that waits.
 type world struct {
 	*testenv.Env
 	ctx       context.Context
@@ -156,8 +156,9 @@ const (
 	toldID = `SELECT '0198c0de-0000-7000-8000-000000000001'`
 )
 
-// damage is one way to break the rows between the capabilities, and the check that must name it. The subject is what the
-// query reads before the damage is done. light tells whether the light check must see it too, under the same name.
+// damage is one way to break the rows between the capabilities, and the check that must name it.
+// The subject is what the query reads before the damage is done. light tells whether the light
+// check must see it too, under the same name.
 var damage = map[string]struct {
 	sql, check, subject string
 	light               bool
@@ -290,7 +291,8 @@ var damage = map[string]struct {
 	},
 }
 
-// A check that cannot fail shows nothing: each kind of damage is named by its row, and by the check that is meant for it.
+// A check that cannot fail shows nothing: each kind of damage is named by its row, and by the check
+// that is meant for it.
 func TestVerifyNamesDamage(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -325,7 +327,8 @@ func TestVerifyNamesDamage(t *testing.T) {
 	}
 }
 
-// An account that the bank has not answered for yet has no balance, and nothing is wrong with it: its caller may have died.
+// An account that the bank has not answered for yet has no balance, and nothing is wrong with it:
+// its caller may have died.
 func TestAnAccountBeingProvisionedIsNoDamage(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

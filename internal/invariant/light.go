@@ -19,7 +19,8 @@ const (
 	recentRows = 10_000
 )
 
-// State is what the light check saw: what is open, how old the oldest of it is, and what does not hold.
+// State is what the light check saw: what is open, how old the oldest of it is, and what does not
+// hold.
 type State struct {
 	Accounts          int64
 	NegativeBalances  int64
@@ -37,9 +38,10 @@ type State struct {
 	PendingOldest     time.Duration
 	ProcessingCount   int64
 	ProcessingOldest  time.Duration
-	DifferingCount    int64 // transfers whose record at the bank says what the books do not, and that nobody has dealt with
-	DeadLetters       int64
-	Findings          []ledger.Finding
+	// transfers whose record at the bank says what the books do not, and that nobody has dealt with
+	DifferingCount int64
+	DeadLetters    int64
+	Findings       []ledger.Finding
 }
 
 // recent are the checks of what was posted since $1, a UUIDv7 of that time, and of at most $2 rows.
@@ -86,8 +88,9 @@ var recent = []struct{ name, sql string }{
 		FROM e LEFT JOIN ledger_entries c ON c.transaction_group_id = e.id AND c.direction = 'credit' WHERE e.status = 'processed' AND c.id IS NULL`},
 }
 
-// Light reads the sums of the balances, what is open, and what was posted in the last five minutes, as of one moment. Its cost
-// goes with the number of accounts and of open rows, and with at most 10,000 recent rows of a kind; not with the history.
+// Light reads the sums of the balances, what is open, and what was posted in the last five minutes,
+// as of one moment. Its cost goes with the number of accounts and of open rows, and with at most
+// 10,000 recent rows of a kind; not with the history.
 func Light(ctx context.Context, pool *pg.Pool, now time.Time) (State, error) {
 	var s State
 	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pg.Tx) error {

@@ -30,7 +30,8 @@ type event struct {
 	Body      string
 }
 
-// show sends an event on, where it is wanted, and says so in a line: time, type, account, amount, what came of it.
+// show sends an event on, where it is wanted, and says so in a line: time, type, account, amount,
+// what came of it.
 func (l *listener) show(ctx context.Context, e event) {
 	if len(l.Events) > 0 && !slices.Contains(l.Events, e.EventType) {
 		return

@@ -1,8 +1,10 @@
-// Package listen brings a tenant's events to its developer's own machine: it asks the API for them, signs each anew as the
-// worker does, and posts it to a local address. It is what `ajo listen` does.
+// Package listen brings a tenant's events to its developer's own machine: it asks the API for them,
+// signs each anew as the worker does, and posts it to a local address. It is what `ajo listen`
+// does.
 //
-// It is for development: an event that the local program does not take is not sent again, and what happens while nobody
-// listens is not shown later. The tenant's real deliveries go on beside it, unchanged.
+// It is for development: an event that the local program does not take is not sent again, and what
+// happens while nobody listens is not shown later. The tenant's real deliveries go on beside it,
+// unchanged.
 package listen
 
 import (
@@ -34,8 +36,8 @@ type Options struct {
 	retry time.Duration // the first wait after a loss; zero: firstRetry
 }
 
-// Login is how the session is opened: by a session's token, by a login link (the whole address, or its token), or by e-mail
-// and password.
+// Login is how the session is opened: by a session's token, by a login link (the whole address, or
+// its token), or by e-mail and password.
 type Login struct {
 	Session, Link secret.Redacted
 	Email         string
@@ -48,7 +50,8 @@ const (
 	forgotten   = time.Minute // how long after its last call a tenant counts as listening
 	firstRetry  = time.Second
 	lastRetry   = 30 * time.Second
-	ahead       = 1000 // events that may wait for the local program, which takes one after the other
+	// events that may wait for the local program, which takes one after the other
+	ahead = 1000
 )
 
 // listener is a running Run.
@@ -60,8 +63,9 @@ type listener struct {
 	after  string // the place behind the last event
 }
 
-// Run listens until ctx ends, which is no error, or until there is no use in going on: credentials that do not hold, a suspended
-// tenant, an unknown type of event. A connection that is lost is made again.
+// Run listens until ctx ends, which is no error, or until there is no use in going on: credentials
+// that do not hold, a suspended tenant, an unknown type of event. A connection that is lost is made
+// again.
 func Run(ctx context.Context, o Options) error {
 	l, err := open(o)
 	if err != nil {
@@ -149,10 +153,12 @@ func (l *listener) logOut() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_ = l.api.Do(ctx, "POST", "/auth/logout", nil, nil) // else it ends by itself, after its seven days
+	// else it ends by itself, after its seven days
+	_ = l.api.Do(ctx, "POST", "/auth/logout", nil, nil)
 }
 
-// begin reads the secret, checks the types and asks for the first time: from then on events are shown.
+// begin reads the secret, checks the types and asks for the first time: from then on events are
+// shown.
 func (l *listener) begin(ctx context.Context) error {
 	var err error
 	if l.secret, err = l.api.WebhookSecret(ctx); err != nil {
@@ -240,8 +246,9 @@ func (l *listener) poll(ctx context.Context, events chan<- event, notes chan<- s
 	}
 }
 
-// useless is the error when there is no use in asking again, else nil. A session that has ended is opened again where the
-// password is there, and a place that the API does not know any more is given up.
+// useless is the error when there is no use in asking again, else nil. A session that has ended is
+// opened again where the password is there, and a place that the API does not know any more is
+// given up.
 func (l *listener) useless(ctx context.Context, err error) error {
 	var refused *client.Error
 	switch {

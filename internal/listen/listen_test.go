@@ -17,8 +17,8 @@ import (
 	"ajo/internal/secret"
 )
 
-// script is an API whose answers to POST /auth/listen are the test's, one after the other; then it has nothing to say. All else
-// goes well.
+// script is an API whose answers to POST /auth/listen are the test's, one after the other; then it
+// has nothing to say. All else goes well.
 type script struct {
 	mu      sync.Mutex
 	steps   []http.HandlerFunc
@@ -106,7 +106,8 @@ func run(t *testing.T, steps ...http.HandlerFunc) (*script, error) {
 	return s, err
 }
 
-// Whatever goes wrong between two events, those that come after it are shown, each once, in their order.
+// Whatever goes wrong between two events, those that come after it are shown, each once, in their
+// order.
 func TestGoesOnAfterTrouble(t *testing.T) {
 	s, err := run(t, tell("a"), tell("b", "one", "two"),
 		refuse(503, "internal error"), refuse(429, "rate limit exceeded"), tell("c", "three"),

@@ -1,9 +1,9 @@
 // Package mail sends Ajo's few mails: one-time codes and notices to tenants.
 //
-// A [Sender] takes a plain text and one address. What always holds: nothing that a caller passes can add a header or a
-// recipient; a text with line breaks or control characters where a header goes is refused, never cleaned; and neither a
-// mail's text nor the server's password is in a log line or an error. There are two senders: [SMTP], and for development a
-// [Folder] of .eml files.
+// A [Sender] takes a plain text and one address. What always holds: nothing that a caller passes
+// can add a header or a recipient; a text with line breaks or control characters where a header
+// goes is refused, never cleaned; and neither a mail's text nor the server's password is in a log
+// line or an error. There are two senders: [SMTP], and for development a [Folder] of .eml files.
 package mail
 
 import (
@@ -20,8 +20,8 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// ErrMessage says that a message cannot be sent as it is: its address, subject or text is not acceptable. Sending it again
-// is of no use.
+// ErrMessage says that a message cannot be sent as it is: its address, subject or text is not
+// acceptable. Sending it again is of no use.
 var ErrMessage = errors.New("mail: not a message that can be sent")
 
 const (
@@ -39,8 +39,9 @@ type Message struct {
 
 // Sender sends mails. It is safe for concurrent use.
 type Sender interface {
-	// Send hands the message on, within the context's time and the sender's own limit. [ErrMessage] is final; after any
-	// other error it is not known whether the mail went out, and sending it again may send it twice.
+	// Send hands the message on, within the context's time and the sender's own limit. [ErrMessage]
+	// is final; after any other error it is not known whether the mail went out, and sending it
+	// again may send it twice.
 	Send(ctx context.Context, m Message) error
 }
 

@@ -42,12 +42,14 @@ var (
 // sendTimeout is the time of a mail, from dialling to the server's receipt.
 const sendTimeout = 20 * time.Second
 
-// NewSMTP returns a sender through the server at address, which is smtp://[user:password@]host[:587] or
-// smtps://[user:password@]host[:465], from one address, with or without a name. It dials nobody.
+// NewSMTP returns a sender through the server at address, which is
+// smtp://[user:password@]host[:587] or smtps://[user:password@]host[:465], from one address, with
+// or without a name. It dials nobody.
 //
-// smtps is TLS from the start. With smtp, STARTTLS is required when there is a password, and used where offered when there
-// is none or the host is this machine; "?tls=required", "?tls=optional" and "?tls=off" say otherwise, the last two not with
-// a password for another machine. A mail may take 20 s, from dialling to the server's receipt.
+// smtps is TLS from the start. With smtp, STARTTLS is required when there is a password, and used
+// where offered when there is none or the host is this machine; "?tls=required", "?tls=optional"
+// and "?tls=off" say otherwise, the last two not with a password for another machine. A mail may
+// take 20 s, from dialling to the server's receipt.
 func NewSMTP(address secret.Redacted, from string) (*SMTP, error) {
 	u, err := url.Parse(address.Reveal())
 	if err != nil || (u.Scheme != "smtp" && u.Scheme != "smtps") || u.Hostname() == "" || (u.Path != "" && u.Path != "/") {
@@ -99,7 +101,8 @@ func policy(u *url.URL, withPassword bool) (gomail.TLSPolicy, error) {
 	}
 }
 
-// Send delivers the message to the server. An error other than [ErrMessage] leaves it open whether the server took it.
+// Send delivers the message to the server. An error other than [ErrMessage] leaves it open whether
+// the server took it.
 func (s *SMTP) Send(ctx context.Context, m Message) error {
 	msg, err := compose(m, s.from, s.clock.Now())
 	if err != nil {
@@ -109,7 +112,8 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 	defer cancel()
 	if err := s.deliver(ctx, msg); err != nil {
 		if ended := ctx.Err(); ended != nil {
-			err = ended // the connection was closed under the conversation; its error says only that
+			// the connection was closed under the conversation; its error says only that
+			err = ended
 		}
 		return fmt.Errorf("mail: not sent: %w", err)
 	}
@@ -125,7 +129,8 @@ func (s *SMTP) deliver(ctx context.Context, msg *gomail.Msg) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = client.CloseWithSMTPClient(conversation) }() // once the server has taken the mail, its farewell changes nothing
+	// once the server has taken the mail, its farewell changes nothing
+	defer func() { _ = client.CloseWithSMTPClient(conversation) }()
 	return client.SendWithSMTPClient(conversation, msg)
 }
 
@@ -147,8 +152,8 @@ func (s *SMTP) client(ctx context.Context) (*gomail.Client, error) {
 	return gomail.NewClient(s.host, options...)
 }
 
-// dial connects, and has the connection closed when the whole conversation's context ends: the library itself looks at a
-// context only while it dials, and gives each command a time of its own.
+// dial connects, and has the connection closed when the whole conversation's context ends: the
+// library itself looks at a context only while it dials, and gives each command a time of its own.
 func (s *SMTP) dial(whole context.Context) gomail.DialContextFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		var conn net.Conn

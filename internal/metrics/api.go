@@ -23,7 +23,8 @@ type HTTP struct {
 	took    prometheus.Observer
 }
 
-// NewHTTP returns the counts of a route, given by its template ("/v1/accounts/:accountRef"), never by a request's path.
+// NewHTTP returns the counts of a route, given by its template ("/v1/accounts/:accountRef"), never
+// by a request's path.
 func NewHTTP(method, route string) *HTTP {
 	h := &HTTP{took: httpDuration.WithLabelValues(method, route)}
 	for i := 2; i < len(h.classes); i++ {
@@ -43,7 +44,8 @@ func (h *HTTP) Answered(status int, took time.Duration) {
 // Limit counts what one kind of limit decides.
 type Limit struct{ allowed, limited prometheus.Counter }
 
-// NewLimit returns the counts of a kind of limit: "key", "session", "stranger", "open", "account", "tenant" (an action of one).
+// NewLimit returns the counts of a kind of limit: "key", "session", "stranger", "open", "account",
+// "tenant" (an action of one).
 func NewLimit(kind string) *Limit {
 	return &Limit{limitDecisions.WithLabelValues(kind, "allowed"), limitDecisions.WithLabelValues(kind, "limited")}
 }

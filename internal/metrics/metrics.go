@@ -1,9 +1,11 @@
 // Package metrics declares every metric that Ajo shows at /metrics, and nothing else does.
 //
-// What always holds: names are Prometheus's (ajo_…, base units, _total for what only grows); the values of a label are few and
-// known at the start, so no tenant, account, address or URL is ever one; and a series is there from the start, at zero, so that
-// its first increase is seen. A count or an observation on the way of a payment is an atomic addition to a series that was looked
-// up before: tens of nanoseconds. Gauges are set by a background job ([ajo/internal/app]), never read from a database by a scrape.
+// What always holds: names are Prometheus's (ajo_…, base units, _total for what only grows); the
+// values of a label are few and known at the start, so no tenant, account, address or URL is ever
+// one; and a series is there from the start, at zero, so that its first increase is seen. A count
+// or an observation on the way of a payment is an atomic addition to a series that was looked up
+// before: tens of nanoseconds. Gauges are set by a background job ([ajo/internal/app]), never read
+// from a database by a scrape.
 package metrics
 
 import (
@@ -68,14 +70,16 @@ func histograms(name, help string, buckets []float64, labels ...string) *prometh
 	return v
 }
 
-// Buckets, in seconds: of what a machine does, of what another one answers, and of what waits for a queue or for the bank.
+// Buckets, in seconds: of what a machine does, of what another one answers, and of what waits for a
+// queue or for the bank.
 var (
 	quick  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20}
 	remote = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	waited = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300, 1800, 7200}
 )
 
-// Age is how long ago at was, by now: zero when there is no such moment, or when it has not come yet.
+// Age is how long ago at was, by now: zero when there is no such moment, or when it has not come
+// yet.
 func Age(now time.Time, at *time.Time) time.Duration {
 	if at == nil {
 		return 0

@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What the last light check of the books saw ([ajo/internal/invariant]); all are of one moment, in each worker, once a minute.
+// What the last light check of the books saw ([ajo/internal/invariant]); all are of one moment, in
+// each worker, once a minute.
 var (
 	violations       = gauge("ajo_invariant_violations", "Rows that break an invariant, among the sums and what was posted in the last minutes. Above 0: run ajo ledger verify.")
 	lastRun          = gauge("ajo_invariant_last_run_timestamp_seconds", "When the check last ran to its end.")
@@ -113,7 +114,8 @@ func Confirmation(outcome string) { count(confirmedAs, outcome) }
 // TransferEnded counts a transfer's end.
 func TransferEnded(status string) { count(endedAs, status) }
 
-// Reconciled shows how far books and bank have been compared, and how many disagreements the newest comparison found.
+// Reconciled shows how far books and bank have been compared, and how many disagreements the newest
+// comparison found.
 func Reconciled(until *time.Time, exceptions int64) {
 	if until != nil {
 		reconciledUntil.Set(float64(until.Unix()))

@@ -22,7 +22,8 @@ var (
 	ninDuration  = histograms("ajo_nin_check_duration_seconds", "Time that a check took.", remote)
 )
 
-// BankOperations and BankOutcomes are the calls of the bank and how they end; others are not counted.
+// BankOperations and BankOutcomes are the calls of the bank and how they end; others are not
+// counted.
 var (
 	BankOperations = []string{"create_account", "close_account", "find_account", "transaction", "transactions", "banks", "lookup", "pay", "payout", "token"}
 	BankOutcomes   = []string{"ok", "unknown", "rejected", "timeout", "error"}

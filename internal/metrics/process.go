@@ -49,8 +49,8 @@ func Spool(bytes, most, records int64, oldest time.Duration, damaged int) {
 	spoolDamaged.Set(float64(damaged))
 }
 
-// pools reads the connection pools of this process when it is scraped: their figures are in memory. A process may have
-// several, as `ajo dev` has; they are added up.
+// pools reads the connection pools of this process when it is scraped: their figures are in memory.
+// A process may have several, as `ajo dev` has; they are added up.
 type pools struct {
 	mu       sync.Mutex
 	postgres []*pgxpool.Pool
@@ -87,7 +87,8 @@ var (
 
 func init() { registry.MustRegister(all) }
 
-// WatchPools adds a process's pools; the function that it returns takes them away again, before they are closed.
+// WatchPools adds a process's pools; the function that it returns takes them away again, before
+// they are closed.
 func WatchPools(p *pgxpool.Pool, r redis.UniversalClient) (forget func()) {
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -68,7 +68,8 @@ func QueueServed(queue string, workers int) {
 	queueWorkers.WithLabelValues(queue).Set(float64(workers))
 }
 
-// QueueDepth shows how many tasks of a queue Redis has in each of [TaskStates], and the age of the oldest that waits.
+// QueueDepth shows how many tasks of a queue Redis has in each of [TaskStates], and the age of the
+// oldest that waits.
 func QueueDepth(queue string, inState [5]int, oldest time.Duration) {
 	for i, s := range TaskStates {
 		queueTasks.WithLabelValues(queue, s).Set(float64(inState[i]))

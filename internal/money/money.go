@@ -21,7 +21,8 @@ import (
 // Currency is the only currency that Ajo keeps.
 const Currency = "NGN"
 
-// maxText is the longest text a parser looks at: fifteen digits, a point, and room for trailing zeros.
+// maxText is the longest text a parser looks at: fifteen digits, a point, and room for trailing
+// zeros.
 const maxText = 32
 
 // ErrInvalid says that a text is not an amount in naira with at most two decimals.
@@ -32,18 +33,19 @@ var (
 	numberForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,14})(\.[0-9]{1,2}0*)?$`)
 )
 
-// Amount is a sum of naira with two decimals. The zero value is 0.00. A balance may be negative; parsed text never is.
-// Compare with Equal or Cmp, never with ==.
+// Amount is a sum of naira with two decimals. The zero value is 0.00. A balance may be negative;
+// parsed text never is. Compare with Equal or Cmp, never with ==.
 type Amount struct{ d decimal.Decimal }
 
 // Zero is 0.00.
 var Zero Amount
 
-// Parse reads client text: an unsigned decimal of at most 15 whole digits and two decimals, without exponent or sign.
-// Anything else is [ErrInvalid].
+// Parse reads client text: an unsigned decimal of at most 15 whole digits and two decimals, without
+// exponent or sign. Anything else is [ErrInvalid].
 func Parse(s string) (Amount, error) { return parse(s, textForm) }
 
-// ParseNumber reads the text of a JSON number by the same rules, but allows zeros after the second decimal.
+// ParseNumber reads the text of a JSON number by the same rules, but allows zeros after the second
+// decimal.
 func ParseNumber(n json.Number) (Amount, error) { return parse(n.String(), numberForm) }
 
 func parse(s string, form *regexp.Regexp) (Amount, error) {
@@ -113,14 +115,15 @@ func (a *Amount) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Number returns the sum as a JSON number with two decimals, for the fields that the specification keeps numeric.
+// Number returns the sum as a JSON number with two decimals, for the fields that the specification
+// keeps numeric.
 func (a Amount) Number() json.Number { return json.Number(a.String()) }
 
 // Value stores the sum in a numeric column.
 func (a Amount) Value() (driver.Value, error) { return a.String(), nil }
 
-// ScanNumeric reads a numeric column as the driver has it, without the detour over a text. NULL, NaN and more than two decimals
-// are errors.
+// ScanNumeric reads a numeric column as the driver has it, without the detour over a text. NULL,
+// NaN and more than two decimals are errors.
 func (a *Amount) ScanNumeric(n pgtype.Numeric) error {
 	if !n.Valid || n.NaN || n.InfinityModifier != pgtype.Finite {
 		return errors.New("money: cannot read NULL, NaN or infinity")

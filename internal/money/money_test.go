@@ -74,7 +74,8 @@ func TestJSON(t *testing.T) {
 		require.Error(t, json.Unmarshal([]byte(bad), &a), bad)
 		require.Equal(t, "12.30", a.String(), "a refused value leaves the old one")
 	}
-	for _, bare := range []string{"null", "", `"`} { // as a caller other than encoding/json may have it
+	// as a caller other than encoding/json may have it
+	for _, bare := range []string{"null", "", `"`} {
 		require.ErrorIs(t, a.UnmarshalJSON([]byte(bare)), ErrInvalid, bare)
 	}
 }
@@ -142,7 +143,8 @@ func TestMustPanics(t *testing.T) {
 
 var printed = regexp.MustCompile(`^(0|[1-9][0-9]{0,14})\.[0-9]{2}$`)
 
-// What is parsed prints as money, and parses again to the same sum; the number form takes all that the text form takes.
+// What is parsed prints as money, and parses again to the same sum; the number form takes all that
+// the text form takes.
 func FuzzParse(f *testing.F) {
 	for text := range accepted {
 		f.Add(text)

@@ -1,7 +1,9 @@
-// Package page is the pagination that every list shares: a limit, an opaque cursor, and the object that answers carry.
+// Package page is the pagination that every list shares: a limit, an opaque cursor, and the object
+// that answers carry.
 //
-// A cursor names its list and the last row that was shown (its id, or its place in a statement), so it stays right while rows are
-// inserted, and another list refuses it. The specification's "Pagination (list endpoints)"; sizes from its "Limits".
+// A cursor names its list and the last row that was shown (its id, or its place in a statement), so
+// it stays right while rows are inserted, and another list refuses it. The specification's
+// "Pagination (list endpoints)"; sizes from its "Limits".
 package page
 
 import (
@@ -43,7 +45,8 @@ type Info struct {
 	HasMore    bool    `json:"hasMore"`
 }
 
-// Parse reads the query parameters limit and after; an empty limit is def. A bad limit is [ErrLimit].
+// Parse reads the query parameters limit and after; an empty limit is def. A bad limit is
+// [ErrLimit].
 func Parse(limit, after string, def int) (Request, error) {
 	r := Request{Limit: def, After: after}
 	if limit == "" {
@@ -57,7 +60,8 @@ func Parse(limit, after string, def int) (Request, error) {
 	return r, nil
 }
 
-// Cut makes a page of rows, which were read with a limit of r.Limit + 1: the surplus row only says that there is more.
+// Cut makes a page of rows, which were read with a limit of r.Limit + 1: the surplus row only says
+// that there is more.
 func Cut[T any](rows []T, r Request, cursor func(T) string) ([]T, Info) {
 	info := Info{Limit: r.Limit}
 	if len(rows) > r.Limit {
@@ -68,7 +72,8 @@ func Cut[T any](rows []T, r Request, cursor func(T) string) ([]T, Info) {
 	return rows, info
 }
 
-// List is a list that has cursors. Its number is a cursor's first byte, so that a cursor of another list is refused.
+// List is a list that has cursors. Its number is a cursor's first byte, so that a cursor of another
+// list is refused.
 type List byte
 
 // The lists. A number is never used again for another. (1 and 2 were those of all lists.)
@@ -94,20 +99,22 @@ const (
 // ID returns the cursor that names a row of the list by its id.
 func ID(l List, id uuid.UUID) string { return encode(l, id[:]) }
 
-// ParseID reads a cursor made by [ID] for the same list; ok is false for the empty cursor. Anything else is [ErrCursor].
+// ParseID reads a cursor made by [ID] for the same list; ok is false for the empty cursor. Anything
+// else is [ErrCursor].
 func ParseID(l List, cursor string) (id uuid.UUID, ok bool, err error) {
 	b, ok, err := decode(l, cursor, len(id))
 	copy(id[:], b)
 	return id, ok, err
 }
 
-// Seq returns the cursor that names a row of the list by its number, which counts within what of names: the lines of a statement
-// within its account.
+// Seq returns the cursor that names a row of the list by its number, which counts within what of
+// names: the lines of a statement within its account.
 func Seq(l List, of uuid.UUID, seq int64) string {
 	return encode(l, binary.BigEndian.AppendUint64(mark(of), uint64(seq)))
 }
 
-// ParseSeq reads a cursor made by [Seq] for the same list of the same thing; the empty cursor is 0. Anything else is [ErrCursor].
+// ParseSeq reads a cursor made by [Seq] for the same list of the same thing; the empty cursor is 0.
+// Anything else is [ErrCursor].
 func ParseSeq(l List, of uuid.UUID, cursor string) (int64, error) {
 	b, ok, err := decode(l, cursor, markSize+8)
 	if err != nil || !ok {
@@ -120,7 +127,8 @@ func ParseSeq(l List, of uuid.UUID, cursor string) (int64, error) {
 	return n, nil
 }
 
-// markSize is what a cursor has of the id that its number counts within: enough to tell that it is of another.
+// markSize is what a cursor has of the id that its number counts within: enough to tell that it is
+// of another.
 const markSize = 4
 
 func mark(of uuid.UUID) []byte {
@@ -136,7 +144,8 @@ func decode(l List, cursor string, size int) ([]byte, bool, error) {
 	if cursor == "" {
 		return nil, false, nil
 	}
-	if len(cursor) > 64 || strings.ContainsAny(cursor, "\r\n") { // which the decoder would pass over
+	// which the decoder would pass over
+	if len(cursor) > 64 || strings.ContainsAny(cursor, "\r\n") {
 		return nil, false, ErrCursor
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)

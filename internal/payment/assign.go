@@ -30,23 +30,26 @@ type InboundEvent struct {
 	EventType      string
 	Status         Status
 	Category       Category // empty while it waits to be posted
-	ErrorMessage   string   // why it was not posted; on a processed event, why it had to be assigned
-	Amount         *money.Amount
-	Fee            *money.Amount
-	Currency       string
-	Alias          string // the reference that was paid, as the event has it
-	AliasNumber    string // the number that was paid, where the event has it
-	SenderName     string
-	Narration      string
-	OccurredAt     *time.Time
-	TenantID       *uuid.UUID
-	AccountID      *uuid.UUID // posted to, or refused by (an expired one)
-	NextAttemptAt  *time.Time
-	LastError      string
-	ReceivedAt     time.Time
-	ProcessedAt    *time.Time
-	LookAlikeOf    *uuid.UUID // the event that it may be a repeat of: it is not posted before that is decided
-	Replaces       *uuid.UUID // the event whose credit was reversed, and in whose place this one counts
+	// why it was not posted; on a processed event, why it had to be assigned
+	ErrorMessage  string
+	Amount        *money.Amount
+	Fee           *money.Amount
+	Currency      string
+	Alias         string // the reference that was paid, as the event has it
+	AliasNumber   string // the number that was paid, where the event has it
+	SenderName    string
+	Narration     string
+	OccurredAt    *time.Time
+	TenantID      *uuid.UUID
+	AccountID     *uuid.UUID // posted to, or refused by (an expired one)
+	NextAttemptAt *time.Time
+	LastError     string
+	ReceivedAt    time.Time
+	ProcessedAt   *time.Time
+	// the event that it may be a repeat of: it is not posted before that is decided
+	LookAlikeOf *uuid.UUID
+	// the event whose credit was reversed, and in whose place this one counts
+	Replaces *uuid.UUID
 }
 
 const eventColumns = `id, source, signature_valid, provider_txn_ref, event_type, status, category, error_message, amount, fee, currency, alias,
@@ -58,13 +61,15 @@ type EventFilter struct {
 	Category       Category
 	Status         Status
 	ProviderTxnRef string
-	Number         string        // of the account that was paid: as the event has it, or of the account that it was posted to
-	Amount         *money.Amount // gross, as the payer sent it
-	From, To       time.Time     // paid at or after From, and before To, by the event's own time; zero: without that end
+	// of the account that was paid: as the event has it, or of the account that it was posted to
+	Number string
+	Amount *money.Amount // gross, as the payer sent it
+	// paid at or after From, and before To, by the event's own time; zero: without that end
+	From, To time.Time
 }
 
-// Events returns a page of the inbound events, newest first. For operators. A bad cursor is [page.ErrCursor], an unknown
-// category or status [ErrFilter].
+// Events returns a page of the inbound events, newest first. For operators. A bad cursor is
+// [page.ErrCursor], an unknown category or status [ErrFilter].
 func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]InboundEvent, page.Info, error) {
 	switch f.Category {
 	case "", CategoryPayment, CategoryMisdirected, CategorySigInvalid, CategoryNonPayment, CategoryProcessingError:
@@ -120,8 +125,8 @@ func (s *Service) InboundEvent(ctx context.Context, id uuid.UUID) (InboundEvent,
 	return e, err
 }
 
-// Destination names the account that a misdirected payment is to be posted to: by the account's ID, or by its reference as
-// in a path of its tenant.
+// Destination names the account that a misdirected payment is to be posted to: by the account's ID,
+// or by its reference as in a path of its tenant.
 type Destination struct {
 	AccountID  uuid.UUID
 	TenantID   uuid.UUID
@@ -148,7 +153,8 @@ type Assignment struct {
 	TenantName    string
 }
 
-// PlanAssign tells what an assignment would do, with the refusals of [Service.Assign], and changes nothing.
+// PlanAssign tells what an assignment would do, with the refusals of [Service.Assign], and changes
+// nothing.
 func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destination) (Assignment, error) {
 	e, err := s.InboundEvent(ctx, eventID)
 	if err != nil {
@@ -172,10 +178,11 @@ func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destinat
 	return a, err
 }
 
-// Assign posts a misdirected payment to the account that an operator names, active or expired, and returns what is to be
-// rung: as posting does, with a credit, a delivery where there is a URL, and a confirmation that is due soon. Nothing of it
-// leaves before the bank's record confirms it. [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for
-// all but the first of those who assign at once; account.ErrNotFound, also while the account is being provisioned.
+// Assign posts a misdirected payment to the account that an operator names, active or expired, and
+// returns what is to be rung: as posting does, with a credit, a delivery where there is a URL, and
+// a confirmation that is due soon. Nothing of it leaves before the bank's record confirms it.
+// [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for all but the first of those
+// who assign at once; account.ErrNotFound, also while the account is being provisioned.
 func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination, by audit.By) (Posted, error) {
 	var e *stored
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
@@ -210,8 +217,8 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 	return e.posted, nil
 }
 
-// lockMisdirected locks a misdirected event. Its fields are fit to post: posting refuses everything else about a payment
-// before it looks for an account.
+// lockMisdirected locks a misdirected event. Its fields are fit to post: posting refuses everything
+// else about a payment before it looks for an account.
 func lockMisdirected(ctx context.Context, tx pg.Tx, id uuid.UUID) (*stored, error) {
 	var category Category
 	err := tx.QueryRow(ctx, `SELECT category FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&category)
@@ -227,7 +234,8 @@ func lockMisdirected(ctx context.Context, tx pg.Tx, id uuid.UUID) (*stored, erro
 	return &e, tx.QueryRow(ctx, `SELECT `+storedColumns+` FROM inbound_events WHERE id = $1`, id).Scan(e.fields()...)
 }
 
-// assign makes the named account the event's target, and locks it. Why the event was misdirected stays on its record.
+// assign makes the named account the event's target, and locks it. Why the event was misdirected
+// stays on its record.
 func (e *stored) assign(ctx context.Context, tx pg.Tx, to Destination) error {
 	id, err := to.find(ctx, tx)
 	if err != nil {

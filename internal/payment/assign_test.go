@@ -22,8 +22,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// misdirected makes a payment at the bank to a number that no account of ours has, and posts its event, which change may
-// alter beside what the signature covers.
+// misdirected makes a payment at the bank to a number that no account of ours has, and posts its
+// event, which change may alter beside what the signature covers.
 func (b *bundle) misdirected(change func(*fakebank.EventTransaction)) uuid.UUID {
 	b.T.Helper()
 	client, err := nomba.New(nomba.Options{
@@ -37,7 +37,8 @@ func (b *bundle) misdirected(change func(*fakebank.EventTransaction)) uuid.UUID 
 	return b.paidTo(stray, change, "misdirected")
 }
 
-// paidTo makes a payment at the bank to the account of that reference, and posts its event, altered by change.
+// paidTo makes a payment at the bank to the account of that reference, and posts its event, altered
+// by change.
 func (b *bundle) paidTo(ref string, change func(*fakebank.EventTransaction), category payment.Category) uuid.UUID {
 	b.T.Helper()
 	txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: ref, Amount: money.Must("5000.00"), SenderName: "Bola Ade", Silent: true, Force: true})
@@ -99,8 +100,8 @@ func TestAssignPostsLikePosting(t *testing.T) {
 	require.Len(t, e.AliasNumber, 10)
 }
 
-// The bank's record of an assigned payment is of another number than the account's: it is compared with what the event says
-// was paid. What does not agree with that either waits for a person.
+// The bank's record of an assigned payment is of another number than the account's: it is compared
+// with what the event says was paid. What does not agree with that either waits for a person.
 func TestAssignedPaymentIsConfirmedByWhatTheEventNames(t *testing.T) {
 	t.Parallel()
 	const held, good = "credit needs_review", "credit confirmed"
@@ -123,7 +124,8 @@ func TestAssignedPaymentIsConfirmedByWhatTheEventNames(t *testing.T) {
 			id := b.misdirected(c.change)
 			e, err := b.svc.InboundEvent(b.ctx, id)
 			require.NoError(t, err)
-			if e.Alias == "" { // a record without a reference does not agree with an event that has none either
+			// a record without a reference does not agree with an event that has none either
+			if e.Alias == "" {
 				b.bank.SetTransaction(e.ProviderTxnRef, func(x *fakebank.Transaction) { x.AccountRef = "" })
 			}
 			_, err = b.svc.Assign(b.ctx, id, b.here(), byHand)
@@ -155,8 +157,9 @@ func TestAssignedPaymentOfAnotherAmountIsHeld(t *testing.T) {
 	require.Equal(t, []string{"credit needs_review"}, entries)
 }
 
-// What posting matched by itself is held to the account's own number, whatever number the event names: the signature
-// covers neither, so a changed reference beside the true number would steal the payment.
+// What posting matched by itself is held to the account's own number, whatever number the event
+// names: the signature covers neither, so a changed reference beside the true number would steal
+// the payment.
 func TestUnassignedPaymentIsHeldToItsAccountsNumber(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -171,8 +174,8 @@ func TestUnassignedPaymentIsHeldToItsAccountsNumber(t *testing.T) {
 	b.books()
 }
 
-// A payment that came too late can be assigned to the expired account that was paid, even where the event names it by the
-// tenant's reference only: the bank's record has the account's own number.
+// A payment that came too late can be assigned to the expired account that was paid, even where the
+// event names it by the tenant's reference only: the bank's record has the account's own number.
 func TestAssignToTheExpiredAccountThatWasPaid(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -189,7 +192,8 @@ func TestAssignToTheExpiredAccountThatWasPaid(t *testing.T) {
 	require.Equal(t, []string{"credit confirmed"}, entries)
 }
 
-// The exact amount ends a one-time account, from now on: what was paid to its own number until now is still accepted.
+// The exact amount ends a one-time account, from now on: what was paid to its own number until now
+// is still accepted.
 func TestAssignEndsAOneTimeAccount(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -224,7 +228,8 @@ func TestWhatIsNotAssigned(t *testing.T) {
 	b.Exec(`UPDATE accounts SET status = 'provisioning', bank_account_number = NULL WHERE id = $1`, provisioning)
 	b.Exec(`ALTER TABLE accounts ENABLE TRIGGER accounts_status`)
 	other := b.Tenant()
-	b.Account(other, provisioning.String()) // a reference that looks like the id is not taken for it
+	// a reference that looks like the id is not taken for it
+	b.Account(other, provisioning.String())
 	balance, entries := b.books()
 	for name, c := range map[string]struct {
 		event uuid.UUID
@@ -262,7 +267,8 @@ func TestWhatIsNotAssigned(t *testing.T) {
 	require.Empty(t, b.audited())
 }
 
-// Two operators assign one payment to two accounts at once: one of them does, and the payment is posted once.
+// Two operators assign one payment to two accounts at once: one of them does, and the payment is
+// posted once.
 func TestOperatorsAtOnceAssignOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -31,8 +31,9 @@ var (
 	errUnderWay = errors.New("the bank says that this transaction is under way")
 )
 
-// check is a posted payment that is due to be asked about. What was seen of its appointment, its attempts and its lease is the token
-// under which a finding is recorded: of several who ask at once, which is harmless, one records.
+// check is a posted payment that is due to be asked about. What was seen of its appointment, its
+// attempts and its lease is the token under which a finding is recorded: of several who ask at
+// once, which is harmless, one records.
 type check struct {
 	ID            uuid.UUID
 	TxnRef        string
@@ -41,16 +42,17 @@ type check struct {
 	Currency      string
 	AccountNumber string
 	AccountID     uuid.UUID
-	Assigned      bool   // posted by an operator's word, to another account than the one that was paid
-	AliasNumber   string // the number that the event says was paid, where it carries one
-	AliasRef      string // the reference that the event says was paid
-	PostedAt      time.Time
-	Attempt       int
-	Misses        int
-	Due           time.Time
-	Lease         *time.Time // ours, or one that has run out
-	OccurredAt    *time.Time // the bank's time of the payment, by the event
-	Traceparent   string
+	// posted by an operator's word, to another account than the one that was paid
+	Assigned    bool
+	AliasNumber string // the number that the event says was paid, where it carries one
+	AliasRef    string // the reference that the event says was paid
+	PostedAt    time.Time
+	Attempt     int
+	Misses      int
+	Due         time.Time
+	Lease       *time.Time // ours, or one that has run out
+	OccurredAt  *time.Time // the bank's time of the payment, by the event
+	Traceparent string
 	recall
 }
 
@@ -67,11 +69,12 @@ type finding struct {
 	tells   bool // the tenant chose more events than received payments, or listens
 }
 
-// Confirm asks the bank about a posted payment, and moves its entry: confirmed when the bank's own record echoes our
-// transaction id and agrees on amount, fee, currency and account; reversed when the bank says it failed, or does not know
-// it in ConfirmMisses checks over at least ConfirmMinAge; needs_review when the record differs, or when no clear answer
-// came by ConfirmDeadline. A bank that is down is not an answer. It returns nil when nothing is left to do, and a [retry]
-// error with the time of the next check otherwise.
+// Confirm asks the bank about a posted payment, and moves its entry: confirmed when the bank's own
+// record echoes our transaction id and agrees on amount, fee, currency and account; reversed when
+// the bank says it failed, or does not know it in ConfirmMisses checks over at least ConfirmMinAge;
+// needs_review when the record differs, or when no clear answer came by ConfirmDeadline. A bank
+// that is down is not an answer. It returns nil when nothing is left to do, and a [retry] error
+// with the time of the next check otherwise.
 func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	begun := time.Now()
 	c, err := s.looks.Do(ctx, id)
@@ -81,7 +84,8 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	failpoint.At("payment/before-ask")
 	var listed *provider.Transaction
 	if !c.recalled() { // of a recalled payment only the record itself will do
-		listed, err = s.listed.Do(ctx, c) // only reads, as the question below does; an unanswered one is asked again
+		// only reads, as the question below does; an unanswered one is asked again
+		listed, err = s.listed.Do(ctx, c)
 	}
 	if err != nil || listed == nil {
 		// Questions by id are what the bank allows few of, so the payment is leased first.
@@ -122,7 +126,8 @@ func (f *finding) outcome() string {
 	return confirmedAs[f.event]
 }
 
-// ask returns the bank's own record of the payment: from its list, where many wait, or else by its id.
+// ask returns the bank's own record of the payment: from its list, where many wait, or else by its
+// id.
 func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transaction, begun time.Time) (provider.Transaction, error) {
 	ctx, span := trace.Resume(ctx, "ask the bank", trace.Parent(ctx), begun)
 	defer span.End()
@@ -139,7 +144,8 @@ func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transactio
 // errStranger is an answer that is no answer: whatever it says, it says of another's money.
 var errStranger = errors.New("the bank answered with another's record")
 
-// bankRecord asks for the bank's record of a payment by its id. One of another id is none, whichever bank is behind it.
+// bankRecord asks for the bank's record of a payment by its id. One of another id is none,
+// whichever bank is behind it.
 func (s *Service) bankRecord(ctx context.Context, id string) (provider.Transaction, error) {
 	t, err := s.Bank.Transaction(ctx, id)
 	if err == nil && t.ID != id {
@@ -217,15 +223,17 @@ func (c *check) differs(t provider.Transaction) string {
 
 // sameAccount tells whether the bank's record is of the account that was paid.
 //
-// What posting found by itself must have been paid to the account's own number. The event's word is no evidence there:
-// its signature covers neither reference nor number, so with a changed reference it would name the thief's account beside
-// the payer's true number. A payment that an operator assigned did go elsewhere; the record must then agree with what the
-// event says it was sent to (the number, or the reference where it carries none), so that a payment to one customer
-// cannot be shown to the operator as one to a number that nobody knows.
+// What posting found by itself must have been paid to the account's own number. The event's word is
+// no evidence there: its signature covers neither reference nor number, so with a changed reference
+// it would name the thief's account beside the payer's true number. A payment that an operator
+// assigned did go elsewhere; the record must then agree with what the event says it was sent to
+// (the number, or the reference where it carries none), so that a payment to one customer cannot be
+// shown to the operator as one to a number that nobody knows.
 func (c *check) sameAccount(t provider.Transaction) bool {
 	switch {
 	case t.AccountNumber == c.AccountNumber:
-		ref, err := uuid.Parse(t.AccountRef) // the number may have been another account's before, and the record then names that one
+		// the number may have been another account's before, and the record then names that one
+		ref, err := uuid.Parse(t.AccountRef)
 		return c.Assigned || err != nil || ref == c.AccountID
 	case !c.Assigned:
 		return false
@@ -243,8 +251,8 @@ func (c *check) paidNumber() string {
 	return c.AccountNumber
 }
 
-// dueSQL hides the appointment from the planner: on a young table it would go by the index of all that is due, and read those of a
-// whole backlog for each batch.
+// dueSQL hides the appointment from the planner: on a young table it would go by the index of all
+// that is due, and read those of a whole backlog for each batch.
 const dueSQL = `
 		SELECT e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id, e.error_message <> '', e.alias_number, e.alias,
 			e.processed_at, e.attempt_count, e.misses, e.next_attempt_at, e.leased_until, e.occurred_at, e.traceparent,
@@ -276,13 +284,15 @@ func (s *Service) lookBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcom
 // seenSQL is the condition that a payment is as it was seen, by the row c of a batch.
 const seenSQL = `e.id = c.id AND e.attempt_count = c.attempt AND coalesce(e.next_attempt_at, 'infinity') = c.due AND e.leased_until IS NOT DISTINCT FROM c.lease`
 
-// leaseSQL goes through the events in the order of the batch, which is that of their ids, and so do the locks.
+// leaseSQL goes through the events in the order of the batch, which is that of their ids, and so do
+// the locks.
 const leaseSQL = `
 		UPDATE inbound_events e SET leased_until = $5
 		FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[]) WITH ORDINALITY AS c (id, attempt, due, lease, n)
 		WHERE ` + seenSQL + ` RETURNING c.n`
 
-// leaseBatch leases the payments of checks that are as they were seen, and returns the end of each lease; nil: it is not ours.
+// leaseBatch leases the payments of checks that are as they were seen, and returns the end of each
+// lease; nil: it is not ours.
 func (s *Service) leaseBatch(ctx context.Context, checks []*check) []batch.Outcome[*time.Time] {
 	return pg.Isolate(checks, func(checks []*check) ([]batch.Outcome[*time.Time], error) {
 		out := make([]batch.Outcome[*time.Time], len(checks))
@@ -330,9 +340,9 @@ func tokens[T any](items []T, places []int, of func(T) *check) (t token) {
 	return t
 }
 
-// recordBatch stores many findings, moves their entries, and queues what tenants chose to be told of it, in one transaction. A
-// finding about a payment that is not as it was seen is dropped: another worker has it. The outcome is the delivery to ring,
-// uuid.Nil for none.
+// recordBatch stores many findings, moves their entries, and queues what tenants chose to be told
+// of it, in one transaction. A finding about a payment that is not as it was seen is dropped:
+// another worker has it. The outcome is the delivery to ring, uuid.Nil for none.
 func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.Outcome[uuid.UUID] {
 	return pg.Isolate(findings, func(findings []*finding) ([]batch.Outcome[uuid.UUID], error) {
 		var moved []ledger.Moved
@@ -342,7 +352,8 @@ func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.
 			if held, err = s.recordFindings(ctx, tx, findings); err != nil {
 				return err
 			}
-			if moved, err = s.moveEntries(ctx, tx, held); err != nil { // last: from here on others wait for these accounts
+			// last: from here on others wait for these accounts
+			if moved, err = s.moveEntries(ctx, tx, held); err != nil {
 				return err
 			}
 			if err := s.closeRecalls(ctx, tx, held, moved); err != nil {
@@ -377,8 +388,8 @@ func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding
 	return ledger.MoveEntries(ctx, tx, s.Clock.Now(), moves)
 }
 
-// findingSQL goes through the events in the order of the batch, as leaseSQL does. It tells of each whether its tenant wants more
-// events than the rule.
+// findingSQL goes through the events in the order of the batch, as leaseSQL does. It tells of each
+// whether its tenant wants more events than the rule.
 const findingSQL = `
 		UPDATE inbound_events e SET next_attempt_at = c.next, attempt_count = attempt_count + 1, misses = misses + c.missed, leased_until = NULL, last_error = c.why
 		FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::int[], $7::text[]) WITH ORDINALITY
@@ -386,7 +397,8 @@ const findingSQL = `
 		WHERE ` + seenSQL + `
 		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR coalesce(t.listening_until > $8, false) FROM tenants t WHERE t.id = e.tenant_id)`
 
-// recordFindings stores the findings about payments that are as they were seen, and returns these in the order of their ids.
+// recordFindings stores the findings about payments that are as they were seen, and returns these
+// in the order of their ids.
 func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {
 	places := inOrder(findings, func(f *finding) *check { return f.check })
 	seen := tokens(findings, places, func(f *finding) *check { return f.check })

@@ -9,12 +9,15 @@ import (
 	"ajo/internal/provider"
 )
 
-// The bank answers some 75 questions a second, but shows 50 records on a page of its list: where many payments of the same
-// second wait to be confirmed, the list of that second is read instead of asking for each. What it shows can confirm a
-// payment and nothing else. Whatever is missing, under way or different there is asked about by its own id, as is a lone one.
+// The bank answers some 75 questions a second, but shows 50 records on a page of its list: where
+// many payments of the same second wait to be confirmed, the list of that second is read instead of
+// asking for each. What it shows can confirm a payment and nothing else. Whatever is missing, under
+// way or different there is asked about by its own id, as is a lone one.
 const (
-	listFrom  = 16                    // so many waiting payments of one second are worth reading its list
-	listShare = 8                     // of a list no more pages are read than two and one for so many payments that waited for it
+	// so many waiting payments of one second are worth reading its list
+	listFrom = 16
+	// of a list no more pages are read than two and one for so many payments that waited for it
+	listShare = 8
 	listKept  = 10 * time.Second      // how long what was read is believed
 	listQuiet = time.Minute           // how long no list is read after one could not be
 	listMax   = 1000                  // checks in one batch
@@ -37,8 +40,9 @@ type lists struct {
 	quiet    time.Time // no list is read until then
 }
 
-// lookUp finds the records of many checks in the bank's list, where that takes fewer questions than checks. Nil: ask singly.
-// A few are held for listPause, in which others may come; they were due seconds ago, and what makes a batch is a busy writer.
+// lookUp finds the records of many checks in the bank's list, where that takes fewer questions than
+// checks. Nil: ask singly. A few are held for listPause, in which others may come; they were due
+// seconds ago, and what makes a batch is a busy writer.
 func (s *Service) lookUp(ctx context.Context, checks []*check) []batch.Outcome[*provider.Transaction] {
 	out := make([]batch.Outcome[*provider.Transaction], len(checks))
 	now := s.Clock.Now()
@@ -74,7 +78,8 @@ func (s *Service) lookUp(ctx context.Context, checks []*check) []batch.Outcome[*
 	return out
 }
 
-// take gives the checks of which the list shows that they are true their records, and returns the others.
+// take gives the checks of which the list shows that they are true their records, and returns the
+// others.
 func (l *listing) take(checks []*check, which []int, out []batch.Outcome[*provider.Transaction]) (left []int) {
 	for _, i := range which {
 		t, ok := l.records[checks[i].TxnRef]
@@ -88,7 +93,8 @@ func (l *listing) take(checks []*check, which []int, out []batch.Outcome[*provid
 	return left
 }
 
-// readOn reads the next page of the list of a second; false when there is none, or it is not worth it.
+// readOn reads the next page of the list of a second; false when there is none, or it is not worth
+// it.
 func (s *Service) readOn(ctx context.Context, l *listing, second int64, now time.Time) bool {
 	if l.ended || now.Before(s.lists.quiet) || l.pages >= 2+l.sought/listShare {
 		return false

@@ -25,7 +25,8 @@ const (
 	listCall   = "POST /v1/transactions/accounts"
 )
 
-// manyPaid makes n payments in one second at the bank, posts their events, and returns the events' ids and the bank's records.
+// manyPaid makes n payments in one second at the bank, posts their events, and returns the events'
+// ids and the bank's records.
 func (b *bundle) manyPaid(n int) ([]uuid.UUID, []fakebank.Transaction) {
 	b.T.Helper()
 	b.openAtBank()
@@ -39,7 +40,8 @@ func (b *bundle) manyPaid(n int) ([]uuid.UUID, []fakebank.Transaction) {
 	return ids, txns
 }
 
-// confirmAll asks about all at once, as the rows of many tasks do, and returns how many are due again.
+// confirmAll asks about all at once, as the rows of many tasks do, and returns how many are due
+// again.
 func (b *bundle) confirmAll(ids []uuid.UUID) (later int) {
 	b.T.Helper()
 	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(next_attempt_at) FROM inbound_events`))
@@ -61,8 +63,8 @@ func (b *bundle) confirmAll(ids []uuid.UUID) (later int) {
 	return later
 }
 
-// Where many payments of one second wait, the bank's list confirms them, and only what it does not show to be true is asked
-// about by its own id.
+// Where many payments of one second wait, the bank's list confirms them, and only what it does not
+// show to be true is asked about by its own id.
 func TestManyAreConfirmedByTheList(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

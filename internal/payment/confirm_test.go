@@ -31,7 +31,8 @@ func (b *bundle) paid() (uuid.UUID, fakebank.Transaction) {
 	return r.ID, txn
 }
 
-// check lets the first check's time come and asks once; it returns the gap to the next check, or -1 at the end.
+// check lets the first check's time come and asks once; it returns the gap to the next check, or -1
+// at the end.
 func (b *bundle) check(id uuid.UUID) time.Duration {
 	b.T.Helper()
 	next := testenv.Value[*time.Time](b.Env, `SELECT next_attempt_at FROM inbound_events WHERE id = $1`, id)
@@ -64,7 +65,8 @@ func TestConfirmed(t *testing.T) {
 	require.NoError(t, b.svc.Confirm(b.ctx, id), "and again changes nothing")
 }
 
-// The tenant was told of the payment once, when it was posted; that it is confirmed stands in the statement only.
+// The tenant was told of the payment once, when it was posted; that it is confirmed stands in the
+// statement only.
 func TestConfirmationIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "event.out.no-second", "event.out.statement", "state.entry.confirmed.silent")
@@ -143,7 +145,8 @@ func TestFoundLateIsConfirmed(t *testing.T) {
 	require.Equal(t, []string{"credit confirmed"}, entries)
 }
 
-// A bank that is down, answers with somebody else's record, or says "under way" gives no answer: after a day a person looks.
+// A bank that is down, answers with somebody else's record, or says "under way" gives no answer:
+// after a day a person looks.
 func TestUnclearForADayNeedsReview(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "state.entry.review")

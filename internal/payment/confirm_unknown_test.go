@@ -25,7 +25,8 @@ func (b *bundle) gone() uuid.UUID {
 	return id
 }
 
-// What a gateway says is not the bank's word: after a day a person looks, and no money was taken back.
+// What a gateway says is not the bank's word: after a day a person looks, and no money was taken
+// back.
 func TestGatewaysWordReversesNothing(t *testing.T) {
 	t.Parallel()
 	for _, body := range fakebank.GatewayBodies() {
@@ -47,8 +48,9 @@ func TestGatewaysWordReversesNothing(t *testing.T) {
 	}
 }
 
-// A bank that has lost its index finds nothing, and says so in its own envelope. It is not believed while it does not find a
-// payment either that it has confirmed; once it does, what it does not find is reversed.
+// A bank that has lost its index finds nothing, and says so in its own envelope. It is not believed
+// while it does not find a payment either that it has confirmed; once it does, what it does not
+// find is reversed.
 func TestEmptyIndexReversesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -72,7 +74,8 @@ func TestEmptyIndexReversesNothing(t *testing.T) {
 	require.Equal(t, []string{"credit confirmed", "credit confirmed", "credit reversed", "debit reversed"}, entries)
 }
 
-// What the bank lists is there, though it is not found by its id; and a list that cannot be read proves nothing.
+// What the bank lists is there, though it is not found by its id; and a list that cannot be read
+// proves nothing.
 func TestListedIsFound(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

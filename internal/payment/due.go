@@ -11,8 +11,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// Due lists the events of a status ([Received]: to be posted; [Processed]: to be confirmed) whose work was due before the
-// given time and is in nobody's hands, oldest first. For the sweeper.
+// Due lists the events of a status ([Received]: to be posted; [Processed]: to be confirmed) whose
+// work was due before the given time and is in nobody's hands, oldest first. For the sweeper.
 func (s *Service) Due(ctx context.Context, status Status, before time.Time, limit int) ([]uuid.UUID, error) {
 	rows, err := s.Pool.Query(ctx, `
 		SELECT id FROM inbound_events
@@ -24,8 +24,9 @@ func (s *Service) Due(ctx context.Context, status Status, before time.Time, limi
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
-// PurgeForged removes events without a valid signature that are older than 30 days, or that half of [forgedMax] newer ones have come
-// after: so there is always room for the newest. It removes at most limit of them, and none that another process is removing.
+// PurgeForged removes events without a valid signature that are older than 30 days, or that half of
+// [forgedMax] newer ones have come after: so there is always room for the newest. It removes at
+// most limit of them, and none that another process is removing.
 func (s *Service) PurgeForged(ctx context.Context, limit int) (int64, error) {
 	tag, err := s.Pool.Exec(ctx, `
 		DELETE FROM inbound_events WHERE id = ANY(ARRAY(
@@ -48,7 +49,8 @@ type EventRecord struct {
 	ProcessedAt    *time.Time
 }
 
-// Misdirected returns a page of the payments that matched no account, of the whole service, newest first. For sessions only.
+// Misdirected returns a page of the payments that matched no account, of the whole service, newest
+// first. For sessions only.
 func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecord, page.Info, error) {
 	after, ok, err := page.ParseID(page.Events, r.After)
 	if err != nil {
@@ -71,7 +73,8 @@ func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecor
 	return list, info, nil
 }
 
-// Postpone puts off the work on an event whose handling failed, longer with each failure; see [pg.Postpone].
+// Postpone puts off the work on an event whose handling failed, longer with each failure; see
+// [pg.Postpone].
 func (s *Service) Postpone(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
 	return pg.Postpone(ctx, s.Pool, pg.PostponeEvent, id, s.Clock.Now(), why)
 }

@@ -31,7 +31,8 @@ var (
 	errSignature  = errors.New("the signature does not hold")
 )
 
-// free returns a text that only people read: cut to a bounded length, control characters made spaces.
+// free returns a text that only people read: cut to a bounded length, control characters made
+// spaces.
 func (v *values) free(f field) string { return clean(v.text(f)) }
 
 func clean(s string) string {
@@ -62,8 +63,9 @@ func (v *values) signed(timestamp string) [9]string {
 	}
 }
 
-// verify checks the signature, and then that the signed string can be cut in one way only: joined by colons, the same nine
-// values could be shifted across the joints under the same signature (decisions, "Inbound events").
+// verify checks the signature, and then that the signed string can be cut in one way only: joined
+// by colons, the same nine values could be shifted across the joints under the same signature
+// (decisions, "Inbound events").
 func (v *values) verify(key []byte, signature, timestamp string) error {
 	nine := v.signed(timestamp)
 	mac := hmac.New(sha256.New, key)
@@ -96,7 +98,8 @@ func (v *values) verify(key []byte, signature, timestamp string) error {
 	return nil
 }
 
-// decodeSignature reads base64, as the bank's documentation shows it, or hex; nil when it is neither.
+// decodeSignature reads base64, as the bank's documentation shows it, or hex; nil when it is
+// neither.
 func decodeSignature(s string) []byte {
 	if len(s) == hex.EncodedLen(sha256.Size) {
 		if b, err := hex.DecodeString(s); err == nil {
@@ -110,7 +113,8 @@ func decodeSignature(s string) []byte {
 	return b
 }
 
-// amount reads a number of naira from its own text; absent, null, another type, or more than two decimals is an error.
+// amount reads a number of naira from its own text; absent, null, another type, or more than two
+// decimals is an error.
 func (v *values) amount(f field) (money.Amount, error) {
 	n, ok := v.find(f, '0')
 	if !ok {

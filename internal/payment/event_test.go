@@ -97,7 +97,8 @@ func bodyOf(t *testing.T, v []string) string {
 	return string(b)
 }
 
-// The same signed string, cut at other joints, bears the same signature: of all cuts in nine, only the bank's own is accepted.
+// The same signed string, cut at other joints, bears the same signature: of all cuts in nine, only
+// the bank's own is accepted.
 func TestEveryOtherCutIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, signedString := range map[string]string{
@@ -140,7 +141,8 @@ func TestEveryOtherCutIsRefused(t *testing.T) {
 	}
 }
 
-// None of the seven values that are not times may have a colon or a control character, though the signature over it holds.
+// None of the seven values that are not times may have a colon or a control character, though the
+// signature over it holds.
 func TestColonInEachSignedValue(t *testing.T) {
 	t.Parallel()
 	good := []string{"payment_success", "request", "user", "wallet", "transaction", "vact_transfer", vectorTime, "00"}

@@ -16,9 +16,10 @@ import (
 	"ajo/ledger"
 )
 
-// Payment, deadline and expire call at once, a thousand times. Whoever is first, the account ends expired with one such entry
-// in its history, and the payment is in the ledger exactly when its event is a payment. Every other time the bank's clock is a
-// second ahead and there is no deadline yet: then a payment that comes after the call is misdirected.
+// Payment, deadline and expire call at once, a thousand times. Whoever is first, the account ends
+// expired with one such entry in its history, and the payment is in the ledger exactly when its
+// event is a payment. Every other time the bank's clock is a second ahead and there is no deadline
+// yet: then a payment that comes after the call is misdirected.
 func TestPaymentDeadlineAndExpireAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

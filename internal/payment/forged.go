@@ -9,8 +9,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// forgedRoom bounds the events without a valid signature that this process keeps: so many a second, and as many as the table still has
-// room for.
+// forgedRoom bounds the events without a valid signature that this process keeps: so many a second,
+// and as many as the table still has room for.
 type forgedRoom struct {
 	rate *rate.Limiter
 
@@ -21,8 +21,9 @@ type forgedRoom struct {
 
 func (s *Service) forgedMax() int { return cmp.Or(s.ForgedMax, forgedTotal) }
 
-// keepsForged tells whether there is room for one more event without a valid signature. With Postgres away there is: to store it then
-// fails, and the bank is told so, whose own event it may be under a secret that we do not know yet.
+// keepsForged tells whether there is room for one more event without a valid signature. With
+// Postgres away there is: to store it then fails, and the bank is told so, whose own event it may
+// be under a secret that we do not know yet.
 func (s *Service) keepsForged(ctx context.Context) bool {
 	if !s.forged.rate.Allow() {
 		return false

@@ -13,8 +13,9 @@ import (
 	"ajo/internal/provider"
 )
 
-// KnownAtBank is the transaction id of a payment that the bank has certainly recorded, as it has confirmed it: the newest one,
-// but for the given one; empty when there is none. It reads a bounded number of rows.
+// KnownAtBank is the transaction id of a payment that the bank has certainly recorded, as it has
+// confirmed it: the newest one, but for the given one; empty when there is none. It reads a bounded
+// number of rows.
 func KnownAtBank(ctx context.Context, q pg.Querier, but uuid.UUID) (ref string, err error) {
 	err = q.QueryRow(ctx, `
 		SELECT e.provider_txn_ref
@@ -40,9 +41,10 @@ const (
 // errProvenUnknown is a "not found" of the bank that may be acted on.
 var errProvenUnknown = fmt.Errorf("%w, and other records are found", provider.ErrUnknown)
 
-// proveUnknown makes sure of a "not found" that would reverse a payment: the bank must find a record that it has confirmed
-// before, and its list must not show the payment either. The list's record is the answer where there is one; an error says
-// that there is no answer. A bank that has confirmed nothing yet has nothing to prove it by.
+// proveUnknown makes sure of a "not found" that would reverse a payment: the bank must find a
+// record that it has confirmed before, and its list must not show the payment either. The list's
+// record is the answer where there is one; an error says that there is no answer. A bank that has
+// confirmed nothing yet has nothing to prove it by.
 func (s *Service) proveUnknown(ctx context.Context, c *check) (provider.Transaction, error) {
 	known, err := KnownAtBank(ctx, s.Pool, c.ID)
 	if err == nil && known != "" {

@@ -14,14 +14,17 @@ import (
 	"ajo/internal/provider"
 )
 
-// A payment has one transaction id, by which it is posted once. Where the bank's list spells that id otherwise than the event, the
-// same payment has two, and would be posted twice. So there is a second key: the session id of the interbank switch where both have
-// one, else account, sum and time. Two payments that agree in it are two only if the bank's list has both, each under its own id.
+// A payment has one transaction id, by which it is posted once. Where the bank's list spells that
+// id otherwise than the event, the same payment has two, and would be posted twice. So there is a
+// second key: the session id of the interbank switch where both have one, else account, sum and
+// time. Two payments that agree in it are two only if the bank's list has both, each under its own
+// id.
 
 // alikeWithin is how far the times of one payment may lie apart in event and list.
 const alikeWithin = time.Minute
 
-// maxAround bounds how many lists beside its window a run reads to tell payments apart, and the pages of one.
+// maxAround bounds how many lists beside its window a run reads to tell payments apart, and the
+// pages of one.
 const (
 	maxAround      = 50
 	maxAroundPages = 200
@@ -44,7 +47,8 @@ type alike struct {
 
 const looksLike = "it looks like the payment %s, which is in the books as event %s"
 
-// lookAlikesSQL goes by the time of the payments, which the index of inbound_events.occurred_at finds.
+// lookAlikesSQL goes by the time of the payments, which the index of inbound_events.occurred_at
+// finds.
 const lookAlikesSQL = `
 		SELECT n.i, e.id, e.provider_txn_ref, e.occurred_at, n.session <> '' AND e.session_id = n.session
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[]) WITH ORDINALITY AS n (ref, number, alias, amount, at, session, i)
@@ -55,7 +59,8 @@ const lookAlikesSQL = `
 				ELSE e.amount = n.amount::numeric AND (n.number <> '' AND n.number IN (a.bank_account_number, e.alias_number) OR n.alias <> '' AND e.alias = n.alias) END
 		ORDER BY n.i, e.id`
 
-// lookAlikes finds, for each payment by its place, the payments of the books that it may be a repeat of.
+// lookAlikes finds, for each payment by its place, the payments of the books that it may be a
+// repeat of.
 func (s *Service) lookAlikes(ctx context.Context, list []posting) (map[int][]alike, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -81,8 +86,8 @@ func (s *Service) lookAlikes(ctx context.Context, list []posting) (map[int][]ali
 	return found, err
 }
 
-// postMissing stores the payments that the books lack, and posts those whose event could not be posted. What may be a repeat is
-// decided when the list has been read to its end.
+// postMissing stores the payments that the books lack, and posts those whose event could not be
+// posted. What may be a repeat is decided when the list has been read to its end.
 func (r *run) postMissing(ctx context.Context, list []posting) error {
 	others, err := r.lookAlikes(ctx, list)
 	if err != nil {
@@ -121,14 +126,15 @@ func (r *run) postSure(ctx context.Context, list []posting) error {
 	return r.storeMissing(ctx, missing)
 }
 
-// decideDoubtful posts what the bank's list shows to be a payment of its own, and names the rest. It begins with the events that were
-// held back when they came.
+// decideDoubtful posts what the bank's list shows to be a payment of its own, and names the rest.
+// It begins with the events that were held back when they came.
 func (r *run) decideDoubtful(ctx context.Context) error {
 	if err := r.nameHeld(ctx); err != nil {
 		return err
 	}
 	for _, p := range r.doubtful {
-		found, err := r.lookAlikes(ctx, []posting{p}) // anew: of two in doubt, the first may be posted by now
+		// anew: of two in doubt, the first may be posted by now
+		found, err := r.lookAlikes(ctx, []posting{p})
 		if err != nil {
 			return err
 		}
@@ -151,7 +157,8 @@ func (r *run) decideDoubtful(ctx context.Context) error {
 	return nil
 }
 
-// twin is the payment that t may be a repeat of; nil when the bank's list has t and each of the others under its own id.
+// twin is the payment that t may be a repeat of; nil when the bank's list has t and each of the
+// others under its own id.
 func (r *run) twin(ctx context.Context, t provider.Transaction, others []alike) (*alike, error) {
 	for _, o := range others {
 		if o.sameSession {
@@ -173,7 +180,8 @@ func (r *run) twin(ctx context.Context, t provider.Transaction, others []alike) 
 	return nil, nil
 }
 
-// isListed tells whether the bank's list has the id. Where its time may lie outside of the window, the list around it is read.
+// isListed tells whether the bank's list has the id. Where its time may lie outside of the window,
+// the list around it is read.
 func (r *run) isListed(ctx context.Context, ref string, at time.Time) (bool, error) {
 	_, seen := r.seen[ref]
 	from, to := at.Add(-alikeWithin), at.Add(alikeWithin+time.Second)
@@ -201,7 +209,8 @@ func (r *run) isListed(ctx context.Context, ref string, at time.Time) (bool, err
 	return seen, nil
 }
 
-// holdBack stores a payment without posting it, if its event is not stored yet, and names it until somebody has decided.
+// holdBack stores a payment without posting it, if its event is not stored yet, and names it until
+// somebody has decided.
 func (r *run) holdBack(ctx context.Context, p posting, twin alike) error {
 	why := fmt.Sprintf(looksLike, twin.ref, twin.event)
 	if p.event == uuid.Nil {
@@ -226,7 +235,8 @@ func (r *run) nameLookAlike(ref string, event uuid.UUID, why string, x Exception
 	r.hold(item{subject: subject{aboutPayment, ref}, exception: &x})
 }
 
-// nameHeld names the events that were held back when they were posted, and that this run has not come to a conclusion about.
+// nameHeld names the events that were held back when they were posted, and that this run has not
+// come to a conclusion about.
 func (r *run) nameHeld(ctx context.Context) error {
 	rows, err := r.Pool.Query(ctx, `
 		SELECT id, provider_txn_ref, error_message, alias_number, amount, fee, occurred_at FROM inbound_events
@@ -247,8 +257,9 @@ func (r *run) nameHeld(ctx context.Context) error {
 	return err
 }
 
-// storeMissing stores payments whose event never came. An event that comes later, or at this moment, is a duplicate; the
-// posting finds the account, or calls the payment misdirected, as it does with any.
+// storeMissing stores payments whose event never came. An event that comes later, or at this
+// moment, is a duplicate; the posting finds the account, or calls the payment misdirected, as it
+// does with any.
 func (r *run) storeMissing(ctx context.Context, missing []posting) error {
 	if len(missing) == 0 {
 		return nil
@@ -271,7 +282,8 @@ func (r *run) storeMissing(ctx context.Context, missing []posting) error {
 			r.settle(aboutPayment, t.ID)
 		}
 	}
-	// An event under another id may have come between the look for one and the store. One that comes from here on finds this.
+	// An event under another id may have come between the look for one and the store. One that
+	// comes from here on finds this.
 	others, err := r.lookAlikes(ctx, stored)
 	if err != nil {
 		return err
@@ -306,8 +318,9 @@ func (r *run) holdStored(ctx context.Context, p posting, twin alike) error {
 	return err
 }
 
-// heldBackSQL finds, for each event that is about to be posted, a payment that the bank's list brought and that has its account, its
-// sum, its time and no other session, under another transaction id.
+// heldBackSQL finds, for each event that is about to be posted, a payment that the bank's list
+// brought and that has its account, its sum, its time and no other session, under another
+// transaction id.
 const heldBackSQL = `
 		SELECT n.id, r.id, r.provider_txn_ref
 		FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::text[]) AS n (id, account, amount, at, ref, session)
@@ -319,8 +332,9 @@ const heldBackSQL = `
 				AND (session_id = '' OR n.session = '' OR session_id = n.session)
 			LIMIT 1) r ON true`
 
-// holdRepeats holds back the events that may be repeats of what the bank's list brought before them under another id. The next
-// reconciliation posts those of which the list shows that they are payments of their own.
+// holdRepeats holds back the events that may be repeats of what the bank's list brought before them
+// under another id. The next reconciliation posts those of which the list shows that they are
+// payments of their own.
 func (s *Service) holdRepeats(ctx context.Context, tx pg.Tx, events []*stored) error {
 	var ids, accounts []uuid.UUID
 	var amounts, refs, sessions []string

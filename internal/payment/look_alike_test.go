@@ -32,14 +32,16 @@ var spellings = map[string]func(string) string{
 	"as another":       func(string) string { return "000123456789" },
 }
 
-// sessionless takes the session ids of a payment away, from the bank's record and so from its event.
+// sessionless takes the session ids of a payment away, from the bank's record and so from its
+// event.
 func (b *bundle) sessionless(t fakebank.Transaction) fakebank.Transaction {
 	b.bank.SetTransaction(t.ID, func(x *fakebank.Transaction) { x.SessionID = "" })
 	t.SessionID = ""
 	return t
 }
 
-// A payment whose id the list spells otherwise than its event is posted once, whichever comes first and with a session id or without.
+// A payment whose id the list spells otherwise than its event is posted once, whichever comes first
+// and with a session id or without.
 func TestOnePaymentUnderTwoSpellingsIsPostedOnce(t *testing.T) {
 	t.Parallel()
 	for name, spell := range spellings {
@@ -123,7 +125,8 @@ func TestTwoEqualPaymentsOfOneSecondArePostedBoth(t *testing.T) {
 	}
 }
 
-// With session ids nothing has to be held back: they tell equal payments apart, also when one comes by event after the other by list.
+// With session ids nothing has to be held back: they tell equal payments apart, also when one comes
+// by event after the other by list.
 func TestSessionIDsTellEqualPaymentsApart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -143,7 +146,8 @@ func TestRepostOfALookAlike(t *testing.T) {
 	b := setup(t)
 	b.openAtBank()
 	x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
-	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true }) // the bank never lists it
+	// the bank never lists it
+	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true })
 	b.post(b.receive(b.hook(x)).ID)
 	r := b.lastHour()
 	require.Contains(t, said(r)[y.ID], "ajo events repost")

@@ -13,8 +13,9 @@ import (
 	"ajo/internal/testenv"
 )
 
-// A number that three accounts have had, one after the other, and a payment to it whose event bears no reference: it goes to the open
-// one, but for a payment that is older than the open one's number, which goes to whoever had it then.
+// A number that three accounts have had, one after the other, and a payment to it whose event bears
+// no reference: it goes to the open one, but for a payment that is older than the open one's
+// number, which goes to whoever had it then.
 func TestNumberIssuedAgainGoesToItsHolder(t *testing.T) {
 	t.Parallel()
 	const number = "1234567890"
@@ -73,8 +74,8 @@ func TestNumberIssuedAgainGoesToItsHolder(t *testing.T) {
 	}
 }
 
-// The bank's record of a payment names the account that had the number before: it does not confirm the credit of the one that has it
-// now.
+// The bank's record of a payment names the account that had the number before: it does not confirm
+// the credit of the one that has it now.
 func TestRecordOfTheNumbersFormerHolder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

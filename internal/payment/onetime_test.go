@@ -24,8 +24,9 @@ func TestWhicheverEndsAOneTimeAccountFirst(t *testing.T) {
 		category payment.Category
 		status   string
 	}{
-		"the payment":  {30 * time.Second, payment.CategoryPayment, "expired"},
-		"the deadline": {90 * time.Second, payment.CategoryMisdirected, "active"}, // until the task runs
+		"the payment": {30 * time.Second, payment.CategoryPayment, "expired"},
+		// until the task runs
+		"the deadline": {90 * time.Second, payment.CategoryMisdirected, "active"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,8 +44,8 @@ func TestWhicheverEndsAOneTimeAccountFirst(t *testing.T) {
 	}
 }
 
-// Only the exact amount ends a one-time account: more or less is posted, and the account stays open for the rest. By an operator's
-// assignment it is no different.
+// Only the exact amount ends a one-time account: more or less is posted, and the account stays open
+// for the rest. By an operator's assignment it is no different.
 func TestOnlyTheExactAmountEndsAOneTimeAccount(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -90,7 +91,8 @@ func TestOnlyTheExactAmountEndsAOneTimeAccount(t *testing.T) {
 	}
 }
 
-// An account that the bank has not answered for takes no payment, whatever names it; an account that has the same reference does.
+// An account that the bank has not answered for takes no payment, whatever names it; an account
+// that has the same reference does.
 func TestPaymentToAnAccountThatIsBeingProvisioned(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

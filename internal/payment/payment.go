@@ -1,9 +1,11 @@
-// Package payment owns the inbound events: storing them, posting them, and confirming them against the bank's records.
+// Package payment owns the inbound events: storing them, posting them, and confirming them against
+// the bank's records.
 //
-// What always holds: an event is answered only after it is stored; each authentic event is stored once for ever, and
-// posted at most once (its id is the entry's TransactionGroupID); forged events take no part in uniqueness; what the bank's
-// own record does not support leaves the balance. (Specification, "Inbound event", "Ledger entry status"; decisions,
-// "Inbound events", "Confirmation".)
+// What always holds: an event is answered only after it is stored; each authentic event is stored
+// once for ever, and posted at most once (its id is the entry's TransactionGroupID); forged events
+// take no part in uniqueness; what the bank's own record does not support leaves the balance.
+// (Specification, "Inbound event", "Ledger entry status"; decisions, "Inbound events",
+// "Confirmation".)
 package payment
 
 import (
@@ -32,7 +34,8 @@ const (
 	Received  Status = "received"  // stored, not posted yet
 	Processed Status = "processed" // posted to the ledger
 	Ignored   Status = "ignored"   // not a payment
-	Failed    Status = "failed"    // forged, misdirected or not fit to post; an operator can assign a misdirected one
+	// forged, misdirected or not fit to post; an operator can assign a misdirected one
+	Failed Status = "failed"
 )
 
 // Event is what moves an event record.
@@ -47,7 +50,8 @@ const (
 	EventRefuse Event = "refuse" // no account, or fields that cannot be posted
 	EventAssign Event = "assign" // an operator names the account
 	EventRepost Event = "repost" // what could not be posted is posted from the bank's own record
-	EventDoubt  Event = "doubt"  // the bank's list has it, and it may be a repeat of a payment under another id
+	// the bank's list has it, and it may be a repeat of a payment under another id
+	EventDoubt Event = "doubt"
 )
 
 // Transitions is the event record's state machine.
@@ -77,7 +81,8 @@ type RecallEvent string
 
 // The events of a recall.
 const (
-	EventRecalled RecallEvent = "recall"  // the bank's event, its list or an operator says that the payment was taken back
+	// the bank's event, its list or an operator says that the payment was taken back
+	EventRecalled RecallEvent = "recall"
 	EventTaken    RecallEvent = "reverse" // the bank's record says so, or an operator
 	EventKept     RecallEvent = "keep"    // the bank's record says success, or an operator
 )
@@ -112,7 +117,8 @@ type Options struct {
 	// PreviousSecret is the key before it, which holds until PreviousUntil; zero: there is none.
 	PreviousSecret secret.Redacted
 	PreviousUntil  time.Time
-	// Spool keeps authentic events while Postgres is away; nil: there is none. Box seals what it keeps.
+	// Spool keeps authentic events while Postgres is away; nil: there is none. Box seals what it
+	// keeps.
 	Spool *spool.Spool
 	Box   *secret.Box
 	// ForgedMax is how many events without a valid signature are kept; 0: 20,000.
@@ -124,7 +130,8 @@ type Options struct {
 	ConfirmMinAge time.Duration
 	// No clear answer for ConfirmDeadline after posting: needs_review.
 	ConfirmDeadline time.Duration
-	// Ring rings a delivery that was queued with a confirmation or a reversal, after the commit; nil: the sweeper does.
+	// Ring rings a delivery that was queued with a confirmation or a reversal, after the commit;
+	// nil: the sweeper does.
 	Ring func(ctx context.Context, delivery uuid.UUID)
 }
 
@@ -133,14 +140,17 @@ var DefaultConfirmDelays = []time.Duration{
 	30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 }
 
-// DefaultConfirmMinAge is how long the bank may take to know a payment of which it has sent the event.
+// DefaultConfirmMinAge is how long the bank may take to know a payment of which it has sent the
+// event.
 const DefaultConfirmMinAge = 30 * time.Minute
 
-// Limits of natural batching. There is one writer of each kind: a second one halves the batches, and meets the first on the same
-// rows (docs/performance.md).
+// Limits of natural batching. There is one writer of each kind: a second one halves the batches,
+// and meets the first on the same rows (docs/performance.md).
 const (
 	storeSize = 200
-	workSize  = 500 // of what no caller waits for: a backlog is what makes such a batch, and locks are held once for it
+	// of what no caller waits for: a backlog is what makes such a batch, and locks are held once
+	// for it
+	workSize = 500
 )
 
 // Service has the use cases of inbound payments. Close it when its callers have stopped.
@@ -157,14 +167,16 @@ type Service struct {
 	away   atomic.Int64 // unix nanoseconds until which Postgres is taken for gone
 }
 
-// How many events without a valid signature are kept: whoever can reach the endpoint can send them, and they must not fill
-// the disk. What is beyond is answered like the others, and only counted (ajo_inbound_events_total).
+// How many events without a valid signature are kept: whoever can reach the endpoint can send them,
+// and they must not fill the disk. What is beyond is answered like the others, and only counted
+// (ajo_inbound_events_total).
 const (
 	forgedPerSecond = 50
 	forgedBurst     = 1000
 	forgedKept      = 30 * 24 * time.Hour
-	forgedTotal     = 20_000           // of 4 KiB each
-	forgedRecount   = 10 * time.Second // how often a process counts what is kept; so all together keep little more
+	forgedTotal     = 20_000 // of 4 KiB each
+	// how often a process counts what is kept; so all together keep little more
+	forgedRecount = 10 * time.Second
 )
 
 // New starts the use cases.

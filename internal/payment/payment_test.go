@@ -106,7 +106,8 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// openAtBank makes the test's account known to the fake bank under its own number, so that payments to it have a record.
+// openAtBank makes the test's account known to the fake bank under its own number, so that payments
+// to it have a record.
 func (b *bundle) openAtBank() {
 	b.T.Helper()
 	client, err := nomba.New(nomba.Options{
@@ -161,7 +162,8 @@ func (b *bundle) event1(id uuid.UUID) (status, category, problem string) {
 	return status, category, problem
 }
 
-// books checks that balance, statement and entries agree, and returns the balance and the entries' statuses.
+// books checks that balance, statement and entries agree, and returns the balance and the entries'
+// statuses.
 func (b *bundle) books() (balance string, statuses []string) {
 	b.T.Helper()
 	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, ledger.Filter{}, page.Request{Limit: 1000})
@@ -206,7 +208,8 @@ func TestNoURLQueuesNothing(t *testing.T) {
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
 }
 
-// A hundred copies of one event at once, received and posted side by side by two services, post once.
+// A hundred copies of one event at once, received and posted side by side by two services, post
+// once.
 func TestHundredCopiesAtOncePostOnce(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "event.in.request-id", "event.in.order.idempotency")
@@ -295,7 +298,8 @@ func TestForgedEventsAreKeptApart(t *testing.T) {
 	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`))
 }
 
-// A flood of forged events is answered like any other, but does not fill the table; old ones are removed.
+// A flood of forged events is answered like any other, but does not fill the table; old ones are
+// removed.
 func TestFloodOfForgedEvents(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -322,8 +326,9 @@ func TestFloodOfForgedEvents(t *testing.T) {
 	require.Equal(t, "received", status)
 }
 
-// However long somebody sends forged events, no more than a bound are kept; what is beyond is answered and counted like the others, and
-// the purge makes room for the newest. Genuine events are not touched.
+// However long somebody sends forged events, no more than a bound are kept; what is beyond is
+// answered and counted like the others, and the purge makes room for the newest. Genuine events are
+// not touched.
 func TestForgedEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -359,8 +364,8 @@ func TestForgedEventsAreBounded(t *testing.T) {
 	require.Equal(t, payment.CategoryPayment, b.post(genuine.ID).Category)
 }
 
-// A payment whose posting always fails, for a reason that is no fault of its data, does not take those along that are posted in the same
-// batch.
+// A payment whose posting always fails, for a reason that is no fault of its data, does not take
+// those along that are posted in the same batch.
 func TestOnePostingThatFailsTakesNobodyAlong(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -394,8 +399,8 @@ func TestHugeForgedBodyIsCut(t *testing.T) {
 	require.Equal(t, 4096, testenv.Value[int](b.Env, `SELECT octet_length(body) FROM inbound_events`))
 }
 
-// The same ids with another payload: whatever it is that differs of what is posted, it is reported, and only the first is posted. What
-// only people read may differ.
+// The same ids with another payload: whatever it is that differs of what is posted, it is reported,
+// and only the first is posted. What only people read may differ.
 func TestSameIDsWithAnotherPayloadAreReported(t *testing.T) {
 	t.Parallel()
 	type tx = fakebank.EventTransaction
@@ -450,7 +455,8 @@ func TestRepeatUnderAnotherRequestID(t *testing.T) {
 	require.Equal(t, "ignored", status)
 }
 
-// What is paid into a suspended tenant's account is posted: it is there when the tenant is let in again.
+// What is paid into a suspended tenant's account is posted: it is there when the tenant is let in
+// again.
 func TestSuspendedTenantsArePaid(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "state.other.tenant.under-way")

@@ -11,14 +11,16 @@ import (
 	"ajo/internal/testenv"
 )
 
-// A repeat is looked for by indexes: without them each one of a batch would read all events that there are.
+// A repeat is looked for by indexes: without them each one of a batch would read all events that
+// there are.
 func TestOriginalsAreFoundByIndex(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)
 	tx, err := e.Pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
-	_, err = tx.Exec(t.Context(), `SET LOCAL enable_seqscan = off`) // reads a table whole only where nothing else is possible
+	// reads a table whole only where nothing else is possible
+	_, err = tx.Exec(t.Context(), `SET LOCAL enable_seqscan = off`)
 	require.NoError(t, err)
 	rows, err := tx.Query(t.Context(), "EXPLAIN "+originalsSQL, []uuid.UUID{uuid.New()}, []string{"a"}, []string{"b"}, []string{"c"})
 	require.NoError(t, err)
@@ -38,7 +40,8 @@ func TestRepeatsAreFoundByIndex(t *testing.T) {
 	require.NotContains(t, plan, "Seq Scan", plan)
 }
 
-// The statements of a batch find each row by its id, and none goes through all that are due, of which there may be a backlog.
+// The statements of a batch find each row by its id, and none goes through all that are due, of
+// which there may be a backlog.
 func TestBatchesGoByTheID(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)

@@ -38,7 +38,8 @@ type Posted struct {
 	ConfirmAt time.Time     // when the bank is first asked; zero unless Category is payment
 	Trace     string        // the event's traceparent
 	Delivery  *uuid.UUID    // the tenant's webhook, when there is a URL
-	Expired   *uuid.UUID    // the one-time account that this payment ended: to be closed at the bank
+	// the one-time account that this payment ended: to be closed at the bank
+	Expired *uuid.UUID
 }
 
 // stored is an event as posting reads it.
@@ -80,9 +81,10 @@ func (e *stored) fields() []any {
 
 func (e *stored) refuse(c Category, reason string) { e.category, e.reason = c, reason }
 
-// Post posts a stored payment: ledger, delivery, category, and the end of a one-time account, in one transaction with the
-// events that other callers post at the same moment. Posting again, late, or at once by two workers changes nothing.
-// What the schema refuses becomes a processing_error; any other failure is a [retry] error with the time of the next try.
+// Post posts a stored payment: ledger, delivery, category, and the end of a one-time account, in
+// one transaction with the events that other callers post at the same moment. Posting again, late,
+// or at once by two workers changes nothing. What the schema refuses becomes a processing_error;
+// any other failure is a [retry] error with the time of the next try.
 func (s *Service) Post(ctx context.Context, id uuid.UUID) (Posted, error) {
 	o := s.PostAll(ctx, []uuid.UUID{id})[0]
 	return o.Value, o.Err
@@ -155,7 +157,8 @@ func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcom
 				out[i] = batch.Outcome[Posted]{}
 				if e := byID[id]; e != nil {
 					out[i].Value = e.posted
-					delete(byID, id) // asked for twice in one batch: one caller has posted it, and rings
+					// asked for twice in one batch: one caller has posted it, and rings
+					delete(byID, id)
 				}
 			}
 			failpoint.At("payment/before-post-commit")
@@ -184,7 +187,8 @@ func tracePosted(ctx context.Context, events []*stored, begun time.Time) {
 
 const receivedSQL = `SELECT ` + storedColumns + ` FROM inbound_events WHERE id = ANY($1) AND status = 'received' ORDER BY id FOR NO KEY UPDATE`
 
-// lockReceived locks the events that still wait to be posted, in the order of their ids, which is the order of arrival.
+// lockReceived locks the events that still wait to be posted, in the order of their ids, which is
+// the order of arrival.
 func lockReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*stored, error) {
 	rows, err := tx.Query(ctx, receivedSQL, ids)
 	if err != nil {
@@ -196,8 +200,9 @@ func lockReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*stored, er
 	})
 }
 
-// postAll decides each event and writes what follows, with the accounts locked after the events and before the balances. The
-// balances come last: they are what batches meet on, so they are locked for the entries and the commit only.
+// postAll decides each event and writes what follows, with the accounts locked after the events and
+// before the balances. The balances come last: they are what batches meet on, so they are locked
+// for the entries and the commit only.
 func (s *Service) postAll(ctx context.Context, tx pg.Tx, events []*stored) error {
 	now := s.Clock.Now()
 	aliases := make([]account.Alias, len(events))
@@ -251,10 +256,10 @@ func (e *stored) decide(ambiguous bool) {
 	}
 }
 
-// endOneTime expires a one-time account that has just received exactly its amount. The payment's own time is the expiry, so
-// that one made earlier is still accepted when its event comes later, and one made after it is not. A payment that was
-// assigned went to another number: it ends the account from now on, and what was paid to the account's own number until
-// now stays accepted.
+// endOneTime expires a one-time account that has just received exactly its amount. The payment's
+// own time is the expiry, so that one made earlier is still accepted when its event comes later,
+// and one made after it is not. A payment that was assigned went to another number: it ends the
+// account from now on, and what was paid to the account's own number until now stays accepted.
 func (e *stored) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error {
 	t := e.target
 	if t.Type != account.OneTime || t.Status != account.Active || t.ExpectedAmount == nil || !t.ExpectedAmount.Equal(*e.Amount) {
@@ -272,7 +277,8 @@ func (e *stored) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error 
 	return nil
 }
 
-// writeCredits posts the entries and queues the deliveries. The event's id names the transaction group.
+// writeCredits posts the entries and queues the deliveries. The event's id names the transaction
+// group.
 func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, events []*stored) error {
 	if len(events) == 0 {
 		return nil
@@ -310,7 +316,8 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 			}
 		}
 	}
-	if _, err := ledger.PostCredits(ctx, tx, now, postings); err != nil { // last: from here on others wait for these accounts
+	// last: from here on others wait for these accounts
+	if _, err := ledger.PostCredits(ctx, tx, now, postings); err != nil {
 		return err
 	}
 	return webhook.Show(ctx, tx, deliveries)
@@ -324,8 +331,9 @@ const postedSQL = `
 			AS p (id, status, category, reason, account, tenant, next, alike)
 		WHERE e.id = p.id`
 
-// recordPosted stores what became of the events: posted ones are next due for confirmation, the others are at their end.
-// A processed event has an error_message exactly when it was assigned (why it had to be): the confirmation relies on it.
+// recordPosted stores what became of the events: posted ones are next due for confirmation, the
+// others are at their end. A processed event has an error_message exactly when it was assigned (why
+// it had to be): the confirmation relies on it.
 func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, events []*stored) error {
 	n := len(events)
 	ids, status, category, reason := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]string, n)

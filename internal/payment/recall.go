@@ -32,16 +32,19 @@ type RecallSource string
 
 // The sources of recalls. None of them is believed: the bank is asked by the transaction's id.
 const (
-	RecallByEvent          RecallSource = "event"          // a payment_reversal
-	RecallByReconciliation RecallSource = "reconciliation" // the bank's list says reversed, refunded or failed
+	RecallByEvent RecallSource = "event" // a payment_reversal
+	// the bank's list says reversed, refunded or failed
+	RecallByReconciliation RecallSource = "reconciliation"
 	RecallByOperator       RecallSource = "operator"
 )
 
 const (
-	// keptAfter is how many answers "success" end a recall. The first may come before the bank's own records agree with its event.
+	// keptAfter is how many answers "success" end a recall. The first may come before the bank's
+	// own records agree with its event.
 	keptAfter = 2
-	// reopenGap is how soon a recall that the bank's record contradicted is opened again by the same word; it doubles each time, to
-	// reopenMost, so that nobody can hold money, or have the bank asked, for ever.
+	// reopenGap is how soon a recall that the bank's record contradicted is opened again by the
+	// same word; it doubles each time, to reopenMost, so that nobody can hold money, or have the
+	// bank asked, for ever.
 	reopenGap  = 10 * time.Minute
 	reopenMost = 24 * time.Hour
 )
@@ -61,9 +64,10 @@ type recall struct {
 
 func (r *recall) recalled() bool { return r.RecalledAt != nil }
 
-// judgeRecall turns the bank's answer about a payment that is no longer provisional into a finding. Only its record decides: that
-// it gave the payment back (or never had it) takes it back here, success in two answers ends the question. What is not found, not
-// answered, under way, or about another sum decides nothing, however long that takes.
+// judgeRecall turns the bank's answer about a payment that is no longer provisional into a finding.
+// Only its record decides: that it gave the payment back (or never had it) takes it back here,
+// success in two answers ends the question. What is not found, not answered, under way, or about
+// another sum decides nothing, however long that takes.
 func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *finding {
 	c := f.check
 	differs := ""
@@ -91,7 +95,8 @@ func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *fi
 	return f
 }
 
-// The posted payments of transactions are locked in the order of their ids, and then read with what is known of their recalls.
+// The posted payments of transactions are locked in the order of their ids, and then read with what
+// is known of their recalls.
 const (
 	lockPaymentsSQL = `
 	SELECT id FROM inbound_events
@@ -108,8 +113,8 @@ type recallable struct {
 	ClosedAt                     *time.Time
 }
 
-// mayOpen tells whether a recall of the payment may be opened now: not while one is open, nor after the bank took it back, nor soon
-// after its record contradicted the last one.
+// mayOpen tells whether a recall of the payment may be opened now: not while one is open, nor after
+// the bank took it back, nor soon after its record contradicted the last one.
 func (r *recallable) mayOpen(source RecallSource, now time.Time) bool {
 	switch r.Status {
 	case "":
@@ -121,10 +126,11 @@ func (r *recallable) mayOpen(source RecallSource, now time.Time) bool {
 	return false
 }
 
-// OpenRecall records that the bank is said to have taken back the payment of a transaction: from now on its sum covers no settlement, and
-// the bank is asked by the transaction's id until its record says what is true. It returns the payment's event, whose confirmation is to be
-// enqueued; uuid.Nil where there is nothing to do: no such payment is in the books, it is reversed already, a recall is
-// open, or one was contradicted by the bank's record a short time ago.
+// OpenRecall records that the bank is said to have taken back the payment of a transaction: from
+// now on its sum covers no settlement, and the bank is asked by the transaction's id until its
+// record says what is true. It returns the payment's event, whose confirmation is to be enqueued;
+// uuid.Nil where there is nothing to do: no such payment is in the books, it is reversed already, a
+// recall is open, or one was contradicted by the bank's record a short time ago.
 func (s *Service) OpenRecall(ctx context.Context, providerTxnRef string, source RecallSource) (uuid.UUID, error) {
 	var opened []uuid.UUID
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
@@ -192,7 +198,8 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 	return opened, err
 }
 
-// openStored opens the recalls that stored events speak of, in the same transaction: a payment_reversal that is on record has held the sum.
+// openStored opens the recalls that stored events speak of, in the same transaction: a
+// payment_reversal that is on record has held the sum.
 func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, stored []uuid.UUID) error {
 	for _, e := range events {
 		e.recalled = uuid.Nil
@@ -210,8 +217,9 @@ func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, s
 	return nil
 }
 
-// closeRecalls records what the findings say of open recalls, and ends their holds. The findings' moves are done: a recall whose
-// entry somebody else has moved stays open, and is asked about again.
+// closeRecalls records what the findings say of open recalls, and ends their holds. The findings'
+// moves are done: a recall whose entry somebody else has moved stays open, and is asked about
+// again.
 func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) error {
 	release := map[uuid.UUID]money.Amount{}
 	i := 0
@@ -270,12 +278,14 @@ func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus
 	return held, err
 }
 
-// recallDecided carries a person's decision about a review into the open recall of its payment, if there is one: what was given up needs
-// no answer, and what counts again is held until there is one. It tells whether the bank is to be asked on.
+// recallDecided carries a person's decision about a review into the open recall of its payment, if
+// there is one: what was given up needs no answer, and what counts again is held until there is
+// one. It tells whether the bank is to be asked on.
 func (s *Service) recallDecided(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event) (open bool, err error) {
 	now := s.Clock.Now()
 	if event == ledger.EventReverse {
-		_, err := endRecall(ctx, tx, eventID, RecallReversed, now) // of a payment under review nothing is held
+		// of a payment under review nothing is held
+		_, err := endRecall(ctx, tx, eventID, RecallReversed, now)
 		if errors.Is(err, ErrNoRecall) {
 			err = nil
 		}

@@ -45,8 +45,9 @@ const recallQuery = `
 	JOIN accounts a ON a.id = r.account_id
 	JOIN tenants t ON t.id = r.tenant_id`
 
-// Recalls returns a page of the recalls of a status (empty: of all), of the whole service, by their payments, newest first. For
-// operators. A bad cursor is [page.ErrCursor], an unknown status [ErrFilter].
+// Recalls returns a page of the recalls of a status (empty: of all), of the whole service, by their
+// payments, newest first. For operators. A bad cursor is [page.ErrCursor], an unknown status
+// [ErrFilter].
 func (s *Service) Recalls(ctx context.Context, status RecallStatus, r page.Request) ([]RecallRecord, page.Info, error) {
 	switch status {
 	case "", RecallOpen, RecallReversed, RecallKept:
@@ -85,8 +86,8 @@ func (s *Service) Recall(ctx context.Context, eventID uuid.UUID) (RecallRecord, 
 	return v, err
 }
 
-// OpenRecallByHand opens a recall at an operator's word: the sum is held, and the bank is asked. [ErrEventNotFound];
-// [ErrNotRecallable] where there is nothing to take back, or a recall is open.
+// OpenRecallByHand opens a recall at an operator's word: the sum is held, and the bank is asked.
+// [ErrEventNotFound]; [ErrNotRecallable] where there is nothing to take back, or a recall is open.
 func (s *Service) OpenRecallByHand(ctx context.Context, eventID uuid.UUID, by audit.By) error {
 	e, err := s.InboundEvent(ctx, eventID)
 	if err != nil {
@@ -107,14 +108,15 @@ func (s *Service) OpenRecallByHand(ctx context.Context, eventID uuid.UUID, by au
 	})
 }
 
-// ReverseRecalled ends an open recall as the bank's record would: the payment is taken back, which is final, and may bring the balance
-// below zero. For an operator who has the bank's word. [ErrEventNotFound], [ErrNoRecall].
+// ReverseRecalled ends an open recall as the bank's record would: the payment is taken back, which
+// is final, and may bring the balance below zero. For an operator who has the bank's word.
+// [ErrEventNotFound], [ErrNoRecall].
 func (s *Service) ReverseRecalled(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
 	return s.decideRecall(ctx, eventID, RecallReversed, by)
 }
 
-// KeepRecalled ends an open recall: the payment was not taken back, and its sum covers settlements again. For an operator who has the
-// bank's word. Refusals as [Service.ReverseRecalled].
+// KeepRecalled ends an open recall: the payment was not taken back, and its sum covers settlements
+// again. For an operator who has the bank's word. Refusals as [Service.ReverseRecalled].
 func (s *Service) KeepRecalled(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
 	return s.decideRecall(ctx, eventID, RecallKept, by)
 }
@@ -124,7 +126,8 @@ var reversedBy = map[ledger.Status]ledger.Event{
 	ledger.Provisional: ledger.EventReverse, ledger.Confirmed: ledger.EventRecall, ledger.NeedsReview: ledger.EventReverse,
 }
 
-// decideRecall locks the payment first, as the confirmation does, so that entry and recall stand still from then on.
+// decideRecall locks the payment first, as the confirmation does, so that entry and recall stand
+// still from then on.
 func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to RecallStatus, by audit.By) (out Reviewed, err error) {
 	var told map[uuid.UUID]uuid.UUID
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

@@ -52,7 +52,8 @@ func (b *bundle) recalls() [2]string {
 	return [2]string{held.String(), reversed.String()}
 }
 
-// The event holds the sum at once, and the bank's record takes it back: entry, statement, the tenant's event, once.
+// The event holds the sum at once, and the bank's record takes it back: entry, statement, the
+// tenant's event, once.
 func TestRecallAfterConfirmation(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -100,7 +101,8 @@ func TestRecallBelowZero(t *testing.T) {
 	require.Contains(t, b.log.String(), "alert=negative_balance")
 }
 
-// An event that the bank's record contradicts in two answers holds the sum for one gap of the schedule, and no longer.
+// An event that the bank's record contradicts in two answers holds the sum for one gap of the
+// schedule, and no longer.
 func TestRecallThatTheRecordContradicts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -114,7 +116,8 @@ func TestRecallThatTheRecordContradicts(t *testing.T) {
 	require.Equal(t, []string{"credit confirmed"}, entries)
 	require.Empty(t, testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id))
 
-	// The same event again, a forgery with another id, and the bank's list hold nothing and ask nothing for a while.
+	// The same event again, a forgery with another id, and the bank's list hold nothing and ask
+	// nothing for a while.
 	asked := b.bank.AllCalls()["GET /v1/transactions/accounts/single"]
 	require.Equal(t, uuid.Nil, b.receive(b.reversal(txn)).Recalled)
 	for range 5 {
@@ -160,7 +163,8 @@ func TestRecordIsBehindTheRecall(t *testing.T) {
 	require.Equal(t, []string{"credit reversed", "debit reversed"}, entries)
 }
 
-// Whatever is no answer about this payment decides nothing, and is asked about for as long as it takes, less and less often.
+// Whatever is no answer about this payment decides nothing, and is asked about for as long as it
+// takes, less and less often.
 func TestRecallWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*bundle, fakebank.Transaction){
@@ -210,7 +214,8 @@ func TestRecallWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A recall before the confirmation: the bank is asked at once, and its first answer decides as ever; a success needs a second one.
+// A recall before the confirmation: the bank is asked at once, and its first answer decides as
+// ever; a success needs a second one.
 func TestRecallBeforeConfirmation(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -233,7 +238,8 @@ func TestRecallBeforeConfirmation(t *testing.T) {
 	require.Equal(t, []string{"credit reversed", "debit reversed", "credit confirmed"}, entries)
 }
 
-// A payment under review has nothing that could be held; once a person counts it, it is, until the bank has answered.
+// A payment under review has nothing that could be held; once a person counts it, it is, until the
+// bank has answered.
 func TestRecallUnderReview(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -285,7 +291,8 @@ func TestReversalOfNothing(t *testing.T) {
 	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
 }
 
-// No event came: the bank's list says that the payment was given back. It is held, asked about, and taken back; a second run finds nothing.
+// No event came: the bank's list says that the payment was given back. It is held, asked about, and
+// taken back; a second run finds nothing.
 func TestReconciliationOpensARecall(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -307,8 +314,8 @@ func TestReconciliationOpensARecall(t *testing.T) {
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 }
 
-// A recall that the window no longer reaches is found by the item that an earlier run left, and one that an operator has dismissed
-// holds nothing again.
+// A recall that the window no longer reaches is found by the item that an earlier run left, and one
+// that an operator has dismissed holds nothing again.
 func TestReconciliationRecallsAfterTheWindow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -330,7 +337,8 @@ func TestReconciliationRecallsAfterTheWindow(t *testing.T) {
 	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
 }
 
-// What the spool held opens the recall when it is drained, and a call that was repeated opens it once.
+// What the spool held opens the recall when it is drained, and a call that was repeated opens it
+// once.
 func TestRecallIsHeldOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -28,7 +28,8 @@ var ErrNotStored = errs.New(errs.Unavailable, "the event could not be stored; se
 // maxForgedBody is how much of a body without a valid signature is kept: enough to see what it was.
 const maxForgedBody = 4096
 
-// Delivery is one call of the bank: the body's raw bytes and the two headers. The bytes are kept, so they must be the caller's to give.
+// Delivery is one call of the bank: the body's raw bytes and the two headers. The bytes are kept,
+// so they must be the caller's to give.
 type Delivery struct {
 	Body      []byte
 	Signature string
@@ -40,9 +41,11 @@ type Receipt struct {
 	ID        uuid.UUID // of the stored event; of the first one, for a duplicate
 	Category  Category  // empty while a payment waits to be posted
 	Duplicate bool
-	Spooled   bool      // on disk, but not in Postgres yet; there is nothing to ring
-	Recalled  uuid.UUID // the payment that the event says was taken back: its confirmation is to be enqueued
-	Transfer  string    // merchantTxRef of a payout that the event is about: its outcome may be asked for
+	Spooled   bool // on disk, but not in Postgres yet; there is nothing to ring
+	// the payment that the event says was taken back: its confirmation is to be enqueued
+	Recalled uuid.UUID
+	// merchantTxRef of a payout that the event is about: its outcome may be asked for
+	Transfer string
 }
 
 // ToPost tells whether the event is new and waits to be posted.
@@ -52,8 +55,9 @@ func (r Receipt) ToPost() bool {
 
 // Where events come from.
 const (
-	sourceWebhook        = "webhook"
-	sourceReconciliation = "reconciliation" // the bank's transaction list, when the webhook did not come
+	sourceWebhook = "webhook"
+	// the bank's transaction list, when the webhook did not come
+	sourceReconciliation = "reconciliation"
 )
 
 // inbound is an event on its way into the table.
@@ -86,9 +90,9 @@ type inbound struct {
 	lookAlikeOf    *uuid.UUID // an event that this one may be a repeat of
 }
 
-// Receive verifies and stores an event, in one commit with all that arrive meanwhile. Whatever the event is, it is stored
-// and answered 200; with Postgres away an authentic one goes to the spool. [ErrNotStored] alone means that it is on no
-// disk. Of a flood of forged events only some are kept.
+// Receive verifies and stores an event, in one commit with all that arrive meanwhile. Whatever the
+// event is, it is stored and answered 200; with Postgres away an authentic one goes to the spool.
+// [ErrNotStored] alone means that it is on no disk. Of a flood of forged events only some are kept.
 func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 	e := s.read(d, s.Clock.Now(), s.verify)
 	if !e.authentic {
@@ -122,7 +126,8 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 // verifier tells whether an event that was received at the time now is the bank's.
 type verifier func(v *values, d Delivery, now time.Time) error
 
-// verify checks an event's signature by the bank's secret, and by the one before it until that ends.
+// verify checks an event's signature by the bank's secret, and by the one before it until that
+// ends.
 func (s *Service) verify(v *values, d Delivery, now time.Time) error {
 	err := v.verify([]byte(s.WebhookSecret.Reveal()), d.Signature, d.Timestamp)
 	if !errors.Is(err, errSignature) || s.PreviousSecret.IsZero() || !now.Before(s.PreviousUntil) {
@@ -137,7 +142,8 @@ func (s *Service) verify(v *values, d Delivery, now time.Time) error {
 // verified is the check of an event whose signature held before it was spooled.
 func verified(*values, Delivery, time.Time) error { return nil }
 
-// read makes the row of a delivery, received at the time now. It never fails: what is wrong with an event is part of its record.
+// read makes the row of a delivery, received at the time now. It never fails: what is wrong with an
+// event is part of its record.
 func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
 	e := &inbound{id: uuid.Must(uuid.NewV7()), source: sourceWebhook, body: d.Body, receivedAt: now}
 	if e.body == nil { // a request without a body has an empty one; NULL is not stored
@@ -166,7 +172,8 @@ func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
 	return e
 }
 
-// forged keeps a trace of a body whose signature does not hold. Nothing in it is believed, not even its ids.
+// forged keeps a trace of a body whose signature does not hold. Nothing in it is believed, not even
+// its ids.
 func (e *inbound) forged(why error) {
 	e.status, e.category, e.problem = Failed, CategorySigInvalid, why.Error()
 	if len(e.body) > maxForgedBody {
@@ -175,7 +182,8 @@ func (e *inbound) forged(why error) {
 	e.digest = sha256.Sum256(e.body)
 }
 
-// fill takes over the fields that the signature does not cover. A bad amount is recorded, and refused when it is posted.
+// fill takes over the fields that the signature does not cover. A bad amount is recorded, and
+// refused when it is posted.
 func (e *inbound) fill(v *values, at time.Time) {
 	e.occurredAt = &at
 	e.currency, e.alias, e.number = v.free(transactionCurrency), v.free(aliasReference), v.free(aliasNumber)
@@ -215,8 +223,8 @@ func digest(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// storeBatch writes many events in one transaction. An event that is there already is a duplicate; if its content differs
-// from the stored one it is reported, and not posted.
+// storeBatch writes many events in one transaction. An event that is there already is a duplicate;
+// if its content differs from the stored one it is reported, and not posted.
 func (s *Service) storeBatch(ctx context.Context, events []*inbound) []batch.Outcome[Receipt] {
 	return pg.Isolate(events, func(events []*inbound) ([]batch.Outcome[Receipt], error) { return s.storeAll(ctx, events) })
 }
@@ -251,8 +259,8 @@ func (s *Service) storeAll(ctx context.Context, events []*inbound) ([]batch.Outc
 	return out, nil
 }
 
-// insert stores the events that are new, and returns their ids. Rows go in by request id, so that two writers with the
-// same events wait for each other in one order.
+// insert stores the events that are new, and returns their ids. Rows go in by request id, so that
+// two writers with the same events wait for each other in one order.
 func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]bool, error) {
 	rows := slices.Clone(events)
 	slices.SortStableFunc(rows, func(a, b *inbound) int { return strings.Compare(a.requestID, b.requestID) })
@@ -339,8 +347,9 @@ type original struct {
 	number      string
 }
 
-// conflicts tells whether an event that repeats this one is about something else. The bank's list and its events write
-// sender, reference and time each in its own way: between them, what counts is that they are about the same money.
+// conflicts tells whether an event that repeats this one is about something else. The bank's list
+// and its events write sender, reference and time each in its own way: between them, what counts is
+// that they are about the same money.
 func (o original) conflicts(e *inbound) bool {
 	if bytes.Equal(o.digest, e.digest[:]) {
 		return false
@@ -348,8 +357,9 @@ func (o original) conflicts(e *inbound) bool {
 	return o.source == e.source || !sameMoney(o, original{amount: e.amount, fee: e.fee, currency: e.currency, number: e.number})
 }
 
-// originalsSQL asks for a reference that is not empty of the event, and not of what is looked for: only so does the planner know
-// that the unique index holds the row, and not read the whole table for each repeat.
+// originalsSQL asks for a reference that is not empty of the event, and not of what is looked for:
+// only so does the planner know that the unique index holds the row, and not read the whole table
+// for each repeat.
 const originalsSQL = `
 		SELECT DISTINCT ON (d.id) d.id, e.id, e.source, e.digest, e.amount, e.fee, e.currency, e.alias_number
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS d (id, request, txn, type)
@@ -358,8 +368,8 @@ const originalsSQL = `
 			UNION ALL
 			SELECT id, source, digest, amount, fee, currency, alias_number FROM inbound_events WHERE authentic AND provider_txn_ref = d.txn AND event_type = d.type AND provider_txn_ref <> '') e ON true`
 
-// originals finds, for each event that was not inserted, the stored one of the same request id, or of the same
-// transaction and type (a repeat may bear another request id).
+// originals finds, for each event that was not inserted, the stored one of the same request id, or
+// of the same transaction and type (a repeat may bear another request id).
 func (s *Service) originals(ctx context.Context, events []*inbound, inserted map[uuid.UUID]bool) (map[uuid.UUID]original, error) {
 	var ids []uuid.UUID
 	var requests, txns, types []string

@@ -9,7 +9,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// A request without a body is a forged event like any other, and no reason to ask the bank to send it again.
+// A request without a body is a forged event like any other, and no reason to ask the bank to send
+// it again.
 func TestReceiveNoBody(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -43,11 +43,13 @@ type run struct {
 	seen   map[string]struct{} // the ids in the list so far
 	absent []entry             // entries of the window that are not in the list
 
-	seenPayouts map[string]struct{}  // the references in the list so far
-	payoutEnds  map[string]time.Time // when the payouts were made whose end the bank knows, by reference
-	around      int                  // lists beside the window that were read
-	doubted     map[string]struct{}  // their ids
-	doubtful    []posting            // payments that may be repeats of others; decided when the list has been read to its end
+	seenPayouts map[string]struct{} // the references in the list so far
+	// when the payouts were made whose end the bank knows, by reference
+	payoutEnds map[string]time.Time
+	around     int                 // lists beside the window that were read
+	doubted    map[string]struct{} // their ids
+	// payments that may be repeats of others; decided when the list has been read to its end
+	doubtful []posting
 
 	open    []*item              // what earlier runs have left open
 	before  map[subject]*item    // the same
@@ -62,10 +64,11 @@ const (
 	runManual   = "manual"
 )
 
-// Reconcile compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at a person's word,
-// and keeps the report. Successful payments whose event never came are stored; the caller rings Report.ToPost, also when
-// there is an error: what was stored stays, but a window that was not read to its end counts as not read. [ErrWindow],
-// [ErrTooMany], or the bank's error. It ends with its context; a full page takes one call.
+// Reconcile compares the payments that the bank dates from (inclusive) to (exclusive) with the
+// books, at a person's word, and keeps the report. Successful payments whose event never came are
+// stored; the caller rings Report.ToPost, also when there is an error: what was stored stays, but a
+// window that was not read to its end counts as not read. [ErrWindow], [ErrTooMany], or the bank's
+// error. It ends with its context; a full page takes one call.
 func (s *Service) Reconcile(ctx context.Context, from, to time.Time) (Report, error) {
 	from, to = from.UTC().Truncate(time.Second), to.UTC().Add(time.Second-1).Truncate(time.Second)
 	if !from.Before(to) || to.Sub(from) > maxWindow || from.After(s.Clock.Now()) {
@@ -78,9 +81,10 @@ func (s *Service) Reconcile(ctx context.Context, from, to time.Time) (Report, er
 	return r.report, r.work(ctx)
 }
 
-// ReconcileDue does the periodic run that is due, if nobody has done it or is doing it: the last window before the newest
-// multiple of every. After a time without runs it begins where the last finished one ended, a window at a time, so that
-// nothing is left out; more tells that there is another to do at once. A run that failed is due again.
+// ReconcileDue does the periodic run that is due, if nobody has done it or is doing it: the last
+// window before the newest multiple of every. After a time without runs it begins where the last
+// finished one ended, a window at a time, so that nothing is left out; more tells that there is
+// another to do at once. A run that failed is due again.
 func (s *Service) ReconcileDue(ctx context.Context, every, window time.Duration) (r Report, ran, more bool, err error) {
 	tick := s.Clock.Now().Add(-min(every, listLag)).Truncate(every)
 	from, to, gap, err := s.dueWindow(ctx, tick, every, window)
@@ -101,8 +105,9 @@ func (s *Service) ReconcileDue(ctx context.Context, every, window time.Duration)
 // day is how often the long look back is taken; it begins with the UTC day.
 const day = 24 * time.Hour
 
-// ReconcileDaily does the run of the day that is due, if nobody has done it or is doing it: the time of back before the newest
-// day's beginning. It finds what the bank listed later than the periodic runs look. A run that failed is due again.
+// ReconcileDaily does the run of the day that is due, if nobody has done it or is doing it: the
+// time of back before the newest day's beginning. It finds what the bank listed later than the
+// periodic runs look. A run that failed is due again.
 func (s *Service) ReconcileDaily(ctx context.Context, back time.Duration) (r Report, ran bool, err error) {
 	to := s.Clock.Now().Add(-listLag).Truncate(day)
 	run := s.newRun(runDaily, to.Add(-back), to)
@@ -122,7 +127,8 @@ func (s *Service) newRun(kind string, from, to time.Time) *run {
 	}
 }
 
-// work reads both sides, compares them, and keeps the report. No transaction is open while the bank is asked.
+// work reads both sides, compares them, and keeps the report. No transaction is open while the bank
+// is asked.
 func (r *run) work(ctx context.Context) error {
 	err := r.compare(ctx)
 	if err == nil {
@@ -189,8 +195,8 @@ func (r *run) list(ctx context.Context, from, to time.Time, cursor string) (prov
 	return page, err
 }
 
-// askAbsent asks the bank, one by one, about the entries that its list does not have: the list goes by the bank's time, the
-// window's entries by the event's, and at its edges the two may differ.
+// askAbsent asks the bank, one by one, about the entries that its list does not have: the list goes
+// by the bank's time, the window's entries by the event's, and at its edges the two may differ.
 func (r *run) askAbsent(ctx context.Context) error {
 	asked := 0
 	for _, e := range r.absent {

@@ -22,7 +22,8 @@ const (
 	whyUnderWay   = "payouts were under way: the wallet may have paid them or not"
 )
 
-// newestEvents is how many of the events received last are looked at for the newest balance: they come out of order.
+// newestEvents is how many of the events received last are looked at for the newest balance: they
+// come out of order.
 const newestEvents = 100
 
 // walletAt is the wallet's balance at a moment.
@@ -32,8 +33,8 @@ type walletAt struct {
 	balance money.Amount
 }
 
-// compareFloat compares the wallet's balance with the books as of the newest event that carries it. What cannot be said is
-// not guessed: the report then says why.
+// compareFloat compares the wallet's balance with the books as of the newest event that carries it.
+// What cannot be said is not guessed: the report then says why.
 func (r *run) compareFloat(ctx context.Context) error {
 	w, why, err := r.wallet(ctx)
 	if err != nil || why != "" {
@@ -99,7 +100,8 @@ func (r *run) explain(at time.Time, fees money.Amount) (list []Explanation, sum 
 // feeSlice is how many transfers one statement adds up.
 const feeSlice = 50_000
 
-// payoutFees adds up what the bank has kept for the payouts that had left by a moment. No entry has it.
+// payoutFees adds up what the bank has kept for the payouts that had left by a moment. No entry has
+// it.
 func (r *run) payoutFees(ctx context.Context, at time.Time) (money.Amount, error) {
 	sum, after := money.Zero, uuid.Nil
 	for {
@@ -152,18 +154,21 @@ func (r *run) wallet(ctx context.Context) (newest walletAt, why string, err erro
 	return newest, why, err
 }
 
-// booksAt are the sums that lead from today's balances back to a moment. All come from one statement.
+// booksAt are the sums that lead from today's balances back to a moment. All come from one
+// statement.
 type booksAt struct {
-	balances   money.Amount // of all customers, now
-	later      money.Amount // in them: credits of payments made after the moment
-	unsent     money.Amount // missing in them: payouts that no bank had been asked for by then
-	underWay   money.Amount // payouts that the bank had been asked for, and of which it is not known when they left
+	balances money.Amount // of all customers, now
+	later    money.Amount // in them: credits of payments made after the moment
+	unsent   money.Amount // missing in them: payouts that no bank had been asked for by then
+	// payouts that the bank had been asked for, and of which it is not known when they left
+	underWay   money.Amount
 	outside    money.Amount // received by then, and in no balance
 	reversals  int          // posted after the moment
 	sameSecond int          // events of the moment itself
 }
 
-// booksAt reads the sums. Its cost goes with the number of accounts and of what is under way, not with the history.
+// booksAt reads the sums. Its cost goes with the number of accounts and of what is under way, not
+// with the history.
 func (r *run) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) {
 	ended := []string{} // the bank knows the end of these: they are under way in the books only
 	for ref, made := range r.payoutEnds {

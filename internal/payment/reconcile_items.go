@@ -16,9 +16,11 @@ const (
 	aboutPayment = "payment" // by the bank's transaction id
 	aboutPayout  = "payout"  // by its merchantTxRef
 
-	// maxItems bounds the items that one run reads; those that were asked about longest ago come first.
+	// maxItems bounds the items that one run reads; those that were asked about longest ago come
+	// first.
 	maxItems = 10_000
-	// itemGap bounds how long an item waits between two questions; a young one waits an eighth of its age.
+	// itemGap bounds how long an item waits between two questions; a young one waits an eighth of
+	// its age.
 	itemGap = time.Hour
 	// stillPending is how long the bank's record may be under way before a person must ask why.
 	stillPending = 24 * time.Hour
@@ -27,8 +29,9 @@ const (
 // subject is what an item is about.
 type subject struct{ kind, ref string }
 
-// item is a record of the bank, or of the books, that is not settled: bank and books disagree about it, or the bank's word is not
-// final. It is asked about in every run until it is settled, however long that takes.
+// item is a record of the bank, or of the books, that is not settled: bank and books disagree about
+// it, or the bank's word is not final. It is asked about in every run until it is settled, however
+// long that takes.
 type item struct {
 	subject
 	exception *Exception // nil: only waiting, or only of use to the float
@@ -95,8 +98,8 @@ func (r *run) judged(s subject) bool {
 	return settled || r.items[s] != nil || doubted && s.kind == aboutPayment
 }
 
-// askItems asks the bank about what earlier runs left open and this window does not have. What is not due yet, or gets no
-// answer, stays as it was.
+// askItems asks the bank about what earlier runs left open and this window does not have. What is
+// not due yet, or gets no answer, stays as it was.
 func (r *run) askItems(ctx context.Context) error {
 	asked := 0
 	for _, it := range r.open {

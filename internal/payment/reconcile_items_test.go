@@ -27,7 +27,8 @@ func (b *bundle) due() (last payment.Report) {
 	return last
 }
 
-// A payment that the bank has under way for longer than the window, and whose event never comes, is posted when the bank has done.
+// A payment that the bank has under way for longer than the window, and whose event never comes, is
+// posted when the bank has done.
 func TestPendingRecordIsAskedAboutUntilItIsFinal(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]string{"paid": fakebank.StatusSuccess, "failed": fakebank.StatusFailed} {
@@ -91,7 +92,8 @@ func TestPendingRecordOfABankThatDoesNotAnswer(t *testing.T) {
 	require.Equal(t, "4975.00", balance)
 }
 
-// What the list shows later than the periodic runs look is found by the run of the day, once for all workers.
+// What the list shows later than the periodic runs look is found by the run of the day, once for
+// all workers.
 func TestDailyRunLooksBackThreeDays(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -129,8 +131,8 @@ func (b *bundle) due1() payment.Report {
 	return b.due()
 }
 
-// An event that could not be posted is posted from the bank's own record, of which nothing in the event is left that the
-// signature does not cover.
+// An event that could not be posted is posted from the bank's own record, of which nothing in the
+// event is left that the signature does not cover.
 func TestProcessingErrorIsHealedByTheBanksRecord(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*fakebank.Event){
@@ -174,7 +176,8 @@ func TestProcessingErrorIsHealedByTheBanksRecord(t *testing.T) {
 	}
 }
 
-// An operator reposts what no run has healed, once, from the bank's own record only, with a trace in the audit log.
+// An operator reposts what no run has healed, once, from the bank's own record only, with a trace
+// in the audit log.
 func TestRepostByAnOperator(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -18,7 +18,8 @@ import (
 	"ajo/ledger"
 )
 
-// entry is a posted payment as the comparison reads it: its amounts are the ledger's, not the event's.
+// entry is a posted payment as the comparison reads it: its amounts are the ledger's, not the
+// event's.
 type entry struct {
 	check
 	Status ledger.Status
@@ -47,7 +48,8 @@ type known struct {
 	problem  string
 }
 
-// matchPage compares one page of the list with what is stored, and stores the successful payments that are missing.
+// matchPage compares one page of the list with what is stored, and stores the successful payments
+// that are missing.
 func (r *run) matchPage(ctx context.Context, page provider.Page) error {
 	for _, u := range page.Unreadable {
 		r.unreadable(u.ID, Exception{Detail: "the record in the bank's list cannot be read: " + u.Why})
@@ -55,7 +57,8 @@ func (r *run) matchPage(ctx context.Context, page provider.Page) error {
 	var fresh []provider.Transaction
 	var ids []string
 	for _, t := range page.Transactions {
-		if _, again := r.seen[t.ID]; again { // a list that moves while it is read may show a record twice
+		// a list that moves while it is read may show a record twice
+		if _, again := r.seen[t.ID]; again {
 			continue
 		}
 		r.seen[t.ID] = struct{}{}
@@ -79,7 +82,8 @@ func (r *run) matchPage(ctx context.Context, page provider.Page) error {
 	return r.postMissing(ctx, missing)
 }
 
-// unreadable flags a record that nothing can be done with. Where it has an id, the bank is asked for it by that id later.
+// unreadable flags a record that nothing can be done with. Where it has an id, the bank is asked
+// for it by that id later.
 func (r *run) unreadable(id string, x Exception) {
 	x.Kind = Unreadable
 	if id == "" || len(id) > maxID || strings.ContainsFunc(id, unicode.IsControl) {
@@ -95,8 +99,8 @@ func (r *run) unreadable(id string, x Exception) {
 	}
 }
 
-// judge compares the bank's record of a payment with what is stored of it. It returns what is to be posted for it: a
-// payment that is missing, or one whose event could not be posted.
+// judge compares the bank's record of a payment with what is stored of it. It returns what is to be
+// posted for it: a payment that is missing, or one whose event could not be posted.
 func (r *run) judge(t provider.Transaction, k known) (posting, bool) {
 	s := subject{aboutPayment, t.ID}
 	unposted := k.status == "" || k.status == Failed
@@ -131,8 +135,8 @@ func (r *run) wait(t provider.Transaction) {
 	r.hold(it)
 }
 
-// unfit says why a record of the list cannot be the payment that it stands for. It is not stored: under its id it would stand in
-// the way of the genuine event for ever, and that event may be well.
+// unfit says why a record of the list cannot be the payment that it stands for. It is not stored:
+// under its id it would stand in the way of the genuine event for ever, and that event may be well.
 func unfit(t provider.Transaction) string {
 	switch {
 	case t.Currency != money.Currency:
@@ -159,8 +163,8 @@ func (b *BankSide) of(s provider.Status) *Sum {
 	return &b.Pending
 }
 
-// compareEntry flags an entry that does not agree with the bank's record of it. An entry that is reversed or under review,
-// and which the bank does not say succeeded, is as it should be.
+// compareEntry flags an entry that does not agree with the bank's record of it. An entry that is
+// reversed or under review, and which the bank does not say succeeded, is as it should be.
 func (r *run) compareEntry(t provider.Transaction, e *entry) {
 	if t.Status == provider.Pending { // the confirmation asks
 		r.settle(aboutPayment, t.ID)
@@ -191,7 +195,8 @@ func (r *run) compareEntry(t provider.Transaction, e *entry) {
 	r.hold(it)
 }
 
-// held is what the books say that the wallet has of the payment: it is in the balance, or under review beside it.
+// held is what the books say that the wallet has of the payment: it is in the balance, or under
+// review beside it.
 func (e *entry) held() money.Amount {
 	if e.Status == ledger.Reversed {
 		return money.Zero
@@ -239,7 +244,8 @@ func (r *run) lostPayment(e *entry, why string) {
 	r.hold(item{subject: subject{aboutPayment, e.TxnRef}, exception: &x, effect: e.held().Neg(), since: e.OccurredAt})
 }
 
-// fromBank makes the event of a payment from the bank's own record. No event's requestId has a colon.
+// fromBank makes the event of a payment from the bank's own record. No event's requestId has a
+// colon.
 func fromBank(t provider.Transaction, now time.Time) *inbound {
 	body, _ := json.Marshal(t)
 	return &inbound{
@@ -251,7 +257,8 @@ func fromBank(t provider.Transaction, now time.Time) *inbound {
 	}
 }
 
-// entryColumns are an entry's, in the order of fields. They need inbound_events e, ledger_entries l and accounts a.
+// entryColumns are an entry's, in the order of fields. They need inbound_events e, ledger_entries l
+// and accounts a.
 const entryColumns = `e.id, e.provider_txn_ref, l.amount + l.fee, l.fee, l.currency, a.bank_account_number, a.id, e.error_message <> '',
 	e.alias_number, e.alias, l.created_at, l.status, e.occurred_at`
 
@@ -261,7 +268,8 @@ func (e *entry) fields() []any {
 	}
 }
 
-// find reads what is stored of the transactions: their payment events, and the entries of those that are posted.
+// find reads what is stored of the transactions: their payment events, and the entries of those
+// that are posted.
 func (r *run) find(ctx context.Context, ids []string) (map[string]known, error) {
 	out := map[string]known{}
 	if len(ids) == 0 {
@@ -309,7 +317,8 @@ func collectEntries(rows pgx.Rows) ([]entry, error) {
 // entrySlice is the time whose entries one query reads.
 const entrySlice = time.Hour
 
-// readEntries adds up the entries of the window, by the time of their payments, and notes those that the list lacks.
+// readEntries adds up the entries of the window, by the time of their payments, and notes those
+// that the list lacks.
 func (r *run) readEntries(ctx context.Context) error {
 	for from := r.report.From; from.Before(r.report.To); from = from.Add(entrySlice) {
 		to := from.Add(entrySlice)
@@ -349,8 +358,9 @@ func (r *run) noteEntry(e entry) {
 	}
 }
 
-// sameMoney tells whether an event and the bank's record of it are about the same money. The two name sender, narration and
-// time each in its own way, so their digests differ without being in conflict.
+// sameMoney tells whether an event and the bank's record of it are about the same money. The two
+// name sender, narration and time each in its own way, so their digests differ without being in
+// conflict.
 func sameMoney(a, b original) bool {
 	same := func(x, y *money.Amount) bool { return x != nil && y != nil && x.Equal(*y) }
 	return same(a.amount, b.amount) && same(a.fee, b.fee) && a.currency == b.currency && (a.number == b.number || a.number == "" || b.number == "")

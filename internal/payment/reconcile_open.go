@@ -21,12 +21,14 @@ var (
 	ErrNoReport = errs.New(errs.Unprocessable, "it is only waited for: there is no exception to dismiss")
 )
 
-// OpenItem is what reconciliations have found and ask about in each run until bank and books agree. For operators.
+// OpenItem is what reconciliations have found and ask about in each run until bank and books agree.
+// For operators.
 type OpenItem struct {
-	ID          uuid.UUID
-	Kind        string     // payment or payout
-	Ref         string     // the bank's transaction id, or the merchantTxRef
-	Exception   *Exception // as it was last reported; absent while only the bank's record is not final yet
+	ID   uuid.UUID
+	Kind string // payment or payout
+	Ref  string // the bank's transaction id, or the merchantTxRef
+	// as it was last reported; absent while only the bank's record is not final yet
+	Exception   *Exception
 	Effect      money.Amount
 	FoundAt     time.Time
 	NextAt      time.Time
@@ -34,7 +36,8 @@ type OpenItem struct {
 	DismissedAt *time.Time
 }
 
-// OpenItems returns a page of what reconciliations have left open, newest first. A bad cursor is [page.ErrCursor].
+// OpenItems returns a page of what reconciliations have left open, newest first. A bad cursor is
+// [page.ErrCursor].
 func (s *Service) OpenItems(ctx context.Context, r page.Request) ([]OpenItem, page.Info, error) {
 	before, ok, err := page.ParseID(page.OpenItems, r.After)
 	if err != nil {
@@ -57,8 +60,9 @@ func (s *Service) OpenItems(ctx context.Context, r page.Request) ([]OpenItem, pa
 	return list, info, nil
 }
 
-// Dismiss takes note of an exception: it is not reported any more, unless what bank or books say of it changes. Nothing is booked,
-// the bank is asked about it all the same, and the float's explanation keeps it. [ErrNotOpen]; [ErrNoReport].
+// Dismiss takes note of an exception: it is not reported any more, unless what bank or books say of
+// it changes. Nothing is booked, the bank is asked about it all the same, and the float's
+// explanation keeps it. [ErrNotOpen]; [ErrNoReport].
 func (s *Service) Dismiss(ctx context.Context, ref string, by audit.By) (Exception, error) {
 	var x *Exception
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

@@ -24,11 +24,13 @@ const (
 
 // payout is a transfer as the comparison reads it.
 type payout struct {
-	Ref           string
-	AccountID     uuid.UUID
-	Status        string
-	Ordered       money.Amount
-	Left          money.Amount  // what its debit has taken: another sum than was ordered where a person has found out that the bank paid it
+	Ref       string
+	AccountID uuid.UUID
+	Status    string
+	Ordered   money.Amount
+	// what its debit has taken: another sum than was ordered where a person has found out that the
+	// bank paid it
+	Left          money.Amount
 	Fee           *money.Amount // that the bank takes, as the transfer has it; nil: not known yet
 	BankCode      string
 	AccountNumber string
@@ -48,8 +50,8 @@ func (t *payout) out() money.Amount {
 	return money.Zero // not sent, or given back
 }
 
-// bankOut is what the bank has taken from the wallet for a payout whose outcome it knows, its fee aside. A part of it may
-// have come back: the record of that has the sum which came back.
+// bankOut is what the bank has taken from the wallet for a payout whose outcome it knows, its fee
+// aside. A part of it may have come back: the record of that has the sum which came back.
 func (t *payout) bankOut(p provider.Payout) money.Amount {
 	switch {
 	case p.Status == provider.Success:
@@ -66,7 +68,8 @@ func (t *payout) bankOut(p provider.Payout) money.Amount {
 	return t.Ordered.Sub(p.Amount)
 }
 
-// effect is how much more the wallet has for the payout than the books, the fees that are added up from the books with them.
+// effect is how much more the wallet has for the payout than the books, the fees that are added up
+// from the books with them.
 func (t *payout) effect(p provider.Payout) money.Amount {
 	if p.Status == provider.Pending {
 		return money.Zero
@@ -99,7 +102,8 @@ func (r *run) matchPayouts(ctx context.Context, payouts []provider.Payout) error
 		return err
 	}
 	for _, p := range payouts {
-		if _, again := r.seenPayouts[p.Ref]; again { // a list that moves while it is read may show a record twice
+		// a list that moves while it is read may show a record twice
+		if _, again := r.seenPayouts[p.Ref]; again {
 			continue
 		}
 		r.seenPayouts[p.Ref] = struct{}{}
@@ -122,9 +126,9 @@ func (r *run) findPayouts(ctx context.Context, refs []string) (map[string]*payou
 	return ours, err
 }
 
-// comparePayout names in what the bank's record and the transfer disagree, and how much more the wallet has for it than the
-// books. A transfer that is still processing and whose record has its end is asked about by itself; until then only the float
-// needs to know.
+// comparePayout names in what the bank's record and the transfer disagree, and how much more the
+// wallet has for it than the books. A transfer that is still processing and whose record has its
+// end is asked about by itself; until then only the float needs to know.
 func (r *run) comparePayout(p provider.Payout, t *payout) {
 	if t == nil {
 		r.unknownPayout(p)
@@ -154,8 +158,9 @@ func (r *run) comparePayout(p provider.Payout, t *payout) {
 	}
 }
 
-// unknownPayout flags a payout that moved money and that no transfer accounts for: a transfer is stored before the bank is asked
-// to pay, so there must be one, unless it was lost with a database, or somebody else pays from the wallet.
+// unknownPayout flags a payout that moved money and that no transfer accounts for: a transfer is
+// stored before the bank is asked to pay, so there must be one, unless it was lost with a database,
+// or somebody else pays from the wallet.
 func (r *run) unknownPayout(p provider.Payout) {
 	if p.Status == provider.Failed || p.Status == provider.Refunded {
 		r.settle(aboutPayout, p.Ref)
@@ -165,7 +170,8 @@ func (r *run) unknownPayout(p provider.Payout) {
 	r.hold(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: p.Amount.Add(feeOf(p)).Neg(), since: &p.Time})
 }
 
-// differs says in what the bank's record is another than the transfer's; nothing where they agree, or may by themselves.
+// differs says in what the bank's record is another than the transfer's; nothing where they agree,
+// or may by themselves.
 func (t *payout) differs(p provider.Payout) (ExceptionKind, string) {
 	say := fmt.Sprintf
 	if kind, detail := t.disagrees(p); kind != "" {
@@ -187,7 +193,8 @@ func (t *payout) differs(p provider.Payout) (ExceptionKind, string) {
 	return "", ""
 }
 
-// disagrees compares status and sum. A part that came back, and that a person has booked, is as it should be.
+// disagrees compares status and sum. A part that came back, and that a person has booked, is as it
+// should be.
 func (t *payout) disagrees(p provider.Payout) (ExceptionKind, string) {
 	say := fmt.Sprintf
 	out := t.bankOut(p)
@@ -204,8 +211,9 @@ func (t *payout) disagrees(p provider.Payout) (ExceptionKind, string) {
 	return "", ""
 }
 
-// contradicts tells whether the bank's status cannot stand beside the transfer's. A processing transfer has no end yet, which the
-// bank's record will give it. Of money that is where it was, failed and refunded say the same.
+// contradicts tells whether the bank's status cannot stand beside the transfer's. A processing
+// transfer has no end yet, which the bank's record will give it. Of money that is where it was,
+// failed and refunded say the same.
 func (t *payout) contradicts(s provider.Status) bool {
 	switch t.Status {
 	case transferSuccess:
@@ -218,7 +226,8 @@ func (t *payout) contradicts(s provider.Status) bool {
 	return false
 }
 
-// readPayouts adds up the transfers that were submitted in the window, and asks the bank about those that its list lacks.
+// readPayouts adds up the transfers that were submitted in the window, and asks the bank about
+// those that its list lacks.
 func (r *run) readPayouts(ctx context.Context) error {
 	var absent []payout
 	for from := r.report.From; from.Before(r.report.To); from = from.Add(entrySlice) {
@@ -251,8 +260,8 @@ func (r *run) readPayouts(ctx context.Context) error {
 	return r.askPayouts(ctx, absent)
 }
 
-// askPayouts asks the bank, one by one, about the payouts that its list does not have. What is under way is the transfer's own to
-// ask about; here it is only said what the bank says.
+// askPayouts asks the bank, one by one, about the payouts that its list does not have. What is
+// under way is the transfer's own to ask about; here it is only said what the bank says.
 func (r *run) askPayouts(ctx context.Context, absent []payout) error {
 	asked := 0
 	for _, t := range absent {
@@ -285,7 +294,8 @@ func (r *run) askPayouts(ctx context.Context, absent []payout) error {
 // lostPayout flags a payout that the books have and the bank does not know.
 func (r *run) lostPayout(t *payout) {
 	if t.Status != transferSuccess && t.Status != transferRefunded {
-		r.settle(aboutPayout, t.Ref) // its end is still the bank's to tell, and the transfer asks; or it has come back
+		// its end is still the bank's to tell, and the transfer asks; or it has come back
+		r.settle(aboutPayout, t.Ref)
 		return
 	}
 	x := t.exception(PayoutUnknown, "the transfer is "+t.Status+", and the bank neither lists it nor knows its reference")

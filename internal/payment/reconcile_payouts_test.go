@@ -27,7 +27,8 @@ func (b *bundle) payAtBank(ref, amount string) {
 	require.NoError(b.T, err)
 }
 
-// inBooks makes a transfer of the given status as package transfer leaves it, with its debit. Without a fee the bank's is not known.
+// inBooks makes a transfer of the given status as package transfer leaves it, with its debit.
+// Without a fee the bank's is not known.
 func (b *bundle) inBooks(ref, status, amount string, fee any) {
 	b.T.Helper()
 	id, now := uuid.Must(uuid.NewV7()), b.Clock.Now()
@@ -71,7 +72,8 @@ func said(r payment.Report) map[string]string {
 	return got
 }
 
-// A payout that the bank made and that no transfer accounts for is named; one that has a transfer, or moved no money, is not.
+// A payout that the bank made and that no transfer accounts for is named; one that has a transfer,
+// or moved no money, is not.
 func TestReconcileFlagsUnknownPayouts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -97,7 +99,8 @@ func (b *bundle) fund(amount string) {
 	b.Clock.Advance(time.Second)
 }
 
-// Status, sum, fee and destination of every payout are compared, also of those that the bank's list lacks.
+// Status, sum, fee and destination of every payout are compared, also of those that the bank's list
+// lacks.
 func TestReconcileComparesPayouts(t *testing.T) {
 	t.Parallel()
 	b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50")})
@@ -170,7 +173,8 @@ func (b *bundle) resolve(ref, paid string) {
 	require.NoError(b.T, err)
 }
 
-// What a person has dealt with is no exception, as long as the bank's record says just that; the float knows of it all the while.
+// What a person has dealt with is no exception, as long as the bank's record says just that; the
+// float knows of it all the while.
 func TestReconcileKnowsWhatAPersonHasDealtWith(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -208,7 +212,8 @@ func TestReconcileKnowsWhatAPersonHasDealtWith(t *testing.T) {
 	require.Equal(t, []string{"another-sum"}, r.ToPoll)
 }
 
-// On a day with such differences the wallet is explained to the kobo: what is left is what the bank held before the first payment.
+// On a day with such differences the wallet is explained to the kobo: what is left is what the bank
+// held before the first payment.
 func TestFloatIsExplainedToTheKobo(t *testing.T) {
 	t.Parallel()
 	const opening = "7654.32"
@@ -240,11 +245,13 @@ func TestFloatIsExplainedToTheKobo(t *testing.T) {
 		fee                      any
 		effect                   string
 	}{
-		{"paid", "success", "300.00", "300.00", fakebank.Paid, "12.50", ""}, // its fee is among the charges
+		// its fee is among the charges
+		{"paid", "success", "300.00", "300.00", fakebank.Paid, "12.50", ""},
 		{"fee-not-known", "success", "300.00", "300.00", fakebank.Paid, nil, "-12.50"},
 		{"given-back", "success", "300.00", "300.00", fakebank.Refund, "12.50", "312.50"},
 		{"both-back", "refunded", "300.00", "300.00", fakebank.Refund, "12.50", ""},
-		{"a-third", "success", "300.00", "300.00", fakebank.PartialRefund, "12.50", "1.00"}, // so much came back; the fee did not
+		// so much came back; the fee did not
+		{"a-third", "success", "300.00", "300.00", fakebank.PartialRefund, "12.50", "1.00"},
 		{"dear", "success", "300.00", "300.00", fakebank.Paid, "10.00", "-2.50"},
 		{"part-of-unknown-fee", "success", "300.00", "300.00", fakebank.PartialRefund, nil, "-11.50"},
 		{"paid-after-all", "failed", "300.01", "300.01", fakebank.Paid, nil, "-312.51"},

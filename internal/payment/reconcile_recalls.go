@@ -9,9 +9,9 @@ import (
 	"ajo/ledger"
 )
 
-// openListed opens a recall of each payment that counts in the books and that the bank lists as failed or given back: the list is no
-// more believed than an event, so the sum is held and the bank is asked. What a person has dismissed, or this run has not asked about,
-// opens none.
+// openListed opens a recall of each payment that counts in the books and that the bank lists as
+// failed or given back: the list is no more believed than an event, so the sum is held and the bank
+// is asked. What a person has dismissed, or this run has not asked about, opens none.
 func (r *run) openListed(ctx context.Context) error {
 	for _, it := range r.items { // the report may not list them all
 		x := it.exception

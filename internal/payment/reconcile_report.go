@@ -15,9 +15,11 @@ type ExceptionKind string
 
 // The kinds of exceptions.
 const (
-	// MissingEvent: the bank's list has a successful payment whose event never came. It is stored now, and posted like any.
+	// MissingEvent: the bank's list has a successful payment whose event never came. It is stored
+	// now, and posted like any.
 	MissingEvent ExceptionKind = "missing_event"
-	// Healed: the event came and could not be posted; it has been posted from the bank's own record.
+	// Healed: the event came and could not be posted; it has been posted from the bank's own
+	// record.
 	Healed ExceptionKind = "healed"
 	// Unposted: the event came, but is not in the books (misdirected, or not fit to post).
 	Unposted ExceptionKind = "unposted"
@@ -25,20 +27,23 @@ const (
 	UnknownAtBank ExceptionKind = "unknown_at_bank"
 	// Differs: amount, fee, currency or account are not the bank's.
 	Differs ExceptionKind = "differs"
-	// Contradicts: the bank says that it failed or was given back, and the entry counts; or success, and it is reversed.
+	// Contradicts: the bank says that it failed or was given back, and the entry counts; or
+	// success, and it is reversed.
 	Contradicts ExceptionKind = "status_contradicts"
-	// LookAlike: the bank's list has a payment that may be another one under another id. It is not posted before somebody has looked.
+	// LookAlike: the bank's list has a payment that may be another one under another id. It is not
+	// posted before somebody has looked.
 	LookAlike ExceptionKind = "look_alike"
 	// StillPending: the bank has not said for more than a day what became of a payment.
 	StillPending ExceptionKind = "still_pending"
 	// PayoutContradicts: the bank's status of a payout cannot stand beside the transfer's.
 	PayoutContradicts ExceptionKind = "payout_contradicts"
-	// PayoutDiffers: sum, fee or destination of a payout are not the bank's, or only a part of it was given back.
+	// PayoutDiffers: sum, fee or destination of a payout are not the bank's, or only a part of it
+	// was given back.
 	PayoutDiffers ExceptionKind = "payout_differs"
 	// PayoutUnknown: the transfer was paid, and the bank has no such payout.
 	PayoutUnknown ExceptionKind = "payout_unknown_at_bank"
-	// UnknownPayout: the bank paid under a reference that no transfer has. A restored database lacks what came after its
-	// backup: `ajo transfers adopt` takes it in.
+	// UnknownPayout: the bank paid under a reference that no transfer has. A restored database
+	// lacks what came after its backup: `ajo transfers adopt` takes it in.
 	UnknownPayout ExceptionKind = "unknown_payout"
 	// Unreadable: a record of the bank's list that could not be read, or not be stored.
 	Unreadable ExceptionKind = "unreadable"
@@ -59,16 +64,18 @@ type Exception struct {
 	MerchantTxRef  string        `json:"merchantTxRef,omitempty"` // of a payout
 	EventID        *uuid.UUID    `json:"eventId,omitempty"`
 	AccountID      *uuid.UUID    `json:"accountId,omitempty"`
-	AccountNumber  string        `json:"accountNumber,omitempty"` // that was paid, as the bank has it
-	At             *time.Time    `json:"at,omitempty"`            // of the payment
+	// that was paid, as the bank has it
+	AccountNumber  string        `json:"accountNumber,omitempty"`
+	At             *time.Time    `json:"at,omitempty"` // of the payment
 	BankStatus     string        `json:"bankStatus,omitempty"`
 	BankAmount     *money.Amount `json:"bankAmount,omitempty"` // gross
 	BankFee        *money.Amount `json:"bankFee,omitempty"`
 	EntryStatus    ledger.Status `json:"entryStatus,omitempty"`
 	TransferStatus string        `json:"transferStatus,omitempty"`
-	BooksAmount    *money.Amount `json:"booksAmount,omitempty"` // gross: the entry's amount and fee; a transfer's amount
-	BooksFee       *money.Amount `json:"booksFee,omitempty"`
-	Detail         string        `json:"detail"`
+	// gross: the entry's amount and fee; a transfer's amount
+	BooksAmount *money.Amount `json:"booksAmount,omitempty"`
+	BooksFee    *money.Amount `json:"booksFee,omitempty"`
+	Detail      string        `json:"detail"`
 }
 
 // Sum counts payments and adds them up.
@@ -139,18 +146,23 @@ func (s *Signed) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Float compares the wallet's balance, as the newest event carries it, with what the books say that it was at that moment.
+// Float compares the wallet's balance, as the newest event carries it, with what the books say that
+// it was at that moment.
 type Float struct {
 	Comparable bool       `json:"comparable"`
 	Why        string     `json:"why,omitempty"` // it is not
 	At         *time.Time `json:"at,omitempty"`  // the event's time; all sums are as of then
 	EventID    *uuid.UUID `json:"eventId,omitempty"`
-	Wallet     *Signed    `json:"wallet,omitempty"`     // what the event says; its signature does not cover it
-	Customers  *Signed    `json:"customers,omitempty"`  // the sum of all balances
-	Outside    *Signed    `json:"outside,omitempty"`    // received and in no balance: misdirected, unfit, under review
-	UnderWay   *Signed    `json:"underWay,omitempty"`   // payouts that the wallet may have paid or not
-	Difference *Signed    `json:"difference,omitempty"` // wallet − customers − outside
-	// Explained are the parts of the difference that are known; Unexplained is the rest: our own money in the wallet, and what is wrong.
+	// what the event says; its signature does not cover it
+	Wallet    *Signed `json:"wallet,omitempty"`
+	Customers *Signed `json:"customers,omitempty"` // the sum of all balances
+	// received and in no balance: misdirected, unfit, under review
+	Outside *Signed `json:"outside,omitempty"`
+	// payouts that the wallet may have paid or not
+	UnderWay   *Signed `json:"underWay,omitempty"`
+	Difference *Signed `json:"difference,omitempty"` // wallet − customers − outside
+	// Explained are the parts of the difference that are known; Unexplained is the rest: our own
+	// money in the wallet, and what is wrong.
 	Explained   []Explanation `json:"explained,omitempty"`
 	Unexplained *Signed       `json:"unexplained,omitempty"`
 }
@@ -172,9 +184,11 @@ type Report struct {
 	FinishedAt time.Time `json:"finishedAt"`
 	Bank       BankSide  `json:"bank"`
 	Books      BooksSide `json:"books"`
-	// Elsewhere counts entries that the list does not have but that the bank knows by their id: its time is another than ours.
+	// Elsewhere counts entries that the list does not have but that the bank knows by their id: its
+	// time is another than ours.
 	Elsewhere int `json:"elsewhere"`
-	// Young counts entries that the list does not have and that are too young for that to mean something.
+	// Young counts entries that the list does not have and that are too young for that to mean
+	// something.
 	Young      int                   `json:"young"`
 	Counts     map[ExceptionKind]int `json:"counts"`
 	Exceptions []Exception           `json:"exceptions"` // at most 1,000; Counts has them all
@@ -182,11 +196,14 @@ type Report struct {
 
 	// ToPost are the events that were stored and wait to be posted: the caller enqueues.
 	ToPost []uuid.UUID `json:"-"`
-	// Reposted are the events that were posted from the bank's own record; the caller enqueues what follows from each.
+	// Reposted are the events that were posted from the bank's own record; the caller enqueues what
+	// follows from each.
 	Reposted []Reposted `json:"-"`
-	// ToConfirm are the payments of which a recall was opened: the caller enqueues the question to the bank.
+	// ToConfirm are the payments of which a recall was opened: the caller enqueues the question to
+	// the bank.
 	ToConfirm []uuid.UUID `json:"-"`
-	// ToPoll are the transfers whose outcome is to be asked for at once: the bank gave back what it had paid.
+	// ToPoll are the transfers whose outcome is to be asked for at once: the bank gave back what it
+	// had paid.
 	ToPoll []string `json:"-"`
 }
 
@@ -209,12 +226,13 @@ func (r *Report) ExceptionCount() (n int) {
 	return n
 }
 
-// quietKinds are the kinds that nobody must look at for their sake: they healed themselves, or stand in the events' own lists.
-// The gauge of the exceptions leaves the same ones out (package invariant).
+// quietKinds are the kinds that nobody must look at for their sake: they healed themselves, or
+// stand in the events' own lists. The gauge of the exceptions leaves the same ones out (package
+// invariant).
 var quietKinds = []ExceptionKind{MissingEvent, Healed, Unposted}
 
-// Suspicious counts what a person must look at: all exceptions but those that healed themselves and those that the events'
-// own lists have.
+// Suspicious counts what a person must look at: all exceptions but those that healed themselves and
+// those that the events' own lists have.
 func (r *Report) Suspicious() int {
 	n := r.ExceptionCount()
 	for _, k := range quietKinds {

@@ -14,11 +14,13 @@ import (
 	"ajo/internal/pg"
 )
 
-// recordTimeout bounds the record of how a run ended: it is written also when the run's own time is over.
+// recordTimeout bounds the record of how a run ended: it is written also when the run's own time is
+// over.
 const recordTimeout = 10 * time.Second
 
-// dueWindow is the window of the next periodic run: the last one before tick, or after a time without runs the one that
-// follows the last finished run, overlapping it by every. gap says what is too long ago to be read by itself.
+// dueWindow is the window of the next periodic run: the last one before tick, or after a time
+// without runs the one that follows the last finished run, overlapping it by every. gap says what
+// is too long ago to be read by itself.
 func (s *Service) dueWindow(ctx context.Context, tick time.Time, every, window time.Duration) (from, to time.Time, gap string, err error) {
 	var last *time.Time
 	err = s.Pool.QueryRow(ctx, `SELECT max(window_to) FROM reconciliations WHERE kind = 'periodic' AND status = 'finished'`).Scan(&last)
@@ -45,8 +47,8 @@ func (r *run) begin(ctx context.Context) error {
 	return err
 }
 
-// claim takes the window, unless it is done or another worker has it in hand. A run that failed, or whose worker has not been
-// heard of for the length of a lease, is begun anew under its own id.
+// claim takes the window, unless it is done or another worker has it in hand. A run that failed, or
+// whose worker has not been heard of for the length of a lease, is begun anew under its own id.
 func (r *run) claim(ctx context.Context) (bool, error) {
 	lease := r.Clock.Now().Add(runLease)
 	failpoint.At("payment/before-run-commit")
@@ -67,7 +69,8 @@ func (r *run) claim(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// extend keeps a periodic run's claim alive, about once a minute. [errLostRun] when another worker has it.
+// extend keeps a periodic run's claim alive, about once a minute. [errLostRun] when another worker
+// has it.
 func (r *run) extend(ctx context.Context) error {
 	now := r.Clock.Now()
 	if r.lease.IsZero() || r.lease.Sub(now) > runLease-time.Minute {
@@ -120,7 +123,8 @@ func (r *run) finish(ctx context.Context) error {
 	return err
 }
 
-// fail records that the window was not read to its end; it is due again. It says so also when the run's context has ended.
+// fail records that the window was not read to its end; it is due again. It says so also when the
+// run's context has ended.
 func (r *run) fail(why error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
 	defer cancel()
@@ -143,7 +147,8 @@ type Run struct {
 	LastError  string
 }
 
-// Reconciliations returns a page of the runs, newest first. For operators. A bad cursor is [page.ErrCursor].
+// Reconciliations returns a page of the runs, newest first. For operators. A bad cursor is
+// [page.ErrCursor].
 func (s *Service) Reconciliations(ctx context.Context, r page.Request) ([]Run, page.Info, error) {
 	before, ok, err := page.ParseID(page.Runs, r.After)
 	if err != nil {

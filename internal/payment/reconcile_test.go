@@ -235,7 +235,8 @@ func TestReconcileFlagsWhatDisagrees(t *testing.T) {
 	require.Empty(t, r.ToPost)
 }
 
-// An entry that was damaged after the event was stored disagrees with the bank: the comparison reads the ledger.
+// An entry that was damaged after the event was stored disagrees with the bank: the comparison
+// reads the ledger.
 func TestReconcileReadsTheLedgerNotTheEvent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -302,7 +303,8 @@ func TestReconcileUnreadableRecords(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What the list says of a payment in a form that cannot be posted is not stored, and its event is posted when it comes.
+// What the list says of a payment in a form that cannot be posted is not stored, and its event is
+// posted when it comes.
 func TestReconcileUnreadableRecordDoesNotBlockItsEvent(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*fakebank.Transaction){
@@ -350,7 +352,8 @@ func TestReconcileReadsAllPages(t *testing.T) {
 	require.Equal(t, "646750.00", balance)
 }
 
-// The bank goes down after the first page: what was stored stays, and the window counts as not read.
+// The bank goes down after the first page: what was stored stays, and the window counts as not
+// read.
 func TestReconcileWithTheBankDownInTheMiddle(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -382,7 +385,8 @@ func TestReconcileWithTheBankDownInTheMiddle(t *testing.T) {
 	require.Len(t, entries, 70)
 }
 
-// Many workers, one run a window; the next tick has its own; what a dead worker holds is taken over.
+// Many workers, one run a window; the next tick has its own; what a dead worker holds is taken
+// over.
 func TestReconcileDueOnceAWindow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -429,7 +433,8 @@ func TestReconcileDueOnceAWindow(t *testing.T) {
 	require.Equal(t, "finished", list[0].Status)
 }
 
-// After a day without a run (everything was down, or the database was restored) nothing is left out.
+// After a day without a run (everything was down, or the database was restored) nothing is left
+// out.
 func TestReconcileCatchesUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -525,7 +530,8 @@ func TestReconcileComparesTheFloat(t *testing.T) {
 	b.post(id)
 }
 
-// A payment that the bank does not know is in the books and not in the wallet: the difference is below what it was.
+// A payment that the bank does not know is in the books and not in the wallet: the difference is
+// below what it was.
 func TestReconcileFloatBelowZeroIsReadBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -19,14 +19,16 @@ import (
 	"ajo/ledger"
 )
 
-// A payment that stays reversed in the ledger can still be true: with another sum than its event's (correct), or because the bank's
-// record said failed and says success now (restore). An entry is never changed, so the payment gets another event, the replacement,
-// with a credit of its own. Of all events of one transaction, one at most counts.
+// A payment that stays reversed in the ledger can still be true: with another sum than its event's
+// (correct), or because the bank's record said failed and says success now (restore). An entry is
+// never changed, so the payment gets another event, the replacement, with a credit of its own. Of
+// all events of one transaction, one at most counts.
 
 // sourceReplacement is the source of the events that stand in the place of others.
 const sourceReplacement = "replacement"
 
-// The types of replacements, before the replaced event's id. No type of the bank's has a colon: its signature allows none.
+// The types of replacements, before the replaced event's id. No type of the bank's has a colon: its
+// signature allows none.
 const (
 	typeCorrected = "payment_corrected"
 	typeRestored  = "payment_restored"
@@ -59,9 +61,11 @@ type Correction struct {
 	Fee    money.Amount
 }
 
-// CorrectReviewed ends a review whose true sum is neither the event's nor zero, by the word of an operator who has asked the bank: the
-// held entry is reversed, and a credit of the true sum is posted in its place and confirmed, in one transaction. The tenant is told
-// of both. [ErrEventNotFound]; [ErrNotInReview], also for all but the first of those who decide at once; [ErrSums]; [ErrSameSums].
+// CorrectReviewed ends a review whose true sum is neither the event's nor zero, by the word of an
+// operator who has asked the bank: the held entry is reversed, and a credit of the true sum is
+// posted in its place and confirmed, in one transaction. The tenant is told of both.
+// [ErrEventNotFound]; [ErrNotInReview], also for all but the first of those who decide at once;
+// [ErrSums]; [ErrSameSums].
 func (s *Service) CorrectReviewed(ctx context.Context, eventID uuid.UUID, to Correction, by audit.By) (Replaced, error) {
 	var out Replaced
 	var deliveries map[uuid.UUID]uuid.UUID
@@ -96,7 +100,8 @@ func (s *Service) CorrectReviewed(ctx context.Context, eventID uuid.UUID, to Cor
 		if err != nil {
 			return err
 		}
-		if err := endChecks(ctx, tx, e.ID, ledger.EventConfirm, "", nil); err != nil { // nobody is asked: the operator has
+		// nobody is asked: the operator has
+		if err := endChecks(ctx, tx, e.ID, ledger.EventConfirm, "", nil); err != nil {
 			return err
 		}
 		e.posted.ConfirmAt = time.Time{}
@@ -137,8 +142,8 @@ type Restorable struct {
 	Amount money.Amount         // net: what would be in the balance
 }
 
-// PlanRestore asks the bank for its record of a payment whose credit is reversed, with the refusals of [Service.RestoreReversed], and
-// changes nothing.
+// PlanRestore asks the bank for its record of a payment whose credit is reversed, with the refusals
+// of [Service.RestoreReversed], and changes nothing.
 func (s *Service) PlanRestore(ctx context.Context, eventID uuid.UUID) (p Restorable, err error) {
 	if p.Event, err = s.InboundEvent(ctx, eventID); err != nil {
 		return p, err
@@ -165,10 +170,12 @@ func (s *Service) PlanRestore(ctx context.Context, eventID uuid.UUID) (p Restora
 	return p, nil
 }
 
-// RestoreReversed posts a payment again whose credit was wrongly reversed: the bank's own record must say success for the same
-// transaction, sum, fee, currency and account. The reversed entry stays as it is; the new credit is provisional, and the bank is
-// asked to confirm it as any. For operators. [ErrEventNotFound]; [ErrNotReversed]; [ErrCounts], also for all but the first of those
-// who restore at once; [ErrReplaced]; [ErrNoTxnRef]; [ErrNotAtBank]; and a refusal that says what the bank's record has.
+// RestoreReversed posts a payment again whose credit was wrongly reversed: the bank's own record
+// must say success for the same transaction, sum, fee, currency and account. The reversed entry
+// stays as it is; the new credit is provisional, and the bank is asked to confirm it as any. For
+// operators. [ErrEventNotFound]; [ErrNotReversed]; [ErrCounts], also for all but the first of those
+// who restore at once; [ErrReplaced]; [ErrNoTxnRef]; [ErrNotAtBank]; and a refusal that says what
+// the bank's record has.
 func (s *Service) RestoreReversed(ctx context.Context, eventID uuid.UUID, by audit.By) (Replaced, error) {
 	if err := by.Check(); err != nil {
 		return Replaced{}, err
@@ -187,8 +194,9 @@ func (s *Service) RestoreReversed(ctx context.Context, eventID uuid.UUID, by aud
 	})
 }
 
-// restore posts a reversed payment again, and calls also in the same transaction. All events of the transaction are locked first, in
-// the order of their ids, so that of several that were reversed one is restored.
+// restore posts a reversed payment again, and calls also in the same transaction. All events of the
+// transaction are locked first, in the order of their ids, so that of several that were reversed
+// one is restored.
 func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provider.Transaction, also func(pg.Tx, *entry, Replaced) error) (out Replaced, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -256,7 +264,8 @@ func findReversed(ctx context.Context, q pg.Querier, eventID uuid.UUID) (*entry,
 	return &found[0], nil
 }
 
-// replacementID is the requestId of the event in another's place: unique, so an event is replaced once. No bank's id has a colon.
+// replacementID is the requestId of the event in another's place: unique, so an event is replaced
+// once. No bank's id has a colon.
 func replacementID(eventID uuid.UUID) string { return sourceReplacement + ":" + eventID.String() }
 
 // targetOf is the account of a posted payment, locked where a payment may end it.
@@ -281,7 +290,8 @@ func lockReview(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (Review, error
 	if err != nil {
 		return Review{}, err
 	}
-	v, err := findReview(ctx, tx, eventID) // a statement of its own: what it reads is not older than the lock
+	// a statement of its own: what it reads is not older than the lock
+	v, err := findReview(ctx, tx, eventID)
 	if err == nil && v.EventID == uuid.Nil {
 		err = ErrNotInReview
 	}
@@ -307,8 +317,9 @@ const replaceSQL = `
 			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, $8, $9, session_id, traceparent, $10, $10, id
 		FROM inbound_events WHERE id = $1 RETURNING ` + storedColumns
 
-// postReplacement stores an event in the place of another, and posts it to the same account as posting does: a provisional credit, and
-// a delivery where there is a URL, since what the tenant was told of the other is not so any more.
+// postReplacement stores an event in the place of another, and posts it to the same account as
+// posting does: a provisional credit, and a delivery where there is a URL, since what the tenant
+// was told of the other is not so any more.
 func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, kind string, to Correction, target *account.Target, word any) (*stored, error) {
 	body, err := json.Marshal(word)
 	if err != nil {

@@ -21,7 +21,8 @@ func sums(amount, fee string) payment.Correction {
 	return payment.Correction{Amount: money.Must(amount), Fee: money.Must(fee)}
 }
 
-// wronglyReversed is a payment that the bank said had failed, and whose record it has corrected since.
+// wronglyReversed is a payment that the bank said had failed, and whose record it has corrected
+// since.
 func (b *bundle) wronglyReversed() (uuid.UUID, fakebank.Transaction) {
 	b.T.Helper()
 	id, txn := b.paid()
@@ -43,7 +44,8 @@ func (b *bundle) tellsAll() {
 	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook', webhook_events = '{payment.confirmed,payment.reversed}' WHERE id = $1`, b.tenant)
 }
 
-// The true sum of a payment is neither its event's nor zero: the held entry is reversed, and the true sum counts in its place.
+// The true sum of a payment is neither its event's nor zero: the held entry is reversed, and the
+// true sum counts in its place.
 func TestReviewIsCorrected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -124,7 +126,8 @@ func TestCorrectionIsRefused(t *testing.T) {
 	require.Empty(t, b.audited())
 }
 
-// Many operators decide one payment at once, in all three ways: it is decided once, and one sum at most counts.
+// Many operators decide one payment at once, in all three ways: it is decided once, and one sum at
+// most counts.
 func TestCorrectionsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -159,7 +162,8 @@ func TestCorrectionsAtOnce(t *testing.T) {
 	b.recalls()
 }
 
-// A correction ends a recall of the payment that it replaces, and the replacement can be recalled like any payment.
+// A correction ends a recall of the payment that it replaces, and the replacement can be recalled
+// like any payment.
 func TestCorrectionOfARecalledPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -183,7 +187,8 @@ func TestCorrectionOfARecalledPayment(t *testing.T) {
 	require.Equal(t, "0.00", balance)
 }
 
-// The bank said failed, and says success now: the payment is posted again, once, and confirmed as any.
+// The bank said failed, and says success now: the payment is posted again, once, and confirmed as
+// any.
 func TestReversedIsRestored(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -230,7 +235,8 @@ func TestReversedIsRestored(t *testing.T) {
 	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
 }
 
-// Whatever the bank's record has but success for the same money, to the same account, restores nothing.
+// Whatever the bank's record has but success for the same money, to the same account, restores
+// nothing.
 func TestRestorationIsRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -34,8 +34,8 @@ type Repostable struct {
 	Record provider.Transaction // the bank's own, which is what is posted
 }
 
-// PlanRepost asks the bank for its record of an event that could not be posted, with the refusals of [Service.Repost], and changes
-// nothing.
+// PlanRepost asks the bank for its record of an event that could not be posted, with the refusals
+// of [Service.Repost], and changes nothing.
 func (s *Service) PlanRepost(ctx context.Context, eventID uuid.UUID) (p Repostable, err error) {
 	if p.Event, err = s.InboundEvent(ctx, eventID); err != nil {
 		return p, err
@@ -60,10 +60,12 @@ func (s *Service) PlanRepost(ctx context.Context, eventID uuid.UUID) (p Repostab
 	return p, nil
 }
 
-// Repost posts an event that could not be posted, or was held back, from the bank's own record: account, sum and fee are the bank's.
-// It is confirmed as any payment is before it can be paid out. For operators. [ErrEventNotFound]; [ErrNotUnposted], also for all but
-// the first of those who repost at once; [ErrNoTxnRef]; [ErrNotAtBank]; and a refusal that says what the bank's record has wrong.
-// An account that is not found makes it misdirected: that is no error, and the event can be assigned.
+// Repost posts an event that could not be posted, or was held back, from the bank's own record:
+// account, sum and fee are the bank's. It is confirmed as any payment is before it can be paid out.
+// For operators. [ErrEventNotFound]; [ErrNotUnposted], also for all but the first of those who
+// repost at once; [ErrNoTxnRef]; [ErrNotAtBank]; and a refusal that says what the bank's record has
+// wrong. An account that is not found makes it misdirected: that is no error, and the event can be
+// assigned.
 func (s *Service) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (Posted, error) {
 	if err := by.Check(); err != nil {
 		return Posted{}, err
@@ -84,8 +86,8 @@ func (s *Service) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (P
 	})
 }
 
-// repost posts a failed event with the fields of the bank's record, and calls also in the same transaction. The event is locked
-// first, then its account, then the balance, as in any posting.
+// repost posts a failed event with the fields of the bank's record, and calls also in the same
+// transaction. The event is locked first, then its account, then the balance, as in any posting.
 func (s *Service) repost(ctx context.Context, id uuid.UUID, t provider.Transaction, also func(pg.Tx, *stored) error) (Posted, error) {
 	var e stored
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

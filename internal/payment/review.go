@@ -21,8 +21,8 @@ var (
 	ErrNotInReview   = errs.New(errs.Unprocessable, "the payment does not need review")
 )
 
-// Review is a posted payment that the bank's records did not settle: its entry is needs_review, out of the balance, until
-// a person decides.
+// Review is a posted payment that the bank's records did not settle: its entry is needs_review, out
+// of the balance, until a person decides.
 type Review struct {
 	EventID        uuid.UUID // also the entry's TransactionGroupID
 	EntryID        uuid.UUID
@@ -47,8 +47,8 @@ const reviewQuery = `
 	JOIN tenants t ON t.id = l.tenant_id
 	WHERE l.status = 'needs_review' AND l.held_seq IS NOT NULL`
 
-// Reviews returns a page of the payments under review, of the whole service, newest first. For operators. A bad cursor is
-// [page.ErrCursor].
+// Reviews returns a page of the payments under review, of the whole service, newest first. For
+// operators. A bad cursor is [page.ErrCursor].
 func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Review, page.Info, error) {
 	before, ok, err := page.ParseID(page.Reviews, r.After)
 	if err != nil {
@@ -69,7 +69,8 @@ func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Review, page.I
 	return list, info, nil
 }
 
-// Review returns one payment under review. [ErrEventNotFound], or [ErrNotInReview] for a payment in any other state.
+// Review returns one payment under review. [ErrEventNotFound], or [ErrNotInReview] for a payment in
+// any other state.
 func (s *Service) Review(ctx context.Context, eventID uuid.UUID) (Review, error) {
 	v, err := findReview(ctx, s.Pool, eventID)
 	if err != nil {
@@ -107,21 +108,24 @@ type Reviewed struct {
 	Balance money.Amount // the account's, after it
 }
 
-// ConfirmReviewed counts a payment under review as received: its entry becomes confirmed, is in the balance again, and may
-// be paid out. For an operator who has seen the money at the bank. [ErrEventNotFound]; [ErrNotInReview] in any other
-// state, and for all but the first of those who decide at once.
+// ConfirmReviewed counts a payment under review as received: its entry becomes confirmed, is in the
+// balance again, and may be paid out. For an operator who has seen the money at the bank.
+// [ErrEventNotFound]; [ErrNotInReview] in any other state, and for all but the first of those who
+// decide at once.
 func (s *Service) ConfirmReviewed(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
 	return s.decideReview(ctx, eventID, ledger.EventConfirm, by)
 }
 
-// ReverseReviewed gives a payment under review up: its entry becomes reversed, with its reversal beside it, and the balance
-// stays without it. That is final. Refusals as [Service.ConfirmReviewed].
+// ReverseReviewed gives a payment under review up: its entry becomes reversed, with its reversal
+// beside it, and the balance stays without it. That is final. Refusals as
+// [Service.ConfirmReviewed].
 func (s *Service) ReverseReviewed(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
 	return s.decideReview(ctx, eventID, ledger.EventReverse, by)
 }
 
-// decideReview moves the entry, queues what the tenant chose to be told of it, and records who decided, in one transaction. The event is locked first, as the confirmation
-// does, so that the entry's status stands still from then on; the entry's account is locked after it.
+// decideReview moves the entry, queues what the tenant chose to be told of it, and records who
+// decided, in one transaction. The event is locked first, as the confirmation does, so that the
+// entry's status stands still from then on; the entry's account is locked after it.
 func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event ledger.Event, by audit.By) (Reviewed, error) {
 	var out Reviewed
 	var told map[uuid.UUID]uuid.UUID
@@ -162,8 +166,9 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 	return out, err
 }
 
-// endChecks takes the event out of the confirmation's hands, but for a recall that is open: next. What the bank's record had wrong stays readable on a reversed
-// payment; a confirmed one has no error.
+// endChecks takes the event out of the confirmation's hands, but for a recall that is open: next.
+// What the bank's record had wrong stays readable on a reversed payment; a confirmed one has no
+// error.
 func endChecks(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event, why string, next *time.Time) error {
 	if event == ledger.EventConfirm {
 		why = ""

@@ -173,7 +173,8 @@ func TestNoDecisionWithoutAReason(t *testing.T) {
 	require.Empty(t, b.audited())
 }
 
-// Many operators decide the same payments at once, half of them one way and half the other: each payment is decided once.
+// Many operators decide the same payments at once, half of them one way and half the other: each
+// payment is decided once.
 func TestOperatorsAtOnceDecideOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

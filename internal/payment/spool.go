@@ -19,18 +19,20 @@ import (
 )
 
 const (
-	// storeTimeout is how long the bank is kept waiting for Postgres before an event goes to the spool.
+	// storeTimeout is how long the bank is kept waiting for Postgres before an event goes to the
+	// spool.
 	storeTimeout = 5 * time.Second
 	// awayFor is how long Postgres is taken for gone after it failed: not every event waits for it.
 	awayFor = time.Second
-	// unspoolTimeout bounds one commit of spooled events; above Postgres' own limit for a statement (package pg).
+	// unspoolTimeout bounds one commit of spooled events; above Postgres' own limit for a statement
+	// (package pg).
 	unspoolTimeout = 20 * time.Second
 )
 
 var errAway = errors.New("payment: postgres was away a moment ago")
 
-// storeSoon stores an event, unless Postgres does not take it soon. It may be stored all the same, after we stopped waiting:
-// its copy in the spool is then a duplicate.
+// storeSoon stores an event, unless Postgres does not take it soon. It may be stored all the same,
+// after we stopped waiting: its copy in the spool is then a duplicate.
 func (s *Service) storeSoon(ctx context.Context, e *inbound) (Receipt, error) {
 	if s.Spool == nil {
 		return s.store.Do(ctx, e)
@@ -52,11 +54,13 @@ type spooled struct {
 	Delivery
 	ReceivedAt  time.Time
 	Traceparent string `json:",omitempty"`
-	// Seal shows that this service wrote the record, after it had verified the event: the bank's secret may have changed since.
+	// Seal shows that this service wrote the record, after it had verified the event: the bank's
+	// secret may have changed since.
 	Seal []byte `json:",omitempty"`
 }
 
-// sealPlace is where a record's seal is opened. The sealed text is the record's hash, which binds it to the record.
+// sealPlace is where a record's seal is opened. The sealed text is the record's hash, which binds
+// it to the record.
 var sealPlace = secret.Place{Table: "spool", Column: "event", Row: "sha256"}
 
 // hash covers every field but the seal, each with its length.
@@ -69,11 +73,13 @@ func (k *spooled) hash() []byte {
 	return h.Sum(nil)
 }
 
-// errChanged says that somebody or something has changed a record of the spool since it was written.
+// errChanged says that somebody or something has changed a record of the spool since it was
+// written.
 var errChanged = errors.New("payment: a record of the spool is not as it was written")
 
-// checkOf returns how the record's event is to be verified: by its seal alone, whatever the bank's secret is by now. A record of the
-// version before has no seal, and a seal cannot be opened once its encryption key is gone: there the bank's signature decides.
+// checkOf returns how the record's event is to be verified: by its seal alone, whatever the bank's
+// secret is by now. A record of the version before has no seal, and a seal cannot be opened once
+// its encryption key is gone: there the bank's signature decides.
 func (s *Service) checkOf(k *spooled) (verifier, error) {
 	if s.Box == nil || k.Seal == nil {
 		return s.verify, nil
@@ -88,7 +94,8 @@ func (s *Service) checkOf(k *spooled) (verifier, error) {
 	return verified, nil
 }
 
-// spool keeps an event that Postgres did not take. Forged ones are never kept there: anybody could fill the disk with them.
+// spool keeps an event that Postgres did not take. Forged ones are never kept there: anybody could
+// fill the disk with them.
 func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) (Receipt, error) {
 	if s.Spool == nil || !e.authentic || pg.IsData(why) {
 		metrics.EventRefused.Inc()
@@ -111,9 +118,10 @@ func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) 
 	return Receipt{Spooled: true}, nil
 }
 
-// Unspool stores records of the spool, in their order and one commit, and returns the receipts of those that were stored; the
-// caller enqueues them, whatever the error. [spool.ErrSetAside] says that some can never be stored, and that all others are;
-// any other error leaves them all where they are.
+// Unspool stores records of the spool, in their order and one commit, and returns the receipts of
+// those that were stored; the caller enqueues them, whatever the error. [spool.ErrSetAside] says
+// that some can never be stored, and that all others are; any other error leaves them all where
+// they are.
 func (s *Service) Unspool(ctx context.Context, records [][]byte) ([]Receipt, error) {
 	events := make([]*inbound, 0, len(records))
 	var aside error
@@ -149,8 +157,8 @@ func (s *Service) Unspool(ctx context.Context, records [][]byte) ([]Receipt, err
 	return stored, cmp.Or(failed, aside)
 }
 
-// unseal reads a record of the spool. Its event was verified before it was spooled, and is not verified again by a secret that may
-// be another one by now.
+// unseal reads a record of the spool. Its event was verified before it was spooled, and is not
+// verified again by a secret that may be another one by now.
 func (s *Service) unseal(record []byte) (*inbound, error) {
 	var k spooled
 	if err := json.Unmarshal(record, &k); err != nil {

@@ -21,7 +21,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// Postgres is away: authentic events go to the spool, forged ones nowhere; when it is back they are stored in order, once.
+// Postgres is away: authentic events go to the spool, forged ones nowhere; when it is back they are
+// stored in order, once.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -92,8 +93,8 @@ func (b *bundle) drain(kept *spool.Spool) error {
 	return err
 }
 
-// Between spool and Postgres the bank's secret is changed, and so is the encryption key, one after the other: an event that was
-// answered 200 is stored all the same, authentic, and posted.
+// Between spool and Postgres the bank's secret is changed, and so is the encryption key, one after
+// the other: an event that was answered 200 is stored all the same, authentic, and posted.
 func TestSpooledEventsOutliveTheirSecrets(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*bundle){
@@ -120,8 +121,8 @@ func anotherBox(t testing.TB, id string) *secret.Box {
 	return box
 }
 
-// What somebody has written into the spool, or changed there, is not stored; nor is it lost: its segment is set aside. What is sound
-// beside it is stored.
+// What somebody has written into the spool, or changed there, is not stored; nor is it lost: its
+// segment is set aside. What is sound beside it is stored.
 func TestChangedRecordsOfTheSpool(t *testing.T) {
 	t.Parallel()
 	type record map[string]any
@@ -176,7 +177,8 @@ func bodyOf(t *testing.T, r map[string]any) []byte {
 // sealPlace is where the service seals its records.
 var sealPlace = secret.Place{Table: "spool", Column: "event", Row: "sha256"}
 
-// rotateSecret gives the service another secret of the bank; the one that signs the test's events holds for so long.
+// rotateSecret gives the service another secret of the bank; the one that signs the test's events
+// holds for so long.
 func (b *bundle) rotateSecret(overlap time.Duration) {
 	b.svc.WebhookSecret, b.svc.PreviousSecret = secret.Redact("the new one"), secret.Redact(fakebank.DefaultWebhookSecret)
 	b.svc.PreviousUntil = b.Clock.Now().Add(overlap)
@@ -219,7 +221,8 @@ func TestNowhereToStore(t *testing.T) {
 	require.ErrorIs(t, err, spool.ErrFull)
 }
 
-// A full spool is handed over in few round trips: after an hour without Postgres, events must not wait for another one.
+// A full spool is handed over in few round trips: after an hour without Postgres, events must not
+// wait for another one.
 func TestUnspoolInBatches(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

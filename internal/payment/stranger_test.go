@@ -14,8 +14,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// strangersBank answers each question with a record of another id that says something else than the bank does: what an adapter would
-// not pass on, and what the use cases must not believe either.
+// strangersBank answers each question with a record of another id that says something else than the
+// bank does: what an adapter would not pass on, and what the use cases must not believe either.
 type strangersBank struct {
 	provider.Bank
 	says provider.Status
@@ -33,8 +33,9 @@ func (b strangersBank) Payout(ctx context.Context, ref string) (provider.Payout,
 	return p, err
 }
 
-// strangers runs a test against a bank whose answers on the wire are of other records, which the adapter must see, and against an adapter
-// that passes them on, which the use cases must. The bank answers truly again after honest.
+// strangers runs a test against a bank whose answers on the wire are of other records, which the
+// adapter must see, and against an adapter that passes them on, which the use cases must. The bank
+// answers truly again after honest.
 func strangers(t *testing.T, test func(t *testing.T, b *bundle, lie, honest func())) {
 	t.Helper()
 	t.Run("on the wire", func(t *testing.T) {
@@ -56,7 +57,8 @@ func strangers(t *testing.T, test func(t *testing.T, b *bundle, lie, honest func
 	}
 }
 
-// Another's record neither confirms a payment, nor reverses it, nor has it held; it is asked about until there is an answer.
+// Another's record neither confirms a payment, nor reverses it, nor has it held; it is asked about
+// until there is an answer.
 func TestStrangersRecordConfirmsNothing(t *testing.T) {
 	t.Parallel()
 	strangers(t, func(t *testing.T, b *bundle, lie, honest func()) {
@@ -156,8 +158,8 @@ func TestStrangersRecordRestoresNothing(t *testing.T) {
 	})
 }
 
-// Nor does it settle, or heal, what reconciliation asks about because the list shows it no more: payments that were under way, events that
-// could not be posted, and payouts.
+// Nor does it settle, or heal, what reconciliation asks about because the list shows it no more:
+// payments that were under way, events that could not be posted, and payouts.
 func TestStrangersRecordSettlesNoItem(t *testing.T) {
 	t.Parallel()
 	strangers(t, func(t *testing.T, b *bundle, lie, honest func()) {

@@ -15,8 +15,8 @@ import (
 // toldAs are the statuses of an entry that a tenant can be told of, beside its posting.
 var toldAs = map[ledger.Status]webhook.Type{ledger.Confirmed: webhook.PaymentConfirmed, ledger.Reversed: webhook.PaymentReversed}
 
-// tellFindings queues what the findings' moves are to be told as, and returns the deliveries by their payments. For tenants that
-// have chosen nothing it does nothing.
+// tellFindings queues what the findings' moves are to be told as, and returns the deliveries by
+// their payments. For tenants that have chosen nothing it does nothing.
 func (s *Service) tellFindings(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) (map[uuid.UUID]uuid.UUID, error) {
 	now := map[uuid.UUID]ledger.Status{}
 	i := 0
@@ -32,8 +32,8 @@ func (s *Service) tellFindings(ctx context.Context, tx pg.Tx, findings []*findin
 	return s.tell(ctx, tx, now)
 }
 
-// tell queues the events of payments whose entries were moved, in the same transaction, by the status that each has now. It
-// returns the deliveries by their payments.
+// tell queues the events of payments whose entries were moved, in the same transaction, by the
+// status that each has now. It returns the deliveries by their payments.
 func (s *Service) tell(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]ledger.Status) (map[uuid.UUID]uuid.UUID, error) {
 	var ids []uuid.UUID
 	for id, status := range moved {

@@ -40,8 +40,8 @@ const (
 	toldReversed  = "payment.reversed https://tenant.example/hook reversed"
 )
 
-// Each end of a payment, by a check and by a person, is told to who chose it, and to nobody else; a payment that needs review
-// has no end yet.
+// Each end of a payment, by a check and by a person, is told to who chose it, and to nobody else; a
+// payment that needs review has no end yet.
 func TestChosenEventsOfAPayment(t *testing.T) {
 	t.Parallel()
 	failed := func(x *fakebank.Transaction) { x.Status = "PAYMENT_FAILED" }
@@ -92,8 +92,8 @@ func TestChosenEventsOfAPayment(t *testing.T) {
 	}
 }
 
-// The body is that of payment.received, but for the event and the status; the account's own URL goes before the tenant's; and
-// the ring comes after the commit.
+// The body is that of payment.received, but for the event and the status; the account's own URL
+// goes before the tenant's; and the ring comes after the commit.
 func TestToldAsItWasReceived(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -180,8 +180,8 @@ func TestTellingInABatch(t *testing.T) {
 	require.Equal(t, 40, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
 }
 
-// Who listens is shown everything, without a URL and without having chosen it; nothing is a delivery, and the next minute is
-// nobody's business.
+// Who listens is shown everything, without a URL and without having chosen it; nothing is a
+// delivery, and the next minute is nobody's business.
 func TestListenersAreShownPayments(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -214,7 +214,8 @@ func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.Tra
 
 func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// A tenant that has chosen nothing costs no statement: posting and confirming send the same ones as before there was a choice.
+// A tenant that has chosen nothing costs no statement: posting and confirming send the same ones as
+// before there was a choice.
 func TestNoChoiceNoStatement(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

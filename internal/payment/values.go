@@ -54,7 +54,8 @@ var fieldPaths = [fieldCount]string{
 
 func (f field) String() string { return fieldPaths[f] }
 
-// place is where a key of an object leads: to a field, to an object, or to nothing that is read (nil).
+// place is where a key of an object leads: to a field, to an object, or to nothing that is read
+// (nil).
 type place struct {
 	field field
 	in    map[string]*place
@@ -92,7 +93,8 @@ type values [fieldCount]value
 
 // value is one scalar. Of true, false and null only the kind is kept.
 type value struct {
-	kind jsontext.Kind // '"' or '0' for a string or a number, whose text is kept; 0 for what is not there
+	// '"' or '0' for a string or a number, whose text is kept; 0 for what is not there
+	kind jsontext.Kind
 	text string
 }
 
@@ -112,7 +114,8 @@ func (v *values) text(f field) string {
 // fewNames is how many keys of an object are compared pairwise; a body of thousands must not be.
 const fewNames = 32
 
-// reader reads one event. It keeps the keys of the objects that it is in, to find those that come twice.
+// reader reads one event. It keeps the keys of the objects that it is in, to find those that come
+// twice.
 type reader struct {
 	decoder *jsontext.Decoder
 	body    string // a copy, of which all texts are parts
@@ -125,15 +128,17 @@ var readers = sync.Pool{New: func() any {
 	return &reader{decoder: jsontext.NewDecoder(bytes.NewBuffer(nil)), keys: make([]string, 0, 48)}
 }}
 
-// parseValues reads the body's fields. Keys are matched exactly, and a key that occurs twice in an object, or twice
-// but for its case, is refused: encoding/json would let the second one win, and the signature would still hold.
+// parseValues reads the body's fields. Keys are matched exactly, and a key that occurs twice in an
+// object, or twice but for its case, is refused: encoding/json would let the second one win, and
+// the signature would still hold.
 func parseValues(body []byte) (*values, error) {
 	if !utf8.Valid(body) {
 		return nil, errNotJSON
 	}
 	r := readers.Get().(*reader)
 	r.body, r.values = string(body), new(values)
-	// An escape that is half a character becomes U+FFFD, as with encoding/json: a bank may cut a narration there.
+	// An escape that is half a character becomes U+FFFD, as with encoding/json: a bank may cut a
+	// narration there.
 	r.decoder.Reset(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	v, err := r.values, r.readAll()
 	clear(r.keys[:cap(r.keys)])
@@ -244,7 +249,8 @@ func (r *reader) closing(kind jsontext.Kind) error {
 // unquote returns the text of the string that was read last.
 func (r *reader) unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') >= 0 {
-		text, _ := jsontext.AppendUnquote(nil, raw) // it tells of half characters, which are U+FFFD by now
+		// it tells of half characters, which are U+FFFD by now
+		text, _ := jsontext.AppendUnquote(nil, raw)
 		return string(text)
 	}
 	end := int(r.decoder.InputOffset())

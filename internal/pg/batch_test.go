@@ -30,7 +30,8 @@ func TestArraysOfIDs(t *testing.T) {
 	require.Equal(t, one.String()+","+two.String(), text)
 }
 
-// A batch's plan is made once, on a table that may be empty then, and must not read the table whole when it has grown.
+// A batch's plan is made once, on a table that may be empty then, and must not read the table whole
+// when it has grown.
 func TestBatchPlansAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)

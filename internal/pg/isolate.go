@@ -15,8 +15,9 @@ import (
 	"ajo/internal/batch"
 )
 
-// Isolate does a batch in one go, and if that fails for what may be one row's fault, row by row: one bad row must not fail its
-// neighbours. do answers each item, or returns the error that failed them all; its panic is such an error too.
+// Isolate does a batch in one go, and if that fails for what may be one row's fault, row by row:
+// one bad row must not fail its neighbours. do answers each item, or returns the error that failed
+// them all; its panic is such an error too.
 func Isolate[T, R any](items []T, do func([]T) ([]batch.Outcome[R], error)) []batch.Outcome[R] {
 	out, err := safely(items, do)
 	if err == nil {
@@ -34,7 +35,8 @@ func Isolate[T, R any](items []T, do func([]T) ([]batch.Outcome[R], error)) []ba
 			out[i] = one[0]
 			continue
 		}
-		if out[i].Err = errOne; !isRows(errOne) { // the database has gone: the others would only wait for it
+		// the database has gone: the others would only wait for it
+		if out[i].Err = errOne; !isRows(errOne) {
 			err, alone = errOne, false
 		}
 	}
@@ -50,8 +52,9 @@ func safely[T, R any](items []T, do func([]T) ([]batch.Outcome[R], error)) (out 
 	return do(items)
 }
 
-// isRows tells whether err may be the fault of one row of a batch: the server's refusal of data, an exception of a trigger, an error
-// inside the server, or one of ours. What is about the connection, the schema, locks, time or room is nobody's.
+// isRows tells whether err may be the fault of one row of a batch: the server's refusal of data, an
+// exception of a trigger, an error inside the server, or one of ours. What is about the connection,
+// the schema, locks, time or room is nobody's.
 func isRows(err error) bool {
 	switch code := Code(err); {
 	case code != "":

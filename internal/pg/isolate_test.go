@@ -13,8 +13,8 @@ import (
 	"ajo/internal/batch"
 )
 
-// What may be one row's fault fails that row alone, be it the server's refusal, an error of ours or a panic; what is nobody's fault fails
-// all, without asking for each.
+// What may be one row's fault fails that row alone, be it the server's refusal, an error of ours or
+// a panic; what is nobody's fault fails all, without asking for each.
 func TestIsolate(t *testing.T) {
 	t.Parallel()
 	server := func(code string) error { return &pgconn.PgError{Code: code} }

@@ -33,13 +33,15 @@ type Tx = pgx.Tx
 type Pool = pgxpool.Pool
 
 const (
-	statementTimeout = 15 * time.Second // below every context deadline: a context that ends would close the connection
+	// below every context deadline: a context that ends would close the connection
+	statementTimeout = 15 * time.Second
 	lockTimeout      = 10 * time.Second
 	txRetries        = 5 // of a serialization failure or a deadlock
 )
 
-// Open connects to url, with at most maxConns connections (0: pgx's default), and checks that the server answers.
-// The server ends a statement after 15 s, a wait for a lock after 10 s, and an idle transaction after 30 s. Times come back in UTC.
+// Open connects to url, with at most maxConns connections (0: pgx's default), and checks that the
+// server answers. The server ends a statement after 15 s, a wait for a lock after 10 s, and an idle
+// transaction after 30 s. Times come back in UTC.
 func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -53,13 +55,15 @@ func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	setDefault(p, "statement_timeout", fmt.Sprint(statementTimeout.Milliseconds()))
 	setDefault(p, "lock_timeout", fmt.Sprint(lockTimeout.Milliseconds()))
 	setDefault(p, "idle_in_transaction_session_timeout", "30000")
-	// A plan that is made once for all values goes by the tables' size at that time, and young tables are read whole: on a fresh
-	// database batches of a hundred rows then read all rows, until the server's next ANALYZE. A plan each costs less than that.
+	// A plan that is made once for all values goes by the tables' size at that time, and young
+	// tables are read whole: on a fresh database batches of a hundred rows then read all rows,
+	// until the server's next ANALYZE. A plan each costs less than that.
 	setDefault(p, "plan_cache_mode", "force_custom_plan")
 	p["timezone"] = "UTC"
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
-		pgxuuid.Register(c.TypeMap()) // else each element of an array of ids goes through reflection and a text
+		// else each element of an array of ids goes through reflection and a text
+		pgxuuid.Register(c.TypeMap())
 		if t, ok := c.TypeMap().TypeForOID(pgtype.UUIDOID); ok {
 			c.TypeMap().RegisterType(&pgtype.Type{Name: "_uuid", OID: pgtype.UUIDArrayOID, Codec: uuidArray{&pgtype.ArrayCodec{ElementType: t}}})
 		}
@@ -83,9 +87,10 @@ func setDefault(m map[string]string, k, v string) {
 	}
 }
 
-// InTx runs fn in a transaction and commits it; any error of fn rolls it back. A serialization failure or a deadlock
-// runs fn again, up to five times, so fn must have no effect outside the transaction. When the answer to COMMIT is lost
-// the error is returned although the transaction may stand: callers rely on the row's state, never on this error.
+// InTx runs fn in a transaction and commits it; any error of fn rolls it back. A serialization
+// failure or a deadlock runs fn again, up to five times, so fn must have no effect outside the
+// transaction. When the answer to COMMIT is lost the error is returned although the transaction may
+// stand: callers rely on the row's state, never on this error.
 func InTx(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
 	return inTx(ctx, pool, pgx.TxOptions{}, fn)
 }
@@ -105,10 +110,11 @@ func inTx(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) error
 	return err
 }
 
-// beginBatch begins the transaction of a batch. Its statements reach each row by a key that the batch names, so one plan holds
-// for any number of rows and any size of the tables: it is made once a connection, where planning each statement anew took a
-// seventh of what a batch costs the server. What must not happen is a plan that was made while a table was young, and reads
-// all of it for ever; so none that reads a table whole is considered. The settings end with the transaction.
+// beginBatch begins the transaction of a batch. Its statements reach each row by a key that the
+// batch names, so one plan holds for any number of rows and any size of the tables: it is made once
+// a connection, where planning each statement anew took a seventh of what a batch costs the server.
+// What must not happen is a plan that was made while a table was young, and reads all of it for
+// ever; so none that reads a table whole is considered. The settings end with the transaction.
 const beginBatch = `begin; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off`
 
 // InBatch is [InTx] for the statements of a batch, which reach every row through an index.
@@ -128,13 +134,15 @@ func Batch[T any](ctx context.Context, pool *Pool, row pgx.RowToFunc[T], sql str
 	return found, err
 }
 
-// IsRetryable tells whether err is a serialization failure or a deadlock: nothing was done, and the same again may work.
+// IsRetryable tells whether err is a serialization failure or a deadlock: nothing was done, and the
+// same again may work.
 func IsRetryable(err error) bool {
 	code := Code(err)
 	return code == "40001" || code == "40P01"
 }
 
-// IsUnique tells whether err is the violation of the named unique constraint or index (any, when name is empty).
+// IsUnique tells whether err is the violation of the named unique constraint or index (any, when
+// name is empty).
 func IsUnique(err error, name string) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && e.Code == "23505" && (name == "" || e.ConstraintName == name)
@@ -152,8 +160,9 @@ func Code(err error) string {
 // IsNoRows tells whether err says that a query found no row.
 func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// IsData tells whether err is the server's refusal of what a statement carries (SQLSTATE classes 22 and 23): the same
-// statement without the bad row would work, so a batch is worth trying row by row.
+// IsData tells whether err is the server's refusal of what a statement carries (SQLSTATE classes 22
+// and 23): the same statement without the bad row would work, so a batch is worth trying row by
+// row.
 func IsData(err error) bool {
 	code := Code(err)
 	return len(code) == 5 && (code[:2] == "22" || code[:2] == "23")

@@ -8,11 +8,12 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// CompareIDs is the server's order of ids. A batch is sorted by it, so that all lock their rows in one order.
+// CompareIDs is the server's order of ids. A batch is sorted by it, so that all lock their rows in
+// one order.
 func CompareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
-// uuidArray writes arrays of ids as the server takes them. Without it each element goes through reflection, an interface and
-// a plan of its own, and every batch is made of such arrays.
+// uuidArray writes arrays of ids as the server takes them. Without it each element goes through
+// reflection, an interface and a plan of its own, and every batch is made of such arrays.
 type uuidArray struct{ *pgtype.ArrayCodec }
 
 // PlanEncode encodes []uuid.UUID and []*uuid.UUID; all else is done as ever.
@@ -55,7 +56,8 @@ func (encodeUUIDs) Encode(value any, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// arrayHeader is what stands before the elements of an array with one dimension, or of an empty one, which has none.
+// arrayHeader is what stands before the elements of an array with one dimension, or of an empty
+// one, which has none.
 func arrayHeader(buf []byte, n int, nulls bool) []byte {
 	dimensions, hasNulls := uint32(1), uint32(0)
 	if n == 0 {

@@ -14,14 +14,16 @@ import (
 )
 
 const (
-	// manyUnknown is how many questions of one kind may in a row be answered "not found" before none is believed any more.
+	// manyUnknown is how many questions of one kind may in a row be answered "not found" before
+	// none is believed any more.
 	manyUnknown = 5
 	// recheckAfter is how long a known record that was not found is not asked for again.
 	recheckAfter = 10 * time.Second
 )
 
-// ErrDoubted says that the bank's "not found" is no answer: it said so many times in a row, and does not find a record either
-// that it has shown before. Its index is empty, behind, or another bank's.
+// ErrDoubted says that the bank's "not found" is no answer: it said so many times in a row, and
+// does not find a record either that it has shown before. Its index is empty, behind, or another
+// bank's.
 var ErrDoubted = errors.New("provider: not found, but the bank finds nothing at all, so that is no answer")
 
 // A Known names a record that the bank certainly has, as what it is asked by; none is empty.
@@ -44,13 +46,15 @@ type DoubtOptions struct {
 	Known KnownRecords
 	Clock clock.Clock
 	Log   *slog.Logger
-	// Observe is told of each answer that was not believed, by the kind of question; nil: nobody is.
+	// Observe is told of each answer that was not believed, by the kind of question; nil: nobody
+	// is.
 	Observe func(kind string)
 }
 
-// Doubting is a [Bank] that does not believe every "not found". One such answer may be true; many in a row are more likely a
-// bank (or a gateway) that finds nothing at all. Then a record that is known to be there is asked for: if it is found, the
-// answers are believed again, and if not, they are [ErrDoubted] until something is found. The count is the process's own.
+// Doubting is a [Bank] that does not believe every "not found". One such answer may be true; many
+// in a row are more likely a bank (or a gateway) that finds nothing at all. Then a record that is
+// known to be there is asked for: if it is found, the answers are believed again, and if not, they
+// are [ErrDoubted] until something is found. The count is the process's own.
 type Doubting struct {
 	Bank
 	opt     DoubtOptions
@@ -123,7 +127,8 @@ func (d *Doubting) believe(ctx context.Context, kind string, answer error) error
 		d.opt.Observe(kind)
 		d.opt.Log.ErrorContext(ctx, "the bank finds nothing, not even what it has shown before: not believed", slog.String("alert", "not_found_doubted"),
 			slog.String("kind", kind), slog.Any("err", err))
-		return fmt.Errorf("%w: %s", ErrDoubted, err) // without what err wraps: it must not be taken for ErrUnknown or a Rejection
+		// without what err wraps: it must not be taken for ErrUnknown or a Rejection
+		return fmt.Errorf("%w: %s", ErrDoubted, err)
 	}
 	return answer
 }
@@ -145,7 +150,8 @@ func (d *Doubting) suspicious(kind string) bool {
 
 var errNoneKnown = errors.New("no record is known that it must have")
 
-// askKnown asks for a record that is known to be there; nil: it is. An unanswered question proves nothing.
+// askKnown asks for a record that is known to be there; nil: it is. An unanswered question proves
+// nothing.
 func (d *Doubting) askKnown(ctx context.Context, kind string) error {
 	now := d.opt.Clock.Now()
 	d.mu.Lock()

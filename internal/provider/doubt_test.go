@@ -108,7 +108,8 @@ func TestManyNotFoundAreNotBelieved(t *testing.T) {
 			b := &emptied{}
 			now := clock.NewFake(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC))
 			d, doubted := doubting(b, known, now)
-			for i := range 12 { // a bank that works is believed, and asked for what it has once for five
+			// a bank that works is believed, and asked for what it has once for five
+			for i := range 12 {
 				require.True(t, believed(ask(d, fmt.Sprint(i))))
 			}
 			require.Equal(t, int64(2), b.asked.Load())
@@ -137,7 +138,8 @@ func TestManyNotFoundAreNotBelieved(t *testing.T) {
 	}
 }
 
-// No answer about the known record is no proof either, and an error is passed on as it is and counts for nothing.
+// No answer about the known record is no proof either, and an error is passed on as it is and
+// counts for nothing.
 func TestNoAnswerIsNoProof(t *testing.T) {
 	t.Parallel()
 	for name, ask := range questions {

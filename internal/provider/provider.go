@@ -1,11 +1,13 @@
 // Package provider is what Ajo needs of an upstream bank, as one interface.
 //
-// An adapter (provider/nomba) speaks a bank's wire and translates its answers into the three that matter when money is
-// moving: a value, [ErrUnknown] (the bank does not know the reference, yet), or a [*Rejection] (the bank definitely
-// refuses). Every other error means that the outcome is not known, and must never be taken for a failure.
+// An adapter (provider/nomba) speaks a bank's wire and translates its answers into the three that
+// matter when money is moving: a value, [ErrUnknown] (the bank does not know the reference, yet),
+// or a [*Rejection] (the bank definitely refuses). Every other error means that the outcome is not
+// known, and must never be taken for a failure.
 //
-// A Rejection comes only from calls that ask for something to be done, and from Lookup. A question that was refused
-// (Transaction, Transactions, Payout, Banks) says nothing about what it asked for, and is an ordinary error.
+// A Rejection comes only from calls that ask for something to be done, and from Lookup. A question
+// that was refused (Transaction, Transactions, Payout, Banks) says nothing about what it asked for,
+// and is an ordinary error.
 package provider
 
 import (
@@ -17,14 +19,16 @@ import (
 	"ajo/internal/money"
 )
 
-// ErrUnknown says that the bank does not know the reference, or not yet. It never says that something failed.
+// ErrUnknown says that the bank does not know the reference, or not yet. It never says that
+// something failed.
 var ErrUnknown = errors.New("provider: reference not known")
 
-// ErrDuplicate says that a payout's reference has been used before: the bank has it, from an earlier submission. What became
-// of that one [Bank.Payout] tells, sooner or later.
+// ErrDuplicate says that a payout's reference has been used before: the bank has it, from an
+// earlier submission. What became of that one [Bank.Payout] tells, sooner or later.
 var ErrDuplicate = errors.New("provider: reference used before")
 
-// Rejection is the bank's definite refusal: the call had no effect and the same call will not succeed.
+// Rejection is the bank's definite refusal: the call had no effect and the same call will not
+// succeed.
 type Rejection struct {
 	Code string // the bank's own code
 	Msg  string // the bank's own description
@@ -38,16 +42,18 @@ type Status string
 
 // The states. Anything the adapter does not recognise is Pending: not an answer.
 const (
-	Pending  Status = "pending"
-	Success  Status = "success"
-	Failed   Status = "failed"
-	Refunded Status = "refunded" // accepted first, then given back; for an inbound transaction: reversed
+	Pending Status = "pending"
+	Success Status = "success"
+	Failed  Status = "failed"
+	// accepted first, then given back; for an inbound transaction: reversed
+	Refunded Status = "refunded"
 )
 
 // NewAccount asks for a virtual account.
 type NewAccount struct {
-	Ref            string        // ours, 16–64 characters, unique over the service
-	Name           string        // holder name as the tenant gave it; the adapter fits it to the bank's rule
+	Ref string // ours, 16–64 characters, unique over the service
+	// holder name as the tenant gave it; the adapter fits it to the bank's rule
+	Name           string
 	BVN            string        // optional, 11 digits
 	ExpectedAmount *money.Amount // optional
 	ExpiresAt      *time.Time    // optional
@@ -87,7 +93,8 @@ type Page struct {
 	Unreadable   []Unreadable // records on the page that somebody must look at
 }
 
-// Unreadable is a record of the list of which something that matters is missing, or no value of its kind.
+// Unreadable is a record of the list of which something that matters is missing, or no value of its
+// kind.
 type Unreadable struct {
 	ID  string // or ""
 	Why string
@@ -132,8 +139,8 @@ type Payout struct {
 	UpdatedAt     time.Time // when the record last changed; zero where the bank does not say
 }
 
-// Beside words what the record says where the books say otherwise. A transfer keeps the words that a person has dealt with, and
-// reconciliation knows by them that the record has not changed since.
+// Beside words what the record says where the books say otherwise. A transfer keeps the words that
+// a person has dealt with, and reconciliation knows by them that the record has not changed since.
 func (p Payout) Beside(status string, left money.Amount) string {
 	return fmt.Sprintf("the bank says %s of %s, the books %s of %s", p.Status, p.Amount, status, left)
 }
@@ -144,23 +151,26 @@ type Bank interface {
 	Name() string
 	// CreateAccount opens a virtual account, or returns the one that the reference has already.
 	CreateAccount(ctx context.Context, a NewAccount) (Account, error)
-	// CloseAccount closes a virtual account; closing a closed one succeeds. [ErrUnknown] says that the bank has none of that
-	// reference: there is nothing to close.
+	// CloseAccount closes a virtual account; closing a closed one succeeds. [ErrUnknown] says that
+	// the bank has none of that reference: there is nothing to close.
 	CloseAccount(ctx context.Context, ref string) error
 	// FindAccount returns the virtual account of a reference, open or closed, or [ErrUnknown].
 	FindAccount(ctx context.Context, ref string) (Account, error)
 	// Transaction returns the record of an inbound transfer that echoes id, or [ErrUnknown].
 	Transaction(ctx context.Context, id string) (Transaction, error)
-	// Transactions lists inbound transfers and payouts from (inclusive) to (exclusive), a page at a time, each page oldest first. The
-	// bounds are cut to the resolution of the bank's times, so that adjoining ranges leave nothing out.
+	// Transactions lists inbound transfers and payouts from (inclusive) to (exclusive), a page at a
+	// time, each page oldest first. The bounds are cut to the resolution of the bank's times, so
+	// that adjoining ranges leave nothing out.
 	Transactions(ctx context.Context, from, to time.Time, cursor string) (Page, error)
 	// Banks lists the banks that payouts can go to.
 	Banks(ctx context.Context) ([]BankInfo, error)
-	// Lookup names the holder of a destination account; an unknown bank or account is a [*Rejection] or [ErrUnknown].
+	// Lookup names the holder of a destination account; an unknown bank or account is a
+	// [*Rejection] or [ErrUnknown].
 	Lookup(ctx context.Context, bankCode, accountNumber string) (Holder, error)
-	// Pay submits a payout. [*Rejection] is definite. A duplicate reference, a timeout, a 5xx and "processing" are not
-	// failures: the last gives Status Pending, the first [ErrDuplicate], the others an error that is neither; ask with
-	// [Bank.Payout]. A Payout and [ErrDuplicate] both say that the bank has the reference.
+	// Pay submits a payout. [*Rejection] is definite. A duplicate reference, a timeout, a 5xx and
+	// "processing" are not failures: the last gives Status Pending, the first [ErrDuplicate], the
+	// others an error that is neither; ask with [Bank.Payout]. A Payout and [ErrDuplicate] both say
+	// that the bank has the reference.
 	Pay(ctx context.Context, p NewPayout) (Payout, error)
 	// Payout returns the record of the payout that echoes ref, or [ErrUnknown].
 	Payout(ctx context.Context, ref string) (Payout, error)

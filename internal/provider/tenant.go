@@ -7,13 +7,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrBusy says that the tenant has as many calls of this kind waiting for their turn as it may. The call was not made.
+// ErrBusy says that the tenant has as many calls of this kind waiting for their turn as it may. The
+// call was not made.
 var ErrBusy = errors.New("provider: too many calls of this tenant are waiting")
 
 type tenantKey struct{}
 
-// ForTenant says for whom the calls under the context are made. The calls to the bank are few a second; an adapter shares them out
-// between tenants. Without it a call is the service's own.
+// ForTenant says for whom the calls under the context are made. The calls to the bank are few a
+// second; an adapter shares them out between tenants. Without it a call is the service's own.
 func ForTenant(ctx context.Context, tenant uuid.UUID) context.Context {
 	return context.WithValue(ctx, tenantKey{}, tenant)
 }

@@ -18,8 +18,8 @@ type Server struct {
 	AppendOnly bool   // it writes what it keeps to an append-only file
 }
 
-// Inspect asks the server, the Sentinels' master, or each master of a Cluster, what it is set to. It asks with INFO, which
-// managed services answer too, where they refuse CONFIG.
+// Inspect asks the server, the Sentinels' master, or each master of a Cluster, what it is set to.
+// It asks with INFO, which managed services answer too, where they refuse CONFIG.
 func Inspect(ctx context.Context, c redis.UniversalClient) ([]Server, error) {
 	cluster, ok := c.(*redis.ClusterClient)
 	if !ok {

@@ -1,8 +1,10 @@
-// Package rekey seals every sealed value anew under the key that seals now, so that an older key can be taken away.
+// Package rekey seals every sealed value anew under the key that seals now, so that an older key
+// can be taken away.
 //
-// What always holds: a value is replaced only while it is the one that was opened (compare-and-set), so the service may
-// run beside it; what is sealed under the current key already is left alone, so a run that was ended midway goes on where
-// it was; a value that does not open is left as it is and named. It changes no text, and so no updated_at.
+// What always holds: a value is replaced only while it is the one that was opened
+// (compare-and-set), so the service may run beside it; what is sealed under the current key already
+// is left alone, so a run that was ended midway goes on where it was; a value that does not open is
+// left as it is and named. It changes no text, and so no updated_at.
 package rekey
 
 import (
@@ -37,7 +39,8 @@ var Columns = []Column{
 	{"hash_keys", "key"},
 }
 
-// headSize is enough of a sealed value to tell its key's id: version, length, the longest id, and what every value has then.
+// headSize is enough of a sealed value to tell its key's id: version, length, the longest id, and
+// what every value has then.
 const headSize = 2 + 32 + 12 + 16
 
 // NotSealed stands for the key's id of a value that is no sealed one.
@@ -49,7 +52,8 @@ type Service struct {
 	Clock clock.Clock
 	Box   *secret.Box
 	Batch int // rows of one statement and one transaction, 1 to 10,000
-	// Progress is told after each batch: the column, the rows looked at and the values sealed anew in it so far. It may be nil.
+	// Progress is told after each batch: the column, the rows looked at and the values sealed anew
+	// in it so far. It may be nil.
 	Progress func(c Column, looked, sealed int)
 }
 
@@ -118,15 +122,15 @@ type Result struct {
 	Problems []Problem
 }
 
-// Check opens every value that another key than the current one has sealed, and changes nothing: Sealed is what [Service.Seal]
-// would seal anew, Problems what stands in its way.
+// Check opens every value that another key than the current one has sealed, and changes nothing:
+// Sealed is what [Service.Seal] would seal anew, Problems what stands in its way.
 func (s *Service) Check(ctx context.Context) (Result, error) {
 	return s.run(ctx, func(_ context.Context, _ Column, w work) (int, error) { return len(w.ids), nil })
 }
 
-// Seal seals anew what keys other than the current one have sealed, batch by batch. The first batch that changes something
-// writes by into the audit log, with before, in its transaction. An error ends the run; what was done before it stands, and
-// the next run goes on from there.
+// Seal seals anew what keys other than the current one have sealed, batch by batch. The first batch
+// that changes something writes by into the audit log, with before, in its transaction. An error
+// ends the run; what was done before it stands, and the next run goes on from there.
 func (s *Service) Seal(ctx context.Context, before Usage, by audit.By) (Result, error) {
 	entry := by.Entry("rekey", "key:"+s.Box.Current(), struct{ Before Usage }{before})
 	recorded := false
@@ -142,7 +146,8 @@ func (s *Service) Seal(ctx context.Context, before Usage, by audit.By) (Result, 
 	})
 }
 
-// run gives do what must be sealed anew, a batch of a column at a time; do answers how much of it was.
+// run gives do what must be sealed anew, a batch of a column at a time; do answers how much of it
+// was.
 func (s *Service) run(ctx context.Context, do func(context.Context, Column, work) (int, error)) (Result, error) {
 	out := Result{Current: s.Box.Current()}
 	for _, c := range Columns {
@@ -177,9 +182,10 @@ type row struct {
 	value []byte
 }
 
-// walk gives fn the values of a column that are not null, a batch at a time, in the order of the rows' ids; only their first
-// bytes when head is not 0. Rows that come meanwhile are seen when their id is above the place where the walk is: what is
-// written now is sealed with the writer's key, and Usage tells afterwards.
+// walk gives fn the values of a column that are not null, a batch at a time, in the order of the
+// rows' ids; only their first bytes when head is not 0. Rows that come meanwhile are seen when
+// their id is above the place where the walk is: what is written now is sealed with the writer's
+// key, and Usage tells afterwards.
 func (s *Service) walk(ctx context.Context, c Column, head int, fn func(context.Context, []row) error) error {
 	if s.Batch < 1 || s.Batch > maxBatch {
 		return ErrBatch
@@ -188,7 +194,8 @@ func (s *Service) walk(ctx context.Context, c Column, head int, fn func(context.
 	if head > 0 {
 		value = fmt.Sprintf("substr(%s, 1, %d)", value, head)
 	}
-	// The limit counts rows, with a value or without: so each statement is short, however rare the values are.
+	// The limit counts rows, with a value or without: so each statement is short, however rare the
+	// values are.
 	sql := fmt.Sprintf(`SELECT id, %s FROM %s WHERE id > $1 ORDER BY id LIMIT $2`, value, pgx.Identifier{c.Table}.Sanitize())
 	after := uuid.Nil
 	for {
@@ -218,7 +225,8 @@ type work struct {
 	old, new [][]byte
 }
 
-// reseal opens what other keys have sealed, and seals it under the current one; what does not open is noted in out.
+// reseal opens what other keys have sealed, and seals it under the current one; what does not open
+// is noted in out.
 func (s *Service) reseal(c Column, rows []row, out *Result) (w work) {
 	for _, r := range rows {
 		key := keyOf(s.Box, r.value)
@@ -237,7 +245,8 @@ func (s *Service) reseal(c Column, rows []row, out *Result) (w work) {
 	return w
 }
 
-// replace writes a batch, and returns how many values were still the ones that were opened. It locks those rows.
+// replace writes a batch, and returns how many values were still the ones that were opened. It
+// locks those rows.
 func replace(ctx context.Context, tx pg.Tx, c Column, w work) (int, error) {
 	sql := fmt.Sprintf(`UPDATE %[1]s t SET %[2]s = v.new FROM unnest($1::uuid[], $2::bytea[], $3::bytea[]) AS v (id, old, new)
 		WHERE t.id = v.id AND t.%[2]s = v.old`, pgx.Identifier{c.Table}.Sanitize(), pgx.Identifier{c.Name}.Sanitize())

@@ -199,7 +199,8 @@ func TestEndedMidway(t *testing.T) {
 	require.Len(t, v.audited(), 2)
 }
 
-// A value that the service changes between the moment it was opened and the moment it is replaced stays as the service has it.
+// A value that the service changes between the moment it was opened and the moment it is replaced
+// stays as the service has it.
 func TestChangedMeanwhile(t *testing.T) {
 	v := setup(t, 3)
 	c := rekey.Column{Table: "tenants", Name: "webhook_secret"}
@@ -238,7 +239,8 @@ func TestChangedMeanwhile(t *testing.T) {
 	require.Equal(t, rekey.Usage{"old": 1, "new": 17}, used, "what is left is told")
 }
 
-// A key that is missing, that is another than its id says, and a value that is none are named, and stop nothing else.
+// A key that is missing, that is another than its id says, and a value that is none are named, and
+// stop nothing else.
 func TestValuesThatDoNotOpen(t *testing.T) {
 	v := setup(t, 3)
 	bvn, nin, code := rekey.Column{Table: "customers", Name: "bvn"}, rekey.Column{Table: "customers", Name: "nin"}, rekey.Column{Table: "pending_registrations", Name: "code_hash"}
@@ -264,7 +266,8 @@ func TestValuesThatDoNotOpen(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, rekey.Usage{"new": 15, "old": 1, "lost": 1, rekey.NotSealed: 1}, used)
 
-	// Without the old key every value is of an unknown one, and is counted with the first of its rows.
+	// Without the old key every value is of an unknown one, and is counted with the first of its
+	// rows.
 	alone, err := v.service(box(t, secret.NewKey("newer").Reveal())).Check(v.ctx)
 	require.NoError(t, err)
 	require.Zero(t, alone.Sealed)

@@ -1,8 +1,9 @@
 // Package retry is how a use case tells its caller when to try again.
 //
-// The time of a retry is the row's (next_attempt_at); asynq only keeps the appointment. A use case that failed for now
-// returns [At], one that is out of attempts returns [Exhausted], and the workers map these to asynq. An error that is
-// neither is unexpected, and is tried again by the queue's own rule.
+// The time of a retry is the row's (next_attempt_at); asynq only keeps the appointment. A use case
+// that failed for now returns [At], one that is out of attempts returns [Exhausted], and the
+// workers map these to asynq. An error that is neither is unexpected, and is tried again by the
+// queue's own rule.
 package retry
 
 import (
@@ -39,8 +40,8 @@ type exhausted struct{ err error }
 func (e *exhausted) Error() string { return e.err.Error() }
 func (e *exhausted) Unwrap() error { return e.err }
 
-// Exhausted says that the work failed with err, which must not be nil, for the last time: the row records it, and nothing
-// tries again by itself.
+// Exhausted says that the work failed with err, which must not be nil, for the last time: the row
+// records it, and nothing tries again by itself.
 func Exhausted(err error) error { return &exhausted{err: err} }
 
 // IsExhausted tells whether err says that no attempt is left.

@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// effects are the functions after which the world is another: a commit, a record on disk, a ring, a call of somebody else's
-// service. The pool's own methods are commits when their SQL writes.
+// effects are the functions after which the world is another: a commit, a record on disk, a ring, a
+// call of somebody else's service. The pool's own methods are commits when their SQL writes.
 var effects = map[string]string{
 	"ajo/internal/pg.InTx":              "commit",
 	"ajo/internal/pg.InBatch":           "commit",
@@ -36,10 +36,12 @@ var effects = map[string]string{
 	"(*net/http.Client).Get": "foreign call", "(*net/http.Client).Post": "foreign call", "net/http.Get": "foreign call", "net/http.Post": "foreign call",
 }
 
-// foreign are the interfaces behind which somebody else's service stands: each of their methods that takes a context calls it.
+// foreign are the interfaces behind which somebody else's service stands: each of their methods
+// that takes a context calls it.
 var foreign = []string{"ajo/internal/provider.Bank", "ajo/internal/identity.Checker", "ajo/internal/mail.Sender"}
 
-// unsurrounded are the effects that need no points around them, by the reason. One that is not there fails the test.
+// unsurrounded are the effects that need no points around them, by the reason. One that is not
+// there fails the test.
 var unsurrounded = map[string][]string{
 	"its callers have the points": {
 		"ajo/internal/pg.inTx BeginTxFunc",
@@ -152,13 +154,15 @@ var unsurrounded = map[string][]string{
 	},
 }
 
-// bystanders are packages that do no work of the service: tools of development, of tests and of measurement.
+// bystanders are packages that do no work of the service: tools of development, of tests and of
+// measurement.
 var bystanders = []string{
 	"ajo/internal/fakebank", "ajo/internal/testenv", "ajo/internal/stack", "ajo/internal/contract", "ajo/internal/e2e", "ajo/internal/rules", "ajo/bench",
 	"ajo/migrations", "ajo/api/client", "ajo/internal/listen", "ajo/docs",
 }
 
-// Every commit, ring and foreign call has a failpoint before and after it, so that a test can kill the process there.
+// Every commit, ring and foreign call has a failpoint before and after it, so that a test can kill
+// the process there.
 func TestEffectsStandBetweenFailpoints(t *testing.T) {
 	l := newLoader(t)
 	excused := map[string]bool{} // whether anything needs the excuse
@@ -289,7 +293,8 @@ func (l *loader) functions(path string) (all []*ast.FuncDecl) {
 	return all
 }
 
-// callee is the full name of the function or method that is called; empty for a function value or a conversion.
+// callee is the full name of the function or method that is called; empty for a function value or a
+// conversion.
 func callee(info *types.Info, call *ast.CallExpr) string {
 	fun := ast.Unparen(call.Fun)
 	if index, ok := fun.(*ast.IndexExpr); ok {
@@ -336,7 +341,8 @@ func (l *loader) writes(info *types.Info, body ast.Node, by string) (found bool)
 	return found
 }
 
-// writesBy tells whether the call writes by a value of the named type: a method of it, or a function that is handed it.
+// writesBy tells whether the call writes by a value of the named type: a method of it, or a
+// function that is handed it.
 func (l *loader) writesBy(info *types.Info, call *ast.CallExpr, by string) bool {
 	is := func(e ast.Expr) bool {
 		t := info.TypeOf(e)
@@ -361,7 +367,8 @@ var (
 	writeSQL = regexp.MustCompile(`(?i)\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|TRUNCATE|MERGE)\s`)
 )
 
-// writesSQL tells whether a statement writes. One that the source does not spell out is taken for one that does.
+// writesSQL tells whether a statement writes. One that the source does not spell out is taken for
+// one that does.
 func writesSQL(info *types.Info, call *ast.CallExpr) bool {
 	if len(call.Args) < 2 {
 		return true
@@ -381,14 +388,16 @@ type bare struct {
 	lacks []string
 }
 
-// step is a point (with no kind) or an effect, at the place where it happens: a call happens when it ends.
+// step is a point (with no kind) or an effect, at the place where it happens: a call happens when
+// it ends.
 type step struct {
 	pos        token.Pos
 	kind, name string
 }
 
-// check returns the effects in a package that lack a point. Between an effect and the one before it in its function, and
-// between it and the one after it, in the order of the source, a point must stand.
+// check returns the effects in a package that lack a point. Between an effect and the one before it
+// in its function, and between it and the one after it, in the order of the source, a point must
+// stand.
 func (l *loader) check(path string) (found []bare) {
 	info := l.infos[path]
 	for _, fn := range l.functions(path) {

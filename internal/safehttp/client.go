@@ -1,9 +1,10 @@
 // Package safehttp is the outbound HTTP client for addresses that tenants choose.
 //
-// What always holds: a connection is made only to a public address or to one inside the prefixes the operator allows,
-// checked by the dialer on the address itself at the moment of connecting, so that a name cannot be re-bound between a
-// check and the call; no redirect is followed, no proxy is taken from the environment, no cookie is kept; time, headers,
-// body and connections are bounded; and the errors ([*Error]) may be shown to the tenant. (Decisions, "Outbound deliveries".)
+// What always holds: a connection is made only to a public address or to one inside the prefixes
+// the operator allows, checked by the dialer on the address itself at the moment of connecting, so
+// that a name cannot be re-bound between a check and the call; no redirect is followed, no proxy is
+// taken from the environment, no cookie is kept; time, headers, body and connections are bounded;
+// and the errors ([*Error]) may be shown to the tenant. (Decisions, "Outbound deliveries".)
 package safehttp
 
 import (
@@ -23,9 +24,11 @@ const (
 	DefaultMaxBody         = 16 << 10
 	DefaultMaxConnsPerHost = 128
 
-	maxDrain   = 64 << 10 // read and thrown away behind MaxBody, so that the connection can be used again
+	// read and thrown away behind MaxBody, so that the connection can be used again
+	maxDrain   = 64 << 10
 	maxHeaders = 32 << 10 // of an answer
-	// An idle connection is closed before common servers close theirs (5 s), so that a request rarely meets a closing one.
+	// An idle connection is closed before common servers close theirs (5 s), so that a request
+	// rarely meets a closing one.
 	maxIdleTime     = 4 * time.Second
 	maxIdle         = 1024
 	maxIdleConnHost = 64
@@ -33,19 +36,22 @@ const (
 
 // Options says how a [Client] behaves. The zero value is fit for production but for RequireHTTPS.
 type Options struct {
-	Allow           []netip.Prefix // addresses that are allowed although they are not public; development allows loopback
-	RequireHTTPS    bool           // refuse http://
-	Timeout         time.Duration  // of a call in all: name, connection, TLS, answer
-	MaxBody         int            // bytes of an answer's body that are kept
-	MaxConnsPerHost int            // connections to one host and port at a time; calls beyond wait, within their timeout
-	Resolver        *net.Resolver  // nil: the system's
+	// addresses that are allowed although they are not public; development allows loopback
+	Allow        []netip.Prefix
+	RequireHTTPS bool          // refuse http://
+	Timeout      time.Duration // of a call in all: name, connection, TLS, answer
+	MaxBody      int           // bytes of an answer's body that are kept
+	// connections to one host and port at a time; calls beyond wait, within their timeout
+	MaxConnsPerHost int
+	Resolver        *net.Resolver // nil: the system's
 }
 
 // Client posts to addresses that tenants choose. It is safe for concurrent use.
 type Client struct {
 	opts   Options
 	secure *secureDialer
-	// The transport is used without an http.Client: that is what would follow redirects, keep cookies and send a user name.
+	// The transport is used without an http.Client: that is what would follow redirects, keep
+	// cookies and send a user name.
 	transport *http.Transport
 }
 
@@ -73,19 +79,21 @@ func New(o Options) *Client {
 		Proxy:          nil, // never from the environment
 		DialContext:    dialer.DialContext,
 		DialTLSContext: secure.dial,
-		// A pooled connection goes to the address that the guard saw when it was made, and is kept for its own scheme, host and
-		// port only. So using it again needs no second check: whatever the name says by now, the connection does not move.
+		// A pooled connection goes to the address that the guard saw when it was made, and is kept
+		// for its own scheme, host and port only. So using it again needs no second check: whatever
+		// the name says by now, the connection does not move.
 		MaxConnsPerHost:        o.MaxConnsPerHost,
 		MaxIdleConnsPerHost:    min(o.MaxConnsPerHost, maxIdleConnHost),
 		MaxIdleConns:           maxIdle,
 		IdleConnTimeout:        maxIdleTime,
 		MaxResponseHeaderBytes: maxHeaders,
-		DisableCompression:     true, // the body is kept as it was sent, and a small one cannot unpack to a large one
+		// the body is kept as it was sent, and a small one cannot unpack to a large one
+		DisableCompression: true,
 	}}
 }
 
-// secureDialer makes a checked connection and speaks TLS on it. It stands in for the transport's own handshake only
-// to mark that handshake's failures as such.
+// secureDialer makes a checked connection and speaks TLS on it. It stands in for the transport's
+// own handshake only to mark that handshake's failures as such.
 type secureDialer struct {
 	plain  *net.Dialer
 	config *tls.Config
@@ -113,11 +121,12 @@ func (d *secureDialer) dial(ctx context.Context, network, address string) (net.C
 // Close ends the idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Post sends body to url and returns the answer, of whatever status; a redirect is an answer. It sends once: no retry
-// follows once a byte may have been seen. An answer whose body is late or cut off is still an answer.
+// Post sends body to url and returns the answer, of whatever status; a redirect is an answer. It
+// sends once: no retry follows once a byte may have been seen. An answer whose body is late or cut
+// off is still an answer.
 //
-// The error is an [*Error] when the call came to nothing; when ctx itself ended it is ctx's error, and the receiver may
-// or may not have seen the request.
+// The error is an [*Error] when the call came to nothing; when ctx itself ended it is ctx's error,
+// and the receiver may or may not have seen the request.
 func (c *Client) Post(ctx context.Context, url string, header http.Header, body []byte) (Result, error) {
 	if err := CheckURL("callback URL", url, Rules{RequireHTTPS: c.opts.RequireHTTPS}); err != nil {
 		return Result{}, &Error{Reason: ErrURL, Text: err.Error()}

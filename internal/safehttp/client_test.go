@@ -93,7 +93,8 @@ func TestPostRefusesPrivateAddresses(t *testing.T) {
 	require.Zero(t, hits.Load())
 }
 
-// The spellings that CheckURL refuses must not get through the dialer either, whatever the system's resolver makes of them.
+// The spellings that CheckURL refuses must not get through the dialer either, whatever the system's
+// resolver makes of them.
 func TestDialerRefusesOddSpellingsByItself(t *testing.T) {
 	t.Parallel()
 	var hits atomic.Int32
@@ -137,7 +138,8 @@ func TestNamesAreCheckedWhereTheyLead(t *testing.T) {
 	require.NoError(t, err, "of two addresses the allowed one is used")
 	require.Equal(t, int32(1), good.Load())
 
-	// The name changes hands: what was good at the first call must be checked again when the next connection is made.
+	// The name changes hands: what was good at the first call must be checked again when the next
+	// connection is made.
 	_, err = post(c, url("moving.example"))
 	require.NoError(t, err)
 	dns.set("moving.example.", "127.0.0.1")

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// dns is a name server whose answers a test changes between calls. It knows A records; all other names do not exist.
+// dns is a name server whose answers a test changes between calls. It knows A records; all other
+// names do not exist.
 type dns struct {
 	mu       sync.Mutex
 	names    map[string][]netip.Addr
@@ -76,7 +77,8 @@ func (d *dns) answer(query []byte) []byte {
 	}
 	out = append(out, query[header:end]...)
 	for _, a := range addrs {
-		out = append(out, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4) // the question's name, A, IN, TTL 0, four bytes
+		// the question's name, A, IN, TTL 0, four bytes
+		out = append(out, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
 		out = append(out, a.AsSlice()...)
 	}
 	return out

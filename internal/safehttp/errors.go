@@ -25,8 +25,9 @@ var (
 	ErrAnswer      = errors.New("no valid HTTP answer")
 )
 
-// Error says why no answer came. Its text is fit for the tenant: it has neither the URL (whose query may be a secret),
-// nor the address of one of our machines, nor what an internal name resolves to.
+// Error says why no answer came. Its text is fit for the tenant: it has neither the URL (whose
+// query may be a secret), nor the address of one of our machines, nor what an internal name
+// resolves to.
 type Error struct {
 	Reason error // one of the named values above
 	Text   string
@@ -70,7 +71,8 @@ func explain(err error, host string, timeout time.Duration) *Error {
 	}
 }
 
-// explain names the address when the URL itself does. For a name it does not: that would tell what names resolve to in our network.
+// explain names the address when the URL itself does. For a name it does not: that would tell what
+// names resolve to in our network.
 func (e *blockedError) explain(host string) *Error {
 	if net.ParseIP(host) != nil {
 		return &Error{ErrAddress, e.Error()}
@@ -84,7 +86,8 @@ type handshakeError struct{ err error }
 func (e *handshakeError) Error() string { return "tls handshake: " + e.err.Error() }
 func (e *handshakeError) Unwrap() error { return e.err }
 
-// explain says what is wrong with a certificate in fixed words; x509's own repeat the certificate, which the receiver writes.
+// explain says what is wrong with a certificate in fixed words; x509's own repeat the certificate,
+// which the receiver writes.
 func (e *handshakeError) explain() *Error {
 	var (
 		notTLS    tls.RecordHeaderError

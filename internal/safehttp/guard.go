@@ -9,16 +9,19 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// wireServer is a public address that is not public: on one large cloud it answers every machine with its own secrets.
+// wireServer is a public address that is not public: on one large cloud it answers every machine
+// with its own secrets.
 var wireServer = netip.MustParsePrefix("168.63.129.16/32")
 
-// guard decides about each address at the moment the dialer connects to it, whatever name led there.
+// guard decides about each address at the moment the dialer connects to it, whatever name led
+// there.
 type guard struct{ rules *ssrf.Guardian }
 
-// newGuard refuses every special-purpose IPv4 range (private, loopback, link-local with its metadata service, CGNAT,
-// documentation, multicast, reserved …) and all of IPv6 but global unicast, of which it refuses 6to4, Teredo and the
-// other special ranges too; NAT64 and IPv4-mapped addresses lie outside global unicast. A prefix in allow goes first.
-// Any port is allowed: what must not be reached is an address, and receivers under development listen anywhere.
+// newGuard refuses every special-purpose IPv4 range (private, loopback, link-local with its
+// metadata service, CGNAT, documentation, multicast, reserved …) and all of IPv6 but global
+// unicast, of which it refuses 6to4, Teredo and the other special ranges too; NAT64 and IPv4-mapped
+// addresses lie outside global unicast. A prefix in allow goes first. Any port is allowed: what
+// must not be reached is an address, and receivers under development listen anywhere.
 func newGuard(allow []netip.Prefix) guard {
 	var v4, v6 []netip.Prefix
 	for _, p := range allow {
@@ -41,7 +44,8 @@ func (g guard) control(network, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return fmt.Errorf("safehttp: dialer gave address %q: %w", address, err)
 	}
-	// An IPv4-mapped address connects by IPv4, so the rules for IPv4 hold. One with a zone is refused by the rules: no prefix contains it.
+	// An IPv4-mapped address connects by IPv4, so the rules for IPv4 hold. One with a zone is
+	// refused by the rules: no prefix contains it.
 	target = netip.AddrPortFrom(target.Addr().Unmap(), target.Port())
 	if err := g.rules.Safe(network, target.String(), nil); err != nil {
 		return &blockedError{addr: target.Addr()}
@@ -49,8 +53,9 @@ func (g guard) control(network, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// mayBePublic tells whether a URL's host may lead to an address that is allowed, by its own text alone: every name may but
-// localhost, which is a loopback address whatever the resolver says (RFC 6761).
+// mayBePublic tells whether a URL's host may lead to an address that is allowed, by its own text
+// alone: every name may but localhost, which is a loopback address whatever the resolver says (RFC
+// 6761).
 func (g guard) mayBePublic(host string) bool {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {

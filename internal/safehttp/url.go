@@ -12,25 +12,30 @@ import (
 // MaxURL is the longest callback URL, in characters.
 const MaxURL = 2048
 
-// Rules are what a callback URL must keep to beside its form. The zero value asks for the form alone.
+// Rules are what a callback URL must keep to beside its form. The zero value asks for the form
+// alone.
 type Rules struct {
-	RequireHTTPS  bool           // refuse http://
-	RequirePublic bool           // refuse a host that is plainly not public: an address in digits, or localhost
-	Allow         []netip.Prefix // addresses that RequirePublic lets pass all the same, as [Options] Allow at the connection
+	RequireHTTPS bool // refuse http://
+	// refuse a host that is plainly not public: an address in digits, or localhost
+	RequirePublic bool
+	// addresses that RequirePublic lets pass all the same, as [Options] Allow at the connection
+	Allow []netip.Prefix
 }
 
-// CallbackRules are those of the service: in production a callback must be https and public (decisions, "Outbound
-// deliveries"). The prefixes in allow may be reached though they are not public.
+// CallbackRules are those of the service: in production a callback must be https and public
+// (decisions, "Outbound deliveries"). The prefixes in allow may be reached though they are not
+// public.
 func CallbackRules(production bool, allow []netip.Prefix) Rules {
 	return Rules{RequireHTTPS: production, RequirePublic: production, Allow: allow}
 }
 
-// CheckURL tells whether raw has the form of a callback URL and keeps to the rules: absolute, http or https, with a host,
-// without user info and fragment, printable ASCII, at most [MaxURL] characters. The refusal is errs.Invalid and its text
-// begins with field, the name under which the client sent the URL.
+// CheckURL tells whether raw has the form of a callback URL and keeps to the rules: absolute, http
+// or https, with a host, without user info and fragment, printable ASCII, at most [MaxURL]
+// characters. The refusal is errs.Invalid and its text begins with field, the name under which the
+// client sent the URL.
 //
-// What a name resolves to is not looked at: that is checked at each connection, where it counts. To refuse an address in
-// digits here too only tells the client sooner.
+// What a name resolves to is not looked at: that is checked at each connection, where it counts. To
+// refuse an address in digits here too only tells the client sooner.
 func CheckURL(field, raw string, rules Rules) error {
 	refuse := func(why string) error { return errs.New(errs.Invalid, field+" "+why) }
 	switch {
@@ -64,8 +69,9 @@ func CheckURL(field, raw string, rules Rules) error {
 	return nil
 }
 
-// isHost refuses the forms that resolvers disagree about: an address with a zone, and the octal, hexadecimal and short
-// spellings of an IPv4 address (0177.0.0.1, 0x7f.1, 2130706433), which one resolver takes for a name and another for 127.0.0.1.
+// isHost refuses the forms that resolvers disagree about: an address with a zone, and the octal,
+// hexadecimal and short spellings of an IPv4 address (0177.0.0.1, 0x7f.1, 2130706433), which one
+// resolver takes for a name and another for 127.0.0.1.
 func isHost(host string) bool {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.Zone() == ""

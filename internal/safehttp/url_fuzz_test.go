@@ -10,7 +10,8 @@ import (
 	"ajo/internal/errs"
 )
 
-// What is taken for a callback URL is one that a request can be made of, to the host that was looked at, and no other.
+// What is taken for a callback URL is one that a request can be made of, to the host that was
+// looked at, and no other.
 func FuzzCheckURL(f *testing.F) {
 	for _, seed := range []string{
 		"", "https://example.com/hook", "http://127.0.0.1/", "https://[::1]:8080/", "https://0177.0.0.1", "https://2130706433/", "https://0x7f.1/", "https://a:b@c/", "https://c#d",

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// The form of an API key: "ajo_", 32 random bytes in base62 (43 digits), and the CRC-32 of all that in base62 (6 digits).
+// The form of an API key: "ajo_", 32 random bytes in base62 (43 digits), and the CRC-32 of all that
+// in base62 (6 digits).
 const (
 	keyPrefix   = "ajo_"
 	keyDigits   = 43
@@ -20,7 +21,8 @@ const (
 	alphabet    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// APIKey is a tenant's key for /v1. It prints as "[redacted]"; what is stored is its [Hash] and its Suffix.
+// APIKey is a tenant's key for /v1. It prints as "[redacted]"; what is stored is its [Hash] and its
+// Suffix.
 type APIKey struct{ Redacted }
 
 // NewAPIKey returns a fresh key.
@@ -29,8 +31,8 @@ func NewAPIKey() APIKey {
 	return APIKey{Redact(body + checksum(body))}
 }
 
-// CheckAPIKey tells whether s has the form of an API key, its checksum included. It says nothing about whose it is; it
-// keeps typing errors and noise away from the database.
+// CheckAPIKey tells whether s has the form of an API key, its checksum included. It says nothing
+// about whose it is; it keeps typing errors and noise away from the database.
 func CheckAPIKey(s string) bool {
 	if len(s) != keyLength || !strings.HasPrefix(s, keyPrefix) {
 		return false
@@ -44,14 +46,15 @@ func CheckAPIKey(s string) bool {
 	return s[len(body):] == checksum(body)
 }
 
-// Suffix returns "…" and the last four characters, for visual confirmation (specification, "Tenant": apiKeySuffix).
+// Suffix returns "…" and the last four characters, for visual confirmation (specification,
+// "Tenant": apiKeySuffix).
 func (k APIKey) Suffix() string {
 	s := k.Reveal()
 	return "…" + s[max(0, len(s)-4):]
 }
 
-// Hash returns the SHA-256 of a key or token: what the database keeps and looks up. It is for texts of full randomness
-// only; passwords have [HashPassword].
+// Hash returns the SHA-256 of a key or token: what the database keeps and looks up. It is for texts
+// of full randomness only; passwords have [HashPassword].
 func Hash(s string) [32]byte { return sha256.Sum256([]byte(s)) }
 
 // NewToken returns a session token: 32 random bytes in base64url without padding, 43 characters.

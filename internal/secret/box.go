@@ -1,8 +1,10 @@
-// Package secret keeps what must not be read: values sealed for the database, keys, tokens, codes and passwords.
+// Package secret keeps what must not be read: values sealed for the database, keys, tokens, codes
+// and passwords.
 //
-// Always true here: a sealed value opens only in the place it was sealed for ([Place]); secrets are random to the full
-// length that is stated; whatever is compared with a secret is compared in constant time; and a value of type [Redacted]
-// prints as "[redacted]" wherever it turns up, so that only a call of Reveal shows it.
+// Always true here: a sealed value opens only in the place it was sealed for ([Place]); secrets are
+// random to the full length that is stated; whatever is compared with a secret is compared in
+// constant time; and a value of type [Redacted] prints as "[redacted]" wherever it turns up, so
+// that only a call of Reveal shows it.
 package secret
 
 import (
@@ -24,8 +26,9 @@ var (
 	ErrUnknownKey = errors.New("secret: sealed with a key that is not configured")
 )
 
-// The sealed form, version 1: version (1 byte), length of the key id (1), key id, nonce (12), AES-256-GCM ciphertext
-// with its tag (16). Version and key id are authenticated together with the place.
+// The sealed form, version 1: version (1 byte), length of the key id (1), key id, nonce (12),
+// AES-256-GCM ciphertext with its tag (16). Version and key id are authenticated together with the
+// place.
 const (
 	version1  = 1
 	nonceSize = 12
@@ -35,8 +38,9 @@ const (
 
 var keyIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
-// Place is where a sealed value lives. It is authenticated with the value: copied to another table, column or row, the
-// value does not open. All three parts are required; Row is the row's primary key as text.
+// Place is where a sealed value lives. It is authenticated with the value: copied to another table,
+// column or row, the value does not open. All three parts are required; Row is the row's primary
+// key as text.
 type Place struct {
 	Table, Column, Row string
 }
@@ -48,9 +52,10 @@ type Box struct {
 	keys  map[string]cipher.AEAD
 }
 
-// ParseKeys reads "id:base64,id2:base64": one or more keys of 32 bytes, each under an id of 1–32 letters, digits, "_" or
-// "-". The first one seals, all open; so a new key is put in front, and an old one stays until nothing needs it. The
-// error names the position of what is wrong, never its text.
+// ParseKeys reads "id:base64,id2:base64": one or more keys of 32 bytes, each under an id of 1–32
+// letters, digits, "_" or "-". The first one seals, all open; so a new key is put in front, and an
+// old one stays until nothing needs it. The error names the position of what is wrong, never its
+// text.
 func ParseKeys(s string) (*Box, error) {
 	b := &Box{keys: map[string]cipher.AEAD{}}
 	for i, item := range strings.Split(s, ",") {
@@ -85,8 +90,8 @@ func NewKey(id string) Redacted {
 	return Redact(id + ":" + base64.StdEncoding.EncodeToString(random(keySize)))
 }
 
-// Seal encrypts plaintext for a place with the first key. Sealing the same text twice gives different values. It panics
-// when a part of the place is empty: that is a caller's bug.
+// Seal encrypts plaintext for a place with the first key. Sealing the same text twice gives
+// different values. It panics when a part of the place is empty: that is a caller's bug.
 func (b *Box) Seal(place Place, plaintext []byte) []byte {
 	if !place.complete() {
 		panic("secret: Seal needs a table, a column and a row")
@@ -98,8 +103,9 @@ func (b *Box) Seal(place Place, plaintext []byte) []byte {
 	return b.keys[b.first].Seal(out, nonce, plaintext, place.bind(header))
 }
 
-// Open decrypts what Seal made for the same place. The error is [ErrUnknownKey] when the value's key is not configured,
-// and [ErrSealed] when the value is damaged, of another place, or never was a sealed one.
+// Open decrypts what Seal made for the same place. The error is [ErrUnknownKey] when the value's
+// key is not configured, and [ErrSealed] when the value is damaged, of another place, or never was
+// a sealed one.
 func (b *Box) Open(place Place, sealed []byte) ([]byte, error) {
 	header, rest, err := split(sealed)
 	if err != nil || !place.complete() {
@@ -116,8 +122,8 @@ func (b *Box) Open(place Place, sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// KeyID returns the id of the key that sealed the value, or "" when it is no sealed value. Whatever differs from
-// [Box.Current] is due to be sealed anew.
+// KeyID returns the id of the key that sealed the value, or "" when it is no sealed value. Whatever
+// differs from [Box.Current] is due to be sealed anew.
 func (b *Box) KeyID(sealed []byte) string {
 	header, _, err := split(sealed)
 	if err != nil {
@@ -137,7 +143,8 @@ func (b *Box) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "secret.Box(%s)", strings.Join(b.ids, ","))
 }
 
-// split cuts a sealed value into its header (version, length, key id) and the nonce with the ciphertext.
+// split cuts a sealed value into its header (version, length, key id) and the nonce with the
+// ciphertext.
 func split(sealed []byte) (header, rest []byte, err error) {
 	if len(sealed) < 2 || sealed[0] != version1 {
 		return nil, nil, ErrSealed
@@ -151,8 +158,8 @@ func split(sealed []byte) (header, rest []byte, err error) {
 
 func (p Place) complete() bool { return p.Table != "" && p.Column != "" && p.Row != "" }
 
-// bind returns the data authenticated with a value: its header and its place, each part behind its length, so that no
-// two places read alike.
+// bind returns the data authenticated with a value: its header and its place, each part behind its
+// length, so that no two places read alike.
 func (p Place) bind(header []byte) []byte {
 	var out []byte
 	for _, part := range []string{string(header), p.Table, p.Column, p.Row} {

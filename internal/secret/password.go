@@ -13,7 +13,8 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Argon2id with OWASP's parameters: 19 MiB of memory, two passes, one lane; 16 bytes of salt, 32 of hash.
+// Argon2id with OWASP's parameters: 19 MiB of memory, two passes, one lane; 16 bytes of salt, 32 of
+// hash.
 const (
 	argonMemory = 19 * 1024 // KiB
 	argonTime   = 2
@@ -32,8 +33,8 @@ const (
 // ErrPasswordHash says that a stored text is not an argon2id hash that this package can check.
 var ErrPasswordHash = errors.New("secret: not a usable argon2id hash")
 
-// hashing bounds how many passwords are hashed at once: one a processor, as each takes one whole. A flood of logins so
-// waits in line instead of taking 19 MiB each.
+// hashing bounds how many passwords are hashed at once: one a processor, as each takes one whole. A
+// flood of logins so waits in line instead of taking 19 MiB each.
 var hashing = make(chan struct{}, max(1, min(runtime.GOMAXPROCS(0), 16)))
 
 // dummy is a hash that no password is checked against in earnest.
@@ -47,8 +48,9 @@ type argonHash struct {
 	salt, sum    []byte
 }
 
-// HashPassword returns the argon2id hash of a password in PHC form ("$argon2id$v=19$m=19456,t=2,p=1$salt$hash"). It waits
-// for its turn; its only error is the context's.
+// HashPassword returns the argon2id hash of a password in PHC form
+// ("$argon2id$v=19$m=19456,t=2,p=1$salt$hash"). It waits for its turn; its only error is the
+// context's.
 func HashPassword(ctx context.Context, password Redacted) (string, error) {
 	h := argonHash{memory: argonMemory, time: argonTime, lanes: argonLanes, salt: random(saltSize), sum: make([]byte, hashSize)}
 	sum, err := h.compute(ctx, password)
@@ -60,8 +62,8 @@ func HashPassword(ctx context.Context, password Redacted) (string, error) {
 		b64.EncodeToString(h.salt), b64.EncodeToString(sum)), nil
 }
 
-// VerifyPassword tells whether a password is the one hashed in phc. It waits for its turn. The error is the context's, or
-// [ErrPasswordHash].
+// VerifyPassword tells whether a password is the one hashed in phc. It waits for its turn. The
+// error is the context's, or [ErrPasswordHash].
 func VerifyPassword(ctx context.Context, phc string, password Redacted) (bool, error) {
 	h, err := parsePHC(phc)
 	if err != nil {
@@ -74,14 +76,16 @@ func VerifyPassword(ctx context.Context, phc string, password Redacted) (bool, e
 	return subtle.ConstantTimeCompare(sum, h.sum) == 1, nil
 }
 
-// DummyVerify spends the time of a VerifyPassword and tells nothing: for a login under an unknown address, so that the
-// answer's time does not give away which addresses are known. Its only error is the context's.
+// DummyVerify spends the time of a VerifyPassword and tells nothing: for a login under an unknown
+// address, so that the answer's time does not give away which addresses are known. Its only error
+// is the context's.
 func DummyVerify(ctx context.Context, password Redacted) error {
 	_, err := dummy().compute(ctx, password)
 	return err
 }
 
-// NeedsRehash tells whether phc was made with other parameters than today's, so that the next good login can replace it.
+// NeedsRehash tells whether phc was made with other parameters than today's, so that the next good
+// login can replace it.
 func NeedsRehash(phc string) bool {
 	h, err := parsePHC(phc)
 	return err != nil || h.memory != argonMemory || h.time != argonTime || h.lanes != argonLanes ||

@@ -16,12 +16,12 @@ const hidden = "[redacted]"
 // errReveal stops a secret on its way into a column: it would be stored as "[redacted]".
 var errReveal = errors.New("secret: a Redacted value is not stored as it is; call Reveal, and hash or seal the text")
 
-// Redacted is a text that prints as "[redacted]" through fmt (every verb), slog, encoding/json, encoding.TextMarshaler
-// and database/sql. The zero value is the empty text.
+// Redacted is a text that prints as "[redacted]" through fmt (every verb), slog, encoding/json,
+// encoding.TextMarshaler and database/sql. The zero value is the empty text.
 //
-// It holds a pointer, and is no string type, on purpose: fmt cannot call the methods of a value in an unexported field,
-// and would print a string type's text there; of this one it can at most print an address. Compare with Equal: == compares
-// addresses.
+// It holds a pointer, and is no string type, on purpose: fmt cannot call the methods of a value in
+// an unexported field, and would print a string type's text there; of this one it can at most print
+// an address. Compare with Equal: == compares addresses.
 type Redacted struct{ text *string }
 
 // Redact hides s.
@@ -75,8 +75,8 @@ func (r *Redacted) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads a secret from a JSON string. null leaves it empty; anything else is an error that does not hold the
-// text.
+// UnmarshalJSON reads a secret from a JSON string. null leaves it empty; anything else is an error
+// that does not hold the text.
 func (r *Redacted) UnmarshalJSON(b []byte) error {
 	var s *string
 	if err := json.Unmarshal(b, &s); err != nil {

@@ -1,9 +1,9 @@
-// Package signature is the proof that a webhook comes from Ajo: the headers that a sender adds, and the one check that a
-// receiver makes.
+// Package signature is the proof that a webhook comes from Ajo: the headers that a sender adds, and
+// the one check that a receiver makes.
 //
-// The worker that delivers, `ajo listen` and the Go client all call it, so what is signed and what is verified cannot part.
-// It needs the standard library only, as it goes into tenants' programs. (Specification, "Outbound event", 5; decisions,
-// "Outbound deliveries".)
+// The worker that delivers, `ajo listen` and the Go client all call it, so what is signed and what
+// is verified cannot part. It needs the standard library only, as it goes into tenants' programs.
+// (Specification, "Outbound event", 5; decisions, "Outbound deliveries".)
 package signature
 
 import (
@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// Header is the specification's header: "t=<unix seconds>,v1=<hex>", with one v1 for each secret while one is replaced.
+// Header is the specification's header: "t=<unix seconds>,v1=<hex>", with one v1 for each secret
+// while one is replaced.
 const Header = "X-Service-Signature"
 
 // The headers of Standard Webhooks, which carry the same proof.
@@ -36,8 +37,9 @@ var (
 	ErrMismatch = errors.New("the webhook's signature does not match its body")
 )
 
-// Sign adds the headers for a sending at the time at. During a rotation each has a signature by each secret, the new one
-// first: "t=…,v1=<new>,v1=<old>" and "v1,<new> v1,<old>". Without a secret it adds none.
+// Sign adds the headers for a sending at the time at. During a rotation each has a signature by
+// each secret, the new one first: "t=…,v1=<new>,v1=<old>" and "v1,<new> v1,<old>". Without a secret
+// it adds none.
 func Sign(h http.Header, secrets []string, messageID string, at time.Time, body []byte) {
 	if len(secrets) == 0 {
 		return
@@ -54,8 +56,9 @@ func Sign(h http.Header, secrets []string, messageID string, at time.Time, body 
 	h.Set(standardSignature, strings.Join(standard, " "))
 }
 
-// Verify checks the value of [Header] over the raw body: its time is within the tolerance of now, either way, and one of its
-// signatures is by the secret. Its errors are those above. Unknown parts of the header are passed over, a second t is not.
+// Verify checks the value of [Header] over the raw body: its time is within the tolerance of now,
+// either way, and one of its signatures is by the secret. Its errors are those above. Unknown parts
+// of the header are passed over, a second t is not.
 func Verify(header string, body []byte, secret string, now time.Time, tolerance time.Duration) error {
 	if secret == "" {
 		return ErrNoSecret // anybody can sign with an empty key
@@ -88,10 +91,11 @@ func Verify(header string, body []byte, secret string, now time.Time, tolerance 
 	return ErrMismatch
 }
 
-// standardKey is the key of the Standard Webhooks signature: the base64 decoding of the secret's text. That is what the
-// Standard Webhooks libraries make of the text that they are given, with or without "whsec_" before it, so the tenant
-// gives them the same 64 characters as are used here (any such text is base64 too). The specification's own signature
-// is keyed with the text's bytes as they are.
+// standardKey is the key of the Standard Webhooks signature: the base64 decoding of the secret's
+// text. That is what the Standard Webhooks libraries make of the text that they are given, with or
+// without "whsec_" before it, so the tenant gives them the same 64 characters as are used here (any
+// such text is base64 too). The specification's own signature is keyed with the text's bytes as
+// they are.
 func standardKey(secret string) []byte {
 	key, err := base64.StdEncoding.DecodeString(secret)
 	if err != nil {

@@ -28,11 +28,12 @@ func TestVerify(t *testing.T) {
 		at                   time.Time
 		want                 error
 	}{
-		"signed":                {header: good},
-		"by two secrets":        {header: two.Get(Header)},
-		"by the other of two":   {header: two.Get(Header), secret: other},
-		"300 s late":            {header: good, at: at.Add(300 * time.Second)},
-		"300 s and a bit late":  {header: good, at: at.Add(300*time.Second + 999*time.Millisecond)}, // whole seconds count
+		"signed":              {header: good},
+		"by two secrets":      {header: two.Get(Header)},
+		"by the other of two": {header: two.Get(Header), secret: other},
+		"300 s late":          {header: good, at: at.Add(300 * time.Second)},
+		// whole seconds count
+		"300 s and a bit late":  {header: good, at: at.Add(300*time.Second + 999*time.Millisecond)},
 		"300 s early":           {header: good, at: at.Add(-300 * time.Second)},
 		"a part of the future":  {header: good + ",v2=xyz"},
 		"301 s late":            {header: good, at: at.Add(301 * time.Second), want: ErrTime},
@@ -72,7 +73,8 @@ func TestVerify(t *testing.T) {
 	require.ErrorIs(t, Verify(one.Get(Header), body, "", at, time.Minute), ErrNoSecret)
 }
 
-// A header that verifies is one that the secret's holder has made for this body: whatever else is tried does not pass.
+// A header that verifies is one that the secret's holder has made for this body: whatever else is
+// tried does not pass.
 func FuzzVerify(f *testing.F) {
 	h := http.Header{}
 	Sign(h, []string{secret}, "id", at, body)

@@ -1,8 +1,10 @@
-// Package spec says which rows of the interface specification a test shows to hold. Only tests import it.
+// Package spec says which rows of the interface specification a test shows to hold. Only tests
+// import it.
 //
-// The rows stand in rows/*.txt, one a line: id | paragraph | what the specification says. A test that shows one names it with
-// [Shows]; when it has passed, and a recording is made (make test), that is written down, and docs/conformance.md is made of
-// what was written. So the table claims nothing that did not pass.
+// The rows stand in rows/*.txt, one a line: id | paragraph | what the specification says. A test
+// that shows one names it with [Shows]; when it has passed, and a recording is made (make test),
+// that is written down, and docs/conformance.md is made of what was written. So the table claims
+// nothing that did not pass.
 package spec
 
 import (
@@ -28,7 +30,8 @@ type Row struct {
 	ID, Paragraph, Says string
 }
 
-// Rows lists all rows, file by file, in their order. A line that is no row, or a doubled id, is an error.
+// Rows lists all rows, file by file, in their order. A line that is no row, or a doubled id, is an
+// error.
 var Rows = sync.OnceValues(func() ([]Row, error) {
 	names, err := fs.Glob(files, "rows/*.txt")
 	if err != nil {
@@ -57,8 +60,8 @@ var Rows = sync.OnceValues(func() ([]Row, error) {
 	return rows, nil
 })
 
-// Shows says that the test shows the rows of these ids. An unknown one fails it at once. They count when the test, with its
-// subtests, has passed.
+// Shows says that the test shows the rows of these ids. An unknown one fails it at once. They count
+// when the test, with its subtests, has passed.
 func Shows(t testing.TB, ids ...string) {
 	t.Helper()
 	rows, err := Rows()

@@ -1,11 +1,13 @@
-// Package spool keeps records on a disk while Postgres is away, and hands them over, in order, when it is back.
+// Package spool keeps records on a disk while Postgres is away, and hands them over, in order, when
+// it is back.
 //
-// What always holds: a record whose Append returned nil is on the disk (fsync), and stays there until it has been handed
-// over; a record is handed over at least once, so whoever takes it must recognise a repeat; the spool never grows past its
-// bound; a tail that a crash tore off is no record, and damages nothing before it. Only a record that is shorter than its
-// header says can be such a tail. Anything else that does not hold is damage: what is sound before and behind it is handed
-// over, and the segment is set aside, never removed. A segment is a file that one process writes under a lock; any process
-// with the same folder drains the segments that nobody writes.
+// What always holds: a record whose Append returned nil is on the disk (fsync), and stays there
+// until it has been handed over; a record is handed over at least once, so whoever takes it must
+// recognise a repeat; the spool never grows past its bound; a tail that a crash tore off is no
+// record, and damages nothing before it. Only a record that is shorter than its header says can be
+// such a tail. Anything else that does not hold is damage: what is sound before and behind it is
+// handed over, and the segment is set aside, never removed. A segment is a file that one process
+// writes under a lock; any process with the same folder drains the segments that nobody writes.
 package spool
 
 import (
@@ -35,9 +37,9 @@ var (
 	ErrTooLarge = errors.New("spool: record too large")
 )
 
-// ErrSetAside is the error of a take function that has taken all but records that nothing will ever take: Drain goes on, and
-// sets the segment aside instead of removing it. Drain's own error is of this kind when it set a segment aside, for whatever
-// reason.
+// ErrSetAside is the error of a take function that has taken all but records that nothing will ever
+// take: Drain goes on, and sets the segment aside instead of removing it. Drain's own error is of
+// this kind when it set a segment aside, for whatever reason.
 var ErrSetAside = errors.New("spool: a segment was set aside")
 
 const (
@@ -85,7 +87,8 @@ func (s *Spool) Close() error {
 	return s.release()
 }
 
-// Append puts a record on the disk, in one fsync with all that arrive meanwhile. [ErrFull] when there is no room for it.
+// Append puts a record on the disk, in one fsync with all that arrive meanwhile. [ErrFull] when
+// there is no room for it.
 func (s *Spool) Append(ctx context.Context, record []byte) error {
 	if len(record) > maxRecord || len(record) == 0 {
 		return ErrTooLarge
@@ -94,7 +97,8 @@ func (s *Spool) Append(ctx context.Context, record []byte) error {
 	return err
 }
 
-// write appends a batch. After a failed write or fsync the segment is not written again: what its pages hold is unknown.
+// write appends a batch. After a failed write or fsync the segment is not written again: what its
+// pages hold is unknown.
 func (s *Spool) write(_ context.Context, records [][]byte) []batch.Outcome[struct{}] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,10 +208,11 @@ func (s *Spool) segments() []string {
 	return found
 }
 
-// Drain hands every record to take, some at a time, segment by segment and in order, and removes a segment when take has taken
-// all of it. It stops at the first error of take but [ErrSetAside]; what was handed over before is handed over again the next
-// time. A segment that another process writes or drains is left alone. One with damaged records, or with some that take will
-// never take, is set aside under another name once the others were taken, and the error is an [ErrSetAside].
+// Drain hands every record to take, some at a time, segment by segment and in order, and removes a
+// segment when take has taken all of it. It stops at the first error of take but [ErrSetAside];
+// what was handed over before is handed over again the next time. A segment that another process
+// writes or drains is left alone. One with damaged records, or with some that take will never take,
+// is set aside under another name once the others were taken, and the error is an [ErrSetAside].
 func (s *Spool) Drain(ctx context.Context, take func(ctx context.Context, records [][]byte) error) (taken int, err error) {
 	s.mu.Lock()
 	err = s.release()
@@ -281,7 +286,8 @@ func (s *Spool) drainSegment(ctx context.Context, path string, take func(context
 	return taken, err
 }
 
-// some cuts the first records off, as many as are handed over at once. An error says why there are no more behind them.
+// some cuts the first records off, as many as are handed over at once. An error says why there are
+// no more behind them.
 func some(data []byte) (records [][]byte, rest []byte, err error) {
 	for rest = data; len(rest) > 0 && len(records) < batchMax; {
 		record, behind, err := next(rest)
@@ -295,8 +301,9 @@ func some(data []byte) (records [][]byte, rest []byte, err error) {
 
 var errTorn = errors.New("spool: torn tail")
 
-// next cuts the first record off. A record that does not hold is a torn tail only if it is shorter than its header says and
-// nothing sound follows it: what is there whole was written, and answered for, before the disk changed it.
+// next cuts the first record off. A record that does not hold is a torn tail only if it is shorter
+// than its header says and nothing sound follows it: what is there whole was written, and answered
+// for, before the disk changed it.
 func next(data []byte) (record, rest []byte, err error) {
 	size, sum, whole := header(data)
 	switch {
@@ -333,7 +340,8 @@ func behind(data []byte) []byte {
 	return nil
 }
 
-// Run drains every time interval passes while there is something to drain, until ctx ends. failed is told of problems.
+// Run drains every time interval passes while there is something to drain, until ctx ends. failed
+// is told of problems.
 func (s *Spool) Run(ctx context.Context, interval time.Duration, take func(context.Context, [][]byte) error, failed func(taken int, err error)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

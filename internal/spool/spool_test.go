@@ -123,7 +123,8 @@ func TestBound(t *testing.T) {
 	require.ErrorIs(t, s.Append(ctx, nil), ErrTooLarge)
 }
 
-// A process that died in the middle of a write leaves a torn tail: at whatever byte it was torn, the records before it hold.
+// A process that died in the middle of a write leaves a torn tail: at whatever byte it was torn,
+// the records before it hold.
 func TestTornTailAtEveryByte(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -158,8 +159,9 @@ func segment(records ...string) (data []byte) {
 	return data
 }
 
-// Whichever bit of a segment the disk flips, be it in its last record, it is not taken for a torn tail: the segment is set aside and
-// named, what is sound before and behind the damage is handed over, and so are the other segments.
+// Whichever bit of a segment the disk flips, be it in its last record, it is not taken for a torn
+// tail: the segment is set aside and named, what is sound before and behind the damage is handed
+// over, and so are the other segments.
 func TestEveryFlippedBitIsSetAside(t *testing.T) {
 	t.Parallel()
 	records := []string{"one", "two", "three"}
@@ -194,7 +196,8 @@ func TestEveryFlippedBitIsSetAside(t *testing.T) {
 	}
 }
 
-// A tail of zeros, which a file system may leave after a loss of power, is no torn record by its header, so it is kept too.
+// A tail of zeros, which a file system may leave after a loss of power, is no torn record by its
+// header, so it is kept too.
 func TestTailOfZerosIsSetAside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -206,8 +209,8 @@ func TestTailOfZerosIsSetAside(t *testing.T) {
 	require.Equal(t, []string{"one"}, got)
 }
 
-// Records that nothing will ever take do not hold up those behind them; their segment is set aside, and drained again when it has
-// its name back.
+// Records that nothing will ever take do not hold up those behind them; their segment is set aside,
+// and drained again when it has its name back.
 func TestRecordsThatAreNeverTaken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -241,7 +244,8 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A process that is killed while it appends: every record that it reported as kept is there, and another process drains them.
+// A process that is killed while it appends: every record that it reported as kept is there, and
+// another process drains them.
 func TestKilledWhileAppending(t *testing.T) {
 	if dir := os.Getenv("AJO_TEST_SPOOL"); dir != "" {
 		s := open(t, dir, 1<<30)

@@ -44,7 +44,8 @@ func (s *Spool) State() State {
 // count is how far the records of a segment have been counted.
 type count struct{ size, at, records int64 }
 
-// more counts what was appended since; it reads no more than the records' headers. Sizes that cannot be are not followed.
+// more counts what was appended since; it reads no more than the records' headers. Sizes that
+// cannot be are not followed.
 func (c count) more(path string) count {
 	f, err := os.Open(path)
 	if err != nil {

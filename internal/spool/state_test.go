@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What waits is counted over the segments of all processes, each record once however often one looks, and not before it is
-// there whole; nothing is left after a drain.
+// What waits is counted over the segments of all processes, each record once however often one
+// looks, and not before it is there whole; nothing is left after a drain.
 func TestState(t *testing.T) {
 	t.Parallel()
 	dir, begin := t.TempDir(), time.Now().Truncate(time.Millisecond) // what a segment's name has
@@ -39,8 +39,8 @@ func TestState(t *testing.T) {
 	require.Equal(t, int64(1), s.State().Records, "nothing is remembered of the segments that are gone")
 }
 
-// A record that is only half there has a size, and is no record until the rest has come. What cannot be a record's size ends the
-// count, and a segment that was set aside is counted as such.
+// A record that is only half there has a size, and is no record until the rest has come. What
+// cannot be a record's size ends the count, and a segment that was set aside is counted as such.
 func TestStateOfBrokenSegments(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -55,7 +55,8 @@ func lockDir(ctx context.Context, path string) (*lockedDir, error) {
 	}
 }
 
-// tryLockDir locks a directory that exists, or fails at once. The kernel gives the lock free when the process ends.
+// tryLockDir locks a directory that exists, or fails at once. The kernel gives the lock free when
+// the process ends.
 func tryLockDir(path string) (*lockedDir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -74,7 +75,8 @@ func tryLockDir(path string) (*lockedDir, error) {
 		discard(f.Close())
 		return nil, fmt.Errorf("%s is %w by another ajo (process %s)", abs, ErrInUse, strings.TrimSpace(string(holder)))
 	}
-	// Between open and lock the file may have been removed by a reset: a lock on a removed file guards nothing.
+	// Between open and lock the file may have been removed by a reset: a lock on a removed file
+	// guards nothing.
 	if held, err := f.Stat(); err != nil || !sameFile(held, name) {
 		discard(f.Close())
 		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
@@ -90,8 +92,8 @@ func sameFile(held os.FileInfo, name string) bool {
 	return err == nil && os.SameFile(held, now)
 }
 
-// unlock gives the directory free. Closing alone would not always do it at once: a child that is just being forked
-// shares the open file, and the lock with it, until it executes its program.
+// unlock gives the directory free. Closing alone would not always do it at once: a child that is
+// just being forked shares the open file, and the lock with it, until it executes its program.
 func (d *lockedDir) unlock() {
 	discard(syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN))
 	discard(d.lock.Close())
@@ -129,15 +131,17 @@ func (d *lockedDir) remove() error {
 	return nil
 }
 
-// placeData returns the directory that the servers write in. It is dir/data when the servers' account can go there.
-// When it cannot (root's clone under /root), the data lie in /var/tmp, and dir/data is a link to them.
+// placeData returns the directory that the servers write in. It is dir/data when the servers'
+// account can go there. When it cannot (root's clone under /root), the data lie in /var/tmp, and
+// dir/data is a link to them.
 func placeData(dir string, who account, log func(string, ...any)) (string, error) {
 	near, far := filepath.Join(dir, dataName), farDir(dir)
 	if target, err := os.Readlink(near); err == nil {
 		if target == far && isRootsDir(far) {
 			return far, nil
 		}
-		log("%s pointed to %s, which is not this directory's: starting with empty data", near, target) // a copied clone
+		// a copied clone
+		log("%s pointed to %s, which is not this directory's: starting with empty data", near, target)
 		if err := os.Remove(near); err != nil {
 			return "", err
 		}
@@ -165,8 +169,9 @@ func placeData(dir string, who account, log func(string, ...any)) (string, error
 }
 
 func makeFar(near, far string, who account, log func(string, ...any)) error {
-	// Without the link it belongs to a clone that was deleted from this very path. /var/tmp is everybody's, so what is
-	// not root's own directory is somebody's trap, and Mkdir below refuses it.
+	// Without the link it belongs to a clone that was deleted from this very path. /var/tmp is
+	// everybody's, so what is not root's own directory is somebody's trap, and Mkdir below refuses
+	// it.
 	if isRootsDir(far) {
 		if err := os.RemoveAll(far); err != nil {
 			return err
@@ -204,7 +209,8 @@ func ownerOf(fi os.FileInfo) (uid, gid uint32) {
 	return st.Uid, st.Gid
 }
 
-// reaches tells whether the account may enter dir. It asks the kernel, which knows every rule, by entering it.
+// reaches tells whether the account may enter dir. It asks the kernel, which knows every rule, by
+// entering it.
 func (a account) reaches(dir string) bool {
 	name, err := exec.LookPath("true")
 	if err != nil {
@@ -216,7 +222,8 @@ func (a account) reaches(dir string) bool {
 	return cmd.Run() == nil
 }
 
-// keepPassword reads the password from file, or makes one and keeps it there, readable by this user only.
+// keepPassword reads the password from file, or makes one and keeps it there, readable by this user
+// only.
 func keepPassword(file string) (string, error) {
 	b, err := os.ReadFile(file)
 	if err == nil {
@@ -229,5 +236,6 @@ func keepPassword(file string) (string, error) {
 	return password, os.WriteFile(file, []byte(password+"\n"), 0o600)
 }
 
-// discard marks an error that changes nothing: the call only tidies up, or the result serves a message.
+// discard marks an error that changes nothing: the call only tidies up, or the result serves a
+// message.
 func discard(error) {}

@@ -59,7 +59,8 @@ type postgresAt struct {
 	major int
 }
 
-// findPostgres lists the servers on this machine that are new enough, the one on PATH first, the others newest first.
+// findPostgres lists the servers on this machine that are new enough, the one on PATH first, the
+// others newest first.
 func findPostgres() []postgresAt {
 	var near, other []string
 	if p, err := exec.LookPath("postgres"); err == nil {
@@ -99,7 +100,8 @@ func withVersions(dirs []string) []postgresAt {
 	return found
 }
 
-// versionMajor reads 15 out of "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"; 0 when there is none.
+// versionMajor reads 15 out of "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"; 0 when there
+// is none.
 func versionMajor(text string) int {
 	_, rest, _ := strings.Cut(text, "(PostgreSQL) ")
 	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
@@ -110,7 +112,8 @@ func versionMajor(text string) int {
 	return major
 }
 
-// choose takes the first server, or the first of the wanted version (0: any); "" when there is none.
+// choose takes the first server, or the first of the wanted version (0: any); "" when there is
+// none.
 func choose(found []postgresAt, major int) string {
 	for _, p := range found {
 		if major == 0 || p.major == major {
@@ -120,7 +123,8 @@ func choose(found []postgresAt, major int) string {
 	return ""
 }
 
-// clusterMajor reads which version made a cluster: only that version can open it. Without a cluster it is 0.
+// clusterMajor reads which version made a cluster: only that version can open it. Without a cluster
+// it is 0.
 func clusterMajor(file string) (int, error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {

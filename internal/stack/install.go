@@ -39,9 +39,10 @@ var managers = []manager{
 	},
 }
 
-// aptScript keeps Debian's packages from starting servers of their own: policy-rc.d with status 101 forbids it, and
-// the drop-in keeps postgresql from making its "main" cluster. Both are taken away again, unless they were there before.
-// The lock keeps a second ajo from installing under a policy that the first is about to remove.
+// aptScript keeps Debian's packages from starting servers of their own: policy-rc.d with status 101
+// forbids it, and the drop-in keeps postgresql from making its "main" cluster. Both are taken away
+// again, unless they were there before. The lock keeps a second ajo from installing under a policy
+// that the first is about to remove.
 const aptScript = `
 set -eu
 export DEBIAN_FRONTEND=noninteractive
@@ -80,14 +81,16 @@ case " $* " in
 esac
 `
 
-// dnfScript: Fedora's packages start nothing by themselves, and where Redis was dropped Valkey took its place.
+// dnfScript: Fedora's packages start nothing by themselves, and where Redis was dropped Valkey took
+// its place.
 const dnfScript = `
 for package in "$@"; do
 	dnf install -y -q "$package" || { [ "$package" = redis ] && dnf install -y -q valkey; } || exit 1
 done
 `
 
-// install installs what is missing, or says in one line what is missing and what a person would run.
+// install installs what is missing, or says in one line what is missing and what a person would
+// run.
 func install(ctx context.Context, missing []string, logFile string, o Options) error {
 	m, ok := findManager()
 	what := strings.Join(missing, " and ")
@@ -119,7 +122,8 @@ func install(ctx context.Context, missing []string, logFile string, o Options) e
 	argv := append(prefix, "sh", "-c", m.script, "ajo")
 	argv = append(argv, packages...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	// An installation that has begun is not killed midway: an interrupt is passed on, and the script tidies up.
+	// An installation that has begun is not killed midway: an interrupt is passed on, and the
+	// script tidies up.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {

@@ -24,8 +24,9 @@ type NodeOptions struct {
 	Settings []string // more lines of its configuration file
 }
 
-// RedisNode is one Redis process of several, for tests of Sentinel and Cluster: it listens on 127.0.0.1, can be killed and
-// started again, and keeps its port. On Linux it ends with the process that started it. It is not safe for concurrent use.
+// RedisNode is one Redis process of several, for tests of Sentinel and Cluster: it listens on
+// 127.0.0.1, can be killed and started again, and keeps its port. On Linux it ends with the process
+// that started it. It is not safe for concurrent use.
 type RedisNode struct {
 	Addr string // 127.0.0.1:port
 	Bus  int    // a Cluster node's second port, for the other nodes
@@ -50,7 +51,8 @@ func StartNode(ctx context.Context, o NodeOptions) (*RedisNode, error) {
 			return nil, err
 		}
 		n.Addr = "127.0.0.1:" + strconv.Itoa(n.port)
-		if err := os.WriteFile(n.file(), []byte(n.settings()), 0o600); err != nil { // Sentinel writes its own findings there
+		// Sentinel writes its own findings there
+		if err := os.WriteFile(n.file(), []byte(n.settings()), 0o600); err != nil {
 			return nil, err
 		}
 		if err = n.Start(ctx); err == nil {

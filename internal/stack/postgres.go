@@ -23,8 +23,9 @@ import (
 
 const (
 	postgresName = "postgres"
-	postgresStop = syscall.SIGINT  // "fast shutdown": ends the sessions, writes a checkpoint
-	postgresQuit = syscall.SIGQUIT // "immediate shutdown": ends at once, and recovers at the next start
+	postgresStop = syscall.SIGINT // "fast shutdown": ends the sessions, writes a checkpoint
+	// "immediate shutdown": ends at once, and recovers at the next start
+	postgresQuit = syscall.SIGQUIT
 	roleAndDB    = "ajo"
 )
 
@@ -68,7 +69,8 @@ func (s *Stack) deathOfPostgres() syscall.Signal {
 	return postgresStop
 }
 
-// initCluster runs initdb beside the final place and moves the result there, so that a cluster is whole or absent.
+// initCluster runs initdb beside the final place and moves the result there, so that a cluster is
+// whole or absent.
 func (s *Stack) initCluster(ctx context.Context, bin, cluster string) error {
 	s.opt.Log("making an empty postgres cluster")
 	fresh, pwfile := cluster+".new", filepath.Join(s.data, "initdb.password")
@@ -114,9 +116,9 @@ func (s *Stack) initCluster(ctx context.Context, bin, cluster string) error {
 	return os.Rename(fresh, cluster)
 }
 
-// scramVerifier returns what Postgres stores for a password under SCRAM-SHA-256. One round instead of 4,096: the rounds
-// slow down guessing, which is hopeless against 128 random bits, and under the race detector they made a connection
-// cost 15 ms instead of 3.
+// scramVerifier returns what Postgres stores for a password under SCRAM-SHA-256. One round instead
+// of 4,096: the rounds slow down guessing, which is hopeless against 128 random bits, and under the
+// race detector they made a connection cost 15 ms instead of 3.
 func scramVerifier(password string) (string, error) {
 	const rounds = 1
 	salt := make([]byte, 16)
@@ -141,7 +143,8 @@ func (s *Stack) postgresCmd(bin, cluster string, port int) *exec.Cmd {
 	settings := []string{
 		"listen_addresses=127.0.0.1",
 		"port=" + strconv.Itoa(port),
-		"unix_socket_directories=", // a socket's path may have 107 bytes at the most, and a clone may lie deep
+		// a socket's path may have 107 bytes at the most, and a clone may lie deep
+		"unix_socket_directories=",
 		"max_connections=" + strconv.Itoa(s.opt.MaxConnections),
 		"timezone=UTC",
 		"log_timezone=UTC",
@@ -170,7 +173,8 @@ func (s *Stack) databaseURL(port int, database string) string {
 	return u.String()
 }
 
-// makeDatabase connects, and makes the database when it is not there. That it can is what "ready" means.
+// makeDatabase connects, and makes the database when it is not there. That it can is what "ready"
+// means.
 func (s *Stack) makeDatabase(ctx context.Context, port int) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// PostgresNode is one Postgres process, for tests that take it away: it listens on 127.0.0.1, keeps its port and its data, and
-// every commit is on disk. On Linux it ends with the process that started it. It is not safe for concurrent use.
+// PostgresNode is one Postgres process, for tests that take it away: it listens on 127.0.0.1, keeps
+// its port and its data, and every commit is on disk. On Linux it ends with the process that
+// started it. It is not safe for concurrent use.
 type PostgresNode struct {
 	URL  string // postgres://ajo:…@127.0.0.1:…/ajo?sslmode=disable; the role is a superuser
 	s    *Stack
@@ -18,8 +19,8 @@ type PostgresNode struct {
 	port int
 }
 
-// StartPostgres makes an empty cluster in dir, starts it and returns when it answers. Its owner must end it with
-// [PostgresNode.Close].
+// StartPostgres makes an empty cluster in dir, starts it and returns when it answers. Its owner
+// must end it with [PostgresNode.Close].
 func StartPostgres(ctx context.Context, dir string, maxConnections int) (*PostgresNode, error) {
 	locked, err := lockDir(ctx, dir)
 	if err != nil {
@@ -61,8 +62,8 @@ func (n *PostgresNode) prepare(ctx context.Context) error {
 
 func (n *PostgresNode) cluster() string { return filepath.Join(n.s.data, "postgres") }
 
-// Start starts a server that was killed or stopped, and returns when it answers, after its recovery. What a killed server's
-// processes still hold of its memory is waited for.
+// Start starts a server that was killed or stopped, and returns when it answers, after its
+// recovery. What a killed server's processes still hold of its memory is waited for.
 func (n *PostgresNode) Start(ctx context.Context) error {
 	for begin := time.Now(); ; {
 		var err error
@@ -83,7 +84,8 @@ func (n *PostgresNode) Start(ctx context.Context) error {
 	}
 }
 
-// stillHeld tells whether the last start failed for what is left of the server before it: its port, its memory or its lock.
+// stillHeld tells whether the last start failed for what is left of the server before it: its port,
+// its memory or its lock.
 func (n *PostgresNode) stillHeld() bool {
 	text := tail(n.s.postgres.log)
 	return n.s.postgres.lostPort() || strings.Contains(text, "pre-existing shared memory block") || strings.Contains(text, "lock file")

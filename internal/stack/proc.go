@@ -24,8 +24,8 @@ type account struct {
 	other    bool // not the user we run as, so we are root
 }
 
-// serverAccount picks the user: the current one; as root, which Postgres refuses, the owner of data that exist, or
-// postgres, or nobody.
+// serverAccount picks the user: the current one; as root, which Postgres refuses, the owner of data
+// that exist, or postgres, or nobody.
 func serverAccount(dir string) (account, error) {
 	self := account{name: "uid " + strconv.Itoa(os.Geteuid()), uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
 	cluster := filepath.Join(dir, dataName, "postgres")
@@ -91,8 +91,9 @@ type process struct {
 	err  error         // how it ended; to be read after done
 }
 
-// spawn starts a process with a clean environment in a process group of its own, so that Ctrl-C in a terminal reaches
-// us and not the servers beneath us. It prints into logFile. On Linux the kernel sends it death when we end.
+// spawn starts a process with a clean environment in a process group of its own, so that Ctrl-C in
+// a terminal reaches us and not the servers beneath us. It prints into logFile. On Linux the kernel
+// sends it death when we end.
 func (a account) spawn(cmd *exec.Cmd, name, logFile string, death syscall.Signal) (*process, error) {
 	discard(os.Rename(logFile, logFile+oldSuffix))
 	out, err := os.OpenFile(logFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
@@ -101,7 +102,8 @@ func (a account) spawn(cmd *exec.Cmd, name, logFile string, death syscall.Signal
 	}
 	defer func() { discard(out.Close()) }()
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"} // PGPORT and the like would be obeyed
+	// PGPORT and the like would be obeyed
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
 	if v, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
 		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+v)
 	}
@@ -110,8 +112,9 @@ func (a account) spawn(cmd *exec.Cmd, name, logFile string, death syscall.Signal
 	p := &process{name: name, log: logFile, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The kernel sends the death signal when the *thread* that forked ends, and Go ends threads as it likes. So this
-		// goroutine keeps its thread, which nobody else can use, for as long as the child lives.
+		// The kernel sends the death signal when the *thread* that forked ends, and Go ends threads
+		// as it likes. So this goroutine keeps its thread, which nobody else can use, for as long
+		// as the child lives.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -129,7 +132,8 @@ func (a account) spawn(cmd *exec.Cmd, name, logFile string, death syscall.Signal
 	return p, nil
 }
 
-// stop signals the process and waits for its end; after patience it is killed, and stop returns false.
+// stop signals the process and waits for its end; after patience it is killed, and stop returns
+// false.
 func (p *process) stop(sig os.Signal, patience time.Duration) bool {
 	select {
 	case <-p.done:
@@ -151,7 +155,8 @@ func (p *process) stop(sig os.Signal, patience time.Duration) bool {
 	return false
 }
 
-// await asks ready until it returns nil. It gives up when the process ends, when ctx ends, or after readyTimeout.
+// await asks ready until it returns nil. It gives up when the process ends, when ctx ends, or after
+// readyTimeout.
 func (p *process) await(ctx context.Context, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -204,13 +209,15 @@ func freePort() (int, error) {
 	return addr.Port, l.Close()
 }
 
-// record is what a later run needs to find servers that outlived us. Dir tells a copied directory from its original.
+// record is what a later run needs to find servers that outlived us. Dir tells a copied directory
+// from its original.
 type record struct {
 	Dir     string    `json:"dir"`
 	Servers []running `json:"servers"`
 }
 
-// running names a process beyond doubt: numbers are used again, but not with the same time of birth.
+// running names a process beyond doubt: numbers are used again, but not with the same time of
+// birth.
 type running struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"`
@@ -234,8 +241,8 @@ func (s *Stack) writeRecord() error {
 	return os.WriteFile(recordPath(s.dir.path), b, 0o600)
 }
 
-// stopLeftovers stops the servers of an earlier run that was killed, or waits for those that are ending already. The
-// caller holds the directory's lock, so nobody uses them any more.
+// stopLeftovers stops the servers of an earlier run that was killed, or waits for those that are
+// ending already. The caller holds the directory's lock, so nobody uses them any more.
 func stopLeftovers(ctx context.Context, dir string, log func(string, ...any)) error {
 	b, err := os.ReadFile(recordPath(dir))
 	if err != nil {

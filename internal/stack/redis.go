@@ -19,7 +19,8 @@ const (
 	redisStop = syscall.SIGTERM // writes what is not on disk yet, and ends
 )
 
-// startRedis starts the server. What it keeps is append-only and synced every second; an ephemeral one keeps nothing.
+// startRedis starts the server. What it keeps is append-only and synced every second; an ephemeral
+// one keeps nothing.
 func (s *Stack) startRedis(ctx context.Context, bin string) error {
 	dir := filepath.Join(s.data, "redis")
 	if err := s.account.makeDir(dir); err != nil {
@@ -32,7 +33,8 @@ func (s *Stack) startRedis(ctx context.Context, bin string) error {
 		}
 		u := url.URL{Scheme: "redis", User: url.UserPassword("", s.password), Host: "127.0.0.1:" + strconv.Itoa(port), Path: "/0"}
 		s.RedisURL = u.String()
-		cmd := exec.Command(bin, "-") // settings on stdin: an argument would show the password to the whole machine
+		// settings on stdin: an argument would show the password to the whole machine
+		cmd := exec.Command(bin, "-")
 		cmd.Dir = dir
 		cmd.Stdin = strings.NewReader(s.redisSettings(dir, port))
 		if s.redis, err = s.account.spawn(cmd, redisName, filepath.Join(s.dir.path, redisLog), redisStop); err != nil {

@@ -1,10 +1,11 @@
-// Package stack runs a private Postgres and a private Redis for `ajo dev` and for the tests, so that a machine needs
-// nothing but Go to work on this repository.
+// Package stack runs a private Postgres and a private Redis for `ajo dev` and for the tests, so
+// that a machine needs nothing but Go to work on this repository.
 //
-// It owns one directory a stack: the data, the logs, a lock and the generated password. What always holds: both servers
-// listen on 127.0.0.1 only, on ports the kernel picked, behind a random password; one stack at a time runs on a
-// directory; on Linux the servers end with the process that started them, however that ends, and everywhere [Start]
-// first stops what an earlier run left behind. It is never part of a production deployment.
+// It owns one directory a stack: the data, the logs, a lock and the generated password. What always
+// holds: both servers listen on 127.0.0.1 only, on ports the kernel picked, behind a random
+// password; one stack at a time runs on a directory; on Linux the servers end with the process that
+// started them, however that ends, and everywhere [Start] first stops what an earlier run left
+// behind. It is never part of a production deployment.
 package stack
 
 import (
@@ -25,14 +26,16 @@ var ErrInUse = errors.New("in use")
 type Options struct {
 	// Dir holds everything the stack writes (".ajo/dev"); it is made when missing.
 	Dir string
-	// Ephemeral trades durability for speed (no fsync, no append-only file) and removes Dir's content on [Stack.Stop].
-	// Without it every commit is on disk, and the next Start on Dir finds its data again.
+	// Ephemeral trades durability for speed (no fsync, no append-only file) and removes Dir's
+	// content on [Stack.Stop]. Without it every commit is on disk, and the next Start on Dir finds
+	// its data again.
 	Ephemeral bool
 	// MaxConnections is Postgres' limit; 0 means 200.
 	MaxConnections int
 	// PostgresSettings are further settings of the server, as name=value.
 	PostgresSettings []string
-	// Install allows missing servers to be installed with the machine's package manager, where that needs no password.
+	// Install allows missing servers to be installed with the machine's package manager, where that
+	// needs no password.
 	Install bool
 	// Log takes one line of progress a call, without a line end; nil drops them.
 	Log func(format string, args ...any)
@@ -43,10 +46,11 @@ type Stack struct {
 	DatabaseURL string // postgres://ajo:…@127.0.0.1:…/ajo?sslmode=disable; the role is a superuser
 	RedisURL    string // redis://:…@127.0.0.1:…/0; databases 0 to 4095
 
-	opt      Options
-	dir      *lockedDir
-	account  account
-	data     string // where the servers write; inside Dir, or elsewhere when the account cannot reach Dir
+	opt     Options
+	dir     *lockedDir
+	account account
+	// where the servers write; inside Dir, or elsewhere when the account cannot reach Dir
+	data     string
 	password string
 	postgres *process
 	redis    *process
@@ -56,14 +60,17 @@ type Stack struct {
 }
 
 const (
-	readyTimeout = 60 * time.Second // crash recovery of a large database comes before the first answer
+	// crash recovery of a large database comes before the first answer
+	readyTimeout = 60 * time.Second
 	stopTimeout  = 20 * time.Second // of an orderly end, then the server is killed
-	portTries    = 5                // the kernel's free port can be taken by another before the server binds it
+	// the kernel's free port can be taken by another before the server binds it
+	portTries = 5
 )
 
-// Start brings both servers up and returns when both answer. It waits at most a few seconds for a stack on the same
-// directory to go away, then fails with [ErrInUse]. An error names what is missing, or shows the end of the server's
-// log; nothing is left running then. The end of ctx aborts Start, but does not stop a stack that has started.
+// Start brings both servers up and returns when both answer. It waits at most a few seconds for a
+// stack on the same directory to go away, then fails with [ErrInUse]. An error names what is
+// missing, or shows the end of the server's log; nothing is left running then. The end of ctx
+// aborts Start, but does not stop a stack that has started.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
@@ -136,9 +143,9 @@ func (s *Stack) watch() {
 	}
 }
 
-// Stop ends both servers in order, kills what does not end within 20 s, and gives the directory free; an ephemeral
-// stack's data is removed. It may be called more than once and from several goroutines; each call returns when the
-// stack is down.
+// Stop ends both servers in order, kills what does not end within 20 s, and gives the directory
+// free; an ephemeral stack's data is removed. It may be called more than once and from several
+// goroutines; each call returns when the stack is down.
 func (s *Stack) Stop() {
 	s.stopOnce.Do(func() {
 		close(s.stopping)
@@ -170,9 +177,9 @@ func (s *Stack) end(p *process, sig os.Signal) {
 	}
 }
 
-// Reset removes dir and every stack's data in it, also what lies elsewhere (see the package's fallback for root). It
-// fails with [ErrInUse], and removes nothing, while a stack runs on dir or on one of the directories in it. A directory
-// that does not exist is no error.
+// Reset removes dir and every stack's data in it, also what lies elsewhere (see the package's
+// fallback for root). It fails with [ErrInUse], and removes nothing, while a stack runs on dir or
+// on one of the directories in it. A directory that does not exist is no error.
 func Reset(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -207,7 +214,8 @@ func Reset(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// stackDirs lists the directories that have been a stack's: dir itself, and those below it down to depth.
+// stackDirs lists the directories that have been a stack's: dir itself, and those below it down to
+// depth.
 func stackDirs(dir string, depth int) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// helperDir, when set, makes the test binary start a stack there, print its record, and wait to be killed.
+// helperDir, when set, makes the test binary start a stack there, print its record, and wait to be
+// killed.
 const helperDir = "AJO_STACK_HELPER_DIR"
 
 func TestMain(m *testing.M) {
@@ -257,7 +258,8 @@ func TestLeftoversAreStopped(t *testing.T) {
 	born := func(c *exec.Cmd) string { return birth(c.Process.Pid) }
 	servers := []running{
 		{Name: redisName, PID: ours.Process.Pid, Born: born(ours)},
-		{Name: postgresName, PID: other.Process.Pid, Born: "another boot/1"}, // the number is used again
+		// the number is used again
+		{Name: postgresName, PID: other.Process.Pid, Born: "another boot/1"},
 	}
 
 	write(record{Dir: "/the/original/of/a/copy", Servers: servers})
@@ -271,7 +273,8 @@ func TestLeftoversAreStopped(t *testing.T) {
 	require.NoFileExists(t, recordPath(dir))
 }
 
-// The death signal follows the thread that forked. Threads that end, as Go's do, must not take the servers along.
+// The death signal follows the thread that forked. Threads that end, as Go's do, must not take the
+// servers along.
 func TestServersOutliveOtherThreads(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{Dir: filepath.Join(reachableDir(t), "test"), Ephemeral: true})

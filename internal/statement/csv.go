@@ -1,7 +1,8 @@
-// Package statement writes an account's statement as a file for people: CSV for their spreadsheet, PDF for their records.
+// Package statement writes an account's statement as a file for people: CSV for their spreadsheet,
+// PDF for their records.
 //
-// What always holds: amounts stand as the ledger has them; times are Lagos' (UTC+1); and a text that somebody else wrote
-// is nothing but a text, in the spreadsheet that opens the file too.
+// What always holds: amounts stand as the ledger has them; times are Lagos' (UTC+1); and a text
+// that somebody else wrote is nothing but a text, in the spreadsheet that opens the file too.
 package statement
 
 import (
@@ -25,8 +26,8 @@ var columns = []string{
 // bom tells Excel that the file is UTF-8; without it a name such as Ọlá is spoilt there.
 const bom = "\uFEFF"
 
-// CSV writes the lines as RFC 4180 has it, in UTF-8 with a byte order mark, under a line of names. It stops at the first error of
-// lines or w, and returns it.
+// CSV writes the lines as RFC 4180 has it, in UTF-8 with a byte order mark, under a line of names.
+// It stops at the first error of lines or w, and returns it.
 func CSV(w io.Writer, lines iter.Seq2[ledger.Line, error]) error {
 	if _, err := io.WriteString(w, bom); err != nil {
 		return err
@@ -61,8 +62,9 @@ func CSV(w io.Writer, lines iter.Seq2[ledger.Line, error]) error {
 	return out.Error()
 }
 
-// harmless makes a payer's words a text to a spreadsheet, which takes a cell that begins with =, +, - or @ (their wide forms
-// and a control character before them too) for a formula to run: an apostrophe goes before it.
+// harmless makes a payer's words a text to a spreadsheet, which takes a cell that begins with =, +,
+// - or @ (their wide forms and a control character before them too) for a formula to run: an
+// apostrophe goes before it.
 func harmless(s string) string {
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(s, " \u00A0\u3000\uFEFF\u200B"))
 	if strings.ContainsRune("=+-@＝＋－＠", first) || (s != "" && first < ' ') {

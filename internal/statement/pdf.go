@@ -33,7 +33,8 @@ const (
 	lastLine   = 192 // a row that would reach further goes to the next page
 )
 
-// family is DejaVu, which has the letters of Yoruba, Igbo and Hausa with their marks, and the sign of the naira. It is free to embed.
+// family is DejaVu, which has the letters of Yoruba, Igbo and Hausa with their marks, and the sign
+// of the naira. It is free to embed.
 const family = "dejavu"
 
 type column struct {
@@ -52,7 +53,8 @@ var table = []column{
 	{"Balance (₦)", 31, "R"},
 }
 
-// PDF writes the sheet as pages with a heading, a table and page numbers. Its only errors are those of w and of the library.
+// PDF writes the sheet as pages with a heading, a table and page numbers. Its only errors are those
+// of w and of the library.
 func PDF(w io.Writer, s Sheet) error {
 	pdf := fpdf.New("L", "mm", "A4", "")
 	pdf.SetCatalogSort(true)
@@ -148,7 +150,8 @@ func head(pdf *fpdf.Fpdf) {
 	pdf.SetFont(family, "", 7.5)
 }
 
-// row writes a line, with its long texts on several; on the next page when this one has no room for it.
+// row writes a line, with its long texts on several; on the next page when this one has no room for
+// it.
 func row(pdf *fpdf.Fpdf, l ledger.Line) {
 	e := l.Entry
 	description, reference := describe(e), plain(e.ProviderTxnRef)
@@ -212,8 +215,8 @@ func inBrackets(s string) string {
 // maxParts is how many lines a text takes in a row at most; what is longer ends in an ellipsis.
 const maxParts = 6
 
-// split breaks a text for its column, between words and, where one is too long, within it. The library's own SplitText takes the
-// mark of an Ọ̀ for a letter of boundless width.
+// split breaks a text for its column, between words and, where one is too long, within it. The
+// library's own SplitText takes the mark of an Ọ̀ for a letter of boundless width.
 func split(pdf *fpdf.Fpdf, text string, column int) (parts []string) {
 	fits := func(s string) bool { return pdf.GetStringWidth(s) <= table[column].width-2 }
 	part := ""
@@ -238,8 +241,8 @@ func split(pdf *fpdf.Fpdf, text string, column int) (parts []string) {
 	return parts
 }
 
-// plain is a text as the page can show it: composed, without control and format characters, and without what lies beyond the
-// library's 65,536 characters.
+// plain is a text as the page can show it: composed, without control and format characters, and
+// without what lies beyond the library's 65,536 characters.
 func plain(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {

@@ -160,7 +160,8 @@ func TestPDF(t *testing.T) {
 	require.Contains(t, strings.Join(read(t, sheet()), "\n"), "No entries.")
 }
 
-// The table goes on over the pages, with its head on each, and nothing is lost or written below the page.
+// The table goes on over the pages, with its head on each, and nothing is lost or written below the
+// page.
 func TestPDFHasPages(t *testing.T) {
 	t.Parallel()
 	var lines []ledger.Line
@@ -179,7 +180,8 @@ func TestPDFHasPages(t *testing.T) {
 	}
 }
 
-// A reference without a space is broken, a text without an end is cut, and a mark stays with its letter.
+// A reference without a space is broken, a text without an end is cut, and a mark stays with its
+// letter.
 func TestPDFBreaksLongTexts(t *testing.T) {
 	t.Parallel()
 	l := line(strings.Repeat("Ọ̀ṣun ", 300))
@@ -214,7 +216,8 @@ func TestDigits(t *testing.T) {
 	}
 }
 
-// Whatever a payer writes, there is a page, and one that can be read; the library alone would fail at some of it.
+// Whatever a payer writes, there is a page, and one that can be read; the library alone would fail
+// at some of it.
 func TestAnyTextMakesAPage(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

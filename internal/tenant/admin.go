@@ -15,7 +15,8 @@ import (
 	"ajo/internal/secret"
 )
 
-// previousSecretLife is how long a rotated signing secret signs beside the new one (decisions, "Outbound deliveries").
+// previousSecretLife is how long a rotated signing secret signs beside the new one (decisions,
+// "Outbound deliveries").
 const previousSecretLife = 24 * time.Hour
 
 // Refusals of what an operator asks for.
@@ -44,8 +45,8 @@ type Record struct {
 const recordColumns = `id, name, email, status, operator, kyc_status, business_type, api_key_suffix, webhook_url,
 	webhook_secret IS NOT NULL, webhook_secret_previous_until, created_at, updated_at`
 
-// List returns a page of the tenants, newest first, of one status unless it is empty. For operators. [ErrStatus], or
-// [page.ErrCursor].
+// List returns a page of the tenants, newest first, of one status unless it is empty. For
+// operators. [ErrStatus], or [page.ErrCursor].
 func (s *Service) List(ctx context.Context, status string, r page.Request) ([]Record, page.Info, error) {
 	if status != "" && status != Active && status != Suspended {
 		return nil, page.Info{}, ErrStatus
@@ -68,8 +69,8 @@ func (s *Service) List(ctx context.Context, status string, r page.Request) ([]Re
 	return list, info, nil
 }
 
-// newest is the place at which a page begins. Tenants' ids are random, so the row that the cursor names tells its time; a
-// tenant is never removed, so the cursor stays good.
+// newest is the place at which a page begins. Tenants' ids are random, so the row that the cursor
+// names tells its time; a tenant is never removed, so the cursor stays good.
 func newest(ctx context.Context, q pg.Querier, r page.Request) (at time.Time, id uuid.UUID, err error) {
 	id, ok, err := page.ParseID(page.Tenants, r.After)
 	if err != nil || !ok {
@@ -82,7 +83,8 @@ func newest(ctx context.Context, q pg.Querier, r page.Request) (at time.Time, id
 	return at, id, err
 }
 
-// Find returns a tenant by its id or its e-mail, for operators. [ErrNotFound], or [ErrPending] where there is only a registration.
+// Find returns a tenant by its id or its e-mail, for operators. [ErrNotFound], or [ErrPending]
+// where there is only a registration.
 func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 	id, _ := uuid.Parse(idOrEmail) // uuid.Nil, which no tenant has, when it is an e-mail
 	rows, err := s.Pool.Query(ctx, `SELECT `+recordColumns+` FROM tenants WHERE id = $1 OR email = $2`, id, NormalizeEmail(idOrEmail))
@@ -105,15 +107,17 @@ func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 	return t, ErrNotFound
 }
 
-// Suspend shuts the tenant's credentials out from the next request on: its key opens nothing, and its sessions end. Its accounts go
-// on: payments are posted and delivered, settlements under way reach their end. It answers false, and records nothing, when the
-// tenant is suspended already. For operators; [ErrNotFound].
+// Suspend shuts the tenant's credentials out from the next request on: its key opens nothing, and
+// its sessions end. Its accounts go on: payments are posted and delivered, settlements under way
+// reach their end. It answers false, and records nothing, when the tenant is suspended already. For
+// operators; [ErrNotFound].
 func (s *Service) Suspend(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
 	return s.setStatus(ctx, id, Suspended, "tenant.suspend", by)
 }
 
-// Activate lets a suspended tenant in again, with the key that it had; sessions are opened anew. It answers false, and records
-// nothing, when the tenant is active already. For operators; [ErrNotFound].
+// Activate lets a suspended tenant in again, with the key that it had; sessions are opened anew. It
+// answers false, and records nothing, when the tenant is active already. For operators;
+// [ErrNotFound].
 func (s *Service) Activate(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
 	return s.setStatus(ctx, id, Active, "tenant.activate", by)
 }
@@ -139,8 +143,8 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 	return changed && err == nil, err
 }
 
-// EndSessions ends all sessions of the tenant, its login links and its mailed codes, and answers how many sessions there were. The
-// owner logs in again. For operators; [ErrNotFound].
+// EndSessions ends all sessions of the tenant, its login links and its mailed codes, and answers
+// how many sessions there were. The owner logs in again. For operators; [ErrNotFound].
 func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, by audit.By) (ended int64, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -159,8 +163,8 @@ func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, by audit.By) (e
 	return ended, err
 }
 
-// SetOperator says whether the tenant's sessions may approve and reject KYC in production. It answers false, and records
-// nothing, when that is so already. For operators; [ErrNotFound].
+// SetOperator says whether the tenant's sessions may approve and reject KYC in production. It
+// answers false, and records nothing, when that is so already. For operators; [ErrNotFound].
 func (s *Service) SetOperator(ctx context.Context, id uuid.UUID, operator bool, by audit.By) (changed bool, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -182,9 +186,10 @@ func (s *Service) SetOperator(ctx context.Context, id uuid.UUID, operator bool, 
 	return changed && err == nil, err
 }
 
-// RotateWebhookSecret gives the tenant a new signing secret; the one before signs beside it until the time that is
-// returned (nil when there was none). The tenant reads the new one as before (POST /auth/webhook-secret). A secret that
-// was rotated away less than 24 h ago signs no longer: two sign at most. For operators; [ErrNotFound].
+// RotateWebhookSecret gives the tenant a new signing secret; the one before signs beside it until
+// the time that is returned (nil when there was none). The tenant reads the new one as before (POST
+// /auth/webhook-secret). A secret that was rotated away less than 24 h ago signs no longer: two
+// sign at most. For operators; [ErrNotFound].
 func (s *Service) RotateWebhookSecret(ctx context.Context, id uuid.UUID, by audit.By) (previousUntil *time.Time, err error) {
 	place := func(column string) secret.Place {
 		return secret.Place{Table: "tenants", Column: column, Row: id.String()}

@@ -20,10 +20,11 @@ const (
 	keyBatch   = 100
 )
 
-// ByAPIKey returns the tenant whose key it is. The key is looked up in the database for every request, by its SHA-256, in a
-// question that begins after the request has come: together with other requests' keys, but never from memory.
-// [ErrUnauthorized] for a key that is missing, malformed, rotated away or nobody's; [ErrSuspended]. (Specification,
-// "API key (server to server)".)
+// ByAPIKey returns the tenant whose key it is. The key is looked up in the database for every
+// request, by its SHA-256, in a question that begins after the request has come: together with
+// other requests' keys, but never from memory. [ErrUnauthorized] for a key that is missing,
+// malformed, rotated away or nobody's; [ErrSuspended]. (Specification, "API key (server to
+// server)".)
 func (s *Service) ByAPIKey(ctx context.Context, key secret.Redacted) (Tenant, error) {
 	if !secret.CheckAPIKey(key.Reveal()) {
 		return Tenant{}, ErrUnauthorized
@@ -76,7 +77,8 @@ func (s *Service) readKeys(ctx context.Context, hashes [][sha256.Size]byte) (map
 	return byHash, rows.Err()
 }
 
-// RotateKey gives the tenant a new key and returns it; the one before is dead from that moment on. Session only.
+// RotateKey gives the tenant a new key and returns it; the one before is dead from that moment on.
+// Session only.
 func (s *Service) RotateKey(ctx context.Context, id uuid.UUID) (secret.APIKey, error) {
 	key := secret.NewAPIKey()
 	return key, s.setKey(ctx, s.Pool, id, key)

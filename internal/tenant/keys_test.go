@@ -48,7 +48,8 @@ func TestRotateKey(t *testing.T) {
 	require.Equal(t, key.Suffix(), got.APIKeySuffix)
 }
 
-// Keys of many requests are looked up together, and each gets its own answer; a rotated one is dead to all that come later.
+// Keys of many requests are looked up together, and each gets its own answer; a rotated one is dead
+// to all that come later.
 func TestKeysLookedUpTogether(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()

@@ -30,7 +30,8 @@ type KYCEvent string
 // KYCSubmit is POST /auth/business-kyc with a valid body.
 const KYCSubmit KYCEvent = "submit"
 
-// KYCTransitions is the state machine of business KYC (specification, "Tenant business KYC status").
+// KYCTransitions is the state machine of business KYC (specification, "Tenant business KYC
+// status").
 var KYCTransitions = fsm.New("Tenant business KYC",
 	fsm.Row[KYCStatus, KYCEvent]{From: KYCUnverified, Event: KYCSubmit, To: KYCVerified},
 )
@@ -55,8 +56,8 @@ type BusinessKYC struct {
 	BusinessType string    `json:"businessType"`
 }
 
-// BusinessKYC records what kind of business the tenant is and moves it to verified. cacNumber may be empty. Session
-// only. [ErrBusinessType], [ErrCACNumber]; [ErrKYCVerified] the second time.
+// BusinessKYC records what kind of business the tenant is and moves it to verified. cacNumber may
+// be empty. Session only. [ErrBusinessType], [ErrCACNumber]; [ErrKYCVerified] the second time.
 func (s *Service) BusinessKYC(ctx context.Context, id uuid.UUID, businessType, cacNumber string) (BusinessKYC, error) {
 	cacNumber = strings.TrimSpace(cacNumber)
 	switch {

@@ -20,8 +20,8 @@ const (
 	mailTimeout = 30 * time.Second
 )
 
-// post sends mail behind the back of the request that caused it, so that no answer waits for a mail server, and none
-// tells by its time whether there was a mail.
+// post sends mail behind the back of the request that caused it, so that no answer waits for a mail
+// server, and none tells by its time whether there was a mail.
 type post struct {
 	sender mail.Sender
 	log    *slog.Logger
@@ -52,8 +52,8 @@ func (p *post) work() {
 	}
 }
 
-// send queues a mail. It never waits: a mail that finds the queue full is dropped and logged; its receiver can ask
-// again.
+// send queues a mail. It never waits: a mail that finds the queue full is dropped and logged; its
+// receiver can ask again.
 func (p *post) send(m mail.Message) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

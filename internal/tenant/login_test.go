@@ -18,8 +18,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// requireAlike compares medians. The bound is loose: the machine may be busy, and what it must find is a branch that
-// leaves out a password hash, or waits for something that the other does not.
+// requireAlike compares medians. The bound is loose: the machine may be busy, and what it must find
+// is a branch that leaves out a password hash, or waits for something that the other does not.
 func requireAlike(t *testing.T, a, b []time.Duration) {
 	t.Helper()
 	slices.Sort(a)

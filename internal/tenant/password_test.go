@@ -111,7 +111,8 @@ func TestForgottenPassword(t *testing.T) {
 	require.Contains(t, b.letter(email, 3).Subject, "password was changed")
 }
 
-// A stranger who asks for codes in the owner's name takes nothing from the owner: each mailed code is good, until one was used.
+// A stranger who asks for codes in the owner's name takes nothing from the owner: each mailed code
+// is good, until one was used.
 func TestEveryMailedCodeIsGoodOnce(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
@@ -129,7 +130,8 @@ func TestEveryMailedCodeIsGoodOnce(t *testing.T) {
 	require.ErrorIs(t, err, ErrCode, "the others end with the sessions")
 
 	require.NoError(t, b.ForgotPassword(ctx, email))
-	late := b.resetCode(email, 6) // three codes, a notice, another code; the first mail was the sign-up's
+	// three codes, a notice, another code; the first mail was the sign-up's
+	late := b.resetCode(email, 6)
 	b.Clock.Advance(ResetLife)
 	_, err = b.ResetPassword(ctx, late, password)
 	require.ErrorIs(t, err, ErrCode)
@@ -209,8 +211,8 @@ func TestEndSessions(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound)
 }
 
-// A login that checked the password before it was changed, or the status before it was suspended, and writes its session after that
-// finds out: it waits for the tenant's row and reads it again.
+// A login that checked the password before it was changed, or the status before it was suspended,
+// and writes its session after that finds out: it waits for the tenant's row and reads it again.
 func TestALoginUnderWayIsEndedToo(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()

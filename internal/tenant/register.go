@@ -47,14 +47,17 @@ type Registration struct {
 	Password secret.Redacted
 }
 
-// emailForm is an address as mail servers take it everywhere: ASCII, unquoted, and a domain with a dot.
+// emailForm is an address as mail servers take it everywhere: ASCII, unquoted, and a domain with a
+// dot.
 var emailForm = regexp.MustCompile(`^[a-z0-9!#$%&'*+/=?^_{|}~-]+(\.[a-z0-9!#$%&'*+/=?^_{|}~-]+)*@([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
-// NormalizeEmail returns the one form under which an address is kept and looked up: trimmed and in lower case.
+// NormalizeEmail returns the one form under which an address is kept and looked up: trimmed and in
+// lower case.
 func NormalizeEmail(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
 func (n *Registration) check() error {
-	nameLong, emailLong := utf8.RuneCountInString(n.Name) > maxName, utf8.RuneCountInString(n.Email) > maxEmail // blanks around count, as the document says
+	// blanks around count, as the document says
+	nameLong, emailLong := utf8.RuneCountInString(n.Name) > maxName, utf8.RuneCountInString(n.Email) > maxEmail
 	n.Name, n.Email = strings.TrimSpace(n.Name), NormalizeEmail(n.Email)
 	local, _, _ := strings.Cut(n.Email, "@")
 	password := n.Password.Reveal()
@@ -79,15 +82,17 @@ func (n *Registration) check() error {
 	return nil
 }
 
-// registrationLife is how long a registration is kept: who logs in with its password is told that the e-mail is not verified.
+// registrationLife is how long a registration is kept: who logs in with its password is told that
+// the e-mail is not verified.
 const registrationLife = 24 * time.Hour
 
-// Register writes a registration of its own, with its own id, name, password and code, and mails the code. Anyone may call.
-// Registrations of one address stand beside each other until the code of one is entered (see [Service.VerifyEmail]): a later one
-// changes nothing of an earlier.
+// Register writes a registration of its own, with its own id, name, password and code, and mails
+// the code. Anyone may call. Registrations of one address stand beside each other until the code of
+// one is entered (see [Service.VerifyEmail]): a later one changes nothing of an earlier.
 //
-// The answer does not tell whether the address is known: each call hashes one password, writes one row and queues one mail. To an
-// address that has an owner the mail says so; the id that is answered then leads nowhere. The errors are the named values above.
+// The answer does not tell whether the address is known: each call hashes one password, writes one
+// row and queues one mail. To an address that has an owner the mail says so; the id that is
+// answered then leads nowhere. The errors are the named values above.
 func (s *Service) Register(ctx context.Context, in Registration) (uuid.UUID, error) {
 	if err := in.check(); err != nil {
 		return uuid.Nil, err
@@ -96,7 +101,8 @@ func (s *Service) Register(ctx context.Context, in Registration) (uuid.UUID, err
 	if err != nil {
 		return uuid.Nil, err
 	}
-	// An id is random, and not a UUIDv7 as everywhere else: it is all that tells one registration from another.
+	// An id is random, and not a UUIDv7 as everywhere else: it is all that tells one registration
+	// from another.
 	id, code := uuid.New(), secret.NewCode()
 	taken, err := s.enrol(ctx, id, in, hash, code)
 	if err != nil {
@@ -110,7 +116,8 @@ func (s *Service) Register(ctx context.Context, in Registration) (uuid.UUID, err
 	return id, nil
 }
 
-// enrol writes the registration, removes some that are old, and tells whether the address has an owner.
+// enrol writes the registration, removes some that are old, and tells whether the address has an
+// owner.
 func (s *Service) enrol(ctx context.Context, id uuid.UUID, in Registration, hash string, code secret.Redacted) (taken bool, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()

@@ -73,7 +73,8 @@ func TestRegister(t *testing.T) {
 	require.NotContains(t, row.code, code)
 }
 
-// Who needs another code registers again, and uses the new id with it. The registration before stands as it was.
+// Who needs another code registers again, and uses the new id with it. The registration before
+// stands as it was.
 func TestRegisterAgainWhileUnverified(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
@@ -131,8 +132,8 @@ func TestRegisterATakenAddress(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Whoever registers an address and logs in with the password that they chose is answered the same, were it free, unverified or
-// taken; with a password that they chose before, too.
+// Whoever registers an address and logs in with the password that they chose is answered the same,
+// were it free, unverified or taken; with a password that they chose before, too.
 func TestLoginAfterRegisteringTellsNothing(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()

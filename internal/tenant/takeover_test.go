@@ -23,7 +23,8 @@ func (b *bundle) registerAsAttacker(email string) uuid.UUID {
 	return id
 }
 
-// Whoever registers an address after its owner gets neither the tenant nor the password that the owner's code verifies.
+// Whoever registers an address after its owner gets neither the tenant nor the password that the
+// owner's code verifies.
 func TestALaterRegistrationTakesNothingOver(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
@@ -43,7 +44,8 @@ func TestALaterRegistrationTakesNothingOver(t *testing.T) {
 	require.Equal(t, "Ada Stores", s.Name)
 }
 
-// Codes are exchanged in no direction, and of several registrations the first that is verified owns the address.
+// Codes are exchanged in no direction, and of several registrations the first that is verified owns
+// the address.
 func TestTheFirstVerifiedRegistrationOwnsTheAddress(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
@@ -104,8 +106,9 @@ func TestRegistrationsVerifiedAtOnce(t *testing.T) {
 	}
 }
 
-// An attacker who watches an address by logging in with the password of a registration of their own is told the same before and
-// after the owner verifies, be that registration the older or the newer one.
+// An attacker who watches an address by logging in with the password of a registration of their own
+// is told the same before and after the owner verifies, be that registration the older or the newer
+// one.
 func TestAVerificationIsNotSeenFromOutside(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()

@@ -1,9 +1,11 @@
 // Package tenant owns the tenants, their sessions and their API keys.
 //
-// What always holds: a tenant exists once the code of its registration was entered, and one registration changes nothing of
-// another; of passwords, codes, keys and session tokens only hashes are kept; a key or session is looked up afresh for every
-// request, so that it dies at once when it is rotated or ended; and no answer, by its content or its time, tells whether an e-mail is registered.
-// Specification, "Tenant" and "Onboarding and session"; decisions, "Onboarding, sessions, keys".
+// What always holds: a tenant exists once the code of its registration was entered, and one
+// registration changes nothing of another; of passwords, codes, keys and session tokens only hashes
+// are kept; a key or session is looked up afresh for every request, so that it dies at once when it
+// is rotated or ended; and no answer, by its content or its time, tells whether an e-mail is
+// registered. Specification, "Tenant" and "Onboarding and session"; decisions, "Onboarding,
+// sessions, keys".
 package tenant
 
 import (
@@ -35,7 +37,8 @@ var (
 	ErrSuspended    = errs.New(errs.Forbidden, "tenant is suspended")
 )
 
-// Tenant is an organisation. Its JSON form is the profile of GET /auth/me (specification, "Tenant").
+// Tenant is an organisation. Its JSON form is the profile of GET /auth/me (specification,
+// "Tenant").
 type Tenant struct {
 	ID           uuid.UUID `json:"id"`
 	Name         string    `json:"name"`
@@ -46,7 +49,8 @@ type Tenant struct {
 	BusinessType *string   `json:"businessType"`
 	WebhookURL   string    `json:"webhookUrl"` // "" until set
 	CreatedAt    time.Time `json:"createdAt"`
-	Operator     bool      `json:"-"` // may approve and reject KYC in production; only the command line sets it
+	// may approve and reject KYC in production; only the command line sets it
+	Operator bool `json:"-"`
 }
 
 // columns are a tenant's, in the order of fields.
@@ -82,7 +86,8 @@ func New(o Options) *Service {
 	return s
 }
 
-// Close takes no more mail and waits until what is waiting has been sent, or until ctx ends. No key is looked up any more.
+// Close takes no more mail and waits until what is waiting has been sent, or until ctx ends. No key
+// is looked up any more.
 func (s *Service) Close(ctx context.Context) error {
 	s.keys.Close()
 	return s.post.close(ctx)

@@ -151,7 +151,8 @@ func TestRightCodesAtOnce(t *testing.T) {
 	}
 }
 
-// The code check, too, must not tell an address that is registered from one that waits for its code.
+// The code check, too, must not tell an address that is registered from one that waits for its
+// code.
 func TestWrongCodesTakeTheSameTime(t *testing.T) {
 	b := setup(t)
 	b.verified("ada@example.com")

@@ -96,8 +96,8 @@ func TestWebhookSecret(t *testing.T) {
 	require.ErrorIs(t, err, secret.ErrSealed, "a secret of another row does not open")
 }
 
-// atOnce asks for the secret n times while the tenant's row is locked, and lets go once every call waits for a lock: so all of
-// them have begun before the first can write.
+// atOnce asks for the secret n times while the tenant's row is locked, and lets go once every call
+// waits for a lock: so all of them have begun before the first can write.
 func (b *bundle) atOnce(id uuid.UUID, n int) []secret.Redacted {
 	b.T.Helper()
 	ctx := context.Background()

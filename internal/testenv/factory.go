@@ -15,8 +15,8 @@ func (e *Env) Tenant() uuid.UUID {
 	return id
 }
 
-// Account inserts an active dedicated account of the tenant, with its customer and an empty balance, and returns its id.
-// Its reference is ref, its number is derived from its id.
+// Account inserts an active dedicated account of the tenant, with its customer and an empty
+// balance, and returns its id. Its reference is ref, its number is derived from its id.
 func (e *Env) Account(tenant uuid.UUID, ref string) uuid.UUID {
 	e.T.Helper()
 	id, customer, now := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()), e.Clock.Now()

@@ -7,8 +7,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// LostCommits is a way to the test's database on which answers to COMMIT can be lost: the transaction stands, and its caller
-// learns of a broken connection only.
+// LostCommits is a way to the test's database on which answers to COMMIT can be lost: the
+// transaction stands, and its caller learns of a broken connection only.
 type LostCommits struct {
 	Pool  *pg.Pool
 	proxy *Proxy

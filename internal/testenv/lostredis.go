@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// LostRedis is a way to the test's Redis on which commands, or the answers to them, can be lost, and their connections with
-// them: asynq cannot tell which of the two it was.
+// LostRedis is a way to the test's Redis on which commands, or the answers to them, can be lost,
+// and their connections with them: asynq cannot tell which of the two it was.
 type LostRedis struct {
 	URL    string
 	server string
@@ -25,8 +25,9 @@ type LostRedis struct {
 	arrives bool // the command does, and its answer does not
 }
 
-// LoseAnswers has the next n commands that match performed, and the answers to them lost. A command that finds nothing (nil)
-// or a script that the server does not know yet has done nothing: its answer is not the one.
+// LoseAnswers has the next n commands that match performed, and the answers to them lost. A command
+// that finds nothing (nil) or a script that the server does not know yet has done nothing: its
+// answer is not the one.
 func (l *LostRedis) LoseAnswers(n int, match func(command []string) bool) { l.lose(n, match, true) }
 
 // LoseCommands has the next n commands that match lost before they arrive.
@@ -72,7 +73,8 @@ func (l *LostRedis) serve(listener net.Listener) {
 			_ = client.Close()
 			continue
 		}
-		var asked atomic.Bool // a command that matches is under way, and its answer may be the one to lose
+		// a command that matches is under way, and its answer may be the one to lose
+		var asked atomic.Bool
 		go func() { l.toServer(server, client, &asked); _, _ = server.Close(), client.Close() }()
 		go func() { l.toClient(client, server, &asked); _, _ = server.Close(), client.Close() }()
 	}
@@ -101,8 +103,8 @@ func (l *LostRedis) toServer(server io.Writer, client io.Reader, asked *atomic.B
 	}
 }
 
-// toClient passes answers on, until one is to be lost. A client that waits for the answer to a script sends nothing
-// meanwhile, so the bytes that come then are that answer's.
+// toClient passes answers on, until one is to be lost. A client that waits for the answer to a
+// script sends nothing meanwhile, so the bytes that come then are that answer's.
 func (l *LostRedis) toClient(client io.Writer, server io.Reader, asked *atomic.Bool) {
 	buf := make([]byte, 32<<10)
 	for {

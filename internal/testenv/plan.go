@@ -9,8 +9,9 @@ import (
 	"ajo/internal/pg"
 )
 
-// BatchPlan is how Postgres would run a statement of a batch ([pg.InBatch]): planned once for all values, on the tables as they are,
-// which in a test are empty. That is when the planner has least to go by, and what it chooses then stays for a connection's life.
+// BatchPlan is how Postgres would run a statement of a batch ([pg.InBatch]): planned once for all
+// values, on the tables as they are, which in a test are empty. That is when the planner has least
+// to go by, and what it chooses then stays for a connection's life.
 func (e *Env) BatchPlan(sql string) string {
 	e.T.Helper()
 	params := 0

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Proxy stands before a server and breaks the connections to it as it is told. The zero state passes everything on. It is
-// safe for concurrent use.
+// Proxy stands before a server and breaks the connections to it as it is told. The zero state
+// passes everything on. It is safe for concurrent use.
 type Proxy struct {
 	Addr     string // where it listens, on 127.0.0.1
 	target   string
@@ -29,8 +29,8 @@ type Proxy struct {
 	conns   map[net.Conn]bool
 }
 
-// NewProxy starts a proxy before target (host:port). With postgres it reads the messages that pass, which must not be
-// encrypted, and can lose the answer to a commit. It ends with t.
+// NewProxy starts a proxy before target (host:port). With postgres it reads the messages that pass,
+// which must not be encrypted, and can lose the answer to a commit. It ends with t.
 func NewProxy(t testing.TB, target string, postgres bool) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,11 +47,12 @@ func NewProxy(t testing.TB, target string, postgres bool) *Proxy {
 	return p
 }
 
-// LoseCommits has the answers to the next n commits lost: the transaction stands, and its caller learns of a broken
-// connection only.
+// LoseCommits has the answers to the next n commits lost: the transaction stands, and its caller
+// learns of a broken connection only.
 func (p *Proxy) LoseCommits(n int) { p.loseCommits.Store(int64(n)) }
 
-// LoseAnswers has the next n pieces of the server's answers lost, whatever they answer, and their connections with them.
+// LoseAnswers has the next n pieces of the server's answers lost, whatever they answer, and their
+// connections with them.
 func (p *Proxy) LoseAnswers(n int) { p.loseAnswers.Store(int64(n)) }
 
 // CommitsLeft and AnswersLeft are how many of them are still to come.
@@ -73,7 +74,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Refuse has new connections ended as soon as they are made, or no longer. Those that there are end with the first.
+// Refuse has new connections ended as soon as they are made, or no longer. Those that there are end
+// with the first.
 func (p *Proxy) Refuse(yes bool) {
 	p.mu.Lock()
 	p.refuses = yes
@@ -160,8 +162,9 @@ func (s slowly) Write(b []byte) (int, error) {
 	return s.to.Write(b)
 }
 
-// messages passes a Postgres client's messages on, one by one: a length with the start-up parameters first, then a type byte
-// and a length each. A simple query "commit" sets losing before it is passed on; nothing else is under way then.
+// messages passes a Postgres client's messages on, one by one: a length with the start-up
+// parameters first, then a type byte and a length each. A simple query "commit" sets losing before
+// it is passed on; nothing else is under way then.
 func (p *Proxy) messages(server io.Writer, client io.Reader, losing *atomic.Bool) {
 	in := bufio.NewReaderSize(client, 64<<10)
 	var out bytes.Buffer
@@ -176,7 +179,8 @@ func (p *Proxy) messages(server io.Writer, client io.Reader, losing *atomic.Bool
 		if head[0] == 'Q' && len(head) == 5 && bytes.EqualFold(body, []byte("commit\x00")) && p.loseCommits.Add(-1) >= 0 {
 			losing.Store(true)
 		}
-		// What the client wrote at once goes on at once: a delay is for a round trip, not for each of its messages.
+		// What the client wrote at once goes on at once: a delay is for a round trip, not for each
+		// of its messages.
 		out.Write(head)
 		out.Write(body)
 		if in.Buffered() > 0 && out.Len() < 64<<10 {
@@ -189,8 +193,8 @@ func (p *Proxy) messages(server io.Writer, client io.Reader, losing *atomic.Bool
 	}
 }
 
-// answers passes the server's bytes on. The first ones after losing was set say that the commit was done: they are dropped,
-// and with them the connection.
+// answers passes the server's bytes on. The first ones after losing was set say that the commit was
+// done: they are dropped, and with them the connection.
 func (p *Proxy) answers(client io.Writer, server io.Reader, losing *atomic.Bool) {
 	buf := make([]byte, 32<<10)
 	for {

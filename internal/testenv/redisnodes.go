@@ -27,7 +27,8 @@ type Sentinels struct {
 	Sentinels       []*stack.RedisNode
 }
 
-// StartSentinels starts them, and returns when the Sentinels know all the others. They are killed when t ends.
+// StartSentinels starts them, and returns when the Sentinels know all the others. They are killed
+// when t ends.
 func StartSentinels(t testing.TB) *Sentinels {
 	t.Helper()
 	s := &Sentinels{Master: node(t, stack.NodeOptions{Password: nodesPassword, Settings: []string{"masterauth " + nodesPassword}})}
@@ -69,7 +70,8 @@ type Cluster struct {
 	Nodes []*stack.RedisNode
 }
 
-// StartCluster starts the nodes, gives each a third of the slots, and returns when they agree. They are killed when t ends.
+// StartCluster starts the nodes, gives each a third of the slots, and returns when they agree. They
+// are killed when t ends.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	const slots, masters = 16384, 3

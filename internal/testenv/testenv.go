@@ -1,8 +1,9 @@
 // Package testenv gives each test a database, a Redis and a clock of its own, all real.
 //
-// The servers come from `ajo stack` (make test), which names them in AJO_TEST_DATABASE_URL and AJO_TEST_REDIS_URL.
-// A test that has no servers fails; it is never skipped. Each test's database is a clone of a migrated template, and its
-// Redis is a database number of its own, so tests run in parallel without seeing one another.
+// The servers come from `ajo stack` (make test), which names them in AJO_TEST_DATABASE_URL and
+// AJO_TEST_REDIS_URL. A test that has no servers fails; it is never skipped. Each test's database
+// is a clone of a migrated template, and its Redis is a database number of its own, so tests run in
+// parallel without seeing one another.
 package testenv
 
 import (
@@ -41,7 +42,8 @@ type Env struct {
 	Clock       *clock.Fake
 }
 
-// New clones the template database, reserves a Redis database and starts a clock at [Epoch]. All is removed when t ends.
+// New clones the template database, reserves a Redis database and starts a clock at [Epoch]. All is
+// removed when t ends.
 func New(t testing.TB) *Env {
 	t.Helper()
 	e := &Env{T: t, Clock: clock.NewFake(Epoch), DatabaseURL: cloneDatabase(t)}
@@ -109,7 +111,8 @@ func cloneDatabase(t testing.TB) string {
 	return withDatabase(t, server, name)
 }
 
-// EmptyDatabase makes a database without a schema, for a test of migrations, and returns its URL. It is removed when t ends.
+// EmptyDatabase makes a database without a schema, for a test of migrations, and returns its URL.
+// It is removed when t ends.
 func EmptyDatabase(t testing.TB) string {
 	t.Helper()
 	server := serverURL(t, "AJO_TEST_DATABASE_URL")
@@ -132,7 +135,8 @@ func admin(t testing.TB, server, sql string) {
 	}
 }
 
-// makeTemplate migrates a database that is named after the migrations' content, once for all test processes.
+// makeTemplate migrates a database that is named after the migrations' content, once for all test
+// processes.
 func makeTemplate(server string, urlOf func(string) string) (string, error) {
 	ctx := context.Background()
 	sum := sha256.New()
@@ -199,9 +203,9 @@ func reserveRedis(t testing.TB) string {
 	return u.String()
 }
 
-// Eventually waits until ok answers true, asking every few milliseconds, and fails the test after limit. It is how every test
-// waits. The failure names what was waited for and shows what there was instead, which had tells; had is called after the limit,
-// and must not fail the test itself.
+// Eventually waits until ok answers true, asking every few milliseconds, and fails the test after
+// limit. It is how every test waits. The failure names what was waited for and shows what there was
+// instead, which had tells; had is called after the limit, and must not fail the test itself.
 func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool, had ...func() any) {
 	t.Helper()
 	deadline := time.Now().Add(limit)

@@ -20,8 +20,8 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Setup switches tracing on for this process. The returned function exports what waits, until its context ends, and
-// switches it off. A collector that is away loses spans and holds nothing up.
+// Setup switches tracing on for this process. The returned function exports what waits, until its
+// context ends, and switches it off. A collector that is away loses spans and holds nothing up.
 func Setup(ctx context.Context, o Options) (stop func(context.Context) error, err error) {
 	if o.Endpoint == "" {
 		return func(context.Context) error { return nil }, nil

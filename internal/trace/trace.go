@@ -1,9 +1,10 @@
-// Package trace follows one payment or settlement from its first request through the queues to its end, with OpenTelemetry.
+// Package trace follows one payment or settlement from its first request through the queues to its
+// end, with OpenTelemetry.
 //
-// What always holds: whether something is traced is decided once, by this process's own dice, where a request comes in
-// ([Begin]); later steps go on from the traceparent that the row carries ([Resume]). What is not traced has no span, no
-// traceparent on its row or task, and costs no allocation. Attributes are ids, counts and outcomes: never money, accounts,
-// names or URLs.
+// What always holds: whether something is traced is decided once, by this process's own dice, where
+// a request comes in ([Begin]); later steps go on from the traceparent that the row carries
+// ([Resume]). What is not traced has no span, no traceparent on its row or task, and costs no
+// allocation. Attributes are ids, counts and outcomes: never money, accounts, names or URLs.
 package trace
 
 import (
@@ -29,11 +30,13 @@ type tracing struct {
 
 var current atomic.Pointer[tracing]
 
-// Span is one step of a trace; the zero Span, of what is not traced, takes everything and does nothing.
+// Span is one step of a trace; the zero Span, of what is not traced, takes everything and does
+// nothing.
 type Span struct{ s trace.Span }
 
-// Begin throws the dice for a request that came in at the given time, and begins its trace when they say so: under the
-// caller's own traceparent, if it sent one that reads, else as a new one. That the caller traces decides nothing here.
+// Begin throws the dice for a request that came in at the given time, and begins its trace when
+// they say so: under the caller's own traceparent, if it sent one that reads, else as a new one.
+// That the caller traces decides nothing here.
 func Begin(ctx context.Context, name, traceparent string, at time.Time) (context.Context, Span) {
 	t := current.Load()
 	if t == nil || rand.N(t.every) != 0 {
@@ -43,7 +46,8 @@ func Begin(ctx context.Context, name, traceparent string, at time.Time) (context
 	return ctx, Span{s}
 }
 
-// Resume begins a step of the trace that a row carries, at the given time. A row without one is not traced.
+// Resume begins a step of the trace that a row carries, at the given time. A row without one is not
+// traced.
 func Resume(ctx context.Context, name, traceparent string, at time.Time) (context.Context, Span) {
 	t := current.Load()
 	if t == nil || traceparent == "" {
@@ -78,7 +82,8 @@ func Of(ctx context.Context) Span {
 	return Span{}
 }
 
-// Parent is the traceparent of ctx, for a row, a task or a request of ours; "" when ctx is not traced.
+// Parent is the traceparent of ctx, for a row, a task or a request of ours; "" when ctx is not
+// traced.
 func Parent(ctx context.Context) string {
 	if current.Load() == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ""
@@ -88,7 +93,8 @@ func Parent(ctx context.Context) string {
 	return carrier[Header]
 }
 
-// Within returns a context for the log lines about a row that carries the traceparent, when ctx has no trace of its own.
+// Within returns a context for the log lines about a row that carries the traceparent, when ctx has
+// no trace of its own.
 func Within(ctx context.Context, traceparent string) context.Context {
 	if traceparent == "" || current.Load() == nil || trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx
@@ -132,7 +138,8 @@ func (s Span) Number(key string, value int) {
 // Traced tells whether the span is kept; for what is worth doing only then.
 func (s Span) Traced() bool { return s.s != nil }
 
-// Fail marks the step as failed. Why is in the log, under the trace's id: an error's text may name what attributes must not.
+// Fail marks the step as failed. Why is in the log, under the trace's id: an error's text may name
+// what attributes must not.
 func (s Span) Fail() {
 	if s.s != nil {
 		s.s.SetStatus(codes.Error, "")
@@ -146,8 +153,8 @@ func (s Span) End() {
 	}
 }
 
-// Put sets place i of a column of traceparents for an insert of many rows. The column stays nil, and unnest makes NULLs of
-// it, while nothing is traced.
+// Put sets place i of a column of traceparents for an insert of many rows. The column stays nil,
+// and unnest makes NULLs of it, while nothing is traced.
 func Put(column []string, i int, traceparent string) []string {
 	if traceparent == "" {
 		return column

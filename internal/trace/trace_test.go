@@ -48,7 +48,8 @@ func TestWhatIsNotTracedAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { step(ctx, at, "") }), "on, not traced")
 }
 
-// A caller's trace is gone on with whatever it says of sampling; what does not read begins a new one.
+// A caller's trace is gone on with whatever it says of sampling; what does not read begins a new
+// one.
 func TestOnlyOurDiceDecide(t *testing.T) {
 	start(t, 1)
 	for traceparent, id := range map[string]string{

@@ -44,7 +44,8 @@ func (a *acceptance) answer() (idempotency.Answer, error) {
 	})
 }
 
-// acceptBatch accepts many settlements in one transaction, as if one after the other. A refusal is its request's alone.
+// acceptBatch accepts many settlements in one transaction, as if one after the other. A refusal is
+// its request's alone.
 func (s *Service) acceptBatch(ctx context.Context, requests []*request) []batch.Outcome[Settled] {
 	return pg.Isolate(requests, func(requests []*request) (out []batch.Outcome[Settled], err error) {
 		err = pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
@@ -107,15 +108,16 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request, 
 		keys.Keep(a.at, answer)
 	}
 	for i := range requests {
-		if errors.Is(out[i].Err, idempotency.ErrRunning) { // perhaps by a neighbour, which has its answer now
+		// perhaps by a neighbour, which has its answer now
+		if errors.Is(out[i].Err, idempotency.ErrRunning) {
 			take(i)
 		}
 	}
 	return keys.Save(ctx, tx)
 }
 
-// debit posts the debits of the requests that their accounts' balances cover, and inserts their transfers, due at once. It
-// returns these; the others are refused.
+// debit posts the debits of the requests that their accounts' balances cover, and inserts their
+// transfers, due at once. It returns these; the others are refused.
 func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
 	if len(candidates) == 0 {
 		return nil, nil

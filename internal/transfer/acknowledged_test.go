@@ -10,14 +10,15 @@ import (
 	"ajo/internal/transfer"
 )
 
-// lags makes the bank take a payout, call it under way, refuse its resubmissions as duplicates, and find it by no question for
-// so long.
+// lags makes the bank take a payout, call it under way, refuse its resubmissions as duplicates, and
+// find it by no question for so long.
 func lags(d time.Duration) fakebank.Rule {
 	return with(pays(fakebank.Lagging, 1), func(r *fakebank.Rule) { r.Delay = d })
 }
 
-// The bank has shown once that it has the reference; then, for four hours, it says that it does not know it. With the delays that
-// ship, the transfer is neither submitted again nor given back, however the bank has shown it, and ends when the bank finds it.
+// The bank has shown once that it has the reference; then, for four hours, it says that it does not
+// know it. With the delays that ship, the transfer is neither submitted again nor given back,
+// however the bank has shown it, and ends when the bank finds it.
 func TestWhatTheBankHasAcknowledged(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules []fakebank.Rule
@@ -58,8 +59,9 @@ func TestWhatTheBankHasAcknowledged(t *testing.T) {
 	}
 }
 
-// A worker that comes back long after its lease with the bank's acknowledgement records nothing else, but that: whoever has taken over
-// meanwhile, and is about to submit again or to give the money back, does neither.
+// A worker that comes back long after its lease with the bank's acknowledgement records nothing
+// else, but that: whoever has taken over meanwhile, and is about to submit again or to give the
+// money back, does neither.
 func TestAnAcknowledgementThatComesLate(t *testing.T) {
 	for name, attempts := range map[string]int{"before another submission": 1, "before the money is given back": transfer.MaxAttempts} {
 		t.Run(name, func(t *testing.T) {

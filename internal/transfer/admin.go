@@ -40,7 +40,8 @@ type Record struct {
 	UpdatedAt     time.Time
 	ProviderFee   *money.Amount // by the bank's record; nil while it has not said
 
-	AcknowledgedAt *time.Time    // when an answer of the bank first showed that it has the reference
+	// when an answer of the bank first showed that it has the reference
+	AcknowledgedAt *time.Time
 	EndedBy        string        // whose word the end is: bank, silence, books or operator
 	FailureReason  string        // as its tenant reads it
 	Difference     string        // what the bank's record says otherwise than the books
@@ -62,7 +63,8 @@ type RecordFilter struct {
 	Differing bool // only those with a difference that nobody has dealt with
 }
 
-// Records returns a page of all tenants' transfers, newest first. For operators. [ErrStatus], or [page.ErrCursor].
+// Records returns a page of all tenants' transfers, newest first. For operators. [ErrStatus], or
+// [page.ErrCursor].
 func (s *Service) Records(ctx context.Context, f RecordFilter, r page.Request) ([]Record, page.Info, error) {
 	switch f.Status {
 	case "", Pending, Processing, Success, Failed, Refunded:
@@ -147,9 +149,9 @@ func (t *Record) nextStep(now time.Time) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Poll makes the transfer's next step due now, and returns its id, to be rung. It decides nothing and hurries nothing: the
-// step asks the bank, and being before its time does not count towards an end. For operators. [ErrNotFound]; [ErrOver] when
-// nothing is left to ask ([Record.Over]).
+// Poll makes the transfer's next step due now, and returns its id, to be rung. It decides nothing
+// and hurries nothing: the step asks the bank, and being before its time does not count towards an
+// end. For operators. [ErrNotFound]; [ErrOver] when nothing is left to ask ([Record.Over]).
 func (s *Service) Poll(ctx context.Context, merchantTxRef string, by audit.By) (uuid.UUID, error) {
 	var t Record
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

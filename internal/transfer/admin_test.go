@@ -20,7 +20,8 @@ import (
 	"ajo/ledger"
 )
 
-// adminBundle is one tenant with a funded account, and transfers in the states that a test asks for.
+// adminBundle is one tenant with a funded account, and transfers in the states that a test asks
+// for.
 type adminBundle struct {
 	*testenv.Env
 	ctx     context.Context
@@ -48,8 +49,8 @@ func (b *adminBundle) tx(fn func(pg.Tx) error) {
 	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, fn))
 }
 
-// in makes a transfer of 1,250.00 that is in the given state, with its entries as that state has them; its next step is due
-// in an hour, where there is one.
+// in makes a transfer of 1,250.00 that is in the given state, with its entries as that state has
+// them; its next step is due in an hour, where there is one.
 func (b *adminBundle) in(s transfer.Status) (ref string) {
 	b.T.Helper()
 	id := uuid.Must(uuid.NewV7())

@@ -24,8 +24,8 @@ func (b *bundle) paysOutside(ref, amount string) {
 	require.NoError(b.T, err)
 }
 
-// A payout that only the bank has is taken in on the account that its reference names, once, though the balance does not cover
-// it, and ends as the bank says.
+// A payout that only the bank has is taken in on the account that its reference names, once, though
+// the balance does not cover it, and ends as the bank says.
 func TestAdopt(t *testing.T) {
 	b := setup(t)
 	by := audit.By{Actor: "cli:ada", Reason: "restored"}
@@ -58,8 +58,8 @@ func TestAdopt(t *testing.T) {
 	require.ErrorIs(t, adopt("BY-HAND-9", b.account), transfer.ErrBank)
 }
 
-// A settlement whose kept answer is gone, and whose transfer is there, is not made again; one whose transfer is gone too gets
-// the reference that the bank knows.
+// A settlement whose kept answer is gone, and whose transfer is there, is not made again; one whose
+// transfer is gone too gets the reference that the bank knows.
 func TestSettleAgainWithoutTheKeptAnswer(t *testing.T) {
 	b := setup(t)
 	b.fund("1000.00")

@@ -15,16 +15,18 @@ import (
 )
 
 const (
-	// A reference that the bank does not know after resubmitAfter questions was not submitted: submitting it again is safe,
-	// as the bank would recognise it. The fifth such attempt ends the transfer, and gives the money back: that takes
-	// giveUpAfter questions. Only questions at their time by the schedule count, so both are times as well: see [DefaultDelays].
+	// A reference that the bank does not know after resubmitAfter questions was not submitted:
+	// submitting it again is safe, as the bank would recognise it. The fifth such attempt ends the
+	// transfer, and gives the money back: that takes giveUpAfter questions. Only questions at their
+	// time by the schedule count, so both are times as well: see [DefaultDelays].
 	resubmitAfter = 3
 	giveUpAfter   = 7
 )
 
-// Advance does the next step of a transfer: waits for cover, names the holder, submits, asks, or ends it. It returns nil
-// when nothing is left, and a [retry] error with the time of the next step otherwise. Running it twice, late, or after a
-// crash at any line changes nothing: a step is claimed first, and what it finds is recorded only while that claim stands.
+// Advance does the next step of a transfer: waits for cover, names the holder, submits, asks, or
+// ends it. It returns nil when nothing is left, and a [retry] error with the time of the next step
+// otherwise. Running it twice, late, or after a crash at any line changes nothing: a step is
+// claimed first, and what it finds is recorded only while that claim stands.
 func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	begun := time.Now()
 	st, err := s.claim(ctx, id)
@@ -47,8 +49,8 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	}
 }
 
-// submitFirst names the holder of the destination and makes the first submission. A destination that definitely does not exist
-// ends the transfer before anything was submitted.
+// submitFirst names the holder of the destination and makes the first submission. A destination
+// that definitely does not exist ends the transfer before anything was submitted.
 func (s *Service) submitFirst(ctx context.Context, st *step) error {
 	failpoint.At("transfer/before-lookup")
 	asking, span := trace.Step(ctx, "look up the holder")
@@ -66,8 +68,9 @@ func (s *Service) submitFirst(ctx context.Context, st *step) error {
 	return s.submit(ctx, st)
 }
 
-// submit counts the attempt, commits, and only then calls the bank. From that commit on the outcome is the bank's to tell:
-// whatever happens to this process or to the answer, the next step asks by reference.
+// submit counts the attempt, commits, and only then calls the bank. From that commit on the outcome
+// is the bank's to tell: whatever happens to this process or to the answer, the next step asks by
+// reference.
 func (s *Service) submit(ctx context.Context, st *step) error {
 	made, err := s.submits.Do(ctx, st)
 	if err != nil || !made.held {
@@ -83,9 +86,10 @@ func (s *Service) submit(ctx context.Context, st *step) error {
 	})
 	span.End()
 	failpoint.At("transfer/after-pay")
-	// What an answer means here: a Rejection is definite, and the call had no effect; but of a second submission it says
-	// nothing about the first, so only questions end that. Success, failed and refunded are the bank's word on this
-	// reference. A duplicate shows that the bank has it. All else (a timeout, a cut connection, a 5xx) may have paid.
+	// What an answer means here: a Rejection is definite, and the call had no effect; but of a
+	// second submission it says nothing about the first, so only questions end that. Success,
+	// failed and refunded are the bank's word on this reference. A duplicate shows that the bank
+	// has it. All else (a timeout, a cut connection, a 5xx) may have paid.
 	var rejected *provider.Rejection
 	switch {
 	case errors.As(err, &rejected) && st.Attempts == 1:
@@ -118,10 +122,11 @@ func (s *Service) payout(ctx context.Context, st *step) (provider.Payout, error)
 	return p, err
 }
 
-// handleUnknown acts on a reference that the bank does not know: after a few questions it is submitted again, and after the fifth
-// attempt, and more questions, the transfer has definitely not been made. A question before its time proves nothing: a
-// fresh transfer may not be found at once, and who expedites transfers must not be able to hurry their end. Once the bank has
-// acknowledged the reference, its not finding it means nothing, however often it is asked: it is asked on.
+// handleUnknown acts on a reference that the bank does not know: after a few questions it is
+// submitted again, and after the fifth attempt, and more questions, the transfer has definitely not
+// been made. A question before its time proves nothing: a fresh transfer may not be found at once,
+// and who expedites transfers must not be able to hurry their end. Once the bank has acknowledged
+// the reference, its not finding it means nothing, however often it is asked: it is asked on.
 func (s *Service) handleUnknown(ctx context.Context, st *step) error {
 	n := st.Unknown + 1
 	switch {
@@ -139,8 +144,8 @@ func (s *Service) handleUnknown(ctx context.Context, st *step) error {
 	return s.postpone(ctx, st, true, fmt.Errorf("the bank does not know the reference after submission %d", st.Attempts))
 }
 
-// applyRecord acts on the bank's own record of the transfer. A record of another reference is no answer, and one of another sum ends
-// nothing.
+// applyRecord acts on the bank's own record of the transfer. A record of another reference is no
+// answer, and one of another sum ends nothing.
 func (s *Service) applyRecord(ctx context.Context, st *step, p provider.Payout) error {
 	if p.Ref != st.Ref {
 		return s.postpone(ctx, st, false, fmt.Errorf("the bank's record is of %s", p.Ref))
@@ -163,8 +168,9 @@ func (s *Service) applyRecord(ctx context.Context, st *step, p provider.Payout) 
 // errRecheck is why a transfer that has ended has a next step.
 var errRecheck = errors.New("ended; asked again in case the bank changes its word")
 
-// recheck asks about a transfer that has ended. A refund of all that was paid is booked. Whatever else the bank's record says
-// otherwise than the books is a difference that no rule puts right: a person is told, and ends it ([Service.Resolve]).
+// recheck asks about a transfer that has ended. A refund of all that was paid is booked. Whatever
+// else the bank's record says otherwise than the books is a difference that no rule puts right: a
+// person is told, and ends it ([Service.Resolve]).
 func (s *Service) recheck(ctx context.Context, st *step) error {
 	p, err := s.payout(ctx, st)
 	if err != nil || p.Ref != st.Ref { // no answer is no news

@@ -11,7 +11,8 @@ import (
 	"ajo/internal/transfer"
 )
 
-// pays and answers are rules for submissions and for questions by reference; the zero Next strikes each time.
+// pays and answers are rules for submissions and for questions by reference; the zero Next strikes
+// each time.
 func pays(do fakebank.Action, next int) fakebank.Rule {
 	return fakebank.Rule{On: fakebank.OnPayouts, Do: do, Next: next}
 }
@@ -29,8 +30,8 @@ func with(r fakebank.Rule, change func(*fakebank.Rule)) fakebank.Rule {
 	return r
 }
 
-// The answers that the bank can give, each with the exact end of the transfer, the submissions that were counted, and those
-// that the bank has seen of its reference (0: none was accepted).
+// The answers that the bank can give, each with the exact end of the transfer, the submissions that
+// were counted, and those that the bank has seen of its reference (0: none was accepted).
 var bankAnswers = map[string]struct {
 	rules    []fakebank.Rule
 	delay    time.Duration // how long the bank takes over a payout
@@ -118,8 +119,9 @@ func (b *bundle) ended(p transfer.Transfer) {
 	b.money("100.00", "credit 100.00 confirmed", "debit 100.00 reversed", "credit 100.00 reversed")
 }
 
-// A payout that the bank gives back after it had said success: the confirmed debit is reversed. Its event wakes the question;
-// when the event never comes, one of the later questions finds it, and after the last there are no more.
+// A payout that the bank gives back after it had said success: the confirmed debit is reversed. Its
+// event wakes the question; when the event never comes, one of the later questions finds it, and
+// after the last there are no more.
 func TestGivenBackAfterSuccess(t *testing.T) {
 	spec.Shows(t, "state.transfer.success-refunded")
 	for name, after := range map[string]time.Duration{"event": 0, "15 minutes": 14 * time.Minute, "2 hours": 2 * time.Hour, "a day": 20 * time.Hour, "too late": 100 * time.Hour} {
@@ -187,8 +189,8 @@ func TestFailedAfterSuccess(t *testing.T) {
 	b.ended(b.get(p.MerchantTxRef))
 }
 
-// The schedule of an outcome that stays unknown grows to its last gap and never ends; from ten minutes on each question is
-// reported.
+// The schedule of an outcome that stays unknown grows to its last gap and never ends; from ten
+// minutes on each question is reported.
 func TestUnknownForAWeek(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -211,7 +213,8 @@ func TestUnknownForAWeek(t *testing.T) {
 	b.ended(b.run(p))
 }
 
-// The bank names another sum, or another reference, for as long as it likes: nothing is paid again and nothing given back.
+// The bank names another sum, or another reference, for as long as it likes: nothing is paid again
+// and nothing given back.
 func TestARecordThatIsNotOurs(t *testing.T) {
 	for name, rule := range map[string]fakebank.Rule{"sum": answers(fakebank.AlterAmount, 0), "reference": answers(fakebank.WrongRecord, 0)} {
 		t.Run(name, func(t *testing.T) {

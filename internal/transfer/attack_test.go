@@ -12,13 +12,15 @@ import (
 	"ajo/ledger"
 )
 
-// Who has seen one genuine payout event can send it again and again with any merchantTxRef: the signature does not cover
-// it. However often a transfer is woken, nothing is submitted or given back any sooner.
+// Who has seen one genuine payout event can send it again and again with any merchantTxRef: the
+// signature does not cover it. However often a transfer is woken, nothing is submitted or given
+// back any sooner.
 func TestWakingDecidesNothing(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
 	b.bank.Faults.Set(
-		fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.DropAfter}, // it is paid, and nobody hears of it
+		// it is paid, and nobody hears of it
+		fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.DropAfter},
 		fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.NotFound},
 	)
 	p := b.settle("100.00")
@@ -39,7 +41,8 @@ func TestWakingDecidesNothing(t *testing.T) {
 	b.paid(p)
 }
 
-// The same just before the last question: one that comes before its time is not the one that brings a submission, or the end.
+// The same just before the last question: one that comes before its time is not the one that brings
+// a submission, or the end.
 func TestWakingBeforeTheLastQuestion(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -75,8 +78,9 @@ func TestWakingBeforeTheLastQuestion(t *testing.T) {
 	require.GreaterOrEqual(t, b.Clock.Now().Sub(start), 8*time.Minute, "given back only after that long")
 }
 
-// The order in which debits stand in the ledger decides who goes first, not the transfers' ids: two API processes may draw
-// their ids in one order and get the account's lock in the other. Of two transfers and confirmed money for one, one leaves.
+// The order in which debits stand in the ledger decides who goes first, not the transfers' ids: two
+// API processes may draw their ids in one order and get the account's lock in the other. Of two
+// transfers and confirmed money for one, one leaves.
 func TestCoverGoesByTheLedgersOrder(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -111,7 +115,8 @@ func TestKnownFalseMoneyNeverLeaves(t *testing.T) {
 	b.paid()
 }
 
-// A repeat gets the first answer even when the bank, which would have to name the holder, is down, and Redis is empty.
+// A repeat gets the first answer even when the bank, which would have to name the holder, is down,
+// and Redis is empty.
 func TestRepeatNeedsNoBank(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -141,8 +146,8 @@ func TestRefundOfAnotherSum(t *testing.T) {
 	b.money("0.00", "credit 100.00 confirmed", "debit 100.00 confirmed")
 }
 
-// The bank pays after all what it had refused to know of for so long that the money was given back. Nothing can be done
-// about it by itself, but a person is told.
+// The bank pays after all what it had refused to know of for so long that the money was given back.
+// Nothing can be done about it by itself, but a person is told.
 func TestPaidAfterItWasGivenBack(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -167,7 +172,8 @@ func TestPaidAfterItWasGivenBack(t *testing.T) {
 	b.money("100.00", "credit 100.00 confirmed", "debit 100.00 reversed", "credit 100.00 reversed")
 }
 
-// Events about a paid transfer do not use up the questions that would find a refund whose own event never comes.
+// Events about a paid transfer do not use up the questions that would find a refund whose own event
+// never comes.
 func TestWakingLeavesTheRechecks(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")

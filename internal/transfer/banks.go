@@ -23,16 +23,17 @@ const (
 	banksPatience = 2 * time.Second  // for the bank, when there is a list to serve instead
 )
 
-// BankList is the list of banks that payouts can go to, kept in Redis for an hour. While the bank is down the last known
-// list is served, however old.
+// BankList is the list of banks that payouts can go to, kept in Redis for an hour. While the bank
+// is down the last known list is served, however old.
 type BankList struct {
 	bank  provider.Bank
 	redis redis.UniversalClient
 	clock clock.Clock
 	log   *slog.Logger
 
-	mu     sync.Mutex // guards what this process keeps itself, so that a settlement asks neither Redis nor the bank
-	listed time.Time  // when the bank gave it
+	// guards what this process keeps itself, so that a settlement asks neither Redis nor the bank
+	mu     sync.Mutex
+	listed time.Time // when the bank gave it
 	names  map[string]string
 	again  time.Time // when it is to be looked at anew
 }
@@ -48,14 +49,16 @@ type keptBanks struct {
 	Banks []provider.BankInfo
 }
 
-// Banks returns the list; [ErrBank] when the bank is down and no list was ever kept. Redis away only costs a question to the bank.
+// Banks returns the list; [ErrBank] when the bank is down and no list was ever kept. Redis away
+// only costs a question to the bank.
 func (l *BankList) Banks(ctx context.Context) ([]provider.BankInfo, error) {
 	k, err := l.newest(ctx)
 	return k.Banks, err
 }
 
-// name names the bank of a code. Known is false only when the list is fresh and lacks the code: while the bank gives no list, an old
-// one says nothing of a bank that may be new, and without any no order is refused, as the holder is looked up before money leaves.
+// name names the bank of a code. Known is false only when the list is fresh and lacks the code:
+// while the bank gives no list, an old one says nothing of a bank that may be new, and without any
+// no order is refused, as the holder is looked up before money leaves.
 func (l *BankList) name(ctx context.Context, code string) (name string, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

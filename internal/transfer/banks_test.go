@@ -109,7 +109,8 @@ func TestLookup(t *testing.T) {
 	require.ErrorIs(t, err, transfer.ErrBank)
 }
 
-// What is kept serves questions, and never a payout: before it pays, the worker asks the bank whose the account is.
+// What is kept serves questions, and never a payout: before it pays, the worker asks the bank whose
+// the account is.
 func TestPayoutAsksForTheNameAnew(t *testing.T) {
 	b := setup(t)
 	b.fund("1000.00")

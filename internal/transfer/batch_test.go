@@ -36,7 +36,8 @@ func (b *bundle) balance() string {
 	return testenv.Value[money.Amount](b.Env, `SELECT balance FROM ledger_balances WHERE account_id = $1`, b.account).String()
 }
 
-// One batch, and each request has its own outcome: also when a row that the server refuses makes it go row by row.
+// One batch, and each request has its own outcome: also when a row that the server refuses makes it
+// go row by row.
 func TestOutcomesInOneBatch(t *testing.T) {
 	for name, bad := range map[string]bool{"all good rows": false, "with a bad row": true} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +88,8 @@ func TestOutcomesInOneBatch(t *testing.T) {
 	}
 }
 
-// The second request under a key whose first one is refused beside it was not done: it is told to come again.
+// The second request under a key whose first one is refused beside it was not done: it is told to
+// come again.
 func TestKeyOfARefusedNeighbour(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -99,7 +101,8 @@ func TestKeyOfARefusedNeighbour(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Requests on one account are decided in their order: a large one that is refused is nobody else's refusal.
+// Requests on one account are decided in their order: a large one that is refused is nobody else's
+// refusal.
 func TestOrderInOneBatch(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -115,8 +118,8 @@ func TestOrderInOneBatch(t *testing.T) {
 	b.money("0.00", "credit 100.00 confirmed", "debit 60.00 provisional", "debit 30.00 provisional", "debit 10.00 provisional")
 }
 
-// The answer to the commit of a batch is lost: each request has an error, and each, sent again, gets the answer that it
-// should have had.
+// The answer to the commit of a batch is lost: each request has an error, and each, sent again,
+// gets the answer that it should have had.
 func TestLostCommitOfABatch(t *testing.T) {
 	b := setup(t)
 	b.fund("1000.00")
@@ -138,7 +141,8 @@ func TestLostCommitOfABatch(t *testing.T) {
 	require.Equal(t, "800.00", b.balance())
 }
 
-// However requests are cut into batches, every outcome and every balance is that of one request after the other.
+// However requests are cut into batches, every outcome and every balance is that of one request
+// after the other.
 func TestBatchesAreASequence(t *testing.T) {
 	b := setup(t)
 	round := 0
@@ -195,8 +199,9 @@ func TestBatchesAreASequence(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// Transfers of one account that are claimed in one batch are decided in the ledger's order, whatever the order of their ids:
-// the first, whose money proved false, fails, and frees the way of the second.
+// Transfers of one account that are claimed in one batch are decided in the ledger's order,
+// whatever the order of their ids: the first, whose money proved false, fails, and frees the way of
+// the second.
 func TestClaimedTogether(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -217,7 +222,8 @@ func TestClaimedTogether(t *testing.T) {
 	require.Equal(t, transfer.Failed, b.get(first.MerchantTxRef).Status)
 }
 
-// One of three claims is lost midway, and the debit of another was moved by somebody: only these are not recorded.
+// One of three claims is lost midway, and the debit of another was moved by somebody: only these
+// are not recorded.
 func TestClaimLostInABatch(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -244,7 +250,8 @@ func TestClaimLostInABatch(t *testing.T) {
 	require.Equal(t, []transfer.Status{transfer.Success, transfer.Pending, transfer.Processing, transfer.Processing}, []transfer.Status{status(0), status(1), status(2), status(3)})
 }
 
-// Acceptance, ends, posting, review and waking at once on few accounts, by two processes: nobody deadlocks, and the books hold.
+// Acceptance, ends, posting, review and waking at once on few accounts, by two processes: nobody
+// deadlocks, and the books hold.
 func TestAllAtOnce(t *testing.T) {
 	b := setup(t)
 	accounts := make([]*bundle, 4)

@@ -30,36 +30,41 @@ type step struct {
 	Narration     string
 	SenderName    string
 	Attempts      int
-	Since         time.Time // when the schedule of its status began: at acceptance, at the last submission, at the end
-	Asks          int       // looks since then that were at their time
-	Unknown       int       // those of them that the bank answered with "not known"
-	Early         bool      // this look is before its time: somebody woke the transfer
-	Traceparent   string
-	Tells         bool         // the tenant chose more events than received payments, or listens
-	Acknowledged  bool         // an answer of the bank has shown that it has the reference
-	Paid          money.Amount // what leaves by its debit: the amount, unless an operator has found another
-	Difference    string       // what the bank's record was seen to say otherwise than the books
-	Differs       bool         // the difference waits for a person
-	DebitGroup    uuid.UUID    // the transaction group of its debit
-	Recalls       int64        // of the account, by then: one more, and it is no longer certain that the transfer is covered
+	// when the schedule of its status began: at acceptance, at the last submission, at the end
+	Since        time.Time
+	Asks         int  // looks since then that were at their time
+	Unknown      int  // those of them that the bank answered with "not known"
+	Early        bool // this look is before its time: somebody woke the transfer
+	Traceparent  string
+	Tells        bool // the tenant chose more events than received payments, or listens
+	Acknowledged bool // an answer of the bank has shown that it has the reference
+	// what leaves by its debit: the amount, unless an operator has found another
+	Paid       money.Amount
+	Difference string    // what the bank's record was seen to say otherwise than the books
+	Differs    bool      // the difference waits for a person
+	DebitGroup uuid.UUID // the transaction group of its debit
+	// of the account, by then: one more, and it is no longer certain that the transfer is covered
+	Recalls int64
 	token
 	learned
 }
 
-// claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover. Neither is nothing: the
-// transfer is not due, in other hands, or has ended here, with a delivery to ring where the tenant chose one.
+// claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover.
+// Neither is nothing: the transfer is not due, in other hands, or has ended here, with a delivery
+// to ring where the tenant chose one.
 type claimed struct {
 	step *step
 	wait error
 	told uuid.UUID
 }
 
-// claim takes a due transfer in hand; nil when it is not due, or in other hands. One that lacks cover waits (a [retry] error),
-// and one that will never have it ends here.
+// claim takes a due transfer in hand; nil when it is not due, or in other hands. One that lacks
+// cover waits (a [retry] error), and one that will never have it ends here.
 //
-// What is asked of the bank is leased first, but for a pending transfer that is covered: its first step only names the holder,
-// which two workers may do at once. Of these the first to record anything has it; see [token]. What was covered when it was
-// looked at still is when it is submitted; see [Service.cover].
+// What is asked of the bank is leased first, but for a pending transfer that is covered: its first
+// step only names the holder, which two workers may do at once. Of these the first to record
+// anything has it; see [token]. What was covered when it was looked at still is when it is
+// submitted; see [Service.cover].
 func (s *Service) claim(ctx context.Context, id uuid.UUID) (*step, error) {
 	c, err := s.claims.Do(ctx, id)
 	if err != nil {
@@ -94,8 +99,8 @@ func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outco
 	})
 }
 
-// claimAll finds the transfers that go without a lease, leases the others that are due, puts off those of them that lack cover,
-// and ends those that will never have it.
+// claimAll finds the transfers that go without a lease, leases the others that are due, puts off
+// those of them that lack cover, and ends those that will never have it.
 func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) (verdicts, error) {
 	now := s.Clock.Now()
 	free, err := s.findCovered(ctx, tx, now, ids)
@@ -128,11 +133,12 @@ const (
 		t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false),
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
 		t.next_attempt_at, t.leased_until, (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id)`
-	// isDue hides the appointment from the planner: on a young table it would go by the index of all that is due, and read those
-	// of a whole backlog for each batch.
+	// isDue hides the appointment from the planner: on a young table it would go by the index of
+	// all that is due, and read those of a whole backlog for each batch.
 	isDue = `coalesce(t.next_attempt_at, 'infinity') <= $2 AND coalesce(t.leased_until, '-infinity') <= $2`
-	// coveredSQL finds pending transfers of accounts whose confirmed money covers all of their debits, and so each. (The CASE hides
-	// the status from the planner, which would read all that is pending.)
+	// coveredSQL finds pending transfers of accounts whose confirmed money covers all of their
+	// debits, and so each. (The CASE hides the status from the planner, which would read all that
+	// is pending.)
 	coveredSQL = `SELECT ` + stepColumns + `
 		FROM transfers t JOIN tenants n ON n.id = t.tenant_id JOIN ledger_balances b ON b.account_id = t.account_id
 		WHERE t.id = ANY($1) AND ` + isDue + `
@@ -142,7 +148,8 @@ const (
 		SELECT ` + stepColumns + ` FROM leased t JOIN tenants n ON n.id = t.tenant_id`
 )
 
-// findCovered finds the transfers that need no lease: pending, due, in nobody's hands, and covered. It writes and locks nothing.
+// findCovered finds the transfers that need no lease: pending, due, in nobody's hands, and covered.
+// It writes and locks nothing.
 func (s *Service) findCovered(ctx context.Context, tx pg.Tx, now time.Time, ids []uuid.UUID) ([]*step, error) {
 	rows, err := tx.Query(ctx, coveredSQL, ids, now, s.Provisional)
 	if err != nil {
@@ -151,7 +158,8 @@ func (s *Service) findCovered(ctx context.Context, tx pg.Tx, now time.Time, ids 
 	return pgx.CollectRows(rows, s.scanStep(now))
 }
 
-// leaseDue leases the transfers that are due and in nobody's hands. It locks the rows in the order of their ids.
+// leaseDue leases the transfers that are due and in nobody's hands. It locks the rows in the order
+// of their ids.
 func (s *Service) leaseDue(ctx context.Context, tx pg.Tx, now time.Time, ids []uuid.UUID) ([]*step, error) {
 	slices.SortFunc(ids, pg.CompareIDs)
 	rows, err := tx.Query(ctx, leaseSQL, ids, now, now.Add(s.Lease))
@@ -200,8 +208,9 @@ func (s *Service) gaps(st *step) []time.Duration {
 	return s.Rechecks
 }
 
-// countsFrom is the earliest time at which the transfer's next look can come by its schedule; one before it was brought
-// about by an event of the bank or by an operator. So n looks that counted took at least the first n gaps.
+// countsFrom is the earliest time at which the transfer's next look can come by its schedule; one
+// before it was brought about by an event of the bank or by an operator. So n looks that counted
+// took at least the first n gaps.
 func (s *Service) countsFrom(st *step) time.Time {
 	at, gaps := st.Since, s.gaps(st)
 	for i := range min(st.Asks+1, len(gaps)) {
@@ -210,8 +219,8 @@ func (s *Service) countsFrom(st *step) time.Time {
 	return at
 }
 
-// next is when a transfer is looked at again, and its count of looks. A look before its time changes neither. A transfer that
-// has ended is not looked at for ever: nil.
+// next is when a transfer is looked at again, and its count of looks. A look before its time
+// changes neither. A transfer that has ended is not looked at for ever: nil.
 func (s *Service) next(st *step, now time.Time) (at *time.Time, asks int) {
 	gaps, asks := s.gaps(st), st.Asks
 	if !st.Early {
@@ -229,7 +238,8 @@ func (s *Service) next(st *step, now time.Time) (at *time.Time, asks int) {
 	return &t, asks
 }
 
-// Due lists the transfers whose step was due before the given time and is in nobody's hands, oldest first. For the sweeper.
+// Due lists the transfers whose step was due before the given time and is in nobody's hands, oldest
+// first. For the sweeper.
 func (s *Service) Due(ctx context.Context, before time.Time, limit int) ([]uuid.UUID, error) {
 	rows, err := s.Pool.Query(ctx, `
 		SELECT id FROM transfers WHERE next_attempt_at < $1 AND coalesce(leased_until, '-infinity') <= $2 ORDER BY next_attempt_at LIMIT $3`,
@@ -240,8 +250,9 @@ func (s *Service) Due(ctx context.Context, before time.Time, limit int) ([]uuid.
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
-// Wake makes a transfer due at once, because the bank has said something about it, and returns its id; ok is false when
-// there is nothing to ask. What the bank said is not believed: the next step asks, and does not count.
+// Wake makes a transfer due at once, because the bank has said something about it, and returns its
+// id; ok is false when there is nothing to ask. What the bank said is not believed: the next step
+// asks, and does not count.
 func (s *Service) Wake(ctx context.Context, merchantTxRef string) (id uuid.UUID, ok bool, err error) {
 	failpoint.At("transfer/before-wake-commit")
 	err = s.Pool.QueryRow(ctx, `
@@ -254,7 +265,8 @@ func (s *Service) Wake(ctx context.Context, merchantTxRef string) (id uuid.UUID,
 	return id, err == nil, err
 }
 
-// Postpone puts off the work on a transfer whose handling failed, longer with each failure; see [pg.Postpone].
+// Postpone puts off the work on a transfer whose handling failed, longer with each failure; see
+// [pg.Postpone].
 func (s *Service) Postpone(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
 	return pg.Postpone(ctx, s.Pool, pg.PostponeTransfer, id, s.Clock.Now(), why)
 }

@@ -46,7 +46,8 @@ func (s *slowBank) Lookup(ctx context.Context, bankCode, accountNumber string) (
 	return h, err
 }
 
-// Twenty workers of two processes at one transfer at once: one submission, though several may ask for the holder's name.
+// Twenty workers of two processes at one transfer at once: one submission, though several may ask
+// for the holder's name.
 func TestTwoWorkersAtOnce(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -69,7 +70,8 @@ func TestTwoWorkersAtOnce(t *testing.T) {
 	b.ended(b.get(p.MerchantTxRef))
 }
 
-// The lease runs out while the bank is slow, and another worker takes over: what the late one finds is not recorded.
+// The lease runs out while the bank is slow, and another worker takes over: what the late one finds
+// is not recorded.
 func TestLateWorkerRecordsNothing(t *testing.T) {
 	type late struct {
 		rules []fakebank.Rule
@@ -118,7 +120,8 @@ func TestLateWorkerRecordsNothing(t *testing.T) {
 	}
 }
 
-// While the holder is being named, the lease runs out and another worker submits: the first one does not.
+// While the holder is being named, the lease runs out and another worker submits: the first one
+// does not.
 func TestLateLookupSubmitsNothing(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -154,7 +157,8 @@ func TestLeaseOfADeadProcess(t *testing.T) {
 	b.ended(b.run(p))
 }
 
-// The answer to the commit of any step is lost. The step tells of an error, and the transfer still ends right.
+// The answer to the commit of any step is lost. The step tells of an error, and the transfer still
+// ends right.
 func TestLostCommitOfAStep(t *testing.T) {
 	for name, nth := range map[string]int{"claim": 1, "end": 2} {
 		t.Run(name, func(t *testing.T) {

@@ -24,8 +24,8 @@ func ended(t *testing.T) (n float64) {
 	return n
 }
 
-// A transfer's end is counted once, by the worker that recorded it: one that had lost its claim by then counts nothing, nor does
-// an end that could not be recorded.
+// A transfer's end is counted once, by the worker that recorded it: one that had lost its claim by
+// then counts nothing, nor does an end that could not be recorded.
 func TestEndsAreCountedOnce(t *testing.T) {
 	b := newBundle(t) // not beside other tests, whose ends are counted too
 	b.fund("100.00")

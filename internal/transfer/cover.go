@@ -16,10 +16,11 @@ var errCover = errors.New("waits until the bank has confirmed the money that it 
 
 // fund is what a pending transfer has to be paid from.
 type fund struct {
-	id          uuid.UUID
-	account     uuid.UUID
-	seq         int64        // of its debit, in the ledger
-	confirmed   money.Amount // confirmed credits less what may be recalled and less all debits, its own among them
+	id      uuid.UUID
+	account uuid.UUID
+	seq     int64 // of its debit, in the ledger
+	// confirmed credits less what may be recalled and less all debits, its own among them
+	confirmed   money.Amount
 	provisional money.Amount
 	behind      money.Amount // of pending transfers whose debits stand behind its own
 	others      money.Amount // of all pending transfers of the account but itself
@@ -33,23 +34,27 @@ type verdicts struct {
 	ends    []*ending
 }
 
-// cover decides which of the leased transfers may go on now: all but the pending ones that lack cover.
+// cover decides which of the leased transfers may go on now: all but the pending ones that lack
+// cover.
 //
-// A pending transfer is covered if confirmed credits (with AJO_SETTLE_PROVISIONAL, all that have not proved false) cover it
-// together with every debit that stands before it. Pending transfers whose debits stand behind it in the ledger do not
-// count: the earlier one goes first. So whatever has left is covered by what the ledger's order puts before it, and
-// confirmed money never becomes less. Not covered yet: short, a wait. Never to be covered, not even if all that is
-// provisional were confirmed and the transfers before it failed: it ends, and its debit is reversed. Those of one account
-// are decided as if one after the other, in the ledger's order.
+// A pending transfer is covered if confirmed credits (with AJO_SETTLE_PROVISIONAL, all that have
+// not proved false) cover it together with every debit that stands before it. Pending transfers
+// whose debits stand behind it in the ledger do not count: the earlier one goes first. So whatever
+// has left is covered by what the ledger's order puts before it, and confirmed money never becomes
+// less. Not covered yet: short, a wait. Never to be covered, not even if all that is provisional
+// were confirmed and the transfers before it failed: it ends, and its debit is reversed. Those of
+// one account are decided as if one after the other, in the ledger's order.
 //
-// Covered when it is looked at is covered when it is submitted, so nobody looks again: confirmed credits stay, new debits stand
-// behind it, and those before it can only be reversed. One behind it that leaves meanwhile is covered together with all before
-// it, this one among them. Where the account had a recall in between, the submission is not made (submitSQL). Two other things can take
-// cover away in between, with a lease or without: a payout that an operator adopts ([Service.Adopt]), which has left already, and with
-// AJO_SETTLE_PROVISIONAL a credit that proves false.
+// Covered when it is looked at is covered when it is submitted, so nobody looks again: confirmed
+// credits stay, new debits stand behind it, and those before it can only be reversed. One behind it
+// that leaves meanwhile is covered together with all before it, this one among them. Where the
+// account had a recall in between, the submission is not made (submitSQL). Two other things can
+// take cover away in between, with a lease or without: a payout that an operator adopts
+// ([Service.Adopt]), which has left already, and with AJO_SETTLE_PROVISIONAL a credit that proves
+// false.
 //
-// What the bank takes back of confirmed money (a recall) ends no transfer: those that have lost their cover by it wait for other money,
-// or until somebody cancels them.
+// What the bank takes back of confirmed money (a recall) ends no transfer: those that have lost
+// their cover by it wait for other money, or until somebody cancels them.
 func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, leased []*step, v *verdicts) error {
 	byID := map[uuid.UUID]*step{}
 	var ids, accounts []uuid.UUID
@@ -85,8 +90,8 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, leased []*
 	return nil
 }
 
-// fundsSQL sums up the pending transfers of accounts. (The CASE hides the direction from the planner: on a young table it would go by
-// that alone, and read the index of all entries.)
+// fundsSQL sums up the pending transfers of accounts. (The CASE hides the direction from the
+// planner: on a young table it would go by that alone, and read the index of all entries.)
 const fundsSQL = `
 	WITH waiting AS (
 		SELECT t.id, t.account_id, e.seq,
@@ -98,7 +103,8 @@ const fundsSQL = `
 		coalesce(b.recall_held, 0) + coalesce(b.recall_reversed, 0)
 	FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`
 
-// readFunds reads the funds of pending transfers of accounts, in the ledger's order, all as of one moment.
+// readFunds reads the funds of pending transfers of accounts, in the ledger's order, all as of one
+// moment.
 func readFunds(ctx context.Context, tx pg.Tx, ids, accounts []uuid.UUID) ([]fund, error) {
 	if len(ids) == 0 {
 		return nil, nil

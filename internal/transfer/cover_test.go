@@ -12,7 +12,8 @@ import (
 	"ajo/ledger"
 )
 
-// What the bank has not confirmed does not leave: the transfer waits, and goes as soon as it is confirmed.
+// What the bank has not confirmed does not leave: the transfer waits, and goes as soon as it is
+// confirmed.
 func TestConfirmedMoneyOnly(t *testing.T) {
 	b := setup(t)
 	b.fund("40.00")
@@ -33,7 +34,8 @@ func TestConfirmedMoneyOnly(t *testing.T) {
 	b.money("0.00", "credit 40.00 confirmed", "credit 60.00 confirmed", "debit 100.00 confirmed")
 }
 
-// A provisional credit that proves false never leaves: its settlement fails, and takes nothing along.
+// A provisional credit that proves false never leaves: its settlement fails, and takes nothing
+// along.
 func TestFalseMoney(t *testing.T) {
 	spec.Shows(t, "endpoint.settle.confirmed")
 	for event, status := range map[ledger.Event]string{ledger.EventReverse: "reversed", ledger.EventHold: "needs_review"} {
@@ -61,8 +63,9 @@ func TestFalseMoney(t *testing.T) {
 	}
 }
 
-// The earlier of two transfers goes first. One that waits for a huge provisional credit holds up those behind it, though
-// each would be covered by itself, until the credit has ended one way or the other.
+// The earlier of two transfers goes first. One that waits for a huge provisional credit holds up
+// those behind it, though each would be covered by itself, until the credit has ended one way or
+// the other.
 func TestTheEarlierGoesFirst(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -91,7 +94,8 @@ func TestTheLaterHoldsNobodyUp(t *testing.T) {
 	b.paid(first)
 }
 
-// Many transfers against confirmed money for some of them, all steps at once and in any order: no more leaves than is covered.
+// Many transfers against confirmed money for some of them, all steps at once and in any order: no
+// more leaves than is covered.
 func TestManyAgainstTheCover(t *testing.T) {
 	b := setup(t)
 	b.fund("50.00")
@@ -129,7 +133,8 @@ func TestProvisionalMayLeaveWhereItIsAllowed(t *testing.T) {
 	b.money("-100.00", "credit 100.00 reversed", "debit 100.00 confirmed", "debit 100.00 reversed")
 }
 
-// A transfer whose destination cannot be named for long is reported: its money is held, and nobody else would notice.
+// A transfer whose destination cannot be named for long is reported: its money is held, and nobody
+// else would notice.
 func TestNotSubmittedForLong(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")

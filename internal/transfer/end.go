@@ -36,8 +36,8 @@ type ended struct {
 	Held bool // false: the claim had gone, and nothing was recorded
 }
 
-// conclude ends a claimed transfer, or moves it on from success, in one transaction with its debit. A claim that has gone is
-// no error: the other worker records.
+// conclude ends a claimed transfer, or moves it on from success, in one transaction with its debit.
+// A claim that has gone is no error: the other worker records.
 func (s *Service) conclude(ctx context.Context, st *step, o outcome) error {
 	end, err := s.ends.Do(ctx, ending{step: st, outcome: o})
 	if err == nil && !end.Held {
@@ -104,8 +104,9 @@ const stillHeldSQL = `SELECT m.n, t.acknowledged_at IS NOT NULL FROM transfers t
 	JOIN unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) WITH ORDINALITY AS m (id, lease, due, n) ON ` + heldSQL + `
 	ORDER BY t.id, m.n FOR NO KEY UPDATE OF t`
 
-// stillHeld locks the transfers, in the order of their ids, and returns the ends whose claim still stands, one for each transfer.
-// The bank's silence ends nothing that it has acknowledged, be it since the claim.
+// stillHeld locks the transfers, in the order of their ids, and returns the ends whose claim still
+// stands, one for each transfer. The bank's silence ends nothing that it has acknowledged, be it
+// since the claim.
 func stillHeld(ctx context.Context, tx pg.Tx, ends []*ending) ([]*ending, error) {
 	m := tokensOf(ends, func(e *ending) *step { return e.step })
 	rows, err := tx.Query(ctx, stillHeldSQL, m.id, m.lease, m.due)
@@ -124,9 +125,10 @@ func stillHeld(ctx context.Context, tx pg.Tx, ends []*ending) ([]*ending, error)
 	return slices.CompactFunc(held, func(a, b *ending) bool { return a.ID == b.ID }), err
 }
 
-// endAll writes the new status of transfers whose rows are locked, and moves their debits: confirmed when it was paid,
-// reversed in every other end. It queues what their tenants chose to be told of it. It fills in when the bank is asked again:
-// about what it has paid, and about what it had been asked to pay.
+// endAll writes the new status of transfers whose rows are locked, and moves their debits:
+// confirmed when it was paid, reversed in every other end. It queues what their tenants chose to be
+// told of it. It fills in when the bank is asked again: about what it has paid, and about what it
+// had been asked to pay.
 func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []*ending) error {
 	now := s.Clock.Now()
 	var able []*ending
@@ -167,7 +169,8 @@ func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []*ending) error {
 // toldAs are the ends that a tenant can be told of.
 var toldAs = map[Status]webhook.Type{Success: webhook.SettlementSucceeded, Failed: webhook.SettlementFailed, Refunded: webhook.SettlementRefunded}
 
-// tell queues the events of the ends, and fills in their deliveries. For tenants that have chosen nothing it does nothing.
+// tell queues the events of the ends, and fills in their deliveries. For tenants that have chosen
+// nothing it does nothing.
 func tell(ctx context.Context, tx pg.Tx, now time.Time, ends []*ending) error {
 	var telling []*ending
 	var events []webhook.NewDelivery

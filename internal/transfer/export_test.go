@@ -35,7 +35,8 @@ func (s *Service) SettleTogether(ctx context.Context, asks []Ask) []batch.Outcom
 // Claim is a transfer in the hands of a worker.
 type Claim = step
 
-// ClaimTogether claims transfers in one batch: the claim, or an error where it is a wait; nil and nil where there is nothing.
+// ClaimTogether claims transfers in one batch: the claim, or an error where it is a wait; nil and
+// nil where there is nothing.
 func (s *Service) ClaimTogether(ctx context.Context, ids ...uuid.UUID) (claims []*Claim, errs []error) {
 	for _, o := range s.claimBatch(ctx, ids) {
 		err := o.Err

@@ -10,8 +10,8 @@ import (
 	"ajo/internal/transfer"
 )
 
-// The fee of a payout is the bank's word, from whichever of its answers has it, and the newest stands. It is no part of the
-// debit.
+// The fee of a payout is the bank's word, from whichever of its answers has it, and the newest
+// stands. It is no part of the debit.
 func TestFeeOfAPayout(t *testing.T) {
 	b := setup(t)
 	fee := func(p transfer.Transfer) string {

@@ -31,11 +31,13 @@ func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, merchantTxRef str
 type Filter struct {
 	AccountRef string // as in a path
 	Status     Status
-	Search     string // a part of the transfer's reference, the account's reference or the number it goes to, in any case
+	// a part of the transfer's reference, the account's reference or the number it goes to, in any
+	// case
+	Search string
 }
 
-// List returns a page of the tenant's transfers, newest first. A bad cursor is [page.ErrCursor], an unknown status
-// [ErrStatus], an unknown account account.ErrNotFound.
+// List returns a page of the tenant's transfers, newest first. A bad cursor is [page.ErrCursor], an
+// unknown status [ErrStatus], an unknown account account.ErrNotFound.
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Transfer, page.Info, error) {
 	after, ok, err := page.ParseID(page.Transfers, r.After)
 	if err != nil {

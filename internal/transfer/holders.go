@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// holderFresh is how long the bank's word on who holds an account is given again: as long as somebody needs to look a name up
-	// and order the payout. Before it pays, the worker asks anew.
+	// holderFresh is how long the bank's word on who holds an account is given again: as long as
+	// somebody needs to look a name up and order the payout. Before it pays, the worker asks anew.
 	holderFresh = 2 * time.Minute
 	maxHolders  = 10_000
 )

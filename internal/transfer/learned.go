@@ -9,25 +9,30 @@ import (
 	"ajo/internal/provider"
 )
 
-// learned is what the bank's answers of one step show beside the outcome. It is stored with whatever becomes of the step.
+// learned is what the bank's answers of one step show beside the outcome. It is stored with
+// whatever becomes of the step.
 type learned struct {
 	acknowledged bool          // the bank has the reference
 	fee          *money.Amount // what the bank takes for the payout; nil: it has not said
-	difference   *string       // what its record says otherwise than the books, "" where they agree; nil: no record was seen
+	// what its record says otherwise than the books, "" where they agree; nil: no record was seen
+	difference *string
 }
 
-// learn keeps what the bank's own record of the transfer shows, and raises an alert where the books say otherwise.
+// learn keeps what the bank's own record of the transfer shows, and raises an alert where the books
+// say otherwise.
 func (s *Service) learn(ctx context.Context, st *step, p provider.Payout) {
 	st.acknowledged, st.fee = true, p.Fee
 	name, text := st.compare(p)
 	st.difference = &text
-	if name == "" || text == st.Difference && !st.Differs { // agrees, or an operator has dealt with it
+	// agrees, or an operator has dealt with it
+	if name == "" || text == st.Difference && !st.Differs {
 		return
 	}
 	s.alert(ctx, st, name, "the bank's record of a transfer is not what the books say; a person must act", slog.String("difference", text))
 }
 
-// compare says in what the bank's record differs from the books, and under which name that is alerted; both are empty where it does not.
+// compare says in what the bank's record differs from the books, and under which name that is
+// alerted; both are empty where it does not.
 func (st *step) compare(p provider.Payout) (name, text string) {
 	if name = st.contradiction(p); name != "" {
 		text = p.Beside(string(st.Status), st.Paid)
@@ -35,13 +40,14 @@ func (st *step) compare(p provider.Payout) (name, text string) {
 	return name, text
 }
 
-// contradiction names what the bank's record says otherwise than the books, as alerts name it; "" where they agree, or will as soon
-// as the outcome that the record states is booked.
+// contradiction names what the bank's record says otherwise than the books, as alerts name it; ""
+// where they agree, or will as soon as the outcome that the record states is booked.
 func (st *step) contradiction(p provider.Payout) string {
 	whole := p.Amount.Equal(st.Paid)
 	switch {
 	case st.Status == Success && p.Status == provider.Refunded && (!whole || p.Amount.Equal(st.Amount.Sub(st.Paid))):
-		// What came back may be the half that a person has booked: the other half is not given back for it.
+		// What came back may be the half that a person has booked: the other half is not given back
+		// for it.
 		return "partial_refund"
 	case st.Status == Success && p.Status == provider.Failed:
 		return "paid_then_failed"
@@ -57,9 +63,10 @@ func (st *step) contradiction(p provider.Payout) string {
 	return ""
 }
 
-// learnedSQL stores what was learned, in an UPDATE of transfers t from m, which has acked, fee and difference; at is the
-// parameter of the time. An acknowledgement is for good, a fee until another is named. A difference that is the same as before
-// stays as it was: waiting for a person, or dealt with.
+// learnedSQL stores what was learned, in an UPDATE of transfers t from m, which has acked, fee and
+// difference; at is the parameter of the time. An acknowledgement is for good, a fee until another
+// is named. A difference that is the same as before stays as it was: waiting for a person, or dealt
+// with.
 func learnedSQL(at string) string {
 	return `acknowledged_at = coalesce(t.acknowledged_at, CASE WHEN m.acked THEN ` + at + `::timestamptz END),
 		provider_fee = coalesce(m.fee::numeric, t.provider_fee), difference = coalesce(m.difference, t.difference),
@@ -80,8 +87,9 @@ func (c *learnedColumns) add(l *learned) {
 	c.acked, c.fee, c.differences = append(c.acked, l.acknowledged), append(c.fee, fee), append(c.differences, l.difference)
 }
 
-// keepAcknowledgement stores that the bank has the reference though the step's claim has gone: whoever has the transfer now must not
-// submit it again, or give it back, on the word that the bank does not find it.
+// keepAcknowledgement stores that the bank has the reference though the step's claim has gone:
+// whoever has the transfer now must not submit it again, or give it back, on the word that the bank
+// does not find it.
 func (s *Service) keepAcknowledgement(ctx context.Context, st *step) error {
 	if !st.acknowledged || st.Acknowledged {
 		return nil
@@ -90,7 +98,8 @@ func (s *Service) keepAcknowledgement(ctx context.Context, st *step) error {
 	return err
 }
 
-// alertAfter is the age from which a transfer that is still under way is reported at each of its steps.
+// alertAfter is the age from which a transfer that is still under way is reported at each of its
+// steps.
 const alertAfter = 10 * time.Minute
 
 func (s *Service) alert(ctx context.Context, st *step, name, text string, more ...any) {

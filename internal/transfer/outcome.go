@@ -4,18 +4,21 @@ package transfer
 type decider string
 
 const (
-	byBank     decider = "bank"     // its record, or its refusal of the first submission
-	bySilence  decider = "silence"  // five submissions, none acknowledged, and the bank knows of none
+	byBank decider = "bank" // its record, or its refusal of the first submission
+	// five submissions, none acknowledged, and the bank knows of none
+	bySilence  decider = "silence"
 	byBooks    decider = "books"    // the money that it is paid from proved false
 	byOperator decider = "operator" // resolved or cancelled
 )
 
 // outcome is what ends a transfer, or moves it on from an end.
 type outcome struct {
-	event  Event
-	by     decider
-	why    string // for operators; it may quote the bank
-	reason string // for the tenant: the API's failureReason. It never has the bank's own words; empty for a success
+	event Event
+	by    decider
+	why   string // for operators; it may quote the bank
+	// for the tenant: the API's failureReason. It never has the bank's own words; empty for a
+	// success
+	reason string
 }
 
 // The reasons that a tenant reads.

@@ -15,8 +15,9 @@ import (
 
 var parameter = regexp.MustCompile(`\$\d+`)
 
-// The plans of the batches' statements are made once a connection, perhaps while the tables are empty: then, too, they must name
-// the rows that the batch names, and not read all that is due, or pending, or there.
+// The plans of the batches' statements are made once a connection, perhaps while the tables are
+// empty: then, too, they must name the rows that the batch names, and not read all that is due, or
+// pending, or there.
 func TestPlansOnAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)

@@ -14,7 +14,8 @@ import (
 	"ajo/ledger"
 )
 
-// Why a transfer failed is said to its tenant in plain words, whatever the bank's own were, and which bank and holder it was for.
+// Why a transfer failed is said to its tenant in plain words, whatever the bank's own were, and
+// which bank and holder it was for.
 func TestWhyATransferFailed(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules []fakebank.Rule
@@ -63,7 +64,8 @@ func TestWhyATransferFailed(t *testing.T) {
 	})
 }
 
-// An unknown bank is refused before the debit, by the list that this process keeps; a list that is old, or none at all, refuses nobody.
+// An unknown bank is refused before the debit, by the list that this process keeps; a list that is
+// old, or none at all, refuses nobody.
 func TestAnUnknownBank(t *testing.T) {
 	b := setup(t)
 	list := transfer.NewBankList(b.client, b.Redis(), b.Clock, slog.New(slog.DiscardHandler))

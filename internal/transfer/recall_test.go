@@ -91,7 +91,8 @@ func TestSettlementWaitsAfterARecall(t *testing.T) {
 	b.paid(p)
 }
 
-// Money that is not held leaves as ever, beside a hold, and what false money was to pay still fails.
+// Money that is not held leaves as ever, beside a hold, and what false money was to pay still
+// fails.
 func TestHoldOnlyWhatIsRecalled(t *testing.T) {
 	b := setup(t)
 	b.funded("50.00")
@@ -111,7 +112,8 @@ func TestHoldOnlyWhatIsRecalled(t *testing.T) {
 	b.paid(first, second)
 }
 
-// The bank's word comes between the look at the cover and the submission, while the holder is being named: nothing is submitted.
+// The bank's word comes between the look at the cover and the submission, while the holder is being
+// named: nothing is submitted.
 func TestRecallWhileTheHolderIsNamed(t *testing.T) {
 	b := setup(t)
 	c := b.funded("100.00")

@@ -16,7 +16,9 @@ import (
 
 // submitted is what recording a submission came to.
 type submitted struct {
-	held  bool // false: it is in another worker's hands, or its account had a recall, and nothing may be submitted
+	// false: it is in another worker's hands, or its account had a recall, and nothing may be
+	// submitted
+	held  bool
 	at    time.Time
 	lease *time.Time // the new one
 }
@@ -29,7 +31,8 @@ const submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count =
 		AND CASE t.status WHEN 'pending' THEN m.recalls = (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id) ELSE true END
 	RETURNING m.n`
 
-// submitBatch records many submissions in one statement, each with a lease. It locks the rows in the order of their ids.
+// submitBatch records many submissions in one statement, each with a lease. It locks the rows in
+// the order of their ids.
 func (s *Service) submitBatch(ctx context.Context, items []*step) []batch.Outcome[submitted] {
 	return pg.Isolate(items, func(items []*step) ([]batch.Outcome[submitted], error) {
 		now := s.Clock.Now()
@@ -74,8 +77,8 @@ func (s *Service) postponement(st *step, now time.Time, unknown bool, why error)
 	return p
 }
 
-// postpone gives a claimed transfer back until its next step. Unknown tells that the bank did not know it. One that is long
-// under way is reported each time, and goes on.
+// postpone gives a claimed transfer back until its next step. Unknown tells that the bank did not
+// know it. One that is long under way is reported each time, and goes on.
 func (s *Service) postpone(ctx context.Context, st *step, unknown bool, why error) error {
 	now := s.Clock.Now()
 	p := s.postponement(st, now, unknown, why)
@@ -124,8 +127,8 @@ var putOffSQL = `UPDATE transfers t SET next_attempt_at = m.at, ask_count = m.as
 		$9::bool[], $10::text[], $11::text[]) WITH ORDINALITY AS m (id, lease, due, at, asks, unknown, why, acked, fee, difference, n)
 	WHERE ` + heldSQL + ` RETURNING m.n`
 
-// putOff stores the postponements whose claim still stands, in one statement, and tells which these are. It locks the rows in the
-// order of their ids.
+// putOff stores the postponements whose claim still stands, in one statement, and tells which these
+// are. It locks the rows in the order of their ids.
 func putOff(ctx context.Context, tx pg.Tx, now time.Time, items []postponement) (held []bool, err error) {
 	if len(items) == 0 {
 		return nil, nil

@@ -21,10 +21,11 @@ import (
 // refPrefix begins every merchantTxRef of ours.
 const refPrefix = "AJO"
 
-// newRef makes the merchantTxRef of a transfer, in letters and digits, which every bank takes: 16 for the account that pays
-// and 16 for the transfer. The first let a payout find back to its account when the database was restored from before it
-// ([Service.Adopt]). The second come from the Idempotency-Key where there is one: a tenant that sends its request again to the
-// restored service gets the same reference, and the bank does not pay it again. Without a key they are random.
+// newRef makes the merchantTxRef of a transfer, in letters and digits, which every bank takes: 16
+// for the account that pays and 16 for the transfer. The first let a payout find back to its
+// account when the database was restored from before it ([Service.Adopt]). The second come from the
+// Idempotency-Key where there is one: a tenant that sends its request again to the restored service
+// gets the same reference, and the bank does not pay it again. Without a key they are random.
 func newRef(account uuid.UUID, key idempotency.Request) string {
 	own, ok := key.Name()
 	if !ok {
@@ -38,9 +39,10 @@ func accountTag(account uuid.UUID) string { return hex.EncodeToString(account[8:
 
 const repeatsSQL = `SELECT merchant_tx_ref, amount, created_at FROM transfers WHERE merchant_tx_ref = ANY($1)`
 
-// withoutRepeats takes out the requests whose reference has a transfer: though no answer is kept under their key, it was asked
-// for before, and adopted since ([Service.Adopt]). They get the answer that the first one got. Where the first is so long ago
-// that its key may be used anew, a random reference takes the place of the one that is taken.
+// withoutRepeats takes out the requests whose reference has a transfer: though no answer is kept
+// under their key, it was asked for before, and adopted since ([Service.Adopt]). They get the
+// answer that the first one got. Where the first is so long ago that its key may be used anew, a
+// random reference takes the place of the one that is taken.
 func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
 	of := map[string]*acceptance{}
 	for _, c := range candidates {
@@ -77,7 +79,8 @@ func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, c
 	return slices.DeleteFunc(candidates, func(c *acceptance) bool { return repeated[c] }), err
 }
 
-// taggedAccount finds the account that a reference of ours names, or [ErrNoAccount]. It reads all accounts.
+// taggedAccount finds the account that a reference of ours names, or [ErrNoAccount]. It reads all
+// accounts.
 func taggedAccount(ctx context.Context, q pg.Querier, ref string) (id uuid.UUID, err error) {
 	tag, ok := strings.CutPrefix(ref, refPrefix)
 	if !ok || len(tag) != 32 {

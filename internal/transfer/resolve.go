@@ -29,8 +29,9 @@ var (
 
 // Resolution is what a person has found out about a transfer.
 type Resolution struct {
-	Paid   bool          // whether the bank has paid it
-	Amount *money.Amount // what it has paid, where that is another sum than was ordered; only with Paid
+	Paid bool // whether the bank has paid it
+	// what it has paid, where that is another sum than was ordered; only with Paid
+	Amount *money.Amount
 }
 
 // Resolved is what a resolution or a cancellation came to.
@@ -42,8 +43,9 @@ type Resolved struct {
 	Delivery uuid.UUID     // of the event that its tenant chose, to be enqueued; uuid.Nil: none
 }
 
-// Cancel ends a transfer that was never submitted, and gives its money back: one that waits for cover, or whose destination the
-// bank does not name. For operators. [ErrNotFound]; [ErrSubmitted]; [ErrOver] when it has ended.
+// Cancel ends a transfer that was never submitted, and gives its money back: one that waits for
+// cover, or whose destination the bank does not name. For operators. [ErrNotFound]; [ErrSubmitted];
+// [ErrOver] when it has ended.
 func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By) (r Resolved, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -69,16 +71,18 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 	return r, err
 }
 
-// Resolve books what a person has found out about a transfer that no answer of the bank ends, or whose end the bank's record
-// contradicts. The bank is asked first, where it can be: what its record states for certain is not booked otherwise.
+// Resolve books what a person has found out about a transfer that no answer of the bank ends, or
+// whose end the bank's record contradicts. The bank is asked first, where it can be: what its
+// record states for certain is not booked otherwise.
 //
 //   - Paid: one that is under way succeeds, and its debit is confirmed. One that had failed, or come back, succeeds with a new
 //     debit: the first one's reversal stands in the statement. The balance may fall below zero. With another sum than was ordered
 //     the debit is reversed, and a new one of that sum booked, whatever the status was.
 //   - Not paid: one that is under way fails, one that was paid is refunded, and the money is back in the balance.
 //
-// Where that is what the books say already, the difference that the bank's record has is marked as dealt with. For operators.
-// [ErrNotFound], [ErrNotSubmitted], [ErrInHand], [ErrBankSays], [ErrAgrees], [ErrPaidSum].
+// Where that is what the books say already, the difference that the bank's record has is marked as
+// dealt with. For operators. [ErrNotFound], [ErrNotSubmitted], [ErrInHand], [ErrBankSays],
+// [ErrAgrees], [ErrPaidSum].
 func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resolution, by audit.By) (r Resolved, err error) {
 	if to.Amount != nil && (!to.Paid || !to.Amount.IsPositive()) {
 		return r, ErrPaidSum
@@ -115,8 +119,8 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 	return r, err
 }
 
-// askedByHand asks the bank for its record, and says in words what came of it. No record is no reason against a resolution: that the
-// bank gives none is why there is one.
+// askedByHand asks the bank for its record, and says in words what came of it. No record is no
+// reason against a resolution: that the bank gives none is why there is one.
 func (s *Service) askedByHand(ctx context.Context, ref string) (*provider.Payout, string) {
 	if s.Bank == nil {
 		return nil, "it was not asked"
@@ -133,7 +137,8 @@ func (s *Service) askedByHand(ctx context.Context, ref string) (*provider.Payout
 	return &p, fmt.Sprintf("%s of %s", p.Status, p.Amount)
 }
 
-// opposes tells whether the bank's record states for certain the opposite of the resolution, for the sum that was ordered.
+// opposes tells whether the bank's record states for certain the opposite of the resolution, for
+// the sum that was ordered.
 func (to Resolution) opposes(st *step, p *provider.Payout) bool {
 	if p == nil || !p.Amount.Equal(st.Amount) {
 		return false
@@ -169,7 +174,8 @@ func (s *Service) resolve(ctx context.Context, tx pg.Tx, now time.Time, st *step
 	return s.resolved(ctx, tx, st, st.Status, uuid.Nil)
 }
 
-// dealtWith marks what the bank's record says otherwise than the books do now as known to a person: seen again, it is no news.
+// dealtWith marks what the bank's record says otherwise than the books do now as known to a person:
+// seen again, it is no news.
 func dealtWith(ctx context.Context, tx pg.Tx, st *step, r Resolved, record *provider.Payout) error {
 	text := st.Difference
 	if record != nil {
@@ -183,8 +189,8 @@ func dealtWith(ctx context.Context, tx pg.Tx, st *step, r Resolved, record *prov
 	return err
 }
 
-// rebook books a new debit, of the sum that the bank has really paid, in place of the transfer's own; that one is reversed, if it is
-// not already. The transfer succeeds.
+// rebook books a new debit, of the sum that the bank has really paid, in place of the transfer's
+// own; that one is reversed, if it is not already. The transfer succeeds.
 func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *step, sum money.Amount, o outcome) (Resolved, error) {
 	if event, ok := map[Status]ledger.Event{Processing: ledger.EventReverse, Success: ledger.EventRefund}[st.Status]; ok {
 		moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: st.DebitGroup, Direction: ledger.Debit, Event: event}})

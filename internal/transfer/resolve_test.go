@@ -16,13 +16,15 @@ import (
 	"ajo/internal/transfer"
 )
 
-// consistent checks all the books, between the capabilities too, and what the light check says of open differences.
+// consistent checks all the books, between the capabilities too, and what the light check says of
+// open differences.
 func (b *bundle) consistent(differing int64) {
 	b.T.Helper()
 	found, err := invariant.Verify(b.ctx, b.Pool)
 	require.NoError(b.T, err)
 	for _, f := range found {
-		require.Equal(b.T, invariant.CheckCreditEvent, f.Check, "%+v", f) // these tests post credits without an event
+		// these tests post credits without an event
+		require.Equal(b.T, invariant.CheckCreditEvent, f.Check, "%+v", f)
 	}
 	s, err := invariant.Light(b.ctx, b.Pool, b.Clock.Now())
 	require.NoError(b.T, err)
@@ -42,7 +44,8 @@ const (
 	givenBack = "credit 100.00 reversed"
 )
 
-// Every state of a transfer with a difference or without an end, what a person resolves it to, and what the books say then.
+// Every state of a transfer with a difference or without an end, what a person resolves it to, and
+// what the books say then.
 var resolutions = map[string]struct {
 	until  func(b *bundle, p transfer.Transfer) // brings it there, from pending
 	from   transfer.Status
@@ -250,8 +253,9 @@ func TestResolveIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, transfer.ErrAgrees)
 }
 
-// A look-up that never answers, and money that is never confirmed, hold a transfer for ever: it can be cancelled, as long as it was
-// never submitted, and whatever a worker has begun meanwhile is not submitted either.
+// A look-up that never answers, and money that is never confirmed, hold a transfer for ever: it can
+// be cancelled, as long as it was never submitted, and whatever a worker has begun meanwhile is not
+// submitted either.
 func TestCancel(t *testing.T) {
 	b := setup(t)
 	b.fund("300.00")

@@ -42,7 +42,8 @@ type Accepted struct {
 	AccountRef    string       `json:"accountRef"`
 }
 
-// Settled is what a settle request came to: the answer, and the transfer to ring for (uuid.Nil when the answer is a kept one).
+// Settled is what a settle request came to: the answer, and the transfer to ring for (uuid.Nil when
+// the answer is a kept one).
 type Settled struct {
 	Answer     idempotency.Answer
 	Replayed   bool
@@ -72,10 +73,12 @@ func (o *Order) check() (money.Amount, error) {
 	return amount, nil
 }
 
-// Settle accepts a settlement: the transfer, its provisional debit and the kept answer are one transaction, under the lock
-// of the account's balance, with the settlements that other callers ask for at the same moment; so concurrent requests
-// cannot overdraw. The checks come in the decided order: body, account, bank, name, funds. Refusals: [ErrAmount], [ErrBankCode],
-// [ErrAccountNumber], account.ErrNotFound, [ErrUnknownBank], [ErrNameMismatch], ledger.ErrInsufficientFunds, and those of package idempotency.
+// Settle accepts a settlement: the transfer, its provisional debit and the kept answer are one
+// transaction, under the lock of the account's balance, with the settlements that other callers ask
+// for at the same moment; so concurrent requests cannot overdraw. The checks come in the decided
+// order: body, account, bank, name, funds. Refusals: [ErrAmount], [ErrBankCode],
+// [ErrAccountNumber], account.ErrNotFound, [ErrUnknownBank], [ErrNameMismatch],
+// ledger.ErrInsufficientFunds, and those of package idempotency.
 func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o Order, key idempotency.Request) (Settled, error) {
 	amount, err := o.check()
 	if err != nil {
@@ -127,9 +130,10 @@ func foldName(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToUpper(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), " ")
 }
 
-// Lookup names the holder of a destination account. A bad number is [ErrAccountNumber], a missing bank code [ErrBankCode]; an
-// unknown bank or account, so also any other bank code, is [ErrLookup], a bank that does not answer [ErrBank], and a tenant whose
-// look-ups wait as many as may provider.ErrBusy. A name that the bank has given is good for two minutes.
+// Lookup names the holder of a destination account. A bad number is [ErrAccountNumber], a missing
+// bank code [ErrBankCode]; an unknown bank or account, so also any other bank code, is [ErrLookup],
+// a bank that does not answer [ErrBank], and a tenant whose look-ups wait as many as may
+// provider.ErrBusy. A name that the bank has given is good for two minutes.
 func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
 	if !accountForm.MatchString(accountNumber) {
 		return provider.Holder{}, ErrAccountNumber

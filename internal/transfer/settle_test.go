@@ -103,7 +103,8 @@ func TestAccepted(t *testing.T) {
 	require.ErrorIs(t, err, transfer.ErrNotFound)
 }
 
-// A one-time account expires the moment it is paid, and a tenant's settlements go on when it is suspended.
+// A one-time account expires the moment it is paid, and a tenant's settlements go on when it is
+// suspended.
 func TestExpiredAccountsAndSuspendedTenants(t *testing.T) {
 	spec.Shows(t, "state.other.tenant.under-way")
 	b := setup(t)
@@ -162,7 +163,8 @@ func TestFiveHundredAtOnce(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// 500 at once under one key: one transfer; the others get its answer, or 409 while it is not there yet.
+// 500 at once under one key: one transfer; the others get its answer, or 409 while it is not there
+// yet.
 func TestFiveHundredUnderOneKey(t *testing.T) {
 	b := setup(t)
 	b.fund("1000.00")
@@ -202,7 +204,8 @@ func TestKeys(t *testing.T) {
 	require.False(t, theirs.Replayed)
 	require.NotEqual(t, first.Answer, theirs.Answer)
 
-	// A refusal that changed nothing is not kept: under the same key the request works once there is money.
+	// A refusal that changed nothing is not kept: under the same key the request works once there
+	// is money.
 	big := order("1500.00")
 	_, err = b.svc.Settle(b.ctx, b.tenant, "shop", big, b.key("big", big))
 	require.ErrorIs(t, err, ledger.ErrInsufficientFunds)
@@ -219,8 +222,8 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, transfer.Settled{Answer: first.Answer, Replayed: true}, again)
 }
 
-// The answer to COMMIT is lost: the caller is told of an error though the transfer stands, and its repeat gets the answer that
-// it should have had. Nothing is debited twice.
+// The answer to COMMIT is lost: the caller is told of an error though the transfer stands, and its
+// repeat gets the answer that it should have had. Nothing is debited twice.
 func TestLostCommit(t *testing.T) {
 	spec.Shows(t, "state.transfer.accepted.atomic", "endpoint.settle.atomic")
 	b := setup(t)

@@ -32,7 +32,8 @@ const (
 	askCall    = "GET /v1/transactions/accounts/single"
 )
 
-// bundle is the use cases of one test, with the bank over real HTTP, a tenant and its account "shop".
+// bundle is the use cases of one test, with the bank over real HTTP, a tenant and its account
+// "shop".
 type bundle struct {
 	*testenv.Env
 	ctx     context.Context
@@ -164,7 +165,8 @@ func (b *bundle) get(ref string) transfer.Transfer {
 	return t
 }
 
-// step does one step, which must leave the transfer with another one to come, and returns its time; the clock stands still.
+// step does one step, which must leave the transfer with another one to come, and returns its time;
+// the clock stands still.
 func (b *bundle) step(t transfer.Transfer) time.Time {
 	b.T.Helper()
 	at, ok := retry.When(b.svc.Advance(b.ctx, t.ID))
@@ -197,8 +199,8 @@ func (b *bundle) untilDue(t transfer.Transfer) {
 	}
 }
 
-// money checks the books, and that the account's balance, statement and entries say what is wanted: the balance, then each
-// entry as "debit 100.00 confirmed", oldest first.
+// money checks the books, and that the account's balance, statement and entries say what is wanted:
+// the balance, then each entry as "debit 100.00 confirmed", oldest first.
 func (b *bundle) money(balance string, entries ...string) {
 	b.T.Helper()
 	findings, err := ledger.Verify(b.ctx, b.Pool)

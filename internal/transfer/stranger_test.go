@@ -10,8 +10,8 @@ import (
 	"ajo/internal/transfer"
 )
 
-// strangersBank answers every question and every submission with a record of another reference: what an adapter would not pass on, and
-// what the use case must not believe either.
+// strangersBank answers every question and every submission with a record of another reference:
+// what an adapter would not pass on, and what the use case must not believe either.
 type strangersBank struct{ provider.Bank }
 
 func (b strangersBank) Pay(ctx context.Context, p provider.NewPayout) (provider.Payout, error) {
@@ -26,8 +26,8 @@ func (b strangersBank) Payout(ctx context.Context, ref string) (provider.Payout,
 	return out, err
 }
 
-// Another's record ends nothing, moves no money, is no acknowledgement, and leaves neither a fee nor a difference; before the end and
-// after it.
+// Another's record ends nothing, moves no money, is no acknowledgement, and leaves neither a fee
+// nor a difference; before the end and after it.
 func TestAnotherReferencesRecord(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")

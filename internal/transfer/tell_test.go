@@ -35,7 +35,8 @@ func (b *bundle) told(p transfer.Transfer) []string {
 		FROM deliveries WHERE transaction_group_id = $1`, p.ID)
 }
 
-// Each end of a transfer is told once to who chose it, by whichever way it comes; and so is a refund after it.
+// Each end of a transfer is told once to who chose it, by whichever way it comes; and so is a
+// refund after it.
 func TestChosenEventsOfASettlement(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule fakebank.Rule
@@ -80,8 +81,8 @@ func TestChosenEventsOfASettlement(t *testing.T) {
 	}
 }
 
-// A transfer that never gets cover ends in its claim, and is told as failed; one that was given back before anybody heard that
-// it was paid is told as refunded only.
+// A transfer that never gets cover ends in its claim, and is told as failed; one that was given
+// back before anybody heard that it was paid is told as refunded only.
 func TestOtherWaysToAnEndAreTold(t *testing.T) {
 	b := setup(t)
 	b.choose(allSettlements)

@@ -29,7 +29,8 @@ func (b *bundle) claims(p transfer.Transfer, n int) (all []*transfer.Claim) {
 	return all
 }
 
-// To take a pending transfer in hand that is covered neither writes its row nor locks it; one that is asked about is leased.
+// To take a pending transfer in hand that is covered neither writes its row nor locks it; one that
+// is asked about is leased.
 func TestOnlyQuestionsAreLeased(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -48,7 +49,8 @@ func TestOnlyQuestionsAreLeased(t *testing.T) {
 	require.Nil(t, c[0], "in other hands")
 }
 
-// Several have one pending transfer in hand. In one batch or one after the other: the first to record something has it.
+// Several have one pending transfer in hand. In one batch or one after the other: the first to
+// record something has it.
 func TestTheFirstToRecordHasIt(t *testing.T) {
 	paid := []string{"credit 100.00 confirmed", "debit 100.00 provisional"}
 	back := []string{"credit 100.00 confirmed", "debit 100.00 reversed", "credit 100.00 reversed"}
@@ -103,7 +105,8 @@ func TestTheFirstToRecordHasIt(t *testing.T) {
 	}
 }
 
-// The holder cannot be named, and meanwhile another worker has submitted: the late one does not put the transfer off.
+// The holder cannot be named, and meanwhile another worker has submitted: the late one does not put
+// the transfer off.
 func TestLateLookupPutsNothingOff(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -127,8 +130,9 @@ func TestLateLookupPutsNothingOff(t *testing.T) {
 	b.ended(b.run(p))
 }
 
-// However long transfers stay in hand between the look at their cover and their submission, and whatever comes and goes meanwhile:
-// what has left is covered by confirmed money, together with every debit before it.
+// However long transfers stay in hand between the look at their cover and their submission, and
+// whatever comes and goes meanwhile: what has left is covered by confirmed money, together with
+// every debit before it.
 func TestWhatIsCoveredStaysCovered(t *testing.T) {
 	b := setup(t)
 	uncovered := func(own *bundle) int {

@@ -1,10 +1,12 @@
 // Package transfer owns the settlements: money that leaves, and its way to its end.
 //
-// What always holds: a transfer and its provisional debit are one commit; each submission is counted and committed before
-// the bank is called, always under the same merchantTxRef; an answer that is not clear is never taken for a failure, but
-// asked about for as long as it takes; the end of a transfer and the move of its debit are one commit; what the bank has
-// not confirmed as received does not leave. Time alone brings an end nearer: how often a transfer is looked at, and at whose
-// word, changes nothing. (Specification, "Transfer (settlement)"; decisions, "Settlement".)
+// What always holds: a transfer and its provisional debit are one commit; each submission is
+// counted and committed before the bank is called, always under the same merchantTxRef; an answer
+// that is not clear is never taken for a failure, but asked about for as long as it takes; the end
+// of a transfer and the move of its debit are one commit; what the bank has not confirmed as
+// received does not leave. Time alone brings an end nearer: how often a transfer is looked at, and
+// at whose word, changes nothing. (Specification, "Transfer (settlement)"; decisions,
+// "Settlement".)
 package transfer
 
 import (
@@ -44,14 +46,16 @@ const (
 	EventAccept Event = "accept" // the settle request stands
 	EventSubmit Event = "submit" // a submission is about to be made
 	EventPaid   Event = "paid"   // the bank says success
-	EventReject Event = "reject" // a definite no, or the fifth attempt that definitely did not happen
+	// a definite no, or the fifth attempt that definitely did not happen
+	EventReject Event = "reject"
 	EventRefund Event = "refund" // the bank gave it back
 	EventRebook Event = "rebook" // an operator books by a new debit what the bank has really paid
 )
 
-// Transitions is the transfer's state machine. success → refunded is an addition: a bank may give back what it had paid,
-// and a transfer that still said success would be wrong. So are the ways back to success: only an operator takes them, for what the
-// bank paid after all, or with another sum ([Service.Resolve]).
+// Transitions is the transfer's state machine. success → refunded is an addition: a bank may give
+// back what it had paid, and a transfer that still said success would be wrong. So are the ways
+// back to success: only an operator takes them, for what the bank paid after all, or with another
+// sum ([Service.Resolve]).
 var Transitions = fsm.New("Transfer",
 	fsm.Row[Status, Event]{From: fsm.Start, Event: EventAccept, To: Pending},
 	fsm.Row[Status, Event]{From: Pending, Event: EventSubmit, To: Processing},
@@ -100,10 +104,12 @@ type Transfer struct {
 	CreatedAt     time.Time    `json:"createdAt"`
 	UpdatedAt     time.Time    `json:"updatedAt"`
 
-	// An addition: the fee that the bank takes for the payout, outside the balance; nil while its record has not said.
+	// An addition: the fee that the bank takes for the payout, outside the balance; nil while its
+	// record has not said.
 	ProviderFee *money.Amount `json:"providerFee"`
-	// Additions: why it failed or was refunded, in words without the bank's own; the destination's holder and bank, as far as they have
-	// been named; and what left, where an operator found that it was another sum than was ordered.
+	// Additions: why it failed or was refunded, in words without the bank's own; the destination's
+	// holder and bank, as far as they have been named; and what left, where an operator found that
+	// it was another sum than was ordered.
 	FailureReason *string       `json:"failureReason"`
 	AccountName   *string       `json:"accountName"`
 	BankName      *string       `json:"bankName"`
@@ -131,23 +137,27 @@ type Options struct {
 	Log   *slog.Logger
 	// Banks are the banks that a settlement may name; nil: any.
 	Banks *BankList
-	// Delays are the gaps between the steps of a transfer that waits: for cover, for the bank, for an answer. The last repeats.
+	// Delays are the gaps between the steps of a transfer that waits: for cover, for the bank, for
+	// an answer. The last repeats.
 	Delays []time.Duration
-	// Rechecks are the gaps between the questions about a transfer that has ended: a bank may give back what it paid, and its
-	// event may never come. Nil: [DefaultRechecks].
+	// Rechecks are the gaps between the questions about a transfer that has ended: a bank may give
+	// back what it paid, and its event may never come. Nil: [DefaultRechecks].
 	Rechecks []time.Duration
-	// Lease is how long one worker may take over a step; longer than the bank's deadlines for a lookup and a payout, so that
-	// nobody else asks meanwhile. (The lookup before a first submission mostly goes without: two may make it.) What it says about
-	// safety is nothing: whoever is late records nothing. Zero: [DefaultLease].
+	// Lease is how long one worker may take over a step; longer than the bank's deadlines for a
+	// lookup and a payout, so that nobody else asks meanwhile. (The lookup before a first
+	// submission mostly goes without: two may make it.) What it says about safety is nothing:
+	// whoever is late records nothing. Zero: [DefaultLease].
 	Lease time.Duration
 	// Provisional lets credits leave that the bank has not confirmed.
 	Provisional bool
-	// Ring rings a delivery that was queued with a transfer's end, after the commit; nil: the sweeper does.
+	// Ring rings a delivery that was queued with a transfer's end, after the commit; nil: the
+	// sweeper does.
 	Ring func(ctx context.Context, delivery uuid.UUID)
 }
 
-// DefaultDelays ask soon, then ever less often, but never stop. The third question comes 17 seconds after a submission, the
-// seventh after more than eight minutes: a fresh transfer may not be found at once, and the interbank leg takes minutes.
+// DefaultDelays ask soon, then ever less often, but never stop. The third question comes 17 seconds
+// after a submission, the seventh after more than eight minutes: a fresh transfer may not be found
+// at once, and the interbank leg takes minutes.
 var DefaultDelays = []time.Duration{
 	2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 45 * time.Second, 2 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 }
@@ -158,8 +168,9 @@ var DefaultRechecks = []time.Duration{15 * time.Minute, 2 * time.Hour, 24 * time
 // DefaultLease is above all that the adapter's deadlines add up to.
 const DefaultLease = 4 * time.Minute
 
-// Limits of natural batching: batches stop gaining at about a hundred. Settlements are asked for on many accounts at once, and
-// a second writer keeps a lone one from waiting for a batch of others; a worker's steps make larger batches with one.
+// Limits of natural batching: batches stop gaining at about a hundred. Settlements are asked for on
+// many accounts at once, and a second writer keeps a lone one from waiting for a batch of others; a
+// worker's steps make larger batches with one.
 const (
 	acceptWriters = 2
 	stepWriters   = 1

@@ -22,8 +22,8 @@ func (b *bundle) kill(url string) {
 	}
 }
 
-// While a probe of a dead endpoint is under way the other deliveries are held: no attempt is made or counted, and the row
-// says when it comes back. They go out when the endpoint is back.
+// While a probe of a dead endpoint is under way the other deliveries are held: no attempt is made
+// or counted, and the row says when it comes back. They go out when the endpoint is back.
 func TestHeldNotLost(t *testing.T) {
 	b := setup(t)
 	var status atomic.Int32
@@ -75,8 +75,8 @@ func TestHeldNotLost(t *testing.T) {
 	require.Empty(t, b.lanes.open)
 }
 
-// At an endpoint that stays dead each delivery has its six attempts at its own times, though the breaker is open from the
-// tenth on: a delivery that is due is the probe.
+// At an endpoint that stays dead each delivery has its six attempts at its own times, though the
+// breaker is open from the tenth on: a delivery that is due is the probe.
 func TestScheduleAtADeadEndpoint(t *testing.T) {
 	b := setup(t)
 	r := receive(t, answer(502))
@@ -101,8 +101,8 @@ func TestScheduleAtADeadEndpoint(t *testing.T) {
 	}
 }
 
-// An answer that refuses the delivery is one of an endpoint that is there; so is a redirect. What we do not call ourselves
-// says nothing of it.
+// An answer that refuses the delivery is one of an endpoint that is there; so is a redirect. What
+// we do not call ourselves says nothing of it.
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]finding{200: alive, 204: alive, 301: alive, 400: alive, 401: alive, 404: alive, 410: alive, 429: alive, 500: dead, 502: dead, 503: dead, 504: dead} {
@@ -116,7 +116,8 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// Of several who put the same delivery off, one does; a delivery that was claimed meanwhile stays as it is.
+// Of several who put the same delivery off, one does; a delivery that was claimed meanwhile stays
+// as it is.
 func TestHoldOnce(t *testing.T) {
 	b := setup(t)
 	id, claimed := b.queueOne("http://127.0.0.1:1"), b.queueOne("http://127.0.0.1:1")

@@ -42,7 +42,8 @@ const loadSQL = `
 		FROM deliveries d JOIN tenants t ON t.id = d.tenant_id
 		WHERE d.id = ANY($1) AND d.status = $2`
 
-// load reads the deliveries that are pending, in the order of ids, and nil for each that is not. It takes no lock.
+// load reads the deliveries that are pending, in the order of ids, and nil for each that is not. It
+// takes no lock.
 func (s *Service) load(ctx context.Context, ids []uuid.UUID) ([]*work, error) {
 	found, err := pg.Batch(ctx, s.pool, readWork, loadSQL, ids, string(Pending))
 	if err != nil {
@@ -65,14 +66,15 @@ func readWork(row pgx.CollectableRow) (*work, error) {
 		&w.secrets.current, &w.secrets.previous, &w.secrets.previousUntil, &w.traceparent)
 }
 
-// held is a delivery that found no place in its lane: whoever saw it due at one time puts it off to another.
+// held is a delivery that found no place in its lane: whoever saw it due at one time puts it off to
+// another.
 type held struct {
 	id       uuid.UUID
 	seen, to time.Time
 }
 
-// hold puts deliveries off, and tells for each whether it did: one that somebody has claimed, ended or put off meanwhile
-// stays as it is. It locks the rows in the order of their ids.
+// hold puts deliveries off, and tells for each whether it did: one that somebody has claimed, ended
+// or put off meanwhile stays as it is. It locks the rows in the order of their ids.
 func (s *Service) hold(ctx context.Context, holds []held) ([]bool, error) {
 	var ids []uuid.UUID
 	var seen, to []time.Time
@@ -110,25 +112,27 @@ func (s *Service) hold(ctx context.Context, holds []held) ([]bool, error) {
 	return out, nil
 }
 
-// claim is the right to make one attempt and record it. The end of the lease is its token: no two claims of a delivery
-// have the same, because the second can only be made after the first has run out.
+// claim is the right to make one attempt and record it. The end of the lease is its token: no two
+// claims of a delivery have the same, because the second can only be made after the first has run
+// out.
 type claim struct {
 	lease    time.Time
 	attempts int // made before
 }
 
-// claimSQL and recordSQL look up one id after the other, and so lock the rows in the order of the array, which is sorted; whoever
-// waits for a row tries the condition again on what the other made of it. "= ANY(ARRAY[id])" leaves the planner nothing but the
-// lookup: with "= id", a plan that was made when the table had less than a hundred rows reads all of it for each batch. And
-// coalesce hides the appointment, as on a young table the planner would go by the index of all that is due.
+// claimSQL and recordSQL look up one id after the other, and so lock the rows in the order of the
+// array, which is sorted; whoever waits for a row tries the condition again on what the other made
+// of it. "= ANY(ARRAY[id])" leaves the planner nothing but the lookup: with "= id", a plan that was
+// made when the table had less than a hundred rows reads all of it for each batch. And coalesce
+// hides the appointment, as on a young table the planner would go by the index of all that is due.
 const claimSQL = `
 		UPDATE deliveries d SET leased_until = $4 FROM unnest($1::uuid[]) AS w (id)
 		WHERE d.id = ANY(ARRAY[w.id]) AND d.status = ANY($2) AND coalesce(d.next_attempt_at, 'infinity') <= $3
 			AND (d.leased_until IS NULL OR d.leased_until <= $3)
 		RETURNING d.id, d.attempt_count`
 
-// claim takes the deliveries that are due, each once, and returns nil for the others. It locks the rows in the order of
-// their ids. A delivery that is named twice goes to the first who named it.
+// claim takes the deliveries that are due, each once, and returns nil for the others. It locks the
+// rows in the order of their ids. A delivery that is named twice goes to the first who named it.
 func (s *Service) claim(ctx context.Context, ids []uuid.UUID) ([]*claim, error) {
 	now := s.clock.Now()
 	lease := now.Add(s.opts.Lease).Truncate(time.Microsecond)
@@ -190,8 +194,9 @@ const recordSQL = `
 		)
 		SELECT id, lease FROM moved`
 
-// record moves the deliveries and adds their attempts, with one statement, and tells for each whether it did: an attempt
-// whose claim has gone to somebody else changes nothing. It locks the rows in the order of their ids.
+// record moves the deliveries and adds their attempts, with one statement, and tells for each
+// whether it did: an attempt whose claim has gone to somebody else changes nothing. It locks the
+// rows in the order of their ids.
 func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error) {
 	var c struct {
 		id                []uuid.UUID
@@ -215,7 +220,8 @@ func (s *Service) record(ctx context.Context, attempts []attempt) ([]bool, error
 		c.id, c.lease, c.to = append(c.id, a.id), append(c.lease, a.lease), append(c.to, string(to))
 		c.failure, c.next, c.delivered = append(c.failure, a.failure), append(c.next, a.nextAttemptAt), append(c.delivered, a.deliveredAt)
 		c.started, c.durationMS = append(c.started, a.startedAt), append(c.durationMS, a.durationMS)
-		c.statusCode, c.body = append(c.statusCode, a.statusCode), append(c.body, append([]byte{}, a.body...)) // never NULL
+		// never NULL
+		c.statusCode, c.body = append(c.statusCode, a.statusCode), append(c.body, append([]byte{}, a.body...))
 	}
 	failpoint.At("webhook/before-record-commit")
 	type kept struct {
@@ -248,8 +254,8 @@ type Due struct {
 	Attempt int // the number of the attempt that is due, from 1
 }
 
-// Due lists pending deliveries that should have been tried before overdueBefore and are not claimed, oldest first, at most
-// limit. The sweeper rings for each.
+// Due lists pending deliveries that should have been tried before overdueBefore and are not
+// claimed, oldest first, at most limit. The sweeper rings for each.
 func (s *Service) Due(ctx context.Context, now, overdueBefore time.Time, limit int) ([]Due, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, attempt_count + 1 FROM deliveries
@@ -261,7 +267,8 @@ func (s *Service) Due(ctx context.Context, now, overdueBefore time.Time, limit i
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Due])
 }
 
-// Postpone puts off the work on a delivery whose handling failed, longer with each failure; see [pg.Postpone]. The tenant reads no more than that it was our fault.
+// Postpone puts off the work on a delivery whose handling failed, longer with each failure; see
+// [pg.Postpone]. The tenant reads no more than that it was our fault.
 func (s *Service) Postpone(ctx context.Context, id uuid.UUID, _ error) (time.Time, error) {
 	return pg.Postpone(ctx, s.pool, pg.PostponeDelivery, id, s.clock.Now(), errOurs)
 }

@@ -39,8 +39,8 @@ func (b *bundle) waiting() int {
 	return testenv.Value[int](b.Env, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
-// Of two that claim the same at once, in opposite orders, the second waits for the first and then gets nothing; neither gets
-// what a third one claims meanwhile.
+// Of two that claim the same at once, in opposite orders, the second waits for the first and then
+// gets nothing; neither gets what a third one claims meanwhile.
 func TestClaimAtOnceIsGivenOnce(t *testing.T) {
 	b := setup(t)
 	var ids []uuid.UUID
@@ -93,7 +93,8 @@ func (b *bundle) unlocked() []uuid.UUID {
 	return ids
 }
 
-// Attempts come in any order: their rows are locked in one, each gets its own, and each caller its own answer.
+// Attempts come in any order: their rows are locked in one, each gets its own, and each caller its
+// own answer.
 func TestRecordInOrder(t *testing.T) {
 	b := setup(t)
 	var ids []uuid.UUID

@@ -12,8 +12,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// DeadLetter is a delivery that is out of attempts, as its tenant sees it. Field names and casing are the wire's.
-// (Specification, "Dead letter".)
+// DeadLetter is a delivery that is out of attempts, as its tenant sees it. Field names and casing
+// are the wire's. (Specification, "Dead letter".)
 type DeadLetter struct {
 	ID           uuid.UUID
 	CallbackURL  string
@@ -24,7 +24,8 @@ type DeadLetter struct {
 	CreatedAt    time.Time  // as the delivery's
 }
 
-// DeadLetters lists the tenant's exhausted deliveries, newest first. A bad cursor is page.ErrCursor.
+// DeadLetters lists the tenant's exhausted deliveries, newest first. A bad cursor is
+// page.ErrCursor.
 func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Request) ([]DeadLetter, page.Info, error) {
 	before, err := before(page.DeadLetters, r)
 	if err != nil {
@@ -50,7 +51,8 @@ func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Requ
 	return found, info, nil
 }
 
-// before is the id below which a page of a list begins that shows the newest first: without a cursor, the highest there is.
+// before is the id below which a page of a list begins that shows the newest first: without a
+// cursor, the highest there is.
 func before(l page.List, r page.Request) (uuid.UUID, error) {
 	id, ok, err := page.ParseID(l, r.After)
 	if !ok {
@@ -59,15 +61,15 @@ func before(l page.List, r page.Request) (uuid.UUID, error) {
 	return id, err
 }
 
-// Replay gives a dead letter a fresh set of attempts, the first of them due at once; the count and the numbers of the
-// attempts go on. It and the record of who did it are one commit. For an operator, who rings afterwards. [ErrNotFound], or
-// [ErrNotDeadLetter] in any other state.
+// Replay gives a dead letter a fresh set of attempts, the first of them due at once; the count and
+// the numbers of the attempts go on. It and the record of who did it are one commit. For an
+// operator, who rings afterwards. [ErrNotFound], or [ErrNotDeadLetter] in any other state.
 func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
 	return s.replay(ctx, uuid.Nil, id, by)
 }
 
-// ReplayOwn is [Service.Replay] at the word of the tenant whose delivery it is, and returns it. The caller rings at its
-// NextAttemptAt. Another tenant's is [ErrNotFound].
+// ReplayOwn is [Service.Replay] at the word of the tenant whose delivery it is, and returns it. The
+// caller rings at its NextAttemptAt. Another tenant's is [ErrNotFound].
 func (s *Service) ReplayOwn(ctx context.Context, tenant, id uuid.UUID) (Delivery, error) {
 	if err := s.replay(ctx, tenant, id, audit.By{Actor: "tenant:" + tenant.String(), Reason: "asked for by the tenant"}); err != nil {
 		return Delivery{}, err

@@ -109,7 +109,8 @@ func TestReplayGivesAFreshSet(t *testing.T) {
 	require.ErrorIs(t, b.Replay(b.ctx, uuid.New(), byHand), ErrNotFound)
 }
 
-// A replay and its record are one: without a reason there is neither, and of two operators at once one replays.
+// A replay and its record are one: without a reason there is neither, and of two operators at once
+// one replays.
 func TestReplayIsRecorded(t *testing.T) {
 	b := setup(t)
 	id := b.in(Dead)

@@ -23,8 +23,8 @@ import (
 // ErrEarly says that the caller came a moment before the time. It counts as no attempt.
 var ErrEarly = errors.New("webhook: not due yet")
 
-// early is how much too soon a queue may ring: it keeps appointments to the second. Whoever comes sooner than that is a
-// stray ring; somebody else has the appointment.
+// early is how much too soon a queue may ring: it keeps appointments to the second. Whoever comes
+// sooner than that is a stray ring; somebody else has the appointment.
 const early = 2 * time.Second
 
 // How the metrics name what became of an attempt, and why none was made.
@@ -33,15 +33,17 @@ var (
 	putOffAs    = map[error]string{ErrBusy: "busy", ErrHeld: "held"}
 )
 
-// Deliver makes the attempt that is due for the delivery: claim, sign, POST, record. Running it twice, late, or after a
-// crash at any line is safe; at worst the receiver sees an event again, and knows it by its transactionGroupId
-// and eventType.
+// Deliver makes the attempt that is due for the delivery: claim, sign, POST, record. Running it
+// twice, late, or after a crash at any line is safe; at worst the receiver sees an event again, and
+// knows it by its transactionGroupId and eventType.
 //
-// It returns nil when the delivery has arrived, when nothing is due (unknown id, delivered, dead, claimed by somebody else,
-// due later), and when its claim was gone before it could record. retry.At says when the row is due again: after a
-// failed attempt, or without one ([ErrBusy], [ErrHeld], [ErrEarly]: the caller should count no failure). retry.Exhausted says that this
-// was the last attempt and the row is a dead letter. Any other error is ours: the attempt was not recorded (or it was, and
-// the word of it is lost), and once the lease has run out the row tells what is due.
+// It returns nil when the delivery has arrived, when nothing is due (unknown id, delivered, dead,
+// claimed by somebody else, due later), and when its claim was gone before it could record.
+// retry.At says when the row is due again: after a failed attempt, or without one ([ErrBusy],
+// [ErrHeld], [ErrEarly]: the caller should count no failure). retry.Exhausted says that this was
+// the last attempt and the row is a dead letter. Any other error is ours: the attempt was not
+// recorded (or it was, and the word of it is lost), and once the lease has run out the row tells
+// what is due.
 func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	w, err := s.loads.Do(ctx, id)
 	if err != nil || w == nil {
@@ -93,8 +95,9 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	}
 }
 
-// putOff moves the time of a delivery that found no place, and of nothing else: neither an attempt nor a claim. The row
-// says when it comes back, so that the sweeper does not ring for all who wait at a dead endpoint.
+// putOff moves the time of a delivery that found no place, and of nothing else: neither an attempt
+// nor a claim. The row says when it comes back, so that the sweeper does not ring for all who wait
+// at a dead endpoint.
 func (s *Service) putOff(ctx context.Context, w *work, to time.Time, why error) error {
 	moved, err := s.holds.Do(ctx, held{id: w.id, seen: w.nextAttemptAt, to: to})
 	if err != nil || !moved {
@@ -103,8 +106,8 @@ func (s *Service) putOff(ctx context.Context, w *work, to time.Time, why error) 
 	return retry.At(to, why)
 }
 
-// try claims the delivery and calls the receiver, in a place of the lane that it gives back. The attempt is nil when the
-// claim went to somebody else.
+// try claims the delivery and calls the receiver, in a place of the lane that it gives back. The
+// attempt is nil when the claim went to somebody else.
 func (s *Service) try(ctx context.Context, w *work, secrets []secret.Redacted, e endpoint) (*attempt, error) {
 	var took time.Duration
 	found := nothing
@@ -119,7 +122,8 @@ func (s *Service) try(ctx context.Context, w *work, secrets []secret.Redacted, e
 	answer, err := s.call(ctx, w, header, c.attempts+1)
 	took = answer.Duration
 	if err != nil && ctx.Err() != nil {
-		return nil, err // nobody knows what the receiver saw; the lease runs out, and the attempt is made again
+		// nobody knows what the receiver saw; the lease runs out, and the attempt is made again
+		return nil, err
 	}
 	found = judge(answer, err)
 	a := &attempt{
@@ -130,7 +134,8 @@ func (s *Service) try(ctx context.Context, w *work, secrets []secret.Redacted, e
 	return a, nil
 }
 
-// call makes the call. A tenant that traces can go on with the trace; the signature does not cover headers.
+// call makes the call. A tenant that traces can go on with the trace; the signature does not cover
+// headers.
 func (s *Service) call(ctx context.Context, w *work, header http.Header, attempt int) (safehttp.Result, error) {
 	ctx, span := trace.Step(ctx, "call the tenant")
 	defer span.End()
@@ -162,9 +167,10 @@ func (s *Service) leave(e endpoint, took time.Duration, found finding) {
 	}
 }
 
-// judge tells what a call says of the endpoint. A 5xx answer is a gateway's or an application's word that nothing works
-// behind it; a 4xx (or 3xx) answer is one of an application that is there and does not want this delivery, so it is no
-// reason to hold others. What we refuse to call ourselves says nothing.
+// judge tells what a call says of the endpoint. A 5xx answer is a gateway's or an application's
+// word that nothing works behind it; a 4xx (or 3xx) answer is one of an application that is there
+// and does not want this delivery, so it is no reason to hold others. What we refuse to call
+// ourselves says nothing.
 func judge(r safehttp.Result, err error) finding {
 	switch {
 	case errors.Is(err, safehttp.ErrURL), errors.Is(err, safehttp.ErrAddress):
@@ -176,9 +182,11 @@ func judge(r safehttp.Result, err error) finding {
 	}
 }
 
-// conclude decides what the attempt with this number means: its event, and the time of the next attempt.
+// conclude decides what the attempt with this number means: its event, and the time of the next
+// attempt.
 //
-// A replay gives a fresh set of attempts while the count goes on, so the place in the set is the count modulo its size.
+// A replay gives a fresh set of attempts while the count goes on, so the place in the set is the
+// count modulo its size.
 func (s *Service) conclude(a *attempt, number int) {
 	now := s.clock.Now()
 	place := (number-1)%(len(s.opts.Delays)+1) + 1

@@ -191,7 +191,8 @@ func TestAnswersThatAreNoSuccess(t *testing.T) {
 		err := b.Deliver(b.ctx, id)
 		_, again := retry.When(err)
 		require.True(t, again, url)
-		if strings.Contains(url, "name.invalid") && err.Error() != failure { // a machine without a name server
+		// a machine without a name server
+		if strings.Contains(url, "name.invalid") && err.Error() != failure {
 			failure = err.Error()
 			require.Contains(t, failure, "timeout")
 		}
@@ -239,7 +240,8 @@ func TestManyDeliveriesAtOnce(t *testing.T) {
 	for _, id := range ids {
 		wg.Go(func() {
 			err := b.Deliver(b.ctx, id)
-			if at, later := retry.When(err); later && errors.Is(err, ErrBusy) { // the machine is slow: turned away, with no attempt counted
+			// the machine is slow: turned away, with no attempt counted
+			if at, later := retry.When(err); later && errors.Is(err, ErrBusy) {
 				mu.Lock()
 				defer mu.Unlock()
 				busy[id] = at

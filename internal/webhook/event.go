@@ -16,14 +16,18 @@ import (
 // Type is what an event tells of, as on the wire.
 type Type string
 
-// The types. Every tenant is told of received payments, and of the others if it chose them ([Service.Choose]).
+// The types. Every tenant is told of received payments, and of the others if it chose them
+// ([Service.Choose]).
 const (
-	PaymentReceived     Type = "payment.received"     // posted to the ledger
-	PaymentConfirmed    Type = "payment.confirmed"    // found in the bank's own records, or confirmed by a person
+	PaymentReceived Type = "payment.received" // posted to the ledger
+	// found in the bank's own records, or confirmed by a person
+	PaymentConfirmed    Type = "payment.confirmed"
 	PaymentReversed     Type = "payment.reversed"     // taken out of the balance for good
 	SettlementSucceeded Type = "settlement.succeeded" // paid out
-	SettlementFailed    Type = "settlement.failed"    // not paid out: the money is back in the balance
-	SettlementRefunded  Type = "settlement.refunded"  // paid out and given back by the bank: the money is in the balance again
+	// not paid out: the money is back in the balance
+	SettlementFailed Type = "settlement.failed"
+	// paid out and given back by the bank: the money is in the balance again
+	SettlementRefunded Type = "settlement.refunded"
 )
 
 // Types are all types, in the order in which they are listed.
@@ -46,7 +50,8 @@ var statusOf = map[Type]string{
 	SettlementSucceeded: "success", SettlementFailed: "failed", SettlementRefunded: "refunded",
 }
 
-// Payload is what an event tells, beside what is the same in every event: a [Payment] or a [Settlement].
+// Payload is what an event tells, beside what is the same in every event: a [Payment] or a
+// [Settlement].
 type Payload interface {
 	wire(d *NewDelivery) any
 }
@@ -109,7 +114,8 @@ func (p Settlement) wire(d *NewDelivery) any {
 	}
 }
 
-// encode builds the bytes that are stored, signed and sent. HTML's characters stay as they are: this is no web page.
+// encode builds the bytes that are stored, signed and sent. HTML's characters stay as they are:
+// this is no web page.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -118,9 +124,10 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// messageID is what webhook-id says of an event, the same in every sending of it and in no other event. Of a received payment
-// it is the transactionGroupId, as decided. Other events of the same payment have that too, so theirs is a UUID made of it
-// and of the type (version 5): still a UUID, and none that a transactionGroupId (version 7) can be.
+// messageID is what webhook-id says of an event, the same in every sending of it and in no other
+// event. Of a received payment it is the transactionGroupId, as decided. Other events of the same
+// payment have that too, so theirs is a UUID made of it and of the type (version 5): still a UUID,
+// and none that a transactionGroupId (version 7) can be.
 func messageID(t Type, group uuid.UUID) uuid.UUID {
 	if t == PaymentReceived {
 		return group
@@ -135,8 +142,9 @@ func (s *Service) Chosen(ctx context.Context, tenant uuid.UUID) ([]Type, error) 
 	return withReceived(chosen), err
 }
 
-// Choose sets the events that the tenant is told of, in place of those before, and returns them. PaymentReceived stays,
-// whether named or not; what happened before stays untold. An unknown one is [ErrEvents].
+// Choose sets the events that the tenant is told of, in place of those before, and returns them.
+// PaymentReceived stays, whether named or not; what happened before stays untold. An unknown one is
+// [ErrEvents].
 func (s *Service) Choose(ctx context.Context, tenant uuid.UUID, events []Type) ([]Type, error) {
 	for _, t := range events {
 		if !slices.Contains(Types, t) {
@@ -166,9 +174,13 @@ type NewDelivery struct {
 	AccountID          uuid.UUID
 	AccountRef         string
 	TransactionGroupID uuid.UUID // the payment's event, or the transfer
-	CallbackURL        string    // the account's, else the tenant's; passed safehttp.CheckURL when it was set. Empty: nobody is called
-	Listening          bool      // the tenant listens: it is shown the event too
-	CreatedAt          time.Time // when it happened; of a received payment, when its event was received
-	Traceparent        string    // of the payment or settlement, for the delivery to be a step of its trace
-	Payload            Payload
+	// the account's, else the tenant's; passed safehttp.CheckURL when it was set. Empty: nobody is
+	// called
+	CallbackURL string
+	Listening   bool // the tenant listens: it is shown the event too
+	// when it happened; of a received payment, when its event was received
+	CreatedAt time.Time
+	// of the payment or settlement, for the delivery to be a step of its trace
+	Traceparent string
+	Payload     Payload
 }

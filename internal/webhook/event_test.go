@@ -97,8 +97,8 @@ func TestTellingWhatWasChosen(t *testing.T) {
 	require.Empty(t, b.tell())
 }
 
-// The other events of a payment are no repetition of the first one, whatever a receiver goes by: transactionGroupId with
-// eventType, or webhook-id.
+// The other events of a payment are no repetition of the first one, whatever a receiver goes by:
+// transactionGroupId with eventType, or webhook-id.
 func TestMessageIDs(t *testing.T) {
 	b := setup(t)
 	_, err := b.Choose(b.ctx, b.tenant, Types)
@@ -133,7 +133,8 @@ func TestMessageIDs(t *testing.T) {
 
 const secretText = "c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6"
 
-// Chosen events go by the same schedule, become dead letters, and are listed and replayed as the first one is.
+// Chosen events go by the same schedule, become dead letters, and are listed and replayed as the
+// first one is.
 func TestChosenEventsAreDeliveries(t *testing.T) {
 	b := setup(t)
 	r := receive(t, answer(500))

@@ -17,23 +17,30 @@ import (
 var (
 	// ErrBusy says that the endpoint, or its tenant, has as many calls under way as it may.
 	ErrBusy = errors.New("webhook: endpoint is busy")
-	// ErrHeld says that the endpoint is down, and that another delivery is just finding out whether it is back.
+	// ErrHeld says that the endpoint is down, and that another delivery is just finding out whether
+	// it is back.
 	ErrHeld = errors.New("webhook: endpoint is down, the delivery is held")
 )
 
 // How a lane behaves.
 const (
-	laneWait    = 500 * time.Millisecond // the longest wait for a place; waiting in vain shows that the endpoint is slow
-	laneSlow    = time.Second            // a call that takes as long makes the endpoint slow, a quicker one makes it quick again
-	laneShare   = 4                      // a slow endpoint has the limit divided by this
-	laneBack    = time.Second            // who finds no place comes back after this, longer as more are turned away …
-	laneBackMax = time.Minute            // … and no longer than this
-	laneDown    = 10                     // so many calls in a row that find nobody there open the breaker
-	laneKeep    = 5 * time.Minute        // a dead endpoint that nothing is sent to is forgotten after this
-	laneMax     = 4096                   // … and at once while so many are remembered
+	// the longest wait for a place; waiting in vain shows that the endpoint is slow
+	laneWait = 500 * time.Millisecond
+	// a call that takes as long makes the endpoint slow, a quicker one makes it quick again
+	laneSlow  = time.Second
+	laneShare = 4 // a slow endpoint has the limit divided by this
+	// who finds no place comes back after this, longer as more are turned away …
+	laneBack    = time.Second
+	laneBackMax = time.Minute // … and no longer than this
+	// so many calls in a row that find nobody there open the breaker
+	laneDown = 10
+	// a dead endpoint that nothing is sent to is forgotten after this
+	laneKeep = 5 * time.Minute
+	laneMax  = 4096 // … and at once while so many are remembered
 )
 
-// endpoint is what a lane is for. Tenants who share a host do not share a lane, and neither do one tenant's hosts.
+// endpoint is what a lane is for. Tenants who share a host do not share a lane, and neither do one
+// tenant's hosts.
 type endpoint struct {
 	tenant uuid.UUID
 	host   string
@@ -48,14 +55,15 @@ const (
 	dead                   // nobody is there to answer, or what is there is broken
 )
 
-// lanes bounds the calls that each endpoint and each tenant has under way, so that a slow or dead one holds up nobody else.
-// A quick endpoint with much to do lets callers wait for a place, which comes in milliseconds. A slow one turns them away
-// at once, so that they hold no worker.
+// lanes bounds the calls that each endpoint and each tenant has under way, so that a slow or dead
+// one holds up nobody else. A quick endpoint with much to do lets callers wait for a place, which
+// comes in milliseconds. A slow one turns them away at once, so that they hold no worker.
 //
-// A lane is its endpoint's breaker too. After laneDown calls in a row that found it dead it is open: its one place is for
-// the delivery that probes it, and the others are held. The probe is an ordinary attempt of whichever delivery comes first,
-// at that delivery's own time, so one that fails alone keeps its schedule to the second; only a crowd at a dead endpoint
-// waits for its turn. The first call that finds the endpoint alive closes the breaker.
+// A lane is its endpoint's breaker too. After laneDown calls in a row that found it dead it is
+// open: its one place is for the delivery that probes it, and the others are held. The probe is an
+// ordinary attempt of whichever delivery comes first, at that delivery's own time, so one that
+// fails alone keeps its schedule to the second; only a crowd at a dead endpoint waits for its turn.
+// The first call that finds the endpoint alive closes the breaker.
 //
 // A lane is forgotten when it is empty and its endpoint is not known to fail.
 type lanes struct {
@@ -92,8 +100,8 @@ func newLanes(limit, perTenant int, c clock.Clock) *lanes {
 
 func (n *lane) down() bool { return n.failures >= laneDown }
 
-// enter takes a place in the lane of e; leave it again with [lanes.leave]. When there is none the error is [ErrBusy] or
-// [ErrHeld], and back says how long to stay away; any other error is ctx's.
+// enter takes a place in the lane of e; leave it again with [lanes.leave]. When there is none the
+// error is [ErrBusy] or [ErrHeld], and back says how long to stay away; any other error is ctx's.
 func (l *lanes) enter(ctx context.Context, e endpoint) (back time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,8 +160,8 @@ func (l *lanes) queue(ctx context.Context, e endpoint, n *lane) (back time.Durat
 	return l.turnAway(n)
 }
 
-// leave gives the place back after a call that took as long as said (0: there was none), and tells whether what it found has
-// opened or closed the breaker.
+// leave gives the place back after a call that took as long as said (0: there was none), and tells
+// whether what it found has opened or closed the breaker.
 func (l *lanes) leave(e endpoint, took time.Duration, f finding) (opened, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +194,8 @@ func (l *lanes) leave(e endpoint, took time.Duration, f finding) (opened, closed
 	return n.down() && !was, was && !n.down()
 }
 
-// forget drops what is empty. An endpoint that fails is remembered, as long as there are not too many.
+// forget drops what is empty. An endpoint that fails is remembered, as long as there are not too
+// many.
 func (l *lanes) forget(e endpoint, n *lane) {
 	if n.busy == 0 && len(n.waiting) == 0 && (n.failures == 0 || len(l.open) > laneMax) {
 		delete(l.open, e)
@@ -244,8 +253,9 @@ func (l *lanes) turnAway(n *lane) (time.Duration, error) {
 	return refuse(&n.crowd, l.limit), ErrBusy
 }
 
-// refuse counts a caller who is turned away, and says how long it stays away: longer the more there are, so that those
-// who come back in vain stay few however long the queue is, and spread by up to a half.
+// refuse counts a caller who is turned away, and says how long it stays away: longer the more there
+// are, so that those who come back in vain stay few however long the queue is, and spread by up to
+// a half.
 func refuse(c *crowd, limit int) time.Duration {
 	c.refused++
 	back := min(laneBack*time.Duration(1+c.refused/limit), laneBackMax)

@@ -93,8 +93,8 @@ func TestLaneWaits(t *testing.T) {
 	require.Empty(t, l.open)
 }
 
-// Ten calls in a row that find nobody open the breaker: one place is left, and the others are held. One that finds the
-// endpoint alive closes it, whatever it answered.
+// Ten calls in a row that find nobody open the breaker: one place is left, and the others are held.
+// One that finds the endpoint alive closes it, whatever it answered.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -132,7 +132,8 @@ func TestBreaker(t *testing.T) {
 	require.Empty(t, l.tenants)
 }
 
-// At an endpoint that fails at once a bounded number waits for the probe's place, as each has its turn in no time.
+// At an endpoint that fails at once a bounded number waits for the probe's place, as each has its
+// turn in no time.
 func TestBreakerOfAQuickFailure(t *testing.T) {
 	t.Parallel()
 	l := newLanes(2, 4, clock.System)
@@ -216,8 +217,8 @@ func TestDeadEndpointsAreForgotten(t *testing.T) {
 	require.Len(t, l.open, 1)
 }
 
-// A breaker that nothing probes any more, as all deliveries to its endpoint have been given up, is not shown as open for ever,
-// though this process delivers nothing at all.
+// A breaker that nothing probes any more, as all deliveries to its endpoint have been given up, is
+// not shown as open for ever, though this process delivers nothing at all.
 func TestBreakerIsForgottenInPeace(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))

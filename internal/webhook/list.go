@@ -56,8 +56,8 @@ type Filter struct {
 // maxAttempts bounds what [Service.Attempts] returns.
 const maxAttempts = 100
 
-// List lists deliveries, newest first: of all tenants, for operators, or of the one that the filter names. [ErrStatus],
-// [ErrType], or page.ErrCursor.
+// List lists deliveries, newest first: of all tenants, for operators, or of the one that the filter
+// names. [ErrStatus], [ErrType], or page.ErrCursor.
 func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Delivery, page.Info, error) {
 	before, err := before(page.Deliveries, r)
 	if err != nil {
@@ -127,8 +127,8 @@ func (s *Service) Show(ctx context.Context, tenant, id uuid.UUID) (Detail, error
 	return Detail{Delivery: d, Body: string(body), Attempts: attempts}, err
 }
 
-// Attempts returns the delivery's attempts, the last one first, at most a hundred. The caller has seen that the delivery
-// may be shown.
+// Attempts returns the delivery's attempts, the last one first, at most a hundred. The caller has
+// seen that the delivery may be shown.
 func (s *Service) Attempts(ctx context.Context, id uuid.UUID) ([]Attempt, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT attempt, started_at, duration_ms, status_code, error, response_body

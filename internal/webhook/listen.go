@@ -30,9 +30,10 @@ type Heard struct {
 // Listens tells whether a tenant whose row has that listening_until listens at the time now.
 func Listens(until *time.Time, now time.Time) bool { return until != nil && until.After(now) }
 
-// Show writes the events of those who listen, in the transaction of what they tell of; the others are left out. It is the last
-// thing that a transaction does: it takes a lock of each tenant that listens, so that their events are numbered in the order of
-// the commits. The tenants' locks are taken in one order, after all others.
+// Show writes the events of those who listen, in the transaction of what they tell of; the others
+// are left out. It is the last thing that a transaction does: it takes a lock of each tenant that
+// listens, so that their events are numbered in the order of the commits. The tenants' locks are
+// taken in one order, after all others.
 func Show(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
 	var ids, tenants []uuid.UUID
 	var types []string
@@ -64,10 +65,12 @@ func Show(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
 	return err
 }
 
-// Listen marks the tenant as listening for a minute, and returns what it was told after the place, at most a hundred events in
-// the order in which they were committed, and the place behind them. The empty place is now. While there is nothing it waits,
-// for as long as said, until ctx ends or until leave says so; then it returns what there is, which is no error. A bad place is
-// page.ErrCursor. Only the tenant's own events are shown, and what is older than an hour may be gone.
+// Listen marks the tenant as listening for a minute, and returns what it was told after the place,
+// at most a hundred events in the order in which they were committed, and the place behind them.
+// The empty place is now. While there is nothing it waits, for as long as said, until ctx ends or
+// until leave says so; then it returns what there is, which is no error. A bad place is
+// page.ErrCursor. Only the tenant's own events are shown, and what is older than an hour may be
+// gone.
 func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wait time.Duration, leave func() bool) ([]Heard, string, error) {
 	seq, err := page.ParseSeq(page.Heard, tenant, place)
 	if err != nil {
@@ -110,7 +113,8 @@ func (s *Service) heard(ctx context.Context, tenant uuid.UUID, seq int64) ([]Hea
 	return found, seq, err
 }
 
-// PurgeHeard removes events that were there to listen to for an hour, step rows at a time, at most a hundred times that.
+// PurgeHeard removes events that were there to listen to for an hour, step rows at a time, at most
+// a hundred times that.
 func (s *Service) PurgeHeard(ctx context.Context, step int) error {
 	for range 100 {
 		tag, err := s.pool.Exec(ctx, `

@@ -34,7 +34,8 @@ func (b *bundle) happen(t Type) uuid.UUID {
 	return group
 }
 
-// From the first call on all six types are shown, without a URL and unchosen, once each and in their order; never another's.
+// From the first call on all six types are shown, without a URL and unchosen, once each and in
+// their order; never another's.
 func TestListening(t *testing.T) {
 	b := setup(t)
 	b.happen(PaymentConfirmed)
@@ -86,7 +87,8 @@ func TestListeningBesideAURL(t *testing.T) {
 	require.Equal(t, r.seen()[0].header.Get("Webhook-Id"), heard[0].ID.String())
 }
 
-// A call counts for a minute, whether or not another follows; what it would have shown afterwards is not kept.
+// A call counts for a minute, whether or not another follows; what it would have shown afterwards
+// is not kept.
 func TestListeningEnds(t *testing.T) {
 	b := setup(t)
 	_, place := b.hear(b.tenant, "")
@@ -117,8 +119,8 @@ func TestListeningWritesSeldom(t *testing.T) {
 	require.NotEqual(t, first, version())
 }
 
-// Two transactions of a tenant that listens are numbered in the order of their commits, whichever began first: a reader that has
-// seen the later number has missed nothing.
+// Two transactions of a tenant that listens are numbered in the order of their commits, whichever
+// began first: a reader that has seen the later number has missed nothing.
 func TestListeningMissesNoLateCommit(t *testing.T) {
 	b := setup(t)
 	_, place := b.hear(b.tenant, "")
@@ -172,7 +174,8 @@ func TestListeningLocksInOneOrder(t *testing.T) {
 	require.Equal(t, 4*20*8, testenv.Value[int](b.Env, `SELECT count(*) FROM listen_events`))
 }
 
-// A call waits for the first event, and no longer than it was told; a process that stops does not wait.
+// A call waits for the first event, and no longer than it was told; a process that stops does not
+// wait.
 func TestListeningWaits(t *testing.T) {
 	b := setup(t)
 	_, place := b.hear(b.tenant, "")

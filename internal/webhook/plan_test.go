@@ -6,9 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The plans of a batch are made once a connection. Made on an empty table, or on one that was analysed with few rows, they
-// must still look up each row that the batch names, and go neither by all rows nor by all that are due. Rows are locked in the
-// order of the array as long as the array is the outer side.
+// The plans of a batch are made once a connection. Made on an empty table, or on one that was
+// analysed with few rows, they must still look up each row that the batch names, and go neither by
+// all rows nor by all that are due. Rows are locked in the order of the array as long as the array
+// is the outer side.
 func TestBatchesLookTheirRowsUp(t *testing.T) {
 	b := setup(t)
 	const lookup = `.*Index Scan using deliveries_pkey on deliveries d [^\n]*\n\s+Index Cond: \(id = `

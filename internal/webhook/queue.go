@@ -12,9 +12,10 @@ import (
 	"ajo/internal/trace"
 )
 
-// Queue stores deliveries, due at once, in the transaction that makes what they tell of, with one statement however many
-// there are. It returns the ids of the new rows in the order given, and uuid.Nil for what gets none: where there is no URL, and
-// where the event has its delivery already. After the commit the caller rings for each id.
+// Queue stores deliveries, due at once, in the transaction that makes what they tell of, with one
+// statement however many there are. It returns the ids of the new rows in the order given, and
+// uuid.Nil for what gets none: where there is no URL, and where the event has its delivery already.
+// After the commit the caller rings for each id.
 func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDelivery) ([]uuid.UUID, error) {
 	var c struct {
 		id, tenant, account, group []uuid.UUID
@@ -65,9 +66,10 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 	return out, err
 }
 
-// Tell queues the events that their tenants chose, and shows every event to those who listen. The caller names type, account,
-// group, time, trace and payload; the rest is read here, by one statement, so a caller that knows from a query of its own that
-// a tenant wants none leaves its events out. Otherwise as [Queue], and last as [Show].
+// Tell queues the events that their tenants chose, and shows every event to those who listen. The
+// caller names type, account, group, time, trace and payload; the rest is read here, by one
+// statement, so a caller that knows from a query of its own that a tenant wants none leaves its
+// events out. Otherwise as [Queue], and last as [Show].
 func Tell(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery) ([]uuid.UUID, error) {
 	if len(events) == 0 {
 		return nil, nil

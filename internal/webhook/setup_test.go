@@ -160,8 +160,8 @@ func answer(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-// verify does what the specification asks of a receiver, from its words alone: the raw bytes, 300 seconds either way, one
-// matching signature, constant time.
+// verify does what the specification asks of a receiver, from its words alone: the raw bytes, 300
+// seconds either way, one matching signature, constant time.
 func verify(c call, signingSecret string, now time.Time) error {
 	var t string
 	var signatures []string

@@ -18,8 +18,9 @@ type sealedSecrets struct {
 	previousUntil *time.Time
 }
 
-// open returns the secrets that sign at the time now: the current one first, then the one before it while that is valid.
-// A secret that does not open is an error: a tenant that has a secret is never sent an unsigned delivery.
+// open returns the secrets that sign at the time now: the current one first, then the one before it
+// while that is valid. A secret that does not open is an error: a tenant that has a secret is never
+// sent an unsigned delivery.
 func (z sealedSecrets) open(box *secret.Box, tenant uuid.UUID, now time.Time) ([]secret.Redacted, error) {
 	var out []secret.Redacted
 	add := func(column string, sealed []byte) error {

@@ -14,16 +14,18 @@ import (
 
 // Tested is what came of a test event.
 type Tested struct {
-	URL             string
-	StatusCode      int // 0 when no answer came
-	Duration        time.Duration
-	Error           string // empty after a 2xx answer
-	ResponseBody    []byte // at most 16 KiB, as it came
-	SignatureHeader string // the specified one, as it was sent; empty while the tenant has no secret
+	URL          string
+	StatusCode   int // 0 when no answer came
+	Duration     time.Duration
+	Error        string // empty after a 2xx answer
+	ResponseBody []byte // at most 16 KiB, as it came
+	// the specified one, as it was sent; empty while the tenant has no secret
+	SignatureHeader string
 	Body            string // what was sent
 }
 
-// testEvent tells of nothing that happened, and has no field by which it could be taken for a payment.
+// testEvent tells of nothing that happened, and has no field by which it could be taken for a
+// payment.
 type testEvent struct {
 	EventType string    `json:"eventType"`
 	ID        uuid.UUID `json:"id"`
@@ -31,9 +33,10 @@ type testEvent struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// Test sends a test event to the URL, or, where that is empty, to the tenant's webhook URL: at once, once, and signed as a
-// delivery is. Nothing is stored. A URL that breaks the rules for callbacks is refused as [safehttp.CheckURL] does, and without
-// any URL it is [ErrNoURL]; what the call comes to is no error.
+// Test sends a test event to the URL, or, where that is empty, to the tenant's webhook URL: at
+// once, once, and signed as a delivery is. Nothing is stored. A URL that breaks the rules for
+// callbacks is refused as [safehttp.CheckURL] does, and without any URL it is [ErrNoURL]; what the
+// call comes to is no error.
 func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Tested, error) {
 	var own string
 	var sealed sealedSecrets

@@ -34,7 +34,8 @@ func (b *bundle) in(s Status) uuid.UUID {
 	return id
 }
 
-// drive lets the event happen to the delivery by the use case's own SQL, and tells whether it was allowed.
+// drive lets the event happen to the delivery by the use case's own SQL, and tells whether it was
+// allowed.
 func (b *bundle) drive(id uuid.UUID, e Event) bool {
 	b.T.Helper()
 	now, lease := b.Clock.Now(), b.Clock.Now().Add(time.Minute)

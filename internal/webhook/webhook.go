@@ -1,11 +1,14 @@
-// Package webhook owns the outbound deliveries: what a tenant is to be told of a payment or a settlement, and every attempt to
-// tell it; and what a tenant hears that listens. Of the table of tenants it owns webhook_events and listening_until.
+// Package webhook owns the outbound deliveries: what a tenant is to be told of a payment or a
+// settlement, and every attempt to tell it; and what a tenant hears that listens. Of the table of
+// tenants it owns webhook_events and listening_until.
 //
-// What always holds: one delivery of each event, queued in the transaction that makes it happen; no event but received payments
-// that was not chosen; the bytes that are signed and sent
-// are the stored ones, the same in every attempt; no transaction is open while a receiver is called; an attempt is recorded
-// only by the one who holds its claim, so a delivery goes out at least once, and each attempt is counted once; an endpoint
-// and a tenant take a bounded share of the workers, and a dead endpoint takes one. (Specification, "Outbound event"; decisions, "Outbound deliveries".)
+// What always holds: one delivery of each event, queued in the transaction that makes it happen; no
+// event but received payments that was not chosen; the bytes that are signed and sent are the
+// stored ones, the same in every attempt; no transaction is open while a receiver is called; an
+// attempt is recorded only by the one who holds its claim, so a delivery goes out at least once,
+// and each attempt is counted once; an endpoint and a tenant take a bounded share of the workers,
+// and a dead endpoint takes one. (Specification, "Outbound event"; decisions, "Outbound
+// deliveries".)
 package webhook
 
 import (
@@ -75,12 +78,14 @@ const (
 
 // Options says how deliveries are tried.
 type Options struct {
-	// Delays are the waits after a failed attempt, in order; one attempt more than that is made. Each gets 0–10 % on top.
+	// Delays are the waits after a failed attempt, in order; one attempt more than that is made.
+	// Each gets 0–10 % on top.
 	Delays []time.Duration
 	// Lease is how long a claim holds. It must be longer than the client's timeout.
 	Lease time.Duration
-	// PerEndpoint is how many calls one endpoint (a tenant's URLs on one host) may have under way in this process. Keep it
-	// well below the number of workers: the rest is what a dead endpoint leaves for the others.
+	// PerEndpoint is how many calls one endpoint (a tenant's URLs on one host) may have under way
+	// in this process. Keep it well below the number of workers: the rest is what a dead endpoint
+	// leaves for the others.
 	PerEndpoint int
 	// PerTenant is the same for all endpoints of a tenant together; 0: twice PerEndpoint.
 	PerTenant int
@@ -141,10 +146,12 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 	return s
 }
 
-// Breakers counts the endpoints that this process holds deliveries back from, and says since when the first of them; nil: none.
+// Breakers counts the endpoints that this process holds deliveries back from, and says since when
+// the first of them; nil: none.
 func (s *Service) Breakers() (open int, since *time.Time) { return s.lanes.breakers() }
 
-// Close finishes the writes that were taken and refuses new ones. Call it when no Deliver is running any more.
+// Close finishes the writes that were taken and refuses new ones. Call it when no Deliver is
+// running any more.
 func (s *Service) Close() {
 	s.loads.Close()
 	s.holds.Close()
@@ -152,7 +159,8 @@ func (s *Service) Close() {
 	s.records.Close()
 }
 
-// each makes a batch function of do, which works on all items with one statement. A bad row does not fail its neighbours.
+// each makes a batch function of do, which works on all items with one statement. A bad row does
+// not fail its neighbours.
 func each[T, R any](do func(context.Context, []T) ([]R, error)) batch.Func[T, R] {
 	return func(ctx context.Context, items []T) []batch.Outcome[R] {
 		return pg.Isolate(items, func(items []T) ([]batch.Outcome[R], error) {

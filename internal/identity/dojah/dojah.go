@@ -1,8 +1,8 @@
 // Package dojah asks the Dojah service about a NIN (design, "NIN checks").
 //
-// It makes one call a check and repeats none. The number travels in the request's URL, which net/http puts into its
-// errors, and a broken answer may echo it; so no error of this package carries any text of the request or the answer,
-// only one of a few fixed reasons.
+// It makes one call a check and repeats none. The number travels in the request's URL, which
+// net/http puts into its errors, and a broken answer may echo it; so no error of this package
+// carries any text of the request or the answer, only one of a few fixed reasons.
 package dojah
 
 import (
@@ -32,10 +32,11 @@ var ninForm = regexp.MustCompile(`^[0-9]{11}$`)
 
 // Options are what New needs.
 type Options struct {
-	URL     string        // the service's address, without the path; http or https
-	AppID   string        // sent as AppId
-	Key     string        // sent as Authorization, without "Bearer"
-	HTTP    *http.Client  // nil: one without a proxy, with bounded connections. Redirects are never followed
+	URL   string // the service's address, without the path; http or https
+	AppID string // sent as AppId
+	Key   string // sent as Authorization, without "Bearer"
+	// nil: one without a proxy, with bounded connections. Redirects are never followed
+	HTTP    *http.Client
 	Timeout time.Duration // of a whole check; zero: 10 s
 }
 
@@ -83,8 +84,9 @@ func New(o Options) (*Checker, error) {
 	return c, nil
 }
 
-// CheckNIN asks for the NIN's holder and compares names by [identity.NamesAgree]. An unanswered call means nothing: the
-// service only reads, so asking again is safe. Every error wraps [identity.ErrUnavailable].
+// CheckNIN asks for the NIN's holder and compares names by [identity.NamesAgree]. An unanswered
+// call means nothing: the service only reads, so asking again is safe. Every error wraps
+// [identity.ErrUnavailable].
 func (c *Checker) CheckNIN(ctx context.Context, nin, name string) (r identity.Result, err error) {
 	begin := time.Now()
 	defer func() { metrics.NINChecked(outcome(r, err), time.Since(begin)) }()
@@ -177,8 +179,9 @@ func either(spellings ...string) string {
 	return ""
 }
 
-// ownError tells whether a body is an error in the service's own envelope, an object with an "error" text and nothing else.
-// A gateway's 404 (a page, a text, an empty body, another JSON) says nothing about the number.
+// ownError tells whether a body is an error in the service's own envelope, an object with an
+// "error" text and nothing else. A gateway's 404 (a page, a text, an empty body, another JSON) says
+// nothing about the number.
 func ownError(body []byte) bool {
 	var fields map[string]json.RawMessage
 	var text string
@@ -189,7 +192,8 @@ func unavailable(reason string) error {
 	return fmt.Errorf("dojah: %s: %w", reason, identity.ErrUnavailable)
 }
 
-// noAnswer replaces net/http's error by its kind: the text would hold the URL, and with it the number.
+// noAnswer replaces net/http's error by its kind: the text would hold the URL, and with it the
+// number.
 func noAnswer(err error) error {
 	var timeout net.Error
 	switch {

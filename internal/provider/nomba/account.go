@@ -29,13 +29,14 @@ type wireAccount struct {
 	Expired         bool `json:"expired"`
 }
 
-// CreateAccount opens a virtual account under a.Ref, or returns the one that the reference has already (which may be
-// closed).
+// CreateAccount opens a virtual account under a.Ref, or returns the one that the reference has
+// already (which may be closed).
 //
-// An unanswered call may have opened it, and how the bank refuses a reference that exists is not documented. So the POST
-// is made once, and unless it gave a number, the bank is asked by reference before anything is said: a definite refusal
-// is a [*provider.Rejection] only if the reference is unknown then, and any other error leaves it open whether there is
-// an account; calling again with the same reference finishes it.
+// An unanswered call may have opened it, and how the bank refuses a reference that exists is not
+// documented. So the POST is made once, and unless it gave a number, the bank is asked by reference
+// before anything is said: a definite refusal is a [*provider.Rejection] only if the reference is
+// unknown then, and any other error leaves it open whether there is an account; calling again with
+// the same reference finishes it.
 func (c *Client) CreateAccount(ctx context.Context, a provider.NewAccount) (opened provider.Account, err error) {
 	defer c.observe("create_account", time.Now(), &err)
 	if len(a.Ref) < 16 || len(a.Ref) > 64 {
@@ -78,8 +79,9 @@ func (c *Client) CreateAccount(ctx context.Context, a provider.NewAccount) (open
 	}
 }
 
-// CloseAccount closes a virtual account. Closing a closed one succeeds; [provider.ErrUnknown] says that the bank has no
-// account of that reference (any more, or yet). An unanswered call may have closed it: call again.
+// CloseAccount closes a virtual account. Closing a closed one succeeds; [provider.ErrUnknown] says
+// that the bank has no account of that reference (any more, or yet). An unanswered call may have
+// closed it: call again.
 func (c *Client) CloseAccount(ctx context.Context, ref string) (err error) {
 	defer c.observe("close_account", time.Now(), &err)
 	a, err := c.ask(ctx, request{
@@ -116,14 +118,15 @@ func (c *Client) CloseAccount(ctx context.Context, ref string) (err error) {
 	}
 }
 
-// FindAccount returns the account of a reference, open or closed, or [provider.ErrUnknown]. It only reads, so an unanswered call
-// means nothing.
+// FindAccount returns the account of a reference, open or closed, or [provider.ErrUnknown]. It only
+// reads, so an unanswered call means nothing.
 func (c *Client) FindAccount(ctx context.Context, ref string) (a provider.Account, err error) {
 	defer c.observe("find_account", time.Now(), &err)
 	return c.account(ctx, "find_account", ref)
 }
 
-// account asks for the account of a reference: [provider.ErrUnknown] where there is none. It only reads.
+// account asks for the account of a reference: [provider.ErrUnknown] where there is none. It only
+// reads.
 func (c *Client) account(ctx context.Context, call, ref string) (provider.Account, error) {
 	a, err := c.ask(ctx, request{call: call, method: http.MethodGet, path: accountPath + "/" + url.PathEscape(ref)}, tooBusy)
 	switch {
@@ -137,8 +140,8 @@ func (c *Client) account(ctx context.Context, call, ref string) (provider.Accoun
 	return readAccount(a, ref)
 }
 
-// readAccount reads an answer that must hold the account of ref. An answer without an account number is an error, whatever
-// its code and HTTP status.
+// readAccount reads an answer that must hold the account of ref. An answer without an account
+// number is an error, whatever its code and HTTP status.
 func readAccount(a answer, ref string) (provider.Account, error) {
 	var w wireAccount
 	switch a.verdict() {

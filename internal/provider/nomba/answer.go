@@ -15,8 +15,8 @@ import (
 	"ajo/internal/provider"
 )
 
-// Error says that a call's outcome is not known: no answer came, or one that settles nothing. It is never a failure of
-// what was asked for.
+// Error says that a call's outcome is not known: no answer came, or one that settles nothing. It is
+// never a failure of what was asked for.
 type Error struct {
 	Call string // the call's name: "pay", "transaction" …
 	HTTP int    // the answer's HTTP status; 0 when there was no answer
@@ -52,8 +52,9 @@ func (e *Error) timeout() bool {
 	return errors.Is(e.Err, context.DeadlineExceeded) || errors.As(e.Err, &n) && n.Timeout()
 }
 
-// text is a JSON value that the bank writes as a string or as a number, depending on the endpoint. A number keeps its own
-// text; null and absent are empty; anything else keeps its JSON, and so is no valid amount, code or reference.
+// text is a JSON value that the bank writes as a string or as a number, depending on the endpoint.
+// A number keeps its own text; null and absent are empty; anything else keeps its JSON, and so is
+// no valid amount, code or reference.
 type text string
 
 // UnmarshalJSON never fails on valid JSON.
@@ -92,7 +93,8 @@ func parseAnswer(call string, status int, body []byte) answer {
 	if json.Unmarshal(body, &e) != nil {
 		return a
 	}
-	// A gateway's error (a page, {"message": …}, {"code": 404 …}) has no code, or a number: it settles nothing for good.
+	// A gateway's error (a page, {"message": …}, {"code": 404 …}) has no code, or a number: it
+	// settles nothing for good.
 	var code text
 	if len(e.Code) > 0 {
 		_ = code.UnmarshalJSON(e.Code)
@@ -118,26 +120,28 @@ func parseAnswer(call string, status int, body []byte) answer {
 type verdict uint8
 
 const (
-	unclear   verdict = iota // nothing that the documentation settles: the outcome is unknown
-	success                  // code 00, with data
-	bare                     // code 00, without data
-	later                    // 408, 425, 429, 5xx, or code 01: may be asked again
-	missing                  // 404 in the bank's own envelope
-	refused                  // a definite refusal: 02, 05, 06, or a validation refusal in HTTP's own numbers
-	duplicate                // the reference has been used before
-	underWay                 // taken, and being worked on: 201, and the 200 of the reference's own example
+	unclear verdict = iota // nothing that the documentation settles: the outcome is unknown
+	success                // code 00, with data
+	bare                   // code 00, without data
+	later                  // 408, 425, 429, 5xx, or code 01: may be asked again
+	missing                // 404 in the bank's own envelope
+	// a definite refusal: 02, 05, 06, or a validation refusal in HTTP's own numbers
+	refused
+	duplicate // the reference has been used before
+	// taken, and being worked on: 201, and the 200 of the reference's own example
+	underWay
 )
 
-// definite are the codes that state a refusal for good: the documented ones, and HTTP's numbers for a bad or forbidden
-// request, which live answers carry in the envelope (under HTTP 200, too).
+// definite are the codes that state a refusal for good: the documented ones, and HTTP's numbers for
+// a bad or forbidden request, which live answers carry in the envelope (under HTTP 200, too).
 var definite = map[string]bool{"02": true, "05": true, "06": true, "400": true, "403": true, "422": true}
 
-// usedBefore are the words of a refusal that is about the reference and not about the request. The bank documents
-// neither its code nor its text.
+// usedBefore are the words of a refusal that is about the reference and not about the request. The
+// bank documents neither its code nor its text.
 var usedBefore = regexp.MustCompile(`(?i)duplicat|\balready\b|not unique|must be unique|idempoten|(reference|txref)\b.*\b(exists|in use|(been|was) used)\b`)
 
-// verdict reads the answer. The code speaks first, then the HTTP status; a status that says "not now" outweighs any code
-// but success, because the answer may then be a gateway's.
+// verdict reads the answer. The code speaks first, then the HTTP status; a status that says "not
+// now" outweighs any code but success, because the answer may then be a gateway's.
 func (a answer) verdict() verdict {
 	switch {
 	case a.code == "00" && a.data != nil:
@@ -172,17 +176,18 @@ func (a answer) notNow() bool {
 	return a.status >= 500
 }
 
-// settles tells whether the HTTP status lets a code other than success count: 2xx, and a 4xx that is about the request
-// itself.
+// settles tells whether the HTTP status lets a code other than success count: 2xx, and a 4xx that
+// is about the request itself.
 func (a answer) settles() bool {
 	class := a.status / 100
 	return (class == 2 || class == 4) && !a.notNow() && a.status != http.StatusUnauthorized && a.status != http.StatusConflict
 }
 
-// notKnown tells whether the answer to a question about one reference is "not known here (yet)": 404, code 01, or 00
-// without data, and each of them in the bank's own envelope. A gateway's 404 (a page, a text, an empty body, another
-// JSON) is none, however much it is a 404: it would say so of every reference, and money would be reversed on its word.
-// Nor is a refusal to let us see the record (403, 05).
+// notKnown tells whether the answer to a question about one reference is "not known here (yet)":
+// 404, code 01, or 00 without data, and each of them in the bank's own envelope. A gateway's 404 (a
+// page, a text, an empty body, another JSON) is none, however much it is a 404: it would say so of
+// every reference, and money would be reversed on its word. Nor is a refusal to let us see the
+// record (403, 05).
 func (a answer) notKnown() bool {
 	switch {
 	case !a.own || !a.settles() || a.status == http.StatusForbidden || a.code == "403" || a.code == "05":

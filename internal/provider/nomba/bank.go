@@ -17,9 +17,9 @@ const (
 
 var bankCodeForm = regexp.MustCompile(`^[0-9]{3,6}$`)
 
-// Banks lists the banks that payouts can go to, in the bank's order; entries without a name or with a code that is not 3
-// to 6 digits are left out. An empty list is an error: it would refuse every destination. It only reads, so an unanswered
-// call means nothing.
+// Banks lists the banks that payouts can go to, in the bank's order; entries without a name or with
+// a code that is not 3 to 6 digits are left out. An empty list is an error: it would refuse every
+// destination. It only reads, so an unanswered call means nothing.
 func (c *Client) Banks(ctx context.Context) (banks []provider.BankInfo, err error) {
 	defer c.observe("banks", time.Now(), &err)
 	a, err := c.ask(ctx, request{call: "banks", method: http.MethodGet, path: banksPath}, code01)
@@ -54,9 +54,10 @@ func (c *Client) Banks(ctx context.Context) (banks []provider.BankInfo, err erro
 	return banks, nil
 }
 
-// Lookup names the holder of a destination account. An unknown bank or account (404 in the bank's own envelope, or a documented refusal) is a
-// [*provider.Rejection]; whatever else is not an account with a name is an [*Error]: ask again later. It only reads, so an
-// unanswered call means nothing.
+// Lookup names the holder of a destination account. An unknown bank or account (404 in the bank's
+// own envelope, or a documented refusal) is a [*provider.Rejection]; whatever else is not an
+// account with a name is an [*Error]: ask again later. It only reads, so an unanswered call means
+// nothing.
 func (c *Client) Lookup(ctx context.Context, bankCode, accountNumber string) (h provider.Holder, err error) {
 	defer c.observe("lookup", time.Now(), &err)
 	a, err := c.ask(ctx, request{

@@ -28,8 +28,8 @@ type request struct {
 	open    bool          // without a token
 }
 
-// send makes the call once. A 401 is the bank's word that it has not acted: the token is renewed and the call repeated,
-// once, whatever the call is. Every error is an [*Error].
+// send makes the call once. A 401 is the bank's word that it has not acted: the token is renewed
+// and the call repeated, once, whatever the call is. Every error is an [*Error].
 func (c *Client) send(ctx context.Context, r request) (answer, error) {
 	if r.open {
 		return c.exchange(ctx, r, nil)
@@ -47,9 +47,9 @@ func (c *Client) send(ctx context.Context, r request) (answer, error) {
 	}
 }
 
-// ask makes a call that has no effect, or the same effect however often it is made. After 429, a 5xx, a cut connection, and
-// the answers that again names, it is repeated with growing, jittered gaps until the retries or the call's time is spent.
-// The answer is the last one.
+// ask makes a call that has no effect, or the same effect however often it is made. After 429, a
+// 5xx, a cut connection, and the answers that again names, it is repeated with growing, jittered
+// gaps until the retries or the call's time is spent. The answer is the last one.
 func (c *Client) ask(ctx context.Context, r request, again func(answer) bool) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -80,13 +80,13 @@ func (c *Client) ask(ctx context.Context, r request, again func(answer) bool) (a
 	return last, lastErr
 }
 
-// tooBusy, code01: after which answers ask repeats a call. Code 01 is a reason for most; to a question about a single
-// reference it is the answer.
+// tooBusy, code01: after which answers ask repeats a call. Code 01 is a reason for most; to a
+// question about a single reference it is the answer.
 func tooBusy(a answer) bool { return a.notNow() && a.verdict() == later }
 func code01(a answer) bool  { return a.verdict() == later }
 
-// worthRepeating tells whether a call without an effect that got no answer may be repeated: the connection failed, and
-// the time is not up.
+// worthRepeating tells whether a call without an effect that got no answer may be repeated: the
+// connection failed, and the time is not up.
 func worthRepeating(ctx context.Context, err error) bool {
 	var e *Error
 	return ctx.Err() == nil && errors.As(err, &e) && !e.unsent && e.Err != nil && !e.timeout()
@@ -127,8 +127,8 @@ func (c *Client) exchange(ctx context.Context, r request, t *token) (answer, err
 	return a, nil
 }
 
-// turn waits until the limits allow the call: one of all calls, and for a POST one of the POSTs, which are few. What opens an
-// account or pays goes before look-ups and lists.
+// turn waits until the limits allow the call: one of all calls, and for a POST one of the POSTs,
+// which are few. What opens an account or pays goes before look-ups and lists.
 func (c *Client) turn(ctx context.Context, r request) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -140,7 +140,8 @@ func (c *Client) turn(ctx context.Context, r request) error {
 	return c.all.Wait(ctx)
 }
 
-// request writes the call. It must never bear an Idempotency-Key header: net/http takes that for leave to repeat a POST.
+// request writes the call. It must never bear an Idempotency-Key header: net/http takes that for
+// leave to repeat a POST.
 func (c *Client) request(ctx context.Context, r request, t *token) (*http.Request, error) {
 	target := c.base + r.path
 	if len(r.query) > 0 {

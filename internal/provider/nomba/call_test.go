@@ -27,12 +27,13 @@ func TestRetriesOfCallsWithoutEffect(t *testing.T) {
 		"code 01, then good": {inTurn(always(200, `{"code":"01"}`), list), 2, "O"},
 		"cut, then good":     {inTurn(hangUp, list), 2, "O"},
 		"500 for ever":       {always(500, `{"code":"01"}`), 4, "E"},
-		"cut for ever":       {hangUp, -4, "E"}, // and more, where net/http finds a reused connection closed
-		"refused":            {always(200, `{"code":"02"}`), 1, "E"},
-		"unknown code":       {always(200, `{"code":"99"}`), 1, "E"},
-		"garbage":            {always(200, `<html>`), 1, "E"},
-		"404":                {always(404, ``), 1, "E"},
-		"code 00 in a 500":   {inTurn(always(500, ``), always(500, good(`[{"code":"058","name":"GTBank"}]`))), 2, "O"},
+		// and more, where net/http finds a reused connection closed
+		"cut for ever":     {hangUp, -4, "E"},
+		"refused":          {always(200, `{"code":"02"}`), 1, "E"},
+		"unknown code":     {always(200, `{"code":"99"}`), 1, "E"},
+		"garbage":          {always(200, `<html>`), 1, "E"},
+		"404":              {always(404, ``), 1, "E"},
+		"code 00 in a 500": {inTurn(always(500, ``), always(500, good(`[{"code":"058","name":"GTBank"}]`))), 2, "O"},
 	} {
 		t.Run(label, func(t *testing.T) {
 			t.Parallel()

@@ -14,8 +14,8 @@ const (
 	nameless  = "Customer" // stands for a name without a single Latin letter
 )
 
-// HolderName fits a name to the bank's rule: plain Latin letters and single spaces, 8 to 64 characters. The rule is, in
-// this order:
+// HolderName fits a name to the bank's rule: plain Latin letters and single spaces, 8 to 64
+// characters. The rule is, in this order:
 //
 //  1. "&" becomes "and"; accents fall away and other letters are written plainly ([identity.Words]); apostrophes vanish;
 //     whatever else is no letter becomes a space, and spaces are joined.

@@ -1,10 +1,12 @@
-// Package nomba speaks Nomba's public API: it is a [provider.Bank] over HTTP (design, "The upstream provider's wire").
+// Package nomba speaks Nomba's public API: it is a [provider.Bank] over HTTP (design, "The upstream
+// provider's wire").
 //
-// What always holds: only the code "00" is success; only what the bank's documentation states as definite, answered to a
-// call that asks for an effect, becomes a [*provider.Rejection]; "not known" is said only when the bank said it; and
-// everything else (silence, a 5xx, an unknown code, somebody else's record, an unreadable amount) is an [*Error], which
-// means that the outcome is not known. A payout is submitted at most once a call, and money never passes through a float.
-// The access token and the client secret are in no log line and no error.
+// What always holds: only the code "00" is success; only what the bank's documentation states as
+// definite, answered to a call that asks for an effect, becomes a [*provider.Rejection]; "not
+// known" is said only when the bank said it; and everything else (silence, a 5xx, an unknown code,
+// somebody else's record, an unreadable amount) is an [*Error], which means that the outcome is not
+// known. A payout is submitted at most once a call, and money never passes through a float. The
+// access token and the client secret are in no log line and no error.
 package nomba
 
 import (
@@ -46,26 +48,30 @@ type Options struct {
 	ClientID     string
 	ClientSecret string
 
-	HTTP  *http.Client // nil: one without a proxy, with bounded connections. Redirects are never followed
+	// nil: one without a proxy, with bounded connections. Redirects are never followed
+	HTTP  *http.Client
 	Clock clock.Clock  // nil: the machine's; decides when a token is renewed
 	Log   *slog.Logger // nil: nothing is logged
 
 	Timeout    time.Duration // of a call, its repetitions included; zero: 10 s
 	PayTimeout time.Duration // of the answer to a payout, once it is its turn; zero: 30 s
 
-	// Retries is how often a call without an effect is repeated after 429, 5xx or a cut connection; zero: 3, negative: never.
+	// Retries is how often a call without an effect is repeated after 429, 5xx or a cut connection;
+	// zero: 3, negative: never.
 	Retries   int
 	RetryWait time.Duration // before the first repetition, on average; doubles, ±50 %. Zero: 250 ms
 
 	RequestsPerSec int // this process's limit on all calls; zero: 75, negative: none
 	PostsPerSec    int // the same on POST calls; zero: 15, negative: none
 
-	// Observe, where set, is told of every call when it ends: its name ("pay", "lookup", "token" …), how it ended ("ok",
-	// "unknown", "rejected", "timeout", "error"), and how long it took, waits and repetitions included.
+	// Observe, where set, is told of every call when it ends: its name ("pay", "lookup", "token"
+	// …), how it ended ("ok", "unknown", "rejected", "timeout", "error"), and how long it took,
+	// waits and repetitions included.
 	Observe func(call, outcome string, d time.Duration)
 }
 
-// Client is a bank at Nomba. It is safe for concurrent use; make one a process, as its limits and its token are its own.
+// Client is a bank at Nomba. It is safe for concurrent use; make one a process, as its limits and
+// its token are its own.
 type Client struct {
 	base      string
 	accountID string
@@ -92,7 +98,8 @@ type Client struct {
 
 var _ provider.Bank = (*Client)(nil)
 
-// New returns a client, or an error that names the bad option. It calls nobody: the first call asks for a token.
+// New returns a client, or an error that names the bad option. It calls nobody: the first call asks
+// for a token.
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.URL)
 	switch {
@@ -134,8 +141,8 @@ func New(o Options) (*Client, error) {
 // Name is [Label].
 func (c *Client) Name() string { return Label }
 
-// httpClient returns a copy of given, or a client of our own, that follows no redirect: one would carry the token, or a
-// payout, to another host.
+// httpClient returns a copy of given, or a client of our own, that follows no redirect: one would
+// carry the token, or a payout, to another host.
 func httpClient(given *http.Client) *http.Client {
 	client := http.Client{Transport: &http.Transport{ // Proxy is nil: the environment's is not used
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -152,7 +159,8 @@ func httpClient(given *http.Client) *http.Client {
 	return &client
 }
 
-// limiter allows n events a second with a burst of a fifth of that, so that no second sees many more than n.
+// limiter allows n events a second with a burst of a fifth of that, so that no second sees many
+// more than n.
 func limiter(n int) *rate.Limiter {
 	if n < 0 {
 		return rate.NewLimiter(rate.Inf, 0)

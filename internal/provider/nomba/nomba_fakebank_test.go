@@ -14,8 +14,8 @@ import (
 	"ajo/internal/provider/nomba"
 )
 
-// The fake bank and this adapter were written apart from one description of the wire; here the adapter is held against
-// every fault that the bank can play.
+// The fake bank and this adapter were written apart from one description of the wire; here the
+// adapter is held against every fault that the bank can play.
 
 const accountRef = "0198c0de-0000-7000-8000-0000000000aa"
 

@@ -50,7 +50,8 @@ type wire struct {
 	bad    map[string]bool // tokens that are refused
 }
 
-// setup returns a client whose calls, but for its token's, are answered by do. Its limits are lifted and its waits short.
+// setup returns a client whose calls, but for its token's, are answered by do. Its limits are
+// lifted and its waits short.
 func setup(t *testing.T, do http.HandlerFunc, change ...func(*Options)) (*Client, *wire) {
 	t.Helper()
 	w := &wire{clock: clock.NewFake(start), bad: map[string]bool{}}
@@ -318,7 +319,8 @@ func TestObserve(t *testing.T) {
 	require.Equal(t, []string{"token ok", "transaction unknown", "lookup rejected", "payout error", "banks ok"}, got)
 }
 
-// everyCall calls each method with good arguments. The name is the one that errors and metrics have.
+// everyCall calls each method with good arguments. The name is the one that errors and metrics
+// have.
 var everyCall = map[string]func(context.Context, *Client) (provider.Status, error){
 	"create_account": func(ctx context.Context, c *Client) (provider.Status, error) {
 		_, err := c.CreateAccount(ctx, provider.NewAccount{Ref: ref, Name: "Ada Obi Stores"})

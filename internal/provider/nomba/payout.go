@@ -15,7 +15,8 @@ import (
 
 const payPath = "/v2/transfers/bank"
 
-// Pay submits a payout, once: it is repeated in one case only, a 401, which is the bank's word that it has not acted.
+// Pay submits a payout, once: it is repeated in one case only, a 401, which is the bank's word that
+// it has not acted.
 //
 // What came back, and what it means:
 //   - code 00 with a record that echoes p.Ref: the record. Without an echo, or without an amount, its status is Pending.
@@ -30,8 +31,9 @@ const payPath = "/v2/transfers/bank"
 //     amount: an [*Error]. The money may have left. Ask with [Client.Payout]; submit again, under the same reference, only
 //     when that says [provider.ErrUnknown].
 //
-// It takes up to twice Options.Timeout for its token and its turn and Options.PayTimeout for the answer, all that again
-// after a 401, and after a refusal one more Options.Timeout for the question.
+// It takes up to twice Options.Timeout for its token and its turn and Options.PayTimeout for the
+// answer, all that again after a 401, and after a refusal one more Options.Timeout for the
+// question.
 func (c *Client) Pay(ctx context.Context, p provider.NewPayout) (out provider.Payout, err error) {
 	defer c.observe("pay", time.Now(), &err)
 	if p.Ref == "" || !p.Amount.IsPositive() || p.BankCode == "" || p.AccountNumber == "" {
@@ -105,10 +107,11 @@ func (c *Client) refusal(ctx context.Context, a answer, ref string) (provider.Pa
 	}
 }
 
-// Payout returns the bank's record of the payout ref: the debit of the wallet. It is [provider.ErrUnknown] where the bank
-// says that it has none (404, code 01, or 00 without data; a fresh payout may not be found at once), and an [*Error] in any
-// other case: a record of another reference, of an inbound transfer, or with an unreadable amount is not believed, and a
-// refusal of the question says nothing about the payout. It only reads, so an unanswered call means nothing.
+// Payout returns the bank's record of the payout ref: the debit of the wallet. It is
+// [provider.ErrUnknown] where the bank says that it has none (404, code 01, or 00 without data; a
+// fresh payout may not be found at once), and an [*Error] in any other case: a record of another
+// reference, of an inbound transfer, or with an unreadable amount is not believed, and a refusal of
+// the question says nothing about the payout. It only reads, so an unanswered call means nothing.
 func (c *Client) Payout(ctx context.Context, ref string) (p provider.Payout, err error) {
 	defer c.observe("payout", time.Now(), &err)
 	return c.payout(ctx, "payout", ref)

@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	tokenPath     = "/v1/auth/token/issue"
-	tokenLife     = 30 * time.Minute // where the bank does not say
-	tokenEarly    = 5 * time.Minute  // how long before its end a token is renewed
-	tokenLeast    = time.Minute      // a fresh token is used for as long, whatever its end: the bank's clock may be off
+	tokenPath  = "/v1/auth/token/issue"
+	tokenLife  = 30 * time.Minute // where the bank does not say
+	tokenEarly = 5 * time.Minute  // how long before its end a token is renewed
+	// a fresh token is used for as long, whatever its end: the bank's clock may be off
+	tokenLeast    = time.Minute
 	renewalPause  = 10 * time.Second // after an early renewal that failed
 	tokenSingleID = "token"
 )
@@ -24,8 +25,9 @@ type token struct {
 	end   time.Time // from here on it is not used
 }
 
-// token returns the access token to use. The first call, and one after the token's end, waits for a new one, which is
-// fetched once for all callers; in the last five minutes a new one is fetched in the background.
+// token returns the access token to use. The first call, and one after the token's end, waits for a
+// new one, which is fetched once for all callers; in the last five minutes a new one is fetched in
+// the background.
 func (c *Client) token(ctx context.Context) (*token, error) {
 	c.mu.Lock()
 	now, t := c.clock.Now(), c.held
@@ -83,8 +85,8 @@ func (c *Client) renew(ctx context.Context) (t *token, err error) {
 	return t, nil
 }
 
-// issue asks for a token. An unanswered call means nothing but that there is none: it is repeated. No answer to it is
-// ever a rejection, as it says nothing about the call that needed the token.
+// issue asks for a token. An unanswered call means nothing but that there is none: it is repeated.
+// No answer to it is ever a rejection, as it says nothing about the call that needed the token.
 func (c *Client) issue(ctx context.Context) (*token, error) {
 	asked := c.clock.Now()
 	a, err := c.ask(ctx, request{

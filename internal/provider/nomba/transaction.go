@@ -25,8 +25,8 @@ const (
 	inbound    = "vact_transfer"       // the type of a transfer into a virtual account
 )
 
-// record is a transaction or a payout as the bank shows it. The account that received a transfer is virtualAccount or
-// recipientAccountNumber; its accountNumber is the sender's, and is not read.
+// record is a transaction or a payout as the bank shows it. The account that received a transfer is
+// virtualAccount or recipientAccountNumber; its accountNumber is the sender's, and is not read.
 type record struct {
 	ID             text `json:"id"`
 	Status         text `json:"status"`
@@ -50,7 +50,8 @@ type record struct {
 	TimeUpdated    text `json:"timeUpdated"`
 }
 
-// meta is a record's second place for its reference. The documentation has it as an object and as a text.
+// meta is a record's second place for its reference. The documentation has it as an object and as a
+// text.
 type meta struct {
 	MerchantTxRef text
 }
@@ -80,7 +81,8 @@ func status(t text) provider.Status {
 	}
 }
 
-// amount reads an amount, a JSON string or number, by the rules of [money.ParseNumber]. A missing one is an error too.
+// amount reads an amount, a JSON string or number, by the rules of [money.ParseNumber]. A missing
+// one is an error too.
 func amount(name string, t text) (money.Amount, error) {
 	a, err := money.ParseNumber(json.Number(t))
 	if err != nil {
@@ -89,7 +91,8 @@ func amount(name string, t text) (money.Amount, error) {
 	return a, nil
 }
 
-// wireTime reads a time of the bank's, which is in UTC where it names no zone; an empty text is the zero time.
+// wireTime reads a time of the bank's, which is in UTC where it names no zone; an empty text is the
+// zero time.
 func wireTime(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -107,8 +110,9 @@ func (r record) isInbound() bool {
 	return strings.EqualFold(string(r.Type), inbound) && !strings.EqualFold(string(r.EntryType), "DEBIT")
 }
 
-// transaction reads a record of an inbound transfer. Amount and fee must be there and be amounts: a fee taken for zero
-// would be paid out. Currency, account and time may be missing, and are then empty: the caller compares them.
+// transaction reads a record of an inbound transfer. Amount and fee must be there and be amounts: a
+// fee taken for zero would be paid out. Currency, account and time may be missing, and are then
+// empty: the caller compares them.
 func (r record) transaction() (provider.Transaction, error) {
 	t := provider.Transaction{
 		ID: string(r.ID), Status: status(r.Status), Currency: string(r.Currency),
@@ -126,8 +130,8 @@ func (r record) transaction() (provider.Transaction, error) {
 	return t, errors.Join(amountErr, feeErr, accountErr)
 }
 
-// single asks for one record by its id (transactionRef) or by our reference (merchantTxRef). [provider.ErrUnknown] where
-// the bank says that it has none.
+// single asks for one record by its id (transactionRef) or by our reference (merchantTxRef).
+// [provider.ErrUnknown] where the bank says that it has none.
 func (c *Client) single(ctx context.Context, call, by, value string) (record, answer, error) {
 	if value == "" { // the bank might answer with any record
 		return record{}, answer{}, &Error{Call: call, Msg: "asked for nothing", unsent: true}
@@ -147,9 +151,10 @@ func (c *Client) single(ctx context.Context, call, by, value string) (record, an
 	return r, a, err
 }
 
-// Transaction returns the bank's record of the inbound transfer id. It is [provider.ErrUnknown] where the bank says that
-// it has none (404, code 01, or 00 without data), and an [*Error] in any other case: a record of another id, of a payout,
-// or with an unreadable amount or fee is not believed. It only reads, so an unanswered call means nothing.
+// Transaction returns the bank's record of the inbound transfer id. It is [provider.ErrUnknown]
+// where the bank says that it has none (404, code 01, or 00 without data), and an [*Error] in any
+// other case: a record of another id, of a payout, or with an unreadable amount or fee is not
+// believed. It only reads, so an unanswered call means nothing.
 func (c *Client) Transaction(ctx context.Context, id string) (t provider.Transaction, err error) {
 	defer c.observe("transaction", time.Now(), &err)
 	r, a, err := c.single(ctx, "transaction", "transactionRef", id)
@@ -168,10 +173,11 @@ func (c *Client) Transaction(ctx context.Context, id string) (t provider.Transac
 	return t, nil
 }
 
-// Transactions lists the transfers into virtual accounts, and the payouts that bear a reference, that the bank dates from (inclusive) to (exclusive), both cut to
-// whole seconds as the bank's times are; a page is oldest first, pages come in the bank's order. Other records of the wallet
-// are left out. A record that cannot be read is in Page.Unreadable, so that it neither goes unseen nor holds up the rest.
-// It only reads, so an unanswered call means nothing.
+// Transactions lists the transfers into virtual accounts, and the payouts that bear a reference,
+// that the bank dates from (inclusive) to (exclusive), both cut to whole seconds as the bank's
+// times are; a page is oldest first, pages come in the bank's order. Other records of the wallet
+// are left out. A record that cannot be read is in Page.Unreadable, so that it neither goes unseen
+// nor holds up the rest. It only reads, so an unanswered call means nothing.
 func (c *Client) Transactions(ctx context.Context, from, to time.Time, cursor string) (page provider.Page, err error) {
 	defer c.observe("transactions", time.Now(), &err)
 	from, to = from.UTC().Truncate(time.Second), to.UTC().Add(time.Second-1).Truncate(time.Second)
@@ -182,7 +188,8 @@ func (c *Client) Transactions(ctx context.Context, from, to time.Time, cursor st
 		query.Set("cursor", cursor)
 	}
 	a, err := c.ask(ctx, request{
-		call: "transactions", method: http.MethodPost, path: listPath, query: query, body: struct{}{}, // no type asked for: transfers in, and payouts
+		// no type asked for: transfers in, and payouts
+		call: "transactions", method: http.MethodPost, path: listPath, query: query, body: struct{}{},
 	}, code01)
 	if err != nil {
 		return page, err
@@ -250,9 +257,10 @@ func incomplete(t provider.Transaction) error {
 // oneLine is an error's text in one line of bounded length.
 func oneLine(err error) string { return tidy(strings.ReplaceAll(err.Error(), "\n", "; ")) }
 
-// collectPayout adds a record that is no inbound transfer to the page, if it is of a payout that somebody gave a reference.
-// A credit to a virtual account, or of money that left under a reference, is nobody's business but ours: under a type
-// that is not known it is not left out, but called unreadable.
+// collectPayout adds a record that is no inbound transfer to the page, if it is of a payout that
+// somebody gave a reference. A credit to a virtual account, or of money that left under a
+// reference, is nobody's business but ours: under a type that is not known it is not left out, but
+// called unreadable.
 func collectPayout(page *provider.Page, r record, from, to time.Time) {
 	ref := cmp.Or(r.MerchantTxRef, r.Meta.MerchantTxRef)
 	if strings.EqualFold(string(r.EntryType), "CREDIT") {

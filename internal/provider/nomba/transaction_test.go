@@ -231,12 +231,13 @@ func TestTransactionsOfOddAnswers(t *testing.T) {
 		good(`{"results":[],"cursor":""}`):   "O",
 		good(`{"results":[]}`):               "O",
 		good(`{"results":null,"cursor":""}`): "O",
-		good(`[]`):                           "E", // no list at all: the range must not count as read
-		good(`{}`):                           "E",
-		good(`[1]`):                          "E",
-		good(`{"results":{}}`):               "E",
-		`{"code":"01"}`:                      "E",
-		`{"code":"02"}`:                      "E",
+		// no list at all: the range must not count as read
+		good(`[]`):             "E",
+		good(`{}`):             "E",
+		good(`[1]`):            "E",
+		good(`{"results":{}}`): "E",
+		`{"code":"01"}`:        "E",
+		`{"code":"02"}`:        "E",
 	} {
 		c, _ := setup(t, always(200, body))
 		got, err := c.Transactions(t.Context(), start, start.Add(time.Hour), "")

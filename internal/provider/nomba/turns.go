@@ -14,16 +14,18 @@ import (
 )
 
 const (
-	// maxWaiting bounds the look-ups of one tenant that wait: two seconds of all calls. More would not be answered in time.
+	// maxWaiting bounds the look-ups of one tenant that wait: two seconds of all calls. More would
+	// not be answered in time.
 	maxWaiting = 2 * DefaultPostsPerSec
-	// urgentTurns is how many urgent calls go first while others wait; then one of those has its turn, so that nothing starves.
+	// urgentTurns is how many urgent calls go first while others wait; then one of those has its
+	// turn, so that nothing starves.
 	urgentTurns = 3
 )
 
 var errNoTurn = errors.New("the limit of calls leaves no turn before the deadline")
 
-// turns gives out the calls that a limit allows. Those that wait are served by urgency, then tenant by tenant, one call each,
-// so that whoever asks for much waits for himself.
+// turns gives out the calls that a limit allows. Those that wait are served by urgency, then tenant
+// by tenant, one call each, so that whoever asks for much waits for himself.
 type turns struct {
 	limit *rate.Limiter
 
@@ -47,7 +49,8 @@ type turn struct {
 
 func newTurns(limit *rate.Limiter) *turns { return &turns{limit: limit} }
 
-// wait returns when it is the call's turn, or why it will not be: its context, [errNoTurn], or provider.ErrBusy.
+// wait returns when it is the call's turn, or why it will not be: its context, [errNoTurn], or
+// provider.ErrBusy.
 func (q *turns) wait(ctx context.Context, urgent bool) error {
 	tenant := provider.TenantOf(ctx)
 	q.mu.Lock()
@@ -99,8 +102,8 @@ func (q *turns) serve() {
 	}
 }
 
-// expire turns away those whose deadline is before the next turn, or all when there will be none, and tells whether anybody is
-// left to serve.
+// expire turns away those whose deadline is before the next turn, or all when there will be none,
+// and tells whether anybody is left to serve.
 func (q *turns) expire(next time.Time, ever bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

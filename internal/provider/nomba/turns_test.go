@@ -22,7 +22,8 @@ func (q *turns) waitersOf(tenant uuid.UUID) int {
 	return len(q.lines[0].waiting[tenant]) + len(q.lines[1].waiting[tenant])
 }
 
-// Calls are served by urgency, then tenant by tenant, each tenant's in the order in which they came; and no line starves.
+// Calls are served by urgency, then tenant by tenant, each tenant's in the order in which they
+// came; and no line starves.
 func TestTurnsAreFair(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -89,7 +90,8 @@ func TestTurnsOfThoseWhoLeave(t *testing.T) {
 	require.NoError(t, newTurns(limiter(-1)).wait(t.Context(), false), "no limit")
 }
 
-// Over HTTP: a tenant that floods the bank with look-ups does not hold up another's look-up, nor a payout.
+// Over HTTP: a tenant that floods the bank with look-ups does not hold up another's look-up, nor a
+// payout.
 func TestOneTenantsLookupsHoldUpNobody(t *testing.T) {
 	t.Parallel()
 	c, w := setup(t, func(rw http.ResponseWriter, r *http.Request) {

@@ -54,8 +54,8 @@ var (
 	}
 )
 
-// TestVerdicts compares the whole matrix to the reviewed one in testdata. Questions that a method asks after its first
-// call (CreateAccount, CloseAccount, Pay) are answered 404: not known.
+// TestVerdicts compares the whole matrix to the reviewed one in testdata. Questions that a method
+// asks after its first call (CreateAccount, CloseAccount, Pay) are answered 404: not known.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -146,7 +146,8 @@ func matrixOf(t *testing.T, name string) map[string]string {
 	return grid
 }
 
-// inEnvelope tells whether a body is in the bank's own envelope: a JSON object whose code is a text.
+// inEnvelope tells whether a body is in the bank's own envelope: a JSON object whose code is a
+// text.
 func inEnvelope(body string) bool {
 	var e struct{ Code any }
 	if json.Unmarshal([]byte(body), &e) != nil {

@@ -1,5 +1,5 @@
-// Command states writes what the documents have from the code (`make generate`): the pictures of the state machines, from
-// their transition tables, and the README's table of settings.
+// Command states writes what the documents have from the code (`make generate`): the pictures of
+// the state machines, from their transition tables, and the README's table of settings.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command conformance makes docs/conformance.md of what passed tests have recorded: conformance FOLDER OUT.
+// Command conformance makes docs/conformance.md of what passed tests have recorded: conformance
+// FOLDER OUT.
 package main
 
 import (

@@ -12,9 +12,10 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// checkCompose loads a compose file with every profile and the given variables: its schema, its interpolation, and that the
-// services, volumes and networks that it names are there. Of the files that it mounts, those beside it must exist; an env_file
-// that is there as an example only (ajo.env.example for ajo.env) is not asked for.
+// checkCompose loads a compose file with every profile and the given variables: its schema, its
+// interpolation, and that the services, volumes and networks that it names are there. Of the files
+// that it mounts, those beside it must exist; an env_file that is there as an example only
+// (ajo.env.example for ajo.env) is not asked for.
 func checkCompose(ctx context.Context, path string, variables []string) ([]string, error) {
 	o, err := cli.NewProjectOptions([]string{path}, cli.WithEnv(variables), cli.WithProfiles([]string{"*"}), cli.WithoutEnvironmentResolution)
 	if err != nil {
@@ -32,8 +33,8 @@ func checkCompose(ctx context.Context, path string, variables []string) ([]strin
 	return findings, nil
 }
 
-// checkService is what a schema does not say: a pinned image, a way to tell that it is well, no rights that it does not need,
-// and mounts that exist.
+// checkService is what a schema does not say: a pinned image, a way to tell that it is well, no
+// rights that it does not need, and mounts that exist.
 func checkService(s types.ServiceConfig) (findings []string) {
 	find := func(format string, args ...any) {
 		findings = append(findings, "service "+s.Name+": "+fmt.Sprintf(format, args...))

@@ -72,8 +72,8 @@ func (o object) invalid(schema *jsonschema.Schema) (findings []string) {
 	return findings
 }
 
-// checkReferences finds what refers to nothing, which no schema can tell: selectors without a pod, scalers without a
-// workload, ports and settings without a name. Secrets are made by other hands.
+// checkReferences finds what refers to nothing, which no schema can tell: selectors without a pod,
+// scalers without a workload, ports and settings without a name. Secrets are made by other hands.
 func checkReferences(all []object) (findings []string) {
 	names := map[string]bool{}
 	var pods []object // the templates of workloads, under the workload's name

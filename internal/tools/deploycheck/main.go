@@ -1,6 +1,7 @@
-// Command deploycheck checks deployment files offline, as their consumers would: kustomizations are rendered and held to
-// the schemas that Kubernetes, KEDA and the Prometheus operator publish (unknown fields are errors), and what they refer to
-// must be there; compose files are loaded as `docker compose config` does. It prints every finding, and fails when there is one.
+// Command deploycheck checks deployment files offline, as their consumers would: kustomizations are
+// rendered and held to the schemas that Kubernetes, KEDA and the Prometheus operator publish
+// (unknown fields are errors), and what they refer to must be there; compose files are loaded as
+// `docker compose config` does. It prints every finding, and fails when there is one.
 package main
 
 import (

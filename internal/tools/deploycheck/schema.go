@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// source is a module that publishes schemas among its files. It is fetched by the module proxy, which serves any module
-// as it once was; sum is what its content must hash to.
+// source is a module that publishes schemas among its files. It is fetched by the module proxy,
+// which serves any module as it once was; sum is what its content must hash to.
 type source struct{ path, version, sum string }
 
 var (
@@ -40,7 +40,8 @@ func (s source) dir() (string, error) {
 		return dir, nil
 	}
 	cmd := exec.Command("go", "mod", "download", "-json", s.path+"@"+s.version)
-	cmd.Dir, cmd.Env = os.TempDir(), append(os.Environ(), "GO111MODULE=on", "GOFLAGS=", "GOWORK=off") // outside of any module
+	// outside of any module
+	cmd.Dir, cmd.Env = os.TempDir(), append(os.Environ(), "GO111MODULE=on", "GOFLAGS=", "GOWORK=off")
 	out, err := cmd.Output()
 	var got struct{ Dir, Sum, Error string }
 	if jsonErr := json.Unmarshal(out, &got); jsonErr != nil {
@@ -164,7 +165,8 @@ func asJSON(v any) (any, error) {
 	return jsonschema.UnmarshalJSON(strings.NewReader(string(b)))
 }
 
-// forbidUnknown makes every object whose properties are listed take no others, as `kubectl apply --validate=strict` does.
+// forbidUnknown makes every object whose properties are listed take no others, as `kubectl apply
+// --validate=strict` does.
 func forbidUnknown(v any) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -11,8 +11,9 @@ import (
 // excuses are the mutants that need no test, by key, with the reason.
 type excuses map[string]string
 
-// readExcuses reads a file of pairs of lines: a mutant as the report prints it, and indented below it why nobody need notice it.
-// Empty lines and those that begin with # are left out. A mutant is named by file, function and change, so that it survives moves.
+// readExcuses reads a file of pairs of lines: a mutant as the report prints it, and indented below
+// it why nobody need notice it. Empty lines and those that begin with # are left out. A mutant is
+// named by file, function and change, so that it survives moves.
 func readExcuses(path string) (excuses, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,8 +1,10 @@
-// Command mutate tries whether the tests would notice a mistake. It makes one small mistake at a time in lines that decide about
-// money, locks, scope, states and boundaries, in Go and in the SQL inside it, and runs the tests of the package. A mistake that no
-// test notices is a survivor: a test is missing, or the mistake is none, which excused.txt then says with its reason.
+// Command mutate tries whether the tests would notice a mistake. It makes one small mistake at a
+// time in lines that decide about money, locks, scope, states and boundaries, in Go and in the SQL
+// inside it, and runs the tests of the package. A mistake that no test notices is a survivor: a
+// test is missing, or the mistake is none, which excused.txt then says with its reason.
 //
-// No file of the tree is touched: each mutant is compiled with `go test -overlay`. See `make mutate`.
+// No file of the tree is touched: each mutant is compiled with `go test -overlay`. See `make
+// mutate`.
 package main
 
 import (
@@ -18,16 +20,19 @@ import (
 	"time"
 )
 
-// passMark is the share of the mutants, in percent, that the tests must notice; those that are excused do not count.
+// passMark is the share of the mutants, in percent, that the tests must notice; those that are
+// excused do not count.
 const passMark = 95
 
-// target is a package whose lines are changed, and the packages whose tests are run in turn until one fails.
+// target is a package whose lines are changed, and the packages whose tests are run in turn until
+// one fails.
 type target struct {
 	dir   string
 	tests []string
 }
 
-// targets are the packages that money depends on. The first tests are the package's own; further ones are asked when those pass.
+// targets are the packages that money depends on. The first tests are the package's own; further
+// ones are asked when those pass.
 var targets = []target{
 	{"ledger", []string{"./ledger", "./internal/payment", "./internal/transfer"}},
 	{"ratelimit", []string{"./ratelimit"}},

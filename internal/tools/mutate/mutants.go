@@ -15,7 +15,8 @@ import (
 
 // mutant is one change of one file.
 type mutant struct {
-	file, function string // the path below the root, and the function, or what else is declared there
+	// the path below the root, and the function, or what else is declared there
+	file, function string
 	line           int
 	before, after  string
 	left, right    string // what stands beside it on its line
@@ -165,7 +166,8 @@ func (f *finder) visit(n ast.Node) bool {
 	return true
 }
 
-// operators are what each comparison is mistaken for: its neighbour at the boundary, and its opposite.
+// operators are what each comparison is mistaken for: its neighbour at the boundary, and its
+// opposite.
 var operators = map[token.Token][]string{
 	token.LSS: {"<=", ">="}, token.LEQ: {"<", ">"}, token.GTR: {">=", "<="}, token.GEQ: {">", "<"},
 	token.EQL: {"!="}, token.NEQ: {"=="},

@@ -57,8 +57,9 @@ func TestLimited(t *testing.T) {
 }
 `
 
-// The obvious mistakes die, and those at the boundary that the test does not try are survivors, by name; a survivor that is
-// excused is not tried; an excuse for what is no mutant is an error, and so is a score below the mark.
+// The obvious mistakes die, and those at the boundary that the test does not try are survivors, by
+// name; a survivor that is excused is not tried; an excuse for what is no mutant is an error, and
+// so is a score below the mark.
 func TestKillsAndReportsSurvivors(t *testing.T) {
 	t.Parallel()
 	root := module(t, source, weakTest)
@@ -163,7 +164,8 @@ func TestSQL(t *testing.T) {
 			"`SELECT sum(amount) FILTER (WHERE direction = 'credit') FROM e WHERE ((at BETWEEN $1 AND $2) OR true)`",
 			"`SELECT sum(amount) FILTER (WHERE direction = 'debit') FROM e WHERE at BETWEEN $1 AND $2`",
 		}},
-		// A comment's apostrophe is not closed: its condition is left alone, and the search ends with the text.
+		// A comment's apostrophe is not closed: its condition is left alone, and the search ends
+		// with the text.
 		{"`SELECT 1 WHERE a = b -- the row's AND 'its", []string{"`SELECT 1 WHERE ((a = b) OR true) -- the row's AND 'its"}},
 		{"`SELECT 1 WHERE a = 'b", nil},
 	} {

@@ -35,7 +35,8 @@ type result struct {
 	err  error
 }
 
-// baseline runs all tests that the drawn mutants may be tried by, as they are: a test that fails anyway would kill every mutant.
+// baseline runs all tests that the drawn mutants may be tried by, as they are: a test that fails
+// anyway would kill every mutant.
 func baseline(ctx context.Context, o options, drawn []mutant) error {
 	var packages []string
 	for _, m := range drawn {
@@ -55,7 +56,8 @@ func baseline(ctx context.Context, o options, drawn []mutant) error {
 	return err
 }
 
-// try tries the mutants and returns the results in the same order. Each is printed when it is known.
+// try tries the mutants and returns the results in the same order. Each is printed when it is
+// known.
 func try(ctx context.Context, o options, drawn []mutant) []result {
 	results := make([]result, len(drawn))
 	next := make(chan int)
@@ -81,7 +83,8 @@ func try(ctx context.Context, o options, drawn []mutant) []result {
 	return results
 }
 
-// tryOne compiles the mutant in the place of its file, and runs the tests of its packages until one fails.
+// tryOne compiles the mutant in the place of its file, and runs the tests of its packages until one
+// fails.
 func tryOne(ctx context.Context, o options, m mutant) (r result) {
 	r = result{mutant: m, fate: survived}
 	begin := time.Now()
@@ -136,7 +139,8 @@ func overlayOf(root string, m mutant) (file string, clean func(), err error) {
 	return file, clean, nil
 }
 
-// test runs packages' tests and tells whether they failed, with what they printed. It ends at the first test that fails.
+// test runs packages' tests and tells whether they failed, with what they printed. It ends at the
+// first test that fails.
 func test(ctx context.Context, o options, overlay string, packages ...string) (failed bool, out string, err error) {
 	args := []string{"test", "-p=1", "-count=1", "-failfast", "-vet=off", "-timeout", o.limit.String()}
 	if overlay != "" {

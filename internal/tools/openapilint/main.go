@@ -1,5 +1,5 @@
-// Command openapilint checks an OpenAPI document by the rules of a configuration file, prints every finding with its place,
-// and fails when there is one: make lint runs it on api/openapi.yaml.
+// Command openapilint checks an OpenAPI document by the rules of a configuration file, prints every
+// finding with its place, and fails when there is one: make lint runs it on api/openapi.yaml.
 package main
 
 import (
@@ -31,7 +31,8 @@ func main() {
 	}
 }
 
-// lint returns what is wrong with the document: what no OpenAPI document may have, and what the rules find.
+// lint returns what is wrong with the document: what no OpenAPI document may have, and what the
+// rules find.
 func lint(ctx context.Context, configPath, path string) ([]error, error) {
 	config, err := linter.LoadConfigFromFile(configPath)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// fires tells whether the alert's expression holds as of the newest scrape, whatever its "for" says, and prints for what.
+// fires tells whether the alert's expression holds as of the newest scrape, whatever its "for"
+// says, and prints for what.
 func fires(ruleFile, name string, files []string) error {
 	load, start, end, err := series(files)
 	if err != nil {
@@ -41,7 +42,8 @@ func fires(ruleFile, name string, files []string) error {
 	return fmt.Errorf("there is no alert %s", name)
 }
 
-// series makes one series a second of the scrapes' samples: each stands at its second, with gaps between.
+// series makes one series a second of the scrapes' samples: each stands at its second, with gaps
+// between.
 func series(files []string) (load string, start, end time.Time, err error) {
 	values := map[string]map[int64]string{} // by series, by second
 	var first, last int64
@@ -82,8 +84,8 @@ func series(files []string) (load string, start, end time.Time, err error) {
 	return b.String(), time.Unix(first, 0).UTC(), time.Unix(last, 0).UTC(), nil
 }
 
-// readScrape takes the samples of Ajo's own metrics, with the instance as a label, and adds up{job="ajo"}. An empty file is
-// a scrape that was not answered.
+// readScrape takes the samples of Ajo's own metrics, with the instance as a label, and adds
+// up{job="ajo"}. An empty file is a scrape that was not answered.
 func readScrape(file, instance string, second int64, values map[string]map[int64]string) error {
 	f, err := os.Open(file)
 	if err != nil {

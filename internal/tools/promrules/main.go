@@ -1,11 +1,13 @@
-// Command promrules tests Prometheus rules with Prometheus's own engine. It reads what promtool reads (rule files, and unit
-// tests with input_series and promql_expr_test, as in deploy/prometheus), and is built in a sixth of promtool's time.
+// Command promrules tests Prometheus rules with Prometheus's own engine. It reads what promtool
+// reads (rule files, and unit tests with input_series and promql_expr_test, as in
+// deploy/prometheus), and is built in a sixth of promtool's time.
 //
 //	promrules test rules_test.yaml
 //	promrules fires rules.yaml AlertName scrape…
 //
-// The first runs the tests, and fails when an alert has no test in which it fires, or none in which it does not. The second
-// tells whether an alert is pending or firing as of the newest of some scrapes, each in a file named <unix ms>-<instance>.
+// The first runs the tests, and fails when an alert has no test in which it fires, or none in which
+// it does not. The second tells whether an alert is pending or firing as of the newest of some
+// scrapes, each in a file named <unix ms>-<instance>.
 package main
 
 import (
@@ -67,7 +69,8 @@ func newWorld(load string, start time.Time, interval time.Duration, ruleFiles ..
 	for _, g := range byKey {
 		w.groups = append(w.groups, g)
 	}
-	// Recorded series come before the alerts that use them: groups are taken in the order of their names in the file.
+	// Recorded series come before the alerts that use them: groups are taken in the order of their
+	// names in the file.
 	slices.SortFunc(w.groups, func(a, b *rules.Group) int { return recordings(b) - recordings(a) })
 	for _, a := range w.alerts() {
 		a.SetRestored(true) // or it would not show its state as a series

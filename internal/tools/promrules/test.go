@@ -158,7 +158,8 @@ func (w *world) expect(e expectation, at time.Time) error {
 	return nil
 }
 
-// note records which alert the test shows firing, or quiet throughout: by the name in its expressions.
+// note records which alert the test shows firing, or quiet throughout: by the name in its
+// expressions.
 func (u unit) note(fired, quiet map[string]bool) {
 	expected := map[string]bool{}
 	for _, e := range u.Exprs {

@@ -42,7 +42,8 @@ func run(ctx context.Context, ajo *client.Client, ref, bankCode, accountNumber s
 	}
 	fmt.Println("pay to", account.BankAccountNumber, account.BankName)
 
-	// A webhook tells of payments as they come (see receive); a program that runs once may as well ask.
+	// A webhook tells of payments as they come (see receive); a program that runs once may as well
+	// ask.
 	var amount string
 	for amount == "" {
 		balance, err := ajo.Balance(ctx, ref)
@@ -61,8 +62,8 @@ func run(ctx context.Context, ajo *client.Client, ref, bankCode, accountNumber s
 	}
 	fmt.Println("paying to", holder.AccountName)
 
-	// The key makes it safe to ask again when the answer is lost: a new one for each payout, kept beside your own record of it
-	// before the first call.
+	// The key makes it safe to ask again when the answer is lost: a new one for each payout, kept
+	// beside your own record of it before the first call.
 	key := client.IdempotencyKey(rand.Text())
 	order := client.Order{Amount: amount, BankCode: bankCode, AccountNumber: accountNumber, AccountName: holder.AccountName, Narration: "payout of " + ref}
 	var accepted client.Accepted
@@ -86,7 +87,8 @@ func run(ctx context.Context, ajo *client.Client, ref, bankCode, accountNumber s
 	}
 }
 
-// patient waits before the same call is made again, and ends with the error where that would be no use.
+// patient waits before the same call is made again, and ends with the error where that would be no
+// use.
 func patient(ctx context.Context, err error) error {
 	wait := time.Second
 	var refused *client.Error

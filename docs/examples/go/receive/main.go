@@ -1,4 +1,5 @@
-// Command receive is a tenant's webhook endpoint: it verifies each webhook, does once what it asks for, and answers.
+// Command receive is a tenant's webhook endpoint: it verifies each webhook, does once what it asks
+// for, and answers.
 //
 //	AJO_WEBHOOK_SECRET=… ADDR=127.0.0.1:3000 go run ./docs/examples/go/receive
 package main
@@ -42,7 +43,8 @@ type endpoint struct {
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20)) // raw: the signature is over these bytes
+	// raw: the signature is over these bytes
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	if err != nil {
 		http.Error(w, "the body could not be read", http.StatusBadRequest)
 		return
@@ -65,5 +67,6 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		fmt.Println(event.EventType+":", event.AccountRef, event.Amount)
 	}
-	w.WriteHeader(http.StatusNoContent) // any 2xx, within 10 seconds; slow work belongs in a queue of your own
+	// any 2xx, within 10 seconds; slow work belongs in a queue of your own
+	w.WriteHeader(http.StatusNoContent)
 }
