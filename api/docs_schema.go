@@ -243,7 +243,8 @@ var (
 	boldMark = regexp.MustCompile(`\*\*([^*]+)\*\*`)
 )
 
-// prose makes paragraphs of a description: an empty line divides them, `code` and **bold** are marked.
+// prose makes paragraphs of a description: an empty line divides them, `code` and **bold** are
+// marked.
 func prose(s string) template.HTML {
 	var out strings.Builder
 	for _, p := range strings.Split(strings.TrimSpace(s), "\n\n") {

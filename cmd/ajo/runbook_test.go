@@ -86,7 +86,8 @@ func arguments(flags *pflag.FlagSet, words []string) (args []string) {
 	return args
 }
 
-// Every setting that they name is one, and every message of a log line that the runbook tells to look for is logged.
+// Every setting that they name is one, and every message of a log line that the runbook tells to
+// look for is logged.
 func TestDocumentsNameSettingsAndLogLinesThatExist(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}

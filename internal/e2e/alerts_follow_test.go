@@ -60,8 +60,9 @@ func (p paragraph) find(t testing.TB, alert, begin string) string {
 	return found[0]
 }
 
-// follow runs a command of the alert's paragraph as it stands there, which must end well, and returns what it printed. The
-// command is named by its beginning; pairs are what an operator fills in, as "<event>" and an id.
+// follow runs a command of the alert's paragraph as it stands there, which must end well, and
+// returns what it printed. The command is named by its beginning; pairs are what an operator fills
+// in, as "<event>" and an id.
 func (a *alarm) follow(alert, begin string, pairs ...string) string {
 	a.t.Helper()
 	return a.followTo(0, alert, begin, pairs...)
@@ -85,8 +86,8 @@ func (a *alarm) followOn(alert, begin string, pairs ...string) *process {
 	return p
 }
 
-// begin starts the command in a shell that finds ajo and Postgres' programs, and, of the settings, what the runbook's head says
-// that commands need; a worker has them all.
+// begin starts the command in a shell that finds ajo and Postgres' programs, and, of the settings,
+// what the runbook's head says that commands need; a worker has them all.
 func (a *alarm) begin(alert, begin string, pairs []string) *process {
 	a.t.Helper()
 	text := strings.NewReplacer(append(pairs, `"…"`, `"incident 4711"`)...).Replace(readRunbook(a.t)[alert].find(a.t, alert, begin))
@@ -117,7 +118,8 @@ var asksBank = regexp.MustCompile(`^ajo (reconcile --from|events repost) `)
 
 var needed = regexp.MustCompile(`^AJO_(DATABASE_URL|REDIS_URL|SPOOL_DIR|OPS_USER|OPS_PASSWORD)$`)
 
-// says checks that a process has logged a line with what the paragraph tells to look for: a part of a message, or alert=….
+// says checks that a process has logged a line with what the paragraph tells to look for: a part of
+// a message, or alert=….
 func (a *alarm) says(p *process, alert, part string) {
 	a.t.Helper()
 	require.Contains(a.t, readRunbook(a.t)[alert].codes, part)

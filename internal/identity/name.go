@@ -39,7 +39,8 @@ func Words(name string) []string {
 		case letters[r] != "":
 			plain.WriteString(letters[r])
 		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm), strings.ContainsRune("'`´‘’‛′", r):
-			// A mark on the letter before it, something invisible, or an apostrophe: the word goes on.
+			// A mark on the letter before it, something invisible, or an apostrophe: the word goes
+			// on.
 		default:
 			plain.WriteByte(' ')
 		}
@@ -49,11 +50,12 @@ func Words(name string) []string {
 
 // NamesAgree tells whether the name that somebody gave can be that of the record's holder.
 //
-// It can when the record's first and last name both occur in the given name, in any order, each in words of its own:
-// letter case, accents, apostrophes, hyphens, titles and further (middle) names make no difference. A name of the
-// record that has several words needs all of them; it may also be written together, or a single one apart
-// (Abdulrahman, Abdul-Rahman, Abdul Rahman). Initials and short forms do not count, and a record without a first or a
-// last name agrees with nothing: a person then decides, which costs a day, where a wrong approval costs more.
+// It can when the record's first and last name both occur in the given name, in any order, each in
+// words of its own: letter case, accents, apostrophes, hyphens, titles and further (middle) names
+// make no difference. A name of the record that has several words needs all of them; it may also be
+// written together, or a single one apart (Abdulrahman, Abdul-Rahman, Abdul Rahman). Initials and
+// short forms do not count, and a record without a first or a last name agrees with nothing: a
+// person then decides, which costs a day, where a wrong approval costs more.
 func NamesAgree(given, first, last string) bool {
 	words := fold(given)
 	if len(words) > maxNameWords {
@@ -77,7 +79,8 @@ func fold(name string) []string {
 	return words
 }
 
-// places returns every way in which part occurs in words, each as the set of the word positions that it takes up.
+// places returns every way in which part occurs in words, each as the set of the word positions
+// that it takes up.
 func places(words, part []string) []uint32 {
 	if len(part) == 0 || len(part) > maxNameWords {
 		return nil

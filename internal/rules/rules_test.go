@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,11 +27,13 @@ type pkg struct {
 	Doc        string
 	GoFiles    []string
 	Imports    []string
+	// TestGoFiles and XTestGoFiles are the tests, inside the package and beside it.
+	TestGoFiles, XTestGoFiles []string
 }
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports", "ajo/...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,TestGoFiles,XTestGoFiles,Imports", "ajo/...").Output()
 	require.NoError(t, err)
 	var all []pkg
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
@@ -200,6 +203,30 @@ func TestSizes(t *testing.T) {
 				}
 				if n := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1; n > 80 {
 					t.Errorf("%s: %s has %d lines", path, fn.Name.Name, n)
+				}
+			}
+		}
+	}
+}
+
+// A comment on lines of its own is at most 100 columns wide; a tab counts as four.
+func TestCommentWidth(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
+			path := filepath.Join(p.Dir, name)
+			src, err := os.ReadFile(path)
+			require.NoError(t, err)
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, path, src, parser.ParseComments)
+			require.NoError(t, err)
+			lines := strings.Split(string(src), "\n")
+			for _, g := range f.Comments {
+				for _, c := range g.List {
+					n := fset.Position(c.Pos()).Line
+					line := strings.ReplaceAll(lines[n-1], "\t", "    ")
+					if strings.HasPrefix(strings.TrimSpace(line), "//") && utf8.RuneCountInString(line) > 100 {
+						t.Errorf("%s:%d: a comment of %d columns", path, n, utf8.RuneCountInString(line))
+					}
 				}
 			}
 		}

@@ -75,10 +75,12 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 // whose end the bank's record contradicts. The bank is asked first, where it can be: what its
 // record states for certain is not booked otherwise.
 //
-//   - Paid: one that is under way succeeds, and its debit is confirmed. One that had failed, or come back, succeeds with a new
-//     debit: the first one's reversal stands in the statement. The balance may fall below zero. With another sum than was ordered
-//     the debit is reversed, and a new one of that sum booked, whatever the status was.
-//   - Not paid: one that is under way fails, one that was paid is refunded, and the money is back in the balance.
+//   - Paid: one that is under way succeeds, and its debit is confirmed. One that had failed, or
+//     come back, succeeds with a new debit: the first one's reversal stands in the statement. The
+//     balance may fall below zero. With another sum than was ordered the debit is reversed, and a
+//     new one of that sum booked, whatever the status was.
+//   - Not paid: one that is under way fails, one that was paid is refunded, and the money is back
+//     in the balance.
 //
 // Where that is what the books say already, the difference that the bank's record has is marked as
 // dealt with. For operators. [ErrNotFound], [ErrNotSubmitted], [ErrInHand], [ErrBankSays],

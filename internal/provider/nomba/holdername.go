@@ -17,11 +17,13 @@ const (
 // HolderName fits a name to the bank's rule: plain Latin letters and single spaces, 8 to 64
 // characters. The rule is, in this order:
 //
-//  1. "&" becomes "and"; accents fall away and other letters are written plainly ([identity.Words]); apostrophes vanish;
-//     whatever else is no letter becomes a space, and spaces are joined.
+//  1. "&" becomes "and"; accents fall away and other letters are written plainly
+//     ([identity.Words]); apostrophes vanish; whatever else is no letter becomes a space, and
+//     spaces are joined.
 //  2. Nothing left: "Customer".
 //  3. Shorter than 8: " Account" is put behind it ("Ade" → "Ade Account").
-//  4. Longer than 64: cut after the last whole word that fits; where that would leave fewer than 8, after 64 letters.
+//  4. Longer than 64: cut after the last whole word that fits; where that would leave fewer than 8,
+//     after 64 letters.
 //
 // Fitting a fitted name changes nothing.
 func HolderName(s string) string {

@@ -19,17 +19,20 @@ const payPath = "/v2/transfers/bank"
 // it has not acted.
 //
 // What came back, and what it means:
-//   - code 00 with a record that echoes p.Ref: the record. Without an echo, or without an amount, its status is Pending.
-//   - code 201 PROCESSING (and 200, as the bank's own reference has it), and 00 without a record: taken, Status Pending.
-//   - a documented refusal (02, 05, 06, or 400, 403, 422 in the envelope; under HTTP 2xx or 4xx but 401, 408, 409, 425
-//     and 429): a [*provider.Rejection], but only after the bank, asked by reference, does not know it. A refusal of a
-//     reference that has been used looks the same, and taking that one for a failure pays twice. Where the bank does
-//     know it, its record is returned.
-//   - a refusal that says duplicate, in the bank's envelope or as a 409: an [*Error] that wraps [provider.ErrDuplicate]. Ask with
-//     [Client.Payout].
-//   - no answer, a cut one, 408, 409, 425, 429, 5xx, code 01, an unknown code, somebody else's record, an unreadable
-//     amount: an [*Error]. The money may have left. Ask with [Client.Payout]; submit again, under the same reference, only
-//     when that says [provider.ErrUnknown].
+//   - code 00 with a record that echoes p.Ref: the record. Without an echo, or without an amount,
+//     its status is Pending.
+//   - code 201 PROCESSING (and 200, as the bank's own reference has it), and 00 without a record:
+//     taken, Status Pending.
+//   - a documented refusal (02, 05, 06, or 400, 403, 422 in the envelope; under HTTP 2xx or 4xx but
+//     401, 408, 409, 425 and 429): a [*provider.Rejection], but only after the bank, asked by
+//     reference, does not know it. A refusal of a reference that has been used looks the same, and
+//     taking that one for a failure pays twice. Where the bank does know it, its record is
+//     returned.
+//   - a refusal that says duplicate, in the bank's envelope or as a 409: an [*Error] that wraps
+//     [provider.ErrDuplicate]. Ask with [Client.Payout].
+//   - no answer, a cut one, 408, 409, 425, 429, 5xx, code 01, an unknown code, somebody else's
+//     record, an unreadable amount: an [*Error]. The money may have left. Ask with [Client.Payout];
+//     submit again, under the same reference, only when that says [provider.ErrUnknown].
 //
 // It takes up to twice Options.Timeout for its token and its turn and Options.PayTimeout for the
 // answer, all that again after a 401, and after a refusal one more Options.Timeout for the

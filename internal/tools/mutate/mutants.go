@@ -200,7 +200,8 @@ func (f *finder) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// ofErrors tells whether a condition is about an error alone: only a fault would show it, which the tests of faults do.
+// ofErrors tells whether a condition is about an error alone: only a fault would show it, which the
+// tests of faults do.
 func ofErrors(condition string) bool {
 	c := strings.TrimSpace(condition)
 	return strings.HasSuffix(c, "rr != nil") || strings.HasSuffix(c, "rr == nil") || strings.HasSuffix(c, "IsNoRows(err)") || strings.HasPrefix(c, "span.")
@@ -244,7 +245,8 @@ func (f *finder) seen(at token.Pos) bool {
 	return slices.ContainsFunc(f.found, func(m mutant) bool { return m.offset == offset && swaps[m.before] != "" })
 }
 
-// number takes a whole number of a boundary or a constant one too high and one too low, and a time twice as long.
+// number takes a whole number of a boundary or a constant one too high and one too low, and a time
+// twice as long.
 func (f *finder) number(e ast.Expr) {
 	isTime := strings.Contains(f.text(e), "time.")
 	ast.Inspect(e, func(n ast.Node) bool {

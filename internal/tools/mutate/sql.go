@@ -36,8 +36,9 @@ var (
 	ends        = regexp.MustCompile(`^\s*(AND|OR|ORDER|LIMIT|RETURNING|FOR|GROUP|HAVING|WHERE|UNION|THEN|ELSE|END|ON|JOIN|LEFT|WINDOW|OFFSET|WHEN|SET|DO|SELECT|INSERT|UPDATE|EXCEPT)\b`)
 )
 
-// sqlEdits are the mistakes that a statement may have: a lock forgotten, a condition forgotten, a boundary missed, the sides or
-// the sign mistaken. A condition that is forgotten stays there as one that always holds, so that its parameters keep their types.
+// sqlEdits are the mistakes that a statement may have: a lock forgotten, a condition forgotten, a
+// boundary missed, the sides or the sign mistaken. A condition that is forgotten stays there as one
+// that always holds, so that its parameters keep their types.
 func sqlEdits(text string) (edits []edit) {
 	for _, at := range locks.FindAllStringIndex(text, -1) {
 		edits = append(edits, edit{at[0], at[1], ""})
@@ -71,7 +72,8 @@ func isBetween(before string) bool {
 	return b >= 0 && !strings.Contains(before[b:], "AND")
 }
 
-// conditionEnd is where the condition that begins at from ends: at the next keyword or comma outside its own parentheses.
+// conditionEnd is where the condition that begins at from ends: at the next keyword or comma
+// outside its own parentheses.
 func conditionEnd(text string, from int) int {
 	depth, last, between := 0, from, false
 	for i := from; i < len(text); i++ {
