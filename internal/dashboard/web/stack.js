@@ -72,7 +72,9 @@ export async function start() {
     url, bank, shop,
     // code waits for the mail to an address and returns the code in it.
     code: (email) => until(`a mail to ${email}`, async () => {
-      for (const name of (await readdir(env.AJO_MAIL_DIR).catch(() => [])).sort().reverse()) {
+      const names = await readdir(env.AJO_MAIL_DIR).catch(() => []);
+      // A name with a dot in front is a mail that is being written, and about to be renamed.
+      for (const name of names.filter((n) => !n.startsWith('.')).sort().reverse()) {
         const mail = await readFile(join(env.AJO_MAIL_DIR, name), 'utf8');
         if (mail.includes(email)) return /\r?\n\r?\n[\s\S]*?\b([0-9]{6})\b/.exec(mail)?.[1];
       }
