@@ -24,8 +24,8 @@ var checks = []struct{ name, sql string }{
 		FROM (SELECT id, seq, lag(seq, 1, 0::bigint) OVER (PARTITION BY account_id ORDER BY seq) AS before FROM ledger_entries) e
 		WHERE seq <> before + 1`},
 	// An entry's running balance is the one before it, moved by the entry, by what went under
-	// review since then, and by what came back. From 0008 on the last two are recorded; the first
-	// entry needs nothing of them, and those between are passed over.
+	// review since then, and by what came back. Only an account's chain records the
+	// last two; the first entry needs nothing of them, and those before the chain are passed over.
 	{CheckRunning, `
 		WITH moved AS (
 			SELECT account_id, seq, sum(delta) AS delta FROM (

@@ -141,7 +141,7 @@ func TestChainBeginsAfterOldEntries(t *testing.T) {
 	b.move(held, ledger.EventHold)
 	b.credit("20.00")
 	old := b.credit("25.00")
-	// As a program of the version before left them, and as the migrations then mark them.
+	// Entries without a hash, in an account that is marked accordingly.
 	b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER USER`)
 	b.Exec(`UPDATE ledger_entries SET hash = NULL, held_seq = CASE status WHEN 'needs_review' THEN seq END`)
 	b.Exec(`ALTER TABLE ledger_entries ENABLE TRIGGER USER`)

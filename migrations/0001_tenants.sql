@@ -1,72 +1,24 @@
--- Tenants, their sessions, and the record of what operators did.
+-- Tenants, and what lets a person in: sessions, login links, registrations, password resets.
+-- The guards that several capabilities share stand here, since this file is the first.
+--
+-- Each file is one capability. COMMENTs say what a table or column means (docs/schema.md is made
+-- from them); a "--" comment says why something is built as it is.
 -- +goose Up
 SET lock_timeout = '5s';
 
--- A sum of naira. A numeric(p,2) column would round 1.005 to 1.01 without a word, and numeric admits NaN; the domain refuses both.
 CREATE DOMAIN naira AS numeric
     CHECK (VALUE <> 'NaN' AND scale(VALUE) <= 2 AND abs(VALUE) < 1000000000000000000);
-
-CREATE TABLE tenants (
-    id                       uuid PRIMARY KEY,
-    name                     text NOT NULL CHECK (char_length(name) BETWEEN 1 AND 200),
-    email                    text NOT NULL UNIQUE CHECK (email = lower(email)),
-    password_hash            text NOT NULL,
-    email_verified_at        timestamptz,
-    status                   text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
-    operator                 boolean NOT NULL DEFAULT false,
-    kyc_status               text NOT NULL DEFAULT 'unverified' CHECK (kyc_status IN ('unverified', 'pending_review', 'verified')),
-    business_type            text CHECK (business_type IN ('sole_proprietor', 'registered_business', 'ngo', 'other')),
-    cac_number               text,
-    -- SHA-256 of the API key; the key itself is nowhere.
-    api_key_hash             bytea UNIQUE CHECK (octet_length(api_key_hash) = 32),
-    api_key_suffix           text NOT NULL DEFAULT '',
-    webhook_url              text NOT NULL DEFAULT '',
-    -- The signing secret, sealed; the one before it signs beside it until previous_until.
-    webhook_secret           bytea,
-    webhook_secret_previous  bytea,
-    webhook_secret_previous_until timestamptz,
-    -- The one-time code under way: its hash, its end, and the wrong tries so far.
-    code_hash                bytea,
-    code_expires_at          timestamptz,
-    code_tries               integer NOT NULL DEFAULT 0,
-    created_at               timestamptz NOT NULL,
-    updated_at               timestamptz NOT NULL,
-    CHECK ((kyc_status = 'verified') <= (business_type IS NOT NULL))
-);
-
-CREATE TABLE sessions (
-    token_hash  bytea PRIMARY KEY CHECK (octet_length(token_hash) = 32),
-    tenant_id   uuid NOT NULL REFERENCES tenants (id),
-    created_at  timestamptz NOT NULL,
-    expires_at  timestamptz NOT NULL
-);
-CREATE INDEX sessions_tenant ON sessions (tenant_id);
-CREATE INDEX sessions_expiry ON sessions (expires_at);
-
--- Who did what by hand, and why. Append-only.
-CREATE TABLE audit_log (
-    id         uuid PRIMARY KEY,
-    at         timestamptz NOT NULL,
-    actor      text NOT NULL,
-    action     text NOT NULL,
-    target     text NOT NULL,
-    reason     text NOT NULL,
-    detail     jsonb NOT NULL DEFAULT '{}'
-);
+COMMENT ON DOMAIN naira IS
+    'A sum of naira. numeric(p,2) would round 1.005 to 1.01, and numeric admits NaN; this refuses both.';
 
 -- +goose StatementBegin
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION '% on % is not allowed: its rows are kept as they are', TG_OP, TG_TABLE_NAME USING ERRCODE = 'check_violation';
 END $$;
--- +goose StatementEnd
 
-CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-
--- The second home of the transition tables (the first is Go: internal/fsm). The arguments of the trigger are the allowed
--- moves of the status column, as 'from>to'. Every state × state pair is tried by a test against the table in Go.
--- +goose StatementBegin
+-- The transition tables are in Go (internal/fsm) and, as a guard, here: the trigger's arguments are
+-- the allowed moves of the status column, as 'from>to'. A test tries each pair of states on both.
 CREATE FUNCTION check_status_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT (OLD.status || '>' || NEW.status) = ANY (TG_ARGV) THEN
@@ -74,10 +26,8 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
--- +goose StatementEnd
 
 -- The same for a kyc_status column.
--- +goose StatementBegin
 CREATE FUNCTION check_kyc_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT (OLD.kyc_status || '>' || NEW.kyc_status) = ANY (TG_ARGV) THEN
@@ -87,5 +37,104 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+CREATE TABLE tenants (
+    id                            uuid PRIMARY KEY,
+    name                          text NOT NULL CHECK (char_length(name) BETWEEN 1 AND 200),
+    email                         text NOT NULL UNIQUE CHECK (email = lower(email)),
+    password_hash                 text NOT NULL,
+    email_verified_at             timestamptz NOT NULL,
+    status                        text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
+    operator                      boolean NOT NULL DEFAULT false,
+    kyc_status                    text NOT NULL DEFAULT 'unverified' CHECK (kyc_status IN ('unverified', 'pending_review', 'verified')),
+    business_type                 text CHECK (business_type IN ('sole_proprietor', 'registered_business', 'ngo', 'other')),
+    cac_number                    text,
+    api_key_hash                  bytea UNIQUE CHECK (octet_length(api_key_hash) = 32),
+    api_key_suffix                text NOT NULL DEFAULT '',
+    webhook_url                   text NOT NULL DEFAULT '',
+    webhook_secret                bytea,
+    webhook_secret_previous       bytea,
+    webhook_secret_previous_until timestamptz,
+    webhook_events                text[] NOT NULL DEFAULT '{}'
+        CHECK (webhook_events <@ '{payment.confirmed,payment.reversed,settlement.succeeded,settlement.failed,settlement.refunded}'::text[]),
+    listening_until               timestamptz,
+    created_at                    timestamptz NOT NULL,
+    updated_at                    timestamptz NOT NULL,
+    CHECK ((kyc_status = 'verified') <= (business_type IS NOT NULL))
+);
+COMMENT ON TABLE tenants IS 'A business that uses the service. It exists from the moment its e-mail address is verified.';
+COMMENT ON COLUMN tenants.password_hash IS 'argon2id';
+COMMENT ON COLUMN tenants.operator IS 'may use the operator endpoints';
+COMMENT ON COLUMN tenants.cac_number IS 'registration number at the Corporate Affairs Commission';
+COMMENT ON COLUMN tenants.api_key_hash IS 'SHA-256 of the API key; the key itself is stored nowhere';
+COMMENT ON COLUMN tenants.api_key_suffix IS 'last characters of the key, to recognise it by';
+COMMENT ON COLUMN tenants.webhook_secret IS 'signing secret, sealed';
+COMMENT ON COLUMN tenants.webhook_secret_previous IS 'the secret before it, sealed; signs too until webhook_secret_previous_until';
+COMMENT ON COLUMN tenants.webhook_events IS 'event types the tenant chose in addition to payment.received';
+COMMENT ON COLUMN tenants.listening_until IS 'until then all events are also written to listen_events; NULL: never listened';
 CREATE TRIGGER tenants_kyc BEFORE UPDATE ON tenants FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
     EXECUTE FUNCTION check_kyc_move('unverified>verified');
+
+CREATE TABLE sessions (
+    token_hash bytea PRIMARY KEY CHECK (octet_length(token_hash) = 32),
+    tenant_id  uuid NOT NULL REFERENCES tenants (id),
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    ended_at   timestamptz
+);
+CREATE INDEX sessions_tenant ON sessions (tenant_id);
+CREATE INDEX sessions_expiry ON sessions (expires_at);
+COMMENT ON TABLE sessions IS 'A login to the dashboard.';
+COMMENT ON COLUMN sessions.token_hash IS 'SHA-256 of the token; the token itself is stored nowhere';
+COMMENT ON COLUMN sessions.ended_at IS
+    'when it was ended; the row stays until it would have expired, so that a suspended tenant is told so';
+
+CREATE TABLE login_links (
+    token_hash bytea PRIMARY KEY CHECK (octet_length(token_hash) = 32),
+    tenant_id  uuid NOT NULL REFERENCES tenants (id),
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL
+);
+CREATE INDEX login_links_expiry ON login_links (expires_at);
+COMMENT ON TABLE login_links IS 'An unused link that opens one session, made by an operator (ajo tenant login-link).';
+COMMENT ON COLUMN login_links.token_hash IS 'SHA-256 of the link''s token; the token itself is stored nowhere';
+
+CREATE TABLE pending_registrations (
+    id              uuid PRIMARY KEY,
+    email           text NOT NULL CHECK (email = lower(email)),
+    name            text NOT NULL CHECK (char_length(name) BETWEEN 1 AND 200),
+    password_hash   text NOT NULL,
+    code_hash       bytea,
+    code_expires_at timestamptz NOT NULL,
+    code_tries      integer NOT NULL DEFAULT 0,
+    created_at      timestamptz NOT NULL
+);
+CREATE INDEX pending_registrations_email ON pending_registrations (email, created_at DESC);
+CREATE INDEX pending_registrations_age ON pending_registrations (created_at);
+COMMENT ON TABLE pending_registrations IS
+    'A registration that waits for its e-mailed code. An e-mail that has a tenant gets a row too, with a code that opens nothing, so that neither the answer nor its time reveals whether the e-mail is known.';
+COMMENT ON COLUMN pending_registrations.id IS 'becomes the tenant''s id if this code is the first to be entered';
+COMMENT ON COLUMN pending_registrations.password_hash IS 'argon2id; empty once verified, since the tenant has it then';
+COMMENT ON COLUMN pending_registrations.code_hash IS 'sealed hash of the code; NULL once verified';
+COMMENT ON COLUMN pending_registrations.code_tries IS 'wrong codes entered so far';
+
+CREATE TABLE password_resets (
+    token_hash bytea PRIMARY KEY CHECK (octet_length(token_hash) = 32),
+    email      text NOT NULL CHECK (email = lower(email)),
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL
+);
+CREATE INDEX password_resets_email ON password_resets (email);
+CREATE INDEX password_resets_expiry ON password_resets (expires_at);
+COMMENT ON TABLE password_resets IS
+    'An unused, e-mailed code that resets a password. An unknown e-mail gets a row too, so that the response time reveals nothing.';
+COMMENT ON COLUMN password_resets.token_hash IS 'SHA-256 of the code; the code itself is stored nowhere';
+
+CREATE TABLE known_networks (
+    email   text NOT NULL CHECK (email = lower(email)),
+    network text NOT NULL,
+    last_at timestamptz NOT NULL,
+    PRIMARY KEY (email, network)
+);
+COMMENT ON TABLE known_networks IS
+    'A network from which the owner of an e-mail has logged in. Password guesses from other networks do not use up its tries.';
+COMMENT ON COLUMN known_networks.network IS 'an IPv4 address or an IPv6 /64';

@@ -1,4 +1,4 @@
--- Customers and their virtual accounts.
+-- Customers of a tenant, and their virtual accounts.
 -- +goose Up
 SET lock_timeout = '5s';
 
@@ -7,10 +7,12 @@ CREATE TABLE customers (
     tenant_id    uuid NOT NULL REFERENCES tenants (id),
     external_ref text NOT NULL,
     name         text NOT NULL,
-    bvn          bytea, -- sealed
+    bvn          bytea,
     bvn_last4    text CHECK (bvn_last4 ~ '^[0-9]{4}$'),
-    nin          bytea, -- sealed
+    nin          bytea,
     nin_last4    text CHECK (nin_last4 ~ '^[0-9]{4}$'),
+    nin_hash     bytea CHECK (octet_length(nin_hash) = 32),
+    nin_shared   boolean NOT NULL DEFAULT false,
     kyc_tier     integer NOT NULL DEFAULT 1 CHECK (kyc_tier IN (1, 2, 3)),
     kyc_status   text NOT NULL DEFAULT 'none' CHECK (kyc_status IN ('none', 'pending_review', 'approved', 'rejected')),
     status       text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
@@ -19,10 +21,28 @@ CREATE TABLE customers (
     UNIQUE (tenant_id, external_ref)
 );
 CREATE INDEX customers_list ON customers (tenant_id, id);
-
+CREATE INDEX customers_pending ON customers (id) WHERE kyc_status = 'pending_review';
+-- One NIN approves one customer of a tenant, unless an operator decided otherwise.
+CREATE UNIQUE INDEX customers_nin_once ON customers (tenant_id, nin_hash) WHERE kyc_status = 'approved' AND NOT nin_shared;
+COMMENT ON TABLE customers IS 'A customer of a tenant: the holder of accounts, and the subject of KYC.';
+COMMENT ON COLUMN customers.external_ref IS 'the tenant''s own reference';
+COMMENT ON COLUMN customers.bvn IS 'bank verification number, sealed';
+COMMENT ON COLUMN customers.nin IS 'national identification number, sealed';
+COMMENT ON COLUMN customers.nin_hash IS 'keyed hash of the NIN submitted last (hash_keys)';
+COMMENT ON COLUMN customers.nin_shared IS 'an operator approved the customer although its NIN had approved another one';
 CREATE TRIGGER customers_kyc BEFORE UPDATE ON customers FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
     EXECUTE FUNCTION check_kyc_move('none>approved', 'rejected>approved', 'none>pending_review', 'rejected>pending_review',
-        'none>rejected', 'pending_review>approved', 'pending_review>rejected');
+        'none>rejected', 'pending_review>approved', 'pending_review>rejected', 'approved>none');
+
+CREATE TABLE hash_keys (
+    id         uuid PRIMARY KEY,
+    name       text NOT NULL UNIQUE,
+    key        bytea NOT NULL,
+    created_at timestamptz NOT NULL
+);
+COMMENT ON TABLE hash_keys IS
+    'A key that hashes are made with. It is made once, and only sealed anew when keys are rotated, so that the hashes stay the same.';
+COMMENT ON COLUMN hash_keys.key IS 'sealed';
 
 CREATE TABLE accounts (
     id                  uuid PRIMARY KEY,
@@ -34,19 +54,16 @@ CREATE TABLE accounts (
     bank_account_name   text NOT NULL,
     bank_name           text NOT NULL DEFAULT '',
     currency            text NOT NULL DEFAULT 'NGN' CHECK (currency = 'NGN'),
-    -- 'provisioning': the row stands before the bank is called, and no endpoint shows it until the bank has answered.
     status              text NOT NULL CHECK (status IN ('provisioning', 'active', 'expired')),
     type                text NOT NULL CHECK (type IN ('dedicated', 'onetime')),
     callback_url        text,
     expected_amount     naira CHECK (expected_amount > 0),
     expires_at          timestamptz,
-    -- The moment from which payments are refused: a payment made at or before it is still accepted.
     expired_at          timestamptz,
-    -- When the bank confirmed that the number is closed.
     closed_at           timestamptz,
-    -- Work: provisioning under way (lease), the deadline of a one-time account, then the close at the bank.
     next_attempt_at     timestamptz,
     attempt_count       integer NOT NULL DEFAULT 0,
+    failure_count       integer NOT NULL DEFAULT 0,
     leased_until        timestamptz,
     last_error          text NOT NULL DEFAULT '',
     created_at          timestamptz NOT NULL,
@@ -56,13 +73,25 @@ CREATE TABLE accounts (
     CHECK (type = 'onetime' OR expires_at IS NULL)
 );
 CREATE UNIQUE INDEX accounts_dedicated ON accounts (tenant_id, account_ref) WHERE type = 'dedicated';
-CREATE UNIQUE INDEX accounts_number ON accounts (provider, bank_account_number);
+-- A bank issues the number of a closed account again, so numbers are unique among the open ones.
+CREATE UNIQUE INDEX accounts_number ON accounts (provider, bank_account_number) WHERE closed_at IS NULL;
 CREATE INDEX accounts_number_only ON accounts (bank_account_number);
 CREATE INDEX accounts_list ON accounts (tenant_id, id);
 CREATE INDEX accounts_ref ON accounts (account_ref, tenant_id);
 CREATE INDEX accounts_customer ON accounts (customer_id);
 CREATE INDEX accounts_due ON accounts (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
-
+COMMENT ON TABLE accounts IS 'A virtual account: a bank account number that belongs to one customer.';
+COMMENT ON COLUMN accounts.account_ref IS 'the tenant''s own reference';
+COMMENT ON COLUMN accounts.provider IS 'the upstream bank';
+COMMENT ON COLUMN accounts.status IS
+    'provisioning: stored before the bank is called, and not shown by any endpoint until the bank has answered';
+COMMENT ON COLUMN accounts.type IS 'onetime: ends with the exact amount or at expires_at';
+COMMENT ON COLUMN accounts.callback_url IS 'webhook URL of this account, in place of the tenant''s';
+COMMENT ON COLUMN accounts.expired_at IS 'payments made later are refused; one made at this moment is still accepted';
+COMMENT ON COLUMN accounts.closed_at IS 'when the bank confirmed that the number is closed';
+COMMENT ON COLUMN accounts.next_attempt_at IS
+    'due at: the provisioning, then the end of a one-time account, then the close at the bank; NULL when nothing is left';
+COMMENT ON COLUMN accounts.failure_count IS 'how often handling the row ended in an error';
 CREATE TRIGGER accounts_status BEFORE UPDATE ON accounts FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
     EXECUTE FUNCTION check_status_move('provisioning>active', 'active>expired');
 
@@ -76,4 +105,6 @@ CREATE TABLE account_history (
 );
 CREATE INDEX account_history_account ON account_history (account_id, id);
 CREATE UNIQUE INDEX account_history_once ON account_history (account_id, to_status);
+COMMENT ON TABLE account_history IS 'Each change of an account''s status. Append-only.';
+COMMENT ON COLUMN account_history.from_status IS 'NULL for the first';
 CREATE TRIGGER account_history_append_only BEFORE UPDATE OR DELETE ON account_history FOR EACH ROW EXECUTE FUNCTION refuse_change();

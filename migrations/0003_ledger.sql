@@ -1,16 +1,24 @@
--- The ledger: entries that never change but for their status, and a running total for each account.
--- Only package ledger writes these tables.
+-- The ledger: entries that never change but for their status, a running total for each account, and
+-- sums by day. Only package ledger writes these tables.
 -- +goose Up
 SET lock_timeout = '5s';
 
--- One row is both sides of a movement: account_id has the customer's side in the given direction, contra the system
--- account that has the opposite one. So a movement cannot be half written, and no system row is updated by every payment.
+-- One row is both sides of a movement: the customer's account in the given direction, and contra,
+-- the system account, in the opposite one. So a movement cannot be half written, and payments do
+-- not all update one system row.
+--
+-- No foreign keys: each would look an account up again that the transaction has just read. Nothing
+-- can remove it, since its balance refers to it and is never deleted.
+--
+-- fillfactor: a page must have room for a second version of each of its rows, since neighbours are
+-- confirmed in one transaction. An update that stays on the page and changes no indexed column needs
+-- no new index entries (HOT); a column that stands in an index' condition counts as indexed, so
+-- none names the status.
 CREATE TABLE ledger_entries (
     id                   uuid PRIMARY KEY,
     tenant_id            uuid NOT NULL,
-    account_id           uuid NOT NULL REFERENCES accounts (id),
+    account_id           uuid NOT NULL,
     contra               text NOT NULL DEFAULT 'provider_float' CHECK (contra = 'provider_float'),
-    -- Position in the account, from 1 without a gap; the statement's order and its cursor.
     seq                  bigint NOT NULL CHECK (seq > 0),
     direction            text NOT NULL CHECK (direction IN ('credit', 'debit')),
     amount               naira NOT NULL CHECK (amount > 0),
@@ -19,50 +27,111 @@ CREATE TABLE ledger_entries (
     status               text NOT NULL CHECK (status IN ('provisional', 'confirmed', 'reversed', 'needs_review')),
     narration            text NOT NULL DEFAULT '',
     provider_txn_ref     text NOT NULL DEFAULT '',
-    -- One payment or one settlement. With direction it is unique: nothing is posted twice, nothing reversed twice.
     transaction_group_id uuid NOT NULL,
     transfer_ref         text,
     reversal_of          uuid REFERENCES ledger_entries (id),
     running_balance      naira NOT NULL,
     created_at           timestamptz NOT NULL,
+    held_seq             bigint,
+    released_seq         bigint,
+    hash                 bytea,
     -- A debit under review would free money that may be on its way out.
     CHECK (NOT (direction = 'debit' AND status = 'needs_review')),
-    CHECK (reversal_of IS NULL OR status = 'reversed')
-);
+    CHECK (reversal_of IS NULL OR status = 'reversed'),
+    CONSTRAINT ledger_entries_held CHECK (status <> 'needs_review' OR held_seq IS NOT NULL)
+) WITH (fillfactor = 50);
 CREATE UNIQUE INDEX ledger_entries_seq ON ledger_entries (account_id, seq);
+-- Nothing is posted twice, and nothing is reversed twice.
 CREATE UNIQUE INDEX ledger_entries_group ON ledger_entries (transaction_group_id, direction);
 CREATE UNIQUE INDEX ledger_entries_reversal ON ledger_entries (reversal_of) WHERE reversal_of IS NOT NULL;
 CREATE INDEX ledger_entries_transfer ON ledger_entries (transfer_ref) WHERE transfer_ref IS NOT NULL;
+-- The entries that are or were under review. They are few.
+CREATE INDEX ledger_entries_reviewed ON ledger_entries (account_id) WHERE held_seq IS NOT NULL OR released_seq IS NOT NULL;
+COMMENT ON TABLE ledger_entries IS 'One movement of money on an account. Only its status ever changes.';
+COMMENT ON COLUMN ledger_entries.contra IS 'the system account on the other side of the movement';
+COMMENT ON COLUMN ledger_entries.seq IS 'position in the account, from 1 without a gap: the statement''s order and cursor';
+COMMENT ON COLUMN ledger_entries.amount IS 'of a received payment: net, after the bank''s fee';
+COMMENT ON COLUMN ledger_entries.fee IS 'the bank''s fee, outside the balance';
+COMMENT ON COLUMN ledger_entries.status IS 'needs_review: not in the balance until a person decides';
+COMMENT ON COLUMN ledger_entries.transaction_group_id IS 'one payment or one settlement: the event''s or the transfer''s id';
+COMMENT ON COLUMN ledger_entries.transfer_ref IS 'the settlement''s merchantTxRef';
+COMMENT ON COLUMN ledger_entries.reversal_of IS 'the entry that this one reverses';
+COMMENT ON COLUMN ledger_entries.running_balance IS 'the account''s balance after this entry';
+COMMENT ON COLUMN ledger_entries.held_seq IS 'the account''s last_seq when the entry went under review';
+COMMENT ON COLUMN ledger_entries.released_seq IS 'the account''s last_seq when the review ended; between the two it is not in the balance';
+COMMENT ON COLUMN ledger_entries.hash IS
+    'SHA-256 over the hash of the account''s entry before, and this entry''s fields but for its status (ledger/chain.go)';
 
--- balance = total_credits − total_debits always holds: an entry under review is in neither, a reversed one and its
--- reversal are in one each. fillfactor leaves room for updates in place.
+-- No index names the sums, and fillfactor leaves room: every posting updates its row in place.
 CREATE TABLE ledger_balances (
     account_id          uuid PRIMARY KEY REFERENCES accounts (id),
     tenant_id           uuid NOT NULL,
     total_credits       naira NOT NULL DEFAULT 0 CHECK (total_credits >= 0),
     total_debits        naira NOT NULL DEFAULT 0 CHECK (total_debits >= 0),
     balance             numeric NOT NULL GENERATED ALWAYS AS (total_credits - total_debits) STORED,
-    -- The part of the balance that the bank has not confirmed: settlements wait for it.
     provisional_credits naira NOT NULL DEFAULT 0 CHECK (provisional_credits >= 0),
-    last_seq            bigint NOT NULL DEFAULT 0
+    last_seq            bigint NOT NULL DEFAULT 0,
+    chain_from          bigint NOT NULL DEFAULT 1,
+    chain_head          bytea CHECK (octet_length(chain_head) = 32),
+    -- NULL until an account's first recall, so that the rows of nearly all accounts stay short.
+    recall_held         naira CHECK (recall_held >= 0),
+    recall_reversed     naira CHECK (recall_reversed >= 0),
+    recall_count        bigint
 ) WITH (fillfactor = 50);
-CREATE INDEX ledger_balances_negative ON ledger_balances (account_id) WHERE total_credits < total_debits;
+CREATE INDEX ledger_balances_tenant ON ledger_balances (tenant_id);
+COMMENT ON TABLE ledger_balances IS
+    'An account''s running totals. Its row is the lock of everything that happens to the account''s entries.';
+COMMENT ON COLUMN ledger_balances.balance IS
+    'an entry under review is in neither total; a reversed entry is in one and its reversal in the other';
+COMMENT ON COLUMN ledger_balances.provisional_credits IS 'part of the balance that the bank has not confirmed; covers no settlement';
+COMMENT ON COLUMN ledger_balances.last_seq IS 'the newest entry''s position';
+COMMENT ON COLUMN ledger_balances.chain_from IS 'the first entry of the hash chain';
+COMMENT ON COLUMN ledger_balances.chain_head IS 'the newest entry''s hash; NULL while there is none';
+COMMENT ON COLUMN ledger_balances.recall_held IS 'part of the balance that the bank may have taken back; covers no settlement';
+COMMENT ON COLUMN ledger_balances.recall_reversed IS 'what the bank has taken back for good, in all';
+COMMENT ON COLUMN ledger_balances.recall_count IS
+    'changes of the two: a settlement found covered before such a change is not submitted after it';
+
+CREATE TABLE ledger_days (
+    tenant_id uuid NOT NULL,
+    day       date NOT NULL,
+    slot      integer NOT NULL CHECK (slot BETWEEN 0 AND 31),
+    money_in  naira NOT NULL,
+    money_out naira NOT NULL,
+    PRIMARY KEY (tenant_id, day, slot)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE ledger_days IS
+    'Sums by day of a tenant''s entries that are in its balance, so that an overview costs the same whatever the history.';
+COMMENT ON COLUMN ledger_days.day IS 'day of the posting in Lagos (UTC+1, all the year)';
+COMMENT ON COLUMN ledger_days.slot IS
+    'a day is shared out over 32 rows, by connection, so that concurrent postings do not wait for one row; the day''s sum is theirs';
+COMMENT ON COLUMN ledger_days.money_in IS 'may be negative in one slot: an entry may leave the balance through another connection';
 
 -- +goose StatementBegin
-CREATE FUNCTION ledger_entry_unchanged() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    moved ledger_entries := OLD;
+CREATE FUNCTION ledger_days_add() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    moved.status := NEW.status;
-    IF moved IS DISTINCT FROM NEW THEN
-        RAISE EXCEPTION 'ledger entry % is immutable but for its status', OLD.id USING ERRCODE = 'check_violation';
-    END IF;
-    IF NOT (OLD.status || '>' || NEW.status) = ANY (TG_ARGV) THEN
-        RAISE EXCEPTION 'ledger_entries: status may not move from % to %', OLD.status, NEW.status USING ERRCODE = 'check_violation';
-    END IF;
-    RETURN NEW;
+    INSERT INTO ledger_days AS d (tenant_id, day, slot, money_in, money_out)
+    SELECT tenant_id, (created_at AT TIME ZONE interval '1 hour')::date, pg_backend_pid() % 32,
+        coalesce(sum(amount) FILTER (WHERE direction = 'credit'), 0), coalesce(sum(amount) FILTER (WHERE direction = 'debit'), 0)
+    FROM posted WHERE status IN ('provisional', 'confirmed') GROUP BY 1, 2 ORDER BY 1, 2 -- one order, whoever posts
+    ON CONFLICT (tenant_id, day, slot) DO UPDATE SET money_in = d.money_in + excluded.money_in, money_out = d.money_out + excluded.money_out;
+    RETURN NULL;
 END $$;
 
+-- An entry that leaves the balance is taken from the day of its posting, and put back there when it
+-- returns.
+CREATE FUNCTION ledger_days_move() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    moved numeric := CASE WHEN NEW.status IN ('provisional', 'confirmed') THEN NEW.amount ELSE -NEW.amount END;
+BEGIN
+    INSERT INTO ledger_days AS d (tenant_id, day, slot, money_in, money_out)
+    VALUES (NEW.tenant_id, (NEW.created_at AT TIME ZONE interval '1 hour')::date, pg_backend_pid() % 32,
+        CASE NEW.direction WHEN 'credit' THEN moved ELSE 0 END, CASE NEW.direction WHEN 'debit' THEN moved ELSE 0 END)
+    ON CONFLICT (tenant_id, day, slot) DO UPDATE SET money_in = d.money_in + excluded.money_in, money_out = d.money_out + excluded.money_out;
+    RETURN NULL;
+END $$;
+
+-- An entry begins as provisional, or as the reversal of a reversed entry.
 CREATE FUNCTION ledger_entry_begins() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     original ledger_entries;
@@ -77,13 +146,62 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
+
+-- An entry stays as it is: its status moves along the arguments, and the numbers of a review are
+-- set with it.
+CREATE FUNCTION ledger_entry_unchanged() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    moved ledger_entries := OLD;
+BEGIN
+    moved.status := NEW.status;
+    IF NEW.status = 'needs_review' AND OLD.held_seq IS NULL THEN
+        moved.held_seq := NEW.held_seq;
+    END IF;
+    IF OLD.status = 'needs_review' AND OLD.released_seq IS NULL THEN
+        moved.released_seq := NEW.released_seq;
+    END IF;
+    IF moved IS DISTINCT FROM NEW THEN
+        RAISE EXCEPTION 'ledger entry % is immutable but for its status', OLD.id USING ERRCODE = 'check_violation';
+    END IF;
+    IF NOT (OLD.status || '>' || NEW.status) = ANY (TG_ARGV) THEN
+        RAISE EXCEPTION 'ledger_entries: status may not move from % to %', OLD.status, NEW.status USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- A confirmed credit is reversed only while a recall says so.
+CREATE FUNCTION ledger_entry_recalled() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM recalls WHERE event_id = NEW.transaction_group_id AND status <> 'kept') THEN
+        RAISE EXCEPTION 'ledger entry %: a confirmed credit is reversed by a recall alone', NEW.id USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NULL;
+END $$;
 -- +goose StatementEnd
 
+-- On tables that every payment updates, guards run after the update and not before it: a BEFORE
+-- trigger locks each row, and logs that, before its condition is even looked at. And their
+-- conditions pass the everyday moves, so that the function is called for the others only.
+CREATE TRIGGER ledger_entries_day AFTER INSERT ON ledger_entries REFERENCING NEW TABLE AS posted
+    FOR EACH STATEMENT EXECUTE FUNCTION ledger_days_add();
+CREATE TRIGGER ledger_entries_day_moved AFTER UPDATE OF status ON ledger_entries FOR EACH ROW
+    WHEN ((OLD.status IN ('provisional', 'confirmed')) <> (NEW.status IN ('provisional', 'confirmed'))) EXECUTE FUNCTION ledger_days_move();
 CREATE TRIGGER ledger_entries_begin BEFORE INSERT ON ledger_entries FOR EACH ROW
     WHEN (NEW.status <> 'provisional' OR NEW.reversal_of IS NOT NULL) EXECUTE FUNCTION ledger_entry_begins();
-CREATE TRIGGER ledger_entries_unchanged BEFORE UPDATE ON ledger_entries FOR EACH ROW
+-- The everyday move is a confirmation that changes nothing else. Whoever adds a column names it
+-- here too: a test compares.
+CREATE TRIGGER ledger_entries_unchanged AFTER UPDATE ON ledger_entries FOR EACH ROW
+    WHEN (NOT (OLD.status = 'provisional' AND NEW.status = 'confirmed'
+        AND (OLD.id, OLD.tenant_id, OLD.account_id, OLD.contra, OLD.seq, OLD.direction, OLD.amount, OLD.fee, OLD.currency, OLD.narration,
+            OLD.provider_txn_ref, OLD.transaction_group_id, OLD.transfer_ref, OLD.reversal_of, OLD.running_balance, OLD.created_at,
+            OLD.held_seq, OLD.released_seq, OLD.hash)
+        IS NOT DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.contra, NEW.seq, NEW.direction, NEW.amount, NEW.fee, NEW.currency, NEW.narration,
+            NEW.provider_txn_ref, NEW.transaction_group_id, NEW.transfer_ref, NEW.reversal_of, NEW.running_balance, NEW.created_at,
+            NEW.held_seq, NEW.released_seq, NEW.hash)))
     EXECUTE FUNCTION ledger_entry_unchanged('provisional>confirmed', 'provisional>reversed', 'provisional>needs_review',
-        'needs_review>confirmed', 'needs_review>reversed');
+        'needs_review>confirmed', 'needs_review>reversed', 'confirmed>reversed');
+CREATE TRIGGER ledger_entries_refund AFTER UPDATE ON ledger_entries FOR EACH ROW
+    WHEN (OLD.status = 'confirmed' AND NEW.status = 'reversed' AND OLD.direction = 'credit') EXECUTE FUNCTION ledger_entry_recalled();
 CREATE TRIGGER ledger_entries_kept BEFORE DELETE ON ledger_entries FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_entries_no_truncate BEFORE TRUNCATE ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_balances_kept BEFORE DELETE ON ledger_balances FOR EACH ROW EXECUTE FUNCTION refuse_change();

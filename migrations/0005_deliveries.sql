@@ -1,46 +1,74 @@
--- Outbound webhooks: what is to be told, and every attempt to tell it.
+-- Events for tenants: webhook deliveries with every attempt, and what `ajo listen` reads.
 -- +goose Up
 SET lock_timeout = '5s';
 
+-- No foreign keys, for the reason given at ledger_entries.
 CREATE TABLE deliveries (
     id                   uuid PRIMARY KEY,
     tenant_id            uuid NOT NULL,
-    account_id           uuid NOT NULL REFERENCES accounts (id),
+    account_id           uuid NOT NULL,
     transaction_group_id uuid NOT NULL,
     event_type           text NOT NULL,
     callback_url         text NOT NULL,
-    -- The bytes that are signed and sent; the same in every attempt.
     body                 bytea NOT NULL,
     status               text NOT NULL CHECK (status IN ('pending', 'delivered', 'dead_letter')),
     attempt_count        integer NOT NULL DEFAULT 0,
+    failure_count        integer NOT NULL DEFAULT 0,
     last_error           text NOT NULL DEFAULT '',
-    -- The next attempt; NULL once delivered or dead.
     next_attempt_at      timestamptz,
     leased_until         timestamptz,
-    -- When the payment's event was received.
+    traceparent          text NOT NULL DEFAULT '',
     created_at           timestamptz NOT NULL,
     delivered_at         timestamptz,
     CHECK ((status = 'pending') = (next_attempt_at IS NOT NULL)),
     CHECK ((status = 'delivered') = (delivered_at IS NOT NULL))
-) WITH (fillfactor = 80);
+) WITH (fillfactor = 45);
 CREATE UNIQUE INDEX deliveries_once ON deliveries (transaction_group_id, event_type);
 CREATE INDEX deliveries_due ON deliveries (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX deliveries_list ON deliveries (tenant_id, id);
 CREATE INDEX deliveries_dead ON deliveries (tenant_id, id) WHERE status = 'dead_letter';
-
-CREATE TRIGGER deliveries_status BEFORE UPDATE ON deliveries FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
+-- A tenant's list of the events that are rare among the others.
+CREATE INDEX deliveries_chosen ON deliveries (tenant_id, event_type, id) WHERE event_type <> 'payment.received';
+COMMENT ON TABLE deliveries IS 'An event for the tenant''s endpoint: one webhook, until it is delivered or a dead letter.';
+COMMENT ON COLUMN deliveries.transaction_group_id IS 'the payment or settlement; with event_type it is sent once';
+COMMENT ON COLUMN deliveries.body IS 'the bytes that are signed and sent, the same in every attempt';
+COMMENT ON COLUMN deliveries.failure_count IS 'how often handling the row ended in an error of our own';
+COMMENT ON COLUMN deliveries.next_attempt_at IS 'due at; NULL once delivered or dead';
+COMMENT ON COLUMN deliveries.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
+COMMENT ON COLUMN deliveries.created_at IS 'of payment.received: when the payment''s event was received';
+-- After the update, and without a call for the everyday move: see the ledger's guards.
+CREATE TRIGGER deliveries_status AFTER UPDATE ON deliveries FOR EACH ROW
+    WHEN (OLD.status IS DISTINCT FROM NEW.status AND NOT (OLD.status = 'pending' AND NEW.status = 'delivered'))
     EXECUTE FUNCTION check_status_move('pending>delivered', 'pending>dead_letter', 'dead_letter>pending');
+CREATE TRIGGER deliveries_kept BEFORE DELETE ON deliveries FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE delivery_attempts (
-    delivery_id   uuid NOT NULL REFERENCES deliveries (id),
+    delivery_id   uuid NOT NULL,
     attempt       integer NOT NULL CHECK (attempt > 0),
     started_at    timestamptz NOT NULL,
     duration_ms   integer NOT NULL,
-    -- NULL when no answer came.
     status_code   integer,
     error         text NOT NULL DEFAULT '',
-    -- At most 16 KiB of the answer.
     response_body bytea NOT NULL DEFAULT '' CHECK (octet_length(response_body) <= 16384),
     PRIMARY KEY (delivery_id, attempt)
 );
+COMMENT ON TABLE delivery_attempts IS 'Each attempt of a delivery, and its answer. Append-only.';
+COMMENT ON COLUMN delivery_attempts.status_code IS 'NULL when no answer came';
+COMMENT ON COLUMN delivery_attempts.response_body IS 'the first 16 KiB of the answer';
 CREATE TRIGGER delivery_attempts_append_only BEFORE UPDATE OR DELETE ON delivery_attempts FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TABLE listen_events (
+    seq        bigint GENERATED ALWAYS AS IDENTITY,
+    tenant_id  uuid NOT NULL,
+    id         uuid NOT NULL,
+    event_type text NOT NULL,
+    body       bytea NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, seq)
+);
+CREATE INDEX listen_events_age ON listen_events (created_at);
+COMMENT ON TABLE listen_events IS
+    'The last hour''s events of a tenant that is listening (ajo listen), whether it has a URL and chose their type or not.';
+COMMENT ON COLUMN listen_events.seq IS
+    'for one tenant in the order of commits: whoever writes holds a lock of the tenant''s until then; ids and times are made before the commit, so a reader that went by them would miss late commits';
+COMMENT ON COLUMN listen_events.id IS 'the webhook-id of the event';

@@ -2,61 +2,110 @@
 -- +goose Up
 SET lock_timeout = '5s';
 
+-- No foreign keys, for the reason given at ledger_entries; they would lock the tenant's one row as
+-- well. A tenant that has transfers has accounts, which cannot be removed.
 CREATE TABLE transfers (
-    id              uuid PRIMARY KEY,
-    tenant_id       uuid NOT NULL REFERENCES tenants (id),
-    account_id      uuid NOT NULL REFERENCES accounts (id),
-    -- The one reference for the whole life of the transfer: the bank's idempotency key, and the tenant's only handle.
-    merchant_tx_ref text NOT NULL UNIQUE,
-    status          text NOT NULL CHECK (status IN ('pending', 'processing', 'success', 'failed', 'refunded')),
-    amount          naira NOT NULL CHECK (amount > 0),
-    currency        text NOT NULL DEFAULT 'NGN' CHECK (currency = 'NGN'),
-    bank_code       text NOT NULL CHECK (bank_code ~ '^[0-9]{3,6}$'),
-    account_number  text NOT NULL CHECK (account_number ~ '^[0-9]{10}$'),
-    -- The holder of the destination, as the bank named it before the first submission.
-    account_name    text NOT NULL DEFAULT '',
-    narration       text NOT NULL DEFAULT '',
-    -- Submissions to the bank; counted before each call, so a call that was cut off is counted too.
-    attempt_count   integer NOT NULL DEFAULT 0,
-    submitted_at    timestamptz,
-    -- Questions since the last submission, and those among them that the bank answered with "not known".
-    ask_count       integer NOT NULL DEFAULT 0,
-    unknown_count   integer NOT NULL DEFAULT 0,
-    last_error      text NOT NULL DEFAULT '',
-    next_attempt_at timestamptz,
-    leased_until    timestamptz,
-    created_at      timestamptz NOT NULL,
-    updated_at      timestamptz NOT NULL,
+    id               uuid PRIMARY KEY,
+    tenant_id        uuid NOT NULL,
+    account_id       uuid NOT NULL,
+    merchant_tx_ref  text NOT NULL UNIQUE,
+    status           text NOT NULL CHECK (status IN ('pending', 'processing', 'success', 'failed', 'refunded')),
+    amount           naira NOT NULL CHECK (amount > 0),
+    currency         text NOT NULL DEFAULT 'NGN' CHECK (currency = 'NGN'),
+    bank_code        text NOT NULL CHECK (bank_code ~ '^[0-9]{3,6}$'),
+    bank_name        text NOT NULL DEFAULT '',
+    account_number   text NOT NULL CHECK (account_number ~ '^[0-9]{10}$'),
+    account_name     text NOT NULL DEFAULT '',
+    narration        text NOT NULL DEFAULT '',
+    attempt_count    integer NOT NULL DEFAULT 0,
+    ask_count        integer NOT NULL DEFAULT 0,
+    unknown_count    integer NOT NULL DEFAULT 0,
+    failure_count    integer NOT NULL DEFAULT 0,
+    submitted_at     timestamptz,
+    acknowledged_at  timestamptz,
+    ended_by         text NOT NULL DEFAULT '' CHECK (ended_by IN ('', 'bank', 'silence', 'books', 'operator')),
+    failure_reason   text NOT NULL DEFAULT '',
+    provider_fee     naira CHECK (provider_fee >= 0),
+    difference       text NOT NULL DEFAULT '',
+    differs_since    timestamptz CHECK (differs_since IS NULL OR difference <> ''),
+    debit_group      uuid UNIQUE,
+    paid_amount      naira CHECK (paid_amount IS NULL OR (paid_amount > 0 AND debit_group IS NOT NULL)),
+    last_error       text NOT NULL DEFAULT '',
+    next_attempt_at  timestamptz,
+    leased_until     timestamptz,
+    traceparent      text NOT NULL DEFAULT '',
+    created_at       timestamptz NOT NULL,
+    updated_at       timestamptz NOT NULL,
     CHECK (status NOT IN ('pending', 'processing') OR next_attempt_at IS NOT NULL),
     CHECK (status <> 'processing' OR attempt_count > 0)
-) WITH (fillfactor = 80);
+) WITH (fillfactor = 45);
 CREATE INDEX transfers_due ON transfers (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX transfers_list ON transfers (tenant_id, id);
 CREATE INDEX transfers_account ON transfers (account_id, id);
 CREATE INDEX transfers_pending ON transfers (account_id, id) WHERE status = 'pending';
 CREATE INDEX transfers_processing ON transfers (submitted_at) WHERE status = 'processing';
+CREATE INDEX transfers_differ ON transfers (differs_since) WHERE differs_since IS NOT NULL;
+-- The payouts of a window of reconciliation. They are submitted about in the order they are stored.
+CREATE INDEX transfers_submitted ON transfers USING brin (submitted_at) WITH (autosummarize = on);
+COMMENT ON TABLE transfers IS 'A settlement: money paid out from an account to any bank account.';
+COMMENT ON COLUMN transfers.merchant_tx_ref IS
+    'its one reference for life: the bank''s idempotency key, and the tenant''s only handle';
+COMMENT ON COLUMN transfers.bank_name IS 'as the bank''s list named it when the transfer was accepted; empty if the list was not to be had';
+COMMENT ON COLUMN transfers.account_name IS 'the holder, as the bank named it before the first submission';
+COMMENT ON COLUMN transfers.attempt_count IS 'submissions to the bank; counted before each call, so that one cut off counts too';
+COMMENT ON COLUMN transfers.ask_count IS 'questions to the bank since the last submission';
+COMMENT ON COLUMN transfers.unknown_count IS 'those of them that the bank answered with "not known"';
+COMMENT ON COLUMN transfers.failure_count IS 'how often handling the row ended in an error of our own';
+COMMENT ON COLUMN transfers.acknowledged_at IS
+    'when an answer first showed that the bank has the reference (accepted, under way, a duplicate, or a record); never changes';
+COMMENT ON COLUMN transfers.ended_by IS
+    'who decided the outcome: bank (its record or refusal), silence (it knew none of five submissions), books (never covered), operator';
+COMMENT ON COLUMN transfers.failure_reason IS 'why it failed or was refunded, in words for the tenant; last_error has the bank''s, for operators';
+COMMENT ON COLUMN transfers.provider_fee IS 'the bank''s fee by its own record, outside the balance; NULL until the bank has said';
+COMMENT ON COLUMN transfers.difference IS 'how the bank''s record differs from the books; empty where they agree';
+COMMENT ON COLUMN transfers.differs_since IS 'since when the difference waits for a person; NULL with a difference: a person has dealt with it';
+COMMENT ON COLUMN transfers.debit_group IS
+    'transaction group of the debit an operator booked in place of the first one, whose group is the transfer''s id';
+COMMENT ON COLUMN transfers.paid_amount IS 'what left by that debit, where it is another sum than was ordered';
+COMMENT ON COLUMN transfers.next_attempt_at IS 'due at; NULL when nothing is left to do';
+COMMENT ON COLUMN transfers.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 
-CREATE TRIGGER transfers_status BEFORE UPDATE ON transfers FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
+-- +goose StatementBegin
+CREATE FUNCTION transfer_acknowledged() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'transfer %: the bank has acknowledged it; it is not submitted again, and fails at the bank''s or an operator''s word only', OLD.id
+        USING ERRCODE = 'check_violation';
+END $$;
+
+CREATE FUNCTION transfer_rebooked() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'transfer %: from % to % only by an operator, and with a new debit', OLD.id, OLD.status, NEW.status USING ERRCODE = 'check_violation';
+END $$;
+-- +goose StatementEnd
+
+-- After the update, and without a call for the everyday moves: see the ledger's guards.
+-- From failed or refunded to success: the bank has paid after all, and an operator books it.
+CREATE TRIGGER transfers_status AFTER UPDATE ON transfers FOR EACH ROW
+    WHEN (OLD.status IS DISTINCT FROM NEW.status AND NOT (OLD.status = 'pending' AND NEW.status = 'processing')
+        AND NOT (OLD.status = 'processing' AND NEW.status = 'success'))
     EXECUTE FUNCTION check_status_move('pending>processing', 'pending>failed', 'processing>success', 'processing>failed',
-        'processing>refunded', 'success>refunded');
+        'processing>refunded', 'success>refunded', 'failed>success', 'refunded>success');
+-- What the bank has is neither submitted again nor given back because the bank does not find it.
+CREATE TRIGGER transfers_acknowledged AFTER UPDATE ON transfers FOR EACH ROW
+    WHEN (OLD.acknowledged_at IS NOT NULL AND (NEW.acknowledged_at IS DISTINCT FROM OLD.acknowledged_at OR NEW.attempt_count <> OLD.attempt_count
+        OR (OLD.status = 'processing' AND NEW.status = 'failed' AND NEW.ended_by NOT IN ('bank', 'operator'))))
+    EXECUTE FUNCTION transfer_acknowledged();
+CREATE TRIGGER transfers_rebooked AFTER UPDATE ON transfers FOR EACH ROW
+    WHEN (OLD.status IN ('failed', 'refunded') AND NEW.status = 'success'
+        AND (NEW.ended_by <> 'operator' OR NEW.debit_group IS NULL OR NEW.debit_group IS NOT DISTINCT FROM OLD.debit_group))
+    EXECUTE FUNCTION transfer_rebooked();
 CREATE TRIGGER transfers_kept BEFORE DELETE ON transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
--- A payout that the bank gives back after it had said "success": the debit is reversed though it was confirmed. Credits
--- stay as they were: what the bank's record supported is never taken back by a question.
-DROP TRIGGER ledger_entries_unchanged ON ledger_entries;
-CREATE TRIGGER ledger_entries_unchanged BEFORE UPDATE ON ledger_entries FOR EACH ROW
-    EXECUTE FUNCTION ledger_entry_unchanged('provisional>confirmed', 'provisional>reversed', 'provisional>needs_review',
-        'needs_review>confirmed', 'needs_review>reversed', 'confirmed>reversed');
-CREATE TRIGGER ledger_entries_refund BEFORE UPDATE ON ledger_entries FOR EACH ROW
-    WHEN (OLD.status = 'confirmed' AND NEW.status = 'reversed' AND OLD.direction = 'credit') EXECUTE FUNCTION refuse_change();
-
--- One row a request that was sent with an Idempotency-Key and changed something, with its answer, in the same transaction.
+-- No foreign key to tenants either: what is left of a removed tenant is purged after a week.
 CREATE TABLE idempotency_keys (
-    tenant_id    uuid NOT NULL REFERENCES tenants (id),
+    tenant_id    uuid NOT NULL,
     key          text NOT NULL CHECK (char_length(key) BETWEEN 1 AND 255),
-    -- SHA-256 of method, path and body: the same key with another request is refused.
     request_hash bytea NOT NULL CHECK (octet_length(request_hash) = 32),
-    -- NULL while the request is under way, in the hands of one caller until leased_until.
     status_code  integer,
     response     bytea,
     leased_until timestamptz,
@@ -65,3 +114,8 @@ CREATE TABLE idempotency_keys (
     CHECK ((status_code IS NULL) = (response IS NULL))
 );
 CREATE INDEX idempotency_keys_age ON idempotency_keys (created_at);
+COMMENT ON TABLE idempotency_keys IS
+    'A request with an Idempotency-Key that changed something, and its answer, stored in the same transaction.';
+COMMENT ON COLUMN idempotency_keys.request_hash IS 'SHA-256 of method, path and body: the same key with another request is refused';
+COMMENT ON COLUMN idempotency_keys.status_code IS 'of the answer, as is response; NULL while the request is under way';
+COMMENT ON COLUMN idempotency_keys.leased_until IS 'until then one caller has the request';

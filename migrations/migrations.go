@@ -1,7 +1,8 @@
-// Package migrations is the schema, as numbered files that run forward only.
+// Package migrations is the schema: one numbered file per capability, run forward only.
 //
-// A file that has landed is never edited: the next change is the next number. Each sets
-// lock_timeout, and is safe to run under the code of the version before.
+// Until the service is first deployed, a change edits its capability's file. From then on a file is
+// never edited: the next change is the next number, which sets lock_timeout and is safe to run
+// beside the version before.
 package migrations
 
 import (

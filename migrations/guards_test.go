@@ -9,8 +9,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// The trigger that keeps entries as they are lets an ordinary confirmation pass by comparing all
-// columns itself: a column that its condition forgets could be changed along with it.
+// The trigger that keeps entries unchanged lets an ordinary confirmation pass by comparing all
+// columns in its condition: a column missing there could be changed by a confirmation.
 func TestEveryColumnOfAnEntryIsGuarded(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)
@@ -24,9 +24,9 @@ func TestEveryColumnOfAnEntryIsGuarded(t *testing.T) {
 	}
 }
 
-// What every payment and every settlement changes again and again stands in no index, and in no
-// index' condition either: else each update makes new entries in all indexes of its row.
-// (transfers.status and the appointments do, of necessity.)
+// Columns that every payment or settlement changes stand in no index, nor in an index' condition:
+// otherwise each update writes new entries in all indexes of its row. (transfers.status and the
+// due times have to.)
 func TestHotColumnsAreInNoIndex(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)
@@ -49,8 +49,8 @@ func TestHotColumnsAreInNoIndex(t *testing.T) {
 	}
 }
 
-// A BEFORE UPDATE trigger locks, and logs, each row before its condition is looked at: what checks,
-// checks afterwards.
+// A BEFORE UPDATE trigger locks each row, and logs that, before its condition is evaluated. So
+// guards of these tables run after the update.
 func TestHotTablesAreCheckedAfterTheUpdate(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)

@@ -1,0 +1,134 @@
+-- What the bank told us: events, stored before they are answered, and recalls of payments.
+-- +goose Up
+SET lock_timeout = '5s';
+
+-- No foreign key, for the reason given at ledger_entries. fillfactor: an event is claimed and
+-- concluded, and each of these updates should stay on its page.
+CREATE TABLE inbound_events (
+    id               uuid PRIMARY KEY,
+    source           text NOT NULL CHECK (source IN ('webhook', 'reconciliation', 'replacement')),
+    signature_valid  boolean NOT NULL,
+    authentic        boolean NOT NULL,
+    request_id       text NOT NULL,
+    provider_txn_ref text NOT NULL,
+    session_id       text NOT NULL DEFAULT '',
+    event_type       text NOT NULL,
+    status           text NOT NULL CHECK (status IN ('received', 'processed', 'ignored', 'failed')),
+    category         text NOT NULL DEFAULT ''
+        CHECK (category IN ('', 'payment', 'misdirected', 'sig_invalid', 'non_payment_event', 'processing_error')),
+    error_message    text NOT NULL DEFAULT '',
+    amount           naira,
+    fee              naira,
+    currency         text NOT NULL DEFAULT '',
+    alias            text NOT NULL DEFAULT '',
+    alias_number     text NOT NULL DEFAULT '',
+    sender_name      text NOT NULL DEFAULT '',
+    sender_bank      text NOT NULL DEFAULT '',
+    narration        text NOT NULL DEFAULT '',
+    occurred_at      timestamptz,
+    digest           bytea NOT NULL CHECK (octet_length(digest) = 32),
+    body             bytea NOT NULL,
+    tenant_id        uuid,
+    account_id       uuid,
+    look_alike_of    uuid,
+    replaces         uuid,
+    next_attempt_at  timestamptz,
+    leased_until     timestamptz,
+    attempt_count    integer NOT NULL DEFAULT 0,
+    misses           integer NOT NULL DEFAULT 0,
+    failure_count    integer NOT NULL DEFAULT 0,
+    retry_count      integer NOT NULL DEFAULT 0,
+    last_error       text NOT NULL DEFAULT '',
+    traceparent      text NOT NULL DEFAULT '',
+    received_at      timestamptz NOT NULL,
+    processed_at     timestamptz,
+    CHECK ((category = 'payment') = (status = 'processed')),
+    CHECK (status <> 'processed' OR (account_id IS NOT NULL AND amount IS NOT NULL AND processed_at IS NOT NULL)),
+    CHECK (status <> 'received' OR next_attempt_at IS NOT NULL),
+    CHECK (NOT (category = 'sig_invalid' AND authentic)),
+    CONSTRAINT inbound_events_replaces CHECK ((source = 'replacement') = (replaces IS NOT NULL))
+) WITH (fillfactor = 60);
+CREATE UNIQUE INDEX inbound_events_request ON inbound_events (request_id) WHERE authentic;
+CREATE UNIQUE INDEX inbound_events_transaction ON inbound_events (provider_txn_ref, event_type) WHERE authentic AND provider_txn_ref <> '';
+CREATE INDEX inbound_events_due ON inbound_events (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX inbound_events_forged ON inbound_events (received_at) WHERE category = 'sig_invalid';
+CREATE INDEX inbound_events_misdirected ON inbound_events (id) WHERE category = 'misdirected';
+-- Payments that the bank has and the books do not. They are few.
+CREATE INDEX inbound_events_unposted ON inbound_events (id) WHERE authentic AND status = 'failed';
+-- Payments found in the bank's list, by what they share with an event that comes later. Few.
+CREATE INDEX inbound_events_listed ON inbound_events (alias_number, amount, occurred_at) WHERE source = 'reconciliation';
+-- The payments of a window of reconciliation. Events are stored about when payments are made, so a
+-- few hundred bytes do here what a B-tree of all events would.
+CREATE INDEX inbound_events_occurred ON inbound_events USING brin (occurred_at) WITH (autosummarize = on);
+COMMENT ON TABLE inbound_events IS 'What the bank told us, stored before it is answered: payments, above all. Forged ones are kept for a while.';
+COMMENT ON COLUMN inbound_events.source IS
+    'the bank''s webhook; its transaction list, where no webhook came; or a replacement for a payment whose credit was wrongly reversed';
+COMMENT ON COLUMN inbound_events.authentic IS 'takes part in uniqueness: a forged event must not block a real one';
+COMMENT ON COLUMN inbound_events.provider_txn_ref IS 'the bank''s transaction id';
+COMMENT ON COLUMN inbound_events.session_id IS 'the interbank switch''s id of the transfer, where known';
+COMMENT ON COLUMN inbound_events.category IS 'why the event has its status';
+COMMENT ON COLUMN inbound_events.amount IS 'gross; NULL where the event is not a payment, like the other fields that posting needs';
+COMMENT ON COLUMN inbound_events.alias IS 'the account''s reference at the bank';
+COMMENT ON COLUMN inbound_events.alias_number IS 'the account number that was paid to';
+COMMENT ON COLUMN inbound_events.occurred_at IS 'when the payment was made, by the bank''s clock';
+COMMENT ON COLUMN inbound_events.digest IS
+    'SHA-256 of the fields that posting needs: the same id with another digest is not the same payment';
+COMMENT ON COLUMN inbound_events.body IS 'the request''s bytes';
+COMMENT ON COLUMN inbound_events.account_id IS 'set when posted, as is tenant_id';
+COMMENT ON COLUMN inbound_events.look_alike_of IS
+    'the event that this one may repeat under another transaction id; not posted until that is decided';
+COMMENT ON COLUMN inbound_events.replaces IS 'the event that this one stands in for; request_id is made from it, so there is at most one';
+COMMENT ON COLUMN inbound_events.next_attempt_at IS
+    'due at: while received, the next try to post; then the next question to the bank; NULL when nothing is left';
+COMMENT ON COLUMN inbound_events.attempt_count IS 'questions to the bank';
+COMMENT ON COLUMN inbound_events.misses IS 'answers that the bank does not know the payment';
+COMMENT ON COLUMN inbound_events.failure_count IS 'how often handling the row ended in an error';
+COMMENT ON COLUMN inbound_events.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
+
+-- A replacement has another type than the payment, so that the index by transaction and type admits
+-- both; of the two, one credit counts.
+-- +goose StatementBegin
+CREATE FUNCTION inbound_event_replaces() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM inbound_events e JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL
+        WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = NEW.provider_txn_ref AND l.status <> 'reversed') THEN
+        RAISE EXCEPTION 'inbound event %: another credit of transaction % counts', NEW.id, NEW.provider_txn_ref USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER inbound_events_replaces BEFORE INSERT ON inbound_events FOR EACH ROW
+    WHEN (NEW.replaces IS NOT NULL) EXECUTE FUNCTION inbound_event_replaces();
+-- After the update, and without a call for the everyday move: see the ledger's guards.
+CREATE TRIGGER inbound_events_status AFTER UPDATE ON inbound_events FOR EACH ROW
+    WHEN (OLD.status IS DISTINCT FROM NEW.status AND NOT (OLD.status = 'received' AND NEW.status = 'processed'))
+    EXECUTE FUNCTION check_status_move('received>processed', 'received>failed', 'failed>processed');
+CREATE TRIGGER inbound_events_kept BEFORE DELETE ON inbound_events FOR EACH ROW WHEN (OLD.authentic) EXECUTE FUNCTION refuse_change();
+
+CREATE TABLE recalls (
+    event_id     uuid PRIMARY KEY,
+    tenant_id    uuid NOT NULL,
+    account_id   uuid NOT NULL,
+    source       text NOT NULL CHECK (source IN ('event', 'reconciliation', 'operator')),
+    status       text NOT NULL CHECK (status IN ('open', 'reversed', 'kept')),
+    held         naira NOT NULL CHECK (held >= 0),
+    successes    integer NOT NULL DEFAULT 0,
+    opened_count integer NOT NULL DEFAULT 1,
+    opened_at    timestamptz NOT NULL,
+    closed_at    timestamptz,
+    CHECK ((status = 'open') = (closed_at IS NULL)),
+    CHECK (status = 'open' OR held = 0)
+);
+CREATE INDEX recalls_open ON recalls (opened_at) WHERE status = 'open';
+COMMENT ON TABLE recalls IS
+    'A payment that the bank may have taken back after it was confirmed. Until that is clear, its sum covers no settlement. One row per payment.';
+COMMENT ON COLUMN recalls.event_id IS 'the payment''s inbound event';
+COMMENT ON COLUMN recalls.source IS 'who reported it last';
+COMMENT ON COLUMN recalls.status IS
+    'open: the bank is being asked; reversed: the bank took the payment back; kept: its record still says success';
+COMMENT ON COLUMN recalls.held IS 'its part of ledger_balances.recall_held while it is open';
+COMMENT ON COLUMN recalls.successes IS 'answers "success" since it was opened';
+COMMENT ON COLUMN recalls.opened_count IS 'a report that the bank''s record has contradicted does not open the recall again at once';
+CREATE TRIGGER recalls_status AFTER UPDATE ON recalls FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
+    EXECUTE FUNCTION check_status_move('open>reversed', 'open>kept', 'kept>open');
+CREATE TRIGGER recalls_kept BEFORE DELETE ON recalls FOR EACH ROW EXECUTE FUNCTION refuse_change();
