@@ -2,25 +2,19 @@
 // import it.
 //
 // The rows stand in rows/*.txt, one a line: id | paragraph | what the specification says. A test
-// that shows one names it with [Shows]; when it has passed, and a recording is made (make test),
-// that is written down, and docs/conformance.md is made of what was written. So the table claims
-// nothing that did not pass.
+// that shows one names it with [Shows], and docs/conformance.md is generated from these marks.
 package spec
 
 import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// RecordingEnv names the folder in which passed rows are recorded; without it nothing is.
-const RecordingEnv = "AJO_CONFORMANCE"
+//go:generate go run ./conformance ../..
 
 //go:embed rows/*.txt
 var files embed.FS
@@ -60,66 +54,7 @@ var Rows = sync.OnceValues(func() ([]Row, error) {
 	return rows, nil
 })
 
-// Shows says that the test shows the rows of these ids. An unknown one fails it at once. They count
-// when the test, with its subtests, has passed.
-func Shows(t testing.TB, ids ...string) {
-	t.Helper()
-	rows, err := Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := map[string]bool{}
-	for _, r := range rows {
-		known[r.ID] = true
-	}
-	for _, id := range ids {
-		if !known[id] {
-			t.Fatalf("the specification has no row %q", id)
-		}
-	}
-	folder := os.Getenv(RecordingEnv)
-	if folder == "" {
-		return
-	}
-	pkg := caller()
-	t.Cleanup(func() {
-		if t.Failed() || t.Skipped() {
-			return
-		}
-		var b strings.Builder
-		for _, id := range ids {
-			fmt.Fprintf(&b, "%s\t%s\t%s\n", id, pkg, t.Name())
-		}
-		if err := write(filepath.Join(folder, fmt.Sprintf("%d.tsv", os.Getpid())), b.String()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// caller is the folder, within the module, of the test that calls Shows.
-func caller() string {
-	_, here, _, _ := runtime.Caller(0)
-	_, test, _, _ := runtime.Caller(2)
-	folder, err := filepath.Rel(filepath.Join(filepath.Dir(here), "..", ".."), filepath.Dir(test))
-	if err != nil {
-		return filepath.Dir(test)
-	}
-	return filepath.ToSlash(folder)
-}
-
-var mu sync.Mutex
-
-// write appends to the process's own file.
-func write(name, text string) (err error) {
-	mu.Lock()
-	defer mu.Unlock()
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	return err
-}
+// Shows marks the test as one that shows the rows of these ids. It does nothing when it runs: the
+// generator reads the mark from the source, and refuses one that is no statement of the test's own
+// body, or names no row.
+func Shows(testing.TB, ...string) {}

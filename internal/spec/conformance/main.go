@@ -1,10 +1,10 @@
-// Command conformance makes docs/conformance.md of what passed tests have recorded: conformance
-// FOLDER OUT.
+// Command conformance writes docs/conformance.md from the marks in the tests (`make generate`):
+// each row of the specification, with the tests that show it. conformance ROOT.
 package main
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,75 +14,63 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: conformance FOLDER OUT")
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: conformance ROOT")
 		os.Exit(2)
 	}
-	if err := generate(os.Args[1], os.Args[2]); err != nil {
+	if err := generate(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(1)
 	}
 }
 
-// generate writes the table of all rows with the tests that passed for each.
-func generate(folder, out string) error {
+func generate(root string) error {
 	rows, err := spec.Rows()
 	if err != nil {
 		return err
 	}
-	shown, err := recorded(folder)
+	shown, err := marks(root)
 	if err != nil {
 		return err
 	}
-	without := 0
-	for _, r := range rows {
-		if len(shown[r.ID]) == 0 {
-			without++
-		}
+	text, err := table(rows, shown)
+	if err != nil {
+		return err
 	}
+	return os.WriteFile(filepath.Join(root, "docs", "conformance.md"), []byte(text), 0o644)
+}
+
+// table is the page. A mark of an unknown row is an error, and so is a row that no test shows,
+// unless its own text says why.
+func table(rows []spec.Row, shown []mark) (string, error) {
+	tests := map[string][]string{}
+	for _, m := range shown {
+		tests[m.row] = append(tests[m.row], fmt.Sprintf("`%s` in %s", m.test, m.folder))
+	}
+	var wrong []error
+	without := 0
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Conformance\n\nEach row of the interface specification, with the tests that show it. Written by `make test` from what passed, so it claims\n"+
-		"nothing that did not; how rows are named: `internal/spec`. %d rows, %d of them without a test.\n", len(rows), without)
 	paragraph := ""
 	for _, r := range rows {
+		by := slices.Compact(slices.Sorted(slices.Values(tests[r.ID])))
+		delete(tests, r.ID)
+		if len(by) == 0 {
+			without++
+			if !strings.Contains(r.Says, "(no test:") {
+				wrong = append(wrong, fmt.Errorf("no test shows row %s", r.ID))
+			}
+			by = []string{"**no test**"}
+		}
 		if r.Paragraph != paragraph {
 			paragraph = r.Paragraph
 			fmt.Fprintf(&b, "\n## %s\n\n| row | says | shown by |\n|---|---|---|\n", paragraph)
 		}
-		tests := "**no test**"
-		if len(shown[r.ID]) > 0 {
-			tests = strings.Join(slices.Sorted(maps.Keys(shown[r.ID])), "<br>")
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.ID, strings.ReplaceAll(r.Says, "|", `\|`), tests)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.ID, strings.ReplaceAll(r.Says, "|", `\|`), strings.Join(by, "<br>"))
 	}
-	return os.WriteFile(out, []byte(b.String()), 0o644)
-}
-
-// recorded reads the recordings: the tests of each row.
-func recorded(folder string) (map[string]map[string]bool, error) {
-	names, err := filepath.Glob(filepath.Join(folder, "*.tsv"))
-	if err != nil {
-		return nil, err
+	for row, by := range tests {
+		wrong = append(wrong, fmt.Errorf("the specification has no row %q, which %s shows", row, by[0]))
 	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("%s has no recording: run make test", folder)
-	}
-	shown := map[string]map[string]bool{}
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		for line := range strings.Lines(string(b)) {
-			parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-			if len(parts) != 3 {
-				return nil, fmt.Errorf("%s: %q is no recording", name, line)
-			}
-			if shown[parts[0]] == nil {
-				shown[parts[0]] = map[string]bool{}
-			}
-			shown[parts[0]]["`"+parts[2]+"` in "+parts[1]] = true
-		}
-	}
-	return shown, nil
+	head := fmt.Sprintf("# Conformance\n\nEach row of the interface specification, with the tests that show it. `make generate` writes it from the marks in the tests\n"+
+		"(`spec.Shows`), all of which `make test` runs. %d rows, %d of them without a test.\n", len(rows), without)
+	return head + b.String(), errors.Join(wrong...)
 }
