@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -9,10 +10,29 @@ import (
 	"ajo/internal/page"
 )
 
-// oneOf gives a flag the values that a shell's Tab offers.
-func oneOf(cmd *cobra.Command, flag string, values ...string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // there is no such flag, or it has its values
+// addChoice adds a flag with known values: the help names them, and a shell's Tab completes them.
+func addChoice[S ~string](cmd *cobra.Command, to *string, flag string, values ...S) {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = string(v)
+	}
+	last := len(names) - 1
+	cmd.Flags().StringVar(to, flag, "", strings.Join(names[:last], ", ")+" or "+names[last])
+	must(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// addTenant adds --tenant, which narrows a list.
+func (t *tool) addTenant(cmd *cobra.Command, to *string, usage string) {
+	cmd.Flags().StringVar(to, "tenant", "", usage)
+	must(cmd.RegisterFlagCompletionFunc("tenant", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+		return t.tenants()(cmd, nil, text)
+	}))
+}
+
+// must panics: the flag is not there, or has its completion.
+func must(err error) {
+	if err != nil {
+		panic(err)
 	}
 }
 
@@ -43,15 +63,6 @@ func (t *tool) tenants() cobra.CompletionFunc {
 		}
 		return out, err
 	})
-}
-
-// ofTenant gives --tenant its values.
-func (t *tool) ofTenant(cmd *cobra.Command) {
-	if err := cmd.RegisterFlagCompletionFunc("tenant", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
-		return t.tenants()(cmd, nil, text)
-	}); err != nil {
-		panic(err)
-	}
 }
 
 // reviews offers the payments under review.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -11,50 +12,46 @@ import (
 	"github.com/spf13/cobra"
 
 	"ajo/internal/app"
+	"ajo/internal/audit"
+	"ajo/internal/page"
 	"ajo/internal/webhook"
 )
 
 func (t *tool) newDeliveriesCmd() *cobra.Command {
-	return group("deliveries", "Look at what tenants are told, and tell them again", t.newDeliveriesListCmd(), t.newDeliveryShowCmd(), t.newReplayCmd())
+	return group("deliveries", "Show the events sent to tenants, and send dead letters again", t.newDeliveriesListCmd(), t.newDeliveryShowCmd(), t.newReplayCmd())
 }
 
 func (t *tool) newDeliveriesListCmd() *cobra.Command {
-	var f listFlags
 	var status, event, tenantName string
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List outbound deliveries, newest first",
-		Example: "  ajo deliveries list --status dead_letter --tenant ops@shop.example",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := f.request()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				owner, err := tenantID(ctx, tools, tenantName)
-				if err != nil {
-					return err
-				}
-				deliveries, info, err := tools.Webhooks.List(ctx, webhook.Filter{TenantID: owner, Status: webhook.Status(status), EventType: webhook.Type(event)}, r)
-				if err != nil {
-					return err
-				}
-				return printList(cmd, f, deliveries, info, "DELIVERY,CREATED,EVENT,STATUS,ATTEMPTS,NEXT,URL,LAST ERROR", func(d webhook.Delivery) []string {
-					return []string{
-						d.ID.String(), stamp(&d.CreatedAt), string(d.EventType), string(d.Status), strconv.Itoa(d.AttemptCount), stamp(d.NextAttemptAt),
-						cut(d.CallbackURL, 60), cut(d.LastError, 60),
-					}
-				})
-			})
+	return newListCmd(t, listing[webhook.Delivery]{
+		command: command{
+			short: "List outbound deliveries, newest first", example: "  ajo deliveries list --status dead_letter --tenant ops@shop.example",
+			flags: func(cmd *cobra.Command) {
+				addChoice(cmd, &status, "status", webhook.Pending, webhook.Delivered, webhook.Dead)
+				cmd.Flags().StringVar(&event, "event", "", "only of this event, such as payment.received")
+				t.addTenant(cmd, &tenantName, "only this tenant's, by id or e-mail")
+			},
 		},
-	}
-	cmd.Flags().StringVar(&status, "status", "", "pending, delivered or dead_letter")
-	oneOf(cmd, "status", "pending", "delivered", "dead_letter")
-	cmd.Flags().StringVar(&event, "event", "", "only of this event, such as payment.received")
-	cmd.Flags().StringVar(&tenantName, "tenant", "", "only this tenant's, by id or e-mail")
-	f.add(cmd)
-	return cmd
+		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]webhook.Delivery, page.Info, error) {
+			owner, err := tenantID(ctx, tools, tenantName)
+			if err != nil {
+				return nil, page.Info{}, err
+			}
+			return tools.Webhooks.List(ctx, webhook.Filter{TenantID: owner, Status: webhook.Status(status), EventType: webhook.Type(event)}, r)
+		},
+		row: func(d webhook.Delivery) []field {
+			return []field{
+				{"DELIVERY", d.ID.String()},
+				{"CREATED", stamp(&d.CreatedAt)},
+				{"EVENT", string(d.EventType)},
+				{"STATUS", string(d.Status)},
+				{"ATTEMPTS", strconv.Itoa(d.AttemptCount)},
+				{"NEXT", stamp(d.NextAttemptAt)},
+				{"URL", cut(d.CallbackURL, 60)},
+				{"LAST ERROR", cut(d.LastError, 60)},
+			}
+		},
+	})
 }
 
 // subject says what a delivery's TransactionGroupID is.
@@ -89,102 +86,85 @@ type deliveryView struct {
 }
 
 func (t *tool) newDeliveryShowCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "show <delivery>",
-		Short:   "Show a delivery with its attempts, the last one first",
-		Example: "  ajo deliveries show 0198c0de-0000-7000-8000-000000000001",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseID("the delivery", args[0])
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				d, err := tools.Webhooks.Get(ctx, id)
-				if err != nil {
-					return err
-				}
-				attempts, err := tools.Webhooks.Attempts(ctx, id)
-				if err != nil {
-					return err
-				}
-				v := deliveryView{Delivery: d, Attempts: make([]attemptView, len(attempts))}
-				for i, a := range attempts {
-					v.Attempts[i] = attemptView{a.Number, a.StartedAt, a.Duration.Milliseconds(), a.StatusCode, a.Error, string(a.Body)}
-				}
-				if asJSON {
-					return printJSON(cmd, v)
-				}
-				return printDelivery(cmd, v)
-			})
+	return newShowCmd(t, showing[deliveryView]{
+		command: command{
+			use: "show <delivery>", short: "Show a delivery with its attempts, the last one first",
+			example: "  ajo deliveries show 0198c0de-0000-7000-8000-000000000001",
 		},
-	}
-	addJSON(cmd, &asJSON)
-	return cmd
+		read: byID("the delivery", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (v deliveryView, err error) {
+			if v.Delivery, err = tools.Webhooks.Get(ctx, id); err != nil {
+				return v, err
+			}
+			attempts, err := tools.Webhooks.Attempts(ctx, id)
+			v.Attempts = make([]attemptView, len(attempts))
+			for i, a := range attempts {
+				v.Attempts[i] = attemptView{a.Number, a.StartedAt, a.Duration.Milliseconds(), a.StatusCode, a.Error, string(a.Body)}
+			}
+			return v, err
+		}),
+		print: printDelivery,
+	})
 }
 
-func printDelivery(cmd *cobra.Command, d deliveryView) error {
-	err := printFields(cmd.OutOrStdout(),
-		field{"delivery", d.ID.String()}, field{subject(d.EventType), d.TransactionGroupID.String()}, field{"tenant", d.TenantID.String()},
-		field{"account", d.AccountID.String()}, field{"event", string(d.EventType)}, field{"url", d.CallbackURL}, field{"status", string(d.Status)},
-		field{"attempts", strconv.Itoa(d.AttemptCount)}, field{"last error", d.LastError}, field{"next attempt", stamp(d.NextAttemptAt)},
-		field{"claimed until", stamp(d.LeasedUntil)}, field{"created", stamp(&d.CreatedAt)}, field{"delivered", stamp(d.DeliveredAt)})
+func printDelivery(out io.Writer, d deliveryView) error {
+	err := printFields(
+		out,
+		field{"delivery", d.ID.String()},
+		field{subject(d.EventType), d.TransactionGroupID.String()},
+		field{"tenant", d.TenantID.String()},
+		field{"account", d.AccountID.String()},
+		field{"event", string(d.EventType)},
+		field{"url", d.CallbackURL},
+		field{"status", string(d.Status)},
+		field{"attempts", strconv.Itoa(d.AttemptCount)},
+		field{"last error", d.LastError},
+		field{"next attempt", stamp(d.NextAttemptAt)},
+		field{"claimed until", stamp(d.LeasedUntil)},
+		field{"created", stamp(&d.CreatedAt)},
+		field{"delivered", stamp(d.DeliveredAt)},
+	)
 	if err != nil || len(d.Attempts) == 0 {
 		return err
 	}
-	rows := make([][]string, len(d.Attempts))
-	for i, a := range d.Attempts {
-		code := ""
-		if a.StatusCode != nil {
-			code = strconv.Itoa(*a.StatusCode)
+	fmt.Fprintln(out)
+	return printTable(out, d.Attempts, func(a attemptView) []field {
+		return []field{
+			{"ATTEMPT", strconv.Itoa(a.Number)},
+			{"STARTED", stamp(&a.StartedAt)},
+			{"TOOK", strconv.FormatInt(a.DurationMs, 10) + "ms"},
+			{"STATUS", optional(a.StatusCode)},
+			{"ERROR", a.Error},
+			{"ANSWER", cut(a.Body, 80)},
 		}
-		rows[i] = []string{strconv.Itoa(a.Number), stamp(&a.StartedAt), strconv.FormatInt(a.DurationMs, 10) + "ms", code, a.Error, cut(a.Body, 80)}
-	}
-	fmt.Fprintln(cmd.OutOrStdout())
-	return printTable(cmd.OutOrStdout(), "ATTEMPT,STARTED,TOOK,STATUS,ERROR,ANSWER", rows)
+	})
 }
 
 func (t *tool) newReplayCmd() *cobra.Command {
-	var f changeFlags
-	cmd := &cobra.Command{
-		Use:     "replay <delivery>",
-		Short:   "Give a dead letter a fresh set of attempts",
-		Example: `  ajo deliveries replay 0198c0de-0000-7000-8000-000000000001 --reason "the shop's endpoint is up again"`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseID("the delivery", args[0])
-			if err != nil {
-				return err
-			}
-			by, err := f.by()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				d, err := tools.Webhooks.Get(ctx, id)
-				if err != nil {
-					return err
-				}
-				if d.Status != webhook.Dead {
-					return webhook.ErrNotDeadLetter
-				}
-				err = f.confirm(cmd, "Send the event of %s %s to %s again: it has failed %d times, last with %q. It gets a fresh set of attempts, the first at once.",
-					subject(d.EventType), d.TransactionGroupID, d.CallbackURL, d.AttemptCount, d.LastError)
-				if err != nil {
-					return err
-				}
-				if err := tools.Replay(ctx, id, by); err != nil {
-					return err
-				}
-				noteRing(cmd, tools)
-				if d, err = tools.Webhooks.Get(ctx, id); err != nil {
-					return err
-				}
-				return f.done(cmd, d, "The delivery is %s again.", webhook.Pending)
-			})
+	return t.newChangeCmd(change{
+		command: command{
+			use: "replay <delivery>", short: "Give a dead letter a fresh set of attempts",
+			example: `  ajo deliveries replay 0198c0de-0000-7000-8000-000000000001 --reason "the shop's endpoint is up again"`,
 		},
-	}
-	f.add(cmd)
-	return cmd
+		plan: planByID("the delivery", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			d, err := tools.Webhooks.Get(ctx, id)
+			if err != nil {
+				return plan{}, err
+			}
+			if d.Status != webhook.Dead {
+				return plan{}, webhook.ErrNotDeadLetter
+			}
+			return plan{
+				will: fmt.Sprintf("Send the event of %s %s to %s again: it has failed %d times, last with %q. It gets a fresh set of attempts, the first at once.",
+					subject(d.EventType), d.TransactionGroupID, d.CallbackURL, d.AttemptCount, d.LastError),
+				enqueues: true,
+				do: func(by audit.By) (result, error) {
+					if err := tools.Replay(ctx, id, by); err != nil {
+						return result{}, err
+					}
+					d, err := tools.Webhooks.Get(ctx, id)
+					return result{value: d, text: "The delivery is pending again."}, err
+				},
+			}, nil
+		}),
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -65,4 +67,63 @@ func TestVersionAndCompletion(t *testing.T) {
 	require.Equal(t, "payment\nmisdirected\nsig_invalid\nnon_payment_event\nprocessing_error\n:4\n", run("__complete", "events", "list", "--category", ""))
 	require.Equal(t, "active\nsuspended\n:4\n", run("__complete", "tenant", "list", "--status", ""))
 	require.Contains(t, run("__complete", "transfers", "list", "--status", ""), "refunded\n")
+}
+
+// The payments under review and the tenants are read from the service; what is not there is not
+// offered, and never an error.
+func TestCompletionReadsTheService(t *testing.T) {
+	o := setup(t)
+	first, second := o.held("differs"), o.held("no clear answer in time")
+	posted := o.event(o.account.String())
+	want := second.String() + "\tNGN 4975.00 to customer-1 of Test tenant\n" + first.String() + "\tNGN 4975.00 to customer-1 of Test tenant\n:4\n"
+	for _, name := range []string{"confirm", "reverse", "correct"} {
+		require.Equal(t, want, o.good("__complete", "review", name, ""), name)
+		require.Equal(t, ":4\n", o.good("__complete", "review", name, first.String(), ""), "there is one argument")
+	}
+	require.NotContains(t, o.good("__complete", "review", "confirm", ""), posted.String())
+	o.good("review", "confirm", first.String(), "--yes", "--reason", "asked the bank")
+	require.NotContains(t, o.good("__complete", "review", "confirm", ""), first.String(), "it is decided")
+
+	tenants := o.tenant.String() + "@tenant.example\tTest tenant\n:4\n"
+	for _, args := range [][]string{
+		{"tenant", "show", ""},
+		{"tenant", "suspend", ""},
+		{"tenant", "operator", ""},
+		{"tenant", "login-link", ""},
+		{"transfers", "list", "--tenant", ""},
+		{"deliveries", "list", "--tenant", ""},
+		{"events", "assign", "--tenant", ""},
+	} {
+		require.Equal(t, tenants, o.good(append([]string{"__complete"}, args...)...), args)
+	}
+	o.env["AJO_DATABASE_URL"] = ""
+	require.Equal(t, ":4\n", o.good("__complete", "review", "confirm", ""))
+}
+
+// Whatever command logs, its lines have the form that LOG_FORMAT asks for, or that of the
+// environment's roles.
+func TestCommandsLogInOneFormat(t *testing.T) {
+	o := setup(t)
+	o.env["AJO_REDIS_URL"] = "redis://127.0.0.1:1" // away: what is not enqueued is logged
+	pretty, structured := regexp.MustCompile(`^[0-9:.]{12} WARN  `), regexp.MustCompile(`^\{"time":"[^"]+","level":"WARN","msg":"`)
+	for _, c := range []struct {
+		format, environment string
+		want                *regexp.Regexp
+	}{
+		{"", "", pretty}, {"pretty", "production", pretty}, {"json", "", structured}, {"", "production", structured},
+	} {
+		o.env["LOG_FORMAT"], o.env["AJO_ENV"] = c.format, c.environment
+		for name, args := range map[string][]string{
+			"replay": {"deliveries", "replay", o.deadLetter().String()},
+			"assign": {"events", "assign", o.event("nobody").String(), "--account", o.account.String()},
+		} {
+			_, said, err := o.run(append(args, "--yes", "--reason", "a ticket")...)
+			require.NoError(t, err, name)
+			lines := strings.Split(strings.TrimSpace(said), "\n")
+			require.Greater(t, len(lines), 2, "%s: %s", name, said)
+			for _, line := range lines[1 : len(lines)-1] { // between what it will do, and that a worker finds the work
+				require.Regexp(t, c.want, line, "%s: %+v", name, c)
+			}
+		}
+	}
 }

@@ -11,62 +11,59 @@ import (
 	"github.com/spf13/cobra"
 
 	"ajo/internal/app"
+	"ajo/internal/audit"
 	"ajo/internal/clock"
 	"ajo/internal/money"
+	"ajo/internal/page"
 	"ajo/internal/payment"
 )
 
 func (t *tool) newEventsCmd() *cobra.Command {
-	return group("events", "Look at what the bank told us, assign what found no account, and post what could not be posted", t.newEventsListCmd(), t.newEventShowCmd(), t.newAssignCmd(),
-		t.newRepostCmd())
+	return group("events", "Show the bank's events, assign misdirected payments, and repost what could not be posted",
+		t.newEventsListCmd(), t.newEventShowCmd(), t.newAssignCmd(), t.newRepostCmd())
 }
 
 func (t *tool) newEventsListCmd() *cobra.Command {
-	var f listFlags
 	var q eventQuery
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List inbound events, newest first",
-		Example: "  ajo events list --category misdirected\n  ajo events list --transaction API-VACT_TRA-B7B10\n" +
-			"  ajo events list --number 9391076543 --amount 5000 --day 2026-01-30",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := f.request()
-			if err != nil {
-				return err
-			}
+	return newListCmd(t, listing[payment.InboundEvent]{
+		command: command{
+			short: "List inbound events, newest first",
+			example: "  ajo events list --category misdirected\n  ajo events list --transaction API-VACT_TRA-B7B10\n" +
+				"  ajo events list --number 9391076543 --amount 5000 --day 2026-01-30",
+			flags: q.add,
+		},
+		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]payment.InboundEvent, page.Info, error) {
 			filter, err := q.filter()
 			if err != nil {
-				return err
+				return nil, page.Info{}, err
 			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				events, info, err := tools.Payments.Events(ctx, filter, r)
-				if err != nil {
-					return err
-				}
-				return printList(cmd, f, events, info, "EVENT,RECEIVED,STATUS,CATEGORY,AMOUNT,PAID TO,TRANSACTION,ERROR", func(e payment.InboundEvent) []string {
-					return []string{e.ID.String(), stamp(&e.ReceivedAt), string(e.Status), string(e.Category), gross(e), paidTo(e), e.ProviderTxnRef, e.ErrorMessage}
-				})
-			})
+			return tools.Payments.Events(ctx, filter, r)
 		},
-	}
-	q.add(cmd)
-	f.add(cmd)
-	return cmd
+		row: func(e payment.InboundEvent) []field {
+			return []field{
+				{"EVENT", e.ID.String()},
+				{"RECEIVED", stamp(&e.ReceivedAt)},
+				{"STATUS", string(e.Status)},
+				{"CATEGORY", string(e.Category)},
+				{"AMOUNT", optional(e.Amount)},
+				{"PAID TO", paidTo(e)},
+				{"TRANSACTION", e.ProviderTxnRef},
+				{"ERROR", e.ErrorMessage},
+			}
+		},
+	})
 }
 
-// eventQuery is what a list of events is narrowed by.
+// eventQuery is the filter of a list of events.
 type eventQuery struct{ category, status, transaction, number, amount, day string }
 
 func (q *eventQuery) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&q.category, "category", "", "payment, misdirected, sig_invalid, non_payment_event or processing_error")
-	cmd.Flags().StringVar(&q.status, "status", "", "received, processed, ignored or failed")
+	addChoice(cmd, &q.category, "category", payment.CategoryPayment, payment.CategoryMisdirected, payment.CategorySigInvalid, payment.CategoryNonPayment, payment.CategoryProcessingError)
+	addChoice(cmd, &q.status, "status", payment.Received, payment.Processed, payment.Ignored, payment.Failed)
 	cmd.Flags().StringVar(&q.transaction, "transaction", "", "the bank's transaction id")
 	cmd.Flags().StringVar(&q.number, "number", "", "the account number that was paid")
 	cmd.Flags().StringVar(&q.amount, "amount", "", "what the payer sent, in naira, as 5000 or 1250.50")
 	cmd.Flags().StringVar(&q.day, "day", "", "the day of the payment in Lagos, as 2026-01-30")
-	oneOf(cmd, "category", string(payment.CategoryPayment), string(payment.CategoryMisdirected), string(payment.CategorySigInvalid), string(payment.CategoryNonPayment), string(payment.CategoryProcessingError))
-	oneOf(cmd, "status", string(payment.Received), string(payment.Processed), string(payment.Ignored), string(payment.Failed))
 }
 
 func (q *eventQuery) filter() (payment.EventFilter, error) {
@@ -89,62 +86,50 @@ func (q *eventQuery) filter() (payment.EventFilter, error) {
 }
 
 func (t *tool) newEventShowCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "show <event>",
-		Short:   "Show an inbound event: what the bank said, and what became of it",
-		Example: "  ajo events show 0198c0de-0000-7000-8000-000000000001",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseID("the event", args[0])
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				e, err := tools.Payments.InboundEvent(ctx, id)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return printJSON(cmd, e)
-				}
-				return printEvent(cmd.OutOrStdout(), e)
-			})
+	return newShowCmd(t, showing[payment.InboundEvent]{
+		command: command{
+			use: "show <event>", short: "Show an inbound event: what the bank sent, and the result",
+			example: "  ajo events show 0198c0de-0000-7000-8000-000000000001",
 		},
-	}
-	addJSON(cmd, &asJSON)
-	return cmd
+		read: byID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (payment.InboundEvent, error) {
+			return tools.Payments.InboundEvent(ctx, id)
+		}),
+		print: printEvent,
+	})
 }
 
 func printEvent(out io.Writer, e payment.InboundEvent) error {
-	id := func(u *uuid.UUID) string {
-		if u == nil {
+	sum := func(a *money.Amount) string {
+		if a == nil {
 			return ""
 		}
-		return u.String()
+		return e.Currency + " " + a.String()
 	}
-	fee := ""
-	if e.Fee != nil {
-		fee = e.Currency + " " + e.Fee.String()
-	}
-	sum := gross(e)
-	if sum != "" {
-		sum = e.Currency + " " + sum
-	}
-	return printFields(out,
-		field{"event", e.ID.String()}, field{"type", e.EventType}, field{"source", e.Source}, field{"signature valid", yesNo(e.SignatureValid)},
-		field{"status", string(e.Status)}, field{"category", string(e.Category)}, field{"why", e.ErrorMessage},
-		field{"amount", sum}, field{"fee", fee}, field{"paid to", paidTo(e)}, field{"sender", e.SenderName}, field{"narration", e.Narration},
-		field{"transaction", e.ProviderTxnRef}, field{"paid at", stamp(e.OccurredAt)}, field{"received", stamp(&e.ReceivedAt)}, field{"processed", stamp(e.ProcessedAt)},
-		field{"tenant", id(e.TenantID)}, field{"account", id(e.AccountID)}, field{"next attempt", stamp(e.NextAttemptAt)}, field{"last error", e.LastError},
-		field{"may be a repeat of", id(e.LookAlikeOf)}, field{"in the place of", id(e.Replaces)})
-}
-
-func gross(e payment.InboundEvent) string {
-	if e.Amount == nil {
-		return ""
-	}
-	return e.Amount.String()
+	return printFields(
+		out,
+		field{"event", e.ID.String()},
+		field{"type", e.EventType},
+		field{"source", e.Source},
+		field{"signature valid", yesNo(e.SignatureValid)},
+		field{"status", string(e.Status)},
+		field{"category", string(e.Category)},
+		field{"why", e.ErrorMessage},
+		field{"amount", sum(e.Amount)},
+		field{"fee", sum(e.Fee)},
+		field{"paid to", paidTo(e)},
+		field{"sender", e.SenderName},
+		field{"narration", e.Narration},
+		field{"transaction", e.ProviderTxnRef},
+		field{"paid at", stamp(e.OccurredAt)},
+		field{"received", stamp(&e.ReceivedAt)},
+		field{"processed", stamp(e.ProcessedAt)},
+		field{"tenant", optional(e.TenantID)},
+		field{"account", optional(e.AccountID)},
+		field{"next attempt", stamp(e.NextAttemptAt)},
+		field{"last error", e.LastError},
+		field{"possible duplicate of", optional(e.LookAlikeOf)},
+		field{"replaces", optional(e.Replaces)},
+	)
 }
 
 // paidTo is the account as the event names it.
@@ -156,52 +141,41 @@ func paidTo(e payment.InboundEvent) string {
 }
 
 func (t *tool) newAssignCmd() *cobra.Command {
-	var f changeFlags
 	var accountRef, tenantName string
-	cmd := &cobra.Command{
-		Use:   "assign <event> --account <id or reference> [--tenant <id or e-mail>]",
-		Short: "Post a misdirected payment to an account",
-		Long: `Posts a misdirected payment to an account, active or expired: it is credited, the tenant is told,
-and the bank is asked to confirm it as for any payment. Only then can it be paid out.
+	return t.newChangeCmd(change{
+		command: command{
+			use: "assign <event> --account <id or reference> [--tenant <id or e-mail>]", short: "Post a misdirected payment to an account",
+			long: `Posts a misdirected payment to an account, active or expired. The account is credited, the tenant notified, and the
+bank asked to confirm the payment, as for any payment. Only then can it be paid out.
 The account is named by its ID, or by its reference and its tenant.`,
-		Example: "  ajo events assign 0198c0de-0000-7000-8000-000000000001 --account customer-17 --tenant ops@shop.example \\\n" +
-			`    --reason "ticket 4711: the payer sent a receipt"`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseID("the event", args[0])
-			if err != nil {
-				return err
-			}
-			by, err := f.by()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				to, err := destination(ctx, tools, accountRef, tenantName)
-				if err != nil {
-					return err
-				}
-				plan, err := tools.Payments.PlanAssign(ctx, id, to)
-				if err != nil {
-					return err
-				}
-				if err := f.confirm(cmd, "%s", assignSentence(plan)); err != nil {
-					return err
-				}
-				posted, err := tools.Assign(ctx, id, payment.Destination{AccountID: plan.AccountID}, by)
-				if err != nil {
-					return err
-				}
-				noteRing(cmd, tools)
-				return f.done(cmd, posted, "The payment is posted to account %q; the bank is asked to confirm it from %s on.", plan.AccountRef, stamp(&posted.ConfirmAt))
-			})
+			example: "  ajo events assign 0198c0de-0000-7000-8000-000000000001 --account customer-17 --tenant ops@shop.example \\\n" +
+				`    --reason "ticket 4711: the payer sent a receipt"`,
+			flags: func(cmd *cobra.Command) {
+				cmd.Flags().StringVar(&accountRef, "account", "", "the account's ID, or with --tenant its reference (required)")
+				t.addTenant(cmd, &tenantName, "the account's tenant, by id or e-mail")
+			},
 		},
-	}
-	cmd.Flags().StringVar(&accountRef, "account", "", "the account's ID, or with --tenant its reference (required)")
-	cmd.Flags().StringVar(&tenantName, "tenant", "", "the account's tenant, by id or e-mail")
-	t.ofTenant(cmd)
-	f.add(cmd)
-	return cmd
+		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			to, err := destination(ctx, tools, accountRef, tenantName)
+			if err != nil {
+				return plan{}, err
+			}
+			p, err := tools.Payments.PlanAssign(ctx, id, to)
+			if err != nil {
+				return plan{}, err
+			}
+			return plan{
+				will: assignSentence(p), enqueues: true,
+				do: func(by audit.By) (result, error) {
+					posted, err := tools.Assign(ctx, id, payment.Destination{AccountID: p.AccountID}, by)
+					if err != nil {
+						return result{}, err
+					}
+					return done(posted, "The payment is posted to account %q; the bank is asked to confirm it from %s on.", p.AccountRef, stamp(&posted.ConfirmAt))
+				},
+			}, nil
+		}),
+	})
 }
 
 // destination reads the account's name from the flags.
@@ -215,14 +189,55 @@ func destination(ctx context.Context, tools *app.Tools, accountRef, tenantName s
 	}
 	id, err := uuid.Parse(accountRef)
 	if err != nil {
-		return payment.Destination{}, errors.New("--account is no ID: name the tenant of the reference with --tenant")
+		return payment.Destination{}, errors.New("--account is not an ID: with a reference, name its tenant with --tenant")
 	}
 	return payment.Destination{AccountID: id}, nil
 }
 
 func assignSentence(p payment.Assignment) string {
 	e := p.Event
-	s := fmt.Sprintf("Post the payment of NGN %s (fee %s) from %q, sent to %q and refused because %q, to account %q (%s, %s, number %s) of tenant %q.",
-		e.Amount, e.Fee, e.SenderName, paidTo(e), e.ErrorMessage, p.AccountRef, p.AccountType, p.AccountStatus, p.AccountNumber, p.TenantName)
-	return s + fmt.Sprintf(" NGN %s is credited, the tenant is told, and the bank is asked to confirm it before it can be paid out.", e.Amount.Sub(*e.Fee))
+	return fmt.Sprintf("Post the payment of NGN %s (fee %s) from %q, sent to %q and refused because %q, to account %q (%s, %s, number %s) of tenant %q. "+
+		"NGN %s is credited, the tenant is notified, and the bank is asked to confirm it before it can be paid out.",
+		e.Amount, e.Fee, e.SenderName, paidTo(e), e.ErrorMessage, p.AccountRef, p.AccountType, p.AccountStatus, p.AccountNumber, p.TenantName, e.Amount.Sub(*e.Fee))
+}
+
+func (t *tool) newRepostCmd() *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: "repost <event>", short: "Post an event that could not be posted, from the bank's own record",
+			long: `Posts an event of the category processing_error, or one that was held back because it looks like another payment. The bank is
+asked for its own record of the transaction. Account, sum and fee are the record's, whatever the event said. The tenant is notified,
+and the bank is asked to confirm the payment, as for any payment. Only then can it be paid out. The next reconciliation posts most
+of these events by itself. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
+			example: `  ajo events repost 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the bank has corrected the fee"`,
+		},
+		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			p, err := tools.PlanRepost(ctx, id)
+			if err != nil {
+				return plan{}, err
+			}
+			return plan{
+				will: repostSentence(p), enqueues: true,
+				do: func(by audit.By) (result, error) {
+					posted, err := tools.Repost(ctx, id, by)
+					switch {
+					case err != nil:
+						return result{}, err
+					case posted.Category != payment.CategoryPayment:
+						return done(posted, "The event is %s now: it matches no account of ours. See ajo events assign.", posted.Category)
+					}
+					return done(posted, "The payment is posted; the bank is asked to confirm it from %s on.", stamp(&posted.ConfirmAt))
+				},
+			}, nil
+		}),
+	})
+}
+
+func repostSentence(p payment.Repostable) string {
+	s := fmt.Sprintf("Post the payment %s of NGN %s (fee %s) from %q to account number %s, which could not be posted because %q, by the bank's own record.",
+		p.Record.ID, p.Record.Amount, p.Record.Fee, p.Record.SenderName, p.Record.AccountNumber, p.Event.ErrorMessage)
+	if p.Event.LookAlikeOf != nil {
+		s += " If it is the same payment as event " + p.Event.LookAlikeOf.String() + ", the money is credited twice."
+	}
+	return s
 }

@@ -17,15 +17,13 @@ import (
 
 // newFakebankCmd is `ajo fakebank`: the simulated upstream bank as a process of its own.
 func newFakebankCmd() *cobra.Command {
-	var (
-		addr string
-		opt  = fakebank.Options{Log: app.CommandLog(os.Stderr, os.Getenv, slog.LevelInfo)}
-	)
+	var addr string
+	var opt fakebank.Options
 	cmd := &cobra.Command{
 		Use:   "fakebank",
 		Short: "Run the simulated upstream bank, with a page to pay from and faults on demand",
 		Long: `Run the simulated upstream bank: the provider's wire, the NIN service, and a page where a
-person can play the payer and switch faults on.
+person can pay and switch faults on.
 
 Its credentials come from the same environment as the service's:
   AJO_PROVIDER_ACCOUNT_ID        default ` + fakebank.DefaultAccountID + `
@@ -37,6 +35,7 @@ Its credentials come from the same environment as the service's:
   AJO_IDENTITY_APP_ID, AJO_IDENTITY_KEY  default: any`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			opt.Log = app.CommandLog(cmd.ErrOrStderr(), os.Getenv, slog.LevelInfo)
 			opt.AccountID = os.Getenv("AJO_PROVIDER_ACCOUNT_ID")
 			opt.ClientID = os.Getenv("AJO_PROVIDER_CLIENT_ID")
 			opt.ClientSecret = os.Getenv("AJO_PROVIDER_CLIENT_SECRET")

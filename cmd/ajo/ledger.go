@@ -63,15 +63,13 @@ func printFindings(cmd *cobra.Command, asJSON bool, findings []ledger.Finding) e
 		if findings == nil {
 			findings = []ledger.Finding{}
 		}
-		return printJSON(cmd, verified{OK: len(findings) == 0, Findings: findings})
+		return printJSON(cmd.OutOrStdout(), verified{OK: len(findings) == 0, Findings: findings})
 	}
 	if len(findings) == 0 {
 		fmt.Fprintln(cmd.OutOrStdout(), "The books agree.")
 		return nil
 	}
-	rows := make([][]string, len(findings))
-	for i, f := range findings {
-		rows[i] = []string{f.Check, f.Subject, f.Detail}
-	}
-	return printTable(cmd.OutOrStdout(), "WHAT DOES NOT HOLD,WHERE,FOUND", rows)
+	return printTable(cmd.OutOrStdout(), findings, func(f ledger.Finding) []field {
+		return []field{{"CHECK THAT FAILED", f.Check}, {"WHERE", f.Subject}, {"FOUND", f.Detail}}
+	})
 }

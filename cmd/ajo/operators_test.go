@@ -166,7 +166,7 @@ func TestEventsCommands(t *testing.T) {
 	assign := []string{"events", "assign", stray.String(), "--yes", "--reason", "a receipt"}
 	for want, args := range map[string][]string{
 		"--account is required": {},
-		"--account is no ID: name the tenant of the reference with --tenant": {"--account", "customer-1"},
+		"--account is not an ID: with a reference, name its tenant with --tenant": {"--account", "customer-1"},
 		"tenant not found":  {"--account", "customer-1", "--tenant", "nobody@shop.example"},
 		"account not found": {"--account", "customer-2", "--tenant", o.tenant.String()},
 	} {
@@ -177,11 +177,11 @@ func TestEventsCommands(t *testing.T) {
 	require.NoError(t, err)
 	golden(t, `Post the payment of NGN 5000.00 (fee 25.00) from "Bola Ade", sent to "nobody" and refused because "no account has this alias", `+
 		`to account "customer-1" (dedicated, active, number <number>) of tenant "Test tenant". `+
-		`NGN 4975.00 is credited, the tenant is told, and the bank is asked to confirm it before it can be paid out.`, said)
+		`NGN 4975.00 is credited, the tenant is notified, and the bank is asked to confirm it before it can be paid out.`, said)
 	golden(t, `The payment is posted to account "customer-1"; the bank is asked to confirm it from <time> on.`, out)
 	o.lastAudit("events.assign", "event:"+stray.String(), "a receipt")
-	require.Equal(t, int64(1), o.Redis().ZCard(o.ctx, "asynq:{confirm}:scheduled").Val(), "the confirmation is rung for its time")
-	require.Equal(t, int64(1), o.Redis().LLen(o.ctx, "asynq:{deliver}:pending").Val(), "the delivery is rung")
+	require.Equal(t, int64(1), o.Redis().ZCard(o.ctx, "asynq:{confirm}:scheduled").Val(), "the confirmation is enqueued for its time")
+	require.Equal(t, int64(1), o.Redis().LLen(o.ctx, "asynq:{deliver}:pending").Val(), "the delivery is enqueued")
 	_, _, err = o.run(append(assign, "--account", o.account.String())...)
 	require.ErrorIs(t, err, payment.ErrNotMisdirected)
 	o.booksAgree()
@@ -263,7 +263,7 @@ func TestDeliveriesCommands(t *testing.T) {
 		`It gets a fresh set of attempts, the first at once.`, said)
 	golden(t, `The delivery is pending again.`, out)
 	o.lastAudit("deliveries.replay", "delivery:"+id.String(), "it is up again")
-	require.Equal(t, int64(1), o.Redis().ZCard(o.ctx, "asynq:{deliver}:scheduled").Val(), "rung under an id that no archived task has")
+	require.Equal(t, int64(1), o.Redis().ZCard(o.ctx, "asynq:{deliver}:scheduled").Val(), "enqueued under an id that no archived task has")
 	_, _, err = o.run("deliveries", "replay", id.String(), "--yes", "--reason", "again")
 	require.ErrorIs(t, err, webhook.ErrNotDeadLetter)
 	_, _, err = o.run("deliveries", "replay", uuid.NewString(), "--yes", "--reason", "again")
@@ -322,7 +322,7 @@ func TestEndingATransferByHand(t *testing.T) {
 	out, said, err := o.run("transfers", "cancel", waiting, "--yes", "--reason", "the tenant withdraws it")
 	require.NoError(t, err)
 	golden(t, `Cancel transfer <ref>: NGN 1250.00 from account "customer-1" of tenant "Test tenant" to 058/<number>, pending, 0 attempts. `+
-		`Its money is given back, and it is never sent to the bank.`, said)
+		`Its money is returned to the balance, and it is never sent to the bank.`, said)
 	golden(t, `The transfer is failed; the balance of account "customer-1" is NGN 4975.00.`, out)
 	o.lastAudit("transfers.cancel", "transfer:"+waiting, "the tenant withdraws it")
 	_, _, err = o.run("transfers", "cancel", waiting, "--yes", "--reason", "again")
@@ -351,7 +351,7 @@ func TestEndingATransferByHand(t *testing.T) {
 	out, said, err = o.run(append(resolve, "--paid", "--amount", "1000.00")...)
 	require.NoError(t, err)
 	golden(t, `Book transfer <ref> as paid with NGN 1000.00: NGN 1250.00 from account "customer-1" of tenant "Test tenant" to 058/<number>, processing, 1 attempts. `+
-		`Of it the bank says success of 1000.00, the books processing of 1250.00.`, said)
+		`The bank says success of 1000.00, the books processing of 1250.00.`, said)
 	golden(t, `The transfer is success; the balance of account "customer-1" is NGN 8950.00.`, out)
 	o.lastAudit("transfers.resolve", "transfer:"+ref, "the bank's letter")
 	require.Equal(t, "none\n", o.good("transfers", "list", "--differing"))
@@ -373,13 +373,13 @@ func TestTenantCommands(t *testing.T) {
 	out, said, err := o.run("tenant", "suspend", email, "--yes", "--reason", "fraud")
 	require.NoError(t, err)
 	golden(t, `Suspend tenant "Test tenant" (<id>@tenant.example, active): its API key is refused from the next request on, and its sessions end. `+
-		`Payments to its accounts are still posted and delivered, and settlements under way reach their end.`, said)
+		`Payments to its accounts are still posted and delivered, and settlements under way are completed.`, said)
 	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is suspended.`, out)
 	o.lastAudit("tenant.suspend", "tenant:"+o.tenant.String(), "fraud")
 	out, said, err = o.run("tenant", "suspend", email, "--reason", "fraud")
 	require.NoError(t, err, "nothing is to be asked")
 	require.Empty(t, said)
-	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is suspended already; nothing was changed.`, out)
+	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is already suspended; nothing was changed.`, out)
 	again := decode[changed](o, "tenant", "suspend", email, "--yes", "--reason", "fraud")
 	require.False(t, again.Changed)
 	require.Equal(t, tenant.Suspended, again.Tenant.Status)
@@ -387,7 +387,7 @@ func TestTenantCommands(t *testing.T) {
 	o.lastAudit("tenant.activate", "tenant:"+o.tenant.String(), "cleared")
 
 	require.True(t, decode[changed](o, "tenant", "operator", email, "--yes", "--reason", "the KYC desk").Tenant.Operator)
-	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is an operator already; nothing was changed.`, o.good("tenant", "operator", email, "--yes", "--reason", "x"))
+	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is already an operator; nothing was changed.`, o.good("tenant", "operator", email, "--yes", "--reason", "x"))
 	require.False(t, decode[changed](o, "tenant", "operator", email, "--off", "--yes", "--reason", "left the desk").Tenant.Operator)
 	require.Len(t, o.audited(), 4)
 	_, _, err = o.run("tenant", "show", "nobody@shop.example")
@@ -428,7 +428,7 @@ func TestEndSessionsCommand(t *testing.T) {
 	}
 	out, said, err := o.run("tenant", "end-sessions", o.tenant.String(), "--yes", "--reason", "a laptop was stolen")
 	require.NoError(t, err)
-	golden(t, `End all sessions of tenant "Test tenant" (<id>@tenant.example, active). It logs in again; its API key goes on.`, said)
+	golden(t, `End all sessions of tenant "Test tenant" (<id>@tenant.example, active). It must log in again; its API key keeps working.`, said)
 	golden(t, `2 sessions of tenant "Test tenant" (<id>@tenant.example) have ended.`, out)
 	o.lastAudit("tenant.end-sessions", "tenant:"+o.tenant.String(), "a laptop was stolen")
 	require.Zero(t, decode[sessionsEnded](o, "tenant", "end-sessions", o.tenant.String(), "--yes", "--reason", "again").Sessions)
@@ -506,7 +506,7 @@ func TestLedgerVerifyCommand(t *testing.T) {
 	out, _, err := o.run("ledger", "verify", "--timeout", "5m")
 	require.Equal(t, exitCode(1), err)
 	golden(t, `
-		WHAT DOES NOT HOLD  WHERE  FOUND
+		CHECK THAT FAILED  WHERE  FOUND
 		totals equal the entries  <id>  stored 9951.00/1250.00/8701.00/4975.00/3, entries say 9950.00/1250.00/8700.00/4975.00/3 (credits/debits/balance/provisional/seq)
 		the book sums to zero  book  it sums to 1.00`, out)
 	out, _, err = o.run("ledger", "verify", "--json")

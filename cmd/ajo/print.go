@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,61 +10,26 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
-
-	"github.com/spf13/cobra"
-
-	"ajo/internal/page"
 )
 
-// list is how every list is printed as JSON.
-type list[T any] struct {
-	Items      []T       `json:"items"`
-	Pagination page.Info `json:"pagination"`
-}
+// field is a named value: a line of what a show command prints, or a cell of a table.
+type field struct{ name, value string }
 
-// printList prints a page, as JSON or as a table with the cursor of the next page below it.
-func printList[T any](cmd *cobra.Command, f listFlags, items []T, info page.Info, header string, row func(T) []string) error {
-	if f.json {
-		if items == nil {
-			items = []T{}
-		}
-		return printJSON(cmd, list[T]{Items: items, Pagination: info})
-	}
-	if len(items) == 0 {
-		fmt.Fprintln(cmd.OutOrStdout(), "none")
-		return nil
-	}
-	rows := make([][]string, len(items))
-	for i, item := range items {
-		rows[i] = row(item)
-	}
-	if err := printTable(cmd.OutOrStdout(), header, rows); err != nil {
-		return err
-	}
-	if info.NextCursor != nil {
-		fmt.Fprintf(cmd.OutOrStdout(), "more with --after %s\n", *info.NextCursor)
-	}
-	return nil
-}
-
-// printTable prints rows under a header of column names, which are parted by commas.
-func printTable(w io.Writer, header string, rows [][]string) error {
+// printTable prints a row for each item, under the names of the first one's fields.
+func printTable[T any](w io.Writer, items []T, row func(T) []field) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.ReplaceAll(header, ",", "\t"))
-	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = printable(cell)
-			if row[i] == "" {
-				row[i] = "-"
-			}
+	for i, item := range items {
+		var names, cells []string
+		for _, f := range row(item) {
+			names, cells = append(names, f.name), append(cells, cmp.Or(printable(f.value), "-"))
 		}
-		fmt.Fprintln(t, strings.Join(row, "\t"))
+		if i == 0 {
+			fmt.Fprintln(t, strings.Join(names, "\t"))
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	return t.Flush()
 }
-
-// field is one line of what a show command prints.
-type field struct{ name, value string }
 
 // printFields prints a record, a field a line; empty ones are left out.
 func printFields(w io.Writer, fields ...field) error {
@@ -76,8 +42,8 @@ func printFields(w io.Writer, fields ...field) error {
 	return t.Flush()
 }
 
-func printJSON(cmd *cobra.Command, v any) error {
-	enc := json.NewEncoder(cmd.OutOrStdout())
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
@@ -93,6 +59,14 @@ func printable(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?")))
+}
+
+// optional is a value's text; "" for none.
+func optional[T any](v *T) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(*v)
 }
 
 // stamp is a time to the second, in UTC; "" for none.

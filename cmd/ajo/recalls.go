@@ -2,129 +2,97 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"ajo/internal/app"
 	"ajo/internal/audit"
+	"ajo/internal/page"
 	"ajo/internal/payment"
 )
 
 func (t *tool) newRecallsCmd() *cobra.Command {
-	return group("recalls", "Look at payments that the bank may have taken back, and decide them", t.newRecallsListCmd(), t.newRecallOpenCmd(),
-		t.newRecallEndCmd("reverse", "Take a payment back, as the bank has",
-			"Ends an open recall: the payment is taken back, and the balance may fall below zero. This is final.\nAsk the bank first: its record does this by itself.",
-			"It is taken back, which is final; the balance may fall below zero.", (*payment.Service).ReverseRecalled),
+	return group("recalls", "Show payments that the bank may have taken back, and decide them", t.newRecallsListCmd(), t.newRecallOpenCmd(),
+		t.newRecallEndCmd("reverse", "Reverse a payment that the bank took back",
+			"Ends an open recall: the payment is reversed, and the balance may fall below zero. This is final.\n"+
+				"Ask the bank first. When its record says that it took the payment back, this happens by itself.",
+			"It is reversed, which is final; the balance may fall below zero.", (*payment.Service).ReverseRecalled),
 		t.newRecallEndCmd("keep", "Keep a payment that the bank has not taken back",
 			"Ends an open recall: the payment stays, and covers settlements again.\nAsk the bank first: the money must be there.",
 			"It stays, and covers settlements again.", (*payment.Service).KeepRecalled))
 }
 
 func (t *tool) newRecallsListCmd() *cobra.Command {
-	var f listFlags
 	var status string
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List recalls, the newest payments first",
-		Example: "  ajo recalls list --status open",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := f.request()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				recalls, info, err := tools.Payments.Recalls(ctx, payment.RecallStatus(status), r)
-				if err != nil {
-					return err
-				}
-				return printList(cmd, f, recalls, info, "EVENT,OPEN SINCE,STATUS,SOURCE,TENANT,ACCOUNT,AMOUNT,HELD,TRANSACTION,LAST ANSWER", func(v payment.RecallRecord) []string {
-					return []string{v.EventID.String(), age(v.OpenedAt), string(v.Status), string(v.Source), v.TenantName, v.AccountRef, v.Amount.String(), v.Held.String(), v.ProviderTxnRef, v.LastError}
-				})
-			})
+	return newListCmd(t, listing[payment.RecallRecord]{
+		command: command{
+			short: "List recalls, the newest payments first", example: "  ajo recalls list --status open",
+			flags: func(cmd *cobra.Command) {
+				addChoice(cmd, &status, "status", payment.RecallOpen, payment.RecallReversed, payment.RecallKept)
+			},
 		},
-	}
-	cmd.Flags().StringVar(&status, "status", "", "open, reversed or kept")
-	f.add(cmd)
-	return cmd
+		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]payment.RecallRecord, page.Info, error) {
+			return tools.Payments.Recalls(ctx, payment.RecallStatus(status), r)
+		},
+		row: func(v payment.RecallRecord) []field {
+			return []field{
+				{"EVENT", v.EventID.String()},
+				{"OPEN SINCE", age(v.OpenedAt)},
+				{"STATUS", string(v.Status)},
+				{"SOURCE", string(v.Source)},
+				{"TENANT", v.TenantName},
+				{"ACCOUNT", v.AccountRef},
+				{"AMOUNT", v.Amount.String()},
+				{"HELD", v.Held.String()},
+				{"TRANSACTION", v.ProviderTxnRef},
+				{"LAST ANSWER", v.LastError},
+			}
+		},
+	})
 }
 
 func (t *tool) newRecallOpenCmd() *cobra.Command {
-	var f changeFlags
-	cmd := &cobra.Command{
-		Use:     "open <event>",
-		Short:   "Hold a payment that the bank may have taken back, and ask the bank",
-		Long:    "Opens a recall: the payment's sum covers no settlement until the bank's record says whether it was taken back.\nThe bank is asked by the payment's transaction id; nothing else changes.",
-		Example: `  ajo recalls open 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the bank's letter"`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseID("the event", args[0])
-			if err != nil {
-				return err
-			}
-			by, err := f.by()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				e, err := tools.Payments.InboundEvent(ctx, id)
-				if err != nil {
-					return err
-				}
-				if err := f.confirm(cmd, "Hold the payment of NGN %s from %q (transaction %s) until the bank's record says whether it was taken back.", gross(e), e.SenderName, e.ProviderTxnRef); err != nil {
-					return err
-				}
-				if err := tools.Payments.OpenRecallByHand(ctx, id, by); err != nil {
-					return err
-				}
-				v, err := tools.Payments.Recall(ctx, id)
-				if err != nil {
-					return err
-				}
-				return f.done(cmd, v, "NGN %s of account %q is held; the bank is asked.", v.Held, v.AccountRef)
-			})
+	return t.newChangeCmd(change{
+		command: command{
+			use: "open <event>", short: "Hold a payment that the bank may have taken back, and ask the bank",
+			long:    "Opens a recall: the payment covers no settlement until the bank's record says whether it was taken back.\nThe bank is asked by the payment's transaction id; nothing else changes.",
+			example: `  ajo recalls open 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the bank's letter"`,
 		},
-	}
-	f.add(cmd)
-	return cmd
+		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			e, err := tools.Payments.InboundEvent(ctx, id)
+			return plan{
+				will: fmt.Sprintf("Hold the payment of NGN %s from %q (transaction %s) until the bank's record says whether it was taken back.", optional(e.Amount), e.SenderName, e.ProviderTxnRef),
+				do: func(by audit.By) (result, error) {
+					if err := tools.Payments.OpenRecallByHand(ctx, id, by); err != nil {
+						return result{}, err
+					}
+					v, err := tools.Payments.Recall(ctx, id)
+					if err != nil {
+						return result{}, err
+					}
+					return done(v, "NGN %s of account %q is held; the bank is asked.", v.Held, v.AccountRef)
+				},
+			}, err
+		}),
+	})
 }
 
 // newRecallEndCmd is one of the two ways to end a recall by hand.
-func (t *tool) newRecallEndCmd(name, short, long, effect string, decide func(*payment.Service, context.Context, uuid.UUID, audit.By) (payment.Reviewed, error)) *cobra.Command {
-	var f changeFlags
-	cmd := &cobra.Command{
-		Use:     name + " <event>",
-		Short:   short,
-		Long:    long,
-		Example: "  ajo recalls " + name + ` 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: asked the bank"`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseID("the event", args[0])
-			if err != nil {
-				return err
-			}
-			by, err := f.by()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				v, err := tools.Payments.Recall(ctx, id)
-				if err != nil {
-					return err
-				}
-				if err := f.confirm(cmd, "%s the payment of NGN %s from %q to account %q of tenant %q, said to be taken back since %s: %s. %s",
-					title(name), v.Amount, v.SenderName, v.AccountRef, v.TenantName, stamp(&v.OpenedAt), v.LastError, effect); err != nil {
-					return err
-				}
-				done, err := decide(tools.Payments, ctx, id, by)
-				if err != nil {
-					return err
-				}
-				return f.done(cmd, done, "The payment of NGN %s is %s; the balance of account %q is NGN %s.", done.Amount, done.Status, v.AccountRef, done.Balance)
-			})
+func (t *tool) newRecallEndCmd(name, short, long, effect string, d decision) *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: name + " <event>", short: short, long: long,
+			example: "  ajo recalls " + name + ` 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: asked the bank"`,
 		},
-	}
-	f.add(cmd)
-	return cmd
+		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			v, err := tools.Payments.Recall(ctx, id)
+			return plan{
+				will: fmt.Sprintf("%s the payment of NGN %s from %q to account %q of tenant %q, said to be taken back since %s: %s. %s",
+					title(name), v.Amount, v.SenderName, v.AccountRef, v.TenantName, stamp(&v.OpenedAt), v.LastError, effect),
+				do: func(by audit.By) (result, error) { return d.decide(ctx, tools, id, v.AccountRef, by) },
+			}, err
+		}),
+	})
 }

@@ -16,21 +16,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"ajo/internal/app"
-	"ajo/internal/money"
+	"ajo/internal/audit"
+	"ajo/internal/page"
 	"ajo/internal/payment"
 )
 
-// reportFlags say how a report is printed.
-type reportFlags struct{ json, csv bool }
-
-func (f *reportFlags) add(cmd *cobra.Command) {
-	addJSON(cmd, &f.json)
-	cmd.Flags().BoolVar(&f.csv, "csv", false, "print CSV: a line for each sum, and one for each exception")
+func addCSV(cmd *cobra.Command, csv *bool) {
+	cmd.Flags().BoolVar(csv, "csv", false, "print CSV: a line for each sum, and one for each exception")
 	cmd.MarkFlagsMutuallyExclusive("json", "csv")
 }
 
 func (t *tool) newReconcileCmd() *cobra.Command {
-	var f reportFlags
+	var asJSON, csv bool
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "reconcile --from <time> [--to <time>]",
@@ -58,12 +55,17 @@ reason.`,
 			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
 				r, err := tools.Reconcile(ctx, start, end)
 				if len(r.ToPost) > 0 {
-					noteRing(cmd, tools)
+					noteEnqueued(cmd, tools)
 				}
 				if err != nil {
 					return err
 				}
-				if err := f.print(cmd, r); err != nil {
+				if asJSON {
+					err = printJSON(cmd.OutOrStdout(), r)
+				} else {
+					err = printReport(cmd.OutOrStdout(), r, csv)
+				}
+				if err != nil {
 					return err
 				}
 				if r.Suspicious() > 0 {
@@ -75,7 +77,8 @@ reason.`,
 	}
 	cmd.Flags().StringVar(&from, "from", "", "the beginning: a time, a day (both UTC), or how long ago, as 2h (required)")
 	cmd.Flags().StringVar(&to, "to", "", "the end, which is not part of it")
-	f.add(cmd)
+	addJSON(cmd, &asJSON)
+	addCSV(cmd, &csv)
 	cmd.AddCommand(t.newRunsCmd(), t.newRunCmd(), t.newOpenCmd(), t.newDismissCmd())
 	return cmd
 }
@@ -97,72 +100,92 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 }
 
 func (t *tool) newRunsCmd() *cobra.Command {
-	var f listFlags
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the reconciliations, newest first",
-		Example: "  ajo reconcile list --limit 5",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := f.request()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				runs, info, err := tools.Payments.Reconciliations(ctx, r)
-				if err != nil {
-					return err
-				}
-				return printList(cmd, f, runs, info, "RUN,KIND,FROM,TO,STATUS,STORED,EXCEPTIONS,ERROR", func(v payment.Run) []string {
-					return []string{v.ID.String(), v.Kind, stamp(&v.From), stamp(&v.To), v.Status, number(v.Stored), number(v.Exceptions), cut(v.LastError, 80)}
-				})
-			})
+	return newListCmd(t, listing[payment.Run]{
+		command: command{short: "List the reconciliations, newest first", example: "  ajo reconcile list --limit 5"},
+		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]payment.Run, page.Info, error) {
+			return tools.Payments.Reconciliations(ctx, r)
 		},
-	}
-	f.add(cmd)
-	return cmd
-}
-
-func number(n *int) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.Itoa(*n)
+		row: func(v payment.Run) []field {
+			return []field{
+				{"RUN", v.ID.String()},
+				{"KIND", v.Kind},
+				{"FROM", stamp(&v.From)},
+				{"TO", stamp(&v.To)},
+				{"STATUS", v.Status},
+				{"STORED", optional(v.Stored)},
+				{"EXCEPTIONS", optional(v.Exceptions)},
+				{"ERROR", cut(v.LastError, 80)},
+			}
+		},
+	})
 }
 
 func (t *tool) newRunCmd() *cobra.Command {
-	var f reportFlags
-	cmd := &cobra.Command{
-		Use:     "show <run>",
-		Short:   "Print the report of a finished reconciliation",
-		Example: "  ajo reconcile show 0198c0de-0000-7000-8000-000000000001 --csv",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseID("the run", args[0])
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				r, err := tools.Payments.Reconciliation(ctx, id)
-				if err != nil {
-					return err
-				}
-				return f.print(cmd, r)
-			})
+	var csv bool
+	return newShowCmd(t, showing[payment.Report]{
+		command: command{
+			use: "show <run>", short: "Print the report of a finished reconciliation",
+			example: "  ajo reconcile show 0198c0de-0000-7000-8000-000000000001 --csv",
+			flags:   func(cmd *cobra.Command) { addCSV(cmd, &csv) },
 		},
-	}
-	f.add(cmd)
-	return cmd
+		read: byID("the run", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (payment.Report, error) {
+			return tools.Payments.Reconciliation(ctx, id)
+		}),
+		print: func(out io.Writer, r payment.Report) error { return printReport(out, r, csv) },
+	})
 }
 
-func (f *reportFlags) print(cmd *cobra.Command, r payment.Report) error {
-	switch {
-	case f.json:
-		return printJSON(cmd, r)
-	case f.csv:
-		return writeReport(cmd.OutOrStdout(), r)
-	}
-	return printReport(cmd.OutOrStdout(), r)
+func (t *tool) newOpenCmd() *cobra.Command {
+	return newListCmd(t, listing[payment.OpenItem]{
+		command: command{
+			use: "open", short: "List what reconciliations have found and still ask about, newest first",
+			long: `Lists the payments and payouts in which bank and books disagree, and those that the bank has under way. Every run of the
+workers asks about each of them, until bank and books agree. IN THE WALLET is how much more the bank's wallet has for it than the
+books.`,
+			example: "  ajo reconcile open --limit 50",
+		},
+		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]payment.OpenItem, page.Info, error) {
+			return tools.Payments.OpenItems(ctx, r)
+		},
+		row: func(v payment.OpenItem) []field {
+			what := "the bank has it under way"
+			if v.Exception != nil {
+				what = string(v.Exception.Kind) + ": " + v.Exception.Detail
+			}
+			return []field{
+				{"KIND", v.Kind},
+				{"TRANSACTION", v.Ref},
+				{"AGE", age(v.FoundAt)},
+				{"IN THE WALLET", v.Effect.String()},
+				{"NEXT", stamp(&v.NextAt)},
+				{"DISMISSED", stamp(v.DismissedAt)},
+				{"WHAT", what},
+			}
+		},
+	})
+}
+
+func (t *tool) newDismissCmd() *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: "dismiss <transaction>", short: "Dismiss an exception, so that it is not reported again",
+			long: `Dismisses an exception of "ajo reconcile open", by the bank's transaction id or the merchantTxRef. Nothing is booked. It is
+not reported again unless the bank or the books change what they say of it. The wallet's explanation keeps it.`,
+			example: `  ajo reconcile dismiss API-VACT_TRA-B7B10 --reason "ticket 4711: the bank lists the payment twice"`,
+		},
+		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+			return plan{
+				will: fmt.Sprintf("Dismiss the exception about %q: it is not reported again. Nothing is booked.", args[0]),
+				do: func(by audit.By) (result, error) {
+					x, err := tools.Payments.Dismiss(ctx, args[0], by)
+					if err != nil {
+						return result{}, err
+					}
+					return done(x, "Dismissed: %s: %s.", x.Kind, x.Detail)
+				},
+			}, nil
+		},
+	})
 }
 
 // sumLine is one sum of a report.
@@ -193,8 +216,11 @@ func sumLines(r payment.Report) []sumLine {
 	return lines
 }
 
-// printReport prints a report for people.
-func printReport(w io.Writer, r payment.Report) error {
+// printReport prints a report for people, or as CSV.
+func printReport(w io.Writer, r payment.Report, csv bool) error {
+	if csv {
+		return writeReport(w, r)
+	}
 	f := r.Float
 	err := printFields(
 		w,
@@ -204,33 +230,31 @@ func printReport(w io.Writer, r payment.Report) error {
 		field{"stored, to be posted", strconv.Itoa(r.Counts[payment.MissingEvent])},
 		field{"listed at another time", strconv.Itoa(r.Elsewhere)},
 		field{"not listed yet", strconv.Itoa(r.Young)},
-		field{"wallet", signedText(f.Wallet)},
+		field{"wallet", optional(f.Wallet)},
 		field{"as of", stamp(f.At)},
-		field{"customers' balances", signedText(f.Customers)},
-		field{"outside the balances", signedText(f.Outside)},
-		field{"payouts under way", signedText(f.UnderWay)},
-		field{"difference", signedText(f.Difference)},
-		field{"unexplained", signedText(f.Unexplained)},
+		field{"customers' balances", optional(f.Customers)},
+		field{"outside the balances", optional(f.Outside)},
+		field{"payouts under way", optional(f.UnderWay)},
+		field{"difference", optional(f.Difference)},
+		field{"unexplained", optional(f.Unexplained)},
 		field{"not comparable", f.Why},
 	)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	var rows [][]string
-	for _, l := range sumLines(r) {
-		rows = append(rows, []string{l.side, l.status, strconv.Itoa(l.sum.Count), l.sum.Amount.String(), l.sum.Fee.String()})
-	}
-	if err := printTable(w, "SIDE,STATUS,COUNT,AMOUNT,FEE", rows); err != nil {
+	err = printTable(w, sumLines(r), func(l sumLine) []field {
+		return []field{{"SIDE", l.side}, {"STATUS", l.status}, {"COUNT", strconv.Itoa(l.sum.Count)}, {"AMOUNT", l.sum.Amount.String()}, {"FEE", l.sum.Fee.String()}}
+	})
+	if err != nil {
 		return err
 	}
 	if len(f.Explained) > 0 {
 		fmt.Fprintln(w)
-		rows = nil
-		for _, e := range f.Explained {
-			rows = append(rows, []string{e.Amount.String(), e.Ref, e.What})
-		}
-		if err := printTable(w, "IN THE WALLET,TRANSACTION,BECAUSE", rows); err != nil {
+		err = printTable(w, f.Explained, func(e payment.Explanation) []field {
+			return []field{{"IN THE WALLET", e.Amount.String()}, {"TRANSACTION", e.Ref}, {"BECAUSE", e.What}}
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -239,17 +263,21 @@ func printReport(w io.Writer, r payment.Report) error {
 		fmt.Fprintln(w, "Bank and books agree.")
 		return nil
 	}
-	rows = nil
-	for _, x := range r.Exceptions {
-		rows = append(rows, []string{string(x.Kind), cmp.Or(x.MerchantTxRef, x.ProviderTxnRef), idText(x.EventID), x.AccountNumber, amountText(x.BankAmount), amountText(x.BooksAmount), x.Detail})
-	}
-	if err := printTable(w, "EXCEPTION,TRANSACTION,EVENT,PAID TO,BANK,BOOKS,WHAT", rows); err != nil {
-		return err
-	}
-	if more := r.ExceptionCount() - len(r.Exceptions); more > 0 {
+	err = printTable(w, r.Exceptions, func(x payment.Exception) []field {
+		return []field{
+			{"EXCEPTION", string(x.Kind)},
+			{"TRANSACTION", cmp.Or(x.MerchantTxRef, x.ProviderTxnRef)},
+			{"EVENT", optional(x.EventID)},
+			{"PAID TO", x.AccountNumber},
+			{"BANK", optional(x.BankAmount)},
+			{"BOOKS", optional(x.BooksAmount)},
+			{"WHAT", x.Detail},
+		}
+	})
+	if more := r.ExceptionCount() - len(r.Exceptions); err == nil && more > 0 {
 		fmt.Fprintf(w, "and %d more\n", more)
 	}
-	return nil
+	return err
 }
 
 // writeReport prints a report as CSV: sums first, then exceptions, under one header.
@@ -269,8 +297,8 @@ func writeReport(w io.Writer, r payment.Report) error {
 	}
 	for _, x := range r.Exceptions {
 		lines = append(lines, []string{
-			"exception", "", string(x.Kind), "1", amountText(x.BankAmount), amountText(x.BankFee), amountText(x.BooksAmount), amountText(x.BooksFee),
-			safeCell(cmp.Or(x.MerchantTxRef, x.ProviderTxnRef)), idText(x.EventID), idText(x.AccountID), safeCell(x.AccountNumber), stamp(x.At), x.BankStatus, cmp.Or(string(x.EntryStatus), x.TransferStatus), safeCell(x.Detail),
+			"exception", "", string(x.Kind), "1", optional(x.BankAmount), optional(x.BankFee), optional(x.BooksAmount), optional(x.BooksFee),
+			safeCell(cmp.Or(x.MerchantTxRef, x.ProviderTxnRef)), optional(x.EventID), optional(x.AccountID), safeCell(x.AccountNumber), stamp(x.At), x.BankStatus, cmp.Or(string(x.EntryStatus), x.TransferStatus), safeCell(x.Detail),
 		})
 	}
 	return errors.Join(out.WriteAll(lines), out.Error())
@@ -282,25 +310,4 @@ func safeCell(s string) string {
 		return "'" + s
 	}
 	return s
-}
-
-func idText(id *uuid.UUID) string {
-	if id == nil {
-		return ""
-	}
-	return id.String()
-}
-
-func amountText(a *money.Amount) string {
-	if a == nil {
-		return ""
-	}
-	return a.String()
-}
-
-func signedText(s *payment.Signed) string {
-	if s == nil {
-		return ""
-	}
-	return s.String()
 }

@@ -212,7 +212,7 @@ func TestRestoreCommand(t *testing.T) {
 	require.Contains(t, out, "review.restore")
 	replacement := testenv.Value[uuid.UUID](e, `SELECT id FROM inbound_events WHERE replaces = $1`, id)
 	out, _, _ = toolRun(t, env, "events", "show", replacement.String())
-	require.Regexp(t, `in the place of\s+`+id.String(), out)
+	require.Regexp(t, `replaces\s+`+id.String(), out)
 	out, _, code = toolRun(t, env, "ledger", "verify")
 	require.Zero(t, code, out)
 }

@@ -45,7 +45,8 @@ the order. Exit code 1 when a value could not be opened; it is left as it is, an
 	}
 	cmd.Flags().IntVar(&batch, "batch", 500, "rows of one transaction, from 1 to 10000")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only open every value that would be sealed anew, and count")
-	f.add(cmd)
+	f.addReason(cmd)
+	f.addYes(cmd)
 	return cmd
 }
 
@@ -69,7 +70,7 @@ func runRekey(ctx context.Context, cmd *cobra.Command, f changeFlags, s *rekey.S
 	case others == 0:
 		out.Current = current
 	default:
-		if err = f.confirm(cmd, "Seal %d values anew under the key %q (values by key: %s).", others, current, before); err != nil {
+		if err = f.confirm(cmd, fmt.Sprintf("Seal %d values anew under the key %q (values by key: %s).", others, current, before)); err != nil {
 			return err
 		}
 		out.Result, err = s.Seal(ctx, before, by)
@@ -90,10 +91,10 @@ func runRekey(ctx context.Context, cmd *cobra.Command, f changeFlags, s *rekey.S
 }
 
 func printRekeyed(cmd *cobra.Command, f changeFlags, out rekeyed, configured []string, dry bool) error {
-	if f.json {
-		return printJSON(cmd, out)
-	}
 	w := cmd.OutOrStdout()
+	if f.json {
+		return printJSON(w, out)
+	}
 	verb := "were sealed anew"
 	if dry {
 		verb = "would be sealed anew"
@@ -119,12 +120,10 @@ func printRekeyed(cmd *cobra.Command, f changeFlags, out rekeyed, configured []s
 	if len(out.Problems) == 0 {
 		return nil
 	}
-	rows := make([][]string, len(out.Problems))
-	for i, p := range out.Problems {
-		rows[i] = []string{p.Column, p.Key, strconv.Itoa(p.Values), p.Row.String(), p.Why}
-	}
 	fmt.Fprintln(w)
-	return printTable(w, "COLUMN,KEY,VALUES,FIRST ROW,WHY NOT", rows)
+	return printTable(w, out.Problems, func(p rekey.Problem) []field {
+		return []field{{"COLUMN", p.Column}, {"KEY", p.Key}, {"VALUES", strconv.Itoa(p.Values)}, {"FIRST ROW", p.Row.String()}, {"WHY NOT", p.Why}}
+	})
 }
 
 // progressTo says on stderr how far a run has come, every two seconds at most.

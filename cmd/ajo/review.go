@@ -2,90 +2,158 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"ajo/internal/app"
 	"ajo/internal/audit"
+	"ajo/internal/money"
+	"ajo/internal/page"
 	"ajo/internal/payment"
 )
 
 func (t *tool) newReviewCmd() *cobra.Command {
 	return group("review", "Decide payments that the bank's records did not settle", t.newReviewListCmd(),
 		t.newDecideCmd("confirm", "Count a payment under review as received",
-			"Counts a payment under review as received: it is in the balance again, and may be paid out.\nLook at the bank first: the money must be there.",
+			"Counts a payment under review as received: it is in the balance again, and may be paid out.\nAsk the bank first: the money must be there.",
 			"It counts in the balance again, and may be paid out.", (*payment.Service).ConfirmReviewed),
-		t.newDecideCmd("reverse", "Give a payment under review up",
-			"Gives a payment under review up: its entry is reversed, and the balance stays without it. This is final.",
+		t.newDecideCmd("reverse", "Give up a payment under review",
+			"Gives up a payment under review: its entry is reversed, and the balance stays without it. This is final.",
 			"It is reversed, and the balance stays without it. This is final.", (*payment.Service).ReverseReviewed),
 		t.newCorrectCmd(), t.newRestoreCmd())
 }
 
 func (t *tool) newReviewListCmd() *cobra.Command {
-	var f listFlags
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the payments under review, newest first",
-		Example: "  ajo review list --limit 50",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := f.request()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				reviews, info, err := tools.Payments.Reviews(ctx, r)
-				if err != nil {
-					return err
-				}
-				return printList(cmd, f, reviews, info, "EVENT,AGE,TENANT,ACCOUNT,AMOUNT,TRANSACTION,WHY", func(v payment.Review) []string {
-					return []string{v.EventID.String(), age(v.PostedAt), v.TenantName, v.AccountRef, v.Amount.String(), v.ProviderTxnRef, v.Why}
-				})
-			})
+	return newListCmd(t, listing[payment.Review]{
+		command: command{short: "List the payments under review, newest first", example: "  ajo review list --limit 50"},
+		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]payment.Review, page.Info, error) {
+			return tools.Payments.Reviews(ctx, r)
 		},
+		row: func(v payment.Review) []field {
+			return []field{
+				{"EVENT", v.EventID.String()},
+				{"AGE", age(v.PostedAt)},
+				{"TENANT", v.TenantName},
+				{"ACCOUNT", v.AccountRef},
+				{"AMOUNT", v.Amount.String()},
+				{"TRANSACTION", v.ProviderTxnRef},
+				{"WHY", v.Why},
+			}
+		},
+	})
+}
+
+// decision ends the review or the recall of a payment.
+type decision func(*payment.Service, context.Context, uuid.UUID, audit.By) (payment.Reviewed, error)
+
+// decide makes a decision about a payment to an account.
+func (d decision) decide(ctx context.Context, tools *app.Tools, event uuid.UUID, accountRef string, by audit.By) (result, error) {
+	r, err := d(tools.Payments, ctx, event, by)
+	if err != nil {
+		return result{}, err
 	}
-	f.add(cmd)
-	return cmd
+	return done(r, "The payment of NGN %s is %s; the balance of account %q is NGN %s.", r.Amount, r.Status, accountRef, r.Balance)
+}
+
+// underReview says which payment under review is meant.
+func underReview(v payment.Review) string {
+	return fmt.Sprintf("the payment of NGN %s (%s less the fee of %s) from %q to account %q of tenant %q, under review since %s: %s.",
+		v.Amount, v.GrossAmount, v.Fee, v.SenderName, v.AccountRef, v.TenantName, stamp(&v.PostedAt), v.Why)
 }
 
 // newDecideCmd is one of the two decisions on a payment under review.
-func (t *tool) newDecideCmd(name, short, long, effect string, decide func(*payment.Service, context.Context, uuid.UUID, audit.By) (payment.Reviewed, error)) *cobra.Command {
-	var f changeFlags
-	cmd := &cobra.Command{
-		Use:               name + " <event>",
-		ValidArgsFunction: t.reviews(),
-		Short:             short,
-		Long:              long,
-		Example:           "  ajo review " + name + ` 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: asked the bank"`,
-		Args:              cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseID("the event", args[0])
-			if err != nil {
-				return err
-			}
-			by, err := f.by()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				v, err := tools.Payments.Review(ctx, id)
-				if err != nil {
-					return err
-				}
-				err = f.confirm(cmd, "%s the payment of NGN %s (%s less the fee of %s) from %q to account %q of tenant %q, under review since %s: %s. %s",
-					title(name), v.Amount, v.GrossAmount, v.Fee, v.SenderName, v.AccountRef, v.TenantName, stamp(&v.PostedAt), v.Why, effect)
-				if err != nil {
-					return err
-				}
-				done, err := decide(tools.Payments, ctx, id, by)
-				if err != nil {
-					return err
-				}
-				return f.done(cmd, done, "The payment of NGN %s is %s; the balance of account %q is NGN %s.", done.Amount, done.Status, v.AccountRef, done.Balance)
-			})
+func (t *tool) newDecideCmd(name, short, long, effect string, d decision) *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: name + " <event>", short: short, long: long, complete: t.reviews(),
+			example: "  ajo review " + name + ` 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: asked the bank"`,
 		},
-	}
-	f.add(cmd)
-	return cmd
+		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			v, err := tools.Payments.Review(ctx, id)
+			return plan{
+				will: title(name) + " " + underReview(v) + " " + effect,
+				do:   func(by audit.By) (result, error) { return d.decide(ctx, tools, id, v.AccountRef, by) },
+			}, err
+		}),
+	})
+}
+
+func (t *tool) newCorrectCmd() *cobra.Command {
+	var amount, fee string
+	return t.newChangeCmd(change{
+		command: command{
+			use: "correct <event>", short: "Count a payment under review with its true sum", complete: t.reviews(),
+			long: `For a payment under review whose true sum is neither the event's nor zero. Ask the bank first: the money must be there.
+The entry under review is reversed. A credit of the amount less the fee is posted in its place, once, and is confirmed at once:
+it is in the balance, and may be paid out. The tenant is notified of both.`,
+			example: `  ajo review correct 0198c0de-0000-7000-8000-000000000001 --amount 5000.00 --fee 10.00 --reason "ticket 4711: the bank's letter"`,
+			flags: func(cmd *cobra.Command) {
+				cmd.Flags().StringVar(&amount, "amount", "", "what the payer sent, before the fee")
+				cmd.Flags().StringVar(&fee, "fee", "", "what the bank kept of it")
+			},
+		},
+		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (_ plan, err error) {
+			var to payment.Correction
+			if to.Amount, err = money.Parse(amount); err != nil {
+				return plan{}, payment.ErrSums
+			}
+			if to.Fee, err = money.Parse(fee); err != nil {
+				return plan{}, payment.ErrSums
+			}
+			v, err := tools.Payments.Review(ctx, id)
+			if err != nil {
+				return plan{}, err
+			}
+			if err := to.Check(v); err != nil {
+				return plan{}, err
+			}
+			return plan{
+				will: fmt.Sprintf("Correct %s It is reversed, and NGN %s (%s less the fee of %s) counts in its place, and may be paid out.",
+					underReview(v), to.Amount.Sub(to.Fee), to.Amount, to.Fee),
+				enqueues: true,
+				do: func(by audit.By) (result, error) {
+					r, err := tools.Correct(ctx, id, to, by)
+					if err != nil {
+						return result{}, err
+					}
+					return done(r, "The payment is posted with NGN %s by event %s, and %s; the balance of account %q is NGN %s.",
+						r.Amount, r.Replacement, r.Status, v.AccountRef, r.Balance)
+				},
+			}, nil
+		}),
+	})
+}
+
+func (t *tool) newRestoreCmd() *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: "restore <event>", short: "Post a wrongly reversed payment again",
+			long: `For a payment that was reversed because the bank said failed or not found, or took it back, and that the bank's record now says
+succeeded. The bank is asked: its record must say success for the same transaction, sum, fee and account. The reversed entry stays as
+it is, and a new credit is posted to the same account, once. The tenant is notified, and the bank is asked to confirm the new credit.
+Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
+			example: `  ajo review restore 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the bank has corrected its record"`,
+		},
+		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			p, err := tools.PlanRestore(ctx, id)
+			if err != nil {
+				return plan{}, err
+			}
+			return plan{
+				will: fmt.Sprintf("Restore the payment %s of NGN %s (%s less the fee of %s) from %q, which was reversed (%s), and of which the bank's record says success: it counts in the balance again.",
+					p.Record.ID, p.Amount, p.Record.Amount, p.Record.Fee, p.Event.SenderName, p.Event.LastError),
+				enqueues: true,
+				do: func(by audit.By) (result, error) {
+					r, err := tools.Restore(ctx, id, by)
+					if err != nil {
+						return result{}, err
+					}
+					return done(r, "The payment is posted with NGN %s by event %s; the bank is asked to confirm it from %s on. The balance of its account is NGN %s.",
+						r.Amount, r.Replacement, stamp(&r.Posted.ConfirmAt), r.Balance)
+				},
+			}, nil
+		}),
+	})
 }

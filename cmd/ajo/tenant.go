@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,157 +13,164 @@ import (
 
 	"ajo/internal/app"
 	"ajo/internal/audit"
+	"ajo/internal/page"
 	"ajo/internal/tenant"
 )
 
 func (t *tool) newTenantCmd() *cobra.Command {
-	return group("tenant", "Look at tenants, shut them out and let them in", t.newTenantListCmd(), t.newTenantShowCmd(),
-		t.newTenantChangeCmd(tenantChange{
-			name: "suspend", short: "Refuse a tenant's key and sessions from now on",
-			will:    "Suspend tenant %s: its API key is refused from the next request on, and its sessions end. Payments to its accounts are still posted and delivered, and settlements under way reach their end.",
-			already: func(r tenant.Record) bool { return r.Status == tenant.Suspended },
-			do: func(ctx context.Context, tools *app.Tools, id uuid.UUID, by audit.By) (bool, error) {
-				return tools.Tenants.Suspend(ctx, id, by)
-			},
-			state: "suspended",
-		}),
-		t.newTenantChangeCmd(tenantChange{
-			name: "activate", short: "Let a suspended tenant in again",
-			will:    "Activate tenant %s: the API key that it has works again; its sessions have ended, and it logs in anew.",
-			already: func(r tenant.Record) bool { return r.Status == tenant.Active },
-			do: func(ctx context.Context, tools *app.Tools, id uuid.UUID, by audit.By) (bool, error) {
-				return tools.Tenants.Activate(ctx, id, by)
-			},
-			state: "active",
-		}),
-		t.newEndSessionsCmd(), t.newOperatorCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd())
+	return group("tenant", "Show tenants, suspend and activate them", t.newTenantListCmd(), t.newTenantShowCmd(),
+		t.newSuspendCmd(), t.newActivateCmd(), t.newEndSessionsCmd(), t.newOperatorCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd())
 }
 
 func (t *tool) newTenantListCmd() *cobra.Command {
-	var f listFlags
 	var status string
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List tenants, newest first",
-		Example: "  ajo tenant list --status suspended",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := f.request()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				tenants, info, err := tools.Tenants.List(ctx, status, r)
-				if err != nil {
-					return err
-				}
-				return printList(cmd, f, tenants, info, "TENANT,CREATED,NAME,EMAIL,STATUS,KYC,OPERATOR", func(r tenant.Record) []string {
-					return []string{r.ID.String(), stamp(&r.CreatedAt), r.Name, r.Email, r.Status, string(r.KYCStatus), yesNo(r.Operator)}
-				})
-			})
+	return newListCmd(t, listing[tenant.Record]{
+		command: command{
+			short: "List tenants, newest first", example: "  ajo tenant list --status suspended",
+			flags: func(cmd *cobra.Command) { addChoice(cmd, &status, "status", tenant.Active, tenant.Suspended) },
 		},
-	}
-	cmd.Flags().StringVar(&status, "status", "", "active or suspended")
-	oneOf(cmd, "status", "active", "suspended")
-	f.add(cmd)
-	return cmd
+		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]tenant.Record, page.Info, error) {
+			return tools.Tenants.List(ctx, status, r)
+		},
+		row: func(r tenant.Record) []field {
+			return []field{
+				{"TENANT", r.ID.String()},
+				{"CREATED", stamp(&r.CreatedAt)},
+				{"NAME", r.Name},
+				{"EMAIL", r.Email},
+				{"STATUS", r.Status},
+				{"KYC", string(r.KYCStatus)},
+				{"OPERATOR", yesNo(r.Operator)},
+			}
+		},
+	})
 }
 
 func (t *tool) newTenantShowCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:               "show <id or e-mail>",
-		ValidArgsFunction: t.tenants(),
-		Short:             "Show a tenant",
-		Example:           "  ajo tenant show ops@shop.example",
-		Args:              cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				r, err := tools.Tenants.Find(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return printJSON(cmd, r)
-				}
-				business := ""
-				if r.BusinessType != nil {
-					business = *r.BusinessType
-				}
-				return printFields(cmd.OutOrStdout(),
-					field{"tenant", r.ID.String()}, field{"name", r.Name}, field{"email", r.Email},
-					field{"status", r.Status}, field{"operator", yesNo(r.Operator)}, field{"business kyc", string(r.KYCStatus)}, field{"business type", business},
-					field{"api key", r.APIKeySuffix}, field{"webhook url", r.WebhookURL}, field{"webhook secret", yesNo(r.WebhookSecret)},
-					field{"previous secret until", stamp(r.WebhookSecretPreviousUntil)}, field{"created", stamp(&r.CreatedAt)}, field{"updated", stamp(&r.UpdatedAt)})
-			})
+	return newShowCmd(t, showing[tenant.Record]{
+		command: command{use: "show <id or e-mail>", short: "Show a tenant", example: "  ajo tenant show ops@shop.example", complete: t.tenants()},
+		read: func(ctx context.Context, tools *app.Tools, idOrEmail string) (tenant.Record, error) {
+			return tools.Tenants.Find(ctx, idOrEmail)
 		},
-	}
-	addJSON(cmd, &asJSON)
-	return cmd
+		print: func(out io.Writer, r tenant.Record) error {
+			return printFields(
+				out,
+				field{"tenant", r.ID.String()},
+				field{"name", r.Name},
+				field{"email", r.Email},
+				field{"status", r.Status},
+				field{"operator", yesNo(r.Operator)},
+				field{"business kyc", string(r.KYCStatus)},
+				field{"business type", optional(r.BusinessType)},
+				field{"api key", r.APIKeySuffix},
+				field{"webhook url", r.WebhookURL},
+				field{"webhook secret", yesNo(r.WebhookSecret)},
+				field{"previous secret until", stamp(r.WebhookSecretPreviousUntil)},
+				field{"created", stamp(&r.CreatedAt)},
+				field{"updated", stamp(&r.UpdatedAt)},
+			)
+		},
+	})
 }
 
-// tenantChange is a change of a tenant that may be in force already.
-type tenantChange struct {
-	name, short string
-	will        string // a sentence with %s for the tenant
-	state       string // what the tenant is then
-	already     func(tenant.Record) bool
-	do          func(context.Context, *app.Tools, uuid.UUID, audit.By) (changed bool, err error)
+// tenantChange changes the tenant that its one argument names.
+func (t *tool) tenantChange(c command, planFor func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error)) *cobra.Command {
+	c.complete = t.tenants()
+	return t.newChangeCmd(change{command: c, plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+		r, err := tools.Tenants.Find(ctx, args[0])
+		if err != nil {
+			return plan{}, err
+		}
+		return planFor(ctx, tools, r)
+	}})
 }
 
-// changed is the result of a tenant's change as JSON.
+// changed is the result of a switch as JSON.
 type changed struct {
 	Changed bool // false: it was so already, and nothing was recorded
 	Tenant  tenant.Record
 }
 
-func (t *tool) newTenantChangeCmd(c tenantChange) *cobra.Command {
-	var f changeFlags
-	cmd := &cobra.Command{
-		Use:               c.name + " <id or e-mail>",
-		ValidArgsFunction: t.tenants(),
-		Short:             c.short,
-		Example:           "  ajo tenant " + c.name + ` ops@shop.example --reason "ticket 4711"`,
-		Args:              cobra.ExactArgs(1),
-		RunE:              func(cmd *cobra.Command, args []string) error { return t.changeTenant(cmd, f, args[0], c) },
-	}
-	f.add(cmd)
-	return cmd
+// tenantSwitch is a change of a tenant that may have been made already.
+type tenantSwitch struct {
+	on    bool   // it was made already
+	will  string // a sentence with %s for the tenant
+	state string // what the tenant is then
+	do    func(ctx context.Context, id uuid.UUID, by audit.By) (changed bool, err error)
 }
 
-func (t *tool) changeTenant(cmd *cobra.Command, f changeFlags, idOrEmail string, c tenantChange) error {
-	by, err := f.by()
-	if err != nil {
-		return err
+func (s tenantSwitch) plan(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+	name := fmt.Sprintf("%q (%s)", r.Name, r.Email)
+	already := func(r tenant.Record) result {
+		return result{value: changed{false, r}, text: fmt.Sprintf("Tenant %s is already %s; nothing was changed.", name, s.state)}
 	}
-	return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-		r, err := tools.Tenants.Find(ctx, idOrEmail)
-		if err != nil {
-			return err
-		}
-		name := fmt.Sprintf("%q (%s)", r.Name, r.Email)
-		if c.already(r) {
-			return f.done(cmd, changed{false, r}, "Tenant %s is %s already; nothing was changed.", name, c.state)
-		}
-		if err := f.confirm(cmd, c.will, nameAndStatus(r)); err != nil {
-			return err
-		}
-		did, err := c.do(ctx, tools, r.ID, by)
-		if err != nil {
-			return err
-		}
-		if r, err = tools.Tenants.Find(ctx, r.ID.String()); err != nil {
-			return err
-		}
-		if !did { // somebody else was quicker
-			return f.done(cmd, changed{false, r}, "Tenant %s is %s already; nothing was changed.", name, c.state)
-		}
-		return f.done(cmd, changed{true, r}, "Tenant %s is %s.", name, c.state)
-	})
+	if s.on {
+		same := already(r)
+		return plan{noChange: &same}, nil
+	}
+	return plan{
+		will: fmt.Sprintf(s.will, nameAndStatus(r)),
+		do: func(by audit.By) (result, error) {
+			did, err := s.do(ctx, r.ID, by)
+			if err != nil {
+				return result{}, err
+			}
+			r, err := tools.Tenants.Find(ctx, r.ID.String())
+			if err != nil || !did { // somebody else was quicker
+				return already(r), err
+			}
+			return done(changed{true, r}, "Tenant %s is %s.", name, s.state)
+		},
+	}, nil
 }
 
 func nameAndStatus(r tenant.Record) string {
 	return fmt.Sprintf("%q (%s, %s)", r.Name, r.Email, r.Status)
+}
+
+func (t *tool) newSuspendCmd() *cobra.Command {
+	return t.tenantChange(command{
+		use: "suspend <id or e-mail>", short: "Refuse a tenant's API key and sessions from now on", example: `  ajo tenant suspend ops@shop.example --reason "ticket 4711"`,
+	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		return tenantSwitch{
+			on: r.Status == tenant.Suspended, state: "suspended", do: tools.Tenants.Suspend,
+			will: "Suspend tenant %s: its API key is refused from the next request on, and its sessions end. Payments to its accounts are still posted and delivered, and settlements under way are completed.",
+		}.plan(ctx, tools, r)
+	})
+}
+
+func (t *tool) newActivateCmd() *cobra.Command {
+	return t.tenantChange(command{
+		use: "activate <id or e-mail>", short: "Activate a suspended tenant", example: `  ajo tenant activate ops@shop.example --reason "ticket 4711"`,
+	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		return tenantSwitch{
+			on: r.Status == tenant.Active, state: "active", do: tools.Tenants.Activate,
+			will: "Activate tenant %s: its API key works again. Its sessions have ended, so it must log in again.",
+		}.plan(ctx, tools, r)
+	})
+}
+
+func (t *tool) newOperatorCmd() *cobra.Command {
+	var off bool
+	return t.tenantChange(command{
+		use: "operator <id or e-mail> [--off]", short: "Let a tenant's sessions approve and reject KYC in production, or no longer",
+		example: `  ajo tenant operator ops@house.example --reason "joined the KYC desk"` + "\n" +
+			`  ajo tenant operator ops@house.example --off --reason "left the KYC desk"`,
+		flags: func(cmd *cobra.Command) { cmd.Flags().BoolVar(&off, "off", false, "withdraw it") },
+	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		s := tenantSwitch{
+			on: r.Operator != off, state: "an operator",
+			will: "Make tenant %s an operator: its sessions may approve and reject the KYC of its customers in production.",
+			do: func(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
+				return tools.Tenants.SetOperator(ctx, id, !off, by)
+			},
+		}
+		if off {
+			s.will = "Tenant %s is no longer an operator: in production its sessions may not approve or reject KYC."
+			s.state = "not an operator"
+		}
+		return s.plan(ctx, tools, r)
+	})
 }
 
 // sessionsEnded is the result of end-sessions as JSON.
@@ -170,66 +180,23 @@ type sessionsEnded struct {
 }
 
 func (t *tool) newEndSessionsCmd() *cobra.Command {
-	var f changeFlags
-	cmd := &cobra.Command{
-		Use:   "end-sessions <id or e-mail>",
-		Short: "End all dashboard sessions of a tenant",
-		Long: `Ends all dashboard sessions of a tenant, its login links and the codes that were mailed to reset its password, for example when one
-was stolen. The tenant logs in again. Its API key goes on: the tenant rotates it, or you suspend the tenant.`,
-		Example: `  ajo tenant end-sessions ops@shop.example --reason "ticket 4711: a laptop was stolen"`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			by, err := f.by()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				r, err := tools.Tenants.Find(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				if err := f.confirm(cmd, "End all sessions of tenant %s. It logs in again; its API key goes on.", nameAndStatus(r)); err != nil {
-					return err
-				}
+	return t.tenantChange(command{
+		use: "end-sessions <id or e-mail>", short: "End all dashboard sessions of a tenant",
+		long: `Ends all dashboard sessions of a tenant, its login links, and the codes that were mailed to reset its password, for example when
+a laptop was stolen. The tenant must log in again. Its API key keeps working: the tenant can rotate it, or you suspend the tenant.`,
+		example: `  ajo tenant end-sessions ops@shop.example --reason "ticket 4711: a laptop was stolen"`,
+	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		return plan{
+			will: fmt.Sprintf("End all sessions of tenant %s. It must log in again; its API key keeps working.", nameAndStatus(r)),
+			do: func(by audit.By) (result, error) {
 				n, err := tools.Tenants.EndSessions(ctx, r.ID, by)
 				if err != nil {
-					return err
+					return result{}, err
 				}
-				return f.done(cmd, sessionsEnded{r.ID, n}, "%d sessions of tenant %q (%s) have ended.", n, r.Name, r.Email)
-			})
-		},
-	}
-	f.add(cmd)
-	return cmd
-}
-
-func (t *tool) newOperatorCmd() *cobra.Command {
-	var f changeFlags
-	var off bool
-	cmd := &cobra.Command{
-		Use:   "operator <id or e-mail> [--off]",
-		Short: "Let a tenant's sessions approve and reject KYC in production, or no longer",
-		Example: `  ajo tenant operator ops@house.example --reason "joined the KYC desk"` + "\n" +
-			`  ajo tenant operator ops@house.example --off --reason "left the KYC desk"`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c := tenantChange{
-				will: "Make tenant %s an operator: its sessions may approve and reject the KYC of its customers in production.", state: "an operator",
-				already: func(r tenant.Record) bool { return r.Operator != off },
-				do: func(ctx context.Context, tools *app.Tools, id uuid.UUID, by audit.By) (bool, error) {
-					return tools.Tenants.SetOperator(ctx, id, !off, by)
-				},
-			}
-			if off {
-				c.will = "Make tenant %s no operator any more: in production its sessions may not approve or reject KYC."
-				c.state = "no operator"
-			}
-			return t.changeTenant(cmd, f, args[0], c)
-		},
-	}
-	cmd.Flags().BoolVar(&off, "off", false, "take it away")
-	f.add(cmd)
-	return cmd
+				return done(sessionsEnded{r.ID, n}, "%d sessions of tenant %q (%s) have ended.", n, r.Name, r.Email)
+			},
+		}, nil
+	})
 }
 
 // rotated is the result of a rotation as JSON. The secret itself is the tenant's to read.
@@ -239,45 +206,30 @@ type rotated struct {
 }
 
 func (t *tool) newRotateSecretCmd() *cobra.Command {
-	var f changeFlags
-	cmd := &cobra.Command{
-		Use:               "rotate-secret <id or e-mail>",
-		ValidArgsFunction: t.tenants(),
-		Short:             "Give a tenant a new webhook signing secret",
-		Long: `Gives a tenant a new webhook signing secret. The one before signs beside it for 24 hours. The secret is not
-printed: the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTION_KEYS.`,
-		Example: `  ajo tenant rotate-secret ops@shop.example --reason "the tenant's secret has leaked"`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			by, err := f.by()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				if err := tools.CanSeal(); err != nil {
-					return err
-				}
-				r, err := tools.Tenants.Find(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				if err := f.confirm(cmd, "Give tenant %s a new webhook signing secret. %s", nameAndStatus(r), rotationEffect(r)); err != nil {
-					return err
-				}
+	return t.tenantChange(command{
+		use: "rotate-secret <id or e-mail>", short: "Give a tenant a new webhook signing secret",
+		long: `Gives a tenant a new webhook signing secret. The previous one signs beside it for 24 hours. The secret is not printed:
+the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTION_KEYS.`,
+		example: `  ajo tenant rotate-secret ops@shop.example --reason "the tenant's secret has leaked"`,
+	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		if err := tools.CanSeal(); err != nil {
+			return plan{}, err
+		}
+		return plan{
+			will: fmt.Sprintf("Give tenant %s a new webhook signing secret. %s", nameAndStatus(r), rotationEffect(r)),
+			do: func(by audit.By) (result, error) {
 				until, err := tools.RotateSecret(ctx, r.ID, by)
 				if err != nil {
-					return err
+					return result{}, err
 				}
-				text := "Tenant %q (%s) has its first signing secret."
+				secret := "its first signing secret."
 				if until != nil {
-					text = "Tenant %q (%s) has a new signing secret; the one before signs beside it until " + stamp(until) + "."
+					secret = "a new signing secret; the previous one signs beside it until " + stamp(until) + "."
 				}
-				return f.done(cmd, rotated{r.ID, until}, text+" The tenant reads it with POST /auth/webhook-secret.", r.Name, r.Email)
-			})
-		},
-	}
-	f.add(cmd)
-	return cmd
+				return done(rotated{r.ID, until}, "Tenant %q (%s) has %s The tenant reads it with POST /auth/webhook-secret.", r.Name, r.Email, secret)
+			},
+		}, nil
+	})
 }
 
 // rotationEffect says what becomes of the secrets that the tenant has.
@@ -290,4 +242,41 @@ func rotationEffect(r tenant.Record) string {
 			stamp(r.WebhookSecretPreviousUntil) + ", stops now."
 	}
 	return "The present one signs beside it for 24 hours."
+}
+
+// link is a login link as JSON.
+type link struct {
+	TenantID uuid.UUID
+	URL      string
+	Expires  time.Time
+}
+
+func (t *tool) newLoginLinkCmd() *cobra.Command {
+	var base string
+	return t.newChangeCmd(change{
+		command: command{
+			use: "login-link <id or e-mail>", short: "Make a link that opens a tenant's dashboard once, without its password", complete: t.tenants(),
+			long: `Makes a link that opens a tenant's dashboard once, within 10 minutes, without its password. Whoever has the link
+is in: give it to nobody but the tenant. It is printed and kept nowhere.`,
+			example: `  ajo tenant login-link ops@shop.example --reason "ticket 4711: password lost" --url https://pay.example`,
+			flags: func(cmd *cobra.Command) {
+				cmd.Flags().StringVar(&base, "url", "", "where the tenant reaches the API (default: AJO_HTTP_ADDR of this machine)")
+			},
+		},
+		unasked: true,
+		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+			at := cmp.Or(base, "http://"+cmp.Or(t.getenv("AJO_HTTP_ADDR"), "127.0.0.1:8080"))
+			if u, err := url.Parse(at); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+				return plan{}, fmt.Errorf("--url: %q is no http or https URL", at)
+			}
+			r, err := tools.Tenants.Find(ctx, args[0])
+			return plan{do: func(by audit.By) (result, error) {
+				token, expires, err := tools.Tenants.LoginLink(ctx, r.ID, by)
+				l := link{TenantID: r.ID, URL: app.DashboardLink(at, token), Expires: expires}
+				return result{
+					value: l, text: l.URL, note: fmt.Sprintf("Opens the dashboard of tenant %q (%s) once, until %s:", r.Name, r.Email, stamp(&expires)),
+				}, err
+			}}, err
+		},
+	})
 }

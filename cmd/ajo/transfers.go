@@ -2,85 +2,77 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"ajo/internal/app"
+	"ajo/internal/audit"
+	"ajo/internal/money"
+	"ajo/internal/page"
 	"ajo/internal/transfer"
+	"ajo/ledger"
 )
 
 func (t *tool) newTransfersCmd() *cobra.Command {
-	return group("transfers", "Look at settlements, ask about one now, and end one by hand", t.newTransfersListCmd(), t.newTransferShowCmd(), t.newPollCmd(), t.newCancelCmd(), t.newResolveCmd(), t.newAdoptCmd())
+	return group("transfers", "Show transfers, ask the bank about one now, and end one by hand",
+		t.newTransfersListCmd(), t.newTransferShowCmd(), t.newPollCmd(), t.newCancelCmd(), t.newResolveCmd(), t.newAdoptCmd())
 }
 
 func (t *tool) newTransfersListCmd() *cobra.Command {
-	var f listFlags
 	var status, tenantName string
 	var differing bool
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List transfers, newest first",
-		Example: "  ajo transfers list --status processing --tenant ops@shop.example",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := f.request()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				owner, err := tenantID(ctx, tools, tenantName)
-				if err != nil {
-					return err
-				}
-				transfers, info, err := tools.Transfers.Records(ctx, transfer.RecordFilter{TenantID: owner, Status: transfer.Status(status), Differing: differing}, r)
-				if err != nil {
-					return err
-				}
-				return printList(cmd, f, transfers, info, "TRANSFER,AGE,STATUS,AMOUNT,TENANT,ACCOUNT,TO,ATTEMPTS,NEXT,LAST ERROR", func(x transfer.Record) []string {
-					return []string{
-						x.MerchantTxRef, age(x.CreatedAt), string(x.Status), x.Amount.String(), x.TenantName, x.AccountRef, x.BankCode + "/" + x.AccountNumber,
-						strconv.Itoa(x.AttemptCount), stamp(x.NextAttemptAt), cut(x.LastError, 60),
-					}
-				})
-			})
+	return newListCmd(t, listing[transfer.Record]{
+		command: command{
+			short: "List transfers, newest first", example: "  ajo transfers list --status processing --tenant ops@shop.example",
+			flags: func(cmd *cobra.Command) {
+				addChoice(cmd, &status, "status", transfer.Pending, transfer.Processing, transfer.Success, transfer.Failed, transfer.Refunded)
+				t.addTenant(cmd, &tenantName, "only this tenant's, by id or e-mail")
+				cmd.Flags().BoolVar(&differing, "differing", false, "only those whose record at the bank differs from the books")
+			},
 		},
-	}
-	cmd.Flags().StringVar(&status, "status", "", "pending, processing, success, failed or refunded")
-	cmd.Flags().StringVar(&tenantName, "tenant", "", "only this tenant's, by id or e-mail")
-	cmd.Flags().BoolVar(&differing, "differing", false, "only those whose record at the bank says what the books do not")
-	oneOf(cmd, "status", "pending", "processing", "success", "failed", "refunded")
-	t.ofTenant(cmd)
-	f.add(cmd)
-	return cmd
+		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]transfer.Record, page.Info, error) {
+			owner, err := tenantID(ctx, tools, tenantName)
+			if err != nil {
+				return nil, page.Info{}, err
+			}
+			return tools.Transfers.Records(ctx, transfer.RecordFilter{TenantID: owner, Status: transfer.Status(status), Differing: differing}, r)
+		},
+		row: func(x transfer.Record) []field {
+			return []field{
+				{"TRANSFER", x.MerchantTxRef},
+				{"AGE", age(x.CreatedAt)},
+				{"STATUS", string(x.Status)},
+				{"AMOUNT", x.Amount.String()},
+				{"TENANT", x.TenantName},
+				{"ACCOUNT", x.AccountRef},
+				{"TO", x.BankCode + "/" + x.AccountNumber},
+				{"ATTEMPTS", strconv.Itoa(x.AttemptCount)},
+				{"NEXT", stamp(x.NextAttemptAt)},
+				{"LAST ERROR", cut(x.LastError, 60)},
+			}
+		},
+	})
 }
 
 func (t *tool) newTransferShowCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "show <merchantTxRef>",
-		Short:   "Show a transfer with its attempts, its next step and its ledger entries",
-		Example: "  ajo transfers show AJO0198c0de000070008000000000000001",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				d, err := tools.Transfers.Show(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return printJSON(cmd, d)
-				}
-				return printTransfer(cmd, d)
-			})
+	return newShowCmd(t, showing[transfer.Detail]{
+		command: command{
+			use: "show <merchantTxRef>", short: "Show a transfer with its attempts, its next step and its ledger entries",
+			example: "  ajo transfers show AJO0198c0de000070008000000000000001",
 		},
-	}
-	addJSON(cmd, &asJSON)
-	return cmd
+		read: func(ctx context.Context, tools *app.Tools, ref string) (transfer.Detail, error) {
+			return tools.Transfers.Show(ctx, ref)
+		},
+		print: printTransfer,
+	})
 }
 
-func printTransfer(cmd *cobra.Command, d transfer.Detail) error {
+func printTransfer(out io.Writer, d transfer.Detail) error {
 	attempts := fmt.Sprintf("%d of at most %d", d.AttemptCount, transfer.MaxAttempts)
 	if d.SubmittedAt != nil {
 		attempts += fmt.Sprintf(", the last at %s; asked about it %d times, not known %d times", stamp(d.SubmittedAt), d.AskCount, d.UnknownCount)
@@ -89,91 +81,223 @@ func printTransfer(cmd *cobra.Command, d transfer.Detail) error {
 	if d.ProviderFee != nil {
 		fee = d.Currency + " " + d.ProviderFee.String()
 	}
-	err := printFields(cmd.OutOrStdout(),
-		field{"transfer", d.MerchantTxRef}, field{"status", string(d.Status)}, field{"amount", d.Currency + " " + d.Amount.String()}, field{"bank's fee", fee},
-		field{"tenant", d.TenantName + " (" + d.TenantID.String() + ")"}, field{"account", d.AccountRef + " (" + d.AccountID.String() + ")"},
-		field{"to", d.BankCode + "/" + d.AccountNumber + " " + d.AccountName}, field{"narration", d.Narration}, field{"attempts", attempts},
-		field{"last error", d.LastError}, field{"next step", d.NextStep}, field{"created", stamp(&d.CreatedAt)}, field{"updated", stamp(&d.UpdatedAt)})
+	err := printFields(
+		out,
+		field{"transfer", d.MerchantTxRef},
+		field{"status", string(d.Status)},
+		field{"amount", d.Currency + " " + d.Amount.String()},
+		field{"bank's fee", fee},
+		field{"tenant", d.TenantName + " (" + d.TenantID.String() + ")"},
+		field{"account", d.AccountRef + " (" + d.AccountID.String() + ")"},
+		field{"to", d.BankCode + "/" + d.AccountNumber + " " + d.AccountName},
+		field{"narration", d.Narration},
+		field{"attempts", attempts},
+		field{"last error", d.LastError},
+		field{"next step", d.NextStep},
+		field{"created", stamp(&d.CreatedAt)},
+		field{"updated", stamp(&d.UpdatedAt)},
+	)
 	if err != nil {
 		return err
 	}
-	if err := printFields(cmd.OutOrStdout(), ofEnd(d)...); err != nil {
+	if err := printFields(out, outcome(d)...); err != nil {
 		return err
 	}
-	rows := make([][]string, len(d.Entries))
-	for i, e := range d.Entries {
-		reverses := ""
-		if e.ReversalOf != nil {
-			reverses = e.ReversalOf.String()
+	fmt.Fprintln(out)
+	return printTable(out, d.Entries, func(e ledger.Entry) []field {
+		return []field{
+			{"ENTRY", e.ID.String()},
+			{"POSTED", stamp(&e.CreatedAt)},
+			{"DIRECTION", string(e.Direction)},
+			{"AMOUNT", e.Amount.String()},
+			{"STATUS", string(e.Status)},
+			{"REVERSES", optional(e.ReversalOf)},
 		}
-		rows[i] = []string{e.ID.String(), stamp(&e.CreatedAt), string(e.Direction), e.Amount.String(), string(e.Status), reverses}
-	}
-	fmt.Fprintln(cmd.OutOrStdout())
-	return printTable(cmd.OutOrStdout(), "ENTRY,POSTED,DIRECTION,AMOUNT,STATUS,REVERSES", rows)
+	})
 }
 
-// ofEnd is what is known of a transfer's outcome, where there is something.
-func ofEnd(d transfer.Detail) (fields []field) {
-	add := func(name, value string) {
-		if value != "" {
-			fields = append(fields, field{name, value})
-		}
-	}
-	if d.AcknowledgedAt != nil {
-		add("acknowledged", stamp(d.AcknowledgedAt))
-	}
-	add("ended by", d.EndedBy)
-	add("tenant reads", d.FailureReason)
+// outcome is what is known of a transfer's end.
+func outcome(d transfer.Detail) []field {
+	paid, difference := "", d.Difference
 	if d.PaidAmount != nil {
-		add("really paid", d.Currency+" "+d.PaidAmount.String())
+		paid = d.Currency + " " + d.PaidAmount.String()
 	}
 	switch {
 	case d.DiffersSince != nil:
-		add("difference", d.Difference+", since "+stamp(d.DiffersSince))
-	case d.Difference != "":
-		add("difference", d.Difference+", dealt with")
+		difference += ", since " + stamp(d.DiffersSince)
+	case difference != "":
+		difference += ", resolved"
 	}
-	return fields
+	return []field{
+		{"acknowledged", stamp(d.AcknowledgedAt)},
+		{"ended by", d.EndedBy},
+		{"reason for the tenant", d.FailureReason},
+		{"paid amount", paid},
+		{"difference", difference},
+	}
+}
+
+// transferChange changes the transfer that its one argument names.
+func (t *tool) transferChange(c command, planFor func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error)) *cobra.Command {
+	return t.newChangeCmd(change{command: c, plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+		d, err := tools.Transfers.Show(ctx, args[0])
+		if err != nil {
+			return plan{}, err
+		}
+		return planFor(ctx, tools, d)
+	}})
 }
 
 func (t *tool) newPollCmd() *cobra.Command {
-	var f changeFlags
-	cmd := &cobra.Command{
-		Use:   "poll <merchantTxRef>",
-		Short: "Make a transfer's next step due now",
-		Long: `Makes a transfer's next step due now instead of at its scheduled time: a pending one looks for cover and
-is submitted, any other is asked about at the bank. It decides nothing by itself, and hurries no end.`,
-		Example: `  ajo transfers poll AJO0198c0de000070008000000000000001 --reason "the bank is up again"`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			by, err := f.by()
-			if err != nil {
-				return err
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				d, err := tools.Transfers.Show(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				if d.Over() {
-					return transfer.ErrOver
-				}
-				err = f.confirm(cmd, "Make the next step of transfer %s due now: NGN %s from account %q of tenant %q to %s/%s %s, %s, %d attempts. The step: %s.",
-					d.MerchantTxRef, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.AccountName, d.Status, d.AttemptCount, d.NextStep)
-				if err != nil {
-					return err
-				}
+	return t.transferChange(command{
+		use: "poll <merchantTxRef>", short: "Make a transfer's next step due now",
+		long: `Makes a transfer's next step due now instead of at its scheduled time: a pending transfer is submitted if it is covered,
+and the bank is asked about any other. The command decides nothing by itself, and ends nothing early.`,
+		example: `  ajo transfers poll AJO0198c0de000070008000000000000001 --reason "the bank is up again"`,
+	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
+		if d.Over() {
+			return plan{}, transfer.ErrOver
+		}
+		return plan{
+			will: fmt.Sprintf("Make the next step of transfer %s due now: NGN %s from account %q of tenant %q to %s/%s %s, %s, %d attempts. The step: %s.",
+				d.MerchantTxRef, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.AccountName, d.Status, d.AttemptCount, d.NextStep),
+			enqueues: true,
+			do: func(by audit.By) (result, error) {
 				if err := tools.Poll(ctx, d.MerchantTxRef, by); err != nil {
-					return err
+					return result{}, err
 				}
-				noteRing(cmd, tools)
-				if d, err = tools.Transfers.Show(ctx, d.MerchantTxRef); err != nil {
-					return err
+				d, err := tools.Transfers.Show(ctx, d.MerchantTxRef)
+				if err != nil {
+					return result{}, err
 				}
-				return f.done(cmd, d, "The transfer is %s; its next step: %s.", d.Status, d.NextStep)
-			})
-		},
+				return done(d, "The transfer is %s; its next step: %s.", d.Status, d.NextStep)
+			},
+		}, nil
+	})
+}
+
+func (t *tool) newCancelCmd() *cobra.Command {
+	return t.transferChange(command{
+		use: "cancel <merchantTxRef>", short: "Cancel a transfer that was never submitted, and return its money to the balance",
+		long: `Cancels a pending transfer that was never submitted to the bank: one that waits for money to be confirmed, or whose
+destination the bank does not name. Its money is in the balance again, and it becomes failed. A transfer that was submitted can only
+be resolved.`,
+		example: `  ajo transfers cancel AJO0198c0de000070008000000000000001 --reason "ticket 4711: the tenant withdraws it"`,
+	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
+		return plan{
+			will: fmt.Sprintf("Cancel transfer %s: NGN %s from account %q of tenant %q to %s/%s, %s, %d attempts. Its money is returned to the balance, and it is never sent to the bank.",
+				d.MerchantTxRef, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.Status, d.AttemptCount),
+			do: func(by audit.By) (result, error) {
+				r, err := tools.Cancel(ctx, d.MerchantTxRef, by)
+				return ended(r, d, err)
+			},
+		}, nil
+	})
+}
+
+func ended(r transfer.Resolved, d transfer.Detail, err error) (result, error) {
+	if err != nil {
+		return result{}, err
 	}
-	f.add(cmd)
-	return cmd
+	return done(r, "The transfer is %s; the balance of account %q is NGN %s.", r.Status, d.AccountRef, r.Balance)
+}
+
+var errPaidOrNot = errors.New("say what the bank has done: either --paid or --not-paid")
+
+func (t *tool) newResolveCmd() *cobra.Command {
+	var paid, notPaid bool
+	var amount string
+	return t.transferChange(command{
+		use: "resolve <merchantTxRef>", short: "Book the outcome of a transfer that the bank has told a person",
+		long: `For a transfer that no answer of the bank ends, and for one whose end the bank's record contradicts. Ask the bank first.
+
+--paid: the money has left. A transfer under way becomes success. One that is failed or refunded becomes success with a new debit,
+which may bring the balance below zero. With --amount, where another sum has left, that sum is debited in place of the ordered one.
+--not-paid: the money has not left, or is back. A transfer under way becomes failed, one that is success becomes refunded, and the
+money is in the balance again.
+Where the books say so already, the difference that the bank's record shows is marked as resolved.
+
+What the bank's own record states for certain is not booked otherwise. So the bank is asked, where AJO_PROVIDER_URL, _ACCOUNT_ID,
+_CLIENT_ID and _CLIENT_SECRET are set.`,
+		example: `  ajo transfers resolve AJO0198c0de000070008000000000000001 --paid --reason "ticket 4711: the bank's letter of 3 March"
+  ajo transfers resolve AJO0198c0de000070008000000000000001 --not-paid --reason "ticket 4711: the bank never had it"`,
+		flags: func(cmd *cobra.Command) {
+			cmd.Flags().BoolVar(&paid, "paid", false, "the bank has paid it")
+			cmd.Flags().BoolVar(&notPaid, "not-paid", false, "the bank has not paid it, or the money is back")
+			cmd.Flags().StringVar(&amount, "amount", "", "with --paid: the sum that left, where it is not the one that was ordered")
+		},
+	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
+		if paid == notPaid {
+			return plan{}, errPaidOrNot
+		}
+		to, as := transfer.Resolution{Paid: paid}, "not paid"
+		if paid {
+			as = "paid"
+		}
+		if amount != "" {
+			sum, err := money.Parse(amount)
+			if err != nil || !paid {
+				return plan{}, transfer.ErrPaidSum
+			}
+			to.Amount, as = &sum, "paid with NGN "+sum.String()
+		}
+		difference := "The bank's record does not differ from the books."
+		if d.Difference != "" {
+			difference = title(d.Difference) + "."
+		}
+		return plan{
+			will: fmt.Sprintf("Book transfer %s as %s: NGN %s from account %q of tenant %q to %s/%s, %s, %d attempts. %s",
+				d.MerchantTxRef, as, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.Status, d.AttemptCount, difference),
+			do: func(by audit.By) (result, error) {
+				r, err := tools.Resolve(ctx, d.MerchantTxRef, to, by)
+				return ended(r, d, err)
+			},
+		}, nil
+	})
+}
+
+func (t *tool) newAdoptCmd() *cobra.Command {
+	var account string
+	return t.newChangeCmd(change{
+		command: command{
+			use: "adopt <merchantTxRef>…", short: "Book payouts that only the bank has",
+			long: `For payouts that "ajo reconcile" calls unknown_payout, as after the database was restored from a backup. Makes the transfer
+and its debit from the bank's own record, on the account that the reference names. The workers then ask the bank how it ends. The
+balance may fall below zero. References that have a transfer are left alone, so a list may be given again.
+Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
+			example: `  ajo transfers adopt AJO9d520f6a1e2b3c4d0198c0de7b1a7c3e --reason "restored the backup of 02:00"`,
+			flags: func(cmd *cobra.Command) {
+				cmd.Flags().StringVar(&account, "account", "", "the id of the account that paid, where the reference names none")
+			},
+		},
+		args: cobra.MinimumNArgs(1),
+		plan: func(ctx context.Context, tools *app.Tools, refs []string) (plan, error) {
+			id := uuid.Nil
+			if account != "" {
+				var err error
+				if id, err = parseID("the account", account); err != nil {
+					return plan{}, err
+				}
+			}
+			return plan{
+				will: fmt.Sprintf("Book %d payouts that the bank made, each as a debit.", len(refs)), enqueues: true,
+				do: func(by audit.By) (result, error) { return adopt(ctx, tools, refs, id, by) },
+			}, nil
+		},
+	})
+}
+
+func adopt(ctx context.Context, tools *app.Tools, refs []string, account uuid.UUID, by audit.By) (result, error) {
+	var adopted []string
+	for _, ref := range refs {
+		err := tools.Adopt(ctx, ref, account, by)
+		if errors.Is(err, transfer.ErrKnown) {
+			continue
+		}
+		if err != nil {
+			return result{}, fmt.Errorf("%s: %w", ref, err)
+		}
+		adopted = append(adopted, ref)
+	}
+	return done(adopted, "%d payouts were booked, %d were booked already; the workers ask the bank how they end.", len(adopted), len(refs)-len(adopted))
 }

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"ajo/internal/app"
+	"ajo/internal/audit"
+	"ajo/internal/page"
+)
+
+// command is what the descriptions of a list, of a show and of a change have in common.
+type command struct {
+	use, short, long, example string
+	complete                  cobra.CompletionFunc // completes the first argument
+	flags                     func(cmd *cobra.Command)
+}
+
+func (c command) cobra(args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	return &cobra.Command{Use: c.use, Short: c.short, Long: c.long, Example: c.example, ValidArgsFunction: c.complete, Args: args, RunE: run}
+}
+
+func (c command) addFlags(cmd *cobra.Command) {
+	if c.flags != nil {
+		c.flags(cmd)
+	}
+}
+
+// listing describes a command that prints a page of something, newest first.
+type listing[T any] struct {
+	command
+	read func(ctx context.Context, tools *app.Tools, r page.Request) ([]T, page.Info, error)
+	row  func(T) []field // the columns
+}
+
+// list is how every list is printed as JSON.
+type list[T any] struct {
+	Items      []T       `json:"items"`
+	Pagination page.Info `json:"pagination"`
+}
+
+// newListCmd makes a list: a page as JSON, or as a table with the cursor of the next page below.
+func newListCmd[T any](t *tool, l listing[T]) *cobra.Command {
+	var limit int
+	var after string
+	var asJSON bool
+	l.use = cmp.Or(l.use, "list")
+	cmd := l.cobra(cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		r, err := page.Parse(strconv.Itoa(limit), after, page.DefaultList)
+		if err != nil {
+			return err
+		}
+		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+			items, info, err := l.read(ctx, tools, r)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			switch {
+			case asJSON && items == nil:
+				return printJSON(out, list[T]{Items: []T{}, Pagination: info})
+			case asJSON:
+				return printJSON(out, list[T]{Items: items, Pagination: info})
+			case len(items) == 0:
+				fmt.Fprintln(out, "none")
+				return nil
+			}
+			if err := printTable(out, items, l.row); err != nil || info.NextCursor == nil {
+				return err
+			}
+			fmt.Fprintf(out, "more with --after %s\n", *info.NextCursor)
+			return nil
+		})
+	})
+	l.addFlags(cmd)
+	cmd.Flags().IntVar(&limit, "limit", page.DefaultList, "rows, from 1 to "+strconv.Itoa(page.Max))
+	cmd.Flags().StringVar(&after, "after", "", "cursor of the page before")
+	addJSON(cmd, &asJSON)
+	return cmd
+}
+
+// showing describes a command that prints what its one argument names.
+type showing[T any] struct {
+	command
+	read  func(ctx context.Context, tools *app.Tools, arg string) (T, error)
+	print func(w io.Writer, v T) error
+}
+
+func newShowCmd[T any](t *tool, s showing[T]) *cobra.Command {
+	var asJSON bool
+	cmd := s.cobra(cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+			v, err := s.read(ctx, tools, args[0])
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return printJSON(cmd.OutOrStdout(), v)
+			}
+			return s.print(cmd.OutOrStdout(), v)
+		})
+	})
+	addJSON(cmd, &asJSON)
+	s.addFlags(cmd)
+	return cmd
+}
+
+// change describes a command that changes something for a reason that is kept in the audit log.
+type change struct {
+	command
+	args    cobra.PositionalArgs // one argument, unless it is set
+	unasked bool                 // made without confirmation
+	// plan checks the arguments and reads what is to be changed. It changes nothing.
+	plan func(ctx context.Context, tools *app.Tools, args []string) (plan, error)
+}
+
+// plan is a change before it is made.
+type plan struct {
+	will string // what happens, as a sentence
+	do   func(by audit.By) (result, error)
+	// enqueues says that tasks follow: the operator is told when they did not reach Redis.
+	enqueues bool
+	noChange *result // it is so already: this is printed, and nothing is asked or done
+}
+
+// result is what a change prints.
+type result struct {
+	value any    // with --json
+	text  string // without
+	note  string // before it, on stderr; usually empty
+}
+
+// done is a result with a formatted text.
+func done(value any, format string, args ...any) (result, error) {
+	return result{value: value, text: fmt.Sprintf(format, args...)}, nil
+}
+
+// newChangeCmd makes a change: reads, says what will happen, asks, and does it. The audit line is
+// written by the change's own transaction.
+func (t *tool) newChangeCmd(c change) *cobra.Command {
+	var f changeFlags
+	if c.args == nil {
+		c.args = cobra.ExactArgs(1)
+	}
+	cmd := c.cobra(c.args, func(cmd *cobra.Command, args []string) error {
+		by, err := f.by()
+		if err != nil {
+			return err
+		}
+		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+			p, err := c.plan(ctx, tools, args)
+			switch {
+			case err != nil:
+				return err
+			case p.noChange != nil:
+				return f.print(cmd, *p.noChange)
+			case !c.unasked:
+				if err := f.confirm(cmd, p.will); err != nil {
+					return err
+				}
+			}
+			r, err := p.do(by)
+			if err != nil {
+				return err
+			}
+			if p.enqueues {
+				noteEnqueued(cmd, tools)
+			}
+			return f.print(cmd, r)
+		})
+	})
+	c.addFlags(cmd)
+	f.addReason(cmd)
+	if !c.unasked {
+		f.addYes(cmd)
+	}
+	return cmd
+}
+
+// noteEnqueued says so on stderr when a task did not reach Redis.
+func noteEnqueued(cmd *cobra.Command, tools *app.Tools) {
+	if !tools.Rung() {
+		fmt.Fprintln(cmd.ErrOrStderr(), "The task was not enqueued (AJO_REDIS_URL): a worker finds the work at its next sweep.")
+	}
+}
+
+// changeFlags are those of every command that changes something.
+type changeFlags struct {
+	reason string
+	yes    bool
+	json   bool
+}
+
+func (f *changeFlags) addReason(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why this is done; kept in the audit log (required)")
+	addJSON(cmd, &f.json)
+}
+
+func (f *changeFlags) addYes(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do it without asking; required where there is no terminal")
+}
+
+// by says who runs this program and why, or refuses.
+func (f *changeFlags) by() (audit.By, error) {
+	by := audit.By{Actor: "cli:" + osUser(), Reason: f.reason}
+	if err := by.Check(); err != nil {
+		return by, fmt.Errorf("--reason: %w", err)
+	}
+	return by, nil
+}
+
+// Why a change was not made.
+var (
+	errUnasked = errors.New("nothing was changed: there is no terminal to ask on; pass --yes to do it")
+	errRefused = errors.New("nothing was changed")
+)
+
+// confirm says what will be done, and asks. The sentence goes to stderr, so that stdout is the
+// result alone.
+func (f *changeFlags) confirm(cmd *cobra.Command, will string) error {
+	out := cmd.ErrOrStderr()
+	fmt.Fprintln(out, printable(will))
+	if f.yes {
+		return nil
+	}
+	if !isTerminal(cmd.InOrStdin()) {
+		return errUnasked
+	}
+	fmt.Fprint(out, "Proceed? [y/N] ")
+	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return errRefused
+}
+
+func (f *changeFlags) print(cmd *cobra.Command, r result) error {
+	if r.note != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), printable(r.note))
+	}
+	if f.json {
+		return printJSON(cmd.OutOrStdout(), r.value)
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), printable(r.text))
+	return nil
+}
+
+func addJSON(cmd *cobra.Command, json *bool) {
+	cmd.Flags().BoolVar(json, "json", false, "print JSON instead of text")
+}
+
+// parseID reads a UUID; what names it in the refusal.
+func parseID(what, s string) (uuid.UUID, error) {
+	id, err := uuid.Parse(s)
+	if err != nil {
+		return id, fmt.Errorf("%s is a UUID, not %q", what, s)
+	}
+	return id, nil
+}
+
+// byID reads a record by an argument that must be a UUID.
+func byID[T any](what string, read func(ctx context.Context, tools *app.Tools, id uuid.UUID) (T, error)) func(context.Context, *app.Tools, string) (T, error) {
+	return func(ctx context.Context, tools *app.Tools, arg string) (v T, err error) {
+		id, err := parseID(what, arg)
+		if err != nil {
+			return v, err
+		}
+		return read(ctx, tools, id)
+	}
+}
+
+// planByID is the plan of a change whose first argument must be a UUID.
+func planByID(what string, read func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error)) func(context.Context, *app.Tools, []string) (plan, error) {
+	return func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+		return byID(what, read)(ctx, tools, args[0])
+	}
+}
