@@ -28,75 +28,75 @@ const (
 
 // Config holds the settings. The names are a contract with deployments and outside test suites.
 type Config struct {
-	Env      string `env:"AJO_ENV" envDefault:"development" doc:"development or production; to be said where AJO_HTTP_ADDR or AJO_OPS_ADDR is no loopback address"`
+	Env      string `env:"AJO_ENV" envDefault:"development" doc:"development or production; required where AJO_HTTP_ADDR or AJO_OPS_ADDR is not a loopback address"`
 	HTTPAddr string `env:"AJO_HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"where the API listens"`
-	OpsAddr  string `env:"AJO_OPS_ADDR" envDefault:"127.0.0.1:8081" doc:"where metrics, queue dashboard and pprof listen; a second process on the same machine goes without when it is taken"`
+	OpsAddr  string `env:"AJO_OPS_ADDR" envDefault:"127.0.0.1:8081" doc:"where metrics, queue dashboard and pprof listen; a process that finds the port taken runs without them"`
 
-	Drain time.Duration `env:"AJO_DRAIN" envDefault:"1s" doc:"how long the API still takes requests after it was told to stop, with /ready at 503 and connections closing after each answer, so that what is before it turns away"`
+	Drain time.Duration `env:"AJO_DRAIN" envDefault:"1s" doc:"how long the API still accepts requests after it is told to stop; /ready answers 503 and connections close after each answer, so that the load balancer moves away"`
 
 	DatabaseURL secret.Redacted `env:"AJO_DATABASE_URL,required" doc:"postgres://…"`
-	DatabaseMax int32           `env:"AJO_DATABASE_MAX_CONNS" envDefault:"16" doc:"connections of one process; times processes, stay below the server's max_connections"`
-	RedisURL    secret.Redacted `env:"AJO_REDIS_URL,required" doc:"redis:// or rediss://; several hosts joined by commas: a Cluster, or Sentinels with ?master_name=… (and sentinel_password=…); must be noeviction"`
+	DatabaseMax int32           `env:"AJO_DATABASE_MAX_CONNS" envDefault:"16" doc:"connections of one process; multiplied by the number of processes it must stay below the server's max_connections"`
+	RedisURL    secret.Redacted `env:"AJO_REDIS_URL,required" doc:"redis:// or rediss://; several hosts separated by commas: a Cluster, or Sentinels with ?master_name=… (and sentinel_password=…); must be noeviction"`
 
-	EncryptionKeys secret.Redacted `env:"AJO_ENCRYPTION_KEYS,required" doc:"id:base64 of 32 bytes[,id:…]; the first seals, all open"`
+	EncryptionKeys secret.Redacted `env:"AJO_ENCRYPTION_KEYS,required" doc:"id:base64 of 32 bytes[,id:…]; the first encrypts, all decrypt"`
 
 	ProviderURL                        string          `env:"AJO_PROVIDER_URL,required" doc:"the bank's API"`
 	ProviderAccountID                  string          `env:"AJO_PROVIDER_ACCOUNT_ID,required" doc:"our account at the bank"`
 	ProviderClientID                   string          `env:"AJO_PROVIDER_CLIENT_ID,required" doc:"the bank's client id"`
 	ProviderClientSecret               secret.Redacted `env:"AJO_PROVIDER_CLIENT_SECRET,required" doc:"the bank's client secret"`
 	ProviderWebhookSecret              secret.Redacted `env:"AJO_PROVIDER_WEBHOOK_SECRET,required" doc:"the key of the bank's webhook signatures"`
-	ProviderWebhookSecretPrevious      secret.Redacted `env:"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS" doc:"the key before it, which also holds until the time that the next setting says"`
-	ProviderWebhookSecretPreviousUntil time.Time       `env:"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL" doc:"the end of the previous key, as 2026-03-02T09:00:00Z; required with it"`
+	ProviderWebhookSecretPrevious      secret.Redacted `env:"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS" doc:"the previous key, accepted as well until the time in the next setting"`
+	ProviderWebhookSecretPreviousUntil time.Time       `env:"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL" doc:"when the previous key ends, as 2026-03-02T09:00:00Z; required with it"`
 	ProviderSignatureHeader            string          `env:"AJO_PROVIDER_SIGNATURE_HEADER" envDefault:"provider-signature" doc:"header with the bank's signature"`
 	ProviderTimestampHeader            string          `env:"AJO_PROVIDER_TIMESTAMP_HEADER" envDefault:"provider-timestamp" doc:"header with the bank's timestamp"`
 	ProviderRate                       int             `env:"AJO_PROVIDER_RATE" envDefault:"75" doc:"calls a second to the bank from one process; -1: no limit"`
-	ProviderPostRate                   int             `env:"AJO_PROVIDER_POST_RATE" envDefault:"15" doc:"POST calls a second among them; -1: no limit"`
+	ProviderPostRate                   int             `env:"AJO_PROVIDER_POST_RATE" envDefault:"15" doc:"POST calls a second, counted in AJO_PROVIDER_RATE too; -1: no limit"`
 
-	IdentityURL   string          `env:"AJO_IDENTITY_URL" doc:"NIN checks; empty: every submission goes to pending_review"`
+	IdentityURL   string          `env:"AJO_IDENTITY_URL" doc:"the NIN service; empty: every submission goes to pending_review"`
 	IdentityAppID string          `env:"AJO_IDENTITY_APP_ID" doc:"the NIN service's app id"`
 	IdentityKey   secret.Redacted `env:"AJO_IDENTITY_KEY" doc:"the NIN service's key"`
 
-	SMTPURL  secret.Redacted `env:"AJO_SMTP_URL" doc:"smtp://user:password@host:port or smtps://…; without it development writes .eml files, production refuses to start"`
-	MailFrom string          `env:"AJO_MAIL_FROM" envDefault:"Ajo <no-reply@ajo.example>" doc:"sender of mails"`
+	SMTPURL  secret.Redacted `env:"AJO_SMTP_URL" doc:"smtp://user:password@host:port or smtps://…; empty: development writes .eml files, production refuses to start"`
+	MailFrom string          `env:"AJO_MAIL_FROM" envDefault:"Ajo <no-reply@ajo.example>" doc:"sender of e-mails"`
 	MailDir  string          `env:"AJO_MAIL_DIR" envDefault:".ajo/mail" doc:"folder of the .eml files"`
 
-	CallbackAllow []netip.Prefix `env:"AJO_CALLBACK_ALLOW" doc:"CIDRs, joined by commas, that callbacks may reach though they are private; development: loopback"`
+	CallbackAllow []netip.Prefix `env:"AJO_CALLBACK_ALLOW" doc:"private CIDRs, separated by commas, that callbacks may reach; development: loopback"`
 
-	RateLimit     string `env:"AJO_RATE_LIMIT" envDefault:"600-M" doc:"requests of one tenant with its API key, and as many with its sessions (S, M, H, D)"`
-	RateLimitOpen string `env:"AJO_RATE_LIMIT_OPEN" envDefault:"20-M" doc:"requests of one address at the open endpoints"`
+	RateLimit     string `env:"AJO_RATE_LIMIT" envDefault:"600-M" doc:"requests of one tenant with its API key, and as many again with its sessions; per S, M, H or D"`
+	RateLimitOpen string `env:"AJO_RATE_LIMIT_OPEN" envDefault:"20-M" doc:"requests of one address to endpoints without a credential"`
 
-	TrustedProxies []netip.Prefix `env:"AJO_TRUSTED_PROXIES" doc:"CIDRs of proxies whose X-Forwarded-For is believed"`
+	TrustedProxies []netip.Prefix `env:"AJO_TRUSTED_PROXIES" doc:"CIDRs of proxies whose X-Forwarded-For is trusted"`
 
-	DeliveryDelays  []time.Duration `env:"AJO_DELIVERY_DELAYS" envDefault:"2m,5m,11m,24m,53m" doc:"gaps after a failed delivery; one attempt more than gaps"`
-	ConfirmDelays   []time.Duration `env:"AJO_CONFIRM_DELAYS" envDefault:"30s,1m,2m,5m,10m,15m,30m,1h" doc:"gaps between checks against the bank's records; the last repeats"`
-	ConfirmMisses   int             `env:"AJO_CONFIRM_MISSES" envDefault:"3" doc:"checks that find nothing before a payment is reversed"`
-	ConfirmMinAge   time.Duration   `env:"AJO_CONFIRM_MIN_AGE" envDefault:"30m" doc:"age before not-found reverses"`
+	DeliveryDelays  []time.Duration `env:"AJO_DELIVERY_DELAYS" envDefault:"2m,5m,11m,24m,53m" doc:"waits after failed delivery attempts; there is one attempt more than waits"`
+	ConfirmDelays   []time.Duration `env:"AJO_CONFIRM_DELAYS" envDefault:"30s,1m,2m,5m,10m,15m,30m,1h" doc:"waits between checks against the bank's records; the last repeats"`
+	ConfirmMisses   int             `env:"AJO_CONFIRM_MISSES" envDefault:"3" doc:"how many checks must find nothing before a payment is reversed"`
+	ConfirmMinAge   time.Duration   `env:"AJO_CONFIRM_MIN_AGE" envDefault:"30m" doc:"age before which a payment that is not found is not reversed"`
 	ConfirmDeadline time.Duration   `env:"AJO_CONFIRM_DEADLINE" envDefault:"24h" doc:"age at which an unclear payment needs review"`
 
-	SettleDelays      []time.Duration `env:"AJO_SETTLE_DELAYS" envDefault:"2s,5s,10s,20s,45s,2m,5m,15m,30m" doc:"gaps between the steps of a transfer that waits; the last repeats"`
-	SettleRechecks    []time.Duration `env:"AJO_SETTLE_RECHECKS" envDefault:"15m,2h,24h" doc:"gaps between the questions about a transfer that has ended: a bank may give back what it paid"`
-	SettleLease       time.Duration   `env:"AJO_SETTLE_LEASE" envDefault:"4m" doc:"how long one worker may take over a step of a transfer; after a crash, the time until another takes over"`
-	SettleProvisional bool            `env:"AJO_SETTLE_PROVISIONAL" envDefault:"false" doc:"let money leave that the bank has not confirmed as received"`
+	SettleDelays      []time.Duration `env:"AJO_SETTLE_DELAYS" envDefault:"2s,5s,10s,20s,45s,2m,5m,15m,30m" doc:"waits between the steps of a transfer; the last repeats"`
+	SettleRechecks    []time.Duration `env:"AJO_SETTLE_RECHECKS" envDefault:"15m,2h,24h" doc:"waits between checks of a transfer that has ended, because a bank may return what it paid"`
+	SettleLease       time.Duration   `env:"AJO_SETTLE_LEASE" envDefault:"4m" doc:"how long a worker may hold a transfer during one step; after a crash, another worker takes over when it ends"`
+	SettleProvisional bool            `env:"AJO_SETTLE_PROVISIONAL" envDefault:"false" doc:"pay out money that the bank has not confirmed as received"`
 
-	FeeTiers string `env:"AJO_FEE_TIERS" envDefault:"4999.99=10.00,50000.00=25.00,*=50.00" doc:"the fee calculator's tiers: highest sum=fee, ascending, the last *"`
+	FeeTiers string `env:"AJO_FEE_TIERS" envDefault:"4999.99=10.00,50000.00=25.00,*=50.00" doc:"the fee calculator's tiers as highest sum=fee, in ascending order; the last is *"`
 
-	SweepEvery time.Duration `env:"AJO_SWEEP_EVERY" envDefault:"15s" doc:"how often overdue work is looked for and rung again"`
+	SweepEvery time.Duration `env:"AJO_SWEEP_EVERY" envDefault:"15s" doc:"how often the sweeper looks for overdue work and enqueues it again"`
 
 	ReconcileEvery  time.Duration `env:"AJO_RECONCILE_EVERY" envDefault:"15m" doc:"how often the books are compared with the bank's transaction list"`
-	ReconcileWindow time.Duration `env:"AJO_RECONCILE_WINDOW" envDefault:"2h" doc:"how far back; longer than the bank's list may lag behind"`
-	ReconcileBack   time.Duration `env:"AJO_RECONCILE_BACK" envDefault:"72h" doc:"how far back once a day, for what the bank lists late; 0s: never"`
+	ReconcileWindow time.Duration `env:"AJO_RECONCILE_WINDOW" envDefault:"2h" doc:"how far back each comparison goes; longer than the lag of the bank's list"`
+	ReconcileBack   time.Duration `env:"AJO_RECONCILE_BACK" envDefault:"72h" doc:"how far back it goes once a day, for what the bank lists late; 0s: never"`
 
-	SpoolDir string `env:"AJO_SPOOL_DIR" envDefault:".ajo/spool" doc:"folder that keeps the bank's events while Postgres is away; on a disk that outlives the process"`
-	SpoolMax int64  `env:"AJO_SPOOL_MAX_MB" envDefault:"256" doc:"its largest size, in MiB"`
+	SpoolDir string `env:"AJO_SPOOL_DIR" envDefault:".ajo/spool" doc:"folder that keeps the bank's events while Postgres is unavailable; on a disk that outlives the process"`
+	SpoolMax int64  `env:"AJO_SPOOL_MAX_MB" envDefault:"256" doc:"largest size of the spool, in MiB"`
 
-	OpsUser     string          `env:"AJO_OPS_USER" envDefault:"ops" doc:"user of the queue dashboard and pprof"`
-	OpsPassword secret.Redacted `env:"AJO_OPS_PASSWORD" doc:"their password; empty: both are closed"`
+	OpsUser     string          `env:"AJO_OPS_USER" envDefault:"ops" doc:"user name for the queue dashboard and pprof"`
+	OpsPassword secret.Redacted `env:"AJO_OPS_PASSWORD" doc:"password for the queue dashboard and pprof; empty: both are closed"`
 	OpsWritable bool            `env:"AJO_OPS_WRITABLE" envDefault:"false" doc:"let the queue dashboard change queues"`
 
-	Failpoint string `env:"AJO_FAILPOINT" doc:"for tests: the process ends, as by kill -9, at this point of its work, name or name:n for the n-th time; ignored in production"`
+	Failpoint string `env:"AJO_FAILPOINT" doc:"for tests: the process ends here, as by kill -9; name, or name:n for the n-th pass; ignored in production"`
 
 	TraceEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"http(s)://host:4318 of an OpenTelemetry collector, OTLP over HTTP; empty: nothing is traced"`
-	TraceEvery    int    `env:"AJO_TRACE_EVERY" envDefault:"100" doc:"with it: one request in so many is traced to its end, 1 is each"`
+	TraceEvery    int    `env:"AJO_TRACE_EVERY" envDefault:"100" doc:"one request in this many is traced; 1 traces each"`
 
 	LogFormat string `env:"LOG_FORMAT" doc:"json or pretty; development: pretty, production: json"`
 }
@@ -128,7 +128,7 @@ func (c *Config) checkEnvironment(said bool) error {
 	}
 	for _, l := range []struct{ name, addr string }{{"AJO_HTTP_ADDR", c.HTTPAddr}, {"AJO_OPS_ADDR", c.OpsAddr}} {
 		if !loopback(l.addr) {
-			return fmt.Errorf("AJO_ENV is not set, and %s is no loopback address: say AJO_ENV=production, or AJO_ENV=development if that is meant", l.name)
+			return fmt.Errorf("AJO_ENV is not set, and %s is not a loopback address: set AJO_ENV=production, or AJO_ENV=development if that is intended", l.name)
 		}
 	}
 	return nil

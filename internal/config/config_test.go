@@ -94,7 +94,7 @@ func TestDevelopmentForOthersIsSaid(t *testing.T) {
 			for _, unsaid := range []map[string]string{{}, {"AJO_ENV": ""}} {
 				maps.Copy(env, unsaid)
 				_, err := config.Parse(env)
-				require.ErrorContains(t, err, "AJO_ENV is not set, and "+name+" is no loopback address", addr)
+				require.ErrorContains(t, err, "AJO_ENV is not set, and "+name+" is not a loopback address", addr)
 			}
 			env["AJO_ENV"] = "development"
 			_, err := config.Parse(env)
