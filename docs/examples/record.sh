@@ -4,7 +4,7 @@
 # It needs what `make run` needs, and node. Ports 8080, 8081, 8090 and 3000 must be free. Keys, secrets and passwords are cut short.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-[ ! -e .ajo ] || { echo "there is an .ajo here: this is no fresh clone" >&2; exit 1; }
+[ ! -e .ajo ] || { echo "there is an .ajo here: this is not a fresh clone" >&2; exit 1; }
 
 seen=$(mktemp -d)
 pids=()
@@ -64,17 +64,17 @@ show() { # show <terminal>
   cat <<TEXT
 # From nothing to a verified webhook: a recording
 
-Written by [examples/record.sh](examples/record.sh), which ran these commands in a fresh copy of the tree, one after the other, each as soon as the one
-before had said that it was ready. **$took seconds** passed from \`make run\` to the line that the newcomer's own program printed about a
-payment whose signature it had verified; a person adds the time to read and to paste. Go's module and build caches were $caches, Postgres and
-Redis were installed; $(nproc) cores, $(go env GOVERSION), node $(node --version). What is cut short with … is a key, a secret or a password.
+[examples/record.sh](examples/record.sh) wrote this page. It ran these commands in a fresh clone, each as soon as the one before was ready. From
+\`make run\` until the newcomer's own program printed a payment with a verified signature, **$took seconds** passed; a person also needs time to
+read and paste. Go's module and build caches were $caches; Postgres and Redis were installed; $(nproc) cores, $(go env GOVERSION), node $(node --version). Keys, secrets
+and passwords are cut short with ….
 
-Terminal 1: the service. The time is that since the first command.
+Terminal 1: the service. Times count from the first command.
 TEXT
   show 1
-  printf '\nTerminal 2: the tenant'"'"'s events, to this machine. Its second event is the confirmation, some seconds later.\n'
+  printf '\nTerminal 2: the tenant'"'"'s events, forwarded to this machine. The second event is the confirmation, a few seconds later.\n'
   show 2
-  printf '\nTerminal 3: the newcomer'"'"'s own program, here the example in Node.\n'
+  printf '\nTerminal 3: the newcomer'"'"'s own program; here, the example in Node.\n'
   show 3
   printf '\nTerminal 4: a payer.\n'
   show 4
