@@ -75,7 +75,7 @@ func TestGoldenOnboarding(t *testing.T) {
 	var id struct{ TenantID string }
 	registered.ok(201, &id)
 	golden(t, "verify-email", w.do("POST", "/auth/verify-email",
-		fmt.Sprintf(`{"tenantId":%q,"otp":%q}`, id.TenantID, w.letters.code(t, "ada@example.com"))).ok(200, nil))
+		fmt.Sprintf(`{"tenantId":%q,"otp":%q}`, id.TenantID, w.mails.code(t, "ada@example.com"))).ok(200, nil))
 	login := w.do("POST", "/auth/login", `{"email":"ada@example.com","password":"correct horse"}`).ok(200, nil)
 	golden(t, "login", login)
 	require.Regexp(t, `^service_session=[A-Za-z0-9_-]{43}; max-age=604800; path=/; HttpOnly; SameSite=Lax$`, login.Header.Get("Set-Cookie"))

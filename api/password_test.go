@@ -19,9 +19,9 @@ var resetForm = regexp.MustCompile(`(?m)^ {4}([A-Za-z0-9_-]{43})$`)
 func (w *world) resetCode(to string) (code string) {
 	w.T.Helper()
 	testenv.Eventually(w.T, 10*time.Second, "a mail with a code", func() bool {
-		w.letters.mu.Lock()
-		defer w.letters.mu.Unlock()
-		for _, m := range w.letters.letters {
+		w.mails.mu.Lock()
+		defer w.mails.mu.Unlock()
+		for _, m := range w.mails.sent {
 			if found := resetForm.FindStringSubmatch(m.Text); m.To == to && found != nil {
 				code = found[1]
 			}

@@ -50,7 +50,7 @@ type world struct {
 	url     string
 	addr    string
 	client  *http.Client
-	letters *letterBox
+	mails   *mailbox
 	bank    *fakebank.Bank
 	bankURL string
 	log     *safeBuffer
@@ -67,14 +67,14 @@ const (
 func setup(t *testing.T, change ...func(*Options)) *world {
 	t.Helper()
 	t.Parallel()
-	w := &world{Env: testenv.New(t), letters: &letterBox{}, log: &safeBuffer{}}
+	w := &world{Env: testenv.New(t), mails: &mailbox{}, log: &safeBuffer{}}
 	w.signatureHeader, w.timestampHeader = "provider-signature", "provider-timestamp"
 	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
 	log := slog.New(LogHandler(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	bank, nins := w.startBank(log)
 	w.opts = Options{
-		Tenants: tenant.New(tenant.Options{Pool: w.Pool, Clock: w.Clock, Box: box, Mail: w.letters, Log: log}),
+		Tenants: tenant.New(tenant.Options{Pool: w.Pool, Clock: w.Clock, Box: box, Mail: w.mails, Log: log}),
 		Accounts: account.New(account.Options{Pool: w.Pool, Bank: bank, Box: box, Clock: w.Clock, EnsureSecret: func(ctx context.Context, tx pg.Tx, id uuid.UUID) error {
 			return tenant.EnsureWebhookSecret(ctx, tx, box, w.Clock.Now(), id)
 		}}),
@@ -233,7 +233,7 @@ func (w *world) onboard() member {
 	w.do("POST", "/register", fmt.Sprintf(`{"name":"Ada Stores","email":%q,"password":%q}`, m.email, password)).ok(201, &registered)
 	m.id = registered.TenantID
 	var verified struct{ APIKey string }
-	w.do("POST", "/auth/verify-email", fmt.Sprintf(`{"tenantId":%q,"otp":%q}`, m.id, w.letters.code(w.T, m.email))).ok(200, &verified)
+	w.do("POST", "/auth/verify-email", fmt.Sprintf(`{"tenantId":%q,"otp":%q}`, m.id, w.mails.code(w.T, m.email))).ok(200, &verified)
 	m.key = verified.APIKey
 	m.cookie = w.login(m.email)
 	return m
@@ -272,28 +272,28 @@ func (w *world) pay(e event) {
 	require.NoError(w.T, err)
 }
 
-// letterBox keeps the mails that were sent.
-type letterBox struct {
-	mu      sync.Mutex
-	letters []mail.Message
+// mailbox keeps the mails that were sent.
+type mailbox struct {
+	mu   sync.Mutex
+	sent []mail.Message
 }
 
-func (l *letterBox) Send(_ context.Context, m mail.Message) error {
+func (l *mailbox) Send(_ context.Context, m mail.Message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.letters = append(l.letters, m)
+	l.sent = append(l.sent, m)
 	return nil
 }
 
 var codeForm = regexp.MustCompile(`\b[0-9]{6}\b`)
 
 // code waits for a mail to the address and returns the code in it.
-func (l *letterBox) code(t testing.TB, to string) (code string) {
+func (l *mailbox) code(t testing.TB, to string) (code string) {
 	t.Helper()
 	testenv.Eventually(t, 10*time.Second, "a mail with a code", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for _, m := range l.letters {
+		for _, m := range l.sent {
 			if m.To == to {
 				code = codeForm.FindString(m.Text)
 			}

@@ -46,7 +46,7 @@ type ring struct {
 func NewEnqueuer(r redis.UniversalClient, log *slog.Logger) *Enqueuer {
 	e := &Enqueuer{client: asynq.NewClientFromRedisClient(r), log: log, many: map[Kind]*batch.Coalescer[ring, struct{}]{}}
 	for _, k := range Kinds {
-		metrics.RingsLost(string(k), 0)
+		metrics.EnqueueFailures(string(k), 0)
 		if max := Specs[k].MaxIDs; max > 1 {
 			e.many[k] = batch.New(1, max, func(ctx context.Context, rings []ring) []batch.Outcome[struct{}] {
 				e.ringTogether(ctx, k, rings)
@@ -69,7 +69,7 @@ func (e *Enqueuer) Lost() int64 { return e.lost.Load() }
 
 func (e *Enqueuer) lose(k Kind, rings int) {
 	e.lost.Add(int64(rings))
-	metrics.RingsLost(string(k), rings)
+	metrics.EnqueueFailures(string(k), rings)
 }
 
 // Now rings the rows to be worked on at once.

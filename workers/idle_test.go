@@ -49,7 +49,7 @@ func TestIdleWorkerAsksLittle(t *testing.T) {
 	for _, k := range tasks.Kinds {
 		b.opts.Enqueuer.Now(b.ctx, k, uuid.New()) // of no row: it is done at once
 	}
-	time.Sleep(awakeFor + time.Second)
+	time.Sleep(busyFor + time.Second)
 	before, begin := c.n.Load(), time.Now()
 	inspector := asynq.NewInspectorFromRedisClient(b.redis)
 	end := time.After(looked)

@@ -15,9 +15,9 @@ import (
 // asynqQueues is asynq's own list of the queues there are.
 const asynqQueues = "asynq:queues"
 
-// nameQueues lists all queues with asynq. Its client does so once in a process's life: after
-// FLUSHALL the dashboard would show none, and nobody could ask for a queue's age. A failure needs
-// no word: the next sweep does it again.
+// nameQueues registers all queues with asynq, whose client does so once in a process's life: after
+// FLUSHALL the dashboard would show none, and no queue's age could be read. A failure is not
+// logged: the next sweep repeats it.
 func (w *Workers) nameQueues(ctx context.Context) {
 	names := make([]any, len(tasks.Kinds))
 	for i, k := range tasks.Kinds {
@@ -26,41 +26,41 @@ func (w *Workers) nameQueues(ctx context.Context) {
 	_ = w.Redis.SAdd(ctx, asynqQueues, names...).Err()
 }
 
-// awayPause is what a command that finds no Redis takes at least. asynq's dequeuing loop asks again
-// at once after an error, and would keep the processors busy for as long as Redis is away.
-const awayPause = 250 * time.Millisecond
+// outagePause is how long a command takes at least while Redis is unavailable. asynq's dequeue loop
+// retries at once after an error, and would keep the processors busy during an outage.
+const outagePause = 250 * time.Millisecond
 
-// patience is the hook that makes the pause.
-type patience struct{}
+// outageBackoff is the hook that delays commands while Redis is unavailable.
+type outageBackoff struct{}
 
-var _ redis.Hook = patience{}
+var _ redis.Hook = outageBackoff{}
 
-// DialHook changes nothing: a command waits, not a connection.
-func (patience) DialHook(next redis.DialHook) redis.DialHook { return next }
+// DialHook changes nothing: commands wait, connections do not.
+func (outageBackoff) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook lets a command that found no Redis return late.
-func (patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+// ProcessHook delays the error of a command that found no Redis.
+func (outageBackoff) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		pauseIfAway(ctx, err)
+		pauseInOutage(ctx, err)
 		return err
 	}
 }
 
-// ProcessPipelineHook lets commands that found no Redis return late.
-func (patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+// ProcessPipelineHook delays the error of commands that found no Redis.
+func (outageBackoff) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
-		pauseIfAway(ctx, err)
+		pauseInOutage(ctx, err)
 		return err
 	}
 }
 
-func pauseIfAway(ctx context.Context, err error) {
-	if !isAway(err) {
+func pauseInOutage(ctx context.Context, err error) {
+	if !isOutage(err) {
 		return
 	}
-	t := time.NewTimer(awayPause)
+	t := time.NewTimer(outagePause)
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -68,39 +68,39 @@ func pauseIfAway(ctx context.Context, err error) {
 	}
 }
 
-// awakeFor is how long a queue is polled at the full rate after its last task.
-const awakeFor = 2 * time.Second
+// busyFor is how long a queue is polled at the full rate after its last task.
+const busyFor = 2 * time.Second
 
-// drowsy is the hook that lets a queue at rest be polled seldom and a busy one often; asynq itself
-// knows one interval only, and cannot wait for a task. It knows asynq's question for the next task
-// by its first two keys: the list of pending ones, and whether the queue is paused. A look at a
-// queue's figures begins with the first of them too, and is no task.
-type drowsy struct {
-	rest map[string]time.Duration // by that key
-	busy map[string]*atomic.Int64 // unix nanoseconds of the last task
+// idlePolling is the hook that polls idle queues seldom and busy ones often. asynq itself has one
+// interval for all queues, and cannot block until there is a task. The hook recognizes asynq's
+// dequeue script by its first two keys: the list of pending tasks, and the flag of a paused queue.
+// The script that reads a queue's figures has the same first key, but not the second.
+type idlePolling struct {
+	interval map[string]time.Duration // of an idle queue, by the key of its pending tasks
+	lastTask map[string]*atomic.Int64 // when there was one, in unix nanoseconds
 }
 
-var _ redis.Hook = drowsy{}
+var _ redis.Hook = idlePolling{}
 
-func newDrowsy() drowsy {
-	d := drowsy{rest: map[string]time.Duration{}, busy: map[string]*atomic.Int64{}}
+func newIdlePolling() idlePolling {
+	p := idlePolling{interval: map[string]time.Duration{}, lastTask: map[string]*atomic.Int64{}}
 	for k, spec := range tasks.Specs {
 		key := "asynq:{" + string(k) + "}:pending"
-		d.rest[key], d.busy[key] = spec.Rest, &atomic.Int64{}
+		p.interval[key], p.lastTask[key] = spec.Rest, &atomic.Int64{}
 	}
-	return d
+	return p
 }
 
 // DialHook changes nothing.
-func (drowsy) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (idlePolling) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessPipelineHook changes nothing: a task is asked for by a command of its own.
-func (drowsy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+// ProcessPipelineHook changes nothing: asynq does not dequeue in a pipeline.
+func (idlePolling) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-// ProcessHook lets the answer that a queue at rest is empty come late.
-func (d drowsy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+// ProcessHook delays the answer that an idle queue is empty.
+func (p idlePolling) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		args := cmd.Args()
@@ -109,22 +109,22 @@ func (d drowsy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		key, _ := args[3].(string)
 		second, _ := args[4].(string)
-		busy, asked := d.busy[key]
-		asked = asked && strings.HasSuffix(second, ":paused")
+		last, dequeue := p.lastTask[key]
+		dequeue = dequeue && strings.HasSuffix(second, ":paused")
 		switch {
-		case !asked:
+		case !dequeue:
 		case err == nil:
-			busy.Store(time.Now().UnixNano())
-		case errors.Is(err, redis.Nil) && time.Since(time.Unix(0, busy.Load())) > awakeFor:
-			time.Sleep(d.rest[key])
+			last.Store(time.Now().UnixNano())
+		case errors.Is(err, redis.Nil) && time.Since(time.Unix(0, last.Load())) > busyFor:
+			time.Sleep(p.interval[key])
 		}
 		return err
 	}
 }
 
-// isAway tells whether the error says that there is no Redis to work with: no answer at all, or
-// that of one that is not ready. Any other answer is one.
-func isAway(err error) bool {
+// isOutage tells whether an error means that Redis cannot be used: no answer at all, or that of a
+// server that is not ready.
+func isOutage(err error) bool {
 	if err == nil {
 		return false
 	}

@@ -36,7 +36,7 @@ import (
 
 const (
 	// pollEvery is how often a queue that was not empty just now is looked at; one at rest is left
-	// alone for longer (see drowsy).
+	// alone for longer (see idlePolling).
 	pollEvery = 10 * time.Millisecond
 	// longer than a call of a tenant's endpoint or of the bank may take
 	stopTimeout = 20 * time.Second
@@ -136,8 +136,8 @@ type Workers struct {
 // them.
 func Start(o Options) (*Workers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	o.Redis.AddHook(patience{})
-	o.Redis.AddHook(newDrowsy())
+	o.Redis.AddHook(outageBackoff{})
+	o.Redis.AddHook(newIdlePolling())
 	w := &Workers{Options: o, stop: cancel}
 	for _, k := range tasks.Kinds {
 		concurrency := tasks.Concurrency(k, o.Queues)

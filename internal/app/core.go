@@ -59,7 +59,7 @@ type core struct {
 	spool     *spool.Spool
 	transfers *transfer.Service
 	banks     *transfer.BankList
-	clock     clock.Steered
+	clock     clock.Synced
 	stopping  atomic.Bool // told to stop: not ready, though it still answers
 	closers   []func()    // in the order of opening; closed backwards
 }
@@ -94,10 +94,10 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
 	c.closers = append(c.closers, c.pool.Close)
-	if err = c.steer(ctx); err != nil {
+	if err = c.syncClock(ctx); err != nil {
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
-	c.keepSteering()
+	c.keepClockSynced()
 	if c.redis, err = redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{Timeout: 2 * time.Second}); err != nil {
 		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
 	}

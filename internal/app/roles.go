@@ -77,7 +77,7 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	if err != nil {
 		return nil, nil, fmt.Errorf("AJO_HTTP_ADDR: %w", err)
 	}
-	c.watch("api", nil)
+	c.collectMetrics("api", nil)
 	paceCollector()
 	listener := newListener(tcp, connLimit())
 	ended := make(chan error, 1)
@@ -140,7 +140,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		c.close()
 		return nil, err
 	}
-	c.watch("worker", deliveries)
+	c.collectMetrics("worker", deliveries)
 	paceCollector()
 	return &Worker{stop: func() {
 		w.Stop()

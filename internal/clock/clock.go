@@ -1,8 +1,8 @@
-// Package clock is the time that a use case is told, so that tests can move it.
+// Package clock is the source of the current time, which tests can replace and move.
 //
-// Every time Ajo records comes from a [Clock], in UTC and cut to microseconds (what Postgres
-// keeps), so that a value compares equal before and after it was stored. SQL is told the time and
-// never asks for it; the clock of a running role is [Steered] by Postgres'.
+// Every time that Ajo records comes from a [Clock], in UTC and cut to microseconds, as Postgres
+// stores it: a value compares equal before and after it was stored. Statements get the time as a
+// parameter and never use now(). The clock of a running role is [Synced] with Postgres'.
 package clock
 
 import (
@@ -14,7 +14,7 @@ import (
 // Lagos is where a day begins and ends: UTC+1, all the year.
 var Lagos = time.FixedZone("WAT", 60*60)
 
-// Clock tells the time.
+// Clock is a source of the current time.
 type Clock interface {
 	// Now is the current time in UTC, to the microsecond.
 	Now() time.Time
@@ -27,39 +27,38 @@ type system struct{}
 
 func (system) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// Slack is by how much a machine's clock may be off before it is put right.
+// Slack is the smallest offset that is corrected.
 const Slack = 500 * time.Millisecond
 
-// Steered is the machine's clock, put right by the answers of another one. The processes that share
-// a database go by the database's time, so that none of them takes a lease for over, or a deadline
-// for past, before the others do. It is safe for concurrent use; the zero value is the machine's
-// clock.
-type Steered struct{ ahead atomic.Int64 }
+// Synced is the machine's clock, corrected by the offset from another one. The processes that share
+// a database use the database's time, so that none of them sees a lease as ended, or a deadline as
+// past, before the others do. It is safe for concurrent use; the zero value is the machine's clock.
+type Synced struct{ offset atomic.Int64 } // nanoseconds; positive: the machine's clock is ahead
 
-// Now is the time by the clock that this one was steered by.
-func (s *Steered) Now() time.Time {
-	return time.Now().Add(-time.Duration(s.ahead.Load())).UTC().Truncate(time.Microsecond)
+// Now is the corrected time.
+func (s *Synced) Now() time.Time {
+	return time.Now().Add(-time.Duration(s.offset.Load())).UTC().Truncate(time.Microsecond)
 }
 
-// Steer takes over the other clock's answer, which came between asked and answered by the machine's
-// clock, and returns by how much the machine's is ahead. An answer that took longer than a second
-// says nothing, and changes nothing. Less than [Slack] is left alone: a clock that is kept right by
-// NTP does not jump with every question.
-func (s *Steered) Steer(asked, answered, said time.Time) (ahead time.Duration) {
+// Sync measures the offset from the other clock, which showed said between asked and answered, two
+// times of the machine's clock. It returns by how much the machine's clock is ahead. An answer that
+// took longer than a second is too vague, and changes nothing. An offset below [Slack] is ignored,
+// so that a clock that NTP keeps right does not jump with every sync.
+func (s *Synced) Sync(asked, answered, said time.Time) (offset time.Duration) {
 	took := answered.Sub(asked)
 	if took < 0 || took > time.Second {
-		return time.Duration(s.ahead.Load())
+		return time.Duration(s.offset.Load())
 	}
-	ahead = asked.Add(took / 2).Sub(said)
-	if ahead.Abs() < Slack {
-		s.ahead.Store(0)
+	offset = asked.Add(took / 2).Sub(said)
+	if offset.Abs() < Slack {
+		s.offset.Store(0)
 	} else {
-		s.ahead.Store(int64(ahead))
+		s.offset.Store(int64(offset))
 	}
-	return ahead
+	return offset
 }
 
-// Fake is a clock that moves only when it is told to. It is safe for concurrent use.
+// Fake is a clock that moves only when a test moves it. It is safe for concurrent use.
 type Fake struct {
 	mu  sync.Mutex
 	now time.Time

@@ -121,7 +121,7 @@ func TestAlertsWithoutWorkers(t *testing.T) {
 	a.eventually("a look at the queue", func() bool { return sample(scrape(roles["api"]), `ajo_queue_oldest_due_seconds{queue="ingest"}`) > 500 })
 	a.look(roles)
 	a.must("AjoNoWorker", "AjoQueueBehind", "AjoInvariantsNotChecked", "AjoSweeperStopped", "AjoReconcileNotRun")
-	a.mustNot("AjoNoAPI", "AjoDown", "AjoPostgresUnreachable", "AjoRedisUnreachable", "AjoSpooling", "AjoAPIErrors", "AjoClockOff", "AjoWatchStopped")
+	a.mustNot("AjoNoAPI", "AjoDown", "AjoPostgresUnreachable", "AjoRedisUnreachable", "AjoSpooling", "AjoAPIErrors", "AjoClockOff", "AjoCollectionStopped")
 
 	require.Contains(t, a.follow("AjoNoWorker", "ajo migrate"), "up to date")
 	a.follow("AjoInvariantsNotChecked", "ANALYZE")

@@ -39,7 +39,7 @@ func TestAlertsOfClocks(t *testing.T) {
 			a.look(roles) // and by then it has looked again
 			a.must("AjoClockOff")
 			a.says(worker, "AjoClockOff", "alert=clock")
-			a.mustNot("AjoQueueBehind", "AjoWatchStopped", "AjoSweeperStopped", "AjoInvariantsNotChecked", "AjoReconcileNotRun", "AjoEventsUnposted")
+			a.mustNot("AjoQueueBehind", "AjoCollectionStopped", "AjoSweeperStopped", "AjoInvariantsNotChecked", "AjoReconcileNotRun", "AjoEventsUnposted")
 		})
 	}
 }
@@ -50,38 +50,38 @@ func TestAlertsOfMendedClock(t *testing.T) {
 	var leap func(time.Duration)
 	roles := map[string]string{}
 	roles["worker"] = a.watched(func() { _, leap = a.startSkewedBySteps() })
-	a.eventually("a look", func() bool { return sample(scrape(roles["worker"]), "ajo_watch_last_run_timestamp_seconds") > 0 })
+	a.eventually("a collection", func() bool { return sample(scrape(roles["worker"]), "ajo_collection_last_run_timestamp_seconds") > 0 })
 	a.quiet(roles, "AjoClockOff")
 	leap(-10 * time.Minute)
-	a.eventually("a look", func() bool { return sample(scrape(roles["worker"]), "ajo_clock_offset_seconds") > 500 })
+	a.eventually("a collection", func() bool { return sample(scrape(roles["worker"]), "ajo_clock_offset_seconds") > 500 })
 	a.look(roles)
 	a.must("AjoClockOff")
 	leap(0)
-	a.eventually("a look", func() bool { return sample(scrape(roles["worker"]), "ajo_clock_offset_seconds") == 0 })
+	a.eventually("a collection", func() bool { return sample(scrape(roles["worker"]), "ajo_clock_offset_seconds") == 0 })
 	a.quiet(roles, "AjoClockOff")
 }
 
 // A process answers scrapes, but what it looks at hangs: here the spool's disk, as one that is
 // mounted from elsewhere may.
-func TestAlertsOfWatch(t *testing.T) {
+func TestAlertsOfCollection(t *testing.T) {
 	a := newAlarm(t)
 	a.settings["AJO_OPS_USER"], a.settings["AJO_OPS_PASSWORD"] = "ops", "a-password-of-the-operators"
 	roles := map[string]string{}
 	roles["api"] = a.watched(func() { a.startAPI() })
 	pipe := filepath.Join(a.settings["AJO_SPOOL_DIR"], "0.spool")
-	a.eventually("a look", func() bool { return sample(scrape(roles["api"]), "ajo_watch_last_run_timestamp_seconds") > 0 })
+	a.eventually("a collection", func() bool { return sample(scrape(roles["api"]), "ajo_collection_last_run_timestamp_seconds") > 0 })
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600)) // to open it takes for ever
 	testenv.Eventually(t, 3*time.Minute, "two minutes without a look", func() bool {
-		return time.Now().Unix()-int64(sample(scrape(roles["api"]), "ajo_watch_last_run_timestamp_seconds")) > 121
+		return time.Now().Unix()-int64(sample(scrape(roles["api"]), "ajo_collection_last_run_timestamp_seconds")) > 121
 	})
 	a.look(roles)
-	a.must("AjoWatchStopped")
+	a.must("AjoCollectionStopped")
 	a.mustNot("AjoDown", "AjoSpooling")
 
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Log("there is no curl here: the runbook's line is not run")
 	} else {
-		require.Contains(t, a.follow("AjoWatchStopped", "curl", "<operations address>", roles["api"]), "spool.(*Spool).State")
+		require.Contains(t, a.follow("AjoCollectionStopped", "curl", "<operations address>", roles["api"]), "spool.(*Spool).State")
 	}
 	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // the disk is back
 	require.NoError(t, err)
@@ -89,6 +89,6 @@ func TestAlertsOfWatch(t *testing.T) {
 	require.NoError(t, writer.Close())
 	a.api.kill()
 	roles["api"] = a.watched(func() { a.startAPI() })
-	a.eventually("a look", func() bool { return sample(scrape(roles["api"]), "ajo_watch_last_run_timestamp_seconds") > 0 })
-	a.quiet(roles, "AjoWatchStopped")
+	a.eventually("a collection", func() bool { return sample(scrape(roles["api"]), "ajo_collection_last_run_timestamp_seconds") > 0 })
+	a.quiet(roles, "AjoCollectionStopped")
 }

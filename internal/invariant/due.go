@@ -31,7 +31,7 @@ type Waiting struct {
 const oddSQL = `exception_count - coalesce((report #>> '{counts,missing_event}')::int, 0) - coalesce((report #>> '{counts,unposted}')::int, 0)
 					- coalesce((report #>> '{counts,healed}')::int, 0)`
 
-// Due asks for what waits by now, a time that the database's clock agrees to ([clock.Steered]).
+// Due asks for what waits by now, a time that the database's clock agrees to ([clock.Synced]).
 // Each time is the first entry of a partial index; only while events of one kind are due and none
 // of the other, the other's answer takes a walk over all that are due. An answer that takes longer
 // than 2 s is an error.

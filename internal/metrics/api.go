@@ -8,13 +8,13 @@ import (
 )
 
 var (
-	httpRequests = counters("ajo_http_requests_total", "Requests answered, by route and by the class of the status. Route none: no such endpoint, or no request at all.", "method", "route", "class")
-	httpDuration = histograms("ajo_http_request_duration_seconds", "Time from a request's last byte to its answer.", quick, "method", "route")
-	connsCut     = counter("ajo_http_connections_cut_total", "Connections that were ended to make room for new ones: those that had kept the API waiting for a whole request longest.")
+	httpRequests = counters("ajo_http_requests_total", "Requests answered, by route and status class. Route none: no such endpoint, or not a valid request.", "method", "route", "class")
+	httpDuration = histograms("ajo_http_request_duration_seconds", "Time from the last byte of a request to its answer.", quick, "method", "route")
+	connsCut     = counter("ajo_http_connections_cut_total", "Connections closed to make room for new ones: those that the API had waited for longest without getting a whole request.")
 
-	limitDecisions = counters("ajo_ratelimit_decisions_total", "Requests that a rate limit let through or refused, by what is limited.", "limit", "outcome")
-	limitLocal     = counter("ajo_ratelimit_local_decisions_total", "Decisions by the counts of this process alone, because Redis was away.")
-	limitFallback  = gauge("ajo_ratelimit_fallback", "1 while rate limits are kept in this process, because Redis is away.")
+	limitDecisions = counters("ajo_ratelimit_decisions_total", "Requests that a rate limit allowed or refused, by limit.", "limit", "outcome")
+	limitLocal     = counter("ajo_ratelimit_local_decisions_total", "Decisions by the counters of this process alone, because Redis was unavailable.")
+	limitFallback  = gauge("ajo_ratelimit_fallback", "1 while this process keeps its own rate limits, because Redis is unavailable.")
 )
 
 // HTTP counts the requests of one route.

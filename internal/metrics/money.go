@@ -10,22 +10,22 @@ import (
 // each worker, once a minute.
 var (
 	violations       = gauge("ajo_invariant_violations", "Rows that break an invariant, among the sums and what was posted in the last minutes. Above 0: run ajo ledger verify.")
-	lastRun          = gauge("ajo_invariant_last_run_timestamp_seconds", "When the check last ran to its end.")
+	lastRun          = gauge("ajo_invariant_last_run_timestamp_seconds", "When the check last completed.")
 	accounts         = gauge("ajo_invariant_accounts", "Accounts with a balance.")
-	negativeBalances = gauge("ajo_invariant_negative_balances", "Accounts below zero: paid-out money proved false.")
+	negativeBalances = gauge("ajo_invariant_negative_balances", "Accounts below zero, where money was paid out that the bank then took back.")
 	provisional      = gauge("ajo_invariant_provisional_credits", "Credits that the bank has not confirmed yet.")
-	provisionalNaira = gauge("ajo_invariant_provisional_naira", "Their sum, in whole naira.")
-	provisionalAge   = gauge("ajo_invariant_provisional_oldest_seconds", "Age of the oldest of them.")
-	reviews          = gauge("ajo_invariant_needs_review", "Payments that wait for a person.")
-	recallAge        = gauge("ajo_invariant_recall_oldest_seconds", "How long the bank has been asked about the oldest payment that it is said to have taken back.")
+	provisionalNaira = gauge("ajo_invariant_provisional_naira", "Sum of the unconfirmed credits, in whole naira.")
+	provisionalAge   = gauge("ajo_invariant_provisional_oldest_seconds", "Age of the oldest unconfirmed credit.")
+	reviews          = gauge("ajo_invariant_needs_review", "Payments under review, which an operator must decide.")
+	recallAge        = gauge("ajo_invariant_recall_oldest_seconds", "Age of the oldest open recall: a payment that the bank may have taken back.")
 	unposted         = gauge("ajo_invariant_unposted_events", "Events that wait to be posted.")
-	unpostedAge      = gauge("ajo_invariant_unposted_oldest_seconds", "Age of the oldest of them.")
-	misdirected      = gauge("ajo_invariant_misdirected_events", "Payments that found no account.")
+	unpostedAge      = gauge("ajo_invariant_unposted_oldest_seconds", "Age of the oldest event that waits to be posted.")
+	misdirected      = gauge("ajo_invariant_misdirected_events", "Payments that match no account.")
 	pending          = gauge("ajo_invariant_pending_transfers", "Transfers that have not been submitted.")
-	pendingAge       = gauge("ajo_invariant_pending_oldest_seconds", "Age of the oldest of them.")
+	pendingAge       = gauge("ajo_invariant_pending_oldest_seconds", "Age of the oldest transfer that has not been submitted.")
 	processing       = gauge("ajo_invariant_processing_transfers", "Transfers whose outcome is not known yet.")
-	processingAge    = gauge("ajo_invariant_processing_oldest_seconds", "Time since the submission of the oldest of them.")
-	differing        = gauge("ajo_invariant_differing_transfers", "Transfers of which the bank's record says what the books do not, and that nobody has dealt with.")
+	processingAge    = gauge("ajo_invariant_processing_oldest_seconds", "Time since the submission of the oldest transfer whose outcome is not known.")
+	differing        = gauge("ajo_invariant_differing_transfers", "Transfers whose record at the bank differs from the books, and that nobody has resolved.")
 	deadLetters      = gauge("ajo_invariant_dead_letters", "Deliveries that were given up.")
 )
 
@@ -58,14 +58,14 @@ func BooksChecked(b Books) {
 
 // Events, payments, transfers.
 var (
-	events        = counters("ajo_inbound_events_total", "Calls of the bank's webhook: stored, duplicate, forged (no valid signature), spooled (Postgres was away), refused (stored nowhere).", "outcome")
-	posted        = counters("ajo_payments_total", "Events that were posted, or came to another end.", "category")
-	postedLatency = histograms("ajo_payment_posting_seconds", "Time from an event's receipt to its end in the books.", waited)
-	confirmations = counters("ajo_confirmations_total", "Questions to the bank about posted payments, by what they came to; later: no answer that settles it.", "outcome")
-	transferEnds  = counters("ajo_transfers_ended_total", "Transfers that came to an end; refunded after success counts again.", "status")
+	events        = counters("ajo_inbound_events_total", "Calls of the bank's webhook: stored, duplicate, forged (no valid signature), spooled (Postgres was unavailable), refused (not stored).", "outcome")
+	posted        = counters("ajo_payments_total", "Events that were posted, or ended in another category.", "category")
+	postedLatency = histograms("ajo_payment_posting_seconds", "Time from receiving an event to posting it, or to its other end.", waited)
+	confirmations = counters("ajo_confirmations_total", "Checks of posted payments with the bank, by outcome; later: the answer decides nothing yet.", "outcome")
+	transferEnds  = counters("ajo_transfers_ended_total", "Transfers that ended; one that is refunded after success counts twice.", "status")
 
-	reconciledUntil = gauge("ajo_reconcile_read_until_timestamp_seconds", "The end of the newest window in which books and bank were compared; 0: none yet.")
-	reconcileOdd    = gauge("ajo_reconcile_exceptions", "Disagreements of bank and books in the newest finished comparison that a person must look at.")
+	reconciledUntil = gauge("ajo_reconcile_read_until_timestamp_seconds", "End of the newest window in which books and bank were compared; 0: none yet.")
+	reconcileOdd    = gauge("ajo_reconcile_exceptions", "Differences between bank and books, in the newest finished reconciliation, that an operator must check.")
 )
 
 // Outcomes of an inbound event.
@@ -76,7 +76,7 @@ var (
 	EventSpooled   = events.WithLabelValues("spooled")
 	EventRefused   = events.WithLabelValues("refused")
 
-	EventPreviousSecret = counter("ajo_inbound_previous_secret_total", "Events that the bank still signed by its previous webhook secret.")
+	EventPreviousSecret = counter("ajo_inbound_previous_secret_total", "Events that the bank still signed with its previous webhook secret.")
 )
 
 // Categories, confirmations and ends are there from the start.

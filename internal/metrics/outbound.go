@@ -7,19 +7,19 @@ import (
 )
 
 var (
-	attempts        = counters("ajo_delivery_attempts_total", "Calls of tenants' endpoints: delivered; failed, tried again; exhausted, a dead letter.", "outcome")
-	attemptDuration = histograms("ajo_delivery_attempt_duration_seconds", "Time that an endpoint took to answer, or not to.", remote)
+	attempts        = counters("ajo_delivery_attempts_total", "Calls of tenants' endpoints: delivered; failed, to be retried; exhausted, now a dead letter.", "outcome")
+	attemptDuration = histograms("ajo_delivery_attempt_duration_seconds", "Duration of calls of tenants' endpoints, answered or not.", remote)
 	deliveryLatency = histograms("ajo_delivery_latency_seconds", "Time from an event's receipt to its delivery, retries included.", waited)
-	putOff          = counters("ajo_delivery_put_off_total", "Deliveries that found no place: busy, too many calls under way; held, the breaker is open.", "reason")
-	breakersOpen    = gauge("ajo_delivery_breakers_open", "Endpoints that this process holds deliveries back from.")
-	breakerOldest   = gauge("ajo_delivery_breaker_oldest_open_seconds", "How long the longest of them has been open.")
+	deferred        = counters("ajo_delivery_deferred_total", "Deliveries that were deferred: busy, too many calls in flight; held, the breaker is open.", "reason")
+	breakersOpen    = gauge("ajo_delivery_breakers_open", "Endpoints to which this process sends nothing because their breaker is open.")
+	breakerOldest   = gauge("ajo_delivery_breaker_oldest_open_seconds", "How long the oldest open breaker has been open.")
 	breakerChanges  = counters("ajo_delivery_breaker_changes_total", "Breakers that opened or closed.", "to")
 
 	bankCalls    = counters("ajo_bank_calls_total", "Calls of the bank: ok, unknown (it does not know the reference), rejected, timeout, error.", "operation", "outcome")
-	bankDuration = histograms("ajo_bank_call_duration_seconds", "Time that a call took, its turn and its repetitions included.", remote, "operation")
-	bankDoubted  = counters("ajo_bank_not_found_doubted_total", "Answers \"not found\" that were not believed: the bank found nothing at all.", "kind")
+	bankDuration = histograms("ajo_bank_call_duration_seconds", "Call duration, including rate-limit wait and retries.", remote, "operation")
+	bankDoubted  = counters("ajo_bank_not_found_doubted_total", "Answers \"not found\" that were disregarded, because the bank found nothing at all.", "kind")
 	ninChecks    = counters("ajo_nin_checks_total", "Checks of a NIN: match, mismatch, no_such, or unavailable.", "outcome")
-	ninDuration  = histograms("ajo_nin_check_duration_seconds", "Time that a check took.", remote)
+	ninDuration  = histograms("ajo_nin_check_duration_seconds", "Duration of NIN checks.", remote)
 )
 
 // BankOperations and BankOutcomes are the calls of the bank and how they end; others are not
@@ -30,16 +30,16 @@ var (
 )
 
 var (
-	attemptAs  = each(attempts, "delivered", "failed", "exhausted")
-	putOffFor  = each(putOff, "busy", "held")
-	breakerTo  = each(breakerChanges, "open", "closed")
-	doubtedOf  = each(bankDoubted, "transaction", "payout", "account", "lookup", "nin")
-	checkedAs  = each(ninChecks, "match", "mismatch", "no_such", "unavailable")
-	attempted  = attemptDuration.WithLabelValues()
-	delivered  = deliveryLatency.WithLabelValues()
-	checkTook  = ninDuration.WithLabelValues()
-	bankSeries = map[[2]string]prometheus.Counter{}
-	bankTook   = map[string]prometheus.Observer{}
+	attemptAs   = each(attempts, "delivered", "failed", "exhausted")
+	deferredFor = each(deferred, "busy", "held")
+	breakerTo   = each(breakerChanges, "open", "closed")
+	doubtedOf   = each(bankDoubted, "transaction", "payout", "account", "lookup", "nin")
+	checkedAs   = each(ninChecks, "match", "mismatch", "no_such", "unavailable")
+	attempted   = attemptDuration.WithLabelValues()
+	delivered   = deliveryLatency.WithLabelValues()
+	checkTook   = ninDuration.WithLabelValues()
+	bankSeries  = map[[2]string]prometheus.Counter{}
+	bankTook    = map[string]prometheus.Observer{}
 )
 
 func init() {
@@ -60,8 +60,8 @@ func Attempted(outcome string, took time.Duration) {
 // Delivered observes a delivery's time since its event was received.
 func Delivered(after time.Duration) { delivered.Observe(after.Seconds()) }
 
-// PutOff counts a delivery that found no place: "busy" or "held".
-func PutOff(reason string) { count(putOffFor, reason) }
+// Deferred counts a delivery that was deferred because its endpoint is "busy" or "held".
+func Deferred(reason string) { count(deferredFor, reason) }
 
 // BreakerChanged counts a breaker that went "open" or "closed".
 func BreakerChanged(to string) { count(breakerTo, to) }

@@ -13,16 +13,16 @@ import (
 
 var (
 	buildInfo   = gauges("ajo_build_info", "1, with the version and the role of the process.", "version", "go_version", "role")
-	postgresUp  = gauge("ajo_postgres_up", "1 when Postgres answered the last time this process looked. At 0 the gauges that are read from it stand still.")
-	redisUp     = gauge("ajo_redis_up", "1 when Redis answered the last time this process looked. At 0 the gauges that are read from it stand still.")
-	watchLast   = gauge("ajo_watch_last_run_timestamp_seconds", "When this process last looked: at its databases, what is due, its spool.")
-	clockOffset = gauge("ajo_clock_offset_seconds", "Postgres' clock less this process's.")
+	postgresUp  = gauge("ajo_postgres_up", "1 when Postgres answered the last collection of this process. At 0, gauges that are read from it keep their last value.")
+	redisUp     = gauge("ajo_redis_up", "1 when Redis answered the last collection of this process. At 0, gauges that are read from it keep their last value.")
+	collectLast = gauge("ajo_collection_last_run_timestamp_seconds", "When this process last collected its gauges: databases, due work, spool.")
+	clockOffset = gauge("ajo_clock_offset_seconds", "Postgres' clock minus the clock of this process.")
 
 	spoolBytes   = gauge("ajo_spool_bytes", "Bytes in the spool: the bank's events that wait for Postgres.")
-	spoolMax     = gauge("ajo_spool_max_bytes", "What the spool holds at most.")
+	spoolMax     = gauge("ajo_spool_max_bytes", "Largest size of the spool.")
 	spoolRecords = gauge("ajo_spool_records", "Events in the spool.")
 	spoolOldest  = gauge("ajo_spool_oldest_seconds", "Age of the spool's oldest segment.")
-	spoolDamaged = gauge("ajo_spool_damaged_segments", "Segments of the spool that were set aside, as some of their records could not be stored: a person must look.")
+	spoolDamaged = gauge("ajo_spool_damaged_segments", "Segments of the spool that were set aside because records in them could not be stored. They need an operator.")
 )
 
 // Started shows the version and the role ("api", "worker") of this process.
@@ -30,11 +30,11 @@ func Started(version, role string) {
 	buildInfo.WithLabelValues(version, runtime.Version(), role).Set(1)
 }
 
-// Watched says that the background job has looked, and what it reached.
-func Watched(now time.Time, postgres, redis bool) {
+// Collected records that the gauges were collected, and which databases answered.
+func Collected(now time.Time, postgres, redis bool) {
 	postgresUp.Set(flag(postgres))
 	redisUp.Set(flag(redis))
-	watchLast.Set(float64(now.Unix()))
+	collectLast.Set(float64(now.Unix()))
 }
 
 // ClockOffset shows by how much Postgres' clock is ahead of this process's.
@@ -76,20 +76,20 @@ func (m poolMetric) value(v float64, labels ...string) prometheus.Metric {
 var (
 	pgConns    = newPoolMetric(prometheus.GaugeValue, "ajo_postgres_connections", "Connections of the pool.", "state")
 	pgMax      = newPoolMetric(prometheus.GaugeValue, "ajo_postgres_connections_max", "Connections that the pool may open.")
-	pgAcquires = newPoolMetric(prometheus.CounterValue, "ajo_postgres_acquires_total", "Connections that were taken from the pool.")
-	pgWaits    = newPoolMetric(prometheus.CounterValue, "ajo_postgres_acquire_waits_total", "Connections that had to be waited for, because none was idle.")
-	pgWaited   = newPoolMetric(prometheus.CounterValue, "ajo_postgres_acquire_wait_seconds_total", "Time spent waiting for them.")
+	pgAcquires = newPoolMetric(prometheus.CounterValue, "ajo_postgres_acquires_total", "Connections taken from the pool.")
+	pgWaits    = newPoolMetric(prometheus.CounterValue, "ajo_postgres_acquire_waits_total", "Requests for a connection that had to wait because none was idle.")
+	pgWaited   = newPoolMetric(prometheus.CounterValue, "ajo_postgres_acquire_wait_seconds_total", "Time spent waiting for connections.")
 	pgCanceled = newPoolMetric(prometheus.CounterValue, "ajo_postgres_acquires_canceled_total", "Waits that ended without a connection.")
 	rdConns    = newPoolMetric(prometheus.GaugeValue, "ajo_redis_connections", "Connections of the pool.", "state")
-	rdTimeouts = newPoolMetric(prometheus.CounterValue, "ajo_redis_pool_timeouts_total", "Commands that found no connection in time.")
+	rdTimeouts = newPoolMetric(prometheus.CounterValue, "ajo_redis_pool_timeouts_total", "Commands that got no connection in time.")
 	rdStale    = newPoolMetric(prometheus.CounterValue, "ajo_redis_stale_connections_total", "Connections that were found broken.")
 )
 
 func init() { registry.MustRegister(all) }
 
-// WatchPools adds a process's pools; the function that it returns takes them away again, before
+// CollectPools adds a process's pools; the function that it returns takes them away again, before
 // they are closed.
-func WatchPools(p *pgxpool.Pool, r redis.UniversalClient) (forget func()) {
+func CollectPools(p *pgxpool.Pool, r redis.UniversalClient) (forget func()) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.postgres, all.redis = append(all.postgres, p), append(all.redis, r)

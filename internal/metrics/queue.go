@@ -7,16 +7,16 @@ import (
 )
 
 var (
-	queueTasks     = gauges("ajo_queue_tasks", "Tasks in Redis by state. A task is a ring: it may carry many rows, and its loss loses none.", "queue", "state")
-	queueLatency   = gauges("ajo_queue_latency_seconds", "Age of the oldest task in Redis that waits for a worker.", "queue")
-	queueOldestDue = gauges("ajo_queue_oldest_due_seconds", "How long the oldest row that is due and in nobody's hands has been due, by Postgres. Scale by this.", "queue")
-	queueWorkers   = gauges("ajo_queue_workers", "Workers of this process for the queue.", "queue")
-	queueRows      = counters("ajo_queue_rows_total", "Rows worked on: done; later, due again at a known time; failed, tried again; exhausted, given up.", "queue", "outcome")
-	queueDuration  = histograms("ajo_queue_row_duration_seconds", "Time that one row took.", remote, "queue")
-	ringsLost      = counters("ajo_queue_rings_lost_total", "Rings that did not reach Redis. The sweeper finds their rows.", "queue")
+	queueTasks      = gauges("ajo_queue_tasks", "Tasks in Redis by state. A task can carry many rows; a lost task loses none of them.", "queue", "state")
+	queueLatency    = gauges("ajo_queue_latency_seconds", "Age of the oldest task in Redis that waits for a worker.", "queue")
+	queueOldestDue  = gauges("ajo_queue_oldest_due_seconds", "How long the oldest due row that no worker has claimed has been due, read from Postgres. Scale by this.", "queue")
+	queueWorkers    = gauges("ajo_queue_workers", "Workers of this process for the queue.", "queue")
+	queueRows       = counters("ajo_queue_rows_total", "Rows processed: done; later, due again at a known time; failed, to be retried; exhausted, given up.", "queue", "outcome")
+	queueDuration   = histograms("ajo_queue_row_duration_seconds", "Time to process one row.", remote, "queue")
+	enqueueFailures = counters("ajo_enqueue_failures_total", "Tasks that could not be enqueued. The sweeper finds their rows.", "queue")
 
-	sweepRows = counters("ajo_sweep_rows_total", "Overdue rows that the sweeper rang again: their own ring, or their task, was lost.", "queue")
-	sweepLast = gauge("ajo_sweep_last_success_timestamp_seconds", "When a sweep of this process last ran to its end.")
+	sweepRows = counters("ajo_sweep_rows_total", "Overdue rows that the sweeper enqueued again, because their task was lost or never enqueued.", "queue")
+	sweepLast = gauge("ajo_sweep_last_success_timestamp_seconds", "When a sweep of this process last completed.")
 )
 
 // TaskStates are the states of a task that [QueueDepth] knows.
@@ -37,14 +37,14 @@ func NewQueue(name string) *Queue {
 	}
 }
 
-// Outcome is what became of the work on a row.
+// Outcome is the result of processing a row.
 type Outcome uint8
 
 // The outcomes.
 const (
 	Done      Outcome = iota // nothing is left to do now
 	Later                    // due again at a time of its own
-	Failed                   // an error that nobody expected; tried again
+	Failed                   // an unexpected error; retried
 	Exhausted                // given up
 )
 
@@ -82,11 +82,11 @@ func QueueDue(queue string, oldest time.Duration) {
 	queueOldestDue.WithLabelValues(queue).Set(oldest.Seconds())
 }
 
-// RingsLost counts rings that did not reach Redis.
-func RingsLost(queue string, n int) { ringsLost.WithLabelValues(queue).Add(float64(n)) }
+// EnqueueFailures counts tasks that could not be enqueued.
+func EnqueueFailures(queue string, n int) { enqueueFailures.WithLabelValues(queue).Add(float64(n)) }
 
 // Swept counts what a sweep found.
 func Swept(queue string, rows int) { sweepRows.WithLabelValues(queue).Add(float64(rows)) }
 
-// SweepDone says that a sweep ran to its end.
+// SweepDone records that a sweep completed.
 func SweepDone(now time.Time) { sweepLast.Set(float64(now.Unix())) }

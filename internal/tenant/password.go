@@ -80,7 +80,7 @@ func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, token, old, 
 		return err
 	})
 	if err == nil {
-		s.post.send(passwordLetter(email))
+		s.mails.send(passwordEmail(email))
 	}
 	return err
 }
@@ -128,7 +128,7 @@ func (s *Service) mailReset(ctx context.Context, email string) error {
 		return err
 	}
 	if owned {
-		s.post.send(resetLetter(email, code))
+		s.mails.send(resetEmail(email, code))
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 		return err
 	})
 	if err == nil {
-		s.post.send(passwordLetter(out.Email))
+		s.mails.send(passwordEmail(out.Email))
 	}
 	return out, err
 }

@@ -36,7 +36,7 @@ var resetForm = regexp.MustCompile(`(?m)^ {4}([A-Za-z0-9_-]{43})$`)
 // resetCode waits for the n-th mail to an address and returns the code in it.
 func (b *bundle) resetCode(to string, n int) secret.Redacted {
 	b.T.Helper()
-	m := resetForm.FindStringSubmatch(b.letter(to, n).Text)
+	m := resetForm.FindStringSubmatch(b.mail(to, n).Text)
 	require.NotNil(b.T, m)
 	return secret.Redact(m[1])
 }
@@ -72,7 +72,7 @@ func TestChangePassword(t *testing.T) {
 	_, err = b.Login(ctx, email, password)
 	require.ErrorIs(t, err, ErrCredentials)
 	b.login(email, fresh)
-	require.Contains(t, b.letter(email, 2).Subject, "password was changed")
+	require.Contains(t, b.mail(email, 2).Subject, "password was changed")
 	require.ErrorIs(t, b.ChangePassword(ctx, id, mine.Token, password, fresh), ErrOldPassword)
 }
 
@@ -108,7 +108,7 @@ func TestForgottenPassword(t *testing.T) {
 	b.login(email, fresh)
 	_, err = b.ResetPassword(ctx, code, password)
 	require.ErrorIs(t, err, ErrCode, "once")
-	require.Contains(t, b.letter(email, 3).Subject, "password was changed")
+	require.Contains(t, b.mail(email, 3).Subject, "password was changed")
 }
 
 // A stranger who asks for codes in the owner's name takes nothing from the owner: each mailed code

@@ -109,9 +109,9 @@ func (s *Service) Register(ctx context.Context, in Registration) (uuid.UUID, err
 		return uuid.Nil, err
 	}
 	if taken {
-		s.post.send(takenLetter(in.Email))
+		s.mails.send(takenEmail(in.Email))
 	} else {
-		s.post.send(codeLetter(in.Email, id, code))
+		s.mails.send(codeEmail(in.Email, id, code))
 	}
 	return id, nil
 }

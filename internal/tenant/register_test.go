@@ -61,7 +61,7 @@ func TestRegister(t *testing.T) {
 		require.NoError(t, err)
 	}
 	id := b.register("  Ada.Obi+shop@Example.COM ")
-	m := b.letter("ada.obi+shop@example.com", 1)
+	m := b.mail("ada.obi+shop@example.com", 1)
 	require.Contains(t, m.Text, id.String())
 	code := codeForm.FindString(m.Text)
 	require.NotEmpty(t, code)
@@ -194,7 +194,7 @@ func TestMailFailsQuietly(t *testing.T) {
 	b := setup(t)
 	b.box.fail = errors.New("mail server is away")
 	b.register("ada@example.com")
-	b.letter("ada@example.com", 1)
+	b.mail("ada@example.com", 1)
 	require.NoError(t, b.Service.Close(context.Background()))
 	b.register("bayo@example.com") // after Close: the mail is dropped, the registration stands
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM pending_registrations`))

@@ -16,11 +16,11 @@ import (
 	"ajo/internal/testenv"
 )
 
-// bundle is one test's service, with a letter box that keeps what was sent.
+// bundle is one test's service, with a mailbox that keeps what was sent.
 type bundle struct {
 	*testenv.Env
 	*Service
-	box *letterBox
+	box *mailbox
 }
 
 func setup(t *testing.T, change ...func(*Options)) *bundle {
@@ -29,7 +29,7 @@ func setup(t *testing.T, change ...func(*Options)) *bundle {
 	env := testenv.New(t)
 	keys, err := secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
-	b := &bundle{Env: env, box: &letterBox{}}
+	b := &bundle{Env: env, box: &mailbox{}}
 	o := Options{Pool: env.Pool, Clock: env.Clock, Box: keys, Mail: b.box, Log: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(&o)
@@ -39,14 +39,14 @@ func setup(t *testing.T, change ...func(*Options)) *bundle {
 	return b
 }
 
-type letterBox struct {
-	mu      sync.Mutex
-	letters []mail.Message
-	fail    error
-	hold    chan struct{} // when set, Send waits for it
+type mailbox struct {
+	mu   sync.Mutex
+	sent []mail.Message
+	fail error
+	hold chan struct{} // when set, Send waits for it
 }
 
-func (l *letterBox) Send(ctx context.Context, m mail.Message) error {
+func (l *mailbox) Send(ctx context.Context, m mail.Message) error {
 	if l.hold != nil {
 		select {
 		case <-l.hold:
@@ -56,18 +56,18 @@ func (l *letterBox) Send(ctx context.Context, m mail.Message) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.letters = append(l.letters, m)
+	l.sent = append(l.sent, m)
 	return l.fail
 }
 
-func (l *letterBox) all() []mail.Message {
+func (l *mailbox) all() []mail.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]mail.Message(nil), l.letters...)
+	return append([]mail.Message(nil), l.sent...)
 }
 
-// letter waits for the n-th mail to an address, counted from 1.
-func (b *bundle) letter(to string, n int) mail.Message {
+// mail waits for the n-th mail to an address, counted from 1.
+func (b *bundle) mail(to string, n int) mail.Message {
 	b.T.Helper()
 	var found []mail.Message
 	testenv.Eventually(b.T, 10*time.Second, "a mail to "+to, func() bool {
@@ -87,7 +87,7 @@ var codeForm = regexp.MustCompile(`\b[0-9]{6}\b`)
 // code waits for the n-th mail to an address and returns the code in it.
 func (b *bundle) code(to string, n int) secret.Redacted {
 	b.T.Helper()
-	code := codeForm.FindString(b.letter(to, n).Text)
+	code := codeForm.FindString(b.mail(to, n).Text)
 	require.NotEmpty(b.T, code)
 	return secret.Redact(code)
 }

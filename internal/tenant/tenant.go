@@ -75,13 +75,13 @@ type Options struct {
 // Service has the use cases of tenants. Close it to let the last mails go out.
 type Service struct {
 	Options
-	post *post
-	keys *batch.Coalescer[[sha256.Size]byte, Tenant]
+	mails *mailQueue
+	keys  *batch.Coalescer[[sha256.Size]byte, Tenant]
 }
 
 // New returns the use cases and starts the sending of mail.
 func New(o Options) *Service {
-	s := &Service{Options: o, post: newPost(o.Mail, o.Log)}
+	s := &Service{Options: o, mails: newMailQueue(o.Mail, o.Log)}
 	s.keys = batch.New(keyWriters, keyBatch, s.byKeys)
 	return s
 }
@@ -90,7 +90,7 @@ func New(o Options) *Service {
 // is looked up any more.
 func (s *Service) Close(ctx context.Context) error {
 	s.keys.Close()
-	return s.post.close(ctx)
+	return s.mails.close(ctx)
 }
 
 // Me returns the tenant's profile. Any credential of the tenant may ask.

@@ -67,7 +67,7 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	}
 	back, err := s.lanes.enter(ctx, e)
 	if errors.Is(err, ErrBusy) || errors.Is(err, ErrHeld) {
-		metrics.PutOff(putOffAs[err])
+		metrics.Deferred(putOffAs[err])
 		span.Text("outcome", putOffAs[err])
 		return s.putOff(ctx, w, s.clock.Now().Add(back).Truncate(time.Microsecond), err)
 	} else if err != nil {

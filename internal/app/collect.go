@@ -13,15 +13,15 @@ import (
 	"ajo/workers"
 )
 
-// lookTimeout bounds what one look at Postgres may take, the wait for a connection included.
-const lookTimeout = 5 * time.Second
+// collectTimeout bounds one query of Postgres, including the wait for a connection.
+const collectTimeout = 5 * time.Second
 
-// watch shows the role's figures, and looks every AJO_SWEEP_EVERY at what waits, until the role
-// closes. Every process does, the API too: a queue whose workers have all died is seen by the
-// others. All see the same rows, so their figures are to be joined with max, not added.
-func (c *core) watch(role string, deliveries *webhook.Service) {
+// collectMetrics collects the role's gauges every AJO_SWEEP_EVERY until the role closes. Every
+// process does, the API too, so that the others see a queue whose workers have all died. All read
+// the same rows: aggregate their gauges with max, not with sum.
+func (c *core) collectMetrics(role string, deliveries *webhook.Service) {
 	metrics.Started(Version(), role)
-	c.closers = append(c.closers, metrics.WatchPools(c.pool, c.redis))
+	c.closers = append(c.closers, metrics.CollectPools(c.pool, c.redis))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -29,7 +29,7 @@ func (c *core) watch(role string, deliveries *webhook.Service) {
 		tick := time.NewTicker(c.cfg.SweepEvery)
 		defer tick.Stop()
 		for {
-			c.look(ctx, deliveries)
+			c.collect(ctx, deliveries)
 			select {
 			case <-ctx.Done():
 				return
@@ -40,16 +40,16 @@ func (c *core) watch(role string, deliveries *webhook.Service) {
 	c.closers = append(c.closers, func() { cancel(); <-done })
 }
 
-// look sets the gauges. Those of a database that does not answer stay as they were, and its own
-// says 0. Ages are by the steered clock, as the rows' times are: on a machine whose clock is ahead,
-// nothing is due for that.
-func (c *core) look(ctx context.Context, deliveries *webhook.Service) {
-	asked, cancel := context.WithTimeout(ctx, lookTimeout)
+// collect sets the gauges. Gauges that are read from a database that does not answer keep their
+// last value, and its own "up" gauge becomes 0. Ages use the synced clock, as the rows' times do, so
+// that a machine whose clock is ahead reports nothing as due too early.
+func (c *core) collect(ctx context.Context, deliveries *webhook.Service) {
+	asked, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	now := c.clock.Now()
 	due, err := invariant.Due(asked, c.pool, now)
 	if err != nil && ctx.Err() == nil {
-		c.log.Warn("what is due could not be seen; the next look tries again", slog.Any("err", err))
+		c.log.Warn("due work could not be read; the next collection retries", slog.Any("err", err))
 	}
 	if err == nil {
 		for k, at := range map[tasks.Kind]*time.Time{
@@ -60,7 +60,7 @@ func (c *core) look(ctx context.Context, deliveries *webhook.Service) {
 		metrics.Reconciled(due.ReadUntil, due.Exceptions)
 		metrics.ClockOffset(due.Offset)
 	}
-	metrics.Watched(c.clock.Now(), err == nil, workers.ShowDepths(c.redis) == nil)
+	metrics.Collected(c.clock.Now(), err == nil, workers.ShowDepths(c.redis) == nil)
 	s := c.spool.State() // its segments' names have the machine's time
 	metrics.Spool(s.Bytes, s.Max, s.Records, metrics.Age(clock.System.Now(), s.Oldest), s.Damaged)
 	if deliveries != nil {

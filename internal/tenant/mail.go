@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	postmen     = 4   // mails on their way at once
-	postQueue   = 512 // mails that wait
-	mailTimeout = 30 * time.Second
+	mailers       = 4   // e-mails that are sent at once
+	mailQueueSize = 512 // e-mails that wait
+	mailTimeout   = 30 * time.Second
 )
 
-// post sends mail behind the back of the request that caused it, so that no answer waits for a mail
-// server, and none tells by its time whether there was a mail.
-type post struct {
+// mailQueue sends e-mails asynchronously, so that no answer waits for a mail server and no response
+// time reveals whether an e-mail was sent.
+type mailQueue struct {
 	sender mail.Sender
 	log    *slog.Logger
 	queue  chan mail.Message
@@ -31,61 +31,61 @@ type post struct {
 	wg     sync.WaitGroup
 }
 
-func newPost(sender mail.Sender, log *slog.Logger) *post {
-	p := &post{sender: sender, log: log, queue: make(chan mail.Message, postQueue)}
-	for range postmen {
-		p.wg.Go(p.work)
+func newMailQueue(sender mail.Sender, log *slog.Logger) *mailQueue {
+	q := &mailQueue{sender: sender, log: log, queue: make(chan mail.Message, mailQueueSize)}
+	for range mailers {
+		q.wg.Go(q.work)
 	}
-	return p
+	return q
 }
 
-func (p *post) work() {
-	for m := range p.queue {
+func (q *mailQueue) work() {
+	for m := range q.queue {
 		ctx, cancel := context.WithTimeout(context.Background(), mailTimeout)
 		failpoint.At("tenant/before-mail")
-		err := p.sender.Send(ctx, m)
+		err := q.sender.Send(ctx, m)
 		failpoint.At("tenant/after-mail")
 		if err != nil {
-			p.log.Error("mail not sent", "subject", m.Subject, "error", err)
+			q.log.Error("mail not sent", "subject", m.Subject, "error", err)
 		}
 		cancel()
 	}
 }
 
-// send queues a mail. It never waits: a mail that finds the queue full is dropped and logged; its
-// receiver can ask again.
-func (p *post) send(m mail.Message) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if p.closed {
-		p.log.Error("mail not sent: shutting down", "subject", m.Subject)
+// send queues an e-mail. It never waits: when the queue is full, the e-mail is dropped and logged,
+// and its recipient can ask for another.
+func (q *mailQueue) send(m mail.Message) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if q.closed {
+		q.log.Error("mail not sent: shutting down", "subject", m.Subject)
 		return
 	}
 	select {
-	case p.queue <- m:
+	case q.queue <- m:
 	default:
-		p.log.Error("mail not sent: too many are waiting", "subject", m.Subject)
+		q.log.Error("mail not sent: the queue is full", "subject", m.Subject)
 	}
 }
 
-func (p *post) close(ctx context.Context) error {
-	p.mu.Lock()
-	if !p.closed {
-		p.closed = true
-		close(p.queue)
+func (q *mailQueue) close(ctx context.Context) error {
+	q.mu.Lock()
+	if !q.closed {
+		q.closed = true
+		close(q.queue)
 	}
-	p.mu.Unlock()
+	q.mu.Unlock()
 	done := make(chan struct{})
-	go func() { p.wg.Wait(); close(done) }()
+	go func() { q.wg.Wait(); close(done) }()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("mails were still waiting: %w", ctx.Err())
+		return fmt.Errorf("e-mails were still waiting: %w", ctx.Err())
 	}
 }
 
-func codeLetter(to string, id uuid.UUID, code secret.Redacted) mail.Message {
+func codeEmail(to string, id uuid.UUID, code secret.Redacted) mail.Message {
 	return mail.Message{To: to, Subject: "Your verification code", Text: fmt.Sprintf(`Your verification code is
 
     %s
@@ -99,24 +99,24 @@ password, and nothing happens without the code.
 `, code.Reveal(), id)}
 }
 
-func resetLetter(to string, code secret.Redacted) mail.Message {
+func resetEmail(to string, code secret.Redacted) mail.Message {
 	return mail.Message{To: to, Subject: "Set a new password", Text: fmt.Sprintf(`Somebody, perhaps you, has asked to set a new password for this e-mail address. The code for it is
 
     %s
 
-It is good for 30 minutes and can be used once. If you did not ask for it, ignore this mail and give the code to nobody: without
+It is good for 30 minutes and can be used once. If you did not ask for it, ignore this e-mail and give the code to nobody: without
 the code nothing happens.
 `, code.Reveal())}
 }
 
-func passwordLetter(to string) mail.Message {
+func passwordEmail(to string) mail.Message {
 	return mail.Message{To: to, Subject: "Your password was changed", Text: `The password of your account was changed, and all its other sessions were ended.
 
 If that was not you, set a new password at once: choose "Forgot your password?" where you log in.
 `}
 }
 
-func takenLetter(to string) mail.Message {
+func takenEmail(to string) mail.Message {
 	return mail.Message{To: to, Subject: "Your e-mail address is registered already", Text: `Somebody, perhaps you, has just tried to register with this e-mail address. It has an account already, and nothing
 about that account has changed.
 

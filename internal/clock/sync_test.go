@@ -9,26 +9,26 @@ import (
 	"ajo/internal/clock"
 )
 
-func TestSteered(t *testing.T) {
+func TestSynced(t *testing.T) {
 	t.Parallel()
 	near := func(want, got time.Time) {
 		t.Helper()
 		require.WithinDuration(t, want, got, 100*time.Millisecond)
 	}
-	var c clock.Steered
+	var c clock.Synced
 	near(time.Now(), c.Now())
 	for _, off := range []time.Duration{10 * time.Minute, -10 * time.Minute, 600 * time.Millisecond} {
 		asked := time.Now()
 		answered := asked.Add(200 * time.Millisecond)
-		require.Equal(t, off, c.Steer(asked, answered, asked.Add(100*time.Millisecond-off).UTC()))
+		require.Equal(t, off, c.Sync(asked, answered, asked.Add(100*time.Millisecond-off).UTC()))
 		near(time.Now().Add(-off), c.Now())
 		require.Equal(t, time.UTC, c.Now().Location())
 		require.Zero(t, c.Now().Nanosecond()%1000)
 
-		require.Equal(t, off, c.Steer(asked, asked.Add(time.Minute), asked), "it took a minute, so it says nothing")
+		require.Equal(t, off, c.Sync(asked, asked.Add(time.Minute), asked), "it took a minute, so it is ignored")
 		near(time.Now().Add(-off), c.Now())
 	}
 	now := time.Now()
-	require.Equal(t, 400*time.Millisecond, c.Steer(now, now, now.Add(-400*time.Millisecond)))
+	require.Equal(t, 400*time.Millisecond, c.Sync(now, now, now.Add(-400*time.Millisecond)))
 	near(time.Now(), c.Now())
 }

@@ -1,0 +1,57 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+const (
+	// clockSyncEvery is how often the clock is compared with Postgres'.
+	clockSyncEvery = time.Minute
+	// clockAlert is the offset from which the machine's clock is reported: what uses it all the same
+	// (asynq's leases and scheduled tasks, ids, log lines) no longer agrees with other machines.
+	clockAlert = 2 * time.Second
+)
+
+// syncClock corrects the clock by Postgres'.
+func (c *core) syncClock(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	conn, err := c.pool.Acquire(ctx) // not part of what is measured
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	var said time.Time
+	asked := time.Now()
+	if err := conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&said); err != nil {
+		return err
+	}
+	if offset := c.clock.Sync(asked, time.Now(), said); offset.Abs() >= clockAlert {
+		c.log.Error("this machine's clock is off; Postgres' time is used instead, but what Redis keeps for later may run early or late",
+			slog.String("alert", "clock"), slog.String("ahead", offset.Round(time.Millisecond).String()))
+	}
+	return nil
+}
+
+// keepClockSynced syncs the clock until the role closes. While Postgres is unavailable the clock
+// keeps its last offset.
+func (c *core) keepClockSynced() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(clockSyncEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				_ = c.syncClock(ctx) // the outage is reported elsewhere
+			}
+		}
+	}()
+	c.closers = append(c.closers, func() { cancel(); <-done })
+}
