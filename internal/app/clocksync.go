@@ -9,7 +9,7 @@ import (
 const (
 	// clockSyncEvery is how often the clock is compared with Postgres'.
 	clockSyncEvery = time.Minute
-	// clockAlert is the offset from which the machine's clock is reported: what uses it all the same
+	// clockAlert is the offset from which the machine's clock is reported. What still uses it
 	// (asynq's leases and scheduled tasks, ids, log lines) no longer agrees with other machines.
 	clockAlert = 2 * time.Second
 )

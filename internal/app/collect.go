@@ -41,8 +41,8 @@ func (c *core) collectMetrics(role string, deliveries *webhook.Service) {
 }
 
 // collect sets the gauges. Gauges that are read from a database that does not answer keep their
-// last value, and its own "up" gauge becomes 0. Ages use the synced clock, as the rows' times do, so
-// that a machine whose clock is ahead reports nothing as due too early.
+// last value, and its own "up" gauge becomes 0. Ages use the synced clock, as the rows' times do,
+// so that a machine whose clock is ahead reports nothing as due too early.
 func (c *core) collect(ctx context.Context, deliveries *webhook.Service) {
 	asked, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
