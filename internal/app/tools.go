@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
@@ -356,7 +355,7 @@ func (t *Tools) Audit(ctx context.Context, f audit.Filter, r page.Request) ([]au
 // statements take as long as limit. It only reads.
 func (t *Tools) VerifyLedger(ctx context.Context, limit time.Duration) ([]ledger.Finding, error) {
 	var found []ledger.Finding
-	err := pgx.BeginTxFunc(ctx, t.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pg.Tx) (err error) {
+	err := pg.Snapshot(ctx, t.pool, func(tx pg.Tx) (err error) {
 		// Whole tables are joined: row by row would take minutes, which is what a server without
 		// statistics chooses.
 		if _, err = tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true), set_config('enable_nestloop', 'off', true)`, fmt.Sprint(limit.Milliseconds())); err != nil {

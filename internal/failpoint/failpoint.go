@@ -1,11 +1,12 @@
 // Package failpoint kills the process at a named point of its work, so that tests can show that it
 // ends right after a restart.
 //
-// A point stands before and after every commit, fsync, ring and foreign call, in the function that
-// makes it: failpoint.At("transfer/after-submit-commit"). A test in package rules fails where one
-// lacks. All names are registered in [Points]; a test compares the list with the source, and
-// another (package e2e) kills a process at each. While none is armed, which is always so in
-// production, a point costs one atomic load.
+// A point stands before and after every commit, fsync, ring and foreign call. A pg.Batcher has its
+// own, by its name; elsewhere the function that makes the call has them:
+// failpoint.At("transfer/after-pay"). A test in package rules fails where one lacks. All names are
+// registered in [Points]; a test compares the list with the source, and another (package e2e) kills
+// a process at each. While none is armed, which is always so in production, a point costs one
+// atomic load.
 package failpoint
 
 import (
@@ -33,6 +34,18 @@ func At(name string) {
 	}
 }
 
+// BeforeCommit and AfterCommit are the points name:before-commit and name:after-commit.
+func BeforeCommit(name string) { atCommit(name, ":before-commit") }
+
+// AfterCommit see [BeforeCommit].
+func AfterCommit(name string) { atCommit(name, ":after-commit") }
+
+func atCommit(name, point string) {
+	if t := armed.Load(); t != nil {
+		t.pass(name + point)
+	}
+}
+
 func (t *trap) pass(name string) {
 	if name == t.name && t.left.Add(-1) == 0 {
 		end(name)
@@ -56,13 +69,13 @@ func Arm(text string) error {
 		armed.Store(nil)
 		return nil
 	}
-	name, number, given := strings.Cut(text, ":")
-	n := 1
-	if given {
+	name, n := text, 1
+	if at := strings.LastIndexByte(text, ':'); at >= 0 && !slices.Contains(Points, text) {
 		var err error
-		if n, err = strconv.Atoi(number); err != nil || n < 1 {
+		if n, err = strconv.Atoi(text[at+1:]); err != nil || n < 1 {
 			return fmt.Errorf("failpoint %q: the number of times must be 1 or more", text)
 		}
+		name = text[:at]
 	}
 	if !slices.Contains(Points, name) {
 		return fmt.Errorf("failpoint %q: there is no such point", name)

@@ -49,8 +49,10 @@ func TestPointsAreThoseInTheSource(t *testing.T) {
 			return err
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
-			if name, ok := pointOf(n); ok && !slices.Contains(found, name) {
-				found = append(found, name)
+			for _, name := range pointsOf(n) {
+				if !slices.Contains(found, name) {
+					found = append(found, name)
+				}
 			}
 			return true
 		})
@@ -59,25 +61,45 @@ func TestPointsAreThoseInTheSource(t *testing.T) {
 	require.ElementsMatch(t, Points, found)
 }
 
-// pointOf is the name in a call of failpoint.At; a name that is not written out has none.
-func pointOf(n ast.Node) (string, bool) {
-	call, ok := n.(*ast.CallExpr)
-	if !ok || len(call.Args) != 1 {
-		return "", false
+// pointsOf are the points of a call of failpoint.At, or of a batcher's options; a name that is not
+// written out is none.
+func pointsOf(n ast.Node) []string {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		if len(n.Args) == 1 && isNamed(n.Fun, "failpoint", "At") {
+			return []string{literal(n.Args[0])}
+		}
+	case *ast.CompositeLit:
+		index, ok := n.Type.(*ast.IndexExpr)
+		if !ok || !isNamed(index.X, "pg", "BatchOptions") {
+			return nil
+		}
+		for _, e := range n.Elts {
+			if kv, ok := e.(*ast.KeyValueExpr); ok && kv.Key.(*ast.Ident).Name == "Name" {
+				return []string{literal(kv.Value) + ":before-commit", literal(kv.Value) + ":after-commit"}
+			}
+		}
 	}
-	fn, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || fn.Sel.Name != "At" {
-		return "", false
+	return nil
+}
+
+// isNamed tells whether the expression is pkg.name.
+func isNamed(e ast.Expr, pkg, name string) bool {
+	sel, ok := e.(*ast.SelectorExpr)
+	if !ok || sel.Sel.Name != name {
+		return false
 	}
-	if pkg, ok := fn.X.(*ast.Ident); !ok || pkg.Name != "failpoint" {
-		return "", false
+	x, ok := sel.X.(*ast.Ident)
+	return ok && x.Name == pkg
+}
+
+func literal(e ast.Expr) string {
+	if lit, ok := e.(*ast.BasicLit); ok {
+		if name, err := strconv.Unquote(lit.Value); err == nil {
+			return name
+		}
 	}
-	lit, ok := call.Args[0].(*ast.BasicLit)
-	if !ok {
-		return "a name that is not a literal", true
-	}
-	name, err := strconv.Unquote(lit.Value)
-	return name, err == nil
+	return "a name that is not a literal"
 }
 
 func BenchmarkAt(b *testing.B) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"ajo/internal/clock"
 	"ajo/internal/pg"
 )
@@ -36,7 +34,7 @@ const oddSQL = `exception_count - coalesce((report #>> '{counts,missing_event}')
 // of the other, the other's answer takes a walk over all that are due. An answer that takes longer
 // than 2 s is an error.
 func Due(ctx context.Context, pool *pg.Pool, now time.Time) (w Waiting, err error) {
-	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pg.Tx) error {
+	err = pg.Snapshot(ctx, pool, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '`+dueTimeout+`'`); err != nil {
 			return err
 		}

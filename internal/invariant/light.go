@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/pg"
 	"ajo/ledger"
@@ -93,7 +92,7 @@ var recent = []struct{ name, sql string }{
 // 10,000 recent rows of a kind; not with the history.
 func Light(ctx context.Context, pool *pg.Pool, now time.Time) (State, error) {
 	var s State
-	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pg.Tx) error {
+	err := pg.Snapshot(ctx, pool, func(tx pg.Tx) error {
 		if err := s.read(ctx, tx, now); err != nil {
 			return err
 		}

@@ -26,6 +26,7 @@ import (
 // call of somebody else's service. The pool's own methods are commits when their SQL writes.
 var effects = map[string]string{
 	"ajo/internal/pg.InTx":              "commit",
+	"ajo/internal/pg.inTx":              "commit",
 	"ajo/internal/pg.InBatch":           "commit",
 	"ajo/internal/pg.Batch":             "commit",
 	"github.com/jackc/pgx/v5.BeginFunc": "commit", "github.com/jackc/pgx/v5.BeginTxFunc": "commit",
@@ -45,6 +46,8 @@ var foreign = []string{"ajo/internal/provider.Bank", "ajo/internal/identity.Chec
 var unsurrounded = map[string][]string{
 	"its callers have the points": {
 		"ajo/internal/pg.inTx BeginTxFunc",
+		"ajo/internal/pg.InTx inTx",
+		"ajo/internal/pg.InBatch inTx",
 		"ajo/internal/pg.Batch InBatch",
 		"(*ajo/internal/provider/nomba.Client).exchange Do",
 		"(*ajo/internal/identity/dojah.Checker).get Do",
@@ -53,6 +56,7 @@ var unsurrounded = map[string][]string{
 		"ajo/internal/spool.syncDir Sync",
 	},
 	"only reads": {
+		"ajo/internal/pg.Snapshot inTx",
 		"(*ajo/internal/webhook.Service).load Batch",
 		"(*ajo/internal/payment.Service).lookBatch Batch",
 		"(*ajo/internal/payment.Service).bankRecord Transaction",
@@ -69,9 +73,6 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).Adopt Payout",
 		"(*ajo/internal/transfer.Service).askedByHand Payout",
 		"(*ajo/internal/payment.run).askRecord Payout",
-		"(*ajo/internal/app.Tools).VerifyLedger BeginTxFunc",
-		"ajo/internal/invariant.Due BeginTxFunc",
-		"ajo/internal/invariant.Light BeginTxFunc",
 		"(*ajo/internal/rekey.Service).walk Query",
 		"(*ajo/internal/transfer.BankList).newest Banks",
 		"(*ajo/internal/transfer.Service).Lookup Lookup",
@@ -430,7 +431,7 @@ func (l *loader) steps(info *types.Info, body ast.Node) (steps []step) {
 		name := callee(info, call)
 		short := name[strings.LastIndexByte(name, '.')+1:]
 		switch {
-		case name == "ajo/internal/failpoint.At":
+		case strings.HasPrefix(name, "ajo/internal/failpoint."):
 			steps = append(steps, step{pos: call.End()})
 		case effects[name] != "":
 			steps = append(steps, step{call.End(), effects[name], short})

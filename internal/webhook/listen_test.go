@@ -124,21 +124,20 @@ func TestListeningWritesSeldom(t *testing.T) {
 func TestListeningMissesNoLateCommit(t *testing.T) {
 	b := setup(t)
 	_, place := b.hear(b.tenant, "")
-	early, err := b.Pool.Begin(b.ctx)
-	require.NoError(t, err)
-	defer func() { _ = early.Rollback(b.ctx) }()
-	_, err = Tell(b.ctx, early, b.Clock.Now(), []NewDelivery{b.of(PaymentConfirmed, uuid.Must(uuid.NewV7()))})
-	require.NoError(t, err)
 	done := make(chan struct{})
-	go func() { defer close(done); b.happen(PaymentReversed) }()
-	testenv.Eventually(t, 10*time.Second, "the second one waits", func() bool {
-		return testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory')`)
-	})
-	heard, _ := b.hear(b.tenant, place)
-	require.Empty(t, heard)
-	require.NoError(t, early.Commit(b.ctx))
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(early pg.Tx) error {
+		_, err := Tell(b.ctx, early, b.Clock.Now(), []NewDelivery{b.of(PaymentConfirmed, uuid.Must(uuid.NewV7()))})
+		require.NoError(t, err)
+		go func() { defer close(done); b.happen(PaymentReversed) }()
+		testenv.Eventually(t, 10*time.Second, "the second one waits", func() bool {
+			return testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory')`)
+		})
+		heard, _ := b.hear(b.tenant, place)
+		require.Empty(t, heard)
+		return nil
+	}))
 	<-done
-	heard, _ = b.hear(b.tenant, place)
+	heard, _ := b.hear(b.tenant, place)
 	require.Len(t, heard, 2)
 	require.Equal(t, []Type{PaymentConfirmed, PaymentReversed}, []Type{heard[0].EventType, heard[1].EventType})
 }
@@ -161,12 +160,10 @@ func TestListeningLocksInOneOrder(t *testing.T) {
 			for range 20 {
 				batch := slices.Clone(events)
 				rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
-				tx, err := b.Pool.Begin(b.ctx)
-				if assert.NoError(t, err) {
-					_, err = Tell(b.ctx, tx, b.Clock.Now(), batch)
-					assert.NoError(t, err)
-					assert.NoError(t, tx.Commit(b.ctx))
-				}
+				assert.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+					_, err := Tell(b.ctx, tx, b.Clock.Now(), batch)
+					return err
+				}))
 			}
 		})
 	}

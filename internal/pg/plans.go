@@ -1,0 +1,32 @@
+package pg
+
+// How the statements of a batch are planned, and what they do to be planned well.
+//
+// A single statement is planned anew each time (force_custom_plan, in [Open]). A plan that is kept
+// goes by the tables' sizes at the time it was made. If that was on a young database it reads whole
+// tables until the next ANALYZE, and planning costs less than that.
+//
+// A batch's statements reach each row by a key that the batch names. One plan is right for any
+// number of rows and any size of the tables, so it is made once per connection (a seventh of what
+// a batch costs the server was planning). It must be right even though it is made while the tables
+// are empty, and the planner has nothing to go by:
+//
+//   - Sequential scans, hash joins and merge joins are off, so that no table is read whole.
+//   - "t.id = ANY(ARRAY[m.id])" instead of "t.id = m.id", where the planner must have no choice but
+//     the lookup by key: on a table of less than a hundred rows it reads the whole index otherwise.
+//   - coalesce(t.next_attempt_at, 'infinity') <= $2 hides the due time. The planner would use the
+//     index of all that is due, and read a whole backlog for each batch.
+//   - CASE t.status WHEN 'pending' THEN … hides a status with a partial index for the same reason.
+//   - A condition that a partial unique index needs ("request_id <> ”") is asked of the table's
+//     row, not of the row that is looked for: only so does the planner see that the index applies.
+//   - Rows that come from unnest are taken in their order, by a nested loop. An UPDATE … FROM
+//     unnest(…) therefore locks in the order of the items, which a [Batcher] has sorted: no
+//     SELECT … FOR UPDATE is needed first.
+//
+// The tests ask Postgres for the plan of every batch statement on empty tables
+// (testenv.Env.BatchPlan).
+const (
+	beginBatch   = `begin` + planSettings
+	beginReading = `begin read only` + planSettings
+	planSettings = `; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off`
+)

@@ -1,0 +1,114 @@
+package pg
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Tx is an open transaction of [InTx], [Snapshot] or a [Batcher]. Functions that must run inside
+// one take a Tx, the others a [Querier].
+type Tx struct {
+	pgx.Tx
+	hooks *[]func(ctx context.Context)
+}
+
+// AfterCommit has fn run once the transaction is committed: after the COMMIT was answered, before
+// the caller of [InTx] or of the [Batcher] goes on. It runs once, in the order of the calls, and
+// not after a rollback or for an attempt that is repeated. It cannot fail the caller: what it could
+// not do must be found in the tables later.
+//
+// If the answer to COMMIT is lost it does not run either, although the transaction may stand. So it
+// may only do what can be left out, such as to enqueue a task for a row: the sweep finds the row.
+func (tx Tx) AfterCommit(fn func(ctx context.Context)) { *tx.hooks = append(*tx.hooks, fn) }
+
+const (
+	txAttempts  = 5                // of a transaction, when it meets a serialization failure or a deadlock
+	hookTimeout = 10 * time.Second // of all that one transaction does after its commit
+)
+
+// InTx runs fn in a transaction and commits it; any error of fn rolls it back. A serialization
+// failure or a deadlock runs fn again, up to five times, so fn must have no effect outside the
+// transaction but by [Tx.AfterCommit]. When the answer to COMMIT is lost the error is returned
+// although the transaction may stand: callers rely on the row's state, never on this error.
+func InTx(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
+	hooks, err := inTx(ctx, pool, pgx.TxOptions{}, fn)
+	runHooks(ctx, hooks)
+	return err
+}
+
+// Snapshot runs fn in a transaction that only reads, and sees the database as of one moment.
+func Snapshot(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
+	_, err := inTx(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
+	return err
+}
+
+// InBatch is [InTx] with the settings of a [Batcher]. Use the batcher; this is for tests of the
+// functions that it calls.
+func InBatch(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
+	hooks, err := inTx(ctx, pool, pgx.TxOptions{BeginQuery: beginBatch}, fn)
+	runHooks(ctx, hooks)
+	return err
+}
+
+// inTx returns what is to run after the commit.
+func inTx(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) error) ([]func(context.Context), error) {
+	var err error
+	for attempt := range txAttempts {
+		var hooks []func(context.Context) // of this attempt alone
+		if err = pgx.BeginTxFunc(ctx, pool, o, func(tx pgx.Tx) error { return fn(Tx{tx, &hooks}) }); err == nil {
+			return hooks, nil
+		}
+		if !IsRetryable(err) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Duration(attempt+1) * 5 * time.Millisecond):
+		}
+	}
+	return nil, err
+}
+
+// runHooks does what a transaction wanted done after its commit, even when the caller has gone.
+func runHooks(ctx context.Context, hooks []func(context.Context)) {
+	if len(hooks) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookTimeout)
+	defer cancel()
+	for _, hook := range hooks {
+		runHook(ctx, hook)
+	}
+}
+
+func runHook(ctx context.Context, hook func(context.Context)) {
+	defer func() {
+		if p := recover(); p != nil { // a bug; the transaction stands all the same
+			slog.ErrorContext(ctx, "panic after a commit", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	hook(ctx)
+}
+
+// Collect runs a query and returns its rows.
+func Collect[T any](ctx context.Context, q Querier, row pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, row)
+}
+
+// Batch runs one statement of a batch as [InBatch] does, and returns its rows.
+func Batch[T any](ctx context.Context, pool *Pool, row pgx.RowToFunc[T], sql string, args ...any) (found []T, err error) {
+	err = InBatch(ctx, pool, func(tx Tx) error {
+		found, err = Collect(ctx, tx, row, sql, args...)
+		return err
+	})
+	return found, err
+}
