@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ajo/internal/payment"
+	"ajo/internal/reconcile"
 	"ajo/tasks"
 )
 
@@ -31,7 +31,7 @@ func (w *Workers) repeat(ctx context.Context, every time.Duration, look func(con
 // reconcile does the periodic runs that are due, in one of all workers.
 func (w *Workers) reconcile(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
-		r, _, again, err := w.Payments.ReconcileDue(ctx, w.ReconcileEvery, w.ReconcileWindow)
+		r, _, again, err := w.Reconciler.RunDue(ctx, w.ReconcileEvery, w.ReconcileWindow)
 		w.reconciled(ctx, r, err)
 		more = again
 	}
@@ -40,13 +40,13 @@ func (w *Workers) reconcile(ctx context.Context) {
 // reconcileDaily does the run of the day, in one of all workers. It goes beside the periodic ones,
 // which do not wait for it.
 func (w *Workers) reconcileDaily(ctx context.Context) {
-	r, _, err := w.Payments.ReconcileDaily(ctx, w.ReconcileBack)
+	r, _, err := w.Reconciler.RunDaily(ctx, w.ReconcileBack)
 	w.reconciled(ctx, r, err)
 }
 
 // reconciled enqueues what follows from a run, also when it failed; what is not enqueued the
 // sweeper finds.
-func (w *Workers) reconciled(ctx context.Context, r payment.Report, err error) {
+func (w *Workers) reconciled(ctx context.Context, r reconcile.Report, err error) {
 	for _, id := range r.ToPost {
 		w.Enqueuer.Now(ctx, tasks.Ingest, id)
 	}

@@ -43,7 +43,7 @@ func TestStopHandsTheReconciliationBack(t *testing.T) {
 	w.Stop()
 	require.Equal(t, "failed", testenv.Value[string](b.Env, `SELECT status FROM reconciliations`))
 	b.bank.Faults.Clear()
-	_, ran, _, err := b.opts.Payments.ReconcileDue(context.Background(), time.Hour, time.Hour)
+	_, ran, _, err := b.opts.Reconciler.RunDue(context.Background(), time.Hour, time.Hour)
 	require.NoError(t, err)
 	require.True(t, ran)
 }

@@ -27,6 +27,7 @@ import (
 	"ajo/internal/metrics"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
+	"ajo/internal/reconcile"
 	"ajo/internal/retry"
 	"ajo/internal/trace"
 	"ajo/internal/transfer"
@@ -57,8 +58,10 @@ type Options struct {
 	Webhooks  *webhook.Service
 	Accounts  *account.Service
 	Transfers *transfer.Service
-	Clock     clock.Clock
-	Log       *slog.Logger
+	// Reconciler compares the books with the bank's list.
+	Reconciler *reconcile.Service
+	Clock      clock.Clock
+	Log        *slog.Logger
 	// Queues are the kinds to serve and their concurrencies; a concurrency of 0 is the kind's own.
 	Queues map[tasks.Kind]int
 	// SweepEvery is how often the sweeper looks for overdue rows.

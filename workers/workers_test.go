@@ -25,6 +25,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/provider/nomba"
+	"ajo/internal/reconcile"
 	"ajo/internal/retry"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
@@ -81,6 +82,7 @@ func setupOn(t *testing.T, e *testenv.Env, client redis.UniversalClient) *bundle
 		Accounts:  account.New(account.Options{Pool: e.Pool, Bank: bank, Box: box, Clock: clock.System}),
 		Transfers: transfer.New(transfer.Options{Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, Delays: []time.Duration{time.Millisecond}}),
 	}
+	b.opts.Reconciler = reconcile.New(reconcile.Options{Pool: e.Pool, Bank: bank, Payments: b.opts.Payments, Clock: clock.System, Log: log, MinAge: time.Minute})
 	t.Cleanup(func() {
 		b.opts.Payments.Close()
 		b.opts.Transfers.Close()

@@ -18,7 +18,7 @@ import (
 	"ajo/internal/app"
 	"ajo/internal/audit"
 	"ajo/internal/page"
-	"ajo/internal/payment"
+	"ajo/internal/reconcile"
 )
 
 func addCSV(cmd *cobra.Command, csv *bool) {
@@ -100,12 +100,12 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 }
 
 func (t *tool) newRunsCmd() *cobra.Command {
-	return newListCmd(t, listing[payment.Run]{
+	return newListCmd(t, listing[reconcile.Run]{
 		command: command{short: "List the reconciliations, newest first", example: "  ajo reconcile list --limit 5"},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]payment.Run, page.Info, error) {
-			return tools.Payments.Reconciliations(ctx, r)
+		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]reconcile.Run, page.Info, error) {
+			return tools.Reconciler.Reconciliations(ctx, r)
 		},
-		row: func(v payment.Run) []field {
+		row: func(v reconcile.Run) []field {
 			return []field{
 				{"RUN", v.ID.String()},
 				{"KIND", v.Kind},
@@ -122,21 +122,21 @@ func (t *tool) newRunsCmd() *cobra.Command {
 
 func (t *tool) newRunCmd() *cobra.Command {
 	var csv bool
-	return newShowCmd(t, showing[payment.Report]{
+	return newShowCmd(t, showing[reconcile.Report]{
 		command: command{
 			use: "show <run>", short: "Print the report of a finished reconciliation",
 			example: "  ajo reconcile show 0198c0de-0000-7000-8000-000000000001 --csv",
 			flags:   func(cmd *cobra.Command) { addCSV(cmd, &csv) },
 		},
-		read: byID("the run", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (payment.Report, error) {
-			return tools.Payments.Reconciliation(ctx, id)
+		read: byID("the run", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (reconcile.Report, error) {
+			return tools.Reconciler.Reconciliation(ctx, id)
 		}),
-		print: func(out io.Writer, r payment.Report) error { return printReport(out, r, csv) },
+		print: func(out io.Writer, r reconcile.Report) error { return printReport(out, r, csv) },
 	})
 }
 
 func (t *tool) newOpenCmd() *cobra.Command {
-	return newListCmd(t, listing[payment.OpenItem]{
+	return newListCmd(t, listing[reconcile.OpenItem]{
 		command: command{
 			use: "open", short: "List what reconciliations have found and still ask about, newest first",
 			long: `Lists the payments and payouts in which bank and books disagree, and those that the bank has under way. Every run of the
@@ -144,10 +144,10 @@ workers asks about each of them, until bank and books agree. IN THE WALLET is ho
 books.`,
 			example: "  ajo reconcile open --limit 50",
 		},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]payment.OpenItem, page.Info, error) {
-			return tools.Payments.OpenItems(ctx, r)
+		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]reconcile.OpenItem, page.Info, error) {
+			return tools.Reconciler.OpenItems(ctx, r)
 		},
-		row: func(v payment.OpenItem) []field {
+		row: func(v reconcile.OpenItem) []field {
 			what := "the bank has it under way"
 			if v.Exception != nil {
 				what = string(v.Exception.Kind) + ": " + v.Exception.Detail
@@ -177,7 +177,7 @@ not reported again unless the bank or the books change what they say of it. The 
 			return plan{
 				will: fmt.Sprintf("Dismiss the exception about %q: it is not reported again. Nothing is booked.", args[0]),
 				do: func(by audit.By) (result, error) {
-					x, err := tools.Payments.Dismiss(ctx, args[0], by)
+					x, err := tools.Reconciler.Dismiss(ctx, args[0], by)
 					if err != nil {
 						return result{}, err
 					}
@@ -191,10 +191,10 @@ not reported again unless the bank or the books change what they say of it. The 
 // sumLine is one sum of a report.
 type sumLine struct {
 	side, status string
-	sum          payment.Sum
+	sum          reconcile.Sum
 }
 
-func sumLines(r payment.Report) []sumLine {
+func sumLines(r reconcile.Report) []sumLine {
 	lines := []sumLine{
 		{"bank", "success", r.Bank.Success},
 		{"bank", "pending", r.Bank.Pending},
@@ -207,7 +207,7 @@ func sumLines(r payment.Report) []sumLine {
 	}
 	for _, side := range []struct {
 		name string
-		sums payment.SumsByStatus
+		sums reconcile.SumsByStatus
 	}{{"bank", r.Bank.Payouts}, {"books", r.Books.Payouts}} {
 		for _, status := range slices.Sorted(maps.Keys(side.sums)) {
 			lines = append(lines, sumLine{side.name, "payouts " + status, side.sums[status]})
@@ -217,7 +217,7 @@ func sumLines(r payment.Report) []sumLine {
 }
 
 // printReport prints a report for people, or as CSV.
-func printReport(w io.Writer, r payment.Report, csv bool) error {
+func printReport(w io.Writer, r reconcile.Report, csv bool) error {
 	if csv {
 		return writeReport(w, r)
 	}
@@ -227,7 +227,7 @@ func printReport(w io.Writer, r payment.Report, csv bool) error {
 		field{"run", r.ID.String() + " (" + r.Kind + ")"},
 		field{"from", stamp(&r.From)},
 		field{"to", stamp(&r.To)},
-		field{"stored, to be posted", strconv.Itoa(r.Counts[payment.MissingEvent])},
+		field{"stored, to be posted", strconv.Itoa(r.Counts[reconcile.MissingEvent])},
 		field{"listed at another time", strconv.Itoa(r.Elsewhere)},
 		field{"not listed yet", strconv.Itoa(r.Young)},
 		field{"wallet", optional(f.Wallet)},
@@ -251,7 +251,7 @@ func printReport(w io.Writer, r payment.Report, csv bool) error {
 	}
 	if len(f.Explained) > 0 {
 		fmt.Fprintln(w)
-		err = printTable(w, f.Explained, func(e payment.Explanation) []field {
+		err = printTable(w, f.Explained, func(e reconcile.Explanation) []field {
 			return []field{{"IN THE WALLET", e.Amount.String()}, {"TRANSACTION", e.Ref}, {"BECAUSE", e.What}}
 		})
 		if err != nil {
@@ -263,7 +263,7 @@ func printReport(w io.Writer, r payment.Report, csv bool) error {
 		fmt.Fprintln(w, "Bank and books agree.")
 		return nil
 	}
-	err = printTable(w, r.Exceptions, func(x payment.Exception) []field {
+	err = printTable(w, r.Exceptions, func(x reconcile.Exception) []field {
 		return []field{
 			{"EXCEPTION", string(x.Kind)},
 			{"TRANSACTION", cmp.Or(x.MerchantTxRef, x.ProviderTxnRef)},
@@ -281,7 +281,7 @@ func printReport(w io.Writer, r payment.Report, csv bool) error {
 }
 
 // writeReport prints a report as CSV: sums first, then exceptions, under one header.
-func writeReport(w io.Writer, r payment.Report) error {
+func writeReport(w io.Writer, r reconcile.Report) error {
 	out := csv.NewWriter(w)
 	lines := [][]string{{
 		"line", "side", "kind", "count", "bank_amount", "bank_fee", "books_amount", "books_fee", "transaction", "event", "account", "paid_to", "at", "bank_status", "entry_status", "detail",

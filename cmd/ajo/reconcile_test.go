@@ -16,10 +16,10 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
-	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
+	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -80,9 +80,9 @@ func TestReconcileCommand(t *testing.T) {
 
 	out, _, code = toolRun(t, env, "reconcile", "--from", "2h", "--json")
 	require.Equal(t, 1, code)
-	var r payment.Report
+	var r reconcile.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
-	require.Equal(t, 1, r.Counts[payment.UnknownAtBank])
+	require.Equal(t, 1, r.Counts[reconcile.UnknownAtBank])
 
 	out, _, code = toolRun(t, env, "reconcile", "show", r.ID.String(), "--csv")
 	require.Zero(t, code)
@@ -219,7 +219,7 @@ func TestRestoreCommand(t *testing.T) {
 
 func TestReportKeepsFormulasOut(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, writeReport(&out, payment.Report{Exceptions: []payment.Exception{{Kind: payment.Unreadable, ProviderTxnRef: "=cmd()", Detail: "a\x1bb"}}}))
+	require.NoError(t, writeReport(&out, reconcile.Report{Exceptions: []reconcile.Exception{{Kind: reconcile.Unreadable, ProviderTxnRef: "=cmd()", Detail: "a\x1bb"}}}))
 	require.Contains(t, out.String(), "'=cmd()")
 	require.NotContains(t, out.String(), "\x1b")
 }

@@ -12,6 +12,7 @@ import (
 	"ajo/internal/config"
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
+	"ajo/internal/reconcile"
 	"ajo/ratelimit"
 	"ajo/tasks"
 	"ajo/workers"
@@ -133,7 +134,10 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 	w, err := workers.Start(workers.Options{
 		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: deliveries, Accounts: c.accounts,
 		Transfers: c.transfers,
-		Clock:     &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
+		Reconciler: reconcile.New(reconcile.Options{
+			Pool: c.pool, Bank: c.bank, Payments: c.payments, Clock: &c.clock, Log: log, MinAge: cfg.ConfirmMinAge,
+		}),
+		Clock: &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
 		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow, ReconcileBack: cfg.ReconcileBack,
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
+	"ajo/internal/reconcile"
 	"ajo/internal/redisconn"
 	"ajo/internal/rekey"
 	"ajo/internal/secret"
@@ -69,11 +70,12 @@ func (s BankSettings) open(log *slog.Logger) (provider.Bank, error) {
 // is a method here, the rest is called on the capability itself. There is no mail and no outbound
 // client behind them, and a bank to read from only where it is set.
 type Tools struct {
-	Tenants   *tenant.Service
-	Customers *customer.Service
-	Payments  *payment.Service
-	Transfers *transfer.Service
-	Webhooks  *webhook.Service
+	Tenants    *tenant.Service
+	Customers  *customer.Service
+	Payments   *payment.Service
+	Transfers  *transfer.Service
+	Reconciler *reconcile.Service
+	Webhooks   *webhook.Service
 
 	pool     *pg.Pool
 	box      *secret.Box
@@ -132,6 +134,9 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 				t.enqueuer.Now(ctx, tasks.Deliver, id)
 			}
 		},
+	})
+	t.Reconciler = reconcile.New(reconcile.Options{
+		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Clock: clock.System, Log: s.Log, MinAge: payment.DefaultConfirmMinAge,
 	})
 	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log})
 	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
@@ -284,13 +289,13 @@ func (t *Tools) Adopt(ctx context.Context, merchantTxRef string, account uuid.UU
 	return err
 }
 
-// Reconcile compares a window with the bank's list ([payment.Service.Reconcile]) and rings what it
-// stored.
-func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (payment.Report, error) {
+// Reconcile compares a window with the bank's list ([reconcile.Service.Run]) and enqueues what
+// follows.
+func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (reconcile.Report, error) {
 	if t.bank == nil {
-		return payment.Report{}, errNoBank
+		return reconcile.Report{}, errNoBank
 	}
-	r, err := t.Payments.Reconcile(ctx, from, to)
+	r, err := t.Reconciler.Run(ctx, from, to)
 	if t.enqueuer != nil {
 		for _, id := range r.ToPost {
 			t.enqueuer.Now(ctx, tasks.Ingest, id)

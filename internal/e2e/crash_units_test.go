@@ -44,8 +44,8 @@ var scenarios = []scenario{
 	},
 	{
 		name: "found", points: slices.Concat([]string{
-			"payment/before-run-commit", "payment/after-run-commit", "payment/before-list", "payment/after-list", "payment/before-ask-absent",
-			"payment/after-ask-absent", "payment/before-report-commit", "payment/after-report-commit", "payment/before-store-commit", "payment/after-store-commit",
+			"reconcile/before-run-commit", "reconcile/after-run-commit", "reconcile/before-list", "reconcile/after-list", "reconcile/before-ask-absent",
+			"reconcile/after-ask-absent", "reconcile/before-report-commit", "reconcile/after-report-commit", "payment/before-store-commit", "payment/after-store-commit",
 		}, rings),
 		settings: map[string]string{"AJO_RECONCILE_EVERY": "1s", "AJO_RECONCILE_WINDOW": "1h", "AJO_CONFIRM_MIN_AGE": "0s"}, times: 2,
 		begin: (*crash).openWithUnknown, unit: (*crash).silentPayment, check: (*crash).checkFound,

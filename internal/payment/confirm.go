@@ -134,7 +134,7 @@ func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transactio
 	if listed != nil {
 		return *listed, nil
 	}
-	t, err := s.bankRecord(ctx, c.TxnRef)
+	t, err := s.BankRecord(ctx, c.TxnRef)
 	if errors.Is(err, provider.ErrUnknown) && !c.recalled() && s.missedEnough(c, s.Clock.Now()) {
 		return s.proveUnknown(ctx, c)
 	}
@@ -144,9 +144,9 @@ func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transactio
 // errStranger is an answer that is no answer: whatever it says, it says of another's money.
 var errStranger = errors.New("the bank answered with another's record")
 
-// bankRecord asks for the bank's record of a payment by its id. One of another id is none,
+// BankRecord asks for the bank's record of a payment by its id. One of another id is none,
 // whichever bank is behind it.
-func (s *Service) bankRecord(ctx context.Context, id string) (provider.Transaction, error) {
+func (s *Service) BankRecord(ctx context.Context, id string) (provider.Transaction, error) {
 	t, err := s.Bank.Transaction(ctx, id)
 	if err == nil && t.ID != id {
 		return provider.Transaction{}, errStranger
@@ -186,7 +186,7 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 		f.why = errUnderWay.Error()
 	default:
 		f.event, f.why = ledger.EventConfirm, ""
-		if d := c.differs(t); d != "" {
+		if d := c.Differs(t); d != "" {
 			f.event, f.why = ledger.EventHold, "the bank's record differs: "+d
 		}
 	}
@@ -203,8 +203,8 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	return f
 }
 
-// differs names the first field in which the bank's record disagrees with what was posted.
-func (c *check) differs(t provider.Transaction) string {
+// Differs names the first field in which the bank's record disagrees with what was posted.
+func (c *check) Differs(t provider.Transaction) string {
 	field := func(name string, ours, theirs any) string { return fmt.Sprintf("%s is %v, not %v", name, theirs, ours) }
 	switch {
 	case t.ID != c.TxnRef:

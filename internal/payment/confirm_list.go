@@ -83,7 +83,7 @@ func (s *Service) lookUp(ctx context.Context, checks []*check) []batch.Outcome[*
 func (l *listing) take(checks []*check, which []int, out []batch.Outcome[*provider.Transaction]) (left []int) {
 	for _, i := range which {
 		t, ok := l.records[checks[i].TxnRef]
-		if !ok || t.Status != provider.Success || checks[i].differs(t) != "" {
+		if !ok || t.Status != provider.Success || checks[i].Differs(t) != "" {
 			left = append(left, i)
 			continue
 		}

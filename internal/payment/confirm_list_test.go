@@ -33,7 +33,7 @@ func (b *bundle) manyPaid(n int) ([]uuid.UUID, []fakebank.Transaction) {
 	ids, txns := make([]uuid.UUID, n), make([]fakebank.Transaction, n)
 	for i := range txns {
 		txns[i] = b.paySilently(fmt.Sprintf("%d.00", 1000+i))
-		r := b.receive(b.hook(txns[i]))
+		r := b.receive(b.sign(b.bank.EventFor(txns[i])))
 		ids[i] = r.ID
 		require.Equal(b.T, payment.CategoryPayment, b.post(r.ID).Category)
 	}

@@ -24,8 +24,7 @@ func newAccount(id uuid.UUID) provider.NewAccount {
 func (b *bundle) paid() (uuid.UUID, fakebank.Transaction) {
 	b.T.Helper()
 	b.openAtBank()
-	txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.String(), Amount: money.Must("5000.00"), SenderName: "Bola Ade", Silent: true})
-	require.NoError(b.T, err)
+	txn := b.paySilently("5000.00")
 	r := b.receive(b.sign(b.bank.EventFor(txn)))
 	require.Equal(b.T, payment.CategoryPayment, b.post(r.ID).Category)
 	return r.ID, txn

@@ -20,7 +20,7 @@ import (
 const (
 	typePayment = "payment_success"
 	maxDepth    = 16   // nesting of an event's JSON; the real one has three
-	maxID       = 255  // characters of a signed value
+	MaxID       = 255  // characters of a signed value
 	maxFree     = 1000 // characters of narration and names; longer ones are cut
 )
 
@@ -33,9 +33,11 @@ var (
 
 // free returns a text that only people read: cut to a bounded length, control characters made
 // spaces.
-func (v *values) free(f field) string { return clean(v.text(f)) }
+func (v *values) free(f field) string { return Clean(v.text(f)) }
 
-func clean(s string) string {
+// Clean cuts a text that only people read to a bounded length, and makes its control characters
+// spaces.
+func Clean(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
@@ -74,7 +76,7 @@ func (v *values) verify(key []byte, signature, timestamp string) error {
 		return errSignature
 	}
 	for i, s := range nine {
-		if utf8.RuneCountInString(s) > maxID {
+		if utf8.RuneCountInString(s) > MaxID {
 			return fmt.Errorf("signed value %d is too long", i+1)
 		}
 		if i == 6 || i == 8 {

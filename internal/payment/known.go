@@ -48,7 +48,7 @@ var errProvenUnknown = fmt.Errorf("%w, and other records are found", provider.Er
 func (s *Service) proveUnknown(ctx context.Context, c *check) (provider.Transaction, error) {
 	known, err := KnownAtBank(ctx, s.Pool, c.ID)
 	if err == nil && known != "" {
-		_, err = s.bankRecord(ctx, known)
+		_, err = s.BankRecord(ctx, known)
 	}
 	if err != nil {
 		s.Log.ErrorContext(ctx, "the bank does not find a payment that it has confirmed: what it does not find is not believed",

@@ -130,9 +130,23 @@ func (b *bundle) event(change func(*fakebank.Event)) payment.Delivery {
 	if change != nil {
 		change(&e)
 	}
+	return b.eventOf(e)
+}
+
+// eventOf signs an event.
+func (b *bundle) eventOf(e fakebank.Event) payment.Delivery {
+	b.T.Helper()
 	body, err := json.Marshal(e)
 	require.NoError(b.T, err)
 	return b.sign(body)
+}
+
+// paySilently makes a payment at the bank of which no event comes.
+func (b *bundle) paySilently(amount string) fakebank.Transaction {
+	b.T.Helper()
+	txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.String(), Amount: money.Must(amount), SenderName: "Bola Ade", Silent: true, Force: true})
+	require.NoError(b.T, err)
+	return txn
 }
 
 func (b *bundle) sign(body []byte) payment.Delivery {

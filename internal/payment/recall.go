@@ -72,7 +72,7 @@ func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *fi
 	c := f.check
 	differs := ""
 	if err == nil {
-		differs = c.differs(t)
+		differs = c.Differs(t)
 	}
 	switch {
 	case c.EntryStatus == ledger.Reversed: // by somebody else

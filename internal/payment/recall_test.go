@@ -291,52 +291,6 @@ func TestReversalOfNothing(t *testing.T) {
 	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
 }
 
-// No event came: the bank's list says that the payment was given back. It is held, asked about, and
-// taken back; a second run finds nothing.
-func TestReconciliationOpensARecall(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	id, txn := b.confirmed()
-	_, err := b.bank.ReverseSilently(b.ctx, txn.ID)
-	require.NoError(t, err)
-	b.Clock.Advance(time.Minute)
-	r, err := b.svc.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now())
-	require.NoError(t, err)
-	require.Equal(t, 1, r.Counts[payment.Contradicts])
-	require.Equal(t, []uuid.UUID{id}, r.ToConfirm)
-	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
-	require.Equal(t, time.Duration(-1), b.check(id))
-	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
-	r, err = b.svc.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now())
-	require.NoError(t, err)
-	require.Empty(t, r.Exceptions)
-	require.Empty(t, r.ToConfirm)
-	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
-}
-
-// A recall that the window no longer reaches is found by the item that an earlier run left, and one
-// that an operator has dismissed holds nothing again.
-func TestReconciliationRecallsAfterTheWindow(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	id, txn := b.confirmed()
-	b.taken(txn, "REFUND")
-	b.Clock.Advance(20 * time.Minute)
-	require.Equal(t, []uuid.UUID{id}, b.due().ToConfirm)
-	_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
-	require.NoError(t, err)
-	b.Clock.Advance(5 * time.Hour) // the window moves on
-	b.due()
-	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
-	_, err = b.svc.KeepRecalled(b.ctx, id, byHand)
-	require.NoError(t, err)
-	_, err = b.svc.Dismiss(b.ctx, txn.ID, byHand)
-	require.NoError(t, err)
-	b.Clock.Advance(25 * time.Hour)
-	b.due() // a person has said what to make of it
-	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
-}
-
 // What the spool held opens the recall when it is drained, and a call that was repeated opens it
 // once.
 func TestRecallIsHeldOnce(t *testing.T) {

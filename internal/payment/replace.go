@@ -156,7 +156,7 @@ func (s *Service) PlanRestore(ctx context.Context, eventID uuid.UUID) (p Restora
 		return p, err
 	}
 	p.Amount = e.Amount.Sub(e.Fee)
-	p.Record, err = s.bankRecord(ctx, e.TxnRef)
+	p.Record, err = s.BankRecord(ctx, e.TxnRef)
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
 		return p, ErrNotAtBank
@@ -164,8 +164,8 @@ func (s *Service) PlanRestore(ctx context.Context, eventID uuid.UUID) (p Restora
 		return p, fmt.Errorf("ask the bank: %w", err)
 	case p.Record.Status != provider.Success:
 		return p, errs.New(errs.Unprocessable, "the bank says "+string(p.Record.Status))
-	case e.differs(p.Record) != "":
-		return p, errs.New(errs.Unprocessable, "the bank's record differs: "+e.differs(p.Record))
+	case e.Differs(p.Record) != "":
+		return p, errs.New(errs.Unprocessable, "the bank's record differs: "+e.Differs(p.Record))
 	}
 	return p, nil
 }
@@ -184,7 +184,7 @@ func (s *Service) RestoreReversed(ctx context.Context, eventID uuid.UUID, by aud
 	if err != nil {
 		return Replaced{}, err
 	}
-	return s.restore(ctx, eventID, p.Record, func(tx pg.Tx, was *entry, out Replaced) error {
+	return s.restore(ctx, eventID, p.Record, func(tx pg.Tx, was *Entry, out Replaced) error {
 		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("review.restore", "event:"+eventID.String(), struct {
 			AccountID, Replacement uuid.UUID
 			ProviderTxnRef         string
@@ -197,7 +197,7 @@ func (s *Service) RestoreReversed(ctx context.Context, eventID uuid.UUID, by aud
 // restore posts a reversed payment again, and calls also in the same transaction. All events of the
 // transaction are locked first, in the order of their ids, so that of several that were reversed
 // one is restored.
-func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provider.Transaction, also func(pg.Tx, *entry, Replaced) error) (out Replaced, err error) {
+func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provider.Transaction, also func(pg.Tx, *Entry, Replaced) error) (out Replaced, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		if _, err := tx.Exec(ctx, lockPaymentsSQL, []string{record.ID}); err != nil {
@@ -232,7 +232,7 @@ func replaced(eventID uuid.UUID, e *stored, m ledger.Moved) Replaced {
 }
 
 // findReversed reads the reversed credit of a payment that may be restored.
-func findReversed(ctx context.Context, q pg.Querier, eventID uuid.UUID) (*entry, error) {
+func findReversed(ctx context.Context, q pg.Querier, eventID uuid.UUID) (*Entry, error) {
 	rows, err := q.Query(ctx, `
 		SELECT `+entryColumns+` FROM inbound_events e
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL

@@ -13,9 +13,19 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
+
+// lastHour reconciles the hour before now.
+func (b *bundle) lastHour() reconcile.Report {
+	b.T.Helper()
+	svc := reconcile.New(reconcile.Options{Pool: b.Pool, Bank: b.client(), Payments: b.svc, Clock: b.Clock, Log: b.svc.Log, MinAge: b.svc.ConfirmMinAge})
+	r, err := svc.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
+	require.NoError(b.T, err)
+	return r
+}
 
 func sums(amount, fee string) payment.Correction {
 	return payment.Correction{Amount: money.Must(amount), Fee: money.Must(fee)}

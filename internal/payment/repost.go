@@ -22,12 +22,6 @@ var (
 	ErrNotAtBank   = errs.New(errs.Unprocessable, "the bank does not know the transaction")
 )
 
-// Reposted is an event that was posted from the bank's own record.
-type Reposted struct {
-	EventID uuid.UUID
-	Posted
-}
-
 // Repostable is what [Service.Repost] would post.
 type Repostable struct {
 	Event  InboundEvent
@@ -46,7 +40,7 @@ func (s *Service) PlanRepost(ctx context.Context, eventID uuid.UUID) (p Repostab
 	case p.Event.ProviderTxnRef == "":
 		return p, ErrNoTxnRef
 	}
-	p.Record, err = s.bankRecord(ctx, p.Event.ProviderTxnRef)
+	p.Record, err = s.BankRecord(ctx, p.Event.ProviderTxnRef)
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
 		return p, ErrNotAtBank
@@ -54,8 +48,8 @@ func (s *Service) PlanRepost(ctx context.Context, eventID uuid.UUID) (p Repostab
 		return p, fmt.Errorf("ask the bank: %w", err)
 	case p.Record.Status != provider.Success:
 		return p, errs.New(errs.Unprocessable, "the bank says "+string(p.Record.Status))
-	case unfit(p.Record) != "":
-		return p, errs.New(errs.Unprocessable, "the bank's own record cannot be posted: "+unfit(p.Record))
+	case Unfit(p.Record) != "":
+		return p, errs.New(errs.Unprocessable, "the bank's own record cannot be posted: "+Unfit(p.Record))
 	}
 	return p, nil
 }
@@ -107,7 +101,7 @@ func (s *Service) repost(ctx context.Context, id uuid.UUID, t provider.Transacti
 			UPDATE inbound_events SET amount = $2, fee = $3, currency = $4, alias = $5, alias_number = $6, occurred_at = $7,
 				sender_name = coalesce(nullif(sender_name, ''), $8), narration = coalesce(nullif(narration, ''), $9)
 			WHERE id = $1 RETURNING `+storedColumns,
-			id, t.Amount, t.Fee, t.Currency, clean(t.AccountRef), clean(t.AccountNumber), t.Time, clean(t.SenderName), clean(t.Narration)).Scan(e.fields()...)
+			id, t.Amount, t.Fee, t.Currency, Clean(t.AccountRef), Clean(t.AccountNumber), t.Time, Clean(t.SenderName), Clean(t.Narration)).Scan(e.fields()...)
 		if err != nil {
 			return err
 		}
@@ -132,29 +126,4 @@ func (s *Service) repost(ctx context.Context, id uuid.UUID, t provider.Transacti
 		return also(tx, &e)
 	})
 	return e.posted, err
-}
-
-// heal posts an event that could not be posted from the bank's own record.
-func (r *run) heal(ctx context.Context, p posting) error {
-	posted, err := r.repost(ctx, p.event, p.t, nil)
-	x := Exception{Kind: Unposted, EventID: &p.event}.withBank(p.t)
-	switch {
-	case errors.Is(err, ErrNotUnposted): // somebody else has done it
-		r.settle(aboutPayment, p.t.ID)
-	case pg.IsData(err):
-		x.Detail = "from the bank's own record it cannot be posted either: " + err.Error()
-		r.hold(item{subject: subject{aboutPayment, p.t.ID}, exception: &x})
-	case err != nil:
-		return err
-	case posted.Category != CategoryPayment:
-		x.Detail = fmt.Sprintf("%s: posted from the bank's own record, it finds no account", posted.Category)
-		r.report.except(x)
-		r.settle(aboutPayment, p.t.ID)
-	default:
-		x.Kind, x.Detail = Healed, "it could not be posted ("+p.problem+"), and is posted now from the bank's own record"
-		r.report.Reposted = append(r.report.Reposted, Reposted{EventID: p.event, Posted: posted})
-		r.report.except(x)
-		r.settle(aboutPayment, p.t.ID)
-	}
-	return nil
 }

@@ -158,46 +158,6 @@ func TestStrangersRecordRestoresNothing(t *testing.T) {
 	})
 }
 
-// Nor does it settle, or heal, what reconciliation asks about because the list shows it no more:
-// payments that were under way, events that could not be posted, and payouts.
-func TestStrangersRecordSettlesNoItem(t *testing.T) {
-	t.Parallel()
-	strangers(t, func(t *testing.T, b *bundle, lie, honest func()) {
-		b.openAtBank()
-		id, broken := b.unposted()
-		b.bank.SetTransaction(broken.ID, func(x *fakebank.Transaction) { x.Status = fakebank.StatusPending })
-		waits := b.paySilently("6000.00")
-		b.bank.SetTransaction(waits.ID, func(x *fakebank.Transaction) { x.Status = fakebank.StatusPending })
-		b.payAtBank("AJO-lost", "100.00")
-		b.Clock.Advance(20 * time.Minute)
-		require.Equal(t, map[payment.ExceptionKind]int{payment.UnknownPayout: 1}, b.due().Counts)
-		const open = `SELECT count(*) FROM reconcile_items`
-		require.Equal(t, 3, testenv.Value[int](b.Env, open))
-
-		b.Clock.Advance(4 * time.Hour)
-		b.due() // from here on no window has them
-		for _, x := range []string{broken.ID, waits.ID} {
-			b.bank.SetTransaction(x, func(x *fakebank.Transaction) { x.Status = fakebank.StatusSuccess })
-		}
-		lie()
-		for range 3 {
-			b.Clock.Advance(4 * time.Hour)
-			r := b.due()
-			require.Equal(t, map[payment.ExceptionKind]int{payment.UnknownPayout: 1}, r.Counts)
-			require.Equal(t, 3, testenv.Value[int](b.Env, open))
-		}
-		balance, entries := b.books()
-		require.Equal(t, "0.00", balance)
-		require.Empty(t, entries)
-		honest()
-		b.Clock.Advance(time.Hour)
-		require.Equal(t, map[payment.ExceptionKind]int{payment.UnknownPayout: 1, payment.Healed: 1, payment.MissingEvent: 1}, b.due().Counts)
-		balance, _ = b.books()
-		require.Equal(t, "10950.00", balance)
-		require.Equal(t, "processed", testenv.Value[string](b.Env, `SELECT status FROM inbound_events WHERE id = $1`, id))
-	})
-}
-
 // unposted is a payment whose event came spoilt, and could not be posted.
 func (b *bundle) unposted() (uuid.UUID, fakebank.Transaction) {
 	b.T.Helper()

@@ -1,8 +1,7 @@
-package payment_test
+package reconcile_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -17,40 +16,9 @@ import (
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/provider"
+	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 )
-
-// paySilently makes a payment at the bank of which no event comes.
-func (b *bundle) paySilently(amount string) fakebank.Transaction {
-	b.T.Helper()
-	txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.String(), Amount: money.Must(amount), SenderName: "Bola Ade", Silent: true, Force: true})
-	require.NoError(b.T, err)
-	return txn
-}
-
-// lastHour reconciles the hour before now and all of this second.
-func (b *bundle) lastHour() payment.Report {
-	b.T.Helper()
-	r, err := b.svc.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
-	require.NoError(b.T, err)
-	kept, err := b.svc.Reconciliation(b.ctx, r.ID)
-	require.NoError(b.T, err)
-	found, err := json.Marshal(r)
-	require.NoError(b.T, err)
-	read, err := json.Marshal(kept)
-	require.NoError(b.T, err)
-	require.JSONEq(b.T, string(found), string(read))
-	return r
-}
-
-func (b *bundle) postAll(ids []uuid.UUID) {
-	b.T.Helper()
-	for _, id := range ids {
-		b.post(id)
-	}
-}
-
-func (b *bundle) hook(t fakebank.Transaction) payment.Delivery { return b.sign(b.bank.EventFor(t)) }
 
 func TestReconcilePostsWhatNeverCame(t *testing.T) {
 	t.Parallel()
@@ -61,7 +29,7 @@ func TestReconcilePostsWhatNeverCame(t *testing.T) {
 
 	r := b.lastHour()
 	require.Len(t, r.ToPost, 1)
-	require.Equal(t, map[payment.ExceptionKind]int{payment.MissingEvent: 1}, r.Counts)
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.MissingEvent: 1}, r.Counts)
 	require.Equal(t, silent.ID, r.Exceptions[0].ProviderTxnRef)
 	require.Equal(t, 2, r.Bank.Success.Count)
 	require.Equal(t, "12000.00", r.Bank.Success.Amount.String())
@@ -87,7 +55,7 @@ func TestReconcilePostsWhatNeverCame(t *testing.T) {
 	require.Equal(t, 2, again.Books.Provisional.Count)
 
 	b.Clock.Advance(time.Minute)
-	require.NoError(t, b.svc.Confirm(b.ctx, r.ToPost[0]))
+	require.NoError(t, b.payments.Confirm(b.ctx, r.ToPost[0]))
 	_, entries = b.books()
 	require.Equal(t, []string{"credit provisional", "credit confirmed"}, entries)
 
@@ -106,13 +74,13 @@ func TestReconcileBesideTheEvents(t *testing.T) {
 	for range 60 {
 		txns = append(txns, b.paySilently("5000.00"))
 	}
-	other := b.service(b.bank.URL())
+	_, other := b.servicesWith(b.client())
 	var mu sync.Mutex
 	var ids []uuid.UUID
 	var wg sync.WaitGroup
-	for _, s := range []*payment.Service{b.svc, other} {
+	for _, s := range []*reconcile.Service{b.svc, other} {
 		wg.Go(func() {
-			r, err := s.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
+			r, err := s.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
 			if err != nil {
 				t.Error(err)
 			}
@@ -124,9 +92,9 @@ func TestReconcileBesideTheEvents(t *testing.T) {
 	for _, txn := range txns {
 		d := b.hook(txn)
 		wg.Go(func() {
-			r, err := b.svc.Receive(b.ctx, d)
+			r, err := b.payments.Receive(b.ctx, d)
 			if err == nil && r.ToPost() {
-				_, err = b.svc.Post(b.ctx, r.ID)
+				_, err = b.payments.Post(b.ctx, r.ID)
 			}
 			if err != nil {
 				t.Error(err)
@@ -164,9 +132,9 @@ func TestReconcileClosedAndUnknownAccounts(t *testing.T) {
 	require.Equal(t, "misdirected: no account has this alias", why(stray.ID))
 
 	r = b.lastHour()
-	require.Equal(t, map[payment.ExceptionKind]int{payment.Unposted: 2}, r.Counts)
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Unposted: 2}, r.Counts)
 	require.Zero(t, r.Suspicious())
-	p, err := b.svc.Assign(b.ctx, *r.Exceptions[0].EventID, b.here(), byHand)
+	p, err := b.payments.Assign(b.ctx, *r.Exceptions[0].EventID, payment.Destination{AccountID: b.account}, byHand)
 	require.NoError(t, err)
 	require.Equal(t, payment.CategoryPayment, p.Category)
 	r = b.lastHour()
@@ -207,12 +175,12 @@ func TestReconcileFlagsWhatDisagrees(t *testing.T) {
 	gone, goneTxn := pay(func(x *fakebank.Transaction) { x.Status = "REFUND" })
 	_, under := pay(func(x *fakebank.Transaction) { x.Status = "PENDING_BILLING" })
 	b.Clock.Advance(time.Minute)
-	require.NoError(t, b.svc.Confirm(b.ctx, gone))
+	require.NoError(t, b.payments.Confirm(b.ctx, gone))
 	b.bank.SetTransaction(goneTxn, func(x *fakebank.Transaction) { x.Status = "SUCCESS" })
 
 	r := b.lastHour()
 	require.Equal(t, 1, r.Young, "a fresh one may not be listed yet")
-	require.Zero(t, r.Counts[payment.UnknownAtBank])
+	require.Zero(t, r.Counts[reconcile.UnknownAtBank])
 	b.Clock.Advance(31 * time.Minute)
 	r = b.lastHour()
 	got := map[string]string{}
@@ -224,7 +192,7 @@ func TestReconcileFlagsWhatDisagrees(t *testing.T) {
 		amount:   "differs provisional: amount is 4000.00, not 5000.00",
 		fee:      "differs provisional: fee is 26.00, not 25.00",
 		currency: "differs provisional: currency is USD, not NGN",
-		number:   "differs provisional: account number is 0123456789, not " + b.number(),
+		number:   "differs provisional: account number is 0123456789, not " + testenv.Value[string](b.Env, `SELECT bank_account_number FROM accounts WHERE id = $1`, b.account),
 		failed:   "status_contradicts provisional: the bank says failed, the entry is provisional",
 		goneTxn:  "status_contradicts reversed: the bank says success, the entry is reversed: see ajo review restore",
 	}, got, "good %s, under way %s", good, under)
@@ -246,7 +214,7 @@ func TestReconcileReadsTheLedgerNotTheEvent(t *testing.T) {
 	b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER USER`)
 	b.Exec(`UPDATE ledger_entries SET amount = amount - 1`)
 	r := b.lastHour()
-	require.Equal(t, map[payment.ExceptionKind]int{payment.Differs: 1}, r.Counts)
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Differs: 1}, r.Counts)
 	require.Equal(t, "amount is 5000.00, not 4999.00", r.Exceptions[0].Detail)
 }
 
@@ -259,7 +227,7 @@ func TestReconcileAtTheEdgeOfTheWindow(t *testing.T) {
 	b.post(b.receive(b.hook(txn)).ID)
 	b.Exec(`UPDATE inbound_events SET occurred_at = occurred_at - interval '2 minutes'`)
 	b.Clock.Advance(40 * time.Minute)
-	r, err := b.svc.Reconcile(b.ctx, testenv.Epoch.Add(-time.Hour), testenv.Epoch.Add(-time.Minute))
+	r, err := b.svc.Run(b.ctx, testenv.Epoch.Add(-time.Hour), testenv.Epoch.Add(-time.Minute))
 	require.NoError(t, err)
 	require.Equal(t, 1, r.Elsewhere)
 	require.Empty(t, r.Exceptions)
@@ -285,7 +253,7 @@ func TestReconcileUnreadableRecords(t *testing.T) {
 	b.openAtBank()
 	b.paySilently("5000.00")
 	odd := b.paySilently("6000.00")
-	svc := b.serviceWith(listed{b.client(), func(p *provider.Page) error {
+	_, svc := b.servicesWith(listed{b.client(), func(p *provider.Page) error {
 		for i := range p.Transactions {
 			if p.Transactions[i].ID == odd.ID {
 				p.Transactions[i].Narration, p.Transactions[i].Currency = "a\x00b", "N\x00N"
@@ -295,9 +263,9 @@ func TestReconcileUnreadableRecords(t *testing.T) {
 		p.Unreadable = []provider.Unreadable{{Why: "no JSON"}, {ID: "API-BROKEN", Why: "no amount"}}
 		return nil
 	}})
-	r, err := svc.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
+	r, err := svc.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
 	require.NoError(t, err)
-	require.Equal(t, map[payment.ExceptionKind]int{payment.Unreadable: 4, payment.MissingEvent: 1}, r.Counts, "one bad record does not hold up the others")
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Unreadable: 4, reconcile.MissingEvent: 1}, r.Counts, "one bad record does not hold up the others")
 	require.Len(t, r.ToPost, 1)
 	_, err = svc.Reconciliation(b.ctx, r.ID)
 	require.NoError(t, err)
@@ -321,7 +289,7 @@ func TestReconcileUnreadableRecordDoesNotBlockItsEvent(t *testing.T) {
 			txn := b.paySilently("5000.00")
 			b.bank.SetTransaction(txn.ID, spoil)
 			r := b.lastHour()
-			require.Equal(t, map[payment.ExceptionKind]int{payment.Unreadable: 1}, r.Counts)
+			require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Unreadable: 1}, r.Counts)
 			require.Equal(t, txn.ID, r.Exceptions[0].ProviderTxnRef)
 			require.Empty(t, r.ToPost)
 			require.Equal(t, 1, r.Suspicious())
@@ -363,7 +331,7 @@ func TestReconcileWithTheBankDownInTheMiddle(t *testing.T) {
 	}
 	b.Clock.Advance(20 * time.Minute)
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.Fail, Skip: 1})
-	r, ran, more, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
+	r, ran, more, err := b.svc.RunDue(b.ctx, 15*time.Minute, 2*time.Hour)
 	require.Error(t, err)
 	require.True(t, ran)
 	require.False(t, more)
@@ -372,10 +340,10 @@ func TestReconcileWithTheBankDownInTheMiddle(t *testing.T) {
 	require.Equal(t, "failed", testenv.Value[string](b.Env, `SELECT status FROM reconciliations`))
 	require.True(t, testenv.Value[bool](b.Env, `SELECT report IS NULL AND bank_count IS NULL AND last_error <> '' FROM reconciliations`))
 	_, err = b.svc.Reconciliation(b.ctx, r.ID)
-	require.ErrorIs(t, err, payment.ErrRunNotFound)
+	require.ErrorIs(t, err, reconcile.ErrRunNotFound)
 
 	b.bank.Faults.Clear()
-	again, ran, _, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
+	again, ran, _, err := b.svc.RunDue(b.ctx, 15*time.Minute, 2*time.Hour)
 	require.NoError(t, err)
 	require.True(t, ran, "the same window is due again")
 	require.Equal(t, r.ID, again.ID)
@@ -394,7 +362,7 @@ func TestReconcileDueOnceAWindow(t *testing.T) {
 	b.paySilently("5000.00")
 	b.Clock.Advance(20 * time.Minute)
 	due := func() (ran bool) {
-		_, ran, _, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
+		_, ran, _, err := b.svc.RunDue(b.ctx, 15*time.Minute, 2*time.Hour)
 		if err != nil {
 			t.Error(err)
 		}
@@ -441,7 +409,7 @@ func TestReconcileCatchesUp(t *testing.T) {
 	b.openAtBank()
 	catchUp := func() (found int, from, to time.Time) {
 		for n := 0; ; n++ {
-			r, ran, more, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
+			r, ran, more, err := b.svc.RunDue(b.ctx, 15*time.Minute, 2*time.Hour)
 			require.NoError(t, err)
 			require.True(t, ran)
 			if n == 0 {
@@ -466,10 +434,10 @@ func TestReconcileCatchesUp(t *testing.T) {
 	require.Equal(t, testenv.Epoch.Add(24*time.Hour+15*time.Minute), to)
 
 	b.Clock.Advance(40 * 24 * time.Hour)
-	r, ran, more, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
+	r, ran, more, err := b.svc.RunDue(b.ctx, 15*time.Minute, 2*time.Hour)
 	require.NoError(t, err)
 	require.True(t, ran && more)
-	require.Equal(t, map[payment.ExceptionKind]int{payment.NotRead: 1}, r.Counts)
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.NotRead: 1}, r.Counts)
 }
 
 func TestReconcileRefusesOddWindows(t *testing.T) {
@@ -477,13 +445,13 @@ func TestReconcileRefusesOddWindows(t *testing.T) {
 	b := setup(t)
 	now := b.Clock.Now()
 	for _, w := range [][2]time.Time{{now, now}, {now, now.Add(-time.Hour)}, {now.Add(-32 * 24 * time.Hour), now}, {now.Add(time.Minute), now.Add(time.Hour)}} {
-		_, err := b.svc.Reconcile(b.ctx, w[0], w[1])
-		require.ErrorIs(t, err, payment.ErrWindow, "%v", w)
+		_, err := b.svc.Run(b.ctx, w[0], w[1])
+		require.ErrorIs(t, err, reconcile.ErrWindow, "%v", w)
 	}
-	endless := b.serviceWith(listed{b.client(), func(p *provider.Page) error { p.Next = "more"; return nil }})
+	_, endless := b.servicesWith(listed{b.client(), func(p *provider.Page) error { p.Next = "more"; return nil }})
 	ctx, cancel := context.WithCancel(b.ctx)
 	cancel()
-	_, err := endless.Reconcile(ctx, now.Add(-time.Hour), now)
+	_, err := endless.Run(ctx, now.Add(-time.Hour), now)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -536,7 +504,10 @@ func TestReconcileFloatBelowZeroIsReadBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.openAtBank()
-	b.post(b.receive(b.event(nil)).ID)
+	b.post(b.receive(b.eventOf(b.bank.Event(fakebank.PaymentSuccess, fakebank.Transaction{
+		ID: "API-VACT_TRA-" + uuid.NewString(), RequestID: uuid.NewString(), Status: fakebank.StatusSuccess, AccountRef: b.account.String(),
+		Amount: money.Must("5000.00"), Fee: money.Must("25.00"), Currency: "NGN", SenderName: "Bola Ade", Time: b.Clock.Now(),
+	}))).ID)
 	r := b.lastHour()
 	kept, err := b.svc.Reconciliation(b.ctx, r.ID)
 	require.NoError(t, err)
@@ -550,8 +521,8 @@ func TestReconcileWithoutDatabase(t *testing.T) {
 	b.openAtBank()
 	b.paySilently("5000.00")
 	b.Exec(`ALTER TABLE inbound_events RENAME TO away`)
-	_, err := b.svc.Reconcile(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
+	_, err := b.svc.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
 	require.Error(t, err)
-	require.False(t, errors.Is(err, payment.ErrWindow))
+	require.False(t, errors.Is(err, reconcile.ErrWindow))
 	require.Equal(t, "failed", testenv.Value[string](b.Env, `SELECT status FROM reconciliations`))
 }

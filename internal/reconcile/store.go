@@ -1,4 +1,4 @@
-package payment
+package reconcile
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const recordTimeout = 10 * time.Second
 // is too long ago to be read by itself.
 func (s *Service) dueWindow(ctx context.Context, tick time.Time, every, window time.Duration) (from, to time.Time, gap string, err error) {
 	var last *time.Time
-	err = s.Pool.QueryRow(ctx, `SELECT max(window_to) FROM reconciliations WHERE kind = 'periodic' AND status = 'finished'`).Scan(&last)
+	err = s.pool.QueryRow(ctx, `SELECT max(window_to) FROM reconciliations WHERE kind = 'periodic' AND status = 'finished'`).Scan(&last)
 	from, to = tick.Add(-window), tick
 	if err != nil || last == nil || !last.Before(from) {
 		return from, to, "", err
@@ -40,8 +40,8 @@ func (s *Service) dueWindow(ctx context.Context, tick time.Time, every, window t
 }
 
 // begin records a run at a person's word.
-func (r *run) begin(ctx context.Context) error {
-	_, err := r.Pool.Exec(ctx, `
+func (r *comparison) begin(ctx context.Context) error {
+	_, err := r.pool.Exec(ctx, `
 		INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at) VALUES ($1, 'manual', $2, $3, 'running', $4)`,
 		r.report.ID, r.report.From, r.report.To, r.report.StartedAt)
 	return err
@@ -49,10 +49,10 @@ func (r *run) begin(ctx context.Context) error {
 
 // claim takes the window, unless it is done or another worker has it in hand. A run that failed, or
 // whose worker has not been heard of for the length of a lease, is begun anew under its own id.
-func (r *run) claim(ctx context.Context) (bool, error) {
-	lease := r.Clock.Now().Add(runLease)
-	failpoint.At("payment/before-run-commit")
-	err := r.Pool.QueryRow(ctx, `
+func (r *comparison) claim(ctx context.Context) (bool, error) {
+	lease := r.clock.Now().Add(runLease)
+	failpoint.At("reconcile/before-run-commit")
+	err := r.pool.QueryRow(ctx, `
 		INSERT INTO reconciliations AS c (id, kind, window_from, window_to, status, started_at, leased_until)
 		VALUES ($1, $6, $2, $3, 'running', $4, $5)
 		ON CONFLICT (window_from, window_to) WHERE kind = '`+r.report.Kind+`' DO UPDATE
@@ -63,7 +63,7 @@ func (r *run) claim(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if err == nil {
-		failpoint.At("payment/after-run-commit")
+		failpoint.At("reconcile/after-run-commit")
 	}
 	r.lease = lease
 	return err == nil, err
@@ -71,13 +71,13 @@ func (r *run) claim(ctx context.Context) (bool, error) {
 
 // extend keeps a periodic run's claim alive, about once a minute. [errLostRun] when another worker
 // has it.
-func (r *run) extend(ctx context.Context) error {
-	now := r.Clock.Now()
+func (r *comparison) extend(ctx context.Context) error {
+	now := r.clock.Now()
 	if r.lease.IsZero() || r.lease.Sub(now) > runLease-time.Minute {
 		return nil
 	}
 	lease := now.Add(runLease)
-	tag, err := r.Pool.Exec(ctx, `UPDATE reconciliations SET leased_until = $3 WHERE id = $1 AND status = 'running' AND leased_until = $2`, r.report.ID, r.lease, lease)
+	tag, err := r.pool.Exec(ctx, `UPDATE reconciliations SET leased_until = $3 WHERE id = $1 AND status = 'running' AND leased_until = $2`, r.report.ID, r.lease, lease)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (r *run) extend(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) leaseOrNull() *time.Time {
+func (r *comparison) leaseOrNull() *time.Time {
 	if r.lease.IsZero() {
 		return nil
 	}
@@ -96,15 +96,15 @@ func (r *run) leaseOrNull() *time.Time {
 }
 
 // finish keeps the report, and what it leaves open.
-func (r *run) finish(ctx context.Context) error {
-	r.report.FinishedAt = r.Clock.Now()
+func (r *comparison) finish(ctx context.Context) error {
+	r.report.FinishedAt = r.clock.Now()
 	body, err := json.Marshal(r.report)
 	if err != nil {
 		return err
 	}
 	bank, books := r.report.Bank.Success, r.report.Books.counted()
-	failpoint.At("payment/before-report-commit")
-	err = pg.InTx(ctx, r.Pool, func(tx pg.Tx) error {
+	failpoint.At("reconcile/before-report-commit")
+	err = pg.InTx(ctx, r.pool, func(tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
 		UPDATE reconciliations SET status = 'finished', finished_at = $3, leased_until = NULL, last_error = '', report = $4,
 			bank_count = $5, bank_amount = $6, bank_fee = $7, books_count = $8, books_amount = $9, books_fee = $10, stored_count = $11, exception_count = $12
@@ -119,18 +119,18 @@ func (r *run) finish(ctx context.Context) error {
 		}
 		return r.storeItems(ctx, tx)
 	})
-	failpoint.At("payment/after-report-commit")
+	failpoint.At("reconcile/after-report-commit")
 	return err
 }
 
 // fail records that the window was not read to its end; it is due again. It says so also when the
 // run's context has ended.
-func (r *run) fail(why error) error {
+func (r *comparison) fail(why error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
 	defer cancel()
-	_, err := r.Pool.Exec(ctx, `
+	_, err := r.pool.Exec(ctx, `
 		UPDATE reconciliations SET status = 'failed', finished_at = $3, leased_until = NULL, last_error = $4
-		WHERE id = $1 AND status = 'running' AND leased_until IS NOT DISTINCT FROM $2`, r.report.ID, r.leaseOrNull(), r.Clock.Now(), why.Error())
+		WHERE id = $1 AND status = 'running' AND leased_until IS NOT DISTINCT FROM $2`, r.report.ID, r.leaseOrNull(), r.clock.Now(), why.Error())
 	return err
 }
 
@@ -157,7 +157,7 @@ func (s *Service) Reconciliations(ctx context.Context, r page.Request) ([]Run, p
 	if !ok {
 		before = uuid.Max
 	}
-	rows, err := s.Pool.Query(ctx, `
+	rows, err := s.pool.Query(ctx, `
 		SELECT id, kind, window_from, window_to, status, started_at, finished_at, stored_count, exception_count, last_error
 		FROM reconciliations WHERE id < $1 ORDER BY id DESC LIMIT $2`, before, r.Limit+1)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Service) Reconciliations(ctx context.Context, r page.Request) ([]Run, p
 func (s *Service) Reconciliation(ctx context.Context, id uuid.UUID) (Report, error) {
 	var r Report
 	var body []byte
-	err := s.Pool.QueryRow(ctx, `SELECT report FROM reconciliations WHERE id = $1 AND status = 'finished'`, id).Scan(&body)
+	err := s.pool.QueryRow(ctx, `SELECT report FROM reconciliations WHERE id = $1 AND status = 'finished'`, id).Scan(&body)
 	if pg.IsNoRows(err) {
 		return r, ErrRunNotFound
 	}

@@ -1,4 +1,4 @@
-package payment
+package reconcile
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/money"
+	"ajo/internal/payment"
 	"ajo/ledger"
 )
 
@@ -207,12 +208,18 @@ type Report struct {
 	ToPoll []string `json:"-"`
 }
 
+// Reposted is an event that was posted from the bank's own record.
+type Reposted struct {
+	EventID uuid.UUID
+	payment.Posted
+}
+
 // maxExceptions bounds what one report lists.
 const maxExceptions = 1000
 
 func (r *Report) except(e Exception) {
 	r.Counts[e.Kind]++
-	e.ProviderTxnRef, e.AccountNumber, e.Detail, e.MerchantTxRef = clean(e.ProviderTxnRef), clean(e.AccountNumber), clean(e.Detail), clean(e.MerchantTxRef) // jsonb takes no NUL
+	e.ProviderTxnRef, e.AccountNumber, e.Detail, e.MerchantTxRef = payment.Clean(e.ProviderTxnRef), payment.Clean(e.AccountNumber), payment.Clean(e.Detail), payment.Clean(e.MerchantTxRef) // jsonb takes no NUL
 	if len(r.Exceptions) < maxExceptions {
 		r.Exceptions = append(r.Exceptions, e)
 	}

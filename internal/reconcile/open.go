@@ -1,4 +1,4 @@
-package payment
+package reconcile
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func (s *Service) OpenItems(ctx context.Context, r page.Request) ([]OpenItem, pa
 	if !ok {
 		before = uuid.Max
 	}
-	rows, err := s.Pool.Query(ctx, `
+	rows, err := s.pool.Query(ctx, `
 		SELECT id, kind, ref, exception, effect, found_at, due_at, ask_count, dismissed_at
 		FROM reconcile_items WHERE id < $1 ORDER BY id DESC LIMIT $2`, before, r.Limit+1)
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *Service) OpenItems(ctx context.Context, r page.Request) ([]OpenItem, pa
 // explanation keeps it. [ErrNotOpen]; [ErrNoReport].
 func (s *Service) Dismiss(ctx context.Context, ref string, by audit.By) (Exception, error) {
 	var x *Exception
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
+	err := pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
+		now := s.clock.Now()
 		var body []byte
 		var kind string
 		err := tx.QueryRow(ctx, `SELECT kind, exception FROM reconcile_items WHERE ref = $1 ORDER BY exception IS NULL LIMIT 1 FOR UPDATE`, ref).Scan(&kind, &body)

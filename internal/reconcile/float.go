@@ -1,4 +1,4 @@
-package payment
+package reconcile
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/money"
+	"ajo/internal/payment"
 )
 
 // The reasons for which the float cannot be compared.
@@ -35,7 +36,7 @@ type walletAt struct {
 
 // compareFloat compares the wallet's balance with the books as of the newest event that carries it.
 // What cannot be said is not guessed: the report then says why.
-func (r *run) compareFloat(ctx context.Context) error {
+func (r *comparison) compareFloat(ctx context.Context) error {
 	w, why, err := r.wallet(ctx)
 	if err != nil || why != "" {
 		r.report.Float.Why = why
@@ -71,11 +72,11 @@ func (r *run) compareFloat(ctx context.Context) error {
 }
 
 // explain lists what the wallet had more or less than the books at a moment, and why.
-func (r *run) explain(at time.Time, fees money.Amount) (list []Explanation, sum money.Amount) {
+func (r *comparison) explain(at time.Time, fees money.Amount) (list []Explanation, sum money.Amount) {
 	add := func(what, ref string, amount money.Amount) {
 		sum = sum.Add(amount)
 		if len(list) < maxExceptions {
-			list = append(list, Explanation{What: what, Ref: clean(ref), Amount: Signed{amount}})
+			list = append(list, Explanation{What: what, Ref: payment.Clean(ref), Amount: Signed{amount}})
 		}
 	}
 	sum = money.Zero
@@ -102,13 +103,13 @@ const feeSlice = 50_000
 
 // payoutFees adds up what the bank has kept for the payouts that had left by a moment. No entry has
 // it.
-func (r *run) payoutFees(ctx context.Context, at time.Time) (money.Amount, error) {
+func (r *comparison) payoutFees(ctx context.Context, at time.Time) (money.Amount, error) {
 	sum, after := money.Zero, uuid.Nil
 	for {
 		var n int
 		var part money.Amount
 		var last *uuid.UUID
-		err := r.Pool.QueryRow(ctx, `
+		err := r.pool.QueryRow(ctx, `
 			SELECT count(*), coalesce(sum(fee), 0), (array_agg(id ORDER BY id DESC))[1]
 			FROM (SELECT id, CASE WHEN status = 'success' AND submitted_at <= $2 THEN provider_fee END AS fee
 				FROM transfers WHERE id > $1 ORDER BY id LIMIT $3) t`, after, at, feeSlice).Scan(&n, &part, &last)
@@ -127,10 +128,10 @@ func (r *run) payoutFees(ctx context.Context, at time.Time) (money.Amount, error
 }
 
 // wallet finds the newest event, by the bank's time, that carries the wallet's balance.
-func (r *run) wallet(ctx context.Context) (newest walletAt, why string, err error) {
-	rows, err := r.Pool.Query(ctx, `
+func (r *comparison) wallet(ctx context.Context) (newest walletAt, why string, err error) {
+	rows, err := r.pool.Query(ctx, `
 		SELECT id, occurred_at, body FROM inbound_events
-		WHERE authentic AND source = $1 AND occurred_at IS NOT NULL ORDER BY id DESC LIMIT $2`, sourceWebhook, newestEvents)
+		WHERE authentic AND source = 'webhook' AND occurred_at IS NOT NULL ORDER BY id DESC LIMIT $1`, newestEvents)
 	if err != nil {
 		return newest, "", err
 	}
@@ -141,10 +142,8 @@ func (r *run) wallet(ctx context.Context) (newest walletAt, why string, err erro
 		if !at.After(newest.at) {
 			return nil
 		}
-		if v, err := parseValues(body); err == nil {
-			if balance, err := v.amount(walletBalance); err == nil {
-				newest = walletAt{id, at, balance}
-			}
+		if balance, err := payment.WalletBalance(body); err == nil {
+			newest = walletAt{id, at, balance}
 		}
 		return nil
 	})
@@ -169,14 +168,14 @@ type booksAt struct {
 
 // booksAt reads the sums. Its cost goes with the number of accounts and of what is under way, not
 // with the history.
-func (r *run) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) {
+func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) {
 	ended := []string{} // the bank knows the end of these: they are under way in the books only
 	for ref, made := range r.payoutEnds {
 		if !made.After(at) {
 			ended = append(ended, ref)
 		}
 	}
-	err = r.Pool.QueryRow(ctx, `
+	err = r.pool.QueryRow(ctx, `
 		SELECT
 			(SELECT coalesce(sum(balance), 0) FROM ledger_balances),
 			(SELECT coalesce(sum(l.amount), 0) FROM inbound_events e
@@ -187,16 +186,16 @@ func (r *run) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) 
 					AND (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))),
 			(SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)), 0) FROM transfers t
 				WHERE t.next_attempt_at IS NOT NULL AND NOT (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))
-					AND (t.status = 'processing' OR t.updated_at > $1) AND NOT t.merchant_tx_ref = ANY($3)),
+					AND (t.status = 'processing' OR t.updated_at > $1) AND NOT t.merchant_tx_ref = ANY($2)),
 			(SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
-				WHERE e.authentic AND e.status = 'failed' AND e.event_type = $2 AND e.occurred_at <= $1 AND e.currency = 'NGN'
+				WHERE e.authentic AND e.status = 'failed' AND e.event_type = 'payment_success' AND e.occurred_at <= $1 AND e.currency = 'NGN'
 					AND e.look_alike_of IS NULL)
 			+ (SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
 				WHERE e.next_attempt_at IS NOT NULL AND e.status = 'received' AND e.occurred_at <= $1 AND e.currency = 'NGN')
 			+ (SELECT coalesce(sum(l.amount), 0) FROM ledger_entries l JOIN inbound_events e ON e.id = l.transaction_group_id
 				WHERE l.status = 'needs_review' AND l.held_seq IS NOT NULL AND e.occurred_at <= $1),
 			(SELECT count(*) FROM ledger_entries WHERE reversal_of IS NOT NULL AND created_at > $1),
-			(SELECT count(*) FROM inbound_events WHERE occurred_at = $1 AND authentic AND replaces IS NULL)`, at, typePayment, ended).
+			(SELECT count(*) FROM inbound_events WHERE occurred_at = $1 AND authentic AND replaces IS NULL)`, at, ended).
 		Scan(&b.balances, &b.later, &b.unsent, &b.underWay, &b.outside, &b.reversals, &b.sameSecond)
 	return b, err
 }

@@ -1,4 +1,4 @@
-package payment
+package reconcile
 
 import (
 	"context"
@@ -10,23 +10,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/money"
+	"ajo/internal/payment"
 	"ajo/internal/provider"
-)
-
-// The statuses of transfers, as package transfer writes them.
-const (
-	transferPending    = "pending"
-	transferProcessing = "processing"
-	transferSuccess    = "success"
-	transferFailed     = "failed"
-	transferRefunded   = "refunded"
+	"ajo/internal/transfer"
 )
 
 // payout is a transfer as the comparison reads it.
 type payout struct {
 	Ref       string
 	AccountID uuid.UUID
-	Status    string
+	Status    transfer.Status
 	Ordered   money.Amount
 	// what its debit has taken: another sum than was ordered where a person has found out that the
 	// bank paid it
@@ -44,7 +37,7 @@ const payoutColumns = `merchant_tx_ref, account_id, status, amount, coalesce(pai
 
 // out is what the balances have given for the payout.
 func (t *payout) out() money.Amount {
-	if t.Attempts > 0 && (t.Status == transferProcessing || t.Status == transferSuccess) {
+	if t.Attempts > 0 && (t.Status == transfer.Processing || t.Status == transfer.Success) {
 		return t.Left
 	}
 	return money.Zero // not sent, or given back
@@ -58,7 +51,7 @@ func (t *payout) bankOut(p provider.Payout) money.Amount {
 		return p.Amount
 	case p.Status != provider.Refunded:
 		return money.Zero
-	case t.Status == transferSuccess && p.Amount.Equal(t.Ordered.Sub(t.Left)):
+	case t.Status == transfer.Success && p.Amount.Equal(t.Ordered.Sub(t.Left)):
 		return t.Left // the part that a person has booked already
 	case p.Amount.Cmp(t.Left) >= 0:
 		return money.Zero
@@ -75,7 +68,7 @@ func (t *payout) effect(p provider.Payout) money.Amount {
 		return money.Zero
 	}
 	out, counted := t.bankOut(p), money.Zero
-	if t.Status == transferSuccess && t.Fee != nil {
+	if t.Status == transfer.Success && t.Fee != nil {
 		counted = *t.Fee
 	}
 	keeps := money.Zero // with what came back as a whole comes the fee
@@ -89,10 +82,10 @@ func (t *payout) effect(p provider.Payout) money.Amount {
 }
 
 // matchPayouts compares the payouts of one page with the transfers.
-func (r *run) matchPayouts(ctx context.Context, payouts []provider.Payout) error {
+func (r *comparison) matchPayouts(ctx context.Context, payouts []provider.Payout) error {
 	var refs []string
 	for _, p := range payouts {
-		refs = append(refs, clean(p.Ref))
+		refs = append(refs, payment.Clean(p.Ref))
 	}
 	if len(refs) == 0 {
 		return nil
@@ -113,8 +106,8 @@ func (r *run) matchPayouts(ctx context.Context, payouts []provider.Payout) error
 	return nil
 }
 
-func (r *run) findPayouts(ctx context.Context, refs []string) (map[string]*payout, error) {
-	rows, err := r.Pool.Query(ctx, `SELECT `+payoutColumns+` FROM transfers WHERE merchant_tx_ref = ANY($1)`, refs)
+func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string]*payout, error) {
+	rows, err := r.pool.Query(ctx, `SELECT `+payoutColumns+` FROM transfers WHERE merchant_tx_ref = ANY($1)`, refs)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +122,7 @@ func (r *run) findPayouts(ctx context.Context, refs []string) (map[string]*payou
 // comparePayout names in what the bank's record and the transfer disagree, and how much more the
 // wallet has for it than the books. A transfer that is still processing and whose record has its
 // end is asked about by itself; until then only the float needs to know.
-func (r *run) comparePayout(p provider.Payout, t *payout) {
+func (r *comparison) comparePayout(p provider.Payout, t *payout) {
 	if t == nil {
 		r.unknownPayout(p)
 		return
@@ -141,10 +134,10 @@ func (r *run) comparePayout(p provider.Payout, t *payout) {
 	kind, detail := t.differs(p)
 	effect := t.effect(p)
 	since := p.Time
-	if !p.UpdatedAt.IsZero() && (p.Status != provider.Success || t.Status == transferFailed || t.Status == transferRefunded) {
+	if !p.UpdatedAt.IsZero() && (p.Status != provider.Success || t.Status == transfer.Failed || t.Status == transfer.Refunded) {
 		since = p.UpdatedAt // the money moved when the bank changed its word
 	}
-	if kind != "" && t.Status == transferSuccess && p.Status == provider.Refunded {
+	if kind != "" && t.Status == transfer.Success && p.Status == provider.Refunded {
 		r.report.ToPoll = append(r.report.ToPoll, p.Ref)
 	}
 	switch {
@@ -161,7 +154,7 @@ func (r *run) comparePayout(p provider.Payout, t *payout) {
 // unknownPayout flags a payout that moved money and that no transfer accounts for: a transfer is
 // stored before the bank is asked to pay, so there must be one, unless it was lost with a database,
 // or somebody else pays from the wallet.
-func (r *run) unknownPayout(p provider.Payout) {
+func (r *comparison) unknownPayout(p provider.Payout) {
 	if p.Status == provider.Failed || p.Status == provider.Refunded {
 		r.settle(aboutPayout, p.Ref)
 		return
@@ -175,7 +168,7 @@ func (r *run) unknownPayout(p provider.Payout) {
 func (t *payout) differs(p provider.Payout) (ExceptionKind, string) {
 	say := fmt.Sprintf
 	if kind, detail := t.disagrees(p); kind != "" {
-		if t.Known != "" && t.Known == p.Beside(t.Status, t.Left) {
+		if t.Known != "" && t.Known == p.Beside(string(t.Status), t.Left) {
 			return "", ""
 		}
 		return kind, detail
@@ -199,7 +192,7 @@ func (t *payout) disagrees(p provider.Payout) (ExceptionKind, string) {
 	say := fmt.Sprintf
 	out := t.bankOut(p)
 	switch part := p.Status == provider.Refunded && out.IsPositive(); {
-	case part && t.Status == transferSuccess && out.Equal(t.Left):
+	case part && t.Status == transfer.Success && out.Equal(t.Left):
 		return "", ""
 	case part:
 		return PayoutDiffers, say("the bank gave back %s of %s, the transfer is %s", p.Amount, p.Amount.Add(out), t.Status)
@@ -216,11 +209,11 @@ func (t *payout) disagrees(p provider.Payout) (ExceptionKind, string) {
 // failed and refunded say the same.
 func (t *payout) contradicts(s provider.Status) bool {
 	switch t.Status {
-	case transferSuccess:
+	case transfer.Success:
 		return s != provider.Success
-	case transferFailed, transferRefunded:
+	case transfer.Failed, transfer.Refunded:
 		return s == provider.Success || s == provider.Pending
-	case transferPending:
+	case transfer.Pending:
 		return t.Attempts == 0 && (s == provider.Success || s == provider.Pending)
 	}
 	return false
@@ -228,14 +221,14 @@ func (t *payout) contradicts(s provider.Status) bool {
 
 // readPayouts adds up the transfers that were submitted in the window, and asks the bank about
 // those that its list lacks.
-func (r *run) readPayouts(ctx context.Context) error {
+func (r *comparison) readPayouts(ctx context.Context) error {
 	var absent []payout
 	for from := r.report.From; from.Before(r.report.To); from = from.Add(entrySlice) {
 		to := from.Add(entrySlice)
 		if to.After(r.report.To) {
 			to = r.report.To
 		}
-		rows, err := r.Pool.Query(ctx, `SELECT `+payoutColumns+` FROM transfers WHERE submitted_at >= $1 AND submitted_at < $2`, from, to)
+		rows, err := r.pool.Query(ctx, `SELECT `+payoutColumns+` FROM transfers WHERE submitted_at >= $1 AND submitted_at < $2`, from, to)
 		if err != nil {
 			return err
 		}
@@ -248,8 +241,8 @@ func (r *run) readPayouts(ctx context.Context) error {
 			if t.Fee != nil {
 				fee = *t.Fee
 			}
-			r.report.Books.Payouts.add(t.Status, t.Left, fee)
-			if _, listed := r.seenPayouts[t.Ref]; !listed && t.Status != transferFailed {
+			r.report.Books.Payouts.add(string(t.Status), t.Left, fee)
+			if _, listed := r.seenPayouts[t.Ref]; !listed && t.Status != transfer.Failed {
 				absent = append(absent, t)
 			}
 		}
@@ -262,10 +255,10 @@ func (r *run) readPayouts(ctx context.Context) error {
 
 // askPayouts asks the bank, one by one, about the payouts that its list does not have. What is
 // under way is the transfer's own to ask about; here it is only said what the bank says.
-func (r *run) askPayouts(ctx context.Context, absent []payout) error {
+func (r *comparison) askPayouts(ctx context.Context, absent []payout) error {
 	asked := 0
 	for _, t := range absent {
-		if r.report.StartedAt.Sub(*t.SubmittedAt) < r.ConfirmMinAge {
+		if r.report.StartedAt.Sub(*t.SubmittedAt) < r.minAge {
 			r.report.Young++
 			continue
 		}
@@ -292,22 +285,22 @@ func (r *run) askPayouts(ctx context.Context, absent []payout) error {
 }
 
 // lostPayout flags a payout that the books have and the bank does not know.
-func (r *run) lostPayout(t *payout) {
-	if t.Status != transferSuccess && t.Status != transferRefunded {
+func (r *comparison) lostPayout(t *payout) {
+	if t.Status != transfer.Success && t.Status != transfer.Refunded {
 		// its end is still the bank's to tell, and the transfer asks; or it has come back
 		r.settle(aboutPayout, t.Ref)
 		return
 	}
-	x := t.exception(PayoutUnknown, "the transfer is "+t.Status+", and the bank neither lists it nor knows its reference")
+	x := t.exception(PayoutUnknown, "the transfer is "+string(t.Status)+", and the bank neither lists it nor knows its reference")
 	effect := t.out()
-	if t.Fee != nil && t.Status == transferSuccess {
+	if t.Fee != nil && t.Status == transfer.Success {
 		effect = effect.Add(*t.Fee)
 	}
 	r.hold(item{subject: subject{aboutPayout, t.Ref}, exception: &x, effect: effect, since: t.SubmittedAt})
 }
 
 // askPayout asks about a payout that an earlier run has left open.
-func (r *run) askPayout(ctx context.Context, it *item) error {
+func (r *comparison) askPayout(ctx context.Context, it *item) error {
 	ours, err := r.findPayouts(ctx, []string{it.ref})
 	if err != nil {
 		return err
@@ -325,18 +318,21 @@ func (r *run) askPayout(ctx context.Context, it *item) error {
 	return nil
 }
 
+// errAnother is an answer that is no answer: whatever it says, it says of another's money.
+var errAnother = errors.New("the bank answered with another's record")
+
 // askRecord asks for the bank's record of a payout: only a question.
-func (r *run) askRecord(ctx context.Context, ref string) (provider.Payout, error) {
-	p, err := r.Bank.Payout(ctx, ref)
+func (r *comparison) askRecord(ctx context.Context, ref string) (provider.Payout, error) {
+	p, err := r.bank.Payout(ctx, ref)
 	if err == nil && p.Ref != ref {
-		err = errStranger
+		err = errAnother
 	}
 	return p, err
 }
 
 func (t *payout) exception(k ExceptionKind, detail string) Exception {
 	return Exception{
-		Kind: k, MerchantTxRef: t.Ref, AccountID: &t.AccountID, TransferStatus: t.Status, BooksAmount: &t.Left, BooksFee: t.Fee, Detail: detail,
+		Kind: k, MerchantTxRef: t.Ref, AccountID: &t.AccountID, TransferStatus: string(t.Status), BooksAmount: &t.Left, BooksFee: t.Fee, Detail: detail,
 	}
 }
 

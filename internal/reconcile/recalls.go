@@ -1,10 +1,11 @@
-package payment
+package reconcile
 
 import (
 	"context"
 
 	"github.com/google/uuid"
 
+	"ajo/internal/payment"
 	"ajo/internal/provider"
 	"ajo/ledger"
 )
@@ -12,7 +13,7 @@ import (
 // openListed opens a recall of each payment that counts in the books and that the bank lists as
 // failed or given back: the list is no more believed than an event, so the sum is held and the bank
 // is asked. What a person has dismissed, or this run has not asked about, opens none.
-func (r *run) openListed(ctx context.Context) error {
+func (r *comparison) openListed(ctx context.Context) error {
 	for _, it := range r.items { // the report may not list them all
 		x := it.exception
 		if x == nil || x.Kind != Contradicts || it.kept || it.dismissed {
@@ -23,7 +24,7 @@ func (r *run) openListed(ctx context.Context) error {
 		if !takenBack || !counts {
 			continue
 		}
-		id, err := r.OpenRecall(ctx, it.ref, RecallByReconciliation)
+		id, err := r.payments.OpenRecall(ctx, it.ref, payment.RecallByReconciliation)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,11 @@
-package payment
+// Package reconcile compares our books with the bank's own list, payments and payouts, and heals
+// what the bank's record proves.
+//
+// What always holds: the list alone is believed in nothing that takes money from a tenant; whatever
+// is written goes through the use cases of packages payment and transfer; a window that was not
+// read to its end counts as not read; what bank and books disagree about is asked about until they
+// agree, or a person has taken note. (Decisions, "Confirmation", "Settlement".)
+package reconcile
 
 import (
 	"context"
@@ -9,8 +16,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/failpoint"
+	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 )
 
@@ -19,8 +29,8 @@ var (
 	ErrWindow       = errs.New(errs.Invalid, "the window must begin before it ends, end by now, and be at most 31 days long")
 	ErrTooMany      = errs.New(errs.Unprocessable, "the window has more than a million records; choose a shorter one")
 	ErrRunNotFound  = errs.New(errs.NotFound, "reconciliation not found")
-	errLostRun      = errors.New("payment: the reconciliation has gone to another worker")
-	errEndlessPages = errors.New("payment: the bank's list does not end")
+	errLostRun      = errors.New("reconcile: the reconciliation has gone to another worker")
+	errEndlessPages = errors.New("reconcile: the bank's list does not end")
 )
 
 const (
@@ -35,13 +45,39 @@ const (
 	listLag = 2 * time.Minute
 )
 
-// run is a reconciliation under way.
-type run struct {
+// Options are what a Service needs.
+type Options struct {
+	Pool     *pg.Pool
+	Bank     provider.Bank
+	Payments *payment.Service
+	Clock    clock.Clock
+	Log      *slog.Logger
+	// MinAge is how long the bank may take to list a payment or a payout that it has made.
+	MinAge time.Duration
+}
+
+// Service has the reconciliation's use cases.
+type Service struct {
+	pool     *pg.Pool
+	bank     provider.Bank
+	payments *payment.Service
+	clock    clock.Clock
+	log      *slog.Logger
+	minAge   time.Duration
+}
+
+// New returns the use cases. There is nothing to close.
+func New(o Options) *Service {
+	return &Service{pool: o.Pool, bank: o.Bank, payments: o.Payments, clock: o.Clock, log: o.Log, minAge: o.MinAge}
+}
+
+// comparison is a reconciliation under way.
+type comparison struct {
 	*Service
 	report Report
 	lease  time.Time           // zero: a person's run, which nobody takes over
 	seen   map[string]struct{} // the ids in the list so far
-	absent []entry             // entries of the window that are not in the list
+	absent []payment.Entry     // entries of the window that are not in the list
 
 	seenPayouts map[string]struct{} // the references in the list so far
 	// when the payouts were made whose end the bank knows, by reference
@@ -64,14 +100,14 @@ const (
 	runManual   = "manual"
 )
 
-// Reconcile compares the payments that the bank dates from (inclusive) to (exclusive) with the
-// books, at a person's word, and keeps the report. Successful payments whose event never came are
-// stored; the caller rings Report.ToPost, also when there is an error: what was stored stays, but a
-// window that was not read to its end counts as not read. [ErrWindow], [ErrTooMany], or the bank's
-// error. It ends with its context; a full page takes one call.
-func (s *Service) Reconcile(ctx context.Context, from, to time.Time) (Report, error) {
+// Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at
+// a person's word, and keeps the report. Successful payments whose event never came are stored; the
+// caller enqueues Report.ToPost, also when there is an error: what was stored stays, but a window
+// that was not read to its end counts as not read. [ErrWindow], [ErrTooMany], or the bank's error.
+// It ends with its context; a full page takes one call.
+func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
 	from, to = from.UTC().Truncate(time.Second), to.UTC().Add(time.Second-1).Truncate(time.Second)
-	if !from.Before(to) || to.Sub(from) > maxWindow || from.After(s.Clock.Now()) {
+	if !from.Before(to) || to.Sub(from) > maxWindow || from.After(s.clock.Now()) {
 		return Report{}, ErrWindow
 	}
 	r := s.newRun(runManual, from, to)
@@ -81,12 +117,12 @@ func (s *Service) Reconcile(ctx context.Context, from, to time.Time) (Report, er
 	return r.report, r.work(ctx)
 }
 
-// ReconcileDue does the periodic run that is due, if nobody has done it or is doing it: the last
+// RunDue does the periodic run that is due, if nobody has done it or is doing it: the last
 // window before the newest multiple of every. After a time without runs it begins where the last
 // finished one ended, a window at a time, so that nothing is left out; more tells that there is
 // another to do at once. A run that failed is due again.
-func (s *Service) ReconcileDue(ctx context.Context, every, window time.Duration) (r Report, ran, more bool, err error) {
-	tick := s.Clock.Now().Add(-min(every, listLag)).Truncate(every)
+func (s *Service) RunDue(ctx context.Context, every, window time.Duration) (r Report, ran, more bool, err error) {
+	tick := s.clock.Now().Add(-min(every, listLag)).Truncate(every)
 	from, to, gap, err := s.dueWindow(ctx, tick, every, window)
 	if err != nil {
 		return r, false, false, err
@@ -105,11 +141,11 @@ func (s *Service) ReconcileDue(ctx context.Context, every, window time.Duration)
 // day is how often the long look back is taken; it begins with the UTC day.
 const day = 24 * time.Hour
 
-// ReconcileDaily does the run of the day that is due, if nobody has done it or is doing it: the
+// RunDaily does the run of the day that is due, if nobody has done it or is doing it: the
 // time of back before the newest day's beginning. It finds what the bank listed later than the
 // periodic runs look. A run that failed is due again.
-func (s *Service) ReconcileDaily(ctx context.Context, back time.Duration) (r Report, ran bool, err error) {
-	to := s.Clock.Now().Add(-listLag).Truncate(day)
+func (s *Service) RunDaily(ctx context.Context, back time.Duration) (r Report, ran bool, err error) {
+	to := s.clock.Now().Add(-listLag).Truncate(day)
 	run := s.newRun(runDaily, to.Add(-back), to)
 	if claimed, err := run.claim(ctx); err != nil || !claimed {
 		return r, false, err
@@ -118,18 +154,18 @@ func (s *Service) ReconcileDaily(ctx context.Context, back time.Duration) (r Rep
 	return run.report, true, err
 }
 
-func (s *Service) newRun(kind string, from, to time.Time) *run {
-	return &run{
+func (s *Service) newRun(kind string, from, to time.Time) *comparison {
+	return &comparison{
 		Service: s, seen: map[string]struct{}{}, seenPayouts: map[string]struct{}{}, payoutEnds: map[string]time.Time{},
 		before: map[subject]*item{}, items: map[subject]*item{}, settled: map[subject]struct{}{}, doubted: map[string]struct{}{}, report: Report{
-			ID: uuid.Must(uuid.NewV7()), Kind: kind, From: from, To: to, StartedAt: s.Clock.Now(), Counts: map[ExceptionKind]int{}, Exceptions: []Exception{},
+			ID: uuid.Must(uuid.NewV7()), Kind: kind, From: from, To: to, StartedAt: s.clock.Now(), Counts: map[ExceptionKind]int{}, Exceptions: []Exception{},
 		},
 	}
 }
 
 // work reads both sides, compares them, and keeps the report. No transaction is open while the bank
 // is asked.
-func (r *run) work(ctx context.Context) error {
+func (r *comparison) work(ctx context.Context) error {
 	err := r.compare(ctx)
 	if err == nil {
 		err = r.openListed(ctx)
@@ -144,7 +180,7 @@ func (r *run) work(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) compare(ctx context.Context) error {
+func (r *comparison) compare(ctx context.Context) error {
 	if err := r.loadItems(ctx); err != nil {
 		return err
 	}
@@ -162,7 +198,7 @@ func (r *run) compare(ctx context.Context) error {
 }
 
 // readBank reads the bank's list to its end. What is missing on our side is stored page by page.
-func (r *run) readBank(ctx context.Context) error {
+func (r *comparison) readBank(ctx context.Context) error {
 	cursor := ""
 	for {
 		page, err := r.list(ctx, r.report.From, r.report.To, cursor)
@@ -188,24 +224,24 @@ func (r *run) readBank(ctx context.Context) error {
 	}
 }
 
-func (r *run) list(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	failpoint.At("payment/before-list")
-	page, err := r.Bank.Transactions(ctx, from, to, cursor)
-	failpoint.At("payment/after-list")
+func (r *comparison) list(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	failpoint.At("reconcile/before-list")
+	page, err := r.bank.Transactions(ctx, from, to, cursor)
+	failpoint.At("reconcile/after-list")
 	return page, err
 }
 
 // askAbsent asks the bank, one by one, about the entries that its list does not have: the list goes
 // by the bank's time, the window's entries by the event's, and at its edges the two may differ.
-func (r *run) askAbsent(ctx context.Context) error {
+func (r *comparison) askAbsent(ctx context.Context) error {
 	asked := 0
 	for _, e := range r.absent {
-		if r.Clock.Now().Sub(e.PostedAt) < r.ConfirmMinAge {
+		if r.clock.Now().Sub(e.PostedAt) < r.minAge {
 			r.report.Young++
 			continue
 		}
 		if asked++; asked > maxQuestions {
-			r.report.except(e.exception(UnknownAtBank, "the bank does not list it; not asked for by its id: there are too many"))
+			r.report.except(ofEntry(&e, UnknownAtBank, "the bank does not list it; not asked for by its id: there are too many"))
 			continue
 		}
 		t, err := r.askTransaction(ctx, e.TxnRef)
@@ -226,8 +262,8 @@ func (r *run) askAbsent(ctx context.Context) error {
 }
 
 // tell logs what came of the run.
-func (r *run) tell() {
-	log := r.Log.With(slog.String("reconciliation", r.report.ID.String()), slog.Time("from", r.report.From), slog.Time("to", r.report.To))
+func (r *comparison) tell() {
+	log := r.log.With(slog.String("reconciliation", r.report.ID.String()), slog.Time("from", r.report.From), slog.Time("to", r.report.To))
 	log.Info("the books were compared with the bank's list", slog.Int("bank", r.report.Bank.Success.Count),
 		slog.Int("books", r.report.Books.counted().Count), slog.Int("stored", len(r.report.ToPost)), slog.Int("exceptions", r.report.ExceptionCount()))
 	if n := len(r.report.ToPost); n > 0 {

@@ -1,4 +1,4 @@
-package payment
+package reconcile
 
 import (
 	"context"
@@ -44,8 +44,8 @@ type item struct {
 }
 
 // loadItems reads what earlier runs have left open.
-func (r *run) loadItems(ctx context.Context) error {
-	rows, err := r.Pool.Query(ctx, `
+func (r *comparison) loadItems(ctx context.Context) error {
+	rows, err := r.pool.Query(ctx, `
 		SELECT kind, ref, exception, effect, since, found_at, due_at, dismissed_at IS NOT NULL FROM reconcile_items ORDER BY due_at LIMIT $1`, maxItems)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (r *run) loadItems(ctx context.Context) error {
 }
 
 // hold reports what is not settled, unless an operator has dismissed just that, and remembers it.
-func (r *run) hold(it item) {
+func (r *comparison) hold(it item) {
 	it.foundAt = r.report.StartedAt
 	if old := r.before[it.subject]; old != nil {
 		it.foundAt = old.foundAt
@@ -70,7 +70,7 @@ func (r *run) hold(it item) {
 	r.keepOpen(&it)
 }
 
-func (r *run) keepOpen(it *item) {
+func (r *comparison) keepOpen(it *item) {
 	if it.exception != nil && !it.dismissed {
 		r.report.except(*it.exception)
 	}
@@ -79,7 +79,7 @@ func (r *run) keepOpen(it *item) {
 }
 
 // settle notes that bank and books agree.
-func (r *run) settle(kind, ref string) {
+func (r *comparison) settle(kind, ref string) {
 	if s := (subject{kind, ref}); r.items[s] == nil {
 		r.settled[s] = struct{}{}
 	}
@@ -92,7 +92,7 @@ func sameException(a, b *Exception) bool {
 }
 
 // judged tells whether this run has come to a conclusion about the subject, or will.
-func (r *run) judged(s subject) bool {
+func (r *comparison) judged(s subject) bool {
 	_, settled := r.settled[s]
 	_, doubted := r.doubted[s.ref]
 	return settled || r.items[s] != nil || doubted && s.kind == aboutPayment
@@ -100,7 +100,7 @@ func (r *run) judged(s subject) bool {
 
 // askItems asks the bank about what earlier runs left open and this window does not have. What is
 // not due yet, or gets no answer, stays as it was.
-func (r *run) askItems(ctx context.Context) error {
+func (r *comparison) askItems(ctx context.Context) error {
 	asked := 0
 	for _, it := range r.open {
 		if r.judged(it.subject) {
@@ -132,7 +132,7 @@ func (r *run) askItems(ctx context.Context) error {
 }
 
 // unanswered leaves an item as it was until its next time.
-func (r *run) unanswered(ctx context.Context, it *item) error {
+func (r *comparison) unanswered(ctx context.Context, it *item) error {
 	r.keepOpen(it)
 	return ctx.Err()
 }
@@ -147,7 +147,7 @@ const keepItemsSQL = `
 			ask_count = i.ask_count + 1, dismissed_at = CASE WHEN i.exception IS NOT DISTINCT FROM excluded.exception THEN i.dismissed_at END`
 
 // storeItems remembers what is open and forgets what is settled.
-func (r *run) storeItems(ctx context.Context, tx pg.Tx) error {
+func (r *comparison) storeItems(ctx context.Context, tx pg.Tx) error {
 	var kinds, refs, effects, doneKinds, doneRefs []string
 	var exceptions []*string
 	var since []*time.Time

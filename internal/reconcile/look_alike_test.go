@@ -1,7 +1,6 @@
-package payment_test
+package reconcile_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -11,16 +10,9 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/payment"
+	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 )
-
-// eventOf signs an event.
-func (b *bundle) eventOf(e fakebank.Event) payment.Delivery {
-	b.T.Helper()
-	body, err := json.Marshal(e)
-	require.NoError(b.T, err)
-	return b.sign(body)
-}
 
 // spellings are ways in which a list may write an id.
 var spellings = map[string]func(string) string{
@@ -58,22 +50,22 @@ func TestOnePaymentUnderTwoSpellingsIsPostedOnce(t *testing.T) {
 					listed := spell(txn.ID)
 					b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.ListedAs = listed })
 					arrive := func() { b.post(b.receive(b.hook(txn)).ID) }
-					reconcile := func() payment.Report {
+					run := func() reconcile.Report {
 						r := b.lastHour()
 						b.postAll(r.ToPost)
 						return r
 					}
 					held := listed
 					if listFirst {
-						require.Len(t, reconcile().ToPost, 1)
+						require.Len(t, run().ToPost, 1)
 						arrive()
 						held = txn.ID
 					} else {
 						arrive()
 					}
 					for range 3 {
-						r := reconcile()
-						require.Equal(t, 1, r.Counts[payment.LookAlike], "%v", said(r))
+						r := run()
+						require.Equal(t, 1, r.Counts[reconcile.LookAlike], "%v", said(r))
 						require.Contains(t, said(r)[held], "look_alike: it looks like the payment ")
 						require.Positive(t, r.Suspicious())
 						b.Clock.Advance(15 * time.Minute)
@@ -84,7 +76,7 @@ func TestOnePaymentUnderTwoSpellingsIsPostedOnce(t *testing.T) {
 
 					_, err := b.svc.Dismiss(b.ctx, held, byHand)
 					require.NoError(t, err)
-					require.Zero(t, reconcile().Counts[payment.LookAlike])
+					require.Zero(t, run().Counts[reconcile.LookAlike])
 					balance, _ = b.books()
 					require.Equal(t, "4975.00", balance)
 				})
@@ -105,7 +97,7 @@ func TestTwoEqualPaymentsOfOneSecondArePostedBoth(t *testing.T) {
 			b.post(b.receive(b.hook(x)).ID)
 			balance, _ := b.books()
 			require.Equal(b.T, "4975.00", balance, "held back until the list has both")
-			require.Equal(b.T, 1, b.lastHour().Counts[payment.LookAlike])
+			require.Equal(b.T, 1, b.lastHour().Counts[reconcile.LookAlike])
 			b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = false })
 		},
 	} {
@@ -153,14 +145,14 @@ func TestRepostOfALookAlike(t *testing.T) {
 	require.Contains(t, said(r)[y.ID], "ajo events repost")
 	held := *r.Exceptions[0].EventID
 	require.Equal(t, "failed processing_error", testenv.Value[string](b.Env, `SELECT status || ' ' || category FROM inbound_events WHERE id = $1`, held))
-	plan, err := b.svc.PlanRepost(b.ctx, held)
+	plan, err := b.payments.PlanRepost(b.ctx, held)
 	require.NoError(t, err)
 	require.NotNil(t, plan.Event.LookAlikeOf)
-	_, err = b.svc.Repost(b.ctx, held, byHand)
+	_, err = b.payments.Repost(b.ctx, held, byHand)
 	require.NoError(t, err)
 	balance, _ := b.books()
 	require.Equal(t, "9950.00", balance)
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events WHERE look_alike_of IS NOT NULL`))
-	require.NotContains(t, b.lastHour().Counts, payment.LookAlike)
+	require.NotContains(t, b.lastHour().Counts, reconcile.LookAlike)
 	require.NotEqual(t, uuid.Nil, held)
 }

@@ -1,7 +1,8 @@
-package payment_test
+package reconcile_test
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -10,9 +11,9 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
-	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/ledger"
@@ -59,19 +60,6 @@ func (b *bundle) inBooks(ref, status, amount string, fee any) {
 	}))
 }
 
-// said are the exceptions of a report, in short, by their reference.
-func said(r payment.Report) map[string]string {
-	got := map[string]string{}
-	for _, x := range r.Exceptions {
-		ref := x.MerchantTxRef
-		if ref == "" {
-			ref = x.ProviderTxnRef
-		}
-		got[ref] = string(x.Kind) + ": " + x.Detail
-	}
-	return got
-}
-
 // A payout that the bank made and that no transfer accounts for is named; one that has a transfer,
 // or moved no money, is not.
 func TestReconcileFlagsUnknownPayouts(t *testing.T) {
@@ -83,7 +71,7 @@ func TestReconcileFlagsUnknownPayouts(t *testing.T) {
 	b.payAtBank("AJO-ours", "100.00")
 	b.inBooks("AJO-ours", "success", "100.00", "0")
 	r := b.lastHour()
-	require.Equal(t, map[payment.ExceptionKind]int{payment.UnknownPayout: 1}, r.Counts)
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.UnknownPayout: 1}, r.Counts)
 	require.Equal(t, "AJO-lost", r.Exceptions[0].MerchantTxRef)
 	require.Equal(t, "100.00", r.Exceptions[0].BankAmount.String())
 	require.Equal(t, 1, r.Suspicious())
@@ -155,7 +143,7 @@ func TestReconcileComparesPayouts(t *testing.T) {
 }
 
 // effectOf is what a part of the float's explanation comes to.
-func effectOf(f payment.Float, ref string) string {
+func effectOf(f reconcile.Float, ref string) string {
 	for _, e := range f.Explained {
 		if e.Ref == ref {
 			return e.Amount.String()
@@ -167,7 +155,7 @@ func effectOf(f payment.Float, ref string) string {
 // resolve has a person say that a transfer was paid, with that sum.
 func (b *bundle) resolve(ref, paid string) {
 	b.T.Helper()
-	svc := transfer.New(transfer.Options{Pool: b.Pool, Bank: b.client(), Clock: b.Clock, Log: b.svc.Log, Delays: transfer.DefaultDelays})
+	svc := transfer.New(transfer.Options{Pool: b.Pool, Bank: b.client(), Clock: b.Clock, Log: slog.New(slog.DiscardHandler), Delays: transfer.DefaultDelays})
 	defer svc.Close()
 	_, err := svc.Resolve(b.ctx, ref, transfer.Resolution{Paid: true, Amount: new(money.Must(paid))}, byHand)
 	require.NoError(b.T, err)
@@ -219,7 +207,7 @@ func TestFloatIsExplainedToTheKobo(t *testing.T) {
 	const opening = "7654.32"
 	b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50"), OpeningBalance: money.Must(opening)})
 	b.openAtBank()
-	explained := func() payment.Float {
+	explained := func() reconcile.Float {
 		b.Clock.Advance(time.Second)
 		b.fund("1000.00") // the newest event has the wallet's balance
 		f := b.lastHour().Float
@@ -281,8 +269,8 @@ func TestFloatIsExplainedToTheKobo(t *testing.T) {
 	}
 	b.payAtBank("AJO-lost", "77.77")
 	f := explained()
-	require.Contains(t, f.Explained, payment.Explanation{
-		What: "unknown_payout: the bank pays AJO-lost, and no transfer has that reference", Ref: "AJO-lost", Amount: payment.Signed{Amount: money.Must("90.27").Neg()},
+	require.Contains(t, f.Explained, reconcile.Explanation{
+		What: "unknown_payout: the bank pays AJO-lost, and no transfer has that reference", Ref: "AJO-lost", Amount: reconcile.Signed{Amount: money.Must("90.27").Neg()},
 	})
 
 	// Payments that the bank took back, or has otherwise than the books.

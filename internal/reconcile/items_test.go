@@ -1,4 +1,4 @@
-package payment_test
+package reconcile_test
 
 import (
 	"testing"
@@ -11,21 +11,9 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
+	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 )
-
-// due does all periodic runs that are due, and posts what they have stored.
-func (b *bundle) due() (last payment.Report) {
-	b.T.Helper()
-	for more := true; more; {
-		r, ran, again, err := b.svc.ReconcileDue(b.ctx, 15*time.Minute, 2*time.Hour)
-		require.NoError(b.T, err)
-		require.True(b.T, ran)
-		b.postAll(r.ToPost)
-		last, more = r, again
-	}
-	return last
-}
 
 // A payment that the bank has under way for longer than the window, and whose event never comes, is
 // posted when the bank has done.
@@ -106,26 +94,26 @@ func TestDailyRunLooksBackThreeDays(t *testing.T) {
 	b.due()
 	b.bank.SetTransaction(late.ID, func(x *fakebank.Transaction) { x.Hidden = false })
 	require.Empty(t, b.due1().ToPost, "no periodic run looks so far back")
-	r, ran, err := b.svc.ReconcileDaily(b.ctx, 72*time.Hour)
+	r, ran, err := b.svc.RunDaily(b.ctx, 72*time.Hour)
 	require.NoError(t, err)
 	require.True(t, ran)
 	require.Equal(t, "daily", r.Kind)
 	require.Equal(t, 72*time.Hour, r.To.Sub(r.From))
-	require.Equal(t, map[payment.ExceptionKind]int{payment.MissingEvent: 1}, r.Counts)
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.MissingEvent: 1}, r.Counts)
 	b.postAll(r.ToPost)
 	balance, _ := b.books()
 	require.Equal(t, "4975.00", balance)
-	_, ran, err = b.svc.ReconcileDaily(b.ctx, 72*time.Hour)
+	_, ran, err = b.svc.RunDaily(b.ctx, 72*time.Hour)
 	require.NoError(t, err)
 	require.False(t, ran, "once a day")
 	b.Clock.Advance(24 * time.Hour)
-	_, ran, err = b.svc.ReconcileDaily(b.ctx, 72*time.Hour)
+	_, ran, err = b.svc.RunDaily(b.ctx, 72*time.Hour)
 	require.NoError(t, err)
 	require.True(t, ran)
 }
 
 // due1 is the next periodic run.
-func (b *bundle) due1() payment.Report {
+func (b *bundle) due1() reconcile.Report {
 	b.T.Helper()
 	b.Clock.Advance(15 * time.Minute)
 	return b.due()
@@ -156,20 +144,20 @@ func TestProcessingErrorIsHealedByTheBanksRecord(t *testing.T) {
 			require.Equal(t, payment.CategoryProcessingError, b.post(id).Category)
 
 			r := b.lastHour()
-			require.Equal(t, map[payment.ExceptionKind]int{payment.Healed: 1}, r.Counts)
+			require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Healed: 1}, r.Counts)
 			require.Zero(t, r.Suspicious())
 			require.Len(t, r.Reposted, 1)
 			require.Equal(t, id, r.Reposted[0].EventID)
 			require.NotNil(t, r.Reposted[0].Delivery)
-			status, category, problem := b.event1(id)
-			require.Equal(t, []string{"processed", "payment", ""}, []string{status, category, problem})
+			got := testenv.Value[string](b.Env, `SELECT concat_ws(' ', status, category, error_message) FROM inbound_events WHERE id = $1`, id)
+			require.Equal(t, "processed payment ", got)
 			balance, entries := b.books()
 			require.Equal(t, "4975.00", balance)
 			require.Len(t, entries, 1)
 			require.True(t, b.receive(b.eventOf(event)).Duplicate)
 			require.Empty(t, b.lastHour().Exceptions)
 			b.Clock.Advance(time.Minute)
-			require.NoError(t, b.svc.Confirm(b.ctx, id))
+			require.NoError(t, b.payments.Confirm(b.ctx, id))
 			_, entries = b.books()
 			require.Equal(t, []string{"credit confirmed"}, entries)
 		})
@@ -186,28 +174,28 @@ func TestRepostByAnOperator(t *testing.T) {
 	event := b.bank.Event(fakebank.PaymentSuccess, txn)
 	event.Data.Transaction.Fee = []byte(`null`)
 	id := b.receive(b.eventOf(event)).ID
-	_, err := b.svc.Repost(b.ctx, id, byHand)
+	_, err := b.payments.Repost(b.ctx, id, byHand)
 	require.ErrorIs(t, err, payment.ErrNotUnposted, "it waits to be posted")
 	b.post(id)
 
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden = true })
-	_, err = b.svc.Repost(b.ctx, id, byHand)
+	_, err = b.payments.Repost(b.ctx, id, byHand)
 	require.ErrorIs(t, err, payment.ErrNotAtBank)
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden, x.Status = false, fakebank.StatusPending })
-	_, err = b.svc.Repost(b.ctx, id, byHand)
+	_, err = b.payments.Repost(b.ctx, id, byHand)
 	require.ErrorContains(t, err, "the bank says pending")
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status, x.Currency = fakebank.StatusSuccess, "USD" })
-	_, err = b.svc.Repost(b.ctx, id, byHand)
+	_, err = b.payments.Repost(b.ctx, id, byHand)
 	require.ErrorContains(t, err, "the bank's own record cannot be posted")
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Currency = money.Currency })
-	_, err = b.svc.Repost(b.ctx, uuid.New(), byHand)
+	_, err = b.payments.Repost(b.ctx, uuid.New(), byHand)
 	require.ErrorIs(t, err, payment.ErrEventNotFound)
 
-	p, err := b.svc.Repost(b.ctx, id, byHand)
+	p, err := b.payments.Repost(b.ctx, id, byHand)
 	require.NoError(t, err)
 	require.Equal(t, payment.CategoryPayment, p.Category)
 	require.Equal(t, b.Clock.Now().Add(30*time.Second), p.ConfirmAt)
-	_, err = b.svc.Repost(b.ctx, id, byHand)
+	_, err = b.payments.Repost(b.ctx, id, byHand)
 	require.ErrorIs(t, err, payment.ErrNotUnposted)
 	balance, _ := b.books()
 	require.Equal(t, "4975.00", balance)
@@ -224,10 +212,10 @@ func TestDismissedExceptionIsQuietUntilItChanges(t *testing.T) {
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("4000.00") })
 	require.Len(t, b.lastHour().Exceptions, 1)
 	_, err := b.svc.Dismiss(b.ctx, "nobody's", byHand)
-	require.ErrorIs(t, err, payment.ErrNotOpen)
+	require.ErrorIs(t, err, reconcile.ErrNotOpen)
 	x, err := b.svc.Dismiss(b.ctx, txn.ID, byHand)
 	require.NoError(t, err)
-	require.Equal(t, payment.Differs, x.Kind)
+	require.Equal(t, reconcile.Differs, x.Kind)
 	require.Empty(t, b.lastHour().Exceptions)
 	b.Clock.Advance(5 * time.Hour)
 	require.Empty(t, b.lastHour().Exceptions)

@@ -1,0 +1,206 @@
+package payment
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/batch"
+	"ajo/internal/money"
+	"ajo/internal/provider"
+	"ajo/ledger"
+)
+
+// What package reconcile needs: the books' side of the bank's list, and the use cases by which a
+// record of that list becomes a payment.
+
+// Entry is a posted payment as it is compared with the bank's record: its amounts are the ledger's,
+// not the event's.
+type Entry struct {
+	check
+	Status ledger.Status
+}
+
+// Known is what the books have of a transaction of the list.
+type Known struct {
+	Entry    *Entry // nil: it is not in the ledger
+	EventID  uuid.UUID
+	Status   Status
+	Category Category
+	Problem  string
+}
+
+// entryColumns are an entry's, in the order of fields. They need inbound_events e, ledger_entries l
+// and accounts a.
+const entryColumns = `e.id, e.provider_txn_ref, l.amount + l.fee, l.fee, l.currency, a.bank_account_number, a.id, e.error_message <> '',
+	e.alias_number, e.alias, l.created_at, l.status, e.occurred_at`
+
+func (e *Entry) fields() []any {
+	return []any{
+		&e.ID, &e.TxnRef, &e.Amount, &e.Fee, &e.Currency, &e.AccountNumber, &e.AccountID, &e.Assigned, &e.AliasNumber, &e.AliasRef, &e.PostedAt, &e.Status, &e.OccurredAt,
+	}
+}
+
+// Known reads what is stored of transactions, by their ids: their payment events, and the entries
+// of those that are posted.
+func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, error) {
+	out := map[string]Known{}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	rows, err := s.Pool.Query(ctx, `
+		SELECT provider_txn_ref, id, status, category, error_message FROM inbound_events
+		WHERE authentic AND provider_txn_ref <> '' AND provider_txn_ref = ANY($1) AND event_type = $2`, ids, typePayment)
+	if err != nil {
+		return nil, err
+	}
+	var k Known
+	var ref string
+	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.EventID, &k.Status, &k.Category, &k.Problem}, func() error {
+		out[ref] = k
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	rows, err = s.Pool.Query(ctx, `
+		SELECT `+entryColumns+` FROM inbound_events e
+		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
+		JOIN accounts a ON a.id = l.account_id
+		WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = ANY($1) AND e.status = 'processed'
+		ORDER BY l.status <> 'reversed', e.id`, ids) // the last one of each stands: that which counts, else the newest
+	if err != nil {
+		return nil, err
+	}
+	entries, err := collectEntries(rows)
+	for _, e := range entries {
+		k := out[e.TxnRef]
+		k.Entry = &e
+		out[e.TxnRef] = k
+	}
+	return out, err
+}
+
+func collectEntries(rows pgx.Rows) ([]Entry, error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Entry, error) {
+		var e Entry
+		return e, row.Scan(e.fields()...)
+	})
+}
+
+// EntriesBetween calls note for each entry of a payment that was made from (inclusive) to
+// (exclusive), by the event's own time.
+func (s *Service) EntriesBetween(ctx context.Context, from, to time.Time, note func(Entry)) error {
+	rows, err := s.Pool.Query(ctx, `
+		SELECT `+entryColumns+` FROM inbound_events e
+		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
+		JOIN accounts a ON a.id = l.account_id
+		WHERE e.occurred_at >= $1 AND e.occurred_at < $2 AND e.status = 'processed'`, from, to)
+	if err != nil {
+		return err
+	}
+	var e Entry
+	_, err = pgx.ForEachRow(rows, e.fields(), func() error {
+		note(e)
+		return nil
+	})
+	return err
+}
+
+// Unfit says why a record of the list cannot be the payment that it stands for. It is not stored:
+// under its id it would stand in the way of the genuine event for ever, and that event may be well.
+func Unfit(t provider.Transaction) string {
+	switch {
+	case t.Currency != money.Currency:
+		return fmt.Sprintf("the currency is %q, not %s", t.Currency, money.Currency)
+	case t.Amount.Cmp(t.Fee) <= 0:
+		return reasonAmount
+	case t.AccountNumber == "" && t.AccountRef == "":
+		return "it names no account"
+	case strings.TrimSpace(t.ID) != t.ID:
+		return "its id begins or ends with white space"
+	}
+	return ""
+}
+
+// Listed is a payment of the bank's list whose event never came.
+type Listed struct {
+	Record provider.Transaction
+	// the payment that it may be a repeat of: it is stored and not posted; nil: there is none
+	LookAlike *LookAlike
+}
+
+// LookAlike is a payment of the books that another may be a repeat of.
+type LookAlike struct {
+	EventID uuid.UUID
+	TxnRef  string
+}
+
+// Why says that a payment may be a repeat of this one.
+func (l LookAlike) Why() string {
+	return fmt.Sprintf("it looks like the payment %s, which is in the books as event %s", l.TxnRef, l.EventID)
+}
+
+// StoreListed stores payments from the bank's own records, to be posted as any. An event that came
+// before, or comes at this moment, makes one a duplicate.
+func (s *Service) StoreListed(ctx context.Context, list []Listed) []batch.Outcome[Receipt] {
+	events := make([]*inbound, len(list))
+	for i, l := range list {
+		events[i] = fromBank(l.Record, s.Clock.Now())
+		if like := l.LookAlike; like != nil {
+			e := events[i]
+			e.status, e.category, e.problem, e.lookAlikeOf, e.nextAttemptAt = Failed, CategoryProcessingError, like.Why(), &like.EventID, nil
+		}
+	}
+	return s.store.DoAll(ctx, events)
+}
+
+// HoldBack keeps a payment that is stored from being posted, as it may be a repeat. A payment that
+// is posted by now stays so.
+func (s *Service) HoldBack(ctx context.Context, eventID uuid.UUID, like LookAlike) error {
+	_, err := s.Pool.Exec(ctx, `
+		UPDATE inbound_events SET status = 'failed', category = 'processing_error', error_message = $2, look_alike_of = $3, next_attempt_at = NULL, processed_at = $4
+		WHERE id = $1 AND status = 'received'`, eventID, like.Why(), like.EventID, s.Clock.Now())
+	return err
+}
+
+// RepostListed is [Service.Repost] without an operator: the bank's list shows that the record is a
+// payment, and record is what it says. [ErrNotUnposted] where somebody else has posted it.
+func (s *Service) RepostListed(ctx context.Context, eventID uuid.UUID, record provider.Transaction) (Posted, error) {
+	return s.repost(ctx, eventID, record, nil)
+}
+
+// WalletBalance reads the balance of our wallet that an event carries. Its signature does not cover
+// it.
+func WalletBalance(body []byte) (money.Amount, error) {
+	v, err := parseValues(body)
+	if err != nil {
+		return money.Zero, err
+	}
+	return v.amount(walletBalance)
+}
+
+// fromBank makes the event of a payment from the bank's own record. No event's requestId has a
+// colon.
+func fromBank(t provider.Transaction, now time.Time) *inbound {
+	body, _ := json.Marshal(t)
+	return &inbound{
+		id: uuid.Must(uuid.NewV7()), source: sourceReconciliation, authentic: true, requestID: "reconciliation:" + t.ID, txnRef: t.ID,
+		eventType: typePayment, status: Received, amount: &t.Amount, fee: &t.Fee, currency: t.Currency, alias: t.AccountRef, number: t.AccountNumber,
+		sender: Clean(t.SenderName), senderBank: Clean(t.SenderBank), narration: Clean(t.Narration), occurredAt: &t.Time, body: body, nextAttemptAt: &now, receivedAt: now,
+		session: Clean(t.SessionID),
+		digest:  digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
+	}
+}
+
+// sameMoney tells whether an event and the bank's record of it are about the same money. The two
+// name sender, narration and time each in its own way, so their digests differ without being in
+// conflict.
+func sameMoney(a, b original) bool {
+	same := func(x, y *money.Amount) bool { return x != nil && y != nil && x.Equal(*y) }
+	return same(a.amount, b.amount) && same(a.fee, b.fee) && a.currency == b.currency && (a.number == b.number || a.number == "" || b.number == "")
+}

@@ -1,0 +1,247 @@
+package reconcile_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/audit"
+	"ajo/internal/fakebank"
+	"ajo/internal/invariant"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/payment"
+	"ajo/internal/provider"
+	"ajo/internal/provider/nomba"
+	"ajo/internal/reconcile"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+var byHand = audit.By{Actor: "cli:ada", Reason: "asked the bank"}
+
+// bundle is the reconciliation with its bank, the payments' use cases and one account.
+type bundle struct {
+	*testenv.Env
+	ctx      context.Context
+	bank     *fakebank.Bank
+	payments *payment.Service
+	svc      *reconcile.Service
+	log      *syncBuffer
+	account  uuid.UUID
+	tenant   uuid.UUID
+}
+
+func setup(t testing.TB) *bundle { return setupAt(t, fakebank.Options{}) }
+
+// setupAt is setup with a bank of its own.
+func setupAt(t testing.TB, o fakebank.Options) *bundle {
+	e := testenv.New(t)
+	b := &bundle{Env: e, ctx: context.Background(), log: &syncBuffer{}}
+	o.Clock = e.Clock
+	b.bank = fakebank.New(o)
+	_, err := b.bank.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.bank.Close()) })
+	b.payments, b.svc = b.servicesWith(b.client())
+	b.tenant = e.Tenant()
+	b.account = b.Account(b.tenant, "customer-1")
+	return b
+}
+
+func (b *bundle) client() *nomba.Client {
+	client, err := nomba.New(nomba.Options{
+		URL: b.bank.URL(), AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
+		Clock: b.Clock, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1,
+	})
+	require.NoError(b.T, err)
+	return client
+}
+
+// servicesWith makes another reconciliation, and other payments, with an account at that bank.
+func (b *bundle) servicesWith(bank provider.Bank) (*payment.Service, *reconcile.Service) {
+	log := slog.New(slog.NewTextHandler(b.log, nil))
+	p := payment.New(payment.Options{
+		Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: log, WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
+		ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
+	})
+	b.T.Cleanup(p.Close)
+	return p, reconcile.New(reconcile.Options{Pool: b.Pool, Bank: bank, Payments: p, Clock: b.Clock, Log: log, MinAge: 30 * time.Minute})
+}
+
+// syncBuffer is the log of all services of a test.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// openAtBank makes the test's account known to the fake bank under its own number, so that payments
+// to it have a record.
+func (b *bundle) openAtBank() {
+	b.T.Helper()
+	a, err := b.client().CreateAccount(b.ctx, provider.NewAccount{Ref: b.account.String(), Name: "Ada Obi Stores"})
+	require.NoError(b.T, err)
+	b.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, b.account, a.Number)
+}
+
+// paySilently makes a payment at the bank of which no event comes.
+func (b *bundle) paySilently(amount string) fakebank.Transaction {
+	b.T.Helper()
+	txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.String(), Amount: money.Must(amount), SenderName: "Bola Ade", Silent: true, Force: true})
+	require.NoError(b.T, err)
+	return txn
+}
+
+// recorded changes the status of the bank's record of a payment.
+func (b *bundle) recorded(txn fakebank.Transaction, status string) {
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status = status })
+}
+
+// hook is the signed event of a payment.
+func (b *bundle) hook(t fakebank.Transaction) payment.Delivery { return b.sign(b.bank.EventFor(t)) }
+
+// eventOf signs an event.
+func (b *bundle) eventOf(e fakebank.Event) payment.Delivery {
+	b.T.Helper()
+	body, err := json.Marshal(e)
+	require.NoError(b.T, err)
+	return b.sign(body)
+}
+
+func (b *bundle) sign(body []byte) payment.Delivery {
+	b.T.Helper()
+	h, err := b.bank.SignedHeaders(body)
+	require.NoError(b.T, err)
+	return payment.Delivery{Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader)}
+}
+
+func (b *bundle) receive(d payment.Delivery) payment.Receipt {
+	b.T.Helper()
+	r, err := b.payments.Receive(b.ctx, d)
+	require.NoError(b.T, err)
+	return r
+}
+
+func (b *bundle) post(id uuid.UUID) payment.Posted {
+	b.T.Helper()
+	p, err := b.payments.Post(b.ctx, id)
+	require.NoError(b.T, err)
+	return p
+}
+
+func (b *bundle) postAll(ids []uuid.UUID) {
+	b.T.Helper()
+	for _, id := range ids {
+		b.post(id)
+	}
+}
+
+// confirmed makes a payment that the bank confirms; its id is the event's.
+func (b *bundle) confirmed() (uuid.UUID, fakebank.Transaction) {
+	b.T.Helper()
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	id := b.receive(b.hook(txn)).ID
+	b.post(id)
+	b.Clock.Advance(30 * time.Second)
+	require.NoError(b.T, b.payments.Confirm(b.ctx, id))
+	require.Equal(b.T, "confirmed", b.credit(id))
+	return id, txn
+}
+
+// credit is the status of an event's credit.
+func (b *bundle) credit(id uuid.UUID) string {
+	b.T.Helper()
+	return testenv.Value[string](b.Env, `SELECT status FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'credit' AND reversal_of IS NULL`, id)
+}
+
+// books checks that balance, statement and entries agree, and returns the balance and the entries'
+// statuses.
+func (b *bundle) books() (balance string, statuses []string) {
+	b.T.Helper()
+	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, ledger.Filter{}, page.Request{Limit: 1000})
+	require.NoError(b.T, err)
+	for _, l := range s.Lines {
+		statuses = append(statuses, string(l.Entry.Direction)+" "+string(l.Entry.Status))
+	}
+	bal, err := ledger.ReadBalance(b.ctx, b.Pool, b.account)
+	require.NoError(b.T, err)
+	require.Equal(b.T, s.ClosingBalance.String(), bal.Balance.String())
+	findings, err := ledger.Verify(b.ctx, b.Pool)
+	require.NoError(b.T, err)
+	require.Empty(b.T, findings)
+	return bal.Balance.String(), statuses
+}
+
+// recalls is what is held of the account, and what was taken back; the books hold all the while.
+func (b *bundle) recalls() [2]string {
+	b.T.Helper()
+	b.books()
+	findings, err := invariant.Verify(b.ctx, b.Pool)
+	require.NoError(b.T, err)
+	require.Empty(b.T, findings)
+	held, reversed, err := ledger.ReadRecalled(b.ctx, b.Pool, b.account)
+	require.NoError(b.T, err)
+	return [2]string{held.String(), reversed.String()}
+}
+
+// lastHour reconciles the hour before now and all of this second.
+func (b *bundle) lastHour() reconcile.Report {
+	b.T.Helper()
+	r, err := b.svc.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
+	require.NoError(b.T, err)
+	kept, err := b.svc.Reconciliation(b.ctx, r.ID)
+	require.NoError(b.T, err)
+	found, err := json.Marshal(r)
+	require.NoError(b.T, err)
+	read, err := json.Marshal(kept)
+	require.NoError(b.T, err)
+	require.JSONEq(b.T, string(found), string(read))
+	return r
+}
+
+// due does all periodic runs that are due, and posts what they have stored.
+func (b *bundle) due() (last reconcile.Report) {
+	b.T.Helper()
+	for more := true; more; {
+		r, ran, again, err := b.svc.RunDue(b.ctx, 15*time.Minute, 2*time.Hour)
+		require.NoError(b.T, err)
+		require.True(b.T, ran)
+		b.postAll(r.ToPost)
+		last, more = r, again
+	}
+	return last
+}
+
+// said are the exceptions of a report, in short, by their reference.
+func said(r reconcile.Report) map[string]string {
+	got := map[string]string{}
+	for _, x := range r.Exceptions {
+		ref := x.MerchantTxRef
+		if ref == "" {
+			ref = x.ProviderTxnRef
+		}
+		got[ref] = string(x.Kind) + ": " + x.Detail
+	}
+	return got
+}

@@ -1,0 +1,106 @@
+package reconcile_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/payment"
+	"ajo/internal/provider"
+	"ajo/internal/reconcile"
+	"ajo/internal/testenv"
+)
+
+// strangersBank answers each question with a record of another id that says something else than the
+// bank does, while it lies: what an adapter would not pass on, and what the use cases must not
+// believe either.
+type strangersBank struct {
+	provider.Bank
+	says provider.Status
+	lies bool
+}
+
+func (b *strangersBank) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
+	t, err := b.Bank.Transaction(ctx, id)
+	if b.lies {
+		t.ID, t.Status = "somebody-elses-id", b.says
+	}
+	return t, err
+}
+
+func (b *strangersBank) Payout(ctx context.Context, ref string) (provider.Payout, error) {
+	p, err := b.Bank.Payout(ctx, ref)
+	if b.lies {
+		p.Ref, p.Status = "somebody-elses-reference", b.says
+	}
+	return p, err
+}
+
+// strangers runs a test against a bank whose answers on the wire are of other records, and against
+// an adapter that passes them on. The bank answers truly again after honest.
+func strangers(t *testing.T, test func(t *testing.T, b *bundle, lie, honest func())) {
+	t.Helper()
+	t.Run("on the wire", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		test(t, b, func() {
+			b.bank.Faults.Set(
+				fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.WrongRecord}, fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.WrongRecord})
+		}, b.bank.Faults.Clear)
+	})
+	for _, says := range []provider.Status{provider.Success, provider.Refunded, provider.Failed} {
+		t.Run("from an adapter, "+string(says), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			bank := &strangersBank{Bank: b.client(), says: says}
+			b.payments, b.svc = b.servicesWith(bank)
+			test(t, b, func() { bank.lies = true }, func() { bank.lies = false })
+		})
+	}
+}
+
+// Another's record neither settles nor heals what reconciliation asks about because the list shows
+// it no more: payments that were under way, events that could not be posted, and payouts.
+func TestStrangersRecordSettlesNoItem(t *testing.T) {
+	t.Parallel()
+	strangers(t, func(t *testing.T, b *bundle, lie, honest func()) {
+		b.openAtBank()
+		broken := b.paySilently("5000.00")
+		spoilt := b.bank.Event(fakebank.PaymentSuccess, broken)
+		spoilt.Data.Transaction.Fee = []byte(`null`)
+		id := b.receive(b.eventOf(spoilt)).ID
+		require.Equal(t, payment.CategoryProcessingError, b.post(id).Category)
+		b.recorded(broken, fakebank.StatusPending)
+		waits := b.paySilently("6000.00")
+		b.recorded(waits, fakebank.StatusPending)
+		b.payAtBank("AJO-lost", "100.00")
+		b.Clock.Advance(20 * time.Minute)
+		require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.UnknownPayout: 1}, b.due().Counts)
+		const open = `SELECT count(*) FROM reconcile_items`
+		require.Equal(t, 3, testenv.Value[int](b.Env, open))
+
+		b.Clock.Advance(4 * time.Hour)
+		b.due() // from here on no window has them
+		b.recorded(broken, fakebank.StatusSuccess)
+		b.recorded(waits, fakebank.StatusSuccess)
+		lie()
+		for range 3 {
+			b.Clock.Advance(4 * time.Hour)
+			r := b.due()
+			require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.UnknownPayout: 1}, r.Counts)
+			require.Equal(t, 3, testenv.Value[int](b.Env, open))
+		}
+		balance, entries := b.books()
+		require.Equal(t, "0.00", balance)
+		require.Empty(t, entries)
+		honest()
+		b.Clock.Advance(time.Hour)
+		require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.UnknownPayout: 1, reconcile.Healed: 1, reconcile.MissingEvent: 1}, b.due().Counts)
+		balance, _ = b.books()
+		require.Equal(t, "10950.00", balance)
+		require.Equal(t, "processed", testenv.Value[string](b.Env, `SELECT status FROM inbound_events WHERE id = $1`, id))
+	})
+}
