@@ -43,8 +43,9 @@ reset: build ## Remove all local data (.ajo)
 test: build ## Run all tests, with the race detector, beside a Postgres and a Redis of their own
 	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
 	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
-	bin/ajo stack -- go test $(RACE) -timeout 25m $(PKG)
-	@if [ "$(PKG)" = ./... ]; then go -C internal/tools test ./mutate; fi
+	go -C internal/tools build -o ../../bin/slowest ./slowest
+	bin/ajo stack -- bin/slowest go test -json $(RACE) -timeout 25m $(PKG)
+	@if [ "$(PKG)" = ./... ]; then go -C internal/tools test ./mutate ./slowest; fi
 	@echo "left to targets of their own: the provoked alerts (make test-rules), the image's content (make image-check, root)"
 
 .PHONY: test-fast
