@@ -136,12 +136,19 @@ AJO_SCALE_PAYMENTS ?= 6000
 scale: build ## Work off AJO_SCALE_PAYMENTS (6000) payments with one, two and four workers
 	AJO_SCALE_PAYMENTS=$(AJO_SCALE_PAYMENTS) bin/ajo stack -- go test ./internal/e2e -run '^TestWorkersShareTheWork$$' -count 1 -v -timeout 20m
 
-# The runner is built from Prometheus's own packages, in a module of its own (a minute the first time, a sixth of promtool).
+# Prometheus' own promtool. Without one, Debian's package is unpacked into bin/, not installed: it would start a server.
+AJO_PROMTOOL ?= $(or $(shell command -v promtool),$(CURDIR)/bin/promtool)
+
 .PHONY: test-rules
-test-rules: build ## Test the Prometheus rules, then provoke their alerts with the real binary
-	go -C internal/tools/promrules build -o ../../../bin/promrules .
-	bin/promrules test deploy/prometheus/rules_test.yaml
-	AJO_PROMRULES=$(CURDIR)/bin/promrules bin/ajo stack -- go test ./internal/e2e -run '^TestAlerts' -count 1 -v
+test-rules: build ## Test the Prometheus rules with promtool, then provoke their alerts with the real binary
+	@[ -x $(AJO_PROMTOOL) ] || { \
+		echo "getting promtool"; rm -rf .ajo/promtool; mkdir -p .ajo/promtool; cd .ajo/promtool; \
+		root=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
+		apt-get -q download prometheus || { $$root apt-get -q update && apt-get -q download prometheus; } && \
+		dpkg-deb -x prometheus_*.deb . && mv usr/bin/promtool $(AJO_PROMTOOL) && cd .. && rm -r promtool; \
+	} >&2
+	$(AJO_PROMTOOL) test rules deploy/prometheus/rules_test.yaml
+	AJO_PROMTOOL=$(AJO_PROMTOOL) bin/ajo stack -- go test ./internal/e2e -run '^TestAlerts' -count 1 -v
 
 AJO_MUTANTS ?= 100
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 )
 
 // said is what the tests of alerts say, by their source: an alert's name, and what follows it.
@@ -90,6 +91,43 @@ func TestEveryAlertIsProvoked(t *testing.T) {
 		require.Contains(t, provoked[name], rows[name], "docs/operations.md says that %s is provoked by %q", name, rows[name])
 	}
 	require.Len(t, rows, len(alerts), "docs/operations.md")
+}
+
+// Every alert has a unit test in which it fires, and one in which it never does.
+func TestEveryAlertHasUnitTests(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("../../deploy/prometheus/rules.yaml")
+	require.NoError(t, err)
+	text, err := os.ReadFile("../../deploy/prometheus/rules_test.yaml")
+	require.NoError(t, err)
+	var file struct {
+		Tests []struct {
+			Expectations []struct {
+				Expr    string `yaml:"expr"`
+				Samples []any  `yaml:"exp_samples"`
+			} `yaml:"promql_expr_test"`
+		} `yaml:"tests"`
+	}
+	require.NoError(t, yaml.Unmarshal(text, &file))
+	named := regexp.MustCompile(`alertname="(\w+)"`)
+	fires, quiet := map[string]bool{}, map[string]bool{}
+	for _, test := range file.Tests {
+		expected := map[string]bool{} // by alert: whether it fires at some time
+		for _, e := range test.Expectations {
+			if m := named.FindStringSubmatch(e.Expr); m != nil {
+				expected[m[1]] = expected[m[1]] || len(e.Samples) > 0
+			}
+		}
+		for name, fired := range expected {
+			fires[name], quiet[name] = fires[name] || fired, quiet[name] || !fired
+		}
+	}
+	alerts := regexp.MustCompile(`(?m)^\s*- alert: (\w+)$`).FindAllStringSubmatch(string(rules), -1)
+	require.NotEmpty(t, alerts)
+	for _, m := range alerts {
+		require.True(t, fires[m[1]], "no unit test in which %s fires", m[1])
+		require.True(t, quiet[m[1]], "no unit test in which %s stays quiet", m[1])
+	}
 }
 
 // Every command of an alert's paragraph in the runbook is run, as it stands there, by a test that
