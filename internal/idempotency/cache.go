@@ -14,9 +14,12 @@ import (
 	"ajo/internal/secret"
 )
 
+// cacheTimeout is that of one question to Redis. A variable, since tests on a busy machine must not
+// take it for a Redis that is away.
+var cacheTimeout = 50 * time.Millisecond
+
 const (
-	cacheTimeout = 50 * time.Millisecond // of one question to Redis
-	cacheKept    = 24 * time.Hour
+	cacheKept = 24 * time.Hour
 	// Questions that wait at the same moment travel together, so many at most.
 	cacheWriters = 1
 	cacheBatch   = 100

@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"strings"
 	"testing"
 	"time"
@@ -241,9 +242,22 @@ func TestCache(t *testing.T) {
 	kept, err := redis.Get(b.ctx, keys[0]).Result()
 	require.NoError(t, err)
 	require.NotContains(t, keys[0]+kept, string(answer.Body), "an answer has names and account numbers")
+	lives, err := redis.PTTL(b.ctx, keys[0]).Result()
+	require.NoError(t, err)
+	require.LessOrEqual(t, lives, 24*time.Hour)
+	require.Greater(t, lives, 23*time.Hour)
 	require.Nil(t, cache.Get(b.ctx, b.request("k", "another body")), "that is for Postgres to refuse")
 	require.NoError(t, redis.Set(b.ctx, keys[0], "damaged", 0).Err())
 	require.Nil(t, cache.Get(b.ctx, r), "what does not open is not there")
+	place := secret.Place{Table: "redis", Column: "answer", Row: keys[0]}
+	opened, err := box.Open(place, []byte(kept))
+	require.NoError(t, err)
+	for n := range sha256.Size + 2 {
+		require.NoError(t, redis.Set(b.ctx, keys[0], box.Seal(place, opened[:n]), 0).Err())
+		require.Nil(t, cache.Get(b.ctx, r), "%d bytes are no answer", n)
+	}
+	require.NoError(t, redis.Set(b.ctx, keys[0], box.Seal(place, opened[:sha256.Size+2]), 0).Err())
+	require.Equal(t, idempotency.Answer{Status: answer.Status, Body: []byte{}}, *cache.Get(b.ctx, r), "an answer without a body")
 	another, err := secret.ParseKeys(secret.NewKey("two").Reveal())
 	require.NoError(t, err)
 	rotated := idempotency.NewCache(redis, another)

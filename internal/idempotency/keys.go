@@ -63,9 +63,7 @@ func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) 
 		}
 		return err
 	})
-	batch.Queue(`
-		SELECT i.tenant_id, i.key, `+recordColumns+` FROM idempotency_keys i
-		JOIN unnest($1::uuid[], $2::text[]) AS k (tenant_id, key) ON i.tenant_id = k.tenant_id AND i.key = k.key`, tenants, texts).Query(func(rows pgx.Rows) error {
+	batch.Queue(recordsSQL, tenants, texts).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var n name
 			var r record
@@ -78,6 +76,9 @@ func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) 
 	})
 	return k, tx.SendBatch(ctx, &batch).Close()
 }
+
+const recordsSQL = `SELECT i.tenant_id, i.key, ` + recordColumns + ` FROM idempotency_keys i
+	JOIN unnest($1::uuid[], $2::text[]) AS k (tenant_id, key) ON i.tenant_id = k.tenant_id AND i.key = k.key`
 
 // Take returns the answer that is kept for request i, or lets it have its effect: nil. Of several
 // requests under one key the first has it, and the others are [ErrRunning] until its answer is
