@@ -127,6 +127,33 @@ func TestKillsAndReportsSurvivors(t *testing.T) {
 	}
 }
 
+// Tests that run into their limit have noticed nothing: a busy machine does the same.
+func TestTimeIsNoKiller(t *testing.T) {
+	t.Parallel()
+	root := module(t, source, `package p
+
+import (
+	"testing"
+	"time"
+)
+
+func TestForLong(*testing.T) { time.Sleep(time.Hour) }
+`)
+	all, err := mutantsOf(root, []target{{"p", []string{"./p"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{root: root, limit: time.Second, command: []string{"go"}}
+	results := try(t.Context(), o, all[:1])
+	if results[0].fate != late {
+		t.Errorf("%q by %q", results[0].fate, results[0].by)
+	}
+	var out strings.Builder
+	if err := report(&out, append(results, result{fate: killed}), 0); err != nil || !strings.Contains(out.String(), "(1 of 1; 0 do not compile, 1 timed out") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
 // What fails without any change is no killer.
 func TestBaselineMustPass(t *testing.T) {
 	t.Parallel()
