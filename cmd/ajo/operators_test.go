@@ -360,6 +360,16 @@ func TestEndingATransferByHand(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, o.good("transfers", "show", ref), "the bank did not pay the transfer")
 	o.booksAgree()
+
+	// The bank is asked about it again by the roles' own schedule.
+	later, _ := o.transfer("processing")
+	o.env["AJO_SETTLE_RECHECKS"] = "7h"
+	o.good("transfers", "resolve", later, "--paid", "--yes", "--reason", "the bank's letter")
+	d := decode[transfer.Detail](o, "transfers", "show", later)
+	require.WithinDuration(t, d.UpdatedAt.Add(7*time.Hour), *d.NextAttemptAt, 0)
+	o.env["AJO_SETTLE_RECHECKS"] = "soon"
+	_, _, err = o.run("transfers", "show", later)
+	require.ErrorContains(t, err, "AJO_SETTLE_RECHECKS is not a valid")
 }
 
 func TestTenantCommands(t *testing.T) {

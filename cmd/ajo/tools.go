@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ajo/internal/app"
+	"ajo/internal/config"
 	"ajo/internal/secret"
 )
 
@@ -36,6 +37,10 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 
 // with opens the tools, lets fn use them, and closes them again.
 func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.Tools) error) error {
+	cfg, err := config.Some(t.getenv, "AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE", "AJO_SETTLE_RECHECKS")
+	if err != nil {
+		return err
+	}
 	tools, err := app.OpenTools(cmd.Context(), app.ToolSettings{
 		DatabaseURL:    secret.Redact(t.getenv("AJO_DATABASE_URL")),
 		RedisURL:       secret.Redact(t.getenv("AJO_REDIS_URL")),
@@ -44,6 +49,7 @@ func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.
 			URL: t.getenv("AJO_PROVIDER_URL"), AccountID: t.getenv("AJO_PROVIDER_ACCOUNT_ID"), ClientID: t.getenv("AJO_PROVIDER_CLIENT_ID"),
 			ClientSecret: secret.Redact(t.getenv("AJO_PROVIDER_CLIENT_SECRET")),
 		},
+		ConfirmDelays: cfg.ConfirmDelays, ConfirmMinAge: cfg.ConfirmMinAge, SettleRechecks: cfg.SettleRechecks,
 		Log: app.CommandLog(cmd.ErrOrStderr(), t.getenv, slog.LevelWarn),
 	})
 	if err != nil {

@@ -44,7 +44,11 @@ type ToolSettings struct {
 	RedisURL       secret.Redacted // empty: nothing is rung, and the sweeper finds the row
 	EncryptionKeys secret.Redacted // only [Tools.RotateSecret] and [Tools.Rekey] need them
 	Bank           BankSettings    // only [Tools.Reconcile] needs it
-	Log            *slog.Logger
+	// The schedules of the roles: what a command changes, a worker continues. Nil delays are the
+	// defaults.
+	ConfirmDelays, SettleRechecks []time.Duration
+	ConfirmMinAge                 time.Duration
+	Log                           *slog.Logger
 }
 
 // BankSettings are how the bank is reached; without a URL there is none.
@@ -127,8 +131,11 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	if t.bank != nil {
 		t.bank = doubting(t.bank, t.pool, clock.System, s.Log)
 	}
+	if s.ConfirmDelays == nil {
+		s.ConfirmDelays = payment.DefaultConfirmDelays
+	}
 	t.Payments = payment.New(payment.Options{
-		Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMinAge: payment.DefaultConfirmMinAge,
+		Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, ConfirmDelays: s.ConfirmDelays, ConfirmMinAge: s.ConfirmMinAge,
 		Ring: func(ctx context.Context, id uuid.UUID) {
 			if t.enqueuer != nil {
 				t.enqueuer.Now(ctx, tasks.Deliver, id)
@@ -136,9 +143,9 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		},
 	})
 	t.Reconciler = reconcile.New(reconcile.Options{
-		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Clock: clock.System, Log: s.Log, MinAge: payment.DefaultConfirmMinAge,
+		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Clock: clock.System, Log: s.Log, MinAge: s.ConfirmMinAge,
 	})
-	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log})
+	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, Rechecks: s.SettleRechecks})
 	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
 	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Transfers.Close, t.Webhooks.Close)
 	return nil

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,6 +120,32 @@ func Parse(environ map[string]string) (Config, error) {
 	return c, errors.Join(c.check(), c.checkEnvironment(environ["AJO_ENV"] != ""))
 }
 
+// Some reads and checks only the named settings of an environment, with their defaults: for the
+// operators' commands, which need few. The others are as good as not there.
+func Some(getenv func(string) string, names ...string) (Config, error) {
+	environ := map[string]string{}
+	for _, name := range names {
+		if v := getenv(name); v != "" {
+			environ[name] = v
+		}
+	}
+	var c Config
+	var all, bad env.AggregateError
+	if err := env.ParseWithOptions(&c, env.Options{Environment: environ}); errors.As(err, &all) {
+		for _, e := range all.Errors {
+			if !errors.As(e, &env.VarIsNotSetError{}) {
+				bad.Errors = append(bad.Errors, e)
+			}
+		}
+	} else if err != nil {
+		return c, err
+	}
+	if len(bad.Errors) > 0 {
+		return c, named(bad)
+	}
+	return c, errors.Join(c.checkSchedules()...)
+}
+
 // checkEnvironment refuses to run as development for others than this machine unless that was said:
 // a production start that forgot AJO_ENV would approve KYC by its tenants, write mails to files and
 // call private addresses.
@@ -181,14 +208,8 @@ func (c *Config) check() error {
 	refuse(c.Production() && c.SMTPURL.IsZero(), "AJO_SMTP_URL", "is required in production")
 	refuse(c.SMTPURL.IsZero() && c.MailDir == "", "AJO_MAIL_DIR", "is empty")
 	refuse(c.DatabaseMax < 4, "AJO_DATABASE_MAX_CONNS", "must be at least 4")
-	for name, list := range map[string][]time.Duration{"AJO_DELIVERY_DELAYS": c.DeliveryDelays, "AJO_CONFIRM_DELAYS": c.ConfirmDelays, "AJO_SETTLE_DELAYS": c.SettleDelays, "AJO_SETTLE_RECHECKS": c.SettleRechecks} {
-		refuse(len(list) == 0, name, "must have at least one gap, as in 2m,5m")
-		for _, d := range list {
-			refuse(d <= 0, name, "must have gaps above zero")
-		}
-	}
+	bad = append(bad, c.checkSchedules()...)
 	refuse(c.ConfirmMisses < 1, "AJO_CONFIRM_MISSES", "must be at least 1")
-	refuse(c.ConfirmMinAge < 0, "AJO_CONFIRM_MIN_AGE", "must not be negative")
 	refuse(c.ConfirmDeadline <= 0, "AJO_CONFIRM_DEADLINE", "must be above zero")
 	refuse(c.Production() && settlePatience(c.SettleDelays) < minSettlePatience, "AJO_SETTLE_DELAYS", "must add up to at least 5m in the first seven gaps: the bank may take minutes to know a payout")
 	refuse(c.SettleLease <= 0, "AJO_SETTLE_LEASE", "must be above zero")
@@ -204,6 +225,22 @@ func (c *Config) check() error {
 	refuse(c.TraceEvery < 1, "AJO_TRACE_EVERY", "must be at least 1")
 	refuse(c.LogFormat != "" && c.LogFormat != "json" && c.LogFormat != "pretty", "LOG_FORMAT", "must be json or pretty")
 	return errors.Join(bad...)
+}
+
+// checkSchedules refuses gaps that are none.
+func (c *Config) checkSchedules() (bad []error) {
+	for name, list := range map[string][]time.Duration{"AJO_DELIVERY_DELAYS": c.DeliveryDelays, "AJO_CONFIRM_DELAYS": c.ConfirmDelays, "AJO_SETTLE_DELAYS": c.SettleDelays, "AJO_SETTLE_RECHECKS": c.SettleRechecks} {
+		if len(list) == 0 {
+			bad = append(bad, fmt.Errorf("%s must have at least one gap, as in 2m,5m", name))
+		}
+		if slices.ContainsFunc(list, func(d time.Duration) bool { return d <= 0 }) {
+			bad = append(bad, fmt.Errorf("%s must have gaps above zero", name))
+		}
+	}
+	if c.ConfirmMinAge < 0 {
+		bad = append(bad, errors.New("AJO_CONFIRM_MIN_AGE must not be negative"))
+	}
+	return bad
 }
 
 // minSettlePatience is what production must leave the bank, after the last submission of a payout,

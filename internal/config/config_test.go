@@ -84,6 +84,25 @@ func TestRefusals(t *testing.T) {
 	require.ErrorContains(t, err, "AJO_SETTLE_DELAYS must add up to at least 5m")
 }
 
+// A command that needs few settings asks for no others, and has the defaults of those it needs.
+func TestSomeSettings(t *testing.T) {
+	t.Parallel()
+	environ := map[string]string{"AJO_SETTLE_RECHECKS": "7m", "AJO_CONFIRM_DELAYS": "", "AJO_SWEEP_EVERY": "never"}
+	read := func() (config.Config, error) {
+		return config.Some(func(name string) string { return environ[name] }, "AJO_SETTLE_RECHECKS", "AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE")
+	}
+	c, err := read()
+	require.NoError(t, err)
+	require.Equal(t, []time.Duration{7 * time.Minute}, c.SettleRechecks)
+	require.Equal(t, 30*time.Minute, c.ConfirmMinAge)
+	require.Len(t, c.ConfirmDelays, 8)
+	for name, bad := range map[string]string{"AJO_SETTLE_RECHECKS": "0s", "AJO_CONFIRM_DELAYS": "1s,x", "AJO_CONFIRM_MIN_AGE": "-1s"} {
+		environ = map[string]string{name: bad}
+		_, err := read()
+		require.ErrorContains(t, err, name)
+	}
+}
+
 // A start that forgot AJO_ENV is development only for its own machine.
 func TestDevelopmentForOthersIsSaid(t *testing.T) {
 	t.Parallel()
