@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,8 +25,9 @@ import (
 // the bank is asked again about a payout soon after it has ended.
 type settler struct {
 	*world
-	tenant uuid.UUID
-	key    string
+	tenant   uuid.UUID
+	key      string
+	resolved []string // references of transfers that the operator has resolved
 }
 
 func newSettler(t *testing.T) *settler {
@@ -122,41 +124,47 @@ func (s *settler) statusOf(ref string) string {
 	return testenv.Value[string](s.Env, `SELECT coalesce((SELECT status FROM transfers WHERE merchant_tx_ref = $1), '')`, ref)
 }
 
-// checkPayouts compares what the transfers say with what the bank has paid, and the books with
-// themselves: no transfer is unended, each destination was paid once at most, the bank's paid list
-// is the transfers that say success, each debit is as its transfer says, and every balance is what
-// was put in less what was paid.
+func (s *settler) attempts(p *payout) int {
+	return s.count(`SELECT attempt_count FROM transfers WHERE merchant_tx_ref = $1`, p.ref)
+}
+
+// checkPayouts compares the transfers with the bank's payouts, and the books with themselves: no
+// transfer is unended, each destination was paid once at most, the bank's payouts are the transfers
+// by status, sum and destination, each debit is as its transfer says, and every balance is what was
+// put in less what was paid.
 func (s *settler) checkPayouts() {
 	s.t.Helper()
 	ctx := context.Background()
 	findings, err := invariant.Verify(ctx, s.Pool)
 	require.NoError(s.t, err)
 	require.Empty(s.t, findings)
-	rows, err := s.Pool.Query(ctx, `SELECT merchant_tx_ref || ' ' || amount || ' ' || account_number FROM transfers WHERE status = 'success'`)
-	require.NoError(s.t, err)
-	success, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(s.t, err)
-	var paid []string
+	var bank, refs []string
 	total := money.Zero
-	for _, p := range s.bank.Paid() {
-		paid = append(paid, p.Ref+" "+p.Amount.String()+" "+p.AccountNumber)
-		total = total.Add(p.Amount)
-	}
-	require.ElementsMatch(s.t, success, paid, "the bank's paid list is the transfers that say success")
 	destinations := map[string]string{}
 	for _, p := range s.bank.Payouts() {
 		require.Empty(s.t, destinations[p.AccountNumber], "a second payout to %s: %s", p.AccountNumber, p.Ref)
 		destinations[p.AccountNumber] = p.Ref
+		end, left := booked(p, slices.Contains(s.resolved, p.Ref))
+		bank, refs = append(bank, fmt.Sprintf("%s to %s of %s, %s, %s left", p.Ref, p.AccountNumber, p.Amount, end, left)), append(refs, p.Ref)
+		total = total.Add(left)
 	}
+	// What the bank never had is no transfer, or one that failed.
+	rows, err := s.Pool.Query(ctx, `
+		SELECT format('%s to %s of %s, %s, %s left', merchant_tx_ref, account_number, amount, status, CASE status WHEN 'success' THEN coalesce(paid_amount, amount) ELSE 0.00 END)
+		FROM transfers WHERE status <> 'failed' OR merchant_tx_ref = ANY($1)`, refs)
+	require.NoError(s.t, err)
+	books, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(s.t, err)
+	require.ElementsMatch(s.t, books, bank, "the bank's list is the transfers, by status and sum")
 	require.Equal(s.t, total.Neg().String(), s.bank.Wallet().String(), "the bank's wallet began at zero")
 	require.Zero(s.t, s.count(`SELECT count(*) FROM transfers WHERE status IN ('pending', 'processing')`), s.unended())
 	require.Zero(s.t, s.count(`
-		SELECT count(*) FROM transfers t LEFT JOIN ledger_entries e ON e.transaction_group_id = t.id AND e.direction = 'debit'
-		WHERE e.status IS DISTINCT FROM CASE t.status WHEN 'success' THEN 'confirmed' ELSE 'reversed' END OR e.amount <> t.amount OR e.account_id <> t.account_id`))
+		SELECT count(*) FROM transfers t LEFT JOIN ledger_entries e ON e.transaction_group_id = coalesce(t.debit_group, t.id) AND e.direction = 'debit'
+		WHERE e.status IS DISTINCT FROM CASE t.status WHEN 'success' THEN 'confirmed' ELSE 'reversed' END OR e.amount <> coalesce(t.paid_amount, t.amount) OR e.account_id <> t.account_id`))
 	require.Zero(s.t, s.count(`
 		SELECT count(*) FROM ledger_balances b WHERE balance <>
 			(SELECT coalesce(sum(amount), 0) FROM ledger_entries WHERE account_id = b.account_id AND direction = 'credit' AND status = 'confirmed')
-			- (SELECT coalesce(sum(amount), 0) FROM transfers WHERE account_id = b.account_id AND status = 'success')`))
+			- (SELECT coalesce(sum(coalesce(paid_amount, amount)), 0) FROM transfers WHERE account_id = b.account_id AND status = 'success')`))
 }
 
 // unended shows the transfers that still have a way to go.

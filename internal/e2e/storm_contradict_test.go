@@ -7,10 +7,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
+	"ajo/internal/transfer"
 )
 
 // wait returns after the time, or when ctx ends.
@@ -141,11 +143,41 @@ func (s *storm) resolves() (found []finding) {
 			found = append(found, finding{foundUnnamed, fmt.Sprintf("%s is %s, the bank says %s", p.Ref, status, p.Status)})
 		}
 		s.record.resolved = append(s.record.resolved, p.Ref)
-		if got := s.tool(append([]string{"transfers", "resolve", p.Ref, "--yes", "--reason", "the bank's books say so"}, args...)...); got.code != 0 {
-			found = append(found, finding{foundUnended, fmt.Sprintf("ajo transfers resolve %s %v of a %s one ended with code %d: %s", p.Ref, args, status, got.code, got.out)})
+		if err := s.resolve(p.Ref, args); err != nil {
+			found = append(found, finding{foundUnended, fmt.Sprintf("a transfer that is %s: %v", status, err)})
 		}
 	}
 	return found
+}
+
+// resolve has an operator end a transfer by the command, again as long as a worker has it in hand.
+func (w *world) resolve(ref string, how []string) error {
+	w.t.Helper()
+	args := append([]string{"transfers", "resolve", ref, "--yes", "--reason", "the bank's books say so"}, how...)
+	for begin := time.Now(); ; {
+		switch got := runToEnd(w.t, w.dir, w.settings, args...); {
+		case got.code == 0:
+			return nil
+		case !strings.Contains(got.out, transfer.ErrInHand.Error()) || time.Since(begin) > healLimit:
+			return fmt.Errorf("ajo %v ended with code %d: %s", args, got.code, got.out)
+		}
+	}
+}
+
+// booked is how the transfer of a payout must have ended by the bank's record, and what must have
+// left its account; resolved tells that an operator has ended it.
+func booked(p fakebank.Payout, resolved bool) (status string, left money.Amount) {
+	switch {
+	case p.Status == fakebank.StatusSuccess:
+		return "success", p.Amount
+	case p.Status == fakebank.StatusRefund && p.Back != nil:
+		return "success", p.Amount.Sub(*p.Back)
+	case p.Status == fakebank.StatusRefund || p.Status == fakebank.StatusFailed && resolved: // it was paid first
+		return "refunded", money.Zero
+	case p.Status == fakebank.StatusFailed:
+		return "failed", money.Zero
+	}
+	return "", money.Zero
 }
 
 // resolution is how an operator ends a contradiction between the bank's payout and the transfer;
@@ -191,15 +223,8 @@ func (c *checker) list() {
 			c.find(foundList, "%s is %s of %s less %s at the bank, and %q of %s here", t.ID, t.Status, t.Amount, t.Fee, e.Status, e.Amount)
 		}
 	}
-	ends := map[string]string{fakebank.StatusSuccess: "success", fakebank.StatusFailed: "failed", fakebank.StatusRefund: "refunded"}
 	for _, p := range c.s.payouts {
-		end := ends[p.Status]
-		if p.Status == fakebank.StatusRefund && p.Back != nil {
-			end = "success" // of a smaller sum
-		}
-		if p.Status == fakebank.StatusFailed && c.contradicted[p.Ref] {
-			end = "refunded" // it was paid first
-		}
+		end, _ := booked(p, c.contradicted[p.Ref])
 		if t := c.s.transfers[p.Ref]; end != t.Status || t.Amount != p.Amount.String() {
 			c.find(foundList, "payout %s is %s of %s at the bank, and %q of %s here", p.Ref, p.Status, p.Amount, t.Status, t.Amount)
 		}

@@ -29,10 +29,11 @@ type Rule struct {
 	Percent int `json:"percent,omitempty"`
 
 	// slow, late: how long; payout outcomes, recalls: how long until they end. JSON: "delay":"1s"
-	Delay  time.Duration `json:"-"`
-	Status int           `json:"status,omitempty"` // fail: the HTTP status; 0: 500
-	Code   string        `json:"code,omitempty"`   // code, reject, duplicate: the envelope's code
-	Copies int           `json:"copies,omitempty"` // duplicate webhooks: how many more; 0: one
+	Delay time.Duration `json:"-"`
+	// fail: the HTTP status, 0: 500; lagging: of the answer to its submission, 0: 201
+	Status int    `json:"status,omitempty"`
+	Code   string `json:"code,omitempty"`   // code, reject, duplicate: the envelope's code
+	Copies int    `json:"copies,omitempty"` // duplicate webhooks: how many more; 0: one
 	// the altered amount, fee, currency, account or status
 	Value string `json:"value,omitempty"`
 

@@ -153,11 +153,11 @@ func (b *Bank) serve(w http.ResponseWriter, r *http.Request, e endpoint) {
 	}
 	a := e.do(b, c)
 	pause(r.Context(), c.plan.after, c.plan.until)
-	switch c.plan.rule.Do {
-	case DropAfter:
+	switch rule := c.plan.rule; {
+	case rule.Do == DropAfter:
 		cut()
-	case FailAfter:
-		write(w, c.trouble(statusOr(c.plan.rule.Status, http.StatusInternalServerError), "01"))
+	case rule.Do == FailAfter || rule.Do == Lagging && rule.Status != 0:
+		write(w, c.trouble(statusOr(rule.Status, http.StatusInternalServerError), "01"))
 	default:
 		write(w, a)
 	}
