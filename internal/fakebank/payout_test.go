@@ -167,6 +167,12 @@ func TestPayoutOfALaggingIndex(t *testing.T) {
 	require.Len(t, listed(), 1)
 	require.Equal(t, "06", b.submit("one", "100").get("code"))
 	require.Equal(t, "-100.00", b.Wallet().String())
+
+	b.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Lagging, Delay: time.Minute, Next: 1, Status: 502})
+	require.Equal(t, 502, b.submit("two", "100").status, "its acceptance is lost")
+	require.Equal(t, 404, b.status("two").status)
+	require.Equal(t, "06", b.submit("two", "100").get("code"))
+	require.Len(t, b.Paid(), 2)
 }
 
 func TestPayoutScriptAndStatusFaults(t *testing.T) {
