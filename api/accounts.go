@@ -40,8 +40,8 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	return nil
 }
 
-// listAccounts is GET /v1/accounts and GET /auth/accounts; that it takes a search and a status is
-// an addition.
+// listAccounts is GET /v1/accounts and GET /auth/accounts. Its search and status filters are an
+// addition.
 func (e *edge) listAccounts(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {
@@ -129,8 +129,8 @@ func (e *edge) history(c *fiber.Ctx) error {
 // statement is GET /v1/accounts/:accountRef/statement, which has no filter, as specified.
 func (e *edge) statement(c *fiber.Ctx) error { return e.statementPage(c, ledger.Filter{}) }
 
-// filteredStatement is GET /auth/accounts/:accountRef/statement, an addition: the lines that the
-// query asks for, in its order.
+// filteredStatement is GET /auth/accounts/:accountRef/statement, an addition: lines by filter and
+// order.
 func (e *edge) filteredStatement(c *fiber.Ctx) error {
 	f, err := statementFilter(c)
 	if err != nil {

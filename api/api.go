@@ -1,11 +1,10 @@
 // Package api is the HTTP edge: it decodes a request, calls one use case, and encodes the answer.
 //
-// What always holds: the routes are the rows of [Routes] and no others; every answer has an
-// X-Request-ID, and is JSON and never cached, but for the description of the interface
-// (document.go), the dashboard (dashboard.go) and exports (export.go); every error body is
-// {"error": "…"}, the framework's too; a request has a deadline; and nothing that Fiber lends a
-// handler outlives it. No SQL, no rule and no asynq is known here. Specification, "Endpoints" and
-// "Errors".
+// Invariants: the routes are exactly the rows of [Routes]. Every answer has an X-Request-ID, and is
+// JSON that nobody may cache, except the API document (document.go), the dashboard (dashboard.go)
+// and exports (export.go). Every error body is {"error": "…"}, the framework's too. A request has a
+// deadline. Nothing that Fiber lends a handler outlives it. The package contains no SQL, no
+// business rule and no asynq. Specification, "Endpoints" and "Errors".
 package api
 
 import (
@@ -33,16 +32,16 @@ import (
 	"ajo/tasks"
 )
 
-// Limits of a request. The deadline is above Postgres' own statement timeout (package pg), so that
-// a slow statement is ended by the server, and the connection survives.
+// Limits of a request. The deadline is longer than Postgres' statement timeout (package pg), so
+// that the server ends a slow statement and the connection survives.
 const (
 	deadline     = 20 * time.Second
 	readTimeout  = 20 * time.Second
 	writeTimeout = 20 * time.Second
 	idleTimeout  = 90 * time.Second
 	maxHeader    = 16 << 10
-	// maxRead is what the server reads of a body before it cuts the connection. It is above
-	// maxBody, so that a client that is only a little over the limit gets to read its 413.
+	// maxRead is how much of a body the server reads before it closes the connection. It is above
+	// maxBody, so that a client that is slightly over the limit can read its 413.
 	maxRead = 4 * maxBody
 )
 
@@ -55,27 +54,27 @@ type Options struct {
 	Transfers *transfer.Service
 	Banks     *transfer.BankList
 	Fees      fee.Tiers
-	// Answers are the kept answers of requests with an Idempotency-Key, as far as Redis has them.
+	// Answers are the stored answers of requests with an Idempotency-Key, as far as Redis has them.
 	Answers  *idempotency.Cache
 	Webhooks *webhook.Service
 	Limits   *ratelimit.Limiter
-	Enqueuer *tasks.Enqueuer // rings the workers after a use case has committed
-	// Ready looks at what the service depends on, for GET /ready.
+	Enqueuer *tasks.Enqueuer // enqueues tasks after a use case has committed
+	// Ready checks the dependencies of the service, for GET /ready.
 	Ready func(ctx context.Context) []Check
-	// Stopping says that the process was told to stop: each answer then asks its client to close
-	// the connection. Nil: never.
+	// Stopping reports that the process is stopping: each answer then asks its client to close the
+	// connection. Nil: never.
 	Stopping func() bool
 	Log      *slog.Logger
 	// Production makes the session cookie Secure and announces HSTS.
 	Production bool
-	// TrustedProxies may say for whom they speak, by X-Forwarded-For and X-Forwarded-Host; nobody
-	// else is believed.
+	// TrustedProxies are believed when they name their client by X-Forwarded-For and
+	// X-Forwarded-Host.
 	TrustedProxies []netip.Prefix
 	// SignatureHeader and TimestampHeader are the bank's; by default provider-signature and
 	// provider-timestamp.
 	SignatureHeader, TimestampHeader string
 
-	// For tests: the places that there are; without them as many as decided.
+	// For tests: the numbers of slots; zero values mean the defaults.
 	listenPlaces int
 	exportPlaces *exports
 }
@@ -129,7 +128,7 @@ func New(o Options) *fiber.App {
 	for _, r := range Routes {
 		e.register(app, r)
 	}
-	// What is left of /v1 and under it is no endpoint; it asks for the key and counts all the same.
+	// Any other path under /v1 has no endpoint; it requires the key and counts all the same.
 	askForKey := e.authenticate(Key)
 	app.Use("/v1", func(c *fiber.Ctx) error {
 		if path := c.Path(); path == "/v1" || strings.HasPrefix(path, "/v1/") {
@@ -142,11 +141,11 @@ func New(o Options) *fiber.App {
 	return app
 }
 
-// stopping tells whether the process was told to stop.
+// stopping reports whether the process is stopping.
 func (e *edge) stopping() bool { return e.Stopping != nil && e.Stopping() }
 
-// register adds a row to the application, behind its limit and its credential. GET answers HEAD
-// too.
+// register adds a row to the application, with its rate limit and its credential. GET also answers
+// HEAD.
 func (e *edge) register(app *fiber.App, r Route) {
 	counts := metrics.NewHTTP(r.Method, r.Path)
 	e.counts[endpoint{r.Method, r.Path}] = counts
@@ -165,8 +164,7 @@ func (e *edge) register(app *fiber.App, r Route) {
 	app.Add(r.Method, r.Path, chain...)
 }
 
-// encodeJSON writes v as it is, without making &, < and > into escapes as the standard encoder does
-// for HTML pages.
+// encodeJSON writes v without escaping &, < and >, as the standard encoder does for HTML pages.
 func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -21,12 +21,13 @@ const (
 	sessionCookie = "service_session"
 )
 
-// errCrossSite refuses a request that another site made a browser send.
+// errCrossSite refuses a cross-site request from a browser.
 var errCrossSite = errs.New(errs.Forbidden, "cross-site request refused")
 
 type callerKey struct{}
 
-// caller returns the tenant whose credential let the request in. It is for handlers behind one.
+// caller returns the tenant whose credential was accepted. Only handlers that require one may call
+// it.
 func caller(c *fiber.Ctx) tenant.Tenant {
 	t, ok := c.Locals(callerKey{}).(tenant.Tenant)
 	if !ok {
@@ -35,8 +36,8 @@ func caller(c *fiber.Ctx) tenant.Tenant {
 	return t
 }
 
-// authenticate lets a request with the given credential through, and refuses any other with 401 or
-// 403.
+// authenticate accepts requests with a valid credential of the given kind, and refuses others with
+// 401 or 403.
 func (e *edge) authenticate(want Credential) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		var t tenant.Tenant
@@ -55,7 +56,7 @@ func (e *edge) authenticate(want Credential) fiber.Handler {
 	}
 }
 
-// byKey finds the tenant whose key it is.
+// byKey finds the tenant that owns the key.
 func (e *edge) byKey(c *fiber.Ctx) (tenant.Tenant, error) {
 	key := secret.Redact(c.Get(keyHeader))
 	if !secret.CheckAPIKey(key.Reveal()) {
@@ -64,9 +65,9 @@ func (e *edge) byKey(c *fiber.Ctx) (tenant.Tenant, error) {
 	return e.identify(c, secret.Hash(key.Reveal()), e.limit, e.Limits.Key, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.ByAPIKey(ctx, key) })
 }
 
-// identify looks a credential up and counts the request: under its tenant, or, when it opens
-// nothing, under its address. Who is over the limit already is refused before the database is
-// asked. Limit decides by a count, and writes its headers.
+// identify looks a credential up and counts the request: under its tenant, or under its address
+// when the credential is invalid. An address that is over its limit is refused before the database
+// is queried. limit decides by a count, and writes its headers.
 func (e *edge) identify(c *fiber.Ctx, credential [32]byte, limit func(*fiber.Ctx, ratelimit.Result) error,
 	count func(context.Context, [16]byte, [32]byte) ratelimit.Result, look func(context.Context) (tenant.Tenant, error),
 ) (tenant.Tenant, error) {
@@ -97,9 +98,9 @@ func (e *edge) bySession(c *fiber.Ctx) (tenant.Tenant, error) {
 
 func sessionToken(c *fiber.Ctx) secret.Redacted { return secret.Redact(c.Cookies(sessionCookie)) }
 
-// sameOrigin refuses a state-changing request that carries the cookie but comes from another site:
-// by Sec-Fetch-Site, which every current browser sends, else by Origin. A client that is no browser
-// sends neither and may pass.
+// sameOrigin refuses a state-changing cross-site request that carries the cookie: by
+// Sec-Fetch-Site, which every current browser sends, else by Origin. Clients that are not browsers
+// send neither, and pass.
 func sameOrigin(c *fiber.Ctx) error {
 	switch c.Method() {
 	case fiber.MethodGet, fiber.MethodHead, fiber.MethodOptions:
@@ -132,7 +133,7 @@ func (e *edge) limit(c *fiber.Ctx, r ratelimit.Result) error {
 	return nil
 }
 
-// limitQuietly is limit without the headers of a request that passes.
+// limitQuietly is limit without the headers, unless the request is refused.
 func (e *edge) limitQuietly(c *fiber.Ctx, r ratelimit.Result) error {
 	if r.OK {
 		return nil
@@ -148,8 +149,8 @@ func (e *edge) limitOpen(c *fiber.Ctx) error {
 	return c.Next()
 }
 
-// limitAccount counts a try at one account; a request that names none is refused for that
-// elsewhere. The headers stay those of the address unless this limit is the one that is passed.
+// limitAccount counts an attempt on one account. A request that names no account is refused
+// elsewhere. The headers stay those of the address unless this limit is exceeded.
 func (e *edge) limitAccount(c *fiber.Ctx, action, account string) error {
 	if account == "" {
 		return nil
@@ -157,8 +158,8 @@ func (e *edge) limitAccount(c *fiber.Ctx, action, account string) error {
 	return e.limitQuietly(c, e.Limits.Account(c.UserContext(), action, account))
 }
 
-// address is the client's: the connection's own, or, when that is a trusted proxy, the last one in
-// X-Forwarded-For that is none. What stands further left was written by whoever sent the request.
+// address is the client's address: that of the connection or, if that is a trusted proxy, the last
+// address in X-Forwarded-For that is not a trusted proxy. Anything further left may be forged.
 func (e *edge) address(c *fiber.Ctx) netip.Addr {
 	addr, _ := netip.AddrFromSlice(c.Context().RemoteIP())
 	addr = addr.Unmap()

@@ -10,15 +10,15 @@ import (
 	"ajo/internal/page"
 )
 
-// customerID is the customer that the path names; uuid.Nil, which no customer has, when it names
-// none.
+// customerID is the customer that the path names; uuid.Nil, which no customer has, when it is not
+// an id.
 func customerID(c *fiber.Ctx) uuid.UUID {
 	id, _ := uuid.Parse(pathParam(c, "id"))
 	return id
 }
 
-// listCustomers is GET /v1/customers and GET /auth/customers; that it takes a search and a KYC
-// status is an addition.
+// listCustomers is GET /v1/customers and GET /auth/customers. Its search and KYC status filters are
+// an addition.
 func (e *edge) listCustomers(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {

@@ -33,17 +33,17 @@ var (
 	errObject   = errs.New(errs.Invalid, "request body must be a JSON object")
 )
 
-// body is a JSON object whose fields are asked for one by one, by their exact names. The standard
-// decoder would take "NAME" for "name", and the last of two for both; here that is an error. Fields
-// that nobody asks for are ignored. The first thing that is wrong is kept for err, so that a
-// handler asks for all fields and checks once.
+// body is a JSON object whose fields are read one by one, by their exact names. The standard
+// decoder would accept "NAME" for "name", and let the last of two win; here both are errors. Other
+// fields are ignored. The first error is kept for err, so that a handler reads all fields and
+// checks once.
 type body struct {
 	fields map[string]json.RawMessage
 	wrong  error
 }
 
-// readBody reads the request's body: JSON, at most 256 KiB, not encoded. It looks at the raw bytes:
-// Fiber's own accessor inflates a compressed body past every limit.
+// readBody reads the request's body: JSON, at most 256 KiB, without content coding. It reads the
+// raw bytes, because Fiber's own accessor inflates a compressed body past every limit.
 func readBody(c *fiber.Ctx) (*body, error) {
 	raw := c.Request().Body()
 	if err := checkHeaders(c, len(raw)); err != nil {
@@ -84,7 +84,7 @@ func checkHeaders(c *fiber.Ctx, length int) error {
 	}
 	kind := c.Get(fiber.HeaderContentType)
 	if kind == "" && length == 0 {
-		return errJSON // no body at all: that is what to say
+		return errJSON // an empty body gets the message about JSON
 	}
 	media, params, err := mime.ParseMediaType(kind)
 	if charset, ok := params["charset"]; err != nil || media != fiber.MIMEApplicationJSON || (ok && !strings.EqualFold(charset, "utf-8")) {
@@ -100,7 +100,7 @@ func duplicate(name string) error {
 	return errs.New(errs.Invalid, fmt.Sprintf("duplicate field %q", name))
 }
 
-// err returns the first thing that was wrong with the fields asked for.
+// err returns the first error of the fields that were read.
 func (b *body) err() error { return b.wrong }
 
 func (b *body) refuse(name, why string) {
@@ -110,7 +110,7 @@ func (b *body) refuse(name, why string) {
 }
 
 // value returns a field's JSON; ok is false when it is missing or null. A second field that differs
-// by case only is refused.
+// only by case is refused.
 func (b *body) value(name string) (json.RawMessage, bool) {
 	v, ok := b.fields[name]
 	if !ok {
@@ -182,8 +182,8 @@ func (b *body) whole(name string, max int) int {
 // secret returns a string field that must not be printed.
 func (b *body) secret(name string) secret.Redacted { return secret.Redact(b.text(name)) }
 
-// digits returns a secret number that is sent as a string of digits. A value of any other kind is
-// "", which is none: the use case refuses it in the words for a bad number.
+// digits returns a secret number that is sent as a string of digits. A value of any other kind
+// becomes "", which the use case refuses as a bad number.
 func (b *body) digits(name string) secret.Redacted {
 	if v, ok := b.value(name); ok && v[0] != '"' {
 		return secret.Redacted{}
@@ -191,10 +191,10 @@ func (b *body) digits(name string) secret.Redacted {
 	return b.secret(name)
 }
 
-// isText tells whether the field is a JSON string.
+// isText reports whether the field is a JSON string.
 func (b *body) isText(name string) bool { return len(b.fields[name]) > 0 && b.fields[name][0] == '"' }
 
-// isNumber tells whether the field is a JSON number.
+// isNumber reports whether the field is a JSON number.
 func (b *body) isNumber(name string) bool {
 	v := b.fields[name]
 	return len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9')
@@ -218,8 +218,8 @@ func (b *body) amount(name string) *money.Amount {
 	return &a
 }
 
-// timeForm is RFC 3339; time.Parse alone would let 9:00, a decimal comma and offsets of 24 hours
-// pass.
+// timeForm is RFC 3339; time.Parse alone would accept 9:00, a decimal comma and offsets of 24
+// hours.
 var timeForm = regexp.MustCompile(`^[0-9-]{10}T[0-9:]{8}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`)
 
 // time returns a field that is an ISO 8601 time with its offset (RFC 3339), or nil when it is
@@ -238,8 +238,8 @@ func (b *body) time(name string) *time.Time {
 	return &t
 }
 
-// pathParam returns a part of the path, unescaped. A text that cannot be in the database names
-// nothing there, and is "".
+// pathParam returns an unescaped part of the path. A text that cannot be stored in the database
+// becomes "", which names nothing.
 func pathParam(c *fiber.Ctx, name string) string {
 	s, err := url.PathUnescape(c.Params(name))
 	if err != nil || !storable(s) {
@@ -248,7 +248,7 @@ func pathParam(c *fiber.Ctx, name string) string {
 	return s
 }
 
-// storable tells whether the database can hold a text at all.
+// storable reports whether the database can store a text at all.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // pageRequest reads the query's limit and after; def is the list's page size.

@@ -35,7 +35,7 @@ func viewDelivery(d webhook.Delivery) deliveryView {
 	}
 }
 
-// attemptView is one try to deliver.
+// attemptView is one delivery attempt.
 type attemptView struct {
 	Attempt      int       `json:"attempt"`
 	StartedAt    time.Time `json:"startedAt"`
@@ -45,8 +45,7 @@ type attemptView struct {
 	ResponseBody string    `json:"responseBody"` // bytes that are no UTF-8 are replaced
 }
 
-// listDeliveries is GET /auth/deliveries: newest first, by status, type and account where the query
-// names them.
+// listDeliveries is GET /auth/deliveries: newest first, filtered by status, type and account.
 func (e *edge) listDeliveries(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {
@@ -77,7 +76,7 @@ func (e *edge) listDeliveries(c *fiber.Ctx) error {
 	}{views, info})
 }
 
-// deliveryID is the delivery that the path names; what is no id names none.
+// deliveryID is the delivery that the path names; uuid.Nil when it is not an id.
 func deliveryID(c *fiber.Ctx) (uuid.UUID, error) {
 	id, err := uuid.Parse(pathParam(c, "id"))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"ajo/internal/errs"
 )
 
-// statusOf is the one map from the kind of a refusal to its status (specification, "Errors").
+// statusOf maps the kind of a refusal to its status (specification, "Errors").
 var statusOf = map[errs.Kind]int{
 	errs.Internal:      http.StatusInternalServerError,
 	errs.Invalid:       http.StatusBadRequest,
@@ -35,9 +35,9 @@ type errorBody struct {
 	Error string `json:"error"`
 }
 
-// explain returns the status and the text that an error is answered with. A refusal has its own
-// text, a framework error that of its status; anything else is "internal error", and never its own
-// text.
+// explain returns the status and the text with which an error is answered. A refusal has its own
+// text, a framework error the text of its status. Anything else is "internal error": its own text
+// is never shown.
 func explain(err error) (int, string) {
 	if refusal := errs.As(err); refusal != nil && refusal.Kind != errs.Internal {
 		return statusOf[refusal.Kind], refusal.Msg
@@ -52,8 +52,8 @@ func explain(err error) (int, string) {
 	return http.StatusInternalServerError, "internal error"
 }
 
-// answer writes the error's status and body. What is the service's own fault, or the bank's, is
-// logged here, once.
+// answer writes the error's status and body. Faults of the service or of the bank are logged here,
+// once.
 func (e *edge) answer(c *fiber.Ctx, err error) error {
 	status, text := explain(err)
 	if status >= 500 {
@@ -64,9 +64,9 @@ func (e *edge) answer(c *fiber.Ctx, err error) error {
 }
 
 // connectionError answers what never became a request: a body or header over the limit, bytes that
-// are no HTTP, a client that is too slow.
+// are not HTTP, a client that is too slow.
 func (e *edge) connectionError(c *fiber.Ctx, err error) error {
-	// Fiber takes a connection that broke for a bad gateway
+	// Fiber treats a broken connection as a bad gateway
 	if status, _ := explain(err); status >= 500 {
 		err = fiber.ErrBadRequest
 	}

@@ -16,19 +16,19 @@ import (
 	"ajo/ratelimit"
 )
 
-// The most lines of an exported statement: what is made at once stays a few megabytes, and ends
-// well before the deadline.
+// Largest exported statement, in lines. It keeps the file at a few megabytes and its creation well
+// within the deadline.
 const (
 	maxCSVLines = 50_000
 	maxPDFLines = 5_000
 )
 
-// How many are made at once, one for each tenant; others wait for their turn, as long as a request
-// may take.
+// How many exports run at once, at most one for each tenant. Others wait, as long as a request may
+// take.
 const (
 	exportsAtOnce    = 2
-	exportsPerTenant = 4 // requests of a tenant, of which one has its turn
-	exportRetry      = 5 // seconds until one that got no place may try again
+	exportsPerTenant = 4 // requests of a tenant, one of which runs
+	exportRetry      = 5 // seconds after which a refused request may try again
 )
 
 var (
@@ -36,8 +36,8 @@ var (
 	errManyExports = errs.New(errs.TooMany, "too many files of this tenant are being made")
 )
 
-// statementCSV is GET /auth/accounts/:accountRef/statement.csv, an addition: all lines that the
-// query asks for.
+// statementCSV is GET /auth/accounts/:accountRef/statement.csv, an addition: all lines that match
+// the filter.
 func (e *edge) statementCSV(c *fiber.Ctx) error {
 	return e.export(c, "text/csv; charset=utf-8", "csv", func(ctx context.Context, b *bytes.Buffer, ref string, f ledger.Filter) (string, error) {
 		a, _, lines, err := e.Accounts.Lines(ctx, caller(c).ID, ref, f, maxCSVLines)
@@ -48,8 +48,8 @@ func (e *edge) statementCSV(c *fiber.Ctx) error {
 	})
 }
 
-// statementPDF is GET /auth/accounts/:accountRef/statement.pdf, an addition: the same lines, to be
-// printed.
+// statementPDF is GET /auth/accounts/:accountRef/statement.pdf, an addition: the same lines as a
+// PDF.
 func (e *edge) statementPDF(c *fiber.Ctx) error {
 	return e.export(c, "application/pdf", "pdf", func(ctx context.Context, b *bytes.Buffer, ref string, f ledger.Filter) (string, error) {
 		t := caller(c)
@@ -71,8 +71,7 @@ func (e *edge) statementPDF(c *fiber.Ctx) error {
 	})
 }
 
-// export answers with a file that is made whole before, so that a refusal is a refusal and not half
-// a file.
+// export sends a file that was completed before, so that an error is an error and not half a file.
 func (e *edge) export(c *fiber.Ctx, media, ending string, write func(ctx context.Context, b *bytes.Buffer, ref string, f ledger.Filter) (name string, err error)) error {
 	f, err := statementFilter(c)
 	if err != nil {
@@ -98,8 +97,7 @@ func (e *edge) export(c *fiber.Ctx, media, ending string, write func(ctx context
 	return c.Send(b.Bytes())
 }
 
-// attachment is a Content-Disposition that offers the file under the account's name, as far as file
-// names go, and the day.
+// attachment is a Content-Disposition with a file name made of the account's name and the day.
 func attachment(ref string, at time.Time, ending string) string {
 	safe := []rune(ref)
 	for i, r := range safe {

@@ -7,7 +7,7 @@ import (
 	"ajo/internal/money"
 )
 
-// errFeeQuery refuses a question for both forms, or for neither.
+// errFeeQuery refuses a query with both parameters, or with neither.
 var errFeeQuery = errs.New(errs.Invalid, "exactly one of amount and net is required")
 
 // calculateFee is GET /v1/fees/calculate, in both forms: ?amount= and ?net=.

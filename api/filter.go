@@ -17,7 +17,7 @@ const (
 	maxTime   = 40  // characters, of which a time needs 35 down to the nanosecond
 )
 
-// Refusals of a filter; those of its words stand with the lists.
+// Refusals of a filter; those of its values are in the packages of the lists.
 var (
 	errSearch = errs.New(errs.Invalid, "search must be at most 100 characters of UTF-8, without NUL")
 	errOrder  = errs.New(errs.Invalid, "order must be asc or desc")
@@ -33,7 +33,7 @@ func searchText(c *fiber.Ctx) (string, error) {
 	return strings.TrimSpace(s), nil
 }
 
-// statementFilter is what the query asks of a statement's lines.
+// statementFilter reads the query's filter of a statement.
 func statementFilter(c *fiber.Ctx) (ledger.Filter, error) {
 	from, _, err := queryTime(c, "from")
 	if err != nil {
@@ -44,7 +44,7 @@ func statementFilter(c *fiber.Ctx) (ledger.Filter, error) {
 		return ledger.Filter{}, err
 	}
 	if day {
-		to = to.AddDate(0, 0, 1) // the day itself is asked for, too
+		to = to.AddDate(0, 0, 1) // the day itself is included
 	}
 	if !from.IsZero() && !to.IsZero() && to.Before(from) {
 		return ledger.Filter{}, errRange

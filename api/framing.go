@@ -8,18 +8,18 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A proxy in front and this server must agree on where a request ends. Where a header can be read
-// in two ways, the bytes that one of them takes for a body are the next request for the other, with
-// the credentials of whoever comes next on that connection. So whatever RFC 9112 calls faulty
-// framing is 400 and the end of the connection, before the body is read. fasthttp refuses much of
-// it by itself; what it reads leniently is refused here.
+// A proxy in front and this server must agree on where a request ends. If a header can be read in
+// two ways, bytes that one of them takes for a body are the next request for the other, with the
+// credentials of whoever uses that connection next. So whatever RFC 9112 calls faulty framing is
+// 400 and closes the connection before the body is read. fasthttp refuses much of it by itself;
+// what it accepts leniently is refused here.
 
 const (
-	// unframed takes the method's place in a request that is refused. It is no token, so no client
+	// unframed replaces the method of a request that is refused. It is not a token, so no client
 	// can send it.
 	unframed = "not framed"
-	// endOfHeaders stands behind the last field of a chunked request. fasthttp appends the
-	// trailer's fields, so that a field behind it is one. The name is no token either.
+	// endOfHeaders is added after the last header field of a chunked request. fasthttp appends the
+	// trailer's fields, so a field after it is a trailer. The name is not a token either.
 	endOfHeaders = "end of headers"
 )
 
@@ -52,8 +52,8 @@ func (e *edge) refuseBadFraming(app *fiber.App) {
 	}
 }
 
-// hasTrailer tells whether a chunked request has fields behind its body. They would pass for
-// headers, past a proxy that sets or removes those.
+// hasTrailer reports whether a chunked request has fields after its body. They would pass for
+// headers that a proxy did not check.
 func hasTrailer(h *fasthttp.RequestHeader) bool {
 	if h.ContentLength() != -1 {
 		return false
@@ -68,10 +68,10 @@ func hasTrailer(h *fasthttp.RequestHeader) bool {
 	return trailer
 }
 
-// framed tells whether the header fields, as they came, can be read in one way only. A line ends
-// with CR LF and is not continued; a name is a token, right before its colon; a value has no
-// control character but the tab. There is one Host, and at most one of Content-Length, which is
-// digits, and Transfer-Encoding, which is chunked and of HTTP/1.1.
+// framed reports whether the raw header fields can be read in one way only. A line ends with CR LF
+// and is not folded; a name is a token directly before its colon; a value has no control character
+// except the tab. There is exactly one Host, and at most one of Content-Length, which is digits,
+// and Transfer-Encoding, which is chunked and needs HTTP/1.1.
 func framed(raw []byte, http11 bool) bool {
 	var hosts, lengths, encodings int
 	for len(raw) > 0 {
@@ -109,7 +109,7 @@ func framed(raw []byte, http11 bool) bool {
 	return lengths+encodings <= 1 && (hosts == 1 || hosts == 0 && !http11)
 }
 
-// isWord compares without case, of ASCII letters alone.
+// isWord compares ASCII letters without case.
 func isWord(s []byte, want string) bool {
 	if len(s) != len(want) {
 		return false
@@ -122,7 +122,7 @@ func isWord(s []byte, want string) bool {
 	return true
 }
 
-// tokenBytes are those of a token, other than letters and digits (RFC 9110, section 5.6.2).
+// tokenBytes are the bytes of a token other than letters and digits (RFC 9110, section 5.6.2).
 const tokenBytes = "!#$%&'*+-.^_`|~"
 
 var inToken = func() (in [256]bool) {

@@ -11,26 +11,27 @@ import (
 )
 
 const (
-	readyTimeout = 3 * time.Second        // how long GET /ready waits for what it looks at
-	readyFresh   = 500 * time.Millisecond // how long what it saw is good for everybody who asks
+	readyTimeout = 3 * time.Second        // how long GET /ready waits for the dependencies
+	readyFresh   = 500 * time.Millisecond // how long a result is reused for all callers
 )
 
-// Check is what one dependency answered; a nil Err means that it is there.
+// Check is the result for one dependency; a nil Err means that it is available.
 type Check struct {
 	Name     string
 	Err      error
-	Degraded bool // the service goes on without it
+	Degraded bool // the service works without it
 }
 
-// health is GET /health: the process answers. No dependency is touched.
+// health is GET /health: the process answers. It checks no dependency.
 func (e *edge) health(c *fiber.Ctx) error {
 	return c.JSON(struct {
 		Status string `json:"status"`
 	}{"ok"})
 }
 
-// ready is GET /ready: 200 while requests can be served, else 503; "degraded" says that something
-// is away that the service can do without for a while. Why is logged, not told.
+// ready is GET /ready: 200 while requests can be served, else 503. "degraded" means that a
+// dependency is unavailable that the service can do without for a while. The reason is logged, not
+// sent.
 func (e *edge) ready(c *fiber.Ctx) error {
 	out := struct {
 		Status string            `json:"status"`
@@ -53,16 +54,15 @@ func (e *edge) ready(c *fiber.Ctx) error {
 	return c.JSON(out)
 }
 
-// readiness is what the last look at the dependencies saw.
+// readiness is the last result of the checks.
 type readiness struct {
 	mu     sync.Mutex
 	at     time.Time
 	checks []Check
 }
 
-// checks looks at the dependencies, one look at a time and two a second at most: the endpoint asks
-// for no credential, and a look writes to the disk. That the process was told to stop is seen at
-// once.
+// checks checks the dependencies, one call at a time and at most twice a second: the endpoint
+// requires no credential, and a check writes to the disk. A stopping process is reported at once.
 func (e *edge) checks(ctx context.Context) []Check {
 	r := &e.readiness
 	r.mu.Lock()

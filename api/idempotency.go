@@ -6,16 +6,15 @@ import (
 	"ajo/internal/idempotency"
 )
 
-// The header that makes a request safe to repeat, and the one that says that an answer is a
-// repeated one.
+// The header that makes a request safe to repeat, and the one that marks a stored answer.
 const (
 	headerIdempotencyKey = "Idempotency-Key"
 	headerReplayed       = "Idempotent-Replayed"
 )
 
-// once answers a request that may carry an Idempotency-Key: from Redis where the answer is kept
-// there, else by the use case, which keeps its answer with its effect. The use case tells whether
-// its answer is a kept one.
+// once answers a request that may carry an Idempotency-Key: from Redis if the answer is there, else
+// by the use case, which stores its answer with its effect and reports whether it returned a stored
+// one.
 func (e *edge) once(c *fiber.Ctx, do func(idempotency.Request) (idempotency.Answer, bool, error)) error {
 	key, err := idempotency.NewRequest(caller(c).ID, c.Get(headerIdempotencyKey), c.Method(), c.Path(), c.Request().Body())
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"ajo/ratelimit"
 )
 
-// Limits of listening. A call that waits holds a connection, and asks the database now and then.
+// Limits of listening. A waiting call holds a connection, and polls the database.
 const (
 	listenWait      = 25 // seconds that a call may wait at most
 	listenPerTenant = 4  // calls of a tenant that wait at once in this process
 	listenInAll     = 512
 	listenDeadline  = listenWait*time.Second + deadline
-	listenRetry     = 5 // seconds until a call that found no place may try again
+	listenRetry     = 5 // seconds after which a refused call may try again
 )
 
 // heardView is an event as a tenant that listens sees it.
@@ -28,9 +28,9 @@ type heardView struct {
 	Body      string       `json:"body"`
 }
 
-// listen is POST /auth/listen: a long poll, which outlasts the deadline of other requests. A
-// process that is told to stop answers at once, with what there is, and so does a call that has to
-// make room for another tenant's.
+// listen is POST /auth/listen: a long poll, which outlasts the deadline of other requests. It
+// answers at once, with the events that there are, when the process stops or when it must make room
+// for another tenant.
 func (e *edge) listen(c *fiber.Ctx) error {
 	tenant := caller(c).ID
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Listen, tenant)); err != nil {

@@ -7,8 +7,8 @@ import (
 	"ajo/internal/payment"
 )
 
-// misdirected is GET /auth/misdirected: the whole system's events that matched no account; null
-// when there are none.
+// misdirected is GET /auth/misdirected: all tenants' events that matched no account; null when
+// there are none.
 func (e *edge) misdirected(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {

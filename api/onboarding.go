@@ -23,7 +23,7 @@ func (e *edge) registerTenant(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	// Each call may send a mail: the limit is what keeps a stranger's letter box from filling up.
+	// Each call may send an e-mail: the limit keeps a stranger's mailbox from filling up.
 	if err := e.limitAccount(c, "register", tenant.NormalizeEmail(n.Email)); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (e *edge) verifyEmail(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	if known, err := uuid.Parse(id); err == nil { // an id has many spellings, and one limit
+	if known, err := uuid.Parse(id); err == nil { // all spellings of an id share one limit
 		if err := e.limitAccount(c, "code", known.String()); err != nil {
 			return err
 		}
@@ -99,9 +99,8 @@ func (e *edge) loginByLink(c *fiber.Ctx) error {
 	return e.loggedIn(c, s)
 }
 
-// limitLogin counts a try to log in. Tries from networks that the owner has logged in from are
-// counted by network, those from elsewhere together: guesses from elsewhere leave the owner's own
-// tries alone.
+// limitLogin counts a login attempt. Networks from which the owner has logged in are counted one by
+// one, all others together: guesses from elsewhere do not use up the owner's attempts.
 func (e *edge) limitLogin(c *fiber.Ctx, email string) error {
 	network := ratelimit.Network(e.address(c))
 	known, err := e.Tenants.KnowsNetwork(c.UserContext(), email, network)
@@ -134,7 +133,7 @@ func (e *edge) forgotPassword(c *fiber.Ctx) error {
 }
 
 // resetPassword is POST /auth/reset-password, an addition. It needs no limit of its own: a code is
-// no number to be guessed.
+// too long to guess.
 func (e *edge) resetPassword(c *fiber.Ctx) error {
 	in, err := readBody(c)
 	if err != nil {
@@ -151,8 +150,8 @@ func (e *edge) resetPassword(c *fiber.Ctx) error {
 	return e.loggedIn(c, s)
 }
 
-// loggedIn sets the session's cookie and says whose it is. That the network could not be remembered
-// is no reason to refuse.
+// loggedIn sets the session's cookie and answers whose it is. A failure to remember the network
+// does not fail the login.
 func (e *edge) loggedIn(c *fiber.Ctx, s tenant.Session) error {
 	e.rememberNetwork(c, s.Email)
 	e.setSession(c, s.Token)
@@ -168,7 +167,7 @@ func (e *edge) rememberNetwork(c *fiber.Ctx, email string) {
 	}
 }
 
-// logout is POST /auth/logout. Without a session there is nothing to end, and that is fine.
+// logout is POST /auth/logout. Without a session there is nothing to end, which is not an error.
 func (e *edge) logout(c *fiber.Ctx) error {
 	if token := sessionToken(c); !token.IsZero() {
 		if err := sameOrigin(c); err != nil {

@@ -12,10 +12,10 @@ import (
 	"ajo/tasks"
 )
 
-// providerWebhook is POST /webhooks/provider. It answers 200 to whatever could be stored, forged
-// and repeated events too, and 503 when the event is on no disk, so that the bank sends it again.
-// The raw bytes are handed on: the signature is over what was sent. Neither a media type nor an
-// encoding is asked for; what is not JSON has no valid signature.
+// providerWebhook is POST /webhooks/provider. It answers 200 to every event that could be stored,
+// forged and repeated ones too, and 503 when the event is not on disk, so that the bank sends it
+// again. It passes on the raw bytes, which the signature covers. It checks neither media type nor
+// content coding; what is not JSON has no valid signature.
 func (e *edge) providerWebhook(c *fiber.Ctx) error {
 	raw := c.Request().Body()
 	if len(raw) > maxBody {

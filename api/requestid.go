@@ -14,7 +14,7 @@ import (
 	"ajo/internal/trace"
 )
 
-// idForm is what a client's own request id may look like; any other is replaced.
+// idForm is the form of a client's own request id; any other is replaced.
 var idForm = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 
 type requestIDKey struct{}
@@ -36,8 +36,8 @@ func requestID(c *fiber.Ctx) string {
 	return uuid.NewString()
 }
 
-// LogHandler adds request_id to the lines that are logged with a request's context, however deep,
-// and trace_id to those of what is traced, in workers too.
+// LogHandler adds request_id to lines that are logged with a request's context, at any depth, and
+// trace_id to lines of traced work, in workers too.
 func LogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 
 type logHandler struct{ slog.Handler }
@@ -58,8 +58,8 @@ func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
 
-// begin is around every request: its id, its deadline, the headers of every answer, its errors and
-// its panics.
+// begin wraps every request: its id, its deadline, the headers of the answer, its errors and its
+// panics.
 func (e *edge) begin(c *fiber.Ctx) error {
 	start := time.Now()
 	id := requestID(c)
@@ -85,18 +85,18 @@ func (e *edge) begin(c *fiber.Ctx) error {
 	return nil
 }
 
-// count counts an answer under its route; what has none counts as none, whatever its path.
+// count counts an answer under its route; a path without an endpoint counts as none.
 func (e *edge) count(c *fiber.Ctx, took time.Duration) {
 	route := c.Route().Path
 	counts := e.counts[endpoint{c.Method(), route}]
-	// the middlewares before all routes stand at / too
+	// middlewares before the routes are registered at / too
 	if counts == nil || route == "/" && c.Path() != "/" {
 		counts = e.counts[endpoint{}]
 	}
 	counts.Answered(c.Response().StatusCode(), took)
 }
 
-// protect runs the rest of the chain and makes an error of a panic.
+// protect runs the rest of the chain and turns a panic into an error.
 func protect(c *fiber.Ctx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -106,8 +106,8 @@ func protect(c *fiber.Ctx) (err error) {
 	return c.Next()
 }
 
-// setHeaders sets the headers of every answer. Nothing here is for a cache or a frame, and much of
-// it is secret.
+// setHeaders sets the headers of every answer. Answers must not be cached or framed, and many are
+// secret.
 func (e *edge) setHeaders(c *fiber.Ctx) {
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderCacheControl, "no-store")

@@ -9,12 +9,12 @@ import (
 	"ajo/tasks"
 )
 
-// errAmountNumber refuses an amount that was sent as a JSON number: it may have lost digits on its
-// way here.
+// errAmountNumber refuses an amount that was sent as a JSON number: it may have lost digits in the
+// client.
 var errAmountNumber = errs.New(errs.Unprocessable, "amount must be a decimal string, not a number")
 
-// amountOf is the sum of an order as its text. Of any other kind of value, null too, nothing is a
-// sum: the use case refuses the empty text in the words for a bad amount.
+// amountOf is the amount of a settlement as text. Any value that is not a string, null too, becomes
+// "", which the use case refuses as a bad amount.
 func amountOf(in *body) (string, error) {
 	switch {
 	case in.isNumber("amount"):

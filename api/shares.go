@@ -8,9 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Some of what a session may ask for holds a place for long, and there are only so many. A tenant
-// has a share of them, so that one that takes all it can get, or many that do, leave room for the
-// others.
+// Some calls of a session hold a slot for long, and slots are limited. Each tenant has a share of
+// them, so that one tenant, or many, cannot take all of them.
 
 // listeners are the calls that wait for events.
 type listeners struct {
@@ -26,9 +25,9 @@ type listening struct {
 	ended  atomic.Bool // it had to make room, and answers with what there is
 }
 
-// enter takes a place for a call of the tenant; nil when there is none for it. Where all places are
+// enter takes a slot for a call of the tenant; nil when there is none for it. When all slots are
 // taken, the oldest call of the tenant that has most makes room, as long as that tenant keeps at
-// least as many as the newcomer has then: so places that many tenants fill are shared out evenly.
+// least as many as the newcomer has then. So slots are shared out evenly among many tenants.
 func (l *listeners) enter(tenant uuid.UUID) *listening {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +44,7 @@ func (l *listeners) enter(tenant uuid.UUID) *listening {
 	return call
 }
 
-// makeRoom ends a call of the tenant that has most, if that is more than own and the newcomer.
+// makeRoom ends a call of the tenant that has most, if that is more than own plus the newcomer.
 func (l *listeners) makeRoom(own int) bool {
 	var most []*listening
 	for _, calls := range l.byTenant {
@@ -61,7 +60,7 @@ func (l *listeners) makeRoom(own int) bool {
 	return true
 }
 
-// leave gives the call's place back, if it still has one.
+// leave frees the call's slot, if it still has one.
 func (l *listeners) leave(call *listening) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,16 +83,15 @@ func (l *listeners) remove(call *listening) {
 	}
 }
 
-// exports are the places in which files are made. A tenant has one at a time, and its other
-// requests wait for that one, so that of those who wait for a place none is there twice; they get
-// it in the order in which they came.
+// exports are the slots in which files are created. A tenant has one at a time; its other requests
+// wait for that one, so that no tenant waits for a slot twice. Slots are given in order of arrival.
 type exports struct {
 	places   chan struct{}
 	mu       sync.Mutex
 	byTenant map[uuid.UUID]*exporting
 }
 
-// exporting are the requests of a tenant: the one whose turn it is, and how many there are.
+// exporting are the requests of a tenant: the one that runs, and how many there are.
 type exporting struct {
 	turn chan struct{}
 	all  int
@@ -103,8 +101,8 @@ func newExports(places int) *exports {
 	return &exports{places: make(chan struct{}, places), byTenant: map[uuid.UUID]*exporting{}}
 }
 
-// enter waits for a place; leave gives it back. [errManyExports] when too many of the tenant's wait
-// already, and [errBusy] when the request's time is up.
+// enter waits for a slot; leave frees it. [errManyExports] when too many requests of the tenant
+// wait already, and [errBusy] when the request has waited too long.
 func (x *exports) enter(ctx context.Context, tenant uuid.UUID) (leave func(), err error) {
 	own, err := x.join(tenant)
 	if err != nil {

@@ -81,17 +81,17 @@ func (e *edge) setWebhookURL(c *fiber.Ctx) error {
 	}{url})
 }
 
-// warningHeader says what was accepted here and would not be in production.
+// warningHeader says what was accepted here and would be refused in production.
 const warningHeader = "X-Ajo-Warning"
 
-// warnOfCallback adds a warning to the answer that accepts a callback URL, if production refuses
-// that.
+// warnOfCallback adds a warning to the answer that accepts a callback URL, if production would
+// refuse it.
 func (e *edge) warnOfCallback(c *fiber.Ctx, field string, url *string) {
 	if url == nil || strings.TrimSpace(*url) == "" || c.Response().StatusCode() >= fiber.StatusMultipleChoices {
 		return
 	}
 	rules := e.Tenants.Callbacks
-	// in production they are, so that what is accepted brings no warning
+	// production applies its rules before, so an accepted URL brings no warning
 	rules.RequireHTTPS, rules.RequirePublic = true, true
 	if err := safehttp.CheckURL(field, strings.TrimSpace(*url), rules); err != nil {
 		c.Set(warningHeader, "production refuses this address: "+err.Error())

@@ -8,9 +8,9 @@ import (
 	"ajo/internal/trace"
 )
 
-// traced begins the trace of a request that has passed its limit and its credential. Only who
-// showed a key may have its own trace gone on with: a stranger, and whoever says to be the bank,
-// gets a new one. None decides that it is kept.
+// traced begins the trace of a request that has passed its limit and its credential. Only the trace
+// of an API key's holder is continued; strangers, and whoever claims to be the bank, get a new one.
+// Their headers do not decide whether it is sampled.
 func traced(r Route) fiber.Handler {
 	name := r.Method + " " + r.Path
 	return func(c *fiber.Ctx) error {
@@ -32,7 +32,7 @@ type spanKey struct{}
 
 var spanLocal spanKey
 
-// dropTrace forgets the request's span: one that does not end is not exported.
+// dropTrace drops the request's span: a span that does not end is not exported.
 func dropTrace(c *fiber.Ctx) { c.Locals(spanLocal, nil) }
 
 // endTrace ends the request's span, once its answer is known.

@@ -12,7 +12,7 @@ import (
 	"ajo/ratelimit"
 )
 
-// What a tenant is told whose look-ups wait for the bank, as many as may.
+// The refusal for a tenant that has too many look-ups waiting.
 const (
 	lookupsWaiting = 30
 	lookupRetry    = 2 // seconds
@@ -27,8 +27,8 @@ func (e *edge) getTransfer(c *fiber.Ctx) error {
 	return c.JSON(t)
 }
 
-// listTransfers is GET /v1/transfers and GET /auth/transfers, an addition: newest first, by account
-// and status where the query names them.
+// listTransfers is GET /v1/transfers and GET /auth/transfers, an addition: newest first, filtered
+// by account and status.
 func (e *edge) listTransfers(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 var errEventsMissing = errs.New(errs.Invalid, "events is required")
 
-// chosenEvents is the answer of both endpoints.
+// chosenEvents is the answer of both endpoints below.
 func chosenEvents(c *fiber.Ctx, chosen []webhook.Type) error {
 	return c.JSON(struct {
 		Events    []webhook.Type `json:"events"`
@@ -51,8 +51,8 @@ func (e *edge) chooseWebhookEvents(c *fiber.Ctx) error {
 	return chosenEvents(c, chosen)
 }
 
-// testWebhook is POST /auth/webhook-test. It calls the tenant's endpoint before it answers, and
-// whatever that says is no error.
+// testWebhook is POST /auth/webhook-test. It calls the tenant's endpoint before it answers; a
+// failure of the endpoint is part of the answer, not an error.
 func (e *edge) testWebhook(c *fiber.Ctx) error {
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.WebhookTest, caller(c).ID)); err != nil {
 		return err
