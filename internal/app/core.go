@@ -1,8 +1,8 @@
 // Package app wires the parts together, in one place: configuration in, running roles out.
 //
-// A role is started by its function ([StartAPI], [StartWorker], [Dev]) and ended by its Stop, which
-// lets the work under way finish first. Nothing else in Ajo opens a pool or knows how the parts are
-// joined.
+// Each role has a function that starts it ([StartAPI], [StartWorker], [Dev]) and a Stop that lets
+// work in progress finish first. Nothing else in Ajo opens a connection pool or knows how the parts
+// are joined.
 package app
 
 import (
@@ -42,7 +42,7 @@ import (
 	"ajo/tasks"
 )
 
-// The time that closing takes at most.
+// Closing takes at most this long.
 const closeTimeout = 10 * time.Second
 
 // core is what every role shares.
@@ -60,14 +60,14 @@ type core struct {
 	transfers *transfer.Service
 	banks     *transfer.BankList
 	clock     clock.Synced
-	stopping  atomic.Bool // told to stop: not ready, though it still answers
+	stopping  atomic.Bool // stopping: not ready, but still answering
 	closers   []func()    // in the order of opening; closed backwards
 }
 
-// open checks the schema, connects, and makes the services that every role uses. Redis may be away:
-// it is the clock, and the sweeper heals what it misses.
+// open checks the schema, connects, and makes the services that every role uses. Redis may be
+// unavailable: the sweeper makes up for it.
 func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, err error) {
-	// no named result: what is half open is closed below, whatever is returned
+	// not a named result: the deferred function must close what is open whatever is returned
 	c := &core{cfg: cfg, log: log}
 	defer func() {
 		if err != nil {
@@ -140,7 +140,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	return c, nil
 }
 
-// doubting is the bank, with the database's word on what it certainly knows.
+// doubting is the bank, with the database as the source of records that the bank certainly knows.
 func doubting(bank provider.Bank, pool *pg.Pool, c clock.Clock, log *slog.Logger) provider.Bank {
 	return provider.Doubt(provider.DoubtOptions{Bank: bank, Clock: c, Log: log, Observe: metrics.Doubted, Known: provider.KnownRecords{
 		Transaction: func(ctx context.Context) (string, error) { return payment.KnownAtBank(ctx, pool, uuid.Nil) },
@@ -154,12 +154,11 @@ func (c *core) ringDelivery(ctx context.Context, id uuid.UUID) {
 	c.enqueuer.Now(ctx, tasks.Deliver, id)
 }
 
-// drainEvery is how often the spool is looked at.
+// drainEvery is how often the spool is checked.
 const drainEvery = 2 * time.Second
 
-// drain hands the spool's events to Postgres whenever there are any, until the role closes. Both
-// roles do: the API writes the spool, and a worker with the same folder drains what a dead API
-// left.
+// drain moves events from the spool to Postgres until the role closes. Both roles do this: the API
+// writes the spool, and a worker with the same folder drains what a dead API left.
 func (c *core) drain() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -193,7 +192,7 @@ func (c *core) close() {
 	c.closers = nil
 }
 
-// tenants makes the tenants' use cases with the mail that the settings name.
+// tenants makes the service of tenants, with the mail sender of the settings.
 func (c *core) tenants() (*tenant.Service, error) {
 	sender, err := mailer(c.cfg)
 	if err != nil {
@@ -210,8 +209,7 @@ func (c *core) tenants() (*tenant.Service, error) {
 	return s, nil
 }
 
-// customers makes the customers' use cases with the NIN service that the settings name, if they
-// name one.
+// customers makes the service of customers, with the NIN service of the settings, if there is one.
 func (c *core) customers() (*customer.Service, error) {
 	o := customer.Options{Pool: c.pool, Box: c.box, Clock: &c.clock, Log: c.log, Production: c.cfg.Production()}
 	if c.cfg.IdentityURL != "" {
@@ -229,8 +227,9 @@ func (c *core) callbacks() safehttp.Rules {
 	return safehttp.CallbackRules(c.cfg.Production(), c.cfg.CallbackAllow)
 }
 
-// webhooks makes the deliveries' use cases with the outbound client that refuses private addresses.
-// Of the workers that deliver, one endpoint gets an eighth at most, and one tenant a quarter.
+// webhooks makes the service of deliveries, with the outbound client that refuses private
+// addresses. One endpoint gets at most an eighth of the delivering workers, and one tenant a
+// quarter.
 func (c *core) webhooks(workers int) *webhook.Service {
 	client := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production()})
 	s := webhook.New(c.pool, &c.clock, c.box, client, webhook.Options{
@@ -256,11 +255,11 @@ func mailer(cfg config.Config) (mail.Sender, error) {
 	return s, nil
 }
 
-// version is set by builds that know it better than git does, as the image's: -ldflags "-X
+// version is set by builds that know it better than git does, such as the image: -ldflags "-X
 // ajo/internal/app.version=1.4.0".
 var version string
 
-// Version is the program's version, as the build recorded it.
+// Version is the version of the program, as recorded by the build.
 func Version() string {
 	if version != "" {
 		return version
@@ -272,7 +271,7 @@ func Version() string {
 	return info.Main.Version
 }
 
-// Migrate brings the schema up to date, and says what it did.
+// Migrate brings the schema up to date, and prints what it did.
 func Migrate(ctx context.Context, url string, out io.Writer) error {
 	if url == "" {
 		return errors.New("AJO_DATABASE_URL is not set")

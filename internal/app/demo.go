@@ -29,8 +29,8 @@ const (
 	demoTimeout  = 60 * time.Second
 )
 
-// demo signs the demo tenant up through the API, as a tenant's developer would, and sends one real
-// payment through the whole chain: the fake bank's signed event, posting, the signed webhook to a
+// demo signs the demo tenant up through the API, as a developer would, and sends one payment
+// through the whole chain: the signed event of the fake bank, posting, the signed webhook to a
 // receiver here, and the confirmation.
 func (d *dev) demo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
@@ -113,7 +113,7 @@ func (d *dev) pay(ctx context.Context, webhookSecret string, received <-chan hoo
 	return nil
 }
 
-// waitFor asks until the query has a row, which is a time.
+// waitFor repeats the query until it returns a row, whose value is a time.
 func waitFor(ctx context.Context, pool *pg.Pool, what, sql, txn string) (time.Time, error) {
 	for {
 		var t time.Time
@@ -139,7 +139,7 @@ type hook struct {
 	body   []byte
 }
 
-// receiver plays the tenant's endpoint. What it has no room for it still answers.
+// receiver is the tenant's endpoint. It answers every call, also those that it has no room to keep.
 func (d *dev) receiver() (<-chan hook, string, func(), error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -160,7 +160,7 @@ func (d *dev) receiver() (<-chan hook, string, func(), error) {
 	return hooks, "http://" + l.Addr().String() + "/hook", func() { _ = server.Close() }, nil
 }
 
-// signIn uses the demo tenant's key of an earlier run, or signs the tenant up.
+// signIn uses the demo tenant's key from an earlier run, or signs the tenant up.
 func (d *dev) signIn(ctx context.Context) error {
 	path := filepath.Join(d.Dir, "demo-key")
 	if b, err := os.ReadFile(path); err == nil {
@@ -262,7 +262,7 @@ func (d *dev) request(ctx context.Context, method, url string, body, into any) e
 	return json.Unmarshal(answer, into)
 }
 
-// dashboardLink makes the link that the summary ends with, as an operator would.
+// dashboardLink makes the link at the end of the summary, as an operator would.
 func (d *dev) dashboardLink(ctx context.Context, databaseURL string) error {
 	tools, err := OpenTools(ctx, ToolSettings{DatabaseURL: secret.Redact(databaseURL), Log: d.log})
 	if err != nil {
@@ -278,7 +278,7 @@ func (d *dev) dashboardLink(ctx context.Context, databaseURL string) error {
 	return err
 }
 
-// summary prints where things are and what to try.
+// summary prints the addresses, and commands to try.
 func (d *dev) summary() {
 	d.say(`
 Everything is running. Ctrl-C stops it; the next run finds its data again.

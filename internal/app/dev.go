@@ -29,8 +29,7 @@ type DevOptions struct {
 	Out     io.Writer
 }
 
-// devConfirmDelays let the demo payment be confirmed while one watches; the real schedule begins
-// after 30 s.
+// devConfirmDelays confirm the demo payment within seconds; the real schedule begins after 30 s.
 var devConfirmDelays = []time.Duration{2 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute}
 
 // Dev runs everything on one machine, in one process: private Postgres and Redis, the fake bank,
@@ -81,7 +80,7 @@ func Dev(ctx context.Context, o DevOptions) (err error) {
 	}
 }
 
-// dev is a running development machine.
+// dev is what [Dev] runs.
 type dev struct {
 	DevOptions
 	say    func(format string, args ...any)
@@ -105,7 +104,7 @@ func (d *dev) stop() {
 	}
 }
 
-// start brings the parts up in the order in which they need each other.
+// start starts the parts in the order of their dependencies.
 func (d *dev) start(ctx context.Context, s *stack.Stack) error {
 	if applied, err := migrations.Up(ctx, s.DatabaseURL); err != nil {
 		return err
@@ -140,8 +139,8 @@ func (d *dev) start(ctx context.Context, s *stack.Stack) error {
 	return nil
 }
 
-// configure makes the settings of the development machine; keys and passwords are drawn once and
-// kept in the data folder.
+// configure makes the settings of the development machine. Keys and passwords are generated once
+// and kept in the data folder.
 func (d *dev) configure(s *stack.Stack) error {
 	keys, err := d.kept("encryption-keys", func() string { return secret.NewKey("dev").Reveal() })
 	if err != nil {
@@ -181,7 +180,7 @@ func (d *dev) startBank() error {
 	return err
 }
 
-// kept returns the content of a file in the data folder, which is made by draw on the first run.
+// kept returns the content of a file in the data folder; on the first run draw creates it.
 func (d *dev) kept(name string, draw func() string) (string, error) {
 	path := filepath.Join(d.Dir, name)
 	b, err := os.ReadFile(path)
@@ -195,14 +194,14 @@ func (d *dev) kept(name string, draw func() string) (string, error) {
 	return v, os.WriteFile(path, []byte(v+"\n"), 0o600)
 }
 
-// freeAddr returns addr if nobody listens there, else a free port of the same host.
+// freeAddr returns addr if it is free, else a free port of the same host.
 func freeAddr(addr string) string {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		l, err = net.Listen("tcp", "127.0.0.1:0")
 	}
 	if err != nil {
-		return addr // the role that listens there reports it
+		return addr // the role that listens on it reports the error
 	}
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()

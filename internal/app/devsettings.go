@@ -11,12 +11,11 @@ import (
 	"syscall"
 )
 
-// devSettingsFile is where `ajo dev` writes the settings that the commands beside it need. It is
-// locked for as long as that process lives: a file without a lock was left behind, and says
-// nothing.
+// devSettingsFile is where `ajo dev` writes the settings that other commands on the machine need.
+// It is locked while that process runs: a file without a lock is stale.
 const devSettingsFile = "settings.json"
 
-// publishSettings writes the file; release ends its validity.
+// publishSettings writes and locks the file; release unlocks it.
 func (d *dev) publishSettings() (release func(), err error) {
 	path := filepath.Join(d.Dir, devSettingsFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -50,15 +49,15 @@ func (d *dev) publishSettings() (release func(), err error) {
 	return release, nil
 }
 
-// DevSettings are the settings of the `ajo dev` that runs with its data in dir, by their names in
-// the environment; nil when none runs.
+// DevSettings are the settings of the `ajo dev` that runs with its data in dir, by the names of
+// environment variables; nil when none runs.
 func DevSettings(dir string) map[string]string {
 	f, err := os.Open(filepath.Join(dir, devSettingsFile))
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = f.Close() }()
-	// Only a process that lives holds the lock.
+	// Only a running process holds the lock.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil
 	}

@@ -12,28 +12,29 @@ import (
 )
 
 const (
-	// unusedGrace is how long a connection on which nothing has been sent may still be used once
-	// the API stops: a request may be on its way.
+	// unusedGrace is how long a connection without a request stays open once the API stops: a
+	// request may be on its way.
 	unusedGrace = time.Second
-	// maxConns bounds the connections of one API; each takes some 30 KiB. Where the process has few
+	// maxConns bounds the connections of one API; each takes about 30 KiB. If the process has few
 	// descriptors the bound is lower, so that spareDescriptors are left for databases, spool and
 	// log.
 	maxConns         = 4096
 	spareDescriptors = 128
-	// waitGrace is how long any connection may keep the server waiting: a new one is not cut off
-	// for others as new.
+	// waitGrace is how long any connection may keep the server waiting before it can be closed for
+	// a new one.
 	waitGrace = time.Second
-	// acceptPause is between two looks for room, or for a descriptor.
+	// acceptPause is the wait between two attempts to make room or get a descriptor.
 	acceptPause = 10 * time.Millisecond
 )
 
-// listener keeps the API's connections within its limit. When they are as many, a new one takes the
-// place of the one that has kept the server waiting longest, idle or in the middle of a request: so
-// clients that send a byte now and then hold up nobody, however many they are. A request that has
-// been read is never cut off.
+// listener bounds the API's connections. At the bound, a new connection replaces the one that has
+// kept the server waiting longest, idle or in the middle of a request. So clients that send a byte
+// now and then block nobody, however many they are. A connection whose request was read completely
+// is never closed.
 //
-// It also knows the connections on which nothing has come yet. Clients open such in advance, and
-// fasthttp's shutdown waits for them as it does for a request under way, until its time is up.
+// It also knows the connections on which nothing has arrived yet. Clients open such connections in
+// advance, and fasthttp's shutdown would wait for them as for a request in progress, until its time
+// is up.
 type listener struct {
 	net.Listener
 	limit int
@@ -54,8 +55,8 @@ func connLimit() int {
 	return int(max(r.Cur/2, r.Cur-min(r.Cur, spareDescriptors)))
 }
 
-// Accept waits for the next connection. That there is no descriptor for one is no error: fasthttp
-// would end at it.
+// Accept waits for the next connection. It does not return an error for a missing descriptor,
+// because fasthttp would stop at it.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
@@ -68,13 +69,13 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		c := &conn{Conn: nc, listener: l, since: time.Now()}
 		for !l.add(c) {
-			time.Sleep(acceptPause) // those behind it wait in the kernel's queue
+			time.Sleep(acceptPause) // further connections wait in the kernel's queue
 		}
 		return c, nil
 	}
 }
 
-// add takes a connection in, if there is room for it or room can be made.
+// add accepts a connection, if there is room or room can be made.
 func (l *listener) add(c *conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,17 +86,18 @@ func (l *listener) add(c *conn) bool {
 	return true
 }
 
-// makeRoom ends the connection that has kept the server waiting longest, if one has for waitGrace.
+// makeRoom closes the connection that has kept the server waiting longest, if that is at least
+// waitGrace.
 func (l *listener) makeRoom() bool {
 	for e := l.conns.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*conn)
 		if time.Since(c.since) < waitGrace {
-			return false // so are all behind it
+			return false // so are all that follow
 		}
 		if c.reading {
 			c.cut, c.place = true, nil
 			l.conns.Remove(e)
-			_ = c.Conn.Close() // its reader finds out
+			_ = c.Conn.Close() // its reader gets an error
 			metrics.ConnectionCut()
 			return true
 		}
@@ -103,31 +105,31 @@ func (l *listener) makeRoom() bool {
 	return false
 }
 
-// closeUnused ends the connections on which nothing has come.
+// closeUnused closes the connections on which nothing has arrived.
 func (l *listener) closeUnused() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for e := l.conns.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(*conn); !c.used {
-			_ = c.Conn.Close() // its reader finds out, and ends it again
+			_ = c.Conn.Close() // its reader gets an error, and closes it again
 		}
 	}
 }
 
-// conn tells its listener what it is waiting for. One goroutine reads it. The fields are under the
-// listener's lock.
+// conn reports to its listener what it waits for. One goroutine reads it. The listener's lock
+// guards its fields.
 type conn struct {
 	net.Conn
 	listener *listener
-	place    *list.Element // nil when it has ended
-	since    time.Time     // it was accepted, or written to: its client's turn began
+	place    *list.Element // nil once it is closed
+	since    time.Time     // when it was accepted or last written to
 	reading  bool          // the server waits for its client
-	used     bool          // something has come
-	cut      bool          // it had to make room
+	used     bool          // something has arrived
+	cut      bool          // closed to make room
 }
 
-// Read reads. What comes on a connection that had to make room is not handed on: its request must
-// not begin.
+// Read reads. Data of a connection that was closed to make room is dropped, so that its request
+// does not start.
 func (c *conn) Read(b []byte) (int, error) {
 	c.reads(true)
 	n, err := c.Conn.Read(b)
@@ -137,7 +139,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// reads notes that a read begins or has ended, and tells whether the connection had to make room.
+// reads records that a read begins or has ended, and reports whether the connection was closed to
+// make room.
 func (c *conn) reads(now bool) (cut bool) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
@@ -146,7 +149,7 @@ func (c *conn) reads(now bool) (cut bool) {
 	return c.cut
 }
 
-// Write writes. Whoever gets an answer begins to wait anew.
+// Write writes. After an answer, the client's waiting time starts again.
 func (c *conn) Write(b []byte) (int, error) {
 	c.listener.mu.Lock()
 	if c.place != nil {

@@ -16,11 +16,11 @@ import (
 	"ajo/internal/config"
 )
 
-// Logger returns the log that the settings ask for: JSON lines, or lines for people.
+// Logger returns the log of the settings: JSON, or readable lines.
 func Logger(cfg config.Config) *slog.Logger { return logTo(os.Stderr, cfg.LogFormat, slog.LevelInfo) }
 
-// CommandLog is the log of a command that has no settings but its environment: in the format that a
-// role there would have.
+// CommandLog is the log of a command, which has no settings but its environment. It has the format
+// that a role in that environment would use.
 func CommandLog(w io.Writer, getenv func(string) string, least slog.Level) *slog.Logger {
 	format := "pretty"
 	if getenv("AJO_ENV") == "production" {
@@ -39,7 +39,7 @@ func logTo(w io.Writer, format string, least slog.Level) *slog.Logger {
 	return log
 }
 
-// redisLog passes the lines of go-redis on, which it would write to stderr by itself.
+// redisLog logs the messages of go-redis, which would otherwise go to stderr.
 type redisLog struct{ log *slog.Logger }
 
 // Printf logs one line.
@@ -47,14 +47,14 @@ func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
 	l.log.WarnContext(ctx, "redis: "+fmt.Sprintf(format, args...))
 }
 
-// pretty writes a line for a person: time of day, level, message, and then what belongs to it as
-// key=value. On a terminal the level has a colour and the rest is dim, unless NO_COLOR is set.
+// pretty writes readable lines: time of day, level, message, then the attributes as key=value. On a
+// terminal the level is coloured and the rest dim, unless NO_COLOR is set.
 type pretty struct {
 	slog.Handler // writes the attributes to line.text
 	line         *line
 }
 
-// line is what all handlers of one output share.
+// line is shared by all handlers of one output.
 type line struct {
 	mu     sync.Mutex
 	w      io.Writer
@@ -104,7 +104,7 @@ func (p *pretty) WithGroup(name string) slog.Handler {
 	return &pretty{p.Handler.WithGroup(name), p.line}
 }
 
-// escaped keeps a message on its line, and a terminal's own signs out of it.
+// escaped keeps a message on one line and removes control sequences.
 func escaped(s string) string {
 	q := fmt.Sprintf("%q", s)
 	if q[1:len(q)-1] == s {

@@ -9,22 +9,23 @@ import (
 )
 
 const (
-	// goMemory is how many bytes heap and stacks may fill before they are collected. A process
-	// keeps some 36 MiB of its own program resident beside, and is to keep within 80
-	// (docs/performance.md). Go's own pace, by percent of what is in use, collects five times as
-	// often while little is in use, and leads past the 80 MiB while much is.
+	// goMemory is how many bytes heap and stacks may fill before the collector runs. The program
+	// itself keeps about 36 MiB resident besides, and the goal is 80 MiB (docs/performance.md).
+	// Go's default pace, a percentage of live memory, collects five times as often while little is
+	// live, and exceeds 80 MiB while much is.
 	goMemory = 42 << 20
-	// headroom is how much may be filled of what is in use, in percent: with thousands of
-	// connections goMemory would be filled by that alone, and the collector never rest.
+	// headroom is how much more than the live memory may be filled, in percent: with thousands of
+	// connections goMemory alone would be exceeded all the time, and the collector would never
+	// rest.
 	headroom = 160
-	// paceEvery is how often that is looked at.
+	// paceEvery is how often the pace is adjusted.
 	paceEvery = 2 * time.Second
 )
 
 var paced sync.Once
 
-// paceCollector sets the collector's pace for this process, for good. An operator's GOGC is left
-// alone, and an operator's GOMEMLIMIT stays the most.
+// paceCollector sets the collector's pace for the life of the process. An operator's GOGC is
+// respected, and GOMEMLIMIT remains the upper limit.
 func paceCollector() {
 	if os.Getenv("GOGC") != "" {
 		return

@@ -40,13 +40,13 @@ func (o *Ops) Stop() {
 	}
 }
 
-// StartOps listens on cfg.OpsAddr. Several processes of one machine may have the same settings:
-// when the address is taken, this one goes without (nil), and says so.
+// StartOps listens on cfg.OpsAddr. Several processes on one machine may share the setting: a
+// process that finds the address taken runs without the listener (nil), and logs that.
 func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
 	if probe, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{}); err != nil {
 		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
 	} else {
-		_ = probe.Close() // only the address was in question
+		_ = probe.Close() // only the address was to be checked
 	}
 	listener, err := net.Listen("tcp", cfg.OpsAddr)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -84,7 +84,7 @@ func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
 	return o, nil
 }
 
-// opsIndex names what is here, to people who come to the bare address.
+// opsIndex lists the pages, for people who open the bare address.
 func opsIndex(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
@@ -101,7 +101,7 @@ func opsIndex(w http.ResponseWriter, _ *http.Request) {
 `)
 }
 
-// requireLogin asks for the operators' user and password; without a password in the settings,
+// requireLogin requires the operators' user and password; without a password in the settings,
 // nobody gets in.
 func requireLogin(cfg config.Config, h http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(cfg.OpsUser + "\x00" + cfg.OpsPassword.Reveal()))
@@ -117,7 +117,8 @@ func requireLogin(cfg config.Config, h http.Handler) http.Handler {
 			http.Error(w, "unauthorized", http.StatusUnauthorized)
 			return
 		}
-		// A browser sends the login by itself, so a change must come from the dashboard's own page.
+		// A browser sends the login on its own, so a change must come from the dashboard's own
+		// page.
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get("Sec-Fetch-Site") != "" && r.Header.Get("Sec-Fetch-Site") != "same-origin" {
 			http.Error(w, "cross-site request refused", http.StatusForbidden)
 			return

@@ -18,7 +18,7 @@ import (
 	"ajo/workers"
 )
 
-// readyTimeout bounds what GET /ready waits for a dependency.
+// readyTimeout is how long GET /ready waits for a dependency.
 const readyTimeout = 2 * time.Second
 
 var errStopping = errors.New("told to stop")
@@ -29,13 +29,12 @@ type API struct {
 	stop func()
 }
 
-// Stop says that it is not ready and asks its clients to close their connections, for as long as
-// AJO_DRAIN says; then it refuses new requests, finishes those under way, and closes what they
-// used.
+// Stop reports "not ready" and asks clients to close their connections for AJO_DRAIN. Then it
+// refuses new requests, finishes those in progress, and closes what they used.
 func (a *API) Stop() { a.stop() }
 
 // StartAPI runs the API on cfg.HTTPAddr. It returns when the API listens; failed receives an error
-// if it ends by itself.
+// if the API ends on its own.
 func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API, failed <-chan error, err error) {
 	c, err := open(ctx, cfg, log)
 	if err != nil {
@@ -95,9 +94,9 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	}}, ended, nil
 }
 
-// ready asks the dependencies, side by side. With Postgres away the bank's events go to the spool,
-// and with Redis away the sweeper does what rings would have done: as long as no event is refused,
-// this process stays in service.
+// ready checks the dependencies concurrently. Without Postgres the bank's events go to the spool,
+// and without Redis the sweeper finds the work: the process stays ready as long as no event is
+// refused.
 func (c *core) ready(ctx context.Context) []api.Check {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -117,7 +116,7 @@ func (c *core) ready(ctx context.Context) []api.Check {
 // Worker is a running set of queue servers with its sweeper.
 type Worker struct{ stop func() }
 
-// Stop finishes the tasks under way, hands back the others, and closes what they used.
+// Stop finishes the tasks in progress, hands back the others, and closes what they used.
 func (w *Worker) Stop() { w.stop() }
 
 // StartWorker serves the given queues (a concurrency of 0: the kind's own) and sweeps.

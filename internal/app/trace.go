@@ -8,10 +8,10 @@ import (
 	"ajo/internal/trace"
 )
 
-// traceTimeout is how long a process that ends waits for the collector to take its last spans.
+// traceTimeout is how long a stopping process waits for the collector to accept its last spans.
 const traceTimeout = 2 * time.Second
 
-// trace switches tracing on where the settings say so, until the role closes.
+// trace starts tracing, if the settings say so, until the role closes.
 func (c *core) trace(ctx context.Context) error {
 	stop, err := trace.Setup(ctx, trace.Options{Endpoint: c.cfg.TraceEndpoint, Every: c.cfg.TraceEvery, Version: Version(), Log: c.log})
 	if err != nil {

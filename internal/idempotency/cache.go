@@ -14,20 +14,20 @@ import (
 	"ajo/internal/secret"
 )
 
-// cacheTimeout is that of one question to Redis. A variable, since tests on a busy machine must not
-// take it for a Redis that is away.
+// cacheTimeout bounds one query to Redis. A variable, because tests on a busy machine need more
+// time before they take Redis for unavailable.
 var cacheTimeout = 50 * time.Millisecond
 
 const (
 	cacheKept = 24 * time.Hour
-	// Questions that wait at the same moment travel together, so many at most.
+	// Concurrent queries are sent together, at most this many.
 	cacheWriters = 1
 	cacheBatch   = 100
 )
 
-// Cache is the copy of answers in Redis, sealed, as they have names and account numbers. It only
-// saves a question to Postgres: without it, with Redis away, or with a key that is no longer there,
-// nothing changes. Close it when its callers have stopped.
+// Cache is a copy of answers in Redis, encrypted, because they contain names and account numbers.
+// It only saves queries to Postgres: without it, without Redis, or without its key, nothing else
+// changes. Close it when its callers have stopped.
 type Cache struct {
 	redis redis.UniversalClient
 	box   *secret.Box
@@ -35,13 +35,14 @@ type Cache struct {
 	puts  *batch.Coalescer[copied, struct{}]
 }
 
-// copied is an answer on its way to Redis.
+// copied is an answer to be copied to Redis.
 type copied struct {
 	key   string
 	value []byte
 }
 
-// NewCache returns a cache in the given Redis, sealed by box; each call of it takes at most 50 ms.
+// NewCache returns a cache in the given Redis, encrypted by box; each call of it takes at most 50
+// ms.
 func NewCache(r redis.UniversalClient, box *secret.Box) *Cache {
 	c := &Cache{redis: r, box: box}
 	c.gets = batch.New(cacheWriters, cacheBatch, c.getBatch)
@@ -49,13 +50,13 @@ func NewCache(r redis.UniversalClient, box *secret.Box) *Cache {
 	return c
 }
 
-// Close ends its background work.
+// Close stops its background work.
 func (c *Cache) Close() {
 	c.gets.Close()
 	c.puts.Close()
 }
 
-// Get returns the answer that is kept for exactly this request, or nil.
+// Get returns the stored answer for exactly this request, or nil.
 func (c *Cache) Get(ctx context.Context, r Request) *Answer {
 	if !r.Given() {
 		return nil
@@ -105,7 +106,7 @@ func (c *Cache) getBatch(ctx context.Context, keys []string) []batch.Outcome[[]b
 func (c *Cache) putBatch(ctx context.Context, copies []copied) []batch.Outcome[struct{}] {
 	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
 	defer cancel()
-	// a copy that is not there is not missed
+	// a missing copy does no harm
 	_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, k := range copies {
 			p.Set(ctx, k.key, k.value, cacheKept)
@@ -115,12 +116,12 @@ func (c *Cache) putBatch(ctx context.Context, copies []copied) []batch.Outcome[s
 	return make([]batch.Outcome[struct{}], len(copies))
 }
 
-// place is where a copy is sealed for.
+// place is what a copy's encryption is bound to.
 func (r Request) place() secret.Place {
 	return secret.Place{Table: "redis", Column: "answer", Row: r.cacheKey()}
 }
 
-// cacheKey hides the tenant's text, which may be anything.
+// cacheKey hashes the tenant's text, which may be anything.
 func (r Request) cacheKey() string {
 	sum := sha256.Sum256([]byte(r.tenant.String() + r.key))
 	return "ajo:idempotency:" + hex.EncodeToString(sum[:])

@@ -1,10 +1,10 @@
 // Package idempotency makes a request safe to repeat: the first answer under a tenant's
-// Idempotency-Key is kept with its effect, and given again to whoever repeats the request.
+// Idempotency-Key is stored with its effect, and returned again when the request is repeated.
 //
-// What always holds: the answer is written in the transaction of the effect, so there is never one
-// without the other; a request that changed nothing keeps no answer, and may be tried again under
-// its key; of several at once, one does the work. Redis holds a sealed copy of answers for speed
-// only. (Decisions, "Settlement".)
+// Invariants: the answer is written in the transaction of the effect, so neither exists without the
+// other. A request that changed nothing stores no answer, and may be tried again with its key. Of
+// concurrent requests with one key, one does the work. Redis holds an encrypted copy of answers,
+// only for speed. (Decisions, "Settlement".)
 package idempotency
 
 import (
@@ -25,9 +25,10 @@ import (
 
 const (
 	maxKey = 255 // characters
-	// lease is how long a request that calls the bank may hold its key before another takes over.
+	// lease is how long a request that calls the bank may hold its key before another one takes
+	// over.
 	lease = time.Minute
-	// Keep is how long an answer is given again at least; the sweeper removes older ones.
+	// Keep is how long an answer is stored at least; the sweeper removes older ones.
 	Keep = 7 * 24 * time.Hour
 )
 
@@ -38,8 +39,8 @@ var (
 	ErrRunning = errs.New(errs.Conflict, "a request with this Idempotency-Key is still running")
 )
 
-// Request names a request by its tenant and key. The zero value is a request without a key: nothing
-// is kept for it.
+// Request names a request by its tenant and key. The zero value is a request without a key, for
+// which nothing is stored.
 type Request struct {
 	tenant uuid.UUID
 	key    string
@@ -47,7 +48,7 @@ type Request struct {
 }
 
 // NewRequest returns the request of a tenant with the given key, method, path and body; bodies of
-// the same JSON are the same. An empty key keeps nothing; a bad one is [ErrKey].
+// the same JSON are equal. Without a key nothing is stored; a bad key is [ErrKey].
 func NewRequest(tenant uuid.UUID, key, method, path string, body []byte) (Request, error) {
 	if key == "" {
 		return Request{}, nil
@@ -68,9 +69,9 @@ func NewRequest(tenant uuid.UUID, key, method, path string, body []byte) (Reques
 	return Request{tenant: tenant, key: key, hash: [sha256.Size]byte(h.Sum(nil))}, nil
 }
 
-// canonical writes JSON with its keys in order and without spaces, so that a client that writes the
-// same request in another way repeats it. A number stays as it was written: 1.0 is another text
-// than 1. What is no JSON stays as it is, and is refused elsewhere.
+// canonical writes JSON with sorted keys and without spaces, so that a client may write a repeated
+// request differently. Numbers stay as they were written: 1.0 is not equal to 1. A text that is not
+// JSON stays as it is, and is refused elsewhere.
 func canonical(body []byte) []byte {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -85,18 +86,18 @@ func canonical(body []byte) []byte {
 	return out
 }
 
-// Given tells whether the request has a key.
+// Given reports whether the request has a key.
 func (r Request) Given() bool { return r.key != "" }
 
-// Name is a number that only this tenant's key has, whatever was asked for under it; ok is false
-// without a key. What it names at the bank is recognised there when the request comes again after
-// all that was kept here has been lost.
+// Name is a number that is unique to this tenant's key, whatever is requested with it; ok is false
+// without a key. So the bank recognises what it names when the request is repeated, even if
+// everything stored here was lost.
 func (r Request) Name() (name [8]byte, ok bool) {
 	sum := sha256.Sum256([]byte("name\x00" + r.tenant.String() + r.key))
 	return [8]byte(sum[:]), r.Given()
 }
 
-// Answer is a kept answer.
+// Answer is a stored answer.
 type Answer struct {
 	Status int
 	Body   []byte
@@ -106,14 +107,14 @@ type Answer struct {
 func NewAnswer(status int, v any) (Answer, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // this is no web page
+	enc.SetEscapeHTML(false) // this is not a web page
 	err := enc.Encode(v)
 	return Answer{Status: status, Body: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}, err
 }
 
-// Find returns the kept answer if there is one, for the use case to look before it does anything
-// that a repeat must not depend on: asking the bank, or comparing with the time. Nil promises
-// nothing: [Begin] decides. [ErrRunning], [ErrReused].
+// Find returns the stored answer if there is one. A use case calls it before anything that a repeat
+// must not depend on: a call of the bank, or a comparison with the time. Nil guarantees nothing:
+// [Begin] decides. [ErrRunning], [ErrReused].
 func Find(ctx context.Context, q pg.Querier, now time.Time, r Request) (*Answer, error) {
 	if !r.Given() {
 		return nil, nil
@@ -129,7 +130,7 @@ func Find(ctx context.Context, q pg.Querier, now time.Time, r Request) (*Answer,
 	return k.answerTo(r, now)
 }
 
-// record is what stands under a key.
+// record is the row of a key.
 type record struct {
 	hash   []byte
 	status *int
@@ -137,13 +138,13 @@ type record struct {
 	leased *time.Time
 }
 
-// recordColumns are a record's, in the order of fields.
+// recordColumns are a record's columns, in the order of its fields.
 const recordColumns = `request_hash, status_code, response, leased_until`
 
 func (k *record) fields() []any { return []any{&k.hash, &k.status, &k.body, &k.leased} }
 
-// answerTo is the answer that the record keeps for the request; nil when whoever reserved the key
-// has not come to an end.
+// answerTo is the stored answer for the request; nil when the request that reserved the key has not
+// ended.
 func (k *record) answerTo(r Request, now time.Time) (*Answer, error) {
 	switch {
 	case !bytes.Equal(k.hash, r.hash[:]):
@@ -156,9 +157,9 @@ func (k *record) answerTo(r Request, now time.Time) (*Answer, error) {
 	return nil, nil
 }
 
-// Begin takes the key inside the transaction that will have the effect, and returns the kept answer
-// if there is one: the caller then does nothing. [ErrRunning] when another transaction has the key
-// just now, [ErrReused] for another request.
+// Begin takes the key inside the transaction that will have the effect. If there is a stored answer
+// it returns that, and the caller does nothing. [ErrRunning] while another transaction has the key,
+// [ErrReused] for another request.
 func Begin(ctx context.Context, tx pg.Tx, now time.Time, r Request) (*Answer, error) {
 	keys, err := BeginAll(ctx, tx, now, []Request{r})
 	if err != nil {
@@ -167,9 +168,9 @@ func Begin(ctx context.Context, tx pg.Tx, now time.Time, r Request) (*Answer, er
 	return keys.Take(0)
 }
 
-// Reserve marks the key as under way, for a request whose effect is not one transaction because it
-// calls the bank. It runs in a transaction of its own, after [Begin]; [Save] or [Release] ends it,
-// or its lease, when the caller has died.
+// Reserve marks the key as in progress, for a request whose effect is not one transaction because
+// it calls the bank. It runs in its own transaction, after [Begin]. [Save] or [Release] ends the
+// reservation; if the caller has died, its lease ends it.
 func Reserve(ctx context.Context, tx pg.Tx, now time.Time, r Request) error {
 	if !r.Given() {
 		return nil
@@ -180,7 +181,7 @@ func Reserve(ctx context.Context, tx pg.Tx, now time.Time, r Request) error {
 	return err
 }
 
-// Save keeps the answer, in the transaction of the effect.
+// Save stores the answer, in the transaction of the effect.
 func Save(ctx context.Context, tx pg.Tx, now time.Time, r Request, a Answer) error {
 	if !r.Given() {
 		return nil
@@ -188,9 +189,9 @@ func Save(ctx context.Context, tx pg.Tx, now time.Time, r Request, a Answer) err
 	return saveAll(ctx, tx, now, []Request{r}, []Answer{a})
 }
 
-// Release forgets the key that was reserved at the time at, when its request changed nothing, so
-// that it may be tried again at once. A reservation whose lease ran out, and that another caller
-// has by now, stays.
+// Release removes the reservation that was made at the time at, when its request changed nothing,
+// so that it may be tried again at once. A reservation whose lease has ended, and that another
+// caller has taken, stays.
 func Release(ctx context.Context, q pg.Querier, at time.Time, r Request) error {
 	if !r.Given() {
 		return nil
@@ -200,8 +201,8 @@ func Release(ctx context.Context, q pg.Querier, at time.Time, r Request) error {
 	return err
 }
 
-// Purge removes the answers that are older than [Keep], at most limit of them, and none that
-// another process is removing.
+// Purge removes at most limit answers that are older than [Keep], except those that another process
+// is removing.
 func Purge(ctx context.Context, q pg.Querier, now time.Time, limit int) (int64, error) {
 	tag, err := q.Exec(ctx, `
 		DELETE FROM idempotency_keys WHERE ctid = ANY(ARRAY(

@@ -12,18 +12,18 @@ import (
 	"ajo/internal/pg"
 )
 
-// Keys are the keys of many requests that have their effects in one transaction.
+// Keys are the keys of many requests whose effects are one transaction.
 type Keys struct {
 	now      time.Time
 	requests []Request
 	locked   []bool
 	records  map[name]*record
-	holder   map[name]int // the request that has taken a key
+	holder   map[name]int // the request that took a key
 	kept     []int        // the requests whose answers Save writes
 	answers  []Answer
 }
 
-// name is what a key is known by.
+// name identifies a key.
 type name struct {
 	tenant uuid.UUID
 	key    string
@@ -38,7 +38,7 @@ func (r Request) lock() int64 {
 
 // BeginAll takes the keys of many requests inside the transaction that will have their effects. It
 // waits for no lock, so the order of the keys does not matter; a key that another transaction has
-// is [ErrRunning] for its request alone.
+// is [ErrRunning] for its request only.
 func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) (*Keys, error) {
 	k := &Keys{now: now, requests: requests, locked: make([]bool, len(requests)), records: map[name]*record{}, holder: map[name]int{}}
 	var which []int
@@ -53,8 +53,8 @@ func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) 
 	if len(which) == 0 {
 		return k, nil
 	}
-	// Two statements: what a former holder of a lock has kept is seen by a statement that begins
-	// once the lock is ours.
+	// Two statements: only a statement that begins after we have the lock sees what its former
+	// holder has stored.
 	var batch pgx.Batch
 	batch.Queue(`SELECT pg_try_advisory_xact_lock(l) FROM unnest($1::bigint[]) WITH ORDINALITY AS k (l, n) ORDER BY n`, locks).Query(func(rows pgx.Rows) error {
 		got, err := pgx.CollectRows(rows, pgx.RowTo[bool])
@@ -80,9 +80,9 @@ func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) 
 const recordsSQL = `SELECT i.tenant_id, i.key, ` + recordColumns + ` FROM idempotency_keys i
 	JOIN unnest($1::uuid[], $2::text[]) AS k (tenant_id, key) ON i.tenant_id = k.tenant_id AND i.key = k.key`
 
-// Take returns the answer that is kept for request i, or lets it have its effect: nil. Of several
-// requests under one key the first has it, and the others are [ErrRunning] until its answer is
-// kept; asked again after that, they get it.
+// Take returns the stored answer for request i, or nil, after which the request may have its
+// effect. Of several requests with one key the first gets it. The others get [ErrRunning] until its
+// answer is stored, and the answer after that.
 func (k *Keys) Take(i int) (*Answer, error) {
 	r := k.requests[i]
 	if !r.Given() {
@@ -103,7 +103,7 @@ func (k *Keys) Take(i int) (*Answer, error) {
 	return nil, nil
 }
 
-// Keep keeps the answer to request i, which has taken its key; Save writes it.
+// Keep stores the answer to request i, which has taken its key; Save writes it.
 func (k *Keys) Keep(i int, a Answer) {
 	r := k.requests[i]
 	if !r.Given() {
@@ -113,7 +113,7 @@ func (k *Keys) Keep(i int, a Answer) {
 	k.kept, k.answers = append(k.kept, i), append(k.answers, a)
 }
 
-// Save writes the answers that are kept since Begin, in the transaction of their effects.
+// Save writes the answers that were stored since Begin, in the transaction of their effects.
 func (k *Keys) Save(ctx context.Context, tx pg.Tx) error {
 	requests := make([]Request, len(k.kept))
 	for n, i := range k.kept {

@@ -12,9 +12,9 @@ import (
 	"ajo/internal/clock"
 )
 
-// Folder writes each mail as an .eml file, which mail programs open. It is for development: whoever
-// can read the folder can read the codes, so its files are the owner's alone (0600) and production
-// does not use it.
+// Folder writes each e-mail as an .eml file, which mail programs open. It is for development:
+// whoever can read the folder can read the codes, so only the owner can read its files (0600), and
+// production does not use it.
 type Folder struct {
 	dir   string
 	from  *mail.Address
@@ -23,8 +23,8 @@ type Folder struct {
 
 var _ Sender = (*Folder)(nil)
 
-// NewFolder returns a sender that writes to dir, which it creates (0700), from one address, with or
-// without a name.
+// NewFolder returns a sender that writes to dir, which it creates (0700). from is one address, with
+// or without a name.
 func NewFolder(dir, from string) (*Folder, error) {
 	sender, err := parseAddress(from)
 	if err != nil {
@@ -39,8 +39,8 @@ func NewFolder(dir, from string) (*Folder, error) {
 	return &Folder{dir: dir, from: sender, clock: clock.System}, nil
 }
 
-// Send writes the message to a file of its own, named by time and chance. A file is whole from the
-// moment it has its name.
+// Send writes the message to its own file, whose name has the time and a random part. A file gets
+// its name only when it is complete.
 func (f *Folder) Send(ctx context.Context, m Message) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err

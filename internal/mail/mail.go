@@ -1,9 +1,9 @@
-// Package mail sends Ajo's few mails: one-time codes and notices to tenants.
+// Package mail sends Ajo's few e-mails: one-time codes and notices to tenants.
 //
-// A [Sender] takes a plain text and one address. What always holds: nothing that a caller passes
-// can add a header or a recipient; a text with line breaks or control characters where a header
-// goes is refused, never cleaned; and neither a mail's text nor the server's password is in a log
-// line or an error. There are two senders: [SMTP], and for development a [Folder] of .eml files.
+// A [Sender] takes a plain text and one address. Invariants: a caller's values cannot add a header
+// or a recipient; a text with line breaks or control characters where a header goes is refused, not
+// cleaned; no log line or error contains an e-mail's text or the server's password. There are two
+// senders: [SMTP] and, for development, a [Folder] of .eml files.
 package mail
 
 import (
@@ -20,8 +20,8 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// ErrMessage says that a message cannot be sent as it is: its address, subject or text is not
-// acceptable. Sending it again is of no use.
+// ErrMessage means that a message cannot be sent as it is: its address, subject or text is not
+// acceptable. A retry does not help.
 var ErrMessage = errors.New("mail: not a message that can be sent")
 
 const (
@@ -30,18 +30,18 @@ const (
 	maxText    = 1 << 20 // bytes
 )
 
-// Message is one mail to one person.
+// Message is one e-mail to one recipient.
 type Message struct {
 	To      string // one address, with or without a name
 	Subject string // one line
 	Text    string // plain text in UTF-8
 }
 
-// Sender sends mails. It is safe for concurrent use.
+// Sender sends e-mails. It is safe for concurrent use.
 type Sender interface {
-	// Send hands the message on, within the context's time and the sender's own limit. [ErrMessage]
-	// is final; after any other error it is not known whether the mail went out, and sending it
-	// again may send it twice.
+	// Send delivers the message, within the context's deadline and the sender's own limit.
+	// [ErrMessage] is final. After any other error it is unknown whether the e-mail was sent, and a
+	// retry may send it twice.
 	Send(ctx context.Context, m Message) error
 }
 
@@ -57,14 +57,14 @@ func parseAddress(s string) (*mail.Address, error) {
 	return a, nil
 }
 
-// oneLine tells whether s is UTF-8 text without control characters or line breaks of any kind.
+// oneLine reports whether s is UTF-8 text without control characters and line breaks of any kind.
 func oneLine(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 	})
 }
 
-// compose makes the mail, dated now.
+// compose makes the e-mail, dated now.
 func compose(m Message, from *mail.Address, now time.Time) (*gomail.Msg, error) {
 	to, err := parseAddress(m.To)
 	switch {
@@ -80,7 +80,7 @@ func compose(m Message, from *mail.Address, now time.Time) (*gomail.Msg, error) 
 	msg.ToMailAddress(to)
 	msg.Subject(m.Subject)
 	msg.SetDateWithValue(now)
-	_, domain, _ := strings.Cut(from.Address, "@") // the machine's own name is nobody's business
+	_, domain, _ := strings.Cut(from.Address, "@") // not the machine's own name, which is private
 	msg.SetMessageIDWithValue(rand.Text() + "@" + domain)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(gomail.TypeTextPlain, m.Text)

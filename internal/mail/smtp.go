@@ -17,7 +17,7 @@ import (
 	"ajo/internal/secret"
 )
 
-// SMTP sends through a mail server, with a connection for each mail: they are few.
+// SMTP sends through a mail server, with one connection for each e-mail: they are few.
 type SMTP struct {
 	host     string
 	port     int
@@ -33,13 +33,13 @@ type SMTP struct {
 
 var _ Sender = (*SMTP)(nil)
 
-// What can be wrong with the options. errURL does not hold the URL: there is a password in it.
+// Invalid options. errURL does not contain the URL, which has a password in it.
 var (
 	errURL  = errors.New("mail: the address of the server must be smtp[s]://[user:password@]host[:port][?tls=required|optional|off]")
 	errFrom = errors.New("mail: the sender must be one mail address")
 )
 
-// sendTimeout is the time of a mail, from dialling to the server's receipt.
+// sendTimeout bounds the sending of an e-mail, from dialling to the server's confirmation.
 const sendTimeout = 20 * time.Second
 
 // NewSMTP returns a sender through the server at address, which is
@@ -80,7 +80,7 @@ func NewSMTP(address secret.Redacted, from string) (*SMTP, error) {
 	return s, nil
 }
 
-// policy says whether a connection that starts in the clear must, may or must not change to TLS.
+// policy says whether a connection that starts without TLS must, may or must not change to TLS.
 func policy(u *url.URL, withPassword bool) (gomail.TLSPolicy, error) {
 	ip := net.ParseIP(u.Hostname())
 	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
@@ -101,8 +101,8 @@ func policy(u *url.URL, withPassword bool) (gomail.TLSPolicy, error) {
 	}
 }
 
-// Send delivers the message to the server. An error other than [ErrMessage] leaves it open whether
-// the server took it.
+// Send delivers the message to the server. After an error other than [ErrMessage] it is unknown
+// whether the server accepted it.
 func (s *SMTP) Send(ctx context.Context, m Message) error {
 	msg, err := compose(m, s.from, s.clock.Now())
 	if err != nil {
@@ -129,12 +129,12 @@ func (s *SMTP) deliver(ctx context.Context, msg *gomail.Msg) error {
 	if err != nil {
 		return err
 	}
-	// once the server has taken the mail, its farewell changes nothing
+	// once the server has accepted the e-mail, an error of QUIT changes nothing
 	defer func() { _ = client.CloseWithSMTPClient(conversation) }()
 	return client.SendWithSMTPClient(conversation, msg)
 }
 
-// client makes the client of one conversation: the library changes it while it talks.
+// client makes the client of one conversation: the library changes it during the conversation.
 func (s *SMTP) client(ctx context.Context) (*gomail.Client, error) {
 	options := []gomail.Option{
 		gomail.WithPort(s.port), gomail.WithTimeout(s.timeout), gomail.WithTLSConfig(s.tls), gomail.WithoutNoop(), gomail.WithoutRset(),
@@ -152,8 +152,8 @@ func (s *SMTP) client(ctx context.Context) (*gomail.Client, error) {
 	return gomail.NewClient(s.host, options...)
 }
 
-// dial connects, and has the connection closed when the whole conversation's context ends: the
-// library itself looks at a context only while it dials, and gives each command a time of its own.
+// dial connects, and closes the connection when the context of the whole conversation ends: the
+// library itself observes a context only while it dials, and gives each command its own timeout.
 func (s *SMTP) dial(whole context.Context) gomail.DialContextFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		var conn net.Conn

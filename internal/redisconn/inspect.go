@@ -9,17 +9,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// NoEviction is the one policy under which a full Redis loses no task.
+// NoEviction is the only policy with which a full Redis loses no task.
 const NoEviction = "noeviction"
 
-// Server is what a server says of itself.
+// Server is what a server reports of itself.
 type Server struct {
 	Policy     string // maxmemory-policy
-	AppendOnly bool   // it writes what it keeps to an append-only file
+	AppendOnly bool   // whether it keeps an append-only file
 }
 
-// Inspect asks the server, the Sentinels' master, or each master of a Cluster, what it is set to.
-// It asks with INFO, which managed services answer too, where they refuse CONFIG.
+// Inspect reads the settings of the server, of the Sentinels' master, or of each master of a
+// Cluster. It uses INFO, which managed services answer even if they refuse CONFIG.
 func Inspect(ctx context.Context, c redis.UniversalClient) ([]Server, error) {
 	cluster, ok := c.(*redis.ClusterClient)
 	if !ok {

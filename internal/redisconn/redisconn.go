@@ -1,10 +1,9 @@
 // Package redisconn opens Redis from the one setting AJO_REDIS_URL.
 //
-// One host is a single server (redis://, rediss://). Several hosts, joined by commas, are a
-// Cluster, or Sentinels when the parameter master_name is given; user and password are the
-// servers', and sentinel_username and sentinel_password those of the Sentinels, where they ask for
-// any. Every call is bounded in time: Redis is the clock, never the record, so nobody waits long
-// for it.
+// One host is a single server (redis://, rediss://). Several hosts, separated by commas, are a
+// Cluster, or Sentinels when the parameter master_name is given. User and password are the
+// servers'; sentinel_username and sentinel_password are the Sentinels', if they require any. Every
+// call has a timeout: Redis only carries tasks and copies, so nobody should wait long for it.
 package redisconn
 
 import (
@@ -21,7 +20,7 @@ import (
 // Options bound a client.
 type Options struct {
 	Timeout time.Duration // of dialling, and of each command; 0: 2 s
-	// of a command whose answer was lost; 0: none, since a command may have acted
+	// retries of a command whose answer was lost; 0: none, since the command may have run
 	Retries int
 	Pool    int // connections; 0: go-redis' default
 }
@@ -38,8 +37,8 @@ func Open(address string, o Options) (redis.UniversalClient, error) {
 	u.DialTimeout, u.ReadTimeout, u.WriteTimeout, u.PoolTimeout = o.Timeout, o.Timeout, o.Timeout, o.Timeout
 	u.ContextTimeoutEnabled = true
 	u.PoolSize = o.Pool
-	// A feature of one vendor's managed service: asking for it costs a command a connection, and an
-	// error line in the log.
+	// One vendor's managed service has this feature. Asking other servers for it costs a command
+	// for each connection, and an error line in the log.
 	u.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	if u.MaxRetries = o.Retries; o.Retries == 0 {
 		u.MaxRetries = -1
@@ -55,8 +54,8 @@ func parse(address string) (*redis.UniversalOptions, error) {
 	authority, _, _ := strings.Cut(rest, "/")
 	authority, _, _ = strings.Cut(authority, "?")
 	hosts := strings.Split(authority[strings.LastIndex(authority, "@")+1:], ",")
-	// The first host stands for all while the library reads the rest: user, password, database,
-	// TLS.
+	// The first host represents all of them while the library parses the rest: user, password,
+	// database, TLS.
 	single := strings.Replace(address, strings.Join(hosts, ","), hosts[0], 1)
 	parsed, err := url.Parse(single)
 	if err != nil {

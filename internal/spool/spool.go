@@ -1,13 +1,13 @@
-// Package spool keeps records on a disk while Postgres is away, and hands them over, in order, when
-// it is back.
+// Package spool keeps records on disk while Postgres is unavailable, and hands them over, in order,
+// when it is back.
 //
-// What always holds: a record whose Append returned nil is on the disk (fsync), and stays there
-// until it has been handed over; a record is handed over at least once, so whoever takes it must
-// recognise a repeat; the spool never grows past its bound; a tail that a crash tore off is no
-// record, and damages nothing before it. Only a record that is shorter than its header says can be
-// such a tail. Anything else that does not hold is damage: what is sound before and behind it is
-// handed over, and the segment is set aside, never removed. A segment is a file that one process
-// writes under a lock; any process with the same folder drains the segments that nobody writes.
+// Invariants: a record whose Append returned nil is on disk (fsync) and stays there until it has
+// been handed over. A record is handed over at least once, so the receiver must recognise repeats.
+// The spool never exceeds its bound. A tail that was torn by a crash is not a record and damages
+// nothing before it; only a record that is shorter than its header says can be such a tail.
+// Anything else that is inconsistent is damage: the sound records before and after it are handed
+// over, and the segment is set aside, never removed. A segment is a file that one process writes
+// under a lock; any process with the same folder drains the segments that nobody writes.
 package spool
 
 import (
@@ -37,17 +37,17 @@ var (
 	ErrTooLarge = errors.New("spool: record too large")
 )
 
-// ErrSetAside is the error of a take function that has taken all but records that nothing will ever
-// take: Drain goes on, and sets the segment aside instead of removing it. Drain's own error is of
-// this kind when it set a segment aside, for whatever reason.
+// ErrSetAside is the error of a take function that has taken all records except some that can never
+// be taken: Drain continues, and sets the segment aside instead of removing it. Drain returns an
+// error of this kind when it has set a segment aside, for any reason.
 var ErrSetAside = errors.New("spool: a segment was set aside")
 
 const (
 	headerSize = 8       // length and CRC-32C, both little-endian uint32
 	maxRecord  = 1 << 20 // bytes
 	ending     = ".spool"
-	damaged    = ".damaged" // a segment with records that could not be taken: a person must look
-	batchMax   = 256        // records that are written, or handed over, at once
+	damaged    = ".damaged" // a segment with records that could not be taken; it needs an operator
+	batchMax   = 256        // records written, or handed over, at once
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -58,15 +58,15 @@ type Spool struct {
 	max     int64
 	appends *batch.Coalescer[[]byte, struct{}]
 
-	mu     sync.Mutex // guards the two below, and what is written
+	mu     sync.Mutex // guards the two fields below and all writes
 	active *os.File   // the segment that this process writes, locked; nil until the first record
 	size   int64      // of all segments, as far as this process knows
 
-	state   sync.Mutex       // guards counted, and is no writer's to wait for
-	counted map[string]count // what State has read of the segments
+	state   sync.Mutex       // guards counted; writers do not wait for it
+	counted map[string]count // what State has counted in the segments
 }
 
-// Open makes the folder when it is missing and returns its spool, which holds at most max bytes.
+// Open creates the folder if it is missing and returns its spool, which holds at most max bytes.
 func Open(dir string, max int64) (*Spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
@@ -79,7 +79,7 @@ func Open(dir string, max int64) (*Spool, error) {
 	return s, nil
 }
 
-// Close finishes what was begun. The records stay for the next process.
+// Close finishes the appends in progress. The records stay for the next process.
 func (s *Spool) Close() error {
 	s.appends.Close()
 	s.mu.Lock()
@@ -87,8 +87,8 @@ func (s *Spool) Close() error {
 	return s.release()
 }
 
-// Append puts a record on the disk, in one fsync with all that arrive meanwhile. [ErrFull] when
-// there is no room for it.
+// Append writes a record to disk, in one fsync with concurrent ones. [ErrFull] when there is no
+// room for it.
 func (s *Spool) Append(ctx context.Context, record []byte) error {
 	if len(record) > maxRecord || len(record) == 0 {
 		return ErrTooLarge
@@ -97,8 +97,8 @@ func (s *Spool) Append(ctx context.Context, record []byte) error {
 	return err
 }
 
-// write appends a batch. After a failed write or fsync the segment is not written again: what its
-// pages hold is unknown.
+// write appends a batch. After a failed write or fsync the segment is not written again, because
+// the content of its pages is unknown.
 func (s *Spool) write(_ context.Context, records [][]byte) []batch.Outcome[struct{}] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,12 +140,12 @@ func (s *Spool) write(_ context.Context, records [][]byte) []batch.Outcome[struc
 	return out
 }
 
-// open makes sure that there is a segment to write, and that its name will outlive a crash.
+// open makes sure that there is a segment to write, whose name survives a crash.
 func (s *Spool) open() error {
 	if s.active != nil {
 		return nil
 	}
-	// A UUIDv7 sorts by time, so segments are drained in the order in which they were begun.
+	// A UUIDv7 sorts by time, so segments are drained in the order of their creation.
 	f, err := os.OpenFile(filepath.Join(s.dir, uuid.Must(uuid.NewV7()).String()+ending), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
@@ -157,17 +157,17 @@ func (s *Spool) open() error {
 	return nil
 }
 
-// release gives the active segment up, so that it can be drained.
+// release closes the active segment, so that it can be drained.
 func (s *Spool) release() error {
 	if s.active == nil {
 		return nil
 	}
 	f := s.active
 	s.active = nil
-	return f.Close() // and with it the lock
+	return f.Close() // which releases the lock
 }
 
-// Check tells whether a record could be written now: for readiness.
+// Check reports whether a record could be written now, for readiness.
 func (s *Spool) Check() error {
 	f, err := os.CreateTemp(s.dir, "check-*")
 	if err != nil {
@@ -208,11 +208,12 @@ func (s *Spool) segments() []string {
 	return found
 }
 
-// Drain hands every record to take, some at a time, segment by segment and in order, and removes a
-// segment when take has taken all of it. It stops at the first error of take but [ErrSetAside];
-// what was handed over before is handed over again the next time. A segment that another process
-// writes or drains is left alone. One with damaged records, or with some that take will never take,
-// is set aside under another name once the others were taken, and the error is an [ErrSetAside].
+// Drain hands every record to take, several at a time, segment by segment and in order, and removes
+// a segment when take has taken all of it. It stops at the first error of take other than
+// [ErrSetAside]; what was handed over before is handed over again next time. It skips segments that
+// another process writes or drains. A segment with damaged records, or with records that take can
+// never take, is renamed to be set aside once the others were taken, and the error is an
+// [ErrSetAside].
 func (s *Spool) Drain(ctx context.Context, take func(ctx context.Context, records [][]byte) error) (taken int, err error) {
 	s.mu.Lock()
 	err = s.release()
@@ -270,7 +271,7 @@ func (s *Spool) drainSegment(ctx context.Context, path string, take func(context
 		}
 		taken, data = taken+len(records), rest
 		if errors.Is(bad, errTorn) {
-			break // the crash that tore it came before Append returned
+			break // it was torn by a crash before Append returned
 		}
 		if bad != nil {
 			aside, data = errors.Join(aside, bad), behind(data)
@@ -286,8 +287,8 @@ func (s *Spool) drainSegment(ctx context.Context, path string, take func(context
 	return taken, err
 }
 
-// some cuts the first records off, as many as are handed over at once. An error says why there are
-// no more behind them.
+// some cuts off the first records, as many as are handed over at once. An error says why there are
+// no more after them.
 func some(data []byte) (records [][]byte, rest []byte, err error) {
 	for rest = data; len(rest) > 0 && len(records) < batchMax; {
 		record, behind, err := next(rest)
@@ -301,9 +302,9 @@ func some(data []byte) (records [][]byte, rest []byte, err error) {
 
 var errTorn = errors.New("spool: torn tail")
 
-// next cuts the first record off. A record that does not hold is a torn tail only if it is shorter
-// than its header says and nothing sound follows it: what is there whole was written, and answered
-// for, before the disk changed it.
+// next cuts off the first record. An inconsistent record is a torn tail only if it is shorter than
+// its header says and no sound record follows. Otherwise it was written completely, and
+// acknowledged, before the disk changed it.
 func next(data []byte) (record, rest []byte, err error) {
 	size, sum, whole := header(data)
 	switch {
@@ -313,7 +314,7 @@ func next(data []byte) (record, rest []byte, err error) {
 		return nil, nil, errTorn
 	case whole || size == 0 || size > maxRecord:
 		return nil, nil, errDamaged
-	case crc32.Checksum(data[headerSize:], castagnoli) == sum: // the record is whole, and its size was changed
+	case crc32.Checksum(data[headerSize:], castagnoli) == sum: // the record is complete, and its size was changed
 		return nil, nil, errDamaged
 	case behind(data) != nil:
 		return nil, nil, errDamaged
@@ -321,7 +322,7 @@ func next(data []byte) (record, rest []byte, err error) {
 	return nil, nil, errTorn
 }
 
-// header reads a record's header, and tells whether all of the record is there.
+// header reads a record's header, and reports whether the whole record is there.
 func header(data []byte) (size int, sum uint32, whole bool) {
 	if len(data) < headerSize {
 		return 0, 0, false
@@ -330,7 +331,7 @@ func header(data []byte) (size int, sum uint32, whole bool) {
 	return size, binary.LittleEndian.Uint32(data[4:]), size > 0 && size <= maxRecord && len(data) >= headerSize+size
 }
 
-// behind looks for the first sound record behind a bad one, byte by byte; nil: there is none.
+// behind searches for the first sound record after a bad one, byte by byte; nil: there is none.
 func behind(data []byte) []byte {
 	for data = data[1:]; len(data) > headerSize; data = data[1:] {
 		if size, sum, whole := header(data); whole && crc32.Checksum(data[headerSize:headerSize+size], castagnoli) == sum {
@@ -340,8 +341,8 @@ func behind(data []byte) []byte {
 	return nil
 }
 
-// Run drains every time interval passes while there is something to drain, until ctx ends. failed
-// is told of problems.
+// Run drains at every interval while there is something to drain, until ctx ends. Errors are passed
+// to failed.
 func (s *Spool) Run(ctx context.Context, interval time.Duration, take func(context.Context, [][]byte) error, failed func(taken int, err error)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

@@ -10,11 +10,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// State is what a spool holds, as far as its folder shows it: the records of all processes.
+// State is the content of a spool's folder: the records of all processes.
 type State struct {
 	Bytes, Max int64
 	Records    int64
-	Oldest     *time.Time // when the oldest segment was begun; nil: there is none
+	Oldest     *time.Time // creation of the oldest segment; nil: there is none
 	Damaged    int        // segments that were set aside
 }
 
@@ -44,8 +44,8 @@ func (s *Spool) State() State {
 // count is how far the records of a segment have been counted.
 type count struct{ size, at, records int64 }
 
-// more counts what was appended since; it reads no more than the records' headers. Sizes that
-// cannot be are not followed.
+// more counts the records that were appended since, reading only their headers. It stops at an
+// impossible size.
 func (c count) more(path string) count {
 	f, err := os.Open(path)
 	if err != nil {

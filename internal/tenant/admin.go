@@ -15,11 +15,11 @@ import (
 	"ajo/internal/secret"
 )
 
-// previousSecretLife is how long a rotated signing secret signs beside the new one (decisions,
+// previousSecretLife is how long the previous signing secret signs beside a new one (decisions,
 // "Outbound deliveries").
 const previousSecretLife = 24 * time.Hour
 
-// Refusals of what an operator asks for.
+// Refusals of operators' requests.
 var (
 	ErrNotFound = errs.New(errs.NotFound, "tenant not found")
 	ErrPending  = errs.New(errs.NotFound, "tenant not found: a registration of this e-mail waits for its code")
@@ -38,14 +38,14 @@ type Record struct {
 	APIKeySuffix               string
 	WebhookURL                 string
 	WebhookSecret              bool       // whether deliveries are signed
-	WebhookSecretPreviousUntil *time.Time // while set and ahead, the secret before signs too
+	WebhookSecretPreviousUntil *time.Time // the previous secret signs until then; nil: there is none
 	CreatedAt, UpdatedAt       time.Time
 }
 
 const recordColumns = `id, name, email, status, operator, kyc_status, business_type, api_key_suffix, webhook_url,
 	webhook_secret IS NOT NULL, webhook_secret_previous_until, created_at, updated_at`
 
-// List returns a page of the tenants, newest first, of one status unless it is empty. For
+// List returns a page of tenants, newest first, of one status or, if it is empty, of all. For
 // operators. [ErrStatus], or [page.ErrCursor].
 func (s *Service) List(ctx context.Context, status string, r page.Request) ([]Record, page.Info, error) {
 	if status != "" && status != Active && status != Suspended {
@@ -69,8 +69,8 @@ func (s *Service) List(ctx context.Context, status string, r page.Request) ([]Re
 	return list, info, nil
 }
 
-// newest is the place at which a page begins. Tenants' ids are random, so the row that the cursor
-// names tells its time; a tenant is never removed, so the cursor stays good.
+// newest is where a page begins. Ids of tenants are random, so the row that the cursor names gives
+// the time. Tenants are never removed, so cursors stay valid.
 func newest(ctx context.Context, q pg.Querier, r page.Request) (at time.Time, id uuid.UUID, err error) {
 	id, ok, err := page.ParseID(page.Tenants, r.After)
 	if err != nil || !ok {
@@ -83,8 +83,8 @@ func newest(ctx context.Context, q pg.Querier, r page.Request) (at time.Time, id
 	return at, id, err
 }
 
-// Find returns a tenant by its id or its e-mail, for operators. [ErrNotFound], or [ErrPending]
-// where there is only a registration.
+// Find returns a tenant by its id or its e-mail, for operators. [ErrNotFound], or [ErrPending] when
+// there is only a registration.
 func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 	id, _ := uuid.Parse(idOrEmail) // uuid.Nil, which no tenant has, when it is an e-mail
 	rows, err := s.Pool.Query(ctx, `SELECT `+recordColumns+` FROM tenants WHERE id = $1 OR email = $2`, id, NormalizeEmail(idOrEmail))
@@ -107,17 +107,16 @@ func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 	return t, ErrNotFound
 }
 
-// Suspend shuts the tenant's credentials out from the next request on: its key opens nothing, and
-// its sessions end. Its accounts go on: payments are posted and delivered, settlements under way
-// reach their end. It answers false, and records nothing, when the tenant is suspended already. For
-// operators; [ErrNotFound].
+// Suspend blocks the tenant's credentials from the next request on: its key is refused, and its
+// sessions end. Its accounts keep working: payments are posted and delivered, and settlements in
+// progress are completed. It answers false, and records nothing, when the tenant is suspended
+// already. For operators; [ErrNotFound].
 func (s *Service) Suspend(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
 	return s.setStatus(ctx, id, Suspended, "tenant.suspend", by)
 }
 
-// Activate lets a suspended tenant in again, with the key that it had; sessions are opened anew. It
-// answers false, and records nothing, when the tenant is active already. For operators;
-// [ErrNotFound].
+// Activate ends a suspension. The tenant's key works again; it must log in anew. It answers false,
+// and records nothing, when the tenant is active already. For operators; [ErrNotFound].
 func (s *Service) Activate(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
 	return s.setStatus(ctx, id, Active, "tenant.activate", by)
 }
@@ -143,8 +142,8 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 	return changed && err == nil, err
 }
 
-// EndSessions ends all sessions of the tenant, its login links and its mailed codes, and answers
-// how many sessions there were. The owner logs in again. For operators; [ErrNotFound].
+// EndSessions ends all sessions of the tenant, its login links and its reset codes, and answers how
+// many sessions there were. The owner must log in again. For operators; [ErrNotFound].
 func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, by audit.By) (ended int64, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -163,7 +162,7 @@ func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, by audit.By) (e
 	return ended, err
 }
 
-// SetOperator says whether the tenant's sessions may approve and reject KYC in production. It
+// SetOperator sets whether the tenant's sessions may approve and reject KYC in production. It
 // answers false, and records nothing, when that is so already. For operators; [ErrNotFound].
 func (s *Service) SetOperator(ctx context.Context, id uuid.UUID, operator bool, by audit.By) (changed bool, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
@@ -186,10 +185,10 @@ func (s *Service) SetOperator(ctx context.Context, id uuid.UUID, operator bool, 
 	return changed && err == nil, err
 }
 
-// RotateWebhookSecret gives the tenant a new signing secret; the one before signs beside it until
-// the time that is returned (nil when there was none). The tenant reads the new one as before (POST
-// /auth/webhook-secret). A secret that was rotated away less than 24 h ago signs no longer: two
-// sign at most. For operators; [ErrNotFound].
+// RotateWebhookSecret gives the tenant a new signing secret. The previous one signs beside it until
+// the returned time (nil when there was none). The tenant reads the new one as before (POST
+// /auth/webhook-secret). At most two secrets sign: an older one that was still signing stops. For
+// operators; [ErrNotFound].
 func (s *Service) RotateWebhookSecret(ctx context.Context, id uuid.UUID, by audit.By) (previousUntil *time.Time, err error) {
 	place := func(column string) secret.Place {
 		return secret.Place{Table: "tenants", Column: column, Row: id.String()}
@@ -202,7 +201,7 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id uuid.UUID, by audi
 		}
 		var previous []byte
 		previousUntil = nil
-		if t.secret != nil { // sealed for its column: it is sealed anew for the other
+		if t.secret != nil { // bound to its column, so it is encrypted again for the other
 			plain, err := s.Box.Open(place("webhook_secret"), t.secret)
 			if err != nil {
 				return fmt.Errorf("webhook_secret of tenant %s: %w", id, err)

@@ -11,20 +11,19 @@ import (
 	"ajo/internal/secret"
 )
 
-// KeyWarning goes with a key that is shown for the only time.
+// KeyWarning accompanies a key, which is shown only once.
 const KeyWarning = "Store this API key now: it is shown only once and cannot be retrieved later."
 
-// Keys that wait at the same moment are looked up together, by so many questions at once.
+// Keys of concurrent requests are looked up together, in this many queries at once.
 const (
 	keyWriters = 1
 	keyBatch   = 100
 )
 
-// ByAPIKey returns the tenant whose key it is. The key is looked up in the database for every
-// request, by its SHA-256, in a question that begins after the request has come: together with
-// other requests' keys, but never from memory. [ErrUnauthorized] for a key that is missing,
-// malformed, rotated away or nobody's; [ErrSuspended]. (Specification, "API key (server to
-// server)".)
+// ByAPIKey returns the tenant that owns the key. Every request looks its key up in the database, by
+// its SHA-256, in a query that begins after the request has arrived: together with the keys of
+// other requests, but never from memory. [ErrUnauthorized] for a key that is missing, malformed,
+// rotated or unknown; [ErrSuspended]. (Specification, "API key (server to server)".)
 func (s *Service) ByAPIKey(ctx context.Context, key secret.Redacted) (Tenant, error) {
 	if !secret.CheckAPIKey(key.Reveal()) {
 		return Tenant{}, ErrUnauthorized
@@ -37,7 +36,7 @@ func (s *Service) ByAPIKey(ctx context.Context, key secret.Redacted) (Tenant, er
 	return admit(t)
 }
 
-// byKeys finds the tenants of many keys in one question.
+// byKeys finds the tenants of many keys in one query.
 func (s *Service) byKeys(ctx context.Context, hashes [][sha256.Size]byte) []batch.Outcome[Tenant] {
 	out := make([]batch.Outcome[Tenant], len(hashes))
 	byHash, err := s.readKeys(ctx, hashes)
@@ -77,7 +76,7 @@ func (s *Service) readKeys(ctx context.Context, hashes [][sha256.Size]byte) (map
 	return byHash, rows.Err()
 }
 
-// RotateKey gives the tenant a new key and returns it; the one before is dead from that moment on.
+// RotateKey gives the tenant a new key and returns it; the previous key stops working at once.
 // Session only.
 func (s *Service) RotateKey(ctx context.Context, id uuid.UUID) (secret.APIKey, error) {
 	key := secret.NewAPIKey()

@@ -24,7 +24,7 @@ const (
 	KYCVerified      KYCStatus = "verified"
 )
 
-// KYCEvent is what moves a tenant's business KYC.
+// KYCEvent is a cause for a change of a tenant's business KYC.
 type KYCEvent string
 
 // KYCSubmit is POST /auth/business-kyc with a valid body.
@@ -36,7 +36,7 @@ var KYCTransitions = fsm.New("Tenant business KYC",
 	fsm.Row[KYCStatus, KYCEvent]{From: KYCUnverified, Event: KYCSubmit, To: KYCVerified},
 )
 
-// businessTypes are the kinds of business that the specification knows.
+// businessTypes are the kinds of business in the specification.
 var businessTypes = []string{"sole_proprietor", "registered_business", "ngo", "other"}
 
 const maxCAC = 64 // characters
@@ -56,7 +56,7 @@ type BusinessKYC struct {
 	BusinessType string    `json:"businessType"`
 }
 
-// BusinessKYC records what kind of business the tenant is and moves it to verified. cacNumber may
+// BusinessKYC records the kind of the tenant's business and sets its KYC to verified. cacNumber may
 // be empty. Session only. [ErrBusinessType], [ErrCACNumber]; [ErrKYCVerified] the second time.
 func (s *Service) BusinessKYC(ctx context.Context, id uuid.UUID, businessType, cacNumber string) (BusinessKYC, error) {
 	cacNumber = strings.TrimSpace(cacNumber)

@@ -18,7 +18,7 @@ const SessionLife = 7 * 24 * time.Hour
 // tokenLength is a session token's, in characters; anything else does not reach the database.
 const tokenLength = 43
 
-// purgeAtOnce is how many expired sessions a login clears away at most.
+// purgeAtOnce is how many expired sessions a login removes at most.
 const purgeAtOnce = 100
 
 // Refusals of a login.
@@ -27,7 +27,7 @@ var (
 	ErrUnverified  = errs.New(errs.Forbidden, "email is not verified")
 )
 
-// Session is a login that worked. Token goes into the cookie; only its hash is kept.
+// Session is a successful login. Token goes into the cookie; only its hash is stored.
 type Session struct {
 	Token    secret.Redacted
 	TenantID uuid.UUID
@@ -36,10 +36,10 @@ type Session struct {
 	Expires  time.Time
 }
 
-// Login opens a session. Anyone may call. [ErrCredentials] for a wrong password and, in the same
-// time, for an unknown address; [ErrSuspended] only to whoever knows the password, and
-// [ErrUnverified] to whoever registered the address last, within [registrationLife], were it taken
-// or not: so that nobody learns by a registration which it was. Two passwords are hashed each time.
+// Login opens a session. Anyone may call it. [ErrCredentials] for a wrong password and, after the
+// same time, for an unknown address. [ErrSuspended] only to whoever knows the password.
+// [ErrUnverified] to whoever registered the address last, within [registrationLife], whether it was
+// taken or not, so that a registration does not reveal that. Two passwords are hashed each time.
 // (Specification, POST /auth/login.)
 func (s *Service) Login(ctx context.Context, email string, password secret.Redacted) (Session, error) {
 	long := utf8.RuneCountInString(email) > maxEmail
@@ -50,7 +50,7 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 	case password.IsZero():
 		return Session{}, ErrPasswordMissing
 	case utf8.RuneCountInString(password.Reveal()) > maxPassword, long:
-		return Session{}, ErrCredentials // nobody's, whoever is asked for
+		return Session{}, ErrCredentials // no account has such a password
 	}
 	var t Tenant
 	var hash, pending string
@@ -88,8 +88,8 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 	return s.openSession(ctx, t.ID, hash)
 }
 
-// isPassword tells whether the hash is of the password; without a hash it takes the same time, and
-// it is not.
+// isPassword reports whether the hash is of the password. Without a hash it takes the same time and
+// reports false.
 func isPassword(ctx context.Context, hash string, password secret.Redacted) (bool, error) {
 	if hash == "" {
 		return false, secret.DummyVerify(ctx, password)
@@ -97,8 +97,8 @@ func isPassword(ctx context.Context, hash string, password secret.Redacted) (boo
 	return secret.VerifyPassword(ctx, hash, password)
 }
 
-// rehash replaces a hash of older parameters and returns the one in its place; where somebody has
-// replaced it before, the old one.
+// rehash replaces a hash with older parameters and returns its replacement, or the old hash if
+// somebody else replaced it first.
 func (s *Service) rehash(ctx context.Context, id uuid.UUID, old string, password secret.Redacted) (string, error) {
 	hash, err := secret.HashPassword(ctx, password)
 	if err != nil {
@@ -111,9 +111,9 @@ func (s *Service) rehash(ctx context.Context, id uuid.UUID, old string, password
 	return hash, nil
 }
 
-// openSession opens a session of a tenant whose password was the one of hash a moment ago. The
-// tenant's row is locked against a change of its password or status until the session stands: so
-// that one which ends all sessions sees this one, or is seen here.
+// openSession opens a session of a tenant whose password hash was hash a moment ago. The tenant's
+// row is locked until the session is committed. So a change of password or status that ends all
+// sessions either sees this one, or is seen here.
 func (s *Service) openSession(ctx context.Context, id uuid.UUID, hash string) (out Session, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		var t Tenant
@@ -133,8 +133,8 @@ func (s *Service) openSession(ctx context.Context, id uuid.UUID, hash string) (o
 	return out, err
 }
 
-// writeSession writes a new session, and clears away some that have expired, whosoever they are.
-// The caller has locked the tenant's row.
+// writeSession writes a new session, and removes some that have expired, of any tenant. The caller
+// has locked the tenant's row.
 func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant) (Session, error) {
 	now := s.Clock.Now()
 	out := Session{Token: secret.NewToken(), TenantID: t.ID, Name: t.Name, Email: t.Email, Expires: now.Add(SessionLife)}
@@ -150,7 +150,7 @@ func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant) (Session
 	return out, err
 }
 
-// Session returns the tenant whose session the token opens; it is looked up for every request.
+// Session returns the tenant of the session token, which is looked up for every request.
 // [ErrUnauthorized] when it is unknown, expired, ended or logged out; [ErrSuspended].
 // (Specification, "Session (dashboard)".)
 func (s *Service) Session(ctx context.Context, token secret.Redacted) (Tenant, error) {
@@ -175,7 +175,7 @@ func (s *Service) Session(ctx context.Context, token secret.Redacted) (Tenant, e
 	return t, err
 }
 
-// Logout ends the session on the server. A token that opens nothing is no error: it is logged out
+// Logout ends the session on the server. An invalid token is not an error: it is logged out
 // already.
 func (s *Service) Logout(ctx context.Context, token secret.Redacted) error {
 	hash := secret.Hash(token.Reveal())

@@ -12,7 +12,7 @@ import (
 	"ajo/internal/secret"
 )
 
-// LoginLinkLife is how long a login link is good for.
+// LoginLinkLife is how long a login link is valid.
 const LoginLinkLife = 10 * time.Minute
 
 // Refusals of a login link.
@@ -21,9 +21,9 @@ var (
 	ErrLoginLink    = errs.New(errs.Invalid, "invalid or expired link")
 )
 
-// LoginLink makes a token that opens one session of the tenant, within [LoginLinkLife], to whoever
-// has it; only its hash is kept. For operators, who so let a tenant in that cannot log in.
-// [ErrNotFound]; [ErrSuspended].
+// LoginLink makes a token that opens one session of the tenant, within [LoginLinkLife], for whoever
+// has it; only its hash is stored. Operators use it for a tenant that cannot log in. [ErrNotFound];
+// [ErrSuspended].
 func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (token secret.Redacted, expires time.Time, err error) {
 	token = secret.NewToken()
 	hash := secret.Hash(token.Reveal())
@@ -58,10 +58,11 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 	return token, expires, err
 }
 
-// LoginByLink spends a login link's token and opens a session. Anyone may call. [ErrLoginLink]
-// whatever is wrong with the token: it is unknown, spent, too old, or ended with the tenant's
-// sessions; [ErrSuspended]. The tenant's row is locked first (see openSession), and the token's row
-// is removed in the transaction that writes the session, so of two who use it at once one gets in.
+// LoginByLink uses a login link's token and opens a session. Anyone may call it. [ErrLoginLink]
+// whatever is wrong with the token: unknown, used, expired, or ended with the tenant's sessions;
+// [ErrSuspended]. The tenant's row is locked first (see openSession), and the token's row is
+// removed in the transaction that writes the session, so that only one of two concurrent uses
+// succeeds.
 func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted) (Session, error) {
 	switch {
 	case token.IsZero():

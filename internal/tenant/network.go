@@ -7,14 +7,14 @@ import (
 	"ajo/internal/pg"
 )
 
-// How many networks of an owner are known, and for how long after a login from there.
+// How many networks of an owner are remembered, and for how long after a login.
 const (
 	maxNetworks = 20
 	networkLife = 90 * 24 * time.Hour
 )
 
-// KnowsNetwork tells whether somebody has logged in to the address from the network. It asks the
-// same for an address that nobody has.
+// KnowsNetwork reports whether somebody has logged in to the address from the network. It runs the
+// same query for an unknown address.
 func (s *Service) KnowsNetwork(ctx context.Context, email, network string) (known bool, err error) {
 	err = s.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM known_networks WHERE email = $1 AND network = $2 AND last_at > $3)`,
 		NormalizeEmail(email), network, s.Clock.Now().Add(-networkLife)).Scan(&known)

@@ -13,9 +13,9 @@ import (
 	"ajo/internal/secret"
 )
 
-// ResetLife is how long a mailed code resets a password. It is longer than the window of the limit
-// on asking for one: of the codes that a stranger has mailed to the owner, one is good whenever the
-// owner's own request is over the limit.
+// ResetLife is how long a reset code is valid. It is longer than the window of the limit on
+// requesting one: if strangers have used up the owner's limit, one of the codes that they caused is
+// still valid.
 const ResetLife = 30 * time.Minute
 
 // Refusals of a change or reset of a password.
@@ -40,8 +40,9 @@ func checkNewPassword(password secret.Redacted) error {
 	return nil
 }
 
-// ChangePassword replaces the tenant's password and ends all its sessions but the one of token,
-// which asks. Its owner gets a mail. [ErrOldPassword], and what is wrong with the new one.
+// ChangePassword replaces the tenant's password and ends all its sessions except the one of token,
+// which calls it. The owner gets an e-mail. [ErrOldPassword], and the errors of an invalid new
+// password.
 func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, token, old, fresh secret.Redacted) error {
 	if old.IsZero() {
 		return ErrOldPasswordMissing
@@ -73,7 +74,7 @@ func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, token, old, 
 		if err != nil {
 			return err
 		}
-		if set.RowsAffected() == 0 { // somebody has changed it meanwhile
+		if set.RowsAffected() == 0 { // it was changed meanwhile
 			return ErrOldPassword
 		}
 		_, err = endSessions(ctx, tx, now, id, token)
@@ -85,18 +86,17 @@ func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, token, old, 
 	return err
 }
 
-// ForgotPassword mails a code to the owner of an address; without an owner nothing is mailed.
-// Anyone may call: the answer and its time are the same. A code is too long to be guessed and every
-// one that was mailed is good for [ResetLife], so whoever asks for somebody else takes nothing from
-// the owner. [ErrEmail] for what is too long to be anybody's. (Decisions, "Onboarding, sessions,
-// keys".)
+// ForgotPassword sends a code to the owner of an address by e-mail; without an owner nothing is
+// sent. Anyone may call it: the answer and its time are the same. A code is too long to guess, and
+// each one is valid for [ResetLife], so requests of others do not harm the owner. [ErrEmail] for an
+// address that is too long to exist. (Decisions, "Onboarding, sessions, keys".)
 func (s *Service) ForgotPassword(ctx context.Context, email string) error {
 	long := utf8.RuneCountInString(email) > maxEmail
 	email = NormalizeEmail(email)
 	switch {
 	case email == "":
 		return ErrEmailMissing
-	case long: // nobody's, so the refusal tells nothing
+	case long: // no such address exists, so the refusal reveals nothing
 		return ErrEmail
 	}
 	began := time.Now()
@@ -133,9 +133,9 @@ func (s *Service) mailReset(ctx context.Context, email string) error {
 	return nil
 }
 
-// ResetPassword spends a mailed code: it sets a new password, ends all sessions of the tenant and
-// opens one. Anyone may call. [ErrCode] whatever is wrong with the code; [ErrSuspended], and the
-// code stays good.
+// ResetPassword uses a reset code: it sets a new password, ends all sessions of the tenant and
+// opens one. Anyone may call it. [ErrCode] whatever is wrong with the code; [ErrSuspended], after
+// which the code stays valid.
 func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted) (Session, error) {
 	if code.IsZero() {
 		return Session{}, ErrResetCodeMissing
@@ -189,8 +189,8 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 	return out, err
 }
 
-// endSessions ends all sessions of a tenant but the one of keep, and what could open one without
-// the password: its login links and mailed codes. Its networks are forgotten. It answers how many
+// endSessions ends all sessions of a tenant except the one of keep, and whatever opens one without
+// the password: login links and reset codes. Its known networks are forgotten. It answers how many
 // sessions there were. The caller has locked the tenant's row, for which whoever opens a session
 // waits.
 func endSessions(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, keep secret.Redacted) (int64, error) {

@@ -25,7 +25,7 @@ const (
 	maxPassword = 128
 )
 
-// codeLife is how long a one-time code is good for.
+// codeLife is how long a one-time code is valid.
 const codeLife = 10 * time.Minute
 
 // Refusals of a registration.
@@ -47,16 +47,16 @@ type Registration struct {
 	Password secret.Redacted
 }
 
-// emailForm is an address as mail servers take it everywhere: ASCII, unquoted, and a domain with a
-// dot.
+// emailForm is an address that every mail server accepts: ASCII, unquoted, with a dot in the
+// domain.
 var emailForm = regexp.MustCompile(`^[a-z0-9!#$%&'*+/=?^_{|}~-]+(\.[a-z0-9!#$%&'*+/=?^_{|}~-]+)*@([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
-// NormalizeEmail returns the one form under which an address is kept and looked up: trimmed and in
-// lower case.
+// NormalizeEmail returns the form in which an address is stored and looked up: trimmed and in lower
+// case.
 func NormalizeEmail(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
 func (n *Registration) check() error {
-	// blanks around count, as the document says
+	// surrounding blanks count, as documented
 	nameLong, emailLong := utf8.RuneCountInString(n.Name) > maxName, utf8.RuneCountInString(n.Email) > maxEmail
 	n.Name, n.Email = strings.TrimSpace(n.Name), NormalizeEmail(n.Email)
 	local, _, _ := strings.Cut(n.Email, "@")
@@ -82,17 +82,17 @@ func (n *Registration) check() error {
 	return nil
 }
 
-// registrationLife is how long a registration is kept: who logs in with its password is told that
-// the e-mail is not verified.
+// registrationLife is how long a registration is kept; a login with its password is told meanwhile
+// that the e-mail is not verified.
 const registrationLife = 24 * time.Hour
 
-// Register writes a registration of its own, with its own id, name, password and code, and mails
-// the code. Anyone may call. Registrations of one address stand beside each other until the code of
-// one is entered (see [Service.VerifyEmail]): a later one changes nothing of an earlier.
+// Register writes a registration with its own id, name, password and code, and sends the code by
+// e-mail. Anyone may call it. An address can have several registrations until the code of one is
+// entered (see [Service.VerifyEmail]); a later one changes nothing of an earlier one.
 //
-// The answer does not tell whether the address is known: each call hashes one password, writes one
-// row and queues one mail. To an address that has an owner the mail says so; the id that is
-// answered then leads nowhere. The errors are the named values above.
+// The answer does not reveal whether the address is known: each call hashes one password, writes
+// one row and queues one e-mail. If the address has an owner, the e-mail says so, and the returned
+// id cannot be verified. The errors are the named values above.
 func (s *Service) Register(ctx context.Context, in Registration) (uuid.UUID, error) {
 	if err := in.check(); err != nil {
 		return uuid.Nil, err
@@ -101,8 +101,7 @@ func (s *Service) Register(ctx context.Context, in Registration) (uuid.UUID, err
 	if err != nil {
 		return uuid.Nil, err
 	}
-	// An id is random, and not a UUIDv7 as everywhere else: it is all that tells one registration
-	// from another.
+	// An id is random, not a UUIDv7 as elsewhere: only the id distinguishes two registrations.
 	id, code := uuid.New(), secret.NewCode()
 	taken, err := s.enrol(ctx, id, in, hash, code)
 	if err != nil {
@@ -116,7 +115,7 @@ func (s *Service) Register(ctx context.Context, in Registration) (uuid.UUID, err
 	return id, nil
 }
 
-// enrol writes the registration, removes some that are old, and tells whether the address has an
+// enrol writes the registration, removes some old ones, and reports whether the address has an
 // owner.
 func (s *Service) enrol(ctx context.Context, id uuid.UUID, in Registration, hash string, code secret.Redacted) (taken bool, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

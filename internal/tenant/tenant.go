@@ -1,11 +1,10 @@
 // Package tenant owns the tenants, their sessions and their API keys.
 //
-// What always holds: a tenant exists once the code of its registration was entered, and one
-// registration changes nothing of another; of passwords, codes, keys and session tokens only hashes
-// are kept; a key or session is looked up afresh for every request, so that it dies at once when it
-// is rotated or ended; and no answer, by its content or its time, tells whether an e-mail is
-// registered. Specification, "Tenant" and "Onboarding and session"; decisions, "Onboarding,
-// sessions, keys".
+// Invariants: a tenant exists once the code of its registration was entered, and one registration
+// changes nothing of another. Only hashes of passwords, codes, keys and session tokens are stored.
+// A key or session is looked up for every request, so that it stops working as soon as it is
+// rotated or ended. No answer, by content or time, reveals whether an e-mail is registered.
+// Specification, "Tenant" and "Onboarding and session"; decisions, "Onboarding, sessions, keys".
 package tenant
 
 import (
@@ -72,35 +71,35 @@ type Options struct {
 	Callbacks safehttp.Rules // of the webhook URL
 }
 
-// Service has the use cases of tenants. Close it to let the last mails go out.
+// Service has the use cases of tenants. Close it to send the last e-mails.
 type Service struct {
 	Options
 	mails *mailQueue
 	keys  *batch.Coalescer[[sha256.Size]byte, Tenant]
 }
 
-// New returns the use cases and starts the sending of mail.
+// New returns the service and starts its mailers.
 func New(o Options) *Service {
 	s := &Service{Options: o, mails: newMailQueue(o.Mail, o.Log)}
 	s.keys = batch.New(keyWriters, keyBatch, s.byKeys)
 	return s
 }
 
-// Close takes no more mail and waits until what is waiting has been sent, or until ctx ends. No key
-// is looked up any more.
+// Close accepts no more e-mails and waits until the queued ones are sent, or until ctx ends. After
+// it, no key can be looked up.
 func (s *Service) Close(ctx context.Context) error {
 	s.keys.Close()
 	return s.mails.close(ctx)
 }
 
-// Me returns the tenant's profile. Any credential of the tenant may ask.
+// Me returns the tenant's profile. Any credential of the tenant may call it.
 func (s *Service) Me(ctx context.Context, id uuid.UUID) (Tenant, error) {
 	var t Tenant
 	err := s.Pool.QueryRow(ctx, `SELECT `+columns+` FROM tenants t WHERE t.id = $1`, id).Scan(t.fields()...)
 	return t, err
 }
 
-// admit refuses a suspended tenant with [ErrSuspended]: its credentials are good, and open nothing.
+// admit refuses a suspended tenant, whose credentials are valid, with [ErrSuspended].
 func admit(t Tenant) (Tenant, error) {
 	if t.Status != Active {
 		return Tenant{}, ErrSuspended

@@ -15,14 +15,14 @@ import (
 	"ajo/internal/secret"
 )
 
-// How long the refusal of a code takes, from the start of its check: at least, and by how much more
-// at random.
+// How long the refusal of a code takes, from the start of the check: the minimum, and the random
+// part that is added.
 const (
 	refusalTime   = 50 * time.Millisecond
 	refusalSpread = 20 * time.Millisecond
 )
 
-// maxCodeTries is how often a code may be entered, the right time included.
+// maxCodeTries is how often a code may be entered, including the correct try.
 const maxCodeTries = 5
 
 // Refusals of a code check.
@@ -32,13 +32,13 @@ var (
 	ErrCode            = errs.New(errs.Invalid, "invalid or expired code")
 )
 
-// VerifyEmail checks the one-time code of a registration, which is then the tenant, and gives it
-// its first API key. Anyone may call; tenantID is the text that the client sent. [ErrCode] whatever
-// is wrong: the code, its age, its tries, the id, or an address that has an owner, which is the
-// first registration of it that was verified.
+// VerifyEmail checks the one-time code of a registration, makes the registration the tenant, and
+// returns its first API key. Anyone may call it; tenantID is the text that the client sent.
+// [ErrCode] whatever is wrong: the code, its age, its tries, the id, or an address that has an
+// owner, which is its first registration that was verified.
 //
-// A try is counted in the same transaction that reads the code, with the row locked: of any number
-// of guesses at once five are looked at, and of two right ones one gets a key. (Specification, POST
+// A try is counted in the transaction that reads the code, with the row locked: of any number of
+// concurrent guesses five are checked, and of two correct ones one gets a key. (Specification, POST
 // /auth/verify-email.)
 func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.Redacted) (secret.APIKey, error) {
 	if tenantID == "" {
@@ -56,9 +56,8 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 	verified := false
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		verified = false
-		// A wrong try does not wait for the disk: an id that leads nowhere has nothing to write,
-		// and must not be told by its time from one that does. What a crash of the server forgets
-		// is a wrong try or two.
+		// A wrong try does not wait for the disk: an unknown id has nothing to write, and its
+		// answer must not be faster. After a crash of the server, a try or two may not be counted.
 		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
 			return err
 		}
@@ -90,10 +89,10 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 	case err != nil:
 		return secret.APIKey{}, err
 	case !verified:
-		// Whether the id leads to a row that a wrong try is counted in shows in about a tenth of a
-		// millisecond: every refusal takes the same time instead, which is longer than either.
-		// Timers wake at the next millisecond from their start, which would show it again; a random
-		// part covers that for more calls than the limits let through.
+		// An id with a row takes about a tenth of a millisecond longer, because the wrong try is
+		// counted. So every refusal takes the same time, which is longer than either. Timers fire
+		// at the next millisecond from their own start, which would show the difference again; a
+		// random part hides it for more calls than the limits allow.
 		pause(ctx, refusalTime+rand.N(refusalSpread)-time.Since(began))
 		return secret.APIKey{}, ErrCode
 	}
@@ -108,7 +107,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // confirm makes the registration the tenant, with its first key, durably again. It answers false
-// when another registration of the address is verified in the same moment: the address is unique
+// when another registration of the address is verified at the same moment: the address is unique
 // among tenants, so one of them waits for the other here.
 func (s *Service) confirm(ctx context.Context, tx pg.Tx, id uuid.UUID, key secret.APIKey) (bool, error) {
 	if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit TO DEFAULT`); err != nil {
@@ -121,16 +120,16 @@ func (s *Service) confirm(ctx context.Context, tx pg.Tx, id uuid.UUID, key secre
 	if err != nil || made.RowsAffected() == 0 {
 		return false, err
 	}
-	// The row stays, without its secrets: an older registration of the address would otherwise be
-	// the newest, and a login with its password would be told something else than before.
+	// The row stays, without its secrets. Otherwise an older registration of the address would
+	// become the newest, and a login with its password would be answered differently than before.
 	if _, err := tx.Exec(ctx, `UPDATE pending_registrations SET password_hash = '', code_hash = NULL WHERE id = $1`, id); err != nil {
 		return false, err
 	}
 	return true, s.setKey(ctx, tx, id, key)
 }
 
-// sealCode returns what is kept of a code: its SHA-256, sealed for the registration's row. The hash
-// alone would be no cover: a million codes are hashed in an instant by whoever reads the table.
+// sealCode returns what is stored of a code: its SHA-256, encrypted for the registration's row. A
+// plain hash would not protect it: a million codes are hashed in an instant.
 func (s *Service) sealCode(id uuid.UUID, code secret.Redacted) []byte {
 	sum := sha256.Sum256([]byte(code.Reveal()))
 	return s.Box.Seal(codePlace(id), sum[:])

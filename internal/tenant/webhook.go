@@ -13,13 +13,13 @@ import (
 	"ajo/internal/secret"
 )
 
-// ErrURLMissing refuses a webhook URL that is empty; the other refusals are [safehttp.CheckURL]'s.
+// ErrURLMissing refuses an empty webhook URL; the other refusals are those of [safehttp.CheckURL].
 var ErrURLMissing = errs.New(errs.Invalid, "url is required")
 
-// SetWebhookURL sets where the tenant's deliveries go, and returns the URL; with the first one the
-// signing secret is made, so that no event goes out unsigned. Session or API key. It must keep to
-// the service's rules for callbacks; what a name resolves to is checked when it is connected to.
-// (Specification, POST /auth/webhook-url.)
+// SetWebhookURL sets the URL of the tenant's deliveries, and returns it. With the first URL the
+// signing secret is created, so that no event is sent unsigned. Session or API key. The URL must
+// follow the service's rules for callbacks; the address that a name resolves to is checked at each
+// connection. (Specification, POST /auth/webhook-url.)
 func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string) (string, error) {
 	raw = strings.TrimSpace(raw)
 	if raw == "" {
@@ -39,8 +39,8 @@ func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string) (
 	return raw, err
 }
 
-// WebhookSecret returns the tenant's signing secret, 64 hex digits, and makes it where there is
-// none yet. Session or API key. (Specification, POST /auth/webhook-secret.)
+// WebhookSecret returns the tenant's signing secret, 64 hex digits, and creates it if there is
+// none. Session or API key. (Specification, POST /auth/webhook-secret.)
 func (s *Service) WebhookSecret(ctx context.Context, id uuid.UUID) (secret.Redacted, error) {
 	var out secret.Redacted
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
@@ -58,9 +58,9 @@ func (s *Service) WebhookSecret(ctx context.Context, id uuid.UUID) (secret.Redac
 	return out, err
 }
 
-// EnsureWebhookSecret makes the tenant's signing secret unless it has one. It runs in the
-// transaction that gives the tenant or an account of it an address for events. Calls at once make
-// one: the row is locked, in the mode that leaves inserts of rows that refer to the tenant alone.
+// EnsureWebhookSecret creates the tenant's signing secret unless it has one. It runs in the
+// transaction that gives the tenant, or an account of it, a URL for events. Concurrent calls create
+// one: the row is locked, in the mode that does not block inserts of rows that refer to the tenant.
 func EnsureWebhookSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, id uuid.UUID) error {
 	var there bool
 	err := tx.QueryRow(ctx, `SELECT webhook_secret IS NOT NULL FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&there)
