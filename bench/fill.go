@@ -196,8 +196,6 @@ var beforeFill = []string{
 	`CREATE FUNCTION fill_confirmed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.status := 'confirmed'; RETURN NEW; END $$`,
 	`CREATE TRIGGER fill_confirmed BEFORE INSERT ON ledger_entries FOR EACH ROW EXECUTE FUNCTION fill_confirmed()`,
 	`ALTER TABLE ledger_entries ENABLE REPLICA TRIGGER fill_confirmed`,
-	// it keeps sums, and checks nothing
-	`ALTER TABLE ledger_entries ENABLE ALWAYS TRIGGER ledger_entries_day`,
 	`CREATE TABLE fill_indexes AS SELECT indexname AS name, indexdef AS def FROM pg_indexes
 		WHERE schemaname = 'public' AND tablename IN ('ledger_entries', 'inbound_events') AND indexname NOT LIKE '%_pkey'`,
 	`DO $$ DECLARE i record; BEGIN FOR i IN SELECT * FROM fill_indexes LOOP EXECUTE 'DROP INDEX ' || i.name; END LOOP; END $$`,
@@ -205,7 +203,6 @@ var beforeFill = []string{
 
 // afterFill writes the events behind the entries, and undoes beforeFill.
 var afterFill = []string{
-	`ALTER TABLE ledger_entries ENABLE TRIGGER ledger_entries_day`,
 	`DROP TRIGGER fill_confirmed ON ledger_entries`,
 	`DROP FUNCTION fill_confirmed`,
 	`UPDATE ledger_balances SET provisional_credits = 0`,

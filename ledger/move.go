@@ -1,11 +1,8 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,6 +75,7 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 		if r := t.move(e, to, now); r != nil {
 			reversals = append(reversals, *r)
 		}
+		book.days.move(t.tenantID, e, to)
 		e.Status = to
 		out[i] = Moved{EntryID: e.ID, Status: to, Balance: t.balance()}
 	}
@@ -85,15 +83,9 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 		return out, nil
 	}
 	var batch pgx.Batch
-	queueStatuses(&batch, book, entries, changed)
+	queueStatuses(&batch, entries, changed)
 	_, err = write(ctx, tx, &batch, book, reversals)
 	return out, err
-}
-
-// byDay orders entries as the sums by day are locked: by tenant, then by day. Whoever moves entries
-// of several days locks them so.
-func (b book) byDay(x, y *stored) int {
-	return cmp.Or(pg.CompareIDs(b[x.accountID].tenantID, b[y.accountID].tenantID), x.CreatedAt.Compare(y.CreatedAt), pg.CompareIDs(x.ID, y.ID))
 }
 
 // move carries an entry's change of status into the totals, and returns the reversal entry when
@@ -176,14 +168,12 @@ func (e *Entry) fields() []any {
 	}
 }
 
-// queueStatuses writes the new statuses. The statement looks up one id after the other, in the
-// order of the array, and each row that leaves or enters the balance locks its day's sum, at the
-// statement's end in the same order: see [book.byDay].
-func queueStatuses(batch *pgx.Batch, b book, entries map[entryKey]*stored, from map[uuid.UUID]Status) {
+// queueStatuses writes the new statuses.
+func queueStatuses(batch *pgx.Batch, entries map[entryKey]*stored, from map[uuid.UUID]Status) {
 	var ids []uuid.UUID
 	var was, to []string
 	var held, released []*int64
-	for _, e := range slices.SortedFunc(maps.Values(entries), b.byDay) {
+	for _, e := range entries {
 		if old, ok := from[e.ID]; ok {
 			ids, was, to = append(ids, e.ID), append(was, string(old)), append(to, string(e.Status))
 			held, released = append(held, e.held), append(released, e.released)
@@ -192,7 +182,7 @@ func queueStatuses(batch *pgx.Batch, b book, entries map[entryKey]*stored, from 
 	batch.Queue(`
 		UPDATE ledger_entries e SET status = m.status_to, held_seq = coalesce(m.held, e.held_seq), released_seq = coalesce(m.released, e.released_seq)
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS m (id, status_from, status_to, held, released)
-		WHERE e.id = ANY(ARRAY[m.id]) AND e.status = m.status_from`, ids, was, to, held, released).Exec(func(tag pgconn.CommandTag) error {
+		WHERE e.id = m.id AND e.status = m.status_from`, ids, was, to, held, released).Exec(func(tag pgconn.CommandTag) error {
 		if int(tag.RowsAffected()) != len(ids) {
 			return fmt.Errorf("ledger: %d of %d entries moved: a status changed without its account's lock", tag.RowsAffected(), len(ids))
 		}

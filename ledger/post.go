@@ -32,7 +32,7 @@ func OpenAccount(ctx context.Context, tx pg.Tx, tenantID, accountID uuid.UUID) e
 }
 
 // PostCredits posts provisional credits, in the order given, and returns their entries in that
-// order. It takes three statements however many there are, and updates each account once.
+// order. It takes four statements however many there are, and updates each account once.
 func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Entry, error) {
 	book, err := lockPosted(ctx, tx, postings)
 	if err != nil {
@@ -59,7 +59,7 @@ type Posted struct {
 // PostDebits posts provisional debits as if one after the other, in the order given: each if the
 // balance that those before it have left covers it (or the money is gone), else it is
 // [ErrInsufficientFunds]. The accounts' locks make other callers' settlements wait, so together
-// they cannot overdraw. It takes three statements however many there are, and updates each account
+// they cannot overdraw. It takes four statements however many there are, and updates each account
 // once.
 func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Posted, error) {
 	book, err := lockPosted(ctx, tx, postings)
@@ -101,11 +101,14 @@ func (t *totals) next(e Entry) row {
 	return r
 }
 
-// book is the locked totals of the accounts that one transaction touches.
-type book map[uuid.UUID]*totals
+// book is what one call changes: the locked totals of its accounts, and the sums by day.
+type book struct {
+	totals map[uuid.UUID]*totals
+	days   days
+}
 
 func (b book) of(account uuid.UUID) (*totals, error) {
-	t, ok := b[account]
+	t, ok := b.totals[account]
 	if !ok {
 		return nil, fmt.Errorf("ledger: account %s has no balance", account)
 	}
@@ -128,7 +131,7 @@ func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, erro
 	ids = slices.Compact(ids)
 	rows, err := tx.Query(ctx, selectTotals+` WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE`, ids)
 	if err != nil {
-		return nil, err
+		return book{}, err
 	}
 	return readTotals(rows)
 }
@@ -137,26 +140,31 @@ const selectTotals = `
 		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_from, chain_head FROM ledger_balances`
 
 func readTotals(rows pgx.Rows) (book, error) {
-	b := book{}
+	b := book{map[uuid.UUID]*totals{}, days{}}
 	var t totals
 	into := []any{&t.accountID, &t.tenantID, &t.credits, &t.debits, &t.provisionalCredits, &t.lastSeq, &t.chainFrom, &t.head}
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		locked := t
 		locked.head = bytes.Clone(t.head)
-		b[t.accountID] = &locked
+		b.totals[t.accountID] = &locked
 		return nil
 	})
 	return b, err
 }
 
-// write does what the batch has, inserts the rows and stores the totals that have moved, in one
-// round trip.
+// write does what the batch has, inserts the rows and stores the totals and the days' sums that
+// have moved, in one round trip. The rows of the days come last: other accounts' callers want them
+// too.
 func write(ctx context.Context, tx pg.Tx, batch *pgx.Batch, b book, rows []row) ([]Entry, error) {
+	for i := range rows {
+		b.days.post(&rows[i])
+	}
 	if len(rows) > 0 {
 		queueEntries(batch, rows)
 	}
-	queueTotals(batch, b)
-	queueRecalls(batch, b)
+	queueTotals(batch, b.totals)
+	queueRecalls(batch, b.totals)
+	queueDays(batch, b.days)
 	if batch.Len() == 0 {
 		return nil, nil
 	}
@@ -201,12 +209,12 @@ func queueEntries(batch *pgx.Batch, rows []row) {
 		c.group, c.transfer, c.reversal, c.runningAt, c.created, c.hash)
 }
 
-func queueTotals(batch *pgx.Batch, b book) {
+func queueTotals(batch *pgx.Batch, all map[uuid.UUID]*totals) {
 	var id []uuid.UUID
 	var credits, debits, provisional []string
 	var seq []int64
 	var head [][]byte
-	for _, t := range b {
+	for _, t := range all {
 		if !t.changed { // all that was asked of it was refused, or its debits were confirmed
 			continue
 		}

@@ -88,10 +88,10 @@ func ReleaseRecalled(ctx context.Context, tx pg.Tx, held map[uuid.UUID]money.Amo
 
 // queueRecalls stores what has changed of accounts' recalls, in a statement of its own: nearly no
 // account has any.
-func queueRecalls(batch *pgx.Batch, b book) {
+func queueRecalls(batch *pgx.Batch, all map[uuid.UUID]*totals) {
 	var id []uuid.UUID
 	var held, reversed []string
-	for _, t := range b {
+	for _, t := range all {
 		if t.recall != nil {
 			id, held, reversed = append(id, t.accountID), append(held, t.recall.held.String()), append(reversed, t.recall.reversed.String())
 			t.recall = nil

@@ -108,29 +108,6 @@ COMMENT ON COLUMN ledger_days.slot IS
 COMMENT ON COLUMN ledger_days.money_in IS 'may be negative in one slot: an entry may leave the balance through another connection';
 
 -- +goose StatementBegin
-CREATE FUNCTION ledger_days_add() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO ledger_days AS d (tenant_id, day, slot, money_in, money_out)
-    SELECT tenant_id, (created_at AT TIME ZONE interval '1 hour')::date, pg_backend_pid() % 32,
-        coalesce(sum(amount) FILTER (WHERE direction = 'credit'), 0), coalesce(sum(amount) FILTER (WHERE direction = 'debit'), 0)
-    FROM posted WHERE status IN ('provisional', 'confirmed') GROUP BY 1, 2 ORDER BY 1, 2 -- one order, whoever posts
-    ON CONFLICT (tenant_id, day, slot) DO UPDATE SET money_in = d.money_in + excluded.money_in, money_out = d.money_out + excluded.money_out;
-    RETURN NULL;
-END $$;
-
--- An entry that leaves the balance is taken from the day of its posting, and put back there when it
--- returns.
-CREATE FUNCTION ledger_days_move() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    moved numeric := CASE WHEN NEW.status IN ('provisional', 'confirmed') THEN NEW.amount ELSE -NEW.amount END;
-BEGIN
-    INSERT INTO ledger_days AS d (tenant_id, day, slot, money_in, money_out)
-    VALUES (NEW.tenant_id, (NEW.created_at AT TIME ZONE interval '1 hour')::date, pg_backend_pid() % 32,
-        CASE NEW.direction WHEN 'credit' THEN moved ELSE 0 END, CASE NEW.direction WHEN 'debit' THEN moved ELSE 0 END)
-    ON CONFLICT (tenant_id, day, slot) DO UPDATE SET money_in = d.money_in + excluded.money_in, money_out = d.money_out + excluded.money_out;
-    RETURN NULL;
-END $$;
-
 -- An entry begins as provisional, or as the reversal of a reversed entry.
 CREATE FUNCTION ledger_entry_begins() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -182,10 +159,6 @@ END $$;
 -- On tables that every payment updates, guards run after the update and not before it: a BEFORE
 -- trigger locks each row, and logs that, before its condition is even looked at. And their
 -- conditions pass the everyday moves, so that the function is called for the others only.
-CREATE TRIGGER ledger_entries_day AFTER INSERT ON ledger_entries REFERENCING NEW TABLE AS posted
-    FOR EACH STATEMENT EXECUTE FUNCTION ledger_days_add();
-CREATE TRIGGER ledger_entries_day_moved AFTER UPDATE OF status ON ledger_entries FOR EACH ROW
-    WHEN ((OLD.status IN ('provisional', 'confirmed')) <> (NEW.status IN ('provisional', 'confirmed'))) EXECUTE FUNCTION ledger_days_move();
 CREATE TRIGGER ledger_entries_begin BEFORE INSERT ON ledger_entries FOR EACH ROW
     WHEN (NEW.status <> 'provisional' OR NEW.reversal_of IS NOT NULL) EXECUTE FUNCTION ledger_entry_begins();
 -- The everyday move is a confirmation that changes nothing else. Whoever adds a column names it
