@@ -1,8 +1,8 @@
 -- Tenants, and what lets a person in: sessions, login links, registrations, password resets.
--- The guards that several capabilities share stand here, since this file is the first.
 --
--- Each file is one capability. COMMENTs say what a table or column means (docs/schema.md is made
--- from them); a "--" comment says why something is built as it is.
+-- Each file is one capability. COMMENTs say what a table or column means, and docs/schema.md is made
+-- from them; a "--" comment says why something is built as it is. The guards that several
+-- capabilities share stand here, in the first file.
 -- +goose Up
 SET lock_timeout = '5s';
 
@@ -111,7 +111,7 @@ CREATE TABLE pending_registrations (
 CREATE INDEX pending_registrations_email ON pending_registrations (email, created_at DESC);
 CREATE INDEX pending_registrations_age ON pending_registrations (created_at);
 COMMENT ON TABLE pending_registrations IS
-    'A registration that waits for its e-mailed code. An e-mail that has a tenant gets a row too, with a code that opens nothing, so that neither the answer nor its time reveals whether the e-mail is known.';
+    'A registration that waits for its e-mailed code. A known e-mail gets a row too, with a code that opens nothing, so that nothing reveals that it is known.';
 COMMENT ON COLUMN pending_registrations.id IS 'becomes the tenant''s id if this code is the first to be entered';
 COMMENT ON COLUMN pending_registrations.password_hash IS 'argon2id; empty once verified, since the tenant has it then';
 COMMENT ON COLUMN pending_registrations.code_hash IS 'sealed hash of the code; NULL once verified';
