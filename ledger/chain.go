@@ -48,13 +48,12 @@ func (f *form) sum() []byte {
 	return h[:]
 }
 
-// genesis is what the first entry of an account's chain follows. It binds the chain to the account
-// and to its beginning.
-func genesis(account uuid.UUID, from int64) []byte {
+// genesis is what the first entry of an account's chain follows. It binds the chain to the account.
+func genesis(account uuid.UUID) []byte {
 	var f form
 	f.text(chainTag)
 	f.id(account)
-	f.number64(from)
+	f.number64(1) // the first entry's number
 	return f.sum()
 }
 
@@ -89,7 +88,7 @@ func link(before []byte, r *row) []byte {
 // chain gives a new entry its place: the account's lock is held.
 func (t *totals) chain(r *row) {
 	if t.head == nil {
-		t.head = genesis(t.accountID, t.chainFrom)
+		t.head = genesis(t.accountID)
 	}
 	t.head = link(t.head, r)
 	r.hash = t.head

@@ -28,7 +28,7 @@ func example() row {
 // The form is fixed: these hashes were taken when it was made, and stand in books.
 func TestChainForm(t *testing.T) {
 	e := example()
-	before := genesis(e.accountID, 1)
+	before := genesis(e.accountID)
 	require.Equal(t, "24362fd3bfe40bb0762528c7863174b380f24231775b8e7c390848398dcee94a", hex.EncodeToString(before))
 	require.Equal(t, "0ed52afcb0cb9bebc2254d60a7fbece662a02c37787b869f2f299002545e7961", hex.EncodeToString(link(before, &e)))
 }
@@ -36,7 +36,7 @@ func TestChainForm(t *testing.T) {
 // Each field is covered, and but for the status nothing else of an entry is there.
 func TestChainCoversEachField(t *testing.T) {
 	e := example()
-	before := genesis(e.accountID, 1)
+	before := genesis(e.accountID)
 	seen := map[string]string{}
 	note := func(name string, sum []byte) {
 		h := hex.EncodeToString(sum)
@@ -44,7 +44,7 @@ func TestChainCoversEachField(t *testing.T) {
 		seen[h] = name
 	}
 	note("as it is", link(before, &e))
-	note("another before", link(genesis(e.accountID, 2), &e))
+	note("another before", link(genesis(e.tenantID), &e))
 	other, text := uuid.New(), "AJO2"
 	for name, change := range map[string]func(*row){
 		"tenant": func(r *row) { r.tenantID = other }, "account": func(r *row) { r.accountID = other }, "number": func(r *row) { r.seq++ },
@@ -67,7 +67,7 @@ func TestChainCoversEachField(t *testing.T) {
 // BenchmarkLink is what the chain costs in processor time for an entry.
 func BenchmarkLink(b *testing.B) {
 	e := example()
-	before := genesis(e.accountID, 1)
+	before := genesis(e.accountID)
 	b.ReportAllocs()
 	for b.Loop() {
 		before = link(before, &e)

@@ -23,30 +23,28 @@ var checks = []struct{ name, sql string }{
 		SELECT id::text, format('number %s follows %s', seq, before)
 		FROM (SELECT id, seq, lag(seq, 1, 0::bigint) OVER (PARTITION BY account_id ORDER BY seq) AS before FROM ledger_entries) e
 		WHERE seq <> before + 1`},
-	// An entry's running balance is the one before it, moved by the entry, by what went under
-	// review since then, and by what came back. Only an account's chain records the
-	// last two; the first entry needs nothing of them, and those before the chain are passed over.
+	// An entry's running balance is the one before it, plus the entry, minus what went under review
+	// in between, plus what came back. A gap in the numbers is another check's finding.
 	{CheckRunning, `
 		WITH moved AS (
 			SELECT account_id, seq, sum(delta) AS delta FROM (
-				SELECT account_id, held_seq AS seq, CASE direction WHEN 'credit' THEN -amount ELSE amount END AS delta FROM ledger_entries WHERE held_seq IS NOT NULL
+				SELECT account_id, review_from_seq AS seq, CASE direction WHEN 'credit' THEN -amount ELSE amount END AS delta FROM ledger_entries WHERE review_from_seq IS NOT NULL
 				UNION ALL
-				SELECT account_id, released_seq, CASE direction WHEN 'credit' THEN amount ELSE -amount END FROM ledger_entries WHERE released_seq IS NOT NULL) x
+				SELECT account_id, review_to_seq, CASE direction WHEN 'credit' THEN amount ELSE -amount END FROM ledger_entries WHERE review_to_seq IS NOT NULL) x
 			GROUP BY account_id, seq),
 		e AS (
 			SELECT id, account_id, seq, running_balance, CASE direction WHEN 'credit' THEN amount ELSE -amount END AS delta,
 				lag(seq) OVER w AS before, coalesce(lag(running_balance) OVER w, 0) AS running_before
 			FROM ledger_entries WINDOW w AS (PARTITION BY account_id ORDER BY seq))
 		SELECT e.id::text, format('running balance %s, %s after number %s', e.running_balance, e.running_before + e.delta + coalesce(m.delta, 0), coalesce(e.before, 0))
-		FROM e JOIN ledger_balances b USING (account_id) LEFT JOIN moved m ON m.account_id = e.account_id AND m.seq = e.seq - 1
-		WHERE (e.seq = 1 OR (e.before = e.seq - 1 AND e.before >= b.chain_from))
-			AND e.running_balance <> e.running_before + e.delta + coalesce(m.delta, 0)`},
+		FROM e LEFT JOIN moved m ON m.account_id = e.account_id AND m.seq = e.seq - 1
+		WHERE (e.seq = 1 OR e.before = e.seq - 1) AND e.running_balance <> e.running_before + e.delta + coalesce(m.delta, 0)`},
 	{CheckReviews, `
-		SELECT e.id::text, format('%s, held after number %s, released after %s', e.status, coalesce(e.held_seq::text, 'none'), coalesce(e.released_seq::text, 'none'))
+		SELECT e.id::text, format('%s, under review from number %s to %s', e.status, coalesce(e.review_from_seq::text, 'none'), coalesce(e.review_to_seq::text, 'none'))
 		FROM ledger_entries e JOIN ledger_balances b USING (account_id)
-		WHERE e.seq >= b.chain_from AND ((e.status = 'needs_review') <> (e.held_seq IS NOT NULL AND e.released_seq IS NULL)
-			OR (e.released_seq IS NOT NULL AND (e.held_seq IS NULL OR e.status = 'provisional'))
-			OR e.held_seq < e.seq OR e.released_seq < e.held_seq OR e.released_seq > b.last_seq)`},
+		WHERE (e.status = 'needs_review') <> (e.review_from_seq IS NOT NULL AND e.review_to_seq IS NULL)
+			OR (e.review_to_seq IS NOT NULL AND (e.review_from_seq IS NULL OR e.status = 'provisional'))
+			OR e.review_from_seq < e.seq OR e.review_to_seq < e.review_from_seq OR e.review_to_seq > b.last_seq`},
 	{CheckReversed, `
 		SELECT e.id::text, 'reversed, but has no reversal entry'
 		FROM ledger_entries e LEFT JOIN ledger_entries r ON r.reversal_of = e.id
@@ -59,16 +57,13 @@ var checks = []struct{ name, sql string }{
 	{CheckOwner, `
 		SELECT e.id::text, format('tenant %s, its account has %s', e.tenant_id, b.tenant_id)
 		FROM ledger_entries e JOIN ledger_balances b USING (account_id) WHERE e.tenant_id <> b.tenant_id`},
-	// Only the newest month: those before the sums were kept have none.
 	{CheckDays, `
-		WITH since AS (SELECT coalesce(max(day) - 29, '-infinity') AS day FROM ledger_days),
-		kept AS (SELECT tenant_id, day, sum(money_in) AS money_in, sum(money_out) AS money_out FROM ledger_days GROUP BY 1, 2),
+		WITH kept AS (SELECT tenant_id, day, sum(money_in) AS money_in, sum(money_out) AS money_out FROM ledger_days GROUP BY 1, 2),
 		said AS (
 			SELECT tenant_id, (created_at AT TIME ZONE interval '1 hour')::date AS day,
 				coalesce(sum(amount) FILTER (WHERE direction = 'credit'), 0) AS money_in, coalesce(sum(amount) FILTER (WHERE direction = 'debit'), 0) AS money_out
 			FROM ledger_entries WHERE status IN ('provisional', 'confirmed') GROUP BY 1, 2)
 		SELECT format('%s %s', tenant_id, day), format('stored %s/%s, entries say %s/%s (in/out)', k.money_in, k.money_out, s.money_in, s.money_out)
 		FROM kept k FULL JOIN said s USING (tenant_id, day)
-		WHERE day >= (SELECT day FROM since)
-			AND (coalesce(k.money_in, 0), coalesce(k.money_out, 0)) IS DISTINCT FROM (coalesce(s.money_in, 0), coalesce(s.money_out, 0))`},
+		WHERE (coalesce(k.money_in, 0), coalesce(k.money_out, 0)) IS DISTINCT FROM (coalesce(s.money_in, 0), coalesce(s.money_out, 0))`},
 }

@@ -136,7 +136,6 @@ type totals struct {
 	debits             money.Amount
 	provisionalCredits money.Amount
 	lastSeq            int64
-	chainFrom          int64
 	head               []byte // nil while the chain has no entry
 	changed            bool   // since it was locked
 	recall             *recallChange

@@ -277,7 +277,7 @@ func TestEveryTransition(t *testing.T) {
 func TestSchemaAllowsOnlyTheTablesMoves(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	setStatus := `UPDATE ledger_entries SET status = $2::text, held_seq = CASE $2::text WHEN 'needs_review' THEN seq ELSE held_seq END WHERE id = $1`
+	setStatus := `UPDATE ledger_entries SET status = $2::text, review_from_seq = CASE $2::text WHEN 'needs_review' THEN seq ELSE review_from_seq END WHERE id = $1`
 	path := map[ledger.Status]ledger.Event{ledger.Confirmed: ledger.EventConfirm, ledger.Reversed: ledger.EventReverse, ledger.NeedsReview: ledger.EventHold}
 	for _, from := range ledger.Transitions.States() {
 		for _, to := range ledger.Transitions.States() {

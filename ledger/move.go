@@ -35,8 +35,8 @@ type Moved struct {
 type stored struct {
 	Entry
 	accountID uuid.UUID
-	held      *int64 // when this move takes it under review: the account's last entry by then
-	released  *int64 // when this move ends its review
+	// the account's last number, when this move puts the entry under review, or ends that
+	reviewFrom, reviewTo *int64
 }
 
 // MoveEntries applies the moves in order, in one transaction, and answers each. A move to reversed
@@ -98,11 +98,11 @@ func (t *totals) move(e *stored, to Status, now time.Time) *row {
 	case to == NeedsReview: // leaves the balance until a person decides
 		t.add(e.Direction, e.Amount.Neg())
 		at := t.lastSeq
-		e.held = &at
+		e.reviewFrom = &at
 	case e.Status == NeedsReview: // comes back
 		t.add(e.Direction, e.Amount)
 		at := t.lastSeq
-		e.released = &at
+		e.reviewTo = &at
 	}
 	if to != Reversed {
 		return nil
@@ -172,17 +172,18 @@ func (e *Entry) fields() []any {
 func queueStatuses(batch *pgx.Batch, entries map[entryKey]*stored, from map[uuid.UUID]Status) {
 	var ids []uuid.UUID
 	var was, to []string
-	var held, released []*int64
+	var reviewFrom, reviewTo []*int64
 	for _, e := range entries {
 		if old, ok := from[e.ID]; ok {
 			ids, was, to = append(ids, e.ID), append(was, string(old)), append(to, string(e.Status))
-			held, released = append(held, e.held), append(released, e.released)
+			reviewFrom, reviewTo = append(reviewFrom, e.reviewFrom), append(reviewTo, e.reviewTo)
 		}
 	}
 	batch.Queue(`
-		UPDATE ledger_entries e SET status = m.status_to, held_seq = coalesce(m.held, e.held_seq), released_seq = coalesce(m.released, e.released_seq)
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS m (id, status_from, status_to, held, released)
-		WHERE e.id = m.id AND e.status = m.status_from`, ids, was, to, held, released).Exec(func(tag pgconn.CommandTag) error {
+		UPDATE ledger_entries e SET status = m.status_to,
+			review_from_seq = coalesce(m.review_from, e.review_from_seq), review_to_seq = coalesce(m.review_to, e.review_to_seq)
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS m (id, status_from, status_to, review_from, review_to)
+		WHERE e.id = m.id AND e.status = m.status_from`, ids, was, to, reviewFrom, reviewTo).Exec(func(tag pgconn.CommandTag) error {
 		if int(tag.RowsAffected()) != len(ids) {
 			return fmt.Errorf("ledger: %d of %d entries moved: a status changed without its account's lock", tag.RowsAffected(), len(ids))
 		}

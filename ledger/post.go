@@ -137,12 +137,12 @@ func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, erro
 }
 
 const selectTotals = `
-		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_from, chain_head FROM ledger_balances`
+		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_head FROM ledger_balances`
 
 func readTotals(rows pgx.Rows) (book, error) {
 	b := book{map[uuid.UUID]*totals{}, days{}}
 	var t totals
-	into := []any{&t.accountID, &t.tenantID, &t.credits, &t.debits, &t.provisionalCredits, &t.lastSeq, &t.chainFrom, &t.head}
+	into := []any{&t.accountID, &t.tenantID, &t.credits, &t.debits, &t.provisionalCredits, &t.lastSeq, &t.head}
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		locked := t
 		locked.head = bytes.Clone(t.head)

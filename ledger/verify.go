@@ -87,23 +87,22 @@ type chainReader struct {
 // entries.
 func verifyChains(ctx context.Context, q pg.Querier) ([]Finding, error) {
 	rows, err := q.Query(ctx, `
-		SELECT b.account_id, b.chain_from, b.chain_head, e.tenant_id, e.seq, e.running_balance, e.hash,
+		SELECT b.account_id, b.chain_head, e.tenant_id, e.seq, e.running_balance, e.hash,
 			e.id, e.direction, e.amount, e.fee, e.currency, e.status, e.narration, e.provider_txn_ref, e.transaction_group_id,
 			e.transfer_ref, e.reversal_of, e.created_at
-		FROM ledger_balances b JOIN ledger_entries e ON e.account_id = b.account_id AND e.seq >= b.chain_from
+		FROM ledger_balances b JOIN ledger_entries e ON e.account_id = b.account_id
 		ORDER BY b.account_id, e.seq`)
 	if err != nil {
 		return nil, err
 	}
 	var c chainReader
 	var r row
-	var from int64
 	var stored []byte
-	into := append([]any{&r.accountID, &from, &stored, &r.tenantID, &r.seq, &r.running, &r.hash}, r.fields()...)
+	into := append([]any{&r.accountID, &stored, &r.tenantID, &r.seq, &r.running, &r.hash}, r.fields()...)
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		if r.accountID != c.account {
 			c.end()
-			c.account, c.head, c.stored, c.broken = r.accountID, genesis(r.accountID, from), bytes.Clone(stored), false
+			c.account, c.head, c.stored, c.broken = r.accountID, genesis(r.accountID), bytes.Clone(stored), false
 		}
 		c.add(&r)
 		r.TransferRef, r.ReversalOf = nil, nil
@@ -115,7 +114,7 @@ func verifyChains(ctx context.Context, q pg.Querier) ([]Finding, error) {
 	c.end()
 	lost, err := Query(ctx, q, CheckChain, `
 		SELECT account_id::text, 'it has a head, and no entry' FROM ledger_balances b
-		WHERE chain_head IS NOT NULL AND NOT EXISTS (SELECT FROM ledger_entries e WHERE e.account_id = b.account_id AND e.seq >= b.chain_from)`)
+		WHERE chain_head IS NOT NULL AND NOT EXISTS (SELECT FROM ledger_entries e WHERE e.account_id = b.account_id)`)
 	return append(c.findings, lost...), err
 }
 

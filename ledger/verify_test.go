@@ -66,9 +66,9 @@ func TestVerifyNamesDamage(t *testing.T) {
 		"reversal is gone":       {`DELETE FROM ledger_entries WHERE seq = 3`, ledger.CheckReversed, 2},
 		"reversal differs":       {`UPDATE ledger_entries SET amount = amount + 1 WHERE seq = 3`, ledger.CheckMirrors, 3},
 		"reversal's group":       {`UPDATE ledger_entries SET transaction_group_id = gen_random_uuid() WHERE seq = 3`, ledger.CheckMirrors, 3},
-		"released, it says":      {`UPDATE ledger_entries SET released_seq = held_seq WHERE seq = 8`, ledger.CheckReviews, 8},
-		"hold at another time":   {`UPDATE ledger_entries SET held_seq = held_seq + 1 WHERE seq = 4`, ledger.CheckRunning, 5},
-		"review out of nothing":  {`UPDATE ledger_entries SET held_seq = 5, released_seq = 6 WHERE seq = 5`, ledger.CheckReviews, 5},
+		"released, it says":      {`UPDATE ledger_entries SET review_to_seq = review_from_seq WHERE seq = 8`, ledger.CheckReviews, 8},
+		"hold at another time":   {`UPDATE ledger_entries SET review_from_seq = review_from_seq + 1 WHERE seq = 4`, ledger.CheckRunning, 5},
+		"review out of nothing":  {`UPDATE ledger_entries SET review_from_seq = 5, review_to_seq = 6 WHERE seq = 5`, ledger.CheckReviews, 5},
 		"another tenant":         {`UPDATE ledger_entries SET tenant_id = gen_random_uuid() WHERE seq = 5`, ledger.CheckOwner, 5},
 		"narration":              {`UPDATE ledger_entries SET narration = 'salary' WHERE seq = 5`, ledger.CheckChain, 5},
 		"fee":                    {`UPDATE ledger_entries SET fee = fee + 1 WHERE seq = 5`, ledger.CheckChain, 5},
@@ -80,7 +80,6 @@ func TestVerifyNamesDamage(t *testing.T) {
 		"no hash":                {`UPDATE ledger_entries SET hash = NULL WHERE seq = 5`, ledger.CheckChain, 5},
 		"head":                   {`UPDATE ledger_balances SET chain_head = sha256('')`, ledger.CheckChain, 0},
 		"no head":                {`UPDATE ledger_balances SET chain_head = NULL`, ledger.CheckChain, 0},
-		"a later beginning":      {`UPDATE ledger_balances SET chain_from = 5`, ledger.CheckChain, 5},
 		"a day's sum":            {`UPDATE ledger_days SET money_in = money_in + 1`, ledger.CheckDays, -1},
 		"a day is gone":          {`DELETE FROM ledger_days WHERE money_out > 0`, ledger.CheckDays, -1},
 		"all gone":               {`DELETE FROM ledger_entries`, ledger.CheckChain, 0},
@@ -132,42 +131,14 @@ func TestChainHeadIsInTheStatement(t *testing.T) {
 	require.True(t, second.Pagination.HasMore)
 }
 
-// Entries from before the chain stay as they are; the chain begins with the next one, and what it
-// begins with is bound by it.
-func TestChainBeginsAfterOldEntries(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	held := b.credit("10.00")
-	b.move(held, ledger.EventHold)
-	b.credit("20.00")
-	old := b.credit("25.00")
-	// Entries without a hash, in an account that is marked accordingly.
-	b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER USER`)
-	b.Exec(`UPDATE ledger_entries SET hash = NULL, held_seq = CASE status WHEN 'needs_review' THEN seq END`)
-	b.Exec(`ALTER TABLE ledger_entries ENABLE TRIGGER USER`)
-	b.Exec(`UPDATE ledger_balances SET chain_head = NULL, chain_from = last_seq + 1`)
-	b.verify()
-	require.Empty(t, b.statement(page.Request{Limit: 1}).ChainHead)
-	b.move(held, ledger.EventConfirm)
-	b.move(old, ledger.EventHold)
-	b.credit("30.00")
-	b.credit("40.00")
-	b.move(old, ledger.EventReverse)
-	b.verify()
-	b.Exec(`UPDATE ledger_balances SET chain_from = 5`)
-	findings, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.NotEmpty(t, findings)
-}
-
 // Whoever writes SQL by hand moves a review's numbers with the status, or not at all.
 func TestReviewNumbersMoveWithTheStatus(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.credit("10.00")
 	for _, sql := range []string{
-		`UPDATE ledger_entries SET held_seq = 1 WHERE id = $1`,
-		`UPDATE ledger_entries SET status = 'confirmed', held_seq = 1 WHERE id = $1`,
+		`UPDATE ledger_entries SET review_from_seq = 1 WHERE id = $1`,
+		`UPDATE ledger_entries SET status = 'confirmed', review_from_seq = 1 WHERE id = $1`,
 		`UPDATE ledger_entries SET hash = sha256('') WHERE id = $1`,
 		`UPDATE ledger_entries SET status = 'confirmed', hash = NULL WHERE id = $1`,
 	} {

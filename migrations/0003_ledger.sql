@@ -32,13 +32,13 @@ CREATE TABLE ledger_entries (
     reversal_of          uuid REFERENCES ledger_entries (id),
     running_balance      naira NOT NULL,
     created_at           timestamptz NOT NULL,
-    held_seq             bigint,
-    released_seq         bigint,
+    review_from_seq             bigint,
+    review_to_seq         bigint,
     hash                 bytea,
     -- A debit under review would free money that may be on its way out.
     CHECK (NOT (direction = 'debit' AND status = 'needs_review')),
     CHECK (reversal_of IS NULL OR status = 'reversed'),
-    CONSTRAINT ledger_entries_held CHECK (status <> 'needs_review' OR held_seq IS NOT NULL)
+    CHECK (status <> 'needs_review' OR review_from_seq IS NOT NULL)
 ) WITH (fillfactor = 50);
 CREATE UNIQUE INDEX ledger_entries_seq ON ledger_entries (account_id, seq);
 -- Nothing is posted twice, and nothing is reversed twice.
@@ -46,7 +46,7 @@ CREATE UNIQUE INDEX ledger_entries_group ON ledger_entries (transaction_group_id
 CREATE UNIQUE INDEX ledger_entries_reversal ON ledger_entries (reversal_of) WHERE reversal_of IS NOT NULL;
 CREATE INDEX ledger_entries_transfer ON ledger_entries (transfer_ref) WHERE transfer_ref IS NOT NULL;
 -- The entries that are or were under review. They are few.
-CREATE INDEX ledger_entries_reviewed ON ledger_entries (account_id) WHERE held_seq IS NOT NULL OR released_seq IS NOT NULL;
+CREATE INDEX ledger_entries_reviewed ON ledger_entries (account_id) WHERE review_from_seq IS NOT NULL OR review_to_seq IS NOT NULL;
 COMMENT ON TABLE ledger_entries IS 'One movement of money on an account. Only its status ever changes.';
 COMMENT ON COLUMN ledger_entries.contra IS 'the system account on the other side of the movement';
 COMMENT ON COLUMN ledger_entries.seq IS 'position in the account, from 1 without a gap: the statement''s order and cursor';
@@ -57,8 +57,8 @@ COMMENT ON COLUMN ledger_entries.transaction_group_id IS 'one payment or one set
 COMMENT ON COLUMN ledger_entries.transfer_ref IS 'the settlement''s merchantTxRef';
 COMMENT ON COLUMN ledger_entries.reversal_of IS 'the entry that this one reverses';
 COMMENT ON COLUMN ledger_entries.running_balance IS 'the account''s balance after this entry';
-COMMENT ON COLUMN ledger_entries.held_seq IS 'the account''s last_seq when the entry went under review';
-COMMENT ON COLUMN ledger_entries.released_seq IS 'the account''s last_seq when the review ended; between the two it is not in the balance';
+COMMENT ON COLUMN ledger_entries.review_from_seq IS 'the account''s last_seq when the entry went under review';
+COMMENT ON COLUMN ledger_entries.review_to_seq IS 'the account''s last_seq when the review ended; between the two it is not in the balance';
 COMMENT ON COLUMN ledger_entries.hash IS
     'SHA-256 over the hash of the account''s entry before, and this entry''s fields but for its status (ledger/chain.go)';
 
@@ -71,7 +71,6 @@ CREATE TABLE ledger_balances (
     balance             numeric NOT NULL GENERATED ALWAYS AS (total_credits - total_debits) STORED,
     provisional_credits naira NOT NULL DEFAULT 0 CHECK (provisional_credits >= 0),
     last_seq            bigint NOT NULL DEFAULT 0,
-    chain_from          bigint NOT NULL DEFAULT 1,
     chain_head          bytea CHECK (octet_length(chain_head) = 32),
     -- NULL until an account's first recall, so that the rows of nearly all accounts stay short.
     recall_held         naira CHECK (recall_held >= 0),
@@ -85,7 +84,6 @@ COMMENT ON COLUMN ledger_balances.balance IS
     'an entry under review is in neither total; a reversed entry is in one and its reversal in the other';
 COMMENT ON COLUMN ledger_balances.provisional_credits IS 'part of the balance that the bank has not confirmed; covers no settlement';
 COMMENT ON COLUMN ledger_balances.last_seq IS 'the newest entry''s position';
-COMMENT ON COLUMN ledger_balances.chain_from IS 'the first entry of the hash chain';
 COMMENT ON COLUMN ledger_balances.chain_head IS 'the newest entry''s hash; NULL while there is none';
 COMMENT ON COLUMN ledger_balances.recall_held IS 'part of the balance that the bank may have taken back; covers no settlement';
 COMMENT ON COLUMN ledger_balances.recall_reversed IS 'what the bank has taken back for good, in all';
@@ -131,11 +129,11 @@ DECLARE
     moved ledger_entries := OLD;
 BEGIN
     moved.status := NEW.status;
-    IF NEW.status = 'needs_review' AND OLD.held_seq IS NULL THEN
-        moved.held_seq := NEW.held_seq;
+    IF NEW.status = 'needs_review' AND OLD.review_from_seq IS NULL THEN
+        moved.review_from_seq := NEW.review_from_seq;
     END IF;
-    IF OLD.status = 'needs_review' AND OLD.released_seq IS NULL THEN
-        moved.released_seq := NEW.released_seq;
+    IF OLD.status = 'needs_review' AND OLD.review_to_seq IS NULL THEN
+        moved.review_to_seq := NEW.review_to_seq;
     END IF;
     IF moved IS DISTINCT FROM NEW THEN
         RAISE EXCEPTION 'ledger entry % is immutable but for its status', OLD.id USING ERRCODE = 'check_violation';
@@ -167,10 +165,10 @@ CREATE TRIGGER ledger_entries_unchanged AFTER UPDATE ON ledger_entries FOR EACH 
     WHEN (NOT (OLD.status = 'provisional' AND NEW.status = 'confirmed'
         AND (OLD.id, OLD.tenant_id, OLD.account_id, OLD.contra, OLD.seq, OLD.direction, OLD.amount, OLD.fee, OLD.currency, OLD.narration,
             OLD.provider_txn_ref, OLD.transaction_group_id, OLD.transfer_ref, OLD.reversal_of, OLD.running_balance, OLD.created_at,
-            OLD.held_seq, OLD.released_seq, OLD.hash)
+            OLD.review_from_seq, OLD.review_to_seq, OLD.hash)
         IS NOT DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.contra, NEW.seq, NEW.direction, NEW.amount, NEW.fee, NEW.currency, NEW.narration,
             NEW.provider_txn_ref, NEW.transaction_group_id, NEW.transfer_ref, NEW.reversal_of, NEW.running_balance, NEW.created_at,
-            NEW.held_seq, NEW.released_seq, NEW.hash)))
+            NEW.review_from_seq, NEW.review_to_seq, NEW.hash)))
     EXECUTE FUNCTION ledger_entry_unchanged('provisional>confirmed', 'provisional>reversed', 'provisional>needs_review',
         'needs_review>confirmed', 'needs_review>reversed', 'confirmed>reversed');
 CREATE TRIGGER ledger_entries_refund AFTER UPDATE ON ledger_entries FOR EACH ROW

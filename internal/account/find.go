@@ -130,7 +130,7 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 		SELECT b.balance, `+columns+` FROM accounts a JOIN ledger_balances b ON b.account_id = a.id
 		WHERE a.tenant_id = $1 AND a.id < $2 AND a.status <> 'provisioning'
 			AND ($4 = '' OR a.status = $4 OR ($4 = 'needs_review' AND EXISTS (
-				SELECT FROM ledger_entries e WHERE e.account_id = a.id AND e.status = 'needs_review' AND (e.held_seq IS NOT NULL OR e.released_seq IS NOT NULL))))
+				SELECT FROM ledger_entries e WHERE e.account_id = a.id AND e.status = 'needs_review' AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL))))
 			AND ($5 = '' OR strpos(lower(a.account_ref), lower($5)) > 0 OR strpos(lower(a.bank_account_name), lower($5)) > 0
 				OR strpos(a.bank_account_number, $5) > 0)
 		ORDER BY a.id DESC LIMIT $3`, tenantID, after, r.Limit+1, f.Status, f.Search)

@@ -47,14 +47,14 @@ type State struct {
 var recent = []struct{ name, sql string }{
 	{ledger.CheckRunning, `
 		WITH e AS (
-			SELECT n.id, n.seq, n.running_balance, b.chain_from, p.seq AS before, coalesce(p.running_balance, 0)
+			SELECT n.id, n.seq, n.running_balance, p.seq AS before, coalesce(p.running_balance, 0)
 				+ CASE n.direction WHEN 'credit' THEN n.amount ELSE -n.amount END
-				+ coalesce((SELECT sum(CASE WHEN h.released_seq = n.seq - 1 THEN h.amount ELSE 0 END - CASE WHEN h.held_seq = n.seq - 1 THEN h.amount ELSE 0 END)
-					FROM ledger_entries h WHERE h.account_id = n.account_id AND (h.held_seq IS NOT NULL OR h.released_seq IS NOT NULL)), 0) AS want
-			FROM (SELECT * FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2) n JOIN ledger_balances b USING (account_id)
+				+ coalesce((SELECT sum(CASE WHEN h.review_to_seq = n.seq - 1 THEN h.amount ELSE 0 END - CASE WHEN h.review_from_seq = n.seq - 1 THEN h.amount ELSE 0 END)
+					FROM ledger_entries h WHERE h.account_id = n.account_id AND (h.review_from_seq IS NOT NULL OR h.review_to_seq IS NOT NULL)), 0) AS want
+			FROM (SELECT * FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2) n
 			LEFT JOIN ledger_entries p ON p.account_id = n.account_id AND p.seq = n.seq - 1)
 		SELECT id::text, format('running balance %s, not %s', running_balance, want) FROM e
-		WHERE (seq = 1 OR before >= chain_from) AND running_balance <> want`},
+		WHERE (seq = 1 OR before IS NOT NULL) AND running_balance <> want`},
 	{ledger.CheckSequence, `
 		WITH e AS (SELECT id, account_id, seq FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
 		SELECT e.id::text, format('number %s, and there is none before it', e.seq)
@@ -64,7 +64,7 @@ var recent = []struct{ name, sql string }{
 		SELECT b.account_id::text, format('its newest entry is number %s, its balance says %s', e.seq, b.last_seq)
 		FROM a JOIN ledger_balances b USING (account_id)
 		JOIN LATERAL (SELECT seq, hash FROM ledger_entries WHERE account_id = b.account_id ORDER BY seq DESC LIMIT 1) e ON true
-		WHERE e.seq <> b.last_seq OR (e.hash IS DISTINCT FROM b.chain_head AND e.seq >= b.chain_from)`},
+		WHERE e.seq <> b.last_seq OR e.hash IS DISTINCT FROM b.chain_head`},
 	{CheckCreditEvent, `
 		WITH c AS (SELECT id, transaction_group_id, amount, fee, account_id, direction, reversal_of FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
 		SELECT c.id::text, 'no posted event is behind it, or one of another sum or account'
@@ -128,7 +128,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd FROM ledger_balances) b,
 			(SELECT count(*) AS n, min(processed_at) AS oldest FROM inbound_events e WHERE next_attempt_at IS NOT NULL AND status = 'processed'
 				AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status = 'open')) c,
-			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND held_seq IS NOT NULL) r,
+			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL) r,
 			(SELECT count(*) AS n, min(received_at) AS oldest FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'received') u,
 			(SELECT count(*) AS n FROM inbound_events WHERE category = 'misdirected') m,
 			(SELECT count(*) AS n, min(created_at) AS oldest FROM transfers WHERE status = 'pending') p,

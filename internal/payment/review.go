@@ -45,7 +45,7 @@ const reviewQuery = `
 	JOIN inbound_events e ON e.id = l.transaction_group_id
 	JOIN accounts a ON a.id = l.account_id
 	JOIN tenants t ON t.id = l.tenant_id
-	WHERE l.status = 'needs_review' AND l.held_seq IS NOT NULL`
+	WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL`
 
 // Reviews returns a page of the payments under review, of the whole service, newest first. For
 // operators. A bad cursor is [page.ErrCursor].
