@@ -42,14 +42,14 @@ func (t *standing) ended() bool { return t.Status != "pending" && t.Status != "p
 
 // asItMust tells whether a payout has ended as its fate demands. One that the kills have robbed of
 // its submissions may have failed instead.
-func (c *chaos) asItMust(p *payout, t standing) bool {
+func (c *payoutChaos) asItMust(p *payout, t standing) bool {
 	f := c.fates[p.accountNumber]
 	return t.ended() && (t.Status == f.end || t.Status == f.or) || t.Status == "failed" && t.Attempts == 5
 }
 
 // await waits until every payout has ended as its fate demands, waits for an operator, or has ended
 // and is not asked about any more: then an operator must find it.
-func (c *chaos) await(n int) {
+func (c *payoutChaos) await(n int) {
 	c.t.Helper()
 	c.untilAll(n, "all payouts to end as they must, or to wait for a person", func(p *payout, t standing) bool {
 		out, _ := c.bank.Payout(p.ref)
@@ -58,7 +58,7 @@ func (c *chaos) await(n int) {
 }
 
 // untilAll waits until the condition holds of every payout. Where it does not, it shows which.
-func (c *chaos) untilAll(n int, what string, ok func(*payout, standing) bool) {
+func (c *payoutChaos) untilAll(n int, what string, ok func(*payout, standing) bool) {
 	c.t.Helper()
 	var left []string
 	testenv.Eventually(c.t, time.Minute+longLag+time.Duration(n)*200*time.Millisecond, what, func() bool {
@@ -77,7 +77,7 @@ func (c *chaos) untilAll(n int, what string, ok func(*payout, standing) bool) {
 // end by hand of each payout whose record contradicts the books. The service must have named it
 // before, on the transfer or in the reconciliation. What only a bad answer made differ is asked
 // about once more. In the end the reconciliation finds no difference.
-func (c *chaos) operate(n int) {
+func (c *payoutChaos) operate(n int) {
 	c.t.Helper()
 	c.bank.Faults.Clear()
 	named := c.reconcile()
@@ -101,7 +101,7 @@ func (c *chaos) operate(n int) {
 
 // reconcile compares the books with the bank's list, and tells what it found about payouts, by
 // their references.
-func (c *chaos) reconcile() map[string]string {
+func (c *payoutChaos) reconcile() map[string]string {
 	c.t.Helper()
 	got := runToEnd(c.t, c.dir, c.settings, "reconcile", "--from", c.begin.Add(-time.Minute).UTC().Format(time.RFC3339))
 	require.LessOrEqual(c.t, got.code, 1, got.out)
@@ -118,7 +118,7 @@ func (c *chaos) reconcile() map[string]string {
 }
 
 // report logs what became of the payouts, by their fates, and how often the bank's rules struck.
-func (c *chaos) report(struck []fakebank.Rule) {
+func (c *payoutChaos) report(struck []fakebank.Rule) {
 	type outcome struct {
 		ends        map[string]int
 		submissions int

@@ -116,8 +116,8 @@ const (
 	longRun  = 200
 )
 
-// chaos is a run of many payouts.
-type chaos struct {
+// payoutChaos is a run of many payouts.
+type payoutChaos struct {
 	*settler
 	rng     *rand.Rand
 	payouts []*payout
@@ -142,7 +142,7 @@ func TestChaosOfPayouts(t *testing.T) {
 		require.NoError(t, err)
 	}
 	seed := chaosSeed(t)
-	c := &chaos{settler: newSettler(t), rng: rand.New(rand.NewPCG(seed, 1)), fates: map[string]fate{}}
+	c := &payoutChaos{settler: newSettler(t), rng: rand.New(rand.NewPCG(seed, 1)), fates: map[string]fate{}}
 	c.draw(n)
 	c.startAPI()
 	c.begin = time.Now()
@@ -172,7 +172,7 @@ func chaosSeed(t *testing.T) uint64 {
 
 // draw gives each payout its account, sum and fate, tells the bank of them, and funds the accounts
 // to the kobo.
-func (c *chaos) draw(n int) {
+func (c *payoutChaos) draw(n int) {
 	fates, total, lag := fates, 0, longLag
 	if n < longRun {
 		fates, lag = fates[:len(fates)-1], shortLag
@@ -219,7 +219,7 @@ func (c *chaos) draw(n int) {
 }
 
 // orderAll asks for all payouts, eight at a time, and tells when all were accepted.
-func (c *chaos) orderAll() <-chan error {
+func (c *payoutChaos) orderAll() <-chan error {
 	next := make(chan *payout)
 	done := make(chan error)
 	var asking sync.WaitGroup
@@ -249,7 +249,7 @@ func (c *chaos) orderAll() <-chan error {
 // killWorkers runs two workers and kills one of them at moments that are drawn, in steps of the
 // work, until half of the payouts have ended, nine in ten of them in a long run. The forged credit
 // proves false on the way.
-func (c *chaos) killWorkers(accepted <-chan error, n int) {
+func (c *payoutChaos) killWorkers(accepted <-chan error, n int) {
 	workers := []*process{c.startWorker("settle"), c.startWorker("settle")}
 	ended := func() int {
 		return c.count(`SELECT count(*) FROM transfers WHERE status NOT IN ('pending', 'processing')`)
@@ -281,7 +281,7 @@ func (c *chaos) killWorkers(accepted <-chan error, n int) {
 }
 
 // proveFalse reverses the forged credit, once the settlements against it have been accepted.
-func (c *chaos) proveFalse() {
+func (c *payoutChaos) proveFalse() {
 	c.t.Helper()
 	waiting := c.count(`SELECT count(*) FROM transfers t JOIN accounts a ON a.id = t.account_id WHERE a.account_ref = 'forged'`)
 	if c.forged == uuid.Nil || waiting < c.against {

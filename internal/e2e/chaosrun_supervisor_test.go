@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// keeper keeps one role running, as a service manager would: a process that ends is started again,
+// supervisor keeps one role running, as a service manager would: a process that ends is started again,
 // after a moment.
-type keeper struct {
-	s    *storm
+type supervisor struct {
+	s    *chaosRun
 	name string
 	role string
 
@@ -33,13 +33,13 @@ type keeper struct {
 }
 
 // keep starts the role and returns at once.
-func (s *storm) keep(name, role string, changes map[string]string) *keeper {
-	k := &keeper{s: s, name: name, role: role, settings: s.with(changes), done: make(chan struct{}), ends: map[string]int{}}
+func (s *chaosRun) keep(name, role string, changes map[string]string) *supervisor {
+	k := &supervisor{s: s, name: name, role: role, settings: s.with(changes), done: make(chan struct{}), ends: map[string]int{}}
 	go k.run()
 	return k
 }
 
-func (k *keeper) run() {
+func (k *supervisor) run() {
 	defer close(k.done)
 	for {
 		k.mu.Lock()
@@ -63,7 +63,7 @@ func (k *keeper) run() {
 }
 
 // ended notes how a process ended and what it printed, and tells whether it was the last.
-func (k *keeper) ended(p *process) bool {
+func (k *supervisor) ended(p *process) bool {
 	text := string(p.out.all())
 	p.out.forget()
 	k.mu.Lock()
@@ -94,7 +94,7 @@ func (k *keeper) ended(p *process) bool {
 
 // change gives the role other settings and has its process replaced, as in a rolling restart. It
 // returns when a process with them runs.
-func (k *keeper) change(changes map[string]string) {
+func (k *supervisor) change(changes map[string]string) {
 	k.mu.Lock()
 	k.settings = maps.Clone(k.settings)
 	maps.Copy(k.settings, changes)
@@ -117,7 +117,7 @@ func (k *keeper) change(changes map[string]string) {
 
 // end sends the running process a signal, and tells whether there was one. What it is for stands in
 // the table of ends.
-func (k *keeper) end(sig syscall.Signal, why string) bool {
+func (k *supervisor) end(sig syscall.Signal, why string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.p == nil || k.p.ended() || k.why != "" {
@@ -129,7 +129,7 @@ func (k *keeper) end(sig syscall.Signal, why string) bool {
 }
 
 // leave asks the role to stop for good and waits; false says that it had to be killed.
-func (k *keeper) leave() bool {
+func (k *supervisor) leave() bool {
 	k.mu.Lock()
 	k.leaving = true
 	p := k.p
@@ -154,7 +154,7 @@ func (k *keeper) leave() bool {
 }
 
 // keepLog appends what a process printed to a file in the folder of results, if there is one.
-func (s *storm) keepLog(name, text string) {
+func (s *chaosRun) keepLog(name, text string) {
 	if s.out == "" {
 		return
 	}
@@ -169,13 +169,13 @@ func (s *storm) keepLog(name, text string) {
 	}
 }
 
-// keepers are all of them.
-func (s *storm) keepers() []*keeper { return slices.Concat(s.apis, s.workers) }
+// supervisors are all of them.
+func (s *chaosRun) supervisors() []*supervisor { return slices.Concat(s.apis, s.workers) }
 
 // ends counts how the processes of a role ended.
-func ends(keepers []*keeper) map[string]int {
+func ends(supervisors []*supervisor) map[string]int {
 	all := map[string]int{}
-	for _, k := range keepers {
+	for _, k := range supervisors {
 		k.mu.Lock()
 		for how, n := range k.ends {
 			all[k.role+", "+how] += n

@@ -18,37 +18,37 @@ import (
 type fault struct {
 	kind   string
 	weight int
-	do     func(*storm, *rand.Rand) string
+	do     func(*chaosRun, *rand.Rand) string
 }
 
-var stormFaults = []fault{
-	{"kill -9 of an API", 4, func(s *storm, rng *rand.Rand) string { return s.ends(rng, s.apis, syscall.SIGKILL, "kill -9") }},
-	{"kill -9 of a worker", 6, func(s *storm, rng *rand.Rand) string { return s.ends(rng, s.workers, syscall.SIGKILL, "kill -9") }},
-	{"replacement of an API (SIGTERM)", 2, func(s *storm, rng *rand.Rand) string { return s.ends(rng, s.apis, syscall.SIGTERM, "SIGTERM") }},
-	{"replacement of a worker (SIGTERM)", 2, func(s *storm, rng *rand.Rand) string { return s.ends(rng, s.workers, syscall.SIGTERM, "SIGTERM") }},
-	{"FLUSHALL", 3, (*storm).flushes},
-	{"Redis killed and restarted", 2, (*storm).killsRedis},
-	{"Postgres killed and restarted", 1, func(s *storm, rng *rand.Rand) string { return s.endsPostgres(rng, "kill -9", s.postgres.Kill) }},
-	{"Postgres shut down at once and restarted", 1, func(s *storm, rng *rand.Rand) string {
+var chaosFaults = []fault{
+	{"kill -9 of an API", 4, func(s *chaosRun, rng *rand.Rand) string { return s.ends(rng, s.apis, syscall.SIGKILL, "kill -9") }},
+	{"kill -9 of a worker", 6, func(s *chaosRun, rng *rand.Rand) string { return s.ends(rng, s.workers, syscall.SIGKILL, "kill -9") }},
+	{"replacement of an API (SIGTERM)", 2, func(s *chaosRun, rng *rand.Rand) string { return s.ends(rng, s.apis, syscall.SIGTERM, "SIGTERM") }},
+	{"replacement of a worker (SIGTERM)", 2, func(s *chaosRun, rng *rand.Rand) string { return s.ends(rng, s.workers, syscall.SIGTERM, "SIGTERM") }},
+	{"FLUSHALL", 3, (*chaosRun).flushes},
+	{"Redis killed and restarted", 2, (*chaosRun).killsRedis},
+	{"Postgres killed and restarted", 1, func(s *chaosRun, rng *rand.Rand) string { return s.endsPostgres(rng, "kill -9", s.postgres.Kill) }},
+	{"Postgres shut down at once and restarted", 1, func(s *chaosRun, rng *rand.Rand) string {
 		return s.endsPostgres(rng, "immediate shutdown", s.postgres.Quit)
 	}},
-	{"Postgres away while events arrive", 1, (*storm).refusesPostgres},
-	{"connections to Postgres cut", 2, func(s *storm, _ *rand.Rand) string { s.toPostgres.Cut(); return "all cut" }},
-	{"connections to Redis cut", 2, func(s *storm, _ *rand.Rand) string { s.toRedis.Cut(); return "all cut" }},
-	{"Postgres delayed", 1, func(s *storm, rng *rand.Rand) string { return s.delays(rng, s.toPostgres.Delay) }},
-	{"Redis delayed", 1, func(s *storm, rng *rand.Rand) string { return s.delays(rng, s.toRedis.Delay) }},
-	{"Postgres stalled", 1, func(s *storm, rng *rand.Rand) string { return s.stalls(rng, s.toPostgres.Stall) }},
-	{"Redis stalled", 1, func(s *storm, rng *rand.Rand) string { return s.stalls(rng, s.toRedis.Stall) }},
-	{"answers to COMMIT lost", 4, func(s *storm, rng *rand.Rand) string {
+	{"Postgres away while events arrive", 1, (*chaosRun).refusesPostgres},
+	{"connections to Postgres cut", 2, func(s *chaosRun, _ *rand.Rand) string { s.toPostgres.Cut(); return "all cut" }},
+	{"connections to Redis cut", 2, func(s *chaosRun, _ *rand.Rand) string { s.toRedis.Cut(); return "all cut" }},
+	{"Postgres delayed", 1, func(s *chaosRun, rng *rand.Rand) string { return s.delays(rng, s.toPostgres.Delay) }},
+	{"Redis delayed", 1, func(s *chaosRun, rng *rand.Rand) string { return s.delays(rng, s.toRedis.Delay) }},
+	{"Postgres stalled", 1, func(s *chaosRun, rng *rand.Rand) string { return s.stalls(rng, s.toPostgres.Stall) }},
+	{"Redis stalled", 1, func(s *chaosRun, rng *rand.Rand) string { return s.stalls(rng, s.toRedis.Stall) }},
+	{"answers to COMMIT lost", 4, func(s *chaosRun, rng *rand.Rand) string {
 		return s.loses(1+rng.IntN(8), s.toPostgres.LoseCommits, s.toPostgres.CommitsLeft)
 	}},
-	{"answers of Postgres lost", 2, func(s *storm, rng *rand.Rand) string {
+	{"answers of Postgres lost", 2, func(s *chaosRun, rng *rand.Rand) string {
 		return s.loses(1+rng.IntN(8), s.toPostgres.LoseAnswers, s.toPostgres.AnswersLeft)
 	}},
-	{"answers of Redis lost", 3, func(s *storm, rng *rand.Rand) string {
+	{"answers of Redis lost", 3, func(s *chaosRun, rng *rand.Rand) string {
 		return s.loses(1+rng.IntN(20), s.toRedis.LoseAnswers, s.toRedis.AnswersLeft)
 	}},
-	{"bank down", 1, (*storm).downsBank},
+	{"bank down", 1, (*chaosRun).downsBank},
 	{"bank errs", 1, bankFault(15, fakebank.Rule{On: fakebank.OnAll, Do: fakebank.Fail}, fakebank.Rule{On: fakebank.OnAll, Do: fakebank.Drop})},
 	{"bank times out", 1, bankFault(10, fakebank.Rule{On: fakebank.OnAll, Do: fakebank.Slow, Delay: 40 * time.Second}, fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.SlowAfter, Delay: 40 * time.Second})},
 	{"bank slow", 1, bankFault(30, fakebank.Rule{On: fakebank.OnAll, Do: fakebank.Slow, Delay: time.Second}, fakebank.Rule{On: fakebank.OnAll, Do: fakebank.SlowAfter, Delay: 2 * time.Second})},
@@ -63,7 +63,7 @@ var stormFaults = []fault{
 		fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.Empty}, fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.Empty},
 	)},
 	{"a gateway's 404 for the bank's answer", 2, bankFault(40, gatewayRules()...)},
-	{"a tenant's endpoint down", 2, (*storm).downsEndpoint},
+	{"a tenant's endpoint down", 2, (*chaosRun).downsEndpoint},
 }
 
 // always is what the bank does with payouts and new accounts through the whole run, in percent.
@@ -93,23 +93,23 @@ func gatewayRules() (all []fakebank.Rule) {
 // planned is a fault of the schedule.
 type planned struct {
 	after time.Duration // from the beginning
-	kind  int           // in stormFaults
+	kind  int           // in chaosFaults
 	seed  uint64
 }
 
-// plan draws a schedule: a fault each gap or so, until the storm is over. Each kind comes once
+// plan draws a schedule: a fault each gap or so, until the run is over. Each kind comes once
 // before any comes by its weight, if there is time.
 func plan(seed uint64, length, gap time.Duration) []planned {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	total := 0
-	for _, f := range stormFaults {
+	for _, f := range chaosFaults {
 		total += f.weight
 	}
-	first := rng.Perm(len(stormFaults))
+	first := rng.Perm(len(chaosFaults))
 	var all []planned
 	for at := gap; at < length; at += gap/2 + time.Duration(rng.Int64N(int64(gap))) {
 		draw := rng.IntN(total)
-		kind := slices.IndexFunc(stormFaults, func(f fault) bool { draw -= f.weight; return draw < 0 })
+		kind := slices.IndexFunc(chaosFaults, func(f fault) bool { draw -= f.weight; return draw < 0 })
 		if len(all) < len(first) {
 			kind = first[len(all)]
 		}
@@ -125,15 +125,15 @@ type happened struct {
 	Detail string  `json:"detail"`
 }
 
-// rage makes the faults of the schedule, each at its time and whatever else is broken then, and
+// inject makes the faults of the schedule, each at its time and whatever else is broken then, and
 // returns when all are over.
-func (s *storm) rage(schedule []planned) {
+func (s *chaosRun) inject(schedule []planned) {
 	begin := time.Now()
 	var under sync.WaitGroup
 	for _, p := range schedule {
 		time.Sleep(time.Until(begin.Add(p.after)))
 		under.Go(func() {
-			f := stormFaults[p.kind]
+			f := chaosFaults[p.kind]
 			at := time.Since(begin)
 			detail := f.do(s, rand.New(rand.NewPCG(p.seed, 3)))
 			s.happens(happened{at.Seconds(), f.kind, detail})
@@ -142,7 +142,7 @@ func (s *storm) rage(schedule []planned) {
 	under.Wait()
 }
 
-func (s *storm) happens(h happened) {
+func (s *chaosRun) happens(h happened) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h.Detail == "" {
@@ -158,7 +158,7 @@ func between(rng *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(rng.Int64N(int64(most-least)))
 }
 
-func (s *storm) ends(rng *rand.Rand, of []*keeper, sig syscall.Signal, why string) string {
+func (s *chaosRun) ends(rng *rand.Rand, of []*supervisor, sig syscall.Signal, why string) string {
 	for begin := time.Now(); time.Since(begin) < 5*time.Second; time.Sleep(20 * time.Millisecond) {
 		for _, i := range rng.Perm(len(of)) {
 			if of[i].end(sig, why) {
@@ -169,7 +169,7 @@ func (s *storm) ends(rng *rand.Rand, of []*keeper, sig syscall.Signal, why strin
 	return ""
 }
 
-func (s *storm) flushes(*rand.Rand) string {
+func (s *chaosRun) flushes(*rand.Rand) string {
 	s.redisLock.Lock()
 	defer s.redisLock.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -181,7 +181,7 @@ func (s *storm) flushes(*rand.Rand) string {
 	return fmt.Sprintf("%d keys", n)
 }
 
-func (s *storm) killsRedis(rng *rand.Rand) string {
+func (s *chaosRun) killsRedis(rng *rand.Rand) string {
 	s.redisLock.Lock()
 	defer s.redisLock.Unlock()
 	away := between(rng, 0, 2*time.Second)
@@ -193,7 +193,7 @@ func (s *storm) killsRedis(rng *rand.Rand) string {
 	return "away for " + away.Round(time.Millisecond).String()
 }
 
-func (s *storm) endsPostgres(rng *rand.Rand, how string, end func()) string {
+func (s *chaosRun) endsPostgres(rng *rand.Rand, how string, end func()) string {
 	s.postgresLock.Lock()
 	defer s.postgresLock.Unlock()
 	away := between(rng, 0, 2*time.Second)
@@ -206,7 +206,7 @@ func (s *storm) endsPostgres(rng *rand.Rand, how string, end func()) string {
 	return fmt.Sprintf("%s, away for %s and %s of recovery", how, away.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
 }
 
-func (s *storm) refusesPostgres(rng *rand.Rand) string {
+func (s *chaosRun) refusesPostgres(rng *rand.Rand) string {
 	s.postgresLock.Lock()
 	defer s.postgresLock.Unlock()
 	away := between(rng, 2*time.Second, 8*time.Second)
@@ -216,7 +216,7 @@ func (s *storm) refusesPostgres(rng *rand.Rand) string {
 	return "for " + away.Round(time.Millisecond).String()
 }
 
-func (s *storm) delays(rng *rand.Rand, set func(time.Duration)) string {
+func (s *chaosRun) delays(rng *rand.Rand, set func(time.Duration)) string {
 	delay, length := between(rng, 50*time.Millisecond, 500*time.Millisecond), between(rng, time.Second, 4*time.Second)
 	set(delay)
 	time.Sleep(length)
@@ -224,7 +224,7 @@ func (s *storm) delays(rng *rand.Rand, set func(time.Duration)) string {
 	return fmt.Sprintf("by %s for %s", delay.Round(time.Millisecond), length.Round(time.Millisecond))
 }
 
-func (s *storm) stalls(rng *rand.Rand, set func(bool)) string {
+func (s *chaosRun) stalls(rng *rand.Rand, set func(bool)) string {
 	length := between(rng, time.Second, 8*time.Second)
 	set(true)
 	time.Sleep(length)
@@ -232,7 +232,7 @@ func (s *storm) stalls(rng *rand.Rand, set func(bool)) string {
 	return "for " + length.Round(time.Millisecond).String()
 }
 
-func (s *storm) loses(n int, set func(int), left func() int) string {
+func (s *chaosRun) loses(n int, set func(int), left func() int) string {
 	set(n)
 	for begin := time.Now(); left() > 0 && time.Since(begin) < 5*time.Second; {
 		time.Sleep(10 * time.Millisecond)
@@ -245,7 +245,7 @@ func (s *storm) loses(n int, set func(int), left func() int) string {
 	return fmt.Sprintf("%d of them", lost)
 }
 
-func (s *storm) downsBank(rng *rand.Rand) string {
+func (s *chaosRun) downsBank(rng *rand.Rand) string {
 	how := []fakebank.Down{fakebank.DownAnswer, fakebank.DownClose}[rng.IntN(2)]
 	length := between(rng, time.Second, 5*time.Second)
 	s.bank.Faults.SetDown(how)
@@ -256,8 +256,8 @@ func (s *storm) downsBank(rng *rand.Rand) string {
 
 // bankFault has the bank break the rules' way for a while, each rule by a chance that is drawn
 // around percent.
-func bankFault(percent int, rules ...fakebank.Rule) func(*storm, *rand.Rand) string {
-	return func(s *storm, rng *rand.Rand) string {
+func bankFault(percent int, rules ...fakebank.Rule) func(*chaosRun, *rand.Rand) string {
+	return func(s *chaosRun, rng *rand.Rand) string {
 		length := between(rng, time.Second, 6*time.Second)
 		drawn := slices.Clone(rules)
 		for i := range drawn {
@@ -272,7 +272,7 @@ func bankFault(percent int, rules ...fakebank.Rule) func(*storm, *rand.Rand) str
 
 // bankRules changes what the bank's faults are now. They stand before the rules that always hold:
 // of all, the first that strikes decides.
-func (s *storm) bankRules(change func(map[*fakebank.Rule][]fakebank.Rule)) {
+func (s *chaosRun) bankRules(change func(map[*fakebank.Rule][]fakebank.Rule)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s.rules)
@@ -283,8 +283,8 @@ func (s *storm) bankRules(change func(map[*fakebank.Rule][]fakebank.Rule)) {
 	s.bank.Faults.Set(append(all, always...)...)
 }
 
-func (s *storm) downsEndpoint(rng *rand.Rand) string {
-	h := s.shops[rng.IntN(len(s.shops))]
+func (s *chaosRun) downsEndpoint(rng *rand.Rand) string {
+	h := s.tenants[rng.IntN(len(s.tenants))]
 	how := []int32{says503, saysNothing, cutsOff}[rng.IntN(3)]
 	length := between(rng, 2*time.Second, 12*time.Second)
 	if !h.fault.CompareAndSwap(answersWell, how) {

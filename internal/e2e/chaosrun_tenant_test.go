@@ -14,51 +14,51 @@ import (
 	"time"
 )
 
-// temper is how a tenant's endpoint behaves when nothing is done to it.
-type temper string
+// mode is how a tenant's endpoint behaves when nothing is done to it.
+type mode string
 
 const (
-	prompt   temper = "prompt"
-	slow     temper = "slow"     // answers after 200 ms
-	flapping temper = "flapping" // answers 503 for three seconds of eight
+	prompt   mode = "prompt"
+	slow     mode = "slow"     // answers after 200 ms
+	flapping mode = "flapping" // answers 503 for three seconds of eight
 )
 
-// shop is a tenant with its accounts and its endpoint.
-type shop struct {
+// testTenant is a tenant with its accounts and its endpoint.
+type testTenant struct {
 	*tenant
 	name     string
-	temper   temper
-	accounts []shopAccount
+	mode     mode
+	accounts []testAccount
 	record   *record
 	signed   string // the webhook secret
 	fault    atomic.Int32
 
 	mu   sync.Mutex
-	once []shopAccount // the one-time accounts so far
+	once []testAccount // the one-time accounts so far
 }
 
 // all are the accounts of every kind.
-func (h *shop) all() []shopAccount {
+func (h *testTenant) all() []testAccount {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Concat(h.accounts, h.once)
 }
 
-type shopAccount struct{ ref, nuban string }
+type testAccount struct{ ref, nuban string }
 
 // What a fault makes of an endpoint.
 const (
-	answersWell     int32 = iota // as its temper is
-	answersPromptly              // whatever its temper
+	answersWell     int32 = iota // as its mode is
+	answersPromptly              // whatever its mode
 	says503                      // to everything
 	saysNothing
 	cutsOff
 )
 
-// newShop signs a tenant up, with an endpoint and accounts.
-func (s *storm) newShop(name string, as temper, accounts int) *shop {
+// newTestTenant signs a tenant up, with an endpoint and accounts.
+func (s *chaosRun) newTestTenant(name string, as mode, accounts int) *testTenant {
 	e := newEndpoint(s.t)
-	h := &shop{name: name, temper: as, record: s.record}
+	h := &testTenant{name: name, mode: as, record: s.record}
 	server := httptest.NewServer(h)
 	s.t.Cleanup(server.Close)
 	e.URL = server.URL + "/hook"
@@ -66,20 +66,20 @@ func (s *storm) newShop(name string, as temper, accounts int) *shop {
 	h.signed = e.secret
 	for i := range accounts {
 		ref := name + "-" + strconv.Itoa(i)
-		h.accounts = append(h.accounts, shopAccount{ref, h.open(ref).BankAccountNumber})
+		h.accounts = append(h.accounts, testAccount{ref, h.open(ref).BankAccountNumber})
 	}
 	return h
 }
 
 // ServeHTTP checks a delivery, notes it, and answers as the endpoint does at this moment. One that
 // is not answered 2xx is noted too: the tenant has been told.
-func (h *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *testTenant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
 	}
 	now := time.Now()
-	as := h.temper
+	as := h.mode
 	switch h.fault.Load() {
 	case answersPromptly:
 		as = prompt
@@ -108,7 +108,7 @@ func (h *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // read is the number of the payment that a delivery tells of (0: none), and what is wrong with the
 // delivery.
-func (h *shop) read(signature string, body []byte, now time.Time) (no int, odd string) {
+func (h *testTenant) read(signature string, body []byte, now time.Time) (no int, odd string) {
 	if odd = refusal(h.signed, signature, body, now); odd != "" {
 		return 0, odd
 	}
@@ -146,7 +146,7 @@ func (r *record) mismatch(no int, e paymentReceived) string {
 
 // A delivery is checked before it is believed: another secret, another byte, another sum are each
 // named.
-func TestStormShopChecks(t *testing.T) {
+func TestChaosTenantChecks(t *testing.T) {
 	t.Parallel()
 	r := newRecord()
 	p := r.draft("a-0", naira("5000.00"), naira("25.00"), arrives)
@@ -161,7 +161,7 @@ func TestStormShopChecks(t *testing.T) {
 	if r.mismatch(p.no, e) == "" || r.mismatch(p.no+1, e) == "" {
 		t.Error("another sum, or another payment, is believed")
 	}
-	h := &shop{record: r, signed: "a secret"}
+	h := &testTenant{record: r, signed: "a secret"}
 	if _, odd := h.read("t=1,v1=00", []byte(`{}`), time.Unix(1, 0)); odd == "" {
 		t.Error("a false signature is believed")
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // result of a run: what was done, what was broken, and what was found.
-type stormResult struct {
+type chaosResult struct {
 	Seed     uint64         `json:"seed"`
 	Began    time.Time      `json:"began"`
 	Seconds  float64        `json:"seconds"`
@@ -86,12 +86,12 @@ func (s spread) String() string {
 
 // result puts a run's figures together. What the harness counted is read here, after all that wrote
 // it has ended.
-func (s *storm) result(v *seen, found []finding) *stormResult {
+func (s *chaosRun) result(v *seen, found []finding) *chaosResult {
 	r := s.record
-	out := &stormResult{
-		Seed: s.seed, Began: s.began, Seconds: s.raged.Seconds(), Faults: map[string]int{}, Happened: s.happened, Missed: s.missed,
+	out := &chaosResult{
+		Seed: s.seed, Began: s.began, Seconds: s.faulty.Seconds(), Faults: map[string]int{}, Happened: s.happened, Missed: s.missed,
 		Payments: map[string]int{}, Settlements: map[string]int{}, BankPaid: len(v.paid), Reads: r.reads, Answers: r.answers,
-		Ends: ends(s.keepers()), Archived: s.archived, Findings: byKind(found), Examples: found[:min(len(found), 200)], Drained: s.drained.Seconds(),
+		Ends: ends(s.supervisors()), Archived: s.archived, Findings: byKind(found), Examples: found[:min(len(found), 200)], Drained: s.drained.Seconds(),
 		Reconciled: s.count(`SELECT count(*) FROM inbound_events WHERE source = 'reconciliation'`), Spooled: s.spooled(),
 	}
 	slices.SortFunc(out.Happened, func(a, b happened) int { return cmp.Compare(a.After, b.After) })
@@ -147,7 +147,7 @@ func (s *storm) result(v *seen, found []finding) *stormResult {
 }
 
 // table is the result for a person, in markdown.
-func (r *stormResult) table() string {
+func (r *chaosResult) table() string {
 	var b strings.Builder
 	row := func(what, format string, args ...any) {
 		fmt.Fprintf(&b, "| %s | %s |\n", what, fmt.Sprintf(format, args...))
@@ -193,7 +193,7 @@ func counts(of map[string]int) string {
 }
 
 // publish prints the result, and writes it to the folder of results, if there is one.
-func (s *storm) publish(r *stormResult) {
+func (s *chaosRun) publish(r *chaosResult) {
 	s.t.Log("\n" + r.table())
 	if s.out == "" {
 		return

@@ -16,8 +16,8 @@ import (
 	"ajo/tasks"
 )
 
-// calm ends all that was broken, so that only what was begun is left to do.
-func (s *storm) calm() {
+// recover ends all faults, so that only what was begun is left to do.
+func (s *chaosRun) recover() {
 	s.toPostgres.LoseCommits(0)
 	s.toPostgres.LoseAnswers(0)
 	s.toRedis.LoseAnswers(0)
@@ -31,7 +31,7 @@ func (s *storm) calm() {
 		p.Delay(0)
 	}
 	s.bank.Faults.Clear()
-	for _, h := range s.shops {
+	for _, h := range s.tenants {
 		h.fault.Store(answersPromptly)
 	}
 }
@@ -41,7 +41,7 @@ type left struct{ Events, Checks, Deliveries, Transfers, Rechecks, Dead int }
 
 func (l left) none() bool { return l == left{} }
 
-func (s *storm) leftToDo(ctx context.Context) (l left, err error) {
+func (s *chaosRun) leftToDo(ctx context.Context) (l left, err error) {
 	err = s.Pool.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'received'),
 			(SELECT count(*) FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'processed'),
@@ -55,7 +55,7 @@ func (s *storm) leftToDo(ctx context.Context) (l left, err error) {
 
 // drain waits until nothing is left to do, and says how long that took. What is left after the
 // limit is a finding.
-func (s *storm) drain(limit time.Duration) (time.Duration, []finding) {
+func (s *chaosRun) drain(limit time.Duration) (time.Duration, []finding) {
 	s.t.Helper()
 	begin := time.Now()
 	var l left
@@ -76,13 +76,13 @@ func (s *storm) drain(limit time.Duration) (time.Duration, []finding) {
 }
 
 // unended shows the transfers that still have a way to go.
-func (s *storm) unended() string {
+func (s *chaosRun) unended() string {
 	return (&settler{world: s.world}).unended()
 }
 
 // queuesLeft looks for tasks that were not done. Those of rows that are done are none: an archived
 // task's row was rung again.
-func (s *storm) queuesLeft() (archived int, found []finding) {
+func (s *chaosRun) queuesLeft() (archived int, found []finding) {
 	for _, k := range tasks.Kinds {
 		archived += s.tasks(string(k), "archived")
 		for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -100,8 +100,8 @@ func (s *storm) queuesLeft() (archived int, found []finding) {
 	return archived, found
 }
 
-// get reads from one of the APIs, which must answer 200 now that all is calm.
-func (s *storm) get(h *shop, path string, into any) {
+// get reads from one of the APIs, which must answer 200 now that the faults have ended.
+func (s *chaosRun) get(h *testTenant, path string, into any) {
 	s.t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
 	for try := 1; ; try++ {
@@ -116,11 +116,11 @@ func (s *storm) get(h *shop, path string, into any) {
 }
 
 // look reads all that the tenants can see and the bank's books.
-func (s *storm) look() *seen {
+func (s *chaosRun) look() *seen {
 	v := &seen{entries: map[string][]seenEntry{}, balances: map[string]string{}, transfers: map[string]seenTransfer{}, payouts: s.bank.Payouts(), paid: gone(s.bank.Payouts()), list: s.bank.Transactions()}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for _, h := range s.shops {
+	for _, h := range s.tenants {
 		wg.Go(func() {
 			transfers := s.lookTransfers(h)
 			for _, a := range h.all() {
@@ -142,7 +142,7 @@ func (s *storm) look() *seen {
 	return v
 }
 
-func (s *storm) lookEntries(h *shop, account string) (all []seenEntry) {
+func (s *chaosRun) lookEntries(h *testTenant, account string) (all []seenEntry) {
 	for after := ""; ; {
 		var page struct {
 			Lines []struct {
@@ -163,7 +163,7 @@ func (s *storm) lookEntries(h *shop, account string) (all []seenEntry) {
 	}
 }
 
-func (s *storm) lookTransfers(h *shop) (all []seenTransfer) {
+func (s *chaosRun) lookTransfers(h *testTenant) (all []seenTransfer) {
 	for after := ""; ; {
 		var page struct {
 			Transfers  []seenTransfer
@@ -183,7 +183,7 @@ func (s *storm) lookTransfers(h *shop) (all []seenTransfer) {
 const toolLimit = 10 * time.Minute
 
 // tool runs one of the operators' commands to its end.
-func (s *storm) tool(args ...string) result {
+func (s *chaosRun) tool(args ...string) result {
 	s.t.Helper()
 	begin := time.Now()
 	p := start(s.t, s.dir, s.settings, args...)
@@ -197,7 +197,7 @@ func (s *storm) tool(args ...string) result {
 }
 
 // verify runs the service's own checks of its books, by the package and by the command.
-func (s *storm) verify() (found []finding) {
+func (s *chaosRun) verify() (found []finding) {
 	begin := time.Now()
 	all, err := invariant.Verify(context.Background(), s.Pool)
 	require.NoError(s.t, err)
@@ -212,8 +212,8 @@ func (s *storm) verify() (found []finding) {
 }
 
 // leaves has all roles stop, and tells of what their processes did that none may do.
-func (s *storm) leaves() (found []finding) {
-	for _, k := range s.keepers() {
+func (s *chaosRun) leaves() (found []finding) {
+	for _, k := range s.supervisors() {
 		if !k.leave() {
 			found = append(found, finding{foundProcess, k.name + " did not stop"})
 		}

@@ -73,8 +73,8 @@ func wellEnded() (*record, *seen) {
 	return r, v
 }
 
-// The checker finds nothing in a run that is right, and names each thing that is doctored into it.
-func TestDoctoredRecords(t *testing.T) {
+// The checker finds nothing in a run that is right, and names each thing that is tampered into it.
+func TestTamperedRecords(t *testing.T) {
 	t.Parallel()
 	r, v := wellEnded()
 	require.Empty(t, check(r, v))
@@ -87,7 +87,7 @@ func TestDoctoredRecords(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		doctor func(*record, *seen)
+		tamper func(*record, *seen)
 		kinds  []string
 	}{
 		{"an event is lost", func(_ *record, v *seen) { v.entries["a-0"] = v.entries["a-0"][1:] }, []string{foundLost, foundRunning}},
@@ -142,7 +142,7 @@ func TestDoctoredRecords(t *testing.T) {
 		{"an impossible answer", func(r *record, _ *seen) { r.mishears("a balance above all that was sent") }, []string{foundMisheard}},
 	} {
 		r, v := wellEnded()
-		c.doctor(r, v)
+		c.tamper(r, v)
 		kinds := byKind(check(r, v))
 		for _, kind := range c.kinds {
 			require.Positive(t, kinds[kind], "%s: found %v", c.name, kinds)

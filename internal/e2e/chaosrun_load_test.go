@@ -34,7 +34,7 @@ var altering = money.Must("1.00")
 const patience = 10 * time.Second
 
 // request sends one request to one of the two APIs; status 0: there was no answer.
-func (s *storm) request(rng *rand.Rand, method, path string, body []byte, header http.Header) (int, []byte) {
+func (s *chaosRun) request(rng *rand.Rand, method, path string, body []byte, header http.Header) (int, []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.addrs[rng.IntN(len(s.addrs))]+path, bytes.NewReader(body))
@@ -61,9 +61,9 @@ func pause(rng *rand.Rand, try int) {
 	time.Sleep(time.Duration(20+rng.IntN(most)) * time.Millisecond)
 }
 
-// pays is one payer: it makes payments to a shop and tells of them, as the bank would, until ctx
+// pays is one payer: it makes payments to a tenant and tells of them, as the bank would, until ctx
 // ends. What is being told of then is told to the end.
-func (s *storm) pays(ctx context.Context, h *shop, rng *rand.Rand) {
+func (s *chaosRun) pays(ctx context.Context, h *testTenant, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		if s.crowded(h) {
 			time.Sleep(5 * time.Millisecond)
@@ -75,11 +75,11 @@ func (s *storm) pays(ctx context.Context, h *shop, rng *rand.Rand) {
 
 // crowded tells whether the service is behind: payments wait until it is not, so that the rate is
 // that of the whole chain.
-func (s *storm) crowded(h *shop) bool {
+func (s *chaosRun) crowded(h *testTenant) bool {
 	return s.record.backlog(h.name) >= s.size.waiting || int(s.due.Load()) >= s.size.due
 }
 
-func (s *storm) payOnce(ctx context.Context, h *shop, rng *rand.Rand) {
+func (s *chaosRun) payOnce(ctx context.Context, h *testTenant, rng *rand.Rand) {
 	a := h.accounts[0] // the hot one
 	if rng.IntN(100) >= 40 {
 		a = h.accounts[rng.IntN(len(h.accounts))]
@@ -113,7 +113,7 @@ func (s *storm) payOnce(ctx context.Context, h *shop, rng *rand.Rand) {
 
 // makes has the bank take a payment, of which it says nothing yet. The payment is nil when the bank
 // refuses it.
-func (s *storm) makes(a shopAccount, gross money.Amount, c course) (*sent, fakebank.Transaction) {
+func (s *chaosRun) makes(a testAccount, gross money.Amount, c course) (*sent, fakebank.Transaction) {
 	p := s.record.draft(a.ref, gross, s.bank.Fee(gross), c)
 	pay := fakebank.Payment{NUBAN: a.nuban, Amount: gross, SenderName: "Bola Ade", Narration: p.narration(), Silent: true}
 	switch c {
@@ -136,7 +136,7 @@ func (s *storm) makes(a shopAccount, gross money.Amount, c course) (*sent, fakeb
 
 // tell sends an event until it is answered 200. Before that a forged one is sent now and then, and
 // after it another copy.
-func (s *storm) tell(rng *rand.Rand, p *sent, body []byte) {
+func (s *chaosRun) tell(rng *rand.Rand, p *sent, body []byte) {
 	if rng.IntN(100) == 0 {
 		forged := bytes.Replace(body, []byte(p.txID), []byte(p.txID+"-forged"), 1)
 		status, _ := s.request(rng, "POST", "/webhooks/provider", forged, s.signed(body))
@@ -165,7 +165,7 @@ func (s *storm) tell(rng *rand.Rand, p *sent, body []byte) {
 }
 
 // signed are the headers of an event that is sent now.
-func (s *storm) signed(body []byte) http.Header {
+func (s *chaosRun) signed(body []byte) http.Header {
 	h, err := s.bank.SignedHeaders(body)
 	if err != nil {
 		s.t.Error(err)
@@ -173,9 +173,9 @@ func (s *storm) signed(body []byte) http.Header {
 	return h
 }
 
-// settles is one of a shop's clerks: it pays out, follows the transfer for a while, and pays out
+// settles is one of a tenant's clerks: it pays out, follows the transfer for a while, and pays out
 // again until ctx ends.
-func (s *storm) settles(ctx context.Context, h *shop, rng *rand.Rand) {
+func (s *chaosRun) settles(ctx context.Context, h *testTenant, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		a := h.accounts[rng.IntN(len(h.accounts))]
 		balance, ok := s.readBalance(rng, h, a.ref)
@@ -195,7 +195,7 @@ func (s *storm) settles(ctx context.Context, h *shop, rng *rand.Rand) {
 }
 
 // order asks for a settlement, under one key, until the answer is definite.
-func (s *storm) order(rng *rand.Rand, h *shop, o *ordered) {
+func (s *chaosRun) order(rng *rand.Rand, h *testTenant, o *ordered) {
 	body := fmt.Appendf(nil, `{"amount":%q,"bankCode":"058","accountNumber":%q,"narration":"rent"}`, o.amount, o.destination)
 	header := http.Header{"X-Api-Key": {h.key}, "Content-Type": {"application/json"}, "Idempotency-Key": {"order " + o.destination}}
 	for o.tries = 1; ; o.tries++ {
@@ -224,7 +224,7 @@ func (s *storm) order(rng *rand.Rand, h *shop, o *ordered) {
 	}
 }
 
-func (s *storm) hasEnded(rng *rand.Rand, h *shop, o *ordered) bool {
+func (s *chaosRun) hasEnded(rng *rand.Rand, h *testTenant, o *ordered) bool {
 	status, text := s.request(rng, "GET", "/v1/transfers/"+o.ref, nil, http.Header{"X-Api-Key": {h.key}})
 	s.record.answered("transfer", status)
 	var t struct{ Status, Amount, AccountNumber string }
@@ -242,7 +242,7 @@ func (s *storm) hasEnded(rng *rand.Rand, h *shop, o *ordered) bool {
 
 // readBalance asks for a balance, which can be no more than all that was sent and no less than what
 // proved false.
-func (s *storm) readBalance(rng *rand.Rand, h *shop, account string) (money.Amount, bool) {
+func (s *chaosRun) readBalance(rng *rand.Rand, h *testTenant, account string) (money.Amount, bool) {
 	status, text := s.request(rng, "GET", "/v1/accounts/"+account+"/balance", nil, http.Header{"X-Api-Key": {h.key}})
 	s.record.answered("balance", status)
 	if status != http.StatusOK {

@@ -34,37 +34,37 @@ type size struct {
 }
 
 var (
-	shortStorm = size{length: 15 * time.Second, gap: 500 * time.Millisecond, payers: 2, clerks: 1, waiting: 100, due: 400, drain: 2 * time.Minute}
-	longStorm  = size{length: 10 * time.Minute, gap: 1500 * time.Millisecond, payers: 8, clerks: 6, waiting: 800, due: 2000, drain: 5 * time.Minute}
+	shortChaos = size{length: 15 * time.Second, gap: 500 * time.Millisecond, payers: 2, clerks: 1, waiting: 100, due: 400, drain: 2 * time.Minute}
+	longChaos  = size{length: 10 * time.Minute, gap: 1500 * time.Millisecond, payers: 8, clerks: 6, waiting: 800, due: 2000, drain: 5 * time.Minute}
 )
 
-// stormSettings are the roles' settings that a run shortens: all are gaps, and none is a promise.
-var stormSettings = map[string]string{
+// chaosSettings are the roles' settings that a run shortens: all are gaps, and none is a promise.
+var chaosSettings = map[string]string{
 	"AJO_DATABASE_MAX_CONNS": "12", "AJO_SWEEP_EVERY": "5s", "AJO_DRAIN": "200ms", "AJO_CONFIRM_DELAYS": "2s,2s,3s,5s",
 	"AJO_DELIVERY_DELAYS": "1s,2s,3s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s,5s",
 	"AJO_SETTLE_DELAYS":   "200ms,500ms,1s,2s", "AJO_SETTLE_LEASE": "5s", "AJO_SETTLE_RECHECKS": "3s,6s,12s",
 	"AJO_RECONCILE_EVERY": "10s", "AJO_RECONCILE_WINDOW": "1m",
 }
 
-// storm is one run: everything that runs, and what the harness knows of it.
-type storm struct {
+// chaosRun is one run: everything that runs, and what the harness knows of it.
+type chaosRun struct {
 	*world
-	size   size
-	seed   uint64
-	out    string // the folder of results; empty: none
-	began  time.Time
-	raged  time.Duration // how long there were faults
-	client *http.Client
-	addrs  []string // of the APIs
-	shops  []*shop
-	record *record
+	size    size
+	seed    uint64
+	out     string // the folder of results; empty: none
+	began   time.Time
+	faulty  time.Duration // how long there were faults
+	client  *http.Client
+	addrs   []string // of the APIs
+	tenants []*testTenant
+	record  *record
 
 	postgres            *stack.PostgresNode
 	cache               *stack.RedisNode
 	toPostgres, toRedis *testenv.Proxy
 	postgresLock        sync.Mutex // held by the one fault that has taken it away
 	redisLock           sync.Mutex
-	apis, workers       []*keeper
+	apis, workers       []*supervisor
 	due                 atomic.Int64 // events that wait, as of a moment ago
 	over                atomic.Bool  // what is not done by now is given up
 	drained             time.Duration
@@ -82,17 +82,17 @@ type storm struct {
 // AJO_CHAOS_MINUTES; AJO_SEED draws the same schedule of faults and the same payments again, though
 // not how the processes interleave; AJO_CHAOS_OUT is a folder for the result and the roles' logs.
 func TestChaos(t *testing.T) {
-	size := shortStorm
+	size := shortChaos
 	if v := os.Getenv("AJO_CHAOS_MINUTES"); v != "" {
 		minutes, err := strconv.ParseFloat(v, 64)
 		require.NoError(t, err)
-		size = longStorm
+		size = longChaos
 		size.length = time.Duration(minutes * float64(time.Minute))
 	}
-	s := newStorm(t, size)
+	s := newChaosRun(t, size)
 	s.start()
-	found := s.rages()
-	s.calm()
+	found := s.run()
+	s.recover()
 	found = append(found, s.settlesDown()...)
 	v := s.look()
 	found = append(found, check(s.record, v)...)
@@ -104,9 +104,9 @@ func TestChaos(t *testing.T) {
 	require.GreaterOrEqual(t, len(s.happened), int(size.length.Minutes()*30), foundFewFaults)
 }
 
-func newStorm(t *testing.T, size size) *storm {
+func newChaosRun(t *testing.T, size size) *chaosRun {
 	ctx := context.Background()
-	s := &storm{
+	s := &chaosRun{
 		size: size, seed: chaosSeed(t), out: os.Getenv("AJO_CHAOS_OUT"), record: newRecord(), rules: map[*fakebank.Rule][]fakebank.Rule{},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}},
 	}
@@ -129,7 +129,7 @@ func newStorm(t *testing.T, size size) *storm {
 	t.Cleanup(func() { _ = client.Close() })
 	s.world = worldOn(env, client, fakebank.Options{RetryDelays: repeat(time.Second, 500), Seed: s.seed | 1})
 	s.keepSecret("bank's next webhook secret", nextSecret)
-	for name, value := range stormSettings {
+	for name, value := range chaosSettings {
 		s.settings[name] = value
 	}
 	if size.length < time.Minute {
@@ -144,7 +144,7 @@ func newStorm(t *testing.T, size size) *storm {
 }
 
 // start starts the roles, and signs the tenants up.
-func (s *storm) start() {
+func (s *chaosRun) start() {
 	for i := range 2 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(s.t, err)
@@ -167,22 +167,22 @@ func (s *storm) start() {
 			return err == nil && resp.StatusCode == http.StatusOK
 		})
 	}
-	for i, as := range []temper{prompt, slow, flapping, prompt} {
-		s.shops = append(s.shops, s.newShop("shop"+strconv.Itoa(i+1), as, 8))
+	for i, as := range []mode{prompt, slow, flapping, prompt} {
+		s.tenants = append(s.tenants, s.newTestTenant("tenant"+strconv.Itoa(i+1), as, 8))
 	}
 	s.began = time.Now()
 }
 
-// rages runs the load and the faults, and returns when both have ended: each event answered 200,
+// run runs the load and the faults, and returns when both have ended: each event answered 200,
 // each settlement answered.
-func (s *storm) rages() []finding {
+func (s *chaosRun) run() []finding {
 	ctx, cancel := context.WithTimeout(context.Background(), s.size.length)
 	defer cancel()
 	s.bankRules(func(map[*fakebank.Rule][]fakebank.Rule) {})
 	var load sync.WaitGroup
 	client := uint64(10)
 	go s.watch(ctx)
-	for _, h := range s.shops {
+	for _, h := range s.tenants {
 		for range s.size.payers {
 			client++
 			rng := rand.New(rand.NewPCG(s.seed, client))
@@ -198,10 +198,10 @@ func (s *storm) rages() []finding {
 		load.Go(func() { s.opensOneTime(ctx, h, rng) })
 	}
 	load.Go(func() { s.changesSecret(ctx) })
-	s.rage(plan(s.seed, s.size.length, s.size.gap))
+	s.inject(plan(s.seed, s.size.length, s.size.gap))
 	<-ctx.Done()
-	s.raged = time.Since(s.began)
-	s.calm()
+	s.faulty = time.Since(s.began)
+	s.recover()
 	ended := make(chan struct{})
 	go func() { load.Wait(); s.later.Wait(); close(ended) }()
 	select {
@@ -215,7 +215,7 @@ func (s *storm) rages() []finding {
 }
 
 // watch counts what waits, all the time, and prints how far things are.
-func (s *storm) watch(ctx context.Context) {
+func (s *chaosRun) watch(ctx context.Context) {
 	analyzed := time.Now().Add(-50 * time.Second)
 	for told := time.Now(); ctx.Err() == nil; time.Sleep(300 * time.Millisecond) {
 		soon, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -246,7 +246,7 @@ func (s *storm) watch(ctx context.Context) {
 
 // settlesDown waits until all work is done, having the bank's list read for the events that never
 // came.
-func (s *storm) settlesDown() []finding {
+func (s *chaosRun) settlesDown() []finding {
 	if s.size.length < time.Minute {
 		s.minutePasses()
 	}
@@ -264,9 +264,9 @@ func (s *storm) settlesDown() []finding {
 }
 
 // spooled counts the events that the APIs say they put into the spool.
-func (s *storm) spooled() int {
+func (s *chaosRun) spooled() int {
 	n := 0
-	for _, k := range s.keepers() {
+	for _, k := range s.supervisors() {
 		k.mu.Lock()
 		n += k.spooled
 		k.mu.Unlock()
@@ -274,7 +274,7 @@ func (s *storm) spooled() int {
 	return n
 }
 
-func (s *storm) logf(format string, args ...any) {
+func (s *chaosRun) logf(format string, args ...any) {
 	if s.size.length > time.Minute {
 		s.t.Logf(format, args...)
 	}

@@ -90,10 +90,10 @@ func newRecord() *record {
 	}
 }
 
-// shopOf is the part of an account's reference that names its tenant.
-func shopOf(account string) string {
-	shop, _, _ := strings.Cut(account, "-")
-	return shop
+// tenantOf is the part of an account's reference that names its tenant.
+func tenantOf(account string) string {
+	tenant, _, _ := strings.Cut(account, "-")
+	return tenant
 }
 
 // draft numbers a payment that is about to be made, and counts it into the most that the account
@@ -116,7 +116,7 @@ func (r *record) accept(p *sent, tries int, took time.Duration) {
 	p.accepted, p.tries = time.Now(), tries
 	r.took = append(r.took, took)
 	if r.told[p.no] == nil {
-		r.waiting[shopOf(p.account)]++
+		r.waiting[tenantOf(p.account)]++
 	}
 }
 
@@ -129,7 +129,7 @@ func (r *record) tells(no int, body, odd string, now time.Time) {
 		t = &told{first: now, body: body}
 		r.told[no] = t
 		if no > 0 && no <= len(r.payments) && !r.payments[no-1].accepted.IsZero() {
-			r.waiting[shopOf(r.payments[no-1].account)]--
+			r.waiting[tenantOf(r.payments[no-1].account)]--
 		}
 	}
 	t.times++
@@ -170,10 +170,10 @@ func (r *record) mishears(format string, args ...any) {
 }
 
 // backlog is how many payments of a tenant were accepted and not delivered yet.
-func (r *record) backlog(shop string) int {
+func (r *record) backlog(tenant string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.waiting[shop]
+	return r.waiting[tenant]
 }
 
 // bounds are what an account's balance may be at this moment, at the most and at the least.

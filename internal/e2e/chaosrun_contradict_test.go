@@ -26,7 +26,7 @@ func wait(ctx context.Context, d time.Duration) {
 // contradicts has the bank change its word about a payment after a while: it takes one back that it
 // had confirmed, and ends one that was pending for longer than reconciliation looks back. What is
 // left when the faults end is done then.
-func (s *storm) contradicts(ctx context.Context, rng *rand.Rand, p *sent) {
+func (s *chaosRun) contradicts(ctx context.Context, rng *rand.Rand, p *sent) {
 	least, most := 2*time.Second, 10*time.Second
 	if p.course == lingers && s.size.length > time.Minute {
 		least, most = 70*time.Second, 150*time.Second
@@ -51,14 +51,14 @@ func (s *storm) contradicts(ctx context.Context, rng *rand.Rand, p *sent) {
 	})
 }
 
-func (s *storm) setStatus(p *sent, status string) {
+func (s *chaosRun) setStatus(p *sent, status string) {
 	s.bank.SetTransaction(p.txID, func(t *fakebank.Transaction) { t.Status = status })
 }
 
 // opensOneTime opens one-time accounts one after the other until ctx ends. Each gets a payment of
 // another sum and then the expected one, which ends it; the first payment's event comes last, when
 // the bank may have issued the number again.
-func (s *storm) opensOneTime(ctx context.Context, h *shop, rng *rand.Rand) {
+func (s *chaosRun) opensOneTime(ctx context.Context, h *testTenant, rng *rand.Rand) {
 	for n := 1; ctx.Err() == nil; n++ {
 		if s.crowded(h) {
 			wait(ctx, 100*time.Millisecond)
@@ -83,7 +83,7 @@ func (s *storm) opensOneTime(ctx context.Context, h *shop, rng *rand.Rand) {
 
 // openOneTime asks for a one-time account, under one key, until there is one; false: the run ended
 // before.
-func (s *storm) openOneTime(ctx context.Context, h *shop, rng *rand.Rand, ref string, expected money.Amount) (shopAccount, bool) {
+func (s *chaosRun) openOneTime(ctx context.Context, h *testTenant, rng *rand.Rand, ref string, expected money.Amount) (testAccount, bool) {
 	body := fmt.Appendf(nil, `{"externalRef":%q,"name":"Chidi Eze Shop","mode":"onetime","expectedAmount":%s}`, ref, expected)
 	header := http.Header{"X-Api-Key": {h.key}, "Content-Type": {"application/json"}, "Idempotency-Key": {"open " + ref}}
 	for try := 1; ; try++ {
@@ -92,17 +92,17 @@ func (s *storm) openOneTime(ctx context.Context, h *shop, rng *rand.Rand, ref st
 		var a struct{ AccountRef, BankAccountNumber string }
 		switch {
 		case status == http.StatusCreated && json.Unmarshal(text, &a) == nil && a.AccountRef == ref:
-			opened := shopAccount{ref, a.BankAccountNumber}
+			opened := testAccount{ref, a.BankAccountNumber}
 			h.mu.Lock()
 			h.once = append(h.once, opened)
 			h.mu.Unlock()
 			return opened, true
 		case status != 0 && status != http.StatusConflict && status < 500:
 			s.record.mishears("one-time account %s was answered %d %s", ref, status, text)
-			return shopAccount{}, false
+			return testAccount{}, false
 		}
 		if s.over.Load() || ctx.Err() != nil && try > 20 {
-			return shopAccount{}, false
+			return testAccount{}, false
 		}
 		pause(rng, try)
 	}
@@ -113,10 +113,10 @@ const nextSecret = "the-next-webhook-secret-of-this-run"
 
 // changesSecret has the bank sign with another secret from the middle of the run on, as operators
 // rotate it: first each role learns the new secret beside the previous one, then the bank changes.
-func (s *storm) changesSecret(ctx context.Context) {
+func (s *chaosRun) changesSecret(ctx context.Context) {
 	wait(ctx, s.size.length/2)
 	old, next := s.settings["AJO_PROVIDER_WEBHOOK_SECRET"], nextSecret
-	for _, k := range s.keepers() {
+	for _, k := range s.supervisors() {
 		k.change(map[string]string{
 			"AJO_PROVIDER_WEBHOOK_SECRET": next, "AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS": old,
 			"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
@@ -127,7 +127,7 @@ func (s *storm) changesSecret(ctx context.Context) {
 
 // resolves plays the operator: where the bank has contradicted a payout's end, the service must
 // have named it by now, and the command books what the bank's own books have.
-func (s *storm) resolves() (found []finding) {
+func (s *chaosRun) resolves() (found []finding) {
 	for _, p := range s.bank.Payouts() {
 		var status, difference string
 		err := s.Pool.QueryRow(context.Background(), `SELECT status, difference FROM transfers WHERE merchant_tx_ref = $1`, p.Ref).Scan(&status, &difference)
