@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// supervisor keeps one role running, as a service manager would: a process that ends is started again,
+// supervisor keeps one role running, as a service manager does: it restarts a process that ends,
 // after a moment.
 type supervisor struct {
 	s    *chaosRun
@@ -169,7 +169,7 @@ func (s *chaosRun) keepLog(name, text string) {
 	}
 }
 
-// supervisors are all of them.
+// supervisors are those of all roles.
 func (s *chaosRun) supervisors() []*supervisor { return slices.Concat(s.apis, s.workers) }
 
 // ends counts how the processes of a role ended.
