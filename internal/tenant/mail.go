@@ -90,36 +90,36 @@ func codeEmail(to string, id uuid.UUID, code secret.Redacted) mail.Message {
 
     %s
 
-It is good for 10 minutes and can be used once, for the sign-up with the tenant id
+It is valid for 10 minutes and can be used once, for the sign-up with the tenant ID
 
     %s
 
-If you did not sign up, or your sign-up has another tenant id, do not enter this code anywhere: whoever signed up chose the
+If you did not sign up, or your sign-up has another tenant ID, do not enter this code anywhere: whoever signed up chose the
 password, and nothing happens without the code.
 `, code.Reveal(), id)}
 }
 
 func resetEmail(to string, code secret.Redacted) mail.Message {
-	return mail.Message{To: to, Subject: "Set a new password", Text: fmt.Sprintf(`Somebody, perhaps you, has asked to set a new password for this e-mail address. The code for it is
+	return mail.Message{To: to, Subject: "Set a new password", Text: fmt.Sprintf(`Someone, perhaps you, asked to set a new password for this e-mail address. Your code is
 
     %s
 
-It is good for 30 minutes and can be used once. If you did not ask for it, ignore this e-mail and give the code to nobody: without
-the code nothing happens.
+It is valid for 30 minutes and can be used once. If you did not ask for it, ignore this e-mail and do not share the code: without
+it, nothing changes.
 `, code.Reveal())}
 }
 
 func passwordEmail(to string) mail.Message {
-	return mail.Message{To: to, Subject: "Your password was changed", Text: `The password of your account was changed, and all its other sessions were ended.
+	return mail.Message{To: to, Subject: "Your password was changed", Text: `The password of your account was changed, and all other sessions were ended.
 
-If that was not you, set a new password at once: choose "Forgot your password?" where you log in.
+If this was not you, set a new password now: choose "Forgot your password?" on the login page.
 `}
 }
 
 func takenEmail(to string) mail.Message {
-	return mail.Message{To: to, Subject: "Your e-mail address is registered already", Text: `Somebody, perhaps you, has just tried to register with this e-mail address. It has an account already, and nothing
+	return mail.Message{To: to, Subject: "Your e-mail address is already registered", Text: `Someone, perhaps you, just tried to sign up with this e-mail address. It already has an account, and nothing
 about that account has changed.
 
-If it was you, log in with your password, or choose "Forgot your password?" there. If it was not, there is nothing to do.
+If it was you, log in with your password, or choose "Forgot your password?" on the login page. If it was not, you do not need to do anything.
 `}
 }

@@ -15,7 +15,7 @@ export function accounts(_, query) {
       { name: 'Reference', head: true, loose: true, value: (a) => h('a', { href: to`/accounts/${a.ID}` + (query.status === 'needs_review' ? '?status=needs_review' : '') }, a.AccountRef) },
       { name: 'Holder', loose: true, value: (a) => a.BankAccountName },
       { name: 'Number', value: (a) => [h('span', { class: 'figures' }, a.BankAccountNumber), ' ', dim(a.BankName)] },
-      { name: 'Kind', value: (a) => (a.Type === 'onetime' ? 'One-time' : 'Dedicated') },
+      { name: 'Type', value: (a) => (a.Type === 'onetime' ? 'One-time' : 'Dedicated') },
       { name: 'Balance', number: true, value: (a) => amount(a.Balance) },
       { name: 'Status', value: (a) => badge(a.Status) },
       { name: 'Opened', value: (a) => time(a.CreatedAt) },
@@ -25,8 +25,8 @@ export function accounts(_, query) {
       return { rows, pagination };
     },
     none: () => (query.search || query.status
-      ? empty('No account matches.', 'Search for a part of the reference, the holder’s name or the number.')
-      : empty('No accounts yet.', 'They are opened by the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
+      ? empty('No accounts match.', 'Search for part of the reference, the holder’s name or the number.')
+      : empty('No accounts yet.', 'Accounts are opened through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
   });
   const form = filters([
     { name: 'search', label: 'Search', type: 'search', placeholder: 'Reference, name or number' },
@@ -56,30 +56,30 @@ export function account({ id }, query) {
 
 function head(a, b) {
   const number = h('span', { class: 'figures' }, a.BankAccountNumber);
-  return h('section', { class: 'card split', 'aria-label': 'The account' },
+  return h('section', { class: 'card split', 'aria-label': 'Account details' },
     h('div', null, h('p', { class: 'big' }, amount(b.balance)),
-      h('p', { class: 'dim' }, 'Balance, with what is provisional')),
+      h('p', { class: 'dim' }, 'Balance, including provisional amounts')),
     facts([
       ['Status', badge(a.Status)],
       ['Number', h('span', { class: 'copyable' }, number, copyButton(a.BankAccountNumber, 'Account number', number))],
-      ['Bank', a.BankName], ['Holder', a.BankAccountName], ['Kind', a.Type === 'onetime' ? 'One-time' : 'Dedicated'],
-      ['Expected amount', a.ExpectedAmount && naira(fixed(a.ExpectedAmount))], ['Ends', a.ExpiresAt && time(a.ExpiresAt)],
-      ['Own webhook URL', a.CallbackURL && code(a.CallbackURL)], ['Customer', h('a', { href: to`/customers/${a.CustomerID}` }, 'KYC and name')],
+      ['Bank', a.BankName], ['Holder', a.BankAccountName], ['Type', a.Type === 'onetime' ? 'One-time' : 'Dedicated'],
+      ['Expected amount', a.ExpectedAmount && naira(fixed(a.ExpectedAmount))], ['Expires', a.ExpiresAt && time(a.ExpiresAt)],
+      ['Own webhook URL', a.CallbackURL && code(a.CallbackURL)], ['Customer', h('a', { href: to`/customers/${a.CustomerID}` }, 'Name and KYC')],
       ['Opened', time(a.CreatedAt)],
     ]));
 }
 
-const notes = '“Balance after” is the balance right after the line was posted, with what was provisional then. Lines that were reversed, or went under '
-  + 'review since, are not in the balance any more.';
+const notes = '“Balance after” is the balance right after the line was posted, including amounts that were provisional then. Lines that have since been '
+  + 'reversed or put under review no longer count towards the balance.';
 
 function past(history) {
   const columns = [
     { name: 'When', head: true, value: (e) => time(e.CreatedAt) },
     { name: 'Status', value: (e) => badge(e.ToStatus) },
-    { name: 'Why', value: (e) => words(e.Reason) },
+    { name: 'Reason', value: (e) => words(e.Reason) },
   ];
-  return history.length > 0 && h('details', { class: 'card' }, h('summary', null, 'History of the account'),
-    h('div', { class: 'table' }, table('Changes of status', columns, history)));
+  return history.length > 0 && h('details', { class: 'card' }, h('summary', null, 'Account history'),
+    h('div', { class: 'table' }, table('Status changes', columns, history)));
 }
 
 function statement(path, query) {
@@ -88,7 +88,7 @@ function statement(path, query) {
     caption: 'Statement lines', noun: 'line',
     columns: [
       { name: 'When', head: true, value: ({ entry: e }) => time(e.CreatedAt) },
-      { name: 'What', wide: true, value: ({ entry: e }) => what(e) },
+      { name: 'Description', wide: true, value: ({ entry: e }) => what(e) },
       { name: 'Status', value: ({ entry: e }) => badge(e.Status) },
       { name: 'Fee', number: true, value: ({ entry: e }) => (e.Fee === '0.00' ? dim('—') : amount(e.Fee)) },
       { name: 'In', number: true, value: ({ entry: e }) => (e.Direction === 'credit' ? amount(e.Amount, e.Status) : dim('—')) },
@@ -98,12 +98,12 @@ function statement(path, query) {
     fetchPage: async (after) => {
       const s = await get(path + '/statement', { ...query, after, order: query.order || 'desc' });
       totals.replaceChildren(facts([
-        ['Money in, whole history', amount(s.totalCredits)], ['Money out, whole history', amount(s.totalDebits)], ['Balance', amount(s.closingBalance)],
+        ['Money in, all time', amount(s.totalCredits)], ['Money out, all time', amount(s.totalDebits)], ['Balance', amount(s.closingBalance)],
       ]));
       return { rows: s.lines, pagination: s.pagination };
     },
-    none: () => (Object.values(filter()).some(Boolean) ? empty('No line matches.', 'Choose other days, or clear the filters.')
-      : empty('Nothing was paid yet.', 'Payments to the number above appear here within a moment.')),
+    none: () => (Object.values(filter()).some(Boolean) ? empty('No lines match.', 'Choose other dates, or clear the filters.')
+      : empty('No payments yet.', 'Payments to the account number above appear here within moments.')),
   });
   const filter = () => ({ ...query, order: '' }); // a file is oldest first, as its balances are read downwards
   const csv = h('a', { class: 'button', onclick: exported }, 'CSV');
@@ -125,7 +125,7 @@ function statement(path, query) {
   });
   links();
   const title = h('div', { class: 'card-head' }, h('h2', { id: 'h-statement' }, 'Statement'),
-    h('div', { class: 'actions' }, h('span', { class: 'dim' }, 'Export what is filtered:'), csv, pdf));
+    h('div', { class: 'actions' }, h('span', { class: 'dim' }, 'Export with these filters:'), csv, pdf));
   return { card: h('section', { class: 'card', 'aria-labelledby': 'h-statement' }, title, totals, form, found.box, h('p', { class: 'hint' }, notes)), reload: found.reload };
 }
 
@@ -134,7 +134,7 @@ function exported(e) {
   if (e.ctrlKey || e.metaKey || e.shiftKey) return;
   e.preventDefault();
   const link = e.currentTarget;
-  busy(link, async () => announce(`${await download(link.getAttribute('href'))} was downloaded.`));
+  busy(link, async () => announce(`${await download(link.getAttribute('href'))} downloaded.`));
 }
 
 function what(e) {

@@ -56,7 +56,7 @@ async function send(method, path, body) {
   try {
     return await fetch(path, init);
   } catch {
-    throw new Refusal(0, 'The service cannot be reached. Check the connection and try again.');
+    throw new Refusal(0, 'The service cannot be reached. Check your connection and try again.');
   }
 }
 
@@ -67,9 +67,9 @@ function refused(answer, text, open) {
   } catch {
     // not ours: a proxy's page, perhaps
   }
-  if (answer.status === 429) message = `Too many requests. Try again in ${answer.headers.get('Retry-After') ?? 'some'} seconds.`;
+  if (answer.status === 429) message = `Too many requests. Try again in ${answer.headers.get('Retry-After') ?? 'a few'} seconds.`;
   if (answer.status === 401 && !open) signedOut();
-  return new Refusal(answer.status, message || `The service answered ${answer.status}.`, answer.headers.get('X-Request-ID'));
+  return new Refusal(answer.status, message || `The service returned an error (${answer.status}).`, answer.headers.get('X-Request-ID'));
 }
 
 // queryText writes the values that are not empty as a query, with its question mark.

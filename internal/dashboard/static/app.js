@@ -66,7 +66,7 @@ async function logout() {
   await call('POST', '/auth/logout');
   tenant = null;
   location.hash = '#/login';
-  announce('You are logged out.');
+  announce('You have been logged out.');
 }
 
 // start looks for a session, and for the token of a one-time link, which leaves the address at once.
@@ -146,7 +146,7 @@ function theme() {
     } catch {
       // not kept, then
     }
-  } }, [['', 'As the system'], ['light', 'Light'], ['dark', 'Dark']].map(([v, name]) => h('option', { value: v }, name)));
+  } }, [['', 'System'], ['light', 'Light'], ['dark', 'Dark']].map(([v, name]) => h('option', { value: v }, name)));
   select.value = root.dataset.theme ?? '';
   return h('div', { class: 'theme' }, h('label', { for: 'theme' }, 'Theme'), select);
 }

@@ -25,7 +25,7 @@ export function plot(days) {
   return h('figure', { class: 'figure' },
     h('figcaption', { class: 'legend' }, h('span', { class: 'key in' }, 'Money in'), h('span', { class: 'key out' }, 'Money out')),
     place,
-    h('details', null, h('summary', null, 'The same as a table'),
+    h('details', null, h('summary', null, 'Show as a table'),
       h('div', { class: 'table' }, table('Money in and out by day', columns, days.toReversed()))));
 }
 

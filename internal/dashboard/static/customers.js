@@ -17,14 +17,14 @@ export function customers(_, query) {
       { name: 'Tier', value: (c) => `Tier ${c.KYCTier}` },
       { name: 'KYC', value: (c) => badge(c.KYCStatus) },
       { name: 'Status', value: (c) => badge(c.Status) },
-      { name: 'Since', value: (c) => time(c.CreatedAt) },
+      { name: 'Created', value: (c) => time(c.CreatedAt) },
     ],
     fetchPage: async (after) => {
       const { customers: rows, pagination } = await get('/auth/customers', { ...query, after, limit: 50 });
       return { rows, pagination };
     },
-    none: () => (query.search || query.kycStatus ? empty('No customer matches.')
-      : empty('No customers yet.', 'One is made with its first account.')),
+    none: () => (query.search || query.kycStatus ? empty('No customers match.')
+      : empty('No customers yet.', 'A customer is created with its first account.')),
   });
   const form = filters([
     { name: 'search', label: 'Search', type: 'search', placeholder: 'Name or reference' },
@@ -47,7 +47,7 @@ export function customer({ id }) {
         ['Status', badge(c.Status)], ['Reference', c.ExternalRef], ['Account', h('a', { href: to`/accounts/${c.ExternalRef}` }, 'Statement and balance')],
         ['BVN', c.BVNLast4 ? h('span', { class: 'figures' }, '•••• ' + c.BVNLast4) : dim('None')],
         ['NIN', c.NINLast4 ? h('span', { class: 'figures' }, '•••• ' + c.NINLast4) : dim('None')],
-        ['Since', time(c.CreatedAt)], ['Last change', time(c.UpdatedAt)],
+        ['Created', time(c.CreatedAt)], ['Last updated', time(c.UpdatedAt)],
       ])),
       card('KYC', h('p', { class: 'name' }, `Tier ${c.KYCTier} `, badge(c.KYCStatus)), review(c, path, () => found.reload())),
     ];
@@ -59,22 +59,22 @@ export function customer({ id }) {
 function review(c, path, reload) {
   if (c.KYCStatus !== 'pending_review') {
     const notes = {
-      none: 'No NIN was submitted. It is sent by the API.', approved: 'Nothing is left to decide.', rejected: 'The customer may submit a NIN again, by the API.',
+      none: 'No NIN has been submitted. Submit one through the API.', approved: 'There is nothing to review.', rejected: 'Another NIN can be submitted through the API.',
     };
     return h('p', { class: 'dim' }, notes[c.KYCStatus]);
   }
   const decide = (verb, done, text, danger) => button(verb, async () => {
     const yes = await confirmed({
-      title: `${verb} the KYC of ${c.Name}?`, text, label: verb, danger, act: () => post(`${path}/kyc/${verb.toLowerCase()}`),
+      title: `${verb} KYC for ${c.Name}?`, text, label: verb, danger, act: () => post(`${path}/kyc/${verb.toLowerCase()}`),
     });
     if (!yes) return;
     await reload();
-    announce(`The KYC of ${c.Name} is ${done}.`);
+    announce(`KYC for ${c.Name} ${done}.`);
     document.querySelector('h1').focus();
   }, { kind: danger ? 'danger' : 'main' });
   return [
-    h('p', null, 'A NIN was submitted that could not be verified by itself. Compare the name and the last four digits with the customer’s papers.'),
-    h('div', { class: 'actions' }, decide('Approve', 'approved', 'The customer moves to tier 2 at once.', false),
-      decide('Reject', 'rejected', 'The customer stays at tier 1, and may submit another NIN.', true)),
+    h('p', null, 'The NIN could not be verified automatically. Compare the name and the last four digits with the customer’s documents.'),
+    h('div', { class: 'actions' }, decide('Approve', 'approved', 'The customer moves to tier 2 immediately.', false),
+      decide('Reject', 'rejected', 'The customer stays at tier 1 and can submit another NIN.', true)),
   ];
 }

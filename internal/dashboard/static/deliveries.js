@@ -1,4 +1,4 @@
-// Webhooks that were sent to the tenant, and what came of them.
+// Webhooks that were sent to the tenant, and their results.
 
 import { get, post, segment } from './api.js';
 import { h } from './dom.js';
@@ -8,9 +8,9 @@ import { filters, list } from './table.js';
 import { announce, badge, button, card, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 export const eventNames = {
-  'payment.received': 'A payment has come in. Always sent.', 'payment.confirmed': 'The bank’s records show it to be true.',
-  'payment.reversed': 'It was not true, or the bank took it back.', 'settlement.succeeded': 'A payout has arrived.',
-  'settlement.failed': 'A payout was not made; its money is back.', 'settlement.refunded': 'A payout was made and given back; its money is back.',
+  'payment.received': 'A payment was received. Always sent.', 'payment.confirmed': 'The bank’s records confirm the payment.',
+  'payment.reversed': 'The payment was not genuine, or the bank took it back.', 'settlement.succeeded': 'A payout was completed.',
+  'settlement.failed': 'A payout failed; the money is back in the account.', 'settlement.refunded': 'A payout was returned by the bank; the money is back in the account.',
 };
 
 // deliveries lists them, newest first.
@@ -29,11 +29,11 @@ export function deliveries(_, query) {
       const { deliveries: rows, pagination } = await get('/auth/deliveries', { ...query, after, limit: 50 });
       return { rows, pagination };
     },
-    none: () => (Object.values(query).some(Boolean) ? empty('No delivery matches.')
-      : empty('No deliveries yet.', 'They begin with the first payment after a ', h('a', { href: '#/settings' }, 'webhook URL'), ' is set.')),
+    none: () => (Object.values(query).some(Boolean) ? empty('No deliveries match.')
+      : empty('No deliveries yet.', 'Deliveries start with the first payment after you set a ', h('a', { href: '#/settings' }, 'webhook URL'), '.')),
   });
   const form = filters([
-    { name: 'accountRef', label: 'Account', type: 'search', placeholder: 'The whole reference' },
+    { name: 'accountRef', label: 'Account', type: 'search', placeholder: 'Full reference' },
     { name: 'status', label: 'Status', options: [['', 'All'], ['pending', 'Pending'], ['delivered', 'Delivered'], ['dead_letter', 'Dead letter']] },
     { name: 'eventType', label: 'Event', options: [['', 'All'], ...Object.keys(eventNames).map((n) => [n, n])] },
   ], query, (q) => {
@@ -53,7 +53,7 @@ export function delivery({ id }) {
       card('Result', facts([
         ['Status', badge(d.status)], ['To', code(d.callbackUrl)], ['Account', h('a', { href: to`/accounts/${d.accountRef}` }, d.accountRef)],
         ['Attempts', grouped(d.attemptCount)], ['Next attempt', d.nextAttemptAt && time(d.nextAttemptAt)], ['Delivered', d.deliveredAt && time(d.deliveredAt)],
-        ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Created', time(d.createdAt)], ['Group', code(d.transactionGroupId)],
+        ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Created', time(d.createdAt)], ['Transaction group', code(d.transactionGroupId)],
       ]), d.status === 'dead_letter' && h('div', { class: 'actions' }, again(path, () => found.reload()))),
       body('Body', d.body, 'Body of the event'),
       attempts(d.attempts),
@@ -67,7 +67,7 @@ function again(path, reload) {
   return button('Send again', async () => {
     await post(path + '/replay');
     await reload();
-    announce('The delivery is due now: it is sent with a fresh set of attempts.');
+    announce('The delivery is being sent again, with a new set of attempts.');
     document.querySelector('h1').focus();
   }, { kind: 'main' });
 }
@@ -87,18 +87,18 @@ export function body(title, text, what) {
 function attempts(all) {
   return card('Attempts', all.length === 0 ? h('p', { class: 'dim' }, 'None yet.')
     : h('ol', { class: 'attempts' }, all.map((a) => h('li', null,
-      h('p', null, h('strong', null, `Attempt ${a.attempt}`), ' ', outcome(a), ' ', dim(`after ${grouped(a.durationMs)} ms`), h('br'), time(a.startedAt)),
+      h('p', null, h('strong', null, `Attempt ${a.attempt}`), ' ', outcome(a), ' ', dim(`in ${grouped(a.durationMs)} ms`), h('br'), time(a.startedAt)),
       answer(a)))));
 }
 
 // outcome is the answer's status, or that there was none.
 export function outcome(a) {
   const good = a.statusCode >= 200 && a.statusCode < 300;
-  return h('span', { class: 'badge ' + (good ? 'good' : 'bad') }, a.statusCode ? `HTTP ${a.statusCode}` : 'No answer');
+  return h('span', { class: 'badge ' + (good ? 'good' : 'bad') }, a.statusCode ? `HTTP ${a.statusCode}` : 'No response');
 }
 
 // answer is what an endpoint said, or what kept it from saying anything.
 export function answer(a) {
   return [a.error && a.error !== `HTTP ${a.statusCode}` && h('p', { class: 'reference' }, a.error),
-    a.responseBody ? h('pre', { tabindex: '0', role: 'group', 'aria-label': 'Answer' }, a.responseBody) : a.statusCode && h('p', { class: 'dim' }, 'The answer has no body.')];
+    a.responseBody ? h('pre', { tabindex: '0', role: 'group', 'aria-label': 'Response' }, a.responseBody) : a.statusCode && h('p', { class: 'dim' }, 'The response has no body.')];
 }

@@ -15,14 +15,14 @@ export function developers(_, __, session) {
     const draw = () => place.replaceChildren(...cards(commands(location.origin, { ref: select?.value, transfer })));
     const select = refs.length > 0 && h('select', { id: 'ref', onchange: draw }, refs.map((r) => h('option', { value: r }, r)));
     draw();
-    return [select && h('div', { class: 'filters' }, h('div', { class: 'field fit' }, h('label', { for: 'ref' }, 'Account in the commands'), select)), place];
+    return [select && h('div', { class: 'filters' }, h('div', { class: 'field fit' }, h('label', { for: 'ref' }, 'Account used in the commands'), select)), place];
   });
   return {
     title: 'API',
     nodes: [
-      pageHead('API', { lead: 'Everything here is done with your API key, from a server.' }),
-      card('Set up', h('p', null, 'Your key ends in ', code(session.tenant.apiKeySuffix), '. If it is lost, ', h('a', { href: '#/settings' }, 'make a new one'),
-        '. All endpoints, fields and errors: ', h('a', { href: '/docs' }, 'the reference'), ' (', h('a', { href: '/openapi.json' }, 'OpenAPI'), ').'),
+      pageHead('API', { lead: 'Make these calls from your server, with your API key.' }),
+      card('Set up', h('p', null, 'Your key ends in ', code(session.tenant.apiKeySuffix), '. If you have lost it, ', h('a', { href: '#/settings' }, 'rotate it'),
+        '. All endpoints, fields and errors, and a way to try them: ', h('a', { href: '/docs' }, 'the API reference'), ' (', h('a', { href: '/openapi.json' }, 'OpenAPI'), ').'),
       snippet(commands(location.origin).variables, 'Variables for the terminal')),
       lines.box,
     ],
@@ -32,9 +32,9 @@ export function developers(_, __, session) {
 function cards(run) {
   const part = (title, ...rows) => card(title, rows.map(([name, text]) => h('div', { class: 'command' }, h('h3', null, name), snippet(text, name))));
   return [
-    part('Collect', ['Open an account', run.open], ['List accounts', run.accounts], ['One account', run.account], ['What a payer must send', run.fee]),
-    part('Read', ['Balance', run.balance], ['Statement', run.statement]),
-    part('Pay out', ['Banks', run.banks], ['Look up whose account it is', run.lookup], ['Settle', run.settle], ['Follow the transfer', run.transfer]),
-    part('Webhooks', ['Set the webhook URL', run.url], ['Read the signing secret', run.secret], ['Deliveries that were given up', run.deadLetters]),
+    part('Collect', ['Open an account', run.open], ['List accounts', run.accounts], ['Get an account', run.account], ['Calculate what a payer must send', run.fee]),
+    part('Read', ['Get the balance', run.balance], ['Get the statement', run.statement]),
+    part('Pay out', ['List banks', run.banks], ['Look up the account holder', run.lookup], ['Settle', run.settle], ['Get the transfer', run.transfer]),
+    part('Webhooks', ['Set the webhook URL', run.url], ['Get the signing secret', run.secret], ['List dead letters', run.deadLetters]),
   ];
 }

@@ -12,9 +12,9 @@ export function misdirected() {
     caption: 'Misdirected events', noun: 'event',
     columns: [
       { name: 'Bank’s reference', head: true, value: (e) => h('span', { class: 'reference' }, e.ProviderTxnRef || '—') },
-      { name: 'Why', value: (e) => words(e.ErrorMessage) },
+      { name: 'Reason', value: (e) => words(e.ErrorMessage) },
       { name: 'Category', value: (e) => words(e.Category) },
-      { name: 'Signature', value: (e) => (e.SignatureValid ? 'Valid' : 'Not valid') },
+      { name: 'Signature', value: (e) => (e.SignatureValid ? 'Valid' : 'Invalid') },
       { name: 'Status', value: (e) => badge(e.Status) },
       { name: 'Received', value: (e) => time(e.ReceivedAt) },
     ],
@@ -22,12 +22,12 @@ export function misdirected() {
       const { events, pagination } = await get('/auth/misdirected', { after });
       return { rows: events ?? [], pagination };
     },
-    none: () => empty('No misdirected events.', 'Every payment has found its account.'),
+    none: () => empty('No misdirected events.', 'Every payment was matched to an account.'),
   });
   return {
     title: 'Misdirected',
     nodes: [
-      pageHead('Misdirected', { lead: 'Payments that matched no account. They belong to the whole service: an operator assigns them.', actions: refreshButton(found.reload) }),
+      pageHead('Misdirected', { lead: 'Payments to any tenant that matched no account. An operator can assign them to one.', actions: refreshButton(found.reload) }),
       found.box,
     ],
   };

@@ -19,7 +19,7 @@ export function overview(_, __, session) {
     return o;
   }, (o) => [
     !started(o) && begin(o, session.tenant), tiles(o),
-    started(o) && card('Last 30 days', h('p', { class: 'dim' }, 'By day in Lagos. What was reversed, or waits for a review, is not in it.'), plot(o.days)),
+    started(o) && card('Last 30 days', h('p', { class: 'dim' }, 'By day, in Lagos time. Reversed payments and payments under review are not included.'), plot(o.days)),
   ]);
   return {
     title: 'Overview',
@@ -37,12 +37,12 @@ function tiles(o) {
     h('b', null, name), h('span', { class: 'money' }, breakable(naira(value))), h('small', null, note));
   const reviews = o.needsReview.count;
   return h('div', { class: 'tiles' },
-    tile('Balance', o.balance, `Of all your ${plural(o.accounts, 'account')}`, '#/accounts', 'first'),
-    tile('Provisional', o.provisional, 'In the balance, and not yet confirmed by the bank'),
+    tile('Balance', o.balance, `Across your ${plural(o.accounts, 'account')}`, '#/accounts', 'first'),
+    tile('Provisional', o.provisional, 'Included in the balance, not yet confirmed by the bank'),
     tile('Money in', o.moneyIn, 'Last 30 days, after fees'),
     tile('Money out', o.moneyOut, 'Last 30 days', '#/transfers'),
     tile('Needs review', o.needsReview.amount,
-      reviews ? `${plural(reviews, 'payment')} could not be verified, and ${reviews === 1 ? 'is' : 'are'} not in the balance` : 'Nothing waits for a review', reviews ? '#/accounts?status=needs_review' : null, reviews ? 'alert' : ''));
+      reviews ? `${plural(reviews, 'payment')} could not be verified, and ${reviews === 1 ? 'is' : 'are'} not in the balance` : 'Nothing to review', reviews ? '#/accounts?status=needs_review' : null, reviews ? 'alert' : ''));
 }
 
 // breakable lets a very long amount go on in the next line after a comma.
@@ -56,10 +56,10 @@ function begin(o, tenant) {
     h('h3', null, title, h('span', { class: done ? 'badge good' : 'badge quiet' }, done ? 'Done' : 'To do')), done ? null : more);
   return card('Your first payment',
     h('ol', { class: 'steps' },
-      step(true, `Have an API key (${tenant.apiKeySuffix})`),
+      step(true, `Get an API key (${tenant.apiKeySuffix})`),
       step(tenant.webhookUrl, 'Set a webhook URL', h('p', null, 'Choose one in the ', h('a', { href: '#/settings' }, 'settings'), '. You can do it later.')),
       step(o.accounts > 0, 'Open an account for a customer', h('p', null, 'In a terminal, with your key:'),
         snippet(run.variables, 'Variables for the terminal'), snippet(run.open, 'Open an account')),
-      step(false, 'Receive a payment', h('p', null, o.accounts > 0 ? ['Anybody may now transfer to the number of ', h('a', { href: '#/accounts' }, 'your account'), '. '] : 'Anybody may transfer to its number. ',
-        'This page shows the payment by itself.'))));
+      step(false, 'Receive a payment', h('p', null, o.accounts > 0 ? ['Anyone can now transfer to ', h('a', { href: '#/accounts' }, 'your account’s number'), '. '] : 'Anyone can transfer to its number. ',
+        'The payment appears here automatically.'))));
 }

@@ -13,18 +13,22 @@ export function read() {
   return { path: path.startsWith('/') ? path : '/', query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-// What a list has shown and how far the page was scrolled is kept with the browser's entry for the page, so that going back leads to the
-// same place. A link begins anew: its entry has nothing yet.
+// Going back leads to the same place: each entry of the browser's history keeps how much of a list was shown and, under its id, how far
+// the page was scrolled. A link begins anew: its entry has nothing yet.
 history.scrollRestoration = 'manual';
+const scrolled = new Map(); // by the entry's id
 let wanted = 0; // where the page is to be scrolled, once it is long enough
 
 // remember keeps something with the present entry; remembered returns what is kept.
 export const remember = (what) => history.replaceState({ ...history.state, ...what }, '');
 export const remembered = () => history.state ?? {};
+let here = 0; // the id of the entry that is shown
 
 // arrive is at the top of a page, or where one was on it.
 export function arrive() {
-  wanted = remembered().scroll ?? 0;
+  here = remembered().id ?? Date.now() + Math.random();
+  wanted = scrolled.get(here) ?? remembered().scroll ?? 0;
+  remember({ id: here });
   scrollTo(0, 0);
 }
 
@@ -35,16 +39,13 @@ export function grown() {
   wanted = 0;
 }
 
-// Where one is has to be kept before one leaves: at each click and key, as the address has changed already when a page hears of it.
-for (const kind of ['click', 'keydown']) {
-  addEventListener(kind, () => {
-    if (!wanted && scrollY !== (remembered().scroll ?? 0)) remember({ scroll: scrollY });
-  }, { capture: true });
-}
+// The place is noted while the page is scrolled, so that every way of leaving keeps it: a link, a key, a button of the mouse.
+addEventListener('scroll', () => wanted || scrolled.set(here, scrollY));
+addEventListener('pagehide', () => remember({ scroll: wanted || scrollY })); // for a reload
 
 // setQuery changes the query in the address without going anywhere.
 export function setQuery(query) {
-  history.replaceState(null, '', '#' + read().path + queryText(query));
+  history.replaceState({ id: here }, '', '#' + read().path + queryText(query));
 }
 
 // match returns the parameters of a path such as /accounts/:ref, or null.

@@ -21,7 +21,7 @@ export function settings(_, __, session) {
       card('Test event', testEvent()),
       card('Business KYC', businessKYC(session)),
       card('Password', password()),
-      card('Organisation', facts([['Name', t.name], ['E-mail', t.email], ['Status', badge(t.status)], ['Id', code(t.id)], ['Since', time(t.createdAt)]])),
+      card('Organisation', facts([['Name', t.name], ['E-mail', t.email], ['Status', badge(t.status)], ['ID', code(t.id)], ['Created', time(t.createdAt)]])),
     ],
   };
 }
@@ -31,35 +31,35 @@ function apiKey(session) {
   const rotate = button('Rotate key…', async () => {
     let key;
     const done = await confirmed({
-      title: 'Make a new API key?', label: 'Rotate key',
-      text: 'The present key is dead at once: every program that uses it is refused until it has the new one.',
+      title: 'Rotate the API key?', label: 'Rotate key',
+      text: 'The current key stops working immediately. Every program that uses it is refused until it has the new key.',
       act: async () => { key = (await post('/auth/rotate-key')).apiKey; },
     });
     if (!done) return;
-    await showOnce({ title: 'Your new API key', text: 'It is shown only now and cannot be read again.', secret: key, what: 'API key' });
+    await showOnce({ title: 'Your new API key', text: 'It is shown only once and cannot be read again.', secret: key, what: 'API key' });
     await session.changed();
     suffix.textContent = session.tenant.apiKeySuffix;
-    announce('The new key is in force.');
+    announce('The new key is active.');
   }, { kind: 'danger' });
-  return [h('p', null, 'The key in force ends in ', suffix, '. Only its hash is kept, so it cannot be shown again.'), h('div', { class: 'actions' }, rotate)];
+  return [h('p', null, 'The current key ends in ', suffix, '. Only its hash is stored, so it cannot be shown again.'), h('div', { class: 'actions' }, rotate)];
 }
 
 function webhookURL(session) {
   return form([{
     name: 'url', label: 'Webhook URL', type: 'url', required: true, maxlength: 2048, value: session.tenant.webhookUrl, placeholder: 'https://shop.example/ajo/hook',
-    hint: 'Where events are posted. An account can have a URL of its own, which then counts for it.',
+    hint: 'Events are sent here, except for accounts with a URL of their own.',
   }], 'Save', async ({ url }) => {
     let warning = '';
     await call('POST', '/auth/webhook-url', { body: { url }, warned: (text) => { warning = ` But ${text}.`; } });
     await session.changed();
-    announce(`The webhook URL is saved. It counts for what happens from now on.${warning}`);
+    announce(`Webhook URL saved. It applies to events from now on.${warning}`);
   });
 }
 
 function secret() {
   const place = h('div', { class: 'stack rule' });
   const shown = () => place.replaceChildren(
-    h('p', null, 'Events are signed with a secret. ', dim('It is made with the first webhook URL, or when you look here for the first time.')),
+    h('p', null, 'Events are signed with a secret. ', dim('It is created with the first webhook URL, or the first time you show it here.')),
     h('div', { class: 'actions' }, button('Show signing secret', async () => {
       const { webhookSecret } = await post('/auth/webhook-secret');
       const hide = button('Hide', async () => {
@@ -84,7 +84,7 @@ function events({ events: chosen, available }) {
     e.preventDefault();
     busy(e.submitter, async () => {
       await post('/auth/webhook-events', { events: available.filter((name) => f.elements.namedItem(name).checked) });
-      announce('Your choice of events is saved.');
+      announce('Events saved.');
     });
   });
   return f;
@@ -93,13 +93,13 @@ function events({ events: chosen, available }) {
 function testEvent() {
   const result = h('div', { 'aria-live': 'polite' });
   return [
-    h('p', null, 'Sends one signed event ', code('test'), ' at once. It is no payment, and is not kept.'),
-    form([{ name: 'url', label: 'To', type: 'url', maxlength: 2048, hint: 'Empty: to the webhook URL above.' }], 'Send a test event', async ({ url }) => {
+    h('p', null, 'Sends one signed ', code('test'), ' event immediately. It is not a payment and is not stored.'),
+    form([{ name: 'url', label: 'To', type: 'url', maxlength: 2048, hint: 'Leave empty to use the webhook URL above.' }], 'Send a test event', async ({ url }) => {
       result.replaceChildren(dim('Sending…'));
       try {
         const r = await post('/auth/webhook-test', url ? { url } : {});
         result.replaceChildren(h('div', { class: 'result' },
-          h('p', null, outcome(r), ` from ${r.url} after ${r.durationMs} ms`), answer(r),
+          h('p', null, outcome(r), ` from ${r.url} in ${r.durationMs} ms`), answer(r),
           h('p', null, 'Signature: ', r.signatureHeader ? h('code', { class: 'secret' }, r.signatureHeader) : dim('none, as there is no signing secret yet')),
           h('details', null, h('summary', null, 'What was sent'), body('Test event', r.body, 'Body of the test event'))));
       } catch (e) {
@@ -112,12 +112,12 @@ function testEvent() {
 
 function password() {
   const f = form([
-    { name: 'oldPassword', label: 'Present password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' },
-    { name: 'newPassword', label: 'New password', type: 'password', required: true, minlength: 8, maxlength: 128, autocomplete: 'new-password', hint: 'At least 8 characters. All other sessions end.' },
+    { name: 'oldPassword', label: 'Current password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' },
+    { name: 'newPassword', label: 'New password', type: 'password', required: true, minlength: 8, maxlength: 128, autocomplete: 'new-password', hint: 'At least 8 characters. This ends all your other sessions.' },
   ], 'Change password', async (v) => {
     await post('/auth/password', v);
     f.reset();
-    announce('The new password is in force. All other sessions have ended.');
+    announce('Password changed. All your other sessions have ended.');
   });
   return f;
 }
@@ -125,10 +125,10 @@ function password() {
 function businessKYC(session) {
   const t = session.tenant;
   const state = h('p', { class: 'name' }, badge(t.kycStatus), t.businessType && [' ', words(t.businessType)]);
-  if (t.kycStatus === 'verified') return [state, h('p', { class: 'dim' }, 'Nothing is left to do.')];
-  const place = h('div', { class: 'stack' }, state, h('p', null, 'Needed before accounts can be opened in production.'), form([
-    { name: 'businessType', label: 'Kind of business', options: ['sole_proprietor', 'registered_business', 'ngo', 'other'].map((v) => [v, v === 'ngo' ? 'NGO' : words(v)]) },
-    { name: 'cacNumber', label: 'CAC number', maxlength: 64, hint: 'If it is registered.' },
+  if (t.kycStatus === 'verified') return [state, h('p', { class: 'dim' }, 'There is nothing left to do.')];
+  const place = h('div', { class: 'stack' }, state, h('p', null, 'Required before you can open accounts in production.'), form([
+    { name: 'businessType', label: 'Business type', options: ['sole_proprietor', 'registered_business', 'ngo', 'other'].map((v) => [v, v === 'ngo' ? 'NGO' : words(v)]) },
+    { name: 'cacNumber', label: 'CAC number', maxlength: 64, hint: 'If your business is registered.' },
   ], 'Submit', async ({ businessType, cacNumber }) => {
     await post('/auth/business-kyc', cacNumber ? { businessType, cacNumber } : { businessType });
     await session.changed();

@@ -25,7 +25,7 @@ export function login(_, { next, note }, { signedIn }) {
     await post('/auth/login', v);
     await signedIn(next);
   });
-  const notes = { ended: 'Your session has ended. Log in to go on where you were.', link: 'This sign-in link is not valid any more: it works once, and for ten minutes.' };
+  const notes = { ended: 'Your session has ended. Log in to continue where you left off.', link: 'This sign-in link is no longer valid. A link works once, within ten minutes.' };
   return page('Log in', 'Collections and payouts for your business.', notes[note] && h('p', { class: 'note', role: 'status' }, notes[note]), f,
     h('p', null, 'New here? ', h('a', { href: '#/signup' }, 'Sign up')),
     h('p', null, h('a', { href: '#/forgot' }, 'Forgot your password?')));
@@ -41,20 +41,20 @@ export function forgot() {
     await post('/auth/forgot-password', v);
     location.hash = '#/reset';
   });
-  return page('Forgotten password', 'We send a code to the e-mail of your account.', f, h('p', null, h('a', { href: '#/login' }, 'Back to the log-in')));
+  return page('Reset your password', 'We will send a code to your account’s e-mail address.', f, h('p', null, h('a', { href: '#/login' }, 'Back to log in')));
 }
 
 // reset sets a new password by the mailed code, and opens a session.
 export function reset(_, __, { signedIn }) {
   const f = form([
-    { name: 'code', label: 'Code', required: true, maxlength: 43, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'From the mail; good for 30 minutes.' },
+    { name: 'code', label: 'Code', required: true, maxlength: 43, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'From the e-mail. Valid for 30 minutes.' },
     newPassword,
-  ], 'Set the password', async (v) => {
+  ], 'Set password', async (v) => {
     await post('/auth/reset-password', v);
     await signedIn('/');
   });
-  return page('New password', 'If the e-mail has an account, a code is on its way to it. All other sessions end.', f,
-    h('p', null, 'No mail? ', h('a', { href: '#/forgot' }, 'Send another code')));
+  return page('New password', 'If that e-mail address has an account, we have sent it a code. A new password ends all other sessions.', f,
+    h('p', null, 'No e-mail? ', h('a', { href: '#/forgot' }, 'Send another code')));
 }
 
 // signup registers a tenant; the code that is mailed comes next.
@@ -69,7 +69,7 @@ export function signup() {
     location.hash = '#/code?tenant=' + tenantId;
   });
   return page('Sign up', 'Three steps: your business, a code by e-mail, and your API key.', f,
-    h('p', null, 'Signed up already? ', h('a', { href: '#/login' }, 'Log in')));
+    h('p', null, 'Already signed up? ', h('a', { href: '#/login' }, 'Log in')));
 }
 
 // enterCode takes the mailed code, and shows the key that it is answered with.
@@ -88,7 +88,7 @@ export function enterCode(_, { tenant }, { signedIn }) {
   });
   const f = form([{
     name: 'otp', label: 'Code', required: true, pattern: '[0-9]{6}', maxlength: 6, inputmode: 'numeric', autocomplete: 'one-time-code',
-    title: 'Six digits', hint: 'Six digits, good for ten minutes.', class: 'code',
+    title: 'Six digits', hint: 'Six digits, valid for ten minutes.', class: 'code',
   }], 'Verify', async ({ otp }) => {
     const { apiKey } = await post('/auth/verify-email', { tenantId: tenant, otp });
     showKey(f.closest('main'), apiKey, signedIn);
@@ -99,7 +99,7 @@ export function enterCode(_, { tenant }, { signedIn }) {
 
 // showKey replaces the page by the key, which is shown only here, and goes on into a session.
 function showKey(main, key, signedIn) {
-  const { nodes } = page('Your API key', 'It is shown only now and cannot be read again. Store it like a password: it moves money.',
+  const { nodes } = page('Your API key', 'It is shown only once and cannot be read again. Store it like a password: it can move money.',
     secretBox(key, 'API key'),
     h('p', null, 'In a terminal:'),
     snippet(`API=${location.origin}\nKEY=${key}`, 'Variables for the terminal'),

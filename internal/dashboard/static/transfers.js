@@ -7,11 +7,11 @@ import { filters, list } from './table.js';
 import { amount, badge, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, time } from './ui.js';
 
 const meaning = {
-  pending: 'Queued. It is submitted once confirmed money covers it.',
-  processing: 'Submitted to the bank. Its outcome is the bank’s to tell; it is asked until it says.',
-  success: 'Paid. The bank has confirmed it.',
+  pending: 'Queued. It is submitted once confirmed funds cover it.',
+  processing: 'Submitted to the bank. We ask the bank until the outcome is known.',
+  success: 'Paid, and confirmed by the bank.',
   failed: 'Not paid. The money is back in the account.',
-  refunded: 'Paid, then given back by the bank. The money is back in the account.',
+  refunded: 'Paid, then returned by the bank. The money is back in the account.',
 };
 
 const columns = [
@@ -31,8 +31,8 @@ export function transfers(_, query) {
       const { transfers: rows, pagination } = await get('/auth/transfers', { ...query, after, limit: 50 });
       return { rows, pagination };
     },
-    none: () => (query.status || query.search || query.accountRef ? empty('No transfer matches.')
-      : empty('No transfers yet.', 'Money is paid out by the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
+    none: () => (query.status || query.search || query.accountRef ? empty('No transfers match.')
+      : empty('No transfers yet.', 'Payouts are made through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
   });
   const form = filters([
     { name: 'search', label: 'Search', type: 'search', placeholder: 'Reference, account or number' },
@@ -49,15 +49,15 @@ export function transfers(_, query) {
 export function transfer({ ref }) {
   const found = region(() => get('/auth/transfers/' + segment(ref)), (t) => {
     const name = code(t.merchantTxRef);
-    return h('section', { class: 'card', 'aria-label': 'The transfer' },
+    return h('section', { class: 'card', 'aria-label': 'Transfer details' },
       h('p', { class: 'big' }, amount(t.amount), ' ', badge(t.status)), h('p', { class: 'dim' }, meaning[t.status]),
       facts([
         ['Reference', h('span', { class: 'copyable' }, name, copyButton(t.merchantTxRef, 'Reference', name))],
         ['From account', h('a', { href: to`/accounts/${t.accountRef}` }, t.accountRef)],
-        ['Why it failed', t.failureReason],
-        ['To number', h('span', { class: 'figures' }, t.accountNumber)], ['To holder', t.accountName], ['To bank', t.bankName ? [t.bankName, ' ', dim(t.bankCode)] : h('span', { class: 'figures' }, t.bankCode)],
-        ['Narration', t.narration], ['Bank’s fee', t.providerFee && amount(t.providerFee)],
-        ['Submissions', String(t.attemptCount)], ['Created', time(t.createdAt)], ['Last change', time(t.updatedAt)],
+        ['Failure reason', t.failureReason],
+        ['To account number', h('span', { class: 'figures' }, t.accountNumber)], ['Account holder', t.accountName], ['Bank', t.bankName ? [t.bankName, ' ', dim(t.bankCode)] : h('span', { class: 'figures' }, t.bankCode)],
+        ['Narration', t.narration], ['Bank fee', t.providerFee && amount(t.providerFee)],
+        ['Submissions', String(t.attemptCount)], ['Created', time(t.createdAt)], ['Last updated', time(t.updatedAt)],
       ]));
   }, { rows: 3 });
   return {

@@ -84,8 +84,8 @@ export async function busy(control, act) {
 // problem shows a refusal where it happened, and reads it out.
 export function problem(e) {
   if (e.status === undefined) console.error(e);
-  const text = e.status === undefined ? 'Something went wrong on this page. Reload it.' : e.message;
-  return h('p', { class: 'problem', role: 'alert' }, sentence(text), e.status >= 500 && e.id && [' Request ', code(e.id)]);
+  const text = e.status === undefined ? 'Something went wrong. Reload the page.' : e.message;
+  return h('p', { class: 'problem', role: 'alert' }, sentence(text), e.status >= 500 && e.id && [' Request ID ', code(e.id)]);
 }
 
 // sentence makes one of an error's text, which is written for developers.
@@ -104,7 +104,7 @@ export function copyButton(text, what, from) {
       announce(`${what} copied.`);
     } catch {
       if (from) getSelection().selectAllChildren(from);
-      announce('The browser does not allow copying. Press Ctrl+C to copy what is selected.');
+      announce('Your browser does not allow copying. Press Ctrl+C to copy the selected text.');
     }
   }, { kind: 'small', iconName: 'copy', describe: `Copy ${what.charAt(0).toLowerCase() + what.slice(1)}` });
   return b;
@@ -176,5 +176,5 @@ export function refreshButton(...reloads) {
 
 // back is the note of an address that leads nowhere.
 export function notFound() {
-  return { title: 'Not found', nodes: [pageHead('Not found'), empty('There is no such page.', h('a', { href: '#/' }, 'To the overview'))] };
+  return { title: 'Not found', nodes: [pageHead('Not found'), empty('There is no such page.', h('a', { href: '#/' }, 'Go to the overview'))] };
 }

@@ -145,7 +145,7 @@ test('figures are exact however large, and the plot says them', async () => {
   await page.getByText('-₦90,071,992,547,409.93').waitFor();
   await page.locator('.plot svg').waitFor();
   assert.match(await page.locator('.plot title').last().textContent(), /in ₦9,007,199,254,740,993\.01, out ₦0\.00$/);
-  await page.getByText('The same as a table').click();
+  await page.getByText('Show as a table').click();
   await page.getByRole('cell', { name: '₦9,007,199,254,740,993.01' }).waitFor();
   const account = { ExpectedAmount: 'not a number' };
   await page.route('**/auth/accounts/x', (route) => route.fulfill({ contentType: 'application/json', body: JSON.stringify({ ...account, AccountRef: 'x', Status: 'active', CustomerID: 'c' }).replace('"not a number"', '999999999999999.99') }));
@@ -170,7 +170,7 @@ test('a service that is away, refuses or breaks is told of, and asked again', as
   await page.route('**/auth/accounts?*', (route) => (answers.length ? answers.shift()(route) : route.continue()));
   await page.route('**/auth/accounts', (route) => (answers.length ? answers.shift()(route) : route.continue()));
   await go(page, '/accounts');
-  for (const text of ['cannot be reached', 'Try again in 7 seconds', 'the-request', 'The service answered 502.']) {
+  for (const text of ['cannot be reached', 'Try again in 7 seconds', 'the-request', 'The service returned an error (502).']) {
     await page.getByRole('alert').getByText(text).waitFor();
     await page.getByRole('button', { name: 'Try again' }).click();
     await settled(page);
@@ -210,7 +210,7 @@ test('all of it by keyboard', async () => {
 
   await page.evaluate(() => document.activeElement.blur());
   await page.keyboard.press('Tab');
-  await tabTo('Skip to the content');
+  await tabTo('Skip to content');
   await page.keyboard.press('Enter');
   assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
   await page.reload();

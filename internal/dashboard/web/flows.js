@@ -43,7 +43,7 @@ test('from nothing to the first payment seen', async () => {
 
   const tenant = { call: (method, path, body) => service.request(method, path, body, { 'X-API-Key': key }) };
   const account = await open(tenant, 'customer-1', 'Ada Obi');
-  await page.getByText('Anybody may now transfer').waitFor(); // it looks again by itself
+  await page.getByText('Anyone can now transfer').waitFor(); // it looks again by itself
   await pay(account.BankAccountNumber, '1250000.50');
   await page.locator('.tile', { hasText: 'Balance' }).getByText('₦1,249,950.50').waitFor();
   await page.getByRole('heading', { name: 'Your first payment' }).waitFor({ state: 'detached' });
@@ -116,7 +116,7 @@ test('a one-time link opens a session, once, and its token leaves the address', 
 
   const again = await visit();
   await again.page.goto('/dashboard/' + link.hash); // in a page that is open already
-  await again.page.getByText('This sign-in link is not valid any more').waitFor();
+  await again.page.getByText('This sign-in link is no longer valid').waitFor();
   assert.equal(again.page.url().includes('link='), false);
   await again.close();
 });
@@ -156,14 +156,14 @@ test('a KYC that waits is approved, and another rejected', async () => {
     await page.getByRole('link', { name }).click();
     await page.getByRole('button', { name: verb }).click();
     await page.getByRole('dialog').getByRole('button', { name: verb }).click();
-    await page.getByText(`The KYC of ${name} is`).waitFor();
+    await page.getByText(`KYC for ${name} ${outcome.toLowerCase()}.`).waitFor();
     const kyc = page.getByRole('region', { name: 'KYC' });
     await kyc.getByText(outcome, { exact: true }).waitFor();
     await kyc.getByText(tier).waitFor();
     assert.equal(await page.getByRole('button', { name: verb }).count(), 0);
   }
   await go(page, '/customers?kycStatus=pending_review');
-  await page.getByText('No customer matches.').waitFor();
+  await page.getByText('No customers match.').waitFor();
   await v.close();
 });
 
@@ -210,7 +210,7 @@ test('webhooks are set up: URL, secret, events, a test event', async () => {
   await page.getByRole('alert').getByText('Url is required').waitFor();
   await page.getByLabel('Webhook URL').fill(shop.url);
   await page.getByRole('button', { name: 'Save', exact: true }).click();
-  await page.getByText(/The webhook URL is saved\..* But production refuses this address: url must begin with https/).waitFor();
+  await page.getByText(/Webhook URL saved\..* But production refuses this address: url must begin with https/).waitFor();
   await page.getByRole('button', { name: 'Show signing secret' }).click();
   assert.match(await page.locator('.secret').first().textContent(), /^[0-9a-f]{64}$/);
   await page.getByRole('button', { name: 'Hide' }).click();
@@ -219,7 +219,7 @@ test('webhooks are set up: URL, secret, events, a test event', async () => {
   assert.ok(await page.getByLabel('payment.received').isDisabled());
   await page.getByLabel('settlement.failed').check();
   await page.getByRole('button', { name: 'Save events' }).click();
-  await page.getByText('Your choice of events is saved.').waitFor();
+  await page.getByText('Events saved.').waitFor();
 
   const before = shop.received.length;
   await page.getByRole('button', { name: 'Send a test event' }).click();
@@ -228,14 +228,14 @@ test('webhooks are set up: URL, secret, events, a test event', async () => {
   const { headers, body } = shop.received[before];
   assert.equal(JSON.parse(body).eventType, 'test');
   assert.equal(await page.locator('.result .secret').textContent(), headers['x-service-signature']);
-  await page.getByLabel('Kind of business').selectOption('ngo');
+  await page.getByLabel('Business type').selectOption('ngo');
   await page.getByRole('button', { name: 'Submit' }).click();
   await page.getByText('Your business is verified.').waitFor();
   await page.reload();
   await settled(page);
   assert.equal(await page.getByLabel('Webhook URL').inputValue(), shop.url);
   assert.ok(await page.getByLabel('settlement.failed').isChecked());
-  assert.ok(await page.getByText('Nothing is left to do.').isVisible());
+  assert.ok(await page.getByText('There is nothing left to do.').isVisible());
   await v.close();
 });
 
@@ -255,10 +255,10 @@ test('a transfer says where it went, what the bank took, and why it failed', asy
   const v = await visitAs(tenant);
   for (const t of [paid, failed]) {
     await go(v.page, '/transfers/' + t.merchantTxRef);
-    const facts = await v.page.getByRole('region', { name: 'The transfer' }).textContent();
+    const facts = await v.page.getByRole('region', { name: 'Transfer details' }).textContent();
     for (const text of ['Rent', t.accountNumber, t.accountName, t.bankName, t.failureReason]) assert.ok(!text || facts.includes(text), `${text}: ${facts}`);
-    assert.equal(facts.includes('Why it failed'), t === failed);
-    assert.equal(facts.includes('Bank’s fee'), t.providerFee !== undefined && t.providerFee !== null);
+    assert.equal(facts.includes('Failure reason'), t === failed);
+    assert.equal(facts.includes('Bank fee'), t.providerFee !== undefined && t.providerFee !== null);
   }
   assert.ok(failed.failureReason && paid.accountName && paid.bankName && paid.providerFee, JSON.stringify([paid, failed]));
   await v.close();
@@ -297,7 +297,7 @@ test('a statement is filtered and exported', async () => {
   await go(page, '/transfers?search=' + encodeURIComponent('customer'));
   await page.getByText('1 transfer', { exact: true }).waitFor();
   await page.getByLabel('Search').fill('nothing of it');
-  await page.getByText('No transfer matches.').waitFor();
+  await page.getByText('No transfers match.').waitFor();
   await page.getByLabel('Search').fill('456789');
   await page.getByText('1 transfer', { exact: true }).waitFor();
   await go(page, '/accounts/' + account.ID);
@@ -368,6 +368,16 @@ test('lists are searched and read on, and going back leads to the same place', a
   await settled(page);
   assert.equal(await page.getByLabel('Search').inputValue(), 'chidi');
   await page.getByLabel('Search').fill('nobody');
-  await page.getByText('No account matches.').waitFor();
+  await page.getByText('No accounts match.').waitFor();
+
+  await go(page, '/settings'); // left by a button of the mouse, without a click or a key
+  await page.evaluate(() => new Promise((done) => {
+    scrollTo(0, 300);
+    requestAnimationFrame(() => requestAnimationFrame(done));
+  }));
+  await page.goBack();
+  await page.getByText('No accounts match.').waitFor();
+  await page.goForward();
+  await until('the place in the settings', async () => await seen() === 300);
   await v.close();
 });
