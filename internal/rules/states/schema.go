@@ -108,8 +108,8 @@ func schema(ctx context.Context) (string, error) {
 		var picture, lines strings.Builder
 		for _, m := range created.FindAllSubmatch(sql, -1) {
 			t := tables[string(m[1])]
-			if len(t) == 0 {
-				return "", fmt.Errorf("%s makes the table %s, which the database does not have", f, m[1])
+			if len(t) == 0 || t[0].About == "" {
+				return "", fmt.Errorf("%s makes the table %s, which the database does not have, or without a COMMENT", f, m[1])
 			}
 			delete(tables, t[0].Table)
 			draw(&picture, t)
