@@ -46,6 +46,50 @@ func toolRun(t *testing.T, env map[string]string, args ...string) (stdout, stder
 	return out.String(), errOut.String(), code
 }
 
+// bankSettings are what connects an operator's commands with the fake bank.
+func bankSettings(env map[string]string, url string) {
+	env["AJO_PROVIDER_URL"], env["AJO_PROVIDER_ACCOUNT_ID"] = url, fakebank.DefaultAccountID
+	env["AJO_PROVIDER_CLIENT_ID"], env["AJO_PROVIDER_CLIENT_SECRET"] = fakebank.DefaultClientID, fakebank.DefaultClientSecret
+}
+
+// counter is a database with one account, its bank, and a payment there of which no event came. The
+// commands do not know the bank before connect.
+type counter struct {
+	*testenv.Env
+	bank    *fakebank.Bank
+	env     map[string]string
+	account uuid.UUID
+	txn     fakebank.Transaction
+}
+
+func newCounter(t *testing.T) *counter {
+	t.Helper()
+	e := testenv.New(t)
+	c := &counter{Env: e, bank: fakebank.New(fakebank.Options{}), env: map[string]string{"AJO_DATABASE_URL": e.DatabaseURL}, account: e.Account(e.Tenant(), "customer-1")}
+	url, err := c.bank.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.bank.Close() })
+	client, err := nomba.New(nomba.Options{
+		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret, Clock: clock.System,
+	})
+	require.NoError(t, err)
+	opened, err := client.CreateAccount(t.Context(), provider.NewAccount{Ref: c.account.String(), Name: "Ada Stores"})
+	require.NoError(t, err)
+	e.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, c.account, opened.Number)
+	c.txn, err = c.bank.Pay(t.Context(), fakebank.Payment{NUBAN: opened.Number, Amount: money.Must("5000.00"), Silent: true})
+	require.NoError(t, err)
+	return c
+}
+
+// unconnected runs a command that needs the bank, and then tells the commands of it.
+func (c *counter) unconnected(t *testing.T, args ...string) {
+	t.Helper()
+	_, stderr, code := toolRun(t, c.env, args...)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "AJO_PROVIDER_URL is not set")
+	bankSettings(c.env, c.bank.URL())
+}
+
 func TestReconcileCommand(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)
@@ -57,8 +101,7 @@ func TestReconcileCommand(t *testing.T) {
 	_, stderr, code := toolRun(t, env, "reconcile", "--from", "2h")
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "AJO_PROVIDER_URL is not set")
-	env["AJO_PROVIDER_URL"], env["AJO_PROVIDER_ACCOUNT_ID"] = url, fakebank.DefaultAccountID
-	env["AJO_PROVIDER_CLIENT_ID"], env["AJO_PROVIDER_CLIENT_SECRET"] = fakebank.DefaultClientID, fakebank.DefaultClientSecret
+	bankSettings(env, url)
 
 	out, _, code := toolRun(t, env, "reconcile", "--from", "2h")
 	require.Zero(t, code)
@@ -121,62 +164,30 @@ func TestReconcileCommand(t *testing.T) {
 
 func TestRepostCommand(t *testing.T) {
 	t.Parallel()
-	e := testenv.New(t)
-	bank := fakebank.New(fakebank.Options{})
-	url, err := bank.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = bank.Close() })
-	env := map[string]string{"AJO_DATABASE_URL": e.DatabaseURL}
-	account, id := e.Account(e.Tenant(), "customer-1"), uuid.Must(uuid.NewV7())
-	client, err := nomba.New(nomba.Options{
-		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret, Clock: clock.System,
-	})
-	require.NoError(t, err)
-	opened, err := client.CreateAccount(t.Context(), provider.NewAccount{Ref: account.String(), Name: "Ada Stores"})
-	require.NoError(t, err)
-	e.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, account, opened.Number)
-	txn, err := bank.Pay(t.Context(), fakebank.Payment{NUBAN: opened.Number, Amount: money.Must("5000.00"), Silent: true})
-	require.NoError(t, err)
+	c, id := newCounter(t), uuid.Must(uuid.NewV7())
+	e, account, txn := c.Env, c.account, c.txn
 	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message,
 			occurred_at, digest, body, received_at, processed_at)
 		VALUES ($1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'failed', 'processing_error', 'no fee', $3, sha256(''), '', $3, $3)`, id, txn.ID, txn.Time)
 
 	repost := []string{"events", "repost", id.String(), "--reason", "ticket 2", "--yes"}
-	_, stderr, code := toolRun(t, env, repost...)
-	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "AJO_PROVIDER_URL is not set")
-	env["AJO_PROVIDER_URL"], env["AJO_PROVIDER_ACCOUNT_ID"] = url, fakebank.DefaultAccountID
-	env["AJO_PROVIDER_CLIENT_ID"], env["AJO_PROVIDER_CLIENT_SECRET"] = fakebank.DefaultClientID, fakebank.DefaultClientSecret
-	out, stderr, code := toolRun(t, env, repost...)
+	c.unconnected(t, repost...)
+	out, stderr, code := toolRun(t, c.env, repost...)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stderr, `NGN 5000.00 (fee 25.00)`)
 	require.Contains(t, out, "The payment is posted")
-	_, stderr, code = toolRun(t, env, repost...)
+	_, stderr, code = toolRun(t, c.env, repost...)
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "event is not a processing error")
 	require.Equal(t, "4975.00", testenv.Value[money.Amount](e, `SELECT balance FROM ledger_balances WHERE account_id = $1`, account).String())
-	out, _, _ = toolRun(t, env, "audit", "list")
+	out, _, _ = toolRun(t, c.env, "audit", "list")
 	require.Contains(t, out, "events.repost")
 }
 
 func TestRestoreCommand(t *testing.T) {
 	t.Parallel()
-	e := testenv.New(t)
-	bank := fakebank.New(fakebank.Options{})
-	url, err := bank.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = bank.Close() })
-	env := map[string]string{"AJO_DATABASE_URL": e.DatabaseURL}
-	account, id := e.Account(e.Tenant(), "customer-1"), uuid.Must(uuid.NewV7())
-	client, err := nomba.New(nomba.Options{
-		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret, Clock: clock.System,
-	})
-	require.NoError(t, err)
-	opened, err := client.CreateAccount(t.Context(), provider.NewAccount{Ref: account.String(), Name: "Ada Stores"})
-	require.NoError(t, err)
-	e.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, account, opened.Number)
-	txn, err := bank.Pay(t.Context(), fakebank.Payment{NUBAN: opened.Number, Amount: money.Must("5000.00"), Silent: true})
-	require.NoError(t, err)
+	c, id := newCounter(t), uuid.Must(uuid.NewV7())
+	e, account, txn := c.Env, c.account, c.txn
 	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
 			tenant_id, account_id, occurred_at, digest, body, received_at, processed_at, last_error)
 		SELECT $1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'processed', 'payment', 5000, 25, 'NGN', tenant_id, id, $3, sha256(''), '', $3, $3, 'the bank says failed'
@@ -191,29 +202,26 @@ func TestRestoreCommand(t *testing.T) {
 	}))
 
 	restore := []string{"review", "restore", id.String(), "--reason", "ticket 3", "--yes"}
-	_, stderr, code := toolRun(t, env, restore...)
-	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "AJO_PROVIDER_URL is not set")
-	env["AJO_PROVIDER_URL"], env["AJO_PROVIDER_ACCOUNT_ID"] = url, fakebank.DefaultAccountID
-	env["AJO_PROVIDER_CLIENT_ID"], env["AJO_PROVIDER_CLIENT_SECRET"] = fakebank.DefaultClientID, fakebank.DefaultClientSecret
-	_, stderr, code = toolRun(t, env, restore[:5]...)
+	c.unconnected(t, restore...)
+	_, stderr, code := toolRun(t, c.env, restore[:5]...)
 	require.Equal(t, 1, code, "it is asked")
 	require.Contains(t, stderr, "Restore the payment "+txn.ID+" of NGN 4975.00 (5000.00 less the fee of 25.00)")
 	require.Contains(t, stderr, "reversed (the bank says failed), and of which the bank's record says success")
-	out, stderr, code := toolRun(t, env, restore...)
+	var out string
+	out, stderr, code = toolRun(t, c.env, restore...)
 	require.Zero(t, code, stderr)
 	require.Contains(t, out, "The payment is posted with NGN 4975.00 by event")
 	require.Contains(t, out, "The balance of its account is NGN 4975.00.")
-	_, stderr, code = toolRun(t, env, restore...)
+	_, stderr, code = toolRun(t, c.env, restore...)
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "the payment counts already, by another event of the same transaction")
 	require.Equal(t, "4975.00", testenv.Value[money.Amount](e, `SELECT balance FROM ledger_balances WHERE account_id = $1`, account).String())
-	out, _, _ = toolRun(t, env, "audit", "list")
+	out, _, _ = toolRun(t, c.env, "audit", "list")
 	require.Contains(t, out, "review.restore")
 	replacement := testenv.Value[uuid.UUID](e, `SELECT id FROM inbound_events WHERE replaces = $1`, id)
-	out, _, _ = toolRun(t, env, "events", "show", replacement.String())
+	out, _, _ = toolRun(t, c.env, "events", "show", replacement.String())
 	require.Regexp(t, `replaces\s+`+id.String(), out)
-	out, _, code = toolRun(t, env, "ledger", "verify")
+	out, _, code = toolRun(t, c.env, "ledger", "verify")
 	require.Zero(t, code, out)
 }
 

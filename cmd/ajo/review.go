@@ -12,6 +12,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
+	"ajo/ledger"
 )
 
 func (t *tool) newReviewCmd() *cobra.Command {
@@ -57,10 +58,14 @@ func (d decision) decide(ctx context.Context, tools *app.Tools, event uuid.UUID,
 	return done(r, "The payment of NGN %s is %s; the balance of account %q is NGN %s.", r.Amount, r.Status, accountRef, r.Balance)
 }
 
-// underReview says which payment under review is meant.
+// underReview says which payment is meant.
 func underReview(v payment.Review) string {
-	return fmt.Sprintf("the payment of NGN %s (%s less the fee of %s) from %q to account %q of tenant %q, under review since %s: %s.",
-		v.Amount, v.GrossAmount, v.Fee, v.SenderName, v.AccountRef, v.TenantName, stamp(&v.PostedAt), v.Why)
+	state := "under review"
+	if v.Status == ledger.Reversed {
+		state = "reversed; posted"
+	}
+	return fmt.Sprintf("the payment of NGN %s (%s less the fee of %s) from %q to account %q of tenant %q, %s since %s: %s.",
+		v.Amount, v.GrossAmount, v.Fee, v.SenderName, v.AccountRef, v.TenantName, state, stamp(&v.PostedAt), v.Why)
 }
 
 // newDecideCmd is one of the two decisions on a payment under review.
@@ -84,10 +89,11 @@ func (t *tool) newCorrectCmd() *cobra.Command {
 	var amount, fee string
 	return t.newChangeCmd(change{
 		command: command{
-			use: "correct <event>", short: "Count a payment under review with its true sum", complete: t.reviews(),
-			long: `For a payment under review whose true sum is neither the event's nor zero. Ask the bank first: the money must be there.
-The entry under review is reversed. A credit of the amount less the fee is posted in its place, once, and is confirmed at once:
-it is in the balance, and may be paid out. The tenant is notified of both.`,
+			use: "correct <event>", short: "Count a payment with its true sum", complete: t.reviews(),
+			long: `For a payment whose true sum is neither the event's nor zero: one under review, or one that was reversed and that the bank's
+record says succeeded with another sum. Ask the bank first: the money must be there. An entry under review is reversed. A
+credit of the amount less the fee is posted in its place, once, and is confirmed at once: it is in the balance, and may be
+paid out. The tenant is notified of both.`,
 			example: `  ajo review correct 0198c0de-0000-7000-8000-000000000001 --amount 5000.00 --fee 10.00 --reason "ticket 4711: the bank's letter"`,
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().StringVar(&amount, "amount", "", "what the payer sent, before the fee")
@@ -102,11 +108,11 @@ it is in the balance, and may be paid out. The tenant is notified of both.`,
 			if to.Fee, err = money.Parse(fee); err != nil {
 				return plan{}, payment.ErrSums
 			}
-			v, err := tools.Payments.Review(ctx, id)
+			v, err := tools.Payments.Correctable(ctx, id)
 			if err != nil {
 				return plan{}, err
 			}
-			if err := to.Check(v); err != nil {
+			if err := to.Validate(v); err != nil {
 				return plan{}, err
 			}
 			return plan{

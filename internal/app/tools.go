@@ -194,10 +194,10 @@ func (t *Tools) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (pay
 	return p, err
 }
 
-// Correct posts the true sum of a payment under review ([payment.Service.CorrectReviewed]) and
+// Correct posts the true sum of a payment ([payment.Service.Correct]) and
 // enqueues what follows.
 func (t *Tools) Correct(ctx context.Context, eventID uuid.UUID, to payment.Correction, by audit.By) (payment.Replaced, error) {
-	r, err := t.Payments.CorrectReviewed(ctx, eventID, to, by)
+	r, err := t.Payments.Correct(ctx, eventID, to, by)
 	if err == nil {
 		t.posted(ctx, r.Replacement, r.Posted)
 	}

@@ -21,17 +21,25 @@ var (
 	ErrFilter         = errs.New(errs.Invalid, "unknown event category or status")
 )
 
+// EventRecord is an inbound event as the misdirected list shows it; its JSON form is the wire's.
+type EventRecord struct {
+	ID             uuid.UUID
+	ProviderTxnRef string
+	SignatureValid bool
+	Status         Status
+	Category       Category
+	ErrorMessage   string
+	RetryCount     int
+	ReceivedAt     time.Time
+	ProcessedAt    *time.Time
+}
+
 // InboundEvent is an event record as operators see it. The body is not part of it.
 type InboundEvent struct {
-	ID             uuid.UUID
-	Source         string
-	SignatureValid bool
-	ProviderTxnRef string
-	EventType      string
-	Status         Status
-	Category       Category // empty while it waits to be posted
-	// why it was not posted; on a processed event, why it had to be assigned
-	ErrorMessage  string
+	// ErrorMessage: why it was not posted; on a processed event, why it had to be assigned.
+	EventRecord
+	Source        string
+	EventType     string
 	Amount        *money.Amount
 	Fee           *money.Amount
 	Currency      string
@@ -44,16 +52,14 @@ type InboundEvent struct {
 	AccountID     *uuid.UUID // posted to, or refused by (an expired one)
 	NextAttemptAt *time.Time
 	LastError     string
-	ReceivedAt    time.Time
-	ProcessedAt   *time.Time
 	// the event that it may be a repeat of: it is not posted before that is decided
 	LookAlikeOf *uuid.UUID
 	// the event whose credit was reversed, and in whose place this one counts
 	Replaces *uuid.UUID
 }
 
-const eventColumns = `id, source, signature_valid, provider_txn_ref, event_type, status, category, error_message, amount, fee, currency, alias,
-	alias_number, sender_name, narration, occurred_at, tenant_id, account_id, next_attempt_at, last_error, received_at, processed_at,
+const eventColumns = `id, provider_txn_ref, signature_valid, status, category, error_message, retry_count, received_at, processed_at,
+	source, event_type, amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, tenant_id, account_id, next_attempt_at, last_error,
 	look_alike_of, replaces`
 
 // EventFilter narrows a list of events; empty fields do not.
@@ -190,7 +196,7 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 		if e, err = lockMisdirected(ctx, tx, eventID); err != nil {
 			return err
 		}
-		if err = e.assign(ctx, tx, to); err != nil {
+		if err = e.assignTo(ctx, tx, to); err != nil {
 			return err
 		}
 		if err = e.endOneTime(ctx, tx, now); err != nil {
@@ -234,9 +240,9 @@ func lockMisdirected(ctx context.Context, tx pg.Tx, id uuid.UUID) (*stored, erro
 	return &e, tx.QueryRow(ctx, `SELECT `+storedColumns+` FROM inbound_events WHERE id = $1`, id).Scan(e.fields()...)
 }
 
-// assign makes the named account the event's target, and locks it. Why the event was misdirected
+// assignTo makes the named account the event's target, and locks it. Why the event was misdirected
 // stays on its record.
-func (e *stored) assign(ctx context.Context, tx pg.Tx, to Destination) error {
+func (e *stored) assignTo(ctx context.Context, tx pg.Tx, to Destination) error {
 	id, err := to.find(ctx, tx)
 	if err != nil {
 		return err

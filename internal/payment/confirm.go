@@ -53,7 +53,7 @@ type check struct {
 	Lease       *time.Time // ours, or one that has run out
 	OccurredAt  *time.Time // the bank's time of the payment, by the event
 	Traceparent string
-	recall
+	recallState
 }
 
 // finding is what a check came to: a move of the entry, or the time of the next check.

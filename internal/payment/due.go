@@ -36,19 +36,6 @@ func (s *Service) PurgeForged(ctx context.Context, limit int) (int64, error) {
 	return tag.RowsAffected(), err
 }
 
-// EventRecord is an inbound event as the misdirected list shows it; its JSON form is the wire's.
-type EventRecord struct {
-	ID             uuid.UUID
-	ProviderTxnRef string
-	SignatureValid bool
-	Status         Status
-	Category       Category
-	ErrorMessage   string
-	RetryCount     int
-	ReceivedAt     time.Time
-	ProcessedAt    *time.Time
-}
-
 // Misdirected returns a page of the payments that matched no account, of the whole service, newest
 // first. For sessions only.
 func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecord, page.Info, error) {
@@ -60,12 +47,15 @@ func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecor
 		after = uuid.Max
 	}
 	rows, err := s.Pool.Query(ctx, `
-		SELECT id, provider_txn_ref, signature_valid, status, category, error_message, retry_count, received_at, processed_at
+		SELECT `+eventColumns+`
 		FROM inbound_events WHERE category = 'misdirected' AND id < $1 ORDER BY id DESC LIMIT $2`, after, r.Limit+1)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[EventRecord])
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (EventRecord, error) {
+		e, err := pgx.RowToStructByPos[InboundEvent](row)
+		return e.EventRecord, err
+	})
 	if err != nil {
 		return nil, page.Info{}, err
 	}

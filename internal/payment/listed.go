@@ -171,12 +171,12 @@ func (s *Service) HoldBack(ctx context.Context, eventID uuid.UUID, like LookAlik
 // RepostListed is [Service.Repost] without an operator: the bank's list shows that the record is a
 // payment, and record is what it says. [ErrNotUnposted] where somebody else has posted it.
 func (s *Service) RepostListed(ctx context.Context, eventID uuid.UUID, record provider.Transaction) (Posted, error) {
-	return s.repost(ctx, eventID, record, nil)
+	return s.postRecord(ctx, eventID, record, nil)
 }
 
-// WalletBalance reads the balance of our wallet that an event carries. Its signature does not cover
-// it.
-func WalletBalance(body []byte) (money.Amount, error) {
+// ParseWalletBalance reads the balance of our wallet that an event carries. Its signature does not
+// cover it.
+func ParseWalletBalance(body []byte) (money.Amount, error) {
 	v, err := parseValues(body)
 	if err != nil {
 		return money.Zero, err

@@ -54,15 +54,15 @@ var (
 	whyStillThere = "the bank is said to have taken it back, and its record says success: it is asked once more"
 )
 
-// recall is what a check knows of the open recall of its payment; its zero value is none.
-type recall struct {
+// recallState is what a check knows of the open recall of its payment; its zero value is none.
+type recallState struct {
 	RecalledAt  *time.Time
 	Held        money.Amount
 	Successes   int
 	EntryStatus ledger.Status
 }
 
-func (r *recall) recalled() bool { return r.RecalledAt != nil }
+func (r *recallState) recalled() bool { return r.RecalledAt != nil }
 
 // judgeRecall turns the bank's answer about a payment that is no longer provisional into a finding.
 // Only its record decides: that it gave the payment back (or never had it) takes it back here,

@@ -37,9 +37,10 @@ const (
 // Refusals of a correction and of a restoration.
 var (
 	ErrSums        = errs.New(errs.Invalid, "the fee must not be below zero, and the amount must be above the fee")
-	ErrSameSums    = errs.New(errs.Unprocessable, "amount and fee are those of the event: confirm the payment instead")
+	ErrSameSums    = errs.New(errs.Unprocessable, "amount and fee are those of the event: confirm or restore the payment instead")
 	ErrNotReversed = errs.New(errs.Unprocessable, "the payment's credit is not reversed: there is nothing to restore")
 	ErrCounts      = errs.New(errs.Unprocessable, "the payment counts already, by another event of the same transaction")
+	ErrDecided     = errs.New(errs.Unprocessable, "the payment was not reversed by the bank's first word alone: a person must decide")
 	ErrReplaced    = errs.New(errs.Unprocessable, "another event was posted in the place of this one: look at that one")
 )
 
@@ -61,36 +62,59 @@ type Correction struct {
 	Fee    money.Amount
 }
 
-// CorrectReviewed ends a review whose true sum is neither the event's nor zero, by the word of an
-// operator who has asked the bank: the held entry is reversed, and a credit of the true sum is
-// posted in its place and confirmed, in one transaction. The tenant is told of both.
+// Correctable returns the payment that [Service.Correct] would correct, with its refusals, and
+// changes nothing.
+func (s *Service) Correctable(ctx context.Context, eventID uuid.UUID) (Review, error) {
+	v, err := s.Review(ctx, eventID)
+	if errors.Is(err, ErrNotInReview) {
+		v, err = findCorrectable(ctx, s.Pool, eventID)
+	}
+	return v, err
+}
+
+// findCorrectable reads a reversed credit that no other event stands in the place of.
+func findCorrectable(ctx context.Context, q pg.Querier, eventID uuid.UUID) (Review, error) {
+	_, err := findReversed(ctx, q, eventID)
+	switch {
+	case errors.Is(err, ErrNotReversed), errors.Is(err, ErrCounts), errors.Is(err, ErrReplaced):
+		return Review{}, ErrNotInReview
+	case err != nil:
+		return Review{}, err
+	}
+	return findReview(ctx, q, ledger.Reversed, eventID)
+}
+
+// Correct counts a payment with its true sum, which is neither the event's nor zero, by the word of
+// an operator who has asked the bank. The payment is under review, or its credit is reversed and no
+// other event counts in its place. A held entry is reversed; a credit of the true sum is posted in
+// its place and confirmed, all in one transaction. The tenant is notified of both.
 // [ErrEventNotFound]; [ErrNotInReview], also for all but the first of those who decide at once;
 // [ErrSums]; [ErrSameSums].
-func (s *Service) CorrectReviewed(ctx context.Context, eventID uuid.UUID, to Correction, by audit.By) (Replaced, error) {
+func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction, by audit.By) (Replaced, error) {
 	var out Replaced
 	var deliveries map[uuid.UUID]uuid.UUID
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		v, err := lockReview(ctx, tx, eventID)
+		if errors.Is(err, ErrNotInReview) {
+			v, err = findCorrectable(ctx, tx, eventID) // the lock stays
+		}
 		if err != nil {
 			return err
 		}
-		if err := to.Check(v); err != nil {
+		if err := to.Validate(v); err != nil {
 			return err
 		}
 		target, err := targetOf(ctx, tx, v.AccountID)
 		if err != nil {
 			return err
 		}
-		reversed, err := moveOne(ctx, tx, now, eventID, ledger.EventReverse)
-		if err != nil {
-			return err
-		}
-		if _, err := s.recallDecided(ctx, tx, eventID, ledger.EventReverse); err != nil {
-			return err
-		}
-		if err := endChecks(ctx, tx, eventID, ledger.EventReverse, v.Why, nil); err != nil {
-			return err
+		notify := map[uuid.UUID]ledger.Status{}
+		if v.Status == ledger.NeedsReview {
+			if err := s.giveUp(ctx, tx, now, v); err != nil {
+				return err
+			}
+			notify[eventID] = ledger.Reversed
 		}
 		e, err := s.postReplacement(ctx, tx, now, eventID, typeCorrected, to, target, to)
 		if err != nil {
@@ -105,8 +129,9 @@ func (s *Service) CorrectReviewed(ctx context.Context, eventID uuid.UUID, to Cor
 			return err
 		}
 		e.posted.ConfirmAt = time.Time{}
-		out = replaced(eventID, e, confirmed)
-		if deliveries, err = s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: reversed.Status, e.ID: confirmed.Status}); err != nil {
+		out = newReplaced(eventID, e, confirmed)
+		notify[e.ID] = confirmed.Status
+		if deliveries, err = s.tell(ctx, tx, notify); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("review.correct", "event:"+eventID.String(), struct {
@@ -124,8 +149,19 @@ func (s *Service) CorrectReviewed(ctx context.Context, eventID uuid.UUID, to Cor
 	return out, err
 }
 
-// Check refuses what cannot be the true sum of a payment under review.
-func (c Correction) Check(v Review) error {
+// giveUp reverses the credit of a payment under review, whose event is locked.
+func (s *Service) giveUp(ctx context.Context, tx pg.Tx, now time.Time, v Review) error {
+	if _, err := moveOne(ctx, tx, now, v.EventID, ledger.EventReverse); err != nil {
+		return err
+	}
+	if _, err := s.recallDecided(ctx, tx, v.EventID, ledger.EventReverse); err != nil {
+		return err
+	}
+	return endChecks(ctx, tx, v.EventID, ledger.EventReverse, v.Why, nil)
+}
+
+// Validate refuses what cannot be the true sum of a payment.
+func (c Correction) Validate(v Review) error {
 	switch {
 	case c.Fee.Sign() < 0 || c.Amount.Cmp(c.Fee) <= 0:
 		return ErrSums
@@ -162,12 +198,19 @@ func (s *Service) PlanRestore(ctx context.Context, eventID uuid.UUID) (p Restora
 		return p, ErrNotAtBank
 	case err != nil:
 		return p, fmt.Errorf("ask the bank: %w", err)
-	case p.Record.Status != provider.Success:
-		return p, errs.New(errs.Unprocessable, "the bank says "+string(p.Record.Status))
-	case e.Differs(p.Record) != "":
-		return p, errs.New(errs.Unprocessable, "the bank's record differs: "+e.Differs(p.Record))
 	}
-	return p, nil
+	return p, e.supportedBy(p.Record)
+}
+
+// supportedBy refuses a record of the bank that does not say success of the same payment.
+func (e *Entry) supportedBy(t provider.Transaction) error {
+	switch {
+	case t.Status != provider.Success:
+		return errs.New(errs.Unprocessable, "the bank says "+string(t.Status))
+	case e.Differs(t) != "":
+		return errs.New(errs.Unprocessable, "the bank's record differs: "+e.Differs(t))
+	}
+	return nil
 }
 
 // RestoreReversed posts a payment again whose credit was wrongly reversed: the bank's own record
@@ -184,20 +227,36 @@ func (s *Service) RestoreReversed(ctx context.Context, eventID uuid.UUID, by aud
 	if err != nil {
 		return Replaced{}, err
 	}
-	return s.restore(ctx, eventID, p.Record, func(tx pg.Tx, was *Entry, out Replaced) error {
-		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("review.restore", "event:"+eventID.String(), struct {
-			AccountID, Replacement uuid.UUID
-			ProviderTxnRef         string
-			Amount, Fee, Balance   money.Amount
-			Why                    string
-		}{was.AccountID, out.Replacement, was.TxnRef, out.Amount, out.Fee, out.Balance, p.Event.LastError}))
-	})
+	return s.restore(ctx, eventID, p.Record, p.Event.LastError, by)
 }
 
-// restore posts a reversed payment again, and calls also in the same transaction. All events of the
-// transaction are locked first, in the order of their ids, so that of several that were reversed
-// one is restored.
-func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provider.Transaction, also func(pg.Tx, *Entry, Replaced) error) (out Replaced, err error) {
+// RestoreListed is [Service.RestoreReversed] without an operator's decision, for a payment that was
+// reversed because the bank said failed or not found: the bank's list says success now, and so does
+// record, the bank's own, which was asked for by its id. [ErrDecided] where a person reversed it,
+// the bank took it back after it was confirmed, or it stands in the place of another already.
+func (s *Service) RestoreListed(ctx context.Context, eventID uuid.UUID, record provider.Transaction, by audit.By) (Replaced, error) {
+	var byBank bool
+	var why string
+	err := s.Pool.QueryRow(ctx, `
+		SELECT e.replaces IS NULL AND l.review_from_seq IS NULL AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id), e.last_error
+		FROM inbound_events e
+		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL
+		WHERE e.id = $1`, eventID).Scan(&byBank, &why)
+	switch {
+	case pg.IsNoRows(err):
+		return Replaced{}, ErrNotReversed
+	case err != nil:
+		return Replaced{}, err
+	case !byBank:
+		return Replaced{}, ErrDecided
+	}
+	return s.restore(ctx, eventID, record, why, by)
+}
+
+// restore posts a reversed payment again; why says what reversed it. All events of the transaction
+// are locked first, in the order of their ids, so that of several that were reversed one is
+// restored.
+func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provider.Transaction, why string, by audit.By) (out Replaced, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		if _, err := tx.Exec(ctx, lockPaymentsSQL, []string{record.ID}); err != nil {
@@ -205,6 +264,9 @@ func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provide
 		}
 		was, err := findReversed(ctx, tx, eventID)
 		if err != nil {
+			return err
+		}
+		if err := was.supportedBy(record); err != nil {
 			return err
 		}
 		target, err := targetOf(ctx, tx, was.AccountID)
@@ -219,13 +281,18 @@ func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provide
 		if err != nil {
 			return err
 		}
-		out = replaced(eventID, e, ledger.Moved{Status: ledger.Provisional, Balance: balance.Balance})
-		return also(tx, was, out)
+		out = newReplaced(eventID, e, ledger.Moved{Status: ledger.Provisional, Balance: balance.Balance})
+		return audit.Write(ctx, tx, now, by.Entry("review.restore", "event:"+eventID.String(), struct {
+			AccountID, Replacement uuid.UUID
+			ProviderTxnRef         string
+			Amount, Fee, Balance   money.Amount
+			Why                    string
+		}{was.AccountID, out.Replacement, was.TxnRef, out.Amount, out.Fee, out.Balance, why}))
 	})
 	return out, err
 }
 
-func replaced(eventID uuid.UUID, e *stored, m ledger.Moved) Replaced {
+func newReplaced(eventID uuid.UUID, e *stored, m ledger.Moved) Replaced {
 	return Replaced{
 		EventID: eventID, Replacement: e.ID, AccountID: e.target.ID, Status: m.Status, Amount: e.Amount.Sub(*e.Fee), Fee: *e.Fee, Balance: m.Balance, Posted: e.posted,
 	}
@@ -291,7 +358,7 @@ func lockReview(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (Review, error
 		return Review{}, err
 	}
 	// a statement of its own: what it reads is not older than the lock
-	v, err := findReview(ctx, tx, eventID)
+	v, err := findReview(ctx, tx, ledger.NeedsReview, eventID)
 	if err == nil && v.EventID == uuid.Nil {
 		err = ErrNotInReview
 	}

@@ -68,7 +68,7 @@ func (s *Service) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (P
 	if err != nil {
 		return Posted{}, err
 	}
-	return s.repost(ctx, eventID, p.Record, func(tx pg.Tx, e *stored) error {
+	return s.postRecord(ctx, eventID, p.Record, func(tx pg.Tx, e *stored) error {
 		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("events.repost", "event:"+eventID.String(), struct {
 			Category       Category
 			ProviderTxnRef string
@@ -80,9 +80,9 @@ func (s *Service) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (P
 	})
 }
 
-// repost posts a failed event with the fields of the bank's record, and calls also in the same
+// postRecord posts a failed event with the fields of the bank's record, and calls also in the same
 // transaction. The event is locked first, then its account, then the balance, as in any posting.
-func (s *Service) repost(ctx context.Context, id uuid.UUID, t provider.Transaction, also func(pg.Tx, *stored) error) (Posted, error) {
+func (s *Service) postRecord(ctx context.Context, id uuid.UUID, t provider.Transaction, also func(pg.Tx, *stored) error) (Posted, error) {
 	var e stored
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()

@@ -37,15 +37,16 @@ type Review struct {
 	SenderName     string
 	Why            string // what the last check found
 	PostedAt       time.Time
+	// needs_review; reversed for what only a correction takes ([Service.Correctable])
+	Status ledger.Status
 }
 
 const reviewQuery = `
-	SELECT e.id, l.id, t.id, t.name, a.id, a.account_ref, l.amount, e.amount, l.fee, e.provider_txn_ref, e.sender_name, e.last_error, l.created_at
+	SELECT e.id, l.id, t.id, t.name, a.id, a.account_ref, l.amount, e.amount, l.fee, e.provider_txn_ref, e.sender_name, e.last_error, l.created_at, l.status
 	FROM ledger_entries l
 	JOIN inbound_events e ON e.id = l.transaction_group_id
 	JOIN accounts a ON a.id = l.account_id
-	JOIN tenants t ON t.id = l.tenant_id
-	WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL`
+	JOIN tenants t ON t.id = l.tenant_id`
 
 // Reviews returns a page of the payments under review, of the whole service, newest first. For
 // operators. A bad cursor is [page.ErrCursor].
@@ -57,7 +58,7 @@ func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Review, page.I
 	if !ok {
 		before = uuid.Max
 	}
-	rows, err := s.Pool.Query(ctx, reviewQuery+` AND l.transaction_group_id < $1 ORDER BY l.transaction_group_id DESC LIMIT $2`, before, r.Limit+1)
+	rows, err := s.Pool.Query(ctx, reviewQuery+` WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND l.transaction_group_id < $1 ORDER BY l.transaction_group_id DESC LIMIT $2`, before, r.Limit+1)
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -72,7 +73,7 @@ func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Review, page.I
 // Review returns one payment under review. [ErrEventNotFound], or [ErrNotInReview] for a payment in
 // any other state.
 func (s *Service) Review(ctx context.Context, eventID uuid.UUID) (Review, error) {
-	v, err := findReview(ctx, s.Pool, eventID)
+	v, err := findReview(ctx, s.Pool, ledger.NeedsReview, eventID)
 	if err != nil {
 		return v, err
 	}
@@ -86,9 +87,10 @@ func (s *Service) Review(ctx context.Context, eventID uuid.UUID) (Review, error)
 	return v, err
 }
 
-// findReview reads the review of an event; its zero value when there is none.
-func findReview(ctx context.Context, q pg.Querier, eventID uuid.UUID) (Review, error) {
-	rows, err := q.Query(ctx, reviewQuery+` AND l.transaction_group_id = $1`, eventID)
+// findReview reads the credit of an event that has a status; its zero value when it has another.
+func findReview(ctx context.Context, q pg.Querier, status ledger.Status, eventID uuid.UUID) (Review, error) {
+	rows, err := q.Query(ctx, reviewQuery+`
+	WHERE l.transaction_group_id = $1 AND l.direction = 'credit' AND l.reversal_of IS NULL AND l.status = $2 AND e.status = 'processed'`, eventID, status)
 	if err != nil {
 		return Review{}, err
 	}

@@ -34,6 +34,25 @@ func (b *bundle) held() uuid.UUID {
 	return id
 }
 
+// atOnce makes n calls at once, and returns how many succeeded; the others must be refused.
+func atOnce(t *testing.T, n int, refused error, call func(i int) error) int {
+	t.Helper()
+	var wg sync.WaitGroup
+	var succeeded atomic.Int32
+	for i := range n {
+		wg.Go(func() {
+			switch err := call(i); {
+			case err == nil:
+				succeeded.Add(1)
+			case !errors.Is(err, refused):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	return int(succeeded.Load())
+}
+
 // audited returns the record of what was done by hand, newest first.
 func (b *bundle) audited() []audit.Record {
 	b.T.Helper()
@@ -180,25 +199,14 @@ func TestOperatorsAtOnceDecideOnce(t *testing.T) {
 	b := setup(t)
 	ids := []uuid.UUID{b.held(), b.held(), b.held()}
 	other := b.service(b.bank.URL())
-	var wg sync.WaitGroup
-	var decided atomic.Int32
-	for i := range 24 {
-		id := ids[i%len(ids)]
-		decide := []func() (payment.Reviewed, error){
-			func() (payment.Reviewed, error) { return b.svc.ConfirmReviewed(b.ctx, id, byHand) },
-			func() (payment.Reviewed, error) { return other.ReverseReviewed(b.ctx, id, byHand) },
-		}[i/3%2]
-		wg.Go(func() {
-			switch _, err := decide(); {
-			case err == nil:
-				decided.Add(1)
-			case !errors.Is(err, payment.ErrNotInReview):
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	require.Equal(t, int32(3), decided.Load())
+	require.Equal(t, 3, atOnce(t, 24, payment.ErrNotInReview, func(i int) (err error) {
+		if id := ids[i%len(ids)]; i/3%2 == 0 {
+			_, err = b.svc.ConfirmReviewed(b.ctx, id, byHand)
+		} else {
+			_, err = other.ReverseReviewed(b.ctx, id, byHand)
+		}
+		return err
+	}))
 	require.Len(t, b.audited(), 3)
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'needs_review'`))
 	b.books()

@@ -142,7 +142,7 @@ func (r *comparison) wallet(ctx context.Context) (newest walletAt, why string, e
 		if !at.After(newest.at) {
 			return nil
 		}
-		if balance, err := payment.WalletBalance(body); err == nil {
+		if balance, err := payment.ParseWalletBalance(body); err == nil {
 			newest = walletAt{id, at, balance}
 		}
 		return nil

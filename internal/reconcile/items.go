@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,6 +11,7 @@ import (
 
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 )
 
 const (
@@ -22,8 +24,8 @@ const (
 	// itemGap bounds how long an item waits between two questions; a young one waits an eighth of
 	// its age.
 	itemGap = time.Hour
-	// stillPending is how long the bank's record may be under way before a person must ask why.
-	stillPending = 24 * time.Hour
+	// pendingTooLong is how long the bank's record may be under way before a person must ask why.
+	pendingTooLong = 24 * time.Hour
 )
 
 // subject is what an item is about.
@@ -95,7 +97,8 @@ func sameException(a, b *Exception) bool {
 func (r *comparison) judged(s subject) bool {
 	_, settled := r.settled[s]
 	_, doubted := r.doubted[s.ref]
-	return settled || r.items[s] != nil || doubted && s.kind == aboutPayment
+	_, reversed := r.wronglyReversed[s.ref]
+	return settled || r.items[s] != nil || (doubted || reversed) && s.kind == aboutPayment
 }
 
 // askItems asks the bank about what earlier runs left open and this window does not have. What is
@@ -106,7 +109,7 @@ func (r *comparison) askItems(ctx context.Context) error {
 		if r.judged(it.subject) {
 			continue
 		}
-		due := r.report.Kind == runManual || !it.dueAt.After(r.report.StartedAt)
+		due := r.report.Kind == kindManual || !it.dueAt.After(r.report.StartedAt)
 		if due {
 			asked++
 		}
@@ -134,6 +137,30 @@ func (r *comparison) askItems(ctx context.Context) error {
 // unanswered leaves an item as it was until its next time.
 func (r *comparison) unanswered(ctx context.Context, it *item) error {
 	r.keepOpen(it)
+	return ctx.Err()
+}
+
+// maxUnheard is how many questions in a row may go without a usable answer before a run asks no
+// more: the bank is away. What it has not asked about stays open for the next run.
+const maxUnheard = 5
+
+var errUnheard = errors.New("not asked: the bank did not answer the questions before it")
+
+// heard counts the questions in a row without a usable answer.
+func (r *comparison) heard(err error) {
+	if r.unheard++; err == nil || errors.Is(err, provider.ErrUnknown) {
+		r.unheard = 0
+	}
+}
+
+// unclear names a record of the books that the bank does not list, and about which it gave no
+// answer that can be used. It is asked about again in each run.
+func (r *comparison) unclear(ctx context.Context, s subject, x Exception, why error) error {
+	if old := r.before[s]; old != nil {
+		return r.unanswered(ctx, old)
+	}
+	x.Detail = "the bank does not list it, and gave no answer about it that can be used: " + why.Error()
+	r.hold(item{subject: s, exception: &x})
 	return ctx.Err()
 }
 

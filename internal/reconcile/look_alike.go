@@ -258,7 +258,7 @@ func (r *comparison) storeMissing(ctx context.Context, missing []posting) error 
 		t := missing[i].t
 		switch {
 		case pg.IsData(o.Err):
-			r.unreadable(t.ID, Exception{Detail: "the record could not be stored: " + o.Err.Error()}.withBank(t))
+			r.nameUnreadable(t.ID, Exception{Detail: "the record could not be stored: " + o.Err.Error()}.withBank(t))
 		case o.Err != nil:
 			return o.Err
 		case o.Value.ToPost():

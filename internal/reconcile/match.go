@@ -35,7 +35,7 @@ func (x Exception) withBank(t provider.Transaction) Exception {
 // that are missing.
 func (r *comparison) matchPage(ctx context.Context, page provider.Page) error {
 	for _, u := range page.Unreadable {
-		r.unreadable(u.ID, Exception{Detail: "the record in the bank's list cannot be read: " + u.Why})
+		r.nameUnreadable(u.ID, Exception{Detail: "the record in the bank's list cannot be read: " + u.Why})
 	}
 	var fresh []provider.Transaction
 	var ids []string
@@ -46,7 +46,7 @@ func (r *comparison) matchPage(ctx context.Context, page provider.Page) error {
 		}
 		r.seen[t.ID] = struct{}{}
 		if len(t.ID) > payment.MaxID || strings.ContainsFunc(t.ID, unicode.IsControl) {
-			r.unreadable("", Exception{Detail: "the record's id is none"}.withBank(t))
+			r.nameUnreadable("", Exception{Detail: "the record's id is none"}.withBank(t))
 			continue
 		}
 		fresh, ids = append(fresh, t), append(ids, t.ID)
@@ -65,9 +65,9 @@ func (r *comparison) matchPage(ctx context.Context, page provider.Page) error {
 	return r.postMissing(ctx, missing)
 }
 
-// unreadable flags a record that nothing can be done with. Where it has an id, the bank is asked
-// for it by that id later.
-func (r *comparison) unreadable(id string, x Exception) {
+// nameUnreadable flags a record that nothing can be done with. Where it has an id, the bank is
+// asked for it by that id later.
+func (r *comparison) nameUnreadable(id string, x Exception) {
 	x.Kind = Unreadable
 	if id == "" || len(id) > payment.MaxID || strings.ContainsFunc(id, unicode.IsControl) {
 		r.report.Bank.Unreadable++
@@ -98,7 +98,7 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		r.report.except(Exception{Kind: Unposted, EventID: &k.EventID, Detail: fmt.Sprintf("%s: %s", k.Category, k.Problem)}.withBank(t))
 		r.settle(aboutPayment, t.ID)
 	case payment.Unfit(t) != "" && k.Status == "":
-		r.unreadable(t.ID, Exception{Detail: "the record in the bank's list is not stored: " + payment.Unfit(t)}.withBank(t))
+		r.nameUnreadable(t.ID, Exception{Detail: "the record in the bank's list is not stored: " + payment.Unfit(t)}.withBank(t))
 	case payment.Unfit(t) != "":
 		x := Exception{Kind: Unposted, EventID: &k.EventID, Detail: fmt.Sprintf("%s: %s; the bank's own record does not help: %s", k.Category, k.Problem, payment.Unfit(t))}.withBank(t)
 		r.hold(item{subject: s, exception: &x})
@@ -111,7 +111,7 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 // wait remembers a payment whose record is not final. It is named when that takes more than a day.
 func (r *comparison) wait(t provider.Transaction) {
 	it := item{subject: subject{aboutPayment, t.ID}}
-	if r.report.StartedAt.Sub(t.Time) >= stillPending {
+	if r.report.StartedAt.Sub(t.Time) >= pendingTooLong {
 		x := Exception{Kind: StillPending, Detail: "the bank has not said for more than a day what became of it"}.withBank(t)
 		it.exception = &x
 	}
@@ -148,8 +148,13 @@ func (r *comparison) compareEntry(t provider.Transaction, e *payment.Entry) {
 	switch d := e.Differs(t); {
 	case t.Status != provider.Success && counts:
 		x = ofEntry(e, Contradicts, fmt.Sprintf("the bank says %s, the entry is %s", t.Status, e.Status)).withBank(t)
+	case t.Status == provider.Success && e.Status == ledger.Reversed && d != "":
+		x = ofEntry(e, Contradicts, "the bank says success, the entry is reversed, and "+d+": see ajo review correct").withBank(t)
 	case t.Status == provider.Success && e.Status == ledger.Reversed:
 		x = ofEntry(e, Contradicts, "the bank says success, the entry is reversed: see ajo review restore").withBank(t)
+		it.exception = &x
+		r.wronglyReversed[t.ID] = reversed{*e, it} // decided when the list has been read to its end
+		return
 	case t.Status == provider.Success && d != "":
 		x = ofEntry(e, Differs, d).withBank(t)
 	case it.effect.Sign() == 0:
@@ -193,9 +198,13 @@ func (r *comparison) askPayment(ctx context.Context, it *item) error {
 }
 
 func (r *comparison) askTransaction(ctx context.Context, id string) (provider.Transaction, error) {
+	if r.unheard >= maxUnheard {
+		return provider.Transaction{}, errUnheard
+	}
 	failpoint.At("reconcile/before-ask-absent")
 	t, err := r.payments.BankRecord(ctx, id)
 	failpoint.At("reconcile/after-ask-absent")
+	r.heard(err)
 	return t, err
 }
 

@@ -124,14 +124,14 @@ func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string
 // end is asked about by itself; until then only the float needs to know.
 func (r *comparison) comparePayout(p provider.Payout, t *payout) {
 	if t == nil {
-		r.unknownPayout(p)
+		r.nameUnknownPayout(p)
 		return
 	}
 	if p.Status != provider.Pending {
 		r.payoutEnds[p.Ref] = p.Time
 	}
 	s := subject{aboutPayout, p.Ref}
-	kind, detail := t.differs(p)
+	kind, detail := t.difference(p)
 	effect := t.effect(p)
 	since := p.Time
 	if !p.UpdatedAt.IsZero() && (p.Status != provider.Success || t.Status == transfer.Failed || t.Status == transfer.Refunded) {
@@ -142,7 +142,7 @@ func (r *comparison) comparePayout(p provider.Payout, t *payout) {
 	}
 	switch {
 	case kind != "":
-		x := t.exception(kind, detail).withPayout(p)
+		x := t.asException(kind, detail).withPayout(p)
 		r.hold(item{subject: s, exception: &x, effect: effect, since: &since})
 	case effect.Sign() != 0:
 		r.hold(item{subject: s, effect: effect, since: &since})
@@ -151,10 +151,10 @@ func (r *comparison) comparePayout(p provider.Payout, t *payout) {
 	}
 }
 
-// unknownPayout flags a payout that moved money and that no transfer accounts for: a transfer is
-// stored before the bank is asked to pay, so there must be one, unless it was lost with a database,
-// or somebody else pays from the wallet.
-func (r *comparison) unknownPayout(p provider.Payout) {
+// nameUnknownPayout flags a payout that moved money and that no transfer accounts for: a transfer
+// is stored before the bank is asked to pay, so there must be one, unless it was lost with a
+// database, or somebody else pays from the wallet.
+func (r *comparison) nameUnknownPayout(p provider.Payout) {
 	if p.Status == provider.Failed || p.Status == provider.Refunded {
 		r.settle(aboutPayout, p.Ref)
 		return
@@ -163,9 +163,9 @@ func (r *comparison) unknownPayout(p provider.Payout) {
 	r.hold(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: p.Amount.Add(feeOf(p)).Neg(), since: &p.Time})
 }
 
-// differs says in what the bank's record is another than the transfer's; nothing where they agree,
-// or may by themselves.
-func (t *payout) differs(p provider.Payout) (ExceptionKind, string) {
+// difference says in what the bank's record is another than the transfer's; nothing where they
+// agree, or may by themselves.
+func (t *payout) difference(p provider.Payout) (ExceptionKind, string) {
 	say := fmt.Sprintf
 	if kind, detail := t.disagrees(p); kind != "" {
 		if t.Known != "" && t.Known == p.Beside(string(t.Status), t.Left) {
@@ -196,7 +196,7 @@ func (t *payout) disagrees(p provider.Payout) (ExceptionKind, string) {
 		return "", ""
 	case part:
 		return PayoutDiffers, say("the bank gave back %s of %s, the transfer is %s", p.Amount, p.Amount.Add(out), t.Status)
-	case t.contradicts(p.Status):
+	case t.conflictsWith(p.Status):
 		return PayoutContradicts, say("the bank says %s, the transfer is %s", p.Status, t.Status)
 	case p.Status != provider.Failed && !p.Amount.Equal(t.Left):
 		return PayoutDiffers, say("amount is %s, not %s", p.Amount, t.Left)
@@ -204,10 +204,10 @@ func (t *payout) disagrees(p provider.Payout) (ExceptionKind, string) {
 	return "", ""
 }
 
-// contradicts tells whether the bank's status cannot stand beside the transfer's. A processing
+// conflictsWith tells whether the bank's status cannot stand beside the transfer's. A processing
 // transfer has no end yet, which the bank's record will give it. Of money that is where it was,
 // failed and refunded say the same.
-func (t *payout) contradicts(s provider.Status) bool {
+func (t *payout) conflictsWith(s provider.Status) bool {
 	switch t.Status {
 	case transfer.Success:
 		return s != provider.Success
@@ -263,7 +263,7 @@ func (r *comparison) askPayouts(ctx context.Context, absent []payout) error {
 			continue
 		}
 		if asked++; asked > maxQuestions {
-			x := t.exception(PayoutUnknown, "the bank does not list it; not asked for by its reference: there are too many")
+			x := t.asException(PayoutUnknown, "the bank does not list it; not asked for by its reference: there are too many")
 			r.report.except(x)
 			continue
 		}
@@ -272,7 +272,9 @@ func (r *comparison) askPayouts(ctx context.Context, absent []payout) error {
 		case errors.Is(err, provider.ErrUnknown):
 			r.lostPayout(&t)
 		case err != nil:
-			return fmt.Errorf("ask about %s: %w", t.Ref, err)
+			if err := r.unclear(ctx, subject{aboutPayout, t.Ref}, t.asException(Unreadable, ""), err); err != nil {
+				return err
+			}
 		default:
 			r.report.Elsewhere++
 			r.comparePayout(p, &t)
@@ -291,7 +293,7 @@ func (r *comparison) lostPayout(t *payout) {
 		r.settle(aboutPayout, t.Ref)
 		return
 	}
-	x := t.exception(PayoutUnknown, "the transfer is "+string(t.Status)+", and the bank neither lists it nor knows its reference")
+	x := t.asException(PayoutUnknown, "the transfer is "+string(t.Status)+", and the bank neither lists it nor knows its reference")
 	effect := t.out()
 	if t.Fee != nil && t.Status == transfer.Success {
 		effect = effect.Add(*t.Fee)
@@ -323,14 +325,18 @@ var errAnother = errors.New("the bank answered with another's record")
 
 // askRecord asks for the bank's record of a payout: only a question.
 func (r *comparison) askRecord(ctx context.Context, ref string) (provider.Payout, error) {
+	if r.unheard >= maxUnheard {
+		return provider.Payout{}, errUnheard
+	}
 	p, err := r.bank.Payout(ctx, ref)
 	if err == nil && p.Ref != ref {
 		err = errAnother
 	}
+	r.heard(err)
 	return p, err
 }
 
-func (t *payout) exception(k ExceptionKind, detail string) Exception {
+func (t *payout) asException(k ExceptionKind, detail string) Exception {
 	return Exception{
 		Kind: k, MerchantTxRef: t.Ref, AccountID: &t.AccountID, TransferStatus: string(t.Status), BooksAmount: &t.Left, BooksFee: t.Fee, Detail: detail,
 	}

@@ -87,6 +87,10 @@ type comparison struct {
 	// payments that may be repeats of others; decided when the list has been read to its end
 	doubtful []posting
 
+	// payments that are reversed, and that the list says succeeded, by their ids
+	wronglyReversed map[string]reversed
+	unheard         int // questions in a row without a usable answer
+
 	open    []*item              // what earlier runs have left open
 	before  map[subject]*item    // the same
 	items   map[subject]*item    // what this run leaves open
@@ -95,9 +99,9 @@ type comparison struct {
 
 // The kinds of runs.
 const (
-	runPeriodic = "periodic"
-	runDaily    = "daily"
-	runManual   = "manual"
+	kindPeriodic = "periodic"
+	kindDaily    = "daily"
+	kindManual   = "manual"
 )
 
 // Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at
@@ -110,7 +114,7 @@ func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
 	if !from.Before(to) || to.Sub(from) > maxWindow || from.After(s.clock.Now()) {
 		return Report{}, ErrWindow
 	}
-	r := s.newRun(runManual, from, to)
+	r := s.newRun(kindManual, from, to)
 	if err := r.begin(ctx); err != nil {
 		return r.report, err
 	}
@@ -127,7 +131,7 @@ func (s *Service) RunDue(ctx context.Context, every, window time.Duration) (r Re
 	if err != nil {
 		return r, false, false, err
 	}
-	run := s.newRun(runPeriodic, from, to)
+	run := s.newRun(kindPeriodic, from, to)
 	if claimed, err := run.claim(ctx); err != nil || !claimed {
 		return r, false, false, err
 	}
@@ -146,7 +150,7 @@ const day = 24 * time.Hour
 // periodic runs look. A run that failed is due again.
 func (s *Service) RunDaily(ctx context.Context, back time.Duration) (r Report, ran bool, err error) {
 	to := s.clock.Now().Add(-listLag).Truncate(day)
-	run := s.newRun(runDaily, to.Add(-back), to)
+	run := s.newRun(kindDaily, to.Add(-back), to)
 	if claimed, err := run.claim(ctx); err != nil || !claimed {
 		return r, false, err
 	}
@@ -157,7 +161,7 @@ func (s *Service) RunDaily(ctx context.Context, back time.Duration) (r Report, r
 func (s *Service) newRun(kind string, from, to time.Time) *comparison {
 	return &comparison{
 		Service: s, seen: map[string]struct{}{}, seenPayouts: map[string]struct{}{}, payoutEnds: map[string]time.Time{},
-		before: map[subject]*item{}, items: map[subject]*item{}, settled: map[subject]struct{}{}, doubted: map[string]struct{}{}, report: Report{
+		before: map[subject]*item{}, items: map[subject]*item{}, settled: map[subject]struct{}{}, doubted: map[string]struct{}{}, wronglyReversed: map[string]reversed{}, report: Report{
 			ID: uuid.Must(uuid.NewV7()), Kind: kind, From: from, To: to, StartedAt: s.clock.Now(), Counts: map[ExceptionKind]int{}, Exceptions: []Exception{},
 		},
 	}
@@ -188,7 +192,7 @@ func (r *comparison) compare(ctx context.Context) error {
 		return fmt.Errorf("the bank's list: %w", err)
 	}
 	for _, step := range []func(context.Context) error{
-		r.readEntries, r.askAbsent, r.readPayouts, r.askItems, r.decideDoubtful, r.compareFloat,
+		r.readEntries, r.askAbsent, r.readPayouts, r.askItems, r.restoreReversed, r.decideDoubtful, r.compareFloat,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -249,7 +253,9 @@ func (r *comparison) askAbsent(ctx context.Context) error {
 		case errors.Is(err, provider.ErrUnknown):
 			r.lostPayment(&e, unknownByID)
 		case err != nil:
-			return fmt.Errorf("ask about %s: %w", e.TxnRef, err)
+			if err := r.unclear(ctx, subject{aboutPayment, e.TxnRef}, ofEntry(&e, Unreadable, ""), err); err != nil {
+				return err
+			}
 		default:
 			r.report.Elsewhere++
 			r.compareEntry(t, &e)

@@ -176,7 +176,7 @@ func TestReconcileFlagsWhatDisagrees(t *testing.T) {
 	_, under := pay(func(x *fakebank.Transaction) { x.Status = "PENDING_BILLING" })
 	b.Clock.Advance(time.Minute)
 	require.NoError(t, b.payments.Confirm(b.ctx, gone))
-	b.bank.SetTransaction(goneTxn, func(x *fakebank.Transaction) { x.Status = "SUCCESS" })
+	b.bank.SetTransaction(goneTxn, func(x *fakebank.Transaction) { x.Status, x.Amount = "SUCCESS", money.Must("4000.00") })
 
 	r := b.lastHour()
 	require.Equal(t, 1, r.Young, "a fresh one may not be listed yet")
@@ -194,7 +194,7 @@ func TestReconcileFlagsWhatDisagrees(t *testing.T) {
 		currency: "differs provisional: currency is USD, not NGN",
 		number:   "differs provisional: account number is 0123456789, not " + testenv.Value[string](b.Env, `SELECT bank_account_number FROM accounts WHERE id = $1`, b.account),
 		failed:   "status_contradicts provisional: the bank says failed, the entry is provisional",
-		goneTxn:  "status_contradicts reversed: the bank says success, the entry is reversed: see ajo review restore",
+		goneTxn:  "status_contradicts reversed: the bank says success, the entry is reversed, and amount is 4000.00, not 5000.00: see ajo review correct",
 	}, got, "good %s, under way %s", good, under)
 	require.Equal(t, 7, r.Suspicious())
 	require.Contains(t, b.log.String(), "alert=reconciliation")

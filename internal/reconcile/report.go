@@ -46,7 +46,8 @@ const (
 	// UnknownPayout: the bank paid under a reference that no transfer has. A restored database
 	// lacks what came after its backup: `ajo transfers adopt` takes it in.
 	UnknownPayout ExceptionKind = "unknown_payout"
-	// Unreadable: a record of the bank's list that could not be read, or not be stored.
+	// Unreadable: a record of the bank's list that could not be read, or not be stored, or an
+	// answer about a record that could not be used.
 	Unreadable ExceptionKind = "unreadable"
 	// NotRead: a time that no run has read and that is too long ago to be read by itself.
 	NotRead ExceptionKind = "not_read"

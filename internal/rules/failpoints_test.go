@@ -87,12 +87,12 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/customer.Service).SetStatus InTx",
 		"(*ajo/internal/payment.Service).Assign InTx",
 		"(*ajo/internal/payment.Service).decideReview InTx",
-		"(*ajo/internal/payment.Service).CorrectReviewed InTx",
+		"(*ajo/internal/payment.Service).Correct InTx",
 		"(*ajo/internal/payment.Service).restore InTx",
 		"(*ajo/internal/payment.Service).decideRecall InTx",
 		"(*ajo/internal/payment.Service).OpenRecallByHand InTx",
 		"(*ajo/internal/reconcile.Service).Dismiss InTx",
-		"(*ajo/internal/payment.Service).repost InTx", // or a run's, whose next one finds it done
+		"(*ajo/internal/payment.Service).postRecord InTx", // or a run's, whose next one finds it done
 		"(*ajo/internal/reconcile.comparison).begin Exec",
 		"(*ajo/internal/rekey.Service).Seal InTx",
 		"(*ajo/internal/tenant.Service).setStatus InTx",

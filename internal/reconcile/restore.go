@@ -1,0 +1,64 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/payment"
+	"ajo/ledger"
+)
+
+// reversed is a payment that is reversed in the books, and that the bank's list says succeeded with
+// the same money, to the same account.
+type reversed struct {
+	payment.Entry
+	item item // what is reported where it is not restored
+}
+
+// restoreReversed posts such payments again, as `ajo review restore` does. The list alone is not
+// believed: the bank is asked for each by its id. What a person decided, what the bank took back,
+// and what was restored before waits for a person.
+func (r *comparison) restoreReversed(ctx context.Context) error {
+	asked := 0
+	for _, w := range r.wronglyReversed {
+		if asked++; asked > maxQuestions {
+			r.hold(w.item)
+			continue
+		}
+		if err := r.restore(ctx, w); err != nil {
+			return err
+		}
+		if err := r.extend(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *comparison) restore(ctx context.Context, w reversed) error {
+	record, err := r.askTransaction(ctx, w.TxnRef)
+	if err != nil {
+		r.hold(w.item)
+		return ctx.Err()
+	}
+	out, err := r.payments.RestoreListed(ctx, w.ID, record, audit.By{
+		Actor: "reconciliation", Reason: "run " + r.report.ID.String() + ": the bank's list and its record say success",
+	})
+	switch {
+	case errors.Is(err, payment.ErrCounts), errors.Is(err, payment.ErrReplaced), errors.Is(err, payment.ErrNotReversed):
+		r.settle(aboutPayment, w.TxnRef) // another run or an operator was quicker
+	case errs.As(err) != nil:
+		r.hold(w.item)
+	case err != nil:
+		return err
+	default:
+		x := ofEntry(&w.Entry, Healed, "it was reversed, and the bank's record says success: it is posted again").withBank(record)
+		x.EventID, x.EntryStatus = &out.Replacement, ledger.Provisional
+		r.report.Reposted = append(r.report.Reposted, Reposted{EventID: out.Replacement, Posted: out.Posted})
+		r.report.except(x)
+		r.settle(aboutPayment, w.TxnRef)
+	}
+	return nil
+}
