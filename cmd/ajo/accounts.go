@@ -1,18 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"ajo/internal/account"
 	"ajo/internal/app"
+	"ajo/internal/audit"
 )
 
 func (t *tool) newAccountsCmd() *cobra.Command {
-	return group("accounts", "Look up virtual accounts", newShowCmd(t, showing[[]account.Record]{
+	return group("accounts", "Look up virtual accounts, and close what nothing else closes", t.newAccountFindCmd(), t.newAccountCloseCmd())
+}
+
+func (t *tool) newAccountFindCmd() *cobra.Command {
+	return newShowCmd(t, showing[[]account.Record]{
 		command: command{
 			use: "find <number>", short: "Find the account that a number belongs to",
 			long: `Finds the accounts that have, or had, a number at the bank, newest first, with their tenants and balances.
@@ -36,5 +43,39 @@ The bank may issue a number again after it was closed, so there can be several.`
 				}
 			})
 		},
-	}))
+	})
+}
+
+func (t *tool) newAccountCloseCmd() *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: "close <account>", short: "Close an account that the bank does not close, or that was never opened",
+			long: `For an expired account whose close the bank does not answer: it counts as closed there, and the bank is not asked again. Ask the
+bank first: a payment to a number that is still open is misdirected. And for an account whose provisioning failed and is not tried
+again: its row is removed, its reference is free, and a number that the bank may have opened for it is closed (with the settings
+AJO_PROVIDER_*). An account with money, or with money under way, is refused.`,
+			example: `  ajo accounts close 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the bank has closed the number"`,
+		},
+		plan: planByID("the account", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			a, err := tools.ClosableAccount(ctx, id)
+			will := fmt.Sprintf("Close account %q (%s) of tenant %q, expired and not closed at the bank: %s. The bank is not asked again.",
+				a.AccountRef, a.BankAccountNumber, a.TenantName, cmp.Or(a.LastError, "it has not answered"))
+			if a.Status == account.Provisioning {
+				will = fmt.Sprintf("Remove account %q of tenant %q, which was never opened: %s. Its reference is free again.",
+					a.AccountRef, a.TenantName, cmp.Or(a.LastError, "its request was interrupted"))
+			}
+			return plan{will: will, do: func(by audit.By) (result, error) {
+				r, atBank, err := tools.CloseAccount(ctx, id, by)
+				switch {
+				case err != nil:
+					return result{}, err
+				case atBank != nil:
+					return done(r, "Account %q is removed. A number that the bank may have opened under the reference %s is not closed there (%s): close it with the bank.", r.AccountRef, id, atBank)
+				case r.Status == account.Provisioning:
+					return done(r, "Account %q is removed, and the bank has no number for it.", r.AccountRef)
+				}
+				return done(r, "Account %q (%s) is closed.", r.AccountRef, r.BankAccountNumber)
+			}}, err
+		}),
+	})
 }

@@ -241,8 +241,18 @@ func (o *ops) changes() map[string][]string {
 		"customers reject":     {"customers", "reject", o.customerIn("pending_review")},
 		"customers suspend":    {"customers", "suspend", o.customerIn("none")},
 		"customers activate":   {"customers", "activate", o.suspendedCustomer()},
+		"accounts close":       {"accounts", "close", o.unfinished().String()},
 		"rekey":                {"rekey"},
 	}
+}
+
+// unfinished is an account whose provisioning has failed.
+func (o *ops) unfinished() uuid.UUID {
+	o.T.Helper()
+	return testenv.Value[uuid.UUID](o.Env, `
+		INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, last_error, created_at, updated_at)
+		SELECT gen_random_uuid(), tenant_id, customer_id, 'abandoned', provider, bank_account_name, 'provisioning', 'dedicated', 'no answer', now(), now()
+		FROM accounts WHERE id = $1 RETURNING id`, o.account)
 }
 
 // customerIn makes a customer whose KYC is in a state, and returns its id.

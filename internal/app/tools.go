@@ -358,6 +358,29 @@ func (t *Tools) AccountsByNumber(ctx context.Context, number string) ([]account.
 	return account.ByNumber(ctx, t.pool, number)
 }
 
+// ClosableAccount returns the account that [Tools.CloseAccount] would close ([account.Closable]).
+func (t *Tools) ClosableAccount(ctx context.Context, id uuid.UUID) (account.Record, error) {
+	return account.Closable(ctx, t.pool, clock.System.Now(), id)
+}
+
+// CloseAccount closes an account by hand ([account.CloseByHand]). A number that the bank may have
+// opened for a row that never became an account is closed there too, after the commit, so that no
+// tenant is given a closed number: atBank is the bank's answer, an error where it was not asked or
+// gave none.
+func (t *Tools) CloseAccount(ctx context.Context, id uuid.UUID, by audit.By) (r account.Record, atBank, err error) {
+	r, err = account.CloseByHand(ctx, t.pool, clock.System.Now(), id, by)
+	if err != nil || r.Status != account.Provisioning {
+		return r, nil, err
+	}
+	if t.bank == nil {
+		return r, errNoBank, nil
+	}
+	if atBank = t.bank.CloseAccount(ctx, id.String()); errors.Is(atBank, provider.ErrUnknown) {
+		atBank = nil
+	}
+	return r, atBank, nil
+}
+
 // Audit returns a page of what was done by hand ([audit.List]).
 func (t *Tools) Audit(ctx context.Context, f audit.Filter, r page.Request) ([]audit.Record, page.Info, error) {
 	return audit.List(ctx, t.pool, f, r)

@@ -81,6 +81,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/app.dev).request Do",
 	},
 	"an operator's word: who has heard no answer says it again, and is told that it is done": {
+		"ajo/internal/account.CloseByHand InTx",
 		"(*ajo/internal/customer.Service).decide InTx",
 		"(*ajo/internal/customer.Service).decideByHand InTx",
 		"(*ajo/internal/customer.Service).SetTier InTx",
@@ -129,6 +130,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).LoginByLink InTx",
 	},
 	"a call that nothing is recorded of, and nothing follows from": {
+		"(*ajo/internal/app.Tools).CloseAccount CloseAccount",
 		"(*ajo/internal/webhook.Service).Test Post",
 	},
 	"a note about a failure: without it the lease or the sweeper brings the row back": {
