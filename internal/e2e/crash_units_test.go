@@ -32,14 +32,14 @@ var scenarios = []scenario{
 		name: "payment", points: slices.Concat([]string{
 			"account/", "payment/before-store-commit", "payment/after-store-commit", "payment/before-post-commit", "payment/after-post-commit",
 			"payment/before-claim-commit", "payment/after-claim-commit", "payment/before-ask", "payment/after-ask", "payment/before-record-commit",
-			"payment/after-record-commit", "webhook/before-claim-commit", "webhook/after-claim-commit", "webhook/before-call", "webhook/after-call",
-			"webhook/before-record-commit", "webhook/after-record-commit",
+			"payment/after-record-commit", "webhook/claim:before-commit", "webhook/claim:after-commit", "webhook/before-call", "webhook/after-call",
+			"webhook/record:before-commit", "webhook/record:after-commit",
 		}, rings),
 		begin: (*crash).listenToAll, unit: (*crash).sale, check: (*crash).checkPayments,
 	},
 	{
 		// One call at a time, so that of several deliveries at once all but one are put off.
-		name: "crowd", points: []string{"webhook/before-hold-commit", "webhook/after-hold-commit"}, queues: "ingest,confirm,deliver=8", width: 2,
+		name: "crowd", points: []string{"webhook/hold:before-commit", "webhook/hold:after-commit"}, queues: "ingest,confirm,deliver=8", width: 2,
 		begin: (*crash).listenSlowly, unit: (*crash).crowd, check: (*crash).checkCredits,
 	},
 	{

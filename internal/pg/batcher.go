@@ -81,6 +81,16 @@ func (b *Batcher[T, R]) DoAll(ctx context.Context, items []T) []batch.Outcome[R]
 	return out
 }
 
+// Together does the items as one batch, at once and beside the others: for tests of what a batch
+// does.
+func (b *Batcher[T, R]) Together(ctx context.Context, items []T) []batch.Outcome[R] {
+	out := make([]batch.Outcome[R], len(items))
+	for i, o := range b.run(ctx, items) {
+		out[i] = batch.Outcome[R]{Value: o.Value.value, Err: o.Err}
+	}
+	return out
+}
+
 // Waiting counts the items that no batch has taken up yet.
 func (b *Batcher[T, R]) Waiting() int { return b.calls.Waiting() }
 
@@ -165,4 +175,15 @@ func Match[K comparable, V any](keys []K, found []V, key func(V) K) []V {
 		delete(byKey, k)
 	}
 	return out
+}
+
+// Done runs a statement with [Unnest] of the items that returns the numbers (n) of those that it
+// changed, and tells of each item whether it is one of them. The arguments before are $1 and on.
+func Done[T any](ctx context.Context, tx Tx, items []T, sql string, before ...any) ([]bool, error) {
+	numbers, err := Collect(ctx, tx, pgx.RowTo[int], sql, Columns(items, before...)...)
+	done := make([]bool, len(items))
+	for _, n := range numbers {
+		done[n-1] = true
+	}
+	return done, err
 }

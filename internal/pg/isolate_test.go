@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"testing"
@@ -36,6 +37,7 @@ func TestIsolate(t *testing.T) {
 		"too slow":          {context.DeadlineExceeded, false},
 		"the caller left":   {context.Canceled, false},
 		"cut":               {io.ErrUnexpectedEOF, false},
+		"connection lost":   {fmt.Errorf("connection lost: %w", io.ErrUnexpectedEOF), false},
 		"no connection":     {&net.OpError{Op: "dial", Err: errors.New("refused")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,7 +57,6 @@ var unsurrounded = map[string][]string{
 	},
 	"only reads": {
 		"ajo/internal/pg.Snapshot inTx",
-		"(*ajo/internal/webhook.Service).load Batch",
 		"(*ajo/internal/payment.Service).lookBatch Batch",
 		"(*ajo/internal/payment.Service).BankRecord Transaction",
 		"(*ajo/internal/payment.Service).findListed Transactions",

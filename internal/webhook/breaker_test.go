@@ -124,15 +124,8 @@ func TestHoldOnce(t *testing.T) {
 	_, err := b.claims.Do(b.ctx, claimed)
 	require.NoError(t, err)
 	now := b.Clock.Now()
-	moved, err := b.hold(b.ctx, []held{
-		{id: id, seen: now, to: now.Add(time.Minute)},
-		{id: id, seen: now, to: now.Add(2 * time.Minute)},
-		{id: claimed, seen: now, to: now.Add(time.Minute)},
-	})
-	require.NoError(t, err)
+	moved := together(b, b.holds, hold{id, now, now.Add(time.Minute)}, hold{id, now, now.Add(2 * time.Minute)}, hold{claimed, now, now.Add(time.Minute)})
 	require.True(t, moved[0] != moved[1])
 	require.False(t, moved[2])
-	again, err := b.hold(b.ctx, []held{{id: id, seen: now, to: now.Add(time.Hour)}})
-	require.NoError(t, err)
-	require.Equal(t, []bool{false}, again)
+	require.Equal(t, []bool{false}, together(b, b.holds, hold{id, now, now.Add(time.Hour)}))
 }

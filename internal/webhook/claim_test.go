@@ -1,9 +1,6 @@
 package webhook
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"sync"
@@ -12,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -25,13 +21,10 @@ func TestClaimIsGivenOnce(t *testing.T) {
 	later := b.queueOne("https://example.com/later")
 	b.Exec(`UPDATE deliveries SET next_attempt_at = $2 WHERE id = $1`, later, b.Clock.Now().Add(time.Second))
 	one, two := b.queueOne("https://example.com/1"), b.queueOne("https://example.com/2")
-	got, err := b.claim(b.ctx, []uuid.UUID{two, one, two, uuid.New(), b.in(Dead), b.in(Delivered), later})
-	require.NoError(t, err)
+	got := together(b, b.claims, two, one, two, uuid.New(), b.in(Dead), b.in(Delivered), later)
 	lease := b.Clock.Now().Add(30 * time.Second)
-	require.Equal(t, []*claim{{lease: lease}, {lease: lease}, nil, nil, nil, nil, nil}, got)
-	got, err = b.claim(b.ctx, []uuid.UUID{one, two})
-	require.NoError(t, err)
-	require.Equal(t, []*claim{nil, nil}, got)
+	require.Equal(t, []*claim{{id: two, lease: lease}, {id: one, lease: lease}, nil, nil, nil, nil, nil}, got)
+	require.Equal(t, []*claim{nil, nil}, together(b, b.claims, one, two))
 }
 
 // waiting counts the sessions that wait for somebody's row.
@@ -59,11 +52,10 @@ func TestClaimAtOnceIsGivenOnce(t *testing.T) {
 	var counts [2]map[uuid.UUID]int
 	for i, order := range [][]uuid.UUID{ids, reversed} {
 		wg.Go(func() {
-			got, err := b.claim(b.ctx, order)
-			assert.NoError(t, err)
 			counts[i] = map[uuid.UUID]int{}
-			for j, c := range got {
-				if c != nil {
+			for j, c := range b.claims.Together(b.ctx, order) {
+				assert.NoError(t, c.Err)
+				if c.Value != nil {
 					counts[i][order[j]]++
 				}
 			}
@@ -101,14 +93,13 @@ func TestRecordInOrder(t *testing.T) {
 	for range 5 {
 		ids = append(ids, b.queueOne("https://example.com/"))
 	}
-	claims, err := b.claim(b.ctx, ids)
-	require.NoError(t, err)
+	claims := together(b, b.claims, ids...)
 	now := b.Clock.Now()
 	var attempts []attempt
 	for _, i := range []int{3, 0, 4, 2, 1} {
-		a := attempt{id: ids[i], lease: claims[i].lease, event: EventFail, startedAt: now, nextAttemptAt: &now, failure: strconv.Itoa(i)}
+		a := attempt{ID: ids[i], Lease: claims[i].lease, event: EventFail, StartedAt: now, NextAttemptAt: &now, Failure: strconv.Itoa(i)}
 		if i == 4 {
-			a.lease = a.lease.Add(-time.Second)
+			a.Lease = a.Lease.Add(-time.Second)
 		}
 		attempts = append(attempts, a)
 	}
@@ -119,9 +110,7 @@ func TestRecordInOrder(t *testing.T) {
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		kept, err := b.record(b.ctx, attempts)
-		assert.NoError(t, err)
-		assert.Equal(t, []bool{true, true, false, true, true}, kept)
+		assert.Equal(t, []bool{true, true, false, true, true}, together(b, b.records, attempts...))
 	})
 	testenv.Eventually(t, 10*time.Second, "it waits", func() bool { return b.waiting() == 1 })
 	require.Equal(t, ids[3:], b.unlocked(), "locked in the order of ids")
@@ -140,16 +129,15 @@ func TestRecordInOrder(t *testing.T) {
 func TestBadRowDoesNotFailItsNeighbours(t *testing.T) {
 	b := setup(t)
 	ids := []uuid.UUID{b.queueOne("https://example.com/"), b.queueOne("https://example.com/"), b.queueOne("https://example.com/")}
-	claims, err := b.claim(b.ctx, ids)
-	require.NoError(t, err)
+	claims := together(b, b.claims, ids...)
 	// Somebody has written the second one's attempt by hand.
 	b.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms) VALUES ($1, 1, $2, 0)`, ids[1], b.Clock.Now())
 	attempts := make([]attempt, len(ids))
 	for i, id := range ids {
 		now := b.Clock.Now()
-		attempts[i] = attempt{id: id, lease: claims[i].lease, event: EventSucceed, startedAt: now, deliveredAt: &now, body: []byte("\x00\xff")}
+		attempts[i] = attempt{ID: id, Lease: claims[i].lease, event: EventSucceed, StartedAt: now, DeliveredAt: &now, Body: []byte("\x00\xff")}
 	}
-	out := each(b.record)(b.ctx, attempts)
+	out := b.records.Together(b.ctx, attempts)
 	require.True(t, out[0].Value)
 	require.True(t, pg.IsUnique(out[1].Err, "delivery_attempts_pkey"))
 	require.True(t, out[2].Value)
@@ -161,18 +149,14 @@ func TestBadRowDoesNotFailItsNeighbours(t *testing.T) {
 func TestRecordTellsTwoClaimsApart(t *testing.T) {
 	b := setup(t)
 	id := b.queueOne("https://example.com/")
-	first, err := b.claim(b.ctx, []uuid.UUID{id})
-	require.NoError(t, err)
+	first := together(b, b.claims, id)
 	b.Clock.Advance(30 * time.Second)
-	second, err := b.claim(b.ctx, []uuid.UUID{id})
-	require.NoError(t, err)
+	second := together(b, b.claims, id)
 	require.NotNil(t, second[0])
 	now := b.Clock.Now()
-	late := attempt{id: id, lease: first[0].lease, event: EventSucceed, startedAt: now, deliveredAt: &now}
-	current := attempt{id: id, lease: second[0].lease, event: EventFail, startedAt: now, nextAttemptAt: &now, failure: "HTTP 500"}
-	kept, err := b.record(b.ctx, []attempt{late, current, late, current})
-	require.NoError(t, err)
-	require.Equal(t, []bool{false, true, false, false}, kept)
+	late := attempt{ID: id, Lease: first[0].lease, event: EventSucceed, StartedAt: now, DeliveredAt: &now}
+	current := attempt{ID: id, Lease: second[0].lease, event: EventFail, StartedAt: now, NextAttemptAt: &now, Failure: "HTTP 500"}
+	require.Equal(t, []bool{false, true, false, false}, together(b, b.records, late, current, late, current))
 	require.Equal(t, Pending, b.get(id).Status)
 	require.Len(t, b.attempts(id), 1)
 }
@@ -187,8 +171,7 @@ func TestDueIsOldestFirst(t *testing.T) {
 	}
 	b.in(Dead)
 	b.in(Delivered)
-	_, err := b.claim(b.ctx, ids[:1])
-	require.NoError(t, err)
+	together(b, b.claims, ids[0])
 	got, err := b.Due(b.ctx, b.Clock.Now(), start.Add(3*time.Minute), 10)
 	require.NoError(t, err)
 	require.Equal(t, []Due{{ids[1], 1}, {ids[2], 1}}, got, "neither the claimed one nor the one that is not overdue")
@@ -196,36 +179,4 @@ func TestDueIsOldestFirst(t *testing.T) {
 	got, err = b.Due(b.ctx, b.Clock.Now(), start.Add(time.Hour), 2)
 	require.NoError(t, err)
 	require.Equal(t, []Due{{ids[0], 1}, {ids[1], 1}}, got)
-}
-
-func TestEachTriesAloneOnlyWhatTheServerRefused(t *testing.T) {
-	t.Parallel()
-	refused := &pgconn.PgError{Code: "23505"}
-	away := fmt.Errorf("connection lost: %w", io.ErrUnexpectedEOF)
-	run := func(fail error) (sizes []int, oks int) {
-		do := each(func(_ context.Context, items []int) ([]int, error) {
-			sizes = append(sizes, len(items))
-			for _, n := range items {
-				if n == 2 {
-					return nil, fail
-				}
-			}
-			return items, nil
-		})
-		for i, o := range do(context.Background(), []int{1, 2, 3}) {
-			if o.Err == nil {
-				oks++
-				require.Equal(t, i+1, o.Value)
-			} else {
-				require.Equal(t, fail, o.Err)
-			}
-		}
-		return sizes, oks
-	}
-	sizes, oks := run(refused)
-	require.Equal(t, []int{3, 1, 1, 1}, sizes)
-	require.Equal(t, 2, oks)
-	sizes, oks = run(away)
-	require.Equal(t, []int{3}, sizes)
-	require.Zero(t, oks)
 }

@@ -83,14 +83,14 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	span.Text("outcome", attemptedAs[a.event])
-	metrics.Attempted(attemptedAs[a.event], time.Duration(a.durationMS)*time.Millisecond)
+	metrics.Attempted(attemptedAs[a.event], time.Duration(a.DurationMS)*time.Millisecond)
 	switch a.event {
 	case EventFail:
-		return retry.At(*a.nextAttemptAt, errors.New(a.failure))
+		return retry.At(*a.NextAttemptAt, errors.New(a.Failure))
 	case EventExhaust:
-		return retry.Exhausted(errors.New(a.failure))
+		return retry.Exhausted(errors.New(a.Failure))
 	default:
-		metrics.Delivered(a.deliveredAt.Sub(w.createdAt))
+		metrics.Delivered(a.DeliveredAt.Sub(w.createdAt))
 		return nil
 	}
 }
@@ -99,7 +99,7 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 // nor a claim. The row says when it comes back, so that the sweeper does not ring for all who wait
 // at a dead endpoint.
 func (s *Service) putOff(ctx context.Context, w *work, to time.Time, why error) error {
-	moved, err := s.holds.Do(ctx, held{id: w.id, seen: w.nextAttemptAt, to: to})
+	moved, err := s.holds.Do(ctx, hold{w.id, w.nextAttemptAt, to})
 	if err != nil || !moved {
 		return err
 	}
@@ -127,8 +127,8 @@ func (s *Service) try(ctx context.Context, w *work, secrets []secret.Redacted, e
 	}
 	found = judge(answer, err)
 	a := &attempt{
-		id: w.id, lease: c.lease, startedAt: now, durationMS: int32(answer.Duration.Milliseconds()),
-		statusCode: statusCode(answer), failure: failure(answer, err), body: answer.Body,
+		ID: w.id, Lease: c.lease, StartedAt: now, DurationMS: int32(answer.Duration.Milliseconds()),
+		StatusCode: statusCode(answer), Failure: failure(answer, err), Body: answer.Body,
 	}
 	s.conclude(a, c.attempts+1)
 	return a, nil
@@ -191,14 +191,14 @@ func (s *Service) conclude(a *attempt, number int) {
 	now := s.clock.Now()
 	place := (number-1)%(len(s.opts.Delays)+1) + 1
 	switch {
-	case a.failure == "":
-		a.event, a.deliveredAt = EventSucceed, &now
+	case a.Failure == "":
+		a.event, a.DeliveredAt = EventSucceed, &now
 	case place > len(s.opts.Delays):
 		a.event = EventExhaust
 	default:
 		delay := s.opts.Delays[place-1]
 		next := now.Add(delay + rand.N(delay/10+1)).Truncate(time.Microsecond)
-		a.event, a.nextAttemptAt = EventFail, &next
+		a.event, a.NextAttemptAt = EventFail, &next
 	}
 }
 

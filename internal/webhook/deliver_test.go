@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"ajo/internal/batch"
 	"ajo/internal/page"
+	"ajo/internal/pg"
 	"ajo/internal/retry"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
@@ -123,9 +123,9 @@ func TestJitterIsSpread(t *testing.T) {
 	least, most := time.Hour, time.Duration(0)
 	for range 1000 {
 		var a attempt
-		a.failure = "HTTP 500"
+		a.Failure = "HTTP 500"
 		b.conclude(&a, 1)
-		d := a.nextAttemptAt.Sub(b.Clock.Now())
+		d := a.NextAttemptAt.Sub(b.Clock.Now())
 		least, most = min(least, d), max(most, d)
 	}
 	require.GreaterOrEqual(t, least, 2*time.Minute)
@@ -354,10 +354,10 @@ func TestAnswerIsKeptThoughTheCallerGoes(t *testing.T) {
 	ctx, cancel := context.WithCancel(b.ctx)
 	records := b.records
 	t.Cleanup(records.Close)
-	b.records = batch.New(1, 1, func(own context.Context, attempts []attempt) []batch.Outcome[bool] {
+	b.records = pg.NewBatcher(b.Pool, pg.BatchOptions[attempt]{Name: "webhook/record", Max: 1}, func(own context.Context, tx pg.Tx, attempts []attempt) ([]bool, error) {
 		cancel() // between the answer and its record
 		<-ctx.Done()
-		return each(b.record)(own, attempts)
+		return b.record(own, tx, attempts)
 	})
 	require.NoError(t, b.Deliver(ctx, id))
 	require.Equal(t, Delivered, b.get(id).Status)

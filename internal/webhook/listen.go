@@ -30,15 +30,24 @@ type Heard struct {
 // Listens tells whether a tenant whose row has that listening_until listens at the time now.
 func Listens(until *time.Time, now time.Time) bool { return until != nil && until.After(now) }
 
+// shown is the row of an event that is shown.
+type shown struct {
+	ID        uuid.UUID `pg:"id"`
+	TenantID  uuid.UUID `pg:"tenant_id"`
+	Type      Type      `pg:"event_type"`
+	Body      []byte    `pg:"body"`
+	CreatedAt time.Time `pg:"created_at"`
+}
+
+var showSQL = pg.Insert[shown]("listen_events", 1) + ` ORDER BY n`
+
 // Show writes the events of those who listen, in the transaction of what they tell of; the others
 // are left out. It is the last thing that a transaction does: it takes a lock of each tenant that
 // listens, so that their events are numbered in the order of the commits. The tenants' locks are
 // taken in one order, after all others.
 func Show(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
-	var ids, tenants []uuid.UUID
-	var types []string
-	var bodies [][]byte
-	var created []time.Time
+	var rows []shown
+	var tenants []uuid.UUID
 	for i := range events {
 		e := &events[i]
 		if !e.Listening {
@@ -48,20 +57,17 @@ func Show(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
 		if err != nil {
 			return err
 		}
-		ids, tenants = append(ids, messageID(e.Type, e.TransactionGroupID)), append(tenants, e.TenantID)
-		types, bodies, created = append(types, string(e.Type)), append(bodies, body), append(created, e.CreatedAt)
+		tenants = append(tenants, e.TenantID)
+		rows = append(rows, shown{messageID(e.Type, e.TransactionGroupID), e.TenantID, e.Type, body, e.CreatedAt})
 	}
-	if len(ids) == 0 {
+	if len(rows) == 0 {
 		return nil
 	}
 	if _, err := tx.Exec(ctx, `
 		SELECT pg_advisory_xact_lock(k) FROM (SELECT DISTINCT hashtextextended('listen ' || t, 0) AS k FROM unnest($1::uuid[]) t ORDER BY k) s`, tenants); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO listen_events (id, tenant_id, event_type, body, created_at)
-		SELECT id, tenant, event, body, created FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::timestamptz[])
-			WITH ORDINALITY AS e (id, tenant, event, body, created, n) ORDER BY n`, ids, tenants, types, bodies, created)
+	_, err := tx.Exec(ctx, showSQL, pg.Columns(rows)...)
 	return err
 }
 

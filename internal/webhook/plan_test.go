@@ -18,6 +18,7 @@ func TestBatchesLookTheirRowsUp(t *testing.T) {
 		for sql, want := range map[string]string{
 			loadSQL:   `deliveries_pkey.*Index Cond: \(id = ANY \(\$1\)\)`,
 			claimSQL:  `Nested Loop.*Function Scan on unnest w ` + lookup,
+			holdSQL:   `Nested Loop.*Function Scan on h ` + lookup,
 			recordSQL: `Nested Loop.*Function Scan on m ` + lookup,
 		} {
 			plan := b.BatchPlan(sql)

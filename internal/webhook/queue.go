@@ -9,21 +9,32 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/pg"
-	"ajo/internal/trace"
 )
+
+// queued is the row of a new delivery.
+type queued struct {
+	ID            uuid.UUID `pg:"id"`
+	TenantID      uuid.UUID `pg:"tenant_id"`
+	AccountID     uuid.UUID `pg:"account_id"`
+	GroupID       uuid.UUID `pg:"transaction_group_id"`
+	Type          Type      `pg:"event_type"`
+	URL           string    `pg:"callback_url"`
+	Body          []byte    `pg:"body"`
+	Status        Status    `pg:"status"`
+	NextAttemptAt time.Time `pg:"next_attempt_at"`
+	CreatedAt     time.Time `pg:"created_at"`
+	Traceparent   string    `pg:"traceparent"`
+}
+
+var queueSQL = pg.Insert[queued]("deliveries", 1) + ` ON CONFLICT (transaction_group_id, event_type) DO NOTHING RETURNING id`
 
 // Queue stores deliveries, due at once, in the transaction that makes what they tell of, with one
 // statement however many there are. It returns the ids of the new rows in the order given, and
 // uuid.Nil for what gets none: where there is no URL, and where the event has its delivery already.
 // After the commit the caller rings for each id.
 func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDelivery) ([]uuid.UUID, error) {
-	var c struct {
-		id, tenant, account, group []uuid.UUID
-		event, url, trace          []string
-		body                       [][]byte
-		created                    []time.Time
-	}
-	place := make([]int, 0, len(deliveries)) // of each row among the deliveries
+	var rows []queued
+	ids := make([]uuid.UUID, len(deliveries)) // uuid.Nil: none
 	for i := range deliveries {
 		d := &deliveries[i]
 		if d.CallbackURL == "" {
@@ -33,37 +44,16 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 		if err != nil {
 			return nil, err
 		}
-		c.trace = trace.Put(c.trace, len(c.id), d.Traceparent)
-		place, c.id, c.event = append(place, i), append(c.id, uuid.Must(uuid.NewV7())), append(c.event, string(d.Type))
-		c.tenant, c.account, c.group = append(c.tenant, d.TenantID), append(c.account, d.AccountID), append(c.group, d.TransactionGroupID)
-		c.url, c.body, c.created = append(c.url, d.CallbackURL), append(c.body, body), append(c.created, d.CreatedAt)
+		ids[i] = uuid.Must(uuid.NewV7())
+		rows = append(rows, queued{
+			ids[i], d.TenantID, d.AccountID, d.TransactionGroupID, d.Type, d.CallbackURL, body, Pending, now, d.CreatedAt, d.Traceparent,
+		})
 	}
-	out := make([]uuid.UUID, len(deliveries))
-	if len(c.id) == 0 {
-		return out, nil
+	if len(rows) == 0 {
+		return ids, nil
 	}
-	rows, err := tx.Query(ctx, `
-		WITH queued AS (
-			INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status,
-				next_attempt_at, created_at, traceparent)
-			SELECT id, tenant, account, grp, event, url, body, $9, $10, created, coalesce(trace, '')
-			FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::bytea[], $8::timestamptz[], $11::text[])
-				AS d (id, tenant, account, grp, event, url, body, created, trace)
-			ON CONFLICT (transaction_group_id, event_type) DO NOTHING
-			RETURNING id
-		)
-		SELECT id FROM queued ORDER BY id`, // ids are made in the order given, and sort so
-		c.id, c.tenant, c.account, c.group, c.event, c.url, c.body, c.created, string(Pending), now, c.trace)
-	if err != nil {
-		return nil, err
-	}
-	queued, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	for i, id := range c.id {
-		if len(queued) > 0 && queued[0] == id {
-			out[place[i]], queued = id, queued[1:]
-		}
-	}
-	return out, err
+	stored, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], queueSQL, pg.Columns(rows)...)
+	return pg.Match(ids, stored, func(id uuid.UUID) uuid.UUID { return id }), err
 }
 
 // Tell queues the events that their tenants chose, and shows every event to those who listen. The

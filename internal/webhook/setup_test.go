@@ -208,3 +208,14 @@ func verifyStandard(c call, signingSecret string) error {
 	}
 	return errors.New("no signature matches")
 }
+
+// together does the items as one batch, and returns the results.
+func together[T, R any](b *bundle, batcher *pg.Batcher[T, R], items ...T) []R {
+	b.T.Helper()
+	out := make([]R, len(items))
+	for i, o := range batcher.Together(b.ctx, items) {
+		require.NoError(b.T, o.Err)
+		out[i] = o.Value
+	}
+	return out
+}

@@ -39,7 +39,7 @@ func (b *bundle) in(s Status) uuid.UUID {
 func (b *bundle) drive(id uuid.UUID, e Event) bool {
 	b.T.Helper()
 	now, lease := b.Clock.Now(), b.Clock.Now().Add(time.Minute)
-	a := attempt{id: id, lease: lease, event: e, startedAt: now}
+	a := attempt{ID: id, Lease: lease, event: e, StartedAt: now}
 	switch e {
 	case EventQueue:
 		p := b.payment("https://example.com")
@@ -52,9 +52,9 @@ func (b *bundle) drive(id uuid.UUID, e Event) bool {
 		}
 		return err == nil
 	case EventSucceed:
-		a.deliveredAt = &now
+		a.DeliveredAt = &now
 	case EventFail:
-		a.nextAttemptAt = &lease
+		a.NextAttemptAt = &lease
 	}
 	b.Exec(`UPDATE deliveries SET leased_until = $2 WHERE id = $1`, id, lease)
 	kept, err := b.records.Do(b.ctx, a)

@@ -12,13 +12,11 @@
 package webhook
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
 
-	"ajo/internal/batch"
 	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/fsm"
@@ -106,17 +104,14 @@ type Service struct {
 	opts   Options
 	lanes  *lanes
 
-	loads   *batch.Coalescer[uuid.UUID, *work]
-	holds   *batch.Coalescer[held, bool]
-	claims  *batch.Coalescer[uuid.UUID, *claim]
-	records *batch.Coalescer[attempt, bool]
+	loads   *pg.Batcher[uuid.UUID, *work]
+	holds   *pg.Batcher[hold, bool]
+	claims  *pg.Batcher[uuid.UUID, *claim]
+	records *pg.Batcher[attempt, bool]
 }
 
-// One writer each, and batches that stop where they stop gaining (measured: about 100).
-const (
-	writers  = 1
-	maxBatch = 100
-)
+// maxBatch is where batches stop gaining (measured: about 100).
+const maxBatch = 100
 
 // New returns the service. [Service.Close] ends it.
 func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Client, o Options) *Service {
@@ -139,10 +134,10 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{pool: pool, clock: clk, box: box, client: client, opts: o, lanes: newLanes(o.PerEndpoint, o.PerTenant, clk)}
-	s.loads = batch.New(writers, maxBatch, each(s.load))
-	s.holds = batch.New(writers, maxBatch, each(s.hold))
-	s.claims = batch.New(writers, maxBatch, each(s.claim))
-	s.records = batch.New(writers, maxBatch, each(s.record))
+	s.loads = pg.NewBatcher(pool, pg.BatchOptions[uuid.UUID]{Max: maxBatch}, s.load)
+	s.holds = pg.NewBatcher(pool, pg.BatchOptions[hold]{Name: "webhook/hold", Max: maxBatch, Order: pg.ByID(hold.id)}, s.hold)
+	s.claims = pg.NewBatcher(pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch, Order: pg.CompareIDs}, s.claim)
+	s.records = pg.NewBatcher(pool, pg.BatchOptions[attempt]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attempt.id)}, s.record)
 	return s
 }
 
@@ -157,19 +152,4 @@ func (s *Service) Close() {
 	s.holds.Close()
 	s.claims.Close()
 	s.records.Close()
-}
-
-// each makes a batch function of do, which works on all items with one statement. A bad row does
-// not fail its neighbours.
-func each[T, R any](do func(context.Context, []T) ([]R, error)) batch.Func[T, R] {
-	return func(ctx context.Context, items []T) []batch.Outcome[R] {
-		return pg.Isolate(items, func(items []T) ([]batch.Outcome[R], error) {
-			values, err := do(ctx, items)
-			out := make([]batch.Outcome[R], len(values))
-			for i, v := range values {
-				out[i].Value = v
-			}
-			return out, err
-		})
-	}
 }
