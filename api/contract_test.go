@@ -50,6 +50,10 @@ func TestFoundByTheFuzzer(t *testing.T) {
 	for _, at := range []string{"9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59.5Z", "2027-01-01T9:00:00Z", "2027-01-01T09:00:00,5Z", "2027-01-01T09:00:00+24:00"} {
 		w.do("POST", "/v1/accounts", fmt.Sprintf(oneTime, at), key...).refused(400, "expiresAt must be an ISO 8601 time such as 2026-01-30T12:15:00Z")
 	}
+	// It never becomes a request and is not counted; the answer to HEAD has no body to show it.
+	for _, method := range []string{"GET", "HEAD"} {
+		require.Equal(t, 400, w.do(method, "/v1/accounts?limit= 5", "", key...).Status, method)
+	}
 	soon := w.Clock.Now().Add(time.Microsecond).Format(time.RFC3339Nano)
 	w.do("POST", "/v1/accounts", fmt.Sprintf(oneTime, soon), key...).ok(201, nil)
 }
