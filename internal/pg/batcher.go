@@ -157,6 +157,15 @@ func (b *Batcher[T, R]) commit(ctx context.Context, items []T) ([]batch.Outcome[
 	return out, nil
 }
 
+// Flat is the result of an item that the rest of its batch may refuse: a [Batcher] of outcomes has
+// the items' own errors in them.
+func Flat[R any](o batch.Outcome[R], err error) (R, error) {
+	if err != nil {
+		return o.Value, err
+	}
+	return o.Value, o.Err
+}
+
 // ByID is an order of a batch's items: that of an id of theirs.
 func ByID[T any](id func(T) uuid.UUID) func(a, b T) int {
 	return func(a, b T) int { return CompareIDs(id(a), id(b)) }

@@ -10,11 +10,9 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/batch"
-	"ajo/internal/failpoint"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
-	"ajo/internal/trace"
 	"ajo/ledger"
 )
 
@@ -44,25 +42,10 @@ func (a *acceptance) answer() (idempotency.Answer, error) {
 	})
 }
 
-// acceptBatch accepts many settlements in one transaction, as if one after the other. A refusal is
-// its request's alone.
-func (s *Service) acceptBatch(ctx context.Context, requests []*request) []batch.Outcome[Settled] {
-	return pg.Isolate(requests, func(requests []*request) (out []batch.Outcome[Settled], err error) {
-		err = pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
-			out = make([]batch.Outcome[Settled], len(requests))
-			err := s.acceptAll(ctx, tx, requests, out)
-			failpoint.At("transfer/before-accept-commit")
-			return err
-		})
-		if err == nil {
-			failpoint.At("transfer/after-accept-commit")
-		}
-		return out, err
-	})
-}
-
-// acceptAll takes the keys first, and the balances' locks last.
-func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request, out []batch.Outcome[Settled]) error {
+// acceptAll accepts many settlements in one transaction, as if one after the other. A refusal is
+// its request's alone. It takes the keys first, and the balances' locks last.
+func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) ([]batch.Outcome[Settled], error) {
+	out := make([]batch.Outcome[Settled], len(requests))
 	now := s.Clock.Now()
 	of, refs := make([]idempotency.Request, len(requests)), make([]account.Ref, len(requests))
 	for i, r := range requests {
@@ -70,11 +53,11 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request, 
 	}
 	keys, err := idempotency.BeginAll(ctx, tx, now, of)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	from, err := account.FindAll(ctx, tx, refs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	take := func(i int) bool {
 		kept, err := keys.Take(i)
@@ -93,16 +76,16 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request, 
 		}
 	}
 	if candidates, err = s.withoutRepeats(ctx, tx, now, candidates, out); err != nil {
-		return err
+		return nil, err
 	}
 	accepted, err := s.debit(ctx, tx, now, candidates, out)
 	if err != nil || len(accepted) == 0 {
-		return err
+		return out, err
 	}
 	for _, a := range accepted {
 		answer, err := a.answer()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		out[a.at].Value = Settled{TransferID: a.id, Answer: answer}
 		keys.Keep(a.at, answer)
@@ -113,7 +96,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request, 
 			take(i)
 		}
 	}
-	return keys.Save(ctx, tx)
+	return out, keys.Save(ctx, tx)
 }
 
 // debit posts the debits of the requests that their accounts' balances cover, and inserts their
@@ -139,28 +122,36 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 	return accepted, insert(ctx, tx, now, accepted)
 }
 
+// inserted is the row of a new transfer.
+type inserted struct {
+	ID            uuid.UUID    `pg:"id"`
+	TenantID      uuid.UUID    `pg:"tenant_id"`
+	AccountID     uuid.UUID    `pg:"account_id"`
+	Ref           string       `pg:"merchant_tx_ref"`
+	Status        Status       `pg:"status"`
+	Amount        money.Amount `pg:"amount,numeric"`
+	BankCode      string       `pg:"bank_code"`
+	BankName      string       `pg:"bank_name"`
+	AccountNumber string       `pg:"account_number"`
+	Narration     string       `pg:"narration"`
+	NextAttemptAt time.Time    `pg:"next_attempt_at"`
+	CreatedAt     time.Time    `pg:"created_at"`
+	UpdatedAt     time.Time    `pg:"updated_at"`
+	Traceparent   string       `pg:"traceparent"`
+}
+
+var insertSQL = pg.Insert[inserted]("transfers", 1)
+
 func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance) error {
 	if len(accepted) == 0 {
 		return nil
 	}
-	var c struct {
-		id, tenant, account                  []uuid.UUID
-		ref, amount, bank, number, narration []string
-		trace, bankName                      []string
+	rows := make([]inserted, len(accepted))
+	for i, a := range accepted {
+		rows[i] = inserted{
+			a.id, a.from.TenantID, a.from.ID, a.ref, Pending, a.amount, a.order.BankCode, a.bank, a.order.AccountNumber, a.order.Narration, now, now, now, a.trace,
+		}
 	}
-	for _, a := range accepted {
-		c.trace = trace.Put(c.trace, len(c.id), a.trace)
-		c.id, c.tenant, c.account = append(c.id, a.id), append(c.tenant, a.from.TenantID), append(c.account, a.from.ID)
-		c.ref, c.amount, c.bank = append(c.ref, a.ref), append(c.amount, a.amount.String()), append(c.bank, a.order.BankCode)
-		c.number, c.narration = append(c.number, a.order.AccountNumber), append(c.narration, a.order.Narration)
-		c.bankName = append(c.bankName, a.bank)
-	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, next_attempt_at, created_at, updated_at, traceparent,
-			bank_name)
-		SELECT id, tenant, account, ref, 'pending', amount::numeric, bank, number, narration, $9, $9, $9, coalesce(trace, ''), bank_name
-		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $10::text[], $11::text[])
-			AS a (id, tenant, account, ref, amount, bank, number, narration, trace, bank_name)`,
-		c.id, c.tenant, c.account, c.ref, c.amount, c.bank, c.number, c.narration, now, c.trace, c.bankName)
+	_, err := tx.Exec(ctx, insertSQL, pg.Columns(rows)...)
 	return err
 }

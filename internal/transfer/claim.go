@@ -49,6 +49,8 @@ type step struct {
 	learned
 }
 
+func (st *step) id() uuid.UUID { return st.ID }
+
 // claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover.
 // Neither is nothing: the transfer is not due, in other hands, or has ended here, with a delivery
 // to ring where the tenant chose one.
@@ -66,7 +68,7 @@ type claimed struct {
 // anything has it; see [token]. What was covered when it was looked at still is when it is
 // submitted; see [Service.cover].
 func (s *Service) claim(ctx context.Context, id uuid.UUID) (*step, error) {
-	c, err := s.claims.Do(ctx, id)
+	c, err := pg.Flat(s.claims.Do(ctx, id))
 	if err != nil {
 		return nil, err
 	}
@@ -74,57 +76,36 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID) (*step, error) {
 	return c.step, c.wait
 }
 
-func (s *Service) claimBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[claimed] {
-	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[claimed], error) {
-		var found verdicts
-		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) (err error) {
-			found, err = s.claimAll(ctx, tx, ids)
-			failpoint.At("transfer/before-claim-commit")
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		if len(found.covered) > 0 {
-			failpoint.At("transfer/after-claim-commit")
-		}
-		count(found.ends)
-		byID := found.outcomes(s.Log)
-		out := make([]batch.Outcome[claimed], len(ids))
-		for i, id := range ids {
-			out[i] = byID[id]
-			delete(byID, id) // asked for twice in one batch: one caller has it
-		}
-		return out, nil
-	})
-}
-
 // claimAll finds the transfers that go without a lease, leases the others that are due, puts off
 // those of them that lack cover, and ends those that will never have it.
-func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) (verdicts, error) {
+func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]batch.Outcome[claimed], error) {
 	now := s.Clock.Now()
 	free, err := s.findCovered(ctx, tx, now, ids)
 	if err != nil {
-		return verdicts{}, err
+		return nil, err
 	}
 	v := verdicts{covered: free}
 	rest := slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool {
 		return slices.ContainsFunc(free, func(st *step) bool { return st.ID == id })
 	})
 	if len(rest) == 0 {
-		return v, nil
+		return v.outcomes(ids), nil
 	}
 	leased, err := s.leaseDue(ctx, tx, now, rest)
 	if err != nil {
-		return v, err
+		return nil, err
 	}
 	if err := s.cover(ctx, tx, now, leased, &v); err != nil {
-		return v, err
+		return nil, err
 	}
-	if _, err := putOff(ctx, tx, now, v.short); err != nil {
-		return v, err
+	if _, err := s.putOff(ctx, tx, v.short); err != nil {
+		return nil, err
 	}
-	return v, s.endAll(ctx, tx, v.ends)
+	if len(v.ends) > 0 {
+		tx.AfterCommit(func(context.Context) { s.report(v.ends) })
+	}
+	err = s.endAll(ctx, tx, v.ends)
+	return v.outcomes(ids), err
 }
 
 const (
@@ -133,8 +114,6 @@ const (
 		t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false),
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
 		t.next_attempt_at, t.leased_until, (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id)`
-	// isDue hides the appointment from the planner: on a young table it would go by the index of
-	// all that is due, and read those of a whole backlog for each batch.
 	isDue = `coalesce(t.next_attempt_at, 'infinity') <= $2 AND coalesce(t.leased_until, '-infinity') <= $2`
 	// coveredSQL finds pending transfers of accounts whose confirmed money covers all of their
 	// debits, and so each. (The CASE hides the status from the planner, which would read all that
@@ -151,22 +130,13 @@ const (
 // findCovered finds the transfers that need no lease: pending, due, in nobody's hands, and covered.
 // It writes and locks nothing.
 func (s *Service) findCovered(ctx context.Context, tx pg.Tx, now time.Time, ids []uuid.UUID) ([]*step, error) {
-	rows, err := tx.Query(ctx, coveredSQL, ids, now, s.Provisional)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, s.scanStep(now))
+	return pg.Collect(ctx, tx, s.scanStep(now), coveredSQL, ids, now, s.Provisional)
 }
 
 // leaseDue leases the transfers that are due and in nobody's hands. It locks the rows in the order
-// of their ids.
+// given.
 func (s *Service) leaseDue(ctx context.Context, tx pg.Tx, now time.Time, ids []uuid.UUID) ([]*step, error) {
-	slices.SortFunc(ids, pg.CompareIDs)
-	rows, err := tx.Query(ctx, leaseSQL, ids, now, now.Add(s.Lease))
-	if err != nil {
-		return nil, err
-	}
-	leased, err := pgx.CollectRows(rows, s.scanStep(now))
+	leased, err := pg.Collect(ctx, tx, s.scanStep(now), leaseSQL, ids, now, now.Add(s.Lease))
 	for _, st := range leased {
 		st.due = nil
 	}
@@ -184,20 +154,33 @@ func (s *Service) scanStep(now time.Time) pgx.RowToFunc[*step] {
 	}
 }
 
-// outcomes are the verdicts by transfer, once they are committed.
-func (v *verdicts) outcomes(log *slog.Logger) map[uuid.UUID]batch.Outcome[claimed] {
-	out := map[uuid.UUID]batch.Outcome[claimed]{}
+// outcomes are the verdicts on the transfers that were asked for. One that was asked for twice is
+// one caller's.
+func (v *verdicts) outcomes(ids []uuid.UUID) []batch.Outcome[claimed] {
+	byID := map[uuid.UUID]batch.Outcome[claimed]{}
 	for _, st := range v.covered {
-		out[st.ID] = batch.Outcome[claimed]{Value: claimed{step: st}}
+		byID[st.ID] = batch.Outcome[claimed]{Value: claimed{step: st}}
 	}
 	for _, p := range v.short {
-		out[p.ID] = batch.Outcome[claimed]{Value: claimed{wait: retry.At(*p.at, errCover)}}
+		byID[p.ID] = batch.Outcome[claimed]{Value: claimed{wait: retry.At(*p.at, errCover)}}
 	}
 	for _, e := range v.ends {
-		out[e.ID] = batch.Outcome[claimed]{Value: claimed{told: e.told}, Err: e.err}
-		log.Warn(e.outcome.why, slog.String("transfer", e.Ref), slog.Any("err", e.err))
+		byID[e.ID] = batch.Outcome[claimed]{Value: claimed{told: e.told}, Err: e.err}
+	}
+	out := make([]batch.Outcome[claimed], len(ids))
+	for i, id := range ids {
+		out[i] = byID[id]
+		delete(byID, id)
 	}
 	return out
+}
+
+// report logs and counts the ends of transfers that will never be covered, once they are committed.
+func (s *Service) report(ends []*ending) {
+	count(ends)
+	for _, e := range ends {
+		s.Log.Warn(e.outcome.why, slog.String("transfer", e.Ref), slog.Any("err", e.err))
+	}
 }
 
 // gaps is the schedule of the transfer's status.

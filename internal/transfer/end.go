@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/batch"
-	"ajo/internal/failpoint"
 	"ajo/internal/metrics"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
@@ -39,7 +38,7 @@ type ended struct {
 // conclude ends a claimed transfer, or moves it on from success, in one transaction with its debit.
 // A claim that has gone is no error: the other worker records.
 func (s *Service) conclude(ctx context.Context, st *step, o outcome) error {
-	end, err := s.ends.Do(ctx, ending{step: st, outcome: o})
+	end, err := pg.Flat(s.ends.Do(ctx, ending{step: st, outcome: o}))
 	if err == nil && !end.Held {
 		err = s.keepAcknowledgement(ctx, st)
 	}
@@ -61,34 +60,25 @@ func (s *Service) ring(ctx context.Context, delivery uuid.UUID) {
 	}
 }
 
-func (s *Service) endBatch(ctx context.Context, items []ending) []batch.Outcome[ended] {
-	return pg.Isolate(items, func(items []ending) (out []batch.Outcome[ended], err error) {
-		var held []*ending
-		err = pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
-			out = make([]batch.Outcome[ended], len(items))
-			ends := make([]*ending, len(items))
-			for i := range items {
-				ends[i] = new(items[i])
-			}
-			var err error
-			if held, err = stillHeld(ctx, tx, ends); err != nil {
-				return err
-			}
-			if err := s.endAll(ctx, tx, held); err != nil {
-				return err
-			}
-			for i, e := range ends {
-				out[i] = batch.Outcome[ended]{Value: ended{e.next, e.told, slices.Contains(held, e)}, Err: e.err}
-			}
-			failpoint.At("transfer/before-end-commit")
-			return nil
-		})
-		if err == nil {
-			failpoint.At("transfer/after-end-commit")
-			count(held)
-		}
-		return out, err
-	})
+// concludeAll ends the transfers whose claim still stands.
+func (s *Service) concludeAll(ctx context.Context, tx pg.Tx, items []ending) ([]batch.Outcome[ended], error) {
+	ends := make([]*ending, len(items))
+	for i := range items {
+		ends[i] = new(items[i])
+	}
+	held, err := stillHeld(ctx, tx, ends)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.endAll(ctx, tx, held); err != nil {
+		return nil, err
+	}
+	tx.AfterCommit(func(context.Context) { count(held) })
+	out := make([]batch.Outcome[ended], len(items))
+	for i, e := range ends {
+		out[i] = batch.Outcome[ended]{Value: ended{e.next, e.told, slices.Contains(held, e)}, Err: e.err}
+	}
+	return out, nil
 }
 
 // count counts the ends that are committed.
@@ -100,16 +90,19 @@ func count(ends []*ending) {
 	}
 }
 
-const stillHeldSQL = `SELECT m.n, t.acknowledged_at IS NOT NULL FROM transfers t
-	JOIN unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) WITH ORDINALITY AS m (id, lease, due, n) ON ` + heldSQL + `
+var stillHeldSQL = `SELECT m.n, t.acknowledged_at IS NOT NULL FROM transfers t
+	JOIN ` + pg.Unnest[seen](1, "m") + ` ON ` + heldSQL + `
 	ORDER BY t.id, m.n FOR NO KEY UPDATE OF t`
 
 // stillHeld locks the transfers, in the order of their ids, and returns the ends whose claim still
 // stands, one for each transfer. The bank's silence ends nothing that it has acknowledged, be it
 // since the claim.
 func stillHeld(ctx context.Context, tx pg.Tx, ends []*ending) ([]*ending, error) {
-	m := tokensOf(ends, func(e *ending) *step { return e.step })
-	rows, err := tx.Query(ctx, stillHeldSQL, m.id, m.lease, m.due)
+	claims := make([]seen, len(ends))
+	for i, e := range ends {
+		claims[i] = e.seen()
+	}
+	rows, err := tx.Query(ctx, stillHeldSQL, pg.Columns(claims)...)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +110,7 @@ func stillHeld(ctx context.Context, tx pg.Tx, ends []*ending) ([]*ending, error)
 	var n int
 	var acknowledged bool
 	_, err = pgx.ForEachRow(rows, []any{&n, &acknowledged}, func() error {
-		if e := ends[m.places[n-1]]; e.by != bySilence || !acknowledged {
+		if e := ends[n-1]; e.by != bySilence || !acknowledged {
 			held = append(held, e)
 		}
 		return nil
@@ -202,26 +195,32 @@ func (e *ending) move() ledger.Event {
 	return ledger.EventReverse
 }
 
+// endedRow is the end of a transfer in endSQL.
+type endedRow struct {
+	ID     uuid.UUID  `pg:"id"`
+	From   Status     `pg:"status_from"`
+	To     Status     `pg:"status_to"`
+	Next   *time.Time `pg:"next"`
+	Why    string     `pg:"why"`
+	By     string     `pg:"by"`
+	Reason string     `pg:"reason"`
+	learnedRow
+}
+
 var endSQL = `UPDATE transfers t
 	SET status = m.status_to, next_attempt_at = m.next, ask_count = 0, unknown_count = 0, leased_until = NULL, last_error = m.why,
-		ended_by = m.by, failure_reason = m.reason, ` + learnedSQL("$6") + `, updated_at = $6
-	FROM unnest($1::uuid[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $7::text[], $8::text[],
-		$9::bool[], $10::text[], $11::text[]) AS m (id, status_from, status_to, next, why, by, reason, acked, fee, difference)
+		ended_by = m.by, failure_reason = m.reason, ` + learnedSQL("$1") + `, updated_at = $1
+	FROM ` + pg.Unnest[endedRow](2, "m") + `
 	WHERE t.id = m.id AND t.status = m.status_from`
 
 func writeEnds(ctx context.Context, tx pg.Tx, now time.Time, ends []*ending) error {
-	var ids []uuid.UUID
-	var from, to, why, by, reason []string
-	var next []*time.Time
-	var l learnedColumns
-	for _, e := range ends {
-		ids, from, to = append(ids, e.ID), append(from, string(e.Status)), append(to, string(e.to))
-		why, next, by, reason = append(why, e.why), append(next, e.next), append(by, string(e.by)), append(reason, e.reason)
-		l.add(&e.learned)
+	rows := make([]endedRow, len(ends))
+	for i, e := range ends {
+		rows[i] = endedRow{e.ID, e.Status, e.to, e.next, e.why, string(e.by), e.reason, e.learned.row()}
 	}
-	tag, err := tx.Exec(ctx, endSQL, ids, from, to, next, why, now, by, reason, l.acked, l.fee, l.differences)
-	if err == nil && int(tag.RowsAffected()) != len(ids) {
-		err = fmt.Errorf("transfer: %d of %d ended: a status changed under its lock", tag.RowsAffected(), len(ids))
+	tag, err := tx.Exec(ctx, endSQL, pg.Columns(rows, now)...)
+	if err == nil && int(tag.RowsAffected()) != len(ends) {
+		err = fmt.Errorf("transfer: %d of %d ended: a status changed under its lock", tag.RowsAffected(), len(ends))
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/batch"
 	"ajo/internal/idempotency"
+	"ajo/internal/pg"
 	"ajo/internal/retry"
 )
 
@@ -29,7 +30,15 @@ func (s *Service) SettleTogether(ctx context.Context, asks []Ask) []batch.Outcom
 		}
 		requests[i] = &request{account: account.Ref{TenantID: a.Tenant, AccountRef: a.Ref}, amount: amount, order: a.Order, key: a.Key}
 	}
-	return s.acceptBatch(ctx, requests)
+	return flat(s.accepts.Together(ctx, requests))
+}
+
+func flat[R any](all []batch.Outcome[batch.Outcome[R]]) (out []batch.Outcome[R]) {
+	for _, o := range all {
+		v, err := pg.Flat(o.Value, o.Err)
+		out = append(out, batch.Outcome[R]{Value: v, Err: err})
+	}
+	return out
 }
 
 // Claim is a transfer in the hands of a worker.
@@ -38,7 +47,7 @@ type Claim = step
 // ClaimTogether claims transfers in one batch: the claim, or an error where it is a wait; nil and
 // nil where there is nothing.
 func (s *Service) ClaimTogether(ctx context.Context, ids ...uuid.UUID) (claims []*Claim, errs []error) {
-	for _, o := range s.claimBatch(ctx, ids) {
+	for _, o := range flat(s.claims.Together(ctx, ids)) {
 		err := o.Err
 		if err == nil {
 			err = o.Value.wait
@@ -53,7 +62,7 @@ func (s *Service) SubmitTogether(ctx context.Context, claims []*Claim) (held []b
 	for _, c := range claims {
 		c.AccountName = "ADA OBI"
 	}
-	for i, o := range s.submitBatch(ctx, claims) {
+	for i, o := range s.submits.Together(ctx, claims) {
 		if o.Err != nil {
 			panic(o.Err)
 		}
@@ -79,7 +88,7 @@ func (s *Service) endTogether(ctx context.Context, claims []*Claim, event Event)
 	for i, c := range claims {
 		items[i] = ending{step: c, outcome: outcome{event: event, by: byBank}}
 	}
-	return s.endBatch(ctx, items)
+	return flat(s.ends.Together(ctx, items))
 }
 
 // AcknowledgeLate records the bank's acknowledgement for a worker whose claim may have gone.

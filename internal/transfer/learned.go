@@ -69,23 +69,18 @@ func (st *step) contradiction(p provider.Payout) string {
 // with.
 func learnedSQL(at string) string {
 	return `acknowledged_at = coalesce(t.acknowledged_at, CASE WHEN m.acked THEN ` + at + `::timestamptz END),
-		provider_fee = coalesce(m.fee::numeric, t.provider_fee), difference = coalesce(m.difference, t.difference),
+		provider_fee = coalesce(m.fee, t.provider_fee), difference = coalesce(m.difference, t.difference),
 		differs_since = CASE WHEN m.difference IS NULL OR m.difference = t.difference THEN t.differs_since WHEN m.difference = '' THEN NULL ELSE ` + at + ` END`
 }
 
-// learnedColumns are what was learned of steps, column by column.
-type learnedColumns struct {
-	acked            []bool
-	fee, differences []*string
+// learnedRow is what was learned of a step as learnedSQL has it.
+type learnedRow struct {
+	Acked      bool          `pg:"acked"`
+	Fee        *money.Amount `pg:"fee,numeric"`
+	Difference *string       `pg:"difference"`
 }
 
-func (c *learnedColumns) add(l *learned) {
-	var fee *string
-	if l.fee != nil {
-		fee = new(l.fee.String())
-	}
-	c.acked, c.fee, c.differences = append(c.acked, l.acknowledged), append(c.fee, fee), append(c.differences, l.difference)
-}
+func (l *learned) row() learnedRow { return learnedRow{l.acknowledged, l.fee, l.difference} }
 
 // keepAcknowledgement stores that the bank has the reference though the step's claim has gone:
 // whoever has the transfer now must not submit it again, or give it back, on the word that the bank

@@ -13,6 +13,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/trace"
 )
@@ -104,9 +105,9 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 	}
 	ctx, span := trace.Step(ctx, "accept")
 	defer span.End()
-	settled, err := s.accepts.Do(ctx, &request{
+	settled, err := pg.Flat(s.accepts.Do(ctx, &request{
 		account: account.Ref{TenantID: tenantID, AccountRef: ref}, amount: amount, order: o, key: key, trace: trace.Parent(ctx), bank: bank,
-	})
+	}))
 	if span.Traced() && settled.TransferID != uuid.Nil {
 		span.Text("transfer", settled.TransferID.String())
 	}

@@ -1,12 +1,9 @@
 package transfer
 
 import (
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
-
-	"ajo/internal/pg"
 )
 
 // token is what the row of a step's transfer must still say for anything to be recorded of it.
@@ -22,30 +19,18 @@ type token struct {
 	due   *time.Time // the appointment that was seen; nil with a lease of ours
 }
 
-// heldSQL tells whether a row t is still as the token in m says. (The CASE hides status and
-// appointment from the planner.)
+// heldSQL tells whether a row t is still as the token in m says. (For the CASE see plans.go in
+// package pg.)
 const heldSQL = `t.id = m.id AND CASE WHEN m.due IS NULL THEN t.leased_until = m.lease
 	ELSE t.status = 'pending' AND t.next_attempt_at = m.due AND t.leased_until IS NOT DISTINCT FROM m.lease END`
 
-// tokens are the ids and tokens of steps, column by column, in the order of the ids: a statement
-// that joins them as they come locks the rows in that order. One transfer can be there twice, in
-// the hands of two who looked at once; such a statement writes its row once, and returns the place
-// of that one only.
-type tokens struct {
-	places []int // of each in the batch
-	id     []uuid.UUID
-	lease  []*time.Time
-	due    []*time.Time
+// seen is a step's id and token in the row of a statement with heldSQL. One transfer can be in a
+// batch twice, in the hands of two who looked at once: the statement then writes its row once, and
+// returns the number of that one only.
+type seen struct {
+	ID    uuid.UUID  `pg:"id"`
+	Lease *time.Time `pg:"lease"`
+	Due   *time.Time `pg:"due"`
 }
 
-func tokensOf[T any](items []T, of func(T) *step) (t tokens) {
-	for i := range items {
-		t.places = append(t.places, i)
-	}
-	slices.SortStableFunc(t.places, func(a, b int) int { return pg.CompareIDs(of(items[a]).ID, of(items[b]).ID) })
-	for _, i := range t.places {
-		st := of(items[i])
-		t.id, t.lease, t.due = append(t.id, st.ID), append(t.lease, st.lease), append(t.due, st.due)
-	}
-	return t
-}
+func (st *step) seen() seen { return seen{st.ID, st.lease, st.due} }

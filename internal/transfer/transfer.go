@@ -168,23 +168,22 @@ var DefaultRechecks = []time.Duration{15 * time.Minute, 2 * time.Hour, 24 * time
 // DefaultLease is above all that the adapter's deadlines add up to.
 const DefaultLease = 4 * time.Minute
 
-// Limits of natural batching: batches stop gaining at about a hundred. Settlements are asked for on
-// many accounts at once, and a second writer keeps a lone one from waiting for a batch of others; a
-// worker's steps make larger batches with one.
+// Batches stop gaining at about a hundred. Settlements are asked for on many accounts at once, and
+// a second writer keeps a lone one from waiting for a batch of others; a worker's steps make larger
+// batches with one.
 const (
 	acceptWriters = 2
-	stepWriters   = 1
 	batchSize     = 100
 )
 
 // Service has the use cases of settlements. Close it when its callers have stopped.
 type Service struct {
 	Options
-	accepts   *batch.Coalescer[*request, Settled]
-	claims    *batch.Coalescer[uuid.UUID, claimed]
-	submits   *batch.Coalescer[*step, submitted]
-	postpones *batch.Coalescer[postponement, bool]
-	ends      *batch.Coalescer[ending, ended]
+	accepts   *pg.Batcher[*request, batch.Outcome[Settled]]
+	claims    *pg.Batcher[uuid.UUID, batch.Outcome[claimed]]
+	submits   *pg.Batcher[*step, submitted]
+	postpones *pg.Batcher[postponement, bool]
+	ends      *pg.Batcher[ending, batch.Outcome[ended]]
 	holders   holders
 }
 
@@ -195,11 +194,11 @@ func New(o Options) *Service {
 	}
 	o.Lease = cmp.Or(o.Lease, DefaultLease)
 	s := &Service{Options: o}
-	s.accepts = batch.New(acceptWriters, batchSize, s.acceptBatch)
-	s.claims = batch.New(stepWriters, batchSize, s.claimBatch)
-	s.submits = batch.New(stepWriters, batchSize, s.submitBatch)
-	s.postpones = batch.New(stepWriters, batchSize, s.postponeBatch)
-	s.ends = batch.New(stepWriters, batchSize, s.endBatch)
+	s.accepts = pg.NewBatcher(o.Pool, pg.BatchOptions[*request]{Name: "transfer/accept", Max: batchSize, Writers: acceptWriters}, s.acceptAll)
+	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "transfer/claim", Max: batchSize, Order: pg.CompareIDs}, s.claimAll)
+	s.submits = pg.NewBatcher(o.Pool, pg.BatchOptions[*step]{Name: "transfer/submit", Max: batchSize, Order: pg.ByID((*step).id)}, s.submitAll)
+	s.postpones = pg.NewBatcher(o.Pool, pg.BatchOptions[postponement]{Name: "transfer/postpone", Max: batchSize, Order: pg.ByID(postponement.id)}, s.putOff)
+	s.ends = pg.NewBatcher(o.Pool, pg.BatchOptions[ending]{Name: "transfer/end", Max: batchSize, Order: pg.ByID(ending.id)}, s.concludeAll)
 	return s
 }
 
