@@ -20,8 +20,8 @@ const (
 	listenRetry     = 5 // seconds after which a refused call may try again
 )
 
-// heardView is an event as a tenant that listens sees it.
-type heardView struct {
+// listenedEvent is an event in the answer of POST /auth/listen.
+type listenedEvent struct {
 	ID        uuid.UUID    `json:"id"`
 	EventType webhook.Type `json:"eventType"`
 	CreatedAt time.Time    `json:"createdAt"`
@@ -55,12 +55,12 @@ func (e *edge) listen(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	views := make([]heardView, len(heard))
+	views := make([]listenedEvent, len(heard))
 	for i, h := range heard {
-		views[i] = heardView(h)
+		views[i] = listenedEvent(h)
 	}
 	return c.JSON(struct {
-		Events []heardView `json:"events"`
+		Events []listenedEvent `json:"events"`
 		Next   string      `json:"next"`
 	}{views, next})
 }

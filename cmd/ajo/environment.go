@@ -9,13 +9,13 @@ import (
 	"ajo/internal/app"
 )
 
-// environment is where commands find their settings: the process's environment, or, where that
-// names none, what the `ajo dev` that runs in this folder has written down. The two are never
-// mixed: a command works on one service.
+// environment is where commands find their settings: in the environment of the process or, if that
+// names no service, in the file of the `ajo dev` that runs in this folder. The two are never mixed:
+// a command works on one service.
 type environment struct {
 	getenv func(string) string
 	dir    string    // of `ajo dev`
-	out    io.Writer // is told that it is a development machine's settings
+	out    io.Writer // gets a line when the settings of ajo dev are used
 	dev    func() map[string]string
 }
 
@@ -25,7 +25,7 @@ func newEnvironment(getenv func(string) string, dir string, out io.Writer) *envi
 	return e
 }
 
-// services are the names any of which says that the environment means a service of its own.
+// services are settings, any of which means that the environment names a service.
 var services = []string{"AJO_DATABASE_URL", "AJO_REDIS_URL", "AJO_ENCRYPTION_KEYS", "AJO_PROVIDER_URL", "AJO_HTTP_ADDR"}
 
 func (e *environment) find() map[string]string {
@@ -36,7 +36,7 @@ func (e *environment) find() map[string]string {
 	}
 	settings := app.DevSettings(e.dir)
 	if settings != nil {
-		fmt.Fprintf(e.out, "With the settings of the ajo dev that runs here (%s).\n", filepath.Join(e.dir, "settings.json"))
+		fmt.Fprintf(e.out, "Using the settings of the ajo dev that runs here (%s).\n", filepath.Join(e.dir, "settings.json"))
 	}
 	return settings
 }

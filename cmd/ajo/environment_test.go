@@ -38,7 +38,7 @@ func TestEnvironment(t *testing.T) {
 	require.Equal(t, "http://127.0.0.1:7", lives.url("AJO_HTTP_ADDR", "x"))
 	require.Equal(t, "http://127.0.0.1:9", lives.url("AJO_PROVIDER_URL", "x"))
 	require.Equal(t, "json", lives.get("LOG_FORMAT"))
-	require.Equal(t, "With the settings of the ajo dev that runs here ("+path+").\n", out.String(), "once")
+	require.Equal(t, "Using the settings of the ajo dev that runs here ("+path+").\n", out.String(), "once")
 
 	own, out := open(map[string]string{"AJO_REDIS_URL": "redis://own"})
 	require.Empty(t, own.get("AJO_DATABASE_URL"), "never a mixture of two services")

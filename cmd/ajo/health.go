@@ -13,23 +13,23 @@ import (
 // healthTimeout is above what /ready waits for its dependencies.
 const healthTimeout = 5 * time.Second
 
-// newHealthCmd is what a container's health check runs: the image has no shell and no curl.
+// newHealthCmd is for the health checks of containers: the image has no shell and no curl.
 func newHealthCmd() *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
 		Use:     "health",
-		Short:   "Ask a running role whether it is well; exit code 1 when it is not",
+		Short:   "Check the health of a running role; exit code 1 when it is unhealthy",
 		Example: "  ajo health\n  ajo health --url http://127.0.0.1:8080/ready",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return askHealth(cmd.Context(), url, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8081/health", "what to ask; the default is the operations listener, which every role has")
+	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8081/health", "what to check; the default is the operations listener, which every role has")
 	return cmd
 }
 
-// askHealth prints what url answers, and fails when that is not 200.
+// askHealth prints the answer of url, and fails unless its status is 200.
 func askHealth(ctx context.Context, url string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

@@ -14,18 +14,18 @@ import (
 	"ajo/internal/secret"
 )
 
-// newListenCmd is `ajo listen`: a tenant's events on its developer's own machine.
+// newListenCmd is `ajo listen`: a tenant's events on its developer's machine.
 func newListenCmd(env *environment) *cobra.Command {
 	var o listen.Options
 	var link, session string
 	cmd := &cobra.Command{
 		Use:   "listen",
-		Short: "Show a tenant's events as they happen, and send them on to a program on this machine",
-		Long: `Logs in as a tenant, shows its events as they happen, and posts each to a local address, signed as a real delivery
-is. The tenant's real deliveries go on beside it. An event that the local program does not take is not sent again.
+		Short: "Show a tenant's events as they happen, and forward them to a program on this machine",
+		Long: `Logs in as a tenant, shows its events as they happen, and posts each to a local address, signed like a real delivery.
+The tenant's real deliveries continue. An event that the local program does not accept is not sent again.
 
-The password is asked for, or taken from AJO_PASSWORD. A session's token and a login link may stand in AJO_SESSION and
-AJO_LINK instead of the command line.`,
+The password is asked for, or read from AJO_PASSWORD. You can pass a session's token in AJO_SESSION and a login link in
+AJO_LINK instead of on the command line.`,
 		Example: "  ajo listen --email me@shop.example --forward-to http://localhost:3000/hook\n" +
 			"  ajo listen --link 'http://127.0.0.1:8080/dashboard/#link=…' --events payment.received,settlement.failed --print",
 		Args: cobra.NoArgs,
@@ -60,7 +60,7 @@ AJO_LINK instead of the command line.`,
 	f.StringVar(&link, "link", "", "or a login link, which works once")
 	f.StringVar(&session, "session", "", "or the token of a session: the value of its cookie")
 	f.StringVar(&o.ForwardTo, "forward-to", "", "where each event is posted, as http://localhost:3000/hook")
-	f.StringSliceVar(&o.Events, "events", nil, "only these types, joined by commas")
+	f.StringSliceVar(&o.Events, "events", nil, "only these types, separated by commas")
 	f.BoolVar(&o.Bodies, "print", false, "print the bodies too")
 	cmd.MarkFlagsMutuallyExclusive("email", "link", "session")
 	return cmd

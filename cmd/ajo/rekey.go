@@ -26,11 +26,11 @@ func (t *tool) newRekeyCmd() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "rekey",
-		Short: "Seal every sealed value anew under the first of AJO_ENCRYPTION_KEYS",
-		Long: `Seals BVNs, NINs, signing secrets and codes that another key has sealed anew under the first key of
-AJO_ENCRYPTION_KEYS, in batches, beside the running service. It may be ended and run again; what is done stays done.
-It ends with the keys that are still in use, so that the others can be taken out of the settings: docs/operations.md has
-the order. Exit code 1 when a value could not be opened; it is left as it is, and its row and key are named.`,
+		Short: "Encrypt every stored secret again with the first of AJO_ENCRYPTION_KEYS",
+		Long: `Encrypts BVNs, NINs, signing secrets and codes that another key has encrypted with the first key of AJO_ENCRYPTION_KEYS,
+in batches, while the service runs. You can stop it and run it again; what is done stays done. At the end it prints the
+keys that are still in use, so that you can remove the others from the settings: docs/operations.md has the steps. Exit
+code 1 when a value could not be decrypted; it stays as it is, and its row and key are printed.`,
 		Example: "  ajo rekey --dry-run\n" + `  ajo rekey --reason "yearly rotation"`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +44,7 @@ the order. Exit code 1 when a value could not be opened; it is left as it is, an
 		},
 	}
 	cmd.Flags().IntVar(&batch, "batch", 500, "rows of one transaction, from 1 to 10000")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only open every value that would be sealed anew, and count")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only decrypt every value that would be encrypted again, and count")
 	f.addReason(cmd)
 	f.addYes(cmd)
 	return cmd
@@ -70,7 +70,7 @@ func runRekey(ctx context.Context, cmd *cobra.Command, f changeFlags, s *rekey.S
 	case others == 0:
 		out.Current = current
 	default:
-		if err = f.confirm(cmd, fmt.Sprintf("Seal %d values anew under the key %q (values by key: %s).", others, current, before)); err != nil {
+		if err = f.confirm(cmd, fmt.Sprintf("Encrypt %d values again with the key %q (values by key: %s).", others, current, before)); err != nil {
 			return err
 		}
 		out.Result, err = s.Seal(ctx, before, by)
@@ -95,13 +95,13 @@ func printRekeyed(cmd *cobra.Command, f changeFlags, out rekeyed, configured []s
 	if f.json {
 		return printJSON(w, out)
 	}
-	verb := "were sealed anew"
+	verb := "were encrypted again"
 	if dry {
-		verb = "would be sealed anew"
+		verb = "would be encrypted again"
 	}
-	fmt.Fprintf(w, "%d of %d values under other keys %s under %q", out.Sealed, out.Looked, verb, out.Current)
+	fmt.Fprintf(w, "%d of %d values of other keys %s with %q", out.Sealed, out.Looked, verb, out.Current)
 	if out.Changed > 0 {
-		fmt.Fprintf(w, "; %d were changed by the service meanwhile", out.Changed)
+		fmt.Fprintf(w, "; the service changed %d meanwhile", out.Changed)
 	}
 	fmt.Fprintf(w, ".\nIn use, values by key: %s.\n", out.InUse)
 	var idle []string
@@ -112,10 +112,10 @@ func printRekeyed(cmd *cobra.Command, f changeFlags, out rekeyed, configured []s
 	}
 	switch {
 	case len(idle) > 0:
-		fmt.Fprintf(w, "Nothing is sealed under %s any more: take it out of AJO_ENCRYPTION_KEYS once every process seals with %q. Keep it for the backups.\n",
+		fmt.Fprintf(w, "Nothing is encrypted with %s any more: remove it from AJO_ENCRYPTION_KEYS once every process encrypts with %q. Keep it for the backups.\n",
 			strings.Join(idle, ", "), out.Current)
 	case out.InUse.Others(out.Current) > 0 && !dry:
-		fmt.Fprintln(w, "Older keys are still in use: take none of them away, and run this again.")
+		fmt.Fprintln(w, "Older keys are still in use: do not remove them, and run this again.")
 	}
 	if len(out.Problems) == 0 {
 		return nil
@@ -126,13 +126,13 @@ func printRekeyed(cmd *cobra.Command, f changeFlags, out rekeyed, configured []s
 	})
 }
 
-// progressTo says on stderr how far a run has come, every two seconds at most.
+// progressTo prints the progress of a run to stderr, at most every two seconds.
 func progressTo(cmd *cobra.Command) func(rekey.Column, int, int) {
 	said := time.Now()
 	return func(c rekey.Column, looked, sealed int) {
 		if time.Since(said) >= 2*time.Second {
 			said = time.Now()
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d values looked at, %d sealed anew\n", c, looked, sealed)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d values checked, %d encrypted again\n", c, looked, sealed)
 		}
 	}
 }

@@ -24,17 +24,17 @@ func TestRekeyCommand(t *testing.T) {
 	o := setup(t)
 	o.sealBVN(o.oldKey)
 	golden(t, `
-		1 of 1 values under other keys would be sealed anew under "test".
+		1 of 1 values of other keys would be encrypted again with "test".
 		In use, values by key: old: 1.`, o.good("rekey", "--dry-run"))
 	require.Empty(t, o.audited())
 
 	out, said, err := o.run("rekey", "--yes", "--reason", "yearly rotation")
 	require.NoError(t, err)
-	require.Equal(t, `Seal 1 values anew under the key "test" (values by key: old: 1).`+"\n", said)
+	require.Equal(t, `Encrypt 1 values again with the key "test" (values by key: old: 1).`+"\n", said)
 	golden(t, `
-		1 of 1 values under other keys were sealed anew under "test".
+		1 of 1 values of other keys were encrypted again with "test".
 		In use, values by key: test: 1.
-		Nothing is sealed under old any more: take it out of AJO_ENCRYPTION_KEYS once every process seals with "test". Keep it for the backups.`, out)
+		Nothing is encrypted with old any more: remove it from AJO_ENCRYPTION_KEYS once every process encrypts with "test". Keep it for the backups.`, out)
 	o.lastAudit("rekey", "key:test", "yearly rotation")
 
 	again := decode[rekeyed](o, "rekey", "--yes", "--reason", "yearly rotation")
@@ -58,9 +58,9 @@ func TestRekeyWithoutTheOldKey(t *testing.T) {
 	out, _, err := o.run("rekey", "--yes", "--reason", "yearly rotation")
 	require.Equal(t, exitCode(1), err)
 	golden(t, `
-		0 of 1 values under other keys were sealed anew under "test".
+		0 of 1 values of other keys were encrypted again with "test".
 		In use, values by key: lost: 1.
-		Nothing is sealed under old any more: take it out of AJO_ENCRYPTION_KEYS once every process seals with "test". Keep it for the backups.
+		Nothing is encrypted with old any more: remove it from AJO_ENCRYPTION_KEYS once every process encrypts with "test". Keep it for the backups.
 
 		COLUMN  KEY  VALUES  FIRST ROW  WHY NOT
 		customers.bvn  lost  1  <id>  the key "lost" is not in AJO_ENCRYPTION_KEYS`, out)

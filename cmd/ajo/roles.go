@@ -71,7 +71,7 @@ func newWorkerCmd() *cobra.Command {
 			return runWorker(ctx, cfg, wanted)
 		},
 	}
-	cmd.Flags().StringVar(&queues, "queues", "", "queues to serve with their concurrencies, as ingest=64,deliver=128; empty: all")
+	cmd.Flags().StringVar(&queues, "queues", "", "queues to serve, with their concurrency, as ingest=64,deliver=128; empty: all")
 	return cmd
 }
 

@@ -32,9 +32,9 @@ func newStackCmd() *cobra.Command {
 	opt := stack.Options{Ephemeral: true, Log: progress}
 	cmd := &cobra.Command{
 		Use:   "stack [flags] -- command [argument…]",
-		Short: "Run a command beside a Postgres and a Redis of its own",
+		Short: "Run a command with a private Postgres and Redis",
 		Long: "Starts an empty Postgres and Redis, runs the command with AJO_TEST_DATABASE_URL and AJO_TEST_REDIS_URL set,\n" +
-			"removes both again, and ends with the command's code. Missing servers are installed where that needs no password.",
+			"removes both again, and exits with the command's code. Missing servers are installed if that needs no password.",
 		Example: "  ajo stack -- go test ./...\n  ajo stack -- sh -c 'psql $AJO_TEST_DATABASE_URL'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -51,7 +51,7 @@ func newStackCmd() *cobra.Command {
 func newResetCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset",
-		Short: "Remove all local data (" + localDir + "): databases, mails, spool and keys of ajo dev",
+		Short: "Remove all local data (" + localDir + "): databases, e-mails, spool and keys of ajo dev",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return stack.Reset(localDir)

@@ -19,7 +19,7 @@ import (
 // defaultAPI is where `ajo dev` and `ajo api` listen unless they are told otherwise.
 const defaultAPI = "http://127.0.0.1:8080"
 
-// trigger is what `ajo trigger payment` is told.
+// trigger are the flags of `ajo trigger payment`.
 type trigger struct {
 	bank, api, key    string
 	account, nuban    string
@@ -27,20 +27,20 @@ type trigger struct {
 	sender, narration string
 }
 
-// newTriggerCmd is `ajo trigger`: things that happen in the world, made to happen at the fake bank.
+// newTriggerCmd is `ajo trigger`, which makes things happen at the fake bank.
 func newTriggerCmd(env *environment) *cobra.Command {
-	return group("trigger", "Make something happen at the fake bank, to see what your program does", newTriggerPaymentCmd(env))
+	return group("trigger", "Make something happen at the fake bank, to test your program", newTriggerPaymentCmd(env))
 }
 
 func newTriggerPaymentCmd(env *environment) *cobra.Command {
 	var t trigger
 	cmd := &cobra.Command{
 		Use:   "payment",
-		Short: "Play a payer: send money to a virtual account at the fake bank",
-		Long: `Sends money to a virtual account at the fake bank, which tells the service by its signed event, and prints what
-happened. --account is your reference of the account, and needs your API key in AJO_API_KEY, as the bank does not know
-your references; with the key alone the money goes to the account that you opened last. Without either it goes to the
-bank's only account, and where there are several, say which: they may be other tenants'.`,
+		Short: "Pay: send money to a virtual account at the fake bank",
+		Long: `Sends money to a virtual account at the fake bank, which sends its signed event to the service, and prints the result.
+--account is your reference of the account, and needs your API key in AJO_API_KEY, because the bank does not know your
+references. With the key alone, the money goes to the account that you opened last. Without a key it goes to the bank's
+only account; if there are several, name one: they may belong to other tenants.`,
 		Example: "  ajo trigger payment --amount 5000\n  AJO_API_KEY=ajo_… ajo trigger payment --account customer-1 --amount 1250.50 --sender \"Bola Ade\"",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,7 +66,7 @@ bank's only account, and where there are several, say which: they may be other t
 	return cmd
 }
 
-// pay finds the account, pays, and says what became of the bank's event.
+// pay finds the account, pays, and prints the result of the bank's event.
 func (t trigger) pay(ctx context.Context, out io.Writer) error {
 	amount, err := money.Parse(t.amount)
 	if err != nil || !amount.IsPositive() {
@@ -82,7 +82,7 @@ func (t trigger) pay(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, printable(fmt.Sprintf("%s paid NGN %s to %s; the bank keeps a fee of %s. Transaction %s.", tx.SenderName, tx.Amount, to, tx.Fee, tx.ID)))
-	fmt.Fprintln(out, printable(told(event)))
+	fmt.Fprintln(out, printable(eventResult(event)))
 	return nil
 }
 
@@ -149,13 +149,13 @@ func (t trigger) own(ctx context.Context) (payee, error) {
 	return payee{list.Accounts[0].BankAccountNumber, list.Accounts[0].BankAccountName}, nil
 }
 
-// told says what became of the bank's event.
-func told(event *fakebank.Webhook) string {
+// eventResult is the result of the bank's event.
+func eventResult(event *fakebank.Webhook) string {
 	switch {
 	case event == nil || event.State == fakebank.HookMissing:
 		return "The bank sends no event (a fault is switched on there): reconciliation finds the payment."
 	case event.State == fakebank.HookNoURL:
-		return "The bank has nowhere to send its event to."
+		return "The bank has no URL to send its event to."
 	case len(event.Attempts) == 0:
 		return "The bank's event " + event.EventType + " is on its way."
 	}
@@ -164,5 +164,5 @@ func told(event *fakebank.Webhook) string {
 	if event.State == fakebank.HookDelivered {
 		return "The bank's event " + event.EventType + " was " + answer + "."
 	}
-	return "The bank's event " + event.EventType + " was not taken (" + answer + "); the bank sends it again."
+	return "The bank's event " + event.EventType + " was refused (" + answer + "); the bank sends it again."
 }

@@ -99,7 +99,7 @@ func TestTriggerPayment(t *testing.T) {
 	b.status.Store(503)
 	out, err = b.trigger("--nuban", first)
 	require.NoError(t, err, "the payment is made, whatever became of its event")
-	require.Contains(t, out, "The bank's event payment_success was not taken (answered 503); the bank sends it again.")
+	require.Contains(t, out, "The bank's event payment_success was refused (answered 503); the bank sends it again.")
 
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnWebhooks, Do: fakebank.Missing})
 	out, err = b.trigger("--nuban", first)
@@ -109,7 +109,7 @@ func TestTriggerPayment(t *testing.T) {
 	b.bank.Faults.Clear()
 	out, err = b.trigger("--nuban", first)
 	require.NoError(t, err)
-	require.Contains(t, out, "The bank has nowhere to send its event to.")
+	require.Contains(t, out, "The bank has no URL to send its event to.")
 }
 
 func TestTriggerPaymentRefuses(t *testing.T) {

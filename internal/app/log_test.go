@@ -18,11 +18,11 @@ import (
 func TestPrettyLines(t *testing.T) {
 	var out bytes.Buffer
 	log := logTo(&out, "pretty", slog.LevelInfo)
-	log.With(slog.String("role", "worker")).Warn("a ring was lost", slog.Any("err", errors.New("two words")), slog.Group("task", slog.Int("rows", 2)))
+	log.With(slog.String("role", "worker")).Warn("a task was lost", slog.Any("err", errors.New("two words")), slog.Group("task", slog.Int("rows", 2)))
 	log.WithGroup("g").Info("said", slog.String("msg", "a\nb"))
 	log.Error("two\nlines \x1b[2J")
 	log.Info("alone")
-	require.Regexp(t, regexp.MustCompile(`^[0-9:.]{12} WARN  a ring was lost  role=worker err="two words" task.rows=2
+	require.Regexp(t, regexp.MustCompile(`^[0-9:.]{12} WARN  a task was lost  role=worker err="two words" task.rows=2
 [0-9:.]{12} INFO  said  g.msg="a\\nb"
 [0-9:.]{12} ERROR "two\\nlines \\x1b\[2J"
 [0-9:.]{12} INFO  alone

@@ -82,7 +82,7 @@ func toolsWorkBesideIt(t *testing.T, dir string) {
 		"none":                                  {"review", "list"},
 		"demo@tenant.example":                   {"tenant", "list"},
 		"(Ada Obi Account)":                     {"trigger", "payment", "--amount", "1250"},
-		"With the settings of the ajo dev that": {"audit", "list"},
+		"Using the settings of the ajo dev that": {"audit", "list"},
 	} {
 		r := runToEnd(t, dir, devSettings(), args...)
 		require.Zero(t, r.code, "%v: %s", args, r.out)

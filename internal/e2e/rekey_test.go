@@ -49,7 +49,7 @@ func TestRekeyBesideTheService(t *testing.T) {
 	rekey[2] = "500"
 	done := runToEnd(t, w.dir, w.settings, rekey...)
 	require.Zero(t, done.code, done.out)
-	require.Contains(t, done.out, "Nothing is sealed under test any more")
+	require.Contains(t, done.out, "Nothing is encrypted with test any more")
 	require.Equal(t, customers, sealed())
 	c.want(200, "POST", "/auth/webhook-secret", nil)
 	w.stops(w.api)
