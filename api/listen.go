@@ -61,6 +61,6 @@ func (e *edge) listen(c *fiber.Ctx) error {
 	}
 	return c.JSON(struct {
 		Events []listenedEvent `json:"events"`
-		Next   string      `json:"next"`
+		Next   string          `json:"next"`
 	}{views, next})
 }

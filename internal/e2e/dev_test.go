@@ -79,9 +79,9 @@ func TestDev(t *testing.T) {
 func toolsWorkBesideIt(t *testing.T, dir string) {
 	t.Helper()
 	for want, args := range map[string][]string{
-		"none":                                  {"review", "list"},
-		"demo@tenant.example":                   {"tenant", "list"},
-		"(Ada Obi Account)":                     {"trigger", "payment", "--amount", "1250"},
+		"none":                                   {"review", "list"},
+		"demo@tenant.example":                    {"tenant", "list"},
+		"(Ada Obi Account)":                      {"trigger", "payment", "--amount", "1250"},
 		"Using the settings of the ajo dev that": {"audit", "list"},
 	} {
 		r := runToEnd(t, dir, devSettings(), args...)
