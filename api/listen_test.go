@@ -24,7 +24,7 @@ var (
 
 // heard is the answer of a call.
 type heardPage struct {
-	Events []heardView
+	Events []listenedEvent
 	Next   string
 }
 
