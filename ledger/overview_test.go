@@ -1,20 +1,16 @@
 package ledger_test
 
 import (
-	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"ajo/internal/money"
-	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -160,27 +156,9 @@ func TestDaysAtOnce(t *testing.T) {
 func TestOverviewReadsNoEntries(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	plan := b.plan(ledger.OverviewSQL, b.tenant(), "2026-02-01", "2026-03-02")
+	plan := b.IndexPlan(ledger.OverviewSQL, b.tenant(), "2026-02-01", "2026-03-02")
 	for _, index := range []string{"ledger_days_pkey", "ledger_balances_tenant", "ledger_entries_review"} {
 		require.Contains(t, plan, index)
 	}
 	require.NotContains(t, plan, "Seq Scan")
-}
-
-// plan is how the server would run a statement if it had to avoid reading tables whole.
-func (b *books) plan(sql string, args ...any) string {
-	b.T.Helper()
-	var plan []string
-	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		if _, err := tx.Exec(context.Background(), `SET LOCAL enable_seqscan = off`); err != nil {
-			return err
-		}
-		rows, err := tx.Query(b.ctx, "EXPLAIN "+sql, args...)
-		if err != nil {
-			return err
-		}
-		plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
-	}))
-	return strings.Join(plan, "\n")
 }

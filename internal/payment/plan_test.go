@@ -1,11 +1,9 @@
 package payment
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/testenv"
@@ -15,21 +13,10 @@ import (
 // there are.
 func TestOriginalsAreFoundByIndex(t *testing.T) {
 	t.Parallel()
-	e := testenv.New(t)
-	tx, err := e.Pool.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
-	// reads a table whole only where nothing else is possible
-	_, err = tx.Exec(t.Context(), `SET LOCAL enable_seqscan = off`)
-	require.NoError(t, err)
-	rows, err := tx.Query(t.Context(), "EXPLAIN "+originalsSQL, []uuid.UUID{uuid.New()}, []string{"a"}, []string{"b"}, []string{"c"})
-	require.NoError(t, err)
-	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(t, err)
-	text := strings.Join(plan, "\n")
-	require.Contains(t, text, "inbound_events_request")
-	require.Contains(t, text, "inbound_events_transaction")
-	require.NotContains(t, text, "Seq Scan", text)
+	plan := testenv.New(t).IndexPlan(originalsSQL, []uuid.UUID{uuid.New()}, []string{"a"}, []string{"b"}, []string{"c"})
+	require.Contains(t, plan, "inbound_events_request")
+	require.Contains(t, plan, "inbound_events_transaction")
+	require.NotContains(t, plan, "Seq Scan", plan)
 }
 
 // What may be a repeat is looked for among what the list brought of the same account, sum and time.

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -8,6 +9,19 @@ import (
 
 	"ajo/internal/pg"
 )
+
+// Plan is how Postgres would run a statement with these values, on the tables as they are.
+func (e *Env) Plan(sql string, args ...any) string {
+	e.T.Helper()
+	return e.explain(pg.InTx, "", "", sql, args...)
+}
+
+// IndexPlan is how Postgres would run a statement with these values if it read a table whole only
+// where nothing else is possible: a test's tables are so small that it would rather do that.
+func (e *Env) IndexPlan(sql string, args ...any) string {
+	e.T.Helper()
+	return e.explain(pg.InTx, "SET LOCAL enable_seqscan = off", "", sql, args...)
+}
 
 // BatchPlan is how Postgres would run a statement of a batch ([pg.InBatch]): planned once for all
 // values, on the tables as they are, which in a test are empty. That is when the planner has least
@@ -18,19 +32,31 @@ func (e *Env) BatchPlan(sql string) string {
 	for strings.Contains(sql, fmt.Sprintf("$%d", params+1)) {
 		params++
 	}
+	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ")
+	return e.explain(pg.InBatch, "PREPARE explained AS "+sql, "DEALLOCATE explained", "EXECUTE explained ("+nulls+")")
+}
+
+// explain asks for the plan of sql in a transaction of its own, between the statements before and
+// after ("": none).
+func (e *Env) explain(in func(context.Context, *pg.Pool, func(pg.Tx) error) error, before, after, sql string, args ...any) string {
+	e.T.Helper()
+	ctx := e.T.Context()
 	var lines []string
-	err := pg.InBatch(e.T.Context(), e.Pool, func(tx pg.Tx) error {
-		if _, err := tx.Exec(e.T.Context(), "PREPARE looked_at AS "+sql); err != nil {
+	err := in(ctx, e.Pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, before); err != nil {
 			return err
 		}
-		rows, err := tx.Query(e.T.Context(), "EXPLAIN EXECUTE looked_at ("+strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ")+")", pgx.QueryExecModeSimpleProtocol)
+		if len(args) == 0 { // an EXECUTE has its values written out, and takes no others
+			args = []any{pgx.QueryExecModeSimpleProtocol}
+		}
+		rows, err := tx.Query(ctx, "EXPLAIN "+sql, args...)
 		if err != nil {
 			return err
 		}
 		if lines, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return err
 		}
-		_, err = tx.Exec(e.T.Context(), "DEALLOCATE looked_at")
+		_, err = tx.Exec(ctx, after)
 		return err
 	})
 	if err != nil {

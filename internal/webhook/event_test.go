@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"net/http"
 	"testing"
 
@@ -220,15 +219,8 @@ func TestRareEventsAreFoundByTheirIndex(t *testing.T) {
 		SELECT gen_random_uuid(), $1, $2, gen_random_uuid(), CASE WHEN n % 1000 = 0 THEN 'settlement.failed' ELSE 'payment.received' END, 'https://example.com', '{}', 'delivered', now(), now()
 		FROM generate_series(1, 5000) n`, b.tenant, b.account)
 	b.Exec(`ANALYZE deliveries`)
-	rows, err := b.Pool.Query(context.Background(), `EXPLAIN `+deliveryQuery+` WHERE d.id < $1 AND d.tenant_id = $2 AND ($3 = '' OR d.event_type = $3) ORDER BY d.id DESC LIMIT 20`,
+	plan := b.Plan(deliveryQuery+` WHERE d.id < $1 AND d.tenant_id = $2 AND ($3 = '' OR d.event_type = $3) ORDER BY d.id DESC LIMIT 20`,
 		uuid.Max, b.tenant, string(SettlementFailed))
-	require.NoError(t, err)
-	var plan, line string
-	for rows.Next() {
-		require.NoError(t, rows.Scan(&line))
-		plan += line + "\n"
-	}
-	require.NoError(t, rows.Err())
 	require.Contains(t, plan, "deliveries_chosen")
 }
 
