@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"time"
+
+	"ajo/internal/supervise"
 )
 
 // meter measures what the processes of a world use while a row is measured.
@@ -84,7 +86,7 @@ func (s *servers) walPosition(ctx context.Context) (n int64, err error) {
 func (m *meter) read() map[string]time.Duration {
 	all := map[string]time.Duration{"postgres": postgresTime(m.postgres)}
 	for name, pid := range map[string]int{
-		"api": m.w.api.pid(), "worker": m.w.worker.pid(), "fakebank": m.w.bank.pid(), "redis": m.redis, "generator": os.Getpid(),
+		"api": m.w.api.PID, "worker": m.w.worker.PID, "fakebank": m.w.bank.PID, "redis": m.redis, "generator": os.Getpid(),
 	} {
 		all[name], _ = cpuTime(pid) // a process that is gone has used nothing more
 	}
@@ -106,9 +108,9 @@ func postgresTime(pid int) time.Duration {
 
 // memory keeps the most that the API and the worker have had in memory, in bytes.
 func (r *run) memory(w *world) {
-	for _, p := range []*process{w.api, w.worker} {
-		if n, err := highestMemory(p.pid()); err == nil {
-			r.highest[p.name] = max(r.highest[p.name], n)
+	for _, p := range []*supervise.Process{w.api, w.worker} {
+		if n, err := highestMemory(p.PID); err == nil {
+			r.highest[p.Name] = max(r.highest[p.Name], n)
 		}
 	}
 }

@@ -3,15 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"ajo/internal/supervise"
 )
 
 const (
@@ -19,105 +18,15 @@ const (
 	stopLimit  = 40 * time.Second // above what a worker waits for its tasks
 )
 
-// process is a role of the service, running as the built binary.
-type process struct {
-	name string
-	log  string // file with what it prints
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-}
-
 // start runs the binary with args, and with settings as its whole environment; what it prints goes
 // to dir/name.log.
-func start(bin, dir, name string, settings map[string]string, args ...string) (*process, error) {
-	p := &process{name: name, log: filepath.Join(dir, name+".log"), cmd: exec.Command(bin, args...), done: make(chan struct{})}
-	out, err := os.Create(p.log)
-	if err != nil {
-		return nil, err
-	}
-	p.cmd.Dir, p.cmd.Env = dir, []string{}
+func start(bin, dir, name string, settings map[string]string, args ...string) (*supervise.Process, error) {
+	cmd := exec.Command(bin, args...)
+	cmd.Dir = dir
 	for k, v := range settings {
-		p.cmd.Env = append(p.cmd.Env, k+"="+v)
+		cmd.Env = append(cmd.Env, k+"="+v)
 	}
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	p.cmd.SysProcAttr = endsWithUs()
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: see endsWithUs
-		err := p.cmd.Start()
-		_ = out.Close() // the process has its own
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait() // what became of it stands in ProcessState
-			close(p.done)
-		}
-	}()
-	return p, <-started
-}
-
-func (p *process) pid() int { return p.cmd.Process.Pid }
-
-// await waits until ready answers true, and fails when the process ends before.
-func (p *process) await(ready func() bool) error {
-	for deadline := time.Now().Add(startLimit); !ready(); time.Sleep(5 * time.Millisecond) {
-		select {
-		case <-p.done:
-			return fmt.Errorf("%s ended (%s):\n%s", p.name, p.cmd.ProcessState, p.tail())
-		default:
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s is not ready after %s:\n%s", p.name, startLimit, p.tail())
-		}
-	}
-	return nil
-}
-
-// logged tells whether the process has printed text.
-func (p *process) logged(text string) bool {
-	b, err := os.ReadFile(p.log)
-	return err == nil && strings.Contains(string(b), text)
-}
-
-func (p *process) tail() string {
-	b, err := os.ReadFile(p.log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(b[max(0, len(b)-3000):])
-}
-
-// stop ends the process in order, and kills one that does not end.
-func (p *process) stop() {
-	if p == nil {
-		return
-	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	select {
-	case <-p.done:
-	case <-time.After(stopLimit):
-		_ = p.cmd.Process.Kill()
-		<-p.done
-	}
-}
-
-// listening tells whether somebody takes connections at addr.
-func listening(addr string) func() bool {
-	return func() bool {
-		c, err := net.DialTimeout("tcp", addr, time.Second)
-		if err != nil {
-			return false
-		}
-		return c.Close() == nil
-	}
-}
-
-// freeAddr is a loopback address that nobody listens on.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+	return supervise.Start(cmd, supervise.Options{Name: name, Log: filepath.Join(dir, name+".log")})
 }
 
 // errNoProc says that this system does not show what processes use: only Linux does.

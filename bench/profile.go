@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/supervise"
 )
 
 // profiler sees where a row's time goes: CPU profiles of the API and the worker, Postgres'
@@ -36,7 +38,7 @@ func (r *run) startProfile(ctx context.Context, w *world, row string) (*profiler
 	if err := w.redis.ConfigResetStat(ctx).Err(); err != nil {
 		return nil, err
 	}
-	for _, role := range []*process{w.api, w.worker} {
+	for _, role := range []*supervise.Process{w.api, w.worker} {
 		p.running.Go(func() { p.keep(p.profile(ctx, role, "profile", ".pprof")) })
 		p.running.Go(func() { p.keep(p.profile(ctx, role, "allocs", ".allocs.pprof")) })
 	}
@@ -51,7 +53,7 @@ func (p *profiler) keep(err error) {
 
 // profile writes a role's profile of the kind: where its processor time goes, or what it allocates
 // meanwhile.
-func (p *profiler) profile(ctx context.Context, role *process, kind, ending string) error {
+func (p *profiler) profile(ctx context.Context, role *supervise.Process, kind, ending string) error {
 	req, err := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", p.w.ops[role], kind, p.seconds), nil)
 	if err != nil {
 		return err
@@ -63,9 +65,9 @@ func (p *profiler) profile(ctx context.Context, role *process, kind, ending stri
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("profile of the %s: %s", role.name, resp.Status)
+		return fmt.Errorf("profile of the %s: %s", role.Name, resp.Status)
 	}
-	file := p.prefix + role.name + ending
+	file := p.prefix + role.Name + ending
 	out, err := os.Create(file)
 	if err != nil {
 		return err
@@ -104,10 +106,10 @@ func (p *profiler) finish(ctx context.Context) error {
 	}
 	commands, err := p.w.redis.Info(ctx, "commandstats").Result()
 	p.running.Wait()
-	for _, role := range []*process{p.w.api, p.w.worker} {
-		top, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=60", p.prefix+role.name+".pprof").Output()
+	for _, role := range []*supervise.Process{p.w.api, p.w.worker} {
+		top, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=60", p.prefix+role.Name+".pprof").Output()
 		p.keep(err)
-		p.keep(os.WriteFile(p.prefix+role.name+".txt", top, 0o644))
+		p.keep(os.WriteFile(p.prefix+role.Name+".txt", top, 0o644))
 	}
 	return errors.Join(append(p.failed, err,
 		os.WriteFile(p.prefix+"statements.txt", []byte(text.String()), 0o644),

@@ -6,11 +6,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"ajo/internal/fakebank"
 	"ajo/internal/pg"
+	"ajo/internal/supervise"
 	"ajo/migrations"
 )
 
@@ -40,14 +43,14 @@ type world struct {
 	name     string
 	settings map[string]string
 	pool     *pg.Pool
-	bank     *process
+	bank     *supervise.Process
 	bankAddr string
-	api      *process
+	api      *supervise.Process
 	apiAddr  string
-	worker   *process
-	ops      map[*process]string // addresses of metrics and pprof
-	endpoint *endpoint           // the tenant's; nil: it has no webhook URL
-	key      string              // the tenant's API key
+	worker   *supervise.Process
+	ops      map[*supervise.Process]string // addresses of metrics and pprof
+	endpoint *endpoint                     // the tenant's; nil: it has no webhook URL
+	key      string                        // the tenant's API key
 	accounts []*account
 }
 
@@ -61,7 +64,7 @@ type worldOptions struct {
 // newWorld makes the row's database and starts the roles as built binaries: one bank, one API, one
 // worker with all queues.
 func (s *servers) newWorld(ctx context.Context, name string, o worldOptions) (w *world, err error) {
-	made := &world{servers: s, name: "bench_" + name, settings: maps.Clone(settings), ops: map[*process]string{}}
+	made := &world{servers: s, name: "bench_" + name, settings: maps.Clone(settings), ops: map[*supervise.Process]string{}}
 	defer func() {
 		if err != nil {
 			made.close(ctx)
@@ -96,7 +99,7 @@ func (s *servers) newWorld(ctx context.Context, name string, o worldOptions) (w 
 		"AJO_MAIL_DIR": filepath.Join(s.dir, "mail"), "AJO_SPOOL_DIR": filepath.Join(s.dir, "spool"),
 	})
 	maps.Copy(w.settings, o.settings)
-	if err = w.startRoles(); err != nil {
+	if err = w.startRoles(ctx); err != nil {
 		return nil, err
 	}
 	if o.hooked {
@@ -107,13 +110,14 @@ func (s *servers) newWorld(ctx context.Context, name string, o worldOptions) (w 
 	return w, nil
 }
 
-func (w *world) startRoles() error {
+func (w *world) startRoles(ctx context.Context) error {
 	addrs := make([]string, 4)
 	for i := range addrs {
-		var err error
-		if addrs[i], err = freeAddr(); err != nil {
+		port, err := supervise.FreePort()
+		if err != nil {
 			return err
 		}
+		addrs[i] = "127.0.0.1:" + strconv.Itoa(port)
 	}
 	w.bankAddr, w.apiAddr = addrs[0], addrs[1]
 	w.settings["AJO_PROVIDER_URL"], w.settings["AJO_HTTP_ADDR"] = "http://"+w.bankAddr, w.apiAddr
@@ -123,7 +127,7 @@ func (w *world) startRoles() error {
 	if w.bank, err = start(w.bin, w.dir, "fakebank", bank, "fakebank", "--addr", w.bankAddr, "--webhook-url", "", "--payout-delay", "0s"); err != nil {
 		return err
 	}
-	if err = w.bank.await(listening(w.bankAddr)); err != nil {
+	if err = w.bank.Await(ctx, startLimit, supervise.Listening(w.bankAddr)); err != nil {
 		return err
 	}
 	w.settings["AJO_OPS_ADDR"] = addrs[2]
@@ -131,7 +135,7 @@ func (w *world) startRoles() error {
 		return err
 	}
 	w.ops[w.api] = addrs[2]
-	if err = w.api.await(listening(w.apiAddr)); err != nil {
+	if err = w.api.Await(ctx, startLimit, supervise.Listening(w.apiAddr)); err != nil {
 		return err
 	}
 	w.settings["AJO_OPS_ADDR"] = addrs[3]
@@ -139,7 +143,7 @@ func (w *world) startRoles() error {
 		return err
 	}
 	w.ops[w.worker] = addrs[3]
-	return w.worker.await(func() bool { return w.worker.logged("the worker runs") })
+	return w.worker.Await(ctx, startLimit, w.worker.Logged("the worker runs"))
 }
 
 // close ends the roles and removes the database.
@@ -152,9 +156,9 @@ func (w *world) close(ctx context.Context) {
 
 // stopRoles ends all that uses the database.
 func (w *world) stopRoles() {
-	w.worker.stop()
-	w.api.stop()
-	w.bank.stop()
+	w.worker.Stop(syscall.SIGTERM, stopLimit)
+	w.api.Stop(syscall.SIGTERM, stopLimit)
+	w.bank.Stop(syscall.SIGTERM, stopLimit)
 	w.endpoint.stop()
 	if w.pool != nil {
 		w.pool.Close()
@@ -185,14 +189,14 @@ func (w *world) wait(ctx context.Context, what string, limit time.Duration, sql 
 // problems are the lines of errors that the roles have logged, at most a few.
 func (w *world) problems() []string {
 	var found []string
-	for _, p := range []*process{w.api, w.worker} {
-		b, err := os.ReadFile(p.log)
+	for _, p := range []*supervise.Process{w.api, w.worker} {
+		b, err := os.ReadFile(p.Log)
 		if err != nil {
 			continue
 		}
 		for line := range strings.Lines(string(b)) {
 			if strings.Contains(line, `"level":"ERROR"`) && len(found) < 5 {
-				found = append(found, p.name+": "+strings.TrimSpace(line))
+				found = append(found, p.Name+": "+strings.TrimSpace(line))
 			}
 		}
 	}

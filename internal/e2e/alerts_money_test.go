@@ -27,7 +27,7 @@ func TestAlertsOfBooks(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	a.eventually("the payout", func() bool { return a.count(`SELECT count(*) FROM transfers WHERE status = 'success'`) == 1 })
-	pays.kill()
+	pays.Kill()
 	s.move(lost, ledger.EventReverse) // the bank knows nothing of the payment
 	a.Exec(`UPDATE ledger_balances SET provisional_credits = total_credits + 1 WHERE account_id = $1`, shop)
 	worker := a.fresh(roles, "expire")
@@ -142,7 +142,7 @@ func TestAlertsOfEvents(t *testing.T) {
 	require.Equal(t, "9950.00", p.tenant.balance("shop-1"))
 	a.quiet(roles, "AjoPostingRefused", "AjoMisdirectedRising")
 
-	poster.kill()
+	poster.Kill()
 	late := p.payAndTell(p.nuban, "5000.00")
 	a.Exec(`UPDATE inbound_events SET received_at = received_at - interval '10 minutes' WHERE provider_txn_ref = $1`, late.ID)
 	a.fresh(roles, "expire")
@@ -165,7 +165,7 @@ func TestAlertsOfConfirmations(t *testing.T) {
 	poster := a.startWorker("ingest")
 	p.arrive()
 	a.eventually("the postings", func() bool { return p.progress().posted == some })
-	poster.kill()
+	poster.Kill()
 	a.Exec(`UPDATE inbound_events SET processed_at = processed_at - interval '3 hours', next_attempt_at = next_attempt_at - interval '3 hours'`)
 	for _, tx := range p.txs[:2] {
 		a.bank.Faults.Add(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.AlterAmount, Match: tx.ID})

@@ -64,7 +64,7 @@ func (a *alarm) quiet(roles map[string]string, names ...string) {
 func (a *alarm) fresh(roles map[string]string, queue string) *process {
 	a.t.Helper()
 	if a.checker != nil {
-		a.checker.kill()
+		a.checker.Kill()
 	}
 	roles["worker"] = a.watched(func() { a.checker = a.startWorker(queue) })
 	a.eventually("a check of the books", func() bool { return sample(scrape(roles["worker"]), "ajo_invariant_last_run_timestamp_seconds") > 0 })
@@ -129,7 +129,7 @@ func TestAlertsWithoutWorkers(t *testing.T) {
 	a.quiet(roles, "AjoNoWorker", "AjoQueueBehind", "AjoInvariantsNotChecked", "AjoSweeperStopped", "AjoReconcileNotRun", "AjoInvariantViolated",
 		"AjoNegativeBalance", "AjoProvisionalOld", "AjoTransferOutcomeUnknown", "AjoEventsUnposted", "AjoPaymentNeedsReview", "AjoReconcileExceptions")
 
-	a.api.kill()
+	a.api.Kill()
 	a.forget()
 	a.look(roles)
 	a.must("AjoNoAPI", "AjoDown")

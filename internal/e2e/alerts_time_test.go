@@ -87,7 +87,7 @@ func TestAlertsOfCollection(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(pipe))
 	require.NoError(t, writer.Close())
-	a.api.kill()
+	a.api.Kill()
 	roles["api"] = a.watched(func() { a.startAPI() })
 	a.eventually("a collection", func() bool { return sample(scrape(roles["api"]), "ajo_collection_last_run_timestamp_seconds") > 0 })
 	a.quiet(roles, "AjoCollectionStopped")

@@ -266,7 +266,7 @@ func (c *payoutChaos) killWorkers(accepted <-chan error, n int) {
 			return submitted() >= from+steps || ended() >= until || time.Since(last) > time.Second
 		})
 		i := c.rng.IntN(len(workers))
-		workers[i].kill()
+		workers[i].Kill()
 		c.kills++
 		workers[i] = c.startWorker("settle")
 		if ended() >= falseAt {

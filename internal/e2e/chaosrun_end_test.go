@@ -188,12 +188,12 @@ func (s *chaosRun) tool(args ...string) result {
 	begin := time.Now()
 	p := start(s.t, s.dir, s.settings, args...)
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-time.After(toolLimit):
 		s.t.Fatalf("ajo %v has not ended after %s", args, toolLimit)
 	}
 	s.logf("ajo %s took %s", args[0], time.Since(begin).Round(time.Millisecond))
-	return result{p.cmd.ProcessState.ExitCode(), string(p.out.all())}
+	return result{p.State().ExitCode(), string(p.out.all())}
 }
 
 // verify runs the service's own checks of its books, by the package and by the command.

@@ -51,9 +51,9 @@ func (k *supervisor) run() {
 		leaving := k.leaving
 		k.mu.Unlock()
 		if leaving {
-			p.signal(syscall.SIGTERM)
+			p.Signal(syscall.SIGTERM)
 		}
-		<-p.done
+		<-p.Done()
 		if k.ended(p) {
 			return
 		}
@@ -68,9 +68,9 @@ func (k *supervisor) ended(p *process) bool {
 	p.out.forget()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	how := fmt.Sprintf("code %d", p.cmd.ProcessState.ExitCode())
+	how := fmt.Sprintf("code %d", p.State().ExitCode())
 	if how == "code -1" {
-		how = p.cmd.ProcessState.String()
+		how = p.State().String()
 	}
 	if k.why != "" {
 		how = k.why + ": " + how
@@ -120,11 +120,11 @@ func (k *supervisor) change(changes map[string]string) {
 func (k *supervisor) end(sig syscall.Signal, why string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.p == nil || k.p.ended() || k.why != "" {
+	if k.p == nil || k.p.Ended() || k.why != "" {
 		return false
 	}
 	k.why = why
-	k.p.signal(sig)
+	k.p.Signal(sig)
 	return true
 }
 
@@ -136,7 +136,7 @@ func (k *supervisor) leave() bool {
 	k.why = "last stop"
 	k.mu.Unlock()
 	if p != nil {
-		p.signal(syscall.SIGTERM)
+		p.Signal(syscall.SIGTERM)
 	}
 	select {
 	case <-k.done:
@@ -147,7 +147,7 @@ func (k *supervisor) leave() bool {
 	p = k.p
 	k.mu.Unlock()
 	if p != nil {
-		p.kill()
+		p.Kill()
 	}
 	<-k.done
 	return false

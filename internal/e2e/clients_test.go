@@ -189,7 +189,7 @@ func TestMoreClientsThanDescriptors(t *testing.T) {
 	c := p.newCrowd()
 	c.join(600, slowHead)
 	got := newLoad(p, someRate).run(3 * time.Second)
-	require.False(t, p.api.ended(), "the API has ended")
+	require.False(t, p.api.Ended(), "the API has ended")
 	held := p.api.usage()
 	c.leave()
 	t.Logf("256 descriptors, 600 slow clients: %s; %d cut off, %s", got, c.cut.Load(), held)

@@ -180,7 +180,7 @@ func (c *crash) startRole(role string) {
 		}
 		// a duty that is due at once may meet the point before the worker says that it runs
 		p := c.run(args...)
-		c.eventually("a worker that runs, or has died at the point", func() bool { return p.ended() || p.out.line("the worker runs") != nil })
+		c.eventually("a worker that runs, or has died at the point", func() bool { return p.Ended() || p.out.line("the worker runs") != nil })
 		c.worker = p
 		return
 	}
@@ -192,7 +192,7 @@ func (c *crash) startRole(role string) {
 func (c *crash) tend() (dead bool) {
 	c.t.Helper()
 	for role, p := range map[string]*process{"api": c.api, "worker": c.worker} {
-		if !p.ended() {
+		if !p.Ended() {
 			continue
 		}
 		require.Contains(c.t, string(p.out.all()), "failpoint: ends at "+c.point, "ajo %s ended elsewhere", role)

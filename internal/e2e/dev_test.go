@@ -56,13 +56,13 @@ func TestDev(t *testing.T) {
 
 	third := start(t, dir, devSettings(), "dev")
 	testenv.Eventually(t, time.Minute, "everything to be up", func() bool {
-		require.False(t, third.ended(), "%s", third.out.all())
+		require.False(t, third.Ended(), "%s", third.out.all())
 		return strings.Contains(string(third.out.all()), "Everything is running")
 	})
 	opensTheDashboard(t, string(third.out.all()))
 	toolsWorkBesideIt(t, dir)
 	leadOn(t, string(third.out.all()))
-	third.signal(syscall.SIGINT)
+	third.Signal(syscall.SIGINT)
 	require.Zero(t, third.exit(), "%s", third.out.all())
 	require.Contains(t, string(third.out.all()), "NGN 14925.00")
 	nothingRuns(t, dir, string(third.out.all()))

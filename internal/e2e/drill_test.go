@@ -93,12 +93,12 @@ func TestRestoreDrill(t *testing.T) {
 	}
 	p.payOutsEnd(1 + drillPayouts)
 	p.eventually("the payments to be told", func() bool { return p.progress().delivered == len(p.txs) })
-	worker.kill()
+	worker.Kill()
 	for i := range drillLost {
 		refs[drillPayouts+i] = p.asks(drillPayouts + i)
 	}
 	told := len(p.endpoint.received())
-	p.api.kill()
+	p.api.Kill()
 	w.losesDatabase()
 
 	lost := time.Now()

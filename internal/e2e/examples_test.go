@@ -138,8 +138,8 @@ func (p *process) prints(expression string) []string {
 	var found []string
 	testenv.Eventually(p.t, healLimit, "the program to print "+expression, func() bool {
 		found = form.FindStringSubmatch(string(p.out.all()))
-		if found == nil && p.ended() {
-			p.t.Fatalf("%v ended with code %d:\n%s", p.args, p.cmd.ProcessState.ExitCode(), p.out.tail(1000))
+		if found == nil && p.Ended() {
+			p.t.Fatalf("%v ended with code %d:\n%s", p.args, p.State().ExitCode(), p.out.tail(1000))
 		}
 		return found != nil
 	}, func() any { return string(p.out.tail(1000)) })

@@ -62,7 +62,7 @@ func TestImageRoot(t *testing.T) {
 	}
 	worker := enters("worker", "--queues", "ingest")
 	worker.logged("the worker runs")
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", worker.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", worker.PID))
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^Uid:\s+65532\s+65532\s+65532\s+65532$`, string(status))
 	require.Regexp(t, `(?m)^CapEff:\s+0+$`, string(status))

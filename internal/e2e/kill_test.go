@@ -61,7 +61,7 @@ func TestKilledWorkers(t *testing.T) {
 			return at.posted+at.delivered+at.confirmed >= moment
 		})
 		i := rng.IntN(len(workers))
-		workers[i].kill()
+		workers[i].Kill()
 		t.Logf("killed worker %d at %+v", i, at)
 		workers[i] = p.startWorker("")
 	}
@@ -153,7 +153,7 @@ func TestStopFinishesTheCallUnderWay(t *testing.T) {
 			worker := p.startWorker("")
 			p.arrive()
 			p.eventually("the calls of the endpoint", func() bool { return len(p.endpoint.received()) == some })
-			worker.signal(sig)
+			worker.Signal(sig)
 			release()
 			require.Zero(t, worker.exit())
 			require.Equal(t, some, p.progress().delivered)
@@ -186,7 +186,7 @@ func TestStopWithUnusedConnections(t *testing.T) {
 func (w *world) stops(p *process) {
 	w.t.Helper()
 	begin := time.Now()
-	p.signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGTERM)
 	require.Zero(w.t, p.exit(), "%s", p.out.tail(2000))
 	w.t.Logf("ajo %v stopped after %s", p.args, time.Since(begin).Round(time.Millisecond))
 }

@@ -56,7 +56,7 @@ func TestListen(t *testing.T) {
 	local.answers(nil)
 
 	w.settings["AJO_HTTP_ADDR"] = strings.TrimPrefix(w.apiURL, "http://")
-	w.api.kill()
+	w.api.Kill()
 	p.prints(`Lost the connection \(.+\); trying again\.\n`)
 	w.startAPI()
 	p.prints(`Listening again\.\n`)
@@ -70,7 +70,7 @@ func TestListen(t *testing.T) {
 
 	require.Equal(t, 2, w.count(`SELECT count(*) FROM sessions`))
 	for _, l := range []*process{p, failures} {
-		l.signal(syscall.SIGINT)
+		l.Signal(syscall.SIGINT)
 		require.Zero(t, l.exit(), "%s", l.out.all())
 		require.NotContains(t, string(l.out.all()), c.password)
 	}
@@ -89,7 +89,7 @@ func TestListenLogsIn(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(link.out[strings.Index(link.out, "{"):]), &made), link.out)
 	p := start(t, w.dir, map[string]string{"AJO_LINK": made.URL}, "listen", "--api", w.apiURL)
 	p.prints(`Listening\.`)
-	p.signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGTERM)
 	require.Zero(t, p.exit())
 
 	for want, run := range map[string]struct {

@@ -102,7 +102,7 @@ func fromEnv(t testing.TB, name string, n int) int {
 type usage struct{ rss, descriptors int }
 
 func (p *process) usage() (u usage) {
-	dir := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
+	dir := fmt.Sprintf("/proc/%d/", p.PID)
 	status, _ := os.ReadFile(dir + "status")
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {

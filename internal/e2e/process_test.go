@@ -8,16 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/supervise"
 	"ajo/internal/testenv"
 )
 
@@ -29,11 +28,10 @@ const (
 
 // process is the binary, running or ended.
 type process struct {
+	*supervise.Process
 	t    testing.TB
 	args []string
 	out  output
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
 	kept sync.Once
 	file string // what it printed, after a failure
 }
@@ -48,63 +46,31 @@ func start(t testing.TB, dir string, settings map[string]string, args ...string)
 // startProgram does what start does with another program than the binary that all tests use.
 func startProgram(t testing.TB, dir string, settings map[string]string, cmd *exec.Cmd, args []string) *process {
 	t.Helper()
-	p := &process{t: t, args: args, cmd: cmd, done: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Env = dir, []string{}
+	p := &process{t: t, args: args}
+	cmd.Dir, cmd.Env = dir, []string{}
 	for name, value := range settings {
-		p.cmd.Env = append(p.cmd.Env, name+"="+value)
+		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	p.cmd.SysProcAttr = endsWithUs()
-	p.cmd.WaitDelay = 5 * time.Second
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: see endsWithUs
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait() // what became of it stands in ProcessState
-			close(p.done)
-		}
-	}()
-	require.NoError(t, <-started)
+	cmd.Stdout, cmd.Stderr = &p.out, &p.out
+	cmd.WaitDelay = 5 * time.Second
+	var err error
+	p.Process, err = supervise.Start(cmd, supervise.Options{Name: "ajo " + strings.Join(args, " ")})
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(p.summary())
 		}
-		p.signal(syscall.SIGKILL)
-		<-p.done
+		p.Kill()
 	})
 	return p
-}
-
-// signal sends a signal; a process that has ended takes none.
-func (p *process) signal(s syscall.Signal) {
-	if !p.ended() {
-		_ = p.cmd.Process.Signal(s) // it may end in this very moment
-	}
-}
-
-// kill is kill -9; it returns when the process is gone.
-func (p *process) kill() {
-	p.signal(syscall.SIGKILL)
-	<-p.done
-}
-
-func (p *process) ended() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // exit waits for the end and returns the exit code; -1 is the end by a signal.
 func (p *process) exit() int {
 	p.t.Helper()
 	select {
-	case <-p.done:
-		return p.cmd.ProcessState.ExitCode()
+	case <-p.Done():
+		return p.State().ExitCode()
 	case <-time.After(exitLimit):
 		p.t.Fatalf("ajo %v has not ended after %s", p.args, exitLimit)
 		return 0
@@ -118,8 +84,8 @@ func (p *process) logged(message string) map[string]any {
 	var line map[string]any
 	testenv.Eventually(p.t, startLimit, "a log line of ajo "+p.args[0]+": "+message, func() bool {
 		line = p.out.line(message)
-		if line == nil && p.ended() {
-			p.t.Fatalf("ajo %v ended with code %d:\n%s", p.args, p.cmd.ProcessState.ExitCode(), p.out.tail(1000))
+		if line == nil && p.Ended() {
+			p.t.Fatalf("ajo %v ended with code %d:\n%s", p.args, p.State().ExitCode(), p.out.tail(1000))
 		}
 		return line != nil
 	}, func() any { return p.summary() })
@@ -145,8 +111,8 @@ func runToEnd(t testing.TB, dir string, settings map[string]string, args ...stri
 func (p *process) summary() string {
 	text := p.out.all()
 	state := "runs"
-	if p.ended() {
-		state = p.cmd.ProcessState.String()
+	if p.Ended() {
+		state = p.State().String()
 	}
 	var bad []string
 	for line := range strings.Lines(string(text)) {

@@ -49,9 +49,9 @@ func TestRedisAway(t *testing.T) {
 			p.checkBooks(p.endpoint)
 			w.waitForReady(true)
 			for _, proc := range w.procs {
-				require.False(t, proc.ended(), "%v has ended", proc.args)
+				require.False(t, proc.Ended(), "%v has ended", proc.args)
 			}
-			late.signal(syscall.SIGTERM)
+			late.Signal(syscall.SIGTERM)
 			require.Zero(t, late.exit())
 		})
 	}
@@ -68,8 +68,8 @@ func TestStopWhileRedisIsAway(t *testing.T) {
 	line.set(cut)
 	p.arrive()
 	begin := time.Now()
-	worker.signal(syscall.SIGTERM)
-	w.api.signal(syscall.SIGTERM)
+	worker.Signal(syscall.SIGTERM)
+	w.api.Signal(syscall.SIGTERM)
 	require.Zero(t, worker.exit())
 	require.Zero(t, w.api.exit())
 	t.Logf("both stopped after %s", time.Since(begin).Round(time.Millisecond))
@@ -85,8 +85,8 @@ func TestIdleWhileRedisIsAway(t *testing.T) {
 	// Three sweeps fail for want of nothing but Redis; what the process has computed by then is
 	// what being idle costs.
 	w.eventually("a few seconds without Redis", func() bool { return time.Since(begin) > 4*time.Second })
-	worker.kill()
-	used := worker.cmd.ProcessState.UserTime() + worker.cmd.ProcessState.SystemTime()
+	worker.Kill()
+	used := worker.State().UserTime() + worker.State().SystemTime()
 	t.Logf("%s of computing in %s", used, time.Since(begin))
 	if !raceEnabled {
 		require.Less(t, used, 2*time.Second)

@@ -41,7 +41,7 @@ func TestRekeyBesideTheService(t *testing.T) {
 	require.NoError(t, err)
 	killed := start(t, w.dir, w.settings, rekey...)
 	w.eventually("the values before it to be sealed anew", func() bool { return sealed() == customers/10 })
-	killed.kill()
+	killed.Kill()
 	require.NoError(t, somebody.Rollback(context.Background()))
 	require.Less(t, sealed(), customers, "it was killed midway")
 	c.want(200, "POST", "/auth/webhook-secret", nil) // opens it under whichever key

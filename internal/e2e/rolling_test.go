@@ -136,13 +136,13 @@ func TestRollingReplacement(t *testing.T) {
 		defer close(replaced)
 		for range 2 {
 			for i := range workers {
-				workers[i].signal(syscall.SIGTERM)
-				<-workers[i].done
+				workers[i].Signal(syscall.SIGTERM)
+				<-workers[i].Done()
 				workers[i] = p.startWorker("")
 			}
 			for i := range r.apis {
-				r.apis[i].signal(syscall.SIGTERM)
-				<-r.apis[i].done
+				r.apis[i].Signal(syscall.SIGTERM)
+				<-r.apis[i].Done()
 				r.startsAPI(i)
 			}
 		}

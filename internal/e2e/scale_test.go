@@ -91,7 +91,7 @@ func (w *world) workOff(processes, until int) (time.Duration, []int) {
 	testenv.Eventually(w.t, 5*time.Minute, "the end of the backlog", func() bool { return w.progress().confirmed == until }, func() any { return w.state() })
 	took := time.Since(begin)
 	for i, worker := range all {
-		if !worker.ended() {
+		if !worker.Ended() {
 			shares[i] = rowsOf(w.t, ops[i])
 			w.stops(worker)
 		}

@@ -174,7 +174,7 @@ func TestSkewedWorker(t *testing.T) {
 			)
 			p.payOut(0, skewedPayouts/2)
 			p.payOutsEnd(skewedPayouts / 2)
-			right.signal(syscall.SIGTERM)
+			right.Signal(syscall.SIGTERM)
 			require.Zero(t, right.exit())
 
 			for range skewedPayments / 2 {

@@ -266,7 +266,7 @@ func TestTraceOfASettlement(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, s.send("GET", "/v1/accounts", nil, header.Clone()).status)
 	require.Equal(t, http.StatusOK, s.send("POST", "/webhooks/provider", map[string]string{"event_type": "payment_success"}, header.Clone()).status)
 	require.Equal(t, http.StatusOK, s.send("GET", "/health", nil, header.Clone()).status)
-	s.api.signal(syscall.SIGTERM) // exports what it still holds
+	s.api.Signal(syscall.SIGTERM) // exports what it still holds
 	require.Zero(t, s.api.exit())
 	for _, span := range c.all()[before:] {
 		require.NotEqual(t, "1af7651916cd43dd8448eb211c80319c", hex.EncodeToString(span.TraceId))
@@ -297,7 +297,7 @@ func TestTracingOffAndAway(t *testing.T) {
 				require.Zero(t, p.count(`SELECT count(*) FROM deliveries WHERE traceparent <> ''`))
 				require.Empty(t, p.endpoint.received()[0].header.Get("traceparent"))
 			}
-			p.api.signal(syscall.SIGTERM)
+			p.api.Signal(syscall.SIGTERM)
 			require.Zero(t, p.api.exit())
 		})
 	}

@@ -102,7 +102,7 @@ func (d *lockedDir) unlock() {
 // clear removes all that stacks write, but not the lock, nor anything that somebody else put there.
 func (d *lockedDir) clear() error {
 	data := filepath.Join(d.path, dataName)
-	if target, err := os.Readlink(data); err == nil && target == farDir(d.path) && isRootsDir(target) {
+	if target, err := os.Readlink(data); err == nil && (target == farDir(d.path) || target == memoryDir(d.path)) && isOurs(target) {
 		if err := os.RemoveAll(target); err != nil {
 			return err
 		}
@@ -131,13 +131,23 @@ func (d *lockedDir) remove() error {
 	return nil
 }
 
+// placeInMemory has the servers write in memory when there is plenty of it: a test's database is
+// copied there in a tenth of the time that a disk takes. dir/data is then a link to their data.
+func placeInMemory(dir string) (string, bool) {
+	if !roomInMemory() {
+		return "", false
+	}
+	near, memory := filepath.Join(dir, dataName), memoryDir(dir)
+	return memory, makeFar(near, memory) == nil
+}
+
 // placeData returns the directory that the servers write in. It is dir/data when the servers'
 // account can go there. When it cannot (root's clone under /root), the data lie in /var/tmp, and
 // dir/data is a link to them.
 func placeData(dir string, who account, log func(string, ...any)) (string, error) {
 	near, far := filepath.Join(dir, dataName), farDir(dir)
 	if target, err := os.Readlink(near); err == nil {
-		if target == far && isRootsDir(far) {
+		if target == far && isOurs(far) {
 			return far, nil
 		}
 		// a copied clone
@@ -165,14 +175,14 @@ func placeData(dir string, who account, log func(string, ...any)) (string, error
 	if err := os.Remove(near); err != nil {
 		return "", err
 	}
-	return far, makeFar(near, far, who, log)
+	log("user %s cannot reach %s: the data are in %s", who.name, near, far)
+	return far, makeFar(near, far)
 }
 
-func makeFar(near, far string, who account, log func(string, ...any)) error {
-	// Without the link it belongs to a clone that was deleted from this very path. /var/tmp is
-	// everybody's, so what is not root's own directory is somebody's trap, and Mkdir below refuses
-	// it.
-	if isRootsDir(far) {
+func makeFar(near, far string) error {
+	// Without the link it belongs to a clone that was deleted from this very path. Its parent is
+	// everybody's, so what is not our own directory is somebody's trap, and Mkdir below refuses it.
+	if isOurs(far) {
 		if err := os.RemoveAll(far); err != nil {
 			return err
 		}
@@ -183,22 +193,27 @@ func makeFar(near, far string, who account, log func(string, ...any)) error {
 	if err := os.Chmod(far, 0o711); err != nil { // whatever the umask
 		return err
 	}
-	log("user %s cannot reach %s: the data are in %s", who.name, near, far)
 	return os.Symlink(far, near)
 }
 
-func farDir(dir string) string {
+func farDir(dir string) string { return filepath.Join("/var/tmp", farName(dir)) }
+
+// memoryDir is where Linux keeps files in memory.
+func memoryDir(dir string) string { return filepath.Join("/dev/shm", farName(dir)) }
+
+func farName(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
-	return filepath.Join("/var/tmp", "ajo-"+hex.EncodeToString(sum[:8]))
+	return "ajo-" + hex.EncodeToString(sum[:8])
 }
 
-func isRootsDir(path string) bool {
+// isOurs tells whether path is a directory of the user that we run as.
+func isOurs(path string) bool {
 	fi, err := os.Lstat(path)
 	if err != nil || !fi.IsDir() {
 		return false
 	}
 	uid, _ := ownerOf(fi)
-	return uid == 0
+	return int(uid) == os.Geteuid()
 }
 
 func ownerOf(fi os.FileInfo) (uid, gid uint32) {
@@ -218,7 +233,7 @@ func (a account) reaches(dir string) bool {
 	}
 	cmd := exec.Command(name)
 	cmd.Dir = dir // entered after the change of user
-	cmd.SysProcAttr = sysProcAttr(a.credential(), 0)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.credential()}
 	return cmd.Run() == nil
 }
 

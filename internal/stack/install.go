@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"ajo/internal/supervise"
 )
 
 // What can be missing, in a person's words.
@@ -127,7 +129,7 @@ func install(ctx context.Context, missing []string, logFile string, o Options) e
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s failed (%w); run: %s\n%s", m.name, err, advice, tail(logFile))
+		return fmt.Errorf("%s failed (%w); run: %s\n%s", m.name, err, advice, supervise.Tail(logFile))
 	}
 	return nil
 }

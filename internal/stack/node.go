@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"ajo/internal/supervise"
 )
 
 // NodeOptions say what a [RedisNode] is.
@@ -33,7 +35,7 @@ type RedisNode struct {
 	opt  NodeOptions
 	bin  string
 	port int
-	p    *process
+	p    *supervise.Process
 }
 
 // StartNode starts a node and returns when it answers. Its owner must end it with [RedisNode.Kill].
@@ -44,10 +46,10 @@ func StartNode(ctx context.Context, o NodeOptions) (*RedisNode, error) {
 	}
 	for try := 1; ; try++ {
 		var err error
-		if n.port, err = freePort(); err != nil {
+		if n.port, err = supervise.FreePort(); err != nil {
 			return nil, err
 		}
-		if n.Bus, err = freePort(); err != nil {
+		if n.Bus, err = supervise.FreePort(); err != nil {
 			return nil, err
 		}
 		n.Addr = "127.0.0.1:" + strconv.Itoa(n.port)
@@ -58,7 +60,7 @@ func StartNode(ctx context.Context, o NodeOptions) (*RedisNode, error) {
 		if err = n.Start(ctx); err == nil {
 			return n, nil
 		}
-		if try == portTries || n.p == nil || !n.p.lostPort() {
+		if try == portTries || n.p == nil || !n.p.LostPort() {
 			return nil, err
 		}
 	}
@@ -92,7 +94,7 @@ func (n *RedisNode) Start(ctx context.Context) error {
 	if n.p, err = (account{}).spawn(cmd, redisName, filepath.Join(n.opt.Dir, redisLog), syscall.SIGKILL); err != nil {
 		return err
 	}
-	if err := n.p.await(ctx, func(ctx context.Context) error {
+	if err := n.p.Await(ctx, readyTimeout, func(ctx context.Context) error {
 		c := n.Client()
 		defer func() { discard(c.Close()) }()
 		return c.Ping(ctx).Err()
@@ -104,7 +106,7 @@ func (n *RedisNode) Start(ctx context.Context) error {
 }
 
 // Kill is kill -9. A node that has ended is killed already.
-func (n *RedisNode) Kill() { n.p.stop(os.Kill, 0) }
+func (n *RedisNode) Kill() { n.p.Stop(os.Kill, 0) }
 
 // Client returns a client of this one node, whatever it is.
 func (n *RedisNode) Client() *redis.Client {

@@ -19,6 +19,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"ajo/internal/supervise"
 )
 
 const (
@@ -38,7 +40,7 @@ func (s *Stack) startPostgres(ctx context.Context, bin string) error {
 		}
 	}
 	for try := 1; ; try++ {
-		port, err := freePort()
+		port, err := supervise.FreePort()
 		if err != nil {
 			return err
 		}
@@ -51,12 +53,12 @@ func (s *Stack) startPostgres(ctx context.Context, bin string) error {
 		if err := s.writeRecord(); err != nil {
 			return err
 		}
-		err = s.postgres.await(ctx, func(ctx context.Context) error { return s.makeDatabase(ctx, port) })
+		err = s.postgres.Await(ctx, readyTimeout, func(ctx context.Context) error { return s.makeDatabase(ctx, port) })
 		if err == nil {
 			s.opt.Log("postgres runs on 127.0.0.1:%d", port)
 			return nil
 		}
-		if try == portTries || !s.postgres.lostPort() {
+		if try == portTries || !s.postgres.LostPort() {
 			return err
 		}
 	}
@@ -105,13 +107,13 @@ func (s *Stack) initCluster(ctx context.Context, bin, cluster string) error {
 		return err
 	}
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-ctx.Done():
-		p.stop(syscall.SIGTERM, stopTimeout)
+		p.Stop(syscall.SIGTERM, stopTimeout)
 		return ctx.Err()
 	}
-	if p.err != nil {
-		return p.failure("failed: " + p.err.Error())
+	if err := p.Err(); err != nil {
+		return p.Failure("failed: " + err.Error())
 	}
 	return os.Rename(fresh, cluster)
 }
@@ -152,7 +154,7 @@ func (s *Stack) postgresCmd(bin, cluster string, port int) *exec.Cmd {
 	}
 	if s.opt.Ephemeral {
 		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off",
-			"wal_level=minimal", "max_wal_senders=0", "max_wal_size=4GB", "checkpoint_timeout=1h", "shared_buffers=256MB")
+			"wal_level=minimal", "max_wal_senders=0", "max_wal_size=1GB", "checkpoint_timeout=1h", "shared_buffers=256MB")
 	} else {
 		settings = append(settings, "fsync=on", "synchronous_commit=on", "full_page_writes=on")
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"ajo/internal/supervise"
 )
 
 // PostgresNode is one Postgres process, for tests that take it away: it listens on 127.0.0.1, keeps
@@ -53,7 +55,7 @@ func (n *PostgresNode) prepare(ctx context.Context) error {
 	if err := n.s.initCluster(ctx, n.bin, n.cluster()); err != nil {
 		return err
 	}
-	if n.port, err = freePort(); err != nil {
+	if n.port, err = supervise.FreePort(); err != nil {
 		return err
 	}
 	n.URL = n.s.databaseURL(n.port, roleAndDB)
@@ -72,7 +74,7 @@ func (n *PostgresNode) Start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = n.s.postgres.await(ctx, func(ctx context.Context) error { return n.s.makeDatabase(ctx, n.port) })
+		err = n.s.postgres.Await(ctx, readyTimeout, func(ctx context.Context) error { return n.s.makeDatabase(ctx, n.port) })
 		if err == nil || !n.stillHeld() || time.Since(begin) > readyTimeout {
 			return err
 		}
@@ -87,15 +89,15 @@ func (n *PostgresNode) Start(ctx context.Context) error {
 // stillHeld tells whether the last start failed for what is left of the server before it: its port,
 // its memory or its lock.
 func (n *PostgresNode) stillHeld() bool {
-	text := tail(n.s.postgres.log)
-	return n.s.postgres.lostPort() || strings.Contains(text, "pre-existing shared memory block") || strings.Contains(text, "lock file")
+	text := supervise.Tail(n.s.postgres.Log)
+	return n.s.postgres.LostPort() || strings.Contains(text, "pre-existing shared memory block") || strings.Contains(text, "lock file")
 }
 
 // Kill is kill -9 of the server; its sessions end when they notice.
-func (n *PostgresNode) Kill() { n.s.postgres.stop(os.Kill, 0) }
+func (n *PostgresNode) Kill() { n.s.postgres.Stop(os.Kill, 0) }
 
 // Quit is an immediate shutdown: no checkpoint is written, and the next start recovers.
-func (n *PostgresNode) Quit() { n.s.postgres.stop(postgresQuit, stopTimeout) }
+func (n *PostgresNode) Quit() { n.s.postgres.Stop(postgresQuit, stopTimeout) }
 
 // Close ends the server and removes its data.
 func (n *PostgresNode) Close() {

@@ -5,16 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"ajo/internal/supervise"
 )
 
 // account is the user that the servers run as.
@@ -82,131 +81,15 @@ func (a account) makeDir(path string) error {
 	return a.own(path)
 }
 
-// process is a server, or a helper of one, that this process started.
-type process struct {
-	name string
-	pid  int
-	log  string        // the file that takes what it prints
-	done chan struct{} // closed when it has ended
-	err  error         // how it ended; to be read after done
-}
-
-// spawn starts a process with a clean environment in a process group of its own, so that Ctrl-C in
-// a terminal reaches us and not the servers beneath us. It prints into logFile. On Linux the kernel
-// sends it death when we end.
-func (a account) spawn(cmd *exec.Cmd, name, logFile string, death syscall.Signal) (*process, error) {
-	discard(os.Rename(logFile, logFile+oldSuffix))
-	out, err := os.OpenFile(logFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { discard(out.Close()) }()
-	cmd.Stdout, cmd.Stderr = out, out
+// spawn starts a server, or a helper of one, with a clean environment. It prints into logFile, and
+// the kernel sends it death when we end.
+func (a account) spawn(cmd *exec.Cmd, name, logFile string, death syscall.Signal) (*supervise.Process, error) {
 	// PGPORT and the like would be obeyed
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
 	if v, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
 		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+v)
 	}
-	cmd.SysProcAttr = sysProcAttr(a.credential(), death)
-
-	p := &process{name: name, log: logFile, done: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		// The kernel sends the death signal when the *thread* that forked ends, and Go ends threads
-		// as it likes. So this goroutine keeps its thread, which nobody else can use, for as long
-		// as the child lives.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		p.err = cmd.Wait()
-		close(p.done)
-	}()
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	p.pid = cmd.Process.Pid
-	return p, nil
-}
-
-// stop signals the process and waits for its end; after patience it is killed, and stop returns
-// false.
-func (p *process) stop(sig os.Signal, patience time.Duration) bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-	}
-	proc, err := os.FindProcess(p.pid)
-	if err != nil {
-		return true
-	}
-	discard(proc.Signal(sig))
-	select {
-	case <-p.done:
-		return true
-	case <-time.After(patience):
-	}
-	discard(proc.Kill())
-	<-p.done
-	return false
-}
-
-// await asks ready until it returns nil. It gives up when the process ends, when ctx ends, or after
-// readyTimeout.
-func (p *process) await(ctx context.Context, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	for {
-		err := ready(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-p.done:
-			return p.failure("ended at once")
-		case <-ctx.Done():
-			return p.failure(fmt.Sprintf("does not answer (%v)", err))
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
-// failure is an error that says what happened and shows the end of the log.
-func (p *process) failure(what string) error {
-	return fmt.Errorf("%s (process %d) %s\n%s", p.name, p.pid, what, tail(p.log))
-}
-
-// lostPort tells whether a server that ended at once did so because somebody else took its port.
-func (p *process) lostPort() bool { return strings.Contains(tail(p.log), "ddress already in use") }
-
-// tail returns the last lines of a log, indented.
-func tail(file string) string {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
-	if n := len(lines); n > 15 {
-		lines = lines[n-15:]
-	}
-	return "  " + file + ":\n    " + strings.Join(lines, "\n    ")
-}
-
-// freePort asks the kernel for a port of the loopback interface that nobody uses now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		panic("stack: a TCP listener without a TCP address")
-	}
-	return addr.Port, l.Close()
+	return supervise.Start(cmd, supervise.Options{Name: name, Log: logFile, Death: death, User: a.credential()})
 }
 
 // record is what a later run needs to find servers that outlived us. Dir tells a copied directory
@@ -229,9 +112,9 @@ func recordPath(dir string) string { return filepath.Join(dir, recordName) }
 // writeRecord notes the servers that run now.
 func (s *Stack) writeRecord() error {
 	r := record{Dir: s.dir.path}
-	for _, p := range []*process{s.postgres, s.redis} {
+	for _, p := range []*supervise.Process{s.postgres, s.redis} {
 		if p != nil {
-			r.Servers = append(r.Servers, running{Name: p.name, PID: p.pid, Born: birth(p.pid)})
+			r.Servers = append(r.Servers, running{Name: p.Name, PID: p.PID, Born: birth(p.PID)})
 		}
 	}
 	b, err := json.Marshal(r)

@@ -7,12 +7,6 @@ import (
 	"syscall"
 )
 
-// sysProcAttr starts a process as cred's user (nil: ours) in its own process group; the kernel
-// sends it death (0: none) when the thread that started it ends.
-func sysProcAttr(cred *syscall.Credential, death syscall.Signal) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Credential: cred, Setpgid: true, Pdeathsig: death}
-}
-
 // birth identifies the process that bears the number pid now: the machine's boot, and the tick of
 // the process's start. It is "" when there is none; one that has ended and waits to be collected is
 // none.
@@ -33,4 +27,22 @@ func birth(pid int) string {
 		return ""
 	}
 	return strings.TrimSpace(string(boot)) + "/" + fields[startTime]
+}
+
+// roomInMemory tells whether the file system in memory has room for the data of a test run, and
+// the machine memory for it and for the tests beside it.
+func roomInMemory() bool {
+	const files, free = 4 << 30, 8 << 30
+	var fs syscall.Statfs_t
+	if syscall.Statfs("/dev/shm", &fs) != nil || fs.Bavail*uint64(fs.Bsize) < files {
+		return false
+	}
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(b), "MemAvailable:")
+	var kib uint64
+	_, err = fmt.Sscan(after, &kib)
+	return err == nil && kib<<10 >= free
 }

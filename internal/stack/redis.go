@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"ajo/internal/supervise"
 )
 
 const (
@@ -27,7 +29,7 @@ func (s *Stack) startRedis(ctx context.Context, bin string) error {
 		return err
 	}
 	for try := 1; ; try++ {
-		port, err := freePort()
+		port, err := supervise.FreePort()
 		if err != nil {
 			return err
 		}
@@ -43,11 +45,11 @@ func (s *Stack) startRedis(ctx context.Context, bin string) error {
 		if err := s.writeRecord(); err != nil {
 			return err
 		}
-		if err = s.redis.await(ctx, s.pingRedis); err == nil {
+		if err = s.redis.Await(ctx, readyTimeout, s.pingRedis); err == nil {
 			s.opt.Log("redis runs on 127.0.0.1:%d", port)
 			return nil
 		}
-		if try == portTries || !s.redis.lostPort() {
+		if try == portTries || !s.redis.LostPort() {
 			return err
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"ajo/internal/supervise"
 )
 
 // ErrInUse says that another process runs a stack on the directory.
@@ -26,9 +28,9 @@ var ErrInUse = errors.New("in use")
 type Options struct {
 	// Dir holds everything the stack writes (".ajo/dev"); it is made when missing.
 	Dir string
-	// Ephemeral trades durability for speed (no fsync, no append-only file) and removes Dir's
-	// content on [Stack.Stop]. Without it every commit is on disk, and the next Start on Dir finds
-	// its data again.
+	// Ephemeral trades durability for speed (no fsync, no append-only file, and no disk where there
+	// is memory enough) and removes Dir's content on [Stack.Stop]. Without it every commit is on
+	// disk, and the next Start on Dir finds its data again.
 	Ephemeral bool
 	// MaxConnections is Postgres' limit; 0 means 200.
 	MaxConnections int
@@ -52,8 +54,8 @@ type Stack struct {
 	// where the servers write; inside Dir, or elsewhere when the account cannot reach Dir
 	data     string
 	password string
-	postgres *process
-	redis    *process
+	postgres *supervise.Process
+	redis    *supervise.Process
 	failed   chan error
 	stopping chan struct{}
 	stopOnce sync.Once
@@ -108,8 +110,14 @@ func (s *Stack) start(ctx context.Context) error {
 	if s.account, err = serverAccount(s.dir.path); err != nil {
 		return err
 	}
-	if s.data, err = placeData(s.dir.path, s.account, s.opt.Log); err != nil {
-		return err
+	inMemory := false
+	if s.opt.Ephemeral {
+		s.data, inMemory = placeInMemory(s.dir.path)
+	}
+	if !inMemory {
+		if s.data, err = placeData(s.dir.path, s.account, s.opt.Log); err != nil {
+			return err
+		}
 	}
 	if s.password, err = keepPassword(filepath.Join(s.data, "password")); err != nil {
 		return err
@@ -127,19 +135,19 @@ func (s *Stack) start(ctx context.Context) error {
 func (s *Stack) Failed() <-chan error { return s.failed }
 
 func (s *Stack) watch() {
-	var p *process
+	var p *supervise.Process
 	select {
 	case <-s.stopping:
 		return
-	case <-s.postgres.done:
+	case <-s.postgres.Done():
 		p = s.postgres
-	case <-s.redis.done:
+	case <-s.redis.Done():
 		p = s.redis
 	}
 	select {
 	case <-s.stopping: // Stop closes this before it signals, so an end it asked for is told apart
 	default:
-		s.failed <- p.failure("ended unexpectedly")
+		s.failed <- p.Failure("ended unexpectedly")
 	}
 }
 
@@ -171,9 +179,9 @@ func (s *Stack) Stop() {
 	})
 }
 
-func (s *Stack) end(p *process, sig os.Signal) {
-	if p != nil && !p.stop(sig, stopTimeout) {
-		s.opt.Log("%s (process %d) did not end within %v and was killed", p.name, p.pid, stopTimeout)
+func (s *Stack) end(p *supervise.Process, sig os.Signal) {
+	if p != nil && !p.Stop(sig, stopTimeout) {
+		s.opt.Log("%s (process %d) did not end within %v and was killed", p.Name, p.PID, stopTimeout)
 	}
 }
 

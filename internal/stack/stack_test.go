@@ -18,6 +18,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/supervise"
 )
 
 // helperDir, when set, makes the test binary start a stack there, print its record, and wait to be
@@ -135,7 +137,7 @@ func TestDurableStackFindsItsDataAgain(t *testing.T) {
 	s = start(t, o)
 	dbExec(t, s, "INSERT INTO kept VALUES (43)")
 	require.Equal(t, "42", redisClient(t, s).Get(t.Context(), "kept").Val())
-	require.NotContains(t, tail(s.postgres.log), "was not properly shut down")
+	require.NotContains(t, supervise.Tail(s.postgres.Log), "was not properly shut down")
 }
 
 func TestServersWantThePassword(t *testing.T) {
@@ -180,6 +182,9 @@ func TestEphemeralStackLeavesNothing(t *testing.T) {
 	require.Equal(t, "off", show(t, s, "fsync"))
 	dbExec(t, s, "CREATE TABLE gone (n int)")
 	running, data := readRecord(t, s.dir.path), s.data
+	if roomInMemory() {
+		require.Equal(t, memoryDir(s.dir.path), data)
+	}
 	s.Stop()
 	requireGone(t, running)
 	require.NoDirExists(t, data)
@@ -237,7 +242,7 @@ func TestStartAfterAKilledParent(t *testing.T) {
 		require.NotEqual(t, p.Born, birth(p.PID), p.Name)
 	}
 	dbExec(t, s, "SELECT 1")
-	require.NotContains(t, tail(s.postgres.log), "was not properly shut down", "the death signal is the orderly one")
+	require.NotContains(t, supervise.Tail(s.postgres.Log), "was not properly shut down", "the death signal is the orderly one")
 }
 
 func TestLeftoversAreStopped(t *testing.T) {
@@ -300,7 +305,7 @@ func TestServersOutliveOtherThreads(t *testing.T) {
 func TestFailedTellsOfAServerThatDied(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{Dir: filepath.Join(reachableDir(t), "test"), Ephemeral: true})
-	require.NoError(t, syscall.Kill(s.redis.pid, syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(s.redis.PID, syscall.SIGKILL))
 	select {
 	case err := <-s.Failed():
 		require.ErrorContains(t, err, "redis")
@@ -339,8 +344,9 @@ func TestUnreachableDirectoryOfRoot(t *testing.T) {
 
 	o.Ephemeral = true
 	s = start(t, o)
-	require.DirExists(t, far)
+	require.DirExists(t, s.data)
 	s.Stop()
+	require.NoDirExists(t, s.data)
 	require.NoDirExists(t, far)
 	require.NoDirExists(t, dir)
 }
