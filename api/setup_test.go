@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -9,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -53,7 +51,7 @@ type world struct {
 	mails   *mailbox
 	bank    *fakebank.Bank
 	bankURL string
-	log     *safeBuffer
+	log     *testenv.Log
 
 	signatureHeader, timestampHeader string // of the bank's events
 }
@@ -67,7 +65,7 @@ const (
 func setup(t *testing.T, change ...func(*Options)) *world {
 	t.Helper()
 	t.Parallel()
-	w := &world{Env: testenv.New(t), mails: &mailbox{}, log: &safeBuffer{}}
+	w := &world{Env: testenv.New(t), mails: &mailbox{}, log: &testenv.Log{}}
 	w.signatureHeader, w.timestampHeader = "provider-signature", "provider-timestamp"
 	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
@@ -139,14 +137,8 @@ func (w *world) serve() {
 	go func() { _ = app.Listener(ln) }()
 	w.addr = ln.Addr().String()
 	w.url = "http://" + w.addr
-	transport := &http.Transport{DisableCompression: true}
-	w.client = &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}
-	w.T.Cleanup(func() {
-		transport.CloseIdleConnections()
-		_ = app.ShutdownWithTimeout(5 * time.Second)
-	})
+	w.T.Cleanup(func() { _ = app.ShutdownWithTimeout(5 * time.Second) })
+	w.client = testenv.HTTPClient(w.T) // its connections end before the server does
 }
 
 // reply is an answer that was read to its end.
@@ -178,12 +170,9 @@ func (w *world) do(method, path, body string, headers ...string) reply {
 			req.Host = headers[i+1]
 		}
 	}
-	resp, err := w.client.Do(req)
+	got, err := testenv.Send(w.client, req)
 	require.NoError(w.T, err)
-	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(w.T, err)
-	r := reply{w.T, resp.StatusCode, resp.Header, string(b)}
+	r := reply{w.T, got.Status, got.Header, got.Body}
 	w.holdToDocument(req, body, r)
 	return r
 }
@@ -323,35 +312,14 @@ func (w *world) bankClient(log *slog.Logger, posts int) *nomba.Client {
 // startBank plays the bank and the NIN service over real HTTP, and returns what speaks with them.
 func (w *world) startBank(log *slog.Logger) (*nomba.Client, *dojah.Checker) {
 	w.T.Helper()
-	w.bank = fakebank.New(fakebank.Options{Seed: 1, Clock: w.Clock, WebhookSecret: webhookSecret})
+	w.bank = w.Bank(fakebank.Options{Seed: 1, WebhookSecret: webhookSecret})
 	w.bank.AddPerson(ninOfAda, fakebank.Person{FirstName: "ADA", LastName: "OBI"})
 	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnNIN, Do: fakebank.Fail, Match: ninUnclear})
-	url, err := w.bank.Start("")
-	require.NoError(w.T, err)
-	w.T.Cleanup(func() { _ = w.bank.Close() })
-	w.bankURL = url
+	w.bankURL = w.bank.URL()
 	bank := w.bankClient(log, -1)
-	nins, err := dojah.New(dojah.Options{URL: url, AppID: "app", Key: "key"})
+	nins, err := dojah.New(dojah.Options{URL: w.bankURL, AppID: "app", Key: "key"})
 	require.NoError(w.T, err)
 	return bank, nins
-}
-
-// safeBuffer is a log that many write.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // readyWith is a Ready that answers for postgres and redis.

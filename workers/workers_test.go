@@ -58,15 +58,8 @@ func setup(t *testing.T) *bundle {
 
 // setupOn is setup with another Redis.
 func setupOn(t *testing.T, e *testenv.Env, client redis.UniversalClient) *bundle {
-	b := &bundle{Env: e, ctx: context.Background(), bank: fakebank.New(fakebank.Options{}), redis: client}
-	url, err := b.bank.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = b.bank.Close() })
-	bank, err := nomba.New(nomba.Options{
-		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		RequestsPerSec: -1, PostsPerSec: -1,
-	})
-	require.NoError(t, err)
+	b := &bundle{Env: e, ctx: context.Background(), bank: testenv.StartBank(t, fakebank.Options{}), redis: client}
+	bank := testenv.BankClient(t, b.bank, clock.System, func(o *nomba.Options) { o.Retries = nomba.DefaultRetries })
 	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
+	"ajo/internal/testenv"
 )
 
 // atBank is a fake bank over HTTP with one account, and the service that it tells of payments.
@@ -35,11 +36,8 @@ func newAtBank(t *testing.T) *atBank {
 		w.WriteHeader(int(b.status.Load()))
 	}))
 	t.Cleanup(service.Close)
-	b.bank = fakebank.New(fakebank.Options{WebhookURL: service.URL})
-	var err error
-	b.url, err = b.bank.Start("")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = b.bank.Close() })
+	b.bank = testenv.StartBank(t, fakebank.Options{WebhookURL: service.URL})
+	b.url = b.bank.URL()
 	return b
 }
 

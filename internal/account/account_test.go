@@ -39,10 +39,8 @@ type bundle struct {
 
 func setup(t testing.TB) *bundle {
 	e := testenv.New(t)
-	b := &bundle{Env: e, ctx: context.Background(), bank: fakebank.New(fakebank.Options{Clock: e.Clock})}
-	_, err := b.bank.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.bank.Close()) })
+	b := &bundle{Env: e, ctx: context.Background(), bank: e.Bank(fakebank.Options{})}
+	var err error
 	b.box, err = secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
 	b.svc = b.service(false)
@@ -51,11 +49,7 @@ func setup(t testing.TB) *bundle {
 }
 
 func (b *bundle) service(production bool) *account.Service {
-	client, err := nomba.New(nomba.Options{
-		URL: b.bank.URL(), AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		Clock: b.Clock, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1, Timeout: time.Second,
-	})
-	require.NoError(b.T, err)
+	client := testenv.BankClient(b.T, b.bank, b.Clock, func(o *nomba.Options) { o.Timeout = time.Second })
 	return account.New(account.Options{Pool: b.Pool, Bank: client, Box: b.box, Clock: b.Clock, Production: production})
 }
 

@@ -1,10 +1,7 @@
 package customer
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -30,22 +27,19 @@ type bundle struct {
 	ctx    context.Context
 	bank   *fakebank.Bank
 	tenant uuid.UUID
-	log    *lockedBuffer
+	log    *testenv.Log
 }
 
 func setup(t *testing.T, change ...func(*Options)) *bundle {
 	t.Helper()
 	t.Parallel()
-	b := &bundle{Env: testenv.New(t), ctx: context.Background(), log: &lockedBuffer{}}
-	b.bank = fakebank.New(fakebank.Options{Clock: b.Clock})
-	url, err := b.bank.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.bank.Close()) })
-	checker, err := dojah.New(dojah.Options{URL: url, AppID: "app", Key: "key"})
+	b := &bundle{Env: testenv.New(t), ctx: context.Background(), log: &testenv.Log{}}
+	b.bank = b.Bank(fakebank.Options{})
+	checker, err := dojah.New(dojah.Options{URL: b.bank.URL(), AppID: "app", Key: "key"})
 	require.NoError(t, err)
 	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
-	o := Options{Pool: b.Pool, Box: box, Clock: b.Clock, Identity: checker, Log: slog.New(slog.NewTextHandler(b.log, nil))}
+	o := Options{Pool: b.Pool, Box: box, Clock: b.Clock, Identity: checker, Log: b.log.Logger()}
 	for _, f := range change {
 		f(&o)
 	}
@@ -84,22 +78,4 @@ type answers func(ctx context.Context, nin, name string) (identity.Result, error
 
 func (f answers) CheckNIN(ctx context.Context, nin, name string) (identity.Result, error) {
 	return f(ctx, nin, name)
-}
-
-// lockedBuffer is a log that many write.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

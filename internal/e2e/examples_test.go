@@ -124,10 +124,9 @@ func postHook(t *testing.T, url, header, body string) int {
 	if header != "" {
 		req.Header.Set(signature.Header, header)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	got, err := testenv.Send(http.DefaultClient, req)
 	require.NoError(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	return resp.StatusCode
+	return got.Status
 }
 
 // prints waits until the process has printed what the expression matches, and returns the match and

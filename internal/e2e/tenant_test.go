@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
 )
 
 // tenant is a developer's side of the API: a client with a key, and perhaps a session.
@@ -85,13 +87,8 @@ func request(method, url string, body any, header http.Header) (answer, error) {
 		return answer{}, err
 	}
 	req.Header = header
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, text}, err
+	got, err := testenv.Send(http.DefaultClient, req)
+	return answer{got.Status, got.Header, []byte(got.Body)}, err
 }
 
 // signUp registers a tenant, verifies its e-mail with the code from its mail, and gives it an

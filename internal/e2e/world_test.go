@@ -56,15 +56,12 @@ func worldOn(env *testenv.Env, redis *redis.Client, o fakebank.Options) *world {
 	t := env.T
 	w := &world{Env: env, t: t, redis: redis, dir: t.TempDir(), secrets: map[string]string{}}
 	o.WebhookSecret, o.ClientSecret = "a-webhook-secret-of-this-test", "a-client-secret-of-this-test"
-	w.bank = fakebank.New(o)
-	url, err := w.bank.Start("")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, w.bank.Close()) })
+	w.bank = testenv.StartBank(t, o)
 	keys := secret.NewKey("test").Reveal()
 	w.settings = map[string]string{
 		"AJO_HTTP_ADDR": "127.0.0.1:0", "AJO_OPS_ADDR": "127.0.0.1:0", "LOG_FORMAT": "json",
 		"AJO_DATABASE_URL": env.DatabaseURL, "AJO_DATABASE_MAX_CONNS": "6", "AJO_REDIS_URL": env.RedisURL, "AJO_ENCRYPTION_KEYS": keys,
-		"AJO_PROVIDER_URL": url, "AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID, "AJO_PROVIDER_CLIENT_ID": fakebank.DefaultClientID,
+		"AJO_PROVIDER_URL": w.bank.URL(), "AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID, "AJO_PROVIDER_CLIENT_ID": fakebank.DefaultClientID,
 		"AJO_PROVIDER_CLIENT_SECRET": "a-client-secret-of-this-test", "AJO_PROVIDER_WEBHOOK_SECRET": "a-webhook-secret-of-this-test",
 		"AJO_PROVIDER_RATE": "-1", "AJO_PROVIDER_POST_RATE": "-1",
 		"AJO_MAIL_DIR": filepath.Join(w.dir, "mail"), "AJO_RATE_LIMIT": "1000000-M", "AJO_RATE_LIMIT_OPEN": "1000000-M",

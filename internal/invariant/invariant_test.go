@@ -39,15 +39,8 @@ type world struct {
 
 func setup(t *testing.T) *world {
 	e := testenv.New(t)
-	w := &world{Env: e, ctx: context.Background(), bank: fakebank.New(fakebank.Options{Clock: e.Clock})}
-	url, err := w.bank.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, w.bank.Close()) })
-	client, err := nomba.New(nomba.Options{
-		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		Clock: e.Clock, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1,
-	})
-	require.NoError(t, err)
+	w := &world{Env: e, ctx: context.Background(), bank: e.Bank(fakebank.Options{})}
+	client := testenv.BankClient(t, w.bank, e.Clock)
 	log := slog.New(slog.DiscardHandler)
 	w.payments = payment.New(payment.Options{
 		Pool: e.Pool, Bank: client, Clock: e.Clock, Log: log, WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +33,7 @@ type bundle struct {
 	ctx     context.Context
 	bank    *fakebank.Bank
 	svc     *payment.Service
-	log     *syncBuffer
+	log     *testenv.Log
 	account uuid.UUID
 	tenant  uuid.UUID
 }
@@ -44,13 +43,9 @@ func setup(t testing.TB) *bundle { return setupAt(t, fakebank.Options{}) }
 // setupAt is setup with a bank of its own.
 func setupAt(t testing.TB, o fakebank.Options) *bundle {
 	e := testenv.New(t)
-	b := &bundle{Env: e, ctx: context.Background(), log: &syncBuffer{}}
-	o.Clock = e.Clock
-	b.bank = fakebank.New(o)
-	url, err := b.bank.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.bank.Close()) })
-	b.svc = b.service(url)
+	b := &bundle{Env: e, ctx: context.Background(), log: &testenv.Log{}}
+	b.bank = e.Bank(o)
+	b.svc = b.service(b.bank.URL())
 	b.tenant = e.Tenant()
 	b.account = b.Account(b.tenant, "customer-1")
 	return b
@@ -61,17 +56,12 @@ func (b *bundle) service(bankURL string) *payment.Service { return b.serviceWith
 func (b *bundle) client() *nomba.Client { return b.clientOf(b.bank.URL()) }
 
 func (b *bundle) clientOf(bankURL string) *nomba.Client {
-	client, err := nomba.New(nomba.Options{
-		URL: bankURL, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		Clock: b.Clock, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1,
-	})
-	require.NoError(b.T, err)
-	return client
+	return testenv.BankClient(b.T, b.bank, b.Clock, func(o *nomba.Options) { o.URL = bankURL })
 }
 
 func (b *bundle) serviceWith(bank provider.Bank) *payment.Service {
 	s := payment.New(payment.Options{
-		Pool: b.Pool, Bank: bank, Box: testBox(b.T), Clock: b.Clock, Log: slog.New(slog.NewTextHandler(b.log, nil)),
+		Pool: b.Pool, Bank: bank, Box: testBox(b.T), Clock: b.Clock, Log: b.log.Logger(),
 		WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret), ConfirmDelays: payment.DefaultConfirmDelays,
 		ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
@@ -86,24 +76,6 @@ func testBox(t testing.TB) *secret.Box {
 	box, err := secret.ParseKeys(testKeys.Reveal())
 	require.NoError(t, err)
 	return box
-}
-
-// syncBuffer is the log of all services of a test.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // openAtBank makes the test's account known to the fake bank under its own number, so that payments

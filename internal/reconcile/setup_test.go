@@ -1,11 +1,8 @@
 package reconcile_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +32,7 @@ type bundle struct {
 	bank     *fakebank.Bank
 	payments *payment.Service
 	svc      *reconcile.Service
-	log      *syncBuffer
+	log      *testenv.Log
 	account  uuid.UUID
 	tenant   uuid.UUID
 }
@@ -45,54 +42,25 @@ func setup(t testing.TB) *bundle { return setupAt(t, fakebank.Options{}) }
 // setupAt is setup with a bank of its own.
 func setupAt(t testing.TB, o fakebank.Options) *bundle {
 	e := testenv.New(t)
-	b := &bundle{Env: e, ctx: context.Background(), log: &syncBuffer{}}
-	o.Clock = e.Clock
-	b.bank = fakebank.New(o)
-	_, err := b.bank.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.bank.Close()) })
+	b := &bundle{Env: e, ctx: context.Background(), log: &testenv.Log{}}
+	b.bank = e.Bank(o)
 	b.payments, b.svc = b.servicesWith(b.client())
 	b.tenant = e.Tenant()
 	b.account = b.Account(b.tenant, "customer-1")
 	return b
 }
 
-func (b *bundle) client() *nomba.Client {
-	client, err := nomba.New(nomba.Options{
-		URL: b.bank.URL(), AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		Clock: b.Clock, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1,
-	})
-	require.NoError(b.T, err)
-	return client
-}
+func (b *bundle) client() *nomba.Client { return testenv.BankClient(b.T, b.bank, b.Clock) }
 
 // servicesWith makes another reconciliation, and other payments, with an account at that bank.
 func (b *bundle) servicesWith(bank provider.Bank) (*payment.Service, *reconcile.Service) {
-	log := slog.New(slog.NewTextHandler(b.log, nil))
+	log := b.log.Logger()
 	p := payment.New(payment.Options{
 		Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: log, WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
 		ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
 	b.T.Cleanup(p.Close)
 	return p, reconcile.New(reconcile.Options{Pool: b.Pool, Bank: bank, Payments: p, Clock: b.Clock, Log: log, MinAge: 30 * time.Minute})
-}
-
-// syncBuffer is the log of all services of a test.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // openAtBank makes the test's account known to the fake bank under its own number, so that payments

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
 )
 
 var ctx = context.Background()
@@ -260,7 +262,7 @@ func TestKilledWhileAppending(t *testing.T) {
 	dir := t.TempDir()
 	child := exec.Command(os.Args[0], "-test.run=^TestKilledWhileAppending$")
 	child.Env = append(os.Environ(), "AJO_TEST_SPOOL="+dir)
-	var out syncBuffer
+	var out testenv.Log
 	child.Stdout = &out
 	require.NoError(t, child.Start())
 	mine := open(t, dir, 1<<30)
@@ -274,23 +276,6 @@ func TestKilledWhileAppending(t *testing.T) {
 	for i, r := range got {
 		require.Equal(t, fmt.Sprint(i), r)
 	}
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 func FuzzSegment(f *testing.F) {

@@ -2,7 +2,6 @@ package transfer_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -19,7 +18,7 @@ const banksCall = "GET /v1/transfers/banks"
 func TestBankList(t *testing.T) {
 	b := setup(t)
 	r := b.Redis()
-	log := slog.New(slog.NewTextHandler(b.log, nil))
+	log := b.log.Logger()
 	list := transfer.NewBankList(b.client, r, b.Clock, log)
 	first, err := list.Banks(b.ctx)
 	require.NoError(t, err)
@@ -63,7 +62,7 @@ func (deafBank) Banks(ctx context.Context) ([]provider.BankInfo, error) {
 // Nobody waits long for a silent bank when there is a list to serve.
 func TestBankListOfASilentBank(t *testing.T) {
 	b := setup(t)
-	log := slog.New(slog.NewTextHandler(b.log, nil))
+	log := b.log.Logger()
 	r := b.Redis()
 	first, err := transfer.NewBankList(b.client, r, b.Clock, log).Banks(b.ctx)
 	require.NoError(t, err)

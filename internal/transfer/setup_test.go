@@ -1,11 +1,8 @@
 package transfer_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -40,7 +37,7 @@ type bundle struct {
 	bank    *fakebank.Bank
 	client  provider.Bank
 	svc     *transfer.Service
-	log     *safeBuffer
+	log     *testenv.Log
 	tenant  uuid.UUID
 	account uuid.UUID
 }
@@ -54,10 +51,7 @@ func setup(t *testing.T, change ...func(*transfer.Options)) *bundle {
 func newBundle(t *testing.T, change ...func(*transfer.Options)) *bundle {
 	t.Helper()
 	e := testenv.New(t)
-	b := &bundle{Env: e, ctx: context.Background(), log: &safeBuffer{}, bank: fakebank.New(fakebank.Options{Clock: e.Clock, PayoutFee: money.Must("20.00")})}
-	_, err := b.bank.Start("")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.bank.Close()) })
+	b := &bundle{Env: e, ctx: context.Background(), log: &testenv.Log{}, bank: e.Bank(fakebank.Options{PayoutFee: money.Must("20.00")})}
 	b.client = b.newClient(5 * time.Second)
 	b.svc = b.service(change...)
 	b.tenant = e.Tenant()
@@ -78,17 +72,12 @@ func (b *bundle) anotherAccount(t *testing.T) *bundle {
 // newClient is the real adapter, which gives the bank so much time for an answer to a payout.
 func (b *bundle) newClient(payTimeout time.Duration) *nomba.Client {
 	b.T.Helper()
-	c, err := nomba.New(nomba.Options{
-		URL: b.bank.URL(), AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		Clock: b.Clock, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1, Timeout: 5 * time.Second, PayTimeout: payTimeout,
-	})
-	require.NoError(b.T, err)
-	return c
+	return testenv.BankClient(b.T, b.bank, b.Clock, func(o *nomba.Options) { o.Timeout, o.PayTimeout = 5*time.Second, payTimeout })
 }
 
 // service is another instance of the use cases, as another process has them.
 func (b *bundle) service(change ...func(*transfer.Options)) *transfer.Service {
-	o := transfer.Options{Pool: b.Pool, Bank: b.client, Clock: b.Clock, Log: slog.New(slog.NewTextHandler(b.log, nil)), Delays: transfer.DefaultDelays}
+	o := transfer.Options{Pool: b.Pool, Bank: b.client, Clock: b.Clock, Log: b.log.Logger(), Delays: transfer.DefaultDelays}
 	for _, f := range change {
 		f(&o)
 	}
@@ -236,22 +225,4 @@ func (b *bundle) paid(want ...transfer.Transfer) {
 func row[T any](b *bundle, t transfer.Transfer, column string) T {
 	b.T.Helper()
 	return testenv.Value[T](b.Env, `SELECT `+column+` FROM transfers WHERE id = $1`, t.ID)
-}
-
-// safeBuffer is a log that many write.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

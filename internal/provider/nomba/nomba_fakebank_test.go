@@ -12,6 +12,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
+	"ajo/internal/testenv"
 )
 
 // The fake bank and this adapter were written apart from one description of the wire; here the
@@ -28,20 +29,9 @@ type bundle struct {
 func setup(t *testing.T, change ...func(*nomba.Options)) bundle {
 	t.Helper()
 	c := clock.NewFake(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-	bank := fakebank.New(fakebank.Options{Clock: c, Seed: 1, PayoutDelay: time.Minute, PayoutFee: money.Must("20")})
-	url, err := bank.Start("")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, bank.Close()) })
-	o := nomba.Options{
-		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		Clock: c, RetryWait: time.Microsecond, RequestsPerSec: -1, PostsPerSec: -1,
-	}
-	for _, f := range change {
-		f(&o)
-	}
-	client, err := nomba.New(o)
-	require.NoError(t, err)
-	return bundle{bank, client, c}
+	bank := testenv.StartBank(t, fakebank.Options{Clock: c, Seed: 1, PayoutDelay: time.Minute, PayoutFee: money.Must("20")})
+	quick := func(o *nomba.Options) { o.Retries, o.RetryWait = nomba.DefaultRetries, time.Microsecond }
+	return bundle{bank, testenv.BankClient(t, bank, c, append([]func(*nomba.Options){quick}, change...)...), c}
 }
 
 // is says how a call must end: "ok", "unknown", "rejected" or "unclear".
