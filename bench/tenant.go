@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"ajo/internal/money"
 )
 
@@ -58,18 +60,24 @@ func (w *world) signUp(ctx context.Context, n int) error {
 	return w.openAccounts(ctx, n)
 }
 
-// openAccounts provisions accounts at the bank.
+// openAccounts provisions accounts at the bank, sixteen at a time.
 func (w *world) openAccounts(ctx context.Context, n int) error {
+	w.accounts = make([]*account, n)
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(16)
 	for i := range n {
-		a := &account{ref: "bench-" + strconv.Itoa(i)}
-		var made struct{ ID, BankAccountNumber string }
-		if err := w.call(ctx, http.MethodPost, "/v1/accounts", map[string]string{"externalRef": a.ref, "name": "Ada Obi"}, &made); err != nil {
-			return err
-		}
-		a.id, a.bankRef, a.number = made.ID, made.ID, made.BankAccountNumber
-		w.accounts = append(w.accounts, a)
+		all.Go(func() error {
+			a := &account{ref: "bench-" + strconv.Itoa(i)}
+			var made struct{ ID, BankAccountNumber string }
+			if err := w.call(ctx, http.MethodPost, "/v1/accounts", map[string]string{"externalRef": a.ref, "name": "Ada Obi"}, &made); err != nil {
+				return err
+			}
+			a.id, a.bankRef, a.number = made.ID, made.ID, made.BankAccountNumber
+			w.accounts[i] = a
+			return nil
+		})
 	}
-	return nil
+	return all.Wait()
 }
 
 var codeForm = regexp.MustCompile(`\b[0-9]{6}\b`)

@@ -105,10 +105,6 @@ const (
 	Again        Action = "again"         // sent Copies more times, with the same requestId
 	AgainNewID   Action = "again_new_id"  // sent Copies more times, each with another requestId
 	BadSignature Action = "bad_signature" // signed with another secret, in every attempt
-	// a payment's event: sent, and after Delay the payment is taken back, by record and event
-	Recall Action = "recall"
-	// the same without the second event: the record alone says it
-	RecallSilent Action = "recall_silent"
 )
 
 var (
@@ -136,7 +132,6 @@ var actions = map[Action][]Group{
 	Lagging: {OnPayouts}, PaidLate: {OnPayouts}, FailedLate: {OnPayouts}, PartialRefund: {OnPayouts},
 
 	Late: {OnWebhooks}, Missing: {OnWebhooks}, Again: {OnWebhooks}, AgainNewID: {OnWebhooks}, BadSignature: {OnWebhooks},
-	Recall: {OnWebhooks}, RecallSilent: {OnWebhooks},
 }
 
 // ActionsOf lists the actions of a group, in alphabetical order.

@@ -75,8 +75,7 @@ type Options struct {
 	SignatureHeader string // provider-signature
 	TimestampHeader string // provider-timestamp
 	// after a webhook's attempt that was not answered 2xx; nil: the default, empty: no retries
-	RetryDelays    []time.Duration
-	WebhookTimeout time.Duration // for one attempt in all; 10 s
+	RetryDelays []time.Duration
 
 	TokenTTL       time.Duration // 30 min
 	FeeTiers       []FeeTier     // ascending by From
@@ -84,8 +83,6 @@ type Options struct {
 	PayoutFee      money.Amount  // taken from the wallet beside each payout; zero by default
 	// how long a payout is under way; zero: it is paid when it is submitted
 	PayoutDelay time.Duration
-	// refuse a payout that the wallet does not cover; otherwise it may go below zero
-	EnforceWallet bool
 
 	// what the NIN service asks for; empty: any that are not empty
 	IdentityAppID, IdentityKey string
@@ -105,7 +102,6 @@ func (o Options) withDefaults() Options {
 	o.WebhookSecret = cmp.Or(o.WebhookSecret, DefaultWebhookSecret)
 	o.SignatureHeader = cmp.Or(o.SignatureHeader, DefaultSignatureHeader)
 	o.TimestampHeader = cmp.Or(o.TimestampHeader, DefaultTimestampHeader)
-	o.WebhookTimeout = cmp.Or(o.WebhookTimeout, 10*time.Second)
 	o.TokenTTL = cmp.Or(o.TokenTTL, 30*time.Minute)
 	if o.RetryDelays == nil {
 		o.RetryDelays = DefaultRetryDelays
@@ -170,10 +166,6 @@ func New(o Options) *Bank {
 	}
 	return b
 }
-
-// Handler serves the wire, the NIN service and the control page, for callers with a server of their
-// own.
-func (b *Bank) Handler() http.Handler { return b.handler }
 
 // Start listens on addr (empty: a free loopback port) and returns the base URL. After [Bank.Stop]
 // it may be called again.

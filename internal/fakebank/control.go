@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +34,6 @@ func (b *Bank) controlRoutes(mux *http.ServeMux) {
 	post("transaction", b.controlTransaction)
 	post("payout", b.controlPayout)
 	post("resend", b.controlResend)
-	post("event", b.controlEvent)
 	post("nin", b.controlNIN)
 	post("settings", b.controlSettings)
 	post("tokens/revoke", b.controlRevoke)
@@ -154,13 +152,10 @@ func (b *Bank) controlPay(ctx context.Context, a args) (any, string, error) {
 }
 
 // controlReverse reverses the inbound transfer id: its record and, unless it is silent, by an
-// event. With eventOnly the record stays.
+// event.
 func (b *Bank) controlReverse(ctx context.Context, a args) (any, string, error) {
 	do := b.Reverse
-	switch {
-	case a.is("eventOnly"):
-		do = b.AnnounceReversal
-	case a.is("silent"):
+	if a.is("silent") {
 		do = b.ReverseSilently
 	}
 	t, err := do(ctx, a["id"])
@@ -215,20 +210,6 @@ func (b *Bank) controlResend(_ context.Context, a args) (any, string, error) {
 		return nil, "", err
 	}
 	return map[string]bool{"sent": true}, "Sent the webhook about " + a["ref"] + " again", nil
-}
-
-// controlEvent signs event, whatever it says, sends it to the webhook URL, and answers with what
-// came back.
-func (b *Bank) controlEvent(ctx context.Context, a args) (any, string, error) {
-	event := []byte(a["event"])
-	if !json.Valid(event) {
-		return nil, "", errs.New(errs.Invalid, "event must be JSON")
-	}
-	status, said, err := b.SendEvent(ctx, event, nil)
-	if err != nil {
-		return nil, "", err
-	}
-	return map[string]any{"status": status, "body": string(said)}, "Sent; answered " + strconv.Itoa(status), nil
 }
 
 // controlNIN makes the NIN service know a person: nin, firstName, lastName, dateOfBirth.

@@ -28,7 +28,7 @@ type Rule struct {
 	// the chance of a strike, drawn from the bank's seed; 0: certain
 	Percent int `json:"percent,omitempty"`
 
-	// slow, late: how long; payout outcomes, recalls: how long until they end. JSON: "delay":"1s"
+	// slow, late: how long; payout outcomes: how long until they end. JSON: "delay":"1s"
 	Delay time.Duration `json:"-"`
 	// fail: the HTTP status, 0: 500; lagging: of the answer to its submission, 0: 201
 	Status int    `json:"status,omitempty"`
@@ -128,15 +128,6 @@ func (f *Faults) SetDown(d Down) { f.down.Store(&d) }
 
 // Down tells how the bank is down.
 func (f *Faults) Down() Down { return *f.down.Load() }
-
-// Script queues the outcomes of the next payouts, in order, behind the rules there are.
-func (f *Faults) Script(outcomes ...Action) {
-	rules := make([]Rule, len(outcomes))
-	for i, do := range outcomes {
-		rules[i] = Rule{On: OnPayouts, Do: do, Next: 1}
-	}
-	f.Add(rules...)
-}
 
 func (f *Faults) enliven(rules []Rule) []*liveRule {
 	live := make([]*liveRule, len(rules))

@@ -44,7 +44,8 @@ func TestPercentIsReproducible(t *testing.T) {
 		t.Helper()
 		b := fakebank.New(fakebank.Options{Seed: seed})
 		t.Cleanup(func() { require.NoError(t, b.Close()) })
-		url := newServer(t, b.Handler())
+		url, err := b.Start("")
+		require.NoError(t, err)
 		b.Faults.Set(fakebank.Rule{On: fakebank.OnNIN, Do: fakebank.Fail, Percent: 30})
 		for range 200 {
 			req, err := http.NewRequestWithContext(t.Context(), "GET", url+"/api/v1/kyc/nin?nin="+fakebank.SandboxNIN, nil)

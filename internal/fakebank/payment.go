@@ -132,28 +132,6 @@ func (b *Bank) ReverseSilently(ctx context.Context, id string) (Transaction, err
 	return b.reverse(ctx, id, true)
 }
 
-// AnnounceReversal sends a payment_reversal about an inbound transfer, whose record stays as it is.
-// Its error is [ErrNoRecord].
-func (b *Bank) AnnounceReversal(ctx context.Context, id string) (Transaction, error) {
-	b.due.run()
-	b.books.mu.RLock()
-	t := b.books.txs[id]
-	if t == nil {
-		b.books.mu.RUnlock()
-		return Transaction{}, ErrNoRecord
-	}
-	said := *t
-	b.books.mu.RUnlock()
-	b.announceReversal(ctx, said)
-	return said, nil
-}
-
-func (b *Bank) announceReversal(ctx context.Context, t Transaction) {
-	event := b.Event(PaymentReversal, t)
-	event.RequestID = uuid.NewString()
-	b.announce(ctx, event, false, t.ID)
-}
-
 func (b *Bank) reverse(ctx context.Context, id string, silent bool) (Transaction, error) {
 	b.books.mu.Lock()
 	t := b.books.txs[id]
@@ -172,7 +150,9 @@ func (b *Bank) reverse(ctx context.Context, id string, silent bool) (Transaction
 	b.books.mu.Unlock()
 
 	if !silent {
-		b.announceReversal(ctx, reversed)
+		event := b.Event(PaymentReversal, reversed)
+		event.RequestID = uuid.NewString()
+		b.announce(ctx, event, false, reversed.ID)
 	}
 	return reversed, nil
 }

@@ -102,7 +102,7 @@ func (b *Bank) acceptPayout(in payoutRequest, amount money.Amount, rule Rule) (p
 		return p, true, true
 	}
 	cost := amount.Add(b.opt.PayoutFee)
-	if rule.Do == Reject || b.opt.EnforceWallet && b.books.wallet.Cmp(cost) < 0 {
+	if rule.Do == Reject {
 		b.books.mu.Unlock()
 		return Payout{}, false, false
 	}

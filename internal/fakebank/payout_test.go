@@ -61,14 +61,6 @@ func TestPayoutWire(t *testing.T) {
 	}
 }
 
-func TestWalletIsEnforcedOnDemand(t *testing.T) {
-	b := setup(t, fakebank.Options{OpeningBalance: money.Must("100"), EnforceWallet: true})
-	require.Equal(t, "05", b.submit("too-much", "100.01").get("code"))
-	require.Equal(t, "00", b.submit("all", "100").get("code"))
-	require.Empty(t, b.status("too-much").get("data"))
-	require.Equal(t, "0.00", b.Wallet().String())
-}
-
 func TestPayoutEndsWithTheClock(t *testing.T) {
 	hooks := receive(t, nil)
 	b := setup(t, fakebank.Options{PayoutDelay: time.Minute, WebhookURL: hooks.url})
@@ -177,7 +169,9 @@ func TestPayoutOfALaggingIndex(t *testing.T) {
 
 func TestPayoutScriptAndStatusFaults(t *testing.T) {
 	b := setup(t, fakebank.Options{})
-	b.Faults.Script(fakebank.Drop, fakebank.Reject, fakebank.Normal, fakebank.DropAfter)
+	for _, do := range []fakebank.Action{fakebank.Drop, fakebank.Reject, fakebank.Normal, fakebank.DropAfter} {
+		b.Faults.Add(fakebank.Rule{On: fakebank.OnPayouts, Do: do, Next: 1})
+	}
 	require.Error(t, b.submit("one", "1").err)
 	require.Equal(t, "06", b.submit("two", "1").get("code"))
 	require.Equal(t, "00", b.submit("three", "1").get("code"))

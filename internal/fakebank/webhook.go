@@ -80,6 +80,9 @@ func newHooks(url, secret string) *hooks {
 	return h
 }
 
+// webhookTimeout is for one attempt in all.
+const webhookTimeout = 10 * time.Second
+
 // announce sends an event as the rules want it. With wait it returns after the first attempts, or
 // when ctx ends.
 func (b *Bank) announce(ctx context.Context, e Event, wait bool, refs ...string) {
@@ -93,10 +96,6 @@ func (b *Bank) announce(ctx context.Context, e Event, wait bool, refs ...string)
 			}
 			events = append(events, e)
 		}
-	}
-	if (p.rule.Do == Recall || p.rule.Do == RecallSilent) && e.EventType == PaymentSuccess {
-		silent := p.rule.Do == RecallSilent
-		b.due.at(b.clock.Now().Add(p.rule.Delay), func() { _, _ = b.reverse(b.ctx, e.Data.Transaction.TransactionID, silent) })
 	}
 	var sent []*delivery
 	for _, e := range events {
@@ -253,7 +252,7 @@ func (b *Bank) post(url string, d *delivery) (status int, problem string) {
 }
 
 func (b *Bank) exchange(ctx context.Context, url string, body []byte, h http.Header) (int, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.opt.WebhookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {

@@ -135,19 +135,6 @@ func TestWebhookRetryComesByItself(t *testing.T) {
 	require.Eventually(t, func() bool { return len(hooks.all()) == 2 }, 5*time.Second, time.Millisecond)
 }
 
-func TestWebhookTimeout(t *testing.T) {
-	release := make(chan struct{})
-	url := newServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
-	t.Cleanup(func() { close(release) })
-	b := setup(t, fakebank.Options{WebhookURL: url, WebhookTimeout: 20 * time.Millisecond, RetryDelays: []time.Duration{}})
-	b.open()
-	tx := b.pay("100")
-	b.flush()
-	w, _ := b.WebhookFor(tx.ID)
-	require.Equal(t, fakebank.HookGivenUp, w.State)
-	require.Zero(t, w.Attempts[0].Status)
-}
-
 func TestWebhookFaults(t *testing.T) {
 	hooks := receive(t, nil)
 	b := setup(t, fakebank.Options{})
@@ -244,39 +231,28 @@ func TestSendEvent(t *testing.T) {
 	require.Equal(t, "not JSON", string(hooks.all()[1].body))
 }
 
-// A payment is taken back some time after its event: by record and event, by record alone, and by
-// an event without a record.
-func TestRecall(t *testing.T) {
+// A payment is taken back: by record and event, or by its record alone.
+func TestReversal(t *testing.T) {
 	hooks := receive(t, nil)
 	b := setup(t, fakebank.Options{WebhookURL: hooks.url})
 	b.open()
-	b.Faults.Set(
-		fakebank.Rule{On: fakebank.OnWebhooks, Do: fakebank.Recall, Match: fakebank.PaymentSuccess, Next: 1, Delay: time.Minute},
-		fakebank.Rule{On: fakebank.OnWebhooks, Do: fakebank.RecallSilent, Match: fakebank.PaymentSuccess, Next: 1, Delay: time.Minute},
-	)
 	loud, silent, third := b.pay("5000.00"), b.pay("5000.00"), b.pay("5000.00")
-	b.flush()
-	require.Len(t, hooks.all(), 3)
-	b.clock.Advance(time.Minute)
-	status := func(id string) string {
-		for _, tx := range b.Transactions() {
-			if tx.ID == id {
-				return tx.Status
-			}
-		}
-		return ""
-	}
-	require.Eventually(t, func() bool { return status(silent.ID) == fakebank.StatusRefund }, 5*time.Second, time.Millisecond)
-	b.flush()
-	require.Equal(t, []string{fakebank.StatusRefund, fakebank.StatusSuccess}, []string{status(loud.ID), status(third.ID)})
-	said, err := b.AnnounceReversal(t.Context(), third.ID)
+	_, err := b.Reverse(t.Context(), loud.ID)
 	require.NoError(t, err)
-	require.Equal(t, fakebank.StatusSuccess, said.Status)
-	_, err = b.AnnounceReversal(t.Context(), "nothing")
+	_, err = b.ReverseSilently(t.Context(), silent.ID)
+	require.NoError(t, err)
+	_, err = b.Reverse(t.Context(), loud.ID)
+	require.ErrorIs(t, err, fakebank.ErrState)
+	_, err = b.ReverseSilently(t.Context(), "nothing")
 	require.ErrorIs(t, err, fakebank.ErrNoRecord)
-	_, err = b.ReverseSilently(t.Context(), third.ID)
-	require.NoError(t, err)
 	b.flush()
+	status := map[string]string{}
+	for _, tx := range b.Transactions() {
+		status[tx.ID] = tx.Status
+	}
+	require.Equal(t, map[string]string{
+		loud.ID: fakebank.StatusRefund, silent.ID: fakebank.StatusRefund, third.ID: fakebank.StatusSuccess,
+	}, status)
 	var reversals []string
 	for _, call := range hooks.all() {
 		var e fakebank.Event
@@ -285,6 +261,6 @@ func TestRecall(t *testing.T) {
 			reversals = append(reversals, e.Data.Transaction.TransactionID)
 		}
 	}
-	require.ElementsMatch(t, []string{loud.ID, third.ID}, reversals)
-	require.Equal(t, "0.00", b.Wallet().String())
+	require.Equal(t, []string{loud.ID}, reversals)
+	require.Equal(t, "4975.00", b.Wallet().String())
 }
