@@ -16,7 +16,7 @@ import (
 
 // description is the document as it is served.
 var description = sync.OnceValue(func() *contract.Document {
-	d, err := contract.Parse(document().json.body)
+	d, err := contract.Parse(document().plain.body)
 	if err != nil {
 		panic(err)
 	}

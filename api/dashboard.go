@@ -17,7 +17,7 @@ const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'
 var dashboardFiles = sync.OnceValue(func() map[string]served {
 	out := map[string]served{}
 	for _, f := range dashboard.Files() {
-		out[f.Name] = serve(f.Media, dashboardPolicy, f.Body)
+		out[f.Name] = serve(f.Media, dashboardPolicy, f.Body, nil)
 	}
 	return out
 })

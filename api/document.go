@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	_ "embed" // the document
 	"encoding/hex"
@@ -17,60 +18,76 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
-// served is a body that is the same for everybody until the next release.
+// served is a body that is the same for everybody until the next release. Who accepts gzip gets it
+// compressed, under an ETag of its own.
 type served struct {
-	media, etag, policy string
-	body                []byte
+	media, policy, cache string
+	plain, gzip          variant
 }
 
-func serve(media, policy string, body []byte) served {
+type variant struct {
+	etag string
+	body []byte
+}
+
+// serve makes one of a body, and of its compressed form where there is one already.
+func serve(media, policy string, body, compressed []byte) served {
+	if compressed == nil {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = w.Write(body) // to memory
+		_ = w.Close()
+		compressed = b.Bytes()
+	}
+	return served{media: media, policy: policy, cache: "no-cache", plain: tagged(body), gzip: tagged(compressed)}
+}
+
+func tagged(body []byte) variant {
 	sum := sha256.Sum256(body)
-	return served{media: media, etag: `"` + hex.EncodeToString(sum[:16]) + `"`, policy: policy, body: body}
+	return variant{`"` + hex.EncodeToString(sum[:16]) + `"`, body}
 }
 
 // send answers with the body, or with 304 to a caller who has this version.
 func (s served) send(c *fiber.Ctx) error {
-	c.Set(fiber.HeaderCacheControl, "no-cache") // kept, and asked for again
-	c.Set(fiber.HeaderETag, s.etag)
+	v, coding := s.plain, ""
+	if c.Get(fiber.HeaderAcceptEncoding) != "" && c.AcceptsEncodings("gzip") == "gzip" {
+		v, coding = s.gzip, "gzip"
+	}
+	c.Set(fiber.HeaderCacheControl, s.cache) // no-cache: kept, and asked for again
+	c.Set(fiber.HeaderVary, fiber.HeaderAcceptEncoding)
+	c.Set(fiber.HeaderETag, v.etag)
 	if s.policy != "" {
 		c.Set(fiber.HeaderContentSecurityPolicy, s.policy)
 	}
 	for _, tag := range strings.Split(c.Get(fiber.HeaderIfNoneMatch), ",") {
-		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == s.etag || tag == "*" {
+		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == v.etag || tag == "*" {
 			c.Status(fiber.StatusNotModified)
 			return nil
 		}
 	}
 	c.Set(fiber.HeaderContentType, s.media)
-	return c.Send(s.body)
+	if coding != "" {
+		c.Set(fiber.HeaderContentEncoding, coding)
+	}
+	return c.Send(v.body)
 }
 
-// document reads the embedded document, and makes of it what is served. It can only fail in a build
-// whose tests failed.
-var document = sync.OnceValue(func() (out struct{ json, page served }) {
+// document is the embedded document as JSON. It can only fail in a build whose tests failed.
+var document = sync.OnceValue(func() served {
 	var root yaml.Node
 	err := yaml.Unmarshal(openAPI, &root)
-	if err != nil {
-		panic(fmt.Sprintf("api: openapi.yaml: %v", err))
-	}
 	var b bytes.Buffer
-	if err := writeJSON(&b, &root); err != nil {
+	if err == nil {
+		err = writeJSON(&b, &root)
+	}
+	if err != nil {
 		panic(fmt.Sprintf("api: openapi.yaml: %v", err))
 	}
-	page, policy, err := renderDocs(node{root.Content[0]})
-	if err != nil {
-		panic(fmt.Sprintf("api: docs.html: %v", err))
-	}
-	out.json = serve(fiber.MIMEApplicationJSON, "", b.Bytes())
-	out.page = serve(fiber.MIMETextHTMLCharsetUTF8, policy, page)
-	return out
+	return serve(fiber.MIMEApplicationJSON, "", b.Bytes(), nil)
 })
 
 // openAPIDocument is GET /openapi.json.
-func (e *edge) openAPIDocument(c *fiber.Ctx) error { return document().json.send(c) }
-
-// docs is GET /docs.
-func (e *edge) docs(c *fiber.Ctx) error { return document().page.send(c) }
+func (e *edge) openAPIDocument(c *fiber.Ctx) error { return document().send(c) }
 
 // writeJSON writes a YAML node as JSON, with its keys in their order and its numbers as they are
 // written.

@@ -229,7 +229,7 @@ func TestStatusesAreTheSpecifiedOnes(t *testing.T) {
 			Schemas map[string]struct{ Enum []string }
 		}
 	}
-	require.NoError(t, json.Unmarshal(document().json.body, &doc))
+	require.NoError(t, json.Unmarshal(document().plain.body, &doc))
 	for name, want := range map[string][]string{
 		"AccountStatus":   {"active", "expired"},
 		"TransferStatus":  {"pending", "processing", "success", "failed", "refunded"},

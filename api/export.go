@@ -32,8 +32,8 @@ const (
 )
 
 var (
-	errBusy        = errs.New(errs.Unavailable, "too many files are being made; try again")
-	errManyExports = errs.New(errs.TooMany, "too many files of this tenant are being made")
+	errBusy        = errs.New(errs.Unavailable, "too many exports are running; try again")
+	errManyExports = errs.New(errs.TooMany, "too many exports of this tenant are running")
 )
 
 // statementCSV is GET /auth/accounts/:accountRef/statement.csv, an addition: all lines that match

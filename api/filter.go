@@ -19,7 +19,7 @@ const (
 
 // Refusals of a filter; those of its values are in the packages of the lists.
 var (
-	errSearch = errs.New(errs.Invalid, "search must be at most 100 characters of UTF-8, without NUL")
+	errSearch = errs.New(errs.Invalid, "search must be valid UTF-8 without NUL, at most 100 characters")
 	errOrder  = errs.New(errs.Invalid, "order must be asc or desc")
 	errRange  = errs.New(errs.Invalid, "to must not be before from")
 )

@@ -85,7 +85,7 @@ func TestTransfersAndReviewsAreFound(t *testing.T) {
 			require.ElementsMatch(t, want, w.read(key, path+query).names("transfers", "merchantTxRef"), query)
 		}
 	}
-	w.do("GET", "/auth/transfers?search="+strings.Repeat("a", 101), "", m.withSession()...).refused(400, "search must be at most 100 characters of UTF-8, without NUL")
+	w.do("GET", "/auth/transfers?search="+strings.Repeat("a", 101), "", m.withSession()...).refused(400, "search must be valid UTF-8 without NUL, at most 100 characters")
 
 	w.do("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Bola Ade"}`, key...).ok(201, nil)
 	require.Empty(t, w.read(m.withSession(), "/auth/accounts?status=needs_review").names("accounts", "AccountRef"))
@@ -100,7 +100,7 @@ func TestFiltersRefuseBadValues(t *testing.T) {
 	w := setup(t)
 	m, _ := w.funded("5000.00")
 	const (
-		search = "search must be at most 100 characters of UTF-8, without NUL"
+		search = "search must be valid UTF-8 without NUL, at most 100 characters"
 		when   = " must be a date such as 2026-01-30 or an ISO 8601 time such as 2026-01-30T12:15:00Z"
 	)
 	statement := "/auth/accounts/shop-1/statement"

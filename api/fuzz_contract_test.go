@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -142,7 +143,12 @@ func (f *fuzzer) send(s *shot) (*http.Request, contract.Answer) {
 	resp, err := f.w.client.Do(req)
 	require.NoError(t, err, "AJO request %d: %s", f.n, s)
 	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
+	body := resp.Body
+	if resp.Header.Get("Content-Encoding") == "gzip" { // asked for by name, so the client leaves it as it is
+		body, err = gzip.NewReader(resp.Body)
+		require.NoError(t, err)
+	}
+	b, err := io.ReadAll(body)
 	require.NoError(t, err)
 	return req, contract.Answer{Status: resp.StatusCode, Header: resp.Header, Body: b}
 }

@@ -121,7 +121,10 @@ var Routes = []Route{
 
 	// document.go
 	{"GET", "/openapi.json", None, false, (*edge).openAPIDocument},
+
+	// docs.go
 	{"GET", "/docs", None, false, (*edge).docs},
+	{"GET", "/docs/:file", None, false, (*edge).docsAsset},
 
 	// dashboard.go
 	{"GET", "/", None, false, (*edge).root},

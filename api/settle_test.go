@@ -222,7 +222,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	replay()
 	require.Equal(t, 1, testenv.Value[int](w.Env, `SELECT count(*) FROM transfers`))
 
-	const reused = "Idempotency-Key was used with another request"
+	const reused = "Idempotency-Key was already used with a different request"
 	w.do("POST", path, strings.Replace(orderOf1000, "1000.00", "1000.01", 1), keyed("k")...).refused(422, reused)
 	require.Equal(t, "true", w.do("POST", path, " "+orderOf1000, keyed("k")...).ok(202, nil).Header.Get("Idempotent-Replayed"), "the same JSON")
 	w.do("POST", "/v1/accounts/"+w.accountID(m, "shop-1")+"/settle", orderOf1000, keyed("k")...).refused(422, reused)

@@ -26,11 +26,11 @@ type Answer struct {
 	Body   []byte
 }
 
-// Check holds a value, as [Decode] gives it, to the schema.
+// Check holds a value to the schema; its numbers are [json.Number].
 func (s *Schema) Check(v any) error { return s.compiled.Validate(v) }
 
-// Decode reads JSON with its numbers as they are written.
-func Decode(text []byte) (any, error) { return jsonschema.UnmarshalJSON(bytes.NewReader(text)) }
+// decode reads JSON with its numbers as they are written.
+func decode(text []byte) (any, error) { return jsonschema.UnmarshalJSON(bytes.NewReader(text)) }
 
 // text holds a parameter or header to its schema. A text is a number where the schema asks for one.
 func (s *Schema) text(doc *Document, value string) error {
@@ -80,7 +80,7 @@ func (o *Operation) checkBody(r Request) error {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return fmt.Errorf("the media type is %q", r.Header.Get("Content-Type"))
 	}
-	v, err := Decode(r.Body)
+	v, err := decode(r.Body)
 	if err != nil {
 		return err
 	}
@@ -154,24 +154,25 @@ func (o *Operation) CheckAnswer(method string, a Answer) error {
 }
 
 func (r *Response) check(a Answer) error {
-	if r.Body == nil {
+	if len(r.Bodies) == 0 {
 		if len(a.Body) > 0 {
 			return errors.New("there is one, and should be none")
 		}
 		return nil
 	}
 	media, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
-	if err != nil || media != r.Media {
+	body := r.Bodies[media]
+	if err != nil || body == nil {
 		return fmt.Errorf("the media type is %q", a.Header.Get("Content-Type"))
 	}
 	if media != "application/json" {
-		return r.Body.Check(string(a.Body))
+		return body.Check(string(a.Body))
 	}
-	v, err := Decode(a.Body)
+	v, err := decode(a.Body)
 	if err != nil {
 		return err
 	}
-	return r.Body.Check(v)
+	return body.Check(v)
 }
 
 // interruptions are the answers to what never became a request: they can meet every operation.
@@ -198,7 +199,7 @@ func (d *Document) CheckStray(method string, a Answer) error {
 	if a.Status < 400 || a.Status >= 500 {
 		return fmt.Errorf("status %d without an operation", a.Status)
 	}
-	r := Response{Media: "application/json", Body: d.stray}
+	r := Response{Bodies: map[string]*Schema{"application/json": d.stray}}
 	if a.Header.Get("X-Request-ID") == "" {
 		return errors.New("header X-Request-ID is missing")
 	}

@@ -58,8 +58,7 @@ type Parameter struct {
 // Response is what one status looks like.
 type Response struct {
 	Headers map[string]Header
-	Media   string // "" when there is no body
-	Body    *Schema
+	Bodies  map[string]*Schema // by media type; none: no body
 }
 
 // Header is a header of a response.
@@ -154,7 +153,7 @@ func (d *Document) operation(at, path, method string) (*Operation, error) {
 
 func (d *Document) response(at string) (*Response, error) {
 	at, raw := d.follow(at)
-	r := &Response{Headers: map[string]Header{}}
+	r := &Response{Headers: map[string]Header{}, Bodies: map[string]*Schema{}}
 	for name := range object(raw["headers"]) {
 		at, h := d.follow(at + "/headers/" + escape(name))
 		s, err := d.schema(at + "/schema")
@@ -168,7 +167,7 @@ func (d *Document) response(at string) (*Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Media, r.Body = media, s
+		r.Bodies[media] = s
 	}
 	return r, nil
 }

@@ -18,7 +18,7 @@ import (
 // Refusals.
 var (
 	ErrAmount = errs.New(errs.Invalid, "invalid amount")
-	ErrNone   = errs.New(errs.Invalid, "amount has no sum that leaves it after the fee")
+	ErrNone   = errs.New(errs.Invalid, "no payment leaves exactly this amount after the fee")
 )
 
 // Tier is the fee of all sums up to and including Upto, and above the tier before. The last tier

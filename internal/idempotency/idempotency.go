@@ -35,7 +35,7 @@ const (
 // Refusals.
 var (
 	ErrKey     = errs.New(errs.Invalid, "Idempotency-Key must have 1 to 255 printable characters")
-	ErrReused  = errs.New(errs.Unprocessable, "Idempotency-Key was used with another request")
+	ErrReused  = errs.New(errs.Unprocessable, "Idempotency-Key was already used with a different request")
 	ErrRunning = errs.New(errs.Conflict, "a request with this Idempotency-Key is still running")
 )
 

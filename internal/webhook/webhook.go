@@ -59,7 +59,7 @@ var Transitions = fsm.New("Delivery",
 // Refusals.
 var (
 	ErrNotFound      = errs.New(errs.NotFound, "delivery not found")
-	ErrNotDeadLetter = errs.New(errs.Conflict, "delivery is not a dead letter: it is under way, or has arrived")
+	ErrNotDeadLetter = errs.New(errs.Conflict, "delivery is not a dead letter: it is pending or was delivered")
 	ErrStatus        = errs.New(errs.Invalid, "status must be pending, delivered or dead_letter")
 	ErrType          = errs.New(errs.Invalid, "eventType must be one of "+typeList)
 	ErrEvents        = errs.New(errs.Invalid, "events must be of "+typeList)

@@ -2,3 +2,4 @@
 
 import './flows.js';
 import './everywhere.js';
+import './reference.js';
