@@ -30,9 +30,9 @@ var scenarios = []scenario{
 	},
 	{
 		name: "payment", points: slices.Concat([]string{
-			"account/", "payment/before-store-commit", "payment/after-store-commit", "payment/before-post-commit", "payment/after-post-commit",
-			"payment/before-claim-commit", "payment/after-claim-commit", "payment/before-ask", "payment/after-ask", "payment/before-record-commit",
-			"payment/after-record-commit", "webhook/claim:before-commit", "webhook/claim:after-commit", "webhook/before-call", "webhook/after-call",
+			"account/", "payment/store:before-commit", "payment/store:after-commit", "payment/post:before-commit", "payment/post:after-commit",
+			"payment/claim:before-commit", "payment/claim:after-commit", "payment/before-ask", "payment/after-ask", "payment/record:before-commit",
+			"payment/record:after-commit", "webhook/claim:before-commit", "webhook/claim:after-commit", "webhook/before-call", "webhook/after-call",
 			"webhook/record:before-commit", "webhook/record:after-commit",
 		}, rings),
 		begin: (*crash).listenToAll, unit: (*crash).sale, check: (*crash).checkPayments,
@@ -45,13 +45,13 @@ var scenarios = []scenario{
 	{
 		name: "found", points: slices.Concat([]string{
 			"reconcile/before-run-commit", "reconcile/after-run-commit", "reconcile/before-list", "reconcile/after-list", "reconcile/before-ask-absent",
-			"reconcile/after-ask-absent", "reconcile/before-report-commit", "reconcile/after-report-commit", "payment/before-store-commit", "payment/after-store-commit",
+			"reconcile/after-ask-absent", "reconcile/before-report-commit", "reconcile/after-report-commit", "payment/store:before-commit", "payment/store:after-commit",
 		}, rings),
 		settings: map[string]string{"AJO_RECONCILE_EVERY": "1s", "AJO_RECONCILE_WINDOW": "1h", "AJO_CONFIRM_MIN_AGE": "0s"}, times: 2,
 		begin: (*crash).openWithUnknown, unit: (*crash).silentPayment, check: (*crash).checkFound,
 	},
 	{
-		name: "spooled", points: []string{"spool/", "payment/before-store-commit", "payment/after-store-commit"}, width: 1, times: 2,
+		name: "spooled", points: []string{"spool/", "payment/store:before-commit", "payment/store:after-commit"}, width: 1, times: 2,
 		begin: (*crash).drawLine, unit: (*crash).spooledPayments, check: (*crash).checkCredits,
 	},
 	{

@@ -27,12 +27,12 @@ var Points = []string{
 	"spool/before-remove",
 	"spool/after-remove",
 
-	"payment/before-store-commit",
-	"payment/after-store-commit",
+	"payment/store:before-commit",
+	"payment/store:after-commit",
 	"tasks/before-ring",
 	"tasks/after-ring",
-	"payment/before-post-commit",
-	"payment/after-post-commit",
+	"payment/post:before-commit",
+	"payment/post:after-commit",
 
 	"webhook/claim:before-commit",
 	"webhook/claim:after-commit",
@@ -43,12 +43,12 @@ var Points = []string{
 	"webhook/hold:before-commit",
 	"webhook/hold:after-commit",
 
-	"payment/before-claim-commit",
-	"payment/after-claim-commit",
+	"payment/claim:before-commit",
+	"payment/claim:after-commit",
 	"payment/before-ask",
 	"payment/after-ask",
-	"payment/before-record-commit",
-	"payment/after-record-commit",
+	"payment/record:before-commit",
+	"payment/record:after-commit",
 
 	"reconcile/before-run-commit",
 	"reconcile/after-run-commit",

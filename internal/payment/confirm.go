@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"ajo/internal/batch"
 	"ajo/internal/failpoint"
 	"ajo/internal/metrics"
 	"ajo/internal/money"
@@ -35,7 +33,7 @@ var (
 // attempts and its lease is the token under which a finding is recorded: of several who ask at
 // once, which is harmless, one records.
 type check struct {
-	ID            uuid.UUID
+	ID            uuid.UUID `pg:"id"`
 	TxnRef        string
 	Amount        money.Amount
 	Fee           money.Amount
@@ -47,14 +45,16 @@ type check struct {
 	AliasNumber string // the number that the event says was paid, where it carries one
 	AliasRef    string // the reference that the event says was paid
 	PostedAt    time.Time
-	Attempt     int
+	Attempt     int `pg:"attempt"`
 	Misses      int
-	Due         time.Time
-	Lease       *time.Time // ours, or one that has run out
+	Due         time.Time  `pg:"due"`
+	Lease       *time.Time `pg:"lease"` // ours, or one that has run out
 	OccurredAt  *time.Time // the bank's time of the payment, by the event
 	Traceparent string
 	recallState
 }
+
+func (c *check) id() uuid.UUID { return c.ID }
 
 // finding is what a check came to: a move of the entry, or the time of the next check.
 type finding struct {
@@ -251,8 +251,6 @@ func (c *check) paidNumber() string {
 	return c.AccountNumber
 }
 
-// dueSQL hides the appointment from the planner: on a young table it would go by the index of all
-// that is due, and read those of a whole backlog for each batch.
 const dueSQL = `
 		SELECT e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id, e.error_message <> '', e.alias_number, e.alias,
 			e.processed_at, e.attempt_count, e.misses, e.next_attempt_at, e.leased_until, e.occurred_at, e.traceparent,
@@ -262,117 +260,59 @@ const dueSQL = `
 		WHERE e.id = ANY($1) AND e.status = 'processed' AND coalesce(e.next_attempt_at, 'infinity') <= $2 AND coalesce(e.leased_until, '-infinity') <= $2`
 
 // lookBatch reads many checks. A payment that is not due, or in other hands, is nil.
-func (s *Service) lookBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[*check] {
-	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[*check], error) {
-		list, err := pg.Batch(ctx, s.Pool, pgx.RowToAddrOfStructByPos[check], dueSQL, ids, s.Clock.Now())
-		if err != nil {
-			return nil, err
-		}
-		byID := make(map[uuid.UUID]*check, len(list))
-		for _, c := range list {
-			byID[c.ID] = c
-		}
-		out := make([]batch.Outcome[*check], len(ids))
-		for i, id := range ids {
-			out[i].Value = byID[id]
-			delete(byID, id) // asked for twice in one batch: one caller has it
-		}
-		return out, nil
-	})
+func (s *Service) lookBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*check, error) {
+	found, err := pg.Collect(ctx, tx, pgx.RowToAddrOfStructByPos[check], dueSQL, ids, s.Clock.Now())
+	return pg.Match(ids, found, (*check).id), err
 }
 
 // seenSQL is the condition that a payment is as it was seen, by the row c of a batch.
 const seenSQL = `e.id = c.id AND e.attempt_count = c.attempt AND coalesce(e.next_attempt_at, 'infinity') = c.due AND e.leased_until IS NOT DISTINCT FROM c.lease`
 
-// leaseSQL goes through the events in the order of the batch, which is that of their ids, and so do
-// the locks.
-const leaseSQL = `
-		UPDATE inbound_events e SET leased_until = $5
-		FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[]) WITH ORDINALITY AS c (id, attempt, due, lease, n)
+var leaseSQL = `
+		UPDATE inbound_events e SET leased_until = $1
+		FROM ` + pg.Unnest[check](2, "c") + `
 		WHERE ` + seenSQL + ` RETURNING c.n`
 
 // leaseBatch leases the payments of checks that are as they were seen, and returns the end of each
 // lease; nil: it is not ours.
-func (s *Service) leaseBatch(ctx context.Context, checks []*check) []batch.Outcome[*time.Time] {
-	return pg.Isolate(checks, func(checks []*check) ([]batch.Outcome[*time.Time], error) {
-		out := make([]batch.Outcome[*time.Time], len(checks))
-		places := inOrder(checks, func(c *check) *check { return c })
-		seen := tokens(checks, places, func(c *check) *check { return c })
-		lease := s.Clock.Now().Add(checkLease).Truncate(time.Microsecond)
-		failpoint.At("payment/before-claim-commit")
-		taken, err := pg.Batch(ctx, s.Pool, pgx.RowTo[int], leaseSQL, seen.id, seen.attempt, seen.due, seen.lease, lease)
-		if err != nil {
-			return nil, err
+func (s *Service) leaseBatch(ctx context.Context, tx pg.Tx, checks []*check) ([]*time.Time, error) {
+	lease := s.Clock.Now().Add(checkLease).Truncate(time.Microsecond)
+	taken, err := pg.Done(ctx, tx, checks, leaseSQL, lease)
+	out := make([]*time.Time, len(checks))
+	for i := range out {
+		if taken[i] {
+			out[i] = &lease
 		}
-		if len(taken) > 0 {
-			failpoint.At("payment/after-claim-commit")
-		}
-		for _, n := range taken {
-			out[places[n-1]].Value = &lease
-		}
-		return out, nil
-	})
-}
-
-// inOrder are the places of the items, by the ids of their checks.
-func inOrder[T any](items []T, of func(T) *check) []int {
-	places := make([]int, len(items))
-	for i := range places {
-		places[i] = i
 	}
-	slices.SortFunc(places, func(a, b int) int { return pg.CompareIDs(of(items[a]).ID, of(items[b]).ID) })
-	return places
-}
-
-// token is what was seen of checks, column by column.
-type token struct {
-	id      []uuid.UUID
-	attempt []int32
-	due     []time.Time
-	lease   []*time.Time
-}
-
-func tokens[T any](items []T, places []int, of func(T) *check) (t token) {
-	for _, i := range places {
-		c := of(items[i])
-		t.id, t.attempt, t.due, t.lease = append(t.id, c.ID), append(t.attempt, int32(c.Attempt)), append(t.due, c.Due), append(t.lease, c.Lease)
-	}
-	return t
+	return out, err
 }
 
 // recordBatch stores many findings, moves their entries, and queues what tenants chose to be told
 // of it, in one transaction. A finding about a payment that is not as it was seen is dropped:
-// another worker has it. The outcome is the delivery to ring, uuid.Nil for none.
-func (s *Service) recordBatch(ctx context.Context, findings []*finding) []batch.Outcome[uuid.UUID] {
-	return pg.Isolate(findings, func(findings []*finding) ([]batch.Outcome[uuid.UUID], error) {
-		var moved []ledger.Moved
-		var held []*finding
-		var told map[uuid.UUID]uuid.UUID
-		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) (err error) {
-			if held, err = s.recordFindings(ctx, tx, findings); err != nil {
-				return err
-			}
-			// last: from here on others wait for these accounts
-			if moved, err = s.moveEntries(ctx, tx, held); err != nil {
-				return err
-			}
-			if err := s.closeRecalls(ctx, tx, held, moved); err != nil {
-				return err
-			}
-			told, err = s.tellFindings(ctx, tx, held, moved)
-			failpoint.At("payment/before-record-commit")
-			return err
-		})
-		if err == nil {
-			failpoint.At("payment/after-record-commit")
-			s.alert(ctx, held, moved)
-		}
-		out := make([]batch.Outcome[uuid.UUID], len(findings))
-		for i, f := range findings {
-			out[i].Value = told[f.ID]
-		}
-		return out, err
-	})
+// another worker has it. The result is the delivery to ring, uuid.Nil for none.
+func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding) ([]uuid.UUID, error) {
+	held, err := s.recordFindings(ctx, tx, findings)
+	if err != nil {
+		return nil, err
+	}
+	// last: from here on others wait for these accounts
+	moved, err := s.moveEntries(ctx, tx, held)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.closeRecalls(ctx, tx, held, moved); err != nil {
+		return nil, err
+	}
+	told, err := s.tellFindings(ctx, tx, held, moved)
+	if err != nil {
+		return nil, err
+	}
+	tx.AfterCommit(func(ctx context.Context) { s.alert(ctx, held, moved) })
+	out := make([]uuid.UUID, len(findings))
+	for i, f := range findings {
+		out[i] = told[f.ID]
+	}
+	return out, nil
 }
 
 func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding) ([]ledger.Moved, error) {
@@ -388,42 +328,39 @@ func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding
 	return ledger.MoveEntries(ctx, tx, s.Clock.Now(), moves)
 }
 
-// findingSQL goes through the events in the order of the batch, as leaseSQL does. It tells of each
-// whether its tenant wants more events than the rule.
-const findingSQL = `
-		UPDATE inbound_events e SET next_attempt_at = c.next, attempt_count = attempt_count + 1, misses = misses + c.missed, leased_until = NULL, last_error = c.why
-		FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::int[], $7::text[]) WITH ORDINALITY
-			AS c (id, attempt, due, lease, next, missed, why, n)
-		WHERE ` + seenSQL + `
-		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR coalesce(t.listening_until > $8, false) FROM tenants t WHERE t.id = e.tenant_id)`
+// findingRow is a finding in findingSQL.
+type findingRow struct {
+	*check
+	Next   *time.Time `pg:"next"` // nil: never again
+	Missed int        `pg:"missed"`
+	Why    string     `pg:"why"`
+}
 
-// recordFindings stores the findings about payments that are as they were seen, and returns these
-// in the order of their ids.
+// findingSQL tells of each whether its tenant wants more events than the rule.
+var findingSQL = `
+		UPDATE inbound_events e SET next_attempt_at = c.next, attempt_count = attempt_count + 1, misses = misses + c.missed, leased_until = NULL, last_error = c.why
+		FROM ` + pg.Unnest[findingRow](2, "c") + `
+		WHERE ` + seenSQL + `
+		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR coalesce(t.listening_until > $1, false) FROM tenants t WHERE t.id = e.tenant_id)`
+
+// recordFindings stores the findings about payments that are as they were seen, and returns these.
 func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {
-	places := inOrder(findings, func(f *finding) *check { return f.check })
-	seen := tokens(findings, places, func(f *finding) *check { return f.check })
-	n := len(findings)
-	next, misses, why := make([]*time.Time, n), make([]int32, n), make([]string, n)
-	for i, at := range places {
-		f := findings[at]
-		why[i] = f.why
+	rows := make([]findingRow, len(findings))
+	for i, f := range findings {
+		rows[i] = findingRow{check: f.check, Why: f.why}
 		if f.missed {
-			misses[i] = 1
+			rows[i].Missed = 1
 		}
 		if f.asksOn() {
-			next[i] = &f.next
+			rows[i].Next = &f.next
 		}
 	}
-	rows, err := tx.Query(ctx, findingSQL, seen.id, seen.attempt, seen.due, seen.lease, next, misses, why, s.Clock.Now())
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*finding, error) {
-		var at int
+	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*finding, error) {
+		var n int
 		var tells bool
-		err := r.Scan(&at, &tells)
-		f := findings[places[at-1]]
+		err := r.Scan(&n, &tells)
+		f := findings[n-1]
 		f.tells = tells
 		return f, err
-	})
+	}, findingSQL, pg.Columns(rows, s.Clock.Now())...)
 }

@@ -264,7 +264,7 @@ func FuzzEvent(f *testing.F) {
 func BenchmarkRead(b *testing.B) {
 	s := &Service{Options: Options{WebhookSecret: secret.Redact(vectorKey)}}
 	d := Delivery{Body: []byte(vector(`"",`)), Signature: vectorSignature, Timestamp: vectorTime}
-	require.True(b, s.read(d, time.Now(), s.verify).authentic)
+	require.True(b, s.read(d, time.Now(), s.verify).Authentic)
 	b.ReportAllocs()
 	for b.Loop() {
 		s.read(d, time.Now(), s.verify)

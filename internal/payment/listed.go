@@ -153,7 +153,7 @@ func (s *Service) StoreListed(ctx context.Context, list []Listed) []batch.Outcom
 		events[i] = fromBank(l.Record, s.Clock.Now())
 		if like := l.LookAlike; like != nil {
 			e := events[i]
-			e.status, e.category, e.problem, e.lookAlikeOf, e.nextAttemptAt = Failed, CategoryProcessingError, like.Why(), &like.EventID, nil
+			e.Status, e.Category, e.Problem, e.LookAlikeOf, e.NextAttemptAt = Failed, CategoryProcessingError, like.Why(), &like.EventID, nil
 		}
 	}
 	return s.store.DoAll(ctx, events)
@@ -189,11 +189,11 @@ func ParseWalletBalance(body []byte) (money.Amount, error) {
 func fromBank(t provider.Transaction, now time.Time) *inbound {
 	body, _ := json.Marshal(t)
 	return &inbound{
-		id: uuid.Must(uuid.NewV7()), source: sourceReconciliation, authentic: true, requestID: "reconciliation:" + t.ID, txnRef: t.ID,
-		eventType: typePayment, status: Received, amount: &t.Amount, fee: &t.Fee, currency: t.Currency, alias: t.AccountRef, number: t.AccountNumber,
-		sender: Clean(t.SenderName), senderBank: Clean(t.SenderBank), narration: Clean(t.Narration), occurredAt: &t.Time, body: body, nextAttemptAt: &now, receivedAt: now,
-		session: Clean(t.SessionID),
-		digest:  digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
+		ID: uuid.Must(uuid.NewV7()), Source: sourceReconciliation, Authentic: true, RequestID: "reconciliation:" + t.ID, TxnRef: t.ID,
+		Type: typePayment, Status: Received, Amount: &t.Amount, Fee: &t.Fee, Currency: t.Currency, Alias: t.AccountRef, Number: t.AccountNumber,
+		Sender: Clean(t.SenderName), SenderBank: Clean(t.SenderBank), Narration: Clean(t.Narration), OccurredAt: &t.Time, Body: body, NextAttemptAt: &now, ReceivedAt: now,
+		Session: Clean(t.SessionID),
+		Digest:  digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
 	}
 }
 

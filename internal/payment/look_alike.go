@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/money"
 	"ajo/internal/pg"
 )
 
@@ -20,17 +21,27 @@ import (
 // AlikeWithin is how far the times of one payment may lie apart in event and list.
 const AlikeWithin = time.Minute
 
+// posting is an event that is about to be posted, in heldBackSQL.
+type posting struct {
+	ID        uuid.UUID    `pg:"id"`
+	AccountID uuid.UUID    `pg:"account"`
+	Amount    money.Amount `pg:"amount,numeric"`
+	At        time.Time    `pg:"at"`
+	Ref       string       `pg:"ref"`
+	Session   string       `pg:"session"`
+}
+
 // heldBackSQL finds, for each event that is about to be posted, a payment that the bank's list
 // brought and that has its account, its sum, its time and no other session, under another
 // transaction id.
-const heldBackSQL = `
+var heldBackSQL = `
 		SELECT n.id, r.id, r.provider_txn_ref
-		FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::text[]) AS n (id, account, amount, at, ref, session)
+		FROM ` + pg.Unnest[posting](2, "n") + `
 		JOIN accounts a ON a.id = n.account
 		JOIN LATERAL (
 			SELECT id, provider_txn_ref FROM inbound_events
-			WHERE source = 'reconciliation' AND alias_number = a.bank_account_number AND amount = n.amount::numeric
-				AND occurred_at BETWEEN n.at - $7::interval AND n.at + $7::interval AND provider_txn_ref <> n.ref AND status IN ('received', 'processed')
+			WHERE source = 'reconciliation' AND alias_number = a.bank_account_number AND amount = n.amount
+				AND occurred_at BETWEEN n.at - $1::interval AND n.at + $1::interval AND provider_txn_ref <> n.ref AND status IN ('received', 'processed')
 				AND (session_id = '' OR n.session = '' OR session_id = n.session)
 			LIMIT 1) r ON true`
 
@@ -38,28 +49,25 @@ const heldBackSQL = `
 // under another id. The next reconciliation posts those of which the list shows that they are
 // payments of their own.
 func (s *Service) holdRepeats(ctx context.Context, tx pg.Tx, events []*stored) error {
-	var ids, accounts []uuid.UUID
-	var amounts, refs, sessions []string
-	var at []time.Time
+	var rows []posting
 	byID := map[uuid.UUID]*stored{}
 	for _, e := range events {
 		if e.category != CategoryPayment || e.Source != sourceWebhook {
 			continue
 		}
 		byID[e.ID] = e
-		ids, accounts, amounts = append(ids, e.ID), append(accounts, e.target.ID), append(amounts, e.Amount.String())
-		at, refs, sessions = append(at, e.OccurredAt), append(refs, e.TxnRef), append(sessions, e.Session)
+		rows = append(rows, posting{e.ID, e.target.ID, *e.Amount, e.OccurredAt, e.TxnRef, e.Session})
 	}
-	if len(ids) == 0 {
+	if len(rows) == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, heldBackSQL, ids, accounts, amounts, at, refs, sessions, AlikeWithin)
+	found, err := tx.Query(ctx, heldBackSQL, pg.Columns(rows, AlikeWithin)...)
 	if err != nil {
 		return err
 	}
 	var id, other uuid.UUID
 	var ref string
-	_, err = pgx.ForEachRow(rows, []any{&id, &other, &ref}, func() error {
+	_, err = pgx.ForEachRow(found, []any{&id, &other, &ref}, func() error {
 		e := byID[id]
 		e.lookAlikeOf = new(other)
 		e.refuse(CategoryProcessingError, LookAlike{EventID: other, TxnRef: ref}.Why())

@@ -144,8 +144,7 @@ var DefaultConfirmDelays = []time.Duration{
 // event.
 const DefaultConfirmMinAge = 30 * time.Minute
 
-// Limits of natural batching. There is one writer of each kind: a second one halves the batches,
-// and meets the first on the same rows (docs/performance.md).
+// The sizes of batches.
 const (
 	storeSize = 200
 	// of what no caller waits for: a backlog is what makes such a batch, and locks are held once
@@ -156,13 +155,13 @@ const (
 // Service has the use cases of inbound payments. Close it when its callers have stopped.
 type Service struct {
 	Options
-	store  *batch.Coalescer[*inbound, Receipt]
-	post   *batch.Coalescer[uuid.UUID, Posted]
-	looks  *batch.Coalescer[uuid.UUID, *check]
-	leases *batch.Coalescer[*check, *time.Time]
+	store  *pg.Batcher[*inbound, Receipt]
+	post   *pg.Batcher[uuid.UUID, Posted]
+	looks  *pg.Batcher[uuid.UUID, *check]
+	leases *pg.Batcher[*check, *time.Time]
 	listed *batch.Coalescer[*check, *provider.Transaction]
 	lists  lists
-	record *batch.Coalescer[*finding, uuid.UUID]
+	record *pg.Batcher[*finding, uuid.UUID]
 	forged forgedRoom
 	away   atomic.Int64 // unix nanoseconds until which Postgres is taken for gone
 }
@@ -182,12 +181,12 @@ const (
 // New starts the use cases.
 func New(o Options) *Service {
 	s := &Service{Options: o, lists: lists{bySecond: map[int64]*listing{}}, forged: forgedRoom{rate: rate.NewLimiter(forgedPerSecond, forgedBurst)}}
-	s.store = batch.New(1, storeSize, s.storeBatch)
-	s.post = batch.New(1, workSize, s.postBatch)
-	s.looks = batch.New(1, workSize, s.lookBatch)
-	s.leases = batch.New(1, workSize, s.leaseBatch)
+	s.store = pg.NewBatcher(o.Pool, pg.BatchOptions[*inbound]{Name: "payment/store", Max: storeSize, Order: byRequest}, s.storeBatch)
+	s.post = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "payment/post", Max: workSize, Order: pg.CompareIDs}, s.postBatch)
+	s.looks = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Max: workSize}, s.lookBatch)
+	s.leases = pg.NewBatcher(o.Pool, pg.BatchOptions[*check]{Name: "payment/claim", Max: workSize, Order: pg.ByID((*check).id)}, s.leaseBatch)
 	s.listed = batch.New(1, listMax, s.lookUp)
-	s.record = batch.New(1, workSize, s.recordBatch)
+	s.record = pg.NewBatcher(o.Pool, pg.BatchOptions[*finding]{Name: "payment/record", Max: workSize, Order: pg.ByID((*finding).id)}, s.recordBatch)
 	return s
 }
 

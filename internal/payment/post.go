@@ -12,7 +12,6 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/batch"
-	"ajo/internal/failpoint"
 	"ajo/internal/metrics"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -134,42 +133,25 @@ func (s *Service) failPosting(ctx context.Context, id uuid.UUID, why error) erro
 // postRetry is the gap after which a posting is tried again whose failure could not be recorded.
 const postRetry = 5 * time.Second
 
-func (s *Service) postBatch(ctx context.Context, ids []uuid.UUID) []batch.Outcome[Posted] {
-	return pg.Isolate(ids, func(ids []uuid.UUID) ([]batch.Outcome[Posted], error) {
-		begun := time.Now()
-		var posted []*stored
-		out := make([]batch.Outcome[Posted], len(ids))
-		err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
-			events, err := lockReceived(ctx, tx, ids)
-			if err != nil || len(events) == 0 {
-				clear(out)
-				return err
-			}
-			byID := make(map[uuid.UUID]*stored, len(events))
-			for _, e := range events {
-				byID[e.ID] = e
-			}
-			if err := s.postAll(ctx, tx, events); err != nil {
-				return err
-			}
-			posted = events
-			for i, id := range ids {
-				out[i] = batch.Outcome[Posted]{}
-				if e := byID[id]; e != nil {
-					out[i].Value = e.posted
-					// asked for twice in one batch: one caller has posted it, and rings
-					delete(byID, id)
-				}
-			}
-			failpoint.At("payment/before-post-commit")
-			return nil
-		})
-		if err == nil {
-			failpoint.At("payment/after-post-commit")
-			tracePosted(ctx, posted, begun)
-		}
+// postBatch posts the events that wait for it. An event that is named twice is posted once, and one
+// caller has it.
+func (s *Service) postBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]Posted, error) {
+	begun := time.Now()
+	out := make([]Posted, len(ids))
+	events, err := lockReceived(ctx, tx, ids)
+	if err != nil || len(events) == 0 {
 		return out, err
-	})
+	}
+	if err := s.postLocked(ctx, tx, events); err != nil {
+		return nil, err
+	}
+	tx.AfterCommit(func(ctx context.Context) { tracePosted(ctx, events, begun) })
+	for i, e := range pg.Match(ids, events, func(e *stored) uuid.UUID { return e.ID }) {
+		if e != nil {
+			out[i] = e.posted
+		}
+	}
+	return out, nil
 }
 
 // tracePosted gives each traced event of a batch its own step, since each belongs to another trace.
@@ -190,20 +172,16 @@ const receivedSQL = `SELECT ` + storedColumns + ` FROM inbound_events WHERE id =
 // lockReceived locks the events that still wait to be posted, in the order of their ids, which is
 // the order of arrival.
 func lockReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*stored, error) {
-	rows, err := tx.Query(ctx, receivedSQL, ids)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*stored, error) {
+	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*stored, error) {
 		var e stored
 		return &e, r.Scan(e.fields()...)
-	})
+	}, receivedSQL, ids)
 }
 
-// postAll decides each event and writes what follows, with the accounts locked after the events and
-// before the balances. The balances come last: they are what batches meet on, so they are locked
-// for the entries and the commit only.
-func (s *Service) postAll(ctx context.Context, tx pg.Tx, events []*stored) error {
+// postLocked decides each event and writes what follows, with the accounts locked after the events
+// and before the balances. The balances come last: they are what batches meet on, so they are
+// locked for the entries and the commit only.
+func (s *Service) postLocked(ctx context.Context, tx pg.Tx, events []*stored) error {
 	now := s.Clock.Now()
 	aliases := make([]account.Alias, len(events))
 	for i, e := range events {
@@ -323,27 +301,37 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 	return webhook.Show(ctx, tx, deliveries)
 }
 
-const postedSQL = `
+// postedRow is what became of an event in postedSQL.
+type postedRow struct {
+	ID        uuid.UUID  `pg:"id"`
+	Status    Status     `pg:"status"`
+	Category  Category   `pg:"category"`
+	Reason    string     `pg:"reason"`
+	AccountID *uuid.UUID `pg:"account"`
+	TenantID  *uuid.UUID `pg:"tenant"`
+	Next      *time.Time `pg:"next"`
+	LookAlike *uuid.UUID `pg:"alike"`
+}
+
+var postedSQL = `
 		UPDATE inbound_events e SET status = p.status, category = p.category, error_message = p.reason, account_id = p.account, tenant_id = p.tenant,
-			next_attempt_at = p.next, attempt_count = 0, failure_count = 0, leased_until = NULL, last_error = '', processed_at = $8,
+			next_attempt_at = p.next, attempt_count = 0, failure_count = 0, leased_until = NULL, last_error = '', processed_at = $1,
 			look_alike_of = p.alike
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::uuid[], $7::timestamptz[], $9::uuid[])
-			AS p (id, status, category, reason, account, tenant, next, alike)
+		FROM ` + pg.Unnest[postedRow](2, "p") + `
 		WHERE e.id = p.id`
 
 // recordPosted stores what became of the events: posted ones are next due for confirmation, the
 // others are at their end. A processed event has an error_message exactly when it was assigned (why
 // it had to be): the confirmation relies on it.
 func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, events []*stored) error {
-	n := len(events)
-	ids, status, category, reason := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]string, n)
-	accounts, tenants, next := make([]*uuid.UUID, n), make([]*uuid.UUID, n), make([]*time.Time, n)
-	alike := make([]*uuid.UUID, n)
+	rows := make([]postedRow, len(events))
 	for i, e := range events {
+		row := &rows[i]
+		*row = postedRow{ID: e.ID, Category: e.category, Reason: e.reason, LookAlike: e.lookAlikeOf}
 		from, event := Received, EventRefuse
 		if e.category == CategoryPayment {
 			e.posted.ConfirmAt = now.Add(s.confirmDelay(0))
-			event, next[i] = EventPost, &e.posted.ConfirmAt
+			event, row.Next = EventPost, &e.posted.ConfirmAt
 		}
 		if e.assigned {
 			from, event = Failed, EventAssign
@@ -357,14 +345,13 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 		if !ok {
 			return fmt.Errorf("payment: event %s: %s on %s", e.ID, event, from)
 		}
-		alike[i] = e.lookAlikeOf
-		ids[i], status[i], category[i], reason[i] = e.ID, string(to), string(e.category), e.reason
+		row.Status = to
 		e.posted.Trace = e.Traceparent
 		e.posted.Category, e.posted.Waited = e.category, now.Sub(e.ReceivedAt)
 		if e.target != nil {
-			accounts[i], tenants[i] = &e.target.ID, &e.target.TenantID
+			row.AccountID, row.TenantID = &e.target.ID, &e.target.TenantID
 		}
 	}
-	_, err := tx.Exec(ctx, postedSQL, ids, status, category, reason, accounts, tenants, next, now, alike)
+	_, err := tx.Exec(ctx, postedSQL, pg.Columns(rows, now)...)
 	return err
 }

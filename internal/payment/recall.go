@@ -203,10 +203,10 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, stored []uuid.UUID) error {
 	for _, e := range events {
 		e.recalled = uuid.Nil
-		if !e.authentic || e.eventType != typeReversal || !slices.Contains(stored, e.id) {
+		if !e.Authentic || e.Type != typeReversal || !slices.Contains(stored, e.ID) {
 			continue
 		}
-		opened, err := s.openRecalls(ctx, tx, RecallByEvent, []string{e.txnRef})
+		opened, err := s.openRecalls(ctx, tx, RecallByEvent, []string{e.TxnRef})
 		if err != nil {
 			return err
 		}

@@ -6,16 +6,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"ajo/internal/batch"
 	"ajo/internal/errs"
-	"ajo/internal/failpoint"
 	"ajo/internal/metrics"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -62,32 +59,35 @@ const (
 
 // inbound is an event on its way into the table.
 type inbound struct {
-	id             uuid.UUID
-	source         string
-	signatureValid bool
-	authentic      bool
-	requestID      string
-	txnRef         string
-	eventType      string
-	status         Status
-	category       Category
-	problem        string
-	amount, fee    *money.Amount
-	currency       string
-	alias, number  string
-	sender         string
-	senderBank     string
-	narration      string
-	occurredAt     *time.Time
-	digest         [sha256.Size]byte
-	body           []byte
-	nextAttemptAt  *time.Time
-	receivedAt     time.Time
-	transfer       string
-	recalled       uuid.UUID // the payment of which this opened a recall
-	traceparent    string
-	session        string     // the interbank switch's id of the transfer
-	lookAlikeOf    *uuid.UUID // an event that this one may be a repeat of
+	ID             uuid.UUID         `pg:"id"`
+	Source         string            `pg:"source"`
+	SignatureValid bool              `pg:"signature_valid"`
+	Authentic      bool              `pg:"authentic"`
+	RequestID      string            `pg:"request_id"`
+	TxnRef         string            `pg:"provider_txn_ref"`
+	Type           string            `pg:"event_type"`
+	Status         Status            `pg:"status"`
+	Category       Category          `pg:"category"`
+	Problem        string            `pg:"error_message"`
+	Amount         *money.Amount     `pg:"amount,numeric"`
+	Fee            *money.Amount     `pg:"fee,numeric"`
+	Currency       string            `pg:"currency"`
+	Alias          string            `pg:"alias"`
+	Number         string            `pg:"alias_number"`
+	Sender         string            `pg:"sender_name"`
+	SenderBank     string            `pg:"sender_bank"`
+	Narration      string            `pg:"narration"`
+	OccurredAt     *time.Time        `pg:"occurred_at"`
+	Digest         [sha256.Size]byte `pg:"digest"`
+	Body           []byte            `pg:"body"`
+	NextAttemptAt  *time.Time        `pg:"next_attempt_at"`
+	ReceivedAt     time.Time         `pg:"received_at"`
+	Traceparent    string            `pg:"traceparent"`
+	Session        string            `pg:"session_id"`    // the interbank switch's id of the transfer
+	LookAlikeOf    *uuid.UUID        `pg:"look_alike_of"` // an event that this one may be a repeat of
+
+	transfer string
+	recalled uuid.UUID // the payment of which this opened a recall
 }
 
 // Receive verifies and stores an event, in one commit with all that arrive meanwhile. Whatever the
@@ -95,25 +95,25 @@ type inbound struct {
 // [ErrNotStored] alone means that it is on no disk. Of a flood of forged events only some are kept.
 func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 	e := s.read(d, s.Clock.Now(), s.verify)
-	if !e.authentic {
+	if !e.Authentic {
 		metrics.EventForged.Inc()
 	}
-	if !e.authentic && !s.keepsForged(ctx) {
+	if !e.Authentic && !s.keepsForged(ctx) {
 		return Receipt{Category: CategorySigInvalid}, nil
 	}
-	if e.authentic { // nobody else gets into a trace, or makes one
+	if e.Authentic { // nobody else gets into a trace, or makes one
 		var span trace.Span
 		ctx, span = trace.Step(ctx, "receive")
 		defer span.End()
-		span.Text("event", e.id.String())
-		e.traceparent = trace.Parent(ctx)
+		span.Text("event", e.ID.String())
+		e.Traceparent = trace.Parent(ctx)
 	}
 	r, err := s.storeSoon(ctx, e)
 	if err != nil {
 		return s.spool(ctx, e, d, err)
 	}
 	switch {
-	case !e.authentic:
+	case !e.Authentic:
 	case r.Duplicate:
 		metrics.EventDuplicate.Inc()
 	default:
@@ -145,9 +145,9 @@ func verified(*values, Delivery, time.Time) error { return nil }
 // read makes the row of a delivery, received at the time now. It never fails: what is wrong with an
 // event is part of its record.
 func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
-	e := &inbound{id: uuid.Must(uuid.NewV7()), source: sourceWebhook, body: d.Body, receivedAt: now}
-	if e.body == nil { // a request without a body has an empty one; NULL is not stored
-		e.body = []byte{}
+	e := &inbound{ID: uuid.Must(uuid.NewV7()), Source: sourceWebhook, Body: d.Body, ReceivedAt: now}
+	if e.Body == nil { // a request without a body has an empty one; NULL is not stored
+		e.Body = []byte{}
 	}
 	v, err := parseValues(d.Body)
 	if err == nil {
@@ -157,46 +157,46 @@ func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
 		e.forged(err)
 		return e
 	}
-	e.signatureValid, e.authentic = true, true
-	e.requestID, e.txnRef, e.eventType = v.text(requestID), v.text(transactionID), v.text(eventType)
+	e.SignatureValid, e.Authentic = true, true
+	e.RequestID, e.TxnRef, e.Type = v.text(requestID), v.text(transactionID), v.text(eventType)
 	at, _ := time.Parse(time.RFC3339, v.text(transactionTime))
 	e.fill(v, at.UTC())
-	if e.eventType != typePayment {
-		e.status, e.category = Ignored, CategoryNonPayment
-		if strings.HasPrefix(e.eventType, "payout_") {
+	if e.Type != typePayment {
+		e.Status, e.Category = Ignored, CategoryNonPayment
+		if strings.HasPrefix(e.Type, "payout_") {
 			e.transfer = v.free(merchantTxRef)
 		}
 		return e
 	}
-	e.status, e.nextAttemptAt = Received, &now
+	e.Status, e.NextAttemptAt = Received, &now
 	return e
 }
 
 // forged keeps a trace of a body whose signature does not hold. Nothing in it is believed, not even
 // its ids.
 func (e *inbound) forged(why error) {
-	e.status, e.category, e.problem = Failed, CategorySigInvalid, why.Error()
-	if len(e.body) > maxForgedBody {
-		e.body = bytes.Clone(e.body[:maxForgedBody])
+	e.Status, e.Category, e.Problem = Failed, CategorySigInvalid, why.Error()
+	if len(e.Body) > maxForgedBody {
+		e.Body = bytes.Clone(e.Body[:maxForgedBody])
 	}
-	e.digest = sha256.Sum256(e.body)
+	e.Digest = sha256.Sum256(e.Body)
 }
 
 // fill takes over the fields that the signature does not cover. A bad amount is recorded, and
 // refused when it is posted.
 func (e *inbound) fill(v *values, at time.Time) {
-	e.occurredAt = &at
-	e.currency, e.alias, e.number = v.free(transactionCurrency), v.free(aliasReference), v.free(aliasNumber)
-	e.sender, e.senderBank, e.narration, e.session = v.free(senderName), v.free(senderBank), v.free(narration), v.free(sessionID)
+	e.OccurredAt = &at
+	e.Currency, e.Alias, e.Number = v.free(transactionCurrency), v.free(aliasReference), v.free(aliasNumber)
+	e.Sender, e.SenderBank, e.Narration, e.Session = v.free(senderName), v.free(senderBank), v.free(narration), v.free(sessionID)
 	if a, err := v.amount(transactionAmount); err == nil {
-		e.amount = &a
+		e.Amount = &a
 	} else {
-		e.problem = err.Error()
+		e.Problem = err.Error()
 	}
 	if f, err := v.amount(transactionFee); err == nil {
-		e.fee = &f
-	} else if e.problem == "" {
-		e.problem = err.Error()
+		e.Fee = &f
+	} else if e.Problem == "" {
+		e.Problem = err.Error()
 	}
 	number := func(f field) string {
 		if n, ok := v.find(f, '0'); ok {
@@ -204,12 +204,12 @@ func (e *inbound) fill(v *values, at time.Time) {
 		}
 		return ""
 	}
-	if e.amount != nil && e.fee != nil { // 5000 and 5000.00 are the same payment
-		e.digest = digest(e.txnRef, e.eventType, e.amount.String(), e.fee.String(), e.currency, e.alias, e.number, at.Format(time.RFC3339Nano))
+	if e.Amount != nil && e.Fee != nil { // 5000 and 5000.00 are the same payment
+		e.Digest = digest(e.TxnRef, e.Type, e.Amount.String(), e.Fee.String(), e.Currency, e.Alias, e.Number, at.Format(time.RFC3339Nano))
 		return
 	}
-	e.digest = digest(e.txnRef, e.eventType, number(transactionAmount), number(transactionFee),
-		e.currency, e.alias, e.number, at.Format(time.RFC3339Nano))
+	e.Digest = digest(e.TxnRef, e.Type, number(transactionAmount), number(transactionFee),
+		e.Currency, e.Alias, e.Number, at.Format(time.RFC3339Nano))
 }
 
 func digest(parts ...string) [sha256.Size]byte {
@@ -223,118 +223,49 @@ func digest(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// storeBatch writes many events in one transaction. An event that is there already is a duplicate;
-// if its content differs from the stored one it is reported, and not posted.
-func (s *Service) storeBatch(ctx context.Context, events []*inbound) []batch.Outcome[Receipt] {
-	return pg.Isolate(events, func(events []*inbound) ([]batch.Outcome[Receipt], error) { return s.storeAll(ctx, events) })
-}
+var storeSQL = pg.Insert[inbound]("inbound_events", 1) + ` ON CONFLICT DO NOTHING RETURNING id`
 
-func (s *Service) storeAll(ctx context.Context, events []*inbound) ([]batch.Outcome[Receipt], error) {
-	inserted, err := s.insert(ctx, events)
+// byRequest is the order in which events go in: two writers with the same events wait for each
+// other in one order.
+func byRequest(a, b *inbound) int { return strings.Compare(a.RequestID, b.RequestID) }
+
+// storeBatch stores the events that are new. An event that is there already is a duplicate; if its
+// content differs from the stored one it is reported, and not posted.
+func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) ([]Receipt, error) {
+	stored, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], storeSQL, pg.Columns(events)...)
 	if err != nil {
 		return nil, err
 	}
-	var known map[uuid.UUID]original
-	if len(inserted) < len(events) {
-		if known, err = s.originals(ctx, events, inserted); err != nil {
-			return nil, err
-		}
+	if err := s.openStored(ctx, tx, events, stored); err != nil {
+		return nil, err
 	}
-	out := make([]batch.Outcome[Receipt], len(events))
+	isNew := make(map[uuid.UUID]bool, len(stored))
+	for _, id := range stored {
+		isNew[id] = true
+	}
+	known, err := originals(ctx, tx, events, isNew)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Receipt, len(events))
 	for i, e := range events {
-		first, isDuplicate := known[e.id]
+		first, ok := known[e.ID]
 		switch {
-		case inserted[e.id]:
-			out[i].Value = Receipt{ID: e.id, Category: e.category}
-		case !isDuplicate:
-			out[i].Err = errors.New("payment: an event was neither stored nor found")
+		case isNew[e.ID]:
+			out[i] = Receipt{ID: e.ID, Category: e.Category}
+		case !ok:
+			return nil, errors.New("payment: an event was neither stored nor found")
 		default:
-			out[i].Value = Receipt{ID: first.id, Category: e.category, Duplicate: true}
+			out[i] = Receipt{ID: first.id, Category: e.Category, Duplicate: true}
 			if first.conflicts(e) {
-				s.Log.Error("an event came again with another content; only the first is posted", slog.String("alert", "event_conflict"),
-					slog.String("event", first.id.String()), slog.String("request", e.requestID), slog.String("transaction", e.txnRef))
+				tx.AfterCommit(func(ctx context.Context) {
+					s.Log.ErrorContext(ctx, "an event came again with another content; only the first is posted", slog.String("alert", "event_conflict"),
+						slog.String("event", first.id.String()), slog.String("request", e.RequestID), slog.String("transaction", e.TxnRef))
+				})
 			}
 		}
 	}
 	return out, nil
-}
-
-// insert stores the events that are new, and returns their ids. Rows go in by request id, so that
-// two writers with the same events wait for each other in one order.
-func (s *Service) insert(ctx context.Context, events []*inbound) (map[uuid.UUID]bool, error) {
-	rows := slices.Clone(events)
-	slices.SortStableFunc(rows, func(a, b *inbound) int { return strings.Compare(a.requestID, b.requestID) })
-	var c columns
-	for _, e := range rows {
-		c.add(e)
-	}
-	var stored []uuid.UUID
-	err := pg.InBatch(ctx, s.Pool, func(tx pg.Tx) error {
-		r, err := tx.Query(ctx, `
-			INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message,
-				amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, digest, body, next_attempt_at, received_at, traceparent, sender_bank,
-				session_id, look_alike_of)
-			SELECT id, source, valid, authentic, request, txn, type, status, category, problem, amount::numeric, fee::numeric, currency, alias, number,
-				sender, narration, occurred, digest, body, next, received, coalesce(trace, ''), bank, session, alike
-			FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::bool[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-				$11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::timestamptz[], $19::bytea[], $20::bytea[],
-				$21::timestamptz[], $22::timestamptz[], $23::text[], $24::text[], $25::text[], $26::uuid[])
-				AS e (id, source, valid, authentic, request, txn, type, status, category, problem, amount, fee, currency, alias, number, sender, narration,
-					occurred, digest, body, next, received, trace, bank, session, alike)
-			ON CONFLICT DO NOTHING RETURNING id`,
-			c.id, c.source, c.valid, c.authentic, c.request, c.txn, c.eventType, c.status, c.category, c.problem, c.amount, c.fee, c.currency,
-			c.alias, c.number, c.sender, c.narration, c.occurred, c.digest, c.body, c.next, c.received, c.trace, c.senderBank, c.session, c.alike)
-		if err != nil {
-			return err
-		}
-		if stored, err = pgx.CollectRows(r, pgx.RowTo[uuid.UUID]); err == nil {
-			err = s.openStored(ctx, tx, rows, stored)
-		}
-		failpoint.At("payment/before-store-commit")
-		return err
-	})
-	if err == nil {
-		failpoint.At("payment/after-store-commit")
-	}
-	set := make(map[uuid.UUID]bool, len(stored))
-	for _, id := range stored {
-		set[id] = true
-	}
-	return set, err
-}
-
-// columns are the rows of an insert, column by column.
-type columns struct {
-	id                                                                                          []uuid.UUID
-	source, request, txn, eventType, status, category, problem, currency, alias, number, sender []string
-	senderBank, narration, trace, session                                                       []string
-	alike                                                                                       []*uuid.UUID
-	valid, authentic                                                                            []bool
-	amount, fee                                                                                 []*string
-	digest, body                                                                                [][]byte
-	occurred, next                                                                              []*time.Time
-	received                                                                                    []time.Time
-}
-
-func (c *columns) add(e *inbound) {
-	text := func(a *money.Amount) *string {
-		if a == nil {
-			return nil
-		}
-		s := a.String()
-		return &s
-	}
-	c.trace = trace.Put(c.trace, len(c.id), e.traceparent)
-	c.id, c.source, c.valid, c.authentic = append(c.id, e.id), append(c.source, e.source), append(c.valid, e.signatureValid), append(c.authentic, e.authentic)
-	c.request, c.txn, c.eventType = append(c.request, e.requestID), append(c.txn, e.txnRef), append(c.eventType, e.eventType)
-	c.status, c.category, c.problem = append(c.status, string(e.status)), append(c.category, string(e.category)), append(c.problem, e.problem)
-	c.amount, c.fee, c.currency = append(c.amount, text(e.amount)), append(c.fee, text(e.fee)), append(c.currency, e.currency)
-	c.alias, c.number, c.sender = append(c.alias, e.alias), append(c.number, e.number), append(c.sender, e.sender)
-	c.senderBank = append(c.senderBank, e.senderBank)
-	c.narration, c.occurred = append(c.narration, e.narration), append(c.occurred, e.occurredAt)
-	c.digest, c.body = append(c.digest, e.digest[:]), append(c.body, e.body)
-	c.next, c.received = append(c.next, e.nextAttemptAt), append(c.received, e.receivedAt)
-	c.session, c.alike = append(c.session, e.session), append(c.alike, e.lookAlikeOf)
 }
 
 // original is the stored event that a duplicate repeats.
@@ -351,35 +282,43 @@ type original struct {
 // and its events write sender, reference and time each in its own way: between them, what counts is
 // that they are about the same money.
 func (o original) conflicts(e *inbound) bool {
-	if bytes.Equal(o.digest, e.digest[:]) {
+	if bytes.Equal(o.digest, e.Digest[:]) {
 		return false
 	}
-	return o.source == e.source || !sameMoney(o, original{amount: e.amount, fee: e.fee, currency: e.currency, number: e.number})
+	return o.source == e.Source || !sameMoney(o, original{amount: e.Amount, fee: e.Fee, currency: e.Currency, number: e.Number})
 }
 
-// originalsSQL asks for a reference that is not empty of the event, and not of what is looked for:
-// only so does the planner know that the unique index holds the row, and not read the whole table
-// for each repeat.
-const originalsSQL = `
+// repeat is an event as originalsSQL looks for the one that it repeats.
+type repeat struct {
+	ID      uuid.UUID `pg:"id"`
+	Request string    `pg:"request"`
+	Txn     string    `pg:"txn"`
+	Type    string    `pg:"type"`
+}
+
+// originalsSQL asks for a reference that is not empty, which the unique index needs (package pg,
+// plans.go).
+var originalsSQL = `
 		SELECT DISTINCT ON (d.id) d.id, e.id, e.source, e.digest, e.amount, e.fee, e.currency, e.alias_number
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS d (id, request, txn, type)
+		FROM ` + pg.Unnest[repeat](1, "d") + `
 		JOIN LATERAL (
 			SELECT id, source, digest, amount, fee, currency, alias_number FROM inbound_events WHERE authentic AND request_id = d.request
 			UNION ALL
 			SELECT id, source, digest, amount, fee, currency, alias_number FROM inbound_events WHERE authentic AND provider_txn_ref = d.txn AND event_type = d.type AND provider_txn_ref <> '') e ON true`
 
-// originals finds, for each event that was not inserted, the stored one of the same request id, or
-// of the same transaction and type (a repeat may bear another request id).
-func (s *Service) originals(ctx context.Context, events []*inbound, inserted map[uuid.UUID]bool) (map[uuid.UUID]original, error) {
-	var ids []uuid.UUID
-	var requests, txns, types []string
+// originals finds, for each event that is not new, the stored one of the same request id, or of the
+// same transaction and type (a repeat may bear another request id).
+func originals(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) (map[uuid.UUID]original, error) {
+	var repeats []repeat
 	for _, e := range events {
-		if !inserted[e.id] {
-			ids, requests = append(ids, e.id), append(requests, e.requestID)
-			txns, types = append(txns, e.txnRef), append(types, e.eventType)
+		if !isNew[e.ID] {
+			repeats = append(repeats, repeat{e.ID, e.RequestID, e.TxnRef, e.Type})
 		}
 	}
-	rows, err := s.Pool.Query(ctx, originalsSQL, ids, requests, txns, types)
+	if len(repeats) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, originalsSQL, pg.Columns(repeats)...)
 	if err != nil {
 		return nil, err
 	}

@@ -97,11 +97,11 @@ func (s *Service) checkOf(k *spooled) (verifier, error) {
 // spool keeps an event that Postgres did not take. Forged ones are never kept there: anybody could
 // fill the disk with them.
 func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) (Receipt, error) {
-	if s.Spool == nil || !e.authentic || pg.IsData(why) {
+	if s.Spool == nil || !e.Authentic || pg.IsData(why) {
 		metrics.EventRefused.Inc()
 		return Receipt{}, errors.Join(ErrNotStored, why)
 	}
-	k := spooled{Delivery: d, ReceivedAt: e.receivedAt, Traceparent: e.traceparent}
+	k := spooled{Delivery: d, ReceivedAt: e.ReceivedAt, Traceparent: e.Traceparent}
 	if s.Box != nil {
 		k.Seal = s.Box.Seal(sealPlace, k.hash())
 	}
@@ -142,11 +142,11 @@ func (s *Service) Unspool(ctx context.Context, records [][]byte) ([]Receipt, err
 	defer cancel()
 	var stored []Receipt
 	var failed error
-	for i, o := range s.storeBatch(ctx, events) {
+	for i, o := range s.store.Together(ctx, events) {
 		switch {
 		case pg.IsData(o.Err): // the same again would be refused again
 			s.Log.Error("a spooled event cannot be stored", slog.String("alert", "spool_unreadable"), slog.Any("err", o.Err),
-				slog.String("transaction", events[i].txnRef))
+				slog.String("transaction", events[i].TxnRef))
 			aside = errors.Join(spool.ErrSetAside, o.Err)
 		case o.Err != nil:
 			failed = fmt.Errorf("store a spooled event: %w", o.Err)
@@ -169,9 +169,9 @@ func (s *Service) unseal(record []byte) (*inbound, error) {
 		return nil, err
 	}
 	e := s.read(k.Delivery, k.ReceivedAt, check)
-	if !e.authentic {
-		return nil, fmt.Errorf("payment: a record of the spool has neither a seal that can be opened nor a signature that holds: %s", e.problem)
+	if !e.Authentic {
+		return nil, fmt.Errorf("payment: a record of the spool has neither a seal that can be opened nor a signature that holds: %s", e.Problem)
 	}
-	e.traceparent = k.Traceparent
+	e.Traceparent = k.Traceparent
 	return e, nil
 }

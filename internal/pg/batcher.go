@@ -68,8 +68,18 @@ func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 
 // DoAll hands all items over and waits for their results, in the items' order.
 func (b *Batcher[T, R]) DoAll(ctx context.Context, items []T) []batch.Outcome[R] {
-	out := make([]batch.Outcome[R], len(items))
-	for i, o := range b.calls.DoAll(ctx, items) {
+	return results(ctx, b.calls.DoAll(ctx, items))
+}
+
+// Together does the items as one batch, at once and beside the others, however many they are.
+func (b *Batcher[T, R]) Together(ctx context.Context, items []T) []batch.Outcome[R] {
+	return results(ctx, b.run(ctx, items))
+}
+
+// results waits for what follows the commits.
+func results[R any](ctx context.Context, all []batch.Outcome[committed[R]]) []batch.Outcome[R] {
+	out := make([]batch.Outcome[R], len(all))
+	for i, o := range all {
 		if out[i] = (batch.Outcome[R]{Value: o.Value.value, Err: o.Err}); o.Value.hooks == nil {
 			continue
 		}
@@ -77,16 +87,6 @@ func (b *Batcher[T, R]) DoAll(ctx context.Context, items []T) []batch.Outcome[R]
 		case <-o.Value.hooks:
 		case <-ctx.Done(): // the result stands
 		}
-	}
-	return out
-}
-
-// Together does the items as one batch, at once and beside the others: for tests of what a batch
-// does.
-func (b *Batcher[T, R]) Together(ctx context.Context, items []T) []batch.Outcome[R] {
-	out := make([]batch.Outcome[R], len(items))
-	for i, o := range b.run(ctx, items) {
-		out[i] = batch.Outcome[R]{Value: o.Value.value, Err: o.Err}
 	}
 	return out
 }
@@ -103,7 +103,7 @@ func (b *Batcher[T, R]) Close() {
 // run does one batch in the options' order.
 func (b *Batcher[T, R]) run(ctx context.Context, items []T) []batch.Outcome[committed[R]] {
 	if b.o.Order == nil || len(items) == 1 {
-		return Isolate(items, func(items []T) ([]batch.Outcome[committed[R]], error) { return b.commit(ctx, items) })
+		return isolate(items, func(items []T) ([]batch.Outcome[committed[R]], error) { return b.commit(ctx, items) })
 	}
 	places := make([]int, len(items))
 	for i := range places {
@@ -115,7 +115,7 @@ func (b *Batcher[T, R]) run(ctx context.Context, items []T) []batch.Outcome[comm
 		sorted[i] = items[place]
 	}
 	out := make([]batch.Outcome[committed[R]], len(items))
-	for i, o := range Isolate(sorted, func(items []T) ([]batch.Outcome[committed[R]], error) { return b.commit(ctx, items) }) {
+	for i, o := range isolate(sorted, func(items []T) ([]batch.Outcome[committed[R]], error) { return b.commit(ctx, items) }) {
 		out[places[i]] = o
 	}
 	return out

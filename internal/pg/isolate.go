@@ -15,10 +15,10 @@ import (
 	"ajo/internal/batch"
 )
 
-// Isolate does a batch in one go, and if that fails for what may be one row's fault, row by row:
+// isolate does a batch in one go, and if that fails for what may be one row's fault, row by row:
 // one bad row must not fail its neighbours. do answers each item, or returns the error that failed
 // them all; its panic is such an error too.
-func Isolate[T, R any](items []T, do func([]T) ([]batch.Outcome[R], error)) []batch.Outcome[R] {
+func isolate[T, R any](items []T, do func([]T) ([]batch.Outcome[R], error)) []batch.Outcome[R] {
 	out, err := safely(items, do)
 	if err == nil {
 		return out

@@ -43,7 +43,7 @@ func TestIsolate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			calls := 0
-			out := Isolate([]int{1, 2, 3}, func(items []int) ([]batch.Outcome[int], error) {
+			out := isolate([]int{1, 2, 3}, func(items []int) ([]batch.Outcome[int], error) {
 				calls++
 				out := make([]batch.Outcome[int], len(items))
 				for i, n := range items {
@@ -74,7 +74,7 @@ func TestIsolate(t *testing.T) {
 func TestIsolateStops(t *testing.T) {
 	t.Parallel()
 	calls := 0
-	out := Isolate([]int{1, 2, 3}, func(items []int) ([]batch.Outcome[int], error) {
+	out := isolate([]int{1, 2, 3}, func(items []int) ([]batch.Outcome[int], error) {
 		calls++
 		if len(items) > 1 {
 			return nil, errors.New("ours")

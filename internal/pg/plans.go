@@ -17,8 +17,9 @@ package pg
 //   - coalesce(t.next_attempt_at, 'infinity') <= $2 hides the due time. The planner would use the
 //     index of all that is due, and read a whole backlog for each batch.
 //   - CASE t.status WHEN 'pending' THEN … hides a status with a partial index for the same reason.
-//   - A condition that a partial unique index needs ("request_id <> ”") is asked of the table's
-//     row, not of the row that is looked for: only so does the planner see that the index applies.
+//   - A condition that a partial unique index needs (that a reference is not empty) is asked of the
+//     table's row, not of the row that is looked for: only so does the planner see that the index
+//     applies.
 //   - Rows that come from unnest are taken in their order, by a nested loop. An UPDATE … FROM
 //     unnest(…) therefore locks in the order of the items, which a [Batcher] has sorted: no
 //     SELECT … FOR UPDATE is needed first.

@@ -103,12 +103,3 @@ func Collect[T any](ctx context.Context, q Querier, row pgx.RowToFunc[T], sql st
 	}
 	return pgx.CollectRows(rows, row)
 }
-
-// Batch runs one statement of a batch as [InBatch] does, and returns its rows.
-func Batch[T any](ctx context.Context, pool *Pool, row pgx.RowToFunc[T], sql string, args ...any) (found []T, err error) {
-	err = InBatch(ctx, pool, func(tx Tx) error {
-		found, err = Collect(ctx, tx, row, sql, args...)
-		return err
-	})
-	return found, err
-}

@@ -28,7 +28,6 @@ var effects = map[string]string{
 	"ajo/internal/pg.InTx":              "commit",
 	"ajo/internal/pg.inTx":              "commit",
 	"ajo/internal/pg.InBatch":           "commit",
-	"ajo/internal/pg.Batch":             "commit",
 	"github.com/jackc/pgx/v5.BeginFunc": "commit", "github.com/jackc/pgx/v5.BeginTxFunc": "commit",
 	"(*github.com/jackc/pgx/v5/pgxpool.Pool).Begin": "commit", "(*github.com/jackc/pgx/v5/pgxpool.Pool).BeginTx": "commit",
 	"(*os.File).Sync": "commit to disk",
@@ -48,7 +47,6 @@ var unsurrounded = map[string][]string{
 		"ajo/internal/pg.inTx BeginTxFunc",
 		"ajo/internal/pg.InTx inTx",
 		"ajo/internal/pg.InBatch inTx",
-		"ajo/internal/pg.Batch InBatch",
 		"(*ajo/internal/provider/nomba.Client).exchange Do",
 		"(*ajo/internal/identity/dojah.Checker).get Do",
 		"(*ajo/internal/provider.Doubting).CloseAccount CloseAccount",
@@ -57,7 +55,6 @@ var unsurrounded = map[string][]string{
 	},
 	"only reads": {
 		"ajo/internal/pg.Snapshot inTx",
-		"(*ajo/internal/payment.Service).lookBatch Batch",
 		"(*ajo/internal/payment.Service).BankRecord Transaction",
 		"(*ajo/internal/payment.Service).findListed Transactions",
 		"(*ajo/internal/provider.Doubting).Transaction Transaction",
