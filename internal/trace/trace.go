@@ -152,16 +152,3 @@ func (s Span) End() {
 		s.s.End()
 	}
 }
-
-// Put sets place i of a column of traceparents for an insert of many rows. The column stays nil,
-// and unnest makes NULLs of it, while nothing is traced.
-func Put(column []string, i int, traceparent string) []string {
-	if traceparent == "" {
-		return column
-	}
-	for len(column) <= i {
-		column = append(column, "")
-	}
-	column[i] = traceparent
-	return column
-}

@@ -80,14 +80,6 @@ func TestOneInSoMany(t *testing.T) {
 	require.InDelta(t, 1000, traced, 200) // seven standard deviations
 }
 
-func TestColumn(t *testing.T) {
-	var c []string
-	c = trace.Put(c, 0, "")
-	require.Nil(t, c)
-	c = trace.Put(c, 2, remote)
-	require.Equal(t, []string{"", "", remote}, trace.Put(c, 3, ""))
-}
-
 // The cost of one payment's worth of calls: off, one in a hundred, and each.
 func BenchmarkStep(b *testing.B) {
 	ctx := context.Background()
