@@ -73,7 +73,8 @@ func (o *ops) run(args ...string) (stdout, stderr string, err error) {
 func (o *ops) runWith(in io.Reader, args ...string) (stdout, stderr string, err error) {
 	root := &cobra.Command{Use: "ajo", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(newToolCmds(func(name string) string { return o.env[name] })...)
-	var out, complaints bytes.Buffer
+	var out bytes.Buffer
+	var complaints testenv.Log // go-redis, whose logger is the process's, may write here later
 	root.SetIn(in)
 	root.SetOut(&out)
 	root.SetErr(&complaints)
