@@ -25,8 +25,8 @@ const (
 	silence = time.Second
 )
 
-// Enqueuer rings. A ring never fails its caller: the row is stored, and the sweeper finds it. It is
-// safe for concurrent use.
+// Enqueuer enqueues tasks. It never fails its caller: the row is stored, and the sweeper finds it.
+// It is safe for concurrent use.
 type Enqueuer struct {
 	client *asynq.Client
 	log    *slog.Logger
@@ -42,7 +42,7 @@ type ring struct {
 	trace string // the traceparent of who rings
 }
 
-// NewEnqueuer rings through the given Redis. Close it to finish the rings under way.
+// NewEnqueuer enqueues through the given Redis. Close it to finish what is being enqueued.
 func NewEnqueuer(r redis.UniversalClient, log *slog.Logger) *Enqueuer {
 	e := &Enqueuer{client: asynq.NewClientFromRedisClient(r), log: log, many: map[Kind]*batch.Coalescer[ring, struct{}]{}}
 	for _, k := range Kinds {
@@ -57,14 +57,14 @@ func NewEnqueuer(r redis.UniversalClient, log *slog.Logger) *Enqueuer {
 	return e
 }
 
-// Close finishes the rings under way.
+// Close finishes what is being enqueued.
 func (e *Enqueuer) Close() {
 	for _, c := range e.many {
 		c.Close()
 	}
 }
 
-// Lost counts the rings that did not reach Redis since the start.
+// Lost counts the tasks that did not reach Redis since the start.
 func (e *Enqueuer) Lost() int64 { return e.lost.Load() }
 
 func (e *Enqueuer) lose(k Kind, rings int) {
@@ -72,13 +72,13 @@ func (e *Enqueuer) lose(k Kind, rings int) {
 	metrics.EnqueueFailures(string(k), rings)
 }
 
-// Now rings the rows to be worked on at once.
+// Now enqueues the rows to be worked on at once.
 func (e *Enqueuer) Now(ctx context.Context, k Kind, ids ...uuid.UUID) {
 	e.At(ctx, k, time.Time{}, ids...)
 }
 
-// At rings the rows to be worked on at the given time. Rings of many callers for the same kind go
-// out as one task where the kind allows it (Spec.MaxIDs).
+// At enqueues the rows to be worked on at the given time. Calls of many callers for the same kind
+// go out as one task where the kind allows it (Spec.MaxIDs).
 func (e *Enqueuer) At(ctx context.Context, k Kind, at time.Time, ids ...uuid.UUID) {
 	together, ok := e.many[k]
 	if !ok {
@@ -95,15 +95,15 @@ func (e *Enqueuer) At(ctx context.Context, k Kind, at time.Time, ids ...uuid.UUI
 	together.DoAll(ctx, rings)
 }
 
-// Alone rings one row at the given time as a task of its own, so that its next retry and its error
-// stand by themselves.
+// Alone enqueues one row at the given time as a task of its own, so that its next retry and its
+// error stand by themselves.
 func (e *Enqueuer) Alone(ctx context.Context, k Kind, at time.Time, id uuid.UUID) {
 	e.enqueue(ctx, k, taskID(k, id, at), at, id)
 }
 
-// Swept rings one row that was found overdue. Its task has an id of its own for each round of the
-// sweepers: the first ring's id may still be taken by a task that is wedged or archived, and a row
-// that stays overdue is rung once a round, not at each sweep.
+// Swept enqueues one row that was found overdue. Its task has an id of its own for each round of
+// the sweepers: the first ring's id may still be taken by a task that is wedged or archived, and a
+// row that stays overdue is enqueued once a round, not at each sweep.
 func (e *Enqueuer) Swept(ctx context.Context, k Kind, id uuid.UUID, round time.Time) {
 	e.enqueue(ctx, k, fmt.Sprintf("%s:%s:swept-%d", k, id, round.UnixMilli()), time.Time{}, id)
 }
@@ -123,7 +123,7 @@ func taskID(k Kind, id uuid.UUID, at time.Time) string {
 // nothing.
 func NextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
-// ringTogether makes one task of the rings that are for the same second: asynq knows no finer.
+// ringTogether makes one task of the calls that are for the same second: asynq knows no finer.
 func (e *Enqueuer) ringTogether(ctx context.Context, k Kind, rings []ring) {
 	for len(rings) > 0 {
 		at, first := rings[0].at, rings[0].trace

@@ -1,5 +1,5 @@
 // Package tasks is the contract between the API and the workers: the five kinds of work, their
-// queues, payloads, timeouts and limits, and the [Enqueuer] that rings.
+// queues, payloads, timeouts and limits, and the [Enqueuer].
 //
 // A task is only a ring at the right time: it carries the ids of rows, and the row says whether the
 // work is still due. A ring that is lost is found by the sweeper; a ring too many changes nothing.

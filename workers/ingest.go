@@ -10,7 +10,7 @@ import (
 	"ajo/tasks"
 )
 
-// ingest posts stored events to the ledger, and rings what follows from them.
+// ingest posts stored events to the ledger, and enqueues what follows from them.
 func (w *Workers) ingest(ctx context.Context, ids []uuid.UUID, done func(i int, err error)) {
 	var tell []uuid.UUID
 	confirm := map[time.Time][]uuid.UUID{} // by their time: of one batch it is the same

@@ -1,8 +1,8 @@
-// Package workers runs the tasks: one file a kind, the sweeper that heals lost rings, and the
-// servers that carry them.
+// Package workers runs the tasks: one file a kind, the sweeper that finds what was not enqueued,
+// and the servers that carry them.
 //
 // A handler loads the row, does what is still due, records the outcome in one transaction, and
-// rings what follows. Running a task twice, late, or after a crash at any line changes nothing.
+// enqueues what follows. Running a task twice, late, or after a crash at any line changes nothing.
 // Beside package tasks it alone imports asynq.
 package workers
 
@@ -253,7 +253,7 @@ func isFailure(err error) bool {
 
 // handle makes asynq's handler of a kind. A task of one row hands its error to asynq, so that the
 // dashboard shows it with the time of the next try; of a task of many, the rows that are due again
-// are rung anew.
+// are enqueued anew.
 func (w *Workers) handle(k tasks.Kind, work bulk) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		if !w.begin() {
@@ -274,7 +274,7 @@ func (w *Workers) handle(k tasks.Kind, work bulk) asynq.Handler {
 	})
 }
 
-// again rings a row anew that is due again.
+// again enqueues a row anew that is due again.
 func (w *Workers) again(ctx context.Context, k tasks.Kind, id uuid.UUID, err error) {
 	if at, ok := retry.When(err); ok {
 		w.Enqueuer.At(ctx, k, at, id)

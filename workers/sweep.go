@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// sweepLimit bounds what one sweep rings for each kind; the rest is overdue still at the next.
+	// sweepLimit bounds what one sweep enqueues of each kind; the rest is overdue still at the
+	// next.
 	sweepLimit = 2000
-	// sweepRound is how many sweeps make a round, in which a row is rung once: a minute, with the
-	// default interval.
+	// sweepRound is how many sweeps make a round, in which a row is enqueued once: a minute, with
+	// the default interval.
 	sweepRound = 4
 	// purgeEvery and purgeLimit say how often rows that nobody needs any more are removed, and how
 	// many in one statement.
@@ -30,7 +31,7 @@ const (
 	purgeTimeout = 5 * time.Minute
 )
 
-// sweep looks for overdue rows every SweepEvery, and rings them again: after FLUSHALL, a lost
+// sweep looks for overdue rows every SweepEvery, and enqueues them again: after FLUSHALL, a lost
 // enqueue, a wedged lease or a "delete" in the dashboard, nothing is missing. It relies on nothing
 // in Redis but the age of the queues.
 func (w *Workers) sweep(ctx context.Context) {
@@ -54,8 +55,8 @@ func (w *Workers) sweep(ctx context.Context) {
 	}
 }
 
-// sweepOnce rings every overdue row. Several processes may do so at once: a row's second ring in a
-// round is no new task.
+// sweepOnce enqueues every overdue row. Several processes may do so at once: a row's second ring in
+// a round is no new task.
 func (w *Workers) sweepOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

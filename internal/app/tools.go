@@ -70,9 +70,9 @@ func (s BankSettings) open(log *slog.Logger) (provider.Bank, error) {
 	return c, nil
 }
 
-// Tools are the capabilities that the operators' commands use. What must be rung after its commit
-// is a method here, the rest is called on the capability itself. There is no mail and no outbound
-// client behind them, and a bank to read from only where it is set.
+// Tools are the capabilities that the operators' commands use. What must be enqueued after its
+// commit is a method here, the rest is called on the capability itself. There is no mail and no
+// outbound client behind them, and a bank to read from only where it is set.
 type Tools struct {
 	Tenants    *tenant.Service
 	Customers  *customer.Service
@@ -151,7 +151,7 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	return nil
 }
 
-// Close ends what was opened, after the rings under way.
+// Close ends what was opened, after what is being enqueued.
 func (t *Tools) Close() {
 	for i := len(t.closers) - 1; i >= 0; i-- {
 		t.closers[i]()
@@ -163,7 +163,7 @@ func (t *Tools) Close() {
 // sweeper finds the row.
 func (t *Tools) Rung() bool { return t.enqueuer != nil && t.enqueuer.Lost() == 0 }
 
-// Assign posts a misdirected payment to an account ([payment.Service.Assign]) and rings what
+// Assign posts a misdirected payment to an account ([payment.Service.Assign]) and enqueues what
 // follows.
 func (t *Tools) Assign(ctx context.Context, eventID uuid.UUID, to payment.Destination, by audit.By) (payment.Posted, error) {
 	p, err := t.Payments.Assign(ctx, eventID, to, by)
@@ -241,7 +241,7 @@ func (t *Tools) posted(ctx context.Context, eventID uuid.UUID, p payment.Posted)
 	}
 }
 
-// Replay gives a dead letter a fresh set of attempts ([webhook.Service.Replay]) and rings the
+// Replay gives a dead letter a fresh set of attempts ([webhook.Service.Replay]) and enqueues the
 // first. The ring has a time: the id of one without is still taken by the task that was archived
 // when the attempts ran out.
 func (t *Tools) Replay(ctx context.Context, deliveryID uuid.UUID, by audit.By) error {
@@ -252,7 +252,7 @@ func (t *Tools) Replay(ctx context.Context, deliveryID uuid.UUID, by audit.By) e
 	return err
 }
 
-// Poll makes a transfer's next step due now ([transfer.Service.Poll]) and rings it.
+// Poll makes a transfer's next step due now ([transfer.Service.Poll]) and enqueues it.
 func (t *Tools) Poll(ctx context.Context, merchantTxRef string, by audit.By) error {
 	id, err := t.Transfers.Poll(ctx, merchantTxRef, by)
 	if err == nil && t.enqueuer != nil {

@@ -185,8 +185,8 @@ func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destinat
 }
 
 // Assign posts a misdirected payment to the account that an operator names, active or expired, and
-// returns what is to be rung: as posting does, with a credit, a delivery where there is a URL, and
-// a confirmation that is due soon. Nothing of it leaves before the bank's record confirms it.
+// returns what is to be enqueued: as posting does, with a credit, a delivery where there is a URL,
+// and a confirmation that is due soon. Nothing of it leaves before the bank's record confirms it.
 // [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for all but the first of those
 // who assign at once; account.ErrNotFound, also while the account is being provisioned.
 func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination, by audit.By) (Posted, error) {

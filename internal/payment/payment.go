@@ -130,7 +130,7 @@ type Options struct {
 	ConfirmMinAge time.Duration
 	// No clear answer for ConfirmDeadline after posting: needs_review.
 	ConfirmDeadline time.Duration
-	// Ring rings a delivery that was queued with a confirmation or a reversal, after the commit;
+	// Ring enqueues a delivery that was queued with a confirmation or a reversal, after the commit;
 	// nil: the sweeper does.
 	Ring func(ctx context.Context, delivery uuid.UUID)
 }

@@ -30,7 +30,7 @@ const (
 	reasonAmount    = "the amount is not above the fee"
 )
 
-// Posted says what posting an event came to, and what is to be rung for it.
+// Posted says what posting an event came to, and what is to be enqueued for it.
 type Posted struct {
 	Category  Category      // empty: there was nothing to do, another worker has done it
 	Waited    time.Duration // since the event was received

@@ -69,7 +69,7 @@ func (s *Service) tell(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]ledger
 	return told, err
 }
 
-// ring rings a delivery that was queued, once it is committed.
+// ring enqueues a delivery that was queued, once it is committed.
 func (s *Service) ring(ctx context.Context, delivery uuid.UUID) {
 	if delivery != uuid.Nil && s.Ring != nil {
 		s.Ring(ctx, delivery)

@@ -149,9 +149,10 @@ func (t *Record) nextStep(now time.Time) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Poll makes the transfer's next step due now, and returns its id, to be rung. It decides nothing
-// and hurries nothing: the step asks the bank, and being before its time does not count towards an
-// end. For operators. [ErrNotFound]; [ErrOver] when nothing is left to ask ([Record.Over]).
+// Poll makes the transfer's next step due now, and returns its id, to be enqueued. It decides
+// nothing and hurries nothing: the step asks the bank, and being before its time does not count
+// towards an end. For operators. [ErrNotFound]; [ErrOver] when nothing is left to ask
+// ([Record.Over]).
 func (s *Service) Poll(ctx context.Context, merchantTxRef string, by audit.By) (uuid.UUID, error) {
 	var t Record
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

@@ -26,7 +26,7 @@ var (
 // restored from a backup lacks what was paid after it. The transfer is made as one under way, with
 // its debit, which may bring the balance below zero; the worker then asks the bank and ends it, as
 // it does with any. The account is the one that the reference names, or, where it names none, the
-// given one. It returns the transfer's id, to be rung. For operators. [ErrKnown], [ErrNotPaid],
+// given one. It returns the transfer's id, to be enqueued. For operators. [ErrKnown], [ErrNotPaid],
 // [ErrNoAccount], [ErrBank].
 func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by audit.By) (uuid.UUID, error) {
 	p, err := s.Bank.Payout(ctx, ref)

@@ -53,7 +53,7 @@ func (s *Service) conclude(ctx context.Context, st *step, o outcome) error {
 	return retry.At(*end.Next, errRecheck)
 }
 
-// ring rings a delivery that was queued, once it is committed.
+// ring enqueues a delivery that was queued, once it is committed.
 func (s *Service) ring(ctx context.Context, delivery uuid.UUID) {
 	if delivery != uuid.Nil && s.Ring != nil {
 		s.Ring(ctx, delivery)

@@ -150,7 +150,7 @@ type Options struct {
 	Lease time.Duration
 	// Provisional lets credits leave that the bank has not confirmed.
 	Provisional bool
-	// Ring rings a delivery that was queued with a transfer's end, after the commit; nil: the
+	// Ring enqueues a delivery that was queued with a transfer's end, after the commit; nil: the
 	// sweeper does.
 	Ring func(ctx context.Context, delivery uuid.UUID)
 }

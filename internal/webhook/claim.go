@@ -157,7 +157,7 @@ type Due struct {
 }
 
 // Due lists pending deliveries that should have been tried before overdueBefore and are not
-// claimed, oldest first, at most limit. The sweeper rings for each.
+// claimed, oldest first, at most limit. The sweeper enqueues each.
 func (s *Service) Due(ctx context.Context, now, overdueBefore time.Time, limit int) ([]Due, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, attempt_count + 1 FROM deliveries

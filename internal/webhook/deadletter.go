@@ -63,13 +63,13 @@ func before(l page.List, r page.Request) (uuid.UUID, error) {
 
 // Replay gives a dead letter a fresh set of attempts, the first of them due at once; the count and
 // the numbers of the attempts go on. It and the record of who did it are one commit. For an
-// operator, who rings afterwards. [ErrNotFound], or [ErrNotDeadLetter] in any other state.
+// operator, who enqueues it afterwards. [ErrNotFound], or [ErrNotDeadLetter] in any other state.
 func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
 	return s.replay(ctx, uuid.Nil, id, by)
 }
 
 // ReplayOwn is [Service.Replay] at the word of the tenant whose delivery it is, and returns it. The
-// caller rings at its NextAttemptAt. Another tenant's is [ErrNotFound].
+// caller enqueues it at its NextAttemptAt. Another tenant's is [ErrNotFound].
 func (s *Service) ReplayOwn(ctx context.Context, tenant, id uuid.UUID) (Delivery, error) {
 	if err := s.replay(ctx, tenant, id, audit.By{Actor: "tenant:" + tenant.String(), Reason: "asked for by the tenant"}); err != nil {
 		return Delivery{}, err
