@@ -151,10 +151,11 @@ test-rules: build ## Test the Prometheus rules with promtool, then provoke their
 	AJO_PROMTOOL=$(AJO_PROMTOOL) bin/ajo stack -- go test ./internal/e2e -run '^TestAlerts' -count 1 -v
 
 AJO_MUTANTS ?= 100
+AJO_MUTANT_MINUTES ?= 0
 
 .PHONY: mutate
-mutate: build ## Make AJO_MUTANTS (100; 0: all) small mistakes in the code, one at a time, and see that the tests notice; ONLY=path for some, AJO_SEED draws the same
-	bin/ajo stack -- go -C internal/tools run ./mutate -root ../.. -n $(AJO_MUTANTS) -seed $(or $(AJO_SEED),0) -jobs 2 $(if $(ONLY),-only $(ONLY))
+mutate: build ## Make AJO_MUTANTS (100; 0: all) small mistakes in the code, one at a time, and see that the tests notice; ONLY=path for some, AJO_SEED draws the same, AJO_MUTANT_MINUTES ends it early
+	bin/ajo stack -- go -C internal/tools run ./mutate -root ../.. -n $(AJO_MUTANTS) -seed $(or $(AJO_SEED),0) -minutes $(AJO_MUTANT_MINUTES) -jobs 2 $(if $(ONLY),-only $(ONLY))
 
 # Chromium is Debian's; elsewhere, name another by AJO_CHROMIUM. The pictures go to .ajo/web.
 AJO_CHROMIUM ?= /usr/bin/chromium

@@ -9,8 +9,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -59,6 +61,7 @@ type options struct {
 	only    string
 	command []string
 	limit   time.Duration
+	minutes float64
 	excused string
 }
 
@@ -73,6 +76,7 @@ func main() {
 	command := flag.String("go", "go", "the go command, with what stands before it")
 	flag.StringVar(&o.only, "only", "", "only mutants of files whose path contains this")
 	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "how long the tests of one package may take")
+	flag.Float64Var(&o.minutes, "minutes", 0, "after how long to end with the score so far; 0: when all are tried")
 	flag.StringVar(&o.excused, "excused", "internal/tools/mutate/excused.txt", "the file of excuses, below the root")
 	flag.Parse()
 	o.command = strings.Fields(*command)
@@ -116,10 +120,28 @@ func run(ctx context.Context, o options, check, list bool) error {
 		}
 		return nil
 	}
-	if err := baseline(ctx, o, drawn); err != nil {
-		return err
+	return try(ctx, o, drawn, len(ex), os.Stdout)
+}
+
+// errNoTime ends a run whose time is up.
+var errNoTime = errors.New("the time is up")
+
+// try tries the mutants and reports the score, that of those tried so far when it is ended early.
+func try(ctx context.Context, o options, drawn []mutant, excused int, out io.Writer) error {
+	if o.minutes > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(o.minutes*float64(time.Minute)), errNoTime)
+		defer cancel()
 	}
-	return report(os.Stdout, try(ctx, o, drawn), len(ex))
+	s := newScore(excused)
+	err := newTester(o, out).try(ctx, drawn, s)
+	if err != nil {
+		fmt.Fprintf(out, "ended after %d of %d mutants: %v\n", s.tried, len(drawn), err)
+	}
+	if errors.Is(err, errNoTime) {
+		err = nil
+	}
+	return errors.Join(err, s.report(out))
 }
 
 // draw takes a sample of the mutants that are not excused, the same one for the same seed and code.

@@ -22,6 +22,7 @@ type mutant struct {
 	left, right    string // what stands beside it on its line
 	nth            int    // of the same change in the same function, from 1
 	offset, end    int    // what after stands for
+	old, new       string // its lines, before and after
 	tests          []string
 }
 
@@ -34,8 +35,16 @@ func (m mutant) key() string {
 	return key
 }
 
-// String is the key with the line.
-func (m mutant) String() string { return fmt.Sprintf("%s\n    line %d", m.key(), m.line) }
+// String is the key with the place and the change.
+func (m mutant) String() string { return m.key() + "\n" + m.diff() }
+
+// diff shows where the change is, and its lines before and after.
+func (m mutant) diff() string {
+	lines := func(sign, text string) string {
+		return "\n    " + sign + strings.ReplaceAll(text, "\n", "\n    "+sign)
+	}
+	return fmt.Sprintf("    %s:%d", m.file, m.line) + lines("-", m.old) + lines("+", m.new)
+}
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
@@ -114,11 +123,14 @@ func mutantsIn(root, path string) ([]mutant, error) {
 func (f *finder) add(from, to token.Pos, after string) {
 	start, end := f.fset.Position(from).Offset, f.fset.Position(to).Offset
 	left, right := string(f.source[:start]), string(f.source[end:])
-	left = left[max(strings.LastIndex(left, "\n")+1, len(left)-beside):]
-	right, _, _ = strings.Cut(right[:min(len(right), beside)], "\n")
+	left = left[strings.LastIndex(left, "\n")+1:]
+	right, _, _ = strings.Cut(right, "\n")
+	before := string(f.source[start:end])
+	old, changed := left+before+right, left+after+right
+	left, right = left[max(0, len(left)-beside):], right[:min(len(right), beside)]
 	f.found = append(f.found, mutant{
-		file: f.file, function: f.function, line: f.fset.Position(from).Line, before: string(f.source[start:end]), after: after,
-		left: strings.ToValidUTF8(left, ""), right: strings.ToValidUTF8(right, ""), offset: start, end: end,
+		file: f.file, function: f.function, line: f.fset.Position(from).Line, before: before, after: after,
+		left: strings.ToValidUTF8(left, ""), right: strings.ToValidUTF8(right, ""), offset: start, end: end, old: old, new: changed,
 	})
 }
 

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,18 +68,15 @@ func TestLimited(t *testing.T) {
 func TestKillsAndReportsSurvivors(t *testing.T) {
 	t.Parallel()
 	root := module(t, source, weakTest)
-	there := []target{{"p", []string{"./p"}}}
-	all, err := mutantsOf(root, there)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := mutantsOfSource(t, root, "./p")
 	o := options{root: root, limit: time.Minute, jobs: 2, seed: 1, command: []string{"go"}}
-	if err := baseline(t.Context(), o, all); err != nil {
-		t.Fatal(err)
-	}
+	var out strings.Builder
 	fates := map[string]fate{}
-	results := try(t.Context(), o, draw(all, nil, o))
-	for _, r := range results {
+	for _, m := range all {
+		r, err := newTester(o, io.Discard).tryOne(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
 		fates[r.key()] = r.fate
 		if r.fate == killed && !strings.HasPrefix(r.by, "by Test") {
 			t.Errorf("%s: %q does not name a test", r.key(), r.by)
@@ -88,18 +90,23 @@ func TestKillsAndReportsSurvivors(t *testing.T) {
 		"p/p.go const: const limit = [10 => 11]":                                                    survived,
 		"p/p.go const: const limit = [10 => 9]":                                                     survived,
 	}
-	for key, f := range want {
-		if fates[key] != f {
-			t.Errorf("%s: %q, not %q", key, fates[key], f)
+	if !maps.Equal(fates, want) {
+		t.Errorf("fates: %v", fates)
+	}
+	if err := try(t.Context(), o, draw(all, nil, o), 7, &out); err == nil || !strings.Contains(err.Error(), "below 95 %") {
+		t.Error(err)
+	}
+	for _, text := range []string{
+		"survived: p/p.go const: const limit = [10 => 11]\n    p/p.go:9\n    -const limit = 10\n    +const limit = 11\n",
+		"\nscore: 50.0 % (3 killed, 3 survived, 0 timed out, 0 do not compile; 7 are excused)\n",
+		"1/6 ", "6/6 ", "    so far: 50.0 % (3 killed, 3 survived, ",
+	} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("no %q in\n%s", text, out.String())
 		}
 	}
-	if len(fates) != len(want) {
-		t.Errorf("other mutants than those: %v", fates)
-	}
-	var out strings.Builder
-	if err := report(&out, results, 0); err == nil || !strings.Contains(out.String(), "score: 50.0 % (3 of 6") ||
-		!strings.Contains(out.String(), "survived: p/p.go const: const limit = [10 => 11]\n    line 9") {
-		t.Errorf("%v\n%s", err, out.String())
+	if n := strings.Count(out.String(), "the tests of ./p pass as they are"); n != 1 {
+		t.Errorf("the tests ran %d times without a change", n)
 	}
 
 	file := filepath.Join(root, "excused.txt")
@@ -127,43 +134,130 @@ func TestKillsAndReportsSurvivors(t *testing.T) {
 	}
 }
 
-// Tests that run into their limit have noticed nothing: a busy machine does the same.
-func TestTimeIsNoKiller(t *testing.T) {
-	t.Parallel()
-	root := module(t, source, `package p
-
-import (
-	"testing"
-	"time"
-)
-
-func TestForLong(*testing.T) { time.Sleep(time.Hour) }
-`)
-	all, err := mutantsOf(root, []target{{"p", []string{"./p"}}})
+// mutantsOfSource are the mutants of the module's package.
+func mutantsOfSource(t *testing.T, root string, tests ...string) []mutant {
+	t.Helper()
+	all, err := mutantsOf(root, []target{{"p", tests}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options{root: root, limit: time.Second, command: []string{"go"}}
-	results := try(t.Context(), o, all[:1])
-	if results[0].fate != late {
-		t.Errorf("%q by %q", results[0].fate, results[0].by)
+	return all
+}
+
+// runsOf makes a test that notes each run in a file, and then does as it is told.
+func runsOf(t *testing.T, then string) (test string, runs func() int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "runs")
+	return fmt.Sprintf(`package p
+
+import (
+		"os"
+		"testing"
+		"time"
+)
+
+func TestRuns(t *testing.T) {
+	f, err := os.OpenFile(%q, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var out strings.Builder
-	if err := report(&out, append(results, result{fate: killed}), 0); err != nil || !strings.Contains(out.String(), "(1 of 1; 0 do not compile, 1 timed out") {
-		t.Errorf("%v\n%s", err, out.String())
+	f.WriteString(".")
+	f.Close()
+	text, _ := os.ReadFile(%q)
+	run, noticed := len(text), !Limited(limit+1) || Limited(limit)
+	_, _ = run, noticed
+	%s
+	time.Sleep(0)
+}
+`, file, file, then), func() int {
+			text, _ := os.ReadFile(file)
+			return len(text)
+		}
+}
+
+// A test that did not end has noticed nothing, as a busy machine does the same: it is repeated once
+// and then counts neither way. The packages that follow are still asked.
+func TestTimeIsNoKiller(t *testing.T) {
+	t.Parallel()
+	for then, want := range map[string]struct {
+		fate fate
+		runs int
+	}{
+		"if noticed { time.Sleep(time.Hour) }":                                    {late, 3},
+		"if noticed { p, _ := os.FindProcess(os.Getpid()); p.Kill(); select {} }": {late, 3},
+		"if noticed && run == 2 { time.Sleep(time.Hour) }":                        {survived, 3},
+		"if noticed && run == 2 { t.Error(`waited 5s for: a row`) }":              {survived, 3},
+		"if noticed { t.Error(`context deadline exceeded`) }":                     {killed, 3},
+		"if noticed { t.Error(`wrong`) }":                                         {killed, 2},
+		"if noticed { panic(`wrong`) }":                                           {killed, 2},
+		"if noticed { go panic(`wrong`); select {} }":                             {killed, 2},
+	} {
+		t.Run(then, func(t *testing.T) {
+			t.Parallel()
+			test, runs := runsOf(t, then)
+			root := module(t, source, test)
+			all := mutantsOfSource(t, root, "./p")
+			i := slices.IndexFunc(all, func(m mutant) bool { return m.after == "n <= limit" })
+			o := options{root: root, limit: 3 * time.Second, command: []string{"go"}}
+			r, err := newTester(o, io.Discard).tryOne(t.Context(), all[i])
+			if err != nil || r.fate != want.fate || runs() != want.runs {
+				t.Errorf("%v: %q by %q after %d runs, the one without a change among them", err, r.fate, r.by, runs())
+			}
+		})
+	}
+	s := newScore(0)
+	s.add(result{fate: late})
+	s.add(result{fate: killed})
+	if err := s.report(io.Discard); err != nil || s.percent() != 100 || s.viable() != 1 {
+		t.Error(err, s)
 	}
 }
 
-// What fails without any change is no killer.
+// What fails twice without any change is no killer. The tests that no mutant is brought to are not
+// run at all.
 func TestBaselineMustPass(t *testing.T) {
 	t.Parallel()
-	root := module(t, source, strings.Replace(weakTest, "!Limited(100)", "Limited(100)", 1))
-	all, err := mutantsOf(root, []target{{"p", []string{"./p"}}})
-	if err != nil {
-		t.Fatal(err)
+	o := options{limit: time.Minute, command: []string{"go"}}
+	for then, want := range map[string]string{
+		"t.Error(`far from the limit`)":                            "p fail without any change",
+		"if run == 1 { t.Error(`once`) }; if noticed { t.Fail() }": "",
+	} {
+		test, runs := runsOf(t, then)
+		o.root = module(t, source, test)
+		all := mutantsOfSource(t, o.root, "./p", "./none")
+		i := slices.IndexFunc(all, func(m mutant) bool { return m.after == "n <= limit" })
+		var out strings.Builder
+		err := try(t.Context(), o, all[i:i+1], 0, &out)
+		if want == "" && (err != nil || runs() != 3) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v after %d runs\n%s", err, runs(), out.String())
+		}
 	}
-	err = baseline(t.Context(), options{root: root, limit: time.Minute, command: []string{"go"}}, all)
-	if err == nil || !strings.Contains(err.Error(), "far from the limit") {
+}
+
+// A run whose time is up ends at once, with the score of what was tried.
+func TestTimeIsUp(t *testing.T) {
+	t.Parallel()
+	test, runs := runsOf(t, "if run > 2 { time.Sleep(time.Hour) }; if noticed { t.Fail() }")
+	root := module(t, source, test)
+	all := mutantsOfSource(t, root, "./p")
+	i := slices.IndexFunc(all, func(m mutant) bool { return m.after == "n <= limit" })
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	go func() {
+		for runs() < 3 && ctx.Err() == nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+		stop(errNoTime)
+	}()
+	var out strings.Builder
+	begin := time.Now()
+	o := options{root: root, limit: 10 * time.Minute, minutes: 10, command: []string{"go"}}
+	if err := try(ctx, o, []mutant{all[i], all[0]}, 0, &out); err != nil || time.Since(begin) > 5*time.Minute ||
+		!strings.Contains(out.String(), "ended after 1 of 2 mutants: the time is up\nscore: 100.0 % (1 killed,") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	o.minutes = 1e-9
+	if err := try(t.Context(), o, all, 0, &out); err == nil || !strings.Contains(err.Error(), "no mutant was tried") {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -24,7 +25,7 @@ const (
 	killed     fate = "killed"
 	survived   fate = "survived"
 	stillbirth fate = "does not compile"
-	// its tests ran into their limit, which a busy machine does too: neither noticed nor survived
+	// no test failed, but its tests did not end, twice: neither noticed nor survived
 	late fate = "timed out"
 )
 
@@ -34,87 +35,116 @@ type result struct {
 	fate fate
 	by   string // the test that noticed it
 	took time.Duration
-	err  error
 }
 
-// baseline runs all tests that the drawn mutants may be tried by, as they are: a test that fails
-// anyway would kill every mutant.
-func baseline(ctx context.Context, o options, drawn []mutant) error {
-	var packages []string
-	for _, m := range drawn {
-		packages = append(packages, m.tests...)
-	}
-	slices.Sort(packages)
-	packages = slices.Compact(packages)
-	if len(packages) == 0 {
-		return errors.New("there are no mutants to try")
-	}
-	begin := time.Now()
-	failed, out, err := test(ctx, o, "", packages...)
-	if err == nil && failed {
-		err = fmt.Errorf("the tests fail without any change:\n%s", lastLines(out, 40))
-	}
-	fmt.Printf("the tests of %d packages pass as they are: %s\n", len(packages), time.Since(begin).Round(time.Second))
-	return err
+// tester runs the tests of packages, those of several mutants at once.
+type tester struct {
+	options
+	out   io.Writer
+	alone sync.RWMutex // locked by a run that nothing may disturb
+
+	mu        sync.Mutex
+	baselines map[string]func() error // by package: its tests on the code as it is, run once
 }
 
-// try tries the mutants and returns the results in the same order. Each is printed when it is
-// known.
-func try(ctx context.Context, o options, drawn []mutant) []result {
-	results := make([]result, len(drawn))
-	next := make(chan int)
+func newTester(o options, out io.Writer) *tester {
+	return &tester{options: o, out: out, baselines: map[string]func() error{}}
+}
+
+// try tries the mutants until all are done or the context ends, adds each to the score, and prints
+// it. The first error ends it: what was tried until then is in the score.
+func (t *tester) try(ctx context.Context, drawn []mutant, s *score) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	next := make(chan mutant)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	done := 0
-	for range max(1, o.jobs) {
+	for range max(1, t.jobs) {
 		wg.Go(func() {
-			for i := range next {
-				r := tryOne(ctx, o, drawn[i])
+			for m := range next {
+				r, err := t.tryOne(ctx, m)
+				if err != nil {
+					stop(fmt.Errorf("%s: %w", m.key(), err))
+					continue
+				}
 				mu.Lock()
-				results[i], done = r, done+1
-				fmt.Printf("%3d/%d %-8s %5.1fs %s %s\n", done, len(drawn), r.fate, r.took.Seconds(), r.key(), r.by)
+				s.add(r)
+				s.progress(t.out, r, len(drawn))
 				mu.Unlock()
 			}
 		})
 	}
-	for i := range drawn {
-		next <- i
+feed:
+	for _, m := range drawn {
+		select {
+		case next <- m:
+		case <-ctx.Done():
+			break feed
+		}
 	}
 	close(next)
 	wg.Wait()
-	return results
+	return context.Cause(ctx)
 }
 
 // tryOne compiles the mutant in the place of its file, and runs the tests of its packages until one
 // fails.
-func tryOne(ctx context.Context, o options, m mutant) (r result) {
+func (t *tester) tryOne(ctx context.Context, m mutant) (r result, err error) {
 	r = result{mutant: m, fate: survived}
-	begin := time.Now()
-	defer func() { r.took = time.Since(begin) }()
-	overlay, clean, err := overlayOf(o.root, m)
+	overlay, clean, err := overlayOf(t.root, m)
 	if err != nil {
-		r.err = err
-		return r
+		return r, err
 	}
 	defer clean()
 	for _, pkg := range m.tests {
-		failed, out, err := test(ctx, o, overlay, pkg)
+		if err := t.baseline(ctx, pkg); err != nil {
+			return r, err
+		}
+		begin := time.Now()
+		end, out, err := t.repeatDoubtful(ctx, overlay, pkg)
+		r.took += time.Since(begin)
 		switch {
 		case err != nil:
-			r.err = err
-			return r
-		case failed && strings.Contains(out, "[build failed]"):
+			return r, err
+		case end == notBuilt:
 			r.fate = stillbirth
-			return r
-		case failed && timedOut.MatchString(out):
-			r.fate = late
-			return r
-		case failed:
+			return r, nil
+		case end == unknown:
+			r.fate = late // the next package may still notice it
+		case end != passed:
 			r.fate, r.by = killed, killer(out)
-			return r
+			return r, nil
 		}
 	}
-	return r
+	return r, nil
+}
+
+// baseline runs the package's tests on the code as it is, before they are first asked about a
+// mutant: tests that fail anyway would kill every mutant. Only the packages that a mutant reaches
+// are run. A failure is repeated alone, as a busy machine may be its cause.
+func (t *tester) baseline(ctx context.Context, pkg string) error {
+	t.mu.Lock()
+	once := t.baselines[pkg]
+	if once == nil {
+		once = sync.OnceValue(func() error {
+			begin := time.Now()
+			end, _, err := t.test(ctx, false, "", pkg)
+			out := ""
+			if err == nil && end != passed {
+				end, out, err = t.test(ctx, true, "", pkg)
+			}
+			if err == nil && end != passed {
+				err = fmt.Errorf("the tests of %s fail without any change:\n%s", pkg, lastLines(out, 40))
+			}
+			if err == nil {
+				fmt.Fprintf(t.out, "the tests of %s pass as they are: %s\n", pkg, time.Since(begin).Round(time.Second))
+			}
+			return err
+		})
+		t.baselines[pkg] = once
+	}
+	t.mu.Unlock()
+	return once()
 }
 
 // overlayOf writes the changed file and the overlay that names it.
@@ -144,32 +174,78 @@ func overlayOf(root string, m mutant) (file string, clean func(), err error) {
 	return file, clean, nil
 }
 
-// test runs packages' tests and tells whether they failed, with what they printed. It ends at the
-// first test that fails.
-func test(ctx context.Context, o options, overlay string, packages ...string) (failed bool, out string, err error) {
-	args := []string{"test", "-p=1", "-count=1", "-failfast", "-vet=off", "-timeout", o.limit.String()}
+// ending is how a run of tests ended.
+type ending string
+
+const (
+	passed   ending = "passed"
+	failed   ending = "failed"
+	doubtful ending = "failed, perhaps since the machine is busy"
+	unknown  ending = "ended without a failed test"
+	notBuilt ending = "not built"
+)
+
+// repeatDoubtful runs a package's tests, and once more, alone, if the machine's load may have ended
+// them.
+func (t *tester) repeatDoubtful(ctx context.Context, overlay, pkg string) (ending, string, error) {
+	end, out, err := t.test(ctx, false, overlay, pkg)
+	if err == nil && (end == doubtful || end == unknown) {
+		return t.test(ctx, true, overlay, pkg)
+	}
+	return end, out, err
+}
+
+// test runs a package's tests until the first that fails; alone: while no others run.
+func (t *tester) test(ctx context.Context, alone bool, overlay, pkg string) (ending, string, error) {
+	lock := t.alone.RLocker()
+	if alone {
+		lock = &t.alone
+	}
+	lock.Lock()
+	defer lock.Unlock()
+	args := []string{"test", "-count=1", "-failfast", "-vet=off", "-timeout", t.limit.String()}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	args = slices.Concat(o.command[1:], args, packages)
-	cmd := exec.CommandContext(ctx, o.command[0], args...)
-	cmd.Dir = o.root
+	args = slices.Concat(t.command[1:], args, []string{pkg})
+	cmd := exec.CommandContext(ctx, t.command[0], args...)
+	cmd.Dir = t.root
+	// A group of its own, so that the test's process ends with the go command that started it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
-	b, err := cmd.CombinedOutput()
-	if ctx.Err() != nil {
-		return false, "", ctx.Err()
-	}
+	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return true, string(b), nil
+	switch {
+	case ctx.Err() != nil:
+		return "", "", context.Cause(ctx)
+	case errors.As(err, &exit):
+		return endingOf(string(out)), string(out), nil
 	}
-	return false, string(b), err
+	return passed, string(out), err
 }
 
 var (
 	failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
-	timedOut   = regexp.MustCompile(`panic: test timed out`)
+	crashed    = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE)`)
+	// the tests did not end by themselves
+	ended = regexp.MustCompile(`panic: test timed out|signal: (killed|terminated)`)
+	// what a busy machine does too
+	busy = regexp.MustCompile(`(?i)deadline|time(d )?.?out|\bwaited \S+ for\b|connection (refused|reset)|too many (clients|connections|open files)|cannot allocate`)
 )
+
+// endingOf tells from the output of tests that did not pass how they ended.
+func endingOf(out string) ending {
+	switch {
+	case strings.Contains(out, "[build failed]"):
+		return notBuilt
+	case ended.MatchString(out), !failedTest.MatchString(out) && !crashed.MatchString(out):
+		return unknown
+	case busy.MatchString(out):
+		return doubtful
+	}
+	return failed
+}
 
 // killer is what noticed: the innermost test of the first that failed.
 func killer(out string) string {
@@ -189,32 +265,4 @@ func killer(out string) string {
 func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
-// report prints the score and the survivors, and fails below the pass mark.
-func report(w io.Writer, results []result, excused int) error {
-	count := map[fate]int{}
-	var left []string
-	for _, r := range results {
-		if r.err != nil {
-			return fmt.Errorf("%s: %w", r.key(), r.err)
-		}
-		count[r.fate]++
-		if r.fate == survived {
-			left = append(left, r.String())
-		}
-	}
-	viable := count[killed] + count[survived]
-	if viable == 0 {
-		return errors.New("no mutant compiles")
-	}
-	for _, m := range left {
-		fmt.Fprintln(w, "survived:", m)
-	}
-	score := 100 * float64(count[killed]) / float64(viable)
-	fmt.Fprintf(w, "score: %.1f %% (%d of %d; %d do not compile, %d timed out, %d are excused)\n", score, count[killed], viable, count[stillbirth], count[late], excused)
-	if score < passMark {
-		return fmt.Errorf("below %d %%: write the tests that notice the survivors, or excuse those that change nothing, with the reason", passMark)
-	}
-	return nil
 }
