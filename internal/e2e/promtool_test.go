@@ -89,7 +89,7 @@ func (s *samples) fires(t testing.TB, dir, rules, alert string) (string, bool) {
 	all, err := os.ReadFile(rules)
 	require.NoError(t, err)
 	require.Contains(t, string(all), "- alert: "+alert+"\n")
-	// all of them, in the file's order: promtool puts a group that is not named here beside the first
+	// All, in the file's order: promtool puts a group that is not named here beside the first.
 	var groups []string
 	for _, m := range regexp.MustCompile(`(?m)^  - name: (\S+)$`).FindAllStringSubmatch(string(all), -1) {
 		groups = append(groups, m[1])
