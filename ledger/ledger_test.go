@@ -114,11 +114,14 @@ func TestMovesOfManyDaysDoNotDeadlock(t *testing.T) {
 				}
 				wg.Go(func() {
 					<-start
-					if err := pg.InBatch(b.ctx, pool, func(tx pg.Tx) error {
-						_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), moves[side])
-						return err
-					}); err != nil {
-						t.Error(err)
+					move := pg.NewBatcher(pool, pg.BatchOptions[ledger.Move]{Name: "test", Max: days * tenants}, func(ctx context.Context, tx pg.Tx, all []ledger.Move) ([]ledger.Moved, error) {
+						return ledger.MoveEntries(ctx, tx, b.Clock.Now(), all)
+					})
+					defer move.Close()
+					for _, o := range move.Together(b.ctx, moves[side]) {
+						if o.Err != nil {
+							t.Error(o.Err)
+						}
 					}
 				})
 			}

@@ -20,7 +20,6 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/redisconn"
 	"ajo/internal/secret"
-	"ajo/internal/stack"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/ratelimit"
@@ -152,7 +151,7 @@ func TestSentinelFailover(t *testing.T) {
 
 // role is what a node says that it is, "master" or "slave"; empty when it does not say, as while it
 // changes its role.
-func role(n *stack.RedisNode) string {
+func role(n *testenv.RedisNode) string {
 	c := n.Client()
 	defer func() { _ = c.Close() }()
 	answer, err := c.Do(context.Background(), "ROLE").Slice()

@@ -10,22 +10,17 @@ import (
 
 	"ajo/internal/config"
 	"ajo/internal/redisconn"
-	"ajo/internal/stack"
+	"ajo/internal/testenv"
 )
 
 // A Redis that evicts tasks is refused in production, and named in development; one without an
 // append-only file is named; one that is away is no error.
 func TestCheckRedis(t *testing.T) {
 	t.Parallel()
-	node := func(settings ...string) string {
-		n, err := stack.StartNode(context.Background(), stack.NodeOptions{Dir: t.TempDir(), Settings: settings})
-		require.NoError(t, err)
-		t.Cleanup(n.Kill)
-		return n.Addr
-	}
+	node := func(settings ...string) string { return testenv.StartRedis(t, settings...).URL }
 	evicts, forgets, good := node("maxmemory-policy allkeys-lru"), node("appendonly no"), node()
 	check := func(addr, env string) (string, error) {
-		client, err := redisconn.Open("redis://"+addr, redisconn.Options{})
+		client, err := redisconn.Open(addr, redisconn.Options{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, client.Close()) }()
 		var log bytes.Buffer
@@ -40,7 +35,7 @@ func TestCheckRedis(t *testing.T) {
 		log, err = check(forgets, env)
 		require.NoError(t, err)
 		require.Contains(t, log, "no append-only file")
-		log, err = check("127.0.0.1:1", env)
+		log, err = check("redis://127.0.0.1:1", env)
 		require.NoError(t, err)
 		require.Contains(t, log, "not checked")
 	}

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ajo/internal/stack"
 )
 
 // paragraph is what the runbook says of one alert.
@@ -95,8 +93,7 @@ func (a *alarm) begin(alert, begin string, pairs []string) *process {
 	if strings.Contains(text, "--reason") {
 		text += " --yes" // there is no terminal to be asked on
 	}
-	psql, err := stack.PostgresTool("psql")
-	require.NoError(a.t, err)
+	psql := a.PostgresTool("psql")
 	settings := map[string]string{"PATH": filepath.Dir(ajo) + ":" + filepath.Dir(psql) + ":" + os.Getenv("PATH")}
 	for name, value := range a.settings {
 		if strings.HasPrefix(text, "ajo worker") || needed.MatchString(name) ||

@@ -28,9 +28,11 @@ var chaosFaults = []fault{
 	{"replacement of a worker (SIGTERM)", 2, func(s *chaosRun, rng *rand.Rand) string { return s.ends(rng, s.workers, syscall.SIGTERM, "SIGTERM") }},
 	{"FLUSHALL", 3, (*chaosRun).flushes},
 	{"Redis killed and restarted", 2, (*chaosRun).killsRedis},
-	{"Postgres killed and restarted", 1, func(s *chaosRun, rng *rand.Rand) string { return s.endsPostgres(rng, "kill -9", s.postgres.Kill) }},
+	{"Postgres killed and restarted", 1, func(s *chaosRun, rng *rand.Rand) string {
+		return s.endsPostgres(rng, "kill -9", s.servers.Postgres.Kill)
+	}},
 	{"Postgres shut down at once and restarted", 1, func(s *chaosRun, rng *rand.Rand) string {
-		return s.endsPostgres(rng, "immediate shutdown", s.postgres.Quit)
+		return s.endsPostgres(rng, "immediate shutdown", s.servers.Postgres.Quit)
 	}},
 	{"Postgres away while events arrive", 1, (*chaosRun).refusesPostgres},
 	{"connections to Postgres cut", 2, func(s *chaosRun, _ *rand.Rand) string { s.toPostgres.Cut(); return "all cut" }},
@@ -185,9 +187,9 @@ func (s *chaosRun) killsRedis(rng *rand.Rand) string {
 	s.redisLock.Lock()
 	defer s.redisLock.Unlock()
 	away := between(rng, 0, 2*time.Second)
-	s.cache.Kill()
+	s.servers.Redis.Kill()
 	time.Sleep(away)
-	if err := s.cache.Start(context.Background()); err != nil {
+	if err := s.servers.Redis.Start(context.Background()); err != nil {
 		s.t.Errorf("Redis did not come back: %v", err)
 	}
 	return "away for " + away.Round(time.Millisecond).String()
@@ -200,7 +202,7 @@ func (s *chaosRun) endsPostgres(rng *rand.Rand, how string, end func()) string {
 	end()
 	time.Sleep(away)
 	begin := time.Now()
-	if err := s.postgres.Start(context.Background()); err != nil {
+	if err := s.servers.Postgres.Start(context.Background()); err != nil {
 		s.t.Errorf("Postgres did not come back: %v", err)
 	}
 	return fmt.Sprintf("%s, away for %s and %s of recovery", how, away.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))

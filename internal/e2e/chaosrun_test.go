@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
@@ -59,8 +60,7 @@ type chaosRun struct {
 	tenants []*testTenant
 	record  *record
 
-	postgres            *stack.PostgresNode
-	cache               *stack.RedisNode
+	servers             *stack.Stack // the run's own
 	toPostgres, toRedis *testenv.Proxy
 	postgresLock        sync.Mutex // held by the one fault that has taken it away
 	redisLock           sync.Mutex
@@ -114,18 +114,19 @@ func newChaosRun(t *testing.T, size size) *chaosRun {
 		require.NoError(t, os.MkdirAll(s.out, 0o755))
 	}
 	var err error
-	s.postgres, err = stack.StartPostgres(ctx, t.TempDir(), 150)
+	dir := t.TempDir()
+	s.servers, err = stack.Start(ctx, stack.Options{Dir: dir, MaxConnections: 150})
 	require.NoError(t, err)
-	t.Cleanup(s.postgres.Close)
-	s.cache, err = stack.StartNode(ctx, stack.NodeOptions{Dir: t.TempDir(), Password: "pass-of-this-run"})
+	t.Cleanup(func() {
+		s.servers.Stop()
+		require.NoError(t, stack.Reset(dir))
+	})
+	env := &testenv.Env{T: t}
+	env.DatabaseURL, s.toPostgres = throughProxy(t, s.servers.DatabaseURL, true)
+	env.RedisURL, s.toRedis = throughProxy(t, s.servers.RedisURL, false)
+	opts, err := redis.ParseURL(s.servers.RedisURL)
 	require.NoError(t, err)
-	t.Cleanup(s.cache.Kill)
-	u, err := url.Parse(s.postgres.URL)
-	require.NoError(t, err)
-	s.toPostgres, s.toRedis = testenv.NewProxy(t, u.Host, true), testenv.NewProxy(t, s.cache.Addr, false)
-	u.Host = s.toPostgres.Addr
-	env := &testenv.Env{T: t, DatabaseURL: u.String(), RedisURL: "redis://:pass-of-this-run@" + s.toRedis.Addr + "/0"}
-	client := s.cache.Client()
+	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	s.world = worldOn(env, client, fakebank.Options{RetryDelays: repeat(time.Second, 500), Seed: s.seed | 1})
 	s.keepSecret("bank's next webhook secret", nextSecret)
@@ -137,10 +138,19 @@ func newChaosRun(t *testing.T, size size) *chaosRun {
 	}
 	s.migrate()
 	// the harness' own way, past the proxy
-	s.Pool, err = pg.Open(ctx, s.postgres.URL+"&statement_timeout=600000", 4)
+	s.Pool, err = pg.Open(ctx, s.servers.DatabaseURL+"&statement_timeout=600000", 4)
 	require.NoError(t, err)
 	t.Cleanup(s.Pool.Close)
 	return s
+}
+
+// throughProxy is the URL of a server through a proxy of the run's own.
+func throughProxy(t *testing.T, server string, postgres bool) (string, *testenv.Proxy) {
+	u, err := url.Parse(server)
+	require.NoError(t, err)
+	p := testenv.NewProxy(t, u.Host, postgres)
+	u.Host = p.Addr
+	return u.String(), p
 }
 
 // start starts the roles, and signs the tenants up.

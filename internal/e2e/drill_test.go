@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/invariant"
-	"ajo/internal/stack"
 )
 
 const (
@@ -29,9 +28,7 @@ const (
 // postgresTool runs a program that comes with Postgres against the world's database.
 func (w *world) postgresTool(name string, args ...string) {
 	w.t.Helper()
-	path, err := stack.PostgresTool(name)
-	require.NoError(w.t, err)
-	out, err := exec.Command(path, args...).CombinedOutput()
+	out, err := exec.Command(w.PostgresTool(name), args...).CombinedOutput()
 	require.NoError(w.t, err, "%s: %s", name, out)
 }
 

@@ -1,6 +1,7 @@
 package pg_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/uuid"
@@ -41,7 +42,7 @@ func TestBatchPlansAreMadeOnce(t *testing.T) {
 	}
 	id := uuid.New()
 	const update = `UPDATE young y SET n = y.n + m.n FROM unnest($1::uuid[], $2::int[]) AS m (id, n) WHERE y.id = m.id`
-	require.NoError(t, pg.InBatch(t.Context(), e.Pool, func(tx pg.Tx) error {
+	b := pg.NewBatcher(e.Pool, pg.BatchOptions[int]{Name: "test", Max: 1}, func(_ context.Context, tx pg.Tx, _ []int) ([]int, error) {
 		require.Equal(t, "force_generic_planoff", setting(tx))
 		run := func(want int64) {
 			tag, err := tx.Exec(t.Context(), update, []uuid.UUID{id}, []int32{1})
@@ -63,7 +64,10 @@ func TestBatchPlansAreMadeOnce(t *testing.T) {
 		var generic int
 		require.NoError(t, tx.QueryRow(t.Context(), `SELECT generic_plans FROM pg_prepared_statements WHERE statement = $1`, update).Scan(&generic))
 		require.Equal(t, 2, generic)
-		return nil
-	}))
+		return []int{0}, nil
+	})
+	defer b.Close()
+	_, err := b.Do(t.Context(), 0)
+	require.NoError(t, err)
 	require.Equal(t, "force_custom_planon", setting(e.Pool), "the settings end with the transaction")
 }

@@ -91,9 +91,6 @@ func results[R any](ctx context.Context, all []batch.Outcome[committed[R]]) []ba
 	return out
 }
 
-// Waiting counts the items that no batch has taken up yet.
-func (b *Batcher[T, R]) Waiting() int { return b.calls.Waiting() }
-
 // Close refuses new items, and returns when those that were taken are done.
 func (b *Batcher[T, R]) Close() {
 	b.calls.Close()

@@ -46,14 +46,6 @@ func Snapshot(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
 	return err
 }
 
-// InBatch is [InTx] with the settings of a [Batcher]. Use the batcher; this is for tests of the
-// functions that it calls.
-func InBatch(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
-	hooks, err := inTx(ctx, pool, pgx.TxOptions{BeginQuery: beginBatch}, fn)
-	runHooks(ctx, hooks)
-	return err
-}
-
 // inTx returns what is to run after the commit.
 func inTx(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) error) ([]func(context.Context), error) {
 	var err error

@@ -27,7 +27,6 @@ import (
 var effects = map[string]string{
 	"ajo/internal/pg.InTx":              "commit",
 	"ajo/internal/pg.inTx":              "commit",
-	"ajo/internal/pg.InBatch":           "commit",
 	"github.com/jackc/pgx/v5.BeginFunc": "commit", "github.com/jackc/pgx/v5.BeginTxFunc": "commit",
 	"(*github.com/jackc/pgx/v5/pgxpool.Pool).Begin": "commit", "(*github.com/jackc/pgx/v5/pgxpool.Pool).BeginTx": "commit",
 	"(*os.File).Sync": "commit to disk",
@@ -46,7 +45,6 @@ var unsurrounded = map[string][]string{
 	"its callers have the points": {
 		"ajo/internal/pg.inTx BeginTxFunc",
 		"ajo/internal/pg.InTx inTx",
-		"ajo/internal/pg.InBatch inTx",
 		"(*ajo/internal/provider/nomba.Client).exchange Do",
 		"(*ajo/internal/identity/dojah.Checker).get Do",
 		"(*ajo/internal/provider.Doubting).CloseAccount CloseAccount",
@@ -202,7 +200,7 @@ func renamed(s *service) provider.Bank { return s.upstream }
 		{"a transaction without points", `pg.InTx(ctx, s.pool, func(tx pg.Tx) error { return nil })`, "before after"},
 		{"with a point after it only", `pg.InTx(ctx, s.pool, func(tx pg.Tx) error { return nil }); failpoint.At("a")`, "before"},
 		{"with a point inside, before its commit", `pg.InTx(ctx, s.pool, func(tx pg.Tx) error { failpoint.At("b"); return nil }); failpoint.At("a")`, ""},
-		{"a batch's transaction", `failpoint.At("b"); pg.InBatch(ctx, s.pool, func(tx pg.Tx) error { return nil })`, "after"},
+		{"with a point before it only", `failpoint.At("b"); pg.InTx(ctx, s.pool, func(tx pg.Tx) error { return nil })`, "after"},
 		{"a statement that writes", `s.pool.Exec(ctx, "UPDATE t SET a = 1")`, "before after"},
 		{"one that the source does not spell out", `sql := "SELECT 1"; s.pool.Exec(ctx, sql)`, "before after"},
 		{"one that returns rows", `failpoint.At("b"); s.pool.Query(ctx, "WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x")`, "after"},

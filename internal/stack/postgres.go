@@ -19,8 +19,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"ajo/internal/supervise"
 )
 
 const (
@@ -39,36 +37,14 @@ func (s *Stack) startPostgres(ctx context.Context, bin string) error {
 			return err
 		}
 	}
-	for try := 1; ; try++ {
-		port, err := supervise.FreePort()
-		if err != nil {
-			return err
-		}
-		s.DatabaseURL = s.databaseURL(port, roleAndDB)
-		s.postgres, err = s.account.spawn(s.postgresCmd(bin, cluster, port), postgresName,
-			filepath.Join(s.dir.path, pgLogName), s.deathOfPostgres())
-		if err != nil {
-			return err
-		}
-		if err := s.writeRecord(); err != nil {
-			return err
-		}
-		err = s.postgres.Await(ctx, readyTimeout, func(ctx context.Context) error { return s.makeDatabase(ctx, port) })
-		if err == nil {
-			s.opt.Log("postgres runs on 127.0.0.1:%d", port)
-			return nil
-		}
-		if try == portTries || !s.postgres.LostPort() {
-			return err
-		}
-	}
-}
-
-func (s *Stack) deathOfPostgres() syscall.Signal {
+	s.Postgres = &Server{name: postgresName, log: pgLogName, stack: s, ready: s.makeDatabase, stop: postgresStop}
 	if s.opt.Ephemeral {
-		return postgresQuit
+		s.Postgres.stop = postgresQuit // the data goes away: no checkpoint is needed
 	}
-	return postgresStop
+	s.Postgres.cmd = func(port int) *exec.Cmd { return s.postgresCmd(bin, cluster, port) }
+	err := s.Postgres.startFirst(ctx)
+	s.DatabaseURL = s.databaseURL(s.Postgres.port, roleAndDB)
+	return err
 }
 
 // initCluster runs initdb beside the final place and moves the result there, so that a cluster is

@@ -112,9 +112,9 @@ func recordPath(dir string) string { return filepath.Join(dir, recordName) }
 // writeRecord notes the servers that run now.
 func (s *Stack) writeRecord() error {
 	r := record{Dir: s.dir.path}
-	for _, p := range []*supervise.Process{s.postgres, s.redis} {
-		if p != nil {
-			r.Servers = append(r.Servers, running{Name: p.Name, PID: p.PID, Born: birth(p.PID)})
+	for _, v := range []*Server{s.Postgres, s.Redis} {
+		if v != nil && v.p != nil {
+			r.Servers = append(r.Servers, running{Name: v.name, PID: v.p.PID, Born: birth(v.p.PID)})
 		}
 	}
 	b, err := json.Marshal(r)

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"ajo/internal/supervise"
 )
 
 const (
@@ -28,31 +26,22 @@ func (s *Stack) startRedis(ctx context.Context, bin string) error {
 	if err := s.account.makeDir(dir); err != nil {
 		return err
 	}
-	for try := 1; ; try++ {
-		port, err := supervise.FreePort()
-		if err != nil {
-			return err
-		}
-		u := url.URL{Scheme: "redis", User: url.UserPassword("", s.password), Host: "127.0.0.1:" + strconv.Itoa(port), Path: "/0"}
-		s.RedisURL = u.String()
+	s.Redis = &Server{name: redisName, log: redisLog, stack: s, ready: s.pingRedis, stop: redisStop}
+	s.Redis.cmd = func(port int) *exec.Cmd {
 		// settings on stdin: an argument would show the password to the whole machine
 		cmd := exec.Command(bin, "-")
 		cmd.Dir = dir
 		cmd.Stdin = strings.NewReader(s.redisSettings(dir, port))
-		if s.redis, err = s.account.spawn(cmd, redisName, filepath.Join(s.dir.path, redisLog), redisStop); err != nil {
-			return err
-		}
-		if err := s.writeRecord(); err != nil {
-			return err
-		}
-		if err = s.redis.Await(ctx, readyTimeout, s.pingRedis); err == nil {
-			s.opt.Log("redis runs on 127.0.0.1:%d", port)
-			return nil
-		}
-		if try == portTries || !s.redis.LostPort() {
-			return err
-		}
+		return cmd
 	}
+	err := s.Redis.startFirst(ctx)
+	s.RedisURL = s.redisURL(s.Redis.port)
+	return err
+}
+
+func (s *Stack) redisURL(port int) string {
+	u := url.URL{Scheme: "redis", User: url.UserPassword("", s.password), Host: "127.0.0.1:" + strconv.Itoa(port), Path: "/0"}
+	return u.String()
 }
 
 func (s *Stack) redisSettings(dir string, port int) string {
@@ -77,8 +66,8 @@ func (s *Stack) redisSettings(dir string, port int) string {
 }
 
 // pingRedis asks whether the server answers and has loaded its data.
-func (s *Stack) pingRedis(ctx context.Context) error {
-	opt, err := redis.ParseURL(s.RedisURL)
+func (s *Stack) pingRedis(ctx context.Context, port int) error {
+	opt, err := redis.ParseURL(s.redisURL(port))
 	if err != nil {
 		return fmt.Errorf("redis address: %w", err)
 	}

@@ -11,7 +11,6 @@ package stack
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,6 +46,8 @@ type Options struct {
 type Stack struct {
 	DatabaseURL string // postgres://ajo:…@127.0.0.1:…/ajo?sslmode=disable; the role is a superuser
 	RedisURL    string // redis://:…@127.0.0.1:…/0; databases 0 to 4095
+	Postgres    *Server
+	Redis       *Server
 
 	opt     Options
 	dir     *lockedDir
@@ -54,8 +55,6 @@ type Stack struct {
 	// where the servers write; inside Dir, or elsewhere when the account cannot reach Dir
 	data     string
 	password string
-	postgres *supervise.Process
-	redis    *supervise.Process
 	failed   chan error
 	stopping chan struct{}
 	stopOnce sync.Once
@@ -93,7 +92,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 		s.Stop()
 		return nil, err
 	}
-	go s.watch()
+	go s.watch(s.Postgres.p, s.Redis.p)
 	return s, nil
 }
 
@@ -123,26 +122,22 @@ func (s *Stack) start(ctx context.Context) error {
 		return err
 	}
 	if err := s.startPostgres(ctx, bin.postgres); err != nil {
-		return fmt.Errorf("postgres: %w", err)
+		return err
 	}
-	if err := s.startRedis(ctx, bin.redis); err != nil {
-		return fmt.Errorf("redis: %w", err)
-	}
-	return nil
+	return s.startRedis(ctx, bin.redis)
 }
 
 // Failed yields one error when a server ends although nobody stopped it. It is never closed.
 func (s *Stack) Failed() <-chan error { return s.failed }
 
-func (s *Stack) watch() {
-	var p *supervise.Process
+func (s *Stack) watch(postgres, redis *supervise.Process) {
+	p := postgres
 	select {
 	case <-s.stopping:
 		return
-	case <-s.postgres.Done():
-		p = s.postgres
-	case <-s.redis.Done():
-		p = s.redis
+	case <-postgres.Done():
+	case <-redis.Done():
+		p = redis
 	}
 	select {
 	case <-s.stopping: // Stop closes this before it signals, so an end it asked for is told apart
@@ -158,14 +153,8 @@ func (s *Stack) Stop() {
 	s.stopOnce.Do(func() {
 		close(s.stopping)
 		var wg sync.WaitGroup
-		wg.Go(func() { s.end(s.redis, redisStop) })
-		wg.Go(func() {
-			if s.opt.Ephemeral {
-				s.end(s.postgres, postgresQuit) // the data goes away: no checkpoint is needed
-			} else {
-				s.end(s.postgres, postgresStop)
-			}
-		})
+		wg.Go(s.Redis.end)
+		wg.Go(s.Postgres.end)
 		wg.Wait()
 		if err := os.Remove(recordPath(s.dir.path)); err != nil && !os.IsNotExist(err) {
 			s.opt.Log("%v", err)
@@ -177,12 +166,6 @@ func (s *Stack) Stop() {
 		}
 		s.dir.unlock()
 	})
-}
-
-func (s *Stack) end(p *supervise.Process, sig os.Signal) {
-	if p != nil && !p.Stop(sig, stopTimeout) {
-		s.opt.Log("%s (process %d) did not end within %v and was killed", p.Name, p.PID, stopTimeout)
-	}
 }
 
 // Reset removes dir and every stack's data in it, also what lies elsewhere (see the package's

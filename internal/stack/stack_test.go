@@ -137,7 +137,7 @@ func TestDurableStackFindsItsDataAgain(t *testing.T) {
 	s = start(t, o)
 	dbExec(t, s, "INSERT INTO kept VALUES (43)")
 	require.Equal(t, "42", redisClient(t, s).Get(t.Context(), "kept").Val())
-	require.NotContains(t, supervise.Tail(s.postgres.Log), "was not properly shut down")
+	require.NotContains(t, supervise.Tail(s.Postgres.p.Log), "was not properly shut down")
 }
 
 func TestServersWantThePassword(t *testing.T) {
@@ -242,7 +242,7 @@ func TestStartAfterAKilledParent(t *testing.T) {
 		require.NotEqual(t, p.Born, birth(p.PID), p.Name)
 	}
 	dbExec(t, s, "SELECT 1")
-	require.NotContains(t, supervise.Tail(s.postgres.Log), "was not properly shut down", "the death signal is the orderly one")
+	require.NotContains(t, supervise.Tail(s.Postgres.p.Log), "was not properly shut down", "the death signal is the orderly one")
 }
 
 func TestLeftoversAreStopped(t *testing.T) {
@@ -305,7 +305,7 @@ func TestServersOutliveOtherThreads(t *testing.T) {
 func TestFailedTellsOfAServerThatDied(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{Dir: filepath.Join(reachableDir(t), "test"), Ephemeral: true})
-	require.NoError(t, syscall.Kill(s.redis.PID, syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(s.Redis.p.PID, syscall.SIGKILL))
 	select {
 	case err := <-s.Failed():
 		require.ErrorContains(t, err, "redis")

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/google/uuid"
 )
@@ -38,6 +39,11 @@ func (e *Env) Exec(sql string, args ...any) {
 	if _, err := e.Pool.Exec(context.Background(), sql, args...); err != nil {
 		e.T.Fatalf("%s: %v", sql, err)
 	}
+}
+
+// PostgresTool is the path of a program that comes with the tests' Postgres, as pg_dump.
+func (e *Env) PostgresTool(name string) string {
+	return filepath.Join(Value[string](e, `SELECT setting FROM pg_config WHERE name = 'BINDIR'`), name)
 }
 
 // Value reads the one value of a one-row query.

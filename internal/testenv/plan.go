@@ -23,7 +23,7 @@ func (e *Env) IndexPlan(sql string, args ...any) string {
 	return e.explain(pg.InTx, "SET LOCAL enable_seqscan = off", "", sql, args...)
 }
 
-// BatchPlan is how Postgres would run a statement of a batch ([pg.InBatch]): planned once for all
+// BatchPlan is how Postgres would run a statement of a batch ([pg.Batcher]): planned once for all
 // values, on the tables as they are, which in a test are empty. That is when the planner has least
 // to go by, and what it chooses then stays for a connection's life.
 func (e *Env) BatchPlan(sql string) string {
@@ -33,7 +33,13 @@ func (e *Env) BatchPlan(sql string) string {
 		params++
 	}
 	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ")
-	return e.explain(pg.InBatch, "PREPARE explained AS "+sql, "DEALLOCATE explained", "EXECUTE explained ("+nulls+")")
+	inBatch := func(ctx context.Context, pool *pg.Pool, fn func(pg.Tx) error) error {
+		b := pg.NewBatcher(pool, pg.BatchOptions[int]{Max: 1}, func(_ context.Context, tx pg.Tx, _ []int) ([]int, error) { return []int{0}, fn(tx) })
+		defer b.Close()
+		_, err := b.Do(ctx, 0)
+		return err
+	}
+	return e.explain(inBatch, "PREPARE explained AS "+sql, "DEALLOCATE explained", "EXECUTE explained ("+nulls+")")
 }
 
 // explain asks for the plan of sql in a transaction of its own, between the statements before and
