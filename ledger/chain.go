@@ -62,9 +62,9 @@ func link(before []byte, r *row) []byte {
 	f := make(form, 0, 512)
 	f.text(entryTag)
 	f = append(f, before...)
-	f.id(r.tenantID)
-	f.id(r.accountID)
-	f.number64(r.seq)
+	f.id(r.TenantID)
+	f.id(r.AccountID)
+	f.number64(r.Seq)
 	f.id(r.ID)
 	f.text(contra)
 	f.text(string(r.Direction))
@@ -80,16 +80,16 @@ func link(before []byte, r *row) []byte {
 	if f.present(r.ReversalOf != nil) {
 		f.id(*r.ReversalOf)
 	}
-	f.text(r.running.String())
+	f.text(r.Running.String())
 	f.number64(r.CreatedAt.UnixMicro())
 	return f.sum()
 }
 
 // chain gives a new entry its place: the account's lock is held.
 func (t *totals) chain(r *row) {
-	if t.head == nil {
-		t.head = genesis(t.accountID)
+	if t.Head == nil {
+		t.Head = genesis(t.AccountID)
 	}
-	t.head = link(t.head, r)
-	r.hash = t.head
+	t.Head = link(t.Head, r)
+	r.Hash = t.Head
 }

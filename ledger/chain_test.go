@@ -20,15 +20,15 @@ func example() row {
 			TransactionGroupID: uuid.MustParse("00000000-0000-7000-8000-000000000002"), TransferRef: &transfer, ReversalOf: &reversal,
 			CreatedAt: time.Date(2026, 3, 2, 9, 0, 0, 123456000, time.UTC),
 		},
-		tenantID: uuid.MustParse("00000000-0000-7000-8000-000000000003"), accountID: uuid.MustParse("00000000-0000-7000-8000-000000000004"),
-		seq: 7, running: money.Must("9950.00"),
+		TenantID: uuid.MustParse("00000000-0000-7000-8000-000000000003"), AccountID: uuid.MustParse("00000000-0000-7000-8000-000000000004"),
+		Seq: 7, Running: money.Must("9950.00"),
 	}
 }
 
 // The form is fixed: these hashes were taken when it was made, and stand in books.
 func TestChainForm(t *testing.T) {
 	e := example()
-	before := genesis(e.accountID)
+	before := genesis(e.AccountID)
 	require.Equal(t, "24362fd3bfe40bb0762528c7863174b380f24231775b8e7c390848398dcee94a", hex.EncodeToString(before))
 	require.Equal(t, "0ed52afcb0cb9bebc2254d60a7fbece662a02c37787b869f2f299002545e7961", hex.EncodeToString(link(before, &e)))
 }
@@ -36,7 +36,7 @@ func TestChainForm(t *testing.T) {
 // Each field is covered, and but for the status nothing else of an entry is there.
 func TestChainCoversEachField(t *testing.T) {
 	e := example()
-	before := genesis(e.accountID)
+	before := genesis(e.AccountID)
 	seen := map[string]string{}
 	note := func(name string, sum []byte) {
 		h := hex.EncodeToString(sum)
@@ -44,15 +44,15 @@ func TestChainCoversEachField(t *testing.T) {
 		seen[h] = name
 	}
 	note("as it is", link(before, &e))
-	note("another before", link(genesis(e.tenantID), &e))
+	note("another before", link(genesis(e.TenantID), &e))
 	other, text := uuid.New(), "AJO2"
 	for name, change := range map[string]func(*row){
-		"tenant": func(r *row) { r.tenantID = other }, "account": func(r *row) { r.accountID = other }, "number": func(r *row) { r.seq++ },
+		"tenant": func(r *row) { r.TenantID = other }, "account": func(r *row) { r.AccountID = other }, "number": func(r *row) { r.Seq++ },
 		"id": func(r *row) { r.ID = other }, "direction": func(r *row) { r.Direction = Debit }, "amount": func(r *row) { r.Amount = money.Must("4975.01") },
 		"fee": func(r *row) { r.Fee = money.Zero }, "currency": func(r *row) { r.Currency = "USD" }, "narration": func(r *row) { r.Narration = "rent" },
 		"moved boundary": func(r *row) { r.Narration, r.ProviderTxnRef = "rent ₦T", "-1" }, "reference": func(r *row) { r.ProviderTxnRef = "T-2" },
 		"group": func(r *row) { r.TransactionGroupID = other }, "transfer": func(r *row) { r.TransferRef = &text }, "no transfer": func(r *row) { r.TransferRef = nil },
-		"reversal": func(r *row) { r.ReversalOf = &other }, "no reversal": func(r *row) { r.ReversalOf = nil }, "running": func(r *row) { r.running = money.Zero },
+		"reversal": func(r *row) { r.ReversalOf = &other }, "no reversal": func(r *row) { r.ReversalOf = nil }, "running": func(r *row) { r.Running = money.Zero },
 		"time": func(r *row) { r.CreatedAt = r.CreatedAt.Add(time.Microsecond) },
 	} {
 		r := e
@@ -67,7 +67,7 @@ func TestChainCoversEachField(t *testing.T) {
 // BenchmarkLink is what the chain costs in processor time for an entry.
 func BenchmarkLink(b *testing.B) {
 	e := example()
-	before := genesis(e.accountID)
+	before := genesis(e.AccountID)
 	b.ReportAllocs()
 	for b.Loop() {
 		before = link(before, &e)

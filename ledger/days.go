@@ -27,7 +27,7 @@ func inBalance(s Status) bool { return s == Provisional || s == Confirmed }
 // post counts a new entry. A reversal is in no sum: its original leaves its own day.
 func (d days) post(r *row) {
 	if inBalance(r.Status) {
-		d.add(r.tenantID, r.CreatedAt, r.Direction, r.Amount)
+		d.add(r.TenantID, r.CreatedAt, r.Direction, r.Amount)
 	}
 }
 

@@ -96,18 +96,18 @@ var (
 // Entry is one movement on an account. Field names and casing are the wire's; TransactionGroupID,
 // TransferRef, ReversalOf, SenderName and SenderBank are additions to the specification's list.
 type Entry struct {
-	ID                 uuid.UUID
-	Direction          Direction
-	Amount             money.Amount // of a received payment: net, after the provider's fee
-	Fee                money.Amount // the provider's fee, outside the balance
+	ID                 uuid.UUID    `pg:"id"`
+	Direction          Direction    `pg:"direction"`
+	Amount             money.Amount `pg:"amount,numeric"` // of a received payment: net, after the provider's fee
+	Fee                money.Amount `pg:"fee,numeric"`    // the provider's fee, outside the balance
 	Currency           string
-	Status             Status
-	Narration          string
-	ProviderTxnRef     string
-	TransactionGroupID uuid.UUID
-	TransferRef        *string    // merchantTxRef of the settlement, or null
-	ReversalOf         *uuid.UUID // the entry that this one reverses, or null
-	CreatedAt          time.Time
+	Status             Status     `pg:"status"`
+	Narration          string     `pg:"narration"`
+	ProviderTxnRef     string     `pg:"provider_txn_ref"`
+	TransactionGroupID uuid.UUID  `pg:"transaction_group_id"`
+	TransferRef        *string    `pg:"transfer_ref"` // merchantTxRef of the settlement, or null
+	ReversalOf         *uuid.UUID `pg:"reversal_of"`  // the entry that this one reverses, or null
+	CreatedAt          time.Time  `pg:"created_at"`
 	// who paid, as the bank's event says; of a payment's entries, and read by statements only
 	SenderName string
 	SenderBank string // by its name
@@ -130,24 +130,24 @@ type Posting struct {
 
 // totals is a row of ledger_balances while its lock is held.
 type totals struct {
-	accountID          uuid.UUID
-	tenantID           uuid.UUID
-	credits            money.Amount
-	debits             money.Amount
-	provisionalCredits money.Amount
-	lastSeq            int64
-	head               []byte // nil while the chain has no entry
-	changed            bool   // since it was locked
+	AccountID          uuid.UUID `pg:"account_id"`
+	TenantID           uuid.UUID
+	Credits            money.Amount `pg:"credits,numeric"`
+	Debits             money.Amount `pg:"debits,numeric"`
+	ProvisionalCredits money.Amount `pg:"provisional,numeric"`
+	LastSeq            int64        `pg:"seq"`
+	Head               []byte       `pg:"head"` // nil while the chain has no entry
+	changed            bool         // since it was locked
 	recall             *recallChange
 }
 
-func (t *totals) balance() money.Amount { return t.credits.Sub(t.debits) }
+func (t *totals) balance() money.Amount { return t.Credits.Sub(t.Debits) }
 
 func (t *totals) add(d Direction, a money.Amount) {
 	t.changed = true
 	if d == Credit {
-		t.credits = t.credits.Add(a)
+		t.Credits = t.Credits.Add(a)
 	} else {
-		t.debits = t.debits.Add(a)
+		t.Debits = t.Debits.Add(a)
 	}
 }

@@ -34,7 +34,7 @@ type Moved struct {
 // stored is an entry as read under its account's lock.
 type stored struct {
 	Entry
-	accountID uuid.UUID
+	AccountID uuid.UUID
 	// the account's last number, when this move puts the entry under review, or ends that
 	reviewFrom, reviewTo *int64
 }
@@ -56,7 +56,7 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 			out[i].Err = ErrEntryNotFound
 			continue
 		}
-		t, err := book.of(e.accountID)
+		t, err := book.of(e.AccountID)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 		if r := t.move(e, to, now); r != nil {
 			reversals = append(reversals, *r)
 		}
-		book.days.move(t.tenantID, e, to)
+		book.days.move(t.TenantID, e, to)
 		e.Status = to
 		out[i] = Moved{EntryID: e.ID, Status: to, Balance: t.balance()}
 	}
@@ -92,16 +92,16 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 // there is one.
 func (t *totals) move(e *stored, to Status, now time.Time) *row {
 	if e.Direction == Credit && e.Status == Provisional {
-		t.provisionalCredits, t.changed = t.provisionalCredits.Sub(e.Amount), true
+		t.ProvisionalCredits, t.changed = t.ProvisionalCredits.Sub(e.Amount), true
 	}
 	switch {
 	case to == NeedsReview: // leaves the balance until a person decides
 		t.add(e.Direction, e.Amount.Neg())
-		at := t.lastSeq
+		at := t.LastSeq
 		e.reviewFrom = &at
 	case e.Status == NeedsReview: // comes back
 		t.add(e.Direction, e.Amount)
-		at := t.lastSeq
+		at := t.LastSeq
 		e.reviewTo = &at
 	}
 	if to != Reversed {
@@ -149,7 +149,7 @@ func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries m
 		entries = map[entryKey]*stored{}
 		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*stored, error) {
 			var s stored
-			return &s, r.Scan(append([]any{&s.accountID}, s.fields()...)...)
+			return &s, r.Scan(append([]any{&s.AccountID}, s.fields()...)...)
 		})
 		for _, s := range list {
 			entries[entryKey{s.TransactionGroupID, s.Direction}] = s

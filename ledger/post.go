@@ -17,11 +17,11 @@ import (
 // row is an entry on its way into the table.
 type row struct {
 	Entry
-	tenantID  uuid.UUID
-	accountID uuid.UUID
-	seq       int64
-	running   money.Amount
-	hash      []byte
+	TenantID  uuid.UUID    `pg:"tenant_id"`
+	AccountID uuid.UUID    `pg:"account_id"`
+	Seq       int64        `pg:"seq"`
+	Running   money.Amount `pg:"running_balance,numeric"`
+	Hash      []byte       `pg:"hash"`
 }
 
 // OpenAccount gives a new account its empty balance; it runs in the transaction that inserts the
@@ -44,7 +44,7 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 		if err != nil {
 			return nil, err
 		}
-		t.provisionalCredits = t.provisionalCredits.Add(p.Amount)
+		t.ProvisionalCredits = t.ProvisionalCredits.Add(p.Amount)
 		rows[i] = t.append(p, Credit, now)
 	}
 	return write(ctx, tx, new(pgx.Batch), book, rows)
@@ -95,8 +95,8 @@ func (t *totals) append(p Posting, d Direction, now time.Time) row {
 
 func (t *totals) next(e Entry) row {
 	e.ID, e.Currency = uuid.Must(uuid.NewV7()), money.Currency
-	t.lastSeq++
-	r := row{Entry: e, tenantID: t.tenantID, accountID: t.accountID, seq: t.lastSeq, running: t.balance()}
+	t.LastSeq++
+	r := row{Entry: e, TenantID: t.TenantID, AccountID: t.AccountID, Seq: t.LastSeq, Running: t.balance()}
 	t.chain(&r)
 	return r
 }
@@ -142,11 +142,11 @@ const selectTotals = `
 func readTotals(rows pgx.Rows) (book, error) {
 	b := book{map[uuid.UUID]*totals{}, days{}}
 	var t totals
-	into := []any{&t.accountID, &t.tenantID, &t.credits, &t.debits, &t.provisionalCredits, &t.lastSeq, &t.head}
+	into := []any{&t.AccountID, &t.TenantID, &t.Credits, &t.Debits, &t.ProvisionalCredits, &t.LastSeq, &t.Head}
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		locked := t
-		locked.head = bytes.Clone(t.head)
-		b.totals[t.accountID] = &locked
+		locked.Head = bytes.Clone(t.Head)
+		b.totals[t.AccountID] = &locked
 		return nil
 	})
 	return b, err
@@ -160,7 +160,7 @@ func write(ctx context.Context, tx pg.Tx, batch *pgx.Batch, b book, rows []row) 
 		b.days.post(&rows[i])
 	}
 	if len(rows) > 0 {
-		queueEntries(batch, rows)
+		batch.Queue(insertEntries, pg.Columns(rows)...)
 	}
 	queueTotals(batch, b.totals)
 	queueRecalls(batch, b.totals)
@@ -178,57 +178,23 @@ func write(ctx context.Context, tx pg.Tx, batch *pgx.Batch, b book, rows []row) 
 	return entries, nil
 }
 
-func queueEntries(batch *pgx.Batch, rows []row) {
-	var c struct {
-		id, tenant, account, group                                        []uuid.UUID
-		seq                                                               []int64
-		direction, amount, fee, status, narration, providerRef, runningAt []string
-		transfer                                                          []*string
-		reversal                                                          []*uuid.UUID
-		created                                                           []time.Time
-		hash                                                              [][]byte
-	}
-	for _, r := range rows {
-		c.id, c.tenant, c.account = append(c.id, r.ID), append(c.tenant, r.tenantID), append(c.account, r.accountID)
-		c.group, c.seq = append(c.group, r.TransactionGroupID), append(c.seq, r.seq)
-		c.direction, c.status = append(c.direction, string(r.Direction)), append(c.status, string(r.Status))
-		c.amount, c.fee = append(c.amount, r.Amount.String()), append(c.fee, r.Fee.String())
-		c.narration, c.providerRef = append(c.narration, r.Narration), append(c.providerRef, r.ProviderTxnRef)
-		c.runningAt, c.transfer = append(c.runningAt, r.running.String()), append(c.transfer, r.TransferRef)
-		c.reversal, c.created, c.hash = append(c.reversal, r.ReversalOf), append(c.created, r.CreatedAt), append(c.hash, r.hash)
-	}
-	batch.Queue(`
-		INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, fee, status, narration, provider_txn_ref,
-			transaction_group_id, transfer_ref, reversal_of, running_balance, created_at, hash)
-		SELECT id, tenant, account, seq, direction, amount::numeric, fee::numeric, status, narration, provider_ref,
-			grp, transfer, reversal, running::numeric, created, hash
-		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-			$11::uuid[], $12::text[], $13::uuid[], $14::text[], $15::timestamptz[], $16::bytea[])
-			AS p (id, tenant, account, seq, direction, amount, fee, status, narration, provider_ref, grp, transfer, reversal, running, created, hash)`,
-		c.id, c.tenant, c.account, c.seq, c.direction, c.amount, c.fee, c.status, c.narration, c.providerRef,
-		c.group, c.transfer, c.reversal, c.runningAt, c.created, c.hash)
-}
+var (
+	insertEntries = pg.Insert[row]("ledger_entries", 1)
+	updateTotals  = `
+		UPDATE ledger_balances b
+		SET total_credits = m.credits, total_debits = m.debits, provisional_credits = m.provisional, last_seq = m.seq, chain_head = m.head
+		FROM ` + pg.Unnest[totals](1, "m") + `
+		WHERE b.account_id = m.account_id`
+)
 
 func queueTotals(batch *pgx.Batch, all map[uuid.UUID]*totals) {
-	var id []uuid.UUID
-	var credits, debits, provisional []string
-	var seq []int64
-	var head [][]byte
+	var changed []*totals
 	for _, t := range all {
-		if !t.changed { // all that was asked of it was refused, or its debits were confirmed
-			continue
+		if t.changed { // not when all that was asked of it was refused, or its debits were confirmed
+			changed = append(changed, t)
 		}
-		id, seq = append(id, t.accountID), append(seq, t.lastSeq)
-		credits, debits = append(credits, t.credits.String()), append(debits, t.debits.String())
-		provisional, head = append(provisional, t.provisionalCredits.String()), append(head, t.head)
 	}
-	if len(id) == 0 {
-		return
+	if len(changed) > 0 {
+		batch.Queue(updateTotals, pg.Columns(changed)...)
 	}
-	batch.Queue(`
-		UPDATE ledger_balances b
-		SET total_credits = m.credits::numeric, total_debits = m.debits::numeric, provisional_credits = m.provisional::numeric, last_seq = m.seq,
-			chain_head = m.head
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[]) AS m (id, credits, debits, provisional, seq, head)
-		WHERE b.account_id = m.id`, id, credits, debits, provisional, seq, head)
 }

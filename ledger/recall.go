@@ -13,15 +13,16 @@ import (
 
 // recallChange is what one transaction does to an account's recalls.
 type recallChange struct {
-	held     money.Amount // added to what is held; below zero: released
-	reversed money.Amount // taken back for good
+	AccountID uuid.UUID    `pg:"account_id"`
+	Held      money.Amount `pg:"held,numeric"`     // added to what is held; below zero: released
+	Reversed  money.Amount `pg:"reversed,numeric"` // taken back for good
 }
 
 func (t *totals) recalled(held, reversed money.Amount) {
 	if t.recall == nil {
-		t.recall = &recallChange{}
+		t.recall = &recallChange{AccountID: t.AccountID}
 	}
-	t.recall.held, t.recall.reversed = t.recall.held.Add(held), t.recall.reversed.Add(reversed)
+	t.recall.Held, t.recall.Reversed = t.recall.Held.Add(held), t.recall.Reversed.Add(reversed)
 }
 
 // Held is what a hold of a payment found.
@@ -51,7 +52,7 @@ func HoldRecalled(ctx context.Context, tx pg.Tx, payments []uuid.UUID) (map[uuid
 		}
 		h := Held{Status: e.Status}
 		if e.Status == Provisional || e.Status == Confirmed {
-			t, err := b.of(e.accountID)
+			t, err := b.of(e.AccountID)
 			if err != nil {
 				return nil, err
 			}
@@ -89,22 +90,22 @@ func ReleaseRecalled(ctx context.Context, tx pg.Tx, held map[uuid.UUID]money.Amo
 // queueRecalls stores what has changed of accounts' recalls, in a statement of its own: nearly no
 // account has any.
 func queueRecalls(batch *pgx.Batch, all map[uuid.UUID]*totals) {
-	var id []uuid.UUID
-	var held, reversed []string
+	var changes []*recallChange
 	for _, t := range all {
 		if t.recall != nil {
-			id, held, reversed = append(id, t.accountID), append(held, t.recall.held.String()), append(reversed, t.recall.reversed.String())
+			changes = append(changes, t.recall)
 			t.recall = nil
 		}
 	}
-	if len(id) == 0 {
-		return
+	if len(changes) > 0 {
+		batch.Queue(updateRecalls, pg.Columns(changes)...)
 	}
-	batch.Queue(`
-		UPDATE ledger_balances b SET recall_held = coalesce(b.recall_held, 0) + m.held::numeric,
-			recall_reversed = coalesce(b.recall_reversed, 0) + m.reversed::numeric, recall_count = coalesce(b.recall_count, 0) + 1
-		FROM unnest($1::uuid[], $2::text[], $3::text[]) AS m (id, held, reversed) WHERE b.account_id = m.id`, id, held, reversed)
 }
+
+var updateRecalls = `
+		UPDATE ledger_balances b SET recall_held = coalesce(b.recall_held, 0) + m.held,
+			recall_reversed = coalesce(b.recall_reversed, 0) + m.reversed, recall_count = coalesce(b.recall_count, 0) + 1
+		FROM ` + pg.Unnest[recallChange](1, "m") + ` WHERE b.account_id = m.account_id`
 
 // ReadRecalled is what is held of an account's balance for recalls, and what recalls have taken
 // back.

@@ -98,11 +98,11 @@ func verifyChains(ctx context.Context, q pg.Querier) ([]Finding, error) {
 	var c chainReader
 	var r row
 	var stored []byte
-	into := append([]any{&r.accountID, &stored, &r.tenantID, &r.seq, &r.running, &r.hash}, r.fields()...)
+	into := append([]any{&r.AccountID, &stored, &r.TenantID, &r.Seq, &r.Running, &r.Hash}, r.fields()...)
 	_, err = pgx.ForEachRow(rows, into, func() error {
-		if r.accountID != c.account {
+		if r.AccountID != c.account {
 			c.end()
-			c.account, c.head, c.stored, c.broken = r.accountID, genesis(r.accountID), bytes.Clone(stored), false
+			c.account, c.head, c.stored, c.broken = r.AccountID, genesis(r.AccountID), bytes.Clone(stored), false
 		}
 		c.add(&r)
 		r.TransferRef, r.ReversalOf = nil, nil
@@ -124,10 +124,10 @@ func (c *chainReader) add(r *row) {
 	}
 	want := link(c.head, r)
 	switch {
-	case r.hash == nil:
-		c.name(r.ID, fmt.Sprintf("number %d of account %s has no hash", r.seq, c.account))
-	case !bytes.Equal(want, r.hash):
-		c.name(r.ID, fmt.Sprintf("number %d of account %s, or the one before it, is not what was posted", r.seq, c.account))
+	case r.Hash == nil:
+		c.name(r.ID, fmt.Sprintf("number %d of account %s has no hash", r.Seq, c.account))
+	case !bytes.Equal(want, r.Hash):
+		c.name(r.ID, fmt.Sprintf("number %d of account %s, or the one before it, is not what was posted", r.Seq, c.account))
 	}
 	c.head = want
 }

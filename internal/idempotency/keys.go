@@ -19,8 +19,7 @@ type Keys struct {
 	locked   []bool
 	records  map[name]*record
 	holder   map[name]int // the request that took a key
-	kept     []int        // the requests whose answers Save writes
-	answers  []Answer
+	kept     []answered   // what Save writes
 }
 
 // name identifies a key.
@@ -110,35 +109,33 @@ func (k *Keys) Keep(i int, a Answer) {
 		return
 	}
 	k.records[r.name()] = &record{hash: r.hash[:], status: &a.Status, body: a.Body}
-	k.kept, k.answers = append(k.kept, i), append(k.answers, a)
+	k.kept = append(k.kept, r.with(a, k.now))
 }
 
 // Save writes the answers that were stored since Begin, in the transaction of their effects.
-func (k *Keys) Save(ctx context.Context, tx pg.Tx) error {
-	requests := make([]Request, len(k.kept))
-	for n, i := range k.kept {
-		requests[n] = k.requests[i]
-	}
-	return saveAll(ctx, tx, k.now, requests, k.answers)
+func (k *Keys) Save(ctx context.Context, tx pg.Tx) error { return save(ctx, tx, k.kept) }
+
+// answered is the row of a key with its answer.
+type answered struct {
+	TenantID  uuid.UUID `pg:"tenant_id"`
+	Key       string    `pg:"key"`
+	Hash      []byte    `pg:"request_hash"`
+	Status    int32     `pg:"status_code"`
+	Body      []byte    `pg:"response"`
+	CreatedAt time.Time `pg:"created_at"`
 }
 
-func saveAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request, answers []Answer) error {
-	if len(requests) == 0 {
+func (r Request) with(a Answer, now time.Time) answered {
+	return answered{r.tenant, r.key, r.hash[:], int32(a.Status), a.Body, now}
+}
+
+var saveSQL = pg.Insert[answered]("idempotency_keys", 1) + `
+	ON CONFLICT (tenant_id, key) DO UPDATE SET status_code = excluded.status_code, response = excluded.response, leased_until = NULL`
+
+func save(ctx context.Context, tx pg.Tx, rows []answered) error {
+	if len(rows) == 0 {
 		return nil
 	}
-	var tenants []uuid.UUID
-	var keys []string
-	var hashes, bodies [][]byte
-	var status []int32
-	for i, r := range requests {
-		tenants, keys, hashes = append(tenants, r.tenant), append(keys, r.key), append(hashes, r.hash[:])
-		status, bodies = append(status, int32(answers[i].Status)), append(bodies, answers[i].Body)
-	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO idempotency_keys (tenant_id, key, request_hash, status_code, response, created_at)
-		SELECT tenant_id, key, request_hash, status_code, response, $6
-		FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::int[], $5::bytea[]) AS k (tenant_id, key, request_hash, status_code, response)
-		ON CONFLICT (tenant_id, key) DO UPDATE SET status_code = excluded.status_code, response = excluded.response, leased_until = NULL`,
-		tenants, keys, hashes, status, bodies, now)
+	_, err := tx.Exec(ctx, saveSQL, pg.Columns(rows)...)
 	return err
 }

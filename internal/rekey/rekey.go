@@ -125,7 +125,7 @@ type Result struct {
 // Check opens every value that another key than the current one has sealed, and changes nothing:
 // Sealed is what [Service.Seal] would seal anew, Problems what stands in its way.
 func (s *Service) Check(ctx context.Context) (Result, error) {
-	return s.run(ctx, func(_ context.Context, _ Column, w work) (int, error) { return len(w.ids), nil })
+	return s.run(ctx, func(_ context.Context, _ Column, todo []resealed) (int, error) { return len(todo), nil })
 }
 
 // Seal seals anew what keys other than the current one have sealed, batch by batch. The first batch
@@ -134,9 +134,9 @@ func (s *Service) Check(ctx context.Context) (Result, error) {
 func (s *Service) Seal(ctx context.Context, before Usage, by audit.By) (Result, error) {
 	entry := by.Entry("rekey", "key:"+s.Box.Current(), struct{ Before Usage }{before})
 	recorded := false
-	return s.run(ctx, func(ctx context.Context, c Column, w work) (done int, err error) {
+	return s.run(ctx, func(ctx context.Context, c Column, todo []resealed) (done int, err error) {
 		err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-			if done, err = replace(ctx, tx, c, w); err != nil || done == 0 || recorded {
+			if done, err = replace(ctx, tx, c, todo); err != nil || done == 0 || recorded {
 				return err
 			}
 			return audit.Write(ctx, tx, s.Clock.Now(), entry)
@@ -148,21 +148,21 @@ func (s *Service) Seal(ctx context.Context, before Usage, by audit.By) (Result, 
 
 // run gives do what must be sealed anew, a batch of a column at a time; do answers how much of it
 // was.
-func (s *Service) run(ctx context.Context, do func(context.Context, Column, work) (int, error)) (Result, error) {
+func (s *Service) run(ctx context.Context, do func(context.Context, Column, []resealed) (int, error)) (Result, error) {
 	out := Result{Current: s.Box.Current()}
 	for _, c := range Columns {
 		looked, sealed := 0, 0
 		err := s.walk(ctx, c, 0, func(ctx context.Context, rows []row) error {
 			todo := s.reseal(c, rows, &out)
 			done := 0
-			if len(todo.ids) > 0 {
+			if len(todo) > 0 {
 				var err error
 				if done, err = do(ctx, c, todo); err != nil {
 					return err
 				}
 			}
 			out.Sealed += done
-			out.Changed += len(todo.ids) - done
+			out.Changed += len(todo) - done
 			looked, sealed = looked+len(rows), sealed+done
 			if s.Progress != nil {
 				s.Progress(c, looked, sealed)
@@ -219,15 +219,16 @@ func (s *Service) walk(ctx context.Context, c Column, head int, fn func(context.
 	}
 }
 
-// work is what one batch replaces, column-wise as the statement takes it.
-type work struct {
-	ids      []uuid.UUID
-	old, new [][]byte
+// resealed is a value that a batch replaces.
+type resealed struct {
+	ID  uuid.UUID `pg:"id"`
+	Old []byte    `pg:"old"`
+	New []byte    `pg:"new"`
 }
 
 // reseal opens what other keys have sealed, and seals it under the current one; what does not open
 // is noted in out.
-func (s *Service) reseal(c Column, rows []row, out *Result) (w work) {
+func (s *Service) reseal(c Column, rows []row, out *Result) (todo []resealed) {
 	for _, r := range rows {
 		key := keyOf(s.Box, r.value)
 		if key == s.Box.Current() {
@@ -240,17 +241,17 @@ func (s *Service) reseal(c Column, rows []row, out *Result) (w work) {
 			out.problem(c, key, r.id, err)
 			continue
 		}
-		w.ids, w.old, w.new = append(w.ids, r.id), append(w.old, r.value), append(w.new, s.Box.Seal(place, plain))
+		todo = append(todo, resealed{r.id, r.value, s.Box.Seal(place, plain)})
 	}
-	return w
+	return todo
 }
 
 // replace writes a batch, and returns how many values were still the ones that were opened. It
 // locks those rows.
-func replace(ctx context.Context, tx pg.Tx, c Column, w work) (int, error) {
-	sql := fmt.Sprintf(`UPDATE %[1]s t SET %[2]s = v.new FROM unnest($1::uuid[], $2::bytea[], $3::bytea[]) AS v (id, old, new)
-		WHERE t.id = v.id AND t.%[2]s = v.old`, pgx.Identifier{c.Table}.Sanitize(), pgx.Identifier{c.Name}.Sanitize())
-	tag, err := tx.Exec(ctx, sql, w.ids, w.old, w.new)
+func replace(ctx context.Context, tx pg.Tx, c Column, todo []resealed) (int, error) {
+	sql := fmt.Sprintf(`UPDATE %[1]s t SET %[2]s = v.new FROM %[3]s WHERE t.id = v.id AND t.%[2]s = v.old`,
+		pgx.Identifier{c.Table}.Sanitize(), pgx.Identifier{c.Name}.Sanitize(), pg.Unnest[resealed](1, "v"))
+	tag, err := tx.Exec(ctx, sql, pg.Columns(todo)...)
 	return int(tag.RowsAffected()), err
 }
 
