@@ -117,6 +117,7 @@ func TestReconcileComparesPayouts(t *testing.T) {
 	pay("never-ordered", "pending", "300.00", "300.00", fakebank.Paid, nil)
 	pay("dear", "success", "300.00", "300.00", fakebank.Paid, "10.00")
 	pay("made-up", "success", "300.00", "", "", "12.50")
+	pay("made-up-unknown-fee", "success", "300.00", "", "", nil)
 	b.Clock.Advance(31 * time.Minute)
 	r := b.lastHour()
 	require.Equal(t, map[string]string{
@@ -128,16 +129,25 @@ func TestReconcileComparesPayouts(t *testing.T) {
 		"never-ordered":     "payout_contradicts: the bank says success, the transfer is pending",
 		"dear":              "payout_differs: fee is 12.50, not 10.00",
 		"made-up":           "payout_unknown_at_bank: the transfer is success, and the bank neither lists it nor knows its reference",
+
+		"made-up-unknown-fee": "payout_unknown_at_bank: the transfer is success, and the bank neither lists it nor knows its reference",
 	}, said(r))
-	require.Equal(t, 8, r.Suspicious())
+	require.Equal(t, 9, r.Suspicious())
 	require.Equal(t, []string{"given-back"}, r.ToPoll, "the transfer's own question books the refund")
 	require.Equal(t, 8, r.Bank.Payouts["success"].Count)
 	require.Equal(t, "7800.00", r.Bank.Payouts["success"].Amount.String())
-	require.Equal(t, 5, r.Books.Payouts["success"].Count)
+	require.Equal(t, 6, r.Books.Payouts["success"].Count)
 
-	// They stay named when the window has moved on, until bank and books agree.
+	// They stay named, as they were, when the window has moved on, also while the bank does not
+	// answer, until bank and books agree.
+	before := said(r)
 	b.Clock.Advance(6 * time.Hour)
-	require.Len(t, said(b.lastHour()), 8)
+	require.Equal(t, before, said(b.lastHour()))
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.Fail})
+	b.Clock.Advance(6 * time.Hour)
+	require.Equal(t, before, said(b.lastHour()))
+	b.bank.Faults.Set()
+	b.Clock.Advance(6 * time.Hour)
 	b.Exec(`UPDATE transfers SET provider_fee = 12.5 WHERE merchant_tx_ref = 'dear'`)
 	require.NotContains(t, said(b.lastHour()), "dear")
 }
@@ -272,6 +282,13 @@ func TestFloatIsExplainedToTheKobo(t *testing.T) {
 	require.Contains(t, f.Explained, reconcile.Explanation{
 		What: "unknown_payout: the bank pays AJO-lost, and no transfer has that reference", Ref: "AJO-lost", Amount: reconcile.Signed{Amount: money.Must("90.27").Neg()},
 	})
+
+	// Payouts of which the bank knows nothing: with the fee that was booked, if any.
+	b.inBooks("made-up", "success", "300.00", "12.50")
+	b.inBooks("made-up-unknown-fee", "success", "300.00", nil)
+	b.Clock.Advance(31 * time.Minute)
+	f = explained()
+	require.Equal(t, []string{"312.50", "300.00"}, []string{effectOf(f, "made-up"), effectOf(f, "made-up-unknown-fee")})
 
 	// Payments that the bank took back, or has otherwise than the books.
 	gone := b.paySilently("5000.00")
