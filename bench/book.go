@@ -49,7 +49,7 @@ func (r *run) reading(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.conn.Close() }()
+	defer func() { _ = c.Close() }()
 	// the page that begins after so much of the history
 	at := func(part, parts int) func(*account) string {
 		return func(a *account) string {
@@ -79,7 +79,7 @@ func (r *run) reading(ctx context.Context) error {
 }
 
 // compareReads is the median time of a read on each of two accounts, whose calls take turns.
-func (r *run) compareReads(ctx context.Context, c *client, f *flow, big, small *account, path func(*account) string) (long, brief time.Duration, err error) {
+func (r *run) compareReads(ctx context.Context, c *connection, f *flow, big, small *account, path func(*account) string) (long, brief time.Duration, err error) {
 	var times [2][]time.Duration
 	requests := [2][]byte{}
 	for i, a := range []*account{big, small} {

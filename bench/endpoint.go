@@ -2,24 +2,25 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // endpoint is a tenant's webhook receiver, as lean as one can be: it answers 200 and keeps when it
 // first heard of each payment.
 type endpoint struct {
-	url      string
-	listener net.Listener
-	calls    atomic.Int64
-	open     sync.WaitGroup
+	url    string
+	server fasthttp.Server
+	calls  atomic.Int64
 
 	mu    sync.Mutex
 	first map[int]time.Time // by payment number
-	conns map[net.Conn]bool
 }
 
 func newEndpoint() (*endpoint, error) {
@@ -27,33 +28,20 @@ func newEndpoint() (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{url: "http://" + l.Addr().String() + "/hook", listener: l, first: map[int]time.Time{}, conns: map[net.Conn]bool{}}
-	e.open.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return // stopped
-			}
-			e.mu.Lock()
-			e.conns[conn] = true
-			e.mu.Unlock()
-			e.open.Go(func() { e.serve(conn) })
+	e := &endpoint{url: "http://" + l.Addr().String() + "/hook", first: map[int]time.Time{}}
+	e.server = fasthttp.Server{NoDefaultServerHeader: true, NoDefaultDate: true, NoDefaultContentType: true, Handler: func(c *fasthttp.RequestCtx) {
+		if n, ok := numberIn(c.PostBody()); ok {
+			e.keep(n, time.Now())
 		}
-	})
+	}}
+	go func() { _ = e.server.Serve(l) }()
 	return e, nil
 }
 
 func (e *endpoint) stop() {
-	if e == nil {
-		return
+	if e != nil {
+		_ = e.server.Shutdown()
 	}
-	_ = e.listener.Close()
-	e.mu.Lock()
-	for c := range e.conns {
-		_ = c.Close()
-	}
-	e.mu.Unlock()
-	e.open.Wait()
 }
 
 // forget begins a new measurement, in which payments are numbered from 0 again.
@@ -68,30 +56,7 @@ func (e *endpoint) forget() {
 func (e *endpoint) heard() map[int]time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all := make(map[int]time.Time, len(e.first))
-	for n, at := range e.first {
-		all[n] = at
-	}
-	return all
-}
-
-var answer200 = []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-
-func (e *endpoint) serve(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	c := &client{conn: conn, buf: make([]byte, 16<<10)}
-	for {
-		_, body, err := c.message()
-		if err != nil {
-			return
-		}
-		if n, ok := numberIn(body); ok {
-			e.keep(n, time.Now())
-		}
-		if _, err := conn.Write(answer200); err != nil {
-			return
-		}
-	}
+	return maps.Clone(e.first)
 }
 
 func (e *endpoint) keep(n int, at time.Time) {

@@ -37,7 +37,7 @@ func (r *run) idle(ctx context.Context) error {
 	}
 	note := fmt.Sprintf("over %s, %s after %d payments; one API and one worker with all queues", watched, r.took/2, f.tally.count)
 	if cores == nil {
-		r.add(figure{Row: "idle", What: "idle: CPU of API and worker", Error: errNoProc.Error()})
+		r.add(figure{Row: "idle", What: "idle: CPU of API and worker", Error: noProc})
 	} else {
 		r.add(figure{
 			Row: "idle", What: "idle: CPU of API and worker together", Unit: "% of a core", Value: (cores["api"] + cores["worker"]) * 100, Goal: 1, AtMost: true,

@@ -1,16 +1,16 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // load sends prepared requests over keep-alive connections and keeps what became of each. It is
@@ -44,20 +44,20 @@ type sent struct {
 // is kept in refused.
 func (l *load) run() (*sent, error) {
 	s := &sent{good: make([]bool, len(l.requests)), at: make([]time.Time, len(l.requests)), latency: make([]time.Duration, len(l.requests))}
-	clients := make([]*client, l.conns)
-	for i := range clients {
+	conns := make([]*connection, l.conns)
+	for i := range conns {
 		c, err := dial(l.addr)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = c.conn.Close() }()
-		clients[i] = c
+		defer func() { _ = c.Close() }()
+		conns[i] = c
 	}
 	var next atomic.Int64
 	var all sync.WaitGroup
 	errs := make([]error, l.conns)
 	s.begin = time.Now()
-	for n, c := range clients {
+	for n, c := range conns {
 		all.Go(func() { errs[n] = l.drive(c, s, &next) })
 	}
 	all.Wait()
@@ -94,7 +94,7 @@ func (r refusal) Error() string {
 
 // drive is one connection at work. It stops at the first answer that is not wanted: the run has
 // failed then.
-func (l *load) drive(c *client, s *sent, next *atomic.Int64) error {
+func (l *load) drive(c *connection, s *sent, next *atomic.Int64) error {
 	for {
 		i := int(next.Add(1) - 1)
 		if i >= len(l.requests) {
@@ -131,89 +131,29 @@ func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[min(len(sorted)-1, len(sorted)*p/1000)]
 }
 
-// client is one keep-alive connection to an HTTP server.
-type client struct {
-	conn net.Conn
-	buf  []byte
-	n    int // bytes of buf that have been read
-	used int // those of the message that was returned last
+// connection is one keep-alive connection to an HTTP server.
+type connection struct {
+	net.Conn
+	in     *bufio.Reader
+	answer fasthttp.Response
 }
 
-func dial(addr string) (*client, error) {
+func dial(addr string) (*connection, error) {
 	conn, err := net.Dial("tcp", addr)
-	return &client{conn: conn, buf: make([]byte, 16<<10)}, err
+	return &connection{Conn: conn, in: bufio.NewReaderSize(conn, 16<<10)}, err
 }
 
 // answerLimit is what one answer may take: a run that hangs ends.
 const answerLimit = 30 * time.Second
 
 // do sends a request and returns the answer; the body is good until the next call.
-func (c *client) do(request []byte) (status int, body []byte, err error) {
-	if err := c.conn.SetDeadline(time.Now().Add(answerLimit)); err != nil {
+func (c *connection) do(request []byte) (status int, body []byte, err error) {
+	if err := c.SetDeadline(time.Now().Add(answerLimit)); err != nil {
 		return 0, nil, err
 	}
-	if _, err := c.conn.Write(request); err != nil {
+	if _, err := c.Write(request); err != nil {
 		return 0, nil, err
 	}
-	head, body, err := c.message()
-	if err != nil {
-		return 0, nil, err
-	}
-	if len(head) < 12 {
-		return 0, nil, errMessage
-	}
-	status, err = strconv.Atoi(string(head[9:12]))
-	return status, body, err
-}
-
-var (
-	errMessage    = errors.New("bench: not an HTTP message that this program reads")
-	headEnd       = []byte("\r\n\r\n")
-	lengthHeader  = []byte("\r\nContent-Length: ")
-	chunkedHeader = []byte("\r\nTransfer-Encoding:")
-)
-
-// message reads one HTTP message with a Content-Length, or without a body. Both are views that the
-// next call overwrites.
-func (c *client) message() (head, body []byte, err error) {
-	c.n, c.used = copy(c.buf, c.buf[c.used:c.n]), 0
-	for {
-		if end := bytes.Index(c.buf[:c.n], headEnd); end >= 0 {
-			head = c.buf[:end+2]
-			length, err := bodyLength(head)
-			if err != nil {
-				return nil, nil, err
-			}
-			from, to := end+len(headEnd), end+len(headEnd)+length
-			if c.n >= to {
-				c.used = to
-				return head, c.buf[from:to], nil
-			}
-			if to > len(c.buf) {
-				c.buf = append(c.buf, make([]byte, to-len(c.buf))...)
-			}
-		} else if c.n == len(c.buf) {
-			return nil, nil, errMessage
-		}
-		n, err := c.conn.Read(c.buf[c.n:])
-		if c.n += n; err != nil && (n == 0 || !errors.Is(err, io.EOF)) {
-			return nil, nil, err
-		}
-	}
-}
-
-func bodyLength(head []byte) (int, error) {
-	at := bytes.Index(head, lengthHeader)
-	if at < 0 {
-		if bytes.Contains(head, chunkedHeader) {
-			return 0, errMessage
-		}
-		return 0, nil
-	}
-	text := head[at+len(lengthHeader):]
-	end := bytes.IndexByte(text, '\r')
-	if end < 0 {
-		return 0, errMessage
-	}
-	return strconv.Atoi(string(text[:end]))
+	err = c.answer.Read(c.in)
+	return c.answer.StatusCode(), c.answer.Body(), err
 }

@@ -83,25 +83,21 @@ func (s *servers) walPosition(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
+// read is what each part has used of the processors. Postgres is its first process with those that
+// have ended, and those that run.
 func (m *meter) read() map[string]time.Duration {
-	all := map[string]time.Duration{"postgres": postgresTime(m.postgres)}
+	stats := processes()
+	used := func(pid int) time.Duration { return ticks(stats[pid].UTime + stats[pid].STime) } // nothing more by one that is gone
+	all := map[string]time.Duration{"postgres": used(m.postgres) + ticks(stats[m.postgres].CUTime+stats[m.postgres].CSTime)}
+	for pid, s := range stats {
+		if s.PPID == m.postgres {
+			all["postgres"] += used(pid)
+		}
+	}
 	for name, pid := range map[string]int{
 		"api": m.w.api.PID, "worker": m.w.worker.PID, "fakebank": m.w.bank.PID, "redis": m.redis, "generator": os.Getpid(),
 	} {
-		all[name], _ = cpuTime(pid) // a process that is gone has used nothing more
-	}
-	return all
-}
-
-// postgresTime is what the server has used: its first process with those that have ended, and those
-// that run.
-func postgresTime(pid int) time.Duration {
-	all, _ := cpuTime(pid)
-	ended, _ := endedTime(pid)
-	all += ended
-	for _, child := range children(pid) {
-		t, _ := cpuTime(child)
-		all += t
+		all[name] = used(pid)
 	}
 	return all
 }

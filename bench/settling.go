@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"ajo/internal/fakebank"
 	"ajo/internal/money"
 )
 
@@ -105,16 +106,16 @@ func (r *run) settling(ctx context.Context) error {
 // verifyWallet holds the bank's wallet, which every payment fills and every payout empties, against
 // the books' sum: nothing was paid twice.
 func (f *flow) verifyWallet(ctx context.Context) error {
-	var state struct{ Wallet money.Amount }
-	if err := f.bankCall(ctx, "GET", "/control/state?limit=0", nil, &state); err != nil {
+	wallet, err := fakebank.Remote{URL: "http://" + f.bankAddr}.Wallet(ctx)
+	if err != nil {
 		return err
 	}
 	sum := money.Zero
 	for _, b := range f.tally.balance {
 		sum = sum.Add(b)
 	}
-	if !state.Wallet.Equal(sum) {
-		return fmt.Errorf("the bank's wallet has %s, the books %s", state.Wallet, sum)
+	if !wallet.Equal(sum) {
+		return fmt.Errorf("the bank's wallet has %s, the books %s", wallet, sum)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -134,8 +135,9 @@ func (s *servers) pids(ctx context.Context) (postgres, redis int, err error) {
 	if err := s.admin.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend); err != nil {
 		return 0, 0, err
 	}
-	if postgres, err = parentOf(backend); err != nil {
-		return 0, 0, err
+	parent, ok := processes()[backend]
+	if !ok {
+		return 0, 0, errors.New(noProc)
 	}
 	info, err := s.redis.Info(ctx, "server").Result()
 	if err != nil {
@@ -143,5 +145,5 @@ func (s *servers) pids(ctx context.Context) (postgres, redis int, err error) {
 	}
 	_, after, _ := strings.Cut(info, "process_id:")
 	_, err = fmt.Sscan(after, &redis)
-	return postgres, redis, err
+	return parent.PPID, redis, err
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +15,7 @@ import (
 
 	"ajo/api/client"
 	"ajo/internal/audit"
+	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
@@ -70,10 +70,8 @@ func (d *dev) pay(ctx context.Context, webhookSecret string, received <-chan hoo
 	defer pool.Close()
 	d.say("\nA payer sends NGN 5000.00 to %s:", d.nuban)
 	begin := time.Now()
-	var txn struct {
-		ID string `json:"id"`
-	}
-	if err := d.request(ctx, http.MethodPost, d.bankURL+"/control/pay", map[string]string{"nuban": d.nuban, "amount": "5000.00", "sender": "Bola Ade", "narration": "school fees"}, &txn); err != nil {
+	txn, _, err := fakebank.Remote{URL: d.bankURL}.Pay(ctx, fakebank.Payment{NUBAN: d.nuban, Amount: money.Must("5000.00"), SenderName: "Bola Ade", Narration: "school fees"})
+	if err != nil {
 		return err
 	}
 	step := func(at time.Time, format string, args ...any) {
@@ -170,34 +168,42 @@ func (d *dev) signIn(ctx context.Context) error {
 			return nil
 		}
 	}
-	var registered struct {
-		TenantID string `json:"tenantId"`
-	}
-	begin := time.Now()
-	if err := d.call(ctx, http.MethodPost, "/register", map[string]string{"name": "Demo tenant", "email": demoEmail, "password": demoPassword}, &registered); err != nil {
-		return err
-	}
-	code, err := d.codeFromMail(ctx, begin)
+	key, err := SignUp(ctx, d.api.URL, d.cfg.MailDir, "Demo tenant", demoEmail, demoPassword)
 	if err != nil {
 		return err
 	}
-	var verified struct {
-		APIKey string `json:"apiKey"`
-	}
-	if err := d.call(ctx, http.MethodPost, "/auth/verify-email", map[string]string{"tenantId": registered.TenantID, "otp": code}, &verified); err != nil {
-		return err
-	}
-	d.key = secret.Redact(verified.APIKey)
+	d.key = secret.Redact(key)
 	d.say("  demo tenant signed up: %s", demoEmail)
-	return os.WriteFile(path, []byte(verified.APIKey+"\n"), 0o600)
+	return os.WriteFile(path, []byte(key+"\n"), 0o600)
+}
+
+// SignUp registers a tenant through the API at url, as a developer would, with the one-time code
+// from the e-mail in the folder mails, and returns its API key.
+func SignUp(ctx context.Context, url, mails, name, email, password string) (key string, err error) {
+	api, err := client.New(client.Options{URL: url})
+	if err != nil {
+		return "", err
+	}
+	begin := time.Now()
+	var registered struct{ TenantID string }
+	if err := api.Do(ctx, http.MethodPost, "/register", map[string]string{"name": name, "email": email, "password": password}, &registered); err != nil {
+		return "", err
+	}
+	code, err := codeFromMail(ctx, mails, email, begin)
+	if err != nil {
+		return "", err
+	}
+	var verified struct{ APIKey string }
+	err = api.Do(ctx, http.MethodPost, "/auth/verify-email", map[string]string{"tenantId": registered.TenantID, "otp": code}, &verified)
+	return verified.APIKey, err
 }
 
 var codeForm = regexp.MustCompile(`\b[0-9]{6}\b`)
 
-// codeFromMail waits for the newest mail in the folder and reads the one-time code in it.
-func (d *dev) codeFromMail(ctx context.Context, since time.Time) (string, error) {
+// codeFromMail waits for an e-mail to that address in the folder, and reads its one-time code.
+func codeFromMail(ctx context.Context, mails, email string, since time.Time) (string, error) {
 	for {
-		files, err := filepath.Glob(filepath.Join(d.cfg.MailDir, "*.eml"))
+		files, err := filepath.Glob(filepath.Join(mails, "*.eml"))
 		if err != nil {
 			return "", err
 		}
@@ -208,13 +214,13 @@ func (d *dev) codeFromMail(ctx context.Context, since time.Time) (string, error)
 			}
 			b, err := os.ReadFile(f)
 			_, text, _ := bytes.Cut(b, []byte("\r\n\r\n"))
-			if code := codeForm.Find(text); err == nil && code != nil && bytes.Contains(b, []byte(demoEmail)) {
+			if code := codeForm.Find(text); err == nil && code != nil && bytes.Contains(b, []byte(email)) {
 				return string(code), nil
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("no mail with a code came to %s", d.cfg.MailDir)
+			return "", fmt.Errorf("no mail with a code came to %s", mails)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -222,44 +228,11 @@ func (d *dev) codeFromMail(ctx context.Context, since time.Time) (string, error)
 
 // call makes a request to the API with the demo tenant's key.
 func (d *dev) call(ctx context.Context, method, path string, body, into any) error {
-	return d.request(ctx, method, d.api.URL+path, body, into)
-}
-
-func (d *dev) request(ctx context.Context, method, url string, body, into any) error {
-	var payload io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		payload = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, url, payload)
+	api, err := client.New(client.Options{URL: d.api.URL, Key: d.key.Reveal()})
 	if err != nil {
 		return err
 	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if strings.HasPrefix(url, d.api.URL) && !d.key.IsZero() {
-		req.Header.Set("X-API-Key", d.key.Reveal())
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s %s", method, url, resp.Status, bytes.TrimSpace(answer))
-	}
-	if into == nil {
-		return nil
-	}
-	return json.Unmarshal(answer, into)
+	return api.Do(ctx, method, path, body, into)
 }
 
 // dashboardLink makes the link at the end of the summary, as an operator would.

@@ -1,15 +1,15 @@
 package fakebank
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
+
+	"ajo/api/client"
+	"ajo/internal/money"
 )
 
 // Remote is a fake bank that another process runs, seen through its control endpoints.
@@ -63,8 +63,17 @@ func (r Remote) OpenAccounts(ctx context.Context) ([]Account, error) {
 	return open, nil
 }
 
+// Wallet is the wallet's balance.
+func (r Remote) Wallet(ctx context.Context) (money.Amount, error) {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	state, err := r.state(ctx)
+	return state.Wallet, err
+}
+
 // remoteState is what is read of a stateView.
 type remoteState struct {
+	Wallet   money.Amount
 	Accounts []Account `json:"accounts"`
 	Webhooks []Webhook `json:"webhooks"`
 }
@@ -75,34 +84,14 @@ func (r Remote) state(ctx context.Context) (remoteState, error) {
 }
 
 func (r Remote) call(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(r.URL, "/")+path, body)
+	c, err := client.New(client.Options{URL: r.URL})
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
+	err = c.Do(ctx, method, path, in, out)
+	var refused *client.Error
+	if errors.As(err, &refused) {
+		return fmt.Errorf("the fake bank: %s", refused.Message)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		var refused ninError
-		if json.Unmarshal(answer, &refused) != nil || refused.Error == "" {
-			return fmt.Errorf("the fake bank at %s answered %s", r.URL, resp.Status)
-		}
-		return fmt.Errorf("the fake bank: %s", refused.Error)
-	}
-	return json.Unmarshal(answer, out)
+	return err
 }
