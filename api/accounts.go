@@ -7,7 +7,6 @@ import (
 	"ajo/internal/idempotency"
 	"ajo/internal/page"
 	"ajo/ledger"
-	"ajo/tasks"
 )
 
 // accountRef is the parameter of the paths below.
@@ -28,9 +27,6 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	}
 	err = e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
 		p, err := e.Accounts.Provision(c.UserContext(), caller(c).ID, n, key)
-		if err == nil && !p.Replayed && p.ExpiresAt != nil {
-			e.Enqueuer.At(c.UserContext(), tasks.Expire, *p.ExpiresAt, p.ID)
-		}
 		return p.Answer, p.Replayed, err
 	})
 	if err != nil {
@@ -98,7 +94,6 @@ func (e *edge) expireAccount(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	e.Enqueuer.Alone(c.UserContext(), tasks.Expire, a.UpdatedAt, a.ID)
 	return c.JSON(a)
 }
 

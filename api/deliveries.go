@@ -9,7 +9,6 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/page"
 	"ajo/internal/webhook"
-	"ajo/tasks"
 )
 
 // deliveryView is a delivery as its tenant sees it.
@@ -106,8 +105,7 @@ func (e *edge) getDelivery(c *fiber.Ctx) error {
 	}{viewDelivery(d.Delivery), d.Body, attempts})
 }
 
-// replayDelivery is POST /auth/deliveries/:id/replay. The ring has a time: the id of one without is
-// still taken by the task that was archived when the attempts ran out.
+// replayDelivery is POST /auth/deliveries/:id/replay.
 func (e *edge) replayDelivery(c *fiber.Ctx) error {
 	id, err := deliveryID(c)
 	if err != nil {
@@ -116,9 +114,6 @@ func (e *edge) replayDelivery(c *fiber.Ctx) error {
 	d, err := e.Webhooks.ReplayOwn(c.UserContext(), caller(c).ID, id)
 	if err != nil {
 		return err
-	}
-	if d.NextAttemptAt != nil {
-		e.Enqueuer.Alone(c.UserContext(), tasks.Deliver, *d.NextAttemptAt, id)
 	}
 	return c.JSON(viewDelivery(d))
 }

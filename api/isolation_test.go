@@ -187,7 +187,7 @@ func (w *world) belongings(m member) []string {
 	w.pay(event{"r-1", "txn-of-the-owner", "shop-1", "5000.00", "25"})
 	var s struct{ MerchantTxRef string }
 	w.do("POST", "/v1/accounts/shop-1/settle", `{"amount":"100.00","bankCode":"058","accountNumber":"0123456789"}`, key...).ok(202, &s)
-	delivery := testenv.Value[uuid.UUID](w.Env, `UPDATE deliveries SET status = 'dead_letter', attempt_count = 6, next_attempt_at = NULL RETURNING id`)
+	delivery := testenv.Value[uuid.UUID](w.Env, `UPDATE deliveries SET status = 'dead_letter', attempt_count = 6 RETURNING id`)
 	things := []string{
 		"shop-1", "order-of-the-owner", a.ID.String(), a.CustomerID.String(), b.ID.String(), m.id.String(), s.MerchantTxRef, delivery.String(),
 		"txn-of-the-owner", m.key, sec.WebhookSecret, m.email, "owner.example", page.ID(page.Accounts, a.ID), page.ID(page.Customers, a.CustomerID), page.ID(page.Deliveries, delivery),

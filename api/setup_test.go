@@ -37,6 +37,7 @@ import (
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
+	"ajo/internal/work"
 	"ajo/ratelimit"
 	"ajo/tasks"
 )
@@ -85,7 +86,8 @@ func setup(t *testing.T, change ...func(*Options)) *world {
 		Log:      log,
 	}
 	w.opts.Customers = customer.New(customer.Options{Pool: w.Pool, Box: box, Clock: w.Clock, Identity: nins, Log: log})
-	w.opts.Enqueuer = tasks.NewEnqueuer(w.Redis(), log)
+	w.opts.Enqueuer = tasks.NewEnqueuer(w.Redis(), w.Clock, log)
+	t.Cleanup(work.EnqueueWith(w.Pool, w.opts.Enqueuer.Enqueue))
 	w.opts.Banks = transfer.NewBankList(bank, w.Redis(), w.Clock, log)
 	w.opts.Transfers = transfer.New(transfer.Options{Pool: w.Pool, Bank: bank, Banks: w.opts.Banks, Clock: w.Clock, Log: log, Delays: transfer.DefaultDelays})
 	w.opts.Answers = idempotency.NewCache(w.Redis(), box)

@@ -61,9 +61,7 @@ CREATE TABLE accounts (
     expires_at          timestamptz,
     expired_at          timestamptz,
     closed_at           timestamptz,
-    next_attempt_at     timestamptz,
     attempt_count       integer NOT NULL DEFAULT 0,
-    failure_count       integer NOT NULL DEFAULT 0,
     leased_until        timestamptz,
     last_error          text NOT NULL DEFAULT '',
     created_at          timestamptz NOT NULL,
@@ -79,7 +77,6 @@ CREATE INDEX accounts_number_only ON accounts (bank_account_number);
 CREATE INDEX accounts_list ON accounts (tenant_id, id);
 CREATE INDEX accounts_ref ON accounts (account_ref, tenant_id);
 CREATE INDEX accounts_customer ON accounts (customer_id);
-CREATE INDEX accounts_due ON accounts (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 COMMENT ON TABLE accounts IS 'A virtual account: a bank account number that belongs to one customer.';
 COMMENT ON COLUMN accounts.account_ref IS 'the tenant''s own reference';
 COMMENT ON COLUMN accounts.provider IS 'the upstream bank';
@@ -89,9 +86,8 @@ COMMENT ON COLUMN accounts.type IS 'onetime: ends with the exact amount or at ex
 COMMENT ON COLUMN accounts.callback_url IS 'webhook URL of this account, in place of the tenant''s';
 COMMENT ON COLUMN accounts.expired_at IS 'payments made later are refused; one made at this moment is still accepted';
 COMMENT ON COLUMN accounts.closed_at IS 'when the bank confirmed that the number is closed';
-COMMENT ON COLUMN accounts.next_attempt_at IS
-    'due at: the provisioning, then the end of a one-time account, then the close at the bank; NULL when nothing is left';
-COMMENT ON COLUMN accounts.failure_count IS 'how often handling the row ended in an error';
+COMMENT ON COLUMN accounts.attempt_count IS 'attempts to close the number at the bank that failed';
+COMMENT ON COLUMN accounts.leased_until IS 'until then one request has the row while it is provisioned';
 CREATE TRIGGER accounts_status BEFORE UPDATE ON accounts FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
     EXECUTE FUNCTION check_status_move('provisioning>active', 'active>expired');
 

@@ -1,4 +1,4 @@
--- What the bank told us: events, stored before they are answered, and recalls of payments.
+-- What the bank told us: events, stored before they are answered, and recalls of payments; and what is still to be done.
 -- +goose Up
 SET lock_timeout = '5s';
 
@@ -132,3 +132,30 @@ COMMENT ON COLUMN recalls.opened_count IS 'a report that the bank''s record has 
 CREATE TRIGGER recalls_status AFTER UPDATE ON recalls FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
     EXECUTE FUNCTION check_status_move('open>reversed', 'open>kept', 'kept>open');
 CREATE TRIGGER recalls_kept BEFORE DELETE ON recalls FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- CACHE: whoever schedules many rows takes many numbers. The index on due_at is the sweep's and the
+-- metrics'; workers reach items by their key. Rows come and go with each payment, so that vacuum
+-- goes by their number and not by their share.
+CREATE SEQUENCE work_version CACHE 100;
+CREATE TABLE work (
+    kind         text NOT NULL CHECK (kind IN ('ingest', 'confirm', 'settle', 'deliver', 'expire')),
+    id           uuid NOT NULL,
+    tenant_id    uuid,
+    due_at       timestamptz NOT NULL,
+    leased_until timestamptz,
+    version      bigint NOT NULL DEFAULT nextval('work_version'),
+    attempts     integer NOT NULL DEFAULT 0,
+    last_error   text NOT NULL DEFAULT '',
+    traceparent  text NOT NULL DEFAULT '',
+    PRIMARY KEY (id, kind)
+) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
+CREATE INDEX work_due ON work (kind, due_at);
+COMMENT ON TABLE work IS
+    'Pending work: an item exists from the fact that makes it necessary until it is done. Workers claim items, and the sweep enqueues those that are overdue.';
+COMMENT ON COLUMN work.id IS 'of the event (ingest, confirm), the transfer (settle), the delivery (deliver) or the account (expire)';
+COMMENT ON COLUMN work.tenant_id IS 'NULL for an event that is not posted';
+COMMENT ON COLUMN work.leased_until IS 'until then nobody else claims it; NULL: nobody has it, or relies on the version alone';
+COMMENT ON COLUMN work.version IS 'changes with each claim, and never comes twice: a result is recorded only if it is the one that was claimed';
+COMMENT ON COLUMN work.attempts IS 'handlings in a row that failed unexpectedly; each waits twice as long as the one before';
+COMMENT ON COLUMN work.last_error IS 'why the last of them failed';
+COMMENT ON COLUMN work.traceparent IS 'W3C trace context of the step that scheduled it; empty if not traced';

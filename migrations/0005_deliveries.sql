@@ -13,27 +13,20 @@ CREATE TABLE deliveries (
     body                 bytea NOT NULL,
     status               text NOT NULL CHECK (status IN ('pending', 'delivered', 'dead_letter')),
     attempt_count        integer NOT NULL DEFAULT 0,
-    failure_count        integer NOT NULL DEFAULT 0,
     last_error           text NOT NULL DEFAULT '',
-    next_attempt_at      timestamptz,
-    leased_until         timestamptz,
     traceparent          text NOT NULL DEFAULT '',
     created_at           timestamptz NOT NULL,
     delivered_at         timestamptz,
-    CHECK ((status = 'pending') = (next_attempt_at IS NOT NULL)),
     CHECK ((status = 'delivered') = (delivered_at IS NOT NULL))
 ) WITH (fillfactor = 45);
 CREATE UNIQUE INDEX deliveries_once ON deliveries (transaction_group_id, event_type);
-CREATE INDEX deliveries_due ON deliveries (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX deliveries_list ON deliveries (tenant_id, id);
 CREATE INDEX deliveries_dead ON deliveries (tenant_id, id) WHERE status = 'dead_letter';
 -- A tenant's list of the events that are rare among the others.
 CREATE INDEX deliveries_chosen ON deliveries (tenant_id, event_type, id) WHERE event_type <> 'payment.received';
-COMMENT ON TABLE deliveries IS 'An event for the tenant''s endpoint: one webhook, until it is delivered or a dead letter.';
+COMMENT ON TABLE deliveries IS 'An event for the tenant''s endpoint: one webhook, until it is delivered or a dead letter. A pending one has an item of work.';
 COMMENT ON COLUMN deliveries.transaction_group_id IS 'the payment or settlement; with event_type it is sent once';
 COMMENT ON COLUMN deliveries.body IS 'the bytes that are signed and sent, the same in every attempt';
-COMMENT ON COLUMN deliveries.failure_count IS 'how often handling the row ended in an error of our own';
-COMMENT ON COLUMN deliveries.next_attempt_at IS 'due at; NULL once delivered or dead';
 COMMENT ON COLUMN deliveries.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 COMMENT ON COLUMN deliveries.created_at IS 'of payment.received: when the payment''s event was received';
 -- After the update, and without a call for the everyday move: see the ledger's guards.

@@ -35,7 +35,8 @@ func TestHotColumnsAreInNoIndex(t *testing.T) {
 		"ledger_entries":  "status",
 		"ledger_days":     "money_in money_out",
 		"inbound_events":  "leased_until attempt_count misses last_error",
-		"deliveries":      "leased_until",
+		"deliveries":      "attempt_count last_error delivered_at",
+		"work":            "leased_until version attempts last_error",
 		"transfers":       "leased_until ask_count unknown_count last_error",
 	} {
 		for _, column := range strings.Fields(columns) {

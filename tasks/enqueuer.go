@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,162 +15,236 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"ajo/internal/batch"
+	"ajo/internal/clock"
 	"ajo/internal/failpoint"
 	"ajo/internal/metrics"
 	"ajo/internal/trace"
+	"ajo/internal/work"
 )
 
 const (
-	ringTimeout = time.Second
-	// silence is how long no ring is tried after one failed: with Redis away, nobody waits for it
-	// more than once in a while.
+	enqueueTimeout = time.Second
+	// silence is how long nothing is enqueued after Redis failed: it is asked seldom while it is
+	// away.
 	silence = time.Second
+	// maxWaiting bounds the items of a kind that wait for Redis in this process.
+	maxWaiting = 50_000
 )
 
-// Enqueuer enqueues tasks. It never fails its caller: the row is stored, and the sweeper finds it.
-// It is safe for concurrent use.
+// Enqueuer puts tasks into asynq. It never fails its caller: the item is stored, and the sweep
+// finds it. It is safe for concurrent use.
 type Enqueuer struct {
 	client *asynq.Client
+	clock  clock.Clock
 	log    *slog.Logger
 	quiet  atomic.Int64 // unix nanoseconds until which Redis is taken for gone
 	lost   atomic.Int64
-	many   map[Kind]*batch.Coalescer[ring, struct{}]
+	lines  map[Kind]*line
+	ended  sync.WaitGroup
 }
 
-// ring is one row to be looked at, at a time (zero: now).
-type ring struct {
-	id    uuid.UUID
-	at    time.Time
-	trace string // the traceparent of who rings
+// line is what waits to be enqueued of one kind.
+type line struct {
+	mu     sync.Mutex
+	moved  *sync.Cond // something was taken or enqueued, or the line is closed
+	items  []work.Item
+	taken  int // since the start
+	done   int // of these, tried
+	closed bool
 }
 
-// NewEnqueuer enqueues through the given Redis. Close it to finish what is being enqueued.
-func NewEnqueuer(r redis.UniversalClient, log *slog.Logger) *Enqueuer {
-	e := &Enqueuer{client: asynq.NewClientFromRedisClient(r), log: log, many: map[Kind]*batch.Coalescer[ring, struct{}]{}}
+// NewEnqueuer enqueues through the given Redis, now or later by the given clock. Close it to finish
+// what waits.
+func NewEnqueuer(r redis.UniversalClient, c clock.Clock, log *slog.Logger) *Enqueuer {
+	e := &Enqueuer{client: asynq.NewClientFromRedisClient(r), clock: c, log: log, lines: map[Kind]*line{}}
 	for _, k := range Kinds {
 		metrics.EnqueueFailures(string(k), 0)
-		if max := Specs[k].MaxIDs; max > 1 {
-			e.many[k] = batch.New(1, max, func(ctx context.Context, rings []ring) []batch.Outcome[struct{}] {
-				e.ringTogether(ctx, k, rings)
-				return make([]batch.Outcome[struct{}], len(rings))
-			})
-		}
+		l := &line{}
+		l.moved = sync.NewCond(&l.mu)
+		e.lines[k] = l
+		e.ended.Go(func() { e.run(k, l) })
 	}
 	return e
 }
 
-// Close finishes what is being enqueued.
+// Close finishes what waits.
 func (e *Enqueuer) Close() {
-	for _, c := range e.many {
-		c.Close()
+	for _, l := range e.lines {
+		l.mu.Lock()
+		l.closed = true
+		l.moved.Broadcast()
+		l.mu.Unlock()
+	}
+	e.ended.Wait()
+}
+
+// Lost counts the items that did not reach Redis since the start.
+func (e *Enqueuer) Lost() int64 { return e.lost.Load() }
+
+func (e *Enqueuer) lose(k Kind, items int) {
+	e.lost.Add(int64(items))
+	metrics.EnqueueFailures(string(k), items)
+}
+
+// Enqueue makes tasks of items, for the time at which each is due. It does not wait for Redis.
+// Items of a kind that are due in the same second travel together, as many as a task may have.
+func (e *Enqueuer) Enqueue(items []work.Item) {
+	for k, l := range e.lines {
+		var own []work.Item
+		for _, m := range items {
+			if m.Kind == k {
+				own = append(own, m)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		l.mu.Lock()
+		room := max(0, min(len(own), maxWaiting-len(l.items)))
+		if l.closed {
+			room = 0
+		}
+		l.items = append(l.items, own[:room]...)
+		l.taken += room
+		l.moved.Broadcast()
+		l.mu.Unlock()
+		if room < len(own) {
+			e.lose(k, len(own)-room)
+		}
 	}
 }
 
-// Lost counts the tasks that did not reach Redis since the start.
-func (e *Enqueuer) Lost() int64 { return e.lost.Load() }
-
-func (e *Enqueuer) lose(k Kind, rings int) {
-	e.lost.Add(int64(rings))
-	metrics.EnqueueFailures(string(k), rings)
+// Flush waits until all that Enqueue was given has been tried.
+func (e *Enqueuer) Flush() {
+	for _, l := range e.lines {
+		l.mu.Lock()
+		for until := l.taken; l.done < until; {
+			l.moved.Wait()
+		}
+		l.mu.Unlock()
+	}
 }
 
-// Now enqueues the rows to be worked on at once.
+// run enqueues what comes into a line, until that is closed and empty.
+func (e *Enqueuer) run(k Kind, l *line) {
+	for {
+		l.mu.Lock()
+		for len(l.items) == 0 && !l.closed {
+			l.moved.Wait()
+		}
+		items := l.items
+		l.items = nil
+		l.mu.Unlock()
+		if len(items) == 0 {
+			return
+		}
+		e.together(k, items)
+		l.mu.Lock()
+		l.done += len(items)
+		l.moved.Broadcast()
+		l.mu.Unlock()
+	}
+}
+
+// together makes tasks of the items that are due in the same second: asynq knows no finer.
+func (e *Enqueuer) together(k Kind, items []work.Item) {
+	now := e.clock.Now()
+	bySecond := map[int64][]work.Item{}
+	for _, m := range items {
+		second := int64(0)
+		if m.DueAt.After(now) {
+			second = NextSecond(m.DueAt).Unix()
+		}
+		bySecond[second] = append(bySecond[second], m)
+	}
+	for _, second := range slices.Sorted(maps.Keys(bySecond)) { // what is due now, first
+		for chunk := range slices.Chunk(bySecond[second], Specs[k].MaxIDs) {
+			ids := make([]uuid.UUID, len(chunk))
+			for i, m := range chunk {
+				ids[i] = m.ID
+			}
+			at := time.Time{}
+			if second > 0 {
+				at = time.Unix(second, 0)
+			}
+			err := e.enqueue(k, taskID(k, chunk[0]), at, chunk[0].Traceparent, ids...)
+			if len(chunk) == 1 || !errors.Is(err, asynq.ErrTaskIDConflict) {
+				continue
+			}
+			// there is a task of that name already; the others must not miss theirs for it
+			for _, m := range chunk {
+				_ = e.enqueue(k, taskID(k, m), at, m.Traceparent, m.ID)
+			}
+		}
+	}
+}
+
+// Now enqueues rows to be worked on at once, and waits for Redis.
 func (e *Enqueuer) Now(ctx context.Context, k Kind, ids ...uuid.UUID) {
 	e.At(ctx, k, time.Time{}, ids...)
 }
 
-// At enqueues the rows to be worked on at the given time. Calls of many callers for the same kind
-// go out as one task where the kind allows it (Spec.MaxIDs).
+// At enqueues rows to be worked on at the given time, and waits for Redis.
 func (e *Enqueuer) At(ctx context.Context, k Kind, at time.Time, ids ...uuid.UUID) {
-	together, ok := e.many[k]
-	if !ok {
-		for _, id := range ids {
-			e.enqueue(ctx, k, taskID(k, id, at), at, id)
-		}
-		return
-	}
-	traceparent := trace.Parent(ctx)
-	rings := make([]ring, len(ids))
+	items := make([]work.Item, len(ids))
 	for i, id := range ids {
-		rings[i] = ring{id: id, at: at, trace: traceparent}
+		items[i] = work.Item{Kind: k, ID: id, DueAt: at, Traceparent: trace.Parent(ctx)}
 	}
-	together.DoAll(ctx, rings)
+	e.Enqueue(items)
+	e.Flush()
 }
 
 // Alone enqueues one row at the given time as a task of its own, so that its next retry and its
 // error stand by themselves.
 func (e *Enqueuer) Alone(ctx context.Context, k Kind, at time.Time, id uuid.UUID) {
-	e.enqueue(ctx, k, taskID(k, id, at), at, id)
+	later := at
+	if !at.After(e.clock.Now()) {
+		later = time.Time{}
+	}
+	_ = e.enqueue(k, taskID(k, work.Item{ID: id, DueAt: at}), later, trace.Parent(ctx), id)
 }
 
 // Swept enqueues one row that was found overdue. Its task has an id of its own for each round of
-// the sweepers: the first ring's id may still be taken by a task that is wedged or archived, and a
-// row that stays overdue is enqueued once a round, not at each sweep.
-func (e *Enqueuer) Swept(ctx context.Context, k Kind, id uuid.UUID, round time.Time) {
-	e.enqueue(ctx, k, fmt.Sprintf("%s:%s:swept-%d", k, id, round.UnixMilli()), time.Time{}, id)
+// the sweepers: the first task's id may still be taken by one that is wedged or archived, and a row
+// that stays overdue is enqueued once a round, not at each sweep.
+func (e *Enqueuer) Swept(k Kind, id uuid.UUID, round time.Time) {
+	_ = e.enqueue(k, fmt.Sprintf("%s:%s:swept-%d", k, id, round.UnixMilli()), time.Time{}, "", id)
 }
 
-// taskID names the ring of a row for a time; a second ring for the same time is no new task. It
-// stays taken while the task is pending, retried or archived, so each appointment has an id of its
+// taskID names the task of a row for a time; a second one for the same time is no new task. It
+// stays taken while the task is pending, retried or archived, so each due time has an id of its
 // own.
-func taskID(k Kind, id uuid.UUID, at time.Time) string {
-	if at.IsZero() {
-		return fmt.Sprintf("%s:%s", k, id)
+func taskID(k Kind, m work.Item) string {
+	if m.DueAt.IsZero() {
+		return fmt.Sprintf("%s:%s", k, m.ID)
 	}
-	return fmt.Sprintf("%s:%s:%d", k, id, at.UnixMilli())
+	return fmt.Sprintf("%s:%s:%d", k, m.ID, m.DueAt.UnixMilli())
 }
 
-// NextSecond is the first whole second at or after t. asynq keeps appointments to the second and
-// cuts the rest off, so it would ring a moment before the row is due, and the ring would be for
-// nothing.
+// NextSecond is the first whole second at or after t. asynq keeps times to the second and cuts the
+// rest off, so a task would come a moment before its row is due, and for nothing.
 func NextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
-// ringTogether makes one task of the calls that are for the same second: asynq knows no finer.
-func (e *Enqueuer) ringTogether(ctx context.Context, k Kind, rings []ring) {
-	for len(rings) > 0 {
-		at, first := rings[0].at, rings[0].trace
-		var ids []uuid.UUID
-		var rest []ring
-		for _, r := range rings {
-			if r.at.IsZero() == at.IsZero() && NextSecond(r.at).Equal(NextSecond(at)) {
-				ids = append(ids, r.id)
-			} else {
-				rest = append(rest, r)
-			}
-		}
-		e.enqueue(trace.Within(ctx, first), k, taskID(k, ids[0], at), at, ids...)
-		rings = rest
-	}
-}
-
-func (e *Enqueuer) enqueue(ctx context.Context, k Kind, name string, at time.Time, ids ...uuid.UUID) {
+func (e *Enqueuer) enqueue(k Kind, name string, at time.Time, traceparent string, ids ...uuid.UUID) error {
 	if time.Now().UnixNano() < e.quiet.Load() {
 		e.lose(k, len(ids))
-		return
+		return nil
 	}
 	spec := Specs[k]
 	opts := []asynq.Option{asynq.Queue(string(k)), asynq.TaskID(name), asynq.MaxRetry(spec.MaxRetry), asynq.Timeout(spec.Timeout)}
 	if !at.IsZero() {
 		opts = append(opts, asynq.ProcessAt(NextSecond(at)))
 	}
-	// A caller that goes away does not take the ring along: its row is stored.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ringTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), enqueueTimeout)
 	defer cancel()
 	failpoint.At("tasks/before-ring")
-	_, err := e.client.EnqueueContext(ctx, newTask(k, ids, trace.Parent(ctx)), opts...)
+	_, err := e.client.EnqueueContext(ctx, newTask(k, ids, traceparent), opts...)
 	failpoint.At("tasks/after-ring")
-	if errors.Is(err, asynq.ErrTaskIDConflict) && len(ids) > 1 {
-		// the first one is rung for already; the others must not miss their ring for that
-		for _, id := range ids {
-			e.enqueue(ctx, k, taskID(k, id, at), at, id)
-		}
-		return
-	}
 	if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) {
-		return
+		return err
 	}
 	e.quiet.Store(time.Now().Add(silence).UnixNano())
 	e.lose(k, len(ids))
-	e.log.WarnContext(ctx, "a ring was lost; the sweeper will find its row", slog.String("kind", string(k)), slog.String("task", name), slog.Any("err", err))
+	e.log.WarnContext(trace.Within(ctx, traceparent), "a ring was lost; the sweeper will find its row", slog.String("kind", string(k)), slog.String("task", name), slog.Any("err", err))
+	return err
 }

@@ -15,22 +15,23 @@ import (
 	"github.com/hibiken/asynq"
 
 	"ajo/internal/trace"
+	"ajo/internal/work"
 )
 
 // Kind is a kind of work, and the name of its queue.
-type Kind string
+type Kind = work.Kind
 
 // The five kinds.
 const (
-	Ingest  Kind = "ingest"  // post a stored event to the ledger
-	Confirm Kind = "confirm" // ask the bank about a posted payment
-	Settle  Kind = "settle"  // submit and follow a transfer
-	Deliver Kind = "deliver" // tell the tenant
-	Expire  Kind = "expire"  // end a one-time account, close it at the bank
+	Ingest  = work.Ingest
+	Confirm = work.Confirm
+	Settle  = work.Settle
+	Deliver = work.Deliver
+	Expire  = work.Expire
 )
 
 // Kinds lists them all, in the order of a payment's way.
-var Kinds = []Kind{Ingest, Confirm, Settle, Deliver, Expire}
+var Kinds = work.Kinds
 
 // Spec is what holds for every task of a kind.
 type Spec struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/clock"
 	"ajo/internal/redisconn"
 	"ajo/internal/testenv"
 	"ajo/tasks"
@@ -24,7 +25,7 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 func setup(t *testing.T) (*tasks.Enqueuer, *asynq.Inspector) {
 	t.Helper()
 	client := (&testenv.Env{T: t}).Redis()
-	e := tasks.NewEnqueuer(client, quiet)
+	e := tasks.NewEnqueuer(client, clock.System, quiet)
 	t.Cleanup(e.Close)
 	return e, asynq.NewInspectorFromRedisClient(client)
 }
@@ -122,7 +123,7 @@ func TestSweepersRingOnceARound(t *testing.T) {
 	id, now := uuid.Must(uuid.NewV7()), time.Now()
 	e.Now(context.Background(), tasks.Deliver, id)
 	for range 3 {
-		e.Swept(context.Background(), tasks.Deliver, id, now)
+		e.Swept(tasks.Deliver, id, now)
 	}
 	require.Len(t, pending(t, i, tasks.Deliver), 2, "the sweeper's ring is another task, once a round")
 }
@@ -163,7 +164,7 @@ func TestRedisAway(t *testing.T) {
 		client, err := redisconn.Open("redis://"+address, redisconn.Options{})
 		require.NoError(t, err)
 		var log strings.Builder
-		e := tasks.NewEnqueuer(client, slog.New(slog.NewTextHandler(&log, nil)))
+		e := tasks.NewEnqueuer(client, clock.System, slog.New(slog.NewTextHandler(&log, nil)))
 		begin := time.Now()
 		for range 101 {
 			e.Now(context.Background(), tasks.Deliver, uuid.New())

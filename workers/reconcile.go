@@ -51,13 +51,7 @@ func (w *Workers) reconciled(ctx context.Context, r reconcile.Report, err error)
 		w.Enqueuer.Now(ctx, tasks.Ingest, id)
 	}
 	for _, p := range r.Reposted {
-		if p.Delivery != nil {
-			w.Enqueuer.Now(ctx, tasks.Deliver, *p.Delivery)
-		}
 		w.Enqueuer.At(ctx, tasks.Confirm, p.ConfirmAt, p.EventID)
-		if p.Expired != nil {
-			w.Enqueuer.Alone(ctx, tasks.Expire, w.Clock.Now(), *p.Expired)
-		}
 	}
 	for _, id := range r.ToConfirm {
 		w.Enqueuer.Now(ctx, tasks.Confirm, id)

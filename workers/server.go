@@ -32,6 +32,7 @@ import (
 	"ajo/internal/trace"
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
+	"ajo/internal/work"
 	"ajo/tasks"
 )
 
@@ -296,8 +297,12 @@ func (w *Workers) postponed(ctx context.Context, k tasks.Kind, id uuid.UUID, err
 	}
 	postpone := map[tasks.Kind]func(context.Context, uuid.UUID, error) (time.Time, error){
 		tasks.Ingest: w.Payments.Postpone, tasks.Confirm: w.Payments.Postpone, tasks.Settle: w.Transfers.Postpone,
-		tasks.Deliver: w.Webhooks.Postpone, tasks.Expire: w.Accounts.Postpone,
 	}[k]
+	if postpone == nil {
+		postpone = func(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
+			return work.Postpone(ctx, w.Pool, k, id, w.Clock.Now(), why)
+		}
+	}
 	at, recErr := postpone(ctx, id, err)
 	if recErr != nil || at.IsZero() {
 		return errors.Join(err, recErr)

@@ -13,6 +13,7 @@ import (
 	"ajo/internal/idempotency"
 	"ajo/internal/metrics"
 	"ajo/internal/payment"
+	"ajo/internal/work"
 	"ajo/tasks"
 )
 
@@ -76,7 +77,7 @@ func (w *Workers) sweepOnce(ctx context.Context) error {
 			if ctx.Err() != nil { // a ring does not end with ctx, and there may be thousands
 				return ctx.Err()
 			}
-			w.Enqueuer.Swept(ctx, k, id, round)
+			w.Enqueuer.Swept(k, id, round)
 		}
 	}
 	metrics.SweepDone(w.Clock.Now())
@@ -94,19 +95,15 @@ func (w *Workers) overdue(ctx context.Context, k tasks.Kind) ([]uuid.UUID, error
 		return w.Payments.Due(ctx, payment.Received, before, w.page())
 	case tasks.Confirm:
 		return w.Payments.Due(ctx, payment.Processed, before, w.page())
-	case tasks.Deliver:
-		due, err := w.Webhooks.Due(ctx, w.Clock.Now(), before, w.page())
-		ids := make([]uuid.UUID, len(due))
-		for i, d := range due {
-			ids[i] = d.ID
-		}
-		return ids, err
 	case tasks.Settle:
 		return w.Transfers.Due(ctx, before, w.page())
-	case tasks.Expire:
-		return w.Accounts.Due(ctx, before, w.page())
 	}
-	return nil, nil
+	items, err := work.Overdue(ctx, w.Pool, w.Clock.Now(), map[work.Kind]time.Time{k: before}, w.page())
+	ids := make([]uuid.UUID, len(items))
+	for i, m := range items {
+		ids[i] = m.ID
+	}
+	return ids, err
 }
 
 // before is the due time from which a row counts as overdue: half an interval for its task to be

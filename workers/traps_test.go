@@ -322,7 +322,7 @@ func TestTrapDuplicateEnqueue(t *testing.T) {
 			case 1:
 				x.opts.Enqueuer.Alone(x.ctx, tasks.Ingest, at, id)
 			default:
-				x.opts.Enqueuer.Swept(x.ctx, tasks.Ingest, id, at)
+				x.opts.Enqueuer.Swept(tasks.Ingest, id, at)
 			}
 		})
 	}

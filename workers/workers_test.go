@@ -32,6 +32,7 @@ import (
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
+	"ajo/internal/work"
 	"ajo/ledger"
 	"ajo/tasks"
 )
@@ -66,7 +67,7 @@ func setupOn(t *testing.T, e *testenv.Env, client redis.UniversalClient) *bundle
 	b.opts = Options{
 		Pool: e.Pool, Redis: b.redis, Clock: clock.System, Log: log, SweepEvery: 200 * time.Millisecond,
 		Queues:   map[tasks.Kind]int{tasks.Ingest: 0, tasks.Confirm: 0, tasks.Settle: 0, tasks.Deliver: 0, tasks.Expire: 0},
-		Enqueuer: tasks.NewEnqueuer(b.redis, log),
+		Enqueuer: tasks.NewEnqueuer(b.redis, clock.System, log),
 		Payments: payment.New(payment.Options{
 			Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
 			ConfirmDelays: []time.Duration{time.Millisecond}, ConfirmMisses: 3, ConfirmMinAge: time.Minute, ConfirmDeadline: time.Hour,
@@ -76,7 +77,9 @@ func setupOn(t *testing.T, e *testenv.Env, client redis.UniversalClient) *bundle
 		Transfers: transfer.New(transfer.Options{Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, Delays: []time.Duration{time.Millisecond}}),
 	}
 	b.opts.Reconciler = reconcile.New(reconcile.Options{Pool: e.Pool, Bank: bank, Payments: b.opts.Payments, Clock: clock.System, Log: log, MinAge: time.Minute})
+	stop := work.EnqueueWith(e.Pool, b.opts.Enqueuer.Enqueue)
 	t.Cleanup(func() {
+		stop()
 		b.opts.Payments.Close()
 		b.opts.Transfers.Close()
 		b.opts.Webhooks.Close()

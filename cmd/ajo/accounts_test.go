@@ -12,6 +12,7 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -23,7 +24,8 @@ func TestAccountCloseCommand(t *testing.T) {
 	_, _, err := o.run(append(closeIt, "--yes")...)
 	require.ErrorIs(t, err, account.ErrNotClosable, "it is active")
 	posted := o.event(o.account.String())
-	o.Exec(`UPDATE accounts SET status = 'expired', expired_at = $2, next_attempt_at = $2, last_error = 'the bank is away' WHERE id = $1`, o.account, o.Clock.Now())
+	o.Exec(`UPDATE accounts SET status = 'expired', expired_at = $2, last_error = 'the bank is away' WHERE id = $1`, o.account, o.Clock.Now())
+	o.Schedule(work.Expire, o.account, o.Clock.Now())
 	_, _, err = o.run(append(closeIt, "--yes")...)
 	require.ErrorIs(t, err, account.ErrHasMoney)
 	o.move(posted, ledger.Credit, ledger.EventReverse)
@@ -34,7 +36,8 @@ func TestAccountCloseCommand(t *testing.T) {
 	require.ErrorContains(t, err, "--reason")
 	require.Empty(t, o.audited())
 	require.Contains(t, o.good(append(closeIt, "--yes")...), "is closed.")
-	require.Equal(t, "true", testenv.Value[string](o.Env, `SELECT (closed_at IS NOT NULL AND next_attempt_at IS NULL)::text FROM accounts WHERE id = $1`, o.account))
+	require.Equal(t, "true", testenv.Value[string](o.Env, `SELECT (closed_at IS NOT NULL)::text FROM accounts WHERE id = $1`, o.account))
+	require.Nil(t, o.DueAt(work.Expire, o.account))
 	_, _, err = o.run(append(closeIt, "--yes")...)
 	require.ErrorIs(t, err, account.ErrNotClosable)
 	log := o.audited()

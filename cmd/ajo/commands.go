@@ -188,7 +188,7 @@ func (t *tool) newChangeCmd(c change) *cobra.Command {
 
 // noteEnqueued says so on stderr when a task did not reach Redis.
 func noteEnqueued(cmd *cobra.Command, tools *app.Tools) {
-	if !tools.Rung() {
+	if !tools.Enqueued() {
 		fmt.Fprintln(cmd.ErrOrStderr(), "The task was not enqueued (AJO_REDIS_URL): a worker finds the work at its next sweep.")
 	}
 }

@@ -158,7 +158,7 @@ func (t *tool) newReplayCmd() *cobra.Command {
 					subject(d.EventType), d.TransactionGroupID, d.CallbackURL, d.AttemptCount, d.LastError),
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
-					if err := tools.Replay(ctx, id, by); err != nil {
+					if err := tools.Webhooks.Replay(ctx, id, by); err != nil {
 						return result{}, err
 					}
 					d, err := tools.Webhooks.Get(ctx, id)

@@ -188,7 +188,7 @@ be resolved.`,
 			will: fmt.Sprintf("Cancel transfer %s: NGN %s from account %q of tenant %q to %s/%s, %s, %d attempts. Its money is returned to the balance, and it is never sent to the bank.",
 				d.MerchantTxRef, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.Status, d.AttemptCount),
 			do: func(by audit.By) (result, error) {
-				r, err := tools.Cancel(ctx, d.MerchantTxRef, by)
+				r, err := tools.Transfers.Cancel(ctx, d.MerchantTxRef, by)
 				return ended(r, d, err)
 			},
 		}, nil
@@ -249,7 +249,7 @@ _CLIENT_ID and _CLIENT_SECRET are set.`,
 			will: fmt.Sprintf("Book transfer %s as %s: NGN %s from account %q of tenant %q to %s/%s, %s, %d attempts. %s",
 				d.MerchantTxRef, as, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.Status, d.AttemptCount, difference),
 			do: func(by audit.By) (result, error) {
-				r, err := tools.Resolve(ctx, d.MerchantTxRef, to, by)
+				r, err := tools.Transfers.Resolve(ctx, d.MerchantTxRef, to, by)
 				return ended(r, d, err)
 			},
 		}, nil

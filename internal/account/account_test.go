@@ -23,6 +23,7 @@ import (
 	"ajo/internal/secret"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -329,16 +330,12 @@ func TestExpireAndCloseAtTheBank(t *testing.T) {
 		b.Clock.Set(at)
 	}
 	b.bank.Faults.Clear()
-	due, err := b.svc.Due(b.ctx, b.Clock.Now().Add(time.Second), 10)
-	require.NoError(t, err)
-	require.Equal(t, []uuid.UUID{a.ID}, due)
+	require.Equal(t, []uuid.UUID{a.ID}, b.Overdue(work.Expire, b.Clock.Now(), b.Clock.Now().Add(time.Second), 10))
 	require.NoError(t, b.svc.AdvanceExpiry(b.ctx, a.ID))
 	there, ok := b.bank.Account(a.ID.String())
 	require.True(t, ok)
 	require.True(t, there.Closed)
-	due, err = b.svc.Due(b.ctx, b.Clock.Now().Add(time.Hour), 10)
-	require.NoError(t, err)
-	require.Empty(t, due)
+	require.Nil(t, b.DueAt(work.Expire, a.ID))
 }
 
 func TestDeadline(t *testing.T) {

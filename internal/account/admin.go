@@ -11,6 +11,7 @@ import (
 	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/work"
 )
 
 // Refusals of a close by hand.
@@ -95,7 +96,10 @@ func CloseByHand(ctx context.Context, pool *pg.Pool, now time.Time, id uuid.UUID
 		if r.Status == Provisioning {
 			_, err = tx.Exec(ctx, `DELETE FROM accounts WHERE id = $1`, id)
 		} else {
-			_, err = tx.Exec(ctx, `UPDATE accounts SET closed_at = $2, next_attempt_at = NULL, leased_until = NULL WHERE id = $1`, id, now)
+			_, err = tx.Exec(ctx, `UPDATE accounts SET closed_at = $2 WHERE id = $1`, id, now)
+		}
+		if err == nil {
+			err = work.Cancel(ctx, tx, work.Expire, id)
 		}
 		if err != nil {
 			return err

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/failpoint"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/retry"
+	"ajo/internal/work"
 )
 
 // The schedule of the close at the bank: it is retried until it works, and does not hold up the
@@ -51,100 +51,122 @@ func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason st
 }
 
 // ExpireTx moves an active account to expired by event; payments made after the moment at are
-// refused from now on. It answers false, and changes nothing, when the account is not active: of
-// many that try at once, one moves it.
+// refused from now on, and the close at the bank is due. It answers false, and changes nothing,
+// when the account is not active: of many that try at once, one moves it.
 func ExpireTx(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, event Event, at time.Time, reason string) (bool, error) {
-	tag, err := tx.Exec(ctx, `
-		UPDATE accounts SET status = 'expired', expired_at = $3, next_attempt_at = $4, attempt_count = 0, leased_until = NULL, updated_at = $4
-		WHERE id = $1 AND status = ANY($2)`, id, Transitions.From(event), at, now)
-	if err != nil || tag.RowsAffected() == 0 {
+	tenant, err := expire(ctx, tx, now, id, event, at, reason)
+	if err != nil || tenant == uuid.Nil {
 		return false, err
 	}
+	return true, work.Schedule(ctx, tx, work.Item{Kind: work.Expire, ID: id, TenantID: tenant, DueAt: now})
+}
+
+// expire moves the account, and returns its tenant; uuid.Nil when it is not active.
+func expire(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, event Event, at time.Time, reason string) (tenant uuid.UUID, err error) {
+	err = tx.QueryRow(ctx, `
+		UPDATE accounts SET status = 'expired', expired_at = $3, attempt_count = 0, updated_at = $4
+		WHERE id = $1 AND status = ANY($2) RETURNING tenant_id`, id, Transitions.From(event), at, now).Scan(&tenant)
+	if pg.IsNoRows(err) {
+		return uuid.Nil, nil
+	}
+	if err != nil {
+		return uuid.Nil, err
+	}
 	from := Active
-	return true, writeHistory(ctx, tx, now, id, &from, Expired, reason)
+	return tenant, writeHistory(ctx, tx, now, id, &from, Expired, reason)
 }
 
 // AdvanceExpiry does what is due on an account: at its deadline it expires, and an expired one is
 // closed at the bank. It returns nil when nothing is left, and a [retry] error with the time of the
 // next try when the bank did not close it.
 func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
-	due, lease, attempt, err := s.claimExpiry(ctx, id)
-	if err != nil || !due {
+	c, attempt, err := s.claimExpiry(ctx, id)
+	if err != nil || c == nil {
 		return err
 	}
 	failpoint.At("account/before-close")
-	err = s.Bank.CloseAccount(ctx, id.String())
+	why := s.Bank.CloseAccount(ctx, id.String())
 	failpoint.At("account/after-close")
-	if err != nil && !errors.Is(err, provider.ErrUnknown) {
-		// An account that the bank does not know takes no payments. An unanswered close may have
-		// worked; closing again is harmless, so it is simply repeated.
-		at := s.Clock.Now().Add(min(closeBackoff<<min(attempt, 16), closeLongest))
-		_, recErr := s.Pool.Exec(ctx, `
-			UPDATE accounts SET next_attempt_at = $3, attempt_count = attempt_count + 1, leased_until = NULL, last_error = $4
-			WHERE id = $1 AND leased_until = $2`, id, lease, at, err.Error())
-		return retry.At(at, fmt.Errorf("close account %s at the bank: %w", id, errors.Join(err, recErr)))
+	if errors.Is(why, provider.ErrUnknown) {
+		why = nil // an account that the bank does not know takes no payments
 	}
+	var next *time.Time
+	if why != nil {
+		// An unanswered close may have worked; closing again is harmless, so it is simply repeated.
+		next = new(s.Clock.Now().Add(min(closeBackoff<<min(attempt, 16), closeLongest)))
+	}
+	err = s.recordClose(ctx, *c, next, why)
+	if next == nil {
+		return err
+	}
+	return retry.At(*next, fmt.Errorf("close account %s at the bank: %w", id, errors.Join(why, err)))
+}
+
+// recordClose stores what came of the close: the account is closed, or due again at next. A claim
+// that is lost changes nothing.
+func (s *Service) recordClose(ctx context.Context, c work.Claim, next *time.Time, why error) error {
 	failpoint.At("account/before-closed-commit")
-	_, err = s.Pool.Exec(ctx, `
-		UPDATE accounts SET closed_at = $3, next_attempt_at = NULL, leased_until = NULL, last_error = '' WHERE id = $1 AND leased_until = $2`,
-		id, lease, s.Clock.Now())
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		if err := lock(ctx, tx, c.ID); err != nil {
+			return err
+		}
+		held, err := work.Finish(ctx, tx, work.Expire, []work.Outcome{{Claim: c, Next: next}})
+		switch {
+		case err != nil || !held[0]:
+			return err
+		case next != nil:
+			_, err = tx.Exec(ctx, `UPDATE accounts SET attempt_count = attempt_count + 1, last_error = $2 WHERE id = $1`, c.ID, why.Error())
+		default:
+			_, err = tx.Exec(ctx, `UPDATE accounts SET closed_at = $2, last_error = '' WHERE id = $1`, c.ID, s.Clock.Now())
+		}
+		return err
+	})
 	failpoint.At("account/after-closed-commit")
 	return err
 }
 
-// claimExpiry expires the account if its deadline has come, and takes the lease of the close at the
-// bank.
-func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (due bool, lease time.Time, attempt int, err error) {
+// lock locks an account's row. It comes before the account's work item: a payment has locked the
+// account when it ends it.
+func lock(ctx context.Context, tx pg.Tx, id uuid.UUID) error {
+	_, err := tx.Exec(ctx, `SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE`, id)
+	return err
+}
+
+// claimExpiry expires the account if its deadline has come, and leases the close at the bank. The
+// claim is nil when nothing is due.
+func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (c *work.Claim, attempt int, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		c = nil
 		now := s.Clock.Now()
-		lease = now.Add(closeLease)
+		if err := lock(ctx, tx, id); err != nil {
+			return err
+		}
+		due, err := work.Due(ctx, tx, work.Expire, now, []uuid.UUID{id})
+		if err != nil || len(due) == 0 {
+			return err
+		}
 		var status Status
 		var deadline *time.Time
-		err := tx.QueryRow(ctx, `
-			SELECT status, expires_at, attempt_count FROM accounts
-			WHERE id = $1 AND next_attempt_at <= $2 AND coalesce(leased_until, '-infinity') <= $2 FOR NO KEY UPDATE`, id, now).
-			Scan(&status, &deadline, &attempt)
-		if pg.IsNoRows(err) {
-			due = false
-			return nil
-		}
-		if err != nil {
+		if err = tx.QueryRow(ctx, `SELECT status, expires_at, attempt_count FROM accounts WHERE id = $1`, id).Scan(&status, &deadline, &attempt); err != nil {
 			return err
 		}
 		if status == Active && deadline == nil {
 			return fmt.Errorf("account %s is active and due, but has no deadline", id)
 		}
 		if status == Active {
-			if _, err := ExpireTx(ctx, tx, now, id, EventDeadline, *deadline, "the deadline was reached"); err != nil {
+			if _, err := expire(ctx, tx, now, id, EventDeadline, *deadline, "the deadline was reached"); err != nil {
 				return err
 			}
 		}
-		due = true
-		_, err = tx.Exec(ctx, `UPDATE accounts SET leased_until = $2 WHERE id = $1`, id, lease)
+		leased, err := work.Lease(ctx, tx, work.Expire, now.Add(closeLease), []work.Claim{due[id]})
+		if l, ok := leased[id]; ok {
+			c = &l
+		}
 		failpoint.At("account/before-claim-commit")
 		return err
 	})
-	if err == nil && due {
+	if err == nil && c != nil {
 		failpoint.At("account/after-claim-commit")
 	}
-	return due, lease, attempt, err
-}
-
-// Due lists the accounts whose work was due before the given time and is in nobody's hands, oldest
-// first.
-func (s *Service) Due(ctx context.Context, before time.Time, limit int) ([]uuid.UUID, error) {
-	rows, err := s.Pool.Query(ctx, `
-		SELECT id FROM accounts
-		WHERE next_attempt_at < $1 AND coalesce(leased_until, '-infinity') <= $2 AND status <> 'provisioning'
-		ORDER BY next_attempt_at LIMIT $3`, before, s.Clock.Now(), limit)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-}
-
-// Postpone puts off the work on an account whose handling failed, longer with each failure; see
-// [pg.Postpone].
-func (s *Service) Postpone(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
-	return pg.Postpone(ctx, s.Pool, pg.PostponeAccount, id, s.Clock.Now(), why)
+	return c, attempt, err
 }

@@ -15,6 +15,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // held is a bank whose calls wait after they were made, until the test lets them answer, with an
@@ -100,7 +101,8 @@ func TestLateFinisherOfAClose(t *testing.T) {
 				return bank, done
 			}
 			row := func() string {
-				return testenv.Value[string](b.Env, `SELECT concat_ws(' ', attempt_count, next_attempt_at, leased_until, closed_at, last_error) FROM accounts`)
+				return testenv.Value[string](b.Env, `
+					SELECT concat_ws(' ', attempt_count, due_at, w.leased_until, version, closed_at, a.last_error) FROM accounts a LEFT JOIN work w ON w.id = a.id`)
 			}
 			first, firstDone := begin()
 			b.Clock.Advance(time.Minute)
@@ -111,7 +113,8 @@ func TestLateFinisherOfAClose(t *testing.T) {
 			require.Equal(t, before, row(), "the row is the second one's")
 			second.answer <- nil
 			require.NoError(t, <-secondDone)
-			require.True(t, testenv.Value[bool](b.Env, `SELECT closed_at IS NOT NULL AND next_attempt_at IS NULL AND leased_until IS NULL FROM accounts`))
+			require.True(t, testenv.Value[bool](b.Env, `SELECT closed_at IS NOT NULL FROM accounts`))
+			require.Nil(t, b.DueAt(work.Expire, a.ID))
 		})
 	}
 }

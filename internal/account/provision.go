@@ -22,6 +22,7 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -296,7 +297,7 @@ func (s *Service) finish(ctx context.Context, r *reservation, got provider.Accou
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		err := tx.QueryRow(ctx, `
-			UPDATE accounts a SET status = 'active', bank_account_number = $3, bank_name = $4, next_attempt_at = expires_at, leased_until = NULL,
+			UPDATE accounts a SET status = 'active', bank_account_number = $3, bank_name = $4, leased_until = NULL,
 				last_error = '', updated_at = $5
 			WHERE id = $1 AND status = 'provisioning' AND leased_until = $2 RETURNING `+columns, r.ID, r.lease, got.Number, got.BankName, now).
 			Scan(r.fields()...)
@@ -311,6 +312,12 @@ func (s *Service) finish(ctx context.Context, r *reservation, got provider.Accou
 		}
 		if err := writeHistory(ctx, tx, now, r.ID, nil, Active, "provisioned"); err != nil {
 			return err
+		}
+		if r.ExpiresAt != nil {
+			deadline := work.Item{Kind: work.Expire, ID: r.ID, TenantID: r.TenantID, DueAt: *r.ExpiresAt}
+			if err := work.Schedule(ctx, tx, deadline); err != nil {
+				return err
+			}
 		}
 		err = r.answer(ctx, tx, now)
 		failpoint.At("account/before-provide-commit")
@@ -327,11 +334,17 @@ func (s *Service) finish(ctx context.Context, r *reservation, got provider.Accou
 // one number to two, and a payment could be either's.
 func (s *Service) freeNumber(ctx context.Context, number string) error {
 	var id uuid.UUID
-	now := s.Clock.Now()
-	err := s.Pool.QueryRow(ctx, `
-		UPDATE accounts SET next_attempt_at = least(next_attempt_at, $3)
-		WHERE provider = $1 AND bank_account_number = $2 AND closed_at IS NULL AND (status = 'expired' OR expires_at <= $3) RETURNING id`,
-		s.Bank.Name(), number, now).Scan(&id)
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		err := tx.QueryRow(ctx, `
+			SELECT id FROM accounts
+			WHERE provider = $1 AND bank_account_number = $2 AND closed_at IS NULL AND (status = 'expired' OR expires_at <= $3)
+			FOR NO KEY UPDATE`, s.Bank.Name(), number, now).Scan(&id)
+		if err == nil {
+			_, err = work.Expedite(ctx, tx, work.Expire, now, id)
+		}
+		return err
+	})
 	if pg.IsNoRows(err) {
 		return fmt.Errorf("the bank has issued the number %s again, which an active account has", number)
 	}

@@ -38,6 +38,7 @@ import (
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
+	"ajo/internal/work"
 	"ajo/migrations"
 	"ajo/tasks"
 )
@@ -102,8 +103,8 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
 	}
 	c.closers = append(c.closers, func() { _ = c.redis.Close() })
-	c.enqueuer = tasks.NewEnqueuer(c.redis, log)
-	c.closers = append(c.closers, c.enqueuer.Close)
+	c.enqueuer = tasks.NewEnqueuer(c.redis, &c.clock, log)
+	c.closers = append(c.closers, c.enqueuer.Close, work.EnqueueWith(c.pool, c.enqueuer.Enqueue))
 	if c.spool, err = spool.Open(cfg.SpoolDir, cfg.SpoolMax<<20); err != nil {
 		return nil, fmt.Errorf("AJO_SPOOL_DIR: %w", err)
 	}
@@ -127,13 +128,12 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		Spool: c.spool, Pool: c.pool, Bank: c.bank, Clock: &c.clock, Log: log, WebhookSecret: cfg.ProviderWebhookSecret,
 		PreviousSecret: cfg.ProviderWebhookSecretPrevious, PreviousUntil: cfg.ProviderWebhookSecretPreviousUntil, Box: c.box,
 		ConfirmDelays: cfg.ConfirmDelays, ConfirmMisses: cfg.ConfirmMisses, ConfirmMinAge: cfg.ConfirmMinAge, ConfirmDeadline: cfg.ConfirmDeadline,
-		Ring: c.ringDelivery,
 	})
 	c.closers = append(c.closers, c.payments.Close)
 	c.banks = transfer.NewBankList(c.bank, c.redis, &c.clock, log)
 	c.transfers = transfer.New(transfer.Options{
 		Pool: c.pool, Bank: c.bank, Banks: c.banks, Clock: &c.clock, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
-		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional, Ring: c.ringDelivery,
+		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional,
 	})
 	c.closers = append(c.closers, c.transfers.Close)
 	c.drain()
@@ -148,10 +148,6 @@ func doubting(bank provider.Bank, pool *pg.Pool, c clock.Clock, log *slog.Logger
 		Account:     func(ctx context.Context) (string, error) { return account.KnownAtBank(ctx, pool) },
 		Destination: func(ctx context.Context) (provider.Destination, error) { return transfer.KnownDestination(ctx, pool) },
 	}})
-}
-
-func (c *core) ringDelivery(ctx context.Context, id uuid.UUID) {
-	c.enqueuer.Now(ctx, tasks.Deliver, id)
 }
 
 // drainEvery is how often the spool is checked.

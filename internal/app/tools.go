@@ -27,6 +27,7 @@ import (
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
+	"ajo/internal/work"
 	"ajo/ledger"
 	"ajo/migrations"
 	"ajo/tasks"
@@ -120,8 +121,8 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		if err != nil {
 			return fmt.Errorf("AJO_REDIS_URL: %w", err)
 		}
-		t.enqueuer = tasks.NewEnqueuer(r, s.Log)
-		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close)
+		t.enqueuer = tasks.NewEnqueuer(r, clock.System, s.Log)
+		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close, work.EnqueueWith(t.pool, t.enqueuer.Enqueue))
 	}
 	t.Tenants = tenant.New(tenant.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log})
 	t.Customers = customer.New(customer.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log})
@@ -136,11 +137,6 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	}
 	t.Payments = payment.New(payment.Options{
 		Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, ConfirmDelays: s.ConfirmDelays, ConfirmMinAge: s.ConfirmMinAge,
-		Ring: func(ctx context.Context, id uuid.UUID) {
-			if t.enqueuer != nil {
-				t.enqueuer.Now(ctx, tasks.Deliver, id)
-			}
-		},
 	})
 	t.Reconciler = reconcile.New(reconcile.Options{
 		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Clock: clock.System, Log: s.Log, MinAge: s.ConfirmMinAge,
@@ -159,9 +155,15 @@ func (t *Tools) Close() {
 	t.closers = nil
 }
 
-// Rung tells whether every ring so far has reached Redis. What was not rung is not lost: a worker's
-// sweeper finds the row.
-func (t *Tools) Rung() bool { return t.enqueuer != nil && t.enqueuer.Lost() == 0 }
+// Enqueued tells whether everything so far has reached Redis. What has not is not lost: a worker's
+// sweep finds it.
+func (t *Tools) Enqueued() bool {
+	if t.enqueuer == nil {
+		return false
+	}
+	t.enqueuer.Flush()
+	return t.enqueuer.Lost() == 0
+}
 
 // Assign posts a misdirected payment to an account ([payment.Service.Assign]) and enqueues what
 // follows.
@@ -230,26 +232,9 @@ func (t *Tools) posted(ctx context.Context, eventID uuid.UUID, p payment.Posted)
 	if t.enqueuer == nil {
 		return
 	}
-	if p.Delivery != nil {
-		t.enqueuer.Now(ctx, tasks.Deliver, *p.Delivery)
-	}
 	if !p.ConfirmAt.IsZero() {
 		t.enqueuer.At(ctx, tasks.Confirm, p.ConfirmAt, eventID)
 	}
-	if p.Expired != nil {
-		t.enqueuer.Alone(ctx, tasks.Expire, clock.System.Now(), *p.Expired)
-	}
-}
-
-// Replay gives a dead letter a fresh set of attempts ([webhook.Service.Replay]) and enqueues the
-// first. The ring has a time: the id of one without is still taken by the task that was archived
-// when the attempts ran out.
-func (t *Tools) Replay(ctx context.Context, deliveryID uuid.UUID, by audit.By) error {
-	err := t.Webhooks.Replay(ctx, deliveryID, by)
-	if err == nil && t.enqueuer != nil {
-		t.enqueuer.Alone(ctx, tasks.Deliver, clock.System.Now(), deliveryID)
-	}
-	return err
 }
 
 // Poll makes a transfer's next step due now ([transfer.Service.Poll]) and enqueues it.
@@ -259,28 +244,6 @@ func (t *Tools) Poll(ctx context.Context, merchantTxRef string, by audit.By) err
 		t.enqueuer.Alone(ctx, tasks.Settle, clock.System.Now(), id)
 	}
 	return err
-}
-
-// Cancel ends a transfer that was never submitted ([transfer.Service.Cancel]) and enqueues what its
-// tenant is told.
-func (t *Tools) Cancel(ctx context.Context, merchantTxRef string, by audit.By) (transfer.Resolved, error) {
-	r, err := t.Transfers.Cancel(ctx, merchantTxRef, by)
-	t.deliver(ctx, r, err)
-	return r, err
-}
-
-// Resolve books what a person has found out about a transfer ([transfer.Service.Resolve]) and
-// enqueues what its tenant is told.
-func (t *Tools) Resolve(ctx context.Context, merchantTxRef string, to transfer.Resolution, by audit.By) (transfer.Resolved, error) {
-	r, err := t.Transfers.Resolve(ctx, merchantTxRef, to, by)
-	t.deliver(ctx, r, err)
-	return r, err
-}
-
-func (t *Tools) deliver(ctx context.Context, r transfer.Resolved, err error) {
-	if err == nil && t.enqueuer != nil && r.Delivery != uuid.Nil {
-		t.enqueuer.Now(ctx, tasks.Deliver, r.Delivery)
-	}
 }
 
 // Adopt takes a payout into the books that only the bank has ([transfer.Service.Adopt]) and rings

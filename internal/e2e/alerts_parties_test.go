@@ -80,11 +80,12 @@ func TestAlertsOfSlowParties(t *testing.T) {
 	p.endpoint.answers(func(n int) int { return map[bool]int{true: 503, false: 200}[n <= 10+some] })
 	p.arrive()
 	a.eventually("failed deliveries", func() bool {
-		return a.count(`SELECT count(*) FROM deliveries WHERE status = 'pending' AND attempt_count = 1 AND leased_until IS NULL`) == some
+		return a.count(`SELECT count(*) FROM deliveries WHERE status = 'pending' AND attempt_count = 1`) == some
 	})
 	a.look(roles)
 	// the hour has passed
-	a.Exec(`UPDATE deliveries SET created_at = created_at - interval '1 hour', next_attempt_at = now() WHERE status = 'pending'`)
+	a.Exec(`UPDATE deliveries SET created_at = created_at - interval '1 hour' WHERE status = 'pending'`)
+	a.Exec(`UPDATE work SET due_at = now() WHERE kind = 'deliver'`)
 	a.eventually("the deliveries", func() bool { return p.progress().delivered == 10+some })
 
 	a.bank.Faults.Set(
@@ -150,7 +151,7 @@ func TestAlertsOfBreaker(t *testing.T) {
 	a.says(worker, "AjoBreakerOpen", "an endpoint is down")
 	a.follow("AjoBreakerOpen", "ajo tenant show", "<tenant id>", fmt.Sprint(worker.logged("an endpoint is down: its deliveries are held while one at a time probes it")["tenant"]))
 	p.endpoint.answers(nil)
-	a.Exec(`UPDATE deliveries SET next_attempt_at = now()`) // the day has passed
+	a.Exec(`UPDATE work SET due_at = now() WHERE kind = 'deliver'`) // the day has passed
 	a.eventually("the deliveries", func() bool { return p.progress().delivered == payments })
 	a.eventually("a closed breaker", func() bool { return sample(scrape(roles["worker"]), "ajo_delivery_breakers_open") == 0 })
 	a.quiet(roles, "AjoBreakerOpen")

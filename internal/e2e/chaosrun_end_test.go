@@ -45,7 +45,7 @@ func (s *chaosRun) leftToDo(ctx context.Context) (l left, err error) {
 	err = s.Pool.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'received'),
 			(SELECT count(*) FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'processed'),
-			(SELECT count(*) FROM deliveries WHERE next_attempt_at IS NOT NULL),
+			(SELECT count(*) FROM work WHERE kind = 'deliver'),
 			(SELECT count(*) FROM transfers WHERE next_attempt_at IS NOT NULL AND status IN ('pending', 'processing') AND differs_since IS NULL),
 			(SELECT count(*) FROM transfers WHERE next_attempt_at IS NOT NULL AND status NOT IN ('pending', 'processing')),
 			(SELECT count(*) FROM deliveries WHERE status = 'dead_letter')`).

@@ -158,7 +158,7 @@ func (c *crash) sale(n int) unit {
 			expired = ok && (a.status == 200 || a.status == 422)
 		default:
 			return c.credited(tx, true) &&
-				c.count(`SELECT count(*) FROM accounts WHERE id IN ($1, $2) AND closed_at IS NOT NULL AND next_attempt_at IS NULL`, order.ID, shop.ID) == 2
+				c.count(`SELECT count(*) FROM accounts WHERE id IN ($1, $2) AND closed_at IS NOT NULL AND NOT EXISTS (SELECT FROM work w WHERE w.id = accounts.id)`, order.ID, shop.ID) == 2
 		}
 		return false
 	}

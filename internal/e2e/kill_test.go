@@ -95,7 +95,7 @@ func (w *world) minutePasses() {
 		return
 	}
 	w.Exec(`UPDATE inbound_events SET leased_until = now() WHERE leased_until > now()`)
-	w.Exec(`UPDATE deliveries SET leased_until = now() WHERE leased_until > now()`)
+	w.Exec(`UPDATE work SET leased_until = now() WHERE leased_until > now()`)
 }
 
 // patient tells whether faults are waited out in real time, which takes minutes.

@@ -257,8 +257,8 @@ func (w *world) unfinished() string {
 			SELECT format('event %s %s next %s lease %s error %s', id, status, next_attempt_at, leased_until, last_error) AS line
 			FROM inbound_events WHERE next_attempt_at IS NOT NULL
 			UNION ALL
-			SELECT format('delivery %s %s next %s lease %s attempts %s error %s', id, status, next_attempt_at, leased_until, attempt_count, last_error)
-			FROM deliveries WHERE status <> 'delivered' LIMIT 10) l`)
+			SELECT format('delivery %s %s next %s lease %s attempts %s error %s', d.id, status, due_at, leased_until, attempt_count, d.last_error)
+			FROM deliveries d LEFT JOIN work w ON w.kind = 'deliver' AND w.id = d.id WHERE status <> 'delivered' LIMIT 10) l`)
 }
 
 // checkBooks compares what was posted to what the bank has in its books: each payment once, with

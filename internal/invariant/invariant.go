@@ -28,6 +28,7 @@ const (
 	CheckRecalls          = "what is held for recalls is what they hold"
 	CheckRecallAsked      = "each open recall is waiting for the bank"
 	CheckAccountBalance   = "each account has a balance"
+	CheckWork             = "what is still to be done is pending work"
 )
 
 // checks return (subject, detail) of each row that is wrong. Each reads two tables by their keys.
@@ -97,6 +98,13 @@ var checks = []struct{ name, sql string }{
 			OR NOT t.status = ANY (CASE WHEN t.debit_group IS NOT NULL AND d.event_type LIKE 'settlement.%' THEN '{success,failed,refunded}'
 				WHEN d.event_type = 'settlement.succeeded' THEN '{success,refunded}' WHEN d.event_type = 'settlement.failed' THEN '{failed}'
 				WHEN d.event_type = 'settlement.refunded' THEN '{refunded}' ELSE '{}' END::text[]))`},
+	{CheckWork, `
+		SELECT d.id::text, 'a delivery that nobody will make' FROM deliveries d
+		WHERE d.status = 'pending' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'deliver' AND w.id = d.id)
+		UNION ALL
+		SELECT a.id::text, format('%s, and nobody will end or close it', a.status) FROM accounts a
+		WHERE (a.status = 'expired' AND a.closed_at IS NULL OR a.status = 'active' AND a.expires_at IS NOT NULL)
+			AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'expire' AND w.id = a.id)`},
 	{CheckAccountBalance, `
 		SELECT a.id::text, CASE WHEN b.account_id IS NULL THEN 'it has none' ELSE format('of tenant %s, the account''s is %s', b.tenant_id, a.tenant_id) END
 		FROM accounts a LEFT JOIN ledger_balances b ON b.account_id = a.id WHERE a.status <> 'provisioning' AND b.account_id IS NULL OR b.tenant_id <> a.tenant_id`},

@@ -224,6 +224,13 @@ var damage = map[string]struct {
 		`UPDATE inbound_events SET next_attempt_at = NULL WHERE status = 'processed'`,
 		invariant.CheckConfirmation, `SELECT id::text FROM ledger_entries WHERE direction = 'credit' AND status = 'provisional'`, false,
 	},
+	"nobody delivers it": {
+		`DELETE FROM work WHERE kind = 'deliver'`, invariant.CheckWork, `SELECT id::text FROM deliveries`, false,
+	},
+	"nobody closes it": {
+		`UPDATE accounts SET status = 'expired', expired_at = now() WHERE account_ref = 'shop'`,
+		invariant.CheckWork, `SELECT id::text FROM accounts WHERE account_ref = 'shop'`, false,
+	},
 	"delivery of nothing": {
 		`UPDATE deliveries SET transaction_group_id = gen_random_uuid()`, invariant.CheckDeliveryEvent, `SELECT id::text FROM deliveries`, false,
 	},
@@ -295,7 +302,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 	for _, c := range []string{
 		invariant.CheckTransferDebit, invariant.CheckDebitTransfer, invariant.CheckEventCredit, invariant.CheckCreditEvent, invariant.CheckPostedOnce,
 		invariant.CheckConfirmation, invariant.CheckDeliveryEvent, invariant.CheckDeliveryEnd, invariant.CheckDeliveryTransfer,
-		invariant.CheckAccountBalance,
+		invariant.CheckAccountBalance, invariant.CheckWork,
 	} {
 		require.True(t, seen[c], "nothing shows that %q can fail", c)
 	}

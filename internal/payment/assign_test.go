@@ -20,6 +20,7 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // misdirected makes a payment at the bank to a number that no account of ours has, and posts its
@@ -72,8 +73,7 @@ func TestAssignPostsLikePosting(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, payment.CategoryPayment, p.Category)
 	require.Equal(t, b.Clock.Now().Add(30*time.Second), p.ConfirmAt)
-	require.Equal(t, testenv.Value[uuid.UUID](b.Env, `SELECT id FROM deliveries WHERE transaction_group_id = $1`, id), *p.Delivery)
-	require.Nil(t, p.Expired)
+	require.NotNil(t, b.DueAt(work.Deliver, testenv.Value[uuid.UUID](b.Env, `SELECT id FROM deliveries WHERE transaction_group_id = $1`, id)))
 	balance, entries := b.books()
 	require.Equal(t, "4975.00", balance)
 	require.Equal(t, []string{"credit provisional"}, entries)
@@ -183,9 +183,9 @@ func TestAssignToTheExpiredAccountThatWasPaid(t *testing.T) {
 	b.Clock.Advance(time.Hour)
 	b.Exec(`UPDATE accounts SET status = 'expired', expired_at = $2 WHERE id = $1`, b.account, b.Clock.Now().Add(-time.Minute))
 	id := b.paidTo(b.account.String(), func(x *fakebank.EventTransaction) { x.AliasReference, x.AliasNumber = "customer-1", "" }, payment.CategoryMisdirected)
-	p, err := b.svc.Assign(b.ctx, id, payment.Destination{TenantID: b.tenant, AccountRef: b.account.String()}, byHand)
+	_, err := b.svc.Assign(b.ctx, id, payment.Destination{TenantID: b.tenant, AccountRef: b.account.String()}, byHand)
 	require.NoError(t, err)
-	require.Nil(t, p.Delivery, "there is no URL")
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`), "there is no URL")
 	require.Equal(t, time.Duration(-1), b.check(id))
 	balance, entries := b.books()
 	require.Equal(t, "4975.00", balance)
@@ -200,9 +200,9 @@ func TestAssignEndsAOneTimeAccount(t *testing.T) {
 	id := b.misdirected(nil)
 	b.Clock.Advance(time.Hour)
 	b.Exec(`UPDATE accounts SET type = 'onetime', expected_amount = 5000 WHERE id = $1`, b.account)
-	p, err := b.svc.Assign(b.ctx, id, b.here(), byHand)
+	_, err := b.svc.Assign(b.ctx, id, b.here(), byHand)
 	require.NoError(t, err)
-	require.Equal(t, &b.account, p.Expired)
+	require.NotNil(t, b.DueAt(work.Expire, b.account), "it is to be closed at the bank")
 	require.Equal(t, b.Clock.Now(), testenv.Value[time.Time](b.Env, `SELECT expired_at FROM accounts WHERE id = $1`, b.account))
 	late := b.receive(b.event(func(e *fakebank.Event) {
 		e.Data.Transaction.Time = b.Clock.Now().Add(-time.Minute).Format(time.RFC3339)

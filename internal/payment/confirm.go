@@ -103,11 +103,9 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 		span.Text("outcome", f.outcome())
 		span.Number("attempt", c.Attempt+1)
 	}
-	told, err := s.record.Do(ctx, f)
-	if err != nil {
+	if _, err := s.record.Do(ctx, f); err != nil {
 		return err // the lease runs out, and the sweeper rings again
 	}
-	s.ring(ctx, told)
 	metrics.Confirmation(f.outcome())
 	if f.asksOn() {
 		return retry.At(f.next, errors.New(f.why))
@@ -289,8 +287,8 @@ func (s *Service) leaseBatch(ctx context.Context, tx pg.Tx, checks []*check) ([]
 
 // recordBatch stores many findings, moves their entries, and queues what tenants chose to be told
 // of it, in one transaction. A finding about a payment that is not as it was seen is dropped:
-// another worker has it. The result is the delivery to ring, uuid.Nil for none.
-func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding) ([]uuid.UUID, error) {
+// another worker has it.
+func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding) ([]struct{}, error) {
 	held, err := s.recordFindings(ctx, tx, findings)
 	if err != nil {
 		return nil, err
@@ -303,16 +301,11 @@ func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding
 	if err := s.closeRecalls(ctx, tx, held, moved); err != nil {
 		return nil, err
 	}
-	told, err := s.tellFindings(ctx, tx, held, moved)
-	if err != nil {
+	if err := s.tellFindings(ctx, tx, held, moved); err != nil {
 		return nil, err
 	}
 	tx.AfterCommit(func(ctx context.Context) { s.alert(ctx, held, moved) })
-	out := make([]uuid.UUID, len(findings))
-	for i, f := range findings {
-		out[i] = told[f.ID]
-	}
-	return out, nil
+	return make([]struct{}, len(findings)), nil
 }
 
 func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding) ([]ledger.Moved, error) {

@@ -13,6 +13,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -34,7 +35,8 @@ func TestPaymentDeadlineAndExpireAtOnce(t *testing.T) {
 			if i%2 == 1 {
 				deadline, occurred = now.Add(time.Hour), now.Add(time.Second)
 			}
-			b.Exec(`UPDATE accounts SET type = 'onetime', expected_amount = 5000, expires_at = $2, next_attempt_at = $2 WHERE id = $1`, id, deadline)
+			b.Exec(`UPDATE accounts SET type = 'onetime', expected_amount = 5000, expires_at = $2 WHERE id = $1`, id, deadline)
+			b.Schedule(work.Expire, id, deadline)
 			event := b.receive(b.event(func(e *fakebank.Event) {
 				e.Data.Transaction.AliasReference, e.Data.Transaction.Time = id.String(), occurred.Format(time.RFC3339)
 			})).ID

@@ -13,6 +13,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // An account with both an expected amount and a deadline ends by whichever comes first.
@@ -79,7 +80,7 @@ func TestOnlyTheExactAmountEndsAOneTimeAccount(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Equal(t, payment.CategoryPayment, p.Category)
-			require.Equal(t, c.status == "expired", p.Expired != nil)
+			require.Equal(t, c.status == "expired", b.DueAt(work.Expire, b.account) != nil)
 			require.Equal(t, c.status, testenv.Value[string](b.Env, `SELECT status FROM accounts WHERE id = $1`, b.account))
 			balance, _ := b.books()
 			require.Equal(t, "4975.00", balance)

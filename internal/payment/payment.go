@@ -9,7 +9,6 @@
 package payment
 
 import (
-	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -130,9 +129,6 @@ type Options struct {
 	ConfirmMinAge time.Duration
 	// No clear answer for ConfirmDeadline after posting: needs_review.
 	ConfirmDeadline time.Duration
-	// Ring enqueues a delivery that was queued with a confirmation or a reversal, after the commit;
-	// nil: the sweeper does.
-	Ring func(ctx context.Context, delivery uuid.UUID)
 }
 
 // DefaultConfirmDelays check first after 30 s, then with growing gaps.
@@ -161,7 +157,7 @@ type Service struct {
 	leases *pg.Batcher[*check, *time.Time]
 	listed *batch.Coalescer[*check, *provider.Transaction]
 	lists  lists
-	record *pg.Batcher[*finding, uuid.UUID]
+	record *pg.Batcher[*finding, struct{}]
 	forged forgedRoom
 	away   atomic.Int64 // unix nanoseconds until which Postgres is taken for gone
 }

@@ -24,6 +24,7 @@ import (
 	"ajo/internal/secret"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -176,7 +177,7 @@ func TestPaymentIsPostedOnce(t *testing.T) {
 	require.True(t, r.ToPost())
 	p := b.post(r.ID)
 	require.Equal(t, payment.CategoryPayment, p.Category)
-	require.NotNil(t, p.Delivery)
+	require.NotNil(t, b.DueAt(work.Deliver, testenv.Value[uuid.UUID](b.Env, `SELECT id FROM deliveries`)))
 	require.Equal(t, b.Clock.Now().Add(30*time.Second), p.ConfirmAt)
 	require.Zero(t, b.post(r.ID), "posting again changes nothing")
 	balance, entries := b.books()
@@ -190,7 +191,7 @@ func TestPaymentIsPostedOnce(t *testing.T) {
 func TestNoURLQueuesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	require.Nil(t, b.post(b.receive(b.event(nil)).ID).Delivery)
+	b.post(b.receive(b.event(nil)).ID)
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
 }
 
@@ -508,14 +509,17 @@ func TestOneTimeAccount(t *testing.T) {
 		"endpoint.provision.expected-amount.exact", "state.account.expired.payments")
 	b := setup(t)
 	b.Exec(`UPDATE accounts SET type = 'onetime', expected_amount = 5000 WHERE id = $1`, b.account)
-	at := b.Clock.Now()
+	at, expired := b.Clock.Now(), false
 	pay := func(amount string, when time.Time) string {
 		r := b.receive(b.event(func(e *fakebank.Event) {
 			e.Data.Transaction.TransactionAmount = json.RawMessage(amount)
 			e.Data.Transaction.Time = when.Format(time.RFC3339)
 		}))
 		p := b.post(r.ID)
-		require.Equal(t, amount == "5000.00" && when.Equal(at), p.Expired != nil, "%s at %s", amount, when)
+		if p.Category == payment.CategoryPayment && !expired {
+			expired = amount == "5000.00" && when.Equal(at)
+		}
+		require.Equal(t, expired, b.DueAt(work.Expire, b.account) != nil, "%s at %s", amount, when)
 		_, category, problem := b.event1(r.ID)
 		return category + " " + problem
 	}

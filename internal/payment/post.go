@@ -36,9 +36,6 @@ type Posted struct {
 	Waited    time.Duration // since the event was received
 	ConfirmAt time.Time     // when the bank is first asked; zero unless Category is payment
 	Trace     string        // the event's traceparent
-	Delivery  *uuid.UUID    // the tenant's webhook, when there is a URL
-	// the one-time account that this payment ended: to be closed at the bank
-	Expired *uuid.UUID
 }
 
 // stored is an event as posting reads it.
@@ -251,7 +248,7 @@ func (e *stored) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error 
 	if err != nil || !moved {
 		return err
 	}
-	t.Status, t.ExpiredAt, e.posted.Expired = account.Expired, &at, &t.ID
+	t.Status, t.ExpiredAt = account.Expired, &at
 	return nil
 }
 
@@ -286,10 +283,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 			return err
 		}
 		for i, e := range told {
-			switch {
-			case ids[i] != uuid.Nil:
-				e.posted.Delivery = &ids[i]
-			case e.target.CallbackURL != "":
+			if ids[i] == uuid.Nil && e.target.CallbackURL != "" {
 				return fmt.Errorf("payment: no delivery of event %s was queued: one was there before the payment was posted", e.ID)
 			}
 		}

@@ -129,7 +129,6 @@ var reversedBy = map[ledger.Status]ledger.Event{
 // decideRecall locks the payment first, as the confirmation does, so that entry and recall stand
 // still from then on.
 func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to RecallStatus, by audit.By) (out Reviewed, err error) {
-	var told map[uuid.UUID]uuid.UUID
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		v, err := lockRecall(ctx, tx, eventID)
@@ -161,7 +160,7 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 			return err
 		}
 		if to == RecallReversed {
-			if told, err = s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: out.Status}); err != nil {
+			if err := s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: out.Status}); err != nil {
 				return err
 			}
 		}
@@ -177,9 +176,6 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 			Why             string
 		}{v.AccountID, v.Amount, out.Balance, v.EntryStatus, v.LastError}))
 	})
-	if err == nil {
-		s.ring(ctx, told[eventID])
-	}
 	return out, err
 }
 

@@ -92,7 +92,6 @@ func findCorrectable(ctx context.Context, q pg.Querier, eventID uuid.UUID) (Revi
 // [ErrSums]; [ErrSameSums].
 func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction, by audit.By) (Replaced, error) {
 	var out Replaced
-	var deliveries map[uuid.UUID]uuid.UUID
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		v, err := lockReview(ctx, tx, eventID)
@@ -131,7 +130,7 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 		e.posted.ConfirmAt = time.Time{}
 		out = newReplaced(eventID, e, confirmed)
 		notify[e.ID] = confirmed.Status
-		if deliveries, err = s.tell(ctx, tx, notify); err != nil {
+		if err := s.tell(ctx, tx, notify); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("review.correct", "event:"+eventID.String(), struct {
@@ -141,11 +140,6 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 			Why                                         string
 		}{v.EntryID, v.AccountID, e.ID, confirmed.EntryID, v.GrossAmount, v.Fee, to.Amount, to.Fee, out.Balance, v.Why}))
 	})
-	if err == nil {
-		for _, id := range deliveries {
-			s.ring(ctx, id)
-		}
-	}
 	return out, err
 }
 

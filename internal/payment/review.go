@@ -130,7 +130,6 @@ func (s *Service) ReverseReviewed(ctx context.Context, eventID uuid.UUID, by aud
 // entry's status stands still from then on; the entry's account is locked after it.
 func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event ledger.Event, by audit.By) (Reviewed, error) {
 	var out Reviewed
-	var told map[uuid.UUID]uuid.UUID
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		v, err := lockReview(ctx, tx, eventID)
@@ -153,7 +152,7 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 		if err := endChecks(ctx, tx, eventID, event, v.Why, next); err != nil {
 			return err
 		}
-		if told, err = s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: moved.Status}); err != nil {
+		if err := s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: moved.Status}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("review."+string(event), "event:"+eventID.String(), struct {
@@ -162,9 +161,6 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 			Why                string
 		}{v.EntryID, v.AccountID, v.Amount, out.Balance, v.Why}))
 	})
-	if err == nil {
-		s.ring(ctx, told[eventID])
-	}
 	return out, err
 }
 

@@ -15,9 +15,9 @@ import (
 // toldAs are the statuses of an entry that a tenant can be told of, beside its posting.
 var toldAs = map[ledger.Status]webhook.Type{ledger.Confirmed: webhook.PaymentConfirmed, ledger.Reversed: webhook.PaymentReversed}
 
-// tellFindings queues what the findings' moves are to be told as, and returns the deliveries by
-// their payments. For tenants that have chosen nothing it does nothing.
-func (s *Service) tellFindings(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) (map[uuid.UUID]uuid.UUID, error) {
+// tellFindings queues what the findings' moves are to be told as. For tenants that have chosen
+// nothing it does nothing.
+func (s *Service) tellFindings(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) error {
 	now := map[uuid.UUID]ledger.Status{}
 	i := 0
 	for _, f := range findings {
@@ -33,8 +33,8 @@ func (s *Service) tellFindings(ctx context.Context, tx pg.Tx, findings []*findin
 }
 
 // tell queues the events of payments whose entries were moved, in the same transaction, by the
-// status that each has now. It returns the deliveries by their payments.
-func (s *Service) tell(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]ledger.Status) (map[uuid.UUID]uuid.UUID, error) {
+// status that each has now.
+func (s *Service) tell(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]ledger.Status) error {
 	var ids []uuid.UUID
 	for id, status := range moved {
 		if toldAs[status] != "" {
@@ -42,12 +42,12 @@ func (s *Service) tell(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]ledger
 		}
 	}
 	if len(ids) == 0 {
-		return nil, nil
+		return nil
 	}
 	at := s.Clock.Now()
 	rows, err := tx.Query(ctx, `SELECT id, account_id, amount, fee, sender_name, narration, traceparent FROM inbound_events WHERE id = ANY($1) ORDER BY id`, ids)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	events, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (webhook.NewDelivery, error) {
 		d := webhook.NewDelivery{CreatedAt: at}
@@ -59,19 +59,8 @@ func (s *Service) tell(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]ledger
 		return d, err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	queued, err := webhook.Tell(ctx, tx, at, events)
-	told := make(map[uuid.UUID]uuid.UUID, len(queued))
-	for i, id := range queued {
-		told[events[i].TransactionGroupID] = id
-	}
-	return told, err
-}
-
-// ring enqueues a delivery that was queued, once it is committed.
-func (s *Service) ring(ctx context.Context, delivery uuid.UUID) {
-	if delivery != uuid.Nil && s.Ring != nil {
-		s.Ring(ctx, delivery)
-	}
+	_, err = webhook.Tell(ctx, tx, at, events)
+	return err
 }

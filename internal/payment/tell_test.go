@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
@@ -18,6 +19,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // choose has the test's tenant told of the events, at a URL of its own.
@@ -93,19 +95,20 @@ func TestChosenEventsOfAPayment(t *testing.T) {
 }
 
 // The body is that of payment.received, but for the event and the status; the account's own URL
-// goes before the tenant's; and the ring comes after the commit.
+// goes before the tenant's; and its task comes after the commit.
 func TestToldAsItWasReceived(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.choose("{payment.confirmed}")
-	var rung []uuid.UUID
-	b.svc.Ring = func(_ context.Context, id uuid.UUID) {
-		require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE id = $1`, id))
-		rung = append(rung, id)
-	}
 	id, _ := b.paid()
+	var enqueued []uuid.UUID
+	t.Cleanup(work.EnqueueWith(b.Pool, func(items []work.Item) {
+		for _, m := range items {
+			assert.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE id = $1`, m.ID))
+			enqueued = append(enqueued, m.ID)
+		}
+	}))
 	b.Exec(`UPDATE accounts SET callback_url = 'https://account.example/hook' WHERE id = $1`, b.account)
-	require.Empty(t, rung, "posting leaves its ring to the caller")
 	require.Equal(t, time.Duration(-1), b.check(id))
 	body := func(event string) string {
 		return testenv.Value[string](b.Env, `SELECT convert_from(body, 'UTF8') FROM deliveries WHERE event_type = $1`, event)
@@ -113,8 +116,9 @@ func TestToldAsItWasReceived(t *testing.T) {
 	require.Equal(t, strings.NewReplacer("payment.received", "payment.confirmed", "provisional", "confirmed").Replace(body("payment.received")), body("payment.confirmed"))
 	require.Contains(t, body("payment.confirmed"), `"senderName":"Bola Ade"`)
 	require.Equal(t, []uuid.UUID{testenv.Value[uuid.UUID](b.Env, `
-		SELECT id FROM deliveries WHERE event_type = 'payment.confirmed' AND callback_url = 'https://account.example/hook' AND created_at = $1 AND next_attempt_at = $1`,
-		b.Clock.Now())}, rung)
+		SELECT id FROM deliveries WHERE event_type = 'payment.confirmed' AND callback_url = 'https://account.example/hook' AND created_at = $1`,
+		b.Clock.Now())}, enqueued)
+	require.True(t, b.Clock.Now().Equal(*b.DueAt(work.Deliver, enqueued[0])))
 }
 
 // Checks at once by two processes, a lost answer to the commit, and the checks after it: one event.
@@ -253,7 +257,7 @@ func TestNoChoiceNoStatement(t *testing.T) {
 	b.choose("{payment.confirmed}")
 	morePost, moreConfirm := cost()
 	require.Equal(t, post, morePost)
-	require.Equal(t, confirm+3, moreConfirm, "the payments, the choices, and the deliveries")
+	require.Equal(t, confirm+4, moreConfirm, "the payments, the choices, the deliveries, and their items")
 }
 
 // asked is a bank that says when it is asked.

@@ -17,8 +17,6 @@ const postponed = ` SET failure_count = failure_count + 1, last_error = $3,
 var (
 	PostponeEvent    = `UPDATE inbound_events` + postponed
 	PostponeTransfer = `UPDATE transfers` + postponed
-	PostponeDelivery = `UPDATE deliveries` + postponed
-	PostponeAccount  = `UPDATE accounts` + postponed
 )
 
 // Postpone puts a row off whose handling failed at the time now, longer with each failure, so that

@@ -13,8 +13,12 @@ import (
 // one take a Tx, the others a [Querier].
 type Tx struct {
 	pgx.Tx
+	pool  *Pool
 	hooks *[]func(ctx context.Context)
 }
+
+// Pool is the pool that the transaction's connection is of.
+func (tx Tx) Pool() *Pool { return tx.pool }
 
 // AfterCommit has fn run once the transaction is committed: after the COMMIT was answered, before
 // the caller of [InTx] or of the [Batcher] goes on. It runs once, in the order of the calls, and
@@ -51,7 +55,7 @@ func inTx(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) error
 	var err error
 	for attempt := range txAttempts {
 		var hooks []func(context.Context) // of this attempt alone
-		if err = pgx.BeginTxFunc(ctx, pool, o, func(tx pgx.Tx) error { return fn(Tx{tx, &hooks}) }); err == nil {
+		if err = pgx.BeginTxFunc(ctx, pool, o, func(tx pgx.Tx) error { return fn(Tx{tx, pool, &hooks}) }); err == nil {
 			return hooks, nil
 		}
 		if !IsRetryable(err) {

@@ -130,10 +130,9 @@ var unsurrounded = map[string][]string{
 	"a note about a failure: without it the lease or the sweeper brings the row back": {
 		"(*ajo/internal/account.Service).provide Exec",
 		"(*ajo/internal/account.Service).provide Release",
-		"(*ajo/internal/account.Service).Postpone Postpone",
 		"(*ajo/internal/payment.Service).Postpone Postpone",
 		"(*ajo/internal/transfer.Service).Postpone Postpone",
-		"(*ajo/internal/webhook.Service).Postpone Postpone",
+		"(*ajo/workers.Workers).postponed Postpone",
 		"(*ajo/internal/payment.Service).failPosting Exec",
 		"(*ajo/internal/reconcile.comparison).fail Exec",
 	},
@@ -141,7 +140,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).keepAcknowledgement Exec",
 	},
 	"it moves nothing on: the next time does what this one did not": {
-		"(*ajo/internal/account.Service).freeNumber QueryRow",
+		"(*ajo/internal/account.Service).freeNumber InTx",
 		"(*ajo/internal/reconcile.comparison).extend Exec",
 		"(*ajo/internal/payment.Service).OpenRecall InTx",
 		"(*ajo/internal/payment.Service).HoldBack Exec",

@@ -52,12 +52,10 @@ type step struct {
 func (st *step) id() uuid.UUID { return st.ID }
 
 // claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover.
-// Neither is nothing: the transfer is not due, in other hands, or has ended here, with a delivery
-// to ring where the tenant chose one.
+// Neither is nothing: the transfer is not due, in other hands, or has ended here.
 type claimed struct {
 	step *step
 	wait error
-	told uuid.UUID
 }
 
 // claim takes a due transfer in hand; nil when it is not due, or in other hands. One that lacks
@@ -72,7 +70,6 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID) (*step, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.ring(ctx, c.told)
 	return c.step, c.wait
 }
 
@@ -165,7 +162,7 @@ func (v *verdicts) outcomes(ids []uuid.UUID) []batch.Outcome[claimed] {
 		byID[p.ID] = batch.Outcome[claimed]{Value: claimed{wait: retry.At(*p.at, errCover)}}
 	}
 	for _, e := range v.ends {
-		byID[e.ID] = batch.Outcome[claimed]{Value: claimed{told: e.told}, Err: e.err}
+		byID[e.ID] = batch.Outcome[claimed]{Err: e.err}
 	}
 	out := make([]batch.Outcome[claimed], len(ids))
 	for i, id := range ids {

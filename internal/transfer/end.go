@@ -24,14 +24,12 @@ type ending struct {
 	outcome
 	to   Status
 	next *time.Time // when the bank is asked again, where it is
-	told uuid.UUID  // the delivery of the event that its tenant chose; uuid.Nil: none
 	err  error      // this end changed nothing, its neighbours stand
 }
 
 // ended is what an ending came to: what is to be done next.
 type ended struct {
 	Next *time.Time
-	Told uuid.UUID
 	Held bool // false: the claim had gone, and nothing was recorded
 }
 
@@ -46,18 +44,10 @@ func (s *Service) conclude(ctx context.Context, st *step, o outcome) error {
 		return err
 	}
 	trace.Of(ctx).Text("outcome", string(o.event))
-	s.ring(ctx, end.Told)
 	if end.Next == nil {
 		return nil
 	}
 	return retry.At(*end.Next, errRecheck)
-}
-
-// ring enqueues a delivery that was queued, once it is committed.
-func (s *Service) ring(ctx context.Context, delivery uuid.UUID) {
-	if delivery != uuid.Nil && s.Ring != nil {
-		s.Ring(ctx, delivery)
-	}
 }
 
 // concludeAll ends the transfers whose claim still stands.
@@ -76,7 +66,7 @@ func (s *Service) concludeAll(ctx context.Context, tx pg.Tx, items []ending) ([]
 	tx.AfterCommit(func(context.Context) { count(held) })
 	out := make([]batch.Outcome[ended], len(items))
 	for i, e := range ends {
-		out[i] = batch.Outcome[ended]{Value: ended{e.next, e.told, slices.Contains(held, e)}, Err: e.err}
+		out[i] = batch.Outcome[ended]{Value: ended{e.next, slices.Contains(held, e)}, Err: e.err}
 	}
 	return out, nil
 }
@@ -162,25 +152,19 @@ func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []*ending) error {
 // toldAs are the ends that a tenant can be told of.
 var toldAs = map[Status]webhook.Type{Success: webhook.SettlementSucceeded, Failed: webhook.SettlementFailed, Refunded: webhook.SettlementRefunded}
 
-// tell queues the events of the ends, and fills in their deliveries. For tenants that have chosen
-// nothing it does nothing.
+// tell queues the events of the ends. For tenants that have chosen nothing it does nothing.
 func tell(ctx context.Context, tx pg.Tx, now time.Time, ends []*ending) error {
-	var telling []*ending
 	var events []webhook.NewDelivery
 	for _, e := range ends {
 		if !e.Tells {
 			continue
 		}
-		telling = append(telling, e)
 		events = append(events, webhook.NewDelivery{
 			Type: toldAs[e.to], AccountID: e.AccountID, TransactionGroupID: e.ID, CreatedAt: now, Traceparent: e.Traceparent,
 			Payload: webhook.Settlement{MerchantTxRef: e.Ref, Amount: e.Amount, BankCode: e.BankCode, AccountNumber: e.AccountNumber},
 		})
 	}
-	queued, err := webhook.Tell(ctx, tx, now, events)
-	for i, id := range queued {
-		telling[i].told = id
-	}
+	_, err := webhook.Tell(ctx, tx, now, events)
 	return err
 }
 

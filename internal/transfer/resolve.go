@@ -36,11 +36,10 @@ type Resolution struct {
 
 // Resolved is what a resolution or a cancellation came to.
 type Resolved struct {
-	ID       uuid.UUID
-	Status   Status
-	Paid     *money.Amount // what left, where it was paid
-	Balance  money.Amount  // of the account; below zero where money left that is not there
-	Delivery uuid.UUID     // of the event that its tenant chose, to be enqueued; uuid.Nil: none
+	ID      uuid.UUID
+	Status  Status
+	Paid    *money.Amount // what left, where it was paid
+	Balance money.Amount  // of the account; below zero where money left that is not there
 }
 
 // Cancel ends a transfer that was never submitted, and gives its money back: one that waits for
@@ -173,7 +172,7 @@ func (s *Service) resolve(ctx context.Context, tx pg.Tx, now time.Time, st *step
 	case !st.Differs:
 		return Resolved{}, ErrAgrees
 	}
-	return s.resolved(ctx, tx, st, st.Status, uuid.Nil)
+	return s.resolved(ctx, tx, st, st.Status)
 }
 
 // dealtWith marks what the bank's record says otherwise than the books do now as known to a person:
@@ -234,7 +233,7 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *step,
 		return Resolved{}, err
 	}
 	st.Paid = sum
-	return s.resolved(ctx, tx, st, to, e.told)
+	return s.resolved(ctx, tx, st, to)
 }
 
 const rebookSQL = `UPDATE transfers SET status = $2, debit_group = $3, paid_amount = $4, next_attempt_at = $5, ask_count = 0, unknown_count = 0,
@@ -255,12 +254,12 @@ func (s *Service) endOne(ctx context.Context, tx pg.Tx, now time.Time, e *ending
 	if e.err != nil {
 		return Resolved{}, e.err
 	}
-	return s.resolved(ctx, tx, e.step, e.to, e.told)
+	return s.resolved(ctx, tx, e.step, e.to)
 }
 
 // resolved reads what a decision came to, before its commit.
-func (s *Service) resolved(ctx context.Context, tx pg.Tx, st *step, status Status, delivery uuid.UUID) (Resolved, error) {
-	r := Resolved{ID: st.ID, Status: status, Delivery: delivery}
+func (s *Service) resolved(ctx context.Context, tx pg.Tx, st *step, status Status) (Resolved, error) {
+	r := Resolved{ID: st.ID, Status: status}
 	if status == Success {
 		r.Paid = &st.Paid
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/audit"
@@ -13,6 +12,7 @@ import (
 	"ajo/internal/invariant"
 	"ajo/internal/money"
 	"ajo/internal/page"
+	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 )
 
@@ -270,7 +270,7 @@ func TestCancel(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, transfer.Failed, r.Status)
 	require.Equal(t, "300.00", r.Balance.String())
-	require.NotEqual(t, uuid.Nil, r.Delivery, "its tenant is told")
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM work WHERE kind = 'deliver'`), "its tenant is told")
 	require.Equal(t, []bool{false}, b.svc.SubmitTogether(b.ctx, begun))
 	b.money("300.00", "credit 300.00 confirmed", wasBack, givenBack)
 	require.Nil(t, row[*time.Time](b, p, "next_attempt_at"), "there is nothing to ask")

@@ -16,6 +16,7 @@ import (
 	"ajo/internal/invariant"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -86,15 +87,21 @@ func TestChosenEventsOfASettlement(t *testing.T) {
 func TestOtherWaysToAnEndAreTold(t *testing.T) {
 	b := setup(t)
 	b.choose(allSettlements)
-	var rung []uuid.UUID
-	b.svc.Ring = func(_ context.Context, id uuid.UUID) { rung = append(rung, id) }
+	var enqueued []uuid.UUID
+	t.Cleanup(work.EnqueueWith(b.Pool, func(items []work.Item) {
+		for _, m := range items {
+			if m.Kind == work.Deliver {
+				enqueued = append(enqueued, m.ID)
+			}
+		}
+	}))
 	c := b.credit("100.00")
 	unfunded := b.settle("100.00")
 	b.step(unfunded)
 	b.move(c, ledger.EventReverse)
 	b.run(unfunded)
 	require.Equal(t, []string{"settlement.failed failed"}, b.told(unfunded))
-	require.Len(t, rung, 1)
+	require.Len(t, enqueued, 1)
 
 	b.fund("50.00")
 	b.bank.Faults.Set(pays(fakebank.DropAfter, 1))
@@ -104,7 +111,7 @@ func TestOtherWaysToAnEndAreTold(t *testing.T) {
 	require.NoError(t, err)
 	b.run(p)
 	require.Equal(t, []string{"settlement.refunded refunded"}, b.told(p))
-	require.Equal(t, testenv.Value[[]uuid.UUID](b.Env, `SELECT array_agg(id ORDER BY id) FROM deliveries`), rung)
+	require.Equal(t, testenv.Value[[]uuid.UUID](b.Env, `SELECT array_agg(id ORDER BY id) FROM deliveries`), enqueued)
 }
 
 func TestSettlementEventWireForm(t *testing.T) {
@@ -192,5 +199,5 @@ func TestNoChoiceNoStatement(t *testing.T) {
 	}
 	none := cost()
 	b.choose(allSettlements)
-	require.Equal(t, none+2, cost(), "the choices, and the deliveries")
+	require.Equal(t, none+3, cost(), "the choices, the deliveries, and their items")
 }

@@ -11,7 +11,6 @@ package transfer
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"time"
 
@@ -150,9 +149,6 @@ type Options struct {
 	Lease time.Duration
 	// Provisional lets credits leave that the bank has not confirmed.
 	Provisional bool
-	// Ring enqueues a delivery that was queued with a transfer's end, after the commit; nil: the
-	// sweeper does.
-	Ring func(ctx context.Context, delivery uuid.UUID)
 }
 
 // DefaultDelays ask soon, then ever less often, but never stop. The third question comes 17 seconds

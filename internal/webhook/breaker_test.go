@@ -12,6 +12,7 @@ import (
 	"ajo/internal/retry"
 	"ajo/internal/safehttp"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // kill makes the endpoint's breaker open.
@@ -59,9 +60,7 @@ func TestHeldNotLost(t *testing.T) {
 			last = at
 		}
 	}
-	due, err := b.Due(b.ctx, b.Clock.Now(), b.Clock.Now(), 10)
-	require.NoError(t, err)
-	require.Empty(t, due, "the sweeper leaves them alone")
+	require.Empty(t, b.Overdue(work.Deliver, b.Clock.Now(), b.Clock.Now(), 10), "the sweep leaves them alone")
 
 	status.Store(200)
 	close(release)
@@ -83,8 +82,8 @@ func TestScheduleAtADeadEndpoint(t *testing.T) {
 	ids := []uuid.UUID{b.queueOne(r.URL), b.queueOne(r.URL), b.queueOne(r.URL), b.queueOne(r.URL)}
 	began := b.Clock.Now()
 	for range 6 * len(ids) {
-		next := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM deliveries WHERE status = 'pending' ORDER BY next_attempt_at LIMIT 1`)
-		b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT next_attempt_at FROM deliveries WHERE id = $1`, next))
+		next := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM work ORDER BY due_at LIMIT 1`)
+		b.Clock.Set(*b.DueAt(work.Deliver, next))
 		require.EqualError(t, b.Deliver(b.ctx, next), "HTTP 502")
 	}
 	require.Len(t, r.seen(), 6*len(ids))
@@ -121,11 +120,13 @@ func TestFindings(t *testing.T) {
 func TestHoldOnce(t *testing.T) {
 	b := setup(t)
 	id, claimed := b.queueOne("http://127.0.0.1:1"), b.queueOne("http://127.0.0.1:1")
-	_, err := b.claims.Do(b.ctx, claimed)
-	require.NoError(t, err)
-	now := b.Clock.Now()
-	moved := together(b, b.holds, hold{id, now, now.Add(time.Minute)}, hold{id, now, now.Add(2 * time.Minute)}, hold{claimed, now, now.Add(time.Minute)})
-	require.True(t, moved[0] != moved[1])
-	require.False(t, moved[2])
-	require.Equal(t, []bool{false}, together(b, b.holds, hold{id, now, now.Add(time.Hour)}))
+	read := together(b, b.loads, id, claimed)
+	b.take(claimed)
+	in := func(c *pending, d time.Duration) work.Outcome {
+		return work.Outcome{Claim: c.Claim, Next: new(b.Clock.Now().Add(d))}
+	}
+	moved := together(b, b.holds, in(read[0], time.Minute), in(read[0], 2*time.Minute), in(read[1], time.Minute))
+	require.Equal(t, []bool{true, false, false}, moved)
+	require.True(t, b.Clock.Now().Add(time.Minute).Equal(*b.DueAt(work.Deliver, id)))
+	require.Equal(t, []bool{false}, together(b, b.holds, in(read[0], time.Hour)))
 }

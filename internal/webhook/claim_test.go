@@ -14,17 +14,38 @@ import (
 
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
+
+// take reads deliveries and claims them as an attempt does; nil for one that is not to be had.
+func (b *bundle) take(ids ...uuid.UUID) []*work.Claim {
+	b.T.Helper()
+	var claims []work.Claim
+	for _, d := range together(b, b.loads, ids...) {
+		if d != nil && !d.DueAt.After(b.Clock.Now()) {
+			claims = append(claims, d.Claim)
+		}
+	}
+	out := make([]*work.Claim, len(ids))
+	for _, c := range together(b, b.claims, claims...) {
+		if c != nil {
+			out[slices.Index(ids, c.ID)] = c
+		}
+	}
+	return out
+}
 
 func TestClaimIsGivenOnce(t *testing.T) {
 	b := setup(t)
 	later := b.queueOne("https://example.com/later")
-	b.Exec(`UPDATE deliveries SET next_attempt_at = $2 WHERE id = $1`, later, b.Clock.Now().Add(time.Second))
+	b.Schedule(work.Deliver, later, b.Clock.Now().Add(time.Second))
 	one, two := b.queueOne("https://example.com/1"), b.queueOne("https://example.com/2")
-	got := together(b, b.claims, two, one, two, uuid.New(), b.in(Dead), b.in(Delivered), later)
-	lease := b.Clock.Now().Add(30 * time.Second)
-	require.Equal(t, []*claim{{id: two, lease: lease}, {id: one, lease: lease}, nil, nil, nil, nil, nil}, got)
-	require.Equal(t, []*claim{nil, nil}, together(b, b.claims, one, two))
+	got := b.take(two, one, two, uuid.New(), b.in(Dead), b.in(Delivered), later)
+	require.NotNil(t, got[0])
+	require.NotNil(t, got[1])
+	require.Equal(t, make([]*work.Claim, 5), got[2:])
+	require.Equal(t, b.Clock.Now().Add(30*time.Second), b.get(one).LeasedUntil.UTC())
+	require.Equal(t, make([]*work.Claim, 2), b.take(one, two))
 }
 
 // waiting counts the sessions that wait for somebody's row.
@@ -44,19 +65,23 @@ func TestClaimAtOnceIsGivenOnce(t *testing.T) {
 	third, err := b.Pool.Begin(b.ctx)
 	require.NoError(t, err)
 	defer func() { _ = third.Rollback(b.ctx) }()
-	_, err = third.Exec(b.ctx, `UPDATE deliveries SET leased_until = $2 WHERE id = $1`, ids[taken], b.Clock.Now().Add(time.Minute))
+	var claims []work.Claim
+	for _, d := range together(b, b.loads, ids...) {
+		claims = append(claims, d.Claim)
+	}
+	_, err = work.Lease(b.ctx, third, work.Deliver, b.Clock.Now().Add(time.Minute), claims[taken:taken+1])
 	require.NoError(t, err)
-	reversed := slices.Clone(ids)
+	reversed := slices.Clone(claims)
 	slices.Reverse(reversed)
 	var wg sync.WaitGroup
 	var counts [2]map[uuid.UUID]int
-	for i, order := range [][]uuid.UUID{ids, reversed} {
+	for i, order := range [][]work.Claim{claims, reversed} {
 		wg.Go(func() {
 			counts[i] = map[uuid.UUID]int{}
 			for j, c := range b.claims.Together(b.ctx, order) {
 				assert.NoError(t, c.Err)
 				if c.Value != nil {
-					counts[i][order[j]]++
+					counts[i][order[j].ID]++
 				}
 			}
 		})
@@ -75,10 +100,10 @@ func TestClaimAtOnceIsGivenOnce(t *testing.T) {
 	}
 }
 
-// unlocked lists the deliveries whose rows nobody holds, in the order of their ids.
+// unlocked lists the deliveries whose items nobody holds, in the order of their ids.
 func (b *bundle) unlocked() []uuid.UUID {
 	b.T.Helper()
-	rows, err := b.Pool.Query(b.ctx, `SELECT id FROM deliveries ORDER BY id FOR NO KEY UPDATE SKIP LOCKED`)
+	rows, err := b.Pool.Query(b.ctx, `SELECT id FROM work ORDER BY id FOR UPDATE SKIP LOCKED`)
 	require.NoError(b.T, err)
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	require.NoError(b.T, err)
@@ -93,20 +118,20 @@ func TestRecordInOrder(t *testing.T) {
 	for range 5 {
 		ids = append(ids, b.queueOne("https://example.com/"))
 	}
-	claims := together(b, b.claims, ids...)
+	claims := b.take(ids...)
 	now := b.Clock.Now()
 	var attempts []attempt
 	for _, i := range []int{3, 0, 4, 2, 1} {
-		a := attempt{ID: ids[i], Lease: claims[i].lease, event: EventFail, StartedAt: now, NextAttemptAt: &now, Failure: strconv.Itoa(i)}
+		a := attempt{claim: *claims[i], event: EventFail, StartedAt: now, NextAttemptAt: &now, Failure: strconv.Itoa(i)}
 		if i == 4 {
-			a.Lease = a.Lease.Add(-time.Second)
+			a.claim.Version = -1
 		}
 		attempts = append(attempts, a)
 	}
 	other, err := b.Pool.Begin(b.ctx)
 	require.NoError(t, err)
 	defer func() { _ = other.Rollback(b.ctx) }()
-	_, err = other.Exec(b.ctx, `SELECT FROM deliveries WHERE id = $1 FOR NO KEY UPDATE`, ids[2])
+	_, err = other.Exec(b.ctx, `SELECT FROM work WHERE id = $1 FOR UPDATE`, ids[2])
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -129,13 +154,13 @@ func TestRecordInOrder(t *testing.T) {
 func TestBadRowDoesNotFailItsNeighbours(t *testing.T) {
 	b := setup(t)
 	ids := []uuid.UUID{b.queueOne("https://example.com/"), b.queueOne("https://example.com/"), b.queueOne("https://example.com/")}
-	claims := together(b, b.claims, ids...)
+	claims := b.take(ids...)
 	// Somebody has written the second one's attempt by hand.
 	b.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms) VALUES ($1, 1, $2, 0)`, ids[1], b.Clock.Now())
 	attempts := make([]attempt, len(ids))
-	for i, id := range ids {
+	for i := range ids {
 		now := b.Clock.Now()
-		attempts[i] = attempt{ID: id, Lease: claims[i].lease, event: EventSucceed, StartedAt: now, DeliveredAt: &now, Body: []byte("\x00\xff")}
+		attempts[i] = attempt{claim: *claims[i], event: EventSucceed, StartedAt: now, DeliveredAt: &now, Body: []byte("\x00\xff")}
 	}
 	out := b.records.Together(b.ctx, attempts)
 	require.True(t, out[0].Value)
@@ -149,13 +174,13 @@ func TestBadRowDoesNotFailItsNeighbours(t *testing.T) {
 func TestRecordTellsTwoClaimsApart(t *testing.T) {
 	b := setup(t)
 	id := b.queueOne("https://example.com/")
-	first := together(b, b.claims, id)
+	first := b.take(id)
 	b.Clock.Advance(30 * time.Second)
-	second := together(b, b.claims, id)
+	second := b.take(id)
 	require.NotNil(t, second[0])
 	now := b.Clock.Now()
-	late := attempt{ID: id, Lease: first[0].lease, event: EventSucceed, StartedAt: now, DeliveredAt: &now}
-	current := attempt{ID: id, Lease: second[0].lease, event: EventFail, StartedAt: now, NextAttemptAt: &now, Failure: "HTTP 500"}
+	late := attempt{claim: *first[0], event: EventSucceed, StartedAt: now, DeliveredAt: &now}
+	current := attempt{claim: *second[0], event: EventFail, StartedAt: now, NextAttemptAt: &now, Failure: "HTTP 500"}
 	require.Equal(t, []bool{false, true, false, false}, together(b, b.records, late, current, late, current))
 	require.Equal(t, Pending, b.get(id).Status)
 	require.Len(t, b.attempts(id), 1)
@@ -171,12 +196,9 @@ func TestDueIsOldestFirst(t *testing.T) {
 	}
 	b.in(Dead)
 	b.in(Delivered)
-	together(b, b.claims, ids[0])
-	got, err := b.Due(b.ctx, b.Clock.Now(), start.Add(3*time.Minute), 10)
-	require.NoError(t, err)
-	require.Equal(t, []Due{{ids[1], 1}, {ids[2], 1}}, got, "neither the claimed one nor the one that is not overdue")
+	b.take(ids[0])
+	got := b.Overdue(work.Deliver, b.Clock.Now(), start.Add(3*time.Minute), 10)
+	require.Equal(t, ids[1:3], got, "neither the claimed one nor the one that is not overdue")
 	b.Clock.Advance(30 * time.Second)
-	got, err = b.Due(b.ctx, b.Clock.Now(), start.Add(time.Hour), 2)
-	require.NoError(t, err)
-	require.Equal(t, []Due{{ids[0], 1}, {ids[1], 1}}, got)
+	require.Equal(t, ids[:2], b.Overdue(work.Deliver, b.Clock.Now(), start.Add(time.Hour), 2))
 }

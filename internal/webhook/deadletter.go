@@ -10,6 +10,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/internal/work"
 )
 
 // DeadLetter is a delivery that is out of attempts, as its tenant sees it. Field names and casing
@@ -63,13 +64,13 @@ func before(l page.List, r page.Request) (uuid.UUID, error) {
 
 // Replay gives a dead letter a fresh set of attempts, the first of them due at once; the count and
 // the numbers of the attempts go on. It and the record of who did it are one commit. For an
-// operator, who enqueues it afterwards. [ErrNotFound], or [ErrNotDeadLetter] in any other state.
+// operator. [ErrNotFound], or [ErrNotDeadLetter] in any other state.
 func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
 	return s.replay(ctx, uuid.Nil, id, by)
 }
 
-// ReplayOwn is [Service.Replay] at the word of the tenant whose delivery it is, and returns it. The
-// caller enqueues it at its NextAttemptAt. Another tenant's is [ErrNotFound].
+// ReplayOwn is [Service.Replay] at the word of the tenant whose delivery it is, and returns it.
+// Another tenant's is [ErrNotFound].
 func (s *Service) ReplayOwn(ctx context.Context, tenant, id uuid.UUID) (Delivery, error) {
 	if err := s.replay(ctx, tenant, id, audit.By{Actor: "tenant:" + tenant.String(), Reason: "asked for by the tenant"}); err != nil {
 		return Delivery{}, err
@@ -88,14 +89,17 @@ func (s *Service) replay(ctx context.Context, tenant, id uuid.UUID, by audit.By)
 			LastError    string
 		}
 		err := tx.QueryRow(ctx, `
-			UPDATE deliveries SET status = $2, next_attempt_at = $3, leased_until = NULL
-			WHERE id = $1 AND status = ANY($4) AND ($5::uuid IS NULL OR tenant_id = $5) RETURNING tenant_id, callback_url, attempt_count, last_error`,
-			id, string(Pending), now, Transitions.From(EventReplay), unlessNil(tenant)).
+			UPDATE deliveries SET status = $2
+			WHERE id = $1 AND status = ANY($3) AND ($4::uuid IS NULL OR tenant_id = $4) RETURNING tenant_id, callback_url, attempt_count, last_error`,
+			id, string(Pending), Transitions.From(EventReplay), unlessNil(tenant)).
 			Scan(&detail.TenantID, &detail.CallbackURL, &detail.AttemptCount, &detail.LastError)
 		if pg.IsNoRows(err) {
 			return whyNot(ctx, tx, tenant, id)
 		}
 		if err != nil {
+			return err
+		}
+		if err := work.Schedule(ctx, tx, work.Item{Kind: work.Deliver, ID: id, TenantID: detail.TenantID, DueAt: now}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("deliveries.replay", "delivery:"+id.String(), detail))

@@ -18,6 +18,7 @@ import (
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
 	"ajo/internal/trace"
+	"ajo/internal/work"
 )
 
 // ErrEarly says that the caller came a moment before the time. It counts as no attempt.
@@ -50,10 +51,8 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	now := s.clock.Now()
-	if wait := w.due().Sub(now); wait > early {
-		return nil
-	} else if wait > 0 {
-		return retry.At(w.due(), ErrEarly)
+	if w.DueAt.After(now) {
+		return retry.At(w.DueAt, ErrEarly)
 	}
 	secrets, err := w.secrets.open(s.box, w.tenant, now)
 	if err != nil {
@@ -98,8 +97,8 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 // putOff moves the time of a delivery that found no place, and of nothing else: neither an attempt
 // nor a claim. The row says when it comes back, so that the sweeper does not ring for all who wait
 // at a dead endpoint.
-func (s *Service) putOff(ctx context.Context, w *work, to time.Time, why error) error {
-	moved, err := s.holds.Do(ctx, hold{w.id, w.nextAttemptAt, to})
+func (s *Service) putOff(ctx context.Context, w *pending, to time.Time, why error) error {
+	moved, err := s.holds.Do(ctx, work.Outcome{Claim: w.Claim, Next: &to})
 	if err != nil || !moved {
 		return err
 	}
@@ -108,18 +107,18 @@ func (s *Service) putOff(ctx context.Context, w *work, to time.Time, why error) 
 
 // try claims the delivery and calls the receiver, in a place of the lane that it gives back. The
 // attempt is nil when the claim went to somebody else.
-func (s *Service) try(ctx context.Context, w *work, secrets []secret.Redacted, e endpoint) (*attempt, error) {
+func (s *Service) try(ctx context.Context, w *pending, secrets []secret.Redacted, e endpoint) (*attempt, error) {
 	var took time.Duration
 	found := nothing
 	defer func() { s.leave(e, took, found) }()
-	c, err := s.claims.Do(ctx, w.id)
+	c, err := s.claims.Do(ctx, w.Claim)
 	if err != nil || c == nil {
 		return nil, err
 	}
 	now := s.clock.Now()
 	header := s.header()
 	sign(header, secrets, messageID(w.event, w.group), now, w.body)
-	answer, err := s.call(ctx, w, header, c.attempts+1)
+	answer, err := s.call(ctx, w, header, w.attempts+1)
 	took = answer.Duration
 	if err != nil && ctx.Err() != nil {
 		// nobody knows what the receiver saw; the lease runs out, and the attempt is made again
@@ -127,16 +126,16 @@ func (s *Service) try(ctx context.Context, w *work, secrets []secret.Redacted, e
 	}
 	found = judge(answer, err)
 	a := &attempt{
-		ID: w.id, Lease: c.lease, StartedAt: now, DurationMS: int32(answer.Duration.Milliseconds()),
+		claim: *c, StartedAt: now, DurationMS: int32(answer.Duration.Milliseconds()),
 		StatusCode: statusCode(answer), Failure: failure(answer, err), Body: answer.Body,
 	}
-	s.conclude(a, c.attempts+1)
+	s.conclude(a, w.attempts+1)
 	return a, nil
 }
 
 // call makes the call. A tenant that traces can go on with the trace; the signature does not cover
 // headers.
-func (s *Service) call(ctx context.Context, w *work, header http.Header, attempt int) (safehttp.Result, error) {
+func (s *Service) call(ctx context.Context, w *pending, header http.Header, attempt int) (safehttp.Result, error) {
 	ctx, span := trace.Step(ctx, "call the tenant")
 	defer span.End()
 	if span.Traced() {
@@ -225,7 +224,7 @@ func statusCode(r safehttp.Result) *int32 {
 }
 
 // endpoint is the lane that the delivery goes by; a URL that does not parse fails in the client.
-func (w *work) endpoint() endpoint {
+func (w *pending) endpoint() endpoint {
 	e := endpoint{tenant: w.tenant}
 	if u, err := url.Parse(w.url); err == nil {
 		e.host = u.Host

@@ -22,6 +22,7 @@ import (
 	"ajo/internal/secret"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 func TestDeliverOnce(t *testing.T) {
@@ -272,25 +273,22 @@ func TestCrashBetweenClaimAndRecord(t *testing.T) {
 	b := setup(t)
 	r := receive(t, answer(200))
 	id := b.queueOne(r.URL)
-	c, err := b.claims.Do(b.ctx, id)
-	require.NoError(t, err)
+	c := b.take(id)[0]
 	require.NotNil(t, c) // and the process is gone
+	lease := b.Clock.Now().Add(30 * time.Second)
 
 	require.NoError(t, b.Deliver(b.ctx, id))
 	require.Empty(t, r.seen(), "somebody has the claim")
-	due := func() []Due {
+	due := func() []uuid.UUID {
 		b.T.Helper()
-		found, err := b.Due(b.ctx, b.Clock.Now(), b.Clock.Now(), 10)
-		require.NoError(t, err)
-		return found
+		return b.Overdue(work.Deliver, b.Clock.Now(), b.Clock.Now().Add(1), 10)
 	}
 	b.Clock.Advance(29 * time.Second)
 	require.Empty(t, due())
-	err = b.Deliver(b.ctx, id)
-	at, _ := retry.When(err)
-	require.True(t, at.Equal(c.lease), "who comes a moment before the lease's end is told the time")
+	at, _ := retry.When(b.Deliver(b.ctx, id))
+	require.True(t, at.Equal(lease), "who comes a moment before the lease's end is told the time")
 	b.Clock.Advance(time.Second)
-	require.Equal(t, []Due{{ID: id, Attempt: 1}}, due())
+	require.Equal(t, []uuid.UUID{id}, due())
 	require.NoError(t, b.Deliver(b.ctx, id))
 	require.Len(t, r.seen(), 1)
 	require.Equal(t, Delivered, b.get(id).Status)

@@ -30,10 +30,12 @@ type Delivery struct {
 	DeliveredAt        *time.Time
 }
 
+// deliveryQuery tells a tenant no more of an error of ours than that it was one.
 const deliveryQuery = `
-	SELECT d.id, d.tenant_id, d.account_id, a.account_ref, d.transaction_group_id, d.event_type, d.callback_url, d.status, d.attempt_count, d.last_error,
-		d.next_attempt_at, d.leased_until, d.created_at, d.delivered_at
-	FROM deliveries d JOIN accounts a ON a.id = d.account_id`
+	SELECT d.id, d.tenant_id, d.account_id, a.account_ref, d.transaction_group_id, d.event_type, d.callback_url, d.status, d.attempt_count,
+		CASE WHEN w.attempts > 0 THEN 'not sent: an error on our side; it will be tried again' ELSE d.last_error END,
+		w.due_at, w.leased_until, d.created_at, d.delivered_at
+	FROM deliveries d JOIN accounts a ON a.id = d.account_id LEFT JOIN work w ON w.kind = 'deliver' AND w.id = d.id`
 
 // Attempt is one try to deliver.
 type Attempt struct {

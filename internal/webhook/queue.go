@@ -9,21 +9,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/pg"
+	"ajo/internal/work"
 )
 
 // queued is the row of a new delivery.
 type queued struct {
-	ID            uuid.UUID `pg:"id"`
-	TenantID      uuid.UUID `pg:"tenant_id"`
-	AccountID     uuid.UUID `pg:"account_id"`
-	GroupID       uuid.UUID `pg:"transaction_group_id"`
-	Type          Type      `pg:"event_type"`
-	URL           string    `pg:"callback_url"`
-	Body          []byte    `pg:"body"`
-	Status        Status    `pg:"status"`
-	NextAttemptAt time.Time `pg:"next_attempt_at"`
-	CreatedAt     time.Time `pg:"created_at"`
-	Traceparent   string    `pg:"traceparent"`
+	ID          uuid.UUID `pg:"id"`
+	TenantID    uuid.UUID `pg:"tenant_id"`
+	AccountID   uuid.UUID `pg:"account_id"`
+	GroupID     uuid.UUID `pg:"transaction_group_id"`
+	Type        Type      `pg:"event_type"`
+	URL         string    `pg:"callback_url"`
+	Body        []byte    `pg:"body"`
+	Status      Status    `pg:"status"`
+	CreatedAt   time.Time `pg:"created_at"`
+	Traceparent string    `pg:"traceparent"`
 }
 
 var queueSQL = pg.Insert[queued]("deliveries", 1) + ` ON CONFLICT (transaction_group_id, event_type) DO NOTHING RETURNING id`
@@ -31,7 +31,6 @@ var queueSQL = pg.Insert[queued]("deliveries", 1) + ` ON CONFLICT (transaction_g
 // Queue stores deliveries, due at once, in the transaction that makes what they tell of, with one
 // statement however many there are. It returns the ids of the new rows in the order given, and
 // uuid.Nil for what gets none: where there is no URL, and where the event has its delivery already.
-// After the commit the caller enqueues each id.
 func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDelivery) ([]uuid.UUID, error) {
 	var rows []queued
 	ids := make([]uuid.UUID, len(deliveries)) // uuid.Nil: none
@@ -46,14 +45,24 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 		}
 		ids[i] = uuid.Must(uuid.NewV7())
 		rows = append(rows, queued{
-			ids[i], d.TenantID, d.AccountID, d.TransactionGroupID, d.Type, d.CallbackURL, body, Pending, now, d.CreatedAt, d.Traceparent,
+			ids[i], d.TenantID, d.AccountID, d.TransactionGroupID, d.Type, d.CallbackURL, body, Pending, d.CreatedAt, d.Traceparent,
 		})
 	}
 	if len(rows) == 0 {
 		return ids, nil
 	}
 	stored, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], queueSQL, pg.Columns(rows)...)
-	return pg.Match(ids, stored, func(id uuid.UUID) uuid.UUID { return id }), err
+	if err != nil {
+		return nil, err
+	}
+	ids = pg.Match(ids, stored, func(id uuid.UUID) uuid.UUID { return id })
+	var items []work.Item
+	for i, id := range ids {
+		if id != uuid.Nil {
+			items = append(items, work.Item{Kind: work.Deliver, ID: id, TenantID: deliveries[i].TenantID, DueAt: now, Traceparent: deliveries[i].Traceparent})
+		}
+	}
+	return ids, work.Schedule(ctx, tx, items...)
 }
 
 // Tell queues the events that their tenants chose, and shows every event to those who listen. The

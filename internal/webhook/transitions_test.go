@@ -12,25 +12,24 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // in makes a delivery that is in the given state.
 func (b *bundle) in(s Status) uuid.UUID {
 	b.T.Helper()
 	id := uuid.Must(uuid.NewV7())
-	var next, delivered *time.Time
+	var delivered *time.Time
 	now := b.Clock.Now()
-	switch s {
-	case Pending:
-		next = &now
-	case Delivered:
+	if s == Delivered {
 		delivered = &now
 	}
 	b.Exec(`
-		INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status,
-			next_attempt_at, delivered_at, created_at)
-		VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com', '{}', $4, $5, $6, $7)`,
-		id, b.tenant, b.account, string(s), next, delivered, now)
+		INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, delivered_at, created_at)
+		VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com', '{}', $4, $5, $6)`, id, b.tenant, b.account, string(s), delivered, now)
+	if s == Pending {
+		b.Schedule(work.Deliver, id, now)
+	}
 	return id
 }
 
@@ -38,8 +37,8 @@ func (b *bundle) in(s Status) uuid.UUID {
 // allowed.
 func (b *bundle) drive(id uuid.UUID, e Event) bool {
 	b.T.Helper()
-	now, lease := b.Clock.Now(), b.Clock.Now().Add(time.Minute)
-	a := attempt{ID: id, Lease: lease, event: e, StartedAt: now}
+	now := b.Clock.Now()
+	a := attempt{event: e, StartedAt: now}
 	switch e {
 	case EventQueue:
 		p := b.payment("https://example.com")
@@ -54,9 +53,13 @@ func (b *bundle) drive(id uuid.UUID, e Event) bool {
 	case EventSucceed:
 		a.DeliveredAt = &now
 	case EventFail:
-		a.NextAttemptAt = &lease
+		a.NextAttemptAt = new(now.Add(time.Minute))
 	}
-	b.Exec(`UPDATE deliveries SET leased_until = $2 WHERE id = $1`, id, lease)
+	c := b.take(id)[0]
+	if c == nil {
+		return false
+	}
+	a.claim = *c
 	kept, err := b.records.Do(b.ctx, a)
 	require.NoError(b.T, err)
 	require.Equal(b.T, kept, len(b.attempts(id)) == 1)
@@ -91,8 +94,7 @@ func TestSchemaHasTheSameMoves(t *testing.T) {
 				continue
 			}
 			_, err := b.Pool.Exec(b.ctx, `
-				UPDATE deliveries SET status = $2, next_attempt_at = CASE WHEN $2 = 'pending' THEN $3::timestamptz END,
-					delivered_at = CASE WHEN $2 = 'delivered' THEN $3::timestamptz END
+				UPDATE deliveries SET status = $2, delivered_at = CASE WHEN $2 = 'delivered' THEN $3::timestamptz END
 				WHERE id = $1`, b.in(from), string(to), b.Clock.Now())
 			if slices.Contains(Transitions.Moves(), [2]string{string(from), string(to)}) {
 				require.NoError(t, err, "%s to %s", from, to)

@@ -23,6 +23,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
+	"ajo/internal/work"
 )
 
 // Status is a delivery's status, as on the wire and in the table.
@@ -104,9 +105,9 @@ type Service struct {
 	opts   Options
 	lanes  *lanes
 
-	loads   *pg.Batcher[uuid.UUID, *work]
-	holds   *pg.Batcher[hold, bool]
-	claims  *pg.Batcher[uuid.UUID, *claim]
+	loads   *pg.Batcher[uuid.UUID, *pending]
+	holds   *pg.Batcher[work.Outcome, bool]
+	claims  *pg.Batcher[work.Claim, *work.Claim]
 	records *pg.Batcher[attempt, bool]
 }
 
@@ -135,8 +136,8 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 	}
 	s := &Service{pool: pool, clock: clk, box: box, client: client, opts: o, lanes: newLanes(o.PerEndpoint, o.PerTenant, clk)}
 	s.loads = pg.NewBatcher(pool, pg.BatchOptions[uuid.UUID]{Max: maxBatch}, s.load)
-	s.holds = pg.NewBatcher(pool, pg.BatchOptions[hold]{Name: "webhook/hold", Max: maxBatch, Order: pg.ByID(hold.id)}, s.hold)
-	s.claims = pg.NewBatcher(pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch, Order: pg.CompareIDs}, s.claim)
+	s.holds = pg.NewBatcher(pool, pg.BatchOptions[work.Outcome]{Name: "webhook/hold", Max: maxBatch}, s.hold)
+	s.claims = pg.NewBatcher(pool, pg.BatchOptions[work.Claim]{Name: "webhook/claim", Max: maxBatch}, s.claim)
 	s.records = pg.NewBatcher(pool, pg.BatchOptions[attempt]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attempt.id)}, s.record)
 	return s
 }

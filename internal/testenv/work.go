@@ -1,0 +1,42 @@
+package testenv
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/pg"
+	"ajo/internal/work"
+)
+
+// Schedule makes work on a row due at a time, in nobody's hands.
+func (e *Env) Schedule(kind work.Kind, id uuid.UUID, at time.Time) {
+	e.T.Helper()
+	if err := pg.InTx(context.Background(), e.Pool, func(tx pg.Tx) error {
+		return work.Schedule(context.Background(), tx, work.Item{Kind: kind, ID: id, DueAt: at})
+	}); err != nil {
+		e.T.Fatalf("testenv: %v", err)
+	}
+}
+
+// DueAt is when the work on a row is due; nil when nothing is left to do.
+func (e *Env) DueAt(kind work.Kind, id uuid.UUID) *time.Time {
+	e.T.Helper()
+	return Value[*time.Time](e, `SELECT (SELECT due_at FROM work WHERE kind = $1 AND id = $2)`, string(kind), id)
+}
+
+// Overdue lists the rows of a kind that the sweep finds, of those that were due before the given
+// time, at most limit.
+func (e *Env) Overdue(kind work.Kind, now, before time.Time, limit int) []uuid.UUID {
+	e.T.Helper()
+	items, err := work.Overdue(context.Background(), e.Pool, now, map[work.Kind]time.Time{kind: before}, limit)
+	if err != nil {
+		e.T.Fatalf("testenv: %v", err)
+	}
+	var ids []uuid.UUID
+	for _, m := range items {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}

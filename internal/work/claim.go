@@ -1,0 +1,160 @@
+package work
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/pg"
+)
+
+// Claim is the right to record one result of the work on an item, as long as nobody else has
+// claimed or changed the item since.
+type Claim struct {
+	ID      uuid.UUID
+	Version int64     // the fence
+	DueAt   time.Time // or the end of another's lease, where that is later
+}
+
+// The statements look each item up by its id (package pg, plans.go): CASE and coalesce hide kind
+// and due time, or a plan that was made while the table was nearly empty would go by the index of
+// all that is due. The arrays are sorted, and so the rows are locked in the order of their ids.
+const (
+	dueSQL = `
+		SELECT w.id, w.version, greatest(w.due_at, w.leased_until) FROM unnest($2::uuid[]) AS m (id) JOIN work w ON w.id = ANY(ARRAY[m.id])
+		WHERE CASE w.kind WHEN $1 THEN true ELSE false END AND coalesce(w.due_at, 'infinity') <= $3 AND coalesce(w.leased_until, '-infinity') <= $3`
+	leaseSQL = `
+		UPDATE work w SET leased_until = $4, version = nextval('work_version')
+		FROM unnest($2::uuid[], $3::bigint[]) WITH ORDINALITY AS m (id, version, n)
+		WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN w.version = m.version ELSE false END RETURNING m.n, w.version`
+	finishSQL = `
+		WITH done AS (
+			DELETE FROM work w USING unnest($2::uuid[], $3::bigint[]) AS m (id, version)
+			WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN w.version = m.version ELSE false END RETURNING m.version
+		), later AS (
+			UPDATE work w SET due_at = m.due, leased_until = NULL, version = nextval('work_version'), attempts = 0, last_error = ''
+			FROM unnest($4::uuid[], $5::bigint[], $6::timestamptz[]) AS m (id, version, due)
+			WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN w.version = m.version ELSE false END RETURNING m.version
+		) SELECT version FROM done UNION ALL SELECT version FROM later`
+)
+
+// Due claims, of the given items, those that are due and that nobody has leased. It writes and
+// locks nothing: others may claim the same, and one of them records.
+func Due(ctx context.Context, q pg.Querier, kind Kind, now time.Time, ids []uuid.UUID) (map[uuid.UUID]Claim, error) {
+	rows, err := q.Query(ctx, dueSQL, string(kind), slices.Compact(sorted(ids)), now)
+	if err != nil {
+		return nil, err
+	}
+	claims := make(map[uuid.UUID]Claim, len(ids))
+	var c Claim
+	_, err = pgx.ForEachRow(rows, []any{&c.ID, &c.Version, &c.DueAt}, func() error {
+		claims[c.ID] = c
+		return nil
+	})
+	return claims, err
+}
+
+// Lease takes the items of claims in hand until the given time, for work that calls a foreign
+// party: nobody else claims them before. It returns the new claims by id; one that is not there has
+// been lost to somebody else.
+func Lease(ctx context.Context, q pg.Querier, kind Kind, until time.Time, claims []Claim) (map[uuid.UUID]Claim, error) {
+	claims = inOrder(claims)
+	ids, versions := split(claims)
+	rows, err := q.Query(ctx, leaseSQL, string(kind), ids, versions, until)
+	if err != nil {
+		return nil, err
+	}
+	leased := make(map[uuid.UUID]Claim, len(claims))
+	var n int
+	var version int64
+	_, err = pgx.ForEachRow(rows, []any{&n, &version}, func() error {
+		leased[ids[n-1]] = Claim{ids[n-1], version, claims[n-1].DueAt}
+		return nil
+	})
+	return leased, err
+}
+
+// Outcome is what became of the work on a claimed item.
+type Outcome struct {
+	Claim
+	Next *time.Time // when it is due again; nil: it is done
+}
+
+// Finish gives items back, in the transaction that records the results: done ones are removed, the
+// others are due again. It tells for each whether its claim still stood; where it did not, nothing
+// was changed, and the caller must record nothing. Nothing is enqueued: the caller returns the time
+// to the queue (package retry).
+func Finish(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome) (held []bool, err error) {
+	var done, later []Claim
+	next := make(map[int64]*time.Time, len(outcomes))
+	for _, o := range outcomes {
+		if _, twice := next[o.Version]; twice {
+			continue // of two with the same claim, the first has it
+		}
+		if next[o.Version] = o.Next; o.Next == nil {
+			done = append(done, o.Claim)
+		} else {
+			later = append(later, o.Claim)
+		}
+	}
+	done, later = inOrder(done), inOrder(later)
+	due := make([]time.Time, len(later))
+	for i, c := range later {
+		due[i] = *next[c.Version]
+	}
+	doneIDs, doneVersions := split(done)
+	laterIDs, laterVersions := split(later)
+	rows, err := tx.Query(ctx, finishSQL, string(kind), doneIDs, doneVersions, laterIDs, laterVersions, due)
+	if err != nil {
+		return nil, err
+	}
+	stood, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return nil, err
+	}
+	held = make([]bool, len(outcomes))
+	for i, o := range outcomes {
+		if at := slices.Index(stood, o.Version); at >= 0 {
+			held[i], stood[at] = true, 0 // no version is 0
+		}
+	}
+	return held, nil
+}
+
+func inOrder(claims []Claim) []Claim {
+	return slices.SortedFunc(slices.Values(claims), func(a, b Claim) int { return pg.CompareIDs(a.ID, b.ID) })
+}
+
+func split(claims []Claim) (ids []uuid.UUID, versions []int64) {
+	ids, versions = make([]uuid.UUID, len(claims)), make([]int64, len(claims))
+	for i, c := range claims {
+		ids[i], versions[i] = c.ID, c.Version
+	}
+	return ids, versions
+}
+
+// firstDelay and longestDelay are what an item waits after failures: twice as long with each.
+const (
+	firstDelay   = 5 * time.Second
+	longestDelay = time.Hour
+)
+
+const postponeSQL = `
+	UPDATE work SET attempts = attempts + 1, last_error = $4,
+		due_at = $3::timestamptz + least($5::interval * power(2, least(attempts, 20)), $6::interval)
+	WHERE kind = $1 AND id = $2 AND due_at <= $3 RETURNING due_at`
+
+// Postpone puts off an item whose handling failed unexpectedly at the time now, longer with each
+// failure, so that what always fails neither fills the sweep's page nor keeps workers busy. A lease
+// and a claim stay: whoever has it may still be at work. The time is zero when it is not due any
+// more.
+func Postpone(ctx context.Context, q pg.Querier, kind Kind, id uuid.UUID, now time.Time, why error) (at time.Time, err error) {
+	err = q.QueryRow(ctx, postponeSQL, string(kind), id, now, why.Error(), firstDelay, longestDelay).Scan(&at)
+	if pg.IsNoRows(err) {
+		return time.Time{}, nil
+	}
+	return at, err
+}

@@ -1,0 +1,143 @@
+// Package work owns the table of pending work: whatever is still to be done, when it is due, and
+// who has it.
+//
+// A row (an item) exists from the fact that makes it necessary until it is done. [Schedule] inserts
+// it in the transaction of the fact; after the commit the process's enqueuer puts a task into the
+// queue. A worker reads what is due ([Due]), leases it where it calls a foreign party ([Lease]),
+// and gives it back in the transaction of the result ([Finish]): done, or due again. What fails
+// unexpectedly waits longer each time ([Postpone]). [Overdue] finds what has lost its task.
+//
+// What always holds: the version of an item changes whenever it is scheduled, leased or given back,
+// and no version comes twice. A claim is the version that was read, so of all who work on an item
+// at once, one records a result. Read a claim before the facts that the work goes by.
+//
+// Locks: items before the facts that they are about, by id within a kind. Of accounts, which a
+// payment locks as well, the account goes first.
+package work
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/pg"
+)
+
+// Kind is a kind of work, and the name of its queue.
+type Kind string
+
+// The five kinds.
+const (
+	Ingest  Kind = "ingest"  // post a stored event to the ledger
+	Confirm Kind = "confirm" // ask the bank about a posted payment
+	Settle  Kind = "settle"  // submit and follow a transfer
+	Deliver Kind = "deliver" // send an event to the tenant
+	Expire  Kind = "expire"  // end a one-time account, close it at the bank
+)
+
+// Kinds lists them all, in the order of a payment's way.
+var Kinds = []Kind{Ingest, Confirm, Settle, Deliver, Expire}
+
+// Item is one thing to be done.
+type Item struct {
+	Kind        Kind
+	ID          uuid.UUID // of the fact's row
+	TenantID    uuid.UUID // uuid.Nil while it is not known: of an event that is not posted
+	DueAt       time.Time
+	Traceparent string
+}
+
+// enqueuers are the processes' ways into the queue, by pool.
+var enqueuers sync.Map
+
+// EnqueueWith makes enqueue get the items that are scheduled through the pool, after each commit.
+// It must not wait for the network: it runs where the commit was made, before the caller goes on.
+// Without one, the sweep finds the items. The returned function takes it away again.
+func EnqueueWith(pool *pg.Pool, enqueue func([]Item)) (stop func()) {
+	enqueuers.Store(pool, enqueue)
+	return func() { enqueuers.Delete(pool) }
+}
+
+// afterCommit hands the items to the enqueuer of the transaction's pool.
+func afterCommit(tx pg.Tx, items []Item) {
+	if enqueue, ok := enqueuers.Load(tx.Pool()); ok && len(items) > 0 {
+		tx.AfterCommit(func(context.Context) { enqueue.(func([]Item))(items) })
+	}
+}
+
+const scheduleSQL = `
+	INSERT INTO work (kind, id, tenant_id, due_at, traceparent)
+	SELECT kind, id, nullif(tenant, '00000000-0000-0000-0000-000000000000'), due, coalesce(trace, '')
+	FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[]) AS m (kind, id, tenant, due, trace)
+	ON CONFLICT (id, kind) DO UPDATE SET due_at = excluded.due_at, leased_until = NULL, version = excluded.version, attempts = 0, last_error = ''`
+
+// Schedule makes items due, in the transaction of the facts that make them necessary. The commit
+// enqueues them. An item that is there already gets the new time, and whoever has claimed it has
+// lost it. The items of one call are about different rows.
+func Schedule(ctx context.Context, tx pg.Tx, items ...Item) error {
+	if len(items) == 0 {
+		return nil
+	}
+	slices.SortFunc(items, func(a, b Item) int { return pg.CompareIDs(a.ID, b.ID) })
+	var c struct {
+		kind, trace []string
+		id, tenant  []uuid.UUID
+		due         []time.Time
+	}
+	for _, m := range items {
+		c.kind, c.id, c.tenant, c.due = append(c.kind, string(m.Kind)), append(c.id, m.ID), append(c.tenant, m.TenantID), append(c.due, m.DueAt)
+		c.trace = append(c.trace, m.Traceparent)
+	}
+	if _, err := tx.Exec(ctx, scheduleSQL, c.kind, c.id, c.tenant, c.due, c.trace); err != nil {
+		return err
+	}
+	afterCommit(tx, items)
+	return nil
+}
+
+const expediteSQL = `
+	UPDATE work w SET due_at = least(w.due_at, $3) FROM unnest($2::uuid[]) AS m (id)
+	WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN true ELSE false END RETURNING w.id, coalesce(w.tenant_id, '00000000-0000-0000-0000-000000000000'), w.traceparent`
+
+// Expedite makes items that exist due at the time now, if they are not yet, and enqueues them. It
+// takes nothing from whoever has claimed them. It returns the ids that have an item.
+func Expedite(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids ...uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := tx.Query(ctx, expediteSQL, string(kind), sorted(ids), now)
+	if err != nil {
+		return nil, err
+	}
+	items, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Item, error) {
+		m := Item{Kind: kind, DueAt: now}
+		return m, r.Scan(&m.ID, &m.TenantID, &m.Traceparent)
+	})
+	if err != nil {
+		return nil, err
+	}
+	afterCommit(tx, items)
+	found := make([]uuid.UUID, len(items))
+	for i, m := range items {
+		found[i] = m.ID
+	}
+	return found, nil
+}
+
+// Cancel removes items, whoever has claimed them: there is nothing left to do.
+func Cancel(ctx context.Context, tx pg.Tx, kind Kind, ids ...uuid.UUID) error {
+	_, err := tx.Exec(ctx, `DELETE FROM work w USING unnest($2::uuid[]) AS m (id) WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN true ELSE false END`, string(kind), sorted(ids))
+	return err
+}
+
+// Lock locks the items of facts that the caller is about to lock and to change by hand, so that
+// their order is that of the workers.
+func Lock(ctx context.Context, tx pg.Tx, kind Kind, ids ...uuid.UUID) error {
+	_, err := tx.Exec(ctx, `SELECT FROM work WHERE id = ANY($2) AND CASE kind WHEN $1 THEN true ELSE false END ORDER BY id FOR UPDATE`, string(kind), ids)
+	return err
+}
+
+func sorted(ids []uuid.UUID) []uuid.UUID {
+	return slices.SortedFunc(slices.Values(ids), pg.CompareIDs)
+}
