@@ -138,6 +138,7 @@ func TestGoldenDeliveries(t *testing.T) {
 		VALUES ($1, 5, $2, 10000, NULL, 'timeout after 10 s', ''), ($1, 6, $2, 12, 500, 'HTTP 500', '\xff00206f686e6f')`, ids[1], w.Clock.Now())
 	golden(t, "delivery-dead", w.do("GET", path, "", session...).ok(200, nil))
 	w.opts.Enqueuer.Flush()
+	w.Clock.Advance(time.Second)
 	before := w.Redis().LLen(context.Background(), "asynq:{deliver}:pending").Val()
 	golden(t, "delivery-replayed", w.do("POST", path+"/replay", "", session...).ok(200, nil))
 	w.opts.Enqueuer.Flush()

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"context"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -94,7 +93,7 @@ func newTelling(t *testing.T, timeout time.Duration) *telling {
 	return &telling{bundle: b, dead: with(silent(t)), quick: with("")}
 }
 
-// queue queues n deliveries and rings for them, as a posting does, and returns their groups.
+// queue queues n deliveries, as a posting does, and returns their groups.
 func (b *telling) queue(r receiving, n int) []string {
 	b.T.Helper()
 	deliveries, groups := make([]webhook.NewDelivery, n), make([]string, n)
@@ -108,13 +107,10 @@ func (b *telling) queue(r receiving, n int) []string {
 		}
 	}
 	for chunk := range slices.Chunk(deliveries, 500) {
-		var ids []uuid.UUID
-		err := pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) (err error) {
-			ids, err = webhook.Queue(b.ctx, tx, clock.System.Now(), chunk)
+		require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+			_, err := webhook.Queue(b.ctx, tx, clock.System.Now(), chunk)
 			return err
-		})
-		require.NoError(b.T, err)
-		b.opts.Enqueuer.Now(context.Background(), tasks.Deliver, ids...)
+		}))
 	}
 	return groups
 }

@@ -66,7 +66,7 @@ func newScaled(t *testing.T, url string) *scaled {
 func (s *scaled) pays(n int) {
 	s.T.Helper()
 	for range n {
-		s.opts.Enqueuer.Now(s.ctx, tasks.Ingest, s.stored())
+		s.stored()
 	}
 }
 

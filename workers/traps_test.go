@@ -79,12 +79,17 @@ func (x *trap) once(payments int) {
 	require.Equal(x.T, payments, int(x.delivered.Load()))
 }
 
-// rung stores a payment and rings for it, and returns the task's id.
-func (x *trap) rung() (task string) {
+// enqueued stores a payment, and returns the id of the task that the commit has enqueued.
+func (x *trap) enqueued() (task string) {
 	x.T.Helper()
-	id := x.stored()
-	x.opts.Enqueuer.Alone(x.ctx, tasks.Ingest, time.Time{}, id)
-	return ingestQueue + ":" + id.String()
+	return x.taskOf(x.stored())
+}
+
+// again enqueues the work of a task that enqueued has returned.
+func (x *trap) again(task string) {
+	x.T.Helper()
+	id := uuid.MustParse(strings.Split(task, ":")[1])
+	x.opts.Enqueuer.Alone(x.ctx, tasks.Ingest, *x.DueAt(tasks.Ingest, id), id)
 }
 
 // untouched says that nobody has worked on any payment.
@@ -158,7 +163,7 @@ func isEnqueue(command []string) bool {
 // ended: that run finds nothing to do.
 func TestTrapLostAck(t *testing.T) {
 	x := newTrap(t)
-	task := x.rung()
+	task := x.enqueued()
 	x.line.LoseCommands(1, isAck)
 	x.works(false)
 	begin := time.Now()
@@ -178,7 +183,7 @@ func TestTrapLostAck(t *testing.T) {
 // and leaves it at that.
 func TestTrapLostAnswerToAck(t *testing.T) {
 	x := newTrap(t)
-	task := x.rung()
+	task := x.enqueued()
 	x.line.LoseAnswers(1, isAck)
 	x.works(false)
 	x.ends(1, time.Now())
@@ -190,11 +195,11 @@ func TestTrapLostAnswerToAck(t *testing.T) {
 // A task that was given to nobody stays active, and its id taken.
 func TestTrapLostDequeue(t *testing.T) {
 	x := newTrap(t)
-	task := x.rung()
+	task := x.enqueued()
 	x.lostDequeue(task)
-	x.opts.Enqueuer.Alone(x.ctx, tasks.Ingest, time.Time{}, uuid.MustParse(strings.TrimPrefix(task, ingestQueue+":")))
+	x.again(task)
 	x.works(false)
-	require.Equal(t, asynq.TaskStateActive, x.is(task, asynq.TaskStateActive).State, "a second ring was no new task")
+	require.Equal(t, asynq.TaskStateActive, x.is(task, asynq.TaskStateActive).State, "enqueued again, it was no new task")
 	x.untouched()
 	x.survives(1)
 }
@@ -204,7 +209,8 @@ func TestTrapLostDequeue(t *testing.T) {
 func TestTrapArchivedByRecoverer(t *testing.T) {
 	x := newTrap(t)
 	id := x.stored()
-	task := ingestQueue + ":" + id.String()
+	task := x.taskOf(id)
+	require.NoError(t, x.inspector.DeleteTask(ingestQueue, task))
 	payload, err := json.Marshal(map[string][]uuid.UUID{"ids": {id}})
 	require.NoError(t, err)
 	// Ours are never without retries; one that has used them up is in the same state.
@@ -214,7 +220,7 @@ func TestTrapArchivedByRecoverer(t *testing.T) {
 	x.leaseEnds(task)
 	x.works(false)
 	require.Equal(t, "asynq: task lease expired", x.is(task, asynq.TaskStateArchived).LastErr)
-	x.opts.Enqueuer.Alone(x.ctx, tasks.Ingest, time.Time{}, id)
+	x.again(task)
 	x.is(task, asynq.TaskStateArchived)
 	x.untouched()
 	x.survives(1)
@@ -231,12 +237,12 @@ func TestTrapArchivedByRecoverer(t *testing.T) {
 // it.
 func TestTrapWedgedLease(t *testing.T) {
 	x := newTrap(t)
-	task := x.rung()
+	task := x.enqueued()
 	x.lostDequeue(task)
 	n, err := x.redis.ZRem(x.ctx, "asynq:{ingest}:lease", task).Result()
 	require.NoError(t, err)
 	require.Equal(t, int64(1), n)
-	other := x.rung() // when this one has ended, the recoverer has long looked
+	other := x.enqueued() // when this one has ended, the recoverer has long looked
 	x.works(false)
 	x.gone(other)
 	require.Equal(t, asynq.TaskStateActive, x.is(task, asynq.TaskStateActive).State)
@@ -245,20 +251,19 @@ func TestTrapWedgedLease(t *testing.T) {
 	x.is(task, asynq.TaskStateActive)
 }
 
-// Tasks are deleted in the dashboard while they are pending, archived, or wait for a retry or an
-// appointment.
+// Tasks are deleted in the dashboard while they are pending, archived, or wait for a retry or for
+// their time.
 func TestTrapDeletedTask(t *testing.T) {
 	x := newTrap(t)
-	retried := x.rung()
+	retried := x.enqueued()
 	x.lostDequeue(retried)
 	x.leaseEnds(retried)
 	w := x.works(false)
 	x.is(retried, asynq.TaskStateRetry)
 	w.Stop()
-	pending, archived := x.rung(), x.rung()
+	pending, archived := x.enqueued(), x.enqueued()
 	require.NoError(t, x.inspector.ArchiveTask(ingestQueue, archived))
-	appointed := x.stored()
-	x.opts.Enqueuer.Alone(x.ctx, tasks.Ingest, time.Now().Add(time.Hour), appointed)
+	x.opts.Enqueuer.Alone(x.ctx, tasks.Ingest, time.Now().Add(time.Hour), x.unnoticed())
 	scheduled, err := x.inspector.ListScheduledTasks(ingestQueue)
 	require.NoError(t, err)
 	require.Len(t, scheduled, 1)
@@ -277,7 +282,7 @@ func TestTrapPausedQueue(t *testing.T) {
 	require.NoError(t, x.redis.SAdd(x.ctx, asynqQueues, ingestQueue).Err())
 	require.NoError(t, x.inspector.PauseQueue(ingestQueue))
 	for range 3 {
-		x.rung()
+		x.enqueued()
 	}
 	x.works(true)
 	testenv.Eventually(t, 20*time.Second, "a few rounds of the sweeper", func() bool {
@@ -293,15 +298,15 @@ func TestTrapPausedQueue(t *testing.T) {
 	x.ends(3, time.Now())
 }
 
-// An enqueue whose answer is lost counts as lost, though the task is there; rung again, it is no
-// second one.
+// An enqueue whose answer is lost counts as lost, though the task is there; enqueued again, it is
+// no second one.
 func TestTrapLostAnswerToEnqueue(t *testing.T) {
 	x := newTrap(t)
 	x.line.LoseAnswers(1, isEnqueue)
-	task := x.rung()
+	task := x.enqueued()
 	for x.line.Left() == 1 { // the server did not know the script yet
 		require.NoError(t, x.inspector.DeleteTask(ingestQueue, task))
-		x.opts.Enqueuer.Alone(x.ctx, tasks.Ingest, time.Time{}, uuid.MustParse(strings.TrimPrefix(task, ingestQueue+":")))
+		x.again(task)
 	}
 	require.Equal(t, int64(1), x.opts.Enqueuer.Lost())
 	x.is(task, asynq.TaskStatePending)

@@ -7,8 +7,10 @@
 package redisconn
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -43,7 +45,35 @@ func Open(address string, o Options) (redis.UniversalClient, error) {
 	if u.MaxRetries = o.Retries; o.Retries == 0 {
 		u.MaxRetries = -1
 	}
-	return redis.NewUniversalClient(u), nil
+	client := redis.NewUniversalClient(u)
+	client.AddHook(redial{})
+	return client, nil
+}
+
+// redial keeps subscriptions alive through a failover. While the Sentinels are asked for the new
+// master, a dial may end with redis.ErrClosed, which is said of a client of a Sentinel. To a
+// subscription it means that its own client is closed: it would close its channel for good, from
+// which asynq would then read nil, and the worker would die of that.
+type redial struct{}
+
+// DialHook gives a dial that found a closed client of a Sentinel another error, after which it is
+// tried again.
+func (redial) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if errors.Is(err, redis.ErrClosed) {
+			err = fmt.Errorf("redis: dial %s: %s", addr, err)
+		}
+		return conn, err
+	}
+}
+
+// ProcessHook changes nothing.
+func (redial) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook changes nothing.
+func (redial) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 func parse(address string) (*redis.UniversalOptions, error) {

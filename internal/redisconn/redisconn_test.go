@@ -1,10 +1,17 @@
 package redisconn
 
 import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
 )
 
 func TestAddresses(t *testing.T) {
@@ -54,4 +61,54 @@ func TestBadAddresses(t *testing.T) {
 		require.Error(t, err, bad)
 		require.NotContains(t, err.Error(), "open-sesame")
 	}
+}
+
+// A subscription outlives a dial that found a closed client, as dials through Sentinels do at times
+// while the master changes: its channel stays open, and messages come again.
+func TestSubscriptionOutlivesAClosedDial(t *testing.T) {
+	t.Parallel()
+	var closed atomic.Bool
+	var conns sync.Map
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if closed.Load() {
+			return nil, redis.ErrClosed
+		}
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err == nil {
+			conns.Store(c, nil)
+		}
+		return c, err
+	}
+	e := testenv.New(t)
+	e.Redis()
+	o, err := redis.ParseURL(e.RedisURL)
+	require.NoError(t, err)
+	o.Dialer = dial
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	c.AddHook(redial{})
+	s := c.Subscribe(t.Context(), "news-"+t.Name())
+	t.Cleanup(func() { _ = s.Close() })
+	_, err = s.Receive(t.Context())
+	require.NoError(t, err)
+	news := s.Channel()
+
+	closed.Store(true)
+	conns.Range(func(k, _ any) bool { return k.(net.Conn).Close() == nil })
+	select {
+	case m, open := <-news:
+		require.True(t, open, "the channel is closed for good: %v", m)
+	case <-time.After(300 * time.Millisecond): // some dials in vain
+	}
+	closed.Store(false)
+	testenv.Eventually(t, 10*time.Second, "a message", func() bool {
+		c.Publish(t.Context(), "news-"+t.Name(), "hello")
+		select {
+		case m, open := <-news:
+			require.True(t, open, "the channel is closed for good")
+			return m.Payload == "hello"
+		case <-time.After(50 * time.Millisecond):
+			return false
+		}
+	})
 }
