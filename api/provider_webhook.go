@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/google/uuid"
 
 	"ajo/internal/payment"
 	"ajo/tasks"
@@ -29,12 +28,6 @@ func (e *edge) providerWebhook(c *fiber.Ctx) error {
 	}
 	if r.Category == payment.CategorySigInvalid {
 		dropTrace(c)
-	}
-	if r.ToPost() {
-		e.Enqueuer.Now(c.UserContext(), tasks.Ingest, r.ID)
-	}
-	if r.Recalled != uuid.Nil {
-		e.Enqueuer.Now(c.UserContext(), tasks.Confirm, r.Recalled)
 	}
 	if r.Transfer != "" {
 		e.wake(c.UserContext(), r.Transfer)

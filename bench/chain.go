@@ -14,8 +14,7 @@ import (
 // through.
 var chainSettings = map[string]string{"AJO_CONFIRM_DELAYS": soon + ",1s,2s,5s"}
 
-const allDone = `SELECT NOT EXISTS (SELECT FROM inbound_events WHERE next_attempt_at < now() + interval '1 hour')
-	AND NOT EXISTS (SELECT FROM work WHERE kind = 'deliver')`
+const allDone = `SELECT NOT EXISTS (SELECT FROM work WHERE kind IN ('ingest', 'confirm', 'deliver') AND due_at < now() + interval '1 hour')`
 
 // record has the bank make n payments that it tells nobody of, so that it knows them when it is
 // asked.

@@ -17,7 +17,7 @@ const (
 // postingSettings keep the confirmation out of the rows that are about accepted → posted.
 var postingSettings = map[string]string{"AJO_CONFIRM_DELAYS": never}
 
-const allPosted = `SELECT NOT EXISTS (SELECT FROM inbound_events WHERE status = 'received' AND next_attempt_at < now() + interval '1 hour')`
+const allPosted = `SELECT NOT EXISTS (SELECT FROM work WHERE kind = 'ingest')`
 
 // flow is payments on their way through a world, and what must stand in the books in the end.
 type flow struct {

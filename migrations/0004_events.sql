@@ -2,8 +2,8 @@
 -- +goose Up
 SET lock_timeout = '5s';
 
--- No foreign key, for the reason given at ledger_entries. fillfactor: an event is claimed and
--- concluded, and each of these updates should stay on its page.
+-- No foreign key, for the reason given at ledger_entries. fillfactor: an event is posted and
+-- confirmed, and each of these updates should stay on its page.
 CREATE TABLE inbound_events (
     id               uuid PRIMARY KEY,
     source           text NOT NULL CHECK (source IN ('webhook', 'reconciliation', 'replacement')),
@@ -32,11 +32,8 @@ CREATE TABLE inbound_events (
     account_id       uuid,
     look_alike_of    uuid,
     replaces         uuid,
-    next_attempt_at  timestamptz,
-    leased_until     timestamptz,
     attempt_count    integer NOT NULL DEFAULT 0,
     misses           integer NOT NULL DEFAULT 0,
-    failure_count    integer NOT NULL DEFAULT 0,
     retry_count      integer NOT NULL DEFAULT 0,
     last_error       text NOT NULL DEFAULT '',
     traceparent      text NOT NULL DEFAULT '',
@@ -44,13 +41,11 @@ CREATE TABLE inbound_events (
     processed_at     timestamptz,
     CHECK ((category = 'payment') = (status = 'processed')),
     CHECK (status <> 'processed' OR (account_id IS NOT NULL AND amount IS NOT NULL AND processed_at IS NOT NULL)),
-    CHECK (status <> 'received' OR next_attempt_at IS NOT NULL),
     CHECK (NOT (category = 'sig_invalid' AND authentic)),
     CONSTRAINT inbound_events_replaces CHECK ((source = 'replacement') = (replaces IS NOT NULL))
 ) WITH (fillfactor = 60);
 CREATE UNIQUE INDEX inbound_events_request ON inbound_events (request_id) WHERE authentic;
 CREATE UNIQUE INDEX inbound_events_transaction ON inbound_events (provider_txn_ref, event_type) WHERE authentic AND provider_txn_ref <> '';
-CREATE INDEX inbound_events_due ON inbound_events (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX inbound_events_forged ON inbound_events (received_at) WHERE category = 'sig_invalid';
 CREATE INDEX inbound_events_misdirected ON inbound_events (id) WHERE category = 'misdirected';
 -- Payments that the bank has and the books do not. They are few.
@@ -78,11 +73,8 @@ COMMENT ON COLUMN inbound_events.account_id IS 'set when posted, as is tenant_id
 COMMENT ON COLUMN inbound_events.look_alike_of IS
     'the event that this one may repeat under another transaction id; not posted until that is decided';
 COMMENT ON COLUMN inbound_events.replaces IS 'the event that this one stands in for; request_id is made from it, so there is at most one';
-COMMENT ON COLUMN inbound_events.next_attempt_at IS
-    'due at: while received, the next try to post; then the next question to the bank; NULL when nothing is left';
 COMMENT ON COLUMN inbound_events.attempt_count IS 'questions to the bank';
 COMMENT ON COLUMN inbound_events.misses IS 'answers that the bank does not know the payment';
-COMMENT ON COLUMN inbound_events.failure_count IS 'how often handling the row ended in an error';
 COMMENT ON COLUMN inbound_events.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 
 -- A replacement has another type than the payment, so that the index by transaction and type admits

@@ -25,8 +25,8 @@ func TestEveryColumnOfAnEntryIsGuarded(t *testing.T) {
 }
 
 // Columns that every payment or settlement changes stand in no index, nor in an index' condition:
-// otherwise each update writes new entries in all indexes of its row. (transfers.status and the
-// due times have to.)
+// otherwise each update writes new entries in all indexes of its row. (transfers.status and
+// the due times have to.)
 func TestHotColumnsAreInNoIndex(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)
@@ -34,7 +34,7 @@ func TestHotColumnsAreInNoIndex(t *testing.T) {
 		"ledger_balances": "total_credits total_debits balance provisional_credits last_seq chain_head",
 		"ledger_entries":  "status",
 		"ledger_days":     "money_in money_out",
-		"inbound_events":  "leased_until attempt_count misses last_error",
+		"inbound_events":  "attempt_count misses last_error",
 		"deliveries":      "attempt_count last_error delivered_at",
 		"work":            "leased_until version attempts last_error",
 		"transfers":       "leased_until ask_count unknown_count last_error",

@@ -232,7 +232,7 @@ func TestCrowdAtARefusingEndpoint(t *testing.T) {
 	})
 	t.Logf("%d deliveries to an endpoint that refuses connections had their first attempt after %s", crowd, time.Since(begin).Round(time.Millisecond))
 	require.Equal(t, crowd, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries d JOIN delivery_attempts a ON a.delivery_id = d.id
-		WHERE d.status = 'pending' AND d.attempt_count = 1 AND d.next_attempt_at >= a.started_at + interval '2 minutes'`))
+		JOIN work w ON w.kind = 'deliver' AND w.id = d.id WHERE d.status = 'pending' AND d.attempt_count = 1 AND w.due_at >= a.started_at + interval '2 minutes'`))
 }
 
 // A worker that is told to stop while calls go on that do not end hands their tasks back, and
@@ -247,7 +247,7 @@ func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	require.NoError(t, err)
 	b.queue(b.dead, calls)
 	testenv.Eventually(t, 10*time.Second, "the calls", func() bool {
-		return testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE leased_until > now()`) == calls
+		return testenv.Value[int](b.Env, `SELECT count(*) FROM work WHERE kind = 'deliver' AND leased_until > now()`) == calls
 	})
 	begin := time.Now()
 	w.Stop()
@@ -266,7 +266,8 @@ func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
 
 	e := newTold(t)
 	// the leases run out
-	b.Exec(`UPDATE deliveries SET leased_until = now(), callback_url = $1`, e.URL)
+	b.Exec(`UPDATE work SET leased_until = now()`)
+	b.Exec(`UPDATE deliveries SET callback_url = $1`, e.URL)
 	b.start()
 	testenv.Eventually(t, 20*time.Second, "the deliveries", func() bool {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'delivered' AND attempt_count = 1`) == calls

@@ -37,7 +37,7 @@ func (b *bundle) withoutBalance(id uuid.UUID) {
 func TestWorkThatAlwaysFailsWaitsLongerEachTime(t *testing.T) {
 	t.Parallel()
 	table := map[tasks.Kind]string{
-		tasks.Ingest: "inbound_events", tasks.Confirm: "inbound_events", tasks.Settle: "transfers",
+		tasks.Settle: "transfers",
 	}
 	delivery := func(b *bundle) uuid.UUID {
 		id := uuid.Must(uuid.NewV7())

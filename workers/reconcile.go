@@ -47,15 +47,6 @@ func (w *Workers) reconcileDaily(ctx context.Context) {
 // reconciled enqueues what follows from a run, also when it failed; what is not enqueued the
 // sweeper finds.
 func (w *Workers) reconciled(ctx context.Context, r reconcile.Report, err error) {
-	for _, id := range r.ToPost {
-		w.Enqueuer.Now(ctx, tasks.Ingest, id)
-	}
-	for _, p := range r.Reposted {
-		w.Enqueuer.At(ctx, tasks.Confirm, p.ConfirmAt, p.EventID)
-	}
-	for _, id := range r.ToConfirm {
-		w.Enqueuer.Now(ctx, tasks.Confirm, id)
-	}
 	for _, ref := range r.ToPoll {
 		if id, ok, err := w.Transfers.Wake(ctx, ref); ok && err == nil {
 			w.Enqueuer.Alone(ctx, tasks.Settle, w.Clock.Now(), id)

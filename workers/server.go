@@ -295,13 +295,11 @@ func (w *Workers) postponed(ctx context.Context, k tasks.Kind, id uuid.UUID, err
 	if err == nil || !isFailure(err) || errors.Is(err, asynq.SkipRetry) || ctx.Err() != nil {
 		return err
 	}
-	postpone := map[tasks.Kind]func(context.Context, uuid.UUID, error) (time.Time, error){
-		tasks.Ingest: w.Payments.Postpone, tasks.Confirm: w.Payments.Postpone, tasks.Settle: w.Transfers.Postpone,
-	}[k]
-	if postpone == nil {
-		postpone = func(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
-			return work.Postpone(ctx, w.Pool, k, id, w.Clock.Now(), why)
-		}
+	postpone := func(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
+		return work.Postpone(ctx, w.Pool, k, id, w.Clock.Now(), why)
+	}
+	if k == tasks.Settle {
+		postpone = w.Transfers.Postpone
 	}
 	at, recErr := postpone(ctx, id, err)
 	if recErr != nil || at.IsZero() {

@@ -12,7 +12,6 @@ import (
 
 	"ajo/internal/idempotency"
 	"ajo/internal/metrics"
-	"ajo/internal/payment"
 	"ajo/internal/work"
 	"ajo/tasks"
 )
@@ -90,12 +89,7 @@ func (w *Workers) page() int { return cmp.Or(w.SweepPage, sweepLimit) }
 // overdue lists the rows of a kind whose work was due and that nobody has in hand.
 func (w *Workers) overdue(ctx context.Context, k tasks.Kind) ([]uuid.UUID, error) {
 	before := w.before(k)
-	switch k {
-	case tasks.Ingest:
-		return w.Payments.Due(ctx, payment.Received, before, w.page())
-	case tasks.Confirm:
-		return w.Payments.Due(ctx, payment.Processed, before, w.page())
-	case tasks.Settle:
+	if k == tasks.Settle {
 		return w.Transfers.Due(ctx, before, w.page())
 	}
 	items, err := work.Overdue(ctx, w.Pool, w.Clock.Now(), map[work.Kind]time.Time{k: before}, w.page())

@@ -167,7 +167,7 @@ The account is named by its ID, or by its reference and its tenant.`,
 			return plan{
 				will: assignSentence(p), enqueues: true,
 				do: func(by audit.By) (result, error) {
-					posted, err := tools.Assign(ctx, id, payment.Destination{AccountID: p.AccountID}, by)
+					posted, err := tools.Payments.Assign(ctx, id, payment.Destination{AccountID: p.AccountID}, by)
 					if err != nil {
 						return result{}, err
 					}
@@ -212,14 +212,14 @@ of these events by itself. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _
 			example: `  ajo events repost 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the bank has corrected the fee"`,
 		},
 		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
-			p, err := tools.PlanRepost(ctx, id)
+			p, err := tools.Payments.PlanRepost(ctx, id)
 			if err != nil {
 				return plan{}, err
 			}
 			return plan{
 				will: repostSentence(p), enqueues: true,
 				do: func(by audit.By) (result, error) {
-					posted, err := tools.Repost(ctx, id, by)
+					posted, err := tools.Payments.Repost(ctx, id, by)
 					switch {
 					case err != nil:
 						return result{}, err

@@ -120,7 +120,7 @@ paid out. The tenant is notified of both.`,
 					underReview(v), to.Amount.Sub(to.Fee), to.Amount, to.Fee),
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
-					r, err := tools.Correct(ctx, id, to, by)
+					r, err := tools.Payments.Correct(ctx, id, to, by)
 					if err != nil {
 						return result{}, err
 					}
@@ -143,7 +143,7 @@ Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 			example: `  ajo review restore 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the bank has corrected its record"`,
 		},
 		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
-			p, err := tools.PlanRestore(ctx, id)
+			p, err := tools.Payments.PlanRestore(ctx, id)
 			if err != nil {
 				return plan{}, err
 			}
@@ -152,7 +152,7 @@ Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 					p.Record.ID, p.Amount, p.Record.Amount, p.Record.Fee, p.Event.SenderName, p.Event.LastError),
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
-					r, err := tools.Restore(ctx, id, by)
+					r, err := tools.Payments.RestoreReversed(ctx, id, by)
 					if err != nil {
 						return result{}, err
 					}

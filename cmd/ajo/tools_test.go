@@ -170,7 +170,8 @@ func (o *ops) held(why string) uuid.UUID {
 	o.T.Helper()
 	id := o.event(o.account.String())
 	o.move(id, ledger.Credit, ledger.EventHold)
-	o.Exec(`UPDATE inbound_events SET next_attempt_at = NULL, last_error = $2 WHERE id = $1`, id, why)
+	o.Exec(`DELETE FROM work WHERE id = $1`, id)
+	o.Exec(`UPDATE inbound_events SET last_error = $2 WHERE id = $1`, id, why)
 	return id
 }
 
@@ -179,7 +180,7 @@ func (o *ops) confirmed() uuid.UUID {
 	o.T.Helper()
 	id := o.event(o.account.String())
 	o.move(id, ledger.Credit, ledger.EventConfirm)
-	o.Exec(`UPDATE inbound_events SET next_attempt_at = NULL WHERE id = $1`, id)
+	o.Exec(`DELETE FROM work WHERE id = $1`, id)
 	return id
 }
 

@@ -161,14 +161,7 @@ func (c *core) drain() {
 	go func() {
 		defer close(done)
 		c.spool.Run(ctx, drainEvery, func(ctx context.Context, records [][]byte) error {
-			stored, err := c.payments.Unspool(ctx, records)
-			var ids []uuid.UUID
-			for _, r := range stored {
-				if r.ToPost() {
-					ids = append(ids, r.ID)
-				}
-			}
-			c.enqueuer.Now(ctx, tasks.Ingest, ids...)
+			_, err := c.payments.Unspool(ctx, records)
 			return err
 		}, func(taken int, err error) {
 			level, more := slog.LevelInfo, []any{slog.Int("events", taken), slog.Int64("bytes_left", c.spool.Waiting()), slog.Any("err", err)}

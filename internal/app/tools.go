@@ -33,8 +33,6 @@ import (
 	"ajo/tasks"
 )
 
-var errNoBank = errors.New("AJO_PROVIDER_URL is not set")
-
 // toolConns is how many connections a hand tool may take: it does one thing at a time.
 const toolConns = 2
 
@@ -165,78 +163,6 @@ func (t *Tools) Enqueued() bool {
 	return t.enqueuer.Lost() == 0
 }
 
-// Assign posts a misdirected payment to an account ([payment.Service.Assign]) and enqueues what
-// follows.
-func (t *Tools) Assign(ctx context.Context, eventID uuid.UUID, to payment.Destination, by audit.By) (payment.Posted, error) {
-	p, err := t.Payments.Assign(ctx, eventID, to, by)
-	if err == nil {
-		t.posted(ctx, eventID, p)
-	}
-	return p, err
-}
-
-// PlanRepost tells what [Tools.Repost] would post ([payment.Service.PlanRepost]).
-func (t *Tools) PlanRepost(ctx context.Context, eventID uuid.UUID) (payment.Repostable, error) {
-	if t.bank == nil {
-		return payment.Repostable{}, errNoBank
-	}
-	return t.Payments.PlanRepost(ctx, eventID)
-}
-
-// Repost posts an event that could not be posted ([payment.Service.Repost]) and enqueues what
-// follows.
-func (t *Tools) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (payment.Posted, error) {
-	if t.bank == nil {
-		return payment.Posted{}, errNoBank
-	}
-	p, err := t.Payments.Repost(ctx, eventID, by)
-	if err == nil {
-		t.posted(ctx, eventID, p)
-	}
-	return p, err
-}
-
-// Correct posts the true sum of a payment ([payment.Service.Correct]) and
-// enqueues what follows.
-func (t *Tools) Correct(ctx context.Context, eventID uuid.UUID, to payment.Correction, by audit.By) (payment.Replaced, error) {
-	r, err := t.Payments.Correct(ctx, eventID, to, by)
-	if err == nil {
-		t.posted(ctx, r.Replacement, r.Posted)
-	}
-	return r, err
-}
-
-// PlanRestore tells what [Tools.Restore] would post ([payment.Service.PlanRestore]).
-func (t *Tools) PlanRestore(ctx context.Context, eventID uuid.UUID) (payment.Restorable, error) {
-	if t.bank == nil {
-		return payment.Restorable{}, errNoBank
-	}
-	return t.Payments.PlanRestore(ctx, eventID)
-}
-
-// Restore posts a payment again that was wrongly reversed ([payment.Service.RestoreReversed]) and
-// enqueues what follows.
-func (t *Tools) Restore(ctx context.Context, eventID uuid.UUID, by audit.By) (payment.Replaced, error) {
-	if t.bank == nil {
-		return payment.Replaced{}, errNoBank
-	}
-	r, err := t.Payments.RestoreReversed(ctx, eventID, by)
-	if err == nil {
-		t.posted(ctx, r.Replacement, r.Posted)
-	}
-	return r, err
-}
-
-// posted enqueues what follows a posting.
-func (t *Tools) posted(ctx context.Context, eventID uuid.UUID, p payment.Posted) {
-	if t.enqueuer == nil {
-		return
-	}
-	if !p.ConfirmAt.IsZero() {
-		t.enqueuer.At(ctx, tasks.Confirm, p.ConfirmAt, eventID)
-	}
-}
-
 // Poll makes a transfer's next step due now ([transfer.Service.Poll]) and enqueues it.
 func (t *Tools) Poll(ctx context.Context, merchantTxRef string, by audit.By) error {
 	id, err := t.Transfers.Poll(ctx, merchantTxRef, by)
@@ -250,7 +176,7 @@ func (t *Tools) Poll(ctx context.Context, merchantTxRef string, by audit.By) err
 // its next step.
 func (t *Tools) Adopt(ctx context.Context, merchantTxRef string, account uuid.UUID, by audit.By) error {
 	if t.bank == nil {
-		return errNoBank
+		return provider.ErrNotSet
 	}
 	id, err := t.Transfers.Adopt(ctx, merchantTxRef, account, by)
 	if err == nil && t.enqueuer != nil {
@@ -263,20 +189,9 @@ func (t *Tools) Adopt(ctx context.Context, merchantTxRef string, account uuid.UU
 // follows.
 func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (reconcile.Report, error) {
 	if t.bank == nil {
-		return reconcile.Report{}, errNoBank
+		return reconcile.Report{}, provider.ErrNotSet
 	}
 	r, err := t.Reconciler.Run(ctx, from, to)
-	if t.enqueuer != nil {
-		for _, id := range r.ToPost {
-			t.enqueuer.Now(ctx, tasks.Ingest, id)
-		}
-		for _, id := range r.ToConfirm {
-			t.enqueuer.Now(ctx, tasks.Confirm, id)
-		}
-	}
-	for _, p := range r.Reposted {
-		t.posted(ctx, p.EventID, p.Posted)
-	}
 	for _, ref := range r.ToPoll {
 		if id, ok, err := t.Transfers.Wake(ctx, ref); ok && err == nil && t.enqueuer != nil {
 			t.enqueuer.Alone(ctx, tasks.Settle, clock.System.Now(), id)
@@ -336,7 +251,7 @@ func (t *Tools) CloseAccount(ctx context.Context, id uuid.UUID, by audit.By) (r 
 		return r, nil, err
 	}
 	if t.bank == nil {
-		return r, errNoBank, nil
+		return r, provider.ErrNotSet, nil
 	}
 	if atBank = t.bank.CloseAccount(ctx, id.String()); errors.Is(atBank, provider.ErrUnknown) {
 		atBank = nil

@@ -166,7 +166,8 @@ func TestAlertsOfConfirmations(t *testing.T) {
 	p.arrive()
 	a.eventually("the postings", func() bool { return p.progress().posted == some })
 	poster.Kill()
-	a.Exec(`UPDATE inbound_events SET processed_at = processed_at - interval '3 hours', next_attempt_at = next_attempt_at - interval '3 hours'`)
+	a.Exec(`UPDATE inbound_events SET processed_at = processed_at - interval '3 hours'`)
+	a.Exec(`UPDATE work SET due_at = due_at - interval '3 hours'`)
 	for _, tx := range p.txs[:2] {
 		a.bank.Faults.Add(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.AlterAmount, Match: tx.ID})
 	}

@@ -191,7 +191,7 @@ func TestAlertsOfWork(t *testing.T) {
 	a.look(roles)
 	a.flush()
 	// the hour has passed
-	a.Exec(`UPDATE inbound_events SET next_attempt_at = now() - interval '1 minute' WHERE status = 'processed'`)
+	a.Exec(`UPDATE work SET due_at = now() - interval '1 minute' WHERE kind = 'confirm'`)
 	a.eventually("the confirmations", func() bool { return p.progress().confirmed == rows })
 	a.look(roles)
 	a.must("AjoSweeperFinds")

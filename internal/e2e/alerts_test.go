@@ -106,7 +106,7 @@ func TestAlertsWithoutWorkers(t *testing.T) {
 	roles := map[string]string{}
 	roles["api"] = a.watched(func() { p = a.settle() })
 	p.arrive()
-	a.Exec(`UPDATE inbound_events SET next_attempt_at = next_attempt_at - interval '10 minutes'`)
+	a.Exec(`UPDATE work SET due_at = due_at - interval '10 minutes'`)
 	a.eventually("a look at the queue", func() bool { return sample(scrape(roles["api"]), `ajo_queue_oldest_due_seconds{queue="ingest"}`) > 500 })
 	a.look(roles)
 	a.must("AjoNoWorker", "AjoQueueBehind", "AjoInvariantsNotChecked", "AjoSweeperStopped", "AjoReconcileNotRun")

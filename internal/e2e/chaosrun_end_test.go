@@ -43,8 +43,8 @@ func (l left) none() bool { return l == left{} }
 
 func (s *chaosRun) leftToDo(ctx context.Context) (l left, err error) {
 	err = s.Pool.QueryRow(ctx, `
-		SELECT (SELECT count(*) FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'received'),
-			(SELECT count(*) FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'processed'),
+		SELECT (SELECT count(*) FROM work WHERE kind = 'ingest'),
+			(SELECT count(*) FROM work WHERE kind = 'confirm'),
 			(SELECT count(*) FROM work WHERE kind = 'deliver'),
 			(SELECT count(*) FROM transfers WHERE next_attempt_at IS NOT NULL AND status IN ('pending', 'processing') AND differs_since IS NULL),
 			(SELECT count(*) FROM transfers WHERE next_attempt_at IS NOT NULL AND status NOT IN ('pending', 'processing')),

@@ -202,7 +202,7 @@ func (c *crash) tend() (dead bool) {
 		c.eventually("the end of the connections of the dead", func() bool {
 			return c.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = '`+role+`'`) == 0
 		})
-		for _, table := range []string{"accounts", "idempotency_keys", "inbound_events", "reconciliations", "work"} {
+		for _, table := range []string{"accounts", "idempotency_keys", "reconciliations", "work"} {
 			c.Exec(`UPDATE ` + table + ` SET leased_until = now() WHERE leased_until > now()`)
 		}
 		c.startRole(role)

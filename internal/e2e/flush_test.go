@@ -164,7 +164,7 @@ func flushWhileDelivering(p *paid) {
 	require.Len(p.t, p.endpoint.received(), some)
 }
 
-// The endpoint has failed once; the next attempt is an appointment in Redis alone, and in the row.
+// The endpoint has failed once; the next attempt is a task in Redis alone, and in the row.
 func flushBetweenAttempts(p *paid) {
 	p.endpoint.answers(func(number int) int {
 		if number <= some {
@@ -187,7 +187,7 @@ func flushBetweenAttempts(p *paid) {
 	require.Len(p.t, p.endpoint.received(), 2*some)
 }
 
-// The payment is delivered; the first question to the bank is an appointment in Redis.
+// The payment is delivered; the first question to the bank is a task in Redis.
 func flushBeforeCheck(p *paid) {
 	p.startWorker("ingest,confirm,expire,settle")
 	p.startWorker("deliver=128")
@@ -196,7 +196,7 @@ func flushBeforeCheck(p *paid) {
 	p.eventually("the first checks to be enqueued", func() bool { return p.enqueued("confirm") == some })
 	p.flush()
 	require.Zero(p.t, p.progress().confirmed)
-	p.Exec(`UPDATE inbound_events SET next_attempt_at = now()`)
+	p.Exec(`UPDATE work SET due_at = now() WHERE kind = 'confirm'`)
 }
 
 // The bank has the questions and answers none of them until Redis is empty.
@@ -224,7 +224,7 @@ func flushBetweenChecks(p *paid) {
 	p.startWorker("deliver=128")
 	p.arrive()
 	p.eventually("checks in vain", func() bool {
-		return p.count(`SELECT count(*) FROM inbound_events WHERE misses > 0 AND leased_until IS NULL`) == some
+		return p.count(`SELECT count(*) FROM inbound_events e JOIN work w ON w.kind = 'confirm' AND w.id = e.id WHERE misses > 0 AND w.leased_until IS NULL`) == some
 	})
 	p.flush()
 	require.Zero(p.t, p.progress().confirmed)

@@ -94,7 +94,6 @@ func (w *world) minutePasses() {
 	if patient() {
 		return
 	}
-	w.Exec(`UPDATE inbound_events SET leased_until = now() WHERE leased_until > now()`)
 	w.Exec(`UPDATE work SET leased_until = now() WHERE leased_until > now()`)
 }
 

@@ -18,6 +18,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -58,9 +59,12 @@ func (s *settler) credit(account uuid.UUID, amount money.Amount) uuid.UUID {
 	require.NoError(s.t, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
-				occurred_at, digest, body, tenant_id, account_id, next_attempt_at, received_at, processed_at)
-			VALUES ($1::text::uuid, 'webhook', true, true, $1::text, $1::text, 'payment_success', 'processed', 'payment', $2::numeric, 0, 'NGN', $3, sha256($1::text::bytea), '{}', $4, $5, $6, $3, $3)`,
-			group.String(), amount, now, s.tenant, account, now.Add(24*time.Hour)); err != nil {
+				occurred_at, digest, body, tenant_id, account_id, received_at, processed_at)
+			VALUES ($1::text::uuid, 'webhook', true, true, $1::text, $1::text, 'payment_success', 'processed', 'payment', $2::numeric, 0, 'NGN', $3, sha256($1::text::bytea), '{}', $4, $5, $3, $3)`,
+			group.String(), amount, now, s.tenant, account); err != nil {
+			return err
+		}
+		if err := work.Schedule(ctx, tx, work.Item{Kind: work.Confirm, ID: group, TenantID: s.tenant, DueAt: now.Add(24 * time.Hour)}); err != nil {
 			return err
 		}
 		_, err := ledger.PostCredits(ctx, tx, now, []ledger.Posting{{
@@ -76,7 +80,7 @@ func (s *settler) move(group uuid.UUID, event ledger.Event) {
 	s.t.Helper()
 	ctx := context.Background()
 	require.NoError(s.t, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE inbound_events SET next_attempt_at = NULL WHERE id = $1`, group); err != nil {
+		if err := work.Cancel(ctx, tx, work.Confirm, group); err != nil {
 			return err
 		}
 		_, err := ledger.MoveEntries(ctx, tx, time.Now(), []ledger.Move{{TransactionGroupID: group, Direction: ledger.Credit, Event: event}})

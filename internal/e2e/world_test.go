@@ -254,8 +254,8 @@ func (w *world) waitForEnd(n int) {
 func (w *world) unfinished() string {
 	return testenv.Value[string](w.Env, `
 		SELECT coalesce(string_agg(line, E'\n'), '') FROM (
-			SELECT format('event %s %s next %s lease %s error %s', id, status, next_attempt_at, leased_until, last_error) AS line
-			FROM inbound_events WHERE next_attempt_at IS NOT NULL
+			SELECT format('event %s %s %s due %s lease %s error %s', e.id, status, kind, due_at, leased_until, e.last_error) AS line
+			FROM inbound_events e JOIN work w ON w.id = e.id
 			UNION ALL
 			SELECT format('delivery %s %s next %s lease %s attempts %s error %s', d.id, status, due_at, leased_until, attempt_count, d.last_error)
 			FROM deliveries d LEFT JOIN work w ON w.kind = 'deliver' AND w.id = d.id WHERE status <> 'delivered' LIMIT 10) l`)

@@ -43,23 +43,19 @@ func Due(ctx context.Context, pool *pg.Pool, now time.Time) (w Waiting, err erro
 		asked := clock.System.Now()
 		err := tx.QueryRow(ctx, `
 			SELECT
-				(SELECT next_attempt_at FROM inbound_events WHERE next_attempt_at <= $1 AND status = 'received'
-					AND coalesce(leased_until, '-infinity') <= $1 ORDER BY next_attempt_at LIMIT 1),
-				(SELECT next_attempt_at FROM inbound_events WHERE next_attempt_at <= $1 AND status = 'processed'
-					AND coalesce(leased_until, '-infinity') <= $1 ORDER BY next_attempt_at LIMIT 1),
 				(SELECT next_attempt_at FROM transfers WHERE next_attempt_at <= $1
 					AND coalesce(leased_until, '-infinity') <= $1 ORDER BY next_attempt_at LIMIT 1),
 				r.window_to, coalesce(r.exceptions, 0), clock_timestamp()
 			FROM (SELECT) one LEFT JOIN LATERAL (
 				SELECT window_to, `+oddSQL+` AS exceptions
 				FROM reconciliations WHERE kind = 'periodic' AND status = 'finished' ORDER BY window_to DESC LIMIT 1) r ON true`, now).
-			Scan(&w.Ingest, &w.Confirm, &w.Settle, &w.ReadUntil, &w.Exceptions, &theirs)
+			Scan(&w.Settle, &w.ReadUntil, &w.Exceptions, &theirs)
 		w.Offset = theirs.Sub(asked.Add(clock.System.Now().Sub(asked) / 2))
 		if err != nil {
 			return err
 		}
 		oldest, err := work.Oldest(ctx, tx, now)
-		for k, into := range map[work.Kind]**time.Time{work.Deliver: &w.Deliver, work.Expire: &w.Expire} {
+		for k, into := range map[work.Kind]**time.Time{work.Ingest: &w.Ingest, work.Confirm: &w.Confirm, work.Deliver: &w.Deliver, work.Expire: &w.Expire} {
 			if at, ok := oldest[k]; ok {
 				*into = &at
 			}

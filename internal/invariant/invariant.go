@@ -61,7 +61,7 @@ var checks = []struct{ name, sql string }{
 	{CheckConfirmation, `
 		SELECT c.id::text, 'provisional, and nobody will ask the bank about it'
 		FROM ledger_entries c JOIN inbound_events e ON e.id = c.transaction_group_id
-		WHERE c.direction = 'credit' AND c.status = 'provisional' AND e.next_attempt_at IS NULL`},
+		WHERE c.direction = 'credit' AND c.status = 'provisional' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = e.id)`},
 	// The sum that the tenant is told stands in the body as a text; the body is read as bytes,
 	// since a damaged one is no JSON.
 	{CheckDeliveryEvent, `
@@ -87,7 +87,7 @@ var checks = []struct{ name, sql string }{
 			OR r.status = 'open' AND r.held <> CASE WHEN c.status IN ('provisional', 'confirmed') THEN c.amount ELSE 0 END`},
 	{CheckRecallAsked, `
 		SELECT r.event_id::text, 'a recall is open, and nobody will ask the bank about it'
-		FROM recalls r JOIN inbound_events e ON e.id = r.event_id WHERE r.status = 'open' AND e.next_attempt_at IS NULL`},
+		FROM recalls r WHERE r.status = 'open' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = r.event_id)`},
 	{CheckDeliveryTransfer, `
 		SELECT d.id::text, CASE WHEN t.id IS NULL THEN 'it tells of no transfer' ELSE
 			format('%s of account %s, telling %s; its transfer is %s, from account %s, of %s', d.event_type, d.account_id,
@@ -99,6 +99,9 @@ var checks = []struct{ name, sql string }{
 				WHEN d.event_type = 'settlement.succeeded' THEN '{success,refunded}' WHEN d.event_type = 'settlement.failed' THEN '{failed}'
 				WHEN d.event_type = 'settlement.refunded' THEN '{refunded}' ELSE '{}' END::text[]))`},
 	{CheckWork, `
+		SELECT e.id::text, 'an event that nobody will post' FROM inbound_events e
+		WHERE e.status = 'received' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'ingest' AND w.id = e.id)
+		UNION ALL
 		SELECT d.id::text, 'a delivery that nobody will make' FROM deliveries d
 		WHERE d.status = 'pending' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'deliver' AND w.id = d.id)
 		UNION ALL

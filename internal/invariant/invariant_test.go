@@ -213,7 +213,7 @@ var damage = map[string]struct {
 		invariant.CheckCreditEvent, `SELECT id::text FROM ledger_entries WHERE seq = 1 ORDER BY id LIMIT 1`, true,
 	},
 	"credit of a misdirected event": {
-		`UPDATE inbound_events SET status = 'failed', category = 'misdirected', next_attempt_at = NULL WHERE id = (SELECT transaction_group_id FROM ledger_entries ORDER BY id LIMIT 1)`,
+		`UPDATE inbound_events SET status = 'failed', category = 'misdirected' WHERE id = (SELECT transaction_group_id FROM ledger_entries ORDER BY id LIMIT 1)`,
 		invariant.CheckCreditEvent, `SELECT id::text FROM ledger_entries ORDER BY id LIMIT 1`, true,
 	},
 	"posted twice": {
@@ -221,7 +221,7 @@ var damage = map[string]struct {
 		invariant.CheckPostedOnce, `SELECT min(provider_txn_ref) FROM ledger_entries WHERE provider_txn_ref <> ''`, false,
 	},
 	"nobody confirms it": {
-		`UPDATE inbound_events SET next_attempt_at = NULL WHERE status = 'processed'`,
+		`DELETE FROM work WHERE kind = 'confirm'`,
 		invariant.CheckConfirmation, `SELECT id::text FROM ledger_entries WHERE direction = 'credit' AND status = 'provisional'`, false,
 	},
 	"nobody delivers it": {

@@ -126,10 +126,10 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest FROM
 			(SELECT count(*) AS n, count(*) FILTER (WHERE balance < 0) AS negative, trunc(coalesce(sum(provisional_credits), 0))::bigint AS provisional,
 				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd FROM ledger_balances) b,
-			(SELECT count(*) AS n, min(processed_at) AS oldest FROM inbound_events e WHERE next_attempt_at IS NOT NULL AND status = 'processed'
+			(SELECT count(*) AS n, min(e.processed_at) AS oldest FROM work w JOIN inbound_events e ON e.id = w.id WHERE w.kind = 'confirm'
 				AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status = 'open')) c,
 			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL) r,
-			(SELECT count(*) AS n, min(received_at) AS oldest FROM inbound_events WHERE next_attempt_at IS NOT NULL AND status = 'received') u,
+			(SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = w.id WHERE w.kind = 'ingest') u,
 			(SELECT count(*) AS n FROM inbound_events WHERE category = 'misdirected') m,
 			(SELECT count(*) AS n, min(created_at) AS oldest FROM transfers WHERE status = 'pending') p,
 			(SELECT count(*) AS n, min(submitted_at) AS oldest FROM transfers WHERE status = 'processing') q,

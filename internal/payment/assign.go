@@ -59,8 +59,8 @@ type InboundEvent struct {
 }
 
 const eventColumns = `id, provider_txn_ref, signature_valid, status, category, error_message, retry_count, received_at, processed_at,
-	source, event_type, amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, tenant_id, account_id, next_attempt_at, last_error,
-	look_alike_of, replaces`
+	source, event_type, amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, tenant_id, account_id,
+	(SELECT w.due_at FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')), last_error, look_alike_of, replaces`
 
 // EventFilter narrows a list of events; empty fields do not.
 type EventFilter struct {
@@ -184,8 +184,8 @@ func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destinat
 	return a, err
 }
 
-// Assign posts a misdirected payment to the account that an operator names, active or expired, and
-// returns what is to be enqueued: as posting does, with a credit, a delivery where there is a URL,
+// Assign posts a misdirected payment to the account that an operator names, active or expired: as
+// posting does, with a credit, a delivery where there is a URL,
 // and a confirmation that is due soon. Nothing of it leaves before the bank's record confirms it.
 // [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for all but the first of those
 // who assign at once; account.ErrNotFound, also while the account is being provisioned.

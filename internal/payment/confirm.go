@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +19,7 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/retry"
 	"ajo/internal/trace"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -29,11 +32,10 @@ var (
 	errUnderWay = errors.New("the bank says that this transaction is under way")
 )
 
-// check is a posted payment that is due to be asked about. What was seen of its appointment, its
-// attempts and its lease is the token under which a finding is recorded: of several who ask at
-// once, which is harmless, one records.
+// check is a posted payment that is due to be asked about. Of several who ask at once, which is
+// harmless, the one whose claim stands records what was found.
 type check struct {
-	ID            uuid.UUID `pg:"id"`
+	ID            uuid.UUID
 	TxnRef        string
 	Amount        money.Amount
 	Fee           money.Amount
@@ -45,13 +47,12 @@ type check struct {
 	AliasNumber string // the number that the event says was paid, where it carries one
 	AliasRef    string // the reference that the event says was paid
 	PostedAt    time.Time
-	Attempt     int `pg:"attempt"`
+	Attempt     int
 	Misses      int
-	Due         time.Time  `pg:"due"`
-	Lease       *time.Time `pg:"lease"` // ours, or one that has run out
 	OccurredAt  *time.Time // the bank's time of the payment, by the event
 	Traceparent string
 	recallState
+	claim work.Claim
 }
 
 func (c *check) id() uuid.UUID { return c.ID }
@@ -89,9 +90,11 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	}
 	if err != nil || listed == nil {
 		// Questions by id are what the bank allows few of, so the payment is leased first.
-		if c.Lease, err = s.leases.Do(ctx, c); err != nil || c.Lease == nil {
+		leased, err := s.leases.Do(ctx, c)
+		if err != nil || leased == nil {
 			return err
 		}
+		c.claim = *leased
 	}
 	ctx, span := trace.Resume(ctx, "confirm", c.Traceparent, begun)
 	defer span.End()
@@ -104,7 +107,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 		span.Number("attempt", c.Attempt+1)
 	}
 	if _, err := s.record.Do(ctx, f); err != nil {
-		return err // the lease runs out, and the sweeper rings again
+		return err // the lease ends, and the sweep enqueues it again
 	}
 	metrics.Confirmation(f.outcome())
 	if f.asksOn() {
@@ -143,8 +146,11 @@ func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transactio
 var errStranger = errors.New("the bank answered with another's record")
 
 // BankRecord asks for the bank's record of a payment by its id. One of another id is none,
-// whichever bank is behind it.
+// whichever bank is behind it; without a bank it is [provider.ErrNotSet].
 func (s *Service) BankRecord(ctx context.Context, id string) (provider.Transaction, error) {
+	if s.Bank == nil {
+		return provider.Transaction{}, provider.ErrNotSet
+	}
 	t, err := s.Bank.Transaction(ctx, id)
 	if err == nil && t.ID != id {
 		return provider.Transaction{}, errStranger
@@ -249,45 +255,51 @@ func (c *check) paidNumber() string {
 	return c.AccountNumber
 }
 
-const dueSQL = `
+const checkSQL = `
 		SELECT e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id, e.error_message <> '', e.alias_number, e.alias,
-			e.processed_at, e.attempt_count, e.misses, e.next_attempt_at, e.leased_until, e.occurred_at, e.traceparent,
+			e.processed_at, e.attempt_count, e.misses, e.occurred_at, e.traceparent,
 			r.opened_at, coalesce(r.held, 0), coalesce(r.successes, 0), CASE WHEN r.opened_at IS NULL THEN '' ELSE (
 				SELECT l.status FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL) END
 		FROM inbound_events e JOIN accounts a ON a.id = e.account_id LEFT JOIN recalls r ON r.event_id = e.id AND r.status = 'open'
-		WHERE e.id = ANY($1) AND e.status = 'processed' AND coalesce(e.next_attempt_at, 'infinity') <= $2 AND coalesce(e.leased_until, '-infinity') <= $2`
+		WHERE e.id = ANY($1) AND e.status = 'processed'`
 
 // lookBatch reads many checks. A payment that is not due, or in other hands, is nil.
 func (s *Service) lookBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*check, error) {
-	found, err := pg.Collect(ctx, tx, pgx.RowToAddrOfStructByPos[check], dueSQL, ids, s.Clock.Now())
+	claims, err := work.Due(ctx, tx, work.Confirm, s.Clock.Now(), ids)
+	if err != nil || len(claims) == 0 {
+		return make([]*check, len(ids)), err
+	}
+	found, err := pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*check, error) {
+		var c check
+		err := r.Scan(&c.ID, &c.TxnRef, &c.Amount, &c.Fee, &c.Currency, &c.AccountNumber, &c.AccountID, &c.Assigned, &c.AliasNumber, &c.AliasRef,
+			&c.PostedAt, &c.Attempt, &c.Misses, &c.OccurredAt, &c.Traceparent, &c.RecalledAt, &c.Held, &c.Successes, &c.EntryStatus)
+		c.claim = claims[c.ID]
+		return &c, err
+	}, checkSQL, slices.Collect(maps.Keys(claims)))
 	return pg.Match(ids, found, (*check).id), err
 }
 
-// seenSQL is the condition that a payment is as it was seen, by the row c of a batch.
-const seenSQL = `e.id = c.id AND e.attempt_count = c.attempt AND coalesce(e.next_attempt_at, 'infinity') = c.due AND e.leased_until IS NOT DISTINCT FROM c.lease`
-
-var leaseSQL = `
-		UPDATE inbound_events e SET leased_until = $1
-		FROM ` + pg.Unnest[check](2, "c") + `
-		WHERE ` + seenSQL + ` RETURNING c.n`
-
-// leaseBatch leases the payments of checks that are as they were seen, and returns the end of each
-// lease; nil: it is not ours.
-func (s *Service) leaseBatch(ctx context.Context, tx pg.Tx, checks []*check) ([]*time.Time, error) {
-	lease := s.Clock.Now().Add(checkLease).Truncate(time.Microsecond)
-	taken, err := pg.Done(ctx, tx, checks, leaseSQL, lease)
-	out := make([]*time.Time, len(checks))
-	for i := range out {
-		if taken[i] {
-			out[i] = &lease
+// leaseBatch leases the payments of checks, and returns the new claims; nil: it is in other hands
+// by now.
+func (s *Service) leaseBatch(ctx context.Context, tx pg.Tx, checks []*check) ([]*work.Claim, error) {
+	claims := make([]work.Claim, len(checks))
+	for i, c := range checks {
+		claims[i] = c.claim
+	}
+	leased, err := work.Lease(ctx, tx, work.Confirm, s.Clock.Now().Add(checkLease), claims)
+	out := make([]*work.Claim, len(checks))
+	for i, c := range checks {
+		if claim, ours := leased[c.ID]; ours {
+			out[i] = &claim
+			delete(leased, c.ID) // of two with the same claim, the first has it
 		}
 	}
 	return out, err
 }
 
 // recordBatch stores many findings, moves their entries, and queues what tenants chose to be told
-// of it, in one transaction. A finding about a payment that is not as it was seen is dropped:
-// another worker has it.
+// of it, in one transaction. A finding whose claim does not stand any more is dropped: another
+// worker has the payment.
 func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding) ([]struct{}, error) {
 	held, err := s.recordFindings(ctx, tx, findings)
 	if err != nil {
@@ -323,36 +335,51 @@ func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding
 
 // findingRow is a finding in findingSQL.
 type findingRow struct {
-	*check
-	Next   *time.Time `pg:"next"` // nil: never again
-	Missed int        `pg:"missed"`
-	Why    string     `pg:"why"`
+	ID     uuid.UUID `pg:"id"`
+	Missed int       `pg:"missed"`
+	Why    string    `pg:"why"`
 }
 
 // findingSQL tells of each whether its tenant wants more events than the rule.
 var findingSQL = `
-		UPDATE inbound_events e SET next_attempt_at = c.next, attempt_count = attempt_count + 1, misses = misses + c.missed, leased_until = NULL, last_error = c.why
+		UPDATE inbound_events e SET attempt_count = attempt_count + 1, misses = misses + c.missed, last_error = c.why
 		FROM ` + pg.Unnest[findingRow](2, "c") + `
-		WHERE ` + seenSQL + `
+		WHERE e.id = ANY(ARRAY[c.id])
 		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR coalesce(t.listening_until > $1, false) FROM tenants t WHERE t.id = e.tenant_id)`
 
-// recordFindings stores the findings about payments that are as they were seen, and returns these.
+// recordFindings stores the findings whose claims stand, and returns these.
 func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {
-	rows := make([]findingRow, len(findings))
+	outcomes := make([]work.Outcome, len(findings))
 	for i, f := range findings {
-		rows[i] = findingRow{check: f.check, Why: f.why}
-		if f.missed {
-			rows[i].Missed = 1
-		}
+		outcomes[i] = work.Outcome{Claim: f.claim}
 		if f.asksOn() {
-			rows[i].Next = &f.next
+			outcomes[i].Next = &f.next
 		}
+	}
+	held, err := work.Finish(ctx, tx, work.Confirm, outcomes)
+	if err != nil {
+		return nil, err
+	}
+	var ours []*finding
+	var rows []findingRow
+	for i, f := range findings {
+		if !held[i] {
+			continue
+		}
+		row := findingRow{ID: f.ID, Why: f.why}
+		if f.missed {
+			row.Missed = 1
+		}
+		ours, rows = append(ours, f), append(rows, row)
+	}
+	if len(ours) == 0 {
+		return nil, nil
 	}
 	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*finding, error) {
 		var n int
 		var tells bool
 		err := r.Scan(&n, &tells)
-		f := findings[n-1]
+		f := ours[n-1]
 		f.tells = tells
 		return f, err
 	}, findingSQL, pg.Columns(rows, s.Clock.Now())...)

@@ -44,7 +44,7 @@ func (b *bundle) manyPaid(n int) ([]uuid.UUID, []fakebank.Transaction) {
 // again.
 func (b *bundle) confirmAll(ids []uuid.UUID) (later int) {
 	b.T.Helper()
-	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(next_attempt_at) FROM inbound_events`))
+	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, id := range ids {

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/retry"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 func newAccount(id uuid.UUID) provider.NewAccount {
@@ -34,14 +35,14 @@ func (b *bundle) paid() (uuid.UUID, fakebank.Transaction) {
 // at the end.
 func (b *bundle) check(id uuid.UUID) time.Duration {
 	b.T.Helper()
-	next := testenv.Value[*time.Time](b.Env, `SELECT next_attempt_at FROM inbound_events WHERE id = $1`, id)
+	next := b.DueAt(work.Confirm, id)
 	require.NotNil(b.T, next, "a check is due")
 	if next.After(b.Clock.Now()) {
 		b.Clock.Set(*next)
 	}
 	err := b.svc.Confirm(b.ctx, id)
 	if err == nil {
-		require.Nil(b.T, testenv.Value[*time.Time](b.Env, `SELECT next_attempt_at FROM inbound_events WHERE id = $1`, id))
+		require.Nil(b.T, b.DueAt(work.Confirm, id))
 		return -1
 	}
 	at, ok := retry.When(err)
@@ -184,17 +185,13 @@ func TestLostLeaseIsTakenUpAgain(t *testing.T) {
 	b := setup(t)
 	id, _ := b.paid()
 	b.Clock.Advance(30 * time.Second)
-	b.Exec(`UPDATE inbound_events SET leased_until = $2 WHERE id = $1`, id, b.Clock.Now().Add(time.Minute))
+	b.Exec(`UPDATE work SET leased_until = $2 WHERE id = $1`, id, b.Clock.Now().Add(time.Minute))
 	require.NoError(t, b.svc.Confirm(b.ctx, id), "somebody else has it")
 	_, entries := b.books()
 	require.Equal(t, []string{"credit provisional"}, entries)
-	due, err := b.svc.Due(b.ctx, payment.Processed, b.Clock.Now().Add(time.Second), 10)
-	require.NoError(t, err)
-	require.Empty(t, due, "what is leased is not overdue")
+	require.Empty(t, b.Overdue(work.Confirm, b.Clock.Now(), b.Clock.Now().Add(time.Second), 10), "what is leased is not overdue")
 	b.Clock.Advance(time.Minute)
-	due, err = b.svc.Due(b.ctx, payment.Processed, b.Clock.Now(), 10)
-	require.NoError(t, err)
-	require.Equal(t, []uuid.UUID{id}, due)
+	require.Equal(t, []uuid.UUID{id}, b.Overdue(work.Confirm, b.Clock.Now(), b.Clock.Now(), 10))
 	require.NoError(t, b.svc.Confirm(b.ctx, id))
 	_, entries = b.books()
 	require.Equal(t, []string{"credit confirmed"}, entries)

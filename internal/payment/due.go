@@ -2,27 +2,12 @@ package payment
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/page"
-	"ajo/internal/pg"
 )
-
-// Due lists the events of a status ([Received]: to be posted; [Processed]: to be confirmed) whose
-// work was due before the given time and is in nobody's hands, oldest first. For the sweeper.
-func (s *Service) Due(ctx context.Context, status Status, before time.Time, limit int) ([]uuid.UUID, error) {
-	rows, err := s.Pool.Query(ctx, `
-		SELECT id FROM inbound_events
-		WHERE status = $1 AND next_attempt_at < $2 AND coalesce(leased_until, '-infinity') <= $3 ORDER BY next_attempt_at LIMIT $4`,
-		status, before, s.Clock.Now(), limit)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-}
 
 // PurgeForged removes events without a valid signature that are older than 30 days, or that half of
 // [forgedMax] newer ones have come after: so there is always room for the newest. It removes at
@@ -61,10 +46,4 @@ func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecor
 	}
 	list, info := page.Cut(list, r, func(e EventRecord) string { return page.ID(page.Events, e.ID) })
 	return list, info, nil
-}
-
-// Postpone puts off the work on an event whose handling failed, longer with each failure; see
-// [pg.Postpone].
-func (s *Service) Postpone(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
-	return pg.Postpone(ctx, s.Pool, pg.PostponeEvent, id, s.Clock.Now(), why)
 }

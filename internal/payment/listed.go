@@ -153,7 +153,7 @@ func (s *Service) StoreListed(ctx context.Context, list []Listed) []batch.Outcom
 		events[i] = fromBank(l.Record, s.Clock.Now())
 		if like := l.LookAlike; like != nil {
 			e := events[i]
-			e.Status, e.Category, e.Problem, e.LookAlikeOf, e.NextAttemptAt = Failed, CategoryProcessingError, like.Why(), &like.EventID, nil
+			e.Status, e.Category, e.Problem, e.LookAlikeOf = Failed, CategoryProcessingError, like.Why(), &like.EventID
 		}
 	}
 	return s.store.DoAll(ctx, events)
@@ -162,10 +162,7 @@ func (s *Service) StoreListed(ctx context.Context, list []Listed) []batch.Outcom
 // HoldBack keeps a payment that is stored from being posted, as it may be a repeat. A payment that
 // is posted by now stays so.
 func (s *Service) HoldBack(ctx context.Context, eventID uuid.UUID, like LookAlike) error {
-	_, err := s.Pool.Exec(ctx, `
-		UPDATE inbound_events SET status = 'failed', category = 'processing_error', error_message = $2, look_alike_of = $3, next_attempt_at = NULL, processed_at = $4
-		WHERE id = $1 AND status = 'received'`, eventID, like.Why(), like.EventID, s.Clock.Now())
-	return err
+	return s.refuseReceived(ctx, eventID, like.Why(), &like.EventID)
 }
 
 // RepostListed is [Service.Repost] without an operator: the bank's list shows that the record is a
@@ -191,7 +188,7 @@ func fromBank(t provider.Transaction, now time.Time) *inbound {
 	return &inbound{
 		ID: uuid.Must(uuid.NewV7()), Source: sourceReconciliation, Authentic: true, RequestID: "reconciliation:" + t.ID, TxnRef: t.ID,
 		Type: typePayment, Status: Received, Amount: &t.Amount, Fee: &t.Fee, Currency: t.Currency, Alias: t.AccountRef, Number: t.AccountNumber,
-		Sender: Clean(t.SenderName), SenderBank: Clean(t.SenderBank), Narration: Clean(t.Narration), OccurredAt: &t.Time, Body: body, NextAttemptAt: &now, ReceivedAt: now,
+		Sender: Clean(t.SenderName), SenderBank: Clean(t.SenderBank), Narration: Clean(t.Narration), OccurredAt: &t.Time, Body: body, ReceivedAt: now,
 		Session: Clean(t.SessionID),
 		Digest:  digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
 	}

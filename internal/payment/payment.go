@@ -23,6 +23,7 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/secret"
 	"ajo/internal/spool"
+	"ajo/internal/work"
 )
 
 // Status is an event record's status.
@@ -154,7 +155,7 @@ type Service struct {
 	store  *pg.Batcher[*inbound, Receipt]
 	post   *pg.Batcher[uuid.UUID, Posted]
 	looks  *pg.Batcher[uuid.UUID, *check]
-	leases *pg.Batcher[*check, *time.Time]
+	leases *pg.Batcher[*check, *work.Claim]
 	listed *batch.Coalescer[*check, *provider.Transaction]
 	lists  lists
 	record *pg.Batcher[*finding, struct{}]

@@ -612,8 +612,8 @@ func TestEventTableMatchesSchema(t *testing.T) {
 			}
 			id := uuid.Must(uuid.NewV7())
 			b.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category,
-					amount, account_id, digest, body, next_attempt_at, received_at, processed_at)
-				VALUES ($1, 'webhook', true, true, $1::uuid::text, $1::uuid::text, 'x', $2, CASE $2 WHEN 'processed' THEN 'payment' ELSE '' END, 1, $3, sha256(''), '', now(), now(), now())`,
+					amount, account_id, digest, body, received_at, processed_at)
+				VALUES ($1, 'webhook', true, true, $1::uuid::text, $1::uuid::text, 'x', $2, CASE $2 WHEN 'processed' THEN 'payment' ELSE '' END, 1, $3, sha256(''), '', now(), now())`,
 				id, from, b.account)
 			_, err := b.Pool.Exec(b.ctx, `UPDATE inbound_events SET status = $2, category = CASE $2 WHEN 'processed' THEN 'payment' ELSE '' END WHERE id = $1`, id, to)
 			allowed := false

@@ -18,6 +18,7 @@ import (
 	"ajo/internal/retry"
 	"ajo/internal/trace"
 	"ajo/internal/webhook"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -30,12 +31,11 @@ const (
 	reasonAmount    = "the amount is not above the fee"
 )
 
-// Posted says what posting an event came to, and what is to be enqueued for it.
+// Posted says what posting an event came to.
 type Posted struct {
 	Category  Category      // empty: there was nothing to do, another worker has done it
 	Waited    time.Duration // since the event was received
 	ConfirmAt time.Time     // when the bank is first asked; zero unless Category is payment
-	Trace     string        // the event's traceparent
 }
 
 // stored is an event as posting reads it.
@@ -110,7 +110,7 @@ func (s *Service) concluded(ctx context.Context, id uuid.UUID, p Posted, err err
 	if ctx.Err() != nil { // it is handed back, and due as before
 		return Posted{}, err
 	}
-	at, recErr := s.Postpone(ctx, id, err)
+	at, recErr := work.Postpone(ctx, s.Pool, work.Ingest, id, s.Clock.Now(), err)
 	if recErr != nil || at.IsZero() {
 		at = s.Clock.Now().Add(postRetry)
 	}
@@ -121,10 +121,21 @@ func (s *Service) concluded(ctx context.Context, id uuid.UUID, p Posted, err err
 // failPosting records that the ledger could not be written for an event: an operator must look.
 func (s *Service) failPosting(ctx context.Context, id uuid.UUID, why error) error {
 	s.Log.ErrorContext(ctx, "an authentic payment could not be posted", slog.String("alert", "processing_error"), slog.String("event", id.String()), slog.Any("err", why))
-	_, err := s.Pool.Exec(ctx, `
-		UPDATE inbound_events SET status = 'failed', category = 'processing_error', error_message = $2, next_attempt_at = NULL, processed_at = $3
-		WHERE id = $1 AND status = 'received'`, id, "the ledger write failed: "+why.Error(), s.Clock.Now())
-	return err
+	return s.refuseReceived(ctx, id, "the ledger write failed: "+why.Error(), nil)
+}
+
+// refuseReceived keeps an event that waits to be posted from being posted. One that is posted by
+// now stays so.
+func (s *Service) refuseReceived(ctx context.Context, id uuid.UUID, why string, lookAlikeOf *uuid.UUID) error {
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		if err := work.Cancel(ctx, tx, work.Ingest, id); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			UPDATE inbound_events SET status = 'failed', category = 'processing_error', error_message = $2, look_alike_of = coalesce($3, look_alike_of), processed_at = $4
+			WHERE id = $1 AND status = 'received'`, id, why, lookAlikeOf, s.Clock.Now())
+		return err
+	})
 }
 
 // postRetry is the gap after which a posting is tried again whose failure could not be recorded.
@@ -135,11 +146,15 @@ const postRetry = 5 * time.Second
 func (s *Service) postBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]Posted, error) {
 	begun := time.Now()
 	out := make([]Posted, len(ids))
-	events, err := lockReceived(ctx, tx, ids)
+	ours, err := work.Take(ctx, tx, work.Ingest, s.Clock.Now(), ids)
+	if err != nil || len(ours) == 0 {
+		return out, err
+	}
+	events, err := readReceived(ctx, tx, ours)
 	if err != nil || len(events) == 0 {
 		return out, err
 	}
-	if err := s.postLocked(ctx, tx, events); err != nil {
+	if err := s.postTaken(ctx, tx, events); err != nil {
 		return nil, err
 	}
 	tx.AfterCommit(func(ctx context.Context) { tracePosted(ctx, events, begun) })
@@ -164,21 +179,21 @@ func tracePosted(ctx context.Context, events []*stored, begun time.Time) {
 	}
 }
 
-const receivedSQL = `SELECT ` + storedColumns + ` FROM inbound_events WHERE id = ANY($1) AND status = 'received' ORDER BY id FOR NO KEY UPDATE`
+const receivedSQL = `SELECT ` + storedColumns + ` FROM inbound_events WHERE id = ANY($1) AND status = 'received' ORDER BY id`
 
-// lockReceived locks the events that still wait to be posted, in the order of their ids, which is
-// the order of arrival.
-func lockReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*stored, error) {
+// readReceived reads the events that wait to be posted, in the order of their ids, which is the
+// order of arrival. Whoever has taken their items is the only one who changes them.
+func readReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*stored, error) {
 	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*stored, error) {
 		var e stored
 		return &e, r.Scan(e.fields()...)
 	}, receivedSQL, ids)
 }
 
-// postLocked decides each event and writes what follows, with the accounts locked after the events
+// postTaken decides each event and writes what follows, with the accounts locked after the items
 // and before the balances. The balances come last: they are what batches meet on, so they are
 // locked for the entries and the commit only.
-func (s *Service) postLocked(ctx context.Context, tx pg.Tx, events []*stored) error {
+func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*stored) error {
 	now := s.Clock.Now()
 	aliases := make([]account.Alias, len(events))
 	for i, e := range events {
@@ -303,29 +318,29 @@ type postedRow struct {
 	Reason    string     `pg:"reason"`
 	AccountID *uuid.UUID `pg:"account"`
 	TenantID  *uuid.UUID `pg:"tenant"`
-	Next      *time.Time `pg:"next"`
 	LookAlike *uuid.UUID `pg:"alike"`
 }
 
 var postedSQL = `
 		UPDATE inbound_events e SET status = p.status, category = p.category, error_message = p.reason, account_id = p.account, tenant_id = p.tenant,
-			next_attempt_at = p.next, attempt_count = 0, failure_count = 0, leased_until = NULL, last_error = '', processed_at = $1,
-			look_alike_of = p.alike
+			attempt_count = 0, last_error = '', processed_at = $1, look_alike_of = p.alike
 		FROM ` + pg.Unnest[postedRow](2, "p") + `
 		WHERE e.id = p.id`
 
-// recordPosted stores what became of the events: posted ones are next due for confirmation, the
-// others are at their end. A processed event has an error_message exactly when it was assigned (why
-// it had to be): the confirmation relies on it.
+// recordPosted stores what became of the events, and schedules the confirmation of those that were
+// posted; the others are at their end. A processed event has an error_message exactly when it was
+// assigned (why it had to be): the confirmation relies on it.
 func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, events []*stored) error {
 	rows := make([]postedRow, len(events))
+	var confirm []work.Item
 	for i, e := range events {
 		row := &rows[i]
 		*row = postedRow{ID: e.ID, Category: e.category, Reason: e.reason, LookAlike: e.lookAlikeOf}
 		from, event := Received, EventRefuse
 		if e.category == CategoryPayment {
 			e.posted.ConfirmAt = now.Add(s.confirmDelay(0))
-			event, row.Next = EventPost, &e.posted.ConfirmAt
+			event = EventPost
+			confirm = append(confirm, work.Item{Kind: work.Confirm, ID: e.ID, TenantID: e.target.TenantID, DueAt: e.posted.ConfirmAt, Traceparent: e.Traceparent})
 		}
 		if e.assigned {
 			from, event = Failed, EventAssign
@@ -340,12 +355,13 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 			return fmt.Errorf("payment: event %s: %s on %s", e.ID, event, from)
 		}
 		row.Status = to
-		e.posted.Trace = e.Traceparent
 		e.posted.Category, e.posted.Waited = e.category, now.Sub(e.ReceivedAt)
 		if e.target != nil {
 			row.AccountID, row.TenantID = &e.target.ID, &e.target.TenantID
 		}
 	}
-	_, err := tx.Exec(ctx, postedSQL, pg.Columns(rows, now)...)
-	return err
+	if _, err := tx.Exec(ctx, postedSQL, pg.Columns(rows, now)...); err != nil {
+		return err
+	}
+	return work.Schedule(ctx, tx, confirm...)
 }

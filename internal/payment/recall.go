@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,6 +14,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -95,19 +95,21 @@ func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *fi
 	return f
 }
 
-// The posted payments of transactions are locked in the order of their ids, and then read with what
-// is known of their recalls.
+// The posted payments of transactions are locked in the order of their ids, after their items, and
+// then read with what is known of their recalls.
 const (
-	lockPaymentsSQL = `
+	paymentsSQL = `
 	SELECT id FROM inbound_events
-	WHERE authentic AND provider_txn_ref <> '' AND provider_txn_ref = ANY($1) AND status = 'processed' ORDER BY id FOR NO KEY UPDATE`
-	recallsSQL = `
-	SELECT e.id, e.tenant_id, e.account_id, coalesce(r.status, ''), coalesce(r.opened_count, 0), r.closed_at
+	WHERE authentic AND provider_txn_ref <> '' AND provider_txn_ref = ANY($1) AND status = 'processed' ORDER BY id`
+	lockPaymentsSQL = paymentsSQL + ` FOR NO KEY UPDATE`
+	recallsSQL      = `
+	SELECT e.id, e.tenant_id, e.account_id, e.traceparent, coalesce(r.status, ''), coalesce(r.opened_count, 0), r.closed_at
 	FROM inbound_events e LEFT JOIN recalls r ON r.event_id = e.id WHERE e.id = ANY($1) ORDER BY e.id`
 )
 
 type recallable struct {
 	EventID, TenantID, AccountID uuid.UUID
+	Traceparent                  string
 	Status                       RecallStatus
 	Opened                       int
 	ClosedAt                     *time.Time
@@ -128,9 +130,9 @@ func (r *recallable) mayOpen(source RecallSource, now time.Time) bool {
 
 // OpenRecall records that the bank is said to have taken back the payment of a transaction: from
 // now on its sum covers no settlement, and the bank is asked by the transaction's id until its
-// record says what is true. It returns the payment's event, whose confirmation is to be enqueued;
-// uuid.Nil where there is nothing to do: no such payment is in the books, it is reversed already, a
-// recall is open, or one was contradicted by the bank's record a short time ago.
+// record says what is true. It returns the payment's event; uuid.Nil where there is nothing to do:
+// no such payment is in the books, it is reversed already, a recall is open, or one was
+// contradicted by the bank's record a short time ago.
 func (s *Service) OpenRecall(ctx context.Context, providerTxnRef string, source RecallSource) (uuid.UUID, error) {
 	var opened []uuid.UUID
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
@@ -146,18 +148,18 @@ func (s *Service) OpenRecall(ctx context.Context, providerTxnRef string, source 
 // openRecalls is [Service.OpenRecall] within a transaction, for many.
 func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource, txnRefs []string) ([]uuid.UUID, error) {
 	now := s.Clock.Now()
-	rows, err := tx.Query(ctx, lockPaymentsSQL, txnRefs)
+	known, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], paymentsSQL, txnRefs)
+	if err != nil || len(known) == 0 {
+		return nil, err
+	}
+	if err := work.Lock(ctx, tx, work.Confirm, known...); err != nil {
+		return nil, err
+	}
+	locked, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `SELECT id FROM inbound_events WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, known)
 	if err != nil {
 		return nil, err
 	}
-	locked, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil || len(locked) == 0 {
-		return nil, err
-	}
-	if rows, err = tx.Query(ctx, recallsSQL, locked); err != nil {
-		return nil, err
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[recallable])
+	found, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[recallable], recallsSQL, locked)
 	if err != nil {
 		return nil, err
 	}
@@ -192,18 +194,23 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 		s.Log.WarnContext(ctx, "the bank may have taken a payment back: it is asked, and the sum covers no settlement meanwhile", slog.String("alert", "recall_opened"),
 			slog.String("event", id.String()), slog.String("account", r.AccountID.String()), slog.String("source", string(source)))
 	}
-	// A lease of before loses its token: what was asked before the recall is no answer to it.
-	_, err = tx.Exec(ctx, `
-		UPDATE inbound_events SET next_attempt_at = $2, leased_until = NULL, attempt_count = attempt_count + 1, last_error = $3 WHERE id = ANY($1)`, opened, now, whyRecalled)
-	return opened, err
+	if _, err := tx.Exec(ctx, `UPDATE inbound_events SET last_error = $2 WHERE id = ANY($1)`, opened, whyRecalled); err != nil {
+		return nil, err
+	}
+	// who has claimed one has lost it: what was asked before the recall is no answer to it
+	items := make([]work.Item, len(opened))
+	for i, id := range opened {
+		items[i] = work.Item{Kind: work.Confirm, ID: id, TenantID: byID[id].TenantID, DueAt: now, Traceparent: byID[id].Traceparent}
+	}
+	return opened, work.Schedule(ctx, tx, items...)
 }
 
 // openStored opens the recalls that stored events speak of, in the same transaction: a
 // payment_reversal that is on record has held the sum.
-func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, stored []uuid.UUID) error {
+func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
 	for _, e := range events {
 		e.recalled = uuid.Nil
-		if !e.Authentic || e.Type != typeReversal || !slices.Contains(stored, e.ID) {
+		if !e.Authentic || e.Type != typeReversal || !isNew[e.ID] {
 			continue
 		}
 		opened, err := s.openRecalls(ctx, tx, RecallByEvent, []string{e.TxnRef})

@@ -12,6 +12,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -38,12 +39,13 @@ type RecallRecord struct {
 
 const recallQuery = `
 	SELECT r.event_id, t.id, t.name, a.id, a.account_ref, l.amount, r.held, l.status, e.provider_txn_ref, e.sender_name, r.source, r.status, r.opened_at,
-		r.closed_at, e.attempt_count, e.next_attempt_at, e.last_error
+		r.closed_at, e.attempt_count, w.due_at, e.last_error
 	FROM recalls r
 	JOIN inbound_events e ON e.id = r.event_id
 	JOIN ledger_entries l ON l.transaction_group_id = r.event_id AND l.direction = 'credit' AND l.reversal_of IS NULL
 	JOIN accounts a ON a.id = r.account_id
-	JOIN tenants t ON t.id = r.tenant_id`
+	JOIN tenants t ON t.id = r.tenant_id
+	LEFT JOIN work w ON w.kind = 'confirm' AND w.id = r.event_id`
 
 // Recalls returns a page of the recalls of a status (empty: of all), of the whole service, by their
 // payments, newest first. For operators. A bad cursor is [page.ErrCursor], an unknown status
@@ -153,10 +155,11 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 		if err := ledger.ReleaseRecalled(ctx, tx, map[uuid.UUID]money.Amount{v.AccountID: held}); err != nil {
 			return err
 		}
-		// A payment that the bank has not confirmed yet is asked about as before.
-		if _, err := tx.Exec(ctx, `
-			UPDATE inbound_events SET next_attempt_at = CASE WHEN $2 THEN next_attempt_at END, leased_until = NULL, attempt_count = attempt_count + 1 WHERE id = $1`,
-			eventID, to == RecallKept && v.EntryStatus == ledger.Provisional); err != nil {
+		var next *time.Time
+		if to == RecallKept && v.EntryStatus == ledger.Provisional {
+			next = v.NextAttemptAt // a payment that the bank has not confirmed yet is asked about as before
+		}
+		if err := askNext(ctx, tx, eventID, next); err != nil {
 			return err
 		}
 		if to == RecallReversed {
@@ -181,6 +184,9 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 
 // lockRecall locks a payment, and returns its open recall.
 func lockRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (v RecallRecord, err error) {
+	if err := work.Lock(ctx, tx, work.Confirm, eventID); err != nil {
+		return v, err
+	}
 	var status Status
 	err = tx.QueryRow(ctx, `SELECT status FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, eventID).Scan(&status)
 	if pg.IsNoRows(err) {

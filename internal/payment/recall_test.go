@@ -14,6 +14,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -304,9 +305,7 @@ func TestRecallIsHeldOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, uuid.Nil, again)
 	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
-	due, err := b.svc.Due(b.ctx, payment.Processed, b.Clock.Now().Add(time.Second), 10)
-	require.NoError(t, err)
-	require.Equal(t, []uuid.UUID{id}, due, "the sweeper finds it, if the task is lost")
+	require.Equal(t, []uuid.UUID{id}, b.Overdue(work.Confirm, b.Clock.Now(), b.Clock.Now().Add(time.Second), 10), "the sweep finds it, if the task is lost")
 }
 
 // debit takes what a settlement pays out.

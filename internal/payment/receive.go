@@ -17,6 +17,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/trace"
+	"ajo/internal/work"
 )
 
 // ErrNotStored says that the event could be stored nowhere: the bank must send it again.
@@ -38,8 +39,8 @@ type Receipt struct {
 	ID        uuid.UUID // of the stored event; of the first one, for a duplicate
 	Category  Category  // empty while a payment waits to be posted
 	Duplicate bool
-	Spooled   bool // on disk, but not in Postgres yet; there is nothing to ring
-	// the payment that the event says was taken back: its confirmation is to be enqueued
+	Spooled   bool // on disk, but not in Postgres yet
+	// the payment that the event says was taken back: the bank is asked about it
 	Recalled uuid.UUID
 	// merchantTxRef of a payout that the event is about: its outcome may be asked for
 	Transfer string
@@ -80,7 +81,6 @@ type inbound struct {
 	OccurredAt     *time.Time        `pg:"occurred_at"`
 	Digest         [sha256.Size]byte `pg:"digest"`
 	Body           []byte            `pg:"body"`
-	NextAttemptAt  *time.Time        `pg:"next_attempt_at"`
 	ReceivedAt     time.Time         `pg:"received_at"`
 	Traceparent    string            `pg:"traceparent"`
 	Session        string            `pg:"session_id"`    // the interbank switch's id of the transfer
@@ -168,7 +168,7 @@ func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
 		}
 		return e
 	}
-	e.Status, e.NextAttemptAt = Received, &now
+	e.Status = Received
 	return e
 }
 
@@ -236,12 +236,15 @@ func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) (
 	if err != nil {
 		return nil, err
 	}
-	if err := s.openStored(ctx, tx, events, stored); err != nil {
-		return nil, err
-	}
 	isNew := make(map[uuid.UUID]bool, len(stored))
 	for _, id := range stored {
 		isNew[id] = true
+	}
+	if err := s.schedulePosting(ctx, tx, events, isNew); err != nil {
+		return nil, err
+	}
+	if err := s.openStored(ctx, tx, events, isNew); err != nil {
+		return nil, err
 	}
 	known, err := originals(ctx, tx, events, isNew)
 	if err != nil {
@@ -266,6 +269,17 @@ func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) (
 		}
 	}
 	return out, nil
+}
+
+// schedulePosting makes the new events that are payments due to be posted.
+func (s *Service) schedulePosting(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
+	var items []work.Item
+	for _, e := range events {
+		if isNew[e.ID] && e.Status == Received {
+			items = append(items, work.Item{Kind: work.Ingest, ID: e.ID, DueAt: e.ReceivedAt, Traceparent: e.Traceparent})
+		}
+	}
+	return work.Schedule(ctx, tx, items...)
 }
 
 // original is the stored event that a duplicate repeats.

@@ -16,6 +16,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -343,6 +344,9 @@ func targetOf(ctx context.Context, tx pg.Tx, accountID uuid.UUID) (*account.Targ
 
 // lockReview locks a payment, and returns its review.
 func lockReview(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (Review, error) {
+	if err := work.Lock(ctx, tx, work.Confirm, eventID); err != nil {
+		return Review{}, err
+	}
 	var locked uuid.UUID
 	err := tx.QueryRow(ctx, `SELECT id FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, eventID).Scan(&locked)
 	if pg.IsNoRows(err) {
@@ -373,9 +377,9 @@ func moveOne(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, ev
 
 const replaceSQL = `
 		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, error_message, amount, fee,
-			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, digest, body, session_id, traceparent, next_attempt_at, received_at, replaces)
+			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, digest, body, session_id, traceparent, received_at, replaces)
 		SELECT $2, $3, false, true, $4, provider_txn_ref, $5, 'received', error_message, $6, $7,
-			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, $8, $9, session_id, traceparent, $10, $10, id
+			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, $8, $9, session_id, traceparent, $10, id
 		FROM inbound_events WHERE id = $1 RETURNING ` + storedColumns
 
 // postReplacement stores an event in the place of another, and posts it to the same account as

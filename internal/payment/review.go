@@ -12,6 +12,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -126,8 +127,8 @@ func (s *Service) ReverseReviewed(ctx context.Context, eventID uuid.UUID, by aud
 }
 
 // decideReview moves the entry, queues what the tenant chose to be told of it, and records who
-// decided, in one transaction. The event is locked first, as the confirmation does, so that the
-// entry's status stands still from then on; the entry's account is locked after it.
+// decided, in one transaction. Item and event are locked first, as the confirmation does, so that
+// the entry's status stands still from then on; the entry's account is locked after them.
 func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event ledger.Event, by audit.By) (Reviewed, error) {
 	var out Reviewed
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
@@ -171,6 +172,25 @@ func endChecks(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Ev
 	if event == ledger.EventConfirm {
 		why = ""
 	}
-	_, err := tx.Exec(ctx, `UPDATE inbound_events SET next_attempt_at = $3, leased_until = NULL, last_error = $2 WHERE id = $1`, eventID, why, next)
-	return err
+	if _, err := tx.Exec(ctx, `UPDATE inbound_events SET last_error = $2 WHERE id = $1`, eventID, why); err != nil {
+		return err
+	}
+	return askNext(ctx, tx, eventID, next)
+}
+
+// askNext makes the next question to the bank about a payment due, or ends the questions (nil).
+// Whatever is asked at the moment counts for nothing.
+func askNext(ctx context.Context, tx pg.Tx, eventID uuid.UUID, next *time.Time) error {
+	if next == nil {
+		return work.Cancel(ctx, tx, work.Confirm, eventID)
+	}
+	m := work.Item{Kind: work.Confirm, ID: eventID, DueAt: *next}
+	var tenant *uuid.UUID
+	if err := tx.QueryRow(ctx, `SELECT tenant_id, traceparent FROM inbound_events WHERE id = $1`, eventID).Scan(&tenant, &m.Traceparent); err != nil {
+		return err
+	}
+	if tenant != nil {
+		m.TenantID = *tenant
+	}
+	return work.Schedule(ctx, tx, m)
 }

@@ -19,6 +19,9 @@ import (
 	"ajo/internal/money"
 )
 
+// ErrNotSet says that there is no bank to ask.
+var ErrNotSet = errors.New("AJO_PROVIDER_URL is not set")
+
 // ErrUnknown says that the bank does not know the reference, or not yet. It never says that
 // something failed.
 var ErrUnknown = errors.New("provider: reference not known")

@@ -190,8 +190,8 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 			(SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
 				WHERE e.authentic AND e.status = 'failed' AND e.event_type = 'payment_success' AND e.occurred_at <= $1 AND e.currency = 'NGN'
 					AND e.look_alike_of IS NULL)
-			+ (SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
-				WHERE e.next_attempt_at IS NOT NULL AND e.status = 'received' AND e.occurred_at <= $1 AND e.currency = 'NGN')
+			+ (SELECT coalesce(sum(e.amount - e.fee), 0) FROM work w JOIN inbound_events e ON e.id = w.id
+				WHERE w.kind = 'ingest' AND e.status = 'received' AND e.occurred_at <= $1 AND e.currency = 'NGN')
 			+ (SELECT coalesce(sum(l.amount), 0) FROM ledger_entries l JOIN inbound_events e ON e.id = l.transaction_group_id
 				WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND e.occurred_at <= $1),
 			(SELECT count(*) FROM ledger_entries WHERE reversal_of IS NOT NULL AND created_at > $1),

@@ -72,7 +72,6 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).Lookup Lookup",
 		"ajo/cmd/ajo.askHealth Do",
 		"ajo/internal/app.waitFor QueryRow",
-		"(*ajo/internal/app.dev).request Do",
 	},
 	"an operator's word: who has heard no answer says it again, and is told that it is done": {
 		"ajo/internal/account.CloseByHand InTx",
@@ -130,10 +129,10 @@ var unsurrounded = map[string][]string{
 	"a note about a failure: without it the lease or the sweeper brings the row back": {
 		"(*ajo/internal/account.Service).provide Exec",
 		"(*ajo/internal/account.Service).provide Release",
-		"(*ajo/internal/payment.Service).Postpone Postpone",
+		"(*ajo/internal/payment.Service).concluded Postpone",
 		"(*ajo/internal/transfer.Service).Postpone Postpone",
 		"(*ajo/workers.Workers).postponed Postpone",
-		"(*ajo/internal/payment.Service).failPosting Exec",
+		"(*ajo/internal/payment.Service).refuseReceived InTx",
 		"(*ajo/internal/reconcile.comparison).fail Exec",
 	},
 	"a note of a worker whose claim has gone: who has the transfer now asks the bank itself": {
@@ -143,7 +142,6 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/account.Service).freeNumber InTx",
 		"(*ajo/internal/reconcile.comparison).extend Exec",
 		"(*ajo/internal/payment.Service).OpenRecall InTx",
-		"(*ajo/internal/payment.Service).HoldBack Exec",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
 		"(*ajo/internal/webhook.Service).PurgeHeard Exec",
 		"(*ajo/workers.Workers).purge Purge",

@@ -26,6 +26,10 @@ const (
 	dueSQL = `
 		SELECT w.id, w.version, greatest(w.due_at, w.leased_until) FROM unnest($2::uuid[]) AS m (id) JOIN work w ON w.id = ANY(ARRAY[m.id])
 		WHERE CASE w.kind WHEN $1 THEN true ELSE false END AND coalesce(w.due_at, 'infinity') <= $3 AND coalesce(w.leased_until, '-infinity') <= $3`
+	takeSQL = `
+		DELETE FROM work w USING unnest($2::uuid[]) AS m (id)
+		WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN true ELSE false END AND coalesce(w.due_at, 'infinity') <= $3 AND coalesce(w.leased_until, '-infinity') <= $3
+		RETURNING w.id`
 	leaseSQL = `
 		UPDATE work w SET leased_until = $4, version = nextval('work_version')
 		FROM unnest($2::uuid[], $3::bigint[]) WITH ORDINALITY AS m (id, version, n)
@@ -55,6 +59,13 @@ func Due(ctx context.Context, q pg.Querier, kind Kind, now time.Time, ids []uuid
 		return nil
 	})
 	return claims, err
+}
+
+// Take removes, of the given items, those that are due and that nobody has leased, and returns
+// their ids: for work that is done in this very transaction. Whoever takes one as well waits for
+// the end of that transaction, and finds it only if that was rolled back.
+func Take(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids []uuid.UUID) ([]uuid.UUID, error) {
+	return pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], takeSQL, string(kind), slices.Compact(sorted(ids)), now)
 }
 
 // Lease takes the items of claims in hand until the given time, for work that calls a foreign
