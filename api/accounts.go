@@ -14,10 +14,7 @@ const accountRef = "accountRef"
 
 // provisionAccount is POST /v1/accounts.
 func (e *edge) provisionAccount(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	n := account.NewAccount{
 		ExternalRef: in.text("externalRef"), Name: in.text("name"), BVN: in.secret("bvn"), CallbackURL: in.optional("callbackUrl"),
 		ExpectedAmount: in.amount("expectedAmount"), ExpiresAt: in.time("expiresAt"), Mode: in.text("mode"),
@@ -25,7 +22,7 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	err = e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+	err := e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
 		p, err := e.Accounts.Provision(c.UserContext(), caller(c).ID, n, key)
 		return p.Answer, p.Replayed, err
 	})
@@ -39,43 +36,25 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 // listAccounts is GET /v1/accounts and GET /auth/accounts. Its search and status filters are an
 // addition.
 func (e *edge) listAccounts(c *fiber.Ctx) error {
-	r, err := pageRequest(c, page.DefaultList)
-	if err != nil {
-		return err
-	}
 	search, err := searchText(c)
 	if err != nil {
 		return err
 	}
 	f := account.Filter{Search: search, Status: account.Status(c.Query("status"))}
-	list, info, err := e.Accounts.List(c.UserContext(), caller(c).ID, f, r)
-	if err != nil {
-		return err
-	}
-	if list == nil {
-		list = []account.Listed{}
-	}
-	return c.JSON(struct {
-		Accounts   []account.Listed `json:"accounts"`
-		Pagination page.Info        `json:"pagination"`
-	}{list, info})
+	return answerPage(c, "accounts", func(r page.Request) ([]account.Listed, page.Info, error) {
+		return e.Accounts.List(c.UserContext(), caller(c).ID, f, r)
+	})
 }
 
 // getAccount is GET /v1/accounts/:accountRef and GET /auth/accounts/:accountRef.
 func (e *edge) getAccount(c *fiber.Ctx) error {
 	a, err := e.Accounts.Get(c.UserContext(), caller(c).ID, pathParam(c, accountRef))
-	if err != nil {
-		return err
-	}
-	return c.JSON(a)
+	return answer(c, a, err)
 }
 
 // updateAccount is PATCH /v1/accounts/:accountRef.
 func (e *edge) updateAccount(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	ch := account.Changes{Name: in.optional("name"), CallbackURL: in.optional("callbackUrl"), ExpectedAmount: in.amount("expectedAmount")}
 	if err := in.err(); err != nil {
 		return err
@@ -100,10 +79,7 @@ func (e *edge) expireAccount(c *fiber.Ctx) error {
 // balance is GET /v1/accounts/:accountRef/balance and GET /auth/accounts/:accountRef/balance.
 func (e *edge) balance(c *fiber.Ctx) error {
 	b, err := e.Accounts.Balance(c.UserContext(), caller(c).ID, pathParam(c, accountRef))
-	if err != nil {
-		return err
-	}
-	return c.JSON(b)
+	return answer(c, b, err)
 }
 
 // history is GET /v1/accounts/:accountRef/history and GET /auth/accounts/:accountRef/history; the
@@ -147,8 +123,5 @@ func (e *edge) statementPage(c *fiber.Ctx, f ledger.Filter) error {
 		return err
 	}
 	s, err := e.Accounts.Statement(c.UserContext(), caller(c).ID, pathParam(c, accountRef), f, r)
-	if err != nil {
-		return err
-	}
-	return c.JSON(s)
+	return answer(c, s, err)
 }

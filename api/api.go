@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
 	"ajo/internal/metrics"
+	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
@@ -162,6 +164,44 @@ func (e *edge) register(app *fiber.App, r Route) {
 		app.Add(fiber.MethodHead, r.Path, chain...)
 	}
 	app.Add(r.Method, r.Path, chain...)
+}
+
+// answer encodes what a use case has returned.
+func answer[T any](c *fiber.Ctx, v T, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.JSON(v)
+}
+
+// answerPage reads the page of a list that the query asks for, and answers it under the list's name.
+func answerPage[T any](c *fiber.Ctx, name string, read func(page.Request) ([]T, page.Info, error)) error {
+	r, err := pageRequest(c, page.DefaultList)
+	if err != nil {
+		return err
+	}
+	items, info, err := read(r)
+	if items == nil {
+		items = []T{} // not null
+	}
+	return answer(c, listed[T]{name, items, info}, err)
+}
+
+// listed is a page of a list under its name.
+type listed[T any] struct {
+	name  string
+	items []T
+	info  page.Info
+}
+
+// MarshalJSON writes {"accounts":[…],"pagination":{…}}.
+func (l listed[T]) MarshalJSON() ([]byte, error) {
+	items, err := encodeJSON(l.items)
+	if err != nil {
+		return nil, err
+	}
+	info, err := encodeJSON(l.info)
+	return fmt.Appendf(nil, `{"%s":%s,"pagination":%s}`, l.name, items, info), err
 }
 
 // encodeJSON writes v without escaping &, < and >, as the standard encoder does for HTML pages.

@@ -20,78 +20,48 @@ func customerID(c *fiber.Ctx) uuid.UUID {
 // listCustomers is GET /v1/customers and GET /auth/customers. Its search and KYC status filters are
 // an addition.
 func (e *edge) listCustomers(c *fiber.Ctx) error {
-	r, err := pageRequest(c, page.DefaultList)
-	if err != nil {
-		return err
-	}
 	search, err := searchText(c)
 	if err != nil {
 		return err
 	}
 	f := customer.Filter{Search: search, KYCStatus: customer.KYCStatus(c.Query("kycStatus"))}
-	list, info, err := e.Customers.List(c.UserContext(), caller(c).ID, f, r)
-	if err != nil {
-		return err
-	}
-	if list == nil {
-		list = []customer.Customer{}
-	}
-	return c.JSON(struct {
-		Customers  []customer.Customer `json:"customers"`
-		Pagination page.Info           `json:"pagination"`
-	}{list, info})
+	return answerPage(c, "customers", func(r page.Request) ([]customer.Customer, page.Info, error) {
+		return e.Customers.List(c.UserContext(), caller(c).ID, f, r)
+	})
 }
 
 // getCustomer is GET /v1/customers/:id and GET /auth/customers/:id.
 func (e *edge) getCustomer(c *fiber.Ctx) error {
 	out, err := e.Customers.Get(c.UserContext(), caller(c).ID, customerID(c))
-	if err != nil {
-		return err
-	}
-	return c.JSON(out)
+	return answer(c, out, err)
 }
 
 // renameCustomer is PATCH /v1/customers/:id.
 func (e *edge) renameCustomer(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	name := in.text("name")
 	if err := in.err(); err != nil {
 		return err
 	}
 	out, err := e.Customers.Rename(c.UserContext(), caller(c).ID, customerID(c), name)
-	if err != nil {
-		return err
-	}
-	return c.JSON(out)
+	return answer(c, out, err)
 }
 
 // customerAccount is GET /v1/customers/:id/account.
 func (e *edge) customerAccount(c *fiber.Ctx) error {
 	a, err := e.Accounts.OfCustomer(c.UserContext(), caller(c).ID, customerID(c))
-	if err != nil {
-		return err
-	}
-	return c.JSON(a)
+	return answer(c, a, err)
 }
 
 // submitKYC is POST /v1/customers/:id/kyc.
 func (e *edge) submitKYC(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	nin := in.digits("nin")
 	if err := in.err(); err != nil {
 		return err
 	}
 	out, err := e.Customers.SubmitNIN(c.UserContext(), caller(c).ID, customerID(c), nin)
-	if err != nil {
-		return err
-	}
-	return c.JSON(out)
+	return answer(c, out, err)
 }
 
 // approveKYC is POST /auth/customers/:id/kyc/approve.
@@ -103,8 +73,5 @@ func (e *edge) rejectKYC(c *fiber.Ctx) error { return e.decideKYC(c, e.Customers
 func (e *edge) decideKYC(c *fiber.Ctx, decide func(context.Context, customer.Reviewer, uuid.UUID) (customer.Customer, error)) error {
 	t := caller(c)
 	out, err := decide(c.UserContext(), customer.Reviewer{TenantID: t.ID, Operator: t.Operator}, customerID(c))
-	if err != nil {
-		return err
-	}
-	return c.JSON(out)
+	return answer(c, out, err)
 }

@@ -43,12 +43,18 @@ type body struct {
 }
 
 // readBody reads the request's body: JSON, at most 256 KiB, without content coding. It reads the
-// raw bytes, because Fiber's own accessor inflates a compressed body past every limit.
-func readBody(c *fiber.Ctx) (*body, error) {
+// raw bytes, because Fiber's own accessor inflates a compressed body past every limit. A body that
+// is refused has no fields.
+func readBody(c *fiber.Ctx) *body {
 	raw := c.Request().Body()
 	if err := checkHeaders(c, len(raw)); err != nil {
-		return nil, err
+		return &body{wrong: err}
 	}
+	fields, err := readFields(raw)
+	return &body{fields, err}
+}
+
+func readFields(raw []byte) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(raw) || !json.Valid(raw) {
 		return nil, errJSON
 	}
@@ -56,23 +62,23 @@ func readBody(c *fiber.Ctx) (*body, error) {
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return nil, errObject
 	}
-	b := &body{fields: map[string]json.RawMessage{}}
+	fields := map[string]json.RawMessage{}
 	for dec.More() {
 		t, err := dec.Token()
 		if err != nil {
 			return nil, errJSON
 		}
 		name, _ := t.(string)
-		if _, twice := b.fields[name]; twice {
+		if _, twice := fields[name]; twice {
 			return nil, duplicate(name)
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return nil, errJSON
 		}
-		b.fields[name] = value
+		fields[name] = value
 	}
-	return b, nil
+	return fields, nil
 }
 
 func checkHeaders(c *fiber.Ctx, length int) error {

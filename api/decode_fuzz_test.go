@@ -31,9 +31,9 @@ func FuzzReadBody(f *testing.F) {
 		ctx.Request.Header.SetContentType("application/json")
 		c := app.AcquireCtx(ctx)
 		defer app.ReleaseCtx(c)
-		b, err := readBody(c)
+		b := readBody(c)
 		var standard map[string]json.RawMessage
-		if err != nil {
+		if err := b.err(); err != nil {
 			require.Contains(t, []errs.Kind{errs.Invalid, errs.TooLarge}, errs.KindOf(err))
 			return
 		}

@@ -46,10 +46,6 @@ type attemptView struct {
 
 // listDeliveries is GET /auth/deliveries: newest first, filtered by status, type and account.
 func (e *edge) listDeliveries(c *fiber.Ctx) error {
-	r, err := pageRequest(c, page.DefaultList)
-	if err != nil {
-		return err
-	}
 	f := webhook.Filter{TenantID: caller(c).ID, Status: webhook.Status(c.Query("status")), EventType: webhook.Type(c.Query("eventType"))}
 	if ref := c.Query("accountRef"); ref != "" {
 		if !storable(ref) {
@@ -61,18 +57,14 @@ func (e *edge) listDeliveries(c *fiber.Ctx) error {
 		}
 		f.AccountID = a.ID
 	}
-	list, info, err := e.Webhooks.List(c.UserContext(), f, r)
-	if err != nil {
-		return err
-	}
-	views := make([]deliveryView, len(list))
-	for i, d := range list {
-		views[i] = viewDelivery(d)
-	}
-	return c.JSON(struct {
-		Deliveries []deliveryView `json:"deliveries"`
-		Pagination page.Info      `json:"pagination"`
-	}{views, info})
+	return answerPage(c, "deliveries", func(r page.Request) ([]deliveryView, page.Info, error) {
+		list, info, err := e.Webhooks.List(c.UserContext(), f, r)
+		views := make([]deliveryView, len(list))
+		for i, d := range list {
+			views[i] = viewDelivery(d)
+		}
+		return views, info, err
+	})
 }
 
 // deliveryID is the delivery that the path names; uuid.Nil when it is not an id.

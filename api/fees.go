@@ -29,12 +29,9 @@ func (e *edge) calculateFee(c *fiber.Ctx) error {
 		}{q.Receive, q.Fee, q.Send})
 	}
 	q, err := e.Fees.For(c.Query("amount"))
-	if err != nil {
-		return err
-	}
-	return c.JSON(struct {
+	return answer(c, struct {
 		ReceiveAmount money.Amount `json:"receive_amount"`
 		ProviderFee   money.Amount `json:"provider_fee"`
 		SendAmount    money.Amount `json:"send_amount"`
-	}{q.Receive, q.Fee, q.Send})
+	}{q.Receive, q.Fee, q.Send}, err)
 }

@@ -36,10 +36,7 @@ func (e *edge) listen(c *fiber.Ctx) error {
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Listen, tenant)); err != nil {
 		return err
 	}
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	after, wait := in.text("after"), in.whole("wait", listenWait)
 	if err := in.err(); err != nil {
 		return err

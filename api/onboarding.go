@@ -15,10 +15,7 @@ import (
 
 // registerTenant is POST /register.
 func (e *edge) registerTenant(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	n := tenant.Registration{Name: in.text("name"), Email: in.text("email"), Password: in.secret("password")}
 	if err := in.err(); err != nil {
 		return err
@@ -38,10 +35,7 @@ func (e *edge) registerTenant(c *fiber.Ctx) error {
 
 // verifyEmail is POST /auth/verify-email.
 func (e *edge) verifyEmail(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	id, otp := in.text("tenantId"), in.secret("otp")
 	if err := in.err(); err != nil {
 		return err
@@ -52,21 +46,15 @@ func (e *edge) verifyEmail(c *fiber.Ctx) error {
 		}
 	}
 	key, err := e.Tenants.VerifyEmail(c.UserContext(), id, otp)
-	if err != nil {
-		return err
-	}
-	return c.JSON(struct {
+	return answer(c, struct {
 		APIKey  string `json:"apiKey"`
 		Warning string `json:"warning"`
-	}{key.Reveal(), tenant.KeyWarning})
+	}{key.Reveal(), tenant.KeyWarning}, err)
 }
 
 // login is POST /auth/login.
 func (e *edge) login(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	email, password := in.text("email"), in.secret("password")
 	if err := in.err(); err != nil {
 		return err
@@ -84,10 +72,7 @@ func (e *edge) login(c *fiber.Ctx) error {
 // loginByLink is POST /auth/login-link, an addition: the token of a link that an operator made
 // (`ajo tenant login-link`).
 func (e *edge) loginByLink(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	token := in.secret("token")
 	if err := in.err(); err != nil {
 		return err
@@ -115,10 +100,7 @@ func (e *edge) limitLogin(c *fiber.Ctx, email string) error {
 
 // forgotPassword is POST /auth/forgot-password, an addition.
 func (e *edge) forgotPassword(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	email := in.text("email")
 	if err := in.err(); err != nil {
 		return err
@@ -135,10 +117,7 @@ func (e *edge) forgotPassword(c *fiber.Ctx) error {
 // resetPassword is POST /auth/reset-password, an addition. It needs no limit of its own: a code is
 // too long to guess.
 func (e *edge) resetPassword(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	code, password := in.secret("code"), in.secret("newPassword")
 	if err := in.err(); err != nil {
 		return err

@@ -27,10 +27,7 @@ func amountOf(in *body) (string, error) {
 
 // settle is POST /v1/accounts/:accountRef/settle.
 func (e *edge) settle(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	amount, err := amountOf(in)
 	if err != nil {
 		return err

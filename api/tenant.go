@@ -15,21 +15,15 @@ func (e *edge) me(c *fiber.Ctx) error { return c.JSON(caller(c)) }
 // rotateKey is POST /auth/rotate-key.
 func (e *edge) rotateKey(c *fiber.Ctx) error {
 	key, err := e.Tenants.RotateKey(c.UserContext(), caller(c).ID)
-	if err != nil {
-		return err
-	}
-	return c.JSON(struct {
+	return answer(c, struct {
 		APIKey string `json:"apiKey"`
-	}{key.Reveal()})
+	}{key.Reveal()}, err)
 }
 
 // changePassword is POST /auth/password, an addition.
 func (e *edge) changePassword(c *fiber.Ctx) error {
 	t := caller(c)
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	old, fresh := in.secret("oldPassword"), in.secret("newPassword")
 	if err := in.err(); err != nil {
 		return err
@@ -46,27 +40,18 @@ func (e *edge) changePassword(c *fiber.Ctx) error {
 
 // businessKYC is POST /auth/business-kyc.
 func (e *edge) businessKYC(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	businessType, cacNumber := in.text("businessType"), in.text("cacNumber")
 	if err := in.err(); err != nil {
 		return err
 	}
 	out, err := e.Tenants.BusinessKYC(c.UserContext(), caller(c).ID, businessType, cacNumber)
-	if err != nil {
-		return err
-	}
-	return c.JSON(out)
+	return answer(c, out, err)
 }
 
 // setWebhookURL is POST /auth/webhook-url.
 func (e *edge) setWebhookURL(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	raw := in.text("url")
 	if err := in.err(); err != nil {
 		return err
@@ -101,10 +86,7 @@ func (e *edge) warnOfCallback(c *fiber.Ctx, field string, url *string) {
 // webhookSecret is POST /auth/webhook-secret.
 func (e *edge) webhookSecret(c *fiber.Ctx) error {
 	s, err := e.Tenants.WebhookSecret(c.UserContext(), caller(c).ID)
-	if err != nil {
-		return err
-	}
-	return c.JSON(struct {
+	return answer(c, struct {
 		WebhookSecret string `json:"webhookSecret"`
-	}{s.Reveal()})
+	}{s.Reveal()}, err)
 }

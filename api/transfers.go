@@ -21,19 +21,12 @@ const (
 // getTransfer is GET /v1/transfers/:merchantTxRef and GET /auth/transfers/:merchantTxRef.
 func (e *edge) getTransfer(c *fiber.Ctx) error {
 	t, err := e.Transfers.Get(c.UserContext(), caller(c).ID, pathParam(c, "merchantTxRef"))
-	if err != nil {
-		return err
-	}
-	return c.JSON(t)
+	return answer(c, t, err)
 }
 
 // listTransfers is GET /v1/transfers and GET /auth/transfers, an addition: newest first, filtered
 // by account and status.
 func (e *edge) listTransfers(c *fiber.Ctx) error {
-	r, err := pageRequest(c, page.DefaultList)
-	if err != nil {
-		return err
-	}
 	if !storable(c.Query("accountRef")) {
 		return account.ErrNotFound
 	}
@@ -42,36 +35,22 @@ func (e *edge) listTransfers(c *fiber.Ctx) error {
 		return err
 	}
 	f := transfer.Filter{AccountRef: c.Query("accountRef"), Status: transfer.Status(c.Query("status")), Search: search}
-	list, info, err := e.Transfers.List(c.UserContext(), caller(c).ID, f, r)
-	if err != nil {
-		return err
-	}
-	if list == nil {
-		list = []transfer.Transfer{}
-	}
-	return c.JSON(struct {
-		Transfers  []transfer.Transfer `json:"transfers"`
-		Pagination page.Info           `json:"pagination"`
-	}{list, info})
+	return answerPage(c, "transfers", func(r page.Request) ([]transfer.Transfer, page.Info, error) {
+		return e.Transfers.List(c.UserContext(), caller(c).ID, f, r)
+	})
 }
 
 // listBanks is GET /v1/transfers/banks.
 func (e *edge) listBanks(c *fiber.Ctx) error {
 	banks, err := e.Banks.Banks(c.UserContext())
-	if err != nil {
-		return err
-	}
-	return c.JSON(struct {
+	return answer(c, struct {
 		Banks []provider.BankInfo `json:"banks"`
-	}{banks})
+	}{banks}, err)
 }
 
 // lookup is POST /v1/transfers/lookup.
 func (e *edge) lookup(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	accountNumber, bankCode := in.text("accountNumber"), in.text("bankCode")
 	if err := in.err(); err != nil {
 		return err

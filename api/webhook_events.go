@@ -29,10 +29,7 @@ func (e *edge) webhookEvents(c *fiber.Ctx) error {
 
 // chooseWebhookEvents is POST /auth/webhook-events.
 func (e *edge) chooseWebhookEvents(c *fiber.Ctx) error {
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	events := in.texts("events")
 	if err := in.err(); err != nil {
 		return err
@@ -57,10 +54,7 @@ func (e *edge) testWebhook(c *fiber.Ctx) error {
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.WebhookTest, caller(c).ID)); err != nil {
 		return err
 	}
-	in, err := readBody(c)
-	if err != nil {
-		return err
-	}
+	in := readBody(c)
 	url := in.text("url")
 	if err := in.err(); err != nil {
 		return err
