@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 
 	"ajo/internal/page"
 )
@@ -168,10 +170,4 @@ func (r *run) postInto(ctx context.Context, of *filled, whole bool) (float64, er
 }
 
 // grouped writes 1,000,000.
-func grouped(n int) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func grouped(n int) string { return message.NewPrinter(language.English).Sprint(n) }

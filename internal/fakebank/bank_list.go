@@ -112,12 +112,8 @@ func (b *Bank) lookup(c *call) answer {
 
 var noSuchHolder = failed(http.StatusNotFound, "404", "Account not found")
 
-// HolderName is the name that a lookup of a destination account gives, or false when no bank knows
-// the number.
-func (b *Bank) HolderName(bankCode, accountNumber string) (string, bool) {
-	return b.holder(bankCode, accountNumber)
-}
-
+// holder is the name that a lookup of a destination account gives, or false when no bank knows the
+// number.
 func (b *Bank) holder(bankCode, number string) (string, bool) {
 	if strings.HasPrefix(number, unknownPrefix) {
 		return "", false

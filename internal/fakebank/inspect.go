@@ -1,25 +1,43 @@
 package fakebank
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"ajo/internal/money"
 )
 
-// Account finds a virtual account by its reference or its number.
-func (b *Bank) Account(refOrNumber string) (Account, bool) {
+// found is a copy of what of the books is looked for; false when it is not there.
+func found[T any](b *Bank, look func(*books) *T) (v T, ok bool) {
 	b.due.run()
 	b.books.mu.RLock()
 	defer b.books.mu.RUnlock()
-	a := b.books.accounts[refOrNumber]
-	if a == nil {
-		a = b.books.numbers[refOrNumber]
+	p := look(b.books)
+	if p == nil {
+		return v, false
 	}
-	if a == nil {
-		return Account{}, false
+	return *p, true
+}
+
+// listed are copies of the lines of the book of one kind, by time.
+func listed[T any](b *Bank, kind func(*record) *T) []T {
+	b.due.run()
+	b.books.mu.RLock()
+	defer b.books.mu.RUnlock()
+	list := []T{}
+	for _, r := range b.books.lines {
+		if p := kind(r); p != nil {
+			list = append(list, *p)
+		}
 	}
-	return a.Account, true
+	return list
+}
+
+// Account finds a virtual account by its reference or its number.
+func (b *Bank) Account(refOrNumber string) (Account, bool) {
+	a, ok := found(b, func(k *books) *account { return cmp.Or(k.accounts[refOrNumber], k.numbers[refOrNumber]) })
+	return a.Account, ok
 }
 
 // Accounts lists the virtual accounts, oldest first.
@@ -36,55 +54,21 @@ func (b *Bank) Accounts() []Account {
 
 // Transaction finds an inbound transfer by its id, hidden or not.
 func (b *Bank) Transaction(id string) (Transaction, bool) {
-	b.due.run()
-	b.books.mu.RLock()
-	defer b.books.mu.RUnlock()
-	t := b.books.txs[id]
-	if t == nil {
-		return Transaction{}, false
-	}
-	return *t, true
+	return found(b, func(k *books) *Transaction { return k.txs[id] })
 }
 
 // Transactions lists the inbound transfers by time.
 func (b *Bank) Transactions() []Transaction {
-	b.due.run()
-	b.books.mu.RLock()
-	defer b.books.mu.RUnlock()
-	list := make([]Transaction, 0, len(b.books.txs))
-	for _, r := range b.books.lines {
-		if r.tx != nil {
-			list = append(list, *r.tx)
-		}
-	}
-	return list
+	return listed(b, func(r *record) *Transaction { return r.tx })
 }
 
 // Payout finds a payout by its merchantTxRef.
 func (b *Bank) Payout(ref string) (Payout, bool) {
-	b.due.run()
-	b.books.mu.RLock()
-	defer b.books.mu.RUnlock()
-	p := b.books.payouts[ref]
-	if p == nil {
-		return Payout{}, false
-	}
-	return *p, true
+	return found(b, func(k *books) *Payout { return k.payouts[ref] })
 }
 
 // Payouts lists the payouts that were accepted, by time, whatever has become of them.
-func (b *Bank) Payouts() []Payout {
-	b.due.run()
-	b.books.mu.RLock()
-	defer b.books.mu.RUnlock()
-	list := make([]Payout, 0, len(b.books.payouts))
-	for _, r := range b.books.lines {
-		if r.out != nil {
-			list = append(list, *r.out)
-		}
-	}
-	return list
-}
+func (b *Bank) Payouts() []Payout { return listed(b, func(r *record) *Payout { return r.out }) }
 
 // Paid lists the payouts whose money has left and has not come back: SUCCESS, and neither under
 // way, failed nor refunded.

@@ -16,7 +16,7 @@ var (
 	//go:embed style.css
 	styleText []byte
 
-	controlPage = template.Must(template.New("page").Funcs(template.FuncMap{"naira": naira, "when": when}).Parse(pageText))
+	controlPage = template.Must(template.New("page").Funcs(template.FuncMap{"when": when}).Parse(pageText))
 )
 
 // pageRows is the most rows that a table of the page shows.
@@ -82,7 +82,7 @@ var presets = []preset{
 func (b *Bank) servePage(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	v := pageView{
-		Done: q.Get("done"), Error: q.Get("error"), Query: q.Get("q"), Wallet: naira(b.Wallet().String()),
+		Done: q.Get("done"), Error: q.Get("error"), Query: q.Get("q"), Wallet: b.Wallet().Grouped(),
 		WebhookURL: *b.hooks.url.Load(), PayoutDelay: time.Duration(b.delay.Load()).String(),
 		Down: b.Faults.Down(), Rules: b.Faults.Rules(), Groups: Groups, Presets: presets, Now: b.now(),
 	}
@@ -136,23 +136,6 @@ func lastFirst[T any](list []T) []T {
 func serveStyle(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	_, _ = w.Write(styleText)
-}
-
-// naira groups the digits of an amount: 1,234,567.00.
-func naira(amount any) string {
-	text, ok := amount.(string)
-	if s, is := amount.(interface{ String() string }); !ok && is {
-		text = s.String()
-	}
-	sign, digits := "", text
-	if strings.HasPrefix(text, "-") {
-		sign, digits = "−", text[1:]
-	}
-	whole, cents, _ := strings.Cut(digits, ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	return sign + whole + "." + cents
 }
 
 // when prints a time for people, in UTC.

@@ -1,6 +1,7 @@
 package fakebank
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -48,11 +49,11 @@ func (b *Bank) submitPayout(c *call) answer {
 	p, known, ok := b.acceptPayout(in, amount, rule)
 	switch {
 	case !ok && rule.Do == Reject:
-		return refused(textOr(rule.Code, "06"), "Transfer was rejected")
+		return refused(cmp.Or(rule.Code, "06"), "Transfer was rejected")
 	case !ok:
 		return refused("05", "Insufficient funds")
 	case rule.Do == Duplicate || known && (p.ShownAt != nil || !p.same(in, amount)):
-		return refused(textOr(rule.Code, "06"), "Duplicate transaction: merchantTxRef has been used")
+		return refused(cmp.Or(rule.Code, "06"), "Duplicate transaction: merchantTxRef has been used")
 	case (rule.Do == Processing || rule.Do == Lagging) && !known:
 		return answer{http.StatusCreated, envelope{Code: "201", Description: "PROCESSING"}}
 	case rule.Do == WrongRecord:

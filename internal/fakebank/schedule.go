@@ -1,9 +1,10 @@
 package fakebank
 
 import (
-	"container/heap"
 	"context"
 	"math"
+	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,9 +28,8 @@ type schedule struct {
 
 	next  atomic.Int64 // when the first is due, in unix nanoseconds; MaxInt64: nothing waits
 	runMu sync.Mutex   // held while due things are done, so that run returns only after they are
-	mu    sync.Mutex   // guards the heap
-	heap  dueHeap
-	seq   int
+	mu    sync.Mutex   // guards the items
+	items []dueItem    // by time; those of one time in the order in which they came
 }
 
 func newSchedule(ctx context.Context, c clock.Clock, work *group) *schedule {
@@ -41,8 +41,8 @@ func newSchedule(ctx context.Context, c clock.Clock, work *group) *schedule {
 // at has do called once the clock reaches t. do must be short, and may schedule more.
 func (s *schedule) at(t time.Time, do func()) {
 	s.mu.Lock()
-	s.seq++
-	heap.Push(&s.heap, dueItem{at: t, seq: s.seq, do: do})
+	i := sort.Search(len(s.items), func(i int) bool { return s.items[i].at.After(t) })
+	s.items = slices.Insert(s.items, i, dueItem{t, do})
 	// never later: while a run is at work, others must wait for it
 	if n := t.UnixNano(); n < s.next.Load() {
 		s.next.Store(n)
@@ -65,12 +65,13 @@ func (s *schedule) run() {
 	defer s.runMu.Unlock()
 	for {
 		s.mu.Lock()
-		if len(s.heap) == 0 || s.heap[0].at.After(s.clock.Now()) {
+		if len(s.items) == 0 || s.items[0].at.After(s.clock.Now()) {
 			s.settle()
 			s.mu.Unlock()
 			return
 		}
-		item := heap.Pop(&s.heap).(dueItem)
+		item := s.items[0]
+		s.items = slices.Delete(s.items, 0, 1)
 		s.mu.Unlock()
 		item.do()
 	}
@@ -79,11 +80,11 @@ func (s *schedule) run() {
 // settle publishes when the next thing is due. Between a pop and this the old time stands, so that
 // nobody overtakes run.
 func (s *schedule) settle() {
-	if len(s.heap) == 0 {
+	if len(s.items) == 0 {
 		s.next.Store(math.MaxInt64)
 		return
 	}
-	s.next.Store(s.heap[0].at.UnixNano())
+	s.next.Store(s.items[0].at.UnixNano())
 }
 
 func (s *schedule) loop() {
@@ -131,31 +132,8 @@ func (g *group) Wait() {
 	g.wg.Wait()
 }
 
+// dueItem is something to be done at a time.
 type dueItem struct {
-	at  time.Time
-	seq int // keeps the order of things due at the same time
-	do  func()
-}
-
-type dueHeap []dueItem
-
-func (h dueHeap) Len() int { return len(h) }
-
-func (h dueHeap) Less(i, j int) bool {
-	if h[i].at.Equal(h[j].at) {
-		return h[i].seq < h[j].seq
-	}
-	return h[i].at.Before(h[j].at)
-}
-
-func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-func (h *dueHeap) Push(x any) { *h = append(*h, x.(dueItem)) }
-
-func (h *dueHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = dueItem{}
-	*h = old[:len(old)-1]
-	return last
+	at time.Time
+	do func()
 }

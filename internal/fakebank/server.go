@@ -2,13 +2,13 @@ package fakebank
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,7 +157,7 @@ func (b *Bank) serve(w http.ResponseWriter, r *http.Request, e endpoint) {
 	case rule.Do == DropAfter:
 		cut()
 	case rule.Do == FailAfter || rule.Do == Lagging && rule.Status != 0:
-		write(w, c.trouble(statusOr(rule.Status, http.StatusInternalServerError), "01"))
+		write(w, c.trouble(cmp.Or(rule.Status, http.StatusInternalServerError), "01"))
 	default:
 		write(w, a)
 	}
@@ -171,14 +171,14 @@ func (b *Bank) before(w http.ResponseWriter, c *call) bool {
 	case Drop:
 		cut()
 	case Fail:
-		write(w, c.trouble(statusOr(rule.Status, http.StatusInternalServerError), "01"))
+		write(w, c.trouble(cmp.Or(rule.Status, http.StatusInternalServerError), "01"))
 	case Refuse:
-		write(w, c.trouble(http.StatusOK, textOr(rule.Code, "01")))
+		write(w, c.trouble(http.StatusOK, cmp.Or(rule.Code, "01")))
 	case Garbage:
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html><body><h1>Just a moment…</h1></body></html>")
 	case Gateway:
-		body := gatewayBodies[textOr(rule.Value, "text")]
+		body := gatewayBodies[cmp.Or(rule.Value, "text")]
 		w.Header().Set("Content-Type", body.kind)
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, body.text)
@@ -232,20 +232,6 @@ func pause(ctx context.Context, d time.Duration, until <-chan struct{}) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-func statusOr(status, otherwise int) int {
-	if status == 0 {
-		return otherwise
-	}
-	return status
-}
-
-func textOr(text, otherwise string) string {
-	if strings.TrimSpace(text) == "" {
-		return otherwise
-	}
-	return text
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}

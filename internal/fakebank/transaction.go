@@ -154,15 +154,15 @@ func stranger(w wireRecord, found bool) wireRecord {
 func alter(w wireRecord, r Rule) wireRecord {
 	switch r.Do {
 	case AlterStatus:
-		w.Status = textOr(r.Value, StatusPending)
+		w.Status = cmp.Or(r.Value, StatusPending)
 	case AlterAmount:
 		w.Amount = altered(w.Amount, r.Value)
 	case AlterFee:
 		w.FixedCharge = altered(w.FixedCharge, r.Value)
 	case AlterCurrency:
-		w.Currency = textOr(r.Value, "USD")
+		w.Currency = cmp.Or(r.Value, "USD")
 	case AlterAccount:
-		w.VirtualAccount = textOr(r.Value, NUBAN(BankCode, 0))
+		w.VirtualAccount = cmp.Or(r.Value, NUBAN(BankCode, 0))
 	}
 	return w
 }

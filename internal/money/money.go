@@ -99,6 +99,18 @@ func (a Amount) IsPositive() bool { return a.d.Sign() > 0 }
 // String prints the sum with exactly two decimals: "5000.00".
 func (a Amount) String() string { return a.d.StringFixed(2) }
 
+// Grouped prints the sum for people: "1,234,567.00", and with a minus sign "−5.00".
+func (a Amount) Grouped() string {
+	s, sign := a.String(), ""
+	if a.Sign() < 0 {
+		s, sign = s[1:], "−"
+	}
+	for i := len(s) - len(".00") - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
 // MarshalJSON writes the sum as the specification has it: a decimal string.
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(`"` + a.String() + `"`), nil }
 

@@ -174,3 +174,12 @@ func FuzzParse(f *testing.F) {
 		require.Zero(t, exact.Cmp(new(big.Rat).SetFrac(n.Kobo(), big.NewInt(100))), "the sum is the text's, to the last digit")
 	})
 }
+
+func TestGrouped(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"0": "0.00", "-0.5": "−0.50", "999.99": "999.99", "1000": "1,000.00", "-1234567.8": "−1,234,567.80", "999999999999999.99": "999,999,999,999,999.99",
+	} {
+		require.Equal(t, want, Must(in).Grouped())
+	}
+}

@@ -160,13 +160,13 @@ func row(pdf *fpdf.Fpdf, l ledger.Line) {
 	}
 	fee := ""
 	if e.Fee.IsPositive() {
-		fee = digits(e.Fee)
+		fee = e.Fee.Grouped()
 	}
-	in, out := "", digits(e.Amount)
+	in, out := "", e.Amount.Grouped()
 	if e.Direction == ledger.Credit {
 		in, out = out, in
 	}
-	cells := [][]string{{day(e.CreatedAt) + " " + hour(e.CreatedAt)}, split(pdf, description, 1), split(pdf, reference, 2), {fee}, {in}, {out}, {digits(l.RunningBalance)}}
+	cells := [][]string{{day(e.CreatedAt) + " " + hour(e.CreatedAt)}, split(pdf, description, 1), split(pdf, reference, 2), {fee}, {in}, {out}, {l.RunningBalance.Grouped()}}
 	lines := 1
 	for _, c := range cells {
 		lines = max(lines, len(c))
@@ -286,17 +286,4 @@ func day(t time.Time) string { return t.In(clock.Lagos).Format("2 Jan 2006") }
 
 func hour(t time.Time) string { return t.In(clock.Lagos).Format("15:04") }
 
-func naira(a money.Amount) string { return "₦ " + digits(a) }
-
-// digits writes a sum with its thousands set off.
-func digits(a money.Amount) string {
-	s, sign := a.String(), ""
-	if a.Sign() < 0 {
-		s, sign = s[1:], "−"
-	}
-	whole, kobo, _ := strings.Cut(s, ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	return sign + whole + "." + kobo
-}
+func naira(a money.Amount) string { return "₦ " + a.Grouped() }

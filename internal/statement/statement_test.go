@@ -207,15 +207,6 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-func TestDigits(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"0": "0.00", "-0.5": "−0.50", "999.99": "999.99", "1000": "1,000.00", "-1234567.8": "−1,234,567.80", "999999999999999.99": "999,999,999,999,999.99",
-	} {
-		require.Equal(t, want, digits(money.Must(in)))
-	}
-}
-
 // Whatever a payer writes, there is a page, and one that can be read; the library alone would fail
 // at some of it.
 func TestAnyTextMakesAPage(t *testing.T) {
