@@ -174,7 +174,7 @@ func answer[T any](c *fiber.Ctx, v T, err error) error {
 	return c.JSON(v)
 }
 
-// answerPage reads the page of a list that the query asks for, and answers it under the list's name.
+// answerPage reads the page of a list that the query asks for, and answers it under its name.
 func answerPage[T any](c *fiber.Ctx, name string, read func(page.Request) ([]T, page.Info, error)) error {
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {
