@@ -3,12 +3,10 @@ package api
 import (
 	"bytes"
 	"context"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"ajo/internal/payment"
-	"ajo/tasks"
 )
 
 // providerWebhook is POST /webhooks/provider. It answers 200 to every event that could be stored,
@@ -30,19 +28,15 @@ func (e *edge) providerWebhook(c *fiber.Ctx) error {
 		dropTrace(c)
 	}
 	if r.Transfer != "" {
-		e.wake(c.UserContext(), r.Transfer)
+		e.expedite(c.UserContext(), r.Transfer)
 	}
 	return c.JSON(struct{}{})
 }
 
-// wake lets a transfer be asked about, because the bank has said something about it. What it said
-// decides nothing; a wake that fails costs time only, as the transfer has its own schedule.
-func (e *edge) wake(ctx context.Context, merchantTxRef string) {
-	id, ok, err := e.Transfers.Wake(ctx, merchantTxRef)
-	if err != nil {
-		e.Log.WarnContext(ctx, "a transfer was not woken", "transfer", merchantTxRef, "err", err)
-	}
-	if ok {
-		e.Enqueuer.Alone(ctx, tasks.Settle, time.Now(), id)
+// expedite lets a transfer be asked about, because the bank has said something about it. What it
+// said decides nothing; where this fails it costs time only, as the transfer has its own schedule.
+func (e *edge) expedite(ctx context.Context, merchantTxRef string) {
+	if _, err := e.Transfers.Expedite(ctx, merchantTxRef); err != nil {
+		e.Log.WarnContext(ctx, "a transfer was not expedited", "transfer", merchantTxRef, "err", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"ajo/internal/errs"
 	"ajo/internal/idempotency"
 	"ajo/internal/transfer"
-	"ajo/tasks"
 )
 
 // errAmountNumber refuses an amount that was sent as a JSON number: it may have lost digits in the
@@ -41,9 +40,6 @@ func (e *edge) settle(c *fiber.Ctx) error {
 	}
 	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
 		s, err := e.Transfers.Settle(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
-		if err == nil && !s.Replayed {
-			e.Enqueuer.Now(c.UserContext(), tasks.Settle, s.TransferID)
-		}
 		return s.Answer, s.Replayed, err
 	})
 }

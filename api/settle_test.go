@@ -251,7 +251,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	require.Equal(t, "true", repeat.Header.Get("Idempotent-Replayed"))
 }
 
-// An event about a payout wakes its transfer, whatever it says, and decides nothing.
+// An event about a payout expedites its transfer, whatever it says, and decides nothing.
 func TestPayoutEventsOnlyWake(t *testing.T) {
 	spec.Shows(t, "state.transfer.submitted")
 	w := setup(t)
@@ -260,7 +260,7 @@ func TestPayoutEventsOnlyWake(t *testing.T) {
 	ref := w.settle(key, orderOf1000)
 	w.advance(ref)
 	due := func() bool {
-		return testenv.Value[bool](w.Env, `SELECT next_attempt_at <= $2 FROM transfers WHERE merchant_tx_ref = $1`, ref, w.Clock.Now())
+		return testenv.Value[bool](w.Env, `SELECT due_at <= $2 FROM work WHERE id = (SELECT id FROM transfers WHERE merchant_tx_ref = $1)`, ref, w.Clock.Now())
 	}
 	status := func() string {
 		return testenv.Value[string](w.Env, `SELECT status FROM transfers WHERE merchant_tx_ref = $1`, ref)

@@ -20,7 +20,6 @@ CREATE TABLE transfers (
     attempt_count    integer NOT NULL DEFAULT 0,
     ask_count        integer NOT NULL DEFAULT 0,
     unknown_count    integer NOT NULL DEFAULT 0,
-    failure_count    integer NOT NULL DEFAULT 0,
     submitted_at     timestamptz,
     acknowledged_at  timestamptz,
     ended_by         text NOT NULL DEFAULT '' CHECK (ended_by IN ('', 'bank', 'silence', 'books', 'operator')),
@@ -31,15 +30,11 @@ CREATE TABLE transfers (
     debit_group      uuid UNIQUE,
     paid_amount      naira CHECK (paid_amount IS NULL OR (paid_amount > 0 AND debit_group IS NOT NULL)),
     last_error       text NOT NULL DEFAULT '',
-    next_attempt_at  timestamptz,
-    leased_until     timestamptz,
     traceparent      text NOT NULL DEFAULT '',
     created_at       timestamptz NOT NULL,
     updated_at       timestamptz NOT NULL,
-    CHECK (status NOT IN ('pending', 'processing') OR next_attempt_at IS NOT NULL),
     CHECK (status <> 'processing' OR attempt_count > 0)
 ) WITH (fillfactor = 45);
-CREATE INDEX transfers_due ON transfers (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX transfers_list ON transfers (tenant_id, id);
 CREATE INDEX transfers_account ON transfers (account_id, id);
 CREATE INDEX transfers_pending ON transfers (account_id, id) WHERE status = 'pending';
@@ -55,7 +50,6 @@ COMMENT ON COLUMN transfers.account_name IS 'the holder, as the bank named it be
 COMMENT ON COLUMN transfers.attempt_count IS 'submissions to the bank; counted before each call, so that one cut off counts too';
 COMMENT ON COLUMN transfers.ask_count IS 'questions to the bank since the last submission';
 COMMENT ON COLUMN transfers.unknown_count IS 'those of them that the bank answered with "not known"';
-COMMENT ON COLUMN transfers.failure_count IS 'how often handling the row ended in an error of our own';
 COMMENT ON COLUMN transfers.acknowledged_at IS
     'when an answer first showed that the bank has the reference (accepted, under way, a duplicate, or a record); never changes';
 COMMENT ON COLUMN transfers.ended_by IS
@@ -67,7 +61,6 @@ COMMENT ON COLUMN transfers.differs_since IS 'since when the difference waits fo
 COMMENT ON COLUMN transfers.debit_group IS
     'transaction group of the debit an operator booked in place of the first one, whose group is the transfer''s id';
 COMMENT ON COLUMN transfers.paid_amount IS 'what left by that debit, where it is another sum than was ordered';
-COMMENT ON COLUMN transfers.next_attempt_at IS 'due at; NULL when nothing is left to do';
 COMMENT ON COLUMN transfers.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 
 -- +goose StatementBegin

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"ajo/internal/reconcile"
-	"ajo/tasks"
 )
 
 // reconcileLook is how often a worker looks whether a reconciliation is due: a run that failed is
@@ -48,9 +47,7 @@ func (w *Workers) reconcileDaily(ctx context.Context) {
 // sweeper finds.
 func (w *Workers) reconciled(ctx context.Context, r reconcile.Report, err error) {
 	for _, ref := range r.ToPoll {
-		if id, ok, err := w.Transfers.Wake(ctx, ref); ok && err == nil {
-			w.Enqueuer.Alone(ctx, tasks.Settle, w.Clock.Now(), id)
-		}
+		_, _ = w.Transfers.Expedite(ctx, ref) // it has its own schedule
 	}
 	if err != nil && ctx.Err() == nil {
 		w.Log.Warn("the reconciliation failed; it is tried again", slog.String("alert", "reconciliation_failed"), slog.Any("err", err))

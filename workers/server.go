@@ -295,13 +295,7 @@ func (w *Workers) postponed(ctx context.Context, k tasks.Kind, id uuid.UUID, err
 	if err == nil || !isFailure(err) || errors.Is(err, asynq.SkipRetry) || ctx.Err() != nil {
 		return err
 	}
-	postpone := func(ctx context.Context, id uuid.UUID, why error) (time.Time, error) {
-		return work.Postpone(ctx, w.Pool, k, id, w.Clock.Now(), why)
-	}
-	if k == tasks.Settle {
-		postpone = w.Transfers.Postpone
-	}
-	at, recErr := postpone(ctx, id, err)
+	at, recErr := work.Postpone(ctx, w.Pool, k, id, w.Clock.Now(), err)
 	if recErr != nil || at.IsZero() {
 		return errors.Join(err, recErr)
 	}

@@ -88,11 +88,7 @@ func (w *Workers) page() int { return cmp.Or(w.SweepPage, sweepLimit) }
 
 // overdue lists the rows of a kind whose work was due and that nobody has in hand.
 func (w *Workers) overdue(ctx context.Context, k tasks.Kind) ([]uuid.UUID, error) {
-	before := w.before(k)
-	if k == tasks.Settle {
-		return w.Transfers.Due(ctx, before, w.page())
-	}
-	items, err := work.Overdue(ctx, w.Pool, w.Clock.Now(), map[work.Kind]time.Time{k: before}, w.page())
+	items, err := work.Overdue(ctx, w.Pool, w.Clock.Now(), map[work.Kind]time.Time{k: w.before(k)}, w.page())
 	ids := make([]uuid.UUID, len(items))
 	for i, m := range items {
 		ids[i] = m.ID

@@ -22,6 +22,7 @@ import (
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -49,9 +50,10 @@ func (o *ops) transfer(status string) (ref string, id uuid.UUID) {
 		return err
 	})
 	o.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, account_name, attempt_count, submitted_at,
-			ask_count, last_error, next_attempt_at, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, 1250, '058', '0123456789', 'BOLA ADE', 1, $6, 3, 'ask the bank: timeout', '2999-01-01', $6, $6)`,
+			ask_count, last_error, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, 1250, '058', '0123456789', 'BOLA ADE', 1, $6, 3, 'ask the bank: timeout', $6, $6)`,
 		id, o.tenant, o.account, ref, status, now)
+	o.Schedule(work.Settle, id, time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC))
 	return ref, id
 }
 
@@ -308,7 +310,8 @@ func TestTransfersCommands(t *testing.T) {
 	o.lastAudit("transfers.poll", "transfer:"+ref, "the bank is up again")
 	require.Equal(t, int64(1), o.Redis().LLen(o.ctx, "asynq:{settle}:pending").Val())
 	o.move(id, ledger.Debit, ledger.EventReverse)
-	o.Exec(`UPDATE transfers SET status = 'failed', attempt_count = 0, next_attempt_at = NULL`)
+	o.Exec(`UPDATE transfers SET status = 'failed', attempt_count = 0`)
+	o.Exec(`DELETE FROM work WHERE id = $1`, id)
 	_, _, err = o.run("transfers", "poll", ref, "--yes", "--reason", "again")
 	require.ErrorIs(t, err, transfer.ErrOver)
 	require.Contains(t, o.good("transfers", "show", ref), "none: it has ended")

@@ -163,7 +163,7 @@ and the bank is asked about any other. The command decides nothing by itself, an
 				d.MerchantTxRef, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.AccountName, d.Status, d.AttemptCount, d.NextStep),
 			enqueues: true,
 			do: func(by audit.By) (result, error) {
-				if err := tools.Poll(ctx, d.MerchantTxRef, by); err != nil {
+				if err := tools.Transfers.Poll(ctx, d.MerchantTxRef, by); err != nil {
 					return result{}, err
 				}
 				d, err := tools.Transfers.Show(ctx, d.MerchantTxRef)

@@ -159,8 +159,8 @@ func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (c *work.Claim,
 			}
 		}
 		leased, err := work.Lease(ctx, tx, work.Expire, now.Add(closeLease), []work.Claim{due[id]})
-		if l, ok := leased[id]; ok {
-			c = &l
+		if err == nil {
+			c = leased[0]
 		}
 		failpoint.At("account/before-claim-commit")
 		return err

@@ -163,26 +163,12 @@ func (t *Tools) Enqueued() bool {
 	return t.enqueuer.Lost() == 0
 }
 
-// Poll makes a transfer's next step due now ([transfer.Service.Poll]) and enqueues it.
-func (t *Tools) Poll(ctx context.Context, merchantTxRef string, by audit.By) error {
-	id, err := t.Transfers.Poll(ctx, merchantTxRef, by)
-	if err == nil && t.enqueuer != nil {
-		t.enqueuer.Alone(ctx, tasks.Settle, clock.System.Now(), id)
-	}
-	return err
-}
-
-// Adopt takes a payout into the books that only the bank has ([transfer.Service.Adopt]) and rings
-// its next step.
+// Adopt takes a payout into the books that only the bank has ([transfer.Service.Adopt]).
 func (t *Tools) Adopt(ctx context.Context, merchantTxRef string, account uuid.UUID, by audit.By) error {
 	if t.bank == nil {
 		return provider.ErrNotSet
 	}
-	id, err := t.Transfers.Adopt(ctx, merchantTxRef, account, by)
-	if err == nil && t.enqueuer != nil {
-		t.enqueuer.Alone(ctx, tasks.Settle, clock.System.Now(), id)
-	}
-	return err
+	return t.Transfers.Adopt(ctx, merchantTxRef, account, by)
 }
 
 // Reconcile compares a window with the bank's list ([reconcile.Service.Run]) and enqueues what
@@ -193,9 +179,7 @@ func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (reconcile.Re
 	}
 	r, err := t.Reconciler.Run(ctx, from, to)
 	for _, ref := range r.ToPoll {
-		if id, ok, err := t.Transfers.Wake(ctx, ref); ok && err == nil && t.enqueuer != nil {
-			t.enqueuer.Alone(ctx, tasks.Settle, clock.System.Now(), id)
-		}
+		_, _ = t.Transfers.Expedite(ctx, ref) // it has its own schedule
 	}
 	return r, err
 }

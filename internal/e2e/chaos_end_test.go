@@ -27,7 +27,8 @@ type standing struct {
 func (s *settler) standings() map[string]standing {
 	s.t.Helper()
 	rows, err := s.Pool.Query(context.Background(), `
-		SELECT merchant_tx_ref, status, difference, differs_since IS NOT NULL, attempt_count, next_attempt_at IS NOT NULL FROM transfers`)
+		SELECT merchant_tx_ref, status, difference, differs_since IS NOT NULL, attempt_count,
+			EXISTS (SELECT FROM work w WHERE w.kind = 'settle' AND w.id = t.id) FROM transfers t`)
 	require.NoError(s.t, err)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[standing])
 	require.NoError(s.t, err)

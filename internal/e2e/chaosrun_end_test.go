@@ -46,8 +46,8 @@ func (s *chaosRun) leftToDo(ctx context.Context) (l left, err error) {
 		SELECT (SELECT count(*) FROM work WHERE kind = 'ingest'),
 			(SELECT count(*) FROM work WHERE kind = 'confirm'),
 			(SELECT count(*) FROM work WHERE kind = 'deliver'),
-			(SELECT count(*) FROM transfers WHERE next_attempt_at IS NOT NULL AND status IN ('pending', 'processing') AND differs_since IS NULL),
-			(SELECT count(*) FROM transfers WHERE next_attempt_at IS NOT NULL AND status NOT IN ('pending', 'processing')),
+			(SELECT count(*) FROM transfers WHERE status IN ('pending', 'processing') AND differs_since IS NULL),
+			(SELECT count(*) FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status NOT IN ('pending', 'processing')),
 			(SELECT count(*) FROM deliveries WHERE status = 'dead_letter')`).
 		Scan(&l.Events, &l.Checks, &l.Deliveries, &l.Transfers, &l.Rechecks, &l.Dead)
 	return l, err

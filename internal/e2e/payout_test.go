@@ -176,6 +176,6 @@ func (s *settler) unended() string {
 	return testenv.Value[string](s.Env, `
 		SELECT coalesce(string_agg(line, E'\n'), '') FROM (
 			SELECT format('%s to %s %s attempts %s asks %s unknown %s next %s lease %s error %s', merchant_tx_ref, account_number, status, attempt_count, ask_count,
-				unknown_count, next_attempt_at, leased_until, last_error) AS line
-			FROM transfers WHERE status IN ('pending', 'processing') LIMIT 20) l`)
+				unknown_count, due_at, leased_until, t.last_error) AS line
+			FROM transfers t LEFT JOIN work w ON w.kind = 'settle' AND w.id = t.id WHERE status IN ('pending', 'processing') LIMIT 20) l`)
 }

@@ -31,9 +31,7 @@ const oddSQL = `exception_count - coalesce((report #>> '{counts,missing_event}')
 					- coalesce((report #>> '{counts,healed}')::int, 0)`
 
 // Due asks for what waits by now, a time that the database's clock agrees to ([clock.Synced]).
-// Each time is the first entry of a partial index; only while events of one kind are due and none
-// of the other, the other's answer takes a walk over all that are due. An answer that takes longer
-// than 2 s is an error.
+// An answer that takes longer than 2 s is an error.
 func Due(ctx context.Context, pool *pg.Pool, now time.Time) (w Waiting, err error) {
 	err = pg.Snapshot(ctx, pool, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '`+dueTimeout+`'`); err != nil {
@@ -42,20 +40,19 @@ func Due(ctx context.Context, pool *pg.Pool, now time.Time) (w Waiting, err erro
 		var theirs time.Time
 		asked := clock.System.Now()
 		err := tx.QueryRow(ctx, `
-			SELECT
-				(SELECT next_attempt_at FROM transfers WHERE next_attempt_at <= $1
-					AND coalesce(leased_until, '-infinity') <= $1 ORDER BY next_attempt_at LIMIT 1),
-				r.window_to, coalesce(r.exceptions, 0), clock_timestamp()
+			SELECT r.window_to, coalesce(r.exceptions, 0), clock_timestamp()
 			FROM (SELECT) one LEFT JOIN LATERAL (
 				SELECT window_to, `+oddSQL+` AS exceptions
-				FROM reconciliations WHERE kind = 'periodic' AND status = 'finished' ORDER BY window_to DESC LIMIT 1) r ON true`, now).
-			Scan(&w.Settle, &w.ReadUntil, &w.Exceptions, &theirs)
+				FROM reconciliations WHERE kind = 'periodic' AND status = 'finished' ORDER BY window_to DESC LIMIT 1) r ON true`).
+			Scan(&w.ReadUntil, &w.Exceptions, &theirs)
 		w.Offset = theirs.Sub(asked.Add(clock.System.Now().Sub(asked) / 2))
 		if err != nil {
 			return err
 		}
 		oldest, err := work.Oldest(ctx, tx, now)
-		for k, into := range map[work.Kind]**time.Time{work.Ingest: &w.Ingest, work.Confirm: &w.Confirm, work.Deliver: &w.Deliver, work.Expire: &w.Expire} {
+		for k, into := range map[work.Kind]**time.Time{
+			work.Ingest: &w.Ingest, work.Confirm: &w.Confirm, work.Settle: &w.Settle, work.Deliver: &w.Deliver, work.Expire: &w.Expire,
+		} {
 			if at, ok := oldest[k]; ok {
 				*into = &at
 			}

@@ -105,6 +105,9 @@ var checks = []struct{ name, sql string }{
 		SELECT d.id::text, 'a delivery that nobody will make' FROM deliveries d
 		WHERE d.status = 'pending' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'deliver' AND w.id = d.id)
 		UNION ALL
+		SELECT t.id::text, format('%s, and nobody will submit it or ask the bank about it', t.status) FROM transfers t
+		WHERE t.status IN ('pending', 'processing') AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'settle' AND w.id = t.id)
+		UNION ALL
 		SELECT a.id::text, format('%s, and nobody will end or close it', a.status) FROM accounts a
 		WHERE (a.status = 'expired' AND a.closed_at IS NULL OR a.status = 'active' AND a.expires_at IS NOT NULL)
 			AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'expire' AND w.id = a.id)`},

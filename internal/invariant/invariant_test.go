@@ -180,7 +180,7 @@ var damage = map[string]struct {
 		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, true,
 	},
 	"given back, but under way": {
-		`UPDATE transfers SET status = 'processing', next_attempt_at = now() WHERE status = 'failed'`,
+		`UPDATE transfers SET status = 'processing' WHERE status = 'failed'`,
 		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'failed'`, true,
 	},
 	"debit without transfer": {
@@ -226,6 +226,9 @@ var damage = map[string]struct {
 	},
 	"nobody delivers it": {
 		`DELETE FROM work WHERE kind = 'deliver'`, invariant.CheckWork, `SELECT id::text FROM deliveries`, false,
+	},
+	"nobody submits it": {
+		`DELETE FROM work WHERE kind = 'settle'`, invariant.CheckWork, `SELECT id::text FROM transfers WHERE status = 'pending'`, false,
 	},
 	"nobody closes it": {
 		`UPDATE accounts SET status = 'expired', expired_at = now() WHERE account_ref = 'shop'`,

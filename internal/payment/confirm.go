@@ -286,15 +286,7 @@ func (s *Service) leaseBatch(ctx context.Context, tx pg.Tx, checks []*check) ([]
 	for i, c := range checks {
 		claims[i] = c.claim
 	}
-	leased, err := work.Lease(ctx, tx, work.Confirm, s.Clock.Now().Add(checkLease), claims)
-	out := make([]*work.Claim, len(checks))
-	for i, c := range checks {
-		if claim, ours := leased[c.ID]; ours {
-			out[i] = &claim
-			delete(leased, c.ID) // of two with the same claim, the first has it
-		}
-	}
-	return out, err
+	return work.Lease(ctx, tx, work.Confirm, s.Clock.Now().Add(checkLease), claims)
 }
 
 // recordBatch stores many findings, moves their entries, and queues what tenants chose to be told

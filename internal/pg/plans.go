@@ -14,7 +14,7 @@ package pg
 //   - Sequential scans, hash joins and merge joins are off, so that no table is read whole.
 //   - "t.id = ANY(ARRAY[m.id])" instead of "t.id = m.id", where the planner must have no choice but
 //     the lookup by key: on a table of less than a hundred rows it reads the whole index otherwise.
-//   - coalesce(t.next_attempt_at, 'infinity') <= $2 hides the due time. The planner would use the
+//   - coalesce(w.due_at, 'infinity') <= $3 hides the due time. The planner would use the
 //     index of all that is due, and read a whole backlog for each batch.
 //   - CASE t.status WHEN 'pending' THEN … hides a status with a partial index for the same reason.
 //   - A condition that a partial unique index needs (that a reference is not empty) is asked of the

@@ -181,11 +181,11 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 			(SELECT coalesce(sum(l.amount), 0) FROM inbound_events e
 				JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status IN ('provisional', 'confirmed')
 				WHERE e.occurred_at > $1 AND e.status = 'processed'),
-			(SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)), 0) FROM transfers t
-				WHERE t.next_attempt_at IS NOT NULL AND t.status IN ('pending', 'processing', 'success')
+			(SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)), 0) FROM work w JOIN transfers t ON t.id = w.id
+				WHERE w.kind = 'settle' AND t.status IN ('pending', 'processing', 'success')
 					AND (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))),
-			(SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)), 0) FROM transfers t
-				WHERE t.next_attempt_at IS NOT NULL AND NOT (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))
+			(SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)), 0) FROM work w JOIN transfers t ON t.id = w.id
+				WHERE w.kind = 'settle' AND NOT (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))
 					AND (t.status = 'processing' OR t.updated_at > $1) AND NOT t.merchant_tx_ref = ANY($2)),
 			(SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
 				WHERE e.authentic AND e.status = 'failed' AND e.event_type = 'payment_success' AND e.occurred_at <= $1 AND e.currency = 'NGN'

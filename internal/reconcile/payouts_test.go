@@ -16,6 +16,7 @@ import (
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -37,13 +38,12 @@ func (b *bundle) inBooks(ref, status, amount string, fee any) {
 	if status == "pending" {
 		attempts, submitted = 0, nil
 	}
-	var next *time.Time
-	if status == "pending" || status == "processing" {
-		next = new(now.Add(time.Hour))
-	}
 	b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, provider_fee, bank_code, account_number, attempt_count, submitted_at,
-			next_attempt_at, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, '058', '0123456789', $8, $9, $10, $11, $11)`,
-		id, b.tenant, b.account, ref, status, amount, fee, attempts, submitted, next, now)
+			created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, '058', '0123456789', $8, $9, $10, $10)`,
+		id, b.tenant, b.account, ref, status, amount, fee, attempts, submitted, now)
+	if status == "pending" || status == "processing" {
+		b.Schedule(work.Settle, id, now.Add(time.Hour))
+	}
 	moves := map[string][]ledger.Event{
 		"success": {ledger.EventConfirm}, "failed": {ledger.EventReverse}, "refunded": {ledger.EventConfirm, ledger.EventRefund},
 	}[status]

@@ -1,7 +1,7 @@
 // Package retry is how a use case tells its caller when to try again.
 //
-// The time of a retry is the row's (next_attempt_at); asynq only keeps the appointment. A use case
-// that failed for now returns [At], one that is out of attempts returns [Exhausted], and the
+// The time of a retry is that of the work item (package work); asynq only keeps it. A use case that
+// failed for now returns [At], one that is out of attempts returns [Exhausted], and the
 // workers map these to asynq. An error that is neither is unexpected, and is tried again by the
 // queue's own rule.
 package retry

@@ -130,7 +130,6 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/account.Service).provide Exec",
 		"(*ajo/internal/account.Service).provide Release",
 		"(*ajo/internal/payment.Service).concluded Postpone",
-		"(*ajo/internal/transfer.Service).Postpone Postpone",
 		"(*ajo/workers.Workers).postponed Postpone",
 		"(*ajo/internal/payment.Service).refuseReceived InTx",
 		"(*ajo/internal/reconcile.comparison).fail Exec",

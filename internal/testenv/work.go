@@ -20,6 +20,12 @@ func (e *Env) Schedule(kind work.Kind, id uuid.UUID, at time.Time) {
 	}
 }
 
+// Lease gives the work on a row to another worker until a time: whoever has claimed it has lost it.
+func (e *Env) Lease(kind work.Kind, id uuid.UUID, until time.Time) {
+	e.T.Helper()
+	e.Exec(`UPDATE work SET leased_until = $3, version = nextval('work_version') WHERE kind = $1 AND id = $2`, string(kind), id, until)
+}
+
 // DueAt is when the work on a row is due; nil when nothing is left to do.
 func (e *Env) DueAt(kind work.Kind, id uuid.UUID) *time.Time {
 	e.T.Helper()

@@ -13,6 +13,7 @@ import (
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -35,7 +36,7 @@ type acceptance struct {
 	at   int // its place in the batch
 }
 
-// answer is what the request is told.
+// answer is the request's answer.
 func (a *acceptance) answer() (idempotency.Answer, error) {
 	return idempotency.NewAnswer(http.StatusAccepted, Accepted{
 		MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, Currency: a.from.Currency, AccountRef: a.from.AccountRef,
@@ -134,7 +135,6 @@ type inserted struct {
 	BankName      string       `pg:"bank_name"`
 	AccountNumber string       `pg:"account_number"`
 	Narration     string       `pg:"narration"`
-	NextAttemptAt time.Time    `pg:"next_attempt_at"`
 	CreatedAt     time.Time    `pg:"created_at"`
 	UpdatedAt     time.Time    `pg:"updated_at"`
 	Traceparent   string       `pg:"traceparent"`
@@ -147,11 +147,15 @@ func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance
 		return nil
 	}
 	rows := make([]inserted, len(accepted))
+	items := make([]work.Item, len(accepted))
 	for i, a := range accepted {
 		rows[i] = inserted{
-			a.id, a.from.TenantID, a.from.ID, a.ref, Pending, a.amount, a.order.BankCode, a.bank, a.order.AccountNumber, a.order.Narration, now, now, now, a.trace,
+			a.id, a.from.TenantID, a.from.ID, a.ref, Pending, a.amount, a.order.BankCode, a.bank, a.order.AccountNumber, a.order.Narration, now, now, a.trace,
 		}
+		items[i] = work.Item{Kind: work.Settle, ID: a.id, TenantID: a.from.TenantID, DueAt: now, Traceparent: a.trace}
 	}
-	_, err := tx.Exec(ctx, insertSQL, pg.Columns(rows)...)
-	return err
+	if _, err := tx.Exec(ctx, insertSQL, pg.Columns(rows)...); err != nil {
+		return err
+	}
+	return work.Schedule(ctx, tx, items...)
 }

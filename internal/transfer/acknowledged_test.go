@@ -4,10 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 )
 
 // lags makes the bank take a payout, call it under way, refuse its resubmissions as duplicates, and
@@ -83,6 +85,7 @@ func TestAnAcknowledgementThatComesLate(t *testing.T) {
 			got := b.get(p.MerchantTxRef)
 			require.Equal(t, transfer.Processing, got.Status)
 			require.Equal(t, attempts, got.AttemptCount)
+			require.Equal(t, []uuid.UUID{p.ID}, b.Overdue(work.Settle, b.Clock.Now(), b.Clock.Now().Add(time.Second), 10), "asked about again at once")
 			b.money("0.00", "credit 100.00 confirmed", "debit 100.00 provisional")
 		})
 	}
@@ -118,7 +121,7 @@ func TestAnEventIsNoAcknowledgement(t *testing.T) {
 	b.bank.Faults.Set(pays(fakebank.Drop, 1), answers(fakebank.NotFound, 1))
 	p := b.settle("100.00")
 	b.step(p)
-	_, ok, err := b.svc.Wake(b.ctx, p.MerchantTxRef)
+	ok, err := b.svc.Expedite(b.ctx, p.MerchantTxRef)
 	require.NoError(t, err)
 	require.True(t, ok)
 	b.step(p)

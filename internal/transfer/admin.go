@@ -51,10 +51,12 @@ type Record struct {
 
 const recordQuery = `
 	SELECT t.id, t.tenant_id, n.name, t.account_id, a.account_ref, t.merchant_tx_ref, t.status, t.amount, t.currency, t.bank_code, t.account_number,
-		t.account_name, t.narration, t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count, t.last_error, t.next_attempt_at, t.leased_until,
+		t.account_name, t.narration, t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count,
+		coalesce(nullif(w.last_error, ''), t.last_error), w.due_at, w.leased_until,
 		t.created_at, t.updated_at, t.provider_fee,
 		t.acknowledged_at, t.ended_by, t.failure_reason, t.difference, t.differs_since, t.paid_amount
-	FROM transfers t JOIN accounts a ON a.id = t.account_id JOIN tenants n ON n.id = t.tenant_id`
+	FROM transfers t JOIN accounts a ON a.id = t.account_id JOIN tenants n ON n.id = t.tenant_id
+		LEFT JOIN work w ON w.kind = 'settle' AND w.id = t.id`
 
 // RecordFilter narrows a list of all tenants' transfers; empty fields do not.
 type RecordFilter struct {
@@ -102,19 +104,12 @@ type Detail struct {
 
 // Show returns a transfer of any tenant, for operators, or [ErrNotFound].
 func (s *Service) Show(ctx context.Context, merchantTxRef string) (Detail, error) {
-	rows, err := s.Pool.Query(ctx, recordQuery+` WHERE t.merchant_tx_ref = $1`, merchantTxRef)
-	if err != nil {
-		return Detail{}, err
-	}
-	t, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Record])
-	if pg.IsNoRows(err) {
-		return Detail{}, ErrNotFound
-	}
+	t, err := readRecord(ctx, s.Pool, merchantTxRef)
 	if err != nil {
 		return Detail{}, err
 	}
 	d := Detail{Record: t, NextStep: t.nextStep(s.Clock.Now())}
-	rows, err = s.Pool.Query(ctx, `
+	rows, err := s.Pool.Query(ctx, `
 		SELECT id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id, transfer_ref, reversal_of, created_at
 		FROM ledger_entries WHERE transfer_ref = $1 AND account_id = $2 ORDER BY seq`, t.MerchantTxRef, t.AccountID)
 	if err != nil {
@@ -122,6 +117,18 @@ func (s *Service) Show(ctx context.Context, merchantTxRef string) (Detail, error
 	}
 	d.Entries, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[ledger.Entry])
 	return d, err
+}
+
+func readRecord(ctx context.Context, q pg.Querier, merchantTxRef string) (Record, error) {
+	rows, err := q.Query(ctx, recordQuery+` WHERE t.merchant_tx_ref = $1`, merchantTxRef)
+	if err != nil {
+		return Record{}, err
+	}
+	t, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Record])
+	if pg.IsNoRows(err) {
+		return t, ErrNotFound
+	}
+	return t, err
 }
 
 // Over tells whether nothing is left to ask the bank: it was never asked to pay.
@@ -149,25 +156,23 @@ func (t *Record) nextStep(now time.Time) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Poll makes the transfer's next step due now, and returns its id, to be enqueued. It decides
-// nothing and hurries nothing: the step asks the bank, and being before its time does not count
-// towards an end. For operators. [ErrNotFound]; [ErrOver] when nothing is left to ask
-// ([Record.Over]).
-func (s *Service) Poll(ctx context.Context, merchantTxRef string, by audit.By) (uuid.UUID, error) {
-	var t Record
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+// Poll makes the transfer's next step due now. It decides nothing and hurries nothing: the step
+// asks the bank, and being before its time does not count towards an end. For operators.
+// [ErrNotFound]; [ErrOver] when nothing is left to ask ([Record.Over]).
+func (s *Service) Poll(ctx context.Context, merchantTxRef string, by audit.By) error {
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		err := tx.QueryRow(ctx, `SELECT id, status, attempt_count, next_attempt_at, last_error FROM transfers WHERE merchant_tx_ref = $1 FOR NO KEY UPDATE`,
-			merchantTxRef).Scan(&t.ID, &t.Status, &t.AttemptCount, &t.NextAttemptAt, &t.LastError)
+		if _, err := lock(ctx, tx, merchantTxRef); err != nil {
+			return err
+		}
+		t, err := readRecord(ctx, tx, merchantTxRef)
 		switch {
-		case pg.IsNoRows(err):
-			return ErrNotFound
 		case err != nil:
 			return err
 		case t.Over():
 			return ErrOver
 		}
-		if _, err := tx.Exec(ctx, `UPDATE transfers SET next_attempt_at = least(next_attempt_at, $2) WHERE id = $1`, t.ID, now); err != nil {
+		if err := expedite(ctx, tx, now, t.ID, t.TenantID); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("transfers.poll", "transfer:"+merchantTxRef, struct {
@@ -177,5 +182,4 @@ func (s *Service) Poll(ctx context.Context, merchantTxRef string, by audit.By) (
 			LastError     string
 		}{t.Status, t.AttemptCount, t.NextAttemptAt, t.LastError}))
 	})
-	return t.ID, err
 }

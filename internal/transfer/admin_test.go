@@ -17,6 +17,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -69,10 +70,15 @@ func (b *adminBundle) in(s transfer.Status) (ref string) {
 		}
 		if _, err := tx.Exec(b.ctx, `
 			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, account_name, narration, attempt_count,
-				submitted_at, last_error, next_attempt_at, created_at, updated_at)
-			VALUES ($1, $2, $3, $4, $5, 1250, '058', '0123456789', 'BOLA ADE', 'rent', $6, $7, 'it says', $8, $9, $9)`,
-			id, b.tenant, b.account, ref, string(s), attempts, submitted, next, now); err != nil {
+				submitted_at, last_error, created_at, updated_at)
+			VALUES ($1, $2, $3, $4, $5, 1250, '058', '0123456789', 'BOLA ADE', 'rent', $6, $7, 'it says', $8, $8)`,
+			id, b.tenant, b.account, ref, string(s), attempts, submitted, now); err != nil {
 			return err
+		}
+		if next != nil {
+			if err := work.Schedule(b.ctx, tx, work.Item{Kind: work.Settle, ID: id, DueAt: *next}); err != nil {
+				return err
+			}
 		}
 		event := map[transfer.Status]ledger.Event{transfer.Success: ledger.EventConfirm, transfer.Failed: ledger.EventReverse, transfer.Refunded: ledger.EventReverse}[s]
 		if event == "" {
@@ -86,7 +92,18 @@ func (b *adminBundle) in(s transfer.Status) (ref string) {
 
 func (b *adminBundle) nextAttempt(ref string) *time.Time {
 	b.T.Helper()
-	return testenv.Value[*time.Time](b.Env, `SELECT next_attempt_at FROM transfers WHERE merchant_tx_ref = $1`, ref)
+	return b.DueAt(work.Settle, b.id(ref))
+}
+
+func (b *adminBundle) id(ref string) uuid.UUID {
+	b.T.Helper()
+	return testenv.Value[uuid.UUID](b.Env, `SELECT id FROM transfers WHERE merchant_tx_ref = $1`, ref)
+}
+
+// over takes away what is still to be done about a transfer.
+func (b *adminBundle) over(ref string) {
+	b.T.Helper()
+	b.Exec(`DELETE FROM work WHERE id = $1`, b.id(ref))
 }
 
 var byHand = audit.By{Actor: "cli:ada", Reason: "the bank is up again"}
@@ -154,7 +171,7 @@ func TestShowSaysWhatComesNext(t *testing.T) {
 			[]any{d.TenantName, d.AccountRef, d.BankCode, d.AccountNumber, d.AccountName, d.Narration, d.LastError, d.Status})
 	}
 	ref := b.in(transfer.Processing)
-	b.Exec(`UPDATE transfers SET leased_until = $2 WHERE merchant_tx_ref = $1`, ref, b.Clock.Now().Add(time.Minute))
+	b.Lease(work.Settle, b.id(ref), b.Clock.Now().Add(time.Minute))
 	d, err := b.svc.Show(b.ctx, ref)
 	require.NoError(t, err)
 	require.Equal(t, "ask the bank by reference: a worker has it in hand until 2026-03-02T09:01:00Z at the latest", d.NextStep)
@@ -162,8 +179,12 @@ func TestShowSaysWhatComesNext(t *testing.T) {
 	d, err = b.svc.Show(b.ctx, ref)
 	require.NoError(t, err)
 	require.Equal(t, "ask the bank by reference: due", d.NextStep)
+	b.Exec(`UPDATE work SET last_error = 'an error of ours' WHERE id = $1`, d.ID)
+	d, err = b.svc.Show(b.ctx, ref)
+	require.NoError(t, err)
+	require.Equal(t, "an error of ours", d.LastError)
 	paid := b.in(transfer.Success)
-	b.Exec(`UPDATE transfers SET next_attempt_at = NULL WHERE merchant_tx_ref = $1`, paid)
+	b.over(paid)
 	d, err = b.svc.Show(b.ctx, paid)
 	require.NoError(t, err)
 	require.Equal(t, "none: it has ended", d.NextStep)
@@ -175,13 +196,10 @@ func TestPollMakesTheNextStepDue(t *testing.T) {
 	b := setupAdmin(t)
 	for _, status := range transfer.Transitions.States() {
 		ref := b.in(status)
-		id, err := b.svc.Poll(b.ctx, ref, byHand)
-		require.NoError(t, err, status)
+		require.NoError(t, b.svc.Poll(b.ctx, ref, byHand), status)
 		require.Equal(t, b.Clock.Now(), *b.nextAttempt(ref))
-		require.Equal(t, ref, testenv.Value[string](b.Env, `SELECT merchant_tx_ref FROM transfers WHERE id = $1 AND status = $2 AND last_error = 'it says'`, id, string(status)))
-		due, err := b.svc.Due(b.ctx, b.Clock.Now().Add(time.Second), 10)
-		require.NoError(t, err)
-		require.Contains(t, due, id)
+		require.Equal(t, ref, testenv.Value[string](b.Env, `SELECT merchant_tx_ref FROM transfers WHERE id = $1 AND status = $2 AND last_error = 'it says'`, b.id(ref), string(status)))
+		require.Contains(t, b.Overdue(work.Settle, b.Clock.Now(), b.Clock.Now().Add(time.Second), 10), b.id(ref))
 	}
 	list, _, err := audit.List(b.ctx, b.Pool, audit.Filter{Action: "transfers.poll"}, page.Request{Limit: 10})
 	require.NoError(t, err)
@@ -196,18 +214,16 @@ func TestPollMakesTheNextStepDue(t *testing.T) {
 
 func TestPollIsRefused(t *testing.T) {
 	b := setupAdmin(t)
-	_, err := b.svc.Poll(b.ctx, "AJO-nothing", byHand)
-	require.ErrorIs(t, err, transfer.ErrNotFound)
+	require.ErrorIs(t, b.svc.Poll(b.ctx, "AJO-nothing", byHand), transfer.ErrNotFound)
 	ref := b.in(transfer.Processing)
 	before := b.nextAttempt(ref)
-	_, err = b.svc.Poll(b.ctx, ref, audit.By{Actor: "cli:ada"})
-	require.ErrorIs(t, err, audit.ErrReason)
+	require.ErrorIs(t, b.svc.Poll(b.ctx, ref, audit.By{Actor: "cli:ada"}), audit.ErrReason)
 	require.Equal(t, before, b.nextAttempt(ref))
 
 	never := b.in(transfer.Failed) // before it was ever submitted: the bank knows nothing of it
-	b.Exec(`UPDATE transfers SET attempt_count = 0, next_attempt_at = NULL WHERE merchant_tx_ref = $1`, never)
-	_, err = b.svc.Poll(b.ctx, never, byHand)
-	require.ErrorIs(t, err, transfer.ErrOver)
+	b.Exec(`UPDATE transfers SET attempt_count = 0 WHERE merchant_tx_ref = $1`, never)
+	b.over(never)
+	require.ErrorIs(t, b.svc.Poll(b.ctx, never, byHand), transfer.ErrOver)
 	require.Nil(t, b.nextAttempt(never))
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log`))
 }
@@ -218,15 +234,13 @@ func TestPollOfADueTransfer(t *testing.T) {
 	ref := b.in(transfer.Processing)
 	b.Clock.Advance(2 * time.Hour)
 	lease := b.Clock.Now().Add(time.Minute)
-	b.Exec(`UPDATE transfers SET leased_until = $2 WHERE merchant_tx_ref = $1`, ref, lease)
+	b.Lease(work.Settle, b.id(ref), lease)
 	before := b.nextAttempt(ref)
-	_, err := b.svc.Poll(b.ctx, ref, byHand)
-	require.NoError(t, err)
+	require.NoError(t, b.svc.Poll(b.ctx, ref, byHand))
 	require.Equal(t, before, b.nextAttempt(ref))
-	require.Equal(t, lease, testenv.Value[time.Time](b.Env, `SELECT leased_until FROM transfers WHERE merchant_tx_ref = $1`, ref))
+	require.Equal(t, lease, testenv.Value[time.Time](b.Env, `SELECT leased_until FROM work WHERE id = $1`, b.id(ref)))
 	paid := b.in(transfer.Success)
-	b.Exec(`UPDATE transfers SET next_attempt_at = NULL WHERE merchant_tx_ref = $1`, paid)
-	_, err = b.svc.Poll(b.ctx, paid, byHand)
-	require.NoError(t, err)
+	b.over(paid)
+	require.NoError(t, b.svc.Poll(b.ctx, paid, byHand))
 	require.Equal(t, b.Clock.Now(), *b.nextAttempt(paid))
 }

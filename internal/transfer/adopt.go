@@ -12,6 +12,7 @@ import (
 	"ajo/internal/errs"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -26,20 +27,20 @@ var (
 // restored from a backup lacks what was paid after it. The transfer is made as one under way, with
 // its debit, which may bring the balance below zero; the worker then asks the bank and ends it, as
 // it does with any. The account is the one that the reference names, or, where it names none, the
-// given one. It returns the transfer's id, to be enqueued. For operators. [ErrKnown], [ErrNotPaid],
+// given one. For operators. [ErrKnown], [ErrNotPaid],
 // [ErrNoAccount], [ErrBank].
-func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by audit.By) (uuid.UUID, error) {
+func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by audit.By) error {
 	p, err := s.Bank.Payout(ctx, ref)
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
-		return uuid.Nil, ErrNotPaid
+		return ErrNotPaid
 	case err != nil:
-		return uuid.Nil, errors.Join(ErrBank, err)
+		return errors.Join(ErrBank, err)
 	case p.Status == provider.Failed || p.Status == provider.Refunded:
-		return uuid.Nil, ErrNotPaid
+		return ErrNotPaid
 	}
 	id := uuid.Must(uuid.NewV7())
-	return id, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		var known bool
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM transfers WHERE merchant_tx_ref = $1)`, ref).Scan(&known); err != nil {
@@ -65,11 +66,15 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 			return posted[0].Err
 		}
 		// What the record does not say has a form that no bank code and no account number has.
-		if _, err := tx.Exec(ctx, `
+		var tenant uuid.UUID
+		if err := tx.QueryRow(ctx, `
 			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, attempt_count, submitted_at,
-				next_attempt_at, created_at, updated_at)
-			SELECT $1, tenant_id, id, $3, 'processing', $4::numeric, $5, $6, $7, 1, $8, $8, $8, $8 FROM accounts WHERE id = $2`,
-			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, "000"), fitting(accountForm, p.AccountNumber, "0000000000"), p.Narration, now); err != nil {
+				created_at, updated_at)
+			SELECT $1, tenant_id, id, $3, 'processing', $4::numeric, $5, $6, $7, 1, $8, $8, $8 FROM accounts WHERE id = $2 RETURNING tenant_id`,
+			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, "000"), fitting(accountForm, p.AccountNumber, "0000000000"), p.Narration, now).Scan(&tenant); err != nil {
+			return err
+		}
+		if err := work.Schedule(ctx, tx, work.Item{Kind: work.Settle, ID: id, TenantID: tenant, DueAt: now}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("transfers.adopt", "transfer:"+ref, struct {

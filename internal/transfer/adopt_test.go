@@ -32,8 +32,7 @@ func TestAdopt(t *testing.T) {
 	b.fund("60.00")
 	ref := "AJO" + hex.EncodeToString(b.account[8:]) + "0123456789abcdef"
 	adopt := func(ref string, account uuid.UUID) error {
-		_, err := b.svc.Adopt(b.ctx, ref, account, by)
-		return err
+		return b.svc.Adopt(b.ctx, ref, account, by)
 	}
 	require.ErrorIs(t, adopt(ref, uuid.Nil), transfer.ErrNotPaid)
 	b.paysOutside(ref, "100.00")

@@ -10,8 +10,11 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/failpoint"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/retry"
 	"ajo/internal/trace"
+	"ajo/internal/work"
 )
 
 const (
@@ -27,12 +30,30 @@ const (
 // ends it. It returns nil when nothing is left, and a [retry] error with the time of the next step
 // otherwise. Running it twice, late, or after a crash at any line changes nothing: a step is
 // claimed first, and what it finds is recorded only while that claim stands.
+//
+// What the bank's answer means, by the transfer's status:
+//
+//	answer                pending        processing                      ended
+//	look-up: a holder     submit         -                               -
+//	look-up: refused      failed         -                               -
+//	submission: refused   -              the first: failed; else ask     -
+//	submission: duplicate -              acknowledged, ask again         -
+//	success               -              success                         agrees, or differs
+//	failed                -              failed                          agrees, or differs
+//	refunded              -              refunded                        success: refunded
+//	under way             -              acknowledged, ask again         differs
+//	of another sum        -              differs, ask again              differs
+//	not known             -              see handleUnknown               ask again
+//	any other, or none    look up again  ask again                       ask again
+//
+// What differs waits for a person.
 func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	begun := time.Now()
-	st, err := s.claim(ctx, id)
-	if err != nil || st == nil {
-		return err
+	c, err := s.claims.Do(ctx, id)
+	if err != nil || c.step == nil {
+		return errors.Join(err, c.wait)
 	}
+	st := c.step
 	ctx, span := trace.Resume(provider.ForTenant(ctx, st.TenantID), "settle", st.Traceparent, begun)
 	defer span.End()
 	if span.Traced() {
@@ -68,16 +89,24 @@ func (s *Service) submitFirst(ctx context.Context, st *step) error {
 	return s.submit(ctx, st)
 }
 
+// errRefused is why a submission is not made, and the transfer looked at again.
+var errRefused = errors.New("its account had a recall, or the bank has acknowledged it, since it was claimed")
+
 // submit counts the attempt, commits, and only then calls the bank. From that commit on the outcome
-// is the bank's to tell: whatever happens to this process or to the answer, the next step asks by
+// is the bank's to say: whatever happens to this process or to the answer, the next step asks by
 // reference.
 func (s *Service) submit(ctx context.Context, st *step) error {
 	made, err := s.submits.Do(ctx, st)
-	if err != nil || !made.held {
-		return err // another worker has the transfer
+	switch {
+	case err != nil:
+		return err
+	case made.refused:
+		return retry.At(made.at, errRefused)
+	case made.claim == nil:
+		return nil // another worker has the transfer
 	}
 	st.Status, st.Attempts, st.Asks, st.Unknown, st.Since, st.Early = Processing, st.Attempts+1, 0, 0, made.at, true
-	st.token = token{lease: made.lease}
+	st.Claim = *made.claim
 	failpoint.At("transfer/before-pay")
 	paying, span := trace.Step(ctx, "pay")
 	p, err := s.Bank.Pay(paying, provider.NewPayout{
@@ -95,7 +124,7 @@ func (s *Service) submit(ctx context.Context, st *step) error {
 	case errors.As(err, &rejected) && st.Attempts == 1:
 		return s.conclude(ctx, st, outcome{EventReject, byBank, rejected.Error(), reasonRefused})
 	case err != nil:
-		st.acknowledged = errors.Is(err, provider.ErrDuplicate)
+		st.learned.Acked = errors.Is(err, provider.ErrDuplicate)
 		return s.postpone(ctx, st, false, fmt.Errorf("submission %d: %w", st.Attempts, err))
 	}
 	return s.applyRecord(ctx, st, p)
@@ -151,8 +180,8 @@ func (s *Service) applyRecord(ctx context.Context, st *step, p provider.Payout) 
 		return s.postpone(ctx, st, false, fmt.Errorf("the bank's record is of %s", p.Ref))
 	}
 	s.learn(ctx, st, p)
-	if *st.difference != "" {
-		return s.postpone(ctx, st, false, errors.New(*st.difference))
+	if *st.learned.Difference != "" {
+		return s.postpone(ctx, st, false, errors.New(*st.learned.Difference))
 	}
 	switch p.Status {
 	case provider.Success:
@@ -170,15 +199,144 @@ var errRecheck = errors.New("ended; asked again in case the bank changes its wor
 
 // recheck asks about a transfer that has ended. A refund of all that was paid is booked. Whatever
 // else the bank's record says otherwise than the books is a difference that no rule puts right: a
-// person is told, and ends it ([Service.Resolve]).
+// person is notified, and ends it ([Service.Resolve]).
 func (s *Service) recheck(ctx context.Context, st *step) error {
 	p, err := s.payout(ctx, st)
 	if err != nil || p.Ref != st.Ref { // no answer is no news
 		return s.postpone(ctx, st, false, errRecheck)
 	}
 	s.learn(ctx, st, p)
-	if st.Status == Success && p.Status == provider.Refunded && *st.difference == "" {
+	if st.Status == Success && p.Status == provider.Refunded && *st.learned.Difference == "" {
 		return s.conclude(ctx, st, givenBack)
 	}
 	return s.postpone(ctx, st, false, errRecheck)
+}
+
+// conclude ends a claimed transfer, or moves it on from success, in one transaction with its debit.
+// A claim that has gone is no error: the other worker records.
+func (s *Service) conclude(ctx context.Context, st *step, o outcome) error {
+	e := s.ending(st, s.Clock.Now(), o)
+	held, err := s.ends.Do(ctx, e)
+	if err == nil && !held {
+		return s.keepAcknowledgement(ctx, st)
+	}
+	if err != nil {
+		return err
+	}
+	trace.Of(ctx).Text("outcome", string(o.event))
+	if e.next == nil {
+		return nil
+	}
+	return retry.At(*e.next, errRecheck)
+}
+
+// postpone gives a claimed transfer back until its next step. Unknown tells that the bank did not
+// know it. One that is long under way is reported each time, and goes on.
+func (s *Service) postpone(ctx context.Context, st *step, unknown bool, why error) error {
+	now := s.Clock.Now()
+	p := s.postponement(st, now, unknown, why)
+	held, err := s.postpones.Do(ctx, p)
+	if err == nil && !held {
+		err = s.keepAcknowledgement(ctx, st)
+	}
+	if err != nil {
+		return err
+	}
+	trace.Of(ctx).Text("outcome", "later")
+	if p.next == nil {
+		return nil
+	}
+	if age := now.Sub(st.Since); age >= alertAfter {
+		switch st.Status {
+		case Pending:
+			s.alert(ctx, st, "not_submitted", "a transfer could not be submitted yet", slog.Duration("age", age), slog.Any("why", why))
+		case Processing:
+			s.alert(ctx, st, "unknown_outcome", "the outcome of a transfer is still unknown", slog.Duration("age", age), slog.Any("why", why))
+		}
+	}
+	return retry.At(*p.next, why)
+}
+
+func (s *Service) postponement(st *step, now time.Time, unknown bool, why error) postponement {
+	p := postponement{step: st, unknown: st.Unknown, why: why.Error()}
+	p.next, p.asks = s.next(st, now)
+	if unknown && !st.Early {
+		p.unknown++
+	}
+	return p
+}
+
+// gaps is the schedule of the transfer's status.
+func (s *Service) gaps(st *step) []time.Duration {
+	if st.ended() {
+		return s.Rechecks
+	}
+	return s.Delays
+}
+
+// countsFrom is the earliest time at which the transfer's next look can come by its schedule; one
+// before it was brought about by an event of the bank or by an operator. So n looks that counted
+// took at least the first n gaps.
+func (s *Service) countsFrom(st *step) time.Time {
+	at, gaps := st.Since, s.gaps(st)
+	for i := range min(st.Asks+1, len(gaps)) {
+		at = at.Add(gaps[i])
+	}
+	return at
+}
+
+// next is when a transfer is looked at again, and its count of looks. A look before its time
+// changes neither. A transfer that has ended is not looked at for ever: nil.
+func (s *Service) next(st *step, now time.Time) (at *time.Time, asks int) {
+	gaps, asks := s.gaps(st), st.Asks
+	if !st.Early {
+		asks++
+	}
+	switch {
+	case st.ended() && asks >= len(gaps):
+		return nil, asks
+	case st.Early:
+		return new(s.countsFrom(st)), asks
+	}
+	return new(now.Add(gaps[min(asks, len(gaps)-1)])), asks
+}
+
+// ending ends a transfer now. The bank is asked again about what it has paid, and about what it had
+// been asked to pay.
+func (s *Service) ending(st *step, now time.Time, o outcome) ending {
+	e := ending{step: st, outcome: o}
+	if st.Attempts > 0 && len(s.Rechecks) > 0 {
+		e.next = new(now.Add(s.Rechecks[0]))
+	}
+	return e
+}
+
+// Expedite makes the next step of a transfer due at once, because the bank has said something about
+// it; ok is false when there is nothing to ask. What the bank said is not believed: the step asks,
+// and does not count.
+func (s *Service) Expedite(ctx context.Context, merchantTxRef string) (ok bool, err error) {
+	failpoint.At("transfer/before-wake-commit")
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		var id, tenant uuid.UUID
+		err := tx.QueryRow(ctx, `SELECT id, tenant_id FROM transfers WHERE merchant_tx_ref = $1 AND attempt_count > 0`, merchantTxRef).Scan(&id, &tenant)
+		if ok = err == nil; !ok {
+			if pg.IsNoRows(err) {
+				return nil
+			}
+			return err
+		}
+		return expedite(ctx, tx, s.Clock.Now(), id, tenant)
+	})
+	failpoint.At("transfer/after-wake-commit")
+	return ok && err == nil, err
+}
+
+// expedite makes the next step of a transfer due now. One that has ended, and is not asked about
+// any more, is asked about once more.
+func expedite(ctx context.Context, tx pg.Tx, now time.Time, id, tenant uuid.UUID) error {
+	found, err := work.Expedite(ctx, tx, work.Settle, now, id)
+	if err != nil || len(found) > 0 {
+		return err
+	}
+	return work.Schedule(ctx, tx, work.Item{Kind: work.Settle, ID: id, TenantID: tenant, DueAt: now})
 }

@@ -9,6 +9,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/spec"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 )
 
 // pays and answers are rules for submissions and for questions by reference; the zero Next strikes
@@ -131,7 +132,7 @@ func TestGivenBackAfterSuccess(t *testing.T) {
 			p := b.run(b.settle("100.00"))
 			require.Equal(t, transfer.Success, p.Status)
 			end := b.Clock.Now()
-			for b.Clock.Now().Before(end.Add(after)) && row[*time.Time](b, p, "next_attempt_at") != nil {
+			for b.Clock.Now().Before(end.Add(after)) && b.DueAt(work.Settle, p.ID) != nil {
 				b.untilDue(p)
 				if b.Clock.Now().Before(end.Add(after)) {
 					_ = b.svc.Advance(b.ctx, p.ID)
@@ -141,7 +142,7 @@ func TestGivenBackAfterSuccess(t *testing.T) {
 			_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
 			require.NoError(t, err)
 			if name == "event" || name == "too late" {
-				_, ok, err := b.svc.Wake(b.ctx, p.MerchantTxRef)
+				ok, err := b.svc.Expedite(b.ctx, p.MerchantTxRef)
 				require.NoError(t, err)
 				require.True(t, ok)
 			}
@@ -152,11 +153,11 @@ func TestGivenBackAfterSuccess(t *testing.T) {
 			b.ended(p)
 			b.paid()
 			for range transfer.DefaultRechecks {
-				require.NotNil(t, row[*time.Time](b, p, "next_attempt_at"))
+				require.NotNil(t, b.DueAt(work.Settle, p.ID))
 				b.untilDue(p)
 				_ = b.svc.Advance(b.ctx, p.ID)
 			}
-			require.Nil(t, row[*time.Time](b, p, "next_attempt_at"), "asked about like any that has ended, and no longer")
+			require.Nil(t, b.DueAt(work.Settle, p.ID), "asked about like any that has ended, and no longer")
 			b.ended(b.get(p.MerchantTxRef))
 		})
 	}
@@ -177,7 +178,7 @@ func TestGivenBackBeforeTheFirstQuestion(t *testing.T) {
 	b.ended(p)
 }
 
-// A bank that calls a paid transfer failed is not believed, and a person is told.
+// A bank that calls a paid transfer failed is not believed, and a person is notified.
 func TestFailedAfterSuccess(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")

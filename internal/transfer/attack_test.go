@@ -9,11 +9,12 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
 // Who has seen one genuine payout event can send it again and again with any merchantTxRef: the
-// signature does not cover it. However often a transfer is woken, nothing is submitted or given
+// signature does not cover it. However often a transfer is expedited, nothing is submitted or given
 // back any sooner.
 func TestWakingDecidesNothing(t *testing.T) {
 	b := setup(t)
@@ -26,16 +27,15 @@ func TestWakingDecidesNothing(t *testing.T) {
 	p := b.settle("100.00")
 	b.step(p)
 	for range 50 {
-		id, ok, err := b.svc.Wake(b.ctx, p.MerchantTxRef)
+		ok, err := b.svc.Expedite(b.ctx, p.MerchantTxRef)
 		require.NoError(t, err)
 		require.True(t, ok)
-		require.Equal(t, p.ID, id)
 		_ = b.svc.Advance(b.ctx, p.ID)
 	}
 	got := b.get(p.MerchantTxRef)
 	require.Equal(t, transfer.Processing, got.Status)
 	require.Equal(t, 1, got.AttemptCount)
-	require.Equal(t, b.Clock.Now().Add(2*time.Second), row[time.Time](b, p, "next_attempt_at").UTC(), "the schedule stands")
+	require.Equal(t, b.Clock.Now().Add(2*time.Second), b.DueAt(work.Settle, p.ID).UTC(), "the schedule stands")
 	b.bank.Faults.Clear()
 	require.Equal(t, transfer.Success, b.run(p).Status)
 	b.paid(p)
@@ -48,9 +48,9 @@ func TestWakingBeforeTheLastQuestion(t *testing.T) {
 	b.fund("100.00")
 	b.bank.Faults.Set(pays(fakebank.Drop, 0))
 	p := b.settle("100.00")
-	wake := func() {
+	expedite := func() {
 		t.Helper()
-		_, ok, err := b.svc.Wake(b.ctx, p.MerchantTxRef)
+		ok, err := b.svc.Expedite(b.ctx, p.MerchantTxRef)
 		require.NoError(t, err)
 		require.True(t, ok)
 		b.step(p)
@@ -60,7 +60,7 @@ func TestWakingBeforeTheLastQuestion(t *testing.T) {
 		b.untilDue(p)
 		b.step(p)
 	}
-	wake()
+	expedite()
 	require.Equal(t, 1, b.get(p.MerchantTxRef).AttemptCount)
 	for b.get(p.MerchantTxRef).AttemptCount < 5 {
 		b.untilDue(p)
@@ -71,7 +71,7 @@ func TestWakingBeforeTheLastQuestion(t *testing.T) {
 		b.untilDue(p)
 		b.step(p)
 	}
-	wake()
+	expedite()
 	require.Equal(t, transfer.Processing, b.get(p.MerchantTxRef).Status)
 	p = b.run(p)
 	require.Equal(t, transfer.Failed, p.Status)
@@ -93,6 +93,7 @@ func TestCoverGoesByTheLedgersOrder(t *testing.T) {
 	b.Exec(`UPDATE ledger_entries SET transaction_group_id = $2 WHERE transaction_group_id = $1`, second.ID, small)
 	b.Exec(`ALTER TABLE ledger_entries ENABLE TRIGGER USER`)
 	b.Exec(`UPDATE transfers SET id = $2 WHERE id = $1`, second.ID, small)
+	b.Exec(`UPDATE work SET id = $2 WHERE id = $1`, second.ID, small)
 	second.ID = small
 	_ = b.svc.Advance(b.ctx, second.ID)
 	require.Equal(t, transfer.Pending, b.get(second.MerchantTxRef).Status)
@@ -139,7 +140,7 @@ func TestRefundOfAnotherSum(t *testing.T) {
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.AlterAmount, Value: "1.00"})
 	_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
 	require.NoError(t, err)
-	_, _, err = b.svc.Wake(b.ctx, p.MerchantTxRef)
+	_, err = b.svc.Expedite(b.ctx, p.MerchantTxRef)
 	require.NoError(t, err)
 	b.step(p)
 	require.Equal(t, transfer.Success, b.get(p.MerchantTxRef).Status)
@@ -147,7 +148,7 @@ func TestRefundOfAnotherSum(t *testing.T) {
 }
 
 // The bank pays after all what it had refused to know of for so long that the money was given back.
-// Nothing can be done about it by itself, but a person is told.
+// Nothing can be done about it by itself, but a person is notified.
 func TestPaidAfterItWasGivenBack(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
@@ -163,7 +164,7 @@ func TestPaidAfterItWasGivenBack(t *testing.T) {
 	b.step(p)
 	require.NotContains(t, b.log.String(), "failed_then_paid", "not known still")
 	b.bank.Faults.Clear()
-	_, ok, err := b.svc.Wake(b.ctx, p.MerchantTxRef)
+	ok, err := b.svc.Expedite(b.ctx, p.MerchantTxRef)
 	require.NoError(t, err)
 	require.True(t, ok)
 	b.step(p)
@@ -180,7 +181,7 @@ func TestWakingLeavesTheRechecks(t *testing.T) {
 	p := b.run(b.settle("100.00"))
 	at := b.Clock.Now()
 	for range 5 {
-		_, ok, err := b.svc.Wake(b.ctx, p.MerchantTxRef)
+		ok, err := b.svc.Expedite(b.ctx, p.MerchantTxRef)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, at.Add(15*time.Minute), b.step(p))

@@ -19,6 +19,7 @@ import (
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -231,7 +232,7 @@ func TestClaimLostInABatch(t *testing.T) {
 	claims, errs := b.svc.ClaimTogether(b.ctx, all[3].ID, all[0].ID, all[2].ID, all[1].ID)
 	require.Equal(t, make([]error, 4), errs)
 	take := func(i int) {
-		b.Exec(`UPDATE transfers SET leased_until = $2 WHERE id = $1`, claims[i].ID, b.Clock.Now().Add(time.Hour))
+		b.Lease(work.Settle, claims[i].ID, b.Clock.Now().Add(time.Hour))
 	}
 	take(1)
 	require.Equal(t, []bool{true, false, true, true}, b.svc.SubmitTogether(b.ctx, claims))
@@ -242,15 +243,17 @@ func TestClaimLostInABatch(t *testing.T) {
 	}))
 	out := b.svc.EndTogether(b.ctx, claims)
 	require.NoError(t, out[0].Err)
-	require.Equal(t, b.Clock.Now().Add(15*time.Minute), *out[0].Value.Next)
-	require.NoError(t, out[1].Err, "the other worker records")
+	require.True(t, out[0].Value)
+	require.True(t, b.Clock.Now().Add(15*time.Minute).Equal(*b.DueAt(work.Settle, claims[0].ID)))
+	require.NoError(t, out[1].Err)
 	require.NoError(t, out[2].Err)
+	require.False(t, out[1].Value || out[2].Value, "the other worker records")
 	require.ErrorIs(t, out[3].Err, ledger.ErrMove)
 	status := func(i int) transfer.Status { return b.get(claims[i].Ref).Status }
 	require.Equal(t, []transfer.Status{transfer.Success, transfer.Pending, transfer.Processing, transfer.Processing}, []transfer.Status{status(0), status(1), status(2), status(3)})
 }
 
-// Acceptance, ends, posting, review and waking at once on few accounts, by two processes: nobody
+// Acceptance, ends, posting, review and steps at once on few accounts, by two processes: nobody
 // deadlocks, and the books hold.
 func TestAllAtOnce(t *testing.T) {
 	b := setup(t)

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 )
 
 // slowBank lets a test do something between the bank's answer and its arrival here.
@@ -145,19 +146,15 @@ func TestLeaseOfADeadProcess(t *testing.T) {
 	b := setup(t, func(o *transfer.Options) { o.Lease = time.Minute })
 	b.fund("100.00")
 	p := b.settle("100.00")
-	b.Exec(`UPDATE transfers SET leased_until = $2 WHERE id = $1`, p.ID, b.Clock.Now().Add(time.Minute))
+	b.Lease(work.Settle, p.ID, b.Clock.Now().Add(time.Minute))
 	require.NoError(t, b.svc.Advance(b.ctx, p.ID), "in other hands")
-	due, err := b.svc.Due(b.ctx, b.Clock.Now().Add(time.Second), 10)
-	require.NoError(t, err)
-	require.Empty(t, due)
+	require.Empty(t, b.Overdue(work.Settle, b.Clock.Now(), b.Clock.Now().Add(time.Second), 10))
 	b.Clock.Advance(time.Minute)
-	due, err = b.svc.Due(b.ctx, b.Clock.Now(), 10)
-	require.NoError(t, err)
-	require.Equal(t, []uuid.UUID{p.ID}, due)
+	require.Equal(t, []uuid.UUID{p.ID}, b.Overdue(work.Settle, b.Clock.Now(), b.Clock.Now(), 10))
 	b.ended(b.run(p))
 }
 
-// The answer to the commit of any step is lost. The step tells of an error, and the transfer still
+// The answer to the commit of any step is lost. The step returns an error, and the transfer still
 // ends right.
 func TestLostCommitOfAStep(t *testing.T) {
 	for name, nth := range map[string]int{"claim": 1, "end": 2} {
@@ -175,7 +172,7 @@ func TestLostCommitOfAStep(t *testing.T) {
 			err := worker.Advance(b.ctx, p.ID)
 			require.Error(t, err)
 			_, ok := retry.When(err)
-			require.False(t, ok, "an error, and not an appointment")
+			require.False(t, ok, "an error, and not a time")
 			require.Zero(t, lost.Left())
 			b.Clock.Advance(transfer.DefaultLease)
 			b.ended(b.run(p))
@@ -184,21 +181,21 @@ func TestLostCommitOfAStep(t *testing.T) {
 	}
 }
 
-// Ring it early, late, twice, or for a transfer that is not there: nothing happens.
-func TestRingsForNothing(t *testing.T) {
+// Enqueued early, late, twice, or for a transfer that is not there: nothing happens.
+func TestTasksForNothing(t *testing.T) {
 	b := setup(t)
 	require.NoError(t, b.svc.Advance(b.ctx, uuid.New()))
 	b.fund("100.00")
 	p := b.run(b.settle("100.00"))
 	require.NoError(t, b.svc.Advance(b.ctx, p.ID))
 	require.Zero(t, b.bank.Calls(askCall))
-	_, ok, err := b.svc.Wake(b.ctx, "AJOunknown")
+	ok, err := b.svc.Expedite(b.ctx, "AJOunknown")
 	require.NoError(t, err)
 	require.False(t, ok)
 	q := b.run(func() transfer.Transfer { b.fund("1.00"); return b.settle("1.00") }())
 	require.Equal(t, transfer.Success, q.Status)
 	waiting := func() transfer.Transfer { b.fund("2.00"); return b.settle("2.00") }()
-	_, ok, err = b.svc.Wake(b.ctx, waiting.MerchantTxRef)
+	ok, err = b.svc.Expedite(b.ctx, waiting.MerchantTxRef)
 	require.NoError(t, err)
 	require.False(t, ok, "what was never submitted cannot be the bank's business")
 }

@@ -31,11 +31,11 @@ type fund struct {
 type verdicts struct {
 	covered []*step
 	short   []postponement
-	ends    []*ending
+	ends    []ending
 }
 
-// cover decides which of the leased transfers may go on now: all but the pending ones that lack
-// cover.
+// cover decides which of pending transfers may go on now, though the confirmed money of their
+// account does not cover all of its debits.
 //
 // A pending transfer is covered if confirmed credits (with AJO_SETTLE_PROVISIONAL, all that have
 // not proved false) cover it together with every debit that stands before it. Pending transfers
@@ -49,26 +49,21 @@ type verdicts struct {
 // credits stay, new debits stand behind it, and those before it can only be reversed. One behind it
 // that leaves meanwhile is covered together with all before it, this one among them. Where the
 // account had a recall in between, the submission is not made (submitSQL). Two other things can
-// take cover away in between, with a lease or without: a payout that an operator adopts
-// ([Service.Adopt]), which has left already, and with AJO_SETTLE_PROVISIONAL a credit that proves
-// false.
+// take cover away in between: a payout that an operator adopts ([Service.Adopt]), which has left
+// already, and with AJO_SETTLE_PROVISIONAL a credit that proves false.
 //
 // What the bank takes back of confirmed money (a recall) ends no transfer: those that have lost
 // their cover by it wait for other money, or until somebody cancels them.
-func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, leased []*step, v *verdicts) error {
+func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []*step) (v verdicts, err error) {
 	byID := map[uuid.UUID]*step{}
 	var ids, accounts []uuid.UUID
-	for _, st := range leased {
-		if st.Status != Pending {
-			v.covered = append(v.covered, st)
-			continue
-		}
+	for _, st := range pending {
 		byID[st.ID] = st
 		ids, accounts = append(ids, st.ID), append(accounts, st.AccountID)
 	}
 	funds, err := readFunds(ctx, tx, ids, accounts)
 	if err != nil {
-		return err
+		return v, err
 	}
 	freed := map[uuid.UUID]money.Amount{} // by account: the debits that end here
 	for _, f := range funds {
@@ -82,12 +77,12 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, leased []*
 			v.covered = append(v.covered, st)
 		case best.Sign() < 0: // what is freed above counts among the others here
 			freed[f.account] = freed[f.account].Add(st.Amount)
-			v.ends = append(v.ends, &ending{step: st, outcome: neverCovered})
+			v.ends = append(v.ends, s.ending(st, now, neverCovered))
 		default:
 			v.short = append(v.short, s.postponement(st, now, false, errCover))
 		}
 	}
-	return nil
+	return v, nil
 }
 
 // fundsSQL sums up the pending transfers of accounts. (The CASE hides the direction from the

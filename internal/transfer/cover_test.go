@@ -9,6 +9,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/spec"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -50,7 +51,7 @@ func TestFalseMoney(t *testing.T) {
 			require.Equal(t, transfer.Success, b.run(covered).Status)
 			require.Zero(t, b.get(forged.MerchantTxRef).AttemptCount)
 			b.paid(covered)
-			require.Nil(t, row[*time.Time](b, forged, "next_attempt_at"), "the bank never heard of it")
+			require.Nil(t, b.DueAt(work.Settle, forged.ID), "the bank never heard of it")
 			lines := []string{"credit 30.00 confirmed", "credit 100.00 " + status, "debit 30.00 confirmed", "debit 100.00 reversed"}
 			if event == ledger.EventReverse {
 				b.money("0.00", append(lines, "debit 100.00 reversed", "credit 100.00 reversed")...)

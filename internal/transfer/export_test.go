@@ -47,7 +47,7 @@ type Claim = step
 // ClaimTogether claims transfers in one batch: the claim, or an error where it is a wait; nil and
 // nil where there is nothing.
 func (s *Service) ClaimTogether(ctx context.Context, ids ...uuid.UUID) (claims []*Claim, errs []error) {
-	for _, o := range flat(s.claims.Together(ctx, ids)) {
+	for _, o := range s.claims.Together(ctx, ids) {
 		err := o.Err
 		if err == nil {
 			err = o.Value.wait
@@ -66,34 +66,34 @@ func (s *Service) SubmitTogether(ctx context.Context, claims []*Claim) (held []b
 		if o.Err != nil {
 			panic(o.Err)
 		}
-		if held = append(held, o.Value.held); o.Value.held {
-			claims[i].Status, claims[i].Attempts, claims[i].token = Processing, claims[i].Attempts+1, token{lease: o.Value.lease}
+		if held = append(held, o.Value.claim != nil); held[i] {
+			claims[i].Status, claims[i].Attempts, claims[i].Claim = Processing, claims[i].Attempts+1, *o.Value.claim
 		}
 	}
 	return held
 }
 
 // EndTogether ends transfers as paid in one batch.
-func (s *Service) EndTogether(ctx context.Context, claims []*Claim) []batch.Outcome[ended] {
+func (s *Service) EndTogether(ctx context.Context, claims []*Claim) []batch.Outcome[bool] {
 	return s.endTogether(ctx, claims, EventPaid)
 }
 
 // RejectTogether ends transfers as rejected in one batch.
-func (s *Service) RejectTogether(ctx context.Context, claims []*Claim) []batch.Outcome[ended] {
+func (s *Service) RejectTogether(ctx context.Context, claims []*Claim) []batch.Outcome[bool] {
 	return s.endTogether(ctx, claims, EventReject)
 }
 
-func (s *Service) endTogether(ctx context.Context, claims []*Claim, event Event) []batch.Outcome[ended] {
+func (s *Service) endTogether(ctx context.Context, claims []*Claim, event Event) []batch.Outcome[bool] {
 	items := make([]ending, len(claims))
 	for i, c := range claims {
-		items[i] = ending{step: c, outcome: outcome{event: event, by: byBank}}
+		items[i] = s.ending(c, s.Clock.Now(), outcome{event: event, by: byBank})
 	}
-	return flat(s.ends.Together(ctx, items))
+	return s.ends.Together(ctx, items)
 }
 
 // AcknowledgeLate records the bank's acknowledgement for a worker whose claim may have gone.
 func (s *Service) AcknowledgeLate(ctx context.Context, c *Claim) error {
-	c.acknowledged = true
+	c.learned.Acked = true
 	err := s.postpone(ctx, c, false, errRecheck)
 	if _, wait := retry.When(err); wait {
 		return nil

@@ -10,20 +10,19 @@ import (
 )
 
 // learned is what the bank's answers of one step show beside the outcome. It is stored with
-// whatever becomes of the step.
+// whatever becomes of the step (recordSQL).
 type learned struct {
-	acknowledged bool          // the bank has the reference
-	fee          *money.Amount // what the bank takes for the payout; nil: it has not said
+	Acked bool          `pg:"acked"`       // the bank has the reference
+	Fee   *money.Amount `pg:"fee,numeric"` // what the bank takes for the payout; nil: it has not said
 	// what its record says otherwise than the books, "" where they agree; nil: no record was seen
-	difference *string
+	Difference *string `pg:"difference"`
 }
 
 // learn keeps what the bank's own record of the transfer shows, and raises an alert where the books
 // say otherwise.
 func (s *Service) learn(ctx context.Context, st *step, p provider.Payout) {
-	st.acknowledged, st.fee = true, p.Fee
 	name, text := st.compare(p)
-	st.difference = &text
+	st.learned = learned{Acked: true, Fee: p.Fee, Difference: &text}
 	// agrees, or an operator has dealt with it
 	if name == "" || text == st.Difference && !st.Differs {
 		return
@@ -63,30 +62,11 @@ func (st *step) contradiction(p provider.Payout) string {
 	return ""
 }
 
-// learnedSQL stores what was learned, in an UPDATE of transfers t from m, which has acked, fee and
-// difference; at is the parameter of the time. An acknowledgement is for good, a fee until another
-// is named. A difference that is the same as before stays as it was: waiting for a person, or dealt
-// with.
-func learnedSQL(at string) string {
-	return `acknowledged_at = coalesce(t.acknowledged_at, CASE WHEN m.acked THEN ` + at + `::timestamptz END),
-		provider_fee = coalesce(m.fee, t.provider_fee), difference = coalesce(m.difference, t.difference),
-		differs_since = CASE WHEN m.difference IS NULL OR m.difference = t.difference THEN t.differs_since WHEN m.difference = '' THEN NULL ELSE ` + at + ` END`
-}
-
-// learnedRow is what was learned of a step as learnedSQL has it.
-type learnedRow struct {
-	Acked      bool          `pg:"acked"`
-	Fee        *money.Amount `pg:"fee,numeric"`
-	Difference *string       `pg:"difference"`
-}
-
-func (l *learned) row() learnedRow { return learnedRow{l.acknowledged, l.fee, l.difference} }
-
 // keepAcknowledgement stores that the bank has the reference though the step's claim has gone:
 // whoever has the transfer now must not submit it again, or give it back, on the word that the bank
 // does not find it.
 func (s *Service) keepAcknowledgement(ctx context.Context, st *step) error {
-	if !st.acknowledged || st.Acknowledged {
+	if !st.learned.Acked || st.Acknowledged {
 		return nil
 	}
 	_, err := s.Pool.Exec(ctx, `UPDATE transfers SET acknowledged_at = $2 WHERE id = $1 AND acknowledged_at IS NULL`, st.ID, s.Clock.Now())

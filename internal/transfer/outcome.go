@@ -1,5 +1,15 @@
 package transfer
 
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ajo/internal/pg"
+	"ajo/internal/webhook"
+	"ajo/ledger"
+)
+
 // decider is whose word an end is.
 type decider string
 
@@ -40,3 +50,64 @@ var (
 	givenBack    = outcome{event: EventRefund, by: byBank, why: "the bank gave it back", reason: reasonReturned}
 	neverCovered = outcome{event: EventReject, by: byBooks, why: "the money that it pays out proved false", reason: reasonNotCovered}
 )
+
+// book ends transfers whose items the caller has given back or locked: it moves their debits,
+// confirmed when it was paid and reversed in every other end, writes the new status, and publishes
+// what their tenants chose.
+func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
+	if len(ends) == 0 {
+		return nil
+	}
+	moves := make([]ledger.Move, len(ends))
+	changes := make([]change, len(ends))
+	for i, e := range ends {
+		if e.to() == "" {
+			return fmt.Errorf("transfer %s: %s on %s", e.Ref, e.event, e.Status)
+		}
+		moves[i] = ledger.Move{TransactionGroupID: e.DebitGroup, Direction: ledger.Debit, Event: e.move()}
+		changes[i] = e.change()
+	}
+	moved, err := ledger.MoveEntries(ctx, tx, now, moves)
+	if err != nil {
+		return err
+	}
+	for i, m := range moved {
+		if m.Err != nil {
+			return fmt.Errorf("transfer %s: its debit: %w", ends[i].Ref, m.Err)
+		}
+	}
+	if err := record(ctx, tx, now, changes); err != nil {
+		return err
+	}
+	return publish(ctx, tx, now, ends)
+}
+
+// move is what becomes of the debit.
+func (e ending) move() ledger.Event {
+	switch {
+	case e.event == EventPaid:
+		return ledger.EventConfirm
+	case e.Status == Success:
+		return ledger.EventRefund
+	}
+	return ledger.EventReverse
+}
+
+// eventTypes are the events of the ends.
+var eventTypes = map[Status]webhook.Type{Success: webhook.SettlementSucceeded, Failed: webhook.SettlementFailed, Refunded: webhook.SettlementRefunded}
+
+// publish publishes the events of the ends. For tenants that have chosen nothing it does nothing.
+func publish(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
+	var events []webhook.NewDelivery
+	for _, e := range ends {
+		if !e.Listened {
+			continue
+		}
+		events = append(events, webhook.NewDelivery{
+			Type: eventTypes[e.to()], AccountID: e.AccountID, TransactionGroupID: e.ID, CreatedAt: now, Traceparent: e.Traceparent,
+			Payload: webhook.Settlement{MerchantTxRef: e.Ref, Amount: e.Amount, BankCode: e.BankCode, AccountNumber: e.AccountNumber},
+		})
+	}
+	_, err := webhook.Tell(ctx, tx, now, events)
+	return err
+}

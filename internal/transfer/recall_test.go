@@ -9,7 +9,9 @@ import (
 
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/retry"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -126,13 +128,12 @@ func TestRecallWhileTheHolderIsNamed(t *testing.T) {
 		}
 	}}
 	svc := b.service(func(o *transfer.Options) { o.Bank = slow })
-	require.NoError(t, svc.Advance(b.ctx, p.ID))
+	at, again := retry.When(svc.Advance(b.ctx, p.ID))
+	require.True(t, again && at.Equal(b.Clock.Now()), "it is looked at again at once")
 	require.True(t, once)
 	require.Zero(t, b.bank.Calls(payCall))
 	require.Equal(t, transfer.Pending, b.get(p.MerchantTxRef).Status)
-	due, err := svc.Due(b.ctx, b.Clock.Now().Add(time.Second), 10)
-	require.NoError(t, err)
-	require.Equal(t, []uuid.UUID{p.ID}, due, "the sweeper looks at it again")
+	require.Equal(t, []uuid.UUID{p.ID}, b.Overdue(work.Settle, b.Clock.Now(), b.Clock.Now().Add(time.Second), 10), "and by the sweep, if the task is lost")
 	b.waits(p)
 	b.answered(c, "100.00", false)
 	require.Equal(t, transfer.Success, b.run(p).Status)

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -58,8 +58,8 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 			return ErrOver
 		}
 		// A worker that names the holder meanwhile finds its claim gone, and submits nothing.
-		e := &ending{step: st, outcome: outcome{EventReject, byOperator, "cancelled: " + by.Reason, reasonCancelled}}
-		if r, err = s.endOne(ctx, tx, now, e); err != nil {
+		e := s.ending(st, now, outcome{EventReject, byOperator, "cancelled: " + by.Reason, reasonCancelled})
+		if r, err = s.endOne(ctx, tx, e, now); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("transfers.cancel", "transfer:"+merchantTxRef, struct {
@@ -92,12 +92,16 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		st, err := s.lockStep(ctx, tx, now, merchantTxRef)
+		if err != nil {
+			return err
+		}
+		leased, err := work.Leased(ctx, tx, work.Settle, st.ID, now)
 		switch {
 		case err != nil:
 			return err
 		case st.Attempts == 0:
 			return ErrNotSubmitted
-		case st.lease != nil && st.lease.After(now):
+		case leased:
 			return ErrInHand
 		case to.opposes(st, record):
 			return ErrBankSays
@@ -150,7 +154,7 @@ func (to Resolution) opposes(st *step, p *provider.Payout) bool {
 	return p.Status == provider.Success
 }
 
-// resolve books a resolution of a transfer whose row is locked.
+// resolve books a resolution of a transfer that is locked.
 func (s *Service) resolve(ctx context.Context, tx pg.Tx, now time.Time, st *step, to Resolution, reason string) (Resolved, error) {
 	sum := st.Amount
 	switch {
@@ -162,13 +166,13 @@ func (s *Service) resolve(ctx context.Context, tx pg.Tx, now time.Time, st *step
 	why := "resolved: " + reason
 	switch {
 	case to.Paid && st.Status == Processing && sum.Equal(st.Amount):
-		return s.endOne(ctx, tx, now, &ending{step: st, outcome: outcome{EventPaid, byOperator, why, ""}})
+		return s.endOne(ctx, tx, s.ending(st, now, outcome{EventPaid, byOperator, why, ""}), now)
 	case to.Paid && (st.Status != Success || !sum.Equal(st.Paid)):
 		return s.rebook(ctx, tx, now, st, sum, outcome{EventRebook, byOperator, why, ""})
 	case !to.Paid && st.Status == Processing:
-		return s.endOne(ctx, tx, now, &ending{step: st, outcome: outcome{EventReject, byOperator, why, reasonResolvedNot}})
+		return s.endOne(ctx, tx, s.ending(st, now, outcome{EventReject, byOperator, why, reasonResolvedNot}), now)
 	case !to.Paid && st.Status == Success:
-		return s.endOne(ctx, tx, now, &ending{step: st, outcome: outcome{EventRefund, byOperator, why, reasonResolvedNot}})
+		return s.endOne(ctx, tx, s.ending(st, now, outcome{EventRefund, byOperator, why, reasonResolvedNot}), now)
 	case !st.Differs:
 		return Resolved{}, ErrAgrees
 	}
@@ -213,31 +217,36 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *step,
 	if err = errors.Join(err, firstErr(moved)); err != nil {
 		return Resolved{}, err
 	}
-	to, ok := Transitions.Next(st.Status, o.event)
-	if !ok {
-		return Resolved{}, fmt.Errorf("transfer %s: %s on %s", st.Ref, o.event, st.Status)
-	}
+	e := s.ending(st, now, o)
 	var other *money.Amount
 	if !sum.Equal(st.Amount) {
 		other = &sum
 	}
-	e := &ending{step: st, outcome: o, to: to}
-	if len(s.Rechecks) > 0 {
-		e.next = new(now.Add(s.Rechecks[0]))
-	}
-	_, err = tx.Exec(ctx, rebookSQL, st.ID, string(to), group, other, e.next, o.why, string(o.by), now)
+	_, err = tx.Exec(ctx, rebookSQL, st.ID, string(e.to()), group, other, o.why, string(o.by), now)
 	if err == nil && st.Status != Success { // another sum is no other end
-		err = tell(ctx, tx, now, []*ending{e})
+		err = publish(ctx, tx, now, []ending{e})
+	}
+	if err == nil {
+		err = recheckAfter(ctx, tx, e)
 	}
 	if err != nil {
 		return Resolved{}, err
 	}
 	st.Paid = sum
-	return s.resolved(ctx, tx, st, to)
+	return s.resolved(ctx, tx, st, e.to())
 }
 
-const rebookSQL = `UPDATE transfers SET status = $2, debit_group = $3, paid_amount = $4, next_attempt_at = $5, ask_count = 0, unknown_count = 0,
-	leased_until = NULL, last_error = $6, ended_by = $7, failure_reason = '', updated_at = $8 WHERE id = $1`
+const rebookSQL = `UPDATE transfers SET status = $2, debit_group = $3, paid_amount = $4, ask_count = 0, unknown_count = 0,
+	last_error = $5, ended_by = $6, failure_reason = '', updated_at = $7 WHERE id = $1`
+
+// recheckAfter makes the next step of a transfer that a person has ended the first question after
+// the end, or none. Whoever has claimed the transfer has lost it.
+func recheckAfter(ctx context.Context, tx pg.Tx, e ending) error {
+	if e.next != nil {
+		return work.Schedule(ctx, tx, e.item(*e.next))
+	}
+	return work.Cancel(ctx, tx, work.Settle, e.ID)
+}
 
 func firstErr(moved []ledger.Moved) error {
 	if len(moved) == 0 {
@@ -246,15 +255,15 @@ func firstErr(moved []ledger.Moved) error {
 	return moved[0].Err
 }
 
-// endOne ends the transfer of a locked row, as a worker's step would.
-func (s *Service) endOne(ctx context.Context, tx pg.Tx, now time.Time, e *ending) (Resolved, error) {
-	if err := s.endAll(ctx, tx, []*ending{e}); err != nil {
+// endOne ends a locked transfer, as a worker's step would.
+func (s *Service) endOne(ctx context.Context, tx pg.Tx, e ending, now time.Time) (Resolved, error) {
+	if err := book(ctx, tx, now, []ending{e}); err != nil {
 		return Resolved{}, err
 	}
-	if e.err != nil {
-		return Resolved{}, e.err
+	if err := recheckAfter(ctx, tx, e); err != nil {
+		return Resolved{}, err
 	}
-	return s.resolved(ctx, tx, e.step, e.to)
+	return s.resolved(ctx, tx, e.step, e.to())
 }
 
 // resolved reads what a decision came to, before its commit.
@@ -268,17 +277,33 @@ func (s *Service) resolved(ctx context.Context, tx pg.Tx, st *step, status Statu
 	return r, err
 }
 
-const lockStepSQL = `SELECT ` + stepColumns + ` FROM transfers t JOIN tenants n ON n.id = t.tenant_id WHERE t.merchant_tx_ref = $1 FOR NO KEY UPDATE OF t`
+// lock locks a transfer: its item of work first, as workers do.
+func lock(ctx context.Context, tx pg.Tx, merchantTxRef string) (id uuid.UUID, err error) {
+	err = tx.QueryRow(ctx, `SELECT id FROM transfers WHERE merchant_tx_ref = $1`, merchantTxRef).Scan(&id)
+	if pg.IsNoRows(err) {
+		return id, ErrNotFound
+	}
+	if err == nil {
+		err = work.Lock(ctx, tx, work.Settle, id)
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, `SELECT FROM transfers WHERE id = $1 FOR NO KEY UPDATE`, id)
+	}
+	return id, err
+}
 
-// lockStep locks the row of a transfer and reads it as a worker's step is read.
+// lockStep locks a transfer and reads it as a worker's step is read.
 func (s *Service) lockStep(ctx context.Context, tx pg.Tx, now time.Time, merchantTxRef string) (*step, error) {
-	rows, err := tx.Query(ctx, lockStepSQL, merchantTxRef, now)
+	id, err := lock(ctx, tx, merchantTxRef)
 	if err != nil {
 		return nil, err
 	}
-	st, err := pgx.CollectExactlyOneRow(rows, s.scanStep(now))
-	if pg.IsNoRows(err) {
-		return nil, ErrNotFound
+	steps, err := s.read(ctx, tx, now, id)
+	if err == nil && len(steps) == 0 {
+		err = ErrNotFound
 	}
-	return st, err
+	if err != nil {
+		return nil, err
+	}
+	return steps[0], nil
 }

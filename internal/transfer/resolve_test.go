@@ -14,6 +14,7 @@ import (
 	"ajo/internal/page"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 )
 
 // consistent checks all the books, between the capabilities too, and what the light check says of
@@ -201,7 +202,7 @@ func TestResolve(t *testing.T) {
 			_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, c.to, byHand)
 			require.ErrorIs(t, err, transfer.ErrAgrees)
 			for range transfer.DefaultRechecks {
-				if row[*time.Time](b, p, "next_attempt_at") != nil {
+				if b.DueAt(work.Settle, p.ID) != nil {
 					b.asked(p, 1)
 				}
 			}
@@ -270,15 +271,15 @@ func TestCancel(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, transfer.Failed, r.Status)
 	require.Equal(t, "300.00", r.Balance.String())
-	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM work WHERE kind = 'deliver'`), "its tenant is told")
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM work WHERE kind = 'deliver'`), "it is published")
 	require.Equal(t, []bool{false}, b.svc.SubmitTogether(b.ctx, begun))
 	b.money("300.00", "credit 300.00 confirmed", wasBack, givenBack)
-	require.Nil(t, row[*time.Time](b, p, "next_attempt_at"), "there is nothing to ask")
+	require.Nil(t, b.DueAt(work.Settle, p.ID), "there is nothing to ask")
 	_, err = b.svc.Cancel(b.ctx, p.MerchantTxRef, byHand)
 	require.ErrorIs(t, err, transfer.ErrOver)
 
 	leased := b.settle("100.00") // in the hands of a worker that waits for the look-up
-	b.Exec(`UPDATE transfers SET leased_until = $2 WHERE id = $1`, leased.ID, b.Clock.Now().Add(time.Minute))
+	b.Lease(work.Settle, leased.ID, b.Clock.Now().Add(time.Minute))
 	_, err = b.svc.Cancel(b.ctx, leased.MerchantTxRef, byHand)
 	require.NoError(t, err)
 	_, err = b.svc.Cancel(b.ctx, "AJO-nothing", byHand)

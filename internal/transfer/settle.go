@@ -43,8 +43,8 @@ type Accepted struct {
 	AccountRef    string       `json:"accountRef"`
 }
 
-// Settled is what a settle request came to: the answer, and the transfer to ring for (uuid.Nil when
-// the answer is a kept one).
+// Settled is what a settle request came to: the answer, and the new transfer (uuid.Nil when the
+// answer is a kept one).
 type Settled struct {
 	Answer     idempotency.Answer
 	Replayed   bool

@@ -18,6 +18,7 @@ import (
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -222,7 +223,7 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, transfer.Settled{Answer: first.Answer, Replayed: true}, again)
 }
 
-// The answer to COMMIT is lost: the caller is told of an error though the transfer stands, and its
+// The answer to COMMIT is lost: the caller gets an error though the transfer stands, and its
 // repeat gets the answer that it should have had. Nothing is debited twice.
 func TestLostCommit(t *testing.T) {
 	spec.Shows(t, "state.transfer.accepted.atomic", "endpoint.settle.atomic")
@@ -241,9 +242,7 @@ func TestLostCommit(t *testing.T) {
 	p := b.get(accepted(t, again).MerchantTxRef)
 	require.Equal(t, transfer.Pending, p.Status)
 	b.money("900.00", "credit 1000.00 confirmed", "debit 100.00 provisional")
-	due, err := b.svc.Due(b.ctx, b.Clock.Now().Add(time.Second), 10)
-	require.NoError(t, err)
-	require.Equal(t, []uuid.UUID{p.ID}, due, "nobody has rung for it; the sweeper finds it")
+	require.Equal(t, []uuid.UUID{p.ID}, b.Overdue(work.Settle, b.Clock.Now(), b.Clock.Now().Add(time.Second), 10), "nobody has enqueued it; the sweep finds it")
 }
 
 func TestList(t *testing.T) {

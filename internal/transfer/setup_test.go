@@ -19,6 +19,7 @@ import (
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -183,8 +184,10 @@ func (b *bundle) run(t transfer.Transfer) transfer.Transfer {
 // untilDue moves the clock to the transfer's next step, if that is still to come.
 func (b *bundle) untilDue(t transfer.Transfer) {
 	b.T.Helper()
-	if at := row[time.Time](b, t, "next_attempt_at"); at.After(b.Clock.Now()) {
-		b.Clock.Set(at)
+	at := b.DueAt(work.Settle, t.ID)
+	require.NotNil(b.T, at, "there is a next step")
+	if at.After(b.Clock.Now()) {
+		b.Clock.Set(*at)
 	}
 }
 

@@ -31,7 +31,7 @@ type Status string
 // The statuses of the specification's primary table.
 const (
 	Pending    Status = "pending"    // queued, not yet submitted
-	Processing Status = "processing" // submitted, or about to be: the outcome is the bank's to tell
+	Processing Status = "processing" // submitted, or about to be: the outcome is the bank's to say
 	Success    Status = "success"
 	Failed     Status = "failed"
 	Refunded   Status = "refunded" // accepted by the bank, then given back
@@ -142,10 +142,10 @@ type Options struct {
 	// Rechecks are the gaps between the questions about a transfer that has ended: a bank may give
 	// back what it paid, and its event may never come. Nil: [DefaultRechecks].
 	Rechecks []time.Duration
-	// Lease is how long one worker may take over a step; longer than the bank's deadlines for a
-	// lookup and a payout, so that nobody else asks meanwhile. (The lookup before a first
-	// submission mostly goes without: two may make it.) What it says about safety is nothing:
-	// whoever is late records nothing. Zero: [DefaultLease].
+	// Lease is how long one worker may take over a submission or a question; longer than the bank's
+	// deadline for a payout, so that nobody else asks meanwhile. (The lookup before a first
+	// submission goes without: two may make it.) What it says about safety is nothing: whoever is
+	// late records nothing. Zero: [DefaultLease].
 	Lease time.Duration
 	// Provisional lets credits leave that the bank has not confirmed.
 	Provisional bool
@@ -176,10 +176,10 @@ const (
 type Service struct {
 	Options
 	accepts   *pg.Batcher[*request, batch.Outcome[Settled]]
-	claims    *pg.Batcher[uuid.UUID, batch.Outcome[claimed]]
+	claims    *pg.Batcher[uuid.UUID, claimed]
 	submits   *pg.Batcher[*step, submitted]
 	postpones *pg.Batcher[postponement, bool]
-	ends      *pg.Batcher[ending, batch.Outcome[ended]]
+	ends      *pg.Batcher[ending, bool]
 	holders   holders
 }
 
@@ -193,8 +193,8 @@ func New(o Options) *Service {
 	s.accepts = pg.NewBatcher(o.Pool, pg.BatchOptions[*request]{Name: "transfer/accept", Max: batchSize, Writers: acceptWriters}, s.acceptAll)
 	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "transfer/claim", Max: batchSize, Order: pg.CompareIDs}, s.claimAll)
 	s.submits = pg.NewBatcher(o.Pool, pg.BatchOptions[*step]{Name: "transfer/submit", Max: batchSize, Order: pg.ByID((*step).id)}, s.submitAll)
-	s.postpones = pg.NewBatcher(o.Pool, pg.BatchOptions[postponement]{Name: "transfer/postpone", Max: batchSize, Order: pg.ByID(postponement.id)}, s.putOff)
-	s.ends = pg.NewBatcher(o.Pool, pg.BatchOptions[ending]{Name: "transfer/end", Max: batchSize, Order: pg.ByID(ending.id)}, s.concludeAll)
+	s.postpones = pg.NewBatcher(o.Pool, pg.BatchOptions[postponement]{Name: "transfer/postpone", Max: batchSize, Order: pg.ByID(postponement.id)}, s.postponeAll)
+	s.ends = pg.NewBatcher(o.Pool, pg.BatchOptions[ending]{Name: "transfer/end", Max: batchSize, Order: pg.ByID(ending.id)}, s.endAll)
 	return s
 }
 

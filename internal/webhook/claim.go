@@ -61,15 +61,7 @@ func (s *Service) hold(ctx context.Context, tx pg.Tx, holds []work.Outcome) ([]b
 // claim leases deliveries for an attempt each, and returns nil for those that somebody else has
 // claimed since they were read.
 func (s *Service) claim(ctx context.Context, tx pg.Tx, claims []work.Claim) ([]*work.Claim, error) {
-	leased, err := work.Lease(ctx, tx, work.Deliver, s.clock.Now().Add(s.opts.Lease), claims)
-	out := make([]*work.Claim, len(claims))
-	for i, c := range claims {
-		if l, ok := leased[c.ID]; ok {
-			out[i] = &l
-			delete(leased, c.ID) // named twice: the first has it
-		}
-	}
-	return out, err
+	return work.Lease(ctx, tx, work.Deliver, s.clock.Now().Add(s.opts.Lease), claims)
 }
 
 // attempt is what one attempt came to.

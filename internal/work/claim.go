@@ -69,23 +69,29 @@ func Take(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids []uuid.UU
 }
 
 // Lease takes the items of claims in hand until the given time, for work that calls a foreign
-// party: nobody else claims them before. It returns the new claims by id; one that is not there has
-// been lost to somebody else.
-func Lease(ctx context.Context, q pg.Querier, kind Kind, until time.Time, claims []Claim) (map[uuid.UUID]Claim, error) {
-	claims = inOrder(claims)
-	ids, versions := split(claims)
+// party: nobody else claims them before. It returns the new claim of each; nil: it has been lost to
+// somebody else. Of two that are the same claim, the first has it.
+func Lease(ctx context.Context, q pg.Querier, kind Kind, until time.Time, claims []Claim) ([]*Claim, error) {
+	ordered := inOrder(claims)
+	ids, versions := split(ordered)
 	rows, err := q.Query(ctx, leaseSQL, string(kind), ids, versions, until)
 	if err != nil {
 		return nil, err
 	}
-	leased := make(map[uuid.UUID]Claim, len(claims))
+	leased := make(map[int64]*Claim, len(claims)) // by the version that was claimed
 	var n int
 	var version int64
 	_, err = pgx.ForEachRow(rows, []any{&n, &version}, func() error {
-		leased[ids[n-1]] = Claim{ids[n-1], version, claims[n-1].DueAt}
+		c := ordered[n-1]
+		leased[c.Version] = &Claim{c.ID, version, c.DueAt}
 		return nil
 	})
-	return leased, err
+	out := make([]*Claim, len(claims))
+	for i, c := range claims {
+		out[i] = leased[c.Version]
+		delete(leased, c.Version)
+	}
+	return out, err
 }
 
 // Outcome is what became of the work on a claimed item.

@@ -134,7 +134,7 @@ func TestClaimIsLostForGood(t *testing.T) {
 		"leased": func(b *bundle, c work.Claim) {
 			leased, err := work.Lease(b.ctx, b.Pool, work.Deliver, b.Clock.Now().Add(time.Minute), []work.Claim{c})
 			require.NoError(b.T, err)
-			require.Len(b.T, leased, 1)
+			require.NotNil(b.T, leased[0])
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestClaimIsLostForGood(t *testing.T) {
 			require.Equal(t, []bool{false}, b.finish(work.Deliver, work.Outcome{Claim: c}))
 			leased, err := work.Lease(b.ctx, b.Pool, work.Deliver, b.Clock.Now().Add(time.Hour), []work.Claim{c})
 			require.NoError(t, err)
-			require.Empty(t, leased)
+			require.Equal(t, []*work.Claim{nil}, leased)
 			require.Equal(t, before, b.DueAt(work.Deliver, c.ID))
 		})
 	}
@@ -169,10 +169,25 @@ func TestLease(t *testing.T) {
 	require.Empty(t, b.Overdue(work.Settle, b.Clock.Now(), b.Clock.Now(), 10))
 	b.Clock.Set(until)
 	require.Equal(t, ids, b.Overdue(work.Settle, b.Clock.Now(), b.Clock.Now(), 10))
-	late := leased[ids[0]]
 	second, err := work.Lease(b.ctx, b.Pool, work.Settle, until.Add(time.Minute), b.due(work.Settle, ids...))
 	require.NoError(t, err)
-	require.Equal(t, []bool{false, true}, b.finish(work.Settle, work.Outcome{Claim: late}, work.Outcome{Claim: second[ids[0]]}))
+	require.Equal(t, []bool{false, true}, b.finish(work.Settle, work.Outcome{Claim: *leased[0]}, work.Outcome{Claim: *second[0]}))
+}
+
+// One item can be in a batch under a claim that is lost and under one that stands, or twice under
+// the same one: whoever has it is the one whose claim stood, and one only.
+func TestLeaseOfOneItemByMany(t *testing.T) {
+	b := setup(t)
+	ids := b.items(work.Settle, 1)
+	stale := b.due(work.Settle, ids...)[0]
+	b.Schedule(work.Settle, ids[0], b.Clock.Now())
+	stands := b.due(work.Settle, ids...)[0]
+	leased, err := work.Lease(b.ctx, b.Pool, work.Settle, b.Clock.Now().Add(time.Minute), []work.Claim{stale, stands, stands})
+	require.NoError(t, err)
+	require.Nil(t, leased[0])
+	require.NotNil(t, leased[1])
+	require.Nil(t, leased[2])
+	require.Equal(t, []bool{false, true}, b.finish(work.Settle, work.Outcome{Claim: stands}, work.Outcome{Claim: *leased[1]}))
 }
 
 // Of many who take the same items in opposite orders, each item goes to one, and nobody waits for
@@ -190,7 +205,11 @@ func TestManyLeaseAtOnce(t *testing.T) {
 		wg.Go(func() {
 			leased, err := work.Lease(b.ctx, b.Pool, work.Deliver, b.Clock.Now().Add(time.Minute), [][]work.Claim{claims, reversed}[i%2])
 			assert.NoError(t, err)
-			taken.Add(int64(len(leased)))
+			for _, c := range leased {
+				if c != nil {
+					taken.Add(1)
+				}
+			}
 		})
 	}
 	wg.Wait()
@@ -281,7 +300,7 @@ func TestPlansOnAnEmptyTable(t *testing.T) {
 			for _, c := range claims {
 				leased, err := work.Lease(b.ctx, tx, work.Deliver, now.Add(-time.Second), []work.Claim{c})
 				require.NoError(t, err)
-				held, err := work.Finish(b.ctx, tx, work.Deliver, []work.Outcome{{Claim: leased[id], Next: &now}})
+				held, err := work.Finish(b.ctx, tx, work.Deliver, []work.Outcome{{Claim: *leased[0], Next: &now}})
 				require.NoError(t, err)
 				require.Equal(t, []bool{true}, held)
 			}

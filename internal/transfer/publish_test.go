@@ -22,21 +22,21 @@ import (
 
 const allSettlements = "{settlement.succeeded,settlement.failed,settlement.refunded}"
 
-// choose has the test's tenant told of the events.
+// choose has the events published to the test's tenant.
 func (b *bundle) choose(events string) {
 	b.T.Helper()
 	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook', webhook_events = $2 WHERE id = $1`, b.tenant, events)
 }
 
-// told lists the events of a transfer as "event status", in the order of their making.
-func (b *bundle) told(p transfer.Transfer) []string {
+// published lists the events of a transfer as "event status", in the order of their making.
+func (b *bundle) published(p transfer.Transfer) []string {
 	b.T.Helper()
 	return testenv.Value[[]string](b.Env, `
 		SELECT coalesce(array_agg(event_type || ' ' || (convert_from(body, 'UTF8')::json->>'status') ORDER BY id), '{}')
 		FROM deliveries WHERE transaction_group_id = $1`, p.ID)
 }
 
-// Each end of a transfer is told once to who chose it, by whichever way it comes; and so is a
+// Each end of a transfer is published once to who chose it, by whichever way it comes; and so is a
 // refund after it.
 func TestChosenEventsOfASettlement(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -67,12 +67,12 @@ func TestChosenEventsOfASettlement(t *testing.T) {
 					c.end(b, p)
 				}
 				b.Clock.Advance(30 * time.Minute)
-				_ = b.svc.Advance(b.ctx, p.ID) // what is asked again tells nothing again
+				_ = b.svc.Advance(b.ctx, p.ID) // what is asked again publishes nothing again
 				want := c.want
 				if chosen != allSettlements {
 					want = []string{}
 				}
-				require.Equal(t, want, b.told(p))
+				require.Equal(t, want, b.published(p))
 				b.ended(b.get(p.MerchantTxRef))
 				found, err := invariant.Verify(b.ctx, b.Pool)
 				require.NoError(t, err)
@@ -82,8 +82,8 @@ func TestChosenEventsOfASettlement(t *testing.T) {
 	}
 }
 
-// A transfer that never gets cover ends in its claim, and is told as failed; one that was given
-// back before anybody heard that it was paid is told as refunded only.
+// A transfer that never gets cover ends in its claim, and is published as failed; one that was
+// given back before anybody heard that it was paid is published as refunded only.
 func TestOtherWaysToAnEndAreTold(t *testing.T) {
 	b := setup(t)
 	b.choose(allSettlements)
@@ -100,7 +100,7 @@ func TestOtherWaysToAnEndAreTold(t *testing.T) {
 	b.step(unfunded)
 	b.move(c, ledger.EventReverse)
 	b.run(unfunded)
-	require.Equal(t, []string{"settlement.failed failed"}, b.told(unfunded))
+	require.Equal(t, []string{"settlement.failed failed"}, b.published(unfunded))
 	require.Len(t, enqueued, 1)
 
 	b.fund("50.00")
@@ -110,7 +110,7 @@ func TestOtherWaysToAnEndAreTold(t *testing.T) {
 	_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
 	require.NoError(t, err)
 	b.run(p)
-	require.Equal(t, []string{"settlement.refunded refunded"}, b.told(p))
+	require.Equal(t, []string{"settlement.refunded refunded"}, b.published(p))
 	require.Equal(t, testenv.Value[[]uuid.UUID](b.Env, `SELECT array_agg(id ORDER BY id) FROM deliveries`), enqueued)
 }
 
@@ -138,7 +138,7 @@ func TestAnEndIsToldOnce(t *testing.T) {
 	require.Zero(t, lost.Left())
 	b.Clock.Advance(transfer.DefaultLease)
 	b.run(p)
-	require.Equal(t, []string{"settlement.succeeded success"}, b.told(p))
+	require.Equal(t, []string{"settlement.succeeded success"}, b.published(p))
 
 	other := b.service()
 	for range 3 {
@@ -149,7 +149,7 @@ func TestAnEndIsToldOnce(t *testing.T) {
 		}
 		all.Wait()
 		b.run(q)
-		require.Equal(t, []string{"settlement.succeeded success"}, b.told(q))
+		require.Equal(t, []string{"settlement.succeeded success"}, b.published(q))
 	}
 }
 
@@ -159,7 +159,7 @@ func TestListenersAreShownSettlements(t *testing.T) {
 	b.Exec(`UPDATE tenants SET listening_until = $2 WHERE id = $1`, b.tenant, b.Clock.Now().Add(time.Hour))
 	b.fund("100.00")
 	p := b.run(b.settle("100.00"))
-	require.Empty(t, b.told(p))
+	require.Empty(t, b.published(p))
 	require.Equal(t, []string{"settlement.succeeded"}, testenv.Value[[]string](b.Env, `SELECT array_agg(event_type) FROM listen_events WHERE tenant_id = $1`, b.tenant))
 }
 

@@ -89,8 +89,7 @@ func TestTheFirstToRecordHasIt(t *testing.T) {
 		}, []bool{false, false, false}, transfer.Pending, "0.00", paid},
 		"asked for by an operator, then submitted": {func(b *bundle, c []*transfer.Claim) []bool {
 			b.Clock.Advance(time.Minute)
-			_, err := b.svc.Poll(b.ctx, c[0].Ref, byHand)
-			require.NoError(b.T, err)
+			require.NoError(b.T, b.svc.Poll(b.ctx, c[0].Ref, byHand))
 			return b.svc.SubmitTogether(b.ctx, c)
 		}, []bool{true, false, false}, transfer.Processing, "0.00", paid},
 	} {

@@ -1,0 +1,81 @@
+package transfer
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/work"
+)
+
+// step is a due transfer that is ours to advance: what is found is recorded only while its claim
+// stands. The tagged fields are those of submitSQL.
+type step struct {
+	work.Claim
+	ID            uuid.UUID `pg:"id"`
+	TenantID      uuid.UUID
+	AccountID     uuid.UUID
+	Ref           string
+	Status        Status
+	Amount        money.Amount
+	BankCode      string
+	AccountNumber string
+	AccountName   string `pg:"holder"`
+	Narration     string
+	SenderName    string
+	Attempts      int
+	// when the schedule of its status began: at acceptance, at the last submission, at the end
+	Since        time.Time
+	Asks         int  // looks since then that were at their time
+	Unknown      int  // those of them that the bank answered with "not known"
+	Early        bool // this look is before its time: somebody has expedited the transfer
+	Traceparent  string
+	Listened     bool // the tenant chose more events than received payments, or listens
+	Acknowledged bool // an answer of the bank has shown that it has the reference
+	// what leaves by its debit: the amount, unless an operator has found another
+	Paid       money.Amount
+	Difference string    // what the bank's record was seen to say otherwise than the books
+	Differs    bool      // the difference waits for a person
+	DebitGroup uuid.UUID // the transaction group of its debit
+	// of the account, by then: one more, and it is no longer certain that the transfer is covered
+	Recalls int64 `pg:"recalls"`
+	covered bool  // pending, and confirmed money covers all debits of its account
+	learned learned
+}
+
+func (st *step) id() uuid.UUID { return st.ID }
+
+// ended tells whether the transfer has an outcome.
+func (st *step) ended() bool { return st.Status != Pending && st.Status != Processing }
+
+// item is the transfer's next step.
+func (st *step) item(due time.Time) work.Item {
+	return work.Item{Kind: work.Settle, ID: st.ID, TenantID: st.TenantID, DueAt: due, Traceparent: st.Traceparent}
+}
+
+// stepsSQL reads transfers with what their account's confirmed money says: where it covers all
+// debits of the account, it covers each.
+const stepsSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
+		t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
+		t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false),
+		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
+		coalesce(b.recall_count, 0),
+		t.status = 'pending' AND b.balance - coalesce(b.recall_held, 0) - CASE WHEN $3 THEN 0 ELSE b.provisional_credits END >= 0
+	FROM transfers t JOIN tenants n ON n.id = t.tenant_id LEFT JOIN ledger_balances b ON b.account_id = t.account_id
+	WHERE t.id = ANY($1)`
+
+// read reads transfers as steps. It takes no lock.
+func (s *Service) read(ctx context.Context, tx pg.Tx, now time.Time, ids ...uuid.UUID) ([]*step, error) {
+	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*step, error) {
+		var c step
+		err := r.Scan(&c.ID, &c.TenantID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
+			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Listened,
+			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.Recalls, &c.covered)
+		c.Early = now.Before(s.countsFrom(&c))
+		return &c, err
+	}, stepsSQL, ids, now, s.Provisional)
+}

@@ -1,0 +1,325 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/metrics"
+	"ajo/internal/pg"
+	"ajo/internal/retry"
+	"ajo/internal/work"
+)
+
+// claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover.
+// Neither is nothing: the transfer is not due, in other hands, or has ended here.
+type claimed struct {
+	step *step
+	wait error
+}
+
+// claimAll claims the transfers that are due, puts off those that lack cover, and ends those that
+// will never have it. What is asked of the bank is leased. A pending transfer goes without: its
+// first step only names the holder, which two workers may do at once, and the first of them to
+// record anything has it. What was covered when it was looked at still is when it is submitted; see
+// [Service.cover].
+func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]claimed, error) {
+	now := s.Clock.Now()
+	claims, err := work.Due(ctx, tx, work.Settle, now, ids)
+	if err != nil || len(claims) == 0 {
+		return make([]claimed, len(ids)), err
+	}
+	steps, err := s.read(ctx, tx, now, slices.Collect(maps.Keys(claims))...)
+	if err != nil {
+		return nil, err
+	}
+	byID := map[uuid.UUID]claimed{}
+	var asked, short []*step
+	for _, st := range steps {
+		switch st.Claim = claims[st.ID]; {
+		case st.Status != Pending:
+			asked = append(asked, st)
+		case st.covered:
+			byID[st.ID] = claimed{step: st}
+		default:
+			short = append(short, st)
+		}
+	}
+	if err := s.leaseAll(ctx, tx, now, asked, byID); err != nil {
+		return nil, err
+	}
+	if err := s.coverAll(ctx, tx, now, short, byID); err != nil {
+		return nil, err
+	}
+	out := make([]claimed, len(ids))
+	for i, id := range ids {
+		out[i] = byID[id]
+		delete(byID, id) // one that was asked for twice is one caller's
+	}
+	return out, nil
+}
+
+// leaseAll leases the items of steps that nobody else has claimed meanwhile.
+func (s *Service) leaseAll(ctx context.Context, tx pg.Tx, now time.Time, steps []*step, byID map[uuid.UUID]claimed) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	leased, err := work.Lease(ctx, tx, work.Settle, now.Add(s.Lease), claimsOf(steps))
+	for i, c := range leased {
+		if c != nil {
+			steps[i].Claim = *c
+			byID[c.ID] = claimed{step: steps[i]}
+		}
+	}
+	return err
+}
+
+// coverAll decides on pending transfers of accounts whose confirmed money does not cover all of
+// their debits, and records the verdicts.
+func (s *Service) coverAll(ctx context.Context, tx pg.Tx, now time.Time, steps []*step, byID map[uuid.UUID]claimed) error {
+	v, err := s.cover(ctx, tx, now, steps)
+	if err != nil {
+		return err
+	}
+	for _, st := range v.covered {
+		byID[st.ID] = claimed{step: st}
+	}
+	held, err := s.postponeAll(ctx, tx, v.short)
+	if err != nil {
+		return err
+	}
+	for i, p := range v.short {
+		if held[i] {
+			byID[p.ID] = claimed{wait: retry.At(*p.next, errCover)}
+		}
+	}
+	held, err = s.endAll(ctx, tx, v.ends)
+	tx.AfterCommit(func(context.Context) {
+		for i, e := range v.ends {
+			if held[i] {
+				s.Log.Warn(e.why, slog.String("transfer", e.Ref))
+			}
+		}
+	})
+	return err
+}
+
+func claimsOf(steps []*step) []work.Claim {
+	claims := make([]work.Claim, len(steps))
+	for i, st := range steps {
+		claims[i] = st.Claim
+	}
+	return claims
+}
+
+// submitted is what recording a submission came to.
+type submitted struct {
+	claim   *work.Claim // nil: nothing may be submitted
+	refused bool        // ours, but not to be submitted: it is due again at once
+	at      time.Time
+}
+
+// submitSQL leaves alone what the bank has acknowledged since the claim, and what is pending on an
+// account that had a recall since. For the forms of the conditions see package pg, plans.go.
+var submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $2, ask_count = 0, unknown_count = 0,
+		account_name = m.holder, last_error = '', updated_at = $2
+	FROM ` + pg.Unnest[step](3, "m") + `
+	WHERE t.id = m.id AND t.status = ANY($1) AND t.acknowledged_at IS NULL
+		AND CASE t.status WHEN 'pending' THEN m.recalls = (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id) ELSE true END
+	RETURNING m.n`
+
+// submitAll records many submissions, each under a lease.
+func (s *Service) submitAll(ctx context.Context, tx pg.Tx, steps []*step) ([]submitted, error) {
+	now := s.Clock.Now()
+	leased, err := work.Lease(ctx, tx, work.Settle, now.Add(s.Lease), claimsOf(steps))
+	if err != nil {
+		return nil, err
+	}
+	var ours []*step
+	var places []int
+	for i, st := range steps {
+		if leased[i] != nil {
+			ours, places = append(ours, st), append(places, i)
+		}
+	}
+	out := make([]submitted, len(steps))
+	if len(ours) == 0 {
+		return out, nil
+	}
+	made, err := pg.Done(ctx, tx, ours, submitSQL, Transitions.From(EventSubmit), now)
+	if err != nil {
+		return nil, err
+	}
+	var refused []work.Outcome
+	for i, place := range places {
+		out[place] = submitted{claim: leased[place], at: now}
+		if !made[i] {
+			out[place] = submitted{refused: true, at: now}
+			refused = append(refused, work.Outcome{Claim: *leased[place], Next: &now})
+		}
+	}
+	if len(refused) > 0 {
+		_, err = work.Finish(ctx, tx, work.Settle, refused)
+	}
+	return out, err
+}
+
+// postponement gives a claimed transfer back until its next look.
+type postponement struct {
+	*step
+	next    *time.Time // nil: never again
+	asks    int
+	unknown int
+	why     string
+}
+
+// ending is the end of a claimed transfer, or its move on from success.
+type ending struct {
+	*step
+	outcome
+	next *time.Time // when the bank is asked again; nil: it is not
+}
+
+// to is the new status; empty: there is no such move.
+func (e ending) to() Status {
+	to, _ := Transitions.Next(e.Status, e.event)
+	return to
+}
+
+// change is what a step has come to, as recordSQL stores it. What is nil stays as it was.
+type change struct {
+	ID      uuid.UUID `pg:"id"`
+	From    Status    `pg:"status_from"`
+	To      Status    `pg:"status_to"`
+	Asks    int       `pg:"asks"`
+	Unknown int       `pg:"unknown"`
+	Why     *string   `pg:"why"`
+	By      *string   `pg:"by"`
+	Reason  *string   `pg:"reason"`
+	learned
+}
+
+func (p postponement) change() change {
+	c := change{ID: p.ID, From: p.Status, To: p.Status, Asks: p.asks, Unknown: p.unknown, learned: p.learned}
+	if !p.ended() {
+		c.Why = &p.why
+	}
+	return c
+}
+
+func (e ending) change() change {
+	return change{ID: e.ID, From: e.Status, To: e.to(), Why: &e.why, By: new(string(e.by)), Reason: &e.reason, learned: e.learned}
+}
+
+// recordSQL: an acknowledgement is for good, a fee until another is named. A difference that is the
+// same as before stays as it was: waiting for a person, or dealt with.
+var recordSQL = `UPDATE transfers t
+	SET status = m.status_to, ask_count = m.asks, unknown_count = m.unknown, last_error = coalesce(m.why, t.last_error), ended_by = coalesce(m.by, t.ended_by),
+		failure_reason = coalesce(m.reason, t.failure_reason), updated_at = CASE WHEN m.status_to = m.status_from THEN t.updated_at ELSE $1 END,
+		acknowledged_at = coalesce(t.acknowledged_at, CASE WHEN m.acked THEN $1::timestamptz END),
+		provider_fee = coalesce(m.fee, t.provider_fee), difference = coalesce(m.difference, t.difference),
+		differs_since = CASE WHEN m.difference IS NULL OR m.difference = t.difference THEN t.differs_since WHEN m.difference = '' THEN NULL ELSE $1 END
+	FROM ` + pg.Unnest[change](2, "m") + `
+	WHERE t.id = m.id AND t.status = m.status_from`
+
+// record stores what steps have come to whose claims stand.
+func record(ctx context.Context, tx pg.Tx, now time.Time, changes []change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	tag, err := tx.Exec(ctx, recordSQL, pg.Columns(changes, now)...)
+	if err == nil && int(tag.RowsAffected()) != len(changes) {
+		err = fmt.Errorf("transfer: %d of %d recorded: a status changed under its claim", tag.RowsAffected(), len(changes))
+	}
+	return err
+}
+
+// postponeAll gives steps back until their next look, and tells for each whether its claim still
+// stood.
+func (s *Service) postponeAll(ctx context.Context, tx pg.Tx, items []postponement) ([]bool, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	outcomes := make([]work.Outcome, len(items))
+	for i, p := range items {
+		outcomes[i] = work.Outcome{Claim: p.Claim, Next: p.next}
+	}
+	held, err := work.Finish(ctx, tx, work.Settle, outcomes)
+	if err != nil {
+		return nil, err
+	}
+	var changes []change
+	for i, p := range items {
+		if held[i] {
+			changes = append(changes, p.change())
+		}
+	}
+	return held, record(ctx, tx, s.Clock.Now(), changes)
+}
+
+// endAll ends the transfers whose claim still stands, and tells which these are. An end that cannot
+// be booked fails the transaction: alone it fails only itself (package pg).
+func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []ending) ([]bool, error) {
+	if len(ends) == 0 {
+		return nil, nil
+	}
+	now := s.Clock.Now()
+	outcomes := make([]work.Outcome, len(ends))
+	for i, e := range ends {
+		outcomes[i] = work.Outcome{Claim: e.Claim, Next: e.next}
+	}
+	held, err := work.Finish(ctx, tx, work.Settle, outcomes)
+	if err == nil {
+		err = keepAcknowledged(ctx, tx, now, ends, held)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var ours []ending
+	for i, e := range ends {
+		if held[i] {
+			ours = append(ours, e)
+		}
+	}
+	tx.AfterCommit(func(context.Context) {
+		for _, e := range ours {
+			metrics.TransferEnded(string(e.to()))
+		}
+	})
+	return held, book(ctx, tx, now, ours)
+}
+
+// acknowledgedSQL locks transfers, and names those that the bank has acknowledged.
+const acknowledgedSQL = `SELECT id FROM (SELECT id, acknowledged_at FROM transfers t WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE) t
+	WHERE acknowledged_at IS NOT NULL`
+
+// keepAcknowledged drops the ends by the bank's silence of what the bank has acknowledged since the
+// claim ([Service.keepAcknowledgement]). It is asked about these again at once.
+func keepAcknowledged(ctx context.Context, tx pg.Tx, now time.Time, ends []ending, held []bool) error {
+	var silent []uuid.UUID
+	for i, e := range ends {
+		if held[i] && e.by == bySilence {
+			silent = append(silent, e.ID)
+		}
+	}
+	if len(silent) == 0 {
+		return nil
+	}
+	known, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], acknowledgedSQL, silent)
+	if err != nil {
+		return err
+	}
+	var again []work.Item
+	for i, e := range ends {
+		if held[i] && slices.Contains(known, e.ID) {
+			held[i], again = false, append(again, e.item(now))
+		}
+	}
+	return work.Schedule(ctx, tx, again...)
+}
