@@ -30,14 +30,14 @@ func build(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	ajo = filepath.Join(dir, "ajo")
-	if out, err := exec.Command("go", "build", "-o", ajo, "ajo/cmd/ajo").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", ajo, "ajo/cmd/ajo").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		return 1
 	}
 	return m.Run()
 }
 
-// shortRun is a run on the tests' servers, of half a second a row and with small books.
+// shortRun is a run on the tests' servers, of a fifth of a second a row and with small books.
 func shortRun(t *testing.T) *run {
 	t.Helper()
 	env := testenv.New(t)
@@ -45,7 +45,7 @@ func shortRun(t *testing.T) *run {
 	s, err := useServers(t.Context(), t.TempDir(), ajo, env.DatabaseURL, env.RedisURL, t.Logf)
 	require.NoError(t, err)
 	t.Cleanup(s.stop)
-	return newRun(s, options{took: 500 * time.Millisecond, short: true, out: filepath.Join(t.TempDir(), "result")})
+	return newRun(s, options{took: 200 * time.Millisecond, short: true, out: filepath.Join(t.TempDir(), "result")})
 }
 
 // Every row runs, its books hold, and the result can be written, read, drawn and compared. What the

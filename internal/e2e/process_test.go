@@ -48,6 +48,9 @@ func startProgram(t testing.TB, dir string, settings map[string]string, cmd *exe
 	t.Helper()
 	p := &process{t: t, args: args}
 	cmd.Dir, cmd.Env = dir, []string{}
+	if v, ok := os.LookupEnv("GORACE"); ok {
+		cmd.Env = append(cmd.Env, "GORACE="+v) // of the race detector alone
+	}
 	for name, value := range settings {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}

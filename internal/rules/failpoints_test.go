@@ -157,7 +157,7 @@ var bystanders = []string{
 // Every commit, ring and foreign call has a failpoint before and after it, so that a test can kill
 // the process there.
 func TestEffectsStandBetweenFailpoints(t *testing.T) {
-	l := newLoader(t)
+	l := loaded(t)
 	excused := map[string]bool{} // whether anything needs the excuse
 	for _, keys := range unsurrounded {
 		for _, key := range keys {
@@ -191,7 +191,7 @@ var (_ http.Client; _ *os.File; _ idempotency.Request; _ = failpoint.At; _ provi
 type service struct { pool *pg.Pool; upstream provider.Bank; rings *asynq.Client; hc *http.Client; file *os.File }
 func renamed(s *service) provider.Bank { return s.upstream }
 `
-	l := newLoader(t)
+	l := loaded(t)
 	for _, c := range []struct{ name, body, lacks string }{
 		{"a transaction without points", `pg.InTx(ctx, s.pool, func(tx pg.Tx) error { return nil })`, "before after"},
 		{"with a point after it only", `pg.InTx(ctx, s.pool, func(tx pg.Tx) error { return nil }); failpoint.At("a")`, "before"},
@@ -232,6 +232,17 @@ type loader struct {
 	files   map[string][]*ast.File
 	infos   map[string]*types.Info
 	writers map[string]bool // functions that write by the Querier that they are given, by full name
+}
+
+// theLoader has read the module, once for all tests, which do not run side by side.
+var theLoader *loader
+
+func loaded(t *testing.T) *loader {
+	if theLoader == nil {
+		theLoader = newLoader(t)
+	}
+	theLoader.t = t
+	return theLoader
 }
 
 func newLoader(t *testing.T) *loader {

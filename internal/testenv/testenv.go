@@ -208,17 +208,20 @@ func reserveRedis(t testing.TB) string {
 	return u.String()
 }
 
-// Eventually waits until ok answers true, asking every few milliseconds, and fails the test after
-// limit. It is how every test waits. The failure names what was waited for and shows what there was
-// instead, which had tells; had is called after the limit, and must not fail the test itself.
+// Eventually waits until ok answers true and fails the test after limit. It is how every test
+// waits. It asks every few milliseconds at first, and less often the longer it waits: what is asked
+// is mostly Postgres, by many tests at once. The failure names what was waited for and shows what
+// there was instead, which had tells; had is called after the limit, and must not fail the test
+// itself.
 func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool, had ...func() any) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
+	begin := time.Now()
 	for !ok() {
-		if time.Now().After(deadline) {
+		waited := time.Since(begin)
+		if waited > limit {
 			t.Fatalf("waited %s for: %s%s", limit, what, instead(had))
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(min(max(waited/20, 5*time.Millisecond), 50*time.Millisecond))
 	}
 }
 
