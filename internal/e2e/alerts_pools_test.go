@@ -64,10 +64,10 @@ func TestAlertsOfPostgresPool(t *testing.T) {
 	a.mustNot("AjoAPISlow", "AjoPostgresPoolExhausted", "AjoPostgresUnreachable")
 }
 
-// Redis goes silent just when many deliveries end: each task is to be taken off it, and there are
-// fewer connections than tasks.
+// Redis goes silent just when many deliveries end, again and again: each task is to be taken off
+// it, and there are fewer connections than tasks.
 func TestAlertsOfRedisPool(t *testing.T) {
-	const payments = 60
+	const together = 30 // deliveries: more than connections, and all begun before the first call times out
 	a := newAlarm(t)
 	a.settings["GOMAXPROCS"] = "1" // ten connections, whatever the machine has
 	redis := a.proxied("AJO_REDIS_URL")
@@ -76,23 +76,33 @@ func TestAlertsOfRedisPool(t *testing.T) {
 	roles["api"] = a.watched(func() { p = a.settle() })
 	// so that one endpoint may have 128 calls
 	roles["worker"] = a.watched(func() { a.startWorker("ingest,deliver=1024") })
-	release := make(chan struct{})
-	let := sync.OnceFunc(func() { close(release) })
-	t.Cleanup(let)
-	p.endpoint.answers(func(int) int { <-release; return 200 })
-	for i := range payments { // one after the other, as deliveries that come together share a task
-		p.payAndTell(p.nuban, "5000.00")
-		a.eventually("the call", func() bool { return len(p.endpoint.received()) == i+1 })
-	}
+	timeouts := func() int { return sample(scrape(roles["worker"]), "ajo_redis_pool_timeouts_total") }
 	a.look(roles)
-	redis.set(silent)
-	let()
-	a.eventually("commands that find no connection", func() bool { return sample(scrape(roles["worker"]), "ajo_redis_pool_timeouts_total") >= 40 })
+	payments := 0
+	for timeouts() < 40 { // the rule's rate
+		redis.set(open)
+		a.eventually("the deliveries", func() bool { return p.progress().delivered == payments })
+		release := make(chan struct{})
+		let := sync.OnceFunc(func() { close(release) })
+		t.Cleanup(let)
+		p.endpoint.answers(func(int) int { <-release; return 200 })
+		for range together { // one after the other, as deliveries that come together share a task
+			calls := len(p.endpoint.received())
+			p.payAndTell(p.nuban, "5000.00")
+			payments++
+			a.eventually("the call", func() bool { return len(p.endpoint.received()) > calls })
+		}
+		before := timeouts()
+		redis.set(silent)
+		let()
+		a.eventually("commands that find no connection", func() bool { return timeouts() >= before+5 })
+	}
 	a.look(roles)
 	a.must("AjoRedisPoolExhausted")
 	redis.set(open)
 	a.follow("AjoRedisPoolExhausted", "redis-cli")
 	a.eventually("the deliveries", func() bool { return p.progress().delivered == payments })
 	a.eventually("a look", func() bool { return sample(scrape(roles["worker"]), "ajo_redis_up") == 1 })
+	t.Logf("%d payments", payments)
 	a.quiet(roles, "AjoRedisPoolExhausted", "AjoRedisUnreachable")
 }

@@ -147,7 +147,7 @@ func (c *crash) kill(times int) {
 		if time.Since(last) > healLimit {
 			c.t.Fatalf("%d units of work have not ended %s after the last death or end: %+v\n%s\n%s", len(running), healLimit, c.progress(), c.unfinished(), c.unended())
 		}
-		time.Sleep(5 * time.Millisecond) // a poll, as in testenv.Eventually
+		time.Sleep(20 * time.Millisecond) // a poll, as in testenv.Eventually
 	}
 	c.ended = time.Now()
 	c.scenario.check(c, c.units)
