@@ -141,7 +141,7 @@ CREATE TABLE work (
     traceparent  text NOT NULL DEFAULT '',
     PRIMARY KEY (id, kind)
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
-CREATE INDEX work_due ON work (kind, due_at);
+CREATE INDEX work_due ON work (kind, due_at, id);
 COMMENT ON TABLE work IS
     'Pending work: an item exists from the fact that makes it necessary until it is done. Workers claim items, and the sweep enqueues those that are overdue.';
 COMMENT ON COLUMN work.id IS 'of the event (ingest, confirm), the transfer (settle), the delivery (deliver) or the account (expire)';

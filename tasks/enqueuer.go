@@ -159,15 +159,11 @@ func (e *Enqueuer) together(k Kind, items []work.Item) {
 	}
 	for _, second := range slices.Sorted(maps.Keys(bySecond)) { // what is due now, first
 		for chunk := range slices.Chunk(bySecond[second], Specs[k].MaxIDs) {
-			ids := make([]uuid.UUID, len(chunk))
-			for i, m := range chunk {
-				ids[i] = m.ID
-			}
 			at := time.Time{}
 			if second > 0 {
 				at = time.Unix(second, 0)
 			}
-			err := e.enqueue(k, taskID(k, chunk[0]), at, chunk[0].Traceparent, ids...)
+			err := e.enqueue(k, taskID(k, chunk[0]), at, chunk[0].Traceparent, idsOf(chunk)...)
 			if len(chunk) == 1 || !errors.Is(err, asynq.ErrTaskIDConflict) {
 				continue
 			}
@@ -179,36 +175,32 @@ func (e *Enqueuer) together(k Kind, items []work.Item) {
 	}
 }
 
-// Now enqueues rows to be worked on at once, and waits for Redis.
-func (e *Enqueuer) Now(ctx context.Context, k Kind, ids ...uuid.UUID) {
-	e.At(ctx, k, time.Time{}, ids...)
-}
-
-// At enqueues rows to be worked on at the given time, and waits for Redis.
-func (e *Enqueuer) At(ctx context.Context, k Kind, at time.Time, ids ...uuid.UUID) {
-	items := make([]work.Item, len(ids))
-	for i, id := range ids {
-		items[i] = work.Item{Kind: k, ID: id, DueAt: at, Traceparent: trace.Parent(ctx)}
-	}
-	e.Enqueue(items)
-	e.Flush()
-}
-
-// Alone enqueues one row at the given time as a task of its own, so that its next retry and its
+// Alone enqueues one item as a task of its own, and waits for Redis, so that its next retry and its
 // error stand by themselves.
-func (e *Enqueuer) Alone(ctx context.Context, k Kind, at time.Time, id uuid.UUID) {
-	later := at
+func (e *Enqueuer) Alone(m work.Item) {
+	at := m.DueAt
 	if !at.After(e.clock.Now()) {
-		later = time.Time{}
+		at = time.Time{}
 	}
-	_ = e.enqueue(k, taskID(k, work.Item{ID: id, DueAt: at}), later, trace.Parent(ctx), id)
+	_ = e.enqueue(m.Kind, taskID(m.Kind, m), at, m.Traceparent, m.ID)
 }
 
-// Swept enqueues one row that was found overdue. Its task has an id of its own for each round of
-// the sweepers: the first task's id may still be taken by one that is wedged or archived, and a row
-// that stays overdue is enqueued once a round, not at each sweep.
-func (e *Enqueuer) Swept(k Kind, id uuid.UUID, round time.Time) {
-	_ = e.enqueue(k, fmt.Sprintf("%s:%s:swept-%d", k, id, round.UnixMilli()), time.Time{}, "", id)
+// Sweep enqueues items of a kind that were found overdue, to be worked on at once, in full tasks,
+// and waits for Redis. The tasks' ids are of the round of the sweep: those of before may still be
+// taken by tasks that are wedged or archived.
+func (e *Enqueuer) Sweep(k Kind, items []work.Item, round time.Time) {
+	for chunk := range slices.Chunk(items, Specs[k].MaxIDs) {
+		name := fmt.Sprintf("%s:%s:swept-%d", k, chunk[0].ID, round.UnixMilli())
+		_ = e.enqueue(k, name, time.Time{}, chunk[0].Traceparent, idsOf(chunk)...)
+	}
+}
+
+func idsOf(items []work.Item) []uuid.UUID {
+	ids := make([]uuid.UUID, len(items))
+	for i, m := range items {
+		ids[i] = m.ID
+	}
+	return ids
 }
 
 // taskID names the task of a row for a time; a second one for the same time is no new task. It
@@ -237,14 +229,14 @@ func (e *Enqueuer) enqueue(k Kind, name string, at time.Time, traceparent string
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), enqueueTimeout)
 	defer cancel()
-	failpoint.At("tasks/before-ring")
+	failpoint.At("tasks/before-enqueue")
 	_, err := e.client.EnqueueContext(ctx, newTask(k, ids, traceparent), opts...)
-	failpoint.At("tasks/after-ring")
+	failpoint.At("tasks/after-enqueue")
 	if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) {
 		return err
 	}
 	e.quiet.Store(time.Now().Add(silence).UnixNano())
 	e.lose(k, len(ids))
-	e.log.WarnContext(trace.Within(ctx, traceparent), "a ring was lost; the sweeper will find its row", slog.String("kind", string(k)), slog.String("task", name), slog.Any("err", err))
+	e.log.WarnContext(trace.Within(ctx, traceparent), "a task was not enqueued; the sweep will find its items", slog.String("kind", string(k)), slog.String("task", name), slog.Any("err", err))
 	return err
 }

@@ -1,7 +1,6 @@
 package tasks_test
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/redisconn"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 	"ajo/tasks"
 )
 
@@ -30,6 +30,16 @@ func setup(t *testing.T) (*tasks.Enqueuer, *asynq.Inspector) {
 	return e, asynq.NewInspectorFromRedisClient(client)
 }
 
+// enqueue makes tasks of rows of a kind that are due at a time, and waits for Redis.
+func enqueue(e *tasks.Enqueuer, k work.Kind, at time.Time, ids ...uuid.UUID) {
+	items := make([]work.Item, len(ids))
+	for i, id := range ids {
+		items[i] = work.Item{Kind: k, ID: id, DueAt: at}
+	}
+	e.Enqueue(items)
+	e.Flush()
+}
+
 func pending(t *testing.T, i *asynq.Inspector, k tasks.Kind) []*asynq.TaskInfo {
 	t.Helper()
 	list, err := i.ListPendingTasks(string(k), asynq.PageSize(1000))
@@ -37,28 +47,27 @@ func pending(t *testing.T, i *asynq.Inspector, k tasks.Kind) []*asynq.TaskInfo {
 	return list
 }
 
-// Rings of many callers travel together where the kind allows it, and each row is in exactly one
+// Items of many callers travel together where the kind allows it, and each row is in exactly one
 // task.
-func TestRingsTravelTogether(t *testing.T) {
+func TestItemsTravelTogether(t *testing.T) {
 	t.Parallel()
 	e, i := setup(t)
-	ctx := context.Background()
 	want := map[uuid.UUID]bool{}
 	var wg sync.WaitGroup
 	for range 500 {
 		id := uuid.Must(uuid.NewV7())
 		want[id] = true
-		wg.Go(func() { e.Now(ctx, tasks.Ingest, id) })
+		wg.Go(func() { enqueue(e, tasks.Ingest, time.Time{}, id) })
 	}
 	wg.Wait()
 	list := pending(t, i, tasks.Ingest)
-	require.Less(t, len(list), 250, "500 rings made %d tasks", len(list))
+	require.Less(t, len(list), 250, "500 items made %d tasks", len(list))
 	for _, info := range list {
 		ids, err := tasks.IDs(asynq.NewTask(info.Type, info.Payload))
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(ids), tasks.Specs[tasks.Ingest].MaxIDs)
 		for _, id := range ids {
-			require.True(t, want[id], "%s twice, or never rung", id)
+			require.True(t, want[id], "%s twice, or never enqueued", id)
 			delete(want, id)
 		}
 	}
@@ -66,23 +75,23 @@ func TestRingsTravelTogether(t *testing.T) {
 	require.Zero(t, e.Lost())
 }
 
-// Appointments of one second travel together too: a payout is asked about again in a quarter of an
-// hour, and each ends at a time of its own.
-func TestAppointmentsOfASecondTravelTogether(t *testing.T) {
+// Items that are due in one second travel together too: a payout is asked about again in a quarter
+// of an hour, and each ends at a time of its own.
+func TestItemsOfASecondTravelTogether(t *testing.T) {
 	t.Parallel()
 	e, i := setup(t)
 	at := tasks.NextSecond(time.Now().Add(time.Hour))
 	var wg sync.WaitGroup
 	for n := range 500 {
 		wg.Go(func() {
-			e.At(context.Background(), tasks.Ingest, at.Add(-time.Duration(n)*time.Millisecond), uuid.New())
+			enqueue(e, tasks.Ingest, at.Add(-time.Duration(n)*time.Millisecond), uuid.New())
 		})
 	}
-	e.At(context.Background(), tasks.Ingest, at.Add(-time.Minute), uuid.New())
+	enqueue(e, tasks.Ingest, at.Add(-time.Minute), uuid.New())
 	wg.Wait()
 	list, err := i.ListScheduledTasks(string(tasks.Ingest), asynq.PageSize(1000))
 	require.NoError(t, err)
-	require.Less(t, len(list), 250, "501 appointments made %d tasks", len(list))
+	require.Less(t, len(list), 250, "501 items made %d tasks", len(list))
 	seconds := map[time.Time]int{}
 	for _, info := range list {
 		ids, err := tasks.IDs(asynq.NewTask(info.Type, info.Payload))
@@ -92,59 +101,63 @@ func TestAppointmentsOfASecondTravelTogether(t *testing.T) {
 	require.Equal(t, map[time.Time]int{at.UTC(): 500, at.Add(-time.Minute).UTC(): 1}, seconds)
 }
 
-// A second ring for the same time is no new task, and takes nobody else's ring along.
-func TestRungTwice(t *testing.T) {
+// An item that is enqueued again for the same time is no new task, and takes nobody else's along.
+func TestEnqueuedTwice(t *testing.T) {
 	t.Parallel()
 	e, i := setup(t)
-	ctx := context.Background()
 	want, ids := map[uuid.UUID]int{}, make([]uuid.UUID, 200)
 	for n := range ids {
 		ids[n] = uuid.Must(uuid.NewV7())
 		want[ids[n]] = 1
 		if n%2 == 0 {
-			e.Now(ctx, tasks.Deliver, ids[n])
+			enqueue(e, tasks.Deliver, time.Time{}, ids[n])
 		}
 	}
-	e.Now(ctx, tasks.Deliver, ids...) // every other one has been rung
-	rung := map[uuid.UUID]int{}
+	enqueue(e, tasks.Deliver, time.Time{}, ids...) // every other one has been enqueued
+	enqueued := map[uuid.UUID]int{}
 	for _, info := range pending(t, i, tasks.Deliver) {
 		ids, err := tasks.IDs(asynq.NewTask(info.Type, info.Payload))
 		require.NoError(t, err)
 		for _, id := range ids {
-			rung[id] = 1 // a row may stand in two tasks, which is harmless; in none is not
+			enqueued[id] = 1 // a row may stand in two tasks, which is harmless; in none is not
 		}
 	}
-	require.Equal(t, want, rung)
+	require.Equal(t, want, enqueued)
 }
 
-func TestSweepersRingOnceARound(t *testing.T) {
+// What a sweep finds goes out in full tasks, which are other ones than those of before.
+func TestSweepsEnqueueFullTasks(t *testing.T) {
 	t.Parallel()
 	e, i := setup(t)
 	id, now := uuid.Must(uuid.NewV7()), time.Now()
-	e.Now(context.Background(), tasks.Deliver, id)
-	for range 3 {
-		e.Swept(tasks.Deliver, id, now)
+	enqueue(e, tasks.Deliver, time.Time{}, id)
+	items := []work.Item{{Kind: work.Deliver, ID: id}}
+	for range 2*tasks.Specs[tasks.Deliver].MaxIDs - 1 {
+		items = append(items, work.Item{Kind: work.Deliver, ID: uuid.Must(uuid.NewV7())})
 	}
-	require.Len(t, pending(t, i, tasks.Deliver), 2, "the sweeper's ring is another task, once a round")
+	for range 3 {
+		e.Sweep(tasks.Deliver, items, now)
+	}
+	require.Len(t, pending(t, i, tasks.Deliver), 3, "one that was there, and two of the sweep, once a round")
 }
 
 func TestPayloadIsIDsOnly(t *testing.T) {
 	t.Parallel()
 	e, i := setup(t)
 	id := uuid.Must(uuid.NewV7())
-	e.Now(context.Background(), tasks.Settle, id)
+	enqueue(e, tasks.Settle, time.Time{}, id)
 	info := pending(t, i, tasks.Settle)[0]
 	require.JSONEq(t, `{"ids":["`+id.String()+`"]}`, string(info.Payload))
 	require.Greater(t, info.MaxRetry, 0, "a task whose dequeue was lost would be archived without having run")
 	require.Greater(t, info.Timeout, time.Duration(0))
 }
 
-// An appointment is never kept early, though asynq cuts times to the second.
-func TestAppointments(t *testing.T) {
+// A task never comes early, though asynq cuts times to the second.
+func TestDueTimes(t *testing.T) {
 	t.Parallel()
 	e, i := setup(t)
 	at := time.Now().Add(time.Hour).Truncate(time.Second).Add(300 * time.Millisecond)
-	e.At(context.Background(), tasks.Confirm, at, uuid.Must(uuid.NewV7()))
+	enqueue(e, tasks.Confirm, at, uuid.Must(uuid.NewV7()))
 	list, err := i.ListScheduledTasks(string(tasks.Confirm))
 	require.NoError(t, err)
 	require.Len(t, list, 1)
@@ -153,8 +166,7 @@ func TestAppointments(t *testing.T) {
 	require.Equal(t, time.Unix(5, 0), tasks.NextSecond(time.Unix(5, 0)))
 }
 
-// With Redis gone, or there and silent, a ring costs its caller a second at most, and the next ones
-// nothing.
+// With Redis gone, or there and silent, a task costs a second at most, and the next ones nothing.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -167,12 +179,12 @@ func TestRedisAway(t *testing.T) {
 		e := tasks.NewEnqueuer(client, clock.System, slog.New(slog.NewTextHandler(&log, nil)))
 		begin := time.Now()
 		for range 101 {
-			e.Now(context.Background(), tasks.Deliver, uuid.New())
+			enqueue(e, tasks.Deliver, time.Time{}, uuid.New())
 		}
 		took := time.Since(begin)
 		require.Equal(t, int64(101), e.Lost())
 		// One asks Redis and waits for a second at most; then nobody asks for a second.
-		tried := strings.Count(log.String(), "a ring was lost")
+		tried := strings.Count(log.String(), "a task was not enqueued")
 		require.Positive(t, tried, name)
 		require.LessOrEqual(t, tried, 1+int(took/time.Second), "%s: 101 took %s", name, took)
 		e.Close()

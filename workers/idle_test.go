@@ -47,7 +47,7 @@ func TestIdleWorkerAsksLittle(t *testing.T) {
 	b.start()
 	const looked = 5 * time.Second
 	for _, k := range tasks.Kinds {
-		b.opts.Enqueuer.Now(b.ctx, k, uuid.New()) // of no row: it is done at once
+		b.enqueue(k, uuid.New()) // of no row: it is done at once
 	}
 	time.Sleep(busyFor + time.Second)
 	before, begin := c.n.Load(), time.Now()
@@ -89,7 +89,7 @@ func TestBusyQueueIsLookedAtOften(t *testing.T) {
 	var took []time.Duration
 	for range 30 {
 		begin := time.Now()
-		b.opts.Enqueuer.Now(b.ctx, tasks.Expire, uuid.New())
+		b.enqueue(tasks.Expire, uuid.New())
 		select {
 		case <-done:
 		case <-time.After(10 * time.Second):

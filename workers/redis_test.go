@@ -80,7 +80,7 @@ func (s *scaled) shared() bool {
 func (s *scaled) rings() bool {
 	lost := s.opts.Enqueuer.Lost()
 	for _, k := range tasks.Kinds {
-		s.opts.Enqueuer.Now(s.ctx, k, uuid.Must(uuid.NewV7()))
+		s.enqueue(k, uuid.Must(uuid.NewV7()))
 	}
 	return s.opts.Enqueuer.Lost() == lost
 }

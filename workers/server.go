@@ -67,7 +67,7 @@ type Options struct {
 	Queues map[tasks.Kind]int
 	// SweepEvery is how often the sweeper looks for overdue rows.
 	SweepEvery time.Duration
-	// SweepPage is how many rows of a kind one sweep takes; 0: 2,000.
+	// SweepPage is how many items of a kind one step of a sweep takes; 0: 2,000.
 	SweepPage int
 	// StopTimeout is how long Stop lets tasks finish before it hands them back; 0: 20 s.
 	StopTimeout time.Duration
@@ -278,13 +278,13 @@ func (w *Workers) handle(k tasks.Kind, work bulk) asynq.Handler {
 // again enqueues a row anew that is due again.
 func (w *Workers) again(ctx context.Context, k tasks.Kind, id uuid.UUID, err error) {
 	if at, ok := retry.When(err); ok {
-		w.Enqueuer.At(ctx, k, at, id)
+		w.Enqueuer.Enqueue([]work.Item{{Kind: k, ID: id, DueAt: at, Traceparent: trace.Parent(ctx)}})
 	} else if err != nil {
 		at, ok := retry.When(w.postponed(ctx, k, id, w.verdict(ctx, k, id, err)))
 		if !ok {
 			at = w.Clock.Now().Add(unexpectedDelay)
 		}
-		w.Enqueuer.Alone(ctx, k, at, id)
+		w.Enqueuer.Alone(work.Item{Kind: k, ID: id, DueAt: at, Traceparent: trace.Parent(ctx)})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/redisconn"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 	"ajo/tasks"
 )
 
@@ -89,7 +90,7 @@ func (x *trap) enqueued() (task string) {
 func (x *trap) again(task string) {
 	x.T.Helper()
 	id := uuid.MustParse(strings.Split(task, ":")[1])
-	x.opts.Enqueuer.Alone(x.ctx, tasks.Ingest, *x.DueAt(tasks.Ingest, id), id)
+	x.opts.Enqueuer.Alone(work.Item{Kind: work.Ingest, ID: id, DueAt: *x.DueAt(work.Ingest, id)})
 }
 
 // untouched says that nobody has worked on any payment.
@@ -263,7 +264,7 @@ func TestTrapDeletedTask(t *testing.T) {
 	w.Stop()
 	pending, archived := x.enqueued(), x.enqueued()
 	require.NoError(t, x.inspector.ArchiveTask(ingestQueue, archived))
-	x.opts.Enqueuer.Alone(x.ctx, tasks.Ingest, time.Now().Add(time.Hour), x.unnoticed())
+	x.opts.Enqueuer.Alone(work.Item{Kind: work.Ingest, ID: x.unnoticed(), DueAt: time.Now().Add(time.Hour)})
 	scheduled, err := x.inspector.ListScheduledTasks(ingestQueue)
 	require.NoError(t, err)
 	require.Len(t, scheduled, 1)
@@ -323,11 +324,11 @@ func TestTrapDuplicateEnqueue(t *testing.T) {
 		all.Go(func() {
 			switch at := time.Now().Add(time.Duration(i) * time.Millisecond); i % 3 {
 			case 0:
-				x.opts.Enqueuer.Now(x.ctx, tasks.Ingest, id, id)
+				x.enqueue(tasks.Ingest, id, id)
 			case 1:
-				x.opts.Enqueuer.Alone(x.ctx, tasks.Ingest, at, id)
+				x.opts.Enqueuer.Alone(work.Item{Kind: work.Ingest, ID: id, DueAt: at})
 			default:
-				x.opts.Enqueuer.Swept(tasks.Ingest, id, at)
+				x.opts.Enqueuer.Sweep(work.Ingest, []work.Item{{Kind: work.Ingest, ID: id}}, at)
 			}
 		})
 	}

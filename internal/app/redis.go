@@ -32,7 +32,7 @@ func (c *core) checkRedis(ctx context.Context) error {
 			c.log.Warn("redis evicts keys when it is full, and tasks with them; production refuses it", slog.String("maxmemory-policy", s.Policy))
 		}
 		if !s.AppendOnly {
-			c.log.Warn("redis keeps no append-only file: a restart loses the tasks, and the sweeper has to ring for all of them")
+			c.log.Warn("redis keeps no append-only file: a restart loses the tasks, and the sweep enqueues all of them again")
 		}
 	}
 	return nil

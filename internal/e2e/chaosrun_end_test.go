@@ -81,7 +81,7 @@ func (s *chaosRun) unended() string {
 }
 
 // queuesLeft looks for tasks that were not done. Those of rows that are done are none: an archived
-// task's row was rung again.
+// task's row was enqueued again.
 func (s *chaosRun) queuesLeft() (archived int, found []finding) {
 	for _, k := range tasks.Kinds {
 		archived += s.tasks(string(k), "archived")

@@ -20,12 +20,12 @@ import (
 	"ajo/internal/testenv"
 )
 
-var rings = []string{"tasks/before-ring", "tasks/after-ring"}
+var enqueues = []string{"tasks/before-enqueue", "tasks/after-enqueue"}
 
 // scenarios are the kinds of work that between them pass every point.
 var scenarios = []scenario{
 	{
-		name: "settlement", points: slices.Concat([]string{"transfer/"}, rings), queues: "settle",
+		name: "settlement", points: slices.Concat([]string{"transfer/"}, enqueues), queues: "settle",
 		begin: (*crash).chooseSettlements, unit: (*crash).settlement, check: (*crash).checkSettlements,
 	},
 	{
@@ -34,7 +34,7 @@ var scenarios = []scenario{
 			"payment/claim:before-commit", "payment/claim:after-commit", "payment/before-ask", "payment/after-ask", "payment/record:before-commit",
 			"payment/record:after-commit", "webhook/claim:before-commit", "webhook/claim:after-commit", "webhook/before-call", "webhook/after-call",
 			"webhook/record:before-commit", "webhook/record:after-commit",
-		}, rings),
+		}, enqueues),
 		begin: (*crash).listenToAll, unit: (*crash).sale, check: (*crash).checkPayments,
 	},
 	{
@@ -46,7 +46,7 @@ var scenarios = []scenario{
 		name: "found", points: slices.Concat([]string{
 			"reconcile/before-run-commit", "reconcile/after-run-commit", "reconcile/before-list", "reconcile/after-list", "reconcile/before-ask-absent",
 			"reconcile/after-ask-absent", "reconcile/before-report-commit", "reconcile/after-report-commit", "payment/store:before-commit", "payment/store:after-commit",
-		}, rings),
+		}, enqueues),
 		settings: map[string]string{"AJO_RECONCILE_EVERY": "1s", "AJO_RECONCILE_WINDOW": "1h", "AJO_CONFIRM_MIN_AGE": "0s"}, times: 2,
 		begin: (*crash).openWithUnknown, unit: (*crash).silentPayment, check: (*crash).checkFound,
 	},

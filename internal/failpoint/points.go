@@ -29,8 +29,8 @@ var Points = []string{
 
 	"payment/store:before-commit",
 	"payment/store:after-commit",
-	"tasks/before-ring",
-	"tasks/after-ring",
+	"tasks/before-enqueue",
+	"tasks/after-enqueue",
 	"payment/post:before-commit",
 	"payment/post:after-commit",
 

@@ -52,6 +52,7 @@ var unsurrounded = map[string][]string{
 		"ajo/internal/spool.syncDir Sync",
 	},
 	"only reads": {
+		"(*ajo/workers.sweeper).step Overdue",
 		"ajo/internal/pg.Snapshot inTx",
 		"(*ajo/internal/payment.Service).BankRecord Transaction",
 		"(*ajo/internal/payment.Service).findListed Transactions",

@@ -36,7 +36,7 @@ func (e *Env) DueAt(kind work.Kind, id uuid.UUID) *time.Time {
 // time, at most limit.
 func (e *Env) Overdue(kind work.Kind, now, before time.Time, limit int) []uuid.UUID {
 	e.T.Helper()
-	items, err := work.Overdue(context.Background(), e.Pool, now, map[work.Kind]time.Time{kind: before}, limit)
+	items, err := work.Overdue(context.Background(), e.Pool, now, []work.Span{{Kind: kind, Before: before}}, limit)
 	if err != nil {
 		e.T.Fatalf("testenv: %v", err)
 	}

@@ -4,33 +4,34 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/pg"
 )
 
-const overdueSQL = `
+// Span is what to look for of a kind: the items that were due before Before, and that come after
+// the item After by due time and id (its zero value: from the oldest on).
+type Span struct {
+	Kind   Kind      `pg:"kind"`
+	After  time.Time `pg:"after"`
+	ID     uuid.UUID `pg:"id"`
+	Before time.Time `pg:"before"`
+}
+
+var overdueSQL = `
 	SELECT m.kind, w.id, w.tenant_id, w.due_at, w.traceparent
-	FROM unnest($1::text[], $2::timestamptz[]) AS m (kind, before)
+	FROM ` + pg.Unnest[Span](3, "m") + `
 	CROSS JOIN LATERAL (
 		SELECT id, coalesce(tenant_id, '00000000-0000-0000-0000-000000000000') AS tenant_id, due_at, traceparent FROM work
-		WHERE kind = m.kind AND due_at < m.before AND coalesce(leased_until, '-infinity') <= $3
-		ORDER BY due_at LIMIT $4) w
-	ORDER BY w.due_at`
+		WHERE kind = m.kind AND (due_at, id) > (m.after, m.id) AND due_at < m.before AND coalesce(leased_until, '-infinity') <= $1
+		ORDER BY due_at, id LIMIT $2) w
+	ORDER BY w.due_at, w.id`
 
-// Overdue lists the items that were due before their kind's time and that nobody has leased, the
-// oldest first, at most limit of a kind. For the sweep.
-func Overdue(ctx context.Context, q pg.Querier, now time.Time, before map[Kind]time.Time, limit int) ([]Item, error) {
-	var kinds []string
-	var times []time.Time
-	for k, t := range before {
-		kinds, times = append(kinds, string(k)), append(times, t)
-	}
-	rows, err := q.Query(ctx, overdueSQL, kinds, times, now, limit)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Item])
+// Overdue lists the items of the spans that nobody has leased at the time now, the oldest first, at
+// most limit of a span. For the sweep.
+func Overdue(ctx context.Context, q pg.Querier, now time.Time, spans []Span, limit int) ([]Item, error) {
+	return pg.Collect(ctx, q, pgx.RowToStructByPos[Item], overdueSQL, pg.Columns(spans, now, limit)...)
 }
 
 const oldestSQL = `

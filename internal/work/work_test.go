@@ -270,7 +270,7 @@ func TestOverdueIsOldestFirstOfEachKind(t *testing.T) {
 	b := setup(t)
 	settle, deliver := b.items(work.Settle, 4), b.items(work.Deliver, 2)
 	now := b.Clock.Now().Add(2 * time.Second)
-	items, err := work.Overdue(b.ctx, b.Pool, now, map[work.Kind]time.Time{work.Settle: now, work.Deliver: now.Add(time.Hour), work.Ingest: now}, 1)
+	items, err := work.Overdue(b.ctx, b.Pool, now, []work.Span{{Kind: work.Settle, Before: now}, {Kind: work.Deliver, Before: now.Add(time.Hour)}, {Kind: work.Ingest, Before: now}}, 1)
 	require.NoError(t, err)
 	require.Len(t, items, 2)
 	require.ElementsMatch(t, []uuid.UUID{settle[0], deliver[0]}, []uuid.UUID{items[0].ID, items[1].ID})
