@@ -30,7 +30,7 @@ func build(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	ajo = filepath.Join(dir, "ajo")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", ajo, "ajo/cmd/ajo").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", ajo, "ajo/cmd/ajo").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		return 1
 	}

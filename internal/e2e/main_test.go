@@ -25,7 +25,7 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	ajo = filepath.Join(dir, "ajo")
-	args := []string{"build", "-trimpath", "-o", ajo}
+	args := []string{"build", "-o", ajo}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
