@@ -172,7 +172,7 @@ func (s *Service) Poll(ctx context.Context, merchantTxRef string, by audit.By) e
 		case t.Over():
 			return ErrOver
 		}
-		if err := expedite(ctx, tx, now, t.ID, t.TenantID); err != nil {
+		if err := makeDue(ctx, tx, now, t.ID, t.TenantID); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("transfers.poll", "transfer:"+merchantTxRef, struct {

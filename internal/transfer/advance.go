@@ -187,7 +187,7 @@ func (s *Service) applyRecord(ctx context.Context, st *step, p provider.Payout) 
 	case provider.Success:
 		return s.conclude(ctx, st, paid)
 	case provider.Failed:
-		return s.conclude(ctx, st, failed)
+		return s.conclude(ctx, st, notPaid)
 	case provider.Refunded:
 		return s.conclude(ctx, st, givenBack)
 	}
@@ -325,15 +325,15 @@ func (s *Service) Expedite(ctx context.Context, merchantTxRef string) (ok bool, 
 			}
 			return err
 		}
-		return expedite(ctx, tx, s.Clock.Now(), id, tenant)
+		return makeDue(ctx, tx, s.Clock.Now(), id, tenant)
 	})
 	failpoint.At("transfer/after-wake-commit")
 	return ok && err == nil, err
 }
 
-// expedite makes the next step of a transfer due now. One that has ended, and is not asked about
+// makeDue makes the next step of a transfer due now. One that has ended, and is not asked about
 // any more, is asked about once more.
-func expedite(ctx context.Context, tx pg.Tx, now time.Time, id, tenant uuid.UUID) error {
+func makeDue(ctx context.Context, tx pg.Tx, now time.Time, id, tenant uuid.UUID) error {
 	found, err := work.Expedite(ctx, tx, work.Settle, now, id)
 	if err != nil || len(found) > 0 {
 		return err

@@ -25,7 +25,7 @@ type heldName struct {
 	until time.Time
 }
 
-func (h *holders) get(bankCode, accountNumber string, now time.Time) (provider.Holder, bool) {
+func (h *holders) find(bankCode, accountNumber string, now time.Time) (provider.Holder, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n, ok := h.known[[2]string{bankCode, accountNumber}]

@@ -46,7 +46,7 @@ const (
 // The outcomes that the bank's record or the ledger states.
 var (
 	paid         = outcome{event: EventPaid, by: byBank}
-	failed       = outcome{event: EventReject, by: byBank, why: "the bank says that it failed", reason: reasonFailed}
+	notPaid      = outcome{event: EventReject, by: byBank, why: "the bank says that it failed", reason: reasonFailed}
 	givenBack    = outcome{event: EventRefund, by: byBank, why: "the bank gave it back", reason: reasonReturned}
 	neverCovered = outcome{event: EventReject, by: byBooks, why: "the money that it pays out proved false", reason: reasonNotCovered}
 )
@@ -76,7 +76,7 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 			return fmt.Errorf("transfer %s: its debit: %w", ends[i].Ref, m.Err)
 		}
 	}
-	if err := record(ctx, tx, now, changes); err != nil {
+	if err := writeAll(ctx, tx, now, changes); err != nil {
 		return err
 	}
 	return publish(ctx, tx, now, ends)

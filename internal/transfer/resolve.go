@@ -107,7 +107,7 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 			return ErrBankSays
 		}
 		from, differed := st.Status, st.Difference
-		if r, err = s.resolve(ctx, tx, now, st, to, by.Reason); err != nil {
+		if r, err = s.endByHand(ctx, tx, now, st, to, by.Reason); err != nil {
 			return err
 		}
 		if err := dealtWith(ctx, tx, st, r, record); err != nil {
@@ -154,8 +154,8 @@ func (to Resolution) opposes(st *step, p *provider.Payout) bool {
 	return p.Status == provider.Success
 }
 
-// resolve books a resolution of a transfer that is locked.
-func (s *Service) resolve(ctx context.Context, tx pg.Tx, now time.Time, st *step, to Resolution, reason string) (Resolved, error) {
+// endByHand books a resolution of a transfer that is locked.
+func (s *Service) endByHand(ctx context.Context, tx pg.Tx, now time.Time, st *step, to Resolution, reason string) (Resolved, error) {
 	sum := st.Amount
 	switch {
 	case to.Amount != nil:
@@ -176,7 +176,7 @@ func (s *Service) resolve(ctx context.Context, tx pg.Tx, now time.Time, st *step
 	case !st.Differs:
 		return Resolved{}, ErrAgrees
 	}
-	return s.resolved(ctx, tx, st, st.Status)
+	return s.endedByHand(ctx, tx, st, st.Status)
 }
 
 // dealtWith marks what the bank's record says otherwise than the books do now as known to a person:
@@ -233,7 +233,7 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *step,
 		return Resolved{}, err
 	}
 	st.Paid = sum
-	return s.resolved(ctx, tx, st, e.to())
+	return s.endedByHand(ctx, tx, st, e.to())
 }
 
 const rebookSQL = `UPDATE transfers SET status = $2, debit_group = $3, paid_amount = $4, ask_count = 0, unknown_count = 0,
@@ -263,11 +263,11 @@ func (s *Service) endOne(ctx context.Context, tx pg.Tx, e ending, now time.Time)
 	if err := recheckAfter(ctx, tx, e); err != nil {
 		return Resolved{}, err
 	}
-	return s.resolved(ctx, tx, e.step, e.to())
+	return s.endedByHand(ctx, tx, e.step, e.to())
 }
 
-// resolved reads what a decision came to, before its commit.
-func (s *Service) resolved(ctx context.Context, tx pg.Tx, st *step, status Status) (Resolved, error) {
+// endedByHand reads what a decision came to, before its commit.
+func (s *Service) endedByHand(ctx context.Context, tx pg.Tx, st *step, status Status) (Resolved, error) {
 	r := Resolved{ID: st.ID, Status: status}
 	if status == Success {
 		r.Paid = &st.Paid

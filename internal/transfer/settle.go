@@ -146,7 +146,7 @@ func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (p
 		return provider.Holder{}, ErrLookup
 	}
 	now := s.Clock.Now()
-	if h, ok := s.holders.get(bankCode, accountNumber, now); ok {
+	if h, ok := s.holders.find(bankCode, accountNumber, now); ok {
 		return h, nil
 	}
 	h, err := s.Bank.Lookup(ctx, bankCode, accountNumber)

@@ -228,8 +228,8 @@ var recordSQL = `UPDATE transfers t
 	FROM ` + pg.Unnest[change](2, "m") + `
 	WHERE t.id = m.id AND t.status = m.status_from`
 
-// record stores what steps have come to whose claims stand.
-func record(ctx context.Context, tx pg.Tx, now time.Time, changes []change) error {
+// writeAll stores what steps have come to whose claims stand.
+func writeAll(ctx context.Context, tx pg.Tx, now time.Time, changes []change) error {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -260,7 +260,7 @@ func (s *Service) postponeAll(ctx context.Context, tx pg.Tx, items []postponemen
 			changes = append(changes, p.change())
 		}
 	}
-	return held, record(ctx, tx, s.Clock.Now(), changes)
+	return held, writeAll(ctx, tx, s.Clock.Now(), changes)
 }
 
 // endAll ends the transfers whose claim still stands, and tells which these are. An end that cannot
