@@ -22,8 +22,8 @@ import (
 
 const (
 	startLimit = 30 * time.Second // from the start of a process until it says that it is there
-	// above what a worker waits for its tasks, and then for what it closes
-	exitLimit = 40 * time.Second
+	// far above what a worker waits for its tasks, and then for what it closes: the machine is busy
+	exitLimit = 2 * time.Minute
 )
 
 // process is the binary, running or ended.

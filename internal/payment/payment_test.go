@@ -79,19 +79,8 @@ func testBox(t testing.TB) *secret.Box {
 	return box
 }
 
-// openAtBank makes the test's account known to the fake bank under its own number, so that payments
-// to it have a record.
-func (b *bundle) openAtBank() {
-	b.T.Helper()
-	client, err := nomba.New(nomba.Options{
-		URL: b.bank.URL(), AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		Clock: b.Clock, RequestsPerSec: -1, PostsPerSec: -1,
-	})
-	require.NoError(b.T, err)
-	a, err := client.CreateAccount(b.ctx, newAccount(b.account))
-	require.NoError(b.T, err)
-	b.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, b.account, a.Number)
-}
+// openAtBank makes the test's account known to the fake bank.
+func (b *bundle) openAtBank() { b.OpenAtBank(b.bank, b.account) }
 
 // event returns a signed payment event of the bank for the test's account.
 func (b *bundle) event(change func(*fakebank.Event)) payment.Delivery {
@@ -109,24 +98,19 @@ func (b *bundle) event(change func(*fakebank.Event)) payment.Delivery {
 // eventOf signs an event.
 func (b *bundle) eventOf(e fakebank.Event) payment.Delivery {
 	b.T.Helper()
-	body, err := json.Marshal(e)
-	require.NoError(b.T, err)
-	return b.sign(body)
+	return b.sign(testenv.EventBody(b.T, e))
 }
 
 // paySilently makes a payment at the bank of which no event comes.
 func (b *bundle) paySilently(amount string) fakebank.Transaction {
 	b.T.Helper()
-	txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.String(), Amount: money.Must(amount), SenderName: "Bola Ade", Silent: true, Force: true})
-	require.NoError(b.T, err)
-	return txn
+	return testenv.PaySilently(b.T, b.bank, b.account, amount)
 }
 
 func (b *bundle) sign(body []byte) payment.Delivery {
 	b.T.Helper()
-	h, err := b.bank.SignedHeaders(body)
-	require.NoError(b.T, err)
-	return payment.Delivery{Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader)}
+	signature, timestamp := testenv.Sign(b.T, b.bank, body)
+	return payment.Delivery{Body: body, Signature: signature, Timestamp: timestamp}
 }
 
 func (b *bundle) receive(d payment.Delivery) payment.Receipt {

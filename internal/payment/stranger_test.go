@@ -1,7 +1,6 @@
 package payment_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -14,47 +13,14 @@ import (
 	"ajo/internal/testenv"
 )
 
-// strangersBank answers each question with a record of another id that says something else than the
-// bank does: what an adapter would not pass on, and what the use cases must not believe either.
-type strangersBank struct {
-	provider.Bank
-	says provider.Status
-}
-
-func (b strangersBank) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
-	t, err := b.Bank.Transaction(ctx, id)
-	t.ID, t.Status = "somebody-elses-id", b.says
-	return t, err
-}
-
-func (b strangersBank) Payout(ctx context.Context, ref string) (provider.Payout, error) {
-	p, err := b.Bank.Payout(ctx, ref)
-	p.Ref, p.Status = "somebody-elses-reference", b.says
-	return p, err
-}
-
-// strangers runs a test against a bank whose answers on the wire are of other records, which the
-// adapter must see, and against an adapter that passes them on, which the use cases must. The bank
-// answers truly again after honest.
+// strangers is [testenv.Strangers] for the payments.
 func strangers(t *testing.T, test func(t *testing.T, b *bundle, lie, honest func())) {
 	t.Helper()
-	t.Run("on the wire", func(t *testing.T) {
-		t.Parallel()
+	testenv.Strangers(t, func(t *testing.T, wrap func(provider.Bank) provider.Bank) (*bundle, *fakebank.Bank) {
 		b := setup(t)
-		test(t, b, func() {
-			b.bank.Faults.Set(
-				fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.WrongRecord}, fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.WrongRecord})
-		}, b.bank.Faults.Clear)
-	})
-	for _, says := range []provider.Status{provider.Success, provider.Refunded, provider.Failed} {
-		t.Run("from an adapter, "+string(says), func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			own := b.svc
-			stranger := b.serviceWith(strangersBank{b.client(), says})
-			test(t, b, func() { b.svc = stranger }, func() { b.svc = own })
-		})
-	}
+		b.svc = b.serviceWith(wrap(b.client()))
+		return b, b.bank
+	}, test)
 }
 
 // Another's record neither confirms a payment, nor reverses it, nor has it held; it is asked about

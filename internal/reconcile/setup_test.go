@@ -12,7 +12,6 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/fakebank"
 	"ajo/internal/invariant"
-	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/provider"
@@ -63,21 +62,13 @@ func (b *bundle) servicesWith(bank provider.Bank) (*payment.Service, *reconcile.
 	return p, reconcile.New(reconcile.Options{Pool: b.Pool, Bank: bank, Payments: p, Clock: b.Clock, Log: log, MinAge: 30 * time.Minute})
 }
 
-// openAtBank makes the test's account known to the fake bank under its own number, so that payments
-// to it have a record.
-func (b *bundle) openAtBank() {
-	b.T.Helper()
-	a, err := b.client().CreateAccount(b.ctx, provider.NewAccount{Ref: b.account.String(), Name: "Ada Obi Stores"})
-	require.NoError(b.T, err)
-	b.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, b.account, a.Number)
-}
+// openAtBank makes the test's account known to the fake bank.
+func (b *bundle) openAtBank() { b.OpenAtBank(b.bank, b.account) }
 
 // paySilently makes a payment at the bank of which no event comes.
 func (b *bundle) paySilently(amount string) fakebank.Transaction {
 	b.T.Helper()
-	txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.String(), Amount: money.Must(amount), SenderName: "Bola Ade", Silent: true, Force: true})
-	require.NoError(b.T, err)
-	return txn
+	return testenv.PaySilently(b.T, b.bank, b.account, amount)
 }
 
 // recorded changes the status of the bank's record of a payment.
@@ -91,16 +82,13 @@ func (b *bundle) hook(t fakebank.Transaction) payment.Delivery { return b.sign(b
 // eventOf signs an event.
 func (b *bundle) eventOf(e fakebank.Event) payment.Delivery {
 	b.T.Helper()
-	body, err := json.Marshal(e)
-	require.NoError(b.T, err)
-	return b.sign(body)
+	return b.sign(testenv.EventBody(b.T, e))
 }
 
 func (b *bundle) sign(body []byte) payment.Delivery {
 	b.T.Helper()
-	h, err := b.bank.SignedHeaders(body)
-	require.NoError(b.T, err)
-	return payment.Delivery{Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader)}
+	signature, timestamp := testenv.Sign(b.T, b.bank, body)
+	return payment.Delivery{Body: body, Signature: signature, Timestamp: timestamp}
 }
 
 func (b *bundle) receive(d payment.Delivery) payment.Receipt {
