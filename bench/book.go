@@ -164,9 +164,9 @@ func (r *run) postInto(ctx context.Context, of *filled, whole bool) (float64, er
 	}
 	rate, _, err := f.posted(ctx, posting{accounts: f.accounts[:spreadOver], conns: 64, count: r.most(mostPosted) / 2, took: r.took / 2})
 	if !whole {
-		return rate, errors.Join(err, f.verifyCounts(ctx, f.tally), f.verifyAccounts(ctx, f.tally))
+		return rate, errors.Join(err, f.verifyCounts(ctx), f.verifyAccounts(ctx))
 	}
-	return rate, errors.Join(err, f.verify(ctx, f.tally))
+	return rate, errors.Join(err, f.verify(ctx))
 }
 
 // grouped writes 1,000,000.

@@ -16,7 +16,7 @@ var chainSettings = map[string]string{"AJO_CONFIRM_DELAYS": soon + ",1s,2s,5s"}
 
 const allDone = `SELECT NOT EXISTS (SELECT FROM work WHERE kind IN ('ingest', 'confirm', 'deliver') AND due_at < now() + interval '1 hour')`
 
-// record has the bank make n payments that it tells nobody of, so that it knows them when it is
+// record has the bank make n payments without events, so that it knows them when it is
 // asked.
 func (f *flow) record(n int) ([]payment, error) {
 	all := payments(f.accounts, f.next, n)
@@ -68,53 +68,42 @@ func (f *flow) done(ctx context.Context, all []payment, conns int, interval time
 
 // chain measures the whole way of a payment.
 func (r *run) chain(ctx context.Context) error {
-	w, err := r.newWorld(ctx, "chain", worldOptions{settings: chainSettings, hooked: true})
+	f, err := r.warmChain(ctx, "chain")
 	if err != nil {
 		return err
 	}
-	defer w.close(ctx)
-	f, err := r.warmChain(ctx, w)
-	if err != nil {
-		return err
-	}
+	defer f.close(ctx)
 	// so many that the last second, in which checks wait for their time, weighs little
 	all, err := f.record(r.most(6000))
 	if err != nil {
 		return err
 	}
-	if err := w.checkpoint(ctx); err != nil {
+	rate, s, used, err := r.measured(ctx, f, "chain", func() (float64, *sent, error) { return f.done(ctx, all, 64, 0) })
+	if err != nil {
 		return err
 	}
-	done := r.watch(ctx, w, "chain")
-	rate, s, err := f.done(ctx, all, 64, 0)
-	used := done()
-	if err != nil {
-		return errors.Join(err, w.verify(ctx, f.tally))
-	}
-	r.memory(w)
+	r.memory(f.world)
 	r.best["chain"] = rate
 	r.add(figure{
 		Row: "chain", What: "whole chain: accepted, posted, delivered, confirmed", Unit: "/s", Value: rate, InTPS: true, Goal: 0.75, Cores: used.cores(), Cost: used.cost(s.count),
 		Note: fmt.Sprintf("%d payments over %d accounts, 64 connections, sent in %.1f s at %.0f/s, %d deliveries; checked after %s; the bank's limits lifted",
-			s.count, spreadOver, s.took.Seconds(), float64(s.count)/s.took.Seconds(), w.endpoint.calls.Load(), soon),
+			s.count, spreadOver, s.took.Seconds(), float64(s.count)/s.took.Seconds(), f.endpoint.calls.Load(), soon),
 	})
-	return errors.Join(f.verifyChain(ctx, len(all)), w.verify(ctx, f.tally))
+	return errors.Join(f.verifyChain(ctx, len(all)), f.verify(ctx))
 }
 
-// warmChain signs the tenant up and sees the first payments through.
-func (r *run) warmChain(ctx context.Context, w *world) (*flow, error) {
-	if err := w.signUp(ctx, spreadOver); err != nil {
-		return nil, err
-	}
-	f := newFlow(w)
-	warm, err := f.record(r.scaled(warmUp))
-	if err != nil {
-		return nil, err
-	}
-	if _, _, err := f.done(ctx, warm, 16, 0); err != nil {
-		return nil, errors.Join(err, w.verify(ctx, f.tally))
-	}
-	return f, nil
+// warmChain makes a world with a tenant and sees the first payments through; the caller closes it.
+func (r *run) warmChain(ctx context.Context, name string) (*flow, error) {
+	return r.newFlow(ctx, name, spreadOver, worldOptions{settings: chainSettings, hooked: true}, func(f *flow) error {
+		warm, err := f.record(r.scaled(warmUp))
+		if err != nil {
+			return err
+		}
+		if _, _, err = f.done(ctx, warm, 16, 0); err != nil {
+			return errors.Join(err, f.verify(ctx))
+		}
+		return nil
+	})
 }
 
 // verifyChain checks what the other side saw: the tenant heard of each of the n payments, and the

@@ -15,7 +15,7 @@ import (
 // knows it again.
 const narrationMark = "bench payment "
 
-// payment is one payment that the bank is to tell of.
+// payment is one payment whose event the bank is to send.
 type payment struct {
 	account *account
 	txn     string // the bank's transaction id

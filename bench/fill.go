@@ -148,7 +148,7 @@ func (r *run) fillAccounts(ctx context.Context, w *world, accounts []filledAccou
 		left[i] = a.Entries
 		total += a.Entries
 	}
-	begin, told := time.Now(), time.Now()
+	begin, said := time.Now(), time.Now()
 	for done < total {
 		batch := make([]ledger.Posting, 0, fillBatch)
 		for i := 0; len(batch) < fillBatch && done < total; i = (i + 1) % len(accounts) {
@@ -169,8 +169,8 @@ func (r *run) fillAccounts(ctx context.Context, w *world, accounts []filledAccou
 		if err := fillPosted(ctx, w.pool, batch); err != nil {
 			return err
 		}
-		if time.Since(told) > 10*time.Second {
-			told = time.Now()
+		if time.Since(said) > 10*time.Second {
+			said = time.Now()
 			r.say("filled %d of %d, %.0f/s", done, total, float64(done)/time.Since(begin).Seconds())
 		}
 	}
@@ -238,5 +238,5 @@ func (r *run) copyOf(ctx context.Context, name string, f *filled) (*flow, error)
 	for _, a := range f.Accounts {
 		w.accounts = append(w.accounts, &account{ref: a.Ref, id: a.ID, bankRef: a.ID, number: a.Number, filled: a.Entries, filledSum: a.Sum})
 	}
-	return newFlow(w), nil
+	return &flow{world: w, tally: newTally()}, nil
 }

@@ -13,25 +13,21 @@ import (
 
 // idle measures what the service uses when there is nothing to do, after it had something to do.
 func (r *run) idle(ctx context.Context) error {
-	w, err := r.newWorld(ctx, "idle", worldOptions{settings: chainSettings, hooked: true})
+	f, err := r.warmChain(ctx, "idle")
 	if err != nil {
 		return err
 	}
-	defer w.close(ctx)
-	f, err := r.warmChain(ctx, w)
-	if err != nil {
-		return err
-	}
+	defer f.close(ctx)
 	if err := sleep(ctx, r.took/2); err != nil {
 		return err
 	}
-	m := w.meter(ctx)
+	m := f.meter(ctx)
 	watched := 3 * r.took
 	if err := sleep(ctx, watched); err != nil {
 		return err
 	}
 	cores := m.used(ctx).cores()
-	sent, all, err := w.redisCommands(ctx, watched)
+	sent, all, err := f.redisCommands(ctx, watched)
 	if err != nil {
 		return err
 	}
@@ -48,7 +44,7 @@ func (r *run) idle(ctx context.Context) error {
 		Row: "idle", What: "idle: Redis commands", Unit: "/s", Value: sent, Goal: 50, AtMost: true,
 		Note: fmt.Sprintf("%s; as sent by the processes, in the time after that; with those that asynq's scripts call inside Redis: %.0f", note, all),
 	})
-	return w.verify(ctx, f.tally)
+	return f.verify(ctx)
 }
 
 // redisCommands watches Redis for that long, by MONITOR on a connection of its own: commands a

@@ -15,7 +15,7 @@ func (r *run) latency(ctx context.Context) error {
 	return errors.Join(r.chainLatency(ctx), r.acceptLatency(ctx))
 }
 
-// half is half of a row's highest rate in this run, or the rate that the run was told.
+// half is half of a row's highest rate in this run, or the rate of the options.
 func (r *run) half(row string) (int, error) {
 	switch {
 	case r.rate > 0:
@@ -32,27 +32,18 @@ func (r *run) chainLatency(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := r.newWorld(ctx, "latency", worldOptions{settings: chainSettings, hooked: true})
+	f, err := r.warmChain(ctx, "latency")
 	if err != nil {
 		return err
 	}
-	defer w.close(ctx)
-	f, err := r.warmChain(ctx, w)
-	if err != nil {
-		return err
-	}
+	defer f.close(ctx)
 	all, err := f.record(rate * max(1, int(r.took.Seconds())))
 	if err != nil {
 		return err
 	}
-	if err := w.checkpoint(ctx); err != nil {
-		return err
-	}
-	done := r.watch(ctx, w, "latency")
-	_, s, err := f.done(ctx, all, 64, time.Second/time.Duration(rate))
-	used := done()
+	_, s, used, err := r.measured(ctx, f, "latency", func() (float64, *sent, error) { return f.done(ctx, all, 64, time.Second/time.Duration(rate)) })
 	if err != nil {
-		return errors.Join(err, w.verify(ctx, f.tally))
+		return err
 	}
 	heard := f.endpoint.heard()
 	delivered := make([]time.Duration, 0, len(all))
@@ -72,7 +63,7 @@ func (r *run) chainLatency(ctx context.Context) error {
 		Row: "latency", What: "first delivery p99 after acceptance, at the same rate", Unit: "ms", Value: milliseconds(percentile(delivered, 990)), Goal: 150, AtMost: true,
 		Note: fmt.Sprintf("p50 %s, p999 %s, most %s; as the tenant's endpoint heard it", short(percentile(delivered, 500)), short(percentile(delivered, 999)), short(percentile(delivered, 1000))),
 	})
-	return errors.Join(f.verifyChain(ctx, len(all)), w.verify(ctx, f.tally))
+	return errors.Join(f.verifyChain(ctx, len(all)), f.verify(ctx))
 }
 
 // acceptLatency is at half the highest rate of accepted → posted, as that row is measured.
@@ -81,33 +72,23 @@ func (r *run) acceptLatency(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := r.newWorld(ctx, "accept", worldOptions{settings: postingSettings})
+	f, err := r.warmPosting(ctx, "accept", spreadOver)
 	if err != nil {
 		return err
 	}
-	defer w.close(ctx)
-	if err := w.signUp(ctx, spreadOver); err != nil {
-		return err
-	}
-	f := newFlow(w)
-	if _, _, err := f.posted(ctx, posting{conns: 16, count: r.scaled(warmUp)}); err != nil {
-		return err
-	}
-	if err := w.checkpoint(ctx); err != nil {
-		return err
-	}
-	done := r.watch(ctx, w, "accept")
-	_, s, err := f.posted(ctx, posting{conns: 64, count: rate * max(1, int(r.took.Seconds())), interval: time.Second / time.Duration(rate)})
-	used := done()
+	defer f.close(ctx)
+	_, s, used, err := r.measured(ctx, f, "accept", func() (float64, *sent, error) {
+		return f.posted(ctx, posting{conns: 64, count: rate * max(1, int(r.took.Seconds())), interval: time.Second / time.Duration(rate)})
+	})
 	if err != nil {
-		return errors.Join(err, w.verify(ctx, f.tally))
+		return err
 	}
 	r.add(figure{
 		Row: "latency", What: fmt.Sprintf("accept p99 at %d/s, half of accepted → posted", rate), Unit: "ms",
 		Value: milliseconds(percentile(s.latency, 990)), Goal: 20, AtMost: true, Cores: used.cores(),
 		Note: fmt.Sprintf("p50 %s, p999 %s, most %s", short(percentile(s.latency, 500)), short(percentile(s.latency, 999)), short(percentile(s.latency, 1000))),
 	})
-	return w.verify(ctx, f.tally)
+	return f.verify(ctx)
 }
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }

@@ -57,8 +57,8 @@ func TestLoadSendsAll(t *testing.T) {
 	require.Len(t, s.latency, n)
 }
 
-// An answer that is not wanted is no success, and is told.
-func TestLoadTellsRefusals(t *testing.T) {
+// An answer that is not wanted is no success, and is returned.
+func TestLoadReturnsRefusals(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Number") == "5" {

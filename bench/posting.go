@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -26,7 +25,31 @@ type flow struct {
 	next  int // the next payment's number
 }
 
-func newFlow(w *world) *flow { return &flow{world: w, tally: newTally()} }
+// newFlow makes a world with a tenant of so many accounts, and has warm send what is not measured.
+// The caller closes it.
+func (r *run) newFlow(ctx context.Context, name string, accounts int, o worldOptions, warm func(*flow) error) (*flow, error) {
+	w, err := r.newWorld(ctx, name, o)
+	if err != nil {
+		return nil, err
+	}
+	f := &flow{world: w, tally: newTally()}
+	if err = w.signUp(ctx, accounts); err == nil {
+		err = warm(f)
+	}
+	if err != nil {
+		w.close(ctx)
+		return nil, err
+	}
+	return f, nil
+}
+
+// warmPosting is newFlow for what is about accepted → posted.
+func (r *run) warmPosting(ctx context.Context, name string, accounts int) (*flow, error) {
+	return r.newFlow(ctx, name, accounts, worldOptions{settings: postingSettings}, func(f *flow) error {
+		_, _, err := f.posted(ctx, posting{conns: 16, count: r.scaled(warmUp)})
+		return err
+	})
+}
 
 // posting is a load of events about payments that the bank has no record of.
 type posting struct {
@@ -66,29 +89,19 @@ func (f *flow) posted(ctx context.Context, p posting) (float64, *sent, error) {
 
 // posting measures accepted → posted over so many accounts, with 64 and then with 256 connections.
 func (r *run) posting(ctx context.Context, row string, accounts int) error {
-	w, err := r.newWorld(ctx, row, worldOptions{settings: postingSettings})
+	f, err := r.warmPosting(ctx, row, accounts)
 	if err != nil {
 		return err
 	}
-	defer w.close(ctx)
-	if err := w.signUp(ctx, accounts); err != nil {
-		return err
-	}
-	f := newFlow(w)
-	if _, _, err := f.posted(ctx, posting{conns: 16, count: r.scaled(warmUp)}); err != nil {
-		return err
-	}
+	defer f.close(ctx)
 	for _, conns := range []int{64, 256} {
-		if err := w.checkpoint(ctx); err != nil {
+		rate, s, used, err := r.measured(ctx, f, fmt.Sprintf("%s-%d", row, conns), func() (float64, *sent, error) {
+			return f.posted(ctx, posting{conns: conns, count: r.most(mostPosted), took: r.took})
+		})
+		if err != nil {
 			return err
 		}
-		done := r.watch(ctx, w, fmt.Sprintf("%s-%d", row, conns))
-		rate, s, err := f.posted(ctx, posting{conns: conns, count: r.most(mostPosted), took: r.took})
-		used := done()
-		if err != nil {
-			return errors.Join(err, w.verify(ctx, f.tally))
-		}
-		r.memory(w)
+		r.memory(f.world)
 		r.best[row] = max(r.best[row], rate)
 		r.add(figure{
 			Row: row, What: fmt.Sprintf("accepted → posted, %s, %d connections", overAccounts(accounts), conns), Unit: "/s", Value: rate, InTPS: true, Goal: 2,
@@ -97,7 +110,7 @@ func (r *run) posting(ctx context.Context, row string, accounts int) error {
 			Cores: used.cores(), Cost: used.cost(s.count),
 		})
 	}
-	return w.verify(ctx, f.tally)
+	return f.verify(ctx)
 }
 
 func overAccounts(n int) string {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// options are what a run is told.
+// options are those of a run.
 type options struct {
 	dir, bin string
 	rows     []string // empty: all
@@ -129,26 +129,31 @@ func (r *run) scale() int {
 // scaled shortens what stands before a measurement in a run that is short.
 func (r *run) scaled(n int) int { return min(n, max(100, int(r.took.Seconds()*float64(n)/5))) }
 
-// watch measures what the processes use until the returned function is called, and profiles them if
-// the run was told to.
-func (r *run) watch(ctx context.Context, w *world, row string) func() usage {
+// measured does the work that a figure is of, after a checkpoint, with what the processes use
+// meanwhile; it profiles them if the options say so. When the work fails the books are still
+// checked.
+func (r *run) measured(ctx context.Context, f *flow, row string, work func() (float64, *sent, error)) (rate float64, s *sent, used usage, err error) {
+	if err := f.checkpoint(ctx); err != nil {
+		return 0, nil, used, err
+	}
 	var p *profiler
 	if r.profile {
-		var err error
-		if p, err = r.startProfile(ctx, w, row); err != nil {
+		if p, err = r.startProfile(ctx, f.world, row); err != nil {
 			r.say("no profile: %v", err)
 		}
 	}
-	m := w.meter(ctx)
-	return func() usage {
-		used := m.used(ctx)
-		if p != nil {
-			if err := p.finish(ctx); err != nil {
-				r.say("profile: %v", err)
-			}
+	m := f.meter(ctx)
+	rate, s, err = work()
+	used = m.used(ctx)
+	if p != nil {
+		if err := p.finish(ctx); err != nil {
+			r.say("profile: %v", err)
 		}
-		return used
 	}
+	if err != nil {
+		err = errors.Join(err, f.verify(ctx))
+	}
+	return rate, s, used, err
 }
 
 // finish judges, prints and writes the result.

@@ -84,14 +84,12 @@ func TestEveryRow(t *testing.T) {
 }
 
 // A run whose books are not what was accepted fails, however fast it was.
-func TestDoctoredBooksFail(t *testing.T) {
+func TestTamperedBooksFail(t *testing.T) {
 	r := shortRun(t)
-	w, err := r.newWorld(t.Context(), "doctored", worldOptions{settings: chainSettings, hooked: true})
+	f, err := r.warmChain(t.Context(), "tampered")
 	require.NoError(t, err)
-	t.Cleanup(func() { w.close(t.Context()) })
-	f, err := r.warmChain(t.Context(), w)
-	require.NoError(t, err)
-	require.NoError(t, w.verify(t.Context(), f.tally))
+	t.Cleanup(func() { f.close(t.Context()) })
+	require.NoError(t, f.verify(t.Context()))
 	require.NoError(t, f.verifyChain(t.Context(), f.tally.count))
 	n, some := f.tally.count, f.accounts[0]
 	require.GreaterOrEqual(t, n, 100)
@@ -104,16 +102,16 @@ func TestDoctoredBooksFail(t *testing.T) {
 	// Accepted, and stored nowhere.
 	lost := payments(f.accounts, 0, 1)
 	f.tally.accept(lost, []bool{true})
-	err = w.verify(t.Context(), f.tally)
+	err = f.verify(t.Context())
 	require.ErrorContains(t, err, fmt.Sprintf("%d payments were accepted: %d are stored", n+1, n))
 	require.ErrorContains(t, err, "account "+some.ref+" has ")
 	f.tally.count--
 	f.tally.payments[some]--
 	f.tally.balance[some] = f.tally.balance[some].Sub(lost[0].net())
-	require.NoError(t, w.verify(t.Context(), f.tally))
+	require.NoError(t, f.verify(t.Context()))
 
 	exec := func(sql string) {
-		_, err := w.pool.Exec(t.Context(), sql)
+		_, err := f.pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
 	for _, table := range []string{"ledger_entries", "inbound_events", "ledger_balances"} {
@@ -121,16 +119,16 @@ func TestDoctoredBooksFail(t *testing.T) {
 	}
 	// A sum that is another one, on an account whose count is right.
 	exec(`UPDATE ledger_balances SET total_credits = total_credits + 0.01 WHERE account_id = '` + some.id + `'`)
-	err = w.verify(t.Context(), f.tally)
+	err = f.verify(t.Context())
 	require.ErrorContains(t, err, "account "+some.ref+" has ")
 	require.ErrorContains(t, err, "ajo ledger verify")
 	exec(`UPDATE ledger_balances SET total_credits = total_credits - 0.01 WHERE account_id = '` + some.id + `'`)
-	require.NoError(t, w.verify(t.Context(), f.tally))
+	require.NoError(t, f.verify(t.Context()))
 
 	// Posted, and then gone from the ledger, with its event.
 	exec(`WITH e AS (DELETE FROM ledger_entries WHERE id = (SELECT id FROM ledger_entries LIMIT 1) RETURNING transaction_group_id)
 		DELETE FROM inbound_events WHERE id IN (SELECT transaction_group_id FROM e)`)
-	err = w.verify(t.Context(), f.tally)
+	err = f.verify(t.Context())
 	require.ErrorContains(t, err, fmt.Sprintf("%d payments were accepted: %d are stored", n, n-1))
 	require.ErrorContains(t, err, "ajo ledger verify")
 }

@@ -70,37 +70,31 @@ func (f *flow) settled(ctx context.Context, n int, took time.Duration) (float64,
 
 // settling measures settlements from their acceptance to the bank's "success".
 func (r *run) settling(ctx context.Context) error {
-	w, err := r.newWorld(ctx, "settle", worldOptions{settings: chainSettings})
+	f, err := r.newFlow(ctx, "settle", spreadOver, worldOptions{settings: chainSettings}, func(f *flow) error {
+		err := f.fund(ctx)
+		if err == nil {
+			_, _, err = f.settled(ctx, r.scaled(warmUp/4), r.took)
+		}
+		if err != nil {
+			return errors.Join(err, f.verify(ctx))
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	defer w.close(ctx)
-	if err := w.signUp(ctx, spreadOver); err != nil {
-		return err
-	}
-	f := newFlow(w)
-	if err := f.fund(ctx); err != nil {
-		return errors.Join(err, w.verify(ctx, f.tally))
-	}
-	if _, _, err := f.settled(ctx, r.scaled(warmUp/4), r.took); err != nil {
-		return errors.Join(err, w.verify(ctx, f.tally))
-	}
-	if err := w.checkpoint(ctx); err != nil {
-		return err
-	}
-	done := r.watch(ctx, w, "settle")
-	rate, s, err := f.settled(ctx, r.most(3000), r.took)
-	used := done()
+	defer f.close(ctx)
+	rate, s, used, err := r.measured(ctx, f, "settle", func() (float64, *sent, error) { return f.settled(ctx, r.most(3000), r.took) })
 	if err != nil {
-		return errors.Join(err, w.verify(ctx, f.tally))
+		return err
 	}
-	r.memory(w)
+	r.memory(f.world)
 	r.add(figure{
 		Row: "settle", What: "settlements accepted → success", Unit: "/s", Value: rate, InTPS: true, Goal: 0.4, Cores: used.cores(), Cost: used.cost(s.count),
-		Note: fmt.Sprintf("%d settlements over %d accounts, 64 connections, accepted in %.1f s at %.0f/s, p99 %s; the bank pays at once and tells nobody, its limits and the key's lifted",
+		Note: fmt.Sprintf("%d settlements over %d accounts, 64 connections, accepted in %.1f s at %.0f/s, p99 %s; the bank pays at once and sends no events, its limits and the key's lifted",
 			s.count, spreadOver, s.took.Seconds(), float64(s.count)/s.took.Seconds(), short(percentile(s.latency, 990))),
 	})
-	return errors.Join(w.verify(ctx, f.tally), f.verifyWallet(ctx))
+	return errors.Join(f.verify(ctx), f.verifyWallet(ctx))
 }
 
 // verifyWallet holds the bank's wallet, which every payment fills and every payout empties, against

@@ -46,16 +46,17 @@ func (t *tally) settle(a *account, amount money.Amount) {
 // verify holds the books against what was accepted: each payment is posted exactly once, with its
 // sum on its account, each settlement is paid, and `ajo ledger verify` finds nothing. Whatever was
 // fast and wrong fails here.
-func (w *world) verify(ctx context.Context, t *tally) error {
-	for _, line := range w.problems() {
-		w.say("logged by the %s", line)
+func (f *flow) verify(ctx context.Context) error {
+	for _, line := range f.problems() {
+		f.say("logged by the %s", line)
 	}
-	return errors.Join(w.verifyCounts(ctx, t), w.verifyAccounts(ctx, t), w.verifyLedger(ctx))
+	return errors.Join(f.verifyCounts(ctx), f.verifyAccounts(ctx), f.verifyLedger(ctx))
 }
 
-func (w *world) verifyCounts(ctx context.Context, t *tally) error {
+func (f *flow) verifyCounts(ctx context.Context) error {
+	t := f.tally
 	var events, posted, requests, credits, success, others int
-	err := w.pool.QueryRow(ctx, `
+	err := f.pool.QueryRow(ctx, `
 		SELECT count(*), count(*) FILTER (WHERE status = 'processed'), count(DISTINCT request_id),
 			(SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND provider_txn_ref NOT LIKE 'FILL-%'),
 			(SELECT count(*) FROM transfers WHERE status = 'success'), (SELECT count(*) FROM transfers WHERE status <> 'success')
@@ -73,12 +74,13 @@ func (w *world) verifyCounts(ctx context.Context, t *tally) error {
 	return nil
 }
 
-func (w *world) verifyAccounts(ctx context.Context, t *tally) error {
+func (f *flow) verifyAccounts(ctx context.Context) error {
+	t := f.tally
 	var wrong []error
-	for _, a := range w.accounts {
+	for _, a := range f.accounts {
 		var balance money.Amount
 		var entries int
-		err := w.pool.QueryRow(ctx, `SELECT balance, last_seq FROM ledger_balances WHERE account_id = $1`, a.id).Scan(&balance, &entries)
+		err := f.pool.QueryRow(ctx, `SELECT balance, last_seq FROM ledger_balances WHERE account_id = $1`, a.id).Scan(&balance, &entries)
 		if err != nil {
 			return err
 		}
