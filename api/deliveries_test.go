@@ -19,7 +19,7 @@ import (
 	"ajo/internal/webhook"
 )
 
-// chooseAll has the tenant told of everything.
+// chooseAll has every event delivered to the tenant.
 func (m member) chooseAll(w *world) {
 	w.T.Helper()
 	text, err := json.Marshal(webhook.Types)
@@ -79,7 +79,7 @@ func (m member) deliveries(w *world, query string) (out []string, ids []uuid.UUI
 	return out, ids
 }
 
-// Who chose nothing is told of payments received and of nothing else; who chose all is told of each
+// Who chose nothing gets payments received and nothing else; who chose all gets each
 // end once, and finds it in the list.
 func TestEventsOverHTTP(t *testing.T) {
 	w := setup(t)

@@ -121,8 +121,8 @@ func TestWhereDeliveriesGo(t *testing.T) {
 		_, _ = mac.Write(append([]byte(at+"."), c.body...))
 		require.Equal(t, hex.EncodeToString(mac.Sum(nil)), digest)
 
-		var told struct{ TransactionGroupID uuid.UUID }
-		require.NoError(t, json.Unmarshal(c.body, &told))
+		var event struct{ TransactionGroupID uuid.UUID }
+		require.NoError(t, json.Unmarshal(c.body, &event))
 		var statement struct {
 			Lines []struct {
 				Entry struct {
@@ -133,12 +133,12 @@ func TestWhereDeliveriesGo(t *testing.T) {
 		}
 		w.do("GET", "/v1/accounts/"+ref+"/statement", "", key...).ok(200, &statement)
 		require.Len(t, statement.Lines, 1)
-		require.Equal(t, told.TransactionGroupID, statement.Lines[0].Entry.TransactionGroupID)
+		require.Equal(t, event.TransactionGroupID, statement.Lines[0].Entry.TransactionGroupID)
 		require.Equal(t, "Rent & more", statement.Lines[0].Entry.Narration)
 	}
 }
 
-// Neither a settlement, to its end, nor an expiry is told to a tenant that has a URL.
+// Neither a settlement, to its end, nor an expiry is published to a tenant that has a URL.
 func TestOnlyPaymentsAreDelivered(t *testing.T) {
 	spec.Shows(t, "event.out.silent", "endpoint.settle.pending")
 	w := setup(t)

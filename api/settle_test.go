@@ -268,15 +268,15 @@ func TestPayoutEventsOnlyWake(t *testing.T) {
 	require.False(t, due())
 	p, ok := w.bank.Payout(ref)
 	require.True(t, ok)
-	w.tell(fakebank.PayoutFailed, p)
+	w.sendEvent(fakebank.PayoutFailed, p)
 	require.True(t, due())
 	require.Equal(t, "processing", status(), "the event says that it failed")
 	w.advance(ref)
 	require.Equal(t, "success", status(), "the bank, asked, says that it was paid")
 }
 
-// tell sends a signed event about a payout.
-func (w *world) tell(kind string, p fakebank.Payout) {
+// sendEvent sends a signed event about a payout.
+func (w *world) sendEvent(kind string, p fakebank.Payout) {
 	w.T.Helper()
 	w.bank.SetWebhookURL(w.url + "/webhooks/provider")
 	e := w.bank.Event(kind, fakebank.Transaction{ID: p.ID, Amount: p.Amount, Fee: p.Fee, Currency: "NGN", Time: w.Clock.Now()})

@@ -30,7 +30,7 @@ func resultOf(got limiter.Context, rate limiter.Rate) Result {
 }
 
 // secondsUntil counts from now to the window's end. The store cuts that end to a whole second, so
-// one is added: a client that waits as long as it was told must not be refused again.
+// one is added: a client that waits as long as it was asked to must not be refused again.
 func secondsUntil(end int64, now time.Time, period time.Duration) int64 {
 	left := time.Unix(end+1, 0).Sub(now)
 	seconds := int64((left + time.Second - 1) / time.Second)

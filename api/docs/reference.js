@@ -1,5 +1,6 @@
-// Starts Swagger UI on this service's own document: operations grouped by who makes the calls, a search over all of them, and
-// requests that can be tried with a key that is typed in and never stored.
+// Starts Swagger UI on this service's own document: operations grouped by who makes the calls, a
+// search over all of them, and requests that can be tried with a key that is typed in and never
+// stored.
 'use strict';
 
 const dark = matchMedia('(prefers-color-scheme: dark)');

@@ -17,7 +17,7 @@ import (
 	"ajo/internal/testenv"
 )
 
-// atBank is a fake bank over HTTP with one account, and the service that it tells of payments.
+// atBank is a fake bank over HTTP with one account, and the service that it sends events to.
 type atBank struct {
 	t      *testing.T
 	bank   *fakebank.Bank

@@ -40,7 +40,7 @@ const toolConns = 2
 // than this.
 type ToolSettings struct {
 	DatabaseURL    secret.Redacted
-	RedisURL       secret.Redacted // empty: nothing is rung, and the sweeper finds the row
+	RedisURL       secret.Redacted // empty: nothing is enqueued, and the sweeper finds the row
 	EncryptionKeys secret.Redacted // only [Tools.RotateSecret] and [Tools.Rekey] need them
 	Bank           BankSettings    // only [Tools.Reconcile] needs it
 	// The schedules of the roles: what a command changes, a worker continues. Nil delays are the

@@ -66,10 +66,7 @@ func (s *Service) Show(ctx context.Context, id uuid.UUID) (Record, error) {
 		return Record{}, err
 	}
 	r, err := pgx.CollectExactlyOneRow(rows, scanRecord)
-	if pg.IsNoRows(err) {
-		return r, ErrNotFound
-	}
-	return r, err
+	return r, pg.OrNone(err, ErrNotFound)
 }
 
 // ApproveByHand approves the KYC of any tenant's customer that waits for review, under the name

@@ -26,10 +26,7 @@ func (s *Service) Get(ctx context.Context, tenantID, id uuid.UUID) (Customer, er
 func Find(ctx context.Context, q pg.Querier, tenantID, id uuid.UUID) (Customer, error) {
 	var c Customer
 	err := q.QueryRow(ctx, `SELECT `+columns+` FROM customers c WHERE c.tenant_id = $1 AND c.id = $2`, tenantID, id).Scan(c.fields()...)
-	if pg.IsNoRows(err) {
-		return c, ErrNotFound
-	}
-	return c, err
+	return c, pg.OrNone(err, ErrNotFound)
 }
 
 // ErrKYCStatus refuses a list of an unknown KYC status.

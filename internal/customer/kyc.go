@@ -195,20 +195,14 @@ func lock(ctx context.Context, tx pg.Tx, tenantID, id uuid.UUID) (Customer, erro
 	var c Customer
 	err := tx.QueryRow(ctx, `SELECT `+columns+` FROM customers c WHERE c.tenant_id = $1 AND c.id = $2 FOR NO KEY UPDATE`, tenantID, id).
 		Scan(c.fields()...)
-	if pg.IsNoRows(err) {
-		return c, ErrNotFound
-	}
-	return c, err
+	return c, pg.OrNone(err, ErrNotFound)
 }
 
 // lockAny is lock for operators: any tenant's customer.
 func lockAny(ctx context.Context, tx pg.Tx, id uuid.UUID) (Customer, error) {
 	var c Customer
 	err := tx.QueryRow(ctx, `SELECT `+columns+` FROM customers c WHERE c.id = $1 FOR NO KEY UPDATE`, id).Scan(c.fields()...)
-	if pg.IsNoRows(err) {
-		return c, ErrNotFound
-	}
-	return c, err
+	return c, pg.OrNone(err, ErrNotFound)
 }
 
 // move is the one function that moves a customer's KYC. [ErrNotPending] when its state does not

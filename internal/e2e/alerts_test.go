@@ -99,7 +99,7 @@ func (a *alarm) mustNot(names ...string) {
 }
 
 // Without a worker: events wait, and nothing sweeps, checks or compares. With one, that is over.
-// Without an API, the bank tells nobody; what it told nobody is in its list.
+// Without an API, the bank reaches nobody; what it could not send is in its list.
 func TestAlertsWithoutWorkers(t *testing.T) {
 	a := newAlarm(t)
 	var p *paid

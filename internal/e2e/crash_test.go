@@ -42,10 +42,10 @@ func (s scenario) passes(point string) bool {
 	return slices.ContainsFunc(s.points, func(p string) bool { return p == point || strings.HasSuffix(p, "/") && strings.HasPrefix(point, p) })
 }
 
-// Before and after each commit, ring and foreign call the process that comes there is killed, and
-// started again, as often as AJO_KILLS says (once; 50 with make chaos-points), while units of work
-// are under way. All of them end right, and a point that nobody passes fails the test. AJO_SEED
-// draws the same passes of a point again, though not how the processes interleave.
+// Before and after each commit, enqueue and foreign call the process that comes there is killed,
+// and started again, as often as AJO_KILLS says (once; 50 with make chaos-points), while units of
+// work are under way. All of them end right, and a point that nobody passes fails the test.
+// AJO_SEED draws the same passes of a point again, though not how the processes interleave.
 func TestKilledAtEachPoint(t *testing.T) {
 	kills := 1
 	if v := os.Getenv("AJO_KILLS"); v != "" {
@@ -260,7 +260,7 @@ func order(row string) int {
 	return slices.Index(failpoint.Points, point)
 }
 
-// balanceOf is the account's balance as the API tells it.
+// balanceOf is the account's balance as the API says it.
 func (s *settler) balanceOf(ref string) string {
 	s.t.Helper()
 	var b struct{ AccountRef, Balance, Currency string }

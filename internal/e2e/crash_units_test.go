@@ -61,8 +61,8 @@ var scenarios = []scenario{
 	},
 }
 
-// chooseSettlements has the tenant told of settlements; nobody delivers here, so the deliveries
-// wait.
+// chooseSettlements has settlements delivered to the tenant; nobody delivers here, so the
+// deliveries wait.
 func (c *crash) chooseSettlements() {
 	c.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook',
 		webhook_events = '{settlement.succeeded,settlement.failed,settlement.refunded}' WHERE id = $1`, c.tenant)
@@ -118,7 +118,7 @@ func (c *crash) checkSettlements(units int) {
 		SELECT count(*) FROM transfers t
 		WHERE (SELECT array_agg(event_type ORDER BY event_type) FROM deliveries WHERE transaction_group_id = t.id) IS DISTINCT FROM
 			CASE status WHEN 'success' THEN '{settlement.succeeded}' WHEN 'failed' THEN '{settlement.failed}'
-				WHEN 'refunded' THEN '{settlement.refunded,settlement.succeeded}' END::text[]`), "each end is told once")
+				WHEN 'refunded' THEN '{settlement.refunded,settlement.succeeded}' END::text[]`), "each end is published once")
 	if c.want == 1 {
 		require.Equal(c.t, "70.00", c.balanceOf("shop-1"))
 	}
@@ -129,7 +129,7 @@ func (c *crash) listen() {
 	c.Exec(`UPDATE tenants SET webhook_url = $2 WHERE id = $1`, c.tenant, c.endpoint.URL)
 }
 
-// listenToAll is told of confirmations as well.
+// listenToAll gets confirmations as well.
 func (c *crash) listenToAll() {
 	c.listen()
 	c.told = 2
@@ -137,7 +137,7 @@ func (c *crash) listenToAll() {
 }
 
 // sale opens a one-time account, which is paid its exact amount, and so expires and is closed at
-// the bank; the payment is stored, posted, told and confirmed. Another account expires at the
+// the bank; the payment is stored, posted, delivered and confirmed. Another account expires at the
 // tenant's word.
 func (c *crash) sale(n int) unit {
 	var order, shop account
@@ -198,7 +198,7 @@ func (c *crash) checkPayments(units int) {
 }
 
 // checkCredits compares the books with the bank's: each payment is there once, with its net amount,
-// told at least once where somebody listens; and all that can be recomputed agrees.
+// delivered at least once where somebody listens; and all that can be recomputed agrees.
 func (c *crash) checkCredits(int) {
 	c.t.Helper()
 	for _, tx := range c.bank.Transactions() {
@@ -206,7 +206,7 @@ func (c *crash) checkCredits(int) {
 			SELECT coalesce(string_agg(direction || ' ' || amount || ' ' || status, ', '), 'nothing') FROM ledger_entries WHERE provider_txn_ref = $1`, tx.ID))
 	}
 	if c.endpoint != nil {
-		require.Len(c.t, c.endpoint.groups(), len(c.bank.Transactions()), "told of each payment, at least once")
+		require.Len(c.t, c.endpoint.groups(), len(c.bank.Transactions()), "notified of each payment, at least once")
 		require.Equal(c.t, c.told*len(c.bank.Transactions()), c.count(`SELECT count(*) FROM deliveries WHERE status = 'delivered'`))
 	}
 	require.Zero(c.t, c.count(`SELECT count(*) FROM inbound_events WHERE status NOT IN ('processed', 'ignored')`))
@@ -278,7 +278,7 @@ func (c *crash) through(line *proxy) string {
 	return u.String()
 }
 
-// spooledPayments are told while the API has no Postgres, until it has taken them on its disk, or
+// spooledPayments arrive while the API has no Postgres, until it has taken them on its disk, or
 // dies of it.
 func (c *crash) spooledPayments(int) unit {
 	number := c.openOne("shop").BankAccountNumber

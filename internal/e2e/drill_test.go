@@ -89,7 +89,7 @@ func TestRestoreDrill(t *testing.T) {
 		refs[i] = p.asks(i)
 	}
 	p.payOutsEnd(1 + drillPayouts)
-	p.eventually("the payments to be told", func() bool { return p.progress().delivered == len(p.txs) })
+	p.eventually("the payments to be delivered", func() bool { return p.progress().delivered == len(p.txs) })
 	worker.Kill()
 	for i := range drillLost {
 		refs[drillPayouts+i] = p.asks(drillPayouts + i)
@@ -130,7 +130,7 @@ func TestRestoreDrill(t *testing.T) {
 		require.Zero(t, got.code, got.out)
 	}
 	refsAgain(0, drillPayouts+drillLost)
-	p.eventually("all payments to be posted, confirmed and told", func() bool {
+	p.eventually("all payments to be posted, confirmed and delivered", func() bool {
 		at := p.progress()
 		return at.posted == len(p.txs) && at.delivered == len(p.txs) && p.count(`SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND status = 'confirmed'`) == len(p.txs)
 	})
@@ -169,6 +169,6 @@ func (p *paid) checkDrill(before string) {
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	for _, id := range ids {
-		require.True(t, groups[id], "the tenant was told of %s", id)
+		require.True(t, groups[id], "the tenant was notified of %s", id)
 	}
 }

@@ -52,7 +52,7 @@ func script(t *testing.T, interpreter, file string) *exec.Cmd {
 }
 
 // The programs of docs/examples do what they say, in each language, with a real API, worker and
-// bank: one opens an account, is paid and pays out; the other is told of it, and takes no webhook
+// bank: one opens an account, is paid and pays out; the other gets the event, and takes no webhook
 // but a genuine one.
 func TestExamples(t *testing.T) {
 	for _, x := range examples {

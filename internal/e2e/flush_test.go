@@ -122,7 +122,7 @@ func TestFlushAtEveryStage(t *testing.T) {
 	}
 }
 
-// The event is stored and its ring waits in Redis; no worker has ever run.
+// The event is stored and its task waits in Redis; no worker has ever run.
 func flushAfterStored(p *paid) {
 	p.arrive()
 	require.Equal(p.t, some, p.enqueued("ingest"))

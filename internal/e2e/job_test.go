@@ -14,7 +14,7 @@ import (
 )
 
 // The main job by the API alone, on an empty database, with one API and two workers: a tenant signs
-// up, opens an account, is paid, told and shown; its key and session end when it says so.
+// up, opens an account, is paid, notified and shown; its key and session end when it says so.
 func TestMainJob(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_DATABASE_URL"] = testenv.EmptyDatabase(t)

@@ -25,8 +25,8 @@ const (
 )
 
 // Workers are killed (kill -9) and started again in the middle of many payments, at moments drawn
-// from a seed. Each payment is posted exactly once, told at least once, and confirmed; the books
-// agree.
+// from a seed. Each payment is posted exactly once, delivered at least once, and confirmed; the
+// books agree.
 func TestKilledWorkers(t *testing.T) {
 	seed := seedOf(t)
 	rng := rand.New(rand.NewPCG(seed, 0))

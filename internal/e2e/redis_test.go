@@ -42,7 +42,7 @@ func TestRedisAway(t *testing.T) {
 			other := start(t, w.dir, w.settings, "api")
 			w.procs = append(w.procs, other)
 			other.logged("the API listens")
-			require.Equal(t, progress{some + 10, some, some, some}, w.progress(), "what is not rung is not posted")
+			require.Equal(t, progress{some + 10, some, some, some}, w.progress(), "what is not enqueued is not posted")
 
 			line.set(open)
 			p.waitForEnd(some + 10)

@@ -86,7 +86,7 @@ func (r *pair) send(method, path string, body []byte, header http.Header) int {
 	}
 }
 
-// pays has the bank tell of payments, and the tenant ask and open accounts, until done says so. It
+// pays has the bank send payments, and the tenant ask and open accounts, until done says so. It
 // returns how many payments and accounts there were.
 func (r *pair) pays(done func() bool) (payments, accounts int64) {
 	var paid, opened atomic.Int64

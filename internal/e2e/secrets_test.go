@@ -38,7 +38,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 
 	p.makeErrors()
 	p.eventually("failed calls in asynq's hands", func() bool {
-		// Those that travelled in one task are rung anew, the others retried.
+		// Those that travelled in one task are enqueued anew, the others retried.
 		return p.tasks("deliver", "retry")+p.tasks("deliver", "scheduled") > 0 &&
 			p.count(`SELECT count(*) FROM deliveries WHERE attempt_count = 1 AND last_error <> ''`) >= some && p.count(`SELECT count(*) FROM inbound_events WHERE last_error <> ''`) == some
 	})

@@ -143,9 +143,9 @@ const (
 )
 
 // One of two workers has its clock ten minutes ahead, or behind, and then is alone: payments are
-// posted, confirmed and told with signatures that their receivers take; deliveries that failed come
-// again, and payouts that the bank pays later or whose answers are lost are asked about, each in
-// its time; one-time accounts end when they should. Nothing is done twice.
+// posted, confirmed and delivered with signatures that their receivers take; deliveries that failed
+// come again, and payouts that the bank pays later or whose answers are lost are asked about, each
+// in its time; one-time accounts end when they should. Nothing is done twice.
 func TestSkewedWorker(t *testing.T) {
 	for name, off := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {

@@ -171,7 +171,7 @@ func (c *tenant) open(ref string) account {
 // bvn is the bank verification number of every holder in these tests.
 const bvn = "22987654321"
 
-// balance is the account's balance as the API tells it.
+// balance is the account's balance as the API says it.
 func (c *tenant) balance(ref string) string {
 	c.w.t.Helper()
 	var b struct {
@@ -320,7 +320,7 @@ func (e *endpoint) received() []hook {
 	return append([]hook(nil), e.hooks...)
 }
 
-// groups are the payments that the endpoint was told of.
+// groups are the payments whose events the endpoint got.
 func (e *endpoint) groups() map[string]bool {
 	set := map[string]bool{}
 	for _, h := range e.received() {

@@ -208,7 +208,7 @@ func TestWorkersLogTheTrace(t *testing.T) {
 	require.Equal(t, strings.Split(testenv.Value[string](w.Env, `SELECT traceparent FROM inbound_events WHERE id::text = $1`, p.eventOf(tx)), "-")[1], line["trace_id"])
 }
 
-// Redis is emptied while the event waits, and again while its payment does: the sweeper's ring goes
+// Redis is emptied while the event waits, and again while its payment does: the sweeper's task goes
 // on with the row's trace.
 func TestTraceSurvivesAnEmptiedRedis(t *testing.T) {
 	w := newWorld(t)
@@ -278,7 +278,7 @@ func TestTraceOfASettlement(t *testing.T) {
 	require.Zero(t, s.count(`SELECT count(*) FROM inbound_events WHERE NOT authentic AND traceparent <> ''`))
 }
 
-// Without a collector nothing is traced, stored, or told; with one that is away payments go on.
+// Without a collector nothing is traced, stored, or sent; with one that is away payments go on.
 func TestTracingOffAndAway(t *testing.T) {
 	for name, endpoint := range map[string]string{"off": "", "away": "http://127.0.0.1:1"} {
 		t.Run(name, func(t *testing.T) {

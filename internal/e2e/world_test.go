@@ -158,8 +158,8 @@ func (w *world) pay(nuban, amount string) fakebank.Transaction {
 	return w.payment(fakebank.Payment{NUBAN: nuban, Amount: money.Must(amount)})
 }
 
-// payAndTell makes a payment and returns after the bank's first attempt to tell of it, which must
-// be answered 200.
+// payAndTell makes a payment and returns after the bank's first attempt to send its event, which
+// must be answered 200.
 func (w *world) payAndTell(nuban, amount string) fakebank.Transaction {
 	w.t.Helper()
 	tx := w.payment(fakebank.Payment{NUBAN: nuban, Amount: money.Must(amount), Wait: true})
@@ -263,7 +263,7 @@ func (w *world) unfinished() string {
 
 // checkBooks compares what was posted to what the bank has in its books: each payment once, with
 // its net amount; the ledger agrees with itself; the float agrees with the bank's wallet; each
-// payment was told at least once.
+// payment was delivered at least once.
 func (w *world) checkBooks(e *endpoint) {
 	w.t.Helper()
 	txs := w.bank.Transactions()
@@ -284,7 +284,7 @@ func (w *world) checkBooks(e *endpoint) {
 	require.Equal(w.t, net.String(), testenv.Value[money.Amount](w.Env, `SELECT sum(balance) FROM ledger_balances`).String())
 	require.Equal(w.t, w.bank.Wallet().String(), net.String())
 	if e != nil {
-		require.Equal(w.t, groups, e.groups(), "the payments that the tenant was told of")
+		require.Equal(w.t, groups, e.groups(), "the payments that the tenant was notified of")
 		e.checkAll()
 	}
 }

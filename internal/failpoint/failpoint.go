@@ -1,8 +1,8 @@
 // Package failpoint kills the process at a named point of its work, so that tests can show that it
 // ends right after a restart.
 //
-// A point stands before and after every commit, fsync, ring and foreign call. A pg.Batcher has its
-// own, by its name; elsewhere the function that makes the call has them:
+// A point stands before and after every commit, fsync, enqueue and foreign call. A pg.Batcher has
+// its own, by its name; elsewhere the function that makes the call has them:
 // failpoint.At("transfer/after-pay"). A test in package rules fails where one lacks. All names are
 // registered in [Points]; a test compares the list with the source, and another (package e2e) kills
 // a process at each. While none is armed, which is always so in production, a point costs one

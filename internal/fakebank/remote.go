@@ -20,7 +20,7 @@ type Remote struct {
 // remoteTimeout is above the 5 s for which a payment waits for its event.
 const remoteTimeout = 10 * time.Second
 
-// Pay makes a payment and waits for the first attempt to tell the service of it. Of the payment,
+// Pay makes a payment and waits for the first attempt to send its event. Of the payment,
 // the account, the amount, SenderName and Narration count. The event is nil when the bank sent
 // none.
 func (r Remote) Pay(ctx context.Context, p Payment) (Transaction, *Webhook, error) {

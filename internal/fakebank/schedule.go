@@ -12,8 +12,8 @@ import (
 	"ajo/internal/clock"
 )
 
-// pollEvery is how often a clock that is not the system's is looked at while something waits for
-// it: it cannot ring.
+// pollEvery is how often a clock that is not the system's is read while something waits for it: it
+// has no timer.
 const pollEvery = 2 * time.Millisecond
 
 // schedule does things when the bank's clock reaches their time. Whoever asks the bank something
@@ -89,19 +89,19 @@ func (s *schedule) settle() {
 
 func (s *schedule) loop() {
 	for {
-		var ring <-chan time.Time
+		var timer <-chan time.Time
 		if next := s.next.Load(); next != math.MaxInt64 {
 			wait := pollEvery
 			if s.clock == clock.System {
 				wait = time.Duration(next - s.clock.Now().UnixNano())
 			}
-			ring = time.After(wait)
+			timer = time.After(wait)
 		}
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-s.wake:
-		case <-ring:
+		case <-timer:
 		}
 		s.run()
 	}

@@ -16,7 +16,7 @@ const manyNoSuch = 5
 type Doubting struct {
 	Checker
 	Log     *slog.Logger
-	Observe func(kind string) // told of each answer that was not believed; nil: nobody is
+	Observe func(kind string) // called with each answer that was not believed; nil: nothing is
 
 	noSuch atomic.Int64 // in a row
 }

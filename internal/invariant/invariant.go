@@ -23,7 +23,7 @@ const (
 	CheckPostedOnce       = "a payment is posted once"
 	CheckConfirmation     = "each provisional credit is waiting for the bank"
 	CheckDeliveryEvent    = "each delivery of a payment has its posted event"
-	CheckDeliveryEnd      = "what is told of a payment's end has happened"
+	CheckDeliveryEnd      = "what is delivered of a payment's end has happened"
 	CheckDeliveryTransfer = "each delivery of a settlement has its transfer"
 	CheckRecalls          = "what is held for recalls is what they hold"
 	CheckRecallAsked      = "each open recall is waiting for the bank"
@@ -62,17 +62,17 @@ var checks = []struct{ name, sql string }{
 		SELECT c.id::text, 'provisional, and nobody will ask the bank about it'
 		FROM ledger_entries c JOIN inbound_events e ON e.id = c.transaction_group_id
 		WHERE c.direction = 'credit' AND c.status = 'provisional' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = e.id)`},
-	// The sum that the tenant is told stands in the body as a text; the body is read as bytes,
-	// since a damaged one is no JSON.
+	// The sum that is delivered to the tenant stands in the body as a text; the body is read as
+	// bytes, since a damaged one is no JSON.
 	{CheckDeliveryEvent, `
-		SELECT d.id::text, CASE WHEN e.id IS NULL THEN 'it tells of no event' ELSE
-			format('of account %s, telling %s; its event is %s, to account %s, of %s', d.account_id,
+		SELECT d.id::text, CASE WHEN e.id IS NULL THEN 'it is about no event' ELSE
+			format('of account %s, saying %s; its event is %s, to account %s, of %s', d.account_id,
 				coalesce(substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"'), 'nothing'), e.status, e.account_id, e.amount - e.fee) END
 		FROM deliveries d LEFT JOIN inbound_events e ON e.id = d.transaction_group_id
 		WHERE d.event_type LIKE 'payment.%' AND (e.status IS DISTINCT FROM 'processed' OR e.account_id <> d.account_id OR e.tenant_id IS DISTINCT FROM d.tenant_id
 			OR substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"') IS DISTINCT FROM to_char(e.amount - e.fee, 'FM999999999999999990.00'))`},
 	{CheckDeliveryEnd, `
-		SELECT d.id::text, format('it tells of %s; the credit is %s', d.event_type, coalesce(c.status, 'missing'))
+		SELECT d.id::text, format('it says %s; the credit is %s', d.event_type, coalesce(c.status, 'missing'))
 		FROM deliveries d LEFT JOIN ledger_entries c ON c.transaction_group_id = d.transaction_group_id AND c.direction = 'credit' AND c.reversal_of IS NULL
 		WHERE d.event_type IN ('payment.confirmed', 'payment.reversed') AND c.status IS DISTINCT FROM substring(d.event_type FROM 9)
 			AND NOT (d.event_type = 'payment.confirmed' AND c.status = 'reversed' AND EXISTS (SELECT FROM recalls r WHERE r.event_id = c.transaction_group_id AND r.status = 'reversed'))`},
@@ -89,8 +89,8 @@ var checks = []struct{ name, sql string }{
 		SELECT r.event_id::text, 'a recall is open, and nobody will ask the bank about it'
 		FROM recalls r WHERE r.status = 'open' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = r.event_id)`},
 	{CheckDeliveryTransfer, `
-		SELECT d.id::text, CASE WHEN t.id IS NULL THEN 'it tells of no transfer' ELSE
-			format('%s of account %s, telling %s; its transfer is %s, from account %s, of %s', d.event_type, d.account_id,
+		SELECT d.id::text, CASE WHEN t.id IS NULL THEN 'it is about no transfer' ELSE
+			format('%s of account %s, saying %s; its transfer is %s, from account %s, of %s', d.event_type, d.account_id,
 				coalesce(substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"'), 'nothing'), t.status, t.account_id, t.amount) END
 		FROM deliveries d LEFT JOIN transfers t ON t.id = d.transaction_group_id
 		WHERE d.event_type NOT LIKE 'payment.%' AND (t.id IS NULL OR t.account_id <> d.account_id OR t.tenant_id <> d.tenant_id

@@ -181,7 +181,7 @@ func (l *listener) begin(ctx context.Context) error {
 	if l.ForwardTo != "" {
 		where = "to " + l.ForwardTo
 	}
-	l.Say("Events go " + where + ". Your webhook URL is told of " + strings.Join(types.Events, ", ") + ".")
+	l.Say("Events go " + where + ". Your webhook URL gets " + strings.Join(types.Events, ", ") + ".")
 	l.Say("Listening. Ctrl-C ends it.")
 	return nil
 }

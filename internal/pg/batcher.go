@@ -184,7 +184,7 @@ func Match[K comparable, V any](keys []K, found []V, key func(V) K) []V {
 }
 
 // Done runs a statement with [Unnest] of the items that returns the numbers (n) of those that it
-// changed, and tells of each item whether it is one of them. The arguments before are $1 and on.
+// changed, and returns of each item whether it is one of them. The arguments before are $1 and on.
 func Done[T any](ctx context.Context, tx Tx, items []T, sql string, before ...any) ([]bool, error) {
 	numbers, err := Collect(ctx, tx, pgx.RowTo[int], sql, Columns(items, before...)...)
 	done := make([]bool, len(items))

@@ -108,6 +108,14 @@ func Code(err error) string {
 // IsNoRows tells whether err says that a query found no row.
 func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
+// OrNone is err, or none in its place when err says that a query found no row.
+func OrNone(err, none error) error {
+	if IsNoRows(err) {
+		return none
+	}
+	return err
+}
+
 // IsData tells whether err is the server's refusal of what a statement carries (SQLSTATE classes 22
 // and 23): the same statement without the bad row would work, so a batch is worth trying row by
 // row.

@@ -46,8 +46,8 @@ type DoubtOptions struct {
 	Known KnownRecords
 	Clock clock.Clock
 	Log   *slog.Logger
-	// Observe is told of each answer that was not believed, by the kind of question; nil: nobody
-	// is.
+	// Observe is called for each answer that was not believed, by the kind of question; nil:
+	// nothing is.
 	Observe func(kind string)
 }
 

@@ -71,10 +71,8 @@ func (s *Service) Dismiss(ctx context.Context, ref string, by audit.By) (Excepti
 		var kind string
 		err := tx.QueryRow(ctx, `SELECT kind, exception FROM reconcile_items WHERE ref = $1 ORDER BY exception IS NULL LIMIT 1 FOR UPDATE`, ref).Scan(&kind, &body)
 		switch {
-		case pg.IsNoRows(err):
-			return ErrNotOpen
 		case err != nil:
-			return err
+			return pg.OrNone(err, ErrNotOpen)
 		case body == nil:
 			return ErrNoReport
 		}

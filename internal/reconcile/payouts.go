@@ -289,7 +289,7 @@ func (r *comparison) askPayouts(ctx context.Context, absent []payout) error {
 // lostPayout flags a payout that the books have and the bank does not know.
 func (r *comparison) lostPayout(t *payout) {
 	if t.Status != transfer.Success && t.Status != transfer.Refunded {
-		// its end is still the bank's to tell, and the transfer asks; or it has come back
+		// the bank has not said its end yet, and the transfer asks; or it has come back
 		r.settle(aboutPayout, t.Ref)
 		return
 	}

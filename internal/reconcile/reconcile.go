@@ -180,7 +180,7 @@ func (r *comparison) work(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, r.fail(err))
 	}
-	r.tell()
+	r.logResult()
 	return nil
 }
 
@@ -267,8 +267,8 @@ func (r *comparison) askAbsent(ctx context.Context) error {
 	return nil
 }
 
-// tell logs what came of the run.
-func (r *comparison) tell() {
+// logResult logs what came of the run.
+func (r *comparison) logResult() {
 	log := r.log.With(slog.String("reconciliation", r.report.ID.String()), slog.Time("from", r.report.From), slog.Time("to", r.report.To))
 	log.Info("the books were compared with the bank's list", slog.Int("bank", r.report.Bank.Success.Count),
 		slog.Int("books", r.report.Books.counted().Count), slog.Int("stored", len(r.report.ToPost)), slog.Int("exceptions", r.report.ExceptionCount()))

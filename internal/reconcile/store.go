@@ -176,11 +176,8 @@ func (s *Service) Reconciliation(ctx context.Context, id uuid.UUID) (Report, err
 	var r Report
 	var body []byte
 	err := s.pool.QueryRow(ctx, `SELECT report FROM reconciliations WHERE id = $1 AND status = 'finished'`, id).Scan(&body)
-	if pg.IsNoRows(err) {
-		return r, ErrRunNotFound
-	}
 	if err != nil {
-		return r, err
+		return r, pg.OrNone(err, ErrRunNotFound)
 	}
 	return r, json.Unmarshal(body, &r)
 }

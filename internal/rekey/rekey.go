@@ -39,7 +39,7 @@ var Columns = []Column{
 	{"hash_keys", "key"},
 }
 
-// headSize is enough of a sealed value to tell its key's id: version, length, the longest id, and
+// headSize is enough of a sealed value to read its key's id: version, length, the longest id, and
 // what every value has then.
 const headSize = 2 + 32 + 12 + 16
 
@@ -52,7 +52,7 @@ type Service struct {
 	Clock clock.Clock
 	Box   *secret.Box
 	Batch int // rows of one statement and one transaction, 1 to 10,000
-	// Progress is told after each batch: the column, the rows looked at and the values sealed anew
+	// Progress is called after each batch: column, rows looked at and the values sealed anew
 	// in it so far. It may be nil.
 	Progress func(c Column, looked, sealed int)
 }
@@ -185,7 +185,7 @@ type row struct {
 // walk gives fn the values of a column that are not null, a batch at a time, in the order of the
 // rows' ids; only their first bytes when head is not 0. Rows that come meanwhile are seen when
 // their id is above the place where the walk is: what is written now is sealed with the writer's
-// key, and Usage tells afterwards.
+// key, and Usage shows it afterwards.
 func (s *Service) walk(ctx context.Context, c Column, head int, fn func(context.Context, []row) error) error {
 	if s.Batch < 1 || s.Batch > maxBatch {
 		return ErrBatch

@@ -1,4 +1,4 @@
-// Package retry is how a use case tells its caller when to try again.
+// Package retry is how a use case lets its caller know when to try again.
 //
 // The time of a retry is that of the work item (package work); asynq only keeps it. A use case that
 // failed for now returns [At], one that is out of attempts returns [Exhausted], and the

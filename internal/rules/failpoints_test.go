@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// effects are the functions after which the world is another: a commit, a record on disk, a ring, a
+// effects are the functions after which the world is another: a commit, a record on disk, a task, a
 // call of somebody else's service. The pool's own methods are commits when their SQL writes.
 var effects = map[string]string{
 	"ajo/internal/pg.InTx":              "commit",
@@ -30,7 +30,7 @@ var effects = map[string]string{
 	"github.com/jackc/pgx/v5.BeginFunc": "commit", "github.com/jackc/pgx/v5.BeginTxFunc": "commit",
 	"(*github.com/jackc/pgx/v5/pgxpool.Pool).Begin": "commit", "(*github.com/jackc/pgx/v5/pgxpool.Pool).BeginTx": "commit",
 	"(*os.File).Sync": "commit to disk",
-	"(*github.com/hibiken/asynq.Client).Enqueue": "ring", "(*github.com/hibiken/asynq.Client).EnqueueContext": "ring",
+	"(*github.com/hibiken/asynq.Client).Enqueue": "enqueue", "(*github.com/hibiken/asynq.Client).EnqueueContext": "enqueue",
 	"(*ajo/internal/safehttp.Client).Post": "foreign call", "(*net/http.Client).Do": "foreign call",
 	"(*net/http.Client).Get": "foreign call", "(*net/http.Client).Post": "foreign call", "net/http.Get": "foreign call", "net/http.Post": "foreign call",
 }
@@ -155,8 +155,8 @@ var bystanders = []string{
 	"ajo/migrations", "ajo/api/client", "ajo/internal/listen", "ajo/docs",
 }
 
-// Every commit, ring and foreign call has a failpoint before and after it, so that a test can kill
-// the process there.
+// Every commit, enqueue and foreign call has a failpoint before and after it, so that a test can
+// kill the process there.
 func TestEffectsStandBetweenFailpoints(t *testing.T) {
 	l := loaded(t)
 	excused := map[string]bool{} // whether anything needs the excuse
@@ -189,7 +189,7 @@ func TestFailpointCheck(t *testing.T) {
 	const head = `package x
 import ("context"; "net/http"; "os"; "time"; "ajo/internal/failpoint"; "ajo/internal/idempotency"; "ajo/internal/pg"; "ajo/internal/provider"; "ajo/tasks"; "github.com/hibiken/asynq")
 var (_ http.Client; _ *os.File; _ idempotency.Request; _ = failpoint.At; _ provider.Bank; _ *tasks.Enqueuer; _ asynq.Client)
-type service struct { pool *pg.Pool; upstream provider.Bank; rings *asynq.Client; hc *http.Client; file *os.File }
+type service struct { pool *pg.Pool; upstream provider.Bank; tasks *asynq.Client; hc *http.Client; file *os.File }
 func renamed(s *service) provider.Bank { return s.upstream }
 `
 	l := loaded(t)
@@ -208,7 +208,7 @@ func renamed(s *service) provider.Bank { return s.upstream }
 		{"the bank's name, which asks nobody", `s.upstream.Name()`, ""},
 		{"two calls with one point between them", `failpoint.At("b"); s.upstream.Banks(ctx); failpoint.At("m"); s.upstream.Banks(ctx); failpoint.At("a")`, ""},
 		{"two calls with none between them", `failpoint.At("b"); s.upstream.Banks(ctx); s.upstream.Banks(ctx); failpoint.At("a")`, "after before"},
-		{"a ring past the Enqueuer", `s.rings.EnqueueContext(ctx, nil)`, "before after"},
+		{"a task past the Enqueuer", `s.tasks.EnqueueContext(ctx, nil)`, "before after"},
 		{"a call of a foreign host", `s.hc.Do(nil)`, "before after"},
 		{"an fsync", `failpoint.At("b"); s.file.Sync(); failpoint.At("a")`, ""},
 		{"points in another function only", `func() { failpoint.At("b") }(); s.upstream.Banks(ctx)`, "after"},

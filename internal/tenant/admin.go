@@ -236,10 +236,7 @@ func lock(ctx context.Context, tx pg.Tx, id uuid.UUID) (locked, error) {
 	var t locked
 	err := tx.QueryRow(ctx, `SELECT name, status, operator, webhook_secret FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).
 		Scan(&t.name, &t.status, &t.operator, &t.secret)
-	if pg.IsNoRows(err) {
-		return t, ErrNotFound
-	}
-	return t, err
+	return t, pg.OrNone(err, ErrNotFound)
 }
 
 func target(id uuid.UUID) string { return "tenant:" + id.String() }

@@ -118,11 +118,8 @@ func (s *Service) openSession(ctx context.Context, id uuid.UUID, hash string) (o
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		var t Tenant
 		err := tx.QueryRow(ctx, `SELECT `+columns+` FROM tenants t WHERE t.id = $1 AND t.password_hash = $2 FOR SHARE`, id, hash).Scan(t.fields()...)
-		if pg.IsNoRows(err) {
-			return ErrCredentials
-		}
 		if err != nil {
-			return err
+			return pg.OrNone(err, ErrCredentials)
 		}
 		if _, err := admit(t); err != nil {
 			return err
@@ -163,11 +160,8 @@ func (s *Service) Session(ctx context.Context, token secret.Redacted) (Tenant, e
 	err := s.Pool.QueryRow(ctx, `
 		SELECT `+columns+`, s.ended_at IS NOT NULL FROM sessions s JOIN tenants t ON t.id = s.tenant_id WHERE s.token_hash = $1 AND s.expires_at > $2`,
 		hash[:], s.Clock.Now()).Scan(append(t.fields(), &ended)...)
-	if pg.IsNoRows(err) {
-		return Tenant{}, ErrUnauthorized
-	}
 	if err != nil {
-		return Tenant{}, err
+		return Tenant{}, pg.OrNone(err, ErrUnauthorized)
 	}
 	if t, err = admit(t); err == nil && ended {
 		return Tenant{}, ErrUnauthorized

@@ -33,10 +33,8 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 		var name, status string
 		err := tx.QueryRow(ctx, `SELECT name, status FROM tenants WHERE id = $1 FOR SHARE`, id).Scan(&name, &status)
 		switch {
-		case pg.IsNoRows(err):
-			return ErrNotFound
 		case err != nil:
-			return err
+			return pg.OrNone(err, ErrNotFound)
 		case status != Active:
 			return ErrSuspended
 		}
@@ -77,11 +75,8 @@ func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted) (Sessi
 		err := tx.QueryRow(ctx, `
 			SELECT `+columns+` FROM login_links l JOIN tenants t ON t.id = l.tenant_id
 			WHERE l.token_hash = $1 AND l.expires_at > $2 FOR SHARE OF t`, hash[:], s.Clock.Now()).Scan(t.fields()...)
-		if pg.IsNoRows(err) {
-			return ErrLoginLink
-		}
 		if err != nil {
-			return err
+			return pg.OrNone(err, ErrLoginLink)
 		}
 		if _, err := admit(t); err != nil {
 			return err

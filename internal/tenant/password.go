@@ -158,11 +158,8 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 		err := tx.QueryRow(ctx, `
 			SELECT `+columns+` FROM password_resets r JOIN tenants t ON t.email = r.email
 			WHERE r.token_hash = $1 AND r.expires_at > $2 FOR NO KEY UPDATE OF t`, hash[:], now).Scan(t.fields()...)
-		if pg.IsNoRows(err) {
-			return ErrCode
-		}
 		if err != nil {
-			return err
+			return pg.OrNone(err, ErrCode)
 		}
 		if _, err := admit(t); err != nil {
 			return err

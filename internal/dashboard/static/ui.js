@@ -4,7 +4,7 @@ import { h, icon } from './dom.js';
 import { moment, naira, status } from './format.js';
 import { grown } from './route.js';
 
-// announce tells of what happened: seen at the foot of the page for a while, and read out by screen readers.
+// announce shows what happened: seen at the foot of the page for a while, and read out by screen readers.
 export function announce(text) {
   const place = document.getElementById('status');
   const note = h('p', { class: 'toast' }, text);

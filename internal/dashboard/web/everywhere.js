@@ -159,7 +159,7 @@ test('figures are exact however large, and the plot says them', async () => {
   await v.close();
 });
 
-test('a service that is away, refuses or breaks is told of, and asked again', async () => {
+test('a service that is away, refuses or breaks is reported, and asked again', async () => {
   const v = await visitAs(await newTenant());
   const { page } = v;
   const answers = [

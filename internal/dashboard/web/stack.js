@@ -109,7 +109,7 @@ export async function start() {
   return service;
 }
 
-// endpoint plays the tenant's program that is told of payments; failing makes it refuse them.
+// endpoint plays the tenant's program that receives payments' events; failing makes it refuse them.
 async function endpoint() {
   const shop = { failing: false, received: [] };
   const server = createServer((req, res) => {

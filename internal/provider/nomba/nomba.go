@@ -64,7 +64,7 @@ type Options struct {
 	RequestsPerSec int // this process's limit on all calls; zero: 75, negative: none
 	PostsPerSec    int // the same on POST calls; zero: 15, negative: none
 
-	// Observe, where set, is told of every call when it ends: its name ("pay", "lookup", "token"
+	// Observe, where set, is called when a call ends: its name ("pay", "lookup", "token"
 	// …), how it ended ("ok", "unknown", "rejected", "timeout", "error"), and how long it took,
 	// waits and repetitions included.
 	Observe func(call, outcome string, d time.Duration)

@@ -42,7 +42,7 @@ func run(ctx context.Context, ajo *client.Client, ref, bankCode, accountNumber s
 	}
 	fmt.Println("pay to", account.BankAccountNumber, account.BankName)
 
-	// A webhook tells of payments as they come (see receive); a program that runs once may as well
+	// A webhook delivers payments as they come (see receive); a program that runs once may as well
 	// ask.
 	var amount string
 	for amount == "" {
