@@ -114,37 +114,22 @@ type Listed struct {
 // List returns a page of the tenant's accounts, newest first. A bad cursor is [page.ErrCursor], an
 // unknown status [ErrStatus].
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Listed, page.Info, error) {
-	after, ok, err := page.ParseID(page.Accounts, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		after = uuid.Max
-	}
 	switch f.Status {
 	case "", Active, Expired, NeedsReview:
 	default:
 		return nil, page.Info{}, ErrStatus
 	}
-	rows, err := s.Pool.Query(ctx, `
+	list := pg.List[Listed]{Name: page.Accounts, ID: func(a Listed) uuid.UUID { return a.ID }, Row: func(row pgx.CollectableRow) (a Listed, err error) {
+		return a, row.Scan(append([]any{&a.Balance}, a.fields()...)...)
+	}}
+	return list.Page(ctx, s.Pool, r, `
 		SELECT b.balance, `+columns+` FROM accounts a JOIN ledger_balances b ON b.account_id = a.id
-		WHERE a.tenant_id = $1 AND a.id < $2 AND a.status <> 'provisioning'
+		WHERE a.tenant_id = $3 AND a.id < $1 AND a.status <> 'provisioning'
 			AND ($4 = '' OR a.status = $4 OR ($4 = 'needs_review' AND EXISTS (
 				SELECT FROM ledger_entries e WHERE e.account_id = a.id AND e.status = 'needs_review' AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL))))
 			AND ($5 = '' OR strpos(lower(a.account_ref), lower($5)) > 0 OR strpos(lower(a.bank_account_name), lower($5)) > 0
 				OR strpos(a.bank_account_number, $5) > 0)
-		ORDER BY a.id DESC LIMIT $3`, tenantID, after, r.Limit+1, f.Status, f.Search)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Listed, err error) {
-		return a, row.Scan(append([]any{&a.Balance}, a.fields()...)...)
-	})
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(a Listed) string { return page.ID(page.Accounts, a.ID) })
-	return list, info, nil
+		ORDER BY a.id DESC LIMIT $2`, tenantID, f.Status, f.Search)
 }
 
 // History returns the account's changes of status, oldest first.

@@ -101,24 +101,8 @@ type Filter struct {
 
 // List returns a page of the record, newest first. A bad cursor is [page.ErrCursor].
 func List(ctx context.Context, q pg.Querier, f Filter, r page.Request) ([]Record, page.Info, error) {
-	before, ok, err := page.ParseID(page.Audit, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		before = uuid.Max
-	}
-	rows, err := q.Query(ctx, `
+	list := pg.List[Record]{Name: page.Audit, ID: func(e Record) uuid.UUID { return e.ID }, Row: pgx.RowToStructByPos[Record]}
+	return list.Page(ctx, q, r, `
 		SELECT id, at, actor, action, target, reason, detail FROM audit_log
-		WHERE id < $1 AND ($2 = '' OR action = $2) AND ($3 = '' OR target = $3) ORDER BY id DESC LIMIT $4`,
-		before, f.Action, f.Target, r.Limit+1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Record])
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(e Record) string { return page.ID(page.Audit, e.ID) })
-	return list, info, nil
+		WHERE id < $1 AND ($3 = '' OR action = $3) AND ($4 = '' OR target = $4) ORDER BY id DESC LIMIT $2`, f.Action, f.Target)
 }

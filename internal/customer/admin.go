@@ -38,35 +38,15 @@ func scanRecord(row pgx.CollectableRow) (r Record, err error) {
 // Reviews returns a page of the customers of all tenants whose KYC waits for review, newest first.
 // For operators. [page.ErrCursor].
 func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Record, page.Info, error) {
-	after, ok, err := page.ParseID(page.Customers, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		after = uuid.Max
-	}
-	rows, err := s.Pool.Query(ctx, `
+	list := pg.List[Record]{Name: page.Customers, ID: func(c Record) uuid.UUID { return c.ID }, Row: scanRecord}
+	return list.Page(ctx, s.Pool, r, `
 		SELECT `+recordColumns+` FROM customers c JOIN tenants t ON t.id = c.tenant_id
-		WHERE c.kyc_status = 'pending_review' AND c.id < $1 ORDER BY c.id DESC LIMIT $2`, after, r.Limit+1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, scanRecord)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(c Record) string { return page.ID(page.Customers, c.ID) })
-	return list, info, nil
+		WHERE c.kyc_status = 'pending_review' AND c.id < $1 ORDER BY c.id DESC LIMIT $2`)
 }
 
 // Show returns any tenant's customer, for operators, or [ErrNotFound].
 func (s *Service) Show(ctx context.Context, id uuid.UUID) (Record, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT `+recordColumns+` FROM customers c JOIN tenants t ON t.id = c.tenant_id WHERE c.id = $1`, id)
-	if err != nil {
-		return Record{}, err
-	}
-	r, err := pgx.CollectExactlyOneRow(rows, scanRecord)
-	return r, pg.OrNone(err, ErrNotFound)
+	return pg.One(ctx, s.Pool, scanRecord, ErrNotFound, `SELECT `+recordColumns+` FROM customers c JOIN tenants t ON t.id = c.tenant_id WHERE c.id = $1`, id)
 }
 
 // ApproveByHand approves the KYC of any tenant's customer that waits for review, under the name

@@ -38,35 +38,22 @@ type Filter struct {
 	KYCStatus KYCStatus
 }
 
+func scanCustomer(row pgx.CollectableRow) (c Customer, err error) { return c, row.Scan(c.fields()...) }
+
 // List returns a page of the tenant's customers, newest first. A bad cursor is [page.ErrCursor], an
 // unknown KYC status [ErrKYCStatus]. (Specification, GET /v1/customers.)
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Customer, page.Info, error) {
-	after, ok, err := page.ParseID(page.Customers, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		after = uuid.Max
-	}
 	switch f.KYCStatus {
 	case "", KYCNone, KYCPendingReview, KYCApproved, KYCRejected:
 	default:
 		return nil, page.Info{}, ErrKYCStatus
 	}
-	rows, err := s.Pool.Query(ctx, `
+	list := pg.List[Customer]{Name: page.Customers, ID: func(c Customer) uuid.UUID { return c.ID }, Row: scanCustomer}
+	return list.Page(ctx, s.Pool, r, `
 		SELECT `+columns+` FROM customers c
-		WHERE c.tenant_id = $1 AND c.id < $2 AND ($4 = '' OR c.kyc_status = $4)
+		WHERE c.tenant_id = $3 AND c.id < $1 AND ($4 = '' OR c.kyc_status = $4)
 			AND ($5 = '' OR strpos(lower(c.external_ref), lower($5)) > 0 OR strpos(lower(c.name), lower($5)) > 0)
-		ORDER BY c.id DESC LIMIT $3`, tenantID, after, r.Limit+1, f.KYCStatus, f.Search)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Customer, err error) { return c, row.Scan(c.fields()...) })
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(c Customer) string { return page.ID(page.Customers, c.ID) })
-	return list, info, nil
+		ORDER BY c.id DESC LIMIT $2`, tenantID, f.KYCStatus, f.Search)
 }
 
 // Rename gives a tenant's customer another display name and returns the customer. Its accounts keep

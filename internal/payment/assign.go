@@ -87,28 +87,13 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 	default:
 		return nil, page.Info{}, ErrFilter
 	}
-	before, ok, err := page.ParseID(page.Misdirected, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		before = uuid.Max
-	}
-	rows, err := s.Pool.Query(ctx, `
+	list := pg.List[InboundEvent]{Name: page.Misdirected, ID: func(e InboundEvent) uuid.UUID { return e.ID }, Row: pgx.RowToStructByPos[InboundEvent]}
+	return list.Page(ctx, s.Pool, r, `
 		SELECT `+eventColumns+` FROM inbound_events
-		WHERE id < $1 AND ($2 = '' OR category = $2) AND ($3 = '' OR status = $3) AND ($4 = '' OR provider_txn_ref = $4)
-			AND ($5 = '' OR alias_number = $5 OR account_id IN (SELECT a.id FROM accounts a WHERE a.bank_account_number = $5))
-			AND ($6::numeric IS NULL OR amount = $6) AND ($7::timestamptz IS NULL OR occurred_at >= $7) AND ($8::timestamptz IS NULL OR occurred_at < $8)
-		ORDER BY id DESC LIMIT $9`, before, f.Category, f.Status, f.ProviderTxnRef, f.Number, f.Amount, orNull(f.From), orNull(f.To), r.Limit+1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[InboundEvent])
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(e InboundEvent) string { return page.ID(page.Misdirected, e.ID) })
-	return list, info, nil
+		WHERE id < $1 AND ($3 = '' OR category = $3) AND ($4 = '' OR status = $4) AND ($5 = '' OR provider_txn_ref = $5)
+			AND ($6 = '' OR alias_number = $6 OR account_id IN (SELECT a.id FROM accounts a WHERE a.bank_account_number = $6))
+			AND ($7::numeric IS NULL OR amount = $7) AND ($8::timestamptz IS NULL OR occurred_at >= $8) AND ($9::timestamptz IS NULL OR occurred_at < $9)
+		ORDER BY id DESC LIMIT $2`, f.Category, f.Status, f.ProviderTxnRef, f.Number, f.Amount, orNull(f.From), orNull(f.To))
 }
 
 func orNull(t time.Time) *time.Time {
@@ -120,15 +105,7 @@ func orNull(t time.Time) *time.Time {
 
 // InboundEvent returns one event, for operators, or [ErrEventNotFound].
 func (s *Service) InboundEvent(ctx context.Context, id uuid.UUID) (InboundEvent, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT `+eventColumns+` FROM inbound_events WHERE id = $1`, id)
-	if err != nil {
-		return InboundEvent{}, err
-	}
-	e, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[InboundEvent])
-	if pg.IsNoRows(err) {
-		return e, ErrEventNotFound
-	}
-	return e, err
+	return pg.One(ctx, s.Pool, pgx.RowToStructByPos[InboundEvent], ErrEventNotFound, `SELECT `+eventColumns+` FROM inbound_events WHERE id = $1`, id)
 }
 
 // Destination names the account that a misdirected payment is to be posted to: by the account's ID,

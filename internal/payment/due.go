@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/page"
+	"ajo/internal/pg"
 )
 
 // PurgeForged removes events without a valid signature that are older than 30 days, or that half of
@@ -24,26 +25,11 @@ func (s *Service) PurgeForged(ctx context.Context, limit int) (int64, error) {
 // Misdirected returns a page of the payments that matched no account, of the whole service, newest
 // first. For sessions only.
 func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecord, page.Info, error) {
-	after, ok, err := page.ParseID(page.Events, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		after = uuid.Max
-	}
-	rows, err := s.Pool.Query(ctx, `
-		SELECT `+eventColumns+`
-		FROM inbound_events WHERE category = 'misdirected' AND id < $1 ORDER BY id DESC LIMIT $2`, after, r.Limit+1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (EventRecord, error) {
+	list := pg.List[EventRecord]{Name: page.Events, ID: func(e EventRecord) uuid.UUID { return e.ID }, Row: func(row pgx.CollectableRow) (EventRecord, error) {
 		e, err := pgx.RowToStructByPos[InboundEvent](row)
 		return e.EventRecord, err
-	})
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(e EventRecord) string { return page.ID(page.Events, e.ID) })
-	return list, info, nil
+	}}
+	return list.Page(ctx, s.Pool, r, `
+		SELECT `+eventColumns+`
+		FROM inbound_events WHERE category = 'misdirected' AND id < $1 ORDER BY id DESC LIMIT $2`)
 }

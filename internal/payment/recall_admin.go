@@ -56,36 +56,13 @@ func (s *Service) Recalls(ctx context.Context, status RecallStatus, r page.Reque
 	default:
 		return nil, page.Info{}, ErrFilter
 	}
-	before, ok, err := page.ParseID(page.Recalls, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		before = uuid.Max
-	}
-	rows, err := s.Pool.Query(ctx, recallQuery+` WHERE r.event_id < $1 AND ($2 = '' OR r.status = $2) ORDER BY r.event_id DESC LIMIT $3`, before, status, r.Limit+1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[RecallRecord])
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(v RecallRecord) string { return page.ID(page.Recalls, v.EventID) })
-	return list, info, nil
+	list := pg.List[RecallRecord]{Name: page.Recalls, ID: func(v RecallRecord) uuid.UUID { return v.EventID }, Row: pgx.RowToStructByPos[RecallRecord]}
+	return list.Page(ctx, s.Pool, r, recallQuery+` WHERE r.event_id < $1 AND ($3 = '' OR r.status = $3) ORDER BY r.event_id DESC LIMIT $2`, status)
 }
 
 // Recall returns the recall of a payment, or [ErrNoRecall].
 func (s *Service) Recall(ctx context.Context, eventID uuid.UUID) (RecallRecord, error) {
-	rows, err := s.Pool.Query(ctx, recallQuery+` WHERE r.event_id = $1`, eventID)
-	if err != nil {
-		return RecallRecord{}, err
-	}
-	v, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[RecallRecord])
-	if pg.IsNoRows(err) {
-		err = ErrNoRecall
-	}
-	return v, err
+	return pg.One(ctx, s.Pool, pgx.RowToStructByPos[RecallRecord], ErrNoRecall, recallQuery+` WHERE r.event_id = $1`, eventID)
 }
 
 // OpenRecallByHand opens a recall at an operator's word: the sum is held, and the bank is asked.
@@ -195,13 +172,5 @@ func lockRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (v RecallRecor
 	if err != nil {
 		return v, err
 	}
-	rows, err := tx.Query(ctx, recallQuery+` WHERE r.event_id = $1 AND r.status = 'open'`, eventID)
-	if err != nil {
-		return v, err
-	}
-	v, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[RecallRecord])
-	if pg.IsNoRows(err) {
-		err = ErrNoRecall
-	}
-	return v, err
+	return pg.One(ctx, tx, pgx.RowToStructByPos[RecallRecord], ErrNoRecall, recallQuery+` WHERE r.event_id = $1 AND r.status = 'open'`, eventID)
 }

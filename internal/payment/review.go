@@ -52,23 +52,8 @@ const reviewQuery = `
 // Reviews returns a page of the payments under review, of the whole service, newest first. For
 // operators. A bad cursor is [page.ErrCursor].
 func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Review, page.Info, error) {
-	before, ok, err := page.ParseID(page.Reviews, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		before = uuid.Max
-	}
-	rows, err := s.Pool.Query(ctx, reviewQuery+` WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND l.transaction_group_id < $1 ORDER BY l.transaction_group_id DESC LIMIT $2`, before, r.Limit+1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Review])
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(v Review) string { return page.ID(page.Reviews, v.EventID) })
-	return list, info, nil
+	list := pg.List[Review]{Name: page.Reviews, ID: func(v Review) uuid.UUID { return v.EventID }, Row: pgx.RowToStructByPos[Review]}
+	return list.Page(ctx, s.Pool, r, reviewQuery+` WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND l.transaction_group_id < $1 ORDER BY l.transaction_group_id DESC LIMIT $2`)
 }
 
 // Review returns one payment under review. [ErrEventNotFound], or [ErrNotInReview] for a payment in
@@ -90,16 +75,8 @@ func (s *Service) Review(ctx context.Context, eventID uuid.UUID) (Review, error)
 
 // findReview reads the credit of an event that has a status; its zero value when it has another.
 func findReview(ctx context.Context, q pg.Querier, status ledger.Status, eventID uuid.UUID) (Review, error) {
-	rows, err := q.Query(ctx, reviewQuery+`
+	return pg.One(ctx, q, pgx.RowToStructByPos[Review], nil, reviewQuery+`
 	WHERE l.transaction_group_id = $1 AND l.direction = 'credit' AND l.reversal_of IS NULL AND l.status = $2 AND e.status = 'processed'`, eventID, status)
-	if err != nil {
-		return Review{}, err
-	}
-	v, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Review])
-	if pg.IsNoRows(err) {
-		return Review{}, nil
-	}
-	return v, err
 }
 
 // Reviewed is what a person's decision came to.

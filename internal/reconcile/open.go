@@ -39,25 +39,10 @@ type OpenItem struct {
 // OpenItems returns a page of what reconciliations have left open, newest first. A bad cursor is
 // [page.ErrCursor].
 func (s *Service) OpenItems(ctx context.Context, r page.Request) ([]OpenItem, page.Info, error) {
-	before, ok, err := page.ParseID(page.OpenItems, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		before = uuid.Max
-	}
-	rows, err := s.pool.Query(ctx, `
+	list := pg.List[OpenItem]{Name: page.OpenItems, ID: func(v OpenItem) uuid.UUID { return v.ID }, Row: pgx.RowToStructByPos[OpenItem]}
+	return list.Page(ctx, s.pool, r, `
 		SELECT id, kind, ref, exception, effect, found_at, due_at, ask_count, dismissed_at
-		FROM reconcile_items WHERE id < $1 ORDER BY id DESC LIMIT $2`, before, r.Limit+1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[OpenItem])
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(v OpenItem) string { return page.ID(page.OpenItems, v.ID) })
-	return list, info, nil
+		FROM reconcile_items WHERE id < $1 ORDER BY id DESC LIMIT $2`)
 }
 
 // Dismiss takes note of an exception: it is not reported any more, unless what bank or books say of

@@ -150,25 +150,10 @@ type Run struct {
 // Reconciliations returns a page of the runs, newest first. For operators. A bad cursor is
 // [page.ErrCursor].
 func (s *Service) Reconciliations(ctx context.Context, r page.Request) ([]Run, page.Info, error) {
-	before, ok, err := page.ParseID(page.Runs, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		before = uuid.Max
-	}
-	rows, err := s.pool.Query(ctx, `
+	list := pg.List[Run]{Name: page.Runs, ID: func(v Run) uuid.UUID { return v.ID }, Row: pgx.RowToStructByPos[Run]}
+	return list.Page(ctx, s.pool, r, `
 		SELECT id, kind, window_from, window_to, status, started_at, finished_at, stored_count, exception_count, last_error
-		FROM reconciliations WHERE id < $1 ORDER BY id DESC LIMIT $2`, before, r.Limit+1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Run])
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(v Run) string { return page.ID(page.Runs, v.ID) })
-	return list, info, nil
+		FROM reconciliations WHERE id < $1 ORDER BY id DESC LIMIT $2`)
 }
 
 // Reconciliation returns the report of a finished run; [ErrRunNotFound] for any other.

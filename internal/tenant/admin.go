@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,13 +56,9 @@ func (s *Service) List(ctx context.Context, status string, r page.Request) ([]Re
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	rows, err := s.Pool.Query(ctx, `
+	list, err := pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Record], `
 		SELECT `+recordColumns+` FROM tenants
 		WHERE (created_at, id) < ($1, $2) AND ($3 = '' OR status = $3) ORDER BY created_at DESC, id DESC LIMIT $4`, at, id, status, r.Limit+1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Record])
 	if err != nil {
 		return nil, page.Info{}, err
 	}
@@ -87,12 +84,8 @@ func newest(ctx context.Context, q pg.Querier, r page.Request) (at time.Time, id
 // there is only a registration.
 func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 	id, _ := uuid.Parse(idOrEmail) // uuid.Nil, which no tenant has, when it is an e-mail
-	rows, err := s.Pool.Query(ctx, `SELECT `+recordColumns+` FROM tenants WHERE id = $1 OR email = $2`, id, NormalizeEmail(idOrEmail))
-	if err != nil {
-		return Record{}, err
-	}
-	t, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Record])
-	if !pg.IsNoRows(err) {
+	t, err := pg.One(ctx, s.Pool, pgx.RowToStructByPos[Record], ErrNotFound, `SELECT `+recordColumns+` FROM tenants WHERE id = $1 OR email = $2`, id, NormalizeEmail(idOrEmail))
+	if !errors.Is(err, ErrNotFound) {
 		return t, err
 	}
 	var pending bool

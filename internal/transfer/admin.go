@@ -73,26 +73,11 @@ func (s *Service) Records(ctx context.Context, f RecordFilter, r page.Request) (
 	default:
 		return nil, page.Info{}, ErrStatus
 	}
-	before, ok, err := page.ParseID(page.TransferRecords, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		before = uuid.Max
-	}
-	rows, err := s.Pool.Query(ctx, recordQuery+`
-		WHERE t.id < $1 AND ($2::uuid IS NULL OR t.tenant_id = $2) AND ($3 = '' OR t.status = $3) AND (NOT $5 OR t.differs_since IS NOT NULL)
-		ORDER BY t.id DESC LIMIT $4`,
-		before, uuid.NullUUID{UUID: f.TenantID, Valid: f.TenantID != uuid.Nil}, f.Status, r.Limit+1, f.Differing)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Record])
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(t Record) string { return page.ID(page.TransferRecords, t.ID) })
-	return list, info, nil
+	list := pg.List[Record]{Name: page.TransferRecords, ID: func(t Record) uuid.UUID { return t.ID }, Row: pgx.RowToStructByPos[Record]}
+	return list.Page(ctx, s.Pool, r, recordQuery+`
+		WHERE t.id < $1 AND ($3::uuid IS NULL OR t.tenant_id = $3) AND ($4 = '' OR t.status = $4) AND (NOT $5 OR t.differs_since IS NOT NULL)
+		ORDER BY t.id DESC LIMIT $2`,
+		uuid.NullUUID{UUID: f.TenantID, Valid: f.TenantID != uuid.Nil}, f.Status, f.Differing)
 }
 
 // Detail is a transfer with its entries and what is to come.
@@ -109,26 +94,14 @@ func (s *Service) Show(ctx context.Context, merchantTxRef string) (Detail, error
 		return Detail{}, err
 	}
 	d := Detail{Record: t, NextStep: t.nextStep(s.Clock.Now())}
-	rows, err := s.Pool.Query(ctx, `
+	d.Entries, err = pg.Collect(ctx, s.Pool, pgx.RowToStructByNameLax[ledger.Entry], `
 		SELECT id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id, transfer_ref, reversal_of, created_at
 		FROM ledger_entries WHERE transfer_ref = $1 AND account_id = $2 ORDER BY seq`, t.MerchantTxRef, t.AccountID)
-	if err != nil {
-		return Detail{}, err
-	}
-	d.Entries, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[ledger.Entry])
 	return d, err
 }
 
 func readRecord(ctx context.Context, q pg.Querier, merchantTxRef string) (Record, error) {
-	rows, err := q.Query(ctx, recordQuery+` WHERE t.merchant_tx_ref = $1`, merchantTxRef)
-	if err != nil {
-		return Record{}, err
-	}
-	t, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Record])
-	if pg.IsNoRows(err) {
-		return t, ErrNotFound
-	}
-	return t, err
+	return pg.One(ctx, q, pgx.RowToStructByPos[Record], ErrNotFound, recordQuery+` WHERE t.merchant_tx_ref = $1`, merchantTxRef)
 }
 
 // Over tells whether nothing is left to ask the bank: it was never asked to pay.

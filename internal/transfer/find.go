@@ -39,13 +39,6 @@ type Filter struct {
 // List returns a page of the tenant's transfers, newest first. A bad cursor is [page.ErrCursor], an
 // unknown status [ErrStatus], an unknown account account.ErrNotFound.
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Transfer, page.Info, error) {
-	after, ok, err := page.ParseID(page.Transfers, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		after = uuid.Max
-	}
 	switch f.Status {
 	case "", Pending, Processing, Success, Failed, Refunded:
 	default:
@@ -59,18 +52,10 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 		}
 		accountID = &a.ID
 	}
-	rows, err := s.Pool.Query(ctx, `
+	list := pg.List[Transfer]{Name: page.Transfers, ID: func(t Transfer) uuid.UUID { return t.ID }, Row: func(row pgx.CollectableRow) (t Transfer, err error) { return t, row.Scan(t.fields()...) }}
+	return list.Page(ctx, s.Pool, r, `
 		SELECT `+columns+` FROM transfers t JOIN accounts a ON a.id = t.account_id
-		WHERE t.tenant_id = $1 AND t.id < $2 AND ($3::uuid IS NULL OR t.account_id = $3) AND ($4 = '' OR t.status = $4)
+		WHERE t.tenant_id = $3 AND t.id < $1 AND ($4::uuid IS NULL OR t.account_id = $4) AND ($5 = '' OR t.status = $5)
 			AND ($6 = '' OR strpos(lower(t.merchant_tx_ref), lower($6)) > 0 OR strpos(lower(a.account_ref), lower($6)) > 0 OR strpos(t.account_number, $6) > 0)
-		ORDER BY t.id DESC LIMIT $5`, tenantID, after, accountID, f.Status, r.Limit+1, f.Search)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Transfer, err error) { return t, row.Scan(t.fields()...) })
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(t Transfer) string { return page.ID(page.Transfers, t.ID) })
-	return list, info, nil
+		ORDER BY t.id DESC LIMIT $2`, tenantID, accountID, f.Status, f.Search)
 }

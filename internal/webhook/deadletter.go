@@ -28,38 +28,15 @@ type DeadLetter struct {
 // DeadLetters lists the tenant's exhausted deliveries, newest first. A bad cursor is
 // page.ErrCursor.
 func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Request) ([]DeadLetter, page.Info, error) {
-	before, err := before(page.DeadLetters, r)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	rows, err := s.pool.Query(ctx, `
-		SELECT id, callback_url, status, attempt_count, last_error, created_at
-		FROM deliveries WHERE tenant_id = $1 AND status = 'dead_letter' AND id < $2
-		ORDER BY id DESC LIMIT $3`, tenant, before, r.Limit+1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (DeadLetter, error) {
-		var d DeadLetter
-		err := row.Scan(&d.ID, &d.CallbackURL, &d.Status, &d.AttemptCount, &d.LastError, &d.CreatedAt)
+	list := pg.List[DeadLetter]{Name: page.DeadLetters, ID: func(d DeadLetter) uuid.UUID { return d.ID }, Row: func(row pgx.CollectableRow) (d DeadLetter, err error) {
+		err = row.Scan(&d.ID, &d.CallbackURL, &d.Status, &d.AttemptCount, &d.LastError, &d.CreatedAt)
 		d.CreatedAt = d.CreatedAt.UTC()
 		return d, err
-	})
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	found, info := page.Cut(found, r, func(d DeadLetter) string { return page.ID(page.DeadLetters, d.ID) })
-	return found, info, nil
-}
-
-// before is the id below which a page of a list begins that shows the newest first: without a
-// cursor, the highest there is.
-func before(l page.List, r page.Request) (uuid.UUID, error) {
-	id, ok, err := page.ParseID(l, r.After)
-	if !ok {
-		id = uuid.Max
-	}
-	return id, err
+	}}
+	return list.Page(ctx, s.pool, r, `
+		SELECT id, callback_url, status, attempt_count, last_error, created_at
+		FROM deliveries WHERE tenant_id = $3 AND status = 'dead_letter' AND id < $1
+		ORDER BY id DESC LIMIT $2`, tenant)
 }
 
 // Replay gives a dead letter a fresh set of attempts, the first of them due at once; the count and

@@ -61,10 +61,6 @@ const maxAttempts = 100
 // List lists deliveries, newest first: of all tenants, for operators, or of the one that the filter
 // names. [ErrStatus], [ErrType], or page.ErrCursor.
 func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Delivery, page.Info, error) {
-	before, err := before(page.Deliveries, r)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
 	switch f.Status {
 	case "", Pending, Delivered, Dead:
 	default:
@@ -73,19 +69,11 @@ func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Deliver
 	if f.EventType != "" && !slices.Contains(Types, f.EventType) {
 		return nil, page.Info{}, ErrType
 	}
-	rows, err := s.pool.Query(ctx, deliveryQuery+`
-		WHERE d.id < $1 AND ($2::uuid IS NULL OR d.tenant_id = $2) AND ($3::uuid IS NULL OR d.account_id = $3) AND ($4 = '' OR d.status = $4)
-			AND ($5 = '' OR d.event_type = $5)
-		ORDER BY d.id DESC LIMIT $6`, before, unlessNil(f.TenantID), unlessNil(f.AccountID), string(f.Status), string(f.EventType), r.Limit+1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Delivery])
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	found, info := page.Cut(found, r, func(d Delivery) string { return page.ID(page.Deliveries, d.ID) })
-	return found, info, nil
+	list := pg.List[Delivery]{Name: page.Deliveries, ID: func(d Delivery) uuid.UUID { return d.ID }, Row: pgx.RowToStructByPos[Delivery]}
+	return list.Page(ctx, s.pool, r, deliveryQuery+`
+		WHERE d.id < $1 AND ($3::uuid IS NULL OR d.tenant_id = $3) AND ($4::uuid IS NULL OR d.account_id = $4) AND ($5 = '' OR d.status = $5)
+			AND ($6 = '' OR d.event_type = $6)
+		ORDER BY d.id DESC LIMIT $2`, unlessNil(f.TenantID), unlessNil(f.AccountID), string(f.Status), string(f.EventType))
 }
 
 func unlessNil(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: id != uuid.Nil} }
@@ -97,15 +85,7 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID) (Delivery, error) {
 
 // find returns a delivery of the tenant, or of any (uuid.Nil).
 func (s *Service) find(ctx context.Context, tenant, id uuid.UUID) (Delivery, error) {
-	rows, err := s.pool.Query(ctx, deliveryQuery+` WHERE d.id = $1 AND ($2::uuid IS NULL OR d.tenant_id = $2)`, id, unlessNil(tenant))
-	if err != nil {
-		return Delivery{}, err
-	}
-	d, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Delivery])
-	if pg.IsNoRows(err) {
-		return Delivery{}, ErrNotFound
-	}
-	return d, err
+	return pg.One(ctx, s.pool, pgx.RowToStructByPos[Delivery], ErrNotFound, deliveryQuery+` WHERE d.id = $1 AND ($2::uuid IS NULL OR d.tenant_id = $2)`, id, unlessNil(tenant))
 }
 
 // Detail is a delivery with what was sent, and what came of it.
