@@ -138,12 +138,8 @@ func (s *Service) History(ctx context.Context, tenantID uuid.UUID, ref string) (
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Pool.Query(ctx, `
+	return pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[HistoryEntry], `
 		SELECT id, account_id, from_status, to_status, reason, created_at FROM account_history WHERE account_id = $1 ORDER BY id`, a.ID)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[HistoryEntry])
 }
 
 // Balance is the answer of the balance endpoint.

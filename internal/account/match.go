@@ -76,15 +76,11 @@ func Match(ctx context.Context, tx pg.Tx, aliases []Alias) (targets []*Target, a
 
 // read reads targets, under a lock where lock is a clause.
 func read(ctx context.Context, tx pg.Tx, ids []uuid.UUID, lock string, into map[uuid.UUID]*Target) error {
-	rows, err := tx.Query(ctx, `
+	found, err := pg.Collect(ctx, tx, pgx.RowToAddrOfStructByPos[Target], `
 		SELECT a.id, a.tenant_id, a.account_ref, a.status, a.type, a.expected_amount, a.expires_at, a.expired_at,
 			coalesce(nullif(a.callback_url, ''), t.webhook_url), t.listening_until
 		FROM accounts a JOIN tenants t ON t.id = a.tenant_id
 		WHERE a.id = ANY($1) ORDER BY a.id `+lock, ids)
-	if err != nil {
-		return err
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Target])
 	for _, t := range found {
 		into[t.ID] = t
 	}
@@ -160,14 +156,10 @@ func readHolders(ctx context.Context, q pg.Querier, byNumber map[string][]uuid.U
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := q.Query(ctx, `
+	list, err := pg.Collect(ctx, q, pgx.RowToStructByPos[holder], `
 		SELECT a.id, a.bank_account_number, coalesce(h.created_at, a.created_at), a.closed_at
 		FROM accounts a LEFT JOIN account_history h ON h.account_id = a.id AND h.to_status = 'active'
 		WHERE a.id = ANY($1) ORDER BY 3 DESC`, ids)
-	if err != nil {
-		return nil, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[holder])
 	holders := map[string][]holder{}
 	for _, h := range list {
 		holders[h.Number] = append(holders[h.Number], h)

@@ -45,11 +45,7 @@ func (s *Service) tell(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]ledger
 		return nil
 	}
 	at := s.Clock.Now()
-	rows, err := tx.Query(ctx, `SELECT id, account_id, amount, fee, sender_name, narration, traceparent FROM inbound_events WHERE id = ANY($1) ORDER BY id`, ids)
-	if err != nil {
-		return err
-	}
-	events, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (webhook.NewDelivery, error) {
+	events, err := pg.Collect(ctx, tx, func(r pgx.CollectableRow) (webhook.NewDelivery, error) {
 		d := webhook.NewDelivery{CreatedAt: at}
 		var p webhook.Payment
 		var fee money.Amount
@@ -57,7 +53,7 @@ func (s *Service) tell(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]ledger
 		p.ProviderFee, p.Amount = fee, p.GrossAmount.Sub(fee)
 		d.Type, d.Payload = toldAs[moved[d.TransactionGroupID]], p
 		return d, err
-	})
+	}, `SELECT id, account_id, amount, fee, sender_name, narration, traceparent FROM inbound_events WHERE id = ANY($1) ORDER BY id`, ids)
 	if err != nil {
 		return err
 	}

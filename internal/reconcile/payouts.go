@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/money"
+	"ajo/internal/pg"
 	"ajo/internal/payment"
 	"ajo/internal/provider"
 	"ajo/internal/transfer"
@@ -107,11 +108,7 @@ func (r *comparison) matchPayouts(ctx context.Context, payouts []provider.Payout
 }
 
 func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string]*payout, error) {
-	rows, err := r.pool.Query(ctx, `SELECT `+payoutColumns+` FROM transfers WHERE merchant_tx_ref = ANY($1)`, refs)
-	if err != nil {
-		return nil, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[payout])
+	list, err := pg.Collect(ctx, r.pool, pgx.RowToAddrOfStructByPos[payout], `SELECT `+payoutColumns+` FROM transfers WHERE merchant_tx_ref = ANY($1)`, refs)
 	ours := make(map[string]*payout, len(list))
 	for _, t := range list {
 		ours[t.Ref] = t
@@ -228,11 +225,7 @@ func (r *comparison) readPayouts(ctx context.Context) error {
 		if to.After(r.report.To) {
 			to = r.report.To
 		}
-		rows, err := r.pool.Query(ctx, `SELECT `+payoutColumns+` FROM transfers WHERE submitted_at >= $1 AND submitted_at < $2`, from, to)
-		if err != nil {
-			return err
-		}
-		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[payout])
+		list, err := pg.Collect(ctx, r.pool, pgx.RowToStructByPos[payout], `SELECT `+payoutColumns+` FROM transfers WHERE submitted_at >= $1 AND submitted_at < $2`, from, to)
 		if err != nil {
 			return err
 		}

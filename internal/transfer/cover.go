@@ -104,11 +104,7 @@ func readFunds(ctx context.Context, tx pg.Tx, ids, accounts []uuid.UUID) ([]fund
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, fundsSQL, ids, accounts)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (f fund, err error) {
+	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (f fund, err error) {
 		return f, r.Scan(&f.id, &f.account, &f.seq, &f.confirmed, &f.provisional, &f.behind, &f.others, &f.recalled)
-	})
+	}, fundsSQL, ids, accounts)
 }

@@ -51,7 +51,7 @@ func columns(ctx context.Context) ([]column, error) {
 		return nil, err
 	}
 	defer pool.Close()
-	rows, err := pool.Query(ctx, `
+	return pg.Collect(ctx, pool, pgx.RowToStructByName[column], `
 		SELECT c.relname AS table, coalesce(obj_description(c.oid, 'pg_class'), '') AS about, a.attname AS name,
 			replace(format_type(a.atttypid, a.atttypmod), 'timestamp with time zone', 'timestamptz') AS type,
 			EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p' AND a.attnum = ANY(k.conkey)) AS key,
@@ -62,10 +62,6 @@ func columns(ctx context.Context) ([]column, error) {
 			coalesce(col_description(c.oid, a.attnum), '') AS comment
 		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') ORDER BY c.relname, a.attnum`)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[column])
 }
 
 const schemaHead = `# Schema
