@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/money"
-	"ajo/internal/pg"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/transfer"
 )
