@@ -7,8 +7,8 @@
 // what it can see. (Specification, "Ledger entry", "Statement line"; decisions, "Ledger".)
 //
 // Every change to an account's entries happens under the lock of its row in ledger_balances, taken
-// in the order of account ids. Callers that lock more take it last: event, transfer, account,
-// ledger balance.
+// in the order of account ids. Callers that lock more take it last: item of work, event, transfer,
+// account, ledger balance.
 package ledger
 
 import (
@@ -96,10 +96,11 @@ var (
 // Entry is one movement on an account. Field names and casing are the wire's; TransactionGroupID,
 // TransferRef, ReversalOf, SenderName and SenderBank are additions to the specification's list.
 type Entry struct {
-	ID                 uuid.UUID    `pg:"id"`
-	Direction          Direction    `pg:"direction"`
-	Amount             money.Amount `pg:"amount,numeric"` // of a received payment: net, after the provider's fee
-	Fee                money.Amount `pg:"fee,numeric"`    // the provider's fee, outside the balance
+	ID        uuid.UUID `pg:"id"`
+	Direction Direction `pg:"direction"`
+	// of a received payment: net, after the provider's fee
+	Amount             money.Amount `pg:"amount,numeric"`
+	Fee                money.Amount `pg:"fee,numeric"` // the provider's fee, outside the balance
 	Currency           string
 	Status             Status     `pg:"status"`
 	Narration          string     `pg:"narration"`

@@ -121,6 +121,11 @@ func TestWorkThatAlwaysFailsWaitsLongerEachTime(t *testing.T) {
 				require.Equal(t, []uuid.UUID{good}, found, "it is not starved")
 			}
 			require.Greater(t, last, 50*time.Minute)
+			if kind == tasks.Ingest || kind == tasks.Confirm {
+				e, err := b.opts.Payments.InboundEvent(b.ctx, poison)
+				require.NoError(t, err)
+				require.NotEmpty(t, e.LastError, "operators see why")
+			}
 			require.NotEmpty(t, testenv.Value[string](b.Env, `SELECT last_error FROM work WHERE id = $1`, poison))
 		})
 	}

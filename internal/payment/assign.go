@@ -60,7 +60,8 @@ type InboundEvent struct {
 
 const eventColumns = `id, provider_txn_ref, signature_valid, status, category, error_message, retry_count, received_at, processed_at,
 	source, event_type, amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, tenant_id, account_id,
-	(SELECT w.due_at FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')), last_error, look_alike_of, replaces`
+	(SELECT w.due_at FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')),
+	coalesce((SELECT nullif(w.last_error, '') FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')), last_error), look_alike_of, replaces`
 
 // EventFilter narrows a list of events; empty fields do not.
 type EventFilter struct {
@@ -179,10 +180,10 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 		if err = e.endOneTime(ctx, tx, now); err != nil {
 			return err
 		}
-		if err = s.writeCredits(ctx, tx, now, []*stored{e}); err != nil {
+		if err = s.recordPosted(ctx, tx, now, []*stored{e}); err != nil {
 			return err
 		}
-		if err = s.recordPosted(ctx, tx, now, []*stored{e}); err != nil {
+		if err = s.writeCredits(ctx, tx, now, []*stored{e}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("events.assign", "event:"+eventID.String(), struct {

@@ -117,10 +117,10 @@ func (s *Service) postRecord(ctx context.Context, id uuid.UUID, t provider.Trans
 		} else if err := e.endOneTime(ctx, tx, now); err != nil {
 			return err
 		}
-		if err := s.writeCredits(ctx, tx, now, good); err != nil {
+		if err := s.recordPosted(ctx, tx, now, []*stored{&e}); err != nil {
 			return err
 		}
-		if err := s.recordPosted(ctx, tx, now, []*stored{&e}); err != nil || also == nil {
+		if err := s.writeCredits(ctx, tx, now, good); err != nil || also == nil {
 			return err
 		}
 		return also(tx, &e)
