@@ -152,6 +152,15 @@ func (o *ops) lastAudit(action, target, reason string) {
 // event stores and posts a payment of 5,000.00 to the account with that reference.
 func (o *ops) event(ref string) uuid.UUID {
 	o.T.Helper()
+	id := o.received(ref)
+	_, err := o.payments.Post(o.ctx, id)
+	require.NoError(o.T, err)
+	return id
+}
+
+// received stores such a payment.
+func (o *ops) received(ref string) uuid.UUID {
+	o.T.Helper()
 	body := o.bank.EventFor(fakebank.Transaction{
 		ID: "API-VACT_TRA-" + uuid.NewString(), RequestID: uuid.NewString(), Status: "SUCCESS", AccountRef: ref, Amount: money.Must("5000.00"),
 		Fee: money.Must("25.00"), Currency: "NGN", SenderName: "Bola Ade", Narration: "rent", Time: o.Clock.Now(),
@@ -159,8 +168,6 @@ func (o *ops) event(ref string) uuid.UUID {
 	h, err := o.bank.SignedHeaders(body)
 	require.NoError(o.T, err)
 	r, err := o.payments.Receive(o.ctx, payment.Delivery{Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader)})
-	require.NoError(o.T, err)
-	_, err = o.payments.Post(o.ctx, r.ID)
 	require.NoError(o.T, err)
 	return r.ID
 }
@@ -244,6 +251,7 @@ func (o *ops) changes() map[string][]string {
 		"customers suspend":    {"customers", "suspend", o.customerIn("none")},
 		"customers activate":   {"customers", "activate", o.suspendedCustomer()},
 		"accounts close":       {"accounts", "close", o.unfinished().String()},
+		"work retry":           {"work", "retry", o.failing().String()},
 		"rekey":                {"rekey"},
 	}
 }
@@ -255,6 +263,14 @@ func (o *ops) unfinished() uuid.UUID {
 		INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, last_error, created_at, updated_at)
 		SELECT gen_random_uuid(), tenant_id, customer_id, 'abandoned', provider, bank_account_name, 'provisioning', 'dedicated', 'no answer', now(), now()
 		FROM accounts WHERE id = $1 RETURNING id`, o.account)
+}
+
+// failing is an event that nobody could post for a reason that nobody expected.
+func (o *ops) failing() uuid.UUID {
+	o.T.Helper()
+	id := o.received("nobody")
+	o.Exec(`UPDATE work SET due_at = now() + interval '1 hour', attempts = 3, last_error = 'could not extend file' WHERE id = $1`, id)
+	return id
 }
 
 // customerIn makes a customer whose KYC is in a state, and returns its id.
@@ -277,7 +293,7 @@ func (o *ops) suspendedCustomer() string {
 func (o *ops) snapshot() string {
 	o.T.Helper()
 	var out string
-	for _, table := range []string{"tenants", "customers", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "recalls", "deliveries", "transfers", "audit_log"} {
+	for _, table := range []string{"tenants", "customers", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "recalls", "deliveries", "transfers", "work", "audit_log"} {
 		out += testenv.Value[string](o.Env, `SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM `+table+` t`) + "\n"
 	}
 	return out
@@ -368,7 +384,7 @@ func TestToolsNeedTheirSettings(t *testing.T) {
 // Every list takes the same flags, and gives an empty page as such.
 func TestListsAreAlike(t *testing.T) {
 	o := setup(t)
-	for _, list := range []string{"transfers", "review", "events", "deliveries", "audit"} {
+	for _, list := range []string{"transfers", "review", "events", "deliveries", "work", "audit"} {
 		require.Equal(t, "none\n", o.good(list, "list"), list)
 		require.JSONEq(t, `{"items":[],"pagination":{"limit":7,"nextCursor":null,"hasMore":false}}`, o.good(list, "list", "--json", "--limit", "7"), list)
 		for _, bad := range [][]string{{"--limit", "0"}, {"--limit", "101"}} {
@@ -378,7 +394,7 @@ func TestListsAreAlike(t *testing.T) {
 		_, _, err := o.run(list, "list", "--after", "?")
 		require.ErrorIs(t, err, page.ErrCursor, list)
 	}
-	for _, list := range []string{"transfers", "deliveries"} {
+	for _, list := range []string{"transfers", "deliveries", "work"} {
 		_, _, err := o.run(list, "list", "--tenant", "nobody@shop.example")
 		require.EqualError(t, err, "tenant not found")
 	}

@@ -55,10 +55,19 @@ func ByNumber(ctx context.Context, q pg.Querier, number string) ([]Record, error
 	return collectRecords(q.Query(ctx, recordQuery+` WHERE a.bank_account_number = $1 ORDER BY a.id DESC LIMIT 100`, number))
 }
 
+// ByID returns an account of any tenant. [ErrNotFound].
+func ByID(ctx context.Context, q pg.Querier, id uuid.UUID) (Record, error) {
+	found, err := collectRecords(q.Query(ctx, recordQuery+` WHERE a.id = $1`, id))
+	if err != nil {
+		return Record{}, err
+	}
+	return found[0], nil
+}
+
 // Closable returns the account that [CloseByHand] would close, with its refusals, and changes
 // nothing.
 func Closable(ctx context.Context, q pg.Querier, now time.Time, id uuid.UUID) (Record, error) {
-	found, err := collectRecords(q.Query(ctx, recordQuery+` WHERE a.id = $1`, id))
+	r, err := ByID(ctx, q, id)
 	if err != nil {
 		return Record{}, err
 	}
@@ -68,7 +77,6 @@ func Closable(ctx context.Context, q pg.Querier, now time.Time, id uuid.UUID) (R
 			EXISTS (SELECT FROM ledger_balances b WHERE b.account_id = a.id AND b.balance <> 0)
 			OR EXISTS (SELECT FROM ledger_entries l WHERE l.account_id = a.id AND l.status IN ('provisional', 'needs_review'))
 		FROM accounts a WHERE a.id = $1`, id, now).Scan(&leased, &money)
-	r := found[0]
 	switch {
 	case err != nil:
 		return Record{}, err

@@ -147,11 +147,15 @@ func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (c *work.Claim,
 		}
 		var status Status
 		var deadline *time.Time
-		if err = tx.QueryRow(ctx, `SELECT status, expires_at, attempt_count FROM accounts WHERE id = $1`, id).Scan(&status, &deadline, &attempt); err != nil {
+		var tenant uuid.UUID
+		if err = tx.QueryRow(ctx, `SELECT tenant_id, status, expires_at, attempt_count FROM accounts WHERE id = $1`, id).Scan(&tenant, &status, &deadline, &attempt); err != nil {
 			return err
 		}
 		if status == Active && deadline == nil {
 			return fmt.Errorf("account %s is active and due, but has no deadline", id)
+		}
+		if status == Active && deadline.After(now) { // it was made due by hand: nothing ends before its time
+			return work.Schedule(ctx, tx, work.Item{Kind: work.Expire, ID: id, TenantID: tenant, DueAt: *deadline})
 		}
 		if status == Active {
 			if _, err := expire(ctx, tx, now, id, EventDeadline, *deadline, "the deadline was reached"); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
@@ -84,6 +85,7 @@ type Tools struct {
 	box      *secret.Box
 	bank     provider.Bank   // nil without settings
 	enqueuer *tasks.Enqueuer // nil without Redis
+	redis    redis.UniversalClient
 	closers  []func()
 }
 
@@ -119,7 +121,7 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		if err != nil {
 			return fmt.Errorf("AJO_REDIS_URL: %w", err)
 		}
-		t.enqueuer = tasks.NewEnqueuer(r, clock.System, s.Log)
+		t.redis, t.enqueuer = r, tasks.NewEnqueuer(r, clock.System, s.Log)
 		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close, work.EnqueueWith(t.pool, t.enqueuer.Enqueue))
 	}
 	t.Tenants = tenant.New(tenant.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log})

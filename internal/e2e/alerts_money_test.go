@@ -148,7 +148,10 @@ func TestAlertsOfEvents(t *testing.T) {
 	a.fresh(roles, "expire")
 	a.look(roles)
 	a.must("AjoEventsUnposted")
-	require.Len(t, cells(a.follow("AjoEventsUnposted", "SELECT")), 1)
+	waiting := testenv.Value[string](a.Env, `SELECT id::text FROM inbound_events WHERE provider_txn_ref = $1`, late.ID)
+	require.Contains(t, a.follow("AjoEventsUnposted", "ajo work list"), waiting)
+	require.Contains(t, a.follow("AjoEventsUnposted", "ajo work show", "<event>", waiting), "ajo events show "+waiting)
+	a.follow("AjoEventsUnposted", "ajo work retry", "<event>", waiting)
 	a.followOn("AjoEventsUnposted", "ajo worker")
 	a.eventually("the posting", func() bool { return p.tenant.balance("shop-1") == "14925.00" })
 	a.fresh(roles, "expire")
@@ -174,8 +177,9 @@ func TestAlertsOfConfirmations(t *testing.T) {
 	a.fresh(roles, "expire")
 	a.look(roles)
 	a.must("AjoProvisionalOld")
-	require.Contains(t, a.follow("AjoProvisionalOld", "ajo events list"), p.txs[0].ID)
-	require.Len(t, cells(a.follow("AjoProvisionalOld", "SELECT")), some)
+	old := anID.FindAllString(a.follow("AjoProvisionalOld", "ajo work list"), -1)
+	require.Len(t, old, some)
+	require.Contains(t, a.follow("AjoProvisionalOld", "ajo events show", "<event>", old[0]), "processed")
 
 	a.startWorker("confirm")
 	a.eventually("the bank's answers", func() bool {

@@ -179,6 +179,7 @@ func TestAlertsOfWork(t *testing.T) {
 	a.mustNot("AjoSweeperFinds")
 	a.says(worker, "AjoRowsFailing", "a task failed")
 	require.Contains(t, fmt.Sprint(worker.out.line("a task failed")), "could not extend file")
+	require.Contains(t, a.follow("AjoRowsFailing", "ajo work list"), "could not extend file")
 	a.Exec(`DROP TRIGGER fail ON deliveries`)
 	a.eventually("the deliveries", func() bool { return p.progress().delivered == some })
 	a.quiet(roles, "AjoRowsFailing")
@@ -196,5 +197,6 @@ func TestAlertsOfWork(t *testing.T) {
 	a.look(roles)
 	a.must("AjoSweeperFinds")
 	require.Contains(t, a.follow("AjoSweeperFinds", "redis-cli"), "noeviction")
+	require.Contains(t, a.follow("AjoSweeperFinds", "ajo work list"), "confirm")
 	a.quiet(roles, "AjoSweeperFinds")
 }

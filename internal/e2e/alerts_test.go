@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,6 +117,8 @@ func TestAlertsWithoutWorkers(t *testing.T) {
 	a.follow("AjoInvariantsNotChecked", "ANALYZE")
 	a.follow("AjoReconcileNotRun", "ajo reconcile list")
 	a.follow("AjoReconcileNotRun", "ajo reconcile --from")
+	require.Regexp(t, fmt.Sprintf(`(?m)^ingest +%d `, some), a.follow("AjoQueueBehind", "ajo work list --summary"))
+	require.Len(t, anID.FindAllString(a.follow("AjoQueueBehind", "ajo work list --kind", "<queue>", "ingest"), -1), some)
 	a.followOn("AjoQueueBehind", "ajo worker")
 	roles["worker"] = a.watched(func() { a.followOn("AjoNoWorker", "ajo worker", "<queue>", "ingest,confirm,settle,expire") })
 	a.waitForEnd(some)

@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -94,6 +95,7 @@ const (
 	TransferRecords
 	Recalls
 	OpenItems
+	Work
 )
 
 // ID returns the cursor that names a row of the list by its id.
@@ -125,6 +127,27 @@ func ParseSeq(l List, of uuid.UUID, cursor string) (int64, error) {
 		return 0, ErrCursor
 	}
 	return n, nil
+}
+
+// Due returns the cursor that names a row of the list by a time, to the microsecond; the id and n
+// tell rows of one time apart.
+func Due(l List, at time.Time, id uuid.UUID, n byte) string {
+	return encode(l, binary.BigEndian.AppendUint64(append([]byte{n}, id[:]...), uint64(at.UnixMicro())))
+}
+
+// ParseDue reads a cursor made by [Due] for the same list; the empty cursor is before all rows.
+// Anything else is [ErrCursor].
+func ParseDue(l List, cursor string) (at time.Time, id uuid.UUID, n byte, err error) {
+	b, ok, err := decode(l, cursor, 1+len(id)+8)
+	if err != nil || !ok {
+		return time.Time{}, id, 0, err
+	}
+	at = time.UnixMicro(int64(binary.BigEndian.Uint64(b[1+len(id):]))).UTC()
+	if at.Year() < 1 || at.Year() > 9999 {
+		return time.Time{}, id, 0, ErrCursor
+	}
+	copy(id[:], b[1:])
+	return at, id, b[0], nil
 }
 
 // markSize is what a cursor has of the id that its number counts within: enough to tell that it is

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -48,7 +49,7 @@ var badCursors = []string{
 
 // lists are all that have cursors.
 var lists = []List{
-	Accounts, Customers, Transfers, Deliveries, DeadLetters, Misdirected, Statement, Heard, Tenants, Audit, Events, Reviews, Runs, TransferRecords, Recalls,
+	Accounts, Customers, Transfers, Deliveries, DeadLetters, Misdirected, Statement, Heard, Tenants, Audit, Events, Reviews, Runs, TransferRecords, Recalls, OpenItems, Work,
 }
 
 func TestCursors(t *testing.T) {
@@ -85,6 +86,19 @@ func TestCursors(t *testing.T) {
 	}
 	_, err := ParseSeq(Statement, mine, Seq(Statement, mine, -1))
 	require.ErrorIs(t, err, ErrCursor)
+	for _, at := range []time.Time{time.UnixMicro(0).UTC(), time.Date(2026, 11, 22, 10, 0, 0, 123000, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		cursor := Due(Work, at, mine, 4)
+		got, id, n, err := ParseDue(Work, cursor)
+		require.NoError(t, err)
+		require.Equal(t, []any{at, mine, byte(4)}, []any{got, id, n})
+		_, _, _, err = ParseDue(Events, cursor)
+		require.ErrorIs(t, err, ErrCursor, "a cursor of another list")
+	}
+	_, _, _, err = ParseDue(Work, Due(Work, time.UnixMicro(math.MaxInt64), mine, 0))
+	require.ErrorIs(t, err, ErrCursor)
+	first, _, _, err := ParseDue(Work, "")
+	require.NoError(t, err)
+	require.Zero(t, first)
 	_, ok, err := ParseID(Accounts, "")
 	require.NoError(t, err)
 	require.False(t, ok)
@@ -97,6 +111,8 @@ func TestCursors(t *testing.T) {
 			require.ErrorIs(t, err, ErrCursor, "%.20q", bad)
 			_, err = ParseSeq(l, mine, bad)
 			require.ErrorIs(t, err, ErrCursor, "%.20q", bad)
+			_, _, _, err = ParseDue(l, bad)
+			require.ErrorIs(t, err, ErrCursor, "%.20q", bad)
 		}
 	}
 }
@@ -104,7 +120,7 @@ func TestCursors(t *testing.T) {
 // A text that is taken for a cursor is the one cursor of what it names: there are no two spellings.
 func FuzzCursor(f *testing.F) {
 	of := uuid.UUID{1}
-	for _, c := range append([]string{"", ID(Accounts, uuid.Max), ID(Runs, uuid.Nil), Seq(Statement, of, 0), Seq(Heard, of, 7), Seq(Statement, of, math.MaxInt64)}, badCursors...) {
+	for _, c := range append([]string{"", ID(Accounts, uuid.Max), ID(Runs, uuid.Nil), Seq(Statement, of, 0), Seq(Heard, of, 7), Seq(Statement, of, math.MaxInt64), Due(Work, time.UnixMicro(7), of, 1)}, badCursors...) {
 		f.Add(c)
 	}
 	f.Fuzz(func(t *testing.T, c string) {
@@ -128,6 +144,14 @@ func FuzzCursor(f *testing.F) {
 				taken++
 				require.Equal(t, c, Seq(l, of, seq))
 				require.GreaterOrEqual(t, seq, int64(0))
+			}
+			at, id, n, err := ParseDue(l, c)
+			switch {
+			case err != nil:
+				require.ErrorIs(t, err, ErrCursor)
+			case c != "":
+				taken++
+				require.Equal(t, c, Due(l, at, id, n))
 			}
 		}
 		require.LessOrEqual(t, taken, 1, "one cursor for two lists")

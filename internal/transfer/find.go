@@ -59,3 +59,12 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 			AND ($6 = '' OR strpos(lower(t.merchant_tx_ref), lower($6)) > 0 OR strpos(lower(a.account_ref), lower($6)) > 0 OR strpos(t.account_number, $6) > 0)
 		ORDER BY t.id DESC LIMIT $2`, tenantID, accountID, f.Status, f.Search)
 }
+
+// RefOf returns the reference of a transfer of any tenant. For operators. [ErrNotFound].
+func (s *Service) RefOf(ctx context.Context, id uuid.UUID) (merchantTxRef string, err error) {
+	err = s.Pool.QueryRow(ctx, `SELECT merchant_tx_ref FROM transfers WHERE id = $1`, id).Scan(&merchantTxRef)
+	if pg.IsNoRows(err) {
+		return "", ErrNotFound
+	}
+	return merchantTxRef, err
+}

@@ -1,0 +1,17 @@
+package work
+
+import (
+	"time"
+
+	"ajo/internal/page"
+)
+
+// The statements, for the tests of their plans.
+const (
+	SummarySQL = summarySQL
+	ItemsSQL   = itemsSQL
+)
+
+func ListArgs(now time.Time, f Filter, r page.Request) (string, []any, error) {
+	return listArgs(now, f, r)
+}
