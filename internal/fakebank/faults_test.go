@@ -190,6 +190,8 @@ func TestSlowness(t *testing.T) {
 	require.False(t, a.Closed)
 	b.Faults.Set(fakebank.Rule{On: fakebank.OnAccounts, Do: fakebank.SlowAfter, Delay: time.Minute})
 	require.Error(t, give().err)
-	a, _ = b.Account(ref)
-	require.True(t, a.Closed)
+	require.Eventually(t, func() bool {
+		a, _ = b.Account(ref)
+		return a.Closed
+	}, 10*time.Second, 5*time.Millisecond)
 }
