@@ -50,6 +50,7 @@ var targets = []target{
 	{"internal/tenant", []string{"./internal/tenant", "./api"}},
 	{"internal/transfer", []string{"./internal/transfer", "./workers"}},
 	{"internal/webhook", []string{"./internal/webhook", "./api"}},
+	{"internal/work", []string{"./internal/work", "./internal/webhook", "./workers"}},
 }
 
 // options are what the command line says.
