@@ -53,6 +53,9 @@ var unsurrounded = map[string][]string{
 	},
 	"only reads": {
 		"(*ajo/workers.sweeper).step Overdue",
+		"(*ajo/internal/app.Tools).Work List",
+		"(*ajo/internal/app.Tools).WorkOn Items",
+		"(*ajo/internal/app.Tools).RetriableWork Items",
 		"ajo/internal/pg.Snapshot inTx",
 		"(*ajo/internal/payment.Service).BankRecord Transaction",
 		"(*ajo/internal/payment.Service).findListed Transactions",
@@ -142,6 +145,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/account.Service).freeNumber InTx",
 		"(*ajo/internal/reconcile.comparison).extend Exec",
 		"(*ajo/internal/payment.Service).OpenRecall InTx",
+		"ajo/internal/work.Retry InTx",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
 		"(*ajo/internal/webhook.Service).PurgeHeard Exec",
 		"(*ajo/workers.Workers).purge Purge",
@@ -359,13 +363,20 @@ func (l *loader) writesBy(info *types.Info, call *ast.CallExpr, by string) bool 
 	if sel, ok := call.Fun.(*ast.SelectorExpr); ok && is(sel.X) {
 		switch sel.Sel.Name {
 		case "Exec", "Query", "QueryRow":
-			return writesSQL(info, call)
+			return writesSQL(info, call, 1)
 		case "SendBatch", "CopyFrom":
 			return true
 		}
 	}
+	if at, ok := statements[callee(info, call)]; ok {
+		return slices.ContainsFunc(call.Args, is) && writesSQL(info, call, at)
+	}
 	return l.writers[callee(info, call)] && slices.ContainsFunc(call.Args, is)
 }
+
+// statements are the functions that run a statement of the caller's, and its place among the
+// arguments.
+var statements = map[string]int{"ajo/internal/pg.Collect": 3, "ajo/internal/pg.One": 4, "(ajo/internal/pg.List[T]).Page": 3}
 
 var (
 	lockSQL  = regexp.MustCompile(`(?i)\bFOR\s+(NO\s+KEY\s+)?UPDATE\b`)
@@ -374,11 +385,11 @@ var (
 
 // writesSQL tells whether a statement writes. One that the source does not spell out is taken for
 // one that does.
-func writesSQL(info *types.Info, call *ast.CallExpr) bool {
-	if len(call.Args) < 2 {
+func writesSQL(info *types.Info, call *ast.CallExpr, at int) bool {
+	if len(call.Args) <= at {
 		return true
 	}
-	sql := info.Types[call.Args[1]].Value
+	sql := info.Types[call.Args[at]].Value
 	if sql == nil || sql.Kind() != constant.String {
 		return true
 	}
