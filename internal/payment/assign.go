@@ -60,8 +60,8 @@ type InboundEvent struct {
 
 const eventColumns = `id, provider_txn_ref, signature_valid, status, category, error_message, retry_count, received_at, processed_at,
 	source, event_type, amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, tenant_id, account_id,
-	(SELECT w.due_at FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')),
-	coalesce((SELECT nullif(w.last_error, '') FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')), last_error), look_alike_of, replaces`
+	(SELECT min(w.due_at) FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')),
+	coalesce((SELECT max(nullif(w.last_error, '')) FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')), last_error), look_alike_of, replaces`
 
 // EventFilter narrows a list of events; empty fields do not.
 type EventFilter struct {
