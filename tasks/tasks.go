@@ -1,8 +1,8 @@
 // Package tasks is the contract between the API and the workers: the five kinds of work, their
 // queues, payloads, timeouts and limits, and the [Enqueuer].
 //
-// A task is only a ring at the right time: it carries the ids of rows, and the row says whether the
-// work is still due. A ring that is lost is found by the sweeper; a ring too many changes nothing.
+// A task only starts work at the right time: it carries the ids of items, and the item says whether
+// the work is still due. The sweep replaces a task that is lost; a task too many changes nothing.
 // Each kind has a queue of its own name.
 package tasks
 
@@ -37,7 +37,7 @@ var Kinds = work.Kinds
 type Spec struct {
 	Concurrency int           // workers in one process, unless --queues says otherwise
 	Timeout     time.Duration // of one run; the handler's context ends then
-	MaxRetry    int           // after that the task is archived, and the sweeper rings the row anew
+	MaxRetry    int           // after that the task is archived, and the sweep enqueues the item anew
 	MaxIDs      int           // rows in one task; a row that is due again is a task of its own
 	Rows        int           // rows at work at once in one process, over all tasks; 0: no limit
 	Rest        time.Duration // how long a queue that has been empty for a while is not looked at
@@ -55,7 +55,7 @@ var Specs = map[Kind]Spec{
 	// Rows: the bank answers so many calls a second, and a row that waits for its turn with its
 	// lease taken would lose it.
 	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 256, Rest: 500 * time.Millisecond, Delayed: time.Second},
-	// Both: as for the one before and the one after.
+	// Rows: as for Confirm. MaxIDs: as for Deliver.
 	Settle: {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, Rows: 64, Rest: 333 * time.Millisecond, Delayed: time.Second},
 	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, though
 	// not the rows beside it.

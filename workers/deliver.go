@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// deliver tells the tenant of a payment.
+// deliver sends an event to its tenant.
 func (w *Workers) deliver(ctx context.Context, id uuid.UUID) error {
 	return w.Webhooks.Deliver(ctx, id)
 }

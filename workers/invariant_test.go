@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What breaks the books is told within a minute: as an alert in the log, and in the figures.
-func TestCheckTellsOfDamage(t *testing.T) {
+// What breaks the books is reported within a minute: as an alert in the log, and in the figures.
+func TestCheckReportsDamage(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.stored()

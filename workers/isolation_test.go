@@ -26,22 +26,22 @@ import (
 	"ajo/tasks"
 )
 
-// told is a tenant's quick endpoint that knows when it was told of a payment.
-type told struct {
+// receiver is a tenant's quick endpoint that knows when a payment's event arrived.
+type receiver struct {
 	*httptest.Server
-	mu    sync.Mutex
-	heard map[string]chan struct{}
+	mu      sync.Mutex
+	arrived map[string]chan struct{}
 }
 
-func newTold(t *testing.T) *told {
-	e := &told{heard: map[string]chan struct{}{}}
+func newReceiver(t *testing.T) *receiver {
+	e := &receiver{arrived: map[string]chan struct{}{}}
 	e.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var event struct{ TransactionGroupID string }
 		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
 			t.Error(err)
 		}
 		select {
-		case <-e.of(event.TransactionGroupID): // again: it may be told twice
+		case <-e.of(event.TransactionGroupID): // again: it may arrive twice
 		default:
 			close(e.of(event.TransactionGroupID))
 		}
@@ -50,13 +50,13 @@ func newTold(t *testing.T) *told {
 	return e
 }
 
-func (e *told) of(group string) chan struct{} {
+func (e *receiver) of(group string) chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.heard[group] == nil {
-		e.heard[group] = make(chan struct{})
+	if e.arrived[group] == nil {
+		e.arrived[group] = make(chan struct{})
 	}
-	return e.heard[group]
+	return e.arrived[group]
 }
 
 // silent is an endpoint that takes connections and never answers.
@@ -67,8 +67,8 @@ func silent(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// telling is a worker that delivers, and two tenants.
-type telling struct {
+// delivering is a worker that delivers, and two tenants.
+type delivering struct {
 	*bundle
 	dead, quick receiving
 }
@@ -78,7 +78,7 @@ type receiving struct {
 	url             string
 }
 
-func newTelling(t *testing.T, timeout time.Duration) *telling {
+func newDelivering(t *testing.T, timeout time.Duration) *delivering {
 	b := setup(t)
 	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
@@ -90,11 +90,11 @@ func newTelling(t *testing.T, timeout time.Duration) *telling {
 		r.account = b.Account(r.tenant, "customer-"+r.tenant.String())
 		return r
 	}
-	return &telling{bundle: b, dead: with(silent(t)), quick: with("")}
+	return &delivering{bundle: b, dead: with(silent(t)), quick: with("")}
 }
 
 // queue queues n deliveries, as a posting does, and returns their groups.
-func (b *telling) queue(r receiving, n int) []string {
+func (b *delivering) queue(r receiving, n int) []string {
 	b.T.Helper()
 	deliveries, groups := make([]webhook.NewDelivery, n), make([]string, n)
 	for i := range deliveries {
@@ -115,9 +115,9 @@ func (b *telling) queue(r receiving, n int) []string {
 	return groups
 }
 
-// times has the quick tenant told of n payments, four at a time, and returns how long each took,
+// times delivers n payments to the quick tenant, four at a time, and returns how long each took,
 // the shortest first.
-func (b *telling) times(e *told, n int) []time.Duration {
+func (b *delivering) times(e *receiver, n int) []time.Duration {
 	b.T.Helper()
 	var mu sync.Mutex
 	var all []time.Duration
@@ -159,18 +159,18 @@ func fromEnv(t *testing.T, name string, n int) int {
 }
 
 // One tenant's endpoint takes calls and never answers, and thousands of its deliveries wait:
-// another tenant is told as soon as ever. None of those that wait is lost, nor is an attempt
+// another tenant gets its own as soon as ever. None of those that wait is lost, nor is an attempt
 // counted that was not made; nor do they fill the queue. AJO_DEAD_WAITING and AJO_DEAD_TIMEOUT
 // (seconds) measure at another size.
 func TestDeadEndpointHoldsUpNobody(t *testing.T) {
 	waiting := fromEnv(t, "AJO_DEAD_WAITING", 2000)
 	timeout := time.Duration(fromEnv(t, "AJO_DEAD_TIMEOUT", 2)) * time.Second
 	const others = 200
-	// Far above what a busy machine adds, far below what the dead endpoint would cost without lanes
-	// (waiting/256 timeouts).
+	// Far above what a busy machine adds, far below what the dead endpoint would cost without a
+	// limit (waiting/256 timeouts).
 	const bound = 5 * time.Second
-	b := newTelling(t, timeout)
-	e := newTold(t)
+	b := newDelivering(t, timeout)
+	e := newReceiver(t)
 	b.quick.url = e.URL
 	b.start()
 	alone := b.times(e, others)
@@ -202,7 +202,7 @@ func TestDeadEndpointHoldsUpNobody(t *testing.T) {
 }
 
 // inRedis counts the tasks of the deliveries' queue.
-func (b *telling) inRedis() (n int) {
+func (b *delivering) inRedis() (n int) {
 	b.T.Helper()
 	for _, state := range []string{"pending", "active"} {
 		v, err := b.redis.LLen(b.ctx, "asynq:{deliver}:"+state).Result()
@@ -217,21 +217,21 @@ func (b *telling) inRedis() (n int) {
 	return n
 }
 
-// Where failures come at once, a crowd at a dead endpoint has its attempts nearly as if there were
-// no breaker: one after the other, in seconds.
-func TestCrowdAtARefusingEndpoint(t *testing.T) {
+// Where failures come at once, many deliveries to a dead endpoint have their attempts nearly as if
+// there were no breaker: one after the other, in seconds.
+func TestManyAtARefusingEndpoint(t *testing.T) {
 	t.Parallel()
-	crowd := fromEnv(t, "AJO_CROWD", 300)
-	b := newTelling(t, time.Second)
+	waiting := fromEnv(t, "AJO_REFUSED_WAITING", 300)
+	b := newDelivering(t, time.Second)
 	b.dead.url = "http://127.0.0.1:1"
 	b.start()
 	begin := time.Now()
-	b.queue(b.dead, crowd)
+	b.queue(b.dead, waiting)
 	testenv.Eventually(t, time.Minute, "a first attempt of each", func() bool {
-		return testenv.Value[int](b.Env, `SELECT count(*) FROM delivery_attempts`) == crowd
+		return testenv.Value[int](b.Env, `SELECT count(*) FROM delivery_attempts`) == waiting
 	})
-	t.Logf("%d deliveries to an endpoint that refuses connections had their first attempt after %s", crowd, time.Since(begin).Round(time.Millisecond))
-	require.Equal(t, crowd, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries d JOIN delivery_attempts a ON a.delivery_id = d.id
+	t.Logf("%d deliveries to an endpoint that refuses connections had their first attempt after %s", waiting, time.Since(begin).Round(time.Millisecond))
+	require.Equal(t, waiting, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries d JOIN delivery_attempts a ON a.delivery_id = d.id
 		JOIN work w ON w.kind = 'deliver' AND w.id = d.id WHERE d.status = 'pending' AND d.attempt_count = 1 AND w.due_at >= a.started_at + interval '2 minutes'`))
 }
 
@@ -241,7 +241,7 @@ func TestCrowdAtARefusingEndpoint(t *testing.T) {
 func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	const calls = 5
-	b := newTelling(t, time.Minute)
+	b := newDelivering(t, time.Minute)
 	b.opts.StopTimeout = 100 * time.Millisecond
 	w, err := Start(b.opts)
 	require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	require.Equal(t, calls, rows, "every row is in a task that was handed back")
 	require.Equal(t, calls, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'pending' AND attempt_count = 0`))
 
-	e := newTold(t)
+	e := newReceiver(t)
 	// the leases run out
 	b.Exec(`UPDATE work SET leased_until = now()`)
 	b.Exec(`UPDATE deliveries SET callback_url = $1`, e.URL)

@@ -8,17 +8,17 @@ import (
 	"ajo/internal/reconcile"
 )
 
-// reconcileLook is how often a worker looks whether a reconciliation is due: a run that failed is
+// reconcilePoll is how often a worker checks whether a reconciliation is due: a run that failed is
 // done again that soon.
-const reconcileLook = time.Minute
+const reconcilePoll = time.Minute
 
-// repeat runs a look at what is due at the start, so that what was missed while everything was down
-// is found at once, and then at least every reconcileLook.
-func (w *Workers) repeat(ctx context.Context, every time.Duration, look func(context.Context)) {
-	tick := time.NewTicker(min(every, reconcileLook))
+// repeat runs a check of what is due at the start, so that what was missed while everything was
+// down is found at once, and then at least every reconcilePoll.
+func (w *Workers) repeat(ctx context.Context, every time.Duration, check func(context.Context)) {
+	tick := time.NewTicker(min(every, reconcilePoll))
 	defer tick.Stop()
 	for {
-		look(ctx)
+		check(ctx)
 		select {
 		case <-ctx.Done():
 			return

@@ -62,7 +62,7 @@ func newScaled(t *testing.T, url string) *scaled {
 	return s
 }
 
-// pays stores payments and rings for them.
+// pays stores payments and enqueues them.
 func (s *scaled) pays(n int) {
 	s.T.Helper()
 	for range n {
@@ -70,14 +70,14 @@ func (s *scaled) pays(n int) {
 	}
 }
 
-// shared tells whether both processes count in one place.
+// shared reports whether both processes count in one place.
 func (s *scaled) shared() bool {
 	a, b := s.limits[0].Key(s.ctx, s.tenant, s.hash), s.limits[1].Key(s.ctx, s.tenant, s.hash)
 	return b.Remaining == a.Remaining-1
 }
 
-// rings tells whether a ring reaches Redis.
-func (s *scaled) rings() bool {
+// enqueues reports whether a task reaches Redis.
+func (s *scaled) enqueues() bool {
 	lost := s.opts.Enqueuer.Lost()
 	for _, k := range tasks.Kinds {
 		s.enqueue(k, uuid.Must(uuid.NewV7()))
@@ -88,7 +88,7 @@ func (s *scaled) rings() bool {
 // works fails the test unless all that uses Redis does so again, within failoverLimit.
 func (s *scaled) works(when string) {
 	s.T.Helper()
-	testenv.Eventually(s.T, failoverLimit, "rings to reach Redis, "+when, s.rings)
+	testenv.Eventually(s.T, failoverLimit, "tasks to reach Redis, "+when, s.enqueues)
 	testenv.Eventually(s.T, failoverLimit, "the limits to be counted in one place, "+when, s.shared)
 	box, err := secret.ParseKeys(secret.NewKey("one").Reveal())
 	require.NoError(s.T, err)
@@ -139,7 +139,7 @@ func TestSentinelFailover(t *testing.T) {
 	s.pays(20) // nothing waits for Redis, and nothing fails
 	require.Less(t, time.Since(begin), 20*time.Second)
 	s.works("after the failover")
-	t.Logf("everything works %s after the master was killed; %d rings were lost", time.Since(begin).Round(time.Millisecond), s.opts.Enqueuer.Lost())
+	t.Logf("everything works %s after the master was killed; %d tasks were lost", time.Since(begin).Round(time.Millisecond), s.opts.Enqueuer.Lost())
 	require.Equal(t, "master", role(nodes.Replica))
 	s.ended(50)
 
@@ -192,7 +192,7 @@ func TestCluster(t *testing.T) {
 	require.NoError(t, cluster.Nodes[1].Start(s.ctx))
 	cluster.Await(t)
 	s.works("after a node came back")
-	t.Logf("everything works %s after a node was killed; %d rings were lost", time.Since(begin).Round(time.Millisecond), s.opts.Enqueuer.Lost())
+	t.Logf("everything works %s after a node was killed; %d tasks were lost", time.Since(begin).Round(time.Millisecond), s.opts.Enqueuer.Lost())
 	s.ended(40)
 }
 

@@ -37,7 +37,7 @@ import (
 )
 
 const (
-	// pollEvery is how often a queue that was not empty just now is looked at; one at rest is left
+	// pollEvery is how often a queue that was not empty just now is polled; one at rest is left
 	// alone for longer (see idlePolling).
 	pollEvery = 10 * time.Millisecond
 	// longer than a call of a tenant's endpoint or of the bank may take
@@ -65,7 +65,7 @@ type Options struct {
 	Log        *slog.Logger
 	// Queues are the kinds to serve and their concurrencies; a concurrency of 0 is the kind's own.
 	Queues map[tasks.Kind]int
-	// SweepEvery is how often the sweeper looks for overdue rows.
+	// SweepEvery is how often the sweep looks for overdue items.
 	SweepEvery time.Duration
 	// SweepPage is how many items of a kind one step of a sweep takes; 0: 2,000.
 	SweepPage int
@@ -163,7 +163,7 @@ func Start(o Options) (*Workers, error) {
 		w.beside.Go(func() { w.repeat(ctx, w.ReconcileEvery, w.reconcile) })
 	}
 	if w.ReconcileBack > 0 {
-		w.beside.Go(func() { w.repeat(ctx, reconcileLook, w.reconcileDaily) })
+		w.beside.Go(func() { w.repeat(ctx, reconcilePoll, w.reconcileDaily) })
 	}
 	return w, nil
 }
@@ -245,7 +245,7 @@ func (w *Workers) delay(err error) time.Duration {
 	return unexpectedDelay
 }
 
-// isFailure keeps appointments apart from failures: work that is only due again later does not use
+// isFailure reports whether an error is a failure: work that is only due again later does not use
 // up a task's retries.
 func isFailure(err error) bool {
 	_, later := retry.When(err)

@@ -93,7 +93,7 @@ func (s *sweeper) run(ctx context.Context) error {
 	}
 }
 
-// leads tells whether this process is the one that sweeps. Where Redis does not say, each may:
+// leads reports whether this process is the one that sweeps. Where Redis does not say, each may:
 // what several enqueue is done once.
 func (s *sweeper) leads(ctx context.Context) bool {
 	keep := 2*s.SweepEvery + sweepPause
@@ -116,7 +116,8 @@ func (s *sweeper) resign() {
 	}
 }
 
-// step enqueues a page of each kind whose queue is short of work, and tells whether there is more.
+// step enqueues a page of each kind whose queue is short of work, and reports whether there is
+// more.
 func (s *sweeper) step(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -177,8 +178,8 @@ func (w *Workers) overdue(k tasks.Kind) (before time.Time, waiting int) {
 }
 
 // purge removes rows that nobody needs any more, until none is left: forged events, what could be
-// listened to, and kept answers, each after its time. What one kind's removal fails with does not
-// keep the others.
+// listened to, and kept answers, each after its time. If the removal of one kind fails, the
+// others still go on.
 func (w *Workers) purge(ctx context.Context, step int) error {
 	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
 	defer cancel()

@@ -65,7 +65,7 @@ func (x *trap) survives(payments int) {
 	x.ends(payments, time.Now())
 }
 
-// ends waits for the end of all payments: each posted, told and confirmed, once.
+// ends waits for the end of all payments: each posted, delivered and confirmed, once.
 func (x *trap) ends(payments int, since time.Time) {
 	x.T.Helper()
 	x.ended(payments)
@@ -168,7 +168,7 @@ func TestTrapLostAck(t *testing.T) {
 	x.line.LoseCommands(1, isAck)
 	x.works(false)
 	begin := time.Now()
-	x.ends(1, begin) // by its own rings
+	x.ends(1, begin) // by the tasks of its commits
 	require.Zero(t, x.line.Left())
 	require.Equal(t, asynq.TaskStateActive, x.is(task, asynq.TaskStateActive).State, "done, and asynq does not know")
 	x.leaseEnds(task)
@@ -180,7 +180,7 @@ func TestTrapLostAck(t *testing.T) {
 	x.once(1)
 }
 
-// The ack arrives and its answer does not: asynq tries again, is told that there is no such task,
+// The ack arrives and its answer does not: asynq tries again, learns that there is no such task,
 // and leaves it at that.
 func TestTrapLostAnswerToAck(t *testing.T) {
 	x := newTrap(t)
@@ -314,7 +314,7 @@ func TestTrapLostAnswerToEnqueue(t *testing.T) {
 	x.survives(1)
 }
 
-// One row is rung by everybody at once, under ids of all kinds, and two workers take its tasks.
+// One row is enqueued by everybody at once, under ids of all kinds, and two workers take its tasks.
 func TestTrapDuplicateEnqueue(t *testing.T) {
 	x := newTrap(t)
 	x.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.SlowAfter, Delay: 50 * time.Millisecond})

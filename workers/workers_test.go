@@ -104,7 +104,7 @@ func (b *bundle) start() *Workers {
 	return w
 }
 
-// stored makes a payment at the bank and stores its event; nothing rings for it.
+// stored makes a payment at the bank and stores its event; nothing enqueues it.
 func (b *bundle) stored() uuid.UUID {
 	b.T.Helper()
 	txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.ID.String(), Amount: money.Must("5000.00"), Silent: true})
@@ -156,8 +156,8 @@ func (b *bundle) ended(payments int) {
 	require.Empty(b.T, findings)
 }
 
-// No ring at all: the sweeper finds every stage by itself.
-func TestSweeperHealsWhateverWasNotRung(t *testing.T) {
+// Nothing is enqueued: the sweep finds every stage by itself.
+func TestSweepFindsWhatWasNotEnqueued(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for range 5 {
@@ -187,7 +187,7 @@ func TestFlushWhilePaymentsRun(t *testing.T) {
 }
 
 // The row's task is archived, or deleted in the dashboard: its id stays taken, or it is gone; the
-// sweeper rings another.
+// sweep enqueues another.
 func TestArchivedAndDeletedTasks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -199,9 +199,9 @@ func TestArchivedAndDeletedTasks(t *testing.T) {
 	b.ended(2)
 }
 
-// A row that waits behind a long queue is not rung over and over: overdue counts from the age of
-// the queue's oldest task.
-func TestBacklogIsNotRungAgain(t *testing.T) {
+// A row that waits behind a long queue is not enqueued over and over: overdue counts from the age
+// of the queue's oldest task.
+func TestBacklogIsNotEnqueuedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	w := &Workers{Options: b.opts}
@@ -222,7 +222,7 @@ func TestVerdicts(t *testing.T) {
 	require.NoError(t, w.verdict(t.Context(), tasks.Deliver, uuid.Nil, nil))
 	require.ErrorIs(t, w.verdict(t.Context(), tasks.Deliver, uuid.Nil, retry.Exhausted(plain)), asynq.SkipRetry)
 	later := retry.At(now.Add(time.Minute), plain)
-	require.False(t, isFailure(w.verdict(t.Context(), tasks.Deliver, uuid.Nil, later)), "an appointment is no failure")
+	require.False(t, isFailure(w.verdict(t.Context(), tasks.Deliver, uuid.Nil, later)), "to be due later is no failure")
 	require.True(t, isFailure(w.verdict(t.Context(), tasks.Deliver, uuid.Nil, plain)))
 	require.Equal(t, time.Minute+700*time.Millisecond, w.delay(later), "rounded up to the second that asynq keeps")
 	require.Equal(t, unexpectedDelay, w.delay(plain))

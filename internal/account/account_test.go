@@ -349,7 +349,7 @@ func TestDeadline(t *testing.T) {
 	require.NoError(t, b.svc.AdvanceExpiry(b.ctx, a.ID))
 	got, err := b.svc.Get(b.ctx, b.tenant, "order-1")
 	require.NoError(t, err)
-	require.Equal(t, account.Active, got.Status, "rung too early, nothing happens")
+	require.Equal(t, account.Active, got.Status, "a task that is too early does nothing")
 	b.Schedule(work.Expire, a.ID, b.Clock.Now())
 	require.NoError(t, b.svc.AdvanceExpiry(b.ctx, a.ID))
 	got, err = b.svc.Get(b.ctx, b.tenant, "order-1")

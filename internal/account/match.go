@@ -33,7 +33,8 @@ type Target struct {
 	ListeningUntil *time.Time // the tenant's (package webhook)
 }
 
-// Accepts tells whether a payment made at the given time is still accepted (decisions, "Accounts").
+// Accepts reports whether a payment made at the given time is still accepted (decisions,
+// "Accounts").
 func (t *Target) Accepts(at time.Time) bool {
 	if t.ExpiredAt != nil && at.After(*t.ExpiredAt) {
 		return false

@@ -41,7 +41,7 @@ const toolConns = 2
 // than this.
 type ToolSettings struct {
 	DatabaseURL    secret.Redacted
-	RedisURL       secret.Redacted // empty: nothing is enqueued, and the sweeper finds the row
+	RedisURL       secret.Redacted // empty: nothing is enqueued, and the sweep finds the row
 	EncryptionKeys secret.Redacted // only [Tools.RotateSecret] and [Tools.Rekey] need them
 	Bank           BankSettings    // only [Tools.Reconcile] needs it
 	// The schedules of the roles: what a command changes, a worker continues. Nil delays are the
@@ -155,8 +155,8 @@ func (t *Tools) Close() {
 	t.closers = nil
 }
 
-// Enqueued tells whether everything so far has reached Redis. What has not is not lost: a worker's
-// sweep finds it.
+// Enqueued reports whether everything so far has reached Redis. What has not is not lost: a
+// worker's sweep finds it.
 func (t *Tools) Enqueued() bool {
 	if t.enqueuer == nil {
 		return false

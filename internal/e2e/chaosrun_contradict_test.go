@@ -150,7 +150,7 @@ func (s *chaosRun) resolves() (found []finding) {
 	return found
 }
 
-// resolve has an operator end a transfer by the command, again as long as a worker has it in hand.
+// resolve has an operator end a transfer by the command, again as long as a worker has leased it.
 func (w *world) resolve(ref string, how []string) error {
 	w.t.Helper()
 	args := append([]string{"transfers", "resolve", ref, "--yes", "--reason", "the bank's books say so"}, how...)
@@ -158,7 +158,7 @@ func (w *world) resolve(ref string, how []string) error {
 		switch got := runToEnd(w.t, w.dir, w.settings, args...); {
 		case got.code == 0:
 			return nil
-		case !strings.Contains(got.out, transfer.ErrInHand.Error()) || time.Since(begin) > healLimit:
+		case !strings.Contains(got.out, transfer.ErrLeased.Error()) || time.Since(begin) > healLimit:
 			return fmt.Errorf("ajo %v ended with code %d: %s", args, got.code, got.out)
 		}
 	}

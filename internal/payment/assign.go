@@ -137,7 +137,7 @@ type Assignment struct {
 	TenantName    string
 }
 
-// PlanAssign tells what an assignment would do, with the refusals of [Service.Assign], and changes
+// PlanAssign says what an assignment would do, with the refusals of [Service.Assign], and changes
 // nothing.
 func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destination) (Assignment, error) {
 	e, err := s.InboundEvent(ctx, eventID)

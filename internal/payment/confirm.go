@@ -67,7 +67,7 @@ type finding struct {
 	why     string
 	kept    bool // a recall that the bank's record contradicts: the hold ends
 	open    bool // a recall is asked about further, though the entry was moved
-	tells   bool // the tenant chose more events than received payments, or listens
+	publish bool // the tenant chose more events than received payments, or listens
 }
 
 // Confirm asks the bank about a posted payment, and moves its entry: confirmed when the bank's own
@@ -78,7 +78,7 @@ type finding struct {
 // with the time of the next check otherwise.
 func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	begun := time.Now()
-	c, err := s.looks.Do(ctx, id)
+	c, err := s.checks.Do(ctx, id)
 	if err != nil || c == nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// asksOn tells whether the bank is asked again.
+// asksOn reports whether the bank is asked again.
 func (f *finding) asksOn() bool { return f.open || f.event == "" && !f.kept }
 
 // outcome names what a question came to, for the metrics.
@@ -158,7 +158,7 @@ func (s *Service) BankRecord(ctx context.Context, id string) (provider.Transacti
 	return t, err
 }
 
-// missedEnough tells whether one more "not found" reverses the payment, once it is proven.
+// missedEnough reports whether one more "not found" reverses the payment, once it is proven.
 func (s *Service) missedEnough(c *check, now time.Time) bool {
 	return c.Misses+1 >= s.ConfirmMisses && now.Sub(c.PostedAt) >= s.ConfirmMinAge
 }
@@ -225,7 +225,7 @@ func (c *check) Differs(t provider.Transaction) string {
 	return ""
 }
 
-// sameAccount tells whether the bank's record is of the account that was paid.
+// sameAccount reports whether the bank's record is of the account that was paid.
 //
 // What posting found by itself must have been paid to the account's own number. The event's word is
 // no evidence there: its signature covers neither reference nor number, so with a changed reference
@@ -263,8 +263,8 @@ const checkSQL = `
 		FROM inbound_events e JOIN accounts a ON a.id = e.account_id LEFT JOIN recalls r ON r.event_id = e.id AND r.status = 'open'
 		WHERE e.id = ANY($1) AND e.status = 'processed'`
 
-// lookBatch reads many checks. A payment that is not due, or in other hands, is nil.
-func (s *Service) lookBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*check, error) {
+// checkBatch reads many checks. A payment that is not due, or leased by another worker, is nil.
+func (s *Service) checkBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*check, error) {
 	claims, err := work.Due(ctx, tx, work.Confirm, s.Clock.Now(), ids)
 	if err != nil || len(claims) == 0 {
 		return make([]*check, len(ids)), err
@@ -279,8 +279,8 @@ func (s *Service) lookBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*
 	return pg.Match(ids, found, (*check).id), err
 }
 
-// leaseBatch leases the payments of checks, and returns the new claims; nil: it is in other hands
-// by now.
+// leaseBatch leases the payments of checks, and returns the new claims; nil: another worker
+// has claimed it meanwhile.
 func (s *Service) leaseBatch(ctx context.Context, tx pg.Tx, checks []*check) ([]*work.Claim, error) {
 	claims := make([]work.Claim, len(checks))
 	for i, c := range checks {
@@ -289,8 +289,8 @@ func (s *Service) leaseBatch(ctx context.Context, tx pg.Tx, checks []*check) ([]
 	return work.Lease(ctx, tx, work.Confirm, s.Clock.Now().Add(checkLease), claims)
 }
 
-// recordBatch stores many findings, moves their entries, and queues what tenants chose to be told
-// of it, in one transaction. A finding whose claim does not stand any more is dropped: another
+// recordBatch stores many findings, moves their entries, and publishes what tenants are subscribed
+// to, in one transaction. A finding whose claim does not stand any more is dropped: another
 // worker has the payment.
 func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding) ([]struct{}, error) {
 	held, err := s.recordFindings(ctx, tx, findings)
@@ -305,7 +305,7 @@ func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding
 	if err := s.closeRecalls(ctx, tx, held, moved); err != nil {
 		return nil, err
 	}
-	if err := s.tellFindings(ctx, tx, held, moved); err != nil {
+	if err := s.publishFindings(ctx, tx, held, moved); err != nil {
 		return nil, err
 	}
 	tx.AfterCommit(func(ctx context.Context) { s.alert(ctx, held, moved) })
@@ -332,7 +332,7 @@ type findingRow struct {
 	Why    string    `pg:"why"`
 }
 
-// findingSQL tells of each whether its tenant wants more events than the rule.
+// findingSQL returns for each whether its tenant is subscribed to more than received payments.
 var findingSQL = `
 		UPDATE inbound_events e SET attempt_count = attempt_count + 1, misses = misses + c.missed, last_error = c.why
 		FROM ` + pg.Unnest[findingRow](2, "c") + `
@@ -369,10 +369,10 @@ func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*find
 	}
 	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*finding, error) {
 		var n int
-		var tells bool
-		err := r.Scan(&n, &tells)
+		var publish bool
+		err := r.Scan(&n, &publish)
 		f := ours[n-1]
-		f.tells = tells
+		f.publish = publish
 		return f, err
 	}, findingSQL, pg.Columns(rows, s.Clock.Now())...)
 }

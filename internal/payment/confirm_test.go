@@ -65,8 +65,8 @@ func TestConfirmed(t *testing.T) {
 	require.NoError(t, b.svc.Confirm(b.ctx, id), "and again changes nothing")
 }
 
-// The tenant was told of the payment once, when it was posted; that it is confirmed stands in the
-// statement only.
+// The payment was published to the tenant once, when it was posted; that it is confirmed stands in
+// the statement only.
 func TestConfirmationIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "event.out.no-second", "event.out.statement", "state.entry.confirmed.silent")

@@ -21,9 +21,9 @@ type forgedRoom struct {
 
 func (s *Service) forgedMax() int { return cmp.Or(s.ForgedMax, forgedTotal) }
 
-// keepsForged tells whether there is room for one more event without a valid signature. With
-// Postgres away there is: to store it then fails, and the bank is told so, whose own event it may
-// be under a secret that we do not know yet.
+// keepsForged reports whether there is room for one more event without a valid signature. With
+// Postgres away there is: to store it then fails, and the bank gets an error, whose own event it
+// may be under a secret that we do not know yet.
 func (s *Service) keepsForged(ctx context.Context) bool {
 	if !s.forged.rate.Allow() {
 		return false

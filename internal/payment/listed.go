@@ -194,7 +194,7 @@ func fromBank(t provider.Transaction, now time.Time) *inbound {
 	}
 }
 
-// sameMoney tells whether an event and the bank's record of it are about the same money. The two
+// sameMoney reports whether an event and the bank's record of it are about the same money. The two
 // name sender, narration and time each in its own way, so their digests differ without being in
 // conflict.
 func sameMoney(a, b original) bool {

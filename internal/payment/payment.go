@@ -154,7 +154,7 @@ type Service struct {
 	Options
 	store  *pg.Batcher[*inbound, Receipt]
 	post   *pg.Batcher[uuid.UUID, Posted]
-	looks  *pg.Batcher[uuid.UUID, *check]
+	checks *pg.Batcher[uuid.UUID, *check]
 	leases *pg.Batcher[*check, *work.Claim]
 	listed *batch.Coalescer[*check, *provider.Transaction]
 	lists  lists
@@ -180,7 +180,7 @@ func New(o Options) *Service {
 	s := &Service{Options: o, lists: lists{bySecond: map[int64]*listing{}}, forged: forgedRoom{rate: rate.NewLimiter(forgedPerSecond, forgedBurst)}}
 	s.store = pg.NewBatcher(o.Pool, pg.BatchOptions[*inbound]{Name: "payment/store", Max: storeSize, Order: byRequest}, s.storeBatch)
 	s.post = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "payment/post", Max: workSize, Order: pg.CompareIDs}, s.postBatch)
-	s.looks = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Max: workSize}, s.lookBatch)
+	s.checks = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Max: workSize}, s.checkBatch)
 	s.leases = pg.NewBatcher(o.Pool, pg.BatchOptions[*check]{Name: "payment/claim", Max: workSize, Order: pg.ByID((*check).id)}, s.leaseBatch)
 	s.listed = batch.New(1, listMax, s.lookUp)
 	s.record = pg.NewBatcher(o.Pool, pg.BatchOptions[*finding]{Name: "payment/record", Max: workSize, Order: pg.ByID((*finding).id)}, s.recordBatch)
@@ -191,7 +191,7 @@ func New(o Options) *Service {
 func (s *Service) Close() {
 	s.store.Close()
 	s.post.Close()
-	s.looks.Close()
+	s.checks.Close()
 	s.leases.Close()
 	s.listed.Close()
 	s.record.Close()

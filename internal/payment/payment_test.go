@@ -510,7 +510,7 @@ func TestOneTimeAccount(t *testing.T) {
 	require.Equal(t, "payment ", pay("4999.99", at.Add(-time.Minute)))
 	require.Equal(t, "payment ", pay("5000.00", at))
 	require.Equal(t, "misdirected account is expired", pay("5000.00", at.Add(time.Second)))
-	require.Equal(t, "payment ", pay("100.00", at.Add(-time.Second)), "made before the expiry, told after it")
+	require.Equal(t, "payment ", pay("100.00", at.Add(-time.Second)), "made before the expiry, received after it")
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM account_history WHERE to_status = 'expired'`))
 	b.books()
 }

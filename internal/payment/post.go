@@ -95,7 +95,7 @@ func (s *Service) PostAll(ctx context.Context, ids []uuid.UUID) []batch.Outcome[
 	return out
 }
 
-// concluded counts what became of an event, and records why it was not posted.
+// concluded counts the result of an event, and records why it was not posted.
 func (s *Service) concluded(ctx context.Context, id uuid.UUID, p Posted, err error) (Posted, error) {
 	if err == nil {
 		if p.Category != "" {
@@ -275,7 +275,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 	}
 	postings := make([]ledger.Posting, len(events))
 	var deliveries []webhook.NewDelivery
-	var told []*stored
+	var publish []*stored
 	for i, e := range events {
 		net := e.Amount.Sub(*e.Fee)
 		postings[i] = ledger.Posting{
@@ -285,7 +285,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		if e.target.CallbackURL == "" && !listening {
 			continue
 		}
-		told = append(told, e)
+		publish = append(publish, e)
 		deliveries = append(deliveries, webhook.NewDelivery{
 			Type: webhook.PaymentReceived, TenantID: e.target.TenantID, AccountID: e.target.ID, AccountRef: e.target.AccountRef, TransactionGroupID: e.ID,
 			CallbackURL: e.target.CallbackURL, Listening: listening, CreatedAt: e.ReceivedAt, Traceparent: e.Traceparent,
@@ -297,7 +297,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		if err != nil {
 			return err
 		}
-		for i, e := range told {
+		for i, e := range publish {
 			if ids[i] == uuid.Nil && e.target.CallbackURL != "" {
 				return fmt.Errorf("payment: no delivery of event %s was queued: one was there before the payment was posted", e.ID)
 			}
@@ -310,7 +310,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 	return webhook.Show(ctx, tx, deliveries)
 }
 
-// postedRow is what became of an event in postedSQL.
+// postedRow is the result of an event in postedSQL.
 type postedRow struct {
 	ID        uuid.UUID  `pg:"id"`
 	Status    Status     `pg:"status"`
@@ -327,7 +327,7 @@ var postedSQL = `
 		FROM ` + pg.Unnest[postedRow](2, "p") + `
 		WHERE e.id = p.id`
 
-// recordPosted stores what became of the events, and schedules the confirmation of those that were
+// recordPosted stores the results of the events, and schedules the confirmation of those that were
 // posted; the others are at their end. A processed event has an error_message exactly when it was
 // assigned (why it had to be): the confirmation relies on it.
 func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, events []*stored) error {

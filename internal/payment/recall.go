@@ -115,8 +115,8 @@ type recallable struct {
 	ClosedAt                     *time.Time
 }
 
-// mayOpen tells whether a recall of the payment may be opened now: not while one is open, nor after
-// the bank took it back, nor soon after its record contradicted the last one.
+// mayOpen reports whether a recall of the payment may be opened now: not while one is open, nor
+// after the bank took it back, nor soon after its record contradicted the last one.
 func (r *recallable) mayOpen(source RecallSource, now time.Time) bool {
 	switch r.Status {
 	case "":
@@ -287,7 +287,7 @@ func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus
 
 // recallDecided carries a person's decision about a review into the open recall of its payment, if
 // there is one: what was given up needs no answer, and what counts again is held until there is
-// one. It tells whether the bank is to be asked on.
+// one. It reports whether the bank is to be asked on.
 func (s *Service) recallDecided(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event) (open bool, err error) {
 	now := s.Clock.Now()
 	if event == ledger.EventReverse {

@@ -140,7 +140,7 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 			return err
 		}
 		if to == RecallReversed {
-			if err := s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: out.Status}); err != nil {
+			if err := s.publish(ctx, tx, map[uuid.UUID]ledger.Status{eventID: out.Status}); err != nil {
 				return err
 			}
 		}

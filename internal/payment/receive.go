@@ -34,7 +34,7 @@ type Delivery struct {
 	Timestamp string
 }
 
-// Receipt says what became of a delivery.
+// Receipt is the result of receiving a delivery.
 type Receipt struct {
 	ID        uuid.UUID // of the stored event; of the first one, for a duplicate
 	Category  Category  // empty while a payment waits to be posted
@@ -46,7 +46,7 @@ type Receipt struct {
 	Transfer string
 }
 
-// ToPost tells whether the event is new and waits to be posted.
+// ToPost reports whether the event is new and waits to be posted.
 func (r Receipt) ToPost() bool {
 	return !r.Duplicate && !r.Spooled && r.Category == "" && r.ID != uuid.Nil
 }
@@ -123,7 +123,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 	return r, nil
 }
 
-// verifier tells whether an event that was received at the time now is the bank's.
+// verifier reports whether an event that was received at the time now is the bank's.
 type verifier func(v *values, d Delivery, now time.Time) error
 
 // verify checks an event's signature by the bank's secret, and by the one before it until that
@@ -292,7 +292,7 @@ type original struct {
 	number      string
 }
 
-// conflicts tells whether an event that repeats this one is about something else. The bank's list
+// conflicts reports whether an event that repeats this one is about something else. The bank's list
 // and its events write sender, reference and time each in its own way: between them, what counts is
 // that they are about the same money.
 func (o original) conflicts(e *inbound) bool {

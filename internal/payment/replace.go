@@ -131,7 +131,7 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 		e.posted.ConfirmAt = time.Time{}
 		out = newReplaced(eventID, e, confirmed)
 		notify[e.ID] = confirmed.Status
-		if err := s.tell(ctx, tx, notify); err != nil {
+		if err := s.publish(ctx, tx, notify); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("review.correct", "event:"+eventID.String(), struct {
@@ -383,8 +383,8 @@ const replaceSQL = `
 		FROM inbound_events WHERE id = $1 RETURNING ` + storedColumns
 
 // postReplacement stores an event in the place of another, and posts it to the same account as
-// posting does: a provisional credit, and a delivery where there is a URL, since what the tenant
-// was told of the other is not so any more.
+// posting does: a provisional credit, and a delivery where there is a URL, since what was
+// published of the other is not so any more.
 func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, kind string, to Correction, target *account.Target, word any) (*stored, error) {
 	body, err := json.Marshal(word)
 	if err != nil {

@@ -103,7 +103,7 @@ func (s *Service) ReverseReviewed(ctx context.Context, eventID uuid.UUID, by aud
 	return s.decideReview(ctx, eventID, ledger.EventReverse, by)
 }
 
-// decideReview moves the entry, queues what the tenant chose to be told of it, and records who
+// decideReview moves the entry, publishes what the tenant is subscribed to, and records who
 // decided, in one transaction. Item and event are locked first, as the confirmation does, so that
 // the entry's status stands still from then on; the entry's account is locked after them.
 func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event ledger.Event, by audit.By) (Reviewed, error) {
@@ -130,7 +130,7 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 		if err := endChecks(ctx, tx, eventID, event, v.Why, next); err != nil {
 			return err
 		}
-		if err := s.tell(ctx, tx, map[uuid.UUID]ledger.Status{eventID: moved.Status}); err != nil {
+		if err := s.publish(ctx, tx, map[uuid.UUID]ledger.Status{eventID: moved.Status}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("review."+string(event), "event:"+eventID.String(), struct {
@@ -142,7 +142,7 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 	return out, err
 }
 
-// endChecks takes the event out of the confirmation's hands, but for a recall that is open: next.
+// endChecks ends the checks of the event, but for a recall that is open: next.
 // What the bank's record had wrong stays readable on a reversed payment; a confirmed one has no
 // error.
 func endChecks(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event, why string, next *time.Time) error {

@@ -38,7 +38,7 @@ func TestPostgresAway(t *testing.T) {
 	for _, d := range []payment.Delivery{first, second, first} {
 		r := b.receive(d)
 		require.True(t, r.Spooled)
-		require.False(t, r.ToPost(), "there is nothing to ring yet")
+		require.False(t, r.ToPost(), "there is nothing to enqueue yet")
 	}
 	forged := first
 	forged.Signature = "?"

@@ -390,7 +390,7 @@ func TestReconcileDueOnceAWindow(t *testing.T) {
 	b.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, leased_until)
 		SELECT gen_random_uuid(), kind, window_from + interval '15 minutes', window_to + interval '15 minutes', 'running', $1, $2
 		FROM reconciliations ORDER BY window_to DESC LIMIT 1`, b.Clock.Now(), b.Clock.Now().Add(5*time.Minute))
-	require.False(t, due(), "another worker has it in hand")
+	require.False(t, due(), "another worker has claimed it")
 	b.Clock.Advance(6 * time.Minute)
 	require.True(t, due(), "and has died")
 

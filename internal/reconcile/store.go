@@ -47,7 +47,7 @@ func (r *comparison) begin(ctx context.Context) error {
 	return err
 }
 
-// claim takes the window, unless it is done or another worker has it in hand. A run that failed, or
+// claim takes the window, unless it is done or another worker has claimed it. A run that failed, or
 // whose worker has not been heard of for the length of a lease, is begun anew under its own id.
 func (r *comparison) claim(ctx context.Context) (bool, error) {
 	lease := r.clock.Now().Add(runLease)

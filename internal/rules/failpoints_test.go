@@ -77,7 +77,7 @@ var unsurrounded = map[string][]string{
 		"ajo/cmd/ajo.askHealth Do",
 		"ajo/internal/app.waitFor QueryRow",
 	},
-	"an operator's word: who has heard no answer says it again, and is told that it is done": {
+	"an operator's word: who got no answer repeats it, and learns that it is done": {
 		"ajo/internal/account.CloseByHand InTx",
 		"(*ajo/internal/customer.Service).decide InTx",
 		"(*ajo/internal/customer.Service).decideByHand InTx",
@@ -130,7 +130,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/app.Tools).CloseAccount CloseAccount",
 		"(*ajo/internal/webhook.Service).Test Post",
 	},
-	"a note about a failure: without it the lease or the sweeper brings the row back": {
+	"a note about a failure: without it the end of the lease or the sweep brings the row back": {
 		"(*ajo/internal/account.Service).provide Exec",
 		"(*ajo/internal/account.Service).provide Release",
 		"(*ajo/internal/payment.Service).concluded Postpone",

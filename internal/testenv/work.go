@@ -10,7 +10,7 @@ import (
 	"ajo/internal/work"
 )
 
-// Schedule makes work on a row due at a time, in nobody's hands.
+// Schedule makes work on a row due at a time, claimed by nobody.
 func (e *Env) Schedule(kind work.Kind, id uuid.UUID, at time.Time) {
 	e.T.Helper()
 	if err := pg.InTx(context.Background(), e.Pool, func(tx pg.Tx) error {

@@ -104,7 +104,7 @@ func readRecord(ctx context.Context, q pg.Querier, merchantTxRef string) (Record
 	return pg.One(ctx, q, pgx.RowToStructByPos[Record], ErrNotFound, recordQuery+` WHERE t.merchant_tx_ref = $1`, merchantTxRef)
 }
 
-// Over tells whether nothing is left to ask the bank: it was never asked to pay.
+// Over reports whether nothing is left to ask the bank: it was never asked to pay.
 func (t *Record) Over() bool { return t.Status == Failed && t.AttemptCount == 0 }
 
 // nextStep says in words what will be done about the transfer, and when.
@@ -118,7 +118,7 @@ func (t *Record) nextStep(now time.Time) string {
 	}[t.Status]
 	switch {
 	case t.LeasedUntil != nil && t.LeasedUntil.After(now):
-		return what + ": a worker has it in hand until " + stamp(*t.LeasedUntil) + " at the latest"
+		return what + ": leased by a worker until " + stamp(*t.LeasedUntil) + " at the latest"
 	case t.NextAttemptAt == nil:
 		return "none: it has ended"
 	case !t.NextAttemptAt.After(now):

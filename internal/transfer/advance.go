@@ -89,7 +89,7 @@ func (s *Service) submitFirst(ctx context.Context, st *step) error {
 	return s.submit(ctx, st)
 }
 
-// errRefused is why a submission is not made, and the transfer looked at again.
+// errRefused is why a submission is not made, and the transfer due again.
 var errRefused = errors.New("its account had a recall, or the bank has acknowledged it, since it was claimed")
 
 // submit counts the attempt, commits, and only then calls the bank. From that commit on the outcome
@@ -130,7 +130,7 @@ func (s *Service) submit(ctx context.Context, st *step) error {
 	return s.applyRecord(ctx, st, p)
 }
 
-// ask asks the bank by reference what became of a submission.
+// ask asks the bank by reference for the result of a submission.
 func (s *Service) ask(ctx context.Context, st *step) error {
 	p, err := s.payout(ctx, st)
 	switch {
@@ -230,7 +230,7 @@ func (s *Service) conclude(ctx context.Context, st *step, o outcome) error {
 	return retry.At(*e.next, errRecheck)
 }
 
-// postpone gives a claimed transfer back until its next step. Unknown tells that the bank did not
+// postpone gives a claimed transfer back until its next step. Unknown says that the bank did not
 // know it. One that is long under way is reported each time, and goes on.
 func (s *Service) postpone(ctx context.Context, st *step, unknown bool, why error) error {
 	now := s.Clock.Now()
@@ -274,9 +274,9 @@ func (s *Service) gaps(st *step) []time.Duration {
 	return s.Delays
 }
 
-// countsFrom is the earliest time at which the transfer's next look can come by its schedule; one
-// before it was brought about by an event of the bank or by an operator. So n looks that counted
-// took at least the first n gaps.
+// countsFrom is the earliest due time that the transfer's schedule gives its next question; one
+// before it was brought about by an event of the bank or by an operator. So n questions that
+// counted took at least the first n gaps.
 func (s *Service) countsFrom(st *step) time.Time {
 	at, gaps := st.Since, s.gaps(st)
 	for i := range min(st.Asks+1, len(gaps)) {
@@ -285,8 +285,8 @@ func (s *Service) countsFrom(st *step) time.Time {
 	return at
 }
 
-// next is when a transfer is looked at again, and its count of looks. A look before its time
-// changes neither. A transfer that has ended is not looked at for ever: nil.
+// next is when a transfer is due again, and its count of questions. One before its time changes
+// neither. A transfer that has ended is not asked about for ever: nil.
 func (s *Service) next(st *step, now time.Time) (at *time.Time, asks int) {
 	gaps, asks := s.gaps(st), st.Asks
 	if !st.Early {

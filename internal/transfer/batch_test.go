@@ -89,7 +89,7 @@ func TestOutcomesInOneBatch(t *testing.T) {
 	}
 }
 
-// The second request under a key whose first one is refused beside it was not done: it is told to
+// The second request under a key whose first one is refused beside it was not done: it is asked to
 // come again.
 func TestKeyOfARefusedNeighbour(t *testing.T) {
 	b := setup(t)

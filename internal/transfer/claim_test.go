@@ -147,7 +147,7 @@ func TestLeaseOfADeadProcess(t *testing.T) {
 	b.fund("100.00")
 	p := b.settle("100.00")
 	b.Lease(work.Settle, p.ID, b.Clock.Now().Add(time.Minute))
-	require.NoError(t, b.svc.Advance(b.ctx, p.ID), "in other hands")
+	require.NoError(t, b.svc.Advance(b.ctx, p.ID), "leased by another worker")
 	require.Empty(t, b.Overdue(work.Settle, b.Clock.Now(), b.Clock.Now().Add(time.Second), 10))
 	b.Clock.Advance(time.Minute)
 	require.Equal(t, []uuid.UUID{p.ID}, b.Overdue(work.Settle, b.Clock.Now(), b.Clock.Now(), 10))

@@ -45,7 +45,7 @@ type verdicts struct {
 // were confirmed and the transfers before it failed: it ends, and its debit is reversed. Those of
 // one account are decided as if one after the other, in the ledger's order.
 //
-// Covered when it is looked at is covered when it is submitted, so nobody looks again: confirmed
+// Covered when it is checked is covered when it is submitted, so nobody checks again: confirmed
 // credits stay, new debits stand behind it, and those before it can only be reversed. One behind it
 // that leaves meanwhile is covered together with all before it, this one among them. Where the
 // account had a recall in between, the submission is not made (submitSQL). Two other things can

@@ -41,7 +41,7 @@ func flat[R any](all []batch.Outcome[batch.Outcome[R]]) (out []batch.Outcome[R])
 	return out
 }
 
-// Claim is a transfer in the hands of a worker.
+// Claim is a transfer that a worker has claimed.
 type Claim = step
 
 // ClaimTogether claims transfers in one batch: the claim, or an error where it is a wait; nil and
@@ -57,7 +57,7 @@ func (s *Service) ClaimTogether(ctx context.Context, ids ...uuid.UUID) (claims [
 	return claims, errs
 }
 
-// SubmitTogether records submissions in one batch, and tells whose claims still stood.
+// SubmitTogether records submissions in one batch, and reports whose claims still stood.
 func (s *Service) SubmitTogether(ctx context.Context, claims []*Claim) (held []bool) {
 	for _, c := range claims {
 		c.AccountName = "ADA OBI"

@@ -17,7 +17,7 @@ import (
 	"ajo/ledger"
 )
 
-// claims takes one transfer in hand for several workers at once.
+// claims claims one transfer for several workers at once.
 func (b *bundle) claims(p transfer.Transfer, n int) (all []*transfer.Claim) {
 	b.T.Helper()
 	for range n {
@@ -29,7 +29,7 @@ func (b *bundle) claims(p transfer.Transfer, n int) (all []*transfer.Claim) {
 	return all
 }
 
-// To take a pending transfer in hand that is covered neither writes its row nor locks it; one that
+// To claim a pending transfer that is covered neither writes its row nor locks it; one that
 // is asked about is leased.
 func TestOnlyQuestionsAreLeased(t *testing.T) {
 	b := setup(t)
@@ -46,10 +46,10 @@ func TestOnlyQuestionsAreLeased(t *testing.T) {
 	b.claims(p, 1)
 	c, errs := b.svc.ClaimTogether(b.ctx, p.ID)
 	require.NoError(t, errs[0])
-	require.Nil(t, c[0], "in other hands")
+	require.Nil(t, c[0], "leased by another worker")
 }
 
-// Several have one pending transfer in hand. In one batch or one after the other: the first to
+// Several have claimed one pending transfer. In one batch or one after the other: the first to
 // record something has it.
 func TestTheFirstToRecordHasIt(t *testing.T) {
 	paid := []string{"credit 100.00 confirmed", "debit 100.00 provisional"}
@@ -129,7 +129,7 @@ func TestLateLookupPutsNothingOff(t *testing.T) {
 	b.ended(b.run(p))
 }
 
-// However long transfers stay in hand between the look at their cover and their submission, and
+// However long transfers stay claimed between the check of their cover and their submission, and
 // whatever comes and goes meanwhile: what has left is covered by confirmed money, together with
 // every debit before it.
 func TestWhatIsCoveredStaysCovered(t *testing.T) {
@@ -148,7 +148,7 @@ func TestWhatIsCoveredStaysCovered(t *testing.T) {
 		amount := func(most int) string { return []string{"10.00", "20.00", "50.00", "100.00"}[random.IntN(most)] }
 		var credits []uuid.UUID
 		var all []uuid.UUID
-		var hands, submitted []*transfer.Claim
+		var claimed, submitted []*transfer.Claim
 		for range 60 {
 			switch random.IntN(6) {
 			case 0:
@@ -172,20 +172,20 @@ func TestWhatIsCoveredStaysCovered(t *testing.T) {
 					switch {
 					case c == nil:
 					case c.Status == transfer.Pending:
-						hands = append(hands, c)
+						claimed = append(claimed, c)
 					case c.Status == transfer.Processing:
 						submitted = append(submitted, c)
 					}
 				}
 			case 4:
-				random.Shuffle(len(hands), func(i, j int) { hands[i], hands[j] = hands[j], hands[i] })
-				n := random.IntN(len(hands) + 1)
-				for i, held := range b.svc.SubmitTogether(b.ctx, hands[:n]) {
+				random.Shuffle(len(claimed), func(i, j int) { claimed[i], claimed[j] = claimed[j], claimed[i] })
+				n := random.IntN(len(claimed) + 1)
+				for i, held := range b.svc.SubmitTogether(b.ctx, claimed[:n]) {
 					if held {
-						submitted, left = append(submitted, hands[i]), left+1
+						submitted, left = append(submitted, claimed[i]), left+1
 					}
 				}
-				hands = hands[n:]
+				claimed = claimed[n:]
 				require.Zero(t, uncovered(own), "seed %d", seed)
 			default:
 				if n := len(submitted); n > 0 { // the bank refuses it, and its money is back

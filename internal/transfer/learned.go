@@ -10,7 +10,7 @@ import (
 )
 
 // learned is what the bank's answers of one step show beside the outcome. It is stored with
-// whatever becomes of the step (recordSQL).
+// the step's result (recordSQL).
 type learned struct {
 	Acked bool          `pg:"acked"`       // the bank has the reference
 	Fee   *money.Amount `pg:"fee,numeric"` // what the bank takes for the payout; nil: it has not said

@@ -108,6 +108,6 @@ func publish(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error 
 			Payload: webhook.Settlement{MerchantTxRef: e.Ref, Amount: e.Amount, BankCode: e.BankCode, AccountNumber: e.AccountNumber},
 		})
 	}
-	_, err := webhook.Tell(ctx, tx, now, events)
+	_, err := webhook.Publish(ctx, tx, now, events)
 	return err
 }

@@ -84,7 +84,7 @@ func TestChosenEventsOfASettlement(t *testing.T) {
 
 // A transfer that never gets cover ends in its claim, and is published as failed; one that was
 // given back before anybody heard that it was paid is published as refunded only.
-func TestOtherWaysToAnEndAreTold(t *testing.T) {
+func TestOtherEndsArePublished(t *testing.T) {
 	b := setup(t)
 	b.choose(allSettlements)
 	var enqueued []uuid.UUID
@@ -126,7 +126,7 @@ func TestSettlementEventWireForm(t *testing.T) {
 }
 
 // Steps at once by two processes, and a lost answer to the end's commit: one event.
-func TestAnEndIsToldOnce(t *testing.T) {
+func TestAnEndIsPublishedOnce(t *testing.T) {
 	b := setup(t)
 	b.choose(allSettlements)
 	b.fund("400.00")

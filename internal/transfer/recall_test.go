@@ -50,7 +50,7 @@ func (b *bundle) funded(amount string) uuid.UUID {
 	return c
 }
 
-// waits lets hours go by in which the transfer is looked at, and must not go.
+// waits lets hours go by in which the transfer is claimed, and must not go.
 func (b *bundle) waits(p transfer.Transfer) {
 	b.T.Helper()
 	for range 8 {
@@ -114,8 +114,8 @@ func TestHoldOnlyWhatIsRecalled(t *testing.T) {
 	b.paid(first, second)
 }
 
-// The bank's word comes between the look at the cover and the submission, while the holder is being
-// named: nothing is submitted.
+// The bank's word comes between the check of the cover and the submission, while the holder is
+// being named: nothing is submitted.
 func TestRecallWhileTheHolderIsNamed(t *testing.T) {
 	b := setup(t)
 	c := b.funded("100.00")
@@ -129,7 +129,7 @@ func TestRecallWhileTheHolderIsNamed(t *testing.T) {
 	}}
 	svc := b.service(func(o *transfer.Options) { o.Bank = slow })
 	at, again := retry.When(svc.Advance(b.ctx, p.ID))
-	require.True(t, again && at.Equal(b.Clock.Now()), "it is looked at again at once")
+	require.True(t, again && at.Equal(b.Clock.Now()), "it is due again at once")
 	require.True(t, once)
 	require.Zero(t, b.bank.Calls(payCall))
 	require.Equal(t, transfer.Pending, b.get(p.MerchantTxRef).Status)

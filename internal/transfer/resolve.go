@@ -21,7 +21,7 @@ import (
 var (
 	ErrSubmitted    = errs.New(errs.Unprocessable, "the transfer has been submitted to the bank: it can only be resolved")
 	ErrNotSubmitted = errs.New(errs.Unprocessable, "the transfer was never submitted to the bank: it can be cancelled while it is pending, and there is nothing to resolve")
-	ErrInHand       = errs.New(errs.Conflict, "a worker has the transfer in hand: try again in a moment")
+	ErrLeased       = errs.New(errs.Conflict, "a worker is working on the transfer: try again in a moment")
 	ErrBankSays     = errs.New(errs.Unprocessable, "the bank's own record says the opposite: poll the transfer, and its step books what the record says")
 	ErrAgrees       = errs.New(errs.Unprocessable, "the books say so already, and the bank's record nothing else")
 	ErrPaidSum      = errs.New(errs.Invalid, "the sum that was paid must be above zero")
@@ -82,7 +82,7 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 //     in the balance.
 //
 // Where that is what the books say already, the difference that the bank's record has is marked as
-// dealt with. For operators. [ErrNotFound], [ErrNotSubmitted], [ErrInHand], [ErrBankSays],
+// dealt with. For operators. [ErrNotFound], [ErrNotSubmitted], [ErrLeased], [ErrBankSays],
 // [ErrAgrees], [ErrPaidSum].
 func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resolution, by audit.By) (r Resolved, err error) {
 	if to.Amount != nil && (!to.Paid || !to.Amount.IsPositive()) {
@@ -102,7 +102,7 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 		case st.Attempts == 0:
 			return ErrNotSubmitted
 		case leased:
-			return ErrInHand
+			return ErrLeased
 		case to.opposes(st, record):
 			return ErrBankSays
 		}
@@ -142,7 +142,7 @@ func (s *Service) askedByHand(ctx context.Context, ref string) (*provider.Payout
 	return &p, fmt.Sprintf("%s of %s", p.Status, p.Amount)
 }
 
-// opposes tells whether the bank's record states for certain the opposite of the resolution, for
+// opposes reports whether the bank's record states for certain the opposite of the resolution, for
 // the sum that was ordered.
 func (to Resolution) opposes(st *step, p *provider.Payout) bool {
 	if p == nil || !p.Amount.Equal(st.Amount) {

@@ -242,7 +242,7 @@ func TestResolveIsRefused(t *testing.T) {
 	b.untilDue(p)
 	b.claims(p, 1)
 	_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)
-	require.ErrorIs(t, err, transfer.ErrInHand)
+	require.ErrorIs(t, err, transfer.ErrLeased)
 	b.Clock.Advance(transfer.DefaultLease)
 	other := b.settle("1.00")
 	b.Exec(`UPDATE transfers SET difference = 'a difference', differs_since = now() WHERE id = $1`, other.ID)
@@ -281,7 +281,7 @@ func TestCancel(t *testing.T) {
 	_, err = b.svc.Cancel(b.ctx, p.MerchantTxRef, byHand)
 	require.ErrorIs(t, err, transfer.ErrOver)
 
-	leased := b.settle("100.00") // in the hands of a worker that waits for the look-up
+	leased := b.settle("100.00") // leased by a worker that waits for the look-up
 	b.Lease(work.Settle, leased.ID, b.Clock.Now().Add(time.Minute))
 	_, err = b.svc.Cancel(b.ctx, leased.MerchantTxRef, byHand)
 	require.NoError(t, err)

@@ -126,7 +126,7 @@ func (s *Service) matchName(ctx context.Context, o Order) error {
 	return nil
 }
 
-// foldName makes names comparable: case, punctuation and runs of spaces do not tell people apart.
+// foldName makes names comparable: case, punctuation and runs of spaces do not distinguish people.
 func foldName(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToUpper(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), " ")
 }

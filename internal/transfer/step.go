@@ -30,9 +30,9 @@ type step struct {
 	Attempts      int
 	// when the schedule of its status began: at acceptance, at the last submission, at the end
 	Since        time.Time
-	Asks         int  // looks since then that were at their time
+	Asks         int  // questions since then that were at their time
 	Unknown      int  // those of them that the bank answered with "not known"
-	Early        bool // this look is before its time: somebody has expedited the transfer
+	Early        bool // this claim is before its time: somebody has expedited the transfer
 	Traceparent  string
 	Listened     bool // the tenant chose more events than received payments, or listens
 	Acknowledged bool // an answer of the bank has shown that it has the reference
@@ -49,7 +49,7 @@ type step struct {
 
 func (st *step) id() uuid.UUID { return st.ID }
 
-// ended tells whether the transfer has an outcome.
+// ended reports whether the transfer has an outcome.
 func (st *step) ended() bool { return st.Status != Pending && st.Status != Processing }
 
 // item is the transfer's next step.

@@ -18,7 +18,7 @@ import (
 )
 
 // claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover.
-// Neither is nothing: the transfer is not due, in other hands, or has ended here.
+// Neither is nothing: the transfer is not due, leased by another worker, or has ended here.
 type claimed struct {
 	step *step
 	wait error
@@ -27,7 +27,7 @@ type claimed struct {
 // claimAll claims the transfers that are due, puts off those that lack cover, and ends those that
 // will never have it. What is asked of the bank is leased. A pending transfer goes without: its
 // first step only names the holder, which two workers may do at once, and the first of them to
-// record anything has it. What was covered when it was looked at still is when it is submitted; see
+// record anything has it. What was covered when it was checked still is when it is submitted; see
 // [Service.cover].
 func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]claimed, error) {
 	now := s.Clock.Now()
@@ -170,7 +170,7 @@ func (s *Service) submitAll(ctx context.Context, tx pg.Tx, steps []*step) ([]sub
 	return out, err
 }
 
-// postponement gives a claimed transfer back until its next look.
+// postponement gives a claimed transfer back until it is next due.
 type postponement struct {
 	*step
 	next    *time.Time // nil: never again
@@ -240,8 +240,8 @@ func writeAll(ctx context.Context, tx pg.Tx, now time.Time, changes []change) er
 	return err
 }
 
-// postponeAll gives steps back until their next look, and tells for each whether its claim still
-// stood.
+// postponeAll gives steps back until they are next due, and reports for each whether its claim
+// still stood.
 func (s *Service) postponeAll(ctx context.Context, tx pg.Tx, items []postponement) ([]bool, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -263,8 +263,8 @@ func (s *Service) postponeAll(ctx context.Context, tx pg.Tx, items []postponemen
 	return held, writeAll(ctx, tx, s.Clock.Now(), changes)
 }
 
-// endAll ends the transfers whose claim still stands, and tells which these are. An end that cannot
-// be booked fails the transaction: alone it fails only itself (package pg).
+// endAll ends the transfers whose claim still stands, and returns which these are. An end that
+// cannot be booked fails the transaction: alone it fails only itself (package pg).
 func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []ending) ([]bool, error) {
 	if len(ends) == 0 {
 		return nil, nil

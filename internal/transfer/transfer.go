@@ -4,8 +4,8 @@
 // counted and committed before the bank is called, always under the same merchantTxRef; an answer
 // that is not clear is never taken for a failure, but asked about for as long as it takes; the end
 // of a transfer and the move of its debit are one commit; what the bank has not confirmed as
-// received does not leave. Time alone brings an end nearer: how often a transfer is looked at, and
-// at whose word, changes nothing. (Specification, "Transfer (settlement)"; decisions,
+// received does not leave. Time alone brings an end nearer: how often a transfer is asked about,
+// and at whose word, changes nothing. (Specification, "Transfer (settlement)"; decisions,
 // "Settlement".)
 package transfer
 

@@ -18,7 +18,7 @@ import (
 // kill makes the endpoint's breaker open.
 func (b *bundle) kill(url string) {
 	b.T.Helper()
-	for range laneDown {
+	for range breakerAfter {
 		require.Error(b.T, b.Deliver(b.ctx, b.queueOne(url)))
 	}
 }
@@ -37,11 +37,11 @@ func TestHeldNotLost(t *testing.T) {
 		w.WriteHeader(int(status.Load()))
 	})
 	b.kill(r.URL)
-	b.lanes.wait = time.Millisecond
+	b.limiter.wait = time.Millisecond
 	probe := b.queueOne(r.URL + "/probe")
 	done := make(chan error)
 	go func() { done <- b.Deliver(b.ctx, probe) }()
-	testenv.Eventually(t, 5*time.Second, "the probe", func() bool { return len(r.seen()) == laneDown+1 })
+	testenv.Eventually(t, 5*time.Second, "the probe", func() bool { return len(r.seen()) == breakerAfter+1 })
 
 	waiting := []uuid.UUID{b.queueOne(r.URL), b.queueOne(r.URL), b.queueOne(r.URL)}
 	var last time.Time
@@ -50,7 +50,7 @@ func TestHeldNotLost(t *testing.T) {
 		require.ErrorIs(t, err, ErrHeld)
 		at, ok := retry.When(err)
 		require.True(t, ok)
-		require.WithinRange(t, at, b.Clock.Now().Add(laneBack), b.Clock.Now().Add(laneBackMax*3/2))
+		require.WithinRange(t, at, b.Clock.Now().Add(limiterBack), b.Clock.Now().Add(limiterBackMax*3/2))
 		d := b.get(id)
 		require.True(t, d.NextAttemptAt.Equal(at))
 		require.Nil(t, d.LeasedUntil)
@@ -71,7 +71,7 @@ func TestHeldNotLost(t *testing.T) {
 		require.Equal(t, Delivered, b.get(id).Status)
 		require.Equal(t, 1, b.get(id).AttemptCount)
 	}
-	require.Empty(t, b.lanes.open)
+	require.Empty(t, b.limiter.open)
 }
 
 // At an endpoint that stays dead each delivery has its six attempts at its own times, though the

@@ -52,8 +52,8 @@ func readPending(row pgx.CollectableRow) (*pending, error) {
 		&d.secrets.current, &d.secrets.previous, &d.secrets.previousUntil, &d.traceparent)
 }
 
-// hold puts off deliveries that found no place in their lanes, and tells for each whether it did:
-// one that somebody has claimed, ended or put off meanwhile stays as it is.
+// hold puts off deliveries that found no slot, and reports for each whether it did: one that
+// somebody has claimed, ended or put off meanwhile stays as it is.
 func (s *Service) hold(ctx context.Context, tx pg.Tx, holds []work.Outcome) ([]bool, error) {
 	return work.Finish(ctx, tx, work.Deliver, holds)
 }
@@ -64,7 +64,7 @@ func (s *Service) claim(ctx context.Context, tx pg.Tx, claims []work.Claim) ([]*
 	return work.Lease(ctx, tx, work.Deliver, s.clock.Now().Add(s.opts.Lease), claims)
 }
 
-// attempt is what one attempt came to.
+// attempt is the result of one attempt.
 type attempt struct {
 	claim         work.Claim // that it was made under
 	ID            uuid.UUID  `pg:"id"`
@@ -93,7 +93,7 @@ var recordSQL = `
 		INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_body)
 		SELECT id, attempt_count, started_at, duration_ms, status_code, failure, body FROM moved`
 
-// record moves the deliveries and adds their attempts, and tells for each whether it did: an
+// record moves the deliveries and adds their attempts, and reports for each whether it did: an
 // attempt whose claim has gone to somebody else changes nothing.
 func (s *Service) record(ctx context.Context, tx pg.Tx, attempts []attempt) ([]bool, error) {
 	outcomes := make([]work.Outcome, len(attempts))

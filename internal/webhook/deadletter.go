@@ -83,7 +83,7 @@ func (s *Service) replay(ctx context.Context, tenant, id uuid.UUID, by audit.By)
 	})
 }
 
-// whyNot tells why no dead letter of that id was found.
+// whyNot says why no dead letter of that id was found.
 func whyNot(ctx context.Context, q pg.Querier, tenant, id uuid.UUID) error {
 	var known bool
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM deliveries WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2))`, id, unlessNil(tenant)).Scan(&known)

@@ -24,11 +24,11 @@ import (
 // ErrEarly says that the caller came a moment before the time. It counts as no attempt.
 var ErrEarly = errors.New("webhook: not due yet")
 
-// early is how much too soon a queue may ring: it keeps appointments to the second. Whoever comes
-// sooner than that is a stray ring; somebody else has the appointment.
+// early is how much too soon a task may run: asynq keeps times to the second. One that comes sooner
+// than that is a stray; another task is scheduled for the time at which the item is due.
 const early = 2 * time.Second
 
-// How the metrics name what became of an attempt, and why none was made.
+// How the metrics name the result of an attempt, and why none was made.
 var (
 	attemptedAs = map[Event]string{EventSucceed: "delivered", EventFail: "failed", EventExhaust: "exhausted"}
 	putOffAs    = map[error]string{ErrBusy: "busy", ErrHeld: "held"}
@@ -43,8 +43,8 @@ var (
 // retry.At says when the row is due again: after a failed attempt, or without one ([ErrBusy],
 // [ErrHeld], [ErrEarly]: the caller should count no failure). retry.Exhausted says that this was
 // the last attempt and the row is a dead letter. Any other error is ours: the attempt was not
-// recorded (or it was, and the word of it is lost), and once the lease has run out the row tells
-// what is due.
+// recorded (or it was, and the answer of Postgres is lost), and once the lease has run out the row
+// says what is due.
 func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	w, err := s.loads.Do(ctx, id)
 	if err != nil || w == nil {
@@ -64,7 +64,7 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	if span.Traced() {
 		span.Text("delivery", id.String())
 	}
-	back, err := s.lanes.enter(ctx, e)
+	back, err := s.limiter.acquire(ctx, e)
 	if errors.Is(err, ErrBusy) || errors.Is(err, ErrHeld) {
 		metrics.Deferred(putOffAs[err])
 		span.Text("outcome", putOffAs[err])
@@ -94,9 +94,9 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	}
 }
 
-// putOff moves the time of a delivery that found no place, and of nothing else: neither an attempt
-// nor a claim. The row says when it comes back, so that the sweeper does not ring for all who wait
-// at a dead endpoint.
+// putOff moves the due time of a delivery that found no slot, and nothing else: it is neither an
+// attempt nor a claim. The item says when it is due again, so that the sweep does not enqueue all
+// that wait for a dead endpoint.
 func (s *Service) putOff(ctx context.Context, w *pending, to time.Time, why error) error {
 	moved, err := s.holds.Do(ctx, work.Outcome{Claim: w.Claim, Next: &to})
 	if err != nil || !moved {
@@ -105,12 +105,12 @@ func (s *Service) putOff(ctx context.Context, w *pending, to time.Time, why erro
 	return retry.At(to, why)
 }
 
-// try claims the delivery and calls the receiver, in a place of the lane that it gives back. The
+// try claims the delivery and calls the receiver, in an acquired slot, which it releases. The
 // attempt is nil when the claim went to somebody else.
 func (s *Service) try(ctx context.Context, w *pending, secrets []secret.Redacted, e endpoint) (*attempt, error) {
 	var took time.Duration
 	found := nothing
-	defer func() { s.leave(e, took, found) }()
+	defer func() { s.release(e, took, found) }()
 	c, err := s.claims.Do(ctx, w.Claim)
 	if err != nil || c == nil {
 		return nil, err
@@ -152,9 +152,9 @@ func (s *Service) call(ctx context.Context, w *pending, header http.Header, atte
 	return answer, err
 }
 
-// leave gives the lane's place back, and says so when the endpoint is found dead, or back.
-func (s *Service) leave(e endpoint, took time.Duration, found finding) {
-	opened, closed := s.lanes.leave(e, took, found)
+// release gives the endpoint's slot back, and logs when the endpoint is found dead, or back.
+func (s *Service) release(e endpoint, took time.Duration, found finding) {
+	opened, closed := s.limiter.release(e, took, found)
 	log := s.opts.Log.With(slog.String("tenant", e.tenant.String()), slog.String("host", e.host))
 	if opened {
 		metrics.BreakerChanged("open")
@@ -223,7 +223,7 @@ func statusCode(r safehttp.Result) *int32 {
 	return &code
 }
 
-// endpoint is the lane that the delivery goes by; a URL that does not parse fails in the client.
+// endpoint is whose slots the delivery takes; a URL that does not parse fails in the client.
 func (w *pending) endpoint() endpoint {
 	e := endpoint{tenant: w.tenant}
 	if u, err := url.Parse(w.url); err == nil {

@@ -56,7 +56,7 @@ func TestDeliverOnce(t *testing.T) {
 	require.Len(t, tries, 1)
 	require.Equal(t, 204, *tries[0].StatusCode)
 
-	require.NoError(t, b.Deliver(b.ctx, id), "a second ring does nothing")
+	require.NoError(t, b.Deliver(b.ctx, id), "a second task does nothing")
 	require.NoError(t, b.Deliver(b.ctx, uuid.New()), "nor does one for a delivery that is not there")
 	require.Len(t, r.seen(), 1)
 }
@@ -85,12 +85,12 @@ func TestSixAttemptsThenDeadLetter(t *testing.T) {
 		require.Equal(t, "HTTP 503", d.LastError)
 
 		b.Clock.Set(next.Add(-3 * time.Second))
-		require.NoError(t, b.Deliver(b.ctx, id), "not due: a stray ring")
+		require.NoError(t, b.Deliver(b.ctx, id), "not due: a stray task")
 		b.Clock.Set(next.Add(-time.Second))
 		err = b.Deliver(b.ctx, id)
 		require.ErrorIs(t, err, ErrEarly)
 		again, _ := retry.When(err)
-		require.True(t, again.Equal(next), "a ring that is a moment early is told the time")
+		require.True(t, again.Equal(next), "a task that is a moment early is given the time")
 		require.Len(t, r.seen(), i+1)
 		b.Clock.Set(next)
 	}
@@ -241,7 +241,7 @@ func TestManyDeliveriesAtOnce(t *testing.T) {
 	for _, id := range ids {
 		wg.Go(func() {
 			err := b.Deliver(b.ctx, id)
-			// the machine is slow: turned away, with no attempt counted
+			// the machine is slow: deferred, with no attempt counted
 			if at, later := retry.When(err); later && errors.Is(err, ErrBusy) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -286,7 +286,7 @@ func TestCrashBetweenClaimAndRecord(t *testing.T) {
 	b.Clock.Advance(29 * time.Second)
 	require.Empty(t, due())
 	at, _ := retry.When(b.Deliver(b.ctx, id))
-	require.True(t, at.Equal(lease), "who comes a moment before the lease's end is told the time")
+	require.True(t, at.Equal(lease), "a task a moment before the lease's end is given the time")
 	b.Clock.Advance(time.Second)
 	require.Equal(t, []uuid.UUID{id}, due())
 	require.NoError(t, b.Deliver(b.ctx, id))
@@ -363,7 +363,7 @@ func TestAnswerIsKeptThoughTheCallerGoes(t *testing.T) {
 
 func TestBusyEndpointHoldsUpNobodyElse(t *testing.T) {
 	b := setupWith(t, Options{PerEndpoint: 2}, safehttp.Options{})
-	b.lanes.wait = 20 * time.Millisecond
+	b.limiter.wait = 20 * time.Millisecond
 	release := make(chan struct{})
 	dead := receive(t, func(http.ResponseWriter, *http.Request) { <-release })
 	quick := receive(t, answer(200))

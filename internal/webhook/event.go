@@ -13,10 +13,10 @@ import (
 	"ajo/internal/money"
 )
 
-// Type is what an event tells of, as on the wire.
+// Type is the type of an event, as on the wire.
 type Type string
 
-// The types. Every tenant is told of received payments, and of the others if it chose them
+// The types. Every tenant gets received payments, and the others if it subscribed to them
 // ([Service.Choose]).
 const (
 	PaymentReceived Type = "payment.received" // posted to the ledger
@@ -44,13 +44,13 @@ var typeList = func() string {
 	return b.String()
 }()
 
-// statusOf is the status that an event tells of: of the payment's entry, or of the transfer.
+// statusOf is the status that an event reports: of the payment's entry, or of the transfer.
 var statusOf = map[Type]string{
 	PaymentReceived: "provisional", PaymentConfirmed: "confirmed", PaymentReversed: "reversed",
 	SettlementSucceeded: "success", SettlementFailed: "failed", SettlementRefunded: "refunded",
 }
 
-// Payload is what an event tells, beside what is the same in every event: a [Payment] or a
+// Payload is the content of an event, beside what is the same in every event: a [Payment] or a
 // [Settlement].
 type Payload interface {
 	wire(d *NewDelivery) any
@@ -135,14 +135,15 @@ func messageID(t Type, group uuid.UUID) uuid.UUID {
 	return uuid.NewSHA1(group, []byte(t))
 }
 
-// Chosen lists the events that the tenant is told of.
+// Chosen lists the events that the tenant is subscribed to.
 func (s *Service) Chosen(ctx context.Context, tenant uuid.UUID) ([]Type, error) {
 	var chosen []Type
 	err := s.pool.QueryRow(ctx, `SELECT webhook_events FROM tenants WHERE id = $1`, tenant).Scan(&chosen)
 	return withReceived(chosen), err
 }
 
-// Choose sets the events that the tenant is told of, in place of those before, and returns them.
+// Choose sets the events that the tenant is subscribed to, in place of those before, and returns
+// them.
 // PaymentReceived stays, whether named or not; what happened before stays untold. An unknown one is
 // [ErrEvents].
 func (s *Service) Choose(ctx context.Context, tenant uuid.UUID, events []Type) ([]Type, error) {
@@ -167,7 +168,7 @@ func withReceived(events []Type) []Type {
 	return out
 }
 
-// NewDelivery asks that a tenant be told of an event.
+// NewDelivery is an event to be published.
 type NewDelivery struct {
 	Type               Type
 	TenantID           uuid.UUID

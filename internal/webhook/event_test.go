@@ -14,12 +14,12 @@ import (
 	"ajo/internal/testenv"
 )
 
-// tell queues events as a use case does whose tenants may have chosen them.
-func (b *bundle) tell(events ...NewDelivery) []uuid.UUID {
+// publish publishes events as a use case does whose tenants may be subscribed to them.
+func (b *bundle) publish(events ...NewDelivery) []uuid.UUID {
 	b.T.Helper()
 	var ids []uuid.UUID
 	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) (err error) {
-		ids, err = Tell(b.ctx, tx, b.Clock.Now(), events)
+		ids, err = Publish(b.ctx, tx, b.Clock.Now(), events)
 		return err
 	}))
 	return ids
@@ -66,7 +66,7 @@ func TestChoosing(t *testing.T) {
 }
 
 // Each type, once for its payment or settlement, to who chose it and has a URL.
-func TestTellingWhatWasChosen(t *testing.T) {
+func TestPublishToSubscribers(t *testing.T) {
 	b := setup(t)
 	group := uuid.Must(uuid.NewV7())
 	chosen := []Type{PaymentConfirmed, SettlementRefunded}
@@ -76,12 +76,12 @@ func TestTellingWhatWasChosen(t *testing.T) {
 	for _, typ := range Types[1:] {
 		all = append(all, b.of(typ, group))
 	}
-	for _, id := range b.tell(all...) {
+	for _, id := range b.publish(all...) {
 		require.Equal(t, uuid.Nil, id, "there is no URL")
 	}
 	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook' WHERE id = $1`, b.tenant)
 	for round := range 2 {
-		for i, id := range b.tell(all...) {
+		for i, id := range b.publish(all...) {
 			typ := Types[i+1]
 			if round > 0 || typ != PaymentConfirmed && typ != SettlementRefunded {
 				require.Equal(t, uuid.Nil, id, typ)
@@ -93,7 +93,7 @@ func TestTellingWhatWasChosen(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
-	require.Empty(t, b.tell())
+	require.Empty(t, b.publish())
 }
 
 // The other events of a payment are no repetition of the first one, whatever a receiver goes by:
@@ -110,7 +110,7 @@ func TestMessageIDs(t *testing.T) {
 	received.TransactionGroupID = group
 	ids := b.queue(received)
 	for _, typ := range Types[1:] {
-		ids = append(ids, b.tell(b.of(typ, group))...)
+		ids = append(ids, b.publish(b.of(typ, group))...)
 	}
 	seen := map[string]bool{}
 	for i, id := range ids {
@@ -138,7 +138,7 @@ func TestChosenEventsAreDeliveries(t *testing.T) {
 	b := setup(t)
 	r := receive(t, answer(500))
 	b.Exec(`UPDATE tenants SET webhook_url = $2, webhook_events = '{settlement.failed}' WHERE id = $1`, b.tenant, r.URL)
-	id := b.tell(b.of(SettlementFailed, uuid.Must(uuid.NewV7())))[0]
+	id := b.publish(b.of(SettlementFailed, uuid.Must(uuid.NewV7())))[0]
 	for i := range 6 {
 		err := b.Deliver(b.ctx, id)
 		at, again := retry.When(err)
@@ -185,15 +185,15 @@ func TestListFilters(t *testing.T) {
 	dead, delivered, second := b.in(Dead), b.in(Delivered), b.Account(b.tenant, "customer-2")
 	refunded := b.of(SettlementRefunded, uuid.Must(uuid.NewV7()))
 	refunded.AccountID = second
-	told := b.tell(refunded)[0]
+	published := b.publish(refunded)[0]
 	for name, c := range map[string]struct {
 		f    Filter
 		want []uuid.UUID
 	}{
-		"all":            {Filter{}, []uuid.UUID{told, delivered, dead}},
+		"all":            {Filter{}, []uuid.UUID{published, delivered, dead}},
 		"dead":           {Filter{Status: Dead}, []uuid.UUID{dead}},
-		"of an event":    {Filter{EventType: SettlementRefunded}, []uuid.UUID{told}},
-		"of an account":  {Filter{AccountID: second}, []uuid.UUID{told}},
+		"of an event":    {Filter{EventType: SettlementRefunded}, []uuid.UUID{published}},
+		"of an account":  {Filter{AccountID: second}, []uuid.UUID{published}},
 		"of a tenant":    {Filter{TenantID: b.tenant, EventType: PaymentReceived}, []uuid.UUID{delivered, dead}},
 		"of all at once": {Filter{TenantID: b.tenant, AccountID: b.account, EventType: PaymentReceived, Status: Delivered}, []uuid.UUID{delivered}},
 		"of none":        {Filter{EventType: SettlementFailed}, nil},
@@ -224,7 +224,7 @@ func TestRareEventsAreFoundByTheirIndex(t *testing.T) {
 	require.Contains(t, plan, "deliveries_chosen")
 }
 
-// A test event is signed, tells of nothing, and is kept nowhere.
+// A test event is signed, reports nothing that happened, and is kept nowhere.
 func TestTestEvent(t *testing.T) {
 	b := setup(t)
 	r := receive(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); _, _ = w.Write([]byte("hello")) })

@@ -27,7 +27,7 @@ type Heard struct {
 	Body      string // the JSON that a delivery has
 }
 
-// Listens tells whether a tenant whose row has that listening_until listens at the time now.
+// Listens reports whether a tenant whose row has that listening_until listens at the time now.
 func Listens(until *time.Time, now time.Time) bool { return until != nil && until.After(now) }
 
 // shown is the row of an event that is shown.
@@ -41,7 +41,7 @@ type shown struct {
 
 var showSQL = pg.Insert[shown]("listen_events", 1) + ` ORDER BY n`
 
-// Show writes the events of those who listen, in the transaction of what they tell of; the others
+// Show writes the events of those who listen, in the transaction of the facts; the others
 // are left out. It is the last thing that a transaction does: it takes a lock of each tenant that
 // listens, so that their events are numbered in the order of the commits. The tenants' locks are
 // taken in one order, after all others.
@@ -71,7 +71,7 @@ func Show(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
 	return err
 }
 
-// Listen marks the tenant as listening for a minute, and returns what it was told after the place,
+// Listen marks the tenant as listening for a minute, and returns its events after the place,
 // at most a hundred events in the order in which they were committed, and the place behind them.
 // The empty place is now. While there is nothing it waits, for as long as said, until ctx ends or
 // until leave says so; then it returns what there is, which is no error. A bad place is
@@ -105,7 +105,7 @@ func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wa
 	}
 }
 
-// heard reads the tenant's events behind the place, and tells the place of the last one.
+// heard reads the tenant's events behind the place, and returns the place of the last one.
 func (s *Service) heard(ctx context.Context, tenant uuid.UUID, seq int64) ([]Heard, int64, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, event_type, created_at, convert_from(body, 'UTF8'), seq FROM listen_events

@@ -26,11 +26,11 @@ func (b *bundle) hear(tenant uuid.UUID, place string) ([]Heard, string) {
 	return heard, next
 }
 
-// happen lets an event of the bundle's account happen, as posting and confirming tell of it.
+// happen lets an event of the bundle's account happen, as posting and confirming publish it.
 func (b *bundle) happen(t Type) uuid.UUID {
 	b.T.Helper()
 	group := uuid.Must(uuid.NewV7())
-	b.tell(b.of(t, group))
+	b.publish(b.of(t, group))
 	return group
 }
 
@@ -79,7 +79,7 @@ func TestListeningBesideAURL(t *testing.T) {
 	b.Exec(`UPDATE tenants SET webhook_url = $2, webhook_events = '{payment.reversed}' WHERE id = $1`, b.tenant, r.URL)
 	b.setSecret(secretText)
 	_, place := b.hear(b.tenant, "")
-	id := b.tell(b.of(PaymentReversed, uuid.Must(uuid.NewV7())))[0]
+	id := b.publish(b.of(PaymentReversed, uuid.Must(uuid.NewV7())))[0]
 	require.NoError(t, b.Deliver(b.ctx, id))
 	heard, _ := b.hear(b.tenant, place)
 	require.Len(t, heard, 1)
@@ -126,7 +126,7 @@ func TestListeningMissesNoLateCommit(t *testing.T) {
 	_, place := b.hear(b.tenant, "")
 	done := make(chan struct{})
 	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(early pg.Tx) error {
-		_, err := Tell(b.ctx, early, b.Clock.Now(), []NewDelivery{b.of(PaymentConfirmed, uuid.Must(uuid.NewV7()))})
+		_, err := Publish(b.ctx, early, b.Clock.Now(), []NewDelivery{b.of(PaymentConfirmed, uuid.Must(uuid.NewV7()))})
 		require.NoError(t, err)
 		go func() { defer close(done); b.happen(PaymentReversed) }()
 		testenv.Eventually(t, 10*time.Second, "the second one waits", func() bool {
@@ -161,7 +161,7 @@ func TestListeningLocksInOneOrder(t *testing.T) {
 				batch := slices.Clone(events)
 				rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
 				assert.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-					_, err := Tell(b.ctx, tx, b.Clock.Now(), batch)
+					_, err := Publish(b.ctx, tx, b.Clock.Now(), batch)
 					return err
 				}))
 			}
@@ -171,7 +171,7 @@ func TestListeningLocksInOneOrder(t *testing.T) {
 	require.Equal(t, 4*20*8, testenv.Value[int](b.Env, `SELECT count(*) FROM listen_events`))
 }
 
-// A call waits for the first event, and no longer than it was told; a process that stops does not
+// A call waits for the first event, and no longer than it asked for; a process that stops does not
 // wait.
 func TestListeningWaits(t *testing.T) {
 	b := setup(t)
@@ -200,7 +200,7 @@ func TestListeningIsBounded(t *testing.T) {
 	for range listenMax + 20 {
 		many = append(many, b.of(PaymentConfirmed, uuid.Must(uuid.NewV7())))
 	}
-	b.tell(many...)
+	b.publish(many...)
 	b.happen(PaymentReversed)
 	seen := map[uuid.UUID]bool{}
 	for range 2 {
@@ -225,7 +225,7 @@ func TestListeningGoesWithItsTransaction(t *testing.T) {
 	b := setup(t)
 	_, place := b.hear(b.tenant, "")
 	require.ErrorIs(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := Tell(b.ctx, tx, b.Clock.Now(), []NewDelivery{b.of(PaymentConfirmed, uuid.Must(uuid.NewV7()))})
+		_, err := Publish(b.ctx, tx, b.Clock.Now(), []NewDelivery{b.of(PaymentConfirmed, uuid.Must(uuid.NewV7()))})
 		require.NoError(t, err)
 		return ErrNotFound // any error
 	}), ErrNotFound)

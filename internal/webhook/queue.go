@@ -28,7 +28,7 @@ type queued struct {
 
 var queueSQL = pg.Insert[queued]("deliveries", 1) + ` ON CONFLICT (transaction_group_id, event_type) DO NOTHING RETURNING id`
 
-// Queue stores deliveries, due at once, in the transaction that makes what they tell of, with one
+// Queue stores deliveries, due at once, in the transaction of the fact that they report, with one
 // statement however many there are. It returns the ids of the new rows in the order given, and
 // uuid.Nil for what gets none: where there is no URL, and where the event has its delivery already.
 func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDelivery) ([]uuid.UUID, error) {
@@ -65,11 +65,11 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 	return ids, work.Schedule(ctx, tx, items...)
 }
 
-// Tell queues the events that their tenants chose, and shows every event to those who listen. The
-// caller names type, account, group, time, trace and payload; the rest is read here, by one
+// Publish queues the events that their tenants subscribed to, and shows every event to listeners.
+// The caller names type, account, group, time, trace and payload; the rest is read here, by one
 // statement, so a caller that knows from a query of its own that a tenant wants none leaves its
 // events out. Otherwise as [Queue], and last as [Show].
-func Tell(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery) ([]uuid.UUID, error) {
+func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery) ([]uuid.UUID, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}

@@ -24,7 +24,7 @@ type Tested struct {
 	Body            string // what was sent
 }
 
-// testEvent tells of nothing that happened, and has no field by which it could be taken for a
+// testEvent reports nothing that happened, and has no field by which it could be taken for a
 // payment.
 type testEvent struct {
 	EventType string    `json:"eventType"`

@@ -33,7 +33,7 @@ func (b *bundle) in(s Status) uuid.UUID {
 	return id
 }
 
-// drive lets the event happen to the delivery by the use case's own SQL, and tells whether it was
+// drive lets the event happen to the delivery by the use case's own SQL, and reports whether it was
 // allowed.
 func (b *bundle) drive(id uuid.UUID, e Event) bool {
 	b.T.Helper()

@@ -1,5 +1,5 @@
-// Package webhook owns the outbound deliveries: what a tenant is to be told of a payment or a
-// settlement, and every attempt to tell it; and what a tenant hears that listens. Of the table of
+// Package webhook owns the outbound deliveries: the events of payments and settlements for their
+// tenant, and every attempt to deliver them; and what a tenant hears that listens. Of the table of
 // tenants it owns webhook_events and listening_until.
 //
 // What always holds: one delivery of each event, queued in the transaction that makes it happen; no
@@ -90,7 +90,7 @@ type Options struct {
 	PerTenant int
 	// Callbacks are the rules for a URL that a test event is sent to.
 	Callbacks safehttp.Rules
-	// Log is told when an endpoint is found dead, and when it is back; nil: nobody is.
+	// Log gets a line when an endpoint is found dead, and when it is back; nil: none.
 	Log *slog.Logger
 	// Version is this program's, for the User-Agent.
 	Version string
@@ -98,12 +98,12 @@ type Options struct {
 
 // Service delivers. It is safe for concurrent use, and several processes may share the table.
 type Service struct {
-	pool   *pg.Pool
-	clock  clock.Clock
-	box    *secret.Box
-	client *safehttp.Client
-	opts   Options
-	lanes  *lanes
+	pool    *pg.Pool
+	clock   clock.Clock
+	box     *secret.Box
+	client  *safehttp.Client
+	opts    Options
+	limiter *limiter
 
 	loads   *pg.Batcher[uuid.UUID, *pending]
 	holds   *pg.Batcher[work.Outcome, bool]
@@ -134,7 +134,7 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{pool: pool, clock: clk, box: box, client: client, opts: o, lanes: newLanes(o.PerEndpoint, o.PerTenant, clk)}
+	s := &Service{pool: pool, clock: clk, box: box, client: client, opts: o, limiter: newLimiter(o.PerEndpoint, o.PerTenant, clk)}
 	s.loads = pg.NewBatcher(pool, pg.BatchOptions[uuid.UUID]{Max: maxBatch}, s.load)
 	s.holds = pg.NewBatcher(pool, pg.BatchOptions[work.Outcome]{Name: "webhook/hold", Max: maxBatch}, s.hold)
 	s.claims = pg.NewBatcher(pool, pg.BatchOptions[work.Claim]{Name: "webhook/claim", Max: maxBatch}, s.claim)
@@ -144,7 +144,7 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 
 // Breakers counts the endpoints that this process holds deliveries back from, and says since when
 // the first of them; nil: none.
-func (s *Service) Breakers() (open int, since *time.Time) { return s.lanes.breakers() }
+func (s *Service) Breakers() (open int, since *time.Time) { return s.limiter.breakers() }
 
 // Close finishes the writes that were taken and refuses new ones. Call it when no Deliver is
 // running any more.

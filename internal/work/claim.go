@@ -68,7 +68,7 @@ func Take(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids []uuid.UU
 	return pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], takeSQL, string(kind), slices.Compact(sorted(ids)), now)
 }
 
-// Lease takes the items of claims in hand until the given time, for work that calls a foreign
+// Lease leases the items of claims until the given time, for work that calls a foreign
 // party: nobody else claims them before. It returns the new claim of each; nil: it has been lost to
 // somebody else. Of two that are the same claim, the first has it.
 func Lease(ctx context.Context, q pg.Querier, kind Kind, until time.Time, claims []Claim) ([]*Claim, error) {
@@ -94,16 +94,16 @@ func Lease(ctx context.Context, q pg.Querier, kind Kind, until time.Time, claims
 	return out, err
 }
 
-// Outcome is what became of the work on a claimed item.
+// Outcome is the result of the work on a claimed item.
 type Outcome struct {
 	Claim
 	Next *time.Time // when it is due again; nil: it is done
 }
 
 // Finish gives items back, in the transaction that records the results: done ones are removed, the
-// others are due again. It tells for each whether its claim still stood; where it did not, nothing
-// was changed, and the caller must record nothing. Nothing is enqueued: the caller returns the time
-// to the queue (package retry).
+// others are due again. It reports for each whether its claim still stood; where it did not,
+// nothing was changed, and the caller must record nothing. Nothing is enqueued: the caller returns
+// the time to the queue (package retry).
 func Finish(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome) (held []bool, err error) {
 	var done, later []Claim
 	next := make(map[int64]*time.Time, len(outcomes))

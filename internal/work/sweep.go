@@ -40,7 +40,7 @@ const oldestSQL = `
 		SELECT due_at FROM work WHERE kind = m.kind AND due_at <= $2 AND coalesce(leased_until, '-infinity') <= $2
 		ORDER BY due_at LIMIT 1) w`
 
-// Oldest tells for each kind since when its oldest item is due that nobody has leased; a kind is
+// Oldest returns for each kind since when its oldest item is due that nobody has leased; a kind is
 // missing when there is none.
 func Oldest(ctx context.Context, q pg.Querier, now time.Time) (map[Kind]time.Time, error) {
 	kinds := make([]string, len(Kinds))

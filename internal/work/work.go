@@ -138,7 +138,7 @@ func Lock(ctx context.Context, tx pg.Tx, kind Kind, ids ...uuid.UUID) error {
 	return err
 }
 
-// Leased tells whether somebody has leased the item.
+// Leased reports whether somebody has leased the item.
 func Leased(ctx context.Context, q pg.Querier, kind Kind, id uuid.UUID, now time.Time) (leased bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM work WHERE kind = $1 AND id = $2 AND leased_until > $3)`, string(kind), id, now).Scan(&leased)
 	return leased, err

@@ -22,14 +22,14 @@ import (
 	"ajo/internal/work"
 )
 
-// choose has the test's tenant told of the events, at a URL of its own.
+// choose subscribes the test's tenant to the events, at a URL of its own.
 func (b *bundle) choose(events string) {
 	b.T.Helper()
 	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook', webhook_events = $2 WHERE id = $1`, b.tenant, events)
 }
 
-// told lists the deliveries of a payment as "event url status", in the order of their making.
-func (b *bundle) told(id uuid.UUID) []string {
+// published lists the deliveries of a payment as "event url status", in the order of their making.
+func (b *bundle) published(id uuid.UUID) []string {
 	b.T.Helper()
 	return testenv.Value[[]string](b.Env, `
 		SELECT coalesce(array_agg(event_type || ' ' || callback_url || ' ' || (convert_from(body, 'UTF8')::json->>'status') ORDER BY id), '{}')
@@ -37,13 +37,13 @@ func (b *bundle) told(id uuid.UUID) []string {
 }
 
 const (
-	toldReceived  = "payment.received https://tenant.example/hook provisional"
-	toldConfirmed = "payment.confirmed https://tenant.example/hook confirmed"
-	toldReversed  = "payment.reversed https://tenant.example/hook reversed"
+	publishedReceived  = "payment.received https://tenant.example/hook provisional"
+	publishedConfirmed = "payment.confirmed https://tenant.example/hook confirmed"
+	publishedReversed  = "payment.reversed https://tenant.example/hook reversed"
 )
 
-// Each end of a payment, by a check and by a person, is told to who chose it, and to nobody else; a
-// payment that needs review has no end yet.
+// Each end of a payment, by a check and by a person, is published to who chose it, and to nobody
+// else; a payment that needs review has no end yet.
 func TestChosenEventsOfAPayment(t *testing.T) {
 	t.Parallel()
 	failed := func(x *fakebank.Transaction) { x.Status = "PAYMENT_FAILED" }
@@ -60,15 +60,15 @@ func TestChosenEventsOfAPayment(t *testing.T) {
 		decide func(*bundle, uuid.UUID) (payment.Reviewed, error)
 		want   []string
 	}{
-		"nothing chosen, confirmed":       {chosen: "{}", want: []string{toldReceived}},
-		"nothing chosen, reversed":        {chosen: "{}", change: failed, want: []string{toldReceived}},
-		"confirmed":                       {chosen: "{payment.confirmed,payment.reversed}", want: []string{toldReceived, toldConfirmed}},
-		"reversed":                        {chosen: "{payment.confirmed,payment.reversed}", change: failed, want: []string{toldReceived, toldReversed}},
-		"the other chosen":                {chosen: "{payment.reversed,settlement.failed}", want: []string{toldReceived}},
-		"under review":                    {chosen: "{payment.confirmed,payment.reversed}", change: differs, want: []string{toldReceived}},
-		"confirmed by a person":           {chosen: "{payment.confirmed}", change: differs, decide: confirm, want: []string{toldReceived, toldConfirmed}},
-		"reversed by a person":            {chosen: "{payment.reversed}", change: differs, decide: reverse, want: []string{toldReceived, toldReversed}},
-		"nothing chosen, decided by hand": {chosen: "{}", change: differs, decide: confirm, want: []string{toldReceived}},
+		"nothing chosen, confirmed":       {chosen: "{}", want: []string{publishedReceived}},
+		"nothing chosen, reversed":        {chosen: "{}", change: failed, want: []string{publishedReceived}},
+		"confirmed":                       {chosen: "{payment.confirmed,payment.reversed}", want: []string{publishedReceived, publishedConfirmed}},
+		"reversed":                        {chosen: "{payment.confirmed,payment.reversed}", change: failed, want: []string{publishedReceived, publishedReversed}},
+		"the other chosen":                {chosen: "{payment.reversed,settlement.failed}", want: []string{publishedReceived}},
+		"under review":                    {chosen: "{payment.confirmed,payment.reversed}", change: differs, want: []string{publishedReceived}},
+		"confirmed by a person":           {chosen: "{payment.confirmed}", change: differs, decide: confirm, want: []string{publishedReceived, publishedConfirmed}},
+		"reversed by a person":            {chosen: "{payment.reversed}", change: differs, decide: reverse, want: []string{publishedReceived, publishedReversed}},
+		"nothing chosen, decided by hand": {chosen: "{}", change: differs, decide: confirm, want: []string{publishedReceived}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,8 +85,8 @@ func TestChosenEventsOfAPayment(t *testing.T) {
 				_, err = c.decide(b, id)
 				require.ErrorIs(t, err, payment.ErrNotInReview)
 			}
-			require.NoError(t, b.svc.Confirm(b.ctx, id), "and again tells nothing")
-			require.Equal(t, c.want, b.told(id))
+			require.NoError(t, b.svc.Confirm(b.ctx, id), "and again publishes nothing")
+			require.Equal(t, c.want, b.published(id))
 			found, err := invariant.Verify(b.ctx, b.Pool)
 			require.NoError(t, err)
 			require.Empty(t, found)
@@ -141,7 +141,7 @@ func TestConfirmationIsToldOnce(t *testing.T) {
 			loss = 1 // of the record, not of the claim before it
 			require.Error(t, losing.Confirm(b.ctx, id))
 			require.Zero(t, lost.Left())
-			require.Equal(t, []string{toldReceived, toldConfirmed}, b.told(id), "it stands, though nobody was told")
+			require.Equal(t, []string{publishedReceived, publishedConfirmed}, b.published(id), "it stands, though the answer was lost")
 		}
 		var all sync.WaitGroup
 		for _, s := range []*payment.Service{b.svc, other, b.svc, other} {
@@ -150,36 +150,36 @@ func TestConfirmationIsToldOnce(t *testing.T) {
 		all.Wait()
 		b.Clock.Advance(time.Hour)
 		require.NoError(t, b.svc.Confirm(b.ctx, id))
-		require.Equal(t, []string{toldReceived, toldConfirmed}, b.told(id))
+		require.Equal(t, []string{publishedReceived, publishedConfirmed}, b.published(id))
 	}
 }
 
-// In one batch only those are told who chose it, each of its own payment.
-func TestTellingInABatch(t *testing.T) {
+// In one batch only subscribers get the event, each of its own payment.
+func TestPublishInABatch(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.choose("{payment.confirmed}")
 	silent := *b
 	silent.tenant = b.Tenant()
 	silent.account = b.Account(silent.tenant, "customer-1")
-	var telling, quiet []uuid.UUID
+	var subscribed, quiet []uuid.UUID
 	for range 20 {
 		id, _ := b.paid()
-		telling = append(telling, id)
+		subscribed = append(subscribed, id)
 		id, _ = silent.paid()
 		quiet = append(quiet, id)
 	}
 	b.Clock.Advance(time.Minute)
 	var all sync.WaitGroup
-	for _, id := range append(telling, quiet...) {
+	for _, id := range append(subscribed, quiet...) {
 		all.Go(func() { _ = b.svc.Confirm(b.ctx, id) })
 	}
 	all.Wait()
-	for _, id := range telling {
-		require.Equal(t, []string{toldReceived, toldConfirmed}, b.told(id))
+	for _, id := range subscribed {
+		require.Equal(t, []string{publishedReceived, publishedConfirmed}, b.published(id))
 	}
 	for _, id := range quiet {
-		require.Empty(t, b.told(id))
+		require.Empty(t, b.published(id))
 	}
 	require.Equal(t, 40, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
 }
@@ -196,7 +196,7 @@ func TestListenersAreShownPayments(t *testing.T) {
 		return testenv.Value[[]string](b.Env, `SELECT array_agg(event_type || ' ' || (convert_from(body, 'UTF8')::json->>'transactionGroupId') ORDER BY seq) FROM listen_events WHERE tenant_id = $1`, b.tenant)
 	}
 	require.Equal(t, []string{"payment.received " + id.String(), "payment.confirmed " + id.String()}, shown())
-	require.Empty(t, b.told(id))
+	require.Empty(t, b.published(id))
 	b.Clock.Advance(time.Minute)
 	later, _ := b.paid()
 	require.Equal(t, time.Duration(-1), b.check(later))

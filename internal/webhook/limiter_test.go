@@ -11,14 +11,14 @@ import (
 	"ajo/internal/clock"
 )
 
-func TestLane(t *testing.T) {
+func TestEndpointLimiter(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	l := newLanes(8, 16, clock.System)
+	l := newLimiter(8, 16, clock.System)
 	l.wait = time.Millisecond
 	e := endpoint{tenant: uuid.New(), host: "example.com"}
 	enter := func() (bool, time.Duration) {
-		back, err := l.enter(ctx, e)
+		back, err := l.acquire(ctx, e)
 		if err != nil {
 			require.ErrorIs(t, err, ErrBusy)
 		}
@@ -29,48 +29,48 @@ func TestLane(t *testing.T) {
 		require.True(t, in)
 	}
 	var last time.Duration
-	for range 600 { // the first waits in vain, the others are turned away at once
+	for range 600 { // the first waits in vain, the others are deferred at once
 		in, back := enter()
 		l.wait = time.Hour
 		require.False(t, in)
-		require.GreaterOrEqual(t, back, laneBack)
-		require.LessOrEqual(t, back, laneBackMax*3/2)
+		require.GreaterOrEqual(t, back, limiterBack)
+		require.LessOrEqual(t, back, limiterBackMax*3/2)
 		last = back
 	}
-	require.GreaterOrEqual(t, last, laneBackMax, "longer and longer")
-	_, err := l.enter(ctx, endpoint{tenant: e.tenant, host: "other.example"})
-	require.NoError(t, err, "another host's lane is its own")
-	_, err = l.enter(ctx, endpoint{tenant: uuid.New(), host: e.host})
+	require.GreaterOrEqual(t, last, limiterBackMax, "longer and longer")
+	_, err := l.acquire(ctx, endpoint{tenant: e.tenant, host: "other.example"})
+	require.NoError(t, err, "another host's slots are its own")
+	_, err = l.acquire(ctx, endpoint{tenant: uuid.New(), host: e.host})
 	require.NoError(t, err, "and so is another tenant's")
 
 	for range 6 { // slow calls end: two are left, a quarter of eight
-		l.leave(e, 10*time.Second, alive)
+		l.release(e, 10*time.Second, alive)
 	}
 	in, back := enter()
-	require.False(t, in, "a slow endpoint has a quarter of the places")
+	require.False(t, in, "a slow endpoint has a quarter of the slots")
 	require.Less(t, back, 5*time.Second, "shorter again, as calls end")
-	l.leave(e, 10*time.Millisecond, alive)
+	l.release(e, 10*time.Millisecond, alive)
 	for range 7 {
 		in, _ = enter()
-		require.True(t, in, "a quick answer gives the places back")
+		require.True(t, in, "a quick answer gives the slots back")
 	}
 	for range 8 {
-		l.leave(e, 0, nothing)
+		l.release(e, 0, nothing)
 	}
-	require.NotContains(t, l.open, e, "an empty lane is forgotten")
+	require.NotContains(t, l.open, e, "an idle endpoint is forgotten")
 }
 
-func TestLaneWaits(t *testing.T) {
+func TestLimiterWaits(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
-	l := newLanes(1, 2, clock.System)
+	l := newLimiter(1, 2, clock.System)
 	l.wait = time.Minute
 	e := endpoint{host: "example.com"}
-	_, err := l.enter(ctx, e)
+	_, err := l.acquire(ctx, e)
 	require.NoError(t, err)
 	waits := make(chan bool, 1)
 	go func() {
-		_, err := l.enter(context.Background(), e)
+		_, err := l.acquire(context.Background(), e)
 		waits <- err == nil
 	}()
 	waiting := func() int {
@@ -81,30 +81,30 @@ func TestLaneWaits(t *testing.T) {
 	require.Eventually(t, func() bool { return waiting() == 1 }, 5*time.Second, time.Millisecond)
 	gone := make(chan error, 1)
 	go func() {
-		_, err := l.enter(ctx, e)
+		_, err := l.acquire(ctx, e)
 		gone <- err
 	}()
 	require.Eventually(t, func() bool { return waiting() == 2 }, 5*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-gone, context.Canceled)
-	l.leave(e, time.Millisecond, alive)
-	require.True(t, <-waits, "who waits gets the place that comes free")
-	l.leave(e, time.Millisecond, alive)
+	l.release(e, time.Millisecond, alive)
+	require.True(t, <-waits, "who waits gets the slot that comes free")
+	l.release(e, time.Millisecond, alive)
 	require.Empty(t, l.open)
 }
 
-// Ten calls in a row that find nobody open the breaker: one place is left, and the others are held.
+// Ten calls in a row that find nobody open the breaker: one slot is left, and the others are held.
 // One that finds the endpoint alive closes it, whatever it answered.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	l := newLanes(8, 16, clock.System)
+	l := newLimiter(8, 16, clock.System)
 	e := endpoint{tenant: uuid.New(), host: "example.com"}
 	call := func(f finding) (opened, closed bool) {
 		t.Helper()
-		_, err := l.enter(ctx, e)
+		_, err := l.acquire(ctx, e)
 		require.NoError(t, err)
-		return l.leave(e, time.Minute, f)
+		return l.release(e, time.Minute, f)
 	}
 	for _, f := range []finding{dead, dead, dead, dead, dead, alive, dead, dead, dead, dead, dead, dead, dead, dead, nothing, dead} {
 		opened, closed := call(f)
@@ -113,17 +113,17 @@ func TestBreaker(t *testing.T) {
 	opened, _ := call(dead)
 	require.True(t, opened, "ten in a row")
 	for range 3 {
-		_, err := l.enter(ctx, e)
+		_, err := l.acquire(ctx, e)
 		require.NoError(t, err, "the probe")
 		for range 100 {
-			back, err := l.enter(ctx, e)
+			back, err := l.acquire(ctx, e)
 			require.ErrorIs(t, err, ErrHeld)
-			require.GreaterOrEqual(t, back, laneBack)
+			require.GreaterOrEqual(t, back, limiterBack)
 		}
-		_, err = l.enter(ctx, endpoint{tenant: e.tenant, host: "other.example"})
+		_, err = l.acquire(ctx, endpoint{tenant: e.tenant, host: "other.example"})
 		require.NoError(t, err, "another host's breaker is its own")
-		l.leave(endpoint{tenant: e.tenant, host: "other.example"}, time.Millisecond, alive)
-		opened, closed := l.leave(e, time.Minute, dead)
+		l.release(endpoint{tenant: e.tenant, host: "other.example"}, time.Millisecond, alive)
+		opened, closed := l.release(e, time.Minute, dead)
 		require.False(t, opened || closed, "it stays open, and the next probe may go at once")
 	}
 	_, closed := call(alive)
@@ -132,24 +132,24 @@ func TestBreaker(t *testing.T) {
 	require.Empty(t, l.tenants)
 }
 
-// At an endpoint that fails at once a bounded number waits for the probe's place, as each has its
+// At an endpoint that fails at once a bounded number waits for the probe's slot, as each has its
 // turn in no time.
 func TestBreakerOfAQuickFailure(t *testing.T) {
 	t.Parallel()
-	l := newLanes(2, 4, clock.System)
+	l := newLimiter(2, 4, clock.System)
 	l.wait = time.Minute
 	e := endpoint{host: "example.com"}
-	for range laneDown {
-		_, err := l.enter(context.Background(), e)
+	for range breakerAfter {
+		_, err := l.acquire(context.Background(), e)
 		require.NoError(t, err)
-		l.leave(e, time.Millisecond, dead)
+		l.release(e, time.Millisecond, dead)
 	}
-	_, err := l.enter(context.Background(), e)
+	_, err := l.acquire(context.Background(), e)
 	require.NoError(t, err)
 	turns := make(chan error)
 	for range 2 {
 		go func() {
-			_, err := l.enter(context.Background(), e)
+			_, err := l.acquire(context.Background(), e)
 			turns <- err
 		}()
 	}
@@ -158,10 +158,10 @@ func TestBreakerOfAQuickFailure(t *testing.T) {
 		defer l.mu.Unlock()
 		return len(l.open[e].waiting) == 2
 	}, 5*time.Second, time.Millisecond)
-	_, err = l.enter(context.Background(), e)
+	_, err = l.acquire(context.Background(), e)
 	require.ErrorIs(t, err, ErrHeld)
 	for range 2 {
-		l.leave(e, time.Millisecond, dead)
+		l.release(e, time.Millisecond, dead)
 		require.NoError(t, <-turns)
 		select {
 		case err := <-turns:
@@ -171,27 +171,27 @@ func TestBreakerOfAQuickFailure(t *testing.T) {
 	}
 }
 
-// A tenant with many hosts has no more places than it may.
+// A tenant with many hosts has no more slots than it may.
 func TestTenantsPlaces(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	l := newLanes(4, 6, clock.System)
+	l := newLimiter(4, 6, clock.System)
 	tenant := uuid.New()
 	host := func(i int) endpoint { return endpoint{tenant: tenant, host: string(rune('a' + i))} }
 	for i := range 6 {
-		_, err := l.enter(ctx, host(i))
+		_, err := l.acquire(ctx, host(i))
 		require.NoError(t, err)
 	}
 	for i := range 26 {
-		back, err := l.enter(ctx, host(i))
+		back, err := l.acquire(ctx, host(i))
 		require.ErrorIs(t, err, ErrBusy)
-		require.GreaterOrEqual(t, back, laneBack)
+		require.GreaterOrEqual(t, back, limiterBack)
 	}
-	require.Len(t, l.open, 6, "who is turned away leaves nothing behind")
-	_, err := l.enter(ctx, endpoint{tenant: uuid.New(), host: "a"})
+	require.Len(t, l.open, 6, "who is deferred leaves nothing behind")
+	_, err := l.acquire(ctx, endpoint{tenant: uuid.New(), host: "a"})
 	require.NoError(t, err)
-	l.leave(host(0), time.Millisecond, alive)
-	_, err = l.enter(ctx, host(7))
+	l.release(host(0), time.Millisecond, alive)
+	_, err = l.acquire(ctx, host(7))
 	require.NoError(t, err)
 }
 
@@ -200,19 +200,19 @@ func TestDeadEndpointsAreForgotten(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	c := clock.NewFake(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
-	l := newLanes(4, 8, c)
+	l := newLimiter(4, 8, c)
 	call := func() {
 		e := endpoint{tenant: uuid.New(), host: "example.com"}
-		_, err := l.enter(ctx, e)
+		_, err := l.acquire(ctx, e)
 		require.NoError(t, err)
-		l.leave(e, time.Second, dead)
+		l.release(e, time.Second, dead)
 	}
-	for range laneMax + 100 {
+	for range limiterMax + 100 {
 		call()
 	}
-	require.Len(t, l.open, laneMax)
+	require.Len(t, l.open, limiterMax)
 	require.Empty(t, l.tenants)
-	c.Advance(laneKeep)
+	c.Advance(limiterKeep)
 	call()
 	require.Len(t, l.open, 1)
 }
@@ -222,17 +222,17 @@ func TestDeadEndpointsAreForgotten(t *testing.T) {
 func TestBreakerIsForgottenInPeace(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
-	l := newLanes(8, 16, c)
+	l := newLimiter(8, 16, c)
 	e := endpoint{tenant: uuid.New(), host: "example.com"}
-	for range laneDown {
-		_, err := l.enter(context.Background(), e)
+	for range breakerAfter {
+		_, err := l.acquire(context.Background(), e)
 		require.NoError(t, err)
-		l.leave(e, time.Millisecond, dead)
+		l.release(e, time.Millisecond, dead)
 	}
 	open, since := l.breakers()
 	require.Equal(t, 1, open)
 	require.Equal(t, c.Now(), *since)
-	c.Advance(2*laneKeep + time.Second)
+	c.Advance(2*limiterKeep + time.Second)
 	open, since = l.breakers()
 	require.Zero(t, open)
 	require.Nil(t, since)

@@ -12,32 +12,32 @@ import (
 	"ajo/ledger"
 )
 
-// toldAs are the statuses of an entry that a tenant can be told of, beside its posting.
-var toldAs = map[ledger.Status]webhook.Type{ledger.Confirmed: webhook.PaymentConfirmed, ledger.Reversed: webhook.PaymentReversed}
+// eventTypes are the statuses of an entry that are published, beside its posting.
+var eventTypes = map[ledger.Status]webhook.Type{ledger.Confirmed: webhook.PaymentConfirmed, ledger.Reversed: webhook.PaymentReversed}
 
-// tellFindings queues what the findings' moves are to be told as. For tenants that have chosen
-// nothing it does nothing.
-func (s *Service) tellFindings(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) error {
+// publishFindings publishes the events of the findings' moves. For tenants that are subscribed to
+// none it does nothing.
+func (s *Service) publishFindings(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) error {
 	now := map[uuid.UUID]ledger.Status{}
 	i := 0
 	for _, f := range findings {
 		if f.event == "" {
 			continue
 		}
-		if m := moved[i]; f.tells && m.Err == nil {
+		if m := moved[i]; f.publish && m.Err == nil {
 			now[f.ID] = m.Status
 		}
 		i++
 	}
-	return s.tell(ctx, tx, now)
+	return s.publish(ctx, tx, now)
 }
 
-// tell queues the events of payments whose entries were moved, in the same transaction, by the
-// status that each has now.
-func (s *Service) tell(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]ledger.Status) error {
+// publish publishes the events of payments whose entries were moved, in the same transaction, by
+// the status that each has now.
+func (s *Service) publish(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]ledger.Status) error {
 	var ids []uuid.UUID
 	for id, status := range moved {
-		if toldAs[status] != "" {
+		if eventTypes[status] != "" {
 			ids = append(ids, id)
 		}
 	}
@@ -51,12 +51,12 @@ func (s *Service) tell(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]ledger
 		var fee money.Amount
 		err := r.Scan(&d.TransactionGroupID, &d.AccountID, &p.GrossAmount, &fee, &p.SenderName, &p.Narration, &d.Traceparent)
 		p.ProviderFee, p.Amount = fee, p.GrossAmount.Sub(fee)
-		d.Type, d.Payload = toldAs[moved[d.TransactionGroupID]], p
+		d.Type, d.Payload = eventTypes[moved[d.TransactionGroupID]], p
 		return d, err
 	}, `SELECT id, account_id, amount, fee, sender_name, narration, traceparent FROM inbound_events WHERE id = ANY($1) ORDER BY id`, ids)
 	if err != nil {
 		return err
 	}
-	_, err = webhook.Tell(ctx, tx, at, events)
+	_, err = webhook.Publish(ctx, tx, at, events)
 	return err
 }
