@@ -198,7 +198,7 @@ func TestLeaseOfADeadProcess(t *testing.T) {
 	require.ErrorIs(t, err, account.ErrProvider)
 	b.bank.Faults.Clear()
 	b.Exec(`UPDATE accounts SET leased_until = $1`, b.Clock.Now().Add(time.Minute))
-	ctx, cancel := context.WithTimeout(b.ctx, 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(b.ctx, time.Second)
 	defer cancel()
 	_, err = b.svc.Provision(ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrBusy)

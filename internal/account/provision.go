@@ -151,9 +151,12 @@ func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccou
 	if err := s.validate(&in, now); err != nil {
 		return Provisioned{}, err
 	}
-	for {
+	for waited := false; ; {
 		r, err := s.reserve(ctx, tenantID, in, key)
-		if errors.Is(err, errWait) {
+		if err != nil && waited && ctx.Err() != nil { // in the midst of a look, and no other answer
+			return Provisioned{}, ErrBusy
+		}
+		if waited = errors.Is(err, errWait); waited {
 			select {
 			case <-ctx.Done():
 				return Provisioned{}, ErrBusy
