@@ -229,9 +229,9 @@ func TestVerdicts(t *testing.T) {
 	require.Equal(t, time.Duration(0), w.delay(retry.At(now.Add(-time.Hour), plain)))
 }
 
-// Of a task of many rows, those that are due again become tasks of their own, and the others are
+// Of a task of many items, those that are due again become tasks of their own, and the others are
 // done with.
-func TestRowsOfABatchAreRungAlone(t *testing.T) {
+func TestItemsOfATaskAreEnqueuedAloneAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	w := &Workers{Options: b.opts}
@@ -249,6 +249,7 @@ func TestRowsOfABatchAreRungAlone(t *testing.T) {
 		return errors.New("unexpected")
 	}, 0))
 	require.NoError(t, h.ProcessTask(b.ctx, asynq.NewTask(string(tasks.Confirm), payload)))
+	b.opts.Enqueuer.Flush()
 	scheduled, err := asynq.NewInspectorFromRedisClient(b.redis).ListScheduledTasks(string(tasks.Confirm))
 	require.NoError(t, err)
 	require.Len(t, scheduled, 2)
