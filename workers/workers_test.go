@@ -134,7 +134,7 @@ func (b *bundle) enqueue(k work.Kind, ids ...uuid.UUID) {
 func (b *bundle) unnoticed() uuid.UUID {
 	b.T.Helper()
 	work.EnqueueWith(b.Pool, func([]work.Item) {})
-	defer work.EnqueueWith(b.Pool, b.opts.Enqueuer.Enqueue)
+	defer func() { work.EnqueueWith(b.Pool, b.opts.Enqueuer.Enqueue) }()
 	return b.stored()
 }
 
