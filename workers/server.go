@@ -1,9 +1,9 @@
 // Package workers runs the tasks: one file a kind, the sweeper that finds what was not enqueued,
 // and the servers that carry them.
 //
-// A handler loads the row, does what is still due, records the outcome in one transaction, and
-// enqueues what follows. Running a task twice, late, or after a crash at any line changes nothing.
-// Beside package tasks it alone imports asynq.
+// A handler claims the item, does what is still due, and records the outcome in one transaction,
+// whose commit enqueues what follows. Running a task twice, late, or after a crash at any line
+// changes nothing. Beside package tasks it alone imports asynq.
 package workers
 
 import (

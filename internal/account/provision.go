@@ -153,7 +153,7 @@ func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccou
 	}
 	for waited := false; ; {
 		r, err := s.reserve(ctx, tenantID, in, key)
-		if err != nil && waited && ctx.Err() != nil { // in the midst of a look, and no other answer
+		if err != nil && waited && ctx.Err() != nil { // its time ended during the query
 			return Provisioned{}, ErrBusy
 		}
 		if waited = errors.Is(err, errWait); waited {

@@ -25,7 +25,7 @@ type Waiting struct {
 	Offset time.Duration
 }
 
-// oddSQL is how many exceptions of a reconciliation a person must look at (package payment,
+// oddSQL is how many exceptions of a reconciliation a person must look at (package reconcile,
 // quietKinds).
 const oddSQL = `exception_count - coalesce((report #>> '{counts,missing_event}')::int, 0) - coalesce((report #>> '{counts,unposted}')::int, 0)
 					- coalesce((report #>> '{counts,healed}')::int, 0)`
