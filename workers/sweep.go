@@ -77,6 +77,7 @@ type found struct {
 
 // run enqueues all that is overdue, the oldest first, as fast as the workers take it.
 func (s *sweeper) run(ctx context.Context) error {
+	s.nameQueues(ctx)
 	for {
 		if !s.leads(ctx) {
 			return nil
@@ -121,7 +122,6 @@ func (s *sweeper) resign() {
 func (s *sweeper) step(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	s.nameQueues(ctx)
 	var spans []work.Span
 	for _, k := range tasks.Kinds {
 		span, room := s.span(k)

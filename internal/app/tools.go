@@ -70,9 +70,8 @@ func (s BankSettings) open(log *slog.Logger) (provider.Bank, error) {
 	return c, nil
 }
 
-// Tools are the capabilities that the operators' commands use. What must be enqueued after its
-// commit is a method here, the rest is called on the capability itself. There is no mail and no
-// outbound client behind them, and a bank to read from only where it is set.
+// Tools are the capabilities that the operators' commands use. There is no mail and no outbound
+// client behind them, and a bank to read from only where it is set.
 type Tools struct {
 	Tenants    *tenant.Service
 	Customers  *customer.Service

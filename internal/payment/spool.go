@@ -119,9 +119,8 @@ func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) 
 }
 
 // Unspool stores records of the spool, in their order and one commit, and returns the receipts of
-// those that were stored; the caller enqueues them, whatever the error. [spool.ErrSetAside] says
-// that some can never be stored, and that all others are; any other error leaves them all where
-// they are.
+// those that were stored. [spool.ErrSetAside] says that some can never be stored, and that all
+// others are; any other error leaves them all where they are.
 func (s *Service) Unspool(ctx context.Context, records [][]byte) ([]Receipt, error) {
 	events := make([]*inbound, 0, len(records))
 	var aside error

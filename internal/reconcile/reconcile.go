@@ -105,9 +105,9 @@ const (
 )
 
 // Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at
-// a person's word, and keeps the report. Successful payments whose event never came are stored; the
-// caller enqueues Report.ToPost, also when there is an error: what was stored stays, but a window
-// that was not read to its end counts as not read. [ErrWindow], [ErrTooMany], or the bank's error.
+// a person's word, and keeps the report. Successful payments whose event never came are stored
+// and posted, also when there is an error: what was stored stays, but a window that was not read to
+// its end counts as not read. [ErrWindow], [ErrTooMany], or the bank's error.
 // It ends with its context; a full page takes one call.
 func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
 	from, to = from.UTC().Truncate(time.Second), to.UTC().Add(time.Second-1).Truncate(time.Second)

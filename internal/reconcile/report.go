@@ -196,13 +196,11 @@ type Report struct {
 	Exceptions []Exception           `json:"exceptions"` // at most 1,000; Counts has them all
 	Float      Float                 `json:"float"`
 
-	// ToPost are the events that were stored and wait to be posted: the caller enqueues.
+	// ToPost are the events that were stored and wait to be posted.
 	ToPost []uuid.UUID `json:"-"`
-	// Reposted are the events that were posted from the bank's own record; the caller enqueues what
-	// follows from each.
+	// Reposted are the events that were posted from the bank's own record.
 	Reposted []Reposted `json:"-"`
-	// ToConfirm are the payments of which a recall was opened: the caller enqueues the question to
-	// the bank.
+	// ToConfirm are the payments of which a recall was opened.
 	ToConfirm []uuid.UUID `json:"-"`
 	// ToPoll are the transfers whose outcome is to be asked for at once: the bank gave back what it
 	// had paid.

@@ -128,17 +128,18 @@ func Finish(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome) (held 
 	if err != nil {
 		return nil, err
 	}
-	stood, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err != nil {
-		return nil, err
-	}
+	stood := make(map[int64]bool, len(outcomes))
+	var version int64
+	_, err = pgx.ForEachRow(rows, []any{&version}, func() error {
+		stood[version] = true
+		return nil
+	})
 	held = make([]bool, len(outcomes))
 	for i, o := range outcomes {
-		if at := slices.Index(stood, o.Version); at >= 0 {
-			held[i], stood[at] = true, 0 // no version is 0
-		}
+		held[i] = stood[o.Version]
+		delete(stood, o.Version)
 	}
-	return held, nil
+	return held, err
 }
 
 func inOrder(claims []Claim) []Claim {

@@ -68,11 +68,7 @@ func List(ctx context.Context, q pg.Querier, now time.Time, f Filter, r page.Req
 	if err != nil {
 		return nil, page.Info{}, err
 	}
-	rows, err := q.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Record])
+	list, err := pg.Collect(ctx, q, pgx.RowToStructByPos[Record], sql, args...)
 	if err != nil {
 		return nil, page.Info{}, err
 	}

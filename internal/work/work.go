@@ -44,11 +44,11 @@ var Kinds = []Kind{Ingest, Confirm, Settle, Deliver, Expire}
 
 // Item is one thing to be done.
 type Item struct {
-	Kind        Kind
-	ID          uuid.UUID // of the fact's row
-	TenantID    uuid.UUID // uuid.Nil while it is not known: of an event that is not posted
-	DueAt       time.Time
-	Traceparent string
+	Kind        Kind      `pg:"kind"`
+	ID          uuid.UUID `pg:"id"`     // of the fact's row
+	TenantID    uuid.UUID `pg:"tenant"` // uuid.Nil while it is not known: of an event that is not posted
+	DueAt       time.Time `pg:"due"`
+	Traceparent string    `pg:"trace"`
 }
 
 // enqueuers are the processes' ways into the queue, by pool.
@@ -69,10 +69,10 @@ func afterCommit(tx pg.Tx, items []Item) {
 	}
 }
 
-const scheduleSQL = `
+var scheduleSQL = `
 	INSERT INTO work (kind, id, tenant_id, due_at, traceparent)
 	SELECT kind, id, nullif(tenant, '00000000-0000-0000-0000-000000000000'), due, coalesce(trace, '')
-	FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[]) AS m (kind, id, tenant, due, trace)
+	FROM ` + pg.Unnest[Item](1, "m") + `
 	ON CONFLICT (id, kind) DO UPDATE SET due_at = excluded.due_at, leased_until = NULL, version = excluded.version, attempts = 0, last_error = ''`
 
 // Schedule makes items due, in the transaction of the facts that make them necessary. The commit
@@ -83,16 +83,7 @@ func Schedule(ctx context.Context, tx pg.Tx, items ...Item) error {
 		return nil
 	}
 	slices.SortFunc(items, func(a, b Item) int { return pg.CompareIDs(a.ID, b.ID) })
-	var c struct {
-		kind, trace []string
-		id, tenant  []uuid.UUID
-		due         []time.Time
-	}
-	for _, m := range items {
-		c.kind, c.id, c.tenant, c.due = append(c.kind, string(m.Kind)), append(c.id, m.ID), append(c.tenant, m.TenantID), append(c.due, m.DueAt)
-		c.trace = append(c.trace, m.Traceparent)
-	}
-	if _, err := tx.Exec(ctx, scheduleSQL, c.kind, c.id, c.tenant, c.due, c.trace); err != nil {
+	if _, err := tx.Exec(ctx, scheduleSQL, pg.Columns(items)...); err != nil {
 		return err
 	}
 	afterCommit(tx, items)

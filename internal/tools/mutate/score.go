@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// score counts what became of the mutants.
+// score counts the mutants by their fate.
 type score struct {
 	count    map[fate]int
 	tried    int
