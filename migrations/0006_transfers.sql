@@ -10,6 +10,7 @@ CREATE TABLE transfers (
     account_id       uuid NOT NULL,
     merchant_tx_ref  text NOT NULL UNIQUE,
     status           text NOT NULL CHECK (status IN ('pending', 'processing', 'success', 'failed', 'refunded')),
+    waiting          boolean NOT NULL GENERATED ALWAYS AS (status = 'pending') STORED,
     amount           naira NOT NULL CHECK (amount > 0),
     currency         text NOT NULL DEFAULT 'NGN' CHECK (currency = 'NGN'),
     bank_code        text NOT NULL CHECK (bank_code ~ '^[0-9]{3,6}$'),
@@ -27,7 +28,7 @@ CREATE TABLE transfers (
     provider_fee     naira CHECK (provider_fee >= 0),
     difference       text NOT NULL DEFAULT '',
     differs_since    timestamptz CHECK (differs_since IS NULL OR difference <> ''),
-    debit_group      uuid UNIQUE,
+    debit_group      uuid,
     paid_amount      naira CHECK (paid_amount IS NULL OR (paid_amount > 0 AND debit_group IS NOT NULL)),
     last_error       text NOT NULL DEFAULT '',
     traceparent      text NOT NULL DEFAULT '',
@@ -37,14 +38,16 @@ CREATE TABLE transfers (
 ) WITH (fillfactor = 45);
 CREATE INDEX transfers_list ON transfers (tenant_id, id);
 CREATE INDEX transfers_account ON transfers (account_id, id);
-CREATE INDEX transfers_pending ON transfers (account_id, id) WHERE status = 'pending';
-CREATE INDEX transfers_processing ON transfers (submitted_at) WHERE status = 'processing';
+-- No index names the status: a submission writes the other indexes again, an end does not.
+CREATE INDEX transfers_waiting ON transfers (account_id, id) WHERE waiting;
+CREATE UNIQUE INDEX transfers_debit ON transfers (debit_group) WHERE debit_group IS NOT NULL;
 CREATE INDEX transfers_differ ON transfers (differs_since) WHERE differs_since IS NOT NULL;
 -- The payouts of a window of reconciliation. They are submitted about in the order they are stored.
 CREATE INDEX transfers_submitted ON transfers USING brin (submitted_at) WITH (autosummarize = on);
 COMMENT ON TABLE transfers IS 'A settlement: money paid out from an account to any bank account.';
 COMMENT ON COLUMN transfers.merchant_tx_ref IS
     'its one reference for life: the bank''s idempotency key, and the tenant''s only handle';
+COMMENT ON COLUMN transfers.waiting IS 'not submitted yet, and not ended; for its index';
 COMMENT ON COLUMN transfers.bank_name IS 'as the bank''s list named it when the transfer was accepted; empty if the list was not to be had';
 COMMENT ON COLUMN transfers.account_name IS 'the holder, as the bank named it before the first submission';
 COMMENT ON COLUMN transfers.attempt_count IS 'submissions to the bank; counted before each call, so that one cut off counts too';
