@@ -20,10 +20,13 @@ var ErrClosed = errors.New("batch: closed")
 // ends it without losing the connection; it is for a server that does not answer at all.
 const timeout = 20 * time.Second
 
-// Outcome is what one item of a batch came to.
+// Outcome is the result of one item of a batch.
 type Outcome[R any] struct {
 	Value R
 	Err   error
+	// After is closed when what follows the write is done: the caller waits for it, and the next
+	// batch does not. Nil: nothing follows.
+	After <-chan struct{}
 }
 
 // Func does a whole batch. It returns one outcome an item, in the items' order; a panic or a wrong
@@ -93,16 +96,25 @@ func (c *Coalescer[T, R]) DoAll(ctx context.Context, items []T) []Outcome[R] {
 	g := &group[R]{out: make([]Outcome[R], len(items)), done: make(chan struct{})}
 	g.left.Store(int64(len(items)) + 1) // the caller is one of those that it waits for
 	refused := 1
+	c.mu.RLock()
 	for i, item := range items {
-		if err := c.submit(ctx, call[T, R]{item, g, i}); err != nil {
-			g.out[i].Err = err
+		if c.closed {
+			g.out[i].Err = ErrClosed
+			refused++
+			continue
+		}
+		select {
+		case c.in <- call[T, R]{item, g, i}:
+		case <-ctx.Done():
+			g.out[i].Err = ctx.Err()
 			refused++
 		}
 	}
+	c.mu.RUnlock()
 	g.less(refused)
 	select {
 	case <-g.done:
-		return g.out
+		return Await(ctx, g.out)
 	case <-ctx.Done():
 		out := make([]Outcome[R], len(items))
 		for i := range out {
@@ -112,19 +124,19 @@ func (c *Coalescer[T, R]) DoAll(ctx context.Context, items []T) []Outcome[R] {
 	}
 }
 
-// submit queues one item.
-func (c *Coalescer[T, R]) submit(ctx context.Context, k call[T, R]) error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if c.closed {
-		return ErrClosed
+// Await waits for what follows the outcomes' writes. When ctx ends first, the outcomes stand.
+func Await[R any](ctx context.Context, out []Outcome[R]) []Outcome[R] {
+	for i := range out {
+		if out[i].After == nil {
+			continue
+		}
+		select {
+		case <-out[i].After:
+		case <-ctx.Done():
+		}
+		out[i].After = nil
 	}
-	select {
-	case c.in <- k:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return out
 }
 
 // Close refuses new items, finishes those that were taken, and returns when the writers have

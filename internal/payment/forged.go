@@ -28,7 +28,7 @@ func (s *Service) keepsForged(ctx context.Context) bool {
 	if !s.forged.rate.Allow() {
 		return false
 	}
-	if time.Now().UnixNano() < s.away.Load() {
+	if s.isAway() {
 		return true
 	}
 	s.forged.mu.Lock()

@@ -108,7 +108,14 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 		span.Text("event", e.ID.String())
 		e.Traceparent = trace.Parent(ctx)
 	}
-	r, err := s.storeSoon(ctx, e)
+	r, err := Receipt{}, errAway
+	if !s.isAway() {
+		// it may be stored after we stopped waiting: its copy in the spool is then a duplicate
+		soon, cancel := s.soon(ctx)
+		r, err = s.store.Do(soon, e)
+		cancel()
+		s.noteAway(err)
+	}
 	if err != nil {
 		return s.spool(ctx, e, d, err)
 	}

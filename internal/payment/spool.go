@@ -31,22 +31,22 @@ const (
 
 var errAway = errors.New("payment: postgres was away a moment ago")
 
-// storeSoon stores an event, unless Postgres does not take it soon. It may be stored all the same,
-// after we stopped waiting: its copy in the spool is then a duplicate.
-func (s *Service) storeSoon(ctx context.Context, e *inbound) (Receipt, error) {
+// isAway reports whether Postgres failed a moment ago.
+func (s *Service) isAway() bool { return time.Now().UnixNano() < s.away.Load() }
+
+// soon bounds how long an event waits for Postgres, where there is a spool for it to go to.
+func (s *Service) soon(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.Spool == nil {
-		return s.store.Do(ctx, e)
+		return ctx, func() {}
 	}
-	if time.Now().UnixNano() < s.away.Load() {
-		return Receipt{}, errAway
-	}
-	soon, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	r, err := s.store.Do(soon, e)
-	if err != nil && !pg.IsData(err) {
+	return context.WithTimeout(ctx, storeTimeout)
+}
+
+// noteAway notes that Postgres failed to store an event for which there is a spool.
+func (s *Service) noteAway(err error) {
+	if s.Spool != nil && err != nil && !pg.IsData(err) {
 		s.away.Store(time.Now().Add(awayFor).UnixNano())
 	}
-	return r, err
 }
 
 // spooled is an event in the spool: what the bank sent, when, and the trace that it belongs to.

@@ -2,12 +2,17 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"runtime/debug"
 	"slices"
 	"sync"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"ajo/internal/batch"
 	"ajo/internal/failpoint"
@@ -21,11 +26,11 @@ import (
 // server refuses, or fails for a reason that may be one row's, is done again item by item. The two
 // failpoints are Name:before-commit and Name:after-commit. One without a name cannot write.
 type Batcher[T, R any] struct {
-	pool  *Pool
-	o     BatchOptions[T]
-	do    func(ctx context.Context, tx Tx, items []T) ([]R, error)
-	calls *batch.Coalescer[T, committed[R]]
-	hooks sync.WaitGroup
+	*batch.Coalescer[T, R] // has Do and DoAll
+	pool                   *Pool
+	o                      BatchOptions[T]
+	do                     func(ctx context.Context, tx Tx, items []T) ([]R, error)
+	hooks                  sync.WaitGroup
 }
 
 // BatchOptions say how a [Batcher] works.
@@ -42,12 +47,6 @@ type BatchOptions[T any] struct {
 	Order func(a, b T) int
 }
 
-// committed is a caller's result, and what is still to be waited for.
-type committed[R any] struct {
-	value R
-	hooks chan struct{} // closed when all has run that follows the commit; nil: nothing does
-}
-
 // NewBatcher starts a batcher. do works on all items in the transaction, in the order of the
 // options, and returns one result each. As with [InTx] it may be called again, with all items or
 // with one of them, so it must have no effect outside the transaction but by [Tx.AfterCommit]. An
@@ -55,103 +54,123 @@ type committed[R any] struct {
 // Close the batcher to stop it.
 func NewBatcher[T, R any](pool *Pool, o BatchOptions[T], do func(ctx context.Context, tx Tx, items []T) ([]R, error)) *Batcher[T, R] {
 	b := &Batcher[T, R]{pool: pool, o: o, do: do}
-	b.calls = batch.New(max(o.Writers, 1), o.Max, b.run)
+	b.Coalescer = batch.New(max(o.Writers, 1), o.Max, b.run)
 	return b
-}
-
-// Do hands item over and waits for its result. When ctx ends first its error is returned, and the
-// item may still be done: callers treat it like a lost answer.
-func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
-	o := b.DoAll(ctx, []T{item})[0]
-	return o.Value, o.Err
-}
-
-// DoAll hands all items over and waits for their results, in the items' order.
-func (b *Batcher[T, R]) DoAll(ctx context.Context, items []T) []batch.Outcome[R] {
-	return results(ctx, b.calls.DoAll(ctx, items))
 }
 
 // Together does the items as one batch, at once and beside the others, however many they are.
 func (b *Batcher[T, R]) Together(ctx context.Context, items []T) []batch.Outcome[R] {
-	return results(ctx, b.run(ctx, items))
-}
-
-// results waits for what follows the commits.
-func results[R any](ctx context.Context, all []batch.Outcome[committed[R]]) []batch.Outcome[R] {
-	out := make([]batch.Outcome[R], len(all))
-	for i, o := range all {
-		if out[i] = (batch.Outcome[R]{Value: o.Value.value, Err: o.Err}); o.Value.hooks == nil {
-			continue
-		}
-		select {
-		case <-o.Value.hooks:
-		case <-ctx.Done(): // the result stands
-		}
-	}
-	return out
+	return batch.Await(ctx, b.run(ctx, items))
 }
 
 // Close refuses new items, and returns when those that were taken are done.
 func (b *Batcher[T, R]) Close() {
-	b.calls.Close()
+	b.Coalescer.Close()
 	b.hooks.Wait()
 }
 
-// run does one batch in the options' order.
-func (b *Batcher[T, R]) run(ctx context.Context, items []T) []batch.Outcome[committed[R]] {
-	if b.o.Order == nil || len(items) == 1 {
-		return isolate(items, func(items []T) ([]batch.Outcome[committed[R]], error) { return b.commit(ctx, items) })
+// run does one batch, in the options' order and one transaction. A transaction that meets a
+// serialization failure or a deadlock is repeated. One that fails for what may be one item's fault
+// is done again item by item; where it is nobody's fault, as when the database has gone, the items
+// that are left fail with it.
+func (b *Batcher[T, R]) run(ctx context.Context, items []T) []batch.Outcome[R] {
+	items, places := b.inOrder(items)
+	begin := pgx.TxOptions{BeginQuery: beginBatch}
+	if b.o.Name == "" {
+		begin.BeginQuery = beginReading
 	}
-	places := make([]int, len(items))
-	for i := range places {
-		places[i] = i
-	}
-	slices.SortStableFunc(places, func(i, j int) int { return b.o.Order(items[i], items[j]) })
-	sorted := make([]T, len(items))
-	for i, place := range places {
-		sorted[i] = items[place]
-	}
-	out := make([]batch.Outcome[committed[R]], len(items))
-	for i, o := range isolate(sorted, func(items []T) ([]batch.Outcome[committed[R]], error) { return b.commit(ctx, items) }) {
-		out[places[i]] = o
+	out := make([]batch.Outcome[R], len(items))
+	size := len(items) // of the next transaction
+	for done, attempt := 0, 1; done < len(items); {
+		var values []R
+		var hooks []func(context.Context)
+		err := pgx.BeginTxFunc(ctx, b.pool, begin, func(tx pgx.Tx) (err error) {
+			defer recovered(&err)
+			if values, err = b.do(ctx, Tx{tx, b.pool, &hooks}, items[done:done+size]); err != nil {
+				return err
+			}
+			if len(values) != size {
+				return fmt.Errorf("batch %s: %d results for %d items", b.o.Name, len(values), size)
+			}
+			failpoint.BeforeCommit(b.o.Name)
+			return nil
+		})
+		var after <-chan struct{}
+		switch {
+		case err == nil:
+			failpoint.AfterCommit(b.o.Name)
+			after = b.follow(ctx, hooks)
+		case again(ctx, err, attempt):
+			attempt++
+			continue
+		case rowsFault(err) && size > 1:
+			size = 1
+			continue
+		case !rowsFault(err):
+			size = len(items) - done
+		}
+		for i, place := range places[done : done+size] {
+			if out[place].Err = err; err == nil {
+				out[place] = batch.Outcome[R]{Value: values[i], After: after}
+			}
+		}
+		done, attempt = done+size, 1
 	}
 	return out
 }
 
-// commit does the items in one transaction. What follows the commit runs beside the next batch.
-func (b *Batcher[T, R]) commit(ctx context.Context, items []T) ([]batch.Outcome[committed[R]], error) {
-	var values []R
-	begin := beginBatch
-	if b.o.Name == "" {
-		begin = beginReading
+// inOrder sorts the items of a batch, and returns the place of each among those given.
+func (b *Batcher[T, R]) inOrder(items []T) (sorted []T, places []int) {
+	places = make([]int, len(items))
+	for i := range places {
+		places[i] = i
 	}
-	hooks, err := inTx(ctx, b.pool, pgx.TxOptions{BeginQuery: begin}, func(tx Tx) (err error) {
-		if values, err = b.do(ctx, tx, items); err != nil {
-			return err
-		}
-		if len(values) != len(items) {
-			return fmt.Errorf("batch %s: %d results for %d items", b.o.Name, len(values), len(items))
-		}
-		failpoint.BeforeCommit(b.o.Name)
+	if b.o.Order == nil {
+		return items, places
+	}
+	slices.SortStableFunc(places, func(i, j int) int { return b.o.Order(items[i], items[j]) })
+	sorted = make([]T, len(items))
+	for i, place := range places {
+		sorted[i] = items[place]
+	}
+	return sorted, places
+}
+
+// follow runs the hooks of a transaction that was committed, beside the next batch. The channel is
+// closed when they have ended.
+func (b *Batcher[T, R]) follow(ctx context.Context, hooks []func(context.Context)) <-chan struct{} {
+	if len(hooks) == 0 {
 		return nil
+	}
+	ran := make(chan struct{})
+	b.hooks.Go(func() {
+		defer close(ran)
+		runHooks(ctx, hooks)
 	})
-	if err != nil {
-		return nil, err
+	return ran
+}
+
+// recovered makes the panic of a batch its error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 	}
-	failpoint.AfterCommit(b.o.Name)
-	var ran chan struct{}
-	if len(hooks) > 0 {
-		ran = make(chan struct{})
-		b.hooks.Go(func() {
-			defer close(ran)
-			runHooks(ctx, hooks)
-		})
+}
+
+// rowsFault reports whether err may be the fault of one row of a batch: the server's refusal of
+// data, an exception of a trigger, an error inside the server, or one of ours. What is about the
+// connection, the schema, locks, time or disk space is no row's fault.
+func rowsFault(err error) bool {
+	switch code := Code(err); {
+	case code != "":
+		return IsData(err) || slices.Contains([]string{"P0", "XX", "54"}, code[:2])
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, pgx.ErrTxClosed), pgconn.SafeToRetry(err):
+		return false
 	}
-	out := make([]batch.Outcome[committed[R]], len(items))
-	for i, v := range values {
-		out[i].Value = committed[R]{v, ran}
-	}
-	return out, nil
+	var dial net.Error
+	var connect *pgconn.ConnectError
+	return !errors.As(err, &dial) && !errors.As(err, &connect)
 }
 
 // Flat is the result of an item that the rest of its batch may refuse: a [Batcher] of outcomes has

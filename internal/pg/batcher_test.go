@@ -3,6 +3,10 @@ package pg_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -105,6 +109,81 @@ func TestBatcherBadItem(t *testing.T) {
 		require.Equal(t, 2, count(e, "odd"), name)
 		b.Close()
 	}
+}
+
+// What may be one item's fault fails that item alone, be it the server's refusal or an error of
+// ours; what is nobody's fault fails all, without trying each.
+func TestBatcherWhoseFault(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	server := func(code string) error { return &pgconn.PgError{Code: code} }
+	for name, c := range map[string]struct {
+		err   error
+		alone bool
+		calls int
+	}{
+		"a check":           {server("23514"), true, 4},
+		"bad data":          {server("22003"), true, 4},
+		"a trigger":         {server("P0001"), true, 4},
+		"inside the server": {server("XX001"), true, 4},
+		"one of ours":       {errors.New("no balance"), true, 4},
+		"a deadlock":        {server("40P01"), false, 5}, // the whole batch is repeated
+		"no such table":     {server("42P01"), false, 1},
+		"no room":           {server("53100"), false, 1},
+		"a lock":            {server("55P03"), false, 1},
+		"shutting down":     {server("57P01"), false, 1},
+		"too slow":          {context.DeadlineExceeded, false, 1},
+		"the caller left":   {context.Canceled, false, 1},
+		"cut":               {io.ErrUnexpectedEOF, false, 1},
+		"connection lost":   {fmt.Errorf("connection lost: %w", io.ErrUnexpectedEOF), false, 1},
+		"no connection":     {&net.OpError{Op: "dial", Err: errors.New("refused")}, false, 1},
+	} {
+		calls := 0
+		b := pg.NewBatcher(e.Pool, pg.BatchOptions[int]{Name: "test", Max: 10}, func(_ context.Context, _ pg.Tx, items []int) ([]int, error) {
+			calls++
+			if slices.Contains(items, 2) {
+				return nil, c.err
+			}
+			return []int{items[0] * 10}, nil
+		})
+		out := b.Together(t.Context(), []int{1, 2, 3})
+		b.Close()
+		require.Len(t, out, 3, name)
+		require.Equal(t, c.calls, calls, name)
+		require.ErrorIs(t, out[1].Err, c.err, name)
+		if c.alone {
+			require.NoError(t, out[0].Err, name)
+			require.NoError(t, out[2].Err, name)
+			require.Equal(t, []int{10, 30}, []int{out[0].Value, out[2].Value}, name)
+		} else {
+			require.ErrorIs(t, out[0].Err, c.err, name)
+			require.ErrorIs(t, out[2].Err, c.err, name)
+		}
+	}
+}
+
+// When the database goes while items are tried one by one, the rest does not wait for it.
+func TestBatcherStops(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	calls := 0
+	b := pg.NewBatcher(e.Pool, pg.BatchOptions[int]{Name: "test", Max: 10, Order: func(a, b int) int { return b - a }}, func(_ context.Context, _ pg.Tx, items []int) ([]int, error) {
+		calls++
+		switch {
+		case len(items) > 1:
+			return nil, errors.New("ours")
+		case items[0] == 2:
+			return nil, io.EOF
+		}
+		return items, nil
+	})
+	defer b.Close()
+	out := b.Together(t.Context(), []int{1, 2, 3})
+	require.Equal(t, 3, calls)
+	require.NoError(t, out[2].Err)
+	require.Equal(t, 3, out[2].Value)
+	require.ErrorIs(t, out[1].Err, io.EOF)
+	require.ErrorIs(t, out[0].Err, io.EOF)
 }
 
 // A number of results that is not that of the items commits nothing.

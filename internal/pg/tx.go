@@ -39,35 +39,42 @@ const (
 // transaction but by [Tx.AfterCommit]. When the answer to COMMIT is lost the error is returned
 // although the transaction may stand: callers rely on the row's state, never on this error.
 func InTx(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
-	hooks, err := inTx(ctx, pool, pgx.TxOptions{}, fn)
+	hooks, err := transact(ctx, pool, pgx.TxOptions{}, fn)
 	runHooks(ctx, hooks)
 	return err
 }
 
 // Snapshot runs fn in a transaction that only reads, and sees the database as of one moment.
 func Snapshot(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
-	_, err := inTx(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
+	_, err := transact(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
 	return err
 }
 
-// inTx returns what is to run after the commit.
-func inTx(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) error) ([]func(context.Context), error) {
-	var err error
-	for attempt := range txAttempts {
-		var hooks []func(context.Context) // of this attempt alone
-		if err = pgx.BeginTxFunc(ctx, pool, o, func(tx pgx.Tx) error { return fn(Tx{tx, pool, &hooks}) }); err == nil {
+// transact returns what is to run after the commit.
+func transact(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) error) (hooks []func(context.Context), err error) {
+	for attempt := 1; ; attempt++ {
+		hooks = nil // of the last attempt alone
+		err = pgx.BeginTxFunc(ctx, pool, o, func(tx pgx.Tx) error { return fn(Tx{tx, pool, &hooks}) })
+		if err == nil {
 			return hooks, nil
 		}
-		if !IsRetryable(err) {
+		if !again(ctx, err, attempt) {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(time.Duration(attempt+1) * 5 * time.Millisecond):
-		}
 	}
-	return nil, err
+}
+
+// again reports whether a transaction that failed with err is to be repeated, and waits until then.
+func again(ctx context.Context, err error, attempt int) bool {
+	if !IsRetryable(err) || attempt == txAttempts {
+		return false
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(time.Duration(attempt) * 5 * time.Millisecond):
+		return true
+	}
 }
 
 // runHooks does what a transaction wanted done after its commit, even when the caller has gone.

@@ -26,7 +26,7 @@ import (
 // call of somebody else's service. The pool's own methods are commits when their SQL writes.
 var effects = map[string]string{
 	"ajo/internal/pg.InTx":              "commit",
-	"ajo/internal/pg.inTx":              "commit",
+	"ajo/internal/pg.transact":          "commit",
 	"github.com/jackc/pgx/v5.BeginFunc": "commit", "github.com/jackc/pgx/v5.BeginTxFunc": "commit",
 	"(*github.com/jackc/pgx/v5/pgxpool.Pool).Begin": "commit", "(*github.com/jackc/pgx/v5/pgxpool.Pool).BeginTx": "commit",
 	"(*os.File).Sync": "commit to disk",
@@ -43,8 +43,8 @@ var foreign = []string{"ajo/internal/provider.Bank", "ajo/internal/identity.Chec
 // there fails the test.
 var unsurrounded = map[string][]string{
 	"its callers have the points": {
-		"ajo/internal/pg.inTx BeginTxFunc",
-		"ajo/internal/pg.InTx inTx",
+		"ajo/internal/pg.transact BeginTxFunc",
+		"ajo/internal/pg.InTx transact",
 		"(*ajo/internal/provider/nomba.Client).exchange Do",
 		"(*ajo/internal/identity/dojah.Checker).get Do",
 		"(*ajo/internal/provider.Doubting).CloseAccount CloseAccount",
@@ -56,7 +56,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/app.Tools).Work List",
 		"(*ajo/internal/app.Tools).WorkOn Items",
 		"(*ajo/internal/app.Tools).RetriableWork Items",
-		"ajo/internal/pg.Snapshot inTx",
+		"ajo/internal/pg.Snapshot transact",
 		"(*ajo/internal/payment.Service).BankRecord Transaction",
 		"(*ajo/internal/payment.Service).findListed Transactions",
 		"(*ajo/internal/provider.Doubting).Transaction Transaction",
