@@ -77,7 +77,7 @@ func setupOn(t *testing.T, e *testenv.Env, client redis.UniversalClient) *bundle
 		Accounts:  account.New(account.Options{Pool: e.Pool, Bank: bank, Box: box, Clock: clock.System}),
 		Transfers: transfer.New(transfer.Options{Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, Delays: []time.Duration{time.Millisecond}}),
 	}
-	b.opts.Reconciler = reconcile.New(reconcile.Options{Pool: e.Pool, Bank: bank, Payments: b.opts.Payments, Clock: clock.System, Log: log, MinAge: time.Minute})
+	b.opts.Reconciler = reconcile.New(reconcile.Options{Pool: e.Pool, Bank: bank, Payments: b.opts.Payments, Transfers: b.opts.Transfers, Clock: clock.System, Log: log, MinAge: time.Minute})
 	stop := work.EnqueueWith(e.Pool, b.opts.Enqueuer.Enqueue)
 	t.Cleanup(func() {
 		stop()

@@ -53,7 +53,7 @@ reason.`,
 				}
 			}
 			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				r, err := tools.Reconcile(ctx, start, end)
+				r, err := tools.Reconciler.Run(ctx, start, end)
 				if len(r.ToPost) > 0 {
 					noteEnqueued(cmd, tools)
 				}

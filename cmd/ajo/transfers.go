@@ -290,7 +290,7 @@ Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 func adopt(ctx context.Context, tools *app.Tools, refs []string, account uuid.UUID, by audit.By) (result, error) {
 	var adopted []string
 	for _, ref := range refs {
-		err := tools.Adopt(ctx, ref, account, by)
+		err := tools.Transfers.Adopt(ctx, ref, account, by)
 		if errors.Is(err, transfer.ErrKnown) {
 			continue
 		}

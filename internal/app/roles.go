@@ -134,7 +134,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: deliveries, Accounts: c.accounts,
 		Transfers: c.transfers,
 		Reconciler: reconcile.New(reconcile.Options{
-			Pool: c.pool, Bank: c.bank, Payments: c.payments, Clock: &c.clock, Log: log, MinAge: cfg.ConfirmMinAge,
+			Pool: c.pool, Bank: c.bank, Payments: c.payments, Transfers: c.transfers, Clock: &c.clock, Log: log, MinAge: cfg.ConfirmMinAge,
 		}),
 		Clock: &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
 		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow, ReconcileBack: cfg.ReconcileBack,

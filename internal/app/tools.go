@@ -43,7 +43,7 @@ type ToolSettings struct {
 	DatabaseURL    secret.Redacted
 	RedisURL       secret.Redacted // empty: nothing is enqueued, and the sweep finds the row
 	EncryptionKeys secret.Redacted // only [Tools.RotateSecret] and [Tools.Rekey] need them
-	Bank           BankSettings    // only [Tools.Reconcile] needs it
+	Bank           BankSettings    // only what asks the bank needs it
 	// The schedules of the roles: what a command changes, a worker continues. Nil delays are the
 	// defaults.
 	ConfirmDelays, SettleRechecks []time.Duration
@@ -137,10 +137,10 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	t.Payments = payment.New(payment.Options{
 		Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, ConfirmDelays: s.ConfirmDelays, ConfirmMinAge: s.ConfirmMinAge,
 	})
-	t.Reconciler = reconcile.New(reconcile.Options{
-		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Clock: clock.System, Log: s.Log, MinAge: s.ConfirmMinAge,
-	})
 	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, Rechecks: s.SettleRechecks})
+	t.Reconciler = reconcile.New(reconcile.Options{
+		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: clock.System, Log: s.Log, MinAge: s.ConfirmMinAge,
+	})
 	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
 	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Transfers.Close, t.Webhooks.Close)
 	return nil
@@ -162,27 +162,6 @@ func (t *Tools) Enqueued() bool {
 	}
 	t.enqueuer.Flush()
 	return t.enqueuer.Lost() == 0
-}
-
-// Adopt takes a payout into the books that only the bank has ([transfer.Service.Adopt]).
-func (t *Tools) Adopt(ctx context.Context, merchantTxRef string, account uuid.UUID, by audit.By) error {
-	if t.bank == nil {
-		return provider.ErrNotSet
-	}
-	return t.Transfers.Adopt(ctx, merchantTxRef, account, by)
-}
-
-// Reconcile compares a window with the bank's list ([reconcile.Service.Run]) and enqueues what
-// follows.
-func (t *Tools) Reconcile(ctx context.Context, from, to time.Time) (reconcile.Report, error) {
-	if t.bank == nil {
-		return reconcile.Report{}, provider.ErrNotSet
-	}
-	r, err := t.Reconciler.Run(ctx, from, to)
-	for _, ref := range r.ToPoll {
-		_, _ = t.Transfers.Expedite(ctx, ref) // it has its own schedule
-	}
-	return r, err
 }
 
 // DashboardLink is the address that opens the dashboard by a login link's token

@@ -164,48 +164,60 @@ func (r *comparison) unclear(ctx context.Context, s subject, x Exception, why er
 	return ctx.Err()
 }
 
-const keepItemsSQL = `
+// itemRow is an item in the table.
+type itemRow struct {
+	ID        uuid.UUID    `pg:"id"`
+	Kind      string       `pg:"kind"`
+	Ref       string       `pg:"ref"`
+	Exception *string      `pg:"exception"`
+	Effect    money.Amount `pg:"effect,numeric"`
+	Since     *time.Time   `pg:"since"`
+	FoundAt   time.Time    `pg:"found_at"`
+	DueAt     time.Time    `pg:"due_at"`
+}
+
+// settledRow is an item that is settled.
+type settledRow struct {
+	Kind string `pg:"kind"`
+	Ref  string `pg:"ref"`
+}
+
+var keepItemsSQL = `
 		INSERT INTO reconcile_items AS i (id, kind, ref, exception, effect, since, found_at, due_at, ask_count)
-		SELECT id, kind, ref, exception::jsonb, effect::numeric, since, found, due, 1
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[], $8::uuid[])
-			AS n (kind, ref, exception, effect, since, found, due, id)
+		SELECT id, kind, ref, exception::jsonb, effect, since, found_at, due_at, 1
+		FROM ` + pg.Unnest[itemRow](1, "n") + `
 		ORDER BY kind, ref
 		ON CONFLICT (kind, ref) DO UPDATE SET exception = excluded.exception, effect = excluded.effect, since = excluded.since, due_at = excluded.due_at,
 			ask_count = i.ask_count + 1, dismissed_at = CASE WHEN i.exception IS NOT DISTINCT FROM excluded.exception THEN i.dismissed_at END`
 
 // storeItems remembers what is open and forgets what is settled.
 func (r *comparison) storeItems(ctx context.Context, tx pg.Tx) error {
-	var kinds, refs, effects, doneKinds, doneRefs []string
-	var exceptions []*string
-	var since []*time.Time
-	var found, due []time.Time
-	var ids []uuid.UUID
+	var open []itemRow
+	var done []settledRow
 	for s, it := range r.items {
 		if it.kept {
 			continue
 		}
-		var x *string
+		row := itemRow{ID: uuid.Must(uuid.NewV7()), Kind: s.kind, Ref: s.ref, Effect: it.effect, Since: it.since, FoundAt: it.foundAt}
+		row.DueAt = r.report.StartedAt.Add(max(0, min(r.report.StartedAt.Sub(it.foundAt)/8, itemGap)))
 		if it.exception != nil {
 			body, err := json.Marshal(it.exception)
 			if err != nil {
 				return err
 			}
-			x = new(string(body))
+			row.Exception = new(string(body))
 		}
-		ids = append(ids, uuid.Must(uuid.NewV7()))
-		gap := min(r.report.StartedAt.Sub(it.foundAt)/8, itemGap)
-		kinds, refs, exceptions, effects = append(kinds, s.kind), append(refs, s.ref), append(exceptions, x), append(effects, it.effect.String())
-		since, found, due = append(since, it.since), append(found, it.foundAt), append(due, r.report.StartedAt.Add(max(0, gap)))
+		open = append(open, row)
 	}
 	for s := range r.settled {
 		if r.before[s] != nil {
-			doneKinds, doneRefs = append(doneKinds, s.kind), append(doneRefs, s.ref)
+			done = append(done, settledRow{s.kind, s.ref})
 		}
 	}
-	if _, err := tx.Exec(ctx, keepItemsSQL, kinds, refs, exceptions, effects, since, found, due, ids); err != nil {
+	if _, err := tx.Exec(ctx, keepItemsSQL, pg.Columns(open)...); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, `
-		DELETE FROM reconcile_items i USING unnest($1::text[], $2::text[]) AS d (kind, ref) WHERE i.kind = d.kind AND i.ref = d.ref`, doneKinds, doneRefs)
+		DELETE FROM reconcile_items i USING `+pg.Unnest[settledRow](1, "d")+` WHERE i.kind = d.kind AND i.ref = d.ref`, pg.Columns(done)...)
 	return err
 }

@@ -270,7 +270,6 @@ func (r *comparison) heal(ctx context.Context, p posting) error {
 		r.settle(aboutPayment, p.t.ID)
 	default:
 		x.Kind, x.Detail = Healed, "it could not be posted ("+p.problem+"), and is posted now from the bank's own record"
-		r.report.Reposted = append(r.report.Reposted, Reposted{EventID: p.event, Posted: posted})
 		r.report.except(x)
 		r.settle(aboutPayment, p.t.ID)
 	}

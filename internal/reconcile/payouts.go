@@ -102,7 +102,9 @@ func (r *comparison) matchPayouts(ctx context.Context, payouts []provider.Payout
 		}
 		r.seenPayouts[p.Ref] = struct{}{}
 		r.report.Bank.Payouts.add(string(p.Status), p.Amount, feeOf(p))
-		r.comparePayout(p, ours[p.Ref])
+		if err := r.comparePayout(ctx, p, ours[p.Ref]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -118,11 +120,12 @@ func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string
 
 // comparePayout names in what the bank's record and the transfer disagree, and how much more the
 // wallet has for it than the books. A transfer that is still processing and whose record has its
-// end is asked about by itself; until then only the float needs to know.
-func (r *comparison) comparePayout(p provider.Payout, t *payout) {
+// end is asked about by itself; until then only the float needs to know. A refund that only the
+// list shows makes the transfer due at once.
+func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *payout) error {
 	if t == nil {
 		r.nameUnknownPayout(p)
-		return
+		return nil
 	}
 	if p.Status != provider.Pending {
 		r.payoutEnds[p.Ref] = p.Time
@@ -135,7 +138,9 @@ func (r *comparison) comparePayout(p provider.Payout, t *payout) {
 		since = p.UpdatedAt // the money moved when the bank changed its word
 	}
 	if kind != "" && t.Status == transfer.Success && p.Status == provider.Refunded {
-		r.report.ToPoll = append(r.report.ToPoll, p.Ref)
+		if _, err := r.transfers.Expedite(ctx, p.Ref); err != nil { // its own question books the refund
+			return err
+		}
 	}
 	switch {
 	case kind != "":
@@ -146,6 +151,7 @@ func (r *comparison) comparePayout(p provider.Payout, t *payout) {
 	default:
 		r.settle(aboutPayout, p.Ref)
 	}
+	return nil
 }
 
 // nameUnknownPayout flags a payout that moved money and that no transfer accounts for: a transfer
@@ -270,7 +276,9 @@ func (r *comparison) askPayouts(ctx context.Context, absent []payout) error {
 			}
 		default:
 			r.report.Elsewhere++
-			r.comparePayout(p, &t)
+			if err := r.comparePayout(ctx, p, &t); err != nil {
+				return err
+			}
 		}
 		if err := r.extend(ctx); err != nil {
 			return err
@@ -304,7 +312,7 @@ func (r *comparison) askPayout(ctx context.Context, it *item) error {
 	p, err := r.askRecord(ctx, it.ref)
 	switch {
 	case err == nil:
-		r.comparePayout(p, t)
+		return r.comparePayout(ctx, p, t)
 	case errors.Is(err, provider.ErrUnknown) && t != nil:
 		r.lostPayout(t)
 	default:

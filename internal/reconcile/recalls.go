@@ -3,8 +3,6 @@ package reconcile
 import (
 	"context"
 
-	"github.com/google/uuid"
-
 	"ajo/internal/payment"
 	"ajo/internal/provider"
 	"ajo/ledger"
@@ -24,12 +22,8 @@ func (r *comparison) openListed(ctx context.Context) error {
 		if !takenBack || !counts {
 			continue
 		}
-		id, err := r.payments.OpenRecall(ctx, it.ref, payment.RecallByReconciliation)
-		if err != nil {
+		if _, err := r.payments.OpenRecall(ctx, it.ref, payment.RecallByReconciliation); err != nil {
 			return err
-		}
-		if id != uuid.Nil {
-			r.report.ToConfirm = append(r.report.ToConfirm, id)
 		}
 		if err := r.extend(ctx); err != nil {
 			return err

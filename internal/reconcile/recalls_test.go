@@ -9,6 +9,7 @@ import (
 
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // No event came: the bank's list says that the payment was given back. It is held, asked about, and
@@ -23,14 +24,14 @@ func TestReconciliationOpensARecall(t *testing.T) {
 	r, err := b.svc.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now())
 	require.NoError(t, err)
 	require.Equal(t, 1, r.Counts[reconcile.Contradicts])
-	require.Equal(t, []uuid.UUID{id}, r.ToConfirm)
+	require.Equal(t, []uuid.UUID{id}, b.dueNow(work.Confirm))
 	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
 	require.NoError(t, b.payments.Confirm(b.ctx, id))
 	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
 	r, err = b.svc.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now())
 	require.NoError(t, err)
 	require.Empty(t, r.Exceptions)
-	require.Empty(t, r.ToConfirm)
+	require.Empty(t, b.dueNow(work.Confirm))
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 }
 
@@ -42,7 +43,8 @@ func TestReconciliationRecallsAfterTheWindow(t *testing.T) {
 	id, txn := b.confirmed()
 	b.recorded(txn, "REFUND")
 	b.Clock.Advance(20 * time.Minute)
-	require.Equal(t, []uuid.UUID{id}, b.due().ToConfirm)
+	b.due()
+	require.Equal(t, []uuid.UUID{id}, b.dueNow(work.Confirm))
 	_, err := b.payments.KeepRecalled(b.ctx, id, byHand)
 	require.NoError(t, err)
 	b.Clock.Advance(5 * time.Hour) // the window moves on

@@ -22,6 +22,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/transfer"
 )
 
 // Refusals of a reconciliation.
@@ -47,28 +48,30 @@ const (
 
 // Options are what a Service needs.
 type Options struct {
-	Pool     *pg.Pool
-	Bank     provider.Bank
-	Payments *payment.Service
-	Clock    clock.Clock
-	Log      *slog.Logger
+	Pool      *pg.Pool
+	Bank      provider.Bank
+	Payments  *payment.Service
+	Transfers *transfer.Service
+	Clock     clock.Clock
+	Log       *slog.Logger
 	// MinAge is how long the bank may take to list a payment or a payout that it has made.
 	MinAge time.Duration
 }
 
 // Service has the reconciliation's use cases.
 type Service struct {
-	pool     *pg.Pool
-	bank     provider.Bank
-	payments *payment.Service
-	clock    clock.Clock
-	log      *slog.Logger
-	minAge   time.Duration
+	pool      *pg.Pool
+	bank      provider.Bank
+	payments  *payment.Service
+	transfers *transfer.Service
+	clock     clock.Clock
+	log       *slog.Logger
+	minAge    time.Duration
 }
 
 // New returns the use cases. There is nothing to close.
 func New(o Options) *Service {
-	return &Service{pool: o.Pool, bank: o.Bank, payments: o.Payments, clock: o.Clock, log: o.Log, minAge: o.MinAge}
+	return &Service{pool: o.Pool, bank: o.Bank, payments: o.Payments, transfers: o.Transfers, clock: o.Clock, log: o.Log, minAge: o.MinAge}
 }
 
 // comparison is a reconciliation under way.
@@ -107,9 +110,12 @@ const (
 // Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at
 // a person's word, and keeps the report. Successful payments whose event never came are stored
 // and posted, also when there is an error: what was stored stays, but a window that was not read to
-// its end counts as not read. [ErrWindow], [ErrTooMany], or the bank's error.
+// its end counts as not read. [provider.ErrNotSet], [ErrWindow], [ErrTooMany], or the bank's error.
 // It ends with its context; a full page takes one call.
 func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
+	if s.bank == nil {
+		return Report{}, provider.ErrNotSet
+	}
 	from, to = from.UTC().Truncate(time.Second), to.UTC().Add(time.Second-1).Truncate(time.Second)
 	if !from.Before(to) || to.Sub(from) > maxWindow || from.After(s.clock.Now()) {
 		return Report{}, ErrWindow

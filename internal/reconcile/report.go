@@ -198,19 +198,6 @@ type Report struct {
 
 	// ToPost are the events that were stored and wait to be posted.
 	ToPost []uuid.UUID `json:"-"`
-	// Reposted are the events that were posted from the bank's own record.
-	Reposted []Reposted `json:"-"`
-	// ToConfirm are the payments of which a recall was opened.
-	ToConfirm []uuid.UUID `json:"-"`
-	// ToPoll are the transfers whose outcome is to be asked for at once: the bank gave back what it
-	// had paid.
-	ToPoll []string `json:"-"`
-}
-
-// Reposted is an event that was posted from the bank's own record.
-type Reposted struct {
-	EventID uuid.UUID
-	payment.Posted
 }
 
 // maxExceptions bounds what one report lists.

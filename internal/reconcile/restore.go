@@ -56,7 +56,6 @@ func (r *comparison) restore(ctx context.Context, w reversed) error {
 	default:
 		x := ofEntry(&w.Entry, Healed, "it was reversed, and the bank's record says success: it is posted again").withBank(record)
 		x.EventID, x.EntryStatus = &out.Replacement, ledger.Provisional
-		r.report.Reposted = append(r.report.Reposted, Reposted{EventID: out.Replacement, Posted: out.Posted})
 		r.report.except(x)
 		r.settle(aboutPayment, w.TxnRef)
 	}

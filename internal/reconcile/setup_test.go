@@ -19,6 +19,8 @@ import (
 	"ajo/internal/reconcile"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
+	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -59,7 +61,9 @@ func (b *bundle) servicesWith(bank provider.Bank) (*payment.Service, *reconcile.
 		ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
 	b.T.Cleanup(p.Close)
-	return p, reconcile.New(reconcile.Options{Pool: b.Pool, Bank: bank, Payments: p, Clock: b.Clock, Log: log, MinAge: 30 * time.Minute})
+	transfers := transfer.New(transfer.Options{Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: log, Delays: transfer.DefaultDelays})
+	b.T.Cleanup(transfers.Close)
+	return p, reconcile.New(reconcile.Options{Pool: b.Pool, Bank: bank, Payments: p, Transfers: transfers, Clock: b.Clock, Log: log, MinAge: 30 * time.Minute})
 }
 
 // openAtBank makes the test's account known to the fake bank.
@@ -159,6 +163,11 @@ func (b *bundle) recalls() [2]string {
 	held, reversed, err := ledger.ReadRecalled(b.ctx, b.Pool, b.account)
 	require.NoError(b.T, err)
 	return [2]string{held.String(), reversed.String()}
+}
+
+// dueNow are the ids of the items of that kind that are due.
+func (b *bundle) dueNow(kind work.Kind) []uuid.UUID {
+	return b.Overdue(kind, b.Clock.Now(), b.Clock.Now().Add(time.Microsecond), 1000)
 }
 
 // lastHour reconciles the hour before now and all of this second.

@@ -27,9 +27,12 @@ var (
 // restored from a backup lacks what was paid after it. The transfer is made as one under way, with
 // its debit, which may bring the balance below zero; the worker then asks the bank and ends it, as
 // it does with any. The account is the one that the reference names, or, where it names none, the
-// given one. For operators. [ErrKnown], [ErrNotPaid],
+// given one. For operators. [provider.ErrNotSet] without a bank, [ErrKnown], [ErrNotPaid],
 // [ErrNoAccount], [ErrBank].
 func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by audit.By) error {
+	if s.Bank == nil {
+		return provider.ErrNotSet
+	}
 	p, err := s.Bank.Payout(ctx, ref)
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
