@@ -160,10 +160,7 @@ func (c *core) drain() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.spool.Run(ctx, drainEvery, func(ctx context.Context, records [][]byte) error {
-			_, err := c.payments.Unspool(ctx, records)
-			return err
-		}, func(taken int, err error) {
+		c.spool.Run(ctx, drainEvery, c.payments.Unspool, func(taken int, err error) {
 			level, more := slog.LevelInfo, []any{slog.Int("events", taken), slog.Int64("bytes_left", c.spool.Waiting()), slog.Any("err", err)}
 			if errors.Is(err, spool.ErrSetAside) {
 				level, more = slog.LevelError, append(more, slog.String("alert", "spool_damaged"))

@@ -88,7 +88,7 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 	default:
 		return nil, page.Info{}, ErrFilter
 	}
-	list := pg.List[InboundEvent]{Name: page.Misdirected, ID: func(e InboundEvent) uuid.UUID { return e.ID }, Row: pgx.RowToStructByPos[InboundEvent]}
+	list := pg.List[InboundEvent]{Name: page.Events, ID: func(e InboundEvent) uuid.UUID { return e.ID }, Row: pgx.RowToStructByPos[InboundEvent]}
 	return list.Page(ctx, s.Pool, r, `
 		SELECT `+eventColumns+` FROM inbound_events
 		WHERE id < $1 AND ($3 = '' OR category = $3) AND ($4 = '' OR status = $4) AND ($5 = '' OR provider_txn_ref = $5)
@@ -107,6 +107,18 @@ func orNull(t time.Time) *time.Time {
 // InboundEvent returns one event, for operators, or [ErrEventNotFound].
 func (s *Service) InboundEvent(ctx context.Context, id uuid.UUID) (InboundEvent, error) {
 	return pg.One(ctx, s.Pool, pgx.RowToStructByPos[InboundEvent], ErrEventNotFound, `SELECT `+eventColumns+` FROM inbound_events WHERE id = $1`, id)
+}
+
+// Misdirected returns a page of the payments that matched no account, of the whole service, newest
+// first. For sessions only.
+func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecord, page.Info, error) {
+	list := pg.List[EventRecord]{Name: page.Misdirected, ID: func(e EventRecord) uuid.UUID { return e.ID }, Row: func(row pgx.CollectableRow) (EventRecord, error) {
+		e, err := pgx.RowToStructByPos[InboundEvent](row)
+		return e.EventRecord, err
+	}}
+	return list.Page(ctx, s.Pool, r, `
+		SELECT `+eventColumns+`
+		FROM inbound_events WHERE category = 'misdirected' AND id < $1 ORDER BY id DESC LIMIT $2`)
 }
 
 // Destination names the account that a misdirected payment is to be posted to: by the account's ID,
@@ -168,7 +180,7 @@ func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destinat
 // [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for all but the first of those
 // who assign at once; account.ErrNotFound, also while the account is being provisioned.
 func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination, by audit.By) (Posted, error) {
-	var e *stored
+	var e *posting
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
 		now := s.Clock.Now()
 		if e, err = lockMisdirected(ctx, tx, eventID); err != nil {
@@ -180,10 +192,10 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 		if err = e.endOneTime(ctx, tx, now); err != nil {
 			return err
 		}
-		if err = s.recordPosted(ctx, tx, now, []*stored{e}); err != nil {
+		if err = s.recordPosted(ctx, tx, now, []*posting{e}); err != nil {
 			return err
 		}
-		if err = s.writeCredits(ctx, tx, now, []*stored{e}); err != nil {
+		if err = s.writeCredits(ctx, tx, now, []*posting{e}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("events.assign", "event:"+eventID.String(), struct {
@@ -203,7 +215,7 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 
 // lockMisdirected locks a misdirected event. Its fields are fit to post: posting refuses everything
 // else about a payment before it looks for an account.
-func lockMisdirected(ctx context.Context, tx pg.Tx, id uuid.UUID) (*stored, error) {
+func lockMisdirected(ctx context.Context, tx pg.Tx, id uuid.UUID) (*posting, error) {
 	var category Category
 	err := tx.QueryRow(ctx, `SELECT category FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&category)
 	switch {
@@ -214,13 +226,13 @@ func lockMisdirected(ctx context.Context, tx pg.Tx, id uuid.UUID) (*stored, erro
 	case category != CategoryMisdirected:
 		return nil, ErrNotMisdirected
 	}
-	var e stored
-	return &e, tx.QueryRow(ctx, `SELECT `+storedColumns+` FROM inbound_events WHERE id = $1`, id).Scan(e.fields()...)
+	row, err := pg.One(ctx, tx, pgx.RowToStructByPos[eventRow], ErrEventNotFound, `SELECT `+pg.Names[eventRow]()+` FROM inbound_events WHERE id = $1`, id)
+	return &posting{eventRow: row}, err
 }
 
 // assignTo makes the named account the event's target, and locks it. Why the event was misdirected
 // stays on its record.
-func (e *stored) assignTo(ctx context.Context, tx pg.Tx, to Destination) error {
+func (e *posting) assignTo(ctx context.Context, tx pg.Tx, to Destination) error {
 	id, err := to.find(ctx, tx)
 	if err != nil {
 		return err
@@ -232,6 +244,7 @@ func (e *stored) assignTo(ctx context.Context, tx pg.Tx, to Destination) error {
 	if targets[0] == nil || targets[0].ID != id {
 		return account.ErrNotFound
 	}
-	e.target, e.assigned, e.category, e.reason = targets[0], true, CategoryPayment, e.Problem
+	e.target, e.assigned = targets[0], true
+	e.decided(CategoryPayment, e.Problem)
 	return nil
 }

@@ -32,24 +32,29 @@ var (
 	errUnderWay = errors.New("the bank says that this transaction is under way")
 )
 
-// check is a posted payment that is due to be asked about. Of several who ask at once, which is
-// harmless, the one whose claim stands records what was found.
-type check struct {
-	ID            uuid.UUID
+// booked is a posted payment as it is compared with the bank's record.
+type booked struct {
+	ID            uuid.UUID `pg:"id"` // the event's
 	TxnRef        string
-	Amount        money.Amount
+	Amount        money.Amount // gross
 	Fee           money.Amount
 	Currency      string
 	AccountNumber string
 	AccountID     uuid.UUID
-	// posted by an operator's word, to another account than the one that was paid
+	// posted by an operator's decision, to another account than the one that was paid
 	Assigned    bool
 	AliasNumber string // the number that the event says was paid, where it carries one
 	AliasRef    string // the reference that the event says was paid
 	PostedAt    time.Time
+	OccurredAt  *time.Time // the bank's time of the payment, by the event
+}
+
+// check is a posted payment that is due to be asked about. Of several who ask at once, which is
+// harmless, the one whose claim stands records what was found.
+type check struct {
+	booked
 	Attempt     int
 	Misses      int
-	OccurredAt  *time.Time // the bank's time of the payment, by the event
 	Traceparent string
 	recallState
 	claim work.Claim
@@ -57,14 +62,14 @@ type check struct {
 
 func (c *check) id() uuid.UUID { return c.ID }
 
-// finding is what a check came to: a move of the entry, or the time of the next check.
+// finding is the result of a check: a move of the entry, or the time of the next check.
 type finding struct {
 	*check
+	Missed  int          `pg:"missed"` // 1: the bank does not know it
+	Why     string       `pg:"why"`
 	event   ledger.Event // empty: ask again at next
 	next    time.Time
-	missed  bool
 	success bool // of a recall: the record says success
-	why     string
 	kept    bool // a recall that the bank's record contradicts: the hold ends
 	open    bool // a recall is asked about further, though the entry was moved
 	publish bool // the tenant chose more events than received payments, or listens
@@ -111,7 +116,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	}
 	metrics.Confirmation(f.outcome())
 	if f.asksOn() {
-		return retry.At(f.next, errors.New(f.why))
+		return retry.At(f.next, errors.New(f.Why))
 	}
 	return nil
 }
@@ -178,29 +183,29 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	}
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
-		f.missed, f.why = true, errNotFound.Error()
+		f.Missed, f.Why = 1, errNotFound.Error()
 		if errors.Is(err, errProvenUnknown) {
 			f.event = ledger.EventReverse
 		}
 	case err != nil:
-		f.why = err.Error()
+		f.Why = err.Error()
 	case t.Status == provider.Failed || t.Status == provider.Refunded:
-		f.event, f.why = ledger.EventReverse, fmt.Sprintf("the bank says %s", t.Status)
+		f.event, f.Why = ledger.EventReverse, fmt.Sprintf("the bank says %s", t.Status)
 	case t.Status != provider.Success:
-		f.why = errUnderWay.Error()
+		f.Why = errUnderWay.Error()
 	default:
-		f.event, f.why = ledger.EventConfirm, ""
+		f.event, f.Why = ledger.EventConfirm, ""
 		if d := c.Differs(t); d != "" {
-			f.event, f.why = ledger.EventHold, "the bank's record differs: "+d
+			f.event, f.Why = ledger.EventHold, "the bank's record differs: "+d
 		}
 	}
 	if f.event == "" && age >= s.ConfirmDeadline {
-		f.event, f.why = ledger.EventHold, "no clear answer in time: "+f.why
+		f.event, f.Why = ledger.EventHold, "no clear answer in time: "+f.Why
 	}
 	switch {
 	case !c.recalled():
 	case f.event == ledger.EventConfirm:
-		f.open, f.success, f.next, f.why = true, true, now.Add(s.confirmDelay(0)), whyStillThere
+		f.open, f.success, f.next, f.Why = true, true, now.Add(s.confirmDelay(0)), whyStillThere
 	case f.event == ledger.EventHold:
 		f.open = true
 	}
@@ -208,19 +213,19 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 }
 
 // Differs names the first field in which the bank's record disagrees with what was posted.
-func (c *check) Differs(t provider.Transaction) string {
+func (b *booked) Differs(t provider.Transaction) string {
 	field := func(name string, ours, theirs any) string { return fmt.Sprintf("%s is %v, not %v", name, theirs, ours) }
 	switch {
-	case t.ID != c.TxnRef:
-		return field("transaction id", c.TxnRef, t.ID)
-	case !t.Amount.Equal(c.Amount):
-		return field("amount", c.Amount, t.Amount)
-	case !t.Fee.Equal(c.Fee):
-		return field("fee", c.Fee, t.Fee)
-	case t.Currency != c.Currency:
-		return field("currency", c.Currency, t.Currency)
-	case !c.sameAccount(t):
-		return field("account number", cmp.Or(c.paidNumber(), "known from the event"), cmp.Or(t.AccountNumber, "missing"))
+	case t.ID != b.TxnRef:
+		return field("transaction id", b.TxnRef, t.ID)
+	case !t.Amount.Equal(b.Amount):
+		return field("amount", b.Amount, t.Amount)
+	case !t.Fee.Equal(b.Fee):
+		return field("fee", b.Fee, t.Fee)
+	case t.Currency != b.Currency:
+		return field("currency", b.Currency, t.Currency)
+	case !b.sameAccount(t):
+		return field("account number", cmp.Or(b.paidNumber(), "known from the event"), cmp.Or(t.AccountNumber, "missing"))
 	}
 	return ""
 }
@@ -233,31 +238,31 @@ func (c *check) Differs(t provider.Transaction) string {
 // assigned did go elsewhere; the record must then agree with what the event says it was sent to
 // (the number, or the reference where it carries none), so that a payment to one customer cannot be
 // shown to the operator as one to a number that nobody knows.
-func (c *check) sameAccount(t provider.Transaction) bool {
+func (b *booked) sameAccount(t provider.Transaction) bool {
 	switch {
-	case t.AccountNumber == c.AccountNumber:
+	case t.AccountNumber == b.AccountNumber:
 		// the number may have been another account's before, and the record then names that one
 		ref, err := uuid.Parse(t.AccountRef)
-		return c.Assigned || err != nil || ref == c.AccountID
-	case !c.Assigned:
+		return b.Assigned || err != nil || ref == b.AccountID
+	case !b.Assigned:
 		return false
-	case c.AliasNumber != "":
-		return t.AccountNumber == c.AliasNumber
+	case b.AliasNumber != "":
+		return t.AccountNumber == b.AliasNumber
 	}
-	return c.AliasRef != "" && t.AccountRef == c.AliasRef
+	return b.AliasRef != "" && t.AccountRef == b.AliasRef
 }
 
 // paidNumber is the number that the record should have; empty when the event does not tell.
-func (c *check) paidNumber() string {
-	if c.Assigned {
-		return c.AliasNumber
+func (b *booked) paidNumber() string {
+	if b.Assigned {
+		return b.AliasNumber
 	}
-	return c.AccountNumber
+	return b.AccountNumber
 }
 
 const checkSQL = `
 		SELECT e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id, e.error_message <> '', e.alias_number, e.alias,
-			e.processed_at, e.attempt_count, e.misses, e.occurred_at, e.traceparent,
+			e.processed_at, e.occurred_at, e.attempt_count, e.misses, e.traceparent,
 			r.opened_at, coalesce(r.held, 0), coalesce(r.successes, 0), CASE WHEN r.opened_at IS NULL THEN '' ELSE (
 				SELECT l.status FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL) END
 		FROM inbound_events e JOIN accounts a ON a.id = e.account_id LEFT JOIN recalls r ON r.event_id = e.id AND r.status = 'open'
@@ -269,13 +274,10 @@ func (s *Service) checkBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]
 	if err != nil || len(claims) == 0 {
 		return make([]*check, len(ids)), err
 	}
-	found, err := pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*check, error) {
-		var c check
-		err := r.Scan(&c.ID, &c.TxnRef, &c.Amount, &c.Fee, &c.Currency, &c.AccountNumber, &c.AccountID, &c.Assigned, &c.AliasNumber, &c.AliasRef,
-			&c.PostedAt, &c.Attempt, &c.Misses, &c.OccurredAt, &c.Traceparent, &c.RecalledAt, &c.Held, &c.Successes, &c.EntryStatus)
+	found, err := pg.Collect(ctx, tx, pgx.RowToAddrOfStructByPos[check], checkSQL, slices.Collect(maps.Keys(claims)))
+	for _, c := range found {
 		c.claim = claims[c.ID]
-		return &c, err
-	}, checkSQL, slices.Collect(maps.Keys(claims)))
+	}
 	return pg.Match(ids, found, (*check).id), err
 }
 
@@ -325,17 +327,10 @@ func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding
 	return ledger.MoveEntries(ctx, tx, s.Clock.Now(), moves)
 }
 
-// findingRow is a finding in findingSQL.
-type findingRow struct {
-	ID     uuid.UUID `pg:"id"`
-	Missed int       `pg:"missed"`
-	Why    string    `pg:"why"`
-}
-
 // findingSQL returns for each whether its tenant is subscribed to more than received payments.
 var findingSQL = `
 		UPDATE inbound_events e SET attempt_count = attempt_count + 1, misses = misses + c.missed, last_error = c.why
-		FROM ` + pg.Unnest[findingRow](2, "c") + `
+		FROM ` + pg.Unnest[finding](2, "c") + `
 		WHERE e.id = ANY(ARRAY[c.id])
 		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR coalesce(t.listening_until > $1, false) FROM tenants t WHERE t.id = e.tenant_id)`
 
@@ -353,16 +348,10 @@ func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*find
 		return nil, err
 	}
 	var ours []*finding
-	var rows []findingRow
 	for i, f := range findings {
-		if !held[i] {
-			continue
+		if held[i] {
+			ours = append(ours, f)
 		}
-		row := findingRow{ID: f.ID, Why: f.why}
-		if f.missed {
-			row.Missed = 1
-		}
-		ours, rows = append(ours, f), append(rows, row)
 	}
 	if len(ours) == 0 {
 		return nil, nil
@@ -374,5 +363,5 @@ func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*find
 		f := ours[n-1]
 		f.publish = publish
 		return f, err
-	}, findingSQL, pg.Columns(rows, s.Clock.Now())...)
+	}, findingSQL, pg.Columns(ours, s.Clock.Now())...)
 }

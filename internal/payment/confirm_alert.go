@@ -21,7 +21,7 @@ func (s *Service) alert(ctx context.Context, findings []*finding, moved []ledger
 		m := moved[i]
 		i++
 		ctx := trace.Within(ctx, f.Traceparent)
-		log := s.Log.With(slog.String("event", f.ID.String()), slog.String("account", f.AccountID.String()), slog.String("why", f.why))
+		log := s.Log.With(slog.String("event", f.ID.String()), slog.String("account", f.AccountID.String()), slog.String("why", f.Why))
 		switch {
 		case m.Err != nil:
 			log.WarnContext(ctx, "the entry was moved by somebody else", slog.Any("err", m.Err))

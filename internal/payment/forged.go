@@ -46,3 +46,15 @@ func (s *Service) keepsForged(ctx context.Context) bool {
 	s.forged.left--
 	return s.forged.left >= 0
 }
+
+// PurgeForged removes events without a valid signature that are older than 30 days, or that half of
+// [forgedMax] newer ones have come after: so there is always room for the newest. It removes at
+// most limit of them, and none that another process is removing.
+func (s *Service) PurgeForged(ctx context.Context, limit int) (int64, error) {
+	tag, err := s.Pool.Exec(ctx, `
+		DELETE FROM inbound_events WHERE id = ANY(ARRAY(
+			SELECT id FROM inbound_events WHERE category = 'sig_invalid' AND received_at < greatest($1, coalesce((
+				SELECT received_at FROM inbound_events WHERE category = 'sig_invalid' ORDER BY received_at DESC OFFSET $3 LIMIT 1), '-infinity'))
+			ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, s.Clock.Now().Add(-forgedKept), limit, s.forgedMax()/2)
+	return tag.RowsAffected(), err
+}

@@ -12,6 +12,7 @@ import (
 
 	"ajo/internal/batch"
 	"ajo/internal/money"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/ledger"
 )
@@ -19,10 +20,9 @@ import (
 // What package reconcile needs: the books' side of the bank's list, and the use cases by which a
 // record of that list becomes a payment.
 
-// Entry is a posted payment as it is compared with the bank's record: its amounts are the ledger's,
-// not the event's.
+// Entry is a posted payment with the status of its entry.
 type Entry struct {
-	check
+	booked
 	Status ledger.Status
 }
 
@@ -35,16 +35,10 @@ type Known struct {
 	Problem  string
 }
 
-// entryColumns are an entry's, in the order of fields. They need inbound_events e, ledger_entries l
-// and accounts a.
+// entryColumns are an [Entry]'s, of inbound_events e, ledger_entries l and accounts a. Its sums are
+// the ledger's, not the event's.
 const entryColumns = `e.id, e.provider_txn_ref, l.amount + l.fee, l.fee, l.currency, a.bank_account_number, a.id, e.error_message <> '',
-	e.alias_number, e.alias, l.created_at, l.status, e.occurred_at`
-
-func (e *Entry) fields() []any {
-	return []any{
-		&e.ID, &e.TxnRef, &e.Amount, &e.Fee, &e.Currency, &e.AccountNumber, &e.AccountID, &e.Assigned, &e.AliasNumber, &e.AliasRef, &e.PostedAt, &e.Status, &e.OccurredAt,
-	}
-}
+	e.alias_number, e.alias, l.created_at, e.occurred_at, l.status`
 
 // Known reads what is stored of transactions, by their ids: their payment events, and the entries
 // of those that are posted.
@@ -67,29 +61,18 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 	}); err != nil {
 		return nil, err
 	}
-	rows, err = s.Pool.Query(ctx, `
+	entries, err := pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Entry], `
 		SELECT `+entryColumns+` FROM inbound_events e
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
 		JOIN accounts a ON a.id = l.account_id
 		WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = ANY($1) AND e.status = 'processed'
 		ORDER BY l.status <> 'reversed', e.id`, ids) // the last one of each stands: that which counts, else the newest
-	if err != nil {
-		return nil, err
-	}
-	entries, err := collectEntries(rows)
 	for _, e := range entries {
 		k := out[e.TxnRef]
 		k.Entry = &e
 		out[e.TxnRef] = k
 	}
 	return out, err
-}
-
-func collectEntries(rows pgx.Rows) ([]Entry, error) {
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Entry, error) {
-		var e Entry
-		return e, row.Scan(e.fields()...)
-	})
 }
 
 // EntriesBetween calls note for each entry of a payment that was made from (inclusive) to
@@ -103,12 +86,15 @@ func (s *Service) EntriesBetween(ctx context.Context, from, to time.Time, note f
 	if err != nil {
 		return err
 	}
-	var e Entry
-	_, err = pgx.ForEachRow(rows, e.fields(), func() error {
+	defer rows.Close()
+	for rows.Next() {
+		e, err := pgx.RowToStructByPos[Entry](rows)
+		if err != nil {
+			return err
+		}
 		note(e)
-		return nil
-	})
-	return err
+	}
+	return rows.Err()
 }
 
 // Unfit says why a record of the list cannot be the payment that it stands for. It is not stored:
@@ -186,18 +172,12 @@ func ParseWalletBalance(body []byte) (money.Amount, error) {
 func fromBank(t provider.Transaction, now time.Time) *inbound {
 	body, _ := json.Marshal(t)
 	return &inbound{
-		ID: uuid.Must(uuid.NewV7()), Source: sourceReconciliation, Authentic: true, RequestID: "reconciliation:" + t.ID, TxnRef: t.ID,
-		Type: typePayment, Status: Received, Amount: &t.Amount, Fee: &t.Fee, Currency: t.Currency, Alias: t.AccountRef, Number: t.AccountNumber,
-		Sender: Clean(t.SenderName), SenderBank: Clean(t.SenderBank), Narration: Clean(t.Narration), OccurredAt: &t.Time, Body: body, ReceivedAt: now,
-		Session: Clean(t.SessionID),
-		Digest:  digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
+		eventRow: eventRow{
+			ID: uuid.Must(uuid.NewV7()), Source: sourceReconciliation, TxnRef: t.ID, Amount: &t.Amount, Fee: &t.Fee, Currency: t.Currency,
+			Alias: t.AccountRef, Number: t.AccountNumber, Sender: Clean(t.SenderName), Narration: Clean(t.Narration), Session: Clean(t.SessionID),
+			OccurredAt: &t.Time, ReceivedAt: now,
+		},
+		Authentic: true, RequestID: "reconciliation:" + t.ID, Type: typePayment, Status: Received, SenderBank: Clean(t.SenderBank), Body: body,
+		Digest: digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
 	}
-}
-
-// sameMoney reports whether an event and the bank's record of it are about the same money. The two
-// name sender, narration and time each in its own way, so their digests differ without being in
-// conflict.
-func sameMoney(a, b original) bool {
-	same := func(x, y *money.Amount) bool { return x != nil && y != nil && x.Equal(*y) }
-	return same(a.amount, b.amount) && same(a.fee, b.fee) && a.currency == b.currency && (a.number == b.number || a.number == "" || b.number == "")
 }

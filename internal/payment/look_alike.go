@@ -21,8 +21,8 @@ import (
 // AlikeWithin is how far the times of one payment may lie apart in event and list.
 const AlikeWithin = time.Minute
 
-// posting is an event that is about to be posted, in heldBackSQL.
-type posting struct {
+// candidate is an event that is about to be posted, in heldBackSQL.
+type candidate struct {
 	ID        uuid.UUID    `pg:"id"`
 	AccountID uuid.UUID    `pg:"account"`
 	Amount    money.Amount `pg:"amount,numeric"`
@@ -36,7 +36,7 @@ type posting struct {
 // transaction id.
 var heldBackSQL = `
 		SELECT n.id, r.id, r.provider_txn_ref
-		FROM ` + pg.Unnest[posting](2, "n") + `
+		FROM ` + pg.Unnest[candidate](2, "n") + `
 		JOIN accounts a ON a.id = n.account
 		JOIN LATERAL (
 			SELECT id, provider_txn_ref FROM inbound_events
@@ -48,15 +48,15 @@ var heldBackSQL = `
 // holdRepeats holds back the events that may be repeats of what the bank's list brought before them
 // under another id. The next reconciliation posts those of which the list shows that they are
 // payments of their own.
-func (s *Service) holdRepeats(ctx context.Context, tx pg.Tx, events []*stored) error {
-	var rows []posting
-	byID := map[uuid.UUID]*stored{}
+func (s *Service) holdRepeats(ctx context.Context, tx pg.Tx, events []*posting) error {
+	var rows []candidate
+	byID := map[uuid.UUID]*posting{}
 	for _, e := range events {
-		if e.category != CategoryPayment || e.Source != sourceWebhook {
+		if e.result.Category != CategoryPayment || e.Source != sourceWebhook {
 			continue
 		}
 		byID[e.ID] = e
-		rows = append(rows, posting{e.ID, e.target.ID, *e.Amount, e.OccurredAt, e.TxnRef, e.Session})
+		rows = append(rows, candidate{e.ID, e.target.ID, *e.Amount, *e.OccurredAt, e.TxnRef, e.Session})
 	}
 	if len(rows) == 0 {
 		return nil
@@ -69,8 +69,8 @@ func (s *Service) holdRepeats(ctx context.Context, tx pg.Tx, events []*stored) e
 	var ref string
 	_, err = pgx.ForEachRow(found, []any{&id, &other, &ref}, func() error {
 		e := byID[id]
-		e.lookAlikeOf = new(other)
-		e.refuse(CategoryProcessingError, LookAlike{EventID: other, TxnRef: ref}.Why())
+		e.result.LookAlike = new(other)
+		e.decided(CategoryProcessingError, LookAlike{EventID: other, TxnRef: ref}.Why())
 		s.Log.WarnContext(ctx, "a payment is held back, as it may be a repeat", slog.String("alert", "look_alike"), slog.String("event", id.String()), slog.String("like", other.String()))
 		return nil
 	})

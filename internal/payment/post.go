@@ -38,44 +38,28 @@ type Posted struct {
 	ConfirmAt time.Time     // when the bank is first asked; zero unless Category is payment
 }
 
-// stored is an event as posting reads it.
-type stored struct {
-	ID          uuid.UUID
-	Problem     string
-	Amount, Fee *money.Amount
-	Currency    string
-	Alias       string
-	Number      string
-	Sender      string
-	Narration   string
-	TxnRef      string
-	OccurredAt  time.Time
-	ReceivedAt  time.Time
-	Traceparent string
-	Source      string
-	Session     string
-
-	target      *account.Target
-	assigned    bool       // by an operator, who names the target
-	reposted    bool       // from the bank's own record, after it could not be posted
-	lookAlikeOf *uuid.UUID // the event that it may be a repeat of
-	category    Category
-	reason      string
-	posted      Posted
+// posting is an event that is being posted.
+type posting struct {
+	eventRow
+	target   *account.Target
+	assigned bool // by an operator, who names the target
+	reposted bool // from the bank's own record, after it could not be posted
+	result   result
+	posted   Posted
 }
 
-// storedColumns are an event's, in the order of fields.
-const storedColumns = `id, error_message, amount, fee, currency, alias, alias_number, sender_name, narration, provider_txn_ref, occurred_at, received_at, traceparent,
-	source, session_id`
-
-func (e *stored) fields() []any {
-	return []any{
-		&e.ID, &e.Problem, &e.Amount, &e.Fee, &e.Currency, &e.Alias, &e.Number, &e.Sender, &e.Narration, &e.TxnRef, &e.OccurredAt, &e.ReceivedAt, &e.Traceparent,
-		&e.Source, &e.Session,
-	}
+// result is what posting decides of an event, and what postedSQL stores.
+type result struct {
+	ID        uuid.UUID  `pg:"id"`
+	Status    Status     `pg:"status"`
+	Category  Category   `pg:"category"`
+	Reason    string     `pg:"reason"`
+	AccountID *uuid.UUID `pg:"account"`
+	TenantID  *uuid.UUID `pg:"tenant"`
+	LookAlike *uuid.UUID `pg:"alike"` // the event that it may be a repeat of
 }
 
-func (e *stored) refuse(c Category, reason string) { e.category, e.reason = c, reason }
+func (e *posting) decided(c Category, reason string) { e.result.Category, e.result.Reason = c, reason }
 
 // Post posts a stored payment: ledger, delivery, category, and the end of a one-time account, in
 // one transaction with the events that other callers post at the same moment. Posting again, late,
@@ -158,7 +142,7 @@ func (s *Service) postBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]P
 		return nil, err
 	}
 	tx.AfterCommit(func(ctx context.Context) { tracePosted(ctx, events, begun) })
-	for i, e := range pg.Match(ids, events, func(e *stored) uuid.UUID { return e.ID }) {
+	for i, e := range pg.Match(ids, events, func(e *posting) uuid.UUID { return e.ID }) {
 		if e != nil {
 			out[i] = e.posted
 		}
@@ -167,37 +151,37 @@ func (s *Service) postBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]P
 }
 
 // tracePosted gives each traced event of a batch its own step, since each belongs to another trace.
-func tracePosted(ctx context.Context, events []*stored, begun time.Time) {
+func tracePosted(ctx context.Context, events []*posting, begun time.Time) {
 	for _, e := range events {
 		_, span := trace.Resume(ctx, "post", e.Traceparent, begun)
 		if span.Traced() {
 			span.Text("event", e.ID.String())
-			span.Text("category", string(e.category))
+			span.Text("category", string(e.result.Category))
 			span.Number("batch", len(events))
 			span.End()
 		}
 	}
 }
 
-const receivedSQL = `SELECT ` + storedColumns + ` FROM inbound_events WHERE id = ANY($1) AND status = 'received' ORDER BY id`
+var receivedSQL = `SELECT ` + pg.Names[eventRow]() + ` FROM inbound_events WHERE id = ANY($1) AND status = 'received' ORDER BY id`
 
 // readReceived reads the events that wait to be posted, in the order of their ids, which is the
 // order of arrival. Whoever has taken their items is the only one who changes them.
-func readReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*stored, error) {
-	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*stored, error) {
-		var e stored
-		return &e, r.Scan(e.fields()...)
+func readReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*posting, error) {
+	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*posting, error) {
+		row, err := pgx.RowToStructByPos[eventRow](r)
+		return &posting{eventRow: row}, err
 	}, receivedSQL, ids)
 }
 
 // postTaken decides each event and writes what follows, with the accounts locked after the items
 // and before the balances. The balances come last: they are what batches meet on, so they are
 // locked for the entries and the commit only.
-func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*stored) error {
+func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*posting) error {
 	now := s.Clock.Now()
 	aliases := make([]account.Alias, len(events))
 	for i, e := range events {
-		aliases[i] = account.Alias{Ref: e.Alias, Number: e.Number, At: e.OccurredAt}
+		aliases[i] = account.Alias{Ref: e.Alias, Number: e.Number, At: *e.OccurredAt}
 	}
 	targets, ambiguous, err := account.Match(ctx, tx, aliases)
 	if err != nil {
@@ -210,9 +194,9 @@ func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*stored) err
 	if err := s.holdRepeats(ctx, tx, events); err != nil {
 		return err
 	}
-	var good []*stored
+	var good []*posting
 	for _, e := range events {
-		if e.category != CategoryPayment {
+		if e.result.Category != CategoryPayment {
 			continue
 		}
 		if err := e.endOneTime(ctx, tx, now); err != nil {
@@ -227,22 +211,22 @@ func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*stored) err
 }
 
 // decide gives the event its category. Events of one account are decided in the order of arrival.
-func (e *stored) decide(ambiguous bool) {
+func (e *posting) decide(ambiguous bool) {
 	switch {
 	case e.Amount == nil || e.Fee == nil:
-		e.refuse(CategoryProcessingError, e.Problem)
+		e.decided(CategoryProcessingError, e.Problem)
 	case e.Currency != money.Currency:
-		e.refuse(CategoryProcessingError, reasonCurrency)
+		e.decided(CategoryProcessingError, reasonCurrency)
 	case e.Amount.Cmp(*e.Fee) <= 0:
-		e.refuse(CategoryProcessingError, reasonAmount)
+		e.decided(CategoryProcessingError, reasonAmount)
 	case ambiguous:
-		e.refuse(CategoryMisdirected, reasonAmbiguous)
+		e.decided(CategoryMisdirected, reasonAmbiguous)
 	case e.target == nil:
-		e.refuse(CategoryMisdirected, reasonNoAccount)
-	case !e.target.Accepts(e.OccurredAt):
-		e.refuse(CategoryMisdirected, reasonExpired)
+		e.decided(CategoryMisdirected, reasonNoAccount)
+	case !e.target.Accepts(*e.OccurredAt):
+		e.decided(CategoryMisdirected, reasonExpired)
 	default:
-		e.category = CategoryPayment
+		e.decided(CategoryPayment, "")
 	}
 }
 
@@ -250,12 +234,12 @@ func (e *stored) decide(ambiguous bool) {
 // own time is the expiry, so that one made earlier is still accepted when its event comes later,
 // and one made after it is not. A payment that was assigned went to another number: it ends the
 // account from now on, and what was paid to the account's own number until now stays accepted.
-func (e *stored) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error {
+func (e *posting) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error {
 	t := e.target
 	if t.Type != account.OneTime || t.Status != account.Active || t.ExpectedAmount == nil || !t.ExpectedAmount.Equal(*e.Amount) {
 		return nil
 	}
-	at := e.OccurredAt
+	at := *e.OccurredAt
 	if e.assigned || at.After(now) {
 		at = now
 	}
@@ -269,13 +253,13 @@ func (e *stored) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error 
 
 // writeCredits posts the entries and queues the deliveries. The event's id names the transaction
 // group.
-func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, events []*stored) error {
+func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, events []*posting) error {
 	if len(events) == 0 {
 		return nil
 	}
 	postings := make([]ledger.Posting, len(events))
 	var deliveries []webhook.NewDelivery
-	var publish []*stored
+	var publish []*posting
 	for i, e := range events {
 		net := e.Amount.Sub(*e.Fee)
 		postings[i] = ledger.Posting{
@@ -310,34 +294,21 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 	return webhook.Show(ctx, tx, deliveries)
 }
 
-// postedRow is the result of an event in postedSQL.
-type postedRow struct {
-	ID        uuid.UUID  `pg:"id"`
-	Status    Status     `pg:"status"`
-	Category  Category   `pg:"category"`
-	Reason    string     `pg:"reason"`
-	AccountID *uuid.UUID `pg:"account"`
-	TenantID  *uuid.UUID `pg:"tenant"`
-	LookAlike *uuid.UUID `pg:"alike"`
-}
-
 var postedSQL = `
 		UPDATE inbound_events e SET status = p.status, category = p.category, error_message = p.reason, account_id = p.account, tenant_id = p.tenant,
 			attempt_count = 0, last_error = '', processed_at = $1, look_alike_of = p.alike
-		FROM ` + pg.Unnest[postedRow](2, "p") + `
+		FROM ` + pg.Unnest[result](2, "p") + `
 		WHERE e.id = p.id`
 
 // recordPosted stores the results of the events, and schedules the confirmation of those that were
 // posted; the others are at their end. A processed event has an error_message exactly when it was
 // assigned (why it had to be): the confirmation relies on it.
-func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, events []*stored) error {
-	rows := make([]postedRow, len(events))
+func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, events []*posting) error {
+	results := make([]result, len(events))
 	var confirm []work.Item
 	for i, e := range events {
-		row := &rows[i]
-		*row = postedRow{ID: e.ID, Category: e.category, Reason: e.reason, LookAlike: e.lookAlikeOf}
 		from, event := Received, EventRefuse
-		if e.category == CategoryPayment {
+		if e.result.Category == CategoryPayment {
 			e.posted.ConfirmAt = now.Add(s.confirmDelay(0))
 			event = EventPost
 			confirm = append(confirm, work.Item{Kind: work.Confirm, ID: e.ID, TenantID: e.target.TenantID, DueAt: e.posted.ConfirmAt, Traceparent: e.Traceparent})
@@ -347,20 +318,21 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 		}
 		to, ok := Transitions.Next(from, event)
 		if e.reposted {
-			if to, ok = Transitions.Next(Failed, EventRepost); e.category != CategoryPayment {
+			if to, ok = Transitions.Next(Failed, EventRepost); e.result.Category != CategoryPayment {
 				to, ok = Failed, true // for another reason
 			}
 		}
 		if !ok {
 			return fmt.Errorf("payment: event %s: %s on %s", e.ID, event, from)
 		}
-		row.Status = to
-		e.posted.Category, e.posted.Waited = e.category, now.Sub(e.ReceivedAt)
+		e.result.ID, e.result.Status = e.ID, to
+		e.posted.Category, e.posted.Waited = e.result.Category, now.Sub(e.ReceivedAt)
 		if e.target != nil {
-			row.AccountID, row.TenantID = &e.target.ID, &e.target.TenantID
+			e.result.AccountID, e.result.TenantID = &e.target.ID, &e.target.TenantID
 		}
+		results[i] = e.result
 	}
-	if _, err := tx.Exec(ctx, postedSQL, pg.Columns(rows, now)...); err != nil {
+	if _, err := tx.Exec(ctx, postedSQL, pg.Columns(results, now)...); err != nil {
 		return err
 	}
 	return work.Schedule(ctx, tx, confirm...)

@@ -76,21 +76,21 @@ func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *fi
 	}
 	switch {
 	case c.EntryStatus == ledger.Reversed: // by somebody else
-		f.kept, f.why = true, "it was reversed"
+		f.kept, f.Why = true, "it was reversed"
 	case err != nil:
-		f.why = "asked whether the bank took it back: " + err.Error()
+		f.Why = "asked whether the bank took it back: " + err.Error()
 	case differs != "":
-		f.why = fmt.Sprintf("asked whether the bank took it back: it says %s, but its record differs: %s", t.Status, differs)
+		f.Why = fmt.Sprintf("asked whether the bank took it back: it says %s, but its record differs: %s", t.Status, differs)
 	case c.EntryStatus == ledger.NeedsReview:
-		f.why = fmt.Sprintf("the bank is said to have taken it back; its record says %s; a person must decide the review", t.Status)
+		f.Why = fmt.Sprintf("the bank is said to have taken it back; its record says %s; a person must decide the review", t.Status)
 	case t.Status == provider.Refunded || t.Status == provider.Failed:
-		f.event, f.why = ledger.EventRecall, fmt.Sprintf("the bank says %s, after it had confirmed the payment", t.Status)
+		f.event, f.Why = ledger.EventRecall, fmt.Sprintf("the bank says %s, after it had confirmed the payment", t.Status)
 	case t.Status != provider.Success:
-		f.why = errUnderWay.Error()
+		f.Why = errUnderWay.Error()
 	case c.Successes+1 >= keptAfter:
-		f.kept, f.why = true, ""
+		f.kept, f.Why = true, ""
 	default:
-		f.success, f.why, f.next = true, whyStillThere, s.Clock.Now().Add(s.confirmDelay(0))
+		f.success, f.Why, f.next = true, whyStillThere, s.Clock.Now().Add(s.confirmDelay(0))
 	}
 	return f
 }

@@ -2,7 +2,6 @@ package payment
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -116,14 +115,11 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 		}
 		out = Reviewed{EventID: eventID, Status: v.EntryStatus, Amount: v.Amount}
 		if to == RecallReversed {
-			moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: eventID, Direction: ledger.Credit, Event: reversedBy[v.EntryStatus]}})
+			moved, err := moveOne(ctx, tx, now, eventID, reversedBy[v.EntryStatus])
 			if err != nil {
 				return err
 			}
-			if moved[0].Err != nil {
-				return fmt.Errorf("payment: the entry of event %s was moved without its event's lock: %w", eventID, moved[0].Err)
-			}
-			out.EntryID, out.Status = moved[0].EntryID, moved[0].Status
+			out.EntryID, out.Status = moved.EntryID, moved.Status
 		}
 		held, err := endRecall(ctx, tx, eventID, to, now)
 		if err != nil {

@@ -58,32 +58,37 @@ const (
 	sourceReconciliation = "reconciliation"
 )
 
+// eventRow is what the table has of an event that says how much was paid, by whom and to whom.
+type eventRow struct {
+	ID          uuid.UUID     `pg:"id"`
+	Source      string        `pg:"source"`
+	TxnRef      string        `pg:"provider_txn_ref"`
+	Problem     string        `pg:"error_message"`
+	Amount      *money.Amount `pg:"amount,numeric"`
+	Fee         *money.Amount `pg:"fee,numeric"`
+	Currency    string        `pg:"currency"`
+	Alias       string        `pg:"alias"`
+	Number      string        `pg:"alias_number"`
+	Sender      string        `pg:"sender_name"`
+	Narration   string        `pg:"narration"`
+	Session     string        `pg:"session_id"`  // the interbank switch's id of the transfer
+	OccurredAt  *time.Time    `pg:"occurred_at"` // nil: the event is not authentic
+	ReceivedAt  time.Time     `pg:"received_at"`
+	Traceparent string        `pg:"traceparent"`
+}
+
 // inbound is an event on its way into the table.
 type inbound struct {
-	ID             uuid.UUID         `pg:"id"`
-	Source         string            `pg:"source"`
+	eventRow
 	SignatureValid bool              `pg:"signature_valid"`
 	Authentic      bool              `pg:"authentic"`
 	RequestID      string            `pg:"request_id"`
-	TxnRef         string            `pg:"provider_txn_ref"`
 	Type           string            `pg:"event_type"`
 	Status         Status            `pg:"status"`
 	Category       Category          `pg:"category"`
-	Problem        string            `pg:"error_message"`
-	Amount         *money.Amount     `pg:"amount,numeric"`
-	Fee            *money.Amount     `pg:"fee,numeric"`
-	Currency       string            `pg:"currency"`
-	Alias          string            `pg:"alias"`
-	Number         string            `pg:"alias_number"`
-	Sender         string            `pg:"sender_name"`
 	SenderBank     string            `pg:"sender_bank"`
-	Narration      string            `pg:"narration"`
-	OccurredAt     *time.Time        `pg:"occurred_at"`
 	Digest         [sha256.Size]byte `pg:"digest"`
 	Body           []byte            `pg:"body"`
-	ReceivedAt     time.Time         `pg:"received_at"`
-	Traceparent    string            `pg:"traceparent"`
-	Session        string            `pg:"session_id"`    // the interbank switch's id of the transfer
 	LookAlikeOf    *uuid.UUID        `pg:"look_alike_of"` // an event that this one may be a repeat of
 
 	transfer string
@@ -152,7 +157,7 @@ func verified(*values, Delivery, time.Time) error { return nil }
 // read makes the row of a delivery, received at the time now. It never fails: what is wrong with an
 // event is part of its record.
 func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
-	e := &inbound{ID: uuid.Must(uuid.NewV7()), Source: sourceWebhook, Body: d.Body, ReceivedAt: now}
+	e := &inbound{eventRow: eventRow{ID: uuid.Must(uuid.NewV7()), Source: sourceWebhook, ReceivedAt: now}, Body: d.Body}
 	if e.Body == nil { // a request without a body has an empty one; NULL is not stored
 		e.Body = []byte{}
 	}
@@ -266,11 +271,11 @@ func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) (
 		case !ok:
 			return nil, errors.New("payment: an event was neither stored nor found")
 		default:
-			out[i] = Receipt{ID: first.id, Category: e.Category, Duplicate: true}
+			out[i] = Receipt{ID: first.ID, Category: e.Category, Duplicate: true}
 			if first.conflicts(e) {
 				tx.AfterCommit(func(ctx context.Context) {
 					s.Log.ErrorContext(ctx, "an event came again with another content; only the first is posted", slog.String("alert", "event_conflict"),
-						slog.String("event", first.id.String()), slog.String("request", e.RequestID), slog.String("transaction", e.TxnRef))
+						slog.String("event", first.ID.String()), slog.String("request", e.RequestID), slog.String("transaction", e.TxnRef))
 				})
 			}
 		}
@@ -291,22 +296,25 @@ func (s *Service) schedulePosting(ctx context.Context, tx pg.Tx, events []*inbou
 
 // original is the stored event that a duplicate repeats.
 type original struct {
-	id          uuid.UUID
-	source      string
-	digest      []byte
-	amount, fee *money.Amount
-	currency    string
-	number      string
+	Repeat uuid.UUID // the duplicate
+	eventRow
+	Digest []byte
 }
 
 // conflicts reports whether an event that repeats this one is about something else. The bank's list
-// and its events write sender, reference and time each in its own way: between them, what counts is
-// that they are about the same money.
-func (o original) conflicts(e *inbound) bool {
-	if bytes.Equal(o.digest, e.Digest[:]) {
+// and its events write sender, reference and time each in its own way, so their digests differ:
+// between them, what counts is that they are about the same money.
+func (o *original) conflicts(e *inbound) bool {
+	if bytes.Equal(o.Digest, e.Digest[:]) {
 		return false
 	}
-	return o.source == e.Source || !sameMoney(o, original{amount: e.Amount, fee: e.Fee, currency: e.Currency, number: e.Number})
+	return o.Source == e.Source || !o.sameMoney(&e.eventRow)
+}
+
+func (e *eventRow) sameMoney(as *eventRow) bool {
+	same := func(x, y *money.Amount) bool { return x != nil && y != nil && x.Equal(*y) }
+	return same(e.Amount, as.Amount) && same(e.Fee, as.Fee) && e.Currency == as.Currency &&
+		(e.Number == as.Number || e.Number == "" || as.Number == "")
 }
 
 // repeat is an event as originalsSQL looks for the one that it repeats.
@@ -320,12 +328,14 @@ type repeat struct {
 // originalsSQL asks for a reference that is not empty, which the unique index needs (package pg,
 // plans.go).
 var originalsSQL = `
-		SELECT DISTINCT ON (d.id) d.id, e.id, e.source, e.digest, e.amount, e.fee, e.currency, e.alias_number
+		SELECT DISTINCT ON (d.id) d.id, e.*
 		FROM ` + pg.Unnest[repeat](1, "d") + `
 		JOIN LATERAL (
-			SELECT id, source, digest, amount, fee, currency, alias_number FROM inbound_events WHERE authentic AND request_id = d.request
+			SELECT ` + originalColumns + ` FROM inbound_events WHERE authentic AND request_id = d.request
 			UNION ALL
-			SELECT id, source, digest, amount, fee, currency, alias_number FROM inbound_events WHERE authentic AND provider_txn_ref = d.txn AND event_type = d.type AND provider_txn_ref <> '') e ON true`
+			SELECT ` + originalColumns + ` FROM inbound_events WHERE authentic AND provider_txn_ref = d.txn AND event_type = d.type AND provider_txn_ref <> '') e ON true`
+
+var originalColumns = pg.Names[eventRow]() + `, digest`
 
 // originals finds, for each event that is not new, the stored one of the same request id, or of the
 // same transaction and type (a repeat may bear another request id).
@@ -339,18 +349,10 @@ func originals(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.
 	if len(repeats) == 0 {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, originalsSQL, pg.Columns(repeats)...)
-	if err != nil {
-		return nil, err
+	found, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[original], originalsSQL, pg.Columns(repeats)...)
+	byRepeat := make(map[uuid.UUID]original, len(found))
+	for _, o := range found {
+		byRepeat[o.Repeat] = o
 	}
-	found := map[uuid.UUID]original{}
-	var id uuid.UUID
-	var o original
-	_, err = pgx.ForEachRow(rows, []any{&id, &o.id, &o.source, &o.digest, &o.amount, &o.fee, &o.currency, &o.number}, func() error {
-		o.digest = bytes.Clone(o.digest)
-		found[id] = o
-		o = original{}
-		return nil
-	})
-	return found, err
+	return byRepeat, err
 }

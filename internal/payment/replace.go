@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
@@ -287,7 +288,7 @@ func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provide
 	return out, err
 }
 
-func newReplaced(eventID uuid.UUID, e *stored, m ledger.Moved) Replaced {
+func newReplaced(eventID uuid.UUID, e *posting, m ledger.Moved) Replaced {
 	return Replaced{
 		EventID: eventID, Replacement: e.ID, AccountID: e.target.ID, Status: m.Status, Amount: e.Amount.Sub(*e.Fee), Fee: *e.Fee, Balance: m.Balance, Posted: e.posted,
 	}
@@ -295,26 +296,22 @@ func newReplaced(eventID uuid.UUID, e *stored, m ledger.Moved) Replaced {
 
 // findReversed reads the reversed credit of a payment that may be restored.
 func findReversed(ctx context.Context, q pg.Querier, eventID uuid.UUID) (*Entry, error) {
-	rows, err := q.Query(ctx, `
+	found, err := pg.One(ctx, q, pgx.RowToStructByPos[Entry], ErrNotReversed, `
 		SELECT `+entryColumns+` FROM inbound_events e
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL
 		JOIN accounts a ON a.id = l.account_id
 		WHERE e.id = $1 AND e.status = 'processed'`, eventID)
-	if err != nil {
-		return nil, err
-	}
-	found, err := collectEntries(rows)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(found) == 0 || found[0].Status != ledger.Reversed:
+	case found.Status != ledger.Reversed:
 		return nil, ErrNotReversed
 	}
 	var counts, was bool
 	err = q.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM inbound_events e JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL
 				WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = $1 AND l.status <> 'reversed'),
-			EXISTS (SELECT FROM inbound_events WHERE authentic AND request_id = $2)`, found[0].TxnRef, replacementID(eventID)).Scan(&counts, &was)
+			EXISTS (SELECT FROM inbound_events WHERE authentic AND request_id = $2)`, found.TxnRef, replacementID(eventID)).Scan(&counts, &was)
 	switch {
 	case err != nil:
 		return nil, err
@@ -323,7 +320,7 @@ func findReversed(ctx context.Context, q pg.Querier, eventID uuid.UUID) (*Entry,
 	case was:
 		return nil, ErrReplaced
 	}
-	return &found[0], nil
+	return &found, nil
 }
 
 // replacementID is the requestId of the event in another's place: unique, so an event is replaced
@@ -375,34 +372,34 @@ func moveOne(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, ev
 	return moved[0], nil
 }
 
-const replaceSQL = `
+var replaceSQL = `
 		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, error_message, amount, fee,
 			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, digest, body, session_id, traceparent, received_at, replaces)
 		SELECT $2, $3, false, true, $4, provider_txn_ref, $5, 'received', error_message, $6, $7,
 			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, $8, $9, session_id, traceparent, $10, id
-		FROM inbound_events WHERE id = $1 RETURNING ` + storedColumns
+		FROM inbound_events WHERE id = $1 RETURNING ` + pg.Names[eventRow]()
 
 // postReplacement stores an event in the place of another, and posts it to the same account as
 // posting does: a provisional credit, and a delivery where there is a URL, since what was
 // published of the other is not so any more.
-func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, kind string, to Correction, target *account.Target, word any) (*stored, error) {
+func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, kind string, to Correction, target *account.Target, word any) (*posting, error) {
 	body, err := json.Marshal(word)
 	if err != nil {
 		return nil, err
 	}
 	id, sum := uuid.Must(uuid.NewV7()), sha256.Sum256(body)
-	var e stored
-	err = tx.QueryRow(ctx, replaceSQL, eventID, id, sourceReplacement, replacementID(eventID), kind+":"+eventID.String(), to.Amount, to.Fee, sum[:], body, now).
-		Scan(e.fields()...)
+	row, err := pg.One(ctx, tx, pgx.RowToStructByPos[eventRow], ErrEventNotFound, replaceSQL,
+		eventID, id, sourceReplacement, replacementID(eventID), kind+":"+eventID.String(), to.Amount, to.Fee, sum[:], body, now)
 	if err != nil {
 		return nil, err
 	}
-	e.target, e.category, e.reason = target, CategoryPayment, e.Problem
+	e := &posting{eventRow: row, target: target}
+	e.decided(CategoryPayment, e.Problem)
 	if err := e.endOneTime(ctx, tx, now); err != nil {
 		return nil, err
 	}
-	if err := s.recordPosted(ctx, tx, now, []*stored{&e}); err != nil {
+	if err := s.recordPosted(ctx, tx, now, []*posting{e}); err != nil {
 		return nil, err
 	}
-	return &e, s.writeCredits(ctx, tx, now, []*stored{&e})
+	return e, s.writeCredits(ctx, tx, now, []*posting{e})
 }

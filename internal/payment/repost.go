@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
@@ -68,7 +69,7 @@ func (s *Service) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (P
 	if err != nil {
 		return Posted{}, err
 	}
-	return s.postRecord(ctx, eventID, p.Record, func(tx pg.Tx, e *stored) error {
+	return s.postRecord(ctx, eventID, p.Record, func(tx pg.Tx, e *posting) error {
 		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("events.repost", "event:"+eventID.String(), struct {
 			Category       Category
 			ProviderTxnRef string
@@ -76,14 +77,14 @@ func (s *Service) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (P
 			AccountNumber  string
 			Why            string
 			LookAlikeOf    *uuid.UUID
-		}{e.category, e.TxnRef, *e.Amount, *e.Fee, e.Number, p.Event.ErrorMessage, p.Event.LookAlikeOf}))
+		}{e.result.Category, e.TxnRef, *e.Amount, *e.Fee, e.Number, p.Event.ErrorMessage, p.Event.LookAlikeOf}))
 	})
 }
 
 // postRecord posts a failed event with the fields of the bank's record, and calls also in the same
 // transaction. The event is locked first, then its account, then the balance, as in any posting.
-func (s *Service) postRecord(ctx context.Context, id uuid.UUID, t provider.Transaction, also func(pg.Tx, *stored) error) (Posted, error) {
-	var e stored
+func (s *Service) postRecord(ctx context.Context, id uuid.UUID, t provider.Transaction, also func(pg.Tx, *posting) error) (Posted, error) {
+	var e *posting
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		var category Category
@@ -96,34 +97,37 @@ func (s *Service) postRecord(ctx context.Context, id uuid.UUID, t provider.Trans
 		case category != CategoryProcessingError:
 			return ErrNotUnposted
 		}
-		e = stored{reposted: true}
-		err = tx.QueryRow(ctx, `
+		row, err := pg.One(ctx, tx, pgx.RowToStructByPos[eventRow], ErrEventNotFound, `
 			UPDATE inbound_events SET amount = $2, fee = $3, currency = $4, alias = $5, alias_number = $6, occurred_at = $7,
 				sender_name = coalesce(nullif(sender_name, ''), $8), narration = coalesce(nullif(narration, ''), $9)
-			WHERE id = $1 RETURNING `+storedColumns,
-			id, t.Amount, t.Fee, t.Currency, Clean(t.AccountRef), Clean(t.AccountNumber), t.Time, Clean(t.SenderName), Clean(t.Narration)).Scan(e.fields()...)
+			WHERE id = $1 RETURNING `+pg.Names[eventRow](),
+			id, t.Amount, t.Fee, t.Currency, Clean(t.AccountRef), Clean(t.AccountNumber), t.Time, Clean(t.SenderName), Clean(t.Narration))
 		if err != nil {
 			return err
 		}
-		targets, ambiguous, err := account.Match(ctx, tx, []account.Alias{{Ref: e.Alias, Number: e.Number, At: e.OccurredAt}})
+		e = &posting{eventRow: row, reposted: true}
+		targets, ambiguous, err := account.Match(ctx, tx, []account.Alias{{Ref: e.Alias, Number: e.Number, At: *e.OccurredAt}})
 		if err != nil {
 			return err
 		}
 		e.target = targets[0]
 		e.decide(ambiguous[0])
-		good := []*stored{&e}
-		if e.category != CategoryPayment {
+		good := []*posting{e}
+		if e.result.Category != CategoryPayment {
 			good = nil
 		} else if err := e.endOneTime(ctx, tx, now); err != nil {
 			return err
 		}
-		if err := s.recordPosted(ctx, tx, now, []*stored{&e}); err != nil {
+		if err := s.recordPosted(ctx, tx, now, []*posting{e}); err != nil {
 			return err
 		}
 		if err := s.writeCredits(ctx, tx, now, good); err != nil || also == nil {
 			return err
 		}
-		return also(tx, &e)
+		return also(tx, e)
 	})
-	return e.posted, err
+	if err != nil {
+		return Posted{}, err
+	}
+	return e.posted, nil
 }

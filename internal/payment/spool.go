@@ -118,10 +118,10 @@ func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) 
 	return Receipt{Spooled: true}, nil
 }
 
-// Unspool stores records of the spool, in their order and one commit, and returns the receipts of
-// those that were stored. [spool.ErrSetAside] says that some can never be stored, and that all
-// others are; any other error leaves them all where they are.
-func (s *Service) Unspool(ctx context.Context, records [][]byte) ([]Receipt, error) {
+// Unspool stores records of the spool, in their order and one commit. [spool.ErrSetAside] says that
+// some can never be stored, and that all others are; any other error leaves them all where they
+// are.
+func (s *Service) Unspool(ctx context.Context, records [][]byte) error {
 	events := make([]*inbound, 0, len(records))
 	var aside error
 	for _, record := range records {
@@ -135,11 +135,10 @@ func (s *Service) Unspool(ctx context.Context, records [][]byte) ([]Receipt, err
 		events = append(events, e)
 	}
 	if len(events) == 0 {
-		return nil, aside
+		return aside
 	}
 	ctx, cancel := context.WithTimeout(ctx, unspoolTimeout)
 	defer cancel()
-	var stored []Receipt
 	var failed error
 	for i, o := range s.store.Together(ctx, events) {
 		switch {
@@ -149,11 +148,9 @@ func (s *Service) Unspool(ctx context.Context, records [][]byte) ([]Receipt, err
 			aside = errors.Join(spool.ErrSetAside, o.Err)
 		case o.Err != nil:
 			failed = fmt.Errorf("store a spooled event: %w", o.Err)
-		default:
-			stored = append(stored, o.Value)
 		}
 	}
-	return stored, cmp.Or(failed, aside)
+	return cmp.Or(failed, aside)
 }
 
 // unseal reads a record of the spool. Its event was verified before it was spooled, and is not

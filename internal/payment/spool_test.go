@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
@@ -31,7 +32,7 @@ func TestPostgresAway(t *testing.T) {
 	t.Cleanup(func() { _ = kept.Close() })
 	b.svc.Spool = kept
 	first, second := b.event(nil), b.event(nil)
-	stored := b.receive(b.event(nil))
+	b.receive(b.event(nil))
 	at := b.Clock.Now()
 
 	b.Exec(`ALTER TABLE inbound_events RENAME TO away`)
@@ -44,28 +45,19 @@ func TestPostgresAway(t *testing.T) {
 	forged.Signature = "?"
 	_, err = b.svc.Receive(b.ctx, forged)
 	require.ErrorIs(t, err, payment.ErrNotStored)
-	unspool := func() (n int, err error) {
-		return kept.Drain(b.ctx, func(ctx context.Context, records [][]byte) error {
-			stored, err := b.svc.Unspool(ctx, records)
-			for _, r := range stored {
-				if r.ToPost() {
-					b.post(r.ID)
-				}
-			}
-			return err
-		})
-	}
-	_, err = unspool()
+	_, err = kept.Drain(b.ctx, b.svc.Unspool)
 	require.Error(t, err, "still away")
 	b.Exec(`ALTER TABLE away RENAME TO inbound_events`)
 
 	b.Clock.Advance(3_600_000_000_000)
-	n, err := unspool()
+	n, err := kept.Drain(b.ctx, b.svc.Unspool)
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
 	require.Equal(t, 3, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`), "the copy is a duplicate")
 	require.Equal(t, 3, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events WHERE received_at = $1`, at), "received when the bank sent it")
-	b.post(stored.ID)
+	for _, id := range testenv.Value[[]uuid.UUID](b.Env, `SELECT array_agg(id) FROM inbound_events`) {
+		b.post(id)
+	}
 	balance, _ := b.books()
 	require.Equal(t, "14925.00", balance)
 }
@@ -86,10 +78,7 @@ func (b *bundle) spooled(deliveries ...payment.Delivery) *spool.Spool {
 }
 
 func (b *bundle) drain(kept *spool.Spool) error {
-	_, err := kept.Drain(b.ctx, func(ctx context.Context, records [][]byte) error {
-		_, err := b.svc.Unspool(ctx, records)
-		return err
-	})
+	_, err := kept.Drain(b.ctx, b.svc.Unspool)
 	return err
 }
 
@@ -156,9 +145,7 @@ func TestChangedRecordsOfTheSpool(t *testing.T) {
 			change(b, r)
 			records[0], err = json.Marshal(r)
 			require.NoError(t, err)
-			stored, err := b.svc.Unspool(b.ctx, records)
-			require.ErrorIs(t, err, spool.ErrSetAside)
-			require.Len(t, stored, 1)
+			require.ErrorIs(t, b.svc.Unspool(b.ctx, records), spool.ErrSetAside)
 			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`), "nor is it kept as forged: it was answered 200")
 			require.Contains(t, b.log.String(), "alert=spool_unreadable")
 		})
@@ -246,9 +233,7 @@ func TestUnspoolInBatches(t *testing.T) {
 	b.svc.Pool = pool
 	far.Delay(way)
 	begin := time.Now()
-	stored, err := b.svc.Unspool(b.ctx, records)
-	require.NoError(t, err)
-	require.Len(t, stored, events)
+	require.NoError(t, b.svc.Unspool(b.ctx, records))
 	t.Logf("%d events in %s", events, time.Since(begin))
 	require.Less(t, time.Since(begin), events*way)
 	require.Equal(t, events, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`))
