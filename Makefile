@@ -62,6 +62,12 @@ test-fast: build ## Run all tests without the race detector
 	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
 	bin/ajo stack -- go test -timeout 15m $(PKG)
 
+AJO_TEST_LIST_ROWS ?= 1000000
+
+.PHONY: test-lists
+test-lists: build ## Try all filters of all lists on a history of AJO_TEST_LIST_ROWS rows: none may take 100 ms
+	AJO_TEST_LIST_ROWS=$(AJO_TEST_LIST_ROWS) bin/ajo stack -- go test -timeout 60m -count=1 -v -run TestFilteredListsReadABoundedPart ./api
+
 # How long each fuzz target runs, and how many requests the contract fuzzer makes. AJO_SEED repeats a run of the latter.
 FUZZTIME ?= 30s
 AJO_FUZZ_REQUESTS ?= 100000

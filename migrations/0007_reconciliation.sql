@@ -66,6 +66,7 @@ CREATE TABLE audit_log (
     reason text NOT NULL,
     detail jsonb NOT NULL DEFAULT '{}'
 );
-COMMENT ON TABLE audit_log IS 'Who changed what by hand, and why. Append-only.';
-CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_change();
+COMMENT ON TABLE audit_log IS 'Who changed what by hand, and why. Append-only; lines may be removed after a year.';
+CREATE TRIGGER audit_log_append_only BEFORE UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_log_kept BEFORE DELETE ON audit_log FOR EACH ROW WHEN (OLD.at > now() - interval '1 year') EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

@@ -2,9 +2,11 @@ package workers
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/retention"
 	"ajo/internal/testenv"
 )
 
@@ -23,12 +25,46 @@ func TestPurgeUntilNothingIsOld(t *testing.T) {
 	b.Exec(`INSERT INTO listen_events (tenant_id, id, event_type, body, created_at)
 		SELECT $3, gen_random_uuid(), 'payment.received', '{}', now() - CASE WHEN n <= $1 THEN interval '2 hours' ELSE interval '1 minute' END
 		FROM generate_series(1, $1::int + $2::int) AS n`, old, young, b.tenant)
+	const age = ` - CASE WHEN n <= $1 THEN interval '400 days' ELSE interval '-1 hour' END`
+	for _, sql := range []string{
+		`INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) SELECT sha256(n::text::bytea), $3, now(), now()` + age,
+		`INSERT INTO login_links (token_hash, tenant_id, created_at, expires_at) SELECT sha256(n::text::bytea), $3, now(), now()` + age,
+		`INSERT INTO password_resets (token_hash, email, created_at, expires_at) SELECT sha256(n::text::bytea), 'a' || ($3::uuid IS NULL), now(), now()` + age,
+		`INSERT INTO pending_registrations (id, email, name, password_hash, code_expires_at, created_at)
+			SELECT gen_random_uuid(), 'a' || ($3::uuid IS NULL), 'a', '', now(), now()` + age,
+		`INSERT INTO known_networks (email, network, last_at) SELECT 'a' || ($3::uuid IS NULL), n::text, now()` + age,
+		`INSERT INTO audit_log (id, at, actor, action, target, reason) SELECT gen_random_uuid(), now()` + age + `, 'ops', 'x', $3::uuid::text, 'x'`,
+		`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, finished_at, report)
+			SELECT gen_random_uuid(), 'periodic', now() - n * interval '1 minute' - interval '1 day', now() - n * interval '1 minute', 'finished',
+				now()` + age + `, now(), jsonb_build_object('of', $3::uuid)`,
+	} {
+		b.Exec(sql+` FROM generate_series(1, $1::int + $2::int) AS n`, old, young, b.tenant)
+	}
+	// the newest comparison, however old it is, says where the next one begins
+	b.Exec(`UPDATE reconciliations SET window_to = now() + interval '1 hour' WHERE id = (SELECT id FROM reconciliations WHERE started_at < now() - interval '1 year' LIMIT 1)`)
+	b.opts.Keep = retention.Keep{Reports: 30 * 24 * time.Hour, Audit: 370 * 24 * time.Hour}
 	w := &Workers{Options: b.opts}
 	other := make(chan error)
 	go func() { other <- w.purge(b.ctx, step) }()
 	require.NoError(t, w.purge(b.ctx, step))
 	require.NoError(t, <-other)
-	for _, table := range []string{"inbound_events", "idempotency_keys", "listen_events"} {
-		require.Equal(t, young, testenv.Value[int](b.Env, `SELECT count(*) FROM `+table), table)
+	require.Equal(t, young, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`))
+	for _, r := range retention.Rules(b.opts.Keep) {
+		want := young
+		if r.Table == "reconciliations" {
+			want++
+		}
+		if r.Age != "" {
+			require.Equal(t, want, testenv.Value[int](b.Env, `SELECT count(*) FROM `+r.Table), r.Table)
+		}
 	}
+}
+
+// What is young cannot be removed from the record of what operators did.
+func TestYoungAuditLinesStay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Exec(`INSERT INTO audit_log (id, at, actor, action, target, reason) VALUES (gen_random_uuid(), now() - interval '11 months', 'ops', 'x', 'x', 'x')`)
+	require.Error(t, retention.Purge(b.ctx, b.Pool, retention.Keep{Audit: time.Hour}, time.Now(), 10))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log`))
 }

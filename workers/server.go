@@ -28,6 +28,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/reconcile"
+	"ajo/internal/retention"
 	"ajo/internal/retry"
 	"ajo/internal/trace"
 	"ajo/internal/transfer"
@@ -77,6 +78,8 @@ type Options struct {
 	ReconcileWindow time.Duration
 	// ReconcileBack is how far back they are compared once a day; zero: never.
 	ReconcileBack time.Duration
+	// Keep is how long old rows are kept.
+	Keep retention.Keep
 }
 
 // handler does the work on one row. A [retry.At] error says when it is due again, [retry.Exhausted]

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 
-	"ajo/internal/idempotency"
 	"ajo/internal/metrics"
+	"ajo/internal/retention"
 	"ajo/internal/work"
 	"ajo/tasks"
 )
@@ -177,24 +177,16 @@ func (w *Workers) overdue(k tasks.Kind) (before time.Time, waiting int) {
 	return before, waiting
 }
 
-// purge removes rows that nobody needs any more, until none is left: forged events, what could be
-// listened to, and kept answers, each after its time. If the removal of one kind fails, the
-// others still go on.
+// purge removes rows that nobody needs any more, until none is left: forged events, and what is old
+// by the rules of package retention. If one of the two fails, the other still goes on.
 func (w *Workers) purge(ctx context.Context, step int) error {
 	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
 	defer cancel()
-	all := func(remove func(ctx context.Context, limit int) (int64, error)) error {
-		for {
-			if n, err := remove(ctx, step); err != nil || n < int64(step) {
-				return err
-			}
+	var failed error
+	for n := int64(step); n >= int64(step); {
+		if n, failed = w.Payments.PurgeForged(ctx, step); failed != nil {
+			break
 		}
 	}
-	return errors.Join(
-		all(w.Payments.PurgeForged),
-		w.Webhooks.PurgeHeard(ctx, step),
-		all(func(ctx context.Context, limit int) (int64, error) {
-			return idempotency.Purge(ctx, w.Pool, w.Clock.Now(), limit)
-		}),
-	)
+	return errors.Join(failed, retention.Purge(ctx, w.Pool, w.Keep, w.Clock.Now(), step))
 }

@@ -13,6 +13,7 @@ import (
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
 	"ajo/internal/reconcile"
+	"ajo/internal/retention"
 	"ajo/ratelimit"
 	"ajo/tasks"
 	"ajo/workers"
@@ -138,6 +139,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		}),
 		Clock: &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
 		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow, ReconcileBack: cfg.ReconcileBack,
+		Keep: retention.Keep{Reports: cfg.KeepReports, Audit: cfg.KeepAudit},
 	})
 	if err != nil {
 		c.close()

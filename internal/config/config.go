@@ -87,6 +87,9 @@ type Config struct {
 	ReconcileWindow time.Duration `env:"AJO_RECONCILE_WINDOW" envDefault:"2h" doc:"how far back each comparison goes; longer than the lag of the bank's list"`
 	ReconcileBack   time.Duration `env:"AJO_RECONCILE_BACK" envDefault:"72h" doc:"how far back it goes once a day, for what the bank lists late; 0s: never"`
 
+	KeepReports time.Duration `env:"AJO_KEEP_REPORTS" envDefault:"9600h" doc:"how long reports of reconciliations are kept; at least 744h"`
+	KeepAudit   time.Duration `env:"AJO_KEEP_AUDIT" envDefault:"0s" doc:"how long the audit log is kept; at least 8784h, a year; 0s: for ever"`
+
 	SpoolDir string `env:"AJO_SPOOL_DIR" envDefault:".ajo/spool" doc:"folder that keeps the bank's events while Postgres is unavailable; on a disk that outlives the process"`
 	SpoolMax int64  `env:"AJO_SPOOL_MAX_MB" envDefault:"256" doc:"largest size of the spool, in MiB"`
 
@@ -218,6 +221,8 @@ func (c *Config) check() error {
 	refuse(c.ReconcileEvery < time.Second, "AJO_RECONCILE_EVERY", "must be at least 1s")
 	refuse(c.ReconcileBack < 0 || c.ReconcileBack > 31*24*time.Hour, "AJO_RECONCILE_BACK", "must be at least 0s and at most 744h")
 	refuse(c.ReconcileWindow < c.ReconcileEvery || c.ReconcileWindow > 31*24*time.Hour, "AJO_RECONCILE_WINDOW", "must be at least AJO_RECONCILE_EVERY and at most 744h")
+	refuse(c.KeepReports < 31*24*time.Hour, "AJO_KEEP_REPORTS", "must be at least 744h")
+	refuse(c.KeepAudit != 0 && c.KeepAudit < 366*24*time.Hour, "AJO_KEEP_AUDIT", "must be 0s or at least 8784h")
 	refuse(c.SpoolDir == "", "AJO_SPOOL_DIR", "is empty")
 	refuse(c.SpoolMax < 1, "AJO_SPOOL_MAX_MB", "must be at least 1")
 	otlp, err := url.Parse(c.TraceEndpoint)

@@ -200,12 +200,3 @@ func Release(ctx context.Context, q pg.Querier, at time.Time, r Request) error {
 		r.tenant, r.key, at.Add(lease))
 	return err
 }
-
-// Purge removes at most limit answers that are older than [Keep], except those that another process
-// is removing.
-func Purge(ctx context.Context, q pg.Querier, now time.Time, limit int) (int64, error) {
-	tag, err := q.Exec(ctx, `
-		DELETE FROM idempotency_keys WHERE ctid = ANY(ARRAY(
-			SELECT ctid FROM idempotency_keys WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, now.Add(-Keep), limit)
-	return tag.RowsAffected(), err
-}

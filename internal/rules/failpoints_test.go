@@ -147,8 +147,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/payment.Service).OpenRecall InTx",
 		"ajo/internal/work.Retry InTx",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
-		"(*ajo/internal/webhook.Service).PurgeHeard Exec",
-		"(*ajo/workers.Workers).purge Purge",
+		"(ajo/internal/retention.Rule).purge Exec",
 	},
 }
 
@@ -376,7 +375,7 @@ func (l *loader) writesBy(info *types.Info, call *ast.CallExpr, by string) bool 
 
 // statements are the functions that run a statement of the caller's, and its place among the
 // arguments.
-var statements = map[string]int{"ajo/internal/pg.Collect": 3, "ajo/internal/pg.One": 4, "(ajo/internal/pg.List[T]).Page": 3}
+var statements = map[string]int{"ajo/internal/pg.Collect": 3, "ajo/internal/pg.One": 4, "(ajo/internal/pg.List[T]).Page": 3, "(ajo/internal/pg.List[T]).Filtered": 4}
 
 var (
 	lockSQL  = regexp.MustCompile(`(?i)\bFOR\s+(NO\s+KEY\s+)?UPDATE\b`)

@@ -18,9 +18,6 @@ const SessionLife = 7 * 24 * time.Hour
 // tokenLength is a session token's, in characters; anything else does not reach the database.
 const tokenLength = 43
 
-// purgeAtOnce is how many expired sessions a login removes at most.
-const purgeAtOnce = 100
-
 // Refusals of a login.
 var (
 	ErrCredentials = errs.New(errs.Unauthorized, "invalid credentials")
@@ -130,19 +127,12 @@ func (s *Service) openSession(ctx context.Context, id uuid.UUID, hash string) (o
 	return out, err
 }
 
-// writeSession writes a new session, and removes some that have expired, of any tenant. The caller
-// has locked the tenant's row.
+// writeSession writes a new session. The caller has locked the tenant's row.
 func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant) (Session, error) {
 	now := s.Clock.Now()
 	out := Session{Token: secret.NewToken(), TenantID: t.ID, Name: t.Name, Email: t.Email, Expires: now.Add(SessionLife)}
 	hash := secret.Hash(out.Token.Reveal())
-	_, err := tx.Exec(ctx, `
-		DELETE FROM sessions WHERE token_hash IN (
-			SELECT token_hash FROM sessions WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, now, purgeAtOnce)
-	if err != nil {
-		return Session{}, err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
+	_, err := tx.Exec(ctx, `INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
 		hash[:], t.ID, now, out.Expires)
 	return out, err
 }

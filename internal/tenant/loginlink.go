@@ -38,12 +38,6 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 		case status != Active:
 			return ErrSuspended
 		}
-		_, err = tx.Exec(ctx, `
-			DELETE FROM login_links WHERE token_hash IN (
-				SELECT token_hash FROM login_links WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, now, purgeAtOnce)
-		if err != nil {
-			return err
-		}
 		_, err = tx.Exec(ctx, `INSERT INTO login_links (token_hash, tenant_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`, hash[:], id, now, expires)
 		if err != nil {
 			return err

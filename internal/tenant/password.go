@@ -113,16 +113,9 @@ func (s *Service) mailReset(ctx context.Context, email string) error {
 	var owned bool
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		_, err := tx.Exec(ctx, `
-			DELETE FROM password_resets WHERE token_hash IN (
-				SELECT token_hash FROM password_resets WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, now, purgeAtOnce)
-		if err != nil {
-			return err
-		}
-		err = tx.QueryRow(ctx, `
+		return tx.QueryRow(ctx, `
 			INSERT INTO password_resets (token_hash, email, created_at, expires_at) VALUES ($1, $2, $3, $4)
 			RETURNING EXISTS (SELECT FROM tenants t WHERE t.email = $2)`, hash[:], email, now, now.Add(ResetLife)).Scan(&owned)
-		return err
 	})
 	if err != nil {
 		return err

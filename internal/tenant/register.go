@@ -115,19 +115,11 @@ func (s *Service) Register(ctx context.Context, in Registration) (uuid.UUID, err
 	return id, nil
 }
 
-// enrol writes the registration, removes some old ones, and reports whether the address has an
-// owner.
+// enrol writes the registration, and reports whether the address has an owner.
 func (s *Service) enrol(ctx context.Context, id uuid.UUID, in Registration, hash string, code secret.Redacted) (taken bool, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		_, err := tx.Exec(ctx, `
-			DELETE FROM pending_registrations WHERE id IN (
-				SELECT id FROM pending_registrations WHERE created_at <= $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`,
-			now.Add(-registrationLife), purgeAtOnce)
-		if err != nil {
-			return err
-		}
-		err = tx.QueryRow(ctx, `
+		err := tx.QueryRow(ctx, `
 			INSERT INTO pending_registrations (id, email, name, password_hash, code_hash, code_expires_at, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)
 			RETURNING EXISTS (SELECT FROM tenants t WHERE t.email = $2)`,

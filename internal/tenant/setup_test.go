@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/mail"
+	"ajo/internal/retention"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
 )
@@ -37,6 +38,12 @@ func setup(t *testing.T, change ...func(*Options)) *bundle {
 	b.Service = New(o)
 	t.Cleanup(func() { _ = b.Service.Close(context.Background()) })
 	return b
+}
+
+// purge removes what is old by now, as a worker does.
+func (b *bundle) purge() {
+	b.T.Helper()
+	require.NoError(b.T, retention.Purge(context.Background(), b.Env.Pool, retention.Keep{}, b.Env.Clock.Now().Add(time.Microsecond), 2))
 }
 
 type mailbox struct {

@@ -118,17 +118,3 @@ func (s *Service) heard(ctx context.Context, tenant uuid.UUID, seq int64) ([]Hea
 	})
 	return found, seq, err
 }
-
-// PurgeHeard removes events that were there to listen to for an hour, step rows at a time, at most
-// a hundred times that.
-func (s *Service) PurgeHeard(ctx context.Context, step int) error {
-	for range 100 {
-		tag, err := s.pool.Exec(ctx, `
-			DELETE FROM listen_events WHERE ctid = ANY(ARRAY(
-				SELECT ctid FROM listen_events WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, s.clock.Now().Add(-listenKept), step)
-		if err != nil || tag.RowsAffected() < int64(step) {
-			return err
-		}
-	}
-	return nil
-}

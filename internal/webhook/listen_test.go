@@ -13,6 +13,7 @@ import (
 
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/internal/retention"
 	"ajo/internal/testenv"
 )
 
@@ -212,11 +213,12 @@ func TestListeningIsBounded(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, listenMax+21)
-	require.NoError(t, b.PurgeHeard(b.ctx, 50))
 	count := func() int { return testenv.Value[int](b.Env, `SELECT count(*) FROM listen_events`) }
+	purge := func() { require.NoError(t, retention.Purge(b.ctx, b.Pool, retention.Keep{}, b.Clock.Now(), 50)) }
+	purge()
 	require.Equal(t, listenMax+21, count())
 	b.Clock.Advance(time.Hour + time.Second)
-	require.NoError(t, b.PurgeHeard(b.ctx, 50))
+	purge()
 	require.Zero(t, count())
 }
 

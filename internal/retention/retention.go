@@ -1,0 +1,102 @@
+// Package retention says how long the rows of each table are kept, and removes those that are
+// older. A test fails for a table without a rule.
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ajo/internal/pg"
+)
+
+// Rule is how long the rows of a table are kept.
+type Rule struct {
+	Table string
+	// Kept is why or until when, in words.
+	Kept string
+	// Age is the column by which a row is old; empty: nothing of the table is removed by age alone.
+	Age   string
+	After time.Duration
+	// Only is a condition more that a row must meet to be removed.
+	Only string
+}
+
+// Keep is what operators choose.
+type Keep struct {
+	Reports time.Duration
+	Audit   time.Duration // zero: for ever
+}
+
+const day = 24 * time.Hour
+
+// Rules are the rules of all tables.
+func Rules(k Keep) []Rule {
+	audit := Rule{Table: "audit_log", Kept: "for ever"}
+	if k.Audit > 0 {
+		audit = Rule{Table: "audit_log", Kept: "AJO_KEEP_AUDIT", Age: "at", After: k.Audit}
+	}
+	return []Rule{
+		{Table: "goose_db_version", Kept: "for ever: the migrations that were applied"},
+		{Table: "tenants", Kept: "for ever: the books name them"},
+		{Table: "customers", Kept: "for ever: the books name them"},
+		{Table: "accounts", Kept: "for ever: the books name them; one that was never provisioned is removed by ajo accounts close"},
+		{Table: "account_history", Kept: "for ever"},
+		{Table: "hash_keys", Kept: "for ever: stored hashes are made with them"},
+		{Table: "ledger_entries", Kept: "for ever"},
+		{Table: "ledger_balances", Kept: "for ever"},
+		{Table: "ledger_days", Kept: "for ever"},
+		{Table: "inbound_events", Kept: "for ever; forged ones for 30 days, and no more than fit (payment.Service.PurgeForged)"},
+		{Table: "recalls", Kept: "for ever"},
+		{Table: "transfers", Kept: "for ever"},
+		{Table: "deliveries", Kept: "for ever"},
+		{Table: "delivery_attempts", Kept: "for ever, with the answers' bodies"},
+		{Table: "work", Kept: "until it is done"},
+		{Table: "reconcile_items", Kept: "until bank and books agree"},
+		{Table: "sessions", Kept: "until they expire", Age: "expires_at"},
+		{Table: "login_links", Kept: "until they expire", Age: "expires_at"},
+		{Table: "password_resets", Kept: "until they expire", Age: "expires_at"},
+		{Table: "pending_registrations", Kept: "for a day", Age: "created_at", After: day},
+		{Table: "known_networks", Kept: "for 90 days after the last login from there", Age: "last_at", After: 90 * day},
+		{Table: "listen_events", Kept: "for an hour", Age: "created_at", After: time.Hour},
+		{Table: "idempotency_keys", Kept: "for 7 days", Age: "created_at", After: 7 * day},
+		// Where the last comparison ended, the next one begins.
+		{
+			Table: "reconciliations", Kept: "AJO_KEEP_REPORTS, but for the last one", Age: "started_at", After: k.Reports,
+			Only: "status <> 'running' AND window_to < (SELECT max(window_to) FROM reconciliations WHERE kind = 'periodic' AND status = 'finished')",
+		},
+		audit,
+	}
+}
+
+// Purge removes all rows that are old by now, step of them in one statement; what another process
+// is removing it leaves to that one. If the removal from one table fails, the others still go on.
+func Purge(ctx context.Context, pool *pg.Pool, k Keep, now time.Time, step int) error {
+	var failed error
+	for _, r := range Rules(k) {
+		if r.Age != "" {
+			failed = errors.Join(failed, r.purge(ctx, pool, now, step))
+		}
+	}
+	return failed
+}
+
+func (r Rule) purge(ctx context.Context, pool *pg.Pool, now time.Time, step int) error {
+	only := ""
+	if r.Only != "" {
+		only = " AND " + r.Only
+	}
+	sql := fmt.Sprintf(`
+		DELETE FROM %[1]s WHERE ctid = ANY(ARRAY(
+			SELECT ctid FROM %[1]s WHERE %[2]s < $1%[3]s ORDER BY %[2]s LIMIT $2 FOR UPDATE SKIP LOCKED))`, r.Table, r.Age, only)
+	for {
+		tag, err := pool.Exec(ctx, sql, now.Add(-r.After), step)
+		if err != nil {
+			return fmt.Errorf("old rows of %s: %w", r.Table, err)
+		}
+		if tag.RowsAffected() < int64(step) {
+			return nil
+		}
+	}
+}
