@@ -50,6 +50,36 @@ func (f Filter) to() time.Time {
 	return f.To.UTC()
 }
 
+// window narrows a span to the next [pg.ScanLimit] entries that the filter must look at, in the
+// order of the page. cut is the last of them, 0 when the span has no more.
+func (f Filter) window(ctx context.Context, q pg.Querier, account uuid.UUID, begin, end int64) (_, _, cut int64, err error) {
+	rare := ""
+	switch {
+	case f == Filter{NewestFirst: f.NewestFirst}:
+		return begin, end, 0, nil
+	case f.Status == NeedsReview:
+		rare = ` AND review_from_seq IS NOT NULL`
+	case f.Status == Reversed:
+		rare = ` AND reversed`
+	case f.Direction == Debit:
+		rare = ` AND direction = 'debit'`
+	}
+	order := ""
+	if f.NewestFirst {
+		order = " DESC"
+	}
+	err = q.QueryRow(ctx, `
+		SELECT seq FROM ledger_entries WHERE account_id = $1 AND seq > $2 AND seq <= $3`+rare+`
+		ORDER BY seq`+order+` OFFSET $4 LIMIT 1`, account, begin, end, pg.ScanLimit-1).Scan(&cut)
+	switch {
+	case pg.IsNoRows(err):
+		return begin, end, 0, nil
+	case f.NewestFirst:
+		return cut - 1, end, cut, err
+	}
+	return begin, cut, cut, err
+}
+
 // clockSlack is by how much the order of an account's entries may disagree with their times: each
 // was told its time by the clock of the process that posted it. It is far more than these differ.
 const clockSlack = time.Hour

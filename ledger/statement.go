@@ -68,7 +68,7 @@ const (
 		LEFT JOIN LATERAL (
 			SELECT * FROM ledger_entries
 			WHERE account_id = b.account_id AND seq > $2 AND seq <= $4 AND created_at >= $5 AND created_at < $6
-				AND ($7 = '' OR direction = $7) AND ($8 = '' OR status = $8)`
+				AND ($7 = '' OR direction = $7) AND ($8 = '' OR status = $8) AND ($8 <> 'reversed' OR reversed) AND ($8 <> 'needs_review' OR review_from_seq IS NOT NULL)`
 )
 
 // linesSQL reads all lines of a statement.
@@ -77,7 +77,7 @@ const linesSQL = `
 			e.transfer_ref, e.reversal_of, e.created_at, coalesce(p.sender_name, ''), coalesce(p.sender_bank, '')
 		FROM ledger_entries e` + payerSQL + `
 		WHERE e.account_id = $1 AND e.seq > $2 AND e.seq <= $4 AND e.created_at >= $5 AND e.created_at < $6
-			AND ($7 = '' OR e.direction = $7) AND ($8 = '' OR e.status = $8)
+			AND ($7 = '' OR e.direction = $7) AND ($8 = '' OR e.status = $8) AND ($8 <> 'reversed' OR e.reversed) AND ($8 <> 'needs_review' OR e.review_from_seq IS NOT NULL)
 		ORDER BY e.seq LIMIT $3`
 
 // ReadStatement reads one page of the lines that the filter lets through. Lines and totals come
@@ -95,15 +95,20 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	if err != nil {
 		return Statement{}, err
 	}
-	var rows pgx.Rows
+	sql := pageSQL
 	if f.NewestFirst {
+		sql = newestFirstSQL
 		if after > 0 {
 			end = min(after-1, end)
 		}
-		rows, err = q.Query(ctx, newestFirstSQL, account, begin, r.Limit+1, end, f.from(), f.to(), f.Direction, f.Status)
 	} else {
-		rows, err = q.Query(ctx, pageSQL, account, max(after, begin), r.Limit+1, end, f.from(), f.to(), f.Direction, f.Status)
+		begin = max(after, begin)
 	}
+	begin, end, cut, err := f.window(ctx, q, account, begin, end)
+	if err != nil {
+		return Statement{}, err
+	}
+	rows, err := q.Query(ctx, sql, account, begin, r.Limit+1, end, f.from(), f.to(), f.Direction, f.Status)
 	if err != nil {
 		return Statement{}, err
 	}
@@ -127,6 +132,10 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	}
 	s.ClosingBalance = s.OpeningBalance.Add(s.TotalCredits).Sub(s.TotalDebits)
 	s.Lines, s.Pagination = page.Cut(lines, r, func(l Line) string { return page.Seq(page.Statement, account, l.seq) })
+	if cut > 0 && !s.Pagination.HasMore {
+		next := page.Seq(page.Statement, account, cut)
+		s.Pagination.NextCursor, s.Pagination.HasMore = &next, true
+	}
 	return s, nil
 }
 

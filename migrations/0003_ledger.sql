@@ -35,6 +35,7 @@ CREATE TABLE ledger_entries (
     review_from_seq             bigint,
     review_to_seq         bigint,
     hash                 bytea,
+    reversed             boolean NOT NULL GENERATED ALWAYS AS (status = 'reversed') STORED,
     -- A debit under review would free money that may be on its way out.
     CHECK (NOT (direction = 'debit' AND status = 'needs_review')),
     CHECK (reversal_of IS NULL OR status = 'reversed'),
@@ -47,6 +48,10 @@ CREATE UNIQUE INDEX ledger_entries_reversal ON ledger_entries (reversal_of) WHER
 CREATE INDEX ledger_entries_transfer ON ledger_entries (transfer_ref) WHERE transfer_ref IS NOT NULL;
 -- The entries that are or were under review. They are few.
 CREATE INDEX ledger_entries_reviewed ON ledger_entries (account_id) WHERE review_from_seq IS NOT NULL OR review_to_seq IS NOT NULL;
+-- What is rare among the payments, for the filters of a statement. An index names the reversed ones
+-- by a column that a confirmation leaves as it is.
+CREATE INDEX ledger_entries_debits ON ledger_entries (account_id, seq) WHERE direction = 'debit';
+CREATE INDEX ledger_entries_reversed ON ledger_entries (account_id, seq) WHERE reversed;
 COMMENT ON TABLE ledger_entries IS 'One movement of money on an account. Only its status ever changes.';
 COMMENT ON COLUMN ledger_entries.contra IS 'the system account on the other side of the movement';
 COMMENT ON COLUMN ledger_entries.seq IS 'position in the account, from 1 without a gap: the statement''s order and cursor';
@@ -129,6 +134,7 @@ DECLARE
     moved ledger_entries := OLD;
 BEGIN
     moved.status := NEW.status;
+    moved.reversed := NEW.reversed;
     IF NEW.status = 'needs_review' AND OLD.review_from_seq IS NULL THEN
         moved.review_from_seq := NEW.review_from_seq;
     END IF;
@@ -165,10 +171,10 @@ CREATE TRIGGER ledger_entries_unchanged AFTER UPDATE ON ledger_entries FOR EACH 
     WHEN (NOT (OLD.status = 'provisional' AND NEW.status = 'confirmed'
         AND (OLD.id, OLD.tenant_id, OLD.account_id, OLD.contra, OLD.seq, OLD.direction, OLD.amount, OLD.fee, OLD.currency, OLD.narration,
             OLD.provider_txn_ref, OLD.transaction_group_id, OLD.transfer_ref, OLD.reversal_of, OLD.running_balance, OLD.created_at,
-            OLD.review_from_seq, OLD.review_to_seq, OLD.hash)
+            OLD.review_from_seq, OLD.review_to_seq, OLD.hash, OLD.reversed)
         IS NOT DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.contra, NEW.seq, NEW.direction, NEW.amount, NEW.fee, NEW.currency, NEW.narration,
             NEW.provider_txn_ref, NEW.transaction_group_id, NEW.transfer_ref, NEW.reversal_of, NEW.running_balance, NEW.created_at,
-            NEW.review_from_seq, NEW.review_to_seq, NEW.hash)))
+            NEW.review_from_seq, NEW.review_to_seq, NEW.hash, NEW.reversed)))
     EXECUTE FUNCTION ledger_entry_unchanged('provisional>confirmed', 'provisional>reversed', 'provisional>needs_review',
         'needs_review>confirmed', 'needs_review>reversed', 'confirmed>reversed');
 CREATE TRIGGER ledger_entries_refund AFTER UPDATE ON ledger_entries FOR EACH ROW

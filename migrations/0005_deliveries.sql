@@ -17,11 +17,14 @@ CREATE TABLE deliveries (
     traceparent          text NOT NULL DEFAULT '',
     created_at           timestamptz NOT NULL,
     delivered_at         timestamptz,
+    dead                 boolean NOT NULL GENERATED ALWAYS AS (status = 'dead_letter') STORED,
     CHECK ((status = 'delivered') = (delivered_at IS NOT NULL))
 ) WITH (fillfactor = 45);
 CREATE UNIQUE INDEX deliveries_once ON deliveries (transaction_group_id, event_type);
 CREATE INDEX deliveries_list ON deliveries (tenant_id, id);
-CREATE INDEX deliveries_dead ON deliveries (tenant_id, id) WHERE status = 'dead_letter';
+-- By a column that the everyday update leaves as it is, unlike the status: so that update stays HOT
+-- (see ledger_entries).
+CREATE INDEX deliveries_dead ON deliveries (tenant_id, id) WHERE dead;
 -- A tenant's list of the events that are rare among the others.
 CREATE INDEX deliveries_chosen ON deliveries (tenant_id, event_type, id) WHERE event_type <> 'payment.received';
 COMMENT ON TABLE deliveries IS 'An event for the tenant''s endpoint: one webhook, until it is delivered or a dead letter. A pending one has an item of work.';

@@ -61,6 +61,10 @@ func newListCmd[T any](t *tool, l listing[T]) *cobra.Command {
 		}
 		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
 			items, info, err := l.read(ctx, tools, r)
+			for err == nil && len(items) == 0 && info.HasMore { // a page looks at so many rows only
+				r.After = *info.NextCursor
+				items, info, err = l.read(ctx, tools, r)
+			}
 			if err != nil {
 				return err
 			}

@@ -122,14 +122,14 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	list := pg.List[Listed]{Name: page.Accounts, ID: func(a Listed) uuid.UUID { return a.ID }, Row: func(row pgx.CollectableRow) (a Listed, err error) {
 		return a, row.Scan(append([]any{&a.Balance}, a.fields()...)...)
 	}}
-	return list.Page(ctx, s.Pool, r, `
+	return list.Filtered(ctx, s.Pool, r, `accounts WHERE tenant_id = @tenant`, `
 		SELECT b.balance, `+columns+` FROM accounts a JOIN ledger_balances b ON b.account_id = a.id
-		WHERE a.tenant_id = $3 AND a.id < $1 AND a.status <> 'provisioning'
-			AND ($4 = '' OR a.status = $4 OR ($4 = 'needs_review' AND EXISTS (
+		WHERE a.tenant_id = @tenant AND a.id < @before AND a.id >= @floor AND a.status <> 'provisioning'
+			AND (@status = '' OR a.status = @status OR (@status = 'needs_review' AND EXISTS (
 				SELECT FROM ledger_entries e WHERE e.account_id = a.id AND e.status = 'needs_review' AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL))))
-			AND ($5 = '' OR strpos(lower(a.account_ref), lower($5)) > 0 OR strpos(lower(a.bank_account_name), lower($5)) > 0
-				OR strpos(a.bank_account_number, $5) > 0)
-		ORDER BY a.id DESC LIMIT $2`, tenantID, f.Status, f.Search)
+			AND (@search = '' OR strpos(lower(a.account_ref), lower(@search)) > 0 OR strpos(lower(a.bank_account_name), lower(@search)) > 0
+				OR strpos(a.bank_account_number, @search) > 0)
+		ORDER BY a.id DESC LIMIT @limit`, pgx.NamedArgs{"tenant": tenantID, "status": string(f.Status), "search": f.Search})
 }
 
 // History returns the account's changes of status, oldest first.

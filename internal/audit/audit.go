@@ -102,7 +102,8 @@ type Filter struct {
 // List returns a page of the record, newest first. A bad cursor is [page.ErrCursor].
 func List(ctx context.Context, q pg.Querier, f Filter, r page.Request) ([]Record, page.Info, error) {
 	list := pg.List[Record]{Name: page.Audit, ID: func(e Record) uuid.UUID { return e.ID }, Row: pgx.RowToStructByPos[Record]}
-	return list.Page(ctx, q, r, `
+	return list.Filtered(ctx, q, r, `audit_log WHERE true`, `
 		SELECT id, at, actor, action, target, reason, detail FROM audit_log
-		WHERE id < $1 AND ($3 = '' OR action = $3) AND ($4 = '' OR target = $4) ORDER BY id DESC LIMIT $2`, f.Action, f.Target)
+		WHERE id < @before AND id >= @floor AND (@action = '' OR action = @action) AND (@target = '' OR target = @target)
+		ORDER BY id DESC LIMIT @limit`, pgx.NamedArgs{"action": f.Action, "target": f.Target})
 }

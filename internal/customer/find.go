@@ -49,11 +49,11 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 		return nil, page.Info{}, ErrKYCStatus
 	}
 	list := pg.List[Customer]{Name: page.Customers, ID: func(c Customer) uuid.UUID { return c.ID }, Row: scanCustomer}
-	return list.Page(ctx, s.Pool, r, `
+	return list.Filtered(ctx, s.Pool, r, `customers WHERE tenant_id = @tenant`, `
 		SELECT `+columns+` FROM customers c
-		WHERE c.tenant_id = $3 AND c.id < $1 AND ($4 = '' OR c.kyc_status = $4)
-			AND ($5 = '' OR strpos(lower(c.external_ref), lower($5)) > 0 OR strpos(lower(c.name), lower($5)) > 0)
-		ORDER BY c.id DESC LIMIT $2`, tenantID, f.KYCStatus, f.Search)
+		WHERE c.tenant_id = @tenant AND c.id < @before AND c.id >= @floor AND (@status = '' OR c.kyc_status = @status)
+			AND (@search = '' OR strpos(lower(c.external_ref), lower(@search)) > 0 OR strpos(lower(c.name), lower(@search)) > 0)
+		ORDER BY c.id DESC LIMIT @limit`, pgx.NamedArgs{"tenant": tenantID, "status": string(f.KYCStatus), "search": f.Search})
 }
 
 // Rename gives a tenant's customer another display name and returns the customer. Its accounts keep

@@ -134,7 +134,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 			(SELECT count(*) AS n, min(created_at) AS oldest FROM transfers WHERE waiting) p,
 			(SELECT count(*) AS n, min(t.submitted_at) AS oldest FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status = 'processing') q,
 			(SELECT count(*) AS n FROM transfers WHERE differs_since IS NOT NULL) x,
-			(SELECT count(*) AS n FROM deliveries WHERE status = 'dead_letter') d,
+			(SELECT count(*) AS n FROM deliveries WHERE dead) d,
 			(SELECT count(*) AS n, min(opened_at) AS oldest FROM recalls WHERE status = 'open') k`).
 		Scan(&s.Accounts, &s.NegativeBalances, &s.OddBalances, &s.ProvisionalNaira, &s.ProvisionalCount, &provisional, &s.ReviewCount, &s.UnpostedCount, &unposted,
 			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters, &s.RecallCount, &recall)

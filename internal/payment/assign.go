@@ -89,12 +89,25 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 		return nil, page.Info{}, ErrFilter
 	}
 	list := pg.List[InboundEvent]{Name: page.Events, ID: func(e InboundEvent) uuid.UUID { return e.ID }, Row: pgx.RowToStructByPos[InboundEvent]}
-	return list.Page(ctx, s.Pool, r, `
+	scan := `inbound_events WHERE true`
+	switch {
+	case f.ProviderTxnRef != "":
+		scan = `inbound_events WHERE provider_txn_ref = @ref AND (authentic AND provider_txn_ref <> '' OR category = 'sig_invalid')`
+	case f.Category == CategoryMisdirected:
+		scan = `inbound_events WHERE category = 'misdirected'`
+	case f.Category == CategorySigInvalid:
+		scan = `inbound_events WHERE category = 'sig_invalid'`
+	}
+	return list.Filtered(ctx, s.Pool, r, scan, `
 		SELECT `+eventColumns+` FROM inbound_events
-		WHERE id < $1 AND ($3 = '' OR category = $3) AND ($4 = '' OR status = $4) AND ($5 = '' OR provider_txn_ref = $5)
-			AND ($6 = '' OR alias_number = $6 OR account_id IN (SELECT a.id FROM accounts a WHERE a.bank_account_number = $6))
-			AND ($7::numeric IS NULL OR amount = $7) AND ($8::timestamptz IS NULL OR occurred_at >= $8) AND ($9::timestamptz IS NULL OR occurred_at < $9)
-		ORDER BY id DESC LIMIT $2`, f.Category, f.Status, f.ProviderTxnRef, f.Number, f.Amount, orNull(f.From), orNull(f.To))
+		WHERE id < @before AND id >= @floor AND (@category = '' OR category = @category) AND (@status = '' OR status = @status)
+			AND (@ref = '' OR provider_txn_ref = @ref AND (authentic AND provider_txn_ref <> '' OR category = 'sig_invalid'))
+			AND (@number = '' OR alias_number = @number OR account_id IN (SELECT a.id FROM accounts a WHERE a.bank_account_number = @number))
+			AND (@amount::numeric IS NULL OR amount = @amount) AND (@from::timestamptz IS NULL OR occurred_at >= @from) AND (@to::timestamptz IS NULL OR occurred_at < @to)
+		ORDER BY id DESC LIMIT @limit`, pgx.NamedArgs{
+		"category": string(f.Category), "status": string(f.Status), "ref": f.ProviderTxnRef, "number": f.Number, "amount": f.Amount,
+		"from": orNull(f.From), "to": orNull(f.To),
+	})
 }
 
 func orNull(t time.Time) *time.Time {

@@ -56,7 +56,9 @@ func (s *Service) Recalls(ctx context.Context, status RecallStatus, r page.Reque
 		return nil, page.Info{}, ErrFilter
 	}
 	list := pg.List[RecallRecord]{Name: page.Recalls, ID: func(v RecallRecord) uuid.UUID { return v.EventID }, Row: pgx.RowToStructByPos[RecallRecord]}
-	return list.Page(ctx, s.Pool, r, recallQuery+` WHERE r.event_id < $1 AND ($3 = '' OR r.status = $3) ORDER BY r.event_id DESC LIMIT $2`, status)
+	return list.Filtered(ctx, s.Pool, r, `(SELECT event_id AS id FROM recalls) r WHERE true`, recallQuery+`
+	WHERE r.event_id < @before AND r.event_id >= @floor AND (@status = '' OR r.status = @status)
+	ORDER BY r.event_id DESC LIMIT @limit`, pgx.NamedArgs{"status": string(status)})
 }
 
 // Recall returns the recall of a payment, or [ErrNoRecall].

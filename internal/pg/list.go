@@ -2,6 +2,8 @@ package pg
 
 import (
 	"context"
+	"reflect"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -32,6 +34,51 @@ func (l List[T]) Page(ctx context.Context, q Querier, r page.Request, sql string
 		return nil, page.Info{}, err
 	}
 	list, info := page.Cut(list, r, func(v T) string { return page.ID(l.Name, l.ID(v)) })
+	return list, info, nil
+}
+
+// ScanLimit is how many rows a page of a filtered list looks at. A filter that nothing matches would
+// otherwise read a whole history, and an index for each would be written with every payment.
+const ScanLimit = 10_000
+
+// Filtered reads a page of the list where only rows that match a filter are shown. It looks at the
+// next [ScanLimit] rows of scan, "table WHERE conditions": these conditions need an index that also
+// orders by id. A page that is not full then ends at the last row that was looked at, and says
+// that there is more.
+//
+// The statement reads @limit rows of @floor <= id < @before ("ORDER BY id DESC"). Arguments that
+// scan does not name are the filter's; while they are all zero the list is read to its end.
+func (l List[T]) Filtered(ctx context.Context, q Querier, r page.Request, scan, sql string, args pgx.NamedArgs) ([]T, page.Info, error) {
+	before, ok, err := page.ParseID(l.Name, r.After)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	if !ok {
+		before = uuid.Max
+	}
+	all := pgx.NamedArgs{"before": before, "limit": r.Limit + 1, "last": ScanLimit - 1}
+	filtered := false
+	for name, v := range args {
+		all[name] = v
+		filtered = filtered || !strings.Contains(scan, "@"+name) && v != nil && !reflect.ValueOf(v).IsZero()
+	}
+	floor := uuid.Nil
+	if filtered {
+		err := q.QueryRow(ctx, `SELECT id FROM `+scan+` AND id < @before ORDER BY id DESC OFFSET @last LIMIT 1`, all).Scan(&floor)
+		if err != nil && !IsNoRows(err) {
+			return nil, page.Info{}, err
+		}
+	}
+	all["floor"] = floor
+	list, err := Collect(ctx, q, l.Row, sql, all)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	list, info := page.Cut(list, r, func(v T) string { return page.ID(l.Name, l.ID(v)) })
+	if !info.HasMore && floor != uuid.Nil {
+		next := page.ID(l.Name, floor)
+		info.NextCursor, info.HasMore = &next, true
+	}
 	return list, info, nil
 }
 

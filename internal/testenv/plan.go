@@ -3,9 +3,13 @@ package testenv
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"ajo/internal/pg"
 )
@@ -69,4 +73,71 @@ func (e *Env) explain(in func(context.Context, *pg.Pool, func(pg.Tx) error) erro
 		e.T.Fatalf("plan of %s: %v", sql, err)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Statement is a query as a pool was asked it.
+type Statement struct {
+	SQL  string
+	Args []any
+}
+
+// Recorded returns another pool of the test's database, and a function that returns what it has
+// been asked since the last call.
+func (e *Env) Recorded() (*pg.Pool, func() []Statement) {
+	e.T.Helper()
+	r := &recorder{}
+	cfg := e.Pool.Config()
+	cfg.ConnConfig.Tracer = r
+	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
+	if err != nil {
+		e.T.Fatalf("testenv: %v", err)
+	}
+	e.T.Cleanup(pool.Close)
+	return pool, r.take
+}
+
+type recorder struct {
+	mu   sync.Mutex
+	seen []Statement
+}
+
+func (r *recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, Statement{q.SQL, q.Args})
+	return ctx
+}
+
+func (*recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (r *recorder) take() []Statement {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := r.seen
+	r.seen = nil
+	return seen
+}
+
+var (
+	stepRows    = regexp.MustCompile(`\(actual rows=(\d+)[.\d]* loops=(\d+)\)`)
+	droppedRows = regexp.MustCompile(`Rows Removed by [^:]+: (\d+)`)
+)
+
+// MostRows runs a query and returns the largest number of rows that one step of its plan looked at,
+// those that it dropped included, and the plan.
+func (e *Env) MostRows(s Statement) (most int, plan string) {
+	e.T.Helper()
+	plan = e.explain(pg.InTx, "", "", "(ANALYZE, TIMING OFF) "+s.SQL, s.Args...)
+	rows, loops := 0, 1
+	for line := range strings.Lines(plan) {
+		if m := stepRows.FindStringSubmatch(line); m != nil {
+			rows, _ = strconv.Atoi(m[1])
+			loops, _ = strconv.Atoi(m[2])
+		} else if m := droppedRows.FindStringSubmatch(line); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			rows += n
+		}
+		most = max(most, rows*loops)
+	}
+	return most, plan
 }

@@ -49,14 +49,23 @@ type Record struct {
 	PaidAmount     *money.Amount // what left, where it is another sum than was ordered
 }
 
-const recordQuery = `
+const selectRecord = `
 	SELECT t.id, t.tenant_id, n.name, t.account_id, a.account_ref, t.merchant_tx_ref, t.status, t.amount, t.currency, t.bank_code, t.account_number,
 		t.account_name, t.narration, t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count,
 		coalesce(nullif(w.last_error, ''), t.last_error), w.due_at, w.leased_until,
 		t.created_at, t.updated_at, t.provider_fee,
 		t.acknowledged_at, t.ended_by, t.failure_reason, t.difference, t.differs_since, t.paid_amount
-	FROM transfers t JOIN accounts a ON a.id = t.account_id JOIN tenants n ON n.id = t.tenant_id
+	FROM `
+
+const (
+	joinRecord = ` JOIN accounts a ON a.id = t.account_id JOIN tenants n ON n.id = t.tenant_id
 		LEFT JOIN work w ON w.kind = 'settle' AND w.id = t.id`
+	recordQuery = selectRecord + `transfers t` + joinRecord
+	recordsSQL  = `
+		WHERE t.id < @before AND t.id >= @floor AND (@tenant::uuid IS NULL OR t.tenant_id = @tenant) AND (@status = '' OR t.status = @status)
+			AND (@status NOT IN ('failed', 'refunded') OR t.unpaid) AND (NOT @differing OR t.differs_since IS NOT NULL)
+		ORDER BY t.id DESC LIMIT @limit`
+)
 
 // RecordFilter narrows a list of all tenants' transfers; empty fields do not.
 type RecordFilter struct {
@@ -74,10 +83,21 @@ func (s *Service) Records(ctx context.Context, f RecordFilter, r page.Request) (
 		return nil, page.Info{}, ErrStatus
 	}
 	list := pg.List[Record]{Name: page.TransferRecords, ID: func(t Record) uuid.UUID { return t.ID }, Row: pgx.RowToStructByPos[Record]}
-	return list.Page(ctx, s.Pool, r, recordQuery+`
-		WHERE t.id < $1 AND ($3::uuid IS NULL OR t.tenant_id = $3) AND ($4 = '' OR t.status = $4) AND (NOT $5 OR t.differs_since IS NOT NULL)
-		ORDER BY t.id DESC LIMIT $2`,
-		uuid.NullUUID{UUID: f.TenantID, Valid: f.TenantID != uuid.Nil}, f.Status, f.Differing)
+	args := pgx.NamedArgs{"tenant": uuid.NullUUID{UUID: f.TenantID, Valid: f.TenantID != uuid.Nil}, "status": string(f.Status), "differing": f.Differing}
+	scan := `transfers WHERE true`
+	if f.Status == Pending || f.Status == Processing {
+		return list.Filtered(ctx, s.Pool, r, `work WHERE true`, selectRecord+openSQL+joinRecord+recordsSQL, args)
+	}
+	switch {
+	case f.Differing:
+		scan = `transfers WHERE differs_since IS NOT NULL`
+	case f.TenantID != uuid.Nil:
+		scan = `transfers WHERE tenant_id = @tenant`
+		if f.Status == Failed || f.Status == Refunded {
+			scan += ` AND unpaid`
+		}
+	}
+	return list.Filtered(ctx, s.Pool, r, scan, recordQuery+recordsSQL, args)
 }
 
 // Detail is a transfer with its entries and what is to come.

@@ -35,7 +35,7 @@ func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Requ
 	}}
 	return list.Page(ctx, s.pool, r, `
 		SELECT id, callback_url, status, attempt_count, last_error, created_at
-		FROM deliveries WHERE tenant_id = $3 AND status = 'dead_letter' AND id < $1
+		FROM deliveries WHERE tenant_id = $3 AND dead AND id < $1
 		ORDER BY id DESC LIMIT $2`, tenant)
 }
 

@@ -28,8 +28,13 @@ function line(columns, row) {
 
 // list shows what fetchPage(after) answers: {rows, pagination}. More is added by a button, and the focus goes on with it.
 export function list({ caption, columns, fetchPage, none, noun, nouns }) {
+  const fetchSome = async (after) => { // a page looks at so many rows only, and may find none among them
+    let next = await fetchPage(after);
+    while (next.rows.length === 0 && next.pagination.hasMore) next = await fetchPage(next.pagination.nextCursor);
+    return next;
+  };
   return region(async () => {
-    const first = await fetchPage('');
+    const first = await fetchSome('');
     const before = remembered()[caption] ?? 0; // rows that were shown when one left
     while (first.rows.length < before && first.pagination.hasMore) {
       const next = await fetchPage(first.pagination.nextCursor);
@@ -40,7 +45,7 @@ export function list({ caption, columns, fetchPage, none, noun, nouns }) {
   }, ({ rows, pagination }) => {
     if (rows.length === 0) return none();
     const shown = table(caption, columns, rows);
-    return [h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, { caption, fetchPage, noun, nouns })];
+    return [h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, { caption, fetchPage: fetchSome, noun, nouns })];
   }, { rows: 6 });
 }
 
