@@ -28,7 +28,7 @@ func TestCursorOfAnotherList(t *testing.T) {
 	for path, own := range map[string]string{
 		"/v1/accounts": "accounts", "/auth/accounts": "accounts", "/v1/customers": "customers", "/auth/customers": "customers",
 		"/v1/transfers": "transfers", "/auth/transfers": "transfers", "/auth/deliveries": "deliveries", "/v1/webhooks/dead-letters": "dead letters",
-		"/auth/misdirected": "one of its own, as it names an event that there is", "/v1/accounts/shop-1/statement": "statement", "/auth/accounts/shop-1/statement": "statement",
+		"/auth/misdirected": "misdirected", "/v1/accounts/shop-1/statement": "statement", "/auth/accounts/shop-1/statement": "statement",
 	} {
 		credential := m.withKey()
 		if path[:5] == "/auth" {
