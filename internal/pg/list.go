@@ -37,8 +37,9 @@ func (l List[T]) Page(ctx context.Context, q Querier, r page.Request, sql string
 	return list, info, nil
 }
 
-// ScanLimit is how many rows a page of a filtered list looks at. A filter that nothing matches would
-// otherwise read a whole history, and an index for each would be written with every payment.
+// ScanLimit is how many rows a page of a filtered list looks at. A filter that nothing matches
+// would otherwise read a whole history, and an index for each filter would be written with every
+// payment.
 const ScanLimit = 10_000
 
 // Filtered reads a page of the list where only rows that match a filter are shown. It looks at the
