@@ -113,6 +113,11 @@ bench: build ## Measure the goals of docs/performance.md; ROWS=… for some, PRO
 	go build -o bin/ajo-bench ./bench
 	bin/ajo-bench $(BENCH_FLAGS)
 
+.PHONY: bench-fair
+bench-fair: build ## Measure one tenant's work of each kind beside AJO_FAIR_ITEMS (50000) of another's, at slow endpoints and a slow bank (AJO_FAIR_BANK_MS)
+	AJO_FAIR_ITEMS=$(or $(AJO_FAIR_ITEMS),50000) AJO_FAIR_SAMPLES=$(or $(AJO_FAIR_SAMPLES),20) AJO_FAIR_EVERY_MS=1000 AJO_FAIR_PLACES=0 \
+		bin/ajo stack -- go test ./workers -run TestQuietTenant -v -count=1 -timeout 30m
+
 .PHONY: bench-compare
 bench-compare: go ## Print two results of make bench side by side: A=name B=name, from bench/results
 	go run ./bench compare $(A) $(B)

@@ -145,7 +145,7 @@ CREATE INDEX work_due ON work (kind, due_at, id);
 COMMENT ON TABLE work IS
     'Pending work: an item exists from the fact that makes it necessary until it is done. Workers claim items, and the sweep enqueues those that are overdue.';
 COMMENT ON COLUMN work.id IS 'of the event (ingest, confirm), the transfer (settle), the delivery (deliver) or the account (expire)';
-COMMENT ON COLUMN work.tenant_id IS 'NULL for an event that is not posted';
+COMMENT ON COLUMN work.tenant_id IS 'NULL where it is not known: of an event that names no account';
 COMMENT ON COLUMN work.leased_until IS 'until then nobody else claims it; NULL: nobody has it, or relies on the version alone';
 COMMENT ON COLUMN work.version IS 'changes with each claim, and never comes twice: a result is recorded only if it is the one that was claimed';
 COMMENT ON COLUMN work.attempts IS 'handlings in a row that failed unexpectedly; each waits twice as long as the one before';

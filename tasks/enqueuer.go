@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
@@ -163,13 +162,13 @@ func (e *Enqueuer) together(k Kind, items []work.Item) {
 			if second > 0 {
 				at = time.Unix(second, 0)
 			}
-			err := e.enqueue(k, taskID(k, chunk[0]), at, chunk[0].Traceparent, idsOf(chunk)...)
+			err := e.enqueue(string(k), taskID(k, chunk[0]), at, chunk...)
 			if len(chunk) == 1 || !errors.Is(err, asynq.ErrTaskIDConflict) {
 				continue
 			}
 			// there is a task of that name already; the others must not miss theirs for it
 			for _, m := range chunk {
-				_ = e.enqueue(k, taskID(k, m), at, m.Traceparent, m.ID)
+				_ = e.enqueue(string(k), taskID(k, m), at, m)
 			}
 		}
 	}
@@ -182,7 +181,7 @@ func (e *Enqueuer) Alone(m work.Item) {
 	if !at.After(e.clock.Now()) {
 		at = time.Time{}
 	}
-	_ = e.enqueue(m.Kind, taskID(m.Kind, m), at, m.Traceparent, m.ID)
+	_ = e.enqueue(string(m.Kind), taskID(m.Kind, m), at, m)
 }
 
 // Sweep enqueues items of a kind that were found overdue, to be worked on at once, in full tasks,
@@ -191,16 +190,16 @@ func (e *Enqueuer) Alone(m work.Item) {
 func (e *Enqueuer) Sweep(k Kind, items []work.Item, round time.Time) {
 	for chunk := range slices.Chunk(items, Specs[k].MaxIDs) {
 		name := fmt.Sprintf("%s:%s:swept-%d", k, chunk[0].ID, round.UnixMilli())
-		_ = e.enqueue(k, name, time.Time{}, chunk[0].Traceparent, idsOf(chunk)...)
+		_ = e.enqueue(string(k), name, time.Time{}, chunk...)
 	}
 }
 
-func idsOf(items []work.Item) []uuid.UUID {
-	ids := make([]uuid.UUID, len(items))
-	for i, m := range items {
-		ids[i] = m.ID
+// Slow puts items of one tenant into the slow queue, to be worked on when their turn comes, and
+// waits for Redis.
+func (e *Enqueuer) Slow(k Kind, items []work.Item) {
+	for chunk := range slices.Chunk(items, Specs[k].MaxIDs) {
+		_ = e.enqueue(SlowQueue(k), fmt.Sprintf("%s:%s:slow-%d", k, chunk[0].ID, time.Now().UnixNano()), time.Time{}, chunk...)
 	}
-	return ids
 }
 
 // taskID names the task of a row for a time; a second one for the same time is no new task. It
@@ -217,26 +216,27 @@ func taskID(k Kind, m work.Item) string {
 // rest off, so a task would come a moment before its row is due, and for nothing.
 func NextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
-func (e *Enqueuer) enqueue(k Kind, name string, at time.Time, traceparent string, ids ...uuid.UUID) error {
+func (e *Enqueuer) enqueue(queue, name string, at time.Time, items ...work.Item) error {
+	k := items[0].Kind
 	if time.Now().UnixNano() < e.quiet.Load() {
-		e.lose(k, len(ids))
+		e.lose(k, len(items))
 		return nil
 	}
 	spec := Specs[k]
-	opts := []asynq.Option{asynq.Queue(string(k)), asynq.TaskID(name), asynq.MaxRetry(spec.MaxRetry), asynq.Timeout(spec.Timeout)}
+	opts := []asynq.Option{asynq.Queue(queue), asynq.TaskID(name), asynq.MaxRetry(spec.MaxRetry), asynq.Timeout(spec.Timeout)}
 	if !at.IsZero() {
 		opts = append(opts, asynq.ProcessAt(NextSecond(at)))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), enqueueTimeout)
 	defer cancel()
 	failpoint.At("tasks/before-enqueue")
-	_, err := e.client.EnqueueContext(ctx, newTask(k, ids, traceparent), opts...)
+	_, err := e.client.EnqueueContext(ctx, newTask(k, items), opts...)
 	failpoint.At("tasks/after-enqueue")
 	if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) {
 		return err
 	}
 	e.quiet.Store(time.Now().Add(silence).UnixNano())
-	e.lose(k, len(ids))
-	e.log.WarnContext(trace.Within(ctx, traceparent), "a task was not enqueued; the sweep will find its items", slog.String("kind", string(k)), slog.String("task", name), slog.Any("err", err))
+	e.lose(k, len(items))
+	e.log.WarnContext(trace.Within(ctx, items[0].Traceparent), "a task was not enqueued; the sweep will find its items", slog.String("queue", queue), slog.String("task", name), slog.Any("err", err))
 	return err
 }

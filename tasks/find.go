@@ -32,32 +32,40 @@ type Found struct {
 func Find(r redis.UniversalClient, k Kind, id uuid.UUID) (found []Found, all bool, err error) {
 	in := asynq.NewInspectorFromRedisClient(r)
 	all = true
-	for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
-		in.ListActiveTasks, in.ListPendingTasks, in.ListScheduledTasks, in.ListRetryTasks, in.ListArchivedTasks,
-	} {
-		for page := 1; ; page++ {
-			tasks, err := list(string(k), asynq.PageSize(findPage), asynq.Page(page))
-			if errors.Is(err, asynq.ErrQueueNotFound) {
-				return nil, true, nil // nothing was ever enqueued
-			}
+	for _, queue := range Queues(k) {
+		for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
+			in.ListActiveTasks, in.ListPendingTasks, in.ListScheduledTasks, in.ListRetryTasks, in.ListArchivedTasks,
+		} {
+			more, err := find(queue, list, id, &found)
 			if err != nil {
 				return nil, false, err
 			}
-			for _, t := range tasks {
-				if f, ok := carries(t, id); ok {
-					found = append(found, f)
-				}
-			}
-			if len(tasks) < findPage {
-				break
-			}
-			if page*findPage >= findLimit {
-				all = false
-				break
-			}
+			all = all && !more
 		}
 	}
 	return found, all, nil
+}
+
+// find reads tasks of one state, and reports whether there are more than it has read.
+func find(queue string, list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error), id uuid.UUID, found *[]Found) (more bool, err error) {
+	for page := 1; page*findPage <= findLimit; page++ {
+		tasks, err := list(queue, asynq.PageSize(findPage), asynq.Page(page))
+		if errors.Is(err, asynq.ErrQueueNotFound) {
+			return false, nil // nothing was ever enqueued
+		}
+		if err != nil {
+			return false, err
+		}
+		for _, t := range tasks {
+			if f, ok := carries(t, id); ok {
+				*found = append(*found, f)
+			}
+		}
+		if len(tasks) < findPage {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func carries(t *asynq.TaskInfo, id uuid.UUID) (Found, bool) {

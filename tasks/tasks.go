@@ -3,7 +3,7 @@
 //
 // A task only starts work at the right time: it carries the ids of items, and the item says whether
 // the work is still due. The sweep replaces a task that is lost; a task too many changes nothing.
-// Each kind has a queue of its own name.
+// Each kind has a queue of its own name, and a slow one for what goes beyond a tenant's share.
 package tasks
 
 import (
@@ -35,11 +35,11 @@ var Kinds = work.Kinds
 
 // Spec is what holds for every task of a kind.
 type Spec struct {
-	Concurrency int           // workers in one process, unless --queues says otherwise
+	Concurrency int           // items at work at once in one process, unless --queues says otherwise
+	Room        int           // items taken up for each of these; others are left to other processes
 	Timeout     time.Duration // of one run; the handler's context ends then
 	MaxRetry    int           // after that the task is archived, and the sweep enqueues the item anew
 	MaxIDs      int           // rows in one task; a row that is due again is a task of its own
-	Rows        int           // rows at work at once in one process, over all tasks; 0: no limit
 	Rest        time.Duration // how long a queue that has been empty for a while is not looked at
 	Delayed     time.Duration // how often a task whose time has come is looked for
 }
@@ -49,22 +49,37 @@ type Spec struct {
 // until it is delivered. MaxRetry is never 0: a task whose dequeue was lost would be archived
 // without having run.
 var Specs = map[Kind]Spec{
-	// Many: a task waits for its batch and does little else, and with few ids each, sixteen were
-	// what a middling load waited for.
-	Ingest: {Concurrency: 64, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 125 * time.Millisecond, Delayed: 5 * time.Second},
-	// Rows: the bank answers so many calls a second, and a row that waits for its turn with its
-	// lease taken would lose it.
-	Confirm: {Concurrency: 16, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rows: 256, Rest: 500 * time.Millisecond, Delayed: time.Second},
-	// Rows: as for Confirm. MaxIDs: as for Deliver.
-	Settle: {Concurrency: 32, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, Rows: 64, Rest: 333 * time.Millisecond, Delayed: time.Second},
+	// Concurrency: enough for a batch to be collected while one is written; whoever comes waits for
+	// both.
+	Ingest: {Concurrency: 256, Room: 2, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 125 * time.Millisecond, Delayed: 5 * time.Second},
+	// Concurrency: the bank answers so many calls a second, and an item that waits for its turn
+	// with its lease taken would lose it.
+	Confirm: {Concurrency: 256, Room: 2, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rest: 500 * time.Millisecond, Delayed: time.Second},
+	// Concurrency: as for Confirm. Room: more, as the bank takes few a second, and what a tenant
+	// has no room for waits behind what others have not. MaxIDs: as for Deliver.
+	Settle: {Concurrency: 64, Room: 8, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, Rest: 333 * time.Millisecond, Delayed: time.Second},
 	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, though
 	// not the rows beside it.
-	Deliver: {Concurrency: 256, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16, Rest: 125 * time.Millisecond, Delayed: 2 * time.Second},
-	Expire:  {Concurrency: 4, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1, Rest: time.Second, Delayed: 5 * time.Second},
+	Deliver: {Concurrency: 256, Room: 4, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16, Rest: 125 * time.Millisecond, Delayed: 2 * time.Second},
+	Expire:  {Concurrency: 4, Room: 8, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1, Rest: time.Second, Delayed: 5 * time.Second},
 }
 
-// Concurrency is how many workers a process has for the kind when it serves the given queues: what
-// they say, or the kind's own number when they say 0, and none when the kind is not among them.
+// SlowRest and SlowDelayed are Rest and Delayed of every slow queue: nothing in it is urgent, and
+// no task comes back to it.
+const (
+	SlowRest    = 500 * time.Millisecond
+	SlowDelayed = 30 * time.Second
+)
+
+// SlowQueue names the queue for what goes beyond a tenant's share.
+func SlowQueue(k Kind) string { return string(k) + ":slow" }
+
+// Queues are the names of a kind's queues.
+func Queues(k Kind) []string { return []string{string(k), SlowQueue(k)} }
+
+// Concurrency is how many items of the kind a process works on at once when it serves the given
+// queues: what they say, or the kind's own number when they say 0, and none when the kind is not
+// among them.
 func Concurrency(k Kind, queues map[Kind]int) int {
 	n, wanted := queues[k]
 	if wanted && n == 0 {
@@ -75,31 +90,47 @@ func Concurrency(k Kind, queues map[Kind]int) int {
 
 // payload is what a task carries: ids only, since it stands in Redis and in the dashboard.
 type payload struct {
-	IDs []uuid.UUID `json:"ids"`
+	IDs     []uuid.UUID `json:"ids"`
+	Tenants []uuid.UUID `json:"tenants,omitempty"` // of each; none: of no item is the tenant known
 }
 
-// IDs reads the rows that a task is about.
-func IDs(t *asynq.Task) ([]uuid.UUID, error) {
+// Items reads the items that a task is about.
+func Items(t *asynq.Task) ([]work.Item, error) {
 	var p payload
 	if err := json.Unmarshal(t.Payload(), &p); err != nil {
 		return nil, fmt.Errorf("task payload: %w", err)
 	}
-	return p.IDs, nil
+	items := make([]work.Item, len(p.IDs))
+	for i, id := range p.IDs {
+		items[i] = work.Item{Kind: Kind(t.Type()), ID: id}
+		if len(p.Tenants) == len(p.IDs) {
+			items[i].TenantID = p.Tenants[i]
+		}
+	}
+	return items, nil
 }
 
 // Trace is the traceparent of a task of one row, "" when there is none. The row has it too, and is
 // what counts.
 func Trace(t *asynq.Task) string { return t.Headers()[trace.Header] }
 
-// newTask makes the task of the rows. The traceparent is for one row; of many, each row has its
-// own.
-func newTask(k Kind, ids []uuid.UUID, traceparent string) *asynq.Task {
-	b, err := json.Marshal(payload{IDs: ids})
+// newTask makes the task of items. The traceparent is for one item; of many, each row has its own.
+func newTask(k Kind, items []work.Item) *asynq.Task {
+	p := payload{IDs: make([]uuid.UUID, len(items)), Tenants: make([]uuid.UUID, len(items))}
+	known := false
+	for i, m := range items {
+		p.IDs[i], p.Tenants[i] = m.ID, m.TenantID
+		known = known || m.TenantID != uuid.Nil
+	}
+	if !known {
+		p.Tenants = nil
+	}
+	b, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // ids always marshal
 	}
-	if traceparent != "" && len(ids) == 1 {
-		return asynq.NewTaskWithHeaders(string(k), b, map[string]string{trace.Header: traceparent})
+	if items[0].Traceparent != "" && len(items) == 1 {
+		return asynq.NewTaskWithHeaders(string(k), b, map[string]string{trace.Header: items[0].Traceparent})
 	}
 	return asynq.NewTask(string(k), b)
 }

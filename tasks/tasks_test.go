@@ -63,12 +63,12 @@ func TestItemsTravelTogether(t *testing.T) {
 	list := pending(t, i, tasks.Ingest)
 	require.Less(t, len(list), 250, "500 items made %d tasks", len(list))
 	for _, info := range list {
-		ids, err := tasks.IDs(asynq.NewTask(info.Type, info.Payload))
+		items, err := tasks.Items(asynq.NewTask(info.Type, info.Payload))
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(ids), tasks.Specs[tasks.Ingest].MaxIDs)
-		for _, id := range ids {
-			require.True(t, want[id], "%s twice, or never enqueued", id)
-			delete(want, id)
+		require.LessOrEqual(t, len(items), tasks.Specs[tasks.Ingest].MaxIDs)
+		for _, m := range items {
+			require.True(t, want[m.ID], "%s twice, or never enqueued", m.ID)
+			delete(want, m.ID)
 		}
 	}
 	require.Empty(t, want)
@@ -94,9 +94,9 @@ func TestItemsOfASecondTravelTogether(t *testing.T) {
 	require.Less(t, len(list), 250, "501 items made %d tasks", len(list))
 	seconds := map[time.Time]int{}
 	for _, info := range list {
-		ids, err := tasks.IDs(asynq.NewTask(info.Type, info.Payload))
+		items, err := tasks.Items(asynq.NewTask(info.Type, info.Payload))
 		require.NoError(t, err)
-		seconds[info.NextProcessAt.UTC()] += len(ids)
+		seconds[info.NextProcessAt.UTC()] += len(items)
 	}
 	require.Equal(t, map[time.Time]int{at.UTC(): 500, at.Add(-time.Minute).UTC(): 1}, seconds)
 }
@@ -116,10 +116,10 @@ func TestEnqueuedTwice(t *testing.T) {
 	enqueue(e, tasks.Deliver, time.Time{}, ids...) // every other one has been enqueued
 	enqueued := map[uuid.UUID]int{}
 	for _, info := range pending(t, i, tasks.Deliver) {
-		ids, err := tasks.IDs(asynq.NewTask(info.Type, info.Payload))
+		items, err := tasks.Items(asynq.NewTask(info.Type, info.Payload))
 		require.NoError(t, err)
-		for _, id := range ids {
-			enqueued[id] = 1 // a row may stand in two tasks, which is harmless; in none is not
+		for _, m := range items {
+			enqueued[m.ID] = 1 // a row may stand in two tasks, which is harmless; in none is not
 		}
 	}
 	require.Equal(t, want, enqueued)

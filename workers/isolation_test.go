@@ -148,7 +148,7 @@ func quantile(sorted []time.Duration, q int) time.Duration {
 }
 
 // fromEnv lets a measurement by hand ask for more than a test run has time for.
-func fromEnv(t *testing.T, name string, n int) int {
+func fromEnv(t testing.TB, name string, n int) int {
 	v := os.Getenv(name)
 	if v == "" {
 		return n
@@ -201,18 +201,20 @@ func TestDeadEndpointHoldsUpNobody(t *testing.T) {
 	require.LessOrEqual(t, b.inRedis(), waiting+waiting/10+others, "about one task each")
 }
 
-// inRedis counts the tasks of the deliveries' queue.
+// inRedis counts the tasks of the deliveries' queues.
 func (b *delivering) inRedis() (n int) {
 	b.T.Helper()
-	for _, state := range []string{"pending", "active"} {
-		v, err := b.redis.LLen(b.ctx, "asynq:{deliver}:"+state).Result()
-		require.NoError(b.T, err)
-		n += int(v)
-	}
-	for _, state := range []string{"scheduled", "retry"} {
-		v, err := b.redis.ZCard(b.ctx, "asynq:{deliver}:"+state).Result()
-		require.NoError(b.T, err)
-		n += int(v)
+	for _, queue := range tasks.Queues(tasks.Deliver) {
+		for _, state := range []string{"pending", "active"} {
+			v, err := b.redis.LLen(b.ctx, "asynq:{"+queue+"}:"+state).Result()
+			require.NoError(b.T, err)
+			n += int(v)
+		}
+		for _, state := range []string{"scheduled", "retry"} {
+			v, err := b.redis.ZCard(b.ctx, "asynq:{"+queue+"}:"+state).Result()
+			require.NoError(b.T, err)
+			n += int(v)
+		}
 	}
 	return n
 }
@@ -257,9 +259,9 @@ func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	require.NoError(t, err)
 	rows := 0
 	for _, task := range pending {
-		ids, err := tasks.IDs(asynq.NewTask(task.Type, task.Payload))
+		items, err := tasks.Items(asynq.NewTask(task.Type, task.Payload))
 		require.NoError(t, err)
-		rows += len(ids)
+		rows += len(items)
 	}
 	require.Equal(t, calls, rows, "every row is in a task that was handed back")
 	require.Equal(t, calls, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'pending' AND attempt_count = 0`))

@@ -58,13 +58,15 @@ func ShowDepths(r redis.UniversalClient) error {
 		return err
 	}
 	for _, k := range tasks.Kinds {
-		info := &asynq.QueueInfo{}
-		if slices.Contains(known, string(k)) {
-			if info, err = inspector.GetQueueInfo(string(k)); err != nil {
-				return err
+		for _, queue := range tasks.Queues(k) {
+			info := &asynq.QueueInfo{}
+			if slices.Contains(known, queue) {
+				if info, err = inspector.GetQueueInfo(queue); err != nil {
+					return err
+				}
 			}
+			metrics.QueueDepth(queue, [5]int{info.Pending, info.Active, info.Scheduled, info.Retry, info.Archived}, info.Latency)
 		}
-		metrics.QueueDepth(string(k), [5]int{info.Pending, info.Active, info.Scheduled, info.Retry, info.Archived}, info.Latency)
 	}
 	return nil
 }

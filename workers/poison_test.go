@@ -34,8 +34,8 @@ func (b *bundle) withoutBalance(id uuid.UUID) {
 // finds lists what a first step of a sweep finds of a kind.
 func (w *Workers) finds(k tasks.Kind) ([]uuid.UUID, error) {
 	s := sweeper{Workers: w, found: map[tasks.Kind]found{}}
-	span, _ := s.span(k)
-	items, err := work.Overdue(context.Background(), w.Pool, w.Clock.Now(), []work.Span{span}, w.page())
+	q := s.look(context.Background(), k)
+	items, err := work.Overdue(context.Background(), w.Pool, w.Clock.Now(), []work.Span{q.span}, w.page())
 	ids := make([]uuid.UUID, len(items))
 	for i, m := range items {
 		ids[i] = m.ID
@@ -99,7 +99,7 @@ func TestWorkThatAlwaysFailsWaitsLongerEachTime(t *testing.T) {
 			due(good, "1 hour")
 			b.opts.SweepPage = 1
 			w := &Workers{Options: b.opts}
-			handler := w.handle(kind, w.work(kind, 1))
+			handler := w.handle(newLane(kind, 1, w.work(kind), w.Log), false)
 			payload, err := json.Marshal(map[string][]uuid.UUID{"ids": {poison}})
 			require.NoError(t, err)
 			var last time.Duration
@@ -136,15 +136,14 @@ func TestPanicIsOneRowsFailure(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	good, poison := uuid.New(), uuid.New()
-	w := &Workers{Options: b.opts}
 	var did []uuid.UUID
-	w.each(func(_ context.Context, id uuid.UUID) error {
+	each(func(_ context.Context, id uuid.UUID) error {
 		if id == poison {
 			panic("a bug")
 		}
 		did = append(did, id)
 		return nil
-	}, 1)(b.ctx, []uuid.UUID{poison, good}, func(i int, err error) {
+	})(b.ctx, []uuid.UUID{poison, good}, func(i int, err error) {
 		require.Equal(t, i == 0, err != nil, err)
 	})
 	require.Equal(t, []uuid.UUID{good}, did)

@@ -19,9 +19,11 @@ const asynqQueues = "asynq:queues"
 // FLUSHALL the dashboard would show none, and no queue's age could be read. A failure is not
 // logged: the next sweep repeats it.
 func (w *Workers) nameQueues(ctx context.Context) {
-	names := make([]any, len(tasks.Kinds))
-	for i, k := range tasks.Kinds {
-		names[i] = string(k)
+	var names []any
+	for _, k := range tasks.Kinds {
+		for _, queue := range tasks.Queues(k) {
+			names = append(names, queue)
+		}
 	}
 	_ = w.Redis.SAdd(ctx, asynqQueues, names...).Err()
 }
@@ -85,8 +87,10 @@ var _ redis.Hook = idlePolling{}
 func newIdlePolling() idlePolling {
 	p := idlePolling{interval: map[string]time.Duration{}, lastTask: map[string]*atomic.Int64{}}
 	for k, spec := range tasks.Specs {
-		key := "asynq:{" + string(k) + "}:pending"
-		p.interval[key], p.lastTask[key] = spec.Rest, &atomic.Int64{}
+		for i, rest := range []time.Duration{spec.Rest, tasks.SlowRest} {
+			key := "asynq:{" + tasks.Queues(k)[i] + "}:pending"
+			p.interval[key], p.lastTask[key] = rest, &atomic.Int64{}
+		}
 	}
 	return p
 }

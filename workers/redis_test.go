@@ -116,7 +116,7 @@ func (s *scaled) works(when string) {
 	})
 	testenv.Eventually(s.T, failoverLimit, "the dashboard to show the queues, "+when, func() bool {
 		names, err := asynq.NewInspectorFromRedisClient(s.redis).Queues()
-		return err == nil && len(names) == len(tasks.Kinds)
+		return err == nil && len(names) == 2*len(tasks.Kinds)
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/semaphore"
 
 	"ajo/internal/account"
 	"ajo/internal/clock"
@@ -90,19 +88,9 @@ type handler func(ctx context.Context, id uuid.UUID) error
 // [handler] would return.
 type bulk func(ctx context.Context, ids []uuid.UUID, done func(i int, err error))
 
-// errNoPlace is why a row comes back later though nothing was wrong with it.
-var errNoPlace = errors.New("as many rows as this process may work on were under way")
-
-// each works on the rows side by side, so that their writes share commits, at most so many at once
-// in this process (0: no limit). A row that finds no place in its task's time comes back; it waits
-// for one before it has a goroutine, as a backlog has many rows.
-func (w *Workers) each(h handler, rows int) bulk {
-	if rows == 0 {
-		rows = math.MaxInt32
-	}
-	places := semaphore.NewWeighted(int64(rows))
-	placed := func(ctx context.Context, id uuid.UUID) (err error) {
-		defer places.Release(1)
+// each works on the rows side by side, so that their writes share commits.
+func each(h handler) bulk {
+	safe := func(ctx context.Context, id uuid.UUID) (err error) {
 		defer func() { // one row's panic must not end the others' process, again and again
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -114,13 +102,10 @@ func (w *Workers) each(h handler, rows int) bulk {
 		var all sync.WaitGroup
 		defer all.Wait()
 		for i, id := range ids {
-			switch err := places.Acquire(ctx, 1); {
-			case err != nil:
-				done(i, retry.At(w.Clock.Now().Add(unexpectedDelay), errNoPlace))
-			case i == len(ids)-1:
-				done(i, placed(ctx, id))
-			default:
-				all.Go(func() { done(i, placed(ctx, id)) })
+			if i == len(ids)-1 {
+				done(i, safe(ctx, id))
+			} else {
+				all.Go(func() { done(i, safe(ctx, id)) })
 			}
 		}
 	}
@@ -130,6 +115,7 @@ func (w *Workers) each(h handler, rows int) bulk {
 type Workers struct {
 	Options
 	servers []*asynq.Server
+	lanes   []*lane
 	stop    context.CancelFunc
 	beside  sync.WaitGroup // what runs beside the servers
 
@@ -138,9 +124,9 @@ type Workers struct {
 	running sync.WaitGroup
 }
 
-// Start runs one server for each queue (a server has one dequeuing loop, and a queue without a
-// server has no retries), the sweeper, the reconciliation and the check of the books. Stop ends
-// them.
+// Start runs one server for each queue, the slow ones included (a server has one dequeuing loop,
+// and a queue without a server has no retries), the sweeper, the reconciliation and the check of
+// the books. Stop ends them.
 func Start(o Options) (*Workers, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	o.Redis.AddHook(outageBackoff{})
@@ -153,13 +139,19 @@ func Start(o Options) (*Workers, error) {
 		if concurrency == 0 {
 			continue
 		}
-		s := w.server(k, concurrency)
-		if err := s.Start(w.handle(k, w.work(k, concurrency))); err != nil {
-			w.Stop()
-			return nil, fmt.Errorf("worker of queue %s: %w", k, err)
+		l := newLane(k, concurrency, w.work(k), w.Log)
+		w.lanes = append(w.lanes, l)
+		for i, queue := range tasks.Queues(k) {
+			slow := i > 0
+			s := w.server(l, queue, slow)
+			if err := s.Start(w.handle(l, slow)); err != nil {
+				w.Stop()
+				return nil, fmt.Errorf("worker of queue %s: %w", queue, err)
+			}
+			w.servers = append(w.servers, s)
 		}
-		w.servers = append(w.servers, s)
 	}
+	w.beside.Go(func() { w.watch(ctx) })
 	w.beside.Go(func() { w.sweep(ctx) })
 	w.beside.Go(func() { w.check(ctx) })
 	if w.ReconcileEvery > 0 {
@@ -172,17 +164,12 @@ func Start(o Options) (*Workers, error) {
 }
 
 // work is what is done with the rows of a kind.
-func (w *Workers) work(k tasks.Kind, concurrency int) bulk {
+func (w *Workers) work(k tasks.Kind) bulk {
 	if k == tasks.Ingest {
 		return countedAll(k, w.ingest)
 	}
-	rows := tasks.Specs[k].Rows
-	if k == tasks.Deliver {
-		// an operator who gives deliveries so many workers means calls, not tasks
-		rows = concurrency
-	}
 	h := map[tasks.Kind]handler{tasks.Confirm: w.confirm, tasks.Settle: w.settle, tasks.Deliver: w.deliver, tasks.Expire: w.expire}[k]
-	return w.each(counted(k, h), rows)
+	return each(counted(k, h))
 }
 
 // Stop takes no more tasks, lets those under way finish for StopTimeout, hands the rest back to
@@ -192,6 +179,9 @@ func (w *Workers) work(k tasks.Kind, concurrency int) bulk {
 func (w *Workers) Stop() {
 	w.stop()
 	w.eachServer((*asynq.Server).Stop) // all stop taking tasks first, and then drain side by side
+	for _, l := range w.lanes {
+		l.close()
+	}
 	w.eachServer((*asynq.Server).Shutdown)
 	w.beside.Wait()
 	w.mu.Lock()
@@ -226,16 +216,22 @@ func (w *Workers) begin() bool {
 	return !w.ended
 }
 
-func (w *Workers) server(k tasks.Kind, concurrency int) *asynq.Server {
+// server takes as many tasks of a queue as there may be items without full tasks: what its lane has
+// no room for goes to the slow queue, which waits.
+func (w *Workers) server(l *lane, queue string, slow bool) *asynq.Server {
+	concurrency, delayed := l.room, tasks.Specs[l.kind].Delayed
+	if slow {
+		concurrency, delayed = slowTasks, tasks.SlowDelayed
+	}
 	return asynq.NewServerFromRedisClient(w.Redis, asynq.Config{
 		Concurrency:              concurrency,
-		Queues:                   map[string]int{string(k): 1},
+		Queues:                   map[string]int{queue: 1},
 		TaskCheckInterval:        pollEvery,
-		DelayedTaskCheckInterval: tasks.Specs[k].Delayed,
+		DelayedTaskCheckInterval: delayed,
 		ShutdownTimeout:          cmp.Or(w.StopTimeout, stopTimeout),
 		RetryDelayFunc:           func(_ int, err error, _ *asynq.Task) time.Duration { return w.delay(err) },
 		IsFailure:                isFailure,
-		Logger:                   asynqLog{w.Log.With(slog.String("queue", string(k)))},
+		Logger:                   asynqLog{w.Log.With(slog.String("queue", queue))},
 		LogLevel:                 asynq.WarnLevel,
 	})
 }
@@ -255,39 +251,71 @@ func isFailure(err error) bool {
 	return !later
 }
 
-// handle makes asynq's handler of a kind. A task of one row hands its error to asynq, so that the
-// dashboard shows it with the time of the next try; of a task of many, the rows that are due again
-// are enqueued anew.
-func (w *Workers) handle(k tasks.Kind, work bulk) asynq.Handler {
+// handle makes asynq's handler of a lane, for one of its queues. A task of one row hands its error
+// to asynq, so that the dashboard shows it with the time of the next try; of a task of many, or of
+// the slow queue, the rows that are due again are enqueued anew.
+func (w *Workers) handle(l *lane, slow bool) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		if !w.begin() {
 			return context.Canceled // the task has been handed back
 		}
 		defer w.running.Done()
-		ids, err := tasks.IDs(t)
-		if err != nil || len(ids) == 0 {
+		items, err := tasks.Items(t)
+		if err != nil || len(items) == 0 {
 			return errors.Join(err, asynq.SkipRetry)
 		}
-		if len(ids) == 1 {
+		done := func(i int, ended error) { w.again(ctx, items[i], ended) }
+		if len(items) == 1 {
 			ctx = trace.Within(ctx, tasks.Trace(t))
-			work(ctx, ids, func(_ int, ended error) { err = w.postponed(ctx, k, ids[0], w.verdict(ctx, k, ids[0], ended)) })
-			return err
+			if !slow {
+				done = func(_ int, ended error) {
+					err = w.postponed(ctx, l.kind, items[0].ID, w.verdict(ctx, l.kind, items[0].ID, ended))
+				}
+			}
 		}
-		work(ctx, ids, func(i int, ended error) { w.again(ctx, k, ids[i], ended) })
-		return nil
+		var all sync.WaitGroup
+		for tenant, own := range byTenant(items) {
+			all.Go(func() {
+				if slow {
+					l.doSlow(ctx, tenant, own, done)
+					return
+				}
+				in := l.admit(tenant, len(own))
+				if in < len(own) {
+					w.spill(l.kind, tenant, own[in:], tasks.Trace(t))
+				}
+				if in > 0 {
+					l.do(ctx, tenant, own[:in], done)
+				}
+			})
+		}
+		all.Wait()
+		return err
 	})
 }
 
+// byTenant sorts the items of a task by tenant, in their order.
+func byTenant(items []work.Item) map[uuid.UUID][]place {
+	own := make(map[uuid.UUID][]place, 1)
+	for i, m := range items {
+		own[m.TenantID] = append(own[m.TenantID], place{i, m.ID})
+	}
+	return own
+}
+
 // again enqueues a row anew that is due again.
-func (w *Workers) again(ctx context.Context, k tasks.Kind, id uuid.UUID, err error) {
+func (w *Workers) again(ctx context.Context, m work.Item, err error) {
+	m.Traceparent = trace.Parent(ctx)
 	if at, ok := retry.When(err); ok {
-		w.Enqueuer.Enqueue([]work.Item{{Kind: k, ID: id, DueAt: at, Traceparent: trace.Parent(ctx)}})
+		m.DueAt = at
+		w.Enqueuer.Enqueue([]work.Item{m})
 	} else if err != nil {
-		at, ok := retry.When(w.postponed(ctx, k, id, w.verdict(ctx, k, id, err)))
+		at, ok := retry.When(w.postponed(ctx, m.Kind, m.ID, w.verdict(ctx, m.Kind, m.ID, err)))
 		if !ok {
 			at = w.Clock.Now().Add(unexpectedDelay)
 		}
-		w.Enqueuer.Alone(work.Item{Kind: k, ID: id, DueAt: at, Traceparent: trace.Parent(ctx)})
+		m.DueAt = at
+		w.Enqueuer.Alone(m)
 	}
 }
 

@@ -5,12 +5,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/hibiken/asynq"
 
 	"ajo/internal/metrics"
+	"ajo/internal/pg"
 	"ajo/internal/retention"
 	"ajo/internal/work"
 	"ajo/tasks"
@@ -22,6 +23,10 @@ const (
 	// sweepRound is how many intervals make a round, in which an item is enqueued once: a minute,
 	// with the default interval.
 	sweepRound = 4
+	// A tenant has little of a kind if no more of its items than one in sweepShare of a page are
+	// overdue, of so many pages as sweepAhead says.
+	sweepShare = 20
+	sweepAhead = 25
 	// sweepPause is the time between two steps while the queues are full.
 	sweepPause = 250 * time.Millisecond
 	// leaderKey names the process that sweeps, in Redis.
@@ -73,6 +78,11 @@ type sweeper struct {
 type found struct {
 	since time.Time // when the round began
 	last  work.Item
+	// Where more is overdue than a page, the tenants with little are looked for first, through all
+	// that is overdue: ahead is how far that has come. big are the others.
+	ahead work.Item
+	ended bool // there is nothing behind ahead
+	big   map[uuid.UUID]bool
 }
 
 // run enqueues all that is overdue, the oldest first, as fast as the workers take it.
@@ -122,11 +132,13 @@ func (s *sweeper) resign() {
 func (s *sweeper) step(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	queues := map[tasks.Kind]queue{}
 	var spans []work.Span
 	for _, k := range tasks.Kinds {
-		span, room := s.span(k)
-		if more = more || !room; room {
-			spans = append(spans, span)
+		q := s.look(ctx, k)
+		queues[k] = q
+		if q.room {
+			spans = append(spans, q.span)
 		}
 	}
 	items, err := work.Overdue(ctx, s.Pool, s.Clock.Now(), spans, s.page())
@@ -137,42 +149,124 @@ func (s *sweeper) step(ctx context.Context) (more bool, err error) {
 	for _, m := range items {
 		byKind[m.Kind] = append(byKind[m.Kind], m)
 	}
-	for k, own := range byKind {
-		metrics.Swept(string(k), len(own))
-		s.Log.Info("overdue items are enqueued again", slog.String("kind", string(k)), slog.Int("items", len(own)))
-		f := s.found[k]
-		s.Enqueuer.Sweep(k, own, f.since)
-		f.last = own[len(own)-1]
-		s.found[k] = f
-		more = more || len(own) == s.page()
+	for _, k := range tasks.Kinds {
+		left, err := s.enqueue(ctx, k, queues[k], byKind[k])
+		if err != nil {
+			return false, err
+		}
+		more = more || left
 	}
 	metrics.SweepDone(s.Clock.Now())
 	return more, nil
 }
 
-// span is what to look for of a kind, and whether its queue has room for more.
-func (s *sweeper) span(k tasks.Kind) (span work.Span, room bool) {
-	before, waiting := s.overdue(k)
-	now := s.Clock.Now()
-	if f := s.found[k]; f.since.IsZero() || now.Sub(f.since) >= sweepRound*s.SweepEvery || f.last.ID == uuid.Nil {
+// enqueue enqueues a page of a kind, after what tenants with little have, and reports whether there
+// is more.
+func (s *sweeper) enqueue(ctx context.Context, k tasks.Kind, q queue, page []work.Item) (more bool, err error) {
+	full := len(page) == s.page()
+	f := s.found[k]
+	var own []work.Item
+	if full || !q.room || q.span.Before.Before(q.before) {
+		if own, err = s.little(ctx, &f, q, k); err != nil {
+			return false, err
+		}
+	}
+	for _, m := range page {
+		if f.big[m.TenantID] || !f.passed(m) {
+			own = append(own, m)
+		}
+	}
+	if len(page) > 0 {
+		f.last = page[len(page)-1]
+	}
+	s.found[k] = f
+	if len(own) > 0 {
+		metrics.Swept(string(k), len(own))
+		s.Log.Info("overdue items are enqueued again", slog.String("kind", string(k)), slog.Int("items", len(own)))
+		s.Enqueuer.Sweep(k, own, f.since)
+	}
+	return full || !q.room || len(f.big) > 0 && !f.ended, nil
+}
+
+// little goes on through all that is overdue of a kind, and returns what tenants have that have
+// little, in turn.
+func (s *sweeper) little(ctx context.Context, f *found, q queue, k tasks.Kind) ([]work.Item, error) {
+	if f.ended || !q.quick {
+		return nil, nil
+	}
+	if f.big == nil {
+		f.big = map[uuid.UUID]bool{}
+	}
+	for _, tenant := range q.slow { // theirs wait in the slow queue
+		f.big[tenant] = true
+	}
+	share := max(1, s.page()/sweepShare)
+	span := work.Span{Kind: k, After: f.ahead.DueAt, ID: f.ahead.ID, Before: q.before}
+	items, last, err := work.InTurn(ctx, s.Pool, s.Clock.Now(), span, sweepAhead*s.page(), share+1)
+	if err != nil {
+		return nil, err
+	}
+	if f.ended = last == nil; !f.ended {
+		f.ahead = *last
+	}
+	counts := map[uuid.UUID]int{}
+	for _, m := range items {
+		if counts[m.TenantID]++; counts[m.TenantID] > share {
+			f.big[m.TenantID] = true
+		}
+	}
+	return slices.DeleteFunc(items, func(m work.Item) bool { return f.big[m.TenantID] }), nil
+}
+
+// passed reports whether the look ahead has come to an item or beyond.
+func (f *found) passed(m work.Item) bool {
+	if f.ended || !m.DueAt.Equal(f.ahead.DueAt) {
+		return f.ended || m.DueAt.Before(f.ahead.DueAt)
+	}
+	return pg.CompareIDs(m.ID, f.ahead.ID) <= 0
+}
+
+// queue is what a sweep knows of a kind before it looks for overdue items.
+type queue struct {
+	span   work.Span
+	room   bool        // the queues are short of work
+	quick  bool        // the kind's own queue is
+	before time.Time   // what is overdue, but for tenants in the slow queue
+	slow   []uuid.UUID // tenants in the slow queue
+}
+
+// look asks how much waits of a kind. Items may stand behind the oldest task of the slow queue, so
+// only what is older counts as overdue, but for tenants with little.
+func (s *sweeper) look(ctx context.Context, k tasks.Kind) queue {
+	before, waiting := s.overdue(string(k))
+	slowBefore, slowWaiting := s.overdue(tasks.SlowQueue(k))
+	now, limit := s.Clock.Now(), 2*tasks.Specs[k].Concurrency
+	if f := s.found[k]; f.since.IsZero() || now.Sub(f.since) >= sweepRound*s.SweepEvery || f.last.ID == uuid.Nil && f.ahead.ID == uuid.Nil {
 		s.found[k] = found{since: now}
 	}
-	last := s.found[k].last
-	return work.Span{Kind: k, After: last.DueAt, ID: last.ID, Before: before}, waiting < 2*tasks.Specs[k].Concurrency
+	f := s.found[k]
+	q := queue{before: before, quick: waiting < limit, room: waiting+slowWaiting < limit}
+	q.span = work.Span{Kind: k, After: f.last.DueAt, ID: f.last.ID, Before: before}
+	if slowWaiting > 0 {
+		q.slow = s.slowTenants(ctx, k)
+		if slowBefore.Before(before) {
+			q.span.Before = slowBefore
+		}
+	}
+	return q
 }
 
 // page is how many items of a kind one step takes.
 func (w *Workers) page() int { return cmp.Or(w.SweepPage, sweepPage) }
 
-// overdue is the due time before which an item of a kind counts as overdue, and how many tasks of
-// the kind wait. The time leaves half an interval for a task to be picked up and done, and as much
-// as the oldest waiting task of the queue has waited, since the item's own may stand behind that
-// one. With Redis away or empty that is nothing, and all that is due is enqueued.
-func (w *Workers) overdue(k tasks.Kind) (before time.Time, waiting int) {
+// overdue is the due time before which an item in a queue counts as overdue, and how many tasks
+// wait there. The time leaves half an interval for a task to be picked up and done, and as much as
+// the oldest waiting task of the queue has waited, since the item's own may stand behind that one.
+// With Redis away or empty that is nothing, and all that is due is enqueued.
+func (w *Workers) overdue(queue string) (before time.Time, waiting int) {
 	before = w.Clock.Now().Add(-w.SweepEvery / 2)
-	if info, err := asynq.NewInspectorFromRedisClient(w.Redis).GetQueueInfo(string(k)); err == nil {
-		// below zero: this machine's clock, by which asynq reckons, is behind
-		before, waiting = before.Add(-max(0, info.Latency)), info.Pending
+	if oldest, pending, err := w.waiting(queue); err == nil {
+		before, waiting = before.Add(-oldest), pending
 	}
 	return before, waiting
 }

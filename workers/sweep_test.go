@@ -38,10 +38,10 @@ func (b *bundle) taken(k work.Kind, counts map[uuid.UUID]int) (list []*asynq.Tas
 	list, err := i.ListPendingTasks(string(k), asynq.PageSize(10_000))
 	require.NoError(b.T, err)
 	for _, task := range list {
-		ids, err := tasks.IDs(asynq.NewTask(task.Type, task.Payload))
+		items, err := tasks.Items(asynq.NewTask(task.Type, task.Payload))
 		require.NoError(b.T, err)
-		for _, id := range ids {
-			counts[id]++
+		for _, m := range items {
+			counts[m.ID]++
 		}
 	}
 	_, err = i.DeleteAllPendingTasks(string(k))
@@ -95,6 +95,70 @@ func TestSweepWaitsForTheWorkers(t *testing.T) {
 	require.False(t, more)
 	require.Len(t, b.taken(work.Ingest, counts), 1)
 	require.Empty(t, b.taken(work.Expire, counts), "once a round")
+}
+
+// One tenant has far more overdue than a sweep takes at a time, and a hundred others a little, all
+// of it younger: theirs is enqueued by the first step, and before what the first tenant has, each
+// item once a round. What waits in the slow queue is not enqueued meanwhile.
+func TestSweepTakesTenantsInTurn(t *testing.T) {
+	t.Parallel()
+	s, b, c := newSweeper(t)
+	s.SweepPage = 200
+	noisy := uuid.New()
+	insert := func(tenants []uuid.UUID, n int, ago time.Duration) {
+		b.Exec(`INSERT INTO work (kind, id, tenant_id, due_at) SELECT 'ingest', gen_random_uuid(), t, $3::timestamptz FROM unnest($1::uuid[]) t, generate_series(1, $2)`,
+			tenants, n, testenv.Epoch.Add(-ago))
+	}
+	others := make([]uuid.UUID, 100)
+	for i := range others {
+		others[i] = uuid.New()
+	}
+	insert([]uuid.UUID{noisy}, 4000, time.Hour)
+	insert(others, 3, time.Minute)
+	of := func(list []*asynq.TaskInfo) (tenants []uuid.UUID) { // in the order in which workers take them
+		for _, task := range list {
+			items, err := tasks.Items(asynq.NewTask(task.Type, task.Payload))
+			require.NoError(t, err)
+			for _, m := range items {
+				tenants = append(tenants, m.TenantID)
+			}
+		}
+		return tenants
+	}
+	counts := map[uuid.UUID]int{}
+	_, err := s.step(b.ctx)
+	require.NoError(t, err)
+	first := of(b.taken(work.Ingest, counts))
+	require.Len(t, first, 300+200)
+	require.NotContains(t, first[:300], noisy)
+	for _, tenant := range others {
+		require.Contains(t, first[:100], tenant, "in turn")
+	}
+	for more := true; more; {
+		more, err = s.step(b.ctx)
+		require.NoError(t, err)
+		b.taken(work.Ingest, counts)
+	}
+	require.Len(t, counts, 4300)
+	for id, n := range counts {
+		require.Equal(t, 1, n, id)
+	}
+
+	c.Advance(time.Minute)
+	b.opts.Enqueuer.Slow(tasks.Ingest, []work.Item{{Kind: work.Ingest, ID: uuid.New(), TenantID: noisy}})
+	require.NoError(t, b.redis.Do(b.ctx, "ZADD", slowKey(tasks.Ingest), time.Now().UnixMilli(), noisy.String()).Err())
+	testenv.Eventually(t, 20*time.Second, "the task to be older than what is overdue", func() bool {
+		before, _ := s.overdue(tasks.SlowQueue(tasks.Ingest))
+		return before.Before(c.Now().Add(-s.SweepEvery/2 - time.Second))
+	})
+	b.Exec(`UPDATE work SET due_at = $1 WHERE tenant_id = $2`, c.Now().Add(-s.SweepEvery/2-time.Millisecond), noisy)
+	clear(counts)
+	for more := true; more; {
+		more, err = s.step(b.ctx)
+		require.NoError(t, err)
+		b.taken(work.Ingest, counts)
+	}
+	require.Len(t, counts, 300, "the others' alone")
 }
 
 // Of several workers one sweeps; when it stops another does at once, and when it dies after a

@@ -206,7 +206,10 @@ func TestBacklogIsNotEnqueuedAgain(t *testing.T) {
 	b := setup(t)
 	w := &Workers{Options: b.opts}
 	w.Clock = clock.NewFake(testenv.Epoch) // asynq reckons a task's age by a clock of its own
-	before := func() time.Time { at, _ := w.overdue(tasks.Ingest); return at }
+	before := func() time.Time {
+		at, _ := w.overdue(string(tasks.Ingest))
+		return at
+	}
 	require.Equal(t, testenv.Epoch.Add(-b.opts.SweepEvery/2), before())
 	b.enqueue(tasks.Ingest, uuid.New())
 	testenv.Eventually(t, 20*time.Second, "the task to be two seconds old", func() bool {
@@ -239,7 +242,7 @@ func TestItemsOfATaskAreEnqueuedAloneAgain(t *testing.T) {
 	at := time.Now().Add(time.Hour)
 	payload, err := json.Marshal(map[string][]uuid.UUID{"ids": ids})
 	require.NoError(t, err)
-	h := w.handle(tasks.Confirm, w.each(func(_ context.Context, id uuid.UUID) error {
+	h := w.handle(newLane(tasks.Confirm, 8, each(func(_ context.Context, id uuid.UUID) error {
 		switch id {
 		case ids[0]:
 			return nil
@@ -247,17 +250,17 @@ func TestItemsOfATaskAreEnqueuedAloneAgain(t *testing.T) {
 			return retry.At(at, errors.New("later"))
 		}
 		return errors.New("unexpected")
-	}, 0))
+	}), w.Log), false)
 	require.NoError(t, h.ProcessTask(b.ctx, asynq.NewTask(string(tasks.Confirm), payload)))
 	b.opts.Enqueuer.Flush()
 	scheduled, err := asynq.NewInspectorFromRedisClient(b.redis).ListScheduledTasks(string(tasks.Confirm))
 	require.NoError(t, err)
 	require.Len(t, scheduled, 2)
 	for _, s := range scheduled {
-		got, err := tasks.IDs(asynq.NewTask(s.Type, s.Payload))
+		got, err := tasks.Items(asynq.NewTask(s.Type, s.Payload))
 		require.NoError(t, err)
 		require.Len(t, got, 1)
-		require.NotEqual(t, ids[0], got[0])
+		require.NotEqual(t, ids[0], got[0].ID)
 	}
 }
 

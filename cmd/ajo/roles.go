@@ -55,7 +55,7 @@ func newWorkerCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "worker",
 		Short:   "Run the tasks of the queues, and the sweeper",
-		Example: "  ajo worker\n  ajo worker --queues ingest=64,deliver=128",
+		Example: "  ajo worker\n  ajo worker --queues ingest=256,deliver=128",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wanted, err := parseQueues(queues)
@@ -71,7 +71,7 @@ func newWorkerCmd() *cobra.Command {
 			return runWorker(ctx, cfg, wanted)
 		},
 	}
-	cmd.Flags().StringVar(&queues, "queues", "", "queues to serve, with their concurrency, as ingest=64,deliver=128; empty: all")
+	cmd.Flags().StringVar(&queues, "queues", "", "queues to serve, with their concurrency, as ingest=256,deliver=128; empty: all")
 	return cmd
 }
 
@@ -92,7 +92,7 @@ func runWorker(ctx context.Context, cfg config.Config, queues map[tasks.Kind]int
 	return nil
 }
 
-// parseQueues reads "ingest=64,deliver": a queue without a number has its own concurrency (0);
+// parseQueues reads "ingest=256,deliver": a queue without a number has its own concurrency (0);
 // empty is every queue.
 func parseQueues(s string) (map[tasks.Kind]int, error) {
 	if s == "" {

@@ -75,6 +75,39 @@ func Match(ctx context.Context, tx pg.Tx, aliases []Alias) (targets []*Target, a
 	return targets, ambiguous, nil
 }
 
+// TenantsOf tells whose account each alias names, as far as its reference (our own UUID) or number
+// says so; uuid.Nil: nobody's. It is a hint for whose turn it is to be posted: [Match] decides.
+func TenantsOf(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID, error) {
+	tenants := make([]uuid.UUID, len(aliases))
+	if len(aliases) == 0 {
+		return tenants, nil
+	}
+	ids, numbers := make([]uuid.UUID, len(aliases)), make([]string, len(aliases))
+	for i, a := range aliases {
+		ids[i], _ = uuid.Parse(a.Ref)
+		numbers[i] = a.Number
+	}
+	rows, err := q.Query(ctx, `
+		SELECT id, coalesce(bank_account_number, ''), tenant_id FROM accounts WHERE id = ANY($1)
+		UNION ALL SELECT id, bank_account_number, tenant_id FROM accounts WHERE bank_account_number = ANY($2)`, ids, numbers)
+	if err != nil {
+		return nil, err
+	}
+	byID, byNumber := map[uuid.UUID]uuid.UUID{}, map[string]uuid.UUID{}
+	var id, tenant uuid.UUID
+	var number string
+	_, err = pgx.ForEachRow(rows, []any{&id, &number, &tenant}, func() error {
+		byID[id], byNumber[number] = tenant, tenant
+		return nil
+	})
+	for i, a := range aliases {
+		if tenants[i] = byID[ids[i]]; tenants[i] == uuid.Nil && a.Number != "" {
+			tenants[i] = byNumber[a.Number]
+		}
+	}
+	return tenants, err
+}
+
 // read reads targets, under a lock where lock is a clause.
 func read(ctx context.Context, tx pg.Tx, ids []uuid.UUID, lock string, into map[uuid.UUID]*Target) error {
 	found, err := pg.Collect(ctx, tx, pgx.RowToAddrOfStructByPos[Target], `

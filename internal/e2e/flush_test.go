@@ -75,10 +75,10 @@ func (w *world) enqueued(queue string) int {
 		}
 		require.NoError(w.t, err)
 		for _, task := range all {
-			ids, err := tasks.IDs(asynq.NewTask(task.Type, task.Payload))
+			items, err := tasks.Items(asynq.NewTask(task.Type, task.Payload))
 			require.NoError(w.t, err)
-			for _, id := range ids {
-				rows[id] = true
+			for _, m := range items {
+				rows[m.ID] = true
 			}
 		}
 	}

@@ -10,7 +10,8 @@ var (
 	queueTasks      = gauges("ajo_queue_tasks", "Tasks in Redis by state. A task can carry many rows; a lost task loses none of them.", "queue", "state")
 	queueLatency    = gauges("ajo_queue_latency_seconds", "Age of the oldest task in Redis that waits for a worker.", "queue")
 	queueOldestDue  = gauges("ajo_queue_oldest_due_seconds", "How long the oldest due row that no worker has claimed has been due, read from Postgres. Scale by this.", "queue")
-	queueWorkers    = gauges("ajo_queue_workers", "Workers of this process for the queue.", "queue")
+	queueWorkers    = gauges("ajo_queue_workers", "Items of the queue that this process works on at once.", "queue")
+	slowTenants     = gauges("ajo_slow_queue_tenants", "Tenants with more to do than their share, as this process sees it: what comes for them goes to the slow queue.", "queue")
 	queueRows       = counters("ajo_queue_rows_total", "Rows processed: done; later, due again at a known time; failed, to be retried; exhausted, given up.", "queue", "outcome")
 	queueDuration   = histograms("ajo_queue_row_duration_seconds", "Time to process one row.", remote, "queue")
 	enqueueFailures = counters("ajo_enqueue_failures_total", "Tasks that could not be enqueued. The sweeper finds their rows.", "queue")
@@ -63,9 +64,15 @@ func (q *Queue) Worked(o Outcome, took time.Duration) {
 	q.took.Observe(took.Seconds())
 }
 
-// QueueServed says how many workers this process has for a queue; 0 for one that it does not serve.
+// QueueServed says how many items of a queue this process works on at once; 0 for one that it does
+// not serve.
 func QueueServed(queue string, workers int) {
 	queueWorkers.WithLabelValues(queue).Set(float64(workers))
+}
+
+// SlowTenants shows how many tenants a process sends to the slow queue of a kind.
+func SlowTenants(queue string, tenants int) {
+	slowTenants.WithLabelValues(queue).Set(float64(tenants))
 }
 
 // QueueDepth shows how many tasks of a queue Redis has in each of [TaskStates], and the age of the

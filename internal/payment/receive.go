@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/account"
 	"ajo/internal/errs"
 	"ajo/internal/metrics"
 	"ajo/internal/money"
@@ -283,13 +284,23 @@ func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) (
 	return out, nil
 }
 
-// schedulePosting makes the new events that are payments due to be posted.
+// schedulePosting makes the new events that are payments due to be posted, in their tenants' turn
+// where the alias tells the tenant; posting decides whose they are.
 func (s *Service) schedulePosting(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
 	var items []work.Item
+	var aliases []account.Alias
 	for _, e := range events {
 		if isNew[e.ID] && e.Status == Received {
 			items = append(items, work.Item{Kind: work.Ingest, ID: e.ID, DueAt: e.ReceivedAt, Traceparent: e.Traceparent})
+			aliases = append(aliases, account.Alias{Ref: e.Alias, Number: e.Number})
 		}
+	}
+	tenants, err := account.TenantsOf(ctx, tx, aliases)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		items[i].TenantID = tenants[i]
 	}
 	return work.Schedule(ctx, tx, items...)
 }

@@ -24,14 +24,16 @@ var (
 
 // How the limiter behaves.
 const (
-	// the longest wait for a slot; waiting in vain shows that the endpoint is slow
+	// The longest wait for a slot. Where no call has ended yet, waiting in vain shows that the
+	// endpoint is slow; otherwise only so many wait as will have had their turn by then.
 	limiterWait = 500 * time.Millisecond
 	// a call that takes as long makes the endpoint slow, a quicker one makes it quick again
 	limiterSlow  = time.Second
 	limiterShare = 4 // a slow endpoint has the limit divided by this
-	// a deferred delivery is due again after this, longer as more are deferred …
+	// a deferred delivery is due again when those deferred before it have had their turns, and not
+	// before this …
 	limiterBack    = time.Second
-	limiterBackMax = time.Minute // … and no longer than this
+	limiterBackMax = time.Minute // … but after this, though it may come in vain
 	// so many calls in a row that find nobody there open the breaker
 	breakerAfter = 10
 	// a dead endpoint that nothing is sent to is forgotten after this
@@ -56,8 +58,9 @@ const (
 )
 
 // limiter bounds the calls that each endpoint and each tenant has in flight, so that a slow or dead
-// one holds up nobody else. At a quick endpoint with much to do callers wait for a slot, which
-// comes in milliseconds. At a slow one they are deferred at once, so that they hold no worker.
+// one holds up nobody else. Callers wait for a slot where it comes soon: at a quick endpoint many
+// may, at a slow one few. The others are deferred at once, so that they hold no worker; each to the
+// time at which the endpoint, as quick as it has been of late, has done with those before.
 //
 // It is each endpoint's breaker too. After breakerAfter calls in a row that found the endpoint dead
 // it is open: its one slot is for the delivery that probes it, and the others are held. The probe
@@ -79,7 +82,8 @@ type limiter struct {
 // load is how an endpoint's, or a tenant's, slots are used.
 type load struct {
 	inFlight int
-	deferred int // of late; halves with each call that ends
+	took     time.Duration // of a call, on average of late; 0: none has ended
+	next     time.Time     // when those that were deferred will have had their turns
 }
 
 type endpointLoad struct {
@@ -118,14 +122,14 @@ func (l *limiter) acquire(ctx context.Context, e endpoint) (back time.Duration, 
 	n.used = l.clock.Now()
 	if t.inFlight >= l.perTenant {
 		l.forget(e, n)
-		return backOff(t, l.perTenant), ErrBusy
+		return l.backOff(t, l.perTenant), ErrBusy
 	}
 	if n.inFlight < l.slots(n) {
 		n.inFlight++
 		t.inFlight++
 		return 0, nil
 	}
-	if n.slow || (n.down() && len(n.waiting) >= l.limit) {
+	if n.slow || len(n.waiting) >= l.line(n) {
 		return l.defers(n)
 	}
 	return l.queue(ctx, e, n)
@@ -154,7 +158,8 @@ func (l *limiter) queue(ctx context.Context, e endpoint, n *endpointLoad) (back 
 	if err != nil {
 		return 0, err
 	}
-	if n.inFlight >= l.slots(n) { // else it was the tenant's other hosts that had its slots
+	// else it was the tenant's other hosts that had its slots, or an estimate that failed
+	if n.inFlight >= l.slots(n) && n.took == 0 {
 		n.slow = true
 	}
 	return l.defers(n)
@@ -171,6 +176,8 @@ func (l *limiter) release(e endpoint, took time.Duration, f finding) (opened, cl
 	n.used = l.clock.Now()
 	if took > 0 {
 		n.slow = took >= limiterSlow
+		n.ended(took)
+		t.ended(took)
 	}
 	was := n.down()
 	switch f {
@@ -182,8 +189,6 @@ func (l *limiter) release(e endpoint, took time.Duration, f finding) (opened, cl
 	if n.down() && !was {
 		n.since = n.used
 	}
-	n.deferred /= 2
-	t.deferred /= 2
 	for n.inFlight < l.slots(n) && t.inFlight < l.perTenant && len(n.waiting) > 0 {
 		n.waiting[0] <- struct{}{}
 		n.waiting = n.waiting[1:]
@@ -246,18 +251,50 @@ func (l *limiter) slots(n *endpointLoad) int {
 	return l.limit
 }
 
-func (l *limiter) defers(n *endpointLoad) (time.Duration, error) {
-	if n.down() {
-		return backOff(&n.load, l.limit), ErrHeld
+// line is how many may wait at an endpoint: as many as will have a slot within limiterWait, or as
+// many as it has slots while nobody knows, and no more of a dead one.
+func (l *limiter) line(n *endpointLoad) int {
+	if n.took == 0 {
+		return l.limit
 	}
-	return backOff(&n.load, l.limit), ErrBusy
+	soon := int(l.wait * time.Duration(l.slots(n)) / n.took)
+	if n.down() {
+		return min(soon, l.limit)
+	}
+	return soon
 }
 
-// backOff counts a deferred caller, and says how long it stays away: longer the more there
-// are, so that those who come back in vain stay few however long the queue is, and spread by up to
-// a half.
-func backOff(c *load, limit int) time.Duration {
-	c.deferred++
-	back := min(limiterBack*time.Duration(1+c.deferred/limit), limiterBackMax)
-	return back + rand.N(back/2)
+// ended takes a call that took so long into the average.
+func (c *load) ended(took time.Duration) {
+	if c.took == 0 {
+		c.took = took
+	}
+	c.took += (took - c.took) / 8
+}
+
+func (l *limiter) defers(n *endpointLoad) (time.Duration, error) {
+	if n.down() {
+		return l.backOff(&n.load, l.slots(n)), ErrHeld
+	}
+	return l.backOff(&n.load, l.slots(n)), ErrBusy
+}
+
+// backOff says how long a deferred caller stays away: until those deferred before have had their
+// turns in so many slots, so that it comes once, and they come in their order. Where that is long,
+// it comes back in vain after limiterBackMax and up to a half more.
+func (l *limiter) backOff(c *load, slots int) time.Duration {
+	now := l.clock.Now()
+	took := c.took
+	if took == 0 {
+		took = limiterSlow
+	}
+	if first := now.Add(limiterBack); c.next.Before(first) {
+		c.next = first
+	}
+	back := c.next.Sub(now)
+	if back >= limiterBackMax {
+		return limiterBackMax + rand.N(limiterBackMax/2)
+	}
+	c.next = c.next.Add(took / time.Duration(slots))
+	return back
 }

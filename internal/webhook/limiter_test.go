@@ -14,7 +14,8 @@ import (
 func TestEndpointLimiter(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	l := newLimiter(8, 16, clock.System)
+	c := clock.NewFake(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	l := newLimiter(8, 16, c)
 	l.wait = time.Millisecond
 	e := endpoint{tenant: uuid.New(), host: "example.com"}
 	enter := func() (bool, time.Duration) {
@@ -46,9 +47,10 @@ func TestEndpointLimiter(t *testing.T) {
 	for range 6 { // slow calls end: two are left, a quarter of eight
 		l.release(e, 10*time.Second, alive)
 	}
+	c.Advance(limiterBackMax)
 	in, back := enter()
 	require.False(t, in, "a slow endpoint has a quarter of the slots")
-	require.Less(t, back, 5*time.Second, "shorter again, as calls end")
+	require.Equal(t, limiterBack, back, "those before have had their turns")
 	l.release(e, 10*time.Millisecond, alive)
 	for range 7 {
 		in, _ = enter()
@@ -63,11 +65,13 @@ func TestEndpointLimiter(t *testing.T) {
 func TestLimiterWaits(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
-	l := newLimiter(1, 2, clock.System)
+	l := newLimiter(2, 4, clock.System)
 	l.wait = time.Minute
 	e := endpoint{host: "example.com"}
-	_, err := l.acquire(ctx, e)
-	require.NoError(t, err)
+	for range 2 {
+		_, err := l.acquire(ctx, e)
+		require.NoError(t, err)
+	}
 	waits := make(chan bool, 1)
 	go func() {
 		_, err := l.acquire(context.Background(), e)
@@ -90,7 +94,47 @@ func TestLimiterWaits(t *testing.T) {
 	l.release(e, time.Millisecond, alive)
 	require.True(t, <-waits, "who waits gets the slot that comes free")
 	l.release(e, time.Millisecond, alive)
+	l.release(e, time.Millisecond, alive)
 	require.Empty(t, l.open)
+}
+
+// However quick an endpoint is, no more wait for it than will have a slot within limiterWait. The
+// others are deferred to the time at which those before have had their turns, in their order, so
+// that each comes back once; where that is long, within a minute and a half.
+func TestDeferredComeInTheirTurn(t *testing.T) {
+	t.Parallel()
+	for took, waiting := range map[time.Duration]int{
+		2 * time.Millisecond: 2000, 50 * time.Millisecond: 80, 200 * time.Millisecond: 20, 900 * time.Millisecond: 4, 10 * time.Second: 0,
+	} {
+		c := clock.NewFake(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+		l := newLimiter(8, 16, c)
+		e := endpoint{tenant: uuid.New(), host: "example.com"}
+		for range 8 {
+			_, err := l.acquire(t.Context(), e)
+			require.NoError(t, err)
+		}
+		l.mu.Lock()
+		n := l.open[e]
+		n.took, n.slow = took, false
+		require.Equal(t, waiting, l.line(n), took)
+		for range 8 {
+			n.ended(took)
+		}
+		require.Equal(t, took, n.took)
+		last := time.Duration(0)
+		for i := range 3000 {
+			back, err := l.defers(n)
+			require.ErrorIs(t, err, ErrBusy)
+			require.GreaterOrEqual(t, back, limiterBack)
+			require.LessOrEqual(t, back, limiterBackMax*3/2)
+			if back < limiterBackMax {
+				require.Equal(t, limiterBack+time.Duration(i)*(took/8), back, "%s: one turn after the other", took)
+				require.GreaterOrEqual(t, back, last)
+			}
+			last = back
+		}
+		l.mu.Unlock()
+	}
 }
 
 // Ten calls in a row that find nobody open the breaker: one slot is left, and the others are held.

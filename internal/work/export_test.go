@@ -10,6 +10,7 @@ import (
 const (
 	SummarySQL = summarySQL
 	ItemsSQL   = itemsSQL
+	InTurnSQL  = inTurnSQL
 )
 
 func ListArgs(now time.Time, f Filter, r page.Request) (string, []any, error) {

@@ -34,6 +34,38 @@ func Overdue(ctx context.Context, q pg.Querier, now time.Time, spans []Span, lim
 	return pg.Collect(ctx, q, pgx.RowToStructByPos[Item], overdueSQL, pg.Columns(spans, now, limit)...)
 }
 
+const inTurnSQL = `
+	WITH looked AS MATERIALIZED (
+		SELECT id, coalesce(tenant_id, '00000000-0000-0000-0000-000000000000') AS tenant_id, due_at, traceparent, leased_until FROM work
+		WHERE kind = $1 AND (due_at, id) > ($2, $3) AND due_at < $4 ORDER BY due_at, id LIMIT $6
+	), ranked AS (
+		SELECT *, row_number() OVER (PARTITION BY tenant_id ORDER BY due_at, id) AS turn, row_number() OVER (ORDER BY due_at, id) AS place FROM looked
+	)
+	SELECT $1, id, tenant_id, due_at, traceparent, turn <= $7 AND coalesce(leased_until, '-infinity') <= $5, place = $6 FROM ranked
+	WHERE turn <= $7 AND coalesce(leased_until, '-infinity') <= $5 OR place = $6 ORDER BY turn, due_at, id`
+
+// InTurn reads so many items of a span, the oldest first, and returns of each tenant no more than
+// share: all tenants' first, then all their second, and so on. last is where to go on; nil: there
+// is nothing more. For the sweep.
+func InTurn(ctx context.Context, q pg.Querier, now time.Time, s Span, read, share int) (items []Item, last *Item, err error) {
+	rows, err := q.Query(ctx, inTurnSQL, string(s.Kind), s.After, s.ID, s.Before, now, read, share)
+	if err != nil {
+		return nil, nil, err
+	}
+	var m Item
+	var listed, end bool
+	_, err = pgx.ForEachRow(rows, []any{&m.Kind, &m.ID, &m.TenantID, &m.DueAt, &m.Traceparent, &listed, &end}, func() error {
+		if end {
+			last = new(m)
+		}
+		if listed {
+			items = append(items, m)
+		}
+		return nil
+	})
+	return items, last, err
+}
+
 const oldestSQL = `
 	SELECT m.kind, w.due_at FROM unnest($1::text[]) AS m (kind)
 	CROSS JOIN LATERAL (

@@ -46,7 +46,7 @@ var Kinds = []Kind{Ingest, Confirm, Settle, Deliver, Expire}
 type Item struct {
 	Kind        Kind      `pg:"kind"`
 	ID          uuid.UUID `pg:"id"`     // of the fact's row
-	TenantID    uuid.UUID `pg:"tenant"` // uuid.Nil while it is not known: of an event that is not posted
+	TenantID    uuid.UUID `pg:"tenant"` // uuid.Nil: not known, of an event that names no account
 	DueAt       time.Time `pg:"due"`
 	Traceparent string    `pg:"trace"`
 }

@@ -281,6 +281,36 @@ func TestOverdueIsOldestFirstOfEachKind(t *testing.T) {
 	require.True(t, oldest[work.Settle].Equal(b.Clock.Now()))
 }
 
+// Of each tenant no more is read than its share, all tenants' first before their second, and the
+// next look goes on behind what was read, whosever that was.
+func TestInTurn(t *testing.T) {
+	b := setup(t)
+	now := b.Clock.Now().Add(time.Hour)
+	noisy, quiet := uuid.New(), uuid.New()
+	ids := b.items(work.Settle, 12)
+	b.Exec(`UPDATE work SET tenant_id = $1`, noisy)
+	b.Exec(`UPDATE work SET tenant_id = $1 WHERE id = ANY($2)`, quiet, []uuid.UUID{ids[5], ids[7]})
+	b.Lease(work.Settle, ids[0], now.Add(time.Minute))
+	b.items(work.Deliver, 3)
+	look := func(s work.Span) (got []uuid.UUID, last *work.Item) {
+		items, last, err := work.InTurn(b.ctx, b.Pool, now, s, 8, 3)
+		require.NoError(t, err)
+		for _, m := range items {
+			require.Equal(t, work.Settle, m.Kind)
+			require.Equal(t, slices.Contains([]uuid.UUID{ids[5], ids[7]}, m.ID), m.TenantID == quiet)
+			got = append(got, m.ID)
+		}
+		return got, last
+	}
+	got, last := look(work.Span{Kind: work.Settle, Before: now})
+	require.Equal(t, []uuid.UUID{ids[5], ids[1], ids[7], ids[2]}, got, "the first is leased")
+	require.Equal(t, ids[7], last.ID)
+	got, last = look(work.Span{Kind: work.Settle, After: last.DueAt, ID: last.ID, Before: now})
+	require.Equal(t, ids[8:11], got)
+	require.Nil(t, last)
+	require.Contains(t, b.IndexPlan(work.InTurnSQL, "settle", time.Time{}, uuid.Nil, now, now, 8, 3), "work_due")
+}
+
 // The statements that every payment runs name their rows by key: a plan that is made while the
 // table is empty, and kept, must not read all of it, nor the index of all that is due.
 func TestPlansOnAnEmptyTable(t *testing.T) {

@@ -1,0 +1,293 @@
+package workers
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/provider"
+	"ajo/internal/retry"
+	"ajo/internal/testenv"
+	"ajo/internal/work"
+	"ajo/tasks"
+)
+
+// watched is a lane whose work ends when the test says so.
+type watched struct {
+	*lane
+	mu    sync.Mutex
+	begun []uuid.UUID // tenants, as their items got places
+	goOn  chan struct{}
+}
+
+func newWatched(k tasks.Kind, places int) *watched {
+	w := &watched{goOn: make(chan struct{})}
+	w.lane = newLane(k, places, func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
+		w.mu.Lock()
+		for range ids {
+			w.begun = append(w.begun, provider.TenantOf(ctx))
+		}
+		w.mu.Unlock()
+		for i := range ids {
+			if i == 0 || k != tasks.Ingest { // whose items are worked on together
+				<-w.goOn
+			}
+			done(i, nil)
+		}
+	}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	return w
+}
+
+// takes takes up items of a tenant, as a task does, and returns how many there was room for.
+func (w *watched) takes(t *testing.T, tenant uuid.UUID, n int, ended func(error)) int {
+	items := make([]place, n)
+	for i := range items {
+		items[i] = place{i, uuid.New()}
+	}
+	in := w.admit(tenant, n)
+	if in > 0 {
+		go w.do(t.Context(), tenant, items[:in], func(_ int, err error) { ended(err) })
+	}
+	return in
+}
+
+// line counts the items that wait for a place, and for how many more there is room.
+func (w *watched) line() (waiting, room int) {
+	w.lane.mu.Lock()
+	defer w.lane.mu.Unlock()
+	for _, s := range w.turns {
+		for _, other := range s.waiting {
+			waiting += other.want
+		}
+	}
+	return waiting, w.room
+}
+
+func (w *watched) of(tenants ...uuid.UUID) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, tenant := range w.begun {
+		if slices.Contains(tenants, tenant) {
+			n++
+		}
+	}
+	return n
+}
+
+// A tenant with much to do has nearly all places while it is alone, and a hundred that join it have
+// theirs before it has another one. What it has no room for is not taken up, of one that joins it
+// is.
+func TestPlacesAreGivenInTurn(t *testing.T) {
+	t.Parallel()
+	for _, kind := range tasks.Kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			w := newWatched(kind, 64)
+			w.room = 512
+			noisy, quiet := uuid.New(), make([]uuid.UUID, 100)
+			var ended sync.WaitGroup
+			fine := func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				ended.Done()
+			}
+			ended.Add(256 + 2*len(quiet))
+			require.Equal(t, 256, w.takes(t, noisy, 10_000, fine), "half of the room")
+			require.Zero(t, w.takes(t, noisy, 1, fine), "what comes for it goes behind what did not fit")
+			testenv.Eventually(t, 10*time.Second, "seven places of eight", func() bool { return w.of(noisy) == 56 })
+			for i := range quiet {
+				quiet[i] = uuid.New()
+				require.Equal(t, 2, w.takes(t, quiet[i], 2, fine))
+			}
+			testenv.Eventually(t, 10*time.Second, "the other places", func() bool { return w.of(quiet...) == 8 })
+			require.Equal(t, 56, w.of(noisy))
+			testenv.Eventually(t, 10*time.Second, "all to stand in line", func() bool { waiting, _ := w.line(); return waiting == 256+2*len(quiet)-64 })
+			for slices.ContainsFunc(quiet, func(tenant uuid.UUID) bool { return w.of(tenant) == 0 }) {
+				_, room := w.line()
+				w.goOn <- struct{}{}
+				testenv.Eventually(t, 10*time.Second, "one to end, and another to begin", func() bool {
+					waiting, now := w.line()
+					return now > room && w.of(append(quiet, noisy)...)+waiting == 256+2*len(quiet)
+				})
+			}
+			require.LessOrEqual(t, w.of(noisy), 56+8, "when each has had a turn, the noisy one has had few")
+			close(w.goOn)
+			ended.Wait()
+			testenv.Eventually(t, 10*time.Second, "all is given back", func() bool {
+				w.lane.mu.Lock()
+				defer w.lane.mu.Unlock()
+				return w.free == 64 && w.room == 512 && len(w.tenants) == 0 && len(w.turns) == 0
+			})
+		})
+	}
+}
+
+// A noisy tenant leaves a place to who comes, and a lane of one place serves all the same.
+func TestAPlaceIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, places := range []int{1, 2, 3, 4, 8, 64, 256} {
+		w := newWatched(tasks.Settle, places)
+		if noisy := uuid.New(); places > 1 {
+			require.Positive(t, w.takes(t, noisy, 10_000, func(error) {}))
+			testenv.Eventually(t, 10*time.Second, "its places", func() bool { return w.of(noisy) >= places/2 })
+		}
+		quiet := uuid.New()
+		require.Equal(t, 1, w.takes(t, quiet, 1, func(error) {}), "%d places", places)
+		testenv.Eventually(t, 10*time.Second, "a place", func() bool { return w.of(quiet) == 1 })
+		close(w.goOn)
+	}
+}
+
+// The items of a tenant are begun in their order, over tasks, and though others come between.
+func TestATenantsItemsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var begun, want []uuid.UUID
+	l := newLane(tasks.Deliver, 8, each(func(_ context.Context, id uuid.UUID) error {
+		mu.Lock()
+		defer mu.Unlock()
+		begun = append(begun, id)
+		return nil
+	}), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	l.free = 0 // until all wait
+	tenant := uuid.New()
+	var all sync.WaitGroup
+	for n := range 4 {
+		items := make([]place, 4)
+		for i := range items {
+			items[i] = place{i, uuid.New()}
+			want = append(want, items[i].id)
+		}
+		require.Equal(t, 4, l.admit(tenant, 4))
+		all.Go(func() { l.do(t.Context(), tenant, items, func(int, error) {}) })
+		testenv.Eventually(t, 10*time.Second, "the task to wait", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.share(tenant).waiting) == n+1
+		})
+	}
+	l.leave(uuid.New(), 0, 1) // one place, so that one comes after the other
+	all.Wait()
+	require.Equal(t, want, begun)
+}
+
+// What waits for a place when its time ends, or the worker stops, comes back, and leaves nothing
+// behind.
+func TestWaitingEnds(t *testing.T) {
+	t.Parallel()
+	for _, stop := range []bool{false, true} {
+		l := newLane(tasks.Deliver, 1, each(func(context.Context, uuid.UUID) error { return nil }), slog.New(slog.NewTextHandler(io.Discard, nil)))
+		l.free = 0
+		tenant := uuid.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		require.Equal(t, 2, l.admit(tenant, 2))
+		var errs []error
+		done := make(chan struct{})
+		go func() {
+			l.do(ctx, tenant, []place{{0, uuid.New()}, {1, uuid.New()}}, func(_ int, err error) { errs = append(errs, err) })
+			close(done)
+		}()
+		if stop {
+			l.close()
+		} else {
+			cancel()
+		}
+		<-done
+		cancel()
+		require.Len(t, errs, 2)
+		for _, err := range errs {
+			at, ok := retry.When(err)
+			require.True(t, ok, err)
+			require.Equal(t, stop, !at.After(time.Now()), "another worker may have it at once")
+		}
+		require.Empty(t, l.tenants)
+		require.Empty(t, l.turns)
+		require.Equal(t, tasks.Specs[tasks.Deliver].Room, l.room)
+		_, err := l.await(ctx, tenant, 20)
+		require.NoError(t, err, "there is room")
+	}
+}
+
+// What a tenant has no room for goes to the slow queue, in its order, and so does what comes after
+// it, until the queue has been worked off; others' items of the same task are worked on at once.
+func TestTheSlowQueue(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.opts.Queues = map[tasks.Kind]int{}
+	noisy, quiet := uuid.New(), uuid.New()
+	var mu sync.Mutex
+	var begun []uuid.UUID
+	goOn := make(chan struct{})
+	w := &Workers{Options: b.opts}
+	l := newLane(tasks.Deliver, 2, each(func(ctx context.Context, id uuid.UUID) error {
+		if provider.TenantOf(ctx) == noisy {
+			<-goOn
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		begun = append(begun, id)
+		return nil
+	}), w.Log)
+	w.lanes = []*lane{l}
+	var items []work.Item
+	for range 40 {
+		items = append(items, work.Item{Kind: tasks.Deliver, ID: uuid.New(), TenantID: noisy})
+	}
+	other := work.Item{Kind: tasks.Deliver, ID: uuid.New(), TenantID: quiet}
+	// the second task has items of both
+	b.opts.Enqueuer.Enqueue(slices.Insert(slices.Clone(items), 20, other))
+	b.opts.Enqueuer.Flush()
+	s := w.server(l, string(tasks.Deliver), false)
+	require.NoError(t, s.Start(w.handle(l, false)))
+	t.Cleanup(s.Shutdown)
+	testenv.Eventually(t, 20*time.Second, "the quiet tenant's item", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Equal(begun, []uuid.UUID{other.ID})
+	})
+	i := asynq.NewInspectorFromRedisClient(b.redis)
+	pending := func() (n int) {
+		list, err := i.ListPendingTasks(tasks.SlowQueue(tasks.Deliver))
+		require.NoError(t, err)
+		for _, task := range list {
+			items, err := tasks.Items(asynq.NewTask(task.Type, task.Payload))
+			require.NoError(t, err)
+			for _, m := range items {
+				require.Equal(t, noisy, m.TenantID)
+			}
+			n += len(items)
+		}
+		return n
+	}
+	testenv.Eventually(t, 20*time.Second, "what is above its share to be in the slow queue", func() bool { return pending() == 40-tasks.Specs[tasks.Deliver].Room })
+	found, all, err := tasks.Find(b.redis, tasks.Deliver, items[39].ID)
+	require.NoError(t, err)
+	require.True(t, all)
+	require.Len(t, found, 1, "operators find it")
+	require.Equal(t, []uuid.UUID{noisy}, l.inSlow(time.Hour))
+
+	slow := w.server(l, tasks.SlowQueue(tasks.Deliver), true)
+	require.NoError(t, slow.Start(w.handle(l, true)))
+	t.Cleanup(slow.Shutdown)
+	close(goOn)
+	testenv.Eventually(t, 20*time.Second, "all", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(begun) == 41
+	}, func() any { return fmt.Sprint(len(begun), " of 41") })
+	for _, m := range items {
+		require.Contains(t, begun, m.ID)
+	}
+	testenv.Eventually(t, 20*time.Second, "the tenant to be as others again", func() bool { return len(l.inSlow(0)) == 0 })
+	require.Equal(t, 1, l.admit(noisy, 1))
+}

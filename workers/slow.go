@@ -1,0 +1,109 @@
+package workers
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+
+	"ajo/internal/metrics"
+	"ajo/internal/work"
+	"ajo/tasks"
+)
+
+const (
+	// slowTasks is how many tasks of a slow queue are taken up at once. Each is one tenant's, and
+	// waits until that has room.
+	slowTasks = 16
+	// watchEvery is how often tenants are looked at that have work in a slow queue.
+	watchEvery = time.Second
+	// slowSlack is how much later than asynq says a task may have come into a slow queue.
+	slowSlack = 2 * time.Second
+	// slowKept is how long after its last sign the sweep takes a tenant's work to be in a slow
+	// queue: a process that died gives none.
+	slowKept = 10 * watchEvery
+)
+
+// inSlow lists the tenants whose items of late went to the slow queue, after forgetting those whose
+// items came there longer ago than the oldest has waited.
+func (l *lane) inSlow(oldest time.Duration) (tenants []uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for tenant, last := range l.slow {
+		if time.Since(last) <= oldest+slowSlack {
+			tenants = append(tenants, tenant)
+			continue
+		}
+		delete(l.slow, tenant)
+		l.log.Info("a tenant's work is through the slow queue", slog.String("tenant", tenant.String()))
+	}
+	metrics.SlowTenants(string(l.kind), len(l.slow))
+	return tenants
+}
+
+// watch keeps the list of the tenants in the slow queues, for this process and for the sweep.
+func (w *Workers) watch(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, l := range w.lanes {
+			l.mu.Lock()
+			none := len(l.slow) == 0
+			l.mu.Unlock()
+			if none {
+				continue
+			}
+			oldest, _, err := w.waiting(tasks.SlowQueue(l.kind))
+			if err != nil {
+				continue // nobody knows
+			}
+			for _, tenant := range l.inSlow(oldest) {
+				_ = w.Redis.Do(ctx, "ZADD", slowKey(l.kind), time.Now().UnixMilli(), tenant.String()).Err()
+			}
+		}
+	}
+}
+
+// slowKey names the set of the tenants that have items in the slow queue, with the time of the last
+// sign.
+func slowKey(k tasks.Kind) string { return "ajo:slow:" + string(k) }
+
+// slowTenants reads who has items in the slow queue. For the sweep.
+func (w *Workers) slowTenants(ctx context.Context, k tasks.Kind) []uuid.UUID {
+	since := time.Now().Add(-slowKept).UnixMilli()
+	_ = w.Redis.ZRemRangeByScore(ctx, slowKey(k), "-inf", strconv.FormatInt(since, 10)).Err()
+	names, _ := w.Redis.ZRange(ctx, slowKey(k), 0, -1).Result()
+	var tenants []uuid.UUID
+	for _, name := range names {
+		if id, err := uuid.Parse(name); err == nil {
+			tenants = append(tenants, id)
+		}
+	}
+	return tenants
+}
+
+// waiting is the age of the oldest task that waits in a queue, and how many do.
+func (w *Workers) waiting(queue string) (oldest time.Duration, pending int, err error) {
+	info, err := asynq.NewInspectorFromRedisClient(w.Redis).GetQueueInfo(queue)
+	if err != nil {
+		return 0, 0, err
+	}
+	return max(0, info.Latency), info.Pending, nil // below zero: this machine's clock is behind
+}
+
+// spill sends items to the slow queue. What does not get there is found by the sweep.
+func (w *Workers) spill(k tasks.Kind, tenant uuid.UUID, items []place, traceparent string) {
+	over := make([]work.Item, len(items))
+	for i, p := range items {
+		over[i] = work.Item{Kind: k, ID: p.id, TenantID: tenant, Traceparent: traceparent}
+	}
+	w.Enqueuer.Slow(k, over)
+}
