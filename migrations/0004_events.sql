@@ -151,3 +151,6 @@ COMMENT ON COLUMN work.version IS 'changes with each claim, and never comes twic
 COMMENT ON COLUMN work.attempts IS 'handlings in a row that failed unexpectedly; each waits twice as long as the one before';
 COMMENT ON COLUMN work.last_error IS 'why the last of them failed';
 COMMENT ON COLUMN work.traceparent IS 'W3C trace context of the step that scheduled it; empty if not traced';
+
+-- See ledger_entries.
+ALTER TABLE inbound_events SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);

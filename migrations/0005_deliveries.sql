@@ -68,3 +68,7 @@ COMMENT ON TABLE listen_events IS
 COMMENT ON COLUMN listen_events.seq IS
     'for one tenant in the order of commits: whoever writes holds a lock of the tenant''s until then; ids and times are made before the commit, so a reader that went by them would miss late commits';
 COMMENT ON COLUMN listen_events.id IS 'the webhook-id of the event';
+
+-- See ledger_entries.
+ALTER TABLE deliveries SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE delivery_attempts SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);

@@ -119,3 +119,6 @@ COMMENT ON TABLE idempotency_keys IS
 COMMENT ON COLUMN idempotency_keys.request_hash IS 'SHA-256 of method, path and body: the same key with another request is refused';
 COMMENT ON COLUMN idempotency_keys.status_code IS 'of the answer, as is response; NULL while the request is under way';
 COMMENT ON COLUMN idempotency_keys.leased_until IS 'until then one caller has the request';
+
+-- See ledger_entries.
+ALTER TABLE transfers SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);

@@ -35,7 +35,7 @@ func TestHotColumnsAreInNoIndex(t *testing.T) {
 		"ledger_entries":  "status",
 		"ledger_days":     "money_in money_out",
 		"inbound_events":  "attempt_count misses last_error",
-		"deliveries":      "attempt_count last_error delivered_at",
+		"deliveries":      "status attempt_count last_error delivered_at",
 		"work":            "leased_until version attempts last_error",
 		"transfers":       "ask_count unknown_count last_error",
 	} {
