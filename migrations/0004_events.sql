@@ -97,6 +97,16 @@ CREATE TRIGGER inbound_events_status AFTER UPDATE ON inbound_events FOR EACH ROW
     EXECUTE FUNCTION check_status_move('received>processed', 'received>failed', 'failed>processed');
 CREATE TRIGGER inbound_events_kept BEFORE DELETE ON inbound_events FOR EACH ROW WHEN (OLD.authentic) EXECUTE FUNCTION refuse_change();
 
+CREATE TABLE confirm_lists (
+    second       timestamptz PRIMARY KEY,
+    leased_until timestamptz NOT NULL,
+    read_at      timestamptz
+);
+COMMENT ON TABLE confirm_lists IS
+    'Seconds of which a worker reads the bank''s list, to confirm their payments for all workers, or has read it.';
+COMMENT ON COLUMN confirm_lists.leased_until IS 'until then the others leave it to that worker';
+COMMENT ON COLUMN confirm_lists.read_at IS 'from then on, what still waits is asked about by its id';
+
 CREATE TABLE recalls (
     event_id     uuid PRIMARY KEY,
     tenant_id    uuid NOT NULL,

@@ -30,6 +30,7 @@ const checkLease = time.Minute
 var (
 	errNotFound = errors.New("the bank does not know this transaction yet")
 	errUnderWay = errors.New("the bank says that this transaction is under way")
+	errInList   = errors.New("the bank's list of its second is being read")
 )
 
 // booked is a posted payment as it is compared with the bank's record.
@@ -91,7 +92,13 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	var listed *provider.Transaction
 	if !c.recalled() { // of a recalled payment only the record itself will do
 		// only reads, as the question below does; an unanswered one is asked again
-		listed, err = s.listed.Do(ctx, c)
+		l, lookErr := s.listed.Do(ctx, c)
+		if err = lookErr; err == nil && l.list != nil {
+			listed, l.later, err = l.list.answer(ctx, c)
+		}
+		if err == nil && l.later {
+			return retry.At(s.Clock.Now().Add(listAgain), errInList)
+		}
 	}
 	if err != nil || listed == nil {
 		// Questions by id are what the bank allows few of, so the payment is leased first.
@@ -270,11 +277,16 @@ const checkSQL = `
 
 // checkBatch reads many checks. A payment that is not due, or leased by another worker, is nil.
 func (s *Service) checkBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*check, error) {
-	claims, err := work.Due(ctx, tx, work.Confirm, s.Clock.Now(), ids)
+	return s.readChecks(ctx, tx, ids, s.Clock.Now())
+}
+
+// readChecks reads the checks that are due by then.
+func (s *Service) readChecks(ctx context.Context, q pg.Querier, ids []uuid.UUID, by time.Time) ([]*check, error) {
+	claims, err := work.Due(ctx, q, work.Confirm, by, ids)
 	if err != nil || len(claims) == 0 {
 		return make([]*check, len(ids)), err
 	}
-	found, err := pg.Collect(ctx, tx, pgx.RowToAddrOfStructByPos[check], checkSQL, slices.Collect(maps.Keys(claims)))
+	found, err := pg.Collect(ctx, q, pgx.RowToAddrOfStructByPos[check], checkSQL, slices.Collect(maps.Keys(claims)))
 	for _, c := range found {
 		c.claim = claims[c.ID]
 	}

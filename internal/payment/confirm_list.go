@@ -3,48 +3,99 @@ package payment
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/semaphore"
+
 	"ajo/internal/batch"
+	"ajo/internal/metrics"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/ledger"
 )
 
 // The bank answers some 75 questions a second, but shows 50 records on a page of its list: where
 // many payments of the same second wait to be confirmed, the list of that second is read instead of
-// asking for each. What it shows can confirm a payment and nothing else. Whatever is missing, under
-// way or different there is asked about by its own id, as is a lone one.
+// asking for each. One worker reads it, once, and confirms what it shows to be true for all
+// workers; nothing else comes of it. Whatever is missing, under way or different there is asked
+// about by its own id, as is a lone one.
 const (
 	// so many waiting payments of one second are worth reading its list
 	listFrom = 16
-	// of a list no more pages are read than two and one for so many payments that waited for it
+	// of a list no more pages are read than two and one for so many payments that waited for it, or
+	// were found in it
 	listShare = 8
-	listKept  = 10 * time.Second      // how long what was read is believed
-	listQuiet = time.Minute           // how long no list is read after one could not be
-	listMax   = 1000                  // checks in one batch
-	listPause = 10 * time.Millisecond // how long the last few wait for company
+	listKept  = 10 * time.Second       // how long a list that was read is not read again
+	listQuiet = time.Minute            // how long no list is read after one could not be
+	listLease = time.Minute            // how long a worker may take to read a list
+	listMax   = 1000                   // checks in one batch
+	listPause = 10 * time.Millisecond  // how long the last few wait for company
+	listsRead = 16                     // lists that one process reads at a time
+	listWait  = 100 * time.Millisecond // how long a check waits for a list, which keeps others waiting
+	listAgain = 2 * time.Second        // when it comes back to see what the list has brought
 )
 
-// listing is what has been read of the bank's list of one second.
+// listing is the list of one second, while it is being read and a while after.
 type listing struct {
-	records map[string]provider.Transaction // by transaction id
-	cursor  string
-	ended   bool
-	pages   int
-	sought  int // payments that were looked for in it
-	begun   time.Time
+	second time.Time
+	until  time.Time // the end of the lease
+	begun  time.Time
+	done   chan struct{}
+
+	mu      sync.Mutex
+	waiting map[string]chan *provider.Transaction // checks of this process, by transaction id
+	records map[string]provider.Transaction       // that nobody has asked for yet
+	sought  int                                   // payments that waited for it, or were found in it
 }
 
-// lists has what was read of late, by the second. One writer alone uses it.
+// lists are the lists that this process reads, or has read of late, by the second. The writer of
+// Service.listed alone uses the map.
 type lists struct {
 	bySecond map[int64]*listing
-	quiet    time.Time // no list is read until then
+	slots    *semaphore.Weighted
+	reading  sync.WaitGroup
+	ctx      context.Context
+	stop     context.CancelFunc
+
+	mu    sync.Mutex
+	quiet time.Time // no list is read until then
 }
 
-// lookUp finds the records of many checks in the bank's list, where that takes fewer questions than
-// checks. Nil: ask singly. A few are held for listPause, in which others may come; they were due
-// seconds ago, and what makes a batch is a busy writer.
-func (s *Service) lookUp(ctx context.Context, checks []*check) []batch.Outcome[*provider.Transaction] {
-	out := make([]batch.Outcome[*provider.Transaction], len(checks))
+func newLists() *lists {
+	l := &lists{bySecond: map[int64]*listing{}, slots: semaphore.NewWeighted(listsRead)}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	return l
+}
+
+// close ends the reading.
+func (l *lists) close() {
+	l.stop()
+	l.reading.Wait()
+}
+
+func (l *lists) isQuiet(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return now.Before(l.quiet)
+}
+
+// lookup is where a check finds its answer: in the list that is being read, with another worker's
+// list later, or (zero) by asking the bank for it.
+type lookup struct {
+	list  *listing
+	later bool
+}
+
+// lookUp finds the lists of many checks, where reading these takes fewer questions than asking for
+// each. A few are held for listPause, in which others may come; they were due seconds ago, and what
+// makes a batch is a busy writer.
+func (s *Service) lookUp(ctx context.Context, checks []*check) []batch.Outcome[lookup] {
+	out := make([]batch.Outcome[lookup], len(checks))
 	now := s.Clock.Now()
 	waiting := map[int64][]int{}
 	for i, c := range checks {
@@ -52,64 +103,239 @@ func (s *Service) lookUp(ctx context.Context, checks []*check) []batch.Outcome[*
 			waiting[c.OccurredAt.Unix()] = append(waiting[c.OccurredAt.Unix()], i)
 		}
 	}
-	for second, l := range s.lists.bySecond {
-		if now.Sub(l.begun) > listKept {
-			delete(s.lists.bySecond, second)
-		}
-	}
+	maps.DeleteFunc(s.lists.bySecond, func(_ int64, l *listing) bool { return now.Sub(l.begun) > listKept && l.ended() })
 	if len(checks) < listFrom && len(s.lists.bySecond) == 0 {
 		time.Sleep(listPause)
 		return out
 	}
+	var wanted []time.Time
+	for second, which := range waiting {
+		if s.lists.bySecond[second] == nil && len(which) >= listFrom && !s.lists.isQuiet(now) {
+			wanted = append(wanted, time.Unix(second, 0).UTC())
+		}
+	}
+	begun, others, err := s.claimLists(ctx, wanted)
 	for second, which := range waiting {
 		l := s.lists.bySecond[second]
-		if l == nil {
-			if len(which) < listFrom {
-				continue
+		for _, i := range which {
+			out[i].Value, out[i].Err = lookup{list: l, later: l == nil && others[second]}, err
+			if l != nil {
+				l.wait(checks[i].TxnRef)
 			}
-			l = &listing{records: map[string]provider.Transaction{}, begun: now}
-			s.lists.bySecond[second] = l
 		}
-		l.sought += len(which)
-		for left := l.take(checks, which, out); len(left) > 0 && s.readOn(ctx, l, second, now); {
-			left = l.take(checks, left, out)
-		}
+	}
+	for _, l := range begun {
+		s.lists.reading.Go(func() { s.readList(l) })
 	}
 	return out
 }
 
-// take gives the checks of which the list shows that they are true their records, and returns the
-// others.
-func (l *listing) take(checks []*check, which []int, out []batch.Outcome[*provider.Transaction]) (left []int) {
-	for _, i := range which {
-		t, ok := l.records[checks[i].TxnRef]
-		if !ok || t.Status != provider.Success || checks[i].Differs(t) != "" {
-			left = append(left, i)
-			continue
-		}
-		out[i].Value = &t
-		delete(l.records, t.ID) // nobody else asks for it, and a backlog has many
-	}
-	return left
+// listRow is a second in claimListsSQL.
+type listRow struct {
+	Second time.Time `pg:"second"`
 }
 
-// readOn reads the next page of the list of a second; false when there is none, or it is not worth
-// it.
-func (s *Service) readOn(ctx context.Context, l *listing, second int64, now time.Time) bool {
-	if l.ended || now.Before(s.lists.quiet) || l.pages >= 2+l.sought/listShare {
+var (
+	claimListsSQL = `
+		INSERT INTO confirm_lists AS l (second, leased_until)
+		SELECT second, $1 FROM ` + pg.Unnest[listRow](4, "r") + `
+		ON CONFLICT (second) DO UPDATE SET leased_until = excluded.leased_until, read_at = NULL
+		WHERE (l.read_at IS NULL AND l.leased_until <= $2) OR l.read_at <= $3
+		RETURNING second`
+	otherListsSQL = `SELECT second FROM confirm_lists WHERE second = ANY($1) AND read_at IS NULL`
+)
+
+// claimLists returns the lists of these seconds that nobody reads or has read a moment ago, to be
+// read by this process, and the seconds that others are reading. Where this process reads as many
+// as it may, they are later as well.
+func (s *Service) claimLists(ctx context.Context, seconds []time.Time) (begun []*listing, others map[int64]bool, err error) {
+	others = map[int64]bool{}
+	var rows []listRow
+	slices.SortFunc(seconds, time.Time.Compare)
+	for _, second := range seconds {
+		if s.lists.slots.TryAcquire(1) {
+			rows = append(rows, listRow{second})
+		} else {
+			others[second.Unix()] = true
+		}
+	}
+	if len(rows) == 0 {
+		return nil, others, nil
+	}
+	now := s.Clock.Now()
+	until := now.Add(listLease)
+	ours, err := pg.Collect(ctx, s.Pool, pgx.RowTo[time.Time], claimListsSQL, pg.Columns(rows, until, now, now.Add(-listKept))...)
+	for range len(rows) - len(ours) {
+		s.lists.slots.Release(1)
+	}
+	for _, second := range ours {
+		l := &listing{second: second.UTC(), until: until, begun: now, done: make(chan struct{}), waiting: map[string]chan *provider.Transaction{}, records: map[string]provider.Transaction{}}
+		s.lists.bySecond[second.Unix()] = l
+		begun = append(begun, l)
+	}
+	if err != nil || len(ours) == len(rows) {
+		return begun, others, err
+	}
+	reading, err := pg.Collect(ctx, s.Pool, pgx.RowTo[time.Time], otherListsSQL, seconds)
+	for _, second := range reading {
+		others[second.Unix()] = true
+	}
+	return begun, others, err
+}
+
+// wait notes that a check waits for the list.
+func (l *listing) wait(ref string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sought++
+	if l.waiting[ref] == nil {
+		l.waiting[ref] = make(chan *provider.Transaction, 1)
+	}
+	if t, ok := l.records[ref]; ok {
+		l.waiting[ref] <- &t
+		delete(l.records, ref)
+	}
+}
+
+func (l *listing) ended() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
 		return false
 	}
-	from := time.Unix(second, 0).UTC()
-	page, err := s.Bank.Transactions(ctx, from, from.Add(time.Second), l.cursor)
-	if err != nil {
-		s.lists.quiet = now.Add(listQuiet)
-		s.Log.Warn("the bank's list could not be read; payments are asked about one by one for a while", slog.Any("err", err))
-		return false
+}
+
+// answer is the list's record of a check, where it has one that is true to it; later tells that the
+// list is not read to its end yet.
+func (l *listing) answer(ctx context.Context, c *check) (t *provider.Transaction, later bool, err error) {
+	l.mu.Lock()
+	answer := l.waiting[c.TxnRef]
+	l.mu.Unlock()
+	timeout := time.NewTimer(listWait)
+	defer timeout.Stop()
+	select {
+	case t = <-answer:
+	case <-l.done:
+	case <-timeout.C:
+		later = true
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
 	}
+	l.mu.Lock()
+	delete(l.waiting, c.TxnRef) // from here on it is one of the others
+	l.mu.Unlock()
+	if t == nil {
+		select {
+		case t = <-answer:
+		default:
+			return nil, later, nil
+		}
+	}
+	if t != nil && (t.Status != provider.Success || c.Differs(*t) != "") {
+		t = nil
+	}
+	return t, false, nil
+}
+
+// readList reads the list of a second, a page after the other, until it ends or is not worth it.
+func (s *Service) readList(l *listing) {
+	defer s.lists.slots.Release(1)
+	defer close(l.done)
+	ctx, cancel := context.WithTimeout(s.lists.ctx, listLease)
+	defer cancel()
+	cursor, failed := "", false
+	for pages := 1; ; pages++ {
+		page, err := s.Bank.Transactions(ctx, l.second, l.second.Add(time.Second), cursor)
+		if err == nil {
+			err = s.takePage(ctx, l, page)
+		}
+		if failed = err != nil; failed {
+			s.lists.mu.Lock()
+			s.lists.quiet = s.Clock.Now().Add(listQuiet)
+			s.lists.mu.Unlock()
+			s.Log.Warn("the bank's list could not be read; payments are asked about one by one for a while", slog.Any("err", err))
+			break
+		}
+		l.mu.Lock()
+		most := 2 + l.sought/listShare
+		l.mu.Unlock()
+		if cursor = page.Next; cursor == "" || pages >= most || !s.Clock.Now().Before(l.until) {
+			break
+		}
+	}
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer end()
+	sql, args := `UPDATE confirm_lists SET read_at = $3 WHERE second = $1 AND leased_until = $2`, []any{l.second, l.until, s.Clock.Now()}
+	if failed { // another worker may have it
+		sql, args = `DELETE FROM confirm_lists WHERE second = $1 AND leased_until = $2`, args[:2]
+	}
+	if _, err := s.Pool.Exec(ctx, sql, args...); err != nil {
+		s.Log.Warn("how the reading of a list ended was not recorded; others wait for the end of its lease", slog.Any("err", err))
+	}
+}
+
+// takePage gives the records of a page to the checks that wait for them here, and confirms the
+// others: those of other workers, and those that are due in a moment.
+func (s *Service) takePage(ctx context.Context, l *listing, page provider.Page) error {
+	others := map[string]provider.Transaction{}
+	l.mu.Lock()
 	for _, t := range page.Transactions {
-		l.records[t.ID] = t
+		if answer := l.waiting[t.ID]; answer != nil {
+			select {
+			case answer <- &t:
+			default: // it has it
+			}
+		} else if t.Status == provider.Success {
+			others[t.ID] = t
+		}
 	}
-	l.pages++
-	l.cursor, l.ended = page.Next, page.Next == ""
-	return true
+	l.mu.Unlock()
+	if len(others) == 0 {
+		return nil
+	}
+	checks, err := s.checksOf(ctx, slices.Collect(maps.Keys(others)))
+	if err != nil {
+		return err
+	}
+	var findings []*finding
+	for _, c := range checks {
+		if t := others[c.TxnRef]; !c.recalled() && c.Differs(t) == "" {
+			if f := s.judge(c, t, nil); f.event == ledger.EventConfirm {
+				findings = append(findings, f)
+			}
+		}
+	}
+	l.mu.Lock()
+	l.sought += len(findings)
+	for _, f := range findings {
+		delete(others, f.TxnRef)
+	}
+	maps.Copy(l.records, others)
+	l.mu.Unlock()
+	for i, o := range s.record.DoAll(ctx, findings) {
+		if o.Err != nil {
+			return o.Err
+		}
+		metrics.Confirmation(findings[i].outcome())
+	}
+	return nil
+}
+
+// The items are found by their ids, not by what is due (package pg, plans.go).
+const checksOfSQL = `
+		SELECT w.id FROM inbound_events e JOIN work w ON w.id = ANY(ARRAY[e.id]) AND CASE w.kind WHEN 'confirm' THEN true ELSE false END
+		WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = ANY($1) AND e.status = 'processed' AND coalesce(w.leased_until, '-infinity') <= $2`
+
+// checksOf reads the payments of these transactions that wait to be confirmed and that nobody asks
+// about. Their time need not have come: those of their second have, and the record is as old as
+// theirs.
+func (s *Service) checksOf(ctx context.Context, refs []string) ([]*check, error) {
+	now := s.Clock.Now()
+	ids, err := pg.Collect(ctx, s.Pool, pgx.RowTo[uuid.UUID], checksOfSQL, refs, now)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	checks, err := s.readChecks(ctx, s.Pool, ids, now.Add(s.confirmDelay(len(s.ConfirmDelays))))
+	return slices.DeleteFunc(checks, func(c *check) bool { return c == nil }), err
 }

@@ -45,22 +45,27 @@ func (b *bundle) manyPaid(n int) ([]uuid.UUID, []fakebank.Transaction) {
 func (b *bundle) confirmAll(ids []uuid.UUID) (later int) {
 	b.T.Helper()
 	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for _, id := range ids {
-		wg.Go(func() {
-			err := b.svc.Confirm(b.ctx, id)
-			mu.Lock()
-			defer mu.Unlock()
-			if _, again := retry.When(err); again {
-				later++
-			} else if err != nil {
-				b.T.Error(errors.Join(err, errors.New(id.String())))
-			}
-		})
-	}
-	wg.Wait()
-	return later
+	b.confirmDue(ids, b.svc)
+	return testenv.Value[int](b.Env, `SELECT count(*) FROM work WHERE kind = 'confirm'`)
+}
+
+// confirmDue asks about these, with the services in turn, until none is due: what a list is being
+// read for comes back.
+func (b *bundle) confirmDue(ids []uuid.UUID, services ...*payment.Service) {
+	b.T.Helper()
+	testenv.Eventually(b.T, time.Minute, "all are asked about", func() bool {
+		var wg sync.WaitGroup
+		for i, id := range ids {
+			wg.Go(func() {
+				err := services[i%len(services)].Confirm(b.ctx, id)
+				if _, again := retry.When(err); err != nil && !again {
+					b.T.Error(errors.Join(err, errors.New(id.String())))
+				}
+			})
+		}
+		wg.Wait()
+		return testenv.Value[int](b.Env, `SELECT count(*) FROM work WHERE kind = 'confirm' AND due_at <= $1`, b.Clock.Now()) == 0
+	})
 }
 
 // Where many payments of one second wait, the bank's list confirms them, and only what it does not
@@ -119,4 +124,46 @@ func TestListOfOthers(t *testing.T) {
 	require.Zero(t, b.confirmAll(ids))
 	require.LessOrEqual(t, b.bank.Calls(listCall), 4)
 	require.Equal(t, 20, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
+}
+
+// However many workers there are, the list of a second is read once in all, and confirms the
+// payments of each of them, also those whose time comes a moment later.
+func TestListIsReadOnceForAllWorkers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 200
+	ids, txns := b.manyPaid(n)
+	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.Exec(`UPDATE work SET due_at = $2 WHERE id = $1`, ids[n-1], b.Clock.Now().Add(5*time.Second))
+	b.confirmDue(ids[:n-1], b.svc, b.serviceWith(b.client()), b.serviceWith(b.client()))
+	require.LessOrEqual(t, b.bank.Calls(listCall), n/50+1)
+	require.Less(t, b.bank.Calls(singleCall), n/2)
+	require.Equal(t, n, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`), "%s is among them", txns[n-1].ID)
+	require.Equal(t, n, testenv.Value[int](b.Env, `SELECT sum(attempt_count) FROM inbound_events`), "each once")
+}
+
+// A list that another worker reads is left to it, and taken over when that worker has died.
+func TestListOfAWorkerThatDied(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids, txns := b.manyPaid(60)
+	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.Exec(`INSERT INTO confirm_lists (second, leased_until) VALUES ($1, $2)`, txns[0].Time.Truncate(time.Second), b.Clock.Now().Add(time.Minute))
+	var wg sync.WaitGroup
+	var later atomic.Int32
+	for _, id := range ids {
+		wg.Go(func() {
+			if _, again := retry.When(b.svc.Confirm(b.ctx, id)); again {
+				later.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, later.Load())
+	require.Zero(t, b.bank.Calls(listCall))
+	b.Clock.Advance(time.Minute)
+	b.confirmDue(ids, b.svc)
+	require.Positive(t, b.bank.Calls(listCall))
+	require.Equal(t, 60, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM confirm_lists WHERE read_at IS NOT NULL`))
 }

@@ -156,8 +156,8 @@ type Service struct {
 	post   *pg.Batcher[uuid.UUID, Posted]
 	checks *pg.Batcher[uuid.UUID, *check]
 	leases *pg.Batcher[*check, *work.Claim]
-	listed *batch.Coalescer[*check, *provider.Transaction]
-	lists  lists
+	listed *batch.Coalescer[*check, lookup]
+	lists  *lists
 	record *pg.Batcher[*finding, struct{}]
 	forged forgedRoom
 	away   atomic.Int64 // unix nanoseconds until which Postgres is taken for gone
@@ -177,7 +177,7 @@ const (
 
 // New starts the use cases.
 func New(o Options) *Service {
-	s := &Service{Options: o, lists: lists{bySecond: map[int64]*listing{}}, forged: forgedRoom{rate: rate.NewLimiter(forgedPerSecond, forgedBurst)}}
+	s := &Service{Options: o, lists: newLists(), forged: forgedRoom{rate: rate.NewLimiter(forgedPerSecond, forgedBurst)}}
 	s.store = pg.NewBatcher(o.Pool, pg.BatchOptions[*inbound]{Name: "payment/store", Max: storeSize, Order: byRequest}, s.storeBatch)
 	s.post = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "payment/post", Max: workSize, Order: pg.CompareIDs}, s.postBatch)
 	s.checks = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Max: workSize}, s.checkBatch)
@@ -194,6 +194,7 @@ func (s *Service) Close() {
 	s.checks.Close()
 	s.leases.Close()
 	s.listed.Close()
+	s.lists.close()
 	s.record.Close()
 }
 

@@ -53,6 +53,7 @@ func Rules(k Keep) []Rule {
 		{Table: "deliveries", Kept: "for ever"},
 		{Table: "delivery_attempts", Kept: "for ever, with the answers' bodies"},
 		{Table: "work", Kept: "until it is done"},
+		{Table: "confirm_lists", Kept: "for a day", Age: "second", After: day},
 		{Table: "reconcile_items", Kept: "until bank and books agree"},
 		{Table: "sessions", Kept: "until they expire", Age: "expires_at"},
 		{Table: "login_links", Kept: "until they expire", Age: "expires_at"},
@@ -64,7 +65,7 @@ func Rules(k Keep) []Rule {
 		// Where the last comparison ended, the next one begins.
 		{
 			Table: "reconciliations", Kept: "AJO_KEEP_REPORTS, but for the last one", Age: "started_at", After: k.Reports,
-			Only: "status <> 'running' AND window_to < (SELECT max(window_to) FROM reconciliations WHERE kind = 'periodic' AND status = 'finished')",
+			Only: "status IN ('finished', 'failed') AND window_to < (SELECT max(window_to) FROM reconciliations WHERE kind = 'periodic' AND status = 'finished')",
 		},
 		audit,
 	}
