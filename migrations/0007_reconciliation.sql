@@ -4,13 +4,15 @@ SET lock_timeout = '5s';
 
 CREATE TABLE reconciliations (
     id              uuid PRIMARY KEY,
-    kind            text NOT NULL CHECK (kind IN ('periodic', 'daily', 'manual')),
+    kind            text NOT NULL CHECK (kind IN ('periodic', 'again', 'daily', 'manual')),
     window_from     timestamptz NOT NULL,
     window_to       timestamptz NOT NULL CHECK (window_to > window_from),
-    status          text NOT NULL CHECK (status IN ('running', 'finished', 'failed')),
+    status          text NOT NULL CHECK (status IN ('waiting', 'running', 'finished', 'failed')),
     leased_until    timestamptz,
     started_at      timestamptz NOT NULL,
     finished_at     timestamptz,
+    read_to         timestamptz CHECK (read_to BETWEEN window_from AND window_to),
+    partial         jsonb,
     bank_count      integer,
     bank_amount     naira,
     bank_fee        naira,
@@ -21,16 +23,20 @@ CREATE TABLE reconciliations (
     exception_count integer,
     report          jsonb,
     last_error      text NOT NULL DEFAULT '',
-    CHECK ((status = 'running') = (finished_at IS NULL)),
+    CHECK ((status IN ('waiting', 'running')) = (finished_at IS NULL)),
+    CHECK ((read_to IS NULL) = (partial IS NULL)),
     CHECK ((status = 'finished') = (report IS NOT NULL))
 );
--- One run per window, however many workers there are.
-CREATE UNIQUE INDEX reconciliations_window ON reconciliations (window_from, window_to) WHERE kind = 'periodic';
-CREATE UNIQUE INDEX reconciliations_daily ON reconciliations (window_from, window_to) WHERE kind = 'daily';
-CREATE INDEX reconciliations_read ON reconciliations (window_to) WHERE kind = 'periodic' AND status = 'finished';
+-- One run of a kind at a time, and one of a window, however many workers there are.
+CREATE UNIQUE INDEX reconciliations_running ON reconciliations (kind) WHERE status = 'running' AND kind IN ('periodic', 'daily');
+CREATE UNIQUE INDEX reconciliations_window ON reconciliations (kind, window_from, window_to) WHERE kind IN ('periodic', 'daily');
+CREATE INDEX reconciliations_read ON reconciliations (kind, window_to) WHERE status = 'finished';
+CREATE INDEX reconciliations_open ON reconciliations (kind, window_from) WHERE status <> 'finished';
 COMMENT ON TABLE reconciliations IS 'One comparison of the books with the bank''s transaction list: its claim, and its report.';
-COMMENT ON COLUMN reconciliations.kind IS 'periodic; daily: a longer look back, once a day; manual: by an operator';
-COMMENT ON COLUMN reconciliations.leased_until IS 'until then one worker runs it';
+COMMENT ON COLUMN reconciliations.kind IS 'periodic; again: a time in which the bank''s list was behind, once more; daily: a look back, once a day; manual: by an operator';
+COMMENT ON COLUMN reconciliations.leased_until IS 'until then one worker runs it, or it waits';
+COMMENT ON COLUMN reconciliations.read_to IS 'how far an unfinished run has come: whoever takes it over goes on there';
+COMMENT ON COLUMN reconciliations.partial IS 'its report so far';
 COMMENT ON COLUMN reconciliations.report IS 'NULL, like its counts and sums, until it is finished: a list not read to its end says nothing';
 COMMENT ON COLUMN reconciliations.stored_count IS 'payments that were found in the list alone and stored';
 

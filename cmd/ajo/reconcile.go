@@ -54,7 +54,7 @@ reason.`,
 			}
 			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
 				r, err := tools.Reconciler.Run(ctx, start, end)
-				if len(r.ToPost) > 0 {
+				if r.Counts[reconcile.MissingEvent] > 0 {
 					noteEnqueued(cmd, tools)
 				}
 				if err != nil {

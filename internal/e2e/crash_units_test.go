@@ -45,7 +45,7 @@ var scenarios = []scenario{
 	{
 		name: "found", points: slices.Concat([]string{
 			"reconcile/before-run-commit", "reconcile/after-run-commit", "reconcile/before-list", "reconcile/after-list", "reconcile/before-ask-absent",
-			"reconcile/after-ask-absent", "reconcile/before-report-commit", "reconcile/after-report-commit", "payment/store:before-commit", "payment/store:after-commit",
+			"reconcile/after-ask-absent", "reconcile/before-slice-commit", "reconcile/after-slice-commit", "reconcile/before-items-commit", "reconcile/after-items-commit", "reconcile/before-report-commit", "reconcile/after-report-commit", "payment/store:before-commit", "payment/store:after-commit",
 		}, enqueues),
 		settings: map[string]string{"AJO_RECONCILE_EVERY": "1s", "AJO_RECONCILE_WINDOW": "1h", "AJO_CONFIRM_MIN_AGE": "0s"}, times: 2,
 		begin: (*crash).openWithUnknown, unit: (*crash).silentPayment, check: (*crash).checkFound,

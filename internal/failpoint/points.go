@@ -56,6 +56,10 @@ var Points = []string{
 	"reconcile/after-list",
 	"reconcile/before-ask-absent",
 	"reconcile/after-ask-absent",
+	"reconcile/before-slice-commit",
+	"reconcile/after-slice-commit",
+	"reconcile/before-items-commit",
+	"reconcile/after-items-commit",
 	"reconcile/before-report-commit",
 	"reconcile/after-report-commit",
 

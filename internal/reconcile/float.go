@@ -1,11 +1,7 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,9 +33,9 @@ type walletAt struct {
 // compareFloat compares the wallet's balance with the books as of the newest event that carries it.
 // What cannot be said is not guessed: the report then says why.
 func (r *comparison) compareFloat(ctx context.Context) error {
-	w, why, err := r.wallet(ctx)
-	if err != nil || why != "" {
-		r.report.Float.Why = why
+	w, err := r.newestWallet(ctx)
+	if err != nil || w.at.IsZero() {
+		r.report.Float.Why = whyNoEvent
 		return err
 	}
 	b, err := r.booksAt(ctx, w.at)
@@ -52,7 +48,10 @@ func (r *comparison) compareFloat(ctx context.Context) error {
 	}
 	customers := b.balances.Sub(b.later).Add(b.unsent)
 	difference := w.balance.Sub(customers).Sub(b.outside)
-	explained, sum := r.explain(w.at, fees)
+	explained, sum, err := r.explain(ctx, w.at, fees)
+	if err != nil {
+		return err
+	}
 	signed := func(a money.Amount) *Signed { return &Signed{a} }
 	r.report.Float = Float{
 		At: &w.at, EventID: &w.event, Wallet: signed(w.balance), Customers: signed(customers), Outside: signed(b.outside),
@@ -71,8 +70,9 @@ func (r *comparison) compareFloat(ctx context.Context) error {
 	return nil
 }
 
-// explain lists what the wallet had more or less than the books at a moment, and why.
-func (r *comparison) explain(at time.Time, fees money.Amount) (list []Explanation, sum money.Amount) {
+// explain lists what the wallet had more or less than the books at a moment, and why: by what this
+// run and those before it have left open.
+func (r *comparison) explain(ctx context.Context, at time.Time, fees money.Amount) (list []Explanation, sum money.Amount, err error) {
 	add := func(what, ref string, amount money.Amount) {
 		sum = sum.Add(amount)
 		if len(list) < maxExceptions {
@@ -83,19 +83,24 @@ func (r *comparison) explain(at time.Time, fees money.Amount) (list []Explanatio
 	if fees.Sign() != 0 {
 		add("the bank's charges for payouts", "", fees.Neg())
 	}
-	for _, it := range slices.SortedFunc(maps.Values(r.items), func(a, b *item) int {
-		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.ref, b.ref))
-	}) {
-		if it.effect.Sign() == 0 || it.since != nil && it.since.After(at) {
-			continue
-		}
-		what := "the bank's record is ahead of the books"
-		if it.exception != nil {
-			what = string(it.exception.Kind) + ": " + it.exception.Detail
-		}
-		add(what, it.ref, it.effect)
+	rows, err := r.pool.Query(ctx, `
+		SELECT ref, exception, effect FROM reconcile_items WHERE effect <> 0 AND (since IS NULL OR since <= $1) ORDER BY kind, ref`, at)
+	if err != nil {
+		return nil, sum, err
 	}
-	return list, sum
+	var ref string
+	var x *Exception
+	var effect money.Amount
+	_, err = pgx.ForEachRow(rows, []any{&ref, &x, &effect}, func() error {
+		what := "the bank's record is ahead of the books"
+		if x != nil {
+			what = string(x.Kind) + ": " + x.Detail
+		}
+		add(what, ref, effect)
+		x = nil
+		return nil
+	})
+	return list, sum, err
 }
 
 // feeSlice is how many transfers one statement adds up.
@@ -127,13 +132,14 @@ func (r *comparison) payoutFees(ctx context.Context, at time.Time) (money.Amount
 	}
 }
 
-// wallet finds the newest event, by the bank's time, that carries the wallet's balance.
-func (r *comparison) wallet(ctx context.Context) (newest walletAt, why string, err error) {
+// newestWallet finds the newest event, by the bank's time, that carries the wallet's balance; zero:
+// none has come.
+func (r *comparison) newestWallet(ctx context.Context) (newest walletAt, err error) {
 	rows, err := r.pool.Query(ctx, `
 		SELECT id, occurred_at, body FROM inbound_events
 		WHERE authentic AND source = 'webhook' AND occurred_at IS NOT NULL ORDER BY id DESC LIMIT $1`, newestEvents)
 	if err != nil {
-		return newest, "", err
+		return newest, err
 	}
 	var id uuid.UUID
 	var at time.Time
@@ -147,10 +153,7 @@ func (r *comparison) wallet(ctx context.Context) (newest walletAt, why string, e
 		}
 		return nil
 	})
-	if newest.at.IsZero() {
-		why = whyNoEvent
-	}
-	return newest, why, err
+	return newest, err
 }
 
 // booksAt are the sums that lead from today's balances back to a moment. All come from one
@@ -170,7 +173,7 @@ type booksAt struct {
 // with the history.
 func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) {
 	ended := []string{} // the bank knows the end of these: they are under way in the books only
-	for ref, made := range r.payoutEnds {
+	for ref, made := range r.ended {
 		if !made.After(at) {
 			ended = append(ended, ref)
 		}

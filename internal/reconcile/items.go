@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/failpoint"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -74,16 +75,19 @@ func (r *comparison) hold(it item) {
 
 func (r *comparison) keepOpen(it *item) {
 	if it.exception != nil && !it.dismissed {
-		r.report.except(*it.exception)
+		r.part.except(*it.exception)
 	}
 	r.items[it.subject] = it
 	delete(r.settled, it.subject)
+	if r.before[it.subject] != nil || it.exception != nil && it.exception.Kind == LookAlike {
+		r.done[it.subject] = struct{}{}
+	}
 }
 
 // settle notes that bank and books agree.
 func (r *comparison) settle(kind, ref string) {
-	if s := (subject{kind, ref}); r.items[s] == nil {
-		r.settled[s] = struct{}{}
+	if s := (subject{kind, ref}); r.before[s] != nil && r.items[s] == nil {
+		r.settled[s], r.done[s] = struct{}{}, struct{}{}
 	}
 }
 
@@ -93,36 +97,30 @@ func sameException(a, b *Exception) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// judged tells whether this run has come to a conclusion about the subject, or will.
+// judged tells whether this run has come to a conclusion about what an earlier one left open.
 func (r *comparison) judged(s subject) bool {
-	_, settled := r.settled[s]
-	_, doubted := r.doubted[s.ref]
-	_, reversed := r.wronglyReversed[s.ref]
-	return settled || r.items[s] != nil || (doubted || reversed) && s.kind == aboutPayment
+	_, done := r.done[s]
+	return done || r.items[s] != nil
 }
 
 // askItems asks the bank about what earlier runs left open and this window does not have. What is
 // not due yet, or gets no answer, stays as it was.
-func (r *comparison) askItems(ctx context.Context) error {
-	asked := 0
+func (r *comparison) askItems(ctx context.Context, s *slice) error {
 	for _, it := range r.open {
 		if r.judged(it.subject) {
 			continue
 		}
 		due := r.report.Kind == kindManual || !it.dueAt.After(r.report.StartedAt)
-		if due {
-			asked++
-		}
 		var err error
 		switch {
-		case !due || asked > maxQuestions:
+		case !due || !r.mayAsk("items"):
 			it.kept = true
 			r.keepOpen(it)
 			continue
 		case it.kind == aboutPayout:
 			err = r.askPayout(ctx, it)
 		default:
-			err = r.askPayment(ctx, it)
+			err = r.askPayment(ctx, s, it)
 		}
 		if err != nil {
 			return err
@@ -191,7 +189,7 @@ var keepItemsSQL = `
 			ask_count = i.ask_count + 1, dismissed_at = CASE WHEN i.exception IS NOT DISTINCT FROM excluded.exception THEN i.dismissed_at END`
 
 // storeItems remembers what is open and forgets what is settled.
-func (r *comparison) storeItems(ctx context.Context, tx pg.Tx) error {
+func (r *comparison) storeItems(ctx context.Context) error {
 	var open []itemRow
 	var done []settledRow
 	for s, it := range r.items {
@@ -210,14 +208,22 @@ func (r *comparison) storeItems(ctx context.Context, tx pg.Tx) error {
 		open = append(open, row)
 	}
 	for s := range r.settled {
-		if r.before[s] != nil {
-			done = append(done, settledRow{s.kind, s.ref})
+		done = append(done, settledRow{s.kind, s.ref})
+	}
+	clear(r.items)
+	clear(r.settled)
+	if len(open)+len(done) == 0 {
+		return nil
+	}
+	failpoint.At("reconcile/before-items-commit")
+	err := pg.InTx(ctx, r.pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, keepItemsSQL, pg.Columns(open)...); err != nil {
+			return err
 		}
-	}
-	if _, err := tx.Exec(ctx, keepItemsSQL, pg.Columns(open)...); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, `
+		_, err := tx.Exec(ctx, `
 		DELETE FROM reconcile_items i USING `+pg.Unnest[settledRow](1, "d")+` WHERE i.kind = d.kind AND i.ref = d.ref`, pg.Columns(done)...)
+		return err
+	})
+	failpoint.At("reconcile/after-items-commit")
 	return err
 }

@@ -3,22 +3,23 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 )
 
 // maxAround bounds how many lists beside its window a run reads to tell payments apart, and the
-// pages of one.
+// pages of one. maxCandidates bounds the payments that one is compared with in such lists.
 const (
 	maxAround      = 50
 	maxAroundPages = 200
+	maxCandidates  = 100
 )
 
 // posting is a payment of the bank's list that is to be posted.
@@ -35,71 +36,135 @@ type alike struct {
 	sameSession bool
 }
 
-// lookAlikesSQL goes by the time of the payments, which the index of inbound_events.occurred_at
-// finds.
-const lookAlikesSQL = `
-		SELECT n.i, e.id, e.provider_txn_ref, e.occurred_at, n.session <> '' AND e.session_id = n.session
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[]) WITH ORDINALITY AS n (ref, number, alias, amount, at, session, i)
-		JOIN inbound_events e ON e.occurred_at BETWEEN n.at - $7::interval AND n.at + $7::interval AND e.provider_txn_ref <> n.ref
-		LEFT JOIN accounts a ON a.id = e.account_id
-		WHERE e.occurred_at BETWEEN $8 AND $9 AND e.authentic AND e.event_type = 'payment_success' AND e.status IN ('received', 'processed')
-			AND CASE WHEN n.session <> '' AND e.session_id <> '' THEN e.session_id = n.session
-				ELSE e.amount = n.amount::numeric AND (n.number <> '' AND n.number IN (a.bank_account_number, e.alias_number) OR n.alias <> '' AND e.alias = n.alias) END
-		ORDER BY n.i, e.id`
+// likeness is a payment in lookAlikesSQL.
+type likeness struct {
+	Account uuid.UUID    `pg:"account"` // that has the number; uuid.Nil: none
+	Number  string       `pg:"number"`
+	Alias   string       `pg:"alias"`
+	Amount  money.Amount `pg:"amount,numeric"`
+	Session string       `pg:"session"`
+}
 
-// lookAlikes finds, for each payment by its place, the payments of the books that it may be a
+// lookAlikesSQL finds the payments of the books that have the session id of one of many, or its
+// account and sum. It reads the time in which these were made once, by the index of
+// inbound_events.occurred_at, and holds each row against hashed lists: what it costs does not grow
+// with how many it looks for. coalesce hides the condition of other indexes (package pg, plans.go).
+var lookAlikesSQL = `
+		WITH n AS MATERIALIZED (SELECT ` + pg.Names[likeness]() + ` FROM ` + pg.Unnest[likeness](3, "m") + `)
+		SELECT e.id, e.provider_txn_ref, e.occurred_at, e.session_id, e.amount, coalesce(e.account_id, '00000000-0000-0000-0000-000000000000'), e.alias_number, e.alias
+		FROM inbound_events e
+		WHERE e.occurred_at BETWEEN $1 AND $2 AND coalesce(e.authentic, false) AND e.event_type = 'payment_success' AND e.status IN ('received', 'processed')
+			AND (e.session_id IN (SELECT session FROM n WHERE session <> '')
+				OR (e.account_id, e.amount) IN (SELECT account, amount FROM n)
+				OR (e.alias_number, e.amount) IN (SELECT number, amount FROM n WHERE number <> '')
+				OR (e.alias, e.amount) IN (SELECT alias, amount FROM n WHERE alias <> ''))`
+
+// lookAlikes calls note for each payment of the books that one of the list, by its place, may be a
 // repeat of.
-func (s *Service) lookAlikes(ctx context.Context, list []posting) (map[int][]alike, error) {
+func (s *Service) lookAlikes(ctx context.Context, list []posting, note func(i int, o alike)) error {
 	if len(list) == 0 {
-		return nil, nil
+		return nil
 	}
-	var refs, numbers, aliases, amounts, sessions []string
-	var at []time.Time
-	for _, p := range list {
-		refs, numbers, aliases = append(refs, p.t.ID), append(numbers, payment.Clean(p.t.AccountNumber)), append(aliases, payment.Clean(p.t.AccountRef))
-		amounts, at, sessions = append(amounts, p.t.Amount.String()), append(at, p.t.Time), append(sessions, payment.Clean(p.t.SessionID))
+	rows := make([]likeness, len(list))
+	numbers := make([]string, len(list))
+	for i, p := range list {
+		numbers[i] = payment.Clean(p.t.AccountNumber)
+		rows[i] = likeness{Number: numbers[i], Alias: payment.Clean(p.t.AccountRef), Amount: p.t.Amount, Session: payment.Clean(p.t.SessionID)}
 	}
-	first, last := slices.MinFunc(at, time.Time.Compare), slices.MaxFunc(at, time.Time.Compare)
-	rows, err := s.pool.Query(ctx, lookAlikesSQL, refs, numbers, aliases, amounts, at, sessions, payment.AlikeWithin, first.Add(-payment.AlikeWithin), last.Add(payment.AlikeWithin))
+	accounts := map[string][]uuid.UUID{}
+	var number string
+	var account uuid.UUID
+	found, err := s.pool.Query(ctx, `SELECT bank_account_number, id FROM accounts WHERE bank_account_number = ANY($1) AND bank_account_number <> ''`, numbers)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	found := map[int][]alike{}
-	var place int
-	var a alike
-	_, err = pgx.ForEachRow(rows, []any{&place, &a.EventID, &a.TxnRef, &a.at, &a.sameSession}, func() error {
-		found[place-1] = append(found[place-1], a)
+	if _, err := pgx.ForEachRow(found, []any{&number, &account}, func() error {
+		accounts[number] = append(accounts[number], account)
+		return nil
+	}); err != nil {
+		return err
+	}
+	places := map[any][]int{} // by session id, or by account and sum
+	first, last := list[0].t.Time, list[0].t.Time
+	for i, m := range rows {
+		keys := m.keys()
+		for _, a := range accounts[m.Number] {
+			other := likeness{Account: a, Amount: m.Amount}
+			rows, keys = append(rows, other), append(keys, other.keys()...)
+		}
+		for _, k := range keys {
+			places[k] = append(places[k], i)
+		}
+		if at := list[i].t.Time; at.Before(first) {
+			first = at
+		} else if at.After(last) {
+			last = at
+		}
+	}
+	var e likeness
+	var o alike
+	found, err = s.pool.Query(ctx, lookAlikesSQL, pg.Columns(rows, first.Add(-payment.AlikeWithin), last.Add(payment.AlikeWithin))...)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(found, []any{&o.EventID, &o.TxnRef, &o.at, &e.Session, &e.Amount, &e.Account, &e.Number, &e.Alias}, func() error {
+		for _, k := range e.keys() {
+			for _, i := range places[k] {
+				m := rows[i]
+				both := m.Session != "" && e.Session != ""
+				if o.sameSession = both && m.Session == e.Session; both && !o.sameSession || o.TxnRef == list[i].t.ID || o.at.Sub(list[i].t.Time).Abs() > payment.AlikeWithin {
+					continue
+				}
+				note(i, o)
+			}
+		}
 		return nil
 	})
-	return found, err
+	return err
+}
+
+// keys are what another payment must share with it, one of them, to be alike.
+func (m *likeness) keys() (keys []any) {
+	type sumOf struct{ what, who, amount string }
+	if m.Session != "" {
+		keys = append(keys, m.Session)
+	}
+	amount := m.Amount.String()
+	if m.Account != uuid.Nil {
+		keys = append(keys, sumOf{"account", m.Account.String(), amount})
+	}
+	if m.Number != "" {
+		keys = append(keys, sumOf{"number", m.Number, amount})
+	}
+	if m.Alias != "" {
+		keys = append(keys, sumOf{"alias", m.Alias, amount})
+	}
+	return keys
 }
 
 // postMissing stores the payments that the books lack, and posts those whose event could not be
-// posted. What may be a repeat is decided when the list has been read to its end.
-func (r *comparison) postMissing(ctx context.Context, list []posting) error {
-	others, err := r.lookAlikes(ctx, list)
-	if err != nil {
+// posted. What may be a repeat is decided when the lists beside it have been read.
+func (r *comparison) postMissing(ctx context.Context, s *slice) error {
+	list := s.missing
+	s.missing = nil
+	doubted := map[int]bool{}
+	if err := r.lookAlikes(ctx, list, func(i int, _ alike) { doubted[i] = true }); err != nil {
 		return err
 	}
 	var sure []posting
 	sessions := map[string]bool{}
 	for i, p := range list {
-		if id := p.t.SessionID; len(others[i]) > 0 || id != "" && sessions[id] {
-			r.doubt(p)
+		if id := p.t.SessionID; doubted[i] || id != "" && sessions[id] {
+			s.doubtful = append(s.doubtful, p)
 			continue
 		}
 		sessions[p.t.SessionID] = true
 		sure = append(sure, p)
 	}
-	return r.postSure(ctx, sure)
-}
-
-// doubt leaves a payment to be decided when the list has been read to its end.
-func (r *comparison) doubt(p posting) {
-	if _, again := r.doubted[p.t.ID]; !again {
-		r.doubted[p.t.ID] = struct{}{}
-		r.doubtful = append(r.doubtful, p)
+	if err := r.postSure(ctx, sure); err != nil || len(s.doubtful) < maxDoubtful {
+		return err
 	}
+	return r.decideDoubtful(ctx, s) // on what has been read
 }
 
 func (r *comparison) postSure(ctx context.Context, list []posting) error {
@@ -115,86 +180,134 @@ func (r *comparison) postSure(ctx context.Context, list []posting) error {
 }
 
 // decideDoubtful posts what the bank's list shows to be a payment of its own, and names the rest.
-// It begins with the events that were held back when they came.
-func (r *comparison) decideDoubtful(ctx context.Context) error {
-	if err := r.nameHeld(ctx); err != nil {
-		return err
+func (r *comparison) decideDoubtful(ctx context.Context, s *slice) error {
+	for len(s.doubtful) > 0 {
+		// Of two with one session id the second is decided when the first is in the books.
+		var list, later, sure []posting
+		sessions := map[string]bool{}
+		for _, p := range s.doubtful {
+			if id := p.t.SessionID; id != "" && sessions[id] || len(list) == storeRecords {
+				later = append(later, p)
+			} else {
+				list, sessions[id] = append(list, p), true
+			}
+		}
+		twins, err := r.twins(ctx, list)
+		if err != nil {
+			return err
+		}
+		for i, p := range list {
+			if twin := twins[i]; twin == nil {
+				sure = append(sure, p)
+			} else if err := r.holdBack(ctx, p, *twin); err != nil {
+				return err
+			}
+			if err := r.extend(ctx); err != nil {
+				return err
+			}
+		}
+		if err := r.postSure(ctx, sure); err != nil {
+			return err
+		}
+		s.doubtful = later
 	}
-	for _, p := range r.doubtful {
-		// anew: of two in doubt, the first may be posted by now
-		found, err := r.lookAlikes(ctx, []posting{p})
-		if err != nil {
-			return err
+	return nil
+}
+
+// twins are, by place, the payments that those of the list may be repeats of; nil when the bank's
+// list has the payment and each that is like it under its own id.
+func (r *comparison) twins(ctx context.Context, list []posting) ([]*alike, error) {
+	twins := make([]*alike, len(list))
+	unseen := map[int][]alike{} // not in the lists that the run has
+	look := func(enough func(i int, o alike)) error {
+		clear(unseen)
+		return r.lookAlikes(ctx, list, func(i int, o alike) {
+			switch {
+			case twins[i] != nil:
+			case o.sameSession:
+				twins[i] = &o
+			case r.isSeen(o.TxnRef) && r.isSeen(list[i].t.ID):
+			case len(unseen[i]) == maxCandidates:
+				enough(i, o)
+			default:
+				unseen[i] = append(unseen[i], o)
+			}
+		})
+	}
+	if err := look(func(int, alike) {}); err != nil || len(unseen) == 0 {
+		return twins, err
+	}
+	for i := range unseen {
+		if err := r.readAround(ctx, list[i].t.Time); err != nil {
+			return nil, err
 		}
-		twin, err := r.twin(ctx, p.t, found[0])
-		if err != nil {
-			return err
+	}
+	if err := look(func(i int, o alike) { twins[i] = &o }); err != nil {
+		return nil, err
+	}
+	for i, p := range list {
+		for n := 0; twins[i] == nil && n < len(unseen[i]); n++ {
+			o := unseen[i][n]
+			for ref, at := range map[string]time.Time{p.t.ID: p.t.Time, o.TxnRef: o.at} {
+				listed, err := r.isListed(ctx, ref, at)
+				if err != nil {
+					return nil, err
+				}
+				if !listed {
+					twins[i] = &o
+				}
+			}
 		}
-		if twin == nil {
-			err = r.postSure(ctx, []posting{p})
-		} else {
-			err = r.holdBack(ctx, p, *twin)
+	}
+	return twins, nil
+}
+
+// isSeen reports whether a list that the run has read, and keeps, has the id.
+func (r *comparison) isSeen(ref string) bool { return r.listed.has(ref) || r.isKept(ref, (*slice).ids) }
+
+// isListed tells whether the bank's list has the id.
+func (r *comparison) isListed(ctx context.Context, ref string, at time.Time) (bool, error) {
+	if r.isSeen(ref) {
+		return true, nil
+	}
+	err := r.readAround(ctx, at)
+	return r.isSeen(ref), err
+}
+
+// readAround reads the list around a time, where the run does not keep it: beside its window.
+func (r *comparison) readAround(ctx context.Context, at time.Time) error {
+	from, to := at.Add(-payment.AlikeWithin), at.Add(payment.AlikeWithin+time.Second)
+	known := r.around
+	if n := len(r.kept); n > 0 {
+		known = append([]slice{{from: r.kept[0].from, to: r.kept[n-1].to}}, known...)
+	}
+	for _, k := range known {
+		if !from.Before(k.from) && !to.After(k.to) {
+			return nil
 		}
+	}
+	if len(r.around) == maxAround {
+		return nil
+	}
+	from, to = from.Truncate(time.Minute), to.Truncate(time.Minute).Add(time.Minute) // for all of that minute
+	r.around = append(r.around, slice{from: from, to: to})
+	cursor := ""
+	for range maxAroundPages {
+		page, err := r.list(ctx, from, to, cursor)
 		if err != nil {
-			return err
+			return fmt.Errorf("the bank's list around a payment: %w", err)
+		}
+		for _, t := range page.Transactions {
+			r.listed.add(t.ID)
+		}
+		if cursor = page.Next; cursor == "" {
+			return nil
 		}
 		if err := r.extend(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// twin is the payment that t may be a repeat of; nil when the bank's list has t and each of the
-// others under its own id.
-func (r *comparison) twin(ctx context.Context, t provider.Transaction, others []alike) (*alike, error) {
-	for _, o := range others {
-		if o.sameSession {
-			return &o, nil
-		}
-		for _, p := range []struct {
-			ref string
-			at  time.Time
-		}{{t.ID, t.Time}, {o.TxnRef, o.at}} {
-			listed, err := r.isListed(ctx, p.ref, p.at)
-			if err != nil {
-				return nil, err
-			}
-			if !listed {
-				return &o, nil
-			}
-		}
-	}
-	return nil, nil
-}
-
-// isListed tells whether the bank's list has the id. Where its time may lie outside of the window,
-// the list around it is read.
-func (r *comparison) isListed(ctx context.Context, ref string, at time.Time) (bool, error) {
-	_, seen := r.seen[ref]
-	from, to := at.Add(-payment.AlikeWithin), at.Add(payment.AlikeWithin+time.Second)
-	if seen || !from.Before(r.report.From) && !to.After(r.report.To) || r.around >= maxAround {
-		return seen, nil
-	}
-	r.around++
-	cursor := ""
-	for range maxAroundPages {
-		page, err := r.list(ctx, from, to, cursor)
-		if err != nil {
-			return false, fmt.Errorf("the bank's list around a payment: %w", err)
-		}
-		for _, t := range page.Transactions {
-			r.seen[t.ID] = struct{}{}
-		}
-		if cursor = page.Next; cursor == "" {
-			break
-		}
-		if err := r.extend(ctx); err != nil {
-			return false, err
-		}
-	}
-	_, seen = r.seen[ref]
-	return seen, nil
 }
 
 // holdBack stores a payment without posting it, if its event is not stored yet, and names it until
@@ -222,7 +335,7 @@ func (r *comparison) nameLookAlike(ref string, event uuid.UUID, why string, x Ex
 
 // nameHeld names the events that were held back when they were posted, and that this run has not
 // come to a conclusion about.
-func (r *comparison) nameHeld(ctx context.Context) error {
+func (r *comparison) nameHeld(ctx context.Context, _ *slice) error {
 	rows, err := r.pool.Query(ctx, `
 		SELECT id, provider_txn_ref, error_message, alias_number, amount, fee, occurred_at FROM inbound_events
 		WHERE authentic AND status = 'failed' AND look_alike_of IS NOT NULL ORDER BY id LIMIT $1`, maxItems)
@@ -232,14 +345,16 @@ func (r *comparison) nameHeld(ctx context.Context) error {
 	var id uuid.UUID
 	var ref, why string
 	var x Exception
-	_, err = pgx.ForEachRow(rows, []any{&id, &ref, &why, &x.AccountNumber, &x.BooksAmount, &x.BooksFee, &x.At}, func() error {
+	if _, err = pgx.ForEachRow(rows, []any{&id, &ref, &why, &x.AccountNumber, &x.BooksAmount, &x.BooksFee, &x.At}, func() error {
 		if ref != "" && !r.judged(subject{aboutPayment, ref}) {
 			r.nameLookAlike(ref, id, why, x)
 		}
 		x = Exception{}
 		return nil
-	})
-	return err
+	}); err != nil {
+		return err
+	}
+	return r.storeItems(ctx)
 }
 
 // storeMissing stores payments whose event never came. An event that comes later, or at this
@@ -269,25 +384,19 @@ func (r *comparison) storeMissing(ctx context.Context, missing []posting) error 
 	}
 	// An event under another id may have come between the look for one and the store. One that
 	// comes from here on finds this.
-	others, err := r.lookAlikes(ctx, stored)
+	twins, err := r.twins(ctx, stored)
 	if err != nil {
 		return err
 	}
 	for i, p := range stored {
-		if found := others[i]; len(found) > 0 {
-			twin, err := r.twin(ctx, p.t, found)
-			if err == nil && twin != nil {
-				err = r.holdStored(ctx, p, *twin)
+		if twins[i] != nil {
+			if err := r.holdStored(ctx, p, *twins[i]); err != nil {
+				return err
 			}
-			if err != nil || twin != nil {
-				if err != nil {
-					return err
-				}
-				continue
-			}
+			continue
 		}
-		r.report.ToPost = append(r.report.ToPost, p.event)
-		r.report.except(Exception{Kind: MissingEvent, EventID: &p.event, Detail: "its event never came; it is stored now, to be posted"}.withBank(p.t))
+		r.part.ToPost = atMost(append(r.part.ToPost, p.event))
+		r.part.except(Exception{Kind: MissingEvent, EventID: &p.event, Detail: "its event never came; it is stored now, to be posted"}.withBank(p.t))
 		r.settle(aboutPayment, p.t.ID)
 	}
 	return nil

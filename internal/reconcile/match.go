@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 
 	"ajo/internal/failpoint"
@@ -31,52 +30,60 @@ func (x Exception) withBank(t provider.Transaction) Exception {
 	return x
 }
 
-// matchPage compares one page of the list with what is stored, and stores the successful payments
-// that are missing.
-func (r *comparison) matchPage(ctx context.Context, page provider.Page) error {
+// matchPage compares records of a slice's list with what is stored, and notes the successful
+// payments that are missing.
+func (r *comparison) matchPage(ctx context.Context, s *slice, page provider.Page) error {
 	for _, u := range page.Unreadable {
-		r.nameUnreadable(u.ID, Exception{Detail: "the record in the bank's list cannot be read: " + u.Why})
+		if u.ID == "" || !r.isKept(u.ID, (*slice).ids) {
+			r.nameUnreadable(u.ID, Exception{Detail: "the record in the bank's list cannot be read: " + u.Why})
+		}
+		if u.ID != "" {
+			s.listed.add(u.ID)
+		}
 	}
 	var fresh []provider.Transaction
 	var ids []string
 	for _, t := range page.Transactions {
 		// a list that moves while it is read may show a record twice
-		if _, again := r.seen[t.ID]; again {
+		if r.isKept(t.ID, (*slice).ids) {
 			continue
 		}
-		r.seen[t.ID] = struct{}{}
-		if len(t.ID) > payment.MaxID || strings.ContainsFunc(t.ID, unicode.IsControl) {
+		s.listed.add(t.ID)
+		if !isID(t.ID) {
 			r.nameUnreadable("", Exception{Detail: "the record's id is none"}.withBank(t))
 			continue
 		}
 		fresh, ids = append(fresh, t), append(ids, t.ID)
-		r.report.Bank.of(t.Status).add(t.Amount, t.Fee)
+		r.part.Bank.of(t.Status).add(t.Amount, t.Fee)
 	}
 	ours, err := r.payments.Known(ctx, ids)
 	if err != nil {
 		return err
 	}
-	var missing []posting
 	for _, t := range fresh {
 		if p, ok := r.judge(t, ours[t.ID]); ok {
-			missing = append(missing, p)
+			s.missing = append(s.missing, p)
 		}
 	}
-	return r.postMissing(ctx, missing)
+	return nil
+}
+
+// isID reports whether a record may be stored under the text.
+func isID(id string) bool {
+	return id != "" && len(id) <= payment.MaxID && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
 // nameUnreadable flags a record that nothing can be done with. Where it has an id, the bank is
 // asked for it by that id later.
 func (r *comparison) nameUnreadable(id string, x Exception) {
 	x.Kind = Unreadable
-	if id == "" || len(id) > payment.MaxID || strings.ContainsFunc(id, unicode.IsControl) {
-		r.report.Bank.Unreadable++
-		r.report.except(x)
+	if !isID(id) {
+		r.part.Bank.Unreadable++
+		r.part.except(x)
 		return
 	}
-	r.seen[id] = struct{}{}
 	if s := (subject{aboutPayment, id}); !r.judged(s) {
-		r.report.Bank.Unreadable++
+		r.part.Bank.Unreadable++
 		x.ProviderTxnRef = id
 		r.hold(item{subject: s, exception: &x})
 	}
@@ -94,8 +101,11 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		r.wait(t)
 	case !unposted || t.Status != provider.Success: // it is about to be posted, or moved no money
 		r.settle(aboutPayment, t.ID)
+		if k.Status == payment.Failed {
+			r.done[s] = struct{}{}
+		}
 	case k.Category == payment.CategoryMisdirected: // on the events' own list, until an operator assigns it
-		r.report.except(Exception{Kind: Unposted, EventID: &k.EventID, Detail: fmt.Sprintf("%s: %s", k.Category, k.Problem)}.withBank(t))
+		r.part.except(Exception{Kind: Unposted, EventID: &k.EventID, Detail: fmt.Sprintf("%s: %s", k.Category, k.Problem)}.withBank(t))
 		r.settle(aboutPayment, t.ID)
 	case payment.Unfit(t) != "" && k.Status == "":
 		r.nameUnreadable(t.ID, Exception{Detail: "the record in the bank's list is not stored: " + payment.Unfit(t)}.withBank(t))
@@ -153,7 +163,7 @@ func (r *comparison) compareEntry(t provider.Transaction, e *payment.Entry) {
 	case t.Status == provider.Success && e.Status == ledger.Reversed:
 		x = ofEntry(e, Contradicts, "the bank says success, the entry is reversed: see ajo review restore").withBank(t)
 		it.exception = &x
-		r.wronglyReversed[t.ID] = reversed{*e, it} // decided when the list has been read to its end
+		r.moved = append(r.moved, reversed{*e, it}) // decided when the slice is compared
 		return
 	case t.Status == provider.Success && d != "":
 		x = ofEntry(e, Differs, d).withBank(t)
@@ -177,7 +187,7 @@ func held(e *payment.Entry) money.Amount {
 }
 
 // askPayment asks about a payment that an earlier run has left open.
-func (r *comparison) askPayment(ctx context.Context, it *item) error {
+func (r *comparison) askPayment(ctx context.Context, s *slice, it *item) error {
 	ours, err := r.payments.Known(ctx, []string{it.ref})
 	if err != nil {
 		return err
@@ -191,10 +201,10 @@ func (r *comparison) askPayment(ctx context.Context, it *item) error {
 		return r.unanswered(ctx, it)
 	default:
 		if p, ok := r.judge(t, k); ok {
-			return r.postMissing(ctx, []posting{p})
+			s.missing = append(s.missing, p)
 		}
 	}
-	return nil
+	return r.postMissing(ctx, s)
 }
 
 func (r *comparison) askTransaction(ctx context.Context, id string) (provider.Transaction, error) {
@@ -220,36 +230,29 @@ func (r *comparison) lostPayment(e *payment.Entry, why string) {
 	r.hold(item{subject: subject{aboutPayment, e.TxnRef}, exception: &x, effect: held(e).Neg(), since: e.OccurredAt})
 }
 
-// entrySlice is the time whose entries one query reads.
-const entrySlice = time.Hour
-
-// readEntries adds up the entries of the window, by the time of their payments, and notes those
+// readEntries adds up the entries of a slice, by the time of their payments, and asks about those
 // that the list lacks.
-func (r *comparison) readEntries(ctx context.Context) error {
-	for from := r.report.From; from.Before(r.report.To); from = from.Add(entrySlice) {
-		to := from.Add(entrySlice)
-		if to.After(r.report.To) {
-			to = r.report.To
+func (r *comparison) readEntries(ctx context.Context, s *slice) error {
+	var absent []payment.Entry
+	if err := r.payments.EntriesBetween(ctx, s.from, s.to, func(e payment.Entry) {
+		sums := map[ledger.Status]*Sum{
+			ledger.Provisional: &r.part.Books.Provisional, ledger.Confirmed: &r.part.Books.Confirmed,
+			ledger.NeedsReview: &r.part.Books.NeedsReview, ledger.Reversed: &r.part.Books.Reversed,
 		}
-		if err := r.payments.EntriesBetween(ctx, from, to, r.noteEntry); err != nil {
-			return err
+		sums[e.Status].add(e.Amount, e.Fee)
+		switch {
+		case e.Status == ledger.Reversed || r.isKept(e.TxnRef, (*slice).ids):
+		case len(absent) < maxWaiting:
+			absent = append(absent, e)
+		case r.clock.Now().Sub(e.PostedAt) < r.minAge:
+			r.part.Young++
+		default:
+			r.part.except(notAsked(&e))
 		}
-		if err := r.extend(ctx); err != nil {
-			return err
-		}
+	}); err != nil {
+		return err
 	}
-	return nil
-}
-
-func (r *comparison) noteEntry(e payment.Entry) {
-	sums := map[ledger.Status]*Sum{
-		ledger.Provisional: &r.report.Books.Provisional, ledger.Confirmed: &r.report.Books.Confirmed,
-		ledger.NeedsReview: &r.report.Books.NeedsReview, ledger.Reversed: &r.report.Books.Reversed,
-	}
-	sums[e.Status].add(e.Amount, e.Fee)
-	if _, listed := r.seen[e.TxnRef]; !listed && e.Status != ledger.Reversed {
-		r.absent = append(r.absent, e)
-	}
+	return r.askAbsent(ctx, s, absent)
 }
 
 // heal posts an event that could not be posted from the bank's own record.
@@ -266,11 +269,11 @@ func (r *comparison) heal(ctx context.Context, p posting) error {
 		return err
 	case posted.Category != payment.CategoryPayment:
 		x.Detail = fmt.Sprintf("%s: posted from the bank's own record, it finds no account", posted.Category)
-		r.report.except(x)
+		r.part.except(x)
 		r.settle(aboutPayment, p.t.ID)
 	default:
 		x.Kind, x.Detail = Healed, "it could not be posted ("+p.problem+"), and is posted now from the bank's own record"
-		r.report.except(x)
+		r.part.except(x)
 		r.settle(aboutPayment, p.t.ID)
 	}
 	return nil

@@ -16,6 +16,10 @@ import (
 	"ajo/internal/transfer"
 )
 
+// maxEnded bounds the payouts that are kept until the float is compared. Beyond it the float is
+// only called not comparable.
+const maxEnded = 100_000
+
 // payout is a transfer as the comparison reads it.
 type payout struct {
 	Ref       string
@@ -31,10 +35,11 @@ type payout struct {
 	Attempts      int
 	SubmittedAt   *time.Time
 	Known         string // what the bank's record says otherwise, and a person has dealt with
+	UpdatedAt     time.Time
 }
 
 const payoutColumns = `merchant_tx_ref, account_id, status, amount, coalesce(paid_amount, amount), provider_fee, bank_code, account_number,
-	attempt_count, submitted_at, CASE WHEN differs_since IS NULL THEN difference ELSE '' END`
+	attempt_count, submitted_at, CASE WHEN differs_since IS NULL THEN difference ELSE '' END, updated_at`
 
 // out is what the balances have given for the payout.
 func (t *payout) out() money.Amount {
@@ -82,11 +87,16 @@ func (t *payout) effect(p provider.Payout) money.Amount {
 	return t.out().Add(counted).Sub(out).Sub(keeps)
 }
 
-// matchPayouts compares the payouts of one page with the transfers.
-func (r *comparison) matchPayouts(ctx context.Context, payouts []provider.Payout) error {
+// matchPayouts compares payouts of a slice's list with the transfers.
+func (r *comparison) matchPayouts(ctx context.Context, s *slice, payouts []provider.Payout) error {
+	var fresh []provider.Payout
 	var refs []string
 	for _, p := range payouts {
-		refs = append(refs, payment.Clean(p.Ref))
+		// a list that moves while it is read may show a record twice
+		if !r.isKept(p.Ref, (*slice).refs) {
+			s.payouts.add(p.Ref)
+			fresh, refs = append(fresh, p), append(refs, payment.Clean(p.Ref))
+		}
 	}
 	if len(refs) == 0 {
 		return nil
@@ -95,13 +105,8 @@ func (r *comparison) matchPayouts(ctx context.Context, payouts []provider.Payout
 	if err != nil {
 		return err
 	}
-	for _, p := range payouts {
-		// a list that moves while it is read may show a record twice
-		if _, again := r.seenPayouts[p.Ref]; again {
-			continue
-		}
-		r.seenPayouts[p.Ref] = struct{}{}
-		r.report.Bank.Payouts.add(string(p.Status), p.Amount, feeOf(p))
+	for _, p := range fresh {
+		r.part.Bank.Payouts.add(string(p.Status), p.Amount, feeOf(p))
 		if err := r.comparePayout(ctx, p, ours[p.Ref]); err != nil {
 			return err
 		}
@@ -127,8 +132,9 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *pa
 		r.nameUnknownPayout(p)
 		return nil
 	}
-	if p.Status != provider.Pending {
-		r.payoutEnds[p.Ref] = p.Time
+	// what the float must not take for under way
+	if p.Status != provider.Pending && (t.Status == transfer.Processing || t.UpdatedAt.After(r.wallet.at)) && len(r.ended) < maxEnded {
+		r.ended[p.Ref] = p.Time
 	}
 	s := subject{aboutPayout, p.Ref}
 	kind, detail := t.difference(p)
@@ -222,48 +228,57 @@ func (t *payout) conflictsWith(s provider.Status) bool {
 	return false
 }
 
-// readPayouts adds up the transfers that were submitted in the window, and asks the bank about
-// those that its list lacks.
-func (r *comparison) readPayouts(ctx context.Context) error {
-	var absent []payout
-	for from := r.report.From; from.Before(r.report.To); from = from.Add(entrySlice) {
-		to := from.Add(entrySlice)
-		if to.After(r.report.To) {
-			to = r.report.To
-		}
-		list, err := pg.Collect(ctx, r.pool, pgx.RowToStructByPos[payout], `SELECT `+payoutColumns+` FROM transfers WHERE submitted_at >= $1 AND submitted_at < $2`, from, to)
-		if err != nil {
-			return err
-		}
-		for _, t := range list {
-			fee := money.Zero
-			if t.Fee != nil {
-				fee = *t.Fee
-			}
-			r.report.Books.Payouts.add(string(t.Status), t.Left, fee)
-			if _, listed := r.seenPayouts[t.Ref]; !listed && t.Status != transfer.Failed {
-				absent = append(absent, t)
-			}
-		}
-		if err := r.extend(ctx); err != nil {
-			return err
-		}
+// readPayouts adds up the transfers that were submitted in a slice, and asks the bank about those
+// that its list lacks.
+func (r *comparison) readPayouts(ctx context.Context, s *slice) error {
+	rows, err := r.pool.Query(ctx, `SELECT `+payoutColumns+` FROM transfers WHERE submitted_at >= $1 AND submitted_at < $2`, s.from, s.to)
+	if err != nil {
+		return err
 	}
-	return r.askPayouts(ctx, absent)
+	var absent []payout
+	var t payout
+	if _, err := pgx.ForEachRow(rows, t.fields(), func() error {
+		fee := money.Zero
+		if t.Fee != nil {
+			fee = *t.Fee
+		}
+		r.part.Books.Payouts.add(string(t.Status), t.Left, fee)
+		switch {
+		case t.Status == transfer.Failed || r.isKept(t.Ref, (*slice).refs):
+		case len(absent) < maxWaiting:
+			absent = append(absent, t)
+		default:
+			one := t
+			r.part.except(one.notAsked())
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return r.askPayouts(ctx, s, absent)
+}
+
+func (t *payout) fields() []any {
+	return []any{
+		&t.Ref, &t.AccountID, &t.Status, &t.Ordered, &t.Left, &t.Fee, &t.BankCode, &t.AccountNumber, &t.Attempts, &t.SubmittedAt, &t.Known, &t.UpdatedAt,
+	}
+}
+
+func (t *payout) notAsked() Exception {
+	return t.asException(PayoutUnknown, "the bank does not list it; not asked for by its reference: there are too many")
 }
 
 // askPayouts asks the bank, one by one, about the payouts that its list does not have. What is
 // under way is the transfer's own to ask about; here it is only said what the bank says.
-func (r *comparison) askPayouts(ctx context.Context, absent []payout) error {
-	asked := 0
+func (r *comparison) askPayouts(ctx context.Context, s *slice, absent []payout) error {
 	for _, t := range absent {
 		if r.report.StartedAt.Sub(*t.SubmittedAt) < r.minAge {
-			r.report.Young++
+			r.part.Young++
+			s.young = true
 			continue
 		}
-		if asked++; asked > maxQuestions {
-			x := t.asException(PayoutUnknown, "the bank does not list it; not asked for by its reference: there are too many")
-			r.report.except(x)
+		if !r.mayAsk("payouts") {
+			r.part.except(t.notAsked())
 			continue
 		}
 		p, err := r.askRecord(ctx, t.Ref)
@@ -275,7 +290,7 @@ func (r *comparison) askPayouts(ctx context.Context, absent []payout) error {
 				return err
 			}
 		default:
-			r.report.Elsewhere++
+			r.part.Elsewhere++
 			if err := r.comparePayout(ctx, p, &t); err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,6 @@ import (
 
 	"ajo/internal/clock"
 	"ajo/internal/errs"
-	"ajo/internal/failpoint"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -28,16 +28,13 @@ import (
 // Refusals of a reconciliation.
 var (
 	ErrWindow       = errs.New(errs.Invalid, "the window must begin before it ends, end by now, and be at most 31 days long")
-	ErrTooMany      = errs.New(errs.Unprocessable, "the window has more than a million records; choose a shorter one")
 	ErrRunNotFound  = errs.New(errs.NotFound, "reconciliation not found")
 	errLostRun      = errors.New("reconcile: the reconciliation has gone to another worker")
 	errEndlessPages = errors.New("reconcile: the bank's list does not end")
 )
 
 const (
-	maxWindow  = 31 * 24 * time.Hour
-	maxRecords = 1_000_000
-	maxPages   = maxRecords/10 + 1000 // the bank's filter may leave pages short
+	maxWindow = 31 * 24 * time.Hour
 	// maxQuestions bounds how many entries that the list lacks are asked for one by one.
 	maxQuestions = 200
 	// runLease is how long a run may go without a word before another worker takes its window over.
@@ -56,6 +53,8 @@ type Options struct {
 	Log       *slog.Logger
 	// MinAge is how long the bank may take to list a payment or a payout that it has made.
 	MinAge time.Duration
+	// SliceRecords is about how many records are compared at a time; 0: 100,000.
+	SliceRecords int
 }
 
 // Service has the reconciliation's use cases.
@@ -67,42 +66,51 @@ type Service struct {
 	clock     clock.Clock
 	log       *slog.Logger
 	minAge    time.Duration
+
+	sliceRecords int
 }
 
 // New returns the use cases. There is nothing to close.
 func New(o Options) *Service {
-	return &Service{pool: o.Pool, bank: o.Bank, payments: o.Payments, transfers: o.Transfers, clock: o.Clock, log: o.Log, minAge: o.MinAge}
+	return &Service{
+		pool: o.Pool, bank: o.Bank, payments: o.Payments, transfers: o.Transfers, clock: o.Clock, log: o.Log, minAge: o.MinAge,
+		sliceRecords: cmp.Or(o.SliceRecords, sliceRecords),
+	}
 }
 
 // comparison is a reconciliation under way.
 type comparison struct {
 	*Service
 	report Report
-	lease  time.Time           // zero: a person's run, which nobody takes over
-	seen   map[string]struct{} // the ids in the list so far
-	absent []payment.Entry     // entries of the window that are not in the list
+	part   *Report       // what is found now; it is added to the report when it is complete
+	lease  time.Time     // zero: a person's run, which nobody takes over
+	readTo time.Time     // how far it has come
+	behind time.Duration // how long after a slice it is read again where the list was behind; 0: not
 
-	seenPayouts map[string]struct{} // the references in the list so far
-	// when the payouts were made whose end the bank knows, by reference
-	payoutEnds map[string]time.Time
-	around     int                 // lists beside the window that were read
-	doubted    map[string]struct{} // their ids
-	// payments that may be repeats of others; decided when the list has been read to its end
-	doubtful []posting
+	perHour int64         // records of the last slice
+	last    time.Duration // how long it was
+	shorten bool          // slices may be shorter than sliceLeast
+	kept    []*slice      // the slice to be compared next, and its neighbours
 
-	// payments that are reversed, and that the list says succeeded, by their ids
-	wronglyReversed map[string]reversed
-	unheard         int // questions in a row without a usable answer
+	around  []slice              // lists beside the window that were read
+	listed  marks                // the ids in them
+	moved   []reversed           // reversed payments that the list says succeeded
+	asked   map[string]int       // questions, by what for
+	unheard int                  // questions in a row without a usable answer
+	wallet  walletAt             // the newest known when the run began
+	ended   map[string]time.Time // when the payouts were made that the books have under way and the bank does not
 
 	open    []*item              // what earlier runs have left open
 	before  map[subject]*item    // the same
-	items   map[subject]*item    // what this run leaves open
-	settled map[subject]struct{} // where bank and books agree
+	done    map[subject]struct{} // of these, and of what looks like another: what this run has come to a conclusion about
+	items   map[subject]*item    // what is to be remembered
+	settled map[subject]struct{} // where bank and books agree, and did not before
 }
 
 // The kinds of runs.
 const (
 	kindPeriodic = "periodic"
+	kindAgain    = "again" // where the bank's list was behind
 	kindDaily    = "daily"
 	kindManual   = "manual"
 )
@@ -110,7 +118,7 @@ const (
 // Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at
 // a person's word, and keeps the report. Successful payments whose event never came are stored
 // and posted, also when there is an error: what was stored stays, but a window that was not read to
-// its end counts as not read. [provider.ErrNotSet], [ErrWindow], [ErrTooMany], or the bank's error.
+// its end counts as not read. [provider.ErrNotSet], [ErrWindow], or the bank's error.
 // It ends with its context; a full page takes one call.
 func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
 	if s.bank == nil {
@@ -120,57 +128,93 @@ func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
 	if !from.Before(to) || to.Sub(from) > maxWindow || from.After(s.clock.Now()) {
 		return Report{}, ErrWindow
 	}
-	r := s.newRun(kindManual, from, to)
+	r := s.newRun(kindManual)
+	r.report.From, r.report.To, r.readTo = from, to, from
 	if err := r.begin(ctx); err != nil {
 		return r.report, err
 	}
-	return r.report, r.work(ctx)
+	err := r.work(ctx)
+	return r.report, err
 }
 
-// RunDue does the periodic run that is due, if nobody has done it or is doing it: the last
-// window before the newest multiple of every. After a time without runs it begins where the last
-// finished one ended, a window at a time, so that nothing is left out; more tells that there is
-// another to do at once. A run that failed is due again.
+// RunDue does the periodic run that is due, if nobody has done it or is doing it: from where the
+// last finished one ended, or at first from window ago, to the newest multiple of every; a window
+// at a time, and more tells that there is another to do at once. Each record of the list is read
+// once so. A time in which the books had payments that the list did not have yet is read once more,
+// window later. A run that failed, or whose worker died, goes on where it broke off.
 func (s *Service) RunDue(ctx context.Context, every, window time.Duration) (r Report, ran, more bool, err error) {
+	r, ran, failed := s.runAgain(ctx)
 	tick := s.clock.Now().Add(-min(every, listLag)).Truncate(every)
-	from, to, gap, err := s.dueWindow(ctx, tick, every, window)
-	if err != nil {
-		return r, false, false, err
-	}
-	run := s.newRun(kindPeriodic, from, to)
-	if claimed, err := run.claim(ctx); err != nil || !claimed {
-		return r, false, false, err
-	}
-	if gap != "" {
-		run.report.except(Exception{Kind: NotRead, Detail: gap})
+	run := s.newRun(kindPeriodic)
+	run.behind = window
+	claimed, err := run.claim(ctx, func(last *time.Time) (from, to time.Time) {
+		if last == nil {
+			return tick.Add(-window), tick
+		}
+		from, to = *last, tick
+		if oldest := tick.Add(-maxWindow); from.Before(oldest) {
+			run.report.except(Exception{Kind: NotRead, Detail: fmt.Sprintf("no run has read %s to %s: run ajo reconcile", from.Format(time.RFC3339), oldest.Format(time.RFC3339))})
+			from = oldest
+		}
+		if end := from.Add(window); end.Before(to) {
+			to = end
+		}
+		return from, to
+	})
+	if err != nil || !claimed {
+		return r, ran, false, errors.Join(failed, err)
 	}
 	err = run.work(ctx)
-	return run.report, true, err == nil && to.Before(tick), err
+	return run.report, true, err == nil && run.report.To.Before(tick), errors.Join(failed, err)
+}
+
+// runAgain reads the times again in which the list was behind. One that fails keeps the periodic
+// run from nothing.
+func (s *Service) runAgain(ctx context.Context) (r Report, ran bool, err error) {
+	for {
+		run := s.newRun(kindAgain)
+		if claimed, err := run.resume(ctx); err != nil || !claimed {
+			return r, ran, err
+		}
+		err = run.work(ctx)
+		if r, ran = run.report, true; err != nil {
+			return r, ran, err
+		}
+	}
 }
 
 // day is how often the long look back is taken; it begins with the UTC day.
 const day = 24 * time.Hour
 
-// RunDaily does the run of the day that is due, if nobody has done it or is doing it: the
-// time of back before the newest day's beginning. It finds what the bank listed later than the
-// periodic runs look. A run that failed is due again.
+// RunDaily does the run of the day that is due, if nobody has done it or is doing it. It looks back
+// as far as the time of back before the newest day's beginning, and reads the day from there: once,
+// when nothing is listed late any more. It finds what the bank listed later than the periodic runs
+// look, and what it changed since. After a time without runs it begins where the last one ended. A
+// run that failed goes on where it broke off.
 func (s *Service) RunDaily(ctx context.Context, back time.Duration) (r Report, ran bool, err error) {
-	to := s.clock.Now().Add(-listLag).Truncate(day)
-	run := s.newRun(kindDaily, to.Add(-back), to)
-	if claimed, err := run.claim(ctx); err != nil || !claimed {
+	today := s.clock.Now().Add(-listLag).Truncate(day)
+	run := s.newRun(kindDaily)
+	claimed, err := run.claim(ctx, func(last *time.Time) (from, to time.Time) {
+		from, to = today.Add(-back), today.Add(-max(0, back-day))
+		if last != nil && last.After(today.Add(-maxWindow)) {
+			from = *last
+		}
+		return from, to
+	})
+	if err != nil || !claimed {
 		return r, false, err
 	}
 	err = run.work(ctx)
 	return run.report, true, err
 }
 
-func (s *Service) newRun(kind string, from, to time.Time) *comparison {
-	return &comparison{
-		Service: s, seen: map[string]struct{}{}, seenPayouts: map[string]struct{}{}, payoutEnds: map[string]time.Time{},
-		before: map[subject]*item{}, items: map[subject]*item{}, settled: map[subject]struct{}{}, doubted: map[string]struct{}{}, wronglyReversed: map[string]reversed{}, report: Report{
-			ID: uuid.Must(uuid.NewV7()), Kind: kind, From: from, To: to, StartedAt: s.clock.Now(), Counts: map[ExceptionKind]int{}, Exceptions: []Exception{},
-		},
+func (s *Service) newRun(kind string) *comparison {
+	r := &comparison{
+		Service: s, listed: marks{}, asked: map[string]int{}, ended: map[string]time.Time{}, before: map[subject]*item{}, done: map[subject]struct{}{},
+		items: map[subject]*item{}, settled: map[subject]struct{}{}, report: newReport(),
 	}
+	r.report.ID, r.report.Kind, r.report.StartedAt = uuid.Must(uuid.NewV7()), kind, s.clock.Now()
+	return r
 }
 
 // work reads both sides, compares them, and keeps the report. No transaction is open while the bank
@@ -178,80 +222,58 @@ func (s *Service) newRun(kind string, from, to time.Time) *comparison {
 func (r *comparison) work(ctx context.Context) error {
 	err := r.compare(ctx)
 	if err == nil {
-		err = r.openListed(ctx)
-	}
-	if err == nil {
 		err = r.finish(ctx)
 	}
 	if err != nil {
+		for _, s := range r.kept { // what was found before it broke off, for whoever began the run
+			r.report.add(s.report)
+		}
 		return errors.Join(err, r.fail(err))
 	}
 	r.logResult()
 	return nil
 }
 
-func (r *comparison) compare(ctx context.Context) error {
-	if err := r.loadItems(ctx); err != nil {
+func (r *comparison) compare(ctx context.Context) (err error) {
+	if err = r.loadItems(ctx); err != nil {
 		return err
 	}
-	if err := r.readBank(ctx); err != nil {
-		return fmt.Errorf("the bank's list: %w", err)
+	if r.wallet, err = r.newestWallet(ctx); err != nil {
+		return err
 	}
-	for _, step := range []func(context.Context) error{
-		r.readEntries, r.askAbsent, r.readPayouts, r.askItems, r.restoreReversed, r.decideDoubtful, r.compareFloat,
-	} {
-		if err := step(ctx); err != nil {
+	if r.perHour, err = r.recentPerHour(ctx); err != nil {
+		return err
+	}
+	if err = r.readSlices(ctx); err != nil {
+		return err
+	}
+	rest := newSlice(r.report.To, r.report.To)
+	r.part = &r.report
+	for _, step := range []func(context.Context, *slice) error{r.askItems, r.conclude, r.nameHeld} {
+		if err = step(ctx, rest); err != nil {
 			return err
 		}
 	}
-	return nil
+	return r.compareFloat(ctx)
 }
 
-// readBank reads the bank's list to its end. What is missing on our side is stored page by page.
-func (r *comparison) readBank(ctx context.Context) error {
-	cursor := ""
-	for {
-		page, err := r.list(ctx, r.report.From, r.report.To, cursor)
-		if err != nil {
-			return err
-		}
-		r.report.Bank.Pages++
-		if err := errors.Join(r.matchPage(ctx, page), r.matchPayouts(ctx, page.Payouts)); err != nil {
-			return err
-		}
-		if cursor = page.Next; cursor == "" {
-			return nil
-		}
-		switch {
-		case len(r.seen) > maxRecords:
-			return ErrTooMany
-		case r.report.Bank.Pages >= maxPages:
-			return errEndlessPages
-		}
-		if err := r.extend(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-func (r *comparison) list(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	failpoint.At("reconcile/before-list")
-	page, err := r.bank.Transactions(ctx, from, to, cursor)
-	failpoint.At("reconcile/after-list")
-	return page, err
+// mayAsk reports whether the run may ask one more question of a kind.
+func (r *comparison) mayAsk(what string) bool {
+	r.asked[what]++
+	return r.asked[what] <= maxQuestions
 }
 
 // askAbsent asks the bank, one by one, about the entries that its list does not have: the list goes
-// by the bank's time, the window's entries by the event's, and at its edges the two may differ.
-func (r *comparison) askAbsent(ctx context.Context) error {
-	asked := 0
-	for _, e := range r.absent {
+// by the bank's time, the slice's entries by the event's, and at the edges the two may differ.
+func (r *comparison) askAbsent(ctx context.Context, s *slice, absent []payment.Entry) error {
+	for _, e := range absent {
 		if r.clock.Now().Sub(e.PostedAt) < r.minAge {
-			r.report.Young++
+			r.part.Young++
+			s.young = true
 			continue
 		}
-		if asked++; asked > maxQuestions {
-			r.report.except(ofEntry(&e, UnknownAtBank, "the bank does not list it; not asked for by its id: there are too many"))
+		if !r.mayAsk("absent") {
+			r.part.except(notAsked(&e))
 			continue
 		}
 		t, err := r.askTransaction(ctx, e.TxnRef)
@@ -263,7 +285,7 @@ func (r *comparison) askAbsent(ctx context.Context) error {
 				return err
 			}
 		default:
-			r.report.Elsewhere++
+			r.part.Elsewhere++
 			r.compareEntry(t, &e)
 		}
 		if err := r.extend(ctx); err != nil {
@@ -273,12 +295,17 @@ func (r *comparison) askAbsent(ctx context.Context) error {
 	return nil
 }
 
+// notAsked names an entry that the list lacks where there are too many to ask about each.
+func notAsked(e *payment.Entry) Exception {
+	return ofEntry(e, UnknownAtBank, "the bank does not list it; not asked for by its id: there are too many")
+}
+
 // logResult logs what came of the run.
 func (r *comparison) logResult() {
 	log := r.log.With(slog.String("reconciliation", r.report.ID.String()), slog.Time("from", r.report.From), slog.Time("to", r.report.To))
 	log.Info("the books were compared with the bank's list", slog.Int("bank", r.report.Bank.Success.Count),
-		slog.Int("books", r.report.Books.counted().Count), slog.Int("stored", len(r.report.ToPost)), slog.Int("exceptions", r.report.ExceptionCount()))
-	if n := len(r.report.ToPost); n > 0 {
+		slog.Int("books", r.report.Books.counted().Count), slog.Int("stored", r.report.Counts[MissingEvent]), slog.Int("exceptions", r.report.ExceptionCount()))
+	if n := r.report.Counts[MissingEvent]; n > 0 {
 		log.Warn("payments whose event never came were found in the bank's list", slog.String("alert", "missing_events"), slog.Int("count", n))
 	}
 	if n := r.report.Suspicious(); n > 0 {

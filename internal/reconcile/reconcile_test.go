@@ -430,7 +430,7 @@ func TestReconcileCatchesUp(t *testing.T) {
 	}
 	found, from, to := catchUp()
 	require.Equal(t, 24, found)
-	require.Equal(t, testenv.Epoch, from, "where the last run ended, and a step before")
+	require.Equal(t, testenv.Epoch.Add(15*time.Minute), from, "where the last run ended")
 	require.Equal(t, testenv.Epoch.Add(24*time.Hour+15*time.Minute), to)
 
 	b.Clock.Advance(40 * 24 * time.Hour)

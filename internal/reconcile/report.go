@@ -91,6 +91,10 @@ func (s *Sum) add(amount, fee money.Amount) {
 	s.Count, s.Amount, s.Fee = s.Count+1, s.Amount.Add(amount), s.Fee.Add(fee)
 }
 
+func (s Sum) plus(o Sum) Sum {
+	return Sum{Count: s.Count + o.Count, Amount: s.Amount.Add(o.Amount), Fee: s.Fee.Add(o.Fee)}
+}
+
 // BankSide is the window as the bank lists it, by the status of its records.
 type BankSide struct {
 	Pages      int          `json:"pages"`
@@ -112,6 +116,15 @@ func (s *SumsByStatus) add(status string, amount, fee money.Amount) {
 	sum := (*s)[status]
 	sum.add(amount, fee)
 	(*s)[status] = sum
+}
+
+func (s *SumsByStatus) addAll(o SumsByStatus) {
+	if len(o) > 0 && *s == nil {
+		*s = SumsByStatus{}
+	}
+	for status, sum := range o {
+		(*s)[status] = (*s)[status].plus(sum)
+	}
 }
 
 // BooksSide is the window as the ledger has it, by the status of the entries.
@@ -179,7 +192,7 @@ type Explanation struct {
 // Report is what one run found.
 type Report struct {
 	ID         uuid.UUID `json:"id"`
-	Kind       string    `json:"kind"` // periodic or manual
+	Kind       string    `json:"kind"` // periodic, again, daily or manual
 	From       time.Time `json:"from"` // inclusive
 	To         time.Time `json:"to"`   // exclusive
 	StartedAt  time.Time `json:"startedAt"`
@@ -196,7 +209,7 @@ type Report struct {
 	Exceptions []Exception           `json:"exceptions"` // at most 1,000; Counts has them all
 	Float      Float                 `json:"float"`
 
-	// ToPost are the events that were stored and wait to be posted.
+	// ToPost are the events that were stored and wait to be posted, at most 1,000.
 	ToPost []uuid.UUID `json:"-"`
 }
 
@@ -223,6 +236,44 @@ func (r *Report) ExceptionCount() (n int) {
 // stand in the events' own lists. The gauge of the exceptions leaves the same ones out (package
 // invariant).
 var quietKinds = []ExceptionKind{MissingEvent, Healed, Unposted}
+
+// newReport is a report of nothing yet.
+func newReport() Report { return Report{Counts: map[ExceptionKind]int{}, Exceptions: []Exception{}} }
+
+// add adds what was found in a part of the window.
+func (r *Report) add(p Report) {
+	b, of := &r.Bank, p.Bank
+	b.Pages, b.Unreadable = b.Pages+of.Pages, b.Unreadable+of.Unreadable
+	b.Success, b.Pending, b.Failed, b.Refunded = b.Success.plus(of.Success), b.Pending.plus(of.Pending), b.Failed.plus(of.Failed), b.Refunded.plus(of.Refunded)
+	b.Payouts.addAll(of.Payouts)
+	o, from := &r.Books, p.Books
+	o.Provisional, o.Confirmed = o.Provisional.plus(from.Provisional), o.Confirmed.plus(from.Confirmed)
+	o.NeedsReview, o.Reversed = o.NeedsReview.plus(from.NeedsReview), o.Reversed.plus(from.Reversed)
+	o.Payouts.addAll(from.Payouts)
+	r.Elsewhere, r.Young = r.Elsewhere+p.Elsewhere, r.Young+p.Young
+	for k, n := range p.Counts {
+		r.Counts[k] += n
+	}
+	r.Exceptions = atMost(append(r.Exceptions, p.Exceptions...))
+	r.ToPost = atMost(append(r.ToPost, p.ToPost...))
+}
+
+// addDone adds what was written to the books in a part of the window that is read again.
+func (r *Report) addDone(p Report) {
+	done := newReport()
+	for _, k := range []ExceptionKind{MissingEvent, Healed} {
+		done.Counts[k] = p.Counts[k]
+	}
+	for _, x := range p.Exceptions {
+		if x.Kind == MissingEvent || x.Kind == Healed {
+			done.Exceptions = append(done.Exceptions, x)
+		}
+	}
+	done.ToPost = p.ToPost
+	r.add(done)
+}
+
+func atMost[T any](list []T) []T { return list[:min(len(list), maxExceptions)] }
 
 // Suspicious counts what a person must look at: all exceptions but those that healed themselves and
 // those that the events' own lists have.

@@ -21,9 +21,8 @@ type reversed struct {
 // believed: the bank is asked for each by its id. What a person decided, what the bank took back,
 // and what was restored before waits for a person.
 func (r *comparison) restoreReversed(ctx context.Context) error {
-	asked := 0
-	for _, w := range r.wronglyReversed {
-		if asked++; asked > maxQuestions {
+	for _, w := range r.moved {
+		if !r.mayAsk("reversed") {
 			r.hold(w.item)
 			continue
 		}
@@ -34,6 +33,7 @@ func (r *comparison) restoreReversed(ctx context.Context) error {
 			return err
 		}
 	}
+	r.moved = nil
 	return nil
 }
 
@@ -56,7 +56,7 @@ func (r *comparison) restore(ctx context.Context, w reversed) error {
 	default:
 		x := ofEntry(&w.Entry, Healed, "it was reversed, and the bank's record says success: it is posted again").withBank(record)
 		x.EventID, x.EntryStatus = &out.Replacement, ledger.Provisional
-		r.report.except(x)
+		r.part.except(x)
 		r.settle(aboutPayment, w.TxnRef)
 	}
 	return nil

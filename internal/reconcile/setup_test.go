@@ -36,6 +36,8 @@ type bundle struct {
 	log      *testenv.Log
 	account  uuid.UUID
 	tenant   uuid.UUID
+	// of the reconciliations that are made from here on; 0: as in production
+	sliceRecords int
 }
 
 func setup(t testing.TB) *bundle { return setupAt(t, fakebank.Options{}) }
@@ -63,7 +65,7 @@ func (b *bundle) servicesWith(bank provider.Bank) (*payment.Service, *reconcile.
 	b.T.Cleanup(p.Close)
 	transfers := transfer.New(transfer.Options{Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: log, Delays: transfer.DefaultDelays})
 	b.T.Cleanup(transfers.Close)
-	return p, reconcile.New(reconcile.Options{Pool: b.Pool, Bank: bank, Payments: p, Transfers: transfers, Clock: b.Clock, Log: log, MinAge: 30 * time.Minute})
+	return p, reconcile.New(reconcile.Options{Pool: b.Pool, Bank: bank, Payments: p, Transfers: transfers, Clock: b.Clock, Log: log, MinAge: 30 * time.Minute, SliceRecords: b.sliceRecords})
 }
 
 // openAtBank makes the test's account known to the fake bank.

@@ -3,11 +3,11 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"ajo/internal/failpoint"
 	"ajo/internal/page"
@@ -18,25 +18,12 @@ import (
 // over.
 const recordTimeout = 10 * time.Second
 
-// dueWindow is the window of the next periodic run: the last one before tick, or after a time
-// without runs the one that follows the last finished run, overlapping it by every. gap says what
-// is too long ago to be read by itself.
-func (s *Service) dueWindow(ctx context.Context, tick time.Time, every, window time.Duration) (from, to time.Time, gap string, err error) {
-	var last *time.Time
-	err = s.pool.QueryRow(ctx, `SELECT max(window_to) FROM reconciliations WHERE kind = 'periodic' AND status = 'finished'`).Scan(&last)
-	from, to = tick.Add(-window), tick
-	if err != nil || last == nil || !last.Before(from) {
-		return from, to, "", err
-	}
-	if oldest := tick.Add(-maxWindow); last.Before(oldest) {
-		gap = fmt.Sprintf("no run has read %s to %s: run ajo reconcile", last.Format(time.RFC3339), oldest.Format(time.RFC3339))
-		last = &oldest
-	}
-	from = last.Add(-every)
-	if end := last.Add(window); end.Before(to) {
-		to = end
-	}
-	return from, to, gap, nil
+// recentPerHour is how many payments an hour of the bank's list had, at most, in the last runs.
+func (r *comparison) recentPerHour(ctx context.Context) (n int64, err error) {
+	err = r.pool.QueryRow(ctx, `
+		SELECT coalesce(max(bank_count / greatest(extract(epoch FROM window_to - window_from), 1) * 3600), 0)::bigint
+		FROM (SELECT bank_count, window_from, window_to FROM reconciliations WHERE status = 'finished' ORDER BY id DESC LIMIT 100) x`).Scan(&n)
+	return n, err
 }
 
 // begin records a run at a person's word.
@@ -47,26 +34,97 @@ func (r *comparison) begin(ctx context.Context) error {
 	return err
 }
 
-// claim takes the window, unless it is done or another worker has claimed it. A run that failed, or
-// whose worker has not been heard of for the length of a lease, is begun anew under its own id.
-func (r *comparison) claim(ctx context.Context) (bool, error) {
+// resume takes over a run of the kind that failed, waits for its time, or whose worker has not been
+// heard of for the length of a lease. It goes on where that one broke off.
+func (r *comparison) resume(ctx context.Context) (bool, error) {
+	var partial []byte
+	var readTo *time.Time
 	lease := r.clock.Now().Add(runLease)
 	failpoint.At("reconcile/before-run-commit")
 	err := r.pool.QueryRow(ctx, `
-		INSERT INTO reconciliations AS c (id, kind, window_from, window_to, status, started_at, leased_until)
-		VALUES ($1, $6, $2, $3, 'running', $4, $5)
-		ON CONFLICT (window_from, window_to) WHERE kind = '`+r.report.Kind+`' DO UPDATE
-		SET status = 'running', started_at = $4, leased_until = $5, finished_at = NULL
-		WHERE c.status = 'failed' OR (c.status = 'running' AND c.leased_until <= $4)
-		RETURNING id`, r.report.ID, r.report.From, r.report.To, r.report.StartedAt, lease, r.report.Kind).Scan(&r.report.ID)
+		UPDATE reconciliations SET status = 'running', started_at = $2, leased_until = $3, finished_at = NULL
+		WHERE id = (SELECT id FROM reconciliations WHERE kind = $1 AND (status = 'failed' OR (status IN ('running', 'waiting') AND leased_until <= $2))
+				ORDER BY window_from, id LIMIT 1 FOR UPDATE)
+			AND (status = 'failed' OR leased_until <= $2)
+		RETURNING id, window_from, window_to, read_to, partial`, r.report.Kind, r.report.StartedAt, lease).
+		Scan(&r.report.ID, &r.report.From, &r.report.To, &readTo, &partial)
 	if pg.IsNoRows(err) {
 		return false, nil
 	}
-	if err == nil {
-		failpoint.At("reconcile/after-run-commit")
+	if err != nil {
+		return false, err
 	}
-	r.lease = lease
+	failpoint.At("reconcile/after-run-commit")
+	r.lease, r.readTo = lease, r.report.From
+	if readTo == nil {
+		return true, nil
+	}
+	r.readTo = *readTo
+	id, started := r.report.ID, r.report.StartedAt
+	err = json.Unmarshal(partial, &r.report)
+	r.report.ID, r.report.StartedAt = id, started
 	return err == nil, err
+}
+
+// claim takes over a run that was not finished, or else begins the one of the given window, which
+// follows the newest finished one; unless there is none, or another worker has one of the kind.
+func (r *comparison) claim(ctx context.Context, window func(last *time.Time) (from, to time.Time)) (bool, error) {
+	if resumed, err := r.resume(ctx); resumed || err != nil {
+		return resumed, err
+	}
+	var last *time.Time
+	if err := r.pool.QueryRow(ctx, `SELECT max(window_to) FROM reconciliations WHERE kind = $1 AND status = 'finished'`, r.report.Kind).Scan(&last); err != nil {
+		return false, err
+	}
+	from, to := window(last)
+	if !from.Before(to) {
+		return false, nil
+	}
+	r.report.From, r.report.To, r.readTo = from, to, from
+	lease := r.clock.Now().Add(runLease)
+	failpoint.At("reconcile/before-run-commit")
+	tag, err := r.pool.Exec(ctx, `
+		INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, leased_until) VALUES ($1, $2, $3, $4, 'running', $5, $6)
+		ON CONFLICT DO NOTHING`, r.report.ID, r.report.Kind, from, to, r.report.StartedAt, lease)
+	if err != nil || tag.RowsAffected() == 0 {
+		return false, err
+	}
+	failpoint.At("reconcile/after-run-commit")
+	r.lease = lease
+	return true, nil
+}
+
+// checkpoint keeps how far a run has come and what it has found, so that whoever takes it over goes
+// on there, and keeps its claim alive. A slice whose list was behind is to be read again.
+func (r *comparison) checkpoint(ctx context.Context, s *slice) error {
+	if r.lease.IsZero() {
+		return nil
+	}
+	partial, err := json.Marshal(r.report)
+	if err != nil {
+		return err
+	}
+	lease := r.lease
+	failpoint.At("reconcile/before-slice-commit")
+	err = pg.InTx(ctx, r.pool, func(tx pg.Tx) error {
+		r.lease = lease // a repeated transaction begins anew
+		if err := r.keepClaim(ctx, tx, &r.readTo, partial); err != nil || !s.young || r.behind == 0 {
+			return err
+		}
+		now := r.clock.Now()
+		tag, err := tx.Exec(ctx, `
+			UPDATE reconciliations SET window_to = $3, leased_until = $4 WHERE kind = $1 AND status = 'waiting' AND window_to = $2`,
+			kindAgain, s.from, s.to, s.to.Add(r.behind))
+		if err != nil || tag.RowsAffected() > 0 {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, leased_until) VALUES ($1, $2, $3, $4, 'waiting', $5, $6)`,
+			uuid.Must(uuid.NewV7()), kindAgain, s.from, s.to, now, s.to.Add(r.behind))
+		return err
+	})
+	failpoint.At("reconcile/after-slice-commit")
+	return err
 }
 
 // extend keeps a periodic run's claim alive, about once a minute. [errLostRun] when another worker
@@ -76,8 +134,20 @@ func (r *comparison) extend(ctx context.Context) error {
 	if r.lease.IsZero() || r.lease.Sub(now) > runLease-time.Minute {
 		return nil
 	}
-	lease := now.Add(runLease)
-	tag, err := r.pool.Exec(ctx, `UPDATE reconciliations SET leased_until = $3 WHERE id = $1 AND status = 'running' AND leased_until = $2`, r.report.ID, r.lease, lease)
+	return r.keepClaim(ctx, r.pool, nil, nil)
+}
+
+// execer is the pool or a transaction.
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// keepClaim extends the claim, and stores how far the run has come where that is given.
+func (r *comparison) keepClaim(ctx context.Context, db execer, readTo *time.Time, partial []byte) error {
+	lease := r.clock.Now().Add(runLease)
+	tag, err := db.Exec(ctx, `
+		UPDATE reconciliations SET leased_until = $3, read_to = coalesce($4, read_to), partial = coalesce($5, partial)
+		WHERE id = $1 AND status = 'running' AND leased_until = $2`, r.report.ID, r.lease, lease, readTo, partial)
 	if err != nil {
 		return err
 	}
@@ -95,7 +165,7 @@ func (r *comparison) leaseOrNull() *time.Time {
 	return &r.lease
 }
 
-// finish keeps the report, and what it leaves open.
+// finish keeps the report.
 func (r *comparison) finish(ctx context.Context) error {
 	r.report.FinishedAt = r.clock.Now()
 	body, err := json.Marshal(r.report)
@@ -106,18 +176,15 @@ func (r *comparison) finish(ctx context.Context) error {
 	failpoint.At("reconcile/before-report-commit")
 	err = pg.InTx(ctx, r.pool, func(tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
-		UPDATE reconciliations SET status = 'finished', finished_at = $3, leased_until = NULL, last_error = '', report = $4,
+		UPDATE reconciliations SET status = 'finished', finished_at = $3, leased_until = NULL, read_to = NULL, partial = NULL, last_error = '', report = $4,
 			bank_count = $5, bank_amount = $6, bank_fee = $7, books_count = $8, books_amount = $9, books_fee = $10, stored_count = $11, exception_count = $12
 		WHERE id = $1 AND status = 'running' AND leased_until IS NOT DISTINCT FROM $2`,
 			r.report.ID, r.leaseOrNull(), r.report.FinishedAt, body, bank.Count, bank.Amount, bank.Fee, books.Count, books.Amount, books.Fee,
-			len(r.report.ToPost), r.report.ExceptionCount())
+			r.report.Counts[MissingEvent], r.report.ExceptionCount())
 		if err == nil && tag.RowsAffected() != 1 {
 			err = errLostRun
 		}
-		if err != nil {
-			return err
-		}
-		return r.storeItems(ctx, tx)
+		return err
 	})
 	failpoint.At("reconcile/after-report-commit")
 	return err
@@ -139,7 +206,7 @@ type Run struct {
 	ID         uuid.UUID
 	Kind       string
 	From, To   time.Time
-	Status     string // running, finished or failed
+	Status     string // waiting, running, finished or failed
 	StartedAt  time.Time
 	FinishedAt *time.Time
 	Stored     *int // payments whose event never came; absent unless finished

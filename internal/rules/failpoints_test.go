@@ -67,10 +67,11 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/provider.Doubting).ask Payout",
 		"(*ajo/internal/provider.Doubting).ask FindAccount",
 		"(*ajo/internal/provider.Doubting).ask Lookup",
-		"(*ajo/internal/payment.Service).readOn Transactions",
+		"(*ajo/internal/payment.Service).readList Transactions",
 		"(*ajo/internal/transfer.Service).Adopt Payout",
 		"(*ajo/internal/transfer.Service).askedByHand Payout",
 		"(*ajo/internal/reconcile.comparison).askRecord Payout",
+		"(*ajo/internal/reconcile.Service).lookAlikes Query",
 		"(*ajo/internal/rekey.Service).walk Query",
 		"(*ajo/internal/transfer.BankList).newest Banks",
 		"(*ajo/internal/transfer.Service).Lookup Lookup",
@@ -143,7 +144,8 @@ var unsurrounded = map[string][]string{
 	},
 	"it moves nothing on: the next time does what this one did not": {
 		"(*ajo/internal/account.Service).freeNumber InTx",
-		"(*ajo/internal/reconcile.comparison).extend Exec",
+		"(*ajo/internal/payment.Service).claimLists Collect", // who finds the claim waits for the end of its lease
+		"(*ajo/internal/payment.Service).readList Exec",
 		"(*ajo/internal/payment.Service).OpenRecall InTx",
 		"ajo/internal/work.Retry InTx",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
