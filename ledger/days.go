@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -8,11 +10,12 @@ import (
 
 	"ajo/internal/clock"
 	"ajo/internal/money"
+	"ajo/internal/pg"
 )
 
 // days is what one transaction adds to the sums by day: of each tenant's entries that are in its
 // balance.
-type days map[dayKey]daySum
+type days map[dayKey]*dayRow
 
 // dayKey is a tenant's day in Lagos, as 2026-01-30.
 type dayKey struct {
@@ -20,7 +23,13 @@ type dayKey struct {
 	day    string
 }
 
-type daySum struct{ in, out money.Amount }
+// dayRow is what a transaction adds to a day's sums.
+type dayRow struct {
+	Tenant uuid.UUID    `pg:"tenant"`
+	Day    string       `pg:"day"`
+	In     money.Amount `pg:"money_in,numeric"`
+	Out    money.Amount `pg:"money_out,numeric"`
+}
 
 func inBalance(s Status) bool { return s == Provisional || s == Confirmed }
 
@@ -44,33 +53,28 @@ func (d days) move(tenant uuid.UUID, e *stored, to Status) {
 
 func (d days) add(tenant uuid.UUID, posted time.Time, direction Direction, amount money.Amount) {
 	key := dayKey{tenant, posted.In(clock.Lagos).Format(time.DateOnly)}
-	sum := d[key]
-	if direction == Credit {
-		sum.in = sum.in.Add(amount)
-	} else {
-		sum.out = sum.out.Add(amount)
+	if d[key] == nil {
+		d[key] = &dayRow{Tenant: tenant, Day: key.day}
 	}
-	d[key] = sum
+	if sum := d[key]; direction == Credit {
+		sum.In = sum.In.Add(amount)
+	} else {
+		sum.Out = sum.Out.Add(amount)
+	}
 }
+
+var daysSQL = `
+		INSERT INTO ledger_days AS d (tenant_id, day, slot, money_in, money_out)
+		SELECT tenant, day::date, pg_backend_pid() % 32, money_in, money_out
+		FROM ` + pg.Unnest[dayRow](1, "m") + `
+		ORDER BY 1, 2
+		ON CONFLICT (tenant_id, day, slot) DO UPDATE SET money_in = d.money_in + excluded.money_in, money_out = d.money_out + excluded.money_out`
 
 // queueDays adds to the stored sums. Transactions that share no account still meet on these rows,
 // so all of them lock the rows in one order: by tenant, then by day. Most do not meet: a day has 32
 // rows, and which one is the connection's.
 func queueDays(batch *pgx.Batch, d days) {
-	if len(d) == 0 {
-		return
+	if len(d) > 0 {
+		batch.Queue(daysSQL, pg.Columns(slices.Collect(maps.Values(d)))...)
 	}
-	var tenant []uuid.UUID
-	var day, in, out []string
-	for key, sum := range d {
-		tenant, day = append(tenant, key.tenant), append(day, key.day)
-		in, out = append(in, sum.in.String()), append(out, sum.out.String())
-	}
-	batch.Queue(`
-		INSERT INTO ledger_days AS d (tenant_id, day, slot, money_in, money_out)
-		SELECT tenant, day::date, pg_backend_pid() % 32, money_in::numeric, money_out::numeric
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS m (tenant, day, money_in, money_out)
-		ORDER BY 1, 2
-		ON CONFLICT (tenant_id, day, slot) DO UPDATE SET money_in = d.money_in + excluded.money_in, money_out = d.money_out + excluded.money_out`,
-		tenant, day, in, out)
 }

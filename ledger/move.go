@@ -168,24 +168,32 @@ func (e *Entry) fields() []any {
 	}
 }
 
-// queueStatuses writes the new statuses.
-func queueStatuses(batch *pgx.Batch, entries map[entryKey]*stored, from map[uuid.UUID]Status) {
-	var ids []uuid.UUID
-	var was, to []string
-	var reviewFrom, reviewTo []*int64
-	for _, e := range entries {
-		if old, ok := from[e.ID]; ok {
-			ids, was, to = append(ids, e.ID), append(was, string(old)), append(to, string(e.Status))
-			reviewFrom, reviewTo = append(reviewFrom, e.reviewFrom), append(reviewTo, e.reviewTo)
-		}
-	}
-	batch.Queue(`
+// newStatus is a row of statusesSQL.
+type newStatus struct {
+	ID         uuid.UUID `pg:"id"`
+	From       Status    `pg:"status_from"`
+	To         Status    `pg:"status_to"`
+	ReviewFrom *int64    `pg:"review_from"`
+	ReviewTo   *int64    `pg:"review_to"`
+}
+
+var statusesSQL = `
 		UPDATE ledger_entries e SET status = m.status_to,
 			review_from_seq = coalesce(m.review_from, e.review_from_seq), review_to_seq = coalesce(m.review_to, e.review_to_seq)
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS m (id, status_from, status_to, review_from, review_to)
-		WHERE e.id = m.id AND e.status = m.status_from`, ids, was, to, reviewFrom, reviewTo).Exec(func(tag pgconn.CommandTag) error {
-		if int(tag.RowsAffected()) != len(ids) {
-			return fmt.Errorf("ledger: %d of %d entries moved: a status changed without its account's lock", tag.RowsAffected(), len(ids))
+		FROM ` + pg.Unnest[newStatus](1, "m") + `
+		WHERE e.id = m.id AND e.status = m.status_from`
+
+// queueStatuses writes the new statuses.
+func queueStatuses(batch *pgx.Batch, entries map[entryKey]*stored, from map[uuid.UUID]Status) {
+	var rows []newStatus
+	for _, e := range entries {
+		if old, ok := from[e.ID]; ok {
+			rows = append(rows, newStatus{e.ID, old, e.Status, e.reviewFrom, e.reviewTo})
+		}
+	}
+	batch.Queue(statusesSQL, pg.Columns(rows)...).Exec(func(tag pgconn.CommandTag) error {
+		if int(tag.RowsAffected()) != len(rows) {
+			return fmt.Errorf("ledger: %d of %d entries moved: a status changed without its account's lock", tag.RowsAffected(), len(rows))
 		}
 		return nil
 	})

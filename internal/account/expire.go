@@ -138,17 +138,17 @@ func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (c *work.Claim,
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		c = nil
 		now := s.Clock.Now()
-		if err := lock(ctx, tx, id); err != nil {
-			return err
-		}
-		due, err := work.Due(ctx, tx, work.Expire, now, []uuid.UUID{id})
-		if err != nil || len(due) == 0 {
-			return err
-		}
 		var status Status
 		var deadline *time.Time
 		var tenant uuid.UUID
-		if err = tx.QueryRow(ctx, `SELECT tenant_id, status, expires_at, attempt_count FROM accounts WHERE id = $1`, id).Scan(&tenant, &status, &deadline, &attempt); err != nil {
+		// the account's lock comes before its work item's, as in a payment that ends the account
+		err := tx.QueryRow(ctx, `SELECT tenant_id, status, expires_at, attempt_count FROM accounts WHERE id = $1 FOR NO KEY UPDATE`, id).
+			Scan(&tenant, &status, &deadline, &attempt)
+		if err != nil {
+			return pg.OrNone(err, nil)
+		}
+		due, err := work.Due(ctx, tx, work.Expire, now, []uuid.UUID{id})
+		if err != nil || len(due) == 0 {
 			return err
 		}
 		if status == Active && deadline == nil {

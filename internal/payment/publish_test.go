@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -22,24 +20,10 @@ import (
 	"ajo/internal/work"
 )
 
-// choose subscribes the test's tenant to the events, at a URL of its own.
-func (b *bundle) choose(events string) {
-	b.T.Helper()
-	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook', webhook_events = $2 WHERE id = $1`, b.tenant, events)
-}
-
-// published lists the deliveries of a payment as "event url status", in the order of their making.
-func (b *bundle) published(id uuid.UUID) []string {
-	b.T.Helper()
-	return testenv.Value[[]string](b.Env, `
-		SELECT coalesce(array_agg(event_type || ' ' || callback_url || ' ' || (convert_from(body, 'UTF8')::json->>'status') ORDER BY id), '{}')
-		FROM deliveries WHERE transaction_group_id = $1`, id)
-}
-
 const (
-	publishedReceived  = "payment.received https://tenant.example/hook provisional"
-	publishedConfirmed = "payment.confirmed https://tenant.example/hook confirmed"
-	publishedReversed  = "payment.reversed https://tenant.example/hook reversed"
+	publishedReceived  = "payment.received provisional"
+	publishedConfirmed = "payment.confirmed confirmed"
+	publishedReversed  = "payment.reversed reversed"
 )
 
 // Each end of a payment, by a check and by a person, is published to who chose it, and to nobody
@@ -73,7 +57,7 @@ func TestChosenEventsOfAPayment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.choose(c.chosen)
+			b.Subscribe(b.tenant, c.chosen)
 			id, txn := b.paid()
 			if c.change != nil {
 				b.bank.SetTransaction(txn.ID, c.change)
@@ -86,7 +70,7 @@ func TestChosenEventsOfAPayment(t *testing.T) {
 				require.ErrorIs(t, err, payment.ErrNotInReview)
 			}
 			require.NoError(t, b.svc.Confirm(b.ctx, id), "and again publishes nothing")
-			require.Equal(t, c.want, b.published(id))
+			require.Equal(t, c.want, b.Published(id))
 			found, err := invariant.Verify(b.ctx, b.Pool)
 			require.NoError(t, err)
 			require.Empty(t, found)
@@ -99,7 +83,7 @@ func TestChosenEventsOfAPayment(t *testing.T) {
 func TestToldAsItWasReceived(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.choose("{payment.confirmed}")
+	b.Subscribe(b.tenant, "{payment.confirmed}")
 	id, _ := b.paid()
 	var enqueued []uuid.UUID
 	t.Cleanup(work.EnqueueWith(b.Pool, func(items []work.Item) {
@@ -125,7 +109,7 @@ func TestToldAsItWasReceived(t *testing.T) {
 func TestConfirmationIsToldOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.choose("{payment.confirmed}")
+	b.Subscribe(b.tenant, "{payment.confirmed}")
 	b.openAtBank()
 	lost, loss := b.LostCommits(), 0
 	losing := payment.New(payment.Options{
@@ -141,7 +125,7 @@ func TestConfirmationIsToldOnce(t *testing.T) {
 			loss = 1 // of the record, not of the claim before it
 			require.Error(t, losing.Confirm(b.ctx, id))
 			require.Zero(t, lost.Left())
-			require.Equal(t, []string{publishedReceived, publishedConfirmed}, b.published(id), "it stands, though the answer was lost")
+			require.Equal(t, []string{publishedReceived, publishedConfirmed}, b.Published(id), "it stands, though the answer was lost")
 		}
 		var all sync.WaitGroup
 		for _, s := range []*payment.Service{b.svc, other, b.svc, other} {
@@ -150,7 +134,7 @@ func TestConfirmationIsToldOnce(t *testing.T) {
 		all.Wait()
 		b.Clock.Advance(time.Hour)
 		require.NoError(t, b.svc.Confirm(b.ctx, id))
-		require.Equal(t, []string{publishedReceived, publishedConfirmed}, b.published(id))
+		require.Equal(t, []string{publishedReceived, publishedConfirmed}, b.Published(id))
 	}
 }
 
@@ -158,7 +142,7 @@ func TestConfirmationIsToldOnce(t *testing.T) {
 func TestPublishInABatch(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.choose("{payment.confirmed}")
+	b.Subscribe(b.tenant, "{payment.confirmed}")
 	silent := *b
 	silent.tenant = b.Tenant()
 	silent.account = b.Account(silent.tenant, "customer-1")
@@ -176,10 +160,10 @@ func TestPublishInABatch(t *testing.T) {
 	}
 	all.Wait()
 	for _, id := range subscribed {
-		require.Equal(t, []string{publishedReceived, publishedConfirmed}, b.published(id))
+		require.Equal(t, []string{publishedReceived, publishedConfirmed}, b.Published(id))
 	}
 	for _, id := range quiet {
-		require.Empty(t, b.published(id))
+		require.Empty(t, b.Published(id))
 	}
 	require.Equal(t, 40, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
 }
@@ -196,68 +180,48 @@ func TestListenersAreShownPayments(t *testing.T) {
 		return testenv.Value[[]string](b.Env, `SELECT array_agg(event_type || ' ' || (convert_from(body, 'UTF8')::json->>'transactionGroupId') ORDER BY seq) FROM listen_events WHERE tenant_id = $1`, b.tenant)
 	}
 	require.Equal(t, []string{"payment.received " + id.String(), "payment.confirmed " + id.String()}, shown())
-	require.Empty(t, b.published(id))
+	require.Empty(t, b.Published(id))
 	b.Clock.Advance(time.Minute)
 	later, _ := b.paid()
 	require.Equal(t, time.Duration(-1), b.check(later))
 	require.Len(t, shown(), 2)
 }
 
-// statements keeps the SQL that a pool sends.
-type statements struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = append(s.all, d.SQL)
-	return ctx
-}
-
-func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
 // A tenant that has chosen nothing costs no statement: posting and confirming send the same ones as
 // before there was a choice.
 func TestNoChoiceNoStatement(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	sent := &statements{}
-	cfg := b.Pool.Config()
-	cfg.ConnConfig.Tracer = sent
-	pool, err := pgxpool.NewWithConfig(b.ctx, cfg)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool, sent := b.Traced()
 	o := b.svc.Options
 	o.Pool = pool
 	svc := payment.New(o)
 	t.Cleanup(svc.Close)
-	b.choose("{}")
+	b.Subscribe(b.tenant, "{}")
 	b.svc = svc
-	cost := func() (post, confirm int) {
+	cost := func() (post, confirm []string) {
 		t.Helper()
 		b.openAtBank()
 		txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.String(), Amount: money.Must("5000.00"), Silent: true})
 		require.NoError(t, err)
 		r := b.receive(b.sign(b.bank.EventFor(txn)))
-		sent.all = nil
+		sent.Taken()
 		b.post(r.ID)
-		post = len(sent.all)
+		post = sent.Taken()
 		b.Clock.Advance(time.Minute)
-		sent.all = nil
+		sent.Taken()
 		require.NoError(t, svc.Confirm(b.ctx, r.ID))
-		return post, len(sent.all)
+		return post, sent.Taken()
 	}
 	post, confirm := cost()
-	for _, sql := range sent.all {
+	for _, sql := range confirm {
 		require.NotContains(t, sql, "listen_events")
 		require.NotContains(t, sql, "deliveries")
 	}
-	b.choose("{payment.confirmed}")
+	b.Subscribe(b.tenant, "{payment.confirmed}")
 	morePost, moreConfirm := cost()
-	require.Equal(t, post, morePost)
-	require.Equal(t, confirm+4, moreConfirm, "the payments, the choices, the deliveries, and their items")
+	require.Len(t, morePost, len(post))
+	require.Len(t, moreConfirm, len(confirm)+4, "the payments, the choices, the deliveries, and their items")
 }
 
 // asked is a bank that says when it is asked.

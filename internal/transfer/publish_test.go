@@ -1,15 +1,12 @@
 package transfer_test
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
@@ -21,20 +18,6 @@ import (
 )
 
 const allSettlements = "{settlement.succeeded,settlement.failed,settlement.refunded}"
-
-// choose has the events published to the test's tenant.
-func (b *bundle) choose(events string) {
-	b.T.Helper()
-	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook', webhook_events = $2 WHERE id = $1`, b.tenant, events)
-}
-
-// published lists the events of a transfer as "event status", in the order of their making.
-func (b *bundle) published(p transfer.Transfer) []string {
-	b.T.Helper()
-	return testenv.Value[[]string](b.Env, `
-		SELECT coalesce(array_agg(event_type || ' ' || (convert_from(body, 'UTF8')::json->>'status') ORDER BY id), '{}')
-		FROM deliveries WHERE transaction_group_id = $1`, p.ID)
-}
 
 // Each end of a transfer is published once to who chose it, by whichever way it comes; and so is a
 // refund after it.
@@ -57,7 +40,7 @@ func TestChosenEventsOfASettlement(t *testing.T) {
 		for _, chosen := range []string{allSettlements, "{payment.confirmed}", "{}"} {
 			t.Run(name+" "+chosen, func(t *testing.T) {
 				b := setup(t)
-				b.choose(chosen)
+				b.Subscribe(b.tenant, chosen)
 				b.fund("100.00")
 				if c.rule.On != "" {
 					b.bank.Faults.Set(c.rule)
@@ -72,7 +55,7 @@ func TestChosenEventsOfASettlement(t *testing.T) {
 				if chosen != allSettlements {
 					want = []string{}
 				}
-				require.Equal(t, want, b.published(p))
+				require.Equal(t, want, b.Published(p.ID))
 				b.ended(b.get(p.MerchantTxRef))
 				found, err := invariant.Verify(b.ctx, b.Pool)
 				require.NoError(t, err)
@@ -86,7 +69,7 @@ func TestChosenEventsOfASettlement(t *testing.T) {
 // given back before anybody heard that it was paid is published as refunded only.
 func TestOtherEndsArePublished(t *testing.T) {
 	b := setup(t)
-	b.choose(allSettlements)
+	b.Subscribe(b.tenant, allSettlements)
 	var enqueued []uuid.UUID
 	t.Cleanup(work.EnqueueWith(b.Pool, func(items []work.Item) {
 		for _, m := range items {
@@ -100,7 +83,7 @@ func TestOtherEndsArePublished(t *testing.T) {
 	b.step(unfunded)
 	b.move(c, ledger.EventReverse)
 	b.run(unfunded)
-	require.Equal(t, []string{"settlement.failed failed"}, b.published(unfunded))
+	require.Equal(t, []string{"settlement.failed failed"}, b.Published(unfunded.ID))
 	require.Len(t, enqueued, 1)
 
 	b.fund("50.00")
@@ -110,13 +93,13 @@ func TestOtherEndsArePublished(t *testing.T) {
 	_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
 	require.NoError(t, err)
 	b.run(p)
-	require.Equal(t, []string{"settlement.refunded refunded"}, b.published(p))
+	require.Equal(t, []string{"settlement.refunded refunded"}, b.Published(p.ID))
 	require.Equal(t, testenv.Value[[]uuid.UUID](b.Env, `SELECT array_agg(id ORDER BY id) FROM deliveries`), enqueued)
 }
 
 func TestSettlementEventWireForm(t *testing.T) {
 	b := setup(t)
-	b.choose(allSettlements)
+	b.Subscribe(b.tenant, allSettlements)
 	b.Exec(`UPDATE accounts SET callback_url = 'https://account.example/hook' WHERE id = $1`, b.account)
 	b.fund("100.00")
 	p := b.run(b.settle("99.50"))
@@ -128,7 +111,7 @@ func TestSettlementEventWireForm(t *testing.T) {
 // Steps at once by two processes, and a lost answer to the end's commit: one event.
 func TestAnEndIsPublishedOnce(t *testing.T) {
 	b := setup(t)
-	b.choose(allSettlements)
+	b.Subscribe(b.tenant, allSettlements)
 	b.fund("400.00")
 	lost := b.LostCommits()
 	slow := &slowBank{Bank: b.client, onPay: func() { lost.LoseNext(1) }}
@@ -138,7 +121,7 @@ func TestAnEndIsPublishedOnce(t *testing.T) {
 	require.Zero(t, lost.Left())
 	b.Clock.Advance(transfer.DefaultLease)
 	b.run(p)
-	require.Equal(t, []string{"settlement.succeeded success"}, b.published(p))
+	require.Equal(t, []string{"settlement.succeeded success"}, b.Published(p.ID))
 
 	other := b.service()
 	for range 3 {
@@ -149,7 +132,7 @@ func TestAnEndIsPublishedOnce(t *testing.T) {
 		}
 		all.Wait()
 		b.run(q)
-		require.Equal(t, []string{"settlement.succeeded success"}, b.published(q))
+		require.Equal(t, []string{"settlement.succeeded success"}, b.Published(q.ID))
 	}
 }
 
@@ -159,45 +142,25 @@ func TestListenersAreShownSettlements(t *testing.T) {
 	b.Exec(`UPDATE tenants SET listening_until = $2 WHERE id = $1`, b.tenant, b.Clock.Now().Add(time.Hour))
 	b.fund("100.00")
 	p := b.run(b.settle("100.00"))
-	require.Empty(t, b.published(p))
+	require.Empty(t, b.Published(p.ID))
 	require.Equal(t, []string{"settlement.succeeded"}, testenv.Value[[]string](b.Env, `SELECT array_agg(event_type) FROM listen_events WHERE tenant_id = $1`, b.tenant))
 }
-
-// statements counts what a pool sends.
-type statements struct {
-	mu sync.Mutex
-	n  int
-}
-
-func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.n++
-	return ctx
-}
-
-func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // A tenant that has chosen nothing costs no statement.
 func TestNoChoiceNoStatement(t *testing.T) {
 	b := setup(t)
-	sent := &statements{}
-	cfg := b.Pool.Config()
-	cfg.ConnConfig.Tracer = sent
-	pool, err := pgxpool.NewWithConfig(b.ctx, cfg)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool, sent := b.Traced()
 	svc := b.service(func(o *transfer.Options) { o.Pool = pool })
 	cost := func() int {
 		t.Helper()
 		b.fund("100.00")
 		p := b.settle("100.00")
-		before := sent.n
+		sent.Taken()
 		_ = svc.Advance(b.ctx, p.ID)
 		require.Equal(t, transfer.Success, b.get(p.MerchantTxRef).Status)
-		return sent.n - before
+		return len(sent.Taken())
 	}
 	none := cost()
-	b.choose(allSettlements)
+	b.Subscribe(b.tenant, allSettlements)
 	require.Equal(t, none+3, cost(), "the choices, the deliveries, and their items")
 }

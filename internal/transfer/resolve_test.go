@@ -263,7 +263,7 @@ func TestResolveIsRefused(t *testing.T) {
 func TestCancel(t *testing.T) {
 	b := setup(t)
 	b.fund("300.00")
-	b.choose(allSettlements)
+	b.Subscribe(b.tenant, allSettlements)
 	b.bank.Faults.Set(names(fakebank.Fail, 0))
 	p := b.settle("100.00")
 	b.asked(p, 20)
