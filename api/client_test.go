@@ -140,7 +140,7 @@ func TestClientHasEveryEndpoint(t *testing.T) {
 	}
 }
 
-// has tells whether the route was called, and not merely another one that looks like it.
+// has reports whether the route was called, and not merely another one that looks like it.
 func (x *wire) has(r Route) bool {
 	form := regexp.MustCompile("^" + r.Method + " " + pathParameter.ReplaceAllString(r.Path, "[^/]+") + "$")
 	for called := range x.called {

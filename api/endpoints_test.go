@@ -78,7 +78,7 @@ func TestAnAddressForEventsComesWithASecret(t *testing.T) {
 	}
 }
 
-// signs tells whether the tenant has a signing secret.
+// signs reports whether the tenant has a signing secret.
 func (w *world) signs(m member) bool {
 	w.T.Helper()
 	return testenv.Value[bool](w.Env, `SELECT webhook_secret IS NOT NULL FROM tenants WHERE id = $1`, m.id)

@@ -144,7 +144,8 @@ func (f *fuzzer) send(s *shot) (*http.Request, contract.Answer) {
 	require.NoError(t, err, "AJO request %d: %s", f.n, s)
 	defer func() { _ = resp.Body.Close() }()
 	body := resp.Body
-	if resp.Header.Get("Content-Encoding") == "gzip" { // asked for by name, so the client leaves it as it is
+	// asked for by name, so the client leaves it as it is
+	if resp.Header.Get("Content-Encoding") == "gzip" {
 		body, err = gzip.NewReader(resp.Body)
 		require.NoError(t, err)
 	}

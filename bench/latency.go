@@ -9,8 +9,8 @@ import (
 )
 
 // latency measures how long acceptance and the first delivery take at half of what the service can
-// do. Events are sent at fixed times, whatever became of those before, and a time counts from when
-// an event was to be sent: waiting in line is in it.
+// do. Events are sent at fixed times, whatever the outcome of those before, and a time counts from
+// when an event was to be sent: waiting in line is in it.
 func (r *run) latency(ctx context.Context) error {
 	return errors.Join(r.chainLatency(ctx), r.acceptLatency(ctx))
 }

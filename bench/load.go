@@ -13,7 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// load sends prepared requests over keep-alive connections and keeps what became of each. It is
+// load sends prepared requests over keep-alive connections and keeps the outcome of each. It is
 // lean: whole requests are written as they are, and of an answer no more is read than its status
 // and where it ends.
 type load struct {
@@ -21,14 +21,14 @@ type load struct {
 	conns    int
 	requests [][]byte
 	want     int // the status of a good answer
-	// between two sends, whatever became of the first; 0: each connection sends when it has its
-	// answer
+	// between two sends, whatever the outcome of the first; 0: each connection sends when it has
+	// its answer
 	interval time.Duration
 	limit    time.Duration // no request is begun after it; 0: all are sent
 	answered func(i int, body []byte)
 }
 
-// sent is what became of a load.
+// sent is the result of a load.
 type sent struct {
 	begin time.Time
 	took  time.Duration // from the first send to the last answer

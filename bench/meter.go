@@ -87,7 +87,8 @@ func (s *servers) walPosition(ctx context.Context) (n int64, err error) {
 // have ended, and those that run.
 func (m *meter) read() map[string]time.Duration {
 	stats := processes()
-	used := func(pid int) time.Duration { return ticks(stats[pid].UTime + stats[pid].STime) } // nothing more by one that is gone
+	// nothing more by one that is gone
+	used := func(pid int) time.Duration { return ticks(stats[pid].UTime + stats[pid].STime) }
 	all := map[string]time.Duration{"postgres": used(m.postgres) + ticks(stats[m.postgres].CUTime+stats[m.postgres].CSTime)}
 	for pid, s := range stats {
 		if s.PPID == m.postgres {

@@ -21,7 +21,7 @@ type Move struct {
 	Event              Event
 }
 
-// Moved is what a [Move] came to.
+// Moved is the result of a [Move].
 type Moved struct {
 	EntryID uuid.UUID
 	Status  Status // the entry's status now

@@ -50,7 +50,7 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 	return write(ctx, tx, new(pgx.Batch), book, rows)
 }
 
-// Posted is what a posting of [PostDebits] came to.
+// Posted is the result of a posting of [PostDebits].
 type Posted struct {
 	Entry Entry
 	Err   error // [ErrInsufficientFunds]: this posting changed nothing, its neighbours stand
@@ -190,7 +190,8 @@ var (
 func queueTotals(batch *pgx.Batch, all map[uuid.UUID]*totals) {
 	var changed []*totals
 	for _, t := range all {
-		if t.changed { // not when all that was asked of it was refused, or its debits were confirmed
+		// not when all that was asked of it was refused, or its debits were confirmed
+		if t.changed {
 			changed = append(changed, t)
 		}
 	}

@@ -86,7 +86,7 @@ CREATE INDEX sessions_expiry ON sessions (expires_at);
 COMMENT ON TABLE sessions IS 'A login to the dashboard.';
 COMMENT ON COLUMN sessions.token_hash IS 'SHA-256 of the token; the token itself is stored nowhere';
 COMMENT ON COLUMN sessions.ended_at IS
-    'when it was ended; the row stays until it would have expired, so that a suspended tenant is told so';
+    'when it was ended; the row stays until it would have expired, so that the answer to a suspended tenant says why';
 
 CREATE TABLE login_links (
     token_hash bytea PRIMARY KEY CHECK (octet_length(token_hash) = 32),

@@ -1,4 +1,4 @@
--- What the bank told us: events, stored before they are answered, and recalls of payments; and what is still to be done.
+-- Events from the bank, stored before they are answered; recalls of payments; and the table of pending work.
 -- +goose Up
 SET lock_timeout = '5s';
 
@@ -55,7 +55,7 @@ CREATE INDEX inbound_events_listed ON inbound_events (alias_number, amount, occu
 -- The payments of a window of reconciliation. Events are stored about when payments are made, so a
 -- few hundred bytes do here what a B-tree of all events would.
 CREATE INDEX inbound_events_occurred ON inbound_events USING brin (occurred_at) WITH (autosummarize = on);
-COMMENT ON TABLE inbound_events IS 'What the bank told us, stored before it is answered: payments, above all. Forged ones are kept for a while.';
+COMMENT ON TABLE inbound_events IS 'Events from the bank, stored before they are answered. Most are payments. Forged ones are kept for a while.';
 COMMENT ON COLUMN inbound_events.source IS
     'the bank''s webhook; its transaction list, where no webhook came; or a replacement for a payment whose credit was wrongly reversed';
 COMMENT ON COLUMN inbound_events.authentic IS 'takes part in uniqueness: a forged event must not block a real one';

@@ -7,7 +7,7 @@ import (
 	"github.com/ulule/limiter/v3"
 )
 
-// Result is what a count came to. OK is false when the request is over the limit. Reset is the
+// Result is the result of a count. OK is false when the request is over the limit. Reset is the
 // number of whole seconds, at least one, until the window ends and the count begins anew.
 type Result struct {
 	Limit, Remaining, Reset int64

@@ -87,7 +87,7 @@ func (m *recent) hasMet(credential [16]byte) bool {
 	return now || before
 }
 
-// Admit tells whether a credential, given by its SHA-256, may be looked up. It may not while its
+// Admit reports whether a credential, given by its SHA-256, may be looked up. It may not while its
 // own tenant is over the limit, and, unless it has opened something before, while its address is:
 // so that made-up credentials cost a look-up only as often as the limit says. A refusal is one to
 // answer with.
@@ -104,7 +104,7 @@ func (l *Limiter) Admit(addr netip.Addr, credential [32]byte) Result {
 	return Result{OK: true}
 }
 
-// metWith notes what became of a tenant's request with the credential.
+// metWith records the result of counting a tenant's request with the credential.
 func (l *Limiter) metWith(credential [32]byte, r Result) Result {
 	if l.recent.meet([16]byte(credential[:16]), true); !r.OK {
 		l.recent.passed(ownName(credential), r, time.Now())

@@ -87,7 +87,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the API answered %d: %s (request %s)", e.Status, e.Message, e.RequestID)
 }
 
-// Retryable tells whether the same call may go well later: over the limit, a bank that does not
+// Retryable reports whether the same call may go well later: over the limit, a bank that does not
 // answer, or the service's own trouble. What a POST has done before a 5xx is not known: repeat it
 // with the same [IdempotencyKey].
 func (e *Error) Retryable() bool { return e.Status == http.StatusTooManyRequests || e.Status >= 500 }

@@ -57,7 +57,7 @@ type Transfer struct {
 	PaidAmount *string `json:"paidAmount"`
 }
 
-// Ended tells whether the outcome is known: success, or the money is back on the account.
+// Ended reports whether the outcome is known: success, or the money is back on the account.
 func (t Transfer) Ended() bool {
 	return t.Status == "success" || t.Status == "failed" || t.Status == "refunded"
 }

@@ -110,7 +110,7 @@ type changedCustomer struct {
 	Customer customer.Customer
 }
 
-// customerChanger changes a customer, and tells whether it was otherwise before.
+// customerChanger changes a customer, and reports whether it was otherwise before.
 type customerChanger func(ctx context.Context, s *customer.Service, shown customer.Customer, by audit.By) (customer.Customer, bool, error)
 
 // customerChange changes one customer; will is a sentence with %s for the customer.

@@ -121,7 +121,8 @@ func TestCommandsLogInOneFormat(t *testing.T) {
 			require.NoError(t, err, name)
 			lines := strings.Split(strings.TrimSpace(said), "\n")
 			require.Greater(t, len(lines), 2, "%s: %s", name, said)
-			for _, line := range lines[1 : len(lines)-1] { // between what it will do, and that a worker finds the work
+			// between what it will do, and that a worker finds the work
+			for _, line := range lines[1 : len(lines)-1] {
 				require.Regexp(t, c.want, line, "%s: %+v", name, c)
 			}
 		}

@@ -68,7 +68,7 @@ func osUser() string {
 	return u.Username
 }
 
-// isTerminal tells whether a person may be at the other end of r. /dev/null is a character device
+// isTerminal reports whether a person may be at the other end of r. /dev/null is a character device
 // too.
 func isTerminal(r io.Reader) bool {
 	if t, ok := r.(interface{ IsTerminal() bool }); ok { // a test's

@@ -96,7 +96,7 @@ func TestTriggerPayment(t *testing.T) {
 
 	b.status.Store(503)
 	out, err = b.trigger("--nuban", first)
-	require.NoError(t, err, "the payment is made, whatever became of its event")
+	require.NoError(t, err, "the payment is made, whatever happened to its event")
 	require.Contains(t, out, "The bank's event payment_success was refused (answered 503); the bank sends it again.")
 
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnWebhooks, Do: fakebank.Missing})

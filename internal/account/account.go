@@ -1,6 +1,6 @@
 // Package account owns the virtual accounts and their history.
 //
-// What always holds: an account's row stands before the bank is called, so no number is ever
+// What always holds: an account's row is committed before the bank is called, so no number is ever
 // orphaned; a dedicated reference has one account; status moves along [Transitions], and each move
 // has one history entry. (Specification, "Account (virtual account)", "Account status"; decisions,
 // "Accounts".)
@@ -33,7 +33,7 @@ const (
 	Expired      Status = "expired"
 )
 
-// Type says how an account lives; it is fixed at provisioning.
+// Type says how long an account stays open; it is fixed at provisioning.
 type Type string
 
 // The types of the specification.
@@ -51,7 +51,7 @@ const (
 	EventProvide  Event = "provide"  // the bank has given a number
 	EventExpire   Event = "expire"   // the tenant asked
 	EventPaid     Event = "paid"     // a one-time account received exactly its amount
-	EventDeadline Event = "deadline" // a one-time account's time came
+	EventDeadline Event = "deadline" // a one-time account's deadline came
 )
 
 // Transitions is the account's state machine; expired is its only end.

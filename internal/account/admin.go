@@ -88,11 +88,11 @@ func Closable(ctx context.Context, q pg.Querier, now time.Time, id uuid.UUID) (R
 	return r, nil
 }
 
-// CloseByHand ends what nothing else ends, by the word of an operator. An expired account that the
-// bank does not close counts as closed there: the bank is not asked any more, and its number may be
-// another account's. A row whose provisioning nobody finishes is removed: it never was an account,
-// and its reference is free again. [ErrNotFound]; [ErrNotClosable], also for all but the first of
-// those who close at once; [ErrHasMoney].
+// CloseByHand closes what nothing else closes, for an operator. An expired account that the bank
+// does not close counts as closed there: the bank is not asked again, and its number may be another
+// account's. A row whose provisioning nobody finishes is removed: it never was an account, and its
+// reference is free again. [ErrNotFound]; [ErrNotClosable], also for all but the first of several
+// concurrent calls; [ErrHasMoney].
 func CloseByHand(ctx context.Context, pool *pg.Pool, now time.Time, id uuid.UUID, by audit.By) (r Record, err error) {
 	err = pg.InTx(ctx, pool, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT FROM accounts WHERE id = $1 FOR UPDATE`, id); err != nil {

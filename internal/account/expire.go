@@ -23,7 +23,7 @@ const (
 	closeLongest = time.Hour
 )
 
-// Expire ends an active account at the tenant's word; the close at the bank follows as due work.
+// Expire ends an active account at the tenant's request. Closing it at the bank is scheduled.
 // Not active: [ErrNotActive].
 func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason string) (Account, error) {
 	var a Account
@@ -51,18 +51,18 @@ func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason st
 }
 
 // ExpireTx moves an active account to expired by event; payments made after the moment at are
-// refused from now on, and the close at the bank is due. It answers false, and changes nothing,
-// when the account is not active: of many that try at once, one moves it.
+// refused from now on, and the close at the bank is due. It returns false, and changes nothing,
+// when the account is not active: of several concurrent calls, one moves it.
 func ExpireTx(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, event Event, at time.Time, reason string) (bool, error) {
-	tenant, err := expire(ctx, tx, now, id, event, at, reason)
+	tenant, err := moveToExpired(ctx, tx, now, id, event, at, reason)
 	if err != nil || tenant == uuid.Nil {
 		return false, err
 	}
 	return true, work.Schedule(ctx, tx, work.Item{Kind: work.Expire, ID: id, TenantID: tenant, DueAt: now})
 }
 
-// expire moves the account, and returns its tenant; uuid.Nil when it is not active.
-func expire(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, event Event, at time.Time, reason string) (tenant uuid.UUID, err error) {
+// moveToExpired moves the account, and returns its tenant; uuid.Nil when it is not active.
+func moveToExpired(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, event Event, at time.Time, reason string) (tenant uuid.UUID, err error) {
 	err = tx.QueryRow(ctx, `
 		UPDATE accounts SET status = 'expired', expired_at = $3, attempt_count = 0, updated_at = $4
 		WHERE id = $1 AND status = ANY($2) RETURNING tenant_id`, id, Transitions.From(event), at, now).Scan(&tenant)
@@ -92,7 +92,7 @@ func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
 	}
 	var next *time.Time
 	if why != nil {
-		// An unanswered close may have worked; closing again is harmless, so it is simply repeated.
+		// A close without an answer may have worked; closing again is harmless, so it is repeated.
 		next = new(s.Clock.Now().Add(min(closeBackoff<<min(attempt, 16), closeLongest)))
 	}
 	err = s.recordClose(ctx, *c, next, why)
@@ -102,7 +102,7 @@ func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
 	return retry.At(*next, fmt.Errorf("close account %s at the bank: %w", id, errors.Join(why, err)))
 }
 
-// recordClose stores what came of the close: the account is closed, or due again at next. A claim
+// recordClose stores the result of the close: the account is closed, or due again at next. A claim
 // that is lost changes nothing.
 func (s *Service) recordClose(ctx context.Context, c work.Claim, next *time.Time, why error) error {
 	failpoint.At("account/before-closed-commit")
@@ -125,8 +125,7 @@ func (s *Service) recordClose(ctx context.Context, c work.Claim, next *time.Time
 	return err
 }
 
-// lock locks an account's row. It comes before the account's work item: a payment has locked the
-// account when it ends it.
+// lock locks an account's row, before its work item (docs/architecture.md, Lock order).
 func lock(ctx context.Context, tx pg.Tx, id uuid.UUID) error {
 	_, err := tx.Exec(ctx, `SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE`, id)
 	return err
@@ -141,7 +140,7 @@ func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (c *work.Claim,
 		var status Status
 		var deadline *time.Time
 		var tenant uuid.UUID
-		// the account's lock comes before its work item's, as in a payment that ends the account
+		// the account before its work item: docs/architecture.md, Lock order
 		err := tx.QueryRow(ctx, `SELECT tenant_id, status, expires_at, attempt_count FROM accounts WHERE id = $1 FOR NO KEY UPDATE`, id).
 			Scan(&tenant, &status, &deadline, &attempt)
 		if err != nil {
@@ -154,11 +153,12 @@ func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (c *work.Claim,
 		if status == Active && deadline == nil {
 			return fmt.Errorf("account %s is active and due, but has no deadline", id)
 		}
-		if status == Active && deadline.After(now) { // it was made due by hand: nothing ends before its time
+		// it was made due by hand: an account does not end before its deadline
+		if status == Active && deadline.After(now) {
 			return work.Schedule(ctx, tx, work.Item{Kind: work.Expire, ID: id, TenantID: tenant, DueAt: *deadline})
 		}
 		if status == Active {
-			if _, err := expire(ctx, tx, now, id, EventDeadline, *deadline, "the deadline was reached"); err != nil {
+			if _, err := moveToExpired(ctx, tx, now, id, EventDeadline, *deadline, "the deadline was reached"); err != nil {
 				return err
 			}
 		}

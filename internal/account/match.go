@@ -43,11 +43,11 @@ func (t *Target) Accepts(at time.Time) bool {
 }
 
 // Match finds the account of each alias, in the aliases' order, and locks the one-time accounts
-// among them, which a payment may end, in the order of their ids (after events, before ledger
-// balances). What a payment to a dedicated account reads of it may change at the same moment as
-// well as a moment later, and a lock of its row would be a write for each payment. A reference is
-// matched to our own UUID first, then the number (see [holderOf]), then to an AccountRef that one
-// account of the whole service has; ambiguous tells that several have it. No account: a nil target.
+// among them, which a payment may end, in the order of their ids. Dedicated accounts are not
+// locked: it does not matter whether what a payment reads of one changes at that moment or a moment
+// later, and each lock would be a write. A reference is matched to our own UUID first, then the
+// number (see [holderOf]), then to an AccountRef that one account of the whole service has;
+// ambiguous means that several have it. No account: a nil target.
 func Match(ctx context.Context, tx pg.Tx, aliases []Alias) (targets []*Target, ambiguous []bool, err error) {
 	ids, ambiguous, err := resolve(ctx, tx, aliases)
 	if err != nil {
@@ -203,9 +203,9 @@ func readHolders(ctx context.Context, q pg.Querier, byNumber map[string][]uuid.U
 
 // holderOf is the account that a payment made at the given time went to, of those that have or had
 // its number, the newest first: the open one, or else the one that was open at that time. A payment
-// that is older than the open account's number went to whoever had the number then, even if its
-// event comes only now. If nobody had it, as the bank's clock sees it, it is the open one's, or
-// else of the last that had it before, which refuses it. Two open ones, of two banks: uuid.Nil.
+// that is older than the open account's number went to the account that had the number then, even
+// if its event comes only now. If none had it, by the bank's clock, it is the open account's, or
+// else the last one's that had it before, which refuses it. Two open ones, of two banks: uuid.Nil.
 func holderOf(holders []holder, at time.Time) uuid.UUID {
 	var open, then []uuid.UUID
 	for _, h := range holders {

@@ -28,7 +28,7 @@ import (
 
 const (
 	maxRef = 255 // characters
-	// provisionLease is how long one caller may be at the bank with a row; longer than the bank's
+	// provisionLease is how long one caller may take at the bank for a row; longer than the bank's
 	// own deadline.
 	provisionLease = time.Minute
 	// provisionPoll is how often a second caller with the same reference looks whether the first
@@ -102,7 +102,7 @@ func (s *Service) checkCallback(url string) error {
 
 func hasControl(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
 
-// Provisioned is what a request for an account came to: the answer, and the account (zero when the
+// Provisioned is the result of a request for an account: the answer, and the account (zero when the
 // answer is a kept one).
 type Provisioned struct {
 	Account
@@ -134,7 +134,7 @@ func (r *reservation) answer(ctx context.Context, tx pg.Tx, now time.Time) (err 
 	return idempotency.Save(ctx, tx, now, r.key, r.Answer)
 }
 
-// errWait says that another caller is at the bank with this reference.
+// errWait says that another caller is opening this reference at the bank.
 var errWait = errors.New("account: being provisioned by another caller")
 
 // Provision opens a virtual account. The row is written before the bank is called, under a lease,
@@ -172,8 +172,8 @@ func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccou
 }
 
 // reserve finds the kept answer or the finished account, or takes the lease of its row, writing it
-// first where there is none. The customer's row is locked by the way, which lets one caller with
-// the same reference through at a time.
+// first where there is none. It also locks the customer's row, which admits one caller with the
+// same reference at a time.
 func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount, key idempotency.Request) (r reservation, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -258,9 +258,9 @@ func (s *Service) retake(ctx context.Context, tx pg.Tx, r *reservation, tenantID
 		WHERE id = $1 RETURNING `+columns, r.ID, in.Name, in.CallbackURL, in.ExpectedAmount, r.lease, now).Scan(r.fields()...)
 }
 
-// provide calls the bank with no transaction open and records its answer. An unanswered call is no
-// harm: the reference is the row's own id, and the next try asks the bank for what that reference
-// has already.
+// provide calls the bank with no transaction open and records its answer. A call without an answer
+// does no harm: the reference is the row's own id, and the next try asks the bank what it has under
+// that reference.
 func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Provisioned, error) {
 	failpoint.At("account/before-create")
 	got, err := s.Bank.CreateAccount(ctx, provider.NewAccount{
@@ -281,8 +281,8 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 	if err == nil {
 		return r.Provisioned, nil
 	}
-	// Lease and key are given back even when the caller has gone, so that the next call need not
-	// wait for them to run out.
+	// Lease and key are released even when the caller has gone, so that the next call need not wait
+	// for them to expire.
 	free := context.WithoutCancel(ctx)
 	_, rowErr := s.Pool.Exec(free, `
 		UPDATE accounts SET leased_until = NULL, last_error = $3 WHERE id = $1 AND status = 'provisioning' AND leased_until = $2`,
@@ -333,8 +333,8 @@ func (s *Service) finish(ctx context.Context, r *reservation, got provider.Accou
 }
 
 // freeNumber closes, at the bank and here, the expired account that still has a number which the
-// bank has issued again. Of an account that is active it takes nothing: there the bank has given
-// one number to two, and a payment could be either's.
+// bank has issued again. An active account keeps its number: the bank has then given one number to
+// two accounts, and a payment could be for either.
 func (s *Service) freeNumber(ctx context.Context, number string) error {
 	var id uuid.UUID
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

@@ -50,7 +50,7 @@ func (b By) Check() error {
 }
 
 // Entry makes the entry of what b did: action in the words of the command ("review.confirm"),
-// target as "kind:id", and detail, a struct of what the row alone would not tell later.
+// target as "kind:id", and detail, a struct of what the row alone would not show later.
 func (b By) Entry(action, target string, detail any) Entry {
 	return Entry{Actor: b.Actor, Action: action, Target: target, Reason: b.Reason, Detail: detail}
 }

@@ -164,8 +164,8 @@ func (c *Config) checkEnvironment(said bool) error {
 	return nil
 }
 
-// loopback tells whether an address to listen on is reached from this machine only. What cannot be
-// read is refused where it is listened on.
+// loopback reports whether an address to listen on is reached from this machine only. What cannot
+// be read is refused where it is listened on.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || strings.EqualFold(host, "localhost") {
@@ -175,7 +175,7 @@ func loopback(addr string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// Production tells whether the service runs for real.
+// Production reports whether the service runs for real.
 func (c *Config) Production() bool { return c.Env == Production }
 
 // check refuses what can be read but makes no sense.

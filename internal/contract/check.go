@@ -44,7 +44,7 @@ func (s *Schema) text(doc *Document, value string) error {
 	return s.Check(value)
 }
 
-// CheckRequest tells what of a request is not as the document says: what was let in must be.
+// CheckRequest reports what in a request is not as the document says: what was let in must be.
 func (o *Operation) CheckRequest(r Request) error {
 	var wrong []error
 	inPath, query := o.params(r.URL), r.URL.Query()
@@ -104,7 +104,7 @@ func trimmed(v any) any {
 	return out
 }
 
-// admits tells whether the request carries one of the credentials.
+// admits reports whether the request carries one of the credentials.
 func (o *Operation) admits(r Request) bool {
 	for _, name := range o.Security {
 		scheme := object(object(object(o.doc.root["components"])["securitySchemes"])[name])
@@ -123,7 +123,7 @@ func (o *Operation) admits(r Request) bool {
 	return false
 }
 
-// CheckAnswer tells what of an answer the document does not say. An answer to HEAD has no body.
+// CheckAnswer reports what in an answer the document does not say. An answer to HEAD has no body.
 func (o *Operation) CheckAnswer(method string, a Answer) error {
 	if a.interrupted(method) {
 		return o.doc.CheckStray(method, a)
@@ -183,8 +183,8 @@ var interruptions = map[int]string{
 	http.StatusRequestHeaderFieldsTooLarge: `{"error":"request header fields too large"}`,
 }
 
-// interrupted tells whether what was answered never became a request. An answer to HEAD shows it by
-// its length alone.
+// interrupted reports whether what was answered never became a request. An answer to HEAD shows it
+// by its length alone.
 func (a Answer) interrupted(method string) bool {
 	text, ok := interruptions[a.Status]
 	if method == http.MethodHead {

@@ -1,4 +1,4 @@
-// Package contract reads the OpenAPI document and tells whether requests and answers are what it
+// Package contract reads the OpenAPI document and reports whether requests and answers are what it
 // says. It is for tests, which hold the service and its description to each other; no role of the
 // program imports it.
 //

@@ -45,7 +45,7 @@ func (s *Service) ninHash(ctx context.Context, tx pg.Tx, nin secret.Redacted) ([
 	return mac.Sum(nil), nil
 }
 
-// ninTaken tells whether the NIN of the hash has approved another customer of the tenant.
+// ninTaken reports whether the NIN of the hash has approved another customer of the tenant.
 func ninTaken(ctx context.Context, q pg.Querier, c Customer, hash []byte) (taken bool, err error) {
 	err = q.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM customers WHERE tenant_id = $1 AND nin_hash = $2 AND id <> $3 AND kyc_status = 'approved')`,

@@ -18,7 +18,7 @@ type paragraph struct {
 	codes []string // what stands in backticks
 }
 
-// command tells whether a piece of code is a command, or a query, that changes or shows something
+// command reports whether a piece of code is a command, or a query, that changes or shows something
 // here.
 var command = regexp.MustCompile(`^(ajo [a-z]+ .*|ajo migrate|SELECT .*|ANALYZE .*|redis-cli .*|ls .*|du .*|curl .*)$`)
 

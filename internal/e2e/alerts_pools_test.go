@@ -67,7 +67,8 @@ func TestAlertsOfPostgresPool(t *testing.T) {
 // Redis goes silent just when many deliveries end, again and again: each task is to be taken off
 // it, and there are fewer connections than tasks.
 func TestAlertsOfRedisPool(t *testing.T) {
-	const together = 30 // deliveries: more than connections, and all begun before the first call times out
+	// deliveries: more than connections, and all begun before the first call times out
+	const together = 30
 	a := newAlarm(t)
 	a.settings["GOMAXPROCS"] = "1" // ten connections, whatever the machine has
 	redis := a.proxied("AJO_REDIS_URL")

@@ -41,8 +41,8 @@ func (s *settler) standings() map[string]standing {
 
 func (t *standing) ended() bool { return t.Status != "pending" && t.Status != "processing" }
 
-// asItMust tells whether a payout has ended as its fate demands. One that the kills have robbed of
-// its submissions may have failed instead.
+// asItMust reports whether a payout has ended as its fate demands. One that the kills have robbed
+// of its submissions may have failed instead.
 func (c *payoutChaos) asItMust(p *payout, t standing) bool {
 	f := c.fates[p.accountNumber]
 	return t.ended() && (t.Status == f.end || t.Status == f.or) || t.Status == "failed" && t.Attempts == 5
@@ -87,7 +87,7 @@ func (c *payoutChaos) operate(n int) {
 		switch args := resolution(out, t.Status); {
 		case args != nil:
 			require.True(c.t, c.contradicts(ref), "%s is %s and the bank says %s, which never took its word back: %+v", ref, t.Status, out.Status, t)
-			require.True(c.t, t.Differs || named[ref] != "", "nobody was told that %s is %s and the bank says %s: %+v", ref, t.Status, out.Status, t)
+			require.True(c.t, t.Differs || named[ref] != "", "no alert that %s is %s and the bank says %s: %+v", ref, t.Status, out.Status, t)
 			require.NoError(c.t, c.resolve(ref, args))
 			c.resolved = append(c.resolved, ref)
 		case t.Differs:
@@ -101,7 +101,7 @@ func (c *payoutChaos) operate(n int) {
 	require.Empty(c.t, c.reconcile())
 }
 
-// contradicts tells whether the payout is one of those about which the bank changes its word. Of
+// contradicts reports whether the payout is one of those about which the bank changes its word. Of
 // any other no end that it does not have may ever be booked, though an operator could put it right.
 func (c *payoutChaos) contradicts(ref string) bool {
 	for _, p := range c.payouts {
@@ -132,7 +132,7 @@ func (c *payoutChaos) reconcile() map[string]string {
 	return named
 }
 
-// report logs what became of the payouts, by their fates, and how often the bank's rules struck.
+// report logs the outcomes of the payouts, by their fates, and how often the bank's rules struck.
 func (c *payoutChaos) report(struck []fakebank.Rule) {
 	type outcome struct {
 		ends        map[string]int

@@ -170,8 +170,8 @@ func chaosSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// draw gives each payout its account, sum and fate, tells the bank of them, and funds the accounts
-// to the kobo.
+// draw gives each payout its account, sum and fate, makes them known to the bank, and funds the
+// accounts to the kobo.
 func (c *payoutChaos) draw(n int) {
 	fates, total, lag := fates, 0, longLag
 	if n < longRun {
@@ -218,7 +218,7 @@ func (c *payoutChaos) draw(n int) {
 	c.bank.Faults.Set(rules...)
 }
 
-// orderAll asks for all payouts, eight at a time, and tells when all were accepted.
+// orderAll asks for all payouts, eight at a time, and returns when all were accepted.
 func (c *payoutChaos) orderAll() <-chan error {
 	next := make(chan *payout)
 	done := make(chan error)

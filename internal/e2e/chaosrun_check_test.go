@@ -39,38 +39,38 @@ type finding struct {
 
 // The kinds of findings.
 const (
-	foundLost        = "event answered 200 and not posted"
-	foundMissed      = "payment that only the bank's list knew, not posted"
-	foundTwice       = "payment posted twice"
-	foundElsewhere   = "payment posted to another account"
-	foundAmount      = "payment posted with another sum"
-	foundStatus      = "payment that did not end as the bank's record says"
-	foundUnexplained = "entry that nothing explains"
-	foundNotTold     = "payment that its tenant was not told of"
-	foundOdd         = "delivery that is not genuine"
-	foundVanished    = "settlement answered 202 and not there"
-	foundUnended     = "settlement that has not ended"
-	foundOther       = "settlement that differs from its order"
-	foundRefused     = "settlement that was refused and done"
-	foundPaidTwice   = "settlement paid twice"
-	foundPaid        = "payout of a transfer that does not say success"
-	foundUnpaid      = "transfer that says success and was not paid"
-	foundDebit       = "debit that is not its transfer's"
-	foundBalance     = "balance that is not what came in less what went out"
-	foundRunning     = "statement that does not add up"
-	foundMisheard    = "answer that cannot be right"
-	foundInvariant   = "invariant broken"
-	foundProcess     = "process that did what none may do"
-	foundQueue       = "queue with work left"
-	foundNotDone     = "work that did not end in time"
-	foundUnaccepted  = "event that was never accepted"
-	foundUndecided   = "settlement without a definite answer"
-	foundFewFaults   = "fewer faults than were asked for"
-	foundUnnamed     = "contradiction of the bank that the service does not name"
-	foundList        = "record of the bank's list that the books contradict"
+	foundLost         = "event answered 200 and not posted"
+	foundMissed       = "payment that only the bank's list knew, not posted"
+	foundTwice        = "payment posted twice"
+	foundElsewhere    = "payment posted to another account"
+	foundAmount       = "payment posted with another sum"
+	foundStatus       = "payment that did not end as the bank's record says"
+	foundUnexplained  = "entry that nothing explains"
+	foundNotPublished = "payment that was not published to its tenant"
+	foundOdd          = "delivery that is not genuine"
+	foundVanished     = "settlement answered 202 and not there"
+	foundUnended      = "settlement that has not ended"
+	foundOther        = "settlement that differs from its order"
+	foundRefused      = "settlement that was refused and done"
+	foundPaidTwice    = "settlement paid twice"
+	foundPaid         = "payout of a transfer that does not say success"
+	foundUnpaid       = "transfer that says success and was not paid"
+	foundDebit        = "debit that is not its transfer's"
+	foundBalance      = "balance that is not what came in less what went out"
+	foundRunning      = "statement that does not add up"
+	foundMisheard     = "answer that cannot be right"
+	foundInvariant    = "invariant broken"
+	foundProcess      = "process that did what none may do"
+	foundQueue        = "queue with work left"
+	foundNotDone      = "work that did not end in time"
+	foundUnaccepted   = "event that was never accepted"
+	foundUndecided    = "settlement without a definite answer"
+	foundFewFaults    = "fewer faults than were asked for"
+	foundUnnamed      = "contradiction of the bank that the service does not name"
+	foundList         = "record of the bank's list that the books contradict"
 )
 
-// check compares what the harness did, and what it was told, to what is there. It finds nothing
+// check compares what the harness did, and what it received, with what is there. It finds nothing
 // when all is well.
 func check(r *record, s *seen) []finding {
 	c := &checker{r: r, s: s, balances: map[string]money.Amount{}, atBank: map[string]fakebank.Payout{}, contradicted: map[string]bool{}}
@@ -169,10 +169,10 @@ func (c *checker) payment(p *sent, e place) {
 }
 
 func (c *checker) delivery(p *sent) {
-	t := c.r.told[p.no]
+	t := c.r.published[p.no]
 	switch {
 	case t == nil && (p.unannounced() || !p.accepted.IsZero()):
-		c.find(foundNotTold, "payment %d to %s", p.no, p.account)
+		c.find(foundNotPublished, "payment %d to %s", p.no, p.account)
 	case t != nil && t.odd != "":
 		c.find(foundOdd, "of payment %d: %s", p.no, t.odd)
 	}

@@ -75,9 +75,9 @@ func (s *chaosRun) opensOneTime(ctx context.Context, h *testTenant, rng *rand.Ra
 		if other == nil || exact == nil {
 			return
 		}
-		s.tell(rng, exact, s.bank.EventFor(last))
+		s.deliver(rng, exact, s.bank.EventFor(last))
 		wait(ctx, between(rng, 500*time.Millisecond, 3*time.Second))
-		s.tell(rng, other, s.bank.EventFor(early))
+		s.deliver(rng, other, s.bank.EventFor(early))
 	}
 }
 
@@ -165,7 +165,7 @@ func (w *world) resolve(ref string, how []string) error {
 }
 
 // booked is how the transfer of a payout must have ended by the bank's record, and what must have
-// left its account; resolved tells that an operator has ended it.
+// left its account; resolved means that an operator has ended it.
 func booked(p fakebank.Payout, resolved bool) (status string, left money.Amount) {
 	switch {
 	case p.Status == fakebank.StatusSuccess:

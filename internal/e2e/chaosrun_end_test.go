@@ -59,7 +59,7 @@ func (s *chaosRun) drain(limit time.Duration) (time.Duration, []finding) {
 	s.t.Helper()
 	begin := time.Now()
 	var l left
-	for told := time.Now(); ; {
+	for logged := time.Now(); ; {
 		var err error
 		if l, err = s.leftToDo(context.Background()); err == nil && l.none() {
 			return time.Since(begin), nil
@@ -67,8 +67,8 @@ func (s *chaosRun) drain(limit time.Duration) (time.Duration, []finding) {
 		if time.Since(begin) > limit {
 			return time.Since(begin), []finding{{foundNotDone, fmt.Sprintf("%+v after %s: %v\n%s\n%s", l, limit, err, s.unfinished(), s.unended())}}
 		}
-		if time.Since(told) > 5*time.Second {
-			told = time.Now()
+		if time.Since(logged) > 5*time.Second {
+			logged = time.Now()
 			s.logf("draining, %s: %+v", time.Since(begin).Round(time.Second), l)
 		}
 		time.Sleep(100 * time.Millisecond)

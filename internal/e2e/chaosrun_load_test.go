@@ -61,8 +61,8 @@ func pause(rng *rand.Rand, try int) {
 	time.Sleep(time.Duration(20+rng.IntN(most)) * time.Millisecond)
 }
 
-// pays is one payer: it makes payments to a tenant and tells of them, as the bank would, until ctx
-// ends. What is being told of then is told to the end.
+// pays is one payer: it makes payments to a tenant and sends their events, as the bank would, until
+// ctx ends. An event that is being sent then is sent to the end.
 func (s *chaosRun) pays(ctx context.Context, h *testTenant, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		if s.crowded(h) {
@@ -73,7 +73,7 @@ func (s *chaosRun) pays(ctx context.Context, h *testTenant, rng *rand.Rand) {
 	}
 }
 
-// crowded tells whether the service is behind: payments wait until it is not, so that the rate is
+// crowded reports whether the service is behind: payments wait until it is not, so that the rate is
 // that of the whole chain.
 func (s *chaosRun) crowded(h *testTenant) bool {
 	return s.record.backlog(h.name) >= s.size.waiting || int(s.due.Load()) >= s.size.due
@@ -106,7 +106,7 @@ func (s *chaosRun) payOnce(ctx context.Context, h *testTenant, rng *rand.Rand) {
 	}
 	if !p.unannounced() {
 		tx.Status = fakebank.StatusSuccess
-		s.tell(rng, p, s.bank.EventFor(tx))
+		s.deliver(rng, p, s.bank.EventFor(tx))
 	}
 	s.contradicts(ctx, rng, p)
 }
@@ -134,9 +134,9 @@ func (s *chaosRun) makes(a testAccount, gross money.Amount, c course) (*sent, fa
 	return p, tx
 }
 
-// tell sends an event until it is answered 200. Before that a forged one is sent now and then, and
-// after it another copy.
-func (s *chaosRun) tell(rng *rand.Rand, p *sent, body []byte) {
+// deliver sends an event until it is answered 200. Before that a forged one is sent now and then,
+// and after it another copy.
+func (s *chaosRun) deliver(rng *rand.Rand, p *sent, body []byte) {
 	if rng.IntN(100) == 0 {
 		forged := bytes.Replace(body, []byte(p.txID), []byte(p.txID+"-forged"), 1)
 		status, _ := s.request(rng, "POST", "/webhooks/provider", forged, s.signed(body))

@@ -24,13 +24,13 @@ const (
 	lingers course = "pending at the bank for long"
 )
 
-// unannounced tells whether no event of the payment is ever sent.
+// unannounced reports whether no event of the payment is ever sent.
 func (p *sent) unannounced() bool { return p.course == silence || p.course == lingers }
 
-// stays tells whether the bank lets the account keep the money, with the sum of the event.
+// stays reports whether the bank lets the account keep the money, with the sum of the event.
 func (p *sent) stays() bool { return p.course == arrives || p.unannounced() }
 
-// sent is a payment as the harness made it at the bank and told of it.
+// sent is a payment that the harness made at the bank, and whose event it sent.
 type sent struct {
 	no         int
 	account    string // its reference; unique among all tenants
@@ -59,34 +59,34 @@ type ordered struct {
 	tries       int
 }
 
-// told is what a tenant's endpoint was told of one payment.
-type told struct {
+// published is what a tenant's endpoint received about one payment.
+type published struct {
 	first time.Time
 	times int
 	body  string
 	odd   string // what was wrong with a delivery
 }
 
-// record is all that the harness did and was told. Its methods are safe for concurrent use; the
+// record is all that the harness did and received. Its methods are safe for concurrent use; the
 // rest is read after the run.
 type record struct {
-	mu       sync.Mutex
-	payments []*sent
-	orders   []*ordered
-	told     map[int]*told           // by the payment's number
-	most     map[string]money.Amount // by account: all that was sent to it so far
-	false    map[string]money.Amount // by account: what of it the bank will not confirm
-	resolved []string                // references of transfers that the operator has resolved
-	misheard []string                // answers that can't be right, whatever has failed
-	reads    int
-	answers  map[string]int // how the API answered, by what was asked
-	took     []time.Duration
-	waiting  map[string]int // by the account's tenant: accepted, and not delivered yet
+	mu        sync.Mutex
+	payments  []*sent
+	orders    []*ordered
+	published map[int]*published      // by the payment's number
+	most      map[string]money.Amount // by account: all that was sent to it so far
+	false     map[string]money.Amount // by account: what of it the bank will not confirm
+	resolved  []string                // references of transfers that the operator has resolved
+	misheard  []string                // answers that can't be right, whatever has failed
+	reads     int
+	answers   map[string]int // how the API answered, by what was asked
+	took      []time.Duration
+	waiting   map[string]int // by the account's tenant: accepted, and not delivered yet
 }
 
 func newRecord() *record {
 	return &record{
-		told: map[int]*told{}, most: map[string]money.Amount{}, false: map[string]money.Amount{}, answers: map[string]int{}, waiting: map[string]int{},
+		published: map[int]*published{}, most: map[string]money.Amount{}, false: map[string]money.Amount{}, answers: map[string]int{}, waiting: map[string]int{},
 	}
 }
 
@@ -115,19 +115,19 @@ func (r *record) accept(p *sent, tries int, took time.Duration) {
 	defer r.mu.Unlock()
 	p.accepted, p.tries = time.Now(), tries
 	r.took = append(r.took, took)
-	if r.told[p.no] == nil {
+	if r.published[p.no] == nil {
 		r.waiting[tenantOf(p.account)]++
 	}
 }
 
-// tells notes a delivery; odd says what is wrong with it.
-func (r *record) tells(no int, body, odd string, now time.Time) {
+// received notes a delivery; odd says what is wrong with it.
+func (r *record) received(no int, body, odd string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.told[no]
+	t := r.published[no]
 	if t == nil {
-		t = &told{first: now, body: body}
-		r.told[no] = t
+		t = &published{first: now, body: body}
+		r.published[no] = t
 		if no > 0 && no <= len(r.payments) && !r.payments[no-1].accepted.IsZero() {
 			r.waiting[tenantOf(r.payments[no-1].account)]--
 		}

@@ -59,11 +59,11 @@ type spread struct {
 
 // late is a payment that took long, in seconds from the beginning of the run.
 type late struct {
-	Account  string  `json:"account"`
-	Accepted float64 `json:"accepted"`
-	Tries    int     `json:"tries"`
-	Posted   float64 `json:"posted"`
-	Told     float64 `json:"told"`
+	Account   string  `json:"account"`
+	Accepted  float64 `json:"accepted"`
+	Tries     int     `json:"tries"`
+	Posted    float64 `json:"posted"`
+	Published float64 `json:"published"`
 }
 
 func spreadOf(all []time.Duration) spread {
@@ -112,7 +112,7 @@ func (s *chaosRun) result(v *seen, found []finding) *chaosResult {
 		if p.tries > 1 {
 			out.Resent += p.tries - 1
 		}
-		if t := r.told[p.no]; t != nil {
+		if t := r.published[p.no]; t != nil {
 			out.Deliveries++
 			out.ToldAgain += t.times - 1
 			if !p.accepted.IsZero() {
@@ -126,8 +126,8 @@ func (s *chaosRun) result(v *seen, found []finding) *chaosResult {
 		if at, ok := posted[p.txID]; ok {
 			posting = append(posting, max(0, at.Sub(p.accepted)))
 			l := late{p.account, p.accepted.Sub(s.began).Seconds(), p.tries, at.Sub(s.began).Seconds(), 0}
-			if t := r.told[p.no]; t != nil {
-				l.Told = t.first.Sub(s.began).Seconds()
+			if t := r.published[p.no]; t != nil {
+				l.Published = t.first.Sub(s.began).Seconds()
 			}
 			out.Slowest = append(out.Slowest, l)
 		}

@@ -62,7 +62,7 @@ func (k *supervisor) run() {
 	}
 }
 
-// ended notes how a process ended and what it printed, and tells whether it was the last.
+// ended notes how a process ended and what it printed, and reports whether it was the last.
 func (k *supervisor) ended(p *process) bool {
 	text := string(p.out.all())
 	p.out.forget()
@@ -115,8 +115,8 @@ func (k *supervisor) change(changes map[string]string) {
 	k.s.t.Errorf("%s did not come back with its new settings", k.name)
 }
 
-// end sends the running process a signal, and tells whether there was one. What it is for stands in
-// the table of ends.
+// end sends the running process a signal, and reports whether there was one. What it is for stands
+// in the table of ends.
 func (k *supervisor) end(sig syscall.Signal, why string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -32,7 +32,7 @@ func wellEnded() (*record, *seen) {
 			record.Amount = record.Amount.Add(altering)
 		}
 		v.list = append(v.list, record)
-		r.told[p.no] = &told{first: now, times: 1}
+		r.published[p.no] = &published{first: now, times: 1}
 		v.entries[account] = append(v.entries[account], seenEntry{ID: p.txID, Direction: "credit", Amount: net, Fee: "25.00", Status: status, ProviderTxnRef: p.txID})
 		if status == "reversed" {
 			v.entries[account] = append(v.entries[account], seenEntry{ID: "not " + p.txID, Direction: "debit", Amount: net, Status: status, ReversalOf: &p.txID})
@@ -109,8 +109,8 @@ func TestTamperedRecords(t *testing.T) {
 		{"a credit from nowhere", func(_ *record, v *seen) {
 			v.entries["a-1"] = append(v.entries["a-1"], seenEntry{Direction: "credit", Amount: "1.00", Status: "reversed", ProviderTxnRef: "tx-forged"})
 		}, []string{foundUnexplained}},
-		{"a tenant is not told", func(r *record, _ *seen) { delete(r.told, 1) }, []string{foundNotTold}},
-		{"a delivery is not genuine", func(r *record, _ *seen) { r.told[1].odd = "the signature does not hold" }, []string{foundOdd}},
+		{"a payment is not published", func(r *record, _ *seen) { delete(r.published, 1) }, []string{foundNotPublished}},
+		{"a delivery is not genuine", func(r *record, _ *seen) { r.published[1].odd = "the signature does not hold" }, []string{foundOdd}},
 		{"a settlement vanishes", func(_ *record, v *seen) { delete(v.transfers, v.paid[0].Ref) }, []string{foundVanished, foundPaid, foundDebit}},
 		{"a settlement does not end", func(_ *record, v *seen) { transfer(v, 0, func(x *seenTransfer) { x.Status = "processing" }) }, []string{foundUnended, foundPaid}},
 		{"a settlement of another sum", func(_ *record, v *seen) { transfer(v, 0, func(x *seenTransfer) { x.Amount = "1.00" }) }, []string{foundOther, foundPaid}},

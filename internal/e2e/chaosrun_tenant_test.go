@@ -72,7 +72,7 @@ func (s *chaosRun) newTestTenant(name string, as mode, accounts int) *testTenant
 }
 
 // ServeHTTP checks a delivery, notes it, and answers as the endpoint does at this moment. One that
-// is not answered 2xx is noted too: the tenant has been told.
+// is not answered 2xx is noted too: the tenant has received it.
 func (h *testTenant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -103,10 +103,10 @@ func (h *testTenant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	no, odd := h.read(r.Header.Get("X-Service-Signature"), body, now)
-	h.record.tells(no, string(body), odd, now)
+	h.record.received(no, string(body), odd, now)
 }
 
-// read is the number of the payment that a delivery tells of (0: none), and what is wrong with the
+// read is the number of the payment that a delivery is about (0: none), and what is wrong with the
 // delivery.
 func (h *testTenant) read(signature string, body []byte, now time.Time) (no int, odd string) {
 	if odd = refusal(h.signed, signature, body, now); odd != "" {
@@ -124,7 +124,7 @@ func (h *testTenant) read(signature string, body []byte, now time.Time) (no int,
 	return no, h.record.mismatch(no, e)
 }
 
-// mismatch says how an event differs from the payment that it tells of; empty: not at all.
+// mismatch says how an event differs from the payment that it is about; empty: not at all.
 func (r *record) mismatch(no int, e paymentReceived) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

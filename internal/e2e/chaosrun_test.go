@@ -227,7 +227,7 @@ func (s *chaosRun) run() []finding {
 // watch counts what waits, all the time, and prints how far things are.
 func (s *chaosRun) watch(ctx context.Context) {
 	analyzed := time.Now().Add(-50 * time.Second)
-	for told := time.Now(); ctx.Err() == nil; time.Sleep(300 * time.Millisecond) {
+	for logged := time.Now(); ctx.Err() == nil; time.Sleep(300 * time.Millisecond) {
 		soon, cancel := context.WithTimeout(ctx, 3*time.Second)
 		l, err := s.leftToDo(soon)
 		cancel()
@@ -241,14 +241,14 @@ func (s *chaosRun) watch(ctx context.Context) {
 			analyzed = time.Now()
 			_, _ = s.Pool.Exec(ctx, `ANALYZE`)
 		}
-		if time.Since(told) > 15*time.Second {
-			told = time.Now()
+		if time.Since(logged) > 15*time.Second {
+			logged = time.Now()
 			s.mu.Lock()
 			n := len(s.happened)
 			s.mu.Unlock()
 			s.record.mu.Lock()
 			s.logf("%4.0f s: %d payments accepted, %d delivered, %d settlements, %d faults; waiting: %+v",
-				time.Since(s.began).Seconds(), len(s.record.took), len(s.record.told), len(s.record.orders), n, l)
+				time.Since(s.began).Seconds(), len(s.record.took), len(s.record.published), len(s.record.orders), n, l)
 			s.record.mu.Unlock()
 		}
 	}

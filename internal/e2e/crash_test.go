@@ -33,11 +33,11 @@ type scenario struct {
 	check func(c *crash, units int)  // of all, when they have ended
 }
 
-// unit takes a piece of work as far as it goes at this moment, and tells whether it has ended. It
+// unit takes a piece of work as far as it goes at this moment, and reports whether it has ended. It
 // is called again and again; whatever it asks for may have no answer.
 type unit func() bool
 
-// passes tells whether the scenario comes to the point.
+// passes reports whether the scenario comes to the point.
 func (s scenario) passes(point string) bool {
 	return slices.ContainsFunc(s.points, func(p string) bool { return p == point || strings.HasSuffix(p, "/") && strings.HasPrefix(point, p) })
 }
@@ -88,13 +88,13 @@ func TestEveryPointIsTried(t *testing.T) {
 // crash is a world whose API and worker die at a point, and are started again.
 type crash struct {
 	*settler
-	scenario scenario
-	point    string
-	rng      *rand.Rand
-	worker   *process
-	line     *proxy // before Postgres, for the API alone; nil: none
-	endpoint *endpoint
-	told     int // deliveries of a payment
+	scenario   scenario
+	point      string
+	rng        *rand.Rand
+	worker     *process
+	line       *proxy // before Postgres, for the API alone; nil: none
+	endpoint   *endpoint
+	deliveries int // deliveries of a payment
 
 	want, units  int
 	died         map[string]int // how often each role has died at the point
@@ -187,8 +187,8 @@ func (c *crash) startRole(role string) {
 	c.startAPI()
 }
 
-// tend starts again what has died, and tells whether anything had; the leases that it has left run
-// out at once.
+// tend starts again what has died, and reports whether anything had; the leases that it has left
+// run out at once.
 func (c *crash) tend() (dead bool) {
 	c.t.Helper()
 	for role, p := range map[string]*process{"api": c.api, "worker": c.worker} {

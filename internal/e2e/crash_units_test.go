@@ -125,14 +125,14 @@ func (c *crash) checkSettlements(units int) {
 }
 
 func (c *crash) listen() {
-	c.endpoint, c.told = newEndpoint(c.t), 1
+	c.endpoint, c.deliveries = newEndpoint(c.t), 1
 	c.Exec(`UPDATE tenants SET webhook_url = $2 WHERE id = $1`, c.tenant, c.endpoint.URL)
 }
 
 // listenToAll gets confirmations as well.
 func (c *crash) listenToAll() {
 	c.listen()
-	c.told = 2
+	c.deliveries = 2
 	c.Exec(`UPDATE tenants SET webhook_events = '{payment.confirmed,payment.reversed}' WHERE id = $1`, c.tenant)
 }
 
@@ -175,12 +175,12 @@ func (c *crash) opened(body string) (a account) {
 	return a
 }
 
-// credited tells whether the payment is posted, confirmed, and if told is meant to be, told.
-func (c *crash) credited(tx fakebank.Transaction, told bool) bool {
+// credited reports whether the payment is posted, confirmed, and if delivered is set, delivered.
+func (c *crash) credited(tx fakebank.Transaction, delivered bool) bool {
 	return c.count(`
 		SELECT count(*) FROM inbound_events e JOIN ledger_entries l ON l.transaction_group_id = e.id
 		WHERE e.provider_txn_ref = $1 AND l.status = 'confirmed'
-			AND ($2 = (SELECT count(*) FROM deliveries WHERE transaction_group_id = e.id AND status = 'delivered'))`, tx.ID, map[bool]int{true: c.told}[told]) == 1
+			AND ($2 = (SELECT count(*) FROM deliveries WHERE transaction_group_id = e.id AND status = 'delivered'))`, tx.ID, map[bool]int{true: c.deliveries}[delivered]) == 1
 }
 
 // checkPayments: there is one of each in the end, here and at the bank.
@@ -207,7 +207,7 @@ func (c *crash) checkCredits(int) {
 	}
 	if c.endpoint != nil {
 		require.Len(c.t, c.endpoint.groups(), len(c.bank.Transactions()), "notified of each payment, at least once")
-		require.Equal(c.t, c.told*len(c.bank.Transactions()), c.count(`SELECT count(*) FROM deliveries WHERE status = 'delivered'`))
+		require.Equal(c.t, c.deliveries*len(c.bank.Transactions()), c.count(`SELECT count(*) FROM deliveries WHERE status = 'delivered'`))
 	}
 	require.Zero(c.t, c.count(`SELECT count(*) FROM inbound_events WHERE status NOT IN ('processed', 'ignored')`))
 	findings, err := invariant.Verify(context.Background(), c.Pool)

@@ -97,7 +97,7 @@ func (w *world) minutePasses() {
 	w.Exec(`UPDATE work SET leased_until = now() WHERE leased_until > now()`)
 }
 
-// patient tells whether faults are waited out in real time, which takes minutes.
+// patient reports whether faults are waited out in real time, which takes minutes.
 func patient() bool { return os.Getenv("AJO_E2E_PATIENT") != "" }
 
 // The API and the workers are asked to stop (SIGTERM) under load, and are replaced: each ends with

@@ -2,5 +2,5 @@
 
 package e2e
 
-// raceEnabled tells whether the tests look for data races; then the binary does too.
+// raceEnabled reports whether the tests look for data races; then the binary does too.
 const raceEnabled = false

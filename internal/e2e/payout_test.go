@@ -104,8 +104,9 @@ type payout struct {
 	ref           string // the merchantTxRef that it was given
 }
 
-// order asks for the settlement, and tells whether it was accepted. What has no answer, or one that
-// does not settle it, may be asked for again: each time it has the same key, which makes it safe.
+// order asks for the settlement, and reports whether it was accepted. What has no answer, or one
+// that does not settle it, may be asked for again: each time it has the same key, which makes it
+// safe.
 func (s *settler) order(p *payout) (bool, error) {
 	body := map[string]string{"amount": p.amount.String(), "bankCode": "058", "accountNumber": p.accountNumber, "narration": "rent"}
 	header := http.Header{"X-Api-Key": {s.key}, "Idempotency-Key": {"pay " + p.accountNumber}}

@@ -82,7 +82,7 @@ func (s *samples) series(t testing.TB) (all []promtoolSeries) {
 	return all
 }
 
-// fires tells whether the alert's expression holds as of the newest scrape, whatever its "for"
+// fires reports whether the alert's expression holds as of the newest scrape, whatever its "for"
 // says, and what promtool has to say.
 func (s *samples) fires(t testing.TB, dir, rules, alert string) (string, bool) {
 	t.Helper()
@@ -98,7 +98,8 @@ func (s *samples) fires(t testing.TB, dir, rules, alert string) (string, bool) {
 	end := fmt.Sprintf("%ds", s.last-s.first)
 	test, err := json.Marshal(map[string]any{ // JSON is YAML
 		"rule_files": []string{rules}, "group_eval_order": groups,
-		"evaluation_interval": fmt.Sprintf("%ds", max(1, s.last-s.first)), // at the beginning and at the end
+		// at the beginning and at the end
+		"evaluation_interval": fmt.Sprintf("%ds", max(1, s.last-s.first)),
 		"tests": []any{map[string]any{
 			"interval": "1s", "input_series": s.series(t),
 			"promql_expr_test": []any{map[string]any{"expr": fmt.Sprintf("ALERTS{alertname=%q}", alert), "eval_time": end, "exp_samples": []any{}}},

@@ -54,7 +54,7 @@ func (p *proxy) set(s line) {
 	}
 }
 
-// takes tells whether bytes pass at this moment.
+// takes reports whether bytes pass at this moment.
 func (p *proxy) takes() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 const answerLimit = 8 * time.Second
 
 // Redis goes away, refusing connections or answering nothing, and comes back. Meanwhile the bank's
-// events are taken with 200 and the API serves; /ready tells. Processes that are started meanwhile
-// start. Afterwards everything is posted, delivered and confirmed.
+// events are taken with 200 and the API serves; /ready says so. Processes that are started
+// meanwhile start. Afterwards everything is posted, delivered and confirmed.
 func TestRedisAway(t *testing.T) {
 	for name, state := range map[string]line{"refusing": cut, "silent": silent} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func (w *world) throughProxy() *proxy {
 func (w *world) waitForReady(there bool) {
 	w.t.Helper()
 	var a answer
-	w.eventually("/ready to tell", func() bool {
+	w.eventually("/ready to say so", func() bool {
 		begin := time.Now()
 		a = w.send("GET", "/ready", nil, http.Header{})
 		require.Less(w.t, time.Since(begin), answerLimit)

@@ -182,8 +182,8 @@ func (w *world) checkText(where string, value []byte) {
 
 var digits = regexp.MustCompile(`^[0-9]+$`)
 
-// showsSecret tells whether the text has the secret in it. A number counts only where it stands by
-// itself: six digits of chance are in every long text of hex or times.
+// showsSecret reports whether the text has the secret in it. A number counts only where it stands
+// by itself: six digits of chance are in every long text of hex or times.
 func showsSecret(text, secret string) bool {
 	if !digits.MatchString(secret) {
 		return strings.Contains(text, secret)

@@ -83,7 +83,7 @@ func pointsOf(n ast.Node) []string {
 	return nil
 }
 
-// isNamed tells whether the expression is pkg.name.
+// isNamed reports whether the expression is pkg.name.
 func isNamed(e ast.Expr, pkg, name string) bool {
 	sel, ok := e.(*ast.SelectorExpr)
 	if !ok || sel.Sel.Name != name {

@@ -57,7 +57,7 @@ func (b *bundle) login() {
 	b.token = in.Data["access_token"]
 }
 
-// reply is what a call came to; err is set when there was no answer.
+// reply is the result of a call; err is set when there was no answer.
 type reply struct {
 	status int
 	text   string

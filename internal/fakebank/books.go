@@ -33,7 +33,7 @@ type Account struct {
 	CreatedAt      time.Time     `json:"createdAt"`
 }
 
-// Expired tells whether the account takes no payments at that time: closed, or past its expiry.
+// Expired reports whether the account takes no payments at that time: closed, or past its expiry.
 func (a Account) Expired(now time.Time) bool {
 	return a.Closed || a.ExpiresAt != nil && now.After(*a.ExpiresAt)
 }
@@ -90,7 +90,7 @@ type Payout struct {
 	Back *money.Amount `json:"back,omitempty"`
 }
 
-// hidden tells whether the bank's index does not have the payout yet.
+// hidden reports whether the bank's index does not have the payout yet.
 func (p *Payout) hidden(now time.Time) bool { return p.ShownAt != nil && now.Before(*p.ShownAt) }
 
 // record is one line of the bank's book: a transaction or a payout. at and seq place it, and never

@@ -55,7 +55,7 @@ func (a args) amount(name string) (*money.Amount, error) {
 	return &v, nil
 }
 
-// is tells whether a switch is on.
+// is reports whether a switch is on.
 func (a args) is(name string) bool { return a[name] == "true" || a[name] == "on" || a[name] == "1" }
 
 // controlled reads the fields, does the thing and answers: JSON to machines, and to a form a way
@@ -125,8 +125,8 @@ func readArgs(w http.ResponseWriter, r *http.Request) (a args, form bool, err er
 }
 
 // controlPay makes a payment: accountRef or nuban, amount, and sender, narration, fee, currency,
-// force, silent, wait as wanted. A form always waits, so that the page shows what became of the
-// event.
+// force, silent, wait as wanted. A form always waits, so that the page shows the event's
+// outcome.
 func (b *Bank) controlPay(ctx context.Context, a args) (any, string, error) {
 	amount, err := a.amount("amount")
 	if err != nil {

@@ -219,7 +219,7 @@ type liveRule struct {
 	struck atomic.Int64
 }
 
-// strikes counts one matching call and tells whether the rule strikes it. The n-th call of a rule
+// strikes counts one matching call and reports whether the rule strikes it. The n-th call of a rule
 // has the same draw in every run with the same seed, however the calls of other rules fall between.
 func (r *liveRule) strikes() bool {
 	n := r.seen.Add(1)

@@ -82,7 +82,7 @@ func (b *Bank) listTransactions(c *call) answer {
 	return listAnswer(c, found, next)
 }
 
-// is tells whether a filter lets a value through.
+// is reports whether a filter lets a value through.
 func is(filter, value string) bool { return filter == "" || filter == value }
 
 func (r *record) wire() wireRecord {

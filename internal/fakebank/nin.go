@@ -68,7 +68,8 @@ func (b *Bank) checkNIN(c *call) answer {
 	return answer{http.StatusOK, map[string]any{"entity": entity}}
 }
 
-// permitted tells whether a credential is the wanted one, or anything at all where none is wanted.
+// permitted reports whether a credential is the wanted one, or anything at all where none is
+// wanted.
 func permitted(got, want string) bool {
 	if want == "" {
 		return got != ""

@@ -23,8 +23,8 @@ func NUBAN(bankCode string, serial int) string {
 	return digits + string(check)
 }
 
-// ValidNUBAN tells whether number is ten digits whose last is the check digit of the others at that
-// bank.
+// ValidNUBAN reports whether number is ten digits whose last is the check digit of the others at
+// that bank.
 func ValidNUBAN(bankCode, number string) bool {
 	if len(number) != 10 || !allDigits(number) {
 		return false

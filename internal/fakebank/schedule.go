@@ -114,7 +114,7 @@ type group struct {
 	wg     sync.WaitGroup
 }
 
-// Go runs do in a goroutine of the group, and tells whether the group was still open.
+// Go runs do in a goroutine of the group, and reports whether the group was still open.
 func (g *group) Go(do func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

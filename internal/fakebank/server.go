@@ -63,7 +63,7 @@ func (c *call) trouble(status int, code string) answer {
 	return failed(status, code, text)
 }
 
-// does tells whether the rules decided on this action.
+// does reports whether the rules decided on this action.
 func (c *call) does(a Action) bool { return c.plan.rule.Do == a }
 
 // decode reads the body, and answers what is wrong with it.
@@ -163,7 +163,7 @@ func (b *Bank) serve(w http.ResponseWriter, r *http.Request, e endpoint) {
 	}
 }
 
-// before does what the rules want done instead of acting, and tells whether the call has been
+// before does what the rules want done instead of acting, and reports whether the call has been
 // answered so.
 func (b *Bank) before(w http.ResponseWriter, c *call) bool {
 	rule := c.plan.rule
@@ -217,7 +217,8 @@ func (c *call) refs() []string {
 // cut ends the handler and its connection without an answer.
 func cut() { panic(http.ErrAbortHandler) }
 
-// pause waits in real time, whatever the bank's clock, and tells whether the caller is still there.
+// pause waits in real time, whatever the bank's clock, and reports whether the caller is still
+// there.
 func pause(ctx context.Context, d time.Duration, until <-chan struct{}) bool {
 	if d <= 0 {
 		return true

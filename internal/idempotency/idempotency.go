@@ -186,7 +186,7 @@ func Save(ctx context.Context, tx pg.Tx, now time.Time, r Request, a Answer) err
 	if !r.Given() {
 		return nil
 	}
-	return save(ctx, tx, []answered{r.with(a, now)})
+	return saveAll(ctx, tx, []answered{r.with(a, now)})
 }
 
 // Release removes the reservation that was made at the time at, when its request changed nothing,

@@ -17,18 +17,18 @@ type Keys struct {
 	now      time.Time
 	requests []Request
 	locked   []bool
-	records  map[name]*record
-	holder   map[name]int // the request that took a key
-	kept     []answered   // what Save writes
+	records  map[keyName]*record
+	holder   map[keyName]int // the request that took a key
+	kept     []answered      // what Save writes
 }
 
-// name identifies a key.
-type name struct {
+// keyName identifies a key.
+type keyName struct {
 	tenant uuid.UUID
 	key    string
 }
 
-func (r Request) name() name { return name{r.tenant, r.key} }
+func (r Request) keyName() keyName { return keyName{r.tenant, r.key} }
 
 func (r Request) lock() int64 {
 	sum := sha256.Sum256([]byte(r.tenant.String() + r.key))
@@ -39,7 +39,7 @@ func (r Request) lock() int64 {
 // waits for no lock, so the order of the keys does not matter; a key that another transaction has
 // is [ErrRunning] for its request only.
 func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) (*Keys, error) {
-	k := &Keys{now: now, requests: requests, locked: make([]bool, len(requests)), records: map[name]*record{}, holder: map[name]int{}}
+	k := &Keys{now: now, requests: requests, locked: make([]bool, len(requests)), records: map[keyName]*record{}, holder: map[keyName]int{}}
 	var which []int
 	var locks []int64
 	var tenants []uuid.UUID
@@ -64,7 +64,7 @@ func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) 
 	})
 	batch.Queue(recordsSQL, tenants, texts).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
-			var n name
+			var n keyName
 			var r record
 			if err := rows.Scan(append([]any{&n.tenant, &n.key}, r.fields()...)...); err != nil {
 				return err
@@ -90,15 +90,15 @@ func (k *Keys) Take(i int) (*Answer, error) {
 	if !k.locked[i] {
 		return nil, ErrRunning
 	}
-	if found := k.records[r.name()]; found != nil {
+	if found := k.records[r.keyName()]; found != nil {
 		if a, err := found.answerTo(r, k.now); err != nil || a != nil {
 			return a, err
 		}
 	}
-	if first, taken := k.holder[r.name()]; taken && first != i {
+	if first, taken := k.holder[r.keyName()]; taken && first != i {
 		return nil, ErrRunning
 	}
-	k.holder[r.name()] = i
+	k.holder[r.keyName()] = i
 	return nil, nil
 }
 
@@ -108,12 +108,12 @@ func (k *Keys) Keep(i int, a Answer) {
 	if !r.Given() {
 		return
 	}
-	k.records[r.name()] = &record{hash: r.hash[:], status: &a.Status, body: a.Body}
+	k.records[r.keyName()] = &record{hash: r.hash[:], status: &a.Status, body: a.Body}
 	k.kept = append(k.kept, r.with(a, k.now))
 }
 
 // Save writes the answers that were stored since Begin, in the transaction of their effects.
-func (k *Keys) Save(ctx context.Context, tx pg.Tx) error { return save(ctx, tx, k.kept) }
+func (k *Keys) Save(ctx context.Context, tx pg.Tx) error { return saveAll(ctx, tx, k.kept) }
 
 // answered is the row of a key with its answer.
 type answered struct {
@@ -132,7 +132,7 @@ func (r Request) with(a Answer, now time.Time) answered {
 var saveSQL = pg.Insert[answered]("idempotency_keys", 1) + `
 	ON CONFLICT (tenant_id, key) DO UPDATE SET status_code = excluded.status_code, response = excluded.response, leased_until = NULL`
 
-func save(ctx context.Context, tx pg.Tx, rows []answered) error {
+func saveAll(ctx context.Context, tx pg.Tx, rows []answered) error {
 	if len(rows) == 0 {
 		return nil
 	}

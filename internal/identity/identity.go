@@ -44,8 +44,8 @@ func (r Result) String() string {
 
 // Checker asks an identity service. It is safe for concurrent use.
 type Checker interface {
-	// CheckNIN tells whether nin (11 digits) belongs to a person of that name. It makes one bounded
-	// call, is never repeated by itself (checks cost money), and ends with its context. Its errors
-	// wrap [ErrUnavailable].
+	// CheckNIN reports whether nin (11 digits) belongs to a person of that name. It makes one
+	// bounded call, is never repeated by itself (checks cost money), and ends with its context. Its
+	// errors wrap [ErrUnavailable].
 	CheckNIN(ctx context.Context, nin, name string) (Result, error)
 }

@@ -48,7 +48,7 @@ func Words(name string) []string {
 	return strings.Fields(plain.String())
 }
 
-// NamesAgree tells whether the name that somebody gave can be that of the record's holder.
+// NamesAgree reports whether the name that somebody gave can be that of the record's holder.
 //
 // It can when the record's first and last name both occur in the given name, in any order, each in
 // words of its own: letter case, accents, apostrophes, hyphens, titles and further (middle) names

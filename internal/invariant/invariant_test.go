@@ -150,7 +150,7 @@ const (
 )
 
 // damage is one way to break the rows between the capabilities, and the check that must name it.
-// The subject is what the query reads before the damage is done. light tells whether the light
+// The subject is what the query reads before the damage is done. light reports whether the light
 // check must see it too, under the same name.
 var damage = map[string]struct {
 	sql, check, subject string

@@ -102,13 +102,13 @@ func count(m map[string]prometheus.Counter, value string) {
 	}
 }
 
-// Posted counts an event that came to an end in the books, so long after it was received.
+// Posted counts an event that was posted or refused, and how long after its receipt.
 func Posted(category string, after time.Duration) {
 	count(postedAs, category)
 	postedAfter.Observe(after.Seconds())
 }
 
-// Confirmation counts what a question about a payment came to.
+// Confirmation counts the result of a question about a payment.
 func Confirmation(outcome string) { count(confirmedAs, outcome) }
 
 // TransferEnded counts a transfer's end.

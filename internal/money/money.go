@@ -42,13 +42,13 @@ var Zero Amount
 
 // Parse reads client text: an unsigned decimal of at most 15 whole digits and two decimals, without
 // exponent or sign. Anything else is [ErrInvalid].
-func Parse(s string) (Amount, error) { return parse(s, textForm) }
+func Parse(s string) (Amount, error) { return parseForm(s, textForm) }
 
 // ParseNumber reads the text of a JSON number by the same rules, but allows zeros after the second
 // decimal.
-func ParseNumber(n json.Number) (Amount, error) { return parse(n.String(), numberForm) }
+func ParseNumber(n json.Number) (Amount, error) { return parseForm(n.String(), numberForm) }
 
-func parse(s string, form *regexp.Regexp) (Amount, error) {
+func parseForm(s string, form *regexp.Regexp) (Amount, error) {
 	if len(s) > maxText || !form.MatchString(s) {
 		return Zero, ErrInvalid
 	}
@@ -87,13 +87,13 @@ func (a Amount) Neg() Amount { return Amount{a.d.Neg()} }
 // Cmp returns −1, 0 or 1 as a is below, equal to or above b.
 func (a Amount) Cmp(b Amount) int { return a.d.Cmp(b.d) }
 
-// Equal tells whether a and b are the same sum.
+// Equal reports whether a and b are the same sum.
 func (a Amount) Equal(b Amount) bool { return a.d.Equal(b.d) }
 
 // Sign returns −1, 0 or 1.
 func (a Amount) Sign() int { return a.d.Sign() }
 
-// IsPositive tells whether a is above zero.
+// IsPositive reports whether a is above zero.
 func (a Amount) IsPositive() bool { return a.d.Sign() > 0 }
 
 // String prints the sum with exactly two decimals: "5000.00".

@@ -50,8 +50,8 @@ type booked struct {
 	OccurredAt  *time.Time // the bank's time of the payment, by the event
 }
 
-// check is a posted payment that is due to be asked about. Of several who ask at once, which is
-// harmless, the one whose claim stands records what was found.
+// check is a posted payment about which the bank is due to be asked. Several workers may ask at
+// once, which is harmless: the one whose claim still stands records the answer.
 type check struct {
 	booked
 	Attempt     int
@@ -119,7 +119,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 		span.Number("attempt", c.Attempt+1)
 	}
 	if _, err := s.record.Do(ctx, f); err != nil {
-		return err // the lease ends, and the sweep enqueues it again
+		return err // when the lease ends, the sweep enqueues it again
 	}
 	metrics.Confirmation(f.outcome())
 	if f.asksOn() {
@@ -131,7 +131,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 // asksOn reports whether the bank is asked again.
 func (f *finding) asksOn() bool { return f.open || f.event == "" && !f.kept }
 
-// outcome names what a question came to, for the metrics.
+// outcome names the result of a question, for the metrics.
 func (f *finding) outcome() string {
 	if f.kept {
 		return "kept"
@@ -154,7 +154,7 @@ func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transactio
 	return t, err
 }
 
-// errStranger is an answer that is no answer: whatever it says, it says of another's money.
+// errStranger is a record of another transaction. It says nothing about ours.
 var errStranger = errors.New("the bank answered with another's record")
 
 // BankRecord asks for the bank's record of a payment by its id. One of another id is none,
@@ -175,7 +175,7 @@ func (s *Service) missedEnough(c *check, now time.Time) bool {
 	return c.Misses+1 >= s.ConfirmMisses && now.Sub(c.PostedAt) >= s.ConfirmMinAge
 }
 
-// confirmedAs names what a question came to, for the metrics.
+// confirmedAs names the results of questions, for the metrics.
 var confirmedAs = map[ledger.Event]string{
 	"": "later", ledger.EventConfirm: "confirmed", ledger.EventReverse: "reversed", ledger.EventHold: "needs_review", ledger.EventRecall: "recalled",
 }
@@ -259,7 +259,7 @@ func (b *booked) sameAccount(t provider.Transaction) bool {
 	return b.AliasRef != "" && t.AccountRef == b.AliasRef
 }
 
-// paidNumber is the number that the record should have; empty when the event does not tell.
+// paidNumber is the number that the record should have; empty when the event carries none.
 func (b *booked) paidNumber() string {
 	if b.Assigned {
 		return b.AliasNumber

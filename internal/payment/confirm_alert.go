@@ -8,7 +8,8 @@ import (
 	"ajo/ledger"
 )
 
-// alert tells the operators of money that proved false, and of what a person must look at.
+// alert logs what operators must know: payments that proved false, and those that a person must
+// check.
 func (s *Service) alert(ctx context.Context, findings []*finding, moved []ledger.Moved) {
 	i := 0
 	for _, f := range findings {

@@ -2,9 +2,9 @@
 // the bank's records.
 //
 // What always holds: an event is answered only after it is stored; each authentic event is stored
-// once for ever, and posted at most once (its id is the entry's TransactionGroupID); forged events
-// take no part in uniqueness; what the bank's own record does not support leaves the balance.
-// (Specification, "Inbound event", "Ledger entry status"; decisions, "Inbound events",
+// exactly once and posted at most once (its id is the entry's TransactionGroupID); forged events
+// are exempt from uniqueness; a payment that the bank's own record does not support is taken out of
+// the balance. (Specification, "Inbound event", "Ledger entry status"; decisions, "Inbound events",
 // "Confirmation".)
 package payment
 
@@ -144,8 +144,7 @@ const DefaultConfirmMinAge = 30 * time.Minute
 // The sizes of batches.
 const (
 	storeSize = 200
-	// of what no caller waits for: a backlog is what makes such a batch, and locks are held once
-	// for it
+	// for work that no caller waits for: only a backlog makes so large a batch
 	workSize = 500
 )
 
@@ -160,12 +159,12 @@ type Service struct {
 	lists  *lists
 	record *pg.Batcher[*finding, struct{}]
 	forged forgedRoom
-	away   atomic.Int64 // unix nanoseconds until which Postgres is taken for gone
+	away   atomic.Int64 // unix nanoseconds until which Postgres is assumed to be away
 }
 
-// How many events without a valid signature are kept: whoever can reach the endpoint can send them,
-// and they must not fill the disk. What is beyond is answered like the others, and only counted
-// (ajo_inbound_events_total).
+// How many events without a valid signature are kept. Anyone who can reach the endpoint can send
+// them, and they must not fill the disk. Those above the limit get the same answer, and are only
+// counted (ajo_inbound_events_total).
 const (
 	forgedPerSecond = 50
 	forgedBurst     = 1000

@@ -31,7 +31,7 @@ const (
 	reasonAmount    = "the amount is not above the fee"
 )
 
-// Posted says what posting an event came to.
+// Posted is the result of posting an event.
 type Posted struct {
 	Category  Category      // empty: there was nothing to do, another worker has done it
 	Waited    time.Duration // since the event was received
@@ -174,9 +174,8 @@ func readReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*posting, e
 	}, receivedSQL, ids)
 }
 
-// postTaken decides each event and writes what follows, with the accounts locked after the items
-// and before the balances. The balances come last: they are what batches meet on, so they are
-// locked for the entries and the commit only.
+// postTaken decides on each event and writes what follows. The balances are locked last: batches
+// wait for each other there, so they are held for the entries and the commit only.
 func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*posting) error {
 	now := s.Clock.Now()
 	aliases := make([]account.Alias, len(events))

@@ -27,7 +27,7 @@ var (
 // typeReversal is the event by which the bank says that it has taken a payment back.
 const typeReversal = "payment_reversal"
 
-// RecallSource says who holds that the bank has taken a payment back.
+// RecallSource is where the claim comes from that the bank has taken a payment back.
 type RecallSource string
 
 // The sources of recalls. None of them is believed: the bank is asked by the transaction's id.
@@ -42,9 +42,9 @@ const (
 	// keptAfter is how many answers "success" end a recall. The first may come before the bank's
 	// own records agree with its event.
 	keptAfter = 2
-	// reopenGap is how soon a recall that the bank's record contradicted is opened again by the
-	// same word; it doubles each time, to reopenMost, so that nobody can hold money, or have the
-	// bank asked, for ever.
+	// reopenGap is how soon a recall that the bank's record contradicted can be opened again by the
+	// same source. It doubles each time, up to reopenMost, so that nobody can hold money, or make
+	// us ask the bank, for ever.
 	reopenGap  = 10 * time.Minute
 	reopenMost = 24 * time.Hour
 )
@@ -197,7 +197,7 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 	if _, err := tx.Exec(ctx, `UPDATE inbound_events SET last_error = $2 WHERE id = ANY($1)`, opened, whyRecalled); err != nil {
 		return nil, err
 	}
-	// who has claimed one has lost it: what was asked before the recall is no answer to it
+	// this ends every claim: what was asked before the recall does not answer it
 	items := make([]work.Item, len(opened))
 	for i, id := range opened {
 		items[i] = work.Item{Kind: work.Confirm, ID: id, TenantID: byID[id].TenantID, DueAt: now, Traceparent: byID[id].Traceparent}
@@ -205,8 +205,8 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 	return opened, work.Schedule(ctx, tx, items...)
 }
 
-// openStored opens the recalls that stored events speak of, in the same transaction: a
-// payment_reversal that is on record has held the sum.
+// openStored opens the recalls that stored events report, in the same transaction, so that a stored
+// payment_reversal always holds the sum.
 func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
 	for _, e := range events {
 		e.recalled = uuid.Nil

@@ -33,7 +33,7 @@ type RecallRecord struct {
 	ClosedAt       *time.Time
 	Questions      int // to the bank about the payment, so far
 	NextAttemptAt  *time.Time
-	LastError      string // what the last answer came to
+	LastError      string // the result of the last question
 }
 
 const recallQuery = `
@@ -132,7 +132,8 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 		}
 		var next *time.Time
 		if to == RecallKept && v.EntryStatus == ledger.Provisional {
-			next = v.NextAttemptAt // a payment that the bank has not confirmed yet is asked about as before
+			// a payment that the bank has not confirmed yet is asked about as before
+			next = v.NextAttemptAt
 		}
 		if err := askNext(ctx, tx, eventID, next); err != nil {
 			return err

@@ -90,7 +90,8 @@ type inbound struct {
 	SenderBank     string            `pg:"sender_bank"`
 	Digest         [sha256.Size]byte `pg:"digest"`
 	Body           []byte            `pg:"body"`
-	LookAlikeOf    *uuid.UUID        `pg:"look_alike_of"` // an event that this one may be a repeat of
+	// an event that this one may be a repeat of
+	LookAlikeOf *uuid.UUID `pg:"look_alike_of"`
 
 	transfer string
 	recalled uuid.UUID // the payment of which this opened a recall
@@ -107,7 +108,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 	if !e.Authentic && !s.keepsForged(ctx) {
 		return Receipt{Category: CategorySigInvalid}, nil
 	}
-	if e.Authentic { // nobody else gets into a trace, or makes one
+	if e.Authentic { // a forged event must not join or start a trace
 		var span trace.Span
 		ctx, span = trace.Step(ctx, "receive")
 		defer span.End()
@@ -155,8 +156,8 @@ func (s *Service) verify(v *values, d Delivery, now time.Time) error {
 // verified is the check of an event whose signature held before it was spooled.
 func verified(*values, Delivery, time.Time) error { return nil }
 
-// read makes the row of a delivery, received at the time now. It never fails: what is wrong with an
-// event is part of its record.
+// read makes the row of an event that was received at the time now. It never fails: what is wrong
+// with an event is part of its row.
 func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
 	e := &inbound{eventRow: eventRow{ID: uuid.Must(uuid.NewV7()), Source: sourceWebhook, ReceivedAt: now}, Body: d.Body}
 	if e.Body == nil { // a request without a body has an empty one; NULL is not stored
@@ -185,7 +186,7 @@ func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
 	return e
 }
 
-// forged keeps a trace of a body whose signature does not hold. Nothing in it is believed, not even
+// forged fills the row of a body whose signature does not hold. Nothing in it is believed, not even
 // its ids.
 func (e *inbound) forged(why error) {
 	e.Status, e.Category, e.Problem = Failed, CategorySigInvalid, why.Error()
@@ -195,8 +196,8 @@ func (e *inbound) forged(why error) {
 	e.Digest = sha256.Sum256(e.Body)
 }
 
-// fill takes over the fields that the signature does not cover. A bad amount is recorded, and
-// refused when it is posted.
+// fill copies the fields that the signature does not cover. A bad amount is recorded here, and
+// refused when the event is posted.
 func (e *inbound) fill(v *values, at time.Time) {
 	e.OccurredAt = &at
 	e.Currency, e.Alias, e.Number = v.free(transactionCurrency), v.free(aliasReference), v.free(aliasNumber)

@@ -46,7 +46,7 @@ var (
 	ErrReplaced    = errs.New(errs.Unprocessable, "another event was posted in the place of this one: look at that one")
 )
 
-// Replaced is what a correction or a restoration came to.
+// Replaced is the result of a correction or a restoration.
 type Replaced struct {
 	EventID     uuid.UUID // the one that stays reversed
 	Replacement uuid.UUID // the event that counts in its place; also its entry's TransactionGroupID

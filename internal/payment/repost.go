@@ -82,7 +82,7 @@ func (s *Service) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (P
 }
 
 // postRecord posts a failed event with the fields of the bank's record, and calls also in the same
-// transaction. The event is locked first, then its account, then the balance, as in any posting.
+// transaction. Locks are taken in the order of any posting (docs/architecture.md).
 func (s *Service) postRecord(ctx context.Context, id uuid.UUID, t provider.Transaction, also func(pg.Tx, *posting) error) (Posted, error) {
 	var e *posting
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

@@ -79,7 +79,7 @@ func findReview(ctx context.Context, q pg.Querier, status ledger.Status, eventID
 	WHERE l.transaction_group_id = $1 AND l.direction = 'credit' AND l.reversal_of IS NULL AND l.status = $2 AND e.status = 'processed'`, eventID, status)
 }
 
-// Reviewed is what a person's decision came to.
+// Reviewed is the result of a person's decision.
 type Reviewed struct {
 	EventID uuid.UUID
 	EntryID uuid.UUID
@@ -104,8 +104,8 @@ func (s *Service) ReverseReviewed(ctx context.Context, eventID uuid.UUID, by aud
 }
 
 // decideReview moves the entry, publishes what the tenant is subscribed to, and records who
-// decided, in one transaction. Item and event are locked first, as the confirmation does, so that
-// the entry's status stands still from then on; the entry's account is locked after them.
+// decided, in one transaction. Item and event are locked first, as in the confirmation, so that
+// nobody else changes the entry's status from then on.
 func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event ledger.Event, by audit.By) (Reviewed, error) {
 	var out Reviewed
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

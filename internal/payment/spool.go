@@ -22,7 +22,8 @@ const (
 	// storeTimeout is how long the bank is kept waiting for Postgres before an event goes to the
 	// spool.
 	storeTimeout = 5 * time.Second
-	// awayFor is how long Postgres is taken for gone after it failed: not every event waits for it.
+	// awayFor is how long Postgres is assumed to be away after it failed, so that not every event
+	// waits for it.
 	awayFor = time.Second
 	// unspoolTimeout bounds one commit of spooled events; above Postgres' own limit for a statement
 	// (package pg).
@@ -73,8 +74,7 @@ func (k *spooled) hash() []byte {
 	return h.Sum(nil)
 }
 
-// errChanged says that somebody or something has changed a record of the spool since it was
-// written.
+// errChanged says that a record of the spool has been changed since it was written.
 var errChanged = errors.New("payment: a record of the spool is not as it was written")
 
 // checkOf returns how the record's event is to be verified: by its seal alone, whatever the bank's

@@ -249,7 +249,7 @@ func (r *reader) closing(kind jsontext.Kind) error {
 // unquote returns the text of the string that was read last.
 func (r *reader) unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') >= 0 {
-		// it tells of half characters, which are U+FFFD by now
+		// its error is about half characters, which are U+FFFD by now
 		text, _ := jsontext.AppendUnquote(nil, raw)
 		return string(text)
 	}

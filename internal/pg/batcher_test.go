@@ -70,7 +70,7 @@ func TestBatcher(t *testing.T) {
 	require.Error(t, err, "closed")
 }
 
-// busy tells whether a transaction is open.
+// busy reports whether a transaction is open.
 func busy(e *testenv.Env) bool {
 	return count(e, `pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`) > 0
 }

@@ -82,14 +82,14 @@ func setDefault(m map[string]string, k, v string) {
 	}
 }
 
-// IsRetryable tells whether err is a serialization failure or a deadlock: nothing was done, and the
-// same again may work.
+// IsRetryable reports whether err is a serialization failure or a deadlock: nothing was done, and
+// the same again may work.
 func IsRetryable(err error) bool {
 	code := Code(err)
 	return code == "40001" || code == "40P01"
 }
 
-// IsUnique tells whether err is the violation of the named unique constraint or index (any, when
+// IsUnique reports whether err is the violation of the named unique constraint or index (any, when
 // name is empty).
 func IsUnique(err error, name string) bool {
 	var e *pgconn.PgError
@@ -105,7 +105,7 @@ func Code(err error) string {
 	return ""
 }
 
-// IsNoRows tells whether err says that a query found no row.
+// IsNoRows reports whether err says that a query found no row.
 func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
 // OrNone is err, or none in its place when err says that a query found no row.
@@ -116,8 +116,8 @@ func OrNone(err, none error) error {
 	return err
 }
 
-// IsData tells whether err is the server's refusal of what a statement carries (SQLSTATE classes 22
-// and 23): the same statement without the bad row would work, so a batch is worth trying row by
+// IsData reports whether err is the server's refusal of what a statement carries (SQLSTATE classes
+// 22 and 23): the same statement without the bad row would work, so a batch is worth trying row by
 // row.
 func IsData(err error) bool {
 	code := Code(err)

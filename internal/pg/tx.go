@@ -30,7 +30,8 @@ func (tx Tx) Pool() *Pool { return tx.pool }
 func (tx Tx) AfterCommit(fn func(ctx context.Context)) { *tx.hooks = append(*tx.hooks, fn) }
 
 const (
-	txAttempts  = 5                // of a transaction, when it meets a serialization failure or a deadlock
+	// of a transaction, when it meets a serialization failure or a deadlock
+	txAttempts  = 5
 	hookTimeout = 10 * time.Second // of all that one transaction does after its commit
 )
 

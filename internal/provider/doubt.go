@@ -140,7 +140,7 @@ func (d *Doubting) found(kind string) {
 	delete(d.failed, kind)
 }
 
-// suspicious counts a "not found", and tells whether it is one of many.
+// suspicious counts a "not found", and reports whether it is one of many.
 func (d *Doubting) suspicious(kind string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

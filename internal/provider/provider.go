@@ -27,7 +27,7 @@ var ErrNotSet = errors.New("AJO_PROVIDER_URL is not set")
 var ErrUnknown = errors.New("provider: reference not known")
 
 // ErrDuplicate says that a payout's reference has been used before: the bank has it, from an
-// earlier submission. What became of that one [Bank.Payout] tells, sooner or later.
+// earlier submission. [Bank.Payout] reports the outcome of that one, sooner or later.
 var ErrDuplicate = errors.New("provider: reference used before")
 
 // Rejection is the bank's definite refusal: the call had no effect and the same call will not

@@ -97,7 +97,7 @@ func sameException(a, b *Exception) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// judged tells whether this run has come to a conclusion about what an earlier one left open.
+// judged reports whether this run has come to a conclusion about what an earlier one left open.
 func (r *comparison) judged(s subject) bool {
 	_, done := r.done[s]
 	return done || r.items[s] != nil

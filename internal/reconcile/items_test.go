@@ -30,7 +30,7 @@ func TestPendingRecordIsAskedAboutUntilItIsFinal(t *testing.T) {
 			require.Empty(t, b.due().Exceptions)
 			b.Clock.Advance(25 * time.Hour) // the window has long moved on
 			r := b.due()
-			require.Equal(t, map[string]string{txn.ID: "still_pending: the bank has not said for more than a day what became of it"}, said(r))
+			require.Equal(t, map[string]string{txn.ID: "still_pending: the bank has not reported its outcome for more than a day"}, said(r))
 			require.Equal(t, 1, r.Suspicious())
 			b.Clock.Advance(5 * 24 * time.Hour)
 			b.due()

@@ -122,7 +122,7 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 func (r *comparison) wait(t provider.Transaction) {
 	it := item{subject: subject{aboutPayment, t.ID}}
 	if r.report.StartedAt.Sub(t.Time) >= pendingTooLong {
-		x := Exception{Kind: StillPending, Detail: "the bank has not said for more than a day what became of it"}.withBank(t)
+		x := Exception{Kind: StillPending, Detail: "the bank has not reported its outcome for more than a day"}.withBank(t)
 		it.exception = &x
 	}
 	r.hold(it)

@@ -144,7 +144,8 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *pa
 		since = p.UpdatedAt // the money moved when the bank changed its word
 	}
 	if kind != "" && t.Status == transfer.Success && p.Status == provider.Refunded {
-		if _, err := r.transfers.Expedite(ctx, p.Ref); err != nil { // its own question books the refund
+		// its own question books the refund
+		if _, err := r.transfers.Expedite(ctx, p.Ref); err != nil {
 			return err
 		}
 	}
@@ -213,7 +214,7 @@ func (t *payout) disagrees(p provider.Payout) (ExceptionKind, string) {
 	return "", ""
 }
 
-// conflictsWith tells whether the bank's status cannot stand beside the transfer's. A processing
+// conflictsWith reports whether the bank's status cannot stand beside the transfer's. A processing
 // transfer has no end yet, which the bank's record will give it. Of money that is where it was,
 // failed and refunded say the same.
 func (t *payout) conflictsWith(s provider.Status) bool {

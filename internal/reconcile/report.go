@@ -34,7 +34,7 @@ const (
 	// LookAlike: the bank's list has a payment that may be another one under another id. It is not
 	// posted before somebody has looked.
 	LookAlike ExceptionKind = "look_alike"
-	// StillPending: the bank has not said for more than a day what became of a payment.
+	// StillPending: the bank has not reported the outcome of a payment for more than a day.
 	StillPending ExceptionKind = "still_pending"
 	// PayoutContradicts: the bank's status of a payout cannot stand beside the transfer's.
 	PayoutContradicts ExceptionKind = "payout_contradicts"

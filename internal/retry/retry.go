@@ -35,17 +35,17 @@ func When(err error) (at time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-type exhausted struct{ err error }
+type exhaustedError struct{ err error }
 
-func (e *exhausted) Error() string { return e.err.Error() }
-func (e *exhausted) Unwrap() error { return e.err }
+func (e *exhaustedError) Error() string { return e.err.Error() }
+func (e *exhaustedError) Unwrap() error { return e.err }
 
 // Exhausted says that the work failed with err, which must not be nil, for the last time: the row
 // records it, and nothing tries again by itself.
-func Exhausted(err error) error { return &exhausted{err: err} }
+func Exhausted(err error) error { return &exhaustedError{err: err} }
 
-// IsExhausted tells whether err says that no attempt is left.
+// IsExhausted reports whether err says that no attempt is left.
 func IsExhausted(err error) bool {
-	var e *exhausted
+	var e *exhaustedError
 	return errors.As(err, &e)
 }

@@ -91,7 +91,8 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/payment.Service).decideRecall InTx",
 		"(*ajo/internal/payment.Service).OpenRecallByHand InTx",
 		"(*ajo/internal/reconcile.Service).Dismiss InTx",
-		"(*ajo/internal/payment.Service).postRecord InTx", // or a run's, whose next one finds it done
+		// or a run's, whose next one finds it done
+		"(*ajo/internal/payment.Service).postRecord InTx",
 		"(*ajo/internal/reconcile.comparison).begin Exec",
 		"(*ajo/internal/rekey.Service).Seal InTx",
 		"(*ajo/internal/tenant.Service).setStatus InTx",
@@ -103,7 +104,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).Cancel InTx",
 		"(*ajo/internal/transfer.Service).Poll InTx",
 		"(*ajo/internal/transfer.Service).Resolve InTx",
-		"(*ajo/internal/webhook.Service).replay InTx",
+		"(*ajo/internal/webhook.Service).replayOf InTx",
 	},
 	"one commit at a tenant's word, and nothing follows: it is asked for again, and gives the same": {
 		"(*ajo/internal/account.Service).Update InTx",
@@ -351,7 +352,7 @@ func (l *loader) writes(info *types.Info, body ast.Node, by string) (found bool)
 	return found
 }
 
-// writesBy tells whether the call writes by a value of the named type: a method of it, or a
+// writesBy reports whether the call writes by a value of the named type: a method of it, or a
 // function that is handed it.
 func (l *loader) writesBy(info *types.Info, call *ast.CallExpr, by string) bool {
 	is := func(e ast.Expr) bool {
@@ -384,7 +385,7 @@ var (
 	writeSQL = regexp.MustCompile(`(?i)\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|TRUNCATE|MERGE)\s`)
 )
 
-// writesSQL tells whether a statement writes. One that the source does not spell out is taken for
+// writesSQL reports whether a statement writes. One that the source does not spell out is taken for
 // one that does.
 func writesSQL(info *types.Info, call *ast.CallExpr, at int) bool {
 	if len(call.Args) <= at {

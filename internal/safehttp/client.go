@@ -125,7 +125,7 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 // sends once: no retry follows once a byte may have been seen. An answer whose body is late or cut
 // off is still an answer.
 //
-// The error is an [*Error] when the call came to nothing; when ctx itself ended it is ctx's error,
+// The error is an [*Error] when the call failed; when ctx itself ended it is ctx's error,
 // and the receiver may or may not have seen the request.
 func (c *Client) Post(ctx context.Context, url string, header http.Header, body []byte) (Result, error) {
 	if err := CheckURL("callback URL", url, Rules{RequireHTTPS: c.opts.RequireHTTPS}); err != nil {

@@ -53,7 +53,7 @@ func (g guard) control(network, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// mayBePublic tells whether a URL's host may lead to an address that is allowed, by its own text
+// mayBePublic reports whether a URL's host may lead to an address that is allowed, by its own text
 // alone: every name may but localhost, which is a loopback address whatever the resolver says (RFC
 // 6761).
 func (g guard) mayBePublic(host string) bool {
@@ -65,7 +65,7 @@ func (g guard) mayBePublic(host string) bool {
 	return err != nil || g.allows(ip)
 }
 
-// allows tells whether a connection to the address would be let through.
+// allows reports whether a connection to the address would be let through.
 func (g guard) allows(ip netip.Addr) bool {
 	network := "tcp6"
 	if ip.Unmap().Is4() {

@@ -29,8 +29,8 @@ func CallbackRules(production bool, allow []netip.Prefix) Rules {
 	return Rules{RequireHTTPS: production, RequirePublic: production, Allow: allow}
 }
 
-// CheckURL tells whether raw has the form of a callback URL and keeps to the rules: absolute, http
-// or https, with a host, without user info and fragment, printable ASCII, at most [MaxURL]
+// CheckURL reports whether raw has the form of a callback URL and keeps to the rules: absolute,
+// http or https, with a host, without user info and fragment, printable ASCII, at most [MaxURL]
 // characters. The refusal is errs.Invalid and its text begins with field, the name under which the
 // client sent the URL.
 //

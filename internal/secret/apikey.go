@@ -31,7 +31,7 @@ func NewAPIKey() APIKey {
 	return APIKey{Redact(body + checksum(body))}
 }
 
-// CheckAPIKey tells whether s has the form of an API key, its checksum included. It says nothing
+// CheckAPIKey reports whether s has the form of an API key, its checksum included. It says nothing
 // about whose it is; it keeps typing errors and noise away from the database.
 func CheckAPIKey(s string) bool {
 	if len(s) != keyLength || !strings.HasPrefix(s, keyPrefix) {

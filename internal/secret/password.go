@@ -62,7 +62,7 @@ func HashPassword(ctx context.Context, password Redacted) (string, error) {
 		b64.EncodeToString(h.salt), b64.EncodeToString(sum)), nil
 }
 
-// VerifyPassword tells whether a password is the one hashed in phc. It waits for its turn. The
+// VerifyPassword reports whether a password is the one hashed in phc. It waits for its turn. The
 // error is the context's, or [ErrPasswordHash].
 func VerifyPassword(ctx context.Context, phc string, password Redacted) (bool, error) {
 	h, err := parsePHC(phc)
@@ -76,7 +76,7 @@ func VerifyPassword(ctx context.Context, phc string, password Redacted) (bool, e
 	return subtle.ConstantTimeCompare(sum, h.sum) == 1, nil
 }
 
-// DummyVerify spends the time of a VerifyPassword and tells nothing: for a login under an unknown
+// DummyVerify takes as long as VerifyPassword and reports nothing: for a login under an unknown
 // address, so that the answer's time does not give away which addresses are known. Its only error
 // is the context's.
 func DummyVerify(ctx context.Context, password Redacted) error {
@@ -84,8 +84,8 @@ func DummyVerify(ctx context.Context, password Redacted) error {
 	return err
 }
 
-// NeedsRehash tells whether phc was made with other parameters than today's, so that the next good
-// login can replace it.
+// NeedsRehash reports whether phc was made with other parameters than today's, so that the next
+// good login can replace it.
 func NeedsRehash(phc string) bool {
 	h, err := parsePHC(phc)
 	return err != nil || h.memory != argonMemory || h.time != argonTime || h.lanes != argonLanes ||

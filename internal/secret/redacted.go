@@ -40,10 +40,10 @@ func (r Redacted) Reveal() string {
 	return *r.text
 }
 
-// IsZero tells whether the text is empty.
+// IsZero reports whether the text is empty.
 func (r Redacted) IsZero() bool { return r.text == nil || *r.text == "" }
 
-// Equal tells whether both hold the same text, in a time that depends on the lengths only.
+// Equal reports whether both hold the same text, in a time that depends on the lengths only.
 func (r Redacted) Equal(o Redacted) bool {
 	return subtle.ConstantTimeCompare([]byte(r.Reveal()), []byte(o.Reveal())) == 1
 }

@@ -206,7 +206,7 @@ func farName(dir string) string {
 	return "ajo-" + hex.EncodeToString(sum[:8])
 }
 
-// isOurs tells whether path is a directory of the user that we run as.
+// isOurs reports whether path is a directory of the user that we run as.
 func isOurs(path string) bool {
 	fi, err := os.Lstat(path)
 	if err != nil || !fi.IsDir() {
@@ -224,7 +224,7 @@ func ownerOf(fi os.FileInfo) (uid, gid uint32) {
 	return st.Uid, st.Gid
 }
 
-// reaches tells whether the account may enter dir. It asks the kernel, which knows every rule, by
+// reaches reports whether the account may enter dir. It asks the kernel, which knows every rule, by
 // entering it.
 func (a account) reaches(dir string) bool {
 	name, err := exec.LookPath("true")

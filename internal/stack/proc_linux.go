@@ -29,7 +29,7 @@ func birth(pid int) string {
 	return strings.TrimSpace(string(boot)) + "/" + fields[startTime]
 }
 
-// roomInMemory tells whether the file system in memory has room for the data of a test run, and
+// roomInMemory reports whether the file system in memory has room for the data of a test run, and
 // the machine memory for it and for the tests beside it.
 func roomInMemory() bool {
 	const files, free = 4 << 30, 8 << 30

@@ -82,7 +82,7 @@ func Start(cmd *exec.Cmd, o Options) (*Process, error) {
 // Done is closed when the program has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended tells whether the program has ended.
+// Ended reports whether the program has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -98,7 +98,7 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// State is what became of a program that has ended.
+// State is how a program has ended.
 func (p *Process) State() *os.ProcessState {
 	<-p.done
 	return p.cmd.ProcessState
@@ -158,7 +158,7 @@ func (p *Process) Failure(what string) error {
 	return fmt.Errorf("%s (process %d) %s\n%s", p.Name, p.PID, what, Tail(p.Log))
 }
 
-// LostPort tells whether a server that ended at once did so because somebody else took its port.
+// LostPort reports whether a server that ended at once did so because somebody else took its port.
 func (p *Process) LostPort() bool { return strings.Contains(Tail(p.Log), "ddress already in use") }
 
 // Logged is ready when the program has logged text.

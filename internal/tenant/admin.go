@@ -29,17 +29,18 @@ var (
 
 // Record is a tenant as operators see it. No secret is part of it.
 type Record struct {
-	ID                         uuid.UUID
-	Name                       string
-	Email                      string
-	Status                     string
-	Operator                   bool
-	KYCStatus                  KYCStatus
-	BusinessType               *string
-	APIKeySuffix               string
-	WebhookURL                 string
-	WebhookSecret              bool       // whether deliveries are signed
-	WebhookSecretPreviousUntil *time.Time // the previous secret signs until then; nil: there is none
+	ID            uuid.UUID
+	Name          string
+	Email         string
+	Status        string
+	Operator      bool
+	KYCStatus     KYCStatus
+	BusinessType  *string
+	APIKeySuffix  string
+	WebhookURL    string
+	WebhookSecret bool // whether deliveries are signed
+	// the previous secret signs until then; nil: there is none
+	WebhookSecretPreviousUntil *time.Time
 	CreatedAt, UpdatedAt       time.Time
 }
 
@@ -127,7 +128,7 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 		if _, err := tx.Exec(ctx, `UPDATE tenants SET status = $2, updated_at = $3 WHERE id = $1`, id, to, now); err != nil {
 			return err
 		}
-		if _, err := endSessions(ctx, tx, now, id, secret.Redacted{}); err != nil {
+		if _, err := deleteSessions(ctx, tx, now, id, secret.Redacted{}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry(action, target(id), struct{ Name, From, To string }{t.name, t.status, to}))
@@ -144,7 +145,7 @@ func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, by audit.By) (e
 		if err != nil {
 			return err
 		}
-		if ended, err = endSessions(ctx, tx, now, id, secret.Redacted{}); err != nil {
+		if ended, err = deleteSessions(ctx, tx, now, id, secret.Redacted{}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("tenant.end-sessions", target(id), struct {

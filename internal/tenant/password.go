@@ -77,7 +77,7 @@ func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, token, old, 
 		if set.RowsAffected() == 0 { // it was changed meanwhile
 			return ErrOldPassword
 		}
-		_, err = endSessions(ctx, tx, now, id, token)
+		_, err = deleteSessions(ctx, tx, now, id, token)
 		return err
 	})
 	if err == nil {
@@ -167,7 +167,7 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 		if _, err := tx.Exec(ctx, `UPDATE tenants SET password_hash = $2, updated_at = $3 WHERE id = $1`, t.ID, password, now); err != nil {
 			return err
 		}
-		if _, err := endSessions(ctx, tx, now, t.ID, secret.Redacted{}); err != nil {
+		if _, err := deleteSessions(ctx, tx, now, t.ID, secret.Redacted{}); err != nil {
 			return err
 		}
 		out, err = s.writeSession(ctx, tx, t)
@@ -179,11 +179,11 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 	return out, err
 }
 
-// endSessions ends all sessions of a tenant except the one of keep, and whatever opens one without
-// the password: login links and reset codes. Its known networks are forgotten. It answers how many
+// deleteSessions ends all sessions of a tenant except the one of keep, and whatever opens one
+// without the password: login links and reset codes. Its known networks are forgotten. It answers how many
 // sessions there were. The caller has locked the tenant's row, for which whoever opens a session
 // waits.
-func endSessions(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, keep secret.Redacted) (int64, error) {
+func deleteSessions(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, keep secret.Redacted) (int64, error) {
 	kept := secret.Hash(keep.Reveal())
 	ended, err := tx.Exec(ctx, `
 		UPDATE sessions SET ended_at = $2 WHERE tenant_id = $1 AND ended_at IS NULL AND expires_at > $2 AND token_hash <> $3`, id, now, kept[:])

@@ -135,7 +135,7 @@ func (s Span) Number(key string, value int) {
 	}
 }
 
-// Traced tells whether the span is kept; for what is worth doing only then.
+// Traced reports whether the span is kept; for what is worth doing only then.
 func (s Span) Traced() bool { return s.s != nil }
 
 // Fail marks the step as failed. Why is in the log, under the trace's id: an error's text may name

@@ -17,7 +17,7 @@ import (
 	"ajo/ledger"
 )
 
-// request is an order whose form is good.
+// request is an order that passed validation.
 type request struct {
 	account account.Ref
 	amount  money.Amount
@@ -43,8 +43,9 @@ func (a *acceptance) answer() (idempotency.Answer, error) {
 	})
 }
 
-// acceptAll accepts many settlements in one transaction, as if one after the other. A refusal is
-// its request's alone. It takes the keys first, and the balances' locks last.
+// acceptAll accepts many settlements in one transaction, with the result of accepting them one
+// after the other. A refusal concerns its own request only. The keys are taken first and the
+// balances locked last.
 func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) ([]batch.Outcome[Settled], error) {
 	out := make([]batch.Outcome[Settled], len(requests))
 	now := s.Clock.Now()
@@ -92,7 +93,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 		keys.Keep(a.at, answer)
 	}
 	for i := range requests {
-		// perhaps by a neighbour, which has its answer now
+		// perhaps by another request of this batch, which has its answer now
 		if errors.Is(out[i].Err, idempotency.ErrRunning) {
 			take(i)
 		}

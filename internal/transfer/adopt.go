@@ -25,8 +25,8 @@ var (
 
 // Adopt takes a payout into the books that the bank has and they do not: a database that was
 // restored from a backup lacks what was paid after it. The transfer is made as one under way, with
-// its debit, which may bring the balance below zero; the worker then asks the bank and ends it, as
-// it does with any. The account is the one that the reference names, or, where it names none, the
+// its debit, which may bring the balance below zero; the worker then asks the bank and ends it,
+// like any other. The account is the one that the reference names, or, where it names none, the
 // given one. For operators. [provider.ErrNotSet] without a bank, [ErrKnown], [ErrNotPaid],
 // [ErrNoAccount], [ErrBank].
 func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by audit.By) error {

@@ -50,10 +50,10 @@ const (
 func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	begun := time.Now()
 	c, err := s.claims.Do(ctx, id)
-	if err != nil || c.step == nil {
+	if err != nil || c.transfer == nil {
 		return errors.Join(err, c.wait)
 	}
-	st := c.step
+	st := c.transfer
 	ctx, span := trace.Resume(provider.ForTenant(ctx, st.TenantID), "settle", st.Traceparent, begun)
 	defer span.End()
 	if span.Traced() {
@@ -72,7 +72,7 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 
 // submitFirst names the holder of the destination and makes the first submission. A destination
 // that definitely does not exist ends the transfer before anything was submitted.
-func (s *Service) submitFirst(ctx context.Context, st *step) error {
+func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 	failpoint.At("transfer/before-lookup")
 	asking, span := trace.Step(ctx, "look up the holder")
 	h, err := s.Bank.Lookup(asking, st.BankCode, st.AccountNumber)
@@ -95,7 +95,7 @@ var errRefused = errors.New("its account had a recall, or the bank has acknowled
 // submit counts the attempt, commits, and only then calls the bank. From that commit on the outcome
 // is the bank's to say: whatever happens to this process or to the answer, the next step asks by
 // reference.
-func (s *Service) submit(ctx context.Context, st *step) error {
+func (s *Service) submit(ctx context.Context, st *claimed) error {
 	made, err := s.submits.Do(ctx, st)
 	switch {
 	case err != nil:
@@ -131,7 +131,7 @@ func (s *Service) submit(ctx context.Context, st *step) error {
 }
 
 // ask asks the bank by reference for the result of a submission.
-func (s *Service) ask(ctx context.Context, st *step) error {
+func (s *Service) ask(ctx context.Context, st *claimed) error {
 	p, err := s.payout(ctx, st)
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
@@ -142,7 +142,7 @@ func (s *Service) ask(ctx context.Context, st *step) error {
 	return s.applyRecord(ctx, st, p)
 }
 
-func (s *Service) payout(ctx context.Context, st *step) (provider.Payout, error) {
+func (s *Service) payout(ctx context.Context, st *claimed) (provider.Payout, error) {
 	failpoint.At("transfer/before-ask")
 	ctx, span := trace.Step(ctx, "ask the bank")
 	p, err := s.Bank.Payout(ctx, st.Ref)
@@ -156,7 +156,7 @@ func (s *Service) payout(ctx context.Context, st *step) (provider.Payout, error)
 // been made. A question before its time proves nothing: a fresh transfer may not be found at once,
 // and who expedites transfers must not be able to hurry their end. Once the bank has acknowledged
 // the reference, its not finding it means nothing, however often it is asked: it is asked on.
-func (s *Service) handleUnknown(ctx context.Context, st *step) error {
+func (s *Service) handleUnknown(ctx context.Context, st *claimed) error {
 	n := st.Unknown + 1
 	switch {
 	case st.Acknowledged:
@@ -175,7 +175,7 @@ func (s *Service) handleUnknown(ctx context.Context, st *step) error {
 
 // applyRecord acts on the bank's own record of the transfer. A record of another reference is no
 // answer, and one of another sum ends nothing.
-func (s *Service) applyRecord(ctx context.Context, st *step, p provider.Payout) error {
+func (s *Service) applyRecord(ctx context.Context, st *claimed, p provider.Payout) error {
 	if p.Ref != st.Ref {
 		return s.postpone(ctx, st, false, fmt.Errorf("the bank's record is of %s", p.Ref))
 	}
@@ -200,7 +200,7 @@ var errRecheck = errors.New("ended; asked again in case the bank changes its wor
 // recheck asks about a transfer that has ended. A refund of all that was paid is booked. Whatever
 // else the bank's record says otherwise than the books is a difference that no rule puts right: a
 // person is notified, and ends it ([Service.Resolve]).
-func (s *Service) recheck(ctx context.Context, st *step) error {
+func (s *Service) recheck(ctx context.Context, st *claimed) error {
 	p, err := s.payout(ctx, st)
 	if err != nil || p.Ref != st.Ref { // no answer is no news
 		return s.postpone(ctx, st, false, errRecheck)
@@ -214,7 +214,7 @@ func (s *Service) recheck(ctx context.Context, st *step) error {
 
 // conclude ends a claimed transfer, or moves it on from success, in one transaction with its debit.
 // A claim that has gone is no error: the other worker records.
-func (s *Service) conclude(ctx context.Context, st *step, o outcome) error {
+func (s *Service) conclude(ctx context.Context, st *claimed, o outcome) error {
 	e := s.ending(st, s.Clock.Now(), o)
 	held, err := s.ends.Do(ctx, e)
 	if err == nil && !held {
@@ -232,7 +232,7 @@ func (s *Service) conclude(ctx context.Context, st *step, o outcome) error {
 
 // postpone gives a claimed transfer back until its next step. Unknown says that the bank did not
 // know it. One that is long under way is reported each time, and goes on.
-func (s *Service) postpone(ctx context.Context, st *step, unknown bool, why error) error {
+func (s *Service) postpone(ctx context.Context, st *claimed, unknown bool, why error) error {
 	now := s.Clock.Now()
 	p := s.postponement(st, now, unknown, why)
 	held, err := s.postpones.Do(ctx, p)
@@ -257,8 +257,8 @@ func (s *Service) postpone(ctx context.Context, st *step, unknown bool, why erro
 	return retry.At(*p.next, why)
 }
 
-func (s *Service) postponement(st *step, now time.Time, unknown bool, why error) postponement {
-	p := postponement{step: st, unknown: st.Unknown, why: why.Error()}
+func (s *Service) postponement(st *claimed, now time.Time, unknown bool, why error) postponement {
+	p := postponement{claimed: st, unknown: st.Unknown, why: why.Error()}
 	p.next, p.asks = s.next(st, now)
 	if unknown && !st.Early {
 		p.unknown++
@@ -267,7 +267,7 @@ func (s *Service) postponement(st *step, now time.Time, unknown bool, why error)
 }
 
 // gaps is the schedule of the transfer's status.
-func (s *Service) gaps(st *step) []time.Duration {
+func (s *Service) gaps(st *claimed) []time.Duration {
 	if st.ended() {
 		return s.Rechecks
 	}
@@ -277,7 +277,7 @@ func (s *Service) gaps(st *step) []time.Duration {
 // countsFrom is the earliest due time that the transfer's schedule gives its next question; one
 // before it was brought about by an event of the bank or by an operator. So n questions that
 // counted took at least the first n gaps.
-func (s *Service) countsFrom(st *step) time.Time {
+func (s *Service) countsFrom(st *claimed) time.Time {
 	at, gaps := st.Since, s.gaps(st)
 	for i := range min(st.Asks+1, len(gaps)) {
 		at = at.Add(gaps[i])
@@ -287,7 +287,7 @@ func (s *Service) countsFrom(st *step) time.Time {
 
 // next is when a transfer is due again, and its count of questions. One before its time changes
 // neither. A transfer that has ended is not asked about for ever: nil.
-func (s *Service) next(st *step, now time.Time) (at *time.Time, asks int) {
+func (s *Service) next(st *claimed, now time.Time) (at *time.Time, asks int) {
 	gaps, asks := s.gaps(st), st.Asks
 	if !st.Early {
 		asks++
@@ -303,8 +303,8 @@ func (s *Service) next(st *step, now time.Time) (at *time.Time, asks int) {
 
 // ending ends a transfer now. The bank is asked again about what it has paid, and about what it had
 // been asked to pay.
-func (s *Service) ending(st *step, now time.Time, o outcome) ending {
-	e := ending{step: st, outcome: o}
+func (s *Service) ending(st *claimed, now time.Time, o outcome) ending {
+	e := ending{claimed: st, outcome: o}
 	if st.Attempts > 0 && len(s.Rechecks) > 0 {
 		e.next = new(now.Add(s.Rechecks[0]))
 	}

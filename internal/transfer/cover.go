@@ -29,7 +29,7 @@ type fund struct {
 
 // verdicts are what may become of due transfers.
 type verdicts struct {
-	covered []*step
+	covered []*claimed
 	short   []postponement
 	ends    []ending
 }
@@ -54,8 +54,8 @@ type verdicts struct {
 //
 // What the bank takes back of confirmed money (a recall) ends no transfer: those that have lost
 // their cover by it wait for other money, or until somebody cancels them.
-func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []*step) (v verdicts, err error) {
-	byID := map[uuid.UUID]*step{}
+func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []*claimed) (v verdicts, err error) {
+	byID := map[uuid.UUID]*claimed{}
 	var ids, accounts []uuid.UUID
 	for _, st := range pending {
 		byID[st.ID] = st

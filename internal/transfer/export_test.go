@@ -42,7 +42,7 @@ func flat[R any](all []batch.Outcome[batch.Outcome[R]]) (out []batch.Outcome[R])
 }
 
 // Claim is a transfer that a worker has claimed.
-type Claim = step
+type Claim = claimed
 
 // ClaimTogether claims transfers in one batch: the claim, or an error where it is a wait; nil and
 // nil where there is nothing.
@@ -52,7 +52,7 @@ func (s *Service) ClaimTogether(ctx context.Context, ids ...uuid.UUID) (claims [
 		if err == nil {
 			err = o.Value.wait
 		}
-		claims, errs = append(claims, o.Value.step), append(errs, err)
+		claims, errs = append(claims, o.Value.transfer), append(errs, err)
 	}
 	return claims, errs
 }

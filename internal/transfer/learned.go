@@ -9,18 +9,19 @@ import (
 	"ajo/internal/provider"
 )
 
-// learned is what the bank's answers of one step show beside the outcome. It is stored with
-// the step's result (recordSQL).
+// learned is what the bank's answers to one claim show besides the outcome. It is stored with the
+// result (recordSQL).
 type learned struct {
-	Acked bool          `pg:"acked"`       // the bank has the reference
-	Fee   *money.Amount `pg:"fee,numeric"` // what the bank takes for the payout; nil: it has not said
+	Acked bool `pg:"acked"` // the bank has the reference
+	// what the bank takes for the payout; nil: it has not said
+	Fee *money.Amount `pg:"fee,numeric"`
 	// what its record says otherwise than the books, "" where they agree; nil: no record was seen
 	Difference *string `pg:"difference"`
 }
 
 // learn keeps what the bank's own record of the transfer shows, and raises an alert where the books
 // say otherwise.
-func (s *Service) learn(ctx context.Context, st *step, p provider.Payout) {
+func (s *Service) learn(ctx context.Context, st *claimed, p provider.Payout) {
 	name, text := st.compare(p)
 	st.learned = learned{Acked: true, Fee: p.Fee, Difference: &text}
 	// agrees, or an operator has dealt with it
@@ -32,7 +33,7 @@ func (s *Service) learn(ctx context.Context, st *step, p provider.Payout) {
 
 // compare says in what the bank's record differs from the books, and under which name that is
 // alerted; both are empty where it does not.
-func (st *step) compare(p provider.Payout) (name, text string) {
+func (st *claimed) compare(p provider.Payout) (name, text string) {
 	if name = st.contradiction(p); name != "" {
 		text = p.Beside(string(st.Status), st.Paid)
 	}
@@ -41,7 +42,7 @@ func (st *step) compare(p provider.Payout) (name, text string) {
 
 // contradiction names what the bank's record says otherwise than the books, as alerts name it; ""
 // where they agree, or will as soon as the outcome that the record states is booked.
-func (st *step) contradiction(p provider.Payout) string {
+func (st *claimed) contradiction(p provider.Payout) string {
 	whole := p.Amount.Equal(st.Paid)
 	switch {
 	case st.Status == Success && p.Status == provider.Refunded && (!whole || p.Amount.Equal(st.Amount.Sub(st.Paid))):
@@ -62,10 +63,10 @@ func (st *step) contradiction(p provider.Payout) string {
 	return ""
 }
 
-// keepAcknowledgement stores that the bank has the reference though the step's claim has gone:
-// whoever has the transfer now must not submit it again, or give it back, on the word that the bank
-// does not find it.
-func (s *Service) keepAcknowledgement(ctx context.Context, st *step) error {
+// keepAcknowledgement stores that the bank has the reference although the claim is lost: the worker
+// that has the transfer now must not submit it again, or return the money, because the bank does
+// not find it.
+func (s *Service) keepAcknowledgement(ctx context.Context, st *claimed) error {
 	if !st.learned.Acked || st.Acknowledged {
 		return nil
 	}
@@ -77,6 +78,6 @@ func (s *Service) keepAcknowledgement(ctx context.Context, st *step) error {
 // steps.
 const alertAfter = 10 * time.Minute
 
-func (s *Service) alert(ctx context.Context, st *step, name, text string, more ...any) {
+func (s *Service) alert(ctx context.Context, st *claimed, name, text string, more ...any) {
 	s.Log.ErrorContext(ctx, text, append([]any{slog.String("alert", name), slog.String("transfer", st.Ref)}, more...)...)
 }

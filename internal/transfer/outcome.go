@@ -10,12 +10,12 @@ import (
 	"ajo/ledger"
 )
 
-// decider is whose word an end is.
+// decider is who or what ended a transfer.
 type decider string
 
 const (
 	byBank decider = "bank" // its record, or its refusal of the first submission
-	// five submissions, none acknowledged, and the bank knows of none
+	// five submissions, none acknowledged, and the bank knows none of them
 	bySilence  decider = "silence"
 	byBooks    decider = "books"    // the money that it is paid from proved false
 	byOperator decider = "operator" // resolved or cancelled
@@ -82,7 +82,7 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	return publish(ctx, tx, now, ends)
 }
 
-// move is what becomes of the debit.
+// move is the event that an outcome has for the debit.
 func (e ending) move() ledger.Event {
 	switch {
 	case e.event == EventPaid:

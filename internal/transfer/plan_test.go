@@ -21,7 +21,7 @@ func TestPlansOnAnEmptyDatabase(t *testing.T) {
 		sql  string
 		want []string
 	}{
-		"read": {stepsSQL, []string{"Scan on transfers_pkey", "Index Cond: (id = ANY ($1))", tenant, its, balance, "Index Cond: (account_id = t.account_id)"}},
+		"read": {claimedSQL, []string{"Scan on transfers_pkey", "Index Cond: (id = ANY ($1))", tenant, its, balance, "Index Cond: (account_id = t.account_id)"}},
 		"funds": {fundsSQL, []string{
 			"transfers_waiting", "Index Cond: (account_id = ANY ($2))",
 			"Index Scan using ledger_entries_group on ledger_entries e", "Index Cond: (transaction_group_id = t.id)",

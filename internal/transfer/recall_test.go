@@ -25,7 +25,7 @@ func (b *bundle) recall(group uuid.UUID) {
 	}))
 }
 
-// answered ends the hold; taken tells whether the bank took the money back.
+// answered ends the hold; taken reports whether the bank took the money back.
 func (b *bundle) answered(group uuid.UUID, amount string, taken bool) {
 	b.T.Helper()
 	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {

@@ -39,10 +39,10 @@ func accountTag(account uuid.UUID) string { return hex.EncodeToString(account[8:
 
 const repeatsSQL = `SELECT merchant_tx_ref, amount, created_at FROM transfers WHERE merchant_tx_ref = ANY($1)`
 
-// withoutRepeats takes out the requests whose reference has a transfer: though no answer is kept
-// under their key, it was asked for before, and adopted since ([Service.Adopt]). They get the
-// answer that the first one got. Where the first is so long ago that its key may be used anew, a
-// random reference takes the place of the one that is taken.
+// withoutRepeats removes the requests whose reference already has a transfer: no answer is stored
+// under their key, but the same settlement was requested before and has been adopted since
+// ([Service.Adopt]). They get the answer of the first request. If that is so long ago that its key
+// may be used again, the request gets a random reference instead.
 func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
 	of := map[string]*acceptance{}
 	for _, c := range candidates {

@@ -34,7 +34,7 @@ type Resolution struct {
 	Amount *money.Amount
 }
 
-// Resolved is what a resolution or a cancellation came to.
+// Resolved is the result of a resolution or a cancellation.
 type Resolved struct {
 	ID      uuid.UUID
 	Status  Status
@@ -48,7 +48,7 @@ type Resolved struct {
 func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By) (r Resolved, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		st, err := s.lockStep(ctx, tx, now, merchantTxRef)
+		st, err := s.lockTransfer(ctx, tx, now, merchantTxRef)
 		switch {
 		case err != nil:
 			return err
@@ -91,7 +91,7 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 	record, said := s.askedByHand(ctx, merchantTxRef)
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		st, err := s.lockStep(ctx, tx, now, merchantTxRef)
+		st, err := s.lockTransfer(ctx, tx, now, merchantTxRef)
 		if err != nil {
 			return err
 		}
@@ -124,8 +124,8 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 	return r, err
 }
 
-// askedByHand asks the bank for its record, and says in words what came of it. No record is no
-// reason against a resolution: that the bank gives none is why there is one.
+// askedByHand asks the bank for its record, and says in words what it answered. A missing record
+// does not stop a resolution: it is usually the reason for one.
 func (s *Service) askedByHand(ctx context.Context, ref string) (*provider.Payout, string) {
 	if s.Bank == nil {
 		return nil, "it was not asked"
@@ -144,7 +144,7 @@ func (s *Service) askedByHand(ctx context.Context, ref string) (*provider.Payout
 
 // opposes reports whether the bank's record states for certain the opposite of the resolution, for
 // the sum that was ordered.
-func (to Resolution) opposes(st *step, p *provider.Payout) bool {
+func (to Resolution) opposes(st *claimed, p *provider.Payout) bool {
 	if p == nil || !p.Amount.Equal(st.Amount) {
 		return false
 	}
@@ -155,7 +155,7 @@ func (to Resolution) opposes(st *step, p *provider.Payout) bool {
 }
 
 // endByHand books a resolution of a transfer that is locked.
-func (s *Service) endByHand(ctx context.Context, tx pg.Tx, now time.Time, st *step, to Resolution, reason string) (Resolved, error) {
+func (s *Service) endByHand(ctx context.Context, tx pg.Tx, now time.Time, st *claimed, to Resolution, reason string) (Resolved, error) {
 	sum := st.Amount
 	switch {
 	case to.Amount != nil:
@@ -179,9 +179,9 @@ func (s *Service) endByHand(ctx context.Context, tx pg.Tx, now time.Time, st *st
 	return s.endedByHand(ctx, tx, st, st.Status)
 }
 
-// dealtWith marks what the bank's record says otherwise than the books do now as known to a person:
-// seen again, it is no news.
-func dealtWith(ctx context.Context, tx pg.Tx, st *step, r Resolved, record *provider.Payout) error {
+// dealtWith marks the difference between the bank's record and the books as known to a person, so
+// that it raises no alert when it is seen again.
+func dealtWith(ctx context.Context, tx pg.Tx, st *claimed, r Resolved, record *provider.Payout) error {
 	text := st.Difference
 	if record != nil {
 		after := *st
@@ -196,7 +196,7 @@ func dealtWith(ctx context.Context, tx pg.Tx, st *step, r Resolved, record *prov
 
 // rebook books a new debit, of the sum that the bank has really paid, in place of the transfer's
 // own; that one is reversed, if it is not already. The transfer succeeds.
-func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *step, sum money.Amount, o outcome) (Resolved, error) {
+func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claimed, sum money.Amount, o outcome) (Resolved, error) {
 	if event, ok := map[Status]ledger.Event{Processing: ledger.EventReverse, Success: ledger.EventRefund}[st.Status]; ok {
 		moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: st.DebitGroup, Direction: ledger.Debit, Event: event}})
 		if err = errors.Join(err, firstErr(moved)); err != nil {
@@ -263,11 +263,11 @@ func (s *Service) endOne(ctx context.Context, tx pg.Tx, e ending, now time.Time)
 	if err := recheckAfter(ctx, tx, e); err != nil {
 		return Resolved{}, err
 	}
-	return s.endedByHand(ctx, tx, e.step, e.to())
+	return s.endedByHand(ctx, tx, e.claimed, e.to())
 }
 
-// endedByHand reads what a decision came to, before its commit.
-func (s *Service) endedByHand(ctx context.Context, tx pg.Tx, st *step, status Status) (Resolved, error) {
+// endedByHand reads the result of a decision, before its commit.
+func (s *Service) endedByHand(ctx context.Context, tx pg.Tx, st *claimed, status Status) (Resolved, error) {
 	r := Resolved{ID: st.ID, Status: status}
 	if status == Success {
 		r.Paid = &st.Paid
@@ -292,18 +292,18 @@ func lock(ctx context.Context, tx pg.Tx, merchantTxRef string) (id uuid.UUID, er
 	return id, err
 }
 
-// lockStep locks a transfer and reads it as a worker's step is read.
-func (s *Service) lockStep(ctx context.Context, tx pg.Tx, now time.Time, merchantTxRef string) (*step, error) {
+// lockTransfer locks a transfer and reads it as a worker's step is read.
+func (s *Service) lockTransfer(ctx context.Context, tx pg.Tx, now time.Time, merchantTxRef string) (*claimed, error) {
 	id, err := lock(ctx, tx, merchantTxRef)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := s.read(ctx, tx, now, id)
-	if err == nil && len(steps) == 0 {
+	found, err := s.read(ctx, tx, now, id)
+	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
-	return steps[0], nil
+	return found[0], nil
 }

@@ -43,7 +43,7 @@ type Accepted struct {
 	AccountRef    string       `json:"accountRef"`
 }
 
-// Settled is what a settle request came to: the answer, and the new transfer (uuid.Nil when the
+// Settled is the result of a settle request: the answer, and the new transfer (uuid.Nil when the
 // answer is a kept one).
 type Settled struct {
 	Answer     idempotency.Answer

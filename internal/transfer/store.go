@@ -17,36 +17,36 @@ import (
 	"ajo/internal/work"
 )
 
-// claimed is what a claim came to: the step, or a wait ([retry]) of a transfer that lacks cover.
-// Neither is nothing: the transfer is not due, leased by another worker, or has ended here.
-type claimed struct {
-	step *step
-	wait error
+// claimResult is a claimed transfer, or a wait ([retry]) if it lacks cover. Both are nil if there
+// is nothing to do: the transfer is not due, leased by another worker, or has ended here.
+type claimResult struct {
+	transfer *claimed
+	wait     error
 }
 
 // claimAll claims the transfers that are due, puts off those that lack cover, and ends those that
-// will never have it. What is asked of the bank is leased. A pending transfer goes without: its
+// will never have it. A transfer about which the bank is asked is leased. A pending one is not: its
 // first step only names the holder, which two workers may do at once, and the first of them to
-// record anything has it. What was covered when it was checked still is when it is submitted; see
+// record a result wins. What was covered when it was checked still is when it is submitted; see
 // [Service.cover].
-func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]claimed, error) {
+func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]claimResult, error) {
 	now := s.Clock.Now()
 	claims, err := work.Due(ctx, tx, work.Settle, now, ids)
 	if err != nil || len(claims) == 0 {
-		return make([]claimed, len(ids)), err
+		return make([]claimResult, len(ids)), err
 	}
-	steps, err := s.read(ctx, tx, now, slices.Collect(maps.Keys(claims))...)
+	transfers, err := s.read(ctx, tx, now, slices.Collect(maps.Keys(claims))...)
 	if err != nil {
 		return nil, err
 	}
-	byID := map[uuid.UUID]claimed{}
-	var asked, short []*step
-	for _, st := range steps {
+	byID := map[uuid.UUID]claimResult{}
+	var asked, short []*claimed
+	for _, st := range transfers {
 		switch st.Claim = claims[st.ID]; {
 		case st.Status != Pending:
 			asked = append(asked, st)
 		case st.covered:
-			byID[st.ID] = claimed{step: st}
+			byID[st.ID] = claimResult{transfer: st}
 		default:
 			short = append(short, st)
 		}
@@ -57,7 +57,7 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 	if err := s.coverAll(ctx, tx, now, short, byID); err != nil {
 		return nil, err
 	}
-	out := make([]claimed, len(ids))
+	out := make([]claimResult, len(ids))
 	for i, id := range ids {
 		out[i] = byID[id]
 		delete(byID, id) // one that was asked for twice is one caller's
@@ -65,16 +65,16 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 	return out, nil
 }
 
-// leaseAll leases the items of steps that nobody else has claimed meanwhile.
-func (s *Service) leaseAll(ctx context.Context, tx pg.Tx, now time.Time, steps []*step, byID map[uuid.UUID]claimed) error {
-	if len(steps) == 0 {
+// leaseAll leases the items of transfers that no other worker has claimed meanwhile.
+func (s *Service) leaseAll(ctx context.Context, tx pg.Tx, now time.Time, transfers []*claimed, byID map[uuid.UUID]claimResult) error {
+	if len(transfers) == 0 {
 		return nil
 	}
-	leased, err := work.Lease(ctx, tx, work.Settle, now.Add(s.Lease), claimsOf(steps))
+	leased, err := work.Lease(ctx, tx, work.Settle, now.Add(s.Lease), claimsOf(transfers))
 	for i, c := range leased {
 		if c != nil {
-			steps[i].Claim = *c
-			byID[c.ID] = claimed{step: steps[i]}
+			transfers[i].Claim = *c
+			byID[c.ID] = claimResult{transfer: transfers[i]}
 		}
 	}
 	return err
@@ -82,13 +82,13 @@ func (s *Service) leaseAll(ctx context.Context, tx pg.Tx, now time.Time, steps [
 
 // coverAll decides on pending transfers of accounts whose confirmed money does not cover all of
 // their debits, and records the verdicts.
-func (s *Service) coverAll(ctx context.Context, tx pg.Tx, now time.Time, steps []*step, byID map[uuid.UUID]claimed) error {
-	v, err := s.cover(ctx, tx, now, steps)
+func (s *Service) coverAll(ctx context.Context, tx pg.Tx, now time.Time, transfers []*claimed, byID map[uuid.UUID]claimResult) error {
+	v, err := s.cover(ctx, tx, now, transfers)
 	if err != nil {
 		return err
 	}
 	for _, st := range v.covered {
-		byID[st.ID] = claimed{step: st}
+		byID[st.ID] = claimResult{transfer: st}
 	}
 	held, err := s.postponeAll(ctx, tx, v.short)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Service) coverAll(ctx context.Context, tx pg.Tx, now time.Time, steps [
 	}
 	for i, p := range v.short {
 		if held[i] {
-			byID[p.ID] = claimed{wait: retry.At(*p.next, errCover)}
+			byID[p.ID] = claimResult{wait: retry.At(*p.next, errCover)}
 		}
 	}
 	held, err = s.endAll(ctx, tx, v.ends)
@@ -110,15 +110,15 @@ func (s *Service) coverAll(ctx context.Context, tx pg.Tx, now time.Time, steps [
 	return err
 }
 
-func claimsOf(steps []*step) []work.Claim {
-	claims := make([]work.Claim, len(steps))
-	for i, st := range steps {
+func claimsOf(transfers []*claimed) []work.Claim {
+	claims := make([]work.Claim, len(transfers))
+	for i, st := range transfers {
 		claims[i] = st.Claim
 	}
 	return claims
 }
 
-// submitted is what recording a submission came to.
+// submitted is the result of recording a submission.
 type submitted struct {
 	claim   *work.Claim // nil: nothing may be submitted
 	refused bool        // ours, but not to be submitted: it is due again at once
@@ -129,26 +129,26 @@ type submitted struct {
 // account that had a recall since. For the forms of the conditions see package pg, plans.go.
 var submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $2, ask_count = 0, unknown_count = 0,
 		account_name = m.holder, last_error = '', updated_at = $2
-	FROM ` + pg.Unnest[step](3, "m") + `
+	FROM ` + pg.Unnest[claimed](3, "m") + `
 	WHERE t.id = m.id AND t.status = ANY($1) AND t.acknowledged_at IS NULL
 		AND CASE t.status WHEN 'pending' THEN m.recalls = (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id) ELSE true END
 	RETURNING m.n`
 
 // submitAll records many submissions, each under a lease.
-func (s *Service) submitAll(ctx context.Context, tx pg.Tx, steps []*step) ([]submitted, error) {
+func (s *Service) submitAll(ctx context.Context, tx pg.Tx, transfers []*claimed) ([]submitted, error) {
 	now := s.Clock.Now()
-	leased, err := work.Lease(ctx, tx, work.Settle, now.Add(s.Lease), claimsOf(steps))
+	leased, err := work.Lease(ctx, tx, work.Settle, now.Add(s.Lease), claimsOf(transfers))
 	if err != nil {
 		return nil, err
 	}
-	var ours []*step
+	var ours []*claimed
 	var places []int
-	for i, st := range steps {
+	for i, st := range transfers {
 		if leased[i] != nil {
 			ours, places = append(ours, st), append(places, i)
 		}
 	}
-	out := make([]submitted, len(steps))
+	out := make([]submitted, len(transfers))
 	if len(ours) == 0 {
 		return out, nil
 	}
@@ -172,7 +172,7 @@ func (s *Service) submitAll(ctx context.Context, tx pg.Tx, steps []*step) ([]sub
 
 // postponement gives a claimed transfer back until it is next due.
 type postponement struct {
-	*step
+	*claimed
 	next    *time.Time // nil: never again
 	asks    int
 	unknown int
@@ -181,7 +181,7 @@ type postponement struct {
 
 // ending is the end of a claimed transfer, or its move on from success.
 type ending struct {
-	*step
+	*claimed
 	outcome
 	next *time.Time // when the bank is asked again; nil: it is not
 }
@@ -192,7 +192,7 @@ func (e ending) to() Status {
 	return to
 }
 
-// change is what a step has come to, as recordSQL stores it. What is nil stays as it was.
+// change is the result of a claim, as recordSQL stores it. A nil field stays as it was.
 type change struct {
 	ID      uuid.UUID `pg:"id"`
 	From    Status    `pg:"status_from"`
@@ -228,7 +228,7 @@ var recordSQL = `UPDATE transfers t
 	FROM ` + pg.Unnest[change](2, "m") + `
 	WHERE t.id = m.id AND t.status = m.status_from`
 
-// writeAll stores what steps have come to whose claims stand.
+// writeAll stores what transfers have come to whose claims stand.
 func writeAll(ctx context.Context, tx pg.Tx, now time.Time, changes []change) error {
 	if len(changes) == 0 {
 		return nil
@@ -240,7 +240,7 @@ func writeAll(ctx context.Context, tx pg.Tx, now time.Time, changes []change) er
 	return err
 }
 
-// postponeAll gives steps back until they are next due, and reports for each whether its claim
+// postponeAll gives transfers back until they are next due, and reports for each whether its claim
 // still stood.
 func (s *Service) postponeAll(ctx context.Context, tx pg.Tx, items []postponement) ([]bool, error) {
 	if len(items) == 0 {

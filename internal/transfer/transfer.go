@@ -1,11 +1,11 @@
-// Package transfer owns the settlements: money that leaves, and its way to its end.
+// Package transfer owns settlements: payouts to bank accounts, from the request to their end.
 //
 // What always holds: a transfer and its provisional debit are one commit; each submission is
 // counted and committed before the bank is called, always under the same merchantTxRef; an answer
-// that is not clear is never taken for a failure, but asked about for as long as it takes; the end
-// of a transfer and the move of its debit are one commit; what the bank has not confirmed as
-// received does not leave. Time alone brings an end nearer: how often a transfer is asked about,
-// and at whose word, changes nothing. (Specification, "Transfer (settlement)"; decisions,
+// that is not clear is never taken for a failure: the bank is asked until it is; the end of a
+// transfer and the move of its debit are one commit; money that the bank has not confirmed as
+// received is not paid out. Only questions at their scheduled times count towards an end; asking
+// more often changes nothing. (Specification, "Transfer (settlement)"; decisions,
 // "Settlement".)
 package transfer
 
@@ -176,8 +176,8 @@ const (
 type Service struct {
 	Options
 	accepts   *pg.Batcher[*request, batch.Outcome[Settled]]
-	claims    *pg.Batcher[uuid.UUID, claimed]
-	submits   *pg.Batcher[*step, submitted]
+	claims    *pg.Batcher[uuid.UUID, claimResult]
+	submits   *pg.Batcher[*claimed, submitted]
 	postpones *pg.Batcher[postponement, bool]
 	ends      *pg.Batcher[ending, bool]
 	holders   holders
@@ -192,7 +192,7 @@ func New(o Options) *Service {
 	s := &Service{Options: o}
 	s.accepts = pg.NewBatcher(o.Pool, pg.BatchOptions[*request]{Name: "transfer/accept", Max: batchSize, Writers: acceptWriters}, s.acceptAll)
 	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "transfer/claim", Max: batchSize, Order: pg.CompareIDs}, s.claimAll)
-	s.submits = pg.NewBatcher(o.Pool, pg.BatchOptions[*step]{Name: "transfer/submit", Max: batchSize, Order: pg.ByID((*step).id)}, s.submitAll)
+	s.submits = pg.NewBatcher(o.Pool, pg.BatchOptions[*claimed]{Name: "transfer/submit", Max: batchSize, Order: pg.ByID((*claimed).id)}, s.submitAll)
 	s.postpones = pg.NewBatcher(o.Pool, pg.BatchOptions[postponement]{Name: "transfer/postpone", Max: batchSize, Order: pg.ByID(postponement.id)}, s.postponeAll)
 	s.ends = pg.NewBatcher(o.Pool, pg.BatchOptions[ending]{Name: "transfer/end", Max: batchSize, Order: pg.ByID(ending.id)}, s.endAll)
 	return s

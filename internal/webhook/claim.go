@@ -52,8 +52,8 @@ func readPending(row pgx.CollectableRow) (*pending, error) {
 		&d.secrets.current, &d.secrets.previous, &d.secrets.previousUntil, &d.traceparent)
 }
 
-// hold puts off deliveries that found no slot, and reports for each whether it did: one that
-// somebody has claimed, ended or put off meanwhile stays as it is.
+// hold puts off deliveries that found no slot, and reports for each whether it did: a delivery that
+// has been claimed, ended or put off meanwhile stays as it is.
 func (s *Service) hold(ctx context.Context, tx pg.Tx, holds []work.Outcome) ([]bool, error) {
 	return work.Finish(ctx, tx, work.Deliver, holds)
 }
@@ -94,7 +94,7 @@ var recordSQL = `
 		SELECT id, attempt_count, started_at, duration_ms, status_code, failure, body FROM moved`
 
 // record moves the deliveries and adds their attempts, and reports for each whether it did: an
-// attempt whose claim has gone to somebody else changes nothing.
+// attempt whose claim is lost changes nothing.
 func (s *Service) record(ctx context.Context, tx pg.Tx, attempts []attempt) ([]bool, error) {
 	outcomes := make([]work.Outcome, len(attempts))
 	for i, a := range attempts {

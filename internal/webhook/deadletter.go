@@ -43,20 +43,20 @@ func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Requ
 // the numbers of the attempts go on. It and the record of who did it are one commit. For an
 // operator. [ErrNotFound], or [ErrNotDeadLetter] in any other state.
 func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
-	return s.replay(ctx, uuid.Nil, id, by)
+	return s.replayOf(ctx, uuid.Nil, id, by)
 }
 
 // ReplayOwn is [Service.Replay] at the word of the tenant whose delivery it is, and returns it.
 // Another tenant's is [ErrNotFound].
 func (s *Service) ReplayOwn(ctx context.Context, tenant, id uuid.UUID) (Delivery, error) {
-	if err := s.replay(ctx, tenant, id, audit.By{Actor: "tenant:" + tenant.String(), Reason: "asked for by the tenant"}); err != nil {
+	if err := s.replayOf(ctx, tenant, id, audit.By{Actor: "tenant:" + tenant.String(), Reason: "asked for by the tenant"}); err != nil {
 		return Delivery{}, err
 	}
 	return s.find(ctx, tenant, id)
 }
 
-// replay replays a delivery of the tenant, or of any (uuid.Nil).
-func (s *Service) replay(ctx context.Context, tenant, id uuid.UUID, by audit.By) error {
+// replayOf replays a delivery of the tenant, or of any (uuid.Nil).
+func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.By) error {
 	return pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
 		now := s.clock.Now()
 		var detail struct {

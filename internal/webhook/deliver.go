@@ -106,7 +106,7 @@ func (s *Service) putOff(ctx context.Context, w *pending, to time.Time, why erro
 }
 
 // try claims the delivery and calls the receiver, in an acquired slot, which it releases. The
-// attempt is nil when the claim went to somebody else.
+// attempt is nil if another worker claimed it.
 func (s *Service) try(ctx context.Context, w *pending, secrets []secret.Redacted, e endpoint) (*attempt, error) {
 	var took time.Duration
 	found := nothing
@@ -121,7 +121,7 @@ func (s *Service) try(ctx context.Context, w *pending, secrets []secret.Redacted
 	answer, err := s.call(ctx, w, header, w.attempts+1)
 	took = answer.Duration
 	if err != nil && ctx.Err() != nil {
-		// nobody knows what the receiver saw; the lease runs out, and the attempt is made again
+		// what the receiver saw is unknown; when the lease ends, the attempt is made again
 		return nil, err
 	}
 	found = judge(answer, err)
@@ -166,10 +166,10 @@ func (s *Service) release(e endpoint, took time.Duration, found finding) {
 	}
 }
 
-// judge tells what a call says of the endpoint. A 5xx answer is a gateway's or an application's
-// word that nothing works behind it; a 4xx (or 3xx) answer is one of an application that is there
-// and does not want this delivery, so it is no reason to hold others. What we refuse to call
-// ourselves says nothing.
+// judge decides what a call says about the endpoint. A 5xx answer is a gateway's or an
+// application's word that nothing works behind it; a 4xx (or 3xx) answer is one of an application
+// that is there and does not want this delivery, so it is no reason to hold others. What we refuse
+// to call ourselves says nothing.
 func judge(r safehttp.Result, err error) finding {
 	switch {
 	case errors.Is(err, safehttp.ErrURL), errors.Is(err, safehttp.ErrAddress):

@@ -114,8 +114,8 @@ func (p Settlement) wire(d *NewDelivery) any {
 	}
 }
 
-// encode builds the bytes that are stored, signed and sent. HTML's characters stay as they are:
-// this is no web page.
+// encode builds the bytes that are stored, signed and sent. Characters of HTML are not escaped:
+// this is not a web page.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -124,10 +124,10 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// messageID is what webhook-id says of an event, the same in every sending of it and in no other
-// event. Of a received payment it is the transactionGroupId, as decided. Other events of the same
-// payment have that too, so theirs is a UUID made of it and of the type (version 5): still a UUID,
-// and none that a transactionGroupId (version 7) can be.
+// messageID is an event's webhook-id, the same each time that the event is sent, and unique to it.
+// Of a received payment it is the transactionGroupId, as decided. Other events of the same payment
+// have that too, so theirs is a UUID made of it and of the type (version 5): still a UUID, and none
+// that a transactionGroupId (version 7) can be.
 func messageID(t Type, group uuid.UUID) uuid.UUID {
 	if t == PaymentReceived {
 		return group
@@ -144,7 +144,7 @@ func (s *Service) Chosen(ctx context.Context, tenant uuid.UUID) ([]Type, error) 
 
 // Choose sets the events that the tenant is subscribed to, in place of those before, and returns
 // them.
-// PaymentReceived stays, whether named or not; what happened before stays untold. An unknown one is
+// PaymentReceived stays, whether named or not. Earlier events are not published. An unknown one is
 // [ErrEvents].
 func (s *Service) Choose(ctx context.Context, tenant uuid.UUID, events []Type) ([]Type, error) {
 	for _, t := range events {
@@ -175,8 +175,8 @@ type NewDelivery struct {
 	AccountID          uuid.UUID
 	AccountRef         string
 	TransactionGroupID uuid.UUID // the payment's event, or the transfer
-	// the account's, else the tenant's; passed safehttp.CheckURL when it was set. Empty: nobody is
-	// called
+	// the account's, else the tenant's; passed safehttp.CheckURL when it was set. Empty: no
+	// endpoint is called
 	CallbackURL string
 	Listening   bool // the tenant listens: it is shown the event too
 	// when it happened; of a received payment, when its event was received

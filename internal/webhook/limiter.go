@@ -48,7 +48,7 @@ type endpoint struct {
 	host   string
 }
 
-// finding is what a call says of the endpoint.
+// finding is what a call shows about the endpoint.
 type finding int
 
 const (
@@ -132,11 +132,11 @@ func (l *limiter) acquire(ctx context.Context, e endpoint) (back time.Duration, 
 	if n.slow || len(n.waiting) >= l.line(n) {
 		return l.defers(n)
 	}
-	return l.queue(ctx, e, n)
+	return l.waitForSlot(ctx, e, n)
 }
 
-// queue waits for a slot; l.mu is held before and after, and free meanwhile.
-func (l *limiter) queue(ctx context.Context, e endpoint, n *endpointLoad) (back time.Duration, err error) {
+// waitForSlot waits for a slot; l.mu is held before and after, and free meanwhile.
+func (l *limiter) waitForSlot(ctx context.Context, e endpoint, n *endpointLoad) (back time.Duration, err error) {
 	slot := make(chan struct{}, 1)
 	n.waiting = append(n.waiting, slot)
 	l.mu.Unlock()

@@ -30,7 +30,7 @@ type Delivery struct {
 	DeliveredAt        *time.Time
 }
 
-// selectDelivery tells a tenant no more of an error of ours than that it was one.
+// selectDelivery shows a tenant that an error of ours occurred, and no more of it.
 const selectDelivery = `
 	SELECT d.id, d.tenant_id, d.account_id, a.account_ref, d.transaction_group_id, d.event_type, d.callback_url, d.status, d.attempt_count,
 		CASE WHEN w.attempts > 0 THEN 'not sent: an error on our side; it will be tried again' ELSE d.last_error END,
@@ -114,7 +114,7 @@ func (s *Service) find(ctx context.Context, tenant, id uuid.UUID) (Delivery, err
 	return pg.One(ctx, s.pool, pgx.RowToStructByPos[Delivery], ErrNotFound, deliveryQuery+` WHERE d.id = $1 AND ($2::uuid IS NULL OR d.tenant_id = $2)`, id, unlessNil(tenant))
 }
 
-// Detail is a delivery with what was sent, and what came of it.
+// Detail is a delivery with what was sent and each attempt.
 type Detail struct {
 	Delivery
 	Body     string    // the JSON that is signed and sent

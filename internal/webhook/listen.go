@@ -19,7 +19,7 @@ const (
 	listenMax   = 100                    // events in one answer
 )
 
-// Heard is an event as a tenant that listens is shown it.
+// Heard is an event as it is shown to a tenant that listens.
 type Heard struct {
 	ID        uuid.UUID // what webhook-id says of it; the same in every sending
 	EventType Type
@@ -93,7 +93,7 @@ func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wa
 		}
 	}
 	for end := time.Now().Add(wait); ; {
-		heard, next, err := s.heard(ctx, tenant, seq)
+		heard, next, err := s.readFeed(ctx, tenant, seq)
 		if err != nil || len(heard) > 0 || !time.Now().Before(end) || leave() {
 			return heard, page.Seq(page.Heard, tenant, next), err
 		}
@@ -105,8 +105,8 @@ func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wa
 	}
 }
 
-// heard reads the tenant's events behind the place, and returns the place of the last one.
-func (s *Service) heard(ctx context.Context, tenant uuid.UUID, seq int64) ([]Heard, int64, error) {
+// readFeed reads the tenant's events behind the place, and returns the place of the last one.
+func (s *Service) readFeed(ctx context.Context, tenant uuid.UUID, seq int64) ([]Heard, int64, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, event_type, created_at, convert_from(body, 'UTF8'), seq FROM listen_events
 		WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, tenant, seq, listenMax)

@@ -30,7 +30,7 @@ var queueSQL = pg.Insert[queued]("deliveries", 1) + ` ON CONFLICT (transaction_g
 
 // Queue stores deliveries, due at once, in the transaction of the fact that they report, with one
 // statement however many there are. It returns the ids of the new rows in the order given, and
-// uuid.Nil for what gets none: where there is no URL, and where the event has its delivery already.
+// uuid.Nil where none was made: there is no URL, or the event has its delivery already.
 func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDelivery) ([]uuid.UUID, error) {
 	var rows []queued
 	ids := make([]uuid.UUID, len(deliveries)) // uuid.Nil: none

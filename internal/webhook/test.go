@@ -12,7 +12,7 @@ import (
 	"ajo/internal/signature"
 )
 
-// Tested is what came of a test event.
+// Tested is the result of a test event.
 type Tested struct {
 	URL          string
 	StatusCode   int // 0 when no answer came
@@ -24,8 +24,7 @@ type Tested struct {
 	Body            string // what was sent
 }
 
-// testEvent reports nothing that happened, and has no field by which it could be taken for a
-// payment.
+// testEvent has no field that could make it look like a payment.
 type testEvent struct {
 	EventType string    `json:"eventType"`
 	ID        uuid.UUID `json:"id"`
@@ -35,8 +34,8 @@ type testEvent struct {
 
 // Test sends a test event to the URL, or, where that is empty, to the tenant's webhook URL: at
 // once, once, and signed as a delivery is. Nothing is stored. A URL that breaks the rules for
-// callbacks is refused as [safehttp.CheckURL] does, and without any URL it is [ErrNoURL]; what the
-// call comes to is no error.
+// callbacks is refused as [safehttp.CheckURL] does, and without any URL it is [ErrNoURL]. A failed
+// call is a result, not an error.
 func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Tested, error) {
 	var own string
 	var sealed sealedSecrets

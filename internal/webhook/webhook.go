@@ -1,13 +1,13 @@
 // Package webhook owns the outbound deliveries: the events of payments and settlements for their
-// tenant, and every attempt to deliver them; and what a tenant hears that listens. Of the table of
+// tenant, every attempt to deliver them, and the feed of a tenant that listens. Of the table of
 // tenants it owns webhook_events and listening_until.
 //
-// What always holds: one delivery of each event, queued in the transaction that makes it happen; no
-// event but received payments that was not chosen; the bytes that are signed and sent are the
-// stored ones, the same in every attempt; no transaction is open while a receiver is called; an
-// attempt is recorded only by the one who holds its claim, so a delivery goes out at least once,
-// and each attempt is counted once; an endpoint and a tenant take a bounded share of the workers,
-// and a dead endpoint takes one. (Specification, "Outbound event"; decisions, "Outbound
+// What always holds: each event has one delivery, queued in the transaction of its fact; besides
+// received payments, only events that the tenant chose are published; the bytes that are signed and
+// sent are the stored ones, the same in every attempt; no transaction is open while a receiver is
+// called; an attempt is recorded only under its claim, so a delivery is sent at least once and each
+// attempt is counted once; an endpoint and a tenant take a bounded share of the workers, and a dead
+// endpoint takes one. (Specification, "Outbound event"; decisions, "Outbound
 // deliveries".)
 package webhook
 
@@ -142,8 +142,8 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 	return s
 }
 
-// Breakers counts the endpoints that this process holds deliveries back from, and says since when
-// the first of them; nil: none.
+// Breakers counts the endpoints to which this process holds deliveries back, and returns since when
+// the first of them has been failing; nil: none.
 func (s *Service) Breakers() (open int, since *time.Time) { return s.limiter.breakers() }
 
 // Close finishes the writes that were taken and refuses new ones. Call it when no Deliver is

@@ -31,7 +31,7 @@ type Record struct {
 	LastError   string
 }
 
-// Leased tells whether somebody has the item at the time now.
+// Leased reports whether the item is leased at the time now.
 func (r *Record) Leased(now time.Time) bool { return r.LeasedUntil != nil && r.LeasedUntil.After(now) }
 
 // Filter narrows a list; empty fields do not.

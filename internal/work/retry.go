@@ -12,7 +12,7 @@ import (
 	"ajo/internal/pg"
 )
 
-// retryDetail is what an item's row does not tell any more after a retry.
+// retryDetail is what an item's row no longer shows after a retry.
 type retryDetail struct {
 	Kind      Kind
 	DueAt     time.Time
@@ -21,8 +21,8 @@ type retryDetail struct {
 }
 
 // Retry makes the items about a row due now, of one kind or ("") of all, forgets their failures and
-// enqueues them. It takes nothing from whoever is at work on them: while one is leased, it refuses
-// ([ErrNoItems], or a text that says until when). For operators.
+// enqueues them. It does not interrupt work: while one is leased, it refuses ([ErrNoItems], or a
+// text that says until when). For operators.
 func Retry(ctx context.Context, pool *pg.Pool, now time.Time, id uuid.UUID, kind Kind, by audit.By) ([]Record, error) {
 	var items []Record
 	err := pg.InTx(ctx, pool, func(tx pg.Tx) (err error) {

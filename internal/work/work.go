@@ -1,5 +1,5 @@
-// Package work owns the table of pending work: whatever is still to be done, when it is due, and
-// who has it.
+// Package work owns the table of pending work: what is still to be done, when it is due, and which
+// claim on it is valid.
 //
 // A row (an item) exists from the fact that makes it necessary until it is done. [Schedule] inserts
 // it in the transaction of the fact; after the commit the process's enqueuer puts a task into the
@@ -11,8 +11,7 @@
 // and no version comes twice. A claim is the version that was read, so of all who work on an item
 // at once, one records a result. Read a claim before the facts that the work goes by.
 //
-// Locks: items before the facts that they are about, by id within a kind. Of accounts, which a
-// payment locks as well, the account goes first.
+// For the order of locks see docs/architecture.md.
 package work
 
 import (
@@ -39,7 +38,7 @@ const (
 	Expire  Kind = "expire"  // end a one-time account, close it at the bank
 )
 
-// Kinds lists them all, in the order of a payment's way.
+// Kinds lists them all, in the order in which a payment meets them.
 var Kinds = []Kind{Ingest, Confirm, Settle, Deliver, Expire}
 
 // Item is one thing to be done.
@@ -76,8 +75,8 @@ var scheduleSQL = `
 	ON CONFLICT (id, kind) DO UPDATE SET due_at = excluded.due_at, leased_until = NULL, version = excluded.version, attempts = 0, last_error = ''`
 
 // Schedule makes items due, in the transaction of the facts that make them necessary. The commit
-// enqueues them. An item that is there already gets the new time, and whoever has claimed it has
-// lost it. The items of one call are about different rows.
+// enqueues them. An item that exists gets the new time, and claims on it are lost. The items of one
+// call are about different rows.
 func Schedule(ctx context.Context, tx pg.Tx, items ...Item) error {
 	if len(items) == 0 {
 		return nil
@@ -95,7 +94,7 @@ const expediteSQL = `
 	WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN true ELSE false END RETURNING w.id, coalesce(w.tenant_id, '00000000-0000-0000-0000-000000000000'), w.traceparent`
 
 // Expedite makes items that exist due at the time now, if they are not yet, and enqueues them. It
-// takes nothing from whoever has claimed them. It returns the ids that have an item.
+// leaves claims on them valid. It returns the ids that have an item.
 func Expedite(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids ...uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := tx.Query(ctx, expediteSQL, string(kind), sorted(ids), now)
 	if err != nil {
@@ -116,7 +115,7 @@ func Expedite(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids ...uu
 	return found, nil
 }
 
-// Cancel removes items, whoever has claimed them: there is nothing left to do.
+// Cancel removes items, claimed or not: there is nothing left to do.
 func Cancel(ctx context.Context, tx pg.Tx, kind Kind, ids ...uuid.UUID) error {
 	_, err := tx.Exec(ctx, `DELETE FROM work w USING unnest($2::uuid[]) AS m (id) WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN true ELSE false END`, string(kind), sorted(ids))
 	return err

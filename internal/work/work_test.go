@@ -317,7 +317,8 @@ func TestPlansOnAnEmptyTable(t *testing.T) {
 	b := setup(t)
 	id, now := uuid.New(), time.Now()
 	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := tx.Exec(b.ctx, `SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`) // as a batcher does
+		// as a batcher does
+		_, err := tx.Exec(b.ctx, `SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`)
 		require.NoError(t, err)
 		read := func() (n int) {
 			require.NoError(t, tx.QueryRow(b.ctx, `

@@ -179,7 +179,7 @@ func either(spellings ...string) string {
 	return ""
 }
 
-// ownError tells whether a body is an error in the service's own envelope, an object with an
+// ownError reports whether a body is an error in the service's own envelope, an object with an
 // "error" text and nothing else. A gateway's 404 (a page, a text, an empty body, another JSON) says
 // nothing about the number.
 func ownError(body []byte) bool {

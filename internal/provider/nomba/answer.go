@@ -167,7 +167,7 @@ func (a answer) verdict() verdict {
 	}
 }
 
-// notNow tells whether the HTTP status asks to come again, whatever the body says.
+// notNow reports whether the HTTP status asks to come again, whatever the body says.
 func (a answer) notNow() bool {
 	switch a.status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -176,14 +176,14 @@ func (a answer) notNow() bool {
 	return a.status >= 500
 }
 
-// settles tells whether the HTTP status lets a code other than success count: 2xx, and a 4xx that
+// settles reports whether the HTTP status lets a code other than success count: 2xx, and a 4xx that
 // is about the request itself.
 func (a answer) settles() bool {
 	class := a.status / 100
 	return (class == 2 || class == 4) && !a.notNow() && a.status != http.StatusUnauthorized && a.status != http.StatusConflict
 }
 
-// notKnown tells whether the answer to a question about one reference is "not known here (yet)":
+// notKnown reports whether the answer to a question about one reference is "not known here (yet)":
 // 404, code 01, or 00 without data, and each of them in the bank's own envelope. A gateway's 404 (a
 // page, a text, an empty body, another JSON) is none, however much it is a 404: it would say so of
 // every reference, and money would be reversed on its word. Nor is a refusal to let us see the

@@ -85,7 +85,7 @@ func (c *Client) ask(ctx context.Context, r request, again func(answer) bool) (a
 func tooBusy(a answer) bool { return a.notNow() && a.verdict() == later }
 func code01(a answer) bool  { return a.verdict() == later }
 
-// worthRepeating tells whether a call without an effect that got no answer may be repeated: the
+// worthRepeating reports whether a call without an effect that got no answer may be repeated: the
 // connection failed, and the time is not up.
 func worthRepeating(ctx context.Context, err error) bool {
 	var e *Error

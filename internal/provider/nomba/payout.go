@@ -138,7 +138,7 @@ func (c *Client) payout(ctx context.Context, call, ref string) (provider.Payout,
 	return p, nil
 }
 
-// echoes tells whether the record bears the reference, and whether it bears another.
+// echoes reports whether the record bears the reference, and whether it bears another.
 func (r record) echoes(ref string) (echoed, stranger bool) {
 	for _, borne := range []text{r.MerchantTxRef, r.Meta.MerchantTxRef} {
 		switch string(borne) {

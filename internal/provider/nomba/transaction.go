@@ -105,7 +105,7 @@ func wireTime(s string) (time.Time, error) {
 	return time.Time{}, errors.New("not a time of a known form")
 }
 
-// isInbound tells whether the record is of a transfer into a virtual account.
+// isInbound reports whether the record is of a transfer into a virtual account.
 func (r record) isInbound() bool {
 	return strings.EqualFold(string(r.Type), inbound) && !strings.EqualFold(string(r.EntryType), "DEBIT")
 }

@@ -103,7 +103,7 @@ func (q *turns) serve() {
 }
 
 // expire turns away those whose deadline is before the next turn, or all when there will be none,
-// and tells whether anybody is left to serve.
+// and reports whether anybody is left to serve.
 func (q *turns) expire(next time.Time, ever bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -146,7 +146,7 @@ func matrixOf(t *testing.T, name string) map[string]string {
 	return grid
 }
 
-// inEnvelope tells whether a body is in the bank's own envelope: a JSON object whose code is a
+// inEnvelope reports whether a body is in the bank's own envelope: a JSON object whose code is a
 // text.
 func inEnvelope(body string) bool {
 	var e struct{ Code any }

@@ -212,8 +212,8 @@ func (f *finder) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// ofErrors tells whether a condition is about an error alone: only a fault would show it, which the
-// tests of faults do.
+// ofErrors reports whether a condition is about an error alone: only a fault would show it, which
+// the tests of faults do.
 func ofErrors(condition string) bool {
 	c := strings.TrimSpace(condition)
 	return strings.HasSuffix(c, "rr != nil") || strings.HasSuffix(c, "rr == nil") || strings.HasSuffix(c, "IsNoRows(err)") || strings.HasPrefix(c, "span.")
@@ -251,7 +251,8 @@ func (f *finder) swap(n *ast.Ident) {
 	f.add(n.Pos(), n.End(), other)
 }
 
-// seen tells whether there is a mutant of a name at the place: a selector's name is visited twice.
+// seen reports whether there is a mutant of a name at the place: a selector's name is visited
+// twice.
 func (f *finder) seen(at token.Pos) bool {
 	offset := f.fset.Position(at).Offset
 	return slices.ContainsFunc(f.found, func(m mutant) bool { return m.offset == offset && swaps[m.before] != "" })

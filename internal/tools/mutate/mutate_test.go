@@ -32,10 +32,10 @@ func module(t *testing.T, source, test string) string {
 
 const source = `package p
 
-// Covers tells whether a balance covers a sum.
+// Covers reports whether a balance covers a sum.
 func Covers(balance, sum int) bool { return balance >= sum }
 
-// Limited tells whether n is above the limit.
+// Limited reports whether n is above the limit.
 func Limited(n int) bool { return n > limit }
 
 const limit = 10

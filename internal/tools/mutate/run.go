@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// fate is what became of a mutant.
+// fate is the outcome of a mutant.
 type fate string
 
 // The fates.

@@ -66,7 +66,7 @@ func sqlEdits(text string) (edits []edit) {
 	return edits
 }
 
-// isBetween tells whether the AND that follows belongs to a BETWEEN.
+// isBetween reports whether the AND that follows belongs to a BETWEEN.
 func isBetween(before string) bool {
 	b := strings.LastIndex(before, "BETWEEN ")
 	return b >= 0 && !strings.Contains(before[b:], "AND")

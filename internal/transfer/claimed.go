@@ -12,9 +12,9 @@ import (
 	"ajo/internal/work"
 )
 
-// step is a due transfer that is ours to advance: what is found is recorded only while its claim
-// stands. The tagged fields are those of submitSQL.
-type step struct {
+// claimed is a due transfer that this worker has claimed. What it finds is recorded only while the
+// claim stands. The tagged fields are those of submitSQL.
+type claimed struct {
 	work.Claim
 	ID            uuid.UUID `pg:"id"`
 	TenantID      uuid.UUID
@@ -47,19 +47,19 @@ type step struct {
 	learned learned
 }
 
-func (st *step) id() uuid.UUID { return st.ID }
+func (st *claimed) id() uuid.UUID { return st.ID }
 
 // ended reports whether the transfer has an outcome.
-func (st *step) ended() bool { return st.Status != Pending && st.Status != Processing }
+func (st *claimed) ended() bool { return st.Status != Pending && st.Status != Processing }
 
 // item is the transfer's next step.
-func (st *step) item(due time.Time) work.Item {
+func (st *claimed) item(due time.Time) work.Item {
 	return work.Item{Kind: work.Settle, ID: st.ID, TenantID: st.TenantID, DueAt: due, Traceparent: st.Traceparent}
 }
 
-// stepsSQL reads transfers with what their account's confirmed money says: where it covers all
+// claimedSQL reads transfers with what their account's confirmed money says: where it covers all
 // debits of the account, it covers each.
-const stepsSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
+const claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
 		t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
 		t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false),
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
@@ -68,14 +68,14 @@ const stepsSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.s
 	FROM transfers t JOIN tenants n ON n.id = t.tenant_id LEFT JOIN ledger_balances b ON b.account_id = t.account_id
 	WHERE t.id = ANY($1)`
 
-// read reads transfers as steps. It takes no lock.
-func (s *Service) read(ctx context.Context, tx pg.Tx, now time.Time, ids ...uuid.UUID) ([]*step, error) {
-	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*step, error) {
-		var c step
+// read reads transfers. It takes no lock.
+func (s *Service) read(ctx context.Context, tx pg.Tx, now time.Time, ids ...uuid.UUID) ([]*claimed, error) {
+	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*claimed, error) {
+		var c claimed
 		err := r.Scan(&c.ID, &c.TenantID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
 			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Listened,
 			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.Recalls, &c.covered)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
-	}, stepsSQL, ids, now, s.Provisional)
+	}, claimedSQL, ids, now, s.Provisional)
 }
