@@ -180,9 +180,9 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 }
 
 // deleteSessions ends all sessions of a tenant except the one of keep, and whatever opens one
-// without the password: login links and reset codes. Its known networks are forgotten. It answers how many
-// sessions there were. The caller has locked the tenant's row, for which whoever opens a session
-// waits.
+// without the password: login links and reset codes. Its known networks are forgotten. It returns
+// how many sessions there were. The caller has locked the tenant's row, for which whoever opens a
+// session waits.
 func deleteSessions(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, keep secret.Redacted) (int64, error) {
 	kept := secret.Hash(keep.Reveal())
 	ended, err := tx.Exec(ctx, `
