@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
@@ -26,8 +27,10 @@ const (
 	// silence is how long nothing is enqueued after Redis failed: it is asked seldom while it is
 	// away.
 	silence = time.Second
-	// maxWaiting bounds the items of a kind that wait for Redis in this process.
+	// maxWaiting bounds the items of a queue that wait for Redis in this process.
 	maxWaiting = 50_000
+	// slowPause is how long items for a slow queue wait for company.
+	slowPause = 20 * time.Millisecond
 )
 
 // Enqueuer puts tasks into asynq. It never fails its caller: the item is stored, and the sweep
@@ -38,11 +41,11 @@ type Enqueuer struct {
 	log    *slog.Logger
 	quiet  atomic.Int64 // unix nanoseconds until which Redis is taken for gone
 	lost   atomic.Int64
-	lines  map[Kind]*line
+	lines  map[string]*line // by queue
 	ended  sync.WaitGroup
 }
 
-// line is what waits to be enqueued of one kind.
+// line is what waits to be enqueued into one queue.
 type line struct {
 	mu     sync.Mutex
 	moved  *sync.Cond // something was taken or enqueued, or the line is closed
@@ -55,13 +58,15 @@ type line struct {
 // NewEnqueuer enqueues through the given Redis, now or later by the given clock. Close it to finish
 // what waits.
 func NewEnqueuer(r redis.UniversalClient, c clock.Clock, log *slog.Logger) *Enqueuer {
-	e := &Enqueuer{client: asynq.NewClientFromRedisClient(r), clock: c, log: log, lines: map[Kind]*line{}}
+	e := &Enqueuer{client: asynq.NewClientFromRedisClient(r), clock: c, log: log, lines: map[string]*line{}}
 	for _, k := range Kinds {
 		metrics.EnqueueFailures(string(k), 0)
-		l := &line{}
-		l.moved = sync.NewCond(&l.mu)
-		e.lines[k] = l
-		e.ended.Go(func() { e.run(k, l) })
+		for _, queue := range Queues(k) {
+			l := &line{}
+			l.moved = sync.NewCond(&l.mu)
+			e.lines[queue] = l
+			e.ended.Go(func() { e.run(k, queue, l) })
+		}
 	}
 	return e
 }
@@ -88,28 +93,36 @@ func (e *Enqueuer) lose(k Kind, items int) {
 // Enqueue makes tasks of items, for the time at which each is due. It does not wait for Redis.
 // Items of a kind that are due in the same second travel together, as many as a task may have.
 func (e *Enqueuer) Enqueue(items []work.Item) {
-	for k, l := range e.lines {
+	for _, k := range Kinds {
 		var own []work.Item
 		for _, m := range items {
 			if m.Kind == k {
 				own = append(own, m)
 			}
 		}
-		if len(own) == 0 {
-			continue
+		if len(own) > 0 {
+			e.push(k, string(k), own)
 		}
-		l.mu.Lock()
-		room := max(0, min(len(own), maxWaiting-len(l.items)))
-		if l.closed {
-			room = 0
-		}
-		l.items = append(l.items, own[:room]...)
-		l.taken += room
-		l.moved.Broadcast()
-		l.mu.Unlock()
-		if room < len(own) {
-			e.lose(k, len(own)-room)
-		}
+	}
+}
+
+// Slow puts items of a kind into its slow queue, to be worked on when their turn comes, in tasks of
+// one tenant each. It does not wait for Redis.
+func (e *Enqueuer) Slow(k Kind, items []work.Item) { e.push(k, SlowQueue(k), items) }
+
+func (e *Enqueuer) push(k Kind, queue string, items []work.Item) {
+	l := e.lines[queue]
+	l.mu.Lock()
+	room := max(0, min(len(items), maxWaiting-len(l.items)))
+	if l.closed {
+		room = 0
+	}
+	l.items = append(l.items, items[:room]...)
+	l.taken += room
+	l.moved.Broadcast()
+	l.mu.Unlock()
+	if room < len(items) {
+		e.lose(k, len(items)-room)
 	}
 }
 
@@ -125,11 +138,17 @@ func (e *Enqueuer) Flush() {
 }
 
 // run enqueues what comes into a line, until that is closed and empty.
-func (e *Enqueuer) run(k Kind, l *line) {
+func (e *Enqueuer) run(k Kind, queue string, l *line) {
+	slow := queue != string(k)
 	for {
 		l.mu.Lock()
 		for len(l.items) == 0 && !l.closed {
 			l.moved.Wait()
+		}
+		if slow && !l.closed {
+			l.mu.Unlock()
+			time.Sleep(slowPause)
+			l.mu.Lock()
 		}
 		items := l.items
 		l.items = nil
@@ -137,7 +156,11 @@ func (e *Enqueuer) run(k Kind, l *line) {
 		if len(items) == 0 {
 			return
 		}
-		e.together(k, items)
+		if slow {
+			e.byTenant(k, items)
+		} else {
+			e.together(k, items)
+		}
 		l.mu.Lock()
 		l.done += len(items)
 		l.moved.Broadcast()
@@ -194,11 +217,16 @@ func (e *Enqueuer) Sweep(k Kind, items []work.Item, round time.Time) {
 	}
 }
 
-// Slow puts items of one tenant into the slow queue, to be worked on when their turn comes, and
-// waits for Redis.
-func (e *Enqueuer) Slow(k Kind, items []work.Item) {
-	for chunk := range slices.Chunk(items, Specs[k].MaxIDs) {
-		_ = e.enqueue(SlowQueue(k), fmt.Sprintf("%s:%s:slow-%d", k, chunk[0].ID, time.Now().UnixNano()), time.Time{}, chunk...)
+// byTenant makes tasks of the slow queue, each of one tenant.
+func (e *Enqueuer) byTenant(k Kind, items []work.Item) {
+	own := map[uuid.UUID][]work.Item{}
+	for _, m := range items {
+		own[m.TenantID] = append(own[m.TenantID], m)
+	}
+	for _, items := range own {
+		for chunk := range slices.Chunk(items, Specs[k].MaxIDs) {
+			_ = e.enqueue(SlowQueue(k), fmt.Sprintf("%s:%s:slow-%d", k, chunk[0].ID, time.Now().UnixNano()), time.Time{}, chunk...)
+		}
 	}
 }
 

@@ -141,6 +141,33 @@ func TestSweepsEnqueueFullTasks(t *testing.T) {
 	require.Len(t, pending(t, i, tasks.Deliver), 3, "one that was there, and two of the sweep, once a round")
 }
 
+// What is above its share goes into the slow queue in tasks of one tenant each, in its order.
+func TestSlowTasksAreOfOneTenant(t *testing.T) {
+	t.Parallel()
+	e, i := setup(t)
+	want := map[uuid.UUID][]work.Item{uuid.New(): nil, uuid.New(): nil}
+	for range 8 {
+		for tenant := range want {
+			m := work.Item{Kind: tasks.Deliver, ID: uuid.New(), TenantID: tenant}
+			want[tenant] = append(want[tenant], m)
+			e.Slow(tasks.Deliver, []work.Item{m})
+		}
+	}
+	e.Flush()
+	list, err := i.ListPendingTasks(tasks.SlowQueue(tasks.Deliver))
+	require.NoError(t, err)
+	got := map[uuid.UUID][]work.Item{}
+	for _, info := range list {
+		items, err := tasks.Items(asynq.NewTask(info.Type, info.Payload))
+		require.NoError(t, err)
+		for _, m := range items {
+			require.Equal(t, items[0].TenantID, m.TenantID)
+		}
+		got[items[0].TenantID] = append(got[items[0].TenantID], items...)
+	}
+	require.Equal(t, want, got)
+}
+
 func TestPayloadIsIDsOnly(t *testing.T) {
 	t.Parallel()
 	e, i := setup(t)
