@@ -27,6 +27,9 @@ const (
 	// overdue, of so many pages as sweepAhead says.
 	sweepShare = 20
 	sweepAhead = 25
+	// sweepChecks is how often in an interval each worker checks who sweeps, so that another takes
+	// over before long when that one has died.
+	sweepChecks = 3
 	// sweepPause is the time between two steps while the queues are full.
 	sweepPause = 250 * time.Millisecond
 	// leaderKey names the process that sweeps, in Redis.
@@ -44,7 +47,7 @@ const (
 // in Redis but the age and length of the queues. Of all workers one sweeps; when it ends or dies,
 // another does.
 func (w *Workers) sweep(ctx context.Context) {
-	tick, purge := time.NewTicker(w.SweepEvery), time.NewTicker(purgeEvery)
+	tick, purge := time.NewTicker(w.SweepEvery/sweepChecks), time.NewTicker(purgeEvery)
 	defer tick.Stop()
 	defer purge.Stop()
 	s := sweeper{Workers: w, id: uuid.NewString(), found: map[tasks.Kind]found{}}
@@ -60,7 +63,7 @@ func (w *Workers) sweep(ctx context.Context) {
 			continue
 		case <-tick.C:
 		}
-		if err := s.run(ctx); err != nil && ctx.Err() == nil {
+		if err := s.tick(ctx); err != nil && ctx.Err() == nil {
 			w.Log.Warn("the sweep failed; the next one tries again", slog.Any("err", err))
 		}
 	}
@@ -69,8 +72,10 @@ func (w *Workers) sweep(ctx context.Context) {
 // sweeper is the sweep of one process.
 type sweeper struct {
 	*Workers
-	id    string
-	found map[tasks.Kind]found
+	id     string
+	found  map[tasks.Kind]found
+	checks int       // that it has led for in a row
+	freed  time.Time // up to which ended leases were looked for
 }
 
 // found is how far a round has come with a kind: it goes on behind its last item, and the next
@@ -85,9 +90,25 @@ type found struct {
 	big   map[uuid.UUID]bool
 }
 
+// tick sweeps if this process leads: at once when it has taken over, and then once an interval.
+func (s *sweeper) tick(ctx context.Context) error {
+	if !s.leads(ctx) {
+		s.checks = 0
+		return nil
+	}
+	s.checks++
+	if s.checks%sweepChecks != 1 {
+		return nil
+	}
+	return s.run(ctx)
+}
+
 // run enqueues all that is overdue, the oldest first, as fast as the workers take it.
 func (s *sweeper) run(ctx context.Context) error {
 	s.nameQueues(ctx)
+	if err := s.enqueueFreed(ctx); err != nil {
+		return err
+	}
 	for {
 		if !s.leads(ctx) {
 			return nil
@@ -104,10 +125,41 @@ func (s *sweeper) run(ctx context.Context) error {
 	}
 }
 
+// enqueueFreed enqueues what a round has passed because it was leased, and whose lease has ended
+// since: its holder has died.
+func (s *sweeper) enqueueFreed(ctx context.Context) error {
+	now := s.Clock.Now()
+	var passed []tasks.Kind
+	for k, f := range s.found {
+		if f.last.ID != uuid.Nil {
+			passed = append(passed, k)
+		}
+	}
+	items, err := work.Freed(ctx, s.Pool, passed, s.freed, now)
+	if err != nil {
+		return err
+	}
+	s.freed = now
+	for k, own := range byKind(items) {
+		metrics.Swept(string(k), len(own))
+		s.Log.Info("items whose lease has ended are enqueued again", slog.String("kind", string(k)), slog.Int("items", len(own)))
+		s.Enqueuer.Sweep(k, own, now)
+	}
+	return nil
+}
+
+func byKind(items []work.Item) map[tasks.Kind][]work.Item {
+	all := map[tasks.Kind][]work.Item{}
+	for _, m := range items {
+		all[m.Kind] = append(all[m.Kind], m)
+	}
+	return all
+}
+
 // leads reports whether this process is the one that sweeps. Where Redis does not say, each may:
 // what several enqueue is done once.
 func (s *sweeper) leads(ctx context.Context) bool {
-	keep := 2*s.SweepEvery + sweepPause
+	keep := 2*s.SweepEvery/sweepChecks + sweepPause
 	taken, err := s.Redis.SetNX(ctx, leaderKey, s.id, keep).Result()
 	if err != nil || taken {
 		return true
@@ -145,12 +197,9 @@ func (s *sweeper) step(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	byKind := map[tasks.Kind][]work.Item{}
-	for _, m := range items {
-		byKind[m.Kind] = append(byKind[m.Kind], m)
-	}
+	pages := byKind(items)
 	for _, k := range tasks.Kinds {
-		left, err := s.enqueue(ctx, k, queues[k], byKind[k])
+		left, err := s.enqueue(ctx, k, queues[k], pages[k])
 		if err != nil {
 			return false, err
 		}

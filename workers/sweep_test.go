@@ -172,7 +172,7 @@ func TestOneWorkerSweeps(t *testing.T) {
 	require.True(t, one.leads(b.ctx))
 	left, err := b.redis.PTTL(b.ctx, leaderKey).Result()
 	require.NoError(t, err)
-	require.InDelta(t, 30, left.Seconds(), 2, "so long after its death")
+	require.InDelta(t, 10, left.Seconds(), 1, "so long after its death")
 	two.resign() // it does not take away what is another's
 	require.False(t, two.leads(b.ctx))
 	one.resign()
@@ -182,4 +182,56 @@ func TestOneWorkerSweeps(t *testing.T) {
 	gone, cancel := context.WithCancel(b.ctx)
 	cancel()
 	require.True(t, one.leads(gone), "nobody is kept from it while Redis does not say")
+}
+
+// What a round has passed because it was leased is enqueued by the next sweep after its holder's
+// death, and once.
+func TestEndedLeasesAreFoundWithinARound(t *testing.T) {
+	t.Parallel()
+	s, b, c := newSweeper(t)
+	b.overdueItems(work.Settle, 5)
+	b.overdueItems(work.Deliver, 1)
+	b.Exec(`UPDATE work SET due_at = due_at - interval '1 minute', leased_until = $1 WHERE kind = 'settle' AND id IN (SELECT id FROM work WHERE kind = 'settle' LIMIT 3)`, c.Now().Add(work.Term))
+	sweeps := func(want int) {
+		t.Helper()
+		counts := map[uuid.UUID]int{}
+		require.NoError(t, s.run(b.ctx))
+		b.taken(work.Settle, counts)
+		require.Len(t, counts, want)
+	}
+	sweeps(2)
+	c.Advance(work.Term - time.Microsecond)
+	sweeps(0)
+	c.Advance(time.Microsecond)
+	sweeps(3)
+	c.Advance(time.Second)
+	sweeps(0)
+	c.Advance(time.Minute)
+	sweeps(5)
+}
+
+// A worker that takes over sweeps at once, and then once an interval.
+func TestWhoTakesOverSweepsAtOnce(t *testing.T) {
+	t.Parallel()
+	one, b, c := newSweeper(t)
+	two := &sweeper{Workers: one.Workers, id: uuid.NewString(), found: map[tasks.Kind]found{}}
+	b.overdueItems(work.Expire, 1)
+	swept := func(s *sweeper) bool {
+		t.Helper()
+		c.Advance(time.Minute) // a round
+		require.NoError(t, s.tick(b.ctx))
+		return len(b.taken(work.Expire, map[uuid.UUID]int{})) > 0
+	}
+	for range 2 {
+		require.True(t, swept(one))
+		require.False(t, swept(one))
+		require.False(t, swept(two))
+		require.False(t, swept(one))
+	}
+	one.resign()
+	require.True(t, swept(two))
+	require.False(t, swept(one))
+	require.False(t, swept(two))
+	two.resign()
+	require.True(t, swept(one))
 }

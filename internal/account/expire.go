@@ -18,7 +18,6 @@ import (
 // The schedule of the close at the bank: it is retried until it works, and does not hold up the
 // local state.
 const (
-	closeLease   = time.Minute
 	closeBackoff = 30 * time.Second // doubled with each try
 	closeLongest = time.Hour
 )
@@ -84,6 +83,7 @@ func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
 	if err != nil || c == nil {
 		return err
 	}
+	defer work.Hold(ctx, s.Pool, s.Clock, work.Expire, *c, work.Term).Release()
 	failpoint.At("account/before-close")
 	why := s.Bank.CloseAccount(ctx, id.String())
 	failpoint.At("account/after-close")
@@ -162,7 +162,7 @@ func (s *Service) claimExpiry(ctx context.Context, id uuid.UUID) (c *work.Claim,
 				return err
 			}
 		}
-		leased, err := work.Lease(ctx, tx, work.Expire, now.Add(closeLease), []work.Claim{due[id]})
+		leased, err := work.Lease(ctx, tx, work.Expire, now.Add(work.Term), []work.Claim{due[id]})
 		if err == nil {
 			c = leased[0]
 		}

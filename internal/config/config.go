@@ -76,7 +76,7 @@ type Config struct {
 
 	SettleDelays      []time.Duration `env:"AJO_SETTLE_DELAYS" envDefault:"2s,5s,10s,20s,45s,2m,5m,15m,30m" doc:"waits between the steps of a transfer; the last repeats"`
 	SettleRechecks    []time.Duration `env:"AJO_SETTLE_RECHECKS" envDefault:"15m,2h,24h" doc:"waits between checks of a transfer that has ended, because a bank may return what it paid"`
-	SettleLease       time.Duration   `env:"AJO_SETTLE_LEASE" envDefault:"4m" doc:"how long a worker may hold a transfer during one step; after a crash, another worker takes over when it ends"`
+	SettleLease       time.Duration   `env:"AJO_SETTLE_LEASE" envDefault:"10s" doc:"how long a transfer that is submitted or asked about stays leased after its worker's last sign of life; then another worker takes over"`
 	SettleProvisional bool            `env:"AJO_SETTLE_PROVISIONAL" envDefault:"false" doc:"pay out money that the bank has not confirmed as received"`
 
 	FeeTiers string `env:"AJO_FEE_TIERS" envDefault:"4999.99=10.00,50000.00=25.00,*=50.00" doc:"the fee calculator's tiers as highest sum=fee, in ascending order; the last is *"`
@@ -215,7 +215,7 @@ func (c *Config) check() error {
 	refuse(c.ConfirmMisses < 1, "AJO_CONFIRM_MISSES", "must be at least 1")
 	refuse(c.ConfirmDeadline <= 0, "AJO_CONFIRM_DEADLINE", "must be above zero")
 	refuse(c.Production() && settlePatience(c.SettleDelays) < minSettlePatience, "AJO_SETTLE_DELAYS", "must add up to at least 5m in the first seven gaps: the bank may take minutes to know a payout")
-	refuse(c.SettleLease <= 0, "AJO_SETTLE_LEASE", "must be above zero")
+	refuse(c.SettleLease < 3*time.Second, "AJO_SETTLE_LEASE", "must be at least 3s: a worker renews it while it waits for the bank")
 	refuse(c.Drain < 0 || c.Drain > time.Minute, "AJO_DRAIN", "must be from 0s to 1m")
 	refuse(c.SweepEvery < time.Second, "AJO_SWEEP_EVERY", "must be at least 1s")
 	refuse(c.ReconcileEvery < time.Second, "AJO_RECONCILE_EVERY", "must be at least 1s")

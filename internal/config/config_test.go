@@ -59,7 +59,7 @@ func TestRefusals(t *testing.T) {
 	for setting, bad := range map[string]string{
 		"AJO_ENV": "prod", "AJO_PROVIDER_URL": "bank.example", "AJO_DELIVERY_DELAYS": "2m,x", "AJO_CONFIRM_DELAYS": "0s", "AJO_SETTLE_DELAYS": "-1s",
 		"AJO_CONFIRM_MISSES": "0", "AJO_CONFIRM_MIN_AGE": "-1s", "AJO_CONFIRM_DEADLINE": "0s", "AJO_SWEEP_EVERY": "1ms", "AJO_CALLBACK_ALLOW": "10.0.0.0/99",
-		"AJO_DATABASE_MAX_CONNS": "1", "AJO_SETTLE_PROVISIONAL": "perhaps", "AJO_SETTLE_RECHECKS": "0s", "AJO_SETTLE_LEASE": "0s", "LOG_FORMAT": "xml", "AJO_TRUSTED_PROXIES": "everyone",
+		"AJO_DATABASE_MAX_CONNS": "1", "AJO_SETTLE_PROVISIONAL": "perhaps", "AJO_SETTLE_RECHECKS": "0s", "AJO_SETTLE_LEASE": "2s", "LOG_FORMAT": "xml", "AJO_TRUSTED_PROXIES": "everyone",
 		"AJO_IDENTITY_URL": "https://nin.example",
 	} {
 		env := good()

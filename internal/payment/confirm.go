@@ -23,9 +23,6 @@ import (
 	"ajo/ledger"
 )
 
-// checkLease is how long one worker may take to ask the bank about a payment.
-const checkLease = time.Minute
-
 // The answers that leave a payment unconfirmed for now; the dashboard and last_error show them.
 var (
 	errNotFound = errors.New("the bank does not know this transaction yet")
@@ -107,6 +104,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 			return err
 		}
 		c.claim = *leased
+		defer work.Hold(ctx, s.Pool, s.Clock, work.Confirm, c.claim, work.Term).Release()
 	}
 	ctx, span := trace.Resume(ctx, "confirm", c.Traceparent, begun)
 	defer span.End()
@@ -300,7 +298,7 @@ func (s *Service) leaseBatch(ctx context.Context, tx pg.Tx, checks []*check) ([]
 	for i, c := range checks {
 		claims[i] = c.claim
 	}
-	return work.Lease(ctx, tx, work.Confirm, s.Clock.Now().Add(checkLease), claims)
+	return work.Lease(ctx, tx, work.Confirm, s.Clock.Now().Add(work.Term), claims)
 }
 
 // recordBatch stores many findings, moves their entries, and publishes what tenants are subscribed

@@ -51,6 +51,9 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/identity.Doubting).CheckNIN CheckNIN",
 		"ajo/internal/spool.syncDir Sync",
 	},
+	"the work goes on with it or without it, under the lease that there is": {
+		"ajo/internal/work.renew Collect",
+	},
 	"only reads": {
 		"(*ajo/workers.sweeper).step Overdue",
 		"(*ajo/internal/app.Tools).Work List",

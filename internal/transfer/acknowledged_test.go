@@ -73,7 +73,7 @@ func TestAnAcknowledgementThatComesLate(t *testing.T) {
 			late := b.claims(p, 1)
 			require.Equal(t, []bool{true}, b.svc.SubmitTogether(b.ctx, late))
 			b.Exec(`UPDATE transfers SET attempt_count = $2 WHERE id = $1`, p.ID, attempts)
-			b.Clock.Advance(transfer.DefaultLease)
+			b.Clock.Advance(work.Term)
 			other := b.claims(p, 1) // knows nothing of an acknowledgement
 			require.NoError(t, b.svc.AcknowledgeLate(b.ctx, late[0]))
 			require.NotNil(t, row[*time.Time](b, p, "acknowledged_at"))

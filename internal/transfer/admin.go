@@ -138,7 +138,7 @@ func (t *Record) nextStep(now time.Time) string {
 	}[t.Status]
 	switch {
 	case t.LeasedUntil != nil && t.LeasedUntil.After(now):
-		return what + ": leased by a worker until " + stamp(*t.LeasedUntil) + " at the latest"
+		return what + ": leased by a worker until " + stamp(*t.LeasedUntil) + ", longer while it works"
 	case t.NextAttemptAt == nil:
 		return "none: it has ended"
 	case !t.NextAttemptAt.After(now):

@@ -174,7 +174,7 @@ func TestShowSaysWhatComesNext(t *testing.T) {
 	b.Lease(work.Settle, b.id(ref), b.Clock.Now().Add(time.Minute))
 	d, err := b.svc.Show(b.ctx, ref)
 	require.NoError(t, err)
-	require.Equal(t, "ask the bank by reference: leased by a worker until 2026-03-02T09:01:00Z at the latest", d.NextStep)
+	require.Equal(t, "ask the bank by reference: leased by a worker until 2026-03-02T09:01:00Z, longer while it works", d.NextStep)
 	b.Clock.Advance(2 * time.Hour)
 	d, err = b.svc.Show(b.ctx, ref)
 	require.NoError(t, err)

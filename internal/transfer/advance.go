@@ -94,7 +94,7 @@ var errRefused = errors.New("its account had a recall, or the bank has acknowled
 
 // submit counts the attempt, commits, and only then calls the bank. From that commit on the outcome
 // is the bank's to say: whatever happens to this process or to the answer, the next step asks by
-// reference.
+// reference. Once the lease has ended, nothing is submitted any more: another worker may be asking.
 func (s *Service) submit(ctx context.Context, st *claimed) error {
 	made, err := s.submits.Do(ctx, st)
 	switch {
@@ -107,8 +107,10 @@ func (s *Service) submit(ctx context.Context, st *claimed) error {
 	}
 	st.Status, st.Attempts, st.Asks, st.Unknown, st.Since, st.Early = Processing, st.Attempts+1, 0, 0, made.at, true
 	st.Claim = *made.claim
+	held := s.hold(ctx, st)
+	defer held.Release()
 	failpoint.At("transfer/before-pay")
-	paying, span := trace.Step(ctx, "pay")
+	paying, span := trace.Step(provider.OnlyWhile(ctx, held.Stands), "pay")
 	p, err := s.Bank.Pay(paying, provider.NewPayout{
 		Ref: st.Ref, Amount: st.Amount, BankCode: st.BankCode, AccountNumber: st.AccountNumber, AccountName: st.AccountName,
 		SenderName: st.SenderName, Narration: st.Narration,
@@ -143,12 +145,18 @@ func (s *Service) ask(ctx context.Context, st *claimed) error {
 }
 
 func (s *Service) payout(ctx context.Context, st *claimed) (provider.Payout, error) {
+	defer s.hold(ctx, st).Release()
 	failpoint.At("transfer/before-ask")
 	ctx, span := trace.Step(ctx, "ask the bank")
 	p, err := s.Bank.Payout(ctx, st.Ref)
 	span.End()
 	failpoint.At("transfer/after-ask")
 	return p, err
+}
+
+// hold renews the lease of a step while the bank is called.
+func (s *Service) hold(ctx context.Context, st *claimed) *work.Held {
+	return work.Hold(ctx, s.Pool, s.Clock, work.Settle, st.Claim, s.Lease)
 }
 
 // handleUnknown acts on a reference that the bank does not know: after a few questions it is

@@ -98,7 +98,7 @@ func TestLateWorkerRecordsNothing(t *testing.T) {
 			}
 			takeOver := func() {
 				slow.onPay, slow.onAsk = nil, nil
-				b.Clock.Advance(transfer.DefaultLease)
+				b.Clock.Advance(work.Term)
 				_ = b.svc.Advance(b.ctx, p.ID)
 				took = whole()
 			}
@@ -132,7 +132,7 @@ func TestLateLookupSubmitsNothing(t *testing.T) {
 	b.bank.Faults.Set(pays(fakebank.Drop, 1))
 	slow.onLookup = func() {
 		slow.onLookup = nil
-		b.Clock.Advance(transfer.DefaultLease)
+		b.Clock.Advance(work.Term)
 		_ = b.svc.Advance(b.ctx, p.ID)
 	}
 	require.NoError(t, worker.Advance(b.ctx, p.ID))
@@ -174,7 +174,7 @@ func TestLostCommitOfAStep(t *testing.T) {
 			_, ok := retry.When(err)
 			require.False(t, ok, "an error, and not a time")
 			require.Zero(t, lost.Left())
-			b.Clock.Advance(transfer.DefaultLease)
+			b.Clock.Advance(work.Term)
 			b.ended(b.run(p))
 			require.Equal(t, 1, b.bank.Calls(payCall))
 		})

@@ -7,6 +7,7 @@ import (
 
 	"ajo/internal/metrics"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 )
 
 // ended reads ajo_transfers_ended_total of this process, over all ends.
@@ -33,7 +34,7 @@ func TestEndsAreCountedOnce(t *testing.T) {
 	slow, errs := b.svc.ClaimTogether(b.ctx, first.ID, second.ID)
 	require.Equal(t, []error{nil, nil}, errs)
 	require.Equal(t, []bool{true, true}, b.svc.SubmitTogether(b.ctx, slow))
-	b.Clock.Advance(transfer.DefaultLease + 1e9) // and nobody has heard of it since
+	b.Clock.Advance(work.Term + 1e9) // and nobody has heard of it since
 	quick, errs := b.service().ClaimTogether(b.ctx, first.ID)
 	require.Equal(t, []error{nil}, errs)
 

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -42,7 +43,7 @@ func TestOnlyQuestionsAreLeased(t *testing.T) {
 	c := b.claims(p, 2)
 	require.Equal(t, before, whole())
 	require.Equal(t, []bool{true}, b.svc.SubmitTogether(b.ctx, c[:1]))
-	b.Clock.Advance(transfer.DefaultLease)
+	b.Clock.Advance(work.Term)
 	b.claims(p, 1)
 	c, errs := b.svc.ClaimTogether(b.ctx, p.ID)
 	require.NoError(t, errs[0])

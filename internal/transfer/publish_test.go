@@ -119,7 +119,7 @@ func TestAnEndIsPublishedOnce(t *testing.T) {
 	p := b.settle("100.00")
 	require.Error(t, losing.Advance(b.ctx, p.ID))
 	require.Zero(t, lost.Left())
-	b.Clock.Advance(transfer.DefaultLease)
+	b.Clock.Advance(work.Term)
 	b.run(p)
 	require.Equal(t, []string{"settlement.succeeded success"}, b.Published(p.ID))
 

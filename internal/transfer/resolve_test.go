@@ -243,7 +243,7 @@ func TestResolveIsRefused(t *testing.T) {
 	b.claims(p, 1)
 	_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)
 	require.ErrorIs(t, err, transfer.ErrLeased)
-	b.Clock.Advance(transfer.DefaultLease)
+	b.Clock.Advance(work.Term)
 	other := b.settle("1.00")
 	b.Exec(`UPDATE transfers SET difference = 'a difference', differs_since = now() WHERE id = $1`, other.ID)
 	_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)

@@ -23,6 +23,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/work"
 )
 
 // Status is a transfer's status, as on the wire.
@@ -142,10 +143,10 @@ type Options struct {
 	// Rechecks are the gaps between the questions about a transfer that has ended: a bank may give
 	// back what it paid, and its event may never come. Nil: [DefaultRechecks].
 	Rechecks []time.Duration
-	// Lease is how long one worker may take over a submission or a question; longer than the bank's
-	// deadline for a payout, so that nobody else asks meanwhile. (The lookup before a first
-	// submission goes without: two may make it.) What it says about safety is nothing: whoever is
-	// late records nothing. Zero: [DefaultLease].
+	// Lease is how long a transfer that is submitted or asked about stays leased after its worker's
+	// last sign of life: it is renewed while the call runs. (The lookup before a first submission
+	// goes without: two may make it.) It is no safety limit: whoever is late submits and records
+	// nothing. Zero: [work.Term].
 	Lease time.Duration
 	// Provisional lets credits leave that the bank has not confirmed.
 	Provisional bool
@@ -160,9 +161,6 @@ var DefaultDelays = []time.Duration{
 
 // DefaultRechecks ask three times about a transfer that has ended.
 var DefaultRechecks = []time.Duration{15 * time.Minute, 2 * time.Hour, 24 * time.Hour}
-
-// DefaultLease is above all that the adapter's deadlines add up to.
-const DefaultLease = 4 * time.Minute
 
 // Batches stop gaining at about a hundred. Settlements are asked for on many accounts at once, and
 // a second writer keeps a lone one from waiting for a batch of others; a worker's steps make larger
@@ -188,7 +186,7 @@ func New(o Options) *Service {
 	if o.Rechecks == nil {
 		o.Rechecks = DefaultRechecks
 	}
-	o.Lease = cmp.Or(o.Lease, DefaultLease)
+	o.Lease = cmp.Or(o.Lease, work.Term)
 	s := &Service{Options: o}
 	s.accepts = pg.NewBatcher(o.Pool, pg.BatchOptions[*request]{Name: "transfer/accept", Max: batchSize, Writers: acceptWriters}, s.acceptAll)
 	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "transfer/claim", Max: batchSize, Order: pg.CompareIDs}, s.claimAll)

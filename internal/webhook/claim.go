@@ -61,7 +61,7 @@ func (s *Service) hold(ctx context.Context, tx pg.Tx, holds []work.Outcome) ([]b
 // claim leases deliveries for an attempt each, and returns nil for those that somebody else has
 // claimed since they were read.
 func (s *Service) claim(ctx context.Context, tx pg.Tx, claims []work.Claim) ([]*work.Claim, error) {
-	return work.Lease(ctx, tx, work.Deliver, s.clock.Now().Add(s.opts.Lease), claims)
+	return work.Lease(ctx, tx, work.Deliver, s.clock.Now().Add(work.Term), claims)
 }
 
 // attempt is the result of one attempt.

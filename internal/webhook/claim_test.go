@@ -44,7 +44,7 @@ func TestClaimIsGivenOnce(t *testing.T) {
 	require.NotNil(t, got[0])
 	require.NotNil(t, got[1])
 	require.Equal(t, make([]*work.Claim, 5), got[2:])
-	require.Equal(t, b.Clock.Now().Add(30*time.Second), b.get(one).LeasedUntil.UTC())
+	require.Equal(t, b.Clock.Now().Add(work.Term), b.get(one).LeasedUntil.UTC())
 	require.Equal(t, make([]*work.Claim, 2), b.take(one, two))
 }
 

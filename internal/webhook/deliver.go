@@ -115,6 +115,7 @@ func (s *Service) try(ctx context.Context, w *pending, secrets []secret.Redacted
 	if err != nil || c == nil {
 		return nil, err
 	}
+	defer work.Hold(ctx, s.pool, s.clock, work.Deliver, *c, work.Term).Release()
 	now := s.clock.Now()
 	header := s.header()
 	sign(header, secrets, messageID(w.event, w.group), now, w.body)

@@ -275,7 +275,7 @@ func TestCrashBetweenClaimAndRecord(t *testing.T) {
 	id := b.queueOne(r.URL)
 	c := b.take(id)[0]
 	require.NotNil(t, c) // and the process is gone
-	lease := b.Clock.Now().Add(30 * time.Second)
+	lease := b.Clock.Now().Add(work.Term)
 
 	require.NoError(t, b.Deliver(b.ctx, id))
 	require.Empty(t, r.seen(), "somebody has the claim")
@@ -283,7 +283,7 @@ func TestCrashBetweenClaimAndRecord(t *testing.T) {
 		b.T.Helper()
 		return b.Overdue(work.Deliver, b.Clock.Now(), b.Clock.Now().Add(1), 10)
 	}
-	b.Clock.Advance(29 * time.Second)
+	b.Clock.Advance(work.Term - time.Second)
 	require.Empty(t, due())
 	at, _ := retry.When(b.Deliver(b.ctx, id))
 	require.True(t, at.Equal(lease), "a task a moment before the lease's end is given the time")
@@ -342,7 +342,7 @@ func TestCallerGoesAway(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 	d := b.get(id)
 	require.Zero(t, d.AttemptCount, "a call that we broke off is no attempt of the receiver's")
-	require.True(t, d.LeasedUntil.Equal(b.Clock.Now().Add(30*time.Second)), "and comes again when the lease has run out")
+	require.True(t, d.LeasedUntil.Equal(b.Clock.Now().Add(work.Term)), "and comes again when the lease has run out")
 }
 
 func TestAnswerIsKeptThoughTheCallerGoes(t *testing.T) {

@@ -70,18 +70,13 @@ var (
 // What Options are when left at zero.
 var defaultDelays = []time.Duration{2 * time.Minute, 5 * time.Minute, 11 * time.Minute, 24 * time.Minute, 53 * time.Minute}
 
-const (
-	defaultLease       = 30 * time.Second
-	defaultPerEndpoint = 32
-)
+const defaultPerEndpoint = 32
 
 // Options says how deliveries are tried.
 type Options struct {
 	// Delays are the waits after a failed attempt, in order; one attempt more than that is made.
 	// Each gets 0–10 % on top.
 	Delays []time.Duration
-	// Lease is how long a claim holds. It must be longer than the client's timeout.
-	Lease time.Duration
 	// PerEndpoint is how many calls one endpoint (a tenant's URLs on one host) may have under way
 	// in this process. Keep it well below the number of workers: the rest is what a dead endpoint
 	// leaves for the others.
@@ -118,9 +113,6 @@ const maxBatch = 100
 func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Client, o Options) *Service {
 	if o.Delays == nil {
 		o.Delays = defaultDelays
-	}
-	if o.Lease <= 0 {
-		o.Lease = defaultLease
 	}
 	if o.PerEndpoint <= 0 {
 		o.PerEndpoint = defaultPerEndpoint

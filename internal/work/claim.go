@@ -17,6 +17,7 @@ type Claim struct {
 	ID      uuid.UUID
 	Version int64     // the fence
 	DueAt   time.Time // or the end of another's lease, where that is later
+	until   time.Time // the end of its own lease
 }
 
 // The statements look each item up by its id (package pg, plans.go): CASE and coalesce hide kind
@@ -68,9 +69,10 @@ func Take(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids []uuid.UU
 	return pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], takeSQL, string(kind), slices.Compact(sorted(ids)), now)
 }
 
-// Lease leases the items of claims until the given time, for work that calls a foreign
-// party: nobody else claims them before. It returns the new claim of each; nil: it has been lost to
-// somebody else. Of two that are the same claim, the first has it.
+// Lease leases the items of claims until the given time, for work that calls a foreign party:
+// nobody else claims them before. Who works for longer renews it ([Hold]). It returns the new claim
+// of each; nil: it has been lost to somebody else. Of two that are the same claim, the first has
+// it.
 func Lease(ctx context.Context, q pg.Querier, kind Kind, until time.Time, claims []Claim) ([]*Claim, error) {
 	ordered := inOrder(claims)
 	ids, versions := split(ordered)
@@ -83,7 +85,7 @@ func Lease(ctx context.Context, q pg.Querier, kind Kind, until time.Time, claims
 	var version int64
 	_, err = pgx.ForEachRow(rows, []any{&n, &version}, func() error {
 		c := ordered[n-1]
-		leased[c.Version] = &Claim{c.ID, version, c.DueAt}
+		leased[c.Version] = &Claim{c.ID, version, c.DueAt, until}
 		return nil
 	})
 	out := make([]*Claim, len(claims))

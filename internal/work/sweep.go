@@ -66,6 +66,19 @@ func InTurn(ctx context.Context, q pg.Querier, now time.Time, s Span, read, shar
 	return items, last, err
 }
 
+const freedSQL = `
+	SELECT w.kind, w.id, coalesce(w.tenant_id, '00000000-0000-0000-0000-000000000000'), w.due_at, w.traceparent FROM unnest($1::text[]) AS m (kind)
+	CROSS JOIN LATERAL (
+		SELECT kind, id, tenant_id, due_at, traceparent, leased_until FROM work WHERE kind = m.kind AND due_at <= $3 ORDER BY due_at, id LIMIT $4) w
+	WHERE w.leased_until > $2 AND w.leased_until <= $3
+	ORDER BY w.due_at, w.id`
+
+// Freed lists the items of the kinds whose lease has ended since the first time, up to the time
+// now: their holder has died. Of each kind it reads the oldest [CountLimit]. For the sweep.
+func Freed(ctx context.Context, q pg.Querier, kinds []Kind, since, now time.Time) ([]Item, error) {
+	return pg.Collect(ctx, q, pgx.RowToStructByPos[Item], freedSQL, kinds, since, now, CountLimit)
+}
+
 const oldestSQL = `
 	SELECT m.kind, w.due_at FROM unnest($1::text[]) AS m (kind)
 	CROSS JOIN LATERAL (

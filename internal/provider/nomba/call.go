@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"ajo/internal/provider"
 )
 
 // maxAnswer is the largest answer that is read, in bytes.
@@ -105,6 +107,9 @@ func (c *Client) exchange(ctx context.Context, r request, t *token) (answer, err
 	req, err := c.request(ctx, r, t)
 	if err != nil {
 		return answer{}, &Error{Call: r.call, Msg: "not sent: cannot be written", Err: err, unsent: true}
+	}
+	if err := provider.Stands(ctx); err != nil {
+		return answer{}, &Error{Call: r.call, Msg: "not sent: called off", Err: err, unsent: true}
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
