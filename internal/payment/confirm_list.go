@@ -50,7 +50,7 @@ type listing struct {
 	mu      sync.Mutex
 	waiting map[string]chan *provider.Transaction // checks of this process, by transaction id
 	records map[string]provider.Transaction       // that nobody has asked for yet
-	sought  int                                   // payments that waited for it, or were found in it
+	sought  map[string]struct{}                   // payments that waited for it, or were found in it
 }
 
 // lists are the lists that this process reads, or has read of late, by the second. The writer of
@@ -169,7 +169,7 @@ func (s *Service) claimLists(ctx context.Context, seconds []time.Time) (begun []
 		s.lists.slots.Release(1)
 	}
 	for _, second := range ours {
-		l := &listing{second: second.UTC(), until: until, begun: now, done: make(chan struct{}), waiting: map[string]chan *provider.Transaction{}, records: map[string]provider.Transaction{}}
+		l := &listing{second: second.UTC(), until: until, begun: now, done: make(chan struct{}), waiting: map[string]chan *provider.Transaction{}, records: map[string]provider.Transaction{}, sought: map[string]struct{}{}}
 		s.lists.bySecond[second.Unix()] = l
 		begun = append(begun, l)
 	}
@@ -187,7 +187,7 @@ func (s *Service) claimLists(ctx context.Context, seconds []time.Time) (begun []
 func (l *listing) wait(ref string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sought++
+	l.sought[ref] = struct{}{}
 	if l.waiting[ref] == nil {
 		l.waiting[ref] = make(chan *provider.Transaction, 1)
 	}
@@ -258,7 +258,7 @@ func (s *Service) readList(l *listing) {
 			break
 		}
 		l.mu.Lock()
-		most := 2 + l.sought/listShare
+		most := 2 + len(l.sought)/listShare
 		l.mu.Unlock()
 		if cursor = page.Next; cursor == "" || pages >= most || !s.Clock.Now().Before(l.until) {
 			break
@@ -307,8 +307,8 @@ func (s *Service) takePage(ctx context.Context, l *listing, page provider.Page) 
 		}
 	}
 	l.mu.Lock()
-	l.sought += len(findings)
 	for _, f := range findings {
+		l.sought[f.TxnRef] = struct{}{}
 		delete(others, f.TxnRef)
 	}
 	maps.Copy(l.records, others)
