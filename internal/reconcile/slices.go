@@ -30,7 +30,7 @@ const (
 	sliceLong  = 24 * time.Hour
 	// listReaders is how many parts of a slice's list are read at a time, each of readerRecords at
 	// least: the bank gives a page when it has given the one before.
-	listReaders   = 8
+	listReaders   = 16
 	readerRecords = 1000
 	// matchPages is how many pages are compared with the books in one statement.
 	matchPages = 20
