@@ -221,7 +221,8 @@ func (w *Workers) begin() bool {
 func (w *Workers) server(l *lane, queue string, slow bool) *asynq.Server {
 	concurrency, delayed := l.room, tasks.Specs[l.kind].Delayed
 	if slow {
-		concurrency, delayed = slowTasks, tasks.SlowDelayed
+		// full tasks for all places, and one that waits; others are left to other processes
+		concurrency, delayed = max(2, l.free/tasks.Specs[l.kind].MaxIDs+1), tasks.SlowDelayed
 	}
 	return asynq.NewServerFromRedisClient(w.Redis, asynq.Config{
 		Concurrency:              concurrency,

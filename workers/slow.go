@@ -15,9 +15,6 @@ import (
 )
 
 const (
-	// slowTasks is how many tasks of a slow queue are taken up at once. Each is one tenant's, and
-	// waits until that has room.
-	slowTasks = 16
 	// watchEvery is how often tenants are looked at that have work in a slow queue.
 	watchEvery = time.Second
 	// slowSlack is how much later than asynq says a task may have come into a slow queue.
