@@ -74,6 +74,7 @@ func TestANINApprovesOneCustomerOfATenant(t *testing.T) {
 	shown, err = b.Show(b.ctx, second)
 	require.NoError(t, err)
 	require.True(t, shown.NINShared)
+	require.Equal(t, 1, shown.SameNIN, "the first; it does not count itself")
 
 	third := b.in(KYCNone)
 	_, _, err = b.SetTier(b.ctx, first, 1, byHand)

@@ -64,7 +64,9 @@ func TestChangePassword(t *testing.T) {
 	}
 	require.NoError(t, b.opens(stolen), "nothing has changed yet")
 
-	require.NoError(t, b.ChangePassword(ctx, id, mine.Token, password, fresh))
+	longest := secret.Redact(strings.Repeat("p", 128))
+	require.NoError(t, b.ChangePassword(ctx, id, mine.Token, password, longest))
+	require.NoError(t, b.ChangePassword(ctx, id, mine.Token, longest, fresh), "the longest password that can be set can be changed")
 	require.NoError(t, b.opens(mine), "the session that asks stays")
 	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
 	_, err := b.LoginByLink(ctx, link)
@@ -72,7 +74,7 @@ func TestChangePassword(t *testing.T) {
 	_, err = b.Login(ctx, email, password)
 	require.ErrorIs(t, err, ErrCredentials)
 	b.login(email, fresh)
-	require.Contains(t, b.mail(email, 2).Subject, "password was changed")
+	require.Contains(t, b.mail(email, 3).Subject, "password was changed")
 	require.ErrorIs(t, b.ChangePassword(ctx, id, mine.Token, password, fresh), ErrOldPassword)
 }
 
