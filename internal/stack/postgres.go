@@ -37,14 +37,20 @@ func (s *Stack) startPostgres(ctx context.Context, bin string) error {
 			return err
 		}
 	}
-	s.Postgres = &Server{name: postgresName, log: pgLogName, stack: s, ready: s.makeDatabase, stop: postgresStop}
-	if s.opt.Ephemeral {
-		s.Postgres.stop = postgresQuit // the data goes away: no checkpoint is needed
-	}
-	s.Postgres.cmd = func(port int) *exec.Cmd { return s.postgresCmd(bin, cluster, port) }
+	s.Postgres = s.newPostgres(pgLogName, bin, cluster)
 	err := s.Postgres.startFirst(ctx)
 	s.DatabaseURL = s.databaseURL(s.Postgres.port, roleAndDB)
 	return err
+}
+
+// newPostgres is a Postgres on a cluster that is there, not started yet.
+func (s *Stack) newPostgres(log, bin, cluster string) *Server {
+	v := &Server{name: postgresName, log: log, stack: s, bin: bin, cluster: cluster, ready: s.makeDatabase, stop: postgresStop}
+	if s.opt.Ephemeral {
+		v.stop = postgresQuit // the data goes away: no checkpoint is needed
+	}
+	v.cmd = func(port int) *exec.Cmd { return s.postgresCmd(bin, cluster, port) }
+	return v
 }
 
 // initCluster runs initdb beside the final place and moves the result there, so that a cluster is
@@ -152,7 +158,7 @@ func (s *Stack) databaseURL(port int, database string) string {
 }
 
 // makeDatabase connects, and makes the database when it is not there. That it can is what "ready"
-// means.
+// means. A standby has its primary's.
 func (s *Stack) makeDatabase(ctx context.Context, port int) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -161,6 +167,10 @@ func (s *Stack) makeDatabase(ctx context.Context, port int) error {
 		return err
 	}
 	defer func() { discard(conn.Close(ctx)) }()
+	var standby bool
+	if err = conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil || standby {
+		return err
+	}
 	_, err = conn.Exec(ctx, "CREATE DATABASE "+roleAndDB)
 	const duplicateDatabase = "42P04"
 	var refused *pgconn.PgError

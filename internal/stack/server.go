@@ -19,10 +19,12 @@ type Server struct {
 	log   string
 	stack *Stack
 	port  int
-	cmd   func(port int) *exec.Cmd
-	ready func(ctx context.Context, port int) error
-	stop  syscall.Signal // an orderly end; the kernel sends it too when we end
-	p     *supervise.Process
+	// Postgres only: the folders of its programs and of its data
+	bin, cluster string
+	cmd          func(port int) *exec.Cmd
+	ready        func(ctx context.Context, port int) error
+	stop         syscall.Signal // an orderly end; the kernel sends it too when we end
+	p            *supervise.Process
 }
 
 // startFirst starts the server on a port that nobody uses.
