@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/stack"
 )
 
 // fault is a kind of fault: how often it comes, relative to the others, and what it does. It
@@ -29,11 +30,12 @@ var chaosFaults = []fault{
 	{"FLUSHALL", 3, (*chaosRun).flushes},
 	{"Redis killed and restarted", 2, (*chaosRun).killsRedis},
 	{"Postgres killed and restarted", 1, func(s *chaosRun, rng *rand.Rand) string {
-		return s.endsPostgres(rng, "kill -9", s.servers.Postgres.Kill)
+		return s.endsPostgres(rng, "kill -9", (*stack.Server).Kill)
 	}},
 	{"Postgres shut down at once and restarted", 1, func(s *chaosRun, rng *rand.Rand) string {
-		return s.endsPostgres(rng, "immediate shutdown", s.servers.Postgres.Quit)
+		return s.endsPostgres(rng, "immediate shutdown", (*stack.Server).Quit)
 	}},
+	{"Postgres' primary killed, its standby promoted", 2, (*chaosRun).failsOver},
 	{"Postgres away while events arrive", 1, (*chaosRun).refusesPostgres},
 	{"connections to Postgres cut", 2, func(s *chaosRun, _ *rand.Rand) string { s.toPostgres.Cut(); return "all cut" }},
 	{"connections to Redis cut", 2, func(s *chaosRun, _ *rand.Rand) string { s.toRedis.Cut(); return "all cut" }},
@@ -195,11 +197,30 @@ func (s *chaosRun) killsRedis(rng *rand.Rand) string {
 	return "away for " + away.Round(time.Millisecond).String()
 }
 
-func (s *chaosRun) endsPostgres(rng *rand.Rand, how string, end func()) string {
+// failsOver kills the primary and promotes its standby. Whoever uses the old address is turned to
+// the new primary, which gets a standby of its own.
+func (s *chaosRun) failsOver(*rand.Rand) string {
+	s.postgresLock.Lock()
+	defer s.postgresLock.Unlock()
+	ctx, begin := context.Background(), time.Now()
+	s.servers.Postgres.Kill()
+	if err := s.servers.Promote(ctx); err != nil {
+		s.t.Errorf("the standby was not promoted: %v", err)
+		return ""
+	}
+	s.toPostgres.Turn(s.servers.Postgres.Addr())
+	promoted := time.Since(begin)
+	if err := s.servers.StartStandby(ctx); err != nil {
+		s.t.Errorf("the new primary has no standby: %v", err)
+	}
+	return fmt.Sprintf("promoted after %s, with a new standby after %s", promoted.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
+}
+
+func (s *chaosRun) endsPostgres(rng *rand.Rand, how string, end func(*stack.Server)) string {
 	s.postgresLock.Lock()
 	defer s.postgresLock.Unlock()
 	away := between(rng, 0, 2*time.Second)
-	end()
+	end(s.servers.Postgres)
 	time.Sleep(away)
 	begin := time.Now()
 	if err := s.servers.Postgres.Start(context.Background()); err != nil {

@@ -121,6 +121,7 @@ func newChaosRun(t *testing.T, size size) *chaosRun {
 		s.servers.Stop()
 		require.NoError(t, stack.Reset(dir))
 	})
+	require.NoError(t, s.servers.StartStandby(ctx))
 	env := &testenv.Env{T: t}
 	env.DatabaseURL, s.toPostgres = throughProxy(t, s.servers.DatabaseURL, true)
 	env.RedisURL, s.toRedis = throughProxy(t, s.servers.RedisURL, false)
@@ -138,7 +139,7 @@ func newChaosRun(t *testing.T, size size) *chaosRun {
 	}
 	s.migrate()
 	// the harness' own way, past the proxy
-	s.Pool, err = pg.Open(ctx, s.servers.DatabaseURL+"&statement_timeout=600000", 4)
+	s.Pool, err = pg.Open(ctx, s.servers.BothURL()+"&statement_timeout=600000", 4)
 	require.NoError(t, err)
 	t.Cleanup(s.Pool.Close)
 	return s

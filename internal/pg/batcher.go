@@ -84,7 +84,7 @@ func (b *Batcher[T, R]) run(ctx context.Context, items []T) []batch.Outcome[R] {
 	for done, attempt := 0, 1; done < len(items); {
 		var values []R
 		var hooks []func(context.Context)
-		err := pgx.BeginTxFunc(ctx, b.pool, begin, func(tx pgx.Tx) (err error) {
+		err := once(ctx, b.pool, begin, func(tx pgx.Tx) (err error) {
 			defer recovered(&err)
 			if values, err = b.do(ctx, Tx{tx, b.pool, &hooks}, items[done:done+size]); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,7 +38,8 @@ const (
 )
 
 // Open connects to url, with at most maxConns connections (0: pgx's default), and checks that the
-// server answers. The server ends a statement after 15 s, a wait for a lock after 10 s, and an idle
+// server answers. Of several hosts it takes the one that accepts writes, unless the url says
+// otherwise (target_session_attrs). The server ends a statement after 15 s, a wait for a lock after 10 s, and an idle
 // transaction after 30 s. Times come back in UTC.
 func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
@@ -56,6 +58,10 @@ func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	setDefault(p, "plan_cache_mode", "force_custom_plan")
 	p["timezone"] = "UTC"
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	cfg.ConnConfig.OnNotice = noteWarning
+	if cfg.ConnConfig.ValidateConnect == nil && severalHosts(&cfg.ConnConfig.Config) {
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
 		// else each element of an array of ids goes through reflection and a text
 		pgxuuid.Register(c.TypeMap())
@@ -74,6 +80,12 @@ func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 		return nil, fmt.Errorf("postgres does not answer: %w", err)
 	}
 	return pool, nil
+}
+
+// severalHosts reports whether the address names more than one server. (Fallbacks are also other
+// ways to the same one.)
+func severalHosts(c *pgconn.Config) bool {
+	return slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != c.Host || f.Port != c.Port })
 }
 
 func setDefault(m map[string]string, k, v string) {

@@ -2,11 +2,13 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime/debug"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Tx is an open transaction of [InTx], [Snapshot] or a [Batcher]. Functions that must run inside
@@ -55,13 +57,47 @@ func Snapshot(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
 func transact(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) error) (hooks []func(context.Context), err error) {
 	for attempt := 1; ; attempt++ {
 		hooks = nil // of the last attempt alone
-		err = pgx.BeginTxFunc(ctx, pool, o, func(tx pgx.Tx) error { return fn(Tx{tx, pool, &hooks}) })
+		err = once(ctx, pool, o, func(tx pgx.Tx) error { return fn(Tx{tx, pool, &hooks}) })
 		if err == nil {
 			return hooks, nil
 		}
 		if !again(ctx, err, attempt) {
 			return nil, err
 		}
+	}
+}
+
+// errOneServer is a commit that a synchronous standby has not confirmed. It stands, unless the
+// primary dies.
+var errOneServer = errors.New("committed on one server only: its synchronous standby did not answer in time")
+
+// once runs fn in one transaction. Where commits wait for a synchronous standby, and that does not
+// answer before the statement's timeout, Postgres answers COMMIT all the same, with a warning. A
+// failover would lose such a transaction, so it counts as one whose answer was lost.
+func once(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx pgx.Tx) error) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if err := pgx.BeginTxFunc(ctx, conn, o, fn); err != nil {
+		return err
+	}
+	if seen := conn.Conn().PgConn().CustomData(); seen[onOneServer] != nil {
+		delete(seen, onOneServer)
+		return errOneServer
+	}
+	return nil
+}
+
+// onOneServer marks a connection whose last commit a standby has not confirmed.
+const onOneServer = "ajo: committed on one server"
+
+// noteWarning is a connection's handler of what the server remarks. The function's name is the same
+// in every language that a server may warn in.
+func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
+	if n.Routine == "SyncRepWaitForLSN" {
+		c.CustomData()[onOneServer] = true
 	}
 }
 

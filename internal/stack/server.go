@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -26,6 +27,9 @@ type Server struct {
 	stop         syscall.Signal // an orderly end; the kernel sends it too when we end
 	p            *supervise.Process
 }
+
+// Addr is where the server listens: 127.0.0.1 and its port.
+func (v *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(v.port) }
 
 // startFirst starts the server on a port that nobody uses.
 func (v *Server) startFirst(ctx context.Context) error {

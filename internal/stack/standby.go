@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -133,8 +132,8 @@ func (s *Stack) BothURL() string {
 	}
 	hosts := []string{u.Host}
 	for _, v := range []*Server{s.Postgres, s.standby} {
-		if host := "127.0.0.1:" + strconv.Itoa(v.port); host != u.Host {
-			hosts = append(hosts, host)
+		if v.Addr() != u.Host {
+			hosts = append(hosts, v.Addr())
 		}
 	}
 	u.Host = strings.Join(hosts, ",")

@@ -16,7 +16,6 @@ import (
 // passes everything on. It is safe for concurrent use.
 type Proxy struct {
 	Addr     string // where it listens, on 127.0.0.1
-	target   string
 	postgres bool
 
 	loseCommits atomic.Int64
@@ -24,6 +23,7 @@ type Proxy struct {
 	delay       atomic.Int64 // nanoseconds, of every piece of data, each way
 
 	mu      sync.Mutex
+	target  string
 	refuses bool
 	gate    chan struct{} // closed: bytes pass; otherwise they wait until it is
 	conns   map[net.Conn]bool
@@ -85,6 +85,14 @@ func (p *Proxy) Refuse(yes bool) {
 	}
 }
 
+// Turn has the proxy stand before another server. The connections that there are end.
+func (p *Proxy) Turn(target string) {
+	p.mu.Lock()
+	p.target = target
+	p.mu.Unlock()
+	p.Cut()
+}
+
 // Stall holds all data back, in silence, or lets it go on.
 func (p *Proxy) Stall(yes bool) {
 	p.mu.Lock()
@@ -112,9 +120,12 @@ func (p *Proxy) serve(listener net.Listener) {
 }
 
 func (p *Proxy) join(client net.Conn) {
-	server, err := net.Dial("tcp", p.target)
 	p.mu.Lock()
-	if err != nil || p.refuses {
+	target := p.target
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", target)
+	p.mu.Lock()
+	if err != nil || p.refuses || p.target != target {
 		p.mu.Unlock()
 		_ = client.Close()
 		if err == nil {

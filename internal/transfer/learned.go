@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ajo/internal/money"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 )
 
@@ -70,8 +71,10 @@ func (s *Service) keepAcknowledgement(ctx context.Context, st *claimed) error {
 	if !st.learned.Acked || st.Acknowledged {
 		return nil
 	}
-	_, err := s.Pool.Exec(ctx, `UPDATE transfers SET acknowledged_at = $2 WHERE id = $1 AND acknowledged_at IS NULL`, st.ID, s.Clock.Now())
-	return err
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE transfers SET acknowledged_at = $2 WHERE id = $1 AND acknowledged_at IS NULL`, st.ID, s.Clock.Now())
+		return err
+	})
 }
 
 // alertAfter is the age from which a transfer that is still under way is reported at each of its

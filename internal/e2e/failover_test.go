@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/invariant"
+	"ajo/internal/pg"
+	"ajo/internal/stack"
+	"ajo/internal/testenv"
+)
+
+// failovers is a world on a Postgres with a synchronous standby, whose primary dies.
+type failovers struct {
+	*paid
+	servers *stack.Stack
+	events  sync.Map     // transaction ids of the events that were answered 200
+	payouts sync.Map     // merchantTxRef of the settlements that were answered 202, by number
+	number  atomic.Int64 // of the last settlement
+	refused atomic.Int64 // settlements that were not accepted, and sent again
+}
+
+// pace is the time between two requests of one client.
+const pace = 20 * time.Millisecond
+
+func startFailovers(t *testing.T) *failovers {
+	t.Parallel()
+	ctx := context.Background()
+	dir := t.TempDir()
+	servers, err := stack.Start(ctx, stack.Options{Dir: dir, MaxConnections: 100})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		servers.Stop()
+		require.NoError(t, stack.Reset(dir))
+	})
+	require.NoError(t, servers.StartStandby(ctx))
+	env := &testenv.Env{T: t, DatabaseURL: servers.BothURL(), RedisURL: servers.RedisURL}
+	opts, err := redis.ParseURL(servers.RedisURL)
+	require.NoError(t, err)
+	client := redis.NewClient(opts)
+	t.Cleanup(func() { _ = client.Close() })
+	w := worldOn(env, client, fakebank.Options{RetryDelays: repeat(time.Second, 500)})
+	w.settings["AJO_SETTLE_DELAYS"], w.settings["AJO_SETTLE_LEASE"], w.settings["AJO_CONFIRM_MIN_AGE"] = "200ms,500ms,1s", "5s", "0s"
+	w.migrate()
+	w.Pool, err = pg.Open(ctx, servers.BothURL(), 4)
+	require.NoError(t, err)
+	t.Cleanup(w.Pool.Close)
+	return &failovers{paid: w.settle(), servers: servers}
+}
+
+// pays sends events until ctx ends. Each must be answered 200, also while there is no database.
+func (f *failovers) pays(ctx context.Context) {
+	for ctx.Err() == nil {
+		e := f.genuine()
+		status, _, err := f.bank.SendEvent(context.Background(), e.body, e.headers)
+		if err != nil || status != http.StatusOK {
+			f.t.Errorf("an event was answered %d, %v", status, err)
+		}
+		f.events.Store(e.tx.ID, true)
+		time.Sleep(pace)
+	}
+}
+
+// asks orders settlements until ctx ends, each until it is accepted.
+func (f *failovers) asks(ctx context.Context) {
+	for ctx.Err() == nil {
+		n := f.number.Add(1)
+		for ctx.Err() == nil {
+			a, err := request("POST", f.apiURL+"/v1/accounts/shop-1/settle", map[string]string{"amount": "100.00", "bankCode": "058", "accountNumber": fmt.Sprintf("7%09d", n)},
+				http.Header{"X-Api-Key": {f.tenant.key}, "Idempotency-Key": {fmt.Sprintf("payout %d", n)}})
+			var accepted struct{ MerchantTxRef string }
+			if err == nil && a.status == http.StatusAccepted && json.Unmarshal([]byte(a.body), &accepted) == nil {
+				f.payouts.Store(n, accepted.MerchantTxRef)
+				break
+			}
+			f.refused.Add(1)
+			time.Sleep(pace)
+		}
+		time.Sleep(pace)
+	}
+}
+
+// since waits until a query counts more than it did when it was first asked after the time begun,
+// and returns how long after begun that was.
+func (f *failovers) since(begun time.Time, what, sql string) time.Duration {
+	count := func() (n int) {
+		if err := f.Pool.QueryRow(context.Background(), sql).Scan(&n); err != nil {
+			return -1
+		}
+		return n
+	}
+	first := -1
+	f.eventually(what, func() bool {
+		n := count()
+		if first < 0 {
+			first = n
+		}
+		return first >= 0 && n > first
+	})
+	return time.Since(begun).Round(10 * time.Millisecond)
+}
+
+// The primary is killed under load, again and again, and its standby promoted. What was answered
+// 200 or 202 is there, once, whichever server is left. AJO_FAILOVERS says how often (2).
+func TestPrimaryDies(t *testing.T) {
+	f := startFailovers(t)
+	for range 2 {
+		f.startWorker("")
+	}
+	f.txs = append(f.txs, f.payAndTell(f.nuban, "5000000.00")) // what settlements are paid from
+	f.eventually("the first payment to be confirmed", func() bool { return f.progress().confirmed == 1 })
+	ctx, cancel := context.WithCancel(context.Background())
+	var load sync.WaitGroup
+	for range 2 {
+		load.Go(func() { f.pays(ctx) })
+		load.Go(func() { f.asks(ctx) })
+	}
+	times := 2
+	if v := os.Getenv("AJO_FAILOVERS"); v != "" {
+		var err error
+		times, err = strconv.Atoi(v)
+		require.NoError(t, err)
+	}
+	for range times {
+		f.since(time.Now(), "settlements to be accepted", `SELECT count(*) FROM transfers`)
+		died := time.Now()
+		f.servers.Postgres.Kill()
+		require.NoError(t, f.servers.Promote(context.Background()))
+		promoted := time.Since(died).Round(10 * time.Millisecond)
+		t.Logf("promoted after %s, settlements accepted again after %s, payments posted after %s, paid out after %s", promoted,
+			f.since(died, "settlements to be accepted", `SELECT count(*) FROM transfers`),
+			f.since(died, "payments to be posted", `SELECT count(*) FROM ledger_entries WHERE direction = 'credit'`),
+			f.since(died, "transfers to be paid", `SELECT count(*) FROM transfers WHERE status = 'success'`))
+		require.NoError(t, f.servers.StartStandby(context.Background()))
+	}
+	cancel()
+	load.Wait()
+	f.checkAll()
+}
+
+// checkAll waits for the end of all that was answered, and compares the books with the bank's.
+func (f *failovers) checkAll() {
+	t := f.t
+	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("still waiting:\n%s", f.unfinished())
+		}
+	}()
+	events, payouts := 0, 0
+	f.events.Range(func(any, any) bool { events++; return true })
+	f.eventually("all payments to be confirmed and delivered", func() bool {
+		return f.count(`SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND status = 'confirmed'`) >= events+1 && f.progress().delivered >= events+1
+	})
+	f.eventually("all payouts to end", func() bool {
+		return f.count(`SELECT count(*) FROM transfers WHERE status IN ('pending', 'processing')`) == 0
+	})
+	f.events.Range(func(id, _ any) bool {
+		require.Equal(t, 1, f.count(`SELECT count(*) FROM ledger_entries WHERE provider_txn_ref = $1`, id), "payment %s", id)
+		return true
+	})
+	f.payouts.Range(func(n, ref any) bool {
+		payouts++
+		require.Equal(t, 1, f.count(`SELECT count(*) FROM transfers WHERE merchant_tx_ref = $1 AND status = 'success'`, ref), "settlement %d, %s", n, ref)
+		return true
+	})
+	to := map[string]bool{}
+	for _, out := range f.bank.Paid() {
+		require.False(t, to[out.AccountNumber], "paid twice: %s", out.AccountNumber)
+		to[out.AccountNumber] = true
+		require.Equal(t, 1, f.count(`SELECT count(*) FROM transfers WHERE merchant_tx_ref = $1 AND amount = $2 AND account_number = $3`, out.Ref, out.Amount, out.AccountNumber), out.Ref)
+	}
+	findings, err := invariant.Verify(context.Background(), f.Pool)
+	require.NoError(t, err)
+	require.Empty(t, findings)
+	t.Logf("%d events answered 200 and %d settlements answered 202: all there, once; %d answers were not 202 and asked for again", events, payouts, f.refused.Load())
+	require.Greater(t, events, 20)
+	require.Greater(t, payouts, 5)
+}
