@@ -350,6 +350,30 @@ func TestSameGroupPostsOnce(t *testing.T) {
 	b.verify()
 }
 
+// A move waits for its own account only: another account's lock is nobody's business.
+func TestMovesLockTheirOwnAccounts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	entry := b.credit("10.00")
+	other := b.Account(b.Tenant(), "customer-2")
+	mine := b.account
+	b.account = other
+	b.credit("10.00")
+	b.account = mine
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `SELECT FROM ledger_balances WHERE account_id = $1 FOR UPDATE`, other)
+		require.NoError(t, err)
+		return b.tx(func(tx pg.Tx) error {
+			_, err := tx.Exec(b.ctx, `SET LOCAL lock_timeout = '2s'`)
+			require.NoError(t, err)
+			moved, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{{TransactionGroupID: entry.TransactionGroupID, Direction: ledger.Credit, Event: ledger.EventConfirm}})
+			require.NoError(t, err)
+			return moved[0].Err
+		})
+	}))
+	b.verify()
+}
+
 // Fifty debits at once against money for ten: ten stand.
 func TestConcurrentDebitsDoNotOverdraw(t *testing.T) {
 	t.Parallel()

@@ -196,3 +196,15 @@ func TestLostLeaseIsTakenUpAgain(t *testing.T) {
 	_, entries = b.books()
 	require.Equal(t, []string{"credit confirmed"}, entries)
 }
+
+func TestKnownNamesWhatWasAskedForAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, first := b.paid()
+	event, second := b.paid()
+	known, err := b.svc.Known(b.ctx, []string{second.ID, "nobody's"})
+	require.NoError(t, err)
+	require.Len(t, known, 1, "not %s", first.ID)
+	require.Equal(t, event, known[second.ID].EventID)
+	require.Equal(t, "4975.00", known[second.ID].Entry.Amount.Sub(known[second.ID].Entry.Fee).String())
+}

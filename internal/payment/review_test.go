@@ -77,6 +77,12 @@ func TestReviewsAreListed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first, list[0].EventID)
 	require.False(t, info.HasMore)
+	_, err = b.svc.ReverseReviewed(b.ctx, second, byHand)
+	require.NoError(t, err)
+	list, _, err = b.svc.Reviews(b.ctx, page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, list, 1, "one is decided")
+	require.Equal(t, first, list[0].EventID)
 	_, _, err = b.svc.Reviews(b.ctx, page.Request{Limit: 1, After: "x"})
 	require.ErrorIs(t, err, page.ErrCursor)
 }

@@ -60,6 +60,7 @@ func TestListFilters(t *testing.T) {
 		return ids[name]
 	}
 	add("nobody's", work.Ingest, uuid.Nil, now.Add(-time.Minute))
+	add("due now", work.Confirm, uuid.Nil, now)
 	leased := add("leased", work.Settle, tenant, now.Add(-time.Hour))
 	failing := add("failing", work.Deliver, tenant, now.Add(-time.Second))
 	both := add("failing while leased", work.Deliver, uuid.New(), now.Add(-2*time.Second))
@@ -74,12 +75,12 @@ func TestListFilters(t *testing.T) {
 		filter work.Filter
 		want   string
 	}{
-		{work.Filter{}, "leased, nobody's, failing while leased|failing, later"},
+		{work.Filter{}, "leased, nobody's, due now, failing while leased|failing, later"},
 		{work.Filter{Kind: work.Deliver}, "failing while leased|failing"},
-		{work.Filter{Kind: work.Confirm}, ""},
+		{work.Filter{Kind: work.Confirm}, "due now"},
 		{work.Filter{TenantID: tenant}, "leased, failing, later"},
 		{work.Filter{TenantID: uuid.New()}, ""},
-		{work.Filter{Due: true}, "nobody's"},
+		{work.Filter{Due: true}, "nobody's, due now"},
 		{work.Filter{Failing: true}, "failing while leased|failing"},
 		{work.Filter{Failing: true, TenantID: tenant}, "failing"},
 		{work.Filter{Failing: true, Due: true}, ""},
