@@ -102,6 +102,12 @@ AJO_KILLS ?= 50
 chaos-points: build ## Kill the processes AJO_KILLS (50) times at each failpoint, and check that all work ends right; AJO_SEED repeats a run
 	AJO_KILLS=$(AJO_KILLS) bin/ajo stack -- go test ./internal/e2e -run '^TestKilledAtEachPoint$$' -count 1 -v -parallel 10 -timeout 2h
 
+AJO_FAILOVERS ?= 10
+
+.PHONY: failover
+failover: build ## Kill Postgres' primary AJO_FAILOVERS (10) times under load, promote its standby, and print how long each step was away
+	AJO_FAILOVERS=$(AJO_FAILOVERS) bin/ajo stack -- go test ./internal/e2e -run '^TestPrimaryDies$$' -count 1 -v -timeout 30m
+
 # What make bench measures: ROWS=spread,hot runs only some rows, PROFILE=1 writes profiles beside the result, BENCH_TOOK is how
 # long a row's load lasts, BENCH_OUT the result's name, BENCH_FULL=1 takes a book of 10,000,000 entries, BENCH_RATE is the payments
 # a second of the latency rows when the rates themselves are not measured in the run.

@@ -52,7 +52,7 @@ func startFailovers(t *testing.T) *failovers {
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	w := worldOn(env, client, fakebank.Options{RetryDelays: repeat(time.Second, 500)})
-	w.settings["AJO_SETTLE_DELAYS"], w.settings["AJO_SETTLE_LEASE"], w.settings["AJO_CONFIRM_MIN_AGE"] = "200ms,500ms,1s", "5s", "0s"
+	w.settings["AJO_SETTLE_DELAYS"], w.settings["AJO_CONFIRM_MIN_AGE"] = "200ms,500ms,1s", "0s"
 	w.migrate()
 	w.Pool, err = pg.Open(ctx, servers.BothURL(), 4)
 	require.NoError(t, err)
@@ -188,4 +188,70 @@ func (f *failovers) checkAll() {
 	t.Logf("%d events answered 200 and %d settlements answered 202: all there, once; %d answers were not 202 and asked for again", events, payouts, f.refused.Load())
 	require.Greater(t, events, 20)
 	require.Greater(t, payouts, 5)
+}
+
+// An operator cancels the commits that wait for a standby, and Postgres answers each COMMIT with
+// success. Nobody is told that it is done: of a single transaction, of a batch.
+func TestCommitOnOneServerIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	dir := t.TempDir()
+	servers, err := stack.Start(ctx, stack.Options{Dir: dir})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		servers.Stop()
+		require.NoError(t, stack.Reset(dir))
+	})
+	pool, err := pg.Open(ctx, servers.DatabaseURL, 1)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	operator, err := pg.Open(ctx, servers.DatabaseURL, 1)
+	require.NoError(t, err)
+	t.Cleanup(operator.Close)
+	exec := func(sql string) {
+		_, err := operator.Exec(ctx, sql)
+		require.NoError(t, err)
+	}
+	done := make(chan struct{})
+	var cancels sync.WaitGroup
+	cancels.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(50 * time.Millisecond):
+				exec(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+			}
+		}
+	})
+	t.Cleanup(cancels.Wait)
+	t.Cleanup(func() { close(done) })
+	insert := func(tx pg.Tx, n int) error {
+		_, err := tx.Exec(ctx, `INSERT INTO kept VALUES ($1)`, n)
+		return err
+	}
+	single := func(n int) error { return pg.InTx(ctx, pool, func(tx pg.Tx) error { return insert(tx, n) }) }
+	batches := pg.NewBatcher(pool, pg.BatchOptions[int]{Name: "kept", Max: 10}, func(_ context.Context, tx pg.Tx, items []int) ([]int, error) {
+		for _, n := range items {
+			if err := insert(tx, n); err != nil {
+				return nil, err
+			}
+		}
+		return items, nil
+	})
+	t.Cleanup(batches.Close)
+	exec(`CREATE TABLE kept (n integer)`)
+	require.NoError(t, single(1))
+	exec(`ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
+	exec(`SELECT pg_reload_conf()`)
+	testenv.Eventually(t, time.Minute, "commits to wait for the standby", func() bool { return single(2) != nil })
+	require.ErrorContains(t, single(3), "one server only")
+	_, err = batches.Do(ctx, 4)
+	require.ErrorContains(t, err, "one server only")
+	exec(`ALTER SYSTEM RESET synchronous_standby_names`)
+	exec(`SELECT pg_reload_conf()`)
+	testenv.Eventually(t, time.Minute, "commits to wait for nobody", func() bool { return single(5) == nil })
+	var kept int
+	require.NoError(t, pool.QueryRow(ctx, `SELECT count(DISTINCT n) FROM kept WHERE n IN (3, 4)`).Scan(&kept))
+	require.Equal(t, 2, kept, "they stand all the same")
 }

@@ -39,8 +39,8 @@ const (
 
 // Open connects to url, with at most maxConns connections (0: pgx's default), and checks that the
 // server answers. Of several hosts it takes the one that accepts writes, unless the url says
-// otherwise (target_session_attrs). The server ends a statement after 15 s, a wait for a lock after 10 s, and an idle
-// transaction after 30 s. Times come back in UTC.
+// otherwise (target_session_attrs). The server ends a statement after 15 s, a wait for a lock after
+// 10 s, and an idle transaction after 30 s. Times come back in UTC.
 func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {

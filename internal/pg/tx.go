@@ -69,11 +69,11 @@ func transact(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) e
 
 // errOneServer is a commit that a synchronous standby has not confirmed. It stands, unless the
 // primary dies.
-var errOneServer = errors.New("committed on one server only: its synchronous standby did not answer in time")
+var errOneServer = errors.New("committed on one server only: the wait for its synchronous standby was cancelled")
 
-// once runs fn in one transaction. Where commits wait for a synchronous standby, and that does not
-// answer before the statement's timeout, Postgres answers COMMIT all the same, with a warning. A
-// failover would lose such a transaction, so it counts as one whose answer was lost.
+// once runs fn in one transaction. Where a commit waits for a synchronous standby, and somebody
+// cancels the wait, Postgres answers COMMIT with success and a warning. A failover would lose such
+// a transaction, so it counts as one whose answer was lost.
 func once(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx pgx.Tx) error) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
