@@ -67,7 +67,7 @@ var Specs = map[Kind]Spec{
 // SlowRest and SlowDelayed are Rest and Delayed of every slow queue: nothing in it is urgent, and
 // no task comes back to it.
 const (
-	SlowRest    = 500 * time.Millisecond
+	SlowRest    = 1500 * time.Millisecond
 	SlowDelayed = 30 * time.Second
 )
 
