@@ -43,7 +43,7 @@ var foreign = []string{"ajo/internal/provider.Bank", "ajo/internal/identity.Chec
 // there fails the test.
 var unsurrounded = map[string][]string{
 	"its callers have the points": {
-		"ajo/internal/pg.transact BeginTxFunc",
+		"ajo/internal/pg.once BeginTxFunc",
 		"ajo/internal/pg.InTx transact",
 		"(*ajo/internal/provider/nomba.Client).exchange Do",
 		"(*ajo/internal/identity/dojah.Checker).get Do",
@@ -145,7 +145,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/reconcile.comparison).fail Exec",
 	},
 	"a note of a worker whose claim has gone: who has the transfer now asks the bank itself": {
-		"(*ajo/internal/transfer.Service).keepAcknowledgement Exec",
+		"(*ajo/internal/transfer.Service).keepAcknowledgement InTx",
 	},
 	"it moves nothing on: the next time does what this one did not": {
 		"(*ajo/internal/account.Service).freeNumber InTx",
