@@ -136,6 +136,7 @@ func Start(o Options) (*Workers, error) {
 		concurrency := tasks.Concurrency(k, o.Queues)
 		metrics.QueueServed(string(k), concurrency)
 		metrics.Swept(string(k), 0)
+		metrics.SlowTenants(string(k), 0)
 		if concurrency == 0 {
 			continue
 		}

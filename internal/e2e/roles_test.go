@@ -12,6 +12,7 @@ import (
 
 	"ajo/internal/config"
 	"ajo/internal/testenv"
+	"ajo/tasks"
 )
 
 // served are the queues that servers serve, with their concurrencies, as asynq knows them.
@@ -28,23 +29,28 @@ func (w *world) served() map[string]int {
 	return all
 }
 
-// A worker serves the queues that it is told to, with the concurrencies that it is told, and no
-// others.
+// A worker serves the kinds that it is told to, with the concurrencies that it is told, and no
+// others: of each its queue, with room for what waits for a place, and its slow queue, with full
+// tasks for all places.
 func TestWorkerServesItsQueues(t *testing.T) {
 	p := newWorld(t).settle()
+	served := map[string]int{"deliver": 128 * tasks.Specs[tasks.Deliver].Room, "deliver:slow": 128/tasks.Specs[tasks.Deliver].MaxIDs + 1}
 	p.startWorker("deliver=128")
-	p.eventually("the one server", func() bool { return maps.Equal(p.served(), map[string]int{"deliver": 128}) })
+	p.eventually("the one worker", func() bool { return maps.Equal(p.served(), served) })
 	p.arrive()
 	p.startWorker("ingest=7")
 	p.eventually("the deliveries, by the first worker", func() bool { return p.progress().delivered == some })
-	require.Equal(t, map[string]int{"deliver": 128, "ingest": 7}, p.served())
+	served["ingest"], served["ingest:slow"] = 7*tasks.Specs[tasks.Ingest].Room, 2
+	require.Equal(t, served, p.served())
 	require.Zero(t, p.progress().confirmed, "nobody serves confirm")
 	all := p.startWorker("")
 	p.waitForEnd(some)
 	p.checkBooks(p.endpoint)
-	require.ElementsMatch(t, []string{"ingest", "confirm", "settle", "deliver", "expire"}, slices.Collect(maps.Keys(p.served())))
+	require.ElementsMatch(t, []string{
+		"ingest", "confirm", "settle", "deliver", "expire", "ingest:slow", "confirm:slow", "settle:slow", "deliver:slow", "expire:slow",
+	}, slices.Collect(maps.Keys(p.served())))
 	p.stops(all)
-	p.eventually("the servers that are left", func() bool { return maps.Equal(p.served(), map[string]int{"deliver": 128, "ingest": 7}) })
+	p.eventually("the servers that are left", func() bool { return maps.Equal(p.served(), served) })
 }
 
 // A flag that makes no sense is refused in one line that says what is wrong, before any setting is

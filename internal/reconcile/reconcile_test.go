@@ -500,6 +500,56 @@ func TestReconcileComparesTheFloat(t *testing.T) {
 
 // A payment that the bank does not know is in the books and not in the wallet: the difference is
 // below what it was.
+// What is received and in no balance counts as long as it is in the wallet: naira, paid before the
+// wallet was read.
+func TestReconcileFloatCountsWhatIsOutside(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	paid := func() (uuid.UUID, fakebank.Transaction) {
+		b.Clock.Advance(time.Second)
+		txn := b.paySilently("5000.00")
+		return b.receive(b.hook(txn)).ID, txn
+	}
+	outside := func() string {
+		b.T.Helper()
+		f := b.lastHour().Float
+		require.True(t, f.Comparable, f.Why)
+		return f.Outside.String()
+	}
+	currency := func(c string, id uuid.UUID) {
+		_, err := b.Pool.Exec(b.ctx, `UPDATE inbound_events SET currency = $2 WHERE id = $1`, id, c)
+		require.NoError(t, err)
+	}
+	waits, _ := paid()
+	newest, _ := paid()
+	b.post(newest)
+	require.Equal(t, "4975.00", outside(), "it waits to be posted")
+	currency("USD", waits)
+	require.Equal(t, "0.00", outside(), "another currency's is in another wallet")
+	currency("NGN", waits)
+
+	b.post(waits)
+
+	review := func(id uuid.UUID, txn fakebank.Transaction) {
+		b.post(id)
+		b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+		b.confirm(id)
+		require.Equal(t, "needs_review", b.credit(id))
+	}
+	held, txn := paid()
+	newest, _ = paid()
+	b.post(newest)
+	review(held, txn)
+	require.Equal(t, "4975.00", outside(), "it is under review")
+	// one that is made after the wallet was read, and whose event has no balance
+	b.Clock.Advance(time.Second)
+	txn = b.paySilently("5000.00")
+	b.postAll(b.lastHour().ToPost)
+	review(testenv.Value[uuid.UUID](b.Env, `SELECT id FROM inbound_events WHERE provider_txn_ref = $1`, txn.ID), txn)
+	require.Equal(t, "4975.00", outside())
+}
+
 func TestReconcileFloatBelowZeroIsReadBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
