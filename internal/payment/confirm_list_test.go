@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -86,6 +87,39 @@ func TestManyAreConfirmedByTheList(t *testing.T) {
 	require.Equal(t, n-3, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
 	require.Equal(t, "needs_review provisional reversed reversed", testenv.Value[string](b.Env,
 		`SELECT string_agg(status, ' ' ORDER BY status) FROM ledger_entries WHERE status <> 'confirmed'`))
+}
+
+// wrongList is a bank whose list has another fee than its record of the payment.
+type wrongList struct {
+	provider.Bank
+	ids []string
+}
+
+func (b wrongList) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	p, err := b.Bank.Transactions(ctx, from, to, cursor)
+	for i, t := range p.Transactions {
+		if slices.Contains(b.ids, t.ID) {
+			p.Transactions[i].Fee = money.Must("1.00")
+		}
+	}
+	return p, err
+}
+
+// A difference in the list decides nothing: the record is asked for by its id.
+func TestListThatDiffersIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 60
+	ids, txns := b.manyPaid(n)
+	bank := wrongList{Bank: b.client()}
+	for _, txn := range txns[:n/2] {
+		bank.ids = append(bank.ids, txn.ID)
+	}
+	b.svc = b.serviceWith(bank)
+	require.Zero(t, b.confirmAll(ids))
+	require.Equal(t, n, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
+	require.GreaterOrEqual(t, b.bank.Calls(singleCall), n/2, "each was asked for by its id")
+	require.GreaterOrEqual(t, b.bank.Calls(listCall), 1)
 }
 
 // noList is a bank that does not give its list.
