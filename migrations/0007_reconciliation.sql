@@ -72,6 +72,8 @@ CREATE TABLE audit_log (
     reason text NOT NULL,
     detail jsonb NOT NULL DEFAULT '{}'
 );
+-- The decisions on payments under review, which a reconciliation asks the bank about.
+CREATE INDEX audit_log_reviews ON audit_log (at) WHERE action LIKE 'review.%';
 COMMENT ON TABLE audit_log IS 'Who changed what by hand, and why. Append-only; lines may be removed after a year.';
 CREATE TRIGGER audit_log_append_only BEFORE UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_log_kept BEFORE DELETE ON audit_log FOR EACH ROW WHEN (OLD.at > now() - interval '1 year') EXECUTE FUNCTION refuse_change();

@@ -330,12 +330,15 @@ const checksOfSQL = `
 // checksOf reads the payments of these transactions that wait to be confirmed and that nobody asks
 // about. Their time need not have come: those of their second have, and the record is as old as
 // theirs.
-func (s *Service) checksOf(ctx context.Context, refs []string) ([]*check, error) {
+func (s *Service) checksOf(ctx context.Context, refs []string) (checks []*check, err error) {
 	now := s.Clock.Now()
-	ids, err := pg.Collect(ctx, s.Pool, pgx.RowTo[uuid.UUID], checksOfSQL, refs, now)
-	if err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	checks, err := s.readChecks(ctx, s.Pool, ids, now.Add(s.confirmDelay(len(s.ConfirmDelays))))
+	err = pg.Reading(ctx, s.Pool, func(tx pg.Tx) error {
+		ids, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], checksOfSQL, refs, now)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		checks, err = s.readChecks(ctx, tx, ids, now.Add(s.confirmDelay(len(s.ConfirmDelays))))
+		return err
+	})
 	return slices.DeleteFunc(checks, func(c *check) bool { return c == nil }), err
 }

@@ -53,6 +53,12 @@ func Snapshot(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
 	return err
 }
 
+// Reading runs fn in a transaction that only reads, planned as a batch's: see plans.go.
+func Reading(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
+	_, err := transact(ctx, pool, pgx.TxOptions{BeginQuery: beginReading}, fn)
+	return err
+}
+
 // transact returns what is to run after the commit.
 func transact(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) error) (hooks []func(context.Context), err error) {
 	for attempt := 1; ; attempt++ {

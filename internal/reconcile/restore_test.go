@@ -121,6 +121,38 @@ func (b saysOtherwise) Transaction(ctx context.Context, id string) (provider.Tra
 	return t, err
 }
 
+// A payment that an operator has decided on is asked about, though its list was read long before.
+func TestDecisionThatTheBankContradicts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.due()
+	b.Clock.Advance(time.Minute)
+	txn := b.paySilently("5000.00")
+	id := b.receive(b.hook(txn)).ID
+	b.post(id)
+	b.Clock.Advance(time.Hour)
+	require.Empty(t, b.due().Exceptions, "bank and books agree")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+	b.confirm(id)
+	b.Clock.Advance(time.Hour)
+	require.Empty(t, b.due().Exceptions, "it is under review")
+	b.Clock.Advance(time.Minute)
+	_, err := b.payments.ReverseReviewed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("25.00") })
+	for range 2 {
+		b.Clock.Advance(time.Hour)
+		r := b.due()
+		require.Len(t, r.Exceptions, 1, "%+v", r)
+		require.Equal(t, reconcile.Contradicts, r.Exceptions[0].Kind)
+	}
+	b.recorded(txn, "PAYMENT_FAILED")
+	b.Clock.Advance(time.Hour)
+	require.Empty(t, b.due().Exceptions, "they agree")
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+}
+
 func TestNotRestored(t *testing.T) {
 	t.Parallel()
 	const restore = "status_contradicts: the bank says success, the entry is reversed: see ajo review restore"

@@ -60,6 +60,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/app.Tools).WorkOn Items",
 		"(*ajo/internal/app.Tools).RetriableWork Items",
 		"ajo/internal/pg.Snapshot transact",
+		"ajo/internal/pg.Reading transact",
 		"(*ajo/internal/account.Service).Statement ReadStatement",
 		"(*ajo/internal/payment.Service).BankRecord Transaction",
 		"(*ajo/internal/payment.Service).findListed Transactions",
