@@ -23,16 +23,16 @@ import (
 	"ajo/tasks"
 )
 
-// crowd is a noisy tenant with much open work of one kind, beside a quiet one.
-type crowd struct {
+// noisy is a noisy tenant with much open work of one kind, beside a quiet one.
+type noisy struct {
 	*delivering
 	noisy account.Account
 	many  int
 }
 
-func newCrowd(t *testing.T, kind tasks.Kind) *crowd {
+func newNoisy(t *testing.T, kind tasks.Kind) *noisy {
 	t.Helper()
-	c := &crowd{delivering: newDelivering(t, 10*time.Second), many: fromEnv(t, "AJO_FAIR_ITEMS", 2500)}
+	c := &noisy{delivering: newDelivering(t, 10*time.Second), many: fromEnv(t, "AJO_FAIR_ITEMS", 2500)}
 	// few places by default, so that little is much
 	c.opts.Queues, c.opts.SweepEvery = map[tasks.Kind]int{kind: fromEnv(t, "AJO_FAIR_PLACES", 32)}, 15*time.Second
 	p, err := c.opts.Accounts.Provision(c.ctx, c.Tenant(), account.NewAccount{ExternalRef: "noisy", Name: "Ada Obi"}, idempotency.Request{})
@@ -43,7 +43,7 @@ func newCrowd(t *testing.T, kind tasks.Kind) *crowd {
 
 // copies stores n events of the noisy tenant's account like the given one, due for the kind of
 // work, each paid at a time of its own.
-func (c *crowd) copies(kind tasks.Kind, event uuid.UUID, n int) {
+func (c *noisy) copies(kind tasks.Kind, event uuid.UUID, n int) {
 	c.T.Helper()
 	for ; n > 2000; n -= 2000 {
 		c.copies(kind, event, 2000)
@@ -66,13 +66,13 @@ func (c *crowd) copies(kind tasks.Kind, event uuid.UUID, n int) {
 }
 
 // left counts the noisy tenant's items that are due and not done.
-func (c *crowd) left(kind tasks.Kind) int {
+func (c *noisy) left(kind tasks.Kind) int {
 	return testenv.Value[int](c.Env, `SELECT count(*) FROM work WHERE kind = $1 AND tenant_id = $2 AND due_at < now() + interval '10 minutes'`, string(kind), c.noisy.TenantID)
 }
 
 // beside has the quiet tenant's work done again and again, and reports how long it took and how
 // much of the noisy tenant's was left after the first time.
-func (c *crowd) beside(kind tasks.Kind, name string, done func()) {
+func (c *noisy) beside(kind tasks.Kind, name string, done func()) {
 	c.T.Helper()
 	samples, every := fromEnv(c.T, "AJO_FAIR_SAMPLES", 5), time.Duration(fromEnv(c.T, "AJO_FAIR_EVERY_MS", 20))*time.Millisecond
 	var all []time.Duration
@@ -92,7 +92,7 @@ func (c *crowd) beside(kind tasks.Kind, name string, done func()) {
 	require.Greater(c.T, left, c.many/4, "the quiet tenant's work was done before much of the noisy one's, which came first")
 }
 
-func (c *crowd) until(what, sql string, args ...any) {
+func (c *noisy) until(what, sql string, args ...any) {
 	c.T.Helper()
 	testenv.Eventually(c.T, 5*time.Minute, what, func() bool { return testenv.Value[bool](c.Env, sql, args...) })
 }
@@ -103,7 +103,7 @@ func (c *crowd) until(what, sql string, args ...any) {
 func TestQuietTenantBesideANoisyEndpoint(t *testing.T) {
 	for _, took := range []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 900 * time.Millisecond} {
 		t.Run(took.String(), func(t *testing.T) {
-			c := newCrowd(t, tasks.Deliver)
+			c := newNoisy(t, tasks.Deliver)
 			var calls atomic.Int64
 			slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
@@ -124,7 +124,7 @@ func TestQuietTenantBesideANoisyEndpoint(t *testing.T) {
 
 // One tenant has many events to post.
 func TestQuietTenantBesideManyEvents(t *testing.T) {
-	c := newCrowd(t, tasks.Ingest)
+	c := newNoisy(t, tasks.Ingest)
 	work.EnqueueWith(c.Pool, func([]work.Item) {})
 	first := c.of(c.noisy, c.stored)
 	work.EnqueueWith(c.Pool, c.opts.Enqueuer.Enqueue)
@@ -137,7 +137,7 @@ func TestQuietTenantBesideManyEvents(t *testing.T) {
 }
 
 // slowBank has every call of a group take so long.
-func (c *crowd) slowBank(groups ...fakebank.Group) {
+func (c *noisy) slowBank(groups ...fakebank.Group) {
 	for _, g := range groups {
 		c.bank.Faults.Add(fakebank.Rule{On: g, Do: fakebank.Slow, Delay: time.Duration(fromEnv(c.T, "AJO_FAIR_BANK_MS", 50)) * time.Millisecond})
 	}
@@ -145,7 +145,7 @@ func (c *crowd) slowBank(groups ...fakebank.Group) {
 
 // One tenant has many payments to be confirmed by a slow bank.
 func TestQuietTenantBesideManyQuestions(t *testing.T) {
-	c := newCrowd(t, tasks.Confirm)
+	c := newNoisy(t, tasks.Confirm)
 	c.confirmOnce()
 	first := c.of(c.noisy, c.posted)
 	c.slowBank(fakebank.OnTransactions)
@@ -158,7 +158,7 @@ func TestQuietTenantBesideManyQuestions(t *testing.T) {
 }
 
 // confirmOnce has a payment that the bank does not know asked about once, and then after an hour.
-func (c *crowd) confirmOnce() {
+func (c *noisy) confirmOnce() {
 	o := c.opts.Payments.Options
 	o.ConfirmDelays = []time.Duration{time.Millisecond, time.Hour}
 	c.opts.Payments = payment.New(o)
@@ -187,7 +187,7 @@ func (b *bundle) funded() uuid.UUID {
 
 // One tenant pays many, at a slow bank.
 func TestQuietTenantBesideManyPayouts(t *testing.T) {
-	c := newCrowd(t, tasks.Settle)
+	c := newNoisy(t, tasks.Settle)
 	c.of(c.noisy, c.funded)
 	c.funded()
 	c.slowBank(fakebank.OnLookup, fakebank.OnPayouts)

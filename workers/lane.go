@@ -17,10 +17,8 @@ import (
 	"ajo/tasks"
 )
 
-const (
-	// placesAhead: a tenant has no more places than so many times those that it leaves free.
-	placesAhead = 7
-)
+// placesAhead: a tenant has no more places than so many times those that it leaves free.
+const placesAhead = 7
 
 // errNoPlace is why an item comes back later though nothing was wrong with it.
 var errNoPlace = errors.New("as many items as this process may work on were under way")

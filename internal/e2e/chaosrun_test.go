@@ -113,14 +113,7 @@ func newChaosRun(t *testing.T, size size) *chaosRun {
 	if s.out != "" {
 		require.NoError(t, os.MkdirAll(s.out, 0o755))
 	}
-	var err error
-	dir := t.TempDir()
-	s.servers, err = stack.Start(ctx, stack.Options{Dir: dir, MaxConnections: 150})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		s.servers.Stop()
-		require.NoError(t, stack.Reset(dir))
-	})
+	s.servers = ownServers(t, 150)
 	require.NoError(t, s.servers.StartStandby(ctx))
 	env := &testenv.Env{T: t}
 	env.DatabaseURL, s.toPostgres = throughProxy(t, s.servers.DatabaseURL, true)
@@ -143,6 +136,18 @@ func newChaosRun(t *testing.T, size size) *chaosRun {
 	require.NoError(t, err)
 	t.Cleanup(s.Pool.Close)
 	return s
+}
+
+// ownServers starts a Postgres and a Redis for the test alone, which keep all that is committed.
+func ownServers(t *testing.T, connections int) *stack.Stack {
+	dir := t.TempDir()
+	servers, err := stack.Start(context.Background(), stack.Options{Dir: dir, MaxConnections: connections})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		servers.Stop()
+		require.NoError(t, stack.Reset(dir))
+	})
+	return servers
 }
 
 // throughProxy is the URL of a server through a proxy of the run's own.

@@ -38,13 +38,7 @@ const pace = 20 * time.Millisecond
 func startFailovers(t *testing.T) *failovers {
 	t.Parallel()
 	ctx := context.Background()
-	dir := t.TempDir()
-	servers, err := stack.Start(ctx, stack.Options{Dir: dir, MaxConnections: 100})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		servers.Stop()
-		require.NoError(t, stack.Reset(dir))
-	})
+	servers := ownServers(t, 100)
 	require.NoError(t, servers.StartStandby(ctx))
 	env := &testenv.Env{T: t, DatabaseURL: servers.BothURL(), RedisURL: servers.RedisURL}
 	opts, err := redis.ParseURL(servers.RedisURL)
@@ -191,17 +185,11 @@ func (f *failovers) checkAll() {
 }
 
 // An operator cancels the commits that wait for a standby, and Postgres answers each COMMIT with
-// success. Nobody is told that it is done: of a single transaction, of a batch.
+// success. Neither a single transaction nor a batch reports it as done.
 func TestCommitOnOneServerIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	dir := t.TempDir()
-	servers, err := stack.Start(ctx, stack.Options{Dir: dir})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		servers.Stop()
-		require.NoError(t, stack.Reset(dir))
-	})
+	servers := ownServers(t, 100)
 	pool, err := pg.Open(ctx, servers.DatabaseURL, 1)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

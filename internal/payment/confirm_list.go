@@ -232,8 +232,8 @@ func (l *listing) answer(ctx context.Context, c *check) (t *provider.Transaction
 			return nil, later, nil
 		}
 	}
-	if t != nil && (t.Status != provider.Success || c.Differs(*t) != "") {
-		t = nil
+	if t.Status != provider.Success || c.Differs(*t) != "" {
+		return nil, false, nil
 	}
 	return t, false, nil
 }

@@ -84,7 +84,15 @@ func (s *Stack) initCluster(ctx context.Context, bin, cluster string) error {
 	}
 	cmd := exec.Command(filepath.Join(bin, "initdb"), args...)
 	cmd.Dir = s.data
-	p, err := s.account.spawn(cmd, "initdb", filepath.Join(s.dir.path, pgLogName), syscall.SIGKILL)
+	if err := s.run(ctx, cmd, "initdb", pgLogName); err != nil {
+		return err
+	}
+	return os.Rename(fresh, cluster)
+}
+
+// run runs one of Postgres' programs to its end.
+func (s *Stack) run(ctx context.Context, cmd *exec.Cmd, name, log string) error {
+	p, err := s.account.spawn(cmd, name, filepath.Join(s.dir.path, log), syscall.SIGKILL)
 	if err != nil {
 		return err
 	}
@@ -97,7 +105,7 @@ func (s *Stack) initCluster(ctx context.Context, bin, cluster string) error {
 	if err := p.Err(); err != nil {
 		return p.Failure("failed: " + err.Error())
 	}
-	return os.Rename(fresh, cluster)
+	return nil
 }
 
 // scramVerifier returns what Postgres stores for a password under SCRAM-SHA-256. One round instead

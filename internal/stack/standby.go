@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -76,20 +75,7 @@ func (s *Stack) copyPrimary(ctx context.Context, cluster string) error {
 	cmd := exec.Command(filepath.Join(filepath.Dir(server), "pg_basebackup"), "--pgdata="+cluster, "--checkpoint=fast", "--wal-method=stream",
 		"--write-recovery-conf", "--dbname="+s.databaseURL(s.Postgres.port, "postgres")+"&application_name="+standbyName)
 	cmd.Dir = s.data
-	p, err := s.account.spawn(cmd, "pg_basebackup", filepath.Join(s.dir.path, "basebackup.log"), syscall.SIGKILL)
-	if err != nil {
-		return err
-	}
-	select {
-	case <-p.Done():
-	case <-ctx.Done():
-		p.Kill()
-		return ctx.Err()
-	}
-	if p.Err() != nil {
-		return p.Failure("failed: " + p.Err().Error())
-	}
-	return nil
+	return s.run(ctx, cmd, "pg_basebackup", "basebackup.log")
 }
 
 // Promote makes the standby the primary, as a manager of standbys does when the primary has died.
