@@ -32,9 +32,10 @@ var errNoPlace = errors.New("as many items as this process may work on were unde
 // goes to the kind's slow queue, and so does all that comes for that tenant until the queue has
 // been worked off: a tenant's items keep their order, roughly.
 type lane struct {
-	kind tasks.Kind
-	work bulk
-	log  *slog.Logger
+	kind  tasks.Kind
+	work  bulk
+	log   *slog.Logger
+	tasks [2]int // taken at once from the queue, and from the slow one
 
 	mu      sync.Mutex
 	free    int // places
@@ -60,9 +61,15 @@ type waiter struct {
 	ready     chan struct{} // got has grown, or the lane is closed
 }
 
+// newLane takes as many tasks of the queue as there may be items without full tasks: what there is
+// no room for goes to the slow queue, which waits. Of that it takes full tasks for all places, and
+// one that waits; others are left to other processes.
 func newLane(k tasks.Kind, places int, work bulk, log *slog.Logger) *lane {
+	spec := tasks.Specs[k]
+	room := spec.Room * places
 	return &lane{
-		kind: k, work: work, log: log.With(slog.String("kind", string(k))), free: places, room: tasks.Specs[k].Room * places,
+		kind: k, work: work, log: log.With(slog.String("kind", string(k))), free: places, room: room,
+		tasks:   [2]int{room, max(2, places/spec.MaxIDs+1)},
 		tenants: map[uuid.UUID]*share{}, slow: map[uuid.UUID]time.Time{}, next: semaphore.NewWeighted(1),
 	}
 }

@@ -217,13 +217,11 @@ func (w *Workers) begin() bool {
 	return !w.ended
 }
 
-// server takes as many tasks of a queue as there may be items without full tasks: what its lane has
-// no room for goes to the slow queue, which waits.
+// server is of one of a lane's queues.
 func (w *Workers) server(l *lane, queue string, slow bool) *asynq.Server {
-	concurrency, delayed := l.room, tasks.Specs[l.kind].Delayed
+	concurrency, delayed := l.tasks[0], tasks.Specs[l.kind].Delayed
 	if slow {
-		// full tasks for all places, and one that waits; others are left to other processes
-		concurrency, delayed = max(2, l.free/tasks.Specs[l.kind].MaxIDs+1), tasks.SlowDelayed
+		concurrency, delayed = l.tasks[1], tasks.SlowDelayed
 	}
 	return asynq.NewServerFromRedisClient(w.Redis, asynq.Config{
 		Concurrency:              concurrency,
