@@ -136,8 +136,9 @@ CREATE TRIGGER recalls_status AFTER UPDATE ON recalls FOR EACH ROW WHEN (OLD.sta
 CREATE TRIGGER recalls_kept BEFORE DELETE ON recalls FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- CACHE: whoever schedules many rows takes many numbers. The index on due_at is the sweep's and the
--- metrics'; workers reach items by their key. Rows come and go with each payment, so that vacuum
--- goes by their number and not by their share.
+-- metrics'; workers reach items by their key. It has no id: a plan that was made while the table
+-- was empty would look ids up in it. Rows come and go with each payment, so that vacuum goes by
+-- their number and not by their share.
 CREATE SEQUENCE work_version CACHE 100;
 CREATE TABLE work (
     kind         text NOT NULL CHECK (kind IN ('ingest', 'confirm', 'settle', 'deliver', 'expire')),
@@ -151,7 +152,7 @@ CREATE TABLE work (
     traceparent  text NOT NULL DEFAULT '',
     PRIMARY KEY (id, kind)
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
-CREATE INDEX work_due ON work (kind, due_at, id);
+CREATE INDEX work_due ON work (kind, due_at);
 COMMENT ON TABLE work IS
     'Pending work: an item exists from the fact that makes it necessary until it is done. Workers claim items, and the sweep enqueues those that are overdue.';
 COMMENT ON COLUMN work.id IS 'of the event (ingest, confirm), the transfer (settle), the delivery (deliver) or the account (expire)';

@@ -192,7 +192,7 @@ func readHolders(ctx context.Context, q pg.Querier, byNumber map[string][]uuid.U
 	}
 	list, err := pg.Collect(ctx, q, pgx.RowToStructByPos[holder], `
 		SELECT a.id, a.bank_account_number, coalesce(h.created_at, a.created_at), a.closed_at
-		FROM accounts a LEFT JOIN account_history h ON h.account_id = a.id AND h.to_status = 'active'
+		FROM accounts a LEFT JOIN account_history h ON h.account_id = ANY(ARRAY[a.id]) AND CASE h.to_status WHEN 'active' THEN true ELSE false END
 		WHERE a.id = ANY($1) ORDER BY 3 DESC`, ids)
 	holders := map[string][]holder{}
 	for _, h := range list {

@@ -16,7 +16,8 @@ package pg
 //     the lookup by key: on a table of less than a hundred rows it reads the whole index otherwise.
 //   - coalesce(w.due_at, 'infinity') <= $3 hides the due time. The planner would use the
 //     index of all that is due, and read a whole backlog for each batch.
-//   - CASE t.status WHEN 'pending' THEN … hides a status with a partial index for the same reason.
+//   - CASE t.status WHEN 'pending' THEN … hides a status for the same reason, where an index has
+//     it.
 //   - A condition that a partial unique index needs (that a reference is not empty) is asked of the
 //     table's row, not of the row that is looked for: only so does the planner see that the index
 //     applies.
@@ -24,8 +25,12 @@ package pg
 //     unnest(…) therefore locks in the order of the items, which a [Batcher] has sorted: no
 //     SELECT … FOR UPDATE is needed first.
 //
-// The tests ask Postgres for the plan of every batch statement on empty tables
-// (testenv.Env.BatchPlan).
+// A table whose rows all go again (work) has no index with the id behind other columns. To look an
+// id up there is as cheap as in the primary key, as long as the table is empty; later it reads the
+// whole index for each id.
+//
+// Each test asks Postgres for the plan of every batch statement that it ran, on empty tables
+// (package testenv, batchplans.go).
 const (
 	beginBatch   = `begin` + planSettings
 	beginReading = `begin read only` + planSettings

@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,14 +16,14 @@ import (
 // Plan is how Postgres would run a statement with these values, on the tables as they are.
 func (e *Env) Plan(sql string, args ...any) string {
 	e.T.Helper()
-	return e.explain(pg.InTx, "", "", sql, args...)
+	return e.explain("", sql, args...)
 }
 
 // IndexPlan is how Postgres would run a statement with these values if it read a table whole only
 // where nothing else is possible: a test's tables are so small that it would rather do that.
 func (e *Env) IndexPlan(sql string, args ...any) string {
 	e.T.Helper()
-	return e.explain(pg.InTx, "SET LOCAL enable_seqscan = off", "", sql, args...)
+	return e.explain("SET LOCAL enable_seqscan = off", sql, args...)
 }
 
 // BatchPlan is how Postgres would run a statement of a batch ([pg.Batcher]): planned once for all
@@ -32,47 +31,36 @@ func (e *Env) IndexPlan(sql string, args ...any) string {
 // to go by, and what it chooses then stays for a connection's life.
 func (e *Env) BatchPlan(sql string) string {
 	e.T.Helper()
-	params := 0
-	for strings.Contains(sql, fmt.Sprintf("$%d", params+1)) {
-		params++
+	plan, err := batchPlan(e.T.Context(), e.Pool, sql)
+	if err != nil {
+		e.T.Fatalf("plan of %s: %v", sql, err)
 	}
-	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ")
-	inBatch := func(ctx context.Context, pool *pg.Pool, fn func(pg.Tx) error) error {
-		b := pg.NewBatcher(pool, pg.BatchOptions[int]{Max: 1}, func(_ context.Context, tx pg.Tx, _ []int) ([]int, error) { return []int{0}, fn(tx) })
-		defer b.Close()
-		_, err := b.Do(ctx, 0)
-		return err
-	}
-	return e.explain(inBatch, "PREPARE explained AS "+sql, "DEALLOCATE explained", "EXECUTE explained ("+nulls+")")
+	return plan
 }
 
-// explain asks for the plan of sql in a transaction of its own, between the statements before and
-// after ("": none).
-func (e *Env) explain(in func(context.Context, *pg.Pool, func(pg.Tx) error) error, before, after, sql string, args ...any) string {
+// explain asks for the plan of sql in a transaction of its own, after a setting ("": none).
+func (e *Env) explain(setting, sql string, args ...any) (plan string) {
 	e.T.Helper()
 	ctx := e.T.Context()
-	var lines []string
-	err := in(ctx, e.Pool, func(tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, before); err != nil {
-			return err
+	err := pg.InTx(ctx, e.Pool, func(tx pg.Tx) (err error) {
+		if _, err = tx.Exec(ctx, setting); err == nil {
+			plan, err = explained(ctx, tx, sql, args...)
 		}
-		if len(args) == 0 { // an EXECUTE has its values written out, and takes no others
-			args = []any{pgx.QueryExecModeSimpleProtocol}
-		}
-		rows, err := tx.Query(ctx, "EXPLAIN "+sql, args...)
-		if err != nil {
-			return err
-		}
-		if lines, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, after)
 		return err
 	})
 	if err != nil {
 		e.T.Fatalf("plan of %s: %v", sql, err)
 	}
-	return strings.Join(lines, "\n")
+	return plan
+}
+
+func explained(ctx context.Context, tx pg.Tx, sql string, args ...any) (string, error) {
+	rows, err := tx.Query(ctx, "EXPLAIN "+sql, args...)
+	if err != nil {
+		return "", err
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return strings.Join(lines, "\n"), err
 }
 
 // Statement is a query as a pool was asked it.
@@ -127,7 +115,7 @@ var (
 // those that it dropped included, and the plan.
 func (e *Env) MostRows(s Statement) (most int, plan string) {
 	e.T.Helper()
-	plan = e.explain(pg.InTx, "", "", "(ANALYZE, TIMING OFF) "+s.SQL, s.Args...)
+	plan = e.explain("", "(ANALYZE, TIMING OFF) "+s.SQL, s.Args...)
 	rows, loops := 0, 1
 	for line := range strings.Lines(plan) {
 		if m := stepRows.FindStringSubmatch(line); m != nil {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/clock"
@@ -51,8 +52,17 @@ func New(t testing.TB) *Env {
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	t.Cleanup(pool.Close)
-	e.Pool = pool
+	pool.Close()
+	seen := &batched{in: map[*pgx.Conn]bool{}}
+	cfg := pool.Config()
+	cfg.ConnConfig.Tracer = seen
+	if e.Pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	t.Cleanup(func() {
+		e.Pool.Close()
+		seen.check(t)
+	})
 	return e
 }
 

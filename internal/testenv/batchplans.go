@@ -1,0 +1,144 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/pg"
+)
+
+// batched notes what the batches of a test's pool ask Postgres.
+type batched struct {
+	mu  sync.Mutex
+	in  map[*pgx.Conn]bool // the connections that are in a batch's transaction
+	new []string
+}
+
+// asked are the statements that some test of this process has had checked.
+var asked sync.Map
+
+// TraceQueryStart makes it a tracer of pgx.
+func (b *batched) TraceQueryStart(ctx context.Context, c *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(q.SQL)), " "); word {
+	case "begin", "begin;":
+		b.in[c] = strings.Contains(q.SQL, "force_generic_plan")
+	case "commit", "rollback":
+		delete(b.in, c)
+	case "select", "insert", "update", "delete", "with":
+		if !b.in[c] {
+			break
+		}
+		if _, known := asked.LoadOrStore(q.SQL, true); !known {
+			b.new = append(b.new, q.SQL)
+		}
+	}
+	return ctx
+}
+
+// TraceQueryEnd makes it a tracer of pgx.
+func (*batched) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// emptied are the tables whose rows all go again and again, and which vacuum finds empty then.
+const emptied = "work, idempotency_keys, confirm_lists, reconcile_items, sessions"
+
+// check asks for the plan of each statement that no test had asked before, on tables without rows:
+// a plan that a connection made then may serve a flood (package pg, plans.go). Each index must be
+// read by its first column. By another it is read whole, which costs nothing as long as it is
+// empty.
+func (b *batched) check(t testing.TB) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.new) == 0 || t.Failed() {
+		return
+	}
+	ctx := context.Background()
+	pool, err := pg.Open(ctx, cloneDatabase(t), 1)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	defer pool.Close()
+	first, err := firstColumns(ctx, pool)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	for _, vacuum := range []string{"", "VACUUM ANALYZE " + emptied} {
+		if _, err := pool.Exec(ctx, vacuum); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+		for _, sql := range b.new {
+			plan, err := batchPlan(ctx, pool, sql)
+			if err != nil {
+				t.Errorf("testenv: plan of %s: %v", sql, err)
+			} else if why := readsWhole(plan, first); why != "" {
+				t.Errorf("testenv: on empty tables (%q) a batch reads %s:\n%s\n%s", vacuum, why, strings.TrimSpace(sql), plan)
+			}
+		}
+	}
+}
+
+// firstColumns are the first columns, or expressions, of the indexes.
+func firstColumns(ctx context.Context, q pg.Querier) (map[string]string, error) {
+	rows, err := q.Query(ctx, `SELECT c.relname, pg_get_indexdef(c.oid, 1, true) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid`)
+	if err != nil {
+		return nil, err
+	}
+	first := map[string]string{}
+	var index, column string
+	_, err = pgx.ForEachRow(rows, []any{&index, &column}, func() error {
+		first[index] = column
+		return nil
+	})
+	return first, err
+}
+
+func batchPlan(ctx context.Context, pool *pg.Pool, sql string) (plan string, err error) {
+	b := pg.NewBatcher(pool, pg.BatchOptions[int]{Max: 1}, func(ctx context.Context, tx pg.Tx, _ []int) ([]int, error) {
+		if _, err := tx.Exec(ctx, "PREPARE explained AS "+sql); err != nil {
+			return nil, err
+		}
+		if plan, err = explained(ctx, tx, "EXECUTE explained"+nulls(sql), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return nil, err
+		}
+		_, err := tx.Exec(ctx, "DEALLOCATE explained")
+		return []int{0}, err
+	})
+	defer b.Close()
+	_, err = b.Do(ctx, 0)
+	return plan, err
+}
+
+// nulls are values for the parameters of a statement.
+func nulls(sql string) string {
+	params := 0
+	for strings.Contains(sql, fmt.Sprintf("$%d", params+1)) {
+		params++
+	}
+	if params == 0 {
+		return ""
+	}
+	return " (" + strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ") + ")"
+}
+
+var scanned = regexp.MustCompile(`(?:Index (?:Only )?Scan (?:Backward )?using|Bitmap Index Scan on) (\S+)[^\n]*\n(?:\s+Index Cond: ([^\n]*))?`)
+
+// readsWhole says what a plan reads whole: an index of which no condition names the first column,
+// or a table.
+func readsWhole(plan string, first map[string]string) string {
+	for _, m := range scanned.FindAllStringSubmatch(plan, -1) {
+		if column := first[m[1]]; !regexp.MustCompile(`\b` + regexp.QuoteMeta(column) + `\b`).MatchString(m[2]) {
+			return fmt.Sprintf("all of %s, whose first column is %s", m[1], column)
+		}
+	}
+	if strings.Contains(plan, "Seq Scan") {
+		return "all of a table"
+	}
+	return ""
+}
