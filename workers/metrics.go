@@ -15,18 +15,7 @@ import (
 )
 
 // counted counts what becomes of each row, and the time that it took.
-func counted(k tasks.Kind, h handler) handler {
-	counts := metrics.NewQueue(string(k))
-	return func(ctx context.Context, id uuid.UUID) error {
-		begin := time.Now()
-		err := h(ctx, id)
-		counts.Worked(outcome(ctx, err), time.Since(begin))
-		return err
-	}
-}
-
-// countedAll is [counted] for rows that are worked on together.
-func countedAll(k tasks.Kind, work bulk) bulk {
+func counted(k tasks.Kind, work bulk) bulk {
 	counts := metrics.NewQueue(string(k))
 	return func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
 		begin := time.Now()

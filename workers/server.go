@@ -1,5 +1,5 @@
-// Package workers runs the tasks: one file a kind, the sweeper that finds what was not enqueued,
-// and the servers that carry them.
+// Package workers runs the tasks: the servers that carry them, the function of each kind that does
+// the work (Workers.work), and the sweeper that finds what was not enqueued.
 //
 // A handler claims the item, does what is still due, and records the outcome in one transaction,
 // whose commit enqueues what follows. Running a task twice, late, or after a crash at any line
@@ -166,11 +166,22 @@ func Start(o Options) (*Workers, error) {
 
 // work is what is done with the rows of a kind.
 func (w *Workers) work(k tasks.Kind) bulk {
-	if k == tasks.Ingest {
-		return countedAll(k, w.ingest)
+	switch k {
+	case tasks.Confirm: // asks the bank about a posted payment
+		return counted(k, each(w.Payments.Confirm))
+	case tasks.Settle: // does the next step of a transfer
+		return counted(k, each(w.Transfers.Advance))
+	case tasks.Deliver: // sends an event to its tenant
+		return counted(k, each(w.Webhooks.Deliver))
+	case tasks.Expire: // ends a one-time account at its deadline, and closes an expired one at the bank
+		return counted(k, each(w.Accounts.AdvanceExpiry))
 	}
-	h := map[tasks.Kind]handler{tasks.Confirm: w.confirm, tasks.Settle: w.settle, tasks.Deliver: w.deliver, tasks.Expire: w.expire}[k]
-	return each(counted(k, h))
+	// tasks.Ingest posts stored events to the ledger, all of a task together
+	return counted(k, func(ctx context.Context, ids []uuid.UUID, done func(i int, err error)) {
+		for i, p := range w.Payments.PostAll(ctx, ids) {
+			done(i, p.Err)
+		}
+	})
 }
 
 // Stop takes no more tasks, lets those under way finish for StopTimeout, hands the rest back to

@@ -82,9 +82,15 @@ func New[T, R any](writers, max int, do Func[T, R]) *Coalescer[T, R] {
 
 // Do hands item over and waits for its outcome. When ctx ends first its error is returned, and the
 // item may still be done: callers treat it like a lost answer.
-func (c *Coalescer[T, R]) Do(ctx context.Context, item T) (R, error) {
-	o := c.DoAll(ctx, []T{item})[0]
-	return o.Value, o.Err
+func (c *Coalescer[T, R]) Do(ctx context.Context, item T) (value R, err error) {
+	g := c.handOver(ctx, item)
+	select {
+	case <-g.done:
+		o := Await(ctx, g.out)[0]
+		return o.Value, o.Err
+	case <-ctx.Done():
+		return value, ctx.Err()
+	}
 }
 
 // Waiting counts the items that were handed over and that no writer has taken up yet.
@@ -93,6 +99,21 @@ func (c *Coalescer[T, R]) Waiting() int { return len(c.in) }
 // DoAll hands all items over and waits for their outcomes, in the items' order. When ctx ends
 // first, its error is that of each. An item that could not be handed over has that as its error.
 func (c *Coalescer[T, R]) DoAll(ctx context.Context, items []T) []Outcome[R] {
+	g := c.handOver(ctx, items...)
+	select {
+	case <-g.done:
+		return Await(ctx, g.out)
+	case <-ctx.Done():
+		out := make([]Outcome[R], len(items))
+		for i := range out {
+			out[i].Err = ctx.Err()
+		}
+		return out
+	}
+}
+
+// handOver gives the items to the writers, as one group.
+func (c *Coalescer[T, R]) handOver(ctx context.Context, items ...T) *group[R] {
 	g := &group[R]{out: make([]Outcome[R], len(items)), done: make(chan struct{})}
 	g.left.Store(int64(len(items)) + 1) // the caller is one of those that it waits for
 	refused := 1
@@ -112,16 +133,7 @@ func (c *Coalescer[T, R]) DoAll(ctx context.Context, items []T) []Outcome[R] {
 	}
 	c.mu.RUnlock()
 	g.less(refused)
-	select {
-	case <-g.done:
-		return Await(ctx, g.out)
-	case <-ctx.Done():
-		out := make([]Outcome[R], len(items))
-		for i := range out {
-			out[i].Err = ctx.Err()
-		}
-		return out
-	}
+	return g
 }
 
 // Await waits for what follows the outcomes' writes. When ctx ends first, the outcomes stand.

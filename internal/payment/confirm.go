@@ -273,12 +273,8 @@ const checkSQL = `
 		FROM inbound_events e JOIN accounts a ON a.id = e.account_id LEFT JOIN recalls r ON r.event_id = ANY(ARRAY[e.id]) AND CASE r.status WHEN 'open' THEN true ELSE false END
 		WHERE e.id = ANY($1) AND e.status = 'processed'`
 
-// checkBatch reads many checks. A payment that is not due, or leased by another worker, is nil.
-func (s *Service) checkBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*check, error) {
-	return s.readChecks(ctx, tx, ids, s.Clock.Now())
-}
-
-// readChecks reads the checks that are due by then.
+// readChecks reads the checks that are due by then. A payment that is not due, or leased by another
+// worker, is nil.
 func (s *Service) readChecks(ctx context.Context, q pg.Querier, ids []uuid.UUID, by time.Time) ([]*check, error) {
 	claims, err := work.Due(ctx, q, work.Confirm, by, ids)
 	if err != nil || len(claims) == 0 {

@@ -9,6 +9,7 @@
 package payment
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -179,7 +180,9 @@ func New(o Options) *Service {
 	s := &Service{Options: o, lists: newLists(), forged: forgedRoom{rate: rate.NewLimiter(forgedPerSecond, forgedBurst)}}
 	s.store = pg.NewBatcher(o.Pool, pg.BatchOptions[*inbound]{Name: "payment/store", Max: storeSize, Order: byRequest}, s.storeBatch)
 	s.post = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "payment/post", Max: workSize, Order: pg.CompareIDs}, s.postBatch)
-	s.checks = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Max: workSize}, s.checkBatch)
+	s.checks = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Max: workSize}, func(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*check, error) {
+		return s.readChecks(ctx, tx, ids, o.Clock.Now())
+	})
 	s.leases = pg.NewBatcher(o.Pool, pg.BatchOptions[*check]{Name: "payment/claim", Max: workSize, Order: pg.ByID((*check).id)}, s.leaseBatch)
 	s.listed = batch.New(1, listMax, s.lookUp)
 	s.record = pg.NewBatcher(o.Pool, pg.BatchOptions[*finding]{Name: "payment/record", Max: workSize, Order: pg.ByID((*finding).id)}, s.recordBatch)

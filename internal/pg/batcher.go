@@ -75,26 +75,31 @@ func (b *Batcher[T, R]) Close() {
 // that are left fail with it.
 func (b *Batcher[T, R]) run(ctx context.Context, items []T) []batch.Outcome[R] {
 	items, places := b.inOrder(items)
-	begin := pgx.TxOptions{BeginQuery: beginBatch}
+	options := pgx.TxOptions{BeginQuery: beginBatch}
 	if b.o.Name == "" {
-		begin.BeginQuery = beginReading
+		options.BeginQuery = beginReading
 	}
 	out := make([]batch.Outcome[R], len(items))
 	size := len(items) // of the next transaction
 	for done, attempt := 0, 1; done < len(items); {
 		var values []R
 		var hooks []func(context.Context)
-		err := once(ctx, b.pool, begin, func(tx pgx.Tx) (err error) {
+		err := func() (err error) {
+			tx, err := begin(ctx, b.pool, options)
+			if err != nil {
+				return err
+			}
+			defer tx.release(ctx)
 			defer recovered(&err)
-			if values, err = b.do(ctx, Tx{tx, b.pool, &hooks}, items[done:done+size]); err != nil {
+			if values, err = b.do(ctx, Tx{tx.Tx, b.pool, &hooks}, items[done:done+size]); err != nil {
 				return err
 			}
 			if len(values) != size {
 				return fmt.Errorf("batch %s: %d results for %d items", b.o.Name, len(values), size)
 			}
 			failpoint.BeforeCommit(b.o.Name)
-			return nil
-		})
+			return tx.commit(ctx)
+		}()
 		var after <-chan struct{}
 		switch {
 		case err == nil:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Tx is an open transaction of [InTx], [Snapshot] or a [Batcher]. Functions that must run inside
@@ -63,7 +64,17 @@ func Reading(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
 func transact(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) error) (hooks []func(context.Context), err error) {
 	for attempt := 1; ; attempt++ {
 		hooks = nil // of the last attempt alone
-		err = once(ctx, pool, o, func(tx pgx.Tx) error { return fn(Tx{tx, pool, &hooks}) })
+		err = func() error {
+			tx, err := begin(ctx, pool, o)
+			if err != nil {
+				return err
+			}
+			defer tx.release(ctx)
+			if err := fn(Tx{tx.Tx, pool, &hooks}); err != nil {
+				return err
+			}
+			return tx.commit(ctx)
+		}()
 		if err == nil {
 			return hooks, nil
 		}
@@ -77,23 +88,43 @@ func transact(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) e
 // primary dies.
 var errOneServer = errors.New("committed on one server only: the wait for its synchronous standby was cancelled")
 
-// once runs fn in one transaction. Where a commit waits for a synchronous standby, and somebody
-// cancels the wait, Postgres answers COMMIT with success and a warning. A failover would lose such
-// a transaction, so it counts as one whose answer was lost.
-func once(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx pgx.Tx) error) error {
+// open is a transaction that [begin] began, and its connection. release it in any case.
+type open struct {
+	pgx.Tx
+	conn *pgxpool.Conn
+}
+
+func begin(ctx context.Context, pool *Pool, o pgx.TxOptions) (open, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
+		return open{}, err
+	}
+	tx, err := conn.BeginTx(ctx, o)
+	if err != nil {
+		conn.Release()
+		return open{}, err
+	}
+	return open{tx, conn}, nil
+}
+
+// commit commits. Where a commit waits for a synchronous standby, and somebody cancels the wait,
+// Postgres answers COMMIT with success and a warning. A failover would lose such a transaction, so
+// it counts as one whose answer was lost.
+func (tx open) commit(ctx context.Context) error {
+	if err := tx.Commit(ctx); err != nil {
 		return err
 	}
-	defer conn.Release()
-	if err := pgx.BeginTxFunc(ctx, conn, o, fn); err != nil {
-		return err
-	}
-	if seen := conn.Conn().PgConn().CustomData(); seen[onOneServer] != nil {
+	if seen := tx.conn.Conn().PgConn().CustomData(); seen[onOneServer] != nil {
 		delete(seen, onOneServer)
 		return errOneServer
 	}
 	return nil
+}
+
+// release rolls back what was not committed, and gives the connection back.
+func (tx open) release(ctx context.Context) {
+	_ = tx.Rollback(ctx) // an error: it has ended, or its connection has, which ends it
+	tx.conn.Release()
 }
 
 // onOneServer marks a connection whose last commit a standby has not confirmed.

@@ -66,7 +66,11 @@ func Due(ctx context.Context, q pg.Querier, kind Kind, now time.Time, ids []uuid
 // their ids: for work that is done in this very transaction. Whoever takes one as well waits for
 // the end of that transaction, and finds it only if that was rolled back.
 func Take(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids []uuid.UUID) ([]uuid.UUID, error) {
-	return pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], takeSQL, string(kind), slices.Compact(sorted(ids)), now)
+	rows, err := tx.Query(ctx, takeSQL, string(kind), slices.Compact(sorted(ids)), now)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
 // Lease leases the items of claims until the given time, for work that calls a foreign party:
