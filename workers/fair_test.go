@@ -33,7 +33,7 @@ type noisy struct {
 func newNoisy(t *testing.T, kind tasks.Kind) *noisy {
 	t.Helper()
 	c := &noisy{delivering: newDelivering(t, 10*time.Second), many: fromEnv(t, "AJO_FAIR_ITEMS", 2500)}
-	// few places by default, so that little is much
+	// few slots by default, so that little is much
 	c.opts.Queues, c.opts.SweepEvery = map[tasks.Kind]int{kind: fromEnv(t, "AJO_FAIR_PLACES", 32)}, 15*time.Second
 	p, err := c.opts.Accounts.Provision(c.ctx, c.Tenant(), account.NewAccount{ExternalRef: "noisy", Name: "Ada Obi"}, idempotency.Request{})
 	require.NoError(t, err)

@@ -83,9 +83,9 @@ func TestBusyQueueIsLookedAtOften(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(w.Stop)
-	l := newLane(tasks.Expire, 1, each(func(context.Context, uuid.UUID) error { done <- struct{}{}; return nil }), b.opts.Log) // which rests longest
-	s := w.server(l, string(tasks.Expire), false)
-	require.NoError(t, s.Start(w.handle(l, false)))
+	d := newDispatcher(tasks.Expire, 1, each(func(context.Context, uuid.UUID) error { done <- struct{}{}; return nil }), b.opts.Log) // which rests longest
+	s := w.server(d, string(tasks.Expire), false)
+	require.NoError(t, s.Start(w.handle(d, false)))
 	t.Cleanup(s.Shutdown)
 	var took []time.Duration
 	for range 30 {

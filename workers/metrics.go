@@ -14,7 +14,7 @@ import (
 	"ajo/tasks"
 )
 
-// counted counts what becomes of each row, and the time that it took.
+// counted counts the result of each row, and the time that it took.
 func counted(k tasks.Kind, work bulk) bulk {
 	counts := metrics.NewQueue(string(k))
 	return func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {

@@ -126,7 +126,7 @@ func (p idlePolling) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// isOutage tells whether an error means that Redis cannot be used: no answer at all, or that of a
+// isOutage reports whether an error means that Redis cannot be used: no answer at all, or that of a
 // server that is not ready.
 func isOutage(err error) bool {
 	if err == nil {

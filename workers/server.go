@@ -114,10 +114,10 @@ func each(h handler) bulk {
 // Workers are the running servers, the sweeper, the reconciliation and the check of the books.
 type Workers struct {
 	Options
-	servers []*asynq.Server
-	lanes   []*lane
-	stop    context.CancelFunc
-	beside  sync.WaitGroup // what runs beside the servers
+	servers     []*asynq.Server
+	dispatchers []*dispatcher
+	stop        context.CancelFunc
+	beside      sync.WaitGroup // what runs beside the servers
 
 	mu      sync.Mutex
 	ended   bool // no handler begins any more
@@ -140,12 +140,12 @@ func Start(o Options) (*Workers, error) {
 		if concurrency == 0 {
 			continue
 		}
-		l := newLane(k, concurrency, w.work(k), w.Log)
-		w.lanes = append(w.lanes, l)
+		d := newDispatcher(k, concurrency, w.work(k), w.Log)
+		w.dispatchers = append(w.dispatchers, d)
 		for i, queue := range tasks.Queues(k) {
 			slow := i > 0
-			s := w.server(l, queue, slow)
-			if err := s.Start(w.handle(l, slow)); err != nil {
+			s := w.server(d, queue, slow)
+			if err := s.Start(w.handle(d, slow)); err != nil {
 				w.Stop()
 				return nil, fmt.Errorf("worker of queue %s: %w", queue, err)
 			}
@@ -191,8 +191,8 @@ func (w *Workers) work(k tasks.Kind) bulk {
 func (w *Workers) Stop() {
 	w.stop()
 	w.eachServer((*asynq.Server).Stop) // all stop taking tasks first, and then drain side by side
-	for _, l := range w.lanes {
-		l.close()
+	for _, d := range w.dispatchers {
+		d.close()
 	}
 	w.eachServer((*asynq.Server).Shutdown)
 	w.beside.Wait()
@@ -228,11 +228,11 @@ func (w *Workers) begin() bool {
 	return !w.ended
 }
 
-// server is of one of a lane's queues.
-func (w *Workers) server(l *lane, queue string, slow bool) *asynq.Server {
-	concurrency, delayed := l.tasks[0], tasks.Specs[l.kind].Delayed
+// server is of one of a dispatcher's queues.
+func (w *Workers) server(d *dispatcher, queue string, slow bool) *asynq.Server {
+	concurrency, delayed := d.tasks[0], tasks.Specs[d.kind].Delayed
 	if slow {
-		concurrency, delayed = l.tasks[1], tasks.SlowDelayed
+		concurrency, delayed = d.tasks[1], tasks.SlowDelayed
 	}
 	return asynq.NewServerFromRedisClient(w.Redis, asynq.Config{
 		Concurrency:              concurrency,
@@ -262,10 +262,10 @@ func isFailure(err error) bool {
 	return !later
 }
 
-// handle makes asynq's handler of a lane, for one of its queues. A task of one row hands its error
-// to asynq, so that the dashboard shows it with the time of the next try; of a task of many, or of
-// the slow queue, the rows that are due again are enqueued anew.
-func (w *Workers) handle(l *lane, slow bool) asynq.Handler {
+// handle makes asynq's handler of a dispatcher, for one of its queues. A task of one row hands its
+// error to asynq, so that the dashboard shows it with the time of the next try; of a task of many,
+// or of the slow queue, the rows that are due again are enqueued anew.
+func (w *Workers) handle(d *dispatcher, slow bool) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		if !w.begin() {
 			return context.Canceled // the task has been handed back
@@ -280,7 +280,7 @@ func (w *Workers) handle(l *lane, slow bool) asynq.Handler {
 			ctx = trace.Within(ctx, tasks.Trace(t))
 			if !slow {
 				done = func(_ int, ended error) {
-					err = w.postponed(ctx, l.kind, items[0].ID, w.verdict(ctx, l.kind, items[0].ID, ended))
+					err = w.postponed(ctx, d.kind, items[0].ID, w.verdict(ctx, d.kind, items[0].ID, ended))
 				}
 			}
 		}
@@ -288,15 +288,15 @@ func (w *Workers) handle(l *lane, slow bool) asynq.Handler {
 		for tenant, own := range byTenant(items) {
 			all.Go(func() {
 				if slow {
-					l.doSlow(ctx, tenant, own, done)
+					d.doSlow(ctx, tenant, own, done)
 					return
 				}
-				in := l.admit(tenant, len(own))
+				in := d.admit(tenant, len(own))
 				if in < len(own) {
-					w.spill(l.kind, tenant, own[in:], tasks.Trace(t))
+					w.spill(d.kind, tenant, own[in:], tasks.Trace(t))
 				}
 				if in > 0 {
-					l.do(ctx, tenant, own[:in], done)
+					d.do(ctx, tenant, own[:in], done)
 				}
 			})
 		}
@@ -306,10 +306,10 @@ func (w *Workers) handle(l *lane, slow bool) asynq.Handler {
 }
 
 // byTenant sorts the items of a task by tenant, in their order.
-func byTenant(items []work.Item) map[uuid.UUID][]place {
-	own := make(map[uuid.UUID][]place, 1)
+func byTenant(items []work.Item) map[uuid.UUID][]taskItem {
+	own := make(map[uuid.UUID][]taskItem, 1)
 	for i, m := range items {
-		own[m.TenantID] = append(own[m.TenantID], place{i, m.ID})
+		own[m.TenantID] = append(own[m.TenantID], taskItem{i, m.ID})
 	}
 	return own
 }

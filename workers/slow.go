@@ -26,18 +26,18 @@ const (
 
 // inSlow lists the tenants whose items of late went to the slow queue, after forgetting those whose
 // items came there longer ago than the oldest has waited.
-func (l *lane) inSlow(oldest time.Duration) (tenants []uuid.UUID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for tenant, last := range l.slow {
+func (d *dispatcher) inSlow(oldest time.Duration) (tenants []uuid.UUID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for tenant, last := range d.slow {
 		if time.Since(last) <= oldest+slowSlack {
 			tenants = append(tenants, tenant)
 			continue
 		}
-		delete(l.slow, tenant)
-		l.log.Info("a tenant's work is through the slow queue", slog.String("tenant", tenant.String()))
+		delete(d.slow, tenant)
+		d.log.Info("a tenant's work is through the slow queue", slog.String("tenant", tenant.String()))
 	}
-	metrics.SlowTenants(string(l.kind), len(l.slow))
+	metrics.SlowTenants(string(d.kind), len(d.slow))
 	return tenants
 }
 
@@ -51,19 +51,19 @@ func (w *Workers) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		for _, l := range w.lanes {
-			l.mu.Lock()
-			none := len(l.slow) == 0
-			l.mu.Unlock()
+		for _, d := range w.dispatchers {
+			d.mu.Lock()
+			none := len(d.slow) == 0
+			d.mu.Unlock()
 			if none {
 				continue
 			}
-			oldest, _, err := w.waiting(tasks.SlowQueue(l.kind))
+			oldest, _, err := w.waiting(tasks.SlowQueue(d.kind))
 			if err != nil {
 				continue // nobody knows
 			}
-			for _, tenant := range l.inSlow(oldest) {
-				_ = w.Redis.Do(ctx, "ZADD", slowKey(l.kind), time.Now().UnixMilli(), tenant.String()).Err()
+			for _, tenant := range d.inSlow(oldest) {
+				_ = w.Redis.Do(ctx, "ZADD", slowKey(d.kind), time.Now().UnixMilli(), tenant.String()).Err()
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (w *Workers) waiting(queue string) (oldest time.Duration, pending int, err 
 }
 
 // spill sends items to the slow queue. What does not get there is found by the sweep.
-func (w *Workers) spill(k tasks.Kind, tenant uuid.UUID, items []place, traceparent string) {
+func (w *Workers) spill(k tasks.Kind, tenant uuid.UUID, items []taskItem, traceparent string) {
 	over := make([]work.Item, len(items))
 	for i, p := range items {
 		over[i] = work.Item{Kind: k, ID: p.id, TenantID: tenant, Traceparent: traceparent}

@@ -242,7 +242,7 @@ func TestItemsOfATaskAreEnqueuedAloneAgain(t *testing.T) {
 	at := time.Now().Add(time.Hour)
 	payload, err := json.Marshal(map[string][]uuid.UUID{"ids": ids})
 	require.NoError(t, err)
-	h := w.handle(newLane(tasks.Confirm, 8, each(func(_ context.Context, id uuid.UUID) error {
+	h := w.handle(newDispatcher(tasks.Confirm, 8, each(func(_ context.Context, id uuid.UUID) error {
 		switch id {
 		case ids[0]:
 			return nil

@@ -232,7 +232,7 @@ the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTION_KEYS.`,
 	})
 }
 
-// rotationEffect says what becomes of the secrets that the tenant has.
+// rotationEffect says what happens to the secrets that the tenant has.
 func rotationEffect(r tenant.Record) string {
 	switch {
 	case !r.WebhookSecret:

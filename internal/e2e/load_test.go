@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// load sends genuine events at a steady rate, whatever becomes of those before: each is due at its
+// load sends genuine events at a steady rate, whatever the result of those before: each is due at its
 // own moment, and its time counts from there.
 type load struct {
 	p      *paid

@@ -142,7 +142,7 @@ func (b *Bank) acceptPayout(in payoutRequest, amount money.Amount, rule Rule) (p
 	return p, false, true
 }
 
-// course is what becomes of a payout: its first status, and a later one after a delay ("": the
+// course is the fate of a payout: its first status, and a later one after a delay ("": the
 // first is the last).
 func course(rule Rule, usual time.Duration) (first, then string, delay time.Duration) {
 	delay = usual

@@ -62,7 +62,7 @@ func (l *Limit) Decided(ok, local bool) {
 	}
 }
 
-// LimitsAreLocal says whether the limits are kept in this process for now.
+// LimitsAreLocal records whether the limits are kept in this process for now.
 func LimitsAreLocal(yes bool) { limitFallback.Set(flag(yes)) }
 
 // ConnectionCut counts a connection that was ended to make room for a new one.

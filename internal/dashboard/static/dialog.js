@@ -18,7 +18,7 @@ function open(title, children, { mayEscape = true } = {}) {
   });
 }
 
-// confirmed asks before something is done, does it while the dialog stands, and tells whether it was done. A refusal is shown in it.
+// confirmed asks before something is done, does it while the dialog stands, and reports whether it was done. A refusal is shown in it.
 export async function confirmed({ title, text, label, danger = true, act }) {
   const no = h('button', { type: 'button', class: 'button', onclick: (e) => e.target.closest('dialog').close('') }, 'Cancel');
   const yes = h('button', { type: 'button', class: 'button ' + (danger ? 'danger' : 'main') }, label);

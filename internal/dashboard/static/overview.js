@@ -27,7 +27,7 @@ export function overview(_, __, session) {
   };
 }
 
-// started tells whether any money has come yet.
+// started reports whether any money has come yet.
 function started(o) {
   return o.needsReview.count > 0 || [o, ...o.days].some((d) => d.moneyIn !== '0.00' || d.moneyOut !== '0.00') || o.balance !== '0.00';
 }

@@ -122,7 +122,7 @@ export function snippet(text, what) {
   return h('div', { class: 'snippet' }, pre, copyButton(text, what, pre));
 }
 
-// region loads something and shows it (reload tells whether that worked): a sketch meanwhile, the refusal with a way to try again, or what render makes of it. What
+// region loads something and shows it (reload reports whether that worked): a sketch meanwhile, the refusal with a way to try again, or what render makes of it. What
 // is loaded again and has not changed stays as it stands, with the focus in it.
 export function region(load, render, { rows = 4 } = {}) {
   const box = h('div', { class: 'region' });

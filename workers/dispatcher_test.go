@@ -22,17 +22,17 @@ import (
 	"ajo/tasks"
 )
 
-// watched is a lane whose work ends when the test says so.
+// watched is a dispatcher whose work ends when the test says so.
 type watched struct {
-	*lane
+	*dispatcher
 	mu    sync.Mutex
-	begun []uuid.UUID // tenants, as their items got places
+	begun []uuid.UUID // tenants, as their items got slots
 	goOn  chan struct{}
 }
 
-func newWatched(k tasks.Kind, places int) *watched {
+func newWatched(k tasks.Kind, slots int) *watched {
 	w := &watched{goOn: make(chan struct{})}
-	w.lane = newLane(k, places, func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
+	w.dispatcher = newDispatcher(k, slots, func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
 		w.mu.Lock()
 		for range ids {
 			w.begun = append(w.begun, provider.TenantOf(ctx))
@@ -50,9 +50,9 @@ func newWatched(k tasks.Kind, places int) *watched {
 
 // takes takes up items of a tenant, as a task does, and returns how many there was room for.
 func (w *watched) takes(t *testing.T, tenant uuid.UUID, n int, ended func(error)) int {
-	items := make([]place, n)
+	items := make([]taskItem, n)
 	for i := range items {
-		items[i] = place{i, uuid.New()}
+		items[i] = taskItem{i, uuid.New()}
 	}
 	in := w.admit(tenant, n)
 	if in > 0 {
@@ -61,10 +61,10 @@ func (w *watched) takes(t *testing.T, tenant uuid.UUID, n int, ended func(error)
 	return in
 }
 
-// line counts the items that wait for a place, and for how many more there is room.
+// line counts the items that wait for a slot, and for how many more there is room.
 func (w *watched) line() (waiting, room int) {
-	w.lane.mu.Lock()
-	defer w.lane.mu.Unlock()
+	w.dispatcher.mu.Lock()
+	defer w.dispatcher.mu.Unlock()
 	for _, s := range w.turns {
 		for _, other := range s.waiting {
 			waiting += other.want
@@ -84,10 +84,10 @@ func (w *watched) of(tenants ...uuid.UUID) (n int) {
 	return n
 }
 
-// A tenant with much to do has nearly all places while it is alone, and a hundred that join it have
+// A tenant with much to do has nearly all slots while it is alone, and a hundred that join it have
 // theirs before it has another one. What it has no room for is not taken up, of one that joins it
 // is.
-func TestPlacesAreGivenInTurn(t *testing.T) {
+func TestSlotsAreGivenInTurn(t *testing.T) {
 	t.Parallel()
 	for _, kind := range tasks.Kinds {
 		t.Run(string(kind), func(t *testing.T) {
@@ -105,12 +105,12 @@ func TestPlacesAreGivenInTurn(t *testing.T) {
 			ended.Add(256 + 2*len(quiet))
 			require.Equal(t, 256, w.takes(t, noisy, 10_000, fine), "half of the room")
 			require.Zero(t, w.takes(t, noisy, 1, fine), "what comes for it goes behind what did not fit")
-			testenv.Eventually(t, 10*time.Second, "seven places of eight", func() bool { return w.of(noisy) == 56 })
+			testenv.Eventually(t, 10*time.Second, "seven slots of eight", func() bool { return w.of(noisy) == 56 })
 			for i := range quiet {
 				quiet[i] = uuid.New()
 				require.Equal(t, 2, w.takes(t, quiet[i], 2, fine))
 			}
-			testenv.Eventually(t, 10*time.Second, "the other places", func() bool { return w.of(quiet...) == 8 })
+			testenv.Eventually(t, 10*time.Second, "the other slots", func() bool { return w.of(quiet...) == 8 })
 			require.Equal(t, 56, w.of(noisy))
 			testenv.Eventually(t, 10*time.Second, "all to stand in line", func() bool { waiting, _ := w.line(); return waiting == 256+2*len(quiet)-64 })
 			for slices.ContainsFunc(quiet, func(tenant uuid.UUID) bool { return w.of(tenant) == 0 }) {
@@ -125,26 +125,26 @@ func TestPlacesAreGivenInTurn(t *testing.T) {
 			close(w.goOn)
 			ended.Wait()
 			testenv.Eventually(t, 10*time.Second, "all is given back", func() bool {
-				w.lane.mu.Lock()
-				defer w.lane.mu.Unlock()
+				w.dispatcher.mu.Lock()
+				defer w.dispatcher.mu.Unlock()
 				return w.free == 64 && w.room == 512 && len(w.tenants) == 0 && len(w.turns) == 0
 			})
 		})
 	}
 }
 
-// A noisy tenant leaves a place to who comes, and a lane of one place serves all the same.
-func TestAPlaceIsLeft(t *testing.T) {
+// A noisy tenant leaves a slot to who comes, and a dispatcher of one slot serves all the same.
+func TestASlotIsLeft(t *testing.T) {
 	t.Parallel()
-	for _, places := range []int{1, 2, 3, 4, 8, 64, 256} {
-		w := newWatched(tasks.Settle, places)
-		if noisy := uuid.New(); places > 1 {
+	for _, slots := range []int{1, 2, 3, 4, 8, 64, 256} {
+		w := newWatched(tasks.Settle, slots)
+		if noisy := uuid.New(); slots > 1 {
 			require.Positive(t, w.takes(t, noisy, 10_000, func(error) {}))
-			testenv.Eventually(t, 10*time.Second, "its places", func() bool { return w.of(noisy) >= places/2 })
+			testenv.Eventually(t, 10*time.Second, "its slots", func() bool { return w.of(noisy) >= slots/2 })
 		}
 		quiet := uuid.New()
-		require.Equal(t, 1, w.takes(t, quiet, 1, func(error) {}), "%d places", places)
-		testenv.Eventually(t, 10*time.Second, "a place", func() bool { return w.of(quiet) == 1 })
+		require.Equal(t, 1, w.takes(t, quiet, 1, func(error) {}), "%d slots", slots)
+		testenv.Eventually(t, 10*time.Second, "a slot", func() bool { return w.of(quiet) == 1 })
 		close(w.goOn)
 	}
 }
@@ -154,52 +154,52 @@ func TestATenantsItemsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var begun, want []uuid.UUID
-	l := newLane(tasks.Deliver, 8, each(func(_ context.Context, id uuid.UUID) error {
+	d := newDispatcher(tasks.Deliver, 8, each(func(_ context.Context, id uuid.UUID) error {
 		mu.Lock()
 		defer mu.Unlock()
 		begun = append(begun, id)
 		return nil
 	}), slog.New(slog.NewTextHandler(io.Discard, nil)))
-	l.free = 0 // until all wait
+	d.free = 0 // until all wait
 	tenant := uuid.New()
 	var all sync.WaitGroup
 	for n := range 4 {
-		items := make([]place, 4)
+		items := make([]taskItem, 4)
 		for i := range items {
-			items[i] = place{i, uuid.New()}
+			items[i] = taskItem{i, uuid.New()}
 			want = append(want, items[i].id)
 		}
-		require.Equal(t, 4, l.admit(tenant, 4))
-		all.Go(func() { l.do(t.Context(), tenant, items, func(int, error) {}) })
+		require.Equal(t, 4, d.admit(tenant, 4))
+		all.Go(func() { d.do(t.Context(), tenant, items, func(int, error) {}) })
 		testenv.Eventually(t, 10*time.Second, "the task to wait", func() bool {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return len(l.share(tenant).waiting) == n+1
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return len(d.share(tenant).waiting) == n+1
 		})
 	}
-	l.leave(uuid.New(), 0, 1) // one place, so that one comes after the other
+	d.leave(uuid.New(), 0, 1) // one slot, so that one comes after the other
 	all.Wait()
 	require.Equal(t, want, begun)
 }
 
-// What waits for a place when its time ends, or the worker stops, comes back, and leaves nothing
+// What waits for a slot when its time ends, or the worker stops, comes back, and leaves nothing
 // behind.
 func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
 	for _, stop := range []bool{false, true} {
-		l := newLane(tasks.Deliver, 1, each(func(context.Context, uuid.UUID) error { return nil }), slog.New(slog.NewTextHandler(io.Discard, nil)))
-		l.free = 0
+		d := newDispatcher(tasks.Deliver, 1, each(func(context.Context, uuid.UUID) error { return nil }), slog.New(slog.NewTextHandler(io.Discard, nil)))
+		d.free = 0
 		tenant := uuid.New()
 		ctx, cancel := context.WithCancel(t.Context())
-		require.Equal(t, 2, l.admit(tenant, 2))
+		require.Equal(t, 2, d.admit(tenant, 2))
 		var errs []error
 		done := make(chan struct{})
 		go func() {
-			l.do(ctx, tenant, []place{{0, uuid.New()}, {1, uuid.New()}}, func(_ int, err error) { errs = append(errs, err) })
+			d.do(ctx, tenant, []taskItem{{0, uuid.New()}, {1, uuid.New()}}, func(_ int, err error) { errs = append(errs, err) })
 			close(done)
 		}()
 		if stop {
-			l.close()
+			d.close()
 		} else {
 			cancel()
 		}
@@ -211,10 +211,10 @@ func TestWaitingEnds(t *testing.T) {
 			require.True(t, ok, err)
 			require.Equal(t, stop, !at.After(time.Now()), "another worker may have it at once")
 		}
-		require.Empty(t, l.tenants)
-		require.Empty(t, l.turns)
-		require.Equal(t, tasks.Specs[tasks.Deliver].Room, l.room)
-		_, err := l.await(ctx, tenant, 20)
+		require.Empty(t, d.tenants)
+		require.Empty(t, d.turns)
+		require.Equal(t, tasks.Specs[tasks.Deliver].Room, d.room)
+		_, err := d.await(ctx, tenant, 20)
 		require.NoError(t, err, "there is room")
 	}
 }
@@ -230,7 +230,7 @@ func TestTheSlowQueue(t *testing.T) {
 	var begun []uuid.UUID
 	goOn := make(chan struct{})
 	w := &Workers{Options: b.opts}
-	l := newLane(tasks.Deliver, 2, each(func(ctx context.Context, id uuid.UUID) error {
+	d := newDispatcher(tasks.Deliver, 2, each(func(ctx context.Context, id uuid.UUID) error {
 		if provider.TenantOf(ctx) == noisy {
 			<-goOn
 		}
@@ -239,7 +239,7 @@ func TestTheSlowQueue(t *testing.T) {
 		begun = append(begun, id)
 		return nil
 	}), w.Log)
-	w.lanes = []*lane{l}
+	w.dispatchers = []*dispatcher{d}
 	var items []work.Item
 	for range 40 {
 		items = append(items, work.Item{Kind: tasks.Deliver, ID: uuid.New(), TenantID: noisy})
@@ -248,8 +248,8 @@ func TestTheSlowQueue(t *testing.T) {
 	// the second task has items of both
 	b.opts.Enqueuer.Enqueue(slices.Insert(slices.Clone(items), 20, other))
 	b.opts.Enqueuer.Flush()
-	s := w.server(l, string(tasks.Deliver), false)
-	require.NoError(t, s.Start(w.handle(l, false)))
+	s := w.server(d, string(tasks.Deliver), false)
+	require.NoError(t, s.Start(w.handle(d, false)))
 	t.Cleanup(s.Shutdown)
 	testenv.Eventually(t, 20*time.Second, "the quiet tenant's item", func() bool {
 		mu.Lock()
@@ -278,10 +278,10 @@ func TestTheSlowQueue(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, all)
 	require.Len(t, found, 1, "operators find it")
-	require.Equal(t, []uuid.UUID{noisy}, l.inSlow(time.Hour))
+	require.Equal(t, []uuid.UUID{noisy}, d.inSlow(time.Hour))
 
-	slow := w.server(l, tasks.SlowQueue(tasks.Deliver), true)
-	require.NoError(t, slow.Start(w.handle(l, true)))
+	slow := w.server(d, tasks.SlowQueue(tasks.Deliver), true)
+	require.NoError(t, slow.Start(w.handle(d, true)))
 	t.Cleanup(slow.Shutdown)
 	close(goOn)
 	testenv.Eventually(t, 20*time.Second, "all", func() bool {
@@ -292,6 +292,6 @@ func TestTheSlowQueue(t *testing.T) {
 	for _, m := range items {
 		require.Contains(t, begun, m.ID)
 	}
-	testenv.Eventually(t, 20*time.Second, "the tenant to be as others again", func() bool { return len(l.inSlow(0)) == 0 })
-	require.Equal(t, 1, l.admit(noisy, 1))
+	testenv.Eventually(t, 20*time.Second, "the tenant to be as others again", func() bool { return len(d.inSlow(0)) == 0 })
+	require.Equal(t, 1, d.admit(noisy, 1))
 }

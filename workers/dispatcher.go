@@ -1,0 +1,329 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
+
+	"ajo/internal/metrics"
+	"ajo/internal/provider"
+	"ajo/internal/retry"
+	"ajo/tasks"
+)
+
+// slotsAhead: a tenant has no more slots than so many times those that it leaves free.
+const slotsAhead = 7
+
+// errNoSlot is why an item comes back later though nothing was wrong with it.
+var errNoSlot = errors.New("as many items as this process may work on were under way")
+
+// dispatcher shares what this process does of a kind of work among the tenants.
+//
+// An item is taken up where there is room, waits for a slot, and is worked on. Slots are given to
+// the tenants in turn, and one tenant leaves an eighth of those free that it could have; of the
+// room it takes no more than it leaves. So whoever comes finds a slot, or has the next that comes
+// free, however much others have to do, and whoever is alone has nearly all. What finds no room
+// goes to the kind's slow queue, and so does all that comes for that tenant until the queue has
+// been worked off: a tenant's items keep their order, roughly.
+type dispatcher struct {
+	kind  tasks.Kind
+	work  bulk
+	log   *slog.Logger
+	tasks [2]int // taken at once from the queue, and from the slow one
+
+	mu      sync.Mutex
+	free    int // slots
+	room    int // for items that are taken up
+	tenants map[uuid.UUID]*share
+	turns   []*share // those with items that wait for a slot, the next first
+	slow    map[uuid.UUID]time.Time
+	roomier chan struct{} // closed when there is more room; nil: nobody waits for it
+	closed  bool
+	next    *semaphore.Weighted // the task of the slow queue that waits for room
+}
+
+// share is what a tenant has of a dispatcher.
+type share struct {
+	taken   int // items taken up, of which
+	atWork  int // … so many have a slot
+	waiting []*waiter
+}
+
+// waiter is the items of a task that wait for slots.
+type waiter struct {
+	want, got int
+	ready     chan struct{} // got has grown, or the dispatcher is closed
+}
+
+// newDispatcher takes as many tasks of the queue as there may be items without full tasks: what
+// there is no room for goes to the slow queue, which waits. Of that it takes full tasks for all
+// slots, and one that waits; others are left to other processes.
+func newDispatcher(k tasks.Kind, slots int, work bulk, log *slog.Logger) *dispatcher {
+	spec := tasks.Specs[k]
+	room := spec.Room * slots
+	return &dispatcher{
+		kind: k, work: work, log: log.With(slog.String("kind", string(k))), free: slots, room: room,
+		tasks:   [2]int{room, max(2, slots/spec.MaxIDs+1)},
+		tenants: map[uuid.UUID]*share{}, slow: map[uuid.UUID]time.Time{}, next: semaphore.NewWeighted(1),
+	}
+}
+
+func (d *dispatcher) share(tenant uuid.UUID) *share {
+	s := d.tenants[tenant]
+	if s == nil {
+		s = &share{}
+		d.tenants[tenant] = s
+	}
+	return s
+}
+
+// enter takes up as many of a tenant's n items as there is room for.
+func (d *dispatcher) enter(tenant uuid.UUID, n int) int {
+	s := d.share(tenant)
+	n = max(0, min(n, (d.room-s.taken+1)/2))
+	s.taken += n
+	d.room -= n
+	d.forget(tenant, s)
+	return n
+}
+
+func (d *dispatcher) forget(tenant uuid.UUID, s *share) {
+	if s.taken == 0 {
+		delete(d.tenants, tenant)
+	}
+}
+
+// admit takes up as many of n items as there is room for; the others go to the slow queue.
+func (d *dispatcher) admit(tenant uuid.UUID, n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, slow := d.slow[tenant]
+	in := 0
+	if !slow {
+		in = d.enter(tenant, n)
+	}
+	if in < n {
+		d.slow[tenant] = time.Now()
+	}
+	if in < n && !slow {
+		metrics.SlowTenants(string(d.kind), len(d.slow))
+		d.log.Info("a tenant has more to do than its share: what comes for it waits in the slow queue", slog.String("tenant", tenant.String()))
+	}
+	return in
+}
+
+// await is enter for a task of the slow queue: it waits until there is room for one item at least.
+func (d *dispatcher) await(ctx context.Context, tenant uuid.UUID, n int) (int, error) {
+	for {
+		d.mu.Lock()
+		in := d.enter(tenant, n)
+		if d.roomier == nil {
+			d.roomier = make(chan struct{})
+		}
+		roomier, closed := d.roomier, d.closed
+		d.mu.Unlock()
+		if in > 0 {
+			return in, nil
+		}
+		if closed {
+			return 0, retry.At(time.Now(), errNoSlot)
+		}
+		select {
+		case <-roomier:
+		case <-ctx.Done():
+			return 0, retry.At(time.Now().Add(unexpectedDelay), errNoSlot)
+		}
+	}
+}
+
+// do works on items that were taken up, as they get slots, and calls done for each.
+func (d *dispatcher) do(ctx context.Context, tenant uuid.UUID, items []taskItem, done func(i int, err error)) {
+	if tenant != uuid.Nil {
+		ctx = provider.ForTenant(ctx, tenant)
+	}
+	w := d.queue(tenant, len(items))
+	var all sync.WaitGroup
+	defer all.Wait()
+	for len(items) > 0 {
+		n, err := d.granted(ctx, tenant, w)
+		if err != nil {
+			for _, p := range items {
+				done(p.i, err)
+			}
+			return
+		}
+		part := items[:n]
+		items = items[n:]
+		run := func() {
+			ids, ended := make([]uuid.UUID, n), 0
+			for j, p := range part {
+				ids[j] = p.id
+			}
+			d.work(ctx, ids, func(j int, err error) {
+				done(part[j].i, err)
+				if d.kind == tasks.Ingest { // they are worked on together, and so are the next
+					if ended++; ended == n {
+						d.leave(tenant, n, n)
+					}
+					return
+				}
+				d.leave(tenant, 1, 1)
+			})
+		}
+		if len(items) == 0 {
+			run()
+			return
+		}
+		all.Go(run)
+	}
+}
+
+// doSlow is do for a task of the slow queue, whose items wait until there is room for them, one
+// task after the other.
+func (d *dispatcher) doSlow(ctx context.Context, tenant uuid.UUID, items []taskItem, done func(i int, err error)) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	if d.next.Acquire(ctx, 1) == nil {
+		defer d.next.Release(1)
+	} // else await ends at once
+	for len(items) > 0 {
+		n, err := d.await(ctx, tenant, len(items))
+		if err != nil {
+			for _, p := range items {
+				done(p.i, err)
+			}
+			return
+		}
+		part := items[:n]
+		items = items[n:]
+		all.Go(func() { d.do(ctx, tenant, part, done) })
+	}
+}
+
+// taskItem is an item and where it stands in its task.
+type taskItem struct {
+	i  int
+	id uuid.UUID
+}
+
+// queue lets n items that were taken up wait for slots.
+func (d *dispatcher) queue(tenant uuid.UUID, n int) *waiter {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := &waiter{want: n, ready: make(chan struct{}, 1)}
+	s := d.share(tenant)
+	if len(s.waiting) == 0 {
+		d.turns = append(d.turns, s)
+	}
+	s.waiting = append(s.waiting, w)
+	d.grant()
+	return w
+}
+
+// granted waits until a waiter has slots, and returns how many. An error is for all the rest of
+// its items, which are not taken up any more.
+func (d *dispatcher) granted(ctx context.Context, tenant uuid.UUID, w *waiter) (int, error) {
+	var err error
+	for {
+		d.mu.Lock()
+		n, closed := w.got, d.closed
+		w.got = 0
+		if n == 0 && (closed || err != nil) {
+			s := d.share(tenant)
+			s.waiting = slices.DeleteFunc(s.waiting, func(other *waiter) bool { return other == w })
+			if len(s.waiting) == 0 {
+				d.turns = slices.DeleteFunc(d.turns, func(other *share) bool { return other == s })
+			}
+			d.mu.Unlock()
+			d.leave(tenant, w.want, 0)
+			if closed {
+				return 0, retry.At(time.Now(), errNoSlot)
+			}
+			return 0, retry.At(time.Now().Add(unexpectedDelay), errNoSlot)
+		}
+		d.mu.Unlock()
+		if n > 0 {
+			return n, nil
+		}
+		select {
+		case <-w.ready:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+}
+
+// grant gives the slots that are free to the tenants in turn.
+func (d *dispatcher) grant() {
+	for idle := 0; idle < len(d.turns) && d.free > 0; {
+		s := d.turns[0]
+		d.turns = append(d.turns[1:], s)
+		n := (slotsAhead*d.free - s.atWork) / (slotsAhead + 1)
+		if s.atWork == 0 {
+			n = max(n, 1)
+		}
+		w := s.waiting[0]
+		if n = min(n, w.want, max(1, d.free/len(d.turns))); n <= 0 {
+			idle++
+			continue
+		}
+		idle = 0
+		d.free -= n
+		s.atWork += n
+		w.want -= n
+		w.got += n
+		w.wake()
+		if w.want == 0 {
+			s.waiting = s.waiting[1:]
+		}
+		if len(s.waiting) == 0 {
+			d.turns = d.turns[:len(d.turns)-1]
+		}
+	}
+}
+
+func (w *waiter) wake() {
+	select {
+	case w.ready <- struct{}{}:
+	default:
+	}
+}
+
+// leave gives back the room of items, and their slots if they had any.
+func (d *dispatcher) leave(tenant uuid.UUID, items, slots int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.share(tenant)
+	s.taken -= items
+	s.atWork -= slots
+	d.room += items
+	d.free += slots
+	d.forget(tenant, s)
+	d.grant()
+	if d.roomier != nil {
+		close(d.roomier)
+		d.roomier = nil
+	}
+}
+
+// close turns away what waits for a slot: it goes back to its queue.
+func (d *dispatcher) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for _, s := range d.turns {
+		for _, w := range s.waiting {
+			w.wake()
+		}
+	}
+	if d.roomier != nil {
+		close(d.roomier)
+		d.roomier = nil
+	}
+}
