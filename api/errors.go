@@ -70,7 +70,7 @@ func (e *edge) connectionError(c *fiber.Ctx, err error) error {
 	if status, _ := explain(err); status >= 500 {
 		err = fiber.ErrBadRequest
 	}
-	id := requestID(c)
+	id := newRequestID(c)
 	c.Set(fiber.HeaderXRequestID, id)
 	c.SetUserContext(withRequestID(context.Background(), id))
 	e.setHeaders(c)

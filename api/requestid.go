@@ -29,7 +29,7 @@ func RequestID(ctx context.Context) string {
 	return id
 }
 
-func requestID(c *fiber.Ctx) string {
+func newRequestID(c *fiber.Ctx) string {
 	if id := c.Get(fiber.HeaderXRequestID); idForm.MatchString(id) {
 		return id
 	}
@@ -38,11 +38,11 @@ func requestID(c *fiber.Ctx) string {
 
 // LogHandler adds request_id to lines that are logged with a request's context, at any depth, and
 // trace_id to lines of traced work, in workers too.
-func LogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
+func LogHandler(next slog.Handler) slog.Handler { return idHandler{next} }
 
-type logHandler struct{ slog.Handler }
+type idHandler struct{ slog.Handler }
 
-func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+func (h idHandler) Handle(ctx context.Context, r slog.Record) error {
 	if id := RequestID(ctx); id != "" {
 		r.AddAttrs(slog.String("request_id", id))
 	}
@@ -52,17 +52,17 @@ func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return logHandler{h.Handler.WithAttrs(attrs)}
+func (h idHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return idHandler{h.Handler.WithAttrs(attrs)}
 }
 
-func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
+func (h idHandler) WithGroup(name string) slog.Handler { return idHandler{h.Handler.WithGroup(name)} }
 
 // begin wraps every request: its id, its deadline, the headers of the answer, its errors and its
 // panics.
 func (e *edge) begin(c *fiber.Ctx) error {
 	start := time.Now()
-	id := requestID(c)
+	id := newRequestID(c)
 	ctx, cancel := context.WithTimeout(withRequestID(context.Background(), id), deadline)
 	defer cancel()
 	c.SetUserContext(ctx)

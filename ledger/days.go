@@ -40,9 +40,9 @@ func (d days) post(r *row) {
 	}
 }
 
-// move takes an entry that leaves the balance out of the day of its posting, and puts one that
+// carry takes an entry that leaves the balance out of the day of its posting, and puts one that
 // returns back there.
-func (d days) move(tenant uuid.UUID, e *stored, to Status) {
+func (d days) carry(tenant uuid.UUID, e *stored, to Status) {
 	switch is, was := inBalance(to), inBalance(e.Status); {
 	case is && !was:
 		d.add(tenant, e.CreatedAt, e.Direction, e.Amount)

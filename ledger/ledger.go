@@ -142,7 +142,7 @@ type totals struct {
 	recall             *recallChange
 }
 
-func (t *totals) balance() money.Amount { return t.Credits.Sub(t.Debits) }
+func (t *totals) net() money.Amount { return t.Credits.Sub(t.Debits) }
 
 func (t *totals) add(d Direction, a money.Amount) {
 	t.changed = true

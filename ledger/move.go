@@ -62,7 +62,7 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 		}
 		to, ok := next(e.Direction, e.Status, m.Event)
 		if !ok || e.ReversalOf != nil {
-			out[i] = Moved{EntryID: e.ID, Status: e.Status, Balance: t.balance(), Err: ErrMove}
+			out[i] = Moved{EntryID: e.ID, Status: e.Status, Balance: t.net(), Err: ErrMove}
 			continue
 		}
 		if _, again := changed[e.ID]; again {
@@ -72,12 +72,12 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 		if m.Event == EventRecall {
 			t.recalled(money.Zero, e.Amount)
 		}
-		if r := t.move(e, to, now); r != nil {
+		if r := t.carry(e, to, now); r != nil {
 			reversals = append(reversals, *r)
 		}
-		book.days.move(t.TenantID, e, to)
+		book.days.carry(t.TenantID, e, to)
 		e.Status = to
-		out[i] = Moved{EntryID: e.ID, Status: to, Balance: t.balance()}
+		out[i] = Moved{EntryID: e.ID, Status: to, Balance: t.net()}
 	}
 	if len(changed) == 0 {
 		return out, nil
@@ -88,9 +88,9 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 	return out, err
 }
 
-// move carries an entry's change of status into the totals, and returns the reversal entry when
+// carry takes an entry's change of status into the totals, and returns the reversal entry when
 // there is one.
-func (t *totals) move(e *stored, to Status, now time.Time) *row {
+func (t *totals) carry(e *stored, to Status, now time.Time) *row {
 	if e.Direction == Credit && e.Status == Provisional {
 		t.ProvisionalCredits, t.changed = t.ProvisionalCredits.Sub(e.Amount), true
 	}

@@ -73,7 +73,7 @@ func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting
 		if err != nil {
 			return nil, err
 		}
-		if !p.Gone && t.balance().Cmp(p.Amount) < 0 {
+		if !p.Gone && t.net().Cmp(p.Amount) < 0 {
 			out[i].Err = ErrInsufficientFunds
 			continue
 		}
@@ -96,7 +96,7 @@ func (t *totals) append(p Posting, d Direction, now time.Time) row {
 func (t *totals) next(e Entry) row {
 	e.ID, e.Currency = uuid.Must(uuid.NewV7()), money.Currency
 	t.LastSeq++
-	r := row{Entry: e, TenantID: t.TenantID, AccountID: t.AccountID, Seq: t.LastSeq, Running: t.balance()}
+	r := row{Entry: e, TenantID: t.TenantID, AccountID: t.AccountID, Seq: t.LastSeq, Running: t.net()}
 	t.chain(&r)
 	return r
 }

@@ -122,7 +122,7 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	}
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		if n.id != nil {
-			lines = append(lines, n.line())
+			lines = append(lines, n.toLine())
 		}
 		n = nullableLine{}
 		return nil
@@ -201,7 +201,7 @@ type nullableLine struct {
 	senderName, senderBank                              string
 }
 
-func (n *nullableLine) line() Line {
+func (n *nullableLine) toLine() Line {
 	return Line{seq: *n.seq, RunningBalance: *n.running, Entry: Entry{
 		ID: *n.id, Direction: Direction(*n.direction), Amount: *n.amount, Fee: *n.fee, Currency: *n.currency, Status: Status(*n.status),
 		Narration: *n.narration, ProviderTxnRef: *n.providerRef, TransactionGroupID: *n.group, TransferRef: n.transfer,

@@ -185,13 +185,13 @@ func (e *Enqueuer) together(k Kind, items []work.Item) {
 			if second > 0 {
 				at = time.Unix(second, 0)
 			}
-			err := e.enqueue(string(k), taskID(k, chunk[0]), at, chunk...)
+			err := e.enqueueTask(string(k), taskID(k, chunk[0]), at, chunk...)
 			if len(chunk) == 1 || !errors.Is(err, asynq.ErrTaskIDConflict) {
 				continue
 			}
 			// there is a task of that name already; the others must not miss theirs for it
 			for _, m := range chunk {
-				_ = e.enqueue(string(k), taskID(k, m), at, m)
+				_ = e.enqueueTask(string(k), taskID(k, m), at, m)
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (e *Enqueuer) Alone(m work.Item) {
 	if !at.After(e.clock.Now()) {
 		at = time.Time{}
 	}
-	_ = e.enqueue(string(m.Kind), taskID(m.Kind, m), at, m)
+	_ = e.enqueueTask(string(m.Kind), taskID(m.Kind, m), at, m)
 }
 
 // Sweep enqueues items of a kind that were found overdue, to be worked on at once, in full tasks,
@@ -213,7 +213,7 @@ func (e *Enqueuer) Alone(m work.Item) {
 func (e *Enqueuer) Sweep(k Kind, items []work.Item, round time.Time) {
 	for chunk := range slices.Chunk(items, Specs[k].MaxIDs) {
 		name := fmt.Sprintf("%s:%s:swept-%d", k, chunk[0].ID, round.UnixMilli())
-		_ = e.enqueue(string(k), name, time.Time{}, chunk...)
+		_ = e.enqueueTask(string(k), name, time.Time{}, chunk...)
 	}
 }
 
@@ -225,7 +225,7 @@ func (e *Enqueuer) byTenant(k Kind, items []work.Item) {
 	}
 	for _, items := range own {
 		for chunk := range slices.Chunk(items, Specs[k].MaxIDs) {
-			_ = e.enqueue(SlowQueue(k), fmt.Sprintf("%s:%s:slow-%d", k, chunk[0].ID, time.Now().UnixNano()), time.Time{}, chunk...)
+			_ = e.enqueueTask(SlowQueue(k), fmt.Sprintf("%s:%s:slow-%d", k, chunk[0].ID, time.Now().UnixNano()), time.Time{}, chunk...)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func taskID(k Kind, m work.Item) string {
 // rest off, so a task would come a moment before its row is due, and for nothing.
 func NextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
-func (e *Enqueuer) enqueue(queue, name string, at time.Time, items ...work.Item) error {
+func (e *Enqueuer) enqueueTask(queue, name string, at time.Time, items ...work.Item) error {
 	k := items[0].Kind
 	if time.Now().UnixNano() < e.quiet.Load() {
 		e.lose(k, len(items))

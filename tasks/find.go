@@ -36,7 +36,7 @@ func Find(r redis.UniversalClient, k Kind, id uuid.UUID) (found []Found, all boo
 		for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
 			in.ListActiveTasks, in.ListPendingTasks, in.ListScheduledTasks, in.ListRetryTasks, in.ListArchivedTasks,
 		} {
-			more, err := find(queue, list, id, &found)
+			more, err := findInState(queue, list, id, &found)
 			if err != nil {
 				return nil, false, err
 			}
@@ -46,8 +46,8 @@ func Find(r redis.UniversalClient, k Kind, id uuid.UUID) (found []Found, all boo
 	return found, all, nil
 }
 
-// find reads tasks of one state, and reports whether there are more than it has read.
-func find(queue string, list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error), id uuid.UUID, found *[]Found) (more bool, err error) {
+// findInState reads tasks of one state, and reports whether there are more than it has read.
+func findInState(queue string, list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error), id uuid.UUID, found *[]Found) (more bool, err error) {
 	for page := 1; page*findPage <= findLimit; page++ {
 		tasks, err := list(queue, asynq.PageSize(findPage), asynq.Page(page))
 		if errors.Is(err, asynq.ErrQueueNotFound) {

@@ -72,7 +72,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	c := &core{cfg: cfg, log: log}
 	defer func() {
 		if err != nil {
-			c.close()
+			c.closeParts()
 		}
 	}()
 	if !cfg.Production() {
@@ -171,7 +171,7 @@ func (c *core) drain() {
 	c.closers = append(c.closers, func() { cancel(); <-done })
 }
 
-func (c *core) close() {
+func (c *core) closeParts() {
 	for i := len(c.closers) - 1; i >= 0; i-- {
 		c.closers[i]()
 	}
@@ -241,14 +241,14 @@ func mailer(cfg config.Config) (mail.Sender, error) {
 	return s, nil
 }
 
-// version is set by builds that know it better than git does, such as the image: -ldflags "-X
-// ajo/internal/app.version=1.4.0".
-var version string
+// linkedVersion is set by builds that know it better than git does, such as the image: -ldflags "-X
+// ajo/internal/app.linkedVersion=1.4.0".
+var linkedVersion string
 
 // Version is the version of the program, as recorded by the build.
 func Version() string {
-	if version != "" {
-		return version
+	if linkedVersion != "" {
+		return linkedVersion
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {

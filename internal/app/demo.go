@@ -32,7 +32,7 @@ const (
 // demo signs the demo tenant up through the API, as a developer would, and sends one payment
 // through the whole chain: the signed event of the fake bank, posting, the signed webhook to a
 // receiver here, and the confirmation.
-func (d *dev) demo(ctx context.Context) error {
+func (d *devRun) demo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	received, url, stop, err := d.receiver()
@@ -62,7 +62,7 @@ func (d *dev) demo(ctx context.Context) error {
 }
 
 // pay sends the demo payment and follows it.
-func (d *dev) pay(ctx context.Context, webhookSecret string, received <-chan hook) error {
+func (d *devRun) pay(ctx context.Context, webhookSecret string, received <-chan hook) error {
 	pool, err := pg.Open(ctx, d.cfg.DatabaseURL.Reveal(), 2)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ type hook struct {
 }
 
 // receiver is the tenant's endpoint. It answers every call, also those that it has no room to keep.
-func (d *dev) receiver() (<-chan hook, string, func(), error) {
+func (d *devRun) receiver() (<-chan hook, string, func(), error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, "", nil, err
@@ -159,7 +159,7 @@ func (d *dev) receiver() (<-chan hook, string, func(), error) {
 }
 
 // signIn uses the demo tenant's key from an earlier run, or signs the tenant up.
-func (d *dev) signIn(ctx context.Context) error {
+func (d *devRun) signIn(ctx context.Context) error {
 	path := filepath.Join(d.Dir, "demo-key")
 	if b, err := os.ReadFile(path); err == nil {
 		d.key = secret.Redact(strings.TrimSpace(string(b)))
@@ -227,7 +227,7 @@ func codeFromMail(ctx context.Context, mails, email string, since time.Time) (st
 }
 
 // call makes a request to the API with the demo tenant's key.
-func (d *dev) call(ctx context.Context, method, path string, body, into any) error {
+func (d *devRun) call(ctx context.Context, method, path string, body, into any) error {
 	api, err := client.New(client.Options{URL: d.api.URL, Key: d.key.Reveal()})
 	if err != nil {
 		return err
@@ -235,8 +235,8 @@ func (d *dev) call(ctx context.Context, method, path string, body, into any) err
 	return api.Do(ctx, method, path, body, into)
 }
 
-// dashboardLink makes the link at the end of the summary, as an operator would.
-func (d *dev) dashboardLink(ctx context.Context, databaseURL string) error {
+// makeLink makes the link at the end of the summary, as an operator would.
+func (d *devRun) makeLink(ctx context.Context, databaseURL string) error {
 	tools, err := OpenTools(ctx, ToolSettings{DatabaseURL: secret.Redact(databaseURL), Log: d.log})
 	if err != nil {
 		return err
@@ -252,7 +252,7 @@ func (d *dev) dashboardLink(ctx context.Context, databaseURL string) error {
 }
 
 // summary prints the addresses, and commands to try.
-func (d *dev) summary() {
+func (d *devRun) summary() {
 	d.say(`
 Everything is running. Ctrl-C stops it; the next run finds its data again.
   API        %s

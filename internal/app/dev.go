@@ -50,8 +50,8 @@ func Dev(ctx context.Context, o DevOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, logFile.Close()) }()
-	d := &dev{DevOptions: o, say: say, log: logTo(logFile, "pretty", slog.LevelInfo)}
-	defer d.stop()
+	d := &devRun{DevOptions: o, say: say, log: logTo(logFile, "pretty", slog.LevelInfo)}
+	defer d.stopParts()
 	if err := d.start(ctx, s); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func Dev(ctx context.Context, o DevOptions) (err error) {
 		}
 		return fmt.Errorf("the demo payment: %w (see %s)", err, logFile.Name())
 	}
-	if err := d.dashboardLink(ctx, s.DatabaseURL); err != nil {
+	if err := d.makeLink(ctx, s.DatabaseURL); err != nil {
 		return fmt.Errorf("the link to the dashboard: %w", err)
 	}
 	d.summary()
@@ -80,8 +80,8 @@ func Dev(ctx context.Context, o DevOptions) (err error) {
 	}
 }
 
-// dev is what [Dev] runs.
-type dev struct {
+// devRun is what [Dev] runs.
+type devRun struct {
 	DevOptions
 	say    func(format string, args ...any)
 	log    *slog.Logger
@@ -98,14 +98,14 @@ type dev struct {
 	link    string          // opens the dashboard once, as the demo tenant
 }
 
-func (d *dev) stop() {
+func (d *devRun) stopParts() {
 	for i := len(d.stops) - 1; i >= 0; i-- {
 		d.stops[i]()
 	}
 }
 
 // start starts the parts in the order of their dependencies.
-func (d *dev) start(ctx context.Context, s *stack.Stack) error {
+func (d *devRun) start(ctx context.Context, s *stack.Stack) error {
 	if applied, err := migrations.Up(ctx, s.DatabaseURL); err != nil {
 		return err
 	} else if len(applied) > 0 {
@@ -141,7 +141,7 @@ func (d *dev) start(ctx context.Context, s *stack.Stack) error {
 
 // configure makes the settings of the development machine. Keys and passwords are generated once
 // and kept in the data folder.
-func (d *dev) configure(s *stack.Stack) error {
+func (d *devRun) configure(s *stack.Stack) error {
 	keys, err := d.kept("encryption-keys", func() string { return secret.NewKey("dev").Reveal() })
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (d *dev) configure(s *stack.Stack) error {
 	return err
 }
 
-func (d *dev) startBank() error {
+func (d *devRun) startBank() error {
 	d.bank = fakebank.New(fakebank.Options{
 		Log: d.log.With(slog.String("role", "fakebank")), StateFile: filepath.Join(d.Dir, "fakebank.json"), PayoutDelay: 3 * time.Second,
 	})
@@ -181,7 +181,7 @@ func (d *dev) startBank() error {
 }
 
 // kept returns the content of a file in the data folder; on the first run draw creates it.
-func (d *dev) kept(name string, draw func() string) (string, error) {
+func (d *devRun) kept(name string, draw func() string) (string, error) {
 	path := filepath.Join(d.Dir, name)
 	b, err := os.ReadFile(path)
 	if err == nil {

@@ -16,7 +16,7 @@ import (
 const devSettingsFile = "settings.json"
 
 // publishSettings writes and locks the file; release unlocks it.
-func (d *dev) publishSettings() (release func(), err error) {
+func (d *devRun) publishSettings() (release func(), err error) {
 	path := filepath.Join(d.Dir, devSettingsFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

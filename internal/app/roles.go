@@ -43,7 +43,7 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	}
 	defer func() {
 		if err != nil {
-			c.close()
+			c.closeParts()
 		}
 	}()
 	if err = c.checkRedis(ctx); err != nil {
@@ -91,7 +91,7 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 		if err := server.ShutdownWithTimeout(closeTimeout); err != nil {
 			log.Warn("requests were cut off", slog.Any("err", err))
 		}
-		c.close()
+		c.closeParts()
 	}}, ended, nil
 }
 
@@ -127,7 +127,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		return nil, err
 	}
 	if err = c.checkRedis(ctx); err != nil {
-		c.close()
+		c.closeParts()
 		return nil, err
 	}
 	deliveries := c.webhooks(tasks.Concurrency(tasks.Deliver, queues))
@@ -142,14 +142,14 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		Keep: retention.Keep{Reports: cfg.KeepReports, Audit: cfg.KeepAudit},
 	})
 	if err != nil {
-		c.close()
+		c.closeParts()
 		return nil, err
 	}
 	c.collectMetrics("worker", deliveries)
 	paceCollector()
 	return &Worker{stop: func() {
 		w.Stop()
-		c.close()
+		c.closeParts()
 	}}, nil
 }
 

@@ -21,11 +21,11 @@ type Clock interface {
 }
 
 // System is the machine's clock.
-var System Clock = system{}
+var System Clock = wallClock{}
 
-type system struct{}
+type wallClock struct{}
 
-func (system) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+func (wallClock) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // Slack is the smallest offset that is corrected.
 const Slack = 500 * time.Millisecond

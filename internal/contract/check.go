@@ -148,12 +148,12 @@ func (o *Operation) CheckAnswer(method string, a Answer) error {
 		}
 	}
 	if method != http.MethodHead {
-		wrong = append(wrong, named("body", r.check(a)))
+		wrong = append(wrong, named("body", r.checkBody(a)))
 	}
 	return errors.Join(wrong...)
 }
 
-func (r *Response) check(a Answer) error {
+func (r *Response) checkBody(a Answer) error {
 	if len(r.Bodies) == 0 {
 		if len(a.Body) > 0 {
 			return errors.New("there is one, and should be none")
@@ -206,7 +206,7 @@ func (d *Document) CheckStray(method string, a Answer) error {
 	if method == http.MethodHead {
 		return nil
 	}
-	return r.check(a)
+	return r.checkBody(a)
 }
 
 func named(what string, err error) error {

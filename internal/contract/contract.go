@@ -95,7 +95,7 @@ func Parse(text []byte) (*Document, error) {
 	if d.Webhooks, err = d.items("webhooks"); err != nil {
 		return nil, err
 	}
-	d.stray, err = d.schema("/components/schemas/Error")
+	d.stray, err = d.compileSchema("/components/schemas/Error")
 	return d, err
 }
 
@@ -108,7 +108,7 @@ func (d *Document) items(key string) ([]*Operation, error) {
 			if _, ok := object(paths[path])[method]; !ok {
 				continue
 			}
-			o, err := d.operation("/"+key+"/"+escape(path)+"/"+method, path, method)
+			o, err := d.readOperation("/"+key+"/"+escape(path)+"/"+method, path, method)
 			if err != nil {
 				return nil, fmt.Errorf("contract: %s %s: %w", method, path, err)
 			}
@@ -118,7 +118,7 @@ func (d *Document) items(key string) ([]*Operation, error) {
 	return out, nil
 }
 
-func (d *Document) operation(at, path, method string) (*Operation, error) {
+func (d *Document) readOperation(at, path, method string) (*Operation, error) {
 	raw := object(d.at(at))
 	o := &Operation{Method: strings.ToUpper(method), Path: path, Responses: map[string]*Response{}, doc: d}
 	o.ID, _ = raw["operationId"].(string)
@@ -127,7 +127,7 @@ func (d *Document) operation(at, path, method string) (*Operation, error) {
 	}
 	for i := range array(raw["parameters"]) {
 		at, p := d.follow(fmt.Sprintf("%s/parameters/%d", at, i))
-		s, err := d.schema(at + "/schema")
+		s, err := d.compileSchema(at + "/schema")
 		if err != nil {
 			return nil, err
 		}
@@ -137,12 +137,12 @@ func (d *Document) operation(at, path, method string) (*Operation, error) {
 	}
 	if raw["requestBody"] != nil {
 		var err error
-		if o.Body, err = d.schema(at + "/requestBody/content/application~1json/schema"); err != nil {
+		if o.Body, err = d.compileSchema(at + "/requestBody/content/application~1json/schema"); err != nil {
 			return nil, err
 		}
 	}
 	for status := range object(raw["responses"]) {
-		r, err := d.response(at + "/responses/" + status)
+		r, err := d.readResponse(at + "/responses/" + status)
 		if err != nil {
 			return nil, err
 		}
@@ -151,19 +151,19 @@ func (d *Document) operation(at, path, method string) (*Operation, error) {
 	return o, nil
 }
 
-func (d *Document) response(at string) (*Response, error) {
+func (d *Document) readResponse(at string) (*Response, error) {
 	at, raw := d.follow(at)
 	r := &Response{Headers: map[string]Header{}, Bodies: map[string]*Schema{}}
 	for name := range object(raw["headers"]) {
 		at, h := d.follow(at + "/headers/" + escape(name))
-		s, err := d.schema(at + "/schema")
+		s, err := d.compileSchema(at + "/schema")
 		if err != nil {
 			return nil, err
 		}
 		r.Headers[name] = Header{Required: h["required"] == true, Schema: s}
 	}
 	for media := range object(raw["content"]) {
-		s, err := d.schema(at + "/content/" + escape(media) + "/schema")
+		s, err := d.compileSchema(at + "/content/" + escape(media) + "/schema")
 		if err != nil {
 			return nil, err
 		}
@@ -172,8 +172,8 @@ func (d *Document) response(at string) (*Response, error) {
 	return r, nil
 }
 
-// schema compiles the schema at a JSON pointer.
-func (d *Document) schema(at string) (*Schema, error) {
+// compileSchema compiles the schema at a JSON pointer.
+func (d *Document) compileSchema(at string) (*Schema, error) {
 	raw, ok := d.at(at).(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("no schema at %s", at)

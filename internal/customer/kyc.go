@@ -99,7 +99,7 @@ func (s *Service) SubmitNIN(ctx context.Context, tenantID, id uuid.UUID, nin sec
 	if err != nil {
 		return Submission{}, err
 	}
-	if c, err = s.record(ctx, c, nin, s.check(ctx, c, nin)); err != nil {
+	if c, err = s.recordOutcome(ctx, c, nin, s.check(ctx, c, nin)); err != nil {
 		return Submission{}, err
 	}
 	return Submission{ID: c.ID, KYCTier: c.KYCTier, KYCStatus: c.KYCStatus, NINLast4: c.NINLast4}, nil
@@ -142,10 +142,10 @@ func (s *Service) check(ctx context.Context, c Customer, nin secret.Redacted) KY
 	}
 }
 
-// record writes the outcome of a submission by the customer as it was when checked, with the NIN. A
-// NIN that is approving another customer of the tenant at the same moment is found by the schema;
-// the second time it is seen.
-func (s *Service) record(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent) (c Customer, err error) {
+// recordOutcome writes the outcome of a submission by the customer as it was when checked, with the
+// NIN. A NIN that is approving another customer of the tenant at the same moment is found by the
+// schema; the second time it is seen.
+func (s *Service) recordOutcome(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent) (c Customer, err error) {
 	for range 2 {
 		if c, err = s.recordOnce(ctx, checked, nin, outcome); !pg.IsUnique(err, "customers_nin_once") {
 			break

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// load sends genuine events at a steady rate, whatever the result of those before: each is due at its
-// own moment, and its time counts from there.
+// load sends genuine events at a steady rate, whatever the result of those before: each is due at
+// its own moment, and its time counts from there.
 type load struct {
 	p      *paid
 	client *http.Client

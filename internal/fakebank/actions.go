@@ -45,7 +45,7 @@ const (
 	DropAfter Action = "drop_after" // acts, then cuts the connection
 	Refuse    Action = "code"       // HTTP 200 with Code ("01": may be retried), without acting
 	Garbage   Action = "garbage"    // HTTP 200 with a page of HTML, without acting
-	// the 404 of a gateway before the bank, without acting; Value names its body: see gatewayBodies
+	// the 404 of a gateway before the bank, without acting; Value names its body: see GatewayBodies
 	Gateway Action = "gateway404"
 )
 

@@ -137,7 +137,7 @@ type Bank struct {
 
 	ctx     context.Context // ends with Close; webhooks under way end with it
 	cancel  context.CancelFunc
-	work    group
+	work    closableGroup
 	saver   saver
 	loadErr error
 

@@ -106,8 +106,8 @@ func (r *record) compare(o *record) int {
 	return cmp.Or(r.at.Compare(o.at), cmp.Compare(r.seq, o.seq))
 }
 
-// account is an Account with its lines of the book.
-type account struct {
+// bookedAccount is an Account with its lines of the book.
+type bookedAccount struct {
 	Account
 	records []*record
 }
@@ -117,9 +117,9 @@ type account struct {
 type books struct {
 	mu       sync.RWMutex
 	wallet   money.Amount
-	accounts map[string]*account // by reference
-	numbers  map[string]*account // by NUBAN, the last that got it
-	opened   []*account          // in order of creation
+	accounts map[string]*bookedAccount // by reference
+	numbers  map[string]*bookedAccount // by NUBAN, the last that got it
+	opened   []*bookedAccount          // in order of creation
 	txs      map[string]*Transaction
 	payouts  map[string]*Payout // by merchantTxRef
 	outIDs   map[string]*Payout // by id
@@ -138,7 +138,7 @@ func newBooks(opening money.Amount, seed uint64) *books {
 	}
 	return &books{
 		wallet: opening, serial: start,
-		accounts: make(map[string]*account), numbers: make(map[string]*account),
+		accounts: make(map[string]*bookedAccount), numbers: make(map[string]*bookedAccount),
 		txs: make(map[string]*Transaction), payouts: make(map[string]*Payout), outIDs: make(map[string]*Payout),
 		people: sandboxPeople(),
 	}
@@ -176,8 +176,8 @@ func (k *books) balance() money.Amount {
 }
 
 // open adds an account. The lock is held.
-func (k *books) open(a Account) *account {
-	added := &account{Account: a}
+func (k *books) open(a Account) *bookedAccount {
+	added := &bookedAccount{Account: a}
 	k.accounts[a.Ref], k.numbers[a.NUBAN] = added, added
 	k.opened = append(k.opened, added)
 	k.changes.Add(1)

@@ -159,7 +159,7 @@ func (r Rule) Validate() error {
 	if r.Skip < 0 || r.Next < 0 || r.Copies < 0 || r.Copies > 100 || r.Percent < 0 || r.Percent > 100 || r.Delay < 0 {
 		return fmt.Errorf("fakebank: rule %s/%s has a number out of range", r.On, r.Do)
 	}
-	if _, ok := gatewayBodies[cmp.Or(r.Value, "text")]; r.Do == Gateway && !ok {
+	if _, ok := gatewayAnswers[cmp.Or(r.Value, "text")]; r.Do == Gateway && !ok {
 		return fmt.Errorf("fakebank: a gateway's body is one of %s", strings.Join(GatewayBodies(), ", "))
 	}
 	if r.Status != 0 && (r.Status < 200 || r.Status > 599) {

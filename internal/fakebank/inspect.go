@@ -36,7 +36,7 @@ func listed[T any](b *Bank, kind func(*record) *T) []T {
 
 // Account finds a virtual account by its reference or its number.
 func (b *Bank) Account(refOrNumber string) (Account, bool) {
-	a, ok := found(b, func(k *books) *account { return cmp.Or(k.accounts[refOrNumber], k.numbers[refOrNumber]) })
+	a, ok := found(b, func(k *books) *bookedAccount { return cmp.Or(k.accounts[refOrNumber], k.numbers[refOrNumber]) })
 	return a.Account, ok
 }
 

@@ -122,15 +122,15 @@ func (b *Bank) Fee(amount money.Amount) money.Amount {
 // Reverse takes a successful inbound transfer back: its record becomes REFUND, the wallet shrinks
 // by its net, and a payment_reversal goes out. Its errors are [ErrNoRecord] and [ErrState].
 func (b *Bank) Reverse(ctx context.Context, id string) (Transaction, error) {
-	return b.reverse(ctx, id, false)
+	return b.takeBack(ctx, id, false)
 }
 
 // ReverseSilently is [Bank.Reverse] without the event: the record alone says it.
 func (b *Bank) ReverseSilently(ctx context.Context, id string) (Transaction, error) {
-	return b.reverse(ctx, id, true)
+	return b.takeBack(ctx, id, true)
 }
 
-func (b *Bank) reverse(ctx context.Context, id string, silent bool) (Transaction, error) {
+func (b *Bank) takeBack(ctx context.Context, id string, silent bool) (Transaction, error) {
 	b.due.run()
 	b.books.mu.Lock()
 	t := b.books.txs[id]

@@ -22,7 +22,7 @@ const pollEvery = 2 * time.Millisecond
 type schedule struct {
 	ctx   context.Context
 	clock clock.Clock
-	work  *group
+	work  *closableGroup
 	once  sync.Once
 	wake  chan struct{}
 
@@ -32,7 +32,7 @@ type schedule struct {
 	items []dueItem    // by time; those of one time in the order in which they came
 }
 
-func newSchedule(ctx context.Context, c clock.Clock, work *group) *schedule {
+func newSchedule(ctx context.Context, c clock.Clock, work *closableGroup) *schedule {
 	s := &schedule{ctx: ctx, clock: c, work: work, wake: make(chan struct{}, 1)}
 	s.next.Store(math.MaxInt64)
 	return s
@@ -107,15 +107,15 @@ func (s *schedule) loop() {
 	}
 }
 
-// group is a WaitGroup that can be closed: once it is waited for, nothing more starts.
-type group struct {
+// closableGroup is a WaitGroup that can be closed: once it is waited for, nothing more starts.
+type closableGroup struct {
 	mu     sync.Mutex
 	closed bool
 	wg     sync.WaitGroup
 }
 
 // Go runs do in a goroutine of the group, and reports whether the group was still open.
-func (g *group) Go(do func()) bool {
+func (g *closableGroup) Go(do func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.closed {
@@ -125,7 +125,7 @@ func (g *group) Go(do func()) bool {
 }
 
 // Wait closes the group and returns when all its goroutines have ended.
-func (g *group) Wait() {
+func (g *closableGroup) Wait() {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()

@@ -178,7 +178,7 @@ func (b *Bank) before(w http.ResponseWriter, c *call) bool {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html><body><h1>Just a moment…</h1></body></html>")
 	case Gateway:
-		body := gatewayBodies[cmp.Or(rule.Value, "text")]
+		body := gatewayAnswers[cmp.Or(rule.Value, "text")]
 		w.Header().Set("Content-Type", body.kind)
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, body.text)
@@ -188,9 +188,9 @@ func (b *Bank) before(w http.ResponseWriter, c *call) bool {
 	return true
 }
 
-// gatewayBodies are the 404s of gateways that have lost their way to the bank. None is the bank's
+// gatewayAnswers are the 404s of gateways that have lost their way to the bank. None is the bank's
 // word on anything.
-var gatewayBodies = map[string]struct{ kind, text string }{
+var gatewayAnswers = map[string]struct{ kind, text string }{
 	"text":   {"text/plain", "default backend - 404"},
 	"empty":  {"text/plain", ""},
 	"html":   {"text/html", "<html><head><title>404 Not Found</title></head><body></body></html>"},
@@ -201,7 +201,7 @@ var gatewayBodies = map[string]struct{ kind, text string }{
 
 // GatewayBodies are the names of the bodies that a rule with [Gateway] can ask for, in alphabetical
 // order.
-func GatewayBodies() []string { return slices.Sorted(maps.Keys(gatewayBodies)) }
+func GatewayBodies() []string { return slices.Sorted(maps.Keys(gatewayAnswers)) }
 
 // refs are the references that the call is about: a rule's Match is compared to each.
 func (c *call) refs() []string {

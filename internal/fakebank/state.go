@@ -140,7 +140,7 @@ func (b *Bank) load() error {
 		if w.NextAt != nil {
 			at = *w.NextAt
 		}
-		b.hooks.add(d)
+		b.hooks.remember(d)
 		b.due.at(at, func() { b.send(d) })
 	}
 	b.saver.saved = k.changes.Load()

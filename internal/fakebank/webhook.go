@@ -106,7 +106,7 @@ func (b *Bank) announce(ctx context.Context, e Event, wait bool, refs ...string)
 		if p.rule.Do == Missing {
 			d.State = HookMissing
 		}
-		b.hooks.add(d)
+		b.hooks.remember(d)
 		b.books.changes.Add(1)
 		if d.State == HookMissing {
 			continue
@@ -130,7 +130,7 @@ func (b *Bank) announce(ctx context.Context, e Event, wait bool, refs ...string)
 	}
 }
 
-func (h *hooks) add(d *delivery) {
+func (h *hooks) remember(d *delivery) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastID++
@@ -175,7 +175,7 @@ func (b *Bank) send(d *delivery) {
 	b.hooks.sending++
 	d.NextAt = nil
 	b.hooks.mu.Unlock()
-	if !b.work.Go(func() { b.attempt(d) }) {
+	if !b.work.Go(func() { b.tryOnce(d) }) {
 		b.hooks.ended()
 	}
 }
@@ -193,7 +193,7 @@ func (h *hooks) ended() {
 	h.idle = nil
 }
 
-func (b *Bank) attempt(d *delivery) {
+func (b *Bank) tryOnce(d *delivery) {
 	defer b.hooks.ended()
 	select {
 	case b.hooks.slots <- struct{}{}:
@@ -301,7 +301,7 @@ func (b *Bank) Resend(ref string) error {
 		return ErrNoRecord
 	}
 	again.State, again.Attempts, again.NextAt, again.BadSign = HookWaiting, nil, nil, false
-	b.hooks.add(again)
+	b.hooks.remember(again)
 	b.books.changes.Add(1)
 	b.send(again)
 	return nil

@@ -72,7 +72,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer l.local.CloseIdleConnections()
-	if err := l.logIn(ctx); err != nil {
+	if err := l.authenticate(ctx); err != nil {
 		return unless(ctx, err)
 	}
 	defer l.logOut()
@@ -129,8 +129,8 @@ func open(o Options) (*listener, error) {
 	return l, nil
 }
 
-// logIn opens the session, where it is not open yet.
-func (l *listener) logIn(ctx context.Context) error {
+// authenticate opens the session, where it is not open yet.
+func (l *listener) authenticate(ctx context.Context) error {
 	in := l.Login
 	switch {
 	case !in.Session.IsZero():
@@ -257,7 +257,7 @@ func (l *listener) useless(ctx context.Context, err error) error {
 	case !errors.As(err, &refused), refused.Retryable():
 		return nil
 	case refused.Status == http.StatusUnauthorized && !l.Login.Password.IsZero():
-		return l.logIn(ctx)
+		return l.authenticate(ctx)
 	case refused.Status == http.StatusUnauthorized:
 		return errors.New("the session has ended: log in again")
 	case refused.Status == http.StatusBadRequest && l.after != "":

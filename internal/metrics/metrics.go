@@ -25,7 +25,7 @@ type Metric struct {
 
 var (
 	registry = prometheus.NewRegistry()
-	declared []Metric
+	catalog  []Metric
 )
 
 func init() {
@@ -33,7 +33,7 @@ func init() {
 }
 
 // Declared lists all metrics of this package, in the order of their declaration.
-func Declared() []Metric { return declared }
+func Declared() []Metric { return catalog }
 
 // Handler answers a scrape. It reads what is in memory, and nothing else.
 func Handler() http.Handler {
@@ -45,7 +45,7 @@ func Gatherer() prometheus.Gatherer { return registry }
 
 func declare(c prometheus.Collector, kind, name, help string, labels []string) {
 	registry.MustRegister(c)
-	declared = append(declared, Metric{Name: name, Type: kind, Help: help, Labels: labels})
+	catalog = append(catalog, Metric{Name: name, Type: kind, Help: help, Labels: labels})
 }
 
 func counters(name, help string, labels ...string) *prometheus.CounterVec {

@@ -58,11 +58,11 @@ func BooksChecked(b Books) {
 
 // Events, payments, transfers.
 var (
-	events        = counters("ajo_inbound_events_total", "Calls of the bank's webhook: stored, duplicate, forged (no valid signature), spooled (Postgres was unavailable), refused (not stored).", "outcome")
-	posted        = counters("ajo_payments_total", "Events that were posted, or ended in another category.", "category")
-	postedLatency = histograms("ajo_payment_posting_seconds", "Time from receiving an event to posting it, or to its other end.", waited)
-	confirmations = counters("ajo_confirmations_total", "Checks of posted payments with the bank, by outcome; later: the answer decides nothing yet.", "outcome")
-	transferEnds  = counters("ajo_transfers_ended_total", "Transfers that ended; one that is refunded after success counts twice.", "status")
+	events         = counters("ajo_inbound_events_total", "Calls of the bank's webhook: stored, duplicate, forged (no valid signature), spooled (Postgres was unavailable), refused (not stored).", "outcome")
+	paymentsPosted = counters("ajo_payments_total", "Events that were posted, or ended in another category.", "category")
+	postedLatency  = histograms("ajo_payment_posting_seconds", "Time from receiving an event to posting it, or to its other end.", waited)
+	confirmations  = counters("ajo_confirmations_total", "Checks of posted payments with the bank, by outcome; later: the answer decides nothing yet.", "outcome")
+	transferEnds   = counters("ajo_transfers_ended_total", "Transfers that ended; one that is refunded after success counts twice.", "status")
 
 	reconciledUntil = gauge("ajo_reconcile_read_until_timestamp_seconds", "End of the newest window in which books and bank were compared; 0: none yet.")
 	reconcileOdd    = gauge("ajo_reconcile_exceptions", "Differences between bank and books, in the newest finished reconciliation, that an operator must check.")
@@ -81,7 +81,7 @@ var (
 
 // Categories, confirmations and ends are there from the start.
 var (
-	postedAs    = each(posted, "payment", "misdirected", "processing_error")
+	postedAs    = each(paymentsPosted, "payment", "misdirected", "processing_error")
 	confirmedAs = each(confirmations, "confirmed", "reversed", "needs_review", "later", "recalled", "kept")
 	endedAs     = each(transferEnds, "success", "failed", "refunded")
 	postedAfter = postedLatency.WithLabelValues()

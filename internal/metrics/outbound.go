@@ -10,7 +10,7 @@ var (
 	attempts        = counters("ajo_delivery_attempts_total", "Calls of tenants' endpoints: delivered; failed, to be retried; exhausted, now a dead letter.", "outcome")
 	attemptDuration = histograms("ajo_delivery_attempt_duration_seconds", "Duration of calls of tenants' endpoints, answered or not.", remote)
 	deliveryLatency = histograms("ajo_delivery_latency_seconds", "Time from an event's receipt to its delivery, retries included.", waited)
-	deferred        = counters("ajo_delivery_deferred_total", "Deliveries that were deferred: busy, too many calls in flight; held, the breaker is open.", "reason")
+	deferredTotal   = counters("ajo_delivery_deferred_total", "Deliveries that were deferred: busy, too many calls in flight; held, the breaker is open.", "reason")
 	breakersOpen    = gauge("ajo_delivery_breakers_open", "Endpoints to which this process sends nothing because their breaker is open.")
 	breakerOldest   = gauge("ajo_delivery_breaker_oldest_open_seconds", "How long the oldest open breaker has been open.")
 	breakerChanges  = counters("ajo_delivery_breaker_changes_total", "Breakers that opened or closed.", "to")
@@ -30,16 +30,16 @@ var (
 )
 
 var (
-	attemptAs   = each(attempts, "delivered", "failed", "exhausted")
-	deferredFor = each(deferred, "busy", "held")
-	breakerTo   = each(breakerChanges, "open", "closed")
-	doubtedOf   = each(bankDoubted, "transaction", "payout", "account", "lookup", "nin")
-	checkedAs   = each(ninChecks, "match", "mismatch", "no_such", "unavailable")
-	attempted   = attemptDuration.WithLabelValues()
-	delivered   = deliveryLatency.WithLabelValues()
-	checkTook   = ninDuration.WithLabelValues()
-	bankSeries  = map[[2]string]prometheus.Counter{}
-	bankTook    = map[string]prometheus.Observer{}
+	attemptAs    = each(attempts, "delivered", "failed", "exhausted")
+	deferredFor  = each(deferredTotal, "busy", "held")
+	breakerTo    = each(breakerChanges, "open", "closed")
+	doubtedOf    = each(bankDoubted, "transaction", "payout", "account", "lookup", "nin")
+	checkedAs    = each(ninChecks, "match", "mismatch", "no_such", "unavailable")
+	attemptTook  = attemptDuration.WithLabelValues()
+	deliveryTook = deliveryLatency.WithLabelValues()
+	checkTook    = ninDuration.WithLabelValues()
+	bankSeries   = map[[2]string]prometheus.Counter{}
+	bankTook     = map[string]prometheus.Observer{}
 )
 
 func init() {
@@ -54,11 +54,11 @@ func init() {
 // Attempted counts a call of a tenant's endpoint: "delivered", "failed" or "exhausted".
 func Attempted(outcome string, took time.Duration) {
 	count(attemptAs, outcome)
-	attempted.Observe(took.Seconds())
+	attemptTook.Observe(took.Seconds())
 }
 
 // Delivered observes a delivery's time since its event was received.
-func Delivered(after time.Duration) { delivered.Observe(after.Seconds()) }
+func Delivered(after time.Duration) { deliveryTook.Observe(after.Seconds()) }
 
 // Deferred counts a delivery that was deferred because its endpoint is "busy" or "held".
 func Deferred(reason string) { count(deferredFor, reason) }

@@ -12,11 +12,11 @@ import (
 )
 
 var (
-	buildInfo   = gauges("ajo_build_info", "1, with the version and the role of the process.", "version", "go_version", "role")
-	postgresUp  = gauge("ajo_postgres_up", "1 when Postgres answered the last collection of this process. At 0, gauges that are read from it keep their last value.")
-	redisUp     = gauge("ajo_redis_up", "1 when Redis answered the last collection of this process. At 0, gauges that are read from it keep their last value.")
-	collectLast = gauge("ajo_collection_last_run_timestamp_seconds", "When this process last collected its gauges: databases, due work, spool.")
-	clockOffset = gauge("ajo_clock_offset_seconds", "Postgres' clock minus the clock of this process.")
+	buildInfo        = gauges("ajo_build_info", "1, with the version and the role of the process.", "version", "go_version", "role")
+	postgresUp       = gauge("ajo_postgres_up", "1 when Postgres answered the last collection of this process. At 0, gauges that are read from it keep their last value.")
+	redisUp          = gauge("ajo_redis_up", "1 when Redis answered the last collection of this process. At 0, gauges that are read from it keep their last value.")
+	collectLast      = gauge("ajo_collection_last_run_timestamp_seconds", "When this process last collected its gauges: databases, due work, spool.")
+	clockOffsetGauge = gauge("ajo_clock_offset_seconds", "Postgres' clock minus the clock of this process.")
 
 	spoolBytes   = gauge("ajo_spool_bytes", "Bytes in the spool: the bank's events that wait for Postgres.")
 	spoolMax     = gauge("ajo_spool_max_bytes", "Largest size of the spool.")
@@ -38,7 +38,7 @@ func Collected(now time.Time, postgres, redis bool) {
 }
 
 // ClockOffset shows by how much Postgres' clock is ahead of this process's.
-func ClockOffset(d time.Duration) { clockOffset.Set(d.Seconds()) }
+func ClockOffset(d time.Duration) { clockOffsetGauge.Set(d.Seconds()) }
 
 // Spool shows what waits in the spool.
 func Spool(bytes, most, records int64, oldest time.Duration, damaged int) {
@@ -65,7 +65,7 @@ type poolMetric struct {
 }
 
 func newPoolMetric(kind prometheus.ValueType, name, help string, labels ...string) poolMetric {
-	declared = append(declared, Metric{Name: name, Type: map[prometheus.ValueType]string{prometheus.CounterValue: "counter", prometheus.GaugeValue: "gauge"}[kind], Help: help, Labels: labels})
+	catalog = append(catalog, Metric{Name: name, Type: map[prometheus.ValueType]string{prometheus.CounterValue: "counter", prometheus.GaugeValue: "gauge"}[kind], Help: help, Labels: labels})
 	return poolMetric{prometheus.NewDesc(name, help, labels, nil), kind}
 }
 

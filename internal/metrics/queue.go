@@ -7,14 +7,14 @@ import (
 )
 
 var (
-	queueTasks      = gauges("ajo_queue_tasks", "Tasks in Redis by state. A task can carry many rows; a lost task loses none of them.", "queue", "state")
-	queueLatency    = gauges("ajo_queue_latency_seconds", "Age of the oldest task in Redis that waits for a worker.", "queue")
-	queueOldestDue  = gauges("ajo_queue_oldest_due_seconds", "How long the oldest due row that no worker has claimed has been due, read from Postgres. Scale by this.", "queue")
-	queueWorkers    = gauges("ajo_queue_workers", "Items of the queue that this process works on at once.", "queue")
-	slowTenants     = gauges("ajo_slow_queue_tenants", "Tenants with more to do than their share, as this process sees it: what comes for them goes to the slow queue.", "queue")
-	queueRows       = counters("ajo_queue_rows_total", "Rows processed: done; later, due again at a known time; failed, to be retried; exhausted, given up.", "queue", "outcome")
-	queueDuration   = histograms("ajo_queue_row_duration_seconds", "Time to process one row.", remote, "queue")
-	enqueueFailures = counters("ajo_enqueue_failures_total", "Tasks that could not be enqueued. The sweeper finds their rows.", "queue")
+	queueTasks           = gauges("ajo_queue_tasks", "Tasks in Redis by state. A task can carry many rows; a lost task loses none of them.", "queue", "state")
+	queueLatency         = gauges("ajo_queue_latency_seconds", "Age of the oldest task in Redis that waits for a worker.", "queue")
+	queueOldestDue       = gauges("ajo_queue_oldest_due_seconds", "How long the oldest due row that no worker has claimed has been due, read from Postgres. Scale by this.", "queue")
+	queueWorkers         = gauges("ajo_queue_workers", "Items of the queue that this process works on at once.", "queue")
+	slowTenantsGauge     = gauges("ajo_slow_queue_tenants", "Tenants with more to do than their share, as this process sees it: what comes for them goes to the slow queue.", "queue")
+	queueRows            = counters("ajo_queue_rows_total", "Rows processed: done; later, due again at a known time; failed, to be retried; exhausted, given up.", "queue", "outcome")
+	queueDuration        = histograms("ajo_queue_row_duration_seconds", "Time to process one row.", remote, "queue")
+	enqueueFailuresTotal = counters("ajo_enqueue_failures_total", "Tasks that could not be enqueued. The sweeper finds their rows.", "queue")
 
 	sweepRows = counters("ajo_sweep_rows_total", "Overdue rows that the sweeper enqueued again, because their task was lost or never enqueued.", "queue")
 	sweepLast = gauge("ajo_sweep_last_success_timestamp_seconds", "When a sweep of this process last completed.")
@@ -72,7 +72,7 @@ func QueueServed(queue string, workers int) {
 
 // SlowTenants shows how many tenants a process sends to the slow queue of a kind.
 func SlowTenants(queue string, tenants int) {
-	slowTenants.WithLabelValues(queue).Set(float64(tenants))
+	slowTenantsGauge.WithLabelValues(queue).Set(float64(tenants))
 }
 
 // QueueDepth shows how many tasks of a queue Redis has in each of [TaskStates], and the age of the
@@ -90,7 +90,9 @@ func QueueDue(queue string, oldest time.Duration) {
 }
 
 // EnqueueFailures counts tasks that could not be enqueued.
-func EnqueueFailures(queue string, n int) { enqueueFailures.WithLabelValues(queue).Add(float64(n)) }
+func EnqueueFailures(queue string, n int) {
+	enqueueFailuresTotal.WithLabelValues(queue).Add(float64(n))
+}
 
 // Swept counts what a sweep found.
 func Swept(queue string, rows int) { sweepRows.WithLabelValues(queue).Add(float64(rows)) }

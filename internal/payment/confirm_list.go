@@ -72,8 +72,8 @@ func newLists() *lists {
 	return l
 }
 
-// close ends the reading.
-func (l *lists) close() {
+// stopReading ends the reading.
+func (l *lists) stopReading() {
 	l.stop()
 	l.reading.Wait()
 }
@@ -91,10 +91,10 @@ type lookup struct {
 	later bool
 }
 
-// lookUp finds the lists of many checks, where reading these takes fewer questions than asking for
-// each. A few are held for listPause, in which others may come; they were due seconds ago, and what
-// makes a batch is a busy writer.
-func (s *Service) lookUp(ctx context.Context, checks []*check) []batch.Outcome[lookup] {
+// findLists finds the lists of many checks, where reading these takes fewer questions than asking
+// for each. A few are held for listPause, in which others may come; they were due seconds ago, and
+// what makes a batch is a busy writer.
+func (s *Service) findLists(ctx context.Context, checks []*check) []batch.Outcome[lookup] {
 	out := make([]batch.Outcome[lookup], len(checks))
 	now := s.Clock.Now()
 	waiting := map[int64][]int{}

@@ -184,7 +184,7 @@ func New(o Options) *Service {
 		return s.readChecks(ctx, tx, ids, o.Clock.Now())
 	})
 	s.leases = pg.NewBatcher(o.Pool, pg.BatchOptions[*check]{Name: "payment/claim", Max: workSize, Order: pg.ByID((*check).id)}, s.leaseBatch)
-	s.listed = batch.New(1, listMax, s.lookUp)
+	s.listed = batch.New(1, listMax, s.findLists)
 	s.record = pg.NewBatcher(o.Pool, pg.BatchOptions[*finding]{Name: "payment/record", Max: workSize, Order: pg.ByID((*finding).id)}, s.recordBatch)
 	return s
 }
@@ -196,7 +196,7 @@ func (s *Service) Close() {
 	s.checks.Close()
 	s.leases.Close()
 	s.listed.Close()
-	s.lists.close()
+	s.lists.stopReading()
 	s.record.Close()
 }
 

@@ -88,29 +88,29 @@ func transact(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) e
 // primary dies.
 var errOneServer = errors.New("committed on one server only: the wait for its synchronous standby was cancelled")
 
-// open is a transaction that [begin] began, and its connection. release it in any case.
-type open struct {
+// begun is a transaction that [begin] began, and its connection. release it in any case.
+type begun struct {
 	pgx.Tx
 	conn *pgxpool.Conn
 }
 
-func begin(ctx context.Context, pool *Pool, o pgx.TxOptions) (open, error) {
+func begin(ctx context.Context, pool *Pool, o pgx.TxOptions) (begun, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return open{}, err
+		return begun{}, err
 	}
 	tx, err := conn.BeginTx(ctx, o)
 	if err != nil {
 		conn.Release()
-		return open{}, err
+		return begun{}, err
 	}
-	return open{tx, conn}, nil
+	return begun{tx, conn}, nil
 }
 
 // commit commits. Where a commit waits for a synchronous standby, and somebody cancels the wait,
 // Postgres answers COMMIT with success and a warning. A failover would lose such a transaction, so
 // it counts as one whose answer was lost.
-func (tx open) commit(ctx context.Context) error {
+func (tx begun) commit(ctx context.Context) error {
 	if err := tx.Commit(ctx); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (tx open) commit(ctx context.Context) error {
 }
 
 // release rolls back what was not committed, and gives the connection back.
-func (tx open) release(ctx context.Context) {
+func (tx begun) release(ctx context.Context) {
 	_ = tx.Rollback(ctx) // an error: it has ended, or its connection has, which ends it
 	tx.conn.Release()
 }

@@ -23,13 +23,13 @@ type Server struct {
 func Inspect(ctx context.Context, c redis.UniversalClient) ([]Server, error) {
 	cluster, ok := c.(*redis.ClusterClient)
 	if !ok {
-		s, err := inspect(ctx, c)
+		s, err := inspectServer(ctx, c)
 		return []Server{s}, err
 	}
 	var mu sync.Mutex
 	var all []Server
 	err := cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
-		s, err := inspect(ctx, c)
+		s, err := inspectServer(ctx, c)
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, s)
@@ -38,7 +38,7 @@ func Inspect(ctx context.Context, c redis.UniversalClient) ([]Server, error) {
 	return all, err
 }
 
-func inspect(ctx context.Context, c redis.Cmdable) (Server, error) {
+func inspectServer(ctx context.Context, c redis.Cmdable) (Server, error) {
 	info, err := c.Info(ctx).Result()
 	if err != nil {
 		return Server{}, err

@@ -238,7 +238,7 @@ func (s *Service) reseal(c Column, rows []row, out *Result) (todo []resealed) {
 		place := secret.Place{Table: c.Table, Column: c.Name, Row: r.id.String()}
 		plain, err := s.Box.Open(place, r.value)
 		if err != nil {
-			out.problem(c, key, r.id, err)
+			out.addProblem(c, key, r.id, err)
 			continue
 		}
 		todo = append(todo, resealed{r.id, r.value, s.Box.Seal(place, plain)})
@@ -255,7 +255,7 @@ func replace(ctx context.Context, tx pg.Tx, c Column, todo []resealed) (int, err
 	return int(tag.RowsAffected()), err
 }
 
-func (r *Result) problem(c Column, key string, id uuid.UUID, err error) {
+func (r *Result) addProblem(c Column, key string, id uuid.UUID, err error) {
 	why := err.Error()
 	switch {
 	case errors.Is(err, secret.ErrUnknownKey):

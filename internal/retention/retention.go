@@ -77,13 +77,13 @@ func Purge(ctx context.Context, pool *pg.Pool, k Keep, now time.Time, step int) 
 	var failed error
 	for _, r := range Rules(k) {
 		if r.Age != "" {
-			failed = errors.Join(failed, r.purge(ctx, pool, now, step))
+			failed = errors.Join(failed, r.deleteOld(ctx, pool, now, step))
 		}
 	}
 	return failed
 }
 
-func (r Rule) purge(ctx context.Context, pool *pg.Pool, now time.Time, step int) error {
+func (r Rule) deleteOld(ctx context.Context, pool *pg.Pool, now time.Time, step int) error {
 	only := ""
 	if r.Only != "" {
 		only = " AND " + r.Only

@@ -111,7 +111,7 @@ func (s *Spool) write(_ context.Context, records [][]byte) []batch.Outcome[struc
 		}
 		return out
 	}
-	if err := s.open(); err != nil {
+	if err := s.ensureSegment(); err != nil {
 		return fail(err)
 	}
 	var buf []byte
@@ -140,8 +140,8 @@ func (s *Spool) write(_ context.Context, records [][]byte) []batch.Outcome[struc
 	return out
 }
 
-// open makes sure that there is a segment to write, whose name survives a crash.
-func (s *Spool) open() error {
+// ensureSegment makes sure that there is a segment to write, whose name survives a crash.
+func (s *Spool) ensureSegment() error {
 	if s.active != nil {
 		return nil
 	}

@@ -139,14 +139,14 @@ func stopLeftovers(ctx context.Context, dir string, log func(string, ...any)) er
 		return nil // cut short by a crash, or a copy of another directory's: not ours to act on
 	}
 	for _, s := range r.Servers {
-		if err := s.stop(ctx, log); err != nil {
+		if err := s.end(ctx, log); err != nil {
 			return err
 		}
 	}
 	return os.Remove(recordPath(dir))
 }
 
-func (s running) stop(ctx context.Context, log func(string, ...any)) error {
+func (s running) end(ctx context.Context, log func(string, ...any)) error {
 	alive := func() bool { return s.Born != "" && birth(s.PID) == s.Born }
 	if !alive() {
 		return nil

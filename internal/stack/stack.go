@@ -89,7 +89,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 		return nil, err
 	}
 	s := &Stack{opt: o, dir: dir, failed: make(chan error, 1), stopping: make(chan struct{})}
-	if err := s.start(ctx); err != nil {
+	if err := s.startServers(ctx); err != nil {
 		s.Stop()
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-func (s *Stack) start(ctx context.Context) error {
+func (s *Stack) startServers(ctx context.Context) error {
 	if s.opt.Ephemeral {
 		if err := s.dir.clear(); err != nil { // a crash may have left some
 			return err

@@ -68,7 +68,7 @@ func (q *mailQueue) send(m mail.Message) {
 	}
 }
 
-func (q *mailQueue) close(ctx context.Context) error {
+func (q *mailQueue) drain(ctx context.Context) error {
 	q.mu.Lock()
 	if !q.closed {
 		q.closed = true

@@ -89,7 +89,7 @@ func New(o Options) *Service {
 // it, no key can be looked up.
 func (s *Service) Close(ctx context.Context) error {
 	s.keys.Close()
-	return s.mails.close(ctx)
+	return s.mails.drain(ctx)
 }
 
 // Me returns the tenant's profile. Any credential of the tenant may call it.

@@ -42,7 +42,7 @@ func Begin(ctx context.Context, name, traceparent string, at time.Time) (context
 	if t == nil || rand.N(t.every) != 0 {
 		return ctx, Span{}
 	}
-	ctx, s := t.tracer.Start(parent(ctx, traceparent), name, trace.WithTimestamp(at), trace.WithSpanKind(trace.SpanKindServer))
+	ctx, s := t.tracer.Start(withParent(ctx, traceparent), name, trace.WithTimestamp(at), trace.WithSpanKind(trace.SpanKindServer))
 	return ctx, Span{s}
 }
 
@@ -53,7 +53,7 @@ func Resume(ctx context.Context, name, traceparent string, at time.Time) (contex
 	if t == nil || traceparent == "" {
 		return ctx, Span{}
 	}
-	ctx = parent(ctx, traceparent)
+	ctx = withParent(ctx, traceparent)
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ctx, Span{}
 	}
@@ -99,7 +99,7 @@ func Within(ctx context.Context, traceparent string) context.Context {
 	if traceparent == "" || current.Load() == nil || trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx
 	}
-	return parent(ctx, traceparent)
+	return withParent(ctx, traceparent)
 }
 
 // ID is the trace id of ctx, for a log line; "" when ctx is not traced.
@@ -113,8 +113,9 @@ func ID(ctx context.Context) string {
 	return ""
 }
 
-// parent makes ctx belong to a remote span; a traceparent that does not read leaves it as it is.
-func parent(ctx context.Context, traceparent string) context.Context {
+// withParent makes ctx belong to a remote span; a traceparent that does not read leaves it as it
+// is.
+func withParent(ctx context.Context, traceparent string) context.Context {
 	if traceparent == "" {
 		return ctx
 	}

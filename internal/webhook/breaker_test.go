@@ -104,11 +104,11 @@ func TestScheduleAtADeadEndpoint(t *testing.T) {
 // we do not call ourselves says nothing of it.
 func TestFindings(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[int]finding{200: alive, 204: alive, 301: alive, 400: alive, 401: alive, 404: alive, 410: alive, 429: alive, 500: dead, 502: dead, 503: dead, 504: dead} {
+	for code, want := range map[int]finding{200: endpointUp, 204: endpointUp, 301: endpointUp, 400: endpointUp, 401: endpointUp, 404: endpointUp, 410: endpointUp, 429: endpointUp, 500: endpointDown, 502: endpointDown, 503: endpointDown, 504: endpointDown} {
 		require.Equal(t, want, judge(safehttp.Result{StatusCode: code}, nil), code)
 	}
 	for _, reason := range []error{safehttp.ErrRefused, safehttp.ErrTimeout, safehttp.ErrCut, safehttp.ErrName, safehttp.ErrUnreachable, safehttp.ErrTLS, safehttp.ErrAnswer, safehttp.ErrNetwork} {
-		require.Equal(t, dead, judge(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
+		require.Equal(t, endpointDown, judge(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
 	}
 	for _, reason := range []error{safehttp.ErrURL, safehttp.ErrAddress} {
 		require.Equal(t, nothing, judge(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
@@ -122,7 +122,7 @@ func TestHoldOnce(t *testing.T) {
 	id, claimed := b.queueOne("http://127.0.0.1:1"), b.queueOne("http://127.0.0.1:1")
 	read := together(b, b.loads, id, claimed)
 	b.take(claimed)
-	in := func(c *pending, d time.Duration) work.Outcome {
+	in := func(c *dueDelivery, d time.Duration) work.Outcome {
 		return work.Outcome{Claim: c.Claim, Next: new(b.Clock.Now().Add(d))}
 	}
 	moved := together(b, b.holds, in(read[0], time.Minute), in(read[0], 2*time.Minute), in(read[1], time.Minute))

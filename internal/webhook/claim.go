@@ -13,8 +13,8 @@ import (
 	"ajo/internal/work"
 )
 
-// pending is a delivery as an attempt needs it, with the claim under which it was read.
-type pending struct {
+// dueDelivery is a delivery as an attempt needs it, with the claim under which it was read.
+type dueDelivery struct {
 	work.Claim
 	tenant      uuid.UUID
 	group       uuid.UUID
@@ -34,20 +34,20 @@ const loadSQL = `
 		WHERE d.id = ANY($1)`
 
 // load reads the deliveries that are due, or will be in a moment. It takes no lock.
-func (s *Service) load(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*pending, error) {
+func (s *Service) load(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*dueDelivery, error) {
 	claims, err := work.Due(ctx, tx, work.Deliver, s.clock.Now().Add(early), ids)
 	if err != nil || len(claims) == 0 {
-		return make([]*pending, len(ids)), err
+		return make([]*dueDelivery, len(ids)), err
 	}
 	found, err := pg.Collect(ctx, tx, readPending, loadSQL, slices.Collect(maps.Keys(claims)))
 	for _, d := range found {
 		d.Claim = claims[d.ID]
 	}
-	return pg.Match(ids, found, func(d *pending) uuid.UUID { return d.ID }), err
+	return pg.Match(ids, found, func(d *dueDelivery) uuid.UUID { return d.ID }), err
 }
 
-func readPending(row pgx.CollectableRow) (*pending, error) {
-	var d pending
+func readPending(row pgx.CollectableRow) (*dueDelivery, error) {
+	var d dueDelivery
 	return &d, row.Scan(&d.ID, &d.tenant, &d.group, &d.event, &d.url, &d.body, &d.attempts, &d.createdAt,
 		&d.secrets.current, &d.secrets.previous, &d.secrets.previousUntil, &d.traceparent)
 }
@@ -64,8 +64,8 @@ func (s *Service) claim(ctx context.Context, tx pg.Tx, claims []work.Claim) ([]*
 	return work.Lease(ctx, tx, work.Deliver, s.clock.Now().Add(work.Term), claims)
 }
 
-// attempt is the result of one attempt.
-type attempt struct {
+// attemptResult is the result of one attempt.
+type attemptResult struct {
 	claim         work.Claim // that it was made under
 	ID            uuid.UUID  `pg:"id"`
 	Status        Status     `pg:"status"` // by the event
@@ -79,14 +79,14 @@ type attempt struct {
 	event         Event
 }
 
-func (a attempt) id() uuid.UUID { return a.claim.ID }
+func (a attemptResult) id() uuid.UUID { return a.claim.ID }
 
 // For the forms of the conditions see package pg, plans.go.
 var recordSQL = `
 		WITH moved AS (
 			UPDATE deliveries d
 			SET status = m.status, attempt_count = d.attempt_count + 1, last_error = m.failure, delivered_at = m.delivered_at
-			FROM ` + pg.Unnest[attempt](2, "m") + `
+			FROM ` + pg.Unnest[attemptResult](2, "m") + `
 			WHERE d.id = ANY(ARRAY[m.id]) AND d.status = $1
 			RETURNING d.id, d.attempt_count, m.started_at, m.duration_ms, m.status_code, m.failure, m.body
 		)
@@ -95,7 +95,7 @@ var recordSQL = `
 
 // record moves the deliveries and adds their attempts, and reports for each whether it did: an
 // attempt whose claim is lost changes nothing.
-func (s *Service) record(ctx context.Context, tx pg.Tx, attempts []attempt) ([]bool, error) {
+func (s *Service) record(ctx context.Context, tx pg.Tx, attempts []attemptResult) ([]bool, error) {
 	outcomes := make([]work.Outcome, len(attempts))
 	for i, a := range attempts {
 		outcomes[i] = work.Outcome{Claim: a.claim, Next: a.NextAttemptAt}
@@ -104,7 +104,7 @@ func (s *Service) record(ctx context.Context, tx pg.Tx, attempts []attempt) ([]b
 	if err != nil {
 		return nil, err
 	}
-	var ours []attempt
+	var ours []attemptResult
 	for i, a := range attempts {
 		if !held[i] {
 			continue

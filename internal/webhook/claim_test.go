@@ -120,9 +120,9 @@ func TestRecordInOrder(t *testing.T) {
 	}
 	claims := b.take(ids...)
 	now := b.Clock.Now()
-	var attempts []attempt
+	var attempts []attemptResult
 	for _, i := range []int{3, 0, 4, 2, 1} {
-		a := attempt{claim: *claims[i], event: EventFail, StartedAt: now, NextAttemptAt: &now, Failure: strconv.Itoa(i)}
+		a := attemptResult{claim: *claims[i], event: EventFail, StartedAt: now, NextAttemptAt: &now, Failure: strconv.Itoa(i)}
 		if i == 4 {
 			a.claim.Version = -1
 		}
@@ -157,10 +157,10 @@ func TestBadRowDoesNotFailItsNeighbours(t *testing.T) {
 	claims := b.take(ids...)
 	// Somebody has written the second one's attempt by hand.
 	b.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms) VALUES ($1, 1, $2, 0)`, ids[1], b.Clock.Now())
-	attempts := make([]attempt, len(ids))
+	attempts := make([]attemptResult, len(ids))
 	for i := range ids {
 		now := b.Clock.Now()
-		attempts[i] = attempt{claim: *claims[i], event: EventSucceed, StartedAt: now, DeliveredAt: &now, Body: []byte("\x00\xff")}
+		attempts[i] = attemptResult{claim: *claims[i], event: EventSucceed, StartedAt: now, DeliveredAt: &now, Body: []byte("\x00\xff")}
 	}
 	out := b.records.Together(b.ctx, attempts)
 	require.True(t, out[0].Value)
@@ -179,8 +179,8 @@ func TestRecordTellsTwoClaimsApart(t *testing.T) {
 	second := b.take(id)
 	require.NotNil(t, second[0])
 	now := b.Clock.Now()
-	late := attempt{claim: *first[0], event: EventSucceed, StartedAt: now, DeliveredAt: &now}
-	current := attempt{claim: *second[0], event: EventFail, StartedAt: now, NextAttemptAt: &now, Failure: "HTTP 500"}
+	late := attemptResult{claim: *first[0], event: EventSucceed, StartedAt: now, DeliveredAt: &now}
+	current := attemptResult{claim: *second[0], event: EventFail, StartedAt: now, NextAttemptAt: &now, Failure: "HTTP 500"}
 	require.Equal(t, []bool{false, true, false, false}, together(b, b.records, late, current, late, current))
 	require.Equal(t, Pending, b.get(id).Status)
 	require.Len(t, b.attempts(id), 1)

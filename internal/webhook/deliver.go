@@ -97,7 +97,7 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 // putOff moves the due time of a delivery that found no slot, and nothing else: it is neither an
 // attempt nor a claim. The item says when it is due again, so that the sweep does not enqueue all
 // that wait for a dead endpoint.
-func (s *Service) putOff(ctx context.Context, w *pending, to time.Time, why error) error {
+func (s *Service) putOff(ctx context.Context, w *dueDelivery, to time.Time, why error) error {
 	moved, err := s.holds.Do(ctx, work.Outcome{Claim: w.Claim, Next: &to})
 	if err != nil || !moved {
 		return err
@@ -107,7 +107,7 @@ func (s *Service) putOff(ctx context.Context, w *pending, to time.Time, why erro
 
 // try claims the delivery and calls the receiver, in an acquired slot, which it releases. The
 // attempt is nil if another worker claimed it.
-func (s *Service) try(ctx context.Context, w *pending, secrets []secret.Redacted, e endpoint) (*attempt, error) {
+func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Redacted, e endpoint) (*attemptResult, error) {
 	var took time.Duration
 	found := nothing
 	defer func() { s.release(e, took, found) }()
@@ -126,7 +126,7 @@ func (s *Service) try(ctx context.Context, w *pending, secrets []secret.Redacted
 		return nil, err
 	}
 	found = judge(answer, err)
-	a := &attempt{
+	a := &attemptResult{
 		claim: *c, StartedAt: now, DurationMS: int32(answer.Duration.Milliseconds()),
 		StatusCode: statusCode(answer), Failure: failure(answer, err), Body: answer.Body,
 	}
@@ -136,7 +136,7 @@ func (s *Service) try(ctx context.Context, w *pending, secrets []secret.Redacted
 
 // call makes the call. A tenant that traces can go on with the trace; the signature does not cover
 // headers.
-func (s *Service) call(ctx context.Context, w *pending, header http.Header, attempt int) (safehttp.Result, error) {
+func (s *Service) call(ctx context.Context, w *dueDelivery, header http.Header, attempt int) (safehttp.Result, error) {
 	ctx, span := trace.Step(ctx, "call the tenant")
 	defer span.End()
 	if span.Traced() {
@@ -176,9 +176,9 @@ func judge(r safehttp.Result, err error) finding {
 	case errors.Is(err, safehttp.ErrURL), errors.Is(err, safehttp.ErrAddress):
 		return nothing
 	case err != nil, r.StatusCode/100 == 5:
-		return dead
+		return endpointDown
 	default:
-		return alive
+		return endpointUp
 	}
 }
 
@@ -187,7 +187,7 @@ func judge(r safehttp.Result, err error) finding {
 //
 // A replay gives a fresh set of attempts while the count goes on, so the place in the set is the
 // count modulo its size.
-func (s *Service) conclude(a *attempt, number int) {
+func (s *Service) conclude(a *attemptResult, number int) {
 	now := s.clock.Now()
 	place := (number-1)%(len(s.opts.Delays)+1) + 1
 	switch {
@@ -225,7 +225,7 @@ func statusCode(r safehttp.Result) *int32 {
 }
 
 // endpoint is whose slots the delivery takes; a URL that does not parse fails in the client.
-func (w *pending) endpoint() endpoint {
+func (w *dueDelivery) endpoint() endpoint {
 	e := endpoint{tenant: w.tenant}
 	if u, err := url.Parse(w.url); err == nil {
 		e.host = u.Host

@@ -123,7 +123,7 @@ func TestJitterIsSpread(t *testing.T) {
 	b := setup(t)
 	least, most := time.Hour, time.Duration(0)
 	for range 1000 {
-		var a attempt
+		var a attemptResult
 		a.Failure = "HTTP 500"
 		b.conclude(&a, 1)
 		d := a.NextAttemptAt.Sub(b.Clock.Now())
@@ -352,7 +352,7 @@ func TestAnswerIsKeptThoughTheCallerGoes(t *testing.T) {
 	ctx, cancel := context.WithCancel(b.ctx)
 	records := b.records
 	t.Cleanup(records.Close)
-	b.records = pg.NewBatcher(b.Pool, pg.BatchOptions[attempt]{Name: "webhook/record", Max: 1}, func(own context.Context, tx pg.Tx, attempts []attempt) ([]bool, error) {
+	b.records = pg.NewBatcher(b.Pool, pg.BatchOptions[attemptResult]{Name: "webhook/record", Max: 1}, func(own context.Context, tx pg.Tx, attempts []attemptResult) ([]bool, error) {
 		cancel() // between the answer and its record
 		<-ctx.Done()
 		return b.record(own, tx, attempts)

@@ -52,9 +52,9 @@ type endpoint struct {
 type finding int
 
 const (
-	nothing finding = iota // no call was made, or it was broken off
-	alive                  // somebody answered, if only to refuse this delivery
-	dead                   // nobody is there to answer, or what is there is broken
+	nothing      finding = iota // no call was made, or it was broken off
+	endpointUp                  // somebody answered, if only to refuse this delivery
+	endpointDown                // nobody is there to answer, or what is there is broken
 )
 
 // limiter bounds the calls that each endpoint and each tenant has in flight, so that a slow or dead
@@ -181,9 +181,9 @@ func (l *limiter) release(e endpoint, took time.Duration, f finding) (opened, cl
 	}
 	was := n.down()
 	switch f {
-	case dead:
+	case endpointDown:
 		n.failures++
-	case alive:
+	case endpointUp:
 		n.failures = 0
 	}
 	if n.down() && !was {
@@ -224,8 +224,8 @@ func (l *limiter) tidy() {
 	}
 }
 
-// breakers counts the open ones, and says since when the longest has been open.
-func (l *limiter) breakers() (open int, since *time.Time) {
+// openBreakers counts the open ones, and says since when the longest has been open.
+func (l *limiter) openBreakers() (open int, since *time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tidy() // nothing may be sent at all any more

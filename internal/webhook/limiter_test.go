@@ -45,13 +45,13 @@ func TestEndpointLimiter(t *testing.T) {
 	require.NoError(t, err, "and so is another tenant's")
 
 	for range 6 { // slow calls end: two are left, a quarter of eight
-		l.release(e, 10*time.Second, alive)
+		l.release(e, 10*time.Second, endpointUp)
 	}
 	c.Advance(limiterBackMax)
 	in, back := enter()
 	require.False(t, in, "a slow endpoint has a quarter of the slots")
 	require.Equal(t, limiterBack, back, "those before have had their turns")
-	l.release(e, 10*time.Millisecond, alive)
+	l.release(e, 10*time.Millisecond, endpointUp)
 	for range 7 {
 		in, _ = enter()
 		require.True(t, in, "a quick answer gives the slots back")
@@ -91,10 +91,10 @@ func TestLimiterWaits(t *testing.T) {
 	require.Eventually(t, func() bool { return waiting() == 2 }, 5*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-gone, context.Canceled)
-	l.release(e, time.Millisecond, alive)
+	l.release(e, time.Millisecond, endpointUp)
 	require.True(t, <-waits, "who waits gets the slot that comes free")
-	l.release(e, time.Millisecond, alive)
-	l.release(e, time.Millisecond, alive)
+	l.release(e, time.Millisecond, endpointUp)
+	l.release(e, time.Millisecond, endpointUp)
 	require.Empty(t, l.open)
 }
 
@@ -150,11 +150,11 @@ func TestBreaker(t *testing.T) {
 		require.NoError(t, err)
 		return l.release(e, time.Minute, f)
 	}
-	for _, f := range []finding{dead, dead, dead, dead, dead, alive, dead, dead, dead, dead, dead, dead, dead, dead, nothing, dead} {
+	for _, f := range []finding{endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointUp, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, nothing, endpointDown} {
 		opened, closed := call(f)
 		require.False(t, opened || closed)
 	}
-	opened, _ := call(dead)
+	opened, _ := call(endpointDown)
 	require.True(t, opened, "ten in a row")
 	for range 3 {
 		_, err := l.acquire(ctx, e)
@@ -166,11 +166,11 @@ func TestBreaker(t *testing.T) {
 		}
 		_, err = l.acquire(ctx, endpoint{tenant: e.tenant, host: "other.example"})
 		require.NoError(t, err, "another host's breaker is its own")
-		l.release(endpoint{tenant: e.tenant, host: "other.example"}, time.Millisecond, alive)
-		opened, closed := l.release(e, time.Minute, dead)
+		l.release(endpoint{tenant: e.tenant, host: "other.example"}, time.Millisecond, endpointUp)
+		opened, closed := l.release(e, time.Minute, endpointDown)
 		require.False(t, opened || closed, "it stays open, and the next probe may go at once")
 	}
-	_, closed := call(alive)
+	_, closed := call(endpointUp)
 	require.True(t, closed)
 	require.Empty(t, l.open, "and it is forgotten")
 	require.Empty(t, l.tenants)
@@ -186,7 +186,7 @@ func TestBreakerOfAQuickFailure(t *testing.T) {
 	for range breakerAfter {
 		_, err := l.acquire(context.Background(), e)
 		require.NoError(t, err)
-		l.release(e, time.Millisecond, dead)
+		l.release(e, time.Millisecond, endpointDown)
 	}
 	_, err := l.acquire(context.Background(), e)
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestBreakerOfAQuickFailure(t *testing.T) {
 	_, err = l.acquire(context.Background(), e)
 	require.ErrorIs(t, err, ErrHeld)
 	for range 2 {
-		l.release(e, time.Millisecond, dead)
+		l.release(e, time.Millisecond, endpointDown)
 		require.NoError(t, <-turns)
 		select {
 		case err := <-turns:
@@ -234,7 +234,7 @@ func TestTenantsPlaces(t *testing.T) {
 	require.Len(t, l.open, 6, "who is deferred leaves nothing behind")
 	_, err := l.acquire(ctx, endpoint{tenant: uuid.New(), host: "a"})
 	require.NoError(t, err)
-	l.release(host(0), time.Millisecond, alive)
+	l.release(host(0), time.Millisecond, endpointUp)
 	_, err = l.acquire(ctx, host(7))
 	require.NoError(t, err)
 }
@@ -249,7 +249,7 @@ func TestDeadEndpointsAreForgotten(t *testing.T) {
 		e := endpoint{tenant: uuid.New(), host: "example.com"}
 		_, err := l.acquire(ctx, e)
 		require.NoError(t, err)
-		l.release(e, time.Second, dead)
+		l.release(e, time.Second, endpointDown)
 	}
 	for range limiterMax + 100 {
 		call()
@@ -271,13 +271,13 @@ func TestBreakerIsForgottenInPeace(t *testing.T) {
 	for range breakerAfter {
 		_, err := l.acquire(context.Background(), e)
 		require.NoError(t, err)
-		l.release(e, time.Millisecond, dead)
+		l.release(e, time.Millisecond, endpointDown)
 	}
-	open, since := l.breakers()
+	open, since := l.openBreakers()
 	require.Equal(t, 1, open)
 	require.Equal(t, c.Now(), *since)
 	c.Advance(2*limiterKeep + time.Second)
-	open, since = l.breakers()
+	open, since = l.openBreakers()
 	require.Zero(t, open)
 	require.Nil(t, since)
 }

@@ -38,7 +38,7 @@ func (b *bundle) in(s Status) uuid.UUID {
 func (b *bundle) drive(id uuid.UUID, e Event) bool {
 	b.T.Helper()
 	now := b.Clock.Now()
-	a := attempt{event: e, StartedAt: now}
+	a := attemptResult{event: e, StartedAt: now}
 	switch e {
 	case EventQueue:
 		p := b.payment("https://example.com")

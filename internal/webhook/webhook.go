@@ -100,10 +100,10 @@ type Service struct {
 	opts    Options
 	limiter *limiter
 
-	loads   *pg.Batcher[uuid.UUID, *pending]
+	loads   *pg.Batcher[uuid.UUID, *dueDelivery]
 	holds   *pg.Batcher[work.Outcome, bool]
 	claims  *pg.Batcher[work.Claim, *work.Claim]
-	records *pg.Batcher[attempt, bool]
+	records *pg.Batcher[attemptResult, bool]
 }
 
 // maxBatch is where batches stop gaining (measured: about 100).
@@ -130,13 +130,13 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 	s.loads = pg.NewBatcher(pool, pg.BatchOptions[uuid.UUID]{Max: maxBatch}, s.load)
 	s.holds = pg.NewBatcher(pool, pg.BatchOptions[work.Outcome]{Name: "webhook/hold", Max: maxBatch}, s.hold)
 	s.claims = pg.NewBatcher(pool, pg.BatchOptions[work.Claim]{Name: "webhook/claim", Max: maxBatch}, s.claim)
-	s.records = pg.NewBatcher(pool, pg.BatchOptions[attempt]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attempt.id)}, s.record)
+	s.records = pg.NewBatcher(pool, pg.BatchOptions[attemptResult]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attemptResult.id)}, s.record)
 	return s
 }
 
 // Breakers counts the endpoints to which this process holds deliveries back, and returns since when
 // the first of them has been failing; nil: none.
-func (s *Service) Breakers() (open int, since *time.Time) { return s.limiter.breakers() }
+func (s *Service) Breakers() (open int, since *time.Time) { return s.limiter.openBreakers() }
 
 // Close finishes the writes that were taken and refuses new ones. Call it when no Deliver is
 // running any more.

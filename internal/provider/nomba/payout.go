@@ -85,7 +85,7 @@ func submitted(a answer, p provider.NewPayout) (provider.Payout, error) {
 	if r.Amount == "" {
 		known.Amount = text(p.Amount.String())
 	}
-	out, err := known.payout(p.Ref)
+	out, err := known.toPayout(p.Ref)
 	if err != nil {
 		return provider.Payout{}, a.err("unreadable record: " + err.Error())
 	}
@@ -97,7 +97,7 @@ func submitted(a answer, p provider.NewPayout) (provider.Payout, error) {
 
 // refusal makes sure that a refused payout is not one that was submitted before.
 func (c *Client) refusal(ctx context.Context, a answer, ref string) (provider.Payout, error) {
-	found, err := c.payout(ctx, "pay", ref)
+	found, err := c.askPayout(ctx, "pay", ref)
 	switch {
 	case err == nil:
 		return found, nil
@@ -117,10 +117,10 @@ func (c *Client) refusal(ctx context.Context, a answer, ref string) (provider.Pa
 // the question says nothing about the payout. It only reads, so an unanswered call means nothing.
 func (c *Client) Payout(ctx context.Context, ref string) (p provider.Payout, err error) {
 	defer c.observe("payout", time.Now(), &err)
-	return c.payout(ctx, "payout", ref)
+	return c.askPayout(ctx, "payout", ref)
 }
 
-func (c *Client) payout(ctx context.Context, call, ref string) (provider.Payout, error) {
+func (c *Client) askPayout(ctx context.Context, call, ref string) (provider.Payout, error) {
 	r, a, err := c.single(ctx, call, "merchantTxRef", ref)
 	if err != nil {
 		return provider.Payout{}, err
@@ -131,7 +131,7 @@ func (c *Client) payout(ctx context.Context, call, ref string) (provider.Payout,
 	case r.isInbound() || strings.EqualFold(string(r.EntryType), "CREDIT"):
 		return provider.Payout{}, a.err("the record in the answer is not of a payout")
 	}
-	p, err := r.payout(ref)
+	p, err := r.toPayout(ref)
 	if err != nil {
 		return provider.Payout{}, a.err("unreadable record: " + err.Error())
 	}
@@ -152,8 +152,9 @@ func (r record) echoes(ref string) (echoed, stranger bool) {
 	return echoed, stranger
 }
 
-// payout reads a record of a payout. A missing fee is not known, and no reason to doubt the record.
-func (r record) payout(ref string) (provider.Payout, error) {
+// toPayout reads a record of a payout. A missing fee is not known, and no reason to doubt the
+// record.
+func (r record) toPayout(ref string) (provider.Payout, error) {
 	p := provider.Payout{
 		ID: string(r.ID), Ref: ref, Status: status(r.Status), BankCode: string(r.BankCode), AccountNumber: string(r.Recipient), Narration: string(r.Narration),
 	}

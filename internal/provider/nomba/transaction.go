@@ -110,10 +110,10 @@ func (r record) isInbound() bool {
 	return strings.EqualFold(string(r.Type), inbound) && !strings.EqualFold(string(r.EntryType), "DEBIT")
 }
 
-// transaction reads a record of an inbound transfer. Amount and fee must be there and be amounts: a
-// fee taken for zero would be paid out. Currency, account and time may be missing, and are then
+// toTransaction reads a record of an inbound transfer. Amount and fee must be there and be amounts:
+// a fee taken for zero would be paid out. Currency, account and time may be missing, and are then
 // empty: the caller compares them.
-func (r record) transaction() (provider.Transaction, error) {
+func (r record) toTransaction() (provider.Transaction, error) {
 	t := provider.Transaction{
 		ID: string(r.ID), Status: status(r.Status), Currency: string(r.Currency),
 		AccountNumber: string(cmp.Or(r.VirtualAccount, r.Recipient)), AccountRef: string(r.AccountRef),
@@ -167,7 +167,7 @@ func (c *Client) Transaction(ctx context.Context, id string) (t provider.Transac
 	case strings.EqualFold(string(r.EntryType), "DEBIT"):
 		return t, a.err("the record in the answer is not of an inbound transfer")
 	}
-	if t, err = r.transaction(); err != nil {
+	if t, err = r.toTransaction(); err != nil {
 		return provider.Transaction{}, a.err("unreadable record: " + err.Error())
 	}
 	return t, nil
@@ -223,7 +223,7 @@ func (c *Client) collect(ctx context.Context, page *provider.Page, raw json.RawM
 		collectPayout(page, r, from, to)
 		return
 	}
-	t, readErr := r.transaction()
+	t, readErr := r.toTransaction()
 	if err == nil {
 		err = errors.Join(readErr, incomplete(t))
 	}
@@ -273,7 +273,7 @@ func collectPayout(page *provider.Page, r record, from, to time.Time) {
 	if ref == "" {
 		return
 	}
-	p, err := r.payout(string(ref))
+	p, err := r.toPayout(string(ref))
 	switch {
 	case err != nil || p.Time.IsZero():
 		why := "a payout without timeCreated"
