@@ -124,34 +124,18 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 	return accepted, insert(ctx, tx, now, accepted)
 }
 
-// inserted is the row of a new transfer.
-type inserted struct {
-	ID            uuid.UUID    `pg:"id"`
-	TenantID      uuid.UUID    `pg:"tenant_id"`
-	AccountID     uuid.UUID    `pg:"account_id"`
-	Ref           string       `pg:"merchant_tx_ref"`
-	Status        Status       `pg:"status"`
-	Amount        money.Amount `pg:"amount,numeric"`
-	BankCode      string       `pg:"bank_code"`
-	BankName      string       `pg:"bank_name"`
-	AccountNumber string       `pg:"account_number"`
-	Narration     string       `pg:"narration"`
-	CreatedAt     time.Time    `pg:"created_at"`
-	UpdatedAt     time.Time    `pg:"updated_at"`
-	Traceparent   string       `pg:"traceparent"`
-}
-
-var insertSQL = pg.Insert[inserted]("transfers", 1)
+var insertSQL = pg.Insert[Transfer]("transfers", 1)
 
 func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance) error {
 	if len(accepted) == 0 {
 		return nil
 	}
-	rows := make([]inserted, len(accepted))
+	rows := make([]Transfer, len(accepted))
 	items := make([]work.Item, len(accepted))
 	for i, a := range accepted {
-		rows[i] = inserted{
-			a.id, a.from.TenantID, a.from.ID, a.ref, Pending, a.amount, a.order.BankCode, a.bank, a.order.AccountNumber, a.order.Narration, now, now, a.trace,
+		rows[i] = Transfer{
+			ID: a.id, TenantID: a.from.TenantID, AccountID: a.from.ID, MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, BankCode: a.order.BankCode,
+			BankName: &a.bank, AccountNumber: a.order.AccountNumber, Narration: a.order.Narration, CreatedAt: now, UpdatedAt: now, Traceparent: a.trace,
 		}
 		items[i] = work.Item{Kind: work.Settle, ID: a.id, TenantID: a.from.TenantID, DueAt: now, Traceparent: a.trace}
 	}

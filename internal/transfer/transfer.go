@@ -88,21 +88,23 @@ var (
 // MaxAttempts is how many submissions are made at most (specification, "Limits").
 const MaxAttempts = 5
 
-// Transfer is a settlement; its JSON form is the status endpoint's.
+// Transfer is a settlement; its JSON form is the status endpoint's, and its columns are those of a
+// new row.
 type Transfer struct {
-	ID            uuid.UUID    `json:"-"`
-	TenantID      uuid.UUID    `json:"-"`
-	AccountID     uuid.UUID    `json:"-"`
-	MerchantTxRef string       `json:"merchantTxRef"`
-	Status        Status       `json:"status"`
-	Amount        money.Amount `json:"amount"`
+	ID            uuid.UUID    `json:"-" pg:"id"`
+	TenantID      uuid.UUID    `json:"-" pg:"tenant_id"`
+	AccountID     uuid.UUID    `json:"-" pg:"account_id"`
+	MerchantTxRef string       `json:"merchantTxRef" pg:"merchant_tx_ref"`
+	Status        Status       `json:"status" pg:"status"`
+	Amount        money.Amount `json:"amount" pg:"amount,numeric"`
 	Currency      string       `json:"currency"`
 	AccountRef    string       `json:"accountRef"`
-	BankCode      string       `json:"bankCode"`
-	AccountNumber string       `json:"accountNumber"`
+	BankCode      string       `json:"bankCode" pg:"bank_code"`
+	AccountNumber string       `json:"accountNumber" pg:"account_number"`
 	AttemptCount  int          `json:"attemptCount"`
-	CreatedAt     time.Time    `json:"createdAt"`
-	UpdatedAt     time.Time    `json:"updatedAt"`
+	CreatedAt     time.Time    `json:"createdAt" pg:"created_at"`
+	UpdatedAt     time.Time    `json:"updatedAt" pg:"updated_at"`
+	Traceparent   string       `json:"-" pg:"traceparent"`
 
 	// An addition: the fee that the bank takes for the payout, outside the balance; nil while its
 	// record has not said.
@@ -112,8 +114,8 @@ type Transfer struct {
 	// it was another sum than was ordered.
 	FailureReason *string       `json:"failureReason"`
 	AccountName   *string       `json:"accountName"`
-	BankName      *string       `json:"bankName"`
-	Narration     string        `json:"narration"`
+	BankName      *string       `json:"bankName" pg:"bank_name"`
+	Narration     string        `json:"narration" pg:"narration"`
 	PaidAmount    *money.Amount `json:"paidAmount"`
 }
 

@@ -28,15 +28,11 @@ type DeadLetter struct {
 // DeadLetters lists the tenant's exhausted deliveries, newest first. A bad cursor is
 // page.ErrCursor.
 func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Request) ([]DeadLetter, page.Info, error) {
-	list := pg.List[DeadLetter]{Name: page.DeadLetters, ID: func(d DeadLetter) uuid.UUID { return d.ID }, Row: func(row pgx.CollectableRow) (d DeadLetter, err error) {
-		err = row.Scan(&d.ID, &d.CallbackURL, &d.Status, &d.AttemptCount, &d.LastError, &d.CreatedAt)
-		d.CreatedAt = d.CreatedAt.UTC()
-		return d, err
+	list := pg.List[DeadLetter]{Name: page.DeadLetters, ID: func(d DeadLetter) uuid.UUID { return d.ID }, Row: func(row pgx.CollectableRow) (DeadLetter, error) {
+		d, err := pgx.RowToStructByPos[Delivery](row)
+		return DeadLetter{ID: d.ID, CallbackURL: d.CallbackURL, Status: d.Status, AttemptCount: d.AttemptCount, LastError: d.LastError, CreatedAt: d.CreatedAt.UTC()}, err
 	}}
-	return list.Page(ctx, s.pool, r, `
-		SELECT id, callback_url, status, attempt_count, last_error, created_at
-		FROM deliveries WHERE tenant_id = $3 AND dead AND id < $1
-		ORDER BY id DESC LIMIT $2`, tenant)
+	return list.Page(ctx, s.pool, r, deliveryQuery+` WHERE d.tenant_id = $3 AND d.dead AND d.id < $1 ORDER BY d.id DESC LIMIT $2`, tenant)
 }
 
 // Replay gives a dead letter a fresh set of attempts, the first of them due at once; the count and

@@ -168,20 +168,20 @@ func withReceived(events []Type) []Type {
 	return out
 }
 
-// NewDelivery is an event to be published.
+// NewDelivery is an event to be published. The tagged fields are columns of its delivery.
 type NewDelivery struct {
-	Type               Type
-	TenantID           uuid.UUID
-	AccountID          uuid.UUID
+	Type               Type      `pg:"event_type"`
+	TenantID           uuid.UUID `pg:"tenant_id"`
+	AccountID          uuid.UUID `pg:"account_id"`
 	AccountRef         string
-	TransactionGroupID uuid.UUID // the payment's event, or the transfer
+	TransactionGroupID uuid.UUID `pg:"transaction_group_id"` // the payment's event, or the transfer
 	// the account's, else the tenant's; passed safehttp.CheckURL when it was set. Empty: no
 	// endpoint is called
-	CallbackURL string
-	Listening   bool // the tenant listens: it is shown the event too
+	CallbackURL string `pg:"callback_url"`
+	Listening   bool   // the tenant listens: it is shown the event too
 	// when it happened; of a received payment, when its event was received
-	CreatedAt time.Time
+	CreatedAt time.Time `pg:"created_at"`
 	// of the payment or settlement, for the delivery to be a step of its trace
-	Traceparent string
+	Traceparent string `pg:"traceparent"`
 	Payload     Payload
 }

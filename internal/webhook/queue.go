@@ -14,16 +14,10 @@ import (
 
 // queued is the row of a new delivery.
 type queued struct {
-	ID          uuid.UUID `pg:"id"`
-	TenantID    uuid.UUID `pg:"tenant_id"`
-	AccountID   uuid.UUID `pg:"account_id"`
-	GroupID     uuid.UUID `pg:"transaction_group_id"`
-	Type        Type      `pg:"event_type"`
-	URL         string    `pg:"callback_url"`
-	Body        []byte    `pg:"body"`
-	Status      Status    `pg:"status"`
-	CreatedAt   time.Time `pg:"created_at"`
-	Traceparent string    `pg:"traceparent"`
+	NewDelivery
+	ID     uuid.UUID `pg:"id"`
+	Body   []byte    `pg:"body"`
+	Status Status    `pg:"status"`
 }
 
 var queueSQL = pg.Insert[queued]("deliveries", 1) + ` ON CONFLICT (transaction_group_id, event_type) DO NOTHING RETURNING id`
@@ -44,9 +38,7 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 			return nil, err
 		}
 		ids[i] = uuid.Must(uuid.NewV7())
-		rows = append(rows, queued{
-			ids[i], d.TenantID, d.AccountID, d.TransactionGroupID, d.Type, d.CallbackURL, body, Pending, d.CreatedAt, d.Traceparent,
-		})
+		rows = append(rows, queued{*d, ids[i], body, Pending})
 	}
 	if len(rows) == 0 {
 		return ids, nil

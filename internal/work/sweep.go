@@ -19,11 +19,13 @@ type Span struct {
 	Before time.Time `pg:"before"`
 }
 
+// itemColumns are the fields of an [Item], in their order.
+const itemColumns = `kind, id, coalesce(tenant_id, '00000000-0000-0000-0000-000000000000') AS tenant_id, due_at, traceparent`
+
 var overdueSQL = `
-	SELECT m.kind, w.id, w.tenant_id, w.due_at, w.traceparent
-	FROM ` + pg.Unnest[Span](3, "m") + `
+	SELECT w.* FROM ` + pg.Unnest[Span](3, "m") + `
 	CROSS JOIN LATERAL (
-		SELECT id, coalesce(tenant_id, '00000000-0000-0000-0000-000000000000') AS tenant_id, due_at, traceparent FROM work
+		SELECT ` + itemColumns + ` FROM work
 		WHERE kind = m.kind AND (due_at, id) > (m.after, m.id) AND due_at < m.before AND coalesce(leased_until, '-infinity') <= $1
 		ORDER BY due_at, id LIMIT $2) w
 	ORDER BY w.due_at, w.id`
@@ -36,12 +38,12 @@ func Overdue(ctx context.Context, q pg.Querier, now time.Time, spans []Span, lim
 
 const inTurnSQL = `
 	WITH looked AS MATERIALIZED (
-		SELECT id, coalesce(tenant_id, '00000000-0000-0000-0000-000000000000') AS tenant_id, due_at, traceparent, leased_until FROM work
+		SELECT ` + itemColumns + `, leased_until FROM work
 		WHERE kind = $1 AND (due_at, id) > ($2, $3) AND due_at < $4 ORDER BY due_at, id LIMIT $6
 	), ranked AS (
 		SELECT *, row_number() OVER (PARTITION BY tenant_id ORDER BY due_at, id) AS turn, row_number() OVER (ORDER BY due_at, id) AS place FROM looked
 	)
-	SELECT $1, id, tenant_id, due_at, traceparent, turn <= $7 AND coalesce(leased_until, '-infinity') <= $5, place = $6 FROM ranked
+	SELECT ` + itemColumns + `, turn <= $7 AND coalesce(leased_until, '-infinity') <= $5, place = $6 FROM ranked
 	WHERE turn <= $7 AND coalesce(leased_until, '-infinity') <= $5 OR place = $6 ORDER BY turn, due_at, id`
 
 // InTurn reads so many items of a span, the oldest first, and returns of each tenant no more than
@@ -67,11 +69,10 @@ func InTurn(ctx context.Context, q pg.Querier, now time.Time, s Span, read, shar
 }
 
 const freedSQL = `
-	SELECT w.kind, w.id, coalesce(w.tenant_id, '00000000-0000-0000-0000-000000000000'), w.due_at, w.traceparent FROM unnest($1::text[]) AS m (kind)
-	CROSS JOIN LATERAL (
-		SELECT kind, id, tenant_id, due_at, traceparent, leased_until FROM work WHERE kind = m.kind AND due_at <= $3 ORDER BY due_at, id LIMIT $4) w
-	WHERE w.leased_until > $2 AND w.leased_until <= $3
-	ORDER BY w.due_at, w.id`
+	SELECT ` + itemColumns + ` FROM unnest($1::text[]) AS m (k)
+	CROSS JOIN LATERAL (SELECT * FROM work WHERE kind = m.k AND due_at <= $3 ORDER BY due_at, id LIMIT $4) w
+	WHERE leased_until > $2 AND leased_until <= $3
+	ORDER BY due_at, id`
 
 // Freed lists the items of the kinds whose lease has ended since the first time, up to the time
 // now: their holder has died. Of each kind it reads the oldest [CountLimit]. For the sweep.
