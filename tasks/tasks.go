@@ -49,9 +49,9 @@ type Spec struct {
 // until it is delivered. MaxRetry is never 0: a task whose dequeue was lost would be archived
 // without having run.
 var Specs = map[Kind]Spec{
-	// Concurrency: enough for a batch to be collected while one is written; whoever comes waits for
-	// both.
-	Ingest: {Concurrency: 256, Room: 2, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 125 * time.Millisecond, Delayed: 5 * time.Second},
+	// Concurrency: enough for a full batch to be collected while one is written, since half of 256
+	// took twice as many batches; whoever comes waits for both.
+	Ingest: {Concurrency: 512, Room: 2, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 125 * time.Millisecond, Delayed: 5 * time.Second},
 	// Concurrency: the bank answers so many calls a second, and an item that waits for its turn
 	// with its lease taken would lose it.
 	Confirm: {Concurrency: 256, Room: 2, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rest: 500 * time.Millisecond, Delayed: time.Second},
