@@ -27,6 +27,7 @@ import (
 	"ajo/internal/metrics"
 	"ajo/internal/page"
 	"ajo/internal/payment"
+	"ajo/internal/replica"
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
@@ -60,6 +61,8 @@ type Options struct {
 	Answers  *idempotency.Cache
 	Webhooks *webhook.Service
 	Limits   *ratelimit.Limiter
+	// Replica is the standby that the requests of reads.go are answered by; nil: none.
+	Replica  *replica.Replica
 	Enqueuer *tasks.Enqueuer // enqueues tasks after a use case has committed
 	// Ready checks the dependencies of the service, for GET /ready.
 	Ready func(ctx context.Context) []Check
@@ -158,7 +161,7 @@ func (e *edge) register(app *fiber.App, r Route) {
 	if r.Credential != None && r.Credential != Signature {
 		chain = append(chain, e.authenticate(r.Credential))
 	}
-	chain = append(chain, traced(r), func(c *fiber.Ctx) error { return r.handle(e, c) })
+	chain = append(chain, traced(r), e.handler(r))
 	if r.Method == fiber.MethodGet {
 		e.counts[endpoint{fiber.MethodHead, r.Path}] = counts
 		app.Add(fiber.MethodHead, r.Path, chain...)

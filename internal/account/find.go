@@ -19,7 +19,7 @@ import (
 // one-time one, the newest expired one; or by the account's own ID. Unknown, or another tenant's:
 // [ErrNotFound].
 func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, ref string) (Account, error) {
-	return Find(ctx, s.Pool, tenantID, ref)
+	return Find(ctx, pg.Reader(ctx, s.Pool), tenantID, ref)
 }
 
 // Find is [Service.Get] on a given connection, for the packages that build on accounts.
@@ -122,7 +122,7 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	list := pg.List[Listed]{Name: page.Accounts, ID: func(a Listed) uuid.UUID { return a.ID }, Row: func(row pgx.CollectableRow) (a Listed, err error) {
 		return a, row.Scan(append([]any{&a.Balance}, a.fields()...)...)
 	}}
-	return list.Filtered(ctx, s.Pool, r, `accounts WHERE tenant_id = @tenant`, `
+	return list.Filtered(ctx, pg.Reader(ctx, s.Pool), r, `accounts WHERE tenant_id = @tenant`, `
 		SELECT b.balance, `+columns+` FROM accounts a JOIN ledger_balances b ON b.account_id = a.id
 		WHERE a.tenant_id = @tenant AND a.id < @before AND a.id >= @floor AND a.status <> 'provisioning'
 			AND (@status = '' OR a.status = @status OR (@status = 'needs_review' AND EXISTS (
@@ -138,7 +138,7 @@ func (s *Service) History(ctx context.Context, tenantID uuid.UUID, ref string) (
 	if err != nil {
 		return nil, err
 	}
-	return pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[HistoryEntry], `
+	return pg.Collect(ctx, pg.Reader(ctx, s.Pool), pgx.RowToStructByPos[HistoryEntry], `
 		SELECT id, account_id, from_status, to_status, reason, created_at FROM account_history WHERE account_id = $1 ORDER BY id`, a.ID)
 }
 
@@ -173,7 +173,7 @@ func (s *Service) Statement(ctx context.Context, tenantID uuid.UUID, ref string,
 	if err != nil {
 		return Statement{}, err
 	}
-	st, err := ledger.ReadStatement(ctx, s.Pool, a.ID, f, r)
+	st, err := ledger.ReadStatement(ctx, pg.Reader(ctx, s.Pool), a.ID, f, r)
 	return Statement{VirtualAccount: a, Statement: st}, err
 }
 
@@ -181,10 +181,11 @@ func (s *Service) Statement(ctx context.Context, tenantID uuid.UUID, ref string,
 // the balance that stood before them. They are read as the sequence is; refusals as in
 // [ledger.Lines].
 func (s *Service) Lines(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.Filter, limit int) (Account, money.Amount, iter.Seq2[ledger.Line, error], error) {
-	a, err := s.Get(ctx, tenantID, ref)
+	q := pg.Reader(ctx, s.Pool)
+	a, err := Find(ctx, q, tenantID, ref)
 	if err != nil || f.From.IsZero() {
-		return a, money.Zero, ledger.Lines(ctx, s.Pool, a.ID, f, limit), err
+		return a, money.Zero, ledger.Lines(ctx, q, a.ID, f, limit), err
 	}
-	opening, err := ledger.BalanceAt(ctx, s.Pool, a.ID, f.From)
-	return a, opening, ledger.Lines(ctx, s.Pool, a.ID, f, limit), err
+	opening, err := ledger.BalanceAt(ctx, q, a.ID, f.From)
+	return a, opening, ledger.Lines(ctx, q, a.ID, f, limit), err
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/pg"
 	"ajo/ledger"
 )
 
@@ -17,11 +18,12 @@ type Overview struct {
 // Overview reads what a tenant has, and how it moved in the last days. The tenant's own session may
 // ask.
 func (s *Service) Overview(ctx context.Context, tenantID uuid.UUID) (Overview, error) {
-	money, err := ledger.ReadOverview(ctx, s.Pool, tenantID, s.Clock.Now())
+	q := pg.Reader(ctx, s.Pool)
+	money, err := ledger.ReadOverview(ctx, q, tenantID, s.Clock.Now())
 	if err != nil {
 		return Overview{}, err
 	}
 	out := Overview{Overview: money}
-	err = s.Pool.QueryRow(ctx, `SELECT count(*) FROM accounts WHERE tenant_id = $1 AND status <> 'provisioning'`, tenantID).Scan(&out.Accounts)
+	err = q.QueryRow(ctx, `SELECT count(*) FROM accounts WHERE tenant_id = $1 AND status <> 'provisioning'`, tenantID).Scan(&out.Accounts)
 	return out, err
 }

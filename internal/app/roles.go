@@ -13,6 +13,7 @@ import (
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
 	"ajo/internal/reconcile"
+	"ajo/internal/replica"
 	"ajo/internal/retention"
 	"ajo/ratelimit"
 	"ajo/tasks"
@@ -66,11 +67,19 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	if err = fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
 		return nil, nil, fmt.Errorf("AJO_FEE_TIERS: %w", err)
 	}
+	var reads *replica.Replica
+	if !cfg.DatabaseReadURL.IsZero() {
+		reads, err = replica.Open(ctx, replica.Options{PrimaryURL: cfg.DatabaseURL.Reveal(), URL: cfg.DatabaseReadURL.Reveal(), MaxConns: cfg.DatabaseMax, Log: log})
+		if err != nil {
+			return nil, nil, fmt.Errorf("AJO_DATABASE_READ_URL: %w", err)
+		}
+		c.closers = append(c.closers, reads.Close)
+	}
 	answers := idempotency.NewCache(c.redis, c.box)
 	c.closers = append(c.closers, answers.Close)
 	server := api.New(api.Options{
 		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(0), Limits: limits, Enqueuer: c.enqueuer,
-		Transfers: c.transfers, Banks: c.banks, Fees: fees, Answers: answers,
+		Transfers: c.transfers, Banks: c.banks, Fees: fees, Answers: answers, Replica: reads,
 		Ready: c.ready, Stopping: c.stopping.Load, Log: log, Production: cfg.Production(), TrustedProxies: cfg.TrustedProxies,
 		SignatureHeader: cfg.ProviderSignatureHeader, TimestampHeader: cfg.ProviderTimestampHeader,
 	})

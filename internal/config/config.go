@@ -35,9 +35,10 @@ type Config struct {
 
 	Drain time.Duration `env:"AJO_DRAIN" envDefault:"1s" doc:"how long the API still accepts requests after it is told to stop; /ready answers 503 and connections close after each answer, so that the load balancer moves away"`
 
-	DatabaseURL secret.Redacted `env:"AJO_DATABASE_URL,required" doc:"postgres://…"`
-	DatabaseMax int32           `env:"AJO_DATABASE_MAX_CONNS" envDefault:"16" doc:"connections of one process; multiplied by the number of processes it must stay below the server's max_connections"`
-	RedisURL    secret.Redacted `env:"AJO_REDIS_URL,required" doc:"redis:// or rediss://; several hosts separated by commas: a Cluster, or Sentinels with ?master_name=… (and sentinel_password=…); must be noeviction"`
+	DatabaseURL     secret.Redacted `env:"AJO_DATABASE_URL,required" doc:"postgres://…"`
+	DatabaseReadURL secret.Redacted `env:"AJO_DATABASE_READ_URL" doc:"postgres://… of a streaming standby, by which the API answers lists, statements, exports and the dashboard's overview while it is fresh; empty: the primary"`
+	DatabaseMax     int32           `env:"AJO_DATABASE_MAX_CONNS" envDefault:"16" doc:"connections of one process; multiplied by the number of processes it must stay below the server's max_connections"`
+	RedisURL        secret.Redacted `env:"AJO_REDIS_URL,required" doc:"redis:// or rediss://; several hosts separated by commas: a Cluster, or Sentinels with ?master_name=… (and sentinel_password=…); must be noeviction"`
 
 	EncryptionKeys secret.Redacted `env:"AJO_ENCRYPTION_KEYS,required" doc:"id:base64 of 32 bytes[,id:…]; the first encrypts, all decrypt"`
 

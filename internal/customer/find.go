@@ -49,7 +49,7 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 		return nil, page.Info{}, ErrKYCStatus
 	}
 	list := pg.List[Customer]{Name: page.Customers, ID: func(c Customer) uuid.UUID { return c.ID }, Row: scanCustomer}
-	return list.Filtered(ctx, s.Pool, r, `customers WHERE tenant_id = @tenant`, `
+	return list.Filtered(ctx, pg.Reader(ctx, s.Pool), r, `customers WHERE tenant_id = @tenant`, `
 		SELECT `+columns+` FROM customers c
 		WHERE c.tenant_id = @tenant AND c.id < @before AND c.id >= @floor AND (@status = '' OR c.kyc_status = @status)
 			AND (@search = '' OR strpos(lower(c.external_ref), lower(@search)) > 0 OR strpos(lower(c.name), lower(@search)) > 0)

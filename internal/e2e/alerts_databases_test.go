@@ -69,6 +69,22 @@ func TestAlertsOfDatabases(t *testing.T) {
 	a.quiet(roles, "AjoPostgresUnreachable", "AjoSpooling")
 }
 
+// The read replica is none: all is read at the primary.
+func TestAlertsOfReplica(t *testing.T) {
+	a := newAlarm(t)
+	a.settings["AJO_DATABASE_READ_URL"] = a.settings["AJO_DATABASE_URL"]
+	roles := map[string]string{}
+	roles["api"] = a.watched(func() { a.settle() })
+	a.look(roles)
+	a.must("AjoReplicaUnused")
+	a.says(a.api, "AjoReplicaUnused", "alert=replica")
+	require.Empty(t, cells(a.follow("AjoReplicaUnused", "SELECT application_name")))
+	a.api.Kill()
+	delete(a.settings, "AJO_DATABASE_READ_URL")
+	roles["api"] = a.watched(func() { a.startAPI() })
+	a.quiet(roles, "AjoReplicaUnused")
+}
+
 // The spool runs full while Postgres is away, until events are refused; and its disk damages what
 // it keeps.
 func TestAlertsOfSpool(t *testing.T) {

@@ -18,6 +18,10 @@ var (
 	collectLast      = gauge("ajo_collection_last_run_timestamp_seconds", "When this process last collected its gauges: databases, due work, spool.")
 	clockOffsetGauge = gauge("ajo_clock_offset_seconds", "Postgres' clock minus the clock of this process.")
 
+	replicaUnused = gauge("ajo_replica_unused", "1 while AJO_DATABASE_READ_URL is set and its standby is not used.")
+	replicaLag    = gauge("ajo_replica_lag_seconds", "How far the standby of AJO_DATABASE_READ_URL is behind the primary; 0 when it had the primary's position within 0.1 s.")
+	reads         = counters("ajo_replica_reads_total", "Requests that may be answered by the standby of AJO_DATABASE_READ_URL, by where they were: replica, primary, or again at the primary after a failure.", "at")
+
 	spoolBytes   = gauge("ajo_spool_bytes", "Bytes in the spool: the bank's events that wait for Postgres.")
 	spoolMax     = gauge("ajo_spool_max_bytes", "Largest size of the spool.")
 	spoolRecords = gauge("ajo_spool_records", "Events in the spool.")
@@ -39,6 +43,25 @@ func Collected(now time.Time, postgres, redis bool) {
 
 // ClockOffset shows by how much Postgres' clock is ahead of this process's.
 func ClockOffset(d time.Duration) { clockOffsetGauge.Set(d.Seconds()) }
+
+// ReplicaChecked shows whether the standby that is read from is used, and its lag.
+func ReplicaChecked(used bool, lag time.Duration) {
+	replicaUnused.Set(flag(!used))
+	replicaLag.Set(lag.Seconds())
+}
+
+// Reading is where a request that may be answered by the standby was.
+type Reading struct{ count prometheus.Counter }
+
+// The places.
+var (
+	ReadReplica = Reading{reads.WithLabelValues("replica")}
+	ReadPrimary = Reading{reads.WithLabelValues("primary")}
+	ReadAgain   = Reading{reads.WithLabelValues("again")}
+)
+
+// Read counts such a request.
+func Read(at Reading) { at.count.Inc() }
 
 // Spool shows what waits in the spool.
 func Spool(bytes, most, records int64, oldest time.Duration, damaged int) {

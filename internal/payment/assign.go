@@ -129,7 +129,7 @@ func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecor
 		e, err := pgx.RowToStructByPos[InboundEvent](row)
 		return e.EventRecord, err
 	}}
-	return list.Page(ctx, s.Pool, r, `
+	return list.Page(ctx, pg.Reader(ctx, s.Pool), r, `
 		SELECT `+eventColumns+`
 		FROM inbound_events WHERE category = 'misdirected' AND id < $1 ORDER BY id DESC LIMIT $2`)
 }

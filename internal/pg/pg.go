@@ -42,6 +42,25 @@ const (
 // otherwise (target_session_attrs). The server ends a statement after 15 s, a wait for a lock after
 // 10 s, and an idle transaction after 30 s. Times come back in UTC.
 func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
+	pool, err := newPool(ctx, url, maxConns, pgconn.ValidateConnectTargetSessionAttrsReadWrite)
+	if err != nil {
+		return nil, err
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("postgres does not answer: %w", err)
+	}
+	return pool, nil
+}
+
+// OpenStandby is [Open] for a server that is only read from, and need not answer yet. Of several
+// hosts it takes a standby.
+func OpenStandby(ctx context.Context, url string, maxConns int32) (*Pool, error) {
+	return newPool(ctx, url, maxConns, pgconn.ValidateConnectTargetSessionAttrsStandby)
+}
+
+// newPool makes a pool that has no connection yet. Of several hosts it takes those that fit.
+func newPool(ctx context.Context, url string, maxConns int32, fits pgconn.ValidateConnectFunc) (*Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("postgres address: %w", err)
@@ -60,7 +79,7 @@ func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.OnNotice = noteWarning
 	if cfg.ConnConfig.ValidateConnect == nil && severalHosts(&cfg.ConnConfig.Config) {
-		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+		cfg.ConnConfig.ValidateConnect = fits
 	}
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
 		// else each element of an array of ids goes through reflection and a text
@@ -74,10 +93,6 @@ func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
-	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("postgres does not answer: %w", err)
 	}
 	return pool, nil
 }

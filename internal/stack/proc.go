@@ -112,7 +112,7 @@ func recordPath(dir string) string { return filepath.Join(dir, recordName) }
 // writeRecord notes the servers that run now.
 func (s *Stack) writeRecord() error {
 	r := record{Dir: s.dir.path}
-	for _, v := range []*Server{s.Postgres, s.standby, s.Redis} {
+	for _, v := range []*Server{s.Postgres, s.Standby, s.Redis} {
 		if v != nil && v.p != nil {
 			r.Servers = append(r.Servers, running{Name: v.name, PID: v.p.PID, Born: birth(v.p.PID)})
 		}

@@ -48,7 +48,7 @@ type Stack struct {
 	RedisURL    string // redis://:…@127.0.0.1:…/0; databases 0 to 4095
 	Postgres    *Server
 	Redis       *Server
-	standby     *Server // of Postgres, if there is one, or the primary that died
+	Standby     *Server // of Postgres, if there is one, or the primary that died
 
 	opt     Options
 	dir     *lockedDir
@@ -156,7 +156,7 @@ func (s *Stack) Stop() {
 		var wg sync.WaitGroup
 		wg.Go(s.Redis.end)
 		wg.Go(s.Postgres.end)
-		wg.Go(s.standby.end)
+		wg.Go(s.Standby.end)
 		wg.Wait()
 		if err := os.Remove(recordPath(s.dir.path)); err != nil && !os.IsNotExist(err) {
 			s.opt.Log("%v", err)

@@ -22,7 +22,7 @@ const (
 // then on, what is committed on the one is on the other's disk too. After [Stack.Promote] it makes
 // the standby anew, in the place and on the port of the primary that has died.
 func (s *Stack) StartStandby(ctx context.Context) error {
-	v := s.standby
+	v := s.Standby
 	if v == nil {
 		v = s.newPostgres(standbyLogName, s.Postgres.bin, filepath.Join(s.data, standbyName))
 	}
@@ -38,10 +38,10 @@ func (s *Stack) StartStandby(ctx context.Context) error {
 		return fmt.Errorf("copy for the standby: %w", err)
 	}
 	start := v.startFirst
-	if s.standby != nil {
+	if s.Standby != nil {
 		start = v.Start
 	}
-	s.standby = v
+	s.Standby = v
 	if err := start(ctx); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (s *Stack) copyPrimary(ctx context.Context, cluster string) error {
 // Promote makes the standby the primary, as a manager of standbys does when the primary has died.
 // Until [Stack.StartStandby] makes another, commits wait for nobody.
 func (s *Stack) Promote(ctx context.Context) error {
-	s.Postgres, s.standby = s.standby, s.Postgres
+	s.Postgres, s.Standby = s.Standby, s.Postgres
 	return s.onPrimary(ctx, func(conn *pgx.Conn) error {
 		// before it takes the first commit, which would wait for a standby that is not there
 		if err := setSynchronous(ctx, conn, ""); err != nil {
@@ -110,6 +110,16 @@ func (s *Stack) onPrimary(ctx context.Context, fn func(conn *pgx.Conn) error) er
 	return fn(conn)
 }
 
+// StandbyURL is the address of the standby.
+func (s *Stack) StandbyURL() string {
+	u, err := url.Parse(s.DatabaseURL)
+	if err != nil {
+		return ""
+	}
+	u.Host = s.Standby.Addr()
+	return u.String()
+}
+
 // BothURL is the address of the primary, whichever of the two that is.
 func (s *Stack) BothURL() string {
 	u, err := url.Parse(s.DatabaseURL)
@@ -117,7 +127,7 @@ func (s *Stack) BothURL() string {
 		return ""
 	}
 	hosts := []string{u.Host}
-	for _, v := range []*Server{s.Postgres, s.standby} {
+	for _, v := range []*Server{s.Postgres, s.Standby} {
 		if v.Addr() != u.Host {
 			hosts = append(hosts, v.Addr())
 		}

@@ -44,9 +44,10 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	default:
 		return nil, page.Info{}, ErrStatus
 	}
+	q := pg.Reader(ctx, s.Pool)
 	var accountID *uuid.UUID
 	if f.AccountRef != "" {
-		a, err := account.Find(ctx, s.Pool, tenantID, f.AccountRef)
+		a, err := account.Find(ctx, q, tenantID, f.AccountRef)
 		if err != nil {
 			return nil, page.Info{}, err
 		}
@@ -57,7 +58,7 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	scan := `transfers WHERE tenant_id = @tenant`
 	switch f.Status {
 	case Pending, Processing:
-		return list.Filtered(ctx, s.Pool, r, `work WHERE true`, `SELECT `+columns+` FROM `+openSQL+listSQL, args)
+		return list.Filtered(ctx, q, r, `work WHERE true`, `SELECT `+columns+` FROM `+openSQL+listSQL, args)
 	case Failed, Refunded:
 		scan += ` AND unpaid`
 	default:
@@ -65,7 +66,7 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 			scan += ` AND account_id = @account`
 		}
 	}
-	return list.Filtered(ctx, s.Pool, r, scan, `SELECT `+columns+` FROM transfers t`+listSQL, args)
+	return list.Filtered(ctx, q, r, scan, `SELECT `+columns+` FROM transfers t`+listSQL, args)
 }
 
 // openSQL are the transfers that have an item of work, among them all that are pending or

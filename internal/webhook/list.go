@@ -71,12 +71,13 @@ func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Deliver
 	if f.EventType != "" && !slices.Contains(Types, f.EventType) {
 		return nil, page.Info{}, ErrType
 	}
+	q := pg.Reader(ctx, s.pool)
 	list := pg.List[Delivery]{Name: page.Deliveries, ID: func(d Delivery) uuid.UUID { return d.ID }, Row: pgx.RowToStructByPos[Delivery]}
 	args := pgx.NamedArgs{"tenant": unlessNil(f.TenantID), "account": unlessNil(f.AccountID), "status": string(f.Status), "type": string(f.EventType)}
 	scan := `deliveries WHERE tenant_id = @tenant`
 	switch chosen := f.EventType != "" && f.EventType != PaymentReceived; {
 	case f.Status == Pending:
-		return list.Filtered(ctx, s.pool, r, `work WHERE true`, pendingSQL, args)
+		return list.Filtered(ctx, q, r, `work WHERE true`, pendingSQL, args)
 	case f.TenantID == uuid.Nil: // the indexes of what is rare are in the order of one tenant's rows
 		scan = `deliveries WHERE true`
 	case f.Status == Dead:
@@ -84,7 +85,7 @@ func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Deliver
 	case chosen:
 		scan += ` AND event_type = @type AND event_type <> 'payment.received'`
 	}
-	return list.Filtered(ctx, s.pool, r, scan, listSQL, args)
+	return list.Filtered(ctx, q, r, scan, listSQL, args)
 }
 
 // pendingSQL finds what is pending by the items of work: an index by a status that each delivery

@@ -1,0 +1,55 @@
+package api
+
+import (
+	"context"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// atReplica are the endpoints that a read replica may answer: lists, statements, exports and the
+// dashboard's first page. All others are answered by the primary, as clients and handlers decide by
+// them: balances, the state of one thing, keys and sessions (which are checked before any handler),
+// and whatever writes.
+var atReplica = map[endpoint]bool{
+	{"GET", "/auth/misdirected"}: true,
+
+	{"GET", "/auth/overview"}: true,
+
+	{"GET", "/v1/accounts"}:                             true,
+	{"GET", "/v1/accounts/:accountRef/history"}:         true,
+	{"GET", "/v1/accounts/:accountRef/statement"}:       true,
+	{"GET", "/auth/accounts"}:                           true,
+	{"GET", "/auth/accounts/:accountRef/history"}:       true,
+	{"GET", "/auth/accounts/:accountRef/statement"}:     true,
+	{"GET", "/auth/accounts/:accountRef/statement.csv"}: true,
+	{"GET", "/auth/accounts/:accountRef/statement.pdf"}: true,
+
+	{"GET", "/v1/customers"}:   true,
+	{"GET", "/auth/customers"}: true,
+
+	{"GET", "/v1/transfers"}:   true,
+	{"GET", "/auth/transfers"}: true,
+
+	{"GET", "/v1/webhooks/dead-letters"}: true,
+	{"GET", "/auth/deliveries"}:          true,
+}
+
+// AtReplica reports whether a read replica may answer the endpoint.
+func (r Route) AtReplica() bool { return atReplica[endpoint{r.Method, r.Path}] }
+
+// handler is the row's handler. Where [Route.AtReplica] says so it may run twice: at the replica
+// and, if that fails, at the primary. Its answer is complete before any of it is sent.
+func (e *edge) handler(r Route) fiber.Handler {
+	handle := func(c *fiber.Ctx) error { return r.handle(e, c) }
+	if !r.AtReplica() {
+		return handle
+	}
+	return func(c *fiber.Ctx) error {
+		ctx := c.UserContext()
+		defer c.SetUserContext(ctx)
+		return e.Replica.Read(ctx, func(ctx context.Context) error {
+			c.SetUserContext(ctx)
+			return handle(c)
+		})
+	}
+}
