@@ -120,3 +120,23 @@ func (b *bundle) register(email string) uuid.UUID {
 func registration(email string) Registration {
 	return Registration{Name: "Ada Stores", Email: email, Password: password}
 }
+
+// oneWins makes n calls at once, each with a right code: one succeeds, the others are refused.
+func oneWins(t *testing.T, n int, call func(i int) error) {
+	t.Helper()
+	fails := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { fails[i] = call(i) })
+	}
+	all.Wait()
+	won := 0
+	for _, err := range fails {
+		if err == nil {
+			won++
+			continue
+		}
+		require.ErrorIs(t, err, ErrCode)
+	}
+	require.Equal(t, 1, won)
+}
