@@ -11,7 +11,7 @@ RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
 # A process that was built with the race detector waits a second at its end, for reports that other threads still write.
 GORACE ?= atexit_sleep_ms=50
 # Hashing a password takes three times as long with the race detector; argon2 with one lane shares nothing.
-# -trimpath lets all clones share what is compiled; make lint vets all.
+# -trimpath lets all clones, make build and what tests build share what is compiled; make lint vets all.
 TEST_FLAGS = GOFLAGS="$(GOFLAGS) -trimpath -gcflags=golang.org/x/crypto/argon2=-race=false" GORACE="$(GORACE)"
 # The tests that take longest begin first, so that they are not what is left at the end. Tests wait more than they compute:
 # three packages at once keep two cores busy.
@@ -38,7 +38,7 @@ go:
 
 .PHONY: build
 build: go ## Build bin/ajo
-	go build -o bin/ajo ./cmd/ajo
+	go build -trimpath -o bin/ajo ./cmd/ajo
 
 .PHONY: run
 run: build ## Run everything on this machine: databases, fake bank, API, workers

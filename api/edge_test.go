@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"runtime"
@@ -65,21 +66,26 @@ func TestBodySize(t *testing.T) {
 // A body that would inflate to 100 MiB is refused, and nothing is inflated.
 func TestGzipBomb(t *testing.T) {
 	w := setup(t)
-	var bomb bytes.Buffer
-	z := gzip.NewWriter(&bomb)
-	_, _ = z.Write([]byte(`{"name":"`))
-	for range 100 {
-		_, _ = z.Write(bytes.Repeat([]byte("a"), 1<<20))
+	member := func(text []byte) []byte { // members one after the other inflate to one text
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write(text)
+		_ = z.Close()
+		return b.Bytes()
 	}
-	_ = z.Close()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for _, encoding := range []string{"gzip", "deflate", "br", "gzip, gzip"} {
-		w.do("POST", "/register", bomb.String(), "Content-Encoding", encoding).refused(415, "Content-Encoding is not supported")
-		w.do("POST", "/webhooks/provider", bomb.String(), "Content-Encoding", encoding).ok(200, nil)
+	bomb := string(append(member([]byte(`{"name":"`)), bytes.Repeat(member(bytes.Repeat([]byte("a"), 1<<20)), 100)...))
+	least := uint64(math.MaxUint64) // tests beside this one allocate too, which only adds
+	for range 5 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for _, encoding := range []string{"gzip", "deflate", "br", "gzip, gzip"} {
+			w.do("POST", "/register", bomb, "Content-Encoding", encoding).refused(415, "Content-Encoding is not supported")
+			w.do("POST", "/webhooks/provider", bomb, "Content-Encoding", encoding).ok(200, nil)
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
 	}
-	runtime.ReadMemStats(&after)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+	require.Less(t, least, uint64(64<<20))
 }
 
 func TestRequestID(t *testing.T) {

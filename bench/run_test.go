@@ -30,7 +30,9 @@ func build(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	ajo = filepath.Join(dir, "ajo")
-	if out, err := exec.Command("go", "build", "-o", ajo, "ajo/cmd/ajo").CombinedOutput(); err != nil {
+	// without the flags that make test has for the race detector, so that what make build has
+	// compiled serves again
+	if out, err := exec.Command("go", "build", "-gcflags=", "-o", ajo, "ajo/cmd/ajo").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		return 1
 	}
@@ -51,6 +53,7 @@ func shortRun(t *testing.T) *run {
 // Every row runs, its books hold, and the result can be written, read, drawn and compared. What the
 // figures are is not asked.
 func TestEveryRow(t *testing.T) {
+	t.Parallel()
 	r := shortRun(t)
 	require.NoError(t, r.all(t.Context()))
 	require.NoError(t, r.finish())
@@ -85,6 +88,7 @@ func TestEveryRow(t *testing.T) {
 
 // A run whose books are not what was accepted fails, however fast it was.
 func TestTamperedBooksFail(t *testing.T) {
+	t.Parallel()
 	r := shortRun(t)
 	f, err := r.warmChain(t.Context(), "tampered")
 	require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/testenv"
 	"ajo/tasks"
 )
 
@@ -49,9 +50,18 @@ func TestIdleWorkerAsksLittle(t *testing.T) {
 	for _, k := range tasks.Kinds {
 		b.enqueue(k, uuid.New()) // of no row: it is done at once
 	}
+	inspector := asynq.NewInspectorFromRedisClient(b.redis)
+	testenv.Eventually(t, time.Minute, "the tasks to be done", func() bool {
+		left := 0
+		for _, k := range tasks.Kinds {
+			q, err := inspector.GetQueueInfo(string(k))
+			require.NoError(t, err)
+			left += q.Size
+		}
+		return left == 0
+	})
 	time.Sleep(busyFor + time.Second)
 	before, begin := c.n.Load(), time.Now()
-	inspector := asynq.NewInspectorFromRedisClient(b.redis)
 	end := time.After(looked)
 	var looks int64
 	for watching := true; watching; { // an operator's look at the queues keeps nobody awake

@@ -69,14 +69,21 @@ func (c *crash) chooseSettlements() {
 }
 
 // settlement asks for four settlements, which between them come to every end: one is paid at once;
-// one is paid and nobody hears of it; one is rejected; one is paid, and the money is given back.
+// one is paid and nobody hears of it; one is rejected; one is paid, and the money is given back. A
+// worker that dies with the rejection unrecorded has it submitted again: in the long form it is
+// rejected till it is given up, which takes a second of asynq's for each of fifteen steps; in the
+// short one it is paid then.
 func (c *crash) settlement(n int) unit {
 	account := fmt.Sprintf("shop-%d", n)
 	c.fund(account, money.Must("100.00"))
 	number := func(kind int) string { return fmt.Sprintf("%d%09d", kind, n) }
+	rejection := fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Reject, Match: number(3)}
+	if c.want == 1 {
+		rejection.Next = 1
+	}
 	c.bank.Faults.Add(
 		fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.DropAfter, Match: number(2), Next: 1},
-		fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Reject, Match: number(3)},
+		rejection,
 	)
 	payouts := make([]*payout, 4)
 	for i := range payouts {
@@ -95,6 +102,9 @@ func (c *crash) settlement(n int) unit {
 			status := c.statusOf(p.ref)
 			// its submissions were all lost to deaths, and the bank knows of none
 			if status == "failed" && c.attempts(p) == 5 {
+				ends[i] = status
+			}
+			if status == "success" && i == 2 && c.want == 1 && c.attempts(p) > 1 {
 				ends[i] = status
 			}
 			done = done && status == ends[i]
@@ -120,7 +130,11 @@ func (c *crash) checkSettlements(units int) {
 			CASE status WHEN 'success' THEN '{settlement.succeeded}' WHEN 'failed' THEN '{settlement.failed}'
 				WHEN 'refunded' THEN '{settlement.refunded,settlement.succeeded}' END::text[]`), "each end is published once")
 	if c.want == 1 {
-		require.Equal(c.t, "70.00", c.balanceOf("shop-1"))
+		left := "70.00"
+		if c.count(`SELECT count(*) FROM transfers t JOIN accounts a ON a.id = t.account_id WHERE account_ref = 'shop-1' AND t.amount = 30 AND t.status = 'success'`) == 1 {
+			left = "40.00"
+		}
+		require.Equal(c.t, left, c.balanceOf("shop-1"))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,13 +18,15 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/fakebank"
 	"ajo/internal/testenv"
 )
 
-// A backlog of AJO_SCALE_PAYMENTS payments (600; make scale: 6000) is posted and confirmed by one,
-// two and four worker processes. Of several each does some of it; one is told to stop in the middle
-// and hands back what it has; each payment is posted once and confirmed. (Deliveries have limits
-// for each tenant, which isolation_test.go of package workers shows.)
+// A backlog of AJO_SCALE_PAYMENTS payments (400; make scale: 6000) is posted and confirmed by two
+// and four worker processes, and in the long form by one before. Of several each does some of it;
+// one is told to stop in the middle and hands back what it has; each payment is posted once and
+// confirmed. (Deliveries have limits for each tenant, which isolation_test.go of package workers
+// shows.)
 func TestWorkersShareTheWork(t *testing.T) {
 	w := newWorld(t)
 	// what a stopped worker hands back must not be left to the sweeper
@@ -34,8 +37,11 @@ func TestWorkersShareTheWork(t *testing.T) {
 	for i := range 16 {
 		nubans = append(nubans, tenant.open(fmt.Sprintf("scale-%d", i)).BankAccountNumber)
 	}
-	payments, until := scalePayments(t), 0
-	for _, processes := range []int{1, 2, 4} {
+	payments, until, rounds := scalePayments(t), 0, []int{1, 2, 4}
+	if payments == fewPayments {
+		rounds = rounds[1:]
+	}
+	for _, processes := range rounds {
 		for i := range payments {
 			w.pay(nubans[i%len(nubans)], "5000.00")
 		}
@@ -57,14 +63,20 @@ func TestWorkersShareTheWork(t *testing.T) {
 	w.checkBooks(nil)
 }
 
-// workOff runs so many workers until all payments so far are confirmed, and stops them. Of several,
-// the first is told to stop when half is posted. It returns the time from their start to the end,
-// and how many rows each worked on.
+// fewPayments is the short form's backlog: several tasks of the slow queue, which carry a hundred
+// each, for each of two processes.
+const fewPayments = 400
+
+// workOff runs so many workers until all payments so far are confirmed, and stops them. In the
+// short form the bank answers nothing until two are at work. Of several, one that is at work is
+// told to stop when half is confirmed. It returns the time from their start to the end, and how
+// many rows each worked on.
 func (w *world) workOff(processes, until int) (time.Duration, []int) {
 	w.t.Helper()
 	before := w.progress().confirmed
 	queues := "ingest,confirm"
-	if until < 6000 { // few places, so that the first process is not done before the others look
+	few := until <= 2*fewPayments
+	if few { // few places, so that the first process does not take up all
 		queues = "ingest=2,confirm=2"
 	}
 	all, ops, shares := make([]*process, processes), make([]string, processes), make([]int, processes)
@@ -83,14 +95,32 @@ func (w *world) workOff(processes, until int) (time.Duration, []int) {
 	for _, worker := range all {
 		worker.logged("the worker runs")
 	}
+	answer := make(chan struct{})
+	if few {
+		w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.Slow, Delay: time.Hour, Until: answer})
+	}
 	begin := time.Now()
 	for _, queue := range []string{"ingest", "confirm"} {
 		require.NoError(w.t, inspector.UnpauseQueue(queue))
 	}
+	stopped := 0
+	if few {
+		testenv.Eventually(w.t, time.Minute, "two workers with questions that the bank has not answered", func() bool {
+			busy := atWork(w.t, inspector, all)
+			if len(busy) >= 2 {
+				stopped = busy[0]
+			}
+			return len(busy) >= 2
+		}, func() any { return w.state() })
+	}
+	w.bank.Faults.Clear()
+	close(answer)
 	if processes > 1 {
-		testenv.Eventually(w.t, 5*time.Minute, "half of the confirmations", func() bool { return w.progress().confirmed >= (before+until)/2 }, func() any { return w.state() })
-		shares[0] = rowsOf(w.t, ops[0])
-		w.stops(all[0])
+		testenv.Eventually(w.t, 5*time.Minute, "half of the confirmations, some by the worker that is to stop", func() bool {
+			shares[stopped] = rowsOf(w.t, ops[stopped])
+			return shares[stopped] > 0 && w.progress().confirmed >= (before+until)/2
+		}, func() any { return w.state() })
+		w.stops(all[stopped])
 	}
 	testenv.Eventually(w.t, 5*time.Minute, "the end of the backlog", func() bool { return w.progress().confirmed == until }, func() any { return w.state() })
 	took := time.Since(begin)
@@ -101,6 +131,21 @@ func (w *world) workOff(processes, until int) (time.Duration, []int) {
 		}
 	}
 	return took, shares
+}
+
+// atWork are the workers that have tasks of confirmations under way.
+func atWork(t testing.TB, inspector *asynq.Inspector, all []*process) (busy []int) {
+	t.Helper()
+	servers, err := inspector.Servers()
+	require.NoError(t, err)
+	for i, p := range all {
+		if slices.ContainsFunc(servers, func(s *asynq.ServerInfo) bool {
+			return s.PID == p.PID && slices.ContainsFunc(s.ActiveWorkers, func(w *asynq.WorkerInfo) bool { return strings.HasPrefix(w.Queue, "confirm") })
+		}) {
+			busy = append(busy, i)
+		}
+	}
+	return busy
 }
 
 // freeAddress is a loopback address that nobody listens on.
@@ -133,7 +178,7 @@ func scalePayments(t *testing.T) int {
 	t.Helper()
 	s := os.Getenv("AJO_SCALE_PAYMENTS")
 	if s == "" {
-		return 600
+		return fewPayments
 	}
 	n, err := strconv.Atoi(s)
 	require.NoError(t, err)

@@ -2,15 +2,16 @@ package payment_test
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/account"
 	"ajo/internal/fakebank"
+	"ajo/internal/pg"
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
@@ -27,19 +28,25 @@ func TestPaymentDeadlineAndExpireAtOnce(t *testing.T) {
 	accounts := account.New(account.Options{Pool: b.Pool, Bank: b.client(), Clock: b.Clock})
 	now := b.Clock.Now()
 	const rounds, side = 1000, 20
+	ids, events := b.oneTimeAccounts(rounds, now), make([]uuid.UUID, rounds)
 	for from := 0; from < rounds; from += side {
-		var wg sync.WaitGroup
+		var received, wg sync.WaitGroup
 		for i := from; i < from+side; i++ {
-			id := b.Account(b.tenant, fmt.Sprintf("order-%d", i))
-			deadline, occurred := now, now
-			if i%2 == 1 {
-				deadline, occurred = now.Add(time.Hour), now.Add(time.Second)
-			}
-			b.Exec(`UPDATE accounts SET type = 'onetime', expected_amount = 5000, expires_at = $2 WHERE id = $1`, id, deadline)
-			b.Schedule(work.Expire, id, deadline)
-			event := b.receive(b.event(func(e *fakebank.Event) {
-				e.Data.Transaction.AliasReference, e.Data.Transaction.Time = id.String(), occurred.Format(time.RFC3339)
-			})).ID
+			occurred := now.Add(time.Duration(i%2) * time.Second)
+			event := b.event(func(e *fakebank.Event) {
+				e.Data.Transaction.AliasReference, e.Data.Transaction.Time = ids[i].String(), occurred.Format(time.RFC3339)
+			})
+			received.Go(func() {
+				r, err := b.svc.Receive(b.ctx, event)
+				if err != nil {
+					t.Error(err)
+				}
+				events[i] = r.ID
+			})
+		}
+		received.Wait()
+		for i := from; i < from+side; i++ {
+			id, event := ids[i], events[i]
 			start := make(chan struct{})
 			for _, do := range []func() error{
 				func() error { _, err := b.svc.Post(b.ctx, event); return err },
@@ -83,4 +90,26 @@ func TestPaymentDeadlineAndExpireAtOnce(t *testing.T) {
 	found, err := ledger.Verify(b.ctx, b.Pool)
 	require.NoError(t, err)
 	require.Empty(t, found)
+}
+
+// oneTimeAccounts opens n one-time accounts for 5,000 naira. Every other has its deadline now, the
+// rest in an hour.
+func (b *bundle) oneTimeAccounts(n int, now time.Time) []uuid.UUID {
+	b.T.Helper()
+	ids, customers, items := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]work.Item, n)
+	deadlines := make([]time.Time, n)
+	for i := range ids {
+		ids[i], customers[i], deadlines[i] = uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()), now.Add(time.Duration(i%2)*time.Hour)
+		items[i] = work.Item{Kind: work.Expire, ID: ids[i], TenantID: b.tenant, DueAt: deadlines[i]}
+	}
+	b.Exec(`INSERT INTO customers (id, tenant_id, external_ref, name, created_at, updated_at)
+		SELECT id, $2, 'order-' || n, 'Ada Obi', $3, $3 FROM unnest($1::uuid[]) WITH ORDINALITY c (id, n)`, customers, b.tenant, now)
+	b.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_number, bank_account_name, bank_name, status, type,
+			expected_amount, expires_at, created_at, updated_at)
+		SELECT id, $4, customer, 'order-' || n, 'nomba', (8000000000 + n)::text, 'Ada Obi', 'Test Bank', 'active', 'onetime', 5000, deadline, $5, $5
+		FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) WITH ORDINALITY a (id, customer, deadline, n)`, ids, customers, deadlines, b.tenant, now)
+	b.Exec(`INSERT INTO account_history (id, account_id, to_status, reason, created_at) SELECT gen_random_uuid(), unnest($1::uuid[]), 'active', 'provisioned', $2`, ids, now)
+	b.Exec(`INSERT INTO ledger_balances (account_id, tenant_id) SELECT unnest($1::uuid[]), $2`, ids, b.tenant)
+	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error { return work.Schedule(b.ctx, tx, items...) }))
+	return ids
 }

@@ -218,13 +218,15 @@ func reserveRedis(t testing.TB) string {
 	return u.String()
 }
 
-// Eventually waits until ok answers true and fails the test after limit. It is how every test
+// Eventually waits until ok answers true and fails the test after limit, and not before half a
+// minute: a limit is for what never comes, not for a machine that is slow. It is how every test
 // waits. It asks every few milliseconds at first, and less often the longer it waits: what is asked
 // is mostly Postgres, by many tests at once. The failure names what was waited for and shows what
 // there was instead, which had tells; had is called after the limit, and must not fail the test
 // itself.
 func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool, had ...func() any) {
 	t.Helper()
+	limit = max(limit, 30*time.Second)
 	begin := time.Now()
 	for !ok() {
 		waited := time.Since(begin)
