@@ -191,10 +191,10 @@ func TestFlushWhilePaymentsRun(t *testing.T) {
 func TestArchivedAndDeletedTasks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	archived, deleted := b.stored(), b.stored()
+	archived, deleted := b.taskOf(b.stored()), b.taskOf(b.stored()) // one after the other: two at once share a task
 	inspector := asynq.NewInspectorFromRedisClient(b.redis)
-	require.NoError(t, inspector.ArchiveTask(string(tasks.Ingest), b.taskOf(archived)))
-	require.NoError(t, inspector.DeleteTask(string(tasks.Ingest), b.taskOf(deleted)))
+	require.NoError(t, inspector.ArchiveTask(string(tasks.Ingest), archived))
+	require.NoError(t, inspector.DeleteTask(string(tasks.Ingest), deleted))
 	b.start()
 	b.ended(2)
 }

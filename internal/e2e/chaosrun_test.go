@@ -88,6 +88,8 @@ func TestChaos(t *testing.T) {
 		require.NoError(t, err)
 		size = longChaos
 		size.length = time.Duration(minutes * float64(time.Minute))
+	} else {
+		t.Parallel()
 	}
 	s := newChaosRun(t, size)
 	s.start()

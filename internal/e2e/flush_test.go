@@ -125,7 +125,7 @@ func TestFlushAtEveryStage(t *testing.T) {
 // The event is stored and its task waits in Redis; no worker has ever run.
 func flushAfterStored(p *paid) {
 	p.arrive()
-	require.Equal(p.t, some, p.enqueued("ingest"))
+	p.eventually("every event to be enqueued", func() bool { return p.enqueued("ingest") == some })
 	p.flush()
 	require.Equal(p.t, progress{stored: some}, p.progress())
 	p.startWorker("ingest,confirm,expire,settle")

@@ -46,7 +46,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		p.stops(worker)
 	}
 	p.arrive() // and stay in the queue
-	require.Equal(t, some, p.enqueued("ingest"))
+	p.eventually("every event to be enqueued", func() bool { return p.enqueued("ingest") == some })
 	w.checkDatabase()
 	w.checkRedis()
 	w.checkOutputs()

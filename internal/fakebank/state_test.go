@@ -59,7 +59,7 @@ func TestStateIsWrittenWhileRunning(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bank.json")
 	b := setup(t, fakebank.Options{StateFile: file})
 	b.open()
-	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, 30*time.Second, 10*time.Millisecond)
 }
 
 func TestBadStateIsAnErrorAndIsLeftAlone(t *testing.T) {

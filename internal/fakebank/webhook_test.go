@@ -132,7 +132,7 @@ func TestWebhookRetryComesByItself(t *testing.T) {
 	require.Len(t, hooks.all(), 1, "Wait is for the first attempt")
 	b.flush()
 	b.clock.Advance(2 * time.Minute)
-	require.Eventually(t, func() bool { return len(hooks.all()) == 2 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(hooks.all()) == 2 }, 30*time.Second, time.Millisecond)
 }
 
 func TestWebhookFaults(t *testing.T) {

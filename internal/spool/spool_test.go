@@ -266,7 +266,7 @@ func TestKilledWhileAppending(t *testing.T) {
 	child.Stdout = &out
 	require.NoError(t, child.Start())
 	mine := open(t, dir, 1<<30)
-	require.Eventually(t, func() bool { return strings.Count(out.String(), "kept") > 200 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Count(out.String(), "kept") > 200 }, 30*time.Second, time.Millisecond)
 	require.Empty(t, drain(t, mine), "what another process writes is left alone")
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()

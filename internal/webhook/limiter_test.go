@@ -82,13 +82,13 @@ func TestLimiterWaits(t *testing.T) {
 		defer l.mu.Unlock()
 		return len(l.open[e].waiting)
 	}
-	require.Eventually(t, func() bool { return waiting() == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return waiting() == 1 }, 30*time.Second, time.Millisecond)
 	gone := make(chan error, 1)
 	go func() {
 		_, err := l.acquire(ctx, e)
 		gone <- err
 	}()
-	require.Eventually(t, func() bool { return waiting() == 2 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return waiting() == 2 }, 30*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-gone, context.Canceled)
 	l.release(e, time.Millisecond, endpointUp)
@@ -201,7 +201,7 @@ func TestBreakerOfAQuickFailure(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return len(l.open[e].waiting) == 2
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	_, err = l.acquire(context.Background(), e)
 	require.ErrorIs(t, err, ErrHeld)
 	for range 2 {

@@ -77,7 +77,7 @@ func TestTurnsOfThoseWhoLeave(t *testing.T) {
 	for range maxWaiting {
 		go func() { left <- q.wait(leaving, false) }()
 	}
-	require.Eventually(t, func() bool { return q.waitersOf(tenant) == maxWaiting }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return q.waitersOf(tenant) == maxWaiting }, 30*time.Second, time.Millisecond)
 	require.ErrorIs(t, q.wait(ctx, false), provider.ErrBusy, "no more of one tenant's wait")
 	leave()
 	for range maxWaiting {
@@ -109,7 +109,7 @@ func TestOneTenantsLookupsHoldUpNobody(t *testing.T) {
 			done <- err
 		}()
 	}
-	require.Eventually(t, func() bool { return c.posts.waitersOf(greedy) >= maxWaiting-4 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.posts.waitersOf(greedy) >= maxWaiting-4 }, 30*time.Second, time.Millisecond)
 	_, err := c.Lookup(provider.ForTenant(t.Context(), other), "058", "0554772814")
 	require.NoError(t, err)
 	_, err = c.Pay(provider.ForTenant(t.Context(), greedy), payOf(ref))
