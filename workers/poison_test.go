@@ -102,7 +102,7 @@ func TestWorkThatAlwaysFailsWaitsLongerEachTime(t *testing.T) {
 			handler := w.handle(newDispatcher(kind, 1, w.work(kind), w.Log), false)
 			payload, err := json.Marshal(map[string][]uuid.UUID{"ids": {poison}})
 			require.NoError(t, err)
-			// How long each failure makes the item wait, at least and at most: its handler takes its time.
+			// how long a failure makes the item wait, at least and at most: its handler takes time
 			var least, most time.Duration
 			for i := range 12 {
 				due(poison, "2 hours")
