@@ -137,7 +137,7 @@ func (r *comparison) payoutFees(ctx context.Context, at time.Time) (money.Amount
 func (r *comparison) newestWallet(ctx context.Context) (newest walletAt, err error) {
 	rows, err := r.pool.Query(ctx, `
 		SELECT id, occurred_at, body FROM inbound_events
-		WHERE authentic AND source = 'webhook' AND occurred_at IS NOT NULL ORDER BY id DESC LIMIT $1`, newestEvents)
+		WHERE authentic AND source = 'webhook' ORDER BY id DESC LIMIT $1`, newestEvents)
 	if err != nil {
 		return newest, err
 	}
@@ -194,7 +194,7 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 				WHERE e.authentic AND e.status = 'failed' AND e.event_type = 'payment_success' AND e.occurred_at <= $1 AND e.currency = 'NGN'
 					AND e.look_alike_of IS NULL)
 			+ (SELECT coalesce(sum(e.amount - e.fee), 0) FROM work w JOIN inbound_events e ON e.id = w.id
-				WHERE w.kind = 'ingest' AND e.status = 'received' AND e.occurred_at <= $1 AND e.currency = 'NGN')
+				WHERE w.kind = 'ingest' AND e.occurred_at <= $1 AND e.currency = 'NGN')
 			+ (SELECT coalesce(sum(l.amount), 0) FROM ledger_entries l JOIN inbound_events e ON e.id = l.transaction_group_id
 				WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND e.occurred_at <= $1),
 			(SELECT count(*) FROM ledger_entries WHERE reversal_of IS NOT NULL AND created_at > $1),

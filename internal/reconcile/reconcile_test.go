@@ -498,8 +498,6 @@ func TestReconcileComparesTheFloat(t *testing.T) {
 	b.post(id)
 }
 
-// A payment that the bank does not know is in the books and not in the wallet: the difference is
-// below what it was.
 // What is received and in no balance counts as long as it is in the wallet: naira, paid before the
 // wallet was read.
 func TestReconcileFloatCountsWhatIsOutside(t *testing.T) {
@@ -550,6 +548,8 @@ func TestReconcileFloatCountsWhatIsOutside(t *testing.T) {
 	require.Equal(t, "4975.00", outside())
 }
 
+// A payment that the bank does not know is in the books and not in the wallet: the difference is
+// below what it was.
 func TestReconcileFloatBelowZeroIsReadBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -107,7 +107,7 @@ func run(ctx context.Context, o options, check, list bool) error {
 		return fmt.Errorf("%s excuses what is no mutant any more; take out:\n%s", o.excused, strings.Join(unused, "\n"))
 	}
 	if check {
-		fmt.Printf("%d mutants, %d excuses\n", len(all), len(ex))
+		fmt.Printf("%d mutants, %d of them excused\n", len(all), ex.count(all))
 		return nil
 	}
 	if o.seed == 0 {
@@ -121,7 +121,7 @@ func run(ctx context.Context, o options, check, list bool) error {
 		}
 		return nil
 	}
-	return try(ctx, o, drawn, len(ex), os.Stdout)
+	return try(ctx, o, drawn, ex.count(all), os.Stdout)
 }
 
 // errNoTime ends a run whose time is up.
@@ -148,7 +148,7 @@ func try(ctx context.Context, o options, drawn []mutant, excused int, out io.Wri
 // draw takes a sample of the mutants that are not excused, the same one for the same seed and code.
 func draw(all []mutant, ex excuses, o options) []mutant {
 	left := slices.DeleteFunc(slices.Clone(all), func(m mutant) bool {
-		_, ok := ex[m.key()]
+		_, ok := ex.excuse(m)
 		return ok || !strings.Contains(m.file, o.only)
 	})
 	rng := rand.New(rand.NewPCG(o.seed, 0))

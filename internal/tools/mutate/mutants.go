@@ -263,6 +263,9 @@ func (f *finder) seen(at token.Pos) bool {
 func (f *finder) number(e ast.Expr) {
 	isTime := strings.Contains(f.text(e), "time.")
 	ast.Inspect(e, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && strings.HasPrefix(f.text(call), "make(") {
+			return false
+		}
 		lit, ok := n.(*ast.BasicLit)
 		if !ok || lit.Kind != token.INT || strings.HasPrefix(lit.Value, "0x") {
 			return true

@@ -125,6 +125,13 @@ func TestKillsAndReportsSurvivors(t *testing.T) {
 	if left := draw(all, x, o); len(left) != len(all)-1 {
 		t.Errorf("%d drawn of %d", len(left), len(all))
 	}
+	x = excuse("p/p.go const: const limit = *\np/p.go const: const other = *\n    any number does\n")
+	if unused := x.unused(all); len(unused) != 1 || !strings.Contains(unused[0], "const other = *") {
+		t.Errorf("unused: %v", unused)
+	}
+	if left := draw(all, x, o); len(left) != len(all)-2 || x.count(all) != 2 {
+		t.Errorf("%d drawn of %d", len(left), len(all))
+	}
 	o.count = 2
 	if a, b := draw(all, x, o), draw(all, x, o); len(a) != 2 || a[0].key() != b[0].key() || a[1].key() != b[1].key() {
 		t.Error("the same seed draws the same")

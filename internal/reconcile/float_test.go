@@ -1,0 +1,134 @@
+package reconcile_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/reconcile"
+	"ajo/internal/testenv"
+	"ajo/internal/work"
+)
+
+// float is the comparison of the wallet, with a newest event one second from now.
+func (b *bundle) float() reconcile.Float {
+	b.T.Helper()
+	b.Clock.Advance(time.Second)
+	b.fund("1000.00")
+	return b.lastHour().Float
+}
+
+// sums are the float's parts.
+func sums(f reconcile.Float) map[string]string {
+	return map[string]string{
+		"customers": f.Customers.String(), "outside": f.Outside.String(), "under way": f.UnderWay.String(), "difference": f.Difference.String(), "why": f.Why,
+	}
+}
+
+// A payout of which neither bank nor transfer says that it has left makes the float not comparable.
+// One that had not left when the wallet was read is in no wallet's balance.
+func TestFloatOfPayoutsUnderWay(t *testing.T) {
+	t.Parallel()
+	const opening = "7654.32"
+	for name, c := range map[string]struct {
+		status    string
+		attempts  int
+		submitted time.Duration // from the newest event
+		updated   time.Duration
+		customers string // 5,965.00 and what has left
+		underWay  string
+	}{
+		"not sent":                      {"pending", 0, 0, -time.Minute, "5965.00", "0.00"},
+		"sent before":                   {"processing", 1, -time.Minute, -time.Minute, "5665.00", "300.00"},
+		"sent at the newest event":      {"processing", 1, 0, 0, "5665.00", "300.00"},
+		"sent after":                    {"processing", 1, time.Minute, time.Minute, "5965.00", "0.00"},
+		"sent before and again after":   {"processing", 2, time.Minute, time.Minute, "5665.00", "300.00"},
+		"paid before, known after":      {"success", 1, -time.Minute, time.Minute, "5665.00", "300.00"},
+		"paid before, known at once":    {"success", 1, -time.Minute, -time.Second, "5665.00", "0.00"},
+		"paid after":                    {"success", 1, time.Minute, time.Minute, "5965.00", "0.00"},
+		"failed, and was sent after":    {"failed", 1, time.Minute, time.Minute, "5965.00", "0.00"},
+		"failed, before, known before":  {"failed", 1, -time.Minute, -time.Minute, "5965.00", "0.00"},
+		"sent again after, known after": {"success", 2, time.Minute, time.Minute, "5665.00", "300.00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupAt(t, fakebank.Options{OpeningBalance: money.Must(opening)})
+			b.openAtBank()
+			b.fund("5000.00")
+			b.inBooks("payout", c.status, "300.00", nil)
+			b.float()
+			newest := b.Clock.Now().Add(-time.Second)
+			b.Exec(`UPDATE transfers SET attempt_count = $1, submitted_at = CASE WHEN $1 > 0 THEN $2::timestamptz END, updated_at = $3`,
+				c.attempts, newest.Add(c.submitted), newest.Add(c.updated))
+			if c.status == "success" || c.status == "failed" { // it is asked about again
+				b.Schedule(work.Settle, testenv.Value[uuid.UUID](b.Env, `SELECT id FROM transfers`), b.Clock.Now().Add(time.Hour))
+			}
+			f := b.lastHour().Float
+			require.Equal(t, newest, *f.At)
+			require.Equal(t, c.customers, f.Customers.String())
+			require.Equal(t, c.underWay, f.UnderWay.String())
+			if c.underWay != "0.00" {
+				require.Contains(t, f.Why, "under way")
+			}
+			require.Equal(t, c.underWay == "0.00", f.Comparable, f.Why)
+		})
+	}
+}
+
+// What is held back as a repeat, and what is forged, is money that no wallet has.
+func TestFloatWithoutRepeatsAndForgeries(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
+	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true })
+	b.postAll(b.lastHour().ToPost) // y, from the list
+	b.Clock.Advance(time.Second)
+	b.post(b.receive(b.hook(x)).ID)
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events WHERE look_alike_of IS NOT NULL`))
+	require.NotEqual(t, x.ID, y.ID)
+	forged := b.hook(y)
+	forged.Signature = "forged"
+	before := sums(b.float())
+	require.Equal(t, "0.00", before["outside"])
+	b.receive(forged)
+	require.Equal(t, before, sums(b.lastHour().Float))
+}
+
+// What changed after the wallet was read explains nothing, and the bank's charges for a payout that
+// left after it are still in the wallet.
+func TestFloatIsOfTheNewestEvent(t *testing.T) {
+	t.Parallel()
+	const opening = "7654.32"
+	b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50"), OpeningBalance: money.Must(opening)})
+	b.openAtBank()
+	b.fund("5000.00")
+	b.payAtBank("before", "300.00")
+	b.inBooks("before", "success", "300.00", "12.50")
+	f := b.float()
+	require.Equal(t, opening, f.Unexplained.String())
+	require.Equal(t, []reconcile.Explanation{{What: "the bank's charges for payouts", Amount: reconcile.Signed{Amount: money.Must("12.50").Neg()}}}, f.Explained)
+
+	b.Clock.Advance(time.Minute)
+	b.payAtBank("after", "300.00")
+	b.inBooks("after", "success", "300.00", "12.50")
+	b.Exec(`UPDATE transfers SET submitted_at = $1 WHERE merchant_tx_ref = 'before'`, *f.At)
+	_, err := b.bank.EndPayout("before", fakebank.StatusRefund)
+	require.NoError(t, err)
+	r := b.lastHour()
+	require.Equal(t, map[string]string{"before": "payout_contradicts: the bank says refunded, the transfer is success"}, said(r))
+	require.Equal(t, *f.At, *r.Float.At)
+	require.Equal(t, f.Explained, r.Float.Explained, "it came back after the wallet was read")
+	f = b.float()
+	require.Equal(t, "312.50", effectOf(f, "before"))
+	require.Equal(t, opening, f.Unexplained.String())
+
+	// the moment itself counts as before it
+	b.Exec(`UPDATE reconcile_items SET since = $1`, *f.At)
+	b.Clock.Advance(time.Hour)
+	require.Equal(t, "312.50", effectOf(b.lastHour().Float, "before"))
+}
