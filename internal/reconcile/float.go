@@ -103,9 +103,6 @@ func (r *comparison) explain(ctx context.Context, at time.Time, fees money.Amoun
 	return list, sum, err
 }
 
-// feeSlice is how many transfers one statement adds up.
-const feeSlice = 50_000
-
 // payoutFees adds up what the bank has kept for the payouts that had left by a moment. No entry has
 // it.
 func (r *comparison) payoutFees(ctx context.Context, at time.Time) (money.Amount, error) {
@@ -117,12 +114,12 @@ func (r *comparison) payoutFees(ctx context.Context, at time.Time) (money.Amount
 		err := r.pool.QueryRow(ctx, `
 			SELECT count(*), coalesce(sum(fee), 0), (array_agg(id ORDER BY id DESC))[1]
 			FROM (SELECT id, CASE WHEN status = 'success' AND submitted_at <= $2 THEN provider_fee END AS fee
-				FROM transfers WHERE id > $1 ORDER BY id LIMIT $3) t`, after, at, feeSlice).Scan(&n, &part, &last)
+				FROM transfers WHERE id > $1 ORDER BY id LIMIT $3) t`, after, at, r.sliceRecords).Scan(&n, &part, &last)
 		if err != nil {
 			return sum, err
 		}
 		sum = sum.Add(part)
-		if n < feeSlice {
+		if n < r.sliceRecords {
 			return sum, nil
 		}
 		after = *last

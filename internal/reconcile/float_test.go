@@ -9,6 +9,7 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
+	"ajo/internal/payment"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
@@ -39,20 +40,20 @@ func TestFloatOfPayoutsUnderWay(t *testing.T) {
 		attempts  int
 		submitted time.Duration // from the newest event
 		updated   time.Duration
-		customers string // 5,965.00 and what has left
+		customers string // 5,964.00 and what has left
 		underWay  string
 	}{
-		"not sent":                      {"pending", 0, 0, -time.Minute, "5965.00", "0.00"},
-		"sent before":                   {"processing", 1, -time.Minute, -time.Minute, "5665.00", "300.00"},
-		"sent at the newest event":      {"processing", 1, 0, 0, "5665.00", "300.00"},
-		"sent after":                    {"processing", 1, time.Minute, time.Minute, "5965.00", "0.00"},
-		"sent before and again after":   {"processing", 2, time.Minute, time.Minute, "5665.00", "300.00"},
-		"paid before, known after":      {"success", 1, -time.Minute, time.Minute, "5665.00", "300.00"},
-		"paid before, known at once":    {"success", 1, -time.Minute, -time.Second, "5665.00", "0.00"},
-		"paid after":                    {"success", 1, time.Minute, time.Minute, "5965.00", "0.00"},
-		"failed, and was sent after":    {"failed", 1, time.Minute, time.Minute, "5965.00", "0.00"},
-		"failed, before, known before":  {"failed", 1, -time.Minute, -time.Minute, "5965.00", "0.00"},
-		"sent again after, known after": {"success", 2, time.Minute, time.Minute, "5665.00", "300.00"},
+		"not sent":                      {"pending", 0, 0, -time.Minute, "5964.00", "0.00"},
+		"sent before":                   {"processing", 1, -time.Minute, -time.Minute, "5664.00", "300.00"},
+		"sent at the newest event":      {"processing", 1, 0, 0, "5664.00", "300.00"},
+		"sent after":                    {"processing", 1, time.Minute, time.Minute, "5964.00", "0.00"},
+		"sent before and again after":   {"processing", 2, time.Minute, time.Minute, "5664.00", "300.00"},
+		"paid before, known after":      {"success", 1, -time.Minute, time.Minute, "5664.00", "300.00"},
+		"paid before, known at once":    {"success", 1, -time.Minute, -time.Second, "5664.00", "0.00"},
+		"paid after":                    {"success", 1, time.Minute, time.Minute, "5964.00", "0.00"},
+		"failed, and was sent after":    {"failed", 1, time.Minute, time.Minute, "5964.00", "0.00"},
+		"failed, before, known before":  {"failed", 1, -time.Minute, -time.Minute, "5964.00", "0.00"},
+		"sent again after, known after": {"success", 2, time.Minute, time.Minute, "5664.00", "300.00"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,13 +61,15 @@ func TestFloatOfPayoutsUnderWay(t *testing.T) {
 			b.openAtBank()
 			b.fund("5000.00")
 			b.inBooks("payout", c.status, "300.00", nil)
+			b.inBooks("other", "success", "1.00", nil) // which nobody asks about any more
 			b.float()
 			newest := b.Clock.Now().Add(-time.Second)
-			b.Exec(`UPDATE transfers SET attempt_count = $1, submitted_at = CASE WHEN $1 > 0 THEN $2::timestamptz END, updated_at = $3`,
+			b.Exec(`UPDATE transfers SET attempt_count = $1, submitted_at = CASE WHEN $1 > 0 THEN $2::timestamptz END, updated_at = $3 WHERE merchant_tx_ref = 'payout'`,
 				c.attempts, newest.Add(c.submitted), newest.Add(c.updated))
 			if c.status == "success" || c.status == "failed" { // it is asked about again
-				b.Schedule(work.Settle, testenv.Value[uuid.UUID](b.Env, `SELECT id FROM transfers`), b.Clock.Now().Add(time.Hour))
+				b.Schedule(work.Settle, testenv.Value[uuid.UUID](b.Env, `SELECT id FROM transfers WHERE merchant_tx_ref = 'payout'`), b.Clock.Now().Add(time.Hour))
 			}
+			b.Exec(`UPDATE transfers SET updated_at = $1 WHERE merchant_tx_ref = 'other'`, b.Clock.Now())
 			f := b.lastHour().Float
 			require.Equal(t, newest, *f.At)
 			require.Equal(t, c.customers, f.Customers.String())
@@ -79,7 +82,8 @@ func TestFloatOfPayoutsUnderWay(t *testing.T) {
 	}
 }
 
-// What is held back as a repeat, and what is forged, is money that no wallet has.
+// What is held back as a repeat, what is forged and what is of another currency is in no wallet
+// of naira.
 func TestFloatWithoutRepeatsAndForgeries(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -93,8 +97,17 @@ func TestFloatWithoutRepeatsAndForgeries(t *testing.T) {
 	require.NotEqual(t, x.ID, y.ID)
 	forged := b.hook(y)
 	forged.Signature = "forged"
-	before := sums(b.float())
-	require.Equal(t, "0.00", before["outside"])
+	b.Clock.Advance(time.Second)
+	dollars := b.bank.Event(fakebank.PaymentSuccess, b.paySilently("5000.00"))
+	dollars.Data.Transaction.Currency = "USD"
+	require.Equal(t, payment.CategoryProcessingError, b.post(b.receive(b.eventOf(dollars)).ID).Category)
+	b.bank.SetTransaction(dollars.Data.Transaction.TransactionID, func(x *fakebank.Transaction) { x.Hidden = true })
+	f := b.float()
+	require.Equal(t, "0.00", f.Outside.String())
+	for _, e := range f.Explained {
+		require.NotEqual(t, "0.00", e.Amount.String(), "%+v", e)
+	}
+	before := sums(f)
 	b.receive(forged)
 	require.Equal(t, before, sums(b.lastHour().Float))
 }
@@ -131,4 +144,21 @@ func TestFloatIsOfTheNewestEvent(t *testing.T) {
 	b.Exec(`UPDATE reconcile_items SET since = $1`, *f.At)
 	b.Clock.Advance(time.Hour)
 	require.Equal(t, "312.50", effectOf(b.lastHour().Float, "before"))
+}
+
+// The charges of very many payouts are added up in parts.
+func TestFloatAddsUpChargesInParts(t *testing.T) {
+	t.Parallel()
+	for _, records := range []int{1, 2, 3, 4} {
+		b := setupAt(t, fakebank.Options{})
+		b.openAtBank()
+		b.fund("5000.00")
+		for _, ref := range []string{"one", "two", "three"} {
+			b.inBooks(ref, "success", "1.00", "12.50")
+		}
+		b.float()
+		b.sliceRecords = records
+		_, b.svc = b.servicesWith(b.client())
+		require.Equal(t, "-37.50", effectOf(b.lastHour().Float, ""), records)
+	}
 }

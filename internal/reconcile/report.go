@@ -262,7 +262,9 @@ func (r *Report) add(p Report) {
 func (r *Report) addDone(p Report) {
 	done := newReport()
 	for _, k := range []ExceptionKind{MissingEvent, Healed} {
-		done.Counts[k] = p.Counts[k]
+		if n := p.Counts[k]; n > 0 {
+			done.Counts[k] = n
+		}
 	}
 	for _, x := range p.Exceptions {
 		if x.Kind == MissingEvent || x.Kind == Healed {

@@ -19,9 +19,9 @@ import (
 // compared, its results are added to the report, and a run that is broken off goes on behind it.
 const (
 	// sliceRecords is about how many records a slice has. Only where a second has more than
-	// sliceMost, a slice has more than that.
+	// sliceMost times that, a slice has more.
 	sliceRecords = 100_000
-	sliceMost    = 1_000_000
+	sliceMost    = 10
 	// sliceGrowth is how much longer a slice may be than the one before.
 	sliceGrowth = 8
 	// sliceLeast is how long a slice is at least, so that its neighbours have all payments that may
@@ -175,7 +175,7 @@ func (r *comparison) readList(ctx context.Context, s *slice) (err error) {
 		case err != nil:
 		case idle > maxIdlePages:
 			err = errEndlessPages
-		case len(s.listed) > sliceMost && s.to.Sub(s.from) > time.Second:
+		case len(s.listed) > sliceMost*r.sliceRecords && s.to.Sub(s.from) > time.Second:
 			err = errDense
 		}
 		if err != nil {

@@ -239,3 +239,28 @@ func TestListThatRepeatsItself(t *testing.T) {
 	require.Equal(t, len(paid), r.Bank.Success.Count)
 	require.Equal(t, len(paid), r.Counts[reconcile.MissingEvent])
 }
+
+// A time with more records than a run keeps is read again in shorter slices; what was found before
+// counts once.
+func TestDenseTimeIsReadInShorterSlices(t *testing.T) {
+	t.Parallel()
+	for _, records := range []int{2, 4} {
+		b := setup(t)
+		b.openAtBank()
+		for range 50 {
+			b.Clock.Advance(time.Second)
+			b.paySilently("5000.00")
+		}
+		b.sliceRecords = records
+		_, b.svc = b.servicesWith(b.client())
+		r := b.lastHour()
+		require.Len(t, r.ToPost, 50)
+		require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.MissingEvent: 50}, r.Counts)
+		require.Len(t, r.Exceptions, 50)
+		require.Equal(t, 50, r.Bank.Success.Count)
+		b.postAll(r.ToPost)
+		balance, _ := b.books()
+		require.Equal(t, "248750.00", balance)
+		require.Empty(t, b.lastHour().Exceptions)
+	}
+}

@@ -1,0 +1,267 @@
+package reconcile_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/payment"
+	"ajo/internal/reconcile"
+	"ajo/internal/testenv"
+)
+
+// A payout whose record names another account or another bank is named, unless it moved no money.
+func TestReconcileComparesDestinations(t *testing.T) {
+	t.Parallel()
+	b := setupAt(t, fakebank.Options{PayoutDelay: 24 * time.Hour})
+	b.openAtBank()
+	b.fund("5000.00")
+	for _, ref := range []string{"account", "bank", "neither", "failed"} {
+		b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: map[bool]fakebank.Action{true: fakebank.Pending, false: fakebank.Paid}[ref == "failed"]})
+		b.payAtBank(ref, "300.00")
+		b.inBooks(ref, map[bool]string{true: "failed", false: "success"}[ref == "failed"], "300.00", "0")
+	}
+	_, err := b.bank.EndPayout("failed", fakebank.StatusFailed)
+	require.NoError(t, err)
+	b.Exec(`UPDATE transfers SET account_number = '9876543210' WHERE merchant_tx_ref IN ('account', 'failed')`)
+	b.Exec(`UPDATE transfers SET bank_code = '044' WHERE merchant_tx_ref = 'bank'`)
+	r := b.lastHour()
+	require.Equal(t, map[string]string{
+		"account": "payout_differs: it went to account 0123456789, not 9876543210", "bank": "payout_differs: it went to bank 058, not 044",
+	}, said(r))
+	require.Equal(t, 2, r.Suspicious())
+}
+
+// The bank's word that is not final, or that a payout failed, beside what the books say of it: what
+// the wallet has more than the books follows from the status of both.
+func TestReconcileComparesStatuses(t *testing.T) {
+	t.Parallel()
+	const opening = "7654.32"
+	for name, c := range map[string]struct {
+		books, bank string
+		says        string
+		effect      string
+		incomplete  bool // the wallet holds what the bank has under way
+	}{
+		"paid, under way":     {"success", fakebank.StatusPending, "payout_contradicts: the bank says pending, the transfer is success", "", true},
+		"failed, under way":   {"failed", fakebank.StatusPending, "payout_contradicts: the bank says pending, the transfer is failed", "", true},
+		"refunded, under way": {"refunded", fakebank.StatusPending, "payout_contradicts: the bank says pending, the transfer is refunded", "", true},
+		"not sent, under way": {"pending", fakebank.StatusPending, "payout_contradicts: the bank says pending, the transfer is pending", "", true},
+		"both under way":      {"processing", fakebank.StatusPending, "", "", true},
+		"paid, failed":        {"success", fakebank.StatusFailed, "payout_contradicts: the bank says failed, the transfer is success", "312.50", false},
+		"both failed":         {"failed", fakebank.StatusFailed, "", "", false},
+		"refunded, failed":    {"refunded", fakebank.StatusFailed, "", "", false},
+		"failed, refunded":    {"failed", fakebank.StatusRefund, "", "", false},
+		"not sent, failed":    {"pending", fakebank.StatusFailed, "", "", false},
+		"processing, failed":  {"processing", fakebank.StatusFailed, "", "300.00", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50"), OpeningBalance: money.Must(opening), PayoutDelay: 24 * time.Hour})
+			b.openAtBank()
+			b.fund("5000.00")
+			do := fakebank.Pending
+			if c.bank == fakebank.StatusRefund {
+				do = fakebank.Paid
+			}
+			b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: do})
+			b.payAtBank("payout", "300.00")
+			if c.bank != fakebank.StatusPending {
+				_, err := b.bank.EndPayout("payout", c.bank)
+				require.NoError(t, err)
+			}
+			fee := any("12.50")
+			if c.books != "success" {
+				fee = nil
+			}
+			b.inBooks("payout", c.books, "300.00", fee)
+			f := b.float()
+			r := b.lastHour()
+			want := map[string]string{}
+			if c.says != "" {
+				want["payout"] = c.says
+			}
+			require.Equal(t, want, said(r))
+			require.Equal(t, c.effect, effectOf(f, "payout"))
+			if !c.incomplete {
+				require.Equal(t, opening, f.Unexplained.String())
+				require.True(t, f.Comparable, f.Why)
+			}
+			b.Clock.Advance(6 * time.Hour)
+			require.Equal(t, want, said(b.lastHour()), "asked about by itself")
+		})
+	}
+}
+
+// Of a payout that the bank paid with more than was ordered, as a person found out, a part comes
+// back.
+func TestReconcilePartOfALargerPayout(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.fund("5000.00")
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Value: "100.00"})
+	b.payAtBank("larger", "500.00")
+	b.inBooks("larger", "success", "300.00", "0")
+	b.Exec(`UPDATE transfers SET difference = 'seen', differs_since = $1`, b.Clock.Now())
+	b.resolve("larger", "500.00")
+	require.Empty(t, said(b.lastHour()), "the person knew")
+	require.Equal(t, "100.00", effectOf(b.float(), "larger"))
+}
+
+// A payout that no transfer accounts for is named while the wallet lacks its money.
+func TestReconcileForgetsUnknownPayoutsThatCameBack(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{fakebank.StatusFailed, fakebank.StatusRefund} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			b := setupAt(t, fakebank.Options{PayoutDelay: 24 * time.Hour})
+			b.openAtBank()
+			b.fund("5000.00")
+			if end == fakebank.StatusRefund {
+				b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Paid})
+			}
+			b.payAtBank("AJO-lost", "100.00")
+			require.Equal(t, 1, b.lastHour().Counts[reconcile.UnknownPayout])
+			_, err := b.bank.EndPayout("AJO-lost", end)
+			require.NoError(t, err)
+			require.Empty(t, b.lastHour().Exceptions)
+			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+		})
+	}
+}
+
+// A payout that the bank does not list may be too young for its list. An older one is asked about;
+// what is not at its end is the transfer's own to ask about.
+func TestReconcilePayoutsThatTheListLacks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.fund("5000.00")
+	for _, status := range []string{"success", "refunded", "processing"} {
+		b.inBooks(status, status, "300.00", nil)
+	}
+	b.Clock.Advance(30*time.Minute - time.Microsecond)
+	r := b.lastHour()
+	require.Empty(t, r.Exceptions)
+	require.Equal(t, 3, r.Young)
+	b.Clock.Advance(time.Microsecond)
+	r = b.lastHour()
+	require.Zero(t, r.Young)
+	require.Equal(t, map[string]string{
+		"success":  "payout_unknown_at_bank: the transfer is success, and the bank neither lists it nor knows its reference",
+		"refunded": "payout_unknown_at_bank: the transfer is refunded, and the bank neither lists it nor knows its reference",
+	}, said(r))
+	f := b.float()
+	require.Equal(t, []string{"300.00", ""}, []string{effectOf(f, "success"), effectOf(f, "refunded")})
+}
+
+// Where the list lacks very many, some are asked about, and the rest is named all the same.
+func TestReconcileAsksABoundedNumber(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.fund("5000.00")
+	b.inBooks("one", "success", "1.00", nil)
+	b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, submitted_at, created_at, updated_at)
+		SELECT gen_random_uuid(), tenant_id, account_id, 'many-' || n, status, amount, bank_code, account_number, 1, submitted_at, created_at, updated_at
+		FROM transfers, generate_series(1, 200) n`)
+	b.Clock.Advance(31 * time.Minute)
+	r := b.lastHour()
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.PayoutUnknown: 201}, r.Counts)
+	details := map[string]int{}
+	for _, x := range r.Exceptions {
+		details[x.Detail]++
+	}
+	require.Equal(t, map[string]int{
+		"the transfer is success, and the bank neither lists it nor knows its reference": 200,
+		"the bank does not list it; not asked for by its reference: there are too many":  1,
+	}, details)
+}
+
+// What a run has left open, and the bank does not know any more, is named for that; a payment that
+// is reversed by then needs nobody.
+func TestReconcileOpenPaymentThatTheBankForgot(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		open func(b *bundle) fakebank.Transaction
+		want string
+	}{
+		"posted": {func(b *bundle) fakebank.Transaction {
+			_, txn := b.confirmed()
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("26.00") })
+			return txn
+		}, "unknown_at_bank: the bank neither lists it nor knows its id"},
+		"reversed": {func(b *bundle) fakebank.Transaction {
+			_, txn := b.wronglyReversed()
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("4000.00") })
+			return txn
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			txn := c.open(b)
+			require.Len(t, b.lastHour().Exceptions, 1)
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden = true })
+			b.Clock.Advance(6 * time.Hour)
+			require.Equal(t, c.want, said(b.lastHour())[txn.ID])
+			require.Equal(t, c.want == "", testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`) == 0)
+		})
+	}
+}
+
+// An event that could not be posted, and that the bank's own record does not help, stays named. One
+// whose record says that no money moved is forgotten; one whose account nobody has is misdirected.
+func TestEventThatTheBanksRecordDoesNotHeal(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	unposted := func(txn fakebank.Transaction) uuid.UUID {
+		e := b.bank.Event(fakebank.PaymentSuccess, txn)
+		e.Data.Transaction.Fee = []byte(`null`)
+		id := b.receive(b.eventOf(e)).ID
+		require.Equal(t, payment.CategoryProcessingError, b.post(id).Category)
+		return id
+	}
+	dollars := b.paySilently("5000.00")
+	held := unposted(dollars)
+	b.bank.SetTransaction(dollars.ID, func(x *fakebank.Transaction) { x.Currency = "USD" })
+	stray := b.stray()
+	lost := unposted(stray)
+	for range 2 {
+		r := b.lastHour()
+		require.Equal(t, "misdirected", testenv.Value[string](b.Env, `SELECT category FROM inbound_events WHERE id = $1`, lost))
+		require.Regexp(t, `^unposted: processing_error: .*; the bank's own record does not help: .*USD`, said(r)[dollars.ID])
+		require.Contains(t, said(r)[stray.ID], "misdirected: ")
+		require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Unposted: 2}, r.Counts)
+	}
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+	b.recorded(dollars, fakebank.StatusFailed)
+	b.recorded(stray, fakebank.StatusFailed)
+	require.Empty(t, b.lastHour().Exceptions)
+	require.Equal(t, "failed", testenv.Value[string](b.Env, `SELECT status FROM inbound_events WHERE id = $1`, held))
+	balance, _ := b.books()
+	require.Equal(t, "0.00", balance)
+}
+
+// What is held back as a repeat is not named any more when the bank says that it moved no money.
+func TestHeldBackPaymentThatFailed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
+	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true })
+	b.post(b.receive(b.hook(x)).ID)
+	require.Equal(t, 1, b.lastHour().Counts[reconcile.LookAlike])
+	b.recorded(y, fakebank.StatusFailed)
+	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = false })
+	require.Empty(t, b.lastHour().Exceptions)
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance)
+}
