@@ -49,8 +49,8 @@ type Spec struct {
 // until it is delivered. MaxRetry is never 0: a task whose dequeue was lost would be archived
 // without having run.
 var Specs = map[Kind]Spec{
-	// Concurrency: enough for a full batch to be collected while one is written, since half of 256
-	// took twice as many batches; whoever comes waits for both.
+	// Concurrency: enough for a full batch to be collected while one is written (with 256, twice as
+	// many batches were written); whoever comes waits for both.
 	Ingest: {Concurrency: 512, Room: 2, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 125 * time.Millisecond, Delayed: 5 * time.Second},
 	// Concurrency: the bank answers so many calls a second, and an item that waits for its turn
 	// with its lease taken would lose it.
