@@ -1,9 +1,10 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -24,41 +25,154 @@ const MaxFindings = 1000
 
 // The checks of [Verify].
 const (
-	CheckTotals   = "totals equal the entries"
-	CheckSequence = "entries are numbered without a gap"
-	CheckRunning  = "running balances follow from the entries"
-	CheckReviews  = "reviews are recorded"
-	CheckReversed = "reversed entries have one reversal"
-	CheckMirrors  = "reversals mirror their originals"
-	CheckOwner    = "entries are their account's tenant's"
-	CheckDays     = "the sums of days equal the entries"
-	CheckChain    = "the hash chain holds"
-	CheckBook     = "the book sums to zero"
+	CheckTotals     = "totals equal the entries"
+	CheckSequence   = "entries are numbered without a gap"
+	CheckRunning    = "running balances follow from the entries"
+	CheckReviews    = "reviews are recorded"
+	CheckReversed   = "reversed entries have one reversal"
+	CheckMirrors    = "reversals mirror their originals"
+	CheckOwner      = "entries are their account's tenant's"
+	CheckDays       = "the sums of days equal the entries"
+	CheckChain      = "the hash chain holds"
+	CheckCheckpoint = "what was verified is as it was"
+	CheckBook       = "the book sums to zero"
 )
 
-// Verify recomputes the books from the entries and returns what does not agree, at most 1,000
-// findings a check: totals, numbers, running balances, reviews, reversals, the sums of days, the
-// hash chain, and the sum of the book. It reads all of it: for hand tools and tests, on a
-// connection whose statement_timeout allows it, and in a transaction that sees one moment.
-func Verify(ctx context.Context, q pg.Querier) ([]Finding, error) {
-	var all []Finding
-	for _, c := range checks {
-		found, err := Query(ctx, q, c.name, c.sql)
-		if err != nil {
-			return nil, err
+// Reading says what one verification reads.
+type Reading struct {
+	// All has every entry read, and the checkpoints compared with them. Otherwise each account is
+	// read from its checkpoint, unless there is none, or much of the book is above them.
+	All bool
+	// Timeout is how long one statement may take; zero: as long as the connection allows.
+	Timeout time.Duration
+	// Progress is called with the number of entries read so far, and of those to be read in all.
+	Progress func(read, of int64)
+}
+
+// Report is what a verification read and found.
+type Report struct {
+	Findings []Finding
+	All      bool       // every entry was read
+	Since    *time.Time // what the newest of the checkpoints verified; nil: there were none
+	At       time.Time  // the moment that was verified
+	Accounts int64
+	Entries  int64 // that were read
+	Below    int64 // entries below the checkpoints, which were not
+	// Groups are, unless All, the groups of the entries that are new or may have changed since the
+	// checkpoints: what they belong to is to be checked with them.
+	Groups map[uuid.UUID]struct{}
+
+	clock time.Time // after the moment: another run's checkpoint may be newer than At
+	moved []checkpoint
+	named map[string]int // findings of each check
+	pairs []uuid.UUID    // unless All: reversed entries that are new or may have changed
+	days  map[uuid.UUID]*tenantSum
+	book  money.Amount // the stored balances less what the entries say
+}
+
+// tenantSum is what the entries of a tenant's accounts that are in the balance add up to.
+type tenantSum struct {
+	Tenant uuid.UUID    `pg:"tenant_id"`
+	In     money.Amount `pg:"money_in,numeric"`
+	Out    money.Amount `pg:"money_out,numeric"`
+}
+
+// Verify recomputes the books from all entries as of one moment, and returns what does not agree,
+// at most 1,000 findings a check. For tests: [Read] can resume from the checkpoints.
+func Verify(ctx context.Context, pool *pg.Pool) (found []Finding, err error) {
+	err = pg.Snapshot(ctx, pool, func(tx pg.Tx) error {
+		r, err := Read(ctx, tx, Reading{All: true})
+		if err == nil {
+			found = r.Findings
 		}
-		all = append(all, found...)
-	}
-	found, err := verifyChains(ctx, q)
+		return err
+	})
+	return found, err
+}
+
+// Read recomputes the books from the entries: totals, numbers, running balances, reviews,
+// reversals, the sums of days, the hash chain, and the sum of the book. tx must see one moment
+// ([pg.Snapshot]); its planner settings and statement_timeout are set here.
+//
+// Of an account with a checkpoint it reads the entries above, and those below that may change:
+// the provisional ones, and all that ever were under review. For the others below it relies on the
+// checkpoint's sums, and on the number of reversed entries. It does not see that an entry below was
+// altered in a way that leaves all sums, and the two newest verified entries, as they were; reading
+// all does.
+func Read(ctx context.Context, tx pg.Tx, reading Reading) (*Report, error) {
+	r := &Report{All: reading.All, named: map[string]int{}, days: map[uuid.UUID]*tenantSum{}}
+	total, err := r.begin(ctx, tx, reading)
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, found...)
-	sum, err := BookSum(ctx, q)
-	if err == nil && sum.Sign() != 0 {
-		all = append(all, Finding{Check: CheckBook, Subject: "book", Detail: "it sums to " + sum.String()})
+	if err := r.readAccounts(ctx, tx, func() {
+		if reading.Progress != nil {
+			reading.Progress(r.Entries, max(total-r.Below, r.Entries))
+		}
+	}); err != nil {
+		return nil, err
 	}
-	return all, err
+	var ids []uuid.UUID // NULL: all
+	if !r.All {
+		ids = append([]uuid.UUID{}, r.pairs...)
+	}
+	for _, c := range pairs {
+		if err := r.run(ctx, tx, c.name, c.sql, ids); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.run(ctx, tx, CheckReviews, reviewsSQL); err != nil {
+		return nil, err
+	}
+	if r.All {
+		err = r.run(ctx, tx, CheckDays, allDaysSQL)
+	} else {
+		sums := make([]*tenantSum, 0, len(r.days))
+		for _, s := range r.days {
+			sums = append(sums, s)
+		}
+		err = r.run(ctx, tx, CheckDays, tenantDaysSQL, pg.Columns(sums)...)
+	}
+	if err == nil {
+		err = r.run(ctx, tx, CheckTotals, strayedSQL)
+	}
+	if r.book.Sign() != 0 {
+		r.name(CheckBook, "book", "it sums to "+r.book.String())
+	}
+	return r, err
+}
+
+// fewEntries are read one by one, whatever share of the book they are.
+const fewEntries = 10_000
+
+// begin chooses between all entries and those above the checkpoints, and returns how many entries
+// there are.
+func (r *Report) begin(ctx context.Context, tx pg.Tx, reading Reading) (total int64, err error) {
+	if reading.Timeout > 0 {
+		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, strconv.FormatInt(reading.Timeout.Milliseconds(), 10)); err != nil {
+			return 0, err
+		}
+	}
+	var below int64
+	err = tx.QueryRow(ctx, `
+		SELECT count(*), coalesce(sum(b.last_seq), 0)::bigint, coalesce(sum(least(c.seq, b.last_seq)), 0)::bigint, max(c.verified_at), now(), clock_timestamp()
+		FROM ledger_balances b LEFT JOIN ledger_checkpoints c USING (account_id)`).Scan(&r.Accounts, &total, &below, &r.Since, &r.At, &r.clock)
+	if err != nil {
+		return 0, err
+	}
+	if above := total - below; r.Since == nil || above > fewEntries && above > total/4 {
+		r.All = true
+	}
+	settings := `SET LOCAL cursor_tuple_fraction = 1`
+	if r.All {
+		// Whole tables are joined: row by row would take minutes, which is what a server without
+		// statistics chooses.
+		settings += `; SET LOCAL enable_nestloop = off`
+	} else {
+		r.Below, r.Groups = below, map[uuid.UUID]struct{}{}
+	}
+	_, err = tx.Conn().PgConn().Exec(ctx, settings).ReadAll()
+	return total, err
 }
 
 // Query runs one check: a query that returns (subject, detail) of each row that is wrong.
@@ -67,91 +181,26 @@ func Query(ctx context.Context, q pg.Querier, check, sql string, args ...any) ([
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", check, err)
 	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (Finding, error) {
+	found, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Finding, error) {
 		f := Finding{Check: check}
 		return f, r.Scan(&f.Subject, &f.Detail)
 	})
-}
-
-// chainReader follows one account's chain after the other.
-type chainReader struct {
-	account  uuid.UUID
-	head     []byte // by the entries so far; nil before the first
-	stored   []byte // by ledger_balances
-	broken   bool   // an entry of this account was named
-	findings []Finding
-}
-
-// verifyChains recomputes every hash, and names for each account the first entry that does not fit.
-// An account whose entries all fit, but whose last hash is not its head, has lost its newest
-// entries.
-func verifyChains(ctx context.Context, q pg.Querier) ([]Finding, error) {
-	rows, err := q.Query(ctx, `
-		SELECT b.account_id, b.chain_head, e.tenant_id, e.seq, e.running_balance, e.hash,
-			e.id, e.direction, e.amount, e.fee, e.currency, e.status, e.narration, e.provider_txn_ref, e.transaction_group_id,
-			e.transfer_ref, e.reversal_of, e.created_at
-		FROM ledger_balances b JOIN ledger_entries e ON e.account_id = b.account_id
-		ORDER BY b.account_id, e.seq`)
 	if err != nil {
-		return nil, err
+		err = fmt.Errorf("%s: %w", check, err)
 	}
-	var c chainReader
-	var r row
-	var stored []byte
-	into := append([]any{&r.AccountID, &stored, &r.TenantID, &r.Seq, &r.Running, &r.Hash}, r.fields()...)
-	_, err = pgx.ForEachRow(rows, into, func() error {
-		if r.AccountID != c.account {
-			c.end()
-			c.account, c.head, c.stored, c.broken = r.AccountID, genesis(r.AccountID), bytes.Clone(stored), false
-		}
-		c.add(&r)
-		r.TransferRef, r.ReversalOf = nil, nil
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	c.end()
-	lost, err := Query(ctx, q, CheckChain, `
-		SELECT account_id::text, 'it has a head, and no entry' FROM ledger_balances b
-		WHERE chain_head IS NOT NULL AND NOT EXISTS (SELECT FROM ledger_entries e WHERE e.account_id = b.account_id)`)
-	return append(c.findings, lost...), err
+	return found, err
 }
 
-func (c *chainReader) add(r *row) {
-	if c.broken {
-		return
+func (r *Report) run(ctx context.Context, q pg.Querier, check, sql string, args ...any) error {
+	found, err := Query(ctx, q, check, sql, args...)
+	for _, f := range found {
+		r.name(f.Check, f.Subject, f.Detail)
 	}
-	want := link(c.head, r)
-	switch {
-	case r.Hash == nil:
-		c.name(r.ID, fmt.Sprintf("number %d of account %s has no hash", r.Seq, c.account))
-	case !bytes.Equal(want, r.Hash):
-		c.name(r.ID, fmt.Sprintf("number %d of account %s, or the one before it, is not what was posted", r.Seq, c.account))
-	}
-	c.head = want
+	return err
 }
 
-func (c *chainReader) end() {
-	if c.account != uuid.Nil && !c.broken && !bytes.Equal(c.head, c.stored) {
-		c.name(c.account, "the newest entry's hash is not the account's head: the newest entries are gone, or the head was changed")
+func (r *Report) name(check, subject, detail string) {
+	if r.named[check]++; r.named[check] <= MaxFindings {
+		r.Findings = append(r.Findings, Finding{Check: check, Subject: subject, Detail: detail})
 	}
-}
-
-func (c *chainReader) name(subject uuid.UUID, detail string) {
-	c.broken = true
-	if len(c.findings) < MaxFindings {
-		c.findings = append(c.findings, Finding{Check: CheckChain, Subject: subject.String(), Detail: detail})
-	}
-}
-
-// BookSum adds the customers' side (the stored balances) to the provider float's side (the contra
-// side of every entry that counts): 0.00 when the books are right.
-func BookSum(ctx context.Context, q pg.Querier) (money.Amount, error) {
-	var sum money.Amount
-	err := q.QueryRow(ctx, `
-		SELECT (SELECT coalesce(sum(balance), 0) FROM ledger_balances)
-			+ (SELECT coalesce(sum(CASE direction WHEN 'credit' THEN -amount ELSE amount END), 0)
-				FROM ledger_entries WHERE contra = 'provider_float' AND status IN ('provisional', 'confirmed'))`).Scan(&sum)
-	return sum, err
 }

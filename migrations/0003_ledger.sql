@@ -110,6 +110,33 @@ COMMENT ON COLUMN ledger_days.slot IS
     'a day is shared out over 32 rows, by connection, so that concurrent postings do not wait for one row; the day''s sum is theirs';
 COMMENT ON COLUMN ledger_days.money_in IS 'may be negative in one slot: an entry may leave the balance through another connection';
 
+-- No foreign key: it would lock and write each account's balance whenever its checkpoint moves.
+CREATE TABLE ledger_checkpoints (
+    account_id       uuid PRIMARY KEY,
+    tenant_id        uuid NOT NULL,
+    seq              bigint NOT NULL CHECK (seq > 0),
+    hash             bytea NOT NULL CHECK (octet_length(hash) = 32),
+    credits          naira NOT NULL,
+    debits           naira NOT NULL,
+    settled_credits  naira NOT NULL,
+    settled_debits   naira NOT NULL,
+    settled_reversed bigint NOT NULL,
+    open_seqs        bigint[] NOT NULL,
+    verified_at      timestamptz NOT NULL
+);
+COMMENT ON TABLE ledger_checkpoints IS
+    'How far an account''s entries are verified (ajo ledger verify), so that the next run reads only what is newer. A row may be deleted: the account is then read from its first entry.';
+COMMENT ON COLUMN ledger_checkpoints.seq IS 'the newest verified entry''s position';
+COMMENT ON COLUMN ledger_checkpoints.hash IS 'that entry''s hash, which covers all entries up to it but for their status';
+COMMENT ON COLUMN ledger_checkpoints.credits IS 'sum of all credits up to it, whatever their status';
+COMMENT ON COLUMN ledger_checkpoints.debits IS 'sum of all debits up to it, whatever their status';
+COMMENT ON COLUMN ledger_checkpoints.settled_credits IS 'sum of the confirmed credits among them that never were under review';
+COMMENT ON COLUMN ledger_checkpoints.settled_debits IS 'sum of the confirmed debits among them';
+COMMENT ON COLUMN ledger_checkpoints.settled_reversed IS 'number of the reversed entries among them that never were under review';
+COMMENT ON COLUMN ledger_checkpoints.open_seqs IS
+    'the positions of the provisional ones: the next run reads them again, as it does all that ever were under review';
+COMMENT ON COLUMN ledger_checkpoints.verified_at IS 'the moment that was verified';
+
 -- +goose StatementBegin
 -- An entry begins as provisional, or as the reversal of a reversed entry.
 CREATE FUNCTION ledger_entry_begins() RETURNS trigger LANGUAGE plpgsql AS $$

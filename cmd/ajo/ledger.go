@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,57 +20,92 @@ func (t *tool) newLedgerCmd() *cobra.Command {
 // verified is what `ledger verify` prints as JSON.
 type verified struct {
 	OK       bool             `json:"ok"`
+	All      bool             `json:"all"`             // every entry was read
+	Since    *time.Time       `json:"since,omitempty"` // what the checkpoints had verified
+	Accounts int64            `json:"accounts"`
+	Entries  int64            `json:"entries"` // that were read
+	Below    int64            `json:"below"`   // that the checkpoints stand for
+	TookMS   int64            `json:"tookMs"`
 	Findings []ledger.Finding `json:"findings"`
 }
 
+// progressEvery is how often a long run says how far it is.
+const progressEvery = 5 * time.Second
+
 func (t *tool) newVerifyCmd() *cobra.Command {
-	var asJSON bool
+	var asJSON, full bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Recompute the books from the entries; exit code 1 when something does not agree",
-		Long: `Reads everything as of one moment, and recomputes it from the entries: every account's totals and running
-balances, the numbers, the reversals and reviews, the hash chains, and that the book sums to zero. Then it compares
-what belongs together: transfers and their debits, payments and their credits, deliveries and their payments. It
-changes nothing and locks nothing. Exit code 1, and a table of what is wrong, when something does not agree.`,
-		Example: "  ajo ledger verify --timeout 2h",
+		Long: `Recomputes the books from the entries, as of one moment: every account's totals and running balances, the numbers,
+the reversals and reviews, the hash chains, and that the book sums to zero. Then it compares what belongs together: transfers
+and their debits, payments and their credits, deliveries and their payments. It locks nothing.
+
+A run that finds nothing stores a checkpoint of each account, and the next run reads what is newer, and what may have changed
+since. The first run reads everything, as does one that has more than a quarter of the book to read. --full reads everything,
+and compares it with the checkpoints: only so is a change found of an older entry that leaves all sums as they were. A run that finds something moves no checkpoint. Exit code 1, and a table of what is wrong, when something does not
+agree.`,
+		Example: "  ajo ledger verify\n  ajo ledger verify --full --timeout 2h",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout <= 0 {
 				return errors.New("--timeout must be above zero")
 			}
 			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				findings, err := tools.VerifyLedger(ctx, timeout)
+				begin := time.Now()
+				r, err := tools.VerifyLedger(ctx, ledger.Reading{All: full, Timeout: timeout, Progress: readProgress(cmd.ErrOrStderr(), begin)})
 				if err != nil {
 					return err
 				}
-				if err := printFindings(cmd, asJSON, findings); err != nil {
+				if err := printVerified(cmd, asJSON, r, time.Since(begin)); err != nil {
 					return err
 				}
-				if len(findings) > 0 {
+				if len(r.Findings) > 0 {
 					return exitCode(1)
 				}
 				return nil
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&full, "full", false, "read every entry, and compare it with the checkpoints")
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Hour, "the time that one of its queries may take")
 	addJSON(cmd, &asJSON)
 	return cmd
 }
 
-func printFindings(cmd *cobra.Command, asJSON bool, findings []ledger.Finding) error {
+// readProgress says every few seconds how many entries were read.
+func readProgress(w io.Writer, begin time.Time) func(read, of int64) {
+	last := begin
+	return func(read, of int64) {
+		if time.Since(last) >= progressEvery {
+			last = time.Now()
+			fmt.Fprintf(w, "%d of about %d entries read after %s\n", read, of, time.Since(begin).Round(time.Second))
+		}
+	}
+}
+
+func printVerified(cmd *cobra.Command, asJSON bool, r *ledger.Report, took time.Duration) error {
+	out, findings := cmd.OutOrStdout(), r.Findings
 	if asJSON {
 		if findings == nil {
 			findings = []ledger.Finding{}
 		}
-		return printJSON(cmd.OutOrStdout(), verified{OK: len(findings) == 0, Findings: findings})
+		return printJSON(out, verified{
+			OK: len(findings) == 0, All: r.All, Since: r.Since, Accounts: r.Accounts, Entries: r.Entries, Below: r.Below, TookMS: took.Milliseconds(), Findings: findings,
+		})
+	}
+	read := fmt.Sprintf("Read all %d entries of %d accounts in %s.", r.Entries, r.Accounts, took.Round(time.Millisecond))
+	if !r.All {
+		read = fmt.Sprintf("Read %d entries of %d accounts in %s, from the checkpoints of %s on; %d entries are below these.",
+			r.Entries, r.Accounts, took.Round(time.Millisecond), r.Since.Format(time.RFC3339), r.Below)
 	}
 	if len(findings) == 0 {
-		fmt.Fprintln(cmd.OutOrStdout(), "The books agree.")
+		fmt.Fprintf(out, "The books agree.\n%s\n", read)
 		return nil
 	}
-	return printTable(cmd.OutOrStdout(), findings, func(f ledger.Finding) []field {
+	fmt.Fprintln(cmd.ErrOrStderr(), read)
+	return printTable(out, findings, func(f ledger.Finding) []field {
 		return []field{{"CHECK THAT FAILED", f.Check}, {"WHERE", f.Subject}, {"FOUND", f.Detail}}
 	})
 }

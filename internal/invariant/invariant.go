@@ -9,6 +9,14 @@ package invariant
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/pg"
 	"ajo/ledger"
@@ -31,36 +39,34 @@ const (
 	CheckWork             = "what is still to be done is pending work"
 )
 
-// checks return (subject, detail) of each row that is wrong. Each reads two tables by their keys.
+// checks return (subject, detail) of each row that is wrong. Each reads two tables by their keys. A
+// table in braces is read whole, or only what belongs to the groups $1 ([of]).
 var checks = []struct{ name, sql string }{
 	{CheckTransferDebit, `
 		SELECT t.merchant_tx_ref, CASE WHEN d.id IS NULL THEN 'it has no debit' ELSE
 			format('%s of %s on account %s; its debit %s is %s of %s on %s for %s', t.status, t.amount, t.account_id, d.id, d.status, d.amount, d.account_id, d.transfer_ref) END
-		FROM transfers t LEFT JOIN ledger_entries d ON d.transaction_group_id = coalesce(t.debit_group, t.id) AND d.direction = 'debit' AND d.reversal_of IS NULL
+		FROM {transfers} t LEFT JOIN ledger_entries d ON d.transaction_group_id = coalesce(t.debit_group, t.id) AND d.direction = 'debit' AND d.reversal_of IS NULL
 		WHERE d.id IS NULL OR d.amount <> coalesce(t.paid_amount, t.amount) OR d.account_id <> t.account_id OR d.tenant_id <> t.tenant_id
 			OR d.transfer_ref IS DISTINCT FROM t.merchant_tx_ref
 			OR d.status <> CASE t.status WHEN 'success' THEN 'confirmed' WHEN 'failed' THEN 'reversed' WHEN 'refunded' THEN 'reversed' ELSE 'provisional' END`},
 	{CheckDebitTransfer, `
 		SELECT d.id::text, CASE WHEN t.id IS NULL THEN format('a debit of %s for %s, which is no transfer', d.amount, coalesce(d.transfer_ref, 'nothing')) ELSE
 			format('%s, and %s has another debit in its place', d.status, d.transfer_ref) END
-		FROM ledger_entries d LEFT JOIN transfers t ON t.merchant_tx_ref = d.transfer_ref
+		FROM {entries} d LEFT JOIN transfers t ON t.merchant_tx_ref = d.transfer_ref
 		WHERE d.direction = 'debit' AND d.reversal_of IS NULL AND (t.id IS NULL OR (d.transaction_group_id <> coalesce(t.debit_group, t.id) AND d.status <> 'reversed'))`},
 	{CheckEventCredit, `
 		SELECT e.id::text, CASE WHEN c.id IS NULL THEN 'it has no credit' ELSE
 			format('%s less %s to account %s; its credit %s is of %s with fee %s on %s', e.amount, e.fee, e.account_id, c.id, c.amount, c.fee, c.account_id) END
-		FROM inbound_events e LEFT JOIN ledger_entries c ON c.transaction_group_id = e.id AND c.direction = 'credit' AND c.reversal_of IS NULL
+		FROM {events} e LEFT JOIN ledger_entries c ON c.transaction_group_id = e.id AND c.direction = 'credit' AND c.reversal_of IS NULL
 		WHERE e.status = 'processed' AND (c.id IS NULL OR NOT e.authentic OR e.fee IS NULL OR c.amount <> e.amount - e.fee OR c.fee <> e.fee
 			OR c.account_id <> e.account_id OR c.tenant_id IS DISTINCT FROM e.tenant_id OR c.provider_txn_ref <> e.provider_txn_ref)`},
 	{CheckCreditEvent, `
 		SELECT c.id::text, CASE WHEN e.id IS NULL THEN 'no event is behind it' ELSE format('its event is %s, not posted', e.status) END
-		FROM ledger_entries c LEFT JOIN inbound_events e ON e.id = c.transaction_group_id
+		FROM {entries} c LEFT JOIN inbound_events e ON e.id = c.transaction_group_id
 		WHERE c.direction = 'credit' AND c.reversal_of IS NULL AND e.status IS DISTINCT FROM 'processed'`},
-	{CheckPostedOnce, `
-		SELECT provider_txn_ref, format('%s credits', count(*)) FROM ledger_entries
-		WHERE direction = 'credit' AND reversal_of IS NULL AND status <> 'reversed' AND provider_txn_ref <> '' GROUP BY provider_txn_ref HAVING count(*) > 1`},
 	{CheckConfirmation, `
 		SELECT c.id::text, 'provisional, and nobody will ask the bank about it'
-		FROM ledger_entries c JOIN inbound_events e ON e.id = c.transaction_group_id
+		FROM {entries} c JOIN inbound_events e ON e.id = c.transaction_group_id
 		WHERE c.direction = 'credit' AND c.status = 'provisional' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = e.id)`},
 	// The sum that is delivered to the tenant stands in the body as a text; the body is read as
 	// bytes, since a damaged one is no JSON.
@@ -68,14 +74,38 @@ var checks = []struct{ name, sql string }{
 		SELECT d.id::text, CASE WHEN e.id IS NULL THEN 'it is about no event' ELSE
 			format('of account %s, saying %s; its event is %s, to account %s, of %s', d.account_id,
 				coalesce(substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"'), 'nothing'), e.status, e.account_id, e.amount - e.fee) END
-		FROM deliveries d LEFT JOIN inbound_events e ON e.id = d.transaction_group_id
+		FROM {deliveries} d LEFT JOIN inbound_events e ON e.id = d.transaction_group_id
 		WHERE d.event_type LIKE 'payment.%' AND (e.status IS DISTINCT FROM 'processed' OR e.account_id <> d.account_id OR e.tenant_id IS DISTINCT FROM d.tenant_id
 			OR substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"') IS DISTINCT FROM to_char(e.amount - e.fee, 'FM999999999999999990.00'))`},
 	{CheckDeliveryEnd, `
 		SELECT d.id::text, format('it says %s; the credit is %s', d.event_type, coalesce(c.status, 'missing'))
-		FROM deliveries d LEFT JOIN ledger_entries c ON c.transaction_group_id = d.transaction_group_id AND c.direction = 'credit' AND c.reversal_of IS NULL
+		FROM {deliveries} d LEFT JOIN ledger_entries c ON c.transaction_group_id = d.transaction_group_id AND c.direction = 'credit' AND c.reversal_of IS NULL
 		WHERE d.event_type IN ('payment.confirmed', 'payment.reversed') AND c.status IS DISTINCT FROM substring(d.event_type FROM 9)
 			AND NOT (d.event_type = 'payment.confirmed' AND c.status = 'reversed' AND EXISTS (SELECT FROM recalls r WHERE r.event_id = c.transaction_group_id AND r.status = 'reversed'))`},
+	{CheckDeliveryTransfer, `
+		SELECT d.id::text, CASE WHEN t.id IS NULL THEN 'it is about no transfer' ELSE
+			format('%s of account %s, saying %s; its transfer is %s, from account %s, of %s', d.event_type, d.account_id,
+				coalesce(substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"'), 'nothing'), t.status, t.account_id, t.amount) END
+		FROM {deliveries} d LEFT JOIN transfers t ON t.id = d.transaction_group_id
+		WHERE d.event_type NOT LIKE 'payment.%' AND (t.id IS NULL OR t.account_id <> d.account_id OR t.tenant_id <> d.tenant_id
+			OR substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"') IS DISTINCT FROM to_char(t.amount, 'FM999999999999999990.00')
+			OR NOT t.status = ANY (CASE WHEN t.debit_group IS NOT NULL AND d.event_type LIKE 'settlement.%' THEN '{success,failed,refunded}'
+				WHEN d.event_type = 'settlement.succeeded' THEN '{success,refunded}' WHEN d.event_type = 'settlement.failed' THEN '{failed}'
+				WHEN d.event_type = 'settlement.refunded' THEN '{refunded}' ELSE '{}' END::text[]))`},
+	{CheckWork, `
+		SELECT e.id::text, 'an event that nobody will post' FROM {events} e
+		WHERE e.status = 'received' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'ingest' AND w.id = e.id)
+		UNION ALL
+		SELECT d.id::text, 'a delivery that nobody will make' FROM {deliveries} d
+		WHERE d.status = 'pending' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'deliver' AND w.id = d.id)
+		UNION ALL
+		SELECT t.id::text, format('%s, and nobody will submit it or ask the bank about it', t.status) FROM {transfers} t
+		WHERE t.status IN ('pending', 'processing') AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'settle' AND w.id = t.id)`},
+}
+
+// fewChecks are checks that cost the same whatever the history: they go by the accounts, and by
+// recalls.
+var fewChecks = []struct{ name, sql string }{
 	{CheckRecalls, `
 		WITH r AS (SELECT account_id, sum(held) AS held FROM recalls WHERE status = 'open' GROUP BY account_id)
 		SELECT coalesce(b.account_id, r.account_id)::text, format('%s is held for recalls, the open ones hold %s', coalesce(b.recall_held, 0), coalesce(r.held, 0))
@@ -88,48 +118,124 @@ var checks = []struct{ name, sql string }{
 	{CheckRecallAsked, `
 		SELECT r.event_id::text, 'a recall is open, and nobody will ask the bank about it'
 		FROM recalls r WHERE r.status = 'open' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = r.event_id)`},
-	{CheckDeliveryTransfer, `
-		SELECT d.id::text, CASE WHEN t.id IS NULL THEN 'it is about no transfer' ELSE
-			format('%s of account %s, saying %s; its transfer is %s, from account %s, of %s', d.event_type, d.account_id,
-				coalesce(substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"'), 'nothing'), t.status, t.account_id, t.amount) END
-		FROM deliveries d LEFT JOIN transfers t ON t.id = d.transaction_group_id
-		WHERE d.event_type NOT LIKE 'payment.%' AND (t.id IS NULL OR t.account_id <> d.account_id OR t.tenant_id <> d.tenant_id
-			OR substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"') IS DISTINCT FROM to_char(t.amount, 'FM999999999999999990.00')
-			OR NOT t.status = ANY (CASE WHEN t.debit_group IS NOT NULL AND d.event_type LIKE 'settlement.%' THEN '{success,failed,refunded}'
-				WHEN d.event_type = 'settlement.succeeded' THEN '{success,refunded}' WHEN d.event_type = 'settlement.failed' THEN '{failed}'
-				WHEN d.event_type = 'settlement.refunded' THEN '{refunded}' ELSE '{}' END::text[]))`},
-	{CheckWork, `
-		SELECT e.id::text, 'an event that nobody will post' FROM inbound_events e
-		WHERE e.status = 'received' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'ingest' AND w.id = e.id)
-		UNION ALL
-		SELECT d.id::text, 'a delivery that nobody will make' FROM deliveries d
-		WHERE d.status = 'pending' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'deliver' AND w.id = d.id)
-		UNION ALL
-		SELECT t.id::text, format('%s, and nobody will submit it or ask the bank about it', t.status) FROM transfers t
-		WHERE t.status IN ('pending', 'processing') AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'settle' AND w.id = t.id)
-		UNION ALL
-		SELECT a.id::text, format('%s, and nobody will end or close it', a.status) FROM accounts a
-		WHERE (a.status = 'expired' AND a.closed_at IS NULL OR a.status = 'active' AND a.expires_at IS NOT NULL)
-			AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'expire' AND w.id = a.id)`},
 	{CheckAccountBalance, `
 		SELECT a.id::text, CASE WHEN b.account_id IS NULL THEN 'it has none' ELSE format('of tenant %s, the account''s is %s', b.tenant_id, a.tenant_id) END
 		FROM accounts a LEFT JOIN ledger_balances b ON b.account_id = a.id WHERE a.status <> 'provisioning' AND b.account_id IS NULL OR b.tenant_id <> a.tenant_id`},
+	{CheckWork, `
+		SELECT a.id::text, format('%s, and nobody will end or close it', a.status) FROM accounts a
+		WHERE (a.status = 'expired' AND a.closed_at IS NULL OR a.status = 'active' AND a.expires_at IS NOT NULL)
+			AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'expire' AND w.id = a.id)`},
 }
 
-// Verify checks everything, within the ledger and between the capabilities, and returns what does
-// not hold, at most 1,000 findings a check. It reads all rows: for hand tools and tests, on a
-// connection whose statement_timeout allows it, and in a transaction that sees one moment.
-func Verify(ctx context.Context, q pg.Querier) ([]ledger.Finding, error) {
-	all, err := ledger.Verify(ctx, q)
+// postedOnceSQL reads all credits. Of some groups only, a payment's other credits are found by its
+// events, whose reference is the credit's (CheckEventCredit).
+const (
+	postedOnceSQL = `
+		SELECT provider_txn_ref, format('%s credits', count(*)) FROM ledger_entries
+		WHERE direction = 'credit' AND reversal_of IS NULL AND status <> 'reversed' AND provider_txn_ref <> '' GROUP BY provider_txn_ref HAVING count(*) > 1`
+	postedAgainSQL = `
+		SELECT e.provider_txn_ref, format('%s credits', count(DISTINCT c.id))
+		FROM inbound_events n JOIN inbound_events e ON e.provider_txn_ref = n.provider_txn_ref AND e.authentic AND e.provider_txn_ref <> ''
+		JOIN ledger_entries c ON c.transaction_group_id = e.id AND c.direction = 'credit' AND c.reversal_of IS NULL AND c.status <> 'reversed'
+		WHERE n.id = ANY($1) GROUP BY e.provider_txn_ref HAVING count(DISTINCT c.id) > 1`
+)
+
+// A check's tables, of all groups and of those that $1 names.
+var (
+	whole = strings.NewReplacer("{transfers}", "transfers", "{entries}", "ledger_entries", "{events}", "inbound_events", "{deliveries}", "deliveries")
+	of    = strings.NewReplacer(
+		"{transfers}", "(SELECT * FROM transfers WHERE id = ANY($1) OR debit_group = ANY($1))",
+		"{entries}", "(SELECT * FROM ledger_entries WHERE transaction_group_id = ANY($1))",
+		"{events}", "(SELECT * FROM inbound_events WHERE id = ANY($1))",
+		"{deliveries}", "(SELECT * FROM deliveries WHERE transaction_group_id = ANY($1))")
+)
+
+const (
+	// groupsAtOnce is how many groups one statement checks.
+	groupsAtOnce = 2000
+	// sinceMargin is how much older than its row's transaction an id may be: clocks of processes
+	// differ, and a row may wait.
+	sinceMargin = time.Hour
+	// newGroupsSQL are the groups of the rows whose ids are newer than $1.
+	newGroupsSQL = `
+		SELECT id FROM inbound_events WHERE id > $1 UNION SELECT id FROM transfers WHERE id > $1
+		UNION SELECT transaction_group_id FROM deliveries WHERE id > $1`
+)
+
+// Verify checks everything, within the ledger and between the capabilities, as of one moment, and
+// returns what does not hold, at most 1,000 findings a check. It reads all rows and changes none:
+// for tests.
+func Verify(ctx context.Context, pool *pg.Pool) ([]ledger.Finding, error) {
+	r, err := read(ctx, pool, ledger.Reading{All: true})
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range checks {
-		found, err := ledger.Query(ctx, q, c.name, c.sql)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
+	return r.Findings, nil
+}
+
+// Resume is [Verify] from the checkpoints on, and moves these if nothing was found. What belongs to
+// an entry is read if the entry is new or may have changed since its account's checkpoint, or if
+// the event, transfer or delivery itself is new.
+func Resume(ctx context.Context, pool *pg.Pool, reading ledger.Reading) (*ledger.Report, error) {
+	r, err := read(ctx, pool, reading)
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	if err := r.Save(ctx, pool); err != nil {
+		return nil, fmt.Errorf("the books agree, but the checkpoints were not stored: %w", err)
+	}
+	return r, nil
+}
+
+func read(ctx context.Context, pool *pg.Pool, reading ledger.Reading) (r *ledger.Report, err error) {
+	err = pg.Snapshot(ctx, pool, func(tx pg.Tx) error {
+		if r, err = ledger.Read(ctx, tx, reading); err != nil {
+			return err
+		}
+		add := func(check, sql string, args ...any) error {
+			found, err := ledger.Query(ctx, tx, check, sql, args...)
+			r.Findings = append(r.Findings, found...)
+			return err
+		}
+		for _, c := range fewChecks {
+			if err := add(c.name, c.sql); err != nil {
+				return err
+			}
+		}
+		if r.All {
+			for _, c := range checks {
+				if err := add(c.name, whole.Replace(c.sql)); err != nil {
+					return err
+				}
+			}
+			return add(CheckPostedOnce, postedOnceSQL)
+		}
+		return readGroups(ctx, tx, r, add)
+	})
+	return r, err
+}
+
+// readGroups runs the checks for the groups of the report, and for those of newer rows.
+func readGroups(ctx context.Context, tx pg.Tx, r *ledger.Report, add func(check, sql string, args ...any) error) error {
+	newer, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], newGroupsSQL, idAt(r.Since.Add(-sinceMargin)))
+	if err != nil {
+		return err
+	}
+	for _, id := range newer {
+		r.Groups[id] = struct{}{}
+	}
+	if err := pg.PlanAsBatch(ctx, tx); err != nil {
+		return err
+	}
+	for ids := range slices.Chunk(slices.SortedFunc(maps.Keys(r.Groups), pg.CompareIDs), groupsAtOnce) {
+		for _, c := range checks {
+			if err := add(c.name, of.Replace(c.sql), ids); err != nil {
+				return err
+			}
+		}
+		if err := add(CheckPostedOnce, postedAgainSQL, ids); err != nil {
+			return err
+		}
+	}
+	return nil
 }

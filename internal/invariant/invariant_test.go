@@ -35,11 +35,14 @@ type world struct {
 	tenant    uuid.UUID
 	account   uuid.UUID
 	other     uuid.UUID
+	resumed   bool // from a checkpoint of each account's first entry
 }
 
-func setup(t *testing.T) *world {
+func setup(t *testing.T) *world { return setupFrom(t, false) }
+
+func setupFrom(t *testing.T, resumed bool) *world {
 	e := testenv.New(t)
-	w := &world{Env: e, ctx: context.Background(), bank: e.Bank(fakebank.Options{})}
+	w := &world{Env: e, resumed: resumed, ctx: context.Background(), bank: e.Bank(fakebank.Options{})}
 	client := testenv.BankClient(t, w.bank, e.Clock)
 	log := slog.New(slog.DiscardHandler)
 	w.payments = payment.New(payment.Options{
@@ -64,6 +67,9 @@ func (w *world) live(client *nomba.Client) {
 	w.T.Helper()
 	w.confirm(w.pay(w.account, nil))
 	w.confirm(w.pay(w.other, nil))
+	if w.resumed {
+		require.Empty(w.T, w.resume().Findings)
+	}
 	w.confirm(w.pay(w.account, func(x *fakebank.Transaction) { x.Amount = money.Must("1.00") }))
 	w.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook' WHERE id = $1`, w.tenant)
 	w.pay(w.account, nil)
@@ -135,6 +141,13 @@ func (w *world) verify() []ledger.Finding {
 	return found
 }
 
+func (w *world) resume() *ledger.Report {
+	w.T.Helper()
+	r, err := invariant.Resume(w.ctx, w.Pool, ledger.Reading{})
+	require.NoError(w.T, err)
+	return r
+}
+
 func (w *world) light() invariant.State {
 	w.T.Helper()
 	s, err := invariant.Light(w.ctx, w.Pool, w.Clock.Now())
@@ -145,8 +158,8 @@ func (w *world) light() invariant.State {
 // A delivery that tells of what did not happen: the start of its statement, and its id.
 const (
 	toldSettlement = `INSERT INTO deliveries (id, tenant_id, account_id, callback_url, status, delivered_at, created_at, transaction_group_id, event_type, body)
-		SELECT '0198c0de-0000-7000-8000-000000000001', tenant_id, account_id, 'https://tenant.example/hook', 'delivered', now(), now(), `
-	toldID = `SELECT '0198c0de-0000-7000-8000-000000000001'`
+		SELECT '0fffffff-0000-7000-8000-000000000001', tenant_id, account_id, 'https://tenant.example/hook', 'delivered', now(), now(), `
+	toldID = `SELECT '0fffffff-0000-7000-8000-000000000001'`
 )
 
 // damage is one way to break the rows between the capabilities, and the check that must name it.
@@ -323,10 +336,55 @@ func TestVerifyNamesDamage(t *testing.T) {
 			named := func(f ledger.Finding) bool { return f.Check == d.check && f.Subject == subject }
 			found := w.verify()
 			require.True(t, slices.ContainsFunc(found, named), "%s at %s: %v", d.check, subject, found)
+			first := w.resume()
+			require.True(t, first.All)
+			require.ElementsMatch(t, found, first.Findings)
 			if light := w.light().Findings; d.light {
 				require.True(t, slices.ContainsFunc(light, named), "light: %s at %s: %v", d.check, subject, light)
 			}
 		})
+	}
+}
+
+// A run from checkpoints names the same of what is newer, and moves no checkpoint.
+func TestResumeNamesDamage(t *testing.T) {
+	t.Parallel()
+	for name, d := range damage {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setupFrom(t, true)
+			subject := testenv.Value[string](w.Env, d.subject)
+			for _, table := range []string{"ledger_entries", "ledger_balances", "inbound_events", "transfers", "deliveries"} {
+				w.Exec(`ALTER TABLE ` + table + ` DISABLE TRIGGER ALL`)
+			}
+			w.Exec(d.sql)
+			seqs := `SELECT array_agg(seq ORDER BY account_id) FROM ledger_checkpoints`
+			require.Equal(t, []int64{1, 1}, testenv.Value[[]int64](w.Env, seqs))
+			for range 2 {
+				r := w.resume()
+				require.False(t, r.All)
+				require.True(t, slices.ContainsFunc(r.Findings, func(f ledger.Finding) bool {
+					return f.Check == d.check && f.Subject == subject ||
+						f.Check == ledger.CheckCheckpoint // the entry of a checkpoint was damaged
+				}), "%s at %s: %v", d.check, subject, r.Findings)
+				require.Equal(t, []int64{1, 1}, testenv.Value[[]int64](w.Env, seqs))
+			}
+		})
+	}
+	w := setupFrom(t, true)
+	r := w.resume()
+	require.Empty(t, r.Findings)
+	require.False(t, r.All)
+	require.Empty(t, w.resume().Findings)
+	require.Empty(t, w.verify())
+}
+
+// Of some groups a check reads rows by their keys, and no table whole.
+func TestGroupsAreReadByKeys(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	for _, sql := range invariant.GroupsSQL() {
+		require.NotContains(t, e.BatchPlan(sql), "Seq Scan", sql)
 	}
 }
 

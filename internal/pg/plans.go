@@ -1,5 +1,7 @@
 package pg
 
+import "context"
+
 // How the statements of a batch are planned, and what they do to be planned well.
 //
 // A single statement is planned anew each time (force_custom_plan, in [Open]). A plan that is kept
@@ -36,3 +38,9 @@ const (
 	beginReading = `begin read only` + planSettings
 	planSettings = `; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off`
 )
+
+// PlanAsBatch has the statements that follow in a transaction planned as a batch's.
+func PlanAsBatch(ctx context.Context, tx Tx) error {
+	_, err := tx.Conn().PgConn().Exec(ctx, planSettings[2:]).ReadAll()
+	return err
+}

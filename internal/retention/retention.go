@@ -47,6 +47,7 @@ func Rules(k Keep) []Rule {
 		{Table: "ledger_entries", Kept: "for ever"},
 		{Table: "ledger_balances", Kept: "for ever"},
 		{Table: "ledger_days", Kept: "for ever"},
+		{Table: "ledger_checkpoints", Kept: "for ever: one row an account"},
 		{Table: "inbound_events", Kept: "for ever; forged ones for 30 days, and no more than fit (payment.Service.PurgeForged)"},
 		{Table: "recalls", Kept: "for ever"},
 		{Table: "transfers", Kept: "for ever"},

@@ -1,0 +1,10 @@
+package invariant
+
+// GroupsSQL are the checks of some groups, for the test of their plans.
+func GroupsSQL() []string {
+	all := []string{postedAgainSQL}
+	for _, c := range checks {
+		all = append(all, of.Replace(c.sql))
+	}
+	return all
+}
