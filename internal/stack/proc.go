@@ -109,7 +109,15 @@ type running struct {
 
 func recordPath(dir string) string { return filepath.Join(dir, recordName) }
 
-// writeRecord notes the servers that run now.
+// started notes that a server's process runs, beside those of the others.
+func (s *Stack) started(v *Server, p *supervise.Process) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.p = p
+	return s.writeRecord()
+}
+
+// writeRecord notes the servers that run now. The caller holds the lock.
 func (s *Stack) writeRecord() error {
 	r := record{Dir: s.dir.path}
 	for _, v := range []*Server{s.Postgres, s.Standby, s.Redis} {

@@ -50,11 +50,12 @@ func (v *Server) startFirst(ctx context.Context) error {
 }
 
 // launch starts the process and returns when it answers.
-func (v *Server) launch(ctx context.Context) (err error) {
-	if v.p, err = v.stack.account.spawn(v.cmd(v.port), v.name, filepath.Join(v.stack.dir.path, v.log), v.stop); err != nil {
+func (v *Server) launch(ctx context.Context) error {
+	p, err := v.stack.account.spawn(v.cmd(v.port), v.name, filepath.Join(v.stack.dir.path, v.log), v.stop)
+	if err != nil {
 		return err
 	}
-	if err := v.stack.writeRecord(); err != nil {
+	if err := v.stack.started(v, p); err != nil {
 		return err
 	}
 	return v.p.Await(ctx, readyTimeout, func(ctx context.Context) error { return v.ready(ctx, v.port) })

@@ -59,6 +59,9 @@ type Stack struct {
 	failed   chan error
 	stopping chan struct{}
 	stopOnce sync.Once
+
+	// mu guards which server is which, and the processes: a start of any server notes all of them.
+	mu sync.Mutex
 }
 
 const (

@@ -41,7 +41,9 @@ func (s *Stack) StartStandby(ctx context.Context) error {
 	if s.Standby != nil {
 		start = v.Start
 	}
+	s.mu.Lock()
 	s.Standby = v
+	s.mu.Unlock()
 	if err := start(ctx); err != nil {
 		return err
 	}
@@ -81,7 +83,9 @@ func (s *Stack) copyPrimary(ctx context.Context, cluster string) error {
 // Promote makes the standby the primary, as a manager of standbys does when the primary has died.
 // Until [Stack.StartStandby] makes another, commits wait for nobody.
 func (s *Stack) Promote(ctx context.Context) error {
+	s.mu.Lock()
 	s.Postgres, s.Standby = s.Standby, s.Postgres
+	s.mu.Unlock()
 	return s.onPrimary(ctx, func(conn *pgx.Conn) error {
 		// before it takes the first commit, which would wait for a standby that is not there
 		if err := setSynchronous(ctx, conn, ""); err != nil {

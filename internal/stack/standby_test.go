@@ -27,6 +27,9 @@ func TestStandbyHasAllThatWasCommitted(t *testing.T) {
 	do(func(conn *pgx.Conn) { exec(conn, `CREATE TABLE kept (n integer)`) })
 	for n := range 3 {
 		do(func(conn *pgx.Conn) { exec(conn, `INSERT INTO kept VALUES ($1)`, n) })
+		redis := make(chan error)
+		s.Redis.Kill()
+		go func() { redis <- s.Redis.Start(ctx) }() // at the same time
 		s.Postgres.Kill()
 		require.NoError(t, s.Promote(ctx))
 
@@ -37,6 +40,7 @@ func TestStandbyHasAllThatWasCommitted(t *testing.T) {
 			exec(conn, `CREATE TABLE IF NOT EXISTS written ()`)
 		})
 		require.NoError(t, s.StartStandby(ctx))
+		require.NoError(t, <-redis)
 		require.Equal(t, url, s.BothURL()+"&target_session_attrs=read-write", "both keep their addresses")
 	}
 }
