@@ -6,11 +6,11 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// atReplica are the endpoints that a read replica may answer: lists, statements, exports and the
+// replicaEndpoints are those that a read replica may answer: lists, statements, exports and the
 // dashboard's first page. All others are answered by the primary, as clients and handlers decide by
 // them: balances, the state of one thing, keys and sessions (which are checked before any handler),
 // and whatever writes.
-var atReplica = map[endpoint]bool{
+var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/misdirected"}: true,
 
 	{"GET", "/auth/overview"}: true,
@@ -35,7 +35,7 @@ var atReplica = map[endpoint]bool{
 }
 
 // AtReplica reports whether a read replica may answer the endpoint.
-func (r Route) AtReplica() bool { return atReplica[endpoint{r.Method, r.Path}] }
+func (r Route) AtReplica() bool { return replicaEndpoints[endpoint{r.Method, r.Path}] }
 
 // handler is the row's handler. Where [Route.AtReplica] says so it may run twice: at the replica
 // and, if that fails, at the primary. Its answer is complete before any of it is sent.

@@ -76,7 +76,7 @@ func (b *batched) check(t testing.TB) {
 			t.Fatalf("testenv: %v", err)
 		}
 		for _, sql := range b.new {
-			plan, err := batchPlan(ctx, pool, sql)
+			plan, err := explainBatch(ctx, pool, sql)
 			if pg.Code(err) == undefinedTable || strings.Contains(sql, "FROM pg_") {
 				continue // of a table that the test made itself, or of Postgres
 			}
@@ -104,7 +104,7 @@ func firstColumns(ctx context.Context, q pg.Querier) (map[string]string, error) 
 	return first, err
 }
 
-func batchPlan(ctx context.Context, pool *pg.Pool, sql string) (plan string, err error) {
+func explainBatch(ctx context.Context, pool *pg.Pool, sql string) (plan string, err error) {
 	b := pg.NewBatcher(pool, pg.BatchOptions[int]{Max: 1}, func(ctx context.Context, tx pg.Tx, _ []int) ([]int, error) {
 		if _, err := tx.Exec(ctx, "PREPARE explained AS "+sql); err != nil {
 			return nil, err
