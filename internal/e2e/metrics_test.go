@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -17,18 +16,12 @@ import (
 	"ajo/internal/money"
 )
 
-// watched runs a role whose operations listener the test knows, and returns its address.
+// watched runs a role, and returns the address of its operations listener.
 func (w *world) watched(start func()) (ops string) {
 	w.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(w.t, err)
-	ops = l.Addr().String()
-	require.NoError(w.t, l.Close())
-	before := w.settings
-	w.settings = w.with(map[string]string{"AJO_OPS_ADDR": ops})
+	others := len(w.procs)
 	start()
-	w.settings = before
-	return ops
+	return w.procs[others].ops()
 }
 
 // scrape reads a role's metrics; empty when it does not answer.

@@ -95,6 +95,14 @@ func (p *process) logged(message string) map[string]any {
 	return line
 }
 
+// ops is the address of the process's operations listener.
+func (p *process) ops() string {
+	p.t.Helper()
+	address, _ := p.logged("metrics, queue dashboard and profiles are served")["address"].(string)
+	require.NotEmpty(p.t, address)
+	return address
+}
+
 // result is a command that ran to its end.
 type result struct {
 	code int

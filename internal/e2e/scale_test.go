@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -86,14 +85,11 @@ func (w *world) workOff(processes, until int) (time.Duration, []int) {
 		require.NoError(w.t, inspector.PauseQueue(queue))
 	}
 	for i := range all {
-		ops[i] = freeAddress(w.t)
-		settings := maps.Clone(w.settings)
-		settings["AJO_OPS_ADDR"] = ops[i]
-		all[i] = start(w.t, w.dir, settings, "worker", "--queues", queues)
-		w.procs = append(w.procs, all[i])
+		all[i] = w.run("worker", "--queues", queues)
 	}
-	for _, worker := range all {
+	for i, worker := range all {
 		worker.logged("the worker runs")
+		ops[i] = worker.ops()
 	}
 	answer := make(chan struct{})
 	if few {
