@@ -132,7 +132,7 @@ func TestReadReplica(t *testing.T) {
 	before := len(s.endpoint.received())
 	s.payAndTell(s.nuban, "777.00")
 	s.eventually("the event at the tenant", func() bool { return len(s.endpoint.received()) > before })
-	require.Contains(t, string(s.get(s.reads, "/v1/accounts/shop-1/statement").body), `"767.00"`, "what the tenant was told of is in its statement")
+	require.Contains(t, string(s.get(s.reads, "/v1/accounts/shop-1/statement").body), `"767.00"`, "what was published to the tenant is in its statement")
 	s.waitForEnd(some + 1)
 	s.same()
 	exec(`SELECT pg_wal_replay_resume()`)

@@ -192,31 +192,31 @@ func TestListenersAreShownPayments(t *testing.T) {
 func TestNoChoiceNoStatement(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	pool, sent := b.Traced()
+	pool, sent := b.Recorded()
 	o := b.svc.Options
 	o.Pool = pool
 	svc := payment.New(o)
 	t.Cleanup(svc.Close)
 	b.Subscribe(b.tenant, "{}")
 	b.svc = svc
-	cost := func() (post, confirm []string) {
+	cost := func() (post, confirm []testenv.Statement) {
 		t.Helper()
 		b.openAtBank()
 		txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: b.account.String(), Amount: money.Must("5000.00"), Silent: true})
 		require.NoError(t, err)
 		r := b.receive(b.sign(b.bank.EventFor(txn)))
-		sent.Taken()
+		sent()
 		b.post(r.ID)
-		post = sent.Taken()
+		post = sent()
 		b.Clock.Advance(time.Minute)
-		sent.Taken()
+		sent()
 		require.NoError(t, svc.Confirm(b.ctx, r.ID))
-		return post, sent.Taken()
+		return post, sent()
 	}
 	post, confirm := cost()
-	for _, sql := range confirm {
-		require.NotContains(t, sql, "listen_events")
-		require.NotContains(t, sql, "deliveries")
+	for _, s := range confirm {
+		require.NotContains(t, s.SQL, "listen_events")
+		require.NotContains(t, s.SQL, "deliveries")
 	}
 	b.Subscribe(b.tenant, "{payment.confirmed}")
 	morePost, moreConfirm := cost()

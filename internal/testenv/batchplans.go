@@ -23,8 +23,8 @@ type batched struct {
 // asked are the statements that some test of this process has had checked.
 var asked sync.Map
 
-// TraceQueryStart makes it a tracer of pgx.
-func (b *batched) TraceQueryStart(ctx context.Context, c *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+// note is a [tracer].
+func (b *batched) note(c *pgx.Conn, q pgx.TraceQueryStartData) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(q.SQL)), " "); word {
@@ -40,11 +40,7 @@ func (b *batched) TraceQueryStart(ctx context.Context, c *pgx.Conn, q pgx.TraceQ
 			b.new = append(b.new, q.SQL)
 		}
 	}
-	return ctx
 }
-
-// TraceQueryEnd makes it a tracer of pgx.
-func (*batched) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // emptied are the tables whose rows all go again and again, and which vacuum finds empty then.
 const emptied = "work, idempotency_keys, confirm_lists, reconcile_items, sessions"

@@ -73,37 +73,44 @@ type Statement struct {
 // been asked since the last call.
 func (e *Env) Recorded() (*pg.Pool, func() []Statement) {
 	e.T.Helper()
-	r := &recorder{}
+	var mu sync.Mutex
+	var seen []Statement
+	pool := e.traced(func(_ *pgx.Conn, q pgx.TraceQueryStartData) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, Statement{q.SQL, q.Args})
+	})
+	e.T.Cleanup(pool.Close)
+	return pool, func() []Statement {
+		mu.Lock()
+		defer mu.Unlock()
+		defer func() { seen = nil }()
+		return seen
+	}
+}
+
+// tracer is called with each statement that a pool is asked.
+type tracer func(*pgx.Conn, pgx.TraceQueryStartData)
+
+// TraceQueryStart makes it a tracer of pgx.
+func (fn tracer) TraceQueryStart(ctx context.Context, c *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	fn(c, q)
+	return ctx
+}
+
+// TraceQueryEnd makes it a tracer of pgx.
+func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// traced is a pool like the test's, with a tracer.
+func (e *Env) traced(fn tracer) *pg.Pool {
+	e.T.Helper()
 	cfg := e.Pool.Config()
-	cfg.ConnConfig.Tracer = r
+	cfg.ConnConfig.Tracer = fn
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	if err != nil {
 		e.T.Fatalf("testenv: %v", err)
 	}
-	e.T.Cleanup(pool.Close)
-	return pool, r.take
-}
-
-type recorder struct {
-	mu   sync.Mutex
-	seen []Statement
-}
-
-func (r *recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.seen = append(r.seen, Statement{q.SQL, q.Args})
-	return ctx
-}
-
-func (*recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (r *recorder) take() []Statement {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	seen := r.seen
-	r.seen = nil
-	return seen
+	return pool
 }
 
 var (

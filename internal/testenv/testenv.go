@@ -20,7 +20,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/clock"
@@ -52,13 +51,10 @@ func New(t testing.TB) *Env {
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	pool.Close()
+	pool.Close() // of which only the settings are used
+	e.Pool = pool
 	seen := &batched{in: map[*pgx.Conn]bool{}}
-	cfg := pool.Config()
-	cfg.ConnConfig.Tracer = seen
-	if e.Pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
+	e.Pool = e.traced(seen.note)
 	t.Cleanup(func() {
 		e.Pool.Close()
 		seen.check(t)

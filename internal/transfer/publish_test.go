@@ -149,16 +149,16 @@ func TestListenersAreShownSettlements(t *testing.T) {
 // A tenant that has chosen nothing costs no statement.
 func TestNoChoiceNoStatement(t *testing.T) {
 	b := setup(t)
-	pool, sent := b.Traced()
+	pool, sent := b.Recorded()
 	svc := b.service(func(o *transfer.Options) { o.Pool = pool })
 	cost := func() int {
 		t.Helper()
 		b.fund("100.00")
 		p := b.settle("100.00")
-		sent.Taken()
+		sent()
 		_ = svc.Advance(b.ctx, p.ID)
 		require.Equal(t, transfer.Success, b.get(p.MerchantTxRef).Status)
-		return len(sent.Taken())
+		return len(sent())
 	}
 	none := cost()
 	b.Subscribe(b.tenant, allSettlements)
