@@ -109,9 +109,10 @@ type Entry struct {
 	TransferRef        *string    `pg:"transfer_ref"` // merchantTxRef of the settlement, or null
 	ReversalOf         *uuid.UUID `pg:"reversal_of"`  // the entry that this one reverses, or null
 	CreatedAt          time.Time  `pg:"created_at"`
-	// who paid, as the bank's event says; of a payment's entries, and read by statements only
-	SenderName string
-	SenderBank string // by its name
+	// who paid, as the bank's event says; of a payment's entries. The event may be archived, an
+	// entry is not.
+	SenderName string `pg:"sender_name"`
+	SenderBank string `pg:"sender_bank"` // by its name
 }
 
 // Posting asks for a new entry.
@@ -121,6 +122,8 @@ type Posting struct {
 	Fee            money.Amount
 	Narration      string
 	ProviderTxnRef string
+	// who paid, of a payment
+	SenderName, SenderBank string
 	// one payment or one settlement; a second posting of the same group and direction is refused by
 	// the schema
 	TransactionGroupID uuid.UUID

@@ -112,7 +112,7 @@ func (t *totals) carry(e *stored, to Status, now time.Time) *row {
 	r := t.next(Entry{
 		Direction: e.Direction.opposite(), Amount: e.Amount, Status: Reversed, Narration: "Reversal: " + e.Narration,
 		ProviderTxnRef: e.ProviderTxnRef, TransactionGroupID: e.TransactionGroupID, TransferRef: e.TransferRef,
-		ReversalOf: &original, CreatedAt: now,
+		ReversalOf: &original, CreatedAt: now, SenderName: e.SenderName, SenderBank: e.SenderBank,
 	})
 	return &r
 }
@@ -144,7 +144,7 @@ func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries m
 	})
 	batch.Queue(`
 		SELECT account_id, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
-			transfer_ref, reversal_of, created_at
+			transfer_ref, reversal_of, created_at, sender_name, sender_bank
 		FROM ledger_entries WHERE transaction_group_id = ANY($1)`, groups(moves)).Query(func(rows pgx.Rows) error {
 		entries = map[entryKey]*stored{}
 		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*stored, error) {
@@ -164,7 +164,7 @@ func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries m
 func (e *Entry) fields() []any {
 	return []any{
 		&e.ID, &e.Direction, &e.Amount, &e.Fee, &e.Currency, &e.Status, &e.Narration, &e.ProviderTxnRef,
-		&e.TransactionGroupID, &e.TransferRef, &e.ReversalOf, &e.CreatedAt,
+		&e.TransactionGroupID, &e.TransferRef, &e.ReversalOf, &e.CreatedAt, &e.SenderName, &e.SenderBank,
 	}
 }
 

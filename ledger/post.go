@@ -90,6 +90,7 @@ func (t *totals) append(p Posting, d Direction, now time.Time) row {
 	return t.next(Entry{
 		Direction: d, Amount: p.Amount, Fee: p.Fee, Status: Provisional, Narration: p.Narration,
 		ProviderTxnRef: p.ProviderTxnRef, TransactionGroupID: p.TransactionGroupID, TransferRef: p.TransferRef, CreatedAt: now,
+		SenderName: p.SenderName, SenderBank: p.SenderBank,
 	})
 }
 

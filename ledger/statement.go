@@ -52,18 +52,13 @@ type Statement struct {
 	Pagination page.Info `json:"pagination"`
 }
 
-// payerSQL is who paid, of an entry e whose group is a payment; a settlement has no such event. The
-// LIMIT keeps the planner from joining all events there are: each entry's own is found by its id.
-const payerSQL = `
-		LEFT JOIN LATERAL (SELECT sender_name, sender_bank FROM inbound_events WHERE id = e.transaction_group_id AND e.transfer_ref IS NULL LIMIT 1) p ON true`
-
 // pageSQL reads a page of a statement, oldest first; newestFirstSQL the same from its end.
 const (
-	pageSQL        = pageLinesSQL + ` ORDER BY seq LIMIT $3) e ON true` + payerSQL + ` WHERE b.account_id = $1 ORDER BY e.seq`
-	newestFirstSQL = pageLinesSQL + ` ORDER BY seq DESC LIMIT $3) e ON true` + payerSQL + ` WHERE b.account_id = $1 ORDER BY e.seq DESC`
+	pageSQL        = pageLinesSQL + ` ORDER BY seq LIMIT $3) e ON true WHERE b.account_id = $1 ORDER BY e.seq`
+	newestFirstSQL = pageLinesSQL + ` ORDER BY seq DESC LIMIT $3) e ON true WHERE b.account_id = $1 ORDER BY e.seq DESC`
 	pageLinesSQL   = `
 		SELECT b.total_credits, b.total_debits, coalesce(encode(b.chain_head, 'hex'), ''), e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status,
-			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at, coalesce(p.sender_name, ''), coalesce(p.sender_bank, '')
+			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank
 		FROM ledger_balances b
 		LEFT JOIN LATERAL (
 			SELECT * FROM ledger_entries
@@ -74,8 +69,8 @@ const (
 // linesSQL reads all lines of a statement.
 const linesSQL = `
 		SELECT e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status, e.narration, e.provider_txn_ref, e.transaction_group_id,
-			e.transfer_ref, e.reversal_of, e.created_at, coalesce(p.sender_name, ''), coalesce(p.sender_bank, '')
-		FROM ledger_entries e` + payerSQL + `
+			e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank
+		FROM ledger_entries e
 		WHERE e.account_id = $1 AND e.seq > $2 AND e.seq <= $4 AND e.created_at >= $5 AND e.created_at < $6
 			AND ($7 = '' OR e.direction = $7) AND ($8 = '' OR e.status = $8) AND ($8 <> 'reversed' OR e.reversed) AND ($8 <> 'needs_review' OR e.review_from_seq IS NOT NULL)
 		ORDER BY e.seq LIMIT $3`
@@ -169,7 +164,7 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 		}
 		var l Line
 		into := append([]any{&l.seq, &l.RunningBalance}, l.Entry.fields()...)
-		if err := rows.Scan(append(into, &l.Entry.SenderName, &l.Entry.SenderBank)...); err != nil {
+		if err := rows.Scan(into...); err != nil {
 			return err
 		}
 		if !each(l) {
@@ -196,15 +191,15 @@ type nullableLine struct {
 	seq                                                 *int64
 	running, amount, fee                                *money.Amount
 	direction, currency, status, narration, providerRef *string
+	senderName, senderBank                              *string
 	transfer                                            *string
 	created                                             *time.Time
-	senderName, senderBank                              string
 }
 
 func (n *nullableLine) toLine() Line {
 	return Line{seq: *n.seq, RunningBalance: *n.running, Entry: Entry{
 		ID: *n.id, Direction: Direction(*n.direction), Amount: *n.amount, Fee: *n.fee, Currency: *n.currency, Status: Status(*n.status),
 		Narration: *n.narration, ProviderTxnRef: *n.providerRef, TransactionGroupID: *n.group, TransferRef: n.transfer,
-		ReversalOf: n.reversal, CreatedAt: n.created.UTC(), SenderName: n.senderName, SenderBank: n.senderBank,
+		ReversalOf: n.reversal, CreatedAt: n.created.UTC(), SenderName: *n.senderName, SenderBank: *n.senderBank,
 	}}
 }

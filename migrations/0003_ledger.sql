@@ -35,6 +35,8 @@ CREATE TABLE ledger_entries (
     review_from_seq             bigint,
     review_to_seq         bigint,
     hash                 bytea,
+    sender_name          text NOT NULL DEFAULT '',
+    sender_bank          text NOT NULL DEFAULT '',
     reversed             boolean NOT NULL GENERATED ALWAYS AS (status = 'reversed') STORED,
     -- A debit under review would free money that may be on its way out.
     CHECK (NOT (direction = 'debit' AND status = 'needs_review')),
@@ -58,6 +60,7 @@ COMMENT ON COLUMN ledger_entries.seq IS 'position in the account, from 1 without
 COMMENT ON COLUMN ledger_entries.amount IS 'of a received payment: net, after the bank''s fee';
 COMMENT ON COLUMN ledger_entries.fee IS 'the bank''s fee, outside the balance';
 COMMENT ON COLUMN ledger_entries.status IS 'needs_review: not in the balance until a person decides';
+COMMENT ON COLUMN ledger_entries.sender_name IS 'who paid, as the payment''s event says: an event may be archived, an entry is kept';
 COMMENT ON COLUMN ledger_entries.transaction_group_id IS 'one payment or one settlement: the event''s or the transfer''s id';
 COMMENT ON COLUMN ledger_entries.transfer_ref IS 'the settlement''s merchantTxRef';
 COMMENT ON COLUMN ledger_entries.reversal_of IS 'the entry that this one reverses';
@@ -65,7 +68,7 @@ COMMENT ON COLUMN ledger_entries.running_balance IS 'the account''s balance afte
 COMMENT ON COLUMN ledger_entries.review_from_seq IS 'the account''s last_seq when the entry went under review';
 COMMENT ON COLUMN ledger_entries.review_to_seq IS 'the account''s last_seq when the review ended; between the two it is not in the balance';
 COMMENT ON COLUMN ledger_entries.hash IS
-    'SHA-256 over the hash of the account''s entry before, and this entry''s fields but for its status (ledger/chain.go)';
+    'SHA-256 over the hash of the account''s entry before, and this entry''s fields but for its status and who paid (ledger/chain.go)';
 
 -- No index names the sums, and fillfactor leaves room: every posting updates its row in place.
 CREATE TABLE ledger_balances (
@@ -197,10 +200,10 @@ CREATE TRIGGER ledger_entries_begin BEFORE INSERT ON ledger_entries FOR EACH ROW
 CREATE TRIGGER ledger_entries_unchanged AFTER UPDATE ON ledger_entries FOR EACH ROW
     WHEN (NOT (OLD.status = 'provisional' AND NEW.status = 'confirmed'
         AND (OLD.id, OLD.tenant_id, OLD.account_id, OLD.contra, OLD.seq, OLD.direction, OLD.amount, OLD.fee, OLD.currency, OLD.narration,
-            OLD.provider_txn_ref, OLD.transaction_group_id, OLD.transfer_ref, OLD.reversal_of, OLD.running_balance, OLD.created_at,
+            OLD.provider_txn_ref, OLD.sender_name, OLD.sender_bank, OLD.transaction_group_id, OLD.transfer_ref, OLD.reversal_of, OLD.running_balance, OLD.created_at,
             OLD.review_from_seq, OLD.review_to_seq, OLD.hash, OLD.reversed)
         IS NOT DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.contra, NEW.seq, NEW.direction, NEW.amount, NEW.fee, NEW.currency, NEW.narration,
-            NEW.provider_txn_ref, NEW.transaction_group_id, NEW.transfer_ref, NEW.reversal_of, NEW.running_balance, NEW.created_at,
+            NEW.provider_txn_ref, NEW.sender_name, NEW.sender_bank, NEW.transaction_group_id, NEW.transfer_ref, NEW.reversal_of, NEW.running_balance, NEW.created_at,
             NEW.review_from_seq, NEW.review_to_seq, NEW.hash, NEW.reversed)))
     EXECUTE FUNCTION ledger_entry_unchanged('provisional>confirmed', 'provisional>reversed', 'provisional>needs_review',
         'needs_review>confirmed', 'needs_review>reversed', 'confirmed>reversed');

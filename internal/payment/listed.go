@@ -174,10 +174,10 @@ func fromBank(t provider.Transaction, now time.Time) *inbound {
 	return &inbound{
 		eventRow: eventRow{
 			ID: uuid.Must(uuid.NewV7()), Source: sourceReconciliation, TxnRef: t.ID, Amount: &t.Amount, Fee: &t.Fee, Currency: t.Currency,
-			Alias: t.AccountRef, Number: t.AccountNumber, Sender: Clean(t.SenderName), Narration: Clean(t.Narration), Session: Clean(t.SessionID),
+			Alias: t.AccountRef, Number: t.AccountNumber, Sender: Clean(t.SenderName), SenderBank: Clean(t.SenderBank), Narration: Clean(t.Narration), Session: Clean(t.SessionID),
 			OccurredAt: &t.Time, ReceivedAt: now,
 		},
-		Authentic: true, RequestID: "reconciliation:" + t.ID, Type: typePayment, Status: Received, SenderBank: Clean(t.SenderBank), Body: body,
+		Authentic: true, RequestID: "reconciliation:" + t.ID, Type: typePayment, Status: Received, Body: body,
 		Digest: digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
 	}
 }

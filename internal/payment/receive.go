@@ -71,6 +71,7 @@ type eventRow struct {
 	Alias       string        `pg:"alias"`
 	Number      string        `pg:"alias_number"`
 	Sender      string        `pg:"sender_name"`
+	SenderBank  string        `pg:"sender_bank"`
 	Narration   string        `pg:"narration"`
 	Session     string        `pg:"session_id"`  // the interbank switch's id of the transfer
 	OccurredAt  *time.Time    `pg:"occurred_at"` // nil: the event is not authentic
@@ -87,7 +88,6 @@ type inbound struct {
 	Type           string            `pg:"event_type"`
 	Status         Status            `pg:"status"`
 	Category       Category          `pg:"category"`
-	SenderBank     string            `pg:"sender_bank"`
 	Digest         [sha256.Size]byte `pg:"digest"`
 	Body           []byte            `pg:"body"`
 	// an event that this one may be a repeat of
