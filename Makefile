@@ -68,6 +68,10 @@ AJO_TEST_LIST_ROWS ?= 1000000
 test-lists: build ## Try all filters of all lists on a history of AJO_TEST_LIST_ROWS rows: none may take 100 ms
 	AJO_TEST_LIST_ROWS=$(AJO_TEST_LIST_ROWS) bin/ajo stack -- go test -timeout 60m -count=1 -v -run TestFilteredListsReadABoundedPart ./api
 
+.PHONY: test-migrations
+test-migrations: build ## Run the examples of migrations beside payments, on a book of AJO_TEST_LIST_ROWS rows, and print how long posting stopped
+	AJO_TEST_LIST_ROWS=$(AJO_TEST_LIST_ROWS) bin/ajo stack -- go test -timeout 60m -count=1 -v -run '^TestMigrationsBesidePayments$$' ./internal/e2e
+
 # How long each fuzz target runs, and how many requests the contract fuzzer makes. AJO_SEED repeats a run of the latter.
 FUZZTIME ?= 30s
 AJO_FUZZ_REQUESTS ?= 100000

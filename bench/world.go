@@ -78,7 +78,7 @@ func (s *servers) newWorld(ctx context.Context, name string, o worldOptions) (w 
 	if err != nil {
 		return nil, err
 	}
-	if _, err = migrations.Up(ctx, url); err != nil {
+	if _, err = migrations.Up(ctx, url, migrations.Options{}); err != nil {
 		return nil, err
 	}
 	if w.pool, err = pg.Open(ctx, url, 8); err != nil {

@@ -4,7 +4,17 @@
 -- from them; a "--" comment says why something is built as it is. The guards that several
 -- capabilities share stand here, in the first file.
 -- +goose Up
-SET lock_timeout = '5s';
+
+-- Of `ajo migrate`, like goose_db_version, which goose makes.
+CREATE TABLE backfills (
+    version    bigint PRIMARY KEY,
+    last_key   text NOT NULL,
+    row_count  bigint NOT NULL,
+    updated_at timestamptz NOT NULL
+);
+COMMENT ON TABLE backfills IS 'How far a migration has come that changes the rows of a large table in slices.';
+COMMENT ON COLUMN backfills.version IS 'the number of its file';
+COMMENT ON COLUMN backfills.last_key IS 'of the last row that was looked at: a run that was killed goes on after it';
 
 CREATE DOMAIN naira AS numeric
     CHECK (VALUE <> 'NaN' AND scale(VALUE) <= 2 AND abs(VALUE) < 1000000000000000000);

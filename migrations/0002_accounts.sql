@@ -1,6 +1,5 @@
 -- Customers of a tenant, and their virtual accounts.
 -- +goose Up
-SET lock_timeout = '5s';
 
 CREATE TABLE customers (
     id           uuid PRIMARY KEY,

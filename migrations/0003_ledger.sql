@@ -1,7 +1,6 @@
 -- The ledger: entries that never change but for their status, a running total for each account, and
 -- sums by day. Only package ledger writes these tables.
 -- +goose Up
-SET lock_timeout = '5s';
 
 -- One row is both sides of a movement: the customer's account in the given direction, and contra,
 -- the system account, in the opposite one. So a movement cannot be half written, and payments do

@@ -1,6 +1,5 @@
 -- Events from the bank, stored before they are answered; recalls of payments; and the table of pending work.
 -- +goose Up
-SET lock_timeout = '5s';
 
 -- No foreign key, for the reason given at ledger_entries. fillfactor: an event is posted and
 -- confirmed, and each of these updates should stay on its page.

@@ -1,6 +1,5 @@
 -- Events for tenants: webhook deliveries with every attempt, and what `ajo listen` reads.
 -- +goose Up
-SET lock_timeout = '5s';
 
 -- No foreign keys, for the reason given at ledger_entries.
 CREATE TABLE deliveries (

@@ -1,6 +1,5 @@
 -- Settlements, and the keys that make a request safe to repeat.
 -- +goose Up
-SET lock_timeout = '5s';
 
 -- No foreign keys, for the reason given at ledger_entries; they would lock the tenant's one row as
 -- well. A tenant that has transfers has accounts, which cannot be removed.

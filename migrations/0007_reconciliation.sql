@@ -1,6 +1,5 @@
 -- Our books compared with the bank's list, and the record of what operators did.
 -- +goose Up
-SET lock_timeout = '5s';
 
 CREATE TABLE reconciliations (
     id              uuid PRIMARY KEY,

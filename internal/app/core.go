@@ -262,12 +262,12 @@ func Migrate(ctx context.Context, url string, out io.Writer) error {
 	if url == "" {
 		return errors.New("AJO_DATABASE_URL is not set")
 	}
-	applied, err := migrations.Up(ctx, url)
-	if err != nil {
-		return err
-	}
+	applied, err := migrations.Up(ctx, url, migrations.Options{Log: func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }})
 	for _, f := range applied {
 		fmt.Fprintln(out, "applied", f)
+	}
+	if err != nil {
+		return err
 	}
 	if len(applied) == 0 {
 		fmt.Fprintln(out, "the schema is up to date")

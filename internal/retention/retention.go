@@ -39,6 +39,7 @@ func Rules(k Keep) []Rule {
 	}
 	return []Rule{
 		{Table: "goose_db_version", Kept: "for ever: the migrations that were applied"},
+		{Table: "backfills", Kept: "for ever: one row a backfill"},
 		{Table: "tenants", Kept: "for ever: the books name them"},
 		{Table: "customers", Kept: "for ever: the books name them"},
 		{Table: "accounts", Kept: "for ever: the books name them; one that was never provisioned is removed by ajo accounts close"},

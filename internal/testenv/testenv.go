@@ -182,7 +182,7 @@ func makeTemplate(server string, urlOf func(string) string) (string, error) {
 			return "", err
 		}
 	}
-	if _, err := migrations.Up(ctx, urlOf(building)); err != nil {
+	if _, err := migrations.Up(ctx, urlOf(building), migrations.Options{}); err != nil {
 		return "", err
 	}
 	_, err = c.Exec(ctx, fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", building, name))

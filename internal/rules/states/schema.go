@@ -43,7 +43,7 @@ func columns(ctx context.Context) ([]column, error) {
 		return nil, err
 	}
 	defer s.Stop()
-	if _, err := migrations.Up(ctx, s.DatabaseURL); err != nil {
+	if _, err := migrations.Up(ctx, s.DatabaseURL, migrations.Options{}); err != nil {
 		return nil, err
 	}
 	pool, err := pg.Open(ctx, s.DatabaseURL, 2)
