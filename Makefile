@@ -123,6 +123,11 @@ bench: build ## Measure the goals of docs/performance.md; ROWS=… for some, PRO
 	go build -o bin/ajo-bench ./bench
 	bin/ajo-bench $(BENCH_FLAGS)
 
+.PHONY: bench-scale
+bench-scale: build ## Measure what grows: in a book of a million entries with random ids (BENCH_FULL=1: ten), BENCH_DUE (1000000) events after FLUSHALL, confirming, reconciling, WAL and disk
+	go build -o bin/ajo-bench ./bench
+	bin/ajo-bench -scale -due $(or $(BENCH_DUE),1000000) $(BENCH_FLAGS)
+
 .PHONY: bench-fair
 bench-fair: build ## Measure one tenant's work of each kind beside AJO_FAIR_ITEMS (50000) of another's, at slow endpoints and a slow bank (AJO_FAIR_BANK_MS)
 	AJO_FAIR_ITEMS=$(or $(AJO_FAIR_ITEMS),50000) AJO_FAIR_SAMPLES=$(or $(AJO_FAIR_SAMPLES),20) AJO_FAIR_EVERY_MS=1000 AJO_FAIR_PLACES=0 \

@@ -17,6 +17,7 @@ import (
 const (
 	bigAccount   = 1_000_000
 	smallAccount = 1000
+	spreadBook   = 200_000
 	smallBook    = 10_000
 	fullBook     = 10_000_000
 )
@@ -27,7 +28,7 @@ func (r *run) bigBook() bookOf {
 	if r.short {
 		return bookOf{spread: 2000, big: 5000, small: 100}
 	}
-	b := bookOf{big: bigAccount, small: smallAccount}
+	b := bookOf{spread: spreadBook, big: bigAccount, small: smallAccount}
 	if r.full {
 		b.spread = fullBook - bigAccount - smallAccount
 	}
@@ -77,7 +78,7 @@ func (r *run) reading(ctx context.Context) error {
 			Note: fmt.Sprintf("medians %s and %s, calls in turn", short(long), short(brief)),
 		})
 	}
-	return nil
+	return r.filters(ctx, c, f, big)
 }
 
 // compareReads is the median time of a read on each of two accounts, whose calls take turns.
@@ -85,7 +86,7 @@ func (r *run) compareReads(ctx context.Context, c *connection, f *flow, big, sma
 	var times [2][]time.Duration
 	requests := [2][]byte{}
 	for i, a := range []*account{big, small} {
-		requests[i] = httpRequest("GET", f.apiAddr, "/v1/accounts/"+a.ref+path(a), nil, "X-API-Key: "+f.key)
+		requests[i] = httpRequest("GET", f.apiAddr, "/v1/accounts/"+a.ref+path(a), nil, "X-API-Key: "+a.key)
 	}
 	const warm = 100
 	for n := range warm + r.scaled(1000) {

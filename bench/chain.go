@@ -28,7 +28,7 @@ func (f *flow) record(n int) ([]payment, error) {
 func (f *flow) recordAll(all []payment) error {
 	requests := make([][]byte, len(all))
 	for i, p := range all {
-		body, err := json.Marshal(map[string]string{"nuban": p.account.number, "amount": p.gross.String(), "fee": p.fee.String(), "silent": "true"})
+		body, err := json.Marshal(map[string]string{"nuban": p.account.number, "amount": p.gross.String(), "fee": p.fee.String(), "time": p.at, "silent": "true"})
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (f *flow) done(ctx context.Context, all []payment, conns int, interval time
 	return float64(s.count) / time.Since(s.begin).Seconds(), s, nil
 }
 
-// chain measures the whole way of a payment.
+// chain measures the whole way of a payment, and what is left of it.
 func (r *run) chain(ctx context.Context) error {
 	f, err := r.warmChain(ctx, "chain")
 	if err != nil {
@@ -75,6 +75,10 @@ func (r *run) chain(ctx context.Context) error {
 	defer f.close(ctx)
 	// so many that the last second, in which checks wait for their time, weighs little
 	all, err := f.record(r.most(6000))
+	if err != nil {
+		return err
+	}
+	before, err := f.tables(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,7 +93,47 @@ func (r *run) chain(ctx context.Context) error {
 		Note: fmt.Sprintf("%d payments over %d accounts, 64 connections, sent in %.1f s at %.0f/s, %d deliveries; checked after %s; the bank's limits lifted",
 			s.count, spreadOver, s.took.Seconds(), float64(s.count)/s.took.Seconds(), f.endpoint.calls.Load(), soon),
 	})
+	return errors.Join(r.stored(ctx, f, "chain", before, used, s.count), f.verifyChain(ctx, len(all)), f.verify(ctx))
+}
+
+// slowness is how long the slow bank and the slow endpoint take to answer.
+const slowness = 200 * time.Millisecond
+
+// slow measures the whole way where bank and endpoint answer slowly.
+func (r *run) slow(ctx context.Context) error {
+	f, err := r.warmChain(ctx, "slow")
+	if err != nil {
+		return err
+	}
+	defer f.close(ctx)
+	all, err := f.record(r.most(600))
+	if err != nil {
+		return err
+	}
+	f.endpoint.takes.Store(int64(slowness))
+	if err := f.slowBank("transactions", slowness, 0); err != nil {
+		return err
+	}
+	rate, s, used, err := r.measured(ctx, f, "slow", func() (float64, *sent, error) { return f.done(ctx, all, 64, 0) })
+	if err != nil {
+		return err
+	}
+	r.add(figure{
+		Row: "slow", What: fmt.Sprintf("whole chain, bank and endpoint answer after %s", slowness), Unit: "/s", Value: rate, Cores: used.cores(), Cost: used.cost(s.count),
+		Note: fmt.Sprintf("%d payments, sent in %.1f s; four tenants, one host of endpoints; the bank's limits lifted", s.count, s.took.Seconds()),
+	})
 	return errors.Join(f.verifyChain(ctx, len(all)), f.verify(ctx))
+}
+
+// slowBank has the bank answer a group of calls late: the next ones, or all when next is 0.
+func (w *world) slowBank(group string, by time.Duration, next int) error {
+	rule := fmt.Sprintf(`{"on":%q,"do":"slow","delay":%q,"next":%d}`, group, by, next)
+	l := load{addr: w.bankAddr, conns: 1, requests: [][]byte{httpRequest("POST", w.bankAddr, "/control/faults", []byte(rule))}, want: 200}
+	s, err := l.run()
+	if err != nil {
+		return err
+	}
+	return s.refused
 }
 
 // warmChain makes a world with a tenant and sees the first payments through; the caller closes it.
@@ -115,8 +159,8 @@ func (f *flow) verifyChain(ctx context.Context, n int) error {
 			return fmt.Errorf("of %d payments the tenant heard of %d; number %d is missing", n, len(heard), i)
 		}
 	}
-	var confirmed, delivered int
-	err := f.pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND status = 'confirmed'),
+	var confirmed, delivered int // a filled book has no deliveries
+	err := f.pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND status = 'confirmed' AND provider_txn_ref NOT LIKE '%-FILL'),
 		(SELECT count(*) FROM deliveries WHERE status = 'delivered')`).Scan(&confirmed, &delivered)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ type endpoint struct {
 	url    string
 	server fasthttp.Server
 	calls  atomic.Int64
+	takes  atomic.Int64 // nanoseconds until it answers
 
 	mu    sync.Mutex
 	first map[int]time.Time // by payment number
@@ -33,6 +34,7 @@ func newEndpoint() (*endpoint, error) {
 		if n, ok := numberIn(c.PostBody()); ok {
 			e.keep(n, time.Now())
 		}
+		time.Sleep(time.Duration(e.takes.Load()))
 	}}
 	go func() { _ = e.server.Serve(l) }()
 	return e, nil

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 )
@@ -30,6 +32,12 @@ func (p payment) net() money.Amount { return p.gross.Sub(p.fee) }
 // madeASecond is how many payments the bank made in a second: its list is read by the second.
 const madeASecond = 4000
 
+// bankID is the bank's id of a payment: without order, as a real bank's are, and the same in each
+// run.
+func bankID(of string, number int) string {
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(of+strconv.Itoa(number))).String()
+}
+
 // payments makes n payments over the accounts in turn, from number first on; the last was made just
 // now. The bank has no record of them.
 func payments(accounts []*account, first, n int) []payment {
@@ -37,9 +45,8 @@ func payments(accounts []*account, first, n int) []payment {
 	now := time.Now().UTC()
 	for i := range all {
 		at := now.Add(-time.Duration(n-1-i) * time.Second / madeASecond).Format(time.RFC3339)
-		id := strconv.Itoa(first + i)
 		all[i] = payment{
-			account: accounts[i%len(accounts)], txn: "API-VACT_TRA-BENCH-" + id, request: "bench-request-" + id, gross: grossOf(i),
+			account: accounts[i%len(accounts)], txn: "API-VACT_TRA-" + bankID("transaction", first+i), request: bankID("request", first+i), gross: grossOf(i),
 			fee: money.FromKobo(10_00), at: at,
 		}
 	}

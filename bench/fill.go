@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,13 +22,15 @@ import (
 )
 
 const (
-	// fillMark begins the ids of filled payments, by which the checks tell them from those of the
-	// run.
-	fillMark  = "FILL-"
+	// fillMark ends the ids of filled payments, by which the checks tell them from those of the
+	// run. They begin without order, as all of a bank's.
+	fillMark  = "-FILL"
 	fillBatch = 5000
+	fillDays  = 30 // over which the payments of a filled book came
 )
 
-// bookOf is what a filled database has: spread entries over 200 accounts, and two accounts more.
+// bookOf is what a filled database has: spread entries over 200 accounts of four tenants, and two
+// accounts more.
 type bookOf struct {
 	spread, big, small int
 }
@@ -39,14 +41,13 @@ func (b bookOf) entries() int { return b.spread + b.big + b.small }
 // filling takes minutes.
 type filled struct {
 	Database string
-	Key      string // the tenant's API key
 	Accounts []filledAccount
 }
 
 type filledAccount struct {
-	Ref, ID, Number string
-	Entries         int
-	Sum             money.Amount
+	Ref, ID, Key, Number string
+	Entries              int
+	Sum                  money.Amount
 }
 
 // fill returns a database with that book, made now or earlier. Entries are posted by the ledger's
@@ -71,7 +72,7 @@ func (r *run) fill(ctx context.Context, b bookOf) (*filled, error) {
 	if err := w.signUp(ctx, spreadOver+2); err != nil {
 		return nil, err
 	}
-	f := &filled{Database: name, Key: w.key}
+	f := &filled{Database: name}
 	for i, a := range w.accounts {
 		n := b.spread / spreadOver
 		switch i {
@@ -80,7 +81,7 @@ func (r *run) fill(ctx context.Context, b bookOf) (*filled, error) {
 		case spreadOver + 1:
 			n = b.small
 		}
-		f.Accounts = append(f.Accounts, filledAccount{Ref: a.ref, ID: a.id, Number: a.number, Entries: n})
+		f.Accounts = append(f.Accounts, filledAccount{Ref: a.ref, ID: a.id, Key: a.key, Number: a.number, Entries: n})
 	}
 	for _, sql := range beforeFill {
 		if err := patiently(ctx, w.pool, sql); err != nil {
@@ -90,7 +91,7 @@ func (r *run) fill(ctx context.Context, b bookOf) (*filled, error) {
 	if err := r.fillAccounts(ctx, w, f.Accounts); err != nil {
 		return nil, err
 	}
-	r.say("filled: writing events and indexes, and verifying")
+	r.say("filled: writing events, and verifying")
 	for _, sql := range afterFill {
 		if err := patiently(ctx, w.pool, sql); err != nil {
 			return nil, err
@@ -149,6 +150,8 @@ func (r *run) fillAccounts(ctx context.Context, w *world, accounts []filledAccou
 		total += a.Entries
 	}
 	begin, said := time.Now(), time.Now()
+	at := begin.UTC().Truncate(time.Microsecond).AddDate(0, 0, -fillDays)
+	each := begin.Sub(at) / time.Duration(total+1)
 	for done < total {
 		batch := make([]ledger.Posting, 0, fillBatch)
 		for i := 0; len(batch) < fillBatch && done < total; i = (i + 1) % len(accounts) {
@@ -158,7 +161,7 @@ func (r *run) fillAccounts(ctx context.Context, w *world, accounts []filledAccou
 			for range min(share, left[i], fillBatch-len(batch)) {
 				p := ledger.Posting{
 					AccountID: uuid.MustParse(accounts[i].ID), Amount: money.FromKobo(int64(90_00 + done%997)), Fee: money.FromKobo(10_00),
-					Narration: "bench", ProviderTxnRef: fillMark + strconv.Itoa(done), TransactionGroupID: uuid.Must(uuid.NewV7()),
+					Narration: "bench", ProviderTxnRef: "API-VACT_TRA-" + bankID("filled", done) + fillMark, TransactionGroupID: idAt(at),
 				}
 				accounts[i].Sum = accounts[i].Sum.Add(p.Amount)
 				batch = append(batch, p)
@@ -166,9 +169,10 @@ func (r *run) fillAccounts(ctx context.Context, w *world, accounts []filledAccou
 				done++
 			}
 		}
-		if err := fillPosted(ctx, w.pool, batch); err != nil {
+		if err := fillPosted(ctx, w.pool, at, batch); err != nil {
 			return err
 		}
+		at = at.Add(each * time.Duration(len(batch)))
 		if time.Since(said) > 10*time.Second {
 			said = time.Now()
 			r.say("filled %d of %d, %.0f/s", done, total, float64(done)/time.Since(begin).Seconds())
@@ -177,28 +181,34 @@ func (r *run) fillAccounts(ctx context.Context, w *world, accounts []filledAccou
 	return nil
 }
 
-// fillPosted posts one batch. What the tables check row by row is left out for the time of filling,
+// idAt is an id that was made then.
+func idAt(at time.Time) uuid.UUID {
+	id := uuid.Must(uuid.NewV7())
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(at.UnixMilli()))
+	copy(id[:6], ms[2:])
+	return id
+}
+
+// fillPosted posts one batch, at that time. What the tables check row by row is left out for the time of filling,
 // and is seen by the check of the whole book in the end.
-func fillPosted(ctx context.Context, pool *pg.Pool, batch []ledger.Posting) error {
+func fillPosted(ctx context.Context, pool *pg.Pool, at time.Time, batch []ledger.Posting) error {
 	return pg.InTx(ctx, pool, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
 			return err
 		}
-		_, err := ledger.PostCredits(ctx, tx, time.Now().UTC().Truncate(time.Microsecond), batch)
+		_, err := ledger.PostCredits(ctx, tx, at, batch)
 		return err
 	})
 }
 
 // beforeFill has entries begin as confirmed ones, which is what most of an old book are: confirming
-// them one by one would leave the table twice as large. Indexes are made again when all rows are
-// there.
+// them one by one would leave the table twice as large. Indexes stay: one that is made of all rows
+// has fuller pages than years of payments leave.
 var beforeFill = []string{
 	`CREATE FUNCTION fill_confirmed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.status := 'confirmed'; RETURN NEW; END $$`,
 	`CREATE TRIGGER fill_confirmed BEFORE INSERT ON ledger_entries FOR EACH ROW EXECUTE FUNCTION fill_confirmed()`,
 	`ALTER TABLE ledger_entries ENABLE REPLICA TRIGGER fill_confirmed`,
-	`CREATE TABLE fill_indexes AS SELECT indexname AS name, indexdef AS def FROM pg_indexes
-		WHERE schemaname = 'public' AND tablename IN ('ledger_entries', 'inbound_events') AND indexname NOT LIKE '%_pkey'`,
-	`DO $$ DECLARE i record; BEGIN FOR i IN SELECT * FROM fill_indexes LOOP EXECUTE 'DROP INDEX ' || i.name; END LOOP; END $$`,
 }
 
 // afterFill writes the events behind the entries, and undoes beforeFill.
@@ -208,11 +218,9 @@ var afterFill = []string{
 	`UPDATE ledger_balances SET provisional_credits = 0`,
 	`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
 			alias, narration, occurred_at, digest, body, tenant_id, account_id, received_at, processed_at)
-		SELECT transaction_group_id, 'webhook', true, true, provider_txn_ref, provider_txn_ref, 'payment_success', 'processed', 'payment', amount + fee, fee, currency,
+		SELECT transaction_group_id, 'webhook', true, true, md5(provider_txn_ref) || '-FILL', provider_txn_ref, 'payment_success', 'processed', 'payment', amount + fee, fee, currency,
 			account_id::text, narration, created_at, sha256(provider_txn_ref::bytea), '', tenant_id, account_id, created_at, created_at
 		FROM ledger_entries`,
-	`DO $$ DECLARE i record; BEGIN FOR i IN SELECT * FROM fill_indexes LOOP EXECUTE i.def; END LOOP; END $$`,
-	`DROP TABLE fill_indexes`,
 	`VACUUM ANALYZE`,
 }
 
@@ -234,9 +242,8 @@ func (r *run) copyOf(ctx context.Context, name string, f *filled) (*flow, error)
 	if err != nil {
 		return nil, err
 	}
-	w.key = f.Key
 	for _, a := range f.Accounts {
-		w.accounts = append(w.accounts, &account{ref: a.Ref, id: a.ID, bankRef: a.ID, number: a.Number, filled: a.Entries, filledSum: a.Sum})
+		w.accounts = append(w.accounts, &account{ref: a.Ref, id: a.ID, key: a.Key, bankRef: a.ID, number: a.Number, filled: a.Entries, filledSum: a.Sum})
 	}
 	return &flow{world: w, tally: newTally()}, nil
 }

@@ -42,6 +42,9 @@ func command(ctx context.Context) error {
 	flag.IntVar(&o.rate, "rate", 0, "payments a second for the latency rows; 0: half of what this run has measured")
 	flag.BoolVar(&o.profile, "profile", false, "write CPU profiles, pg_stat_statements and Redis' commandstats beside the result")
 	flag.BoolVar(&o.full, "full", false, "take a book of 10,000,000 entries, which takes some minutes to fill the first time")
+	flag.BoolVar(&o.scale, "scale", false, "run the rows about a large book, with the settings of Postgres that deploy/compose.yaml ships")
+	flag.StringVar(&o.pg, "pg", "", "settings of Postgres as name=value, joined by commas; empty: its defaults, or with -scale those of deploy/compose.yaml")
+	flag.IntVar(&o.due, "due", 1_000_000, "payments that are due when Redis is emptied, and that are reconciled then (row due)")
 	flag.StringVar(&out, "out", "", "the result's name in bench/results, without an ending; empty: date and commit")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "bench [flags]          measure\nbench compare A B      print two results side by side")
@@ -74,7 +77,12 @@ func measure(ctx context.Context, o options) error {
 	say := func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "bench %4.0fs: %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
 	}
-	s, err := startServers(ctx, o.dir, o.bin, o.profile, say)
+	settings, err := o.postgres()
+	if err != nil {
+		return err
+	}
+	say("Postgres with %s", strings.Join(settings, ", "))
+	s, err := startServers(ctx, o.dir, o.bin, settings, say)
 	if err != nil {
 		return err
 	}

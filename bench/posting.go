@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -25,9 +26,17 @@ type flow struct {
 	next  int // the next payment's number
 }
 
-// newFlow makes a world with a tenant of so many accounts, and has warm send what is not measured.
-// The caller closes it.
+// newFlow makes a world in a filled book, with tenants of so many new accounts, and has warm send
+// what is not measured. The caller closes it.
 func (r *run) newFlow(ctx context.Context, name string, accounts int, o worldOptions, warm func(*flow) error) (*flow, error) {
+	book, err := r.fill(ctx, r.bigBook())
+	if err != nil {
+		return nil, err
+	}
+	o.template, o.settings = book.Database, maps.Clone(o.settings)
+	if r.short {
+		o.settings["AJO_SWEEP_EVERY"] = "2s"
+	}
 	w, err := r.newWorld(ctx, name, o)
 	if err != nil {
 		return nil, err

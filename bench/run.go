@@ -19,6 +19,9 @@ type options struct {
 	rate     int // of the rows about latency; 0: half of what was measured
 	profile  bool
 	full     bool   // the book has as many entries as the goal says
+	scale    bool   // the rows about a large book, with the settings of Postgres that deploy/ ships
+	pg       string // settings of Postgres, as name=value, joined by commas; empty: its defaults, or those of deploy/
+	due      int    // payments that are due when Redis is emptied, and that are reconciled then
 	short    bool   // for tests: a small book
 	out      string // path of the result without an ending
 }
@@ -38,19 +41,44 @@ func (o *options) check() error {
 // row is one part of a run, which yields one figure or more.
 type row struct {
 	name string
+	in   set
 	do   func(*run, context.Context) error
 }
 
+// set says in which runs a row is, where the options name none.
+type set int
+
+const (
+	inBench set = 1 << iota
+	inScale
+)
+
 var rows = []row{
-	{"spread", func(r *run, ctx context.Context) error { return r.posting(ctx, "spread", spreadOver) }},
-	{"hot", func(r *run, ctx context.Context) error { return r.posting(ctx, "hot", 1) }},
-	{"chain", (*run).chain},
-	{"settle", (*run).settling},
-	{"latency", (*run).latency},
-	{"memory", (*run).memoryRow},
-	{"read", (*run).reading},
-	{"book", (*run).book},
-	{"idle", (*run).idle},
+	{"spread", inBench | inScale, func(r *run, ctx context.Context) error { return r.posting(ctx, "spread", spreadOver) }},
+	{"hot", inBench | inScale, func(r *run, ctx context.Context) error { return r.posting(ctx, "hot", 1) }},
+	{"chain", inBench | inScale, (*run).chain},
+	{"slow", inBench, (*run).slow},
+	{"settle", inBench, (*run).settling},
+	{"latency", inBench, (*run).latency},
+	{"memory", inBench, (*run).memoryRow},
+	{"read", inBench | inScale, (*run).reading},
+	{"book", inBench, (*run).book},
+	{"idle", inBench, (*run).idle},
+	{"confirm", inScale, (*run).confirming},
+	{"due", inScale, (*run).overdue},
+	{"leases", inScale, (*run).leases},
+	{"purge", inScale, (*run).purging},
+}
+
+// runs reports whether the row is one of the run's.
+func (r *run) runs(w row) bool {
+	switch {
+	case len(r.rows) > 0:
+		return slices.Contains(r.rows, w.name)
+	case r.scale:
+		return w.in&inScale != 0
+	}
+	return w.in&inBench != 0
 }
 
 func rowNames() []string {
@@ -82,13 +110,13 @@ func newRun(s *servers, o options) *run {
 func (r *run) all(ctx context.Context) error {
 	var err error
 	r.say("reference: pgbench for %s", r.took)
-	if r.result.TPSBefore, err = r.reference(ctx, r.took, r.scale()); err != nil {
+	if r.result.TPSBefore, err = r.reference(ctx, r.took, r.branches()); err != nil {
 		return err
 	}
 	r.say("%.0f tps", r.result.TPSBefore)
 	var failed []error
 	for _, row := range rows {
-		if len(r.rows) > 0 && !slices.Contains(r.rows, row.name) {
+		if !r.runs(row) {
 			continue
 		}
 		r.say("%s …", row.name)
@@ -103,7 +131,7 @@ func (r *run) all(ctx context.Context) error {
 		}
 	}
 	r.say("reference again")
-	r.result.TPSAfter, err = r.reference(ctx, r.took, r.scale())
+	r.result.TPSAfter, err = r.reference(ctx, r.took, r.branches())
 	return errors.Join(append(failed, err)...)
 }
 
@@ -118,8 +146,8 @@ func (r *run) add(f figure) {
 // most is how many requests a load of r.took is made of at most, at so many a second.
 func (r *run) most(perSecond int) int { return max(200, int(r.took.Seconds()*float64(perSecond))) }
 
-// scale is pgbench's: rows of its smallest table.
-func (r *run) scale() int {
+// branches is the scale of pgbench: rows of its smallest table.
+func (r *run) branches() int {
 	if r.short {
 		return 1
 	}

@@ -34,29 +34,35 @@ func (f *flow) fund(ctx context.Context) error {
 	return errors.Join(s.refused, f.wait(ctx, "confirmed", doneLimit, allDone))
 }
 
-// settled orders n settlements over the accounts in turn and returns how many of those that were
-// accepted succeeded a second.
-func (f *flow) settled(ctx context.Context, n int, took time.Duration) (float64, *sent, error) {
+// ordered orders n settlements over the accounts in turn.
+func (f *flow) ordered(n int, took time.Duration) (*sent, error) {
 	amount := money.FromKobo(10_00)
 	body := []byte(`{"amount":"` + amount.String() + `","bankCode":"058","accountNumber":"0123456789","narration":"bench"}`)
 	requests := make([][]byte, n)
 	for i := range requests {
-		requests[i] = httpRequest("POST", f.apiAddr, "/v1/accounts/"+f.accounts[i%len(f.accounts)].ref+"/settle", body,
-			"X-API-Key: "+f.key, "Idempotency-Key: bench-"+strconv.Itoa(f.next+i))
+		a := f.accounts[i%len(f.accounts)]
+		requests[i] = httpRequest("POST", f.apiAddr, "/v1/accounts/"+a.ref+"/settle", body,
+			"X-API-Key: "+a.key, "Idempotency-Key: bench-"+strconv.Itoa(f.next+i))
 	}
 	f.next += n
 	l := load{addr: f.apiAddr, conns: 64, requests: requests, want: 202, limit: took}
 	s, err := l.run()
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	for i, ok := range s.good {
 		if ok {
 			f.tally.settle(f.accounts[i%len(f.accounts)], amount)
 		}
 	}
-	if s.refused != nil {
-		return 0, nil, s.refused
+	return s, s.refused
+}
+
+// settled orders settlements and returns how many of those that were accepted succeeded a second.
+func (f *flow) settled(ctx context.Context, n int, took time.Duration) (float64, *sent, error) {
+	s, err := f.ordered(n, took)
+	if err != nil {
+		return 0, nil, err
 	}
 	if err := f.wait(ctx, "paid", doneLimit, allPaid); err != nil {
 		return 0, nil, err

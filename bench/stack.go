@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -29,15 +30,36 @@ type servers struct {
 	say           func(format string, args ...any) // a line of progress
 }
 
+// shippedForm finds what deploy/compose.yaml sets of what decides how much is written ahead.
+var shippedForm = regexp.MustCompile(`(?m)^ +- ((?:shared_buffers|max_wal_size|checkpoint_timeout|wal_compression)=\S+)$`)
+
+// postgres are the settings of the run's Postgres, where they are not the default.
+func (o options) postgres() (settings []string, err error) {
+	if o.pg != "" {
+		settings = strings.Split(o.pg, ",")
+	} else if o.scale {
+		b, err := os.ReadFile("deploy/compose.yaml")
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range shippedForm.FindAllSubmatch(b, -1) {
+			settings = append(settings, string(m[1]))
+		}
+	}
+	if o.profile || o.scale {
+		settings = append(settings, "shared_preload_libraries=pg_stat_statements")
+	}
+	if o.profile {
+		settings = append(settings, "pg_stat_statements.track_planning=on", "track_io_timing=on")
+	}
+	return settings, nil
+}
+
 // startServers runs a stack of the bench's own, durable as a production server is by default: fsync
 // and synchronous_commit on, full_page_writes on, Redis with an append-only file that is synced
 // every second. Its data stay in dir for the next run.
-func startServers(ctx context.Context, dir, bin string, profile bool, say func(string, ...any)) (*servers, error) {
-	o := stack.Options{Dir: filepath.Join(dir, "stack"), Install: true, Log: say}
-	if profile {
-		o.PostgresSettings = []string{"shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on", "track_io_timing=on"}
-	}
-	s, err := stack.Start(ctx, o)
+func startServers(ctx context.Context, dir, bin string, settings []string, say func(string, ...any)) (*servers, error) {
+	s, err := stack.Start(ctx, stack.Options{Dir: filepath.Join(dir, "stack"), PostgresSettings: settings, Install: true, Log: say})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -13,10 +14,11 @@ import (
 	"ajo/internal/money"
 )
 
-// account is a virtual account of the bench's tenant.
+// account is a virtual account of one of the bench's tenants.
 type account struct {
 	ref     string // the tenant's
 	id      string
+	key     string // its tenant's API key
 	bankRef string // the account's reference at the bank
 	number  string
 
@@ -24,34 +26,43 @@ type account struct {
 	filledSum money.Amount
 }
 
-// signUp makes the tenant, as a developer would through the API, and n accounts.
-func (w *world) signUp(ctx context.Context, n int) (err error) {
+// tenants is how many tenants the accounts of a row belong to, in turn.
+const tenants = 4
+
+// signUp makes the tenants, as developers would through the API, and n accounts.
+func (w *world) signUp(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	if w.key, err = app.SignUp(ctx, "http://"+w.apiAddr, filepath.Join(w.dir, "mail"), "Bench", "bench@tenant.example", "bench-password-of-a-tenant"); err != nil {
-		return err
-	}
-	if w.endpoint != nil {
-		if err := w.call(ctx, http.MethodPost, "/auth/webhook-url", map[string]string{"url": w.endpoint.url}, nil); err != nil {
+	keys := make([]string, min(n, tenants))
+	for i := range keys {
+		var err error
+		email := fmt.Sprintf("%s-%d@tenant.example", w.name, i) // a filled book has tenants of its own
+		if keys[i], err = app.SignUp(ctx, "http://"+w.apiAddr, filepath.Join(w.dir, "mail"), "Bench", email, "bench-password-of-a-tenant"); err != nil {
 			return err
 		}
-		if err := w.call(ctx, http.MethodPost, "/auth/webhook-secret", nil, nil); err != nil {
+		if w.endpoint == nil {
+			continue
+		}
+		if err := w.call(ctx, keys[i], http.MethodPost, "/auth/webhook-url", map[string]string{"url": w.endpoint.url}, nil); err != nil {
+			return err
+		}
+		if err := w.call(ctx, keys[i], http.MethodPost, "/auth/webhook-secret", nil, nil); err != nil {
 			return err
 		}
 	}
-	return w.openAccounts(ctx, n)
+	return w.openAccounts(ctx, n, keys)
 }
 
 // openAccounts provisions accounts at the bank, sixteen at a time.
-func (w *world) openAccounts(ctx context.Context, n int) error {
+func (w *world) openAccounts(ctx context.Context, n int, keys []string) error {
 	w.accounts = make([]*account, n)
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(16)
 	for i := range n {
 		all.Go(func() error {
-			a := &account{ref: "bench-" + strconv.Itoa(i)}
+			a := &account{ref: "bench-" + strconv.Itoa(i), key: keys[i%len(keys)]}
 			var made struct{ ID, BankAccountNumber string }
-			if err := w.call(ctx, http.MethodPost, "/v1/accounts", map[string]string{"externalRef": a.ref, "name": "Ada Obi"}, &made); err != nil {
+			if err := w.call(ctx, a.key, http.MethodPost, "/v1/accounts", map[string]string{"externalRef": a.ref, "name": "Ada Obi"}, &made); err != nil {
 				return err
 			}
 			a.id, a.bankRef, a.number = made.ID, made.ID, made.BankAccountNumber
@@ -62,9 +73,9 @@ func (w *world) openAccounts(ctx context.Context, n int) error {
 	return all.Wait()
 }
 
-// call makes a request to the API with the tenant's key, for what is not measured.
-func (w *world) call(ctx context.Context, method, path string, body, into any) error {
-	c, err := client.New(client.Options{URL: "http://" + w.apiAddr, Key: w.key})
+// call makes a request to the API with a tenant's key, for what is not measured.
+func (w *world) call(ctx context.Context, key, method, path string, body, into any) error {
+	c, err := client.New(client.Options{URL: "http://" + w.apiAddr, Key: key})
 	if err != nil {
 		return err
 	}

@@ -58,9 +58,9 @@ func (f *flow) verifyCounts(ctx context.Context) error {
 	var events, posted, requests, credits, success, others int
 	err := f.pool.QueryRow(ctx, `
 		SELECT count(*), count(*) FILTER (WHERE status = 'processed'), count(DISTINCT request_id),
-			(SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND provider_txn_ref NOT LIKE 'FILL-%'),
+			(SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND provider_txn_ref NOT LIKE '%-FILL'),
 			(SELECT count(*) FROM transfers WHERE status = 'success'), (SELECT count(*) FROM transfers WHERE status <> 'success')
-		FROM inbound_events WHERE authentic AND category <> 'non_payment_event' AND request_id NOT LIKE 'FILL-%'`).Scan(&events, &posted, &requests, &credits, &success, &others)
+		FROM inbound_events WHERE authentic AND category <> 'non_payment_event' AND request_id NOT LIKE '%-FILL'`).Scan(&events, &posted, &requests, &credits, &success, &others)
 	if err != nil {
 		return err
 	}

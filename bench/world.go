@@ -36,7 +36,7 @@ var settings = map[string]string{
 
 const opsPassword = "bench"
 
-// world is one row's: a database of its own, the bank, the API, the worker, and a tenant with its
+// world is one row's: a database of its own, the bank, the API, the worker, and tenants with their
 // accounts.
 type world struct {
 	*servers
@@ -49,8 +49,7 @@ type world struct {
 	apiAddr  string
 	worker   *supervise.Process
 	ops      map[*supervise.Process]string // addresses of metrics and pprof
-	endpoint *endpoint                     // the tenant's; nil: it has no webhook URL
-	key      string                        // the tenant's API key
+	endpoint *endpoint                     // the tenants'; nil: they have no webhook URL
 	accounts []*account
 }
 
@@ -58,7 +57,7 @@ type world struct {
 type worldOptions struct {
 	template string            // database to copy; empty: a new one
 	settings map[string]string // beside the common ones
-	hooked   bool              // the tenant has a webhook URL
+	hooked   bool              // the tenants have a webhook URL
 }
 
 // newWorld makes the row's database and starts the roles as built binaries: one bank, one API, one
@@ -111,7 +110,7 @@ func (s *servers) newWorld(ctx context.Context, name string, o worldOptions) (w 
 }
 
 func (w *world) startRoles(ctx context.Context) error {
-	addrs := make([]string, 4)
+	addrs := make([]string, 3)
 	for i := range addrs {
 		port, err := supervise.FreePort()
 		if err != nil {
@@ -138,12 +137,33 @@ func (w *world) startRoles(ctx context.Context) error {
 	if err = w.api.Await(ctx, startLimit, supervise.Listening(w.apiAddr)); err != nil {
 		return err
 	}
-	w.settings["AJO_OPS_ADDR"] = addrs[3]
-	if w.worker, err = start(w.bin, w.dir, "worker", w.settings, "worker"); err != nil {
-		return err
+	w.worker, err = w.startWorker(ctx, "worker")
+	return err
+}
+
+// startWorker starts a worker more, and waits until it runs. It ends with the world.
+func (w *world) startWorker(ctx context.Context, name string, args ...string) (*supervise.Process, error) {
+	port, err := supervise.FreePort()
+	if err != nil {
+		return nil, err
 	}
-	w.ops[w.worker] = addrs[3]
-	return w.worker.Await(ctx, startLimit, w.worker.Logged("the worker runs"))
+	addr := "127.0.0.1:" + strconv.Itoa(port)
+	w.settings["AJO_OPS_ADDR"] = addr
+	p, err := start(w.bin, w.dir, name, w.settings, append([]string{"worker"}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	w.ops[p] = addr
+	return p, p.Await(ctx, startLimit, p.Logged("the worker runs"))
+}
+
+// stopWorkers ends all workers in their own time.
+func (w *world) stopWorkers() {
+	for p := range w.ops {
+		if p != w.api {
+			p.Stop(syscall.SIGTERM, stopLimit)
+		}
+	}
 }
 
 // close ends the roles and removes the database.
@@ -156,7 +176,7 @@ func (w *world) close(ctx context.Context) {
 
 // stopRoles ends all that uses the database.
 func (w *world) stopRoles() {
-	w.worker.Stop(syscall.SIGTERM, stopLimit)
+	w.stopWorkers()
 	w.api.Stop(syscall.SIGTERM, stopLimit)
 	w.bank.Stop(syscall.SIGTERM, stopLimit)
 	w.endpoint.stop()

@@ -125,7 +125,7 @@ func readArgs(w http.ResponseWriter, r *http.Request) (a args, form bool, err er
 }
 
 // controlPay makes a payment: accountRef or nuban, amount, and sender, narration, fee, currency,
-// force, silent, wait as wanted. A form always waits, so that the page shows the event's
+// time, force, silent, wait as wanted. A form always waits, so that the page shows the event's
 // outcome.
 func (b *Bank) controlPay(ctx context.Context, a args) (any, string, error) {
 	amount, err := a.amount("amount")
@@ -139,11 +139,17 @@ func (b *Bank) controlPay(ctx context.Context, a args) (any, string, error) {
 	if amount == nil {
 		return nil, "", ErrAmount
 	}
+	var at time.Time
+	if a["time"] != "" {
+		if at, err = time.Parse(time.RFC3339, a["time"]); err != nil {
+			return nil, "", errs.New(errs.Invalid, "time must be as 2006-01-02T15:04:05Z")
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	t, err := b.Pay(ctx, Payment{
 		AccountRef: a["accountRef"], NUBAN: a["nuban"], Amount: *amount, Fee: fee, Currency: a["currency"], Status: a["status"],
-		SenderName: a["sender"], Narration: a["narration"], Force: a.is("force"), Silent: a.is("silent"), Wait: a.is("wait"),
+		SenderName: a["sender"], Narration: a["narration"], Time: at, Force: a.is("force"), Silent: a.is("silent"), Wait: a.is("wait"),
 	})
 	if err != nil {
 		return nil, "", err
