@@ -34,7 +34,7 @@ func TestHotColumnsAreInNoIndex(t *testing.T) {
 		"ledger_balances": "total_credits total_debits balance provisional_credits last_seq chain_head",
 		"ledger_entries":  "status",
 		"ledger_days":     "money_in money_out",
-		"inbound_events":  "attempt_count misses last_error",
+		"inbound_events":  "status category error_message tenant_id account_id processed_at attempt_count misses last_error",
 		"deliveries":      "status attempt_count last_error delivered_at",
 		"work":            "leased_until version attempts last_error",
 		"transfers":       "ask_count unknown_count last_error",

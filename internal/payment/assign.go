@@ -92,16 +92,16 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 	scan := `inbound_events WHERE true`
 	switch {
 	case f.ProviderTxnRef != "":
-		scan = `inbound_events WHERE provider_txn_ref = @ref AND (authentic AND provider_txn_ref <> '' OR category = 'sig_invalid')`
+		scan = `inbound_events WHERE provider_txn_ref = @ref AND (authentic AND provider_txn_ref <> '' OR forged)`
 	case f.Category == CategoryMisdirected:
-		scan = `inbound_events WHERE category = 'misdirected'`
+		scan = `inbound_events WHERE misdirected`
 	case f.Category == CategorySigInvalid:
-		scan = `inbound_events WHERE category = 'sig_invalid'`
+		scan = `inbound_events WHERE forged`
 	}
 	return list.Filtered(ctx, s.Pool, r, scan, `
 		SELECT `+eventColumns+` FROM inbound_events
 		WHERE id < @before AND id >= @floor AND (@category = '' OR category = @category) AND (@status = '' OR status = @status)
-			AND (@ref = '' OR provider_txn_ref = @ref AND (authentic AND provider_txn_ref <> '' OR category = 'sig_invalid'))
+			AND (@ref = '' OR provider_txn_ref = @ref AND (authentic AND provider_txn_ref <> '' OR forged))
 			AND (@number = '' OR alias_number = @number OR account_id IN (SELECT a.id FROM accounts a WHERE a.bank_account_number = @number))
 			AND (@amount::numeric IS NULL OR amount = @amount) AND (@from::timestamptz IS NULL OR occurred_at >= @from) AND (@to::timestamptz IS NULL OR occurred_at < @to)
 		ORDER BY id DESC LIMIT @limit`, pgx.NamedArgs{
@@ -131,7 +131,7 @@ func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecor
 	}}
 	return list.Page(ctx, pg.Reader(ctx, s.Pool), r, `
 		SELECT `+eventColumns+`
-		FROM inbound_events WHERE category = 'misdirected' AND id < $1 ORDER BY id DESC LIMIT $2`)
+		FROM inbound_events WHERE misdirected AND id < $1 ORDER BY id DESC LIMIT $2`)
 }
 
 // Destination names the account that a misdirected payment is to be posted to: by the account's ID,

@@ -37,7 +37,7 @@ func (s *Service) keepsForged(ctx context.Context) bool {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		var kept int
-		if err := s.Pool.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM inbound_events WHERE category = 'sig_invalid' LIMIT $1) AS f`, s.forgedMax()).
+		if err := s.Pool.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM inbound_events WHERE forged LIMIT $1) AS f`, s.forgedMax()).
 			Scan(&kept); err != nil {
 			return true
 		}
@@ -53,8 +53,8 @@ func (s *Service) keepsForged(ctx context.Context) bool {
 func (s *Service) PurgeForged(ctx context.Context, limit int) (int64, error) {
 	tag, err := s.Pool.Exec(ctx, `
 		DELETE FROM inbound_events WHERE id = ANY(ARRAY(
-			SELECT id FROM inbound_events WHERE category = 'sig_invalid' AND received_at < greatest($1, coalesce((
-				SELECT received_at FROM inbound_events WHERE category = 'sig_invalid' ORDER BY received_at DESC OFFSET $3 LIMIT 1), '-infinity'))
+			SELECT id FROM inbound_events WHERE forged AND received_at < greatest($1, coalesce((
+				SELECT received_at FROM inbound_events WHERE forged ORDER BY received_at DESC OFFSET $3 LIMIT 1), '-infinity'))
 			ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, s.Clock.Now().Add(-forgedKept), limit, s.forgedMax()/2)
 	return tag.RowsAffected(), err
 }

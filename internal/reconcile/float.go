@@ -188,7 +188,7 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 				WHERE w.kind = 'settle' AND NOT (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))
 					AND (t.status = 'processing' OR t.updated_at > $1) AND NOT t.merchant_tx_ref = ANY($2)),
 			(SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
-				WHERE e.authentic AND e.status = 'failed' AND e.event_type = 'payment_success' AND e.occurred_at <= $1 AND e.currency = 'NGN'
+				WHERE e.unposted AND e.event_type = 'payment_success' AND e.occurred_at <= $1 AND e.currency = 'NGN'
 					AND e.look_alike_of IS NULL)
 			+ (SELECT coalesce(sum(e.amount - e.fee), 0) FROM work w JOIN inbound_events e ON e.id = w.id
 				WHERE w.kind = 'ingest' AND e.occurred_at <= $1 AND e.currency = 'NGN')

@@ -338,7 +338,7 @@ func (r *comparison) nameLookAlike(ref string, event uuid.UUID, why string, x Ex
 func (r *comparison) nameHeld(ctx context.Context, _ *slice) error {
 	rows, err := r.pool.Query(ctx, `
 		SELECT id, provider_txn_ref, error_message, alias_number, amount, fee, occurred_at FROM inbound_events
-		WHERE authentic AND status = 'failed' AND look_alike_of IS NOT NULL ORDER BY id LIMIT $1`, maxItems)
+		WHERE unposted AND look_alike_of IS NOT NULL ORDER BY id LIMIT $1`, maxItems)
 	if err != nil {
 		return err
 	}
