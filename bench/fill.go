@@ -190,8 +190,8 @@ func idAt(at time.Time) uuid.UUID {
 	return id
 }
 
-// fillPosted posts one batch, at that time. What the tables check row by row is left out for the time of filling,
-// and is seen by the check of the whole book in the end.
+// fillPosted posts one batch, at that time. What the tables check row by row is left out for the
+// time of filling, and is seen by the check of the whole book in the end.
 func fillPosted(ctx context.Context, pool *pg.Pool, at time.Time, batch []ledger.Posting) error {
 	return pg.InTx(ctx, pool, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
