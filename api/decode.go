@@ -257,7 +257,19 @@ func pathParam(c *fiber.Ctx, name string) string {
 // storable reports whether the database can store a text at all.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// pageRequest reads the query's limit and after; def is the list's page size.
+// pageRequest reads the query's limit and after; def is the list's page size. The lists of sessions
+// also take total, an addition.
 func pageRequest(c *fiber.Ctx, def int) (page.Request, error) {
-	return page.Parse(c.Query("limit"), c.Query("after"), def)
+	r, err := page.Parse(c.Query("limit"), c.Query("after"), def)
+	if err != nil || !strings.HasPrefix(c.Route().Path, "/auth/") {
+		return r, err
+	}
+	switch c.Query("total") {
+	case "", "false":
+	case "true":
+		r.Total = true
+	default:
+		err = page.ErrTotal
+	}
+	return r, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/errs"
+	"ajo/internal/page"
 	"ajo/internal/pg"
 )
 
@@ -50,9 +51,9 @@ func (f Filter) to() time.Time {
 	return f.To.UTC()
 }
 
-// window narrows a span to the next [pg.ScanLimit] entries that the filter must look at, in the
-// order of the page. cut is the last of them, 0 when the span has no more.
-func (f Filter) window(ctx context.Context, q pg.Querier, account uuid.UUID, begin, end int64) (_, _, cut int64, err error) {
+// window narrows a span to the next n entries that the filter must look at, in the order of the
+// page. cut is the last of them, 0 when the span has no more.
+func (f Filter) window(ctx context.Context, q pg.Querier, account uuid.UUID, begin, end int64, n int) (_, _, cut int64, err error) {
 	rare := ""
 	switch {
 	case f == Filter{NewestFirst: f.NewestFirst}:
@@ -70,7 +71,7 @@ func (f Filter) window(ctx context.Context, q pg.Querier, account uuid.UUID, beg
 	}
 	err = q.QueryRow(ctx, `
 		SELECT seq FROM ledger_entries WHERE account_id = $1 AND seq > $2 AND seq <= $3`+rare+`
-		ORDER BY seq`+order+` OFFSET $4 LIMIT 1`, account, begin, end, pg.ScanLimit-1).Scan(&cut)
+		ORDER BY seq`+order+` OFFSET $4 LIMIT 1`, account, begin, end, n-1).Scan(&cut)
 	switch {
 	case pg.IsNoRows(err):
 		return begin, end, 0, nil
@@ -78,6 +79,19 @@ func (f Filter) window(ctx context.Context, q pg.Querier, account uuid.UUID, beg
 		return cut - 1, end, cut, err
 	}
 	return begin, cut, cut, err
+}
+
+// count counts the lines that the filter lets through among the first of its order.
+func (f Filter) count(ctx context.Context, q pg.Querier, account uuid.UUID) (*page.Total, error) {
+	begin, end, err := f.span(ctx, q, account)
+	if err != nil {
+		return nil, err
+	}
+	begin, end, cut, err := f.window(ctx, q, account, begin, end, page.CountLimit+1)
+	if err != nil {
+		return nil, err
+	}
+	return pg.Total(ctx, q, cut == 0, countSQL, account, begin, page.CountLimit+1, end, f.from(), f.to(), f.Direction, f.Status)
 }
 
 // clockSlack is by how much the order of an account's entries may disagree with their times: each

@@ -52,7 +52,8 @@ type Statement struct {
 	Pagination page.Info `json:"pagination"`
 }
 
-// pageSQL reads a page of a statement, oldest first; newestFirstSQL the same from its end.
+// pageSQL reads a page of a statement, oldest first; newestFirstSQL the same from its end. countSQL
+// reads no more of the lines than that they are there.
 const (
 	pageSQL        = pageLinesSQL + ` ORDER BY seq LIMIT $3) e ON true WHERE b.account_id = $1 ORDER BY e.seq`
 	newestFirstSQL = pageLinesSQL + ` ORDER BY seq DESC LIMIT $3) e ON true WHERE b.account_id = $1 ORDER BY e.seq DESC`
@@ -62,8 +63,10 @@ const (
 		FROM ledger_balances b
 		LEFT JOIN LATERAL (
 			SELECT * FROM ledger_entries
-			WHERE account_id = b.account_id AND seq > $2 AND seq <= $4 AND created_at >= $5 AND created_at < $6
-				AND ($7 = '' OR direction = $7) AND ($8 = '' OR status = $8) AND ($8 <> 'reversed' OR reversed) AND ($8 <> 'needs_review' OR review_from_seq IS NOT NULL)`
+			WHERE account_id = b.account_id AND ` + matchSQL
+	countSQL = `SELECT FROM ledger_entries WHERE account_id = $1 AND ` + matchSQL + ` ORDER BY seq LIMIT $3`
+	matchSQL = `seq > $2 AND seq <= $4 AND created_at >= $5 AND created_at < $6
+		AND ($7 = '' OR direction = $7) AND ($8 = '' OR status = $8) AND ($8 <> 'reversed' OR reversed) AND ($8 <> 'needs_review' OR review_from_seq IS NOT NULL)`
 )
 
 // linesSQL reads all lines of a statement.
@@ -99,7 +102,7 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	} else {
 		begin = max(after, begin)
 	}
-	begin, end, cut, err := f.window(ctx, q, account, begin, end)
+	begin, end, cut, err := f.window(ctx, q, account, begin, end, pg.ScanLimit)
 	if err != nil {
 		return Statement{}, err
 	}
@@ -131,7 +134,10 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 		next := page.Seq(page.Statement, account, cut)
 		s.Pagination.NextCursor, s.Pagination.HasMore = &next, true
 	}
-	return s, nil
+	if r.Total {
+		s.Pagination.Total, err = f.count(ctx, q, account)
+	}
+	return s, err
 }
 
 // Lines reads all lines that the filter lets through, oldest first, in one statement and so as of

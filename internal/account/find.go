@@ -123,7 +123,7 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 		return a, row.Scan(append([]any{&a.Balance}, a.fields()...)...)
 	}}
 	return list.Filtered(ctx, pg.Reader(ctx, s.Pool), r, `accounts WHERE tenant_id = @tenant`, `
-		SELECT b.balance, `+columns+` FROM accounts a JOIN ledger_balances b ON b.account_id = a.id
+		SELECT b.balance, `+columns+` FROM accounts a CROSS JOIN LATERAL (SELECT balance FROM ledger_balances WHERE account_id = a.id LIMIT 1) b
 		WHERE a.tenant_id = @tenant AND a.id < @before AND a.id >= @floor AND a.status <> 'provisioning'
 			AND (@status = '' OR a.status = @status OR (@status = 'needs_review' AND EXISTS (
 				SELECT FROM ledger_entries e WHERE e.account_id = a.id AND e.status = 'needs_review' AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL))))

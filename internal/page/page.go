@@ -27,16 +27,21 @@ const (
 	Max              = 100
 )
 
+// CountLimit is how many rows a total looks at.
+const CountLimit = 10_000
+
 // Refusals of a request for a page.
 var (
 	ErrCursor = errs.New(errs.Invalid, "invalid cursor")
 	ErrLimit  = errs.New(errs.Invalid, "limit must be a whole number from 1 to 100")
+	ErrTotal  = errs.New(errs.Invalid, "total must be true or false")
 )
 
 // Request asks for one page: at most Limit rows after the cursor After (empty: from the start).
 type Request struct {
 	Limit int
 	After string
+	Total bool // also count the rows of the whole list
 }
 
 // Info is the pagination object of an answer. NextCursor is null when HasMore is false.
@@ -44,6 +49,19 @@ type Info struct {
 	Limit      int     `json:"limit"`
 	NextCursor *string `json:"nextCursor"`
 	HasMore    bool    `json:"hasMore"`
+	Total      *Total  `json:"total,omitempty"` // only where the request asks for it
+}
+
+// Total is how many rows a list has, whatever page of it is read.
+type Total struct {
+	Count int  `json:"count"` // at most [CountLimit]
+	Exact bool `json:"exact"` // false: there are at least so many
+}
+
+// NewTotal is the total of a list of which n rows were counted, at most one more than [CountLimit].
+// all says that the list has no row that was not looked at.
+func NewTotal(n int, all bool) *Total {
+	return &Total{Count: min(n, CountLimit), Exact: all && n <= CountLimit}
 }
 
 // Parse reads the query parameters limit and after; an empty limit is def. A bad limit is

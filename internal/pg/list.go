@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -34,7 +35,20 @@ func (l List[T]) Page(ctx context.Context, q Querier, r page.Request, sql string
 		return nil, page.Info{}, err
 	}
 	list, info := page.Cut(list, r, func(v T) string { return page.ID(l.Name, l.ID(v)) })
-	return list, info, nil
+	if r.Total {
+		info.Total, err = Total(ctx, q, true, sql, append([]any{uuid.Max, page.CountLimit + 1}, args...)...)
+	}
+	return list, info, err
+}
+
+// Total counts the rows of a statement, which reads one more than [page.CountLimit] at most; all as
+// in [page.NewTotal].
+func Total(ctx context.Context, q Querier, all bool, sql string, args ...any) (*page.Total, error) {
+	var n int
+	if err := q.QueryRow(ctx, `SELECT count(*) FROM (`+sql+`) counted`, args...).Scan(&n); err != nil {
+		return nil, err
+	}
+	return page.NewTotal(n, all), nil
 }
 
 // ScanLimit is how many rows a page of a filtered list looks at. A filter that nothing matches
@@ -65,8 +79,7 @@ func (l List[T]) Filtered(ctx context.Context, q Querier, r page.Request, scan, 
 	}
 	floor := uuid.Nil
 	if filtered {
-		err := q.QueryRow(ctx, `SELECT id FROM `+scan+` AND id < @before ORDER BY id DESC OFFSET @last LIMIT 1`, all).Scan(&floor)
-		if err != nil && !IsNoRows(err) {
+		if floor, err = lastLookedAt(ctx, q, scan, all); err != nil {
 			return nil, page.Info{}, err
 		}
 	}
@@ -80,7 +93,34 @@ func (l List[T]) Filtered(ctx context.Context, q Querier, r page.Request, scan, 
 		next := page.ID(l.Name, floor)
 		info.NextCursor, info.HasMore = &next, true
 	}
-	return list, info, nil
+	if r.Total {
+		info.Total, err = countFiltered(ctx, q, filtered, scan, sql, all)
+	}
+	return list, info, err
+}
+
+// countFiltered counts the rows of the whole list, among the first [page.CountLimit] + 1 of scan.
+func countFiltered(ctx context.Context, q Querier, filtered bool, scan, sql string, args pgx.NamedArgs) (*page.Total, error) {
+	args, floor := maps.Clone(args), uuid.Nil
+	args["before"], args["limit"], args["last"] = uuid.Max, page.CountLimit+1, page.CountLimit
+	if filtered {
+		var err error
+		if floor, err = lastLookedAt(ctx, q, scan, args); err != nil {
+			return nil, err
+		}
+	}
+	args["floor"] = floor
+	return Total(ctx, q, floor == uuid.Nil, sql, args)
+}
+
+// lastLookedAt returns the id of scan's row that @last others are before, [uuid.Nil] when there is
+// none.
+func lastLookedAt(ctx context.Context, q Querier, scan string, args pgx.NamedArgs) (id uuid.UUID, err error) {
+	err = q.QueryRow(ctx, `SELECT id FROM `+scan+` AND id < @before ORDER BY id DESC OFFSET @last LIMIT 1`, args).Scan(&id)
+	if IsNoRows(err) {
+		err = nil
+	}
+	return id, err
 }
 
 // One runs a query of one row and returns it, or the error none when there is no row.

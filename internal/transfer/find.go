@@ -71,13 +71,13 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 
 // openSQL are the transfers that have an item of work, among them all that are pending or
 // processing: an index by a status that each transfer passes through would be written with each.
-// The LIMIT and the OFFSET keep the planner from reading the transfers in another order. The
+// The LIMITs and the OFFSET keep the planner from another order and from reading all accounts. The
 // condition beside the status lets it use the index of what failed.
 const (
 	openSQL = `(
 		SELECT t.* FROM (SELECT id FROM work WHERE kind = 'settle' AND id < @before AND id >= @floor ORDER BY id DESC OFFSET 0) w
 		CROSS JOIN LATERAL (SELECT * FROM transfers WHERE id = w.id LIMIT 1) t) t`
-	listSQL = ` JOIN accounts a ON a.id = t.account_id
+	listSQL = ` CROSS JOIN LATERAL (SELECT account_ref FROM accounts WHERE id = t.account_id LIMIT 1) a
 		WHERE t.tenant_id = @tenant AND t.id < @before AND t.id >= @floor AND (@account::uuid IS NULL OR t.account_id = @account)
 			AND (@status = '' OR t.status = @status) AND (@status NOT IN ('failed', 'refunded') OR t.unpaid)
 			AND (@search = '' OR strpos(lower(t.merchant_tx_ref), lower(@search)) > 0 OR strpos(lower(a.account_ref), lower(@search)) > 0

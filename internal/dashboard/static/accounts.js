@@ -4,7 +4,7 @@ import { download, get, queryText, segment } from './api.js';
 import { h } from './dom.js';
 import { fixed, naira, words } from './format.js';
 import { setQuery, to } from './route.js';
-import { filters, list, table } from './table.js';
+import { filters, list, read, table } from './table.js';
 import { amount, announce, badge, busy, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 // accounts lists the tenant's accounts, newest first.
@@ -20,10 +20,7 @@ export function accounts(_, query) {
       { name: 'Status', value: (a) => badge(a.Status) },
       { name: 'Opened', value: (a) => time(a.CreatedAt) },
     ],
-    fetchPage: async (after) => {
-      const { accounts: rows, pagination } = await get('/auth/accounts', { ...query, after, limit: 50 });
-      return { rows, pagination };
-    },
+    fetchPage: (range) => read('/auth/accounts', 'accounts', { ...query, ...range }),
     none: () => (query.search || query.status
       ? empty('No accounts match.', 'Search for part of the reference, the holder’s name or the number.')
       : empty('No accounts yet.', 'Accounts are opened through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
@@ -95,8 +92,8 @@ function statement(path, query) {
       { name: 'Out', number: true, value: ({ entry: e }) => (e.Direction === 'debit' ? amount(e.Amount, e.Status) : dim('—')) },
       { name: 'Balance after', number: true, value: (l) => amount(l.runningBalance) },
     ],
-    fetchPage: async (after) => {
-      const s = await get(path + '/statement', { ...query, after, order: query.order || 'desc' });
+    fetchPage: async (range) => {
+      const s = await get(path + '/statement', { ...query, ...range, order: query.order || 'desc' });
       totals.replaceChildren(facts([
         ['Money in, all time', amount(s.totalCredits)], ['Money out, all time', amount(s.totalDebits)], ['Balance', amount(s.closingBalance)],
       ]));

@@ -4,7 +4,7 @@ import { get, post, segment } from './api.js';
 import { confirmed } from './dialog.js';
 import { h } from './dom.js';
 import { setQuery, to } from './route.js';
-import { filters, list } from './table.js';
+import { filters, list, read } from './table.js';
 import { announce, badge, button, card, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 // customers lists them, newest first.
@@ -19,10 +19,7 @@ export function customers(_, query) {
       { name: 'Status', value: (c) => badge(c.Status) },
       { name: 'Created', value: (c) => time(c.CreatedAt) },
     ],
-    fetchPage: async (after) => {
-      const { customers: rows, pagination } = await get('/auth/customers', { ...query, after, limit: 50 });
-      return { rows, pagination };
-    },
+    fetchPage: (range) => read('/auth/customers', 'customers', { ...query, ...range }),
     none: () => (query.search || query.kycStatus ? empty('No customers match.')
       : empty('No customers yet.', 'A customer is created with its first account.')),
   });

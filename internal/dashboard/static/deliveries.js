@@ -4,7 +4,7 @@ import { get, post, segment } from './api.js';
 import { h } from './dom.js';
 import { grouped } from './format.js';
 import { setQuery, to } from './route.js';
-import { filters, list } from './table.js';
+import { filters, list, read } from './table.js';
 import { announce, badge, button, card, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 export const eventNames = {
@@ -25,10 +25,7 @@ export function deliveries(_, query) {
       { name: 'Attempts', number: true, value: (d) => grouped(d.attemptCount) },
       { name: 'Created', value: (d) => time(d.createdAt) },
     ],
-    fetchPage: async (after) => {
-      const { deliveries: rows, pagination } = await get('/auth/deliveries', { ...query, after, limit: 50 });
-      return { rows, pagination };
-    },
+    fetchPage: (range) => read('/auth/deliveries', 'deliveries', { ...query, ...range }),
     none: () => (Object.values(query).some(Boolean) ? empty('No deliveries match.')
       : empty('No deliveries yet.', 'Deliveries start with the first payment after you set a ', h('a', { href: '#/settings' }, 'webhook URL'), '.')),
   });

@@ -1,9 +1,8 @@
 // Events of the bank that matched no account.
 
-import { get } from './api.js';
 import { h } from './dom.js';
 import { words } from './format.js';
-import { list } from './table.js';
+import { list, read } from './table.js';
 import { badge, empty, pageHead, refreshButton, time } from './ui.js';
 
 // misdirected lists them, newest first. They are the whole service's, as no tenant owns them.
@@ -18,10 +17,7 @@ export function misdirected() {
       { name: 'Status', value: (e) => badge(e.Status) },
       { name: 'Received', value: (e) => time(e.ReceivedAt) },
     ],
-    fetchPage: async (after) => {
-      const { events, pagination } = await get('/auth/misdirected', { after });
-      return { rows: events ?? [], pagination };
-    },
+    fetchPage: (range) => read('/auth/misdirected', 'events', range),
     none: () => empty('No misdirected events.', 'Every payment was matched to an account.'),
   });
   return {

@@ -1,9 +1,10 @@
 // Tables that become cards on a phone, and lists that are read page by page.
 
 import { h } from './dom.js';
+import { get } from './api.js';
 import { remember, remembered } from './route.js';
 import { announce, button, region } from './ui.js';
-import { plural } from './format.js';
+import { grouped, plural } from './format.js';
 
 // A column is {name, value(row), number: true for figures, wide: true for words, loose: true for what may be one endless word, head: true for what names the row}. Roles are written out, as the
 // style turns rows into cards on a narrow screen and browsers then forget what was a table.
@@ -26,34 +27,47 @@ function line(columns, row) {
   }));
 }
 
-// list shows what fetchPage(after) answers: {rows, pagination}. More is added by a button, and the focus goes on with it.
+// read is a page of a list: the rows that the answer has under the name.
+export async function read(path, name, query) {
+  const answer = await get(path, query);
+  return { rows: answer[name] ?? [], pagination: answer.pagination };
+}
+
+// list shows what fetchPage(range) answers, {rows, pagination}, for the range of a query. More is added by a button, and the focus goes on with it.
 export function list({ caption, columns, fetchPage, none, noun, nouns }) {
   const fetchSome = async (after) => { // a page looks at so many rows only, and may find none among them
-    let next = await fetchPage(after);
-    while (next.rows.length === 0 && next.pagination.hasMore) next = await fetchPage(next.pagination.nextCursor);
-    return next;
+    let next = await fetchPage({ after, limit: 50, total: after === '' || '' });
+    const { total } = next.pagination;
+    while (next.rows.length === 0 && next.pagination.hasMore) next = await fetchPage({ after: next.pagination.nextCursor, limit: 50 });
+    return { ...next, total };
   };
   return region(async () => {
     const first = await fetchSome('');
     const before = remembered()[caption] ?? 0; // rows that were shown when one left
     while (first.rows.length < before && first.pagination.hasMore) {
-      const next = await fetchPage(first.pagination.nextCursor);
+      const next = await fetchSome(first.pagination.nextCursor);
       first.rows.push(...next.rows);
       first.pagination = next.pagination;
     }
     return first;
-  }, ({ rows, pagination }) => {
+  }, ({ rows, pagination, total }) => {
     if (rows.length === 0) return none();
     const shown = table(caption, columns, rows);
-    return [h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, { caption, fetchPage: fetchSome, noun, nouns })];
+    return [h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, total, { caption, fetchPage: fetchSome, noun, nouns })];
   }, { rows: 6 });
 }
 
-function rest(shown, columns, pagination, count, { caption, fetchPage, noun, nouns }) {
+// part says which part of a list is shown. A total is of a moment before, or a lower bound: one that is not above what is shown says nothing.
+function part(count, total, noun, nouns) {
+  if (!(total?.count > count)) return `The first ${plural(count, noun, nouns)}`;
+  return `The first ${grouped(count)} of ${total.exact ? '' : 'at least '}${plural(total.count, noun, nouns)}`;
+}
+
+function rest(shown, columns, pagination, count, total, { caption, fetchPage, noun, nouns }) {
   const place = h('div', { class: 'rest' });
   function settle(p) {
     pagination = p;
-    place.replaceChildren(h('p', { class: 'dim' }, pagination.hasMore ? `The first ${plural(count, noun, nouns)}` : plural(count, noun, nouns)),
+    place.replaceChildren(h('p', { class: 'dim' }, pagination.hasMore ? part(count, total, noun, nouns) : plural(count, noun, nouns)),
       pagination.hasMore && h('p', null, button('Show more', more)) || '');
   }
   async function more() {

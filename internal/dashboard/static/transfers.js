@@ -3,7 +3,7 @@
 import { get, segment } from './api.js';
 import { h } from './dom.js';
 import { setQuery, to } from './route.js';
-import { filters, list } from './table.js';
+import { filters, list, read } from './table.js';
 import { amount, badge, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, time } from './ui.js';
 
 const meaning = {
@@ -27,10 +27,7 @@ const columns = [
 export function transfers(_, query) {
   const found = list({
     caption: 'Transfers', noun: 'transfer', columns,
-    fetchPage: async (after) => {
-      const { transfers: rows, pagination } = await get('/auth/transfers', { ...query, after, limit: 50 });
-      return { rows, pagination };
-    },
+    fetchPage: (range) => read('/auth/transfers', 'transfers', { ...query, ...range }),
     none: () => (query.status || query.search || query.accountRef ? empty('No transfers match.')
       : empty('No transfers yet.', 'Payouts are made through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
   });

@@ -75,6 +75,46 @@ for (const [look, options] of Object.entries(looks)) {
   });
 }
 
+test('a long list says how many rows it has', async () => {
+  const t = await newTenant();
+  for (let i = 1; i <= 51; i++) await open(t, `customer-${i}`, i % 17 ? 'Ada Obi' : 'Chidi Eze');
+  let total; // in place of the service's; null: none
+  const saying = async (page, text) => {
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.getByText(text, { exact: true }).waitFor();
+  };
+  for (const [look, options] of Object.entries(looks)) {
+    const v = await visitAs(t, options);
+    const { page } = v;
+    await page.route('**/auth/accounts?*', async (route) => {
+      const answer = await route.fetch();
+      const list = await answer.json();
+      if (total !== undefined && list.pagination.total) list.pagination.total = total ?? undefined;
+      return route.fulfill({ response: answer, json: list });
+    });
+    total = undefined;
+    for (const [path, text] of [['/accounts', 'The first 50 of 51 accounts'], ['/customers', 'The first 50 of 51 customers'], ['/accounts?search=chidi', '3 accounts']]) {
+      await go(page, path);
+      await page.getByText(text, { exact: true }).waitFor();
+    }
+    await go(page, '/accounts');
+    for (const [said, text] of [
+      [{ count: 10000, exact: false }, 'The first 50 of at least 10,000 accounts'],
+      [{ count: 7, exact: false }, 'The first 50 accounts'], [{ count: 50, exact: true }, 'The first 50 accounts'], [null, 'The first 50 accounts'],
+      [{ count: 1234, exact: true }, 'The first 50 of 1,234 accounts'],
+    ]) {
+      total = said;
+      await saying(page, text);
+    }
+    await fits(page, `a long list in ${look}`);
+    await accessible(page, `a long list in ${look}`);
+    await picture(page, `accounts-many-${look}`);
+    await page.getByRole('button', { name: 'Show more' }).click();
+    await page.getByText('51 accounts', { exact: true }).waitFor();
+    await v.close();
+  }
+});
+
 test('what needs a review is found from the overview', async () => {
   const v = await visitAs(await tenant());
   const { page } = v;

@@ -337,9 +337,10 @@ test('lists are searched and read on, and going back leads to the same place', a
   const { page } = v;
   await go(page, '/accounts');
   assert.equal(await page.locator('tbody tr').count(), 50);
+  await page.getByText('The first 50 of 52 accounts', { exact: true }).waitFor();
   await page.getByRole('row', { name: 'customer-52' }).getByText('₦0.00').waitFor();
   await page.getByRole('button', { name: 'Show more' }).click();
-  await page.getByText('52 accounts').waitFor();
+  await page.getByText('52 accounts', { exact: true }).waitFor();
   assert.equal(await page.locator('tbody tr').count(), 52);
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'customer-2', 'the focus goes on with the list');
   const seen = () => page.evaluate(() => Math.round(scrollY));
@@ -351,12 +352,12 @@ test('lists are searched and read on, and going back leads to the same place', a
   await settled(page);
   assert.equal(await seen(), 0, 'a page begins at its top');
   await page.goBack();
-  await page.getByText('52 accounts').waitFor();
+  await page.getByText('52 accounts', { exact: true }).waitFor();
   await until('the place in the list', async () => await seen() === place);
   await page.getByRole('link', { name: 'Accounts', exact: true }).click();
   await page.getByRole('link', { name: 'Overview' }).click();
   await page.getByRole('link', { name: 'Accounts', exact: true }).click();
-  await page.getByText('The first 50 accounts').waitFor();
+  await page.getByText('The first 50 of 52 accounts', { exact: true }).waitFor();
   assert.equal(await seen(), 0, 'a link begins anew');
   await page.getByLabel('Search').fill('chidi');
   await page.waitForURL('**search=chidi');
