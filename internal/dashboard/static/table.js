@@ -53,22 +53,22 @@ export function list({ caption, columns, fetchPage, none, noun, nouns }) {
   }, ({ rows, pagination, total }) => {
     if (rows.length === 0) return none();
     const shown = table(caption, columns, rows);
-    return [h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, total, { caption, fetchPage: fetchSome, noun, nouns })];
+    const size = h('p', { class: 'dim size' });
+    return [size, h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, total, size, { caption, fetchPage: fetchSome, noun, nouns })];
   }, { rows: 6 });
 }
 
-// part says which part of a list is shown. A total is of a moment before, or a lower bound: one that is not above what is shown says nothing.
-function part(count, total, noun, nouns) {
-  if (!(total?.count > count)) return `The first ${plural(count, noun, nouns)}`;
-  return `The first ${grouped(count)} of ${total.exact ? '' : 'at least '}${plural(total.count, noun, nouns)}`;
-}
-
-function rest(shown, columns, pagination, count, total, { caption, fetchPage, noun, nouns }) {
+// rest is what stands below a list: which part is shown, and the button for more. size, above it, says how many rows there are. A total is of a
+// moment before or a lower bound, and says nothing when it is not above what is shown.
+function rest(shown, columns, pagination, count, total, size, { caption, fetchPage, noun, nouns }) {
   const place = h('div', { class: 'rest' });
   function settle(p) {
     pagination = p;
-    place.replaceChildren(h('p', { class: 'dim' }, pagination.hasMore ? part(count, total, noun, nouns) : plural(count, noun, nouns)),
-      pagination.hasMore && h('p', null, button('Show more', more)) || '');
+    const known = total?.count > count ? (total.exact ? '' : 'at least ') + plural(total.count, noun, nouns) : '';
+    size.textContent = pagination.hasMore ? known && known[0].toUpperCase() + known.slice(1) : plural(count, noun, nouns);
+    place.replaceChildren(...(pagination.hasMore ? [
+      h('p', { class: 'dim' }, known ? `The first ${grouped(count)} of ${known}` : `The first ${plural(count, noun, nouns)}`), h('p', null, button('Show more', more)),
+    ] : []));
   }
   async function more() {
     const next = await fetchPage(pagination.nextCursor);

@@ -99,9 +99,9 @@ test('a long list says how many rows it has', async () => {
     }
     await go(page, '/accounts');
     for (const [said, text] of [
-      [{ count: 10000, exact: false }, 'The first 50 of at least 10,000 accounts'],
+      [{ count: 10000, exact: false }, 'The first 50 of at least 10,000 accounts'], [{ count: 10000, exact: false }, 'At least 10,000 accounts'],
       [{ count: 7, exact: false }, 'The first 50 accounts'], [{ count: 50, exact: true }, 'The first 50 accounts'], [null, 'The first 50 accounts'],
-      [{ count: 1234, exact: true }, 'The first 50 of 1,234 accounts'],
+      [{ count: 1234, exact: true }, 'The first 50 of 1,234 accounts'], [{ count: 1234, exact: true }, '1,234 accounts'],
     ]) {
       total = said;
       await saying(page, text);
