@@ -43,7 +43,7 @@ func TestTotalsAreTheRowsOfAllPages(t *testing.T) {
 func (w *world) requireTotal(m member, path string, query url.Values) (rows int) {
 	w.T.Helper()
 	query.Set("total", "true")
-	query.Set("limit", "2")
+	query.Set("limit", "7")
 	query.Del("after")
 	var said []any
 	for more := true; more; {
