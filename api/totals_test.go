@@ -73,7 +73,9 @@ func (w *world) variety() member {
 		id  = `md5($1::uuid::text || n)::uuid`
 		day = `timestamptz '2026-03-01 12:00Z' + n % 5 * interval '1 day'`
 	)
-	pick := func(values ...string) string { return `(ARRAY['` + strings.Join(values, `','`) + `'])[1 + n % ` + fmt.Sprint(len(values)) + `]` }
+	pick := func(values ...string) string {
+		return `(ARRAY['` + strings.Join(values, `','`) + `'])[1 + n % ` + fmt.Sprint(len(values)) + `]`
+	}
 	account := `md5($1::uuid::text || 1 + n % 2)::uuid`
 	require.NoError(w.T, pg.InTx(w.T.Context(), w.Pool, func(tx pg.Tx) error {
 		for _, sql := range []string{
