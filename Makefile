@@ -55,7 +55,7 @@ test: build ## Run all tests, with the race detector, beside a Postgres and a Re
 	go -C internal/tools build -o ../../bin/slowest ./slowest
 	$(TEST_FLAGS) bin/ajo stack -- bin/slowest go test -json $(RACE) -vet=off -p 3 -timeout 25m $(FIRST) $(PKG)
 	@if [ "$(PKG)" = ./... ]; then go -C internal/tools test ./mutate ./slowest; fi
-	@echo "left to targets of their own: the provoked alerts (make test-rules), the image's content (make image-check, root)"
+	@echo "left to targets of their own: the provoked alerts (make test-rules), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill)"
 
 .PHONY: test-fast
 test-fast: build ## Run all tests without the race detector
@@ -111,6 +111,12 @@ AJO_FAILOVERS ?= 10
 .PHONY: failover
 failover: build ## Kill Postgres' primary AJO_FAILOVERS (10) times under load, promote its standby, and print how long each step was away
 	AJO_FAILOVERS=$(AJO_FAILOVERS) bin/ajo stack -- go test ./internal/e2e -run '^TestPrimaryDies$$' -count 1 -v -timeout 30m
+
+AJO_DRILL_PAYMENTS ?= 2000
+
+.PHONY: drill
+drill: build ## Destroy the books, and restore them to the moment before from a backup and AJO_DRILL_PAYMENTS (2000) payments' WAL (pgBackRest)
+	AJO_DRILL_PAYMENTS=$(AJO_DRILL_PAYMENTS) bin/ajo stack --also pgbackrest -- go test ./internal/e2e -run '^TestPointInTime$$' -count 1 -v -timeout 30m
 
 # What make bench measures: ROWS=spread,hot runs only some rows, PROFILE=1 writes profiles beside the result, BENCH_TOOK is how
 # long a row's load lasts, BENCH_OUT the result's name, BENCH_FULL=1 takes a book of 10,000,000 entries, BENCH_RATE is the payments

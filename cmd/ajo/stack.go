@@ -44,6 +44,7 @@ func newStackCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&opt.Install, "install", true, "install Postgres and Redis when they are missing")
+	cmd.Flags().StringSliceVar(&opt.Also, "also", nil, "further programs that must be there: pgbackrest, patroni, etcd")
 	cmd.Flags().IntVar(&opt.MaxConnections, "max-connections", 500, "Postgres' limit")
 	return cmd
 }

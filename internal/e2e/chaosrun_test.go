@@ -115,7 +115,7 @@ func newChaosRun(t *testing.T, size size) *chaosRun {
 	if s.out != "" {
 		require.NoError(t, os.MkdirAll(s.out, 0o755))
 	}
-	s.servers = ownServers(t, 150)
+	s.servers = ownServers(t, stack.Options{MaxConnections: 150})
 	require.NoError(t, s.servers.StartStandby(ctx))
 	env := &testenv.Env{T: t}
 	env.DatabaseURL, s.toPostgres = throughProxy(t, s.servers.DatabaseURL, true)
@@ -141,13 +141,13 @@ func newChaosRun(t *testing.T, size size) *chaosRun {
 }
 
 // ownServers starts a Postgres and a Redis for the test alone, which keep all that is committed.
-func ownServers(t *testing.T, connections int) *stack.Stack {
-	dir := t.TempDir()
-	servers, err := stack.Start(context.Background(), stack.Options{Dir: dir, MaxConnections: connections})
+func ownServers(t *testing.T, o stack.Options) *stack.Stack {
+	o.Dir = t.TempDir()
+	servers, err := stack.Start(context.Background(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		servers.Stop()
-		require.NoError(t, stack.Reset(dir))
+		require.NoError(t, stack.Reset(o.Dir))
 	})
 	return servers
 }

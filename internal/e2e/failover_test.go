@@ -37,21 +37,27 @@ const pace = 20 * time.Millisecond
 
 func startFailovers(t *testing.T) *failovers {
 	t.Parallel()
-	ctx := context.Background()
-	servers := ownServers(t, 100)
-	require.NoError(t, servers.StartStandby(ctx))
-	env := &testenv.Env{T: t, DatabaseURL: servers.BothURL(), RedisURL: servers.RedisURL}
-	opts, err := redis.ParseURL(servers.RedisURL)
+	servers := ownServers(t, stack.Options{MaxConnections: 100})
+	require.NoError(t, servers.StartStandby(context.Background()))
+	f := failoversOn(t, servers.BothURL(), servers.RedisURL)
+	f.servers = servers
+	return f
+}
+
+// failoversOn makes the world on servers that are there, with an API and no worker.
+func failoversOn(t *testing.T, databaseURL, redisURL string) *failovers {
+	env := &testenv.Env{T: t, DatabaseURL: databaseURL, RedisURL: redisURL}
+	opts, err := redis.ParseURL(redisURL)
 	require.NoError(t, err)
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	w := worldOn(env, client, fakebank.Options{RetryDelays: repeat(time.Second, 500)})
 	w.settings["AJO_SETTLE_DELAYS"], w.settings["AJO_CONFIRM_MIN_AGE"] = "200ms,500ms,1s", "0s"
 	w.migrate()
-	w.Pool, err = pg.Open(ctx, servers.BothURL(), 4)
+	w.Pool, err = pg.Open(context.Background(), databaseURL, 4)
 	require.NoError(t, err)
 	t.Cleanup(w.Pool.Close)
-	return &failovers{paid: w.settle(), servers: servers}
+	return &failovers{paid: w.settle()}
 }
 
 // pays sends events until ctx ends. Each must be answered 200, also while there is no database.
@@ -110,17 +116,8 @@ func (f *failovers) since(begun time.Time, what, sql string) time.Duration {
 // 200 or 202 is there, once, whichever server is left. AJO_FAILOVERS says how often (2).
 func TestPrimaryDies(t *testing.T) {
 	f := startFailovers(t)
-	for range 2 {
-		f.startWorker("")
-	}
-	f.txs = append(f.txs, f.payAndTell(f.nuban, "5000000.00")) // what settlements are paid from
-	f.eventually("the first payment to be confirmed", func() bool { return f.progress().confirmed == 1 })
-	ctx, cancel := context.WithCancel(context.Background())
-	var load sync.WaitGroup
-	for range 2 {
-		load.Go(func() { f.pays(ctx) })
-		load.Go(func() { f.asks(ctx) })
-	}
+	f.startWorkers()
+	end := f.startLoad()
 	times := 2
 	if v := os.Getenv("AJO_FAILOVERS"); v != "" {
 		var err error
@@ -139,9 +136,31 @@ func TestPrimaryDies(t *testing.T) {
 			f.since(died, "transfers to be paid", `SELECT count(*) FROM transfers WHERE status = 'success'`))
 		require.NoError(t, f.servers.StartStandby(context.Background()))
 	}
-	cancel()
-	load.Wait()
+	end()
 	f.checkAll()
+}
+
+// startWorkers starts two, and pays in what settlements are paid from.
+func (f *failovers) startWorkers() {
+	for range 2 {
+		f.startWorker("")
+	}
+	f.txs = append(f.txs, f.payAndTell(f.nuban, "5000000.00"))
+	f.eventually("the first payment to be confirmed", func() bool { return f.progress().confirmed == 1 })
+}
+
+// startLoad sends payments and settlements until the function that it returns is called.
+func (f *failovers) startLoad() (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var load sync.WaitGroup
+	for range 2 {
+		load.Go(func() { f.pays(ctx) })
+		load.Go(func() { f.asks(ctx) })
+	}
+	return func() {
+		cancel()
+		load.Wait()
+	}
 }
 
 // checkAll waits for the end of all that was answered, and compares the books with the bank's.
@@ -189,7 +208,7 @@ func (f *failovers) checkAll() {
 func TestCommitOnOneServerIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	servers := ownServers(t, 100)
+	servers := ownServers(t, stack.Options{MaxConnections: 100})
 	pool, err := pg.Open(ctx, servers.DatabaseURL, 1)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

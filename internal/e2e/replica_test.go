@@ -13,6 +13,7 @@ import (
 	"ajo/api"
 	"ajo/internal/fakebank"
 	"ajo/internal/pg"
+	"ajo/internal/stack"
 	"ajo/internal/testenv"
 )
 
@@ -28,7 +29,7 @@ type atStandby struct {
 func startAtStandby(t *testing.T) (*atStandby, func()) {
 	t.Parallel()
 	ctx := context.Background()
-	servers := ownServers(t, 100)
+	servers := ownServers(t, stack.Options{MaxConnections: 100})
 	require.NoError(t, servers.StartStandby(ctx))
 	env := &testenv.Env{T: t, DatabaseURL: servers.DatabaseURL, RedisURL: servers.RedisURL}
 	opts, err := redis.ParseURL(servers.RedisURL)

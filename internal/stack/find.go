@@ -41,6 +41,11 @@ func locate(ctx context.Context, dir string, o Options) (binaries, error) {
 		if b.redis == "" {
 			missing = append(missing, needRedis)
 		}
+		for _, program := range o.Also {
+			if _, err := exec.LookPath(program); err != nil {
+				missing = append(missing, program)
+			}
+		}
 		if len(missing) == 0 {
 			return b, nil
 		}

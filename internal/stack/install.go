@@ -29,7 +29,9 @@ type manager struct {
 var managers = []manager{
 	{
 		name: "apt-get", command: "apt-get install -y", script: aptScript,
-		packages: map[string]string{needPostgres: "postgresql", needRedis: "redis-server"},
+		packages: map[string]string{
+			needPostgres: "postgresql", needRedis: "redis-server", "pgbackrest": "pgbackrest", "patroni": "patroni python3-etcd", "etcd": "etcd-server",
+		},
 	},
 	{
 		name: "dnf", command: "dnf install -y", script: dnfScript,
@@ -102,7 +104,11 @@ func install(ctx context.Context, missing []string, logFile string, o Options) e
 	}
 	var packages []string
 	for _, n := range missing {
-		packages = append(packages, m.packages[n])
+		names, known := m.packages[n]
+		if !known {
+			return fmt.Errorf("missing: %s, of which the package of %s is not known here: install it, and put it on PATH", n, m.name)
+		}
+		packages = append(packages, strings.Fields(names)...)
 	}
 	advice := m.command + " " + strings.Join(packages, " ")
 	if !m.asUser && os.Geteuid() != 0 {

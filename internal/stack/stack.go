@@ -35,6 +35,9 @@ type Options struct {
 	MaxConnections int
 	// PostgresSettings are further settings of the server, as name=value.
 	PostgresSettings []string
+	// Also are further programs that must be there, of those that [install] knows: pgbackrest,
+	// patroni, etcd.
+	Also []string
 	// Install allows missing servers to be installed with the machine's package manager, where that
 	// needs no password.
 	Install bool
