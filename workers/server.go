@@ -90,23 +90,28 @@ type bulk func(ctx context.Context, ids []uuid.UUID, done func(i int, err error)
 
 // each works on the rows side by side, so that their writes share commits.
 func each(h handler) bulk {
-	safe := func(ctx context.Context, id uuid.UUID) (err error) {
+	return func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
+		sideBySide(len(ids), func(i int) error { return h(ctx, ids[i]) }, done)
+	}
+}
+
+// sideBySide does n pieces of work at once, and calls done for each.
+func sideBySide(n int, do func(i int) error, done func(i int, err error)) {
+	safe := func(i int) (err error) {
 		defer func() { // one row's panic must not end the others' process, again and again
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			}
 		}()
-		return h(ctx, id)
+		return do(i)
 	}
-	return func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
-		var all sync.WaitGroup
-		defer all.Wait()
-		for i, id := range ids {
-			if i == len(ids)-1 {
-				done(i, safe(ctx, id))
-			} else {
-				all.Go(func() { done(i, safe(ctx, id)) })
-			}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for i := range n {
+		if i == n-1 {
+			done(i, safe(i))
+		} else {
+			all.Go(func() { done(i, safe(i)) })
 		}
 	}
 }
@@ -172,7 +177,10 @@ func (w *Workers) work(k tasks.Kind) bulk {
 	case tasks.Settle: // does the next step of a transfer
 		return counted(k, each(w.Transfers.Advance))
 	case tasks.Deliver: // sends an event to its tenant
-		return counted(k, each(w.Webhooks.Deliver))
+		return counted(k, func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
+			attempts := w.Webhooks.Claim(ctx, ids)
+			sideBySide(len(ids), func(i int) error { return attempts[i](ctx) }, done)
+		})
 	case tasks.Expire: // ends a one-time account at its deadline, and closes an expired one at the bank
 		return counted(k, each(w.Accounts.AdvanceExpiry))
 	}

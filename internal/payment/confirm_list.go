@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -30,14 +31,19 @@ const (
 	// of a list no more pages are read than two and one for so many payments that waited for it, or
 	// were found in it
 	listShare = 8
-	listKept  = 10 * time.Second       // how long a list that was read is not read again
-	listQuiet = time.Minute            // how long no list is read after one could not be
-	listLease = time.Minute            // how long a worker may take to read a list
-	listMax   = 1000                   // checks in one batch
-	listPause = 10 * time.Millisecond  // how long the last few wait for company
-	listsRead = 16                     // lists that one process reads at a time
-	listWait  = 100 * time.Millisecond // how long a check waits for a list, which keeps others waiting
-	listAgain = 2 * time.Second        // when it comes back to see what the list has brought
+	listKept  = 10 * time.Second      // how long a list that was read is not read again
+	listQuiet = time.Minute           // how long no list is read after one could not be
+	listLease = time.Minute           // how long a worker may take to read a list
+	listMax   = 1000                  // checks in one batch
+	listPause = 10 * time.Millisecond // how long the last few wait for company
+	listsRead = 16                    // lists that one process reads at a time
+	// how long a check waits for a list, which keeps others waiting
+	listWait  = 100 * time.Millisecond
+	listAgain = 2 * time.Second // when it comes back to see what the list has brought
+	// A page is small, and a commit costs the same for one as for several: so many records are
+	// confirmed together, or what came in so long a time.
+	listBatch = 256
+	listHeld  = 100 * time.Millisecond
 )
 
 // listing is the list of one second, while it is being read and a while after.
@@ -50,7 +56,8 @@ type listing struct {
 	mu      sync.Mutex
 	waiting map[string]chan *provider.Transaction // checks of this process, by transaction id
 	records map[string]provider.Transaction       // that nobody has asked for yet
-	sought  map[string]struct{}                   // payments that waited for it, or were found in it
+	// payments that waited for it, or were found in it
+	sought map[string]struct{}
 }
 
 // lists are the lists that this process reads, or has read of late, by the second. The writer of
@@ -245,10 +252,13 @@ func (s *Service) readList(l *listing) {
 	ctx, cancel := context.WithTimeout(s.lists.ctx, listLease)
 	defer cancel()
 	cursor, failed := "", false
-	for pages := 1; ; pages++ {
+	var others []provider.Transaction // that nobody has waited for so far
+	for pages, taken := 1, time.Now(); ; pages++ {
 		page, err := s.Bank.Transactions(ctx, l.second, l.second.Add(time.Second), cursor)
-		if err == nil {
-			err = s.takePage(ctx, l, page)
+		others = append(others, l.offer(page.Transactions)...)
+		if page.Next == "" || pages >= l.worth() || len(others) >= listBatch || time.Since(taken) >= listHeld {
+			err = errors.Join(err, s.confirmOthers(ctx, l, others))
+			others, taken = nil, time.Now()
 		}
 		if failed = err != nil; failed {
 			s.lists.mu.Lock()
@@ -257,10 +267,7 @@ func (s *Service) readList(l *listing) {
 			s.Log.Warn("the bank's list could not be read; payments are asked about one by one for a while", slog.Any("err", err))
 			break
 		}
-		l.mu.Lock()
-		most := 2 + len(l.sought)/listShare
-		l.mu.Unlock()
-		if cursor = page.Next; cursor == "" || pages >= most || !s.Clock.Now().Before(l.until) {
+		if cursor = page.Next; cursor == "" || pages >= l.worth() || !s.Clock.Now().Before(l.until) {
 			break
 		}
 	}
@@ -275,22 +282,38 @@ func (s *Service) readList(l *listing) {
 	}
 }
 
-// takePage gives the records of a page to the checks that wait for them here, and confirms the
-// others: those of other workers, and those that are due in a moment.
-func (s *Service) takePage(ctx context.Context, l *listing, page provider.Page) error {
-	others := map[string]provider.Transaction{}
+// worth is how many pages of the list are read, for those who waited for it or were found in it.
+func (l *listing) worth() int {
 	l.mu.Lock()
-	for _, t := range page.Transactions {
+	defer l.mu.Unlock()
+	return 2 + len(l.sought)/listShare
+}
+
+// offer gives records to the checks that wait for them here, and returns the others that may
+// confirm a payment.
+func (l *listing) offer(records []provider.Transaction) (others []provider.Transaction) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range records {
 		if answer := l.waiting[t.ID]; answer != nil {
 			select {
 			case answer <- &t:
 			default: // it has it
 			}
 		} else if t.Status == provider.Success {
-			others[t.ID] = t
+			others = append(others, t)
 		}
 	}
-	l.mu.Unlock()
+	return others
+}
+
+// confirmOthers confirms what nobody here waits for: the payments of other workers, and those that
+// are due in a moment.
+func (s *Service) confirmOthers(ctx context.Context, l *listing, records []provider.Transaction) error {
+	others := map[string]provider.Transaction{}
+	for _, t := range l.offer(records) { // some may wait by now
+		others[t.ID] = t
+	}
 	if len(others) == 0 {
 		return nil
 	}

@@ -71,7 +71,8 @@ func TestHeldNotLost(t *testing.T) {
 		require.Equal(t, Delivered, b.get(id).Status)
 		require.Equal(t, 1, b.get(id).AttemptCount)
 	}
-	require.Empty(t, b.limiter.open)
+	open, _ := b.Breakers()
+	require.Zero(t, open)
 }
 
 // At an endpoint that stays dead each delivery has its six attempts at its own times, though the
@@ -120,8 +121,9 @@ func TestFindings(t *testing.T) {
 func TestHoldOnce(t *testing.T) {
 	b := setup(t)
 	id, claimed := b.queueOne("http://127.0.0.1:1"), b.queueOne("http://127.0.0.1:1")
-	read := together(b, b.loads, id, claimed)
-	b.take(claimed)
+	read := together(b, b.claims, id, claimed)
+	b.Clock.Advance(work.Term + time.Second)
+	require.NotNil(t, b.take(claimed)[0])
 	in := func(c *dueDelivery, d time.Duration) work.Outcome {
 		return work.Outcome{Claim: c.Claim, Next: new(b.Clock.Now().Add(d))}
 	}

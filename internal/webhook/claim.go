@@ -15,7 +15,7 @@ import (
 
 // dueDelivery is a delivery as an attempt needs it, with the claim under which it was read.
 type dueDelivery struct {
-	work.Claim
+	work.Claim  // leased, unless it is not due yet
 	tenant      uuid.UUID
 	group       uuid.UUID
 	event       Type
@@ -33,17 +33,41 @@ const loadSQL = `
 		FROM deliveries d JOIN tenants t ON t.id = d.tenant_id
 		WHERE d.id = ANY($1)`
 
-// load reads the deliveries that are due, or will be in a moment. It takes no lock.
-func (s *Service) load(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*dueDelivery, error) {
-	claims, err := work.Due(ctx, tx, work.Deliver, s.clock.Now().Add(early), ids)
-	if err != nil || len(claims) == 0 {
+// claim reads the deliveries that are due, or will be in a moment, and leases those that are. It
+// returns nil for what somebody else has, and for all but the first of those that are the same.
+func (s *Service) claim(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*dueDelivery, error) {
+	now := s.clock.Now()
+	due, err := work.Due(ctx, tx, work.Deliver, now.Add(early), ids)
+	if err != nil || len(due) == 0 {
 		return make([]*dueDelivery, len(ids)), err
 	}
-	found, err := pg.Collect(ctx, tx, readPending, loadSQL, slices.Collect(maps.Keys(claims)))
-	for _, d := range found {
-		d.Claim = claims[d.ID]
+	found, err := pg.Collect(ctx, tx, readPending, loadSQL, slices.Collect(maps.Keys(due)))
+	if err != nil {
+		return nil, err
 	}
-	return pg.Match(ids, found, func(d *dueDelivery) uuid.UUID { return d.ID }), err
+	ready := make([]work.Claim, 0, len(found))
+	for _, d := range found {
+		if d.Claim = due[d.ID]; !d.DueAt.After(now) {
+			ready = append(ready, d.Claim)
+		}
+	}
+	leased, err := work.Lease(ctx, tx, work.Deliver, now.Add(work.Term), ready)
+	if err != nil {
+		return nil, err
+	}
+	claimed := found[:0]
+	for _, d := range found {
+		if d.DueAt.After(now) {
+			claimed = append(claimed, d)
+			continue
+		}
+		if c := leased[0]; c != nil {
+			d.Claim = *c
+			claimed = append(claimed, d)
+		}
+		leased = leased[1:]
+	}
+	return pg.Match(ids, claimed, func(d *dueDelivery) uuid.UUID { return d.ID }), nil
 }
 
 func readPending(row pgx.CollectableRow) (*dueDelivery, error) {
@@ -56,12 +80,6 @@ func readPending(row pgx.CollectableRow) (*dueDelivery, error) {
 // has been claimed, ended or put off meanwhile stays as it is.
 func (s *Service) hold(ctx context.Context, tx pg.Tx, holds []work.Outcome) ([]bool, error) {
 	return work.Finish(ctx, tx, work.Deliver, holds)
-}
-
-// claim leases deliveries for an attempt each, and returns nil for those that somebody else has
-// claimed since they were read.
-func (s *Service) claim(ctx context.Context, tx pg.Tx, claims []work.Claim) ([]*work.Claim, error) {
-	return work.Lease(ctx, tx, work.Deliver, s.clock.Now().Add(work.Term), claims)
 }
 
 // attemptResult is the result of one attempt.

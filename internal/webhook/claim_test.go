@@ -17,19 +17,13 @@ import (
 	"ajo/internal/work"
 )
 
-// take reads deliveries and claims them as an attempt does; nil for one that is not to be had.
+// take claims deliveries as attempts do; nil for one that is not to be had.
 func (b *bundle) take(ids ...uuid.UUID) []*work.Claim {
 	b.T.Helper()
-	var claims []work.Claim
-	for _, d := range together(b, b.loads, ids...) {
-		if d != nil && !d.DueAt.After(b.Clock.Now()) {
-			claims = append(claims, d.Claim)
-		}
-	}
 	out := make([]*work.Claim, len(ids))
-	for _, c := range together(b, b.claims, claims...) {
-		if c != nil {
-			out[slices.Index(ids, c.ID)] = c
+	for i, d := range together(b, b.claims, ids...) {
+		if d != nil && !d.DueAt.After(b.Clock.Now()) {
+			out[i] = &d.Claim
 		}
 	}
 	return out
@@ -44,6 +38,7 @@ func TestClaimIsGivenOnce(t *testing.T) {
 	require.NotNil(t, got[0])
 	require.NotNil(t, got[1])
 	require.Equal(t, make([]*work.Claim, 5), got[2:])
+	require.Nil(t, b.get(later).LeasedUntil, "it is not due yet")
 	require.Equal(t, b.Clock.Now().Add(work.Term), b.get(one).LeasedUntil.UTC())
 	require.Equal(t, make([]*work.Claim, 2), b.take(one, two))
 }
@@ -65,23 +60,21 @@ func TestClaimAtOnceIsGivenOnce(t *testing.T) {
 	third, err := b.Pool.Begin(b.ctx)
 	require.NoError(t, err)
 	defer func() { _ = third.Rollback(b.ctx) }()
-	var claims []work.Claim
-	for _, d := range together(b, b.loads, ids...) {
-		claims = append(claims, d.Claim)
-	}
-	_, err = work.Lease(b.ctx, third, work.Deliver, b.Clock.Now().Add(time.Minute), claims[taken:taken+1])
+	due, err := work.Due(b.ctx, third, work.Deliver, b.Clock.Now(), ids[taken:taken+1])
 	require.NoError(t, err)
-	reversed := slices.Clone(claims)
+	_, err = work.Lease(b.ctx, third, work.Deliver, b.Clock.Now().Add(time.Minute), []work.Claim{due[ids[taken]]})
+	require.NoError(t, err)
+	reversed := slices.Clone(ids)
 	slices.Reverse(reversed)
 	var wg sync.WaitGroup
 	var counts [2]map[uuid.UUID]int
-	for i, order := range [][]work.Claim{claims, reversed} {
+	for i, order := range [][]uuid.UUID{ids, reversed} {
 		wg.Go(func() {
 			counts[i] = map[uuid.UUID]int{}
 			for j, c := range b.claims.Together(b.ctx, order) {
 				assert.NoError(t, c.Err)
 				if c.Value != nil {
-					counts[i][order[j].ID]++
+					counts[i][order[j]]++
 				}
 			}
 		})

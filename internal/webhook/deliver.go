@@ -46,10 +46,25 @@ var (
 // recorded (or it was, and the answer of Postgres is lost), and once the lease has run out the row
 // says what is due.
 func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
-	w, err := s.loads.Do(ctx, id)
-	if err != nil || w == nil {
-		return err
+	return s.Claim(ctx, []uuid.UUID{id})[0](ctx)
+}
+
+// Claim claims deliveries together, and returns for each the rest of what [Service.Deliver] does.
+func (s *Service) Claim(ctx context.Context, ids []uuid.UUID) []func(context.Context) error {
+	attempts := make([]func(context.Context) error, len(ids))
+	for i, o := range s.claims.DoAll(ctx, ids) {
+		attempts[i] = func(ctx context.Context) error {
+			if o.Err != nil || o.Value == nil {
+				return o.Err
+			}
+			return s.attempt(ctx, o.Value)
+		}
 	}
+	return attempts
+}
+
+// attempt makes the attempt of a claimed delivery.
+func (s *Service) attempt(ctx context.Context, w *dueDelivery) error {
 	now := s.clock.Now()
 	if w.DueAt.After(now) {
 		return retry.At(w.DueAt, ErrEarly)
@@ -62,18 +77,18 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	ctx, span := trace.Resume(ctx, "deliver", w.traceparent, time.Now())
 	defer span.End()
 	if span.Traced() {
-		span.Text("delivery", id.String())
+		span.Text("delivery", w.ID.String())
 	}
 	back, err := s.limiter.acquire(ctx, e)
 	if errors.Is(err, ErrBusy) || errors.Is(err, ErrHeld) {
 		metrics.Deferred(putOffAs[err])
 		span.Text("outcome", putOffAs[err])
 		return s.putOff(ctx, w, s.clock.Now().Add(back).Truncate(time.Microsecond), err)
-	} else if err != nil {
-		return err
+	} else if err != nil { // the caller has gone: another has it at once, not when the lease ends
+		return s.putOff(context.WithoutCancel(ctx), w, now, err)
 	}
 	a, err := s.try(ctx, w, secrets, e)
-	if err != nil || a == nil {
+	if err != nil {
 		return err
 	}
 	// The receiver has been called: its answer is kept even when the caller has gone.
@@ -94,9 +109,9 @@ func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	}
 }
 
-// putOff moves the due time of a delivery that found no slot, and nothing else: it is neither an
-// attempt nor a claim. The item says when it is due again, so that the sweep does not enqueue all
-// that wait for a dead endpoint.
+// putOff gives back a delivery that found no slot, to be due at the given time: it is no attempt.
+// The item says when it is due again, so that the sweep does not enqueue all that wait for a dead
+// endpoint.
 func (s *Service) putOff(ctx context.Context, w *dueDelivery, to time.Time, why error) error {
 	moved, err := s.holds.Do(ctx, work.Outcome{Claim: w.Claim, Next: &to})
 	if err != nil || !moved {
@@ -105,17 +120,12 @@ func (s *Service) putOff(ctx context.Context, w *dueDelivery, to time.Time, why 
 	return retry.At(to, why)
 }
 
-// try claims the delivery and calls the receiver, in an acquired slot, which it releases. The
-// attempt is nil if another worker claimed it.
+// try calls the receiver, in an acquired slot, which it releases.
 func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Redacted, e endpoint) (*attemptResult, error) {
 	var took time.Duration
 	found := nothing
 	defer func() { s.release(e, took, found) }()
-	c, err := s.claims.Do(ctx, w.Claim)
-	if err != nil || c == nil {
-		return nil, err
-	}
-	defer work.Hold(ctx, s.pool, s.clock, work.Deliver, *c, work.Term).Release()
+	defer work.Hold(ctx, s.pool, s.clock, work.Deliver, w.Claim, work.Term).Release()
 	now := s.clock.Now()
 	header := s.header()
 	sign(header, secrets, messageID(w.event, w.group), now, w.body)
@@ -127,7 +137,7 @@ func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Reda
 	}
 	found = judge(answer, err)
 	a := &attemptResult{
-		claim: *c, StartedAt: now, DurationMS: int32(answer.Duration.Milliseconds()),
+		claim: w.Claim, StartedAt: now, DurationMS: int32(answer.Duration.Milliseconds()),
 		StatusCode: statusCode(answer), Failure: failure(answer, err), Body: answer.Body,
 	}
 	s.conclude(a, w.attempts+1)

@@ -345,6 +345,34 @@ func TestCallerGoesAway(t *testing.T) {
 	require.True(t, d.LeasedUntil.Equal(b.Clock.Now().Add(work.Term)), "and comes again when the lease has run out")
 }
 
+// A delivery that waits for a slot while its worker is stopped is given back at once.
+func TestCallerGoesAwayWhileWaiting(t *testing.T) {
+	b := setupWith(t, Options{PerEndpoint: 1}, safehttp.Options{})
+	b.limiter.wait = time.Minute
+	release := make(chan struct{})
+	r := receive(t, func(http.ResponseWriter, *http.Request) { <-release })
+	ids := b.queue(b.payment(r.URL), b.payment(r.URL))
+	ctx, cancel := context.WithCancel(b.ctx)
+	attempts := b.Claim(b.ctx, append(ids, ids...))
+	require.NoError(t, attempts[2](b.ctx), "of two that are the same, the first has it")
+	require.NoError(t, attempts[3](b.ctx))
+	first, second := make(chan error), make(chan error)
+	go func() { first <- attempts[0](b.ctx) }()
+	testenv.Eventually(t, 5*time.Second, "the first call", func() bool { return len(r.seen()) == 1 })
+	go func() { second <- attempts[1](ctx) }()
+	cancel()
+	err := <-second
+	require.ErrorIs(t, err, context.Canceled)
+	at, later := retry.When(err)
+	require.True(t, later)
+	require.True(t, at.Equal(b.Clock.Now()))
+	require.Nil(t, b.get(ids[1]).LeasedUntil)
+	close(release)
+	require.NoError(t, <-first)
+	require.NoError(t, b.Deliver(b.ctx, ids[1]))
+	require.Len(t, r.seen(), 2)
+}
+
 func TestAnswerIsKeptThoughTheCallerGoes(t *testing.T) {
 	b := setup(t)
 	r := receive(t, answer(200))
@@ -383,7 +411,7 @@ func TestBusyEndpointHoldsUpNobodyElse(t *testing.T) {
 		require.True(t, b.get(third).NextAttemptAt.Equal(at), "the row says when it comes back")
 		b.Clock.Set(at)
 	}
-	require.Nil(t, b.get(third).LeasedUntil, "no claim was taken")
+	require.Nil(t, b.get(third).LeasedUntil, "it was given back")
 	require.Zero(t, b.get(third).AttemptCount)
 	require.NoError(t, b.Deliver(b.ctx, b.queueOne(quick.URL)))
 	close(release)

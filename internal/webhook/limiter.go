@@ -24,8 +24,8 @@ var (
 
 // How the limiter behaves.
 const (
-	// The longest wait for a slot. Where no call has ended yet, waiting in vain shows that the
-	// endpoint is slow; otherwise only so many wait as will have had their turn by then.
+	// The longest wait for a slot. Where no call has ended meanwhile, waiting in vain shows that
+	// the endpoint is slow; otherwise only so many wait as will have had their turn by then.
 	limiterWait = 500 * time.Millisecond
 	// a call that takes as long makes the endpoint slow, a quicker one makes it quick again
 	limiterSlow  = time.Second
@@ -36,7 +36,7 @@ const (
 	limiterBackMax = time.Minute // … but after this, though it may come in vain
 	// so many calls in a row that find nobody there open the breaker
 	breakerAfter = 10
-	// a dead endpoint that nothing is sent to is forgotten after this
+	// an endpoint that nothing is sent to is forgotten after this
 	limiterKeep = 5 * time.Minute
 	limiterMax  = 4096 // … and at once while so many are remembered
 )
@@ -68,7 +68,8 @@ const (
 // that fails alone keeps its schedule to the second; only many at a dead endpoint wait for their
 // turn. The first call that finds the endpoint alive closes the breaker.
 //
-// An endpoint is forgotten when nothing is in flight and it is not known to fail.
+// What is known of an endpoint, that it is dead or how quick it is, is kept for a while after its
+// last call; a slow one may have recovered, and is forgotten when nothing is in flight.
 type limiter struct {
 	limit, perTenant int
 	wait             time.Duration
@@ -89,6 +90,7 @@ type load struct {
 type endpointLoad struct {
 	load
 	slow     bool
+	last     time.Time // when a call ended
 	failures int       // calls in a row that found the endpoint dead
 	since    time.Time // when they became breakerAfter
 	used     time.Time
@@ -137,6 +139,7 @@ func (l *limiter) acquire(ctx context.Context, e endpoint) (back time.Duration, 
 
 // waitForSlot waits for a slot; l.mu is held before and after, and free meanwhile.
 func (l *limiter) waitForSlot(ctx context.Context, e endpoint, n *endpointLoad) (back time.Duration, err error) {
+	begun := l.clock.Now()
 	slot := make(chan struct{}, 1)
 	n.waiting = append(n.waiting, slot)
 	l.mu.Unlock()
@@ -159,7 +162,7 @@ func (l *limiter) waitForSlot(ctx context.Context, e endpoint, n *endpointLoad) 
 		return 0, err
 	}
 	// else it was the tenant's other hosts that had its slots, or an estimate that failed
-	if n.inFlight >= l.slots(n) && n.took == 0 {
+	if n.inFlight >= l.slots(n) && n.last.Before(begun) {
 		n.slow = true
 	}
 	return l.defers(n)
@@ -175,6 +178,7 @@ func (l *limiter) release(e endpoint, took time.Duration, f finding) (opened, cl
 	t.inFlight--
 	n.used = l.clock.Now()
 	if took > 0 {
+		n.last = n.used
 		n.slow = took >= limiterSlow
 		n.ended(took)
 		t.ended(took)
@@ -199,10 +203,10 @@ func (l *limiter) release(e endpoint, took time.Duration, f finding) (opened, cl
 	return n.down() && !was, was && !n.down()
 }
 
-// forget drops what is empty. An endpoint that fails is remembered, as long as there are not too
-// many.
+// forget drops what is empty. An endpoint that fails is remembered, and so is how quick one was, as
+// long as there are not too many.
 func (l *limiter) forget(e endpoint, n *endpointLoad) {
-	if n.inFlight == 0 && len(n.waiting) == 0 && (n.failures == 0 || len(l.open) > limiterMax) {
+	if n.inFlight == 0 && len(n.waiting) == 0 && (n.failures == 0 && (n.took == 0 || n.slow) || len(l.open) > limiterMax) {
 		delete(l.open, e)
 	}
 	if t := l.tenants[e.tenant]; t != nil && t.inFlight == 0 {
@@ -210,7 +214,7 @@ func (l *limiter) forget(e endpoint, n *endpointLoad) {
 	}
 }
 
-// tidy forgets, once in a while, the dead endpoints that nothing was sent to for limiterKeep.
+// tidy forgets, once in a while, the endpoints that nothing was sent to for limiterKeep.
 func (l *limiter) tidy() {
 	now := l.clock.Now()
 	if now.Sub(l.tidied) < limiterKeep {

@@ -59,7 +59,9 @@ func TestEndpointLimiter(t *testing.T) {
 	for range 8 {
 		l.release(e, 0, nothing)
 	}
-	require.NotContains(t, l.open, e, "an idle endpoint is forgotten")
+	c.Advance(limiterKeep)
+	l.openBreakers()
+	require.NotContains(t, l.open, e, "an idle endpoint is forgotten after a while")
 }
 
 func TestLimiterWaits(t *testing.T) {
@@ -95,7 +97,39 @@ func TestLimiterWaits(t *testing.T) {
 	require.True(t, <-waits, "who waits gets the slot that comes free")
 	l.release(e, time.Millisecond, endpointUp)
 	l.release(e, time.Millisecond, endpointUp)
-	require.Empty(t, l.open)
+	require.Zero(t, l.open[e].inFlight)
+}
+
+// How quick an endpoint was is remembered though nothing is in flight for a moment: the next crowd
+// waits for it. If it has become slow meanwhile, one wait in vain shows that.
+func TestLimiterRemembersTheSpeed(t *testing.T) {
+	t.Parallel()
+	c := clock.NewFake(time.Now())
+	l := newLimiter(2, 1000, c)
+	l.wait = 10 * time.Millisecond
+	e := endpoint{host: "example.com"}
+	acquire := func() error {
+		c.Advance(time.Millisecond)
+		_, err := l.acquire(t.Context(), e)
+		return err
+	}
+	require.NoError(t, acquire())
+	l.release(e, time.Millisecond, endpointUp)
+	require.Greater(t, l.line(l.open[e]), l.limit, "more may wait than nobody knows about")
+	for range 2 {
+		require.NoError(t, acquire())
+	}
+	require.ErrorIs(t, acquire(), ErrBusy)
+	require.True(t, l.open[e].slow, "no call has ended in the time of a wait")
+	l.release(e, 2*limiterSlow, endpointUp)
+	l.release(e, 2*limiterSlow, endpointUp)
+	require.Empty(t, l.open, "a slow one may have recovered")
+	require.NoError(t, acquire())
+	l.release(e, time.Millisecond, endpointUp)
+	c.Advance(limiterKeep)
+	require.NoError(t, acquire())
+	l.release(e, 0, nothing)
+	require.NotContains(t, l.open, e, "forgotten after a while")
 }
 
 // However quick an endpoint is, no more wait for it than will have a slot within limiterWait. The
@@ -172,7 +206,7 @@ func TestBreaker(t *testing.T) {
 	}
 	_, closed := call(endpointUp)
 	require.True(t, closed)
-	require.Empty(t, l.open, "and it is forgotten")
+	require.NotContains(t, l.open, e, "and it is forgotten, as it was slow")
 	require.Empty(t, l.tenants)
 }
 

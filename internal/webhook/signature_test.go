@@ -85,5 +85,4 @@ func TestSecretThatDoesNotOpenSendsNothing(t *testing.T) {
 	require.ErrorIs(t, b.Deliver(b.ctx, id), secret.ErrSealed)
 	require.Empty(t, r.seen(), "never unsigned, and never with another's secret")
 	require.Zero(t, b.get(id).AttemptCount)
-	require.Nil(t, b.get(id).LeasedUntil)
 }

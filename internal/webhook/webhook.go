@@ -100,9 +100,8 @@ type Service struct {
 	opts    Options
 	limiter *limiter
 
-	loads   *pg.Batcher[uuid.UUID, *dueDelivery]
+	claims  *pg.Batcher[uuid.UUID, *dueDelivery]
 	holds   *pg.Batcher[work.Outcome, bool]
-	claims  *pg.Batcher[work.Claim, *work.Claim]
 	records *pg.Batcher[attemptResult, bool]
 }
 
@@ -127,9 +126,8 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{pool: pool, clock: clk, box: box, client: client, opts: o, limiter: newLimiter(o.PerEndpoint, o.PerTenant, clk)}
-	s.loads = pg.NewBatcher(pool, pg.BatchOptions[uuid.UUID]{Max: maxBatch}, s.load)
+	s.claims = pg.NewBatcher(pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch}, s.claim)
 	s.holds = pg.NewBatcher(pool, pg.BatchOptions[work.Outcome]{Name: "webhook/hold", Max: maxBatch}, s.hold)
-	s.claims = pg.NewBatcher(pool, pg.BatchOptions[work.Claim]{Name: "webhook/claim", Max: maxBatch}, s.claim)
 	s.records = pg.NewBatcher(pool, pg.BatchOptions[attemptResult]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attemptResult.id)}, s.record)
 	return s
 }
@@ -141,7 +139,6 @@ func (s *Service) Breakers() (open int, since *time.Time) { return s.limiter.ope
 // Close finishes the writes that were taken and refuses new ones. Call it when no Deliver is
 // running any more.
 func (s *Service) Close() {
-	s.loads.Close()
 	s.holds.Close()
 	s.claims.Close()
 	s.records.Close()
