@@ -204,7 +204,7 @@ func (w *world) rows(m member) map[string]string {
 	w.T.Helper()
 	ctx := context.Background()
 	rows, err := w.Pool.Query(ctx, `
-		SELECT table_name::text FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'tenant_id' ORDER BY 1`)
+		SELECT table_name::text FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'tenant_id' AND table_name::text NOT IN (SELECT inhrelid::regclass::text FROM pg_inherits) ORDER BY 1`)
 	require.NoError(w.T, err)
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(w.T, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/partition"
 	"ajo/internal/pg"
 	"ajo/internal/supervise"
 	"ajo/migrations"
@@ -81,6 +82,9 @@ func (s *servers) newWorld(ctx context.Context, name string, o worldOptions) (w 
 		return nil, err
 	}
 	if w.pool, err = pg.Open(ctx, url, 8); err != nil {
+		return nil, err
+	}
+	if err = partition.MakeAhead(ctx, w.pool, partition.Month, time.Now()); err != nil {
 		return nil, err
 	}
 	if err = s.redis.FlushDB(ctx).Err(); err != nil {

@@ -1,7 +1,8 @@
 -- Events for tenants: webhook deliveries with every attempt, and what `ajo listen` reads.
 -- +goose Up
 
--- No foreign keys, for the reason given at ledger_entries.
+-- Partitioned by the time in the ids (package partition, which makes the partitions by the model of
+-- the last one: table_later). No foreign keys, for the reason given at ledger_entries.
 CREATE TABLE deliveries (
     id                   uuid PRIMARY KEY,
     tenant_id            uuid NOT NULL,
@@ -18,8 +19,13 @@ CREATE TABLE deliveries (
     delivered_at         timestamptz,
     dead                 boolean NOT NULL GENERATED ALWAYS AS (status = 'dead_letter') STORED,
     CHECK ((status = 'delivered') = (delivered_at IS NOT NULL))
-) WITH (fillfactor = 45);
-CREATE UNIQUE INDEX deliveries_once ON deliveries (transaction_group_id, event_type);
+) PARTITION BY RANGE (id);
+CREATE TABLE deliveries_later PARTITION OF deliveries FOR VALUES FROM (MINVALUE) TO (MAXVALUE)
+    WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+-- In each partition by itself: an index of all cannot be unique without the id. An event is
+-- published in the transaction of the fact that it reports, which happens once (the guards of
+-- ledger_entries and transfers), so that this is a second guard.
+CREATE UNIQUE INDEX deliveries_later_once ON deliveries_later (transaction_group_id, event_type);
 CREATE INDEX deliveries_list ON deliveries (tenant_id, id);
 -- By a column that the everyday update leaves as it is, unlike the status: so that update stays HOT
 -- (see ledger_entries).
@@ -46,7 +52,9 @@ CREATE TABLE delivery_attempts (
     error         text NOT NULL DEFAULT '',
     response_body bytea NOT NULL DEFAULT '' CHECK (octet_length(response_body) <= 16384),
     PRIMARY KEY (delivery_id, attempt)
-);
+) PARTITION BY RANGE (delivery_id);
+CREATE TABLE delivery_attempts_later PARTITION OF delivery_attempts FOR VALUES FROM (MINVALUE) TO (MAXVALUE)
+    WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 COMMENT ON TABLE delivery_attempts IS 'Each attempt of a delivery, and its answer. Append-only.';
 COMMENT ON COLUMN delivery_attempts.status_code IS 'NULL when no answer came';
 COMMENT ON COLUMN delivery_attempts.response_body IS 'the first 16 KiB of the answer';
@@ -67,7 +75,3 @@ COMMENT ON TABLE listen_events IS
 COMMENT ON COLUMN listen_events.seq IS
     'for one tenant in the order of commits: whoever writes holds a lock of the tenant''s until then; ids and times are made before the commit, so a reader that went by them would miss late commits';
 COMMENT ON COLUMN listen_events.id IS 'the webhook-id of the event';
-
--- See ledger_entries.
-ALTER TABLE deliveries SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
-ALTER TABLE delivery_attempts SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);

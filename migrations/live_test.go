@@ -41,55 +41,55 @@ func TestTheCheckOfMigrationsItself(t *testing.T) {
 	l := newLive(t)
 	const up, outside = "-- +goose Up\n", "-- +goose NO TRANSACTION\n-- +goose Up\n"
 	for sql, says := range map[string]string{
-		"CREATE INDEX x1 ON deliveries (tenant_id);":                                                                                    "reads a table while",
-		"CREATE UNIQUE INDEX x2\n    ON deliveries (id);":                                                                               "reads a table while",
-		"CREATE INDEX CONCURRENTLY x3 ON deliveries (tenant_id);":                                                                       "cannot run inside a transaction block",
-		"REINDEX TABLE deliveries;":                                                                                                     "rewrites deliveries_",
-		"CLUSTER deliveries USING deliveries_pkey;":                                                                                     "rewrites deliveries",
-		"ALTER TABLE deliveries ALTER COLUMN callback_url TYPE varchar(200);":                                                           "rewrites deliveries",
-		"ALTER TABLE deliveries ALTER attempt_count SET DATA TYPE bigint;":                                                              "rewrites deliveries",
-		"ALTER TABLE deliveries ALTER COLUMN delivered_at SET NOT NULL;":                                                                "reads a table while",
-		"ALTER TABLE deliveries ADD COLUMN x uuid NOT NULL DEFAULT gen_random_uuid();":                                                  "rewrites deliveries",
-		"ALTER TABLE deliveries ADD COLUMN x boolean GENERATED ALWAYS AS (status = 'x') STORED;":                                        "rewrites deliveries",
-		"ALTER TABLE deliveries ADD COLUMN x bigserial;":                                                                                "rewrites deliveries",
+		"CREATE INDEX x1 ON transfers (tenant_id);":                                                                                     "reads a table while",
+		"CREATE UNIQUE INDEX x2\n    ON transfers (id);":                                                                                "reads a table while",
+		"CREATE INDEX CONCURRENTLY x3 ON transfers (tenant_id);":                                                                        "cannot run inside a transaction block",
+		"REINDEX TABLE transfers;":                                                                                                      "rewrites transfers_",
+		"CLUSTER transfers USING transfers_pkey;":                                                                                       "rewrites transfers",
+		"ALTER TABLE transfers ALTER COLUMN narration TYPE varchar(200);":                                                               "rewrites transfers",
+		"ALTER TABLE transfers ALTER ask_count SET DATA TYPE bigint;":                                                                   "rewrites transfers",
+		"ALTER TABLE transfers ALTER COLUMN submitted_at SET NOT NULL;":                                                                 "reads a table while",
+		"ALTER TABLE transfers ADD COLUMN x uuid NOT NULL DEFAULT gen_random_uuid();":                                                   "rewrites transfers",
+		"ALTER TABLE transfers ADD COLUMN x boolean GENERATED ALWAYS AS (status = 'x') STORED;":                                         "rewrites transfers",
+		"ALTER TABLE transfers ADD COLUMN x bigserial;":                                                                                 "rewrites transfers",
 		"ALTER TABLE ledger_entries ADD CONSTRAINT x CHECK (amount > -1);":                                                              "reads a table while",
 		"ALTER TABLE ledger_entries ADD CONSTRAINT x CHECK (amount > -1) NOT VALID;\nALTER TABLE ledger_entries VALIDATE CONSTRAINT x;": "reads a table while",
 		"ALTER TABLE accounts ADD CONSTRAINT x FOREIGN KEY (tenant_id) REFERENCES tenants (id);":                                        "reads a table while",
-		"ALTER TABLE deliveries ADD COLUMN x uuid UNIQUE; ALTER TABLE deliveries ADD UNIQUE (id, body);":                                "reads a table while",
-		"ALTER TABLE deliveries SET UNLOGGED;":                                                                                          "rewrites deliveries",
+		"ALTER TABLE transfers ADD COLUMN x uuid UNIQUE; ALTER TABLE transfers ADD UNIQUE (id, narration);":                             "reads a table while",
+		"ALTER TABLE transfers SET UNLOGGED;":                                                                                           "rewrites transfers",
 		"CREATE TABLE p (LIKE audit_log) PARTITION BY RANGE (id);\nALTER TABLE p ATTACH PARTITION audit_log FOR VALUES FROM ('00000000-0000-0000-0000-000000000000') TO ('ffffffff-0000-0000-0000-000000000000');": "reads a table while",
-		"UPDATE deliveries SET last_error = 'x';":                              "changes rows",
-		"DELETE FROM sessions;":                                                "changes rows",
-		"DO $$ BEGIN UPDATE deliveries SET last_error = 'x; y'; END $$;":       "changes rows",
-		"TRUNCATE sessions;":                                                   "rewrites sessions",
-		"SET lock_timeout = '1min'; ALTER TABLE deliveries ADD COLUMN x text;": "lock_timeout",
-		"LOCK TABLE deliveries, accounts, transfers;":                          "locks 3 tables",
+		"UPDATE transfers SET last_error = 'x';":                              "changes rows",
+		"DELETE FROM sessions;":                                               "changes rows",
+		"DO $$ BEGIN UPDATE transfers SET last_error = 'x; y'; END $$;":       "changes rows",
+		"TRUNCATE sessions;":                                                  "rewrites sessions",
+		"SET lock_timeout = '1min'; ALTER TABLE transfers ADD COLUMN x text;": "lock_timeout",
+		"LOCK TABLE sessions, accounts, transfers;":                           "locks 3 tables",
 	} {
 		require.Contains(t, strings.Join(l.wrong(up+sql, false), "\n"), says, sql)
 	}
 	for sql, says := range map[string]string{
-		"CREATE INDEX y1 ON deliveries (tenant_id);":                            "CONCURRENTLY",
-		"ALTER TABLE deliveries ADD COLUMN y2 text;":                            "CONCURRENTLY",
-		"CREATE INDEX CONCURRENTLY y3 ON deliveries (tenant_id);":               "a second time",
-		"CREATE INDEX CONCURRENTLY IF NOT EXISTS y4 ON deliveries (tenant_id);": "y4 was left invalid",
-		"VACUUM FULL sessions;":                                                 "rewrites sessions",
+		"CREATE INDEX y1 ON transfers (tenant_id);":                            "CONCURRENTLY",
+		"ALTER TABLE transfers ADD COLUMN y2 text;":                            "CONCURRENTLY",
+		"CREATE INDEX CONCURRENTLY y3 ON transfers (tenant_id);":               "a second time",
+		"CREATE INDEX CONCURRENTLY IF NOT EXISTS y4 ON transfers (tenant_id);": "y4 was left invalid",
+		"VACUUM FULL sessions;":                                                "rewrites sessions",
 	} {
 		require.Contains(t, strings.Join(l.wrong(outside+sql, false), "\n"), says, sql)
 	}
 	for sql, says := range map[string]string{
-		"-- +ajo BACKFILL deliveries id\nUPDATE deliveries SET last_error = 'x' WHERE id >= $1 OR id = $2;": "outside of",
-		"-- +ajo BACKFILL deliveries id\nALTER TABLE deliveries ADD COLUMN x text;":                         "no statement",
+		"-- +ajo BACKFILL transfers id\nUPDATE transfers SET last_error = 'x' WHERE id >= $1 OR id = $2;": "outside of",
+		"-- +ajo BACKFILL transfers id\nALTER TABLE transfers ADD COLUMN x text;":                         "no statement",
 	} {
 		require.Contains(t, strings.Join(l.wrong(sql, false), "\n"), says, sql)
 	}
 	for _, sql := range []string{
 		"CREATE TABLE z1 (id uuid PRIMARY KEY, a text NOT NULL DEFAULT '');\nCREATE INDEX z2 ON z1 (a);\nALTER TABLE z1 ADD CHECK (a <> '');",
-		"ALTER TABLE deliveries ADD COLUMN x text NOT NULL DEFAULT '';",
-		"ALTER TABLE deliveries ADD COLUMN x timestamptz; -- then UPDATE deliveries SET x = 1; in slices",
+		"ALTER TABLE transfers ADD COLUMN x text NOT NULL DEFAULT '';",
+		"ALTER TABLE transfers ADD COLUMN x timestamptz; -- then UPDATE transfers SET x = 1; in slices",
 		"ALTER TABLE accounts ADD CONSTRAINT x FOREIGN KEY (tenant_id) REFERENCES tenants (id) NOT VALID;",
 		"ALTER TABLE sessions ALTER COLUMN token_hash SET STATISTICS 500;",
-		"CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE deliveries SET x = 1; RETURN NEW; END $$;",
-		"COMMENT ON TABLE deliveries IS 'sent; or not -- yet';",
+		"CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE transfers SET x = 1; RETURN NEW; END $$;",
+		"COMMENT ON TABLE transfers IS 'sent; or not -- yet';",
 	} {
 		require.Empty(t, l.wrong(up+sql, false), sql)
 	}

@@ -23,6 +23,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/clock"
 	"ajo/internal/metrics"
+	"ajo/internal/partition"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/reconcile"
@@ -76,6 +77,8 @@ type Options struct {
 	ReconcileWindow time.Duration
 	// ReconcileBack is how far back they are compared once a day; zero: never.
 	ReconcileBack time.Duration
+	// Partition is how much time a new partition covers.
+	Partition partition.Size
 	// Keep is how long old rows are kept.
 	Keep retention.Keep
 }

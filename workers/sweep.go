@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/metrics"
+	"ajo/internal/partition"
 	"ajo/internal/pg"
 	"ajo/internal/retention"
 	"ajo/internal/work"
@@ -57,6 +58,9 @@ func (w *Workers) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-purge.C:
+			if err := w.makePartitions(ctx); err != nil && ctx.Err() == nil {
+				w.Log.Warn("partitions were not made; the next purge tries again", slog.Any("err", err))
+			}
 			if err := w.purge(ctx, purgeLimit); err != nil && ctx.Err() == nil {
 				w.Log.Warn("old rows were not removed; the next purge tries again", slog.Any("err", err))
 			}
@@ -318,6 +322,13 @@ func (w *Workers) overdue(queue string) (before time.Time, waiting int) {
 		before, waiting = before.Add(-oldest), pending
 	}
 	return before, waiting
+}
+
+// makePartitions makes the partitions that will soon be needed.
+func (w *Workers) makePartitions(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
+	defer cancel()
+	return partition.MakeAhead(ctx, w.Pool, w.Partition, w.Clock.Now())
 }
 
 // purge removes rows that nobody needs any more, until none is left: forged events, and what is old

@@ -117,10 +117,14 @@ func parseQueues(s string) (map[tasks.Kind]int, error) {
 func newMigrateCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the schema at AJO_DATABASE_URL up to date",
+		Short: "Bring the schema at AJO_DATABASE_URL up to date, and make the partitions to come",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return app.Migrate(cmd.Context(), os.Getenv("AJO_DATABASE_URL"), cmd.OutOrStdout())
+			cfg, err := config.Some(os.Getenv, "AJO_PARTITION")
+			if err != nil {
+				return err
+			}
+			return app.Migrate(cmd.Context(), os.Getenv("AJO_DATABASE_URL"), cfg.Partition, cmd.OutOrStdout())
 		},
 	}
 }

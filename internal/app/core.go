@@ -27,6 +27,7 @@ import (
 	"ajo/internal/identity/dojah"
 	"ajo/internal/mail"
 	"ajo/internal/metrics"
+	"ajo/internal/partition"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -257,12 +258,13 @@ func Version() string {
 	return info.Main.Version
 }
 
-// Migrate brings the schema up to date, and prints what it did.
-func Migrate(ctx context.Context, url string, out io.Writer) error {
+// Migrate brings the schema up to date, makes the partitions that are missing, and prints what it
+// did.
+func Migrate(ctx context.Context, url string, size partition.Size, out io.Writer) error {
 	if url == "" {
 		return errors.New("AJO_DATABASE_URL is not set")
 	}
-	applied, err := migrations.Up(ctx, url, migrations.Options{Log: func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }})
+	applied, err := upgrade(ctx, url, size, migrations.Options{Log: func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }})
 	for _, f := range applied {
 		fmt.Fprintln(out, "applied", f)
 	}
@@ -273,4 +275,22 @@ func Migrate(ctx context.Context, url string, out io.Writer) error {
 		fmt.Fprintln(out, "the schema is up to date")
 	}
 	return nil
+}
+
+// upgrade brings the schema up to date, and returns the migrations that it applied. Partitions that
+// could not be made, because somebody reads the tables for long, are made by the workers later.
+func upgrade(ctx context.Context, url string, size partition.Size, o migrations.Options) ([]string, error) {
+	applied, err := migrations.Up(ctx, url, o)
+	if err != nil {
+		return applied, err
+	}
+	pool, err := pg.Open(ctx, url, 2)
+	if err != nil {
+		return applied, err
+	}
+	defer pool.Close()
+	if err := partition.MakeAhead(ctx, pool, size, time.Now()); err != nil && o.Log != nil {
+		o.Log("partitions were not made, and the workers will try again: %v", err)
+	}
+	return applied, nil
 }

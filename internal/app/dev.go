@@ -16,6 +16,7 @@ import (
 
 	"ajo/internal/config"
 	"ajo/internal/fakebank"
+	"ajo/internal/partition"
 	"ajo/internal/secret"
 	"ajo/internal/stack"
 	"ajo/migrations"
@@ -106,7 +107,7 @@ func (d *devRun) stopParts() {
 
 // start starts the parts in the order of their dependencies.
 func (d *devRun) start(ctx context.Context, s *stack.Stack) error {
-	if applied, err := migrations.Up(ctx, s.DatabaseURL, migrations.Options{}); err != nil {
+	if applied, err := upgrade(ctx, s.DatabaseURL, partition.Month, migrations.Options{}); err != nil {
 		return err
 	} else if len(applied) > 0 {
 		d.say("  migrated: %s", strings.Join(applied, ", "))

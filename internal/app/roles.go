@@ -148,7 +148,8 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		}),
 		Clock: &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
 		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow, ReconcileBack: cfg.ReconcileBack,
-		Keep: retention.Keep{Reports: cfg.KeepReports, Audit: cfg.KeepAudit},
+		Partition: cfg.Partition,
+		Keep:      retention.Keep{Reports: cfg.KeepReports, Audit: cfg.KeepAudit},
 	})
 	if err != nil {
 		c.closeParts()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"ajo/internal/partition"
 	"ajo/internal/secret"
 )
 
@@ -87,6 +88,8 @@ type Config struct {
 	ReconcileEvery  time.Duration `env:"AJO_RECONCILE_EVERY" envDefault:"15m" doc:"how often the books are compared with the bank's transaction list"`
 	ReconcileWindow time.Duration `env:"AJO_RECONCILE_WINDOW" envDefault:"2h" doc:"how far back the first comparison goes, and how long after a time its list is read again where it lacked payments; longer than the lag of the bank's list"`
 	ReconcileBack   time.Duration `env:"AJO_RECONCILE_BACK" envDefault:"72h" doc:"how far back the day lies that is compared once more, for what the bank lists late or changes; 0s: never"`
+
+	Partition partition.Size `env:"AJO_PARTITION" envDefault:"month" doc:"how much time a partition of events and deliveries covers: month, week or day; a change is for partitions to come"`
 
 	KeepReports time.Duration `env:"AJO_KEEP_REPORTS" envDefault:"9600h" doc:"how long reports of reconciliations are kept; at least 744h"`
 	KeepAudit   time.Duration `env:"AJO_KEEP_AUDIT" envDefault:"0s" doc:"how long the audit log is kept; at least 8784h, a year; 0s: for ever"`

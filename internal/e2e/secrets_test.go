@@ -100,7 +100,8 @@ func (w *world) checkDatabase() {
 	ctx := context.Background()
 	rows, err := w.Pool.Query(ctx, `
 		SELECT table_name, column_name FROM information_schema.columns
-		WHERE table_schema = 'public' AND data_type IN ('text', 'character varying', 'bytea', 'json', 'jsonb', 'ARRAY') ORDER BY 1, 2`)
+		WHERE table_schema = 'public' AND data_type IN ('text', 'character varying', 'bytea', 'json', 'jsonb', 'ARRAY')
+			AND table_name::text NOT IN (SELECT inhrelid::regclass::text FROM pg_inherits) ORDER BY 1, 2`)
 	require.NoError(w.t, err)
 	type column struct{ Table, Name string }
 	columns, err := pgx.CollectRows(rows, pgx.RowToStructByPos[column])

@@ -23,6 +23,10 @@ import "context"
 //   - A condition that a partial unique index needs (that a reference is not empty) is asked of the
 //     table's row, not of the row that is looked for: only so does the planner see that the index
 //     applies.
+//   - "FROM unnest($1::uuid[]) AS m (id) JOIN t ON t.id = ANY(ARRAY[m.id])" instead of
+//     "FROM t WHERE t.id = ANY($1)", where the table is partitioned by the id: each row is looked
+//     up in its own partition. By an array each id would be looked up in every one. (The range of
+//     the ids as a condition more would leave the others out, but the planner may read the range.)
 //   - Rows that come from unnest are taken in their order, by a nested loop. An UPDATE … FROM
 //     unnest(…) therefore locks in the order of the items, which a [Batcher] has sorted: no
 //     SELECT … FOR UPDATE is needed first.

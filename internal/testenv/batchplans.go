@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/partition"
 	"ajo/internal/pg"
 )
 
@@ -47,6 +48,9 @@ const emptied = "work, idempotency_keys, confirm_lists, reconcile_items, session
 
 const undefinedTable = "42P01"
 
+// allPartitions is a setting with which a plan shows the scans of all partitions.
+const allPartitions = "SET LOCAL enable_partition_pruning = off"
+
 // check asks for the plan of each statement that no test had asked before, on tables without rows:
 // a plan that a connection made then may serve a flood (package pg, plans.go). Each index must be
 // read by its first column. By another it is read whole, which costs nothing as long as it is
@@ -72,7 +76,7 @@ func (b *batched) check(t testing.TB) {
 			t.Fatalf("testenv: %v", err)
 		}
 		for _, sql := range b.new {
-			plan, err := explainBatch(ctx, pool, sql)
+			plan, err := explainBatch(ctx, pool, sql, allPartitions)
 			if pg.Code(err) == undefinedTable || strings.Contains(sql, "FROM pg_") {
 				continue // of a table that the test made itself, or of Postgres
 			}
@@ -100,8 +104,12 @@ func firstColumns(ctx context.Context, q pg.Querier) (map[string]string, error) 
 	return first, err
 }
 
-func explainBatch(ctx context.Context, pool *pg.Pool, sql string) (plan string, err error) {
+// explainBatch asks for the plan of a statement of a batch, after a setting ("": none).
+func explainBatch(ctx context.Context, pool *pg.Pool, sql, setting string) (plan string, err error) {
 	b := pg.NewBatcher(pool, pg.BatchOptions[int]{Max: 1}, func(ctx context.Context, tx pg.Tx, _ []int) ([]int, error) {
+		if _, err := tx.Exec(ctx, setting); err != nil {
+			return nil, err
+		}
 		if _, err := tx.Exec(ctx, "PREPARE explained AS "+sql); err != nil {
 			return nil, err
 		}
@@ -130,6 +138,15 @@ func nulls(sql string) string {
 
 var scanned = regexp.MustCompile(`(?:Index (?:Only )?Scan (?:Backward )?using|Bitmap Index Scan on) (\S+)[^\n]*\n(?:\s+Index Cond: ([^\n]*))?`)
 
+// partitionScan is a scan of a partition, with its condition.
+var partitionScan = regexp.MustCompile(`Scan (?:using \S+ )?on (` + func() string {
+	var names []string
+	for _, table := range partition.Tables {
+		names = append(names, table.Name)
+	}
+	return strings.Join(names, "|")
+}() + `)_\w+ [^\n]*\n(?:\s+Index Cond: ([^\n]*))?`)
+
 // readsWhole says what a plan reads whole: an index of which no condition names the first column,
 // or a table.
 func readsWhole(plan string, first map[string]string) string {
@@ -140,6 +157,11 @@ func readsWhole(plan string, first map[string]string) string {
 	}
 	if strings.Contains(plan, "Seq Scan") {
 		return "all of a table"
+	}
+	for _, m := range partitionScan.FindAllStringSubmatch(plan, -1) {
+		if !strings.Contains(m[2], "ANY (ARRAY[") {
+			return "every partition of " + m[1] + ", as it does not look each id up by ANY(ARRAY[id])"
+		}
 	}
 	return ""
 }

@@ -31,7 +31,7 @@ func (e *Env) IndexPlan(sql string, args ...any) string {
 // to go by, and what it chooses then stays for a connection's life.
 func (e *Env) BatchPlan(sql string) string {
 	e.T.Helper()
-	plan, err := explainBatch(e.T.Context(), e.Pool, sql)
+	plan, err := explainBatch(e.T.Context(), e.Pool, sql, allPartitions)
 	if err != nil {
 		e.T.Fatalf("plan of %s: %v", sql, err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/clock"
+	"ajo/internal/partition"
 	"ajo/internal/pg"
 	"ajo/migrations"
 )
@@ -185,8 +186,21 @@ func makeTemplate(server string, urlOf func(string) string) (string, error) {
 	if _, err := migrations.Up(ctx, urlOf(building), migrations.Options{}); err != nil {
 		return "", err
 	}
+	if err := makePartitions(ctx, urlOf(building)); err != nil {
+		return "", err
+	}
 	_, err = c.Exec(ctx, fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", building, name))
 	return name, err
+}
+
+// makePartitions makes partitions for the machine's time, by which ids are made.
+func makePartitions(ctx context.Context, url string) error {
+	pool, err := pg.Open(ctx, url, 2)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return partition.MakeAhead(ctx, pool, partition.Month, time.Now())
 }
 
 func reserveRedis(t testing.TB) string {

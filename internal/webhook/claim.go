@@ -30,8 +30,8 @@ type dueDelivery struct {
 const loadSQL = `
 		SELECT d.id, d.tenant_id, d.transaction_group_id, d.event_type, d.callback_url, d.body, d.attempt_count, d.created_at,
 			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until, d.traceparent
-		FROM deliveries d JOIN tenants t ON t.id = d.tenant_id
-		WHERE d.id = ANY($1)`
+		FROM unnest($1::uuid[]) AS m (id) JOIN deliveries d ON d.id = ANY(ARRAY[m.id])
+		JOIN tenants t ON t.id = ANY(ARRAY[d.tenant_id])`
 
 // claim reads the deliveries that are due, or will be in a moment, and leases those that are. It
 // returns nil for what somebody else has, and for all but the first of those that are the same.

@@ -20,7 +20,7 @@ type queued struct {
 	Status Status    `pg:"status"`
 }
 
-var queueSQL = pg.Insert[queued]("deliveries", 1) + ` ON CONFLICT (transaction_group_id, event_type) DO NOTHING RETURNING id`
+var queueSQL = pg.Insert[queued]("deliveries", 1) + ` ON CONFLICT DO NOTHING RETURNING id`
 
 // Queue stores deliveries, due at once, in the transaction of the fact that they report, with one
 // statement however many there are. It returns the ids of the new rows in the order given, and

@@ -61,7 +61,7 @@ func columns(ctx context.Context) ([]column, error) {
 				WHERE k.conrelid = c.oid AND k.contype = 'c' AND k.conkey = ARRAY[a.attnum] AND pg_get_constraintdef(k.oid) LIKE '% = ANY (ARRAY[%' LIMIT 1), '') AS check,
 			coalesce(col_description(c.oid, a.attnum), '') AS comment
 		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-		WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') ORDER BY c.relname, a.attnum`)
+		WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY c.relname, a.attnum`)
 }
 
 const schemaHead = `# Schema
@@ -73,7 +73,7 @@ a foreign key; those to ` + "`tenants`" + `, which nearly every table has, are l
 `
 
 var (
-	created = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
+	created = regexp.MustCompile(`(?m)^CREATE TABLE (\w+) \(`)
 	quoted  = regexp.MustCompile(`'([^']*)'::text`)
 )
 
