@@ -73,6 +73,8 @@ func link(before []byte, r *row) []byte {
 	f.text(r.Currency)
 	f.text(r.Narration)
 	f.text(r.ProviderTxnRef)
+	f.text(r.SenderName)
+	f.text(r.SenderBank)
 	f.id(r.TransactionGroupID)
 	if f.present(r.TransferRef != nil) {
 		f.text(*r.TransferRef)

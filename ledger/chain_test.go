@@ -16,7 +16,7 @@ func example() row {
 	return row{
 		Entry: Entry{
 			ID: uuid.MustParse("00000000-0000-7000-8000-000000000001"), Direction: Credit, Amount: money.Must("4975.00"), Fee: money.Must("25.00"),
-			Currency: money.Currency, Status: Provisional, Narration: "rent ₦", ProviderTxnRef: "T-1",
+			Currency: money.Currency, Status: Provisional, Narration: "rent ₦", ProviderTxnRef: "T-1", SenderName: "MUSA SALAMI", SenderBank: "GTBank",
 			TransactionGroupID: uuid.MustParse("00000000-0000-7000-8000-000000000002"), TransferRef: &transfer, ReversalOf: &reversal,
 			CreatedAt: time.Date(2026, 3, 2, 9, 0, 0, 123456000, time.UTC),
 		},
@@ -30,7 +30,7 @@ func TestChainForm(t *testing.T) {
 	e := example()
 	before := genesis(e.AccountID)
 	require.Equal(t, "24362fd3bfe40bb0762528c7863174b380f24231775b8e7c390848398dcee94a", hex.EncodeToString(before))
-	require.Equal(t, "0ed52afcb0cb9bebc2254d60a7fbece662a02c37787b869f2f299002545e7961", hex.EncodeToString(link(before, &e)))
+	require.Equal(t, "7fefc3cc10db0b6b06dc2ada02561df9d60648859aa518c89136967724a08aee", hex.EncodeToString(link(before, &e)))
 }
 
 // Each field is covered, and but for the status nothing else of an entry is there.
@@ -50,6 +50,7 @@ func TestChainCoversEachField(t *testing.T) {
 		"tenant": func(r *row) { r.TenantID = other }, "account": func(r *row) { r.AccountID = other }, "number": func(r *row) { r.Seq++ },
 		"id": func(r *row) { r.ID = other }, "direction": func(r *row) { r.Direction = Debit }, "amount": func(r *row) { r.Amount = money.Must("4975.01") },
 		"fee": func(r *row) { r.Fee = money.Zero }, "currency": func(r *row) { r.Currency = "USD" }, "narration": func(r *row) { r.Narration = "rent" },
+		"payer": func(r *row) { r.SenderName = "somebody else" }, "payer's bank": func(r *row) { r.SenderBank = "another" },
 		"moved boundary": func(r *row) { r.Narration, r.ProviderTxnRef = "rent ₦T", "-1" }, "reference": func(r *row) { r.ProviderTxnRef = "T-2" },
 		"group": func(r *row) { r.TransactionGroupID = other }, "transfer": func(r *row) { r.TransferRef = &text }, "no transfer": func(r *row) { r.TransferRef = nil },
 		"reversal": func(r *row) { r.ReversalOf = &other }, "no reversal": func(r *row) { r.ReversalOf = nil }, "running": func(r *row) { r.Running = money.Zero },

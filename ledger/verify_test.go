@@ -70,6 +70,7 @@ var damage = map[string]struct {
 	"hold at another time":   {`UPDATE ledger_entries SET review_from_seq = review_from_seq + 1 WHERE seq = 4`, ledger.CheckRunning, 5},
 	"review out of nothing":  {`UPDATE ledger_entries SET review_from_seq = 5, review_to_seq = 6 WHERE seq = 5`, ledger.CheckReviews, 5},
 	"another tenant":         {`UPDATE ledger_entries SET tenant_id = gen_random_uuid() WHERE seq = 5`, ledger.CheckOwner, 5},
+	"payer":                  {`UPDATE ledger_entries SET sender_name = 'somebody else' WHERE seq = 5`, ledger.CheckChain, 5},
 	"narration":              {`UPDATE ledger_entries SET narration = 'salary' WHERE seq = 5`, ledger.CheckChain, 5},
 	"fee":                    {`UPDATE ledger_entries SET fee = fee + 1 WHERE seq = 5`, ledger.CheckChain, 5},
 	"time":                   {`UPDATE ledger_entries SET created_at = created_at + interval '1 second' WHERE seq = 5`, ledger.CheckChain, 5},

@@ -67,7 +67,7 @@ COMMENT ON COLUMN ledger_entries.running_balance IS 'the account''s balance afte
 COMMENT ON COLUMN ledger_entries.review_from_seq IS 'the account''s last_seq when the entry went under review';
 COMMENT ON COLUMN ledger_entries.review_to_seq IS 'the account''s last_seq when the review ended; between the two it is not in the balance';
 COMMENT ON COLUMN ledger_entries.hash IS
-    'SHA-256 over the hash of the account''s entry before, and this entry''s fields but for its status and who paid (ledger/chain.go)';
+    'SHA-256 over the hash of the account''s entry before, and this entry''s fields but for its status (ledger/chain.go)';
 
 -- No index names the sums, and fillfactor leaves room: every posting updates its row in place.
 CREATE TABLE ledger_balances (
