@@ -55,7 +55,7 @@ test: build ## Run all tests, with the race detector, beside a Postgres and a Re
 	go -C internal/tools build -o ../../bin/slowest ./slowest
 	$(TEST_FLAGS) bin/ajo stack -- bin/slowest go test -json $(RACE) -vet=off -p 3 -timeout 25m $(FIRST) $(PKG)
 	@if [ "$(PKG)" = ./... ]; then go -C internal/tools test ./mutate ./slowest; fi
-	@echo "left to targets of their own: the provoked alerts (make test-rules), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill)"
+	@echo "left to targets of their own: the provoked alerts (make test-rules), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill), Patroni (make failover-patroni)"
 
 .PHONY: test-fast
 test-fast: build ## Run all tests without the race detector
@@ -111,6 +111,10 @@ AJO_FAILOVERS ?= 10
 .PHONY: failover
 failover: build ## Kill Postgres' primary AJO_FAILOVERS (10) times under load, promote its standby, and print how long each step was away
 	AJO_FAILOVERS=$(AJO_FAILOVERS) bin/ajo stack -- go test ./internal/e2e -run '^TestPrimaryDies$$' -count 1 -v -timeout 30m
+
+.PHONY: failover-patroni
+failover-patroni: build ## The same with Patroni and etcd as deploy/postgres/patroni.yaml has them, which promote by themselves (AJO_FAILOVERS)
+	AJO_PATRONI=1 AJO_FAILOVERS=$(AJO_FAILOVERS) bin/ajo stack --also patroni,etcd -- go test ./internal/e2e -run '^TestPatroniReplacesThePrimary$$' -count 1 -v -timeout 60m
 
 AJO_DRILL_PAYMENTS ?= 2000
 

@@ -102,7 +102,7 @@ func (f *failovers) since(begun time.Time, what, sql string) time.Duration {
 		return n
 	}
 	first := -1
-	f.eventually(what, func() bool {
+	testenv.Eventually(f.t, 3*time.Minute, what, func() bool {
 		n := count()
 		if first < 0 {
 			first = n
@@ -157,10 +157,12 @@ func (f *failovers) startLoad() (end func()) {
 		load.Go(func() { f.pays(ctx) })
 		load.Go(func() { f.asks(ctx) })
 	}
-	return func() {
+	end = func() {
 		cancel()
 		load.Wait()
 	}
+	f.t.Cleanup(end)
+	return end
 }
 
 // checkAll waits for the end of all that was answered, and compares the books with the bank's.
