@@ -138,6 +138,13 @@ bench-scale: build ## Measure what grows: in a book of a million entries with ra
 	go build -o bin/ajo-bench ./bench
 	bin/ajo-bench -scale -due $(or $(BENCH_DUE),1000000) $(BENCH_FLAGS)
 
+AJO_SOAK_MINUTES ?= 30
+
+.PHONY: soak
+soak: build ## Let payments come at 60 % of the chain's rate for AJO_SOAK_MINUTES (30) in a filled book, and plot memory, latency, dead rows and disk
+	go build -o bin/ajo-bench ./bench
+	bin/ajo-bench -scale -rows soak -soak $(AJO_SOAK_MINUTES)m $(if $(BENCH_OUT),-out $(BENCH_OUT))
+
 .PHONY: bench-fair
 bench-fair: build ## Measure one tenant's work of each kind beside AJO_FAIR_ITEMS (50000) of another's, at slow endpoints and a slow bank (AJO_FAIR_BANK_MS)
 	AJO_FAIR_ITEMS=$(or $(AJO_FAIR_ITEMS),50000) AJO_FAIR_SAMPLES=$(or $(AJO_FAIR_SAMPLES),20) AJO_FAIR_EVERY_MS=1000 AJO_FAIR_PLACES=0 \

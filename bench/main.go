@@ -45,6 +45,7 @@ func command(ctx context.Context) error {
 	flag.BoolVar(&o.scale, "scale", false, "run the rows about a large book, with the settings of Postgres that deploy/compose.yaml ships")
 	flag.StringVar(&o.pg, "pg", "", "settings of Postgres as name=value, joined by commas; empty: its defaults, or with -scale those of deploy/compose.yaml")
 	flag.IntVar(&o.due, "due", 1_000_000, "payments that are due when Redis is emptied, and that are reconciled then (row due)")
+	flag.DurationVar(&o.lasts, "soak", 30*time.Minute, "how long row soak lasts; it runs only where -rows names it")
 	flag.StringVar(&out, "out", "", "the result's name in bench/results, without an ending; empty: date and commit")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "bench [flags]          measure\nbench compare A B      print two results side by side")

@@ -18,12 +18,13 @@ type options struct {
 	took     time.Duration
 	rate     int // of the rows about latency; 0: half of what was measured
 	profile  bool
-	full     bool   // the book has as many entries as the goal says
-	scale    bool   // the rows about a large book, with the settings of Postgres that deploy/ ships
-	pg       string // settings of Postgres, as name=value, joined by commas; empty: its defaults, or those of deploy/
-	due      int    // payments that are due when Redis is emptied, and that are reconciled then
-	short    bool   // for tests: a small book
-	out      string // path of the result without an ending
+	full     bool          // the book has as many entries as the goal says
+	scale    bool          // the rows about a large book, with the settings of Postgres that deploy/ ships
+	pg       string        // settings of Postgres, as name=value, joined by commas; empty: its defaults, or those of deploy/
+	lasts    time.Duration // of the soak
+	due      int           // payments that are due when Redis is emptied, and that are reconciled then
+	short    bool          // for tests: a small book
+	out      string        // path of the result without an ending
 }
 
 func (o *options) check() error {
@@ -68,6 +69,7 @@ var rows = []row{
 	{"due", inScale, (*run).overdue},
 	{"leases", inScale, (*run).leases},
 	{"purge", inScale, (*run).purging},
+	{"soak", 0, (*run).soak},
 }
 
 // runs reports whether the row is one of the run's.

@@ -48,7 +48,7 @@ func shortRun(t *testing.T) *run {
 	s, err := useServers(t.Context(), t.TempDir(), ajo, env.DatabaseURL, env.RedisURL, t.Logf)
 	require.NoError(t, err)
 	t.Cleanup(s.stop)
-	return newRun(s, options{took: 200 * time.Millisecond, due: 2000, short: true, out: filepath.Join(t.TempDir(), "result")})
+	return newRun(s, options{took: 200 * time.Millisecond, due: 2000, lasts: time.Second, short: true, out: filepath.Join(t.TempDir(), "result")})
 }
 
 // Every row runs, its books hold, and the result can be written, read, drawn and compared. What the
@@ -62,15 +62,15 @@ func TestEveryRow(t *testing.T) {
 	seen := map[string]int{}
 	for _, f := range r.result.Rows {
 		require.Empty(t, f.Error, f.What)
-		require.True(t, f.Goal > 0 || f.Row == "slow", f.What)
-		if f.Row != "idle" && !strings.HasPrefix(f.What, "dead rows") {
+		require.True(t, f.Goal > 0 || f.Row == "slow" || f.Row == "soak", f.What)
+		if f.Row != "idle" && f.Row != "soak" && !strings.HasPrefix(f.What, "dead rows") {
 			require.Positive(t, f.Value, f.What)
 		}
 		seen[f.Row]++
 	}
 	require.Equal(t, map[string]int{
 		"spread": 2, "hot": 2, "chain": 4, "slow": 1, "settle": 1, "latency": 3, "memory": 2, "read": 5, "book": 1, "idle": 2,
-		"confirm": 4, "due": 4, "leases": 1, "purge": 1,
+		"confirm": 4, "due": 4, "leases": 1, "purge": 1, "soak": 6,
 	}, seen)
 	require.Positive(t, r.result.TPS)
 
