@@ -29,10 +29,10 @@ const (
 const slowest = 30 * time.Minute
 
 // made has the bank make n payments, so many in each second, and sends their events over 64
-// connections.
-func (f *flow) made(n, perSecond int) error {
+// connections. It returns when the last was made.
+func (f *flow) made(n, perSecond int) (end time.Time, err error) {
 	const part = 50_000 // requests that are in memory at a time
-	end := time.Now().UTC().Add(-3 * time.Minute)
+	end = time.Now().UTC().Truncate(time.Second).Add(-3 * time.Minute)
 	for from := 0; from < n; from += part {
 		all := payments(f.accounts, f.next, min(part, n-from))
 		f.next += len(all)
@@ -40,19 +40,19 @@ func (f *flow) made(n, perSecond int) error {
 			all[i].at = end.Add(-time.Duration(n-from-i) * time.Second / time.Duration(perSecond)).Format(time.RFC3339)
 		}
 		if err := f.recordAll(all); err != nil {
-			return err
+			return end, err
 		}
 		l := load{addr: f.apiAddr, conns: 64, requests: eventRequests(f.apiAddr, all), want: 200}
 		s, err := l.run()
 		if err != nil {
-			return err
+			return end, err
 		}
 		f.tally.accept(all, s.good)
 		if s.refused != nil {
-			return s.refused
+			return end, s.refused
 		}
 	}
-	return nil
+	return end, nil
 }
 
 // confirming measures how fast payments are confirmed by a bank that takes 200 ms for each answer:
@@ -66,7 +66,7 @@ func (r *run) confirming(ctx context.Context) error {
 	if err := f.slowBank("transactions", slowness, 0); err != nil {
 		return err
 	}
-	for _, perSecond := range []int{madeASecond, rare} {
+	for _, perSecond := range []int{steady, rare} {
 		for _, workers := range []int{1, 2, 4} {
 			if r.short && workers > 2 {
 				continue
@@ -94,7 +94,7 @@ func (r *run) confirmed(ctx context.Context, f *flow, n, perSecond, workers int)
 	if _, err := f.startWorker(ctx, "poster", "--queues", "ingest,deliver"); err != nil {
 		return 0, err
 	}
-	if err := f.made(n, perSecond); err != nil {
+	if _, err := f.made(n, perSecond); err != nil {
 		return 0, err
 	}
 	if err := f.wait(ctx, "posted", doneLimit, allPosted); err != nil {
@@ -121,7 +121,8 @@ func (r *run) overdue(ctx context.Context) error {
 	defer f.close(ctx)
 	f.stopWorkers()
 	r.say("storing %d events", r.due)
-	if err := f.made(r.due, steady); err != nil {
+	end, err := f.made(r.due, steady)
+	if err != nil {
 		return err
 	}
 	if err := errors.Join(f.redis.FlushDB(ctx).Err(), f.checkpoint(ctx)); err != nil {
@@ -161,7 +162,7 @@ func (r *run) overdue(ctx context.Context) error {
 	} else if err := r.sweepShares(ctx, f, before); err != nil {
 		return err
 	}
-	return errors.Join(r.reconciled(ctx, f), f.verify(ctx))
+	return errors.Join(r.reconciled(ctx, f, end.Add(time.Second)), f.verify(ctx))
 }
 
 // collected is how long ago a role collected its metrics; at its start it has not yet.
@@ -222,11 +223,10 @@ func (r *run) sweepShares(ctx context.Context, f *flow, before [2]float64) error
 	return err
 }
 
-// reconciled measures the reconciliation of the time in which the due payments were made, and its
-// memory above that of an empty time.
-func (r *run) reconciled(ctx context.Context, f *flow) error {
-	end := time.Now().UTC().Add(-2 * time.Minute)
-	run := func(from time.Time) (time.Duration, int64, error) {
+// reconciled measures the reconciliation of the time up to end in which the due payments were made,
+// and its memory above that of an empty time.
+func (r *run) reconciled(ctx context.Context, f *flow, end time.Time) error {
+	run := func(from, end time.Time) (time.Duration, int64, error) {
 		begin := time.Now()
 		p, err := start(f.bin, f.dir, "reconcile", f.settings, "reconcile", "--from", from.Format(time.RFC3339), "--to", end.Format(time.RFC3339))
 		if err != nil {
@@ -247,13 +247,20 @@ func (r *run) reconciled(ctx context.Context, f *flow) error {
 		}
 		return time.Since(begin), most, nil
 	}
-	_, rest, err := run(end.Add(-time.Second))
+	_, rest, err := run(end, end.Add(time.Second))
 	if err != nil {
 		return err
 	}
-	took, most, err := run(end.Add(-time.Duration(r.due/steady+120) * time.Second))
+	took, most, err := run(end.Add(-time.Duration(r.due/steady+3)*time.Second), end)
 	if err != nil {
 		return err
+	}
+	var read int
+	if err := f.pool.QueryRow(ctx, `SELECT bank_count FROM reconciliations ORDER BY started_at DESC LIMIT 1`).Scan(&read); err != nil {
+		return err
+	}
+	if read != r.due {
+		return fmt.Errorf("the reconciliation has read %d records of %d", read, r.due)
 	}
 	r.add(figure{
 		Row: "due", What: fmt.Sprintf("reconciliation of %s records of the bank", grouped(r.due)), Unit: "records/s", Value: float64(r.due) / took.Seconds(), Goal: steady,

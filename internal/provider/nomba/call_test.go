@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 )
 
@@ -148,4 +149,29 @@ func TestLimits(t *testing.T) {
 	c.all = rate.NewLimiter(0.001, 0)
 	_, err = c.Banks(t.Context())
 	require.ErrorContains(t, err, "no turn in time")
+}
+
+// What bounds the calls is the limits and not the connections: a slow bank has as many at once as a
+// worker confirms and settles.
+func TestCallsDoNotWaitForConnections(t *testing.T) {
+	t.Parallel()
+	var arrived sync.WaitGroup
+	arrived.Add(256 + 64)
+	c, _ := setup(t, func(w http.ResponseWriter, r *http.Request) {
+		there := make(chan struct{})
+		go func() { arrived.Done(); arrived.Wait(); close(there) }()
+		select { // each answer comes when all calls are there
+		case <-there:
+			say(w, 200, good(`[{"code":"058","name":"GTBank"}]`))
+		case <-r.Context().Done():
+		}
+	}, func(o *Options) { o.Retries = -1 })
+	var all errgroup.Group
+	for range 256 + 64 {
+		all.Go(func() error {
+			_, err := c.Banks(t.Context())
+			return err
+		})
+	}
+	require.NoError(t, all.Wait())
 }

@@ -141,14 +141,18 @@ func New(o Options) (*Client, error) {
 // Name is [Label].
 func (c *Client) Name() string { return Label }
 
+// connections is how many calls may wait for their answers at once: as many as a worker confirms
+// and settles (tasks.Specs). What the bank gets is bounded by the limits.
+const connections = 256 + 64
+
 // httpClient returns a copy of given, or a client of our own, that follows no redirect: one would
 // carry the token, or a payout, to another host.
 func httpClient(given *http.Client) *http.Client {
 	client := http.Client{Transport: &http.Transport{ // Proxy is nil: the environment's is not used
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 5 * time.Second,
-		MaxConnsPerHost:     64,
-		MaxIdleConnsPerHost: 64,
+		MaxConnsPerHost:     connections,
+		MaxIdleConnsPerHost: connections,
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
 	}}
