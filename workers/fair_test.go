@@ -48,10 +48,12 @@ func (c *noisy) copies(kind tasks.Kind, event uuid.UUID, n int) {
 	for ; n > 2000; n -= 2000 {
 		c.copies(kind, event, 2000)
 	}
+	columns := testenv.Value[string](c.Env, `
+		SELECT string_agg(attname, ', ') FROM pg_attribute WHERE attrelid = 'inbound_events'::regclass AND attnum > 0 AND attgenerated = ''`)
 	rows, err := c.Pool.Query(c.ctx, `
 		WITH copied AS (SELECT gen_random_uuid() AS id FROM generate_series(1, $2::int)), stored AS (
-			INSERT INTO inbound_events SELECT (jsonb_populate_record(e, jsonb_build_object('id', c.id, 'request_id', c.id, 'provider_txn_ref', c.id, 'session_id', c.id,
-				'occurred_at', e.occurred_at - random() * interval '30 days'))).* FROM inbound_events e, copied c WHERE e.id = $1)
+			INSERT INTO inbound_events (`+columns+`) SELECT `+columns+` FROM (SELECT (jsonb_populate_record(e, jsonb_build_object('id', c.id, 'request_id', c.id, 'provider_txn_ref', c.id, 'session_id', c.id,
+				'occurred_at', e.occurred_at - random() * interval '30 days'))).* FROM inbound_events e, copied c WHERE e.id = $1) AS r)
 		INSERT INTO work (kind, id, tenant_id, due_at) SELECT $3, id, $4, now() FROM copied RETURNING id`, event, n, string(kind), c.noisy.TenantID)
 	require.NoError(c.T, err)
 	var items []work.Item

@@ -100,7 +100,8 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 	}
 	return list.Filtered(ctx, s.Pool, r, scan, `
 		SELECT `+eventColumns+` FROM inbound_events
-		WHERE id < @before AND id >= @floor AND (@category = '' OR category = @category) AND (@status = '' OR status = @status)
+		WHERE id < @before AND id >= @floor AND (@category = '' OR category = @category)
+			AND (@category <> 'misdirected' OR misdirected) AND (@category <> 'sig_invalid' OR forged) AND (@status = '' OR status = @status)
 			AND (@ref = '' OR provider_txn_ref = @ref AND (authentic AND provider_txn_ref <> '' OR forged))
 			AND (@number = '' OR alias_number = @number OR account_id IN (SELECT a.id FROM accounts a WHERE a.bank_account_number = @number))
 			AND (@amount::numeric IS NULL OR amount = @amount) AND (@from::timestamptz IS NULL OR occurred_at >= @from) AND (@to::timestamptz IS NULL OR occurred_at < @to)
