@@ -44,7 +44,8 @@ type attemptView struct {
 	ResponseBody string    `json:"responseBody"` // bytes that are no UTF-8 are replaced
 }
 
-// listDeliveries is GET /auth/deliveries: newest first, filtered by status, type and account.
+// listDeliveries is GET /auth/deliveries: newest first, filtered by status, type and account; and
+// before when they may be in the archive.
 func (e *edge) listDeliveries(c *fiber.Ctx) error {
 	f := webhook.Filter{TenantID: caller(c).ID, Status: webhook.Status(c.Query("status")), EventType: webhook.Type(c.Query("eventType"))}
 	if ref := c.Query("accountRef"); ref != "" {
@@ -57,14 +58,24 @@ func (e *edge) listDeliveries(c *fiber.Ctx) error {
 		}
 		f.AccountID = a.ID
 	}
-	return answerPage(c, "deliveries", func(r page.Request) ([]deliveryView, page.Info, error) {
-		list, info, err := e.Webhooks.List(c.UserContext(), f, r)
-		views := make([]deliveryView, len(list))
-		for i, d := range list {
-			views[i] = viewDelivery(d)
-		}
-		return views, info, err
-	})
+	r, err := pageRequest(c, page.DefaultList)
+	if err != nil {
+		return err
+	}
+	list, info, err := e.Webhooks.List(c.UserContext(), f, r)
+	if err != nil {
+		return err
+	}
+	views := make([]deliveryView, len(list))
+	for i, d := range list {
+		views[i] = viewDelivery(d)
+	}
+	archived, err := e.Webhooks.ArchivedBefore(c.UserContext())
+	return answer(c, struct {
+		Deliveries     []deliveryView `json:"deliveries"`
+		ArchivedBefore *time.Time     `json:"archivedBefore"`
+		Pagination     page.Info      `json:"pagination"`
+	}{views, archived, info}, err)
 }
 
 // deliveryID is the delivery that the path names; uuid.Nil when it is not an id.

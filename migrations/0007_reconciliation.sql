@@ -1,4 +1,4 @@
--- Our books compared with the bank's list, and the record of what operators did.
+-- Our books compared with the bank's list, the record of what operators did, and the archive.
 -- +goose Up
 
 CREATE TABLE reconciliations (
@@ -77,3 +77,47 @@ COMMENT ON TABLE audit_log IS 'Who changed what by hand, and why. Append-only; l
 CREATE TRIGGER audit_log_append_only BEFORE UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_log_kept BEFORE DELETE ON audit_log FOR EACH ROW WHEN (OLD.at > now() - interval '1 year') EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+CREATE TABLE archives (
+    partition    text PRIMARY KEY,
+    table_name   text NOT NULL,
+    from_id      uuid NOT NULL,
+    to_id        uuid NOT NULL CHECK (to_id > from_id),
+    status       text NOT NULL CHECK (status IN ('exporting', 'exported', 'archived', 'restored')),
+    attempt      uuid,
+    leased_until timestamptz,
+    manifest     jsonb,
+    last_error   text NOT NULL DEFAULT '',
+    archived_at  timestamptz,
+    restored_at  timestamptz,
+    UNIQUE (table_name, from_id),
+    CHECK ((status = 'exporting') = (manifest IS NULL)),
+    CHECK ((status IN ('archived', 'restored')) <= (archived_at IS NOT NULL))
+);
+COMMENT ON TABLE archives IS 'Partitions that are archived, are being archived, or were brought back. One row a partition, for ever.';
+COMMENT ON COLUMN archives.from_id IS 'the least id of its range';
+COMMENT ON COLUMN archives.to_id IS 'the least id behind its range';
+COMMENT ON COLUMN archives.status IS
+    'exporting: being written to the store; exported: written, not compared yet; archived: in the store alone; restored: in both';
+COMMENT ON COLUMN archives.attempt IS 'whose objects these are; NULL: a row of the partition has changed since, and another attempt begins anew';
+COMMENT ON COLUMN archives.leased_until IS 'until then one process works on it';
+COMMENT ON COLUMN archives.manifest IS 'what the object in the store must contain, as its manifest says there';
+CREATE TRIGGER archives_status AFTER UPDATE ON archives FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
+    EXECUTE FUNCTION check_status_move('exporting>exported', 'exported>exporting', 'exported>archived', 'archived>restored', 'restored>exporting');
+CREATE TRIGGER archives_kept BEFORE DELETE ON archives FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- +goose StatementBegin
+-- A row of a partition that is being archived has changed: what was exported of it does not count.
+CREATE FUNCTION archive_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE archives SET status = 'exporting', attempt = NULL, leased_until = NULL, manifest = NULL
+    WHERE partition = TG_TABLE_NAME AND attempt IS NOT NULL AND status IN ('exporting', 'exported');
+    RETURN NULL;
+END $$;
+
+-- The archived partition that a row of the id would stand in; NULL: there is none.
+CREATE FUNCTION archived_in(of_table text, id uuid) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN a.to_id > id AND a.status = 'archived' THEN a.partition END
+    FROM archives a WHERE a.table_name = of_table AND a.from_id <= id ORDER BY a.from_id DESC LIMIT 1
+$$;
+-- +goose StatementEnd

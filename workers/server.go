@@ -21,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/account"
+	"ajo/internal/archive"
 	"ajo/internal/clock"
 	"ajo/internal/metrics"
 	"ajo/internal/partition"
@@ -79,6 +80,8 @@ type Options struct {
 	ReconcileBack time.Duration
 	// Partition is how much time a new partition covers.
 	Partition partition.Size
+	// Archive takes old partitions away; nil: nothing does.
+	Archive *archive.Service
 	// Keep is how long old rows are kept.
 	Keep retention.Keep
 }
@@ -163,6 +166,9 @@ func Start(o Options) (*Workers, error) {
 	w.beside.Go(func() { w.watch(ctx) })
 	w.beside.Go(func() { w.sweep(ctx) })
 	w.beside.Go(func() { w.check(ctx) })
+	if w.Archive != nil && w.Archive.Store != nil {
+		w.beside.Go(func() { w.archiveOld(ctx) })
+	}
 	if w.ReconcileEvery > 0 {
 		w.beside.Go(func() { w.repeat(ctx, w.ReconcileEvery, w.reconcile) })
 	}

@@ -263,7 +263,7 @@ func TestOperationsCommands(t *testing.T) {
 			}
 		}
 	}
-	for _, n := range regexp.MustCompile(`AJO_[A-Z_]+[A-Z]`).FindAllString(string(text), -1) {
+	for _, n := range regexp.MustCompile(`AJO_[A-Z0-9_]+[A-Z0-9]`).FindAllString(string(text), -1) {
 		require.Contains(t, config.Table(), "`"+n+"`")
 	}
 }

@@ -24,7 +24,7 @@ type tool struct {
 func newToolCmds(getenv func(string) string) []*cobra.Command {
 	t := &tool{getenv: getenv}
 	return []*cobra.Command{
-		t.newTransfersCmd(), t.newReviewCmd(), t.newRecallsCmd(), t.newEventsCmd(), t.newAccountsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newCustomersCmd(), t.newLedgerCmd(), t.newReconcileCmd(), t.newAuditCmd(), t.newWorkCmd(), t.newRekeyCmd(),
+		t.newTransfersCmd(), t.newReviewCmd(), t.newRecallsCmd(), t.newEventsCmd(), t.newAccountsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newCustomersCmd(), t.newLedgerCmd(), t.newReconcileCmd(), t.newAuditCmd(), t.newWorkCmd(), t.newArchiveCmd(), t.newRekeyCmd(),
 	}
 }
 
@@ -37,7 +37,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 
 // with opens the tools, lets fn use them, and closes them again.
 func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.Tools) error) error {
-	cfg, err := config.Some(t.getenv, "AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE", "AJO_SETTLE_RECHECKS")
+	cfg, err := config.Some(t.getenv, append([]string{"AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE", "AJO_SETTLE_RECHECKS"}, archiveSettings...)...)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.
 			URL: t.getenv("AJO_PROVIDER_URL"), AccountID: t.getenv("AJO_PROVIDER_ACCOUNT_ID"), ClientID: t.getenv("AJO_PROVIDER_CLIENT_ID"),
 			ClientSecret: secret.Redact(t.getenv("AJO_PROVIDER_CLIENT_SECRET")),
 		},
-		ConfirmDelays: cfg.ConfirmDelays, ConfirmMinAge: cfg.ConfirmMinAge, SettleRechecks: cfg.SettleRechecks,
+		ConfirmDelays: cfg.ConfirmDelays, ConfirmMinAge: cfg.ConfirmMinAge, SettleRechecks: cfg.SettleRechecks, Archive: cfg,
 		Log: app.CommandLog(cmd.ErrOrStderr(), t.getenv, slog.LevelWarn),
 	})
 	if err != nil {

@@ -139,6 +139,11 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		c.closeParts()
 		return nil, err
 	}
+	archived, err := archiveOf(cfg, c.pool, &c.clock, log)
+	if err != nil {
+		c.closeParts()
+		return nil, err
+	}
 	deliveries := c.webhooks(tasks.Concurrency(tasks.Deliver, queues))
 	w, err := workers.Start(workers.Options{
 		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: deliveries, Accounts: c.accounts,
@@ -148,8 +153,8 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		}),
 		Clock: &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
 		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow, ReconcileBack: cfg.ReconcileBack,
-		Partition: cfg.Partition,
-		Keep:      retention.Keep{Reports: cfg.KeepReports, Audit: cfg.KeepAudit},
+		Partition: cfg.Partition, Archive: archived,
+		Keep: retention.Keep{Reports: cfg.KeepReports, Audit: cfg.KeepAudit, Deliveries: cfg.KeepDeliveries},
 	})
 	if err != nil {
 		c.closeParts()

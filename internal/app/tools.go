@@ -12,8 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/account"
+	"ajo/internal/archive"
 	"ajo/internal/audit"
 	"ajo/internal/clock"
+	"ajo/internal/config"
 	"ajo/internal/customer"
 	"ajo/internal/invariant"
 	"ajo/internal/page"
@@ -48,6 +50,7 @@ type ToolSettings struct {
 	// defaults.
 	ConfirmDelays, SettleRechecks []time.Duration
 	ConfirmMinAge                 time.Duration
+	Archive                       config.Config // only its settings of the archive count
 	Log                           *slog.Logger
 }
 
@@ -85,6 +88,7 @@ type Tools struct {
 	bank     provider.Bank   // nil without settings
 	enqueuer *tasks.Enqueuer // nil without Redis
 	redis    redis.UniversalClient
+	archive  *archive.Service
 	closers  []func()
 }
 
@@ -142,6 +146,9 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: clock.System, Log: s.Log, MinAge: s.ConfirmMinAge,
 	})
 	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
+	if t.archive, err = archiveOf(s.Archive, t.pool, clock.System, s.Log); err != nil {
+		return err
+	}
 	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Transfers.Close, t.Webhooks.Close)
 	return nil
 }

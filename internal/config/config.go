@@ -94,6 +94,17 @@ type Config struct {
 	KeepReports time.Duration `env:"AJO_KEEP_REPORTS" envDefault:"9600h" doc:"how long reports of reconciliations are kept; at least 744h"`
 	KeepAudit   time.Duration `env:"AJO_KEEP_AUDIT" envDefault:"0s" doc:"how long the audit log is kept; at least 8784h, a year; 0s: for ever"`
 
+	KeepDeliveries time.Duration `env:"AJO_KEEP_DELIVERIES" envDefault:"0s" doc:"how long deliveries and their attempts stay in the database; then whole partitions go to the archive; at least 744h; 0s: for ever"`
+
+	ArchiveDir         string          `env:"AJO_ARCHIVE_DIR" doc:"folder of the archive, the same for all workers"`
+	ArchiveS3Endpoint  string          `env:"AJO_ARCHIVE_S3_ENDPOINT" doc:"https://host[:port] of an S3-compatible store of the archive, in place of a folder"`
+	ArchiveS3Region    string          `env:"AJO_ARCHIVE_S3_REGION" doc:"its region, where it has any"`
+	ArchiveS3Bucket    string          `env:"AJO_ARCHIVE_S3_BUCKET" doc:"the bucket"`
+	ArchiveS3Prefix    string          `env:"AJO_ARCHIVE_S3_PREFIX" doc:"what the names of the objects begin with"`
+	ArchiveS3AccessKey string          `env:"AJO_ARCHIVE_S3_ACCESS_KEY" doc:"the access key; it needs to read, list and write objects, and not to delete any"`
+	ArchiveS3SecretKey secret.Redacted `env:"AJO_ARCHIVE_S3_SECRET_KEY" doc:"the secret key"`
+	ArchiveS3PathStyle bool            `env:"AJO_ARCHIVE_S3_PATH_STYLE" envDefault:"false" doc:"the bucket stands in the path, not in the host's name"`
+
 	SpoolDir string `env:"AJO_SPOOL_DIR" envDefault:".ajo/spool" doc:"folder that keeps the bank's events while Postgres is unavailable; on a disk that outlives the process"`
 	SpoolMax int64  `env:"AJO_SPOOL_MAX_MB" envDefault:"256" doc:"largest size of the spool, in MiB"`
 
@@ -150,7 +161,7 @@ func Some(getenv func(string) string, names ...string) (Config, error) {
 	if len(bad.Errors) > 0 {
 		return c, named(bad)
 	}
-	return c, errors.Join(c.checkSchedules()...)
+	return c, errors.Join(append(c.checkSchedules(), c.checkArchive()...)...)
 }
 
 // checkEnvironment refuses to run as development for others than this machine unless that was said:
@@ -227,6 +238,9 @@ func (c *Config) check() error {
 	refuse(c.ReconcileWindow < c.ReconcileEvery || c.ReconcileWindow > 31*24*time.Hour, "AJO_RECONCILE_WINDOW", "must be at least AJO_RECONCILE_EVERY and at most 744h")
 	refuse(c.KeepReports < 31*24*time.Hour, "AJO_KEEP_REPORTS", "must be at least 744h")
 	refuse(c.KeepAudit != 0 && c.KeepAudit < 366*24*time.Hour, "AJO_KEEP_AUDIT", "must be 0s or at least 8784h")
+	refuse(c.KeepDeliveries != 0 && c.KeepDeliveries < 31*24*time.Hour, "AJO_KEEP_DELIVERIES", "must be 0s or at least 744h")
+	refuse(c.KeepDeliveries != 0 && c.ArchiveDir == "" && c.ArchiveS3Endpoint == "", "AJO_KEEP_DELIVERIES", "needs an archive: AJO_ARCHIVE_DIR or AJO_ARCHIVE_S3_ENDPOINT")
+	bad = append(bad, c.checkArchive()...)
 	refuse(c.SpoolDir == "", "AJO_SPOOL_DIR", "is empty")
 	refuse(c.SpoolMax < 1, "AJO_SPOOL_MAX_MB", "must be at least 1")
 	otlp, err := url.Parse(c.TraceEndpoint)
@@ -234,6 +248,25 @@ func (c *Config) check() error {
 	refuse(c.TraceEvery < 1, "AJO_TRACE_EVERY", "must be at least 1")
 	refuse(c.LogFormat != "" && c.LogFormat != "json" && c.LogFormat != "pretty", "LOG_FORMAT", "must be json or pretty")
 	return errors.Join(bad...)
+}
+
+// checkArchive refuses an archive that cannot be opened.
+func (c *Config) checkArchive() (bad []error) {
+	if c.ArchiveS3Endpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(c.ArchiveS3Endpoint)
+	for name, wrong := range map[string]bool{
+		"AJO_ARCHIVE_S3_ENDPOINT must be https://host or https://host:port":                           err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.Trim(u.Path, "/") != "",
+		"AJO_ARCHIVE_S3_ENDPOINT must be https in production":                                         c.Production() && err == nil && u.Scheme == "http",
+		"AJO_ARCHIVE_DIR and AJO_ARCHIVE_S3_ENDPOINT must not both be set":                            c.ArchiveDir != "",
+		"AJO_ARCHIVE_S3_BUCKET, _ACCESS_KEY and _SECRET_KEY must be set with AJO_ARCHIVE_S3_ENDPOINT": c.ArchiveS3Bucket == "" || c.ArchiveS3AccessKey == "" || c.ArchiveS3SecretKey.IsZero(),
+	} {
+		if wrong {
+			bad = append(bad, errors.New(name))
+		}
+	}
+	return bad
 }
 
 // checkSchedules refuses gaps that are none.

@@ -85,6 +85,35 @@ func TestAlertsOfReplica(t *testing.T) {
 	a.quiet(roles, "AjoReplicaUnused")
 }
 
+// The archive's folder is a file, while a partition is long overdue.
+func TestAlertsOfArchive(t *testing.T) {
+	a := newAlarm(t)
+	a.settings["AJO_KEEP_DELIVERIES"] = "744h"
+	a.settings["AJO_ARCHIVE_DIR"] = filepath.Join(t.TempDir(), "archive")
+	require.NoError(t, os.WriteFile(a.settings["AJO_ARCHIVE_DIR"], nil, 0o600))
+	roles := map[string]string{}
+	roles["api"] = a.watched(func() { a.settle() })
+	for _, table := range []string{"deliveries", "delivery_attempts"} { // all of which have ended by now
+		a.Exec("ALTER TABLE " + table + " DETACH PARTITION " + table + "_earlier")
+		a.Exec("ALTER TABLE " + table + " ATTACH PARTITION " + table + "_earlier FOR VALUES FROM (MINVALUE) TO ('019b0000-0000-0000-0000-000000000000')")
+	}
+	var worker *process
+	roles["worker"] = a.watched(func() { worker = a.startWorker("") })
+	overdue := `ajo_archive_overdue_seconds{table="deliveries",why="failing"}`
+	a.eventually("a failed attempt", func() bool { return sample(scrape(roles["worker"]), overdue) > 86400 })
+	a.look(roles)
+	a.must("AjoArchiveOverdue")
+	a.says(worker, "AjoArchiveOverdue", "alert=archive")
+	require.Contains(t, cells(a.follow("AjoArchiveOverdue", "ajo archive list --state due")), "deliveries_earlier")
+
+	require.NoError(t, os.Remove(a.settings["AJO_ARCHIVE_DIR"]))
+	a.follow("AjoArchiveOverdue", `ajo archive run <partition> --reason "…"`, "<partition>", "deliveries_earlier", "…", "a test")
+	a.follow("AjoArchiveOverdue", `ajo archive run <partition> --reason "…"`, "<partition>", "delivery_attempts_earlier", "…", "a test")
+	worker.Kill()
+	roles["worker"] = a.watched(func() { a.startWorker("") })
+	a.quiet(roles, "AjoArchiveOverdue")
+}
+
 // The spool runs full while Postgres is away, until events are refused; and its disk damages what
 // it keeps.
 func TestAlertsOfSpool(t *testing.T) {

@@ -76,6 +76,9 @@ func TestKilledAtEachPoint(t *testing.T) {
 // Every point is passed by some kind of work, and none is named that is not there.
 func TestEveryPointIsTried(t *testing.T) {
 	for _, point := range failpoint.Points {
+		if strings.HasPrefix(point, "archive/") { // TestKilledAtEachPoint of package archive tries these
+			continue
+		}
 		require.True(t, slices.ContainsFunc(scenarios, func(s scenario) bool { return s.passes(point) }), point)
 	}
 	for _, s := range scenarios {

@@ -90,4 +90,20 @@ var Points = []string{
 	"transfer/end:after-commit",
 	"transfer/before-wake-commit",
 	"transfer/after-wake-commit",
+
+	// the archive
+	"archive/before-claim-commit",
+	"archive/after-claim-commit",
+	"archive/before-watch-commit",
+	"archive/after-watch-commit",
+	"archive/before-put",
+	"archive/after-put",
+	"archive/before-manifest",
+	"archive/after-manifest",
+	"archive/before-note-commit",
+	"archive/after-note-commit",
+	"archive/before-drop-commit",
+	"archive/after-drop-commit",
+	"archive/before-restore-commit",
+	"archive/after-restore-commit",
 }

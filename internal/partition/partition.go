@@ -56,7 +56,7 @@ func timeOf(id uuid.UUID) time.Time {
 }
 
 const listSQL = `
-	SELECT p.relname::text, c.relname::text, pg_get_expr(c.relpartbound, c.oid), pg_total_relation_size(c.oid), c.reltuples::bigint
+	SELECT p.relname::text, c.relname::text, coalesce(pg_get_expr(c.relpartbound, c.oid), ''), coalesce(pg_total_relation_size(c.oid), 0), c.reltuples::bigint
 	FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhparent JOIN pg_class c ON c.oid = i.inhrelid
 	WHERE p.oid = ANY($1::regclass[]) AND c.relkind = 'r' AND NOT i.inhdetachpending`
 
@@ -82,6 +82,9 @@ func (t Table) list(ctx context.Context, q pg.Querier) ([]Partition, error) {
 		if err = r.Scan(&p.Table, &p.Name, &bound, &p.Bytes, &p.Rows); err != nil {
 			return p, err
 		}
+		if bound == "" { // dropped at this moment
+			return Partition{}, nil
+		}
 		m := bounds.FindStringSubmatch(bound)
 		if m == nil {
 			return p, fmt.Errorf("partition %s: bounds %q are no range of ids", p.Name, bound)
@@ -94,6 +97,7 @@ func (t Table) list(ctx context.Context, q pg.Querier) ([]Partition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("partitions of %s: %w", t.Name, err)
 	}
+	parts = slices.DeleteFunc(parts, func(p Partition) bool { return p.Name == "" })
 	slices.SortFunc(parts, func(a, b Partition) int { return a.From.Compare(b.From) })
 	return parts, nil
 }

@@ -27,6 +27,8 @@ type Rule struct {
 type Keep struct {
 	Reports time.Duration
 	Audit   time.Duration // zero: for ever
+	// in the database; then a partition goes to the archive. zero: for ever
+	Deliveries time.Duration
 }
 
 const day = 24 * time.Hour
@@ -36,6 +38,10 @@ func Rules(k Keep) []Rule {
 	audit := Rule{Table: "audit_log", Kept: "for ever"}
 	if k.Audit > 0 {
 		audit = Rule{Table: "audit_log", Kept: "AJO_KEEP_AUDIT", Age: "at", After: k.Audit}
+	}
+	deliveries := "for ever"
+	if k.Deliveries > 0 {
+		deliveries = "AJO_KEEP_DELIVERIES, then in the archive (package archive)"
 	}
 	return []Rule{
 		{Table: "goose_db_version", Kept: "for ever: the migrations that were applied"},
@@ -52,8 +58,9 @@ func Rules(k Keep) []Rule {
 		{Table: "inbound_events", Kept: "for ever; forged ones for 30 days, and no more than fit (payment.Service.PurgeForged)"},
 		{Table: "recalls", Kept: "for ever"},
 		{Table: "transfers", Kept: "for ever"},
-		{Table: "deliveries", Kept: "for ever"},
-		{Table: "delivery_attempts", Kept: "for ever, with the answers' bodies"},
+		{Table: "deliveries", Kept: deliveries},
+		{Table: "delivery_attempts", Kept: deliveries + ", with the answers' bodies"},
+		{Table: "archives", Kept: "for ever: one row a partition"},
 		{Table: "work", Kept: "until it is done"},
 		{Table: "confirm_lists", Kept: "for a day", Age: "second", After: day},
 		{Table: "reconcile_items", Kept: "until bank and books agree"},

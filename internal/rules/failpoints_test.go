@@ -52,6 +52,7 @@ var unsurrounded = map[string][]string{
 	},
 	"the work goes on with it or without it, under the lease that there is": {
 		"ajo/internal/work.renew Collect",
+		"(*ajo/internal/archive.attempt).hold Exec",
 	},
 	"only reads": {
 		"(*ajo/workers.sweeper).step Overdue",
@@ -93,6 +94,8 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/payment.Service).restore InTx",
 		"(*ajo/internal/payment.Service).decideRecall InTx",
 		"(*ajo/internal/payment.Service).OpenRecallByHand InTx",
+		"(*ajo/internal/archive.Service).ArchiveByHand InTx",
+		"(*ajo/internal/archive.Service).Export InTx",
 		"(*ajo/internal/reconcile.Service).Dismiss InTx",
 		"(*ajo/ledger.Report).Save InTx",
 		// or a run's, whose next one finds it done
@@ -138,6 +141,7 @@ var unsurrounded = map[string][]string{
 	},
 	"a note about a failure: without it the end of the lease or the sweep brings the row back": {
 		"(*ajo/internal/account.Service).provide Exec",
+		"(*ajo/internal/archive.attempt).fail Exec",
 		"(*ajo/internal/account.Service).provide Release",
 		"(*ajo/internal/payment.Service).concluded Postpone",
 		"(*ajo/workers.Workers).postponed Postpone",

@@ -57,7 +57,7 @@ var layers = [][]string{
 	{"ajo/cmd/ajo", "ajo/internal/rules", "ajo/internal/rules/states", "ajo/internal/e2e", "ajo/internal/spec/conformance", "ajo/bench", "ajo/docs/examples/go/receive", "ajo/docs/examples/go/payout"},
 	{"ajo/internal/app"},
 	{"ajo/api", "ajo/workers"},
-	{"ajo/tasks", "ajo/ratelimit", "ajo/internal/payment", "ajo/internal/reconcile", "ajo/internal/transfer", "ajo/internal/tenant", "ajo/internal/webhook", "ajo/internal/account", "ajo/internal/customer", "ajo/internal/fee", "ajo/internal/idempotency", "ajo/internal/invariant", "ajo/internal/rekey", "ajo/internal/statement"},
+	{"ajo/tasks", "ajo/ratelimit", "ajo/internal/payment", "ajo/internal/reconcile", "ajo/internal/transfer", "ajo/internal/tenant", "ajo/internal/webhook", "ajo/internal/account", "ajo/internal/customer", "ajo/internal/fee", "ajo/internal/archive", "ajo/internal/idempotency", "ajo/internal/invariant", "ajo/internal/rekey", "ajo/internal/statement"},
 	{"ajo/ledger"},
 	{
 		"ajo/internal/money", "ajo/internal/fsm", "ajo/internal/errs", "ajo/internal/pg", "ajo/internal/audit", "ajo/internal/batch", "ajo/internal/clock",
@@ -77,13 +77,14 @@ var sideways = map[string][]string{
 
 // only says who alone may import a library.
 var only = map[string][]string{
-	"github.com/hibiken/asynq":    {"ajo/tasks", "ajo/workers"},
-	"github.com/hibiken/asynqmon": {"ajo/workers"},
-	"github.com/gofiber/fiber/v2": {"ajo/api"},
-	"github.com/ulule/limiter/v3": {"ajo/ratelimit"},
-	"ajo/internal/contract":       {},                                // for tests
-	"ajo/internal/spec":           {"ajo/internal/spec/conformance"}, // and tests
-	"go.opentelemetry.io/otel":    {"ajo/internal/trace"},
+	"github.com/hibiken/asynq":     {"ajo/tasks", "ajo/workers"},
+	"github.com/hibiken/asynqmon":  {"ajo/workers"},
+	"github.com/gofiber/fiber/v2":  {"ajo/api"},
+	"github.com/ulule/limiter/v3":  {"ajo/ratelimit"},
+	"ajo/internal/contract":        {},                                // for tests
+	"ajo/internal/spec":            {"ajo/internal/spec/conformance"}, // and tests
+	"github.com/minio/minio-go/v7": {"ajo/internal/archive"},
+	"go.opentelemetry.io/otel":     {"ajo/internal/trace"},
 }
 
 // never says who must not import a library.

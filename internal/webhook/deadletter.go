@@ -87,7 +87,7 @@ func whyNot(ctx context.Context, q pg.Querier, tenant, id uuid.UUID) error {
 	case err != nil:
 		return err
 	case !known:
-		return ErrNotFound
+		return missing(ctx, q, tenant, id)
 	}
 	return ErrNotDeadLetter
 }

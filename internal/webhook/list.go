@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/page"
+	"ajo/internal/partition"
 	"ajo/internal/pg"
 )
 
@@ -112,7 +115,33 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID) (Delivery, error) {
 
 // find returns a delivery of the tenant, or of any (uuid.Nil).
 func (s *Service) find(ctx context.Context, tenant, id uuid.UUID) (Delivery, error) {
-	return pg.One(ctx, s.pool, pgx.RowToStructByPos[Delivery], ErrNotFound, deliveryQuery+` WHERE d.id = $1 AND ($2::uuid IS NULL OR d.tenant_id = $2)`, id, unlessNil(tenant))
+	d, err := pg.One(ctx, s.pool, pgx.RowToStructByPos[Delivery], ErrNotFound, deliveryQuery+` WHERE d.id = $1 AND ($2::uuid IS NULL OR d.tenant_id = $2)`, id, unlessNil(tenant))
+	if errors.Is(err, ErrNotFound) {
+		err = missing(ctx, s.pool, tenant, id)
+	}
+	return d, err
+}
+
+// missing says why there is no delivery of an id: [ErrArchived] where it would stand in a partition
+// that is archived, with its name for an operator; else [ErrNotFound]. The id alone decides, so that
+// a tenant learns nothing of another's.
+func missing(ctx context.Context, q pg.Querier, tenant, id uuid.UUID) error {
+	name, err := partition.Archived(ctx, q, "deliveries", id)
+	switch {
+	case err != nil:
+		return err
+	case name == "":
+		return ErrNotFound
+	case tenant != uuid.Nil:
+		return ErrArchived
+	}
+	return fmt.Errorf("%w: if there is such a delivery, it is in %s (ajo archive restore %[2]s)", ErrArchived, name)
+}
+
+// ArchivedBefore is the time before which deliveries may be in the archive, and so in no list; nil:
+// all are here.
+func (s *Service) ArchivedBefore(ctx context.Context) (*time.Time, error) {
+	return partition.ArchivedBefore(ctx, pg.Reader(ctx, s.pool), "deliveries")
 }
 
 // Detail is a delivery with what was sent and each attempt.

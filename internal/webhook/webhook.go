@@ -60,6 +60,7 @@ var Transitions = fsm.New("Delivery",
 // Refusals.
 var (
 	ErrNotFound      = errs.New(errs.NotFound, "delivery not found")
+	ErrArchived      = errs.New(errs.NotFound, "deliveries of that time are archived: ask for them to be brought back")
 	ErrNotDeadLetter = errs.New(errs.Conflict, "delivery is not a dead letter: it is pending or was delivered")
 	ErrStatus        = errs.New(errs.Invalid, "status must be pending, delivered or dead_letter")
 	ErrType          = errs.New(errs.Invalid, "eventType must be one of "+typeList)

@@ -1,0 +1,61 @@
+package partition
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/pg"
+)
+
+// Archived is the partition, now archived, in which the row of an id stands if there ever was one;
+// empty: no partition with that id is archived. Package archive takes them away and brings them
+// back.
+func Archived(ctx context.Context, q pg.Querier, table string, id uuid.UUID) (name string, err error) {
+	err = q.QueryRow(ctx, `SELECT coalesce(archived_in($1, $2), '')`, table, id).Scan(&name)
+	return name, err
+}
+
+// ArchivedBefore is the end of the newest archived partition of a table: older rows may be in the
+// archive. nil: all are here.
+func ArchivedBefore(ctx context.Context, q pg.Querier, table string) (*time.Time, error) {
+	var end uuid.NullUUID
+	err := q.QueryRow(ctx, `SELECT to_id FROM archives WHERE table_name = $1 AND status = 'archived' ORDER BY from_id DESC LIMIT 1`, table).Scan(&end)
+	if pg.IsNoRows(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	at := timeOf(end.UUID)
+	return &at, nil
+}
+
+// Create makes a table with the columns, indexes and constraints of a table's partitions. It is
+// none until [Attach].
+func Create(ctx context.Context, tx pg.Tx, table, name string) error {
+	model := table + "_later"
+	var options []string
+	if err := tx.QueryRow(ctx, `SELECT coalesce(reloptions, '{}') FROM pg_class WHERE oid = $1::regclass`, model).Scan(&options); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL)", name, model)); err != nil || len(options) == 0 {
+		return err
+	}
+	_, err := tx.Exec(ctx, fmt.Sprintf("ALTER TABLE %s SET (%s)", name, strings.Join(options, ", ")))
+	return err
+}
+
+// Attach makes a table of [Create] the partition for the ids from (inclusive; the nil id: from the
+// beginning) to (exclusive), with the guards of the others. A row outside is refused.
+func Attach(ctx context.Context, tx pg.Tx, table, name string, from, to uuid.UUID) error {
+	begin := "'" + from.String() + "'"
+	if from == uuid.Nil {
+		begin = "MINVALUE"
+	}
+	_, err := tx.Exec(ctx, fmt.Sprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO ('%s')", table, name, begin, to))
+	return err
+}
