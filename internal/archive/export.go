@@ -119,7 +119,7 @@ const lockTimeout = "1s"
 // watch makes every later change of the partition's rows end the attempt. The transactions that are
 // changing it are waited for.
 func (a *attempt) watch(ctx context.Context) error {
-	return pg.InTx(ctx, a.Pool, func(tx pg.Tx) error {
+	err := pg.InTx(ctx, a.Pool, func(tx pg.Tx) error {
 		var is bool
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = $1::regclass AND tgname = 'archive_changed')`, a.part.Name).Scan(&is); err != nil || is {
 			return err
@@ -133,9 +133,10 @@ func (a *attempt) watch(ctx context.Context) error {
 			}
 		}
 		failpoint.At("archive/before-watch-commit")
-		tx.AfterCommit(func(context.Context) { failpoint.At("archive/after-watch-commit") })
 		return nil
 	})
+	failpoint.At("archive/after-watch-commit")
+	return err
 }
 
 // export writes the partition and its manifest to the store, and notes the manifest.
@@ -311,7 +312,7 @@ func sameAs(ctx context.Context, store Store, m *Manifest) error {
 // drop takes the partition out of its table and removes it, if it is as it was exported. It is
 // locked before the row of archives is read: whoever changes a row locks them in the same order.
 func (a *attempt) drop(ctx context.Context, m *Manifest) error {
-	return pg.InTx(ctx, a.Pool, func(tx pg.Tx) error {
+	err := pg.InTx(ctx, a.Pool, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+lockTimeout+"'"); err != nil {
 			return err
 		}
@@ -334,9 +335,10 @@ func (a *attempt) drop(ctx context.Context, m *Manifest) error {
 			return err
 		}
 		failpoint.At("archive/before-drop-commit")
-		tx.AfterCommit(func(context.Context) { failpoint.At("archive/after-drop-commit") })
 		return nil
 	})
+	failpoint.At("archive/after-drop-commit")
+	return err
 }
 
 // watched counts what a store takes and gives, so that one that stands still is noticed.

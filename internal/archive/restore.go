@@ -68,9 +68,9 @@ func (s *Service) Restore(ctx context.Context, name string, by audit.By) (*Manif
 			return err
 		}
 		failpoint.At("archive/before-restore-commit")
-		tx.AfterCommit(func(context.Context) { failpoint.At("archive/after-restore-commit") })
 		return nil
 	})
+	failpoint.At("archive/after-restore-commit")
 	return m, err
 }
 

@@ -71,7 +71,7 @@ func OpenS3(s S3) (Store, error) {
 func (s *s3Store) String() string { return "s3://" + path.Join(s.Bucket, s.Prefix) }
 
 func (s *s3Store) Put(ctx context.Context, name string, r io.Reader) error {
-	// Each part goes with its MD5, in a signed header. Signing the body chunk by chunk as well needs a
+	// Each part goes with its MD5, in a signed header. Signing the body in chunks as well needs a
 	// framing that not every compatible store reads; and all is read back anyway.
 	_, err := s.client.PutObject(ctx, s.Bucket, s.key(name), &reading{ctx, r}, -1, minio.PutObjectOptions{
 		PartSize: s3Part, ContentType: "application/octet-stream", SendContentMd5: true, DisableContentSha256: true,

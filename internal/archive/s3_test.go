@@ -163,6 +163,8 @@ func TestFaultsOfS3(t *testing.T) {
 	}
 	close(release)
 	// slow is not wrong
+	o.Stall, o.Lease = time.Minute, time.Minute
+	b.Clock.Advance(time.Minute)
 	slow := func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		<-time.After(100 * time.Millisecond)
 		next.ServeHTTP(w, r)

@@ -27,7 +27,7 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	form := regexp.MustCompile(`^ajo_[a-z0-9]+(_[a-z0-9]+)*$`)
 	labels := []string{
-		"method", "route", "class", "limit", "outcome", "queue", "state", "category", "status", "reason", "to", "operation", "kind", "version", "go_version", "role", "at",
+		"method", "route", "class", "limit", "outcome", "queue", "state", "category", "status", "reason", "to", "operation", "kind", "version", "go_version", "role", "at", "table", "why",
 	}
 	seen := map[string]bool{}
 	for _, m := range Declared() {

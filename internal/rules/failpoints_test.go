@@ -49,6 +49,8 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/provider.Doubting).CloseAccount CloseAccount",
 		"(*ajo/internal/identity.Doubting).CheckNIN CheckNIN",
 		"ajo/internal/spool.syncDir Sync",
+		"(ajo/internal/archive.Folder).Put Sync",
+		"ajo/internal/archive.syncDir Sync",
 	},
 	"the work goes on with it or without it, under the lease that there is": {
 		"ajo/internal/work.renew Collect",
@@ -60,6 +62,8 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/app.Tools).WorkOn Items",
 		"(*ajo/internal/app.Tools).RetriableWork Items",
 		"ajo/internal/pg.Snapshot transact",
+		"(*ajo/internal/archive.Service).entry waits",
+		"(*ajo/internal/archive.attempt).run mayNotMove",
 		"ajo/internal/pg.Reading transact",
 		"(*ajo/internal/payment.Service).BankRecord Transaction",
 		"(*ajo/internal/payment.Service).findListed Transactions",

@@ -122,9 +122,9 @@ func (s *Service) find(ctx context.Context, tenant, id uuid.UUID) (Delivery, err
 	return d, err
 }
 
-// missing says why there is no delivery of an id: [ErrArchived] where it would stand in a partition
-// that is archived, with its name for an operator; else [ErrNotFound]. The id alone decides, so that
-// a tenant learns nothing of another's.
+// missing says why there is no delivery of an id: [ErrArchived] where it would stand in a
+// partition that is archived, with its name for an operator; else [ErrNotFound]. The id alone
+// decides, so that a tenant learns nothing of another's.
 func missing(ctx context.Context, q pg.Querier, tenant, id uuid.UUID) error {
 	name, err := partition.Archived(ctx, q, "deliveries", id)
 	switch {
