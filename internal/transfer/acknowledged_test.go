@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,35 @@ func TestWhatTheBankHasAcknowledged(t *testing.T) {
 			out, _ := b.bank.Payout(p.MerchantTxRef)
 			require.Equal(t, c.seen, out.Submissions)
 		})
+	}
+}
+
+// The third time that the bank does not find what it has acknowledged, and not before, somebody is
+// alerted.
+func TestAlertOfWhatTheBankDoesNotFind(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	b.bank.Faults.Set(lags(365 * 24 * time.Hour))
+	p := b.settle("100.00")
+	b.step(p) // submits it
+	for question := 1; question <= 4; question++ {
+		b.asked(p, 1)
+		require.Equal(t, question >= 3, strings.Contains(b.log.String(), "acknowledged_not_found"), "after %d questions: %s", question, b.log)
+	}
+}
+
+// The third time that the bank does not know a reference that it has not acknowledged, and not
+// before, it is submitted again.
+func TestSubmittedAgainAfterThreeQuestions(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	b.bank.Faults.Set(pays(fakebank.DropAfter, 1), answers(fakebank.NotFound, 20))
+	p := b.settle("100.00")
+	_ = b.svc.Advance(b.ctx, p.ID) // submits it, and loses the answer
+	for question := 1; question <= 3; question++ {
+		b.asked(p, 1)
+		out, _ := b.bank.Payout(p.MerchantTxRef)
+		require.Equal(t, map[bool]int{false: 1, true: 2}[question == 3], out.Submissions, "after %d questions", question)
 	}
 }
 

@@ -144,6 +144,52 @@ func TestRecordsOfAllTenants(t *testing.T) {
 	require.ErrorIs(t, err, page.ErrCursor)
 }
 
+// What is rare is found on the first page and to its end, by operators and by its tenant, however
+// many newer transfers have gone well.
+func TestRareTransfersAreFoundBehindManyOthers(t *testing.T) {
+	b := setupAdmin(t)
+	rare := map[transfer.Status]string{}
+	for _, s := range []transfer.Status{transfer.Pending, transfer.Processing, transfer.Failed, transfer.Refunded} {
+		rare[s] = b.in(s)
+	}
+	b.Exec(`UPDATE transfers SET difference = 'the bank says otherwise', differs_since = now() WHERE status = 'refunded'`)
+	b.tx(func(tx pg.Tx) error {
+		for _, sql := range []string{`SET LOCAL session_replication_role = replica`, `
+			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, created_at, updated_at)
+			SELECT ('f' || substr(gen_random_uuid()::text, 2))::uuid, tenant_id, account_id, 'AJO' || md5(n::text), 'success', 1, '058', '0123456789', 1, created_at, updated_at
+			FROM transfers t, generate_series(0, 10000) n WHERE t.status = 'failed'`} {
+			if _, err := tx.Exec(b.ctx, sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	operators := func(f transfer.RecordFilter) (refs []string) {
+		list, info, err := b.svc.Records(b.ctx, f, page.Request{Limit: 10})
+		require.NoError(t, err)
+		require.False(t, info.HasMore, "%+v: there is no more", f)
+		for _, x := range list {
+			refs = append(refs, x.MerchantTxRef)
+		}
+		return refs
+	}
+	for s, ref := range rare {
+		require.Equal(t, []string{ref}, operators(transfer.RecordFilter{Status: s, TenantID: b.tenant}), s)
+		if s == transfer.Pending || s == transfer.Processing {
+			require.Equal(t, []string{ref}, operators(transfer.RecordFilter{Status: s}), s)
+		}
+		list, info, err := b.svc.List(b.ctx, b.tenant, transfer.Filter{Status: s, AccountRef: "customer-1"}, page.Request{Limit: 10, Total: true})
+		require.NoError(t, err)
+		require.Len(t, list, 1, s)
+		require.Equal(t, ref, list[0].MerchantTxRef, s)
+		require.Equal(t, page.Info{Limit: 10, Total: &page.Total{Count: 1, Exact: true}}, info, s)
+	}
+	require.Equal(t, []string{rare[transfer.Refunded]}, operators(transfer.RecordFilter{Differing: true}))
+	require.Equal(t, []string{rare[transfer.Refunded]}, operators(transfer.RecordFilter{Differing: true, TenantID: b.tenant, Status: transfer.Refunded}))
+	require.Empty(t, operators(transfer.RecordFilter{Differing: true, Status: transfer.Failed}))
+	require.Empty(t, operators(transfer.RecordFilter{Status: transfer.Pending, TenantID: b.Tenant()}))
+}
+
 func TestShowSaysWhatComesNext(t *testing.T) {
 	b := setupAdmin(t)
 	for status, want := range map[transfer.Status]struct {

@@ -113,6 +113,15 @@ var resolutions = map[string]struct {
 		until: func(b *bundle, p transfer.Transfer) { b.asked(p, 2) }, from: transfer.Success, alert: "paid_then_failed",
 		to: transfer.Resolution{}, want: transfer.Refunded, money: "100.00", lines: []string{wasBack, givenBack},
 	},
+	"paid, and called under way, which it is not": {
+		bank: func(b *bundle) {},
+		until: func(b *bundle, p transfer.Transfer) {
+			b.asked(p, 1)
+			b.bank.Faults.Set(status("NEW"))
+			b.asked(p, 1)
+		}, from: transfer.Success, alert: "paid_then_pending", to: transfer.Resolution{Paid: true}, want: transfer.Success, money: "0.00", lines: []string{"debit 100.00 confirmed"},
+		differ: "the bank says pending of 100.00, the books success of 100.00",
+	},
 	"a part of it given back": {
 		bank: func(b *bundle) {
 			b.bank.Faults.Set(with(pays(fakebank.PartialRefund, 1), func(r *fakebank.Rule) { r.Delay, r.Value = time.Minute, "40.00" }))
