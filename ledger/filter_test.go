@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"ajo/internal/errs"
 	"ajo/internal/page"
+	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -182,6 +184,50 @@ func TestStatementNewestFirst(t *testing.T) {
 	for _, limit := range []int{1, 2, 5, 100} {
 		require.Equal(t, []string{"5.00", "4.00", "3.00", "2.00", "1.00"}, read(ledger.Filter{NewestFirst: true}, limit))
 		require.Equal(t, []string{"3.00", "2.00"}, read(ledger.Filter{NewestFirst: true, From: testenv.Epoch.Add(24 * time.Hour), To: testenv.Epoch.Add(72 * time.Hour)}, limit))
+	}
+}
+
+// A filter's pages end where a page has looked at its share of a long history. They miss no line and
+// show none twice, from either end, wherever the lines are.
+func TestPagesOfAFilterThatLooksAtALongHistory(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 2*pg.ScanLimit + 1
+	at := []int{1, 2, pg.ScanLimit, pg.ScanLimit + 1, pg.ScanLimit + 2, 2 * pg.ScanLimit, n}
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		if _, err := tx.Exec(b.ctx, `SET LOCAL session_replication_role = replica`); err != nil { // entries begin as provisional
+			return err
+		}
+		_, err := tx.Exec(b.ctx, `
+			INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, created_at)
+			SELECT gen_random_uuid(), a.tenant_id, a.id, n, 'credit', n, CASE WHEN n = ANY($2) THEN 'provisional' ELSE 'confirmed' END, gen_random_uuid(), n, $3
+			FROM accounts a, generate_series(1, $4::int) n WHERE a.id = $1`, b.account, at, testenv.Epoch, n)
+		return err
+	}))
+	b.Exec(`UPDATE ledger_balances SET total_credits = $2::int, last_seq = $2::int WHERE account_id = $1`, b.account, n)
+	var want []string
+	for _, seq := range at {
+		want = append(want, fmt.Sprintf("%d.00", seq))
+	}
+	for _, newestFirst := range []bool{false, true} {
+		for _, limit := range []int{1, 2, 3, 100} {
+			var got []string
+			r := page.Request{Limit: limit, Total: true}
+			for more := true; more; {
+				s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, ledger.Filter{Status: ledger.Provisional, NewestFirst: newestFirst}, r)
+				require.NoError(t, err)
+				require.False(t, s.Pagination.Total.Exact, "not all lines were looked at")
+				require.Equal(t, 4, s.Pagination.Total.Count, "of the first 10,001")
+				for _, l := range s.Lines {
+					got = append(got, l.Entry.Amount.String())
+				}
+				if more = s.Pagination.HasMore; more {
+					r.After = *s.Pagination.NextCursor
+				}
+			}
+			require.Equal(t, want, got, "newest first: %v, limit %d", newestFirst, limit)
+		}
+		slices.Reverse(want)
 	}
 }
 
