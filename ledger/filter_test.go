@@ -187,8 +187,8 @@ func TestStatementNewestFirst(t *testing.T) {
 	}
 }
 
-// A filter's pages end where a page has looked at its share of a long history. They miss no line and
-// show none twice, from either end, wherever the lines are.
+// A filter's pages end where a page has looked at its share of a long history. They miss no line
+// and show none twice, from either end, wherever the lines are.
 func TestPagesOfAFilterThatLooksAtALongHistory(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
