@@ -163,6 +163,10 @@ var unsurrounded = map[string][]string{
 		"ajo/internal/work.Retry InTx",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
 		"(ajo/internal/retention.Rule).deleteOld Exec",
+		"ajo/internal/partition.MakeAhead InTx",
+		"(ajo/internal/partition.Table).makeAhead InTx",
+		"(ajo/internal/partition.Table).prepareEnd QueryRow",
+		"ajo/internal/partition.run InTx",
 	},
 }
 
