@@ -260,7 +260,7 @@ func TestStatementNamesThePayer(t *testing.T) {
 
 // What is too long for a file is refused with what to do about it, before anything of it is sent.
 func TestStatementTooLongForAFile(t *testing.T) {
-	w := setup(t)
+	w := setup(t, func(o *Options) { o.deadline = 5 * time.Minute }) // so many lines take long with the race detector
 	m := w.onboard()
 	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, m.withKey()...).ok(201, nil)
 	w.Exec(`INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, created_at)
