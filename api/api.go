@@ -79,7 +79,7 @@ type Options struct {
 	// provider-timestamp.
 	SignatureHeader, TimestampHeader string
 
-	// For tests: the numbers of slots, and the deadline of a request; zero values mean the defaults.
+	// For tests: the numbers of slots, and a request's deadline; zero values mean the defaults.
 	listenPlaces int
 	deadline     time.Duration
 	exportPlaces *exports

@@ -58,7 +58,7 @@ func (r *run) fill(ctx context.Context, b bookOf) (*filled, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("bench_fill_%d_%d_%d_%s", b.spread, b.big, b.small, schema)
+	name := fmt.Sprintf("%s_fill_%d_%d_%d_%s", r.prefix, b.spread, b.big, b.small, schema)
 	file := filepath.Join(r.servers.dir, name+".json")
 	if f, err := r.kept(ctx, file, name); f != nil || err != nil {
 		return f, err

@@ -26,6 +26,7 @@ type servers struct {
 	redisURL      string
 	redis         *redis.Client
 	encryptionKey string
+	prefix        string // of the databases' names
 	stop          func()
 	say           func(format string, args ...any) // a line of progress
 }
@@ -75,7 +76,7 @@ func startServers(ctx context.Context, dir, bin string, settings []string, say f
 
 // useServers is startServers with servers that run already, as a test has them.
 func useServers(ctx context.Context, dir, bin, databaseURL, redisURL string, say func(string, ...any)) (*servers, error) {
-	s := &servers{dir: dir, bin: bin, databaseURL: databaseURL, redisURL: redisURL, say: say}
+	s := &servers{dir: dir, bin: bin, databaseURL: databaseURL, redisURL: redisURL, prefix: "bench", say: say}
 	var err error
 	if s.admin, err = pg.Open(ctx, databaseURL, 4); err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ type worldOptions struct {
 // newWorld makes the row's database and starts the roles as built binaries: one bank, one API, one
 // worker with all queues.
 func (s *servers) newWorld(ctx context.Context, name string, o worldOptions) (w *world, err error) {
-	made := &world{servers: s, name: "bench_" + name, settings: maps.Clone(settings), ops: map[*supervise.Process]string{}}
+	made := &world{servers: s, name: s.prefix + "_" + name, settings: maps.Clone(settings), ops: map[*supervise.Process]string{}}
 	defer func() {
 		if err != nil {
 			made.close(ctx)

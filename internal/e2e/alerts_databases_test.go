@@ -104,7 +104,10 @@ func TestAlertsOfArchive(t *testing.T) {
 	a.look(roles)
 	a.must("AjoArchiveOverdue")
 	a.says(worker, "AjoArchiveOverdue", "alert=archive")
-	require.Contains(t, cells(a.follow("AjoArchiveOverdue", "ajo archive list --state due")), "deliveries_earlier")
+	require.Contains(t, a.follow("AjoArchiveOverdue", "ajo archive list --state due"), "deliveries_earlier")
+	require.NotContains(t, a.follow("AjoArchiveOverdue", "ajo archive list --state waiting"), "deliveries_earlier")
+	require.Contains(t, a.follow("AjoArchiveOverdue", "ajo archive show <partition>", "<partition>", "deliveries_earlier"), "not a directory")
+	a.follow("AjoArchiveOverdue", "ajo deliveries list --status pending")
 
 	require.NoError(t, os.Remove(a.settings["AJO_ARCHIVE_DIR"]))
 	a.follow("AjoArchiveOverdue", `ajo archive run <partition> --reason "…"`, "<partition>", "deliveries_earlier", "…", "a test")

@@ -97,7 +97,8 @@ func (a *alarm) begin(alert, begin string, pairs []string) *process {
 	settings := map[string]string{"PATH": filepath.Dir(ajo) + ":" + filepath.Dir(psql) + ":" + os.Getenv("PATH")}
 	for name, value := range a.settings {
 		if strings.HasPrefix(text, "ajo worker") || needed.MatchString(name) ||
-			asksBank.MatchString(text) && strings.HasPrefix(name, "AJO_PROVIDER_") {
+			asksBank.MatchString(text) && strings.HasPrefix(name, "AJO_PROVIDER_") ||
+			strings.HasPrefix(text, "ajo archive ") && (name == "AJO_KEEP_DELIVERIES" || strings.HasPrefix(name, "AJO_ARCHIVE_")) {
 			settings[name] = value
 		}
 	}
