@@ -135,7 +135,7 @@ func TestTamperedBooksFail(t *testing.T) {
 	exec(`UPDATE ledger_balances SET total_credits = total_credits - 0.01 WHERE account_id = '` + some.id + `'`)
 	require.NoError(t, f.verify(t.Context()))
 
-	// Posted, and then gone from the ledger, with its event; the next verification reads everything.
+	// Posted, and then gone from the ledger, with its event. The next verification reads all.
 	exec(`DELETE FROM ledger_checkpoints`)
 	exec(`WITH e AS (DELETE FROM ledger_entries WHERE id = (SELECT id FROM ledger_entries WHERE provider_txn_ref NOT LIKE '%-FILL' LIMIT 1) RETURNING transaction_group_id)
 		DELETE FROM inbound_events WHERE id IN (SELECT transaction_group_id FROM e)`)
