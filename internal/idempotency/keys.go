@@ -76,8 +76,9 @@ func BeginAll(ctx context.Context, tx pg.Tx, now time.Time, requests []Request) 
 	return k, tx.SendBatch(ctx, &batch).Close()
 }
 
+// For the form of the condition see package pg, plans.go.
 const recordsSQL = `SELECT i.tenant_id, i.key, ` + recordColumns + ` FROM idempotency_keys i
-	JOIN unnest($1::uuid[], $2::text[]) AS k (tenant_id, key) ON i.tenant_id = k.tenant_id AND i.key = k.key`
+	JOIN unnest($1::uuid[], $2::text[]) AS k (tenant_id, key) ON i.tenant_id = ANY(ARRAY[k.tenant_id]) AND i.key = k.key`
 
 // Take returns the stored answer for request i, or nil, after which the request may have its
 // effect. Of several requests with one key the first gets it. The others get [ErrRunning] until its
