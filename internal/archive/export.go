@@ -3,7 +3,6 @@ package archive
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"ajo/internal/failpoint"
+	"ajo/internal/partition"
 	"ajo/internal/pg"
 )
 
@@ -113,9 +113,6 @@ func (a *attempt) fail(ctx context.Context, why error) {
 	}
 }
 
-// lockTimeout bounds how long others wait behind a wait for the table; see package partition.
-const lockTimeout = "1s"
-
 // watch makes every later change of the partition's rows end the attempt. The transactions that are
 // changing it are waited for.
 func (a *attempt) watch(ctx context.Context) error {
@@ -125,7 +122,7 @@ func (a *attempt) watch(ctx context.Context) error {
 			return err
 		}
 		for _, sql := range []string{
-			"SET LOCAL lock_timeout = '" + lockTimeout + "'",
+			"SET LOCAL lock_timeout = '" + partition.LockTimeout + "'",
 			"CREATE TRIGGER archive_changed AFTER INSERT OR UPDATE OR DELETE ON " + a.part.Name + " FOR EACH ROW EXECUTE FUNCTION archive_changed()",
 		} {
 			if _, err := tx.Exec(ctx, sql); err != nil {
@@ -167,7 +164,7 @@ func objectName(table, name string, id uuid.UUID) string {
 // completes the manifest, and writes that.
 func (s *Service) exportRange(ctx context.Context, store Store, m *Manifest, table, relation string) error {
 	m.Format, m.Table, m.At = formatOne, table, s.Clock.Now().UTC()
-	m.From, m.To = timeOf(m.FromID), timeOf(m.ToID)
+	m.From, m.To = partition.TimeOf(m.FromID), partition.TimeOf(m.ToID)
 	conn, err := s.Pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -203,11 +200,6 @@ func (s *Service) exportRange(ctx context.Context, store Store, m *Manifest, tab
 		return fmt.Errorf("write %s: %w", m.name(), err)
 	}
 	return nil
-}
-
-// timeOf is when an id was made.
-func timeOf(id uuid.UUID) time.Time {
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC()
 }
 
 // columns are a table's columns that hold what was stored; the others are made from them.
@@ -291,7 +283,7 @@ func sums(ctx context.Context, q pg.Querier, m *Manifest, relation string) (rows
 
 // sameAs compares an object and its manifest in the store with what they must be.
 func sameAs(ctx context.Context, store Store, m *Manifest) error {
-	stored, _, err := readManifest(ctx, store, m.name())
+	stored, err := readManifest(ctx, store, m.name())
 	if err != nil {
 		return err
 	}
@@ -313,7 +305,7 @@ func sameAs(ctx context.Context, store Store, m *Manifest) error {
 // locked before the row of archives is read: whoever changes a row locks them in the same order.
 func (a *attempt) drop(ctx context.Context, m *Manifest) error {
 	err := pg.InTx(ctx, a.Pool, func(tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+lockTimeout+"'"); err != nil {
+		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+partition.LockTimeout+"'"); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, "ALTER TABLE "+a.part.Table+" DETACH PARTITION "+a.part.Name); err != nil {

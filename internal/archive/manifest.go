@@ -176,18 +176,18 @@ func check(ctx context.Context, store Store, m *Manifest) error {
 }
 
 // readManifest reads a manifest from the store.
-func readManifest(ctx context.Context, store Store, name string) (m Manifest, _ []byte, err error) {
+func readManifest(ctx context.Context, store Store, name string) (m Manifest, err error) {
 	r, err := store.Get(ctx, name)
 	if err != nil {
-		return m, nil, err
+		return m, err
 	}
 	defer func() { _ = r.Close() }()
 	text, err := io.ReadAll(io.LimitReader(&reading{ctx, r}, 1<<20))
 	if err != nil {
-		return m, nil, err
+		return m, err
 	}
 	if err := json.Unmarshal(text, &m); err != nil || m.Format != formatOne || len(m.Object) <= len(objectEnd) || m.name() != name {
-		return m, text, fmt.Errorf("%s: %w: it is no manifest of its object", name, ErrDamaged)
+		return m, fmt.Errorf("%s: %w: it is no manifest of its object", name, ErrDamaged)
 	}
-	return m, text, nil
+	return m, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -93,7 +94,7 @@ func (s *Service) attach(ctx context.Context, tx pg.Tx, m *Manifest) error {
 	if err := fits(m.Columns, has); err != nil {
 		return err
 	}
-	for _, sql := range []string{"SET LOCAL statement_timeout = 0", "SET LOCAL lock_timeout = '" + lockTimeout + "'"} {
+	for _, sql := range []string{"SET LOCAL statement_timeout = 0", "SET LOCAL lock_timeout = '" + partition.LockTimeout + "'"} {
 		if _, err := tx.Exec(ctx, sql); err != nil {
 			return err
 		}
@@ -118,7 +119,7 @@ func (s *Service) attach(ctx context.Context, tx pg.Tx, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	if in.stream() != m.Plain || rows != m.Rows || !equal(found, m.Sums) {
+	if in.stream() != m.Plain || rows != m.Rows || !maps.Equal(found, m.Sums) {
 		return fmt.Errorf("%s: %w: the rows in the table are not those of the manifest", m.Partition, ErrDamaged)
 	}
 	return partition.Attach(ctx, tx, m.Table, m.Partition, m.FromID, m.ToID)
@@ -137,18 +138,6 @@ func fits(archived, has []Column) error {
 		}
 	}
 	return nil
-}
-
-func equal(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if b[k] != v {
-			return false
-		}
-	}
-	return true
 }
 
 // Export writes the rows of a table whose ids were made from (inclusive) to (exclusive), as of one
@@ -234,7 +223,7 @@ func (s *Service) Verify(ctx context.Context, note func(object string)) (Report,
 		if len(name) <= len(manifestEnd) || name[len(name)-len(manifestEnd):] != manifestEnd {
 			return nil
 		}
-		m, _, err := readManifest(ctx, s.Store, name)
+		m, err := readManifest(ctx, s.Store, name)
 		if err == nil {
 			err = check(ctx, s.Store, &m)
 		} else {

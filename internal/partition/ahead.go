@@ -69,10 +69,10 @@ func (s Size) end(now time.Time) time.Time {
 	return t
 }
 
-// lockTimeout bounds how long others wait behind a wait for the table: making partitions needs it
+// LockTimeout bounds how long others wait behind a wait for the table: making partitions needs it
 // alone for some milliseconds, and a long read (pg_dump, ajo ledger verify) holds it. Then the next
 // call tries again; there is time.
-const lockTimeout = "1s"
+const LockTimeout = "1s"
 
 // aheadLock is taken while partitions are made: any number that nothing else locks.
 const aheadLock = 7102
@@ -136,8 +136,8 @@ func (t Table) prepareEnd(ctx context.Context, pool *pg.Pool, size Size, last Pa
 	if err != nil {
 		return time.Time{}, err
 	}
-	if end = until; !timeOf(newest).Before(end) {
-		end = size.next(timeOf(newest)) // made by a clock that is ahead
+	if end = until; !TimeOf(newest).Before(end) {
+		end = size.next(TimeOf(newest)) // made by a clock that is ahead
 	}
 	if end.UnixMilli() >= 1<<48 {
 		return time.Time{}, fmt.Errorf("id %s is not a UUIDv7", newest)
@@ -162,7 +162,7 @@ func run(ctx context.Context, pool *pg.Pool, statements ...string) error {
 }
 
 func exec(ctx context.Context, tx pg.Tx, statements ...string) error {
-	for _, sql := range append([]string{"SET LOCAL lock_timeout = '" + lockTimeout + "'"}, statements...) {
+	for _, sql := range append([]string{"SET LOCAL lock_timeout = '" + LockTimeout + "'"}, statements...) {
 		if _, err := tx.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("%s: %w", sql, err)
 		}

@@ -30,7 +30,7 @@ func ArchivedBefore(ctx context.Context, q pg.Querier, table string) (*time.Time
 	if err != nil {
 		return nil, err
 	}
-	at := timeOf(end.UUID)
+	at := TimeOf(end.UUID)
 	return &at, nil
 }
 

@@ -50,8 +50,8 @@ func Floor(t time.Time) uuid.UUID {
 	return id
 }
 
-// timeOf is when an id was made, in milliseconds.
-func timeOf(id uuid.UUID) time.Time {
+// TimeOf is when an id was made, in milliseconds.
+func TimeOf(id uuid.UUID) time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC()
 }
 
@@ -107,7 +107,7 @@ func readBound(s, open string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	id, err := uuid.Parse(s[1 : len(s)-1])
-	return timeOf(id), err
+	return TimeOf(id), err
 }
 
 // bound is the SQL of a bound.
