@@ -133,7 +133,7 @@ func TestWorkShow(t *testing.T) {
 		_, _, err := o.run("work", "show", id)
 		require.EqualError(t, err, want)
 	}
-	o.env["AJO_REDIS_URL"] = "redis://127.0.0.1:1"
+	o.env["AJO_REDIS_URL"] = away
 	require.Contains(t, masked(o.good("work", "show", delivery.String())), "tasks  the queue was not read: ")
 	o.env["AJO_REDIS_URL"] = ""
 	require.Contains(t, masked(o.good("work", "show", delivery.String())), "tasks  AJO_REDIS_URL is not set")

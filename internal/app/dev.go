@@ -51,7 +51,7 @@ func Dev(ctx context.Context, o DevOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, logFile.Close()) }()
-	d := &devRun{DevOptions: o, say: say, log: logTo(logFile, "pretty", slog.LevelInfo)}
+	d := &devRun{DevOptions: o, say: say, log: processLog(logFile, "pretty", slog.LevelInfo)}
 	defer d.stopParts()
 	if err := d.start(ctx, s); err != nil {
 		return err

@@ -17,7 +17,9 @@ import (
 )
 
 // Logger returns the log of the settings: JSON, or readable lines.
-func Logger(cfg config.Config) *slog.Logger { return logTo(os.Stderr, cfg.LogFormat, slog.LevelInfo) }
+func Logger(cfg config.Config) *slog.Logger {
+	return processLog(os.Stderr, cfg.LogFormat, slog.LevelInfo)
+}
 
 // CommandLog is the log of a command, which has no settings but its environment. It has the format
 // that a role in that environment would use.
@@ -26,7 +28,14 @@ func CommandLog(w io.Writer, getenv func(string) string, least slog.Level) *slog
 	if getenv("AJO_ENV") == "production" {
 		format = "json"
 	}
-	return logTo(w, cmp.Or(getenv("LOG_FORMAT"), format), least)
+	return processLog(w, cmp.Or(getenv("LOG_FORMAT"), format), least)
+}
+
+// processLog is a log that go-redis writes to as well: it has one for the whole process.
+func processLog(w io.Writer, format string, least slog.Level) *slog.Logger {
+	log := logTo(w, format, least)
+	redis.SetLogger(redisLog{log})
+	return log
 }
 
 func logTo(w io.Writer, format string, least slog.Level) *slog.Logger {
@@ -34,9 +43,7 @@ func logTo(w io.Writer, format string, least slog.Level) *slog.Logger {
 	if format == "json" {
 		h = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: least})
 	}
-	log := slog.New(api.LogHandler(h))
-	redis.SetLogger(redisLog{log})
-	return log
+	return slog.New(api.LogHandler(h))
 }
 
 // redisLog logs the messages of go-redis, which would otherwise go to stderr.
