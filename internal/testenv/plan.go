@@ -101,6 +101,20 @@ func (fn tracer) TraceQueryStart(ctx context.Context, c *pgx.Conn, q pgx.TraceQu
 // TraceQueryEnd makes it a tracer of pgx.
 func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
+// TraceBatchStart makes it a tracer of pgx's batches: it is called with each statement.
+func (fn tracer) TraceBatchStart(ctx context.Context, c *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	for _, q := range b.Batch.QueuedQueries {
+		fn(c, pgx.TraceQueryStartData{SQL: q.SQL, Args: q.Arguments})
+	}
+	return ctx
+}
+
+// TraceBatchQuery makes it a tracer of pgx's batches.
+func (tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd makes it a tracer of pgx's batches.
+func (tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
 // traced is a pool like the test's, with a tracer.
 func (e *Env) traced(fn tracer) *pg.Pool {
 	e.T.Helper()
