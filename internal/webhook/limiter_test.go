@@ -100,8 +100,8 @@ func TestLimiterWaits(t *testing.T) {
 	require.Zero(t, l.open[e].inFlight)
 }
 
-// How quick an endpoint was is remembered though nothing is in flight for a moment: the next crowd
-// waits for it. If it has become slow meanwhile, one wait in vain shows that.
+// How quick an endpoint was is remembered though nothing is in flight for a moment: the next
+// deliveries wait for a slot. If it has become slow meanwhile, one wait in vain shows that.
 func TestLimiterRemembersTheSpeed(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake(time.Now())
