@@ -21,12 +21,12 @@ import (
 )
 
 // The bank answers some 75 questions a second, but shows 50 records on a page of its list: where
-// many payments of the same second wait to be confirmed, the list of that second is read instead of
-// asking for each. One worker reads it, once, and confirms what it shows to be true for all
-// workers; nothing else comes of it. Whatever is missing, under way or different there is asked
-// about by its own id, as is a lone one.
+// many payments of about the same time wait to be confirmed, the list of that time is read instead
+// of asking for each: of one second or of several (confirm_span.go). One worker reads it, once, and
+// confirms what it shows to be true for all workers; nothing else comes of it. Whatever is missing,
+// under way or different there is asked about by its own id, as is a lone one.
 const (
-	// so many waiting payments of one second are worth reading its list
+	// so many waiting payments are worth reading a list
 	listFrom = 16
 	// of a list no more pages are read than two and one for so many payments that waited for it, or
 	// were found in it
@@ -46,12 +46,13 @@ const (
 	listHeld  = 100 * time.Millisecond
 )
 
-// listing is the list of one second, while it is being read and a while after.
+// listing is the list of some seconds, while it is being read and a while after.
 type listing struct {
-	second time.Time
-	until  time.Time // the end of the lease
-	begun  time.Time
-	done   chan struct{}
+	seconds []time.Time
+	until   time.Time // the end of the lease
+	begun   time.Time
+	done    chan struct{}
+	cut     bool // given up for shorter lists; known when done is closed
 
 	mu      sync.Mutex
 	waiting map[string]chan *provider.Transaction // checks of this process, by transaction id
@@ -69,12 +70,13 @@ type lists struct {
 	ctx      context.Context
 	stop     context.CancelFunc
 
-	mu    sync.Mutex
-	quiet time.Time // no list is read until then
+	mu     sync.Mutex
+	quiet  time.Time // no list is read until then
+	length int64     // of the longest span to be read, in seconds
 }
 
 func newLists() *lists {
-	l := &lists{bySecond: map[int64]*listing{}, slots: semaphore.NewWeighted(listsRead)}
+	l := &lists{bySecond: map[int64]*listing{}, slots: semaphore.NewWeighted(listsRead), length: spanLongest}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	return l
 }
@@ -85,10 +87,14 @@ func (l *lists) stopReading() {
 	l.reading.Wait()
 }
 
-func (l *lists) isQuiet(now time.Time) bool {
+// longest is how many seconds a list may be of; zero: no list is read.
+func (l *lists) longest(now time.Time) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return now.Before(l.quiet)
+	if now.Before(l.quiet) {
+		return 0
+	}
+	return l.length
 }
 
 // lookup is where a check finds its answer: in the list that is being read, with another worker's
@@ -110,18 +116,18 @@ func (s *Service) findLists(ctx context.Context, checks []*check) []batch.Outcom
 			waiting[c.OccurredAt.Unix()] = append(waiting[c.OccurredAt.Unix()], i)
 		}
 	}
-	maps.DeleteFunc(s.lists.bySecond, func(_ int64, l *listing) bool { return now.Sub(l.begun) > listKept && l.ended() })
+	maps.DeleteFunc(s.lists.bySecond, func(_ int64, l *listing) bool { return l.ended() && (l.cut || now.Sub(l.begun) > listKept) })
 	if len(checks) < listFrom && len(s.lists.bySecond) == 0 {
 		time.Sleep(listPause)
 		return out
 	}
-	var wanted []time.Time
+	counts := map[int64]int{}
 	for second, which := range waiting {
-		if s.lists.bySecond[second] == nil && len(which) >= listFrom && !s.lists.isQuiet(now) {
-			wanted = append(wanted, time.Unix(second, 0).UTC())
+		if s.lists.bySecond[second] == nil {
+			counts[second] = len(which)
 		}
 	}
-	begun, others, err := s.claimLists(ctx, wanted)
+	begun, others, err := s.claimLists(ctx, spansOf(counts, s.lists.longest(now)))
 	for second, which := range waiting {
 		l := s.lists.bySecond[second]
 		for _, i := range which {
@@ -152,34 +158,46 @@ var (
 	otherListsSQL = `SELECT second FROM confirm_lists WHERE second = ANY($1) AND read_at IS NULL`
 )
 
-// claimLists returns the lists of these seconds that nobody reads or has read a moment ago, to be
-// read by this process, and the seconds that others are reading. Where this process reads as many
-// as it may, they are later as well.
-func (s *Service) claimLists(ctx context.Context, seconds []time.Time) (begun []*listing, others map[int64]bool, err error) {
+// claimLists returns the lists of these spans, but for seconds that somebody reads or has read a
+// moment ago, to be read by this process, and the seconds that others are reading. Where this
+// process reads as many lists as it may, they are later as well.
+func (s *Service) claimLists(ctx context.Context, spans []span) (begun []*listing, others map[int64]bool, err error) {
 	others = map[int64]bool{}
 	var rows []listRow
-	slices.SortFunc(seconds, time.Time.Compare)
-	for _, second := range seconds {
-		if s.lists.slots.TryAcquire(1) {
-			rows = append(rows, listRow{second})
-		} else {
-			others[second.Unix()] = true
+	var seconds []time.Time
+	var of []*listing // of each row
+	now := s.Clock.Now()
+	until := now.Add(listLease)
+	for _, p := range spans {
+		if !s.lists.slots.TryAcquire(1) {
+			for second := p.from; second < p.to; second++ {
+				others[second] = true
+			}
+			continue
+		}
+		l := &listing{until: until, begun: now, done: make(chan struct{}), waiting: map[string]chan *provider.Transaction{}, records: map[string]provider.Transaction{}, sought: map[string]struct{}{}}
+		begun = append(begun, l)
+		for second := p.from; second < p.to; second++ {
+			at := time.Unix(second, 0).UTC()
+			rows, seconds, of = append(rows, listRow{at}), append(seconds, at), append(of, l)
 		}
 	}
 	if len(rows) == 0 {
 		return nil, others, nil
 	}
-	now := s.Clock.Now()
-	until := now.Add(listLease)
 	ours, err := pg.Collect(ctx, s.Pool, pgx.RowTo[time.Time], claimListsSQL, pg.Columns(rows, until, now, now.Add(-listKept))...)
-	for range len(rows) - len(ours) {
-		s.lists.slots.Release(1)
+	slices.SortFunc(ours, time.Time.Compare)
+	for _, at := range ours {
+		l := of[slices.IndexFunc(seconds, at.Equal)]
+		l.seconds = append(l.seconds, at)
+		s.lists.bySecond[at.Unix()] = l
 	}
-	for _, second := range ours {
-		l := &listing{second: second.UTC(), until: until, begun: now, done: make(chan struct{}), waiting: map[string]chan *provider.Transaction{}, records: map[string]provider.Transaction{}, sought: map[string]struct{}{}}
-		s.lists.bySecond[second.Unix()] = l
-		begun = append(begun, l)
-	}
+	begun = slices.DeleteFunc(begun, func(l *listing) bool {
+		if len(l.seconds) == 0 {
+			s.lists.slots.Release(1)
+		}
+		return len(l.seconds) == 0
+	})
 	if err != nil || len(ours) == len(rows) {
 		return begun, others, err
 	}
@@ -224,6 +242,7 @@ func (l *listing) answer(ctx context.Context, c *check) (t *provider.Transaction
 	select {
 	case t = <-answer:
 	case <-l.done:
+		later = l.cut
 	case <-timeout.C:
 		later = true
 	case <-ctx.Done():
@@ -245,18 +264,28 @@ func (l *listing) answer(ctx context.Context, c *check) (t *provider.Transaction
 	return t, false, nil
 }
 
-// readList reads the list of a second, a page after the other, until it ends or is not worth it.
+// A list's rows are locked in the order in which others claim them.
+const (
+	ownListSQL   = `WITH own AS (SELECT second FROM confirm_lists WHERE second = ANY($1) AND leased_until = $2 ORDER BY second FOR UPDATE) `
+	readListSQL  = ownListSQL + `UPDATE confirm_lists l SET read_at = $3 FROM own WHERE l.second = own.second`
+	leaveListSQL = ownListSQL + `DELETE FROM confirm_lists l USING own WHERE l.second = own.second`
+)
+
+// readList reads a list, a page after the other, until it ends or is not worth it. One of several
+// seconds that turns out to be long is given up for shorter ones.
 func (s *Service) readList(l *listing) {
 	defer s.lists.slots.Release(1)
 	defer close(l.done)
 	ctx, cancel := context.WithTimeout(s.lists.ctx, listLease)
 	defer cancel()
-	cursor, failed := "", false
+	parts, cursor, failed := contiguous(l.seconds), "", false
 	var others []provider.Transaction // that nobody has waited for so far
 	for pages, taken := 1, time.Now(); ; pages++ {
-		page, err := s.Bank.Transactions(ctx, l.second, l.second.Add(time.Second), cursor)
+		page, err := s.Bank.Transactions(ctx, time.Unix(parts[0].from, 0), time.Unix(parts[0].to, 0), cursor)
 		others = append(others, l.offer(page.Transactions)...)
-		if page.Next == "" || pages >= l.worth() || len(others) >= listBatch || time.Since(taken) >= listHeld {
+		last := err != nil || page.Next == "" && len(parts) == 1 || pages >= l.worth() || !s.Clock.Now().Before(l.until)
+		l.cut = !last && len(l.seconds) > 1 && pages >= spanPages
+		if last || l.cut || len(others) >= listBatch || time.Since(taken) >= listHeld {
 			err = errors.Join(err, s.confirmOthers(ctx, l, others))
 			others, taken = nil, time.Now()
 		}
@@ -267,15 +296,19 @@ func (s *Service) readList(l *listing) {
 			s.Log.Warn("the bank's list could not be read; payments are asked about one by one for a while", slog.Any("err", err))
 			break
 		}
-		if cursor = page.Next; cursor == "" || pages >= l.worth() || !s.Clock.Now().Before(l.until) {
+		if last || l.cut {
+			s.lists.learn(l, pages)
 			break
+		}
+		if cursor = page.Next; cursor == "" {
+			parts = parts[1:]
 		}
 	}
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer end()
-	sql, args := `UPDATE confirm_lists SET read_at = $3 WHERE second = $1 AND leased_until = $2`, []any{l.second, l.until, s.Clock.Now()}
-	if failed { // another worker may have it
-		sql, args = `DELETE FROM confirm_lists WHERE second = $1 AND leased_until = $2`, args[:2]
+	sql, args := readListSQL, []any{l.seconds, l.until, s.Clock.Now()}
+	if failed || l.cut { // another worker may have it
+		sql, args = leaveListSQL, args[:2]
 	}
 	if _, err := s.Pool.Exec(ctx, sql, args...); err != nil {
 		s.Log.Warn("how the reading of a list ended was not recorded; others wait for the end of its lease", slog.Any("err", err))

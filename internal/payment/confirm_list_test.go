@@ -199,5 +199,7 @@ func TestListOfAWorkerThatDied(t *testing.T) {
 	b.confirmDue(ids, b.svc)
 	require.Positive(t, b.bank.Calls(listCall))
 	require.Equal(t, 60, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
-	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM confirm_lists WHERE read_at IS NOT NULL`))
+	testenv.Eventually(t, time.Minute, "the list to be marked as read", func() bool {
+		return testenv.Value[int](b.Env, `SELECT count(*) FROM confirm_lists WHERE read_at IS NOT NULL`) == 1
+	})
 }
