@@ -100,6 +100,31 @@ CREATE TRIGGER transfers_rebooked AFTER UPDATE ON transfers FOR EACH ROW
     EXECUTE FUNCTION transfer_rebooked();
 CREATE TRIGGER transfers_kept BEFORE DELETE ON transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
+-- Read by every claim and submission of a payout, by the index: it has the freezes that stand.
+CREATE TABLE freezes (
+    id         uuid PRIMARY KEY,
+    scope      text NOT NULL CHECK (scope IN ('account', 'tenant', 'payouts')),
+    subject    uuid NOT NULL,
+    tenant_id  uuid,
+    requests   boolean NOT NULL DEFAULT false,
+    reason     text NOT NULL CHECK (reason <> ''),
+    actor      text NOT NULL CHECK (actor <> ''),
+    created_at timestamptz NOT NULL,
+    until      timestamptz CHECK (until > created_at),
+    lifted_at  timestamptz,
+    CHECK ((scope = 'payouts') = (subject = '00000000-0000-0000-0000-000000000000')),
+    CHECK ((scope = 'payouts') = (tenant_id IS NULL)),
+    CHECK (scope = 'account' OR NOT requests)
+);
+CREATE INDEX freezes_standing ON freezes (subject) WHERE lifted_at IS NULL;
+COMMENT ON TABLE freezes IS
+    'What operators have stopped: while one stands, no payout of its subject is submitted that had not been.';
+COMMENT ON COLUMN freezes.subject IS 'the account or the tenant; all zeros: all payouts';
+COMMENT ON COLUMN freezes.requests IS 'of an account: new settle requests are refused too; otherwise they are accepted, and wait';
+COMMENT ON COLUMN freezes.until IS 'when it ends by itself; NULL: when it is lifted';
+COMMENT ON COLUMN freezes.lifted_at IS 'when an operator ended it';
+CREATE TRIGGER freezes_kept BEFORE DELETE ON freezes FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
 -- No foreign key to tenants either: what is left of a removed tenant is purged after a week.
 CREATE TABLE idempotency_keys (
     tenant_id    uuid NOT NULL,

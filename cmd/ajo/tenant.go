@@ -134,7 +134,7 @@ func (t *tool) newSuspendCmd() *cobra.Command {
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		return tenantSwitch{
 			on: r.Status == tenant.Suspended, state: "suspended", do: tools.Tenants.Suspend,
-			will: "Suspend tenant %s: its API key is refused from the next request on, and its sessions end. Payments to its accounts are still posted and delivered, and settlements under way are completed.",
+			will: "Suspend tenant %s: its API key is refused from the next request on, and its sessions end. Payments to its accounts are still posted and delivered. Settlements that are at the bank are completed; the others stay pending until it is active again.",
 		}.plan(ctx, tools, r)
 	})
 }
@@ -145,7 +145,7 @@ func (t *tool) newActivateCmd() *cobra.Command {
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		return tenantSwitch{
 			on: r.Status == tenant.Active, state: "active", do: tools.Tenants.Activate,
-			will: "Activate tenant %s: its API key works again. Its sessions have ended, so it must log in again.",
+			will: "Activate tenant %s: its API key works again, and its pending settlements go on. Its sessions have ended, so it must log in again.",
 		}.plan(ctx, tools, r)
 	})
 }

@@ -252,6 +252,9 @@ func (o *ops) changes() map[string][]string {
 		"events assign":        {"events", "assign", o.event("nobody").String(), "--account", o.account.String()},
 		"deliveries replay":    {"deliveries", "replay", o.deadLetter().String()},
 		"transfers poll":       {"transfers", "poll", transfer},
+		"freeze account":       {"freeze", "account", o.account.String(), "--all"},
+		"freeze tenant":        {"freeze", "tenant", o.tenant.String(), "--until", "2h"},
+		"freeze payouts":       {"freeze", "payouts"},
 		"tenant suspend":       {"tenant", "suspend", o.tenant.String()},
 		"tenant end-sessions":  {"tenant", "end-sessions", o.tenant.String()},
 		"tenant operator":      {"tenant", "operator", o.tenant.String()},
@@ -304,7 +307,7 @@ func (o *ops) suspendedCustomer() string {
 func (o *ops) snapshot() string {
 	o.T.Helper()
 	var out string
-	for _, table := range []string{"tenants", "customers", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "recalls", "deliveries", "transfers", "work", "audit_log"} {
+	for _, table := range []string{"tenants", "customers", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "recalls", "deliveries", "transfers", "freezes", "work", "audit_log"} {
 		out += testenv.Value[string](o.Env, `SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM `+table+` t`) + "\n"
 	}
 	return out

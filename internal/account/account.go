@@ -71,6 +71,7 @@ var (
 	ErrNotActive   = errs.New(errs.Unprocessable, "account is not active")
 	ErrProvider    = errs.New(errs.Upstream, "provider error: failed to provision virtual account")
 	ErrBusy        = errs.New(errs.Conflict, "an account with this reference is being provisioned; try again")
+	ErrFrozen      = errs.New(errs.Conflict, "account is frozen")
 	ErrBusinessKYC = errs.New(errs.Forbidden, "business kyc is required")
 )
 

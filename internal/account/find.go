@@ -3,12 +3,14 @@ package account
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/customer"
 	"ajo/internal/errs"
+	"ajo/internal/freeze"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
@@ -42,6 +44,27 @@ type Ref struct {
 
 // FindAll is [Find] for many, in one statement; nil stands for an account that is not found.
 func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) {
+	found, err := findAll(ctx, q, refs, `false`)
+	out := make([]*Account, len(found))
+	for i, p := range found {
+		out[i] = p.Account
+	}
+	return out, err
+}
+
+// Payer is an account that is to pay; Account is nil where it is not found.
+type Payer struct {
+	*Account
+	Frozen bool // a freeze refuses requests, too
+}
+
+// FindPayers is [FindAll] with the freezes that stand at the time now.
+func FindPayers(ctx context.Context, q pg.Querier, now time.Time, refs []Ref) ([]Payer, error) {
+	return findAll(ctx, q, refs, `EXISTS (SELECT FROM freezes f WHERE f.requests AND `+freeze.On("found.id", "found.id", "$4")+`)`, now)
+}
+
+// findAll finds accounts and, of each, whether the condition holds on the row that is found.
+func findAll(ctx context.Context, q pg.Querier, refs []Ref, condition string, args ...any) ([]Payer, error) {
 	tenants, texts, ids := make([]uuid.UUID, len(refs)), make([]string, len(refs)), make([]uuid.UUID, len(refs))
 	for i, r := range refs {
 		tenants[i], texts[i] = r.TenantID, r.AccountRef
@@ -49,26 +72,27 @@ func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) 
 		ids[i], _ = uuid.Parse(r.AccountRef)
 	}
 	rows, err := q.Query(ctx, `
-		SELECT r.n, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)
+		SELECT r.n, `+condition+`, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)
 		CROSS JOIN LATERAL (
 			SELECT `+columns+` FROM (
 				SELECT * FROM accounts WHERE account_ref = r.ref AND tenant_id = r.tenant_id
 				UNION ALL SELECT * FROM accounts WHERE id = r.id AND tenant_id = r.tenant_id) AS a
 			WHERE a.status <> 'provisioning'
 			ORDER BY a.account_ref = r.ref DESC, a.status = 'active' AND a.type = 'dedicated' DESC, a.status = 'active' DESC, a.id DESC LIMIT 1) AS found`,
-		tenants, texts, ids)
+		append([]any{tenants, texts, ids}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*Account, len(refs))
+	out := make([]Payer, len(refs))
 	defer rows.Close()
 	for rows.Next() {
 		var n int
 		var a Account
-		if err := rows.Scan(append([]any{&n}, a.fields()...)...); err != nil {
+		var is bool
+		if err := rows.Scan(append([]any{&n, &is}, a.fields()...)...); err != nil {
 			return nil, err
 		}
-		out[n-1] = &a
+		out[n-1] = Payer{&a, is}
 	}
 	return out, rows.Err()
 }

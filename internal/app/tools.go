@@ -17,6 +17,7 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/config"
 	"ajo/internal/customer"
+	"ajo/internal/freeze"
 	"ajo/internal/invariant"
 	"ajo/internal/page"
 	"ajo/internal/payment"
@@ -82,6 +83,7 @@ type Tools struct {
 	Transfers  *transfer.Service
 	Reconciler *reconcile.Service
 	Webhooks   *webhook.Service
+	Freezes    *freeze.Service
 
 	pool     *pg.Pool
 	box      *secret.Box
@@ -145,6 +147,7 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	t.Reconciler = reconcile.New(reconcile.Options{
 		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: clock.System, Log: s.Log, MinAge: s.ConfirmMinAge,
 	})
+	t.Freezes = &freeze.Service{Pool: t.pool, Clock: clock.System}
 	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
 	if t.archive, err = archiveOf(s.Archive, t.pool, clock.System, s.Log); err != nil {
 		return err
@@ -205,6 +208,11 @@ func (t *Tools) RotateSecret(ctx context.Context, id uuid.UUID, by audit.By) (pr
 // AccountsByNumber finds the accounts of a number at the bank ([account.ByNumber]).
 func (t *Tools) AccountsByNumber(ctx context.Context, number string) ([]account.Record, error) {
 	return account.ByNumber(ctx, t.pool, number)
+}
+
+// Account returns an account of any tenant ([account.ByID]).
+func (t *Tools) Account(ctx context.Context, id uuid.UUID) (account.Record, error) {
+	return account.ByID(ctx, t.pool, id)
 }
 
 // ClosableAccount returns the account that [Tools.CloseAccount] would close ([account.Closable]).

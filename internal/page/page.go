@@ -114,6 +114,7 @@ const (
 	Recalls
 	OpenItems
 	Work
+	Freezes
 )
 
 // ID returns the cursor that names a row of the list by its id.

@@ -58,6 +58,7 @@ func Rules(k Keep) []Rule {
 		{Table: "inbound_events", Kept: "for ever; forged ones for 30 days, and no more than fit (payment.Service.PurgeForged)"},
 		{Table: "recalls", Kept: "for ever"},
 		{Table: "transfers", Kept: "for ever"},
+		{Table: "freezes", Kept: "for ever: they say why a payout waited"},
 		{Table: "deliveries", Kept: deliveries},
 		{Table: "delivery_attempts", Kept: deliveries + ", with the answers' bodies"},
 		{Table: "archives", Kept: "for ever: one row a partition"},

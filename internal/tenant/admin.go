@@ -11,6 +11,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
+	"ajo/internal/freeze"
 	"ajo/internal/page"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
@@ -102,17 +103,27 @@ func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 }
 
 // Suspend blocks the tenant's credentials from the next request on: its key is refused, and its
-// sessions end. Its accounts keep working: payments are posted and delivered, and settlements in
-// progress are completed. It answers false, and records nothing, when the tenant is suspended
+// sessions end. Its accounts keep receiving: payments are posted and delivered. Settlements that
+// were submitted to the bank are completed; the others stay pending until it is active again, and
+// none of them is submitted once this has returned (freeze.ErrOpen: not known). It answers false, and records nothing, when the tenant is suspended
 // already. For operators; [ErrNotFound].
 func (s *Service) Suspend(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
-	return s.setStatus(ctx, id, Suspended, "tenant.suspend", by)
+	changed, err := s.setStatus(ctx, id, Suspended, "tenant.suspend", by)
+	if err != nil || !changed {
+		return changed, err
+	}
+	return true, freeze.AwaitSubmissions(ctx, s.Pool)
 }
 
-// Activate ends a suspension. The tenant's key works again; it must log in anew. It answers false,
+// Activate ends a suspension. The tenant's key works again; it must log in anew. Its pending
+// settlements go on. It answers false,
 // and records nothing, when the tenant is active already. For operators; [ErrNotFound].
 func (s *Service) Activate(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
-	return s.setStatus(ctx, id, Active, "tenant.activate", by)
+	changed, err := s.setStatus(ctx, id, Active, "tenant.activate", by)
+	if err != nil || !changed {
+		return changed, err
+	}
+	return true, freeze.Resume(ctx, s.Pool, s.Clock.Now(), freeze.Tenant, id)
 }
 
 func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string, by audit.By) (changed bool, err error) {

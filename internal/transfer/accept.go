@@ -57,7 +57,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 	if err != nil {
 		return nil, err
 	}
-	from, err := account.FindAll(ctx, tx, refs)
+	from, err := account.FindPayers(ctx, tx, now, refs)
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +70,13 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 	for i, r := range requests {
 		switch {
 		case !take(i):
-		case from[i] == nil:
+		case from[i].Account == nil:
 			out[i].Err = account.ErrNotFound
+		case from[i].Frozen:
+			out[i].Err = account.ErrFrozen
 		default:
 			id := uuid.Must(uuid.NewV7())
-			candidates = append(candidates, &acceptance{request: r, from: from[i], id: id, ref: newRef(from[i].ID, r.key), at: i})
+			candidates = append(candidates, &acceptance{request: r, from: from[i].Account, id: id, ref: newRef(from[i].ID, r.key), at: i})
 		}
 	}
 	if candidates, err = s.withoutRepeats(ctx, tx, now, candidates, out); err != nil {

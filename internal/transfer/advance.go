@@ -90,7 +90,7 @@ func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 }
 
 // errRefused is why a submission is not made, and the transfer due again.
-var errRefused = errors.New("its account had a recall, or the bank has acknowledged it, since it was claimed")
+var errRefused = errors.New("its account had a recall or was frozen, or the bank has acknowledged it, since it was claimed")
 
 // submit counts the attempt, commits, and only then calls the bank. From that commit on the outcome
 // is the bank's to say: whatever happens to this process or to the answer, the next step asks by
@@ -173,6 +173,8 @@ func (s *Service) handleUnknown(ctx context.Context, st *claimed) error {
 		}
 		return s.postpone(ctx, st, true, errors.New("the bank has acknowledged the reference, and does not find it"))
 	case st.Early:
+	case st.Attempts < MaxAttempts && n >= resubmitAfter && st.frozen != nil:
+		return s.postpone(ctx, st, true, errFrozen)
 	case st.Attempts < MaxAttempts && n >= resubmitAfter:
 		return s.submit(ctx, st)
 	case st.Attempts >= MaxAttempts && n >= giveUpAfter:

@@ -44,6 +44,8 @@ type claimed struct {
 	// of the account, by then: one more, and it is no longer certain that the transfer is covered
 	Recalls int64 `pg:"recalls"`
 	covered bool  // pending, and confirmed money covers all debits of its account
+	// nothing may be submitted now; when to look again; nil: it may
+	frozen  *time.Time
 	learned learned
 }
 
@@ -59,12 +61,13 @@ func (st *claimed) item(due time.Time) work.Item {
 
 // claimedSQL reads transfers with what their account's confirmed money says: where it covers all
 // debits of the account, it covers each.
-const claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
+var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, n.name,
 		t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
 		t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false),
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
 		coalesce(b.recall_count, 0),
-		t.status = 'pending' AND b.balance - coalesce(b.recall_held, 0) - CASE WHEN $3 THEN 0 ELSE b.provisional_credits END >= 0
+		t.status = 'pending' AND b.balance - coalesce(b.recall_held, 0) - CASE WHEN $3 THEN 0 ELSE b.provisional_credits END >= 0,
+		` + frozenUntil + `
 	FROM transfers t JOIN tenants n ON n.id = t.tenant_id LEFT JOIN ledger_balances b ON b.account_id = t.account_id
 	WHERE t.id = ANY($1)`
 
@@ -74,8 +77,8 @@ func (s *Service) read(ctx context.Context, tx pg.Tx, now time.Time, ids ...uuid
 		var c claimed
 		err := r.Scan(&c.ID, &c.TenantID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
 			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Listened,
-			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.Recalls, &c.covered)
+			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.Recalls, &c.covered, &c.frozen)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
-	}, claimedSQL, ids, now, s.Provisional)
+	}, claimedSQL, ids, now, s.Provisional, now.Add(frozenRecheck))
 }

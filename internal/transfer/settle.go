@@ -79,7 +79,7 @@ func (o *Order) check() (money.Amount, error) {
 // for at the same moment; so concurrent requests cannot overdraw. The checks come in the decided
 // order: body, account, bank, name, funds. Refusals: [ErrAmount], [ErrBankCode],
 // [ErrAccountNumber], account.ErrNotFound, [ErrUnknownBank], [ErrNameMismatch],
-// ledger.ErrInsufficientFunds, and those of package idempotency.
+// account.ErrFrozen, ledger.ErrInsufficientFunds, and those of package idempotency.
 func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o Order, key idempotency.Request) (Settled, error) {
 	amount, err := o.check()
 	if err != nil {

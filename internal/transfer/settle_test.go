@@ -111,10 +111,17 @@ func TestExpiredAccountsAndSuspendedTenants(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
 	b.Exec(`UPDATE accounts SET status = 'expired', expired_at = now() WHERE id = $1`, b.account)
-	p := b.settle("100.00")
+	sent, waiting := b.settle("60.00"), b.settle("40.00")
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.DropAfter, Next: 1})
+	b.step(sent)
 	b.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, b.tenant)
-	require.Equal(t, transfer.Success, b.run(p).Status)
-	b.paid(p)
+	require.Equal(t, transfer.Success, b.run(sent).Status, "it is at the bank")
+	b.untilDue(waiting)
+	b.step(waiting)
+	require.Equal(t, transfer.Pending, b.get(waiting.MerchantTxRef).Status)
+	b.Exec(`UPDATE tenants SET status = 'active' WHERE id = $1`, b.tenant)
+	require.Equal(t, transfer.Success, b.run(waiting).Status)
+	b.paid(sent, waiting)
 }
 
 // many calls settle n times at once and returns what came of it, by the error.

@@ -17,15 +17,15 @@ import (
 	"ajo/internal/work"
 )
 
-// claimResult is a claimed transfer, or a wait ([retry]) if it lacks cover. Both are nil if there
+// claimResult is a claimed transfer, or a wait ([retry]) if it is frozen or lacks cover. Both are nil if there
 // is nothing to do: the transfer is not due, leased by another worker, or has ended here.
 type claimResult struct {
 	transfer *claimed
 	wait     error
 }
 
-// claimAll claims the transfers that are due, puts off those that lack cover, and ends those that
-// will never have it. A transfer about which the bank is asked is leased. A pending one is not: its
+// claimAll claims the transfers that are due, puts off those that are frozen or lack cover, and ends
+// those that will never have it. A transfer about which the bank is asked is leased. A pending one is not: its
 // first step only names the holder, which two workers may do at once, and the first of them to
 // record a result wins. What was covered when it was checked still is when it is submitted; see
 // [Service.cover].
@@ -41,10 +41,13 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 	}
 	byID := map[uuid.UUID]claimResult{}
 	var asked, short []*claimed
+	var frozen []postponement
 	for _, st := range transfers {
 		switch st.Claim = claims[st.ID]; {
 		case st.Status != Pending:
 			asked = append(asked, st)
+		case st.frozen != nil:
+			frozen = append(frozen, frozenWait(st))
 		case st.covered:
 			byID[st.ID] = claimResult{transfer: st}
 		default:
@@ -52,6 +55,9 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 		}
 	}
 	if err := s.leaseAll(ctx, tx, now, asked, byID); err != nil {
+		return nil, err
+	}
+	if err := s.putOff(ctx, tx, frozen, errFrozen, byID); err != nil {
 		return nil, err
 	}
 	if err := s.coverAll(ctx, tx, now, short, byID); err != nil {
@@ -90,16 +96,10 @@ func (s *Service) coverAll(ctx context.Context, tx pg.Tx, now time.Time, transfe
 	for _, st := range v.covered {
 		byID[st.ID] = claimResult{transfer: st}
 	}
-	held, err := s.postponeAll(ctx, tx, v.short)
-	if err != nil {
+	if err := s.putOff(ctx, tx, v.short, errCover, byID); err != nil {
 		return err
 	}
-	for i, p := range v.short {
-		if held[i] {
-			byID[p.ID] = claimResult{wait: retry.At(*p.next, errCover)}
-		}
-	}
-	held, err = s.endAll(ctx, tx, v.ends)
+	held, err := s.endAll(ctx, tx, v.ends)
 	tx.AfterCommit(func(context.Context) {
 		for i, e := range v.ends {
 			if held[i] {
@@ -108,6 +108,20 @@ func (s *Service) coverAll(ctx context.Context, tx pg.Tx, now time.Time, transfe
 		}
 	})
 	return err
+}
+
+// putOff gives pending transfers back, and has their callers wait.
+func (s *Service) putOff(ctx context.Context, tx pg.Tx, items []postponement, why error, byID map[uuid.UUID]claimResult) error {
+	held, err := s.postponeAll(ctx, tx, items)
+	if err != nil {
+		return err
+	}
+	for i, p := range items {
+		if held[i] {
+			byID[p.ID] = claimResult{wait: retry.At(*p.next, why)}
+		}
+	}
+	return nil
 }
 
 func claimsOf(transfers []*claimed) []work.Claim {
@@ -125,13 +139,14 @@ type submitted struct {
 	at      time.Time
 }
 
-// submitSQL leaves alone what the bank has acknowledged since the claim, and what is pending on an
-// account that had a recall since. For the forms of the conditions see package pg, plans.go.
+// submitSQL leaves alone what the bank has acknowledged since the claim, what is frozen, and what is
+// pending on an account that had a recall since. For the forms of the conditions see package pg, plans.go.
 var submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $2, ask_count = 0, unknown_count = 0,
 		account_name = m.holder, last_error = '', updated_at = $2
 	FROM ` + pg.Unnest[claimed](3, "m") + `
 	WHERE t.id = m.id AND t.status = ANY($1) AND t.acknowledged_at IS NULL
 		AND CASE t.status WHEN 'pending' THEN m.recalls = (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id) ELSE true END
+		AND ` + mayLeave + `
 	RETURNING m.n`
 
 // submitAll records many submissions, each under a lease.

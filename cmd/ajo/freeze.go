@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"ajo/internal/app"
+	"ajo/internal/audit"
+	"ajo/internal/freeze"
+	"ajo/internal/page"
+)
+
+func (t *tool) newFreezeCmd() *cobra.Command {
+	return group("freeze", "Stop payouts of an account, of a tenant, or all of them, and let them go on",
+		t.newFreezeAccountCmd(), t.newFreezeTenantCmd(), t.newFreezePayoutsCmd(), t.newFreezeListCmd(), t.newFreezeLiftCmd())
+}
+
+const freezeLong = `No payout %s is submitted to the bank any more that had not been, from the moment this command
+ends, in all processes. They stay pending, and go on by themselves when the freeze is lifted or ends. What was submitted is completed.
+Money that comes in is posted as always, and stays. Settle requests are accepted, and wait.`
+
+// addUntil adds --until.
+func addUntil(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "until", "", "when it ends by itself, as 2026-01-30T18:00:00Z or, from now, as 2h; without it: when it is lifted")
+}
+
+// parseUntil reads --until; "" is nil.
+func parseUntil(s string, now time.Time) (*time.Time, error) {
+	if s == "" {
+		return nil, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil {
+		return new(now.Add(d)), nil
+	}
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return nil, fmt.Errorf("--until is a time as 2026-01-30T18:00:00Z or a duration as 2h, not %q", s)
+	}
+	return &at, nil
+}
+
+// planFreeze is the plan of a freeze; will says whose payouts stop.
+func planFreeze(ctx context.Context, tools *app.Tools, n freeze.New, until, will string) (plan, error) {
+	var err error
+	if n.Until, err = parseUntil(until, time.Now()); err != nil {
+		return plan{}, err
+	}
+	ends := "They go on when the freeze is lifted."
+	if n.Until != nil {
+		ends = "They go on at " + stamp(n.Until) + ", or when the freeze is lifted."
+	}
+	return plan{will: will + " " + ends, do: func(by audit.By) (result, error) {
+		f, err := tools.Freezes.Begin(ctx, n, by)
+		if err != nil && !errors.Is(err, freeze.ErrOpen) {
+			return result{}, err
+		}
+		r := result{value: f, text: fmt.Sprintf("Freeze %s stands. To end it: ajo freeze lift %s", f.ID, f.ID)}
+		if err != nil {
+			r.note = title(err.Error()) + "."
+		}
+		return r, nil
+	}}, nil
+}
+
+func (t *tool) newFreezeAccountCmd() *cobra.Command {
+	var until string
+	var all bool
+	return t.newChangeCmd(change{
+		command: command{
+			use: "account <account>", short: "Stop the payouts of an account",
+			long:    fmt.Sprintf(freezeLong, "of the account") + "\nWith --all they are refused (409 account is frozen), and so is everything else that takes money from the account.",
+			example: `  ajo freeze account 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: reported as stolen" --until 48h`,
+			flags: func(cmd *cobra.Command) {
+				addUntil(cmd, &until)
+				cmd.Flags().BoolVar(&all, "all", false, "refuse new settle requests too, instead of letting them wait")
+			},
+		},
+		plan: planByID("the account", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			a, err := tools.Account(ctx, id)
+			if err != nil {
+				return plan{}, err
+			}
+			requests := "New settle requests are accepted, and wait."
+			if all {
+				requests = "New settle requests are refused."
+			}
+			return planFreeze(ctx, tools, freeze.New{Scope: freeze.Account, Subject: id, Requests: all}, until,
+				fmt.Sprintf("Stop the payouts of account %q (%s, balance NGN %s) of tenant %q that are not at the bank yet. %s", a.AccountRef, a.BankAccountNumber, a.Balance, a.TenantName, requests))
+		}),
+	})
+}
+
+func (t *tool) newFreezeTenantCmd() *cobra.Command {
+	var until string
+	return t.newChangeCmd(change{
+		command: command{
+			use: "tenant <id or e-mail>", short: "Stop the payouts of a tenant", complete: t.tenants(),
+			long:    fmt.Sprintf(freezeLong, "of the tenant") + "\nIts key and its sessions keep working; \"ajo tenant suspend\" refuses them too.",
+			example: `  ajo freeze tenant ops@shop.example --reason "ticket 4711: its key may have leaked"`,
+			flags:   func(cmd *cobra.Command) { addUntil(cmd, &until) },
+		},
+		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+			r, err := tools.Tenants.Find(ctx, args[0])
+			if err != nil {
+				return plan{}, err
+			}
+			return planFreeze(ctx, tools, freeze.New{Scope: freeze.Tenant, Subject: r.ID}, until,
+				fmt.Sprintf("Stop all payouts of tenant %s that are not at the bank yet.", nameAndStatus(r)))
+		},
+	})
+}
+
+func (t *tool) newFreezePayoutsCmd() *cobra.Command {
+	var until string
+	return t.newChangeCmd(change{
+		command: command{
+			use: "payouts", short: "Stop all payouts of all tenants",
+			long:    fmt.Sprintf(freezeLong, "of anyone"),
+			example: `  ajo freeze payouts --reason "the bank pays twice" --until 1h`,
+			flags:   func(cmd *cobra.Command) { addUntil(cmd, &until) },
+		},
+		args: cobra.NoArgs,
+		plan: func(ctx context.Context, tools *app.Tools, _ []string) (plan, error) {
+			return planFreeze(ctx, tools, freeze.New{Scope: freeze.Payouts}, until, "Stop ALL payouts of ALL tenants that are not at the bank yet.")
+		},
+	})
+}
+
+func (t *tool) newFreezeListCmd() *cobra.Command {
+	var status string
+	return newListCmd(t, listing[freeze.Freeze]{
+		command: command{
+			short: "List freezes, newest first", example: "  ajo freeze list --status standing",
+			flags: func(cmd *cobra.Command) { addChoice(cmd, &status, "status", freeze.Standing, freeze.Ended) },
+		},
+		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]freeze.Freeze, page.Info, error) {
+			return tools.Freezes.List(ctx, freeze.Status(status), r)
+		},
+		row: func(f freeze.Freeze) []field {
+			what := string(f.Scope)
+			if f.Scope != freeze.Payouts {
+				what += " " + f.Subject.String()
+			}
+			if f.Requests {
+				what += ", requests too"
+			}
+			state := freeze.Ended
+			if f.Stands(time.Now()) {
+				state = freeze.Standing
+			}
+			return []field{
+				{"FREEZE", f.ID.String()},
+				{"AGE", age(f.CreatedAt)},
+				{"STATUS", string(state)},
+				{"STOPS", what},
+				{"UNTIL", stamp(f.Until)},
+				{"LIFTED", stamp(f.LiftedAt)},
+				{"BY", f.Actor},
+				{"REASON", cut(f.Reason, 60)},
+			}
+		},
+	})
+}
+
+func (t *tool) newFreezeLiftCmd() *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: "lift <freeze>", short: "End a freeze, so that its payouts go on",
+			long:    "Ends a freeze. The payouts that it stopped go on at once, unless another freeze or a suspension stops them too.",
+			example: `  ajo freeze lift 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the owner has called"`,
+		},
+		plan: planByID("the freeze", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			f, err := tools.Freezes.Find(ctx, id)
+			if err != nil {
+				return plan{}, err
+			}
+			if !f.Stands(time.Now()) {
+				return plan{}, freeze.ErrEnded
+			}
+			what := string(f.Scope) + " " + f.Subject.String()
+			if f.Scope == freeze.Payouts {
+				what = "all payouts"
+			}
+			return plan{
+				will:     fmt.Sprintf("Lift the freeze of %s that %s began at %s: %s. Its payouts go on at once.", what, f.Actor, stamp(&f.CreatedAt), f.Reason),
+				enqueues: true,
+				do: func(by audit.By) (result, error) {
+					f, err := tools.Freezes.Lift(ctx, id, by)
+					if err != nil {
+						return result{}, err
+					}
+					return done(f, "The freeze is lifted.")
+				},
+			}, nil
+		}),
+	})
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/account"
+	"ajo/internal/freeze"
+	"ajo/internal/tenant"
+)
+
+func TestFreezeCommands(t *testing.T) {
+	o := setup(t)
+	ref, id := o.transfer("pending")
+	o.Exec(`UPDATE transfers SET attempt_count = 0, submitted_at = NULL WHERE id = $1`, id)
+	require.Equal(t, "none\n", o.good("freeze", "list"))
+	out, said, err := o.run("freeze", "account", o.account.String(), "--all", "--yes", "--reason", "reported as stolen")
+	require.NoError(t, err)
+	require.Contains(t, said, `Stop the payouts of account "customer-1"`)
+	require.Contains(t, said, "New settle requests are refused. They go on when the freeze is lifted.")
+	require.Contains(t, out, "To end it: ajo freeze lift ")
+	o.lastAudit("freeze.account", "account:"+o.account.String(), "reported as stolen")
+	f := decode[freeze.Freeze](o, "freeze", "tenant", o.tenant.String(), "--until", "2h", "--yes", "--reason", "a leaked key")
+	require.WithinDuration(t, time.Now().Add(2*time.Hour), *f.Until, time.Minute)
+	o.lastAudit("freeze.tenant", "tenant:"+o.tenant.String(), "a leaked key")
+	o.good("freeze", "payouts", "--yes", "--reason", "the bank pays twice")
+	o.lastAudit("freeze.payouts", "payouts:all", "the bank pays twice")
+
+	list := decode[list[freeze.Freeze]](o, "freeze", "list", "--status", "standing")
+	require.Len(t, list.Items, 3)
+	require.Equal(t, []freeze.Scope{freeze.Payouts, freeze.Tenant, freeze.Account}, []freeze.Scope{list.Items[0].Scope, list.Items[1].Scope, list.Items[2].Scope})
+	table := o.good("freeze", "list")
+	for _, want := range []string{"FREEZE", "STOPS", "account " + o.account.String() + ", requests too", "tenant " + o.tenant.String(), "payouts", "standing", "the bank pays twice"} {
+		require.Contains(t, table, want)
+	}
+	for _, f := range list.Items {
+		require.Equal(t, "The freeze is lifted.\n", o.good("freeze", "lift", f.ID.String(), "--yes", "--reason", "all is well"))
+	}
+	o.lastAudit("freeze.lift", "account:"+o.account.String(), "all is well")
+	require.Equal(t, "none\n", o.good("freeze", "list", "--status", "standing"))
+	require.Contains(t, o.good("transfers", "show", ref), "due", "it goes on")
+
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"lift", f.ID.String()}, freeze.ErrEnded.Error()},
+		{[]string{"lift", uuid.NewString()}, freeze.ErrNotFound.Error()},
+		{[]string{"account", uuid.NewString()}, account.ErrNotFound.Error()},
+		{[]string{"tenant", "nobody@shop.example"}, tenant.ErrNotFound.Error()},
+		{[]string{"payouts", "--until", "-2h"}, freeze.ErrUntil.Error()},
+		{[]string{"payouts", "--until", "soon"}, `--until is a time as 2026-01-30T18:00:00Z or a duration as 2h, not "soon"`},
+	} {
+		_, _, err := o.run(append(append([]string{"freeze"}, c.args...), "--yes", "--reason", "again")...)
+		require.EqualError(t, err, c.want)
+	}
+	_, _, err = o.run("freeze", "list", "--status", "x")
+	require.ErrorIs(t, err, freeze.ErrStatus)
+	o.booksAgree()
+}

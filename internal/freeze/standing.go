@@ -1,0 +1,90 @@
+package freeze
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/errs"
+	"ajo/internal/pg"
+	"ajo/internal/work"
+)
+
+// On is an SQL condition on a row f of freezes: it stands at the time now, and stops the payouts of
+// the account and tenant, all three as SQL.
+func On(account, tenant, now string) string {
+	return `f.subject = ANY(ARRAY[` + account + `, ` + tenant + `, '00000000-0000-0000-0000-000000000000'::uuid])
+		AND f.lifted_at IS NULL AND coalesce(f.until, 'infinity') > ` + now
+}
+
+const (
+	// awaitFor is how long [AwaitSubmissions] waits; the transactions last milliseconds.
+	awaitFor = 10 * time.Second
+	// awaitPoll is how often it looks.
+	awaitPoll = 5 * time.Millisecond
+)
+
+// ErrOpen says that a freeze stands, but that the end of a transaction from before it was not seen.
+var ErrOpen = errs.New(errs.Conflict, "it stands, but a transaction that was open before it has not ended: payouts that it is submitting may still leave")
+
+// writersSQL names the transactions that have written transfers and not ended. A statement takes
+// its table's lock before it looks at the rows, and its transaction keeps it.
+const writersSQL = `
+	SELECT virtualtransaction FROM pg_locks
+	WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND relation = 'transfers'::regclass AND mode = 'RowExclusiveLock' AND granted AND pid <> pg_backend_pid()`
+
+// AwaitSubmissions returns when every transaction that was writing transfers at its call has ended.
+// Those that come later see what was committed before the call, so it holds up nobody and takes no
+// lock. [ErrOpen].
+func AwaitSubmissions(ctx context.Context, pool *pg.Pool) error {
+	open, err := pg.Collect(ctx, pool, pgx.RowTo[string], writersSQL)
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, awaitFor, ErrOpen)
+	defer cancel()
+	tick := time.NewTicker(awaitPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		now, err := pg.Collect(ctx, pool, pgx.RowTo[string], writersSQL)
+		if err != nil {
+			return err
+		}
+		if open = slices.DeleteFunc(open, func(tx string) bool { return !slices.Contains(now, tx) }); len(open) == 0 {
+			return nil
+		}
+	}
+}
+
+// resumeSlice is how many payouts one transaction makes due.
+const resumeSlice = 1000
+
+// Resume makes the pending transfers of a subject that is not frozen any more due at once. One that
+// is being put off at this very moment finds out when it is due, minutes later.
+func Resume(ctx context.Context, pool *pg.Pool, now time.Time, scope Scope, subject uuid.UUID) error {
+	ids, err := pg.Collect(ctx, pool, pgx.RowTo[uuid.UUID], `
+		SELECT id FROM transfers WHERE waiting AND CASE $1 WHEN 'account' THEN account_id = $2 WHEN 'tenant' THEN tenant_id = $2 ELSE true END ORDER BY id`,
+		string(scope), subject)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(ids, resumeSlice) {
+		err := pg.InTx(ctx, pool, func(tx pg.Tx) error {
+			_, err := work.Expedite(ctx, tx, work.Settle, now, some...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
