@@ -2,9 +2,9 @@
 //
 // What always holds: while a freeze stands, no payout of its subject is submitted to the bank. The
 // submission's own statement reads the table (package transfer), so no message, cache or worker
-// stands between the freeze and its effect; [Service.Begin] returns only when the transactions that
-// may have read the table before it have ended. A frozen payout stays pending. A freeze changes
-// neither entries nor balances: what comes in is posted, and stands still with the rest.
+// stands between the freeze and its effect; [Service.Begin] returns only when the transactions
+// that may have read the table before it have ended. A frozen payout stays pending. A freeze
+// changes neither entries nor balances: what comes in is posted, and stands still with the rest.
 // (docs/decisions.md, "Holds and freezes".)
 package freeze
 
@@ -86,8 +86,8 @@ type Service struct {
 }
 
 // Begin freezes. Once it has returned without an error, nothing of the subject is submitted that
-// had not been, anywhere. [ErrOpen] says that the freeze stands, and that a transaction from before
-// it has not ended. [ErrUntil].
+// had not been, anywhere. [ErrOpen] says that the freeze stands, and that a transaction from
+// before it has not ended. [ErrUntil].
 func (s *Service) Begin(ctx context.Context, n New, by audit.By) (f Freeze, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()

@@ -13,8 +13,8 @@ import (
 	"ajo/internal/work"
 )
 
-// On is an SQL condition on a row f of freezes: it stands at the time now, and stops the payouts of
-// the account and tenant, all three as SQL.
+// On is an SQL condition on a row f of freezes: it stands at the time now, and stops the payouts
+// of the account and tenant, all three as SQL.
 func On(account, tenant, now string) string {
 	return `f.subject = ANY(ARRAY[` + account + `, ` + tenant + `, '00000000-0000-0000-0000-000000000000'::uuid])
 		AND f.lifted_at IS NULL AND coalesce(f.until, 'infinity') > ` + now
@@ -27,7 +27,8 @@ const (
 	awaitPoll = 5 * time.Millisecond
 )
 
-// ErrOpen says that a freeze stands, but that the end of a transaction from before it was not seen.
+// ErrOpen says that a freeze stands, but that the end of a transaction from before it was not
+// seen.
 var ErrOpen = errs.New(errs.Conflict, "it stands, but a transaction that was open before it has not ended: payouts that it is submitting may still leave")
 
 // writersSQL names the transactions that have written transfers and not ended. A statement takes
@@ -37,9 +38,9 @@ const writersSQL = `
 	WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		AND relation = 'transfers'::regclass AND mode = 'RowExclusiveLock' AND granted AND pid <> pg_backend_pid()`
 
-// AwaitSubmissions returns when every transaction that was writing transfers at its call has ended.
-// Those that come later see what was committed before the call, so it holds up nobody and takes no
-// lock. [ErrOpen].
+// AwaitSubmissions returns when every transaction that was writing transfers at its call has
+// ended. Those that come later see what was committed before the call, so it holds up nobody and
+// takes no lock. [ErrOpen].
 func AwaitSubmissions(ctx context.Context, pool *pg.Pool) error {
 	open, err := pg.Collect(ctx, pool, pgx.RowTo[string], writersSQL)
 	if err != nil || len(open) == 0 {
@@ -68,8 +69,8 @@ func AwaitSubmissions(ctx context.Context, pool *pg.Pool) error {
 // resumeSlice is how many payouts one transaction makes due.
 const resumeSlice = 1000
 
-// Resume makes the pending transfers of a subject that is not frozen any more due at once. One that
-// is being put off at this very moment finds out when it is due, minutes later.
+// Resume makes the pending transfers of a subject that is not frozen any more due at once. One
+// that is being put off at this very moment finds out when it is due, minutes later.
 func Resume(ctx context.Context, pool *pg.Pool, now time.Time, scope Scope, subject uuid.UUID) error {
 	ids, err := pg.Collect(ctx, pool, pgx.RowTo[uuid.UUID], `
 		SELECT id FROM transfers WHERE waiting AND CASE $1 WHEN 'account' THEN account_id = $2 WHEN 'tenant' THEN tenant_id = $2 ELSE true END ORDER BY id`,

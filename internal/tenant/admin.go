@@ -82,8 +82,8 @@ func newest(ctx context.Context, q pg.Querier, r page.Request) (at time.Time, id
 	return at, id, err
 }
 
-// Find returns a tenant by its id or its e-mail, for operators. [ErrNotFound], or [ErrPending] when
-// there is only a registration.
+// Find returns a tenant by its id or its e-mail, for operators. [ErrNotFound], or [ErrPending]
+// when there is only a registration.
 func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 	id, _ := uuid.Parse(idOrEmail) // uuid.Nil, which no tenant has, when it is an e-mail
 	t, err := pg.One(ctx, s.Pool, pgx.RowToStructByPos[Record], ErrNotFound, `SELECT `+recordColumns+` FROM tenants WHERE id = $1 OR email = $2`, id, NormalizeEmail(idOrEmail))
@@ -105,8 +105,8 @@ func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 // Suspend blocks the tenant's credentials from the next request on: its key is refused, and its
 // sessions end. Its accounts keep receiving: payments are posted and delivered. Settlements that
 // were submitted to the bank are completed; the others stay pending until it is active again, and
-// none of them is submitted once this has returned (freeze.ErrOpen: not known). It answers false, and records nothing, when the tenant is suspended
-// already. For operators; [ErrNotFound].
+// none of them is submitted once this has returned (freeze.ErrOpen: not known). It answers false,
+// and records nothing, when the tenant is suspended already. For operators; [ErrNotFound].
 func (s *Service) Suspend(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
 	changed, err := s.setStatus(ctx, id, Suspended, "tenant.suspend", by)
 	if err != nil || !changed {
@@ -147,8 +147,8 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 	return changed && err == nil, err
 }
 
-// EndSessions ends all sessions of the tenant, its login links and its reset codes, and answers how
-// many sessions there were. The owner must log in again. For operators; [ErrNotFound].
+// EndSessions ends all sessions of the tenant, its login links and its reset codes, and answers
+// how many sessions there were. The owner must log in again. For operators; [ErrNotFound].
 func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, by audit.By) (ended int64, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -190,8 +190,8 @@ func (s *Service) SetOperator(ctx context.Context, id uuid.UUID, operator bool, 
 	return changed && err == nil, err
 }
 
-// RotateWebhookSecret gives the tenant a new signing secret. The previous one signs beside it until
-// the returned time (nil when there was none). The tenant reads the new one as before (POST
+// RotateWebhookSecret gives the tenant a new signing secret. The previous one signs beside it
+// until the returned time (nil when there was none). The tenant reads the new one as before (POST
 // /auth/webhook-secret). At most two secrets sign: an older one that was still signing stops. For
 // operators; [ErrNotFound].
 func (s *Service) RotateWebhookSecret(ctx context.Context, id uuid.UUID, by audit.By) (previousUntil *time.Time, err error) {

@@ -23,8 +23,8 @@ const frozenRecheck = 5 * time.Minute
 var frozenUntil = `greatest(CASE n.status WHEN 'suspended' THEN $4::timestamptz END,
 			(SELECT max(least(coalesce(f.until, 'infinity'), $4)) FROM freezes f WHERE ` + freeze.On("t.account_id", "t.tenant_id", "$2") + `))`
 
-// mayLeave is, as SQL, the condition on a transfer t that nothing holds it at $2. They are subqueries
-// with one value each, since the planner would join the others.
+// mayLeave is, as SQL, the condition on a transfer t that nothing holds it at $2. They are
+// subqueries with one value each, since the planner would join the others.
 var mayLeave = `(SELECT n.status FROM tenants n WHERE n.id = t.tenant_id) <> 'suspended'
 		AND (SELECT count(*) FROM freezes f WHERE ` + freeze.On("t.account_id", "t.tenant_id", "$2") + `) = 0`
 

@@ -193,8 +193,8 @@ func TestAFreezeWaitsForOpenSubmissions(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// Settle requests are accepted while payouts are frozen, but for an account that is frozen with its
-// requests.
+// Settle requests are accepted while payouts are frozen, but for an account that is frozen with
+// its requests.
 func TestRequestsUnderAFreeze(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")

@@ -17,18 +17,19 @@ import (
 	"ajo/internal/work"
 )
 
-// claimResult is a claimed transfer, or a wait ([retry]) if it is frozen or lacks cover. Both are nil if there
-// is nothing to do: the transfer is not due, leased by another worker, or has ended here.
+// claimResult is a claimed transfer, or a wait ([retry]) if it is frozen or lacks cover. Both are
+// nil if there is nothing to do: the transfer is not due, leased by another worker, or has ended
+// here.
 type claimResult struct {
 	transfer *claimed
 	wait     error
 }
 
-// claimAll claims the transfers that are due, puts off those that are frozen or lack cover, and ends
-// those that will never have it. A transfer about which the bank is asked is leased. A pending one is not: its
-// first step only names the holder, which two workers may do at once, and the first of them to
-// record a result wins. What was covered when it was checked still is when it is submitted; see
-// [Service.cover].
+// claimAll claims the transfers that are due, puts off those that are frozen or lack cover, and
+// ends those that will never have it. A transfer about which the bank is asked is leased. A
+// pending one is not: its first step only names the holder, which two workers may do at once, and
+// the first of them to record a result wins. What was covered when it was checked still is when it
+// is submitted; see [Service.cover].
 func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]claimResult, error) {
 	now := s.Clock.Now()
 	claims, err := work.Due(ctx, tx, work.Settle, now, ids)
@@ -139,8 +140,9 @@ type submitted struct {
 	at      time.Time
 }
 
-// submitSQL leaves alone what the bank has acknowledged since the claim, what is frozen, and what is
-// pending on an account that had a recall since. For the forms of the conditions see package pg, plans.go.
+// submitSQL leaves alone what the bank has acknowledged since the claim, what is frozen, and what
+// is pending on an account that had a recall since. For the forms of the conditions see package
+// pg, plans.go.
 var submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $2, ask_count = 0, unknown_count = 0,
 		account_name = m.holder, last_error = '', updated_at = $2
 	FROM ` + pg.Unnest[claimed](3, "m") + `
@@ -232,8 +234,8 @@ func (e ending) change() change {
 	return change{ID: e.ID, From: e.Status, To: e.to(), Why: &e.why, By: new(string(e.by)), Reason: &e.reason, learned: e.learned}
 }
 
-// recordSQL: an acknowledgement is for good, a fee until another is named. A difference that is the
-// same as before stays as it was: waiting for a person, or dealt with.
+// recordSQL: an acknowledgement is for good, a fee until another is named. A difference that is
+// the same as before stays as it was: waiting for a person, or dealt with.
 var recordSQL = `UPDATE transfers t
 	SET status = m.status_to, ask_count = m.asks, unknown_count = m.unknown, last_error = coalesce(m.why, t.last_error), ended_by = coalesce(m.by, t.ended_by),
 		failure_reason = coalesce(m.reason, t.failure_reason), updated_at = CASE WHEN m.status_to = m.status_from THEN t.updated_at ELSE $1 END,
@@ -314,8 +316,8 @@ func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []ending) ([]bool, 
 const acknowledgedSQL = `SELECT id FROM (SELECT id, acknowledged_at FROM transfers t WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE) t
 	WHERE acknowledged_at IS NOT NULL`
 
-// keepAcknowledged drops the ends by the bank's silence of what the bank has acknowledged since the
-// claim ([Service.keepAcknowledgement]). It is asked about these again at once.
+// keepAcknowledged drops the ends by the bank's silence of what the bank has acknowledged since
+// the claim ([Service.keepAcknowledgement]). It is asked about these again at once.
 func keepAcknowledged(ctx context.Context, tx pg.Tx, now time.Time, ends []ending, held []bool) error {
 	var silent []uuid.UUID
 	for i, e := range ends {
