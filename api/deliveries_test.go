@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/partition"
 	"ajo/internal/safehttp"
 	"ajo/internal/testenv"
 	"ajo/internal/webhook"
@@ -273,4 +274,31 @@ func TestWebhookTestInProduction(t *testing.T) {
 		}
 		r.refused(400, text)
 	}
+}
+
+// A delivery of an archived time is answered 404 with a text of its own, whoever asks and whether
+// there ever was one; the list says from when on it is complete.
+func TestArchivedDeliveries(t *testing.T) {
+	w := setup(t)
+	m, other := w.onboard(), w.onboard()
+	require.Nil(t, w.read(m.withSession(), "/auth/deliveries")["archivedBefore"])
+	from, to := time.Date(2025, 10, 1, 0, 0, 0, 0, time.UTC), time.Date(2025, 11, 1, 0, 0, 0, 0, time.UTC)
+	w.Exec(`INSERT INTO archives (partition, table_name, from_id, to_id, status, manifest, archived_at)
+		VALUES ('deliveries_20251001', 'deliveries', $1, $2, 'archived', '{}', $3)`, partition.Floor(from), partition.Floor(to), w.Clock.Now())
+	for _, who := range []member{m, other} {
+		require.Equal(t, "2025-11-01T00:00:00Z", w.read(who.withSession(), "/auth/deliveries")["archivedBefore"])
+		for at, text := range map[time.Time]string{
+			from.Add(-time.Millisecond): "delivery not found",
+			from:                        "deliveries of that time are archived: ask for them to be brought back",
+			to.Add(-time.Millisecond):   "deliveries of that time are archived: ask for them to be brought back",
+			to:                          "delivery not found",
+		} {
+			id := partition.Floor(at).String()
+			w.do("GET", "/auth/deliveries/"+id, "", who.withSession()...).refused(404, text)
+			w.do("POST", "/auth/deliveries/"+id+"/replay", "", who.withSession()...).refused(404, text)
+		}
+	}
+	w.Exec(`UPDATE archives SET status = 'restored', restored_at = $1`, w.Clock.Now())
+	require.Nil(t, w.read(m.withSession(), "/auth/deliveries")["archivedBefore"], "all are here again")
+	w.do("GET", "/auth/deliveries/"+partition.Floor(from).String(), "", m.withSession()...).refused(404, "delivery not found")
 }

@@ -66,7 +66,7 @@ const (
 func setup(t *testing.T, change ...func(*Options)) *world {
 	t.Helper()
 	t.Parallel()
-	w := &world{Env: testenv.New(t), mails: &mailbox{}, log: &testenv.Log{}}
+	w := &world{Env: testenv.New(t), mails: &mailbox{}, log: testenv.NewLog(t)}
 	w.signatureHeader, w.timestampHeader = "provider-signature", "provider-timestamp"
 	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
@@ -94,9 +94,6 @@ func setup(t *testing.T, change ...func(*Options)) *world {
 	require.NoError(t, w.opts.Fees.UnmarshalText([]byte(fee.DefaultTiers)))
 	w.limits("100000-M", "100000-M")
 	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(w.log.String())
-		}
 		_ = w.opts.Tenants.Close(context.Background())
 		w.opts.Enqueuer.Close()
 		w.opts.Payments.Close()

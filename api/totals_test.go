@@ -22,20 +22,21 @@ func TestTotalsAreTheRowsOfAllPages(t *testing.T) {
 		if !strings.HasPrefix(path, "/auth/") {
 			continue
 		}
-		most := map[bool]int{}
+		most := 0
 		for _, query := range combinations(t, filters) {
 			for name, hit := range map[string]string{"search": "shop-1", "accountRef": "shop-1", "from": "2026-03-03", "to": "2026-03-03"} {
 				if query.Get(name) != "" {
 					query.Set(name, hit) // in place of what matches nothing
 				}
 			}
-			for i, who := range []member{m, other} {
-				n := w.requireTotal(who, strings.ReplaceAll(path, "{accountRef}", "shop-1"), query)
-				most[i == 0] = max(most[i == 0], n)
-			}
+			target := strings.ReplaceAll(path, "{accountRef}", "shop-1")
+			n := w.requireTotal(m, target, query)
+			most = max(most, n)
+			query.Del("after")
+			first := w.read(other.withSession(), target+"?"+query.Encode())["pagination"].(map[string]any)["total"]
+			require.Equal(t, fmt.Sprint(map[string]any{"count": n, "exact": true}), fmt.Sprint(first), "%s?%s: a tenant with the same rows", path, query.Encode())
 		}
-		require.Positive(t, most[true], path)
-		require.Equal(t, most[true], most[false], "%s: a tenant with the same rows", path)
+		require.Positive(t, most, path)
 	}
 }
 

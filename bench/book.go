@@ -35,6 +35,14 @@ func (r *run) bigBook() bookOf {
 	return b
 }
 
+// littleBook is what the large one is compared with.
+func (r *run) littleBook() bookOf {
+	if r.short {
+		return bookOf{spread: 200}
+	}
+	return bookOf{spread: smallBook}
+}
+
 // reading compares reads of an account with a long history to those of one with a short one, in the
 // same book.
 func (r *run) reading(ctx context.Context) error {
@@ -47,7 +55,7 @@ func (r *run) reading(ctx context.Context) error {
 		return err
 	}
 	defer f.close(ctx)
-	big, small := f.accounts[spreadOver], f.accounts[spreadOver+1]
+	big, small := f.accounts[r.spread()], f.accounts[r.spread()+1]
 	c, err := dial(f.apiAddr)
 	if err != nil {
 		return err
@@ -120,7 +128,7 @@ func (r *run) book(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	few := bookOf{spread: smallBook}
+	few := r.littleBook()
 	little, err := r.fill(ctx, few)
 	if err != nil {
 		return err
@@ -138,7 +146,7 @@ func (r *run) book(ctx context.Context) error {
 		}
 		*turn.rates = append(*turn.rates, rate)
 	}
-	note := fmt.Sprintf("%.0f and %.0f/s ÷ %.0f and %.0f/s, 64 connections, 200 accounts", big[0], big[1], small[0], small[1])
+	note := fmt.Sprintf("%.0f and %.0f/s ÷ %.0f and %.0f/s, 64 connections, %s", big[0], big[1], small[0], small[1], overAccounts(r.spread()))
 	if !r.full {
 		note += fmt.Sprintf("; the goal is for %s entries: BENCH_FULL=1", grouped(fullBook))
 	}
@@ -157,13 +165,13 @@ func (r *run) postInto(ctx context.Context, of *filled, whole bool) (float64, er
 		return 0, err
 	}
 	defer f.close(ctx)
-	if _, _, err := f.posted(ctx, posting{accounts: f.accounts[:spreadOver], conns: 16, count: r.scaled(warmUp)}); err != nil {
+	if _, _, err := f.posted(ctx, posting{accounts: f.accounts[:r.spread()], conns: 16, count: r.scaled(warmUp)}); err != nil {
 		return 0, err
 	}
 	if err := f.checkpoint(ctx); err != nil {
 		return 0, err
 	}
-	rate, _, err := f.posted(ctx, posting{accounts: f.accounts[:spreadOver], conns: 64, count: r.most(mostPosted) / 2, took: r.took / 2})
+	rate, _, err := f.posted(ctx, posting{accounts: f.accounts[:r.spread()], conns: 64, count: r.most(mostPosted) / 2, took: r.took / 2})
 	if !whole {
 		return rate, errors.Join(err, f.verifyCounts(ctx), f.verifyAccounts(ctx))
 	}

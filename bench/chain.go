@@ -91,7 +91,7 @@ func (r *run) chain(ctx context.Context) error {
 	r.add(figure{
 		Row: "chain", What: "whole chain: accepted, posted, delivered, confirmed", Unit: "/s", Value: rate, InTPS: true, Goal: 0.75, Cores: used.cores(), Cost: used.cost(s.count),
 		Note: fmt.Sprintf("%d payments over %d accounts, 64 connections, sent in %.1f s at %.0f/s, %d deliveries; checked after %s; the bank's limits lifted",
-			s.count, spreadOver, s.took.Seconds(), float64(s.count)/s.took.Seconds(), f.endpoint.calls.Load(), soon),
+			s.count, r.spread(), s.took.Seconds(), float64(s.count)/s.took.Seconds(), f.endpoint.calls.Load(), soon),
 	})
 	return errors.Join(r.stored(ctx, f, "chain", before, used, s.count), f.verifyChain(ctx, len(all)), f.verify(ctx))
 }
@@ -138,7 +138,7 @@ func (w *world) slowBank(group string, by time.Duration, next int) error {
 
 // warmChain makes a world with a tenant and sees the first payments through; the caller closes it.
 func (r *run) warmChain(ctx context.Context, name string) (*flow, error) {
-	return r.newFlow(ctx, name, spreadOver, worldOptions{settings: chainSettings, hooked: true}, func(f *flow) error {
+	return r.newFlow(ctx, name, r.spread(), worldOptions{settings: chainSettings, hooked: true}, func(f *flow) error {
 		warm, err := f.record(r.scaled(warmUp))
 		if err != nil {
 			return err

@@ -29,7 +29,7 @@ const (
 	fillDays  = 30 // over which the payments of a filled book came
 )
 
-// bookOf is what a filled database has: spread entries over 200 accounts of four tenants, and two
+// bookOf is what a filled database has: spread entries over the accounts of four tenants, and two
 // accounts more.
 type bookOf struct {
 	spread, big, small int
@@ -69,16 +69,16 @@ func (r *run) fill(ctx context.Context, b bookOf) (*filled, error) {
 		return nil, err
 	}
 	defer w.close(ctx)
-	if err := w.signUp(ctx, spreadOver+2); err != nil {
+	if err := w.signUp(ctx, r.spread()+2); err != nil {
 		return nil, err
 	}
 	f := &filled{Database: name}
 	for i, a := range w.accounts {
-		n := b.spread / spreadOver
+		n := b.spread / r.spread()
 		switch i {
-		case spreadOver:
+		case r.spread():
 			n = b.big
-		case spreadOver + 1:
+		case r.spread() + 1:
 			n = b.small
 		}
 		f.Accounts = append(f.Accounts, filledAccount{Ref: a.ref, ID: a.id, Key: a.key, Number: a.number, Entries: n})

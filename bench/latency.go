@@ -72,7 +72,7 @@ func (r *run) acceptLatency(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := r.warmPosting(ctx, "accept", spreadOver)
+	f, err := r.warmPosting(ctx, "accept", r.spread())
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ const (
 	doneLimit  = 3 * time.Minute // from the last send until all is done
 	mostPosted = 15_000          // a second: above what can be accepted
 	warmUp     = 1000            // payments before those that are measured
+	shortSweep = 2 * time.Second // between the sweeps of a short run
 )
 
 // postingSettings keep the confirmation out of the rows that are about accepted → posted.
@@ -35,7 +36,7 @@ func (r *run) newFlow(ctx context.Context, name string, accounts int, o worldOpt
 	}
 	o.template, o.settings = book.Database, maps.Clone(o.settings)
 	if r.short {
-		o.settings["AJO_SWEEP_EVERY"] = "2s"
+		o.settings["AJO_SWEEP_EVERY"] = shortSweep.String()
 	}
 	w, err := r.newWorld(ctx, name, o)
 	if err != nil {

@@ -55,7 +55,7 @@ const (
 )
 
 var rows = []row{
-	{"spread", inBench | inScale, func(r *run, ctx context.Context) error { return r.posting(ctx, "spread", spreadOver) }},
+	{"spread", inBench | inScale, func(r *run, ctx context.Context) error { return r.posting(ctx, "spread", r.spread()) }},
 	{"hot", inBench | inScale, func(r *run, ctx context.Context) error { return r.posting(ctx, "hot", 1) }},
 	{"chain", inBench | inScale, (*run).chain},
 	{"slow", inBench, (*run).slow},
@@ -147,6 +147,14 @@ func (r *run) add(f figure) {
 
 // most is how many requests a load of r.took is made of at most, at so many a second.
 func (r *run) most(perSecond int) int { return max(200, int(r.took.Seconds()*float64(perSecond))) }
+
+// spread is over how many accounts the payments of most rows are spread.
+func (r *run) spread() int {
+	if r.short {
+		return spreadOver / 10
+	}
+	return spreadOver
+}
 
 // branches is the scale of pgbench: rows of its smallest table.
 func (r *run) branches() int {

@@ -58,7 +58,7 @@ func (f *flow) made(n, perSecond int) (end time.Time, err error) {
 // confirming measures how fast payments are confirmed by a bank that takes 200 ms for each answer:
 // many of a second, whose list is read, and few, that are asked about one by one.
 func (r *run) confirming(ctx context.Context) error {
-	f, err := r.newFlow(ctx, "confirm", spreadOver, worldOptions{settings: chainSettings}, func(*flow) error { return nil })
+	f, err := r.newFlow(ctx, "confirm", r.spread(), worldOptions{settings: chainSettings}, func(*flow) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (r *run) confirmed(ctx context.Context, f *flow, n, perSecond, workers int)
 // overdue measures how long it takes until payments are posted that were due when Redis was
 // emptied, and then the reconciliation of the time in which they were made.
 func (r *run) overdue(ctx context.Context) error {
-	f, err := r.newFlow(ctx, "due", spreadOver, worldOptions{settings: postingSettings}, func(*flow) error { return nil })
+	f, err := r.newFlow(ctx, "due", r.spread(), worldOptions{settings: postingSettings}, func(*flow) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,10 @@ func (r *run) sweepShares(ctx context.Context, f *flow, before [2]float64) error
 		Row: "due", What: "the sweep's share of Postgres meanwhile", Unit: "%", Value: 100 * (after[0] - before[0]) / (after[1] - before[1]), Goal: 10, AtMost: true,
 		Note: "of the time of all statements",
 	})
-	const rest = 15 * time.Second // a sweep
+	rest := 15 * time.Second // a sweep
+	if r.short {
+		rest = shortSweep
+	}
 	if err := sleep(ctx, rest); err != nil {
 		return err
 	}
@@ -276,7 +279,7 @@ func (r *run) reconciled(ctx context.Context, f *flow, end time.Time) error {
 // leases measures when another worker has gone on with all settlements that a killed one had
 // leased.
 func (r *run) leases(ctx context.Context) error {
-	f, err := r.newFlow(ctx, "leases", spreadOver, worldOptions{settings: chainSettings}, func(f *flow) error { return f.fund(ctx) })
+	f, err := r.newFlow(ctx, "leases", r.spread(), worldOptions{settings: chainSettings}, func(f *flow) error { return f.fund(ctx) })
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (f *flow) settled(ctx context.Context, n int, took time.Duration) (float64,
 
 // settling measures settlements from their acceptance to the bank's "success".
 func (r *run) settling(ctx context.Context) error {
-	f, err := r.newFlow(ctx, "settle", spreadOver, worldOptions{settings: chainSettings}, func(f *flow) error {
+	f, err := r.newFlow(ctx, "settle", r.spread(), worldOptions{settings: chainSettings}, func(f *flow) error {
 		err := f.fund(ctx)
 		if err == nil {
 			_, _, err = f.settled(ctx, r.scaled(warmUp/4), r.took)
@@ -98,7 +98,7 @@ func (r *run) settling(ctx context.Context) error {
 	r.add(figure{
 		Row: "settle", What: "settlements accepted → success", Unit: "/s", Value: rate, InTPS: true, Goal: 0.4, Cores: used.cores(), Cost: used.cost(s.count),
 		Note: fmt.Sprintf("%d settlements over %d accounts, 64 connections, accepted in %.1f s at %.0f/s, p99 %s; the bank pays at once and sends no events, its limits and the key's lifted",
-			s.count, spreadOver, s.took.Seconds(), float64(s.count)/s.took.Seconds(), short(percentile(s.latency, 990))),
+			s.count, r.spread(), s.took.Seconds(), float64(s.count)/s.took.Seconds(), short(percentile(s.latency, 990))),
 	})
 	return errors.Join(f.verify(ctx), f.verifyWallet(ctx))
 }

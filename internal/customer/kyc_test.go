@@ -62,8 +62,8 @@ func TestSubmitNIN(t *testing.T) {
 			}
 		})
 	}
-	require.Contains(t, b.log.String(), "customer_id=")
-	require.NotContains(t, b.log.String(), nin)
+	b.log.Has(t, "customer_id=")
+	b.log.HasNot(t, nin)
 }
 
 func TestNINForm(t *testing.T) {

@@ -33,7 +33,7 @@ type bundle struct {
 func setup(t *testing.T, change ...func(*Options)) *bundle {
 	t.Helper()
 	t.Parallel()
-	b := &bundle{Env: testenv.New(t), ctx: context.Background(), log: &testenv.Log{}}
+	b := &bundle{Env: testenv.New(t), ctx: context.Background(), log: testenv.NewLog(t)}
 	b.bank = b.Bank(fakebank.Options{})
 	checker, err := dojah.New(dojah.Options{URL: b.bank.URL(), AppID: "app", Key: "key"})
 	require.NoError(t, err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -139,30 +138,12 @@ func (p *process) summary() string {
 // keep writes the text to a file that outlives the test, in .ajo/failed, and returns its name.
 func (p *process) keep(text []byte) string {
 	p.kept.Do(func() {
-		dir := filepath.Join("..", "..", ".ajo", "failed", strings.Map(fileRune, p.t.Name()))
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			p.file = err.Error()
-			return
-		}
-		f, err := os.CreateTemp(dir, "ajo-"+strings.Map(fileRune, strings.Join(p.args[:min(1, len(p.args))], ""))+"-*.log")
-		if err != nil {
-			p.file = err.Error()
-			return
-		}
-		p.file, _ = filepath.Abs(f.Name())
-		_ = f.Close()
+		p.file = testenv.KeepFile(p.t, "ajo-"+strings.Join(p.args[:min(1, len(p.args))], "")+"-*.log")
 	})
 	if err := os.WriteFile(p.file, text, 0o600); err != nil {
 		return err.Error()
 	}
 	return p.file
-}
-
-func fileRune(r rune) rune {
-	if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' {
-		return r
-	}
-	return '_'
 }
 
 // output is what a process has printed so far.

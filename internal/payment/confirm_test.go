@@ -174,7 +174,7 @@ func TestUnclearForADayNeedsReview(t *testing.T) {
 			balance, entries := b.books()
 			require.Equal(t, "0.00", balance)
 			require.Equal(t, []string{"credit needs_review"}, entries)
-			require.Contains(t, b.log.String(), "alert=needs_review")
+			b.log.Has(t, "alert=needs_review")
 		})
 	}
 }

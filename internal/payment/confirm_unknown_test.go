@@ -65,7 +65,7 @@ func TestEmptyIndexReversesNothing(t *testing.T) {
 	}
 	_, entries := b.books()
 	require.Equal(t, []string{"credit confirmed", "credit provisional", "credit provisional"}, entries)
-	require.Contains(t, b.log.String(), "alert=not_found_doubted")
+	b.log.Has(t, "alert=not_found_doubted")
 	require.Contains(t, testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, genuine), "finds no other payment either")
 	b.bank.Faults.Clear()
 	require.Equal(t, time.Duration(-1), b.check(genuine))

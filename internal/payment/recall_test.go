@@ -75,7 +75,7 @@ func TestRecallAfterConfirmation(t *testing.T) {
 	balance, entries = b.books()
 	require.Equal(t, "4975.00", balance)
 	require.Equal(t, []string{"credit confirmed", "credit reversed", "debit reversed"}, entries)
-	require.Contains(t, b.log.String(), "alert=recalled")
+	b.log.Has(t, "alert=recalled")
 	require.Equal(t, "the bank says refunded, after it had confirmed the payment", testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id))
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE event_type = 'payment.reversed' AND transaction_group_id = $1`, id))
 
@@ -99,7 +99,7 @@ func TestRecallBelowZero(t *testing.T) {
 	require.Equal(t, time.Duration(-1), b.check(id))
 	balance, _ := b.books()
 	require.Equal(t, "-4000.00", balance)
-	require.Contains(t, b.log.String(), "alert=negative_balance")
+	b.log.Has(t, "alert=negative_balance")
 }
 
 // An event that the bank's record contradicts in two answers holds the sum for one gap of the

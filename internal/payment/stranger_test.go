@@ -75,7 +75,7 @@ func TestStrangersRecordProvesNothing(t *testing.T) {
 	}
 	_, entries := b.books()
 	require.Equal(t, []string{"credit confirmed", "credit provisional"}, entries)
-	require.Contains(t, b.log.String(), "alert=not_found_doubted")
+	b.log.Has(t, "alert=not_found_doubted")
 }
 
 // Nor is an event that could not be posted posted from it by hand.

@@ -48,7 +48,7 @@ func TestReconcilePostsWhatNeverCame(t *testing.T) {
 	late := b.receive(b.hook(silent))
 	require.True(t, late.Duplicate, "the event that comes later")
 	require.Equal(t, r.ToPost[0], late.ID)
-	require.NotContains(t, b.log.String(), "event_conflict")
+	b.log.HasNot(t, "event_conflict")
 	again := b.lastHour()
 	require.Empty(t, again.ToPost)
 	require.Empty(t, again.Exceptions)
@@ -62,7 +62,7 @@ func TestReconcilePostsWhatNeverCame(t *testing.T) {
 	changed := silent
 	changed.Amount = money.Must("9999.00")
 	require.True(t, b.receive(b.hook(changed)).Duplicate)
-	require.Contains(t, b.log.String(), "event_conflict", "a later event about other money is reported")
+	b.log.Has(t, "event_conflict", "a later event about other money is reported")
 }
 
 // The event, its repeat and two runs at once: one entry.
@@ -106,7 +106,7 @@ func TestReconcileBesideTheEvents(t *testing.T) {
 	balance, entries := b.books()
 	require.Len(t, entries, 60)
 	require.Equal(t, "298500.00", balance)
-	require.NotContains(t, b.log.String(), "event_conflict")
+	b.log.HasNot(t, "event_conflict")
 }
 
 func TestReconcileClosedAndUnknownAccounts(t *testing.T) {
@@ -197,7 +197,7 @@ func TestReconcileFlagsWhatDisagrees(t *testing.T) {
 		goneTxn:  "status_contradicts reversed: the bank says success, the entry is reversed, and amount is 4000.00, not 5000.00: see ajo review correct",
 	}, got, "good %s, under way %s", good, under)
 	require.Equal(t, 7, r.Suspicious())
-	require.Contains(t, b.log.String(), "alert=reconciliation")
+	b.log.Has(t, "alert=reconciliation")
 	require.Equal(t, []int{6, 1, 1}, []int{r.Bank.Success.Count, r.Bank.Failed.Count, r.Bank.Pending.Count})
 	require.Equal(t, []int{8, 1}, []int{r.Books.Provisional.Count, r.Books.Reversed.Count})
 	require.Empty(t, r.ToPost)

@@ -45,7 +45,7 @@ func setup(t testing.TB) *bundle { return setupAt(t, fakebank.Options{}) }
 // setupAt is setup with a bank of its own.
 func setupAt(t testing.TB, o fakebank.Options) *bundle {
 	e := testenv.New(t)
-	b := &bundle{Env: e, ctx: context.Background(), log: &testenv.Log{}}
+	b := &bundle{Env: e, ctx: context.Background(), log: testenv.NewLog(t)}
 	b.bank = e.Bank(o)
 	b.payments, b.svc = b.servicesWith(b.client())
 	b.tenant = e.Tenant()

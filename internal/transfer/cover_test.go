@@ -142,13 +142,13 @@ func TestNotSubmittedForLong(t *testing.T) {
 	b.bank.Faults.Set(names(fakebank.Fail, 0))
 	p := b.settle("100.00")
 	for range 9 {
-		require.NotContains(t, b.log.String(), "not_submitted")
+		b.log.HasNot(t, "not_submitted")
 		b.untilDue(p)
 		b.step(p)
 	}
 	b.untilDue(p)
 	b.step(p)
-	require.Contains(t, b.log.String(), "not_submitted")
+	b.log.Has(t, "not_submitted")
 	b.bank.Faults.Clear()
 	require.Equal(t, transfer.Success, b.run(p).Status)
 }

@@ -186,7 +186,7 @@ func TestResolve(t *testing.T) {
 			p := b.settle("100.00")
 			c.until(b, p)
 			require.Equal(t, c.from, b.get(p.MerchantTxRef).Status)
-			require.Contains(t, b.log.String(), "alert="+c.alert)
+			b.log.Has(t, "alert="+c.alert)
 			open := row[*time.Time](b, p, "differs_since") != nil
 			b.consistent(map[bool]int64{true: 1}[open])
 

@@ -52,7 +52,7 @@ func setup(t *testing.T, change ...func(*transfer.Options)) *bundle {
 func newBundle(t *testing.T, change ...func(*transfer.Options)) *bundle {
 	t.Helper()
 	e := testenv.New(t)
-	b := &bundle{Env: e, ctx: context.Background(), log: &testenv.Log{}, bank: e.Bank(fakebank.Options{PayoutFee: money.Must("20.00")})}
+	b := &bundle{Env: e, ctx: context.Background(), log: testenv.NewLog(t), bank: e.Bank(fakebank.Options{PayoutFee: money.Must("20.00")})}
 	b.client = b.newClient(5 * time.Second)
 	b.svc = b.service(change...)
 	b.tenant = e.Tenant()

@@ -1,0 +1,145 @@
+package reconcile_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/payment"
+	"ajo/internal/provider"
+	"ajo/internal/reconcile"
+	"ajo/internal/testenv"
+)
+
+// refuse has Postgres refuse the rows of a table about a payment, as it refuses what a column
+// cannot take, until the function that it returns is called.
+func (b *bundle) refuse(table, ref string) (allow func()) {
+	b.T.Helper()
+	b.Exec(`CREATE FUNCTION refuse_row() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no room for it' USING ERRCODE = '22003'; END $$`)
+	b.Exec(`CREATE TRIGGER refuse_row BEFORE INSERT ON ` + table + ` FOR EACH ROW WHEN (NEW.provider_txn_ref = '` + ref + `') EXECUTE FUNCTION refuse_row()`)
+	return func() { b.Exec(`DROP FUNCTION refuse_row CASCADE`) }
+}
+
+// A record of the list that Postgres refuses is named, and keeps no other from being stored.
+func TestRecordThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	bad, good := b.paySilently("5000.00"), b.paySilently("6000.00")
+	allow := b.refuse("inbound_events", bad.ID)
+	for range 2 {
+		r := b.lastHour()
+		b.postAll(r.ToPost)
+		require.Contains(t, said(r)[bad.ID], "unreadable: the record could not be stored: ")
+		require.Contains(t, said(r)[bad.ID], "no room for it")
+		require.Positive(t, r.Suspicious())
+		balance, _ := b.books()
+		require.Equal(t, "5975.00", balance, "of %s", good.ID)
+	}
+	allow()
+	r := b.lastHour()
+	require.Contains(t, said(r)[bad.ID], "missing_event: ")
+	b.postAll(r.ToPost)
+	require.Empty(t, b.lastHour().Exceptions)
+	balance, _ := b.books()
+	require.Equal(t, "10950.00", balance)
+}
+
+// An event that could not be posted, and that Postgres refuses from the bank's own record too, is
+// named until it can be.
+func TestEventThatCannotBeHealed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	spoilt := b.bank.Event(fakebank.PaymentSuccess, txn)
+	spoilt.Data.Transaction.Fee = []byte(`null`)
+	require.Equal(t, payment.CategoryProcessingError, b.post(b.receive(b.eventOf(spoilt)).ID).Category)
+	other := b.paySilently("6000.00")
+	allow := b.refuse("ledger_entries", txn.ID)
+	for range 2 {
+		r := b.lastHour()
+		b.postAll(r.ToPost)
+		require.Contains(t, said(r)[txn.ID], "unposted: from the bank's own record it cannot be posted either: ")
+		require.Contains(t, said(r)[txn.ID], "no room for it")
+		balance, _ := b.books()
+		require.Equal(t, "5975.00", balance, "of %s", other.ID)
+	}
+	allow()
+	require.Contains(t, said(b.lastHour())[txn.ID], "healed: ")
+	require.Empty(t, b.lastHour().Exceptions)
+	balance, _ := b.books()
+	require.Equal(t, "10950.00", balance)
+}
+
+// The event of a payment comes under another id at the moment at which the payment is stored from
+// the list: what was stored is held back, and one of the two is posted.
+func TestLookAlikeComesWhileItsRecordIsStored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.sessionless(b.paySilently("5000.00"))
+	b.Exec(`CREATE FUNCTION its_event() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, amount, fee, currency, alias, alias_number, occurred_at,
+			digest, body, received_at)
+		VALUES (gen_random_uuid(), 'webhook', true, true, 'its-event', 'another-id', 'payment_success', 'received', NEW.amount, NEW.fee, NEW.currency, NEW.alias, NEW.alias_number,
+			NEW.occurred_at, NEW.digest, NEW.body, NEW.received_at);
+		RETURN NULL; END $$`)
+	b.Exec(`CREATE TRIGGER its_event AFTER INSERT ON inbound_events FOR EACH ROW WHEN (NEW.source = 'reconciliation') EXECUTE FUNCTION its_event()`)
+	r := b.lastHour()
+	require.Empty(t, r.ToPost)
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.LookAlike: 1}, r.Counts)
+	require.Contains(t, said(r)[txn.ID], "look_alike: it looks like the payment another-id")
+	require.Equal(t, "failed processing_error", testenv.Value[string](b.Env, `SELECT status || ' ' || category FROM inbound_events WHERE provider_txn_ref = $1`, txn.ID))
+	for _, ref := range []string{txn.ID, "another-id"} {
+		id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM inbound_events WHERE provider_txn_ref = $1`, ref)
+		b.Exec(`INSERT INTO work (kind, id, due_at) VALUES ('ingest', $1, $2) ON CONFLICT DO NOTHING`, id, b.Clock.Now())
+		b.post(id)
+	}
+	balance, entries := b.books()
+	require.Equal(t, "4975.00", balance)
+	require.Len(t, entries, 1)
+}
+
+// listing is a bank with a function that is called before its list is read.
+type listing struct {
+	provider.Bank
+	before func(from, to time.Time)
+}
+
+func (l *listing) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	l.before(from, to)
+	return l.Bank.Transactions(ctx, from, to, cursor)
+}
+
+// The event of a payment that looks like another comes after the list was read and before the
+// payment would be held back: it is a payment of its own, as the bank has sent an event of each.
+func TestEventComesBeforeItsRecordIsHeldBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
+	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true })
+	b.post(b.receive(b.hook(x)).ID)
+	var once sync.Once
+	var id uuid.UUID
+	_, b.svc = b.servicesWith(&listing{b.client(), func(from, to time.Time) {
+		if to.Sub(from) < 10*time.Minute { // the list around a payment, no more that of the hour
+			once.Do(func() { id = b.receive(b.hook(y)).ID })
+		}
+	}})
+	r := b.lastHour()
+	require.NotEqual(t, uuid.Nil, id, "the event came")
+	require.Empty(t, r.ToPost)
+	require.NotContains(t, r.Counts, reconcile.LookAlike)
+	require.NotContains(t, r.Counts, reconcile.MissingEvent)
+	require.Equal(t, payment.CategoryPayment, b.post(id).Category)
+	balance, entries := b.books()
+	require.Equal(t, "9950.00", balance)
+	require.Len(t, entries, 2)
+}
