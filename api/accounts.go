@@ -82,6 +82,12 @@ func (e *edge) balance(c *fiber.Ctx) error {
 	return answer(c, b, err)
 }
 
+// tenantBalance is GET /v1/balance, an addition: what all accounts have together.
+func (e *edge) tenantBalance(c *fiber.Ctx) error {
+	f, err := e.Accounts.TenantBalance(c.UserContext(), caller(c).ID)
+	return answer(c, f, err)
+}
+
 // history is GET /v1/accounts/:accountRef/history and GET /auth/accounts/:accountRef/history; the
 // list is null when nothing is recorded.
 func (e *edge) history(c *fiber.Ctx) error {

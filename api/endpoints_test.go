@@ -185,7 +185,8 @@ func TestDedicatedAccountStaysOpen(t *testing.T) {
 	for _, txn := range []string{"t-1", "t-2", "t-3"} {
 		w.pay(event{"r-" + txn, txn, "shop-1", "100.00", "0"})
 	}
-	w.do("GET", "/v1/accounts/shop-1/balance", "", m.withKey()...).ok(200, nil).has(`{"accountRef":"shop-1","balance":"300.00","currency":"NGN"}`)
+	w.do("GET", "/v1/accounts/shop-1/balance", "", m.withKey()...).ok(200, nil).has(`{"accountRef":"shop-1","balance":"300.00","available":"0.00","provisional":"300.00","held":"0.00","currency":"NGN"}`)
+	w.do("GET", "/v1/balance", "", m.withKey()...).ok(200, nil).has(`{"balance":"300.00","available":"0.00","provisional":"300.00","held":"0.00","currency":"NGN"}`)
 	got := w.ask("POST", "/v1/accounts", body, 201, m.withKey())
 	require.Equal(t, made, got, "the same account, not another")
 	got.has(t, fields{"Type": "dedicated", "Status": "active", "ExpiresAt": nil})

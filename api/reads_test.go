@@ -22,6 +22,7 @@ func TestOnlyListsStatementsAndExportsAreReadAtTheReplica(t *testing.T) {
 		"/auth/accounts/:accountRef":         "is the state of one thing",
 		"/v1/accounts/:accountRef/balance":   "settlements go by it",
 		"/auth/accounts/:accountRef/balance": "settlements go by it",
+		"/v1/balance":                        "settlements go by it",
 		"/v1/customers/:id":                  "KYC",
 		"/auth/customers/:id":                "KYC",
 		"/v1/customers/:id/account":          "is the state of one thing",

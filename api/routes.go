@@ -60,6 +60,7 @@ var Routes = []Route{
 	{"GET", "/v1/accounts/:accountRef/balance", Key, false, (*edge).balance},
 	{"GET", "/v1/accounts/:accountRef/history", Key, false, (*edge).history},
 	{"GET", "/v1/accounts/:accountRef/statement", Key, false, (*edge).statement},
+	{"GET", "/v1/balance", Key, false, (*edge).tenantBalance},
 	{"POST", "/v1/accounts/:accountRef/expire", Key, false, (*edge).expireAccount},
 	{"GET", "/auth/accounts", Session, false, (*edge).listAccounts},
 	{"GET", "/auth/accounts/:accountRef", Session, false, (*edge).getAccount},

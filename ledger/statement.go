@@ -15,19 +15,24 @@ import (
 	"ajo/internal/pg"
 )
 
-// Balance is an account's money. Cover is the part that the bank has confirmed and no settlement
-// has claimed: what may leave.
+// Balance is an account's money.
 type Balance struct {
 	Balance money.Amount
-	Cover   money.Amount
 }
 
 // ReadBalance reads an account's balance; its cost does not depend on the account's history.
 func ReadBalance(ctx context.Context, q pg.Querier, account uuid.UUID) (Balance, error) {
 	var b Balance
-	err := q.QueryRow(ctx, `SELECT balance, balance - provisional_credits FROM ledger_balances WHERE account_id = $1`, account).
-		Scan(&b.Balance, &b.Cover)
+	err := q.QueryRow(ctx, `SELECT balance FROM ledger_balances WHERE account_id = $1`, account).Scan(&b.Balance)
 	return b, err
+}
+
+// Available is what may still leave an account, as SQL on its row b of ledger_balances: confirmed
+// credits, and where provisional (as SQL) is true also the others, less all debits and less what
+// recalls hold. Below zero, debits wait for money. It decides which payouts are covered, and what
+// the balance endpoint shows as available.
+func Available(provisional string) string {
+	return `(b.balance - coalesce(b.recall_held, 0) - CASE WHEN ` + provisional + ` THEN 0 ELSE b.provisional_credits END)`
 }
 
 // Line is one line of a statement.

@@ -116,13 +116,26 @@ func (c *Client) History(ctx context.Context, ref string) ([]HistoryEntry, error
 // Balance is what an account holds: confirmed and provisional credits less such debits.
 type Balance struct {
 	AccountRef string `json:"accountRef"`
-	Balance    string `json:"balance"` // naira
-	Currency   string `json:"currency"`
+	Funds
+}
+
+// Funds are the parts of a balance, in naira. They are no sum: see GET /docs.
+type Funds struct {
+	Balance     string `json:"balance"`
+	Available   string `json:"available"`   // what a settlement may take at once
+	Provisional string `json:"provisional"` // posted, and not confirmed by the bank
+	Held        string `json:"held"`        // recalled, or under review
+	Currency    string `json:"currency"`
 }
 
 // Balance reads an account's balance.
 func (c *Client) Balance(ctx context.Context, ref string) (Balance, error) {
 	return get[Balance](ctx, c, path("/v1/accounts/", ref, "/balance"))
+}
+
+// TenantBalance reads what all accounts have together.
+func (c *Client) TenantBalance(ctx context.Context) (Funds, error) {
+	return get[Funds](ctx, c, "/v1/balance")
 }
 
 // Entry is one movement of an account. Amounts are naira.

@@ -119,6 +119,8 @@ type Options struct {
 	Clock      clock.Clock
 	Callbacks  safehttp.Rules // of the accounts' own callback URLs
 	Production bool           // business KYC is required
+	// Provisional lets settlements take what the bank has not confirmed, as transfer.Options says.
+	Provisional bool
 	// EnsureSecret makes the tenant's signing secret unless it has one, in the transaction that
 	// gives an account an address for events. Nil: it is made elsewhere.
 	EnsureSecret func(ctx context.Context, tx pg.Tx, tenantID uuid.UUID) error

@@ -166,24 +166,6 @@ func (s *Service) History(ctx context.Context, tenantID uuid.UUID, ref string) (
 		SELECT id, account_id, from_status, to_status, reason, created_at FROM account_history WHERE account_id = $1 ORDER BY id`, a.ID)
 }
 
-// Balance is the answer of the balance endpoint.
-type Balance struct {
-	AccountRef string       `json:"accountRef"`
-	Balance    money.Amount `json:"balance"`
-	Currency   string       `json:"currency"`
-}
-
-// Balance reads the account's balance: confirmed and provisional credits less confirmed and
-// provisional debits.
-func (s *Service) Balance(ctx context.Context, tenantID uuid.UUID, ref string) (Balance, error) {
-	a, err := s.Get(ctx, tenantID, ref)
-	if err != nil {
-		return Balance{}, err
-	}
-	b, err := ledger.ReadBalance(ctx, s.Pool, a.ID)
-	return Balance{AccountRef: a.AccountRef, Balance: b.Balance, Currency: a.Currency}, err
-}
-
 // Statement is the answer of the statement endpoint.
 type Statement struct {
 	VirtualAccount Account `json:"virtualAccount"`

@@ -121,6 +121,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	c.bank = doubting(client, c.pool, &c.clock, log)
 	c.accounts = account.New(account.Options{
 		Pool: c.pool, Bank: c.bank, Box: c.box, Clock: &c.clock, Callbacks: c.callbacks(), Production: cfg.Production(),
+		Provisional: cfg.SettleProvisional,
 		EnsureSecret: func(ctx context.Context, tx pg.Tx, tenantID uuid.UUID) error {
 			return tenant.EnsureWebhookSecret(ctx, tx, c.box, c.clock.Now(), tenantID)
 		},

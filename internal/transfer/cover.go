@@ -10,6 +10,7 @@ import (
 
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/ledger"
 )
 
 var errCover = errors.New("waits until the bank has confirmed the money that it pays out")
@@ -87,14 +88,14 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []
 
 // fundsSQL sums up the pending transfers of accounts. (The CASE hides the direction from the
 // planner: on a young table it would go by that alone, and read the index of all entries.)
-const fundsSQL = `
+var fundsSQL = `
 	WITH waiting AS (
 		SELECT t.id, t.account_id, e.seq,
 			coalesce(sum(t.amount) OVER (PARTITION BY t.account_id ORDER BY e.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS behind,
 			sum(t.amount) OVER (PARTITION BY t.account_id) - t.amount AS others
 		FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND CASE e.direction WHEN 'debit' THEN true ELSE false END
 		WHERE t.waiting AND t.account_id = ANY($2))
-	SELECT w.id, w.account_id, w.seq, b.balance - b.provisional_credits - coalesce(b.recall_held, 0), b.provisional_credits, w.behind, w.others,
+	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("false") + `, b.provisional_credits, w.behind, w.others,
 		coalesce(b.recall_held, 0) + coalesce(b.recall_reversed, 0)
 	FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`
 
