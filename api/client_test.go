@@ -109,6 +109,7 @@ func TestClientHasEveryEndpoint(t *testing.T) {
 	accepted := orders(c.Settle(ctx, "shop-1", order, client.IdempotencyKey("order-1")))
 	require.Equal(t, accepted, orders(c.Settle(ctx, "shop-1", order, client.IdempotencyKey("order-1"))), "the same, and no second one")
 	require.Equal(t, "4000.00", whole[client.Balance](x, "")(c.Balance(ctx, "shop-1")).Balance)
+	require.Equal(t, "4000.00", whole[client.Funds](x, "")(c.TenantBalance(ctx)).Balance)
 	lines := whole[client.Statement](x, "")(c.Statement(ctx, "shop-1", client.Page{})).Lines
 	require.Len(t, lines, 2)
 	require.Equal(t, accepted.MerchantTxRef, *lines[1].Entry.TransferRef)
