@@ -265,8 +265,9 @@ func (w *world) fillLists(tenant, busy uuid.UUID, n int) {
 		return err
 	})
 	require.NoError(w.T, err)
-	w.Exec(`SELECT brin_summarize_new_values('inbound_events_occurred')`)
-	for _, table := range []string{"customers", "accounts", "ledger_balances", "ledger_entries", "transfers", "deliveries", "inbound_events", "work", "audit_log"} {
+	w.KeyEvents()
+	w.Exec(`SELECT brin_summarize_new_values(inhrelid) FROM pg_inherits WHERE inhparent = 'inbound_events_occurred'::regclass`)
+	for _, table := range []string{"customers", "accounts", "ledger_balances", "ledger_entries", "transfers", "deliveries", "inbound_events", "event_keys", "work", "audit_log"} {
 		w.Exec(`ANALYZE ` + table)
 	}
 }

@@ -221,6 +221,8 @@ var afterFill = []string{
 		SELECT transaction_group_id, 'webhook', true, true, md5(provider_txn_ref) || '-FILL', provider_txn_ref, 'payment_success', 'processed', 'payment', amount + fee, fee, currency,
 			account_id::text, narration, created_at, sha256(provider_txn_ref::bytea), '', tenant_id, account_id, created_at, created_at
 		FROM ledger_entries`,
+	`INSERT INTO event_keys (request, transaction, event_id, event_type)
+		SELECT event_key(request_id), event_key(provider_txn_ref), id, event_type FROM inbound_events`,
 	`VACUUM ANALYZE`,
 }
 

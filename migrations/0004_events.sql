@@ -1,8 +1,8 @@
 -- Events from the bank, stored before they are answered; recalls of payments; and the table of pending work.
 -- +goose Up
 
--- No foreign key, for the reason given at ledger_entries. fillfactor: an event is posted and
--- confirmed, and each of these updates should stay on its page.
+-- Partitioned by the time in the ids (package partition). No index of it is unique but the id's: see
+-- event_keys. No foreign key, for the reason given at ledger_entries.
 CREATE TABLE inbound_events (
     id               uuid PRIMARY KEY,
     source           text NOT NULL CHECK (source IN ('webhook', 'reconciliation', 'replacement')),
@@ -45,17 +45,17 @@ CREATE TABLE inbound_events (
     CHECK (status <> 'processed' OR (account_id IS NOT NULL AND amount IS NOT NULL AND processed_at IS NOT NULL)),
     CHECK (NOT (category = 'sig_invalid' AND authentic)),
     CONSTRAINT inbound_events_replaces CHECK ((source = 'replacement') = (replaces IS NOT NULL))
-) WITH (fillfactor = 60);
-CREATE UNIQUE INDEX inbound_events_request ON inbound_events (request_id) WHERE authentic;
-CREATE UNIQUE INDEX inbound_events_transaction ON inbound_events (provider_txn_ref, event_type) WHERE authentic AND provider_txn_ref <> '';
+) PARTITION BY RANGE (id);
+-- fillfactor: an event is posted and confirmed, and each of these updates should stay on its page.
+-- For vacuum see ledger_entries.
+CREATE TABLE inbound_events_later PARTITION OF inbound_events FOR VALUES FROM (MINVALUE) TO (MAXVALUE)
+    WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 -- By columns that posting leaves as they are, unlike status and category: so that its update stays
 -- HOT (see ledger_entries).
 CREATE INDEX inbound_events_forged ON inbound_events (received_at) WHERE forged;
 CREATE INDEX inbound_events_misdirected ON inbound_events (id) WHERE misdirected;
 -- Payments that the bank has and the books do not. They are few.
 CREATE INDEX inbound_events_unposted ON inbound_events (id) WHERE unposted;
--- Payments found in the bank's list, by what they share with an event that comes later. Few.
-CREATE INDEX inbound_events_listed ON inbound_events (alias_number, amount, occurred_at) WHERE source = 'reconciliation';
 -- The payments of a window of reconciliation. Events are stored about when payments are made, so a
 -- few hundred bytes do here what a B-tree of all events would.
 CREATE INDEX inbound_events_occurred ON inbound_events USING brin (occurred_at) WITH (autosummarize = on);
@@ -82,13 +82,42 @@ COMMENT ON COLUMN inbound_events.attempt_count IS 'questions to the bank';
 COMMENT ON COLUMN inbound_events.misses IS 'answers that the bank does not know the payment';
 COMMENT ON COLUMN inbound_events.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 
--- A replacement has another type than the payment, so that the index by transaction and type admits
--- both; of the two, one credit counts.
+-- Whoever sends the same again is found by these keys, in whichever partition its event is. The ids
+-- are random, so that nearly each insert touches another page of an index: a narrow one has few.
+CREATE FUNCTION event_key(text) RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN encode(substr(sha256(convert_to($1, 'UTF8')), 1, 16), 'hex')::uuid;
+CREATE TABLE event_keys (
+    request     uuid NOT NULL,
+    transaction uuid,
+    event_id    uuid NOT NULL,
+    event_type  text NOT NULL
+);
+CREATE UNIQUE INDEX event_keys_request ON event_keys (request);
+CREATE UNIQUE INDEX event_keys_transaction ON event_keys (transaction, event_type);
+COMMENT ON TABLE event_keys IS
+    'What makes an authentic event the only one: its request id, and its transaction with its type. Stored before the event, in the same statement.';
+COMMENT ON COLUMN event_keys.request IS 'event_key(request_id): the first half of its SHA-256';
+COMMENT ON COLUMN event_keys.transaction IS 'event_key(provider_txn_ref); empty where the event names no transaction';
+CREATE TRIGGER event_keys_append_only BEFORE UPDATE OR DELETE ON event_keys FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- The payments of the bank's list, by what they share with an event that comes later. They are few,
+-- and one look-up finds those of all partitions.
+CREATE TABLE listed_payments (
+    event_id     uuid PRIMARY KEY,
+    alias_number text NOT NULL,
+    amount       naira,
+    occurred_at  timestamptz
+);
+CREATE INDEX listed_payments_alike ON listed_payments (alias_number, amount, occurred_at);
+COMMENT ON TABLE listed_payments IS 'The payments that a reconciliation found in the bank''s list, as their events have them.';
+
+-- A replacement has another type than the payment, so that the keys admit both; of the two, one
+-- credit counts.
 -- +goose StatementBegin
 CREATE FUNCTION inbound_event_replaces() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT FROM inbound_events e JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL
-        WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = NEW.provider_txn_ref AND l.status <> 'reversed') THEN
+    IF EXISTS (SELECT FROM event_keys k JOIN ledger_entries l ON l.transaction_group_id = k.event_id AND l.direction = 'credit' AND l.reversal_of IS NULL
+        WHERE k.transaction = event_key(nullif(NEW.provider_txn_ref, '')) AND l.status <> 'reversed') THEN
         RAISE EXCEPTION 'inbound event %: another credit of transaction % counts', NEW.id, NEW.provider_txn_ref USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;
@@ -167,6 +196,3 @@ COMMENT ON COLUMN work.version IS 'changes with each claim, and never comes twic
 COMMENT ON COLUMN work.attempts IS 'handlings in a row that failed unexpectedly; each waits twice as long as the one before';
 COMMENT ON COLUMN work.last_error IS 'why the last of them failed';
 COMMENT ON COLUMN work.traceparent IS 'W3C trace context of the step that scheduled it; empty if not traced';
-
--- See ledger_entries.
-ALTER TABLE inbound_events SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);

@@ -63,6 +63,7 @@ func (c *noisy) copies(kind tasks.Kind, event uuid.UUID, n int) {
 		items = append(items, m)
 	}
 	require.NoError(c.T, rows.Err())
+	c.KeyEvents()
 	c.opts.Enqueuer.Enqueue(items)
 	c.opts.Enqueuer.Flush()
 }

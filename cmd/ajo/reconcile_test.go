@@ -116,6 +116,7 @@ func TestReconcileCommand(t *testing.T) {
 	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
 			occurred_at, account_id, digest, body, received_at, processed_at)
 		VALUES ($1, 'webhook', true, true, 'r-1', 'T-1', 'payment_success', 'processed', 'payment', 5000, 25, 'NGN', $3, $2, sha256(''), '', $3, $3)`, id, account, at)
+	e.KeyEvents()
 	out, _, code = toolRun(t, env, "reconcile", "--from", "2h")
 	require.Equal(t, 1, code)
 	require.Regexp(t, `unknown_at_bank +T-1 +`+id.String()+` +- +- +5000.00 +the bank neither lists it nor knows its id`, out)
@@ -169,6 +170,7 @@ func TestRepostCommand(t *testing.T) {
 	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message,
 			occurred_at, digest, body, received_at, processed_at)
 		VALUES ($1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'failed', 'processing_error', 'no fee', $3, sha256(''), '', $3, $3)`, id, txn.ID, txn.Time)
+	e.KeyEvents()
 
 	repost := []string{"events", "repost", id.String(), "--reason", "ticket 2", "--yes"}
 	c.unconnected(t, repost...)
@@ -192,6 +194,7 @@ func TestRestoreCommand(t *testing.T) {
 			tenant_id, account_id, occurred_at, digest, body, received_at, processed_at, last_error)
 		SELECT $1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'processed', 'payment', 5000, 25, 'NGN', tenant_id, id, $3, sha256(''), '', $3, $3, 'the bank says failed'
 		FROM accounts WHERE id = $4`, id, txn.ID, txn.Time, account)
+	e.KeyEvents()
 	require.NoError(t, pg.InTx(t.Context(), e.Pool, func(tx pg.Tx) error {
 		_, err := ledger.PostCredits(t.Context(), tx, txn.Time, []ledger.Posting{{AccountID: account, Amount: money.Must("4975.00"), Fee: money.Must("25.00"), ProviderTxnRef: txn.ID, TransactionGroupID: id}})
 		if err != nil {

@@ -78,12 +78,12 @@ func (d *devRun) pay(ctx context.Context, webhookSecret string, received <-chan 
 		d.say("  %8s  %s", at.Sub(begin).Round(100*time.Microsecond), fmt.Sprintf(format, args...))
 	}
 	at := func(what, sql string) (time.Time, error) { return waitFor(ctx, pool, what, sql, txn.ID) }
-	stored, err := at("stored", `SELECT received_at FROM inbound_events WHERE provider_txn_ref = $1`)
+	stored, err := at("stored", `SELECT received_at FROM inbound_events WHERE id = (SELECT event_id FROM event_keys WHERE transaction = event_key($1))`)
 	if err != nil {
 		return err
 	}
 	step(stored, "event stored: the bank's signed webhook, transaction %s", txn.ID)
-	posted, err := at("posted", `SELECT processed_at FROM inbound_events WHERE provider_txn_ref = $1 AND status = 'processed'`)
+	posted, err := at("posted", `SELECT processed_at FROM inbound_events WHERE id = (SELECT event_id FROM event_keys WHERE transaction = event_key($1)) AND status = 'processed'`)
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,7 @@ func (s *settler) credit(account uuid.UUID, amount money.Amount) uuid.UUID {
 		}})
 		return err
 	}))
+	s.KeyEvents()
 	return group
 }
 

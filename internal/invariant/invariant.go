@@ -36,6 +36,7 @@ const (
 	CheckRecalls          = "what is held for recalls is what they hold"
 	CheckRecallAsked      = "each open recall is waiting for the bank"
 	CheckAccountBalance   = "each account has a balance"
+	CheckEventKeys        = "no event can be stored once more"
 	CheckWork             = "what is still to be done is pending work"
 )
 
@@ -60,6 +61,10 @@ var checks = []struct{ name, sql string }{
 		FROM {events} e LEFT JOIN ledger_entries c ON c.transaction_group_id = e.id AND c.direction = 'credit' AND c.reversal_of IS NULL
 		WHERE e.status = 'processed' AND (c.id IS NULL OR NOT e.authentic OR e.fee IS NULL OR c.amount <> e.amount - e.fee OR c.fee <> e.fee
 			OR c.account_id <> e.account_id OR c.tenant_id IS DISTINCT FROM e.tenant_id OR c.provider_txn_ref <> e.provider_txn_ref)`},
+	{CheckEventKeys, `
+		SELECT e.id::text, 'it has no key by its request and transaction, or another event''s'
+		FROM {events} e LEFT JOIN event_keys k ON k.request = event_key(e.request_id)
+		WHERE e.authentic AND (k.event_id IS DISTINCT FROM e.id OR k.event_type <> e.event_type OR k.transaction IS DISTINCT FROM event_key(nullif(e.provider_txn_ref, '')))`},
 	{CheckCreditEvent, `
 		SELECT c.id::text, CASE WHEN e.id IS NULL THEN 'no event is behind it' ELSE format('its event is %s, not posted', e.status) END
 		FROM {entries} c LEFT JOIN inbound_events e ON e.id = c.transaction_group_id
@@ -135,9 +140,10 @@ const (
 		WHERE direction = 'credit' AND reversal_of IS NULL AND status <> 'reversed' AND provider_txn_ref <> '' GROUP BY provider_txn_ref HAVING count(*) > 1`
 	postedAgainSQL = `
 		SELECT e.provider_txn_ref, format('%s credits', count(DISTINCT c.id))
-		FROM inbound_events n JOIN inbound_events e ON e.provider_txn_ref = n.provider_txn_ref AND e.authentic AND e.provider_txn_ref <> ''
-		JOIN ledger_entries c ON c.transaction_group_id = e.id AND c.direction = 'credit' AND c.reversal_of IS NULL AND c.status <> 'reversed'
-		WHERE n.id = ANY($1) GROUP BY e.provider_txn_ref HAVING count(DISTINCT c.id) > 1`
+		FROM unnest($1::uuid[]) AS g (id) JOIN inbound_events e ON e.id = ANY(ARRAY[g.id])
+		JOIN event_keys k ON k.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))])
+		JOIN ledger_entries c ON c.transaction_group_id = k.event_id AND c.direction = 'credit' AND c.reversal_of IS NULL AND c.status <> 'reversed'
+		GROUP BY e.provider_txn_ref HAVING count(DISTINCT c.id) > 1`
 )
 
 // A check's tables, of all groups and of those that $1 names.
@@ -146,7 +152,7 @@ var (
 	of    = strings.NewReplacer(
 		"{transfers}", "(SELECT * FROM transfers WHERE id = ANY($1) OR debit_group = ANY($1))",
 		"{entries}", "(SELECT * FROM ledger_entries WHERE transaction_group_id = ANY($1))",
-		"{events}", "(SELECT * FROM inbound_events WHERE id = ANY($1))",
+		"{events}", "(SELECT e.* FROM unnest($1::uuid[]) AS g (id) JOIN inbound_events e ON e.id = ANY(ARRAY[g.id]))",
 		"{deliveries}", "(SELECT * FROM deliveries WHERE transaction_group_id = ANY($1))")
 )
 

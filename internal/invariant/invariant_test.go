@@ -169,6 +169,18 @@ var damage = map[string]struct {
 	sql, check, subject string
 	light               bool
 }{
+	"event without its keys": {
+		`DELETE FROM event_keys WHERE event_id = (SELECT id FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1)`,
+		invariant.CheckEventKeys, `SELECT id::text FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1`, false,
+	},
+	"event without the key of its transaction": {
+		`UPDATE event_keys SET transaction = NULL WHERE event_id = (SELECT id FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1)`,
+		invariant.CheckEventKeys, `SELECT id::text FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1`, false,
+	},
+	"keys of another event": {
+		`UPDATE event_keys SET event_id = '0fffffff-0000-7000-8000-000000000001' WHERE event_id = (SELECT id FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1)`,
+		invariant.CheckEventKeys, `SELECT id::text FROM inbound_events WHERE status = 'processed' ORDER BY id LIMIT 1`, false,
+	},
 	"transfer without debit": {
 		`DELETE FROM ledger_entries WHERE transaction_group_id = (SELECT id FROM transfers WHERE status = 'pending')`,
 		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'pending'`, true,
@@ -318,7 +330,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 	for _, c := range []string{
 		invariant.CheckTransferDebit, invariant.CheckDebitTransfer, invariant.CheckEventCredit, invariant.CheckCreditEvent, invariant.CheckPostedOnce,
 		invariant.CheckConfirmation, invariant.CheckDeliveryEvent, invariant.CheckDeliveryEnd, invariant.CheckDeliveryTransfer,
-		invariant.CheckAccountBalance, invariant.CheckWork,
+		invariant.CheckAccountBalance, invariant.CheckWork, invariant.CheckEventKeys,
 	} {
 		require.True(t, seen[c], "nothing shows that %q can fail", c)
 	}
@@ -329,7 +341,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 			require.Empty(t, w.verify())
 			require.Empty(t, w.light().Findings)
 			subject := testenv.Value[string](w.Env, d.subject)
-			for _, table := range []string{"ledger_entries", "ledger_balances", "inbound_events", "transfers", "deliveries"} {
+			for _, table := range []string{"ledger_entries", "ledger_balances", "inbound_events", "event_keys", "transfers", "deliveries"} {
 				w.Exec(`ALTER TABLE ` + table + ` DISABLE TRIGGER ALL`)
 			}
 			w.Exec(d.sql)
@@ -354,7 +366,7 @@ func TestResumeNamesDamage(t *testing.T) {
 			t.Parallel()
 			w := setupFrom(t, true)
 			subject := testenv.Value[string](w.Env, d.subject)
-			for _, table := range []string{"ledger_entries", "ledger_balances", "inbound_events", "transfers", "deliveries"} {
+			for _, table := range []string{"ledger_entries", "ledger_balances", "inbound_events", "event_keys", "transfers", "deliveries"} {
 				w.Exec(`ALTER TABLE ` + table + ` DISABLE TRIGGER ALL`)
 			}
 			w.Exec(d.sql)

@@ -68,7 +68,7 @@ var recent = []struct{ name, sql string }{
 	{CheckCreditEvent, `
 		WITH c AS (SELECT id, transaction_group_id, amount, fee, account_id, direction, reversal_of FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
 		SELECT c.id::text, 'no posted event is behind it, or one of another sum or account'
-		FROM c LEFT JOIN inbound_events e ON e.id = c.transaction_group_id
+		FROM c LEFT JOIN inbound_events e ON e.id = ANY(ARRAY[c.transaction_group_id])
 		WHERE c.direction = 'credit' AND c.reversal_of IS NULL AND (e.status IS DISTINCT FROM 'processed' OR e.amount - e.fee <> c.amount OR e.account_id <> c.account_id)`},
 	{CheckDebitTransfer, `
 		WITH d AS (SELECT id, transaction_group_id, amount, account_id, direction, reversal_of, status, transfer_ref FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
@@ -126,10 +126,10 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest FROM
 			(SELECT count(*) AS n, count(*) FILTER (WHERE balance < 0) AS negative, trunc(coalesce(sum(provisional_credits), 0))::bigint AS provisional,
 				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd FROM ledger_balances) b,
-			(SELECT count(*) AS n, min(e.processed_at) AS oldest FROM work w JOIN inbound_events e ON e.id = w.id WHERE w.kind = 'confirm'
+			(SELECT count(*) AS n, min(e.processed_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'confirm'
 				AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status = 'open')) c,
 			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL) r,
-			(SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = w.id WHERE w.kind = 'ingest') u,
+			(SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'ingest') u,
 			(SELECT count(*) AS n FROM inbound_events WHERE misdirected) m,
 			(SELECT count(*) AS n, min(created_at) AS oldest FROM transfers WHERE waiting) p,
 			(SELECT count(*) AS n, min(t.submitted_at) AS oldest FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status = 'processing') q,

@@ -63,6 +63,10 @@ const eventColumns = `id, provider_txn_ref, signature_valid, status, category, e
 	(SELECT min(w.due_at) FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')),
 	coalesce((SELECT max(nullif(w.last_error, '')) FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')), last_error), look_alike_of, replaces`
 
+// ofTransaction holds of the authentic events of the transaction @ref. Nothing that a forged event
+// says is stored as its id.
+const ofTransaction = `id = ANY(ARRAY(SELECT event_id FROM event_keys WHERE transaction = event_key(nullif(@ref, '')))) AND provider_txn_ref = @ref`
+
 // EventFilter narrows a list of events; empty fields do not.
 type EventFilter struct {
 	Category       Category
@@ -92,7 +96,7 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 	scan := `inbound_events WHERE true`
 	switch {
 	case f.ProviderTxnRef != "":
-		scan = `inbound_events WHERE provider_txn_ref = @ref AND (authentic AND provider_txn_ref <> '' OR forged)`
+		scan = `inbound_events WHERE ` + ofTransaction
 	case f.Category == CategoryMisdirected:
 		scan = `inbound_events WHERE misdirected`
 	case f.Category == CategorySigInvalid:
@@ -102,7 +106,7 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 		SELECT `+eventColumns+` FROM inbound_events
 		WHERE id < @before AND id >= @floor AND (@category = '' OR category = @category)
 			AND (@category <> 'misdirected' OR misdirected) AND (@category <> 'sig_invalid' OR forged) AND (@status = '' OR status = @status)
-			AND (@ref = '' OR provider_txn_ref = @ref AND (authentic AND provider_txn_ref <> '' OR forged))
+			AND (@ref = '' OR `+ofTransaction+`)
 			AND (@number = '' OR alias_number = @number OR account_id IN (SELECT a.id FROM accounts a WHERE a.bank_account_number = @number))
 			AND (@amount::numeric IS NULL OR amount = @amount) AND (@from::timestamptz IS NULL OR occurred_at >= @from) AND (@to::timestamptz IS NULL OR occurred_at < @to)
 		ORDER BY id DESC LIMIT @limit`, pgx.NamedArgs{

@@ -270,8 +270,8 @@ const checkSQL = `
 			e.processed_at, e.occurred_at, e.attempt_count, e.misses, e.traceparent,
 			r.opened_at, coalesce(r.held, 0), coalesce(r.successes, 0), CASE WHEN r.opened_at IS NULL THEN '' ELSE (
 				SELECT l.status FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL) END
-		FROM inbound_events e JOIN accounts a ON a.id = e.account_id LEFT JOIN recalls r ON r.event_id = ANY(ARRAY[e.id]) AND CASE r.status WHEN 'open' THEN true ELSE false END
-		WHERE e.id = ANY($1) AND e.status = 'processed'`
+		FROM ` + eventsNamed + ` JOIN accounts a ON a.id = e.account_id LEFT JOIN recalls r ON r.event_id = ANY(ARRAY[e.id]) AND CASE r.status WHEN 'open' THEN true ELSE false END
+		WHERE e.status = 'processed'`
 
 // readChecks reads the checks that are due by then. A payment that is not due, or leased by another
 // worker, is nil.

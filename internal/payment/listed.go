@@ -40,6 +40,10 @@ type Known struct {
 const entryColumns = `e.id, e.provider_txn_ref, l.amount + l.fee, l.fee, l.currency, a.bank_account_number, a.id, e.error_message <> '',
 	e.alias_number, e.alias, l.created_at, e.occurred_at, l.status`
 
+// eventsOf are the authentic events e of the transactions $1 (package pg, plans.go).
+const eventsOf = `unnest($1::text[]) AS m (ref) JOIN event_keys k ON k.transaction = ANY(ARRAY[event_key(nullif(m.ref, ''))])
+		JOIN inbound_events e ON e.id = ANY(ARRAY[k.event_id]) AND e.provider_txn_ref = m.ref`
+
 // Known reads what is stored of transactions, by their ids: their payment events, and the entries
 // of those that are posted.
 func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, error) {
@@ -48,8 +52,7 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 		return out, nil
 	}
 	rows, err := s.Pool.Query(ctx, `
-		SELECT provider_txn_ref, id, status, category, error_message FROM inbound_events
-		WHERE authentic AND provider_txn_ref <> '' AND provider_txn_ref = ANY($1) AND event_type = $2`, ids, typePayment)
+		SELECT e.provider_txn_ref, e.id, e.status, e.category, e.error_message FROM `+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
 	if err != nil {
 		return nil, err
 	}
@@ -62,10 +65,10 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 		return nil, err
 	}
 	entries, err := pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Entry], `
-		SELECT `+entryColumns+` FROM inbound_events e
+		SELECT `+entryColumns+` FROM `+eventsOf+`
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
 		JOIN accounts a ON a.id = l.account_id
-		WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = ANY($1) AND e.status = 'processed'
+		WHERE e.status = 'processed'
 		ORDER BY l.status <> 'reversed', e.id`, ids) // the last one of each stands: that which counts, else the newest
 	for _, e := range entries {
 		k := out[e.TxnRef]

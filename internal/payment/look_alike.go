@@ -39,10 +39,9 @@ var heldBackSQL = `
 		FROM ` + pg.Unnest[candidate](2, "n") + `
 		JOIN accounts a ON a.id = n.account
 		JOIN LATERAL (
-			SELECT id, provider_txn_ref FROM inbound_events
-			WHERE source = 'reconciliation' AND alias_number = a.bank_account_number AND amount = n.amount
-				AND occurred_at BETWEEN n.at - $1::interval AND n.at + $1::interval AND provider_txn_ref <> n.ref AND status IN ('received', 'processed')
-				AND (session_id = '' OR n.session = '' OR session_id = n.session)
+			SELECT e.id, e.provider_txn_ref FROM listed_payments l JOIN inbound_events e ON e.id = ANY(ARRAY[l.event_id])
+			WHERE l.alias_number = a.bank_account_number AND l.amount = n.amount AND l.occurred_at BETWEEN n.at - $1::interval AND n.at + $1::interval
+				AND e.provider_txn_ref <> n.ref AND e.status IN ('received', 'processed') AND (e.session_id = '' OR n.session = '' OR e.session_id = n.session)
 			LIMIT 1) r ON true`
 
 // holdRepeats holds back the events that may be repeats of what the bank's list brought before them

@@ -14,8 +14,8 @@ import (
 func TestOriginalsAreFoundByIndex(t *testing.T) {
 	t.Parallel()
 	plan := testenv.New(t).IndexPlan(originalsSQL, []uuid.UUID{uuid.New()}, []string{"a"}, []string{"b"}, []string{"c"})
-	require.Contains(t, plan, "inbound_events_request")
-	require.Contains(t, plan, "inbound_events_transaction")
+	require.Contains(t, plan, "event_keys_request")
+	require.Contains(t, plan, "event_keys_transaction")
 	require.NotContains(t, plan, "Seq Scan", plan)
 }
 
@@ -23,7 +23,7 @@ func TestOriginalsAreFoundByIndex(t *testing.T) {
 func TestRepeatsAreFoundByIndex(t *testing.T) {
 	t.Parallel()
 	plan := testenv.New(t).BatchPlan(heldBackSQL)
-	require.Contains(t, plan, "inbound_events_listed")
+	require.Contains(t, plan, "listed_payments_alike")
 	require.NotContains(t, plan, "Seq Scan", plan)
 }
 
@@ -34,7 +34,7 @@ func TestBatchesGoByTheID(t *testing.T) {
 	e := testenv.New(t)
 	for name, sql := range map[string]string{"check": checkSQL, "finding": findingSQL, "received": receivedSQL, "posted": postedSQL} {
 		plan := e.BatchPlan(sql)
-		require.Contains(t, plan, "inbound_events_pkey", name)
+		require.Contains(t, plan, "inbound_events_later_pkey", name)
 		require.NotContains(t, plan, "Seq Scan", "%s: %s", name, plan)
 	}
 }

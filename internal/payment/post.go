@@ -163,7 +163,10 @@ func tracePosted(ctx context.Context, events []*posting, begun time.Time) {
 	}
 }
 
-var receivedSQL = `SELECT ` + pg.Names[eventRow]() + ` FROM inbound_events WHERE id = ANY($1) AND status = 'received' ORDER BY id`
+// eventsNamed are the events e with the ids $1 (package pg, plans.go).
+const eventsNamed = `unnest($1::uuid[]) AS m (event) JOIN inbound_events e ON e.id = ANY(ARRAY[m.event])`
+
+var receivedSQL = `SELECT ` + pg.Names[eventRow]() + ` FROM ` + eventsNamed + ` WHERE status = 'received' ORDER BY id`
 
 // readReceived reads the events that wait to be posted, in the order of their ids, which is the
 // order of arrival. Whoever has taken their items is the only one who changes them.
@@ -298,7 +301,7 @@ var postedSQL = `
 		UPDATE inbound_events e SET status = p.status, category = p.category, error_message = p.reason, account_id = p.account, tenant_id = p.tenant,
 			attempt_count = 0, last_error = '', processed_at = $1, look_alike_of = p.alike
 		FROM ` + pg.Unnest[result](2, "p") + `
-		WHERE e.id = p.id`
+		WHERE e.id = ANY(ARRAY[p.id])`
 
 // recordPosted stores the results of the events, and schedules the confirmation of those that were
 // posted; the others are at their end. A processed event has an error_message exactly when it was

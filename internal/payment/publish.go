@@ -53,7 +53,7 @@ func (s *Service) publish(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]led
 		p.ProviderFee, p.Amount = fee, p.GrossAmount.Sub(fee)
 		d.Type, d.Payload = eventTypes[moved[d.TransactionGroupID]], p
 		return d, err
-	}, `SELECT id, account_id, amount, fee, sender_name, narration, traceparent FROM inbound_events WHERE id = ANY($1) ORDER BY id`, ids)
+	}, `SELECT id, account_id, amount, fee, sender_name, narration, traceparent FROM `+eventsNamed+` ORDER BY id`, ids)
 	if err != nil {
 		return err
 	}

@@ -98,13 +98,12 @@ func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *fi
 // The posted payments of transactions are locked in the order of their ids, after their items, and
 // then read with what is known of their recalls.
 const (
-	paymentsSQL = `
-	SELECT id FROM inbound_events
-	WHERE authentic AND provider_txn_ref <> '' AND provider_txn_ref = ANY($1) AND status = 'processed' ORDER BY id`
-	lockPaymentsSQL = paymentsSQL + ` FOR NO KEY UPDATE`
+	paymentsSQL     = `SELECT e.id FROM ` + eventsOf + ` WHERE e.status = 'processed' ORDER BY e.id`
+	lockPaymentsSQL = paymentsSQL + ` FOR NO KEY UPDATE OF e`
+	lockEventsSQL   = `SELECT e.id FROM ` + eventsNamed + ` ORDER BY e.id FOR NO KEY UPDATE OF e`
 	recallsSQL      = `
 	SELECT e.id, e.tenant_id, e.account_id, e.traceparent, coalesce(r.status, ''), coalesce(r.opened_count, 0), r.closed_at
-	FROM inbound_events e LEFT JOIN recalls r ON r.event_id = e.id WHERE e.id = ANY($1) ORDER BY e.id`
+	FROM ` + eventsNamed + ` LEFT JOIN recalls r ON r.event_id = ANY(ARRAY[e.id]) ORDER BY e.id`
 )
 
 type recallable struct {
@@ -155,7 +154,7 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 	if err := work.Lock(ctx, tx, work.Confirm, known...); err != nil {
 		return nil, err
 	}
-	locked, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `SELECT id FROM inbound_events WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, known)
+	locked, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], lockEventsSQL, known)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +193,7 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 		s.Log.WarnContext(ctx, "the bank may have taken a payment back: it is asked, and the sum covers no settlement meanwhile", slog.String("alert", "recall_opened"),
 			slog.String("event", id.String()), slog.String("account", r.AccountID.String()), slog.String("source", string(source)))
 	}
-	if _, err := tx.Exec(ctx, `UPDATE inbound_events SET last_error = $2 WHERE id = ANY($1)`, opened, whyRecalled); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE inbound_events e SET last_error = $2 FROM unnest($1::uuid[]) AS m (event) WHERE e.id = ANY(ARRAY[m.event])`, opened, whyRecalled); err != nil {
 		return nil, err
 	}
 	// this ends every claim: what was asked before the recall does not answer it

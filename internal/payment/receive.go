@@ -237,7 +237,44 @@ func digest(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-var storeSQL = pg.Insert[inbound]("inbound_events", 1) + ` ON CONFLICT DO NOTHING RETURNING id`
+// keyed is an event with its keys, as the SQL function event_key makes them: here they cost less.
+type keyed struct {
+	*inbound
+	Request     uuid.UUID  `pg:"request"`
+	Transaction *uuid.UUID `pg:"transaction"` // nil: it names none
+}
+
+func withKeys(events []*inbound) []keyed {
+	out := make([]keyed, len(events))
+	for i, e := range events {
+		if out[i].inbound = e; e.Authentic {
+			out[i].Request = eventKey(e.RequestID)
+			if e.TxnRef != "" {
+				out[i].Transaction = new(eventKey(e.TxnRef))
+			}
+		}
+	}
+	return out
+}
+
+func eventKey(id string) uuid.UUID {
+	sum := sha256.Sum256([]byte(id))
+	return uuid.UUID(sum[:16])
+}
+
+// storeSQL stores the keys of the authentic events that are new, and then the events whose keys
+// were. What the bank's list brought is noted for [heldBackSQL].
+var storeSQL = `
+		WITH r AS MATERIALIZED (SELECT ` + pg.Names[keyed]() + ` FROM ` + pg.Unnest[keyed](1, "r") + `),
+		keys AS (
+			INSERT INTO event_keys (request, transaction, event_id, event_type)
+			SELECT request, transaction, id, event_type FROM r WHERE authentic
+			ON CONFLICT DO NOTHING RETURNING event_id),
+		listed AS (
+			INSERT INTO listed_payments (event_id, alias_number, amount, occurred_at)
+			SELECT id, alias_number, amount, occurred_at FROM r WHERE source = 'reconciliation' AND id IN (SELECT event_id FROM keys))
+		INSERT INTO inbound_events (` + pg.Names[inbound]() + `) SELECT ` + pg.Names[inbound]() + ` FROM r
+		WHERE NOT authentic OR id IN (SELECT event_id FROM keys) RETURNING id`
 
 // byRequest is the order in which events go in: two writers with the same events wait for each
 // other in one order.
@@ -246,7 +283,7 @@ func byRequest(a, b *inbound) int { return strings.Compare(a.RequestID, b.Reques
 // storeBatch stores the events that are new. An event that is there already is a duplicate; if its
 // content differs from the stored one it is reported, and not posted.
 func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) ([]Receipt, error) {
-	stored, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], storeSQL, pg.Columns(events)...)
+	stored, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], storeSQL, pg.Columns(withKeys(events))...)
 	if err != nil {
 		return nil, err
 	}
@@ -337,17 +374,14 @@ type repeat struct {
 	Type    string    `pg:"type"`
 }
 
-// originalsSQL asks for a reference that is not empty, which the unique index needs (package pg,
-// plans.go).
 var originalsSQL = `
 		SELECT DISTINCT ON (d.id) d.id, e.*
 		FROM ` + pg.Unnest[repeat](1, "d") + `
 		JOIN LATERAL (
-			SELECT ` + originalColumns + ` FROM inbound_events WHERE authentic AND request_id = d.request
+			SELECT event_id FROM event_keys WHERE request = ANY(ARRAY[event_key(d.request)])
 			UNION ALL
-			SELECT ` + originalColumns + ` FROM inbound_events WHERE authentic AND provider_txn_ref = d.txn AND event_type = d.type AND provider_txn_ref <> '') e ON true`
-
-var originalColumns = pg.Names[eventRow]() + `, digest`
+			SELECT event_id FROM event_keys WHERE transaction = ANY(ARRAY[event_key(nullif(d.txn, ''))]) AND event_type = d.type) k ON true
+		JOIN LATERAL (SELECT ` + pg.Names[eventRow]() + `, digest FROM inbound_events WHERE id = ANY(ARRAY[k.event_id])) e ON true`
 
 // originals finds, for each event that is not new, the stored one of the same request id, or of the
 // same transaction and type (a repeat may bear another request id).

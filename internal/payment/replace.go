@@ -309,9 +309,9 @@ func findReversed(ctx context.Context, q pg.Querier, eventID uuid.UUID) (*Entry,
 	}
 	var counts, was bool
 	err = q.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM inbound_events e JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL
-				WHERE e.authentic AND e.provider_txn_ref <> '' AND e.provider_txn_ref = $1 AND l.status <> 'reversed'),
-			EXISTS (SELECT FROM inbound_events WHERE authentic AND request_id = $2)`, found.TxnRef, replacementID(eventID)).Scan(&counts, &was)
+		SELECT EXISTS (SELECT FROM event_keys k JOIN ledger_entries l ON l.transaction_group_id = k.event_id AND l.direction = 'credit' AND l.reversal_of IS NULL
+				WHERE k.transaction = event_key(nullif($1, '')) AND l.status <> 'reversed'),
+			EXISTS (SELECT FROM event_keys WHERE request = event_key($2))`, found.TxnRef, replacementID(eventID)).Scan(&counts, &was)
 	switch {
 	case err != nil:
 		return nil, err
@@ -373,6 +373,9 @@ func moveOne(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, ev
 }
 
 var replaceSQL = `
+		WITH key AS (
+			INSERT INTO event_keys (request, transaction, event_id, event_type)
+			SELECT event_key($4), event_key(nullif(provider_txn_ref, '')), $2, $5 FROM inbound_events WHERE id = $1)
 		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, error_message, amount, fee,
 			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, digest, body, session_id, traceparent, received_at, replaces)
 		SELECT $2, $3, false, true, $4, provider_txn_ref, $5, 'received', error_message, $6, $7,

@@ -98,6 +98,7 @@ func (s *Service) postRecord(ctx context.Context, id uuid.UUID, t provider.Trans
 			return ErrNotUnposted
 		}
 		row, err := pg.One(ctx, tx, pgx.RowToStructByPos[eventRow], ErrEventNotFound, `
+			WITH listed AS (UPDATE listed_payments SET amount = $2, alias_number = $6, occurred_at = $7 WHERE event_id = $1)
 			UPDATE inbound_events SET amount = $2, fee = $3, currency = $4, alias = $5, alias_number = $6, occurred_at = $7,
 				sender_name = coalesce(nullif(sender_name, ''), $8), narration = coalesce(nullif(narration, ''), $9)
 			WHERE id = $1 RETURNING `+pg.Names[eventRow](),

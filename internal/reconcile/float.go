@@ -190,9 +190,9 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 			(SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
 				WHERE e.unposted AND e.event_type = 'payment_success' AND e.occurred_at <= $1 AND e.currency = 'NGN'
 					AND e.look_alike_of IS NULL)
-			+ (SELECT coalesce(sum(e.amount - e.fee), 0) FROM work w JOIN inbound_events e ON e.id = w.id
+			+ (SELECT coalesce(sum(e.amount - e.fee), 0) FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id])
 				WHERE w.kind = 'ingest' AND e.occurred_at <= $1 AND e.currency = 'NGN')
-			+ (SELECT coalesce(sum(l.amount), 0) FROM ledger_entries l JOIN inbound_events e ON e.id = l.transaction_group_id
+			+ (SELECT coalesce(sum(l.amount), 0) FROM ledger_entries l JOIN inbound_events e ON e.id = ANY(ARRAY[l.transaction_group_id])
 				WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND e.occurred_at <= $1),
 			(SELECT count(*) FROM ledger_entries WHERE reversal_of IS NOT NULL AND created_at > $1),
 			(SELECT count(*) FROM inbound_events WHERE occurred_at = $1 AND authentic AND replaces IS NULL)`, at, ended).

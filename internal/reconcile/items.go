@@ -70,7 +70,7 @@ func (r *comparison) loadItems(ctx context.Context) error {
 // reads: the list had them long before, and the bank's record may say otherwise.
 func (r *comparison) loadDecided(ctx context.Context) error {
 	refs, err := pg.Collect(ctx, r.pool, pgx.RowTo[string], `
-		SELECT DISTINCT e.provider_txn_ref FROM audit_log a JOIN inbound_events e ON e.id = substr(a.target, 7)::uuid
+		SELECT DISTINCT e.provider_txn_ref FROM audit_log a JOIN inbound_events e ON e.id = ANY(ARRAY[substr(a.target, 7)::uuid])
 		WHERE a.action LIKE 'review.%' AND a.at >= $1 AND a.at < $2 AND e.provider_txn_ref <> ''`, r.report.From, r.report.To)
 	for _, ref := range refs {
 		if s := (subject{aboutPayment, ref}); r.before[s] == nil {

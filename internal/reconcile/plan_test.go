@@ -19,7 +19,7 @@ func TestLookAlikesAreReadOnce(t *testing.T) {
 	now := time.Now()
 	rows := []likeness{{Account: uuid.New(), Number: "0123456789", Alias: "a", Amount: money.Must("1.00"), Session: "s"}}
 	plan := testenv.New(t).IndexPlan(lookAlikesSQL, pg.Columns(rows, now.Add(-time.Minute), now)...)
-	require.Contains(t, plan, "inbound_events_occurred", plan)
+	require.Contains(t, plan, "inbound_events_later_occurred_at_idx", plan)
 	require.Contains(t, plan, "hashed SubPlan", plan)
 	require.NotContains(t, plan, "Seq Scan on inbound_events", plan)
 	require.NotContains(t, plan, "Nested Loop", plan)

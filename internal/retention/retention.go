@@ -56,6 +56,8 @@ func Rules(k Keep) []Rule {
 		{Table: "ledger_days", Kept: "for ever"},
 		{Table: "ledger_checkpoints", Kept: "for ever: one row an account"},
 		{Table: "inbound_events", Kept: "for ever; forged ones for 30 days, and no more than fit (payment.Service.PurgeForged)"},
+		{Table: "event_keys", Kept: "for ever: by them no event is stored a second time"},
+		{Table: "listed_payments", Kept: "for ever: they are few"},
 		{Table: "recalls", Kept: "for ever"},
 		{Table: "transfers", Kept: "for ever"},
 		{Table: "freezes", Kept: "for ever: they say why a payout waited"},

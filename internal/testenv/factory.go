@@ -33,6 +33,14 @@ func (e *Env) Account(tenant uuid.UUID, ref string) uuid.UUID {
 	return id
 }
 
+// KeyEvents stores the keys of the authentic events that a test has inserted by itself.
+func (e *Env) KeyEvents() {
+	e.T.Helper()
+	e.Exec(`INSERT INTO event_keys (request, transaction, event_id, event_type)
+		SELECT event_key(request_id), event_key(nullif(provider_txn_ref, '')), id, event_type FROM inbound_events e
+		WHERE authentic AND NOT EXISTS (SELECT FROM event_keys k WHERE k.request = event_key(e.request_id))`)
+}
+
 // Exec runs one statement and fails the test on an error.
 func (e *Env) Exec(sql string, args ...any) {
 	e.T.Helper()
