@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
+	"ajo/internal/pg"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
 	"ajo/ledger"
@@ -267,14 +269,21 @@ func (w *world) unfinished() string {
 func (w *world) checkBooks(e *endpoint) {
 	w.t.Helper()
 	txs := w.bank.Transactions()
+	type booked struct{ Ref, Entries, Group string }
+	posted, err := pg.Collect(context.Background(), w.Pool, pgx.RowToStructByPos[booked], `
+		SELECT provider_txn_ref, string_agg(direction || ' ' || amount || ' ' || fee || ' ' || status, ', '), min(transaction_group_id::text)
+		FROM ledger_entries GROUP BY provider_txn_ref`)
+	require.NoError(w.t, err)
+	entries := map[string]booked{}
+	for _, b := range posted {
+		entries[b.Ref] = b
+	}
 	net := money.Zero
 	groups := map[string]bool{}
 	for _, tx := range txs {
 		net = net.Add(tx.Amount).Sub(tx.Fee)
-		got := testenv.Value[string](w.Env, `
-			SELECT coalesce(string_agg(direction || ' ' || amount || ' ' || fee || ' ' || status, ', '), 'nothing') FROM ledger_entries WHERE provider_txn_ref = $1`, tx.ID)
-		require.Equal(w.t, fmt.Sprintf("credit %s %s confirmed", tx.Amount.Sub(tx.Fee), tx.Fee), got, "the entries of transaction %s", tx.ID)
-		groups[testenv.Value[string](w.Env, `SELECT transaction_group_id::text FROM ledger_entries WHERE provider_txn_ref = $1`, tx.ID)] = true
+		require.Equal(w.t, fmt.Sprintf("credit %s %s confirmed", tx.Amount.Sub(tx.Fee), tx.Fee), entries[tx.ID].Entries, "the entries of transaction %s", tx.ID)
+		groups[entries[tx.ID].Group] = true
 	}
 	require.Len(w.t, groups, len(txs))
 	require.Equal(w.t, len(txs), w.count(`SELECT count(*) FROM ledger_entries`))
