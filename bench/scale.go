@@ -16,9 +16,12 @@ import (
 )
 
 const (
-	rare   = 10   // payments that the bank made in a second, where its list does not pay
+	rare   = 10   // payments that the bank made in a second, where its list is read for several
 	steady = 1157 // payments a second of 100 million a day
 )
+
+// lone is the time between two payments where the bank's list does not pay.
+const lone = 10 * time.Second
 
 const (
 	allConfirmed = `SELECT NOT EXISTS (SELECT FROM work WHERE kind = 'confirm')`
@@ -28,16 +31,16 @@ const (
 // slowest is how long a row of a large book may take.
 const slowest = 30 * time.Minute
 
-// made has the bank make n payments, so many in each second, and sends their events over 64
-// connections. It returns when the last was made.
-func (f *flow) made(n, perSecond int) (end time.Time, err error) {
+// made has the bank make n payments, one each gap, and sends their events over 64 connections. It
+// returns when the last was made.
+func (f *flow) made(n int, gap time.Duration) (end time.Time, err error) {
 	const part = 50_000 // requests that are in memory at a time
 	end = time.Now().UTC().Truncate(time.Second).Add(-3 * time.Minute)
 	for from := 0; from < n; from += part {
 		all := payments(f.accounts, f.next, min(part, n-from))
 		f.next += len(all)
 		for i := range all {
-			all[i].at = end.Add(-time.Duration(n-from-i) * time.Second / time.Duration(perSecond)).Format(time.RFC3339)
+			all[i].at = end.Add(-time.Duration(n-from-i) * gap).Format(time.RFC3339)
 		}
 		if err := f.recordAll(all); err != nil {
 			return end, err
@@ -56,7 +59,8 @@ func (f *flow) made(n, perSecond int) (end time.Time, err error) {
 }
 
 // confirming measures how fast payments are confirmed by a bank that takes 200 ms for each answer:
-// many of a second, whose list is read, and few, that are asked about one by one.
+// many of a second, whose list is read, few, whose list is read for several seconds, and lone ones,
+// that are asked about one by one.
 func (r *run) confirming(ctx context.Context) error {
 	f, err := r.newFlow(ctx, "confirm", r.spread(), worldOptions{settings: chainSettings}, func(*flow) error { return nil })
 	if err != nil {
@@ -66,22 +70,26 @@ func (r *run) confirming(ctx context.Context) error {
 	if err := f.slowBank("transactions", slowness, 0); err != nil {
 		return err
 	}
-	for _, perSecond := range []int{steady, rare} {
+	for _, c := range []struct {
+		what string
+		gap  time.Duration
+		n    int
+	}{
+		{fmt.Sprintf("%d made in a second", steady), time.Second / steady, r.most(2000)},
+		{fmt.Sprintf("%d made in a second", rare), time.Second / rare, r.most(1000)},
+		{fmt.Sprintf("one made in %s", lone), lone, r.most(1000)},
+	} {
 		for _, workers := range []int{1, 2, 4} {
 			if r.short && workers > 2 {
 				continue
 			}
-			n := r.most(2000)
-			if perSecond == rare {
-				n /= 2
-			}
-			rate, err := r.confirmed(ctx, f, n, perSecond, workers)
+			rate, err := r.confirmed(ctx, f, c.n, c.gap, workers)
 			if err != nil {
 				return err
 			}
 			r.add(figure{
-				Row: "confirm", What: fmt.Sprintf("confirmed, %d made in a second, workers: %d", perSecond, workers), Unit: "/s", Value: rate, Goal: 1000,
-				Note: fmt.Sprintf("%d payments, the bank answers after %s, its limits lifted; from the start of the workers' processes on", n, slowness),
+				Row: "confirm", What: fmt.Sprintf("confirmed, %s, workers: %d", c.what, workers), Unit: "/s", Value: rate, Goal: 1000,
+				Note: fmt.Sprintf("%d payments, the bank answers after %s, its limits lifted; from the start of the workers' processes on", c.n, slowness),
 			})
 		}
 	}
@@ -89,12 +97,12 @@ func (r *run) confirming(ctx context.Context) error {
 }
 
 // confirmed is how many of n posted payments so many workers confirm a second.
-func (r *run) confirmed(ctx context.Context, f *flow, n, perSecond, workers int) (float64, error) {
+func (r *run) confirmed(ctx context.Context, f *flow, n int, gap time.Duration, workers int) (float64, error) {
 	f.stopWorkers()
 	if _, err := f.startWorker(ctx, "poster", "--queues", "ingest,deliver"); err != nil {
 		return 0, err
 	}
-	if _, err := f.made(n, perSecond); err != nil {
+	if _, err := f.made(n, gap); err != nil {
 		return 0, err
 	}
 	if err := f.wait(ctx, "posted", doneLimit, allPosted); err != nil {
@@ -121,7 +129,7 @@ func (r *run) overdue(ctx context.Context) error {
 	defer f.close(ctx)
 	f.stopWorkers()
 	r.say("storing %d events", r.due)
-	end, err := f.made(r.due, steady)
+	end, err := f.made(r.due, time.Second/steady)
 	if err != nil {
 		return err
 	}

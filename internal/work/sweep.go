@@ -36,34 +36,49 @@ func Overdue(ctx context.Context, q pg.Querier, now time.Time, spans []Span, lim
 	return pg.Collect(ctx, q, pgx.RowToStructByPos[Item], overdueSQL, pg.Columns(spans, now, limit)...)
 }
 
-const inTurnSQL = `
-	WITH looked AS MATERIALIZED (
-		SELECT ` + itemColumns + `, leased_until FROM work
-		WHERE kind = $1 AND (due_at, id) > ($2, $3) AND due_at < $4 ORDER BY due_at, id LIMIT $6
+// The place is counted in the order of the look, so that one large sort is left, by tenant. The
+// settings keep that in memory, and have the look go by work_due, by a sort of what is due at the
+// same time: it ends at its limit then. By a bitmap of the index or another sort, all that is
+// overdue would be read.
+const (
+	inTurnSettings = `SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true), set_config('work_mem', '16MB', true)`
+	inTurnSQL      = `
+	WITH looked AS (
+		SELECT *, row_number() OVER (ORDER BY due_at, id) AS place FROM (
+			SELECT ` + itemColumns + `, leased_until FROM work
+			WHERE kind = $1 AND (due_at, id) > ($2, $3) AND due_at < $4 ORDER BY due_at, id LIMIT $6) w
 	), ranked AS (
-		SELECT *, row_number() OVER (PARTITION BY tenant_id ORDER BY due_at, id) AS turn, row_number() OVER (ORDER BY due_at, id) AS place FROM looked
+		SELECT *, row_number() OVER (PARTITION BY tenant_id ORDER BY place) AS turn FROM looked
 	)
 	SELECT ` + itemColumns + `, turn <= $7 AND coalesce(leased_until, '-infinity') <= $5, place = $6 FROM ranked
-	WHERE turn <= $7 AND coalesce(leased_until, '-infinity') <= $5 OR place = $6 ORDER BY turn, due_at, id`
+	WHERE turn <= $7 AND coalesce(leased_until, '-infinity') <= $5 OR place = $6 ORDER BY turn, place`
+)
 
 // InTurn reads so many items of a span, the oldest first, and returns of each tenant no more than
 // share: all tenants' first, then all their second, and so on. last is where to go on; nil: there
 // is nothing more. For the sweep.
-func InTurn(ctx context.Context, q pg.Querier, now time.Time, s Span, read, share int) (items []Item, last *Item, err error) {
-	rows, err := q.Query(ctx, inTurnSQL, string(s.Kind), s.After, s.ID, s.Before, now, read, share)
-	if err != nil {
-		return nil, nil, err
-	}
-	var m Item
-	var listed, end bool
-	_, err = pgx.ForEachRow(rows, []any{&m.Kind, &m.ID, &m.TenantID, &m.DueAt, &m.Traceparent, &listed, &end}, func() error {
-		if end {
-			last = new(m)
+func InTurn(ctx context.Context, pool *pg.Pool, now time.Time, s Span, read, share int) (items []Item, last *Item, err error) {
+	err = pg.Reading(ctx, pool, func(tx pg.Tx) error {
+		items, last = nil, nil // of the last attempt alone
+		if _, err := tx.Exec(ctx, inTurnSettings); err != nil {
+			return err
 		}
-		if listed {
-			items = append(items, m)
+		rows, err := tx.Query(ctx, inTurnSQL, string(s.Kind), s.After, s.ID, s.Before, now, read, share)
+		if err != nil {
+			return err
 		}
-		return nil
+		var m Item
+		var listed, end bool
+		_, err = pgx.ForEachRow(rows, []any{&m.Kind, &m.ID, &m.TenantID, &m.DueAt, &m.Traceparent, &listed, &end}, func() error {
+			if end {
+				last = new(m)
+			}
+			if listed {
+				items = append(items, m)
+			}
+			return nil
+		})
+		return err
 	})
 	return items, last, err
 }
