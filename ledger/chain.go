@@ -14,12 +14,12 @@ import (
 //
 // The form is fixed: a text is its length in bytes (32 bits, big-endian) and its UTF-8; an id its
 // 16 bytes; a number 64 bits, big-endian; a sum its decimal text, as on the wire; a time
-// microseconds since 1970; what may be absent has a byte before it, 1 if it is there and 0 if not.
+// microseconds since 1970; what may be absent has a byte before it, 1 if it is there and 0 if not;
+// the kind, which most do not have, is the last.
 // Whoever changes it gives it another tag, and the old entries keep theirs.
 const (
 	chainTag = "ajo.ledger.chain.v1"
 	entryTag = "ajo.ledger.entry.v1"
-	contra   = "provider_float"
 )
 
 // form is the bytes that a hash is taken of.
@@ -66,7 +66,7 @@ func link(before []byte, r *row) []byte {
 	f.id(r.AccountID)
 	f.number64(r.Seq)
 	f.id(r.ID)
-	f.text(contra)
+	f.text(string(r.contra()))
 	f.text(string(r.Direction))
 	f.text(r.Amount.String())
 	f.text(r.Fee.String())
@@ -84,6 +84,9 @@ func link(before []byte, r *row) []byte {
 	}
 	f.text(r.Running.String())
 	f.number64(r.CreatedAt.UnixMicro())
+	if r.Kind != "" {
+		f.text(string(r.Kind))
+	}
 	return f.sum()
 }
 

@@ -54,6 +54,7 @@ func TestChainCoversEachField(t *testing.T) {
 		"moved boundary": func(r *row) { r.Narration, r.ProviderTxnRef = "rent ₦T", "-1" }, "reference": func(r *row) { r.ProviderTxnRef = "T-2" },
 		"group": func(r *row) { r.TransactionGroupID = other }, "transfer": func(r *row) { r.TransferRef = &text }, "no transfer": func(r *row) { r.TransferRef = nil },
 		"reversal": func(r *row) { r.ReversalOf = &other }, "no reversal": func(r *row) { r.ReversalOf = nil }, "running": func(r *row) { r.Running = money.Zero },
+		"contra": func(r *row) { r.Contra = Suspense }, "kind": func(r *row) { r.Kind = KindFee }, "another kind": func(r *row) { r.Kind = KindMove },
 		"time": func(r *row) { r.CreatedAt = r.CreatedAt.Add(time.Microsecond) },
 	} {
 		r := e

@@ -24,7 +24,7 @@ var pairs = []struct{ name, sql string }{
 		SELECT r.id::text, format('reverses %s, but differs from it', o.id)
 		FROM ledger_entries r JOIN ledger_entries o ON o.id = r.reversal_of
 		WHERE (o.status <> 'reversed' OR r.status <> 'reversed' OR o.amount <> r.amount OR o.direction = r.direction
-			OR o.account_id <> r.account_id OR o.transaction_group_id <> r.transaction_group_id OR o.reversal_of IS NOT NULL)
+			OR o.account_id <> r.account_id OR o.contra <> r.contra OR o.kind <> r.kind OR o.transaction_group_id <> r.transaction_group_id OR o.reversal_of IS NOT NULL)
 			AND ($1::uuid[] IS NULL OR r.id = ANY($1))`},
 }
 
@@ -34,16 +34,27 @@ const allDaysSQL = `
 		said AS (
 			SELECT tenant_id, (created_at AT TIME ZONE interval '1 hour')::date AS day,
 				coalesce(sum(amount) FILTER (WHERE direction = 'credit'), 0) AS money_in, coalesce(sum(amount) FILTER (WHERE direction = 'debit'), 0) AS money_out
-			FROM ledger_entries WHERE status IN ('provisional', 'confirmed') GROUP BY 1, 2)
+			FROM (SELECT tenant_id, direction, amount, status, created_at FROM ledger_entries UNION ALL ` + contraSidesSQL + `) e
+			WHERE status IN ('provisional', 'confirmed') GROUP BY 1, 2)
 		SELECT format('%s %s', tenant_id, day), format('stored %s/%s, entries say %s/%s (in/out)', k.money_in, k.money_out, s.money_in, s.money_out)
 		FROM kept k FULL JOIN said s USING (tenant_id, day)
 		WHERE (coalesce(k.money_in, 0), coalesce(k.money_out, 0)) IS DISTINCT FROM (coalesce(s.money_in, 0), coalesce(s.money_out, 0))`
+
+// contraSidesSQL are the other sides of the entries whose other side is not the provider float.
+const contraSidesSQL = `
+			SELECT s.id AS tenant_id, CASE e.direction WHEN 'credit' THEN 'debit' ELSE 'credit' END AS direction, e.amount, e.status, e.created_at
+			FROM ledger_entries e JOIN system_accounts s ON s.name = e.contra WHERE e.contra <> 'provider_float'`
 
 // tenantDaysSQL compares the sums of all days of each tenant with what its accounts have.
 var tenantDaysSQL = `
 		SELECT tenant_id::text, format('stored %s/%s in all, entries say %s/%s (in/out)', k.money_in, k.money_out, s.money_in, s.money_out)
 		FROM (SELECT tenant_id, sum(money_in) AS money_in, sum(money_out) AS money_out FROM ledger_days GROUP BY 1) k
-		FULL JOIN ` + pg.Unnest[tenantSum](1, "s") + ` USING (tenant_id)
+		FULL JOIN (
+			SELECT tenant_id, sum(money_in) AS money_in, sum(money_out) AS money_out FROM (
+				SELECT tenant_id, money_in, money_out FROM ` + pg.Unnest[tenantSum](1, "s") + `
+				UNION ALL
+				SELECT tenant_id, CASE direction WHEN 'credit' THEN amount ELSE 0 END, CASE direction WHEN 'debit' THEN amount ELSE 0 END
+				FROM (` + contraSidesSQL + `) c WHERE status IN ('provisional', 'confirmed')) a GROUP BY 1) s USING (tenant_id)
 		WHERE (coalesce(k.money_in, 0), coalesce(k.money_out, 0)) IS DISTINCT FROM (coalesce(s.money_in, 0), coalesce(s.money_out, 0))`
 
 // strayedSQL finds accounts of entries and checkpoints that have no balance. It goes from account

@@ -36,7 +36,7 @@ func inBalance(s Status) bool { return s == Provisional || s == Confirmed }
 // post counts a new entry. A reversal is in no sum: its original leaves its own day.
 func (d days) post(r *row) {
 	if inBalance(r.Status) {
-		d.add(r.TenantID, r.CreatedAt, r.Direction, r.Amount)
+		d.add(r.TenantID, r.Contra, r.CreatedAt, r.Direction, r.Amount)
 	}
 }
 
@@ -45,13 +45,22 @@ func (d days) post(r *row) {
 func (d days) carry(tenant uuid.UUID, e *stored, to Status) {
 	switch is, was := inBalance(to), inBalance(e.Status); {
 	case is && !was:
-		d.add(tenant, e.CreatedAt, e.Direction, e.Amount)
+		d.add(tenant, e.Contra, e.CreatedAt, e.Direction, e.Amount)
 	case was && !is:
-		d.add(tenant, e.CreatedAt, e.Direction, e.Amount.Neg())
+		d.add(tenant, e.Contra, e.CreatedAt, e.Direction, e.Amount.Neg())
 	}
 }
 
-func (d days) add(tenant uuid.UUID, posted time.Time, direction Direction, amount money.Amount) {
+// add counts an entry on its own side, and on the other one where that is not the provider float,
+// which is the other side of nearly all.
+func (d days) add(tenant uuid.UUID, contra SystemAccount, posted time.Time, direction Direction, amount money.Amount) {
+	d.count(tenant, posted, direction, amount)
+	if contra != "" && contra != ProviderFloat {
+		d.count(contra.ID(), posted, direction.opposite(), amount)
+	}
+}
+
+func (d days) count(tenant uuid.UUID, posted time.Time, direction Direction, amount money.Amount) {
 	key := dayKey{tenant, posted.In(clock.Lagos).Format(time.DateOnly)}
 	if d[key] == nil {
 		d[key] = &dayRow{Tenant: tenant, Day: key.day}

@@ -113,6 +113,8 @@ type Entry struct {
 	// entry is not.
 	SenderName string `pg:"sender_name"`
 	SenderBank string `pg:"sender_bank"` // by its name
+	// empty: a payment or a payout
+	Kind Kind `json:"-"`
 }
 
 // Posting asks for a new entry.
@@ -130,6 +132,9 @@ type Posting struct {
 	TransferRef        *string
 	// of a debit: the money has left already, so the balance is not asked, and may fall below zero
 	Gone bool
+	// on the other side; empty: [ProviderFloat]. Another needs a Kind.
+	Contra SystemAccount
+	Kind   Kind
 }
 
 // totals is a row of ledger_balances while its lock is held.

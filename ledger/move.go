@@ -35,6 +35,7 @@ type Moved struct {
 type stored struct {
 	Entry
 	AccountID uuid.UUID
+	Contra    SystemAccount
 	// the account's last number, when this move puts the entry under review, or ends that
 	reviewFrom, reviewTo *int64
 }
@@ -112,8 +113,8 @@ func (t *totals) carry(e *stored, to Status, now time.Time) *row {
 	r := t.next(Entry{
 		Direction: e.Direction.opposite(), Amount: e.Amount, Status: Reversed, Narration: "Reversal: " + e.Narration,
 		ProviderTxnRef: e.ProviderTxnRef, TransactionGroupID: e.TransactionGroupID, TransferRef: e.TransferRef,
-		ReversalOf: &original, CreatedAt: now, SenderName: e.SenderName, SenderBank: e.SenderBank,
-	})
+		ReversalOf: &original, CreatedAt: now, SenderName: e.SenderName, SenderBank: e.SenderBank, Kind: e.Kind,
+	}, e.Contra)
 	return &r
 }
 
@@ -143,13 +144,13 @@ func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries m
 		return err
 	})
 	batch.Queue(`
-		SELECT account_id, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
-			transfer_ref, reversal_of, created_at, sender_name, sender_bank
+		SELECT account_id, contra, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
+			transfer_ref, reversal_of, created_at, sender_name, sender_bank, kind
 		FROM ledger_entries WHERE transaction_group_id = ANY($1)`, groups(moves)).Query(func(rows pgx.Rows) error {
 		entries = map[entryKey]*stored{}
 		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*stored, error) {
 			var s stored
-			return &s, r.Scan(append([]any{&s.AccountID}, s.fields()...)...)
+			return &s, r.Scan(append([]any{&s.AccountID, &s.Contra}, s.fields()...)...)
 		})
 		for _, s := range list {
 			entries[entryKey{s.TransactionGroupID, s.Direction}] = s
@@ -164,7 +165,7 @@ func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries m
 func (e *Entry) fields() []any {
 	return []any{
 		&e.ID, &e.Direction, &e.Amount, &e.Fee, &e.Currency, &e.Status, &e.Narration, &e.ProviderTxnRef,
-		&e.TransactionGroupID, &e.TransferRef, &e.ReversalOf, &e.CreatedAt, &e.SenderName, &e.SenderBank,
+		&e.TransactionGroupID, &e.TransferRef, &e.ReversalOf, &e.CreatedAt, &e.SenderName, &e.SenderBank, &e.Kind,
 	}
 }
 

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,7 +23,10 @@ type row struct {
 	Seq       int64        `pg:"seq"`
 	Running   money.Amount `pg:"running_balance,numeric"`
 	Hash      []byte       `pg:"hash"`
+	Contra    SystemAccount
 }
+
+func (r *row) contra() SystemAccount { return cmp.Or(r.Contra, ProviderFloat) }
 
 // OpenAccount gives a new account its empty balance; it runs in the transaction that inserts the
 // account.
@@ -90,14 +94,14 @@ func (t *totals) append(p Posting, d Direction, now time.Time) row {
 	return t.next(Entry{
 		Direction: d, Amount: p.Amount, Fee: p.Fee, Status: Provisional, Narration: p.Narration,
 		ProviderTxnRef: p.ProviderTxnRef, TransactionGroupID: p.TransactionGroupID, TransferRef: p.TransferRef, CreatedAt: now,
-		SenderName: p.SenderName, SenderBank: p.SenderBank,
-	})
+		SenderName: p.SenderName, SenderBank: p.SenderBank, Kind: p.Kind,
+	}, p.Contra)
 }
 
-func (t *totals) next(e Entry) row {
+func (t *totals) next(e Entry, contra SystemAccount) row {
 	e.ID, e.Currency = uuid.Must(uuid.NewV7()), money.Currency
 	t.LastSeq++
-	r := row{Entry: e, TenantID: t.TenantID, AccountID: t.AccountID, Seq: t.LastSeq, Running: t.net()}
+	r := row{Entry: e, TenantID: t.TenantID, AccountID: t.AccountID, Seq: t.LastSeq, Running: t.net(), Contra: contra}
 	t.chain(&r)
 	return r
 }
@@ -160,9 +164,7 @@ func write(ctx context.Context, tx pg.Tx, batch *pgx.Batch, b book, rows []row) 
 	for i := range rows {
 		b.days.post(&rows[i])
 	}
-	if len(rows) > 0 {
-		batch.Queue(insertEntries, pg.Columns(rows)...)
-	}
+	queueEntries(batch, rows)
 	queueTotals(batch, b.totals)
 	queueRecalls(batch, b.totals)
 	queueDays(batch, b.days)
@@ -181,12 +183,42 @@ func write(ctx context.Context, tx pg.Tx, batch *pgx.Batch, b book, rows []row) 
 
 var (
 	insertEntries = pg.Insert[row]("ledger_entries", 1)
+	insertMarked  = pg.Insert[markedRow]("ledger_entries", 1)
 	updateTotals  = `
 		UPDATE ledger_balances b
 		SET total_credits = m.credits, total_debits = m.debits, provisional_credits = m.provisional, last_seq = m.seq, chain_head = m.head
 		FROM ` + pg.Unnest[totals](1, "m") + `
 		WHERE b.account_id = m.account_id`
 )
+
+// queueEntries inserts the rows. Those that are no payment and no payout are few, and have columns
+// more.
+func queueEntries(batch *pgx.Batch, rows []row) {
+	plain, marked := rows, []markedRow(nil)
+	if slices.ContainsFunc(rows, func(r row) bool { return r.Kind != "" }) {
+		plain = nil
+		for _, r := range rows {
+			if r.Kind == "" {
+				plain = append(plain, r)
+			} else {
+				marked = append(marked, markedRow{r, r.contra(), r.Kind})
+			}
+		}
+	}
+	if len(plain) > 0 {
+		batch.Queue(insertEntries, pg.Columns(plain)...)
+	}
+	if len(marked) > 0 {
+		batch.Queue(insertMarked, pg.Columns(marked)...)
+	}
+}
+
+// markedRow is a row with a kind.
+type markedRow struct {
+	row
+	ContraColumn SystemAccount `pg:"contra"`
+	KindColumn   Kind          `pg:"kind"`
+}
 
 func queueTotals(batch *pgx.Batch, all map[uuid.UUID]*totals) {
 	var changed []*totals

@@ -23,9 +23,9 @@ const (
 		FROM ledger_balances b LEFT JOIN ledger_checkpoints c ON c.account_id = b.account_id
 		LEFT JOIN (SELECT account_id, count(*) AS n FROM ledger_entries WHERE reversed GROUP BY account_id) r ON r.account_id = b.account_id
 		ORDER BY b.account_id`
-	entryColumns = `e.account_id, e.tenant_id, e.seq, e.running_balance, e.hash, e.review_from_seq, e.review_to_seq,
+	entryColumns = `e.account_id, e.contra, e.tenant_id, e.seq, e.running_balance, e.hash, e.review_from_seq, e.review_to_seq,
 			e.id, e.direction, e.amount, e.fee, e.currency, e.status, e.narration, e.provider_txn_ref, e.transaction_group_id,
-			e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank`
+			e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank, e.kind`
 	allCursor = `DECLARE ajo_entries NO SCROLL CURSOR FOR SELECT ` + entryColumns + ` FROM ledger_entries e ORDER BY account_id, seq`
 	// The entries from the one before the checkpoint's on, and those below that may have changed.
 	// OFFSET 0 keeps the planner from joining whole tables: it cannot know how few entries are new.
@@ -116,7 +116,7 @@ func (f *fetched[T]) next(ctx context.Context, tx pg.Tx) (*T, error) {
 
 func scanEntry(rows pgx.CollectableRow) (*storedEntry, error) {
 	var e storedEntry
-	return &e, rows.Scan(append([]any{&e.AccountID, &e.TenantID, &e.Seq, &e.Running, &e.Hash, &e.reviewFrom, &e.reviewTo}, e.fields()...)...)
+	return &e, rows.Scan(append([]any{&e.AccountID, &e.Contra, &e.TenantID, &e.Seq, &e.Running, &e.Hash, &e.reviewFrom, &e.reviewTo}, e.fields()...)...)
 }
 
 func scanAccount(rows pgx.CollectableRow) (*accountReader, error) {

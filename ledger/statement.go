@@ -64,7 +64,7 @@ const (
 	newestFirstSQL = pageLinesSQL + ` ORDER BY seq DESC LIMIT $3) e ON true WHERE b.account_id = $1 ORDER BY e.seq DESC`
 	pageLinesSQL   = `
 		SELECT b.total_credits, b.total_debits, coalesce(encode(b.chain_head, 'hex'), ''), e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status,
-			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank
+			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank, e.kind
 		FROM ledger_balances b
 		LEFT JOIN LATERAL (
 			SELECT * FROM ledger_entries
@@ -77,7 +77,7 @@ const (
 // linesSQL reads all lines of a statement.
 const linesSQL = `
 		SELECT e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status, e.narration, e.provider_txn_ref, e.transaction_group_id,
-			e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank
+			e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank, e.kind
 		FROM ledger_entries e
 		WHERE e.account_id = $1 AND e.seq > $2 AND e.seq <= $4 AND e.created_at >= $5 AND e.created_at < $6
 			AND ($7 = '' OR e.direction = $7) AND ($8 = '' OR e.status = $8) AND ($8 <> 'reversed' OR e.reversed) AND ($8 <> 'needs_review' OR e.review_from_seq IS NOT NULL)
@@ -121,7 +121,7 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	into := []any{
 		&s.TotalCredits, &s.TotalDebits, &s.ChainHead, &n.seq, &n.running, &n.id, &n.direction, &n.amount, &n.fee, &n.currency, &n.status,
 		&n.narration, &n.providerRef, &n.group, &n.transfer, &n.reversal, &n.created,
-		&n.senderName, &n.senderBank,
+		&n.senderName, &n.senderBank, &n.kind,
 	}
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		if n.id != nil {
@@ -202,7 +202,7 @@ type nullableLine struct {
 	seq                                                 *int64
 	running, amount, fee                                *money.Amount
 	direction, currency, status, narration, providerRef *string
-	senderName, senderBank                              *string
+	senderName, senderBank, kind                        *string
 	transfer                                            *string
 	created                                             *time.Time
 }
@@ -212,5 +212,6 @@ func (n *nullableLine) toLine() Line {
 		ID: *n.id, Direction: Direction(*n.direction), Amount: *n.amount, Fee: *n.fee, Currency: *n.currency, Status: Status(*n.status),
 		Narration: *n.narration, ProviderTxnRef: *n.providerRef, TransactionGroupID: *n.group, TransferRef: n.transfer,
 		ReversalOf: n.reversal, CreatedAt: n.created.UTC(), SenderName: *n.senderName, SenderBank: *n.senderBank,
+		Kind: Kind(*n.kind),
 	}}
 }

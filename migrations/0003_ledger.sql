@@ -2,9 +2,24 @@
 -- sums by day. Only package ledger writes these tables.
 -- +goose Up
 
--- One row is both sides of a movement: the customer's account in the given direction, and contra,
--- the system account, in the opposite one. So a movement cannot be half written, and payments do
--- not all update one system row.
+-- The service's own accounts, beside those of tenants. Each is its own tenant in the tables of the
+-- ledger (tenant_id = account_id), and a key of the last ones, so that it is locked last.
+CREATE TABLE system_accounts (
+    id   uuid PRIMARY KEY,
+    name text NOT NULL UNIQUE,
+    purpose text NOT NULL
+);
+COMMENT ON TABLE system_accounts IS 'The service''s own accounts, beside those of tenants.';
+INSERT INTO system_accounts (id, name, purpose) VALUES
+    ('ffffffff-0000-8000-8000-000000000001', 'provider_float', 'the wallet at the bank: the other side of all other accounts'),
+    ('ffffffff-0000-8000-8000-000000000002', 'bank_fees', 'what the bank takes for payouts that the platform bears'),
+    ('ffffffff-0000-8000-8000-000000000003', 'taxes', 'VAT and stamp duty that the platform bears'),
+    ('ffffffff-0000-8000-8000-000000000004', 'platform_revenue', 'what the platform earns'),
+    ('ffffffff-0000-8000-8000-000000000005', 'suspense', 'money whose owner is not known yet');
+
+-- One row is both sides of a movement: the account in the given direction, and contra, a system
+-- account, in the opposite one. So a movement cannot be half written, and payments do not all
+-- update one system row.
 --
 -- No foreign keys: each would look an account up again that the transaction has just read. Nothing
 -- can remove it, since its balance refers to it and is never deleted.
@@ -17,7 +32,8 @@ CREATE TABLE ledger_entries (
     id                   uuid PRIMARY KEY,
     tenant_id            uuid NOT NULL,
     account_id           uuid NOT NULL,
-    contra               text NOT NULL DEFAULT 'provider_float' CHECK (contra = 'provider_float'),
+    contra               text NOT NULL DEFAULT 'provider_float'
+        CHECK (contra IN ('provider_float', 'bank_fees', 'taxes', 'platform_revenue', 'suspense')),
     seq                  bigint NOT NULL CHECK (seq > 0),
     direction            text NOT NULL CHECK (direction IN ('credit', 'debit')),
     amount               naira NOT NULL CHECK (amount > 0),
@@ -36,10 +52,14 @@ CREATE TABLE ledger_entries (
     hash                 bytea,
     sender_name          text NOT NULL DEFAULT '',
     sender_bank          text NOT NULL DEFAULT '',
+    kind                 text NOT NULL DEFAULT '' CHECK (kind IN ('', 'fee', 'suspense', 'move')),
     reversed             boolean NOT NULL GENERATED ALWAYS AS (status = 'reversed') STORED,
     -- A debit under review would free money that may be on its way out.
     CHECK (NOT (direction = 'debit' AND status = 'needs_review')),
     CHECK (reversal_of IS NULL OR status = 'reversed'),
+    -- A system account's entry says what it is.
+    CHECK (tenant_id <> account_id OR kind <> ''),
+    CHECK (contra = 'provider_float' OR kind <> ''),
     CHECK (status <> 'needs_review' OR review_from_seq IS NOT NULL)
 ) WITH (fillfactor = 50);
 CREATE UNIQUE INDEX ledger_entries_seq ON ledger_entries (account_id, seq);
@@ -53,8 +73,13 @@ CREATE INDEX ledger_entries_reviewed ON ledger_entries (account_id) WHERE review
 -- by a column that a confirmation leaves as it is.
 CREATE INDEX ledger_entries_debits ON ledger_entries (account_id, seq) WHERE direction = 'debit';
 CREATE INDEX ledger_entries_reversed ON ledger_entries (account_id, seq) WHERE reversed;
+-- Statements of the system accounts: their own entries, and those that name them on the other side.
+CREATE INDEX ledger_entries_system ON ledger_entries (account_id, id) WHERE tenant_id = account_id;
+CREATE INDEX ledger_entries_contra ON ledger_entries (contra, id) WHERE contra <> 'provider_float';
 COMMENT ON TABLE ledger_entries IS 'One movement of money on an account. Only its status ever changes.';
 COMMENT ON COLUMN ledger_entries.contra IS 'the system account on the other side of the movement';
+COMMENT ON COLUMN ledger_entries.kind IS
+    'empty: a payment or a payout; fee: what the bank took for a payout; suspense: money whose owner is not known; move: made by an operator';
 COMMENT ON COLUMN ledger_entries.seq IS 'position in the account, from 1 without a gap: the statement''s order and cursor';
 COMMENT ON COLUMN ledger_entries.amount IS 'of a received payment: net, after the bank''s fee';
 COMMENT ON COLUMN ledger_entries.fee IS 'the bank''s fee, outside the balance';
@@ -71,7 +96,7 @@ COMMENT ON COLUMN ledger_entries.hash IS
 
 -- No index names the sums, and fillfactor leaves room: every posting updates its row in place.
 CREATE TABLE ledger_balances (
-    account_id          uuid PRIMARY KEY REFERENCES accounts (id),
+    account_id          uuid PRIMARY KEY,
     tenant_id           uuid NOT NULL,
     total_credits       naira NOT NULL DEFAULT 0 CHECK (total_credits >= 0),
     total_debits        naira NOT NULL DEFAULT 0 CHECK (total_debits >= 0),
@@ -110,6 +135,8 @@ COMMENT ON TABLE ledger_days IS
 COMMENT ON COLUMN ledger_days.day IS 'day of the posting in Lagos (UTC+1, all the year)';
 COMMENT ON COLUMN ledger_days.slot IS
     'a day is shared out over 32 rows, by connection, so that concurrent postings do not wait for one row; the day''s sum is theirs';
+COMMENT ON COLUMN ledger_days.tenant_id IS
+    'or a system account: its own entries, and from its side those that name it as contra';
 COMMENT ON COLUMN ledger_days.money_in IS 'may be negative in one slot: an entry may leave the balance through another connection';
 
 -- No foreign key: it would lock and write each account's balance whenever its checkpoint moves.
@@ -140,17 +167,21 @@ COMMENT ON COLUMN ledger_checkpoints.open_seqs IS
 COMMENT ON COLUMN ledger_checkpoints.verified_at IS 'the moment that was verified';
 
 -- +goose StatementBegin
--- An entry begins as provisional, or as the reversal of a reversed entry.
+-- An entry begins as provisional, or as the reversal of a reversed entry; one that the bank's own
+-- record or an operator makes (its kind is not empty) begins as confirmed.
 CREATE FUNCTION ledger_entry_begins() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     original ledger_entries;
 BEGIN
-    IF NEW.reversal_of IS NULL THEN
+    IF NEW.reversal_of IS NULL AND NEW.status = 'confirmed' AND NEW.kind <> '' THEN
+        RETURN NEW;
+    ELSIF NEW.reversal_of IS NULL THEN
         RAISE EXCEPTION 'a ledger entry begins as provisional, not %', NEW.status USING ERRCODE = 'check_violation';
     END IF;
     SELECT * INTO original FROM ledger_entries WHERE id = NEW.reversal_of;
     IF original.status <> 'reversed' OR original.account_id <> NEW.account_id OR original.amount <> NEW.amount
-        OR original.direction = NEW.direction OR original.transaction_group_id <> NEW.transaction_group_id THEN
+        OR original.direction = NEW.direction OR original.transaction_group_id <> NEW.transaction_group_id
+        OR original.contra <> NEW.contra OR original.kind <> NEW.kind THEN
         RAISE EXCEPTION 'ledger entry % is not the reversal of %', NEW.id, NEW.reversal_of USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;
@@ -179,6 +210,29 @@ BEGIN
     RETURN NEW;
 END $$;
 
+-- A balance is an account's or a system account's. (Two tables: no foreign key can say it.)
+CREATE FUNCTION ledger_balance_owned() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.tenant_id = NEW.account_id THEN
+        PERFORM FROM system_accounts WHERE id = NEW.account_id;
+    ELSE
+        PERFORM FROM accounts WHERE id = NEW.account_id FOR KEY SHARE;
+    END IF;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'ledger balance %: there is no such account', NEW.account_id USING ERRCODE = 'foreign_key_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- An account that has a balance stays.
+CREATE FUNCTION account_has_balance() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM ledger_balances WHERE account_id = OLD.id) THEN
+        RAISE EXCEPTION 'account % has a balance', OLD.id USING ERRCODE = 'foreign_key_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+
 -- A confirmed credit is reversed only while a recall says so.
 CREATE FUNCTION ledger_entry_recalled() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -199,17 +253,20 @@ CREATE TRIGGER ledger_entries_begin BEFORE INSERT ON ledger_entries FOR EACH ROW
 CREATE TRIGGER ledger_entries_unchanged AFTER UPDATE ON ledger_entries FOR EACH ROW
     WHEN (NOT (OLD.status = 'provisional' AND NEW.status = 'confirmed'
         AND (OLD.id, OLD.tenant_id, OLD.account_id, OLD.contra, OLD.seq, OLD.direction, OLD.amount, OLD.fee, OLD.currency, OLD.narration,
-            OLD.provider_txn_ref, OLD.sender_name, OLD.sender_bank, OLD.transaction_group_id, OLD.transfer_ref, OLD.reversal_of, OLD.running_balance, OLD.created_at,
+            OLD.provider_txn_ref, OLD.sender_name, OLD.sender_bank, OLD.kind, OLD.transaction_group_id, OLD.transfer_ref, OLD.reversal_of, OLD.running_balance, OLD.created_at,
             OLD.review_from_seq, OLD.review_to_seq, OLD.hash, OLD.reversed)
         IS NOT DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.contra, NEW.seq, NEW.direction, NEW.amount, NEW.fee, NEW.currency, NEW.narration,
-            NEW.provider_txn_ref, NEW.sender_name, NEW.sender_bank, NEW.transaction_group_id, NEW.transfer_ref, NEW.reversal_of, NEW.running_balance, NEW.created_at,
+            NEW.provider_txn_ref, NEW.sender_name, NEW.sender_bank, NEW.kind, NEW.transaction_group_id, NEW.transfer_ref, NEW.reversal_of, NEW.running_balance, NEW.created_at,
             NEW.review_from_seq, NEW.review_to_seq, NEW.hash, NEW.reversed)))
     EXECUTE FUNCTION ledger_entry_unchanged('provisional>confirmed', 'provisional>reversed', 'provisional>needs_review',
         'needs_review>confirmed', 'needs_review>reversed', 'confirmed>reversed');
 CREATE TRIGGER ledger_entries_refund AFTER UPDATE ON ledger_entries FOR EACH ROW
-    WHEN (OLD.status = 'confirmed' AND NEW.status = 'reversed' AND OLD.direction = 'credit') EXECUTE FUNCTION ledger_entry_recalled();
+    WHEN (OLD.status = 'confirmed' AND NEW.status = 'reversed' AND OLD.direction = 'credit' AND OLD.kind = '') EXECUTE FUNCTION ledger_entry_recalled();
 CREATE TRIGGER ledger_entries_kept BEFORE DELETE ON ledger_entries FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_entries_no_truncate BEFORE TRUNCATE ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_balances_owned AFTER INSERT OR UPDATE OF account_id, tenant_id ON ledger_balances FOR EACH ROW EXECUTE FUNCTION ledger_balance_owned();
+CREATE TRIGGER accounts_with_balance AFTER DELETE ON accounts FOR EACH ROW EXECUTE FUNCTION account_has_balance();
+CREATE TRIGGER system_accounts_fixed BEFORE INSERT OR UPDATE OR DELETE ON system_accounts FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_balances_kept BEFORE DELETE ON ledger_balances FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- Vacuumed by 2 % of new rows, not 20: a list reads only the index where pages are known to be

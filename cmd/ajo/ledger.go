@@ -14,7 +14,7 @@ import (
 )
 
 func (t *tool) newLedgerCmd() *cobra.Command {
-	return group("ledger", "Check the books", t.newVerifyCmd())
+	return group("ledger", "Check the books, and show the system accounts", t.newVerifyCmd(), t.newTrialBalanceCmd(), t.newSystemStatementCmd())
 }
 
 // verified is what `ledger verify` prints as JSON.

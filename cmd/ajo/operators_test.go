@@ -538,6 +538,42 @@ func TestLedgerVerifyCommand(t *testing.T) {
 	require.EqualError(t, err, "--timeout must be above zero")
 }
 
+func TestTrialBalanceAndStatementCommands(t *testing.T) {
+	o := setup(t)
+	o.event(o.account.String())
+	o.event("nobody")
+	day := o.Clock.Now().In(clock.Lagos).Format(time.DateOnly)
+	b := decode[ledger.TrialBalance](o, "ledger", "trial-balance", "--at", day)
+	var is []string
+	for _, l := range b.Accounts {
+		is = append(is, fmt.Sprint(l.Account, " ", l.Debit, " ", l.Credit))
+	}
+	require.Equal(t, []string{
+		"provider_float 9950.00 0.00", "tenants 0.00 4975.00", "bank_fees 0.00 0.00", "taxes 0.00 0.00", "platform_revenue 0.00 0.00", "suspense 0.00 4975.00",
+	}, is)
+	require.Equal(t, "0.00", b.Total.String())
+	require.Regexp(t, `(?m)^suspense +0\.00 +4,975\.00$`, o.good("ledger", "trial-balance", "--at", day))
+	require.Regexp(t, `(?m)^total +9,950\.00 +9,950\.00$`, o.good("ledger", "trial-balance", "--at", day))
+
+	lines := decode[list[ledger.SystemLine]](o, "ledger", "statement", "suspense", "--from", day, "--to", day).Items
+	require.Len(t, lines, 1)
+	require.Equal(t, []any{ledger.Credit, "4975.00", ledger.KindSuspense, "provider_float"}, []any{lines[0].Direction, lines[0].Amount.String(), lines[0].Kind, lines[0].Other})
+	require.Regexp(t, `credit +4,975\.00 +confirmed +suspense +provider_float`, o.good("ledger", "statement", "suspense"))
+	require.Equal(t, "none\n", o.good("ledger", "statement", "bank_fees"))
+	for want, args := range map[string][]string{
+		"unknown system account":         {"statement", "customer"},
+		"--from is a day, as 2026-10-01": {"statement", "suspense", "--from", "yesterday"},
+		"--to is a day, as 2026-10-31":   {"statement", "suspense", "--to", "2026-13-01"},
+		"--at is a day, as 2026-10-31":   {"trial-balance", "--at", "now"},
+	} {
+		_, _, err := o.run(append([]string{"ledger"}, args...)...)
+		require.EqualError(t, err, want)
+	}
+	o.Exec(`UPDATE ledger_balances SET total_credits = total_credits + 1 WHERE account_id = $1`, o.account)
+	_, _, err := o.run("ledger", "trial-balance", "--at", day)
+	require.Equal(t, exitCode(1), err)
+}
+
 // Its queries may take longer than those of the service: a limit of its own, and only for them.
 func TestLedgerVerifyHasItsOwnTimeout(t *testing.T) {
 	o := setup(t)

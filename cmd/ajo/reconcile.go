@@ -233,6 +233,7 @@ func printReport(w io.Writer, r reconcile.Report, csv bool) error {
 		field{"wallet", optional(f.Wallet)},
 		field{"as of", stamp(f.At)},
 		field{"customers' balances", optional(f.Customers)},
+		field{"system accounts", optional(f.System)},
 		field{"outside the balances", optional(f.Outside)},
 		field{"payouts under way", optional(f.UnderWay)},
 		field{"difference", optional(f.Difference)},

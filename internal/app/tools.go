@@ -17,6 +17,7 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/config"
 	"ajo/internal/customer"
+	"ajo/internal/errs"
 	"ajo/internal/freeze"
 	"ajo/internal/invariant"
 	"ajo/internal/page"
@@ -246,4 +247,25 @@ func (t *Tools) Audit(ctx context.Context, f audit.Filter, r page.Request) ([]au
 // VerifyLedger checks the books as of one moment, from the checkpoints on ([invariant.Resume]).
 func (t *Tools) VerifyLedger(ctx context.Context, reading ledger.Reading) (*ledger.Report, error) {
 	return invariant.Resume(ctx, t.pool, reading)
+}
+
+// TrialBalance is every account's balance at the end of a day in Lagos, as 2026-10-31; empty:
+// today.
+func (t *Tools) TrialBalance(ctx context.Context, day string) (ledger.TrialBalance, error) {
+	if day == "" {
+		day = clock.System.Now().In(clock.Lagos).Format(time.DateOnly)
+	} else if _, err := time.Parse(time.DateOnly, day); err != nil {
+		return ledger.TrialBalance{}, errs.New(errs.Invalid, "--at is a day, as 2026-10-31")
+	}
+	return ledger.ReadTrialBalance(ctx, t.pool, day)
+}
+
+// SystemStatement is a page of a system account's entries, newest first
+// ([ledger.ReadSystemStatement]).
+func (t *Tools) SystemStatement(ctx context.Context, name string, from, to time.Time, r page.Request) ([]ledger.SystemLine, page.Info, error) {
+	a, err := ledger.ParseSystemAccount(name)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	return ledger.ReadSystemStatement(ctx, t.pool, a, from, to, r)
 }

@@ -37,8 +37,12 @@ const (
 	CheckRecallAsked      = "each open recall is waiting for the bank"
 	CheckAccountBalance   = "each account has a balance"
 	CheckEventKeys        = "no event can be stored once more"
+	CheckSuspense         = "a misdirected payment, and no other, is in suspense"
 	CheckWork             = "what is still to be done is pending work"
 )
+
+// suspenseGroup is [ledger.GroupOf] of a misdirected event e.
+const suspenseGroup = `encode(substr(sha256(convert_to('suspense:suspense:' || e.id, 'UTF8')), 1, 16), 'hex')::uuid`
 
 // checks return (subject, detail) of each row that is wrong. Each reads two tables by their keys. A
 // table in braces is read whole, or only what belongs to the groups $1 ([of]).
@@ -54,7 +58,7 @@ var checks = []struct{ name, sql string }{
 		SELECT d.id::text, CASE WHEN t.id IS NULL THEN format('a debit of %s for %s, which is no transfer', d.amount, coalesce(d.transfer_ref, 'nothing')) ELSE
 			format('%s, and %s has another debit in its place', d.status, d.transfer_ref) END
 		FROM {entries} d LEFT JOIN transfers t ON t.merchant_tx_ref = d.transfer_ref
-		WHERE d.direction = 'debit' AND d.reversal_of IS NULL AND (t.id IS NULL OR (d.transaction_group_id <> coalesce(t.debit_group, t.id) AND d.status <> 'reversed'))`},
+		WHERE d.direction = 'debit' AND d.kind = '' AND d.reversal_of IS NULL AND (t.id IS NULL OR (d.transaction_group_id <> coalesce(t.debit_group, t.id) AND d.status <> 'reversed'))`},
 	{CheckEventCredit, `
 		SELECT e.id::text, CASE WHEN c.id IS NULL THEN 'it has no credit' ELSE
 			format('%s less %s to account %s; its credit %s is of %s with fee %s on %s', e.amount, e.fee, e.account_id, c.id, c.amount, c.fee, c.account_id) END
@@ -68,7 +72,15 @@ var checks = []struct{ name, sql string }{
 	{CheckCreditEvent, `
 		SELECT c.id::text, CASE WHEN e.id IS NULL THEN 'no event is behind it' ELSE format('its event is %s, not posted', e.status) END
 		FROM {entries} c LEFT JOIN inbound_events e ON e.id = c.transaction_group_id
-		WHERE c.direction = 'credit' AND c.reversal_of IS NULL AND e.status IS DISTINCT FROM 'processed'`},
+		WHERE c.direction = 'credit' AND c.kind = '' AND c.reversal_of IS NULL AND e.status IS DISTINCT FROM 'processed'`},
+	{CheckSuspense, `
+		SELECT e.id::text, format('%s: credited %s and debited %s, of %s', coalesce(nullif(e.category, ''), e.status), coalesce(s.credits, 0), coalesce(s.debits, 0), e.amount - e.fee)
+		FROM {events} e LEFT JOIN (
+			SELECT transaction_group_id, sum(amount) FILTER (WHERE direction = 'credit') AS credits, sum(amount) FILTER (WHERE direction = 'debit') AS debits
+			FROM ledger_entries WHERE account_id = (SELECT id FROM system_accounts WHERE name = 'suspense') AND tenant_id = account_id AND kind = 'suspense'
+			GROUP BY 1) s ON s.transaction_group_id = ` + suspenseGroup + `
+		WHERE (e.misdirected OR s.credits IS NOT NULL) AND (coalesce(s.credits, 0), coalesce(s.debits, 0)) IS DISTINCT FROM
+			(coalesce(e.amount - e.fee, 0), CASE WHEN e.misdirected THEN 0 ELSE coalesce(e.amount - e.fee, 0) END)`},
 	{CheckConfirmation, `
 		SELECT c.id::text, 'provisional, and nobody will ask the bank about it'
 		FROM {entries} c JOIN inbound_events e ON e.id = c.transaction_group_id
@@ -137,7 +149,7 @@ var fewChecks = []struct{ name, sql string }{
 const (
 	postedOnceSQL = `
 		SELECT provider_txn_ref, format('%s credits', count(*)) FROM ledger_entries
-		WHERE direction = 'credit' AND reversal_of IS NULL AND status <> 'reversed' AND provider_txn_ref <> '' GROUP BY provider_txn_ref HAVING count(*) > 1`
+		WHERE direction = 'credit' AND kind = '' AND reversal_of IS NULL AND status <> 'reversed' AND provider_txn_ref <> '' GROUP BY provider_txn_ref HAVING count(*) > 1`
 	postedAgainSQL = `
 		SELECT e.provider_txn_ref, format('%s credits', count(DISTINCT c.id))
 		FROM unnest($1::uuid[]) AS g (id) JOIN inbound_events e ON e.id = ANY(ARRAY[g.id])

@@ -297,6 +297,10 @@ var damage = map[string]struct {
 		toldSettlement + `transaction_group_id, 'payment.reversed', '{"amount":"4975.00"}' FROM ledger_entries
 			WHERE status = 'confirmed' AND direction = 'credit' LIMIT 1`, invariant.CheckDeliveryEnd, toldID, false,
 	},
+	"misdirected and not in suspense": {
+		`DELETE FROM ledger_entries WHERE kind = 'suspense'`,
+		invariant.CheckSuspense, `SELECT id::text FROM inbound_events WHERE misdirected`, false,
+	},
 	"account without balance": {
 		`DELETE FROM ledger_balances WHERE account_id = (SELECT id FROM accounts ORDER BY id LIMIT 1)`,
 		invariant.CheckAccountBalance, `SELECT id::text FROM accounts ORDER BY id LIMIT 1`, false,
@@ -330,7 +334,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 	for _, c := range []string{
 		invariant.CheckTransferDebit, invariant.CheckDebitTransfer, invariant.CheckEventCredit, invariant.CheckCreditEvent, invariant.CheckPostedOnce,
 		invariant.CheckConfirmation, invariant.CheckDeliveryEvent, invariant.CheckDeliveryEnd, invariant.CheckDeliveryTransfer,
-		invariant.CheckAccountBalance, invariant.CheckWork, invariant.CheckEventKeys,
+		invariant.CheckAccountBalance, invariant.CheckSuspense, invariant.CheckWork, invariant.CheckEventKeys,
 	} {
 		require.True(t, seen[c], "nothing shows that %q can fail", c)
 	}

@@ -66,15 +66,15 @@ var recent = []struct{ name, sql string }{
 		JOIN LATERAL (SELECT seq, hash FROM ledger_entries WHERE account_id = b.account_id ORDER BY seq DESC LIMIT 1) e ON true
 		WHERE e.seq <> b.last_seq OR e.hash IS DISTINCT FROM b.chain_head`},
 	{CheckCreditEvent, `
-		WITH c AS (SELECT id, transaction_group_id, amount, fee, account_id, direction, reversal_of FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
+		WITH c AS (SELECT id, transaction_group_id, amount, fee, account_id, direction, reversal_of, kind FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
 		SELECT c.id::text, 'no posted event is behind it, or one of another sum or account'
 		FROM c LEFT JOIN inbound_events e ON e.id = ANY(ARRAY[c.transaction_group_id])
-		WHERE c.direction = 'credit' AND c.reversal_of IS NULL AND (e.status IS DISTINCT FROM 'processed' OR e.amount - e.fee <> c.amount OR e.account_id <> c.account_id)`},
+		WHERE c.direction = 'credit' AND c.kind = '' AND c.reversal_of IS NULL AND (e.status IS DISTINCT FROM 'processed' OR e.amount - e.fee <> c.amount OR e.account_id <> c.account_id)`},
 	{CheckDebitTransfer, `
-		WITH d AS (SELECT id, transaction_group_id, amount, account_id, direction, reversal_of, status, transfer_ref FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
+		WITH d AS (SELECT id, transaction_group_id, amount, account_id, direction, reversal_of, status, transfer_ref, kind FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2)
 		SELECT d.id::text, 'no transfer is behind it, or one of another sum or account'
 		FROM d LEFT JOIN transfers t ON t.merchant_tx_ref = d.transfer_ref
-		WHERE d.direction = 'debit' AND d.reversal_of IS NULL AND (t.id IS NULL OR t.account_id <> d.account_id OR CASE
+		WHERE d.direction = 'debit' AND d.kind = '' AND d.reversal_of IS NULL AND (t.id IS NULL OR t.account_id <> d.account_id OR CASE
 			WHEN d.transaction_group_id = coalesce(t.debit_group, t.id) THEN d.amount <> coalesce(t.paid_amount, t.amount) ELSE d.status <> 'reversed' END)`},
 	{CheckTransferDebit, `
 		WITH t AS (SELECT id, merchant_tx_ref, status, debit_group FROM transfers WHERE id > $1 ORDER BY id DESC LIMIT $2)
@@ -125,7 +125,8 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 	err := tx.QueryRow(ctx, `
 		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest FROM
 			(SELECT count(*) AS n, count(*) FILTER (WHERE balance < 0) AS negative, trunc(coalesce(sum(provisional_credits), 0))::bigint AS provisional,
-				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd FROM ledger_balances) b,
+				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd
+				FROM ledger_balances WHERE tenant_id <> account_id) b,
 			(SELECT count(*) AS n, min(e.processed_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'confirm'
 				AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status = 'open')) c,
 			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL) r,

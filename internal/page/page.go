@@ -115,6 +115,7 @@ const (
 	OpenItems
 	Work
 	Freezes
+	SystemStatement
 )
 
 // ID returns the cursor that names a row of the list by its id.

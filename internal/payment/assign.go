@@ -13,6 +13,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/ledger"
 )
 
 // Refusals of an assignment and of a list.
@@ -193,10 +194,11 @@ func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destinat
 }
 
 // Assign posts a misdirected payment to the account that an operator names, active or expired: as
-// posting does, with a credit, a delivery where there is a URL,
-// and a confirmation that is due soon. Nothing of it leaves before the bank's record confirms it.
-// [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for all but the first of those
-// who assign at once; account.ErrNotFound, also while the account is being provisioned.
+// posting does, with a credit, a delivery where there is a URL, and a confirmation that is due
+// soon. The money leaves the suspense account. Nothing of it can be paid out before the bank's
+// record confirms it. [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for all
+// but the first of those who assign at once; account.ErrNotFound, also while the account is being
+// provisioned.
 func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination, by audit.By) (Posted, error) {
 	var e *posting
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
@@ -214,6 +216,9 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 			return err
 		}
 		if err = s.writeCredits(ctx, tx, now, []*posting{e}); err != nil {
+			return err
+		}
+		if err = suspend(ctx, tx, now, ledger.Debit, []*posting{e}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("events.assign", "event:"+eventID.String(), struct {

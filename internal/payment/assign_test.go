@@ -13,14 +13,17 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
+	"ajo/internal/clock"
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
+	"ajo/ledger"
 )
 
 // misdirected makes a payment at the bank to a number that no account of ours has, and posts its
@@ -56,6 +59,54 @@ func (b *bundle) paidTo(ref string, change func(*fakebank.EventTransaction), cat
 }
 
 func (b *bundle) here() payment.Destination { return payment.Destination{AccountID: b.account} }
+
+// suspense is the balance of the suspense account and that of all tenants; with the wallet they sum
+// to zero.
+func (b *bundle) suspense() (suspense, tenants string) {
+	b.T.Helper()
+	t, err := ledger.ReadTrialBalance(b.ctx, b.Pool, b.Clock.Now().In(clock.Lagos).Format(time.DateOnly))
+	require.NoError(b.T, err)
+	require.Equal(b.T, "0.00", t.Total.String())
+	sums := map[string]string{}
+	for _, l := range t.Accounts {
+		sums[l.Account] = l.Credit.Sub(l.Debit).String()
+	}
+	return sums["suspense"], sums["tenants"]
+}
+
+// What is misdirected is in suspense from its posting until it is assigned, whatever comes after.
+func TestMisdirectedMoneyIsInSuspense(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	is := func(suspense, tenants string) {
+		b.T.Helper()
+		s, ours := b.suspense()
+		require.Equal(b.T, []string{suspense, tenants}, []string{s, ours})
+	}
+	is("0.00", "0.00")
+	first, second := b.misdirected(nil), b.misdirected(nil)
+	is("9950.00", "0.00")
+	b.post(first) // again: it is decided
+	is("9950.00", "0.00")
+	_, err := b.svc.Assign(b.ctx, first, b.here(), byHand)
+	require.NoError(t, err)
+	is("4975.00", "4975.00")
+	_, err = b.svc.Assign(b.ctx, first, b.here(), byHand)
+	require.ErrorIs(t, err, payment.ErrNotMisdirected)
+	is("4975.00", "4975.00")
+	_, err = b.svc.Assign(b.ctx, second, payment.Destination{AccountID: uuid.New()}, byHand)
+	require.ErrorIs(t, err, account.ErrNotFound)
+	is("4975.00", "4975.00")
+	// from then on it is a payment like any, that the bank may deny
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{{TransactionGroupID: first, Direction: ledger.Credit, Event: ledger.EventReverse}})
+		return err
+	}))
+	is("4975.00", "0.00")
+	found, err := ledger.Verify(b.ctx, b.Pool)
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
 
 func TestAssignPostsLikePosting(t *testing.T) {
 	t.Parallel()

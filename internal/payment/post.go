@@ -209,7 +209,10 @@ func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*posting) er
 	if err := s.recordPosted(ctx, tx, now, events); err != nil {
 		return err
 	}
-	return s.writeCredits(ctx, tx, now, good)
+	if err := s.writeCredits(ctx, tx, now, good); err != nil {
+		return err
+	}
+	return suspend(ctx, tx, now, ledger.Credit, events)
 }
 
 // decide gives the event its category. Events of one account are decided in the order of arrival.

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/ledger"
 )
 
 // Refusals of a second try to post an event.
@@ -122,7 +123,10 @@ func (s *Service) postRecord(ctx context.Context, id uuid.UUID, t provider.Trans
 		if err := s.recordPosted(ctx, tx, now, []*posting{e}); err != nil {
 			return err
 		}
-		if err := s.writeCredits(ctx, tx, now, good); err != nil || also == nil {
+		if err := s.writeCredits(ctx, tx, now, good); err != nil {
+			return err
+		}
+		if err := suspend(ctx, tx, now, ledger.Credit, []*posting{e}); err != nil || also == nil {
 			return err
 		}
 		return also(tx, e)

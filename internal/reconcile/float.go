@@ -47,14 +47,14 @@ func (r *comparison) compareFloat(ctx context.Context) error {
 		return err
 	}
 	customers := b.balances.Sub(b.later).Add(b.unsent)
-	difference := w.balance.Sub(customers).Sub(b.outside)
+	difference := w.balance.Sub(customers).Sub(b.system).Sub(b.outside)
 	explained, sum, err := r.explain(ctx, w.at, fees)
 	if err != nil {
 		return err
 	}
 	signed := func(a money.Amount) *Signed { return &Signed{a} }
 	r.report.Float = Float{
-		At: &w.at, EventID: &w.event, Wallet: signed(w.balance), Customers: signed(customers), Outside: signed(b.outside),
+		At: &w.at, EventID: &w.event, Wallet: signed(w.balance), Customers: signed(customers), System: signed(b.system), Outside: signed(b.outside),
 		UnderWay: signed(b.underWay), Difference: signed(difference), Explained: explained, Unexplained: signed(difference.Sub(sum)),
 	}
 	switch {
@@ -162,6 +162,7 @@ type booksAt struct {
 	// payouts that the bank had been asked for, and of which it is not known when they left
 	underWay   money.Amount
 	outside    money.Amount // received by then, and in no balance
+	system     money.Amount // on the system accounts: in suspense, less what the platform has spent
 	reversals  int          // posted after the moment
 	sameSecond int          // events of the moment itself
 }
@@ -177,7 +178,7 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 	}
 	err = r.pool.QueryRow(ctx, `
 		SELECT
-			(SELECT coalesce(sum(balance), 0) FROM ledger_balances),
+			(SELECT coalesce(sum(balance), 0) FROM ledger_balances WHERE tenant_id <> account_id),
 			(SELECT coalesce(sum(l.amount), 0) FROM inbound_events e
 				JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status IN ('provisional', 'confirmed')
 				WHERE e.occurred_at > $1 AND e.status = 'processed'),
@@ -188,14 +189,17 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 				WHERE w.kind = 'settle' AND NOT (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))
 					AND (t.status = 'processing' OR t.updated_at > $1) AND NOT t.merchant_tx_ref = ANY($2)),
 			(SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
-				WHERE e.unposted AND e.event_type = 'payment_success' AND e.occurred_at <= $1 AND e.currency = 'NGN'
+				WHERE e.unposted AND NOT e.misdirected AND e.event_type = 'payment_success' AND e.occurred_at <= $1 AND e.currency = 'NGN'
 					AND e.look_alike_of IS NULL)
 			+ (SELECT coalesce(sum(e.amount - e.fee), 0) FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id])
 				WHERE w.kind = 'ingest' AND e.occurred_at <= $1 AND e.currency = 'NGN')
 			+ (SELECT coalesce(sum(l.amount), 0) FROM ledger_entries l JOIN inbound_events e ON e.id = ANY(ARRAY[l.transaction_group_id])
 				WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND e.occurred_at <= $1),
+			-- in suspense but for what was received after the moment
+			(SELECT coalesce(sum(d.money_in - d.money_out), 0) FROM ledger_days d WHERE d.tenant_id IN (SELECT id FROM system_accounts))
+			- (SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e WHERE e.misdirected AND e.occurred_at > $1),
 			(SELECT count(*) FROM ledger_entries WHERE reversal_of IS NOT NULL AND created_at > $1),
 			(SELECT count(*) FROM inbound_events WHERE occurred_at = $1 AND authentic AND replaces IS NULL)`, at, ended).
-		Scan(&b.balances, &b.later, &b.unsent, &b.underWay, &b.outside, &b.reversals, &b.sameSecond)
+		Scan(&b.balances, &b.later, &b.unsent, &b.underWay, &b.outside, &b.system, &b.reversals, &b.sameSecond)
 	return b, err
 }

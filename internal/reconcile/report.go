@@ -171,11 +171,13 @@ type Float struct {
 	// what the event says; its signature does not cover it
 	Wallet    *Signed `json:"wallet,omitempty"`
 	Customers *Signed `json:"customers,omitempty"` // the sum of all balances
-	// received and in no balance: misdirected, unfit, under review
+	// the system accounts' balances: what is in suspense, less what the platform has spent
+	System *Signed `json:"system,omitempty"`
+	// received and in no balance: unfit, under review
 	Outside *Signed `json:"outside,omitempty"`
 	// payouts that the wallet may have paid or not
 	UnderWay   *Signed `json:"underWay,omitempty"`
-	Difference *Signed `json:"difference,omitempty"` // wallet − customers − outside
+	Difference *Signed `json:"difference,omitempty"` // wallet − customers − system − outside
 	// Explained are the parts of the difference that are known; Unexplained is the rest: our own
 	// money in the wallet, and what is wrong.
 	Explained   []Explanation `json:"explained,omitempty"`

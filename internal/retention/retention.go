@@ -51,6 +51,7 @@ func Rules(k Keep) []Rule {
 		{Table: "accounts", Kept: "for ever: the books name them; one that was never provisioned is removed by ajo accounts close"},
 		{Table: "account_history", Kept: "for ever"},
 		{Table: "hash_keys", Kept: "for ever: stored hashes are made with them"},
+		{Table: "system_accounts", Kept: "for ever: fixed"},
 		{Table: "ledger_entries", Kept: "for ever"},
 		{Table: "ledger_balances", Kept: "for ever"},
 		{Table: "ledger_days", Kept: "for ever"},

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ajo/internal/app"
+	"ajo/internal/clock"
+	"ajo/internal/page"
+	"ajo/ledger"
+)
+
+func (t *tool) newTrialBalanceCmd() *cobra.Command {
+	var asJSON bool
+	var at string
+	cmd := &cobra.Command{
+		Use:   "trial-balance",
+		Short: "Show the balances of all accounts; exit code 1 when they do not sum to zero",
+		Long: `Shows the balance of the wallet at the bank, of all tenants' accounts together, and of each system account, at the end of a day in
+Lagos. It reads the balances and the sums by day, and no entry: ajo ledger verify compares these with the entries. An entry counts
+on the day of its posting, unless it has been reversed, or put under review, since. Exit code 1 when debits and credits differ.`,
+		Example: "  ajo ledger trial-balance\n  ajo ledger trial-balance --at 2026-10-31 --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+				b, err := tools.TrialBalance(ctx, at)
+				if err != nil {
+					return err
+				}
+				if err := printTrialBalance(cmd, asJSON, b); err != nil {
+					return err
+				}
+				if b.Total.Sign() != 0 {
+					return exitCode(1)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&at, "at", "", "a day, as 2026-10-31; its end in Lagos counts (default today)")
+	addJSON(cmd, &asJSON)
+	return cmd
+}
+
+func printTrialBalance(cmd *cobra.Command, asJSON bool, b ledger.TrialBalance) error {
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), b)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "At the end of %s (Lagos), in naira:\n", b.Day)
+	lines := append(b.Accounts[:len(b.Accounts):len(b.Accounts)], ledger.AccountBalance{Account: "total", Debit: b.Debits, Credit: b.Credits})
+	return printTable(cmd.OutOrStdout(), lines, func(l ledger.AccountBalance) []field {
+		return []field{{"ACCOUNT", l.Account}, {"DEBIT", l.Debit.Grouped()}, {"CREDIT", l.Credit.Grouped()}}
+	})
+}
+
+func (t *tool) newSystemStatementCmd() *cobra.Command {
+	var from, to string
+	names := make([]string, len(ledger.SystemAccounts))
+	for i, a := range ledger.SystemAccounts {
+		names[i] = string(a)
+	}
+	return newListOfCmd(t, cobra.ExactArgs(1), listing[ledger.SystemLine]{
+		command: command{
+			use: "statement <system account>", short: "Show the entries of a system account, newest first",
+			long:    "Shows the entries of " + strings.Join(names, ", ") + ",\nfrom this account's side: a credit is money that came to it.",
+			example: "  ajo ledger statement suspense\n  ajo ledger statement bank_fees --from 2026-10-01 --to 2026-10-31",
+			flags: func(cmd *cobra.Command) {
+				cmd.Flags().StringVar(&from, "from", "", "from the beginning of this day in Lagos on, as 2026-10-01")
+				cmd.Flags().StringVar(&to, "to", "", "until the end of this day in Lagos, as 2026-10-31")
+			},
+			complete: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return names, cobra.ShellCompDirectiveNoFileComp
+			},
+		},
+		readOf: func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]ledger.SystemLine, page.Info, error) {
+			begin, end, err := daysOf(from, to)
+			if err != nil {
+				return nil, page.Info{}, err
+			}
+			return tools.SystemStatement(ctx, args[0], begin, end, r)
+		},
+		row: func(l ledger.SystemLine) []field {
+			ref := l.ProviderTxnRef
+			if l.TransferRef != nil {
+				ref = *l.TransferRef
+			}
+			return []field{
+				{"POSTED", l.CreatedAt.Format(time.RFC3339)},
+				{"DIRECTION", string(l.Direction)},
+				{"AMOUNT", l.Amount.Grouped()},
+				{"STATUS", string(l.Status)},
+				{"KIND", string(l.Kind)},
+				{"OTHER SIDE", l.Other},
+				{"REFERENCE", ref},
+				{"NARRATION", l.Narration},
+			}
+		},
+	})
+}
+
+// daysOf reads two days in Lagos, the second of which ends the span; empty: without that end.
+func daysOf(from, to string) (begin, end time.Time, err error) {
+	if from != "" {
+		if begin, err = time.ParseInLocation(time.DateOnly, from, clock.Lagos); err != nil {
+			return begin, end, errors.New("--from is a day, as 2026-10-01")
+		}
+	}
+	if to != "" {
+		if end, err = time.ParseInLocation(time.DateOnly, to, clock.Lagos); err != nil {
+			return begin, end, errors.New("--to is a day, as 2026-10-31")
+		}
+		end = end.AddDate(0, 0, 1)
+	}
+	return begin, end, nil
+}

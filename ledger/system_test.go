@@ -1,0 +1,215 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"ajo/internal/clock"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+func (b *books) moveMoney(movements ...ledger.Movement) {
+	b.T.Helper()
+	require.NoError(b.T, b.tx(func(tx pg.Tx) error { return ledger.PostMovements(b.ctx, tx, b.Clock.Now(), movements) }))
+}
+
+func movement(a ledger.SystemAccount, d ledger.Direction, amount string) ledger.Movement {
+	return ledger.Movement{
+		Account: a, Direction: d, Amount: money.Must(amount), Kind: ledger.KindMove, Narration: "by hand",
+		TransactionGroupID: uuid.Must(uuid.NewV7()),
+	}
+}
+
+// trial is the trial balance at the end of a day, by account, the debits below zero.
+func (b *books) trial(at time.Time) map[string]string {
+	b.T.Helper()
+	t, err := ledger.ReadTrialBalance(b.ctx, b.Pool, at.In(clock.Lagos).Format(time.DateOnly))
+	require.NoError(b.T, err)
+	require.Equal(b.T, "0.00", t.Total.String())
+	out, sum := map[string]string{}, money.Zero
+	for _, l := range t.Accounts {
+		out[l.Account] = l.Credit.Sub(l.Debit).String()
+		sum = sum.Add(l.Credit).Sub(l.Debit)
+	}
+	require.Equal(b.T, "0.00", sum.String())
+	require.Len(b.T, out, len(ledger.SystemAccounts)+1)
+	return out
+}
+
+// The ids and names in Go are those of the table.
+func TestSystemAccountsAreTheTables(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, a := range ledger.SystemAccounts {
+		require.Equal(t, a.ID(), testenv.Value[uuid.UUID](b.Env, `SELECT id FROM system_accounts WHERE name = $1`, string(a)))
+		got, err := ledger.ParseSystemAccount(string(a))
+		require.NoError(t, err)
+		require.Equal(t, a, got)
+	}
+	require.Equal(t, len(ledger.SystemAccounts), testenv.Value[int](b.Env, `SELECT count(*) FROM system_accounts`))
+	_, err := ledger.ParseSystemAccount("customer-1")
+	require.ErrorIs(t, err, ledger.ErrSystemAccount)
+	_, err = b.Pool.Exec(b.ctx, `DELETE FROM system_accounts`)
+	require.Equal(t, "23514", pg.Code(err))
+	_, err = b.Pool.Exec(b.ctx, `INSERT INTO ledger_balances (account_id, tenant_id) SELECT gen_random_uuid(), gen_random_uuid()`)
+	require.Equal(t, "23503", pg.Code(err), "a balance is an account's")
+	_, err = b.Pool.Exec(b.ctx, `DELETE FROM accounts WHERE id = $1`, b.account)
+	require.Equal(t, "23503", pg.Code(err), "an account with a balance stays")
+}
+
+// Every movement has two sides, and each account's statement shows it from its own.
+func TestTrialBalanceAndStatements(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.Clock.Now()
+	b.credit("1000.00")
+	b.moveMoney(movement(ledger.Suspense, ledger.Credit, "250.00"), movement(ledger.BankFees, ledger.Debit, "20.00"), movement(ledger.Taxes, ledger.Debit, "1.50"))
+	want := map[string]string{"provider_float": "-1228.50", "tenants": "1000.00", "bank_fees": "-20.00", "taxes": "-1.50", "platform_revenue": "0.00", "suspense": "250.00"}
+	require.Equal(t, want, b.trial(first))
+
+	b.Clock.Advance(24 * time.Hour)
+	m := movement(ledger.Suspense, ledger.Debit, "100.00") // between system accounts
+	m.Contra = ledger.PlatformRevenue
+	b.moveMoney(m)
+	fee := posting(b.account, "30.00") // a tenant's entry whose other side is a system account
+	fee.Contra, fee.Kind = ledger.PlatformRevenue, ledger.KindFee
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		_, err := ledger.PostDebits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{fee})
+		return err
+	}))
+	require.Equal(t, want, b.trial(first), "the day before is as it was")
+	now := map[string]string{"provider_float": "-1228.50", "tenants": "970.00", "bank_fees": "-20.00", "taxes": "-1.50", "platform_revenue": "130.00", "suspense": "150.00"}
+	require.Equal(t, now, b.trial(b.Clock.Now()))
+	b.verify()
+
+	lines := func(a ledger.SystemAccount, from, to time.Time) (out []string) {
+		r := page.Request{Limit: 1}
+		for {
+			list, info, err := ledger.ReadSystemStatement(b.ctx, b.Pool, a, from, to, r)
+			require.NoError(t, err)
+			for _, l := range list {
+				out = append(out, fmt.Sprint(l.Direction, " ", l.Amount, " ", l.Kind, " ", l.Other, " ", l.AccountID != nil))
+			}
+			if !info.HasMore {
+				return out
+			}
+			r.After = *info.NextCursor
+		}
+	}
+	var none time.Time
+	require.Equal(t, []string{"credit 30.00 fee tenant true", "credit 100.00 move suspense false"}, lines(ledger.PlatformRevenue, none, none))
+	require.Equal(t, []string{"debit 100.00 move platform_revenue false", "credit 250.00 move provider_float false"}, lines(ledger.Suspense, none, none))
+	require.Equal(t, []string{"credit 250.00 move provider_float false"}, lines(ledger.Suspense, first, b.Clock.Now()))
+	require.Equal(t, []string{"debit 100.00 move platform_revenue false"}, lines(ledger.Suspense, b.Clock.Now(), none))
+	require.Len(t, lines(ledger.ProviderFloat, none, none), 4)
+
+	// the tenant's statement says what it is
+	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, ledger.Filter{}, page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, ledger.KindFee, s.Lines[1].Entry.Kind)
+	require.Empty(t, s.Lines[0].Entry.Kind)
+
+	// a reversal gives it back on both sides
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{{TransactionGroupID: fee.TransactionGroupID, Direction: ledger.Debit, Event: ledger.EventReverse}})
+		return err
+	}))
+	now["tenants"], now["platform_revenue"] = "1000.00", "100.00"
+	require.Equal(t, now, b.trial(b.Clock.Now()))
+	b.verify()
+}
+
+// A movement is posted once, whoever repeats it.
+func TestMovementIsPostedOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	m := movement(ledger.BankFees, ledger.Debit, "20.00")
+	m.TransactionGroupID = ledger.GroupOf(ledger.KindFee, ledger.BankFees, b.account)
+	b.moveMoney(m)
+	err := b.tx(func(tx pg.Tx) error { return ledger.PostMovements(b.ctx, tx, b.Clock.Now(), []ledger.Movement{m}) })
+	require.Equal(t, "23505", pg.Code(err))
+	require.NotEqual(t, m.TransactionGroupID, ledger.GroupOf(ledger.KindFee, ledger.Taxes, b.account))
+	require.Equal(t, "-20.00", b.trial(b.Clock.Now())["bank_fees"])
+}
+
+// What the entries of system accounts say is verified as any account's, from the checkpoints too.
+func TestVerifyFindsAlteredSystemAccounts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.credit("1000.00")
+	m := movement(ledger.Suspense, ledger.Credit, "250.00")
+	n := movement(ledger.BankFees, ledger.Debit, "20.00")
+	n.Contra = ledger.PlatformRevenue
+	b.moveMoney(m, n)
+	b.verify()
+	b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER USER`)
+	undone := errors.New("undone")
+	for _, sql := range []string{
+		`UPDATE ledger_entries SET contra = 'taxes' WHERE contra = 'platform_revenue'`,
+		`UPDATE ledger_entries SET kind = 'fee' WHERE kind = 'move'`,
+		`UPDATE ledger_days SET money_in = money_in + 1 WHERE tenant_id = (SELECT id FROM system_accounts WHERE name = 'platform_revenue')`,
+		`UPDATE ledger_balances SET total_debits = total_debits + 1 WHERE tenant_id = account_id AND total_debits > 0`,
+	} {
+		var found []ledger.Finding
+		err := b.tx(func(tx pg.Tx) error {
+			if _, err := tx.Exec(b.ctx, sql); err != nil {
+				return err
+			}
+			r, err := ledger.Read(b.ctx, tx, ledger.Reading{All: true})
+			if err == nil {
+				found, err = r.Findings, undone
+			}
+			return err
+		})
+		require.ErrorIs(t, err, undone, sql)
+		require.NotEmpty(t, found, sql)
+	}
+}
+
+// Whatever is posted, moved and reversed, the accounts are what a sum over the movements says, and
+// all of them sum to zero.
+func TestSystemAccountsSumToZero(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	own := ledger.SystemAccounts[1:]
+	sums := map[string]money.Amount{}
+	rapid.Check(t, func(r *rapid.T) {
+		a, contra := rapid.SampledFrom(own).Draw(r, "account"), rapid.SampledFrom(ledger.SystemAccounts).Draw(r, "contra")
+		d := rapid.SampledFrom([]ledger.Direction{ledger.Credit, ledger.Debit}).Draw(r, "direction")
+		amount := money.FromKobo(rapid.Int64Range(1, 1_000_000_00).Draw(r, "kobo"))
+		if a == contra {
+			return
+		}
+		signed := amount
+		if d == ledger.Debit {
+			signed = amount.Neg()
+		}
+		if rapid.Bool().Draw(r, "tenant's") {
+			p := posting(b.account, amount.String())
+			p.Contra, p.Kind = contra, ledger.KindFee
+			require.NoError(b.T, b.tx(func(tx pg.Tx) error {
+				_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{p})
+				return err
+			}))
+			sums["tenants"], signed = sums["tenants"].Add(amount), amount
+		} else {
+			b.moveMoney(ledger.Movement{Account: a, Contra: contra, Direction: d, Amount: amount, Kind: ledger.KindMove, TransactionGroupID: uuid.Must(uuid.NewV7())})
+			sums[string(a)] = sums[string(a)].Add(signed)
+		}
+		sums[string(contra)] = sums[string(contra)].Sub(signed)
+	})
+	for name, sum := range b.trial(b.Clock.Now()) {
+		require.Equal(t, sums[name].String(), sum, name)
+	}
+	b.verify()
+}
