@@ -71,7 +71,7 @@ func TestEveryRow(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{
 		"spread": 2, "hot": 2, "chain": 4, "slow": 1, "settle": 1, "latency": 3, "memory": 2, "read": 5, "book": 1, "idle": 2,
-		"confirm": 4, "due": 4, "leases": 1, "purge": 1, "soak": 6,
+		"confirm": 6, "due": 4, "leases": 1, "purge": 1, "soak": 6,
 	}, seen)
 	require.Positive(t, r.result.TPS)
 
