@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -121,10 +122,11 @@ func TestCommandsLogInOneFormat(t *testing.T) {
 			require.NoError(t, err, name)
 			lines := strings.Split(strings.TrimSpace(said), "\n")
 			require.Greater(t, len(lines), 2, "%s: %s", name, said)
-			// between what it will do, and that a worker finds the work
-			for _, line := range lines[1 : len(lines)-1] {
-				require.Regexp(t, c.want, line, "%s: %+v", name, c)
-			}
+			// All lines but what it will do, and that a worker finds the work. go-redis logs here
+			// what another test's connection meets, too, in this format.
+			sentences := slices.DeleteFunc(lines, c.want.MatchString)
+			require.Len(t, sentences, 2, "%s: %+v: %s", name, c, said)
+			require.Contains(t, sentences[1], "a worker finds the work", name)
 		}
 	}
 }
