@@ -85,10 +85,15 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).Lookup Lookup",
 		"ajo/cmd/ajo.askHealth Do",
 		"ajo/internal/app.waitFor QueryRow",
+		"(*ajo/internal/account.Service).funds Query",
+		"(*ajo/internal/payment.Service).PlanAssign find",
+		"(*ajo/internal/transfer.Service).Settle Find",
 	},
 	"an operator's word: who got no answer repeats it, and learns that it is done": {
 		"ajo/internal/account.CloseByHand InTx",
 		"(*ajo/internal/customer.Service).decide InTx",
+		"(*ajo/internal/freeze.Service).Begin InTx",
+		"(*ajo/internal/freeze.Service).Lift InTx",
 		"(*ajo/internal/customer.Service).decideByHand InTx",
 		"(*ajo/internal/customer.Service).SetTier InTx",
 		"(*ajo/internal/customer.Service).SetStatus InTx",
@@ -163,6 +168,7 @@ var unsurrounded = map[string][]string{
 		"ajo/internal/work.Retry InTx",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
 		"(ajo/internal/retention.Rule).deleteOld Exec",
+		"ajo/internal/freeze.Resume InTx", // what stays behind looks again within five minutes
 		"ajo/internal/partition.MakeAhead InTx",
 		"(ajo/internal/partition.Table).makeAhead InTx",
 		"(ajo/internal/partition.Table).prepareEnd QueryRow",
