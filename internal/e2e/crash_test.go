@@ -98,6 +98,7 @@ type crash struct {
 	line       *proxy // before Postgres, for the API alone; nil: none
 	endpoint   *endpoint
 	deliveries int // deliveries of a payment
+	others     int // settlements beside those of the units
 
 	want, units  int
 	died         map[string]int // how often each role has died at the point

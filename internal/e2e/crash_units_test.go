@@ -72,7 +72,9 @@ func (c *crash) chooseSettlements() {
 // one is paid and nobody hears of it; one is rejected; one is paid, and the money is given back. A
 // worker that dies with the rejection unrecorded has it submitted again: in the long form it is
 // rejected till it is given up, which takes a second of asynq's for each of fifteen steps; in the
-// short one it is paid then.
+// short one it is paid then. If a death took all four before the bank had one, its "not found" is
+// doubted after five times, until it is known to have a payout: as in a service that goes on, there
+// is another one then.
 func (c *crash) settlement(n int) unit {
 	account := fmt.Sprintf("shop-%d", n)
 	c.fund(account, money.Must("100.00"))
@@ -91,6 +93,11 @@ func (c *crash) settlement(n int) unit {
 	}
 	ends, givenBack := []string{"success", "success", "failed", "success"}, false
 	return func() bool {
+		if c.want == 1 && c.deaths() == 1 && c.others == 0 && len(c.bank.Paid()) == 0 {
+			c.others = 1
+			c.fund("another", money.Must("1.00"))
+			payouts, ends = append(payouts, &payout{account: "another", accountNumber: number(5), amount: money.Must("1.00")}), append(ends, "success")
+		}
 		done := true
 		for i, p := range payouts {
 			if p.ref == "" {
@@ -123,7 +130,7 @@ func (c *crash) settlement(n int) unit {
 func (c *crash) checkSettlements(units int) {
 	c.t.Helper()
 	c.checkPayouts()
-	require.Equal(c.t, 4*units, c.count(`SELECT count(*) FROM transfers`))
+	require.Equal(c.t, 4*units+c.others, c.count(`SELECT count(*) FROM transfers`))
 	require.Zero(c.t, c.count(`
 		SELECT count(*) FROM transfers t
 		WHERE (SELECT array_agg(event_type ORDER BY event_type) FROM deliveries WHERE transaction_group_id = t.id) IS DISTINCT FROM

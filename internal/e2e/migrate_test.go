@@ -103,13 +103,13 @@ func (p *paid) fillsBook(rows int) {
 	require.NoError(p.t, err)
 	defer func() { _ = conn.Close(ctx) }()
 	const id = `(lpad(to_hex(1700000000000 + n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid`
-	const other = `'018f0000-0000-7000-8000-000000000001'`
+	const tenant, account = `'018f0000-0000-7000-8000-000000000001'`, `'018f0000-0000-7000-8000-000000000002'`
 	for _, sql := range []string{
 		`SET session_replication_role = replica`,
 		`INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, created_at)
-			SELECT ` + id + `, ` + other + `, ` + other + `, n, 'credit', 1, 'confirmed', ` + id + `, n, now() FROM generate_series(1, $1) n`,
+			SELECT ` + id + `, ` + tenant + `, ` + account + `, n, 'credit', 1, 'confirmed', ` + id + `, n, now() FROM generate_series(1, $1) n`,
 		`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at, delivered_at)
-			SELECT ` + id + `, ` + other + `, ` + other + `, ` + id + `, 'payment.received', 'https://shop.example', '', 'delivered', now(), now() FROM generate_series(1, $1) n`,
+			SELECT ` + id + `, ` + tenant + `, ` + account + `, ` + id + `, 'payment.received', 'https://shop.example', '', 'delivered', now(), now() FROM generate_series(1, $1) n`,
 	} {
 		args := []any{rows}
 		if strings.HasPrefix(sql, "SET") {
