@@ -73,7 +73,7 @@ func (t *tool) newFreezeAccountCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "account <account>", short: "Stop the payouts of an account",
-			long:    fmt.Sprintf(freezeLong, "of the account") + "\nWith --all they are refused (409 account is frozen), and so is everything else that takes money from the account.",
+			long:    fmt.Sprintf(freezeLong, "of the account") + "\nWith --all they are refused (409 account is frozen).",
 			example: `  ajo freeze account 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: reported as stolen" --until 48h`,
 			flags: func(cmd *cobra.Command) {
 				addUntil(cmd, &until)

@@ -96,6 +96,7 @@ type tenantSwitch struct {
 	on    bool   // it was made already
 	will  string // a sentence with %s for the tenant
 	state string // what the tenant is then
+	tasks bool   // tasks follow (plan.enqueues)
 	do    func(ctx context.Context, id uuid.UUID, by audit.By) (changed bool, err error)
 }
 
@@ -109,7 +110,7 @@ func (s tenantSwitch) plan(ctx context.Context, tools *app.Tools, r tenant.Recor
 		return plan{noChange: &same}, nil
 	}
 	return plan{
-		will: fmt.Sprintf(s.will, nameAndStatus(r)),
+		will: fmt.Sprintf(s.will, nameAndStatus(r)), enqueues: s.tasks,
 		do: func(by audit.By) (result, error) {
 			did, err := s.do(ctx, r.ID, by)
 			if err != nil {
@@ -144,7 +145,7 @@ func (t *tool) newActivateCmd() *cobra.Command {
 		use: "activate <id or e-mail>", short: "Activate a suspended tenant", example: `  ajo tenant activate ops@shop.example --reason "ticket 4711"`,
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		return tenantSwitch{
-			on: r.Status == tenant.Active, state: "active", do: tools.Tenants.Activate,
+			on: r.Status == tenant.Active, state: "active", tasks: true, do: tools.Tenants.Activate,
 			will: "Activate tenant %s: its API key works again, and its pending settlements go on. Its sessions have ended, so it must log in again.",
 		}.plan(ctx, tools, r)
 	})
