@@ -5,7 +5,7 @@
 // stands between the freeze and its effect; [Service.Begin] returns only when the transactions
 // that may have read the table before it have ended. A frozen payout stays pending. A freeze
 // changes neither entries nor balances: what comes in is posted, and stands still with the rest.
-// (docs/decisions.md, "Holds and freezes".)
+// (docs/decisions.md, "Freezes".)
 package freeze
 
 import (

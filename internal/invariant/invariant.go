@@ -41,8 +41,8 @@ const (
 	CheckWork             = "what is still to be done is pending work"
 )
 
-// suspenseGroup is [ledger.GroupOf] of a misdirected event e.
-const suspenseGroup = `encode(substr(sha256(convert_to('suspense:suspense:' || e.id, 'UTF8')), 1, 16), 'hex')::uuid`
+// suspenseGroup is [ledger.GroupOf] of a misdirected event e: the same half of a SHA-256.
+const suspenseGroup = `event_key('suspense:suspense:' || e.id)`
 
 // checks return (subject, detail) of each row that is wrong. Each reads two tables by their keys. A
 // table in braces is read whole, or only what belongs to the groups $1 ([of]).

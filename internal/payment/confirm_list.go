@@ -165,7 +165,7 @@ func (s *Service) claimLists(ctx context.Context, spans []span) (begun []*listin
 	others = map[int64]bool{}
 	var rows []listRow
 	var seconds []time.Time
-	var of []*listing // of each row
+	of := map[int64]*listing{} // by second
 	now := s.Clock.Now()
 	until := now.Add(listLease)
 	for _, p := range spans {
@@ -179,7 +179,7 @@ func (s *Service) claimLists(ctx context.Context, spans []span) (begun []*listin
 		begun = append(begun, l)
 		for second := p.from; second < p.to; second++ {
 			at := time.Unix(second, 0).UTC()
-			rows, seconds, of = append(rows, listRow{at}), append(seconds, at), append(of, l)
+			rows, seconds, of[second] = append(rows, listRow{at}), append(seconds, at), l
 		}
 	}
 	if len(rows) == 0 {
@@ -188,7 +188,7 @@ func (s *Service) claimLists(ctx context.Context, spans []span) (begun []*listin
 	ours, err := pg.Collect(ctx, s.Pool, pgx.RowTo[time.Time], claimListsSQL, pg.Columns(rows, until, now, now.Add(-listKept))...)
 	slices.SortFunc(ours, time.Time.Compare)
 	for _, at := range ours {
-		l := of[slices.IndexFunc(seconds, at.Equal)]
+		l := of[at.Unix()]
 		l.seconds = append(l.seconds, at)
 		s.lists.bySecond[at.Unix()] = l
 	}
