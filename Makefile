@@ -14,7 +14,9 @@ GORACE ?= atexit_sleep_ms=50
 # -trimpath lets all clones, make build and what tests build share what is compiled; make lint vets all.
 TEST_FLAGS = GOFLAGS="$(GOFLAGS) -trimpath -gcflags=golang.org/x/crypto/argon2=-race=false" GORACE="$(GORACE)"
 # The tests that take longest begin first, so that they are not what is left at the end. Tests wait more than they compute:
-# three packages at once keep two cores busy.
+# three packages at once keep two cores busy. Each run draws the order of a package's tests anew; SHUFFLE=<seed>, which a package
+# that fails prints, repeats it.
+SHUFFLE ?= on
 FIRST = $(if $(filter ./...,$(PKG)),./internal/e2e ./api ./bench)
 
 # A module file of its own: staticcheck's dependencies stay out of the program's.
@@ -53,7 +55,7 @@ test: build ## Run all tests, with the race detector, beside a Postgres and a Re
 	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
 	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
 	go -C internal/tools build -o ../../bin/slowest ./slowest
-	$(TEST_FLAGS) bin/ajo stack -- bin/slowest go test -json $(RACE) -vet=off -p 3 -timeout 25m $(FIRST) $(PKG)
+	$(TEST_FLAGS) bin/ajo stack -- bin/slowest go test -json $(RACE) -vet=off -shuffle=$(SHUFFLE) -p 3 -timeout 25m $(FIRST) $(PKG)
 	@if [ "$(PKG)" = ./... ]; then go -C internal/tools test ./mutate ./slowest; fi
 	@echo "left to targets of their own: the provoked alerts (make test-rules), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill), Patroni (make failover-patroni)"
 

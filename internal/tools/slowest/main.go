@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -72,9 +73,11 @@ type duration struct {
 type durations struct{ packages, tests []duration }
 
 // read passes on what packages and the compiler print, and of a test's output only that of one
-// that failed, or had not ended when its package did, as after a panic.
+// that failed, or had not ended when its package did, as after a panic. The seed of the tests' order
+// is of use only where a package failed.
 func read(in io.Reader, out io.Writer) (took durations, err error) {
 	printed := map[string]map[string][]string{} // by package, by test: what it printed
+	order := map[string]string{}                // by package: the line with the seed of its tests' order
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
@@ -90,9 +93,14 @@ func read(in io.Reader, out io.Writer) (took durations, err error) {
 				write(out, texts)
 			}
 			delete(printed, e.Package)
+			if e.Action == "fail" {
+				fmt.Fprint(out, order[e.Package])
+			}
 			if e.Elapsed > 0 {
 				took.packages = append(took.packages, duration{e.Package, e.Elapsed})
 			}
+		case e.Test == "" && strings.HasPrefix(e.Output, "-test.shuffle "):
+			order[e.Package] = e.Output
 		case e.Test == "":
 			// The word PASS before a package's line stands there only because of -json.
 			if e.Output != "PASS\n" {

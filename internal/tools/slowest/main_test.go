@@ -7,6 +7,7 @@ import (
 )
 
 const run = `{"Action":"start","Package":"ajo/a"}
+{"Action":"output","Package":"ajo/a","Output":"-test.shuffle 17\n"}
 {"Action":"output","Package":"ajo/a","Test":"TestQuiet","Output":"nobody reads this\n"}
 {"Action":"pass","Package":"ajo/a","Test":"TestQuiet","Elapsed":0.5}
 {"Action":"output","Package":"ajo/a","Test":"TestBad","Output":"    a_test.go:7: it is 2\n"}
@@ -17,6 +18,7 @@ const run = `{"Action":"start","Package":"ajo/a"}
 {"Action":"output","Package":"ajo/b","Test":"TestPanics","Output":"panic: oh\n"}
 {"Action":"output","Package":"ajo/b","Output":"FAIL\tajo/b\t9.1s\n"}
 {"Action":"fail","Package":"ajo/b","Elapsed":9.1}
+{"Action":"output","Package":"ajo/d","Output":"-test.shuffle 18\n"}
 {"ImportPath":"ajo/c","Action":"build-output","Output":"c.go:1: no such thing\n"}
 {"Action":"output","Package":"ajo/d","Output":"PASS\n"}
 {"Action":"output","Package":"ajo/d","Output":"ok  \tajo/d\t1.0s\n"}
@@ -34,6 +36,7 @@ func TestWhatIsPrinted(t *testing.T) {
 	want := `    a_test.go:7: it is 2
 --- FAIL: TestBad (2.00s)
 FAIL	ajo/a	2.6s
+-test.shuffle 17
 FAIL	ajo/b	9.1s
 panic: oh
 c.go:1: no such thing
