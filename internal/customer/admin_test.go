@@ -153,7 +153,7 @@ func TestOperatorsDecideForAnyTenant(t *testing.T) {
 }
 
 func TestTiersAndStatuses(t *testing.T) {
-	spec.Shows(t, "field.customer.tier.three.self")
+	spec.Shows(t, "field.customer.tier.three.self", "state.other.customer")
 	b := setup(t)
 	id := b.in(KYCNone)
 	for _, tier := range []int{0, 4, -1} {
