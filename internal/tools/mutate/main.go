@@ -1,10 +1,10 @@
 // Command mutate tries whether the tests would notice a mistake. It makes one small mistake at a
 // time in lines that decide about money, locks, scope, states and boundaries, in Go and in the SQL
-// inside it, and runs the tests of the package. A mistake that no test notices is a survivor: a
+// inside it, and runs the tests that cover the line. A mistake that no test notices is a survivor: a
 // test is missing, or the mistake is none, which excused.txt then says with its reason.
 //
-// No file of the tree is touched: each mutant is compiled with `go test -overlay`. See `make
-// mutate`.
+// No file of the tree is touched: each mutant is compiled with `go test -c -overlay`. Which test
+// covers what is kept in .ajo/mutate. See `make mutate`.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -26,42 +27,44 @@ import (
 // excused do not count.
 const passMark = 95
 
-// target is a package whose lines are changed, and the packages whose tests are run in turn until
-// one fails.
+// target is a package whose lines are changed, and the packages whose tests that cover the line are
+// run in turn until one fails.
 type target struct {
 	dir   string
 	tests []string
 }
 
 // targets are the packages that money depends on. The first tests are the package's own; further
-// ones are asked when those pass.
+// ones are asked when those pass. The end-to-end tests are left out: each starts the whole service.
 var targets = []target{
-	{"ledger", []string{"./ledger", "./internal/payment", "./internal/transfer"}},
-	{"ratelimit", []string{"./ratelimit"}},
+	{"ledger", []string{"./ledger", "./internal/payment", "./internal/transfer", "./api", "./cmd/ajo"}},
+	{"ratelimit", []string{"./ratelimit", "./api"}},
 	{"internal/account", []string{"./internal/account", "./internal/payment", "./api"}},
 	{"internal/customer", []string{"./internal/customer", "./api"}},
-	{"internal/fee", []string{"./internal/fee"}},
+	{"internal/fee", []string{"./internal/fee", "./api"}},
 	{"internal/fsm", []string{"./internal/fsm", "./ledger"}},
 	{"internal/idempotency", []string{"./internal/idempotency", "./internal/transfer", "./internal/account"}},
-	{"internal/money", []string{"./internal/money"}},
-	{"internal/payment", []string{"./internal/payment", "./internal/reconcile", "./workers"}},
-	{"internal/reconcile", []string{"./internal/reconcile", "./workers"}},
+	{"internal/money", []string{"./internal/money", "./ledger"}},
+	{"internal/payment", []string{"./internal/payment", "./internal/reconcile", "./workers", "./cmd/ajo"}},
+	{"internal/reconcile", []string{"./internal/reconcile", "./workers", "./cmd/ajo"}},
 	{"internal/retry", []string{"./internal/retry", "./workers"}},
-	{"internal/tenant", []string{"./internal/tenant", "./api"}},
-	{"internal/transfer", []string{"./internal/transfer", "./workers"}},
+	{"internal/tenant", []string{"./internal/tenant", "./api", "./cmd/ajo"}},
+	{"internal/transfer", []string{"./internal/transfer", "./workers", "./api", "./cmd/ajo"}},
 	{"internal/webhook", []string{"./internal/webhook", "./api"}},
-	{"internal/work", []string{"./internal/work", "./internal/webhook", "./workers"}},
+	{"internal/work", []string{"./internal/work", "./internal/webhook", "./workers", "./cmd/ajo"}},
 }
 
 // options are what the command line says.
 type options struct {
 	root    string
+	covered []string // the packages whose lines are changed
 	count   int
 	jobs    int
 	seed    uint64
 	only    string
 	command []string
 	limit   time.Duration
+	budget  time.Duration
 	minutes float64
 	excused string
 }
@@ -72,11 +75,12 @@ func main() {
 	list := flag.Bool("list", false, "only list the mutants that would be tried")
 	flag.StringVar(&o.root, "root", ".", "the module's root")
 	flag.IntVar(&o.count, "n", 100, "how many mutants are tried, drawn by the seed; 0: all")
-	flag.IntVar(&o.jobs, "jobs", 1, "how many are tried at once")
+	flag.IntVar(&o.jobs, "jobs", 1, "how many are compiled at once; one at a time is tested")
 	flag.Uint64Var(&o.seed, "seed", 0, "the seed of the draw; 0: one is drawn")
 	command := flag.String("go", "go", "the go command, with what stands before it")
 	flag.StringVar(&o.only, "only", "", "only mutants of files whose path contains this")
-	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "how long the tests of one package may take")
+	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "how long tests that are run together may take")
+	flag.DurationVar(&o.budget, "budget", 2*time.Minute, "how long the tests that are asked about a mutant may take, one after the other without it")
 	flag.Float64Var(&o.minutes, "minutes", 0, "after how long to end with the score so far; 0: when all are tried")
 	flag.StringVar(&o.excused, "excused", "internal/tools/mutate/excused.txt", "the file of excuses, below the root")
 	flag.Parse()
@@ -95,6 +99,9 @@ func run(ctx context.Context, o options, check, list bool) error {
 		return err
 	}
 	o.root = root
+	for _, t := range targets {
+		o.covered = append(o.covered, "./"+t.dir)
+	}
 	all, err := mutantsOf(root, targets)
 	if err != nil {
 		return err
@@ -145,16 +152,24 @@ func try(ctx context.Context, o options, drawn []mutant, excused int, out io.Wri
 	return errors.Join(err, s.report(out))
 }
 
-// draw takes a sample of the mutants that are not excused, the same one for the same seed and code.
-func draw(all []mutant, ex excuses, o options) []mutant {
-	left := slices.DeleteFunc(slices.Clone(all), func(m mutant) bool {
-		_, ok := ex.excuse(m)
-		return ok || !strings.Contains(m.file, o.only)
-	})
+// draw takes a sample of the mutants that are not excused, the same one for the same seed and code:
+// as many of each kind, as long as there are some.
+func draw(all []mutant, ex excuses, o options) (drawn []mutant) {
 	rng := rand.New(rand.NewPCG(o.seed, 0))
-	rng.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
-	if o.count > 0 && len(left) > o.count {
-		left = left[:o.count]
+	left := map[string][]mutant{}
+	for _, i := range rng.Perm(len(all)) {
+		if _, ok := ex.excuse(all[i]); !ok && strings.Contains(all[i].file, o.only) {
+			left[all[i].kind()] = append(left[all[i].kind()], all[i])
+		}
 	}
-	return left
+	kinds := slices.Sorted(maps.Keys(left))
+	for more := true; more; {
+		more = false
+		for _, k := range kinds {
+			if len(left[k]) > 0 && (o.count == 0 || len(drawn) < o.count) {
+				drawn, left[k], more = append(drawn, left[k][0]), left[k][1:], true
+			}
+		}
+	}
+	return drawn
 }

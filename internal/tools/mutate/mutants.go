@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +24,39 @@ type mutant struct {
 	nth            int    // of the same change in the same function, from 1
 	offset, end    int    // what after stands for
 	old, new       string // its lines, before and after
-	tests          []string
+	// from and to are the lines of the function; of what is declared elsewhere, the names
+	from, to int
+	declares []string
+	// what a test must run to notice: the mutant's place, or where what is declared is used
+	places []place
+	tests  []string
+}
+
+// place is a place in a file, as coverage counts lines and columns.
+type place struct {
+	file         string
+	line, column int
+}
+
+// kinds tell mutants apart by what they are about; those that match none are about a boundary.
+var kinds = []struct {
+	name  string
+	words *regexp.Regexp
+}{
+	{"lock", regexp.MustCompile(`FOR (NO KEY )?(UPDATE|SHARE)|(?i)leased_until|fence|version`)},
+	{"scope", regexp.MustCompile(`(?i)tenant_?id|account_?id|customer_?id|authentic`)},
+	{"state", regexp.MustCompile(`(?i)status|state|Event(Confirm|Reverse)`)},
+	{"money", regexp.MustCompile(`(?i)amount|fee|balance|sum|credit|debit|IsPositive|IsNegative|IsZero|kobo|confirmed|provisional`)},
+}
+
+// kind is what the mutant is about: a lock, a scope, a state, money or a boundary.
+func (m mutant) kind() string {
+	for _, k := range kinds {
+		if k.words.MatchString(m.before) {
+			return k.name
+		}
+	}
+	return "boundary"
 }
 
 // key names the mutant wherever its lines move.
@@ -50,6 +83,7 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // mutantsOf lists the mutants of the targets' files, in a fixed order.
 func mutantsOf(root string, targets []target) (all []mutant, err error) {
+	uses := uses{}
 	for _, t := range targets {
 		files, err := filepath.Glob(filepath.Join(root, t.dir, "*.go"))
 		if err != nil {
@@ -59,7 +93,7 @@ func mutantsOf(root string, targets []target) (all []mutant, err error) {
 			if strings.HasSuffix(f, "_test.go") {
 				continue
 			}
-			found, err := mutantsIn(root, f)
+			found, err := mutantsIn(root, f, uses)
 			if err != nil {
 				return nil, err
 			}
@@ -69,7 +103,42 @@ func mutantsOf(root string, targets []target) (all []mutant, err error) {
 			all = append(all, found...)
 		}
 	}
+	for i, m := range all {
+		if len(m.declares) > 0 {
+			all[i].places = uses.of(m.file, m.declares, map[string]bool{})
+		}
+	}
 	return all, nil
+}
+
+// uses are where each name stands, in whatever sense, outside of functions with the names that are
+// declared there. Names that are not exported are told apart by their package.
+type uses map[string][]struct {
+	place    place
+	declares []string
+}
+
+func scoped(file, name string) string {
+	if ast.IsExported(name) {
+		return name
+	}
+	return filepath.Dir(file) + " " + name
+}
+
+// of are the places in functions where the names are used, or names that are declared by them.
+func (u uses) of(file string, names []string, seen map[string]bool) (all []place) {
+	for _, name := range names {
+		name = scoped(file, name)
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		for _, use := range u[name] {
+			all = append(all, use.place)
+			all = append(all, u.of(use.place.file, use.declares, seen)...)
+		}
+	}
+	return all
 }
 
 // finder collects the mutants of one file.
@@ -78,10 +147,12 @@ type finder struct {
 	source   []byte
 	file     string
 	function string
+	from, to int
+	declares []string
 	found    []mutant
 }
 
-func mutantsIn(root, path string) ([]mutant, error) {
+func mutantsIn(root, path string, uses uses) ([]mutant, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -99,6 +170,8 @@ func mutantsIn(root, path string) ([]mutant, error) {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
 			f.function = d.Name.Name
+			f.from, f.to, f.declares = f.fset.Position(d.Pos()).Line, f.fset.Position(d.End()).Line, nil
+			f.noteUses(d, uses)
 			if d.Name.Name == "String" { // for people alone
 				continue
 			}
@@ -107,6 +180,15 @@ func mutantsIn(root, path string) ([]mutant, error) {
 				continue
 			}
 			f.function = d.Tok.String()
+			for _, spec := range d.Specs {
+				f.from, f.to, f.declares = 0, 0, nil
+				for _, name := range spec.(*ast.ValueSpec).Names {
+					f.declares = append(f.declares, name.Name)
+				}
+				f.noteUses(spec, uses)
+				ast.Inspect(spec, f.visit)
+			}
+			continue
 		}
 		ast.Inspect(d, f.visit)
 	}
@@ -117,6 +199,26 @@ func mutantsIn(root, path string) ([]mutant, error) {
 		f.found[i].nth = seen[m.key()]
 	}
 	return f.found, nil
+}
+
+// place is where a node begins.
+func (f *finder) place(at token.Pos) place {
+	p := f.fset.Position(at)
+	return place{f.file, p.Line, p.Column}
+}
+
+// noteUses notes the names that stand in a function or declaration.
+func (f *finder) noteUses(n ast.Node, uses uses) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			key := scoped(f.file, id.Name)
+			uses[key] = append(uses[key], struct {
+				place    place
+				declares []string
+			}{f.place(id.Pos()), f.declares})
+		}
+		return true
+	})
 }
 
 // add notes the mutant that has after in the place of the node.
@@ -131,6 +233,7 @@ func (f *finder) add(from, to token.Pos, after string) {
 	f.found = append(f.found, mutant{
 		file: f.file, function: f.function, line: f.fset.Position(from).Line, before: before, after: after,
 		left: strings.ToValidUTF8(left, ""), right: strings.ToValidUTF8(right, ""), offset: start, end: end, old: old, new: changed,
+		from: f.from, to: f.to, declares: f.declares, places: []place{f.place(from)},
 	})
 }
 

@@ -70,7 +70,7 @@ func TestKillsAndReportsSurvivors(t *testing.T) {
 	t.Parallel()
 	root := module(t, source, weakTest)
 	all := mutantsOfSource(t, root, "./p")
-	o := options{root: root, limit: time.Minute, jobs: 2, seed: 1, command: []string{"go"}}
+	o := options{root: root, covered: []string{"./p"}, limit: time.Minute, budget: time.Minute, jobs: 2, seed: 1, command: []string{"go"}}
 	var out strings.Builder
 	want := map[string]fate{
 		"p/p.go Covers: Covers(balance, sum int) bool { return [balance >= sum => balance > sum]": killed,
@@ -84,7 +84,7 @@ func TestKillsAndReportsSurvivors(t *testing.T) {
 		t.Error(err)
 	}
 	fates := map[string]fate{}
-	for _, m := range regexp.MustCompile(`(?m)^\d/6 (killed|survived) in [\d.]+ s: (p/p.go .*\]) ?}? (by TestCovers|by TestLimited)?$`).FindAllStringSubmatch(out.String(), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\d/6 (killed|survived) in [\d.]+ s: (p/p.go .*\]) ?}? (by TestCovers|by TestLimited)?(?: ?\(\d tests cover it; 0 slower ones were not asked\))?$`).FindAllStringSubmatch(out.String(), -1) {
 		fates[m[2]] = fate(m[1])
 		if (m[1] == string(killed)) != (m[3] != "") {
 			t.Errorf("the test that noticed it: %q", m[0])
@@ -102,7 +102,7 @@ func TestKillsAndReportsSurvivors(t *testing.T) {
 			t.Errorf("no %q in\n%s", text, out.String())
 		}
 	}
-	if n := strings.Count(out.String(), "the tests of ./p pass as they are"); n != 1 {
+	if n := strings.Count(out.String(), "the tests of ./p pass as they are: 2, of which 2 were run, in "); n != 1 {
 		t.Errorf("the tests ran %d times without a change", n)
 	}
 
@@ -187,8 +187,8 @@ func TestTimeIsNoKiller(t *testing.T) {
 		fate fate
 		runs int
 	}{
-		"if noticed { time.Sleep(time.Hour) }":                                    {late, 3},
-		"if noticed { p, _ := os.FindProcess(os.Getpid()); p.Kill(); select {} }": {late, 3},
+		"if noticed { time.Sleep(time.Hour) }":                                    {timedOut, 3},
+		"if noticed { p, _ := os.FindProcess(os.Getpid()); p.Kill(); select {} }": {timedOut, 3},
 		"if noticed && run == 2 { t.Error(`waited 5s for: a row`) }":              {survived, 3},
 		"if noticed { t.Error(`context deadline exceeded`) }":                     {killed, 3},
 		"if noticed { t.Error(`wrong`) }":                                         {killed, 2},
@@ -200,15 +200,15 @@ func TestTimeIsNoKiller(t *testing.T) {
 			root := module(t, source, test)
 			all := mutantsOfSource(t, root, "./p")
 			i := slices.IndexFunc(all, func(m mutant) bool { return m.after == "n <= limit" })
-			o := options{root: root, limit: 2 * time.Second, command: []string{"go"}}
+			o := options{root: root, covered: []string{"./p"}, limit: 2 * time.Second, budget: time.Minute, command: []string{"go"}}
 			r, err := newTester(o, io.Discard).tryOne(t.Context(), all[i])
 			if err != nil || r.fate != want.fate || runs() != want.runs {
-				t.Errorf("%v: %q by %q after %d runs, the one without a change among them", err, r.fate, r.by, runs())
+				t.Errorf("%v: %q by %q after %d runs, the one without a change among them", err, r.fate, r.note, runs())
 			}
 		})
 	}
 	s := newScore(0)
-	s.add(result{fate: late})
+	s.add(result{fate: timedOut})
 	s.add(result{fate: killed})
 	if err := s.report(io.Discard); err != nil || s.percent() != 100 || s.viable() != 1 {
 		t.Error(err, s)
@@ -219,9 +219,9 @@ func TestTimeIsNoKiller(t *testing.T) {
 // run at all.
 func TestBaselineMustPass(t *testing.T) {
 	t.Parallel()
-	o := options{limit: time.Minute, command: []string{"go"}}
+	o := options{covered: []string{"./p"}, limit: time.Minute, budget: time.Minute, command: []string{"go"}}
 	for then, want := range map[string]string{
-		"t.Error(`far from the limit`)":                            "p fail without any change",
+		"t.Error(`far from the limit`)":                            "TestRuns of ./p fails without any change",
 		"if run == 1 { t.Error(`once`) }; if noticed { t.Fail() }": "",
 	} {
 		test, runs := runsOf(t, then)
@@ -233,6 +233,80 @@ func TestBaselineMustPass(t *testing.T) {
 		if want == "" && (err != nil || runs() != 3) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v after %d runs\n%s", err, runs(), out.String())
 		}
+	}
+}
+
+// A mutant is brought to the tests that run its line, or that run what uses the constant, the
+// fastest first. What they cover is kept as long as the code is the same.
+func TestCoveringTests(t *testing.T) {
+	t.Parallel()
+	root := module(t, `package p
+
+const (
+	unused = 3
+	step   = 5
+	limit  = 2 * step
+)
+
+func Limited(n int) bool { return n > limit }
+
+func Sign(n int) int {
+	switch {
+	case n > 0:
+		return 1
+	}
+	return 0
+}
+
+func Never(n int) bool { return n > 7 }
+`, `package p
+
+import (
+	"testing"
+	"time"
+)
+
+func TestSlow(t *testing.T) {
+	time.Sleep(300 * time.Millisecond)
+	if Limited(limit) || !Limited(limit+1) {
+		t.Error("limit")
+	}
+}
+
+func TestQuick(t *testing.T) {
+	if Limited(1) {
+		t.Error("1")
+	}
+}
+
+func TestSign(t *testing.T) {
+	if Sign(1) != 1 {
+		t.Error("1")
+	}
+}
+`)
+	o := options{root: root, covered: []string{"./p"}, limit: time.Minute, command: []string{"go"}}
+	var out strings.Builder
+	for _, ran := range []string{"3, of which 3 were run", "3, of which 0 were run"} {
+		c, err := newTester(o, &out).coverage(t.Context(), "./p")
+		if err != nil || !strings.Contains(out.String(), ran) {
+			t.Fatal(err, out.String())
+		}
+		got := map[string]string{}
+		for _, m := range mutantsOfSource(t, root) {
+			got[m.before] = only(c.covering(m))
+		}
+		if want := map[string]string{
+			"3": "^()$", "5": "^(TestQuick|TestSlow)$", "2": "^(TestQuick|TestSlow)$", "n > limit": "^(TestQuick|TestSlow)$",
+			"n > 0": "^(TestSign)$", "0": "^(TestSign)$", "n > 7": "^()$", "7": "^()$",
+		}; !maps.Equal(got, want) {
+			t.Errorf("%v", got)
+		}
+	}
+	left := 7 * time.Second
+	groups, slower := groupsOf([]timed{{"A", 0.5}, {"B", 0.6}, {"C", 2}, {"D", 3}, {"E", 30}}, &left)
+	if fmt.Sprint(groups, slower, left) != "[[{A 0.5} {B 0.6}] [{C 2} {D 3}]] 1 900ms" {
+		t.Error(groups, slower, left)
 	}
 }
 
@@ -253,8 +327,8 @@ func TestTimeIsUp(t *testing.T) {
 	}()
 	var out strings.Builder
 	begin := time.Now()
-	o := options{root: root, limit: 10 * time.Minute, minutes: 10, command: []string{"go"}}
-	if err := try(ctx, o, []mutant{all[i], all[0]}, 0, &out); err != nil || time.Since(begin) > 5*time.Minute ||
+	o := options{root: root, covered: []string{"./p"}, limit: 10 * time.Minute, budget: time.Minute, minutes: 10, command: []string{"go"}}
+	if err := try(ctx, o, []mutant{all[i], all[i-1]}, 0, &out); err != nil || time.Since(begin) > 5*time.Minute ||
 		!strings.Contains(out.String(), "ended after 1 of 2 mutants: the time is up\nscore: 100.0 % (1 killed,") {
 		t.Errorf("%v\n%s", err, out.String())
 	}

@@ -26,29 +26,30 @@ const (
 	survived   fate = "survived"
 	stillbirth fate = "does not compile"
 	// no test failed, but its tests did not end, twice: neither noticed nor survived
-	late fate = "timed out"
+	timedOut fate = "timed out"
 )
 
 // result is a mutant that was tried.
 type result struct {
 	mutant
-	fate fate
-	by   string // the test that noticed it
-	took time.Duration
+	fate   fate
+	note   string // the test that noticed it, or how many did not
+	slower int    // tests that were not asked, as the budget was spent
+	took   time.Duration
 }
 
-// tester runs the tests of packages, those of several mutants at once.
+// tester compiles several mutants at once, and runs one test binary at a time.
 type tester struct {
 	options
-	out   io.Writer
-	alone sync.RWMutex // locked by a run that nothing may disturb
+	out     io.Writer
+	running sync.Mutex
 
 	mu        sync.Mutex
-	baselines map[string]func() error // by package: its tests on the code as it is, run once
+	coverages map[string]func() (*coverage, error) // by package, noted once
 }
 
 func newTester(o options, out io.Writer) *tester {
-	return &tester{options: o, out: out, baselines: map[string]func() error{}}
+	return &tester{options: o, out: out, coverages: map[string]func() (*coverage, error){}}
 }
 
 // try tries the mutants until all are done or the context ends, adds each to the score, and prints
@@ -87,91 +88,118 @@ feed:
 	return context.Cause(ctx)
 }
 
-// tryOne compiles the mutant in the place of its file, and runs the tests of its packages until one
-// fails.
+// tryOne compiles the mutant in the place of its file into the tests of its packages in turn, and
+// runs those that cover it until one fails. A mutant that none covers is a survivor.
 func (t *tester) tryOne(ctx context.Context, m mutant) (r result, err error) {
 	r = result{mutant: m, fate: survived}
-	overlay, clean, err := overlayOf(t.root, m)
+	dir, err := os.MkdirTemp("", "ajo-mutant-")
 	if err != nil {
 		return r, err
 	}
-	defer clean()
+	defer func() { _ = os.RemoveAll(dir) }()
+	overlay, err := overlayOf(t.root, dir, m)
+	if err != nil {
+		return r, err
+	}
+	asked, left, late := 0, t.budget, false
 	for _, pkg := range m.tests {
-		if err := t.baseline(ctx, pkg); err != nil {
+		c, err := t.coverage(ctx, pkg)
+		if err != nil {
 			return r, err
 		}
+		groups, slower := groupsOf(c.covering(m), &left)
+		r.slower += slower
+		if len(groups) == 0 {
+			continue
+		}
+		binary := filepath.Join(dir, "mutant.test")
 		begin := time.Now()
-		end, out, err := t.repeatDoubtful(ctx, overlay, pkg)
-		r.took += time.Since(begin)
-		switch {
-		case err != nil:
-			return r, err
-		case end == notBuilt:
+		if out, err := t.goTest(ctx, "-c", "-overlay", overlay, "-o", binary, pkg); strings.HasPrefix(out, "# ") {
 			r.fate = stillbirth
 			return r, nil
-		case end == unknown:
-			r.fate = late // the next package may still notice it
-		case end != passed:
-			r.fate, r.by = killed, killer(out)
-			return r, nil
+		} else if err != nil {
+			return r, fmt.Errorf("%w: %s", err, out)
 		}
+		for _, group := range groups {
+			asked += len(group)
+			end, out, err := t.repeatDoubtful(ctx, binary, pkg, group)
+			r.took = r.took + time.Since(begin)
+			begin = time.Now()
+			if err != nil {
+				return r, err
+			}
+			if end == unknown { // those that are left in the package may not end either
+				late = true
+				break
+			}
+			if end != passed {
+				r.fate, r.note = killed, killer(out)
+				return r, nil
+			}
+		}
+	}
+	switch {
+	case late:
+		r.fate = timedOut
+	case asked == 0 && r.slower == 0:
+		r.note = "(no test covers it)"
+	default:
+		r.note = fmt.Sprintf("(%d tests cover it; %d slower ones were not asked)", asked, r.slower)
 	}
 	return r, nil
 }
 
-// baseline runs the package's tests on the code as it is, before they are first asked about a
-// mutant: tests that fail anyway would kill every mutant. Only the packages that a mutant reaches
-// are run. A failure is repeated alone, as a busy machine may be its cause.
-func (t *tester) baseline(ctx context.Context, pkg string) error {
+// groupsOf puts tests together that are run at once: the fastest alone, and then each time more.
+// Tests beyond the budget, of which it takes their time, are left out.
+func groupsOf(tests []timed, left *time.Duration) (groups [][]timed, slower int) {
+	size := time.Second
+	for len(tests) > 0 {
+		n, sum := 0, time.Duration(0)
+		for n < len(tests) && (n == 0 || sum < size) {
+			took := time.Duration(tests[n].Seconds * float64(time.Second))
+			if took > *left {
+				break
+			}
+			sum += took
+			*left -= took
+			n++
+		}
+		if n == 0 {
+			break
+		}
+		groups, tests = append(groups, tests[:n]), tests[n:]
+		size *= 4
+	}
+	return groups, len(tests)
+}
+
+// coverage is what the package's tests cover, noted when the first mutant reaches it.
+func (t *tester) coverage(ctx context.Context, pkg string) (*coverage, error) {
 	t.mu.Lock()
-	once := t.baselines[pkg]
+	once := t.coverages[pkg]
 	if once == nil {
-		once = sync.OnceValue(func() error {
-			begin := time.Now()
-			end, _, err := t.test(ctx, false, "", pkg)
-			out := ""
-			if err == nil && end != passed {
-				end, out, err = t.test(ctx, true, "", pkg)
-			}
-			if err == nil && end != passed {
-				err = fmt.Errorf("the tests of %s fail without any change:\n%s", pkg, lastLines(out, 40))
-			}
-			if err == nil {
-				fmt.Fprintf(t.out, "the tests of %s pass as they are: %s\n", pkg, time.Since(begin).Round(time.Second))
-			}
-			return err
-		})
-		t.baselines[pkg] = once
+		once = sync.OnceValues(func() (*coverage, error) { return t.coverageOf(ctx, pkg) })
+		t.coverages[pkg] = once
 	}
 	t.mu.Unlock()
 	return once()
 }
 
 // overlayOf writes the changed file and the overlay that names it.
-func overlayOf(root string, m mutant) (file string, clean func(), err error) {
+func overlayOf(root, dir string, m mutant) (file string, err error) {
 	path := filepath.Join(root, filepath.FromSlash(m.file))
 	source, err := os.ReadFile(path)
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	dir, err := os.MkdirTemp("", "ajo-mutant-")
-	if err != nil {
-		return "", nil, err
-	}
-	clean = func() { _ = os.RemoveAll(dir) }
 	changed := filepath.Join(dir, filepath.Base(path))
 	text, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
 	if err != nil {
-		clean()
-		return "", nil, err
+		return "", err
 	}
 	file = filepath.Join(dir, "overlay.json")
 	mutated := slices.Concat(source[:m.offset], []byte(m.after), source[m.end:])
-	if err := errors.Join(os.WriteFile(changed, mutated, 0o600), os.WriteFile(file, text, 0o600)); err != nil {
-		clean()
-		return "", nil, err
-	}
-	return file, clean, nil
+	return file, errors.Join(os.WriteFile(changed, mutated, 0o600), os.WriteFile(file, text, 0o600))
 }
 
 // ending is how a run of tests ended.
@@ -182,47 +210,68 @@ const (
 	failed   ending = "failed"
 	doubtful ending = "failed, perhaps since the machine is busy"
 	unknown  ending = "ended without a failed test"
-	notBuilt ending = "not built"
 )
 
-// repeatDoubtful runs a package's tests, and once more, alone, if the machine's load may have ended
-// them.
-func (t *tester) repeatDoubtful(ctx context.Context, overlay, pkg string) (ending, string, error) {
-	end, out, err := t.test(ctx, false, overlay, pkg)
+// repeatDoubtful runs tests, and once more if the machine's load may have ended them.
+func (t *tester) repeatDoubtful(ctx context.Context, binary, pkg string, tests []timed) (ending, string, error) {
+	limit := 30.0
+	for _, test := range tests {
+		limit += 5 * test.Seconds
+	}
+	run := func() (ending, string, error) {
+		return t.runBinary(ctx, binary, pkg, min(t.limit, time.Duration(limit)*time.Second), "-test.failfast", "-test.run", only(tests))
+	}
+	end, out, err := run()
 	if err == nil && (end == doubtful || end == unknown) {
-		return t.test(ctx, true, overlay, pkg)
+		return run()
 	}
 	return end, out, err
 }
 
-// test runs a package's tests until the first that fails; alone: while no others run.
-func (t *tester) test(ctx context.Context, alone bool, overlay, pkg string) (ending, string, error) {
-	lock := t.alone.RLocker()
-	if alone {
-		lock = &t.alone
+// only is the expression that these tests match.
+func only(tests []timed) string {
+	var names []string
+	for _, test := range tests {
+		names = append(names, test.Name)
 	}
-	lock.Lock()
-	defer lock.Unlock()
-	args := []string{"test", "-count=1", "-failfast", "-vet=off", "-timeout", t.limit.String()}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
-	}
-	args = slices.Concat(t.command[1:], args, []string{pkg})
-	cmd := exec.CommandContext(ctx, t.command[0], args...)
-	cmd.Dir = t.root
-	// A group of its own, so that the test's process ends with the go command that started it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 10 * time.Second
-	out, err := cmd.CombinedOutput()
+	return "^(" + strings.Join(names, "|") + ")$"
+}
+
+// runBinary runs tests of a package's test binary while no others run.
+func (t *tester) runBinary(ctx context.Context, binary, pkg string, limit time.Duration, args ...string) (ending, string, error) {
+	t.running.Lock()
+	defer t.running.Unlock()
+	args = append(args, "-test.timeout", limit.String())
+	out, err := runIn(ctx, filepath.Join(t.root, filepath.FromSlash(pkg)), binary, args...)
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		return "", "", context.Cause(ctx)
 	case errors.As(err, &exit):
-		return endingOf(string(out)), string(out), nil
+		return endingOf(out), out, nil
 	}
-	return passed, string(out), err
+	return passed, out, err
+}
+
+// goTest runs `go test` at the root.
+func (t *tester) goTest(ctx context.Context, args ...string) (string, error) {
+	args = slices.Concat(t.command[1:], []string{"test", "-trimpath", "-vet=off"}, args)
+	out, err := runIn(ctx, t.root, t.command[0], args...)
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return out, err
+}
+
+// runIn runs a program in a group of its own, so that what it started ends with it.
+func runIn(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 var (
@@ -237,8 +286,6 @@ var (
 // endingOf tells from the output of tests that did not pass how they ended.
 func endingOf(out string) ending {
 	switch {
-	case strings.Contains(out, "[build failed]"):
-		return notBuilt
 	case ended.MatchString(out), !failedTest.MatchString(out) && !crashed.MatchString(out):
 		return unknown
 	case busy.MatchString(out):

@@ -34,12 +34,12 @@ func (s *score) percent() float64 {
 
 func (s *score) String() string {
 	return fmt.Sprintf("%.1f %% (%d killed, %d survived, %d timed out, %d do not compile; %d are excused)",
-		s.percent(), s.count[killed], s.count[survived], s.count[late], s.count[stillbirth], s.excused)
+		s.percent(), s.count[killed], s.count[survived], s.count[timedOut], s.count[stillbirth], s.excused)
 }
 
 // progress prints a mutant that was tried and the score so far.
 func (s *score) progress(w io.Writer, r result, of int) {
-	fmt.Fprintf(w, "%d/%d %s in %.1f s: %s %s\n", s.tried, of, r.fate, r.took.Seconds(), r.key(), r.by)
+	fmt.Fprintf(w, "%d/%d %s in %.1f s: %s %s\n", s.tried, of, r.fate, r.took.Seconds(), r.key(), r.note)
 	if r.fate == survived {
 		fmt.Fprintln(w, r.diff())
 	}
