@@ -59,7 +59,7 @@ func queryTime(c *fiber.Ctx, name string) (at time.Time, day bool, err error) {
 	if s == "" {
 		return time.Time{}, false, nil
 	}
-	if at, err = time.ParseInLocation(time.DateOnly, s, clock.Lagos); err == nil && at.Year() > 0 {
+	if at, err = clock.ParseDay(s); err == nil {
 		return at, true, nil
 	}
 	if at, err = time.Parse(time.RFC3339, s); err == nil && len(s) <= maxTime && timeForm.MatchString(s) && at.UTC().Year() > 0 && at.UTC().Year() <= 9999 {

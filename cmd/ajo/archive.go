@@ -41,7 +41,7 @@ or restored (in both). AT is when it may be archived, or when it was.`,
 				addChoice(cmd, &state, "state", archive.Kept, archive.Due, archive.Waiting, archive.Archived, archive.Restored)
 			},
 		},
-		read: func(ctx context.Context, tools *app.Tools, _ page.Request) ([]archive.Entry, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, _ page.Request) ([]archive.Entry, page.Info, error) {
 			return tools.Archived(ctx, archive.State(state))
 		},
 		row: func(e archive.Entry) []field {

@@ -21,7 +21,7 @@ func (t *tool) newAuditCmd() *cobra.Command {
 				cmd.Flags().StringVar(&filter.Target, "target", "", "only what was done to this, as tenant:<id>")
 			},
 		},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]audit.Record, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]audit.Record, page.Info, error) {
 			return tools.Audit(ctx, filter, r)
 		},
 		row: func(a audit.Record) []field {

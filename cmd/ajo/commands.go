@@ -38,10 +38,9 @@ func (c command) addFlags(cmd *cobra.Command) {
 // listing describes a command that prints a page of something, newest first.
 type listing[T any] struct {
 	command
-	read func(ctx context.Context, tools *app.Tools, r page.Request) ([]T, page.Info, error)
-	// in place of read, of a list that its arguments name
-	readOf func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]T, page.Info, error)
-	row    func(T) []field // the columns
+	args cobra.PositionalArgs // none, unless it is set
+	read func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]T, page.Info, error)
+	row  func(T) []field // the columns
 }
 
 // list is how every list is printed as JSON.
@@ -51,29 +50,24 @@ type list[T any] struct {
 }
 
 // newListCmd makes a list: a page as JSON, or as a table with the cursor of the next page below.
-func newListCmd[T any](t *tool, l listing[T]) *cobra.Command { return newListOfCmd(t, cobra.NoArgs, l) }
-
-func newListOfCmd[T any](t *tool, named cobra.PositionalArgs, l listing[T]) *cobra.Command {
+func newListCmd[T any](t *tool, l listing[T]) *cobra.Command {
 	var limit int
 	var after string
 	var asJSON bool
 	l.use = cmp.Or(l.use, "list")
-	cmd := l.cobra(named, func(cmd *cobra.Command, args []string) error {
-		read := l.read
-		if l.readOf != nil {
-			read = func(ctx context.Context, tools *app.Tools, r page.Request) ([]T, page.Info, error) {
-				return l.readOf(ctx, tools, args, r)
-			}
-		}
+	if l.args == nil {
+		l.args = cobra.NoArgs
+	}
+	cmd := l.cobra(l.args, func(cmd *cobra.Command, args []string) error {
 		r, err := page.Parse(strconv.Itoa(limit), after, page.DefaultList)
 		if err != nil {
 			return err
 		}
 		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-			items, info, err := read(ctx, tools, r)
+			items, info, err := l.read(ctx, tools, args, r)
 			for err == nil && len(items) == 0 && info.HasMore { // a page looks at so many rows only
 				r.After = *info.NextCursor
-				items, info, err = read(ctx, tools, r)
+				items, info, err = l.read(ctx, tools, args, r)
 			}
 			if err != nil {
 				return err

@@ -51,7 +51,7 @@ func (t *tool) newCustomersReviewCmd() *cobra.Command {
 			use: "review", short: "List the customers of all tenants whose KYC waits for review, newest first",
 			example: "  ajo customers review --limit 50",
 		},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]customer.Record, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]customer.Record, page.Info, error) {
 			return tools.Customers.Reviews(ctx, r)
 		},
 		row: func(c customer.Record) []field {

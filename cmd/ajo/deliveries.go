@@ -32,7 +32,7 @@ func (t *tool) newDeliveriesListCmd() *cobra.Command {
 				t.addTenant(cmd, &tenantName, "only this tenant's, by id or e-mail")
 			},
 		},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]webhook.Delivery, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]webhook.Delivery, page.Info, error) {
 			owner, err := tenantID(ctx, tools, tenantName)
 			if err != nil {
 				return nil, page.Info{}, err

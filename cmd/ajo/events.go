@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"ajo/internal/app"
 	"ajo/internal/audit"
-	"ajo/internal/clock"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
@@ -32,7 +30,7 @@ func (t *tool) newEventsListCmd() *cobra.Command {
 				"  ajo events list --number 9391076543 --amount 5000 --day 2026-01-30",
 			flags: q.add,
 		},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]payment.InboundEvent, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]payment.InboundEvent, page.Info, error) {
 			filter, err := q.filter()
 			if err != nil {
 				return nil, page.Info{}, err
@@ -76,9 +74,9 @@ func (q *eventQuery) filter() (payment.EventFilter, error) {
 		f.Amount = &a
 	}
 	if q.day != "" {
-		at, err := time.ParseInLocation(time.DateOnly, q.day, clock.Lagos)
+		at, err := parseDay("day", q.day)
 		if err != nil {
-			return f, errors.New("--day must be a date, as 2026-01-30")
+			return f, err
 		}
 		f.From, f.To = at, at.AddDate(0, 0, 1)
 	}

@@ -138,16 +138,13 @@ func (t *tool) newFreezeListCmd() *cobra.Command {
 			short: "List freezes, newest first", example: "  ajo freeze list --status standing",
 			flags: func(cmd *cobra.Command) { addChoice(cmd, &status, "status", freeze.Standing, freeze.Ended) },
 		},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]freeze.Freeze, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]freeze.Freeze, page.Info, error) {
 			return tools.Freezes.List(ctx, freeze.Status(status), r)
 		},
 		row: func(f freeze.Freeze) []field {
-			what := string(f.Scope)
-			if f.Scope != freeze.Payouts {
-				what += " " + f.Subject.String()
-			}
+			stops := f.Target()
 			if f.Requests {
-				what += ", requests too"
+				stops += ", requests too"
 			}
 			state := freeze.Ended
 			if f.Stands(time.Now()) {
@@ -157,7 +154,7 @@ func (t *tool) newFreezeListCmd() *cobra.Command {
 				{"FREEZE", f.ID.String()},
 				{"AGE", age(f.CreatedAt)},
 				{"STATUS", string(state)},
-				{"STOPS", what},
+				{"STOPS", stops},
 				{"UNTIL", stamp(f.Until)},
 				{"LIFTED", stamp(f.LiftedAt)},
 				{"BY", f.Actor},
@@ -182,12 +179,8 @@ func (t *tool) newFreezeLiftCmd() *cobra.Command {
 			if !f.Stands(time.Now()) {
 				return plan{}, freeze.ErrEnded
 			}
-			what := string(f.Scope) + " " + f.Subject.String()
-			if f.Scope == freeze.Payouts {
-				what = "all payouts"
-			}
 			return plan{
-				will:     fmt.Sprintf("Lift the freeze of %s that %s began at %s: %s. Its payouts go on at once.", what, f.Actor, stamp(&f.CreatedAt), f.Reason),
+				will:     fmt.Sprintf("Lift the freeze of %s that %s began at %s: %s. Its payouts go on at once.", f.Target(), f.Actor, stamp(&f.CreatedAt), f.Reason),
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
 					f, err := tools.Freezes.Lift(ctx, id, by)

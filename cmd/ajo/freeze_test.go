@@ -33,7 +33,7 @@ func TestFreezeCommands(t *testing.T) {
 	require.Len(t, list.Items, 3)
 	require.Equal(t, []freeze.Scope{freeze.Payouts, freeze.Tenant, freeze.Account}, []freeze.Scope{list.Items[0].Scope, list.Items[1].Scope, list.Items[2].Scope})
 	table := o.good("freeze", "list")
-	for _, want := range []string{"FREEZE", "STOPS", "account " + o.account.String() + ", requests too", "tenant " + o.tenant.String(), "payouts", "standing", "the bank pays twice"} {
+	for _, want := range []string{"FREEZE", "STOPS", "account:" + o.account.String() + ", requests too", "tenant:" + o.tenant.String(), "payouts", "standing", "the bank pays twice"} {
 		require.Contains(t, table, want)
 	}
 	for _, f := range list.Items {

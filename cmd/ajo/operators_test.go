@@ -209,7 +209,7 @@ func (o *ops) findsEvents(posted, stray uuid.UUID) {
 		}
 		require.Equal(o.T, strings.TrimSpace(want), strings.TrimSpace(got), args)
 	}
-	for want, args := range map[string][]string{"--amount must be in naira": {"--amount", "5,000"}, "--day must be a date": {"--day", "30-01-2026"}} {
+	for want, args := range map[string][]string{"--amount must be in naira": {"--amount", "5,000"}, "--day is a day, as 2026-10-31": {"--day", "30-01-2026"}} {
 		_, _, err := o.run(append([]string{"events", "list"}, args...)...)
 		require.ErrorContains(o.T, err, want)
 	}
@@ -562,7 +562,7 @@ func TestTrialBalanceAndStatementCommands(t *testing.T) {
 	require.Equal(t, "none\n", o.good("ledger", "statement", "bank_fees"))
 	for want, args := range map[string][]string{
 		"unknown system account":         {"statement", "customer"},
-		"--from is a day, as 2026-10-01": {"statement", "suspense", "--from", "yesterday"},
+		"--from is a day, as 2026-10-31": {"statement", "suspense", "--from", "yesterday"},
 		"--to is a day, as 2026-10-31":   {"statement", "suspense", "--to", "2026-13-01"},
 		"--at is a day, as 2026-10-31":   {"trial-balance", "--at", "now"},
 	} {

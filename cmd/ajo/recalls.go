@@ -33,7 +33,7 @@ func (t *tool) newRecallsListCmd() *cobra.Command {
 				addChoice(cmd, &status, "status", payment.RecallOpen, payment.RecallReversed, payment.RecallKept)
 			},
 		},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]payment.RecallRecord, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]payment.RecallRecord, page.Info, error) {
 			return tools.Payments.Recalls(ctx, payment.RecallStatus(status), r)
 		},
 		row: func(v payment.RecallRecord) []field {

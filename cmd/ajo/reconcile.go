@@ -102,7 +102,7 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 func (t *tool) newRunsCmd() *cobra.Command {
 	return newListCmd(t, listing[reconcile.Run]{
 		command: command{short: "List the reconciliations, newest first", example: "  ajo reconcile list --limit 5"},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]reconcile.Run, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]reconcile.Run, page.Info, error) {
 			return tools.Reconciler.Reconciliations(ctx, r)
 		},
 		row: func(v reconcile.Run) []field {
@@ -144,7 +144,7 @@ workers asks about each of them, until bank and books agree. IN THE WALLET is ho
 books.`,
 			example: "  ajo reconcile open --limit 50",
 		},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]reconcile.OpenItem, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]reconcile.OpenItem, page.Info, error) {
 			return tools.Reconciler.OpenItems(ctx, r)
 		},
 		row: func(v reconcile.OpenItem) []field {

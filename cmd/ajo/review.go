@@ -29,7 +29,7 @@ func (t *tool) newReviewCmd() *cobra.Command {
 func (t *tool) newReviewListCmd() *cobra.Command {
 	return newListCmd(t, listing[payment.Review]{
 		command: command{short: "List the payments under review, newest first", example: "  ajo review list --limit 50"},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]payment.Review, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]payment.Review, page.Info, error) {
 			return tools.Payments.Reviews(ctx, r)
 		},
 		row: func(v payment.Review) []field {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,8 +26,12 @@ on the day of its posting, unless it has been reversed, or put under review, sin
 		Example: "  ajo ledger trial-balance\n  ajo ledger trial-balance --at 2026-10-31 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			day, err := parseDay("at", at)
+			if err != nil {
+				return err
+			}
 			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				b, err := tools.TrialBalance(ctx, at)
+				b, err := tools.TrialBalance(ctx, day)
 				if err != nil {
 					return err
 				}
@@ -64,7 +67,8 @@ func (t *tool) newSystemStatementCmd() *cobra.Command {
 	for i, a := range ledger.SystemAccounts {
 		names[i] = string(a)
 	}
-	return newListOfCmd(t, cobra.ExactArgs(1), listing[ledger.SystemLine]{
+	return newListCmd(t, listing[ledger.SystemLine]{
+		args: cobra.ExactArgs(1),
 		command: command{
 			use: "statement <system account>", short: "Show the entries of a system account, newest first",
 			long:    "Shows the entries of " + strings.Join(names, ", ") + ",\nfrom this account's side: a credit is money that came to it.",
@@ -77,10 +81,17 @@ func (t *tool) newSystemStatementCmd() *cobra.Command {
 				return names, cobra.ShellCompDirectiveNoFileComp
 			},
 		},
-		readOf: func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]ledger.SystemLine, page.Info, error) {
-			begin, end, err := daysOf(from, to)
+		read: func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]ledger.SystemLine, page.Info, error) {
+			begin, err := parseDay("from", from)
 			if err != nil {
 				return nil, page.Info{}, err
+			}
+			end, err := parseDay("to", to)
+			if err != nil {
+				return nil, page.Info{}, err
+			}
+			if to != "" {
+				end = end.AddDate(0, 0, 1)
 			}
 			return tools.SystemStatement(ctx, args[0], begin, end, r)
 		},
@@ -103,18 +114,15 @@ func (t *tool) newSystemStatementCmd() *cobra.Command {
 	})
 }
 
-// daysOf reads two days in Lagos, the second of which ends the span; empty: without that end.
-func daysOf(from, to string) (begin, end time.Time, err error) {
-	if from != "" {
-		if begin, err = time.ParseInLocation(time.DateOnly, from, clock.Lagos); err != nil {
-			return begin, end, errors.New("--from is a day, as 2026-10-01")
-		}
+// parseDay reads a flag that is a day in Lagos, whose beginning it returns; the zero time when the
+// flag is empty.
+func parseDay(flag, s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
 	}
-	if to != "" {
-		if end, err = time.ParseInLocation(time.DateOnly, to, clock.Lagos); err != nil {
-			return begin, end, errors.New("--to is a day, as 2026-10-31")
-		}
-		end = end.AddDate(0, 0, 1)
+	at, err := clock.ParseDay(s)
+	if err != nil {
+		err = fmt.Errorf("--%s is a day, as 2026-10-31", flag)
 	}
-	return begin, end, nil
+	return at, err
 }

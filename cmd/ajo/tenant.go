@@ -29,7 +29,7 @@ func (t *tool) newTenantListCmd() *cobra.Command {
 			short: "List tenants, newest first", example: "  ajo tenant list --status suspended",
 			flags: func(cmd *cobra.Command) { addChoice(cmd, &status, "status", tenant.Active, tenant.Suspended) },
 		},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]tenant.Record, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]tenant.Record, page.Info, error) {
 			return tools.Tenants.List(ctx, status, r)
 		},
 		row: func(r tenant.Record) []field {

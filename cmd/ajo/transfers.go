@@ -35,7 +35,7 @@ func (t *tool) newTransfersListCmd() *cobra.Command {
 				cmd.Flags().BoolVar(&differing, "differing", false, "only those whose record at the bank differs from the books")
 			},
 		},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) ([]transfer.Record, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]transfer.Record, page.Info, error) {
 			owner, err := tenantID(ctx, tools, tenantName)
 			if err != nil {
 				return nil, page.Info{}, err

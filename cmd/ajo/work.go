@@ -43,7 +43,7 @@ twice as long, an hour at most. What a bank or an endpoint answered is in "ajo t
 				cmd.Flags().BoolVar(&summary, "summary", false, "count what is due, leased and to come of each kind, instead of the list")
 			},
 		},
-		read: func(ctx context.Context, tools *app.Tools, r page.Request) (_ []work.Record, _ page.Info, err error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) (_ []work.Record, _ page.Info, err error) {
 			f.Kind = work.Kind(kind)
 			if f.TenantID, err = tenantID(ctx, tools, tenantName); err != nil {
 				return nil, page.Info{}, err

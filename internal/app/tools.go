@@ -17,7 +17,6 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/config"
 	"ajo/internal/customer"
-	"ajo/internal/errs"
 	"ajo/internal/freeze"
 	"ajo/internal/invariant"
 	"ajo/internal/page"
@@ -249,15 +248,13 @@ func (t *Tools) VerifyLedger(ctx context.Context, reading ledger.Reading) (*ledg
 	return invariant.Resume(ctx, t.pool, reading)
 }
 
-// TrialBalance is every account's balance at the end of a day in Lagos, as 2026-10-31; empty:
+// TrialBalance is every account's balance at the end of the day in Lagos that the time is in; zero:
 // today.
-func (t *Tools) TrialBalance(ctx context.Context, day string) (ledger.TrialBalance, error) {
-	if day == "" {
-		day = clock.System.Now().In(clock.Lagos).Format(time.DateOnly)
-	} else if _, err := time.Parse(time.DateOnly, day); err != nil {
-		return ledger.TrialBalance{}, errs.New(errs.Invalid, "--at is a day, as 2026-10-31")
+func (t *Tools) TrialBalance(ctx context.Context, at time.Time) (ledger.TrialBalance, error) {
+	if at.IsZero() {
+		at = clock.System.Now()
 	}
-	return ledger.ReadTrialBalance(ctx, t.pool, day)
+	return ledger.ReadTrialBalance(ctx, t.pool, at.In(clock.Lagos).Format(time.DateOnly))
 }
 
 // SystemStatement is a page of a system account's entries, newest first

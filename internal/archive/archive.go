@@ -365,7 +365,7 @@ const claimSQL = `
 
 func (s *Service) claim(ctx context.Context, p partition.Partition) (*attempt, error) {
 	a := &attempt{Service: s, part: p, store: &watched{Store: s.Store}}
-	from, to := bounds(p)
+	from, to := partition.Floor(p.From), partition.Floor(p.To)
 	now := s.Clock.Now()
 	failpoint.At("archive/before-claim-commit")
 	var manifest []byte
@@ -376,12 +376,4 @@ func (s *Service) claim(ctx context.Context, p partition.Partition) (*attempt, e
 	}
 	a.manifest, err = (&record{Partition: p.Name, Manifest: manifest}).manifest()
 	return a, err
-}
-
-// bounds are the ids of a partition that has an end.
-func bounds(p partition.Partition) (from, to uuid.UUID) {
-	if !p.From.IsZero() {
-		from = partition.Floor(p.From)
-	}
-	return from, partition.Floor(p.To)
 }

@@ -121,16 +121,10 @@ func (a *attempt) watch(ctx context.Context) error {
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = $1::regclass AND tgname = 'archive_changed')`, a.part.Name).Scan(&is); err != nil || is {
 			return err
 		}
-		for _, sql := range []string{
-			"SET LOCAL lock_timeout = '" + partition.LockTimeout + "'",
-			"CREATE TRIGGER archive_changed AFTER INSERT OR UPDATE OR DELETE ON " + a.part.Name + " FOR EACH ROW EXECUTE FUNCTION archive_changed()",
-		} {
-			if _, err := tx.Exec(ctx, sql); err != nil {
-				return err
-			}
-		}
+		err := partition.Exec(ctx, tx,
+			"CREATE TRIGGER archive_changed AFTER INSERT OR UPDATE OR DELETE ON "+a.part.Name+" FOR EACH ROW EXECUTE FUNCTION archive_changed()")
 		failpoint.At("archive/before-watch-commit")
-		return nil
+		return err
 	})
 	failpoint.At("archive/after-watch-commit")
 	return err
@@ -139,7 +133,7 @@ func (a *attempt) watch(ctx context.Context) error {
 // export writes the partition and its manifest to the store, and notes the manifest.
 func (a *attempt) export(ctx context.Context) (*Manifest, error) {
 	m := &Manifest{Partition: a.part.Name, Object: objectName(a.part.Table, a.part.Name, a.id)}
-	m.FromID, m.ToID = bounds(a.part)
+	m.FromID, m.ToID = partition.Floor(a.part.From), partition.Floor(a.part.To)
 	if err := a.exportRange(ctx, a.store, m, a.part.Table, a.part.Name); err != nil {
 		return nil, err
 	}
@@ -305,10 +299,7 @@ func sameAs(ctx context.Context, store Store, m *Manifest) error {
 // locked before the row of archives is read: whoever changes a row locks them in the same order.
 func (a *attempt) drop(ctx context.Context, m *Manifest) error {
 	err := pg.InTx(ctx, a.Pool, func(tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+partition.LockTimeout+"'"); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "ALTER TABLE "+a.part.Table+" DETACH PARTITION "+a.part.Name); err != nil {
+		if err := partition.Exec(ctx, tx, "ALTER TABLE "+a.part.Table+" DETACH PARTITION "+a.part.Name); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,7 +58,7 @@ const (
 )
 
 // name is the manifest's own object.
-func (m *Manifest) name() string { return m.Object[:len(m.Object)-len(objectEnd)] + manifestEnd }
+func (m *Manifest) name() string { return strings.TrimSuffix(m.Object, objectEnd) + manifestEnd }
 
 // meter counts and digests what is written to it.
 type meter struct {
@@ -186,7 +187,7 @@ func readManifest(ctx context.Context, store Store, name string) (m Manifest, er
 	if err != nil {
 		return m, err
 	}
-	if err := json.Unmarshal(text, &m); err != nil || m.Format != formatOne || len(m.Object) <= len(objectEnd) || m.name() != name {
+	if err := json.Unmarshal(text, &m); err != nil || m.Format != formatOne || !strings.HasSuffix(m.Object, objectEnd) || m.name() != name {
 		return m, fmt.Errorf("%s: %w: it is no manifest of its object", name, ErrDamaged)
 	}
 	return m, nil

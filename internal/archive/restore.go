@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,13 +79,8 @@ func (s *Service) Restore(ctx context.Context, name string, by audit.By) (*Manif
 // attach makes the partition anew, fills it, and attaches it.
 func (s *Service) attach(ctx context.Context, tx pg.Tx, m *Manifest) error {
 	if m.Table == deliveries {
-		var archived bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archives WHERE table_name = $1 AND status = 'archived' AND from_id < $3 AND to_id > $2)`,
-			attempts, m.FromID, m.ToID).Scan(&archived); err != nil {
+		if err := refuseArchived(ctx, tx, attempts, m, ErrAttempts); err != nil {
 			return err
-		}
-		if archived {
-			return ErrAttempts
 		}
 	}
 	has, err := columns(ctx, tx, m.Table)
@@ -94,10 +90,8 @@ func (s *Service) attach(ctx context.Context, tx pg.Tx, m *Manifest) error {
 	if err := fits(m.Columns, has); err != nil {
 		return err
 	}
-	for _, sql := range []string{"SET LOCAL statement_timeout = 0", "SET LOCAL lock_timeout = '" + partition.LockTimeout + "'"} {
-		if _, err := tx.Exec(ctx, sql); err != nil {
-			return err
-		}
+	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+		return err
 	}
 	if err := partition.Create(ctx, tx, m.Table, m.Partition); err != nil {
 		return err
@@ -123,6 +117,17 @@ func (s *Service) attach(ctx context.Context, tx pg.Tx, m *Manifest) error {
 		return fmt.Errorf("%s: %w: the rows in the table are not those of the manifest", m.Partition, ErrDamaged)
 	}
 	return partition.Attach(ctx, tx, m.Table, m.Partition, m.FromID, m.ToID)
+}
+
+// refuseArchived refuses if any of the manifest's range of a table is archived.
+func refuseArchived(ctx context.Context, tx pg.Tx, table string, m *Manifest, refusal error) error {
+	var archived bool
+	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archives WHERE table_name = $1 AND status = 'archived' AND from_id < $3 AND to_id > $2)`,
+		table, m.FromID, m.ToID).Scan(&archived)
+	if err == nil && archived {
+		err = refusal
+	}
+	return err
 }
 
 // fits refuses columns that the table does not have any more. Those that it has since then get
@@ -154,13 +159,8 @@ func (s *Service) Export(ctx context.Context, table string, from, to time.Time, 
 	id := uuid.Must(uuid.NewV7())
 	m := &Manifest{FromID: partition.Floor(from), ToID: partition.Floor(to), Object: objectName("exports", table, id)}
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		var archived bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archives WHERE table_name = $1 AND status = 'archived' AND from_id < $3 AND to_id > $2)`,
-			table, m.FromID, m.ToID).Scan(&archived); err != nil {
+		if err := refuseArchived(ctx, tx, table, m, ErrArchived); err != nil {
 			return err
-		}
-		if archived {
-			return ErrArchived
 		}
 		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("archive.export", "table:"+table, map[string]any{"from": from, "to": to, "object": m.Object}))
 	})
@@ -220,7 +220,7 @@ func (s *Service) Verify(ctx context.Context, note func(object string)) (Report,
 			return nil
 		}
 		r.Unneeded = append(r.Unneeded, name)
-		if len(name) <= len(manifestEnd) || name[len(name)-len(manifestEnd):] != manifestEnd {
+		if !strings.HasSuffix(name, manifestEnd) {
 			return nil
 		}
 		m, err := readManifest(ctx, s.Store, name)

@@ -61,7 +61,7 @@ var holds = map[string][]hold{
 // waits says why a partition may not be archived yet; nothing: it may. again asks only the
 // questions of that name.
 func waits(ctx context.Context, q pg.Querier, p partition.Partition, again bool) (all []Wait, err error) {
-	from, to := bounds(p)
+	from, to := partition.Floor(p.From), partition.Floor(p.To)
 	args := pgx.NamedArgs{"from": from, "to": to}
 	for _, h := range holds[p.Table] {
 		if again && !h.again {

@@ -6,6 +6,7 @@
 package clock
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,15 @@ import (
 
 // Lagos is where a day begins and ends: UTC+1, all the year.
 var Lagos = time.FixedZone("WAT", 60*60)
+
+// ParseDay is the beginning of a day in Lagos, as 2026-10-31.
+func ParseDay(s string) (time.Time, error) {
+	at, err := time.ParseInLocation(time.DateOnly, s, Lagos)
+	if err == nil && at.Year() < 1 {
+		err = errors.New("a year before 1")
+	}
+	return at, err
+}
 
 // Clock is a source of the current time.
 type Clock interface {

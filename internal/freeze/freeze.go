@@ -102,7 +102,7 @@ func (s *Service) Begin(ctx context.Context, n New, by audit.By) (f Freeze, err 
 		if err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry("freeze."+string(f.Scope), f.target(), struct {
+		return audit.Write(ctx, tx, now, by.Entry("freeze."+string(f.Scope), f.Target(), struct {
 			Freeze   uuid.UUID
 			Requests bool
 			Until    *time.Time
@@ -114,8 +114,8 @@ func (s *Service) Begin(ctx context.Context, n New, by audit.By) (f Freeze, err 
 	return f, AwaitSubmissions(ctx, s.Pool)
 }
 
-// target names the freeze's subject in the audit log.
-func (f *Freeze) target() string {
+// Target names whose payouts the freeze stops, as the audit log does.
+func (f *Freeze) Target() string {
 	if f.Scope == Payouts {
 		return "payouts:all"
 	}
@@ -137,7 +137,7 @@ func (s *Service) Lift(ctx context.Context, id uuid.UUID, by audit.By) (f Freeze
 		if _, err := tx.Exec(ctx, `UPDATE freezes SET lifted_at = $2 WHERE id = $1`, id, now); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry("freeze.lift", f.target(), struct{ Freeze uuid.UUID }{f.ID}))
+		return audit.Write(ctx, tx, now, by.Entry("freeze.lift", f.Target(), struct{ Freeze uuid.UUID }{f.ID}))
 	})
 	if err != nil {
 		return f, err

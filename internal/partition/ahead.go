@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -69,10 +68,10 @@ func (s Size) end(now time.Time) time.Time {
 	return t
 }
 
-// LockTimeout bounds how long others wait behind a wait for the table: making partitions needs it
+// lockTimeout bounds how long others wait behind a wait for the table: making partitions needs it
 // alone for some milliseconds, and a long read (pg_dump, ajo ledger verify) holds it. Then the next
 // call tries again; there is time.
-const LockTimeout = "1s"
+const lockTimeout = "1s"
 
 // aheadLock is taken while partitions are made: any number that nothing else locks.
 const aheadLock = 7102
@@ -142,9 +141,9 @@ func (t Table) prepareEnd(ctx context.Context, pool *pg.Pool, size Size, last Pa
 	if end.UnixMilli() >= 1<<48 {
 		return time.Time{}, fmt.Errorf("id %s is not a UUIDv7", newest)
 	}
-	check := fmt.Sprintf("CHECK (%s < %s)", t.Key, bound(end, ""))
+	check := fmt.Sprintf("CHECK (%s < %s)", t.Key, bound(Floor(end), ""))
 	if !last.From.IsZero() {
-		check = fmt.Sprintf("CHECK (%[1]s >= %[2]s AND %[1]s < %[3]s)", t.Key, bound(last.From, ""), bound(end, ""))
+		check = fmt.Sprintf("CHECK (%[1]s >= %[2]s AND %[1]s < %[3]s)", t.Key, bound(Floor(last.From), ""), bound(Floor(end), ""))
 	}
 	err = run(ctx, pool,
 		fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT IF EXISTS %s, ADD CONSTRAINT %[2]s %s NOT VALID", last.Name, rangeCheck, check))
@@ -158,11 +157,12 @@ func (t Table) prepareEnd(ctx context.Context, pool *pg.Pool, size Size, last Pa
 const rangeCheck = "partition_range"
 
 func run(ctx context.Context, pool *pg.Pool, statements ...string) error {
-	return pg.InTx(ctx, pool, func(tx pg.Tx) error { return exec(ctx, tx, statements...) })
+	return pg.InTx(ctx, pool, func(tx pg.Tx) error { return Exec(ctx, tx, statements...) })
 }
 
-func exec(ctx context.Context, tx pg.Tx, statements ...string) error {
-	for _, sql := range append([]string{"SET LOCAL lock_timeout = '" + LockTimeout + "'"}, statements...) {
+// Exec runs statements that lock tables for a moment: none waits longer than [lockTimeout].
+func Exec(ctx context.Context, tx pg.Tx, statements ...string) error {
+	for _, sql := range append([]string{"SET LOCAL lock_timeout = '" + lockTimeout + "'"}, statements...) {
 		if _, err := tx.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("%s: %w", sql, err)
 		}
@@ -174,25 +174,21 @@ func exec(ctx context.Context, tx pg.Tx, statements ...string) error {
 // them. If the last one has rows, it ends at the given time and keeps them. What is older than
 // first has one partition.
 func (t Table) split(ctx context.Context, tx pg.Tx, size Size, last Partition, ended, first, until time.Time) error {
-	if err := exec(ctx, tx, fmt.Sprintf("ALTER TABLE %s DETACH PARTITION %s", t.Name, last.Name)); err != nil {
+	if err := Exec(ctx, tx, fmt.Sprintf("ALTER TABLE %s DETACH PARTITION %s", t.Name, last.Name)); err != nil {
 		return err
 	}
-	var options []string
-	if err := tx.QueryRow(ctx, `SELECT coalesce(reloptions, '{}') FROM pg_class WHERE oid = $1::regclass`, last.Name).Scan(&options); err != nil {
+	options, err := optionsOf(ctx, tx, last.Name)
+	if err != nil {
 		return err
 	}
 	model, from := last.Name, last.From
 	var statements []string
 	attach := func(name string, to time.Time) {
-		statements = append(statements, fmt.Sprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)",
-			t.Name, name, bound(from, "MINVALUE"), bound(to, "MAXVALUE")))
+		statements = append(statements, attachSQL(t.Name, name, Floor(from), Floor(to)))
 		from = to
 	}
 	create := func(name string) {
-		statements = append(statements, fmt.Sprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL)", name, model))
-		if len(options) > 0 {
-			statements = append(statements, fmt.Sprintf("ALTER TABLE %s SET (%s)", name, strings.Join(options, ", ")))
-		}
+		statements = append(statements, createSQL(name, model, options)...)
 	}
 	if !ended.IsZero() {
 		model = t.partition(from)
@@ -218,7 +214,7 @@ func (t Table) split(ctx context.Context, tx pg.Tx, size Size, last Partition, e
 		create(last.Name)
 	}
 	attach(last.Name, time.Time{})
-	return exec(ctx, tx, statements...)
+	return Exec(ctx, tx, statements...)
 }
 
 // errFilled says that rows have come into the last partition meanwhile; the next call goes on.

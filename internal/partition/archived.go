@@ -3,7 +3,6 @@ package partition
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,24 +37,33 @@ func ArchivedBefore(ctx context.Context, q pg.Querier, table string) (*time.Time
 // none until [Attach].
 func Create(ctx context.Context, tx pg.Tx, table, name string) error {
 	model := table + "_later"
-	var options []string
-	if err := tx.QueryRow(ctx, `SELECT coalesce(reloptions, '{}') FROM pg_class WHERE oid = $1::regclass`, model).Scan(&options); err != nil {
+	options, err := optionsOf(ctx, tx, model)
+	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL)", name, model)); err != nil || len(options) == 0 {
-		return err
-	}
-	_, err := tx.Exec(ctx, fmt.Sprintf("ALTER TABLE %s SET (%s)", name, strings.Join(options, ", ")))
-	return err
+	return Exec(ctx, tx, createSQL(name, model, options)...)
 }
 
 // Attach makes a table of [Create] the partition for the ids from (inclusive; the nil id: from the
 // beginning) to (exclusive), with the guards of the others. A row outside is refused.
 func Attach(ctx context.Context, tx pg.Tx, table, name string, from, to uuid.UUID) error {
-	begin := "'" + from.String() + "'"
-	if from == uuid.Nil {
-		begin = "MINVALUE"
+	return Exec(ctx, tx, attachSQL(table, name, from, to))
+}
+
+// optionsOf are a table's settings of storage.
+func optionsOf(ctx context.Context, tx pg.Tx, table string) (options string, err error) {
+	err = tx.QueryRow(ctx, `SELECT coalesce(array_to_string(reloptions, ', '), '') FROM pg_class WHERE oid = $1::regclass`, table).Scan(&options)
+	return options, err
+}
+
+func createSQL(name, model, options string) []string {
+	statements := []string{fmt.Sprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL)", name, model)}
+	if options != "" {
+		statements = append(statements, fmt.Sprintf("ALTER TABLE %s SET (%s)", name, options))
 	}
-	_, err := tx.Exec(ctx, fmt.Sprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO ('%s')", table, name, begin, to))
-	return err
+	return statements
+}
+
+func attachSQL(table, name string, from, to uuid.UUID) string {
+	return fmt.Sprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)", table, name, bound(from, "MINVALUE"), bound(to, "MAXVALUE"))
 }

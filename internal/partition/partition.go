@@ -43,9 +43,11 @@ type Partition struct {
 	Rows  int64     // as of the last vacuum or ANALYZE; -1: not known
 }
 
-// Floor is the least id of a time.
-func Floor(t time.Time) uuid.UUID {
-	var id uuid.UUID
+// Floor is the least id of a time; the nil id of the zero time, which is no bound.
+func Floor(t time.Time) (id uuid.UUID) {
+	if t.IsZero() {
+		return uuid.Nil
+	}
 	binary.BigEndian.PutUint64(id[:8], uint64(t.UnixMilli())<<16)
 	return id
 }
@@ -111,9 +113,9 @@ func readBound(s, open string) (time.Time, error) {
 }
 
 // bound is the SQL of a bound.
-func bound(t time.Time, open string) string {
-	if t.IsZero() {
+func bound(id uuid.UUID, open string) string {
+	if id == uuid.Nil {
 		return open
 	}
-	return "'" + Floor(t).String() + "'"
+	return "'" + id.String() + "'"
 }
