@@ -7,9 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -45,19 +44,13 @@ func (t *tester) coverageOf(ctx context.Context, pkg string) (*coverage, error) 
 	if err != nil {
 		return nil, fmt.Errorf("the tests of %s do not compile: %w\n%s", pkg, err, lastLines(out, 40))
 	}
-	hash, err := hashOf(name + ".test")
+	binary, err := os.ReadFile(name + ".test")
 	if err != nil {
 		return nil, err
 	}
+	hash := fmt.Sprintf("%x", sha256.Sum256(binary))
 	c := &coverage{}
-	text, err := os.ReadFile(name + ".json")
-	if err == nil {
-		err = json.Unmarshal(text, c)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if c.Binary != hash {
+	if kept, err := os.ReadFile(name + ".json"); err != nil || json.Unmarshal(kept, c) != nil || c.Binary != hash {
 		c = &coverage{Binary: hash, Blocks: map[string][]int{}}
 	}
 	begin, known := time.Now(), len(c.Tests)
@@ -121,54 +114,76 @@ var (
 	profiled = regexp.MustCompile(`(?m)^(\S+) \d+ (\d+)$`)
 )
 
-// covering are the tests that a mutant is brought to, the fastest first: those that run its place.
-// What no block holds, as the expression of a case, is run by those that run its function.
-func (c *coverage) covering(m mutant) (tests []timed) {
-	in, around, held := map[int]bool{}, map[int]bool{}, false
-	for name, ran := range c.Blocks {
-		_, name, _ = strings.Cut(name, "/") // without the module
-		file, span, _ := strings.Cut(name, ":")
-		from, to := place{file: file}, place{file: file}
-		_, err := fmt.Sscanf(span, "%d.%d,%d.%d", &from.line, &from.column, &to.line, &to.column)
-		holds := func(p place) bool { return p.file == file && !p.before(from) && p.before(to) }
-		switch {
-		case err != nil:
-		case slices.ContainsFunc(m.places, holds):
-			held = true
-			note(in, ran)
-		case file == m.file && from.line >= m.from && to.line <= m.to:
-			note(around, ran)
+// covering are the tests that a mutant is brought to, the fastest first: those that run its place,
+// or where what it declares is used. A place that is in no block, as the expression of a case or
+// another declaration, is run by all that run something of its function or, outside, of its file.
+func (c *coverage) covering(root string, m mutant) (tests []timed, err error) {
+	places := []place{{m.file, m.line, m.column}}
+	if m.declares != nil {
+		if places, err = usesOf(root, m); err != nil {
+			return nil, err
 		}
 	}
-	if !held {
-		in = around
+	run := map[int]bool{}
+	for _, p := range places {
+		around := []int{}
+		for name, ran := range c.Blocks {
+			var from, to place
+			_, name, _ = strings.Cut(name, "/") // without the module
+			file, span, _ := strings.Cut(name, ":")
+			if file != p.file {
+				continue
+			}
+			if _, err := fmt.Sscanf(span, "%d.%d,%d.%d", &from.line, &from.column, &to.line, &to.column); err != nil {
+				return nil, err
+			}
+			if !p.before(from) && p.before(to) {
+				around = ran
+				break
+			}
+			if m.declares != nil || from.line >= m.from && to.line <= m.to {
+				around = append(around, ran...)
+			}
+		}
+		for _, i := range around {
+			run[i] = true
+		}
 	}
-	for i := range in {
+	for i := range run {
 		tests = append(tests, c.Tests[i])
 	}
 	slices.SortFunc(tests, func(a, b timed) int {
 		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), strings.Compare(a.Name, b.Name))
 	})
-	return tests
+	return tests, nil
 }
 
-func note(set map[int]bool, all []int) {
-	for _, i := range all {
-		set[i] = true
-	}
+// place is a place in a file, as coverage counts lines and columns.
+type place struct {
+	file         string
+	line, column int
 }
 
 func (p place) before(q place) bool {
 	return p.line < q.line || p.line == q.line && p.column < q.column
 }
 
-func hashOf(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
+// usesOf are the places of the package that name what the mutant declares, but for comments.
+func usesOf(root string, m mutant) (all []place, err error) {
+	names := strings.Join(m.declares, "|")
+	uses, declaration := regexp.MustCompile(`\b(`+names+`)\b`), regexp.MustCompile(`^(const |var |\t)(`+names+`)\b.* = `)
+	files, err := filepath.Glob(filepath.Join(root, filepath.Dir(m.file), "*.go"))
+	for _, file := range files {
+		source, readErr := os.ReadFile(file)
+		err = errors.Join(err, readErr)
+		for n, line := range strings.Split(string(source), "\n") {
+			if declaration.MatchString(line) || strings.HasPrefix(strings.TrimSpace(line), "//") {
+				continue
+			}
+			for _, at := range uses.FindAllStringIndex(line, -1) {
+				all = append(all, place{path.Join(path.Dir(m.file), filepath.Base(file)), n + 1, at[0] + 1})
+			}
+		}
 	}
-	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return fmt.Sprintf("%x", h.Sum(nil)), err
+	return all, err
 }

@@ -71,7 +71,6 @@ type options struct {
 
 func main() {
 	var o options
-	check := flag.Bool("check", false, "only check that every line of the file of excuses fits a mutant")
 	list := flag.Bool("list", false, "only list the mutants that would be tried")
 	flag.StringVar(&o.root, "root", ".", "the module's root")
 	flag.IntVar(&o.count, "n", 100, "how many mutants are tried, drawn by the seed; 0: all")
@@ -87,13 +86,13 @@ func main() {
 	o.command = strings.Fields(*command)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, o, *check, *list); err != nil {
+	if err := run(ctx, o, *list); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, o options, check, list bool) error {
+func run(ctx context.Context, o options, list bool) error {
 	root, err := filepath.Abs(o.root)
 	if err != nil {
 		return err
@@ -112,10 +111,6 @@ func run(ctx context.Context, o options, check, list bool) error {
 	}
 	if unused := ex.unused(all); len(unused) > 0 {
 		return fmt.Errorf("%s excuses what is no mutant any more; take out:\n%s", o.excused, strings.Join(unused, "\n"))
-	}
-	if check {
-		fmt.Printf("%d mutants, %d of them excused\n", len(all), ex.count(all))
-		return nil
 	}
 	if o.seed == 0 {
 		o.seed = rand.Uint64()

@@ -17,25 +17,16 @@ import (
 // mutant is one change of one file.
 type mutant struct {
 	// the path below the root, and the function, or what else is declared there
-	file, function string
-	line           int
-	before, after  string
-	left, right    string // what stands beside it on its line
-	nth            int    // of the same change in the same function, from 1
-	offset, end    int    // what after stands for
-	old, new       string // its lines, before and after
-	// from and to are the lines of the function; of what is declared elsewhere, the names
-	from, to int
-	declares []string
-	// what a test must run to notice: the mutant's place, or where what is declared is used
-	places []place
-	tests  []string
-}
-
-// place is a place in a file, as coverage counts lines and columns.
-type place struct {
-	file         string
-	line, column int
+	file, function   string
+	line             int
+	before, after    string
+	left, right      string   // what stands beside it on its line
+	nth              int      // of the same change in the same function, from 1
+	offset, end      int      // what after stands for
+	old, new         string   // its lines, before and after
+	column, from, to int      // the lines of its function
+	declares         []string // outside of functions: the names
+	tests            []string
 }
 
 // kinds tell mutants apart by what they are about; those that match none are about a boundary.
@@ -83,7 +74,6 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // mutantsOf lists the mutants of the targets' files, in a fixed order.
 func mutantsOf(root string, targets []target) (all []mutant, err error) {
-	uses := uses{}
 	for _, t := range targets {
 		files, err := filepath.Glob(filepath.Join(root, t.dir, "*.go"))
 		if err != nil {
@@ -93,7 +83,7 @@ func mutantsOf(root string, targets []target) (all []mutant, err error) {
 			if strings.HasSuffix(f, "_test.go") {
 				continue
 			}
-			found, err := mutantsIn(root, f, uses)
+			found, err := mutantsIn(root, f)
 			if err != nil {
 				return nil, err
 			}
@@ -103,42 +93,7 @@ func mutantsOf(root string, targets []target) (all []mutant, err error) {
 			all = append(all, found...)
 		}
 	}
-	for i, m := range all {
-		if len(m.declares) > 0 {
-			all[i].places = uses.of(m.file, m.declares, map[string]bool{})
-		}
-	}
 	return all, nil
-}
-
-// uses are where each name stands, in whatever sense, outside of functions with the names that are
-// declared there. Names that are not exported are told apart by their package.
-type uses map[string][]struct {
-	place    place
-	declares []string
-}
-
-func scoped(file, name string) string {
-	if ast.IsExported(name) {
-		return name
-	}
-	return filepath.Dir(file) + " " + name
-}
-
-// of are the places in functions where the names are used, or names that are declared by them.
-func (u uses) of(file string, names []string, seen map[string]bool) (all []place) {
-	for _, name := range names {
-		name = scoped(file, name)
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
-		for _, use := range u[name] {
-			all = append(all, use.place)
-			all = append(all, u.of(use.place.file, use.declares, seen)...)
-		}
-	}
-	return all
 }
 
 // finder collects the mutants of one file.
@@ -152,7 +107,7 @@ type finder struct {
 	found    []mutant
 }
 
-func mutantsIn(root, path string, uses uses) ([]mutant, error) {
+func mutantsIn(root, path string) ([]mutant, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -171,7 +126,6 @@ func mutantsIn(root, path string, uses uses) ([]mutant, error) {
 		case *ast.FuncDecl:
 			f.function = d.Name.Name
 			f.from, f.to, f.declares = f.fset.Position(d.Pos()).Line, f.fset.Position(d.End()).Line, nil
-			f.noteUses(d, uses)
 			if d.Name.Name == "String" { // for people alone
 				continue
 			}
@@ -185,7 +139,6 @@ func mutantsIn(root, path string, uses uses) ([]mutant, error) {
 				for _, name := range spec.(*ast.ValueSpec).Names {
 					f.declares = append(f.declares, name.Name)
 				}
-				f.noteUses(spec, uses)
 				ast.Inspect(spec, f.visit)
 			}
 			continue
@@ -201,26 +154,6 @@ func mutantsIn(root, path string, uses uses) ([]mutant, error) {
 	return f.found, nil
 }
 
-// place is where a node begins.
-func (f *finder) place(at token.Pos) place {
-	p := f.fset.Position(at)
-	return place{f.file, p.Line, p.Column}
-}
-
-// noteUses notes the names that stand in a function or declaration.
-func (f *finder) noteUses(n ast.Node, uses uses) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok {
-			key := scoped(f.file, id.Name)
-			uses[key] = append(uses[key], struct {
-				place    place
-				declares []string
-			}{f.place(id.Pos()), f.declares})
-		}
-		return true
-	})
-}
-
 // add notes the mutant that has after in the place of the node.
 func (f *finder) add(from, to token.Pos, after string) {
 	start, end := f.fset.Position(from).Offset, f.fset.Position(to).Offset
@@ -233,7 +166,7 @@ func (f *finder) add(from, to token.Pos, after string) {
 	f.found = append(f.found, mutant{
 		file: f.file, function: f.function, line: f.fset.Position(from).Line, before: before, after: after,
 		left: strings.ToValidUTF8(left, ""), right: strings.ToValidUTF8(right, ""), offset: start, end: end, old: old, new: changed,
-		from: f.from, to: f.to, declares: f.declares, places: []place{f.place(from)},
+		from: f.from, to: f.to, declares: f.declares, column: f.fset.Position(from).Column,
 	})
 }
 

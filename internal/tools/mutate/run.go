@@ -107,7 +107,11 @@ func (t *tester) tryOne(ctx context.Context, m mutant) (r result, err error) {
 		if err != nil {
 			return r, err
 		}
-		groups, slower := groupsOf(c.covering(m), &left)
+		covering, err := c.covering(t.root, m)
+		if err != nil {
+			return r, err
+		}
+		groups, slower := groupsOf(covering, &left)
 		r.slower += slower
 		if len(groups) == 0 {
 			continue
@@ -152,25 +156,20 @@ func (t *tester) tryOne(ctx context.Context, m mutant) (r result, err error) {
 // groupsOf puts tests together that are run at once: the fastest alone, and then each time more.
 // Tests beyond the budget, of which it takes their time, are left out.
 func groupsOf(tests []timed, left *time.Duration) (groups [][]timed, slower int) {
-	size := time.Second
-	for len(tests) > 0 {
-		n, sum := 0, time.Duration(0)
-		for n < len(tests) && (n == 0 || sum < size) {
-			took := time.Duration(tests[n].Seconds * float64(time.Second))
-			if took > *left {
-				break
-			}
-			sum += took
-			*left -= took
-			n++
+	size, sum := time.Second, time.Duration(0)
+	for i, test := range tests {
+		took := time.Duration(test.Seconds * float64(time.Second))
+		if took > *left {
+			return groups, len(tests) - i
 		}
-		if n == 0 {
-			break
+		if groups == nil || sum >= size {
+			groups, size, sum = append(groups, nil), 4*size, 0
 		}
-		groups, tests = append(groups, tests[:n]), tests[n:]
-		size *= 4
+		groups[len(groups)-1] = append(groups[len(groups)-1], test)
+		sum += took
+		*left -= took
 	}
-	return groups, len(tests)
+	return groups, 0
 }
 
 // coverage is what the package's tests cover, noted when the first mutant reaches it.
