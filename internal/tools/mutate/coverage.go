@@ -54,11 +54,11 @@ func (t *tester) coverageOf(ctx context.Context, pkg string) (*coverage, error) 
 		c = &coverage{Binary: hash, Blocks: map[string][]int{}}
 	}
 	begin, known := time.Now(), len(c.Tests)
-	_, out, err = t.runBinary(ctx, name+".test", pkg, t.limit, "-test.list", "^(Test|Fuzz|Example)")
+	list, err := t.runBinary(ctx, name+".test", pkg, t.limit, "-test.list", "^(Test|Fuzz|Example)")
 	if err != nil {
 		return nil, err
 	}
-	for _, test := range strings.Fields(out) {
+	for _, test := range strings.Fields(list.out) {
 		if !testName.MatchString(test) || slices.ContainsFunc(c.Tests, func(k timed) bool { return k.Name == test }) {
 			continue
 		}
@@ -74,20 +74,18 @@ func (t *tester) coverageOf(ctx context.Context, pkg string) (*coverage, error) 
 // cover runs one test, twice if it fails, and notes what it covers.
 func (t *tester) cover(ctx context.Context, c *coverage, name, pkg, test string) error {
 	profile := name + ".profile"
-	var took time.Duration
-	for again := false; ; again = true {
-		begin := time.Now()
-		end, out, err := t.runBinary(ctx, name+".test", pkg, t.limit, "-test.run", only([]timed{{Name: test}}), "-test.coverprofile", profile)
-		took = time.Since(begin)
-		if err != nil {
-			return err
-		}
-		if end == passed {
-			break
-		}
-		if again {
-			return fmt.Errorf("%s of %s fails without any change:\n%s", test, pkg, lastLines(out, 40))
-		}
+	run := func() (outcome, error) {
+		return t.runBinary(ctx, name+".test", pkg, t.limit, "-test.run", only([]timed{{Name: test}}), "-test.coverprofile", profile)
+	}
+	o, err := run()
+	if err == nil && o.ending != passed {
+		o, err = run()
+	}
+	if err == nil && o.ending != passed {
+		err = fmt.Errorf("%s of %s fails without any change:\n%s", test, pkg, lastLines(o.out, 40))
+	}
+	if err != nil {
+		return err
 	}
 	text, err := os.ReadFile(profile)
 	if err != nil {
@@ -100,7 +98,7 @@ func (t *tester) cover(ctx context.Context, c *coverage, name, pkg, test string)
 		}
 		c.Blocks[m[1]] = tests
 	}
-	c.Tests = append(c.Tests, timed{test, took.Seconds()})
+	c.Tests = append(c.Tests, timed{test, o.took.Seconds()})
 	kept, err := json.Marshal(c)
 	if err != nil {
 		return err

@@ -124,20 +124,20 @@ func (t *tester) tryOne(ctx context.Context, m mutant) (r result, err error) {
 		} else if err != nil {
 			return r, fmt.Errorf("%w: %s", err, out)
 		}
+		r.took += time.Since(begin)
 		for _, group := range groups {
 			asked += len(group)
-			end, out, err := t.repeatDoubtful(ctx, binary, pkg, group)
-			r.took = r.took + time.Since(begin)
-			begin = time.Now()
+			o, err := t.repeatDoubtful(ctx, binary, pkg, group)
+			r.took += o.took
 			if err != nil {
 				return r, err
 			}
-			if end == unknown { // those that are left in the package may not end either
+			if o.ending == unknown { // those that are left in the package may not end either
 				late = true
 				break
 			}
-			if end != passed {
-				r.fate, r.note = killed, killer(out)
+			if o.ending != passed {
+				r.fate, r.note = killed, killer(o.out)
 				return r, nil
 			}
 		}
@@ -211,20 +211,27 @@ const (
 	unknown  ending = "ended without a failed test"
 )
 
+// outcome is a run of tests.
+type outcome struct {
+	ending
+	out  string
+	took time.Duration
+}
+
 // repeatDoubtful runs tests, and once more if the machine's load may have ended them.
-func (t *tester) repeatDoubtful(ctx context.Context, binary, pkg string, tests []timed) (ending, string, error) {
+func (t *tester) repeatDoubtful(ctx context.Context, binary, pkg string, tests []timed) (outcome, error) {
 	limit := 30.0
 	for _, test := range tests {
 		limit += 5 * test.Seconds
 	}
-	run := func() (ending, string, error) {
+	run := func() (outcome, error) {
 		return t.runBinary(ctx, binary, pkg, min(t.limit, time.Duration(limit)*time.Second), "-test.failfast", "-test.run", only(tests))
 	}
-	end, out, err := run()
-	if err == nil && (end == doubtful || end == unknown) {
+	o, err := run()
+	if err == nil && (o.ending == doubtful || o.ending == unknown) {
 		return run()
 	}
-	return end, out, err
+	return o, err
 }
 
 // only is the expression that these tests match.
@@ -237,19 +244,21 @@ func only(tests []timed) string {
 }
 
 // runBinary runs tests of a package's test binary while no others run.
-func (t *tester) runBinary(ctx context.Context, binary, pkg string, limit time.Duration, args ...string) (ending, string, error) {
+func (t *tester) runBinary(ctx context.Context, binary, pkg string, limit time.Duration, args ...string) (outcome, error) {
 	t.running.Lock()
 	defer t.running.Unlock()
 	args = append(args, "-test.timeout", limit.String())
+	begin := time.Now()
 	out, err := runIn(ctx, filepath.Join(t.root, filepath.FromSlash(pkg)), binary, args...)
 	var exit *exec.ExitError
+	o := outcome{passed, out, time.Since(begin)}
 	switch {
 	case ctx.Err() != nil:
-		return "", "", context.Cause(ctx)
+		return o, context.Cause(ctx)
 	case errors.As(err, &exit):
-		return endingOf(out), out, nil
+		o.ending, err = endingOf(out), nil
 	}
-	return passed, out, err
+	return o, err
 }
 
 // goTest runs `go test` at the root.
