@@ -118,7 +118,7 @@ func (t *tester) tryOne(ctx context.Context, m mutant) (r result, err error) {
 		}
 		binary := filepath.Join(dir, "mutant.test")
 		begin := time.Now()
-		if out, err := t.goTest(ctx, "-c", "-overlay", overlay, "-o", binary, pkg); strings.HasPrefix(out, "# ") {
+		if out, err := t.goTest(ctx, "-c", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, pkg); strings.HasPrefix(out, "# ") {
 			r.fate = stillbirth
 			return r, nil
 		} else if err != nil {
