@@ -148,6 +148,8 @@ type totals struct {
 	Head               []byte       `pg:"head"` // nil while the chain has no entry
 	changed            bool         // since it was locked
 	recall             *recallChange
+	Held               money.Amount // by open holds
+	HeldUntil          *time.Time   // the first end among them
 }
 
 func (t *totals) net() money.Amount { return t.Credits.Sub(t.Debits) }

@@ -61,13 +61,16 @@ type Posted struct {
 }
 
 // PostDebits posts provisional debits as if one after the other, in the order given: each if the
-// balance that those before it have left covers it (or the money is gone), else it is
-// [ErrInsufficientFunds]. The accounts' locks make other callers' settlements wait, so together
-// they cannot overdraw. It takes four statements however many there are, and updates each account
-// once.
+// balance less holds that those before it have left covers it (or the money is gone), else it is
+// [ErrInsufficientFunds]. The accounts' locks make other callers' settlements and holds wait, so
+// together they cannot overdraw. It takes four statements however many there are, one more if the
+// time of a hold has come, and updates each account once.
 func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Posted, error) {
 	book, err := lockPosted(ctx, tx, postings)
 	if err != nil {
+		return nil, err
+	}
+	if err := book.endHolds(ctx, tx, now); err != nil {
 		return nil, err
 	}
 	out := make([]Posted, len(postings))
@@ -77,7 +80,7 @@ func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting
 		if err != nil {
 			return nil, err
 		}
-		if !p.Gone && t.net().Cmp(p.Amount) < 0 {
+		if !p.Gone && t.net().Sub(t.Held).Cmp(p.Amount) < 0 {
 			out[i].Err = ErrInsufficientFunds
 			continue
 		}
@@ -142,12 +145,12 @@ func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, erro
 }
 
 const selectTotals = `
-		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_head FROM ledger_balances`
+		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_head, coalesce(held, 0), held_until FROM ledger_balances`
 
 func readTotals(rows pgx.Rows) (book, error) {
 	b := book{map[uuid.UUID]*totals{}, days{}}
 	var t totals
-	into := []any{&t.AccountID, &t.TenantID, &t.Credits, &t.Debits, &t.ProvisionalCredits, &t.LastSeq, &t.Head}
+	into := []any{&t.AccountID, &t.TenantID, &t.Credits, &t.Debits, &t.ProvisionalCredits, &t.LastSeq, &t.Head, &t.Held, &t.HeldUntil}
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		locked := t
 		locked.Head = bytes.Clone(t.Head)

@@ -27,12 +27,13 @@ func ReadBalance(ctx context.Context, q pg.Querier, account uuid.UUID) (Balance,
 	return b, err
 }
 
-// Available is what may still leave an account, as SQL on its row b of ledger_balances: confirmed
-// credits, and where provisional (as SQL) is true also the others, less all debits and less what
-// recalls hold. Below zero, debits wait for money. It decides which payouts are covered, and what
-// the balance endpoint shows as available.
-func Available(provisional string) string {
-	return `(b.balance - coalesce(b.recall_held, 0) - CASE WHEN ` + provisional + ` THEN 0 ELSE b.provisional_credits END)`
+// Available is what may still leave an account at the time now, as SQL on its row b of
+// ledger_balances: confirmed credits, and where provisional (as SQL, as now) is true also the
+// others, less all debits and less what recalls and holds keep. Below zero, debits wait for money.
+// It decides which payouts are covered and whether a hold may be placed, and is what the balance
+// endpoint shows as available.
+func Available(provisional, now string) string {
+	return `(b.balance - coalesce(b.recall_held, 0) - ` + OnHold(now) + ` - CASE WHEN ` + provisional + ` THEN 0 ELSE b.provisional_credits END)`
 }
 
 // Line is one line of a statement.

@@ -35,6 +35,7 @@ const (
 	CheckDays       = "the sums of days equal the entries"
 	CheckChain      = "the hash chain holds"
 	CheckCheckpoint = "what was verified is as it was"
+	CheckHolds      = "what is held is what the open holds say"
 	CheckBook       = "the book sums to zero"
 )
 
@@ -135,6 +136,9 @@ func Read(ctx context.Context, tx pg.Tx, reading Reading) (*Report, error) {
 	}
 	if err == nil {
 		err = r.run(ctx, tx, CheckTotals, strayedSQL)
+	}
+	if err == nil {
+		err = r.run(ctx, tx, CheckHolds, holdsSQL)
 	}
 	if r.book.Sign() != 0 {
 		r.name(CheckBook, "book", "it sums to "+r.book.String())

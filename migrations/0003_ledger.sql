@@ -107,7 +107,10 @@ CREATE TABLE ledger_balances (
     -- NULL until an account's first recall, so that the rows of nearly all accounts stay short.
     recall_held         naira CHECK (recall_held >= 0),
     recall_reversed     naira CHECK (recall_reversed >= 0),
-    recall_count        bigint
+    recall_count        bigint,
+    -- NULL until an account's first hold.
+    held                naira CHECK (held >= 0),
+    held_until          timestamptz
 ) WITH (fillfactor = 50);
 CREATE INDEX ledger_balances_tenant ON ledger_balances (tenant_id);
 COMMENT ON TABLE ledger_balances IS
@@ -121,6 +124,28 @@ COMMENT ON COLUMN ledger_balances.recall_held IS 'part of the balance that the b
 COMMENT ON COLUMN ledger_balances.recall_reversed IS 'what the bank has taken back for good, in all';
 COMMENT ON COLUMN ledger_balances.recall_count IS
     'changes of the two: a settlement found covered before such a change is not submitted after it';
+
+COMMENT ON COLUMN ledger_balances.held IS 'sum of the open holds, as of their table: one whose time has come counts until it is closed';
+COMMENT ON COLUMN ledger_balances.held_until IS 'the first end among the open holds: from then on their table is read; NULL: none ends by itself';
+
+-- Changed under the lock of the account's balance, with its held and held_until.
+CREATE TABLE holds (
+    id         uuid PRIMARY KEY,
+    tenant_id  uuid NOT NULL,
+    account_id uuid NOT NULL,
+    amount     naira NOT NULL CHECK (amount > 0),
+    reason     text NOT NULL CHECK (reason <> ''),
+    status     text NOT NULL CHECK (status IN ('open', 'released', 'expired')),
+    created_at timestamptz NOT NULL,
+    until      timestamptz CHECK (until > created_at),
+    ended_at   timestamptz,
+    CHECK ((status = 'open') = (ended_at IS NULL))
+);
+CREATE INDEX holds_list ON holds (tenant_id, account_id, id);
+CREATE INDEX holds_open ON holds (account_id, until) WHERE status = 'open';
+COMMENT ON TABLE holds IS 'Money that a tenant has set aside on an account: it is in the balance, and no settlement takes it.';
+COMMENT ON COLUMN holds.status IS 'open holds whose time has come count as expired; the next debit, hold or release of the account writes it';
+COMMENT ON COLUMN holds.until IS 'when it ends by itself; NULL: when it is released';
 
 CREATE TABLE ledger_days (
     tenant_id uuid NOT NULL,
@@ -267,6 +292,12 @@ CREATE TRIGGER ledger_entries_no_truncate BEFORE TRUNCATE ON ledger_entries FOR 
 CREATE TRIGGER ledger_balances_owned AFTER INSERT OR UPDATE OF account_id, tenant_id ON ledger_balances FOR EACH ROW EXECUTE FUNCTION ledger_balance_owned();
 CREATE TRIGGER accounts_with_balance AFTER DELETE ON accounts FOR EACH ROW EXECUTE FUNCTION account_has_balance();
 CREATE TRIGGER system_accounts_fixed BEFORE INSERT OR UPDATE OR DELETE ON system_accounts FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER holds_status AFTER UPDATE ON holds FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
+    EXECUTE FUNCTION check_status_move('open>released', 'open>expired');
+CREATE TRIGGER holds_fixed AFTER UPDATE ON holds FOR EACH ROW
+    WHEN ((OLD.id, OLD.tenant_id, OLD.account_id, OLD.amount, OLD.reason, OLD.created_at, OLD.until)
+        IS DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.amount, NEW.reason, NEW.created_at, NEW.until)) EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER holds_kept BEFORE DELETE ON holds FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_balances_kept BEFORE DELETE ON ledger_balances FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- Vacuumed by 2 % of new rows, not 20: a list reads only the index where pages are known to be

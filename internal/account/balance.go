@@ -18,8 +18,8 @@ type Funds struct {
 	// what a settlement that is asked for now may take at once; 0.00 while payouts are frozen
 	Available   money.Amount `json:"available"`
 	Provisional money.Amount `json:"provisional"` // posted, and not confirmed by the bank
-	// what stands still until somebody decides: recalls, which are in the balance, and payments
-	// under review, which are not
+	// what stands still until somebody decides: the tenant's holds and recalls, which are in the
+	// balance, and payments under review, which are not
 	Held     money.Amount `json:"held"`
 	Currency string       `json:"currency"`
 }
@@ -51,10 +51,10 @@ func (s *Service) TenantBalance(ctx context.Context, tenantID uuid.UUID) (Funds,
 func (s *Service) funds(ctx context.Context, of string, id uuid.UUID) (Funds, error) {
 	rows, err := s.Pool.Query(ctx, `
 		SELECT coalesce(sum(b.balance), 0),
-			coalesce(sum(greatest(`+ledger.Available("$3")+`, 0)) FILTER (WHERE NOT EXISTS (
+			coalesce(sum(greatest(`+ledger.Available("$3", "$2")+`, 0)) FILTER (WHERE NOT EXISTS (
 				SELECT FROM freezes f WHERE `+freeze.On("b.account_id", "b.tenant_id", "$2")+`)), 0),
 			coalesce(sum(b.provisional_credits), 0),
-			coalesce(sum(b.recall_held), 0) + (SELECT coalesce(sum(e.amount), 0) FROM ledger_entries e WHERE e.`+of+`
+			coalesce(sum(b.recall_held), 0) + coalesce(sum(`+ledger.OnHold("$2")+`), 0) + (SELECT coalesce(sum(e.amount), 0) FROM ledger_entries e WHERE e.`+of+`
 				AND e.status = 'needs_review' AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)), $4
 		FROM ledger_balances b WHERE b.`+of, id, s.Clock.Now(), s.Provisional, money.Currency)
 	if err != nil {

@@ -116,6 +116,7 @@ const (
 	Work
 	Freezes
 	SystemStatement
+	Holds
 )
 
 // ID returns the cursor that names a row of the list by its id.

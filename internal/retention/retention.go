@@ -54,6 +54,7 @@ func Rules(k Keep) []Rule {
 		{Table: "system_accounts", Kept: "for ever: fixed"},
 		{Table: "ledger_entries", Kept: "for ever"},
 		{Table: "ledger_balances", Kept: "for ever"},
+		{Table: "holds", Kept: "for ever: they say why money stayed"},
 		{Table: "ledger_days", Kept: "for ever"},
 		{Table: "ledger_checkpoints", Kept: "for ever: one row an account"},
 		{Table: "inbound_events", Kept: "for ever; forged ones for 30 days, and no more than fit (payment.Service.PurgeForged)"},

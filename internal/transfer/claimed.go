@@ -67,7 +67,7 @@ var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.s
 		t.ask_count, t.unknown_count, t.traceparent, cardinality(n.webhook_events) > 0 OR coalesce(n.listening_until > $2, false),
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
 		coalesce(b.recall_count, 0),
-		t.status = 'pending' AND ` + ledger.Available("$3") + ` >= 0,
+		t.status = 'pending' AND ` + ledger.Available("$3", "$2") + ` >= 0,
 		` + frozenUntil + `
 	FROM transfers t JOIN tenants n ON n.id = t.tenant_id LEFT JOIN ledger_balances b ON b.account_id = t.account_id
 	WHERE t.id = ANY($1)`

@@ -20,12 +20,14 @@ type fund struct {
 	id      uuid.UUID
 	account uuid.UUID
 	seq     int64 // of its debit, in the ledger
-	// confirmed credits less what may be recalled and less all debits, its own among them
+	// confirmed credits less what recalls and holds keep and less all debits, its own among them
 	confirmed   money.Amount
 	provisional money.Amount
 	behind      money.Amount // of pending transfers whose debits stand behind its own
 	others      money.Amount // of all pending transfers of the account but itself
 	recalled    money.Amount // held for recalls that are open, and taken back by recalls
+	held        money.Amount // by the tenant's holds
+	heldUntil   *time.Time   // when the first of them ends by itself
 }
 
 // verdicts are what may become of due transfers.
@@ -54,7 +56,9 @@ type verdicts struct {
 // already, and with AJO_SETTLE_PROVISIONAL a credit that proves false.
 //
 // What the bank takes back of confirmed money (a recall) ends no transfer: those that have lost
-// their cover by it wait for other money, or until somebody cancels them.
+// their cover by it wait for other money, or until somebody cancels them. Nor does a hold of the
+// tenant end one: it can be released. It takes no transfer's cover, since it is placed only on
+// what all debits leave ([ledger.PlaceHold]).
 func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []*claimed) (v verdicts, err error) {
 	byID := map[uuid.UUID]*claimed{}
 	var ids, accounts []uuid.UUID
@@ -62,7 +66,7 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []
 		byID[st.ID] = st
 		ids, accounts = append(ids, st.ID), append(accounts, st.AccountID)
 	}
-	funds, err := readFunds(ctx, tx, ids, accounts)
+	funds, err := readFunds(ctx, tx, now, ids, accounts)
 	if err != nil {
 		return v, err
 	}
@@ -73,14 +77,18 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []
 		if s.Provisional {
 			have = have.Add(f.provisional)
 		}
-		switch best := f.confirmed.Add(f.provisional).Add(f.others).Add(f.recalled); {
+		switch best := f.confirmed.Add(f.provisional).Add(f.others).Add(f.recalled).Add(f.held); {
 		case have.Sign() >= 0:
 			v.covered = append(v.covered, st)
 		case best.Sign() < 0: // what is freed above counts among the others here
 			freed[f.account] = freed[f.account].Add(st.Amount)
 			v.ends = append(v.ends, s.ending(st, now, neverCovered))
 		default:
-			v.short = append(v.short, s.postponement(st, now, false, errCover))
+			p := s.postponement(st, now, false, errCover)
+			if f.heldUntil != nil && f.heldUntil.Before(*p.next) {
+				p.next = f.heldUntil
+			}
+			v.short = append(v.short, p)
 		}
 	}
 	return v, nil
@@ -95,17 +103,18 @@ var fundsSQL = `
 			sum(t.amount) OVER (PARTITION BY t.account_id) - t.amount AS others
 		FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND CASE e.direction WHEN 'debit' THEN true ELSE false END
 		WHERE t.waiting AND t.account_id = ANY($2))
-	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("false") + `, b.provisional_credits, w.behind, w.others,
-		coalesce(b.recall_held, 0) + coalesce(b.recall_reversed, 0)
+	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("false", "$3") + `, b.provisional_credits, w.behind, w.others,
+		coalesce(b.recall_held, 0) + coalesce(b.recall_reversed, 0), ` + ledger.OnHold("$3") + `, (SELECT min(h.until) FROM holds h
+			WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3)
 	FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`
 
 // readFunds reads the funds of pending transfers of accounts, in the ledger's order, all as of one
 // moment.
-func readFunds(ctx context.Context, tx pg.Tx, ids, accounts []uuid.UUID) ([]fund, error) {
+func readFunds(ctx context.Context, tx pg.Tx, now time.Time, ids, accounts []uuid.UUID) ([]fund, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (f fund, err error) {
-		return f, r.Scan(&f.id, &f.account, &f.seq, &f.confirmed, &f.provisional, &f.behind, &f.others, &f.recalled)
-	}, fundsSQL, ids, accounts)
+		return f, r.Scan(&f.id, &f.account, &f.seq, &f.confirmed, &f.provisional, &f.behind, &f.others, &f.recalled, &f.held, &f.heldUntil)
+	}, fundsSQL, ids, accounts, now)
 }

@@ -54,6 +54,7 @@ type machine struct{ table, column, name, picture string }
 
 var machines = []machine{
 	{"ledger_entries", "status", ledger.Transitions.Name, ledger.Transitions.Mermaid()},
+	{"holds", "status", ledger.HoldTransitions.Name, ledger.HoldTransitions.Mermaid()},
 	{"inbound_events", "status", payment.Transitions.Name, payment.Transitions.Mermaid()},
 	{"recalls", "status", payment.RecallTransitions.Name, payment.RecallTransitions.Mermaid()},
 	{"deliveries", "status", webhook.Transitions.Name, webhook.Transitions.Mermaid()},

@@ -1,0 +1,219 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/errs"
+	"ajo/internal/fsm"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+)
+
+// HoldStatus is a hold's status.
+type HoldStatus string
+
+// The statuses.
+const (
+	HoldOpen     HoldStatus = "open"
+	HoldReleased HoldStatus = "released"
+	HoldExpired  HoldStatus = "expired" // its time has come
+)
+
+// HoldEvent is what moves a hold.
+type HoldEvent string
+
+// The events.
+const (
+	EventHoldPlace   HoldEvent = "place"
+	EventHoldRelease HoldEvent = "release"
+	EventHoldExpire  HoldEvent = "expire"
+)
+
+// HoldTransitions is the hold's state machine.
+var HoldTransitions = fsm.New("Hold",
+	fsm.Row[HoldStatus, HoldEvent]{From: fsm.Start, Event: EventHoldPlace, To: HoldOpen},
+	fsm.Row[HoldStatus, HoldEvent]{From: HoldOpen, Event: EventHoldRelease, To: HoldReleased},
+	fsm.Row[HoldStatus, HoldEvent]{From: HoldOpen, Event: EventHoldExpire, To: HoldExpired},
+)
+
+// Refusals of holds.
+var (
+	ErrHoldNotFound = errs.New(errs.NotFound, "hold not found")
+	ErrHoldEnded    = errs.New(errs.Unprocessable, "hold is not open")
+	ErrHoldStatus   = errs.New(errs.Invalid, "status must be open, released or expired")
+)
+
+// Hold is money that a tenant has set aside on an account. It stays in the balance.
+type Hold struct {
+	ID         uuid.UUID    `json:"id"`
+	AccountRef string       `json:"accountRef"`
+	AccountID  uuid.UUID    `json:"accountId"`
+	Amount     money.Amount `json:"amount"`
+	Currency   string       `json:"currency"`
+	Reason     string       `json:"reason"`
+	Status     HoldStatus   `json:"status"`
+	Until      *time.Time   `json:"until"` // null: until it is released
+	CreatedAt  time.Time    `json:"createdAt"`
+	EndedAt    *time.Time   `json:"endedAt"`
+}
+
+// OnHold is what the holds that stand at the time now (as SQL) keep of an account, as SQL on its
+// row b of ledger_balances. The row's sum is that of the open holds; only when the time of one has
+// come is their table read. Both must be of one snapshot: whoever has waited for the row's lock
+// calls endHolds instead.
+func OnHold(now string) string {
+	return `CASE WHEN b.held IS NULL THEN 0 WHEN b.held_until <= ` + now + ` THEN b.held - (
+			SELECT coalesce(sum(h.amount), 0) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until <= ` + now + `) ELSE b.held END`
+}
+
+// NewHold asks for a hold.
+type NewHold struct {
+	AccountID   uuid.UUID
+	Amount      money.Amount // above zero
+	Reason      string
+	Until       *time.Time // after the time of placing; nil: until it is released
+	Provisional bool       // money that is not confirmed may be held, as settlements may take it
+}
+
+// PlaceHold holds money of an account if so much of it is available, under the account's lock, so
+// that of holds and settlements at once only those go through that are covered together.
+// [ErrInsufficientFunds].
+func PlaceHold(ctx context.Context, tx pg.Tx, now time.Time, n NewHold) (Hold, error) {
+	id := uuid.Must(uuid.NewV7())
+	b, err := lockTotals(ctx, tx, []uuid.UUID{n.AccountID})
+	if err == nil {
+		err = b.endHolds(ctx, tx, now)
+	}
+	if err != nil {
+		return Hold{}, err
+	}
+	t, err := b.of(n.AccountID)
+	if err != nil {
+		return Hold{}, err
+	}
+	tag, err := tx.Exec(ctx, placeSQL, n.AccountID, n.Amount, n.Until, n.Provisional, now)
+	if err != nil {
+		return Hold{}, err
+	}
+	if tag.RowsAffected() == 0 {
+		return Hold{}, ErrInsufficientFunds
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, created_at, until) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		id, t.TenantID, n.AccountID, n.Amount, n.Reason, HoldOpen, now, n.Until); err != nil {
+		return Hold{}, err
+	}
+	return FindHold(ctx, tx, now, t.TenantID, id)
+}
+
+var placeSQL = `
+		UPDATE ledger_balances b SET held = coalesce(b.held, 0) + $2, held_until = least(b.held_until, $3)
+		WHERE b.account_id = $1 AND ` + Available("$4", "$5") + ` >= $2`
+
+// ReleaseHold ends an open hold: of callers at once, one does. [ErrHoldNotFound], [ErrHoldEnded].
+func ReleaseHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid.UUID) (Hold, error) {
+	h, err := FindHold(ctx, tx, now, tenantID, id)
+	if err != nil {
+		return h, err
+	}
+	if _, err := lockTotals(ctx, tx, []uuid.UUID{h.AccountID}); err != nil {
+		return h, err
+	}
+	// another may have ended it while this one waited for the lock
+	if h, err = FindHold(ctx, tx, now, tenantID, id); err == nil && h.Status != HoldOpen {
+		err = ErrHoldEnded
+	}
+	if err != nil {
+		return h, err
+	}
+	if _, err := tx.Exec(ctx, endHoldsSQL, []uuid.UUID{h.AccountID}, now, id); err != nil {
+		return h, err
+	}
+	return FindHold(ctx, tx, now, tenantID, id)
+}
+
+// endHoldsSQL ends the hold $3, and the open holds of the accounts whose time has come by $2.
+const endHoldsSQL = `
+		WITH ended AS (
+			UPDATE holds SET status = CASE WHEN until <= $2 THEN 'expired' ELSE 'released' END, ended_at = CASE WHEN until <= $2 THEN until ELSE $2 END
+			WHERE account_id = ANY($1) AND status = 'open' AND (until <= $2 OR id = $3) RETURNING account_id, amount)
+		UPDATE ledger_balances b SET held = b.held - e.amount, held_until = (
+			SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $2 AND h.id <> $3)
+		FROM (SELECT account_id, sum(amount) AS amount FROM ended GROUP BY account_id) e WHERE b.account_id = e.account_id
+		RETURNING b.account_id, b.held, b.held_until`
+
+// endHolds ends the holds of locked accounts whose time has come. Where there are none it runs no
+// statement.
+func (b book) endHolds(ctx context.Context, tx pg.Tx, now time.Time) error {
+	var due []uuid.UUID
+	for id, t := range b.totals {
+		if t.HeldUntil != nil && !t.HeldUntil.After(now) {
+			due = append(due, id)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, endHoldsSQL, due, now, uuid.Nil)
+	if err != nil {
+		return err
+	}
+	var id uuid.UUID
+	var held money.Amount
+	var until *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&id, &held, &until}, func() error {
+		b.totals[id].Held, b.totals[id].HeldUntil = held, until
+		return nil
+	})
+	return err
+}
+
+// holdColumns are those of a [Hold] h of an account a, at the time @now.
+const (
+	holdColumns = `h.id, a.account_ref, h.account_id, h.amount, 'NGN' AS currency, h.reason, ` + holdStatus + ` AS status, h.until, h.created_at,
+		coalesce(h.ended_at, CASE WHEN h.until <= @now THEN h.until END) AS ended_at`
+	holdStatus = `CASE WHEN h.status = 'open' AND h.until <= @now THEN 'expired' ELSE h.status END`
+)
+
+// FindHold reads a tenant's hold as it is at the time now. [ErrHoldNotFound].
+func FindHold(ctx context.Context, q pg.Querier, now time.Time, tenantID, id uuid.UUID) (Hold, error) {
+	return pg.One(ctx, q, toHold, ErrHoldNotFound, `
+		SELECT `+holdColumns+` FROM holds h JOIN accounts a ON a.id = h.account_id WHERE h.id = @id AND h.tenant_id = @tenant`,
+		pgx.NamedArgs{"id": id, "tenant": tenantID, "now": now})
+}
+
+// ReadHolds reads a page of an account's holds as they are at the time now, newest first, of one
+// status or, if it is empty, of all. [ErrHoldStatus], or [page.ErrCursor].
+func ReadHolds(ctx context.Context, q pg.Querier, now time.Time, tenantID, account uuid.UUID, status HoldStatus, r page.Request) ([]Hold, page.Info, error) {
+	if status != "" && status != HoldOpen && status != HoldReleased && status != HoldExpired {
+		return nil, page.Info{}, ErrHoldStatus
+	}
+	list := pg.List[Hold]{Name: page.Holds, ID: func(h Hold) uuid.UUID { return h.ID }, Row: toHold}
+	return list.Filtered(ctx, q, r, `holds WHERE tenant_id = @tenant AND account_id = @account`, `
+		SELECT `+holdColumns+` FROM holds h JOIN accounts a ON a.id = h.account_id
+		WHERE h.tenant_id = @tenant AND h.account_id = @account AND h.id < @before AND h.id >= @floor AND (@status = '' OR `+holdStatus+` = @status)
+		ORDER BY h.id DESC LIMIT @limit`, pgx.NamedArgs{"tenant": tenantID, "account": account, "status": string(status), "now": now})
+}
+
+func toHold(r pgx.CollectableRow) (Hold, error) {
+	h, err := pgx.RowToStructByPos[Hold](r)
+	h.CreatedAt = h.CreatedAt.UTC()
+	for _, at := range []*time.Time{h.Until, h.EndedAt} {
+		if at != nil {
+			*at = at.UTC()
+		}
+	}
+	return h, err
+}
+
+// holdsSQL compares what the balances keep of holds with the open ones.
+const holdsSQL = `
+		WITH h AS (SELECT account_id, sum(amount) AS held, min(until) AS until FROM holds WHERE status = 'open' GROUP BY account_id)
+		SELECT coalesce(b.account_id, h.account_id)::text, format('%s is held, the first end is %s; the open holds say %s and %s',
+			coalesce(b.held, 0), coalesce(b.held_until::text, 'none'), coalesce(h.held, 0), coalesce(h.until::text, 'none'))
+		FROM ledger_balances b FULL JOIN h USING (account_id)
+		WHERE coalesce(b.held, 0) <> coalesce(h.held, 0) OR b.held_until IS DISTINCT FROM h.until`
