@@ -6,8 +6,9 @@
 // float), so the book sums to zero; each entry's hash covers the one before. The schema enforces
 // what it can see. (Specification, "Ledger entry", "Statement line"; decisions, "Ledger".)
 //
-// Every change to an account's entries happens under the lock of its row in ledger_balances, taken
-// in the order of account ids. Callers that lock more take it last: item of work, event, transfer,
+// Every change to an account's entries that its balance shows happens under the lock of its row in
+// ledger_balances, taken in the order of account ids. (The confirmation of a debit shows in no
+// balance: [ConfirmDebits].) Callers that lock more take it last: item of work, event, transfer,
 // account, ledger balance.
 package ledger
 

@@ -374,6 +374,45 @@ func TestMovesLockTheirOwnAccounts(t *testing.T) {
 	b.verify()
 }
 
+// Debits are confirmed beside a transaction that has the account's balance; all that are named, or
+// none: each is a provisional debit.
+func TestConfirmDebits(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	credit := b.credit("100.00")
+	var groups []uuid.UUID
+	for range 3 {
+		e, err := b.debit("10.00")
+		require.NoError(t, err)
+		groups = append(groups, e.TransactionGroupID)
+	}
+	confirm := func(groups ...uuid.UUID) error {
+		return b.tx(func(tx pg.Tx) error {
+			_, err := tx.Exec(b.ctx, `SET LOCAL lock_timeout = '2s'`)
+			require.NoError(t, err)
+			return ledger.ConfirmDebits(b.ctx, tx, groups)
+		})
+	}
+	statuses := func() []string {
+		return testenv.Value[[]string](b.Env, `SELECT array_agg(status ORDER BY seq) FROM ledger_entries WHERE account_id = $1`, b.account)
+	}
+	require.NoError(t, confirm())
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `SELECT FROM ledger_balances WHERE account_id = $1 FOR UPDATE`, b.account)
+		require.NoError(t, err)
+		return confirm(groups[:2]...)
+	}))
+	require.Equal(t, []string{"provisional", "confirmed", "confirmed", "provisional"}, statuses())
+	for name, group := range map[string]uuid.UUID{"confirmed": groups[0], "a credit": credit.TransactionGroupID, "of nothing": uuid.New()} {
+		require.ErrorIs(t, confirm(groups[2], group), ledger.ErrMove, name)
+	}
+	b.move(ledger.Entry{TransactionGroupID: groups[2], Direction: ledger.Debit}, ledger.EventReverse)
+	require.ErrorIs(t, confirm(groups[2]), ledger.ErrMove, "reversed")
+	require.Equal(t, []string{"provisional", "confirmed", "confirmed", "reversed", "reversed"}, statuses())
+	require.Equal(t, "80.00", b.balance())
+	b.verify()
+}
+
 // Fifty debits at once against money for ten: ten stand.
 func TestConcurrentDebitsDoNotOverdraw(t *testing.T) {
 	t.Parallel()

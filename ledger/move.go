@@ -44,6 +44,9 @@ type stored struct {
 // also posts the reversal entry: opposite direction, same amount, itself reversed, pointing at the
 // original.
 func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]Moved, error) {
+	if len(moves) == 0 {
+		return nil, nil
+	}
 	book, entries, err := lockEntries(ctx, tx, moves)
 	if err != nil {
 		return nil, err
@@ -87,6 +90,26 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 	queueStatuses(&batch, entries, changed)
 	_, err = write(ctx, tx, &batch, book, reversals)
 	return out, err
+}
+
+// For the form of the conditions see package pg, plans.go.
+const confirmDebitsSQL = `
+	UPDATE ledger_entries e SET status = 'confirmed' FROM unnest($1::uuid[]) AS m (id)
+	WHERE e.transaction_group_id = ANY(ARRAY[m.id]) AND CASE e.direction WHEN 'debit' THEN e.status = 'provisional' AND e.reversal_of IS NULL ELSE false END`
+
+// ConfirmDebits confirms the provisional debits of transaction groups: all of them or, with
+// [ErrMove], none. It moves no money: a debit left the balance when it was posted. So it takes no
+// lock of a balance, for which it would wait while settlements of these accounts are accepted. The
+// caller holds the settlements' items of work, so that nobody else moves their debits meanwhile.
+func ConfirmDebits(ctx context.Context, tx pg.Tx, groups []uuid.UUID) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	tag, err := tx.Exec(ctx, confirmDebitsSQL, groups)
+	if err == nil && int(tag.RowsAffected()) != len(groups) {
+		err = fmt.Errorf("ledger: %d of %d debits confirmed: %w", tag.RowsAffected(), len(groups), ErrMove)
+	}
+	return err
 }
 
 // carry takes an entry's change of status into the totals, and returns the reversal entry when

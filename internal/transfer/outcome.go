@@ -2,8 +2,11 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 
 	"ajo/internal/pg"
 	"ajo/internal/webhook"
@@ -58,23 +61,29 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	if len(ends) == 0 {
 		return nil
 	}
-	moves := make([]ledger.Move, len(ends))
+	var paid []uuid.UUID
+	var moves []ledger.Move
 	changes := make([]change, len(ends))
 	for i, e := range ends {
 		if e.to() == "" {
 			return fmt.Errorf("transfer %s: %s on %s", e.Ref, e.event, e.Status)
 		}
-		moves[i] = ledger.Move{TransactionGroupID: e.DebitGroup, Direction: ledger.Debit, Event: e.move()}
+		if move := e.move(); move == ledger.EventConfirm {
+			paid = append(paid, e.DebitGroup)
+		} else {
+			moves = append(moves, ledger.Move{TransactionGroupID: e.DebitGroup, Direction: ledger.Debit, Event: move})
+		}
 		changes[i] = e.change()
 	}
 	moved, err := ledger.MoveEntries(ctx, tx, now, moves)
-	if err != nil {
-		return err
+	if err == nil {
+		err = ledger.ConfirmDebits(ctx, tx, paid)
 	}
-	for i, m := range moved {
-		if m.Err != nil {
-			return fmt.Errorf("transfer %s: its debit: %w", ends[i].Ref, m.Err)
-		}
+	for _, m := range moved {
+		err = errors.Join(err, m.Err)
+	}
+	if err != nil {
+		return fmt.Errorf("transfer: debits of ends: %w", err)
 	}
 	if err := writeAll(ctx, tx, now, changes); err != nil {
 		return err
