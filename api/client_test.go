@@ -122,6 +122,12 @@ func TestClientHasEveryEndpoint(t *testing.T) {
 	require.Equal(t, "0123456789", whole[client.Holder](x, "")(c.Lookup(ctx, "058", "0123456789")).AccountNumber)
 	require.Equal(t, client.Quote{ReceiveAmount: "4990.00", ProviderFee: "25.00", SendAmount: "5015.00"}, whole[client.Quote](x, "")(c.Fee(ctx, "4990.00")))
 
+	hold := whole[client.Hold](x, "")
+	held := hold(c.PlaceHold(ctx, "shop-1", client.NewHold{Amount: "1.00", Reason: "a deposit"}, client.IdempotencyKey("hold-1")))
+	require.Equal(t, held, hold(c.Hold(ctx, held.ID)))
+	require.Len(t, whole[client.HoldPage](x, "")(c.ListHolds(ctx, "shop-1", "open", client.Page{})).Holds, 1)
+	require.Equal(t, "released", hold(c.ReleaseHold(ctx, held.ID)).Status)
+
 	customer := whole[client.Customer](x, "")
 	require.Len(t, whole[client.CustomerPage](x, "")(c.ListCustomers(ctx, client.CustomerFilter{}, client.Page{})).Customers, 2)
 	require.Empty(t, whole[client.CustomerPage](x, "")(c.ListCustomers(ctx, client.CustomerFilter{Search: "shop", KYCStatus: "approved"}, client.Page{})).Customers)
@@ -176,7 +182,12 @@ func TestClientGoesThroughLists(t *testing.T) {
 			VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com/cb', '{}', 'dead_letter', 6, 'HTTP 500', $4)`,
 			uuid.Must(uuid.NewV7()), m.id, w.accountID(m, "shop-1"), w.Clock.Now())
 	}
+	for range 3 {
+		_, err := c.PlaceHold(ctx, "shop-1", client.NewHold{Amount: "1.00", Reason: "a deposit"})
+		require.NoError(t, err)
+	}
 	two := client.Page{Limit: 2}
+	require.Len(t, all(t, c.Holds(ctx, "shop-1", "", two), func(h client.Hold) string { return h.ID }), 3)
 	require.Equal(t, []string{"shop-3", "shop-2", "shop-1"}, all(t, c.Accounts(ctx, client.AccountFilter{}, two), func(a client.Account) string { return a.AccountRef }))
 	require.Equal(t, []string{"shop-3", "shop-2", "shop-1"}, all(t, c.Customers(ctx, client.CustomerFilter{}, two), func(c client.Customer) string { return c.ExternalRef }))
 	require.Equal(t, []string{"5000.00", "1.00", "1.00", "1.00", "1.00"}, all(t, c.Lines(ctx, "shop-1", two), func(l client.Line) string { return l.Entry.Amount }))

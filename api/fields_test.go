@@ -96,6 +96,8 @@ func TestFieldsOfAnAccount(t *testing.T) {
 		{"GET", "/statement", ""},
 		{"PATCH", "", `{"name":"X"}`},
 		{"POST", "/settle", orderOf1000},
+		{"GET", "/holds", ""},
+		{"POST", "/holds", `{"amount":"1.00","reason":"X"}`},
 		{"POST", "/expire", ""},
 	} {
 		w.do(c.method, number+c.path, c.body, key...).refused(404, "account not found")

@@ -76,6 +76,11 @@ var probes = map[string]probe{
 	"POST /v1/accounts/:accountRef/expire":   {notFound: "account not found"},
 	"POST /v1/accounts/:accountRef/settle":   {notFound: "account not found", body: `{"amount":"1.00","bankCode":"058","accountNumber":"0123456789"}`},
 
+	"POST /v1/accounts/:accountRef/holds": {notFound: "account not found", body: `{"amount":"1.00","reason":"mine"}`},
+	"GET /v1/accounts/:accountRef/holds":  {notFound: "account not found"},
+	"GET /v1/holds/:id":                   {notFound: "hold not found"},
+	"POST /v1/holds/:id/release":          {notFound: "hold not found"},
+
 	"GET /v1/customers":                    {query: "after=%s"},
 	"GET /v1/customers/:id":                {notFound: "customer not found"},
 	"PATCH /v1/customers/:id":              {notFound: "customer not found", body: `{"name":"Taken"}`},
@@ -189,7 +194,11 @@ func (w *world) belongings(m member) []string {
 	var s struct{ MerchantTxRef string }
 	w.do("POST", "/v1/accounts/shop-1/settle", `{"amount":"100.00","bankCode":"058","accountNumber":"0123456789"}`, key...).ok(202, &s)
 	delivery := testenv.Value[uuid.UUID](w.Env, `UPDATE deliveries SET status = 'dead_letter', attempt_count = 6 RETURNING id`)
+	hold := uuid.Must(uuid.NewV7())
+	w.Exec(`INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, created_at) VALUES ($1, $2, $3, 1, 'a deposit of the owner', 'open', now())`, hold, m.id, a.ID)
+	w.Exec(`UPDATE ledger_balances SET held = 1 WHERE account_id = $1`, a.ID)
 	things := []string{
+		hold.String(), "a deposit of the owner",
 		"shop-1", "order-of-the-owner", a.ID.String(), a.CustomerID.String(), b.ID.String(), m.id.String(), s.MerchantTxRef, delivery.String(),
 		"txn-of-the-owner", m.key, sec.WebhookSecret, m.email, "owner.example", page.ID(page.Accounts, a.ID), page.ID(page.Customers, a.CustomerID), page.ID(page.Deliveries, delivery),
 		testenv.Value[string](w.Env, `SELECT id::text FROM transfers`), testenv.Value[string](w.Env, `SELECT id::text FROM inbound_events`),

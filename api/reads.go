@@ -24,6 +24,8 @@ var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/accounts/:accountRef/statement.csv"}: true,
 	{"GET", "/auth/accounts/:accountRef/statement.pdf"}: true,
 
+	{"GET", "/v1/accounts/:accountRef/holds"}: true,
+
 	{"GET", "/v1/customers"}:   true,
 	{"GET", "/auth/customers"}: true,
 

@@ -23,6 +23,7 @@ func TestOnlyListsStatementsAndExportsAreReadAtTheReplica(t *testing.T) {
 		"/v1/accounts/:accountRef/balance":   "settlements go by it",
 		"/auth/accounts/:accountRef/balance": "settlements go by it",
 		"/v1/balance":                        "settlements go by it",
+		"/v1/holds/:id":                      "is the state of one thing",
 		"/v1/customers/:id":                  "KYC",
 		"/auth/customers/:id":                "KYC",
 		"/v1/customers/:id/account":          "is the state of one thing",
@@ -44,6 +45,6 @@ func TestOnlyListsStatementsAndExportsAreReadAtTheReplica(t *testing.T) {
 			delete(primary, r.Path)
 		}
 	}
-	require.Equal(t, 16, replica, "all that the list names are routes")
+	require.Equal(t, 17, replica, "all that the list names are routes")
 	require.Empty(t, primary)
 }

@@ -72,6 +72,12 @@ var Routes = []Route{
 	{"GET", "/auth/accounts/:accountRef/statement.csv", Session, false, (*edge).statementCSV},
 	{"GET", "/auth/accounts/:accountRef/statement.pdf", Session, false, (*edge).statementPDF},
 
+	// holds.go
+	{"POST", "/v1/accounts/:accountRef/holds", Key, false, (*edge).placeHold},
+	{"GET", "/v1/accounts/:accountRef/holds", Key, false, (*edge).listHolds},
+	{"GET", "/v1/holds/:id", Key, false, (*edge).getHold},
+	{"POST", "/v1/holds/:id/release", Key, false, (*edge).releaseHold},
+
 	// customers.go
 	{"GET", "/v1/customers", Key, false, (*edge).listCustomers},
 	{"GET", "/v1/customers/:id", Key, false, (*edge).getCustomer},

@@ -63,6 +63,9 @@ var Points = []string{
 	"reconcile/before-report-commit",
 	"reconcile/after-report-commit",
 
+	"hold/before-commit",
+	"hold/after-commit",
+
 	"account/before-expire-commit",
 	"account/after-expire-commit",
 	"account/before-claim-commit",

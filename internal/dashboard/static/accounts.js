@@ -57,6 +57,7 @@ function head(a, b) {
     h('div', null, h('p', { class: 'big' }, amount(b.balance)),
       h('p', { class: 'dim' }, 'Balance, including provisional amounts')),
     facts([
+      ['Available', b.available && amount(b.available)], ['Held', b.held && amount(b.held)],
       ['Status', badge(a.Status)],
       ['Number', h('span', { class: 'copyable' }, number, copyButton(a.BankAccountNumber, 'Account number', number))],
       ['Bank', a.BankName], ['Holder', a.BankAccountName], ['Type', a.Type === 'onetime' ? 'One-time' : 'Dedicated'],

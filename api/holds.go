@@ -1,0 +1,53 @@
+package api
+
+import (
+	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
+
+	"ajo/internal/account"
+	"ajo/internal/idempotency"
+	"ajo/internal/page"
+	"ajo/ledger"
+)
+
+// holdID is the hold that a path names; uuid.Nil, which no hold has, where it is no id.
+func holdID(c *fiber.Ctx) uuid.UUID {
+	id, _ := uuid.Parse(pathParam(c, "id"))
+	return id
+}
+
+// placeHold is POST /v1/accounts/:accountRef/holds, an addition.
+func (e *edge) placeHold(c *fiber.Ctx) error {
+	in := readBody(c)
+	amount, err := amountOf(in)
+	if err != nil {
+		return err
+	}
+	n := account.NewHold{Amount: amount, Reason: in.text("reason"), Until: in.time("until")}
+	if err := in.err(); err != nil {
+		return err
+	}
+	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+		return e.Accounts.PlaceHold(c.UserContext(), caller(c).ID, pathParam(c, accountRef), n, key)
+	})
+}
+
+// listHolds is GET /v1/accounts/:accountRef/holds.
+func (e *edge) listHolds(c *fiber.Ctx) error {
+	return answerPage(c, "holds", func(r page.Request) ([]ledger.Hold, page.Info, error) {
+		return e.Accounts.Holds(c.UserContext(), caller(c).ID, pathParam(c, accountRef), ledger.HoldStatus(c.Query("status")), r)
+	})
+}
+
+// getHold is GET /v1/holds/:id.
+func (e *edge) getHold(c *fiber.Ctx) error {
+	h, err := e.Accounts.Hold(c.UserContext(), caller(c).ID, holdID(c))
+	return answer(c, h, err)
+}
+
+// releaseHold is POST /v1/holds/:id/release. It reads no body.
+func (e *edge) releaseHold(c *fiber.Ctx) error {
+	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+		return e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, holdID(c), key)
+	})
+}

@@ -1,0 +1,128 @@
+package account
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/errs"
+	"ajo/internal/failpoint"
+	"ajo/internal/freeze"
+	"ajo/internal/idempotency"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+const maxHoldReason = 140 // characters
+
+// Refusals of a hold.
+var (
+	errHoldAmount   = errs.New(errs.Invalid, "invalid amount")
+	errReasonNeeded = errs.New(errs.Invalid, "reason is required")
+	errReason       = errs.New(errs.Invalid, "reason must be at most 140 characters, without control characters")
+	errUntil        = errs.New(errs.Invalid, "until must be in the future")
+)
+
+// NewHold asks for a hold.
+type NewHold struct {
+	Amount string // decimal naira, as the client wrote it
+	Reason string
+	Until  *time.Time // nil: until it is released
+}
+
+func (n *NewHold) check(now time.Time) (money.Amount, error) {
+	amount, err := money.Parse(n.Amount)
+	switch {
+	case err != nil || !amount.IsPositive():
+		return amount, errHoldAmount
+	case strings.TrimSpace(n.Reason) == "":
+		return amount, errReasonNeeded
+	case utf8.RuneCountInString(n.Reason) > maxHoldReason || hasControl(n.Reason):
+		return amount, errReason
+	case n.Until != nil && !n.Until.After(now):
+		return amount, errUntil
+	}
+	return amount, nil
+}
+
+// PlaceHold sets money of an account aside, as much as is available at most: the hold, the sum on
+// the balance and the kept answer are one transaction, under the lock of the account's balance.
+// While payouts are frozen it may be placed all the same: it moves nothing. [ErrNotFound],
+// ledger.ErrInsufficientFunds, refusals that name the field, and those of package idempotency.
+func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string, n NewHold, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
+	if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
+		return repeated(kept).Answer, kept != nil, err // even when its until has passed by now
+	}
+	return s.holdOnce(ctx, http.StatusCreated, key, func(tx pg.Tx, now time.Time) (h ledger.Hold, err error) {
+		amount, err := n.check(now)
+		if err != nil {
+			return h, err
+		}
+		a, err := Find(ctx, tx, tenantID, ref)
+		if err != nil {
+			return h, err
+		}
+		return ledger.PlaceHold(ctx, tx, now, ledger.NewHold{AccountID: a.ID, Amount: amount, Reason: n.Reason, Until: n.Until, Provisional: s.Provisional})
+	})
+}
+
+// ReleaseHold ends a hold. A settlement that waits for the money goes on at once: its item of work
+// is made due after the commit, and what a death leaves behind looks again by its own schedule.
+// ledger.ErrHoldNotFound, ledger.ErrHoldEnded, and the refusals of package idempotency.
+func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
+	return s.holdOnce(ctx, http.StatusOK, key, func(tx pg.Tx, now time.Time) (ledger.Hold, error) {
+		h, err := ledger.ReleaseHold(ctx, tx, now, tenantID, id)
+		if err == nil {
+			tx.AfterCommit(func(ctx context.Context) { _ = freeze.Resume(ctx, s.Pool, now, freeze.Account, h.AccountID) })
+		}
+		return h, err
+	})
+}
+
+// holdOnce changes a hold in one transaction with the answer that is kept of it.
+func (s *Service) holdOnce(ctx context.Context, status int, key idempotency.Request, do func(pg.Tx, time.Time) (ledger.Hold, error)) (answer idempotency.Answer, replayed bool, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		kept, err := idempotency.Begin(ctx, tx, now, key)
+		if replayed = kept != nil; err != nil || replayed {
+			answer = repeated(kept).Answer
+			return err
+		}
+		h, err := do(tx, now)
+		if err != nil {
+			return err
+		}
+		if answer, err = idempotency.NewAnswer(status, h); err != nil {
+			return err
+		}
+		err = idempotency.Save(ctx, tx, now, key, answer)
+		failpoint.At("hold/before-commit")
+		return err
+	})
+	if err == nil {
+		failpoint.At("hold/after-commit")
+	}
+	return answer, replayed, err
+}
+
+// Hold returns a tenant's hold. ledger.ErrHoldNotFound.
+func (s *Service) Hold(ctx context.Context, tenantID, id uuid.UUID) (ledger.Hold, error) {
+	return ledger.FindHold(ctx, s.Pool, s.Clock.Now(), tenantID, id)
+}
+
+// Holds returns a page of an account's holds, newest first. [ErrNotFound], ledger.ErrHoldStatus, or
+// [page.ErrCursor].
+func (s *Service) Holds(ctx context.Context, tenantID uuid.UUID, ref string, status ledger.HoldStatus, r page.Request) ([]ledger.Hold, page.Info, error) {
+	q := pg.Reader(ctx, s.Pool)
+	a, err := Find(ctx, q, tenantID, ref)
+	if err != nil {
+		return nil, page.Info{}, err
+	}
+	return ledger.ReadHolds(ctx, q, s.Clock.Now(), tenantID, a.ID, status, r)
+}
