@@ -94,13 +94,7 @@ func PostMovements(ctx context.Context, tx pg.Tx, now time.Time, movements []Mov
 	for _, m := range movements {
 		ids = append(ids, m.Account.ID())
 	}
-	// A book that uses none of them has no row of them.
-	if _, err := tx.Exec(ctx, `
-		INSERT INTO ledger_balances (account_id, tenant_id) SELECT DISTINCT id, id FROM unnest($1::uuid[]) AS u (id) ORDER BY 1
-		ON CONFLICT DO NOTHING`, ids); err != nil {
-		return err
-	}
-	book, err := lockTotals(ctx, tx, ids)
+	book, err := lockSystem(ctx, tx, ids)
 	if err != nil {
 		return err
 	}
@@ -118,6 +112,20 @@ func PostMovements(ctx context.Context, tx pg.Tx, now time.Time, movements []Mov
 	}
 	_, err = write(ctx, tx, new(pgx.Batch), book, rows)
 	return err
+}
+
+// lockSystem locks the balances of system accounts. One that was never used has no row yet.
+func lockSystem(ctx context.Context, tx pg.Tx, ids []uuid.UUID) (book, error) {
+	b, err := lockTotals(ctx, tx, ids)
+	if err != nil || !slices.ContainsFunc(ids, func(id uuid.UUID) bool { return b.totals[id] == nil }) {
+		return b, err
+	}
+	if _, err := tx.Exec(ctx, `
+		INSERT INTO ledger_balances (account_id, tenant_id) SELECT DISTINCT id, id FROM unnest($1::uuid[]) AS u (id) ORDER BY 1
+		ON CONFLICT DO NOTHING`, ids); err != nil {
+		return b, err
+	}
+	return lockTotals(ctx, tx, ids)
 }
 
 // AccountBalance is a line of a [TrialBalance].

@@ -25,6 +25,11 @@ CREATE TABLE transfers (
     ended_by         text NOT NULL DEFAULT '' CHECK (ended_by IN ('', 'bank', 'silence', 'books', 'operator')),
     failure_reason   text NOT NULL DEFAULT '',
     provider_fee     naira CHECK (provider_fee >= 0),
+    provider_vat     naira CHECK (provider_vat >= 0),
+    provider_stamp_duty naira CHECK (provider_stamp_duty >= 0),
+    booked_fee       naira CHECK (booked_fee >= 0),
+    booked_taxes     naira CHECK (booked_taxes >= 0),
+    booking_count    integer NOT NULL DEFAULT 0,
     difference       text NOT NULL DEFAULT '',
     differs_since    timestamptz CHECK (differs_since IS NULL OR difference <> ''),
     debit_group      uuid,
@@ -61,7 +66,11 @@ COMMENT ON COLUMN transfers.acknowledged_at IS
 COMMENT ON COLUMN transfers.ended_by IS
     'who decided the outcome: bank (its record or refusal), silence (it knew none of five submissions), books (never covered), operator';
 COMMENT ON COLUMN transfers.failure_reason IS 'why it failed or was refunded, in words for the tenant; last_error has the bank''s, for operators';
-COMMENT ON COLUMN transfers.provider_fee IS 'the bank''s fee by its own record, outside the balance; NULL until the bank has said';
+COMMENT ON COLUMN transfers.provider_fee IS 'the bank''s fee by its own record; NULL until the bank has said';
+COMMENT ON COLUMN transfers.provider_vat IS 'beside it, as is provider_stamp_duty; NULL where the record does not name it';
+COMMENT ON COLUMN transfers.booked_fee IS 'what the books have of the fee: entries of kind fee add up to it; NULL: nothing was booked';
+COMMENT ON COLUMN transfers.booked_taxes IS 'what they have of VAT and stamp duty';
+COMMENT ON COLUMN transfers.booking_count IS 'how often the two were set: a part of the transaction groups of their entries';
 COMMENT ON COLUMN transfers.difference IS 'how the bank''s record differs from the books; empty where they agree';
 COMMENT ON COLUMN transfers.differs_since IS 'since when the difference waits for a person; NULL with a difference: a person has dealt with it';
 COMMENT ON COLUMN transfers.debit_group IS

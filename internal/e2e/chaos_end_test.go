@@ -85,20 +85,29 @@ func (c *payoutChaos) operate(n int) {
 	for ref, t := range c.standings() {
 		out, _ := c.bank.Payout(ref)
 		switch args := resolution(out, t.Status); {
+		case out.FeeUnsaid:
+			require.Contains(c.t, named[ref], "payout_fee_unknown")
+			c.bank.SetPayout(ref, func(p *fakebank.Payout) { p.FeeUnsaid = false })
+			c.poll(ref)
 		case args != nil:
 			require.True(c.t, c.contradicts(ref), "%s is %s and the bank says %s, which never took its word back: %+v", ref, t.Status, out.Status, t)
 			require.True(c.t, t.Differs || named[ref] != "", "no alert that %s is %s and the bank says %s: %+v", ref, t.Status, out.Status, t)
 			require.NoError(c.t, c.resolve(ref, args))
 			c.resolved = append(c.resolved, ref)
 		case t.Differs:
-			got := runToEnd(c.t, c.dir, c.settings, "transfers", "poll", ref, "--yes", "--reason", "the bank answers again")
-			require.Zero(c.t, got.code, got.out)
+			c.poll(ref)
 		}
 	}
 	c.untilAll(n, "all payouts to end as they must, and no more to be asked", func(p *payout, t standing) bool {
 		return c.asItMust(p, t) && !t.Differs && !t.Goes
 	})
 	require.Empty(c.t, c.reconcile())
+}
+
+func (c *payoutChaos) poll(ref string) {
+	c.t.Helper()
+	got := runToEnd(c.t, c.dir, c.settings, "transfers", "poll", ref, "--yes", "--reason", "the bank answers again")
+	require.Zero(c.t, got.code, got.out)
 }
 
 // contradicts reports whether the payout is one of those about which the bank changes its word. Of

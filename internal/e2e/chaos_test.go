@@ -65,6 +65,9 @@ var fates = slices.Concat([]fate{
 	{name: "lagging index", weight: 5, rules: []fakebank.Rule{submission(fakebank.Lagging, 1)}, end: "success"},
 	{name: "lagging index, no 201", weight: 4, rules: []fakebank.Rule{{On: fakebank.OnPayouts, Do: fakebank.Lagging, Status: 502, Next: 1}}, end: "success"},
 	{name: "a part given back", weight: 4, rules: []fakebank.Rule{later(fakebank.PartialRefund)}, end: "success"},
+	{name: "failed, the fee kept", weight: 4, rules: []fakebank.Rule{later(fakebank.FailKept)}, end: "failed"},
+	{name: "given back without the fee", weight: 4, rules: []fakebank.Rule{later(fakebank.RefundKept)}, end: "refunded"},
+	{name: "no fee named", weight: 4, rules: []fakebank.Rule{later(fakebank.NoFee)}, end: "success"},
 	{name: "paid after it failed", weight: 4, rules: []fakebank.Rule{later(fakebank.PaidLate)}, end: "success"},
 	{name: "failed after it was paid", weight: 4, rules: []fakebank.Rule{later(fakebank.FailedLate)}, end: "refunded", or: "failed"},
 }, gatewayFates(), []fate{neverArrives})

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/invariant"
+	"ajo/internal/money"
+	"ajo/ledger"
 	"ajo/tasks"
 )
 
@@ -204,6 +206,23 @@ func (s *chaosRun) verify() (found []finding) {
 	s.logf("the invariants took %s", time.Since(begin).Round(time.Millisecond))
 	for _, f := range all {
 		found = append(found, finding{foundInvariant, fmt.Sprintf("%s: %s: %s", f.Check, f.Subject, f.Detail)})
+	}
+	trial, err := ledger.ReadTrialBalance(context.Background(), s.Pool, "9999-12-30")
+	require.NoError(s.t, err)
+	if trial.Total.Sign() != 0 {
+		found = append(found, finding{foundInvariant, fmt.Sprintf("the trial balance is %s, not zero", trial.Total)})
+	}
+	charges := money.Zero
+	for _, p := range s.bank.Payouts() {
+		if _, left := booked(p, false); p.FeeKept || left.IsPositive() {
+			charges = charges.Add(p.Fee).Add(p.VAT).Add(p.StampDuty)
+		}
+	}
+	var spent money.Amount
+	require.NoError(s.t, s.Pool.QueryRow(context.Background(), `
+		SELECT coalesce(-sum(b.balance), 0) FROM ledger_balances b JOIN system_accounts a ON a.id = b.account_id WHERE a.name IN ('bank_fees', 'taxes')`).Scan(&spent))
+	if !spent.Equal(charges) {
+		found = append(found, finding{foundInvariant, fmt.Sprintf("the bank took %s for payouts, and %s is booked", charges, spent)})
 	}
 	if got := s.tool("ledger", "verify"); got.code != 0 {
 		found = append(found, finding{foundInvariant, fmt.Sprintf("ajo ledger verify ended with code %d: %s", got.code, got.out[:min(len(got.out), 2000)])})

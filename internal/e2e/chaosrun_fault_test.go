@@ -82,6 +82,8 @@ var always = []fakebank.Rule{
 	{On: fakebank.OnPayouts, Do: fakebank.DropAfter, Percent: 2},
 	{On: fakebank.OnPayouts, Do: fakebank.Lagging, Percent: 4, Delay: 8 * time.Second},
 	{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Percent: 1, Delay: time.Second},
+	{On: fakebank.OnPayouts, Do: fakebank.FailKept, Percent: 2, Delay: time.Second},
+	{On: fakebank.OnPayouts, Do: fakebank.RefundKept, Percent: 2, Delay: 2 * time.Second},
 	{On: fakebank.OnPayouts, Do: fakebank.PaidLate, Percent: 1, Delay: 2 * time.Second},
 	{On: fakebank.OnPayouts, Do: fakebank.FailedLate, Percent: 1, Delay: 2 * time.Second},
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/stack"
 	"ajo/internal/testenv"
@@ -124,7 +125,9 @@ func newChaosRun(t *testing.T, size size) *chaosRun {
 	require.NoError(t, err)
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
-	s.world = worldOn(env, client, fakebank.Options{RetryDelays: repeat(time.Second, 500), Seed: s.seed | 1})
+	s.world = worldOn(env, client, fakebank.Options{
+		RetryDelays: repeat(time.Second, 500), Seed: s.seed | 1, PayoutFee: money.Must("20.00"), PayoutVAT: money.Must("1.50"), PayoutStampDuty: money.Must("50.00"),
+	})
 	s.keepSecret("bank's next webhook secret", nextSecret)
 	for name, value := range chaosSettings {
 		s.settings[name] = value

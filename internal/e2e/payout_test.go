@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/fakebank"
 	"ajo/internal/invariant"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -33,7 +34,11 @@ type settler struct {
 
 func newSettler(t *testing.T) *settler {
 	t.Helper()
-	return newSettlerIn(newWorld(t))
+	t.Parallel()
+	env := testenv.New(t)
+	return newSettlerIn(worldOn(env, env.Redis(), fakebank.Options{
+		RetryDelays: repeat(200*time.Millisecond, 500), PayoutFee: money.Must("20.00"), PayoutVAT: money.Must("1.50"), PayoutStampDuty: money.Must("50.00"),
+	}))
 }
 
 func newSettlerIn(w *world) *settler {
@@ -136,8 +141,8 @@ func (s *settler) attempts(p *payout) int {
 
 // checkPayouts compares the transfers with the bank's payouts, and the books with themselves: no
 // transfer is unended, each destination was paid once at most, the bank's payouts are the transfers
-// by status, sum and destination, each debit is as its transfer says, and every balance is what was
-// put in less what was paid.
+// by status, sum and destination, each debit is as its transfer says, every balance is what was put
+// in less what was paid, and what the bank took for the payouts is booked.
 func (s *settler) checkPayouts() {
 	s.t.Helper()
 	ctx := context.Background()
@@ -145,7 +150,7 @@ func (s *settler) checkPayouts() {
 	require.NoError(s.t, err)
 	require.Empty(s.t, findings)
 	var bank, refs []string
-	total := money.Zero
+	total, charges := money.Zero, money.Zero
 	destinations := map[string]string{}
 	for _, p := range s.bank.Payouts() {
 		require.Empty(s.t, destinations[p.AccountNumber], "a second payout to %s: %s", p.AccountNumber, p.Ref)
@@ -153,6 +158,9 @@ func (s *settler) checkPayouts() {
 		end, left := booked(p, slices.Contains(s.resolved, p.Ref))
 		bank, refs = append(bank, fmt.Sprintf("%s to %s of %s, %s, %s left", p.Ref, p.AccountNumber, p.Amount, end, left)), append(refs, p.Ref)
 		total = total.Add(left)
+		if p.FeeKept || left.IsPositive() {
+			charges = charges.Add(p.Fee).Add(p.VAT).Add(p.StampDuty)
+		}
 	}
 	// What the bank never had is no transfer, or one that failed.
 	rows, err := s.Pool.Query(ctx, `
@@ -162,13 +170,18 @@ func (s *settler) checkPayouts() {
 	books, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(s.t, err)
 	require.ElementsMatch(s.t, books, bank, "the bank's list is the transfers, by status and sum")
-	require.Equal(s.t, total.Neg().String(), s.bank.Wallet().String(), "the bank's wallet began at zero")
+	require.Equal(s.t, total.Add(charges).Neg().String(), s.bank.Wallet().String(), "the bank's wallet began at zero")
+	trial, err := ledger.ReadTrialBalance(ctx, s.Pool, "9999-12-30")
+	require.NoError(s.t, err)
+	require.Equal(s.t, "0.00", trial.Total.String())
+	require.Equal(s.t, charges.Neg().String(), testenv.Value[money.Amount](s.Env, `
+		SELECT coalesce(sum(b.balance), 0) FROM ledger_balances b JOIN system_accounts s ON s.id = b.account_id WHERE s.name IN ('bank_fees', 'taxes')`).String())
 	require.Zero(s.t, s.count(`SELECT count(*) FROM transfers WHERE status IN ('pending', 'processing')`), s.unended())
 	require.Zero(s.t, s.count(`
 		SELECT count(*) FROM transfers t LEFT JOIN ledger_entries e ON e.transaction_group_id = coalesce(t.debit_group, t.id) AND e.direction = 'debit'
 		WHERE e.status IS DISTINCT FROM CASE t.status WHEN 'success' THEN 'confirmed' ELSE 'reversed' END OR e.amount <> coalesce(t.paid_amount, t.amount) OR e.account_id <> t.account_id`))
 	require.Zero(s.t, s.count(`
-		SELECT count(*) FROM ledger_balances b WHERE balance <>
+		SELECT count(*) FROM ledger_balances b WHERE tenant_id <> account_id AND balance <>
 			(SELECT coalesce(sum(amount), 0) FROM ledger_entries WHERE account_id = b.account_id AND direction = 'credit' AND status = 'confirmed')
 			- (SELECT coalesce(sum(coalesce(paid_amount, amount)), 0) FROM transfers WHERE account_id = b.account_id AND status = 'success')`))
 }

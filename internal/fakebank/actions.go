@@ -96,6 +96,10 @@ const (
 	FailedLate Action = "failed_late" // paid at once, then PAYMENT_FAILED and the money back
 	// paid at once, then REFUND of Value, or of one naira, and so much back
 	PartialRefund Action = "partial_refund"
+	FailKept      Action = "fail_kept"   // as FailLater, and the bank keeps its fee, VAT and duty
+	RefundKept    Action = "refund_kept" // as Refund, and the bank keeps them
+	// no record names its fee, VAT and duty, until [Bank.SetPayout] changes that
+	NoFee Action = "no_fee"
 )
 
 // Actions on webhooks. A rule is asked once for each event, not for each attempt.
@@ -130,6 +134,7 @@ var actions = map[Action][]Group{
 	Paid: {OnPayouts}, Reject: {OnPayouts}, Pending: {OnPayouts}, Processing: {OnPayouts},
 	FailLater: {OnPayouts}, Refund: {OnPayouts}, Duplicate: {OnPayouts},
 	Lagging: {OnPayouts}, PaidLate: {OnPayouts}, FailedLate: {OnPayouts}, PartialRefund: {OnPayouts},
+	FailKept: {OnPayouts}, RefundKept: {OnPayouts}, NoFee: {OnPayouts},
 
 	Late: {OnWebhooks}, Missing: {OnWebhooks}, Again: {OnWebhooks}, AgainNewID: {OnWebhooks}, BadSignature: {OnWebhooks},
 }

@@ -3,11 +3,11 @@
 // runs it as a process of its own.
 //
 // What always holds: a payout's merchantTxRef pays at most once; the wallet is the opening balance
-// plus every inbound net, less every payout (and its fee) that was not given back; a record never
-// changes by being asked for, so that a rule of [Faults] alters answers and never the books; every
-// time is the clock's, and work that falls due (a webhook's retry, a payout's end) is done before
-// the next call is answered. The signature and the check digit are written from the specification's
-// text, independently of the service that this bank is used to test.
+// plus every inbound net, less every payout (with its fee, VAT and duty) that was not given back; a
+// record never changes by being asked for, so that a rule of [Faults] alters answers and never the
+// books; every time is the clock's, and work that falls due (a webhook's retry, a payout's end) is
+// done before the next call is answered. The signature and the check digit are written from the
+// specification's text, independently of the service that this bank is used to test.
 package fakebank
 
 import (
@@ -80,7 +80,8 @@ type Options struct {
 	TokenTTL       time.Duration // 30 min
 	FeeTiers       []FeeTier     // ascending by From
 	OpeningBalance money.Amount  // of the wallet
-	PayoutFee      money.Amount  // taken from the wallet beside each payout; zero by default
+	// taken from the wallet beside each payout; zero by default
+	PayoutFee, PayoutVAT, PayoutStampDuty money.Amount
 	// how long a payout is under way; zero: it is paid when it is submitted
 	PayoutDelay time.Duration
 

@@ -85,10 +85,20 @@ type Payout struct {
 	NextAt     *time.Time `json:"nextAt,omitempty"`
 
 	// until then no question and no list finds it, and resubmissions are duplicates
-	ShownAt *time.Time `json:"shownAt,omitempty"`
+	ShownAt   *time.Time   `json:"shownAt,omitempty"`
+	VAT       money.Amount `json:"vat"`
+	StampDuty money.Amount `json:"stampDuty"`
+	// failed or refunded, it gives the amount back alone
+	FeeKept bool `json:"feeKept,omitempty"`
+	// its records do not name fee, VAT and duty
+	FeeUnsaid bool `json:"feeUnsaid,omitempty"`
+
 	// of a refund: the sum that came back, where it was not all
 	Back *money.Amount `json:"back,omitempty"`
 }
+
+// charges are what left the wallet beside the amount.
+func (p *Payout) charges() money.Amount { return p.Fee.Add(p.VAT).Add(p.StampDuty) }
 
 // hidden reports whether the bank's index does not have the payout yet.
 func (p *Payout) hidden(now time.Time) bool { return p.ShownAt != nil && now.Before(*p.ShownAt) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -26,7 +27,9 @@ type wirePayout struct {
 	ID          string          `json:"id"`
 	Status      string          `json:"status"`
 	Amount      json.RawMessage `json:"amount"`
-	Fee         json.RawMessage `json:"fee"`
+	Fee         json.RawMessage `json:"fee,omitempty"`
+	VAT         json.RawMessage `json:"vat,omitempty"`
+	StampDuty   json.RawMessage `json:"stampDuty,omitempty"`
 	Type        string          `json:"type"`
 	Source      string          `json:"source"`
 	Meta        wireMeta        `json:"meta"`
@@ -59,8 +62,9 @@ func (b *Bank) submitPayout(c *call) answer {
 	case rule.Do == WrongRecord:
 		p.ID, p.Ref = "API-TRANSFER-STRANGER", "somebody-elses-reference"
 	}
+	w := p.wire(asNumber)
 	return good(wirePayout{
-		ID: p.ID, Status: p.Status, Amount: asNumber(p.Amount), Fee: asNumber(p.Fee), Type: TypePayout, Source: "api",
+		ID: p.ID, Status: p.Status, Amount: asNumber(p.Amount), Fee: w.FixedCharge, VAT: w.VAT, StampDuty: w.StampDuty, Type: TypePayout, Source: "api",
 		Meta: wireMeta{MerchantTxRef: p.Ref, Narration: p.Narration, BankCode: p.BankCode}, TimeCreated: wireTime(p.CreatedAt),
 	})
 }
@@ -102,7 +106,6 @@ func (b *Bank) acceptPayout(in payoutRequest, amount money.Amount, rule Rule) (p
 		b.books.mu.Unlock()
 		return p, true, true
 	}
-	cost := amount.Add(b.opt.PayoutFee)
 	if rule.Do == Reject {
 		b.books.mu.Unlock()
 		return Payout{}, false, false
@@ -110,7 +113,8 @@ func (b *Bank) acceptPayout(in payoutRequest, amount money.Amount, rule Rule) (p
 	kept := &Payout{
 		ID: newID("API-TRANSFER"), Ref: in.MerchantTxRef, Status: StatusPending, Amount: amount, Fee: b.opt.PayoutFee,
 		BankCode: in.BankCode, AccountNumber: in.AccountNumber, AccountName: in.AccountName, SenderName: in.SenderName,
-		Narration: in.Narration, CreatedAt: now, Submissions: 1,
+		Narration: in.Narration, CreatedAt: now, Submissions: 1, VAT: b.opt.PayoutVAT, StampDuty: b.opt.PayoutStampDuty,
+		FeeKept: rule.Do == FailKept || rule.Do == RefundKept, FeeUnsaid: rule.Do == NoFee,
 	}
 	switch rule.Do {
 	case Lagging:
@@ -118,7 +122,7 @@ func (b *Bank) acceptPayout(in payoutRequest, amount money.Amount, rule Rule) (p
 	case PartialRefund:
 		kept.Back = new(partOf(amount, rule.Value))
 	}
-	b.books.wallet = b.books.wallet.Sub(cost)
+	b.books.wallet = b.books.wallet.Sub(amount).Sub(kept.charges())
 	b.books.enterPayout(kept)
 	if first != StatusPending {
 		b.books.move(kept, first, now)
@@ -147,7 +151,7 @@ func (b *Bank) acceptPayout(in payoutRequest, amount money.Amount, rule Rule) (p
 func course(rule Rule, usual time.Duration) (first, then string, delay time.Duration) {
 	delay = usual
 	switch rule.Do {
-	case Paid, Refund, Pending, Processing, FailLater, PaidLate, FailedLate, PartialRefund:
+	case Paid, Refund, Pending, Processing, FailLater, PaidLate, FailedLate, PartialRefund, FailKept, RefundKept, NoFee:
 		if rule.Delay > 0 {
 			delay = rule.Delay
 		}
@@ -155,13 +159,13 @@ func course(rule Rule, usual time.Duration) (first, then string, delay time.Dura
 	switch rule.Do {
 	case Paid:
 		return StatusSuccess, "", 0
-	case Refund, PartialRefund:
+	case Refund, PartialRefund, RefundKept:
 		return StatusSuccess, StatusRefund, delay
 	case PaidLate:
 		return StatusFailed, StatusSuccess, delay
 	case FailedLate:
 		return StatusSuccess, StatusFailed, delay
-	case FailLater:
+	case FailLater, FailKept:
 		return StatusPending, StatusFailed, delay
 	case Pending, Processing, Lagging:
 		return StatusPending, StatusSuccess, delay
@@ -182,10 +186,14 @@ func partOf(amount money.Amount, value string) money.Amount {
 }
 
 // move gives a payout its next status, and the money back where it failed or was refunded; a part
-// of it where that is all that comes back. The money of one that is paid after it failed leaves
-// again. The lock is held.
+// of it where that is all that comes back, and without the charges where it keeps
+// them. The money of one that is paid after it failed leaves again. The lock is held.
 func (k *books) move(p *Payout, status string, now time.Time) {
-	switch whole := p.Amount.Add(p.Fee); {
+	whole := p.Amount
+	if !p.FeeKept {
+		whole = whole.Add(p.charges())
+	}
+	switch {
 	case status == StatusRefund && p.Back != nil:
 		k.wallet = k.wallet.Add(*p.Back)
 	case status == StatusFailed || status == StatusRefund:
@@ -231,6 +239,18 @@ func (b *Bank) EndPayout(ref, status string) (Payout, error) {
 	b.books.mu.Unlock()
 	b.announcePayout(ended)
 	return ended, nil
+}
+
+// SetPayout alters the record of a payout; the wallet stays as it is. It panics when there is none.
+func (b *Bank) SetPayout(ref string, change func(*Payout)) {
+	b.books.mu.Lock()
+	defer b.books.mu.Unlock()
+	p := b.books.payouts[ref]
+	if p == nil {
+		panic(fmt.Sprintf("fakebank: no payout %q", ref))
+	}
+	change(p)
+	b.books.changes.Add(1)
 }
 
 func (b *Bank) announcePayout(p Payout) {

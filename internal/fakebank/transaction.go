@@ -21,7 +21,10 @@ type wireRecord struct {
 	ID             string          `json:"id"`
 	Status         string          `json:"status"`
 	Amount         json.RawMessage `json:"amount"`
-	FixedCharge    json.RawMessage `json:"fixedCharge"`
+	FixedCharge    json.RawMessage `json:"fixedCharge,omitempty"`
+	VAT            json.RawMessage `json:"vat,omitempty"`
+	StampDuty      json.RawMessage `json:"stampDuty,omitempty"`
+	FeeKept        bool            `json:"feeKept,omitempty"` // though the amount came back
 	Currency       string          `json:"currency"`
 	Type           string          `json:"type"`
 	EntryType      string          `json:"entryType"`
@@ -66,10 +69,20 @@ func (t *Transaction) wire(form amountForm, single bool) wireRecord {
 
 func (p *Payout) wire(form amountForm) wireRecord {
 	w := wireRecord{
-		ID: p.ID, Status: p.Status, Amount: form(p.Amount), FixedCharge: form(p.Fee), Currency: money.Currency, Type: TypePayout,
+		ID: p.ID, Status: p.Status, Amount: form(p.Amount), Currency: money.Currency, Type: TypePayout,
 		EntryType: "DEBIT", Source: "api", Recipient: p.AccountNumber, MerchantTxRef: p.Ref,
 		Meta: &wireMeta{MerchantTxRef: p.Ref, Narration: p.Narration, BankCode: p.BankCode}, SenderName: p.SenderName,
 		BankCode: p.BankCode, Narration: p.Narration, TimeCreated: wireTime(p.CreatedAt), TimeUpdated: wireTime(p.CreatedAt),
+	}
+	if !p.FeeUnsaid {
+		w.FixedCharge = form(p.Fee)
+		w.FeeKept = p.FeeKept && (p.Status == StatusFailed || p.Status == StatusRefund)
+		if p.VAT.IsPositive() {
+			w.VAT = form(p.VAT)
+		}
+		if p.StampDuty.IsPositive() {
+			w.StampDuty = form(p.StampDuty)
+		}
 	}
 	if p.Status == StatusRefund && p.Back != nil {
 		w.Amount = form(*p.Back)

@@ -33,6 +33,7 @@ const (
 	CheckDeliveryEvent    = "each delivery of a payment has its posted event"
 	CheckDeliveryEnd      = "what is delivered of a payment's end has happened"
 	CheckDeliveryTransfer = "each delivery of a settlement has its transfer"
+	CheckCharges          = "what is booked of the bank's charges for a payout is its entries"
 	CheckRecalls          = "what is held for recalls is what they hold"
 	CheckRecallAsked      = "each open recall is waiting for the bank"
 	CheckAccountBalance   = "each account has a balance"
@@ -59,6 +60,14 @@ var checks = []struct{ name, sql string }{
 			format('%s, and %s has another debit in its place', d.status, d.transfer_ref) END
 		FROM {entries} d LEFT JOIN transfers t ON t.merchant_tx_ref = d.transfer_ref
 		WHERE d.direction = 'debit' AND d.kind = '' AND d.reversal_of IS NULL AND (t.id IS NULL OR (d.transaction_group_id <> coalesce(t.debit_group, t.id) AND d.status <> 'reversed'))`},
+	{CheckCharges, `
+		SELECT t.merchant_tx_ref, format('%s and %s of taxes are booked; its entries are of %s and %s', coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0),
+			coalesce(c.fee, 0), coalesce(c.taxes, 0))
+		FROM {transfers} t LEFT JOIN LATERAL (
+			SELECT sum(e.sum) FILTER (WHERE NOT e.tax) AS fee, sum(e.sum) FILTER (WHERE e.tax) AS taxes
+			FROM (SELECT CASE direction WHEN 'debit' THEN amount ELSE -amount END AS sum, account_id = (SELECT id FROM system_accounts WHERE name = 'taxes') AS tax
+				FROM ledger_entries WHERE transfer_ref = t.merchant_tx_ref AND kind = 'fee' AND status <> 'reversed') e) c ON true
+		WHERE (coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0)) <> (coalesce(c.fee, 0), coalesce(c.taxes, 0))`},
 	{CheckEventCredit, `
 		SELECT e.id::text, CASE WHEN c.id IS NULL THEN 'it has no credit' ELSE
 			format('%s less %s to account %s; its credit %s is of %s with fee %s on %s', e.amount, e.fee, e.account_id, c.id, c.amount, c.fee, c.account_id) END

@@ -301,6 +301,10 @@ var damage = map[string]struct {
 		`DELETE FROM ledger_entries WHERE kind = 'suspense'`,
 		invariant.CheckSuspense, `SELECT id::text FROM inbound_events WHERE misdirected`, false,
 	},
+	"a fee that was not booked": {
+		`UPDATE transfers SET booked_fee = 20 WHERE status = 'success'`,
+		invariant.CheckCharges, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
+	},
 	"account without balance": {
 		`DELETE FROM ledger_balances WHERE account_id = (SELECT id FROM accounts ORDER BY id LIMIT 1)`,
 		invariant.CheckAccountBalance, `SELECT id::text FROM accounts ORDER BY id LIMIT 1`, false,
@@ -334,7 +338,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 	for _, c := range []string{
 		invariant.CheckTransferDebit, invariant.CheckDebitTransfer, invariant.CheckEventCredit, invariant.CheckCreditEvent, invariant.CheckPostedOnce,
 		invariant.CheckConfirmation, invariant.CheckDeliveryEvent, invariant.CheckDeliveryEnd, invariant.CheckDeliveryTransfer,
-		invariant.CheckAccountBalance, invariant.CheckSuspense, invariant.CheckWork, invariant.CheckEventKeys,
+		invariant.CheckAccountBalance, invariant.CheckSuspense, invariant.CheckCharges, invariant.CheckWork, invariant.CheckEventKeys,
 	} {
 		require.True(t, seen[c], "nothing shows that %q can fail", c)
 	}

@@ -133,6 +133,10 @@ type Payout struct {
 	Status Status
 	Amount money.Amount
 	Fee    *money.Amount // what the bank takes for the payout; nil where its answer does not say
+	// beside the fee, where the record names them
+	VAT, StampDuty *money.Amount
+	// the payout failed or came back, and the bank kept fee, VAT and duty
+	FeeKept bool
 
 	// Where the money went and when, as far as the bank's record says.
 	BankCode      string

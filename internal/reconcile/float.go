@@ -42,19 +42,17 @@ func (r *comparison) compareFloat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fees, err := r.payoutFees(ctx, w.at)
-	if err != nil {
-		return err
-	}
 	customers := b.balances.Sub(b.later).Add(b.unsent)
-	difference := w.balance.Sub(customers).Sub(b.system).Sub(b.outside)
-	explained, sum, err := r.explain(ctx, w.at, fees)
+	system := b.suspense.Add(b.revenue).Add(b.fees).Add(b.taxes)
+	difference := w.balance.Sub(customers).Sub(system).Sub(b.outside)
+	explained, sum, err := r.explain(ctx, w.at)
 	if err != nil {
 		return err
 	}
 	signed := func(a money.Amount) *Signed { return &Signed{a} }
 	r.report.Float = Float{
-		At: &w.at, EventID: &w.event, Wallet: signed(w.balance), Customers: signed(customers), System: signed(b.system), Outside: signed(b.outside),
+		At: &w.at, EventID: &w.event, Wallet: signed(w.balance), Customers: signed(customers), System: signed(system), Outside: signed(b.outside),
+		Suspense: signed(b.suspense), Revenue: signed(b.revenue), BankFees: signed(b.fees), Taxes: signed(b.taxes),
 		UnderWay: signed(b.underWay), Difference: signed(difference), Explained: explained, Unexplained: signed(difference.Sub(sum)),
 	}
 	switch {
@@ -71,8 +69,9 @@ func (r *comparison) compareFloat(ctx context.Context) error {
 }
 
 // explain lists what the wallet had more or less than the books at a moment, and why: by what this
-// run and those before it have left open.
-func (r *comparison) explain(ctx context.Context, at time.Time, fees money.Amount) (list []Explanation, sum money.Amount, err error) {
+// run and those before it have left open. A payout whose fee no record names has its line too,
+// without a sum.
+func (r *comparison) explain(ctx context.Context, at time.Time) (list []Explanation, sum money.Amount, err error) {
 	add := func(what, ref string, amount money.Amount) {
 		sum = sum.Add(amount)
 		if len(list) < maxExceptions {
@@ -80,11 +79,9 @@ func (r *comparison) explain(ctx context.Context, at time.Time, fees money.Amoun
 		}
 	}
 	sum = money.Zero
-	if fees.Sign() != 0 {
-		add("the bank's charges for payouts", "", fees.Neg())
-	}
 	rows, err := r.pool.Query(ctx, `
-		SELECT ref, exception, effect FROM reconcile_items WHERE effect <> 0 AND (since IS NULL OR since <= $1) ORDER BY kind, ref`, at)
+		SELECT ref, exception, effect FROM reconcile_items
+		WHERE (effect <> 0 OR exception ->> 'kind' = $2) AND (since IS NULL OR since <= $1) ORDER BY kind, ref`, at, string(PayoutFeeUnknown))
 	if err != nil {
 		return nil, sum, err
 	}
@@ -101,32 +98,6 @@ func (r *comparison) explain(ctx context.Context, at time.Time, fees money.Amoun
 		return nil
 	})
 	return list, sum, err
-}
-
-// payoutFees adds up what the bank has kept for the payouts that had left by a moment. No entry has
-// it.
-func (r *comparison) payoutFees(ctx context.Context, at time.Time) (money.Amount, error) {
-	sum, after := money.Zero, uuid.Nil
-	for {
-		var n int
-		var part money.Amount
-		var last *uuid.UUID
-		err := r.pool.QueryRow(ctx, `
-			SELECT count(*), coalesce(sum(fee), 0), (array_agg(id ORDER BY id DESC))[1]
-			FROM (SELECT id, CASE WHEN status = 'success' AND submitted_at <= $2 THEN provider_fee END AS fee
-				FROM transfers WHERE id > $1 ORDER BY id LIMIT $3) t`, after, at, r.sliceRecords).Scan(&n, &part, &last)
-		if err != nil {
-			return sum, err
-		}
-		sum = sum.Add(part)
-		if n < r.sliceRecords {
-			return sum, nil
-		}
-		after = *last
-		if err := r.extend(ctx); err != nil {
-			return sum, err
-		}
-	}
 }
 
 // newestWallet finds the newest event, by the bank's time, that carries the wallet's balance; zero:
@@ -160,11 +131,12 @@ type booksAt struct {
 	later    money.Amount // in them: credits of payments made after the moment
 	unsent   money.Amount // missing in them: payouts that no bank had been asked for by then
 	// payouts that the bank had been asked for, and of which it is not known when they left
-	underWay   money.Amount
-	outside    money.Amount // received by then, and in no balance
-	system     money.Amount // on the system accounts: in suspense, less what the platform has spent
-	reversals  int          // posted after the moment
-	sameSecond int          // events of the moment itself
+	underWay money.Amount
+	outside  money.Amount // received by then, and in no balance
+	// the system accounts' balances
+	suspense, revenue, fees, taxes money.Amount
+	reversals                      int // posted after the moment
+	sameSecond                     int // events of the moment itself
 }
 
 // booksAt reads the sums. Its cost goes with the number of accounts and of what is under way, not
@@ -182,10 +154,8 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 			(SELECT coalesce(sum(l.amount), 0) FROM inbound_events e
 				JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status IN ('provisional', 'confirmed')
 				WHERE e.occurred_at > $1 AND e.status = 'processed'),
-			(SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)), 0) FROM work w JOIN transfers t ON t.id = w.id
-				WHERE w.kind = 'settle' AND t.status IN ('pending', 'processing', 'success')
-					AND (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))),
-			(SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)), 0) FROM work w JOIN transfers t ON t.id = w.id
+			u.amount,
+			(SELECT coalesce(sum(coalesce(t.paid_amount, t.amount) + coalesce(t.booked_fee, 0) + coalesce(t.booked_taxes, 0)), 0) FROM work w JOIN transfers t ON t.id = w.id
 				WHERE w.kind = 'settle' AND NOT (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))
 					AND (t.status = 'processing' OR t.updated_at > $1) AND NOT t.merchant_tx_ref = ANY($2)),
 			(SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
@@ -195,11 +165,20 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 				WHERE w.kind = 'ingest' AND e.occurred_at <= $1 AND e.currency = 'NGN')
 			+ (SELECT coalesce(sum(l.amount), 0) FROM ledger_entries l JOIN inbound_events e ON e.id = ANY(ARRAY[l.transaction_group_id])
 				WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND e.occurred_at <= $1),
-			-- in suspense but for what was received after the moment
-			(SELECT coalesce(sum(d.money_in - d.money_out), 0) FROM ledger_days d WHERE d.tenant_id IN (SELECT id FROM system_accounts))
-			- (SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e WHERE e.misdirected AND e.occurred_at > $1),
+			-- without what was received after the moment
+			coalesce(s.suspense, 0) - (SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e WHERE e.misdirected AND e.occurred_at > $1),
+			coalesce(s.revenue, 0), coalesce(s.fees, 0) + u.fees, coalesce(s.taxes, 0) + u.taxes,
 			(SELECT count(*) FROM ledger_entries WHERE reversal_of IS NOT NULL AND created_at > $1),
-			(SELECT count(*) FROM inbound_events WHERE occurred_at = $1 AND authentic AND replaces IS NULL)`, at, ended).
-		Scan(&b.balances, &b.later, &b.unsent, &b.underWay, &b.outside, &b.system, &b.reversals, &b.sameSecond)
+			(SELECT count(*) FROM inbound_events WHERE occurred_at = $1 AND authentic AND replaces IS NULL)
+		FROM (SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)) FILTER (WHERE t.status IN ('pending', 'processing', 'success')), 0) AS amount,
+				coalesce(sum(t.booked_fee), 0) AS fees, coalesce(sum(t.booked_taxes), 0) AS taxes
+				FROM work w JOIN transfers t ON t.id = w.id
+				WHERE w.kind = 'settle' AND (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))) u,
+			(SELECT sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'suspense') AS suspense,
+				sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'platform_revenue') AS revenue,
+				sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'bank_fees') AS fees,
+				sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'taxes') AS taxes
+				FROM system_accounts s JOIN ledger_days d ON d.tenant_id = s.id) s`, at, ended).
+		Scan(&b.balances, &b.later, &b.unsent, &b.underWay, &b.outside, &b.suspense, &b.revenue, &b.fees, &b.taxes, &b.reversals, &b.sameSecond)
 	return b, err
 }

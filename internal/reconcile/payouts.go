@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ type payout struct {
 	// bank paid it
 	Left          money.Amount
 	Fee           *money.Amount // that the bank takes, as the transfer has it; nil: not known yet
+	VAT           *money.Amount
+	StampDuty     *money.Amount
+	Booked        money.Amount // what the books have of the three
 	BankCode      string
 	AccountNumber string
 	Attempts      int
@@ -38,8 +42,8 @@ type payout struct {
 	UpdatedAt     time.Time
 }
 
-const payoutColumns = `merchant_tx_ref, account_id, status, amount, coalesce(paid_amount, amount), provider_fee, bank_code, account_number,
-	attempt_count, submitted_at, CASE WHEN differs_since IS NULL THEN difference ELSE '' END, updated_at`
+const payoutColumns = `merchant_tx_ref, account_id, status, amount, coalesce(paid_amount, amount), provider_fee, provider_vat, provider_stamp_duty,
+	coalesce(booked_fee, 0) + coalesce(booked_taxes, 0), bank_code, account_number, attempt_count, submitted_at, CASE WHEN differs_since IS NULL THEN difference ELSE '' END, updated_at`
 
 // out is what the balances have given for the payout.
 func (t *payout) out() money.Amount {
@@ -67,24 +71,42 @@ func (t *payout) bankOut(p provider.Payout) money.Amount {
 	return t.Ordered.Sub(p.Amount)
 }
 
-// effect is how much more the wallet has for the payout than the books, the fees that are added up
-// from the books with them.
+// charges are what the bank has taken for the payout beside its amount: nothing where that came
+// back as a whole, unless the record says that it kept them. ok is false where no record names the
+// fee.
+func (t *payout) charges(p provider.Payout) (sum money.Amount, ok bool) {
+	if !p.FeeKept && !t.bankOut(p).IsPositive() {
+		return money.Zero, true
+	}
+	for i, a := range []*money.Amount{cmp.Or(p.Fee, t.Fee), cmp.Or(p.VAT, t.VAT), cmp.Or(p.StampDuty, t.StampDuty)} {
+		switch {
+		case a != nil:
+			sum = sum.Add(*a)
+		case i == 0:
+			return money.Zero, false
+		}
+	}
+	return sum, true
+}
+
+// booked is what the books have of the charges for a payout that was sent.
+func (t *payout) booked() money.Amount {
+	if t.Attempts == 0 {
+		return money.Zero
+	}
+	return t.Booked
+}
+
+// effect is how much more the wallet has for the payout than the books.
 func (t *payout) effect(p provider.Payout) money.Amount {
 	if p.Status == provider.Pending {
 		return money.Zero
 	}
-	out, counted := t.bankOut(p), money.Zero
-	if t.Status == transfer.Success && t.Fee != nil {
-		counted = *t.Fee
+	taken, known := t.charges(p)
+	if !known {
+		taken = t.booked()
 	}
-	keeps := money.Zero // with what came back as a whole comes the fee
-	if out.IsPositive() {
-		keeps = counted
-		if p.Fee != nil {
-			keeps = *p.Fee
-		}
-	}
-	return t.out().Add(counted).Sub(out).Sub(keeps)
+	return t.out().Add(t.booked()).Sub(t.bankOut(p)).Sub(taken)
 }
 
 // matchPayouts compares payouts of a slice's list with the transfers.
@@ -126,7 +148,8 @@ func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string
 // comparePayout names in what the bank's record and the transfer disagree, and how much more the
 // wallet has for it than the books. A transfer that is still processing and whose record has its
 // end is asked about by itself; until then only the float needs to know. A refund that only the
-// list shows makes the transfer due at once.
+// list shows makes the transfer due at once, and so do charges that are not booked as the record
+// names them.
 func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *payout) error {
 	if t == nil {
 		r.nameUnknownPayout(p)
@@ -143,8 +166,11 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *pa
 	if !p.UpdatedAt.IsZero() && (p.Status != provider.Success || t.Status == transfer.Failed || t.Status == transfer.Refunded) {
 		since = p.UpdatedAt // the money moved when the bank changed its word
 	}
-	if kind != "" && t.Status == transfer.Success && p.Status == provider.Refunded {
-		// its own question books the refund
+	charges, known := t.charges(p)
+	ended := t.Status == transfer.Success || t.Status == transfer.Failed || t.Status == transfer.Refunded
+	against, _ := t.disagrees(p)
+	if kind != "" && t.Status == transfer.Success && p.Status == provider.Refunded || against == "" && ended && known && !charges.Equal(t.booked()) {
+		// its own question books it
 		if _, err := r.transfers.Expedite(ctx, p.Ref); err != nil {
 			return err
 		}
@@ -170,7 +196,7 @@ func (r *comparison) nameUnknownPayout(p provider.Payout) {
 		return
 	}
 	x := Exception{Kind: UnknownPayout, Detail: "the bank pays " + p.Ref + ", and no transfer has that reference"}.withPayout(p)
-	r.hold(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: p.Amount.Add(feeOf(p)).Neg(), since: &p.Time})
+	r.hold(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
 }
 
 // difference says in what the bank's record is another than the transfer's; nothing where they
@@ -184,14 +210,18 @@ func (t *payout) difference(p provider.Payout) (ExceptionKind, string) {
 		return kind, detail
 	}
 	switch {
-	case p.Status == provider.Failed:
+	case p.Status == provider.Failed && !p.FeeKept:
 		return "", ""
+	case p.Status == provider.Failed:
 	case p.AccountNumber != "" && p.AccountNumber != t.AccountNumber:
 		return PayoutDiffers, say("it went to account %s, not %s", p.AccountNumber, t.AccountNumber)
 	case p.BankCode != "" && p.BankCode != t.BankCode:
 		return PayoutDiffers, say("it went to bank %s, not %s", p.BankCode, t.BankCode)
 	case t.Fee != nil && p.Fee != nil && !t.Fee.Equal(*p.Fee) && p.Status == provider.Success:
 		return PayoutDiffers, say("fee is %s, not %s", p.Fee, t.Fee)
+	}
+	if _, known := t.charges(p); !known && p.Status != provider.Pending && t.Status != transfer.Processing {
+		return PayoutFeeUnknown, "the bank's record does not name its fee: nothing is booked for it"
 	}
 	return "", ""
 }
@@ -261,7 +291,7 @@ func (r *comparison) readPayouts(ctx context.Context, s *slice) error {
 
 func (t *payout) fields() []any {
 	return []any{
-		&t.Ref, &t.AccountID, &t.Status, &t.Ordered, &t.Left, &t.Fee, &t.BankCode, &t.AccountNumber, &t.Attempts, &t.SubmittedAt, &t.Known, &t.UpdatedAt,
+		&t.Ref, &t.AccountID, &t.Status, &t.Ordered, &t.Left, &t.Fee, &t.VAT, &t.StampDuty, &t.Booked, &t.BankCode, &t.AccountNumber, &t.Attempts, &t.SubmittedAt, &t.Known, &t.UpdatedAt,
 	}
 }
 
@@ -311,10 +341,7 @@ func (r *comparison) lostPayout(t *payout) {
 		return
 	}
 	x := t.asException(PayoutUnknown, "the transfer is "+string(t.Status)+", and the bank neither lists it nor knows its reference")
-	effect := t.out()
-	if t.Fee != nil && t.Status == transfer.Success {
-		effect = effect.Add(*t.Fee)
-	}
+	effect := t.out().Add(t.booked())
 	r.hold(item{subject: subject{aboutPayout, t.Ref}, exception: &x, effect: effect, since: t.SubmittedAt})
 }
 
@@ -363,6 +390,12 @@ func (t *payout) asException(k ExceptionKind, detail string) Exception {
 func (x Exception) withPayout(p provider.Payout) Exception {
 	x.ProviderTxnRef, x.MerchantTxRef, x.AccountNumber, x.BankStatus, x.BankAmount, x.BankFee, x.At = p.ID, p.Ref, p.AccountNumber, string(p.Status), &p.Amount, p.Fee, &p.Time
 	return x
+}
+
+// chargesOf is what the record names beside the amount.
+func chargesOf(p provider.Payout) money.Amount {
+	sum, _ := (&payout{}).charges(provider.Payout{Fee: p.Fee, VAT: p.VAT, StampDuty: p.StampDuty, FeeKept: true})
+	return sum
 }
 
 func feeOf(p provider.Payout) money.Amount {

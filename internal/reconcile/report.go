@@ -41,6 +41,8 @@ const (
 	// PayoutDiffers: sum, fee or destination of a payout are not the bank's, or only a part of it
 	// was given back.
 	PayoutDiffers ExceptionKind = "payout_differs"
+	// PayoutFeeUnknown: the bank's record of a payout does not name its fee, so none is booked.
+	PayoutFeeUnknown ExceptionKind = "payout_fee_unknown"
 	// PayoutUnknown: the transfer was paid, and the bank has no such payout.
 	PayoutUnknown ExceptionKind = "payout_unknown_at_bank"
 	// UnknownPayout: the bank paid under a reference that no transfer has. A restored database
@@ -55,7 +57,7 @@ const (
 
 // Kinds lists the kinds of exceptions.
 var Kinds = []ExceptionKind{
-	MissingEvent, Healed, Unposted, UnknownAtBank, Differs, Contradicts, LookAlike, StillPending, PayoutContradicts, PayoutDiffers, PayoutUnknown, UnknownPayout,
+	MissingEvent, Healed, Unposted, UnknownAtBank, Differs, Contradicts, LookAlike, StillPending, PayoutContradicts, PayoutDiffers, PayoutFeeUnknown, PayoutUnknown, UnknownPayout,
 	Unreadable, NotRead,
 }
 
@@ -171,8 +173,12 @@ type Float struct {
 	// what the event says; its signature does not cover it
 	Wallet    *Signed `json:"wallet,omitempty"`
 	Customers *Signed `json:"customers,omitempty"` // the sum of all balances
-	// the system accounts' balances: what is in suspense, less what the platform has spent
-	System *Signed `json:"system,omitempty"`
+	// the system accounts' balances, the parts of System: what the platform has spent is below zero
+	Suspense *Signed `json:"suspense,omitempty"`
+	Revenue  *Signed `json:"revenue,omitempty"`
+	BankFees *Signed `json:"bankFees,omitempty"`
+	Taxes    *Signed `json:"taxes,omitempty"`
+	System   *Signed `json:"system,omitempty"`
 	// received and in no balance: unfit, under review
 	Outside *Signed `json:"outside,omitempty"`
 	// payouts that the wallet may have paid or not

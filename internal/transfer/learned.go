@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 )
@@ -14,8 +13,8 @@ import (
 // result (recordSQL).
 type learned struct {
 	Acked bool `pg:"acked"` // the bank has the reference
-	// what the bank takes for the payout; nil: it has not said
-	Fee *money.Amount `pg:"fee,numeric"`
+	charges
+	Kept bool // the payout failed or came back, and the bank keeps its charges
 	// what its record says otherwise than the books, "" where they agree; nil: no record was seen
 	Difference *string `pg:"difference"`
 }
@@ -24,7 +23,7 @@ type learned struct {
 // say otherwise.
 func (s *Service) learn(ctx context.Context, st *claimed, p provider.Payout) {
 	name, text := st.compare(p)
-	st.learned = learned{Acked: true, Fee: p.Fee, Difference: &text}
+	st.learned = learned{Acked: true, charges: chargesOf(p), Kept: p.FeeKept, Difference: &text}
 	// agrees, or an operator has dealt with it
 	if name == "" || text == st.Difference && !st.Differs {
 		return

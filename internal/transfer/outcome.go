@@ -55,8 +55,8 @@ var (
 )
 
 // book ends transfers whose items the caller has given back or locked: it moves their debits,
-// confirmed when it was paid and reversed in every other end, writes the new status, and publishes
-// what their tenants chose.
+// confirmed when it was paid and reversed in every other end, writes the new status, publishes
+// what their tenants chose, and books what the bank charged.
 func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	if len(ends) == 0 {
 		return nil
@@ -64,6 +64,7 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	var paid []uuid.UUID
 	var moves []ledger.Move
 	changes := make([]change, len(ends))
+	charged := make([]charge, len(ends))
 	for i, e := range ends {
 		if e.to() == "" {
 			return fmt.Errorf("transfer %s: %s on %s", e.Ref, e.event, e.Status)
@@ -74,6 +75,7 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 			moves = append(moves, ledger.Move{TransactionGroupID: e.DebitGroup, Direction: ledger.Debit, Event: move})
 		}
 		changes[i] = e.change()
+		charged[i] = charge{e.claimed, e.to()}
 	}
 	moved, err := ledger.MoveEntries(ctx, tx, now, moves)
 	if err == nil {
@@ -88,7 +90,10 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	if err := writeAll(ctx, tx, now, changes); err != nil {
 		return err
 	}
-	return publish(ctx, tx, now, ends)
+	if err := publish(ctx, tx, now, ends); err != nil {
+		return err
+	}
+	return bookCharges(ctx, tx, now, charged)
 }
 
 // move is the event that an outcome has for the debit.

@@ -106,6 +106,9 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 		case to.opposes(st, record):
 			return ErrBankSays
 		}
+		if record != nil {
+			st.learned.charges, st.learned.Kept = chargesOf(*record), record.FeeKept
+		}
 		from, differed := st.Status, st.Difference
 		if r, err = s.endByHand(ctx, tx, now, st, to, by.Reason); err != nil {
 			return err
@@ -222,12 +225,17 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 	if !sum.Equal(st.Amount) {
 		other = &sum
 	}
-	_, err = tx.Exec(ctx, rebookSQL, st.ID, string(e.to()), group, other, o.why, string(o.by), now)
+	b := st.bookings(st.charged(e.to()))
+	_, err = tx.Exec(ctx, rebookSQL, st.ID, string(e.to()), group, other, o.why, string(o.by), now, st.learned.Fee, st.learned.VAT, st.learned.StampDuty,
+		b.BookedFee, b.BookedTaxes, b.Count)
 	if err == nil && st.Status != Success { // another sum is no other end
 		err = publish(ctx, tx, now, []ending{e})
 	}
 	if err == nil {
 		err = recheckAfter(ctx, tx, e)
+	}
+	if err == nil {
+		err = bookCharges(ctx, tx, now, []charge{{st, e.to()}})
 	}
 	if err != nil {
 		return Resolved{}, err
@@ -237,7 +245,9 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 }
 
 const rebookSQL = `UPDATE transfers SET status = $2, debit_group = $3, paid_amount = $4, ask_count = 0, unknown_count = 0,
-	last_error = $5, ended_by = $6, failure_reason = '', updated_at = $7 WHERE id = $1`
+	last_error = $5, ended_by = $6, failure_reason = '', updated_at = $7,
+	provider_fee = coalesce($8, provider_fee), provider_vat = coalesce($9, provider_vat), provider_stamp_duty = coalesce($10, provider_stamp_duty),
+	booked_fee = coalesce($11, booked_fee), booked_taxes = coalesce($12, booked_taxes), booking_count = coalesce($13, booking_count) WHERE id = $1`
 
 // recheckAfter makes the next step of a transfer that a person has ended the first question after
 // the end, or none. Whoever has claimed the transfer has lost it.

@@ -220,10 +220,13 @@ type change struct {
 	By      *string   `pg:"by"`
 	Reason  *string   `pg:"reason"`
 	learned
+	bookings
 }
 
 func (p postponement) change() change {
-	c := change{ID: p.ID, From: p.Status, To: p.Status, Asks: p.asks, Unknown: p.unknown, learned: p.learned}
+	c := change{
+		ID: p.ID, From: p.Status, To: p.Status, Asks: p.asks, Unknown: p.unknown, learned: p.learned, bookings: p.bookings(p.charged(p.Status)),
+	}
 	if !p.ended() {
 		c.Why = &p.why
 	}
@@ -231,7 +234,10 @@ func (p postponement) change() change {
 }
 
 func (e ending) change() change {
-	return change{ID: e.ID, From: e.Status, To: e.to(), Why: &e.why, By: new(string(e.by)), Reason: &e.reason, learned: e.learned}
+	return change{
+		ID: e.ID, From: e.Status, To: e.to(), Why: &e.why, By: new(string(e.by)), Reason: &e.reason, learned: e.learned,
+		bookings: e.bookings(e.charged(e.to())),
+	}
 }
 
 // recordSQL: an acknowledgement is for good, a fee until another is named. A difference that is
@@ -240,7 +246,9 @@ var recordSQL = `UPDATE transfers t
 	SET status = m.status_to, ask_count = m.asks, unknown_count = m.unknown, last_error = coalesce(m.why, t.last_error), ended_by = coalesce(m.by, t.ended_by),
 		failure_reason = coalesce(m.reason, t.failure_reason), updated_at = CASE WHEN m.status_to = m.status_from THEN t.updated_at ELSE $1 END,
 		acknowledged_at = coalesce(t.acknowledged_at, CASE WHEN m.acked THEN $1::timestamptz END),
-		provider_fee = coalesce(m.fee, t.provider_fee), difference = coalesce(m.difference, t.difference),
+		provider_fee = coalesce(m.fee, t.provider_fee), provider_vat = coalesce(m.vat, t.provider_vat),
+		provider_stamp_duty = coalesce(m.stamp_duty, t.provider_stamp_duty), booked_fee = coalesce(m.booked_fee, t.booked_fee),
+		booked_taxes = coalesce(m.booked_taxes, t.booked_taxes), booking_count = coalesce(m.booking_count, t.booking_count), difference = coalesce(m.difference, t.difference),
 		differs_since = CASE WHEN m.difference IS NULL OR m.difference = t.difference THEN t.differs_since WHEN m.difference = '' THEN NULL ELSE $1 END
 	FROM ` + pg.Unnest[change](2, "m") + `
 	WHERE t.id = m.id AND t.status = m.status_from`
@@ -272,12 +280,18 @@ func (s *Service) postponeAll(ctx context.Context, tx pg.Tx, items []postponemen
 		return nil, err
 	}
 	var changes []change
+	var charged []charge
 	for i, p := range items {
 		if held[i] {
 			changes = append(changes, p.change())
+			charged = append(charged, charge{p.claimed, p.Status})
 		}
 	}
-	return held, writeAll(ctx, tx, s.Clock.Now(), changes)
+	now := s.Clock.Now()
+	if err := writeAll(ctx, tx, now, changes); err != nil {
+		return nil, err
+	}
+	return held, bookCharges(ctx, tx, now, charged)
 }
 
 // endAll ends the transfers whose claim still stands, and returns which these are. An end that

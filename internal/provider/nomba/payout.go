@@ -156,16 +156,23 @@ func (r record) echoes(ref string) (echoed, stranger bool) {
 // record.
 func (r record) toPayout(ref string) (provider.Payout, error) {
 	p := provider.Payout{
-		ID: string(r.ID), Ref: ref, Status: status(r.Status), BankCode: string(r.BankCode), AccountNumber: string(r.Recipient), Narration: string(r.Narration),
+		ID: string(r.ID), Ref: ref, Status: status(r.Status), FeeKept: r.FeeKept == "true", BankCode: string(r.BankCode), AccountNumber: string(r.Recipient), Narration: string(r.Narration),
 	}
 	p.Time, _ = wireTime(string(r.TimeCreated))
 	p.UpdatedAt, _ = wireTime(string(r.TimeUpdated))
-	var amountErr, feeErr error
-	p.Amount, amountErr = amount("amount", r.Amount)
-	if said := cmp.Or(r.FixedCharge, r.Fee); said != "" {
-		var fee money.Amount
-		fee, feeErr = amount("fee", said)
-		p.Fee = &fee
+	var errs [4]error
+	p.Amount, errs[0] = amount("amount", r.Amount)
+	p.Fee, errs[1] = charge("fee", cmp.Or(r.FixedCharge, r.Fee))
+	p.VAT, errs[2] = charge("vat", r.VAT)
+	p.StampDuty, errs[3] = charge("stampDuty", r.StampDuty)
+	return p, errors.Join(errs[:]...)
+}
+
+// charge reads what the bank takes for a payout; nil where the record does not name it.
+func charge(name string, t text) (*money.Amount, error) {
+	if t == "" {
+		return nil, nil
 	}
-	return p, errors.Join(amountErr, feeErr)
+	a, err := amount(name, t)
+	return &a, err
 }

@@ -33,6 +33,9 @@ type record struct {
 	Amount         text `json:"amount"`
 	FixedCharge    text `json:"fixedCharge"` // the fee, in records
 	Fee            text `json:"fee"`         // the fee, in the answer to a payout
+	VAT            text `json:"vat"`         // of a payout, as are the two below
+	StampDuty      text `json:"stampDuty"`
+	FeeKept        text `json:"feeKept"`
 	Currency       text `json:"currency"`
 	Type           text `json:"type"`
 	EntryType      text `json:"entryType"` // CREDIT or DEBIT, where given
