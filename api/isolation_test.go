@@ -74,6 +74,7 @@ var probes = map[string]probe{
 	"GET /v1/accounts/:accountRef/history":   {notFound: "account not found"},
 	"GET /v1/accounts/:accountRef/statement": {notFound: "account not found"},
 	"POST /v1/accounts/:accountRef/expire":   {notFound: "account not found"},
+	"POST /v1/accounts/:accountRef/transfer": {notFound: "account not found", body: `{"amount":"1.00","toAccountRef":"shop-1"}`},
 	"POST /v1/accounts/:accountRef/settle":   {notFound: "account not found", body: `{"amount":"1.00","bankCode":"058","accountNumber":"0123456789"}`},
 
 	"POST /v1/accounts/:accountRef/holds": {notFound: "account not found", body: `{"amount":"1.00","reason":"mine"}`},

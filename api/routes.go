@@ -91,6 +91,7 @@ var Routes = []Route{
 
 	// settle.go
 	{"POST", "/v1/accounts/:accountRef/settle", Key, false, (*edge).settle},
+	{"POST", "/v1/accounts/:accountRef/transfer", Key, false, (*edge).bookTransfer},
 
 	// transfers.go
 	{"GET", "/v1/transfers", Key, false, (*edge).listTransfers},

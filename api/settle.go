@@ -3,6 +3,7 @@ package api
 import (
 	"github.com/gofiber/fiber/v2"
 
+	"ajo/internal/account"
 	"ajo/internal/errs"
 	"ajo/internal/idempotency"
 	"ajo/internal/transfer"
@@ -41,5 +42,21 @@ func (e *edge) settle(c *fiber.Ctx) error {
 	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
 		s, err := e.Transfers.Settle(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
 		return s.Answer, s.Replayed, err
+	})
+}
+
+// bookTransfer is POST /v1/accounts/:accountRef/transfer.
+func (e *edge) bookTransfer(c *fiber.Ctx) error {
+	in := readBody(c)
+	amount, err := amountOf(in)
+	if err != nil {
+		return err
+	}
+	o := account.BookOrder{ToAccountRef: in.text("toAccountRef"), Amount: amount, Narration: in.text("narration")}
+	if err := in.err(); err != nil {
+		return err
+	}
+	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+		return e.Accounts.Transfer(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
 	})
 }

@@ -59,6 +59,8 @@ const (
 	KindFee      Kind = "fee"      // what the bank took for a payout
 	KindSuspense Kind = "suspense" // money whose owner is not known
 	KindMove     Kind = "move"     // made by an operator
+	// one of the two sides of a transfer between accounts of a tenant
+	KindBookTransfer Kind = "book_transfer"
 )
 
 // GroupOf is the transaction group of an entry of that kind on an account which goes with a payment

@@ -52,7 +52,7 @@ CREATE TABLE ledger_entries (
     hash                 bytea,
     sender_name          text NOT NULL DEFAULT '',
     sender_bank          text NOT NULL DEFAULT '',
-    kind                 text NOT NULL DEFAULT '' CHECK (kind IN ('', 'fee', 'suspense', 'move')),
+    kind                 text NOT NULL DEFAULT '' CHECK (kind IN ('', 'fee', 'suspense', 'move', 'book_transfer')),
     reversed             boolean NOT NULL GENERATED ALWAYS AS (status = 'reversed') STORED,
     -- A debit under review would free money that may be on its way out.
     CHECK (NOT (direction = 'debit' AND status = 'needs_review')),
@@ -79,7 +79,7 @@ CREATE INDEX ledger_entries_contra ON ledger_entries (contra, id) WHERE contra <
 COMMENT ON TABLE ledger_entries IS 'One movement of money on an account. Only its status ever changes.';
 COMMENT ON COLUMN ledger_entries.contra IS 'the system account on the other side of the movement';
 COMMENT ON COLUMN ledger_entries.kind IS
-    'empty: a payment or a payout; fee: what the bank took for a payout; suspense: money whose owner is not known; move: made by an operator';
+    'empty: a payment or a payout; fee: what the bank took for a payout; suspense: money whose owner is not known; move: made by an operator; book_transfer: between accounts of a tenant';
 COMMENT ON COLUMN ledger_entries.seq IS 'position in the account, from 1 without a gap: the statement''s order and cursor';
 COMMENT ON COLUMN ledger_entries.amount IS 'of a received payment: net, after the bank''s fee';
 COMMENT ON COLUMN ledger_entries.fee IS 'the bank''s fee, outside the balance';
@@ -193,7 +193,7 @@ COMMENT ON COLUMN ledger_checkpoints.verified_at IS 'the moment that was verifie
 
 -- +goose StatementBegin
 -- An entry begins as provisional, or as the reversal of a reversed entry; one that the bank's own
--- record or an operator makes (its kind is not empty) begins as confirmed.
+-- record, an operator or a book transfer makes (its kind is not empty) begins as confirmed.
 CREATE FUNCTION ledger_entry_begins() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     original ledger_entries;

@@ -32,6 +32,33 @@ func (c *Client) Settle(ctx context.Context, ref string, o Order, options ...Opt
 	return call[Accepted](ctx, c, "POST", path("/v1/accounts/", ref, "/settle"), o, options...)
 }
 
+// BookOrder is money to be moved to another account of yours. ToAccountRef and Amount are required.
+type BookOrder struct {
+	ToAccountRef string `json:"toAccountRef"`
+	Amount       string `json:"amount"` // naira, as "1000.00"
+	Narration    string `json:"narration,omitempty"`
+}
+
+// BookTransfer is money that was moved between two accounts of yours.
+type BookTransfer struct {
+	ID             string    `json:"id"` // the TransactionGroupID of both entries
+	FromAccountRef string    `json:"fromAccountRef"`
+	ToAccountRef   string    `json:"toAccountRef"`
+	Amount         string    `json:"amount"`
+	Currency       string    `json:"currency"`
+	Narration      string    `json:"narration"`
+	DebitEntryID   string    `json:"debitEntryId"`
+	CreditEntryID  string    `json:"creditEntryId"`
+	CreatedAt      time.Time `json:"createdAt"`
+}
+
+// Move moves available money to another account of yours, at once. Give an [IdempotencyKey]:
+// without one, a call that is repeated moves it twice. 400 when the order is wrong or the available
+// balance does not cover it.
+func (c *Client) Move(ctx context.Context, ref string, o BookOrder, options ...Option) (BookTransfer, error) {
+	return call[BookTransfer](ctx, c, "POST", path("/v1/accounts/", ref, "/transfer"), o, options...)
+}
+
 // Transfer is a settlement.
 type Transfer struct {
 	MerchantTxRef string    `json:"merchantTxRef"`

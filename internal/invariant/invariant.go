@@ -39,6 +39,7 @@ const (
 	CheckAccountBalance   = "each account has a balance"
 	CheckEventKeys        = "no event can be stored once more"
 	CheckSuspense         = "a misdirected payment, and no other, is in suspense"
+	CheckBookTransfer     = "a book transfer has two sides"
 	CheckWork             = "what is still to be done is pending work"
 )
 
@@ -82,6 +83,10 @@ var checks = []struct{ name, sql string }{
 		SELECT c.id::text, CASE WHEN e.id IS NULL THEN 'no event is behind it' ELSE format('its event is %s, not posted', e.status) END
 		FROM {entries} c LEFT JOIN inbound_events e ON e.id = c.transaction_group_id
 		WHERE c.direction = 'credit' AND c.kind = '' AND c.reversal_of IS NULL AND e.status IS DISTINCT FROM 'processed'`},
+	{CheckBookTransfer, `
+		SELECT e.id::text, format('a %s of %s, without its other side', e.direction, e.amount)
+		FROM {entries} e LEFT JOIN ledger_entries o ON o.transaction_group_id = e.transaction_group_id AND o.direction <> e.direction
+		WHERE e.kind = 'book_transfer' AND (o.kind, o.amount, o.tenant_id, o.status) IS DISTINCT FROM (e.kind, e.amount::numeric, e.tenant_id, 'confirmed')`},
 	{CheckSuspense, `
 		SELECT e.id::text, format('%s: credited %s and debited %s, of %s', coalesce(nullif(e.category, ''), e.status), coalesce(s.credits, 0), coalesce(s.debits, 0), e.amount - e.fee)
 		FROM {events} e LEFT JOIN (

@@ -305,6 +305,10 @@ var damage = map[string]struct {
 		`UPDATE transfers SET booked_fee = 20 WHERE status = 'success'`,
 		invariant.CheckCharges, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
 	},
+	"a book transfer of one side": {
+		`UPDATE ledger_entries SET kind = 'book_transfer' WHERE id = (SELECT id FROM ledger_entries WHERE kind = '' ORDER BY id LIMIT 1)`,
+		invariant.CheckBookTransfer, `SELECT id::text FROM ledger_entries WHERE kind = '' ORDER BY id LIMIT 1`, false,
+	},
 	"account without balance": {
 		`DELETE FROM ledger_balances WHERE account_id = (SELECT id FROM accounts ORDER BY id LIMIT 1)`,
 		invariant.CheckAccountBalance, `SELECT id::text FROM accounts ORDER BY id LIMIT 1`, false,
@@ -338,7 +342,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 	for _, c := range []string{
 		invariant.CheckTransferDebit, invariant.CheckDebitTransfer, invariant.CheckEventCredit, invariant.CheckCreditEvent, invariant.CheckPostedOnce,
 		invariant.CheckConfirmation, invariant.CheckDeliveryEvent, invariant.CheckDeliveryEnd, invariant.CheckDeliveryTransfer,
-		invariant.CheckAccountBalance, invariant.CheckSuspense, invariant.CheckCharges, invariant.CheckWork, invariant.CheckEventKeys,
+		invariant.CheckAccountBalance, invariant.CheckSuspense, invariant.CheckCharges, invariant.CheckBookTransfer, invariant.CheckWork, invariant.CheckEventKeys,
 	} {
 		require.True(t, seen[c], "nothing shows that %q can fail", c)
 	}

@@ -1,0 +1,129 @@
+package account
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/errs"
+	"ajo/internal/freeze"
+	"ajo/internal/idempotency"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+const maxNarration = 140 // characters; as of a settlement
+
+// Refusals of a book transfer.
+var (
+	ErrBookAmount    = errs.New(errs.Invalid, "invalid amount")
+	ErrBookTo        = errs.New(errs.Invalid, "toAccountRef is required")
+	ErrBookSame      = errs.New(errs.Invalid, "toAccountRef is the account itself")
+	ErrBookNarration = errs.New(errs.Invalid, "narration must be at most 140 characters")
+	ErrBookNotFound  = errs.New(errs.NotFound, "toAccountRef: account not found")
+	ErrBookNotActive = errs.New(errs.Unprocessable, "toAccountRef: account is not active")
+)
+
+// BookOrder is a request to move money to another account of the tenant.
+type BookOrder struct {
+	ToAccountRef string
+	Amount       string // decimal naira, as the client wrote it
+	Narration    string
+}
+
+// BookTransfer is the answer to a [BookOrder]: both entries are posted and confirmed.
+type BookTransfer struct {
+	ID             uuid.UUID    `json:"id"` // the TransactionGroupID of both entries
+	FromAccountRef string       `json:"fromAccountRef"`
+	ToAccountRef   string       `json:"toAccountRef"`
+	Amount         money.Amount `json:"amount"`
+	Currency       string       `json:"currency"`
+	Narration      string       `json:"narration"`
+	DebitEntryID   uuid.UUID    `json:"debitEntryId"`
+	CreditEntryID  uuid.UUID    `json:"creditEntryId"`
+	CreatedAt      time.Time    `json:"createdAt"`
+}
+
+func (o *BookOrder) check() (amount money.Amount, err error) {
+	o.ToAccountRef = strings.TrimSpace(o.ToAccountRef)
+	amount, err = money.Parse(o.Amount)
+	switch {
+	case err != nil || !amount.IsPositive():
+		return amount, ErrBookAmount
+	case o.ToAccountRef == "":
+		return amount, ErrBookTo
+	case utf8.RuneCountInString(o.Narration) > maxNarration || hasControl(o.Narration):
+		return amount, ErrBookNarration
+	}
+	return amount, nil
+}
+
+// Transfer moves money between two accounts of a tenant, at once: a debit, a credit and the kept
+// answer are one transaction, under the locks of both balances. It takes only what is available:
+// confirmed, not held, and not on its way out. Refusals: [ErrBookAmount], [ErrBookTo],
+// [ErrBookNarration], [ErrNotFound], [ErrBookNotFound], [ErrBookSame], [ErrBookNotActive],
+// [ErrFrozen], ledger.ErrInsufficientFunds, and those of package idempotency.
+func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, o BookOrder, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
+	amount, err := o.check()
+	if err != nil {
+		return answer, false, err
+	}
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		kept, err := idempotency.Begin(ctx, tx, now, key)
+		if err != nil {
+			return err
+		}
+		if kept != nil {
+			answer, replayed = *kept, true
+			return nil
+		}
+		from, to, err := bookAccounts(ctx, tx, now, tenantID, ref, o.ToAccountRef)
+		if err != nil {
+			return err
+		}
+		b := ledger.BookTransfer{ID: uuid.Must(uuid.NewV7()), From: from.ID, To: to.ID, Amount: amount, Narration: o.Narration}
+		debit, credit, err := ledger.PostBookTransfer(ctx, tx, now, b)
+		if err != nil {
+			return err
+		}
+		answer, err = idempotency.NewAnswer(http.StatusCreated, BookTransfer{
+			ID: b.ID, FromAccountRef: from.AccountRef, ToAccountRef: to.AccountRef, Amount: amount, Currency: from.Currency,
+			Narration: o.Narration, DebitEntryID: debit.ID, CreditEntryID: credit.ID, CreatedAt: now,
+		})
+		if err != nil {
+			return err
+		}
+		return idempotency.Save(ctx, tx, now, key, answer)
+	})
+	return answer, replayed, err
+}
+
+// bookAccounts finds the accounts of a book transfer. A freeze of the account stops its debits; one
+// that refuses requests, its credits from other accounts too.
+func bookAccounts(ctx context.Context, tx pg.Tx, now time.Time, tenantID uuid.UUID, fromRef, toRef string) (from, to *Account, err error) {
+	found, err := findAll(ctx, tx, []Ref{{tenantID, fromRef}, {tenantID, toRef}},
+		`EXISTS (SELECT FROM freezes f WHERE f.scope = 'account' AND (r.n = 1 OR f.requests) AND `+freeze.On("found.id", "found.id", "$4")+`)`, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	from, to = found[0].Account, found[1].Account
+	switch {
+	case from == nil:
+		return nil, nil, ErrNotFound
+	case to == nil:
+		return nil, nil, ErrBookNotFound
+	case from.ID == to.ID:
+		return nil, nil, ErrBookSame
+	case to.Status != Active:
+		return nil, nil, ErrBookNotActive
+	case found[0].Frozen || found[1].Frozen:
+		return nil, nil, ErrFrozen
+	}
+	return from, to, nil
+}

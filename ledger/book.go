@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+// BookTransfer asks to move money from one account of a tenant to another one of it.
+type BookTransfer struct {
+	ID        uuid.UUID // the group of both entries; a second one of the same id is refused by the schema
+	From, To  uuid.UUID
+	Amount    money.Amount // above zero
+	Narration string
+}
+
+// The locks are taken before it begins, so it sees the row and its holds as they stay.
+var availableSQL = `SELECT ` + Available("false", "$2") + ` FROM ledger_balances b WHERE b.account_id = $1`
+
+// PostBookTransfer posts the debit and the credit of a book transfer, both confirmed. It takes
+// [Available] money alone, else [ErrInsufficientFunds]: so every debit that stood before is covered
+// after it as it was, and what the bank may still take back has not moved on.
+func PostBookTransfer(ctx context.Context, tx pg.Tx, now time.Time, b BookTransfer) (debit, credit Entry, err error) {
+	locked, err := lockTotals(ctx, tx, []uuid.UUID{b.From, b.To})
+	if err != nil {
+		return debit, credit, err
+	}
+	var available money.Amount
+	if err := tx.QueryRow(ctx, availableSQL, b.From, now).Scan(&available); err != nil {
+		return debit, credit, err
+	}
+	if available.Cmp(b.Amount) < 0 {
+		return debit, credit, ErrInsufficientFunds
+	}
+	side := func(account uuid.UUID, d Direction) (row, error) {
+		t, err := locked.of(account)
+		if err != nil {
+			return row{}, err
+		}
+		t.add(d, b.Amount)
+		return t.next(Entry{
+			Direction: d, Amount: b.Amount, Status: Confirmed, Narration: b.Narration, TransactionGroupID: b.ID, CreatedAt: now, Kind: KindBookTransfer,
+		}, ""), nil
+	}
+	from, err := side(b.From, Debit)
+	if err != nil {
+		return debit, credit, err
+	}
+	to, err := side(b.To, Credit)
+	if err != nil {
+		return debit, credit, err
+	}
+	entries, err := write(ctx, tx, new(pgx.Batch), locked, []row{from, to})
+	if err != nil {
+		return debit, credit, err
+	}
+	return entries[0], entries[1], nil
+}
