@@ -7,7 +7,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/audit"
+	"ajo/internal/clock"
 	"ajo/internal/fakebank"
+	"ajo/internal/freeze"
 	"ajo/internal/money"
 	"ajo/internal/testenv"
 	"ajo/ledger"
@@ -76,13 +79,19 @@ func TestAlertsOfTransfers(t *testing.T) {
 		return a.count(`SELECT count(*) FROM transfers WHERE status = 'processing' AND ask_count > 0 OR status = 'pending' AND last_error <> ''`) == 2
 	})
 	a.Exec(`UPDATE transfers SET created_at = created_at - interval '3 hours', submitted_at = submitted_at - interval '40 minutes'`)
+	freezes := &freeze.Service{Pool: a.Pool, Clock: clock.System}
+	frozen, err := freezes.Begin(t.Context(), freeze.New{Scope: freeze.Tenant, Subject: a.Tenant()}, audit.By{Actor: "cli:ada", Reason: "a stolen key"})
+	require.NoError(t, err)
+	a.Exec(`UPDATE freezes SET created_at = created_at - interval '2 hours'`)
 	a.fresh(roles, "expire")
 	a.look(roles)
-	a.must("AjoTransferOutcomeUnknown", "AjoTransferNotSubmitted")
+	a.must("AjoTransferOutcomeUnknown", "AjoTransferNotSubmitted", "AjoFreezeStands")
+	require.Contains(t, a.follow("AjoFreezeStands", "ajo freeze list"), frozen.ID.String())
+	a.follow("AjoFreezeStands", "ajo freeze lift", "<freeze>", frozen.ID.String())
 
 	require.Contains(t, a.follow("AjoTransferOutcomeUnknown", "ajo transfers list"), unknown.ref)
 	require.Contains(t, a.follow("AjoTransferOutcomeUnknown", "ajo transfers show", "<merchantTxRef>", unknown.ref), "the bank says that it is under way")
-	_, err := a.bank.EndPayout(unknown.ref, fakebank.StatusSuccess)
+	_, err = a.bank.EndPayout(unknown.ref, fakebank.StatusSuccess)
 	require.NoError(t, err)
 	a.follow("AjoTransferOutcomeUnknown", "ajo transfers poll", "<merchantTxRef>", unknown.ref)
 	a.eventually("the bank's word", func() bool { return s.statusOf(unknown.ref) == "success" })
@@ -94,7 +103,7 @@ func TestAlertsOfTransfers(t *testing.T) {
 	a.follow("AjoTransferNotSubmitted", "ajo transfers poll", "<merchantTxRef>", unsent.ref)
 	a.eventually("the payout", func() bool { return s.statusOf(unsent.ref) == "success" })
 	a.fresh(roles, "expire")
-	a.quiet(roles, "AjoTransferOutcomeUnknown", "AjoTransferNotSubmitted")
+	a.quiet(roles, "AjoTransferOutcomeUnknown", "AjoTransferNotSubmitted", "AjoFreezeStands")
 
 	a.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.AlterStatus, Value: fakebank.StatusFailed, Match: unknown.ref})
 	a.follow("AjoTransferOutcomeUnknown", "ajo transfers poll", "<merchantTxRef>", unknown.ref)

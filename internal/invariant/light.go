@@ -30,6 +30,8 @@ type State struct {
 	ReviewCount       int64
 	RecallCount       int64         // recalls that are open
 	RecallOldest      time.Duration // since the oldest was opened
+	FreezeCount       int64         // freezes that stand
+	FreezeOldest      time.Duration // since the oldest of them began
 	UnpostedCount     int64         // events that wait to be posted
 	UnpostedOldest    time.Duration
 	MisdirectedCount  int64
@@ -121,9 +123,9 @@ func idAt(t time.Time) uuid.UUID {
 }
 
 func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
-	var provisional, unposted, pending, processing, recall *time.Time
+	var provisional, unposted, pending, processing, recall, freeze *time.Time
 	err := tx.QueryRow(ctx, `
-		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest FROM
+		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest, f.n, f.oldest FROM
 			(SELECT count(*) AS n, count(*) FILTER (WHERE balance < 0) AS negative, trunc(coalesce(sum(provisional_credits), 0))::bigint AS provisional,
 				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd
 				FROM ledger_balances WHERE tenant_id <> account_id) b,
@@ -136,9 +138,11 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 			(SELECT count(*) AS n, min(t.submitted_at) AS oldest FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status = 'processing') q,
 			(SELECT count(*) AS n FROM transfers WHERE differs_since IS NOT NULL) x,
 			(SELECT count(*) AS n FROM deliveries WHERE dead) d,
-			(SELECT count(*) AS n, min(opened_at) AS oldest FROM recalls WHERE status = 'open') k`).
+			(SELECT count(*) AS n, min(opened_at) AS oldest FROM recalls WHERE status = 'open') k,
+			(SELECT count(*) AS n, min(created_at) AS oldest FROM freezes WHERE lifted_at IS NULL AND coalesce(until, 'infinity') > $1) f`, now).
 		Scan(&s.Accounts, &s.NegativeBalances, &s.OddBalances, &s.ProvisionalNaira, &s.ProvisionalCount, &provisional, &s.ReviewCount, &s.UnpostedCount, &unposted,
-			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters, &s.RecallCount, &recall)
+			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters, &s.RecallCount, &recall,
+			&s.FreezeCount, &freeze)
 	if err != nil {
 		return fmt.Errorf("what is open: %w", err)
 	}
@@ -149,7 +153,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 		return max(0, now.Sub(*t))
 	}
 	s.ProvisionalOldest, s.UnpostedOldest, s.PendingOldest, s.ProcessingOldest = age(provisional), age(unposted), age(pending), age(processing)
-	s.RecallOldest = age(recall)
+	s.RecallOldest, s.FreezeOldest = age(recall), age(freeze)
 	if s.OddBalances > 0 {
 		s.Findings = append(s.Findings, ledger.Finding{Check: ledger.CheckTotals, Subject: "balances", Detail: fmt.Sprintf("%d have sums that cannot be", s.OddBalances)})
 	}

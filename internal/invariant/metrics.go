@@ -13,6 +13,6 @@ func (s State) Publish(now time.Time) {
 		ProvisionalN: s.ProvisionalCount, ProvisionalNaira: s.ProvisionalNaira, ProvisionalAge: s.ProvisionalOldest, Reviews: s.ReviewCount,
 		Unposted: s.UnpostedCount, UnpostedAge: s.UnpostedOldest, Misdirected: s.MisdirectedCount, Pending: s.PendingCount, PendingAge: s.PendingOldest,
 		Processing: s.ProcessingCount, ProcessingAge: s.ProcessingOldest, Differing: s.DifferingCount, DeadLetters: s.DeadLetters,
-		RecallAge: s.RecallOldest,
+		RecallAge: s.RecallOldest, Freezes: s.FreezeCount, FreezeAge: s.FreezeOldest,
 	})
 }

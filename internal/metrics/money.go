@@ -18,6 +18,8 @@ var (
 	provisionalAge   = gauge("ajo_invariant_provisional_oldest_seconds", "Age of the oldest unconfirmed credit.")
 	reviews          = gauge("ajo_invariant_needs_review", "Payments under review, which an operator must decide.")
 	recallAge        = gauge("ajo_invariant_recall_oldest_seconds", "Age of the oldest open recall: a payment that the bank may have taken back.")
+	freezes          = gauge("ajo_invariant_freezes", "Freezes of payouts that stand.")
+	freezeAge        = gauge("ajo_invariant_freeze_oldest_seconds", "Time since the oldest freeze that stands began.")
 	unposted         = gauge("ajo_invariant_unposted_events", "Events that wait to be posted.")
 	unpostedAge      = gauge("ajo_invariant_unposted_oldest_seconds", "Age of the oldest event that waits to be posted.")
 	misdirected      = gauge("ajo_invariant_misdirected_events", "Payments that match no account.")
@@ -34,9 +36,9 @@ type Books struct {
 	At                                                     time.Time
 	Violations, Accounts, NegativeBalances, ProvisionalN   int64
 	ProvisionalNaira, Reviews, Unposted, Misdirected       int64
-	Pending, Processing, Differing, DeadLetters            int64
+	Pending, Processing, Differing, DeadLetters, Freezes   int64
 	ProvisionalAge, UnpostedAge, PendingAge, ProcessingAge time.Duration
-	RecallAge                                              time.Duration
+	RecallAge, FreezeAge                                   time.Duration
 }
 
 // BooksChecked shows the figures of a check that ran to its end.
@@ -44,12 +46,13 @@ func BooksChecked(b Books) {
 	for g, n := range map[prometheus.Gauge]int64{
 		violations: b.Violations, accounts: b.Accounts, negativeBalances: b.NegativeBalances, provisional: b.ProvisionalN,
 		provisionalNaira: b.ProvisionalNaira, reviews: b.Reviews, unposted: b.Unposted, misdirected: b.Misdirected, pending: b.Pending,
-		processing: b.Processing, differing: b.Differing, deadLetters: b.DeadLetters,
+		processing: b.Processing, differing: b.Differing, deadLetters: b.DeadLetters, freezes: b.Freezes,
 	} {
 		g.Set(float64(n))
 	}
 	for g, d := range map[prometheus.Gauge]time.Duration{
 		provisionalAge: b.ProvisionalAge, unpostedAge: b.UnpostedAge, pendingAge: b.PendingAge, processingAge: b.ProcessingAge, recallAge: b.RecallAge,
+		freezeAge: b.FreezeAge,
 	} {
 		g.Set(d.Seconds())
 	}
