@@ -203,3 +203,39 @@ func TestListOfAWorkerThatDied(t *testing.T) {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM confirm_lists WHERE read_at IS NOT NULL`) == 1
 	})
 }
+
+// takenOver is a bank during whose list another worker takes the list over, as one does when the
+// lease has ended.
+type takenOver struct {
+	provider.Bank
+	take func()
+	fail bool
+}
+
+func (b takenOver) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	b.take()
+	if b.fail {
+		return provider.Page{}, errors.New("no list today")
+	}
+	return b.Bank.Transactions(ctx, from, to, cursor)
+}
+
+// How the reading of a list ended is recorded by the worker that has it, not by one that had it: it
+// neither marks it as read nor gives it up for the other.
+func TestListThatAnotherWorkerTookOver(t *testing.T) {
+	t.Parallel()
+	for _, fail := range []bool{false, true} {
+		b := setup(t)
+		ids, _ := b.manyPaid(60)
+		until := b.Clock.Now().Add(time.Hour)
+		var taken atomic.Bool
+		svc := b.serviceWith(takenOver{b.client(), func() {
+			b.Exec(`UPDATE confirm_lists SET leased_until = $1`, until)
+			taken.Store(true)
+		}, fail})
+		b.svc = svc
+		b.confirmAll(ids)
+		svc.Close()
+		require.Equal(t, taken.Load(), testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM confirm_lists WHERE read_at IS NULL AND leased_until = $1)`, until), "failed: %t", fail)
+	}
+}

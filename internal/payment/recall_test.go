@@ -308,6 +308,26 @@ func TestRecallIsHeldOnce(t *testing.T) {
 	require.Equal(t, []uuid.UUID{id}, b.Overdue(work.Confirm, b.Clock.Now(), b.Clock.Now().Add(time.Second), 10), "the sweep finds it, if the task is lost")
 }
 
+// Of two who report a recall at once, the second waits for the first and opens none.
+func TestRecallIsOpenedOnceAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	var again uuid.UUID
+	require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `SELECT FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, id)
+		require.NoError(t, err)
+		_, err = tx.Exec(b.ctx, `INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at)
+			SELECT id, tenant_id, account_id, 'event', 'open', 4975, $2 FROM inbound_events WHERE id = $1`, id, b.Clock.Now())
+		return err
+	}, func() (err error) {
+		again, err = b.svc.OpenRecall(b.ctx, txn.ID, payment.RecallByOperator)
+		return err
+	}))
+	require.Equal(t, uuid.Nil, again)
+	require.Equal(t, "event 1", testenv.Value[string](b.Env, `SELECT source || ' ' || opened_count FROM recalls`))
+}
+
 // debit takes what a settlement pays out.
 func (b *bundle) debit(amount string) {
 	b.T.Helper()

@@ -59,6 +59,23 @@ func TestPostgresAway(t *testing.T) {
 	require.Equal(t, "14925.00", balance)
 }
 
+// What Postgres refuses for what it says does not go to the spool, where it would be refused again
+// and again: the bank is told that it was not stored.
+func TestRefusedEventIsNotSpooled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	kept, err := spool.Open(t.TempDir(), 1<<20)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = kept.Close() })
+	b.svc.Spool = kept
+	b.Exec(`ALTER TABLE inbound_events ADD CONSTRAINT refused CHECK (false)`)
+	_, err = b.svc.Receive(b.ctx, b.event(nil))
+	require.ErrorIs(t, err, payment.ErrNotStored)
+	n, err := kept.Drain(b.ctx, b.svc.Unspool)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
 // spooled sends events while Postgres is away, and returns the spool that they are in.
 func (b *bundle) spooled(deliveries ...payment.Delivery) *spool.Spool {
 	b.T.Helper()

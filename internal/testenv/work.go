@@ -46,3 +46,21 @@ func (e *Env) Overdue(kind work.Kind, now, before time.Time, limit int) []uuid.U
 	}
 	return ids
 }
+
+// Meanwhile runs change in a transaction, starts call, commits the transaction once call waits for
+// a lock, and returns what call returns: call has begun before the change is there.
+func (e *Env) Meanwhile(change func(pg.Tx) error, call func() error) error {
+	e.T.Helper()
+	ended := make(chan error, 1)
+	must(e.T, pg.InTx(context.Background(), e.Pool, func(tx pg.Tx) error {
+		if err := change(tx); err != nil {
+			return err
+		}
+		go func() { ended <- call() }()
+		Eventually(e.T, time.Minute, "the call to wait for a lock", func() bool {
+			return Value[int](e, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+		})
+		return nil
+	}))
+	return <-ended
+}

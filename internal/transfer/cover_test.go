@@ -134,6 +134,20 @@ func TestProvisionalMayLeaveWhereItIsAllowed(t *testing.T) {
 	b.money("-100.00", "credit 100.00 reversed", "debit 100.00 confirmed", "debit 100.00 reversed")
 }
 
+// It is reported from the tenth minute on, not before.
+func TestReportedFromTheTenthMinuteOn(t *testing.T) {
+	b := setup(t)
+	b.fund("200.00")
+	b.bank.Faults.Set(names(fakebank.Fail, 0))
+	p, q := b.settle("100.00"), b.settle("100.00")
+	b.Clock.Advance(10*time.Minute - time.Microsecond)
+	b.step(p)
+	b.log.HasNot(t, "not_submitted")
+	b.Clock.Advance(time.Microsecond)
+	b.step(q)
+	b.log.Has(t, "not_submitted")
+}
+
 // A transfer whose destination cannot be named for long is reported: its money is held, and nobody
 // else would notice.
 func TestNotSubmittedForLong(t *testing.T) {

@@ -143,6 +143,23 @@ func TestListeningMissesNoLateCommit(t *testing.T) {
 	require.Equal(t, []Type{PaymentConfirmed, PaymentReversed}, []Type{heard[0].EventType, heard[1].EventType})
 }
 
+// Where a tenant begins to listen does not depend on another's events: these may have a later
+// number than one of its own that is about to be committed.
+func TestListeningBeginsAtTheTenantsOwnEvents(t *testing.T) {
+	b := setup(t)
+	_, _ = b.hear(b.tenant, "")
+	var place string
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(early pg.Tx) error {
+		_, err := Publish(b.ctx, early, b.Clock.Now(), []NewDelivery{b.of(PaymentConfirmed, uuid.Must(uuid.NewV7()))})
+		require.NoError(t, err)
+		b.Exec(`INSERT INTO listen_events (tenant_id, id, event_type, body, created_at) VALUES ($1, gen_random_uuid(), 'payment.confirmed', '{}', $2)`, b.Tenant(), b.Clock.Now())
+		_, place = b.hear(b.tenant, "")
+		return nil
+	}))
+	heard, _ := b.hear(b.tenant, place)
+	require.Len(t, heard, 1)
+}
+
 // Batches of the same tenants at once, in any order, do not wait for one another for ever.
 func TestListeningLocksInOneOrder(t *testing.T) {
 	b := setup(t)

@@ -48,6 +48,30 @@ func (b *bundle) lease(kind work.Kind, until time.Time, ids ...uuid.UUID) {
 	require.Len(b.T, leased, len(ids))
 }
 
+// A leased item is nobody else's until its lease ends, and is due again at that moment.
+func TestLeasedItemsAreNotClaimed(t *testing.T) {
+	b := setup(t)
+	id, until := b.items(work.Confirm, 1)[0], b.Clock.Now().Add(time.Minute)
+	b.lease(work.Confirm, until, id)
+	take := func() (taken []uuid.UUID) {
+		b.inTx(func(tx pg.Tx) (err error) {
+			taken, err = work.Take(b.ctx, tx, work.Confirm, b.Clock.Now(), []uuid.UUID{id})
+			return err
+		})
+		return taken
+	}
+	b.Clock.Set(until.Add(-time.Microsecond))
+	require.Empty(t, b.due(work.Confirm, id))
+	require.Empty(t, take())
+	require.Empty(t, b.list(work.Filter{Due: true}, 5))
+	b.Clock.Set(until)
+	require.Len(t, b.due(work.Confirm, id), 1)
+	require.Len(t, b.list(work.Filter{Due: true}, 5), 1)
+	require.Empty(t, b.list(work.Filter{Leased: true}, 5))
+	require.Equal(t, []uuid.UUID{id}, take())
+	require.Empty(t, b.list(work.Filter{}, 5))
+}
+
 func TestListFilters(t *testing.T) {
 	b := setup(t)
 	tenant, now := b.Tenant(), b.Clock.Now()

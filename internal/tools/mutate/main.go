@@ -39,7 +39,7 @@ type target struct {
 var targets = []target{
 	{"ledger", []string{"./ledger", "./internal/payment", "./internal/transfer", "./api", "./cmd/ajo"}},
 	{"ratelimit", []string{"./ratelimit", "./api"}},
-	{"internal/account", []string{"./internal/account", "./internal/payment", "./api"}},
+	{"internal/account", []string{"./internal/account", "./internal/payment", "./api", "./cmd/ajo"}},
 	{"internal/customer", []string{"./internal/customer", "./api"}},
 	{"internal/fee", []string{"./internal/fee", "./api"}},
 	{"internal/fsm", []string{"./internal/fsm", "./ledger"}},

@@ -103,6 +103,9 @@ func (t *tester) tryOne(ctx context.Context, m mutant) (r result, err error) {
 	}
 	asked, left, late := 0, t.budget, false
 	for _, pkg := range m.tests {
+		if left < time.Second { // the budget is spent
+			break
+		}
 		c, err := t.coverage(ctx, pkg)
 		if err != nil {
 			return r, err

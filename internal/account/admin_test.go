@@ -1,0 +1,99 @@
+package account_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/account"
+	"ajo/internal/audit"
+	"ajo/internal/fakebank"
+	"ajo/internal/idempotency"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+	"ajo/internal/work"
+	"ajo/ledger"
+)
+
+var byHand = audit.By{Actor: "cli:ada", Reason: "a ticket"}
+
+// expired is an account that has expired, and that nobody has closed at the bank.
+func (b *bundle) expired(ref string) uuid.UUID {
+	b.T.Helper()
+	id := b.Account(b.tenant, ref)
+	b.Exec(`UPDATE accounts SET status = 'expired', expired_at = $2, updated_at = $2 WHERE id = $1`, id, b.Clock.Now())
+	b.Schedule(work.Expire, id, b.Clock.Now())
+	return id
+}
+
+func (b *bundle) closeByHand(id uuid.UUID) error {
+	_, err := account.CloseByHand(b.ctx, b.Pool, b.Clock.Now(), id, byHand)
+	return err
+}
+
+// What is active, is being provisioned or has money is not closed by hand; another account's money
+// does not matter.
+func TestCloseByHandRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, other := b.expired("customer-1"), b.expired("customer-2")
+	group := uuid.New()
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: other, Amount: money.Must("10.00"), TransactionGroupID: group}})
+		return err
+	}))
+	require.ErrorIs(t, b.closeByHand(uuid.New()), account.ErrNotFound)
+	require.ErrorIs(t, b.closeByHand(b.Account(b.tenant, "customer-3")), account.ErrNotClosable)
+	require.ErrorIs(t, b.closeByHand(other), account.ErrHasMoney)
+	debit := uuid.New()
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		_, err := ledger.PostDebits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: other, Amount: money.Must("10.00"), TransactionGroupID: debit}})
+		return err
+	}))
+	require.ErrorIs(t, b.closeByHand(other), account.ErrHasMoney, "under way, with a balance of zero")
+	require.NoError(t, b.closeByHand(id))
+	require.Nil(t, b.DueAt(work.Expire, id))
+	require.NotNil(t, b.DueAt(work.Expire, other))
+	require.ErrorIs(t, b.closeByHand(id), account.ErrNotClosable, "closed already")
+
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{
+			{TransactionGroupID: debit, Direction: ledger.Debit, Event: ledger.EventConfirm}, {TransactionGroupID: group, Direction: ledger.Credit, Event: ledger.EventConfirm},
+		})
+		return err
+	}))
+	require.NoError(t, b.closeByHand(other), "all of it has left")
+	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'accounts.close'`))
+}
+
+// A row that a request still provisions is its; from the end of the lease on, it is removed.
+func TestCloseByHandOfAnUnfinishedRow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.bank.Faults.SetDown(fakebank.DownAnswer)
+	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
+	require.ErrorIs(t, err, account.ErrProvider)
+	id, until := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts`), b.Clock.Now().Add(time.Minute)
+	b.Exec(`UPDATE accounts SET leased_until = $1`, until)
+	b.Clock.Set(until.Add(-time.Microsecond))
+	require.ErrorIs(t, b.closeByHand(id), account.ErrNotClosable)
+	b.Clock.Set(until)
+	require.NoError(t, b.closeByHand(id))
+	require.ErrorIs(t, b.closeByHand(id), account.ErrNotFound)
+}
+
+// Of two who close the same account at once, the second is refused and writes nothing.
+func TestCloseByHandTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.expired("customer-1")
+	err := b.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `UPDATE accounts SET closed_at = $2 WHERE id = $1`, id, b.Clock.Now())
+		return err
+	}, func() error { return b.closeByHand(id) })
+	require.ErrorIs(t, err, account.ErrNotClosable)
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log`))
+}
