@@ -271,9 +271,12 @@ test('a statement is filtered and exported', async () => {
   await entry(tenant, 'customer-1', 'the payment to be confirmed', (e) => e.Status === 'confirmed');
   await tenant.call('POST', '/v1/accounts/customer-1/settle', { amount: '1000.00', bankCode: '058', accountNumber: '0123456789', narration: 'Rent' });
   await entry(tenant, 'customer-1', 'the payout to be confirmed', (e) => e.Direction === 'debit' && e.Status === 'confirmed');
+  await tenant.call('POST', '/v1/accounts/customer-1/holds', { amount: '500.00', reason: 'A deposit' });
   const v = await visitAs(tenant);
   const { page } = v;
   await go(page, '/accounts/' + account.ID);
+  const details = page.getByRole('region', { name: 'Account details' });
+  for (const sum of ['₦3,975.00', '₦3,475.00', '₦500.00']) await details.getByText(sum, { exact: true }).waitFor(); // balance, available, held
   assert.equal(await page.getByRole('region', { name: 'Statement' }).locator('tbody tr').count(), 2);
   const saved = async (name) => {
     const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name }).click()]);
