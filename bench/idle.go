@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"ajo/internal/clock"
 )
 
 // idle measures what the service uses when there is nothing to do, after it had something to do.
@@ -18,12 +20,12 @@ func (r *run) idle(ctx context.Context) error {
 		return err
 	}
 	defer f.close(ctx)
-	if err := sleep(ctx, r.took/2); err != nil {
+	if err := clock.Sleep(ctx, r.took/2); err != nil {
 		return err
 	}
 	m := f.meter(ctx)
 	watched := 3 * r.took
-	if err := sleep(ctx, watched); err != nil {
+	if err := clock.Sleep(ctx, watched); err != nil {
 		return err
 	}
 	cores := m.used(ctx).cores()
@@ -82,15 +84,6 @@ func (w *world) redisCommands(ctx context.Context, watched time.Duration) (sent,
 		return 0, 0, errors.New("MONITOR showed nothing")
 	}
 	return sent / watched.Seconds(), all / watched.Seconds(), nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // memoryRow is the most that a role has had in memory in the rows before.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"ajo/internal/clock"
 	"ajo/internal/retention"
 	"ajo/internal/supervise"
 )
@@ -143,7 +144,7 @@ func (r *run) overdue(ctx context.Context) error {
 	}
 	var oldest time.Duration
 	for done := false; !done; {
-		if err := sleep(ctx, pollEvery); err != nil {
+		if err := clock.Sleep(ctx, pollEvery); err != nil {
 			return err
 		}
 		if time.Since(begin) > slowest {
@@ -223,7 +224,7 @@ func (r *run) sweepShares(ctx context.Context, f *flow, before [2]float64) error
 	if r.short {
 		rest = shortSweep
 	}
-	if err := sleep(ctx, rest); err != nil {
+	if err := clock.Sleep(ctx, rest); err != nil {
 		return err
 	}
 	idle, err := f.swept(ctx)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"ajo/internal/clock"
 	"ajo/internal/fakebank"
 	"ajo/internal/partition"
 	"ajo/internal/pg"
@@ -202,10 +203,8 @@ func (w *world) wait(ctx context.Context, what string, limit time.Duration, sql 
 		if time.Now().After(deadline) {
 			return fmt.Errorf("after %s not all was %s", limit, what)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollEvery):
+		if err := clock.Sleep(ctx, pollEvery); err != nil {
+			return err
 		}
 	}
 }

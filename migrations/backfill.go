@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"regexp"
 	"time"
+
+	"ajo/internal/clock"
 )
 
 const (
@@ -67,7 +69,7 @@ func (b backfill) run(ctx context.Context, db *sql.DB, log func(string, ...any))
 			said = time.Now()
 			log("%s: %d rows of %s", b.name, done, b.table)
 		}
-		if err := pause(ctx, time.Since(begin)); err != nil {
+		if err := clock.Sleep(ctx, time.Since(begin)); err != nil {
 			return err
 		}
 	}

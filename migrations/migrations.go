@@ -22,6 +22,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"ajo/internal/clock"
 )
 
 // Files are the migrations.
@@ -81,7 +83,7 @@ func Up(ctx context.Context, url string, o Options) ([]string, error) {
 			return applied, fmt.Errorf("migrate: %s: %w", r.names[next], err)
 		default:
 			o.Log("%s: a lock was not to be had within %s; nothing has changed, trying again", r.names[next], LockTimeout)
-			if err := pause(ctx, time.Second+rand.N(time.Second)); err != nil {
+			if err := clock.Sleep(ctx, time.Second+rand.N(time.Second)); err != nil {
 				return applied, err
 			}
 		}
@@ -94,15 +96,6 @@ func isLocked(err error) bool {
 	const lockNotAvailable, deadlockDetected = "55P03", "40P01"
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && (refused.Code == lockNotAvailable || refused.Code == deadlockDetected)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // Check returns [ErrBehind] when the database at url lacks a migration that this program knows.

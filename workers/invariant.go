@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"ajo/internal/clock"
 	"ajo/internal/invariant"
 )
 
@@ -19,16 +20,8 @@ const (
 // check looks every minute whether the books hold, as far as that can be seen cheaply
 // ([invariant.Light]). Every worker does, since the figures are its own process's.
 func (w *Workers) check(ctx context.Context) {
-	tick := time.NewTicker(checkEvery)
-	defer tick.Stop()
-	for {
-		w.checkOnce(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	w.checkOnce(ctx)
+	clock.Every(ctx, checkEvery, func() { w.checkOnce(ctx) })
 }
 
 func (w *Workers) checkOnce(ctx context.Context) {

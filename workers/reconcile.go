@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"ajo/internal/clock"
 )
 
 // reconcilePoll is how often a worker checks whether a reconciliation is due: a run that failed is
@@ -13,16 +15,8 @@ const reconcilePoll = time.Minute
 // repeat runs a check of what is due at the start, so that what was missed while everything was
 // down is found at once, and then at least every reconcilePoll.
 func (w *Workers) repeat(ctx context.Context, every time.Duration, check func(context.Context)) {
-	tick := time.NewTicker(min(every, reconcilePoll))
-	defer tick.Stop()
-	for {
-		check(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	check(ctx)
+	clock.Every(ctx, min(every, reconcilePoll), func() { check(ctx) })
 }
 
 // reconcile does the periodic runs that are due, in one of all workers.

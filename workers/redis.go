@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"ajo/internal/clock"
 	"ajo/tasks"
 )
 
@@ -59,14 +60,8 @@ func (outageBackoff) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 }
 
 func pauseInOutage(ctx context.Context, err error) {
-	if !isOutage(err) {
-		return
-	}
-	t := time.NewTimer(outagePause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
+	if isOutage(err) {
+		_ = clock.Sleep(ctx, outagePause)
 	}
 }
 

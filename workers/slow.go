@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 
+	"ajo/internal/clock"
 	"ajo/internal/metrics"
 	"ajo/internal/work"
 	"ajo/tasks"
@@ -43,14 +44,7 @@ func (d *dispatcher) inSlow(oldest time.Duration) (tenants []uuid.UUID) {
 
 // watch keeps the list of the tenants in the slow queues, for this process and for the sweep.
 func (w *Workers) watch(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	clock.Every(ctx, watchEvery, func() {
 		for _, d := range w.dispatchers {
 			d.mu.Lock()
 			none := len(d.slow) == 0
@@ -66,7 +60,7 @@ func (w *Workers) watch(ctx context.Context) {
 				_ = w.Redis.Do(ctx, "ZADD", slowKey(d.kind), time.Now().UnixMilli(), tenant.String()).Err()
 			}
 		}
-	}
+	})
 }
 
 // slowKey names the set of the tenants that have items in the slow queue, with the time of the last

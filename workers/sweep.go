@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/clock"
 	"ajo/internal/metrics"
 	"ajo/internal/partition"
 	"ajo/internal/pg"
@@ -121,10 +122,8 @@ func (s *sweeper) run(ctx context.Context) error {
 		if err != nil || !more {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(sweepPause):
+		if err := clock.Sleep(ctx, sweepPause); err != nil {
+			return err
 		}
 	}
 }

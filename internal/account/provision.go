@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/clock"
 	"ajo/internal/customer"
 	"ajo/internal/errs"
 	"ajo/internal/failpoint"
@@ -157,12 +158,10 @@ func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccou
 			return Provisioned{}, ErrBusy
 		}
 		if waited = errors.Is(err, errWait); waited {
-			select {
-			case <-ctx.Done():
+			if clock.Sleep(ctx, provisionPoll) != nil {
 				return Provisioned{}, ErrBusy
-			case <-time.After(provisionPoll):
-				continue
 			}
+			continue
 		}
 		if err != nil || r.Answer.Status != 0 {
 			return r.Provisioned, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"ajo/internal/clock"
 )
 
 const (
@@ -42,16 +44,7 @@ func (c *core) keepClockSynced() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(clockSyncEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				_ = c.syncClock(ctx) // the outage is reported elsewhere
-			}
-		}
+		clock.Every(ctx, clockSyncEvery, func() { _ = c.syncClock(ctx) }) // an outage is reported elsewhere
 	}()
 	c.closers = append(c.closers, func() { cancel(); <-done })
 }

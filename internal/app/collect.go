@@ -26,16 +26,8 @@ func (c *core) collectMetrics(role string, deliveries *webhook.Service) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(c.cfg.SweepEvery)
-		defer tick.Stop()
-		for {
-			c.collect(ctx, deliveries)
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
+		c.collect(ctx, deliveries)
+		clock.Every(ctx, c.cfg.SweepEvery, func() { c.collect(ctx, deliveries) })
 	}()
 	c.closers = append(c.closers, func() { cancel(); <-done })
 }

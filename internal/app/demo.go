@@ -15,6 +15,7 @@ import (
 
 	"ajo/api/client"
 	"ajo/internal/audit"
+	"ajo/internal/clock"
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -122,10 +123,8 @@ func waitFor(ctx context.Context, pool *pg.Pool, what, sql, txn string) (time.Ti
 		if !pg.IsNoRows(err) {
 			return t, err
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, 10*time.Millisecond) != nil {
 			return t, fmt.Errorf("the payment was not %s in %s", what, demoTimeout)
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
@@ -218,10 +217,8 @@ func codeFromMail(ctx context.Context, mails, email string, since time.Time) (st
 				return string(code), nil
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, 20*time.Millisecond) != nil {
 			return "", fmt.Errorf("no mail with a code came to %s", mails)
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

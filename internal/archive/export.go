@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"ajo/internal/clock"
 	"ajo/internal/failpoint"
 	"ajo/internal/partition"
 	"ajo/internal/pg"
@@ -50,10 +51,7 @@ func (a *attempt) run(ctx context.Context) (*Manifest, error) {
 		if pg.Code(err) != lockNotAvailable || try == dropTries {
 			return m, caused(ctx, err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(a.Lease / 20):
-		}
+		_ = clock.Sleep(ctx, a.Lease/20)
 	}
 }
 
@@ -78,15 +76,8 @@ func (a *attempt) hold(ctx context.Context) (context.Context, func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(max(a.Lease/4, 10*time.Millisecond))
-		defer tick.Stop()
 		moved, since := int64(-1), time.Now()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+		clock.Every(ctx, max(a.Lease/4, 10*time.Millisecond), func() {
 			if now := a.store.moved.Load(); now != moved || a.store.busy.Load() == 0 {
 				moved, since = now, time.Now()
 			} else if time.Since(since) > a.Stall {
@@ -96,9 +87,8 @@ func (a *attempt) hold(ctx context.Context) (context.Context, func()) {
 			tag, err := a.Pool.Exec(ctx, `UPDATE archives SET leased_until = $3 WHERE partition = $1 AND attempt = $2`, a.part.Name, a.id, a.Clock.Now().Add(a.Lease))
 			if err == nil && tag.RowsAffected() == 0 {
 				cancel(errNoAttempt)
-				return
 			}
-		}
+		})
 	}()
 	return ctx, func() { cancel(nil); <-done }
 }

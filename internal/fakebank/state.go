@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"ajo/internal/clock"
 )
 
 // saveEvery is how often a state file is written while there are changes.
@@ -32,18 +34,11 @@ type saver struct {
 
 // keepSaved writes the state file now and then, off everybody's path.
 func (b *Bank) keepSaved() {
-	tick := time.NewTicker(saveEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-b.ctx.Done():
-			return
-		case <-tick.C:
-			if err := b.save(); err != nil {
-				b.log.Error("fake bank's state was not written", "error", err)
-			}
+	clock.Every(b.ctx, saveEvery, func() {
+		if err := b.save(); err != nil {
+			b.log.Error("fake bank's state was not written", "error", err)
 		}
-	}
+	})
 }
 
 // save writes the state file if there is one and something has changed. A file that could not be

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"ajo/api/client"
+	"ajo/internal/clock"
 	"ajo/internal/secret"
 )
 
@@ -223,7 +224,7 @@ func (l *listener) poll(ctx context.Context, events chan<- event, notes chan<- s
 				note("Lost the connection (%s); trying again.", err)
 			}
 			lost = true
-			if err := pause(ctx, max(wait, retryAfter(err))); err != nil {
+			if err := clock.Sleep(ctx, max(wait, retryAfter(err))); err != nil {
 				return err
 			}
 			wait = min(2*wait, lastRetry)
@@ -274,13 +275,4 @@ func retryAfter(err error) time.Duration {
 		return refused.RetryAfter
 	}
 	return 0
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

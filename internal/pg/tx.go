@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"ajo/internal/clock"
 )
 
 // Tx is an open transaction of [InTx], [Snapshot] or a [Batcher]. Functions that must run inside
@@ -143,12 +145,7 @@ func again(ctx context.Context, err error, attempt int) bool {
 	if !IsRetryable(err) || attempt == txAttempts {
 		return false
 	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(time.Duration(attempt) * 5 * time.Millisecond):
-		return true
-	}
+	return clock.Sleep(ctx, time.Duration(attempt)*5*time.Millisecond) == nil
 }
 
 // runHooks does what a transaction wanted done after its commit, even when the caller has gone.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"ajo/internal/clock"
 	"ajo/internal/pg"
 )
 
@@ -68,10 +69,8 @@ func reach(ctx context.Context, q pg.Querier, at position) (standing, error) {
 		if !errors.Is(err, errBehind) || time.Since(begun) >= catchUp {
 			return s, err
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, pollEvery) != nil {
 			return s, err
-		case <-time.After(pollEvery):
 		}
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/batch"
+	"ajo/internal/clock"
 	"ajo/internal/failpoint"
 )
 
@@ -344,21 +345,14 @@ func behind(data []byte) []byte {
 // Run drains at every interval while there is something to drain, until ctx ends. Errors are passed
 // to failed.
 func (s *Spool) Run(ctx context.Context, interval time.Duration, take func(context.Context, [][]byte) error, failed func(taken int, err error)) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	clock.Every(ctx, interval, func() {
 		if s.Waiting() == 0 {
-			continue
+			return
 		}
 		if taken, err := s.Drain(ctx, take); ctx.Err() == nil && (err != nil || taken > 0) {
 			failed(taken, err)
 		}
-	}
+	})
 }
 
 func lock(f *os.File) error {

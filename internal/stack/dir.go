@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ajo/internal/clock"
 )
 
 // What a stack's directory holds.
@@ -47,10 +49,8 @@ func lockDir(ctx context.Context, path string) (*lockedDir, error) {
 		if passing := errors.Is(err, ErrInUse) || errors.Is(err, fs.ErrNotExist); !passing || time.Since(start) > lockPatient {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		if err := clock.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }

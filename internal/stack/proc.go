@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"ajo/internal/clock"
 	"ajo/internal/supervise"
 )
 
@@ -171,10 +172,8 @@ func (s running) end(ctx context.Context, log func(string, ...any)) error {
 		if time.Now().After(deadline) {
 			sig = syscall.SIGKILL
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		if err := clock.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return nil

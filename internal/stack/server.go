@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"ajo/internal/clock"
 	"ajo/internal/supervise"
 )
 
@@ -73,10 +74,8 @@ func (v *Server) Start(ctx context.Context) error {
 		if !v.p.LostPort() && !strings.Contains(text, "pre-existing shared memory block") && !strings.Contains(text, "lock file") {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		if err := clock.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

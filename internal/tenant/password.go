@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
@@ -103,7 +104,7 @@ func (s *Service) ForgotPassword(ctx context.Context, email string) error {
 	if err := s.mailReset(ctx, email); err != nil {
 		return err
 	}
-	pause(ctx, refusalTime+rand.N(refusalSpread)-time.Since(began))
+	_ = clock.Sleep(ctx, refusalTime+rand.N(refusalSpread)-time.Since(began))
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/failpoint"
 	"ajo/internal/pg"
@@ -93,17 +94,10 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 		// counted. So every refusal takes the same time, which is longer than either. Timers fire
 		// at the next millisecond from their own start, which would show the difference again; a
 		// random part hides it for more calls than the limits allow.
-		pause(ctx, refusalTime+rand.N(refusalSpread)-time.Since(began))
+		_ = clock.Sleep(ctx, refusalTime+rand.N(refusalSpread)-time.Since(began))
 		return secret.APIKey{}, ErrCode
 	}
 	return key, nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 // confirm makes the registration the tenant, with its first key, durably again. It answers false
