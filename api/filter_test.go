@@ -266,7 +266,7 @@ func TestStatementTooLongForAFile(t *testing.T) {
 	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, m.withKey()...).ok(201, nil)
 	account := w.accountID(m, "shop-1")
 	require.NoError(t, pg.InTx(t.Context(), w.Pool, func(tx pg.Tx) error {
-		if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica`); err != nil { // no checks row by row
+		if _, err := tx.Exec(t.Context(), `SELECT set_config('session_replication_role', 'replica', true), set_config('statement_timeout', '0', true)`); err != nil { // no checks row by row
 			return err
 		}
 		_, err := tx.Exec(t.Context(), `

@@ -50,7 +50,7 @@ func setup(t testing.TB) *bundle {
 }
 
 func (b *bundle) service(production bool) *account.Service {
-	client := testenv.BankClient(b.T, b.bank, b.Clock, func(o *nomba.Options) { o.Timeout = time.Second })
+	client := testenv.BankClient(b.T, b.bank, b.Clock, func(o *nomba.Options) { o.Timeout = 5 * time.Second })
 	return account.New(account.Options{Pool: b.Pool, Bank: client, Box: b.box, Clock: b.Clock, Production: production})
 }
 

@@ -65,7 +65,8 @@ func (o *BookOrder) check() (amount money.Amount, err error) {
 
 // Transfer moves money between two accounts of a tenant, at once: a debit, a credit and the kept
 // answer are one transaction, under the locks of both balances. It takes only what is available:
-// confirmed, not held, and not on its way out. Refusals: [ErrBookAmount], [ErrBookTo],
+// confirmed, not held, and not on its way out. A settlement of the other account that waits for
+// money goes on at once. Refusals: [ErrBookAmount], [ErrBookTo],
 // [ErrBookNarration], [ErrNotFound], [ErrBookNotFound], [ErrBookSame], [ErrBookNotActive],
 // [ErrFrozen], ledger.ErrInsufficientFunds, and those of package idempotency.
 func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, o BookOrder, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
@@ -73,35 +74,22 @@ func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, 
 	if err != nil {
 		return answer, false, err
 	}
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		kept, err := idempotency.Begin(ctx, tx, now, key)
-		if err != nil {
-			return err
-		}
-		if kept != nil {
-			answer, replayed = *kept, true
-			return nil
-		}
+	return s.once(ctx, http.StatusCreated, key, func(tx pg.Tx, now time.Time) (any, error) {
 		from, to, err := bookAccounts(ctx, tx, now, tenantID, ref, o.ToAccountRef)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b := ledger.BookTransfer{ID: uuid.Must(uuid.NewV7()), From: from.ID, To: to.ID, Amount: amount, Narration: o.Narration}
 		debit, credit, err := ledger.PostBookTransfer(ctx, tx, now, b)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		answer, err = idempotency.NewAnswer(http.StatusCreated, BookTransfer{
+		tx.AfterCommit(func(ctx context.Context) { _ = freeze.Resume(ctx, s.Pool, now, freeze.Account, to.ID) })
+		return BookTransfer{
 			ID: b.ID, FromAccountRef: from.AccountRef, ToAccountRef: to.AccountRef, Amount: amount, Currency: from.Currency,
 			Narration: o.Narration, DebitEntryID: debit.ID, CreditEntryID: credit.ID, CreatedAt: now,
-		})
-		if err != nil {
-			return err
-		}
-		return idempotency.Save(ctx, tx, now, key, answer)
+		}, nil
 	})
-	return answer, replayed, err
 }
 
 // bookAccounts finds the accounts of a book transfer. A freeze of the account stops its debits; one

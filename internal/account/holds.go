@@ -59,14 +59,14 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 	if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
 		return repeated(kept).Answer, kept != nil, err // even when its until has passed by now
 	}
-	return s.holdOnce(ctx, http.StatusCreated, key, func(tx pg.Tx, now time.Time) (h ledger.Hold, err error) {
+	return s.once(ctx, http.StatusCreated, key, func(tx pg.Tx, now time.Time) (any, error) {
 		amount, err := n.check(now)
 		if err != nil {
-			return h, err
+			return nil, err
 		}
 		a, err := Find(ctx, tx, tenantID, ref)
 		if err != nil {
-			return h, err
+			return nil, err
 		}
 		return ledger.PlaceHold(ctx, tx, now, ledger.NewHold{AccountID: a.ID, Amount: amount, Reason: n.Reason, Until: n.Until, Provisional: s.Provisional})
 	})
@@ -76,7 +76,7 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 // is made due after the commit, and what a death leaves behind looks again by its own schedule.
 // ledger.ErrHoldNotFound, ledger.ErrHoldEnded, and the refusals of package idempotency.
 func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
-	return s.holdOnce(ctx, http.StatusOK, key, func(tx pg.Tx, now time.Time) (ledger.Hold, error) {
+	return s.once(ctx, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
 		h, err := ledger.ReleaseHold(ctx, tx, now, tenantID, id)
 		if err == nil {
 			tx.AfterCommit(func(ctx context.Context) { _ = freeze.Resume(ctx, s.Pool, now, freeze.Account, h.AccountID) })
@@ -85,8 +85,8 @@ func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, key i
 	})
 }
 
-// holdOnce changes a hold in one transaction with the answer that is kept of it.
-func (s *Service) holdOnce(ctx context.Context, status int, key idempotency.Request, do func(pg.Tx, time.Time) (ledger.Hold, error)) (answer idempotency.Answer, replayed bool, err error) {
+// once does what a request asks for in one transaction with the answer that is kept of it.
+func (s *Service) once(ctx context.Context, status int, key idempotency.Request, do func(pg.Tx, time.Time) (any, error)) (answer idempotency.Answer, replayed bool, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		kept, err := idempotency.Begin(ctx, tx, now, key)
@@ -94,19 +94,19 @@ func (s *Service) holdOnce(ctx context.Context, status int, key idempotency.Requ
 			answer = repeated(kept).Answer
 			return err
 		}
-		h, err := do(tx, now)
+		done, err := do(tx, now)
 		if err != nil {
 			return err
 		}
-		if answer, err = idempotency.NewAnswer(status, h); err != nil {
+		if answer, err = idempotency.NewAnswer(status, done); err != nil {
 			return err
 		}
 		err = idempotency.Save(ctx, tx, now, key, answer)
-		failpoint.At("hold/before-commit")
+		failpoint.At("once/before-commit")
 		return err
 	})
 	if err == nil {
-		failpoint.At("hold/after-commit")
+		failpoint.At("once/after-commit")
 	}
 	return answer, replayed, err
 }

@@ -28,7 +28,7 @@ var scenarios = []scenario{
 		name: "settlement", points: slices.Concat([]string{"transfer/"}, enqueues), queues: "settle",
 		begin: (*crash).chooseSettlements, unit: (*crash).settlement, check: (*crash).checkSettlements,
 	},
-	{name: "hold", points: []string{"hold/"}, queues: "settle", unit: (*crash).holding, check: (*crash).checkHolds},
+	{name: "hold", points: []string{"once/"}, queues: "settle", unit: (*crash).holding, check: (*crash).checkHolds},
 	{
 		name: "payment", points: slices.Concat([]string{
 			"account/", "payment/store:before-commit", "payment/store:after-commit", "payment/post:before-commit", "payment/post:after-commit",

@@ -85,11 +85,12 @@ func (p *paid) makeErrors() {
 	p.t.Helper()
 	p.endpoint.answers(func(int) int { return 500 })
 	p.bank.RevokeTokens()
+	p.tenant.want(200, "POST", "/v1/transfers/lookup", map[string]string{"bankCode": "058", "accountNumber": "0123456789"})
+	p.bank.Faults.SetDown(fakebank.DownAnswer) // before the payments, which a bank that is up may confirm
 	p.arrive()
 	p.eventually("the deliveries that fail", func() bool {
 		return p.count(`SELECT count(*) FROM deliveries WHERE attempt_count > 0 AND status = 'pending'`) == some
 	})
-	p.bank.Faults.SetDown(fakebank.DownAnswer)
 	a := p.send("POST", "/v1/accounts", map[string]string{"externalRef": "shop-11", "name": "Ada Obi", "bvn": bvn}, http.Header{"X-Api-Key": {p.tenant.key}})
 	require.Equal(p.t, 502, a.status, "%s", a.body)
 }

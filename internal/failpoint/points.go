@@ -63,8 +63,8 @@ var Points = []string{
 	"reconcile/before-report-commit",
 	"reconcile/after-report-commit",
 
-	"hold/before-commit",
-	"hold/after-commit",
+	"once/before-commit",
+	"once/after-commit",
 
 	"account/before-expire-commit",
 	"account/after-expire-commit",

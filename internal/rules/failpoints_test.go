@@ -122,9 +122,6 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).Resolve InTx",
 		"(*ajo/internal/webhook.Service).replayOf InTx",
 	},
-	"one commit with the kept answer, and nothing follows: it is asked for again, and answered the same": {
-		"(*ajo/internal/account.Service).Transfer InTx",
-	},
 	"one commit at a tenant's word, and nothing follows: it is asked for again, and gives the same": {
 		"(*ajo/internal/account.Service).Update InTx",
 		"(*ajo/internal/customer.Service).Rename InTx",

@@ -16,6 +16,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -84,6 +85,7 @@ func TestBookTransferMovesAvailableMoney(t *testing.T) {
 	require.Equal(t, transfer.Pending, b.get(p.MerchantTxRef).Status, "40.00 are confirmed")
 	_, _, err = b.book("", "till", b.account.String(), "10.00")
 	require.NoError(t, err)
+	require.False(t, b.DueAt(work.Settle, p.ID).After(b.Clock.Now()), "money that came lets it go on at once")
 	require.Equal(t, transfer.Success, b.run(p).Status)
 	_, _, err = b.book("", "shop", "till", "0.01")
 	require.ErrorIs(t, err, ledger.ErrInsufficientFunds)
