@@ -140,6 +140,11 @@ func TestClientHasEveryEndpoint(t *testing.T) {
 	require.NoError(t, c.SetWebhookURL(ctx, "https://example.com/hook"))
 	require.Regexp(t, "^[0-9a-f]{64}$", whole[string](x, "webhookSecret")(c.WebhookSecret(ctx)))
 
+	account(c.OpenAccount(ctx, client.NewAccount{ExternalRef: "shop-3", Name: "Bola Ade"}))
+	book := whole[client.BookTransfer](x, "")
+	moved := book(c.Move(ctx, "shop-1", client.BookOrder{ToAccountRef: "shop-3", Amount: "1.00", Narration: "change"}, client.IdempotencyKey("move-1")))
+	require.Equal(t, moved, book(c.Move(ctx, "shop-1", client.BookOrder{ToAccountRef: "shop-3", Amount: "1.00", Narration: "change"}, client.IdempotencyKey("move-1"))))
+
 	for _, r := range Routes {
 		if strings.HasPrefix(r.Path, "/v1/") && !x.has(r) {
 			t.Errorf("package client has no method for %s %s, or it is not called here", r.Method, r.Path)
