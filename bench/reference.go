@@ -40,7 +40,8 @@ func (s *servers) reference(ctx context.Context, took time.Duration, scale int) 
 	}
 	clients := strconv.Itoa(referenceClients)
 	var out []byte
-	// A second may pass without any transaction where the machine stands still: then once more, for longer.
+	// A second may pass without any transaction where the machine stands still: then once more, for
+	// longer.
 	for seconds := max(1, int(took.Seconds())); seconds <= 4*max(1, int(took.Seconds())); seconds *= 2 {
 		var err error
 		if out, err = s.pgbench(ctx, "-c", clients, "-j", "2", "-T", strconv.Itoa(seconds)); err != nil {
