@@ -39,19 +39,21 @@ func (s *servers) reference(ctx context.Context, took time.Duration, scale int) 
 		return 0, err
 	}
 	clients := strconv.Itoa(referenceClients)
-	var out []byte
 	// A second may pass without any transaction where the machine stands still: then once more, for
 	// longer.
-	for seconds := max(1, int(took.Seconds())); seconds <= 4*max(1, int(took.Seconds())); seconds *= 2 {
-		var err error
-		if out, err = s.pgbench(ctx, "-c", clients, "-j", "2", "-T", strconv.Itoa(seconds)); err != nil {
+	least := max(1, int(took.Seconds()))
+	for seconds := least; ; seconds *= 2 {
+		out, err := s.pgbench(ctx, "-c", clients, "-j", "2", "-T", strconv.Itoa(seconds))
+		if err != nil {
 			return 0, err
 		}
 		if m := tpsForm.FindSubmatch(out); m != nil {
 			return strconv.ParseFloat(string(m[1]), 64)
 		}
+		if seconds == 4*least {
+			return 0, fmt.Errorf("pgbench printed no tps: %s", out)
+		}
 	}
-	return 0, fmt.Errorf("pgbench printed no tps: %s", out)
 }
 
 // pgbench runs the program that lies beside the server's.

@@ -72,6 +72,7 @@ var (
 	ErrProvider    = errs.New(errs.Upstream, "provider error: failed to provision virtual account")
 	ErrBusy        = errs.New(errs.Conflict, "an account with this reference is being provisioned; try again")
 	ErrFrozen      = errs.New(errs.Conflict, "account is frozen")
+	ErrAmount      = errs.New(errs.Invalid, "invalid amount")
 	ErrBusinessKYC = errs.New(errs.Forbidden, "business kyc is required")
 )
 
@@ -109,6 +110,15 @@ type HistoryEntry struct {
 	ToStatus         Status
 	Reason           string
 	CreatedAt        time.Time
+}
+
+// parseAmount reads a sum above zero that is to be moved or held, or [ErrAmount].
+func parseAmount(s string) (money.Amount, error) {
+	amount, err := money.Parse(s)
+	if err != nil || !amount.IsPositive() {
+		return amount, ErrAmount
+	}
+	return amount, nil
 }
 
 // Options are what a Service needs.

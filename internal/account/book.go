@@ -21,7 +21,6 @@ const maxNarration = 140 // characters; as of a settlement
 
 // Refusals of a book transfer.
 var (
-	ErrBookAmount    = errs.New(errs.Invalid, "invalid amount")
 	ErrBookTo        = errs.New(errs.Invalid, "toAccountRef is required")
 	ErrBookSame      = errs.New(errs.Invalid, "toAccountRef is the account itself")
 	ErrBookNarration = errs.New(errs.Invalid, "narration must be at most 140 characters")
@@ -51,10 +50,10 @@ type BookTransfer struct {
 
 func (o *BookOrder) check() (amount money.Amount, err error) {
 	o.ToAccountRef = strings.TrimSpace(o.ToAccountRef)
-	amount, err = money.Parse(o.Amount)
+	amount, err = parseAmount(o.Amount)
 	switch {
-	case err != nil || !amount.IsPositive():
-		return amount, ErrBookAmount
+	case err != nil:
+		return amount, err
 	case o.ToAccountRef == "":
 		return amount, ErrBookTo
 	case utf8.RuneCountInString(o.Narration) > maxNarration || hasControl(o.Narration):
@@ -66,7 +65,7 @@ func (o *BookOrder) check() (amount money.Amount, err error) {
 // Transfer moves money between two accounts of a tenant, at once: a debit, a credit and the kept
 // answer are one transaction, under the locks of both balances. It takes only what is available:
 // confirmed, not held, and not on its way out. A settlement of the other account that waits for
-// money goes on at once. Refusals: [ErrBookAmount], [ErrBookTo],
+// money goes on at once. Refusals: [ErrAmount], [ErrBookTo],
 // [ErrBookNarration], [ErrNotFound], [ErrBookNotFound], [ErrBookSame], [ErrBookNotActive],
 // [ErrFrozen], ledger.ErrInsufficientFunds, and those of package idempotency.
 func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, o BookOrder, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {

@@ -23,7 +23,6 @@ const maxHoldReason = 140 // characters
 
 // Refusals of a hold.
 var (
-	errHoldAmount   = errs.New(errs.Invalid, "invalid amount")
 	errReasonNeeded = errs.New(errs.Invalid, "reason is required")
 	errReason       = errs.New(errs.Invalid, "reason must be at most 140 characters, without control characters")
 	errUntil        = errs.New(errs.Invalid, "until must be in the future")
@@ -37,10 +36,10 @@ type NewHold struct {
 }
 
 func (n *NewHold) check(now time.Time) (money.Amount, error) {
-	amount, err := money.Parse(n.Amount)
+	amount, err := parseAmount(n.Amount)
 	switch {
-	case err != nil || !amount.IsPositive():
-		return amount, errHoldAmount
+	case err != nil:
+		return amount, err
 	case strings.TrimSpace(n.Reason) == "":
 		return amount, errReasonNeeded
 	case utf8.RuneCountInString(n.Reason) > maxHoldReason || hasControl(n.Reason):
@@ -56,14 +55,15 @@ func (n *NewHold) check(now time.Time) (money.Amount, error) {
 // While payouts are frozen it may be placed all the same: it moves nothing. [ErrNotFound],
 // ledger.ErrInsufficientFunds, refusals that name the field, and those of package idempotency.
 func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string, n NewHold, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
-	if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
+	now := s.Clock.Now()
+	if kept, err := idempotency.Find(ctx, s.Pool, now, key); err != nil || kept != nil {
 		return repeated(kept).Answer, kept != nil, err // even when its until has passed by now
 	}
+	amount, err := n.check(now)
+	if err != nil {
+		return answer, false, err
+	}
 	return s.once(ctx, http.StatusCreated, key, func(tx pg.Tx, now time.Time) (any, error) {
-		amount, err := n.check(now)
-		if err != nil {
-			return nil, err
-		}
 		a, err := Find(ctx, tx, tenantID, ref)
 		if err != nil {
 			return nil, err

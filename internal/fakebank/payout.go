@@ -186,8 +186,8 @@ func partOf(amount money.Amount, value string) money.Amount {
 }
 
 // move gives a payout its next status, and the money back where it failed or was refunded; a part
-// of it where that is all that comes back, and without the charges where it keeps
-// them. The money of one that is paid after it failed leaves again. The lock is held.
+// of it where that is all that comes back, and without the charges where it keeps them. The money
+// of one that is paid after it failed leaves again. The lock is held.
 func (k *books) move(p *Payout, status string, now time.Time) {
 	whole := p.Amount
 	if !p.FeeKept {

@@ -84,6 +84,17 @@ func (a Amount) Sub(b Amount) Amount { return Amount{a.d.Sub(b.d)} }
 // Neg returns −a.
 func (a Amount) Neg() Amount { return Amount{a.d.Neg()} }
 
+// Sum adds up the amounts that there are; nil is none.
+func Sum(amounts ...*Amount) Amount {
+	sum := Zero
+	for _, a := range amounts {
+		if a != nil {
+			sum = sum.Add(*a)
+		}
+	}
+	return sum
+}
+
 // Cmp returns −1, 0 or 1 as a is below, equal to or above b.
 func (a Amount) Cmp(b Amount) int { return a.d.Cmp(b.d) }
 

@@ -60,7 +60,7 @@ func TestPostgresAway(t *testing.T) {
 }
 
 // What Postgres refuses for what it says does not go to the spool, where it would be refused again
-// and again: the bank is told that it was not stored.
+// and again: the bank learns that it was not stored.
 func TestRefusedEventIsNotSpooled(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -78,15 +78,8 @@ func (t *payout) charges(p provider.Payout) (sum money.Amount, ok bool) {
 	if !p.FeeKept && !t.bankOut(p).IsPositive() {
 		return money.Zero, true
 	}
-	for i, a := range []*money.Amount{cmp.Or(p.Fee, t.Fee), cmp.Or(p.VAT, t.VAT), cmp.Or(p.StampDuty, t.StampDuty)} {
-		switch {
-		case a != nil:
-			sum = sum.Add(*a)
-		case i == 0:
-			return money.Zero, false
-		}
-	}
-	return sum, true
+	p.Fee, p.VAT, p.StampDuty = cmp.Or(p.Fee, t.Fee), cmp.Or(p.VAT, t.VAT), cmp.Or(p.StampDuty, t.StampDuty)
+	return chargesOf(p), p.Fee != nil
 }
 
 // booked is what the books have of the charges for a payout that was sent.
@@ -392,10 +385,12 @@ func (x Exception) withPayout(p provider.Payout) Exception {
 	return x
 }
 
-// chargesOf is what the record names beside the amount.
+// chargesOf is what the record names beside the amount; zero where it names no fee.
 func chargesOf(p provider.Payout) money.Amount {
-	sum, _ := (&payout{}).charges(provider.Payout{Fee: p.Fee, VAT: p.VAT, StampDuty: p.StampDuty, FeeKept: true})
-	return sum
+	if p.Fee == nil {
+		return money.Zero
+	}
+	return money.Sum(p.Fee, p.VAT, p.StampDuty)
 }
 
 func feeOf(p provider.Payout) money.Amount {

@@ -103,10 +103,10 @@ func TestBookTransferRefusals(t *testing.T) {
 		from, to, amount string
 		want             error
 	}{
-		{"shop", "till", "0.00", account.ErrBookAmount},
-		{"shop", "till", "-1.00", account.ErrBookAmount},
-		{"shop", "till", "1.001", account.ErrBookAmount},
-		{"shop", "till", "", account.ErrBookAmount},
+		{"shop", "till", "0.00", account.ErrAmount},
+		{"shop", "till", "-1.00", account.ErrAmount},
+		{"shop", "till", "1.001", account.ErrAmount},
+		{"shop", "till", "", account.ErrAmount},
 		{"shop", " ", "1.00", account.ErrBookTo},
 		{"none", "till", "1.00", account.ErrNotFound},
 		{"shop", "none", "1.00", account.ErrBookNotFound},

@@ -29,15 +29,7 @@ func (c charges) or(known charges) charges {
 }
 
 // taxes are VAT and stamp duty together.
-func (c charges) taxes() money.Amount {
-	sum := money.Zero
-	for _, a := range []*money.Amount{c.VAT, c.StampDuty} {
-		if a != nil {
-			sum = sum.Add(*a)
-		}
-	}
-	return sum
-}
+func (c charges) taxes() money.Amount { return money.Sum(c.VAT, c.StampDuty) }
 
 // booked is what the books have of a payout's charges.
 type booked struct {

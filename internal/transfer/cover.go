@@ -104,8 +104,8 @@ var fundsSQL = `
 		FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND CASE e.direction WHEN 'debit' THEN true ELSE false END
 		WHERE t.waiting AND t.account_id = ANY($2))
 	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("false", "$3") + `, b.provisional_credits, w.behind, w.others,
-		coalesce(b.recall_held, 0) + coalesce(b.recall_reversed, 0), ` + ledger.OnHold("$3") + `, (SELECT min(h.until) FROM holds h
-			WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3)
+		coalesce(b.recall_held, 0) + coalesce(b.recall_reversed, 0), ` + ledger.OnHold("$3") + `, CASE WHEN b.held_until <= $3 THEN (
+			SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3) ELSE b.held_until END
 	FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`
 
 // readFunds reads the funds of pending transfers of accounts, in the ledger's order, all as of one
