@@ -73,6 +73,9 @@ type Transfer struct {
 	UpdatedAt     time.Time `json:"updatedAt"`
 	// what the bank takes for the payout, outside the balance; nil while it has not said
 	ProviderFee *string `json:"providerFee"`
+	// what it takes beside that fee; nil where it does not name it
+	VAT       *string `json:"vat"`
+	StampDuty *string `json:"stampDuty"`
 	// why it failed or was refunded, in words; nil otherwise
 	FailureReason *string `json:"failureReason"`
 	// the destination's holder; nil while the bank has not named it

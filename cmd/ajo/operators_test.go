@@ -286,7 +286,9 @@ func TestTransfersCommands(t *testing.T) {
 		transfer  <ref>
 		status  processing
 		amount  NGN 1250.00
-		bank's fee  not known yet
+		bank's fee  not named by the bank
+		vat  not named by the bank
+		stamp duty  not named by the bank
 		tenant  Test tenant (<id>)
 		account  customer-1 (<id>)
 		to  058/<number> BOLA ADE
@@ -603,4 +605,29 @@ func TestAuditCommand(t *testing.T) {
 	require.JSONEq(t, `{"Name":"Shop"}`, string(found.Items[0].Detail))
 	require.Empty(t, decode[list[audit.Record]](o, "audit", "list", "--action", "events.assign").Items)
 	require.Equal(t, 3, testenv.Value[int](o.Env, `SELECT count(*) FROM audit_log`))
+}
+
+// The bank names the fee of a payout to a person alone, who books it.
+func TestChargesCommand(t *testing.T) {
+	o := setup(t)
+	ref, _ := o.transfer("processing")
+	book := []string{"transfers", "charges", ref, "--yes", "--reason", "the bank's letter"}
+	_, _, err := o.run(append(book, "--fee", "20.00")...)
+	require.ErrorIs(t, err, transfer.ErrNoCharges)
+	o.good("transfers", "resolve", ref, "--paid", "--yes", "--reason", "the bank's letter")
+	_, _, err = o.run(book...)
+	require.ErrorContains(t, err, "fee")
+	_, _, err = o.run(append(book, "--fee", "1e3")...)
+	require.EqualError(t, err, `--fee is a sum in naira as 20.00, not "1e3"`)
+	out, said, err := o.run(append(book, "--fee", "20.00", "--vat", "1.50")...)
+	require.NoError(t, err)
+	golden(t, `Book what the bank took for transfer <ref>, NGN 1250.00, success, of account "customer-1" of tenant "Test tenant": fee NGN 20.00, VAT NGN 1.50, stamp duty NGN 0.00.`, said)
+	golden(t, `The charges of transfer <ref> are booked.`, out)
+	o.lastAudit("transfers.charges", "transfer:"+ref, "the bank's letter")
+	shown := o.good("transfers", "show", ref)
+	for _, want := range []string{"bank's fee             NGN 20.00", "vat                    NGN 1.50", "stamp duty             NGN 0.00"} {
+		require.Contains(t, strings.Join(strings.Fields(shown), " "), strings.Join(strings.Fields(want), " "))
+	}
+	require.Contains(t, o.good("ledger", "trial-balance"), "20.00")
+	o.booksAgree()
 }

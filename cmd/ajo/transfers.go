@@ -20,7 +20,7 @@ import (
 
 func (t *tool) newTransfersCmd() *cobra.Command {
 	return group("transfers", "Show transfers, ask the bank about one now, and end one by hand",
-		t.newTransfersListCmd(), t.newTransferShowCmd(), t.newPollCmd(), t.newCancelCmd(), t.newResolveCmd(), t.newAdoptCmd())
+		t.newTransfersListCmd(), t.newTransferShowCmd(), t.newPollCmd(), t.newCancelCmd(), t.newResolveCmd(), t.newChargesCmd(), t.newAdoptCmd())
 }
 
 func (t *tool) newTransfersListCmd() *cobra.Command {
@@ -77,16 +77,14 @@ func printTransfer(out io.Writer, d transfer.Detail) error {
 	if d.SubmittedAt != nil {
 		attempts += fmt.Sprintf(", the last at %s; asked about it %d times, not known %d times", stamp(d.SubmittedAt), d.AskCount, d.UnknownCount)
 	}
-	fee := "not known yet"
-	if d.ProviderFee != nil {
-		fee = d.Currency + " " + d.ProviderFee.String()
-	}
 	err := printFields(
 		out,
 		field{"transfer", d.MerchantTxRef},
 		field{"status", string(d.Status)},
 		field{"amount", d.Currency + " " + d.Amount.String()},
-		field{"bank's fee", fee},
+		field{"bank's fee", named(d.Currency, d.ProviderFee)},
+		field{"vat", named(d.Currency, d.VAT)},
+		field{"stamp duty", named(d.Currency, d.StampDuty)},
 		field{"tenant", d.TenantName + " (" + d.TenantID.String() + ")"},
 		field{"account", d.AccountRef + " (" + d.AccountID.String() + ")"},
 		field{"to", d.BankCode + "/" + d.AccountNumber + " " + d.AccountName},
@@ -114,6 +112,14 @@ func printTransfer(out io.Writer, d transfer.Detail) error {
 			{"REVERSES", optional(e.ReversalOf)},
 		}
 	})
+}
+
+// named is a sum that the bank's record may name.
+func named(currency string, a *money.Amount) string {
+	if a == nil {
+		return "not named by the bank"
+	}
+	return currency + " " + a.String()
 }
 
 // outcome is what is known of a transfer's end.
@@ -251,6 +257,48 @@ _CLIENT_ID and _CLIENT_SECRET are set.`,
 			do: func(by audit.By) (result, error) {
 				r, err := tools.Transfers.Resolve(ctx, d.MerchantTxRef, to, by)
 				return ended(r, d, err)
+			},
+		}, nil
+	})
+}
+
+func (t *tool) newChargesCmd() *cobra.Command {
+	var fee, vat, duty string
+	return t.transferChange(command{
+		use: "charges <merchantTxRef>", short: "Book what the bank took for a payout whose record does not name it",
+		long: `For a payout that "ajo reconcile" calls payout_fee_unknown, and of which the bank has told a person what it took. The sums are
+booked as those of a record are, and a record that names them later corrects them. So the bank is asked first, where
+AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET are set: what its record names is not booked otherwise.`,
+		example: `  ajo transfers charges AJO0198c0de000070008000000000000001 --fee 20.00 --vat 1.50 --reason "ticket 4711: the bank's letter of 3 March"`,
+		flags: func(cmd *cobra.Command) {
+			cmd.Flags().StringVar(&fee, "fee", "", "the bank's fee in naira; 0 where it took none")
+			cmd.Flags().StringVar(&vat, "vat", "0", "the VAT on it")
+			cmd.Flags().StringVar(&duty, "stamp-duty", "0", "the stamp duty")
+			_ = cmd.MarkFlagRequired("fee")
+		},
+	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
+		var c transfer.Charges
+		for _, sum := range []struct {
+			name, text string
+			to         *money.Amount
+		}{{"fee", fee, &c.Fee}, {"vat", vat, &c.VAT}, {"stamp-duty", duty, &c.StampDuty}} {
+			var err error
+			if *sum.to, err = money.Parse(sum.text); err != nil {
+				return plan{}, fmt.Errorf("--%s is a sum in naira as 20.00, not %q", sum.name, sum.text)
+			}
+		}
+		return plan{
+			will: fmt.Sprintf("Book what the bank took for transfer %s, NGN %s, %s, of account %q of tenant %q: fee NGN %s, VAT NGN %s, stamp duty NGN %s.",
+				d.MerchantTxRef, d.Amount, d.Status, d.AccountRef, d.TenantName, c.Fee, c.VAT, c.StampDuty),
+			do: func(by audit.By) (result, error) {
+				if err := tools.Transfers.BookCharges(ctx, d.MerchantTxRef, c, by); err != nil {
+					return result{}, err
+				}
+				d, err := tools.Transfers.Show(ctx, d.MerchantTxRef)
+				if err != nil {
+					return result{}, err
+				}
+				return done(d, "The charges of transfer %s are booked.", d.MerchantTxRef)
 			},
 		}, nil
 	})

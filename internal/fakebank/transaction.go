@@ -74,9 +74,9 @@ func (p *Payout) wire(form amountForm) wireRecord {
 		Meta: &wireMeta{MerchantTxRef: p.Ref, Narration: p.Narration, BankCode: p.BankCode}, SenderName: p.SenderName,
 		BankCode: p.BankCode, Narration: p.Narration, TimeCreated: wireTime(p.CreatedAt), TimeUpdated: wireTime(p.CreatedAt),
 	}
+	w.FeeKept = p.FeeKept && (p.Status == StatusFailed || p.Status == StatusRefund)
 	if !p.FeeUnsaid {
 		w.FixedCharge = form(p.Fee)
-		w.FeeKept = p.FeeKept && (p.Status == StatusFailed || p.Status == StatusRefund)
 		if p.VAT.IsPositive() {
 			w.VAT = form(p.VAT)
 		}

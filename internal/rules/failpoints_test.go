@@ -117,6 +117,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).LoginLink InTx",
 		"(*ajo/internal/tenant.Service).RotateWebhookSecret InTx",
 		"(*ajo/internal/transfer.Service).Adopt InTx",
+		"(*ajo/internal/transfer.Service).BookCharges InTx",
 		"(*ajo/internal/transfer.Service).Cancel InTx",
 		"(*ajo/internal/transfer.Service).Poll InTx",
 		"(*ajo/internal/transfer.Service).Resolve InTx",

@@ -39,6 +39,8 @@ type Record struct {
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	ProviderFee   *money.Amount // by the bank's record; nil while it has not said
+	VAT           *money.Amount // beside it, as is StampDuty; nil where the record does not name it
+	StampDuty     *money.Amount
 
 	// when an answer of the bank first showed that it has the reference
 	AcknowledgedAt *time.Time
@@ -53,7 +55,7 @@ const selectRecord = `
 	SELECT t.id, t.tenant_id, n.name, t.account_id, a.account_ref, t.merchant_tx_ref, t.status, t.amount, t.currency, t.bank_code, t.account_number,
 		t.account_name, t.narration, t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count,
 		coalesce(nullif(w.last_error, ''), t.last_error), w.due_at, w.leased_until,
-		t.created_at, t.updated_at, t.provider_fee,
+		t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
 		t.acknowledged_at, t.ended_by, t.failure_reason, t.difference, t.differs_since, t.paid_amount
 	FROM `
 

@@ -7,9 +7,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
+	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -124,4 +127,59 @@ func bookCharges(ctx context.Context, tx pg.Tx, now time.Time, all []charge) err
 		movements = append(movements, c.rebooked(c.charged(c.to))...)
 	}
 	return ledger.PostMovements(ctx, tx, now, movements)
+}
+
+// Refusals of [Service.BookCharges].
+var (
+	ErrCharges      = errs.New(errs.Invalid, "fee, VAT and stamp duty must not be below zero")
+	ErrChargesNamed = errs.New(errs.Unprocessable, "the bank's own record names the fee: poll the transfer, and its step books what the record says")
+	ErrNoCharges    = errs.New(errs.Unprocessable, "the transfer was not paid, and the bank's record does not say that it keeps its charges")
+)
+
+// Charges are what a person has found out that the bank took for a payout.
+type Charges struct {
+	Fee, VAT, StampDuty money.Amount
+}
+
+// BookCharges books what the bank took for a payout whose record does not name it. The bank is
+// asked first, where it can be: what its record names is not booked otherwise, now or later. For
+// operators. [ErrNotFound], [ErrCharges], [ErrLeased], [ErrChargesNamed], [ErrNoCharges].
+func (s *Service) BookCharges(ctx context.Context, merchantTxRef string, c Charges, by audit.By) error {
+	if c.Fee.Sign() < 0 || c.VAT.Sign() < 0 || c.StampDuty.Sign() < 0 {
+		return ErrCharges
+	}
+	record, said := s.askedByHand(ctx, merchantTxRef)
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		st, err := s.lockTransfer(ctx, tx, now, merchantTxRef)
+		if err != nil {
+			return err
+		}
+		leased, err := work.Leased(ctx, tx, work.Settle, st.ID, now)
+		switch {
+		case err != nil:
+			return err
+		case leased:
+			return ErrLeased
+		case record == nil && st.known.Fee != nil || record != nil && record.Fee != nil:
+			return ErrChargesNamed
+		case st.Status != Success && (record == nil || !record.FeeKept || !st.ended()):
+			return ErrNoCharges
+		}
+		st.learned = learned{charges: charges{&c.Fee, &c.VAT, &c.StampDuty}, Kept: st.Status != Success}
+		if err := writeAll(ctx, tx, now, []change{{
+			ID: st.ID, From: st.Status, To: st.Status, Asks: st.Asks, Unknown: st.Unknown, learned: st.learned, bookings: st.bookings(st.charged(st.Status)),
+		}}); err != nil {
+			return err
+		}
+		if err := bookCharges(ctx, tx, now, []charge{{st, st.Status}}); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("transfers.charges", "transfer:"+merchantTxRef, struct {
+			Status              Status
+			Fee, VAT, StampDuty string
+			Before              *money.Amount
+			BankSays            string
+		}{st.Status, c.Fee.String(), c.VAT.String(), c.StampDuty.String(), st.known.Fee, said}))
+	})
 }

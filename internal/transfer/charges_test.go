@@ -198,3 +198,51 @@ func TestChargesAreBookedOnce(t *testing.T) {
 	b.spent("100.00", "257.50", 10)
 	b.agrees()
 }
+
+// What a person has found out is booked where no record names the fee, is corrected by a later one,
+// and never against a record that names it.
+func TestChargesByHand(t *testing.T) {
+	by := audit.By{Actor: "cli:ada", Reason: "the bank's letter"}
+	told := transfer.Charges{Fee: money.Must("30.00"), VAT: money.Must("2.25")}
+	for name, end := range map[string]func(*fakebank.Payout){
+		"paid":             func(*fakebank.Payout) {},
+		"failed, kept":     func(p *fakebank.Payout) { p.NextStatus, p.FeeKept = fakebank.StatusFailed, true },
+		"failed, not kept": func(p *fakebank.Payout) { p.NextStatus = fakebank.StatusFailed },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := chargesBundle(t)
+			b.fund("1000.00")
+			b.bank.Faults.Set(with(pays(fakebank.NoFee, 1), func(r *fakebank.Rule) { r.Delay = time.Second }))
+			p := b.settle("100.00")
+			book := func(c transfer.Charges) error { return b.svc.BookCharges(b.ctx, p.MerchantTxRef, c, by) }
+			b.step(p)
+			require.ErrorIs(t, book(told), transfer.ErrNoCharges, "it is still under way")
+			b.bank.SetPayout(p.MerchantTxRef, end)
+			p = b.run(p)
+			if name == "failed, not kept" {
+				require.ErrorIs(t, book(told), transfer.ErrNoCharges)
+				return
+			}
+			b.spent("0.00", "0.00", 0)
+			require.ErrorIs(t, book(transfer.Charges{Fee: told.Fee, VAT: money.Must("2.25").Neg()}), transfer.ErrCharges)
+			require.NoError(t, book(transfer.Charges{Fee: money.Must("300.00")}))
+			b.spent("300.00", "0.00", 1)
+			require.NoError(t, book(told), "the first was a slip of the pen")
+			b.spent("30.00", "2.25", 3)
+			require.NoError(t, book(told), "nothing is booked twice")
+			b.spent("30.00", "2.25", 3)
+			got := b.get(p.MerchantTxRef)
+			require.Equal(t, []string{"30.00", "2.25", "0.00"}, []string{got.ProviderFee.String(), got.VAT.String(), got.StampDuty.String()})
+
+			b.Clock.Advance(16 * time.Minute)
+			b.recheck(p)
+			b.spent("30.00", "2.25", 3)
+			b.bank.SetPayout(p.MerchantTxRef, func(p *fakebank.Payout) { p.FeeUnsaid = false })
+			require.ErrorIs(t, book(told), transfer.ErrChargesNamed)
+			b.Clock.Advance(3 * time.Hour)
+			b.recheck(p)
+			b.spent(someFee, someTaxes, 5)
+			b.agrees()
+		})
+	}
+}

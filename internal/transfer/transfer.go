@@ -109,6 +109,9 @@ type Transfer struct {
 	// An addition: the fee that the bank takes for the payout, outside the balance; nil while its
 	// record has not said.
 	ProviderFee *money.Amount `json:"providerFee"`
+	// what it takes beside that fee; nil where its record does not name it
+	VAT       *money.Amount `json:"vat"`
+	StampDuty *money.Amount `json:"stampDuty"`
 	// Additions: why it failed or was refunded, in words without the bank's own; the destination's
 	// holder and bank, as far as they have been named; and what left, where an operator found that
 	// it was another sum than was ordered.
@@ -120,13 +123,13 @@ type Transfer struct {
 }
 
 const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, t.bank_code, t.account_number,
-	t.attempt_count, t.created_at, t.updated_at, t.provider_fee,
+	t.attempt_count, t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
 	nullif(t.failure_reason, ''), nullif(t.account_name, ''), nullif(t.bank_name, ''), t.narration, t.paid_amount`
 
 func (t *Transfer) fields() []any {
 	return []any{
 		&t.ID, &t.TenantID, &t.AccountID, &t.MerchantTxRef, &t.Status, &t.Amount, &t.Currency, &t.AccountRef, &t.BankCode, &t.AccountNumber,
-		&t.AttemptCount, &t.CreatedAt, &t.UpdatedAt, &t.ProviderFee,
+		&t.AttemptCount, &t.CreatedAt, &t.UpdatedAt, &t.ProviderFee, &t.VAT, &t.StampDuty,
 		&t.FailureReason, &t.AccountName, &t.BankName, &t.Narration, &t.PaidAmount,
 	}
 }

@@ -54,6 +54,7 @@ export function transfer({ ref }) {
         ['Failure reason', t.failureReason],
         ['To account number', h('span', { class: 'figures' }, t.accountNumber)], ['Account holder', t.accountName], ['Bank', t.bankName ? [t.bankName, ' ', dim(t.bankCode)] : h('span', { class: 'figures' }, t.bankCode)],
         ['Narration', t.narration], ['Bank fee', t.providerFee && amount(t.providerFee)],
+        ['VAT', t.vat && amount(t.vat)], ['Stamp duty', t.stampDuty && amount(t.stampDuty)],
         ['Submissions', String(t.attemptCount)], ['Created', time(t.createdAt)], ['Last updated', time(t.updatedAt)],
       ]));
   }, { rows: 3 });
