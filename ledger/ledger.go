@@ -95,7 +95,7 @@ var (
 )
 
 // Entry is one movement on an account. Field names and casing are the wire's; TransactionGroupID,
-// TransferRef, ReversalOf, SenderName and SenderBank are additions to the specification's list.
+// TransferRef, ReversalOf and what follows CreatedAt are additions to the specification's list.
 type Entry struct {
 	ID        uuid.UUID `pg:"id"`
 	Direction Direction `pg:"direction"`
@@ -110,10 +110,15 @@ type Entry struct {
 	TransferRef        *string    `pg:"transfer_ref"` // merchantTxRef of the settlement, or null
 	ReversalOf         *uuid.UUID `pg:"reversal_of"`  // the entry that this one reverses, or null
 	CreatedAt          time.Time  `pg:"created_at"`
-	// who paid, as the bank's event says; of a payment's entries. The event may be archived, an
-	// entry is not.
+	// who paid; of a payment's entries. Name and bank are the event's word until the bank's own
+	// record has confirmed the payment, and the record's from then on. (The event may be archived,
+	// an entry is not.)
 	SenderName string `pg:"sender_name"`
 	SenderBank string `pg:"sender_bank"` // by its name
+	// the record's word alone: empty until it has confirmed the payment, and where it does not say
+	SenderAccount  string // account number
+	SenderBankCode string
+	SessionID      string // the interbank switch's id of the payment
 	// empty: a payment or a payout
 	Kind Kind `json:"-"`
 }

@@ -19,6 +19,14 @@ type Move struct {
 	TransactionGroupID uuid.UUID
 	Direction          Direction
 	Event              Event
+	// of a confirmation by the bank's own record: whom that names as the payer; else nil
+	Sender *Sender
+}
+
+// Sender is the payer as the bank's own record has it. What it does not say is empty.
+type Sender struct {
+	Name, AccountNumber, BankCode, BankName string
+	SessionID                               string // the interbank switch's id of the payment
 }
 
 // Moved is the result of a [Move].
@@ -38,6 +46,7 @@ type stored struct {
 	Contra    SystemAccount
 	// the account's last number, when this move puts the entry under review, or ends that
 	reviewFrom, reviewTo *int64
+	record               *Sender // what this move brings
 }
 
 // MoveEntries applies the moves in order, in one transaction, and answers each. A move to reversed
@@ -80,6 +89,9 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 			reversals = append(reversals, *r)
 		}
 		book.days.carry(t.TenantID, e, to)
+		if to == Confirmed {
+			e.record = m.Sender
+		}
 		e.Status = to
 		out[i] = Moved{EntryID: e.ID, Status: to, Balance: t.net()}
 	}
@@ -168,8 +180,8 @@ func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries m
 	})
 	batch.Queue(`
 		SELECT account_id, contra, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
-			transfer_ref, reversal_of, created_at, sender_name, sender_bank, kind
-		FROM ledger_entries WHERE transaction_group_id = ANY($1)`, groups(moves)).Query(func(rows pgx.Rows) error {
+			transfer_ref, reversal_of, created_at, `+senderColumns+`, kind
+		FROM ledger_entries e WHERE transaction_group_id = ANY($1)`, groups(moves)).Query(func(rows pgx.Rows) error {
 		entries = map[entryKey]*stored{}
 		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*stored, error) {
 			var s stored
@@ -188,7 +200,7 @@ func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries m
 func (e *Entry) fields() []any {
 	return []any{
 		&e.ID, &e.Direction, &e.Amount, &e.Fee, &e.Currency, &e.Status, &e.Narration, &e.ProviderTxnRef,
-		&e.TransactionGroupID, &e.TransferRef, &e.ReversalOf, &e.CreatedAt, &e.SenderName, &e.SenderBank, &e.Kind,
+		&e.TransactionGroupID, &e.TransferRef, &e.ReversalOf, &e.CreatedAt, &e.SenderName, &e.SenderBank, &e.SenderAccount, &e.SenderBankCode, &e.SessionID, &e.Kind,
 	}
 }
 
@@ -199,11 +211,20 @@ type newStatus struct {
 	To         Status    `pg:"status_to"`
 	ReviewFrom *int64    `pg:"review_from"`
 	ReviewTo   *int64    `pg:"review_to"`
+	// what the bank's record says of the payer; all nil: nothing
+	Account  *string `pg:"account"`
+	BankCode *string `pg:"bank_code"`
+	Session  *string `pg:"session"`
+	Name     *string `pg:"name"`
+	Bank     *string `pg:"bank"`
 }
 
 var statusesSQL = `
 		UPDATE ledger_entries e SET status = m.status_to,
-			review_from_seq = coalesce(m.review_from, e.review_from_seq), review_to_seq = coalesce(m.review_to, e.review_to_seq)
+			review_from_seq = coalesce(m.review_from, e.review_from_seq), review_to_seq = coalesce(m.review_to, e.review_to_seq),
+			record_account = coalesce(m.account, e.record_account), record_bank_code = coalesce(m.bank_code, e.record_bank_code),
+			record_session = coalesce(m.session, e.record_session), record_name = coalesce(nullif(m.name, e.sender_name), e.record_name),
+			record_bank = coalesce(nullif(m.bank, e.sender_bank), e.record_bank)
 		FROM ` + pg.Unnest[newStatus](1, "m") + `
 		WHERE e.id = m.id AND e.status = m.status_from`
 
@@ -212,7 +233,11 @@ func queueStatuses(batch *pgx.Batch, entries map[entryKey]*stored, from map[uuid
 	var rows []newStatus
 	for _, e := range entries {
 		if old, ok := from[e.ID]; ok {
-			rows = append(rows, newStatus{e.ID, old, e.Status, e.reviewFrom, e.reviewTo})
+			row := newStatus{ID: e.ID, From: old, To: e.Status, ReviewFrom: e.reviewFrom, ReviewTo: e.reviewTo}
+			if s := e.record; s != nil {
+				row.Account, row.BankCode, row.Session, row.Name, row.Bank = &s.AccountNumber, &s.BankCode, &s.SessionID, &s.Name, &s.BankName
+			}
+			rows = append(rows, row)
 		}
 	}
 	batch.Queue(statusesSQL, pg.Columns(rows)...).Exec(func(tag pgconn.CommandTag) error {

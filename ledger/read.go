@@ -25,7 +25,7 @@ const (
 		ORDER BY b.account_id`
 	entryColumns = `e.account_id, e.contra, e.tenant_id, e.seq, e.running_balance, e.hash, e.review_from_seq, e.review_to_seq,
 			e.id, e.direction, e.amount, e.fee, e.currency, e.status, e.narration, e.provider_txn_ref, e.transaction_group_id,
-			e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank, e.kind`
+			e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank, coalesce(e.record_account, ''), coalesce(e.record_bank_code, ''), coalesce(e.record_session, ''), e.kind`
 	allCursor = `DECLARE ajo_entries NO SCROLL CURSOR FOR SELECT ` + entryColumns + ` FROM ledger_entries e ORDER BY account_id, seq`
 	// The entries from the one before the checkpoint's on, and those below that may have changed.
 	// OFFSET 0 keeps the planner from joining whole tables: it cannot know how few entries are new.

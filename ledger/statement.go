@@ -58,6 +58,10 @@ type Statement struct {
 	Pagination page.Info `json:"pagination"`
 }
 
+// senderColumns are what an entry e says of the payer.
+const senderColumns = `coalesce(e.record_name, e.sender_name), coalesce(e.record_bank, e.sender_bank), coalesce(e.record_account, ''),
+			coalesce(e.record_bank_code, ''), coalesce(e.record_session, '')`
+
 // pageSQL reads a page of a statement, oldest first; newestFirstSQL the same from its end. countSQL
 // reads no more of the lines than that they are there.
 const (
@@ -65,7 +69,7 @@ const (
 	newestFirstSQL = pageLinesSQL + ` ORDER BY seq DESC LIMIT $3) e ON true WHERE b.account_id = $1 ORDER BY e.seq DESC`
 	pageLinesSQL   = `
 		SELECT b.total_credits, b.total_debits, coalesce(encode(b.chain_head, 'hex'), ''), e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status,
-			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank, e.kind
+			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at, ` + senderColumns + `, e.kind
 		FROM ledger_balances b
 		LEFT JOIN LATERAL (
 			SELECT * FROM ledger_entries
@@ -78,7 +82,7 @@ const (
 // linesSQL reads all lines of a statement.
 const linesSQL = `
 		SELECT e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status, e.narration, e.provider_txn_ref, e.transaction_group_id,
-			e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank, e.kind
+			e.transfer_ref, e.reversal_of, e.created_at, ` + senderColumns + `, e.kind
 		FROM ledger_entries e
 		WHERE e.account_id = $1 AND e.seq > $2 AND e.seq <= $4 AND e.created_at >= $5 AND e.created_at < $6
 			AND ($7 = '' OR e.direction = $7) AND ($8 = '' OR e.status = $8) AND ($8 <> 'reversed' OR e.reversed) AND ($8 <> 'needs_review' OR e.review_from_seq IS NOT NULL)
@@ -122,7 +126,7 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	into := []any{
 		&s.TotalCredits, &s.TotalDebits, &s.ChainHead, &n.seq, &n.running, &n.id, &n.direction, &n.amount, &n.fee, &n.currency, &n.status,
 		&n.narration, &n.providerRef, &n.group, &n.transfer, &n.reversal, &n.created,
-		&n.senderName, &n.senderBank, &n.kind,
+		&n.senderName, &n.senderBank, &n.senderAccount, &n.senderBankCode, &n.sessionID, &n.kind,
 	}
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		if n.id != nil {
@@ -186,6 +190,14 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 	return rows.Err()
 }
 
+// ReadSender reads the payer of a payment, named by its group, as the bank's own record has it; nil
+// where no record has confirmed it.
+func ReadSender(ctx context.Context, q pg.Querier, group uuid.UUID) (*Sender, error) {
+	return pg.One(ctx, q, pgx.RowToAddrOfStructByPos[Sender], nil, `
+		SELECT coalesce(record_name, sender_name), record_account, record_bank_code, coalesce(record_bank, sender_bank), record_session FROM ledger_entries
+		WHERE transaction_group_id = $1 AND direction = 'credit' AND reversal_of IS NULL AND record_account IS NOT NULL`, group)
+}
+
 // BalanceAt reads an account's balance as it stood when the last entry before a time was posted;
 // 0.00 before the first.
 func BalanceAt(ctx context.Context, q pg.Querier, account uuid.UUID, at time.Time) (balance money.Amount, err error) {
@@ -203,7 +215,8 @@ type nullableLine struct {
 	seq                                                 *int64
 	running, amount, fee                                *money.Amount
 	direction, currency, status, narration, providerRef *string
-	senderName, senderBank, kind                        *string
+	senderName, senderBank, senderAccount               *string
+	senderBankCode, sessionID, kind                     *string
 	transfer                                            *string
 	created                                             *time.Time
 }
@@ -213,6 +226,7 @@ func (n *nullableLine) toLine() Line {
 		ID: *n.id, Direction: Direction(*n.direction), Amount: *n.amount, Fee: *n.fee, Currency: *n.currency, Status: Status(*n.status),
 		Narration: *n.narration, ProviderTxnRef: *n.providerRef, TransactionGroupID: *n.group, TransferRef: n.transfer,
 		ReversalOf: n.reversal, CreatedAt: n.created.UTC(), SenderName: *n.senderName, SenderBank: *n.senderBank,
+		SenderAccount: *n.senderAccount, SenderBankCode: *n.senderBankCode, SessionID: *n.sessionID,
 		Kind: Kind(*n.kind),
 	}}
 }

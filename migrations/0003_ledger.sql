@@ -52,6 +52,11 @@ CREATE TABLE ledger_entries (
     hash                 bytea,
     sender_name          text NOT NULL DEFAULT '',
     sender_bank          text NOT NULL DEFAULT '',
+    record_account       text,
+    record_bank_code     text,
+    record_session       text,
+    record_name          text,
+    record_bank          text,
     kind                 text NOT NULL DEFAULT '' CHECK (kind IN ('', 'fee', 'suspense', 'move', 'book_transfer')),
     reversed             boolean NOT NULL GENERATED ALWAYS AS (status = 'reversed') STORED,
     -- A debit under review would free money that may be on its way out.
@@ -60,8 +65,9 @@ CREATE TABLE ledger_entries (
     -- A system account's entry says what it is.
     CHECK (tenant_id <> account_id OR kind <> ''),
     CHECK (contra = 'provider_float' OR kind <> ''),
-    CHECK (status <> 'needs_review' OR review_from_seq IS NOT NULL)
-) WITH (fillfactor = 50);
+    CHECK (status <> 'needs_review' OR review_from_seq IS NOT NULL),
+    CHECK (record_account IS NULL OR status IN ('confirmed', 'reversed'))
+) WITH (fillfactor = 45);
 CREATE UNIQUE INDEX ledger_entries_seq ON ledger_entries (account_id, seq);
 -- Nothing is posted twice, and nothing is reversed twice.
 CREATE UNIQUE INDEX ledger_entries_group ON ledger_entries (transaction_group_id, direction);
@@ -85,6 +91,10 @@ COMMENT ON COLUMN ledger_entries.amount IS 'of a received payment: net, after th
 COMMENT ON COLUMN ledger_entries.fee IS 'the bank''s fee, outside the balance';
 COMMENT ON COLUMN ledger_entries.status IS 'needs_review: not in the balance until a person decides';
 COMMENT ON COLUMN ledger_entries.sender_name IS 'who paid, as the payment''s event says: an event may be archived, an entry is kept';
+COMMENT ON COLUMN ledger_entries.record_account IS
+    'the payer''s account number by the bank''s own record, written with the confirmation, as are the next four; NULL: no record has confirmed it';
+COMMENT ON COLUMN ledger_entries.record_session IS 'the interbank switch''s id of the payment';
+COMMENT ON COLUMN ledger_entries.record_name IS 'NULL: the same as sender_name, as is record_bank for sender_bank';
 COMMENT ON COLUMN ledger_entries.transaction_group_id IS 'one payment or one settlement: the event''s or the transfer''s id';
 COMMENT ON COLUMN ledger_entries.transfer_ref IS 'the settlement''s merchantTxRef';
 COMMENT ON COLUMN ledger_entries.reversal_of IS 'the entry that this one reverses';
@@ -273,7 +283,8 @@ END $$;
 -- conditions pass the everyday moves, so that the function is called for the others only.
 CREATE TRIGGER ledger_entries_begin BEFORE INSERT ON ledger_entries FOR EACH ROW
     WHEN (NEW.status <> 'provisional' OR NEW.reversal_of IS NOT NULL) EXECUTE FUNCTION ledger_entry_begins();
--- The everyday move is a confirmation that changes nothing else. Whoever adds a column names it
+-- The everyday move is a confirmation that changes nothing else but what the bank's record says of
+-- the payer, which it writes once. Whoever adds a column names it
 -- here too: a test compares.
 CREATE TRIGGER ledger_entries_unchanged AFTER UPDATE ON ledger_entries FOR EACH ROW
     WHEN (NOT (OLD.status = 'provisional' AND NEW.status = 'confirmed'
@@ -282,7 +293,9 @@ CREATE TRIGGER ledger_entries_unchanged AFTER UPDATE ON ledger_entries FOR EACH 
             OLD.review_from_seq, OLD.review_to_seq, OLD.hash, OLD.reversed)
         IS NOT DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.contra, NEW.seq, NEW.direction, NEW.amount, NEW.fee, NEW.currency, NEW.narration,
             NEW.provider_txn_ref, NEW.sender_name, NEW.sender_bank, NEW.kind, NEW.transaction_group_id, NEW.transfer_ref, NEW.reversal_of, NEW.running_balance, NEW.created_at,
-            NEW.review_from_seq, NEW.review_to_seq, NEW.hash, NEW.reversed)))
+            NEW.review_from_seq, NEW.review_to_seq, NEW.hash, NEW.reversed)
+        AND (OLD.record_account IS NULL OR (OLD.record_account, OLD.record_bank_code, OLD.record_session, OLD.record_name, OLD.record_bank)
+            IS NOT DISTINCT FROM (NEW.record_account, NEW.record_bank_code, NEW.record_session, NEW.record_name, NEW.record_bank))))
     EXECUTE FUNCTION ledger_entry_unchanged('provisional>confirmed', 'provisional>reversed', 'provisional>needs_review',
         'needs_review>confirmed', 'needs_review>reversed', 'confirmed>reversed');
 CREATE TRIGGER ledger_entries_refund AFTER UPDATE ON ledger_entries FOR EACH ROW

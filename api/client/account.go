@@ -154,6 +154,10 @@ type Entry struct {
 	CreatedAt          time.Time
 	SenderName         string // who paid; empty for a settlement
 	SenderBank         string // by its name, where the bank says it
+	// by the bank's own record: empty until that has confirmed the payment
+	SenderAccount  string // account number
+	SenderBankCode string
+	SessionID      string // the interbank switch's id of the payment
 }
 
 // Line is an entry and the balance right after it was posted.

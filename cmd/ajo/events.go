@@ -14,6 +14,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
+	"ajo/ledger"
 )
 
 func (t *tool) newEventsCmd() *cobra.Command {
@@ -103,6 +104,10 @@ func printEvent(out io.Writer, e payment.InboundEvent) error {
 		}
 		return e.Currency + " " + a.String()
 	}
+	var payer ledger.Sender
+	if e.Payer != nil {
+		payer = *e.Payer
+	}
 	return printFields(
 		out,
 		field{"event", e.ID.String()},
@@ -116,6 +121,11 @@ func printEvent(out io.Writer, e payment.InboundEvent) error {
 		field{"fee", sum(e.Fee)},
 		field{"paid to", paidTo(e)},
 		field{"sender", e.SenderName},
+		field{"sender by the bank's record", payer.Name},
+		field{"sender's account", payer.AccountNumber},
+		field{"sender's bank", payer.BankName},
+		field{"sender's bank code", payer.BankCode},
+		field{"session", payer.SessionID},
 		field{"narration", e.Narration},
 		field{"transaction", e.ProviderTxnRef},
 		field{"paid at", stamp(e.OccurredAt)},

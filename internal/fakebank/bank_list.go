@@ -58,10 +58,21 @@ var bankIndex = func() map[string]int {
 	return index
 }()
 
+// codeOf is the code of a bank by its name, or "".
+func codeOf(name string) string {
+	for _, b := range Banks {
+		if b.Name == name {
+			return b.Code
+		}
+	}
+	return ""
+}
+
 // unknownPrefix begins the account numbers that no bank knows.
 const unknownPrefix = "000"
 
-// Holders are account numbers with a fixed holder at every bank. Any other ten digits have a name
+// Holders are account numbers with a fixed holder at every bank, unless somebody has paid in from
+// the account under another name, who then holds it. Any other ten digits have a name
 // made from the bank code and the number, always the same one, except that numbers beginning with
 // 000 are unknown.
 var Holders = map[string]string{
@@ -122,6 +133,9 @@ func (b *Bank) holder(bankCode, number string) (string, bool) {
 		if a, ok := b.Account(number); ok {
 			return "Nomba/" + a.Name, true
 		}
+	}
+	if name, ok := b.books.sender(bankCode, number); ok {
+		return name, true
 	}
 	if name, ok := Holders[number]; ok {
 		return name, true

@@ -41,21 +41,22 @@ func (a Account) Expired(now time.Time) bool {
 // Transaction is an inbound transfer in the bank's own record. Tests alter it with
 // [Bank.SetTransaction].
 type Transaction struct {
-	ID            string       `json:"id"`
-	RequestID     string       `json:"requestId"` // of its event
-	SessionID     string       `json:"sessionId"`
-	Status        string       `json:"status"`
-	AccountRef    string       `json:"accountRef"`
-	NUBAN         string       `json:"nuban"` // the virtual account that received it
-	Amount        money.Amount `json:"amount"`
-	Fee           money.Amount `json:"fee"`
-	Currency      string       `json:"currency"`
-	SenderName    string       `json:"senderName"`
-	SenderAccount string       `json:"senderAccount"`
-	SenderBank    string       `json:"senderBank"`
-	Narration     string       `json:"narration"`
-	ResponseCode  string       `json:"responseCode,omitempty"` // as in [Payment]
-	Time          time.Time    `json:"time"`                   // whole seconds, as on the wire
+	ID             string       `json:"id"`
+	RequestID      string       `json:"requestId"` // of its event
+	SessionID      string       `json:"sessionId"`
+	Status         string       `json:"status"`
+	AccountRef     string       `json:"accountRef"`
+	NUBAN          string       `json:"nuban"` // the virtual account that received it
+	Amount         money.Amount `json:"amount"`
+	Fee            money.Amount `json:"fee"`
+	Currency       string       `json:"currency"`
+	SenderName     string       `json:"senderName"`
+	SenderAccount  string       `json:"senderAccount"`
+	SenderBank     string       `json:"senderBank"`
+	SenderBankCode string       `json:"senderBankCode,omitempty"`
+	Narration      string       `json:"narration"`
+	ResponseCode   string       `json:"responseCode,omitempty"` // as in [Payment]
+	Time           time.Time    `json:"time"`                   // whole seconds, as on the wire
 	// the bank says that it does not know it, and does not list it
 	Hidden bool `json:"hidden,omitempty"`
 	// asked for it, the bank answers with somebody else's record
@@ -131,11 +132,12 @@ type books struct {
 	numbers  map[string]*bookedAccount // by NUBAN, the last that got it
 	opened   []*bookedAccount          // in order of creation
 	txs      map[string]*Transaction
-	payouts  map[string]*Payout // by merchantTxRef
-	outIDs   map[string]*Payout // by id
-	lines    []*record          // of the whole bank, by time
-	people   map[string]Person  // by NIN
-	serial   int                // of the next account number
+	payouts  map[string]*Payout   // by merchantTxRef
+	outIDs   map[string]*Payout   // by id
+	lines    []*record            // of the whole bank, by time
+	people   map[string]Person    // by NIN
+	senders  map[[2]string]string // who last paid in, by bank code and account number
+	serial   int                  // of the next account number
 	seq      int64
 
 	changes atomic.Int64 // counts changes, for the saver
@@ -150,7 +152,7 @@ func newBooks(opening money.Amount, seed uint64) *books {
 		wallet: opening, serial: start,
 		accounts: make(map[string]*bookedAccount), numbers: make(map[string]*bookedAccount),
 		txs: make(map[string]*Transaction), payouts: make(map[string]*Payout), outIDs: make(map[string]*Payout),
-		people: sandboxPeople(),
+		people: sandboxPeople(), senders: make(map[[2]string]string),
 	}
 }
 
@@ -208,7 +210,18 @@ func (k *books) enter(tx *Transaction, at time.Time) {
 	if a != nil {
 		a.records = insert(a.records, line)
 	}
+	if tx.SenderBankCode != "" {
+		k.senders[[2]string{tx.SenderBankCode, tx.SenderAccount}] = tx.SenderName
+	}
 	k.changes.Add(1)
+}
+
+// sender is the name of who last paid in from an account.
+func (k *books) sender(bankCode, number string) (name string, ok bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	name, ok = k.senders[[2]string{bankCode, number}]
+	return name, ok
 }
 
 // enterPayout adds a payout to the book. The lock is held.

@@ -124,9 +124,10 @@ func readArgs(w http.ResponseWriter, r *http.Request) (a args, form bool, err er
 	return a, false, nil
 }
 
-// controlPay makes a payment: accountRef or nuban, amount, and sender, narration, fee, currency,
-// time, force, silent, wait as wanted. A form always waits, so that the page shows the event's
-// outcome.
+// controlPay makes a payment: accountRef or nuban, amount, and sender, senderAccount, senderBank,
+// narration, fee, currency, time, force, silent, wait as wanted; forgedSender, forgedAccount and
+// forgedBank are whom the event names instead. A form always waits, so that the page shows the
+// event's outcome.
 func (b *Bank) controlPay(ctx context.Context, a args) (any, string, error) {
 	amount, err := a.amount("amount")
 	if err != nil {
@@ -147,9 +148,13 @@ func (b *Bank) controlPay(ctx context.Context, a args) (any, string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	var forged *Sender
+	if f := (Sender{a["forgedSender"], a["forgedAccount"], a["forgedBank"]}); f != (Sender{}) {
+		forged = &f
+	}
 	t, err := b.Pay(ctx, Payment{
 		AccountRef: a["accountRef"], NUBAN: a["nuban"], Amount: *amount, Fee: fee, Currency: a["currency"], Status: a["status"],
-		SenderName: a["sender"], Narration: a["narration"], Time: at, Force: a.is("force"), Silent: a.is("silent"), Wait: a.is("wait"),
+		SenderName: a["sender"], SenderAccount: a["senderAccount"], SenderBank: a["senderBank"], Forged: forged, Narration: a["narration"], Time: at, Force: a.is("force"), Silent: a.is("silent"), Wait: a.is("wait"),
 	})
 	if err != nil {
 		return nil, "", err

@@ -36,6 +36,7 @@ type Payment struct {
 	SenderName    string
 	SenderAccount string
 	SenderBank    string
+	Forged        *Sender // whom the event names as the payer instead, as whoever has its signature may
 	Narration     string
 	ResponseCode  string    // in the event: text, ResponseCodeNull or ResponseCodeAbsent
 	Time          time.Time // now
@@ -44,6 +45,9 @@ type Payment struct {
 	// return after the first attempt to send the event, or when the context ends
 	Wait bool
 }
+
+// Sender is a payer.
+type Sender struct{ Name, Account, Bank string }
 
 // Pay makes a payment: it is recorded, the wallet grows by what is left after the fee, and its
 // event goes out on its own. Its errors are [ErrNoAccount], [ErrClosed] and [ErrAmount].
@@ -81,7 +85,11 @@ func (b *Bank) Pay(ctx context.Context, p Payment) (Transaction, error) {
 		if t.Status == StatusFailed {
 			kind = PaymentFailed
 		}
-		b.announce(ctx, b.Event(kind, t), p.Wait, t.ID)
+		event := b.Event(kind, t)
+		if p.Forged != nil {
+			event.Data.Customer = EventCustomer{SenderName: p.Forged.Name, AccountNumber: p.Forged.Account, BankName: p.Forged.Bank}
+		}
+		b.announce(ctx, event, p.Wait, t.ID)
 	}
 	return t, nil
 }
@@ -98,6 +106,7 @@ func (b *Bank) draft(p Payment, now time.Time) (Transaction, time.Time) {
 		SenderName: cmp.Or(p.SenderName, "BOLA OJO"), SenderAccount: cmp.Or(p.SenderAccount, "0123456789"),
 		SenderBank: cmp.Or(p.SenderBank, "Wema Bank"), Narration: p.Narration, ResponseCode: p.ResponseCode, Time: at.Truncate(time.Second),
 	}
+	t.SenderBankCode = codeOf(t.SenderBank)
 	if p.Fee != nil {
 		t.Fee = *p.Fee
 	}

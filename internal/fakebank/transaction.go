@@ -36,6 +36,7 @@ type wireRecord struct {
 	Meta           *wireMeta       `json:"meta,omitempty"`
 	SessionID      string          `json:"sessionId,omitempty"`
 	SenderName     string          `json:"senderName,omitempty"`
+	AccountNumber  string          `json:"accountNumber,omitempty"` // the sender's, as are the next two
 	BankName       string          `json:"bankName,omitempty"`
 	BankCode       string          `json:"bankCode,omitempty"`
 	Narration      string          `json:"narration"`
@@ -56,7 +57,8 @@ func (t *Transaction) wire(form amountForm, single bool) wireRecord {
 	w := wireRecord{
 		ID: t.ID, Status: t.Status, Amount: form(t.Amount), FixedCharge: form(t.Fee), Currency: t.Currency, Type: TypeInbound,
 		EntryType: "CREDIT", Source: "api", AccountRef: t.AccountRef, SessionID: t.SessionID, SenderName: t.SenderName,
-		BankName: t.SenderBank, Narration: t.Narration, TimeCreated: wireTime(t.Time), TimeUpdated: wireTime(t.Time),
+		AccountNumber: t.SenderAccount, BankName: t.SenderBank, BankCode: t.SenderBankCode,
+		Narration: t.Narration, TimeCreated: wireTime(t.Time), TimeUpdated: wireTime(t.Time),
 	}
 	if single {
 		w.VirtualAccount = t.NUBAN

@@ -264,3 +264,20 @@ func TestReversal(t *testing.T) {
 	require.Equal(t, []string{loud.ID}, reversals)
 	require.Equal(t, "4975.00", b.Wallet().String())
 }
+
+// An event may name another payer than the record does, under a signature that holds.
+func TestForgedSender(t *testing.T) {
+	hooks := receive(t, nil)
+	b := setup(t, fakebank.Options{WebhookURL: hooks.url})
+	number := b.open()
+	b.post("/control/pay", `{"nuban":"`+number+`","amount":100,"sender":"DAYO EZE","senderAccount":"2345678901","senderBank":"Zenith Bank",
+		"forgedSender":"THIEF","forgedAccount":"1234567890","forgedBank":"OPay","wait":true}`)
+	got := hooks.all()
+	require.Len(t, got, 1)
+	require.True(t, got[0].signatureHolds(t, fakebank.DefaultWebhookSecret))
+	require.Contains(t, string(got[0].body), `"customer":{"senderName":"THIEF","accountNumber":"1234567890","bankName":"OPay"}`)
+	record := b.do("POST", "/v1/transactions/accounts", `{}`).text
+	require.Contains(t, record, `"senderName":"DAYO EZE","accountNumber":"2345678901","bankName":"Zenith Bank","bankCode":"057"`)
+	require.NotContains(t, record, "THIEF")
+	require.Equal(t, "DAYO EZE", b.do("POST", "/v1/transfers/bank/lookup", `{"accountNumber":"2345678901","bankCode":"057"}`).get("data", "accountName"))
+}

@@ -155,7 +155,7 @@ func TestSingleTransactionWire(t *testing.T) {
 	require.JSONEq(t, `{"code":"00","description":"Success","status":false,"data":{
 		"id":"`+tx.ID+`","status":"SUCCESS","amount":"5000.0","fixedCharge":"25.0","currency":"NGN","type":"vact_transfer",
 		"entryType":"CREDIT","source":"api","virtualAccount":"`+number+`","aliasAccountReference":"`+ref+`",
-		"sessionId":"`+tx.SessionID+`","senderName":"MUSA SALAMI","bankName":"Wema Bank",
+		"sessionId":"`+tx.SessionID+`","senderName":"MUSA SALAMI","accountNumber":"0123456789","bankName":"Wema Bank","bankCode":"035",
 		"narration":"Transfer from MUSA SALAMI to Halima Stores","timeCreated":"2026-03-02T09:30:00Z","timeUpdated":"2026-03-02T09:30:00Z"}}`, a.text)
 
 	a = b.do("GET", path+"?transactionRef=unknown", "")

@@ -46,7 +46,7 @@ type InboundEvent struct {
 	Currency      string
 	Alias         string // the reference that was paid, as the event has it
 	AliasNumber   string // the number that was paid, where the event has it
-	SenderName    string
+	SenderName    string // as the event has it
 	Narration     string
 	OccurredAt    *time.Time
 	TenantID      *uuid.UUID
@@ -57,6 +57,8 @@ type InboundEvent struct {
 	LookAlikeOf *uuid.UUID
 	// the event whose credit was reversed, and in whose place this one counts
 	Replaces *uuid.UUID
+	// the payer by the bank's own record, where that has confirmed the payment; not in lists
+	Payer *ledger.Sender `db:"-"`
 }
 
 const eventColumns = `id, provider_txn_ref, signature_valid, status, category, error_message, retry_count, received_at, processed_at,
@@ -125,7 +127,11 @@ func orNull(t time.Time) *time.Time {
 
 // InboundEvent returns one event, for operators, or [ErrEventNotFound].
 func (s *Service) InboundEvent(ctx context.Context, id uuid.UUID) (InboundEvent, error) {
-	return pg.One(ctx, s.Pool, pgx.RowToStructByPos[InboundEvent], ErrEventNotFound, `SELECT `+eventColumns+` FROM inbound_events WHERE id = $1`, id)
+	e, err := pg.One(ctx, s.Pool, pgx.RowToStructByPos[InboundEvent], ErrEventNotFound, `SELECT `+eventColumns+` FROM inbound_events WHERE id = $1`, id)
+	if err == nil && e.Category == CategoryPayment {
+		e.Payer, err = ledger.ReadSender(ctx, s.Pool, id)
+	}
+	return e, err
 }
 
 // Misdirected returns a page of the payments that matched no account, of the whole service, newest

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -67,10 +69,11 @@ type finding struct {
 	Why     string       `pg:"why"`
 	event   ledger.Event // empty: ask again at next
 	next    time.Time
-	success bool // of a recall: the record says success
-	kept    bool // a recall that the bank's record contradicts: the hold ends
-	open    bool // a recall is asked about further, though the entry was moved
-	publish bool // the tenant chose more events than received payments, or listens
+	success bool           // of a recall: the record says success
+	kept    bool           // a recall that the bank's record contradicts: the hold ends
+	open    bool           // a recall is asked about further, though the entry was moved
+	publish bool           // the tenant chose more events than received payments, or listens
+	sender  *ledger.Sender // of a confirmation: the payer, by the bank's record
 }
 
 // Confirm asks the bank about a posted payment, and moves its entry: confirmed when the bank's own
@@ -199,7 +202,7 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	case t.Status != provider.Success:
 		f.Why = errUnderWay.Error()
 	default:
-		f.event, f.Why = ledger.EventConfirm, ""
+		f.event, f.Why, f.sender = ledger.EventConfirm, "", senderOf(t)
 		if d := c.Differs(t); d != "" {
 			f.event, f.Why = ledger.EventHold, "the bank's record differs: "+d
 		}
@@ -216,6 +219,22 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	}
 	return f
 }
+
+// senderOf is the payer by the bank's record. Of what is not text that can be stored and shown, and
+// of what is longer than any name, nothing is kept.
+func senderOf(t provider.Transaction) *ledger.Sender {
+	short := func(s string) string {
+		if s = strings.TrimSpace(Clean(s)); utf8.RuneCountInString(s) > maxSender {
+			return ""
+		}
+		return s
+	}
+	return &ledger.Sender{
+		Name: short(t.SenderName), AccountNumber: short(t.SenderAccount), BankCode: short(t.SenderBankCode), BankName: short(t.SenderBank), SessionID: short(t.SessionID),
+	}
+}
+
+const maxSender = 200 // characters; as a bank's names are in the API
 
 // Differs names the first field in which the bank's record disagrees with what was posted.
 func (b *booked) Differs(t provider.Transaction) string {
@@ -324,7 +343,7 @@ func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding
 	var moves []ledger.Move
 	for _, f := range findings {
 		if f.event != "" {
-			moves = append(moves, ledger.Move{TransactionGroupID: f.ID, Direction: ledger.Credit, Event: f.event})
+			moves = append(moves, ledger.Move{TransactionGroupID: f.ID, Direction: ledger.Credit, Event: f.event, Sender: f.sender})
 		}
 	}
 	if len(moves) == 0 {

@@ -80,12 +80,15 @@ type Transaction struct {
 	Currency      string
 	AccountNumber string // the NUBAN that received it
 	AccountRef    string // the reference of the virtual account, where the bank gives it
-	SenderName    string
-	SenderBank    string // by its name, where the bank gives it
-	Narration     string
-	SessionID     string // the interbank switch's id of the transfer, where the bank gives it
-	Time          time.Time
-	UpdatedAt     time.Time // when the record last changed; zero where the bank does not say
+	// the payer, as far as the bank's record says
+	SenderName     string
+	SenderAccount  string // account number
+	SenderBank     string // by its name
+	SenderBankCode string
+	Narration      string
+	SessionID      string // the interbank switch's id of the transfer, where the bank gives it
+	Time           time.Time
+	UpdatedAt      time.Time // when the record last changed; zero where the bank does not say
 }
 
 // Page is one page of the bank's transaction list; Next is empty at the end.

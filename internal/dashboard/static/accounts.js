@@ -138,6 +138,7 @@ function exported(e) {
 function what(e) {
   const name = e.ReversalOf ? 'Reversal' : e.TransferRef ? 'Payout' : 'Payment';
   const ref = e.TransferRef ? h('a', { href: to`/transfers/${e.TransferRef}` }, e.TransferRef) : e.ProviderTxnRef && dim(e.ProviderTxnRef);
-  const payer = [e.SenderName, e.SenderBank && `(${e.SenderBank})`].filter(Boolean).join(' ');
+  const from = [e.SenderAccount, e.SenderBank].filter(Boolean).join(', ');
+  const payer = [e.SenderName, from && `(${from})`].filter(Boolean).join(' ');
   return [h('strong', null, name), payer && [' · ', payer], e.Narration && [' · ', e.Narration], ref && h('div', { class: 'reference' }, ref)];
 }

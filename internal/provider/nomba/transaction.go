@@ -26,7 +26,8 @@ const (
 )
 
 // record is a transaction or a payout as the bank shows it. The account that received a transfer is
-// virtualAccount or recipientAccountNumber; its accountNumber is the sender's, and is not read.
+// virtualAccount or recipientAccountNumber; its accountNumber, bankCode and bankName are the
+// sender's. Of a payout, bankCode is the destination's.
 type record struct {
 	ID             text `json:"id"`
 	Status         text `json:"status"`
@@ -44,9 +45,10 @@ type record struct {
 	AccountRef     text `json:"aliasAccountReference"`
 	MerchantTxRef  text `json:"merchantTxRef"`
 	Meta           meta `json:"meta"`
-	BankCode       text `json:"bankCode"` // of a payout's destination
+	AccountNumber  text `json:"accountNumber"`
+	BankCode       text `json:"bankCode"`
 	SenderName     text `json:"senderName"`
-	BankName       text `json:"bankName"` // of the sender's account
+	BankName       text `json:"bankName"`
 	Narration      text `json:"narration"`
 	SessionID      text `json:"sessionId"`
 	TimeCreated    text `json:"timeCreated"`
@@ -120,7 +122,8 @@ func (r record) toTransaction() (provider.Transaction, error) {
 	t := provider.Transaction{
 		ID: string(r.ID), Status: status(r.Status), Currency: string(r.Currency),
 		AccountNumber: string(cmp.Or(r.VirtualAccount, r.Recipient)), AccountRef: string(r.AccountRef),
-		SenderName: string(r.SenderName), SenderBank: string(r.BankName), Narration: string(r.Narration), SessionID: string(r.SessionID),
+		SenderName: string(r.SenderName), SenderAccount: string(r.AccountNumber), SenderBank: string(r.BankName), SenderBankCode: string(r.BankCode),
+		Narration: string(r.Narration), SessionID: string(r.SessionID),
 	}
 	var amountErr, feeErr, accountErr error
 	t.Amount, amountErr = amount("amount", r.Amount)

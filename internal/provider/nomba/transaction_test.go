@@ -45,7 +45,7 @@ func TestTransaction(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, provider.Transaction{
 		ID: "T-1", Status: provider.Success, Amount: money.Must("100.0"), Fee: money.Must("0.5"), Currency: "NGN",
-		AccountNumber: "9391076543", AccountRef: ref, SenderName: "MUSA BELLO", Narration: "rent",
+		AccountNumber: "9391076543", AccountRef: ref, SenderName: "MUSA BELLO", SenderAccount: "8028952054", Narration: "rent",
 		Time: time.Date(2026, 11, 20, 11, 31, 35, 17_000_000, time.UTC),
 	}, got)
 	require.Equal(t, []string{"GET " + singlePath}, w.got())
