@@ -245,9 +245,9 @@ func (w *world) fillLists(tenant, busy uuid.UUID, n int) {
 				SELECT ` + id + `, $1, $2, 'AJO' || lpad(to_hex(n), 32, '0'), 'success', 1, '058', '0123456789', 1, $3, $3 FROM generate_series(1, $4) n`,
 			`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at, delivered_at)
 				SELECT ` + id + `, $1, $2, ` + id + `, 'payment.received', 'https://shop.example', '', 'delivered', $3, $3 FROM generate_series(1, $4) n`,
-			`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, digest, body, tenant_id,
+			`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, digest, tenant_id,
 					account_id, occurred_at, received_at, processed_at)
-				SELECT ` + id + `, 'webhook', true, true, 'r' || n, 'p' || n, 'payment_success', 'processed', 'payment', 1, sha256('x'), '', $1, $2, $3, $3, $3 FROM generate_series(1, $4) n`,
+				SELECT ` + id + `, 'webhook', true, true, 'r' || n, 'p' || n, 'payment_success', 'processed', 'payment', 1, sha256('x'), $1, $2, $3, $3, $3 FROM generate_series(1, $4) n`,
 			`INSERT INTO work (kind, id, due_at) SELECT CASE WHEN n % 2 = 0 THEN 'confirm' ELSE 'deliver' END, ` + id + `, $3
 				FROM generate_series(1, $4) n WHERE $1::uuid IS NOT NULL AND $2::uuid IS NOT NULL`,
 			`INSERT INTO audit_log (id, at, actor, action, target, reason) SELECT ` + id + `, $3, 'ops', 'review.confirm', 'event:' || n, 'seen'

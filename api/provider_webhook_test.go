@@ -21,7 +21,7 @@ func TestProviderWebhookAnswers200ToWhateverComes(t *testing.T) {
 	} {
 		r := w.do("POST", "/webhooks/provider", c.body, "Content-Type", c.kind, "provider-signature", "AAAA", "provider-timestamp", "1").ok(200, nil)
 		require.Equal(t, "{}", r.Body)
-		require.Equal(t, []byte(c.body), append([]byte{}, testenv.Value[[]byte](w.Env, `SELECT body FROM inbound_events ORDER BY id DESC LIMIT 1`)...),
+		require.Equal(t, []byte(c.body), append([]byte{}, testenv.Value[[]byte](w.Env, `SELECT body FROM event_bodies ORDER BY event_id DESC LIMIT 1`)...),
 			"the bytes are kept as they came")
 	}
 	require.Equal(t, 4, testenv.Value[int](w.Env, `SELECT count(*) FROM inbound_events WHERE category = 'sig_invalid'`))
@@ -32,7 +32,7 @@ func TestProviderWebhookAnswers200ToWhateverComes(t *testing.T) {
 	e.amount = "99" // the same id with another content
 	w.send(e).ok(200, nil)
 	require.Equal(t, 1, testenv.Value[int](w.Env, `SELECT count(*) FROM inbound_events WHERE signature_valid`))
-	require.Contains(t, testenv.Value[string](w.Env, `SELECT convert_from(body, 'UTF8') FROM inbound_events WHERE signature_valid`),
+	require.Contains(t, testenv.Value[string](w.Env, `SELECT convert_from(body, 'UTF8') FROM inbound_events JOIN event_bodies ON event_id = id WHERE signature_valid`),
 		`"customer":{"senderName":"Bayo","accountNumber":"0123456789","bankName":"Bank"}`)
 }
 

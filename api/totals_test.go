@@ -100,8 +100,8 @@ func (w *world) variety() member {
 				"settlement.succeeded", "settlement.failed", "settlement.refunded") + ` AS t FROM generate_series(1, 49) n) n`,
 			`INSERT INTO work (kind, id, due_at) SELECT 'settle', id, created_at FROM transfers WHERE tenant_id = $1 AND status IN ('pending', 'processing')
 				UNION ALL SELECT 'deliver', id, created_at FROM deliveries WHERE tenant_id = $1 AND status = 'pending'`,
-			`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, digest, body, received_at)
-				SELECT ` + id + `, 'webhook', true, true, 'r' || n || $1::uuid, 'p' || n || $1::uuid, 'payment_success', 'ignored', c, sha256('x'), '', ` + day + `
+			`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, digest, received_at)
+				SELECT ` + id + `, 'webhook', true, true, 'r' || n || $1::uuid, 'p' || n || $1::uuid, 'payment_success', 'ignored', c, sha256('x'), ` + day + `
 				FROM (SELECT n, ` + pick("misdirected", "non_payment_event") + ` AS c FROM generate_series(1, 9) n) n`,
 		} {
 			if _, err := tx.Exec(w.T.Context(), `SET LOCAL session_replication_role = replica`); err != nil {

@@ -217,9 +217,9 @@ var afterFill = []string{
 	`DROP FUNCTION fill_confirmed`,
 	`UPDATE ledger_balances SET provisional_credits = 0`,
 	`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
-			alias, narration, occurred_at, digest, body, tenant_id, account_id, received_at, processed_at)
+			alias, narration, occurred_at, digest, tenant_id, account_id, received_at, processed_at)
 		SELECT transaction_group_id, 'webhook', true, true, md5(provider_txn_ref) || '-FILL', provider_txn_ref, 'payment_success', 'processed', 'payment', amount + fee, fee, currency,
-			account_id::text, narration, created_at, sha256(provider_txn_ref::bytea), '', tenant_id, account_id, created_at, created_at
+			account_id::text, narration, created_at, sha256(provider_txn_ref::bytea), tenant_id, account_id, created_at, created_at
 		FROM ledger_entries`,
 	`INSERT INTO event_keys (request, transaction, event_id, event_type)
 		SELECT event_key(request_id), event_key(provider_txn_ref), id, event_type FROM inbound_events`,

@@ -26,7 +26,6 @@ CREATE TABLE inbound_events (
     narration        text NOT NULL DEFAULT '',
     occurred_at      timestamptz,
     digest           bytea NOT NULL CHECK (octet_length(digest) = 32),
-    body             bytea NOT NULL,
     tenant_id        uuid,
     account_id       uuid,
     look_alike_of    uuid,
@@ -73,7 +72,6 @@ COMMENT ON COLUMN inbound_events.alias_number IS 'the account number that was pa
 COMMENT ON COLUMN inbound_events.occurred_at IS 'when the payment was made, by the bank''s clock';
 COMMENT ON COLUMN inbound_events.digest IS
     'SHA-256 of the fields that posting needs: the same id with another digest is not the same payment';
-COMMENT ON COLUMN inbound_events.body IS 'the request''s bytes';
 COMMENT ON COLUMN inbound_events.account_id IS 'set when posted, as is tenant_id';
 COMMENT ON COLUMN inbound_events.look_alike_of IS
     'the event that this one may repeat under another transaction id; not posted until that is decided';
@@ -81,6 +79,26 @@ COMMENT ON COLUMN inbound_events.replaces IS 'the event that this one stands in 
 COMMENT ON COLUMN inbound_events.attempt_count IS 'questions to the bank';
 COMMENT ON COLUMN inbound_events.misses IS 'answers that the bank does not know the payment';
 COMMENT ON COLUMN inbound_events.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
+
+-- The bodies stand by themselves: an event's row is updated when it is posted and confirmed, and its
+-- page needs space for the next version; a body never changes, and goes to the archive by its age.
+CREATE TABLE event_bodies (
+    event_id uuid PRIMARY KEY,
+    body     bytea NOT NULL
+) PARTITION BY RANGE (event_id);
+CREATE TABLE event_bodies_later PARTITION OF event_bodies FOR VALUES FROM (MINVALUE) TO (MAXVALUE)
+    WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+COMMENT ON TABLE event_bodies IS 'The bytes of each event as they came: the evidence, which nothing that decides about money reads.';
+-- +goose StatementBegin
+CREATE FUNCTION event_body_kept() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM inbound_events WHERE id = OLD.event_id AND authentic) THEN
+        RAISE EXCEPTION 'event body %: neither changed nor removed', OLD.event_id USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN OLD;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER event_bodies_kept BEFORE UPDATE OR DELETE ON event_bodies FOR EACH ROW EXECUTE FUNCTION event_body_kept();
 
 -- Whoever sends the same again is found by these keys, in whichever partition its event is. The ids
 -- are random, so that nearly each insert touches another page of an index: a narrow one has few.

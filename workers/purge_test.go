@@ -16,8 +16,8 @@ func TestPurgeUntilNothingIsOld(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const old, young, step = 250, 20, 10
-	b.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, digest, body, received_at)
-		SELECT gen_random_uuid(), 'webhook', false, false, '', '', '', 'failed', 'sig_invalid', sha256('x'), 'x',
+	b.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, digest, received_at)
+		SELECT gen_random_uuid(), 'webhook', false, false, '', '', '', 'failed', 'sig_invalid', sha256('x'),
 			now() - CASE WHEN n <= $1 THEN interval '31 days' ELSE interval '29 days' END FROM generate_series(1, $1::int + $2::int) AS n`, old, young)
 	b.Exec(`INSERT INTO idempotency_keys (tenant_id, key, request_hash, status_code, response, created_at)
 		SELECT $3, n::text, sha256('x'), 200, '{}', now() - CASE WHEN n <= $1 THEN interval '8 days' ELSE interval '6 days' END

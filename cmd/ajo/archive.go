@@ -19,7 +19,7 @@ import (
 
 // archiveSettings are what the commands read of the environment.
 var archiveSettings = []string{
-	"AJO_KEEP_DELIVERIES", "AJO_ARCHIVE_DIR", "AJO_ARCHIVE_S3_ENDPOINT", "AJO_ARCHIVE_S3_REGION", "AJO_ARCHIVE_S3_BUCKET", "AJO_ARCHIVE_S3_PREFIX",
+	"AJO_KEEP_EVENTS", "AJO_KEEP_DELIVERIES", "AJO_ARCHIVE_DIR", "AJO_ARCHIVE_S3_ENDPOINT", "AJO_ARCHIVE_S3_REGION", "AJO_ARCHIVE_S3_BUCKET", "AJO_ARCHIVE_S3_PREFIX",
 	"AJO_ARCHIVE_S3_ACCESS_KEY", "AJO_ARCHIVE_S3_SECRET_KEY", "AJO_ARCHIVE_S3_PATH_STYLE",
 }
 
@@ -33,7 +33,8 @@ func (t *tool) newArchiveListCmd() *cobra.Command {
 	return newListCmd(t, listing[archive.Entry]{
 		command: command{
 			short: "List the partitions, and say of each whether it is archived, or when it will be",
-			long: `Lists the partitions of the tables that are archived, the oldest first. STATE is kept (not old enough by AJO_KEEP_DELIVERIES), due (the
+			long: `Lists the partitions of the tables that are archived, the oldest first. STATE is kept (not old enough by AJO_KEEP_EVENTS or
+AJO_KEEP_DELIVERIES), due (the
 workers archive it soon), waiting (it is old enough, and something in it may still move: WHY says what), archived (in the store alone)
 or restored (in both). AT is when it may be archived, or when it was.`,
 			example: "  ajo archive list --state waiting",
@@ -223,8 +224,8 @@ func (t *tool) newArchiveExportCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "export <table> --from <day> --to <day>", short: "Write a range of rows to the archive's store, and leave them where they are",
-			long: `Writes the rows of a table (deliveries or delivery_attempts) whose ids were made from one day (inclusive) to another (exclusive), in UTC,
-to the store of the archive under exports/, with a manifest, as of one moment, and reads them back. Nothing is removed.`,
+			long: `Writes the rows of a table (event_bodies, deliveries or delivery_attempts) whose ids were made from one day (inclusive) to another
+(exclusive), in UTC, to the store of the archive under exports/, with a manifest, as of one moment, and reads them back. Nothing is removed.`,
 			example: `  ajo archive export deliveries --from 2026-01-01 --to 2026-02-01 --reason "for the auditors"`,
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().StringVar(&from, "from", "", "the first day, as 2026-01-30 (required)")

@@ -114,8 +114,8 @@ func TestReconcileCommand(t *testing.T) {
 	e.Exec(`INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, fee, status, provider_txn_ref, transaction_group_id, running_balance, created_at)
 		SELECT $1, tenant_id, id, 1, 'credit', 4975, 25, 'provisional', 'T-1', $1, 4975, $3 FROM accounts WHERE id = $2`, id, account, at)
 	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
-			occurred_at, account_id, digest, body, received_at, processed_at)
-		VALUES ($1, 'webhook', true, true, 'r-1', 'T-1', 'payment_success', 'processed', 'payment', 5000, 25, 'NGN', $3, $2, sha256(''), '', $3, $3)`, id, account, at)
+			occurred_at, account_id, digest, received_at, processed_at)
+		VALUES ($1, 'webhook', true, true, 'r-1', 'T-1', 'payment_success', 'processed', 'payment', 5000, 25, 'NGN', $3, $2, sha256(''), $3, $3)`, id, account, at)
 	e.KeyEvents()
 	out, _, code = toolRun(t, env, "reconcile", "--from", "2h")
 	require.Equal(t, 1, code)
@@ -168,8 +168,8 @@ func TestRepostCommand(t *testing.T) {
 	c, id := newCounter(t), uuid.Must(uuid.NewV7())
 	e, account, txn := c.Env, c.account, c.txn
 	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message,
-			occurred_at, digest, body, received_at, processed_at)
-		VALUES ($1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'failed', 'processing_error', 'no fee', $3, sha256(''), '', $3, $3)`, id, txn.ID, txn.Time)
+			occurred_at, digest, received_at, processed_at)
+		VALUES ($1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'failed', 'processing_error', 'no fee', $3, sha256(''), $3, $3)`, id, txn.ID, txn.Time)
 	e.KeyEvents()
 
 	repost := []string{"events", "repost", id.String(), "--reason", "ticket 2", "--yes"}
@@ -191,8 +191,8 @@ func TestRestoreCommand(t *testing.T) {
 	c, id := newCounter(t), uuid.Must(uuid.NewV7())
 	e, account, txn := c.Env, c.account, c.txn
 	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
-			tenant_id, account_id, occurred_at, digest, body, received_at, processed_at, last_error)
-		SELECT $1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'processed', 'payment', 5000, 25, 'NGN', tenant_id, id, $3, sha256(''), '', $3, $3, 'the bank says failed'
+			tenant_id, account_id, occurred_at, digest, received_at, processed_at, last_error)
+		SELECT $1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'processed', 'payment', 5000, 25, 'NGN', tenant_id, id, $3, sha256(''), $3, $3, 'the bank says failed'
 		FROM accounts WHERE id = $4`, id, txn.ID, txn.Time, account)
 	e.KeyEvents()
 	require.NoError(t, pg.InTx(t.Context(), e.Pool, func(tx pg.Tx) error {

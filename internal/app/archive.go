@@ -16,7 +16,7 @@ import (
 
 // archiveOf makes the archive that the settings name. Without a store it still lists.
 func archiveOf(cfg config.Config, pool *pg.Pool, c clock.Clock, log *slog.Logger) (*archive.Service, error) {
-	o := archive.Options{Pool: pool, Clock: c, Log: log, KeepDeliveries: cfg.KeepDeliveries}
+	o := archive.Options{Pool: pool, Clock: c, Log: log, KeepEvents: cfg.KeepEvents, KeepDeliveries: cfg.KeepDeliveries}
 	switch {
 	case cfg.ArchiveDir != "":
 		o.Store = archive.Folder{Dir: cfg.ArchiveDir}

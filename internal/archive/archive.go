@@ -40,8 +40,9 @@ type Options struct {
 	Store Store
 	Clock clock.Clock
 	Log   *slog.Logger
-	// KeepDeliveries is how old the newest row of a partition must be; zero: it is never archived.
-	KeepDeliveries time.Duration
+	// KeepEvents, of event_bodies, and KeepDeliveries, of deliveries and their attempts, are how
+	// old the newest row of a partition must be; zero: it is never archived.
+	KeepEvents, KeepDeliveries time.Duration
 	// Rows is how many rows one statement reads; 0: 10,000.
 	Rows int
 	// Lease is how long an attempt lasts after its process' last sign of life; 0: a minute.
@@ -227,10 +228,11 @@ const undefinedTable = "42P01"
 
 // dueAt is when a partition may be archived, if ever.
 func (s *Service) dueAt(p partition.Partition, r record) (at time.Time, ever bool) {
-	if s.KeepDeliveries == 0 || p.To.IsZero() || holds[p.Table] == nil {
+	keep := map[string]time.Duration{bodies: s.KeepEvents, deliveries: s.KeepDeliveries, attempts: s.KeepDeliveries}[p.Table]
+	if keep == 0 || p.To.IsZero() {
 		return at, false
 	}
-	at = p.To.Add(s.KeepDeliveries)
+	at = p.To.Add(keep)
 	if r.RestoredAt != nil {
 		if back := r.RestoredAt.Add(restoredFor); back.After(at) {
 			at = back

@@ -18,6 +18,7 @@ import (
 	"ajo/internal/partition"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // A day that is old enough leaves the database, and comes back as it was.
@@ -362,4 +363,53 @@ func TestExport(t *testing.T) {
 	require.NoError(t, b.Run(b.ctx))
 	_, err = b.Export(b.ctx, "deliveries", b.begin, b.begin.Add(day), by)
 	require.ErrorIs(t, err, archive.ErrArchived)
+}
+
+// The body of an event leaves the database when it is old enough and nothing of the day may still
+// be posted, confirmed or purged. The event stays.
+func TestBodiesOfEventsAreArchived(t *testing.T) {
+	b := setup(t, 12)
+	b.opts.KeepEvents = 10 * day
+	b.Service = archive.New(b.opts)
+	store := func(at time.Time, authentic bool, n int) (ids []uuid.UUID) {
+		category := "sig_invalid"
+		if authentic {
+			category = "non_payment_event"
+		}
+		for range n {
+			ids = append(ids, b.at(at))
+		}
+		b.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, digest, received_at)
+			SELECT id, 'webhook', $2, $2, id::text, '', 'x', 'ignored', $3, sha256(''), $4 FROM unnest($1::uuid[]) id`, ids, authentic, category, at)
+		b.Exec(`INSERT INTO event_bodies (event_id, body) SELECT id, convert_to('{"n":"' || id || '\n"}', 'UTF8') || decode('00ff0a', 'hex') FROM unnest($1::uuid[]) id`, ids)
+		return ids
+	}
+	ids := store(b.begin.Add(time.Hour), true, 20)
+	store(b.begin.Add(5*day), true, 2)
+	forged := store(b.begin.Add(2*time.Hour), false, 1)[0]
+	name := b.name("event_bodies", 0)
+	waits := func(why string) {
+		t.Helper()
+		_, err := b.Archive(b.ctx, name)
+		require.ErrorIs(t, err, archive.ErrWaits)
+		require.ErrorContains(t, err, why)
+	}
+	waits("1 forged events that are not purged yet")
+	b.Exec(`DELETE FROM event_bodies WHERE event_id = $1`, forged)
+	b.Exec(`DELETE FROM inbound_events WHERE id = $1`, forged)
+	for _, kind := range []string{"ingest", "confirm"} {
+		b.Schedule(work.Kind(kind), ids[3], b.Clock.Now())
+		waits("1 items of pending work")
+		b.Exec(`DELETE FROM work WHERE id = $1`, ids[3])
+	}
+	content := b.content("event_bodies")
+	require.NoError(t, b.Run(b.ctx))
+	require.Equal(t, 2, b.rows("event_bodies"))
+	require.Equal(t, 22, b.rows("inbound_events"))
+	r, err := b.Verify(b.ctx, nil)
+	require.NoError(t, err)
+	require.Empty(t, r.Findings)
+	_, err = b.Restore(b.ctx, name, by)
+	require.NoError(t, err)
+	require.Equal(t, content, b.content("event_bodies"))
 }

@@ -223,8 +223,11 @@ func (s *Service) copyRange(ctx context.Context, conn *pgxpool.Conn, m *Manifest
 
 // keys are the id by which a table is partitioned, and its primary key.
 func keys(table string) (key, sort string) {
-	if table == attempts {
+	switch table {
+	case attempts:
 		return "delivery_id", "delivery_id, attempt"
+	case bodies:
+		return "event_id", "event_id"
 	}
 	return "id", "id"
 }

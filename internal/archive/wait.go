@@ -14,13 +14,14 @@ import (
 
 // The tables that are archived.
 const (
+	bodies     = "event_bodies"
 	deliveries = "deliveries"
 	attempts   = "delivery_attempts"
 )
 
 // order is the order in which they are: attempts go after their deliveries, so that an attempt has
 // its place while its delivery can be retried.
-var order = []string{deliveries, attempts}
+var order = []string{bodies, deliveries, attempts}
 
 // Wait is why a partition may not be archived yet.
 type Wait struct {
@@ -48,6 +49,11 @@ type hold struct {
 
 // holds are what keeps a partition of a table. The cheap ones come first.
 var holds = map[string][]hold{
+	// Forged events are purged by their age, and their bodies with them.
+	bodies: {
+		{"items of pending work", `SELECT 1 FROM work WHERE id >= @from AND id < @to AND kind IN ('ingest', 'confirm')`, true},
+		{"forged events that are not purged yet", `SELECT 1 FROM inbound_events WHERE id >= @from AND id < @to AND forged`, true},
+	},
 	deliveries: {
 		{"items of pending work", `SELECT 1 FROM work WHERE id >= @from AND id < @to AND kind = 'deliver'`, true},
 		{"pending deliveries", `SELECT 1 FROM {p} WHERE status = 'pending'`, false},

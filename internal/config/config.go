@@ -94,6 +94,7 @@ type Config struct {
 	KeepReports time.Duration `env:"AJO_KEEP_REPORTS" envDefault:"9600h" doc:"how long reports of reconciliations are kept; at least 744h"`
 	KeepAudit   time.Duration `env:"AJO_KEEP_AUDIT" envDefault:"0s" doc:"how long the audit log is kept; at least 8784h, a year; 0s: for ever"`
 
+	KeepEvents     time.Duration `env:"AJO_KEEP_EVENTS" envDefault:"0s" doc:"how long the bodies of the bank's events stay in the database; then whole partitions go to the archive, and the events themselves stay; at least 744h; 0s: for ever"`
 	KeepDeliveries time.Duration `env:"AJO_KEEP_DELIVERIES" envDefault:"0s" doc:"how long deliveries and their attempts stay in the database; then whole partitions go to the archive; at least 744h; 0s: for ever"`
 
 	ArchiveDir         string          `env:"AJO_ARCHIVE_DIR" doc:"folder of the archive, the same for all workers"`
@@ -238,8 +239,12 @@ func (c *Config) check() error {
 	refuse(c.ReconcileWindow < c.ReconcileEvery || c.ReconcileWindow > 31*24*time.Hour, "AJO_RECONCILE_WINDOW", "must be at least AJO_RECONCILE_EVERY and at most 744h")
 	refuse(c.KeepReports < 31*24*time.Hour, "AJO_KEEP_REPORTS", "must be at least 744h")
 	refuse(c.KeepAudit != 0 && c.KeepAudit < 366*24*time.Hour, "AJO_KEEP_AUDIT", "must be 0s or at least 8784h")
-	refuse(c.KeepDeliveries != 0 && c.KeepDeliveries < 31*24*time.Hour, "AJO_KEEP_DELIVERIES", "must be 0s or at least 744h")
-	refuse(c.KeepDeliveries != 0 && c.ArchiveDir == "" && c.ArchiveS3Endpoint == "", "AJO_KEEP_DELIVERIES", "needs an archive: AJO_ARCHIVE_DIR or AJO_ARCHIVE_S3_ENDPOINT")
+	archived := func(name string, keep time.Duration) {
+		refuse(keep != 0 && keep < 31*24*time.Hour, name, "must be 0s or at least 744h")
+		refuse(keep != 0 && c.ArchiveDir == "" && c.ArchiveS3Endpoint == "", name, "needs an archive: AJO_ARCHIVE_DIR or AJO_ARCHIVE_S3_ENDPOINT")
+	}
+	archived("AJO_KEEP_EVENTS", c.KeepEvents)
+	archived("AJO_KEEP_DELIVERIES", c.KeepDeliveries)
 	bad = append(bad, c.checkArchive()...)
 	refuse(c.SpoolDir == "", "AJO_SPOOL_DIR", "is empty")
 	refuse(c.SpoolMax < 1, "AJO_SPOOL_MAX_MB", "must be at least 1")

@@ -98,7 +98,7 @@ func (a *alarm) begin(alert, begin string, pairs []string) *process {
 	for name, value := range a.settings {
 		if strings.HasPrefix(text, "ajo worker") || needed.MatchString(name) ||
 			asksBank.MatchString(text) && strings.HasPrefix(name, "AJO_PROVIDER_") ||
-			strings.HasPrefix(text, "ajo archive ") && (name == "AJO_KEEP_DELIVERIES" || strings.HasPrefix(name, "AJO_ARCHIVE_")) {
+			strings.HasPrefix(text, "ajo archive ") && (strings.HasPrefix(name, "AJO_KEEP_") || strings.HasPrefix(name, "AJO_ARCHIVE_")) {
 			settings[name] = value
 		}
 	}

@@ -64,8 +64,8 @@ func (s *settler) credit(account uuid.UUID, amount money.Amount) uuid.UUID {
 	require.NoError(s.t, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
-				occurred_at, digest, body, tenant_id, account_id, received_at, processed_at)
-			VALUES ($1::text::uuid, 'webhook', true, true, $1::text, $1::text, 'payment_success', 'processed', 'payment', $2::numeric, 0, 'NGN', $3, sha256($1::text::bytea), '{}', $4, $5, $3, $3)`,
+				occurred_at, digest, tenant_id, account_id, received_at, processed_at)
+			VALUES ($1::text::uuid, 'webhook', true, true, $1::text, $1::text, 'payment_success', 'processed', 'payment', $2::numeric, 0, 'NGN', $3, sha256($1::text::bytea), $4, $5, $3, $3)`,
 			group.String(), amount, now, s.tenant, account); err != nil {
 			return err
 		}

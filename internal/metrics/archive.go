@@ -11,7 +11,7 @@ func ArchiveOverdue(table string, waiting, failing time.Duration) {
 }
 
 func init() {
-	for _, table := range []string{"deliveries", "delivery_attempts"} {
+	for _, table := range []string{"event_bodies", "deliveries", "delivery_attempts"} {
 		ArchiveOverdue(table, 0, 0)
 	}
 }

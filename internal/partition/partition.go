@@ -1,5 +1,5 @@
 // Package partition makes and lists the partitions of the tables that grow with each payment and
-// can be emptied by age: the bank's events, deliveries and their attempts.
+// can be emptied by age: the bank's events and their bodies, deliveries and their attempts.
 //
 // Their ids are UUIDv7, whose first 48 bits are a time in milliseconds, so a range of ids is a
 // range of time. The partitions of a table follow each other without a gap: the first has no
@@ -31,7 +31,7 @@ type Table struct {
 
 // Tables are the partitioned tables. All are made by the migrations with one partition,
 // table_later, which holds everything.
-var Tables = []Table{{"inbound_events", "id"}, {"deliveries", "id"}, {"delivery_attempts", "delivery_id"}}
+var Tables = []Table{{"inbound_events", "id"}, {"event_bodies", "event_id"}, {"deliveries", "id"}, {"delivery_attempts", "delivery_id"}}
 
 // Partition is a partition of a table: the rows whose ids were made in [From, To).
 type Partition struct {

@@ -219,7 +219,7 @@ func TestPartitionsAreAlike(t *testing.T) {
 	}
 	for _, table := range partition.Tables {
 		model := describe(table.Name + "_later")
-		require.Greater(t, len(model), 9)
+		require.GreaterOrEqual(t, len(model), 6, "columns, constraint, index, trigger, options")
 		require.NoError(t, partition.MakeAhead(t.Context(), pool, partition.Month, at(2026, 6, 10)))
 		for _, name := range []string{"_earlier", "_20260601", "_20260801", "_later"} {
 			require.Equal(t, model, describe(table.Name+name), name)

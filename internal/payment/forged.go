@@ -52,9 +52,11 @@ func (s *Service) keepsForged(ctx context.Context) bool {
 // most limit of them, and none that another process is removing.
 func (s *Service) PurgeForged(ctx context.Context, limit int) (int64, error) {
 	tag, err := s.Pool.Exec(ctx, `
-		DELETE FROM inbound_events WHERE id = ANY(ARRAY(
+		WITH old AS MATERIALIZED (
 			SELECT id FROM inbound_events WHERE forged AND received_at < greatest($1, coalesce((
 				SELECT received_at FROM inbound_events WHERE forged ORDER BY received_at DESC OFFSET $3 LIMIT 1), '-infinity'))
-			ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, s.Clock.Now().Add(-forgedKept), limit, s.forgedMax()/2)
+			ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED),
+		bodies AS (DELETE FROM event_bodies WHERE event_id = ANY(ARRAY(SELECT id FROM old)))
+		DELETE FROM inbound_events WHERE id = ANY(ARRAY(SELECT id FROM old))`, s.Clock.Now().Add(-forgedKept), limit, s.forgedMax()/2)
 	return tag.RowsAffected(), err
 }

@@ -14,8 +14,8 @@ func TestForgedEventsAreBoundedByDefault(t *testing.T) {
 	t.Parallel()
 	const kept = 20_000
 	b := setup(t)
-	b.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, digest, body, received_at)
-		SELECT gen_random_uuid(), 'webhook', false, false, '', '', '', 'ignored', 'sig_invalid', sha256(n::text::bytea), '', $1::timestamptz - n * interval '1 second'
+	b.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, digest, received_at)
+		SELECT gen_random_uuid(), 'webhook', false, false, '', '', '', 'ignored', 'sig_invalid', sha256(n::text::bytea), $1::timestamptz - n * interval '1 second'
 		FROM generate_series(1, $2) n`, b.Clock.Now(), kept-2)
 	count := func() int {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events WHERE forged`)

@@ -180,7 +180,7 @@ func fromBank(t provider.Transaction, now time.Time) *inbound {
 			Alias: t.AccountRef, Number: t.AccountNumber, Sender: Clean(t.SenderName), SenderBank: Clean(t.SenderBank), Narration: Clean(t.Narration), Session: Clean(t.SessionID),
 			OccurredAt: &t.Time, ReceivedAt: now,
 		},
-		Authentic: true, RequestID: "reconciliation:" + t.ID, Type: typePayment, Status: Received, Body: body,
+		Authentic: true, RequestID: "reconciliation:" + t.ID, Type: typePayment, Status: Received, body: body,
 		Digest: digest(t.ID, typePayment, t.Amount.String(), t.Fee.String(), t.Currency, t.AccountRef, t.AccountNumber, t.Time.Format(time.RFC3339Nano)),
 	}
 }

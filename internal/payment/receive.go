@@ -89,10 +89,10 @@ type inbound struct {
 	Status         Status            `pg:"status"`
 	Category       Category          `pg:"category"`
 	Digest         [sha256.Size]byte `pg:"digest"`
-	Body           []byte            `pg:"body"`
 	// an event that this one may be a repeat of
 	LookAlikeOf *uuid.UUID `pg:"look_alike_of"`
 
+	body     []byte // as it came
 	transfer string
 	recalled uuid.UUID // the payment of which this opened a recall
 }
@@ -159,9 +159,9 @@ func verified(*values, Delivery, time.Time) error { return nil }
 // read makes the row of an event that was received at the time now. It never fails: what is wrong
 // with an event is part of its row.
 func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
-	e := &inbound{eventRow: eventRow{ID: uuid.Must(uuid.NewV7()), Source: sourceWebhook, ReceivedAt: now}, Body: d.Body}
-	if e.Body == nil { // a request without a body has an empty one; NULL is not stored
-		e.Body = []byte{}
+	e := &inbound{eventRow: eventRow{ID: uuid.Must(uuid.NewV7()), Source: sourceWebhook, ReceivedAt: now}, body: d.Body}
+	if e.body == nil { // a request without a body has an empty one; NULL is not stored
+		e.body = []byte{}
 	}
 	v, err := parseValues(d.Body)
 	if err == nil {
@@ -190,10 +190,10 @@ func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
 // its ids.
 func (e *inbound) forged(why error) {
 	e.Status, e.Category, e.Problem = Failed, CategorySigInvalid, why.Error()
-	if len(e.Body) > maxForgedBody {
-		e.Body = bytes.Clone(e.Body[:maxForgedBody])
+	if len(e.body) > maxForgedBody {
+		e.body = bytes.Clone(e.body[:maxForgedBody])
 	}
-	e.Digest = sha256.Sum256(e.Body)
+	e.Digest = sha256.Sum256(e.body)
 }
 
 // fill copies the fields that the signature does not cover. A bad amount is recorded here, and
@@ -237,9 +237,11 @@ func digest(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// keyed is an event with its keys, as the SQL function event_key makes them: here they cost less.
+// keyed is an event with what is stored of it elsewhere: its body, and its keys as the SQL function
+// event_key makes them. Here they cost less.
 type keyed struct {
 	*inbound
+	Body        []byte     `pg:"body"`
 	Request     uuid.UUID  `pg:"request"`
 	Transaction *uuid.UUID `pg:"transaction"` // nil: it names none
 }
@@ -247,7 +249,7 @@ type keyed struct {
 func withKeys(events []*inbound) []keyed {
 	out := make([]keyed, len(events))
 	for i, e := range events {
-		if out[i].inbound = e; e.Authentic {
+		if out[i].inbound, out[i].Body = e, e.body; e.Authentic {
 			out[i].Request = eventKey(e.RequestID)
 			if e.TxnRef != "" {
 				out[i].Transaction = new(eventKey(e.TxnRef))
@@ -263,7 +265,7 @@ func eventKey(id string) uuid.UUID {
 }
 
 // storeSQL stores the keys of the authentic events that are new, and then the events whose keys
-// were. What the bank's list brought is noted for [heldBackSQL].
+// were, with their bodies. What the bank's list brought is noted for [heldBackSQL].
 var storeSQL = `
 		WITH r AS MATERIALIZED (SELECT ` + pg.Names[keyed]() + ` FROM ` + pg.Unnest[keyed](1, "r") + `),
 		keys AS (
@@ -272,7 +274,10 @@ var storeSQL = `
 			ON CONFLICT DO NOTHING RETURNING event_id),
 		listed AS (
 			INSERT INTO listed_payments (event_id, alias_number, amount, occurred_at)
-			SELECT id, alias_number, amount, occurred_at FROM r WHERE source = 'reconciliation' AND id IN (SELECT event_id FROM keys))
+			SELECT id, alias_number, amount, occurred_at FROM r WHERE source = 'reconciliation' AND id IN (SELECT event_id FROM keys)),
+		bodies AS (
+			INSERT INTO event_bodies (event_id, body)
+			SELECT id, body FROM r WHERE NOT authentic OR id IN (SELECT event_id FROM keys))
 		INSERT INTO inbound_events (` + pg.Names[inbound]() + `) SELECT ` + pg.Names[inbound]() + ` FROM r
 		WHERE NOT authentic OR id IN (SELECT event_id FROM keys) RETURNING id`
 

@@ -375,11 +375,12 @@ func moveOne(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, ev
 var replaceSQL = `
 		WITH key AS (
 			INSERT INTO event_keys (request, transaction, event_id, event_type)
-			SELECT event_key($4), event_key(nullif(provider_txn_ref, '')), $2, $5 FROM inbound_events WHERE id = $1)
+			SELECT event_key($4), event_key(nullif(provider_txn_ref, '')), $2, $5 FROM inbound_events WHERE id = $1),
+		body AS (INSERT INTO event_bodies (event_id, body) SELECT $2, $9 FROM inbound_events WHERE id = $1)
 		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, error_message, amount, fee,
-			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, digest, body, session_id, traceparent, received_at, replaces)
+			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, digest, session_id, traceparent, received_at, replaces)
 		SELECT $2, $3, false, true, $4, provider_txn_ref, $5, 'received', error_message, $6, $7,
-			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, $8, $9, session_id, traceparent, $10, id
+			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, $8, session_id, traceparent, $10, id
 		FROM inbound_events WHERE id = $1 RETURNING ` + pg.Names[eventRow]()
 
 // postReplacement stores an event in the place of another, and posts it to the same account as

@@ -374,7 +374,7 @@ func TestSchemaRefusesASecondCredit(t *testing.T) {
 	b := setup(t)
 	id, _ := b.confirmed()
 	_, err := b.Pool.Exec(b.ctx, `
-		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, digest, body, received_at, replaces)
-		SELECT $2, 'replacement', false, true, 'x:1', provider_txn_ref, 'x:1', 'received', digest, body, received_at, id FROM inbound_events WHERE id = $1`, id, uuid.New())
+		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, digest, received_at, replaces)
+		SELECT $2, 'replacement', false, true, 'x:1', provider_txn_ref, 'x:1', 'received', digest, received_at, id FROM inbound_events WHERE id = $1`, id, uuid.New())
 	require.ErrorContains(t, err, "another credit of transaction")
 }

@@ -104,8 +104,10 @@ func (r *comparison) explain(ctx context.Context, at time.Time) (list []Explanat
 // none has come.
 func (r *comparison) newestWallet(ctx context.Context) (newest walletAt, err error) {
 	rows, err := r.pool.Query(ctx, `
-		SELECT id, occurred_at, body FROM inbound_events
-		WHERE authentic AND source = 'webhook' ORDER BY id DESC LIMIT $1`, newestEvents)
+		SELECT e.id, e.occurred_at, b.body
+		FROM (SELECT id, occurred_at FROM inbound_events WHERE authentic AND source = 'webhook' ORDER BY id DESC LIMIT $1) e
+		JOIN event_bodies b ON b.event_id = ANY(ARRAY[e.id])
+		ORDER BY e.id DESC`, newestEvents)
 	if err != nil {
 		return newest, err
 	}

@@ -86,9 +86,9 @@ func TestLookAlikeComesWhileItsRecordIsStored(t *testing.T) {
 	txn := b.sessionless(b.paySilently("5000.00"))
 	b.Exec(`CREATE FUNCTION its_event() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, amount, fee, currency, alias, alias_number, occurred_at,
-			digest, body, received_at)
+			digest, received_at)
 		VALUES (gen_random_uuid(), 'webhook', true, true, 'its-event', 'another-id', 'payment_success', 'received', NEW.amount, NEW.fee, NEW.currency, NEW.alias, NEW.alias_number,
-			NEW.occurred_at, NEW.digest, NEW.body, NEW.received_at);
+			NEW.occurred_at, NEW.digest, NEW.received_at);
 		RETURN NULL; END $$`)
 	b.Exec(`CREATE TRIGGER its_event AFTER INSERT ON inbound_events FOR EACH ROW WHEN (NEW.source = 'reconciliation') EXECUTE FUNCTION its_event()`)
 	r := b.lastHour()

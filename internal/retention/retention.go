@@ -28,7 +28,7 @@ type Keep struct {
 	Reports time.Duration
 	Audit   time.Duration // zero: for ever
 	// in the database; then a partition goes to the archive. zero: for ever
-	Deliveries time.Duration
+	Events, Deliveries time.Duration
 }
 
 const day = 24 * time.Hour
@@ -39,10 +39,13 @@ func Rules(k Keep) []Rule {
 	if k.Audit > 0 {
 		audit = Rule{Table: "audit_log", Kept: "AJO_KEEP_AUDIT", Age: "at", After: k.Audit}
 	}
-	deliveries := "for ever"
-	if k.Deliveries > 0 {
-		deliveries = "AJO_KEEP_DELIVERIES, then in the archive (package archive)"
+	archived := func(setting string, keep time.Duration) string {
+		if keep == 0 {
+			return "for ever"
+		}
+		return setting + ", then in the archive (package archive)"
 	}
+	deliveries := archived("AJO_KEEP_DELIVERIES", k.Deliveries)
 	return []Rule{
 		{Table: "goose_db_version", Kept: "for ever: the migrations that were applied"},
 		{Table: "backfills", Kept: "for ever: one row a backfill"},
@@ -58,6 +61,7 @@ func Rules(k Keep) []Rule {
 		{Table: "ledger_days", Kept: "for ever"},
 		{Table: "ledger_checkpoints", Kept: "for ever: one row an account"},
 		{Table: "inbound_events", Kept: "for ever; forged ones for 30 days, and no more than fit (payment.Service.PurgeForged)"},
+		{Table: "event_bodies", Kept: archived("AJO_KEEP_EVENTS", k.Events) + "; a forged event's as long as the event"},
 		{Table: "event_keys", Kept: "for ever: by them no event is stored a second time"},
 		{Table: "listed_payments", Kept: "for ever: they are few"},
 		{Table: "recalls", Kept: "for ever"},
