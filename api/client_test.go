@@ -128,6 +128,16 @@ func TestClientHasEveryEndpoint(t *testing.T) {
 	require.Len(t, whole[client.HoldPage](x, "")(c.ListHolds(ctx, "shop-1", "open", client.Page{})).Holds, 1)
 	require.Equal(t, "released", hold(c.ReleaseHold(ctx, held.ID)).Status)
 
+	w.pay(event{"r-back", "t-back", w.accountID(m, "shop-1"), "100.00", "0"})
+	lines = whole[client.Statement](x, "")(c.Statement(ctx, "shop-1", client.Page{})).Lines
+	credit := lines[len(lines)-1].Entry.ID
+	w.confirmFrom("0123456789", "058", "AMINA BELLO")
+	refund := whole[client.Refund](x, "")
+	back := refund(c.RefundEntry(ctx, credit, "10.00", client.IdempotencyKey("refund-1")))
+	require.Equal(t, back, refund(c.RefundEntry(ctx, credit, "10.00", client.IdempotencyKey("refund-1"))))
+	require.Equal(t, []string{credit, "10.00"}, []string{back.RefundOf, back.Amount})
+	require.Equal(t, credit, *transfer(c.Transfer(ctx, back.MerchantTxRef)).RefundOf)
+
 	customer := whole[client.Customer](x, "")
 	require.Len(t, whole[client.CustomerPage](x, "")(c.ListCustomers(ctx, client.CustomerFilter{}, client.Page{})).Customers, 2)
 	require.Empty(t, whole[client.CustomerPage](x, "")(c.ListCustomers(ctx, client.CustomerFilter{Search: "shop", KYCStatus: "approved"}, client.Page{})).Customers)

@@ -77,6 +77,7 @@ var probes = map[string]probe{
 	"POST /v1/accounts/:accountRef/transfer": {notFound: "account not found", body: `{"amount":"1.00","toAccountRef":"shop-1"}`},
 	"POST /v1/accounts/:accountRef/settle":   {notFound: "account not found", body: `{"amount":"1.00","bankCode":"058","accountNumber":"0123456789"}`},
 
+	"POST /v1/entries/:id/refund":         {notFound: "ledger entry not found", body: `{"amount":"1.00"}`},
 	"POST /v1/accounts/:accountRef/holds": {notFound: "account not found", body: `{"amount":"1.00","reason":"mine"}`},
 	"GET /v1/accounts/:accountRef/holds":  {notFound: "account not found"},
 	"GET /v1/holds/:id":                   {notFound: "hold not found"},

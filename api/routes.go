@@ -93,6 +93,9 @@ var Routes = []Route{
 	{"POST", "/v1/accounts/:accountRef/settle", Key, false, (*edge).settle},
 	{"POST", "/v1/accounts/:accountRef/transfer", Key, false, (*edge).bookTransfer},
 
+	// refunds.go
+	{"POST", "/v1/entries/:id/refund", Key, false, (*edge).refundEntry},
+
 	// transfers.go
 	{"GET", "/v1/transfers", Key, false, (*edge).listTransfers},
 	{"GET", "/v1/transfers/banks", Key, false, (*edge).listBanks},

@@ -119,6 +119,8 @@ type Entry struct {
 	SenderAccount  string // account number
 	SenderBankCode string
 	SessionID      string // the interbank switch's id of the payment
+	// of a payout that pays a payment back: that payment's entry. In statements only.
+	RefundOf *uuid.UUID
 	// empty: a payment or a payout
 	Kind Kind `json:"-"`
 }

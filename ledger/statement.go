@@ -62,6 +62,9 @@ type Statement struct {
 const senderColumns = `coalesce(e.record_name, e.sender_name), coalesce(e.record_bank, e.sender_bank), coalesce(e.record_account, ''),
 			coalesce(e.record_bank_code, ''), coalesce(e.record_session, '')`
 
+// refundOf is the payment that an entry e pays back, as its transfer says.
+const refundOf = `CASE WHEN e.transfer_ref IS NOT NULL THEN (SELECT t.refund_of FROM transfers t WHERE t.merchant_tx_ref = e.transfer_ref) END`
+
 // pageSQL reads a page of a statement, oldest first; newestFirstSQL the same from its end. countSQL
 // reads no more of the lines than that they are there.
 const (
@@ -69,7 +72,7 @@ const (
 	newestFirstSQL = pageLinesSQL + ` ORDER BY seq DESC LIMIT $3) e ON true WHERE b.account_id = $1 ORDER BY e.seq DESC`
 	pageLinesSQL   = `
 		SELECT b.total_credits, b.total_debits, coalesce(encode(b.chain_head, 'hex'), ''), e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status,
-			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at, ` + senderColumns + `, e.kind
+			e.narration, e.provider_txn_ref, e.transaction_group_id, e.transfer_ref, e.reversal_of, e.created_at, ` + senderColumns + `, e.kind, ` + refundOf + `
 		FROM ledger_balances b
 		LEFT JOIN LATERAL (
 			SELECT * FROM ledger_entries
@@ -82,7 +85,7 @@ const (
 // linesSQL reads all lines of a statement.
 const linesSQL = `
 		SELECT e.seq, e.running_balance, e.id, e.direction, e.amount, e.fee, e.currency, e.status, e.narration, e.provider_txn_ref, e.transaction_group_id,
-			e.transfer_ref, e.reversal_of, e.created_at, ` + senderColumns + `, e.kind
+			e.transfer_ref, e.reversal_of, e.created_at, ` + senderColumns + `, e.kind, ` + refundOf + `
 		FROM ledger_entries e
 		WHERE e.account_id = $1 AND e.seq > $2 AND e.seq <= $4 AND e.created_at >= $5 AND e.created_at < $6
 			AND ($7 = '' OR e.direction = $7) AND ($8 = '' OR e.status = $8) AND ($8 <> 'reversed' OR e.reversed) AND ($8 <> 'needs_review' OR e.review_from_seq IS NOT NULL)
@@ -126,7 +129,7 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	into := []any{
 		&s.TotalCredits, &s.TotalDebits, &s.ChainHead, &n.seq, &n.running, &n.id, &n.direction, &n.amount, &n.fee, &n.currency, &n.status,
 		&n.narration, &n.providerRef, &n.group, &n.transfer, &n.reversal, &n.created,
-		&n.senderName, &n.senderBank, &n.senderAccount, &n.senderBankCode, &n.sessionID, &n.kind,
+		&n.senderName, &n.senderBank, &n.senderAccount, &n.senderBankCode, &n.sessionID, &n.kind, &n.refundOf,
 	}
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		if n.id != nil {
@@ -179,7 +182,7 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 			return errs.New(errs.Unprocessable, fmt.Sprintf("the statement has more than %d lines: narrow it by from and to", limit))
 		}
 		var l Line
-		into := append([]any{&l.seq, &l.RunningBalance}, l.Entry.fields()...)
+		into := append(append([]any{&l.seq, &l.RunningBalance}, l.Entry.fields()...), &l.Entry.RefundOf)
 		if err := rows.Scan(into...); err != nil {
 			return err
 		}
@@ -211,7 +214,7 @@ func BalanceAt(ctx context.Context, q pg.Querier, account uuid.UUID, at time.Tim
 
 // nullableLine is a line of the outer join: an account without entries still has its totals.
 type nullableLine struct {
-	id, group, reversal                                 *uuid.UUID
+	id, group, reversal, refundOf                       *uuid.UUID
 	seq                                                 *int64
 	running, amount, fee                                *money.Amount
 	direction, currency, status, narration, providerRef *string
@@ -227,6 +230,6 @@ func (n *nullableLine) toLine() Line {
 		Narration: *n.narration, ProviderTxnRef: *n.providerRef, TransactionGroupID: *n.group, TransferRef: n.transfer,
 		ReversalOf: n.reversal, CreatedAt: n.created.UTC(), SenderName: *n.senderName, SenderBank: *n.senderBank,
 		SenderAccount: *n.senderAccount, SenderBankCode: *n.senderBankCode, SessionID: *n.sessionID,
-		Kind: Kind(*n.kind),
+		Kind: Kind(*n.kind), RefundOf: n.refundOf,
 	}}
 }

@@ -34,12 +34,15 @@ CREATE TABLE transfers (
     differs_since    timestamptz CHECK (differs_since IS NULL OR difference <> ''),
     debit_group      uuid,
     paid_amount      naira CHECK (paid_amount IS NULL OR (paid_amount > 0 AND debit_group IS NOT NULL)),
+    refund_of        uuid,
+    refund_name      text,
     last_error       text NOT NULL DEFAULT '',
     traceparent      text NOT NULL DEFAULT '',
     created_at       timestamptz NOT NULL,
     updated_at       timestamptz NOT NULL,
     unpaid           boolean NOT NULL GENERATED ALWAYS AS (status IN ('failed', 'refunded')) STORED,
-    CHECK (status <> 'processing' OR attempt_count > 0)
+    CHECK (status <> 'processing' OR attempt_count > 0),
+    CHECK ((refund_of IS NULL) = (refund_name IS NULL))
 ) WITH (fillfactor = 45);
 CREATE INDEX transfers_list ON transfers (tenant_id, id);
 -- By a column that the everyday updates leave as it is, unlike the status: so they stay HOT (see
@@ -49,6 +52,7 @@ CREATE INDEX transfers_account ON transfers (account_id, id);
 -- No index names the status: a submission writes the other indexes again, an end does not.
 CREATE INDEX transfers_waiting ON transfers (account_id, id) WHERE waiting;
 CREATE UNIQUE INDEX transfers_debit ON transfers (debit_group) WHERE debit_group IS NOT NULL;
+CREATE INDEX transfers_refunds ON transfers (refund_of) WHERE refund_of IS NOT NULL;
 CREATE INDEX transfers_differ ON transfers (differs_since) WHERE differs_since IS NOT NULL;
 -- The payouts of a window of reconciliation. They are submitted about in the order they are stored.
 CREATE INDEX transfers_submitted ON transfers USING brin (submitted_at) WITH (autosummarize = on);
@@ -76,6 +80,8 @@ COMMENT ON COLUMN transfers.differs_since IS 'since when the difference waits fo
 COMMENT ON COLUMN transfers.debit_group IS
     'transaction group of the debit an operator booked in place of the first one, whose group is the transfer''s id';
 COMMENT ON COLUMN transfers.paid_amount IS 'what left by that debit, where it is another sum than was ordered';
+COMMENT ON COLUMN transfers.refund_of IS 'the entry of the payment that it pays back to where it came from';
+COMMENT ON COLUMN transfers.refund_name IS 'of a refund: the payer, by the bank''s record of the payment; the destination''s holder must have that name';
 COMMENT ON COLUMN transfers.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 
 -- +goose StatementBegin
@@ -89,8 +95,27 @@ CREATE FUNCTION transfer_rebooked() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'transfer %: from % to % only by an operator, and with a new debit', OLD.id, OLD.status, NEW.status USING ERRCODE = 'check_violation';
 END $$;
+
+-- Under the lock of the account's balance, which every refund of the payment takes.
+CREATE FUNCTION transfer_refunds() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    payment ledger_entries;
+BEGIN
+    SELECT * INTO payment FROM ledger_entries WHERE id = NEW.refund_of;
+    IF payment.tenant_id IS DISTINCT FROM NEW.tenant_id OR payment.account_id IS DISTINCT FROM NEW.account_id OR payment.direction <> 'credit'
+        OR payment.status <> 'confirmed' OR payment.reversal_of IS NOT NULL OR payment.kind NOT IN ('', 'suspense') THEN
+        RAISE EXCEPTION 'transfer %: entry % is no confirmed payment to its account', NEW.id, NEW.refund_of USING ERRCODE = 'check_violation';
+    END IF;
+    IF payment.amount < (SELECT sum(coalesce(paid_amount, amount)) FROM transfers WHERE refund_of = NEW.refund_of AND status NOT IN ('failed', 'refunded')) THEN
+        RAISE EXCEPTION 'transfer %: more than entry % would be refunded', NEW.id, NEW.refund_of USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NULL;
+END $$;
 -- +goose StatementEnd
 
+CREATE TRIGGER transfers_refund AFTER INSERT ON transfers FOR EACH ROW WHEN (NEW.refund_of IS NOT NULL) EXECUTE FUNCTION transfer_refunds();
+CREATE TRIGGER transfers_refund_fixed AFTER UPDATE ON transfers FOR EACH ROW
+    WHEN ((OLD.refund_of, OLD.refund_name) IS DISTINCT FROM (NEW.refund_of, NEW.refund_name)) EXECUTE FUNCTION refuse_change();
 -- After the update, and without a call for the everyday moves: see the ledger's guards.
 -- From failed or refunded to success: the bank has paid after all, and an operator books it.
 CREATE TRIGGER transfers_status AFTER UPDATE ON transfers FOR EACH ROW

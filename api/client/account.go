@@ -158,6 +158,8 @@ type Entry struct {
 	SenderAccount  string // account number
 	SenderBankCode string
 	SessionID      string // the interbank switch's id of the payment
+	// of a refund: the payment's entry
+	RefundOf *string
 }
 
 // Line is an entry and the balance right after it was posted.

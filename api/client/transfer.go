@@ -59,6 +59,30 @@ func (c *Client) Move(ctx context.Context, ref string, o BookOrder, options ...O
 	return call[BookTransfer](ctx, c, "POST", path("/v1/accounts/", ref, "/transfer"), o, options...)
 }
 
+// Refund is a refund that was accepted: a transfer.
+type Refund struct {
+	MerchantTxRef string `json:"merchantTxRef"`
+	Status        string `json:"status"`
+	Amount        string `json:"amount"`
+	Currency      string `json:"currency"`
+	AccountRef    string `json:"accountRef"`
+	RefundOf      string `json:"refundOf"` // the payment's entry
+}
+
+// RefundEntry pays a confirmed payment, named by its entry's ID, back to where the bank's record
+// says it came from: the amount, or all that is left of it where amount is empty. Give an
+// [IdempotencyKey]: without one, a call that is repeated may pay a part twice. 404 when there is no
+// such entry, 422 when it cannot be refunded, 400 when the available balance does not cover it.
+func (c *Client) RefundEntry(ctx context.Context, entryID, amount string, options ...Option) (Refund, error) {
+	var body struct {
+		Amount *string `json:"amount"`
+	}
+	if amount != "" {
+		body.Amount = &amount
+	}
+	return call[Refund](ctx, c, "POST", path("/v1/entries/", entryID, "/refund"), body, options...)
+}
+
 // Transfer is a settlement.
 type Transfer struct {
 	MerchantTxRef string    `json:"merchantTxRef"`
@@ -85,6 +109,8 @@ type Transfer struct {
 	Narration string  `json:"narration"`
 	// what left, where it was found to be another sum than Amount; nil otherwise
 	PaidAmount *string `json:"paidAmount"`
+	// the entry of the payment that it pays back; nil for a settlement
+	RefundOf *string `json:"refundOf"`
 }
 
 // Ended reports whether the outcome is known: success, or the money is back on the account.

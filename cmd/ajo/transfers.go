@@ -88,6 +88,7 @@ func printTransfer(out io.Writer, d transfer.Detail) error {
 		field{"tenant", d.TenantName + " (" + d.TenantID.String() + ")"},
 		field{"account", d.AccountRef + " (" + d.AccountID.String() + ")"},
 		field{"to", d.BankCode + "/" + d.AccountNumber + " " + d.AccountName},
+		field{"refund of", optional(d.RefundOf)},
 		field{"narration", d.Narration},
 		field{"attempts", attempts},
 		field{"last error", d.LastError},

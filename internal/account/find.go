@@ -40,6 +40,7 @@ func Find(ctx context.Context, q pg.Querier, tenantID uuid.UUID, ref string) (Ac
 type Ref struct {
 	TenantID   uuid.UUID
 	AccountRef string
+	ID         uuid.UUID // instead of AccountRef, which is empty then
 }
 
 // FindAll is [Find] for many, in one statement; nil stands for an account that is not found.
@@ -69,7 +70,9 @@ func findAll(ctx context.Context, q pg.Querier, refs []Ref, condition string, ar
 	for i, r := range refs {
 		tenants[i], texts[i] = r.TenantID, r.AccountRef
 		// uuid.Nil, which no account has, when the reference is not an ID
-		ids[i], _ = uuid.Parse(r.AccountRef)
+		if ids[i] = r.ID; r.ID == uuid.Nil {
+			ids[i], _ = uuid.Parse(r.AccountRef)
+		}
 	}
 	rows, err := q.Query(ctx, `
 		SELECT r.n, `+condition+`, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/errs"
-	"ajo/internal/failpoint"
 	"ajo/internal/freeze"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
@@ -85,30 +84,9 @@ func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, key i
 	})
 }
 
-// once does what a request asks for in one transaction with the answer that is kept of it.
+// once is [idempotency.Once].
 func (s *Service) once(ctx context.Context, status int, key idempotency.Request, do func(pg.Tx, time.Time) (any, error)) (answer idempotency.Answer, replayed bool, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		kept, err := idempotency.Begin(ctx, tx, now, key)
-		if replayed = kept != nil; err != nil || replayed {
-			answer = repeated(kept).Answer
-			return err
-		}
-		done, err := do(tx, now)
-		if err != nil {
-			return err
-		}
-		if answer, err = idempotency.NewAnswer(status, done); err != nil {
-			return err
-		}
-		err = idempotency.Save(ctx, tx, now, key, answer)
-		failpoint.At("once/before-commit")
-		return err
-	})
-	if err == nil {
-		failpoint.At("once/after-commit")
-	}
-	return answer, replayed, err
+	return idempotency.Once(ctx, s.Pool, s.Clock, status, key, do)
 }
 
 // Hold returns a tenant's hold. ledger.ErrHoldNotFound.

@@ -30,6 +30,13 @@ var scenarios = []scenario{
 	},
 	{name: "hold", points: []string{"once/"}, queues: "settle", unit: (*crash).holding, check: (*crash).checkHolds},
 	{
+		name: "refund", points: []string{
+			"once/", "transfer/claim:before-commit", "transfer/claim:after-commit", "transfer/before-lookup", "transfer/after-lookup", "transfer/submit:before-commit",
+			"transfer/submit:after-commit", "transfer/before-pay", "transfer/after-pay", "transfer/end:before-commit", "transfer/end:after-commit",
+		},
+		queues: "settle", unit: (*crash).refunding, check: (*crash).checkRefunds,
+	},
+	{
 		name: "payment", points: slices.Concat([]string{
 			"account/", "payment/store:before-commit", "payment/store:after-commit", "payment/post:before-commit", "payment/post:after-commit",
 			"payment/claim:before-commit", "payment/claim:after-commit", "payment/before-ask", "payment/after-ask", "payment/record:before-commit",

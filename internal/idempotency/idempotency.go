@@ -19,7 +19,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/clock"
 	"ajo/internal/errs"
+	"ajo/internal/failpoint"
 	"ajo/internal/pg"
 )
 
@@ -179,6 +181,35 @@ func Reserve(ctx context.Context, tx pg.Tx, now time.Time, r Request) error {
 		INSERT INTO idempotency_keys (tenant_id, key, request_hash, leased_until, created_at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (tenant_id, key) DO UPDATE SET leased_until = excluded.leased_until`, r.tenant, r.key, r.hash[:], now.Add(lease), now)
 	return err
+}
+
+// Once does what a request asks for in one transaction with the answer that is kept of it.
+func Once(ctx context.Context, pool *pg.Pool, c clock.Clock, status int, r Request, do func(pg.Tx, time.Time) (any, error)) (answer Answer, replayed bool, err error) {
+	err = pg.InTx(ctx, pool, func(tx pg.Tx) error {
+		now := c.Now()
+		kept, err := Begin(ctx, tx, now, r)
+		if replayed = kept != nil; err != nil {
+			return err
+		}
+		if replayed {
+			answer = *kept
+			return nil
+		}
+		done, err := do(tx, now)
+		if err != nil {
+			return err
+		}
+		if answer, err = NewAnswer(status, done); err != nil {
+			return err
+		}
+		err = Save(ctx, tx, now, r, answer)
+		failpoint.At("once/before-commit")
+		return err
+	})
+	if err == nil {
+		failpoint.At("once/after-commit")
+	}
+	return answer, replayed, err
 }
 
 // Save stores the answer, in the transaction of the effect.

@@ -39,6 +39,7 @@ const (
 	CheckAccountBalance   = "each account has a balance"
 	CheckEventKeys        = "no event can be stored once more"
 	CheckSuspense         = "a misdirected payment, and no other, is in suspense"
+	CheckRefunds          = "no payment is refunded twice"
 	CheckBookTransfer     = "a book transfer has two sides"
 	CheckWork             = "what is still to be done is pending work"
 )
@@ -69,6 +70,16 @@ var checks = []struct{ name, sql string }{
 			FROM (SELECT CASE direction WHEN 'debit' THEN amount ELSE -amount END AS sum, account_id = (SELECT id FROM system_accounts WHERE name = 'taxes') AS tax
 				FROM ledger_entries WHERE transfer_ref = t.merchant_tx_ref AND kind = 'fee' AND status <> 'reversed') e) c ON true
 		WHERE (coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0)) <> (coalesce(c.fee, 0), coalesce(c.taxes, 0))`},
+	// What an operator ended may be more: the bank has paid what was given up.
+	{CheckRefunds, `
+		SELECT t.merchant_tx_ref, CASE WHEN e.id IS NULL THEN format('it refunds %s, which is no entry', t.refund_of) ELSE
+			format('it refunds a %s of %s with the status %s, of account %s; %s are refunded of it', e.direction, e.amount, e.status, e.account_id, s.sum) END
+		FROM {transfers} t LEFT JOIN ledger_entries e ON e.id = t.refund_of
+		LEFT JOIN LATERAL (SELECT sum(coalesce(o.paid_amount, o.amount)) AS sum, bool_or(o.ended_by = 'operator') AS decided
+			FROM transfers o WHERE o.refund_of = t.refund_of AND o.status NOT IN ('failed', 'refunded')) s ON true
+		WHERE t.refund_of IS NOT NULL AND (e.id IS NULL OR e.tenant_id <> t.tenant_id OR e.account_id <> t.account_id OR e.direction <> 'credit'
+			OR e.reversal_of IS NOT NULL OR e.kind NOT IN ('', 'suspense') OR e.status NOT IN ('confirmed', 'reversed')
+			OR s.sum > e.amount AND NOT s.decided)`},
 	{CheckEventCredit, `
 		SELECT e.id::text, CASE WHEN c.id IS NULL THEN 'it has no credit' ELSE
 			format('%s less %s to account %s; its credit %s is of %s with fee %s on %s', e.amount, e.fee, e.account_id, c.id, c.amount, c.fee, c.account_id) END

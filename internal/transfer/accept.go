@@ -23,8 +23,9 @@ type request struct {
 	amount  money.Amount
 	order   Order
 	key     idempotency.Request
-	trace   string // the traceparent that the transfer keeps
-	bank    string // the name of the destination's bank, as far as it is known
+	trace   string  // the traceparent that the transfer keeps
+	bank    string  // the name of the destination's bank, as far as it is known
+	refund  *refund // nil: an ordinary settlement
 }
 
 // acceptance is a request that has taken its key and found its account.
@@ -38,9 +39,11 @@ type acceptance struct {
 
 // answer is the request's answer.
 func (a *acceptance) answer() (idempotency.Answer, error) {
-	return idempotency.NewAnswer(http.StatusAccepted, Accepted{
-		MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, Currency: a.from.Currency, AccountRef: a.from.AccountRef,
-	})
+	return idempotency.NewAnswer(http.StatusAccepted, a.accepted())
+}
+
+func (a *acceptance) accepted() Accepted {
+	return Accepted{MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, Currency: a.from.Currency, AccountRef: a.from.AccountRef}
 }
 
 // acceptAll accepts many settlements in one transaction, with the result of accepting them one
@@ -138,6 +141,9 @@ func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance
 		rows[i] = Transfer{
 			ID: a.id, TenantID: a.from.TenantID, AccountID: a.from.ID, MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, BankCode: a.order.BankCode,
 			BankName: &a.bank, AccountNumber: a.order.AccountNumber, Narration: a.order.Narration, CreatedAt: now, UpdatedAt: now, Traceparent: a.trace,
+		}
+		if r := a.refund; r != nil {
+			rows[i].RefundOf, rows[i].RefundName = &r.of, &r.name
 		}
 		items[i] = work.Item{Kind: work.Settle, ID: a.id, TenantID: a.from.TenantID, DueAt: now, Traceparent: a.trace}
 	}

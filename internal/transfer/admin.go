@@ -49,6 +49,7 @@ type Record struct {
 	Difference     string        // what the bank's record says otherwise than the books
 	DiffersSince   *time.Time    // nil with a difference: a person has dealt with it
 	PaidAmount     *money.Amount // what left, where it is another sum than was ordered
+	RefundOf       *uuid.UUID    // the entry of the payment that it pays back
 }
 
 const selectRecord = `
@@ -56,7 +57,7 @@ const selectRecord = `
 		t.account_name, t.narration, t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count,
 		coalesce(nullif(w.last_error, ''), t.last_error), w.due_at, w.leased_until,
 		t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
-		t.acknowledged_at, t.ended_by, t.failure_reason, t.difference, t.differs_since, t.paid_amount
+		t.acknowledged_at, t.ended_by, t.failure_reason, t.difference, t.differs_since, t.paid_amount, t.refund_of
 	FROM `
 
 const (

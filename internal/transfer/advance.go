@@ -36,6 +36,7 @@ const (
 //	answer                pending        processing                      ended
 //	look-up: a holder     submit         -                               -
 //	look-up: refused      failed         -                               -
+//	look-up: another name a refund: failed -                             -
 //	submission: refused   -              the first: failed; else ask     -
 //	submission: duplicate -              acknowledged, ask again         -
 //	success               -              success                         agrees, or differs
@@ -84,6 +85,9 @@ func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 		return s.conclude(ctx, st, outcome{EventReject, byBank, "no such destination account: " + rejected.Msg, reasonNoAccount})
 	case err != nil: // only a question; it is asked again
 		return s.postpone(ctx, st, false, fmt.Errorf("look up the destination: %w", err))
+	}
+	if st.refundName != nil && !sameHolder(*st.refundName, h.AccountName) {
+		return s.conclude(ctx, st, otherHolder)
 	}
 	st.AccountName = h.AccountName
 	return s.submit(ctx, st)
@@ -173,6 +177,10 @@ func (s *Service) handleUnknown(ctx context.Context, st *claimed) error {
 		}
 		return s.postpone(ctx, st, true, errors.New("the bank has acknowledged the reference, and does not find it"))
 	case st.Early:
+	case st.payment == paymentGone && n >= giveUpAfter:
+		return s.conclude(ctx, st, outcome{EventReject, bySilence, "the bank knows of no submission, and has taken back the payment that it refunds", reasonTakenBack})
+	case st.payment != "":
+		return s.postpone(ctx, st, true, errRecalled)
 	case st.Attempts < MaxAttempts && n >= resubmitAfter && st.frozen != nil:
 		return s.postpone(ctx, st, true, errFrozen)
 	case st.Attempts < MaxAttempts && n >= resubmitAfter:

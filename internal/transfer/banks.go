@@ -79,6 +79,32 @@ func (l *BankList) name(ctx context.Context, code string) (name string, known bo
 	return name, known || l.names == nil || now.Sub(l.listed) >= banksFresh+banksAgain
 }
 
+// find names the bank of a record: by its code where the record has one that the list knows, else
+// by its name. Known is false where neither is of a listed bank. Without any list, a code is taken
+// as it is.
+func (l *BankList) find(ctx context.Context, code, bank string) (found, name string, known bool) {
+	if l == nil {
+		return code, "", code != ""
+	}
+	if code != "" {
+		if name, known = l.name(ctx, code); known {
+			return code, name, true
+		}
+	}
+	l.name(ctx, "") // looks at the list anew when its time has come
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c, n := range l.names {
+		if bank != "" && foldName(n) == foldName(bank) {
+			if known {
+				return "", "", false // two banks of one name
+			}
+			found, name, known = c, n, true
+		}
+	}
+	return found, name, known
+}
+
 func (l *BankList) newest(ctx context.Context) (keptBanks, error) {
 	kept, now := l.load(ctx), l.clock.Now()
 	if kept != nil && now.Sub(kept.At) < banksFresh {

@@ -50,6 +50,9 @@ type claimed struct {
 	known   charges // by the records of earlier steps
 	booked  booked
 	learned learned
+	// of a refund: the payer, whom the bank must name as the holder; nil: it is none
+	refundName *string
+	payment    paymentState // of a refund
 }
 
 func (st *claimed) id() uuid.UUID { return st.ID }
@@ -70,6 +73,7 @@ var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.s
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
 		coalesce(b.recall_count, 0), t.provider_fee, t.provider_vat, t.provider_stamp_duty,
 		coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0), t.booking_count,
+		t.refund_name, ` + paymentOf + `,
 		t.status = 'pending' AND ` + ledger.Available("$3", "$2") + ` >= 0,
 		` + frozenUntil + `
 	FROM transfers t JOIN tenants n ON n.id = t.tenant_id LEFT JOIN ledger_balances b ON b.account_id = t.account_id
@@ -82,7 +86,7 @@ func (s *Service) read(ctx context.Context, tx pg.Tx, now time.Time, ids ...uuid
 		err := r.Scan(&c.ID, &c.TenantID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
 			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Listened,
 			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.Recalls,
-			&c.known.Fee, &c.known.VAT, &c.known.StampDuty, &c.booked.fee, &c.booked.taxes, &c.booked.count, &c.covered, &c.frozen)
+			&c.known.Fee, &c.known.VAT, &c.known.StampDuty, &c.booked.fee, &c.booked.taxes, &c.booked.count, &c.refundName, &c.payment, &c.covered, &c.frozen)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
 	}, claimedSQL, ids, now, s.Provisional, now.Add(frozenRecheck))

@@ -44,6 +44,8 @@ const (
 	reasonNotCovered  = "the money that it was to be paid from was taken back"
 	reasonCancelled   = "the transfer was cancelled before it was sent to the bank"
 	reasonResolvedNot = "the bank did not pay the transfer"
+	reasonOtherHolder = "the bank names another holder of the account that the payment came from"
+	reasonTakenBack   = "the bank took back the payment that it was to refund"
 )
 
 // The outcomes that the bank's record or the ledger states.
@@ -51,6 +53,8 @@ var (
 	paid         = outcome{event: EventPaid, by: byBank}
 	notPaid      = outcome{event: EventReject, by: byBank, why: "the bank says that it failed", reason: reasonFailed}
 	givenBack    = outcome{event: EventRefund, by: byBank, why: "the bank gave it back", reason: reasonReturned}
+	otherHolder  = outcome{event: EventReject, by: byBank, why: "the bank names another holder than its record of the payment", reason: reasonOtherHolder}
+	takenBack    = outcome{event: EventReject, by: byBooks, why: "the bank has taken back the payment that it refunds", reason: reasonTakenBack}
 	neverCovered = outcome{event: EventReject, by: byBooks, why: "the money that it pays out proved false", reason: reasonNotCovered}
 )
 

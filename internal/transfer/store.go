@@ -26,10 +26,10 @@ type claimResult struct {
 }
 
 // claimAll claims the transfers that are due, puts off those that are frozen or lack cover, and
-// ends those that will never have it. A transfer about which the bank is asked is leased. A
-// pending one is not: its first step only names the holder, which two workers may do at once, and
-// the first of them to record a result wins. What was covered when it was checked still is when it
-// is submitted; see [Service.cover].
+// ends those that will never have it, or refund what the bank has taken back. A transfer about
+// which the bank is asked is leased. A pending one is not: its first step only names the holder,
+// which two workers may do at once, and the first of them to record a result wins. What was covered
+// when it was checked still is when it is submitted; see [Service.cover].
 func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]claimResult, error) {
 	now := s.Clock.Now()
 	claims, err := work.Due(ctx, tx, work.Settle, now, ids)
@@ -42,13 +42,18 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 	}
 	byID := map[uuid.UUID]claimResult{}
 	var asked, short []*claimed
-	var frozen []postponement
+	var frozen, recalled []postponement
+	var gone []ending
 	for _, st := range transfers {
 		switch st.Claim = claims[st.ID]; {
 		case st.Status != Pending:
 			asked = append(asked, st)
 		case st.frozen != nil:
 			frozen = append(frozen, frozenWait(st))
+		case st.payment == paymentGone:
+			gone = append(gone, s.ending(st, now, takenBack))
+		case st.payment == paymentRecalled:
+			recalled = append(recalled, s.recalledWait(st, now))
 		case st.covered:
 			byID[st.ID] = claimResult{transfer: st}
 		default:
@@ -59,6 +64,12 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 		return nil, err
 	}
 	if err := s.putOff(ctx, tx, frozen, errFrozen, byID); err != nil {
+		return nil, err
+	}
+	if err := s.putOff(ctx, tx, recalled, errRecalled, byID); err != nil {
+		return nil, err
+	}
+	if _, err := s.endAll(ctx, tx, gone); err != nil {
 		return nil, err
 	}
 	if err := s.coverAll(ctx, tx, now, short, byID); err != nil {
@@ -141,13 +152,13 @@ type submitted struct {
 }
 
 // submitSQL leaves alone what the bank has acknowledged since the claim, what is frozen, and what
-// is pending on an account that had a recall since. For the forms of the conditions see package
-// pg, plans.go.
+// is pending, or refunds a payment, on an account that had a recall since. For the forms of the
+// conditions see package pg, plans.go.
 var submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $2, ask_count = 0, unknown_count = 0,
 		account_name = m.holder, last_error = '', updated_at = $2
 	FROM ` + pg.Unnest[claimed](3, "m") + `
 	WHERE t.id = m.id AND t.status = ANY($1) AND t.acknowledged_at IS NULL
-		AND CASE t.status WHEN 'pending' THEN m.recalls = (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id) ELSE true END
+		AND CASE WHEN t.status = 'pending' OR t.refund_of IS NOT NULL THEN m.recalls = (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id) ELSE true END
 		AND ` + mayLeave + `
 	RETURNING m.n`
 

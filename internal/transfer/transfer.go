@@ -120,17 +120,20 @@ type Transfer struct {
 	BankName      *string       `json:"bankName" pg:"bank_name"`
 	Narration     string        `json:"narration" pg:"narration"`
 	PaidAmount    *money.Amount `json:"paidAmount"`
+	// An addition: the entry of the payment that it pays back to its sender, and that sender's name
+	RefundOf   *uuid.UUID `json:"refundOf" pg:"refund_of"`
+	RefundName *string    `json:"-" pg:"refund_name"`
 }
 
 const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, t.bank_code, t.account_number,
 	t.attempt_count, t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
-	nullif(t.failure_reason, ''), nullif(t.account_name, ''), nullif(t.bank_name, ''), t.narration, t.paid_amount`
+	nullif(t.failure_reason, ''), nullif(t.account_name, ''), nullif(t.bank_name, ''), t.narration, t.paid_amount, t.refund_of`
 
 func (t *Transfer) fields() []any {
 	return []any{
 		&t.ID, &t.TenantID, &t.AccountID, &t.MerchantTxRef, &t.Status, &t.Amount, &t.Currency, &t.AccountRef, &t.BankCode, &t.AccountNumber,
 		&t.AttemptCount, &t.CreatedAt, &t.UpdatedAt, &t.ProviderFee, &t.VAT, &t.StampDuty,
-		&t.FailureReason, &t.AccountName, &t.BankName, &t.Narration, &t.PaidAmount,
+		&t.FailureReason, &t.AccountName, &t.BankName, &t.Narration, &t.PaidAmount, &t.RefundOf,
 	}
 }
 

@@ -136,7 +136,7 @@ function exported(e) {
 }
 
 function what(e) {
-  const name = e.ReversalOf ? 'Reversal' : e.TransferRef ? 'Payout' : 'Payment';
+  const name = e.ReversalOf ? 'Reversal' : e.RefundOf ? 'Refund' : e.TransferRef ? 'Payout' : 'Payment';
   const ref = e.TransferRef ? h('a', { href: to`/transfers/${e.TransferRef}` }, e.TransferRef) : e.ProviderTxnRef && dim(e.ProviderTxnRef);
   const from = [e.SenderAccount, e.SenderBank].filter(Boolean).join(', ');
   const payer = [e.SenderName, from && `(${from})`].filter(Boolean).join(' ');

@@ -53,7 +53,7 @@ export function transfer({ ref }) {
         ['From account', h('a', { href: to`/accounts/${t.accountRef}` }, t.accountRef)],
         ['Failure reason', t.failureReason],
         ['To account number', h('span', { class: 'figures' }, t.accountNumber)], ['Account holder', t.accountName], ['Bank', t.bankName ? [t.bankName, ' ', dim(t.bankCode)] : h('span', { class: 'figures' }, t.bankCode)],
-        ['Narration', t.narration], ['Bank fee', t.providerFee && amount(t.providerFee)],
+        ['Refund of', t.refundOf], ['Narration', t.narration], ['Bank fee', t.providerFee && amount(t.providerFee)],
         ['VAT', t.vat && amount(t.vat)], ['Stamp duty', t.stampDuty && amount(t.stampDuty)],
         ['Submissions', String(t.attemptCount)], ['Created', time(t.createdAt)], ['Last updated', time(t.updatedAt)],
       ]));

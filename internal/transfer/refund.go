@@ -1,0 +1,250 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/account"
+	"ajo/internal/batch"
+	"ajo/internal/errs"
+	"ajo/internal/idempotency"
+	"ajo/internal/identity"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/trace"
+	"ajo/ledger"
+)
+
+// A refund is a transfer that pays a confirmed payment, or a part of it, back to where the bank's
+// own record says that it came from. It goes the way of any settlement, with two conditions more:
+// while the bank may have taken the payment back it is not submitted, and once it has, it ends
+// without (claimAll, submitSQL); and the bank must name the payer as the destination's holder
+// (submitFirst). The refunds of a payment, but for those that gave their money back, are never more
+// than its net: that is decided under the lock of the account's balance, here and once more by the
+// schema.
+
+// Refusals of a refund.
+var (
+	ErrNotPayment   = errs.New(errs.Unprocessable, "the entry is not a payment that was received")
+	ErrUnconfirmed  = errs.New(errs.Unprocessable, "the payment is not confirmed")
+	ErrTakenBack    = errs.New(errs.Unprocessable, "the payment was reversed: there is nothing to refund")
+	ErrRecalled     = errs.New(errs.Unprocessable, "the bank may have taken the payment back: it cannot be refunded until that is clear")
+	ErrNoSender     = errs.New(errs.Unprocessable, "the bank's record does not say from which account the payment came")
+	ErrRefunded     = errs.New(errs.Unprocessable, "the payment is refunded in full")
+	ErrRefundAmount = errs.New(errs.Unprocessable, "amount is more than what is left of the payment to refund")
+)
+
+// refund is what a refund has beside a settlement.
+type refund struct {
+	of   uuid.UUID // the payment's entry
+	name string    // the payer, by the bank's record
+}
+
+// RefundAccepted is the answer to a request to refund.
+type RefundAccepted struct {
+	Accepted
+	RefundOf uuid.UUID `json:"refundOf"`
+}
+
+// refundable is a payment as far as a refund needs it.
+type refundable struct {
+	AccountID   uuid.UUID
+	Direction   ledger.Direction
+	Status      ledger.Status
+	Kind        ledger.Kind
+	ReversalOf  *uuid.UUID
+	Net         money.Amount
+	Name        string // of the payer, by the bank's record, as are the next three
+	Account     string
+	BankCode    string
+	BankName    string
+	Recall      string       // the status of its last recall; empty: there was none
+	RefundedSum money.Amount // by refunds that did not give their money back
+	Available   money.Amount // what may leave the account
+}
+
+const notMoved = `status NOT IN ('failed', 'refunded')`
+
+var refundableSQL = `
+	SELECT e.account_id, e.direction, e.status, e.kind, e.reversal_of, e.amount,
+		coalesce(e.record_name, e.sender_name), coalesce(e.record_account, ''), coalesce(e.record_bank_code, ''), coalesce(e.record_bank, e.sender_bank),
+		coalesce((SELECT r.status FROM recalls r WHERE r.event_id = e.transaction_group_id), ''),
+		coalesce((SELECT sum(coalesce(t.paid_amount, t.amount)) FROM transfers t WHERE t.refund_of = e.id AND t.` + notMoved + `), 0),
+		` + ledger.Available("$3", "$4") + `
+	FROM ledger_entries e JOIN ledger_balances b ON b.account_id = e.account_id
+	WHERE e.id = $1 AND e.tenant_id = $2`
+
+func (s *Service) readRefundable(ctx context.Context, q pg.Querier, now time.Time, tenantID, entry uuid.UUID) (refundable, error) {
+	return pg.One(ctx, q, pgx.RowToStructByPos[refundable], ledger.ErrEntryNotFound, refundableSQL, entry, tenantID, s.Provisional, now)
+}
+
+// left is what may still be refunded; or why nothing may.
+func (p *refundable) left() (money.Amount, error) {
+	left := p.Net.Sub(p.RefundedSum)
+	switch {
+	case p.Direction != ledger.Credit || p.Kind != "" || p.ReversalOf != nil:
+		return left, ErrNotPayment
+	case p.Status == ledger.Reversed:
+		return left, ErrTakenBack
+	case p.Status != ledger.Confirmed:
+		return left, ErrUnconfirmed
+	case p.Recall == "open":
+		return left, ErrRecalled
+	case !left.IsPositive():
+		return left, ErrRefunded
+	}
+	return left, nil
+}
+
+// Refund accepts a refund of a payment to the account that the bank's own record says it came from:
+// of the amount, or of all that is left of it where amount is empty. It takes available money only,
+// and one request with a key makes one refund, as [Service.Settle] does. Refusals: [ErrAmount],
+// ledger.ErrEntryNotFound, [ErrNotPayment], [ErrUnconfirmed], [ErrTakenBack], [ErrRecalled],
+// [ErrNoSender], [ErrRefunded], [ErrRefundAmount], account.ErrFrozen, ledger.ErrInsufficientFunds,
+// and those of package idempotency.
+func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount string, key idempotency.Request) (Settled, error) {
+	var sum money.Amount
+	if amount != "" {
+		var err error
+		if sum, err = money.Parse(amount); err != nil || !sum.IsPositive() {
+			return Settled{}, ErrAmount
+		}
+	}
+	ctx, span := trace.Step(ctx, "refund")
+	defer span.End()
+	if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
+		return repeated(kept), err // whatever has become of the payment since
+	}
+	p, err := s.readRefundable(ctx, s.Pool, s.Clock.Now(), tenantID, entry)
+	if err == nil {
+		_, err = p.left()
+	}
+	if err != nil {
+		return Settled{}, err
+	}
+	// The record's word on the payer never changes, so it may be read before the transaction, in
+	// which the bank cannot be asked for its list.
+	to, err := s.backTo(ctx, &p)
+	if err != nil {
+		return Settled{}, err
+	}
+	to.key, to.trace, to.refund = key, trace.Parent(ctx), &refund{entry, p.Name}
+	var settled Settled
+	settled.Answer, settled.Replayed, err = idempotency.Once(ctx, s.Pool, s.Clock, http.StatusAccepted, key, func(tx pg.Tx, now time.Time) (any, error) {
+		a, err := s.acceptRefund(ctx, tx, now, tenantID, sum, to)
+		if err != nil {
+			return nil, err
+		}
+		settled.TransferID = a.id
+		return RefundAccepted{a.accepted(), entry}, nil
+	})
+	return settled, err
+}
+
+// backTo is the order that pays a payment back to its sender.
+func (s *Service) backTo(ctx context.Context, p *refundable) (*request, error) {
+	r := &request{order: Order{BankCode: p.BankCode, AccountNumber: p.Account, Narration: "Refund"}}
+	var known bool
+	if r.order.BankCode, r.bank, known = s.Banks.find(ctx, p.BankCode, p.BankName); !known {
+		return nil, ErrNoSender
+	}
+	if !bankCodeForm.MatchString(r.order.BankCode) || !accountForm.MatchString(p.Account) || len(identity.Words(p.Name)) == 0 {
+		return nil, ErrNoSender
+	}
+	return r, nil
+}
+
+// acceptRefund posts the debit of a refund, and inserts its transfer. What decides is read after
+// the lock of the balance, under which all refunds of the payment are accepted, and recalls of it
+// opened.
+func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, tenantID uuid.UUID, sum money.Amount, to *request) (*acceptance, error) {
+	p, err := s.readRefundable(ctx, tx, now, tenantID, to.refund.of)
+	if err != nil {
+		return nil, err
+	}
+	from, err := account.FindPayers(ctx, tx, now, []account.Ref{{TenantID: tenantID, ID: p.AccountID}})
+	switch {
+	case err != nil:
+		return nil, err
+	case from[0].Account == nil:
+		return nil, account.ErrNotFound
+	case from[0].Frozen:
+		return nil, account.ErrFrozen
+	}
+	if err := ledger.LockAccount(ctx, tx, now, p.AccountID); err != nil {
+		return nil, err
+	}
+	if p, err = s.readRefundable(ctx, tx, now, tenantID, to.refund.of); err != nil {
+		return nil, err
+	}
+	left, err := p.left()
+	if err != nil {
+		return nil, err
+	}
+	if !sum.IsPositive() {
+		sum = left
+	}
+	switch {
+	case sum.Cmp(left) > 0:
+		return nil, ErrRefundAmount
+	case sum.Cmp(p.Available) > 0:
+		return nil, ledger.ErrInsufficientFunds
+	}
+	to.amount = sum
+	a := &acceptance{request: to, from: from[0].Account, id: uuid.Must(uuid.NewV7()), ref: newRef(p.AccountID, to.key)}
+	out := make([]batch.Outcome[Settled], 1)
+	candidates, err := s.withoutRepeats(ctx, tx, now, []*acceptance{a}, out)
+	if err == nil && len(candidates) > 0 {
+		_, err = s.debit(ctx, tx, now, candidates, out)
+	}
+	return a, errors.Join(err, out[0].Err)
+}
+
+// errRecalled is why a refund waits.
+var errRecalled = errors.New("the bank may have taken back the payment that it refunds")
+
+// paymentState is what has become of the payment that a transfer refunds; its zero value is that
+// of a payment that stands, and of a transfer that refunds none.
+type paymentState string
+
+const (
+	paymentRecalled paymentState = "recalled" // the bank may have taken it back
+	paymentGone     paymentState = "gone"     // the bank has taken it back
+)
+
+// paymentOf is, as SQL, the state of the payment that a transfer t refunds.
+const paymentOf = `CASE WHEN t.refund_of IS NULL THEN '' ELSE (
+			SELECT CASE WHEN e.status <> 'confirmed' THEN 'gone'
+				WHEN (SELECT r.status FROM recalls r WHERE r.event_id = ANY(ARRAY[e.transaction_group_id])) = 'open' THEN 'recalled' ELSE '' END
+			FROM ledger_entries e WHERE e.id = t.refund_of) END`
+
+// recalledWait puts off a refund of a payment that the bank may have taken back.
+func (s *Service) recalledWait(st *claimed, now time.Time) postponement {
+	return s.postponement(st, now, false, errRecalled)
+}
+
+// sameHolder reports whether the bank's name of a holder can be the payer's: all words of the one
+// are words of the other, in any order, and there are two at least. Accents, case and punctuation
+// make no difference.
+func sameHolder(payer, holder string) bool {
+	a, b := identity.Words(strings.ToLower(payer)), identity.Words(strings.ToLower(holder))
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(a) == 0 || len(a) == 1 && len(b) > 1 {
+		return false
+	}
+	for _, word := range a {
+		if !slices.Contains(b, word) {
+			return false
+		}
+	}
+	return true
+}
