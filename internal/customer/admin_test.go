@@ -19,6 +19,7 @@ var byHand = audit.By{Actor: "cli:ada", Reason: "papers seen"}
 
 // A name is approved, not a customer: with another name everything begins again.
 func TestARenameEndsAnApproval(t *testing.T) {
+	spec.Shows(t, "state.customer-kyc.ended")
 	b := setup(t)
 	id := b.in(KYCNone)
 	_, err := b.submit(id, nin)
@@ -153,7 +154,7 @@ func TestOperatorsDecideForAnyTenant(t *testing.T) {
 }
 
 func TestTiersAndStatuses(t *testing.T) {
-	spec.Shows(t, "field.customer.tier.three.self", "state.other.customer")
+	spec.Shows(t, "field.customer.tier.three.self", "state.other.customer", "state.customer-kyc.ended")
 	b := setup(t)
 	id := b.in(KYCNone)
 	for _, tier := range []int{0, 4, -1} {

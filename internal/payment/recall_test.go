@@ -13,6 +13,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
 	"ajo/ledger"
@@ -57,6 +58,7 @@ func (b *bundle) recalls() [2]string {
 // tenant's event, once.
 func TestRecallAfterConfirmation(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.entry.recalled")
 	b := setup(t)
 	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook', webhook_events = '{payment.reversed}' WHERE id = $1`, b.tenant)
 	other, _ := b.confirmed()
@@ -91,6 +93,7 @@ func TestRecallAfterConfirmation(t *testing.T) {
 // Money that was paid out is taken back too: the balance falls below zero, and somebody is called.
 func TestRecallBelowZero(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.entry.recalled")
 	b := setup(t)
 	id, txn := b.confirmed()
 	b.debit("4000.00")

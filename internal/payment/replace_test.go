@@ -12,6 +12,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/reconcile"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -56,6 +57,7 @@ func (b *bundle) tellsAll() {
 // true sum counts in its place.
 func TestReviewIsCorrected(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.entry.review.corrected")
 	b := setup(t)
 	b.tellsAll()
 	id := b.held()
@@ -142,6 +144,7 @@ func TestCorrectionIsRefused(t *testing.T) {
 // what takes its place can be corrected again when it is reversed in its turn.
 func TestReversedIsCorrected(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.entry.review.corrected")
 	b := setup(t)
 	b.tellsAll()
 	id, txn := b.wronglyReversed()
@@ -258,6 +261,7 @@ func TestCorrectionOfARecalledPayment(t *testing.T) {
 // any.
 func TestReversedIsRestored(t *testing.T) {
 	t.Parallel()
+	spec.Shows(t, "state.entry.restored")
 	b := setup(t)
 	b.tellsAll()
 	id, txn := b.wronglyReversed()

@@ -16,6 +16,7 @@ import (
 // What the bank has not confirmed does not leave: the transfer waits, and goes as soon as it is
 // confirmed.
 func TestConfirmedMoneyOnly(t *testing.T) {
+	spec.Shows(t, "endpoint.settle.confirmed")
 	b := setup(t)
 	b.fund("40.00")
 	c := b.credit("60.00")
@@ -38,7 +39,7 @@ func TestConfirmedMoneyOnly(t *testing.T) {
 // A provisional credit that proves false never leaves: its settlement fails, and takes nothing
 // along.
 func TestFalseMoney(t *testing.T) {
-	spec.Shows(t, "endpoint.settle.confirmed")
+	spec.Shows(t, "endpoint.settle.confirmed", "state.transfer.pending-failed")
 	for event, status := range map[ledger.Event]string{ledger.EventReverse: "reversed", ledger.EventHold: "needs_review"} {
 		t.Run(status, func(t *testing.T) {
 			b := setup(t)

@@ -12,6 +12,7 @@ import (
 	"ajo/internal/invariant"
 	"ajo/internal/money"
 	"ajo/internal/page"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
@@ -173,6 +174,7 @@ func (b *bundle) asked(p transfer.Transfer, n int) {
 }
 
 func TestResolve(t *testing.T) {
+	spec.Shows(t, "state.transfer.rebooked")
 	for name, c := range resolutions {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
@@ -270,6 +272,7 @@ func TestResolveIsRefused(t *testing.T) {
 // be cancelled, as long as it was never submitted, and whatever a worker has begun meanwhile is not
 // submitted either.
 func TestCancel(t *testing.T) {
+	spec.Shows(t, "state.transfer.pending-failed")
 	b := setup(t)
 	b.fund("300.00")
 	b.Subscribe(b.tenant, allSettlements)
