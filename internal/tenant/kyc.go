@@ -17,7 +17,9 @@ import (
 // KYCStatus is the state of a tenant's business KYC.
 type KYCStatus string
 
-// The states of the specification. Nothing leads to PendingReview yet ("not shown").
+// The states of the specification. Nothing leads to KYCPendingReview: a valid submission is
+// verified at once, and transitions into it are "not shown" (docs/decisions.md, "Customers and
+// KYC").
 const (
 	KYCUnverified    KYCStatus = "unverified"
 	KYCPendingReview KYCStatus = "pending_review"

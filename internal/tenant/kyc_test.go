@@ -82,6 +82,7 @@ func TestKYCTransitions(t *testing.T) {
 		}
 	}
 	require.Equal(t, refuseKYC(KYCPendingReview), ErrKYCPending)
+	require.NotContains(t, KYCTransitions.States(), KYCPendingReview, "reserved: docs/decisions.md, \"Customers and KYC\"")
 	require.NotContains(t, KYCTransitions.States(), KYCStatus(fsm.Start))
 }
 
