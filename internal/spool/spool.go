@@ -168,7 +168,8 @@ func (s *Spool) release() error {
 	return f.Close() // which releases the lock
 }
 
-// Check reports whether a record could be written now, for readiness.
+// Check reports whether a record could be written now, for readiness. It waits for no append, and
+// no append for it.
 func (s *Spool) Check() error {
 	f, err := os.CreateTemp(s.dir, "check-*")
 	if err != nil {
@@ -176,21 +177,17 @@ func (s *Spool) Check() error {
 	}
 	_, err = f.Write([]byte{0})
 	err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err == nil && s.sizeOnDisk() >= s.max {
 		err = ErrFull
 	}
 	return err
 }
 
-// Waiting counts the bytes that are not drained yet.
-func (s *Spool) Waiting() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sizeOnDisk()
-}
+// Waiting counts the bytes that are not drained yet. It waits for no append.
+func (s *Spool) Waiting() int64 { return s.sizeOnDisk() }
 
+// sizeOnDisk reads the folder. Nobody who only asks holds mu for it: an append has that lock while
+// it waits for the disk, and a folder may have many segments.
 func (s *Spool) sizeOnDisk() (total int64) {
 	for _, path := range s.segments() {
 		if info, err := os.Stat(path); err == nil {

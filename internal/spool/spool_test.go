@@ -125,6 +125,29 @@ func TestBound(t *testing.T) {
 	require.ErrorIs(t, s.Append(ctx, nil), ErrTooLarge)
 }
 
+// Who asks about the folder waits for no append: one that hangs at the disk has the writers' lock.
+func TestNobodyWhoAsksWaitsForAnAppend(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), 1000)
+	require.NoError(t, s.Append(ctx, bytes.Repeat([]byte("x"), 492)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answers := make(chan string)
+	go func() {
+		answers <- fmt.Sprint("check ", s.Check())
+		answers <- fmt.Sprint("waiting ", s.Waiting())
+		answers <- fmt.Sprint("state ", s.State().Records)
+	}()
+	for _, want := range []string{"check <nil>", "waiting 500", "state 1"} {
+		select {
+		case got := <-answers:
+			require.Equal(t, want, got)
+		case <-time.After(30 * time.Second):
+			t.Fatalf("waited 30s for %q while an append has the lock", want)
+		}
+	}
+}
+
 // A process that died in the middle of a write leaves a torn tail: at whatever byte it was torn,
 // the records before it hold.
 func TestTornTailAtEveryByte(t *testing.T) {
@@ -266,7 +289,8 @@ func TestKilledWhileAppending(t *testing.T) {
 	child.Stdout = &out
 	require.NoError(t, child.Start())
 	mine := open(t, dir, 1<<30)
-	require.Eventually(t, func() bool { return strings.Count(out.String(), "kept") > 200 }, 30*time.Second, time.Millisecond)
+	testenv.Eventually(t, 30*time.Second, "200 records that the other process has kept", func() bool { return strings.Count(out.String(), "kept") > 200 },
+		func() any { return strings.Count(out.String(), "kept") })
 	require.Empty(t, drain(t, mine), "what another process writes is left alone")
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
