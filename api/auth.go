@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/provider"
 	"ajo/internal/secret"
@@ -36,14 +38,25 @@ func caller(c *fiber.Ctx) tenant.Tenant {
 	return t
 }
 
+// by says who calls, and from where, for the audit log.
+func (e *edge) by(c *fiber.Ctx) audit.By {
+	t := caller(c)
+	if t.Key.ID != uuid.Nil {
+		return audit.Key(t.Key.ID, e.address(c))
+	}
+	return audit.Session(t.Email, e.address(c))
+}
+
 // authenticate accepts requests with a valid credential of the given kind, and refuses others with
-// 401 or 403.
-func (e *edge) authenticate(want Credential) fiber.Handler {
+// 401 or 403. An API key must have the scope as well.
+func (e *edge) authenticate(want Credential, scope tenant.Scope) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		var t tenant.Tenant
 		var err error
 		if want == Key || (want == SessionOrKey && c.Get(keyHeader) != "") {
-			t, err = e.byKey(c)
+			if t, err = e.byKey(c); err == nil && scope != anyScope {
+				err = t.Key.Allows(scope)
+			}
 		} else {
 			t, err = e.bySession(c)
 		}
@@ -62,11 +75,12 @@ func (e *edge) byKey(c *fiber.Ctx) (tenant.Tenant, error) {
 	if !secret.CheckAPIKey(key.Reveal()) {
 		return tenant.Tenant{}, errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c), [32]byte{})), tenant.ErrUnauthorized)
 	}
-	return e.identify(c, secret.Hash(key.Reveal()), e.limit, e.Limits.Key, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.ByAPIKey(ctx, key) })
+	return e.identify(c, secret.Hash(key.Reveal()), e.limit, e.Limits.Key, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.ByAPIKey(ctx, key, e.address(c)) })
 }
 
 // identify looks a credential up and counts the request: under its tenant, or under its address
-// when the credential is invalid. An address that is over its limit is refused before the database
+// when the credential is invalid, or restricted to other addresses: a stranger who has the key uses
+// up nothing of the tenant's. An address that is over its limit is refused before the database
 // is queried. limit decides by a count, and writes its headers.
 func (e *edge) identify(c *fiber.Ctx, credential [32]byte, limit func(*fiber.Ctx, ratelimit.Result) error,
 	count func(context.Context, [16]byte, [32]byte) ratelimit.Result, look func(context.Context) (tenant.Tenant, error),
@@ -76,8 +90,8 @@ func (e *edge) identify(c *fiber.Ctx, credential [32]byte, limit func(*fiber.Ctx
 		return tenant.Tenant{}, limit(c, r)
 	}
 	t, err := look(ctx)
-	switch {
-	case errors.Is(err, tenant.ErrUnauthorized), errors.Is(err, tenant.ErrSuspended):
+	switch kind := errs.KindOf(err); {
+	case err != nil && (kind == errs.Unauthorized || kind == errs.Forbidden):
 		return t, errors.Join(limit(c, e.Limits.Stranger(ctx, addr, credential)), err)
 	case err != nil:
 		return t, errors.Join(limit(c, e.Limits.Uncounted()), err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"ajo/internal/contract"
 )
@@ -75,6 +76,25 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 		got[o.Method+" "+o.Path] = strings.Join(o.Security, " ")
 	}
 	require.Equal(t, want, got)
+}
+
+// The document names the scope that an API key needs, where the table of routes does.
+func TestDocumentHasTheScopes(t *testing.T) {
+	t.Parallel()
+	var root struct {
+		Paths map[string]map[string]struct{ Security []map[string][]string }
+	}
+	require.NoError(t, yaml.Unmarshal(openAPI, &root))
+	for _, r := range Routes {
+		var want, got []string
+		if r.Scope != anyScope {
+			want = []string{string(r.Scope)}
+		}
+		for _, s := range root.Paths[pathParameter.ReplaceAllString(r.Path, "{$1}")][strings.ToLower(r.Method)].Security {
+			got = append(got, s["apiKey"]...)
+		}
+		require.Equal(t, want, got, "%s %s", r.Method, r.Path)
+	}
 }
 
 // What only some endpoints have stands at these in the document, and nowhere else.

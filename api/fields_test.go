@@ -67,7 +67,7 @@ func TestFieldsOfATenant(t *testing.T) {
 	rotated := w.ask("POST", "/auth/rotate-key", "", 200, m.withSession())["apiKey"].(string)
 	w.read(m.withSession(), "/auth/me").has(t, fields{"apiKeySuffix": "…" + rotated[len(rotated)-4:]})
 	hash := sha256.Sum256([]byte(rotated))
-	require.Equal(t, hash[:], testenv.Value[[]byte](w.Env, `SELECT api_key_hash FROM tenants WHERE id = $1`, m.id))
+	require.Equal(t, hash[:], testenv.Value[[]byte](w.Env, `SELECT hash FROM api_keys WHERE tenant_id = $1 AND main`, m.id))
 	require.NotContains(t, testenv.Value[string](w.Env, `SELECT t::text FROM tenants t WHERE id = $1`, m.id), rotated)
 
 	w.Exec(`ALTER TABLE tenants DISABLE TRIGGER tenants_kyc`) // no request leads there

@@ -36,11 +36,15 @@ var probes = map[string]probe{
 	"POST /auth/password":        {body: `{"oldPassword":"correct horse","newPassword":"correct horse"}`},
 	"POST /auth/logout":          {open: "it ends the session that it is sent with"},
 
-	"GET /auth/me":              {},
-	"POST /auth/rotate-key":     {},
-	"POST /auth/business-kyc":   {body: `{"businessType":"ngo"}`},
-	"POST /auth/webhook-url":    {body: `{"url":"https://intruder.example/"}`},
-	"POST /auth/webhook-secret": {},
+	"GET /auth/me":               {},
+	"POST /auth/rotate-key":      {},
+	"GET /auth/keys":             {query: "after=%s"},
+	"POST /auth/keys":            {body: `{"name":"mine","scopes":["accounts:read"]}`},
+	"POST /auth/keys/:id/rotate": {notFound: "key not found", body: `{"overlap":60}`},
+	"POST /auth/keys/:id/revoke": {notFound: "key not found"},
+	"POST /auth/business-kyc":    {body: `{"businessType":"ngo"}`},
+	"POST /auth/webhook-url":     {body: `{"url":"https://intruder.example/"}`},
+	"POST /auth/webhook-secret":  {},
 	// the whole system's, as specified: what no tenant owns
 	"GET /auth/misdirected": {query: "after=%s"},
 
@@ -195,12 +199,14 @@ func (w *world) belongings(m member) []string {
 	w.pay(event{"r-1", "txn-of-the-owner", "shop-1", "5000.00", "25"})
 	var s struct{ MerchantTxRef string }
 	w.do("POST", "/v1/accounts/shop-1/settle", `{"amount":"100.00","bankCode":"058","accountNumber":"0123456789"}`, key...).ok(202, &s)
+	var k struct{ Key struct{ ID uuid.UUID } }
+	w.do("POST", "/auth/keys", `{"name":"a key of the owner","scopes":["accounts:read"]}`, m.withSession()...).ok(201, &k)
 	delivery := testenv.Value[uuid.UUID](w.Env, `UPDATE deliveries SET status = 'dead_letter', attempt_count = 6 RETURNING id`)
 	hold := uuid.Must(uuid.NewV7())
 	w.Exec(`INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, created_at) VALUES ($1, $2, $3, 1, 'a deposit of the owner', 'open', now())`, hold, m.id, a.ID)
 	w.Exec(`UPDATE ledger_balances SET held = 1 WHERE account_id = $1`, a.ID)
 	things := []string{
-		hold.String(), "a deposit of the owner",
+		hold.String(), "a deposit of the owner", k.Key.ID.String(), "a key of the owner", page.ID(page.Keys, k.Key.ID),
 		"shop-1", "order-of-the-owner", a.ID.String(), a.CustomerID.String(), b.ID.String(), m.id.String(), s.MerchantTxRef, delivery.String(),
 		"txn-of-the-owner", m.key, sec.WebhookSecret, m.email, "owner.example", page.ID(page.Accounts, a.ID), page.ID(page.Customers, a.CustomerID), page.ID(page.Deliveries, delivery),
 		testenv.Value[string](w.Env, `SELECT id::text FROM transfers`), testenv.Value[string](w.Env, `SELECT id::text FROM inbound_events`),
@@ -211,7 +217,7 @@ func (w *world) belongings(m member) []string {
 	return things
 }
 
-// rows are all that the database has of a tenant, as text.
+// rows are all that the database has of a tenant, as text, but for the last uses of its keys.
 func (w *world) rows(m member) map[string]string {
 	w.T.Helper()
 	ctx := context.Background()
@@ -223,7 +229,8 @@ func (w *world) rows(m member) map[string]string {
 	require.Contains(w.T, tables, "accounts")
 	out := map[string]string{"tenants": testenv.Value[string](w.Env, `SELECT t::text FROM tenants t WHERE id = $1`, m.id)}
 	for _, table := range tables {
-		out[table] = testenv.Value[string](w.Env, fmt.Sprintf(`SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM %s t WHERE tenant_id = $1`,
+		out[table] = testenv.Value[string](w.Env, fmt.Sprintf(`SELECT coalesce(string_agg(r, E'\n' ORDER BY r), '') FROM (
+			SELECT (to_jsonb(t) - '{last_used_at,last_used_from}'::text[])::text AS r FROM %s t WHERE tenant_id = $1) rows`,
 			pgx.Identifier{table}.Sanitize()), m.id)
 	}
 	return out

@@ -69,7 +69,7 @@ func TestKeyIsGivenOnce(t *testing.T) {
 	m := w.onboard()
 	w.do("POST", "/v1/accounts", bodies["/v1/accounts"], m.withKey()...).ok(201, nil)
 	hash := sha256.Sum256([]byte(m.key))
-	require.Equal(t, hash[:], testenv.Value[[]byte](w.Env, `SELECT api_key_hash FROM tenants WHERE id = $1`, m.id))
+	require.Equal(t, hash[:], testenv.Value[[]byte](w.Env, `SELECT hash FROM api_keys WHERE tenant_id = $1`, m.id))
 	require.NotContains(t, testenv.Value[string](w.Env, `SELECT t::text FROM tenants t WHERE id = $1`, m.id), m.key)
 	for _, r := range Routes {
 		if r.Method == "GET" {

@@ -14,7 +14,7 @@ func (e *edge) me(c *fiber.Ctx) error { return c.JSON(caller(c)) }
 
 // rotateKey is POST /auth/rotate-key.
 func (e *edge) rotateKey(c *fiber.Ctx) error {
-	key, err := e.Tenants.RotateKey(c.UserContext(), caller(c).ID)
+	key, err := e.Tenants.RotateKey(c.UserContext(), caller(c).ID, e.by(c))
 	return answer(c, struct {
 		APIKey string `json:"apiKey"`
 	}{key.Reveal()}, err)

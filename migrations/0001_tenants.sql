@@ -1,4 +1,4 @@
--- Tenants, and what lets a person in: sessions, login links, registrations, password resets.
+-- Tenants, and what lets a program or a person in: API keys, sessions, login links, registrations, password resets.
 --
 -- Each file is one capability. COMMENTs say what a table or column means, and docs/schema.md is made
 -- from them; a "--" comment says why something is built as it is. The guards that several
@@ -58,8 +58,6 @@ CREATE TABLE tenants (
     kyc_status                    text NOT NULL DEFAULT 'unverified' CHECK (kyc_status IN ('unverified', 'pending_review', 'verified')),
     business_type                 text CHECK (business_type IN ('sole_proprietor', 'registered_business', 'ngo', 'other')),
     cac_number                    text,
-    api_key_hash                  bytea UNIQUE CHECK (octet_length(api_key_hash) = 32),
-    api_key_suffix                text NOT NULL DEFAULT '',
     webhook_url                   text NOT NULL DEFAULT '',
     webhook_secret                bytea,
     webhook_secret_previous       bytea,
@@ -75,14 +73,53 @@ COMMENT ON TABLE tenants IS 'A business that uses the service. It exists from th
 COMMENT ON COLUMN tenants.password_hash IS 'argon2id';
 COMMENT ON COLUMN tenants.operator IS 'may use the operator endpoints';
 COMMENT ON COLUMN tenants.cac_number IS 'registration number at the Corporate Affairs Commission';
-COMMENT ON COLUMN tenants.api_key_hash IS 'SHA-256 of the API key; the key itself is stored nowhere';
-COMMENT ON COLUMN tenants.api_key_suffix IS 'last characters of the key, to recognise it by';
 COMMENT ON COLUMN tenants.webhook_secret IS 'signing secret, sealed';
 COMMENT ON COLUMN tenants.webhook_secret_previous IS 'the secret before it, sealed; signs too until webhook_secret_previous_until';
 COMMENT ON COLUMN tenants.webhook_events IS 'event types the tenant chose in addition to payment.received';
 COMMENT ON COLUMN tenants.listening_until IS 'until then all events are also written to listen_events; NULL: never listened';
 CREATE TRIGGER tenants_kyc BEFORE UPDATE ON tenants FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
     EXECUTE FUNCTION check_kyc_move('unverified>verified');
+
+CREATE TABLE api_keys (
+    id             uuid PRIMARY KEY,
+    tenant_id      uuid NOT NULL REFERENCES tenants (id),
+    main           boolean NOT NULL,
+    name           text NOT NULL CHECK (char_length(name) BETWEEN 1 AND 100),
+    hash           bytea NOT NULL UNIQUE CHECK (octet_length(hash) = 32),
+    suffix         text NOT NULL,
+    scopes         text[] CHECK (cardinality(scopes) > 0),
+    networks       cidr[] NOT NULL DEFAULT '{}',
+    created_at     timestamptz NOT NULL,
+    rotated_at     timestamptz,
+    expires_at     timestamptz,
+    revoked_at     timestamptz,
+    last_used_at   timestamptz,
+    last_used_from inet,
+    CHECK (NOT main OR (scopes IS NULL AND networks = '{}' AND rotated_at IS NULL AND expires_at IS NULL)),
+    CHECK (rotated_at IS NULL OR expires_at IS NOT NULL),
+    CHECK (revoked_at IS NULL OR coalesce(expires_at <= revoked_at, false))
+);
+CREATE UNIQUE INDEX api_keys_main ON api_keys (tenant_id) WHERE main;
+CREATE INDEX api_keys_tenant ON api_keys (tenant_id, id);
+CREATE INDEX api_keys_expiry ON api_keys (expires_at);
+COMMENT ON TABLE api_keys IS 'A key for the API. One that has ended never works again; its row stays for 90 days.';
+COMMENT ON COLUMN api_keys.main IS 'the specification''s key, which rotate-key replaces: all scopes, from anywhere, for ever';
+COMMENT ON COLUMN api_keys.hash IS 'SHA-256 of the key; the key itself is stored nowhere';
+COMMENT ON COLUMN api_keys.suffix IS 'last characters of the key, to recognise it by';
+COMMENT ON COLUMN api_keys.scopes IS 'what it may be used for; NULL: everything, also what is added later';
+COMMENT ON COLUMN api_keys.networks IS 'from where it may be used; empty: from anywhere';
+COMMENT ON COLUMN api_keys.rotated_at IS 'when another key took its place; it works beside that one until expires_at';
+COMMENT ON COLUMN api_keys.expires_at IS 'from then on it is refused; NULL: never';
+COMMENT ON COLUMN api_keys.last_used_at IS 'the last use, to a minute';
+-- Nobody gets more by a key than it was made for: neither rights nor time.
+CREATE TRIGGER api_keys_unchanged BEFORE UPDATE ON api_keys FOR EACH ROW WHEN (
+    (OLD.id, OLD.tenant_id, OLD.name, OLD.hash, OLD.suffix, OLD.created_at) IS DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.name, NEW.hash, NEW.suffix, NEW.created_at)
+    OR OLD.scopes IS DISTINCT FROM NEW.scopes OR OLD.networks IS DISTINCT FROM NEW.networks
+    OR NEW.main AND NOT OLD.main
+    OR OLD.rotated_at IS NOT NULL AND OLD.rotated_at IS DISTINCT FROM NEW.rotated_at
+    OR OLD.expires_at IS NOT NULL AND (NEW.expires_at IS NULL OR NEW.expires_at > OLD.expires_at)
+    OR OLD.revoked_at IS NOT NULL AND OLD.revoked_at IS DISTINCT FROM NEW.revoked_at
+) EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE sessions (
     token_hash bytea PRIMARY KEY CHECK (octet_length(token_hash) = 32),

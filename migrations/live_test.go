@@ -140,7 +140,7 @@ BEGIN
 		END LOOP;
 		SELECT string_agg(quote_ident(attname), ', '), string_agg(CASE CASE WHEN y.typcategory = 'A' THEN 'array' ELSE coalesce(b.typname, y.typname) END
 			WHEN 'uuid' THEN '''018f0000-0000-7000-8000-000000000001''' WHEN 'bytea' THEN '''\x00''' WHEN 'jsonb' THEN '''{}''' WHEN 'timestamptz' THEN 'now()'
-			WHEN 'date' THEN 'current_date' WHEN 'bool' THEN 'true' WHEN 'array' THEN '''{}''' ELSE '''1''' END, ', ')
+			WHEN 'date' THEN 'current_date' WHEN 'inet' THEN '''::1''' WHEN 'bool' THEN 'true' WHEN 'array' THEN '''{}''' ELSE '''1''' END, ', ')
 		INTO names, row_values
 		FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = y.typbasetype
 		WHERE a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attidentity = '';

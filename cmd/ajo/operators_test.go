@@ -449,6 +449,25 @@ func TestEndSessionsCommand(t *testing.T) {
 	require.Zero(t, decode[sessionsEnded](o, "tenant", "end-sessions", o.tenant.String(), "--yes", "--reason", "again").Sessions)
 }
 
+func TestTenantKeysCommands(t *testing.T) {
+	o := setup(t)
+	key := o.apiKey()
+	golden(t, `
+		KEY  NAME  SUFFIX  STATUS  MAIN  SCOPES  NETWORKS  CREATED  EXPIRES  LAST USED  FROM
+		<id>  Reader  …4fQ7  active  no  accounts:read  192.0.2.0/24  <time>  -  -  -`, o.good("tenant", "keys", o.tenant.String()))
+	out, said, err := o.run("tenant", "revoke-key", o.tenant.String(), key.String(), "--yes", "--reason", "it was published")
+	require.NoError(t, err)
+	golden(t, `Revoke API key <id> of tenant "Test tenant" (<id>@tenant.example, active): it is refused from the next request on.`, said)
+	golden(t, `API key "Reader" (…4fQ7) of tenant "Test tenant" (<id>@tenant.example) is revoked.`, out)
+	o.lastAudit("tenant.revoke-key", "key:"+key.String(), "it was published")
+	require.Equal(t, tenant.KeyRevoked, decode[keyRevoked](o, "tenant", "revoke-key", o.tenant.String(), key.String(), "--yes", "--reason", "again").Key.Status)
+	require.Len(t, o.audited(), 1, "it was so already")
+	for _, unknown := range []string{"x", uuid.NewString()} {
+		_, _, err = o.run("tenant", "revoke-key", o.tenant.String(), unknown, "--yes", "--reason", "x")
+		require.ErrorIs(t, err, tenant.ErrKeyNotFound)
+	}
+}
+
 func TestRotateSecretCommand(t *testing.T) {
 	o := setup(t)
 	rotate := []string{"tenant", "rotate-secret", o.tenant.String(), "--yes", "--reason", "it leaked"}

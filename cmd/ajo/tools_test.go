@@ -259,6 +259,7 @@ func (o *ops) changes() map[string][]string {
 		"tenant end-sessions":  {"tenant", "end-sessions", o.tenant.String()},
 		"tenant operator":      {"tenant", "operator", o.tenant.String()},
 		"tenant rotate-secret": {"tenant", "rotate-secret", o.tenant.String()},
+		"tenant revoke-key":    {"tenant", "revoke-key", o.tenant.String(), o.apiKey().String()},
 		"customers tier":       {"customers", "tier", o.customerIn("approved"), "3"},
 		"customers approve":    {"customers", "approve", o.customerIn("pending_review")},
 		"customers reject":     {"customers", "reject", o.customerIn("pending_review")},
@@ -268,6 +269,15 @@ func (o *ops) changes() map[string][]string {
 		"work retry":           {"work", "retry", o.failing().String()},
 		"rekey":                {"rekey"},
 	}
+}
+
+// apiKey is a key of the tenant that may read accounts.
+func (o *ops) apiKey() uuid.UUID {
+	o.T.Helper()
+	id := uuid.Must(uuid.NewV7())
+	o.Exec(`INSERT INTO api_keys (id, tenant_id, main, name, hash, suffix, scopes, networks, created_at)
+		VALUES ($1, $2, false, 'Reader', sha256($3), '…4fQ7', '{accounts:read}', '{192.0.2.0/24}', now())`, id, o.tenant, id[:])
+	return id
 }
 
 // unfinished is an account whose provisioning has failed.

@@ -1,14 +1,16 @@
-// Package audit owns the record of what operators did by hand, and why.
+// Package audit owns the record of what people did by hand: operators, who say why, and tenants,
+// by a session or an API key, from an address.
 //
 // What always holds: an entry is written in the transaction of the change that it records, so that
-// neither stands without the other; it names who did it and gives a reason; the schema refuses to
-// change or remove one.
+// neither stands without the other; it names who did it; the schema refuses to change or remove
+// one; no entry has a secret.
 package audit
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 	"unicode"
@@ -33,7 +35,31 @@ var (
 // By says who does something by hand, and why. Every use case that a person starts takes one.
 type By struct {
 	Actor  string // "cli:<os user>" for the command line
-	Reason string // one line, kept for good
+	Reason string // one line, kept for good; a tenant need not give one
+
+	own  bool       // a tenant does it
+	from netip.Addr // from where
+}
+
+// Session is a tenant's By, whose session was opened with the e-mail, at the address.
+func Session(email string, from netip.Addr) By {
+	return By{Actor: "session:" + email, own: true, from: from}
+}
+
+// Key is a tenant's By, whose program used the API key, at the address.
+func Key(id uuid.UUID, from netip.Addr) By {
+	return By{Actor: "key:" + id.String(), own: true, from: from}
+}
+
+// Own reports whether a tenant does it, and not an operator.
+func (b By) Own() bool { return b.own }
+
+// From is the address of a tenant's By as text; "" when it is not known.
+func (b By) From() string {
+	if !b.from.IsValid() {
+		return ""
+	}
+	return b.from.WithZone("").String()
 }
 
 // Check refuses a By that could not be recorded, with [ErrActor] or [ErrReason]; [Write] does the
@@ -42,6 +68,8 @@ func (b By) Check() error {
 	switch {
 	case strings.TrimSpace(b.Actor) == "" || !utf8.ValidString(b.Actor) || strings.ContainsFunc(b.Actor, unicode.IsControl):
 		return ErrActor
+	case b.own && b.Reason == "":
+		return nil
 	case strings.TrimSpace(b.Reason) == "" || utf8.RuneCountInString(b.Reason) > maxReason,
 		!utf8.ValidString(b.Reason), strings.ContainsFunc(b.Reason, unicode.IsControl):
 		return ErrReason
@@ -52,22 +80,35 @@ func (b By) Check() error {
 // Entry makes the entry of what b did: action in the words of the command ("review.confirm"),
 // target as "kind:id", and detail, a struct of what the row alone would not show later.
 func (b By) Entry(action, target string, detail any) Entry {
-	return Entry{Actor: b.Actor, Action: action, Target: target, Reason: b.Reason, Detail: detail}
+	return Entry{By: b, Action: action, Target: target, Detail: detail}
 }
 
 // Entry is one thing done by hand.
 type Entry struct {
-	Actor  string
+	By
 	Action string
 	Target string
-	Reason string
-	Detail any // kept as JSON; nil is an empty object. Never a secret.
+	Detail any       // kept as JSON; nil is an empty object. Never a secret.
+	Tenant uuid.UUID // who sees it, beside operators; uuid.Nil: nobody
+}
+
+// Of is the entry of something that was done by the tenant, or to it: the tenant sees who, what and
+// when, and the before and after of the detail.
+func (e Entry) Of(tenant uuid.UUID) Entry {
+	e.Tenant = tenant
+	return e
+}
+
+// Change is a detail that the tenant sees: what was there before, and what is there now.
+type Change struct {
+	Before any `json:"before,omitempty"`
+	After  any `json:"after,omitempty"`
 }
 
 // Write records an entry in the transaction of what was done. [ErrActor] and [ErrReason] refuse it,
 // and so the change.
 func Write(ctx context.Context, tx pg.Tx, now time.Time, e Entry) error {
-	if err := (By{Actor: e.Actor, Reason: e.Reason}).Check(); err != nil {
+	if err := e.Check(); err != nil {
 		return err
 	}
 	detail := []byte(`{}`)
@@ -77,8 +118,10 @@ func Write(ctx context.Context, tx pg.Tx, now time.Time, e Entry) error {
 			return fmt.Errorf("audit detail of %s: %w", e.Action, err)
 		}
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO audit_log (id, at, actor, action, target, reason, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		uuid.Must(uuid.NewV7()), now, e.Actor, e.Action, e.Target, strings.TrimSpace(e.Reason), detail)
+	_, err := tx.Exec(ctx, `
+		INSERT INTO audit_log (id, at, actor, action, target, reason, detail, tenant_id, address)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, '00000000-0000-0000-0000-000000000000'::uuid), nullif($9, '')::inet)`,
+		uuid.Must(uuid.NewV7()), now, e.Actor, e.Action, e.Target, strings.TrimSpace(e.Reason), detail, e.Tenant, e.From())
 	return err
 }
 

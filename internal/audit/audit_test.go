@@ -25,13 +25,13 @@ func TestWhoAndWhyAreRequired(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)
 	for _, reason := range []string{"", " ", "\t\n", strings.Repeat("x", 501), "two\nlines", "\xff", "a\x00b", "\x1b[2Jcleared"} {
-		require.ErrorIs(t, write(e, audit.Entry{Actor: "cli:ada", Action: "a", Target: "t", Reason: reason}), audit.ErrReason, "%q", reason)
+		require.ErrorIs(t, write(e, audit.By{Actor: "cli:ada", Reason: reason}.Entry("a", "t", nil)), audit.ErrReason, "%q", reason)
 	}
 	for _, actor := range []string{"", " ", "cli:\nada", "\xff"} {
-		require.ErrorIs(t, write(e, audit.Entry{Actor: actor, Action: "a", Target: "t", Reason: "why"}), audit.ErrActor, "%q", actor)
+		require.ErrorIs(t, write(e, audit.By{Actor: actor, Reason: "why"}.Entry("a", "t", nil)), audit.ErrActor, "%q", actor)
 	}
 	require.Zero(t, testenv.Value[int](e, `SELECT count(*) FROM audit_log`))
-	require.NoError(t, write(e, audit.Entry{Actor: "cli:ada", Action: "a", Target: "t", Reason: " " + strings.Repeat("é", 498) + " "}))
+	require.NoError(t, write(e, audit.By{Actor: "cli:ada", Reason: " " + strings.Repeat("é", 498) + " "}.Entry("a", "t", nil)))
 	require.Equal(t, 498, testenv.Value[int](e, `SELECT char_length(reason) FROM audit_log`))
 }
 

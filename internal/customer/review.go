@@ -53,10 +53,8 @@ func (s *Service) decide(ctx context.Context, by Reviewer, id uuid.UUID, event K
 		if c, err = s.conclude(ctx, tx, c, event); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, s.Clock.Now(), audit.Entry{
-			Actor: "session:" + by.TenantID.String(), Action: "kyc." + string(event), Target: target(c.ID),
-			Reason: "decided in the dashboard", Detail: decided{c.Name, c.NINLast4, c.KYCTier},
-		})
+		return audit.Write(ctx, tx, s.Clock.Now(), audit.By{Actor: "session:" + by.TenantID.String(), Reason: "decided in the dashboard"}.
+			Entry("kyc."+string(event), target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}))
 	})
 	return c, err
 }

@@ -434,7 +434,7 @@ func (c *crash) codes(id string) (all []string) {
 // checkJoined: each tenant is there once, and each customer has shown a NIN.
 func (c *crash) checkJoined(units int) {
 	c.t.Helper()
-	require.Equal(c.t, units, c.count(`SELECT count(*) FROM tenants WHERE email LIKE '%dev-%' AND api_key_hash IS NOT NULL`))
+	require.Equal(c.t, units, c.count(`SELECT count(*) FROM tenants t WHERE email LIKE '%dev-%' AND EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = t.id AND k.main)`))
 	require.Equal(c.t, units, c.count(`SELECT count(*) FROM customers WHERE kyc_status = 'approved' AND kyc_tier = 2 AND nin IS NOT NULL`))
 	require.Equal(c.t, units, c.count(`SELECT count(*) FROM customers`))
 	require.Equal(c.t, units, c.count(`SELECT count(*) FROM accounts WHERE status = 'active'`))

@@ -52,7 +52,7 @@ func newSettlerIn(w *world) *settler {
 	s.key = key.Reveal()
 	s.keepSecret("API key", s.key)
 	hash := secret.Hash(s.key)
-	s.Exec(`UPDATE tenants SET api_key_hash = $2, api_key_suffix = $3 WHERE id = $1`, s.tenant, hash[:], key.Suffix())
+	s.Exec(`INSERT INTO api_keys (id, tenant_id, main, name, hash, suffix, created_at) VALUES (gen_random_uuid(), $1, true, 'Main key', $2, $3, now())`, s.tenant, hash[:], key.Suffix())
 	return s
 }
 

@@ -117,6 +117,7 @@ const (
 	Freezes
 	SystemStatement
 	Holds
+	Keys
 )
 
 // ID returns the cursor that names a row of the list by its id.

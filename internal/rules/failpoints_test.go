@@ -132,7 +132,6 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).openSession InTx",
 		"(*ajo/internal/tenant.Service).rehash Exec",
 		"(*ajo/internal/tenant.Service).RememberNetwork InTx",
-		"(*ajo/internal/tenant.Service).RotateKey setKey",
 		"(*ajo/internal/tenant.Service).SetWebhookURL InTx",
 		"(*ajo/internal/tenant.Service).WebhookSecret InTx",
 		"(*ajo/internal/webhook.Service).Choose Exec",
@@ -142,6 +141,12 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).ChangePassword InTx",
 		"(*ajo/internal/tenant.Service).mailReset InTx",
 		"(*ajo/internal/tenant.Service).ResetPassword InTx",
+	},
+	"one commit, and nothing follows but a mail: a key that nobody has heard of is in the list, and is revoked or rotated again": {
+		"(*ajo/internal/tenant.Service).CreateKey InTx",
+		"(*ajo/internal/tenant.Service).RotateKey InTx",
+		"(*ajo/internal/tenant.Service).RotateOne InTx",
+		"(*ajo/internal/tenant.Service).RevokeKey InTx",
 	},
 	"one commit, and nothing follows: who has heard no answer asks for another link": {
 		"(*ajo/internal/tenant.Service).LoginByLink InTx",
@@ -163,6 +168,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).keepAcknowledgement InTx",
 	},
 	"it moves nothing on: the next time does what this one did not": {
+		"(*ajo/internal/tenant.keyUses).write Exec",
 		"(*ajo/internal/account.Service).freeNumber InTx",
 		"(*ajo/internal/payment.Service).claimLists Collect", // who finds the claim waits for the end of its lease
 		"(*ajo/internal/payment.Service).readList Exec",

@@ -45,7 +45,8 @@ type Record struct {
 	CreatedAt, UpdatedAt       time.Time
 }
 
-const recordColumns = `id, name, email, status, operator, kyc_status, business_type, api_key_suffix, webhook_url,
+const recordColumns = `id, name, email, status, operator, kyc_status, business_type,
+	coalesce((SELECT m.suffix FROM api_keys m WHERE m.tenant_id = tenants.id AND m.main), ''), webhook_url,
 	webhook_secret IS NOT NULL, webhook_secret_previous_until, created_at, updated_at`
 
 // List returns a page of tenants, newest first, of one status or, if it is empty, of all. For

@@ -3,13 +3,18 @@ package tenant
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/pg"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
 )
@@ -22,16 +27,16 @@ func TestByAPIKey(t *testing.T) {
 		"", "ajo_", key.Reveal() + "x", key.Reveal()[1:], strings.ToLower(key.Reveal()), secret.NewAPIKey().Reveal(), "\x00",
 		key.Suffix(), " " + key.Reveal(),
 	} {
-		_, err := b.ByAPIKey(ctx, secret.Redact(bad))
+		_, err := b.ByAPIKey(ctx, secret.Redact(bad), netip.Addr{})
 		require.ErrorIs(t, err, ErrUnauthorized, bad)
 	}
 	require.Equal(t, 0, testenv.Value[int](b.Env, `SELECT count(*) FROM tenants t WHERE t::text LIKE '%' || $1 || '%'`, key.Reveal()), "the key itself is nowhere")
 
 	b.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, id)
-	_, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()))
+	_, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()), netip.Addr{})
 	require.ErrorIs(t, err, ErrSuspended)
 	b.Exec(`UPDATE tenants SET status = 'active' WHERE id = $1`, id)
-	_, err = b.ByAPIKey(ctx, secret.Redact(key.Reveal()))
+	_, err = b.ByAPIKey(ctx, secret.Redact(key.Reveal()), netip.Addr{})
 	require.NoError(t, err)
 }
 
@@ -39,11 +44,13 @@ func TestRotateKey(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
 	id, old := b.withKey("ada@example.com")
-	key, err := b.RotateKey(ctx, id)
+	key, err := b.RotateKey(ctx, id, byHand)
 	require.NoError(t, err)
-	_, err = b.ByAPIKey(ctx, secret.Redact(old.Reveal()))
+	_, err = b.ByAPIKey(ctx, secret.Redact(old.Reveal()), netip.Addr{})
 	require.ErrorIs(t, err, ErrUnauthorized, "the old key is dead at once")
-	got, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()))
+	_, err = b.ByAPIKey(ctx, secret.Redact(key.Reveal()), netip.Addr{})
+	require.NoError(t, err)
+	got, err := b.Me(ctx, id)
 	require.NoError(t, err)
 	require.Equal(t, key.Suffix(), got.APIKeySuffix)
 }
@@ -59,7 +66,7 @@ func TestKeysLookedUpTogether(t *testing.T) {
 	b.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, out)
 	look := func(key secret.APIKey, id uuid.UUID, want error) func() {
 		return func() {
-			got, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()))
+			got, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()), netip.Addr{})
 			if !errors.Is(err, want) || got.ID != id {
 				t.Errorf("%s and %v, not %s and %v", got.ID, err, id, want)
 			}
@@ -73,7 +80,7 @@ func TestKeysLookedUpTogether(t *testing.T) {
 		wg.Wait()
 	}
 	many(look(hers, ada, nil), look(theirs, bola, nil), look(shut, uuid.Nil, ErrSuspended), look(secret.NewAPIKey(), uuid.Nil, ErrUnauthorized))
-	fresh, err := b.RotateKey(ctx, ada)
+	fresh, err := b.RotateKey(ctx, ada, byHand)
 	require.NoError(t, err)
 	many(look(hers, uuid.Nil, ErrUnauthorized), look(fresh, ada, nil), look(theirs, bola, nil))
 }
@@ -87,17 +94,151 @@ func TestRotateAtOnce(t *testing.T) {
 	for i := range keys {
 		wg.Go(func() {
 			var err error
-			keys[i], err = b.RotateKey(ctx, id)
+			keys[i], err = b.RotateKey(ctx, id, byHand)
 			require.NoError(t, err)
 		})
 	}
 	wg.Wait()
 	good := 0
 	for _, k := range keys {
-		if got, err := b.ByAPIKey(ctx, secret.Redact(k.Reveal())); err == nil {
+		if _, err := b.ByAPIKey(ctx, secret.Redact(k.Reveal()), netip.Addr{}); err == nil {
 			good++
+			got, err := b.Me(ctx, id)
+			require.NoError(t, err)
 			require.Equal(t, k.Suffix(), got.APIKeySuffix)
 		}
 	}
 	require.Equal(t, 1, good)
+}
+
+// restricted makes a key with one scope.
+func (b *bundle) restricted(id uuid.UUID) (secret.APIKey, KeyRecord) {
+	b.T.Helper()
+	key, k, err := b.CreateKey(context.Background(), id, NewKey{Name: "Reader", Scopes: []string{"accounts:read"}, Networks: []string{"192.0.2.0/24"}}, byHand)
+	require.NoError(b.T, err)
+	return key, k
+}
+
+var office = netip.MustParseAddr("192.0.2.7")
+
+// The last use of a key is written once a minute at most, whoever uses it, and a row that somebody
+// else has locked is not waited for.
+func TestUsesAreWrittenOnceAMinute(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id, _ := b.withKey("ada@example.com")
+	key, k := b.restricted(id)
+	start := b.Env.Clock.Now()
+	use := func() {
+		_, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()), office)
+		require.NoError(t, err)
+		b.uses.write(ctx)
+	}
+	last := func() time.Time {
+		return testenv.Value[time.Time](b.Env, `SELECT last_used_at FROM api_keys WHERE id = $1`, k.ID).UTC()
+	}
+	version := func() string {
+		return testenv.Value[string](b.Env, `SELECT xmin::text FROM api_keys WHERE id = $1`, k.ID)
+	}
+	use()
+	require.Equal(t, start, last())
+	require.Equal(t, "192.0.2.7/32", testenv.Value[string](b.Env, `SELECT last_used_from::text FROM api_keys WHERE id = $1`, k.ID))
+	written := version()
+	b.Env.Clock.Advance(time.Minute - time.Microsecond)
+	use()
+	require.Equal(t, written, version(), "within a minute")
+	// another process has read the row before that use was written
+	b.uses.note(Key{ID: k.ID}, office, b.Env.Clock.Now())
+	b.uses.write(ctx)
+	require.Equal(t, written, version(), "the statement itself keeps to the minute")
+	b.Env.Clock.Advance(time.Microsecond)
+	use()
+	require.Equal(t, start.Add(time.Minute), last())
+
+	b.Env.Clock.Advance(time.Hour)
+	require.NoError(t, pg.InTx(ctx, b.Env.Pool, func(tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `SELECT FROM api_keys WHERE id = $1 FOR UPDATE`, k.ID)
+		require.NoError(t, err)
+		use() // and does not wait
+		return nil
+	}))
+	require.Equal(t, start.Add(time.Minute), last())
+	_, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()), netip.MustParseAddr("192.0.3.1"))
+	require.Equal(t, errs.Forbidden, errs.KindOf(err))
+	require.Empty(t, b.uses.noted, "an attempt from elsewhere is no use")
+	_, err = b.ByAPIKey(ctx, secret.Redact(key.Reveal()), office)
+	require.NoError(t, err)
+	require.NoError(t, b.Close(ctx))
+	require.Equal(t, start.Add(time.Minute+time.Hour), last(), "what was noted when the process stops")
+	b.uses.note(Key{ID: k.ID}, office, b.Env.Clock.Now())
+	require.Empty(t, b.uses.noted)
+}
+
+// The schema lets nobody give a key more rights, more time or another life.
+func TestKeysAreGuarded(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id, _ := b.withKey("ada@example.com")
+	other, _ := b.withKey("bola@example.com")
+	_, k := b.restricted(id)
+	b.Exec(`UPDATE api_keys SET expires_at = now() + interval '1 hour' WHERE id = $1`, k.ID)
+	refused := func(id uuid.UUID, set string) {
+		t.Helper()
+		_, err := b.Env.Pool.Exec(ctx, `UPDATE api_keys SET `+set+` WHERE id = $1`, id)
+		require.Contains(t, []string{"23514", "23505"}, pg.Code(err), set)
+	}
+	for _, set := range []string{
+		"scopes = NULL", "scopes = '{payouts:create}'", "networks = '{}'", "networks = '{0.0.0.0/0}'", "main = true", "expires_at = NULL",
+		"expires_at = now() + interval '2 hours'", "hash = sha256('x')", "name = 'x'", "suffix = 'x'", "tenant_id = '" + other.String() + "'",
+		"created_at = now() + interval '1 day'", "revoked_at = now() - interval '1 day'",
+	} {
+		refused(k.ID, set)
+	}
+	first := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM api_keys WHERE tenant_id = $1 AND main`, id)
+	for _, set := range []string{"scopes = '{payouts:create}'", "expires_at = now()", "rotated_at = now()", "revoked_at = now()"} {
+		refused(first, set)
+	}
+	_, err := b.RevokeKey(ctx, id, k.ID, byHand)
+	require.NoError(t, err)
+	for _, set := range []string{"revoked_at = NULL", "revoked_at = NULL, expires_at = NULL", "expires_at = NULL"} {
+		refused(k.ID, set)
+	}
+}
+
+// Ended keys are listed for 90 days. Who made and ended them stays in the audit log.
+func TestEndedKeysAreRemoved(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id, _ := b.withKey("ada@example.com")
+	_, k := b.restricted(id)
+	_, err := b.RevokeKey(ctx, id, k.ID, byHand)
+	require.NoError(t, err)
+	count := func() int { return testenv.Value[int](b.Env, `SELECT count(*) FROM api_keys WHERE tenant_id = $1`, id) }
+	b.Env.Clock.Advance(90 * 24 * time.Hour)
+	b.Env.Clock.Advance(-time.Second)
+	b.purge()
+	require.Equal(t, 2, count())
+	b.Env.Clock.Advance(time.Second)
+	b.purge()
+	require.Equal(t, 1, count())
+	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE target = $1`, "key:"+k.ID.String()))
+}
+
+// The owner hears of a new key by e-mail, with its suffix and where it was made, and never the key.
+func TestOwnersHearOfNewKeys(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id, _ := b.withKey("ada@example.com")
+	by := audit.Session("ada@example.com", office)
+	key, k, err := b.CreateKey(ctx, id, NewKey{Name: "Reader", Scopes: []string{"accounts:read"}}, by)
+	require.NoError(t, err)
+	sent := b.mail("ada@example.com", 2)
+	require.Equal(t, "A new API key was made", sent.Subject)
+	require.Contains(t, sent.Text, k.Suffix)
+	require.Contains(t, sent.Text, "192.0.2.7")
+	require.NotContains(t, sent.Text, key.Reveal())
+	require.Equal(t, []string{
+		`keys.create key:` + k.ID.String() + ` {"after": {"name": "Reader", "scopes": ["accounts:read"], "suffix": "` + k.Suffix + `"}}`,
+	}, b.audited())
+	require.Equal(t, "session:ada@example.com 192.0.2.7", testenv.Value[string](b.Env, `SELECT actor || ' ' || host(address) FROM audit_log WHERE tenant_id = $1`, id))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/failpoint"
 	"ajo/internal/mail"
 	"ajo/internal/secret"
@@ -114,6 +115,23 @@ func passwordEmail(to string) mail.Message {
 
 If this was not you, set a new password now: choose "Forgot your password?" on the login page.
 `}
+}
+
+// keyEmail tells the owner of an API key that there is now.
+func keyEmail(to, what string, k KeyRecord, by audit.By) mail.Message {
+	return mail.Message{To: to, Subject: what, Text: fmt.Sprintf(`%s: "%s", which ends with %s.
+
+%s
+If this was not you, revoke the key in the dashboard, and set a new password.
+`, what, k.Name, k.Suffix, fromWhere(by))}
+}
+
+// fromWhere says at which address somebody acted.
+func fromWhere(by audit.By) string {
+	if by.From() == "" {
+		return ""
+	}
+	return "This was done from the address " + by.From() + ".\n"
 }
 
 func takenEmail(to string) mail.Message {

@@ -9,8 +9,8 @@ import (
 
 // How many networks of an owner are remembered, and for how long after a login.
 const (
-	maxNetworks = 20
-	networkLife = 90 * 24 * time.Hour
+	maxKnownNetworks = 20
+	networkLife      = 90 * 24 * time.Hour
 )
 
 // KnowsNetwork reports whether somebody has logged in to the address from the network. It runs the
@@ -32,7 +32,7 @@ func (s *Service) RememberNetwork(ctx context.Context, email, network string) er
 		}
 		_, err = tx.Exec(ctx, `
 			DELETE FROM known_networks WHERE email = $1 AND network IN (
-				SELECT network FROM known_networks WHERE email = $1 ORDER BY last_at DESC OFFSET $2)`, email, maxNetworks)
+				SELECT network FROM known_networks WHERE email = $1 ORDER BY last_at DESC OFFSET $2)`, email, maxKnownNetworks)
 		return err
 	})
 }

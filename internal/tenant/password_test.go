@@ -263,11 +263,11 @@ func TestKnownNetworks(t *testing.T) {
 	require.False(t, knows("192.0.2.2"))
 	b.Clock.Advance(networkLife)
 	require.False(t, knows("192.0.2.1"), "it was long ago")
-	for i := range maxNetworks + 1 {
+	for i := range maxKnownNetworks + 1 {
 		b.Clock.Advance(time.Second)
 		require.NoError(t, b.RememberNetwork(ctx, email, fmt.Sprintf("192.0.2.%d", 100+i)))
 	}
-	require.Equal(t, maxNetworks, testenv.Value[int](b.Env, `SELECT count(*) FROM known_networks`))
+	require.Equal(t, maxKnownNetworks, testenv.Value[int](b.Env, `SELECT count(*) FROM known_networks`))
 	require.False(t, knows("192.0.2.100"), "the oldest goes first")
 	_, err := b.EndSessions(ctx, id, byHand)
 	require.NoError(t, err)

@@ -43,23 +43,29 @@ type Tenant struct {
 	Name         string    `json:"name"`
 	Email        string    `json:"email"`
 	Status       string    `json:"status"`
-	APIKeySuffix string    `json:"apiKeySuffix"`
+	APIKeySuffix string    `json:"apiKeySuffix"` // of the main key; "" when it was revoked
 	KYCStatus    KYCStatus `json:"kycStatus"`
 	BusinessType *string   `json:"businessType"`
 	WebhookURL   string    `json:"webhookUrl"` // "" until set
 	CreatedAt    time.Time `json:"createdAt"`
 	// may approve and reject KYC in production; only the command line sets it
 	Operator bool `json:"-"`
+	// Key is the API key that the request came with; the zero value for a session.
+	Key Key `json:"-"`
 }
 
-// columns are a tenant's, in the order of fields.
-const columns = `t.id, t.name, t.email, t.status, t.api_key_suffix, t.kyc_status, t.business_type, t.webhook_url, t.created_at, t.operator`
+// rowColumns are those of a tenant's own row, in the order of rowFields. columns are all, in the
+// order of fields.
+const (
+	rowColumns = `t.id, t.name, t.email, t.status, t.kyc_status, t.business_type, t.webhook_url, t.created_at, t.operator`
+	columns    = rowColumns + `, coalesce((SELECT m.suffix FROM api_keys m WHERE m.tenant_id = t.id AND m.main), '')`
+)
 
-func (t *Tenant) fields() []any {
-	return []any{
-		&t.ID, &t.Name, &t.Email, &t.Status, &t.APIKeySuffix, &t.KYCStatus, &t.BusinessType, &t.WebhookURL, &t.CreatedAt, &t.Operator,
-	}
+func (t *Tenant) rowFields() []any {
+	return []any{&t.ID, &t.Name, &t.Email, &t.Status, &t.KYCStatus, &t.BusinessType, &t.WebhookURL, &t.CreatedAt, &t.Operator}
 }
+
+func (t *Tenant) fields() []any { return append(t.rowFields(), &t.APIKeySuffix) }
 
 // Options are what a Service needs.
 type Options struct {
@@ -76,19 +82,21 @@ type Service struct {
 	Options
 	mails *mailQueue
 	keys  *batch.Coalescer[[sha256.Size]byte, Tenant]
+	uses  *keyUses
 }
 
 // New returns the service and starts its mailers.
 func New(o Options) *Service {
-	s := &Service{Options: o, mails: newMailQueue(o.Mail, o.Log)}
+	s := &Service{Options: o, mails: newMailQueue(o.Mail, o.Log), uses: newKeyUses(o.Pool, o.Log)}
 	s.keys = batch.New(keyWriters, keyBatch, s.byKeys)
 	return s
 }
 
-// Close accepts no more e-mails and waits until the queued ones are sent, or until ctx ends. After
-// it, no key can be looked up.
+// Close accepts no more e-mails and waits until the queued ones are sent, or until ctx ends. It
+// records the last uses of keys. After it, no key can be looked up.
 func (s *Service) Close(ctx context.Context) error {
 	s.keys.Close()
+	s.uses.close(ctx)
 	return s.mails.drain(ctx)
 }
 

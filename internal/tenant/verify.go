@@ -119,7 +119,8 @@ func (s *Service) confirm(ctx context.Context, tx pg.Tx, id uuid.UUID, key secre
 	if _, err := tx.Exec(ctx, `UPDATE pending_registrations SET password_hash = '', code_hash = NULL WHERE id = $1`, id); err != nil {
 		return false, err
 	}
-	return true, s.setKey(ctx, tx, id, key)
+	_, err = s.writeKey(ctx, tx, mainKey(id), key)
+	return true, err
 }
 
 // sealCode returns what is stored of a code: its SHA-256, encrypted for the registration's row. A

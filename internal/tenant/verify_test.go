@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,7 +40,7 @@ func TestVerifyEmail(t *testing.T) {
 	key, err := b.VerifyEmail(ctx, id.String(), code)
 	require.NoError(t, err)
 	require.True(t, secret.CheckAPIKey(key.Reveal()))
-	got, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()))
+	got, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()), netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, id, got.ID)
 	_, err = b.VerifyEmail(ctx, id.String(), code)
@@ -139,7 +140,7 @@ func TestRightCodesAtOnce(t *testing.T) {
 			wg.Go(func() {
 				if key, err := b.VerifyEmail(context.Background(), id.String(), code); err == nil {
 					keys.Add(1)
-					_, err := b.ByAPIKey(context.Background(), secret.Redact(key.Reveal()))
+					_, err := b.ByAPIKey(context.Background(), secret.Redact(key.Reveal()), netip.Addr{})
 					require.NoError(t, err)
 				} else {
 					require.ErrorIs(t, err, ErrCode)

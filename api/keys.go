@@ -1,0 +1,65 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
+
+	"ajo/internal/page"
+	"ajo/internal/secret"
+	"ajo/internal/tenant"
+)
+
+// keyID is the API key that a path names; uuid.Nil, which no key has, where it is no id.
+func keyID(c *fiber.Ctx) uuid.UUID {
+	id, _ := uuid.Parse(pathParam(c, "id"))
+	return id
+}
+
+// listKeys is GET /auth/keys, an addition.
+func (e *edge) listKeys(c *fiber.Ctx) error {
+	return answerPage(c, "keys", func(r page.Request) ([]tenant.KeyRecord, page.Info, error) {
+		return e.Tenants.Keys(c.UserContext(), caller(c).ID, r)
+	})
+}
+
+// shownKey is the answer with a new key, which is shown only once.
+type shownKey struct {
+	APIKey  string           `json:"apiKey"`
+	Warning string           `json:"warning"`
+	Key     tenant.KeyRecord `json:"key"`
+}
+
+// createKey is POST /auth/keys, an addition.
+func (e *edge) createKey(c *fiber.Ctx) error {
+	in := readBody(c)
+	n := tenant.NewKey{Name: in.text("name"), Scopes: in.texts("scopes"), Networks: in.texts("networks"), ExpiresAt: in.time("expiresAt")}
+	if err := in.err(); err != nil {
+		return err
+	}
+	key, record, err := e.Tenants.CreateKey(c.UserContext(), caller(c).ID, n, e.by(c))
+	return answerKey(c.Status(http.StatusCreated), key, record, err)
+}
+
+// rotateOneKey is POST /auth/keys/:id/rotate, an addition. The overlap is in seconds.
+func (e *edge) rotateOneKey(c *fiber.Ctx) error {
+	in := readBody(c)
+	overlap := in.whole("overlap", int(tenant.MaxOverlap/time.Second))
+	if err := in.err(); err != nil {
+		return err
+	}
+	key, record, err := e.Tenants.RotateOne(c.UserContext(), caller(c).ID, keyID(c), time.Duration(overlap)*time.Second, e.by(c))
+	return answerKey(c, key, record, err)
+}
+
+func answerKey(c *fiber.Ctx, key secret.APIKey, record tenant.KeyRecord, err error) error {
+	return answer(c, shownKey{key.Reveal(), tenant.KeyWarning, record}, err)
+}
+
+// revokeKey is POST /auth/keys/:id/revoke, an addition. It reads no body.
+func (e *edge) revokeKey(c *fiber.Ctx) error {
+	k, err := e.Tenants.RevokeKey(c.UserContext(), caller(c).ID, keyID(c), e.by(c))
+	return answer(c, k, err)
+}
