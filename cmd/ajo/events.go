@@ -19,7 +19,7 @@ import (
 
 func (t *tool) newEventsCmd() *cobra.Command {
 	return group("events", "Show the bank's events, assign misdirected payments, and repost what could not be posted",
-		t.newEventsListCmd(), t.newEventShowCmd(), t.newAssignCmd(), t.newRepostCmd())
+		t.newEventsListCmd(), t.newEventShowCmd(), t.newAssignCmd(), t.newEventRefundCmd(), t.newRepostCmd())
 }
 
 func (t *tool) newEventsListCmd() *cobra.Command {
@@ -180,6 +180,38 @@ The account is named by its ID, or by its reference and its tenant.`,
 						return result{}, err
 					}
 					return done(posted, "The payment is posted to account %q; the bank is asked to confirm it from %s on.", p.AccountRef, stamp(&posted.ConfirmAt))
+				},
+			}, nil
+		}),
+	})
+}
+
+func (t *tool) newEventRefundCmd() *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: "refund <event>", short: "Pay a misdirected payment back to its sender",
+			long: `Pays a misdirected payment back, all of it that came, from the account suspense to the account that it came from by the bank's
+own record, which is asked for. The event's word on the sender is not used. The worker asks the bank who holds that account before the
+money leaves: under another name the transfer fails, and the money is in suspense again. A refund that failed can be made again, and
+the payment can be assigned then. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
+			example: `  ajo events refund 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the payer mistyped the number"`,
+		},
+		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			p, err := tools.Payments.PlanReturn(ctx, id)
+			if err != nil {
+				return plan{}, err
+			}
+			r := p.Record
+			return plan{
+				will: fmt.Sprintf("Pay NGN %s, which is left of the payment %s of NGN %s, back to %q, account %s at %s (code %q).", r.Amount.Sub(r.Fee), r.ID, r.Amount,
+					r.SenderName, r.SenderAccount, r.SenderBank, r.SenderBankCode),
+				enqueues: true,
+				do: func(by audit.By) (result, error) {
+					ref, err := tools.Return(ctx, p, by)
+					if err != nil {
+						return result{}, err
+					}
+					return done(struct{ MerchantTxRef string }{ref}, "The payment goes back as the transfer %s: see ajo transfers show %s.", ref, ref)
 				},
 			}, nil
 		}),

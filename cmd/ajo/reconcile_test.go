@@ -186,6 +186,39 @@ func TestRepostCommand(t *testing.T) {
 	require.Contains(t, out, "events.repost")
 }
 
+func TestEventRefundCommand(t *testing.T) {
+	t.Parallel()
+	c, id := newCounter(t), uuid.Must(uuid.NewV7())
+	e, txn := c.Env, c.txn
+	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message, amount, fee, currency,
+			occurred_at, digest, received_at, processed_at)
+		VALUES ($1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'failed', 'misdirected', 'no account has this alias', 5000, 25, 'NGN', $3, sha256(''), $3, $3)`, id, txn.ID, txn.Time)
+	e.KeyEvents()
+	require.NoError(t, pg.InTx(t.Context(), e.Pool, func(tx pg.Tx) error {
+		return ledger.PostMovements(t.Context(), tx, txn.Time, []ledger.Movement{{
+			Account: ledger.Suspense, Direction: ledger.Credit, Amount: money.Must("4975.00"), Kind: ledger.KindSuspense,
+			TransactionGroupID: ledger.GroupOf(ledger.KindSuspense, ledger.Suspense, id),
+		}})
+	}))
+
+	refund := []string{"events", "refund", id.String(), "--reason", "ticket 5", "--yes"}
+	c.unconnected(t, refund...)
+	_, stderr, code := toolRun(t, c.env, refund[:5]...)
+	require.Equal(t, 1, code, "it is asked")
+	require.Contains(t, stderr, `Pay NGN 4975.00, which is left of the payment `+txn.ID+` of NGN 5000.00, back to "`+txn.SenderName+`", account 0123456789 at Wema Bank (code "035").`)
+	out, stderr, code := toolRun(t, c.env, refund...)
+	require.Zero(t, code, stderr)
+	ref := testenv.Value[string](e, `SELECT merchant_tx_ref FROM transfers WHERE status = 'pending' AND amount = 4975 AND refund_of IS NOT NULL`)
+	require.Contains(t, out, "The payment goes back as the transfer "+ref)
+	_, stderr, code = toolRun(t, c.env, refund...)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "the payment was paid back to its sender, or is on its way")
+	out, _, _ = toolRun(t, c.env, "transfers", "show", ref)
+	require.Contains(t, out, "suspense")
+	out, _, _ = toolRun(t, c.env, "audit", "list")
+	require.Contains(t, out, "events.refund")
+}
+
 func TestRestoreCommand(t *testing.T) {
 	t.Parallel()
 	c, id := newCounter(t), uuid.Must(uuid.NewV7())

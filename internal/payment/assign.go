@@ -184,6 +184,9 @@ func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destinat
 	if e.Category != CategoryMisdirected {
 		return Assignment{}, ErrNotMisdirected
 	}
+	if err := refunding(ctx, s.Pool, eventID); err != nil {
+		return Assignment{}, err
+	}
 	id, err := to.find(ctx, s.Pool)
 	if err != nil {
 		return Assignment{}, err
@@ -203,13 +206,16 @@ func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destinat
 // posting does, with a credit, a delivery where there is a URL, and a confirmation that is due
 // soon. The money leaves the suspense account. Nothing of it can be paid out before the bank's
 // record confirms it. [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for all
-// but the first of those who assign at once; account.ErrNotFound, also while the account is being
-// provisioned.
+// but the first of those who assign at once; [ErrRefunding]; account.ErrNotFound, also while the
+// account is being provisioned.
 func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination, by audit.By) (Posted, error) {
 	var e *posting
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
 		now := s.Clock.Now()
 		if e, err = lockMisdirected(ctx, tx, eventID); err != nil {
+			return err
+		}
+		if err = refunding(ctx, tx, eventID); err != nil {
 			return err
 		}
 		if err = e.assignTo(ctx, tx, to); err != nil {

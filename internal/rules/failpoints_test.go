@@ -120,6 +120,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).Adopt InTx",
 		"(*ajo/internal/transfer.Service).BookCharges InTx",
 		"(*ajo/internal/transfer.Service).Cancel InTx",
+		"(*ajo/internal/transfer.Service).RefundSuspense InTx",
 		"(*ajo/internal/transfer.Service).Poll InTx",
 		"(*ajo/internal/transfer.Service).Resolve InTx",
 		"(*ajo/internal/webhook.Service).replayOf InTx",

@@ -114,7 +114,7 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 	}
 	postings := make([]ledger.Posting, len(candidates))
 	for i, c := range candidates {
-		postings[i] = ledger.Posting{AccountID: c.from.ID, Amount: c.amount, Narration: c.order.Narration, TransactionGroupID: c.id, TransferRef: &c.ref}
+		postings[i] = ledger.Posting{AccountID: c.from.ID, Amount: c.amount, Narration: c.order.Narration, TransactionGroupID: c.id, TransferRef: &c.ref, Kind: kindOf(c.from.TenantID, c.from.ID)}
 	}
 	posted, err := ledger.PostDebits(ctx, tx, now, postings)
 	if err != nil {

@@ -53,7 +53,7 @@ type Record struct {
 }
 
 const selectRecord = `
-	SELECT t.id, t.tenant_id, n.name, t.account_id, a.account_ref, t.merchant_tx_ref, t.status, t.amount, t.currency, t.bank_code, t.account_number,
+	SELECT t.id, t.tenant_id, coalesce(n.name, ''), t.account_id, coalesce(a.account_ref, 'suspense'), t.merchant_tx_ref, t.status, t.amount, t.currency, t.bank_code, t.account_number,
 		t.account_name, t.narration, t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count,
 		coalesce(nullif(w.last_error, ''), t.last_error), w.due_at, w.leased_until,
 		t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
@@ -61,7 +61,7 @@ const selectRecord = `
 	FROM `
 
 const (
-	joinRecord = ` JOIN accounts a ON a.id = t.account_id JOIN tenants n ON n.id = t.tenant_id
+	joinRecord = ` LEFT JOIN accounts a ON a.id = t.account_id LEFT JOIN tenants n ON n.id = t.tenant_id
 		LEFT JOIN work w ON w.kind = 'settle' AND w.id = t.id`
 	recordQuery = selectRecord + `transfers t` + joinRecord
 	recordsSQL  = `

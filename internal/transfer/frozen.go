@@ -25,7 +25,7 @@ var frozenUntil = `greatest(CASE n.status WHEN 'suspended' THEN $4::timestamptz 
 
 // mayLeave is, as SQL, the condition on a transfer t that nothing holds it at $2. They are
 // subqueries with one value each, since the planner would join the others.
-var mayLeave = `(SELECT n.status FROM tenants n WHERE n.id = t.tenant_id) <> 'suspended'
+var mayLeave = `(SELECT n.status FROM tenants n WHERE n.id = t.tenant_id) IS DISTINCT FROM 'suspended'
 		AND (SELECT count(*) FROM freezes f WHERE ` + freeze.On("t.account_id", "t.tenant_id", "$2") + `) = 0`
 
 // frozenWait puts a frozen pending transfer off. It counts as no question.

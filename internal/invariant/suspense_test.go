@@ -1,0 +1,156 @@
+package invariant_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/audit"
+	"ajo/internal/clock"
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/payment"
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+	"ajo/internal/transfer"
+	"ajo/ledger"
+)
+
+var returned = audit.By{Actor: "cli:ada", Reason: "the payer mistyped the number"}
+
+// giveBack refunds a misdirected payment, as the operators' command does.
+func (w *world) giveBack(event uuid.UUID) (ref string, err error) {
+	p, err := w.payments.PlanReturn(w.ctx, event)
+	if err != nil {
+		return "", err
+	}
+	return w.returns(p)
+}
+
+func (w *world) returns(p payment.Returnable) (ref string, err error) {
+	return w.transfers.RefundSuspense(w.ctx, transfer.SuspenseRefund{
+		EventID: p.Event.ID, Record: p.Record, Lock: func(ctx context.Context, tx pg.Tx) error { return payment.LockMisdirected(ctx, tx, p.Event.ID) },
+	}, returned)
+}
+
+func (w *world) inSuspense() string {
+	w.T.Helper()
+	b, err := ledger.ReadTrialBalance(w.ctx, w.Pool, w.Clock.Now().In(clock.Lagos).Format(time.DateOnly))
+	require.NoError(w.T, err)
+	require.Equal(w.T, "0.00", b.Total.String())
+	for _, l := range b.Accounts {
+		if l.Account == string(ledger.Suspense) {
+			return l.Credit.Sub(l.Debit).String()
+		}
+	}
+	return "none"
+}
+
+func (w *world) transferOf(ref string) (id uuid.UUID) {
+	w.T.Helper()
+	return testenv.Value[uuid.UUID](w.Env, `SELECT id FROM transfers WHERE merchant_tx_ref = $1`, ref)
+}
+
+// Misdirected money goes back once, to whom the bank's own record names and whom the bank names as
+// the holder; a refund that fails has it in suspense again, and then it may be assigned.
+func TestMisdirectedMoneyGoesBack(t *testing.T) {
+	w := setup(t)
+	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+	txn := testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`)
+	require.Equal(t, "4975.00", w.inSuspense())
+
+	// Under another name it does not leave.
+	w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { r.SenderName = "Somebody Else" })
+	ref, err := w.giveBack(stray)
+	require.NoError(t, err)
+	require.Equal(t, "0.00", w.inSuspense())
+	_, err = w.giveBack(stray)
+	require.ErrorIs(t, err, payment.ErrRefunding)
+	_, err = w.payments.Assign(w.ctx, stray, payment.Destination{AccountID: w.account}, returned)
+	require.ErrorIs(t, err, payment.ErrRefunding)
+	w.advance(w.transferOf(ref), transfer.Failed)
+	require.Equal(t, "4975.00", w.inSuspense())
+	require.Empty(t, w.verify())
+
+	w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { r.SenderName = "BOLA OJO" })
+	ref, err = w.giveBack(stray)
+	require.NoError(t, err)
+	w.advance(w.transferOf(ref), transfer.Success)
+	paid := w.bank.Paid()
+	last := paid[len(paid)-1]
+	require.Equal(t, []string{ref, "4975.00", "035", "0123456789"}, []string{last.Ref, last.Amount.String(), last.BankCode, last.AccountNumber})
+	require.Equal(t, "0.00", w.inSuspense())
+	shown, err := w.transfers.Show(w.ctx, ref)
+	require.NoError(t, err)
+	require.Equal(t, []string{"suspense", "", "success"}, []string{shown.AccountRef, shown.TenantName, string(shown.Status)})
+	_, err = w.giveBack(stray)
+	require.ErrorIs(t, err, payment.ErrRefunding)
+	_, err = w.payments.Assign(w.ctx, stray, payment.Destination{AccountID: w.account}, returned)
+	require.ErrorIs(t, err, payment.ErrRefunding)
+	require.Equal(t, 2, testenv.Value[int](w.Env, `SELECT count(*) FROM audit_log WHERE action = 'events.refund' AND reason = $1`, returned.Reason))
+	require.Empty(t, w.verify())
+}
+
+// What the bank has taken back, does not know or knows otherwise, and what is not misdirected, is
+// not refunded.
+func TestMisdirectedMoneyThatStays(t *testing.T) {
+	w := setup(t)
+	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+	txn := testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`)
+	posted := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE category = 'payment' LIMIT 1`)
+	_, err := w.giveBack(posted)
+	require.ErrorIs(t, err, payment.ErrNotMisdirected)
+	_, err = w.giveBack(uuid.New())
+	require.ErrorIs(t, err, payment.ErrEventNotFound)
+	for why, change := range map[string]func(*fakebank.Transaction){
+		"the bank says refunded":    func(r *fakebank.Transaction) { r.Status = fakebank.StatusRefund },
+		"the bank's record differs": func(r *fakebank.Transaction) { r.Amount = money.Must("1.00") },
+		"does not know":             func(r *fakebank.Transaction) { r.Hidden = true },
+		"does not say from which":   func(r *fakebank.Transaction) { r.SenderAccount = "" },
+	} {
+		var was fakebank.Transaction
+		w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { was = *r; change(r) })
+		_, err := w.giveBack(stray)
+		require.ErrorContains(t, err, why)
+		w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { *r = was })
+	}
+	require.Equal(t, "4975.00", w.inSuspense())
+}
+
+// Refunds and assignments of one payment at once: one of them does it.
+func TestMisdirectedMoneyGoesOneWay(t *testing.T) {
+	w := setup(t)
+	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+	p, err := w.payments.PlanReturn(w.ctx, stray)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	done := 0
+	for i := range 8 {
+		wg.Go(func() {
+			var err error
+			if i%2 == 0 {
+				_, err = w.returns(p)
+			} else {
+				_, err = w.payments.Assign(w.ctx, stray, payment.Destination{AccountID: w.account}, returned)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				done++
+			case !errors.Is(err, payment.ErrRefunding) && !errors.Is(err, transfer.ErrRefunded) && !errors.Is(err, payment.ErrNotMisdirected):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1, done)
+	require.Equal(t, "0.00", w.inSuspense())
+	require.Empty(t, w.verify())
+}

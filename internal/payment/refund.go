@@ -1,0 +1,74 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/errs"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/ledger"
+)
+
+// ErrRefunding refuses to assign a misdirected payment that goes back.
+var ErrRefunding = errs.New(errs.Unprocessable, "the payment was paid back to its sender, or is on its way")
+
+// Returnable is a misdirected payment that can be paid back.
+type Returnable struct {
+	Event  InboundEvent
+	Record provider.Transaction // the bank's own, which names the sender
+}
+
+// PlanReturn asks the bank for its record of a misdirected payment, whose sender the payment can be
+// paid back to, and changes nothing. For operators. [ErrEventNotFound]; [ErrNotMisdirected];
+// [ErrNotAtBank]; [ErrRefunding]; and a refusal that says what the bank's record has wrong.
+func (s *Service) PlanReturn(ctx context.Context, eventID uuid.UUID) (p Returnable, err error) {
+	if p.Event, err = s.InboundEvent(ctx, eventID); err != nil {
+		return p, err
+	}
+	if p.Event.Category != CategoryMisdirected {
+		return p, ErrNotMisdirected
+	}
+	if err := refunding(ctx, s.Pool, eventID); err != nil {
+		return p, err
+	}
+	p.Record, err = s.BankRecord(ctx, p.Event.ProviderTxnRef)
+	e := p.Event
+	switch r := p.Record; {
+	case errors.Is(err, provider.ErrUnknown):
+		return p, ErrNotAtBank
+	case err != nil:
+		return p, fmt.Errorf("ask the bank: %w", err)
+	case r.Status != provider.Success:
+		return p, errs.New(errs.Unprocessable, "the bank says "+string(r.Status))
+	case !r.Amount.Equal(*e.Amount) || !r.Fee.Equal(*e.Fee) || r.Currency != e.Currency:
+		return p, errs.New(errs.Unprocessable, fmt.Sprintf("the bank's record differs: %s %s with a fee of %s", r.Currency, r.Amount, r.Fee))
+	}
+	sender := senderOf(p.Record)
+	p.Record.SenderName, p.Record.SenderAccount, p.Record.SenderBank, p.Record.SenderBankCode = sender.Name, sender.AccountNumber, sender.BankName, sender.BankCode
+	return p, nil
+}
+
+// LockMisdirected locks a misdirected event, so that it is not assigned meanwhile.
+// [ErrEventNotFound], [ErrNotMisdirected].
+func LockMisdirected(ctx context.Context, tx pg.Tx, eventID uuid.UUID) error {
+	_, err := lockMisdirected(ctx, tx, eventID)
+	return err
+}
+
+// refunding is [ErrRefunding] for a misdirected payment that goes back. Whoever acts on it has
+// locked the event.
+func refunding(ctx context.Context, q pg.Querier, eventID uuid.UUID) error {
+	var is bool
+	err := q.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM ledger_entries e JOIN transfers t ON t.refund_of = e.id
+			WHERE e.transaction_group_id = $1 AND e.direction = 'credit' AND t.status NOT IN ('failed', 'refunded'))`,
+		ledger.GroupOf(ledger.KindSuspense, ledger.Suspense, eventID)).Scan(&is)
+	if err == nil && is {
+		err = ErrRefunding
+	}
+	return err
+}

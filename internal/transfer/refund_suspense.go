@@ -1,0 +1,101 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/account"
+	"ajo/internal/audit"
+	"ajo/internal/batch"
+	"ajo/internal/idempotency"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/internal/trace"
+	"ajo/ledger"
+)
+
+// SuspenseRefund asks to pay a misdirected payment back to its sender.
+type SuspenseRefund struct {
+	EventID uuid.UUID
+	Record  provider.Transaction // the bank's own, which names the sender
+	// locks the payment's event in the refund's transaction, and refuses one that is not
+	// misdirected any more
+	Lock func(context.Context, pg.Tx) error
+}
+
+// suspense is the account that misdirected payments go back from, as transfers know accounts.
+var suspense = &account.Account{ID: ledger.Suspense.ID(), TenantID: ledger.Suspense.ID(), AccountRef: string(ledger.Suspense), Currency: money.Currency}
+
+// kindOf is the kind of a debit on an account: a system account's entries say what they are.
+func kindOf(tenant, account uuid.UUID) ledger.Kind {
+	if tenant == account {
+		return ledger.KindSuspense
+	}
+	return ""
+}
+
+// RefundSuspense pays a misdirected payment back, all of it, to whom the bank's own record names as
+// its sender: a transfer of the account suspense, which goes on as a tenant's refund does. For
+// operators. It returns the transfer's reference. [ErrNoSender]; [ErrRefunded] once it is refunded
+// or being refunded; ledger.ErrEntryNotFound for what is not in suspense; what Lock refuses.
+func (s *Service) RefundSuspense(ctx context.Context, r SuspenseRefund, by audit.By) (ref string, err error) {
+	if err := by.Check(); err != nil {
+		return "", err
+	}
+	group := ledger.GroupOf(ledger.KindSuspense, ledger.Suspense, r.EventID)
+	entry, err := pg.One(ctx, s.Pool, pgx.RowTo[uuid.UUID], ledger.ErrEntryNotFound,
+		`SELECT id FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'credit' AND reversal_of IS NULL`, group)
+	if err != nil {
+		return "", err
+	}
+	to, err := s.backTo(ctx, &refundable{Name: r.Record.SenderName, Account: r.Record.SenderAccount, BankCode: r.Record.SenderBankCode, BankName: r.Record.SenderBank})
+	if err != nil {
+		return "", err
+	}
+	to.trace, to.refund = trace.Parent(ctx), &refund{entry, r.Record.SenderName}
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		if err := r.Lock(ctx, tx); err != nil {
+			return err
+		}
+		a, err := s.acceptSuspense(ctx, tx, now, to)
+		if err != nil {
+			return err
+		}
+		ref = a.ref
+		return audit.Write(ctx, tx, now, by.Entry("events.refund", "event:"+r.EventID.String(), struct {
+			MerchantTxRef           string
+			Amount                  money.Amount
+			Name, Account, BankCode string
+			ProviderTxnRef          string
+		}{a.ref, a.amount, to.refund.name, to.order.AccountNumber, to.order.BankCode, r.Record.ID}))
+	})
+	return ref, err
+}
+
+// acceptSuspense is acceptRefund for the account suspense, which is locked after all others.
+func (s *Service) acceptSuspense(ctx context.Context, tx pg.Tx, now time.Time, to *request) (*acceptance, error) {
+	if err := ledger.LockAccount(ctx, tx, now, suspense.ID); err != nil {
+		return nil, err
+	}
+	p, err := s.readRefundable(ctx, tx, now, suspense.TenantID, to.refund.of)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case p.RefundedSum.IsPositive():
+		return nil, ErrRefunded
+	case p.Net.Cmp(p.Available) > 0:
+		return nil, ledger.ErrInsufficientFunds
+	}
+	to.amount = p.Net
+	a := &acceptance{request: to, from: suspense, id: uuid.Must(uuid.NewV7()), ref: newRef(suspense.ID, idempotency.Request{})}
+	out := make([]batch.Outcome[Settled], 1)
+	_, err = s.debit(ctx, tx, now, []*acceptance{a}, out)
+	return a, errors.Join(err, out[0].Err)
+}
