@@ -309,6 +309,21 @@ var damage = map[string]struct {
 		`UPDATE ledger_entries SET kind = 'book_transfer' WHERE id = (SELECT id FROM ledger_entries WHERE kind = '' ORDER BY id LIMIT 1)`,
 		invariant.CheckBookTransfer, `SELECT id::text FROM ledger_entries WHERE kind = '' ORDER BY id LIMIT 1`, false,
 	},
+	"a refund of what is no payment": {
+		`UPDATE transfers SET refund_of = (SELECT id FROM ledger_entries WHERE direction = 'debit' ORDER BY id LIMIT 1), refund_name = 'A B' WHERE status = 'success'`,
+		invariant.CheckRefunds, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
+	},
+	"a refund of another's payment": {
+		`UPDATE transfers t SET refund_of = e.id, refund_name = 'A B' FROM ledger_entries e
+			WHERE t.status = 'success' AND e.direction = 'credit' AND e.kind = '' AND e.tenant_id <> t.tenant_id`,
+		invariant.CheckRefunds, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
+	},
+	"more refunded than was paid": {
+		`WITH e AS (UPDATE ledger_entries SET amount = 1 WHERE id = (
+				SELECT id FROM ledger_entries WHERE direction = 'credit' AND account_id = (SELECT account_id FROM transfers LIMIT 1) ORDER BY id LIMIT 1) RETURNING id)
+			UPDATE transfers SET refund_of = (SELECT id FROM e), refund_name = 'A B' WHERE status = 'success'`,
+		invariant.CheckRefunds, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
+	},
 	"account without balance": {
 		`DELETE FROM ledger_balances WHERE account_id = (SELECT id FROM accounts ORDER BY id LIMIT 1)`,
 		invariant.CheckAccountBalance, `SELECT id::text FROM accounts ORDER BY id LIMIT 1`, false,
