@@ -63,7 +63,7 @@ const senderColumns = `coalesce(e.record_name, e.sender_name), coalesce(e.record
 			coalesce(e.record_bank_code, ''), coalesce(e.record_session, '')`
 
 // refundOf is the payment that an entry e pays back, as its transfer says.
-const refundOf = `CASE WHEN e.transfer_ref IS NOT NULL THEN (SELECT t.refund_of FROM transfers t WHERE t.merchant_tx_ref = e.transfer_ref) END`
+const refundOf = `CASE WHEN e.transfer_ref IS NOT NULL THEN (SELECT t.refund_of FROM transfers t WHERE t.merchant_tx_ref = e.transfer_ref AND t.tenant_id = e.tenant_id) END`
 
 // pageSQL reads a page of a statement, oldest first; newestFirstSQL the same from its end. countSQL
 // reads no more of the lines than that they are there.
