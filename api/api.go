@@ -24,6 +24,7 @@ import (
 	"ajo/internal/customer"
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
+	"ajo/internal/limit"
 	"ajo/internal/metrics"
 	"ajo/internal/page"
 	"ajo/internal/payment"
@@ -61,6 +62,8 @@ type Options struct {
 	Answers  *idempotency.Cache
 	Webhooks *webhook.Service
 	Limits   *ratelimit.Limiter
+	// TenantLimits are what operators have set for tenants.
+	TenantLimits *limit.Service
 	// Replica is the standby that the requests of reads.go are answered by; nil: none.
 	Replica  *replica.Replica
 	Enqueuer *tasks.Enqueuer // enqueues tasks after a use case has committed

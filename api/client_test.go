@@ -19,6 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/api/client"
+	"ajo/internal/audit"
+	"ajo/internal/limit"
+	"ajo/internal/money"
 	"ajo/internal/signature"
 )
 
@@ -92,6 +95,9 @@ func TestClientHasEveryEndpoint(t *testing.T) {
 		uuid.Must(uuid.NewV7()), m.id, w.accountID(m, "shop-1"), w.Clock.Now())
 
 	account, page := whole[client.Account](x, ""), whole[client.AccountPage](x, "")
+	most := money.Must("5000.00")
+	_, err := w.opts.TenantLimits.SetPayouts(ctx, m.id, time.Time{}, limit.Payouts{MaxTransfer: &most, MaxAccountDay: &most, MaxTenantDay: &most}, audit.By{Actor: "cli:ada", Reason: "a contract"})
+	require.NoError(t, err)
 	until, name := w.Clock.Now().Add(time.Hour), "Ada N. Obi"
 	once := account(c.OpenAccount(ctx, client.NewAccount{
 		ExternalRef: "ord%2F 1?#ü", Name: "Ada Obi", BVN: "22233344455", CallbackURL: "https://example.com/cb", ExpectedAmount: "12.50", ExpiresAt: &until, Mode: "onetime",
@@ -122,6 +128,7 @@ func TestClientHasEveryEndpoint(t *testing.T) {
 	require.Equal(t, "0123456789", whole[client.Holder](x, "")(c.Lookup(ctx, "058", "0123456789")).AccountNumber)
 	require.Equal(t, client.Quote{ReceiveAmount: "4990.00", ProviderFee: "25.00", SendAmount: "5015.00"}, whole[client.Quote](x, "")(c.Fee(ctx, "4990.00")))
 
+	require.Equal(t, "1000.00", whole[client.Limits](x, "")(c.Limits(ctx)).Payouts.Today)
 	hold := whole[client.Hold](x, "")
 	held := hold(c.PlaceHold(ctx, "shop-1", client.NewHold{Amount: "1.00", Reason: "a deposit"}, client.IdempotencyKey("hold-1")))
 	require.Equal(t, held, hold(c.Hold(ctx, held.ID)))

@@ -75,6 +75,7 @@ var probes = map[string]probe{
 	"PATCH /v1/accounts/:accountRef":         {notFound: "account not found", body: `{"name":"Taken","callbackUrl":"https://intruder.example/"}`},
 	"GET /v1/accounts/:accountRef/balance":   {notFound: "account not found"},
 	"GET /v1/balance":                        {},
+	"GET /v1/limits":                         {},
 	"GET /v1/accounts/:accountRef/history":   {notFound: "account not found"},
 	"GET /v1/accounts/:accountRef/statement": {notFound: "account not found"},
 	"POST /v1/accounts/:accountRef/expire":   {notFound: "account not found"},

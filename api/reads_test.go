@@ -24,6 +24,7 @@ func TestOnlyListsStatementsAndExportsAreReadAtTheReplica(t *testing.T) {
 		"/v1/accounts/:accountRef/balance":   "settlements go by it",
 		"/auth/accounts/:accountRef/balance": "settlements go by it",
 		"/v1/balance":                        "settlements go by it",
+		"/v1/limits":                         "settlements go by it",
 		"/v1/holds/:id":                      "is the state of one thing",
 		"/v1/customers/:id":                  "KYC",
 		"/auth/customers/:id":                "KYC",

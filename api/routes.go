@@ -99,6 +99,9 @@ var Routes = []Route{
 	{"GET", "/v1/holds/:id", Key, tenant.HoldsRead, false, (*edge).getHold},
 	{"POST", "/v1/holds/:id/release", Key, tenant.HoldsWrite, false, (*edge).releaseHold},
 
+	// limits.go
+	{"GET", "/v1/limits", Key, tenant.AccountsRead, false, (*edge).limits},
+
 	// customers.go
 	{"GET", "/v1/customers", Key, tenant.CustomersRead, false, (*edge).listCustomers},
 	{"GET", "/v1/customers/:id", Key, tenant.CustomersRead, false, (*edge).getCustomer},

@@ -27,6 +27,7 @@ import (
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
 	"ajo/internal/identity/dojah"
+	"ajo/internal/limit"
 	"ajo/internal/mail"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
@@ -81,9 +82,10 @@ func setup(t *testing.T, change ...func(*Options)) *world {
 			Pool: w.Pool, Bank: bank, Clock: w.Clock, Log: log, WebhookSecret: secret.Redact(webhookSecret),
 			ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 		}),
-		Webhooks: w.webhooks(box, safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, webhook.Options{}),
-		Ready:    func(context.Context) []Check { return []Check{{Name: "postgres"}, {Name: "redis"}} },
-		Log:      log,
+		TenantLimits: &limit.Service{Pool: w.Pool, Clock: w.Clock},
+		Webhooks:     w.webhooks(box, safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, webhook.Options{}),
+		Ready:        func(context.Context) []Check { return []Check{{Name: "postgres"}, {Name: "redis"}} },
+		Log:          log,
 	}
 	w.opts.Customers = customer.New(customer.Options{Pool: w.Pool, Box: box, Clock: w.Clock, Identity: nins, Log: log})
 	w.opts.Enqueuer = tasks.NewEnqueuer(w.Redis(), w.Clock, log)

@@ -140,6 +140,9 @@ type Posting struct {
 	TransferRef        *string
 	// of a debit: the money has left already, so the balance is not asked, and may fall below zero
 	Gone bool
+	// of a debit: asked, when the money is there, whether it may leave; an error refuses this
+	// posting alone. nil: it may
+	Allow func() error
 	// on the other side; empty: [ProviderFloat]. Another needs a Kind.
 	Contra SystemAccount
 	Kind   Kind

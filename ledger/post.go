@@ -57,7 +57,9 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 // Posted is the result of a posting of [PostDebits].
 type Posted struct {
 	Entry Entry
-	Err   error // [ErrInsufficientFunds]: this posting changed nothing, its neighbours stand
+	// [ErrInsufficientFunds], or what the posting's Allow says: this posting changed nothing, its
+	// neighbours stand
+	Err error
 }
 
 // PostDebits posts provisional debits as if one after the other, in the order given: each if the
@@ -83,6 +85,11 @@ func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting
 		if !p.Gone && t.net().Sub(t.Held).Cmp(p.Amount) < 0 {
 			out[i].Err = ErrInsufficientFunds
 			continue
+		}
+		if p.Allow != nil {
+			if out[i].Err = p.Allow(); out[i].Err != nil {
+				continue
+			}
 		}
 		rows = append(rows, t.append(p, Debit, now))
 		out[i].Entry = rows[len(rows)-1].Entry

@@ -40,6 +40,7 @@ CREATE TABLE transfers (
     traceparent      text NOT NULL DEFAULT '',
     created_at       timestamptz NOT NULL,
     updated_at       timestamptz NOT NULL,
+    counted          boolean NOT NULL DEFAULT false,
     unpaid           boolean NOT NULL GENERATED ALWAYS AS (status IN ('failed', 'refunded')) STORED,
     CHECK (status <> 'processing' OR attempt_count > 0),
     CHECK ((refund_of IS NULL) = (refund_name IS NULL))
@@ -82,6 +83,7 @@ COMMENT ON COLUMN transfers.debit_group IS
 COMMENT ON COLUMN transfers.paid_amount IS 'what left by that debit, where it is another sum than was ordered';
 COMMENT ON COLUMN transfers.refund_of IS 'the entry of the payment that it pays back to where it came from';
 COMMENT ON COLUMN transfers.refund_name IS 'of a refund: the payer, by the bank''s record of the payment; the destination''s holder must have that name';
+COMMENT ON COLUMN transfers.counted IS 'it is in payout_days, on the day of its acceptance';
 COMMENT ON COLUMN transfers.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 
 -- +goose StatementBegin
@@ -158,6 +160,37 @@ COMMENT ON COLUMN freezes.requests IS 'of an account: new settle requests are re
 COMMENT ON COLUMN freezes.until IS 'when it ends by itself; NULL: when it is lifted';
 COMMENT ON COLUMN freezes.lifted_at IS 'when an operator ended it';
 CREATE TRIGGER freezes_kept BEFORE DELETE ON freezes FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- A settle request looks whether its tenant has a row here: the table is as small as they are few.
+CREATE TABLE payout_limits (
+    tenant_id       uuid NOT NULL,
+    starts_at       timestamptz NOT NULL,
+    max_transfer    naira CHECK (max_transfer >= 0),
+    max_account_day naira CHECK (max_account_day >= 0),
+    max_tenant_day  naira CHECK (max_tenant_day >= 0),
+    created_at      timestamptz NOT NULL,
+    actor           text NOT NULL CHECK (actor <> ''),
+    reason          text NOT NULL CHECK (reason <> ''),
+    PRIMARY KEY (tenant_id, starts_at),
+    CHECK (starts_at >= created_at)
+);
+COMMENT ON TABLE payout_limits IS 'What a tenant may pay out, from a time on and until the next row starts. Append-only.';
+COMMENT ON COLUMN payout_limits.max_transfer IS 'of one settlement; NULL: no limit';
+COMMENT ON COLUMN payout_limits.max_account_day IS 'of an account''s settlements of a day in Lagos';
+COMMENT ON COLUMN payout_limits.max_tenant_day IS 'of all settlements of a day';
+CREATE TRIGGER payout_limits_append_only BEFORE UPDATE OR DELETE ON payout_limits FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- A row is the lock of what it counts.
+CREATE TABLE payout_days (
+    tenant_id uuid NOT NULL,
+    subject   uuid NOT NULL,
+    day       date NOT NULL,
+    paid      naira NOT NULL CHECK (paid >= 0),
+    PRIMARY KEY (tenant_id, subject, day)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE payout_days IS 'What was accepted for payout on a day and has not failed since: of tenants with limits, and of their accounts.';
+COMMENT ON COLUMN payout_days.subject IS 'the tenant, or an account of it';
+COMMENT ON COLUMN payout_days.day IS 'day of the acceptance in Lagos (UTC+1, all the year)';
 
 -- No foreign key to tenants either: what is left of a removed tenant is purged after a week.
 CREATE TABLE idempotency_keys (

@@ -20,7 +20,7 @@ import (
 
 func (t *tool) newTenantCmd() *cobra.Command {
 	return group("tenant", "Show tenants, suspend and activate them", t.newTenantListCmd(), t.newTenantShowCmd(),
-		t.newSuspendCmd(), t.newActivateCmd(), t.newEndSessionsCmd(), t.newOperatorCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd(),
+		t.newSuspendCmd(), t.newActivateCmd(), t.newTenantLimitsCmd(), t.newEndSessionsCmd(), t.newOperatorCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd(),
 		t.newTenantKeysCmd(), t.newRevokeKeyCmd())
 }
 

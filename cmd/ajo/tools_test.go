@@ -255,6 +255,7 @@ func (o *ops) changes() map[string][]string {
 		"freeze account":       {"freeze", "account", o.account.String(), "--all"},
 		"freeze tenant":        {"freeze", "tenant", o.tenant.String(), "--until", "2h"},
 		"freeze payouts":       {"freeze", "payouts"},
+		"tenant limits":        {"tenant", "limits", "set", o.tenant.String(), "--max-transfer", "500"},
 		"tenant suspend":       {"tenant", "suspend", o.tenant.String()},
 		"tenant end-sessions":  {"tenant", "end-sessions", o.tenant.String()},
 		"tenant operator":      {"tenant", "operator", o.tenant.String()},
@@ -317,7 +318,7 @@ func (o *ops) suspendedCustomer() string {
 func (o *ops) snapshot() string {
 	o.T.Helper()
 	var out string
-	for _, table := range []string{"tenants", "customers", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "recalls", "deliveries", "transfers", "freezes", "work", "audit_log"} {
+	for _, table := range []string{"tenants", "customers", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "recalls", "deliveries", "transfers", "freezes", "payout_limits", "work", "audit_log"} {
 		out += testenv.Value[string](o.Env, `SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM `+table+` t`) + "\n"
 	}
 	return out

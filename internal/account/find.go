@@ -45,7 +45,7 @@ type Ref struct {
 
 // FindAll is [Find] for many, in one statement; nil stands for an account that is not found.
 func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) {
-	found, err := findAll(ctx, q, refs, `false`)
+	found, err := findAll(ctx, q, refs, `false, false`)
 	out := make([]*Account, len(found))
 	for i, p := range found {
 		out[i] = p.Account
@@ -57,15 +57,18 @@ func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) 
 type Payer struct {
 	*Account
 	Frozen bool // a freeze refuses requests, too
+	// its tenant has limits of payouts (package limit); read by [FindPayers] alone
+	Limited bool
 }
 
 // FindPayers is [FindAll] with the freezes that stand at the time now.
 func FindPayers(ctx context.Context, q pg.Querier, now time.Time, refs []Ref) ([]Payer, error) {
-	return findAll(ctx, q, refs, `EXISTS (SELECT FROM freezes f WHERE f.requests AND `+freeze.On("found.id", "found.id", "$4")+`)`, now)
+	return findAll(ctx, q, refs, `EXISTS (SELECT FROM freezes f WHERE f.requests AND `+freeze.On("found.id", "found.id", "$4")+`),
+			EXISTS (SELECT FROM payout_limits l WHERE l.tenant_id = r.tenant_id)`, now)
 }
 
-// findAll finds accounts and, of each, whether the condition holds on the row that is found.
-func findAll(ctx context.Context, q pg.Querier, refs []Ref, condition string, args ...any) ([]Payer, error) {
+// findAll finds accounts and, of each, whether the two conditions hold on the row that is found.
+func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, args ...any) ([]Payer, error) {
 	tenants, texts, ids := make([]uuid.UUID, len(refs)), make([]string, len(refs)), make([]uuid.UUID, len(refs))
 	for i, r := range refs {
 		tenants[i], texts[i] = r.TenantID, r.AccountRef
@@ -75,7 +78,7 @@ func findAll(ctx context.Context, q pg.Querier, refs []Ref, condition string, ar
 		}
 	}
 	rows, err := q.Query(ctx, `
-		SELECT r.n, `+condition+`, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)
+		SELECT r.n, `+conditions+`, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)
 		CROSS JOIN LATERAL (
 			SELECT `+columns+` FROM (
 				SELECT * FROM accounts WHERE account_ref = r.ref AND tenant_id = r.tenant_id
@@ -91,11 +94,11 @@ func findAll(ctx context.Context, q pg.Querier, refs []Ref, condition string, ar
 	for rows.Next() {
 		var n int
 		var a Account
-		var is bool
-		if err := rows.Scan(append([]any{&n, &is}, a.fields()...)...); err != nil {
+		var frozen, limited bool
+		if err := rows.Scan(append([]any{&n, &frozen, &limited}, a.fields()...)...); err != nil {
 			return nil, err
 		}
-		out[n-1] = Payer{&a, is}
+		out[n-1] = Payer{&a, frozen, limited}
 	}
 	return out, rows.Err()
 }

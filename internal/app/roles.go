@@ -12,6 +12,7 @@ import (
 	"ajo/internal/config"
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
+	"ajo/internal/limit"
 	"ajo/internal/reconcile"
 	"ajo/internal/replica"
 	"ajo/internal/retention"
@@ -80,7 +81,8 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	server := api.New(api.Options{
 		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(0), Limits: limits, Enqueuer: c.enqueuer,
 		Transfers: c.transfers, Banks: c.banks, Fees: fees, Answers: answers, Replica: reads,
-		Ready: c.ready, Stopping: c.stopping.Load, Log: log, Production: cfg.Production(), TrustedProxies: cfg.TrustedProxies,
+		TenantLimits: &limit.Service{Pool: c.pool, Clock: &c.clock},
+		Ready:        c.ready, Stopping: c.stopping.Load, Log: log, Production: cfg.Production(), TrustedProxies: cfg.TrustedProxies,
 		SignatureHeader: cfg.ProviderSignatureHeader, TimestampHeader: cfg.ProviderTimestampHeader,
 	})
 	tcp, err := net.Listen("tcp", cfg.HTTPAddr)

@@ -19,6 +19,7 @@ import (
 	"ajo/internal/customer"
 	"ajo/internal/freeze"
 	"ajo/internal/invariant"
+	"ajo/internal/limit"
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
@@ -84,6 +85,7 @@ type Tools struct {
 	Reconciler *reconcile.Service
 	Webhooks   *webhook.Service
 	Freezes    *freeze.Service
+	Limits     *limit.Service
 
 	pool     *pg.Pool
 	box      *secret.Box
@@ -148,6 +150,7 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: clock.System, Log: s.Log, MinAge: s.ConfirmMinAge,
 	})
 	t.Freezes = &freeze.Service{Pool: t.pool, Clock: clock.System}
+	t.Limits = &limit.Service{Pool: t.pool, Clock: clock.System}
 	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
 	if t.archive, err = archiveOf(s.Archive, t.pool, clock.System, s.Log); err != nil {
 		return err

@@ -40,6 +40,7 @@ const (
 	CheckEventKeys        = "no event can be stored once more"
 	CheckSuspense         = "a misdirected payment, and no other, is in suspense"
 	CheckRefunds          = "no payment is refunded twice"
+	CheckPayoutDays       = "the day's sums of limited tenants are their transfers"
 	CheckBookTransfer     = "a book transfer has two sides"
 	CheckWork             = "what is still to be done is pending work"
 )
@@ -183,6 +184,15 @@ const (
 		GROUP BY e.provider_txn_ref HAVING count(DISTINCT c.id) > 1`
 )
 
+// payoutDaysSQL reads all transfers.
+const payoutDaysSQL = `
+	WITH t AS (
+		SELECT t.tenant_id, s.subject, (t.created_at AT TIME ZONE 'UTC' + interval '1 hour')::date AS day,
+			sum(CASE WHEN t.unpaid THEN 0 ELSE coalesce(t.paid_amount, t.amount) END) AS paid
+		FROM transfers t CROSS JOIN LATERAL unnest(ARRAY[t.tenant_id, t.account_id]) AS s (subject) WHERE t.counted GROUP BY 1, 2, 3)
+	SELECT format('%s on %s', coalesce(d.subject, t.subject), coalesce(d.day, t.day)), format('%s; its transfers have %s', coalesce(d.paid, 0), coalesce(t.paid, 0))
+	FROM payout_days d FULL JOIN t USING (tenant_id, subject, day) WHERE coalesce(d.paid, 0) <> coalesce(t.paid, 0)`
+
 // A check's tables, of all groups and of those that $1 names.
 var (
 	whole = strings.NewReplacer("{transfers}", "transfers", "{entries}", "ledger_entries", "{events}", "inbound_events", "{deliveries}", "deliveries")
@@ -250,6 +260,9 @@ func read(ctx context.Context, pool *pg.Pool, reading ledger.Reading) (r *ledger
 				if err := add(c.name, whole.Replace(c.sql)); err != nil {
 					return err
 				}
+			}
+			if err := add(CheckPayoutDays, payoutDaysSQL); err != nil {
+				return err
 			}
 			return add(CheckPostedOnce, postedOnceSQL)
 		}

@@ -66,6 +66,8 @@ func Rules(k Keep) []Rule {
 		{Table: "listed_payments", Kept: "for ever: they are few"},
 		{Table: "recalls", Kept: "for ever"},
 		{Table: "transfers", Kept: "for ever"},
+		{Table: "payout_limits", Kept: "for ever: they say why a settlement was refused"},
+		{Table: "payout_days", Kept: "for ever: a row a day for a tenant with limits, and for each of its accounts that paid"},
 		{Table: "freezes", Kept: "for ever: they say why a payout waited"},
 		{Table: "deliveries", Kept: deliveries},
 		{Table: "delivery_attempts", Kept: deliveries + ", with the answers' bodies"},

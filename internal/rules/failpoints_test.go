@@ -95,6 +95,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/customer.Service).decide InTx",
 		"(*ajo/internal/freeze.Service).Begin InTx",
 		"(*ajo/internal/freeze.Service).Lift InTx",
+		"(*ajo/internal/limit.Service).SetPayouts InTx",
 		"(*ajo/internal/customer.Service).decideByHand InTx",
 		"(*ajo/internal/customer.Service).SetTier InTx",
 		"(*ajo/internal/customer.Service).SetStatus InTx",

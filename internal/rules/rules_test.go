@@ -57,7 +57,7 @@ var layers = [][]string{
 	{"ajo/cmd/ajo", "ajo/internal/rules", "ajo/internal/rules/states", "ajo/internal/e2e", "ajo/internal/spec/conformance", "ajo/bench", "ajo/docs/examples/go/receive", "ajo/docs/examples/go/payout"},
 	{"ajo/internal/app"},
 	{"ajo/api", "ajo/workers"},
-	{"ajo/tasks", "ajo/ratelimit", "ajo/internal/payment", "ajo/internal/reconcile", "ajo/internal/transfer", "ajo/internal/freeze", "ajo/internal/tenant", "ajo/internal/webhook", "ajo/internal/account", "ajo/internal/customer", "ajo/internal/fee", "ajo/internal/archive", "ajo/internal/idempotency", "ajo/internal/invariant", "ajo/internal/rekey", "ajo/internal/statement"},
+	{"ajo/tasks", "ajo/ratelimit", "ajo/internal/payment", "ajo/internal/reconcile", "ajo/internal/transfer", "ajo/internal/freeze", "ajo/internal/limit", "ajo/internal/tenant", "ajo/internal/webhook", "ajo/internal/account", "ajo/internal/customer", "ajo/internal/fee", "ajo/internal/archive", "ajo/internal/idempotency", "ajo/internal/invariant", "ajo/internal/rekey", "ajo/internal/statement"},
 	{"ajo/ledger"},
 	{
 		"ajo/internal/money", "ajo/internal/fsm", "ajo/internal/errs", "ajo/internal/pg", "ajo/internal/audit", "ajo/internal/batch", "ajo/internal/clock",
@@ -71,7 +71,7 @@ var layers = [][]string{
 var sideways = map[string][]string{
 	"ajo/internal/payment":   {"ajo/internal/account", "ajo/internal/webhook"},
 	"ajo/internal/reconcile": {"ajo/internal/payment", "ajo/internal/transfer"},
-	"ajo/internal/transfer":  {"ajo/internal/account", "ajo/internal/freeze", "ajo/internal/idempotency", "ajo/internal/webhook"},
+	"ajo/internal/transfer":  {"ajo/internal/account", "ajo/internal/freeze", "ajo/internal/idempotency", "ajo/internal/limit", "ajo/internal/webhook"},
 	"ajo/internal/tenant":    {"ajo/internal/freeze"},
 	"ajo/internal/account":   {"ajo/internal/customer", "ajo/internal/freeze", "ajo/internal/idempotency"},
 }

@@ -11,6 +11,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/batch"
 	"ajo/internal/idempotency"
+	"ajo/internal/limit"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/work"
@@ -31,10 +32,16 @@ type request struct {
 // acceptance is a request that has taken its key and found its account.
 type acceptance struct {
 	*request
-	from *account.Account
+	from account.Payer
 	id   uuid.UUID
 	ref  string
 	at   int // its place in the batch
+	// it is in the day's sums of its tenant's limits
+	counted bool
+}
+
+func (a *acceptance) payer() limit.Payer {
+	return limit.Payer{TenantID: a.from.TenantID, AccountID: a.from.ID}
 }
 
 // answer is the request's answer.
@@ -79,7 +86,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 			out[i].Err = account.ErrFrozen
 		default:
 			id := uuid.Must(uuid.NewV7())
-			candidates = append(candidates, &acceptance{request: r, from: from[i].Account, id: id, ref: newRef(from[i].ID, r.key), at: i})
+			candidates = append(candidates, &acceptance{request: r, from: from[i], id: id, ref: newRef(from[i].ID, r.key), at: i})
 		}
 	}
 	if candidates, err = s.withoutRepeats(ctx, tx, now, candidates, out); err != nil {
@@ -106,15 +113,28 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 	return out, keys.Save(ctx, tx)
 }
 
-// debit posts the debits of the requests that their accounts' balances cover, and inserts their
-// transfers, due at once. It returns these; the others are refused.
+// debit posts the debits of the requests that their accounts' balances cover and their tenants'
+// limits allow, and inserts their transfers, due at once. It returns these; the others are refused.
 func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
 	if len(candidates) == 0 {
 		return nil, nil
 	}
+	var limited []limit.Payer
+	for _, c := range candidates {
+		if c.from.Limited {
+			limited = append(limited, c.payer())
+		}
+	}
+	count, err := limit.Begin(ctx, tx, now, limited)
+	if err != nil {
+		return nil, err
+	}
 	postings := make([]ledger.Posting, len(candidates))
 	for i, c := range candidates {
 		postings[i] = ledger.Posting{AccountID: c.from.ID, Amount: c.amount, Narration: c.order.Narration, TransactionGroupID: c.id, TransferRef: &c.ref, Kind: kindOf(c.from.TenantID, c.from.ID)}
+		if c.counted = count.Counts(c.payer()); c.counted {
+			postings[i].Allow = func() error { return count.Take(c.payer(), c.amount) }
+		}
 	}
 	posted, err := ledger.PostDebits(ctx, tx, now, postings)
 	if err != nil {
@@ -125,6 +145,9 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 		if out[c.at].Err = posted[i].Err; posted[i].Err == nil {
 			accepted = append(accepted, c)
 		}
+	}
+	if err := count.Save(ctx, tx); err != nil {
+		return nil, err
 	}
 	return accepted, insert(ctx, tx, now, accepted)
 }
@@ -140,7 +163,7 @@ func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance
 	for i, a := range accepted {
 		rows[i] = Transfer{
 			ID: a.id, TenantID: a.from.TenantID, AccountID: a.from.ID, MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, BankCode: a.order.BankCode,
-			BankName: &a.bank, AccountNumber: a.order.AccountNumber, Narration: a.order.Narration, CreatedAt: now, UpdatedAt: now, Traceparent: a.trace,
+			BankName: &a.bank, AccountNumber: a.order.AccountNumber, Narration: a.order.Narration, CreatedAt: now, UpdatedAt: now, Traceparent: a.trace, Counted: a.counted,
 		}
 		if r := a.refund; r != nil {
 			rows[i].RefundOf, rows[i].RefundName = &r.of, &r.name

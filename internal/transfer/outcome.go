@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/limit"
 	"ajo/internal/pg"
 	"ajo/internal/webhook"
 	"ajo/ledger"
@@ -59,7 +60,8 @@ var (
 )
 
 // book ends transfers whose items the caller has given back or locked: it moves their debits,
-// confirmed when it was paid and reversed in every other end, writes the new status, publishes
+// confirmed when it was paid and reversed in every other end, which leaves the sums of the limits,
+// writes the new status, publishes
 // what their tenants chose, and books what the bank charged.
 func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	if len(ends) == 0 {
@@ -67,6 +69,7 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	}
 	var paid []uuid.UUID
 	var moves []ledger.Move
+	var unpaid []limit.Change
 	changes := make([]change, len(ends))
 	charged := make([]charge, len(ends))
 	for i, e := range ends {
@@ -77,9 +80,13 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 			paid = append(paid, e.DebitGroup)
 		} else {
 			moves = append(moves, ledger.Move{TransactionGroupID: e.DebitGroup, Direction: ledger.Debit, Event: move})
+			unpaid = append(unpaid, limit.Change{Transfer: e.ID, By: e.Paid.Neg()})
 		}
 		changes[i] = e.change()
 		charged[i] = charge{e.claimed, e.to()}
+	}
+	if err := limit.Correct(ctx, tx, unpaid); err != nil {
+		return err
 	}
 	moved, err := ledger.MoveEntries(ctx, tx, now, moves)
 	if err == nil {

@@ -198,7 +198,8 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, ten
 		return nil, ledger.ErrInsufficientFunds
 	}
 	to.amount = sum
-	a := &acceptance{request: to, from: from[0].Account, id: uuid.Must(uuid.NewV7()), ref: newRef(p.AccountID, to.key)}
+	// limits do not count it: it goes back to who paid, and their sums are locked before balances
+	a := &acceptance{request: to, from: account.Payer{Account: from[0].Account}, id: uuid.Must(uuid.NewV7()), ref: newRef(p.AccountID, to.key)}
 	out := make([]batch.Outcome[Settled], 1)
 	candidates, err := s.withoutRepeats(ctx, tx, now, []*acceptance{a}, out)
 	if err == nil && len(candidates) > 0 {

@@ -94,7 +94,7 @@ func (s *Service) acceptSuspense(ctx context.Context, tx pg.Tx, now time.Time, t
 		return nil, ledger.ErrInsufficientFunds
 	}
 	to.amount = p.Net
-	a := &acceptance{request: to, from: suspense, id: uuid.Must(uuid.NewV7()), ref: newRef(suspense.ID, idempotency.Request{})}
+	a := &acceptance{request: to, from: account.Payer{Account: suspense}, id: uuid.Must(uuid.NewV7()), ref: newRef(suspense.ID, idempotency.Request{})}
 	out := make([]batch.Outcome[Settled], 1)
 	_, err = s.debit(ctx, tx, now, []*acceptance{a}, out)
 	return a, errors.Join(err, out[0].Err)

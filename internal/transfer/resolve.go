@@ -10,6 +10,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
+	"ajo/internal/limit"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -200,6 +201,13 @@ func dealtWith(ctx context.Context, tx pg.Tx, st *claimed, r Resolved, record *p
 // rebook books a new debit, of the sum that the bank has really paid, in place of the transfer's
 // own; that one is reversed, if it is not already. The transfer succeeds.
 func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claimed, sum money.Amount, o outcome) (Resolved, error) {
+	counts := limit.Change{Transfer: st.ID, By: sum}
+	if st.Status != Failed && st.Status != Refunded {
+		counts.By = sum.Sub(st.Paid)
+	}
+	if err := limit.Correct(ctx, tx, []limit.Change{counts}); err != nil {
+		return Resolved{}, err
+	}
 	if event, ok := map[Status]ledger.Event{Processing: ledger.EventReverse, Success: ledger.EventRefund}[st.Status]; ok {
 		moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: st.DebitGroup, Direction: ledger.Debit, Event: event}})
 		if err = errors.Join(err, firstErr(moved)); err != nil {

@@ -105,6 +105,7 @@ type Transfer struct {
 	CreatedAt     time.Time    `json:"createdAt" pg:"created_at"`
 	UpdatedAt     time.Time    `json:"updatedAt" pg:"updated_at"`
 	Traceparent   string       `json:"-" pg:"traceparent"`
+	Counted       bool         `json:"-" pg:"counted"` // in the day's sums of the limits (package limit)
 
 	// An addition: the fee that the bank takes for the payout, outside the balance; nil while its
 	// record has not said.

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ajo/internal/app"
+	"ajo/internal/audit"
+	"ajo/internal/limit"
+	"ajo/internal/money"
+	"ajo/internal/tenant"
+)
+
+func (t *tool) newTenantLimitsCmd() *cobra.Command {
+	return group("limits", "Show and set what a tenant may pay out", t.newLimitsShowCmd(), t.newLimitsSetCmd())
+}
+
+// limitsShown is what "limits show" prints as JSON.
+type limitsShown struct {
+	Tenant   tenant.Record
+	Standing limit.Standing
+	Sets     []limit.Set // the latest start first
+}
+
+func (t *tool) newLimitsShowCmd() *cobra.Command {
+	return newShowCmd(t, showing[limitsShown]{
+		command: command{
+			use: "show <id or e-mail>", short: "Show a tenant's limits, and what is used of them today",
+			example: "  ajo tenant limits show ops@shop.example", complete: t.tenants(),
+		},
+		read: func(ctx context.Context, tools *app.Tools, idOrEmail string) (s limitsShown, err error) {
+			if s.Tenant, err = tools.Tenants.Find(ctx, idOrEmail); err != nil {
+				return s, err
+			}
+			if s.Standing, err = tools.Limits.Standing(ctx, s.Tenant.ID); err != nil {
+				return s, err
+			}
+			s.Sets, err = tools.Limits.PayoutSets(ctx, s.Tenant.ID)
+			return s, err
+		},
+		print: func(out io.Writer, s limitsShown) error {
+			p := s.Standing.Payouts
+			err := printFields(
+				out,
+				field{"tenant", s.Tenant.ID.String()},
+				field{"name", s.Tenant.Name},
+				field{"day", s.Standing.Day},
+				field{"payouts today", p.Today.String()},
+				field{"left today", limitText(p.Left)},
+			)
+			if err != nil || len(s.Sets) == 0 {
+				return err
+			}
+			fmt.Fprintln(out)
+			return printTable(out, s.Sets, func(x limit.Set) []field {
+				return []field{
+					{"FROM", stamp(&x.StartsAt)},
+					{"MAX-TRANSFER", limitText(x.MaxTransfer)},
+					{"MAX-ACCOUNT-DAY", limitText(x.MaxAccountDay)},
+					{"MAX-TENANT-DAY", limitText(x.MaxTenantDay)},
+					{"BY", x.Actor},
+					{"REASON", cut(x.Reason, 60)},
+				}
+			})
+		},
+	})
+}
+
+func limitText(a *money.Amount) string {
+	if a == nil {
+		return noLimit
+	}
+	return a.String()
+}
+
+// noLimit is the value that takes a limit away.
+const noLimit = "none"
+
+// parseLimit reads a flag; what is not given stays as it was.
+func parseLimit(name, text string, was *money.Amount) (*money.Amount, error) {
+	switch text {
+	case "":
+		return was, nil
+	case noLimit:
+		return nil, nil
+	}
+	a, err := money.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("--%s is a sum of naira or %q, not %q", name, noLimit, text)
+	}
+	return &a, nil
+}
+
+func (t *tool) newLimitsSetCmd() *cobra.Command {
+	var transfer, account, all, from string
+	return t.tenantChange(command{
+		use: "set <id or e-mail>", short: "Set what a tenant may pay out",
+		long: `Sets the limits of a tenant's settlements. A limit that is not named stays as it was set last; "none" takes it away. A settle
+request above a limit is refused (400), with the limit's name, its value and what is left. Days are Lagos'. The sums of a day count what is
+accepted after the tenant's first limits were set; of the day of the first, what came before does not count. What is accepted already goes on.`,
+		example: `  ajo tenant limits set ops@shop.example --max-transfer 500000 --max-tenant-day 5000000 --reason "contract 12"` + "\n" +
+			`  ajo tenant limits set ops@shop.example --max-transfer none --from 2026-12-01 --reason "contract 13"`,
+		flags: func(cmd *cobra.Command) {
+			cmd.Flags().StringVar(&transfer, "max-transfer", "", "of one settlement")
+			cmd.Flags().StringVar(&account, "max-account-day", "", "of an account's settlements of a day")
+			cmd.Flags().StringVar(&all, "max-tenant-day", "", "of all settlements of a day")
+			cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which they start, as 2026-12-01 (default: now)")
+		},
+	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		sets, err := tools.Limits.PayoutSets(ctx, r.ID)
+		if err != nil {
+			return plan{}, err
+		}
+		var was limit.Payouts
+		if len(sets) > 0 {
+			was = sets[0].Payouts
+		}
+		var p limit.Payouts
+		var errs [4]error
+		p.MaxTransfer, errs[0] = parseLimit("max-transfer", transfer, was.MaxTransfer)
+		p.MaxAccountDay, errs[1] = parseLimit("max-account-day", account, was.MaxAccountDay)
+		p.MaxTenantDay, errs[2] = parseLimit("max-tenant-day", all, was.MaxTenantDay)
+		var starts time.Time
+		starts, errs[3] = parseDay("from", from)
+		if err := cmp.Or(errs[:]...); err != nil {
+			return plan{}, err
+		}
+		text := strings.Join([]string{
+			"at most " + limitText(p.MaxTransfer) + " a settlement", limitText(p.MaxAccountDay) + " an account and day", limitText(p.MaxTenantDay) + " a day in all",
+		}, ", ")
+		when := "now"
+		if !starts.IsZero() {
+			when = stamp(&starts)
+		}
+		return plan{will: fmt.Sprintf("Limit the payouts of tenant %s from %s on: %s.", nameAndStatus(r), when, text), do: func(by audit.By) (result, error) {
+			set, err := tools.Limits.SetPayouts(ctx, r.ID, starts, p, by)
+			if err != nil {
+				return result{}, err
+			}
+			return done(set, "The limits of tenant %q (%s) from %s on: %s.", r.Name, r.Email, stamp(&set.StartsAt), text)
+		}}, nil
+	})
+}

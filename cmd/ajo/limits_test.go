@@ -1,0 +1,44 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/limit"
+	"ajo/internal/tenant"
+)
+
+func TestLimitsCommands(t *testing.T) {
+	o := setup(t)
+	id := o.tenant.String()
+	require.Contains(t, o.good("tenant", "limits", "show", id), "payouts today")
+	out, said, err := o.run("tenant", "limits", "set", id, "--max-transfer", "500", "--max-tenant-day", "2000.50", "--yes", "--reason", "contract 12")
+	require.NoError(t, err)
+	require.Contains(t, said, "from now on: at most 500.00 a settlement, none an account and day, 2000.50 a day in all.")
+	require.Contains(t, out, "The limits of tenant")
+	o.lastAudit("tenant.limits", "tenant:"+id, "contract 12")
+	set := decode[limit.Set](o, "tenant", "limits", "set", id, "--max-transfer", "none", "--max-account-day", "700", "--from", "2999-01-31", "--yes", "--reason", "contract 13")
+	require.Nil(t, set.MaxTransfer)
+	require.Equal(t, "700.00 2000.50", set.MaxAccountDay.String()+" "+set.MaxTenantDay.String(), "what is not named stays")
+	shown := decode[limitsShown](o, "tenant", "limits", "show", id)
+	require.Len(t, shown.Sets, 2)
+	require.Equal(t, "2000.50", shown.Standing.Payouts.Left.String())
+	table := o.good("tenant", "limits", "show", id)
+	for _, want := range []string{"left today", "2000.50", "MAX-TRANSFER", "2999-01-30T23:00:00Z", "contract 12", "none"} {
+		require.Contains(t, table, want)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{id, "--max-transfer", "much"}, `--max-transfer is a sum of naira or "none", not "much"`},
+		{[]string{id, "--from", "soon"}, "--from is a day, as 2026-10-31"},
+		{[]string{id, "--from", "2999-01-31"}, limit.ErrStarts.Error()},
+		{[]string{"nobody@shop.example"}, tenant.ErrNotFound.Error()},
+	} {
+		_, _, err := o.run(append(append([]string{"tenant", "limits", "set"}, c.args...), "--yes", "--reason", "again")...)
+		require.EqualError(t, err, c.want)
+	}
+	o.booksAgree()
+}

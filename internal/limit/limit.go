@@ -1,0 +1,137 @@
+// Package limit owns the limits of tenants: data with a start date, set by operators, off by
+// default.
+//
+// What always holds: each settlement of a tenant that has limits is counted, in the transaction
+// that accepts it, in the sums of its day in Lagos, of its account and of its tenant; one that ends
+// without being paid leaves them in the transaction of its end. A settlement is accepted only if
+// the sums, under their locks, leave room for it. Rows of limits are never changed: a later one
+// takes over at its start. (docs/decisions.md, "Limits".)
+package limit
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/audit"
+	"ajo/internal/clock"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+// Refusals of limits.
+var (
+	ErrStarts   = errs.New(errs.Invalid, "limits start now or later, after those that are set already")
+	ErrNegative = errs.New(errs.Invalid, "a limit is not below zero")
+)
+
+// Payouts are the limits of what a tenant pays out; nil: none. A day is one in Lagos.
+type Payouts struct {
+	MaxTransfer   *money.Amount `json:"maxTransfer"`   // of one settlement
+	MaxAccountDay *money.Amount `json:"maxAccountDay"` // of all of an account's that are accepted on a day
+	MaxTenantDay  *money.Amount `json:"maxTenantDay"`  // of all of the tenant's
+}
+
+// Set is limits as they were set.
+type Set struct {
+	Payouts
+	StartsAt  time.Time
+	CreatedAt time.Time
+	Actor     string
+	Reason    string
+}
+
+// Service has the use cases.
+type Service struct {
+	Pool  *pg.Pool
+	Clock clock.Clock
+}
+
+// SetPayouts sets the limits of a tenant from a time on; the zero time is now. The day's sums count
+// what is accepted from the first limits of the tenant on, whether these have started or not. For
+// operators. [ErrStarts], [ErrNegative].
+func (s *Service) SetPayouts(ctx context.Context, tenantID uuid.UUID, starts time.Time, p Payouts, by audit.By) (Set, error) {
+	set := Set{Payouts: p, Actor: by.Actor, Reason: by.Reason}
+	for _, v := range []*money.Amount{p.MaxTransfer, p.MaxAccountDay, p.MaxTenantDay} {
+		if v != nil && v.Sign() < 0 {
+			return set, ErrNegative
+		}
+	}
+	return set, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		set.CreatedAt = s.Clock.Now()
+		if set.StartsAt = starts; starts.IsZero() {
+			set.StartsAt = set.CreatedAt
+		}
+		if set.StartsAt.Before(set.CreatedAt) {
+			return ErrStarts
+		}
+		// the lock keeps two from being set at once
+		if _, err := tx.Exec(ctx, `SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, tenantID); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `
+			INSERT INTO payout_limits (tenant_id, starts_at, max_transfer, max_account_day, max_tenant_day, created_at, actor, reason)
+			SELECT $1, $2, $3::numeric, $4::numeric, $5::numeric, $6, $7, $8 WHERE NOT EXISTS (SELECT FROM payout_limits WHERE tenant_id = $1 AND starts_at >= $2)`,
+			tenantID, set.StartsAt, p.MaxTransfer, p.MaxAccountDay, p.MaxTenantDay, set.CreatedAt, by.Actor, by.Reason)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = ErrStarts
+		}
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, set.CreatedAt, by.Entry("tenant.limits", "tenant:"+tenantID.String(), struct {
+			StartsAt time.Time
+			Payouts
+		}{set.StartsAt, p}))
+	})
+}
+
+// PayoutSets are the limits of a tenant as they were set, the latest start first. For operators.
+func (s *Service) PayoutSets(ctx context.Context, tenantID uuid.UUID) ([]Set, error) {
+	return pg.Collect(ctx, s.Pool, func(r pgx.CollectableRow) (x Set, err error) {
+		return x, r.Scan(&x.MaxTransfer, &x.MaxAccountDay, &x.MaxTenantDay, &x.StartsAt, &x.CreatedAt, &x.Actor, &x.Reason)
+	}, `SELECT max_transfer, max_account_day, max_tenant_day, starts_at, created_at, actor, reason FROM payout_limits WHERE tenant_id = $1 ORDER BY starts_at DESC`, tenantID)
+}
+
+// Standing is what a tenant is shown: its limits, and what is used of them today.
+type Standing struct {
+	Day     string          `json:"day"` // in Lagos, as 2026-01-30
+	Payouts PayoutsStanding `json:"payouts"`
+}
+
+// PayoutsStanding is the limits of payouts with the day's use.
+type PayoutsStanding struct {
+	Payouts
+	Today money.Amount  `json:"today"` // the settlements of all accounts that count today
+	Left  *money.Amount `json:"left"`  // of maxTenantDay; nil: no limit
+}
+
+// Standing reads what a tenant is shown.
+func (s *Service) Standing(ctx context.Context, tenantID uuid.UUID) (Standing, error) {
+	now := s.Clock.Now()
+	st := Standing{Day: dayOf(now)}
+	err := s.Pool.QueryRow(ctx, `
+		SELECT l.max_transfer, l.max_account_day, l.max_tenant_day, coalesce((SELECT paid FROM payout_days WHERE tenant_id = $1 AND subject = $1 AND day = $3::text::date), 0)
+		FROM (SELECT) one LEFT JOIN LATERAL (`+standingSQL+`) l ON true`, tenantID, now, st.Day).
+		Scan(&st.Payouts.MaxTransfer, &st.Payouts.MaxAccountDay, &st.Payouts.MaxTenantDay, &st.Payouts.Today)
+	if most := st.Payouts.MaxTenantDay; most != nil {
+		left := leftOf(*most, st.Payouts.Today)
+		st.Payouts.Left = &left
+	}
+	return st, err
+}
+
+// standingSQL is the limits that stand of the tenant $1 at the time $2.
+const standingSQL = `SELECT * FROM payout_limits WHERE tenant_id = $1 AND starts_at <= $2 ORDER BY starts_at DESC LIMIT 1`
+
+func dayOf(at time.Time) string { return at.In(clock.Lagos).Format(time.DateOnly) }
+
+func leftOf(limit, used money.Amount) money.Amount {
+	if limit.Cmp(used) < 0 {
+		return money.Zero
+	}
+	return limit.Sub(used)
+}
