@@ -266,7 +266,11 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 		Ref: r.ID.String(), Name: in.Name, BVN: in.BVN.Reveal(), ExpectedAmount: in.ExpectedAmount, ExpiresAt: in.ExpiresAt,
 	})
 	failpoint.At("account/after-create")
-	if err == nil && !numberForm.MatchString(got.Number) {
+	switch {
+	case err != nil:
+	case got.Ref != r.ID.String(): // its number would be somebody else's
+		err = fmt.Errorf("the bank answered with the account of another reference, %q", got.Ref)
+	case !numberForm.MatchString(got.Number):
 		err = fmt.Errorf("the bank answered with the account number %q", got.Number)
 	}
 	if err == nil {

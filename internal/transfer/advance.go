@@ -79,6 +79,9 @@ func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 	h, err := s.Bank.Lookup(asking, st.BankCode, st.AccountNumber)
 	span.End()
 	failpoint.At("transfer/after-lookup")
+	if err == nil && h.AccountNumber != st.AccountNumber {
+		err = errStrangersName
+	}
 	var rejected *provider.Rejection
 	switch {
 	case errors.As(err, &rejected):

@@ -131,6 +131,9 @@ func foldName(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToUpper(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), " ")
 }
 
+// errStrangersName is no answer: the bank is asked again.
+var errStrangersName = errors.New("the bank named the holder of another account")
+
 // Lookup names the holder of a destination account. A bad number is [ErrAccountNumber], a missing
 // bank code [ErrBankCode]; an unknown bank or account, so also any other bank code, is [ErrLookup],
 // a bank that does not answer [ErrBank], and a tenant whose look-ups wait as many as may
@@ -150,12 +153,15 @@ func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (p
 		return h, nil
 	}
 	h, err := s.Bank.Lookup(ctx, bankCode, accountNumber)
+	if err == nil && h.AccountNumber != accountNumber {
+		err = errStrangersName
+	}
 	var rejected *provider.Rejection
 	switch {
 	case errors.As(err, &rejected) || errors.Is(err, provider.ErrUnknown):
 		return h, ErrLookup
 	case err != nil:
-		return h, errors.Join(ErrBank, err)
+		return provider.Holder{}, errors.Join(ErrBank, err)
 	}
 	s.holders.put(bankCode, h, now)
 	return h, nil

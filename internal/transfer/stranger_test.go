@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/idempotency"
 	"ajo/internal/provider"
 	"ajo/internal/transfer"
 )
@@ -26,12 +27,53 @@ func (b strangersBank) Payout(ctx context.Context, ref string) (provider.Payout,
 	return out, err
 }
 
+func (b strangersBank) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
+	h, err := b.Bank.Lookup(ctx, bankCode, accountNumber)
+	h.AccountNumber = "9999999999"
+	return h, err
+}
+
+// namesakes is a bank that names the right holders, and answers payouts as strangersBank does.
+type namesakes struct{ strangersBank }
+
+func (b namesakes) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
+	return b.Bank.Lookup(ctx, bankCode, accountNumber)
+}
+
+// The name of another account's holder is no name: nothing is submitted to it, nobody is shown it,
+// and it is not kept for whom it belongs to.
+func TestAnotherAccountsHolder(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	own := b.service(func(o *transfer.Options) { o.Bank = strangersBank{b.client} })
+	p := b.settle("100.00")
+	for range 5 {
+		b.untilDue(p)
+		require.Error(t, own.Advance(b.ctx, p.ID))
+	}
+	got := b.get(p.MerchantTxRef)
+	require.Equal(t, []any{transfer.Pending, 0}, []any{got.Status, got.AttemptCount})
+	require.Nil(t, got.AccountName)
+	require.Zero(t, b.bank.Calls(payCall))
+	for range 2 {
+		h, err := own.Lookup(b.ctx, got.BankCode, got.AccountNumber)
+		require.ErrorIs(t, err, transfer.ErrBank)
+		require.Equal(t, provider.Holder{}, h)
+	}
+	named := order("10.00")
+	named.AccountName = "Amina Bello"
+	_, err := own.Settle(b.ctx, b.tenant, "shop", named, idempotency.Request{})
+	require.ErrorIs(t, err, transfer.ErrBank, "nor does it pass for the name that must match")
+	require.Equal(t, transfer.Success, b.run(p).Status)
+	b.paid(p)
+}
+
 // Another's record ends nothing, moves no money, is no acknowledgement, and leaves neither a fee
 // nor a difference; before the end and after it.
 func TestAnotherReferencesRecord(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
-	stranger := b.service(func(o *transfer.Options) { o.Bank = strangersBank{b.client} })
+	stranger := b.service(func(o *transfer.Options) { o.Bank = namesakes{strangersBank{b.client}} })
 	p := b.settle("100.00")
 	ask := func(n int) {
 		for range n {

@@ -1,0 +1,51 @@
+package account_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/account"
+	"ajo/internal/idempotency"
+	"ajo/internal/provider"
+	"ajo/internal/testenv"
+)
+
+// strangersBank opens the account that it was asked for, and answers with one of another reference:
+// what an adapter would not pass on, and what the use case must not believe either.
+type strangersBank struct {
+	provider.Bank
+	other provider.Account
+}
+
+func (b strangersBank) CreateAccount(ctx context.Context, a provider.NewAccount) (provider.Account, error) {
+	_, err := b.Bank.CreateAccount(ctx, a)
+	return b.other, err
+}
+
+// The number of another reference is given to nobody: the account stays in provisioning, and the
+// next answer of its own finishes it.
+func TestAnotherReferencesAccount(t *testing.T) {
+	t.Parallel()
+	for name, in := range map[string]account.NewAccount{"dedicated": dedicated("customer-1"), "one-time": onetime("customer-1")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			other := provider.Account{Ref: "somebody-elses-reference", Number: "0123456789", Name: "SOMEBODY ELSE", BankName: "Ajo Bank"}
+			liar := account.New(account.Options{Pool: b.Pool, Bank: strangersBank{b.svc.Bank, other}, Box: b.box, Clock: b.Clock})
+			for range 2 {
+				_, err := liar.Provision(b.ctx, b.tenant, in, idempotency.Request{})
+				require.ErrorIs(t, err, account.ErrProvider)
+			}
+			require.Equal(t, "1 provisioning true", testenv.Value[string](b.Env, `
+				SELECT count(*) || ' ' || min(status) || ' ' || bool_and(bank_account_number IS NULL AND leased_until IS NULL AND last_error LIKE '%somebody-elses-reference%')
+				FROM accounts`))
+			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_balances`))
+			a := b.provision(in)
+			require.Equal(t, account.Active, a.Status)
+			require.NotEqual(t, other.Number, a.BankAccountNumber)
+			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`), "it is the same row")
+		})
+	}
+}
