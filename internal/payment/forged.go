@@ -25,7 +25,7 @@ func (s *Service) forgedMax() int { return cmp.Or(s.ForgedMax, forgedTotal) }
 // Postgres away there is: to store it then fails, and the bank gets an error, whose own event it
 // may be under a secret that we do not know yet.
 func (s *Service) keepsForged(ctx context.Context) bool {
-	if !s.forged.rate.Allow() {
+	if !s.forged.rate.AllowN(s.Clock.Now(), 1) {
 		return false
 	}
 	if s.isAway() {
