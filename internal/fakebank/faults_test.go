@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/testenv"
 )
 
 func TestRulesChooseTheirCalls(t *testing.T) {
@@ -190,8 +191,8 @@ func TestSlowness(t *testing.T) {
 	require.False(t, a.Closed)
 	b.Faults.Set(fakebank.Rule{On: fakebank.OnAccounts, Do: fakebank.SlowAfter, Delay: time.Minute})
 	require.Error(t, give().err)
-	require.Eventually(t, func() bool {
+	testenv.Eventually(t, 30*time.Second, "the close whose answer was too slow", func() bool {
 		a, _ = b.Account(ref)
 		return a.Closed
-	}, 10*time.Second, 5*time.Millisecond)
+	}, func() any { return a })
 }

@@ -17,6 +17,7 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
+	"ajo/internal/testenv"
 )
 
 func TestStateSurvives(t *testing.T) {
@@ -59,7 +60,10 @@ func TestStateIsWrittenWhileRunning(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bank.json")
 	b := setup(t, fakebank.Options{StateFile: file})
 	b.open()
-	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, 30*time.Second, 10*time.Millisecond)
+	testenv.Eventually(t, 30*time.Second, "the file with the state", func() bool { _, err := os.Stat(file); return err == nil }, func() any {
+		files, err := os.ReadDir(filepath.Dir(file))
+		return fmt.Sprint(files, err)
+	})
 }
 
 func TestBadStateIsAnErrorAndIsLeftAlone(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
+	"ajo/internal/testenv"
 )
 
 // vector is the provider's own example, as decisions.md cites it.
@@ -132,7 +133,7 @@ func TestWebhookRetryComesByItself(t *testing.T) {
 	require.Len(t, hooks.all(), 1, "Wait is for the first attempt")
 	b.flush()
 	b.clock.Advance(2 * time.Minute)
-	require.Eventually(t, func() bool { return len(hooks.all()) == 2 }, 30*time.Second, time.Millisecond)
+	testenv.Eventually(t, 30*time.Second, "the second attempt", func() bool { return len(hooks.all()) == 2 }, func() any { return len(hooks.all()) })
 }
 
 func TestWebhookFaults(t *testing.T) {

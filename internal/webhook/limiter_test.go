@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/clock"
+	"ajo/internal/testenv"
 )
 
 func TestEndpointLimiter(t *testing.T) {
@@ -84,13 +85,13 @@ func TestLimiterWaits(t *testing.T) {
 		defer l.mu.Unlock()
 		return len(l.open[e].waiting)
 	}
-	require.Eventually(t, func() bool { return waiting() == 1 }, 30*time.Second, time.Millisecond)
+	testenv.Eventually(t, 30*time.Second, "one that waits for a slot", func() bool { return waiting() == 1 }, func() any { return waiting() })
 	gone := make(chan error, 1)
 	go func() {
 		_, err := l.acquire(ctx, e)
 		gone <- err
 	}()
-	require.Eventually(t, func() bool { return waiting() == 2 }, 30*time.Second, time.Millisecond)
+	testenv.Eventually(t, 30*time.Second, "two that wait for a slot", func() bool { return waiting() == 2 }, func() any { return waiting() })
 	cancel()
 	require.ErrorIs(t, <-gone, context.Canceled)
 	l.release(e, time.Millisecond, endpointUp)
@@ -231,11 +232,12 @@ func TestBreakerOfAQuickFailure(t *testing.T) {
 			turns <- err
 		}()
 	}
-	require.Eventually(t, func() bool {
+	waiting := func() int {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return len(l.open[e].waiting) == 2
-	}, 30*time.Second, time.Millisecond)
+		return len(l.open[e].waiting)
+	}
+	testenv.Eventually(t, 30*time.Second, "two that wait for the endpoint", func() bool { return waiting() == 2 }, func() any { return waiting() })
 	_, err = l.acquire(context.Background(), e)
 	require.ErrorIs(t, err, ErrHeld)
 	for range 2 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -49,10 +50,11 @@ func TestTokenIsRenewedEarlyInTheBackground(t *testing.T) {
 		require.Equal(t, "Bearer token-seeded-1", w.last().Header.Get("Authorization"))
 	}
 	close(hold)
-	require.Eventually(t, func() bool {
+	require.EventuallyWithT(t, func(now *assert.CollectT) {
 		_, err := c.Banks(t.Context())
-		return err == nil && w.last().Header.Get("Authorization") == "Bearer token-seeded-2"
-	}, 30*time.Second, time.Millisecond)
+		require.NoError(now, err)
+		require.Equal(now, "Bearer token-seeded-2", w.last().Header.Get("Authorization"))
+	}, 30*time.Second, time.Millisecond, "the new token is used")
 	require.Equal(t, 2, w.tokens())
 }
 
@@ -67,11 +69,11 @@ func TestEarlyRenewalThatFailsIsPausedAndTheTokenServesToItsEnd(t *testing.T) {
 	w.clock.Advance(26 * time.Minute)
 	_, err = c.Banks(t.Context())
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	require.EventuallyWithT(t, func(now *assert.CollectT) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return !c.nextTo.IsZero()
-	}, 30*time.Second, time.Millisecond)
+		require.False(now, c.nextTo.IsZero(), "asked for a token %d times", asked.Load())
+	}, 30*time.Second, time.Millisecond, "the renewal has failed")
 	for range 5 {
 		_, err = c.Banks(t.Context())
 		require.NoError(t, err)

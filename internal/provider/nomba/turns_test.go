@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
@@ -77,7 +78,7 @@ func TestTurnsOfThoseWhoLeave(t *testing.T) {
 	for range maxWaiting {
 		go func() { left <- q.wait(leaving, false) }()
 	}
-	require.Eventually(t, func() bool { return q.waitersOf(tenant) == maxWaiting }, 30*time.Second, time.Millisecond)
+	require.EventuallyWithT(t, func(now *assert.CollectT) { require.Equal(now, maxWaiting, q.waitersOf(tenant)) }, 30*time.Second, time.Millisecond, "they wait")
 	require.ErrorIs(t, q.wait(ctx, false), provider.ErrBusy, "no more of one tenant's wait")
 	leave()
 	for range maxWaiting {
@@ -109,7 +110,8 @@ func TestOneTenantsLookupsHoldUpNobody(t *testing.T) {
 			done <- err
 		}()
 	}
-	require.Eventually(t, func() bool { return c.posts.waitersOf(greedy) >= maxWaiting-4 }, 30*time.Second, time.Millisecond)
+	require.EventuallyWithT(t, func(now *assert.CollectT) { require.GreaterOrEqual(now, c.posts.waitersOf(greedy), maxWaiting-4) },
+		30*time.Second, time.Millisecond, "all but the first wait")
 	_, err := c.Lookup(provider.ForTenant(t.Context(), other), "058", "0554772814")
 	require.NoError(t, err)
 	_, err = c.Pay(provider.ForTenant(t.Context(), greedy), payOf(ref))
