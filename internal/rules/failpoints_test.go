@@ -88,6 +88,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/account.Service).funds Query",
 		"(*ajo/internal/payment.Service).PlanAssign find",
 		"(*ajo/internal/transfer.Service).Settle Find",
+		"(*ajo/internal/tenant.Service).Keys Page",
 		"(*ajo/internal/transfer.Service).Refund readRefundable",
 	},
 	"an operator's word: who got no answer repeats it, and learns that it is done": {
