@@ -45,7 +45,7 @@ func TestVerifyEmail(t *testing.T) {
 	require.Equal(t, id, got.ID)
 	_, err = b.VerifyEmail(ctx, id.String(), code)
 	require.ErrorIs(t, err, ErrCode, "a code works once")
-	require.Equal(t, key.Suffix(), testenv.Value[string](b.Env, `SELECT api_key_suffix FROM tenants WHERE id = $1`, id))
+	require.Equal(t, key.Suffix(), testenv.Value[string](b.Env, `SELECT suffix FROM api_keys WHERE tenant_id = $1 AND main`, id))
 	require.True(t, testenv.Value[bool](b.Env, `SELECT setting = reset_val FROM pg_settings WHERE name = 'synchronous_commit'`), "no connection is left asynchronous")
 }
 
