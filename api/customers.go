@@ -72,6 +72,6 @@ func (e *edge) rejectKYC(c *fiber.Ctx) error { return e.decideKYC(c, e.Customers
 
 func (e *edge) decideKYC(c *fiber.Ctx, decide func(context.Context, customer.Reviewer, uuid.UUID) (customer.Customer, error)) error {
 	t := caller(c)
-	out, err := decide(c.UserContext(), customer.Reviewer{TenantID: t.ID, Operator: t.Operator}, customerID(c))
+	out, err := decide(c.UserContext(), customer.Reviewer{TenantID: t.ID, Operator: t.Operator, By: e.by(c)}, customerID(c))
 	return answer(c, out, err)
 }

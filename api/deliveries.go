@@ -114,7 +114,7 @@ func (e *edge) replayDelivery(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	d, err := e.Webhooks.ReplayOwn(c.UserContext(), caller(c).ID, id)
+	d, err := e.Webhooks.ReplayOwn(c.UserContext(), caller(c).ID, id, e.by(c))
 	if err != nil {
 		return err
 	}

@@ -71,12 +71,21 @@ func (e *edge) statementPDF(c *fiber.Ctx) error {
 	})
 }
 
-// export sends a file that was completed before, so that an error is an error and not half a file.
+// export sends a statement.
 func (e *edge) export(c *fiber.Ctx, media, ending string, write func(ctx context.Context, b *bytes.Buffer, ref string, f ledger.Filter) (name string, err error)) error {
 	f, err := statementFilter(c)
 	if err != nil {
 		return err
 	}
+	return e.sendFile(c, media, ending, func(ctx context.Context, b *bytes.Buffer) (string, error) {
+		name, err := write(ctx, b, pathParam(c, accountRef), f)
+		return "statement-" + name, err
+	})
+}
+
+// sendFile sends a file that was completed before, so that an error is an error and not half a
+// file.
+func (e *edge) sendFile(c *fiber.Ctx, media, ending string, write func(ctx context.Context, b *bytes.Buffer) (name string, err error)) error {
 	ctx := c.UserContext()
 	leave, err := e.exportPlaces.enter(ctx, caller(c).ID)
 	switch {
@@ -88,7 +97,7 @@ func (e *edge) export(c *fiber.Ctx, media, ending string, write func(ctx context
 	}
 	defer leave()
 	var b bytes.Buffer
-	name, err := write(ctx, &b, pathParam(c, accountRef), f)
+	name, err := write(ctx, &b)
 	if err != nil {
 		return err
 	}
@@ -97,14 +106,14 @@ func (e *edge) export(c *fiber.Ctx, media, ending string, write func(ctx context
 	return c.Send(b.Bytes())
 }
 
-// attachment is a Content-Disposition with a file name made of the account's name and the day.
-func attachment(ref string, at time.Time, ending string) string {
-	safe := []rune(ref)
+// attachment is a Content-Disposition with a file name made of a name and the day.
+func attachment(what string, at time.Time, ending string) string {
+	safe := []rune(what)
 	for i, r := range safe {
 		if !(r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r == '-' || r == '_') {
 			safe[i] = '-'
 		}
 	}
-	name := "statement-" + string(safe[:min(len(safe), 80)]) + "-" + at.Format(time.DateOnly) + "." + ending
+	name := string(safe[:min(len(safe), 90)]) + "-" + at.Format(time.DateOnly) + "." + ending
 	return mime.FormatMediaType("attachment", map[string]string{"filename": name})
 }

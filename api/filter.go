@@ -35,21 +35,29 @@ func searchText(c *fiber.Ctx) (string, error) {
 
 // statementFilter reads the query's filter of a statement.
 func statementFilter(c *fiber.Ctx) (ledger.Filter, error) {
-	from, _, err := queryTime(c, "from")
+	from, to, err := queryRange(c)
 	if err != nil {
 		return ledger.Filter{}, err
 	}
+	return ledger.Filter{From: from, To: to, Direction: ledger.Direction(c.Query("direction")), Status: ledger.Status(c.Query("status"))}, nil
+}
+
+// queryRange reads the query's from and to; the zero time for one that is left out.
+func queryRange(c *fiber.Ctx) (from, to time.Time, err error) {
+	if from, _, err = queryTime(c, "from"); err != nil {
+		return from, to, err
+	}
 	to, day, err := queryTime(c, "to")
 	if err != nil {
-		return ledger.Filter{}, err
+		return from, to, err
 	}
 	if day {
 		to = to.AddDate(0, 0, 1) // the day itself is included
 	}
 	if !from.IsZero() && !to.IsZero() && to.Before(from) {
-		return ledger.Filter{}, errRange
+		return from, to, errRange
 	}
-	return ledger.Filter{From: from, To: to, Direction: ledger.Direction(c.Query("direction")), Status: ledger.Status(c.Query("status"))}, nil
+	return from, to, nil
 }
 
 // queryTime reads a parameter that is a day in Lagos, whose beginning it returns, or a time; the

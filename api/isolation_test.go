@@ -39,6 +39,8 @@ var probes = map[string]probe{
 	"GET /auth/me":               {},
 	"POST /auth/rotate-key":      {},
 	"GET /auth/keys":             {query: "after=%s"},
+	"GET /auth/audit":            {query: "after=%[1]s&actor=session:%[1]s"},
+	"GET /auth/audit.csv":        {query: "actor=session:%s"},
 	"POST /auth/keys":            {body: `{"name":"mine","scopes":["accounts:read"]}`},
 	"POST /auth/keys/:id/rotate": {notFound: "key not found", body: `{"overlap":60}`},
 	"POST /auth/keys/:id/revoke": {notFound: "key not found"},

@@ -142,7 +142,7 @@ func (w *world) long() bool { return w.listRows() > 3*pg.ScanLimit }
 // record makes the services of the lists ask a pool that remembers what it is asked.
 func (w *world) record() (*pg.Pool, func() []testenv.Statement) {
 	pool, asked := w.Recorded()
-	w.opts.Accounts.Pool, w.opts.Customers.Pool, w.opts.Transfers.Pool = pool, pool, pool
+	w.opts.Accounts.Pool, w.opts.Customers.Pool, w.opts.Transfers.Pool, w.opts.Tenants.Pool = pool, pool, pool, pool
 	usual := w.Pool
 	w.Pool = pool
 	w.opts.Webhooks = w.webhooks(nil, safehttp.Options{}, webhook.Options{})
@@ -188,7 +188,10 @@ func (w *world) documentedLists() map[string]map[string][]string {
 			if !paged || parameter["in"] != "query" || name == "limit" || name == "after" || name == "total" {
 				continue
 			}
-			values := map[string][]string{"search": {"nothing is called so"}, "accountRef": {"quiet"}, "from": {"2090-01-01"}, "to": {"2001-01-01"}}[name]
+			values := map[string][]string{
+				"search": {"nothing is called so"}, "accountRef": {"quiet"}, "from": {"2090-01-01"}, "to": {"2001-01-01"},
+				"actor": {"unknown"}, "action": {"none"},
+			}[name]
 			enum, _ := resolve(parameter["schema"].(map[string]any))["enum"].([]any)
 			for _, v := range enum {
 				values = append(values, v.(string))
@@ -250,8 +253,8 @@ func (w *world) fillLists(tenant, busy uuid.UUID, n int) {
 				SELECT ` + id + `, 'webhook', true, true, 'r' || n, 'p' || n, 'payment_success', 'processed', 'payment', 1, sha256('x'), $1, $2, $3, $3, $3 FROM generate_series(1, $4) n`,
 			`INSERT INTO work (kind, id, due_at) SELECT CASE WHEN n % 2 = 0 THEN 'confirm' ELSE 'deliver' END, ` + id + `, $3
 				FROM generate_series(1, $4) n WHERE $1::uuid IS NOT NULL AND $2::uuid IS NOT NULL`,
-			`INSERT INTO audit_log (id, at, actor, action, target, reason) SELECT ` + id + `, $3, 'ops', 'review.confirm', 'event:' || n, 'seen'
-				FROM generate_series(1, $4) n WHERE $1::uuid IS NOT NULL AND $2::uuid IS NOT NULL`,
+			`INSERT INTO audit_log (id, at, actor, action, target, reason, tenant_id) SELECT ` + id + `, $3, 'cli:ops', 'customers.tier', 'customer:' || n, 'seen', $1
+				FROM generate_series(1, $4) n WHERE $2::uuid IS NOT NULL`,
 		} {
 			var args []any
 			if strings.HasPrefix(sql, "INSERT") {

@@ -62,7 +62,7 @@ func (e *edge) login(c *fiber.Ctx) error {
 	if err := e.limitLogin(c, tenant.NormalizeEmail(email)); err != nil {
 		return err
 	}
-	s, err := e.Tenants.Login(c.UserContext(), email, password)
+	s, err := e.Tenants.Login(c.UserContext(), email, password, e.address(c))
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (e *edge) loginByLink(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	s, err := e.Tenants.LoginByLink(c.UserContext(), token)
+	s, err := e.Tenants.LoginByLink(c.UserContext(), token, e.address(c))
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (e *edge) resetPassword(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	s, err := e.Tenants.ResetPassword(c.UserContext(), code, password)
+	s, err := e.Tenants.ResetPassword(c.UserContext(), code, password, e.address(c))
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,8 @@ func (e *edge) resetPassword(c *fiber.Ctx) error {
 // loggedIn sets the session's cookie and answers whose it is. A failure to remember the network
 // does not fail the login.
 func (e *edge) loggedIn(c *fiber.Ctx, s tenant.Session) error {
-	e.rememberNetwork(c, s.Email)
+	addr := e.address(c)
+	e.warnForgotten(c, e.Tenants.SignedIn(c.UserContext(), s, addr, ratelimit.Network(addr)))
 	e.setSession(c, s.Token)
 	return c.JSON(struct {
 		TenantID uuid.UUID `json:"tenantId"`
@@ -141,7 +142,12 @@ func (e *edge) loggedIn(c *fiber.Ctx, s tenant.Session) error {
 }
 
 func (e *edge) rememberNetwork(c *fiber.Ctx, email string) {
-	if err := e.Tenants.RememberNetwork(c.UserContext(), email, ratelimit.Network(e.address(c))); err != nil {
+	e.warnForgotten(c, e.Tenants.RememberNetwork(c.UserContext(), email, ratelimit.Network(e.address(c))))
+}
+
+// warnForgotten logs that a network was not remembered, unless err is nil.
+func (e *edge) warnForgotten(c *fiber.Ctx, err error) {
+	if err != nil {
 		e.Log.LogAttrs(c.UserContext(), slog.LevelWarn, "the network of a login was not remembered", slog.Any("err", err))
 	}
 }
@@ -152,7 +158,7 @@ func (e *edge) logout(c *fiber.Ctx) error {
 		if err := sameOrigin(c); err != nil {
 			return err
 		}
-		if err := e.Tenants.Logout(c.UserContext(), token); err != nil {
+		if err := e.Tenants.Logout(c.UserContext(), token, e.address(c)); err != nil {
 			return err
 		}
 	}

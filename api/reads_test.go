@@ -15,6 +15,8 @@ func TestOnlyListsStatementsAndExportsAreReadAtTheReplica(t *testing.T) {
 	primary := map[string]string{ // the GETs with a credential that are not
 		"/auth/me":                           "says who the session is",
 		"/auth/webhook-events":               "is a setting that the page writes next",
+		"/auth/audit":                        "is read right after something was done",
+		"/auth/audit.csv":                    "is read right after something was done",
 		"/auth/keys":                         "is read right after a key was made or revoked",
 		"/auth/deliveries/:id":               "is the state of one thing",
 		"/v1/transfers/banks":                "is asked of the bank",

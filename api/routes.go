@@ -67,6 +67,10 @@ var Routes = []Route{
 	{"POST", "/auth/keys/:id/rotate", Session, "", false, (*edge).rotateOneKey},
 	{"POST", "/auth/keys/:id/revoke", Session, "", false, (*edge).revokeKey},
 
+	// audit.go
+	{"GET", "/auth/audit", Session, "", false, (*edge).listAudit},
+	{"GET", "/auth/audit.csv", Session, "", false, (*edge).auditCSV},
+
 	// misdirected.go
 	{"GET", "/auth/misdirected", Session, "", false, (*edge).misdirected},
 

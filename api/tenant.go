@@ -31,7 +31,7 @@ func (e *edge) changePassword(c *fiber.Ctx) error {
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Password, t.ID)); err != nil {
 		return err
 	}
-	if err := e.Tenants.ChangePassword(c.UserContext(), t.ID, sessionToken(c), old, fresh); err != nil {
+	if err := e.Tenants.ChangePassword(c.UserContext(), t.ID, sessionToken(c), old, fresh, e.by(c)); err != nil {
 		return err
 	}
 	e.rememberNetwork(c, t.Email)
@@ -45,7 +45,7 @@ func (e *edge) businessKYC(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	out, err := e.Tenants.BusinessKYC(c.UserContext(), caller(c).ID, businessType, cacNumber)
+	out, err := e.Tenants.BusinessKYC(c.UserContext(), caller(c).ID, businessType, cacNumber, e.by(c))
 	return answer(c, out, err)
 }
 
@@ -56,7 +56,7 @@ func (e *edge) setWebhookURL(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	url, err := e.Tenants.SetWebhookURL(c.UserContext(), caller(c).ID, raw)
+	url, err := e.Tenants.SetWebhookURL(c.UserContext(), caller(c).ID, raw, e.by(c))
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (e *edge) warnOfCallback(c *fiber.Ctx, field string, url *string) {
 
 // webhookSecret is POST /auth/webhook-secret.
 func (e *edge) webhookSecret(c *fiber.Ctx) error {
-	s, err := e.Tenants.WebhookSecret(c.UserContext(), caller(c).ID)
+	s, err := e.Tenants.WebhookSecret(c.UserContext(), caller(c).ID, e.by(c))
 	return answer(c, struct {
 		WebhookSecret string `json:"webhookSecret"`
 	}{s.Reveal()}, err)

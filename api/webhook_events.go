@@ -41,7 +41,7 @@ func (e *edge) chooseWebhookEvents(c *fiber.Ctx) error {
 	for i, t := range events {
 		wanted[i] = webhook.Type(t)
 	}
-	chosen, err := e.Webhooks.Choose(c.UserContext(), caller(c).ID, wanted)
+	chosen, err := e.Webhooks.Choose(c.UserContext(), caller(c).ID, wanted, e.by(c))
 	if err != nil {
 		return err
 	}

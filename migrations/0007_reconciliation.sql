@@ -73,11 +73,13 @@ CREATE TABLE audit_log (
     tenant_id uuid REFERENCES tenants (id),
     address   inet
 );
+-- The last sign-ins with a wrong password, of which an hour has so many.
+CREATE INDEX audit_log_refused ON audit_log (tenant_id, at) WHERE action = 'session.refused';
 CREATE INDEX audit_log_tenant ON audit_log (tenant_id, id) WHERE tenant_id IS NOT NULL;
 -- The decisions on payments under review, which a reconciliation asks the bank about.
 CREATE INDEX audit_log_reviews ON audit_log (at) WHERE action LIKE 'review.%';
 COMMENT ON TABLE audit_log IS 'Who changed what by hand, and why. Append-only; lines may be removed after a year.';
-COMMENT ON COLUMN audit_log.actor IS 'who: cli:<user> (an operator), session:<e-mail>, key:<id>, unknown, or a part of the service';
+COMMENT ON COLUMN audit_log.actor IS 'who: cli:<user> (an operator), operator-session:<e-mail>, session:<e-mail>, key:<id>, unknown, or a part of the service';
 COMMENT ON COLUMN audit_log.reason IS 'why, where an operator did it; empty for what a tenant did';
 COMMENT ON COLUMN audit_log.detail IS 'what the row alone would not show later; a tenant is shown before and after of it';
 COMMENT ON COLUMN audit_log.tenant_id IS 'the tenant that sees the line; NULL: none';

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -508,7 +509,7 @@ func TestLoginLinkCommand(t *testing.T) {
 	tenants := tenant.New(tenant.Options{Pool: o.Pool, Clock: clock.System, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = tenants.Close(o.ctx) })
 	_, token, _ := strings.Cut(strings.TrimSpace(out), "#link=")
-	s, err := tenants.LoginByLink(o.ctx, secret.Redact(token))
+	s, err := tenants.LoginByLink(o.ctx, secret.Redact(token), netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, o.tenant, s.TenantID)
 
@@ -527,7 +528,7 @@ func TestLoginLinkCommand(t *testing.T) {
 		_, _, err := o.run(append([]string{"tenant", "login-link"}, args...)...)
 		require.ErrorContains(t, err, want)
 	}
-	require.Len(t, o.audited(), 3)
+	require.Len(t, o.audited(), 4, "three links, and the session of one")
 }
 
 func TestLedgerVerifyCommand(t *testing.T) {

@@ -118,7 +118,7 @@ func CloseByHand(ctx context.Context, pool *pg.Pool, now time.Time, id uuid.UUID
 			Status                        Status
 			Type                          Type
 			LastError                     string
-		}{r.TenantID, r.AccountRef, r.BankAccountNumber, r.Status, r.Type, r.LastError}))
+		}{r.TenantID, r.AccountRef, r.BankAccountNumber, r.Status, r.Type, r.LastError}).Of(r.TenantID))
 	})
 	return r, err
 }

@@ -54,6 +54,9 @@ func Key(id uuid.UUID, from netip.Addr) By {
 // Own reports whether a tenant does it, and not an operator.
 func (b By) Own() bool { return b.own }
 
+// Unknown is a By for what was tried without a credential, at the address.
+func Unknown(from netip.Addr) By { return By{Actor: "unknown", own: true, from: from} }
+
 // From is the address of a tenant's By as text; "" when it is not known.
 func (b By) From() string {
 	if !b.from.IsValid() {

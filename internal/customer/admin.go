@@ -72,7 +72,7 @@ func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEve
 		if c, err = s.conclude(ctx, tx, c, event); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry(action, target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}))
+		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry(action, target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}).Of(c.TenantID))
 	})
 	return c, err
 }
@@ -108,7 +108,7 @@ func (s *Service) SetTier(ctx context.Context, id uuid.UUID, tier int, by audit.
 		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("customers.tier", target(id), struct {
 			Name     string
 			From, To int
-		}{c.Name, from, tier}))
+		}{c.Name, from, tier}).Of(c.TenantID))
 	})
 	return c, changed && err == nil, err
 }
@@ -134,7 +134,7 @@ func (s *Service) SetStatus(ctx context.Context, id uuid.UUID, to Status, by aud
 		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry(action, target(id), struct {
 			Name     string
 			From, To Status
-		}{c.Name, from, to}))
+		}{c.Name, from, to}).Of(c.TenantID))
 	})
 	return c, changed && err == nil, err
 }

@@ -1,6 +1,7 @@
 package customer
 
 import (
+	"net/netip"
 	"sync"
 	"testing"
 
@@ -16,6 +17,9 @@ import (
 )
 
 var byHand = audit.By{Actor: "cli:ada", Reason: "papers seen"}
+
+// bySession is who decides in the dashboard.
+var bySession = audit.Session("ada@example.com", netip.MustParseAddr("192.0.2.9"))
 
 // A name is approved, not a customer: with another name everything begins again.
 func TestARenameEndsAnApproval(t *testing.T) {
@@ -127,9 +131,10 @@ func TestOperatorsDecideForAnyTenant(t *testing.T) {
 	require.Len(t, list, 1)
 	require.Equal(t, id, list[0].ID)
 
-	c, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, Operator: true}, id)
+	c, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, Operator: true, By: bySession}, id)
 	require.NoError(t, err)
 	require.Equal(t, KYCApproved, c.KYCStatus)
+	require.Equal(t, "operator-"+bySession.Actor, testenv.Value[string](b.Env, `SELECT actor FROM audit_log WHERE action = 'kyc.approve'`))
 
 	shown, err := b.Show(b.ctx, other)
 	require.NoError(t, err)

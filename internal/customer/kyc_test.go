@@ -218,12 +218,12 @@ func TestSubmissionsAtOnce(t *testing.T) {
 func TestDecisions(t *testing.T) {
 	spec.Shows(t, "state.customer-kyc.approve", "state.customer-kyc.reject", "state.customer-kyc.resubmit")
 	b := setup(t)
-	by := Reviewer{TenantID: b.tenant}
+	by := Reviewer{TenantID: b.tenant, By: bySession}
 	id := b.in(KYCNone)
 	b.Exec(`UPDATE customers SET name = 'Ada Obi' WHERE id = $1`, id)
 	_, err := b.submit(id, nin)
 	require.NoError(t, err)
-	_, err = b.Approve(b.ctx, Reviewer{TenantID: b.Tenant()}, id)
+	_, err = b.Approve(b.ctx, Reviewer{TenantID: b.Tenant(), By: bySession}, id)
 	require.ErrorIs(t, err, ErrNotFound, "another tenant's")
 	_, err = b.Approve(b.ctx, by, uuid.New())
 	require.ErrorIs(t, err, ErrNotFound)
@@ -257,7 +257,7 @@ func TestDecisions(t *testing.T) {
 		{"kyc.approve", `{"name": "Ada Obi", "ninLast4": "6780", "kycTier": 2}`},
 		{"kyc.reject", `{"name": "Ada Obi", "ninLast4": "6789", "kycTier": 1}`},
 	} {
-		require.Equal(t, "session:"+b.tenant.String(), records[i].Actor)
+		require.Equal(t, bySession.Actor, records[i].Actor)
 		require.Equal(t, want.action, records[i].Action)
 		require.JSONEq(t, want.detail, string(records[i].Detail))
 	}
@@ -275,11 +275,11 @@ func TestDecisionsInProduction(t *testing.T) {
 	for _, decide := range []func(context.Context, Reviewer, uuid.UUID) (Customer, error){b.Approve, b.Reject} {
 		id := b.in(KYCPendingReview)
 		for _, any := range []uuid.UUID{id, uuid.New()} {
-			_, err := decide(b.ctx, Reviewer{TenantID: b.tenant}, any)
+			_, err := decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, any)
 			require.ErrorIs(t, err, ErrOperator)
 		}
 		require.Equal(t, KYCPendingReview, b.get(id).KYCStatus)
-		_, err := decide(b.ctx, Reviewer{TenantID: b.tenant, Operator: true}, id)
+		_, err := decide(b.ctx, Reviewer{TenantID: b.tenant, Operator: true, By: bySession}, id)
 		require.NoError(t, err)
 	}
 }
@@ -294,7 +294,7 @@ func TestDecisionsAtOnce(t *testing.T) {
 		for i := range 8 {
 			decide := []func(context.Context, Reviewer, uuid.UUID) (Customer, error){b.Approve, b.Reject}[i%2]
 			wg.Go(func() {
-				c, err := decide(b.ctx, Reviewer{TenantID: b.tenant}, id)
+				c, err := decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -318,7 +318,7 @@ func TestEveryStateAndEvent(t *testing.T) {
 		o.Identity = answers(func(context.Context, string, string) (identity.Result, error) { return result, err })
 	})
 	drive := func(id uuid.UUID, e KYCEvent) (failed error) {
-		by := Reviewer{TenantID: b.tenant}
+		by := Reviewer{TenantID: b.tenant, By: bySession}
 		switch e {
 		case KYCRename:
 			before := b.get(id).KYCStatus

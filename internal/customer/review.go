@@ -13,6 +13,7 @@ import (
 type Reviewer struct {
 	TenantID uuid.UUID
 	Operator bool // the session's tenant is an operator's
+	By       audit.By
 }
 
 // Approve moves a submission that waits for review to approved, and the customer to tier 2. Session
@@ -53,8 +54,11 @@ func (s *Service) decide(ctx context.Context, by Reviewer, id uuid.UUID, event K
 		if c, err = s.conclude(ctx, tx, c, event); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, s.Clock.Now(), audit.By{Actor: "session:" + by.TenantID.String(), Reason: "decided in the dashboard"}.
-			Entry("kyc."+string(event), target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}))
+		who := by.By
+		if c.TenantID != by.TenantID { // an operator's session, which the tenant is not shown
+			who.Actor = "operator-" + who.Actor
+		}
+		return audit.Write(ctx, tx, s.Clock.Now(), who.Entry("kyc."+string(event), target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}).Of(c.TenantID))
 	})
 	return c, err
 }

@@ -106,12 +106,20 @@ func (s *Service) Begin(ctx context.Context, n New, by audit.By) (f Freeze, err 
 			Freeze   uuid.UUID
 			Requests bool
 			Until    *time.Time
-		}{f.ID, f.Requests, f.Until}))
+		}{f.ID, f.Requests, f.Until}).Of(f.tenant()))
 	})
 	if err != nil {
 		return f, err
 	}
 	return f, AwaitSubmissions(ctx, s.Pool)
+}
+
+// tenant is the tenant whose payouts, or an account of which, the freeze stops; uuid.Nil for all.
+func (f *Freeze) tenant() uuid.UUID {
+	if f.TenantID == nil {
+		return uuid.Nil
+	}
+	return *f.TenantID
 }
 
 // Target names whose payouts the freeze stops, as the audit log does.
@@ -137,7 +145,7 @@ func (s *Service) Lift(ctx context.Context, id uuid.UUID, by audit.By) (f Freeze
 		if _, err := tx.Exec(ctx, `UPDATE freezes SET lifted_at = $2 WHERE id = $1`, id, now); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry("freeze.lift", f.Target(), struct{ Freeze uuid.UUID }{f.ID}))
+		return audit.Write(ctx, tx, now, by.Entry("freeze.lift", f.Target(), struct{ Freeze uuid.UUID }{f.ID}).Of(f.tenant()))
 	})
 	if err != nil {
 		return f, err

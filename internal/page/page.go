@@ -118,6 +118,7 @@ const (
 	SystemStatement
 	Holds
 	Keys
+	OwnAudit
 )
 
 // ID returns the cursor that names a row of the list by its id.

@@ -131,13 +131,13 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/account.Service).Update InTx",
 		"(*ajo/internal/customer.Service).Rename InTx",
 		"(*ajo/internal/tenant.Service).BusinessKYC InTx",
-		"(*ajo/internal/tenant.Service).Logout Exec",
+		"(*ajo/internal/tenant.Service).Logout InTx",
 		"(*ajo/internal/tenant.Service).openSession InTx",
 		"(*ajo/internal/tenant.Service).rehash Exec",
-		"(*ajo/internal/tenant.Service).RememberNetwork InTx",
+		"(*ajo/internal/tenant.Service).remember InTx",
 		"(*ajo/internal/tenant.Service).SetWebhookURL InTx",
 		"(*ajo/internal/tenant.Service).WebhookSecret InTx",
-		"(*ajo/internal/webhook.Service).Choose Exec",
+		"(*ajo/internal/webhook.Service).Choose InTx",
 		"(*ajo/internal/webhook.Service).Listen Exec",
 	},
 	"one commit, and nothing follows but a mail: who has heard no answer tries the new password, or asks for another code": {
@@ -172,6 +172,7 @@ var unsurrounded = map[string][]string{
 	},
 	"it moves nothing on: the next time does what this one did not": {
 		"(*ajo/internal/tenant.keyUses).write Exec",
+		"(*ajo/internal/tenant.Service).writeRefusal InTx",
 		"(*ajo/internal/account.Service).freeNumber InTx",
 		"(*ajo/internal/payment.Service).claimLists Collect", // who finds the claim waits for the end of its lease
 		"(*ajo/internal/payment.Service).readList Exec",

@@ -143,7 +143,7 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 		if _, err := deleteSessions(ctx, tx, now, id, secret.Redacted{}); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry(action, target(id), struct{ Name, From, To string }{t.name, t.status, to}))
+		return audit.Write(ctx, tx, now, by.Entry(action, target(id), struct{ Name, From, To string }{t.name, t.status, to}).Of(id))
 	})
 	return changed && err == nil, err
 }
@@ -163,7 +163,7 @@ func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, by audit.By) (e
 		return audit.Write(ctx, tx, now, by.Entry("tenant.end-sessions", target(id), struct {
 			Name     string
 			Sessions int64
-		}{t.name, ended}))
+		}{t.name, ended}).Of(id))
 	})
 	return ended, err
 }
@@ -186,7 +186,7 @@ func (s *Service) SetOperator(ctx context.Context, id uuid.UUID, operator bool, 
 		return audit.Write(ctx, tx, now, by.Entry("tenant.operator", target(id), struct {
 			Name     string
 			Operator bool
-		}{t.name, operator}))
+		}{t.name, operator}).Of(id))
 	})
 	return changed && err == nil, err
 }
@@ -224,7 +224,7 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id uuid.UUID, by audi
 		return audit.Write(ctx, tx, now, by.Entry("tenant.rotate-secret", target(id), struct {
 			Name          string
 			PreviousUntil *time.Time
-		}{t.name, previousUntil}))
+		}{t.name, previousUntil}).Of(id))
 	})
 	return previousUntil, err
 }

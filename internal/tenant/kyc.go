@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/fsm"
 	"ajo/internal/pg"
@@ -60,7 +61,7 @@ type BusinessKYC struct {
 
 // BusinessKYC records the kind of the tenant's business and sets its KYC to verified. cacNumber may
 // be empty. Session only. [ErrBusinessType], [ErrCACNumber]; [ErrKYCVerified] the second time.
-func (s *Service) BusinessKYC(ctx context.Context, id uuid.UUID, businessType, cacNumber string) (BusinessKYC, error) {
+func (s *Service) BusinessKYC(ctx context.Context, id uuid.UUID, businessType, cacNumber string, by audit.By) (BusinessKYC, error) {
 	cacNumber = strings.TrimSpace(cacNumber)
 	switch {
 	case businessType == "":
@@ -72,6 +73,7 @@ func (s *Service) BusinessKYC(ctx context.Context, id uuid.UUID, businessType, c
 	}
 	out := BusinessKYC{BusinessType: businessType}
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
 		var from KYCStatus
 		err := tx.QueryRow(ctx, `SELECT kyc_status FROM tenants WHERE id = $1 FOR UPDATE`, id).Scan(&from)
 		if err != nil {
@@ -84,10 +86,21 @@ func (s *Service) BusinessKYC(ctx context.Context, id uuid.UUID, businessType, c
 		out.KYCStatus = to
 		_, err = tx.Exec(ctx, `
 			UPDATE tenants SET kyc_status = $2, business_type = $3, cac_number = nullif($4, ''), updated_at = $5
-			WHERE id = $1 AND kyc_status = ANY($6)`, id, to, businessType, cacNumber, s.Clock.Now(), KYCTransitions.From(KYCSubmit))
-		return err
+			WHERE id = $1 AND kyc_status = ANY($6)`, id, to, businessType, cacNumber, now, KYCTransitions.From(KYCSubmit))
+		if err != nil {
+			return err
+		}
+		change := audit.Change{Before: kycShown{KYCStatus: from}, After: kycShown{to, businessType, cacNumber}}
+		return audit.Write(ctx, tx, now, by.Entry("tenant.kyc", target(id), change).Of(id))
 	})
 	return out, err
+}
+
+// kycShown is what the audit log keeps of a business KYC.
+type kycShown struct {
+	KYCStatus    KYCStatus `json:"kycStatus"`
+	BusinessType string    `json:"businessType,omitempty"`
+	CACNumber    string    `json:"cacNumber,omitempty"`
 }
 
 func refuseKYC(from KYCStatus) error {

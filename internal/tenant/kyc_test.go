@@ -22,7 +22,7 @@ func TestBusinessKYC(t *testing.T) {
 	ctx := context.Background()
 	for _, kind := range []string{"sole_proprietor", "registered_business", "ngo", "other"} {
 		id := b.Tenant()
-		got, err := b.BusinessKYC(ctx, id, kind, " RC 123456 ")
+		got, err := b.BusinessKYC(ctx, id, kind, " RC 123456 ", bySession)
 		require.NoError(t, err)
 		require.Equal(t, BusinessKYC{KYCStatus: KYCVerified, BusinessType: kind}, got)
 		require.Equal(t, "RC 123456", testenv.Value[string](b.Env, `SELECT cac_number FROM tenants WHERE id = $1`, id))
@@ -30,19 +30,19 @@ func TestBusinessKYC(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, KYCVerified, me.KYCStatus)
 		require.Equal(t, kind, *me.BusinessType)
-		_, err = b.BusinessKYC(ctx, id, "other", "")
+		_, err = b.BusinessKYC(ctx, id, "other", "", bySession)
 		require.ErrorIs(t, err, ErrKYCVerified)
 	}
 	id := b.Tenant()
-	_, err := b.BusinessKYC(ctx, id, "", "")
+	_, err := b.BusinessKYC(ctx, id, "", "", bySession)
 	require.ErrorIs(t, err, ErrBusinessTypeMissing)
-	_, err = b.BusinessKYC(ctx, id, "NGO", "")
+	_, err = b.BusinessKYC(ctx, id, "NGO", "", bySession)
 	require.ErrorIs(t, err, ErrBusinessType)
-	_, err = b.BusinessKYC(ctx, id, "ngo", strings.Repeat("1", 65))
+	_, err = b.BusinessKYC(ctx, id, "ngo", strings.Repeat("1", 65), bySession)
 	require.ErrorIs(t, err, ErrCACNumber)
-	_, err = b.BusinessKYC(ctx, id, "ngo", "RC\x00")
+	_, err = b.BusinessKYC(ctx, id, "ngo", "RC\x00", bySession)
 	require.ErrorIs(t, err, ErrCACNumber)
-	_, err = b.BusinessKYC(ctx, id, "ngo", "")
+	_, err = b.BusinessKYC(ctx, id, "ngo", "", bySession)
 	require.NoError(t, err)
 }
 
@@ -71,7 +71,7 @@ func TestKYCTransitions(t *testing.T) {
 		for _, event := range KYCTransitions.Events() {
 			require.Equal(t, KYCSubmit, event)
 			to, ok := KYCTransitions.Next(from, event)
-			_, err := b.BusinessKYC(context.Background(), id, "ngo", "")
+			_, err := b.BusinessKYC(context.Background(), id, "ngo", "", bySession)
 			if ok {
 				require.NoError(t, err)
 			} else {
@@ -93,7 +93,7 @@ func TestBusinessKYCAtOnce(t *testing.T) {
 	var ok atomic.Int32
 	for range 10 {
 		wg.Go(func() {
-			if _, err := b.BusinessKYC(context.Background(), id, "ngo", ""); err == nil {
+			if _, err := b.BusinessKYC(context.Background(), id, "ngo", "", bySession); err == nil {
 				ok.Add(1)
 			} else {
 				require.ErrorIs(t, err, ErrKYCVerified)

@@ -2,11 +2,13 @@ package tenant
 
 import (
 	"context"
+	"net/netip"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
@@ -31,14 +33,16 @@ type Session struct {
 	Name     string
 	Email    string
 	Expires  time.Time
+	First    bool // nobody has opened one of the tenant before
 }
 
 // Login opens a session. Anyone may call it. [ErrCredentials] for a wrong password and, after the
 // same time, for an unknown address. [ErrSuspended] only to whoever knows the password.
 // [ErrUnverified] to whoever registered the address last, within [registrationLife], whether it was
 // taken or not, so that a registration does not reveal that. Two passwords are hashed each time.
-// (Specification, POST /auth/login.)
-func (s *Service) Login(ctx context.Context, email string, password secret.Redacted) (Session, error) {
+// The audit log has the session, and a wrong password for a tenant, within bounds, after the
+// answer. (Specification, POST /auth/login.)
+func (s *Service) Login(ctx context.Context, email string, password secret.Redacted, from netip.Addr) (Session, error) {
 	long := utf8.RuneCountInString(email) > maxEmail
 	email = NormalizeEmail(email)
 	switch {
@@ -72,6 +76,9 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 	case !right && waiting:
 		return Session{}, ErrUnverified
 	case !right:
+		if t.ID != uuid.Nil {
+			s.noteRefusal(t.ID, from)
+		}
 		return Session{}, ErrCredentials
 	}
 	if _, err := admit(t); err != nil {
@@ -82,7 +89,7 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 			return Session{}, err
 		}
 	}
-	return s.openSession(ctx, t.ID, hash)
+	return s.openSession(ctx, t.ID, hash, from)
 }
 
 // isPassword reports whether the hash is of the password. Without a hash it takes the same time and
@@ -111,7 +118,7 @@ func (s *Service) rehash(ctx context.Context, id uuid.UUID, old string, password
 // openSession opens a session of a tenant whose password hash was hash a moment ago. The tenant's
 // row is locked until the session is committed. So a change of password or status that ends all
 // sessions either sees this one, or is seen here.
-func (s *Service) openSession(ctx context.Context, id uuid.UUID, hash string) (out Session, err error) {
+func (s *Service) openSession(ctx context.Context, id uuid.UUID, hash string, from netip.Addr) (out Session, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		var t Tenant
 		err := tx.QueryRow(ctx, `SELECT `+columns+` FROM tenants t WHERE t.id = $1 AND t.password_hash = $2 FOR SHARE`, id, hash).Scan(t.fields()...)
@@ -121,20 +128,31 @@ func (s *Service) openSession(ctx context.Context, id uuid.UUID, hash string) (o
 		if _, err := admit(t); err != nil {
 			return err
 		}
-		out, err = s.writeSession(ctx, tx, t)
+		out, err = s.writeSession(ctx, tx, t, "password", from)
 		return err
 	})
 	return out, err
 }
 
-// writeSession writes a new session. The caller has locked the tenant's row.
-func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant) (Session, error) {
+// writeSession writes a new session, which was opened by a means and from an address. The caller
+// has locked the tenant's row.
+func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant, means string, from netip.Addr) (Session, error) {
 	now := s.Clock.Now()
 	out := Session{Token: secret.NewToken(), TenantID: t.ID, Name: t.Name, Email: t.Email, Expires: now.Add(SessionLife)}
 	hash := secret.Hash(out.Token.Reveal())
 	_, err := tx.Exec(ctx, `INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
 		hash[:], t.ID, now, out.Expires)
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	err = tx.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM audit_log WHERE tenant_id = $1 AND action = $2)`, t.ID, actSignIn).Scan(&out.First)
+	if err != nil {
+		return out, err
+	}
+	change := audit.Change{After: struct {
+		By string `json:"by"`
+	}{means}}
+	return out, audit.Write(ctx, tx, now, audit.Session(t.Email, from).Entry(actSignIn, target(t.ID), change).Of(t.ID))
 }
 
 // Session returns the tenant of the session token, which is looked up for every request.
@@ -161,8 +179,16 @@ func (s *Service) Session(ctx context.Context, token secret.Redacted) (Tenant, e
 
 // Logout ends the session on the server. An invalid token is not an error: it is logged out
 // already.
-func (s *Service) Logout(ctx context.Context, token secret.Redacted) error {
+func (s *Service) Logout(ctx context.Context, token secret.Redacted, from netip.Addr) error {
 	hash := secret.Hash(token.Reveal())
-	_, err := s.Pool.Exec(ctx, `DELETE FROM sessions WHERE token_hash = $1`, hash[:])
-	return err
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		var id uuid.UUID
+		var email string
+		err := tx.QueryRow(ctx, `
+			DELETE FROM sessions s USING tenants t WHERE s.token_hash = $1 AND t.id = s.tenant_id RETURNING t.id, t.email`, hash[:]).Scan(&id, &email)
+		if err != nil {
+			return pg.OrNone(err, nil)
+		}
+		return audit.Write(ctx, tx, s.Clock.Now(), audit.Session(email, from).Entry(actSignOut, target(id), nil).Of(id))
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func TestLogin(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
 	id := b.verified("ada@example.com")
-	s, err := b.Login(ctx, " ADA@Example.com ", password)
+	s, err := b.Login(ctx, " ADA@Example.com ", password, netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, id, s.TenantID)
 	require.Equal(t, "Ada Stores", s.Name)
@@ -53,10 +54,10 @@ func TestLogin(t *testing.T) {
 	require.Equal(t, id, got.ID)
 	require.Equal(t, 0, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE encode(token_hash, 'escape') LIKE '%' || $1 || '%'`, s.Token.Reveal()))
 
-	require.NoError(t, b.Logout(ctx, s.Token))
+	require.NoError(t, b.Logout(ctx, s.Token, netip.Addr{}))
 	_, err = b.Session(ctx, s.Token)
 	require.ErrorIs(t, err, ErrUnauthorized)
-	require.NoError(t, b.Logout(ctx, s.Token), "twice is no error")
+	require.NoError(t, b.Logout(ctx, s.Token, netip.Addr{}), "twice is no error")
 }
 
 func TestLoginRefusals(t *testing.T) {
@@ -80,7 +81,7 @@ func TestLoginRefusals(t *testing.T) {
 		{"bad@example.com", "wrong horse", ErrCredentials},
 		{"bad@example.com", "correct horse", ErrSuspended},
 	} {
-		_, err := b.Login(ctx, c.email, secret.Redact(c.password))
+		_, err := b.Login(ctx, c.email, secret.Redact(c.password), netip.Addr{})
 		require.ErrorIs(t, err, c.want, "%s %s", c.email, c.password)
 	}
 	require.Equal(t, 0, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions`))
@@ -95,7 +96,7 @@ func TestLoginTakesTheSameTime(t *testing.T) {
 			email = fmt.Sprintf("nobody%d@example.com", i)
 		}
 		return func() {
-			_, err := b.Login(context.Background(), email, secret.Redact("wrong horse"))
+			_, err := b.Login(context.Background(), email, secret.Redact("wrong horse"), netip.Addr{})
 			require.ErrorIs(t, err, ErrCredentials)
 		}
 	})
@@ -106,7 +107,7 @@ func TestSessionsEnd(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
 	id := b.verified("ada@example.com")
-	s, err := b.Login(ctx, "ada@example.com", password)
+	s, err := b.Login(ctx, "ada@example.com", password, netip.Addr{})
 	require.NoError(t, err)
 	b.Clock.Advance(SessionLife - time.Microsecond)
 	_, err = b.Session(ctx, s.Token)
@@ -115,7 +116,7 @@ func TestSessionsEnd(t *testing.T) {
 	_, err = b.Session(ctx, s.Token)
 	require.ErrorIs(t, err, ErrUnauthorized)
 
-	next, err := b.Login(ctx, "ada@example.com", password)
+	next, err := b.Login(ctx, "ada@example.com", password, netip.Addr{})
 	require.NoError(t, err)
 	b.purge()
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions`), "an expired session is removed")
@@ -130,7 +131,7 @@ func TestForeignTokens(t *testing.T) {
 	for _, token := range []string{"", "x", "\x00", strings.Repeat("a", 43), strings.Repeat("a", 10_000), secret.NewToken().Reveal()} {
 		_, err := b.Session(context.Background(), secret.Redact(token))
 		require.ErrorIs(t, err, ErrUnauthorized)
-		require.NoError(t, b.Logout(context.Background(), secret.Redact(token)))
+		require.NoError(t, b.Logout(context.Background(), secret.Redact(token), netip.Addr{}))
 	}
 }
 
@@ -142,12 +143,12 @@ func TestOldPasswordHashesAreReplaced(t *testing.T) {
 	hash := "$argon2id$v=19$m=8192,t=1,p=1$" + base64.RawStdEncoding.EncodeToString(salt) + "$" +
 		base64.RawStdEncoding.EncodeToString(argon2.IDKey([]byte(password.Reveal()), salt, 1, 8192, 1, 32))
 	b.Exec(`UPDATE tenants SET password_hash = $2 WHERE id = $1`, id, hash)
-	_, err := b.Login(ctx, "ada@example.com", password)
+	_, err := b.Login(ctx, "ada@example.com", password, netip.Addr{})
 	require.NoError(t, err)
 	now := testenv.Value[string](b.Env, `SELECT password_hash FROM tenants WHERE id = $1`, id)
 	require.NotEqual(t, hash, now)
 	require.False(t, secret.NeedsRehash(now))
-	_, err = b.Login(ctx, "ada@example.com", password)
+	_, err = b.Login(ctx, "ada@example.com", password, netip.Addr{})
 	require.NoError(t, err)
 }
 

@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,7 +46,7 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 		return audit.Write(ctx, tx, now, by.Entry("tenant.login-link", target(id), struct {
 			Name    string
 			Expires time.Time
-		}{name, expires}))
+		}{name, expires}).Of(id))
 	})
 	return token, expires, err
 }
@@ -55,7 +56,7 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 // [ErrSuspended]. The tenant's row is locked first (see openSession), and the token's row is
 // removed in the transaction that writes the session, so that only one of two concurrent uses
 // succeeds.
-func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted) (Session, error) {
+func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted, from netip.Addr) (Session, error) {
 	switch {
 	case token.IsZero():
 		return Session{}, ErrTokenMissing
@@ -82,7 +83,7 @@ func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted) (Sessi
 		if spent.RowsAffected() == 0 {
 			return ErrLoginLink
 		}
-		out, err = s.writeSession(ctx, tx, t)
+		out, err = s.writeSession(ctx, tx, t, "login link", from)
 		return err
 	})
 	return out, err

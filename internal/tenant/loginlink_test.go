@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -27,22 +28,22 @@ func TestLoginLinkOpensOneSession(t *testing.T) {
 	ctx := context.Background()
 	id, other := b.Tenant(), b.Tenant()
 	token := b.loginLink(id)
-	s, err := b.LoginByLink(ctx, token)
+	s, err := b.LoginByLink(ctx, token, netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, id, s.TenantID)
 	require.Equal(t, b.Clock.Now().Add(SessionLife), s.Expires)
 	in, err := b.Session(ctx, s.Token)
 	require.NoError(t, err)
 	require.Equal(t, id, in.ID)
-	_, err = b.LoginByLink(ctx, token)
+	_, err = b.LoginByLink(ctx, token, netip.Addr{})
 	require.ErrorIs(t, err, ErrLoginLink, "once")
 
 	// Two links are two, and each its own tenant's.
 	first, second := b.loginLink(id), b.loginLink(other)
-	s, err = b.LoginByLink(ctx, second)
+	s, err = b.LoginByLink(ctx, second, netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, other, s.TenantID)
-	s, err = b.LoginByLink(ctx, first)
+	s, err = b.LoginByLink(ctx, first, netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, id, s.TenantID)
 	require.Len(t, b.audited(), 3)
@@ -58,7 +59,7 @@ func TestLoginLinkAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			_, err := b.LoginByLink(context.Background(), token)
+			_, err := b.LoginByLink(context.Background(), token, netip.Addr{})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -82,10 +83,10 @@ func TestLoginLinkEnds(t *testing.T) {
 	id := b.Tenant()
 	early, late := b.loginLink(id), b.loginLink(id)
 	b.Clock.Advance(LoginLinkLife - time.Microsecond)
-	_, err := b.LoginByLink(ctx, early)
+	_, err := b.LoginByLink(ctx, early, netip.Addr{})
 	require.NoError(t, err)
 	b.Clock.Advance(time.Microsecond)
-	_, err = b.LoginByLink(ctx, late)
+	_, err = b.LoginByLink(ctx, late, netip.Addr{})
 	require.ErrorIs(t, err, ErrLoginLink)
 	b.loginLink(id)
 	b.purge()
@@ -98,7 +99,7 @@ func TestLoginLinkRefuses(t *testing.T) {
 	for token, want := range map[string]error{
 		"": ErrTokenMissing, "x": ErrLoginLink, "\x00": ErrLoginLink, secret.NewToken().Reveal(): ErrLoginLink, secret.NewToken().Reveal() + "x": ErrLoginLink,
 	} {
-		_, err := b.LoginByLink(ctx, secret.Redact(token))
+		_, err := b.LoginByLink(ctx, secret.Redact(token), netip.Addr{})
 		require.ErrorIs(t, err, want, "%q", token)
 	}
 	_, _, err := b.LoginLink(ctx, uuid.New(), byHand)
@@ -112,7 +113,7 @@ func TestLoginLinkRefuses(t *testing.T) {
 		"the database does not hold what would open a session")
 	_, err = b.Suspend(ctx, id, byHand)
 	require.NoError(t, err)
-	_, err = b.LoginByLink(ctx, token)
+	_, err = b.LoginByLink(ctx, token, netip.Addr{})
 	require.ErrorIs(t, err, ErrLoginLink, "suspension ends links too")
 	_, _, err = b.LoginLink(ctx, id, byHand)
 	require.ErrorIs(t, err, ErrSuspended)

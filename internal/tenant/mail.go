@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,19 +23,25 @@ const (
 	mailTimeout   = 30 * time.Second
 )
 
-// mailQueue sends e-mails asynchronously, so that no answer waits for a mail server and no response
-// time reveals whether an e-mail was sent.
+// job is something that is done after the answer.
+type job struct {
+	what string
+	do   func(context.Context) error
+}
+
+// mailQueue sends e-mails, and does what else must not show, asynchronously: no answer waits for a
+// mail server, and no response time reveals whether an e-mail was sent.
 type mailQueue struct {
 	sender mail.Sender
 	log    *slog.Logger
-	queue  chan mail.Message
+	queue  chan job
 	mu     sync.RWMutex
 	closed bool
 	wg     sync.WaitGroup
 }
 
 func newMailQueue(sender mail.Sender, log *slog.Logger) *mailQueue {
-	q := &mailQueue{sender: sender, log: log, queue: make(chan mail.Message, mailQueueSize)}
+	q := &mailQueue{sender: sender, log: log, queue: make(chan job, mailQueueSize)}
 	for range mailers {
 		q.wg.Go(q.work)
 	}
@@ -41,31 +49,38 @@ func newMailQueue(sender mail.Sender, log *slog.Logger) *mailQueue {
 }
 
 func (q *mailQueue) work() {
-	for m := range q.queue {
+	for j := range q.queue {
 		ctx, cancel := context.WithTimeout(context.Background(), mailTimeout)
-		failpoint.At("tenant/before-mail")
-		err := q.sender.Send(ctx, m)
-		failpoint.At("tenant/after-mail")
-		if err != nil {
-			q.log.Error("mail not sent", "subject", m.Subject, "error", err)
+		if err := j.do(ctx); err != nil {
+			q.log.Error("not done", "what", j.what, "error", err)
 		}
 		cancel()
 	}
 }
 
-// send queues an e-mail. It never waits: when the queue is full, the e-mail is dropped and logged,
-// and its recipient can ask for another.
+// send queues an e-mail.
 func (q *mailQueue) send(m mail.Message) {
+	q.later("mail "+strconv.Quote(m.Subject), func(ctx context.Context) error {
+		failpoint.At("tenant/before-mail")
+		err := q.sender.Send(ctx, m)
+		failpoint.At("tenant/after-mail")
+		return err
+	})
+}
+
+// later queues something. It never waits: when the queue is full, it is dropped and logged, and the
+// recipient of an e-mail can ask for another. what says in the log what was not done.
+func (q *mailQueue) later(what string, do func(context.Context) error) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	if q.closed {
-		q.log.Error("mail not sent: shutting down", "subject", m.Subject)
+		q.log.Error("not done: shutting down", "what", what)
 		return
 	}
 	select {
-	case q.queue <- m:
+	case q.queue <- job{what, do}:
 	default:
-		q.log.Error("mail not sent: the queue is full", "subject", m.Subject)
+		q.log.Error("not done: the queue is full", "what", what)
 	}
 }
 
@@ -132,6 +147,23 @@ func fromWhere(by audit.By) string {
 		return ""
 	}
 	return "This was done from the address " + by.From() + ".\n"
+}
+
+func signInEmail(to string, from netip.Addr, at time.Time) mail.Message {
+	return mail.Message{To: to, Subject: "A new sign-in", Text: fmt.Sprintf(`Somebody signed in to your account from an address that was not used before: %s, on %s UTC.
+
+If this was not you, set a new password now: choose "Forgot your password?" on the login page. That ends all sessions.
+`, from, at.UTC().Format("2 January 2006 at 15:04"))}
+}
+
+func webhookEmail(to, url string, by audit.By) mail.Message {
+	return mail.Message{To: to, Subject: "Your webhook URL was changed", Text: fmt.Sprintf(`Events now go to
+
+    %s
+
+%s
+If this was not you, change it back, set a new password, and revoke the API keys that you do not know.
+`, url, fromWhere(by))}
 }
 
 func takenEmail(to string) mail.Message {

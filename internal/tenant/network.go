@@ -23,10 +23,19 @@ func (s *Service) KnowsNetwork(ctx context.Context, email, network string) (know
 
 // RememberNetwork records that the owner of the address has logged in from the network.
 func (s *Service) RememberNetwork(ctx context.Context, email, network string) error {
-	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `
+	_, err := s.remember(ctx, email, network)
+	return err
+}
+
+// remember records the network, and reports whether it was known.
+func (s *Service) remember(ctx context.Context, email, network string) (known bool, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		err := tx.QueryRow(ctx, `
+			WITH had AS (SELECT FROM known_networks WHERE email = $1 AND network = $2 AND last_at > $4)
 			INSERT INTO known_networks (email, network, last_at) VALUES ($1, $2, $3)
-			ON CONFLICT (email, network) DO UPDATE SET last_at = excluded.last_at`, email, network, s.Clock.Now())
+			ON CONFLICT (email, network) DO UPDATE SET last_at = excluded.last_at
+			RETURNING EXISTS (SELECT FROM had)`, email, network, now, now.Add(-networkLife)).Scan(&known)
 		if err != nil {
 			return err
 		}
@@ -35,4 +44,5 @@ func (s *Service) RememberNetwork(ctx context.Context, email, network string) er
 				SELECT network FROM known_networks WHERE email = $1 ORDER BY last_at DESC OFFSET $2)`, email, maxKnownNetworks)
 		return err
 	})
+	return known, err
 }

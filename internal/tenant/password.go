@@ -3,11 +3,13 @@ package tenant
 import (
 	"context"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/pg"
@@ -44,7 +46,7 @@ func checkNewPassword(password secret.Redacted) error {
 // ChangePassword replaces the tenant's password and ends all its sessions except the one of token,
 // which calls it. The owner gets an e-mail. [ErrOldPassword], and the errors of an invalid new
 // password.
-func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, token, old, fresh secret.Redacted) error {
+func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, token, old, fresh secret.Redacted, by audit.By) error {
 	if old.IsZero() {
 		return ErrOldPasswordMissing
 	}
@@ -78,8 +80,10 @@ func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, token, old, 
 		if set.RowsAffected() == 0 { // it was changed meanwhile
 			return ErrOldPassword
 		}
-		_, err = deleteSessions(ctx, tx, now, id, token)
-		return err
+		if _, err = deleteSessions(ctx, tx, now, id, token); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("password.change", target(id), nil).Of(id))
 	})
 	if err == nil {
 		s.mails.send(passwordEmail(email))
@@ -130,7 +134,7 @@ func (s *Service) mailReset(ctx context.Context, email string) error {
 // ResetPassword uses a reset code: it sets a new password, ends all sessions of the tenant and
 // opens one. Anyone may call it. [ErrCode] whatever is wrong with the code; [ErrSuspended], after
 // which the code stays valid.
-func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted) (Session, error) {
+func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted, from netip.Addr) (Session, error) {
 	if code.IsZero() {
 		return Session{}, ErrResetCodeMissing
 	}
@@ -171,7 +175,10 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 		if _, err := deleteSessions(ctx, tx, now, t.ID, secret.Redacted{}); err != nil {
 			return err
 		}
-		out, err = s.writeSession(ctx, tx, t)
+		if err := audit.Write(ctx, tx, now, audit.Session(t.Email, from).Entry("password.reset", target(t.ID), nil).Of(t.ID)); err != nil {
+			return err
+		}
+		out, err = s.writeSession(ctx, tx, t, "reset code", from)
 		return err
 	})
 	if err == nil {

@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ var fresh = secret.Redact("another horse")
 
 func (b *bundle) login(email string, password secret.Redacted) Session {
 	b.T.Helper()
-	s, err := b.Login(context.Background(), email, password)
+	s, err := b.Login(context.Background(), email, password, netip.Addr{})
 	require.NoError(b.T, err)
 	return s
 }
@@ -57,23 +58,23 @@ func TestChangePassword(t *testing.T) {
 		{"wrong horse", "another horse", ErrOldPassword},
 		{strings.Repeat("p", 129), "another horse", ErrOldPassword},
 	} {
-		err := b.ChangePassword(ctx, id, mine.Token, secret.Redact(c.old), secret.Redact(c.fresh))
+		err := b.ChangePassword(ctx, id, mine.Token, secret.Redact(c.old), secret.Redact(c.fresh), bySession)
 		require.ErrorIs(t, err, c.want, "%q %q", c.old, c.fresh)
 	}
 	require.NoError(t, b.opens(stolen), "nothing has changed yet")
 
 	longest := secret.Redact(strings.Repeat("p", 128))
-	require.NoError(t, b.ChangePassword(ctx, id, mine.Token, password, longest))
-	require.NoError(t, b.ChangePassword(ctx, id, mine.Token, longest, fresh), "the longest password that can be set can be changed")
+	require.NoError(t, b.ChangePassword(ctx, id, mine.Token, password, longest, bySession))
+	require.NoError(t, b.ChangePassword(ctx, id, mine.Token, longest, fresh, bySession), "the longest password that can be set can be changed")
 	require.NoError(t, b.opens(mine), "the session that asks stays")
 	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
-	_, err := b.LoginByLink(ctx, link)
+	_, err := b.LoginByLink(ctx, link, netip.Addr{})
 	require.ErrorIs(t, err, ErrLoginLink)
-	_, err = b.Login(ctx, email, password)
+	_, err = b.Login(ctx, email, password, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials)
 	b.login(email, fresh)
 	require.Contains(t, b.mail(email, 3).Subject, "password was changed")
-	require.ErrorIs(t, b.ChangePassword(ctx, id, mine.Token, password, fresh), ErrOldPassword)
+	require.ErrorIs(t, b.ChangePassword(ctx, id, mine.Token, password, fresh, bySession), ErrOldPassword)
 }
 
 func TestForgottenPassword(t *testing.T) {
@@ -91,22 +92,22 @@ func TestForgottenPassword(t *testing.T) {
 	require.NotContains(t, testenv.Value[string](b.Env, `SELECT string_agg(r::text, '') FROM password_resets r`), code.Reveal())
 
 	for given, want := range map[string]error{"": ErrResetCodeMissing, "x": ErrCode, secret.NewToken().Reveal(): ErrCode} {
-		_, err := b.ResetPassword(ctx, secret.Redact(given), fresh)
+		_, err := b.ResetPassword(ctx, secret.Redact(given), fresh, netip.Addr{})
 		require.ErrorIs(t, err, want, "%q", given)
 	}
-	_, err := b.ResetPassword(ctx, code, secret.Redact("short"))
+	_, err := b.ResetPassword(ctx, code, secret.Redact("short"), netip.Addr{})
 	require.ErrorIs(t, err, ErrNewPasswordShort)
 	require.NoError(t, b.opens(stolen))
 
-	s, err := b.ResetPassword(ctx, code, fresh)
+	s, err := b.ResetPassword(ctx, code, fresh, netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, id, s.TenantID)
 	require.NoError(t, b.opens(s))
 	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
-	_, err = b.Login(ctx, email, password)
+	_, err = b.Login(ctx, email, password, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials)
 	b.login(email, fresh)
-	_, err = b.ResetPassword(ctx, code, password)
+	_, err = b.ResetPassword(ctx, code, password, netip.Addr{})
 	require.ErrorIs(t, err, ErrCode, "once")
 	require.Contains(t, b.mail(email, 3).Subject, "password was changed")
 }
@@ -124,16 +125,16 @@ func TestEveryMailedCodeIsGoodOnce(t *testing.T) {
 		codes = append(codes, b.resetCode(email, i+2))
 	}
 	b.Clock.Advance(ResetLife - time.Microsecond)
-	_, err := b.ResetPassword(ctx, codes[0], fresh)
+	_, err := b.ResetPassword(ctx, codes[0], fresh, netip.Addr{})
 	require.NoError(t, err)
-	_, err = b.ResetPassword(ctx, codes[2], password)
+	_, err = b.ResetPassword(ctx, codes[2], password, netip.Addr{})
 	require.ErrorIs(t, err, ErrCode, "the others end with the sessions")
 
 	require.NoError(t, b.ForgotPassword(ctx, email))
 	// three codes, a notice, another code; the first mail was the sign-up's
 	late := b.resetCode(email, 6)
 	b.Clock.Advance(ResetLife)
-	_, err = b.ResetPassword(ctx, late, password)
+	_, err = b.ResetPassword(ctx, late, password, netip.Addr{})
 	require.ErrorIs(t, err, ErrCode)
 	require.NoError(t, b.ForgotPassword(ctx, "nobody@example.com"))
 	b.purge()
@@ -153,7 +154,7 @@ func TestCodesUsedAtOnce(t *testing.T) {
 			codes = append(codes, b.resetCode(email, i+2))
 		}
 		oneWins(t, len(codes), func(i int) error {
-			_, err := b.ResetPassword(ctx, codes[i], fresh)
+			_, err := b.ResetPassword(ctx, codes[i], fresh, netip.Addr{})
 			return err
 		})
 	}
@@ -175,9 +176,9 @@ func TestSuspensionEndsSessions(t *testing.T) {
 	_, err = b.Activate(ctx, id, byHand)
 	require.NoError(t, err)
 	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
-	_, err = b.LoginByLink(ctx, link)
+	_, err = b.LoginByLink(ctx, link, netip.Addr{})
 	require.ErrorIs(t, err, ErrLoginLink)
-	_, err = b.ResetPassword(ctx, code, fresh)
+	_, err = b.ResetPassword(ctx, code, fresh, netip.Addr{})
 	require.ErrorIs(t, err, ErrCode)
 	require.NoError(t, b.opens(b.login(email, password)))
 }
@@ -221,7 +222,7 @@ func TestALoginUnderWayIsEndedToo(t *testing.T) {
 		require.NoError(t, err)
 		end := make(chan error, 1)
 		go func() {
-			_, err := b.Login(ctx, email, password)
+			_, err := b.Login(ctx, email, password, netip.Addr{})
 			end <- err
 		}()
 		testenv.Eventually(t, 10*time.Second, "the login to wait for the tenant's row", func() bool {

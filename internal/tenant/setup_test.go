@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"regexp"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/audit"
 	"ajo/internal/mail"
 	"ajo/internal/retention"
 	"ajo/internal/secret"
@@ -140,3 +142,6 @@ func oneWins(t *testing.T, n int, call func(i int) error) {
 	}
 	require.Equal(t, 1, won)
 }
+
+// bySession is who changes something with the session of its tenant.
+var bySession = audit.Session("ada@example.com", netip.MustParseAddr("192.0.2.9"))

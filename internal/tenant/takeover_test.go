@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -35,9 +36,9 @@ func TestALaterRegistrationTakesNothingOver(t *testing.T) {
 
 	_, err := b.VerifyEmail(ctx, owner.String(), code)
 	require.NoError(t, err, "the owner's code opens the owner's registration, whoever registered since")
-	_, err = b.Login(ctx, email, evil)
+	_, err = b.Login(ctx, email, evil, netip.Addr{})
 	require.Error(t, err, "the attacker's password opens nothing")
-	s, err := b.Login(ctx, email, password)
+	s, err := b.Login(ctx, email, password, netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, owner, s.TenantID)
 	require.Equal(t, "Ada Stores", s.Name)
@@ -114,10 +115,10 @@ func TestAVerificationIsNotSeenFromOutside(t *testing.T) {
 				b.Clock.Advance(time.Second)
 				b.registerAsAttacker(email)
 			}
-			_, before := b.Login(ctx, email, evil)
+			_, before := b.Login(ctx, email, evil, netip.Addr{})
 			_, err := b.VerifyEmail(ctx, owner.String(), b.code(email, n))
 			require.NoError(t, err)
-			_, after := b.Login(ctx, email, evil)
+			_, after := b.Login(ctx, email, evil, netip.Addr{})
 			require.Error(t, before)
 			require.Equal(t, before, after)
 		})
@@ -130,10 +131,10 @@ func TestOldRegistrationsAreRemoved(t *testing.T) {
 	ctx := context.Background()
 	b.register("ada@example.com")
 	b.Clock.Advance(registrationLife - time.Microsecond)
-	_, err := b.Login(ctx, "ada@example.com", password)
+	_, err := b.Login(ctx, "ada@example.com", password, netip.Addr{})
 	require.ErrorIs(t, err, ErrUnverified)
 	b.Clock.Advance(time.Microsecond)
-	_, err = b.Login(ctx, "ada@example.com", password)
+	_, err = b.Login(ctx, "ada@example.com", password, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials)
 	b.register("bayo@example.com")
 	b.purge()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/pg"
 	"ajo/internal/safehttp"
@@ -19,8 +20,8 @@ var ErrURLMissing = errs.New(errs.Invalid, "url is required")
 // SetWebhookURL sets the URL of the tenant's deliveries, and returns it. With the first URL the
 // signing secret is created, so that no event is sent unsigned. Session or API key. The URL must
 // follow the service's rules for callbacks; the address that a name resolves to is checked at each
-// connection. (Specification, POST /auth/webhook-url.)
-func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string) (string, error) {
+// connection. The owner gets an e-mail when it changes. (Specification, POST /auth/webhook-url.)
+func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string, by audit.By) (string, error) {
 	raw = strings.TrimSpace(raw)
 	if raw == "" {
 		return "", ErrURLMissing
@@ -28,23 +29,36 @@ func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string) (
 	if err := safehttp.CheckURL("url", raw, s.Callbacks); err != nil {
 		return "", err
 	}
+	var email, was string
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		if err := EnsureWebhookSecret(ctx, tx, s.Box, now, id); err != nil {
+		if err := s.ensureSecret(ctx, tx, now, id, by); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `UPDATE tenants SET webhook_url = $2, updated_at = $3 WHERE id = $1`, id, raw, now)
-		return err
+		if err := tx.QueryRow(ctx, `SELECT email, webhook_url FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&email, &was); err != nil {
+			return err
+		}
+		if was == raw {
+			return nil
+		}
+		if _, err := tx.Exec(ctx, `UPDATE tenants SET webhook_url = $2, updated_at = $3 WHERE id = $1`, id, raw, now); err != nil {
+			return err
+		}
+		change := audit.Change{Before: urlShown{shownURL(was)}, After: urlShown{shownURL(raw)}}
+		return audit.Write(ctx, tx, now, by.Entry("webhook.url", target(id), change).Of(id))
 	})
+	if err == nil && was != raw {
+		s.mails.send(webhookEmail(email, shownURL(raw), by))
+	}
 	return raw, err
 }
 
 // WebhookSecret returns the tenant's signing secret, 64 hex digits, and creates it if there is
 // none. Session or API key. (Specification, POST /auth/webhook-secret.)
-func (s *Service) WebhookSecret(ctx context.Context, id uuid.UUID) (secret.Redacted, error) {
+func (s *Service) WebhookSecret(ctx context.Context, id uuid.UUID, by audit.By) (secret.Redacted, error) {
 	var out secret.Redacted
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		if err := EnsureWebhookSecret(ctx, tx, s.Box, s.Clock.Now(), id); err != nil {
+		if err := s.ensureSecret(ctx, tx, s.Clock.Now(), id, by); err != nil {
 			return err
 		}
 		var sealed []byte
@@ -62,14 +76,28 @@ func (s *Service) WebhookSecret(ctx context.Context, id uuid.UUID) (secret.Redac
 // transaction that gives the tenant, or an account of it, a URL for events. Concurrent calls create
 // one: the row is locked, in the mode that does not block inserts of rows that refer to the tenant.
 func EnsureWebhookSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, id uuid.UUID) error {
-	var there bool
-	err := tx.QueryRow(ctx, `SELECT webhook_secret IS NOT NULL FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&there)
-	if err != nil || there {
+	_, err := ensureSecret(ctx, tx, box, now, id)
+	return err
+}
+
+// ensureSecret is EnsureWebhookSecret at a tenant's word, with its line in the audit log.
+func (s *Service) ensureSecret(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, by audit.By) error {
+	made, err := ensureSecret(ctx, tx, s.Box, now, id)
+	if err != nil || !made {
 		return err
+	}
+	return audit.Write(ctx, tx, now, by.Entry("webhook.secret", target(id), nil).Of(id))
+}
+
+func ensureSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, id uuid.UUID) (made bool, err error) {
+	var there bool
+	err = tx.QueryRow(ctx, `SELECT webhook_secret IS NOT NULL FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&there)
+	if err != nil || there {
+		return false, err
 	}
 	sealed := box.Seal(webhookSecretPlace(id), []byte(secret.NewSigningSecret().Reveal()))
 	_, err = tx.Exec(ctx, `UPDATE tenants SET webhook_secret = $2, updated_at = $3 WHERE id = $1`, id, sealed, now)
-	return err
+	return true, err
 }
 
 func webhookSecretPlace(id uuid.UUID) secret.Place {

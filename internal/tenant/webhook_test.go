@@ -26,7 +26,7 @@ func TestSetWebhookURL(t *testing.T) {
 		"https://example.com/hook?a=b&c=d", "http://localhost:9000/x", "http://127.0.0.1:9000", " https://example.com/trimmed ",
 		"https://example.com/" + strings.Repeat("a", 2048-20),
 	} {
-		got, err := b.SetWebhookURL(ctx, id, good)
+		got, err := b.SetWebhookURL(ctx, id, good, bySession)
 		require.NoError(t, err, good)
 		require.Equal(t, strings.TrimSpace(good), got)
 		me, err := b.Me(ctx, id)
@@ -35,7 +35,7 @@ func TestSetWebhookURL(t *testing.T) {
 	}
 	before, _ := b.Me(ctx, id)
 	for _, bad := range badURLs {
-		_, err := b.SetWebhookURL(ctx, id, bad)
+		_, err := b.SetWebhookURL(ctx, id, bad, bySession)
 		require.Equal(t, errs.Invalid, errs.KindOf(err), bad)
 		require.True(t, strings.HasPrefix(err.Error(), "url "), "%s: %s", bad, err)
 	}
@@ -59,11 +59,11 @@ func TestWebhookURLInProduction(t *testing.T) {
 		"https://[::1]/", "https://[fd00::1]/", "https://[fe80::1]/", "https://[::ffff:10.0.0.1]/", "https://0.0.0.0/", "https://localhost/",
 		"https://LOCALHOST./", "https://x.localhost/", "https://224.0.0.1/",
 	}, badURLs...) {
-		_, err := b.SetWebhookURL(context.Background(), id, bad)
+		_, err := b.SetWebhookURL(context.Background(), id, bad, bySession)
 		require.Equal(t, errs.Invalid, errs.KindOf(err), bad)
 	}
 	for _, good := range []string{"https://example.com/hook", "https://93.184.215.14:8443/hook"} {
-		_, err := b.SetWebhookURL(context.Background(), id, good)
+		_, err := b.SetWebhookURL(context.Background(), id, good, bySession)
 		require.NoError(t, err, good)
 	}
 }
@@ -78,10 +78,10 @@ func TestWebhookSecret(t *testing.T) {
 		require.True(t, s.Equal(secrets[0]), "calls at once get one secret")
 	}
 	require.Regexp(t, `^[0-9a-f]{64}$`, secrets[0].Reveal())
-	again, err := b.WebhookSecret(ctx, id)
+	again, err := b.WebhookSecret(ctx, id, bySession)
 	require.NoError(t, err)
 	require.True(t, again.Equal(secrets[0]))
-	theirs, err := b.WebhookSecret(ctx, other)
+	theirs, err := b.WebhookSecret(ctx, other, bySession)
 	require.NoError(t, err)
 	require.False(t, theirs.Equal(again))
 
@@ -92,7 +92,7 @@ func TestWebhookSecret(t *testing.T) {
 	require.Equal(t, again.Reveal(), string(plain))
 
 	b.Exec(`UPDATE tenants SET webhook_secret = $2 WHERE id = $1`, other, sealed)
-	_, err = b.WebhookSecret(ctx, other)
+	_, err = b.WebhookSecret(ctx, other, bySession)
 	require.ErrorIs(t, err, secret.ErrSealed, "a secret of another row does not open")
 }
 
@@ -109,7 +109,7 @@ func (b *bundle) atOnce(id uuid.UUID, n int) []secret.Redacted {
 	secrets, fails := make([]secret.Redacted, n), make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { secrets[i], fails[i] = b.WebhookSecret(ctx, id) })
+		wg.Go(func() { secrets[i], fails[i] = b.WebhookSecret(ctx, id, bySession) })
 	}
 	testenv.Eventually(b.T, 10*time.Second, "all calls to wait for the row", func() bool {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
@@ -128,17 +128,17 @@ func TestAWebhookURLComesWithASecret(t *testing.T) {
 	there := func() bool {
 		return testenv.Value[bool](b.Env, `SELECT webhook_secret IS NOT NULL FROM tenants WHERE id = $1`, id)
 	}
-	_, err := b.SetWebhookURL(ctx, id, "ftp://example.com")
+	_, err := b.SetWebhookURL(ctx, id, "ftp://example.com", bySession)
 	require.Error(t, err)
 	require.False(t, there(), "nothing was set")
-	_, err = b.SetWebhookURL(ctx, id, "https://example.com/a")
+	_, err = b.SetWebhookURL(ctx, id, "https://example.com/a", bySession)
 	require.NoError(t, err)
 	require.True(t, there(), "no event goes out unsigned")
-	first, err := b.WebhookSecret(ctx, id)
+	first, err := b.WebhookSecret(ctx, id, bySession)
 	require.NoError(t, err)
-	_, err = b.SetWebhookURL(ctx, id, "https://example.com/b")
+	_, err = b.SetWebhookURL(ctx, id, "https://example.com/b", bySession)
 	require.NoError(t, err)
-	again, err := b.WebhookSecret(ctx, id)
+	again, err := b.WebhookSecret(ctx, id, bySession)
 	require.NoError(t, err)
 	require.True(t, first.Equal(again))
 }

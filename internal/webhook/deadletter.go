@@ -44,8 +44,8 @@ func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
 
 // ReplayOwn is [Service.Replay] at the word of the tenant whose delivery it is, and returns it.
 // Another tenant's is [ErrNotFound].
-func (s *Service) ReplayOwn(ctx context.Context, tenant, id uuid.UUID) (Delivery, error) {
-	if err := s.replayOf(ctx, tenant, id, audit.By{Actor: "tenant:" + tenant.String(), Reason: "asked for by the tenant"}); err != nil {
+func (s *Service) ReplayOwn(ctx context.Context, tenant, id uuid.UUID, by audit.By) (Delivery, error) {
+	if err := s.replayOf(ctx, tenant, id, by); err != nil {
 		return Delivery{}, err
 	}
 	return s.find(ctx, tenant, id)
@@ -75,7 +75,7 @@ func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.B
 		if err := work.Schedule(ctx, tx, work.Item{Kind: work.Deliver, ID: id, TenantID: detail.TenantID, DueAt: now}); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry("deliveries.replay", "delivery:"+id.String(), detail))
+		return audit.Write(ctx, tx, now, by.Entry("deliveries.replay", "delivery:"+id.String(), detail).Of(detail.TenantID))
 	})
 }
 

@@ -10,7 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/money"
+	"ajo/internal/pg"
 )
 
 // Type is the type of an event, as on the wire.
@@ -146,14 +148,27 @@ func (s *Service) Chosen(ctx context.Context, tenant uuid.UUID) ([]Type, error) 
 // them.
 // PaymentReceived stays, whether named or not. Earlier events are not published. An unknown one is
 // [ErrEvents].
-func (s *Service) Choose(ctx context.Context, tenant uuid.UUID, events []Type) ([]Type, error) {
+func (s *Service) Choose(ctx context.Context, tenant uuid.UUID, events []Type, by audit.By) ([]Type, error) {
 	for _, t := range events {
 		if !slices.Contains(Types, t) {
 			return nil, ErrEvents
 		}
 	}
 	chosen := withReceived(events)
-	_, err := s.pool.Exec(ctx, `UPDATE tenants SET webhook_events = $2, updated_at = $3 WHERE id = $1`, tenant, chosen[1:], s.clock.Now())
+	err := pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
+		now := s.clock.Now()
+		var was []Type
+		if err := tx.QueryRow(ctx, `SELECT webhook_events FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, tenant).Scan(&was); err != nil {
+			return err
+		}
+		if was = withReceived(was); slices.Equal(was, chosen) {
+			return nil
+		}
+		if _, err := tx.Exec(ctx, `UPDATE tenants SET webhook_events = $2, updated_at = $3 WHERE id = $1`, tenant, chosen[1:], now); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("webhook.events", "tenant:"+tenant.String(), audit.Change{Before: was, After: chosen}).Of(tenant))
+	})
 	return chosen, err
 }
 

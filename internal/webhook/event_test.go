@@ -2,11 +2,13 @@ package webhook
 
 import (
 	"net/http"
+	"net/netip"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/audit"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
@@ -42,7 +44,7 @@ func TestChoosing(t *testing.T) {
 		{[]Type{PaymentReceived}, []Type{PaymentReceived}},
 		{Types, Types},
 	} {
-		got, err := b.Choose(b.ctx, b.tenant, c.in)
+		got, err := b.Choose(b.ctx, b.tenant, c.in, audit.Session("ada@example.com", netip.Addr{}))
 		require.NoError(t, err)
 		require.Equal(t, c.want, got)
 		got, err = b.Chosen(b.ctx, b.tenant)
@@ -50,7 +52,7 @@ func TestChoosing(t *testing.T) {
 		require.Equal(t, c.want, got)
 	}
 	for _, wrong := range []Type{"", "test", "payment", "payment.*", "PAYMENT.CONFIRMED", "payment.received,payment.confirmed"} {
-		_, err := b.Choose(b.ctx, b.tenant, []Type{PaymentConfirmed, wrong})
+		_, err := b.Choose(b.ctx, b.tenant, []Type{PaymentConfirmed, wrong}, audit.Session("ada@example.com", netip.Addr{}))
 		require.ErrorIs(t, err, ErrEvents)
 	}
 	got, err := b.Chosen(b.ctx, b.tenant)
@@ -70,7 +72,7 @@ func TestPublishToSubscribers(t *testing.T) {
 	b := setup(t)
 	group := uuid.Must(uuid.NewV7())
 	chosen := []Type{PaymentConfirmed, SettlementRefunded}
-	_, err := b.Choose(b.ctx, b.tenant, chosen)
+	_, err := b.Choose(b.ctx, b.tenant, chosen, audit.Session("ada@example.com", netip.Addr{}))
 	require.NoError(t, err)
 	var all []NewDelivery
 	for _, typ := range Types[1:] {
@@ -100,7 +102,7 @@ func TestPublishToSubscribers(t *testing.T) {
 // transactionGroupId with eventType, or webhook-id.
 func TestMessageIDs(t *testing.T) {
 	b := setup(t)
-	_, err := b.Choose(b.ctx, b.tenant, Types)
+	_, err := b.Choose(b.ctx, b.tenant, Types, audit.Session("ada@example.com", netip.Addr{}))
 	require.NoError(t, err)
 	r := receive(t, answer(200))
 	b.Exec(`UPDATE tenants SET webhook_url = $2 WHERE id = $1`, b.tenant, r.URL)
@@ -151,12 +153,12 @@ func TestChosenEventsAreDeliveries(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, letters, 1)
 	require.Equal(t, id, letters[0].ID)
-	d, err := b.ReplayOwn(b.ctx, b.tenant, id)
+	d, err := b.ReplayOwn(b.ctx, b.tenant, id, audit.Session("ada@example.com", netip.Addr{}))
 	require.NoError(t, err)
 	require.Equal(t, Pending, d.Status)
 	require.True(t, d.NextAttemptAt.Equal(b.Clock.Now()))
-	require.Equal(t, "tenant:"+b.tenant.String(), testenv.Value[string](b.Env, `SELECT actor FROM audit_log WHERE action = 'deliveries.replay'`))
-	_, err = b.ReplayOwn(b.ctx, b.tenant, id)
+	require.Equal(t, "session:ada@example.com", testenv.Value[string](b.Env, `SELECT actor FROM audit_log WHERE action = 'deliveries.replay'`))
+	_, err = b.ReplayOwn(b.ctx, b.tenant, id, audit.Session("ada@example.com", netip.Addr{}))
 	require.ErrorIs(t, err, ErrNotDeadLetter)
 }
 
@@ -165,7 +167,7 @@ func TestOwnDeliveriesOnly(t *testing.T) {
 	id, other := b.in(Dead), b.Tenant()
 	_, err := b.Show(b.ctx, other, id)
 	require.ErrorIs(t, err, ErrNotFound)
-	_, err = b.ReplayOwn(b.ctx, other, id)
+	_, err = b.ReplayOwn(b.ctx, other, id, audit.Session("ada@example.com", netip.Addr{}))
 	require.ErrorIs(t, err, ErrNotFound)
 	require.Equal(t, Dead, b.get(id).Status)
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log`))
@@ -179,7 +181,7 @@ func TestOwnDeliveriesOnly(t *testing.T) {
 
 func TestListFilters(t *testing.T) {
 	b := setup(t)
-	_, err := b.Choose(b.ctx, b.tenant, Types)
+	_, err := b.Choose(b.ctx, b.tenant, Types, audit.Session("ada@example.com", netip.Addr{}))
 	require.NoError(t, err)
 	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook' WHERE id = $1`, b.tenant)
 	dead, delivered, second := b.in(Dead), b.in(Delivered), b.Account(b.tenant, "customer-2")

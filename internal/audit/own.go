@@ -1,0 +1,128 @@
+package audit
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/clock"
+	"ajo/internal/errs"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+)
+
+// Bounds of what a tenant asks for. MaxLines is the longest file.
+const (
+	MaxLines  = 50_000
+	maxFilter = 300 // characters
+)
+
+// Refusals of a tenant's request.
+var (
+	ErrFilter = errs.New(errs.Invalid, "actor and action must be valid UTF-8 without NUL, at most 300 characters")
+	ErrLong   = errs.New(errs.Unprocessable, fmt.Sprintf("the audit log has more than %d lines: narrow it by from and to", MaxLines))
+)
+
+// Line is an entry as its tenant sees it. What operators did says neither which of them nor why.
+type Line struct {
+	ID      uuid.UUID       `json:"id"`
+	At      time.Time       `json:"at"`
+	Actor   string          `json:"actor"` // session:<e-mail>, key:<id>, unknown, operator or service
+	Action  string          `json:"action"`
+	Target  string          `json:"target"`
+	Address *netip.Addr     `json:"address"` // nil where the tenant did not do it
+	Before  json.RawMessage `json:"before"`
+	After   json.RawMessage `json:"after"`
+}
+
+// OwnFilter narrows a tenant's list; empty fields do not. From is included, To is not.
+type OwnFilter struct {
+	Actor, Action string
+	From, To      time.Time
+}
+
+func (f OwnFilter) check() error {
+	for _, s := range []string{f.Actor, f.Action} {
+		if !utf8.ValidString(s) || strings.ContainsRune(s, 0) || utf8.RuneCountInString(s) > maxFilter {
+			return ErrFilter
+		}
+	}
+	return nil
+}
+
+func (f OwnFilter) args(tenant uuid.UUID) pgx.NamedArgs {
+	return pgx.NamedArgs{"tenant": tenant, "actor": f.Actor, "action": f.Action, "from": orNil(f.From), "to": orNil(f.To)}
+}
+
+func orNil(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+// ownSQL selects a tenant's lines. An operator is not named, nor is where operators work; details
+// of their acts that have other names than before and after (From and To) are not shown.
+const ownSQL = `
+	SELECT id, at, shown, action, target, CASE WHEN own THEN address END,
+		coalesce(detail->'before', detail->'From'), coalesce(detail->'after', detail->'To')
+	FROM (
+		SELECT *, actor ~ '^(session:|key:|unknown$)' AS own,
+			CASE WHEN actor ~ '^(session:|key:|unknown$)' THEN actor WHEN actor ~ '^(cli:|operator-)' THEN 'operator' ELSE 'service' END AS shown
+		FROM audit_log WHERE tenant_id = @tenant AND id < @before AND id >= @floor) l
+	WHERE (@actor = '' OR shown = @actor) AND (@action = '' OR action = @action)
+		AND (@from::timestamptz IS NULL OR at >= @from) AND (@to::timestamptz IS NULL OR at < @to)
+	ORDER BY id DESC LIMIT @limit`
+
+// Own returns a page of what was done by a tenant, or to it, newest first. Session only. A bad
+// cursor is [page.ErrCursor]; [ErrFilter].
+func Own(ctx context.Context, q pg.Querier, tenant uuid.UUID, f OwnFilter, r page.Request) ([]Line, page.Info, error) {
+	if err := f.check(); err != nil {
+		return nil, page.Info{}, err
+	}
+	list := pg.List[Line]{Name: page.OwnAudit, ID: func(l Line) uuid.UUID { return l.ID }, Row: pgx.RowToStructByPos[Line]}
+	return list.Filtered(ctx, q, r, `audit_log WHERE tenant_id = @tenant`, ownSQL, f.args(tenant))
+}
+
+// OwnCSV writes all that Own lists as RFC 4180 has it, in UTF-8 with a byte order mark; times are
+// Lagos'. [ErrLong] for more than [MaxLines].
+func OwnCSV(ctx context.Context, q pg.Querier, w io.Writer, tenant uuid.UUID, f OwnFilter) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	args := f.args(tenant)
+	args["before"], args["floor"], args["limit"] = uuid.Max, uuid.Nil, MaxLines+1
+	lines, err := pg.Collect(ctx, q, pgx.RowToStructByPos[Line], ownSQL, args)
+	switch {
+	case err != nil:
+		return err
+	case len(lines) > MaxLines:
+		return ErrLong
+	}
+	if _, err := io.WriteString(w, "\uFEFF"); err != nil {
+		return err
+	}
+	out := csv.NewWriter(w)
+	out.UseCRLF = true
+	_ = out.Write([]string{"time", "actor", "action", "target", "address", "before", "after", "id"})
+	for _, l := range lines {
+		address := ""
+		if l.Address != nil {
+			address = l.Address.String()
+		}
+		// Each text begins with a letter, a digit, a quote or a bracket: no spreadsheet takes one
+		// for a formula.
+		_ = out.Write([]string{l.At.In(clock.Lagos).Format(time.RFC3339), l.Actor, l.Action, l.Target, address, string(l.Before), string(l.After), l.ID.String()})
+	}
+	out.Flush()
+	return out.Error()
+}

@@ -1,0 +1,77 @@
+package tenant
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+)
+
+// Sign-ins with a wrong password are recorded ten times an hour, for a tenant that exists.
+func TestRefusedSignIns(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id, _ := b.withKey("ada@example.com")
+	from := netip.MustParseAddr("2001:db8::7")
+	try := func(email string, n int) {
+		for range n {
+			_, err := b.Login(ctx, email, secret.Redact("wrong horse"), from)
+			require.ErrorIs(t, err, ErrCredentials)
+		}
+	}
+	lines := func() int {
+		return testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE tenant_id = $1 AND action = 'session.refused' AND actor = 'unknown' AND host(address) = '2001:db8::7'`, id)
+	}
+	try("ada@example.com", 1)
+	try("nobody@example.com", 1)
+	testenv.Eventually(t, 10*time.Second, "the line", func() bool { return lines() == 1 })
+	for range maxRefusals + 3 {
+		require.NoError(t, b.writeRefusal(ctx, id, from))
+	}
+	require.Equal(t, maxRefusals, lines())
+	b.Env.Clock.Advance(time.Hour)
+	require.NoError(t, b.writeRefusal(ctx, id, from))
+	require.Equal(t, maxRefusals+1, lines())
+	require.Equal(t, maxRefusals+1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'session.refused'`))
+}
+
+// The owner is told of a sign-in from a new network, but not of the first of all.
+func TestNewNetworksAreTold(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	b.withKey("ada@example.com")
+	signIn := func(addr, network string) Session {
+		from := netip.MustParseAddr(addr)
+		s, err := b.Login(ctx, "ada@example.com", password, from)
+		require.NoError(t, err)
+		require.NoError(t, b.SignedIn(ctx, s, from, network))
+		return s
+	}
+	require.True(t, signIn("192.0.2.1", "192.0.2.1").First)
+	require.False(t, signIn("192.0.2.1", "192.0.2.1").First)
+	signIn("198.51.100.8", "198.51.100.8")
+	sent := b.mail("ada@example.com", 2)
+	require.Equal(t, "A new sign-in", sent.Subject)
+	require.Contains(t, sent.Text, "198.51.100.8")
+	b.Env.Clock.Advance(networkLife)
+	signIn("192.0.2.1", "192.0.2.1")
+	require.Contains(t, b.mail("ada@example.com", 3).Text, "192.0.2.1")
+	require.NoError(t, b.Close(ctx))
+	require.Len(t, b.box.all(), 3)
+}
+
+func TestShownURL(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"": "", "https://shop.example/hook": "https://shop.example/hook", "https://shop.example/hook?token=abc&x=1": "https://shop.example/hook?…",
+	} {
+		require.Equal(t, want, shownURL(url))
+		require.False(t, strings.Contains(shownURL(url), "abc"))
+	}
+}
