@@ -27,6 +27,8 @@ func TestPurgeUntilNothingIsOld(t *testing.T) {
 		FROM generate_series(1, $1::int + $2::int) AS n`, old, young, b.tenant)
 	const age = ` - CASE WHEN n <= $1 THEN interval '400 days' ELSE interval '-1 hour' END`
 	for _, sql := range []string{
+		`INSERT INTO api_keys (id, tenant_id, main, name, hash, suffix, created_at, expires_at)
+			SELECT gen_random_uuid(), $3, false, 'a', sha256(n::text::bytea), 'a', now(), now()` + age,
 		`INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) SELECT sha256(n::text::bytea), $3, now(), now()` + age,
 		`INSERT INTO login_links (token_hash, tenant_id, created_at, expires_at) SELECT sha256(n::text::bytea), $3, now(), now()` + age,
 		`INSERT INTO password_resets (token_hash, email, created_at, expires_at) SELECT sha256(n::text::bytea), 'a' || ($3::uuid IS NULL), now(), now()` + age,
