@@ -287,3 +287,33 @@ func (w *world) sendEvent(kind string, p fakebank.Payout) {
 	require.NoError(w.T, err)
 	require.Equal(w.T, 200, status, "%s", said)
 }
+
+// A tenant that bears what the bank takes sees it as lines of its own, and in the file.
+func TestFeeInTheStatement(t *testing.T) {
+	w := setup(t)
+	m, key := w.funded("1010.00")
+	w.Exec(`UPDATE tenants SET payout_fee_by = 'tenant' WHERE id = $1`, m.id)
+	w.do("POST", "/v1/accounts/shop-1/settle", strings.Replace(orderOf1000, "1000.00", "1000.01", 1), key...).refused(400, "insufficient funds")
+	ref := w.settle(key, orderOf1000)
+	lines := func() (list []string) {
+		var s struct {
+			Lines []struct {
+				Entry struct{ Direction, Amount, Status, Narration, Kind, TransferRef string }
+			}
+		}
+		w.do("GET", "/v1/accounts/shop-1/statement", "", key...).ok(200, &s)
+		for _, l := range s.Lines[1:] {
+			require.Equal(t, ref, l.Entry.TransferRef)
+			list = append(list, fmt.Sprintf("%s %s %s %s %s", l.Entry.Direction, l.Entry.Amount, l.Entry.Status, l.Entry.Kind, l.Entry.Narration))
+		}
+		return list
+	}
+	require.Equal(t, []string{"debit 1000.00 provisional  rent & <more>", "debit 10.00 provisional fee Payout fee"}, lines())
+	w.advance(ref)
+	require.Equal(t, []string{
+		"debit 1000.00 confirmed  rent & <more>", "debit 10.00 reversed fee Payout fee", "credit 10.00 reversed fee Reversal: Payout fee",
+	}, lines(), "this bank takes no fee")
+	file := w.do("GET", "/auth/accounts/shop-1/statement.csv", "", m.withSession()...).ok(200, nil)
+	require.Contains(t, file.Body, ",Payout fee,")
+	require.Contains(t, file.Body, ",fee\r\n")
+}

@@ -91,9 +91,11 @@ func setup(t *testing.T, change ...func(*Options)) *world {
 	w.opts.Enqueuer = tasks.NewEnqueuer(w.Redis(), w.Clock, log)
 	t.Cleanup(work.EnqueueWith(w.Pool, w.opts.Enqueuer.Enqueue))
 	w.opts.Banks = transfer.NewBankList(bank, w.Redis(), w.Clock, log)
-	w.opts.Transfers = transfer.New(transfer.Options{Pool: w.Pool, Bank: bank, Banks: w.opts.Banks, Clock: w.Clock, Log: log, Delays: transfer.DefaultDelays})
-	w.opts.Answers = idempotency.NewCache(w.Redis(), box)
 	require.NoError(t, w.opts.Fees.UnmarshalText([]byte(fee.DefaultTiers)))
+	w.opts.Transfers = transfer.New(transfer.Options{
+		Pool: w.Pool, Bank: bank, Banks: w.opts.Banks, Clock: w.Clock, Log: log, Delays: transfer.DefaultDelays, Fees: w.opts.Fees,
+	})
+	w.opts.Answers = idempotency.NewCache(w.Redis(), box)
 	w.limits("100000-M", "100000-M")
 	t.Cleanup(func() {
 		_ = w.opts.Tenants.Close(context.Background())

@@ -121,8 +121,8 @@ type Entry struct {
 	SessionID      string // the interbank switch's id of the payment
 	// of a payout that pays a payment back: that payment's entry. In statements only.
 	RefundOf *uuid.UUID
-	// empty: a payment or a payout
-	Kind Kind `json:"-"`
+	// an addition; empty, and not shown: a payment or a payout
+	Kind Kind `json:",omitempty"`
 }
 
 // Posting asks for a new entry.
@@ -146,6 +146,8 @@ type Posting struct {
 	// on the other side; empty: [ProviderFloat]. Another needs a Kind.
 	Contra SystemAccount
 	Kind   Kind
+	// of a debit: others of the same account that are posted right after it, or not at all
+	With []Posting
 }
 
 // totals is a row of ledger_balances while its lock is held.

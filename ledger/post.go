@@ -82,7 +82,11 @@ func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting
 		if err != nil {
 			return nil, err
 		}
-		if !p.Gone && t.net().Sub(t.Held).Cmp(p.Amount) < 0 {
+		whole := p.Amount
+		for _, w := range p.With {
+			whole = whole.Add(w.Amount)
+		}
+		if !p.Gone && t.net().Sub(t.Held).Cmp(whole) < 0 {
 			out[i].Err = ErrInsufficientFunds
 			continue
 		}
@@ -93,6 +97,9 @@ func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting
 		}
 		rows = append(rows, t.append(p, Debit, now))
 		out[i].Entry = rows[len(rows)-1].Entry
+		for _, w := range p.With {
+			rows = append(rows, t.append(w, Debit, now))
+		}
 	}
 	_, err = write(ctx, tx, new(pgx.Batch), book, rows)
 	return out, err

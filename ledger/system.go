@@ -56,15 +56,15 @@ type Kind string
 
 // The kinds.
 const (
-	KindFee      Kind = "fee"      // what the bank took for a payout
+	KindFee      Kind = "fee"      // what the bank took for a payout, or is expected to
 	KindSuspense Kind = "suspense" // money whose owner is not known
 	KindMove     Kind = "move"     // made by an operator
 	// one of the two sides of a transfer between accounts of a tenant
 	KindBookTransfer Kind = "book_transfer"
 )
 
-// GroupOf is the transaction group of an entry of that kind on an account which goes with a payment
-// or a payout: always the same, so that it is posted once. Package invariant has it in SQL.
+// GroupOf is the transaction group of an entry of that kind on an account (empty: the tenant's)
+// which goes with a payment or a payout: always the same, so that it is posted once. Package invariant has it in SQL.
 func GroupOf(k Kind, on SystemAccount, with uuid.UUID) uuid.UUID {
 	h := sha256.Sum256([]byte(string(k) + ":" + string(on) + ":" + with.String()))
 	return uuid.UUID(h[:16])

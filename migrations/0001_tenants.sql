@@ -65,6 +65,7 @@ CREATE TABLE tenants (
     webhook_events                text[] NOT NULL DEFAULT '{}'
         CHECK (webhook_events <@ '{payment.confirmed,payment.reversed,settlement.succeeded,settlement.failed,settlement.refunded}'::text[]),
     listening_until               timestamptz,
+    payout_fee_by                 text NOT NULL DEFAULT 'platform' CHECK (payout_fee_by IN ('platform', 'tenant')),
     created_at                    timestamptz NOT NULL,
     updated_at                    timestamptz NOT NULL,
     CHECK ((kyc_status = 'verified') <= (business_type IS NOT NULL))
@@ -76,6 +77,7 @@ COMMENT ON COLUMN tenants.cac_number IS 'registration number at the Corporate Af
 COMMENT ON COLUMN tenants.webhook_secret IS 'signing secret, sealed';
 COMMENT ON COLUMN tenants.webhook_secret_previous IS 'the secret before it, sealed; signs too until webhook_secret_previous_until';
 COMMENT ON COLUMN tenants.webhook_events IS 'event types the tenant chose in addition to payment.received';
+COMMENT ON COLUMN tenants.payout_fee_by IS 'who bears what the bank takes for a payout; operators set it, and it holds for what is accepted from then on';
 COMMENT ON COLUMN tenants.listening_until IS 'until then all events are also written to listen_events; NULL: never listened';
 CREATE TRIGGER tenants_kyc BEFORE UPDATE ON tenants FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
     EXECUTE FUNCTION check_kyc_move('unverified>verified');

@@ -30,6 +30,10 @@ CREATE TABLE transfers (
     booked_fee       naira CHECK (booked_fee >= 0),
     booked_taxes     naira CHECK (booked_taxes >= 0),
     booking_count    integer NOT NULL DEFAULT 0,
+    fee_by_tenant    boolean NOT NULL DEFAULT false,
+    reserved_fee     naira CHECK (reserved_fee > 0),
+    tenant_fee       naira CHECK (tenant_fee >= 0),
+    tenant_taxes     naira CHECK (tenant_taxes >= 0),
     difference       text NOT NULL DEFAULT '',
     differs_since    timestamptz CHECK (differs_since IS NULL OR difference <> ''),
     debit_group      uuid,
@@ -43,7 +47,8 @@ CREATE TABLE transfers (
     counted          boolean NOT NULL DEFAULT false,
     unpaid           boolean NOT NULL GENERATED ALWAYS AS (status IN ('failed', 'refunded')) STORED,
     CHECK (status <> 'processing' OR attempt_count > 0),
-    CHECK ((refund_of IS NULL) = (refund_name IS NULL))
+    CHECK ((refund_of IS NULL) = (refund_name IS NULL)),
+    CHECK (fee_by_tenant OR (reserved_fee IS NULL AND tenant_fee IS NULL AND tenant_taxes IS NULL))
 ) WITH (fillfactor = 45);
 CREATE INDEX transfers_list ON transfers (tenant_id, id);
 -- By a column that the everyday updates leave as it is, unlike the status: so they stay HOT (see
@@ -76,6 +81,10 @@ COMMENT ON COLUMN transfers.provider_vat IS 'beside it, as is provider_stamp_dut
 COMMENT ON COLUMN transfers.booked_fee IS 'what the books have of the fee: entries of kind fee add up to it; NULL: nothing was booked';
 COMMENT ON COLUMN transfers.booked_taxes IS 'what they have of VAT and stamp duty';
 COMMENT ON COLUMN transfers.booking_count IS 'how often the two were set: a part of the transaction groups of their entries';
+COMMENT ON COLUMN transfers.fee_by_tenant IS 'the tenant bears what the bank takes: its policy when the transfer was accepted';
+COMMENT ON COLUMN transfers.reserved_fee IS 'expected fee, debited provisionally with the amount; NULL: none, or what the bank took is known by now';
+COMMENT ON COLUMN transfers.tenant_fee IS 'what the account has been debited of booked_fee; less than that where it had no more: the platform bears the rest';
+COMMENT ON COLUMN transfers.tenant_taxes IS 'what it has been debited of booked_taxes';
 COMMENT ON COLUMN transfers.difference IS 'how the bank''s record differs from the books; empty where they agree';
 COMMENT ON COLUMN transfers.differs_since IS 'since when the difference waits for a person; NULL with a difference: a person has dealt with it';
 COMMENT ON COLUMN transfers.debit_group IS

@@ -90,6 +90,7 @@ func TestCompletionReadsTheService(t *testing.T) {
 		{"tenant", "show", ""},
 		{"tenant", "suspend", ""},
 		{"tenant", "operator", ""},
+		{"tenant", "payout-fee", ""},
 		{"tenant", "login-link", ""},
 		{"transfers", "list", "--tenant", ""},
 		{"deliveries", "list", "--tenant", ""},

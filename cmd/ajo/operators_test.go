@@ -290,6 +290,7 @@ func TestTransfersCommands(t *testing.T) {
 		bank's fee  not named by the bank
 		vat  not named by the bank
 		stamp duty  not named by the bank
+		borne by  the platform
 		tenant  Test tenant (<id>)
 		account  customer-1 (<id>)
 		to  058/<number> BOLA ADE
@@ -299,8 +300,8 @@ func TestTransfersCommands(t *testing.T) {
 		created  <time>
 		updated  <time>
 
-		ENTRY  POSTED  DIRECTION  AMOUNT  STATUS  REVERSES
-		<id>  <time>  debit  1250.00  provisional  -`, o.good("transfers", "show", ref))
+		ENTRY  POSTED  DIRECTION  KIND  AMOUNT  STATUS  REVERSES
+		<id>  <time>  debit  -  1250.00  provisional  -`, o.good("transfers", "show", ref))
 	require.Equal(t, "debit", string(decode[transfer.Detail](o, "transfers", "show", ref).Entries[0].Direction))
 	_, _, err = o.run("transfers", "show", "AJO")
 	require.ErrorIs(t, err, transfer.ErrNotFound)
@@ -405,7 +406,18 @@ func TestTenantCommands(t *testing.T) {
 	require.True(t, decode[changed](o, "tenant", "operator", email, "--yes", "--reason", "the KYC desk").Tenant.Operator)
 	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is already an operator; nothing was changed.`, o.good("tenant", "operator", email, "--yes", "--reason", "x"))
 	require.False(t, decode[changed](o, "tenant", "operator", email, "--off", "--yes", "--reason", "left the desk").Tenant.Operator)
-	require.Len(t, o.audited(), 4)
+
+	out, said, err = o.run("tenant", "payout-fee", email, "--by", "tenant", "--yes", "--reason", "the contract")
+	require.NoError(t, err)
+	golden(t, `Charge tenant "Test tenant" (<id>@tenant.example, active) what the bank takes for each payout that is accepted from now on.`, said)
+	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is charged what the bank takes for its payouts.`, out)
+	o.lastAudit("tenant.payout-fee", "tenant:"+o.tenant.String(), "the contract")
+	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is already charged what the bank takes for its payouts; nothing was changed.`, o.good("tenant", "payout-fee", email, "--by", "tenant", "--yes", "--reason", "x"))
+	require.Contains(t, o.good("tenant", "show", email), "tenant")
+	require.Equal(t, tenant.PlatformBears, decode[changed](o, "tenant", "payout-fee", email, "--by", "platform", "--yes", "--reason", "it ended").Tenant.PayoutFeeBy)
+	_, _, err = o.run("tenant", "payout-fee", email, "--by", "nobody", "--yes", "--reason", "x")
+	require.ErrorIs(t, err, errBearer)
+	require.Len(t, o.audited(), 6)
 	_, _, err = o.run("tenant", "show", "nobody@shop.example")
 	require.ErrorIs(t, err, tenant.ErrNotFound)
 }
@@ -490,6 +502,7 @@ func TestRotateSecretCommand(t *testing.T) {
 		email  <id>@tenant.example
 		status  active
 		operator  no
+		payout fee borne by  platform
 		business kyc  unverified
 		webhook secret  yes
 		previous secret until  <time>

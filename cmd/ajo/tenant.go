@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -20,7 +21,7 @@ import (
 
 func (t *tool) newTenantCmd() *cobra.Command {
 	return group("tenant", "Show tenants, suspend and activate them", t.newTenantListCmd(), t.newTenantShowCmd(),
-		t.newSuspendCmd(), t.newActivateCmd(), t.newTenantLimitsCmd(), t.newEndSessionsCmd(), t.newOperatorCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd(),
+		t.newSuspendCmd(), t.newActivateCmd(), t.newTenantLimitsCmd(), t.newEndSessionsCmd(), t.newOperatorCmd(), t.newPayoutFeeCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd(),
 		t.newTenantKeysCmd(), t.newRevokeKeyCmd())
 }
 
@@ -62,6 +63,7 @@ func (t *tool) newTenantShowCmd() *cobra.Command {
 				field{"email", r.Email},
 				field{"status", r.Status},
 				field{"operator", yesNo(r.Operator)},
+				field{"payout fee borne by", string(r.PayoutFeeBy)},
 				field{"business kyc", string(r.KYCStatus)},
 				field{"business type", optional(r.BusinessType)},
 				field{"api key", r.APIKeySuffix},
@@ -175,6 +177,41 @@ func (t *tool) newOperatorCmd() *cobra.Command {
 		return s.plan(ctx, tools, r)
 	})
 }
+
+func (t *tool) newPayoutFeeCmd() *cobra.Command {
+	var bearer string
+	return t.tenantChange(command{
+		use: "payout-fee <id or e-mail> --by platform|tenant", short: "Set who bears what the bank takes for a tenant's payouts",
+		long: `Sets who bears what the bank takes for a tenant's payouts: its fee, VAT and stamp duty. It holds for what is accepted from then on.
+
+platform: the tenant is debited what it has ordered. This is so for every tenant until it is set otherwise.
+tenant: beside the amount, the expected fee is debited when a settlement is accepted, and only if the balance covers both. At the end it is
+corrected to what the bank's own record says. The platform bears what the account does not have by then: payout_fee_short of "ajo reconcile".`,
+		example: `  ajo tenant payout-fee ops@shop.example --by tenant --reason "contract of 3 March"`,
+		flags: func(cmd *cobra.Command) {
+			addChoice(cmd, &bearer, "by", tenant.PlatformBears, tenant.TenantBears)
+		},
+	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		to := tenant.FeeBearer(bearer)
+		if to != tenant.PlatformBears && to != tenant.TenantBears {
+			return plan{}, errBearer
+		}
+		s := tenantSwitch{
+			on: r.PayoutFeeBy == to, state: "charged what the bank takes for its payouts",
+			will: "Charge tenant %s what the bank takes for each payout that is accepted from now on.",
+			do: func(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
+				return tools.Tenants.SetPayoutFee(ctx, id, to, by)
+			},
+		}
+		if to == tenant.PlatformBears {
+			s.will = "Have the platform bear what the bank takes for each payout of tenant %s that is accepted from now on."
+			s.state = "not charged what the bank takes for its payouts"
+		}
+		return s.plan(ctx, tools, r)
+	})
+}
+
+var errBearer = errors.New("say who bears it: --by platform or --by tenant")
 
 // sessionsEnded is the result of end-sessions as JSON.
 type sessionsEnded struct {

@@ -241,6 +241,8 @@ func (o *ops) booksAgree() {
 // without a reason.
 func (o *ops) changes() map[string][]string {
 	transfer, _ := o.transfer("processing")
+	paid, id := o.transfer("success")
+	o.move(id, ledger.Debit, ledger.EventConfirm)
 	o.sealBVN(o.oldKey)
 	return map[string][]string{
 		"review confirm":       {"review", "confirm", o.held("differs").String()},
@@ -252,6 +254,7 @@ func (o *ops) changes() map[string][]string {
 		"events assign":        {"events", "assign", o.event("nobody").String(), "--account", o.account.String()},
 		"deliveries replay":    {"deliveries", "replay", o.deadLetter().String()},
 		"transfers poll":       {"transfers", "poll", transfer},
+		"transfers charges":    {"transfers", "charges", paid, "--fee", "20.00"},
 		"freeze account":       {"freeze", "account", o.account.String(), "--all"},
 		"freeze tenant":        {"freeze", "tenant", o.tenant.String(), "--until", "2h"},
 		"freeze payouts":       {"freeze", "payouts"},
@@ -259,6 +262,7 @@ func (o *ops) changes() map[string][]string {
 		"tenant suspend":       {"tenant", "suspend", o.tenant.String()},
 		"tenant end-sessions":  {"tenant", "end-sessions", o.tenant.String()},
 		"tenant operator":      {"tenant", "operator", o.tenant.String()},
+		"tenant payout-fee":    {"tenant", "payout-fee", o.tenant.String(), "--by", "tenant"},
 		"tenant rotate-secret": {"tenant", "rotate-secret", o.tenant.String()},
 		"tenant revoke-key":    {"tenant", "revoke-key", o.tenant.String(), o.apiKey().String()},
 		"customers tier":       {"customers", "tier", o.customerIn("approved"), "3"},

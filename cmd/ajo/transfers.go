@@ -85,6 +85,7 @@ func printTransfer(out io.Writer, d transfer.Detail) error {
 		field{"bank's fee", named(d.Currency, d.ProviderFee)},
 		field{"vat", named(d.Currency, d.VAT)},
 		field{"stamp duty", named(d.Currency, d.StampDuty)},
+		field{"borne by", borneBy(d)},
 		field{"tenant", d.TenantName + " (" + d.TenantID.String() + ")"},
 		field{"account", d.AccountRef + " (" + d.AccountID.String() + ")"},
 		field{"to", d.BankCode + "/" + d.AccountNumber + " " + d.AccountName},
@@ -108,11 +109,23 @@ func printTransfer(out io.Writer, d transfer.Detail) error {
 			{"ENTRY", e.ID.String()},
 			{"POSTED", stamp(&e.CreatedAt)},
 			{"DIRECTION", string(e.Direction)},
+			{"KIND", string(e.Kind)},
 			{"AMOUNT", e.Amount.String()},
 			{"STATUS", string(e.Status)},
 			{"REVERSES", optional(e.ReversalOf)},
 		}
 	})
+}
+
+// borneBy says who bears what the bank takes, and how far.
+func borneBy(d transfer.Detail) string {
+	switch {
+	case !d.FeeByTenant:
+		return "the platform"
+	case d.ReservedFee != nil:
+		return "the tenant: " + d.Currency + " " + d.ReservedFee.String() + " is reserved"
+	}
+	return "the tenant: " + d.Currency + " " + money.Sum(d.TenantFee, d.TenantTaxes).String() + " is debited"
 }
 
 // named is a sum that the bank's record may name.
@@ -275,7 +288,7 @@ AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET are set: what its r
 			cmd.Flags().StringVar(&fee, "fee", "", "the bank's fee in naira; 0 where it took none")
 			cmd.Flags().StringVar(&vat, "vat", "0", "the VAT on it")
 			cmd.Flags().StringVar(&duty, "stamp-duty", "0", "the stamp duty")
-			_ = cmd.MarkFlagRequired("fee")
+			must(cmd.MarkFlagRequired("fee"))
 		},
 	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
 		var c transfer.Charges

@@ -45,7 +45,7 @@ type Ref struct {
 
 // FindAll is [Find] for many, in one statement; nil stands for an account that is not found.
 func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) {
-	found, err := findAll(ctx, q, refs, `false, false`)
+	found, err := findAll(ctx, q, refs, `false, false, false`)
 	out := make([]*Account, len(found))
 	for i, p := range found {
 		out[i] = p.Account
@@ -59,15 +59,19 @@ type Payer struct {
 	Frozen bool // a freeze refuses requests, too
 	// its tenant has limits of payouts (package limit); read by [FindPayers] alone
 	Limited bool
+	// its tenant bears what the bank takes for payouts
+	BearsFee bool
 }
 
-// FindPayers is [FindAll] with the freezes that stand at the time now.
+// FindPayers is [FindAll] with the freezes that stand at the time now, and what the tenant's policy
+// says.
 func FindPayers(ctx context.Context, q pg.Querier, now time.Time, refs []Ref) ([]Payer, error) {
 	return findAll(ctx, q, refs, `EXISTS (SELECT FROM freezes f WHERE f.requests AND `+freeze.On("found.id", "found.id", "$4")+`),
-			EXISTS (SELECT FROM payout_limits l WHERE l.tenant_id = r.tenant_id)`, now)
+			EXISTS (SELECT FROM payout_limits l WHERE l.tenant_id = r.tenant_id),
+			(SELECT n.payout_fee_by = 'tenant' FROM tenants n WHERE n.id = found.tenant_id)`, now)
 }
 
-// findAll finds accounts and, of each, whether the two conditions hold on the row that is found.
+// findAll finds accounts and, of each, whether the three conditions hold on the row that is found.
 func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, args ...any) ([]Payer, error) {
 	tenants, texts, ids := make([]uuid.UUID, len(refs)), make([]string, len(refs)), make([]uuid.UUID, len(refs))
 	for i, r := range refs {
@@ -94,11 +98,11 @@ func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, a
 	for rows.Next() {
 		var n int
 		var a Account
-		var frozen, limited bool
-		if err := rows.Scan(append([]any{&n, &frozen, &limited}, a.fields()...)...); err != nil {
+		var frozen, limited, bears bool
+		if err := rows.Scan(append([]any{&n, &frozen, &limited, &bears}, a.fields()...)...); err != nil {
 			return nil, err
 		}
-		out[n-1] = Payer{&a, frozen, limited}
+		out[n-1] = Payer{&a, frozen, limited, bears}
 	}
 	return out, rows.Err()
 }

@@ -23,6 +23,7 @@ import (
 	"ajo/internal/config"
 	"ajo/internal/customer"
 	"ajo/internal/failpoint"
+	"ajo/internal/fee"
 	"ajo/internal/identity"
 	"ajo/internal/identity/dojah"
 	"ajo/internal/mail"
@@ -61,6 +62,7 @@ type core struct {
 	spool     *spool.Spool
 	transfers *transfer.Service
 	banks     *transfer.BankList
+	fees      fee.Tiers
 	clock     clock.Synced
 	stopping  atomic.Bool // stopping: not ready, but still answering
 	closers   []func()    // in the order of opening; closed backwards
@@ -133,9 +135,12 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	})
 	c.closers = append(c.closers, c.payments.Close)
 	c.banks = transfer.NewBankList(c.bank, c.redis, &c.clock, log)
+	if err := c.fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
+		return nil, fmt.Errorf("AJO_FEE_TIERS: %w", err)
+	}
 	c.transfers = transfer.New(transfer.Options{
 		Pool: c.pool, Bank: c.bank, Banks: c.banks, Clock: &c.clock, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
-		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional,
+		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional, Fees: c.fees,
 	})
 	c.closers = append(c.closers, c.transfers.Close)
 	c.drain()

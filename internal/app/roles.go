@@ -10,7 +10,6 @@ import (
 
 	"ajo/api"
 	"ajo/internal/config"
-	"ajo/internal/fee"
 	"ajo/internal/idempotency"
 	"ajo/internal/limit"
 	"ajo/internal/reconcile"
@@ -64,10 +63,6 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 		return nil, nil, fmt.Errorf("AJO_RATE_LIMIT or AJO_RATE_LIMIT_OPEN: %w", err)
 	}
 	c.closers = append(c.closers, func() { _ = limits.Close() })
-	var fees fee.Tiers
-	if err = fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
-		return nil, nil, fmt.Errorf("AJO_FEE_TIERS: %w", err)
-	}
 	var reads *replica.Replica
 	if !cfg.DatabaseReadURL.IsZero() {
 		reads, err = replica.Open(ctx, replica.Options{PrimaryURL: cfg.DatabaseURL.Reveal(), URL: cfg.DatabaseReadURL.Reveal(), MaxConns: cfg.DatabaseMax, Log: log})
@@ -80,7 +75,7 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	c.closers = append(c.closers, answers.Close)
 	server := api.New(api.Options{
 		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(0), Limits: limits, Enqueuer: c.enqueuer,
-		Transfers: c.transfers, Banks: c.banks, Fees: fees, Answers: answers, Replica: reads,
+		Transfers: c.transfers, Banks: c.banks, Fees: c.fees, Answers: answers, Replica: reads,
 		TenantLimits: &limit.Service{Pool: c.pool, Clock: &c.clock},
 		Ready:        c.ready, Stopping: c.stopping.Load, Log: log, Production: cfg.Production(), TrustedProxies: cfg.TrustedProxies,
 		SignatureHeader: cfg.ProviderSignatureHeader, TimestampHeader: cfg.ProviderTimestampHeader,

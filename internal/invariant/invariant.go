@@ -33,7 +33,7 @@ const (
 	CheckDeliveryEvent    = "each delivery of a payment has its posted event"
 	CheckDeliveryEnd      = "what is delivered of a payment's end has happened"
 	CheckDeliveryTransfer = "each delivery of a settlement has its transfer"
-	CheckCharges          = "what is booked of the bank's charges for a payout is its entries"
+	CheckCharges          = "what is booked of the bank's charges for a payout, and borne by its tenant, is its entries"
 	CheckRecalls          = "what is held for recalls is what they hold"
 	CheckRecallAsked      = "each open recall is waiting for the bank"
 	CheckAccountBalance   = "each account has a balance"
@@ -64,13 +64,22 @@ var checks = []struct{ name, sql string }{
 		FROM {entries} d LEFT JOIN transfers t ON t.merchant_tx_ref = d.transfer_ref
 		WHERE d.direction = 'debit' AND d.kind = '' AND d.reversal_of IS NULL AND (t.id IS NULL OR (d.transaction_group_id <> coalesce(t.debit_group, t.id) AND d.status <> 'reversed'))`},
 	{CheckCharges, `
-		SELECT t.merchant_tx_ref, format('%s and %s of taxes are booked; its entries are of %s and %s', coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0),
-			coalesce(c.fee, 0), coalesce(c.taxes, 0))
+		SELECT t.merchant_tx_ref, format('%s and %s of taxes are booked; its entries are of %s and %s. %s is reserved, %s and %s of taxes are debited; its debits are of %s, %s and %s',
+			coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0), coalesce(c.fee, 0), coalesce(c.taxes, 0),
+			coalesce(t.reserved_fee, 0), coalesce(t.tenant_fee, 0), coalesce(t.tenant_taxes, 0), coalesce(c.reserved, 0), coalesce(c.tenant_fee, 0), coalesce(c.tenant_taxes, 0))
 		FROM {transfers} t LEFT JOIN LATERAL (
-			SELECT sum(e.sum) FILTER (WHERE NOT e.tax) AS fee, sum(e.sum) FILTER (WHERE e.tax) AS taxes
-			FROM (SELECT CASE direction WHEN 'debit' THEN amount ELSE -amount END AS sum, account_id = (SELECT id FROM system_accounts WHERE name = 'taxes') AS tax
+			SELECT sum(e.sum) FILTER (WHERE own AND NOT e.tax) AS fee, sum(e.sum) FILTER (WHERE own AND e.tax) AS taxes,
+				sum(e.sum) FILTER (WHERE NOT own AND status = 'provisional') AS reserved,
+				sum(e.sum) FILTER (WHERE NOT own AND status = 'confirmed' AND contra <> 'taxes') AS tenant_fee,
+				sum(e.sum) FILTER (WHERE NOT own AND status = 'confirmed' AND contra = 'taxes') AS tenant_taxes
+			FROM (SELECT CASE direction WHEN 'debit' THEN amount ELSE -amount END AS sum, account_id = (SELECT id FROM system_accounts WHERE name = 'taxes') AS tax,
+					tenant_id = account_id AS own, contra, status
 				FROM ledger_entries WHERE transfer_ref = t.merchant_tx_ref AND kind = 'fee' AND status <> 'reversed') e) c ON true
-		WHERE (coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0)) <> (coalesce(c.fee, 0), coalesce(c.taxes, 0))`},
+		WHERE (coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0)) <> (coalesce(c.fee, 0), coalesce(c.taxes, 0))
+			OR (coalesce(t.reserved_fee, 0), coalesce(t.tenant_fee, 0), coalesce(t.tenant_taxes, 0)) <> (coalesce(c.reserved, 0), coalesce(c.tenant_fee, 0), coalesce(c.tenant_taxes, 0))
+			OR (t.reserved_fee IS NOT NULL AND t.status IN ('failed', 'refunded'))
+			OR (t.reserved_fee IS NULL AND (coalesce(t.tenant_fee, 0), coalesce(t.tenant_taxes, 0)) IS DISTINCT FROM
+				(least(coalesce(t.tenant_fee, 0), coalesce(t.booked_fee, 0)), least(coalesce(t.tenant_taxes, 0), coalesce(t.booked_taxes, 0))))`},
 	// What an operator ended may be more: the bank has paid what was given up.
 	{CheckRefunds, `
 		SELECT t.merchant_tx_ref, CASE WHEN e.id IS NULL THEN format('it refunds %s, which is no entry', t.refund_of) ELSE

@@ -305,6 +305,14 @@ var damage = map[string]struct {
 		`UPDATE transfers SET booked_fee = 20 WHERE status = 'success'`,
 		invariant.CheckCharges, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
 	},
+	"a fee that no tenant was debited": {
+		`UPDATE transfers SET fee_by_tenant = true, tenant_fee = 20 WHERE status = 'success'`,
+		invariant.CheckCharges, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
+	},
+	"a reservation without a debit": {
+		`UPDATE transfers SET fee_by_tenant = true, reserved_fee = 10 WHERE status = 'success'`,
+		invariant.CheckCharges, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
+	},
 	"a book transfer of one side": {
 		`UPDATE ledger_entries SET kind = 'book_transfer' WHERE id = (SELECT id FROM ledger_entries WHERE kind = '' ORDER BY id LIMIT 1)`,
 		invariant.CheckBookTransfer, `SELECT id::text FROM ledger_entries WHERE kind = '' ORDER BY id LIMIT 1`, false,

@@ -34,6 +34,7 @@ type payout struct {
 	VAT           *money.Amount
 	StampDuty     *money.Amount
 	Booked        money.Amount // what the books have of the three
+	Short         money.Amount // part of that which the tenant bears, and its account did not have
 	BankCode      string
 	AccountNumber string
 	Attempts      int
@@ -43,7 +44,8 @@ type payout struct {
 }
 
 const payoutColumns = `merchant_tx_ref, account_id, status, amount, coalesce(paid_amount, amount), provider_fee, provider_vat, provider_stamp_duty,
-	coalesce(booked_fee, 0) + coalesce(booked_taxes, 0), bank_code, account_number, attempt_count, submitted_at, CASE WHEN differs_since IS NULL THEN difference ELSE '' END, updated_at`
+	coalesce(booked_fee, 0) + coalesce(booked_taxes, 0), CASE WHEN fee_by_tenant AND reserved_fee IS NULL AND status IN ('success', 'failed', 'refunded')
+		THEN coalesce(booked_fee, 0) + coalesce(booked_taxes, 0) - coalesce(tenant_fee, 0) - coalesce(tenant_taxes, 0) ELSE 0 END, bank_code, account_number, attempt_count, submitted_at, CASE WHEN differs_since IS NULL THEN difference ELSE '' END, updated_at`
 
 // out is what the balances have given for the payout.
 func (t *payout) out() money.Amount {
@@ -162,7 +164,7 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *pa
 	charges, known := t.charges(p)
 	ended := t.Status == transfer.Success || t.Status == transfer.Failed || t.Status == transfer.Refunded
 	against, _ := t.disagrees(p)
-	if kind != "" && t.Status == transfer.Success && p.Status == provider.Refunded || against == "" && ended && known && !charges.Equal(t.booked()) {
+	if kind != "" && t.Status == transfer.Success && p.Status == provider.Refunded || against == "" && ended && known && (!charges.Equal(t.booked()) || t.Short.IsPositive()) {
 		// its own question books it
 		if _, err := r.transfers.Expedite(ctx, p.Ref); err != nil {
 			return err
@@ -215,6 +217,9 @@ func (t *payout) difference(p provider.Payout) (ExceptionKind, string) {
 	}
 	if _, known := t.charges(p); !known && p.Status != provider.Pending && t.Status != transfer.Processing {
 		return PayoutFeeUnknown, "the bank's record does not name its fee: nothing is booked for it"
+	}
+	if t.Short.IsPositive() {
+		return PayoutFeeShort, say("the tenant bears what the bank took, and its account did not have %s of it: the platform bears that", t.Short)
 	}
 	return "", ""
 }
@@ -284,7 +289,7 @@ func (r *comparison) readPayouts(ctx context.Context, s *slice) error {
 
 func (t *payout) fields() []any {
 	return []any{
-		&t.Ref, &t.AccountID, &t.Status, &t.Ordered, &t.Left, &t.Fee, &t.VAT, &t.StampDuty, &t.Booked, &t.BankCode, &t.AccountNumber, &t.Attempts, &t.SubmittedAt, &t.Known, &t.UpdatedAt,
+		&t.Ref, &t.AccountID, &t.Status, &t.Ordered, &t.Left, &t.Fee, &t.VAT, &t.StampDuty, &t.Booked, &t.Short, &t.BankCode, &t.AccountNumber, &t.Attempts, &t.SubmittedAt, &t.Known, &t.UpdatedAt,
 	}
 }
 

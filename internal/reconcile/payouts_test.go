@@ -200,6 +200,28 @@ func (b *bundle) step(id uuid.UUID) {
 	require.True(b.T, again)
 }
 
+// What the platform bears because the tenant's account does not have it is an exception by name,
+// which moves nothing in the wallet, and the transfer is asked about again.
+func TestReconcileNamesWhatATenantDidNotBear(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.fund("5000.00")
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Paid})
+	b.payAtBank("short", "300.00")
+	b.bank.SetPayout("short", func(p *fakebank.Payout) { p.Fee = money.Must("20.00") })
+	b.inBooks("short", "success", "300.00", "20.00")
+	b.Exec(`UPDATE transfers SET booked_fee = 20, fee_by_tenant = true, tenant_fee = 12.50 WHERE merchant_tx_ref = 'short'`)
+	b.fund("1000.00")
+	r := b.lastHour()
+	require.Equal(t, map[string]string{
+		"short": "payout_fee_short: the tenant bears what the bank took, and its account did not have 7.50 of it: the platform bears that",
+	}, said(r))
+	require.Empty(t, effectOf(r.Float, "short"))
+	b.Exec(`UPDATE transfers SET tenant_fee = 20 WHERE merchant_tx_ref = 'short'`)
+	require.Empty(t, said(b.lastHour()))
+}
+
 // What a person has dealt with is no exception, as long as the bank's record says just that; the
 // float knows of it all the while.
 func TestReconcileKnowsWhatAPersonHasDealtWith(t *testing.T) {

@@ -43,6 +43,8 @@ const (
 	PayoutDiffers ExceptionKind = "payout_differs"
 	// PayoutFeeUnknown: the bank's record of a payout does not name its fee, so none is booked.
 	PayoutFeeUnknown ExceptionKind = "payout_fee_unknown"
+	// PayoutFeeShort: the tenant bears what the bank took, and its account did not have all of it.
+	PayoutFeeShort ExceptionKind = "payout_fee_short"
 	// PayoutUnknown: the transfer was paid, and the bank has no such payout.
 	PayoutUnknown ExceptionKind = "payout_unknown_at_bank"
 	// UnknownPayout: the bank paid under a reference that no transfer has. A restored database
@@ -57,8 +59,8 @@ const (
 
 // Kinds lists the kinds of exceptions.
 var Kinds = []ExceptionKind{
-	MissingEvent, Healed, Unposted, UnknownAtBank, Differs, Contradicts, LookAlike, StillPending, PayoutContradicts, PayoutDiffers, PayoutFeeUnknown, PayoutUnknown, UnknownPayout,
-	Unreadable, NotRead,
+	MissingEvent, Healed, Unposted, UnknownAtBank, Differs, Contradicts, LookAlike, StillPending, PayoutContradicts, PayoutDiffers, PayoutFeeUnknown, PayoutFeeShort,
+	PayoutUnknown, UnknownPayout, Unreadable, NotRead,
 }
 
 // Exception is one disagreement. What one side does not have is absent.

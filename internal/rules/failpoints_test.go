@@ -117,6 +117,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).setStatus InTx",
 		"(*ajo/internal/tenant.Service).EndSessions InTx",
 		"(*ajo/internal/tenant.Service).SetOperator InTx",
+		"(*ajo/internal/tenant.Service).SetPayoutFee InTx",
 		"(*ajo/internal/tenant.Service).LoginLink InTx",
 		"(*ajo/internal/tenant.Service).RotateWebhookSecret InTx",
 		"(*ajo/internal/transfer.Service).Adopt InTx",

@@ -20,7 +20,7 @@ import (
 // columns are the first line of the CSV.
 var columns = []string{
 	"time", "direction", "amount", "fee", "currency", "status", "narration", "providerTxnRef", "transferRef", "runningBalance",
-	"entryId", "transactionGroupId", "reversalOf", "senderName", "senderBank", "senderAccount", "senderBankCode", "sessionId",
+	"entryId", "transactionGroupId", "reversalOf", "senderName", "senderBank", "senderAccount", "senderBankCode", "sessionId", "kind",
 }
 
 // bom tells Excel that the file is UTF-8; without it a name such as Ọlá is spoilt there.
@@ -52,7 +52,7 @@ func CSV(w io.Writer, lines iter.Seq2[ledger.Line, error]) error {
 		err := out.Write([]string{
 			e.CreatedAt.In(clock.Lagos).Format(time.RFC3339), string(e.Direction), e.Amount.String(), e.Fee.String(), e.Currency, string(e.Status),
 			harmless(e.Narration), harmless(e.ProviderTxnRef), transfer, l.RunningBalance.String(), e.ID.String(), e.TransactionGroupID.String(), reversal,
-			harmless(e.SenderName), harmless(e.SenderBank), harmless(e.SenderAccount), harmless(e.SenderBankCode), harmless(e.SessionID),
+			harmless(e.SenderName), harmless(e.SenderBank), harmless(e.SenderAccount), harmless(e.SenderBankCode), harmless(e.SessionID), string(e.Kind),
 		})
 		if err != nil {
 			return err

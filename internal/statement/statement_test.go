@@ -49,6 +49,7 @@ func TestCSV(t *testing.T) {
 	debit.Entry.Direction, debit.Entry.TransferRef, debit.Entry.ReversalOf, debit.Entry.ProviderTxnRef = ledger.Debit, &ref, &of, ""
 	debit.Entry.SenderName, debit.Entry.SenderBank = "", ""
 	debit.Entry.SenderAccount, debit.Entry.SenderBankCode, debit.Entry.SessionID = "", "", ""
+	debit.Entry.Kind = ledger.KindFee
 	var b bytes.Buffer
 	require.NoError(t, CSV(&b, sequence(credit, debit)))
 	require.True(t, bytes.HasPrefix(b.Bytes(), []byte("\xEF\xBB\xBFtime,direction,amount,")), "Excel reads it as UTF-8")
@@ -56,14 +57,14 @@ func TestCSV(t *testing.T) {
 	rows, err := csv.NewReader(bytes.NewReader(b.Bytes()[3:])).ReadAll()
 	require.NoError(t, err)
 	require.Equal(t, [][]string{
-		{"time", "direction", "amount", "fee", "currency", "status", "narration", "providerTxnRef", "transferRef", "runningBalance", "entryId", "transactionGroupId", "reversalOf", "senderName", "senderBank", "senderAccount", "senderBankCode", "sessionId"},
+		{"time", "direction", "amount", "fee", "currency", "status", "narration", "providerTxnRef", "transferRef", "runningBalance", "entryId", "transactionGroupId", "reversalOf", "senderName", "senderBank", "senderAccount", "senderBankCode", "sessionId", "kind"},
 		{
 			"2026-01-31T00:30:00+01:00", "credit", "5000.00", "25.00", "NGN", "provisional", `Ọláoyè said "thanks", twice`, "API-VACT_TRA-1", "", "-1234567.50",
-			credit.Entry.ID.String(), credit.Entry.TransactionGroupID.String(), "", "Bọ́lá Adé", "GTBank", "0123456789", "058", "000013",
+			credit.Entry.ID.String(), credit.Entry.TransactionGroupID.String(), "", "Bọ́lá Adé", "GTBank", "0123456789", "058", "000013", "",
 		},
 		{
 			"2026-01-31T00:30:00+01:00", "debit", "5000.00", "25.00", "NGN", "provisional", "", "", ref, "-1234567.50",
-			debit.Entry.ID.String(), debit.Entry.TransactionGroupID.String(), of.String(), "", "", "", "", "",
+			debit.Entry.ID.String(), debit.Entry.TransactionGroupID.String(), of.String(), "", "", "", "", "", "fee",
 		},
 	}, rows)
 }

@@ -35,6 +35,7 @@ type Record struct {
 	Email         string
 	Status        string
 	Operator      bool
+	PayoutFeeBy   FeeBearer // who bears what the bank takes for its payouts
 	KYCStatus     KYCStatus
 	BusinessType  *string
 	APIKeySuffix  string
@@ -45,7 +46,7 @@ type Record struct {
 	CreatedAt, UpdatedAt       time.Time
 }
 
-const recordColumns = `id, name, email, status, operator, kyc_status, business_type,
+const recordColumns = `id, name, email, status, operator, payout_fee_by, kyc_status, business_type,
 	coalesce((SELECT m.suffix FROM api_keys m WHERE m.tenant_id = tenants.id AND m.main), ''), webhook_url,
 	webhook_secret IS NOT NULL, webhook_secret_previous_until, created_at, updated_at`
 
@@ -187,6 +188,36 @@ func (s *Service) SetOperator(ctx context.Context, id uuid.UUID, operator bool, 
 			Name     string
 			Operator bool
 		}{t.name, operator}).Of(id))
+	})
+	return changed && err == nil, err
+}
+
+// FeeBearer is who bears what the bank takes for payouts.
+type FeeBearer string
+
+// The bearers.
+const (
+	PlatformBears FeeBearer = "platform" // as long as operators have set nothing else
+	TenantBears   FeeBearer = "tenant"   // by a debit of its own beside each payout's
+)
+
+// SetPayoutFee sets who bears what the bank takes for the payouts that are accepted from now on. It
+// answers false, and records nothing, when that is so already. For operators; [ErrNotFound].
+func (s *Service) SetPayoutFee(ctx context.Context, id uuid.UUID, bearer FeeBearer, by audit.By) (changed bool, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		t, err := lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `UPDATE tenants SET payout_fee_by = $2, updated_at = $3 WHERE id = $1 AND payout_fee_by <> $2`, id, string(bearer), now)
+		if changed = err == nil && tag.RowsAffected() > 0; !changed {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("tenant.payout-fee", target(id), struct {
+			Name   string
+			Bearer FeeBearer
+		}{t.name, bearer}))
 	})
 	return changed && err == nil, err
 }

@@ -146,6 +146,24 @@ func TestSetOperator(t *testing.T) {
 	require.Len(t, b.audited(), 2)
 }
 
+func TestSetPayoutFee(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.Tenant()
+	for _, step := range []struct {
+		bearer  FeeBearer
+		changed bool
+	}{{PlatformBears, false}, {TenantBears, true}, {TenantBears, false}, {PlatformBears, true}} {
+		changed, err := b.SetPayoutFee(ctx, id, step.bearer, byHand)
+		require.NoError(t, err)
+		require.Equal(t, step.changed, changed)
+		r, err := b.Find(ctx, id.String())
+		require.NoError(t, err)
+		require.Equal(t, step.bearer, r.PayoutFeeBy)
+	}
+	require.Len(t, b.audited(), 2)
+}
+
 func TestTenantChangesNeedATenantAndAReason(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
@@ -154,7 +172,8 @@ func TestTenantChangesNeedATenantAndAReason(t *testing.T) {
 		_, suspend := b.Suspend(ctx, id, by)
 		_, operator := b.SetOperator(ctx, id, true, by)
 		_, rotate := b.RotateWebhookSecret(ctx, id, by)
-		return []error{suspend, operator, rotate}
+		_, fee := b.SetPayoutFee(ctx, id, TenantBears, by)
+		return []error{suspend, operator, rotate, fee}
 	}
 	for _, err := range do(uuid.New(), byHand) {
 		require.ErrorIs(t, err, ErrNotFound)

@@ -38,6 +38,9 @@ type acceptance struct {
 	at   int // its place in the batch
 	// it is in the day's sums of its tenant's limits
 	counted bool
+	// the tenant bears what the bank takes; reserved is what that is expected to be
+	bearsFee bool
+	reserved money.Amount
 }
 
 func (a *acceptance) payer() limit.Payer {
@@ -86,7 +89,9 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 			out[i].Err = account.ErrFrozen
 		default:
 			id := uuid.Must(uuid.NewV7())
-			candidates = append(candidates, &acceptance{request: r, from: from[i], id: id, ref: newRef(from[i].ID, r.key), at: i})
+			a := &acceptance{request: r, from: from[i], id: id, ref: newRef(from[i].ID, r.key), at: i}
+			s.reserve(a, from[i].BearsFee)
+			candidates = append(candidates, a)
 		}
 	}
 	if candidates, err = s.withoutRepeats(ctx, tx, now, candidates, out); err != nil {
@@ -113,8 +118,16 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 	return out, keys.Save(ctx, tx)
 }
 
+// reserve has the transfer's fee be expected, if the tenant bears it.
+func (s *Service) reserve(a *acceptance, bears bool) {
+	if a.bearsFee = bears; bears && len(s.Fees) > 0 {
+		a.reserved = s.Fees.Of(a.amount)
+	}
+}
+
 // debit posts the debits of the requests that their accounts' balances cover and their tenants'
-// limits allow, and inserts their transfers, due at once. It returns these; the others are refused.
+// limits allow, with those of the fees that their tenants bear, and inserts their transfers, due at
+// once. It returns these; the others are refused.
 func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
 	if len(candidates) == 0 {
 		return nil, nil
@@ -134,6 +147,12 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 		postings[i] = ledger.Posting{AccountID: c.from.ID, Amount: c.amount, Narration: c.order.Narration, TransactionGroupID: c.id, TransferRef: &c.ref, Kind: kindOf(c.from.TenantID, c.from.ID)}
 		if c.counted = count.Counts(c.payer()); c.counted {
 			postings[i].Allow = func() error { return count.Take(c.payer(), c.amount) }
+		}
+		if c.reserved.IsPositive() {
+			postings[i].With = []ledger.Posting{{
+				AccountID: c.from.ID, Amount: c.reserved, Narration: feeNarration, TransactionGroupID: reservedGroup(c.id), TransferRef: &c.ref,
+				Kind: ledger.KindFee, Contra: ledger.BankFees,
+			}}
 		}
 	}
 	posted, err := ledger.PostDebits(ctx, tx, now, postings)
@@ -164,6 +183,10 @@ func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance
 		rows[i] = Transfer{
 			ID: a.id, TenantID: a.from.TenantID, AccountID: a.from.ID, MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, BankCode: a.order.BankCode,
 			BankName: &a.bank, AccountNumber: a.order.AccountNumber, Narration: a.order.Narration, CreatedAt: now, UpdatedAt: now, Traceparent: a.trace, Counted: a.counted,
+			FeeByTenant: a.bearsFee,
+		}
+		if a.reserved.IsPositive() {
+			rows[i].ReservedFee = &a.reserved
 		}
 		if r := a.refund; r != nil {
 			rows[i].RefundOf, rows[i].RefundName = &r.of, &r.name

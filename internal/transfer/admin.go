@@ -41,6 +41,10 @@ type Record struct {
 	ProviderFee   *money.Amount // by the bank's record; nil while it has not said
 	VAT           *money.Amount // beside it, as is StampDuty; nil where the record does not name it
 	StampDuty     *money.Amount
+	FeeByTenant   bool          // the tenant bears these
+	ReservedFee   *money.Amount // the expected fee, until a record names it; nil: none
+	// what its account was debited of them; less than what was booked where it had no more
+	TenantFee, TenantTaxes *money.Amount
 
 	// when an answer of the bank first showed that it has the reference
 	AcknowledgedAt *time.Time
@@ -57,6 +61,7 @@ const selectRecord = `
 		t.account_name, t.narration, t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count,
 		coalesce(nullif(w.last_error, ''), t.last_error), w.due_at, w.leased_until,
 		t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
+		t.fee_by_tenant, t.reserved_fee, t.tenant_fee, t.tenant_taxes,
 		t.acknowledged_at, t.ended_by, t.failure_reason, t.difference, t.differs_since, t.paid_amount, t.refund_of
 	FROM `
 
@@ -118,7 +123,7 @@ func (s *Service) Show(ctx context.Context, merchantTxRef string) (Detail, error
 	}
 	d := Detail{Record: t, NextStep: t.nextStep(s.Clock.Now())}
 	d.Entries, err = pg.Collect(ctx, s.Pool, pgx.RowToStructByNameLax[ledger.Entry], `
-		SELECT id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id, transfer_ref, reversal_of, created_at
+		SELECT id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id, transfer_ref, reversal_of, created_at, kind
 		FROM ledger_entries WHERE transfer_ref = $1 AND account_id = $2 ORDER BY seq`, t.MerchantTxRef, t.AccountID)
 	return d, err
 }

@@ -72,8 +72,9 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 		var tenant uuid.UUID
 		if err := tx.QueryRow(ctx, `
 			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, attempt_count, submitted_at,
-				created_at, updated_at)
-			SELECT $1, tenant_id, id, $3, 'processing', $4::numeric, $5, $6, $7, 1, $8, $8, $8 FROM accounts WHERE id = $2 RETURNING tenant_id`,
+				created_at, updated_at, fee_by_tenant)
+			SELECT $1, a.tenant_id, a.id, $3, 'processing', $4::numeric, $5, $6, $7, 1, $8, $8, $8, n.payout_fee_by = 'tenant'
+			FROM accounts a JOIN tenants n ON n.id = a.tenant_id WHERE a.id = $2 RETURNING tenant_id`,
 			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, "000"), fitting(accountForm, p.AccountNumber, "0000000000"), p.Narration, now).Scan(&tenant); err != nil {
 			return err
 		}

@@ -3,6 +3,8 @@ package transfer
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,34 +42,76 @@ type booked struct {
 	count      int32 // how often it was changed
 }
 
+// borne is what the tenant's account bears of them, where its policy said so at acceptance.
+type borne struct {
+	byTenant bool
+	// the expected fee, debited provisionally at acceptance; zero: none, or not any more
+	reserved   money.Amount
+	fee, taxes money.Amount // debited for good
+}
+
+// charging is what a step does to the books of a transfer's charges.
+type charging struct {
+	booked                        // what they are to have
+	borne                         // and what the account is to have borne of it
+	release          ledger.Event // what becomes of the debit of the expected fee; empty: it stays
+	wantFee          money.Amount // still to be debited of the fee; below zero: to be given back
+	wantTaxes        money.Amount
+	rebooked, reborn bool
+}
+
 // charged is what the books are to have of the charges once the transfer is in the status to: what
 // the bank's record names, of a payout that it made, or for which it kept them. A record that
 // differs from the books in something else is a person's to judge first. What no record names is
-// not booked: reconciliation names the payout, and asks again.
-func (st *claimed) charged(to Status) booked {
+// not booked: reconciliation names the payout, and asks again. It is final where the bank's record
+// has decided it.
+func (st *claimed) charged(to Status) (b booked, final bool) {
 	c, record := st.learned.or(st.known), st.learned.Difference
 	taken := to == Success || st.learned.Kept
-	b := booked{count: st.booked.count + 1}
+	b = booked{count: st.booked.count}
 	switch {
 	case to == Pending || to == Processing || record != nil && *record != "" && (st.Differs || *record != st.Difference):
-		return st.booked
+		return st.booked, false
 	case taken && c.Fee == nil:
-		return st.booked
+		return st.booked, false
 	case taken:
 		b.fee, b.taxes = *c.Fee, c.taxes()
 	case to == st.Status && record == nil: // no answer
-		return st.booked
+		return st.booked, false
 	}
-	if b.fee.Equal(st.booked.fee) && b.taxes.Equal(st.booked.taxes) {
-		return st.booked
-	}
-	return b
+	return b, true
 }
 
-// bookings are the columns of a change that has b booked; empty where it is so already.
-func (st *claimed) bookings(b booked) (columns bookings) {
-	if b.count != st.booked.count {
-		columns = bookings{&b.fee, &b.taxes, &b.count}
+// charge decides what the step to the status does to the charges. The tenant bears what is booked,
+// once that is final. What was reserved for a payout that was not paid is free whatever else the
+// bank's record says of it; for one that was paid it stays reserved until a record names the fee.
+func (st *claimed) charge(to Status) charge {
+	b, final := st.charged(to)
+	c := &charging{booked: b, borne: st.borne, rebooked: !b.fee.Equal(st.booked.fee) || !b.taxes.Equal(st.booked.taxes)}
+	st.charging = c
+	if !st.borne.byTenant || to == Pending || to == Processing || !final && to == Success {
+		return charge{st, to}
+	}
+	if st.borne.reserved.IsPositive() {
+		c.borne.reserved, c.release, c.reborn = money.Zero, ledger.EventReverse, true
+		if b.fee.IsPositive() {
+			c.borne.fee, c.release = st.borne.reserved, ledger.EventConfirm
+		}
+	}
+	c.wantFee, c.wantTaxes = b.fee.Sub(c.borne.fee), b.taxes.Sub(c.borne.taxes)
+	return charge{st, to}
+}
+
+// bookings are the columns of a change that has the charges booked and borne; empty where they are
+// so already.
+func (st *claimed) bookings() (columns bookings) {
+	c := st.charging
+	if c.rebooked || c.reborn {
+		count := c.count + 1
+		columns.BookedFee, columns.BookedTaxes, columns.Count = &c.booked.fee, &c.booked.taxes, &count
+	}
+	if c.reborn {
+		columns.TenantFee, columns.TenantTaxes, columns.Released = &c.borne.fee, &c.borne.taxes, c.release != ""
 	}
 	return columns
 }
@@ -76,6 +120,14 @@ type bookings struct {
 	BookedFee   *money.Amount `pg:"booked_fee,numeric"`
 	BookedTaxes *money.Amount `pg:"booked_taxes,numeric"`
 	Count       *int32        `pg:"booking_count"`
+	TenantFee   *money.Amount `pg:"tenant_fee,numeric"`
+	TenantTaxes *money.Amount `pg:"tenant_taxes,numeric"`
+	Released    bool          `pg:"released"` // nothing is reserved any more
+}
+
+// reservedGroup is the transaction group of the debit of a transfer's expected fee.
+func reservedGroup(transfer uuid.UUID) uuid.UUID {
+	return ledger.GroupOf(ledger.KindFee, "", transfer)
 }
 
 // chargeGroup is the transaction group of a transfer's n-th booking on an account. A second one of
@@ -88,15 +140,21 @@ func chargeGroup(on ledger.SystemAccount, transfer uuid.UUID, n int32) uuid.UUID
 	return group
 }
 
-// rebooked are the movements that lead from what the books have of the charges to b.
-func (st *claimed) rebooked(b booked) (list []ledger.Movement) {
+// The narrations of charges.
+const (
+	feeNarration   = "Payout fee"
+	taxesNarration = "VAT and stamp duty of a payout"
+)
+
+// movements lead from what the books have of the charges to what they are to have.
+func (st *claimed) movements() (list []ledger.Movement) {
 	for _, a := range []struct {
 		on         ledger.SystemAccount
 		have, want money.Amount
 		narration  string
 	}{
-		{ledger.BankFees, st.booked.fee, b.fee, "Payout fee"},
-		{ledger.Taxes, st.booked.taxes, b.taxes, "VAT and stamp duty of a payout"},
+		{ledger.BankFees, st.booked.fee, st.charging.booked.fee, feeNarration},
+		{ledger.Taxes, st.booked.taxes, st.charging.booked.taxes, taxesNarration},
 	} {
 		m := ledger.Movement{
 			Account: a.on, Direction: ledger.Debit, Amount: a.want.Sub(a.have), Kind: ledger.KindFee, Narration: a.narration, TransferRef: &st.Ref,
@@ -124,9 +182,71 @@ type charge struct {
 func bookCharges(ctx context.Context, tx pg.Tx, now time.Time, all []charge) error {
 	var movements []ledger.Movement
 	for _, c := range all {
-		movements = append(movements, c.rebooked(c.charged(c.to))...)
+		movements = append(movements, c.movements()...)
 	}
 	return ledger.PostMovements(ctx, tx, now, movements)
+}
+
+// moveDebits moves the debits of transfers, confirms those of the paid groups, and has the tenants
+// bear their charges: what was reserved is confirmed or reversed, and the rest debited as far as
+// the account has money, or given back. Where no tenant bears anything it runs no statement more.
+func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []charge, moves []ledger.Move, paid []uuid.UUID) error {
+	var accounts []uuid.UUID
+	var charges []ledger.Charge
+	var parts []*money.Amount // what is still to be debited, of the fee or the taxes
+	for _, c := range all {
+		accounts = append(accounts, c.AccountID)
+		switch group := reservedGroup(c.ID); c.charging.release {
+		case ledger.EventConfirm:
+			paid = append(paid, group)
+		case ledger.EventReverse:
+			moves = append(moves, ledger.Move{TransactionGroupID: group, Direction: ledger.Debit, Event: ledger.EventReverse})
+		}
+		for _, part := range []struct {
+			on        ledger.SystemAccount
+			want      *money.Amount
+			narration string
+		}{{ledger.BankFees, &c.charging.wantFee, feeNarration}, {ledger.Taxes, &c.charging.wantTaxes, taxesNarration}} {
+			if part.want.Sign() != 0 {
+				charges = append(charges, ledger.Charge{
+					AccountID: c.AccountID, Amount: *part.want, Contra: part.on, Kind: ledger.KindFee, Narration: part.narration, TransferRef: &c.Ref,
+					TransactionGroupID: chargeGroup(part.on, reservedGroup(c.ID), c.booked.count),
+				})
+				parts = append(parts, part.want)
+			}
+		}
+	}
+	if len(charges) > 0 { // before the moves, which would lock the balances in another order
+		if err := ledger.LockBalances(ctx, tx, accounts); err != nil {
+			return err
+		}
+	}
+	moved, err := ledger.MoveEntries(ctx, tx, now, moves)
+	if err == nil {
+		err = ledger.ConfirmDebits(ctx, tx, paid)
+	}
+	for _, m := range moved {
+		err = errors.Join(err, m.Err)
+	}
+	if err != nil {
+		return fmt.Errorf("transfer: debits: %w", err)
+	}
+	posted, err := ledger.PostCharges(ctx, tx, now, charges)
+	for i, sum := range posted {
+		*parts[i] = sum
+	}
+	for _, c := range all {
+		c.bear()
+	}
+	return err
+}
+
+// bear takes note of what was debited.
+func (st *claimed) bear() {
+	c := st.charging
+	if c.wantFee.Sign() != 0 || c.wantTaxes.Sign() != 0 {
+		c.borne.fee, c.borne.taxes, c.reborn = c.borne.fee.Add(c.wantFee), c.borne.taxes.Add(c.wantTaxes), true
+	}
 }
 
 // Refusals of [Service.BookCharges].
@@ -167,12 +287,16 @@ func (s *Service) BookCharges(ctx context.Context, merchantTxRef string, c Charg
 			return ErrNoCharges
 		}
 		st.learned = learned{charges: charges{&c.Fee, &c.VAT, &c.StampDuty}, Kept: st.Status != Success}
+		charges := []charge{st.charge(st.Status)}
+		if err := moveDebits(ctx, tx, now, charges, nil, nil); err != nil {
+			return err
+		}
 		if err := writeAll(ctx, tx, now, []change{{
-			ID: st.ID, From: st.Status, To: st.Status, Asks: st.Asks, Unknown: st.Unknown, learned: st.learned, bookings: st.bookings(st.charged(st.Status)),
+			ID: st.ID, From: st.Status, To: st.Status, Asks: st.Asks, Unknown: st.Unknown, learned: st.learned, bookings: st.bookings(),
 		}}); err != nil {
 			return err
 		}
-		if err := bookCharges(ctx, tx, now, []charge{{st, st.Status}}); err != nil {
+		if err := bookCharges(ctx, tx, now, charges); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("transfers.charges", "transfer:"+merchantTxRef, struct {

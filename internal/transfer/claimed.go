@@ -46,10 +46,13 @@ type claimed struct {
 	Recalls int64 `pg:"recalls"`
 	covered bool  // pending, and confirmed money covers all debits of its account
 	// nothing may be submitted now; when to look again; nil: it may
-	frozen  *time.Time
-	known   charges // by the records of earlier steps
-	booked  booked
-	learned learned
+	frozen *time.Time
+	known  charges // by the records of earlier steps
+	booked booked
+	borne  borne
+	// by what is recorded of this step
+	charging *charging
+	learned  learned
 	// of a refund: the payer, whom the bank must name as the holder; nil: it is none
 	refundName *string
 	payment    paymentState // of a refund
@@ -73,6 +76,7 @@ var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.s
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
 		coalesce(b.recall_count, 0), t.provider_fee, t.provider_vat, t.provider_stamp_duty,
 		coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0), t.booking_count,
+		t.fee_by_tenant, coalesce(t.reserved_fee, 0), coalesce(t.tenant_fee, 0), coalesce(t.tenant_taxes, 0),
 		t.refund_name, ` + paymentOf + `,
 		t.status = 'pending' AND ` + ledger.Available("$3", "$2") + ` >= 0,
 		` + frozenUntil + `
@@ -86,7 +90,8 @@ func (s *Service) read(ctx context.Context, tx pg.Tx, now time.Time, ids ...uuid
 		err := r.Scan(&c.ID, &c.TenantID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
 			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Listened,
 			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.Recalls,
-			&c.known.Fee, &c.known.VAT, &c.known.StampDuty, &c.booked.fee, &c.booked.taxes, &c.booked.count, &c.refundName, &c.payment, &c.covered, &c.frozen)
+			&c.known.Fee, &c.known.VAT, &c.known.StampDuty, &c.booked.fee, &c.booked.taxes, &c.booked.count,
+			&c.borne.byTenant, &c.borne.reserved, &c.borne.fee, &c.borne.taxes, &c.refundName, &c.payment, &c.covered, &c.frozen)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
 	}, claimedSQL, ids, now, s.Provisional, now.Add(frozenRecheck))

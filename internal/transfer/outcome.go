@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -61,8 +60,7 @@ var (
 
 // book ends transfers whose items the caller has given back or locked: it moves their debits,
 // confirmed when it was paid and reversed in every other end, which leaves the sums of the limits,
-// writes the new status, publishes
-// what their tenants chose, and books what the bank charged.
+// writes the new status, publishes what their tenants chose, and books what the bank charged.
 func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	if len(ends) == 0 {
 		return nil
@@ -82,21 +80,16 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 			moves = append(moves, ledger.Move{TransactionGroupID: e.DebitGroup, Direction: ledger.Debit, Event: move})
 			unpaid = append(unpaid, limit.Change{Transfer: e.ID, By: e.Paid.Neg()})
 		}
-		changes[i] = e.change()
-		charged[i] = charge{e.claimed, e.to()}
+		charged[i] = e.charge(e.to())
 	}
 	if err := limit.Correct(ctx, tx, unpaid); err != nil {
 		return err
 	}
-	moved, err := ledger.MoveEntries(ctx, tx, now, moves)
-	if err == nil {
-		err = ledger.ConfirmDebits(ctx, tx, paid)
+	if err := moveDebits(ctx, tx, now, charged, moves, paid); err != nil {
+		return err
 	}
-	for _, m := range moved {
-		err = errors.Join(err, m.Err)
-	}
-	if err != nil {
-		return fmt.Errorf("transfer: debits of ends: %w", err)
+	for i, e := range ends {
+		changes[i] = e.change()
 	}
 	if err := writeAll(ctx, tx, now, changes); err != nil {
 		return err

@@ -191,15 +191,15 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, ten
 	if !sum.IsPositive() {
 		sum = left
 	}
-	switch {
-	case sum.Cmp(left) > 0:
+	if sum.Cmp(left) > 0 {
 		return nil, ErrRefundAmount
-	case sum.Cmp(p.Available) > 0:
-		return nil, ledger.ErrInsufficientFunds
 	}
 	to.amount = sum
 	// limits do not count it: it goes back to who paid, and their sums are locked before balances
 	a := &acceptance{request: to, from: account.Payer{Account: from[0].Account}, id: uuid.Must(uuid.NewV7()), ref: newRef(p.AccountID, to.key)}
+	if s.reserve(a, from[0].BearsFee); sum.Add(a.reserved).Cmp(p.Available) > 0 {
+		return nil, ledger.ErrInsufficientFunds
+	}
 	out := make([]batch.Outcome[Settled], 1)
 	candidates, err := s.withoutRepeats(ctx, tx, now, []*acceptance{a}, out)
 	if err == nil && len(candidates) > 0 {

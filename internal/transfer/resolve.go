@@ -233,9 +233,13 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 	if !sum.Equal(st.Amount) {
 		other = &sum
 	}
-	b := st.bookings(st.charged(e.to()))
+	charges := []charge{st.charge(e.to())}
+	if err := moveDebits(ctx, tx, now, charges, nil, nil); err != nil {
+		return Resolved{}, err
+	}
+	b := st.bookings()
 	_, err = tx.Exec(ctx, rebookSQL, st.ID, string(e.to()), group, other, o.why, string(o.by), now, st.learned.Fee, st.learned.VAT, st.learned.StampDuty,
-		b.BookedFee, b.BookedTaxes, b.Count)
+		b.BookedFee, b.BookedTaxes, b.Count, b.TenantFee, b.TenantTaxes, b.Released)
 	if err == nil && st.Status != Success { // another sum is no other end
 		err = publish(ctx, tx, now, []ending{e})
 	}
@@ -243,7 +247,7 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 		err = recheckAfter(ctx, tx, e)
 	}
 	if err == nil {
-		err = bookCharges(ctx, tx, now, []charge{{st, e.to()}})
+		err = bookCharges(ctx, tx, now, charges)
 	}
 	if err != nil {
 		return Resolved{}, err
@@ -255,7 +259,8 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 const rebookSQL = `UPDATE transfers SET status = $2, debit_group = $3, paid_amount = $4, ask_count = 0, unknown_count = 0,
 	last_error = $5, ended_by = $6, failure_reason = '', updated_at = $7,
 	provider_fee = coalesce($8, provider_fee), provider_vat = coalesce($9, provider_vat), provider_stamp_duty = coalesce($10, provider_stamp_duty),
-	booked_fee = coalesce($11, booked_fee), booked_taxes = coalesce($12, booked_taxes), booking_count = coalesce($13, booking_count) WHERE id = $1`
+	booked_fee = coalesce($11, booked_fee), booked_taxes = coalesce($12, booked_taxes), booking_count = coalesce($13, booking_count),
+	tenant_fee = coalesce($14, tenant_fee), tenant_taxes = coalesce($15, tenant_taxes), reserved_fee = CASE WHEN $16 THEN NULL ELSE reserved_fee END WHERE id = $1`
 
 // recheckAfter makes the next step of a transfer that a person has ended the first question after
 // the end, or none. Whoever has claimed the transfer has lost it.

@@ -236,7 +236,7 @@ type change struct {
 
 func (p postponement) change() change {
 	c := change{
-		ID: p.ID, From: p.Status, To: p.Status, Asks: p.asks, Unknown: p.unknown, learned: p.learned, bookings: p.bookings(p.charged(p.Status)),
+		ID: p.ID, From: p.Status, To: p.Status, Asks: p.asks, Unknown: p.unknown, learned: p.learned, bookings: p.bookings(),
 	}
 	if !p.ended() {
 		c.Why = &p.why
@@ -247,7 +247,7 @@ func (p postponement) change() change {
 func (e ending) change() change {
 	return change{
 		ID: e.ID, From: e.Status, To: e.to(), Why: &e.why, By: new(string(e.by)), Reason: &e.reason, learned: e.learned,
-		bookings: e.bookings(e.charged(e.to())),
+		bookings: e.bookings(),
 	}
 }
 
@@ -259,7 +259,9 @@ var recordSQL = `UPDATE transfers t
 		acknowledged_at = coalesce(t.acknowledged_at, CASE WHEN m.acked THEN $1::timestamptz END),
 		provider_fee = coalesce(m.fee, t.provider_fee), provider_vat = coalesce(m.vat, t.provider_vat),
 		provider_stamp_duty = coalesce(m.stamp_duty, t.provider_stamp_duty), booked_fee = coalesce(m.booked_fee, t.booked_fee),
-		booked_taxes = coalesce(m.booked_taxes, t.booked_taxes), booking_count = coalesce(m.booking_count, t.booking_count), difference = coalesce(m.difference, t.difference),
+		booked_taxes = coalesce(m.booked_taxes, t.booked_taxes), booking_count = coalesce(m.booking_count, t.booking_count),
+		tenant_fee = coalesce(m.tenant_fee, t.tenant_fee), tenant_taxes = coalesce(m.tenant_taxes, t.tenant_taxes),
+		reserved_fee = CASE WHEN m.released THEN NULL ELSE t.reserved_fee END, difference = coalesce(m.difference, t.difference),
 		differs_since = CASE WHEN m.difference IS NULL OR m.difference = t.difference THEN t.differs_since WHEN m.difference = '' THEN NULL ELSE $1 END
 	FROM ` + pg.Unnest[change](2, "m") + `
 	WHERE t.id = m.id AND t.status = m.status_from`
@@ -290,15 +292,21 @@ func (s *Service) postponeAll(ctx context.Context, tx pg.Tx, items []postponemen
 	if err != nil {
 		return nil, err
 	}
-	var changes []change
+	var ours []postponement
 	var charged []charge
 	for i, p := range items {
 		if held[i] {
-			changes = append(changes, p.change())
-			charged = append(charged, charge{p.claimed, p.Status})
+			ours, charged = append(ours, p), append(charged, p.charge(p.Status))
 		}
 	}
 	now := s.Clock.Now()
+	if err := moveDebits(ctx, tx, now, charged, nil, nil); err != nil {
+		return nil, err
+	}
+	changes := make([]change, len(ours))
+	for i, p := range ours {
+		changes[i] = p.change()
+	}
 	if err := writeAll(ctx, tx, now, changes); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"ajo/internal/batch"
 	"ajo/internal/clock"
 	"ajo/internal/errs"
+	"ajo/internal/fee"
 	"ajo/internal/fsm"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -106,6 +107,9 @@ type Transfer struct {
 	UpdatedAt     time.Time    `json:"updatedAt" pg:"updated_at"`
 	Traceparent   string       `json:"-" pg:"traceparent"`
 	Counted       bool         `json:"-" pg:"counted"` // in the day's sums of the limits (package limit)
+	// the tenant bears what the bank takes; ReservedFee is what that is expected to be
+	FeeByTenant bool          `json:"-" pg:"fee_by_tenant"`
+	ReservedFee *money.Amount `json:"-" pg:"reserved_fee,numeric"`
 
 	// An addition: the fee that the bank takes for the payout, outside the balance; nil while its
 	// record has not said.
@@ -157,6 +161,9 @@ type Options struct {
 	// goes without: two may make it.) It is no safety limit: whoever is late submits and records
 	// nothing. Zero: [work.Term].
 	Lease time.Duration
+	// Fees are the published fees of the bank: what is reserved for a payout whose fee the tenant
+	// bears. Without them nothing is.
+	Fees fee.Tiers
 	// Provisional lets credits leave that the bank has not confirmed.
 	Provisional bool
 }

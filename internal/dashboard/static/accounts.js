@@ -135,8 +135,10 @@ function exported(e) {
   busy(link, async () => announce(`${await download(link.getAttribute('href'))} downloaded.`));
 }
 
+const kinds = { fee: 'Fee', book_transfer: 'Transfer', move: 'Correction', suspense: 'Correction' };
+
 function what(e) {
-  const name = e.ReversalOf ? 'Reversal' : e.RefundOf ? 'Refund' : e.TransferRef ? 'Payout' : 'Payment';
+  const name = e.ReversalOf ? 'Reversal' : kinds[e.Kind] || (e.RefundOf ? 'Refund' : e.TransferRef ? 'Payout' : 'Payment');
   const ref = e.TransferRef ? h('a', { href: to`/transfers/${e.TransferRef}` }, e.TransferRef) : e.ProviderTxnRef && dim(e.ProviderTxnRef);
   const from = [e.SenderAccount, e.SenderBank].filter(Boolean).join(', ');
   const payer = [e.SenderName, from && `(${from})`].filter(Boolean).join(' ');
