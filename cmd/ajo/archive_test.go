@@ -34,6 +34,25 @@ func (o *ops) oldDelivery() uuid.UUID {
 	return id
 }
 
+// archived is a partition that is in the archive alone.
+func (o *ops) archived() string {
+	o.T.Helper()
+	o.oldDelivery()
+	for _, name := range []string{"deliveries_earlier", "delivery_attempts_earlier"} {
+		o.good("archive", "run", name, "--yes", "--reason", "the disk is nearly full")
+	}
+	return "delivery_attempts_earlier"
+}
+
+// emptyPartition is one behind those of oldDelivery, and old enough too.
+func (o *ops) emptyPartition() string {
+	o.T.Helper()
+	const name = "delivery_attempts_20251201"
+	from, to := partition.Floor(time.Date(2025, 12, 1, 0, 0, 0, 0, time.UTC)), partition.Floor(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	o.Exec("CREATE TABLE " + name + " PARTITION OF delivery_attempts FOR VALUES FROM ('" + from.String() + "') TO ('" + to.String() + "')")
+	return name
+}
+
 func TestArchiveCommands(t *testing.T) {
 	o := setup(t)
 	id := o.oldDelivery()

@@ -57,28 +57,94 @@ func bankSettings(env map[string]string, url string) {
 type counter struct {
 	*testenv.Env
 	bank    *fakebank.Bank
+	client  provider.Bank
 	env     map[string]string
 	account uuid.UUID
+	number  string // of the account
 	txn     fakebank.Transaction
 }
 
 func newCounter(t *testing.T) *counter {
 	t.Helper()
 	e := testenv.New(t)
-	c := &counter{Env: e, bank: fakebank.New(fakebank.Options{}), env: map[string]string{"AJO_DATABASE_URL": e.DatabaseURL}, account: e.Account(e.Tenant(), "customer-1")}
-	url, err := c.bank.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.bank.Close() })
-	client, err := nomba.New(nomba.Options{
+	c := openCounter(e, fakebank.New(fakebank.Options{}), e.Account(e.Tenant(), "customer-1"))
+	c.env = map[string]string{"AJO_DATABASE_URL": e.DatabaseURL}
+	return c
+}
+
+// openCounter starts the bank, which opens the account, and gets the payment.
+func openCounter(e *testenv.Env, bank *fakebank.Bank, account uuid.UUID) *counter {
+	e.T.Helper()
+	c := &counter{Env: e, bank: bank, account: account}
+	url, err := bank.Start("127.0.0.1:0")
+	require.NoError(e.T, err)
+	e.T.Cleanup(func() { _ = bank.Close() })
+	c.client, err = nomba.New(nomba.Options{
 		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret, Clock: clock.System,
 	})
-	require.NoError(t, err)
-	opened, err := client.CreateAccount(t.Context(), provider.NewAccount{Ref: c.account.String(), Name: "Ada Stores"})
-	require.NoError(t, err)
-	e.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, c.account, opened.Number)
-	c.txn, err = c.bank.Pay(t.Context(), fakebank.Payment{NUBAN: opened.Number, Amount: money.Must("5000.00"), Silent: true})
-	require.NoError(t, err)
+	require.NoError(e.T, err)
+	opened, err := c.client.CreateAccount(e.T.Context(), provider.NewAccount{Ref: account.String(), Name: "Ada Stores"})
+	require.NoError(e.T, err)
+	c.number = opened.Number
+	e.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, account, c.number)
+	c.txn = c.paid()
 	return c
+}
+
+// paid is another payment, of which no event came.
+func (c *counter) paid() fakebank.Transaction {
+	c.T.Helper()
+	txn, err := c.bank.Pay(c.T.Context(), fakebank.Payment{NUBAN: c.number, Amount: money.Must("5000.00"), Silent: true})
+	require.NoError(c.T, err)
+	return txn
+}
+
+// unposted stores the event of a payment, which could not be posted.
+func (c *counter) unposted(txn fakebank.Transaction) uuid.UUID {
+	c.T.Helper()
+	id := uuid.Must(uuid.NewV7())
+	c.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message,
+			occurred_at, digest, received_at, processed_at)
+		VALUES ($1, 'webhook', true, true, $1::uuid::text, $2, 'payment_success', 'failed', 'processing_error', 'no fee', $3, sha256(''), $3, $3)`, id, txn.ID, txn.Time)
+	c.KeyEvents()
+	return id
+}
+
+// misdirected stores the event of a payment that no account was found for.
+func (c *counter) misdirected(txn fakebank.Transaction) uuid.UUID {
+	c.T.Helper()
+	id, ctx := uuid.Must(uuid.NewV7()), c.T.Context()
+	c.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message, amount, fee, currency,
+			occurred_at, digest, received_at, processed_at)
+		VALUES ($1, 'webhook', true, true, $1::uuid::text, $2, 'payment_success', 'failed', 'misdirected', 'no account has this alias', 5000, 25, 'NGN', $3, sha256(''), $3, $3)`, id, txn.ID, txn.Time)
+	c.KeyEvents()
+	require.NoError(c.T, pg.InTx(ctx, c.Pool, func(tx pg.Tx) error {
+		return ledger.PostMovements(ctx, tx, txn.Time, []ledger.Movement{{
+			Account: ledger.Suspense, Direction: ledger.Credit, Amount: money.Must("4975.00"), Kind: ledger.KindSuspense,
+			TransactionGroupID: ledger.GroupOf(ledger.KindSuspense, ledger.Suspense, id),
+		}})
+	}))
+	return id
+}
+
+// takenBack stores the event of a payment and its entry, which the bank's word has reversed.
+func (c *counter) takenBack(txn fakebank.Transaction) uuid.UUID {
+	c.T.Helper()
+	id, ctx := uuid.Must(uuid.NewV7()), c.T.Context()
+	c.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
+			tenant_id, account_id, occurred_at, digest, received_at, processed_at, last_error)
+		SELECT $1, 'webhook', true, true, $1::uuid::text, $2, 'payment_success', 'processed', 'payment', 5000, 25, 'NGN', tenant_id, id, $3, sha256(''), $3, $3, 'the bank says failed'
+		FROM accounts WHERE id = $4`, id, txn.ID, txn.Time, c.account)
+	c.KeyEvents()
+	require.NoError(c.T, pg.InTx(ctx, c.Pool, func(tx pg.Tx) error {
+		_, err := ledger.PostCredits(ctx, tx, txn.Time, []ledger.Posting{{AccountID: c.account, Amount: money.Must("4975.00"), Fee: money.Must("25.00"), ProviderTxnRef: txn.ID, TransactionGroupID: id}})
+		if err != nil {
+			return err
+		}
+		_, err = ledger.MoveEntries(ctx, tx, txn.Time, []ledger.Move{{TransactionGroupID: id, Direction: ledger.Credit, Event: ledger.EventReverse}})
+		return err
+	}))
+	return id
 }
 
 // unconnected runs a command that needs the bank, and then tells the commands of it.
@@ -165,12 +231,8 @@ func TestReconcileCommand(t *testing.T) {
 
 func TestRepostCommand(t *testing.T) {
 	t.Parallel()
-	c, id := newCounter(t), uuid.Must(uuid.NewV7())
-	e, account, txn := c.Env, c.account, c.txn
-	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message,
-			occurred_at, digest, received_at, processed_at)
-		VALUES ($1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'failed', 'processing_error', 'no fee', $3, sha256(''), $3, $3)`, id, txn.ID, txn.Time)
-	e.KeyEvents()
+	c := newCounter(t)
+	e, account, id := c.Env, c.account, c.unposted(c.txn)
 
 	repost := []string{"events", "repost", id.String(), "--reason", "ticket 2", "--yes"}
 	c.unconnected(t, repost...)
@@ -188,18 +250,8 @@ func TestRepostCommand(t *testing.T) {
 
 func TestEventRefundCommand(t *testing.T) {
 	t.Parallel()
-	c, id := newCounter(t), uuid.Must(uuid.NewV7())
-	e, txn := c.Env, c.txn
-	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, error_message, amount, fee, currency,
-			occurred_at, digest, received_at, processed_at)
-		VALUES ($1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'failed', 'misdirected', 'no account has this alias', 5000, 25, 'NGN', $3, sha256(''), $3, $3)`, id, txn.ID, txn.Time)
-	e.KeyEvents()
-	require.NoError(t, pg.InTx(t.Context(), e.Pool, func(tx pg.Tx) error {
-		return ledger.PostMovements(t.Context(), tx, txn.Time, []ledger.Movement{{
-			Account: ledger.Suspense, Direction: ledger.Credit, Amount: money.Must("4975.00"), Kind: ledger.KindSuspense,
-			TransactionGroupID: ledger.GroupOf(ledger.KindSuspense, ledger.Suspense, id),
-		}})
-	}))
+	c := newCounter(t)
+	e, txn, id := c.Env, c.txn, c.misdirected(c.txn)
 
 	refund := []string{"events", "refund", id.String(), "--reason", "ticket 5", "--yes"}
 	c.unconnected(t, refund...)
@@ -221,21 +273,8 @@ func TestEventRefundCommand(t *testing.T) {
 
 func TestRestoreCommand(t *testing.T) {
 	t.Parallel()
-	c, id := newCounter(t), uuid.Must(uuid.NewV7())
-	e, account, txn := c.Env, c.account, c.txn
-	e.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
-			tenant_id, account_id, occurred_at, digest, received_at, processed_at, last_error)
-		SELECT $1, 'webhook', true, true, 'r-1', $2, 'payment_success', 'processed', 'payment', 5000, 25, 'NGN', tenant_id, id, $3, sha256(''), $3, $3, 'the bank says failed'
-		FROM accounts WHERE id = $4`, id, txn.ID, txn.Time, account)
-	e.KeyEvents()
-	require.NoError(t, pg.InTx(t.Context(), e.Pool, func(tx pg.Tx) error {
-		_, err := ledger.PostCredits(t.Context(), tx, txn.Time, []ledger.Posting{{AccountID: account, Amount: money.Must("4975.00"), Fee: money.Must("25.00"), ProviderTxnRef: txn.ID, TransactionGroupID: id}})
-		if err != nil {
-			return err
-		}
-		_, err = ledger.MoveEntries(t.Context(), tx, txn.Time, []ledger.Move{{TransactionGroupID: id, Direction: ledger.Credit, Event: ledger.EventReverse}})
-		return err
-	}))
+	c := newCounter(t)
+	e, account, txn, id := c.Env, c.account, c.txn, c.takenBack(c.txn)
 
 	restore := []string{"review", "restore", id.String(), "--reason", "ticket 3", "--yes"}
 	c.unconnected(t, restore...)

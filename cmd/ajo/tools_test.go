@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +20,12 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/fakebank"
+	"ajo/internal/freeze"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
 	"ajo/ledger"
@@ -240,40 +244,116 @@ func (o *ops) booksAgree() {
 // Every command that changes something, with its arguments; none must do anything unasked or
 // without a reason.
 func (o *ops) changes() map[string][]string {
-	transfer, _ := o.transfer("processing")
-	paid, id := o.transfer("success")
-	o.move(id, ledger.Debit, ledger.EventConfirm)
+	o.T.Helper()
+	c := openCounter(o.Env, o.bank, o.account)
+	bankSettings(o.env, o.bank.URL())
+	poll, _ := o.transfer("processing")
+	resolve, _ := o.transfer("processing")
+	charges, _ := o.transfer("processing")
+	o.good("transfers", "resolve", charges, "--paid", "--yes", "--reason", "the bank's letter")
+	cancel, waiting := o.transfer("pending")
+	o.Exec(`UPDATE transfers SET attempt_count = 0, submitted_at = NULL WHERE id = $1`, waiting)
+	_, err := c.client.Pay(o.ctx, provider.NewPayout{Ref: "BY-HAND-7", Amount: money.Must("5.00"), BankCode: "058", AccountNumber: "0123456789", AccountName: "AMINA BELLO", SenderName: "Ada Stores", Narration: "rent"})
+	require.NoError(o.T, err)
+	o.Exec(`INSERT INTO reconcile_items (id, kind, ref, exception, found_at, due_at)
+		VALUES (gen_random_uuid(), 'payment', 'T-1', '{"kind": "unknown_at_bank", "detail": "the bank does not know it"}', now(), now() + interval '1 day')`)
+	suspended, restore, run := o.Tenant(), o.archived(), o.emptyPartition()
+	o.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, suspended)
+	lift := decode[freeze.Freeze](o, "freeze", "tenant", suspended.String(), "--yes", "--reason", "a leaked key").ID
 	o.sealBVN(o.oldKey)
 	return map[string][]string{
 		"review confirm":       {"review", "confirm", o.held("differs").String()},
 		"review reverse":       {"review", "reverse", o.held("differs").String()},
 		"review correct":       {"review", "correct", o.held("differs").String(), "--amount", "5000.00", "--fee", "10.00"},
+		"review restore":       {"review", "restore", c.takenBack(c.txn).String()},
 		"recalls open":         {"recalls", "open", o.confirmed().String()},
 		"recalls reverse":      {"recalls", "reverse", o.recalled().String()},
 		"recalls keep":         {"recalls", "keep", o.recalled().String()},
 		"events assign":        {"events", "assign", o.event("nobody").String(), "--account", o.account.String()},
+		"events repost":        {"events", "repost", c.unposted(c.paid()).String()},
+		"events refund":        {"events", "refund", c.misdirected(c.paid()).String()},
 		"deliveries replay":    {"deliveries", "replay", o.deadLetter().String()},
-		"transfers poll":       {"transfers", "poll", transfer},
-		"transfers charges":    {"transfers", "charges", paid, "--fee", "20.00"},
+		"transfers poll":       {"transfers", "poll", poll},
+		"transfers cancel":     {"transfers", "cancel", cancel},
+		"transfers resolve":    {"transfers", "resolve", resolve, "--paid"},
+		"transfers charges":    {"transfers", "charges", charges, "--fee", "20.00"},
+		"transfers adopt":      {"transfers", "adopt", "BY-HAND-7", "--account", o.account.String()},
 		"freeze account":       {"freeze", "account", o.account.String(), "--all"},
 		"freeze tenant":        {"freeze", "tenant", o.tenant.String(), "--until", "2h"},
 		"freeze payouts":       {"freeze", "payouts"},
-		"tenant limits":        {"tenant", "limits", "set", o.tenant.String(), "--max-transfer", "500"},
+		"freeze lift":          {"freeze", "lift", lift.String()},
 		"tenant suspend":       {"tenant", "suspend", o.tenant.String()},
+		"tenant activate":      {"tenant", "activate", suspended.String()},
 		"tenant end-sessions":  {"tenant", "end-sessions", o.tenant.String()},
 		"tenant operator":      {"tenant", "operator", o.tenant.String()},
 		"tenant payout-fee":    {"tenant", "payout-fee", o.tenant.String(), "--by", "tenant"},
 		"tenant rotate-secret": {"tenant", "rotate-secret", o.tenant.String()},
 		"tenant revoke-key":    {"tenant", "revoke-key", o.tenant.String(), o.apiKey().String()},
+		"tenant limits set":    {"tenant", "limits", "set", o.tenant.String(), "--max-transfer", "500"},
 		"customers tier":       {"customers", "tier", o.customerIn("approved"), "3"},
 		"customers approve":    {"customers", "approve", o.customerIn("pending_review")},
 		"customers reject":     {"customers", "reject", o.customerIn("pending_review")},
 		"customers suspend":    {"customers", "suspend", o.customerIn("none")},
 		"customers activate":   {"customers", "activate", o.suspendedCustomer()},
 		"accounts close":       {"accounts", "close", o.unfinished().String()},
+		"reconcile dismiss":    {"reconcile", "dismiss", "T-1"},
+		"archive run":          {"archive", "run", run},
+		"archive restore":      {"archive", "restore", restore},
+		"archive export":       {"archive", "export", "deliveries", "--from", "2026-10-10", "--to", "2026-10-11"},
 		"work retry":           {"work", "retry", o.failing().String()},
 		"rekey":                {"rekey"},
 	}
+}
+
+// unaskedChanges write to the audit log and ask for no confirmation.
+var unaskedChanges = []string{
+	"tenant login-link", // nothing is lost by a link that nobody uses
+}
+
+// reading are the commands that change nothing by themselves.
+var reading = []string{
+	"transfers list", "transfers show", "freeze list", "review list", "recalls list", "events list", "events show", "accounts find", "deliveries list", "deliveries show",
+	"tenant list", "tenant show", "tenant keys", "tenant limits show", "customers review", "customers show", "ledger verify", "ledger trial-balance", "ledger statement",
+	"reconcile", // posts what the bank has, as the workers do
+	"reconcile list", "reconcile show", "reconcile open", "audit list", "work list", "work show", "archive list", "archive show", "archive verify",
+}
+
+// leaves are the operators' commands that do something, by their names.
+func leaves() map[string]*cobra.Command {
+	all := map[string]*cobra.Command{}
+	var walk func(cmd *cobra.Command, name string)
+	walk = func(cmd *cobra.Command, name string) {
+		if !cmd.HasSubCommands() || cmd.Flags().HasFlags() {
+			all[name] = cmd
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub, name+" "+sub.Name())
+		}
+	}
+	for _, cmd := range newToolCmds(os.Getenv) {
+		walk(cmd, cmd.Name())
+	}
+	return all
+}
+
+// A command is one that changes something, which TestChangesAreAsked then runs, or is said here to
+// change nothing.
+func requireAllChanges(t *testing.T, changes map[string][]string) {
+	t.Helper()
+	var asked, unasked, others []string
+	for name, cmd := range leaves() {
+		switch {
+		case cmd.Flags().Lookup("reason") == nil:
+			others = append(others, name)
+		case cmd.Flags().Lookup("yes") == nil:
+			unasked = append(unasked, name)
+		default:
+			asked = append(asked, name)
+		}
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(changes)), asked)
+	require.ElementsMatch(t, unaskedChanges, unasked)
+	require.ElementsMatch(t, reading, others)
 }
 
 // apiKey is a key of the tenant that may read accounts.
@@ -318,12 +398,15 @@ func (o *ops) suspendedCustomer() string {
 	return id
 }
 
-// snapshot is everything that an operator's command can change.
+// snapshot is the whole database.
 func (o *ops) snapshot() string {
 	o.T.Helper()
 	var out string
-	for _, table := range []string{"tenants", "customers", "accounts", "inbound_events", "ledger_entries", "ledger_balances", "recalls", "deliveries", "transfers", "freezes", "payout_limits", "work", "audit_log"} {
-		out += testenv.Value[string](o.Env, `SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM `+table+` t`) + "\n"
+	tables := testenv.Value[[]string](o.Env, `SELECT array_agg(relname::text ORDER BY relname) FROM pg_class
+		WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`)
+	require.Contains(o.T, tables, "audit_log")
+	for _, table := range tables {
+		out += table + "\n" + testenv.Value[string](o.Env, `SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM `+table+` t`) + "\n"
 	}
 	return out
 }
@@ -331,7 +414,8 @@ func (o *ops) snapshot() string {
 func TestChangesAreAsked(t *testing.T) {
 	o := setup(t)
 	changes := o.changes()
-	before := o.snapshot()
+	requireAllChanges(t, changes)
+	before, sofar := o.snapshot(), len(o.audited())
 	refusals, asked := []string{"", "\n", "n\n", "no\n", "yess\n", "q"}, 0
 	for name, args := range changes {
 		_, _, err := o.run(args...)
@@ -368,10 +452,11 @@ func TestChangesAreAsked(t *testing.T) {
 		require.Contains(t, said, "Proceed? [y/N]", name)
 	}
 	log := o.audited()
-	require.Len(t, log, len(changes))
-	for _, a := range log {
+	require.Len(t, log, sofar+len(changes))
+	for _, a := range log[:len(changes)] {
 		require.Equal(t, "cli:"+osUser()+" a ticket", a.Actor+" "+a.Reason)
-		require.Contains(t, changes, strings.Replace(a.Action, ".", " ", 1))
+		command := strings.ReplaceAll(a.Action, ".", " ")
+		require.True(t, changes[command] != nil || changes[command+" set"] != nil, command)
 	}
 	o.booksAgree()
 }
