@@ -67,7 +67,7 @@ type Payer struct {
 // says.
 func FindPayers(ctx context.Context, q pg.Querier, now time.Time, refs []Ref) ([]Payer, error) {
 	return findAll(ctx, q, refs, `EXISTS (SELECT FROM freezes f WHERE f.requests AND `+freeze.On("found.id", "found.id", "$4")+`),
-			EXISTS (SELECT FROM payout_limits l WHERE l.tenant_id = r.tenant_id),
+			EXISTS (SELECT FROM payout_limits l WHERE l.tenant_id = ANY(ARRAY[found.tenant_id])),
 			(SELECT n.payout_fee_by = 'tenant' FROM tenants n WHERE n.id = found.tenant_id)`, now)
 }
 

@@ -32,7 +32,10 @@ func (s *chaosRun) recover() {
 		p.Stall(false)
 		p.Delay(0)
 	}
+	s.mu.Lock()
+	s.countStruck()
 	s.bank.Faults.Clear()
+	s.mu.Unlock()
 	for _, h := range s.tenants {
 		h.fault.Store(answersPromptly)
 	}

@@ -80,7 +80,7 @@ var always = []fakebank.Rule{
 	{On: fakebank.OnPayouts, Do: fakebank.Refund, Percent: 4, Delay: 2 * time.Second},
 	{On: fakebank.OnPayouts, Do: fakebank.Duplicate, Percent: 3},
 	{On: fakebank.OnPayouts, Do: fakebank.DropAfter, Percent: 2},
-	{On: fakebank.OnPayouts, Do: fakebank.Lagging, Percent: 4, Delay: 8 * time.Second},
+	{On: fakebank.OnPayouts, Do: fakebank.Lagging, Percent: 4}, // for size.lag
 	{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Percent: 1, Delay: time.Second},
 	{On: fakebank.OnPayouts, Do: fakebank.FailKept, Percent: 2, Delay: time.Second},
 	{On: fakebank.OnPayouts, Do: fakebank.RefundKept, Percent: 2, Delay: 2 * time.Second},
@@ -305,7 +305,22 @@ func (s *chaosRun) bankRules(change func(map[*fakebank.Rule][]fakebank.Rule)) {
 	for _, rules := range s.rules {
 		all = append(all, rules...)
 	}
-	s.bank.Faults.Set(append(all, always...)...)
+	for _, r := range always {
+		if r.Do == fakebank.Lagging {
+			r.Delay = s.size.lag
+		}
+		all = append(all, r)
+	}
+	s.countStruck()
+	s.bank.Faults.Set(all...)
+}
+
+// countStruck adds up how often the bank's rules have struck, before they are replaced: new ones
+// begin at zero. The caller holds mu.
+func (s *chaosRun) countStruck() {
+	for _, r := range s.bank.Faults.Rules() {
+		s.struck[string(r.Do)] += r.Struck
+	}
 }
 
 func (s *chaosRun) downsEndpoint(rng *rand.Rand) string {

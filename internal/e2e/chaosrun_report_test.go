@@ -22,6 +22,8 @@ type chaosResult struct {
 	Faults   map[string]int `json:"faults"`
 	Happened []happened     `json:"happened"`
 	Missed   int            `json:"faults_without_effect"`
+	Struck   map[string]int `json:"bank_rules_struck"` // by action
+	Reissued int            `json:"numbers_issued_again"`
 
 	Payments      map[string]int `json:"payments"` // by what they met with
 	Resent        int            `json:"events_sent_again"`
@@ -89,7 +91,8 @@ func (s spread) String() string {
 func (s *chaosRun) result(v *seen, found []finding) *chaosResult {
 	r := s.record
 	out := &chaosResult{
-		Seed: s.seed, Began: s.began, Seconds: s.faulty.Seconds(), Faults: map[string]int{}, Happened: s.happened, Missed: s.missed,
+		Seed: s.seed, Began: s.began, Seconds: s.faulty.Seconds(), Faults: map[string]int{}, Happened: s.happened, Missed: s.missed, Struck: s.struck,
+		Reissued: s.count(`SELECT count(*) FROM (SELECT FROM accounts WHERE bank_account_number IS NOT NULL GROUP BY bank_account_number HAVING count(*) > 1) AS n`),
 		Payments: map[string]int{}, Settlements: map[string]int{}, BankPaid: len(v.paid), Reads: r.reads, Answers: r.answers,
 		Ends: ends(s.supervisors()), Archived: s.archived, Findings: byKind(found), Examples: found[:min(len(found), 200)], Drained: s.drained.Seconds(),
 		Reconciled: s.count(`SELECT count(*) FROM inbound_events WHERE source = 'reconciliation'`), Spooled: s.spooled(),
@@ -165,6 +168,8 @@ func (r *chaosResult) table() string {
 	row("payments delivered", "%d, and %d times again", r.Deliveries, r.ToldAgain)
 	row("settlements", "%s; %.0f a second", counts(r.Settlements), r.SettledPerSec)
 	row("payouts that the bank has paid", "%d", r.BankPaid)
+	row("answers of the bank that a rule changed", "%s", counts(r.Struck))
+	row("numbers that the bank issued again", "%d", r.Reissued)
 	row("balances read meanwhile", "%d", r.Reads)
 	row("an event's 200, from its last sending", "%s", r.Answer)
 	row("an event's 200, from its first sending", "%s", r.Accepting)

@@ -33,11 +33,14 @@ type size struct {
 	waiting int // payments of one tenant that may wait for delivery
 	due     int // events that may wait for posting; ten times as many may wait for the bank
 	drain   time.Duration
+	// for how long the bank's query does not find some payouts. By chaosSettings one that is nowhere
+	// found is given up after 17 s or so: in a long run one that is failed too early is paid.
+	lag time.Duration
 }
 
 var (
-	shortChaos = size{length: 15 * time.Second, gap: 500 * time.Millisecond, payers: 2, clerks: 1, waiting: 100, due: 400, drain: 2 * time.Minute}
-	longChaos  = size{length: 10 * time.Minute, gap: 1500 * time.Millisecond, payers: 8, clerks: 6, waiting: 800, due: 2000, drain: 5 * time.Minute}
+	shortChaos = size{length: 15 * time.Second, gap: 500 * time.Millisecond, payers: 2, clerks: 1, waiting: 100, due: 400, drain: 2 * time.Minute, lag: 8 * time.Second}
+	longChaos  = size{length: 10 * time.Minute, gap: 1500 * time.Millisecond, payers: 8, clerks: 6, waiting: 800, due: 2000, drain: 5 * time.Minute, lag: 30 * time.Second}
 )
 
 // chaosSettings are the roles' settings that a run shortens: all are gaps, and none is a promise.
@@ -75,6 +78,7 @@ type chaosRun struct {
 	rules               map[*fakebank.Rule][]fakebank.Rule
 	happened            []happened
 	missed              int
+	struck              map[string]int // by the action of the bank's rule
 }
 
 // Everything is broken, at random and again and again, while payments and settlements go on at the
@@ -105,12 +109,21 @@ func TestChaos(t *testing.T) {
 	s.publish(r)
 	require.Empty(t, found, excerpt(found, 5))
 	require.GreaterOrEqual(t, len(s.happened), int(size.length.Minutes()*30), foundFewFaults)
+	if size.length >= time.Minute { // a shorter one has too few payouts for what strikes one in a hundred
+		for _, what := range []fakebank.Action{fakebank.Lagging, fakebank.PartialRefund, fakebank.PaidLate, fakebank.FailedLate, fakebank.Gateway} {
+			require.Positive(t, r.Struck[string(what)], "%s never struck: %v", what, r.Struck)
+		}
+		require.Positive(t, r.Reissued, "no number was issued again")
+		for _, c := range []course{recalled, withdrawn} {
+			require.Positive(t, r.Payments[string(c)], "no payment was %s: %v", c, r.Payments)
+		}
+	}
 }
 
 func newChaosRun(t *testing.T, size size) *chaosRun {
 	ctx := context.Background()
 	s := &chaosRun{
-		size: size, seed: chaosSeed(t), out: os.Getenv("AJO_CHAOS_OUT"), record: newRecord(), rules: map[*fakebank.Rule][]fakebank.Rule{},
+		size: size, seed: chaosSeed(t), out: os.Getenv("AJO_CHAOS_OUT"), record: newRecord(), rules: map[*fakebank.Rule][]fakebank.Rule{}, struck: map[string]int{},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}},
 	}
 	if s.out != "" {

@@ -85,6 +85,27 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// The programs of all languages, run one after another and once more, work for one tenant: none
+// repeats another's Idempotency-Key.
+func TestExamplesAgain(t *testing.T) {
+	w := newWorld(t)
+	w.settings["AJO_SETTLE_DELAYS"] = "100ms,200ms"
+	w.startAPI()
+	w.startWorker("")
+	c := w.signUp(nil)
+	for run := range 2 {
+		for _, x := range examples {
+			payout := x.command(t, "payout")
+			payout.Args = append(payout.Args, fmt.Sprintf("%s %d", x.language, run), "044", "0123456789")
+			payer := startProgram(t, w.dir, map[string]string{"AJO_URL": w.apiURL, "AJO_API_KEY": c.key}, payout, payout.Args)
+			w.pay(payer.prints(`pay to ([0-9]{10}) `)[1], "5000.00")
+			require.Zero(t, payer.exit(), "%s, run %d: %s", x.language, run+1, payer.out.all())
+			require.Regexp(t, `the transfer ended: success\n$`, string(payer.out.all()))
+		}
+	}
+	require.Len(t, w.bank.Paid(), 2*len(examples))
+}
+
 // checkReceiver sends the receiver what it must take, what it must take for a repetition, and what
 // it must refuse.
 func checkReceiver(t *testing.T, receiver *process, url, secret string) {
