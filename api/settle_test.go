@@ -27,6 +27,13 @@ func (w *world) funded(amount string) (member, header) {
 	m := w.onboard()
 	key := m.withKey()
 	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, key...).ok(201, nil)
+	w.fund(m, amount)
+	return m, key
+}
+
+// fund gives the member's shop-1 confirmed money.
+func (w *world) fund(m member, amount string) {
+	w.T.Helper()
 	request := uuid.NewString()
 	w.pay(event{request, "t-" + request, w.accountID(m, "shop-1"), amount, "0"})
 	group := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE request_id = $1`, request)
@@ -34,7 +41,6 @@ func (w *world) funded(amount string) (member, header) {
 		_, err := ledger.MoveEntries(context.Background(), tx, w.Clock.Now(), []ledger.Move{{TransactionGroupID: group, Direction: ledger.Credit, Event: ledger.EventConfirm}})
 		return err
 	}))
-	return m, key
 }
 
 func (w *world) accountID(m member, ref string) string {

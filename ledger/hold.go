@@ -24,6 +24,15 @@ const (
 	HoldExpired  HoldStatus = "expired" // its time has come
 )
 
+// HoldSource is whose hold it is.
+type HoldSource string
+
+// The sources.
+const (
+	HeldByTenant HoldSource = "tenant"
+	HeldByLimit  HoldSource = "limit" // of a customer's tier (deposit.go)
+)
+
 // HoldEvent is what moves a hold.
 type HoldEvent string
 
@@ -45,10 +54,12 @@ var HoldTransitions = fsm.New("Hold",
 var (
 	ErrHoldNotFound = errs.New(errs.NotFound, "hold not found")
 	ErrHoldEnded    = errs.New(errs.Unprocessable, "hold is not open")
+	ErrHoldOfLimit  = errs.New(errs.Unprocessable, "hold is of a limit: a higher tier of the customer releases it")
 	ErrHoldStatus   = errs.New(errs.Invalid, "status must be open, released or expired")
 )
 
-// Hold is money that a tenant has set aside on an account. It stays in the balance.
+// Hold is money that a tenant has set aside on an account, or that is above a limit. It stays in
+// the balance.
 type Hold struct {
 	ID         uuid.UUID    `json:"id"`
 	AccountRef string       `json:"accountRef"`
@@ -56,6 +67,8 @@ type Hold struct {
 	Amount     money.Amount `json:"amount"`
 	Currency   string       `json:"currency"`
 	Reason     string       `json:"reason"`
+	Source     HoldSource   `json:"source"`
+	EntryID    *uuid.UUID   `json:"entryId"` // of a limit's: the credit that is above it
 	Status     HoldStatus   `json:"status"`
 	Until      *time.Time   `json:"until"` // null: until it is released
 	CreatedAt  time.Time    `json:"createdAt"`
@@ -114,9 +127,39 @@ var placeSQL = `
 		UPDATE ledger_balances b SET held = coalesce(b.held, 0) + $2, held_until = least(b.held_until, $3)
 		WHERE b.account_id = $1 AND ` + Available("$4", "$5") + ` >= $2`
 
-// ReleaseHold ends an open hold: of callers at once, one does. [ErrHoldNotFound], [ErrHoldEnded].
+// ReleaseHold ends an open hold of the tenant's own: of callers at once, one does.
+// [ErrHoldNotFound], [ErrHoldEnded], [ErrHoldOfLimit].
 func ReleaseHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid.UUID) (Hold, error) {
+	return releaseHold(ctx, tx, now, tenantID, id, false)
+}
+
+// ReleaseAnyHold is [ReleaseHold] for operators: also of a limit, and of any tenant.
+func ReleaseAnyHold(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID) (Hold, error) {
+	tenantID, err := ownerOfHold(ctx, tx, id)
+	if err != nil {
+		return Hold{}, err
+	}
+	return releaseHold(ctx, tx, now, tenantID, id, true)
+}
+
+// FindAnyHold is [FindHold] for operators: of any tenant.
+func FindAnyHold(ctx context.Context, q pg.Querier, now time.Time, id uuid.UUID) (Hold, error) {
+	tenantID, err := ownerOfHold(ctx, q, id)
+	if err != nil {
+		return Hold{}, err
+	}
+	return FindHold(ctx, q, now, tenantID, id)
+}
+
+func ownerOfHold(ctx context.Context, q pg.Querier, id uuid.UUID) (uuid.UUID, error) {
+	return pg.One(ctx, q, pgx.RowTo[uuid.UUID], ErrHoldNotFound, `SELECT tenant_id FROM holds WHERE id = $1`, id)
+}
+
+func releaseHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid.UUID, byHand bool) (Hold, error) {
 	h, err := FindHold(ctx, tx, now, tenantID, id)
+	if err == nil && h.Source == HeldByLimit && !byHand {
+		err = ErrHoldOfLimit
+	}
 	if err != nil {
 		return h, err
 	}
@@ -140,10 +183,13 @@ func ReleaseHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid
 const endHoldsSQL = `
 		WITH ended AS (
 			UPDATE holds SET status = CASE WHEN until <= $2 THEN 'expired' ELSE 'released' END, ended_at = CASE WHEN until <= $2 THEN until ELSE $2 END
-			WHERE account_id = ANY($1) AND status = 'open' AND (until <= $2 OR id = $3) RETURNING account_id, amount)
-		UPDATE ledger_balances b SET held = b.held - e.amount, held_until = (
+			WHERE account_id = ANY($1) AND status = 'open' AND (until <= $2 OR id = $3) RETURNING account_id, amount, source, entry_id)
+		UPDATE ledger_balances b SET held = b.held - e.amount, held_over = b.held_over - e.over, held_provisional = b.held_provisional - e.provisional, held_until = (
 			SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $2 AND h.id <> $3)
-		FROM (SELECT account_id, sum(amount) AS amount FROM ended GROUP BY account_id) e WHERE b.account_id = e.account_id
+		FROM (
+			SELECT h.account_id, sum(h.amount) AS amount, coalesce(sum(h.amount) FILTER (WHERE h.source = 'limit'), 0) AS over,
+				coalesce(sum(h.amount) FILTER (WHERE c.status = 'provisional'), 0) AS provisional
+			FROM ended h LEFT JOIN ledger_entries c ON c.id = ANY(ARRAY[h.entry_id]) GROUP BY 1) e WHERE b.account_id = e.account_id
 		RETURNING b.account_id, b.held, b.held_until`
 
 // endHolds ends the holds of locked accounts whose time has come. Where there are none it runs no
@@ -174,7 +220,7 @@ func (b book) endHolds(ctx context.Context, tx pg.Tx, now time.Time) error {
 
 // holdColumns are those of a [Hold] h of an account a, at the time @now.
 const (
-	holdColumns = `h.id, a.account_ref, h.account_id, h.amount, 'NGN' AS currency, h.reason, ` + holdStatus + ` AS status, h.until, h.created_at,
+	holdColumns = `h.id, a.account_ref, h.account_id, h.amount, 'NGN' AS currency, h.reason, h.source, h.entry_id, ` + holdStatus + ` AS status, h.until, h.created_at,
 		coalesce(h.ended_at, CASE WHEN h.until <= @now THEN h.until END) AS ended_at`
 	holdStatus = `CASE WHEN h.status = 'open' AND h.until <= @now THEN 'expired' ELSE h.status END`
 )
@@ -212,8 +258,17 @@ func toHold(r pgx.CollectableRow) (Hold, error) {
 
 // holdsSQL compares what the balances keep of holds with the open ones.
 const holdsSQL = `
-		WITH h AS (SELECT account_id, sum(amount) AS held, min(until) AS until FROM holds WHERE status = 'open' GROUP BY account_id)
-		SELECT coalesce(b.account_id, h.account_id)::text, format('%s is held, the first end is %s; the open holds say %s and %s',
-			coalesce(b.held, 0), coalesce(b.held_until::text, 'none'), coalesce(h.held, 0), coalesce(h.until::text, 'none'))
+		WITH h AS (
+			SELECT h.account_id, sum(h.amount) AS held, min(h.until) AS until, coalesce(sum(h.amount) FILTER (WHERE h.source = 'limit'), 0) AS over,
+				coalesce(sum(h.amount) FILTER (WHERE e.status = 'provisional'), 0) AS provisional
+			FROM holds h LEFT JOIN ledger_entries e ON e.id = h.entry_id WHERE h.status = 'open' GROUP BY 1)
+		SELECT coalesce(b.account_id, h.account_id)::text, format('%s is held (%s above limits, %s of it provisional), the first end is %s; the open holds say %s (%s, %s) and %s',
+			coalesce(b.held, 0), coalesce(b.held_over, 0), coalesce(b.held_provisional, 0), coalesce(b.held_until::text, 'none'),
+			coalesce(h.held, 0), coalesce(h.over, 0), coalesce(h.provisional, 0), coalesce(h.until::text, 'none'))
 		FROM ledger_balances b FULL JOIN h USING (account_id)
-		WHERE coalesce(b.held, 0) <> coalesce(h.held, 0) OR b.held_until IS DISTINCT FROM h.until`
+		WHERE (coalesce(b.held, 0), coalesce(b.held_over, 0), coalesce(b.held_provisional, 0)) <> (coalesce(h.held, 0), coalesce(h.over, 0), coalesce(h.provisional, 0))
+			OR b.held_until IS DISTINCT FROM h.until
+		UNION ALL
+		SELECT h.id::text, format('held above a limit; its credit is %s of %s', coalesce(e.status, 'missing'), e.amount)
+		FROM holds h LEFT JOIN ledger_entries e ON e.id = h.entry_id
+		WHERE h.status = 'open' AND h.source = 'limit' AND (e.id IS NULL OR e.status NOT IN ('provisional', 'confirmed') OR e.amount < h.amount OR e.account_id <> h.account_id)`

@@ -68,7 +68,7 @@ func TestHoldOfATenant(t *testing.T) {
 	first, err := b.placeHold("60.00", &soon)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Hold{
-		ID: first.ID, AccountRef: "customer-1", AccountID: b.account, Amount: money.Must("60.00"), Currency: "NGN", Reason: "a dispute",
+		ID: first.ID, AccountRef: "customer-1", AccountID: b.account, Amount: money.Must("60.00"), Currency: "NGN", Reason: "a dispute", Source: ledger.HeldByTenant,
 		Status: ledger.HoldOpen, Until: &soon, CreatedAt: b.Clock.Now(),
 	}, first)
 	second, err := b.placeHold("40.00", nil)

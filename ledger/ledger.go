@@ -138,6 +138,8 @@ type Posting struct {
 	// the schema
 	TransactionGroupID uuid.UUID
 	TransferRef        *string
+	// of a credit: its tenant has limits of tiers, so a part of it may be held (deposit.go)
+	Tiered bool
 	// of a debit: the money has left already, so the balance is not asked, and may fall below zero
 	Gone bool
 	// of a debit: asked, when the money is there, whether it may leave; an error refuses this
@@ -163,6 +165,7 @@ type totals struct {
 	recall             *recallChange
 	Held               money.Amount // by open holds
 	HeldUntil          *time.Time   // the first end among them
+	HeldOver           money.Amount // part of Held: by limits of tiers
 }
 
 func (t *totals) net() money.Amount { return t.Credits.Sub(t.Debits) }

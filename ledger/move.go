@@ -63,6 +63,7 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 	out := make([]Moved, len(moves))
 	changed := map[uuid.UUID]Status{} // entry → the status it had
 	var reversals []row
+	var left, confirmed, back []arrival // credits that leave the balance, stay in it, return to it
 	for i, m := range moves {
 		e, ok := entries[entryKey{m.TransactionGroupID, m.Direction}]
 		if !ok {
@@ -92,14 +93,34 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 		if to == Confirmed {
 			e.record = m.Sender
 		}
+		if e.Direction == Credit && e.Kind == "" {
+			was := e.Entry // as its hold was counted
+			switch a := (arrival{e.AccountID, &was}); {
+			case !inBalance(to) && inBalance(e.Status):
+				left = append(left, a)
+			case to == Confirmed && e.Status == Provisional:
+				confirmed = append(confirmed, a)
+			case inBalance(to):
+				was.Status = to
+				back = append(back, a)
+			}
+		}
 		e.Status = to
 		out[i] = Moved{EntryID: e.ID, Status: to, Balance: t.net()}
 	}
 	if len(changed) == 0 {
 		return out, nil
 	}
+	over := newOvers()
+	if err := over.follow(ctx, tx, book, left, confirmed); err != nil {
+		return nil, err
+	}
+	if err := over.arrive(ctx, tx, book, now, back); err != nil {
+		return nil, err
+	}
 	var batch pgx.Batch
 	queueStatuses(&batch, entries, changed)
+	over.queue(&batch, now)
 	_, err = write(ctx, tx, &batch, book, reversals)
 	return out, err
 }

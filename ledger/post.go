@@ -43,6 +43,7 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 		return nil, err
 	}
 	rows := make([]row, len(postings))
+	var tiered []arrival
 	for i, p := range postings {
 		t, err := book.of(p.AccountID)
 		if err != nil {
@@ -50,8 +51,19 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 		}
 		t.ProvisionalCredits = t.ProvisionalCredits.Add(p.Amount)
 		rows[i] = t.append(p, Credit, now)
+		if p.Tiered {
+			tiered = append(tiered, arrival{p.AccountID, &rows[i].Entry})
+		}
 	}
-	return write(ctx, tx, new(pgx.Batch), book, rows)
+	var batch pgx.Batch
+	if len(tiered) > 0 {
+		over := newOvers()
+		if err := over.arrive(ctx, tx, book, now, tiered); err != nil {
+			return nil, err
+		}
+		over.queue(&batch, now)
+	}
+	return write(ctx, tx, &batch, book, rows)
 }
 
 // Posted is the result of a posting of [PostDebits].
@@ -159,12 +171,13 @@ func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, erro
 }
 
 const selectTotals = `
-		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_head, coalesce(held, 0), held_until FROM ledger_balances`
+		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_head, coalesce(held, 0), held_until, coalesce(held_over, 0)
+		FROM ledger_balances`
 
 func readTotals(rows pgx.Rows) (book, error) {
 	b := book{map[uuid.UUID]*totals{}, days{}}
 	var t totals
-	into := []any{&t.AccountID, &t.TenantID, &t.Credits, &t.Debits, &t.ProvisionalCredits, &t.LastSeq, &t.Head, &t.Held, &t.HeldUntil}
+	into := []any{&t.AccountID, &t.TenantID, &t.Credits, &t.Debits, &t.ProvisionalCredits, &t.LastSeq, &t.Head, &t.Held, &t.HeldUntil, &t.HeldOver}
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		locked := t
 		locked.Head = bytes.Clone(t.Head)

@@ -29,11 +29,12 @@ func ReadBalance(ctx context.Context, q pg.Querier, account uuid.UUID) (Balance,
 
 // Available is what may still leave an account at the time now, as SQL on its row b of
 // ledger_balances: confirmed credits, and where provisional (as SQL, as now) is true also the
-// others, less all debits and less what recalls and holds keep. Below zero, debits wait for money.
+// others, less all debits and less what recalls and holds keep (what limits hold of provisional
+// credits is left out with these). Below zero, debits wait for money.
 // It decides which payouts are covered and whether a hold may be placed, and is what the balance
 // endpoint shows as available.
 func Available(provisional, now string) string {
-	return `(b.balance - coalesce(b.recall_held, 0) - ` + OnHold(now) + ` - CASE WHEN ` + provisional + ` THEN 0 ELSE b.provisional_credits END)`
+	return `(b.balance - coalesce(b.recall_held, 0) - ` + OnHold(now) + ` - CASE WHEN ` + provisional + ` THEN 0 ELSE b.provisional_credits - coalesce(b.held_provisional, 0) END)`
 }
 
 // Line is one line of a statement.

@@ -120,7 +120,9 @@ CREATE TABLE ledger_balances (
     recall_count        bigint,
     -- NULL until an account's first hold.
     held                naira CHECK (held >= 0),
-    held_until          timestamptz
+    held_until          timestamptz,
+    held_over           naira CHECK (held_over >= 0),
+    held_provisional    naira CHECK (held_provisional >= 0)
 ) WITH (fillfactor = 50);
 CREATE INDEX ledger_balances_tenant ON ledger_balances (tenant_id);
 COMMENT ON TABLE ledger_balances IS
@@ -138,6 +140,9 @@ COMMENT ON COLUMN ledger_balances.recall_count IS
 COMMENT ON COLUMN ledger_balances.held IS 'sum of the open holds, as of their table: one whose time has come counts until it is closed';
 COMMENT ON COLUMN ledger_balances.held_until IS 'the first end among the open holds: from then on their table is read; NULL: none ends by itself';
 
+COMMENT ON COLUMN ledger_balances.held_over IS 'part of held: by limits of tiers';
+COMMENT ON COLUMN ledger_balances.held_provisional IS 'part of held_over: of credits that are provisional, and so cover nothing anyway';
+
 -- Changed under the lock of the account's balance, with its held and held_until.
 CREATE TABLE holds (
     id         uuid PRIMARY KEY,
@@ -145,17 +150,56 @@ CREATE TABLE holds (
     account_id uuid NOT NULL,
     amount     naira NOT NULL CHECK (amount > 0),
     reason     text NOT NULL CHECK (reason <> ''),
+    source     text NOT NULL DEFAULT 'tenant' CHECK (source IN ('tenant', 'limit')),
+    entry_id   uuid,
     status     text NOT NULL CHECK (status IN ('open', 'released', 'expired')),
     created_at timestamptz NOT NULL,
     until      timestamptz CHECK (until > created_at),
     ended_at   timestamptz,
-    CHECK ((status = 'open') = (ended_at IS NULL))
+    CHECK ((status = 'open') = (ended_at IS NULL)),
+    CHECK ((source = 'limit') = (entry_id IS NOT NULL)),
+    CHECK (source = 'tenant' OR until IS NULL)
 );
+CREATE UNIQUE INDEX holds_entry ON holds (entry_id) WHERE status = 'open' AND entry_id IS NOT NULL;
 CREATE INDEX holds_list ON holds (tenant_id, account_id, id);
 CREATE INDEX holds_open ON holds (account_id, until) WHERE status = 'open';
-COMMENT ON TABLE holds IS 'Money that a tenant has set aside on an account: it is in the balance, and no settlement takes it.';
+COMMENT ON TABLE holds IS
+    'Money of an account that a tenant has set aside, or that is above a limit of the customer''s tier: it is in the balance, and no settlement takes it.';
+COMMENT ON COLUMN holds.entry_id IS 'of a limit''s hold: the credit of which it holds the part above the limit';
 COMMENT ON COLUMN holds.status IS 'open holds whose time has come count as expired; the next debit, hold or release of the account writes it';
 COMMENT ON COLUMN holds.until IS 'when it ends by itself; NULL: when it is released';
+
+-- A posting looks whether its tenant has a row here: the table is as small as they are few.
+CREATE TABLE tier_limits (
+    tenant_id   uuid NOT NULL,
+    tier        integer NOT NULL CHECK (tier IN (1, 2, 3)),
+    starts_at   timestamptz NOT NULL,
+    max_deposit naira CHECK (max_deposit >= 0),
+    max_day     naira CHECK (max_day >= 0),
+    max_balance naira CHECK (max_balance >= 0),
+    created_at  timestamptz NOT NULL,
+    actor       text NOT NULL CHECK (actor <> ''),
+    reason      text NOT NULL CHECK (reason <> ''),
+    PRIMARY KEY (tenant_id, tier, starts_at),
+    CHECK (starts_at >= created_at)
+);
+COMMENT ON TABLE tier_limits IS
+    'What may come in to an account of a tenant''s customer of a tier, from a time on and until the next row starts; what is above is posted and held. Append-only.';
+COMMENT ON COLUMN tier_limits.max_deposit IS 'of one payment, after the bank''s fee; NULL: no limit';
+COMMENT ON COLUMN tier_limits.max_day IS 'of an account''s payments of a day in Lagos';
+COMMENT ON COLUMN tier_limits.max_balance IS 'of the balance, without what limits hold';
+CREATE TRIGGER tier_limits_append_only BEFORE UPDATE OR DELETE ON tier_limits FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- Changed under the lock of the account's balance.
+CREATE TABLE deposit_days (
+    tenant_id  uuid NOT NULL,
+    account_id uuid NOT NULL,
+    day        date NOT NULL,
+    allowed    naira NOT NULL CHECK (allowed >= 0),
+    PRIMARY KEY (tenant_id, account_id, day)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE deposit_days IS 'What limits of tiers have allowed of a day''s payments to an account, of tenants that have such limits.';
+COMMENT ON COLUMN deposit_days.day IS 'day of the posting in Lagos (UTC+1, all the year)';
 
 CREATE TABLE ledger_days (
     tenant_id uuid NOT NULL,
@@ -308,8 +352,8 @@ CREATE TRIGGER system_accounts_fixed BEFORE INSERT OR UPDATE OR DELETE ON system
 CREATE TRIGGER holds_status AFTER UPDATE ON holds FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
     EXECUTE FUNCTION check_status_move('open>released', 'open>expired');
 CREATE TRIGGER holds_fixed AFTER UPDATE ON holds FOR EACH ROW
-    WHEN ((OLD.id, OLD.tenant_id, OLD.account_id, OLD.amount, OLD.reason, OLD.created_at, OLD.until)
-        IS DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.amount, NEW.reason, NEW.created_at, NEW.until)) EXECUTE FUNCTION refuse_change();
+    WHEN ((OLD.id, OLD.tenant_id, OLD.account_id, OLD.amount, OLD.reason, OLD.source, OLD.entry_id, OLD.created_at, OLD.until)
+        IS DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.amount, NEW.reason, NEW.source, NEW.entry_id, NEW.created_at, NEW.until)) EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER holds_kept BEFORE DELETE ON holds FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_balances_kept BEFORE DELETE ON ledger_balances FOR EACH ROW EXECUTE FUNCTION refuse_change();
 

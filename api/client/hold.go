@@ -21,7 +21,9 @@ type Hold struct {
 	Amount     string     `json:"amount"`
 	Currency   string     `json:"currency"`
 	Reason     string     `json:"reason"`
-	Status     string     `json:"status"` // open, released, expired
+	Source     string     `json:"source"`  // tenant, limit
+	EntryID    *string    `json:"entryId"` // of a limit's: the credit that is above it
+	Status     string     `json:"status"`  // open, released, expired
 	Until      *time.Time `json:"until"`
 	CreatedAt  time.Time  `json:"createdAt"`
 	EndedAt    *time.Time `json:"endedAt"`
@@ -57,7 +59,7 @@ func (c *Client) Hold(ctx context.Context, id string) (Hold, error) {
 	return get[Hold](ctx, c, path("/v1/holds/", id))
 }
 
-// ReleaseHold ends a hold. 422 when it has ended.
+// ReleaseHold ends a hold. 422 when it has ended, or is a limit's.
 func (c *Client) ReleaseHold(ctx context.Context, id string, options ...Option) (Hold, error) {
 	return call[Hold](ctx, c, "POST", path("/v1/holds/", id, "/release"), nil, options...)
 }

@@ -6,6 +6,16 @@ import "context"
 type Limits struct {
 	Day     string       `json:"day"` // in Lagos, as 2026-01-30
 	Payouts PayoutLimits `json:"payouts"`
+	Tiers   []TierLimits `json:"tiers"` // those that have limits
+}
+
+// TierLimits are the limits of what comes in to an account of a customer of a tier; nil: none. What
+// is above one is in the balance, and held.
+type TierLimits struct {
+	Tier       int     `json:"tier"`
+	MaxDeposit *string `json:"maxDeposit"` // of one payment, after the bank's fee
+	MaxDay     *string `json:"maxDay"`     // of the account's payments of a day
+	MaxBalance *string `json:"maxBalance"` // without what limits hold
 }
 
 // PayoutLimits are the limits of settlements; nil: none.

@@ -12,10 +12,12 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/app"
 	"ajo/internal/audit"
+	"ajo/ledger"
 )
 
 func (t *tool) newAccountsCmd() *cobra.Command {
-	return group("accounts", "Look up virtual accounts, and close what nothing else closes", t.newAccountFindCmd(), t.newAccountCloseCmd())
+	return group("accounts", "Look up virtual accounts, close what nothing else closes, and release holds",
+		t.newAccountFindCmd(), t.newAccountCloseCmd(), t.newReleaseHoldCmd())
 }
 
 func (t *tool) newAccountFindCmd() *cobra.Command {
@@ -76,6 +78,34 @@ AJO_PROVIDER_*). An account with money, or with money under way, is refused.`,
 				}
 				return done(r, "Account %q (%s) is closed.", r.AccountRef, r.BankAccountNumber)
 			}}, err
+		}),
+	})
+}
+
+func (t *tool) newReleaseHoldCmd() *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: "release <hold>", short: "Release a hold, also one of a limit, which the tenant cannot release",
+			long: `Ends a hold of an account's money: one that the tenant has placed, or one of what came in above a limit of the customer's tier. The
+money is available at once. "ajo customers tier" releases what a higher tier allows by itself.`,
+			example: `  ajo accounts release 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the source of the money is shown"`,
+		},
+		plan: planByID("the hold", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			h, err := tools.Hold(ctx, id)
+			if err == nil && h.Status != ledger.HoldOpen {
+				err = ledger.ErrHoldEnded
+			}
+			return plan{
+				will:     fmt.Sprintf("Release NGN %s of account %q, held since %s: %s.", h.Amount, h.AccountRef, stamp(&h.CreatedAt), h.Reason),
+				enqueues: true,
+				do: func(by audit.By) (result, error) {
+					h, err := tools.ReleaseHold(ctx, id, by)
+					if err != nil {
+						return result{}, err
+					}
+					return done(h, "The hold of NGN %s is released.", h.Amount)
+				},
+			}, err
 		}),
 	})
 }

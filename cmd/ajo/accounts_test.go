@@ -87,3 +87,24 @@ func TestAccountCloseCommandEndsAProvisioning(t *testing.T) {
 		})
 	}
 }
+
+// An operator ends a hold that its tenant cannot end, once.
+func TestReleaseHoldCommand(t *testing.T) {
+	o := setup(t)
+	id := o.holdOfLimit()
+	o.booksAgree()
+	release := []string{"accounts", "release", id.String(), "--reason", "ticket 3", "--yes"}
+	out, said, err := o.run(release...)
+	require.NoError(t, err)
+	require.Contains(t, said, `Release NGN 1.00 of account "customer-1", held since `)
+	require.Contains(t, said, "maxDeposit of tier 1: NGN 1.00.")
+	require.Equal(t, "The hold of NGN 1.00 is released.\n", out)
+	o.lastAudit("accounts.release", "account:"+o.account.String(), "ticket 3")
+	require.Equal(t, "released", testenv.Value[string](o.Env, `SELECT status FROM holds WHERE id = $1`, id))
+	_, _, err = o.run(release...)
+	require.ErrorIs(t, err, ledger.ErrHoldEnded)
+	_, _, err = o.run("accounts", "release", uuid.NewString(), "--reason", "x", "--yes")
+	require.ErrorIs(t, err, ledger.ErrHoldNotFound)
+	require.Len(t, o.audited(), 1)
+	o.booksAgree()
+}

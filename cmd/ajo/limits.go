@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 )
 
 func (t *tool) newTenantLimitsCmd() *cobra.Command {
-	return group("limits", "Show and set what a tenant may pay out", t.newLimitsShowCmd(), t.newLimitsSetCmd())
+	return group("limits", "Show and set what a tenant may pay out, and what its customers may receive", t.newLimitsShowCmd(), t.newLimitsSetCmd(), t.newLimitsTierCmd())
 }
 
 // limitsShown is what "limits show" prints as JSON.
@@ -41,7 +42,7 @@ func (t *tool) newLimitsShowCmd() *cobra.Command {
 			if s.Standing, err = tools.Limits.Standing(ctx, s.Tenant.ID); err != nil {
 				return s, err
 			}
-			s.Sets, err = tools.Limits.PayoutSets(ctx, s.Tenant.ID)
+			s.Sets, err = tools.Limits.Sets(ctx, s.Tenant.ID)
 			return s, err
 		},
 		print: func(out io.Writer, s limitsShown) error {
@@ -59,11 +60,19 @@ func (t *tool) newLimitsShowCmd() *cobra.Command {
 			}
 			fmt.Fprintln(out)
 			return printTable(out, s.Sets, func(x limit.Set) []field {
+				of, values := "payouts", []field{{"transfer", limitText(x.MaxTransfer)}, {"account and day", limitText(x.MaxAccountDay)}, {"day", limitText(x.MaxTenantDay)}}
+				if x.Tier != nil {
+					of = fmt.Sprintf("tier %d", x.Tier.Tier)
+					values = []field{{"deposit", limitText(x.Tier.MaxDeposit)}, {"day", limitText(x.Tier.MaxDay)}, {"balance", limitText(x.Tier.MaxBalance)}}
+				}
+				var text []string
+				for _, v := range values {
+					text = append(text, v.name+" "+v.value)
+				}
 				return []field{
+					{"OF", of},
 					{"FROM", stamp(&x.StartsAt)},
-					{"MAX-TRANSFER", limitText(x.MaxTransfer)},
-					{"MAX-ACCOUNT-DAY", limitText(x.MaxAccountDay)},
-					{"MAX-TENANT-DAY", limitText(x.MaxTenantDay)},
+					{"AT MOST", strings.Join(text, ", ")},
 					{"BY", x.Actor},
 					{"REASON", cut(x.Reason, 60)},
 				}
@@ -113,13 +122,13 @@ accepted after the tenant's first limits were set; of the day of the first, what
 			cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which they start, as 2026-12-01 (default: now)")
 		},
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
-		sets, err := tools.Limits.PayoutSets(ctx, r.ID)
+		sets, err := tools.Limits.Sets(ctx, r.ID)
 		if err != nil {
 			return plan{}, err
 		}
 		var was limit.Payouts
-		if len(sets) > 0 {
-			was = sets[0].Payouts
+		if i := slices.IndexFunc(sets, func(x limit.Set) bool { return x.Tier == nil }); i >= 0 {
+			was = sets[i].Payouts
 		}
 		var p limit.Payouts
 		var errs [4]error
@@ -144,6 +153,60 @@ accepted after the tenant's first limits were set; of the day of the first, what
 				return result{}, err
 			}
 			return done(set, "The limits of tenant %q (%s) from %s on: %s.", r.Name, r.Email, stamp(&set.StartsAt), text)
+		}}, nil
+	})
+}
+
+func (t *tool) newLimitsTierCmd() *cobra.Command {
+	var number int
+	var deposit, day, balance, from string
+	return t.tenantChange(command{
+		use: "tier <id or e-mail>", short: "Set what may come in to accounts of a tenant's customers of a tier",
+		long: `Sets the limits of what comes in to the accounts of a tenant's customers of a tier. A limit that is not named stays as it was set
+last; "none" takes it away. A payment above a limit is posted all the same, and what is above is held: it is in the balance, and no
+settlement takes it. A higher tier of the customer ("ajo customers tier", or its KYC) releases what that tier allows; "ajo accounts
+release" releases one hold. What has come already is neither held nor released by this command.`,
+		example: `  ajo tenant limits tier ops@shop.example --tier 1 --max-deposit 50000 --max-balance 300000 --reason "contract 12"`,
+		flags: func(cmd *cobra.Command) {
+			cmd.Flags().IntVar(&number, "tier", 0, "1, 2 or 3")
+			cmd.Flags().StringVar(&deposit, "max-deposit", "", "of one payment, after the bank's fee")
+			cmd.Flags().StringVar(&day, "max-day", "", "of an account's payments of a day")
+			cmd.Flags().StringVar(&balance, "max-balance", "", "of an account's balance, without what limits hold")
+			cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which they start, as 2026-12-01 (default: now)")
+		},
+	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		sets, err := tools.Limits.Sets(ctx, r.ID)
+		if err != nil {
+			return plan{}, err
+		}
+		var was limit.Tier
+		if i := slices.IndexFunc(sets, func(x limit.Set) bool { return x.Tier != nil && x.Tier.Tier == number }); i >= 0 {
+			was = *sets[i].Tier
+		}
+		x := limit.Tier{Tier: number}
+		var errs [4]error
+		x.MaxDeposit, errs[0] = parseLimit("max-deposit", deposit, was.MaxDeposit)
+		x.MaxDay, errs[1] = parseLimit("max-day", day, was.MaxDay)
+		x.MaxBalance, errs[2] = parseLimit("max-balance", balance, was.MaxBalance)
+		var starts time.Time
+		starts, errs[3] = parseDay("from", from)
+		if err := cmp.Or(errs[:]...); err != nil {
+			return plan{}, err
+		}
+		if number < 1 || number > 3 {
+			return plan{}, limit.ErrTier
+		}
+		text := fmt.Sprintf("at most %s a payment, %s an account and day, a balance of %s", limitText(x.MaxDeposit), limitText(x.MaxDay), limitText(x.MaxBalance))
+		when := "now"
+		if !starts.IsZero() {
+			when = stamp(&starts)
+		}
+		return plan{will: fmt.Sprintf("Limit what comes in to accounts of customers of tier %d of tenant %s from %s on: %s. What is above is posted and held.", number, nameAndStatus(r), when, text), do: func(by audit.By) (result, error) {
+			set, err := tools.Limits.SetTier(ctx, r.ID, starts, x, by)
+			if err != nil {
+				return result{}, err
+			}
+			return done(set, "The limits of tier %d of tenant %q (%s) from %s on: %s.", number, r.Name, r.Email, stamp(&set.StartsAt), text)
 		}}, nil
 	})
 }

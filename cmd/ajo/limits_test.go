@@ -25,9 +25,17 @@ func TestLimitsCommands(t *testing.T) {
 	require.Len(t, shown.Sets, 2)
 	require.Equal(t, "2000.50", shown.Standing.Payouts.Left.String())
 	table := o.good("tenant", "limits", "show", id)
-	for _, want := range []string{"left today", "2000.50", "MAX-TRANSFER", "2999-01-30T23:00:00Z", "contract 12", "none"} {
+	for _, want := range []string{"left today", "payouts", "transfer 500.00, account and day none, day 2000.50", "2999-01-30T23:00:00Z", "contract 12", "none"} {
 		require.Contains(t, table, want)
 	}
+	out, said, err = o.run("tenant", "limits", "tier", id, "--tier", "1", "--max-deposit", "50000", "--yes", "--reason", "the law")
+	require.NoError(t, err)
+	require.Contains(t, said, "of tier 1 of tenant")
+	require.Contains(t, out, "at most 50000.00 a payment, none an account and day, a balance of none.")
+	o.lastAudit("tenant.limits", "tenant:"+id, "the law")
+	require.Contains(t, o.good("tenant", "limits", "show", id), "deposit 50000.00, day none, balance none")
+	_, _, err = o.run("tenant", "limits", "tier", id, "--tier", "4", "--yes", "--reason", "the law")
+	require.EqualError(t, err, limit.ErrTier.Error())
 	for _, c := range []struct {
 		args []string
 		want string

@@ -216,6 +216,16 @@ func (o *ops) recalled() uuid.UUID {
 	return id
 }
 
+// holdOfLimit is an open hold of a naira of a confirmed payment, by a limit.
+func (o *ops) holdOfLimit() uuid.UUID {
+	o.T.Helper()
+	id := uuid.Must(uuid.NewV7())
+	o.Exec(`INSERT INTO holds (id, tenant_id, account_id, amount, reason, source, entry_id, status, created_at)
+		SELECT $1, tenant_id, account_id, 1, 'maxDeposit of tier 1: NGN 1.00', 'limit', id, 'open', now() FROM ledger_entries WHERE transaction_group_id = $2`, id, o.confirmed())
+	o.Exec(`UPDATE ledger_balances SET held = 1, held_over = 1, held_provisional = 0 WHERE account_id = $1`, o.account)
+	return id
+}
+
 // move moves the entry of a group.
 func (o *ops) move(group uuid.UUID, d ledger.Direction, e ledger.Event) {
 	o.T.Helper()
@@ -300,6 +310,7 @@ func (o *ops) changes() map[string][]string {
 		"archive run":          {"archive", "run", run},
 		"archive restore":      {"archive", "restore", restore},
 		"archive export":       {"archive", "export", "deliveries", "--from", "2026-10-10", "--to", "2026-10-11"},
+		"accounts release":     {"accounts", "release", o.holdOfLimit().String()},
 		"work retry":           {"work", "retry", o.failing().String()},
 		"rekey":                {"rekey"},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/freeze"
 	"ajo/internal/idempotency"
@@ -73,7 +74,8 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 
 // ReleaseHold ends a hold. A settlement that waits for the money goes on at once: its item of work
 // is made due after the commit, and what a death leaves behind looks again by its own schedule.
-// ledger.ErrHoldNotFound, ledger.ErrHoldEnded, and the refusals of package idempotency.
+// ledger.ErrHoldNotFound, ledger.ErrHoldEnded, ledger.ErrHoldOfLimit, and the refusals of package
+// idempotency.
 func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
 	return s.once(ctx, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
 		h, err := ledger.ReleaseHold(ctx, tx, now, tenantID, id)
@@ -82,6 +84,25 @@ func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, key i
 		}
 		return h, err
 	})
+}
+
+// ReleaseHoldByHand ends any tenant's hold, also one of a limit, which the tenant cannot release.
+// For operators. ledger.ErrHoldNotFound, ledger.ErrHoldEnded.
+func ReleaseHoldByHand(ctx context.Context, pool *pg.Pool, now time.Time, id uuid.UUID, by audit.By) (h ledger.Hold, err error) {
+	err = pg.InTx(ctx, pool, func(tx pg.Tx) error {
+		if h, err = ledger.ReleaseAnyHold(ctx, tx, now, id); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("accounts.release", "account:"+h.AccountID.String(), struct {
+			Hold   uuid.UUID
+			Amount string
+			Held   string
+		}{h.ID, h.Amount.String(), h.Reason}))
+	})
+	if err != nil {
+		return h, err
+	}
+	return h, freeze.Resume(ctx, pool, now, freeze.Account, h.AccountID)
 }
 
 // once is [idempotency.Once].

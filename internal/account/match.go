@@ -31,6 +31,7 @@ type Target struct {
 	ExpiredAt      *time.Time
 	CallbackURL    string     // the account's own, else the tenant's; empty when there is none
 	ListeningUntil *time.Time // the tenant's (package webhook)
+	Tiered         bool       // the tenant has limits of tiers (ledger, deposit.go)
 }
 
 // Accepts reports whether a payment made at the given time is still accepted (decisions,
@@ -112,7 +113,8 @@ func TenantsOf(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID,
 func read(ctx context.Context, tx pg.Tx, ids []uuid.UUID, lock string, into map[uuid.UUID]*Target) error {
 	found, err := pg.Collect(ctx, tx, pgx.RowToAddrOfStructByPos[Target], `
 		SELECT a.id, a.tenant_id, a.account_ref, a.status, a.type, a.expected_amount, a.expires_at, a.expired_at,
-			coalesce(nullif(a.callback_url, ''), t.webhook_url), t.listening_until
+			coalesce(nullif(a.callback_url, ''), t.webhook_url), t.listening_until,
+			EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = a.tenant_id)
 		FROM accounts a JOIN tenants t ON t.id = a.tenant_id
 		WHERE a.id = ANY($1) ORDER BY a.id `+lock, ids)
 	for _, t := range found {

@@ -218,6 +218,16 @@ func (t *Tools) Account(ctx context.Context, id uuid.UUID) (account.Record, erro
 	return account.ByID(ctx, t.pool, id)
 }
 
+// Hold returns a hold of any tenant ([ledger.FindAnyHold]).
+func (t *Tools) Hold(ctx context.Context, id uuid.UUID) (ledger.Hold, error) {
+	return ledger.FindAnyHold(ctx, t.pool, clock.System.Now(), id)
+}
+
+// ReleaseHold ends a hold of any tenant ([account.ReleaseHoldByHand]).
+func (t *Tools) ReleaseHold(ctx context.Context, id uuid.UUID, by audit.By) (ledger.Hold, error) {
+	return account.ReleaseHoldByHand(ctx, t.pool, clock.System.Now(), id, by)
+}
+
 // ClosableAccount returns the account that [Tools.CloseAccount] would close ([account.Closable]).
 func (t *Tools) ClosableAccount(ctx context.Context, id uuid.UUID) (account.Record, error) {
 	return account.Closable(ctx, t.pool, clock.System.Now(), id)

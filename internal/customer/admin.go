@@ -101,6 +101,9 @@ func (s *Service) SetTier(ctx context.Context, id uuid.UUID, tier int, by audit.
 		default:
 			err = tx.QueryRow(ctx, `UPDATE customers c SET kyc_tier = $2, updated_at = $3 WHERE c.id = $1 RETURNING `+columns, id, tier, s.Clock.Now()).
 				Scan(c.fields()...)
+			if err == nil {
+				err = s.applyTier(ctx, tx, c)
+			}
 		}
 		if err != nil {
 			return err

@@ -10,10 +10,12 @@ import (
 
 	"ajo/internal/errs"
 	"ajo/internal/failpoint"
+	"ajo/internal/freeze"
 	"ajo/internal/fsm"
 	"ajo/internal/identity"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
+	"ajo/ledger"
 )
 
 // defaultCheckTimeout is what a NIN check may take; well below a request's deadline, so that its
@@ -215,5 +217,20 @@ func (s *Service) move(ctx context.Context, tx pg.Tx, c Customer, event KYCEvent
 	err := tx.QueryRow(ctx, `
 		UPDATE customers c SET kyc_status = $2, kyc_tier = CASE WHEN $2 = 'approved' THEN greatest(c.kyc_tier, 2) ELSE 1 END, updated_at = $3
 		WHERE c.id = $1 AND c.kyc_status = $4 RETURNING `+columns, c.ID, to, s.Clock.Now(), c.KYCStatus).Scan(c.fields()...)
+	if err == nil {
+		err = s.applyTier(ctx, tx, c)
+	}
 	return c, err
+}
+
+// applyTier releases what limits of the customer's tier held and no longer hold. A settlement that
+// waits for the money goes on at once: its item of work is made due after the commit, and what a
+// death leaves behind looks again by its own schedule.
+func (s *Service) applyTier(ctx context.Context, tx pg.Tx, c Customer) error {
+	now := s.Clock.Now()
+	released, err := ledger.ApplyTier(ctx, tx, now, c.ID)
+	for _, account := range released {
+		tx.AfterCommit(func(ctx context.Context) { _ = freeze.Resume(ctx, s.Pool, now, freeze.Account, account) })
+	}
+	return err
 }

@@ -1,6 +1,9 @@
 // Package limit owns the limits of tenants: data with a start date, set by operators, off by
 // default.
 //
+// Limits of tiers, of what comes in, are set and shown here; package ledger holds what is above
+// them.
+//
 // What always holds: each settlement of a tenant that has limits is counted, in the transaction
 // that accepts it, in the sums of its day in Lagos, of its account and of its tenant; one that ends
 // without being paid leaves them in the transaction of its end. A settlement is accepted only if
@@ -25,6 +28,7 @@ import (
 // Refusals of limits.
 var (
 	ErrStarts   = errs.New(errs.Invalid, "limits start now or later, after those that are set already")
+	ErrTier     = errs.New(errs.Invalid, "tier must be 1, 2 or 3")
 	ErrNegative = errs.New(errs.Invalid, "a limit is not below zero")
 )
 
@@ -35,9 +39,19 @@ type Payouts struct {
 	MaxTenantDay  *money.Amount `json:"maxTenantDay"`  // of all of the tenant's
 }
 
-// Set is limits as they were set.
+// Tier is the limits of what comes in to an account of a customer of a tier; nil: none. What is
+// above is posted and held (package ledger).
+type Tier struct {
+	Tier       int           `json:"tier"`       // 1, 2, 3
+	MaxDeposit *money.Amount `json:"maxDeposit"` // of one payment, after the bank's fee
+	MaxDay     *money.Amount `json:"maxDay"`     // of the account's payments of a day
+	MaxBalance *money.Amount `json:"maxBalance"` // without what limits hold
+}
+
+// Set is limits as they were set: of payouts, or of a tier.
 type Set struct {
 	Payouts
+	Tier      *Tier `json:",omitempty"`
 	StartsAt  time.Time
 	CreatedAt time.Time
 	Actor     string
@@ -50,16 +64,36 @@ type Service struct {
 	Clock clock.Clock
 }
 
-// SetPayouts sets the limits of a tenant from a time on; the zero time is now. The day's sums count
-// what is accepted from the first limits of the tenant on, whether these have started or not. For
-// operators. [ErrStarts], [ErrNegative].
+// SetPayouts sets the limits of what a tenant pays out from a time on; the zero time is now. The
+// day's sums count what is accepted from the first limits of the tenant on, whether these have
+// started or not. For operators. [ErrStarts], [ErrNegative].
 func (s *Service) SetPayouts(ctx context.Context, tenantID uuid.UUID, starts time.Time, p Payouts, by audit.By) (Set, error) {
-	set := Set{Payouts: p, Actor: by.Actor, Reason: by.Reason}
-	for _, v := range []*money.Amount{p.MaxTransfer, p.MaxAccountDay, p.MaxTenantDay} {
+	return s.set(ctx, tenantID, starts, Set{Payouts: p}, by, []*money.Amount{p.MaxTransfer, p.MaxAccountDay, p.MaxTenantDay}, `
+		INSERT INTO payout_limits (tenant_id, starts_at, created_at, actor, reason, max_transfer, max_account_day, max_tenant_day)
+		SELECT $1, $2, $3, $4, $5, $6::numeric, $7::numeric, $8::numeric WHERE NOT EXISTS (SELECT FROM payout_limits WHERE tenant_id = $1 AND starts_at >= $2)`)
+}
+
+// SetTier sets the limits of what comes in to accounts of customers of a tier, from a time on; the
+// zero time is now. It holds and releases nothing that has come already. For operators.
+// [ErrStarts], [ErrNegative], [ErrTier].
+func (s *Service) SetTier(ctx context.Context, tenantID uuid.UUID, starts time.Time, x Tier, by audit.By) (Set, error) {
+	if x.Tier < 1 || x.Tier > 3 {
+		return Set{}, ErrTier
+	}
+	return s.set(ctx, tenantID, starts, Set{Tier: &x}, by, []*money.Amount{x.MaxDeposit, x.MaxDay, x.MaxBalance}, `
+		INSERT INTO tier_limits (tenant_id, starts_at, created_at, actor, reason, max_deposit, max_day, max_balance, tier)
+		SELECT $1, $2, $3, $4, $5, $6::numeric, $7::numeric, $8::numeric, $9::integer
+		WHERE NOT EXISTS (SELECT FROM tier_limits WHERE tenant_id = $1 AND tier = $9 AND starts_at >= $2)`, x.Tier)
+}
+
+// set stores limits by sql, which inserts no row where later ones are set.
+func (s *Service) set(ctx context.Context, tenantID uuid.UUID, starts time.Time, set Set, by audit.By, values []*money.Amount, sql string, more ...any) (Set, error) {
+	for _, v := range values {
 		if v != nil && v.Sign() < 0 {
 			return set, ErrNegative
 		}
 	}
+	set.Actor, set.Reason = by.Actor, by.Reason
 	return set, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		set.CreatedAt = s.Clock.Now()
 		if set.StartsAt = starts; starts.IsZero() {
@@ -72,34 +106,41 @@ func (s *Service) SetPayouts(ctx context.Context, tenantID uuid.UUID, starts tim
 		if _, err := tx.Exec(ctx, `SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, tenantID); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `
-			INSERT INTO payout_limits (tenant_id, starts_at, max_transfer, max_account_day, max_tenant_day, created_at, actor, reason)
-			SELECT $1, $2, $3::numeric, $4::numeric, $5::numeric, $6, $7, $8 WHERE NOT EXISTS (SELECT FROM payout_limits WHERE tenant_id = $1 AND starts_at >= $2)`,
-			tenantID, set.StartsAt, p.MaxTransfer, p.MaxAccountDay, p.MaxTenantDay, set.CreatedAt, by.Actor, by.Reason)
+		tag, err := tx.Exec(ctx, sql, append([]any{tenantID, set.StartsAt, set.CreatedAt, by.Actor, by.Reason, values[0], values[1], values[2]}, more...)...)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = ErrStarts
 		}
 		if err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, set.CreatedAt, by.Entry("tenant.limits", "tenant:"+tenantID.String(), struct {
-			StartsAt time.Time
-			Payouts
-		}{set.StartsAt, p}))
+		return audit.Write(ctx, tx, set.CreatedAt, by.Entry("tenant.limits", "tenant:"+tenantID.String(), set))
 	})
 }
 
-// PayoutSets are the limits of a tenant as they were set, the latest start first. For operators.
-func (s *Service) PayoutSets(ctx context.Context, tenantID uuid.UUID) ([]Set, error) {
+// Sets are the limits of a tenant as they were set, those of payouts first, the latest start first.
+// For operators.
+func (s *Service) Sets(ctx context.Context, tenantID uuid.UUID) ([]Set, error) {
 	return pg.Collect(ctx, s.Pool, func(r pgx.CollectableRow) (x Set, err error) {
-		return x, r.Scan(&x.MaxTransfer, &x.MaxAccountDay, &x.MaxTenantDay, &x.StartsAt, &x.CreatedAt, &x.Actor, &x.Reason)
-	}, `SELECT max_transfer, max_account_day, max_tenant_day, starts_at, created_at, actor, reason FROM payout_limits WHERE tenant_id = $1 ORDER BY starts_at DESC`, tenantID)
+		var tier int
+		var values [3]*money.Amount
+		err = r.Scan(&tier, &values[0], &values[1], &values[2], &x.StartsAt, &x.CreatedAt, &x.Actor, &x.Reason)
+		if tier == 0 {
+			x.Payouts = Payouts{values[0], values[1], values[2]}
+		} else {
+			x.Tier = &Tier{tier, values[0], values[1], values[2]}
+		}
+		return x, err
+	}, `
+		SELECT 0, max_transfer, max_account_day, max_tenant_day, starts_at, created_at, actor, reason FROM payout_limits WHERE tenant_id = $1
+		UNION ALL SELECT tier, max_deposit, max_day, max_balance, starts_at, created_at, actor, reason FROM tier_limits WHERE tenant_id = $1
+		ORDER BY 1, 5 DESC`, tenantID)
 }
 
 // Standing is what a tenant is shown: its limits, and what is used of them today.
 type Standing struct {
 	Day     string          `json:"day"` // in Lagos, as 2026-01-30
 	Payouts PayoutsStanding `json:"payouts"`
+	Tiers   []Tier          `json:"tiers"` // those that have limits
 }
 
 // PayoutsStanding is the limits of payouts with the day's use.
@@ -117,9 +158,19 @@ func (s *Service) Standing(ctx context.Context, tenantID uuid.UUID) (Standing, e
 		SELECT l.max_transfer, l.max_account_day, l.max_tenant_day, coalesce((SELECT paid FROM payout_days WHERE tenant_id = $1 AND subject = $1 AND day = $3::text::date), 0)
 		FROM (SELECT) one LEFT JOIN LATERAL (`+standingSQL+`) l ON true`, tenantID, now, st.Day).
 		Scan(&st.Payouts.MaxTransfer, &st.Payouts.MaxAccountDay, &st.Payouts.MaxTenantDay, &st.Payouts.Today)
+	if err != nil {
+		return st, err
+	}
 	if most := st.Payouts.MaxTenantDay; most != nil {
 		left := leftOf(*most, st.Payouts.Today)
 		st.Payouts.Left = &left
+	}
+	st.Tiers, err = pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Tier], `
+		SELECT * FROM (
+			SELECT DISTINCT ON (tier) tier, max_deposit, max_day, max_balance FROM tier_limits WHERE tenant_id = $1 AND starts_at <= $2 ORDER BY tier, starts_at DESC) t
+		WHERE coalesce(max_deposit, max_day, max_balance) IS NOT NULL ORDER BY tier`, tenantID, now)
+	if st.Tiers == nil {
+		st.Tiers = []Tier{}
 	}
 	return st, err
 }

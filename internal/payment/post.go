@@ -269,7 +269,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		net := e.Amount.Sub(*e.Fee)
 		postings[i] = ledger.Posting{
 			AccountID: e.target.ID, Amount: net, Fee: *e.Fee, Narration: e.Narration, ProviderTxnRef: e.TxnRef, TransactionGroupID: e.ID,
-			SenderName: e.Sender, SenderBank: e.SenderBank,
+			SenderName: e.Sender, SenderBank: e.SenderBank, Tiered: e.target.Tiered,
 		}
 		listening := webhook.Listens(e.target.ListeningUntil, now)
 		if e.target.CallbackURL == "" && !listening {

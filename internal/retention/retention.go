@@ -66,6 +66,8 @@ func Rules(k Keep) []Rule {
 		{Table: "listed_payments", Kept: "for ever: they are few"},
 		{Table: "recalls", Kept: "for ever"},
 		{Table: "transfers", Kept: "for ever"},
+		{Table: "tier_limits", Kept: "for ever: they say why money was held"},
+		{Table: "deposit_days", Kept: "for ever: a row a day for an account that was paid, of a tenant with limits of tiers"},
 		{Table: "payout_limits", Kept: "for ever: they say why a settlement was refused"},
 		{Table: "payout_days", Kept: "for ever: a row a day for a tenant with limits, and for each of its accounts that paid"},
 		{Table: "freezes", Kept: "for ever: they say why a payout waited"},

@@ -73,6 +73,7 @@ var sideways = map[string][]string{
 	"ajo/internal/reconcile": {"ajo/internal/payment", "ajo/internal/transfer"},
 	"ajo/internal/transfer":  {"ajo/internal/account", "ajo/internal/freeze", "ajo/internal/idempotency", "ajo/internal/limit", "ajo/internal/webhook"},
 	"ajo/internal/tenant":    {"ajo/internal/freeze"},
+	"ajo/internal/customer":  {"ajo/internal/freeze"},
 	"ajo/internal/account":   {"ajo/internal/customer", "ajo/internal/freeze", "ajo/internal/idempotency"},
 }
 

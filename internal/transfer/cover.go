@@ -22,7 +22,7 @@ type fund struct {
 	seq     int64 // of its debit, in the ledger
 	// confirmed credits less what recalls and holds keep and less all debits, its own among them
 	confirmed   money.Amount
-	provisional money.Amount
+	provisional money.Amount // less what limits hold of it
 	behind      money.Amount // of pending transfers whose debits stand behind its own
 	others      money.Amount // of all pending transfers of the account but itself
 	recalled    money.Amount // held for recalls that are open, and taken back by recalls
@@ -103,7 +103,7 @@ var fundsSQL = `
 			sum(t.amount + coalesce(t.reserved_fee, 0)) OVER (PARTITION BY t.account_id) - t.amount - coalesce(t.reserved_fee, 0) AS others
 		FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND CASE e.direction WHEN 'debit' THEN true ELSE false END
 		WHERE t.waiting AND t.account_id = ANY($2))
-	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("false", "$3") + `, b.provisional_credits, w.behind, w.others,
+	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("false", "$3") + `, b.provisional_credits - coalesce(b.held_provisional, 0), w.behind, w.others,
 		coalesce(b.recall_held, 0) + coalesce(b.recall_reversed, 0), ` + ledger.OnHold("$3") + `, CASE WHEN b.held_until <= $3 THEN (
 			SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3) ELSE b.held_until END
 	FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`

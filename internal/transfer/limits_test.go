@@ -116,7 +116,7 @@ func TestLimitsByTheDay(t *testing.T) {
 	below := money.Must("1.00").Neg()
 	_, err = b.limits().SetPayouts(b.ctx, b.tenant, time.Time{}, limit.Payouts{MaxTransfer: &below}, stop)
 	require.ErrorIs(t, err, limit.ErrNegative)
-	sets, err := b.limits().PayoutSets(b.ctx, b.tenant)
+	sets, err := b.limits().Sets(b.ctx, b.tenant)
 	require.NoError(t, err)
 	require.Len(t, sets, 2)
 	require.Equal(t, stop.Reason, sets[0].Reason)

@@ -1,0 +1,378 @@
+package ledger
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/clock"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+// Limits of tiers bound the money that comes in to the accounts of a customer. What is above one is
+// posted all the same, as it is already here, and held: by a hold of the source [HeldByLimit],
+// placed in the transaction that posts the credit, whose reason names the limit. It ends when a
+// higher tier allows its money ([ApplyTier]), when an operator releases it, and when its credit
+// leaves the balance; a credit that returns there is looked at anew. Everything happens under the
+// lock of the account's balance.
+
+// tier is what an account's tenant has set for the tier of its customer.
+type tier struct {
+	Number                int
+	Deposit, Day, Balance *money.Amount // nil: no limit
+}
+
+// deposits is what the limits of one account's tier go by.
+type deposits struct {
+	tier tier
+	days map[string]*money.Amount // what was allowed of each day's deposits, before this transaction
+}
+
+// dayDeposit is what a transaction adds to what was allowed of a day's deposits.
+type dayDeposit struct {
+	TenantID  uuid.UUID    `pg:"tenant_id"`
+	AccountID uuid.UUID    `pg:"account_id"`
+	Day       string       `pg:"day"`
+	Allowed   money.Amount `pg:"allowed,numeric"`
+}
+
+func dayOf(at time.Time) string { return at.In(clock.Lagos).Format(time.DateOnly) }
+
+// tiersSQL begins with the accounts and the days of deposits. The tier is the committed one:
+// whoever changes it waits for the locks that this transaction has.
+const tiersSQL = `
+		SELECT m.account, m.day, c.kyc_tier, l.max_deposit, l.max_day, l.max_balance, coalesce(d.allowed, 0)
+		FROM unnest($1::uuid[], $2::text[]) AS m (account, day) JOIN accounts a ON a.id = ANY(ARRAY[m.account]) JOIN customers c ON c.id = ANY(ARRAY[a.customer_id])
+		LEFT JOIN LATERAL (
+			SELECT * FROM tier_limits l WHERE l.tenant_id = a.tenant_id AND l.tier = c.kyc_tier AND l.starts_at <= $3 ORDER BY starts_at DESC LIMIT 1) l ON true
+		LEFT JOIN deposit_days d ON d.tenant_id = ANY(ARRAY[a.tenant_id]) AND d.account_id = ANY(ARRAY[m.account]) AND d.day = ANY(ARRAY[m.day::date])
+		WHERE EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = a.tenant_id)`
+
+// arrival is a credit that comes into the balance of a locked account.
+type arrival struct {
+	account uuid.UUID
+	entry   *Entry
+}
+
+// readTiers reads what the limits of the credits' accounts go by. Accounts of tenants without
+// limits are not in it.
+func readTiers(ctx context.Context, tx pg.Tx, now time.Time, credits []arrival) (map[uuid.UUID]*deposits, error) {
+	accounts, days := make([]uuid.UUID, len(credits)), make([]string, len(credits))
+	for i, c := range credits {
+		accounts[i], days[i] = c.account, dayOf(c.entry.CreatedAt)
+	}
+	rows, err := tx.Query(ctx, tiersSQL, accounts, days, now)
+	if err != nil {
+		return nil, err
+	}
+	out := map[uuid.UUID]*deposits{}
+	var account uuid.UUID
+	var day string
+	var x tier
+	var allowed money.Amount
+	_, err = pgx.ForEachRow(rows, []any{&account, &day, &x.Number, &x.Deposit, &x.Day, &x.Balance, &allowed}, func() error {
+		if out[account] == nil {
+			out[account] = &deposits{x, map[string]*money.Amount{}}
+		}
+		sum := allowed
+		out[account].days[day] = &sum
+		return nil
+	})
+	return out, err
+}
+
+// allows is how much of up to amount the limits leave room for, when so much of the deposit was
+// allowed before, and which limit bounds it. Zero limits bound too; what is left is never below
+// zero.
+func (x tier) allows(amount, before, day, free money.Amount) (allowed money.Amount, reason string) {
+	allowed = amount
+	for _, l := range []struct {
+		most *money.Amount
+		used money.Amount
+		name string
+	}{{x.Deposit, before, "maxDeposit"}, {x.Day, day, "maxDay"}, {x.Balance, free, "maxBalance"}} {
+		if l.most == nil {
+			continue
+		}
+		left := l.most.Sub(l.used)
+		if left.Sign() < 0 {
+			left = money.Zero
+		}
+		if left.Cmp(allowed) < 0 {
+			allowed = left
+			reason = l.name + " of tier " + string(rune('0'+x.Number)) + ": NGN " + l.most.String()
+		}
+	}
+	return allowed, reason
+}
+
+// heldChange is what one transaction does to what an account's holds of limits keep.
+type heldChange struct {
+	AccountID   uuid.UUID    `pg:"account_id"`
+	Held        money.Amount `pg:"held,numeric"`
+	Provisional money.Amount `pg:"provisional,numeric"` // of it, for credits that are provisional
+}
+
+// limitHold is a new hold of a limit.
+type limitHold struct {
+	ID        uuid.UUID    `pg:"id"`
+	TenantID  uuid.UUID    `pg:"tenant_id"`
+	AccountID uuid.UUID    `pg:"account_id"`
+	Amount    money.Amount `pg:"amount,numeric"`
+	Reason    string       `pg:"reason"`
+	Status    HoldStatus   `pg:"status"`
+	Source    HoldSource   `pg:"source"`
+	EntryID   uuid.UUID    `pg:"entry_id"`
+	CreatedAt time.Time    `pg:"created_at"`
+}
+
+// overs is what one transaction does by limits of tiers.
+type overs struct {
+	placed  []limitHold
+	ended   []uuid.UUID
+	changes map[uuid.UUID]*heldChange
+	days    map[string]*dayDeposit
+}
+
+func newOvers() *overs {
+	return &overs{changes: map[uuid.UUID]*heldChange{}, days: map[string]*dayDeposit{}}
+}
+
+// hold changes what is held of an account, for a credit of the status.
+func (o *overs) hold(t *totals, by money.Amount, s Status) {
+	c := o.changes[t.AccountID]
+	if c == nil {
+		c = &heldChange{AccountID: t.AccountID}
+		o.changes[t.AccountID] = c
+	}
+	c.Held = c.Held.Add(by)
+	t.Held, t.HeldOver = t.Held.Add(by), t.HeldOver.Add(by)
+	if s == Provisional {
+		c.Provisional = c.Provisional.Add(by)
+	}
+}
+
+// allow counts a deposit's allowed part on its day.
+func (o *overs) allow(t *totals, day string, by money.Amount) {
+	key := t.AccountID.String() + day
+	if o.days[key] == nil {
+		o.days[key] = &dayDeposit{TenantID: t.TenantID, AccountID: t.AccountID, Day: day}
+	}
+	o.days[key].Allowed = o.days[key].Allowed.Add(by)
+}
+
+// place holds what the limits do not allow of a credit.
+func (o *overs) place(t *totals, e *Entry, amount money.Amount, reason string, now time.Time) {
+	o.placed = append(o.placed, limitHold{
+		uuid.Must(uuid.NewV7()), t.TenantID, t.AccountID, amount, reason, HoldOpen, HeldByLimit, e.ID, now,
+	})
+	o.hold(t, amount, e.Status)
+}
+
+// arrive looks at credits that have come into their accounts' balances, each after those before it.
+// Their totals count them already.
+func (o *overs) arrive(ctx context.Context, tx pg.Tx, b book, now time.Time, credits []arrival) error {
+	if len(credits) == 0 {
+		return nil
+	}
+	tiers, err := readTiers(ctx, tx, now, credits)
+	if err != nil || len(tiers) == 0 {
+		return err
+	}
+	coming := map[uuid.UUID]money.Amount{} // in the totals, and not looked at yet
+	for _, c := range credits {
+		coming[c.account] = coming[c.account].Add(c.entry.Amount)
+	}
+	for _, c := range credits {
+		d := tiers[c.account]
+		if d == nil {
+			continue
+		}
+		t, err := b.of(c.account)
+		if err != nil {
+			return err
+		}
+		day := dayOf(c.entry.CreatedAt)
+		free := t.net().Sub(coming[c.account]).Sub(t.HeldOver)
+		allowed, reason := d.tier.allows(c.entry.Amount, money.Zero, *d.days[day], free)
+		coming[c.account] = coming[c.account].Sub(c.entry.Amount)
+		*d.days[day] = d.days[day].Add(allowed)
+		o.allow(t, day, allowed)
+		if over := c.entry.Amount.Sub(allowed); over.Sign() > 0 {
+			o.place(t, c.entry, over, reason, now)
+		}
+	}
+	return nil
+}
+
+// heldOf is an open hold of a limit.
+type heldOf struct {
+	ID      uuid.UUID
+	Account uuid.UUID
+	Entry   uuid.UUID
+	Amount  money.Amount
+}
+
+// follow ends the holds of credits that have left their accounts' balances, and takes what was
+// allowed of them out of their days. Of those that are confirmed, what is held is no longer
+// provisional.
+func (o *overs) follow(ctx context.Context, tx pg.Tx, b book, left, confirmed []arrival) error {
+	var entries []uuid.UUID
+	for _, list := range [][]arrival{left, confirmed} {
+		for _, c := range list {
+			t, err := b.of(c.account)
+			if err != nil {
+				return err
+			}
+			if t.HeldOver.Sign() != 0 {
+				entries = append(entries, c.entry.ID)
+			}
+		}
+	}
+	held := map[uuid.UUID]heldOf{}
+	if len(entries) > 0 {
+		open, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[heldOf],
+			`SELECT id, account_id, entry_id, amount FROM holds WHERE entry_id = ANY($1) AND status = 'open'`, entries)
+		if err != nil {
+			return err
+		}
+		for _, h := range open {
+			held[h.Entry] = h
+		}
+	}
+	for _, c := range left {
+		t, h := b.totals[c.account], held[c.entry.ID]
+		o.allow(t, dayOf(c.entry.CreatedAt), h.Amount.Sub(c.entry.Amount))
+		if h.ID != uuid.Nil {
+			o.ended = append(o.ended, h.ID)
+			o.hold(t, h.Amount.Neg(), c.entry.Status)
+		}
+	}
+	for _, c := range confirmed {
+		if h := held[c.entry.ID]; h.ID != uuid.Nil {
+			o.hold(b.totals[c.account], money.Zero, Confirmed)
+			ch := o.changes[c.account]
+			ch.Provisional = ch.Provisional.Sub(h.Amount)
+		}
+	}
+	return nil
+}
+
+var (
+	insertLimitHolds = pg.Insert[limitHold]("holds", 1)
+	updateHeld       = `
+		UPDATE ledger_balances b SET held = coalesce(b.held, 0) + m.held, held_over = coalesce(b.held_over, 0) + m.held,
+			held_provisional = coalesce(b.held_provisional, 0) + m.provisional
+		FROM ` + pg.Unnest[heldChange](1, "m") + ` WHERE b.account_id = m.account_id`
+	addDeposits = `
+		INSERT INTO deposit_days AS d (tenant_id, account_id, day, allowed) SELECT tenant_id, account_id, day::date, allowed FROM ` + pg.Unnest[dayDeposit](1, "m") + `
+		WHERE EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = m.tenant_id) AND m.allowed >= 0
+		ON CONFLICT (tenant_id, account_id, day) DO UPDATE SET allowed = d.allowed + excluded.allowed`
+	takeDeposits = `
+		UPDATE deposit_days d SET allowed = greatest(d.allowed + m.allowed, 0) FROM ` + pg.Unnest[dayDeposit](1, "m") + `
+		WHERE d.tenant_id = ANY(ARRAY[m.tenant_id]) AND d.account_id = ANY(ARRAY[m.account_id]) AND d.day = ANY(ARRAY[m.day::date])`
+)
+
+const endLimitHolds = `UPDATE holds SET status = 'released', ended_at = $2 WHERE id = ANY($1) AND status = 'open'`
+
+// queue writes what the limits did.
+func (o *overs) queue(batch *pgx.Batch, now time.Time) {
+	if len(o.ended) > 0 {
+		batch.Queue(endLimitHolds, o.ended, now)
+	}
+	if len(o.placed) > 0 {
+		batch.Queue(insertLimitHolds, pg.Columns(o.placed)...)
+	}
+	var changes []*heldChange
+	for _, c := range o.changes {
+		changes = append(changes, c)
+	}
+	if len(changes) > 0 {
+		batch.Queue(updateHeld, pg.Columns(changes)...)
+	}
+	var added, taken []*dayDeposit
+	for _, d := range o.days {
+		switch d.Allowed.Sign() {
+		case 1:
+			added = append(added, d)
+		case -1:
+			taken = append(taken, d)
+		}
+	}
+	if len(added) > 0 {
+		batch.Queue(addDeposits, pg.Columns(added)...)
+	}
+	if len(taken) > 0 {
+		batch.Queue(takeDeposits, pg.Columns(taken)...)
+	}
+}
+
+// limited is an open hold of a limit, with its credit and what the limits say now.
+type limited struct {
+	heldOf
+	Credit  money.Amount
+	Status  Status
+	Created time.Time
+}
+
+// ApplyTier releases what the tier that a customer has by now allows of the money that limits of
+// its tiers hold, oldest first, and returns the accounts that it released money of. What is still
+// above a limit is held on, by a new hold. It comes after the change of the tier, in its
+// transaction, and locks the balances of all accounts of the customer, in the order of their ids:
+// so a credit that was posted by the old tier is seen, and one that waits for the lock goes by the
+// new one. For a tenant without limits it does nothing.
+func ApplyTier(ctx context.Context, tx pg.Tx, now time.Time, customer uuid.UUID) (released []uuid.UUID, err error) {
+	accounts, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `
+		SELECT a.id FROM accounts a WHERE a.customer_id = $1 AND EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = a.tenant_id) ORDER BY a.id`, customer)
+	if err != nil || len(accounts) == 0 {
+		return nil, err
+	}
+	b, err := lockTotals(ctx, tx, accounts)
+	if err != nil {
+		return nil, err
+	}
+	holds, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[limited], `
+		SELECT h.id, h.account_id, h.entry_id, h.amount, e.amount, e.status, e.created_at FROM holds h JOIN ledger_entries e ON e.id = h.entry_id
+		WHERE h.account_id = ANY($1) AND h.status = 'open' ORDER BY h.account_id, e.seq`, accounts)
+	if err != nil || len(holds) == 0 {
+		return nil, err
+	}
+	credits := make([]arrival, len(holds))
+	for i, h := range holds {
+		credits[i] = arrival{h.Account, &Entry{ID: h.Entry, Amount: h.Credit, Status: h.Status, CreatedAt: h.Created}}
+	}
+	tiers, err := readTiers(ctx, tx, now, credits)
+	if err != nil {
+		return nil, err
+	}
+	o := newOvers()
+	for i, h := range holds {
+		t, err := b.of(h.Account)
+		if err != nil {
+			return nil, err
+		}
+		d, day := tiers[h.Account], dayOf(h.Created)
+		more, reason := d.tier.allows(h.Amount, h.Credit.Sub(h.Amount), *d.days[day], t.net().Sub(t.HeldOver))
+		if more.Sign() == 0 {
+			continue
+		}
+		*d.days[day] = d.days[day].Add(more)
+		o.allow(t, day, more)
+		o.ended = append(o.ended, h.ID)
+		o.hold(t, h.Amount.Neg(), h.Status)
+		if rest := h.Amount.Sub(more); rest.Sign() > 0 {
+			o.place(t, credits[i].entry, rest, reason, now)
+		}
+		released = append(released, h.Account)
+	}
+	var batch pgx.Batch
+	o.queue(&batch, now)
+	if batch.Len() == 0 {
+		return nil, nil
+	}
+	return slices.Compact(released), tx.SendBatch(ctx, &batch).Close()
+}

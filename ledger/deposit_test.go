@@ -1,0 +1,374 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"ajo/internal/clock"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// limitTier sets the limits of a tier of the account's tenant; "" is none.
+func (b *books) limitTier(tier int, deposit, day, balance string) {
+	b.T.Helper()
+	b.Exec(`INSERT INTO tier_limits (tenant_id, tier, starts_at, max_deposit, max_day, max_balance, created_at, actor, reason)
+		VALUES ($1, $2, $3, nullif($4, '')::numeric, nullif($5, '')::numeric, nullif($6, '')::numeric, $3, 'cli:ada', 'the law')`,
+		b.owner(), tier, b.Clock.Now(), deposit, day, balance)
+	b.Clock.Advance(time.Second)
+}
+
+// deposit posts payments in one call, as a batch does.
+func (b *books) deposit(amounts ...string) (out []ledger.Entry) {
+	b.T.Helper()
+	postings := make([]ledger.Posting, len(amounts))
+	for i, a := range amounts {
+		postings[i] = posting(b.account, a)
+		postings[i].Tiered = true
+	}
+	require.NoError(b.T, b.tx(func(tx pg.Tx) (err error) {
+		out, err = ledger.PostCredits(b.ctx, tx, b.Clock.Now(), postings)
+		return err
+	}))
+	return out
+}
+
+// setTier gives the account's customer another tier, and reports how many accounts had money
+// released.
+func (b *books) setTier(tier int, then error) (released int) {
+	b.T.Helper()
+	err := b.tx(func(tx pg.Tx) error {
+		var customer uuid.UUID
+		if err := tx.QueryRow(b.ctx, `UPDATE customers SET kyc_tier = $2 WHERE id = (SELECT customer_id FROM accounts WHERE id = $1) RETURNING id`, b.account, tier).
+			Scan(&customer); err != nil {
+			return err
+		}
+		of, err := ledger.ApplyTier(b.ctx, tx, b.Clock.Now(), customer)
+		released = len(of)
+		return errors.Join(err, then)
+	})
+	require.ErrorIs(b.T, err, then)
+	return released
+}
+
+// limitHolds are the open holds of limits, oldest first, as "amount reason".
+func (b *books) limitHolds() (out []string) {
+	b.T.Helper()
+	list, _, err := ledger.ReadHolds(b.ctx, b.Pool, b.Clock.Now(), b.owner(), b.account, ledger.HoldOpen, page.Request{Limit: 100})
+	require.NoError(b.T, err)
+	for _, h := range list {
+		if h.Source == ledger.HeldByLimit {
+			require.NotNil(b.T, h.EntryID)
+			out = append([]string{h.Amount.String() + " " + h.Reason}, out...)
+		}
+	}
+	return out
+}
+
+// What is exactly at a limit is free, and each kobo above is held, whichever limit it is; the
+// lowest is named. Money that is not confirmed covers nothing, held or not.
+func TestDepositLimitsToTheKobo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		deposit, day, balance string
+		first, second         []string
+		held                  []string
+	}{
+		"deposit": {"100.00", "", "", []string{"100.00"}, []string{"100.01"}, []string{"0.01 maxDeposit of tier 1: NGN 100.00"}},
+		"day":     {"", "100.00", "", []string{"60.00", "40.00"}, []string{"0.01"}, []string{"0.01 maxDay of tier 1: NGN 100.00"}},
+		"balance": {"", "", "100.00", []string{"99.99", "0.01"}, []string{"0.01"}, []string{"0.01 maxBalance of tier 1: NGN 100.00"}},
+		"lowest": {"80.00", "90.00", "100.00", []string{"80.00"}, []string{"30.00", "5.00"}, []string{
+			"20.00 maxDay of tier 1: NGN 90.00", "5.00 maxDay of tier 1: NGN 90.00",
+		}},
+		"none at all": {"0.00", "", "", nil, []string{"7.00"}, []string{"7.00 maxDeposit of tier 1: NGN 0.00"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.limitTier(1, c.deposit, c.day, c.balance)
+			all := b.deposit(c.first...)
+			require.Empty(t, b.limitHolds())
+			all = append(all, b.deposit(c.second...)...)
+			require.Equal(t, c.held, b.limitHolds())
+			var sum, free money.Amount
+			for _, e := range all {
+				sum = sum.Add(e.Amount)
+			}
+			available, held := b.left()
+			require.Equal(t, "0.00", available.String(), "nothing is confirmed")
+			require.Equal(t, sum.String(), b.balance())
+			free = sum.Sub(held)
+			_, err := b.debit(free.Add(money.FromKobo(1)).String())
+			require.ErrorIs(t, err, ledger.ErrInsufficientFunds)
+			for _, e := range all {
+				b.move(e, ledger.EventConfirm)
+				b.verify()
+			}
+			available, _ = b.left()
+			require.Equal(t, free.String(), available.String())
+			if free.Sign() > 0 {
+				_, err = b.debit(free.String())
+				require.NoError(t, err)
+			}
+			b.holds("0.00 " + held.String())
+		})
+	}
+}
+
+// Many in one call go by each other, a day by its own sum, and limits by their start. A tenant
+// without limits has no sums and no holds.
+func TestDepositsOfADay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Clock.Set(time.Date(2026, 3, 1, 20, 0, 0, 0, time.UTC))
+	b.deposit("1000.00")
+	require.Equal(t, 0, testenv.Value[int](b.Env, `SELECT count(*) FROM deposit_days`))
+	b.limitTier(1, "", "100.00", "")
+	b.deposit("60.00", "60.00", "60.00")
+	require.Equal(t, []string{"20.00 maxDay of tier 1: NGN 100.00", "60.00 maxDay of tier 1: NGN 100.00"}, b.limitHolds())
+	midnight := time.Date(2026, 3, 2, 0, 0, 0, 0, clock.Lagos)
+	b.Clock.Set(midnight.Add(-time.Second))
+	b.deposit("0.01")
+	require.Len(t, b.limitHolds(), 3)
+	b.Clock.Set(midnight)
+	b.deposit("100.00", "0.02")
+	require.Len(t, b.limitHolds(), 4)
+	b.limitTier(1, "", "", "")
+	b.deposit("5000.00")
+	require.Len(t, b.limitHolds(), 4)
+	b.verify()
+}
+
+// A higher tier releases what it allows, once: not what is above its own limits, not again, and not
+// when the change is not committed. A lower tier takes nothing back.
+func TestATierReleases(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.limitTier(1, "50.00", "", "")
+	b.limitTier(2, "70.00", "", "")
+	first, second := b.deposit("80.00")[0], b.deposit("60.00")[0]
+	b.move(first, ledger.EventConfirm)
+	b.holds("50.00 40.00")
+	errDied := errors.New("died before the commit")
+	require.Equal(t, 1, b.setTier(2, errDied))
+	b.holds("50.00 40.00")
+	require.Equal(t, 1, b.setTier(2, nil))
+	require.Equal(t, []string{"10.00 maxDeposit of tier 2: NGN 70.00"}, b.limitHolds())
+	b.holds("70.00 10.00")
+	require.Zero(t, b.setTier(2, nil), "once")
+	b.move(second, ledger.EventConfirm)
+	b.holds("130.00 10.00")
+	require.Zero(t, b.setTier(1, nil))
+	b.deposit("51.00")
+	b.holds("130.00 11.00")
+	require.Equal(t, 1, b.setTier(3, nil))
+	b.holds("140.00 0.00")
+
+	b.limitTier(3, "", "", "")
+	require.Zero(t, b.setTier(3, nil))
+	require.Equal(t, 4, testenv.Value[int](b.Env, `SELECT count(*) FROM holds WHERE source = 'limit' AND status = 'released'`))
+}
+
+// Two upgrades at once, beside payments: each hold is released once, and none stays that the tier
+// by then allows.
+func TestTiersAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.limitTier(1, "", "100.00", "")
+	b.limitTier(2, "", "1000.00", "")
+	var wg sync.WaitGroup
+	for i := range 60 {
+		wg.Go(func() {
+			if i%20 == 10 {
+				b.setTier(2, nil)
+			} else {
+				b.deposit("10.00", "3.00")
+			}
+		})
+	}
+	wg.Wait()
+	b.verify()
+	available, held := b.left()
+	require.Equal(t, "0.00 0.00", available.String()+" "+held.String(), "741.00 are allowed on the day")
+	require.Equal(t, "741.00", testenv.Value[money.Amount](b.Env, `SELECT allowed FROM deposit_days`).String())
+}
+
+// A hold ends with its credit, however that leaves the balance, and its day has room again; one
+// that returns from a review is looked at anew.
+func TestAHeldCreditLeaves(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.limitTier(1, "", "100.00", "")
+	e := b.deposit("130.00")[0]
+	b.move(e, ledger.EventReverse)
+	b.holds("0.00 0.00")
+	e = b.deposit("130.00")[0]
+	require.Len(t, b.limitHolds(), 1)
+	b.move(e, ledger.EventHold)
+	b.holds("0.00 0.00")
+	free := b.deposit("40.00")[0]
+	b.move(free, ledger.EventConfirm)
+	b.holds("40.00 0.00")
+	b.move(e, ledger.EventConfirm)
+	b.holds("100.00 70.00")
+	require.Equal(t, []string{"70.00 maxDay of tier 1: NGN 100.00"}, b.limitHolds())
+	b.hold(e)
+	available, held := b.left()
+	require.Equal(t, "-30.00 70.00", available.String()+" "+held.String(), "a recall holds the whole payment, beside the limit, until it is decided")
+	b.Exec(`UPDATE ledger_balances SET recall_held = 0 WHERE account_id = $1`, b.account)
+}
+
+// The tenant cannot release a limit's hold, an operator can; the account's own holds are others.
+func TestHoldsOfLimitsAreOperators(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.limitTier(1, "50.00", "", "")
+	confirmed, open := b.deposit("80.00")[0], b.deposit("60.00")[0]
+	b.move(confirmed, ledger.EventConfirm)
+	own, err := b.placeHold("20.00", nil)
+	require.NoError(t, err)
+	require.Equal(t, ledger.HeldByTenant, own.Source)
+	require.Nil(t, own.EntryID)
+	for _, id := range []uuid.UUID{confirmed.ID, open.ID} {
+		h := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE entry_id = $1`, id)
+		_, err = b.releaseHold(h)
+		require.ErrorIs(t, err, ledger.ErrHoldOfLimit)
+		require.NoError(t, b.tx(func(tx pg.Tx) error {
+			_, err := ledger.ReleaseAnyHold(b.ctx, tx, b.Clock.Now(), h)
+			return err
+		}))
+		b.verify()
+	}
+	b.holds("60.00 20.00")
+	require.Zero(t, b.setTier(3, nil))
+	_, err = b.releaseHold(own.ID)
+	require.NoError(t, err)
+	b.holds("80.00 0.00")
+}
+
+// What a tier leaves above its limits is held by a new hold, and the payment keeps its place before
+// those that came after it.
+func TestTierReleasesTheOldestPaymentFirst(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.limitTier(1, "0.00", "", "")
+	b.limitTier(2, "", "30.00", "")
+	b.limitTier(3, "", "80.00", "")
+	b.deposit("60.00", "50.00")
+	require.Equal(t, 1, b.setTier(2, nil))
+	require.Equal(t, 1, b.setTier(3, nil))
+	open := testenv.Value[string](b.Env, `
+		SELECT string_agg(e.amount || ': ' || h.amount, ', ') FROM holds h JOIN ledger_entries e ON e.id = h.entry_id WHERE h.account_id = $1 AND h.status = 'open'`, b.account)
+	require.Equal(t, "50.00: 30.00", open)
+	b.verify()
+}
+
+// Any sequence of payments, confirmations, reversals, debits and tiers: what is free of each
+// payment is what the limits left room for, what is available is that of the confirmed ones less
+// debits, and no debit takes what is held.
+func TestDepositLimitProperties(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	type deposit struct {
+		ledger.Entry
+		free      int64
+		confirmed bool
+	}
+	const unlimited = 1 << 40
+	limits := map[int][3]int64{1: {100_00, 250_00, 300_00}, 2: {200_00, 400_00, unlimited}, 3: {unlimited, unlimited, unlimited}}
+	text := func(k int64) string { return money.FromKobo(k).String() }
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		run := &books{Env: b.Env, ctx: b.ctx, account: b.Account(b.Tenant(), fmt.Sprintf("run-%d", n))}
+		run.limitTier(1, "100.00", "250.00", "300.00")
+		run.limitTier(2, "200.00", "400.00", "")
+		tier := 1
+		var all []*deposit
+		var debits, today int64
+		balance := func() (free int64) {
+			for _, d := range all {
+				free += d.free
+			}
+			return free - debits
+		}
+		room := func(d *deposit) int64 {
+			l := limits[tier]
+			return max(0, min(d.Amount.Kobo().Int64()-d.free, l[0]-d.free, l[1]-today, l[2]-balance()))
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"deposit": func(rt *rapid.T) {
+				amounts := rapid.SliceOfN(rapid.Int64Range(1, 300_00), 1, 3).Draw(rt, "kobo")
+				texts := make([]string, len(amounts))
+				for i, k := range amounts {
+					texts[i] = text(k)
+				}
+				for _, e := range run.deposit(texts...) {
+					d := &deposit{Entry: e}
+					d.free = room(d)
+					all, today = append(all, d), today+d.free
+				}
+			},
+			"settle": func(rt *rapid.T) {
+				if len(all) == 0 {
+					rt.Skip("no deposit yet")
+				}
+				i := rapid.IntRange(0, len(all)-1).Draw(rt, "deposit")
+				d := all[i]
+				if d.confirmed {
+					rt.Skip("confirmed")
+				}
+				if d.confirmed = rapid.Bool().Draw(rt, "confirmed"); d.confirmed {
+					run.move(d.Entry, ledger.EventConfirm)
+					return
+				}
+				if balance()-d.free < 0 {
+					rt.Skip("its money is on its way out")
+				}
+				run.move(d.Entry, ledger.EventReverse)
+				all, today = append(all[:i:i], all[i+1:]...), today-d.free
+			},
+			"debit": func(rt *rapid.T) {
+				k := rapid.Int64Range(1, 200_00).Draw(rt, "kobo")
+				_, err := run.debit(text(k))
+				if (balance() >= k) != (err == nil) {
+					rt.Fatalf("debit of %d of %d: %v", k, balance(), err)
+				}
+				if err == nil {
+					debits += k
+				}
+			},
+			"tier": func(rt *rapid.T) {
+				tier = rapid.IntRange(1, 3).Draw(rt, "tier")
+				run.setTier(tier, nil)
+				for _, d := range all {
+					more := room(d)
+					d.free, today = d.free+more, today+more
+				}
+			},
+			"": func(rt *rapid.T) {
+				var confirmed, held int64
+				for _, d := range all {
+					held += d.Amount.Kobo().Int64() - d.free
+					if d.confirmed {
+						confirmed += d.free
+					}
+				}
+				available, kept := run.left()
+				if available.String() != text(confirmed-debits) || kept.String() != text(held) {
+					rt.Fatalf("available %s, held %s; want %s, %s", available, kept, text(confirmed-debits), text(held))
+				}
+			},
+		})
+	})
+	b.verify()
+}
