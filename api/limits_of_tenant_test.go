@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestLimitsOfATier(t *testing.T) {
 	by := audit.By{Actor: "cli:ada", Reason: "the law"}
 	_, err := w.opts.TenantLimits.SetTier(context.Background(), m.id, time.Time{}, limit.Tier{Tier: 1, MaxDeposit: &most}, by)
 	require.NoError(t, err)
-	require.Equal(t, []any{map[string]any{"tier": 1.0, "maxDeposit": "1500.00", "maxDay": nil, "maxBalance": nil}}, w.ask("GET", "/v1/limits", "", 200, key)["tiers"])
+	require.Equal(t, []any{map[string]any{"tier": json.Number("1"), "maxDeposit": "1500.00", "maxDay": nil, "maxBalance": nil}}, w.ask("GET", "/v1/limits", "", 200, key)["tiers"])
 	w.fund(m, "2000.00")
 	w.ask("GET", "/v1/accounts/shop-1/balance", "", 200, key).has(t, fields{"balance": "7000.00", "available": "6500.00", "held": "500.00"})
 	h := fields(w.ask("GET", "/v1/accounts/shop-1/holds?status=open", "", 200, key)).list("holds")[0]

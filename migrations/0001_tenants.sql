@@ -53,7 +53,7 @@ CREATE TABLE tenants (
     email                         text NOT NULL UNIQUE CHECK (email = lower(email)),
     password_hash                 text NOT NULL,
     email_verified_at             timestamptz NOT NULL,
-    status                        text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
+    status                        text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended', 'closed')),
     operator                      boolean NOT NULL DEFAULT false,
     kyc_status                    text NOT NULL DEFAULT 'unverified' CHECK (kyc_status IN ('unverified', 'pending_review', 'verified')),
     business_type                 text CHECK (business_type IN ('sole_proprietor', 'registered_business', 'ngo', 'other')),

@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -12,12 +14,13 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/app"
 	"ajo/internal/audit"
+	"ajo/internal/page"
 	"ajo/ledger"
 )
 
 func (t *tool) newAccountsCmd() *cobra.Command {
 	return group("accounts", "Look up virtual accounts, close what nothing else closes, and release holds",
-		t.newAccountFindCmd(), t.newAccountCloseCmd(), t.newReleaseHoldCmd())
+		t.newAccountFindCmd(), t.newAccountCloseCmd(), t.newDormantCmd(), t.newReleaseHoldCmd())
 }
 
 func (t *tool) newAccountFindCmd() *cobra.Command {
@@ -107,5 +110,33 @@ money is available at once. "ajo customers tier" releases what a higher tier all
 				},
 			}, err
 		}),
+	})
+}
+
+func (t *tool) newDormantCmd() *cobra.Command {
+	var months int
+	return newListCmd(t, listing[account.Dormant]{
+		command: command{
+			use: "dormant", short: "List accounts without a movement for months", example: "  ajo accounts dormant --months 12",
+			flags: func(cmd *cobra.Command) { cmd.Flags().IntVar(&months, "months", 12, "how long, 1 or more") },
+		},
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]account.Dormant, page.Info, error) {
+			if months < 1 {
+				return nil, page.Info{}, errors.New("--months is 1 or more")
+			}
+			return tools.DormantAccounts(ctx, time.Now().AddDate(0, -months, 0), r)
+		},
+		row: func(d account.Dormant) []field {
+			return []field{
+				{"ACCOUNT", d.ID.String()},
+				{"TENANT", d.TenantName},
+				{"REF", d.AccountRef},
+				{"NUMBER", d.Number},
+				{"STATUS", string(d.Status)},
+				{"BALANCE", d.Balance.String()},
+				{"OPENED", stamp(&d.CreatedAt)},
+				{"LAST MOVEMENT", stamp(d.LastAt)},
+			}
+		},
 	})
 }

@@ -66,7 +66,7 @@ func TestVersionAndCompletion(t *testing.T) {
 		require.Contains(t, run("completion", shell), "__complete", shell)
 	}
 	require.Equal(t, "payment\nmisdirected\nsig_invalid\nnon_payment_event\nprocessing_error\n:4\n", run("__complete", "events", "list", "--category", ""))
-	require.Equal(t, "active\nsuspended\n:4\n", run("__complete", "tenant", "list", "--status", ""))
+	require.Equal(t, "active\nsuspended\nclosed\n:4\n", run("__complete", "tenant", "list", "--status", ""))
 	require.Contains(t, run("__complete", "transfers", "list", "--status", ""), "refunded\n")
 }
 

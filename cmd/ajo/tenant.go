@@ -21,7 +21,7 @@ import (
 
 func (t *tool) newTenantCmd() *cobra.Command {
 	return group("tenant", "Show tenants, suspend and activate them", t.newTenantListCmd(), t.newTenantShowCmd(),
-		t.newSuspendCmd(), t.newActivateCmd(), t.newTenantLimitsCmd(), t.newEndSessionsCmd(), t.newOperatorCmd(), t.newPayoutFeeCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd(),
+		t.newSuspendCmd(), t.newActivateCmd(), t.newCloseTenantCmd(), t.newTenantLimitsCmd(), t.newEndSessionsCmd(), t.newOperatorCmd(), t.newPayoutFeeCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd(),
 		t.newTenantKeysCmd(), t.newRevokeKeyCmd())
 }
 
@@ -30,7 +30,9 @@ func (t *tool) newTenantListCmd() *cobra.Command {
 	return newListCmd(t, listing[tenant.Record]{
 		command: command{
 			short: "List tenants, newest first", example: "  ajo tenant list --status suspended",
-			flags: func(cmd *cobra.Command) { addChoice(cmd, &status, "status", tenant.Active, tenant.Suspended) },
+			flags: func(cmd *cobra.Command) {
+				addChoice(cmd, &status, "status", tenant.Active, tenant.Suspended, tenant.Closed)
+			},
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]tenant.Record, page.Info, error) {
 			return tools.Tenants.List(ctx, status, r)
@@ -152,6 +154,43 @@ func (t *tool) newActivateCmd() *cobra.Command {
 			on: r.Status == tenant.Active, state: "active", tasks: true, do: tools.Tenants.Activate,
 			will: "Activate tenant %s: its API key works again, and its pending settlements go on. Its sessions have ended, so it must log in again.",
 		}.plan(ctx, tools, r)
+	})
+}
+
+// closing is the result of a close as JSON.
+type closing struct {
+	Closed  bool
+	Waiting int64 // accounts that are still to be closed at the bank
+	Tenant  tenant.Record
+}
+
+func (t *tool) newCloseTenantCmd() *cobra.Command {
+	return t.tenantChange(command{
+		use: "close <id or e-mail>", short: "Close a tenant that has no money left",
+		long: `Closes a tenant: it is suspended, its accounts are ended and closed at the bank, and then its API key is no more. Refused while there
+is money, a hold, a transfer under way, an unconfirmed payment, a review or a recall. The workers close the accounts at the bank, and try again
+where it fails; run the command again until it says that the tenant is closed. Its books and history stay. "ajo tenant activate" opens it
+again, without its accounts and its key.`,
+		example: `  ajo tenant close ops@shop.example --reason "contract 12 has ended"`,
+	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		return plan{
+			will:     fmt.Sprintf("Close tenant %s: its accounts are ended and closed at the bank, and its credentials are refused from now on.", nameAndStatus(r)),
+			enqueues: true,
+			do: func(by audit.By) (result, error) {
+				n, err := tools.CloseTenant(ctx, r.ID, by)
+				if err != nil {
+					return result{}, err
+				}
+				if r, err = tools.Tenants.Find(ctx, r.ID.String()); err != nil {
+					return result{}, err
+				}
+				c := closing{r.Status == tenant.Closed, n, r}
+				if n > 0 {
+					return done(c, "Tenant %q (%s) is suspended. Accounts still to be closed at the bank: %d. Run this again when the workers have closed them.", r.Name, r.Email, n)
+				}
+				return done(c, "Tenant %q (%s) is closed.", r.Name, r.Email)
+			},
+		}, nil
 	})
 }
 

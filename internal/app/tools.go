@@ -218,6 +218,25 @@ func (t *Tools) Account(ctx context.Context, id uuid.UUID) (account.Record, erro
 	return account.ByID(ctx, t.pool, id)
 }
 
+// DormantAccounts returns a page of accounts without a movement ([account.ListDormant]).
+func (t *Tools) DormantAccounts(ctx context.Context, since time.Time, r page.Request) ([]account.Dormant, page.Info, error) {
+	return account.ListDormant(ctx, t.pool, since, r)
+}
+
+// CloseTenant closes a tenant: it is suspended, its accounts are ended, and once the workers have
+// closed these at the bank, the next call archives it. It answers how many accounts the bank has
+// still to close; zero: the tenant is closed. It may be called again at any time.
+func (t *Tools) CloseTenant(ctx context.Context, id uuid.UUID, by audit.By) (waiting int64, err error) {
+	closed, err := t.Tenants.BeginClose(ctx, id, by)
+	if err != nil || closed {
+		return 0, err
+	}
+	if err := account.ExpireAll(ctx, t.pool, clock.System.Now(), id, "the tenant is closed"); err != nil {
+		return 0, err
+	}
+	return t.Tenants.FinishClose(ctx, id, by)
+}
+
 // Hold returns a hold of any tenant ([ledger.FindAnyHold]).
 func (t *Tools) Hold(ctx context.Context, id uuid.UUID) (ledger.Hold, error) {
 	return ledger.FindAnyHold(ctx, t.pool, clock.System.Now(), id)

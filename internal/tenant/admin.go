@@ -25,7 +25,7 @@ const previousSecretLife = 24 * time.Hour
 var (
 	ErrNotFound = errs.New(errs.NotFound, "tenant not found")
 	ErrPending  = errs.New(errs.NotFound, "tenant not found: a registration of this e-mail waits for its code")
-	ErrStatus   = errs.New(errs.Invalid, "status must be active or suspended")
+	ErrStatus   = errs.New(errs.Invalid, "status must be active, suspended or closed")
 )
 
 // Record is a tenant as operators see it. No secret is part of it.
@@ -53,7 +53,7 @@ const recordColumns = `id, name, email, status, operator, payout_fee_by, kyc_sta
 // List returns a page of tenants, newest first, of one status or, if it is empty, of all. For
 // operators. [ErrStatus], or [page.ErrCursor].
 func (s *Service) List(ctx context.Context, status string, r page.Request) ([]Record, page.Info, error) {
-	if status != "" && status != Active && status != Suspended {
+	if status != "" && status != Active && status != Suspended && status != Closed {
 		return nil, page.Info{}, ErrStatus
 	}
 	at, id, err := newest(ctx, s.Pool, r)
@@ -117,7 +117,8 @@ func (s *Service) Suspend(ctx context.Context, id uuid.UUID, by audit.By) (bool,
 	return true, freeze.AwaitSubmissions(ctx, s.Pool)
 }
 
-// Activate ends a suspension. The tenant's key works again; it must log in anew. Its pending
+// Activate ends a suspension, or opens a closed tenant again, which has no key and no open account
+// then. The tenant's key works again; it must log in anew. Its pending
 // settlements go on. It answers false, and records nothing, when the tenant is active already. For
 // operators; [ErrNotFound].
 func (s *Service) Activate(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {

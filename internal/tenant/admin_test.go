@@ -66,7 +66,7 @@ func TestTenantsAreListed(t *testing.T) {
 	require.Equal(t, want[0], all[0], "the newest first")
 	require.Equal(t, all, ids("", 1))
 	require.ElementsMatch(t, []uuid.UUID{want[1], want[3]}, ids(Suspended, 1))
-	_, _, err := b.List(ctx, "closed", page.Request{Limit: 1})
+	_, _, err := b.List(ctx, "gone", page.Request{Limit: 1})
 	require.ErrorIs(t, err, ErrStatus)
 	for _, bad := range []string{"x", page.ID(page.Tenants, uuid.New()), page.ID(page.Accounts, want[0])} {
 		_, _, err = b.List(ctx, "", page.Request{Limit: 1, After: bad})

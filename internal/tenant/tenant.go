@@ -28,6 +28,7 @@ import (
 const (
 	Active    = "active"
 	Suspended = "suspended"
+	Closed    = "closed" // its accounts are closed at the bank; its books stay
 )
 
 // Refusals of a credential.
@@ -107,7 +108,7 @@ func (s *Service) Me(ctx context.Context, id uuid.UUID) (Tenant, error) {
 	return t, err
 }
 
-// admit refuses a suspended tenant, whose credentials are valid, with [ErrSuspended].
+// admit refuses a suspended or closed tenant, whose credentials are valid, with [ErrSuspended].
 func admit(t Tenant) (Tenant, error) {
 	if t.Status != Active {
 		return Tenant{}, ErrSuspended

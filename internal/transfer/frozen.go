@@ -20,12 +20,12 @@ const frozenRecheck = 5 * time.Minute
 
 // frozenUntil is, as SQL, when a transfer t of the tenant n is to look again: at the end of its
 // freeze, and at $4 at the latest. NULL: it is not frozen at $2.
-var frozenUntil = `greatest(CASE n.status WHEN 'suspended' THEN $4::timestamptz END,
+var frozenUntil = `greatest(CASE WHEN n.status <> 'active' THEN $4::timestamptz END,
 			(SELECT max(least(coalesce(f.until, 'infinity'), $4)) FROM freezes f WHERE ` + freeze.On("t.account_id", "t.tenant_id", "$2") + `))`
 
 // mayLeave is, as SQL, the condition on a transfer t that nothing holds it at $2. They are
 // subqueries with one value each, since the planner would join the others.
-var mayLeave = `(SELECT n.status FROM tenants n WHERE n.id = t.tenant_id) IS DISTINCT FROM 'suspended'
+var mayLeave = `coalesce((SELECT n.status FROM tenants n WHERE n.id = t.tenant_id), 'active') = 'active'
 		AND (SELECT count(*) FROM freezes f WHERE ` + freeze.On("t.account_id", "t.tenant_id", "$2") + `) = 0`
 
 // frozenWait puts a frozen pending transfer off. It counts as no question.

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/account"
+	"ajo/internal/tenant"
+	"ajo/internal/testenv"
+)
+
+// A tenant is closed when nothing of its money is left and the bank has closed its accounts: the
+// command goes on where it was stopped, and does nothing to one that is closed.
+func TestCloseOfATenant(t *testing.T) {
+	o := setup(t)
+	id := o.tenant.String()
+	run := func(want string) closing {
+		t.Helper()
+		_, _, err := o.run("tenant", "close", id, "--yes", "--reason", "the contract has ended", "--json")
+		if want != "" {
+			require.EqualError(t, err, want)
+			return closing{}
+		}
+		require.NoError(t, err)
+		return decode[closing](o, "tenant", "close", id, "--yes", "--reason", "the contract has ended")
+	}
+	credit := o.confirmed()
+	run("the tenant is not empty; accounts with money: 1")
+	require.Equal(t, tenant.Active, decode[tenant.Record](o, "tenant", "show", id).Status)
+	o.Exec(`UPDATE ledger_balances SET total_debits = total_credits WHERE account_id = $1`, o.account)
+	o.transfer("pending")
+	o.Exec(`INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, created_at) VALUES ($1, $2, $3, 1, 'a dispute', 'open', now())`, credit, o.tenant, o.account)
+	o.Exec(`UPDATE ledger_balances SET total_debits = total_credits WHERE account_id = $1`, o.account)
+	run("the tenant is not empty; holds: 1, transfers under way: 1")
+	o.Exec(`UPDATE holds SET status = 'released', ended_at = now()`)
+	o.Exec(`UPDATE transfers SET status = 'failed'`)
+
+	first := run("")
+	require.False(t, first.Closed)
+	require.EqualValues(t, 1, first.Waiting, "the bank has not closed it")
+	require.Equal(t, tenant.Suspended, first.Tenant.Status)
+	require.Equal(t, "expired", testenv.Value[string](o.Env, `SELECT status FROM accounts WHERE id = $1`, o.account))
+	require.Equal(t, 1, testenv.Value[int](o.Env, `SELECT count(*) FROM work WHERE kind = 'expire' AND id = $1`, o.account))
+	o.Exec(`UPDATE accounts SET closed_at = now() WHERE id = $1`, o.account)
+	last := run("")
+	require.True(t, last.Closed)
+	require.Equal(t, tenant.Closed, last.Tenant.Status)
+	require.Empty(t, last.Tenant.APIKeySuffix)
+	o.lastAudit("tenant.close", "tenant:"+id, "the contract has ended")
+	require.Equal(t, 1, testenv.Value[int](o.Env, `SELECT count(*) FROM audit_log WHERE action = 'tenant.close'`))
+	require.Contains(t, o.good("tenant", "list", "--status", "closed"), id)
+}
+
+// Accounts are dormant by their newest entry or, without one, by their opening; closed ones are not
+// listed.
+func TestDormantAccounts(t *testing.T) {
+	o := setup(t)
+	o.Exec(`UPDATE accounts SET created_at = now()`)
+	require.Equal(t, "none\n", o.good("accounts", "dormant", "--months", "1"))
+	never, closed := o.Account(o.tenant, "never"), o.Account(o.tenant, "closed")
+	o.Exec(`UPDATE accounts SET created_at = now() - interval '70 days' WHERE id = ANY(ARRAY[$1, $2]::uuid[])`, never, closed)
+	o.Exec(`UPDATE accounts SET closed_at = now() WHERE id = $1`, closed)
+	o.Clock.Set(time.Now().AddDate(0, -4, 0))
+	o.confirmed()
+	items := decode[list[account.Dormant]](o, "accounts", "dormant", "--months", "2").Items
+	require.Len(t, items, 2)
+	require.Equal(t, never, items[0].ID)
+	require.Nil(t, items[0].LastAt)
+	require.Equal(t, o.account, items[1].ID)
+	require.WithinDuration(t, o.Clock.Now(), *items[1].LastAt, time.Minute)
+	require.Len(t, decode[list[account.Dormant]](o, "accounts", "dormant", "--months", "3").Items, 1)
+	require.Equal(t, "none\n", o.good("accounts", "dormant", "--months", "5"))
+	require.Contains(t, o.good("accounts", "dormant", "--months", "2"), "never")
+	_, _, err := o.run("accounts", "dormant", "--months", "0")
+	require.EqualError(t, err, "--months is 1 or more")
+}

@@ -1,0 +1,98 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/pg"
+	"ajo/internal/secret"
+)
+
+// openSQL counts what keeps a tenant from being closed.
+const openSQL = `
+	SELECT (SELECT count(*) FROM ledger_balances WHERE tenant_id = $1 AND balance <> 0),
+		(SELECT count(*) FROM holds WHERE tenant_id = $1 AND status = 'open' AND coalesce(until, 'infinity') > $2),
+		(SELECT count(*) FROM transfers WHERE tenant_id = $1 AND status IN ('pending', 'processing')),
+		(SELECT count(*) FROM ledger_balances WHERE tenant_id = $1 AND provisional_credits <> 0),
+		(SELECT count(*) FROM ledger_balances b JOIN ledger_entries e ON e.account_id = b.account_id AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)
+			WHERE b.tenant_id = $1 AND e.status = 'needs_review'),
+		(SELECT count(*) FROM recalls WHERE tenant_id = $1 AND status = 'open')`
+
+// empty refuses a tenant that has money, or money under way, and says what there is.
+func (s *Service) empty(ctx context.Context, q pg.Querier, id uuid.UUID) error {
+	names := []string{"accounts with money", "holds", "transfers under way", "accounts with unconfirmed payments", "payments under review", "open recalls"}
+	counts, into := make([]int64, len(names)), make([]any, len(names))
+	for i := range counts {
+		into[i] = &counts[i]
+	}
+	if err := q.QueryRow(ctx, openSQL, id, s.Clock.Now()).Scan(into...); err != nil {
+		return err
+	}
+	var open []string
+	for i, n := range counts {
+		if n > 0 {
+			open = append(open, fmt.Sprintf("%s: %d", names[i], n))
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return errs.New(errs.Unprocessable, "the tenant is not empty; "+strings.Join(open, ", "))
+}
+
+// BeginClose suspends a tenant that is to be closed. It answers whether the tenant is closed
+// already, and refuses one that has money or money under way. For operators; [ErrNotFound].
+func (s *Service) BeginClose(ctx context.Context, id uuid.UUID, by audit.By) (closed bool, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		t, err := lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if closed = t.status == Closed; closed {
+			return nil
+		}
+		return s.empty(ctx, tx, id)
+	})
+	if err == nil && !closed {
+		_, err = s.Suspend(ctx, id, by)
+	}
+	return closed, err
+}
+
+// FinishClose closes a suspended tenant whose accounts are all closed at the bank, and returns how
+// many are not: then nothing was changed. What came in since [Service.BeginClose] is refused as
+// there. Its keys and its sessions are no more; its books stay. For operators; [ErrNotFound].
+func (s *Service) FinishClose(ctx context.Context, id uuid.UUID, by audit.By) (waiting int64, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		t, err := lock(ctx, tx, id)
+		if err != nil || t.status == Closed {
+			return err
+		}
+		if err := s.empty(ctx, tx, id); err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, `SELECT count(*) FROM accounts WHERE tenant_id = $1 AND (status <> 'expired' OR closed_at IS NULL)`, id).Scan(&waiting)
+		if err != nil || waiting > 0 {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE tenants SET status = $2, updated_at = $3 WHERE id = $1`, id, Closed, now); err != nil {
+			return err
+		}
+		// as endKey does
+		if _, err := tx.Exec(ctx, `
+			UPDATE api_keys SET main = false, revoked_at = $2, expires_at = least(expires_at, $2) WHERE tenant_id = $1 AND revoked_at IS NULL`, id, now); err != nil {
+			return err
+		}
+		if _, err := deleteSessions(ctx, tx, now, id, secret.Redacted{}); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("tenant.close", target(id), struct{ Name, From string }{t.name, t.status}))
+	})
+	return waiting, err
+}
