@@ -267,8 +267,8 @@ func (o *ops) changes() map[string][]string {
 	require.NoError(o.T, err)
 	o.Exec(`INSERT INTO reconcile_items (id, kind, ref, exception, found_at, due_at)
 		VALUES (gen_random_uuid(), 'payment', 'T-1', '{"kind": "unknown_at_bank", "detail": "the bank does not know it"}', now(), now() + interval '1 day')`)
-	suspended, restore, run := o.Tenant(), o.archived(), o.emptyPartition()
-	o.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, suspended)
+	suspended, ended, restore, run := o.Tenant(), o.Tenant(), o.archived(), o.emptyPartition()
+	o.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = ANY($1)`, []uuid.UUID{suspended, ended})
 	lift := decode[freeze.Freeze](o, "freeze", "tenant", suspended.String(), "--yes", "--reason", "a leaked key").ID
 	o.sealBVN(o.oldKey)
 	return map[string][]string{
@@ -300,6 +300,8 @@ func (o *ops) changes() map[string][]string {
 		"tenant rotate-secret": {"tenant", "rotate-secret", o.tenant.String()},
 		"tenant revoke-key":    {"tenant", "revoke-key", o.tenant.String(), o.apiKey().String()},
 		"tenant limits set":    {"tenant", "limits", "set", o.tenant.String(), "--max-transfer", "500"},
+		"tenant limits tier":   {"tenant", "limits", "tier", o.tenant.String(), "--tier", "1", "--max-deposit", "50000"},
+		"tenant close":         {"tenant", "close", ended.String()},
 		"customers tier":       {"customers", "tier", o.customerIn("approved"), "3"},
 		"customers approve":    {"customers", "approve", o.customerIn("pending_review")},
 		"customers reject":     {"customers", "reject", o.customerIn("pending_review")},
@@ -323,7 +325,7 @@ var unaskedChanges = []string{
 
 // reading are the commands that change nothing by themselves.
 var reading = []string{
-	"transfers list", "transfers show", "freeze list", "review list", "recalls list", "events list", "events show", "accounts find", "deliveries list", "deliveries show",
+	"transfers list", "transfers show", "freeze list", "review list", "recalls list", "events list", "events show", "accounts find", "accounts dormant", "deliveries list", "deliveries show",
 	"tenant list", "tenant show", "tenant keys", "tenant limits show", "customers review", "customers show", "ledger verify", "ledger trial-balance", "ledger statement",
 	"reconcile", // posts what the bank has, as the workers do
 	"reconcile list", "reconcile show", "reconcile open", "audit list", "work list", "work show", "archive list", "archive show", "archive verify",

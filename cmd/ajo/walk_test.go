@@ -45,11 +45,7 @@ var walked = map[string][]string{
 	"transfer":       states(transfer.Transitions),
 	"customer's KYC": states(customer.KYCTransitions),
 	"tenant's KYC":   states(tenant.KYCTransitions),
-}
-
-// unwalked are machines that have no rows yet.
-var unwalked = map[string][]string{
-	"hold": states(ledger.HoldTransitions), // until there is a command that releases one
+	"hold":           states(ledger.HoldTransitions),
 }
 
 // What may never change again is answered in docs/operations.md for each state of each machine, and
@@ -63,7 +59,7 @@ func TestWalkIsComplete(t *testing.T) {
 	walk, _, _ = strings.Cut(walk, "\n## ")
 
 	tests, tables := testSources(t)
-	require.Len(t, tables, len(walked)+len(unwalked), "machines of the program: %v", tables)
+	require.Len(t, tables, len(walked), "machines of the program: %v", tables)
 	seen := map[string][]string{}
 	for line := range strings.Lines(walk) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
