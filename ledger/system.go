@@ -64,7 +64,8 @@ const (
 )
 
 // GroupOf is the transaction group of an entry of that kind on an account (empty: the tenant's)
-// which goes with a payment or a payout: always the same, so that it is posted once. Package invariant has it in SQL.
+// which goes with a payment or a payout: always the same, so that it is posted once. Package
+// invariant has it in SQL.
 func GroupOf(k Kind, on SystemAccount, with uuid.UUID) uuid.UUID {
 	h := sha256.Sum256([]byte(string(k) + ":" + string(on) + ":" + with.String()))
 	return uuid.UUID(h[:16])

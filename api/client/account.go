@@ -160,8 +160,8 @@ type Entry struct {
 	SessionID      string // the interbank switch's id of the payment
 	// of a refund: the payment's entry
 	RefundOf *string
-	// empty: a payment or a settlement; fee: what the bank takes for a settlement, where you bear it;
-	// book_transfer: between accounts of yours; move, suspense: made by an operator
+	// empty: a payment or a settlement; fee: what the bank takes for a settlement, where you bear
+	// it; book_transfer: between accounts of yours; move, suspense: made by an operator
 	Kind string `json:",omitempty"`
 }
 

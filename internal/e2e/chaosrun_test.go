@@ -33,8 +33,9 @@ type size struct {
 	waiting int // payments of one tenant that may wait for delivery
 	due     int // events that may wait for posting; ten times as many may wait for the bank
 	drain   time.Duration
-	// for how long the bank's query does not find some payouts. By chaosSettings one that is nowhere
-	// found is given up after 17 s or so: in a long run one that is failed too early is paid.
+	// for how long the bank's query does not find some payouts. By chaosSettings one that is
+	// nowhere found is given up after 17 s or so: in a long run one that is failed too early is
+	// paid.
 	lag time.Duration
 }
 

@@ -71,7 +71,7 @@ var layers = [][]string{
 var sideways = map[string][]string{
 	"ajo/internal/payment":   {"ajo/internal/account", "ajo/internal/webhook"},
 	"ajo/internal/reconcile": {"ajo/internal/payment", "ajo/internal/transfer"},
-	"ajo/internal/transfer":  {"ajo/internal/account", "ajo/internal/freeze", "ajo/internal/idempotency", "ajo/internal/limit", "ajo/internal/webhook"},
+	"ajo/internal/transfer":  {"ajo/internal/account", "ajo/internal/fee", "ajo/internal/freeze", "ajo/internal/idempotency", "ajo/internal/limit", "ajo/internal/webhook"},
 	"ajo/internal/tenant":    {"ajo/internal/freeze"},
 	"ajo/internal/customer":  {"ajo/internal/freeze"},
 	"ajo/internal/account":   {"ajo/internal/customer", "ajo/internal/freeze", "ajo/internal/idempotency"},

@@ -94,8 +94,9 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []
 	return v, nil
 }
 
-// fundsSQL sums up the pending transfers of accounts, with the fees reserved for them. (The CASE hides the direction from the
-// planner: on a young table it would go by that alone, and read the index of all entries.)
+// fundsSQL sums up the pending transfers of accounts, with the fees reserved for them. (The CASE
+// hides the direction from the planner: on a young table it would go by that alone, and read the
+// index of all entries.)
 var fundsSQL = `
 	WITH waiting AS (
 		SELECT t.id, t.account_id, e.seq,
