@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -254,5 +255,22 @@ func TestLookAlikeCommands(t *testing.T) {
 			out, _, _ = toolRun(t, c.env, "reconcile", "--from", "2h")
 			require.NotContains(t, out, "look_alike")
 		})
+	}
+}
+
+// docs/attacks.md has a row for every point of the attack, and the tests that it names exist.
+func TestAttacksNameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/attacks.md")
+	require.NoError(t, err)
+	tests, _ := testSources(t)
+	named := regexp.MustCompile(`Test[A-Z]\w+`).FindAllString(string(text), -1)
+	require.Greater(t, len(named), 100)
+	for _, name := range named {
+		_, is := tests[name]
+		require.True(t, is, name)
+	}
+	for n := range 47 {
+		require.Contains(t, string(text), fmt.Sprintf("\n| %d |", n))
 	}
 }

@@ -108,6 +108,7 @@ func TestAlertsOfArchive(t *testing.T) {
 	require.NotContains(t, a.follow("AjoArchiveOverdue", "ajo archive list --state waiting"), "deliveries_earlier")
 	require.Contains(t, a.follow("AjoArchiveOverdue", "ajo archive show <partition>", "<partition>", "deliveries_earlier"), "not a directory")
 	a.follow("AjoArchiveOverdue", "ajo deliveries list --status pending")
+	a.follow("AjoArchiveOverdue", "ajo work list")
 
 	require.NoError(t, os.Remove(a.settings["AJO_ARCHIVE_DIR"]))
 	a.follow("AjoArchiveOverdue", `ajo archive run <partition> --reason "…"`, "<partition>", "deliveries_earlier", "…", "a test")

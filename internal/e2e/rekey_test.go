@@ -37,6 +37,8 @@ func TestRekeyBesideTheService(t *testing.T) {
 	require.NoError(t, err)
 	// else a failure would wait for it for ever
 	t.Cleanup(func() { _ = somebody.Rollback(context.Background()) })
+	_, err = somebody.Exec(context.Background(), `SET LOCAL idle_in_transaction_session_timeout = 0`) // however slow the run is
+	require.NoError(t, err)
 	_, err = somebody.Exec(context.Background(), `SELECT FROM customers WHERE id = (SELECT id FROM customers ORDER BY id OFFSET $1 LIMIT 1) FOR UPDATE`, customers/10)
 	require.NoError(t, err)
 	killed := start(t, w.dir, w.settings, rekey...)
