@@ -413,7 +413,7 @@ func TestRecallBetweenClaimAndSubmission(t *testing.T) {
 	go func() { done <- b.svc.Advance(b.ctx, p.ID) }()
 	testenv.Eventually(t, time.Minute, "the name is looked up", func() bool { return b.bank.Calls(lookupCall) > 0 })
 	b.takenBack(group)
-	<-done
+	_ = <-done // what becomes of the transfer counts
 	require.Equal(t, transfer.Pending, b.get(p.MerchantTxRef).Status)
 	b.answer(group, "100.00", true)
 	require.Equal(t, transfer.Failed, b.run(p).Status)
