@@ -344,6 +344,7 @@ test('lists are searched and read on, and going back leads to the same place', a
   await page.getByRole('row', { name: 'customer-52' }).getByText('₦0.00').waitFor();
   await page.getByRole('button', { name: 'Show more' }).click();
   await page.getByText('52 accounts', { exact: true }).waitFor();
+  await page.locator('tbody tr').nth(51).waitFor();
   assert.equal(await page.locator('tbody tr').count(), 52);
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'customer-2', 'the focus goes on with the list');
   const seen = () => page.evaluate(() => Math.round(scrollY));
