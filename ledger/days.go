@@ -61,7 +61,7 @@ func (d days) add(tenant uuid.UUID, contra SystemAccount, posted time.Time, dire
 }
 
 func (d days) count(tenant uuid.UUID, posted time.Time, direction Direction, amount money.Amount) {
-	key := dayKey{tenant, posted.In(clock.Lagos).Format(time.DateOnly)}
+	key := dayKey{tenant, clock.Day(posted)}
 	if d[key] == nil {
 		d[key] = &dayRow{Tenant: tenant, Day: key.day}
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,8 +41,6 @@ type dayDeposit struct {
 	Allowed   money.Amount `pg:"allowed,numeric"`
 }
 
-func dayOf(at time.Time) string { return at.In(clock.Lagos).Format(time.DateOnly) }
-
 // tiersSQL begins with the accounts and the days of deposits. The tier is the committed one:
 // whoever changes it waits for the locks that this transaction has.
 const tiersSQL = `
@@ -63,7 +62,7 @@ type arrival struct {
 func readTiers(ctx context.Context, tx pg.Tx, now time.Time, credits []arrival) (map[uuid.UUID]*deposits, error) {
 	accounts, days := make([]uuid.UUID, len(credits)), make([]string, len(credits))
 	for i, c := range credits {
-		accounts[i], days[i] = c.account, dayOf(c.entry.CreatedAt)
+		accounts[i], days[i] = c.account, clock.Day(c.entry.CreatedAt)
 	}
 	rows, err := tx.Query(ctx, tiersSQL, accounts, days, now)
 	if err != nil {
@@ -78,8 +77,7 @@ func readTiers(ctx context.Context, tx pg.Tx, now time.Time, credits []arrival) 
 		if out[account] == nil {
 			out[account] = &deposits{x, map[string]*money.Amount{}}
 		}
-		sum := allowed
-		out[account].days[day] = &sum
+		out[account].days[day] = new(allowed)
 		return nil
 	})
 	return out, err
@@ -98,11 +96,7 @@ func (x tier) allows(amount, before, day, free money.Amount) (allowed money.Amou
 		if l.most == nil {
 			continue
 		}
-		left := l.most.Sub(l.used)
-		if left.Sign() < 0 {
-			left = money.Zero
-		}
-		if left.Cmp(allowed) < 0 {
+		if left := l.most.Left(l.used); left.Cmp(allowed) < 0 {
 			allowed = left
 			reason = l.name + " of tier " + string(rune('0'+x.Number)) + ": NGN " + l.most.String()
 		}
@@ -142,13 +136,16 @@ func newOvers() *overs {
 	return &overs{changes: map[uuid.UUID]*heldChange{}, days: map[string]*dayDeposit{}}
 }
 
+func (o *overs) change(account uuid.UUID) *heldChange {
+	if o.changes[account] == nil {
+		o.changes[account] = &heldChange{AccountID: account}
+	}
+	return o.changes[account]
+}
+
 // hold changes what is held of an account, for a credit of the status.
 func (o *overs) hold(t *totals, by money.Amount, s Status) {
-	c := o.changes[t.AccountID]
-	if c == nil {
-		c = &heldChange{AccountID: t.AccountID}
-		o.changes[t.AccountID] = c
-	}
+	c := o.change(t.AccountID)
 	c.Held = c.Held.Add(by)
 	t.Held, t.HeldOver = t.Held.Add(by), t.HeldOver.Add(by)
 	if s == Provisional {
@@ -196,7 +193,7 @@ func (o *overs) arrive(ctx context.Context, tx pg.Tx, b book, now time.Time, cre
 		if err != nil {
 			return err
 		}
-		day := dayOf(c.entry.CreatedAt)
+		day := clock.Day(c.entry.CreatedAt)
 		free := t.net().Sub(coming[c.account]).Sub(t.HeldOver)
 		allowed, reason := d.tier.allows(c.entry.Amount, money.Zero, *d.days[day], free)
 		coming[c.account] = coming[c.account].Sub(c.entry.Amount)
@@ -246,7 +243,7 @@ func (o *overs) follow(ctx context.Context, tx pg.Tx, b book, left, confirmed []
 	}
 	for _, c := range left {
 		t, h := b.totals[c.account], held[c.entry.ID]
-		o.allow(t, dayOf(c.entry.CreatedAt), h.Amount.Sub(c.entry.Amount))
+		o.allow(t, clock.Day(c.entry.CreatedAt), h.Amount.Sub(c.entry.Amount))
 		if h.ID != uuid.Nil {
 			o.ended = append(o.ended, h.ID)
 			o.hold(t, h.Amount.Neg(), c.entry.Status)
@@ -254,9 +251,8 @@ func (o *overs) follow(ctx context.Context, tx pg.Tx, b book, left, confirmed []
 	}
 	for _, c := range confirmed {
 		if h := held[c.entry.ID]; h.ID != uuid.Nil {
-			o.hold(b.totals[c.account], money.Zero, Confirmed)
-			ch := o.changes[c.account]
-			ch.Provisional = ch.Provisional.Sub(h.Amount)
+			held := o.change(c.account)
+			held.Provisional = held.Provisional.Sub(h.Amount)
 		}
 	}
 	return nil
@@ -287,12 +283,8 @@ func (o *overs) queue(batch *pgx.Batch, now time.Time) {
 	if len(o.placed) > 0 {
 		batch.Queue(insertLimitHolds, pg.Columns(o.placed)...)
 	}
-	var changes []*heldChange
-	for _, c := range o.changes {
-		changes = append(changes, c)
-	}
-	if len(changes) > 0 {
-		batch.Queue(updateHeld, pg.Columns(changes)...)
+	if len(o.changes) > 0 {
+		batch.Queue(updateHeld, pg.Columns(slices.Collect(maps.Values(o.changes)))...)
 	}
 	var added, taken []*dayDeposit
 	for _, d := range o.days {
@@ -355,7 +347,7 @@ func ApplyTier(ctx context.Context, tx pg.Tx, now time.Time, customer uuid.UUID)
 		if err != nil {
 			return nil, err
 		}
-		d, day := tiers[h.Account], dayOf(h.Created)
+		d, day := tiers[h.Account], clock.Day(h.Created)
 		more, reason := d.tier.allows(h.Amount, h.Credit.Sub(h.Amount), *d.days[day], t.net().Sub(t.HeldOver))
 		if more.Sign() == 0 {
 			continue

@@ -73,7 +73,7 @@ func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, 
 	if err != nil {
 		return answer, false, err
 	}
-	return s.once(ctx, http.StatusCreated, key, func(tx pg.Tx, now time.Time) (any, error) {
+	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusCreated, key, func(tx pg.Tx, now time.Time) (any, error) {
 		from, to, err := bookAccounts(ctx, tx, now, tenantID, ref, o.ToAccountRef)
 		if err != nil {
 			return nil, err

@@ -63,7 +63,7 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 	if err != nil {
 		return answer, false, err
 	}
-	return s.once(ctx, http.StatusCreated, key, func(tx pg.Tx, now time.Time) (any, error) {
+	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusCreated, key, func(tx pg.Tx, now time.Time) (any, error) {
 		a, err := Find(ctx, tx, tenantID, ref)
 		if err != nil {
 			return nil, err
@@ -77,7 +77,7 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 // ledger.ErrHoldNotFound, ledger.ErrHoldEnded, ledger.ErrHoldOfLimit, and the refusals of package
 // idempotency.
 func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
-	return s.once(ctx, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
+	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
 		h, err := ledger.ReleaseHold(ctx, tx, now, tenantID, id)
 		if err == nil {
 			tx.AfterCommit(func(ctx context.Context) { _ = freeze.Resume(ctx, s.Pool, now, freeze.Account, h.AccountID) })
@@ -103,11 +103,6 @@ func ReleaseHoldByHand(ctx context.Context, pool *pg.Pool, now time.Time, id uui
 		return h, err
 	}
 	return h, freeze.Resume(ctx, pool, now, freeze.Account, h.AccountID)
-}
-
-// once is [idempotency.Once].
-func (s *Service) once(ctx context.Context, status int, key idempotency.Request, do func(pg.Tx, time.Time) (any, error)) (answer idempotency.Answer, replayed bool, err error) {
-	return idempotency.Once(ctx, s.Pool, s.Clock, status, key, do)
 }
 
 // Hold returns a tenant's hold. ledger.ErrHoldNotFound.

@@ -114,7 +114,7 @@ func read(ctx context.Context, tx pg.Tx, ids []uuid.UUID, lock string, into map[
 	found, err := pg.Collect(ctx, tx, pgx.RowToAddrOfStructByPos[Target], `
 		SELECT a.id, a.tenant_id, a.account_ref, a.status, a.type, a.expected_amount, a.expires_at, a.expired_at,
 			coalesce(nullif(a.callback_url, ''), t.webhook_url), t.listening_until,
-			EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = a.tenant_id)
+			EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = ANY(ARRAY[a.tenant_id]))
 		FROM accounts a JOIN tenants t ON t.id = a.tenant_id
 		WHERE a.id = ANY($1) ORDER BY a.id `+lock, ids)
 	for _, t := range found {

@@ -286,7 +286,7 @@ func (t *Tools) TrialBalance(ctx context.Context, at time.Time) (ledger.TrialBal
 	if at.IsZero() {
 		at = clock.System.Now()
 	}
-	return ledger.ReadTrialBalance(ctx, t.pool, at.In(clock.Lagos).Format(time.DateOnly))
+	return ledger.ReadTrialBalance(ctx, t.pool, clock.Day(at))
 }
 
 // SystemStatement is a page of a system account's entries, newest first

@@ -15,6 +15,9 @@ import (
 // Lagos is where a day begins and ends: UTC+1, all the year.
 var Lagos = time.FixedZone("WAT", 60*60)
 
+// Day is the day in Lagos of a time, as 2026-10-31.
+func Day(at time.Time) string { return at.In(Lagos).Format(time.DateOnly) }
+
 // ParseDay is the beginning of a day in Lagos, as 2026-10-31.
 func ParseDay(s string) (time.Time, error) {
 	at, err := time.ParseInLocation(time.DateOnly, s, Lagos)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -42,7 +43,7 @@ func Begin(ctx context.Context, tx pg.Tx, now time.Time, payers []Payer) (*Count
 	if len(payers) == 0 {
 		return nil, nil
 	}
-	day := dayOf(now)
+	day := clock.Day(now)
 	c := &Count{limits: map[uuid.UUID]Payouts{}, sums: map[uuid.UUID]*sum{}}
 	var wanted []*sum
 	var tenants []uuid.UUID
@@ -133,7 +134,7 @@ func (s *sum) leaves(limit *money.Amount, amount money.Amount) bool {
 }
 
 func (s *sum) refusal(name string, limit money.Amount) error {
-	return errs.New(errs.Invalid, "amount is above the limit "+name+": NGN "+limit.String()+" a day, NGN "+leftOf(limit, s.paid).String()+" left")
+	return errs.New(errs.Invalid, "amount is above the limit "+name+": NGN "+limit.String()+" a day, NGN "+limit.Left(s.paid).String()+" left")
 }
 
 func (s *sum) add(amount money.Amount) { s.paid, s.Added = s.paid.Add(amount), s.Added.Add(amount) }

@@ -153,7 +153,7 @@ type PayoutsStanding struct {
 // Standing reads what a tenant is shown.
 func (s *Service) Standing(ctx context.Context, tenantID uuid.UUID) (Standing, error) {
 	now := s.Clock.Now()
-	st := Standing{Day: dayOf(now)}
+	st := Standing{Day: clock.Day(now)}
 	err := s.Pool.QueryRow(ctx, `
 		SELECT l.max_transfer, l.max_account_day, l.max_tenant_day, coalesce((SELECT paid FROM payout_days WHERE tenant_id = $1 AND subject = $1 AND day = $3::text::date), 0)
 		FROM (SELECT) one LEFT JOIN LATERAL (`+standingSQL+`) l ON true`, tenantID, now, st.Day).
@@ -162,8 +162,7 @@ func (s *Service) Standing(ctx context.Context, tenantID uuid.UUID) (Standing, e
 		return st, err
 	}
 	if most := st.Payouts.MaxTenantDay; most != nil {
-		left := leftOf(*most, st.Payouts.Today)
-		st.Payouts.Left = &left
+		st.Payouts.Left = new(most.Left(st.Payouts.Today))
 	}
 	st.Tiers, err = pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Tier], `
 		SELECT * FROM (
@@ -177,12 +176,3 @@ func (s *Service) Standing(ctx context.Context, tenantID uuid.UUID) (Standing, e
 
 // standingSQL is the limits that stand of the tenant $1 at the time $2.
 const standingSQL = `SELECT * FROM payout_limits WHERE tenant_id = $1 AND starts_at <= $2 ORDER BY starts_at DESC LIMIT 1`
-
-func dayOf(at time.Time) string { return at.In(clock.Lagos).Format(time.DateOnly) }
-
-func leftOf(limit, used money.Amount) money.Amount {
-	if limit.Cmp(used) < 0 {
-		return money.Zero
-	}
-	return limit.Sub(used)
-}

@@ -81,6 +81,14 @@ func (a Amount) Add(b Amount) Amount { return Amount{a.d.Add(b.d)} }
 // Sub returns a − b.
 func (a Amount) Sub(b Amount) Amount { return Amount{a.d.Sub(b.d)} }
 
+// Left is a − used, or zero where more was used.
+func (a Amount) Left(used Amount) Amount {
+	if a.Cmp(used) < 0 {
+		return Zero
+	}
+	return a.Sub(used)
+}
+
 // Neg returns −a.
 func (a Amount) Neg() Amount { return Amount{a.d.Neg()} }
 

@@ -196,11 +196,11 @@ func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []charge, move
 	var parts []*money.Amount // what is still to be debited, of the fee or the taxes
 	for _, c := range all {
 		accounts = append(accounts, c.AccountID)
-		switch group := reservedGroup(c.ID); c.charging.release {
+		switch c.charging.release {
 		case ledger.EventConfirm:
-			paid = append(paid, group)
+			paid = append(paid, reservedGroup(c.ID))
 		case ledger.EventReverse:
-			moves = append(moves, ledger.Move{TransactionGroupID: group, Direction: ledger.Debit, Event: ledger.EventReverse})
+			moves = append(moves, ledger.Move{TransactionGroupID: reservedGroup(c.ID), Direction: ledger.Debit, Event: ledger.EventReverse})
 		}
 		for _, part := range []struct {
 			on        ledger.SystemAccount

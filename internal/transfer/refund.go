@@ -138,7 +138,7 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 	to.key, to.trace, to.refund = key, trace.Parent(ctx), &refund{entry, p.Name}
 	var settled Settled
 	settled.Answer, settled.Replayed, err = idempotency.Once(ctx, s.Pool, s.Clock, http.StatusAccepted, key, func(tx pg.Tx, now time.Time) (any, error) {
-		a, err := s.acceptRefund(ctx, tx, now, tenantID, sum, to)
+		a, err := s.acceptRefund(ctx, tx, now, account.Ref{TenantID: tenantID, ID: p.AccountID}, sum, to)
 		if err != nil {
 			return nil, err
 		}
@@ -164,12 +164,8 @@ func (s *Service) backTo(ctx context.Context, p *refundable) (*request, error) {
 // acceptRefund posts the debit of a refund, and inserts its transfer. What decides is read after
 // the lock of the balance, under which all refunds of the payment are accepted, and recalls of it
 // opened.
-func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, tenantID uuid.UUID, sum money.Amount, to *request) (*acceptance, error) {
-	p, err := s.readRefundable(ctx, tx, now, tenantID, to.refund.of)
-	if err != nil {
-		return nil, err
-	}
-	from, err := account.FindPayers(ctx, tx, now, []account.Ref{{TenantID: tenantID, ID: p.AccountID}})
+func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of account.Ref, sum money.Amount, to *request) (*acceptance, error) {
+	from, err := account.FindPayers(ctx, tx, now, []account.Ref{of})
 	switch {
 	case err != nil:
 		return nil, err
@@ -178,10 +174,11 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, ten
 	case from[0].Frozen:
 		return nil, account.ErrFrozen
 	}
-	if err := ledger.LockAccount(ctx, tx, now, p.AccountID); err != nil {
+	if err := ledger.LockAccount(ctx, tx, now, of.ID); err != nil {
 		return nil, err
 	}
-	if p, err = s.readRefundable(ctx, tx, now, tenantID, to.refund.of); err != nil {
+	p, err := s.readRefundable(ctx, tx, now, of.TenantID, to.refund.of)
+	if err != nil {
 		return nil, err
 	}
 	left, err := p.left()
