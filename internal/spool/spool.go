@@ -47,6 +47,7 @@ const (
 	headerSize = 8       // length and CRC-32C, both little-endian uint32
 	maxRecord  = 1 << 20 // bytes
 	ending     = ".spool"
+	unnamed    = ".new"     // a segment that is not locked yet
 	damaged    = ".damaged" // a segment with records that could not be taken; it needs an operator
 	batchMax   = 256        // records written, or handed over, at once
 )
@@ -141,17 +142,26 @@ func (s *Spool) write(_ context.Context, records [][]byte) []batch.Outcome[struc
 	return out
 }
 
-// ensureSegment makes sure that there is a segment to write, whose name survives a crash.
+// ensureSegment makes sure that there is a segment to write, whose name survives a crash. It is
+// locked before it has the name of a segment: another process must not drain and remove it empty
+// while records are on their way into it.
 func (s *Spool) ensureSegment() error {
 	if s.active != nil {
 		return nil
 	}
 	// A UUIDv7 sorts by time, so segments are drained in the order of their creation.
-	f, err := os.OpenFile(filepath.Join(s.dir, uuid.Must(uuid.NewV7()).String()+ending), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	path := filepath.Join(s.dir, uuid.Must(uuid.NewV7()).String())
+	f, err := os.OpenFile(path+unnamed, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
-	if err := errors.Join(lock(f), syncDir(s.dir)); err != nil {
+	if err = lock(f); err == nil {
+		err = os.Rename(path+unnamed, path+ending)
+	}
+	if err == nil {
+		err = syncDir(s.dir)
+	}
+	if err != nil {
 		return errors.Join(err, f.Close())
 	}
 	s.active, s.size = f, s.sizeOnDisk()
@@ -250,6 +260,9 @@ func (s *Spool) drainSegment(ctx context.Context, path string, take func(context
 	defer func() { _ = f.Close() }()
 	if lock(f) != nil {
 		return 0, nil // another process has it
+	}
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return 0, nil // another process drained it before we had the lock
 	}
 	data, err := io.ReadAll(io.LimitReader(f, s.max+maxRecord))
 	if err != nil {

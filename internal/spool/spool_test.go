@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/testenv"
@@ -88,6 +89,48 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // What take refuses stays, and is handed over again from the segment's start.
+// Two drain a folder while a third writes there and begins a new segment for each record: none is
+// refused, none is lost, and nobody stumbles over a segment that another has removed.
+func TestNewSegmentsBesideDrains(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writer, done := open(t, dir, 1<<20), make(chan struct{})
+	var got [2][]string
+	var drains sync.WaitGroup
+	for i := range got {
+		drainer := open(t, dir, 1<<20)
+		drains.Go(func() {
+			for more := true; more; {
+				select {
+				case <-done:
+					more = false // and once more
+				default:
+				}
+				_, err := drainer.Drain(ctx, takeInto(&got[i]))
+				assert.NoError(t, err)
+			}
+		})
+	}
+	want := map[string]bool{}
+	for i := range 1000 {
+		record := strconv.Itoa(i)
+		want[record] = true
+		assert.NoError(t, writer.Append(ctx, []byte(record)))
+		writer.mu.Lock()
+		assert.NoError(t, writer.release())
+		writer.mu.Unlock()
+	}
+	close(done)
+	drains.Wait()
+	for _, record := range slices.Concat(got[0], got[1]) {
+		delete(want, record)
+	}
+	require.Empty(t, want, "records that are on no disk")
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 func TestRefusedRecordsStay(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), 1<<20)
