@@ -75,6 +75,7 @@ func newPool(ctx context.Context, url string, maxConns int32, fits pgconn.Valida
 	setDefault(p, "idle_in_transaction_session_timeout", "30000")
 	// see plans.go
 	setDefault(p, "plan_cache_mode", "force_custom_plan")
+	setDefault(p, "jit", "off")
 	p["timezone"] = "UTC"
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.OnNotice = noteWarning
