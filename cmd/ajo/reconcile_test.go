@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,8 @@ func toolRun(t *testing.T, env map[string]string, args ...string) (stdout, stder
 	root := newRootCmd()
 	root.ResetCommands()
 	root.AddCommand(newToolCmds(func(name string) string { return env[name] })...)
-	var out, errOut bytes.Buffer
+	var out bytes.Buffer
+	var errOut testenv.Log // go-redis, whose logger is the process's, may write here later
 	root.SetOut(&out)
 	root.SetErr(&errOut)
 	root.SetArgs(args)
@@ -41,7 +43,7 @@ func toolRun(t *testing.T, env map[string]string, args ...string) (stdout, stder
 		code = int(exit)
 	case err != nil:
 		code = 1
-		errOut.WriteString(err.Error())
+		fmt.Fprint(&errOut, err)
 	}
 	return out.String(), errOut.String(), code
 }
