@@ -79,6 +79,22 @@ func TestDocumentsNameCommandsThatExist(t *testing.T) {
 	}
 }
 
+// The README's table of commands has all that `ajo help` lists.
+func TestReadmeNamesEveryCommand(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(text), "## One binary")
+	require.True(t, found)
+	table, _, found = strings.Cut(table, "## Settings")
+	require.True(t, found)
+	root := newRootCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		require.Regexp(t, "`(ajo )?"+cmd.Name()+"[` ]", table)
+	}
+}
+
 // arguments are the words that are neither flags nor their values.
 func arguments(flags *pflag.FlagSet, words []string) (args []string) {
 	for i := 0; i < len(words); i++ {
