@@ -181,7 +181,7 @@ func (a *Amount) Scan(src any) error {
 }
 
 func (a *Amount) set(d decimal.Decimal) error {
-	if d.Exponent() < -2 && !d.Equal(d.Truncate(2)) {
+	if !d.Equal(d.Truncate(2)) {
 		return fmt.Errorf("money: %s has more than two decimals", d)
 	}
 	a.d = d
