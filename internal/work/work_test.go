@@ -281,6 +281,14 @@ func TestOverdueIsOldestFirstOfEachKind(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, oldest, 2)
 	require.True(t, oldest[work.Settle].Equal(b.Clock.Now()))
+
+	b.Lease(work.Settle, settle[0], now.Add(time.Minute))
+	b.Lease(work.Deliver, deliver[0], now)
+	require.Equal(t, settle[1:2], b.Overdue(work.Settle, now, now, 10), "who has it is at work")
+	oldest, err = work.Oldest(b.ctx, b.Pool, now)
+	require.NoError(t, err)
+	require.True(t, oldest[work.Settle].Equal(b.Clock.Now().Add(time.Second)), "the oldest has somebody")
+	require.True(t, oldest[work.Deliver].Equal(b.Clock.Now()), "its lease has ended")
 }
 
 // Of each tenant no more is read than its share, all tenants' first before their second, and the
