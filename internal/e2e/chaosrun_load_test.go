@@ -27,6 +27,9 @@ func signedNaira(text string) (money.Amount, error) {
 	return a, err
 }
 
+// payerBank is the bank of all payers.
+const payerBank = "Wema Bank"
+
 // altering is by how much the bank's record of an altered payment differs.
 var altering = money.Must("1.00")
 
@@ -115,8 +118,12 @@ func (s *chaosRun) payOnce(ctx context.Context, h *testTenant, rng *rand.Rand) {
 // refuses it.
 func (s *chaosRun) makes(a testAccount, gross money.Amount, c course) (*sent, fakebank.Transaction) {
 	p := s.record.draft(a.ref, gross, s.bank.Fee(gross), c)
-	pay := fakebank.Payment{NUBAN: a.nuban, Amount: gross, SenderName: "Bola Ade", Narration: p.narration(), Silent: true}
+	pay := fakebank.Payment{
+		NUBAN: a.nuban, Amount: gross, Fee: &p.fee, SenderName: "Bola Ade", SenderAccount: p.payer(), SenderBank: payerBank, Narration: p.narration(), Silent: true,
+	}
 	switch c {
+	case altered:
+		pay.Amount = gross.Add(altering)
 	case falsely:
 		pay.Status = fakebank.StatusFailed
 	case lingers:
@@ -128,9 +135,7 @@ func (s *chaosRun) makes(a testAccount, gross money.Amount, c course) (*sent, fa
 		return nil, tx
 	}
 	p.txID = tx.ID
-	if c == altered {
-		s.bank.SetTransaction(tx.ID, func(t *fakebank.Transaction) { t.Amount = t.Amount.Add(altering) })
-	}
+	tx.Amount = gross // which the event says
 	return p, tx
 }
 
@@ -211,6 +216,10 @@ func (s *chaosRun) order(rng *rand.Rand, h *testTenant, o *ordered) {
 			return
 		case status == http.StatusBadRequest && strings.Contains(string(text), "insufficient funds"):
 			o.refusal = string(text)
+			return
+		case status == http.StatusBadRequest && h.limited && strings.Contains(string(text), "above the limit"):
+			o.refusal = string(text)
+			s.record.does(aboveLimit)
 			return
 		case status != 0 && status != http.StatusConflict && status < 500:
 			s.record.mishears("settlement %d was answered %d %s", o.no, status, text)

@@ -59,12 +59,15 @@ type ordered struct {
 	tries       int
 }
 
+// payer is the account that the payment came from; each payment has its own.
+func (p *sent) payer() string { return fmt.Sprintf("8%09d", p.no) }
+
 // published is what a tenant's endpoint received about one payment.
 type published struct {
-	first time.Time
-	times int
-	body  string
-	odd   string // what was wrong with a delivery
+	first  time.Time
+	times  int
+	bodies map[string]string // by the event's group: that of a payment, and of its correction
+	odd    string            // what was wrong with a delivery
 }
 
 // record is all that the harness did and received. Its methods are safe for concurrent use; the
@@ -80,6 +83,9 @@ type record struct {
 	misheard  []string                // answers that can't be right, whatever has failed
 	reads     int
 	answers   map[string]int // how the API answered, by what was asked
+	moves     moves
+	limited   string // the tenant whose payouts have limits
+	bearer    string // the tenant that bears what the bank takes for its payouts
 	took      []time.Duration
 	waiting   map[string]int // by the account's tenant: accepted, and not delivered yet
 }
@@ -87,6 +93,7 @@ type record struct {
 func newRecord() *record {
 	return &record{
 		published: map[int]*published{}, most: map[string]money.Amount{}, false: map[string]money.Amount{}, answers: map[string]int{}, waiting: map[string]int{},
+		moves: moves{did: map[string]int{}},
 	}
 }
 
@@ -120,22 +127,28 @@ func (r *record) accept(p *sent, tries int, took time.Duration) {
 	}
 }
 
-// received notes a delivery; odd says what is wrong with it.
-func (r *record) received(no int, body, odd string, now time.Time) {
+// received notes a delivery of an event of a group; odd says what is wrong with it.
+func (r *record) received(no int, group, body, odd string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.published[no]
 	if t == nil {
-		t = &published{first: now, body: body}
+		t = &published{first: now, bodies: map[string]string{group: body}}
 		r.published[no] = t
 		if no > 0 && no <= len(r.payments) && !r.payments[no-1].accepted.IsZero() {
 			r.waiting[tenantOf(r.payments[no-1].account)]--
 		}
 	}
 	t.times++
-	if odd == "" && t.body != body {
+	known, again := t.bodies[group]
+	switch {
+	case odd != "":
+	case again && known != body:
 		odd = "other bytes than the first time"
+	case !again && r.payments[no-1].course != altered: // which an operator corrects
+		odd = "another event of the same payment"
 	}
+	t.bodies[group] = body
 	if odd != "" {
 		t.odd = odd
 	}

@@ -24,6 +24,8 @@ type chaosResult struct {
 	Missed   int            `json:"faults_without_effect"`
 	Struck   map[string]int `json:"bank_rules_struck"` // by action
 	Reissued int            `json:"numbers_issued_again"`
+	Beside   map[string]int `json:"beside"` // of payments and settlements: what else was done
+	Float    string         `json:"float_difference"`
 
 	Payments      map[string]int `json:"payments"` // by what they met with
 	Resent        int            `json:"events_sent_again"`
@@ -92,6 +94,7 @@ func (s *chaosRun) result(v *seen, found []finding) *chaosResult {
 	r := s.record
 	out := &chaosResult{
 		Seed: s.seed, Began: s.began, Seconds: s.faulty.Seconds(), Faults: map[string]int{}, Happened: s.happened, Missed: s.missed, Struck: s.struck,
+		Beside: r.moves.did, Float: s.float,
 		Reissued: s.count(`SELECT count(*) FROM (SELECT FROM accounts WHERE bank_account_number IS NOT NULL GROUP BY bank_account_number HAVING count(*) > 1) AS n`),
 		Payments: map[string]int{}, Settlements: map[string]int{}, BankPaid: len(v.paid), Reads: r.reads, Answers: r.answers,
 		Ends: ends(s.supervisors()), Archived: s.archived, Findings: byKind(found), Examples: found[:min(len(found), 200)], Drained: s.drained.Seconds(),
@@ -104,7 +107,7 @@ func (s *chaosRun) result(v *seen, found []finding) *chaosResult {
 	posted := map[string]time.Time{}
 	for _, entries := range v.entries {
 		for _, e := range entries {
-			if e.Direction == "credit" && e.ReversalOf == nil {
+			if _, corrected := posted[e.ProviderTxnRef]; e.isPayment() && !corrected {
 				posted[e.ProviderTxnRef] = e.CreatedAt
 			}
 		}
@@ -170,6 +173,8 @@ func (r *chaosResult) table() string {
 	row("payouts that the bank has paid", "%d", r.BankPaid)
 	row("answers of the bank that a rule changed", "%s", counts(r.Struck))
 	row("numbers that the bank issued again", "%d", r.Reissued)
+	row("beside that", "%s", counts(r.Beside))
+	row("the float's difference in the end", "%s", r.Float)
 	row("balances read meanwhile", "%d", r.Reads)
 	row("an event's 200, from its last sending", "%s", r.Answer)
 	row("an event's 200, from its first sending", "%s", r.Accepting)

@@ -31,6 +31,7 @@ type testTenant struct {
 	accounts []testAccount
 	record   *record
 	signed   string // the webhook secret
+	limited  bool   // there are limits on what it pays out
 	fault    atomic.Int32
 
 	mu   sync.Mutex
@@ -44,7 +45,7 @@ func (h *testTenant) all() []testAccount {
 	return slices.Concat(h.accounts, h.once)
 }
 
-type testAccount struct{ ref, nuban string }
+type testAccount struct{ ref, nuban, id string }
 
 // What a fault makes of an endpoint.
 const (
@@ -66,7 +67,8 @@ func (s *chaosRun) newTestTenant(name string, as mode, accounts int) *testTenant
 	h.signed = e.secret
 	for i := range accounts {
 		ref := name + "-" + strconv.Itoa(i)
-		h.accounts = append(h.accounts, testAccount{ref, h.open(ref).BankAccountNumber})
+		a := h.open(ref)
+		h.accounts = append(h.accounts, testAccount{ref, a.BankAccountNumber, a.ID})
 	}
 	return h
 }
@@ -102,26 +104,26 @@ func (h *testTenant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	no, odd := h.read(r.Header.Get("X-Service-Signature"), body, now)
-	h.record.received(no, string(body), odd, now)
+	no, group, odd := h.read(r.Header.Get("X-Service-Signature"), body, now)
+	h.record.received(no, group, string(body), odd, now)
 }
 
-// read is the number of the payment that a delivery is about (0: none), and what is wrong with the
-// delivery.
-func (h *testTenant) read(signature string, body []byte, now time.Time) (no int, odd string) {
+// read is the number of the payment that a delivery is about (0: none), the event's group, and what
+// is wrong with the delivery.
+func (h *testTenant) read(signature string, body []byte, now time.Time) (no int, group, odd string) {
 	if odd = refusal(h.signed, signature, body, now); odd != "" {
-		return 0, odd
+		return 0, "", odd
 	}
 	var e paymentReceived
 	if err := json.Unmarshal(body, &e); err != nil {
-		return 0, err.Error()
+		return 0, "", err.Error()
 	}
 	text, _ := strings.CutPrefix(e.Narration, "payment ")
 	no, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, "the narration is " + strconv.Quote(e.Narration)
+		return 0, "", "the narration is " + strconv.Quote(e.Narration)
 	}
-	return no, h.record.mismatch(no, e)
+	return no, e.TransactionGroupID, h.record.mismatch(no, e)
 }
 
 // mismatch says how an event differs from the payment that it is about; empty: not at all.
@@ -133,7 +135,7 @@ func (r *record) mismatch(no int, e paymentReceived) string {
 	}
 	p := r.payments[no-1]
 	net, gross := p.net(), p.gross
-	// from the bank's list, if that was read first
+	// from the bank's list, if that was read first, or corrected
 	if p.course == altered && e.GrossAmount != gross.String() {
 		net, gross = net.Add(altering), gross.Add(altering)
 	}
@@ -162,7 +164,7 @@ func TestChaosTenantChecks(t *testing.T) {
 		t.Error("another sum, or another payment, is believed")
 	}
 	h := &testTenant{record: r, signed: "a secret"}
-	if _, odd := h.read("t=1,v1=00", []byte(`{}`), time.Unix(1, 0)); odd == "" {
+	if _, _, odd := h.read("t=1,v1=00", []byte(`{}`), time.Unix(1, 0)); odd == "" {
 		t.Error("a false signature is believed")
 	}
 }

@@ -73,6 +73,7 @@ type chaosRun struct {
 	due                 atomic.Int64 // events that wait, as of a moment ago
 	over                atomic.Bool  // what is not done by now is given up
 	drained             time.Duration
+	float               string // what the wallet and the books differ by in the end
 	archived            int
 	mu                  sync.Mutex     // guards the rest
 	later               sync.WaitGroup // what the bank says about a payment after a while
@@ -104,17 +105,20 @@ func TestChaos(t *testing.T) {
 	found = append(found, s.settlesDown()...)
 	v := s.look()
 	found = append(found, check(s.record, v)...)
+	found = append(found, s.submitted()...)
 	found = append(found, s.verify()...)
 	found = append(found, s.leaves()...)
 	r := s.result(v, found)
 	s.publish(r)
 	require.Empty(t, found, excerpt(found, 5))
 	require.GreaterOrEqual(t, len(s.happened), int(size.length.Minutes()*30), foundFewFaults)
+	require.Empty(t, s.record.undone(append(tenantsDo, operatorsDo...)), "what the run never did")
 	if size.length >= time.Minute { // a shorter one has too few payouts for what strikes one in a hundred
 		for _, what := range []fakebank.Action{fakebank.Lagging, fakebank.PartialRefund, fakebank.PaidLate, fakebank.FailedLate, fakebank.Gateway} {
 			require.Positive(t, r.Struck[string(what)], "%s never struck: %v", what, r.Struck)
 		}
 		require.Positive(t, r.Reissued, "no number was issued again")
+		require.Empty(t, s.record.undone([]string{feeBorne}), "what the run never did")
 		for _, c := range []course{recalled, withdrawn} {
 			require.Positive(t, r.Payments[string(c)], "no payment was %s: %v", c, r.Payments)
 		}
@@ -205,6 +209,7 @@ func (s *chaosRun) start() {
 	for i, as := range []mode{prompt, slow, flapping, prompt} {
 		s.tenants = append(s.tenants, s.newTestTenant("tenant"+strconv.Itoa(i+1), as, 8))
 	}
+	s.setPolicies()
 	s.began = time.Now()
 }
 
@@ -231,7 +236,11 @@ func (s *chaosRun) run() []finding {
 		client++
 		rng := rand.New(rand.NewPCG(s.seed, client))
 		load.Go(func() { s.opensOneTime(ctx, h, rng) })
+		client++
+		other := rand.New(rand.NewPCG(s.seed, client))
+		load.Go(func() { s.moves(ctx, h, other) })
 	}
+	load.Go(func() { s.freezes(ctx, rand.New(rand.NewPCG(s.seed, 9))) })
 	load.Go(func() { s.changesSecret(ctx) })
 	s.inject(plan(s.seed, s.size.length, s.size.gap))
 	<-ctx.Done()
@@ -286,13 +295,17 @@ func (s *chaosRun) settlesDown() []finding {
 		s.minutePasses()
 	}
 	begin := time.Now()
+	s.tops()
+	s.resumes()
 	// Its code says that a person must look: at the payments of another sum.
 	_ = s.tool("reconcile", "--from", s.began.Add(-time.Minute).UTC().Format(time.RFC3339))
 	_, found := s.drain(s.size.drain)
 	s.drained = time.Since(begin)
 	found = append(found, s.resolves()...)
+	found = append(found, s.corrects()...)
 	_, left := s.drain(s.size.drain)
 	found = append(found, left...)
+	found = append(found, s.compares()...)
 	archived, queues := s.queuesLeft()
 	s.archived = archived
 	return slices.Concat(found, queues)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ type process struct {
 	out  output
 	kept sync.Once
 	file string // what it printed, after a failure
+	// it did what it should: a failure of the test is not its own
+	fine atomic.Bool
 }
 
 // start runs the binary with args, and with settings as its whole environment. It is killed when
@@ -59,7 +62,7 @@ func startProgram(t testing.TB, dir string, settings map[string]string, cmd *exe
 	p.Process, err = supervise.Start(cmd, supervise.Options{Name: "ajo " + strings.Join(args, " ")})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if t.Failed() {
+		if t.Failed() && !p.fine.Load() {
 			t.Log(p.summary())
 		}
 		p.Kill()

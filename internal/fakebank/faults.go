@@ -138,7 +138,7 @@ func (f *Faults) enliven(rules []Rule) []*liveRule {
 		}
 		f.lastID++
 		r.ID, r.Struck = f.lastID, 0
-		live[i] = &liveRule{Rule: r, salt: f.seed ^ saltOf(r.On, r.Do)}
+		live[i] = &liveRule{Rule: r, salt: f.seed ^ saltOf(r.On, r.Do) ^ mix(uint64(f.lastID))}
 	}
 	return live
 }
@@ -220,7 +220,8 @@ type liveRule struct {
 }
 
 // strikes counts one matching call and reports whether the rule strikes it. The n-th call of a rule
-// has the same draw in every run with the same seed, however the calls of other rules fall between.
+// has the same draw in every run with the same seed, however the calls of other rules fall between;
+// the same rule set anew has others, or a rule that is rare would never strike where rules change.
 func (r *liveRule) strikes() bool {
 	n := r.seen.Add(1)
 	if n <= int64(r.Skip) {

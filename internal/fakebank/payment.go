@@ -165,6 +165,24 @@ func (b *Bank) takeBack(ctx context.Context, id string, silent bool) (Transactio
 	return reversed, nil
 }
 
+// Arrive ends a pending inbound transfer: its record becomes SUCCESS, and the wallet grows by its
+// net. No event goes out. Its errors are [ErrNoRecord] and [ErrState].
+func (b *Bank) Arrive(id string) (Transaction, error) {
+	b.books.mu.Lock()
+	defer b.books.mu.Unlock()
+	t := b.books.txs[id]
+	switch {
+	case t == nil:
+		return Transaction{}, ErrNoRecord
+	case t.Status != StatusPending:
+		return Transaction{}, ErrState
+	}
+	t.Status = StatusSuccess
+	b.books.wallet = b.books.wallet.Add(t.Amount).Sub(t.Fee)
+	b.books.changes.Add(1)
+	return *t, nil
+}
+
 // SetTransaction alters the bank's record of one inbound transfer, and so what it answers; the
 // wallet and the events already built stay as they are. It panics when the id is unknown, and must
 // not call the bank from change.

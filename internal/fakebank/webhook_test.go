@@ -266,6 +266,23 @@ func TestReversal(t *testing.T) {
 	require.Equal(t, "4975.00", b.Wallet().String())
 }
 
+// A payment that was pending arrives once, and only then is its money there.
+func TestPendingPaymentArrives(t *testing.T) {
+	b := setup(t, fakebank.Options{})
+	tx, err := b.Pay(t.Context(), fakebank.Payment{NUBAN: b.open(), Amount: money.Must("5000.00"), Status: fakebank.StatusPending, Silent: true})
+	require.NoError(t, err)
+	require.Equal(t, "0.00", b.Wallet().String())
+	for _, want := range []error{nil, fakebank.ErrState} {
+		_, err = b.Arrive(tx.ID)
+		require.ErrorIs(t, err, want)
+		arrived, _ := b.Transaction(tx.ID)
+		require.Equal(t, fakebank.StatusSuccess, arrived.Status)
+		require.Equal(t, "4975.00", b.Wallet().String())
+	}
+	_, err = b.Arrive("nothing")
+	require.ErrorIs(t, err, fakebank.ErrNoRecord)
+}
+
 // An event may name another payer than the record does, under a signature that holds.
 func TestForgedSender(t *testing.T) {
 	hooks := receive(t, nil)
