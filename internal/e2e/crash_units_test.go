@@ -28,6 +28,12 @@ var scenarios = []scenario{
 		name: "settlement", points: slices.Concat([]string{"transfer/"}, enqueues), queues: "settle",
 		begin: (*crash).chooseSettlements, unit: (*crash).settlement, check: (*crash).checkSettlements,
 	},
+	{
+		name: "fee", points: []string{
+			"transfer/accept:before-commit", "transfer/accept:after-commit", "transfer/after-pay", "transfer/after-ask", "transfer/end:before-commit", "transfer/end:after-commit",
+		},
+		queues: "settle", begin: (*crash).chooseFees, unit: (*crash).settlement, check: (*crash).checkSettlements,
+	},
 	{name: "hold", points: []string{"once/"}, queues: "settle", unit: (*crash).holding, check: (*crash).checkHolds},
 	{
 		name: "refund", points: []string{
@@ -67,90 +73,6 @@ var scenarios = []scenario{
 		settings: map[string]string{"AJO_IDENTITY_APP_ID": "app", "AJO_IDENTITY_KEY": "an-identity-key-of-this-test", "AJO_TRUSTED_PROXIES": "127.0.0.0/8"},
 		begin:    (*crash).askIdentity, unit: (*crash).joining, check: (*crash).checkJoined,
 	},
-}
-
-// chooseSettlements has settlements delivered to the tenant; nobody delivers here, so the
-// deliveries wait.
-func (c *crash) chooseSettlements() {
-	c.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook',
-		webhook_events = '{settlement.succeeded,settlement.failed,settlement.refunded}' WHERE id = $1`, c.tenant)
-}
-
-// settlement asks for four settlements, which between them come to every end: one is paid at once;
-// one is paid and nobody hears of it; one is rejected; one is paid, and the money is given back. A
-// worker that dies with the rejection unrecorded has it submitted again: in the long form it is
-// rejected till it is given up, which takes a second of asynq's for each of fifteen steps; in the
-// short one it is paid then. If a death took all four before the bank had one, its "not found" is
-// doubted after five times, until it is known to have a payout: as in a service that goes on, there
-// is another one then.
-func (c *crash) settlement(n int) unit {
-	account := fmt.Sprintf("shop-%d", n)
-	c.fund(account, money.Must("100.00"))
-	number := func(kind int) string { return fmt.Sprintf("%d%09d", kind, n) }
-	rejection := fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Reject, Match: number(3)}
-	if c.want == 1 {
-		rejection.Next = 1
-	}
-	c.bank.Faults.Add(
-		fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.DropAfter, Match: number(2), Next: 1},
-		rejection,
-	)
-	payouts := make([]*payout, 4)
-	for i := range payouts {
-		payouts[i] = &payout{account: account, accountNumber: number(i + 1), amount: money.FromKobo(int64(i+1) * 10_00)}
-	}
-	ends, givenBack := []string{"success", "success", "failed", "success"}, false
-	return func() bool {
-		if c.want == 1 && c.deaths() == 1 && c.others == 0 && len(c.bank.Paid()) == 0 {
-			c.others = 1
-			c.fund("another", money.Must("1.00"))
-			payouts, ends = append(payouts, &payout{account: "another", accountNumber: number(5), amount: money.Must("1.00")}), append(ends, "success")
-		}
-		done := true
-		for i, p := range payouts {
-			if p.ref == "" {
-				if ok, err := c.order(p); err != nil || !ok {
-					require.NoError(c.t, err)
-					return false
-				}
-			}
-			status := c.statusOf(p.ref)
-			// its submissions were all lost to deaths, and the bank knows of none
-			if status == "failed" && c.attempts(p) == 5 {
-				ends[i] = status
-			}
-			if status == "success" && i == 2 && c.want == 1 && c.attempts(p) > 1 {
-				ends[i] = status
-			}
-			done = done && status == ends[i]
-		}
-		if done && !givenBack && ends[3] == "success" {
-			_, err := c.bank.EndPayout(payouts[3].ref, fakebank.StatusRefund)
-			require.NoError(c.t, err)
-			ends[3], givenBack, done = "refunded", true, false
-		}
-		return done
-	}
-}
-
-// checkSettlements compares the transfers with the bank's payouts: each destination is paid once at
-// most.
-func (c *crash) checkSettlements(units int) {
-	c.t.Helper()
-	c.checkPayouts()
-	require.Equal(c.t, 4*units+c.others, c.count(`SELECT count(*) FROM transfers`))
-	require.Zero(c.t, c.count(`
-		SELECT count(*) FROM transfers t
-		WHERE (SELECT array_agg(event_type ORDER BY event_type) FROM deliveries WHERE transaction_group_id = t.id) IS DISTINCT FROM
-			CASE status WHEN 'success' THEN '{settlement.succeeded}' WHEN 'failed' THEN '{settlement.failed}'
-				WHEN 'refunded' THEN '{settlement.refunded,settlement.succeeded}' END::text[]`), "each end is published once")
-	if c.want == 1 {
-		left := "70.00"
-		if c.count(`SELECT count(*) FROM transfers t JOIN accounts a ON a.id = t.account_id WHERE account_ref = 'shop-1' AND t.amount = 30 AND t.status = 'success'`) == 1 {
-			left = "40.00"
-		}
-		require.Equal(c.t, left, c.balanceOf("shop-1"))
-	}
 }
 
 func (c *crash) listen() {

@@ -30,6 +30,7 @@ type settler struct {
 	tenant   uuid.UUID
 	key      string
 	resolved []string // references of transfers that the operator has resolved
+	bears    bool     // the tenant bears what the bank takes for its payouts
 }
 
 func newSettler(t *testing.T) *settler {
@@ -54,6 +55,13 @@ func newSettlerIn(w *world) *settler {
 	hash := secret.Hash(s.key)
 	s.Exec(`INSERT INTO api_keys (id, tenant_id, main, name, hash, suffix, created_at) VALUES (gen_random_uuid(), $1, true, 'Main key', $2, $3, now())`, s.tenant, hash[:], key.Suffix())
 	return s
+}
+
+// bearsFees has the tenant bear what the bank takes for its payouts. Its accounts need money for
+// that: [settler.checkPayouts] wants all of it borne.
+func (s *settler) bearsFees() {
+	s.bears = true
+	s.Exec(`UPDATE tenants SET payout_fee_by = 'tenant' WHERE id = $1`, s.tenant)
 }
 
 // credit posts a payment to an account, with its event, and returns its group. Nobody asks the bank
@@ -142,7 +150,7 @@ func (s *settler) attempts(p *payout) int {
 // checkPayouts compares the transfers with the bank's payouts, and the books with themselves: no
 // transfer is unended, each destination was paid once at most, the bank's payouts are the transfers
 // by status, sum and destination, each debit is as its transfer says, every balance is what was put
-// in less what was paid, and what the bank took for the payouts is booked.
+// in less what was paid and the tenant's part of what the bank took, which is booked.
 func (s *settler) checkPayouts() {
 	s.t.Helper()
 	ctx := context.Background()
@@ -170,6 +178,11 @@ func (s *settler) checkPayouts() {
 	books, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(s.t, err)
 	require.ElementsMatch(s.t, books, bank, "the bank's list is the transfers, by status and sum")
+	for _, tx := range s.bank.Transactions() {
+		if tx.Status == fakebank.StatusSuccess {
+			total = total.Sub(tx.Amount).Add(tx.Fee)
+		}
+	}
 	require.Equal(s.t, total.Add(charges).Neg().String(), s.bank.Wallet().String(), "the bank's wallet began at zero")
 	trial, err := ledger.ReadTrialBalance(ctx, s.Pool, "9999-12-30")
 	require.NoError(s.t, err)
@@ -177,13 +190,20 @@ func (s *settler) checkPayouts() {
 	require.Equal(s.t, charges.Neg().String(), testenv.Value[money.Amount](s.Env, `
 		SELECT coalesce(sum(b.balance), 0) FROM ledger_balances b JOIN system_accounts s ON s.id = b.account_id WHERE s.name IN ('bank_fees', 'taxes')`).String())
 	require.Zero(s.t, s.count(`SELECT count(*) FROM transfers WHERE status IN ('pending', 'processing')`), s.unended())
+	borne := money.Zero // whatever the service says of itself
+	if s.bears {
+		borne = charges
+	}
+	require.Equal(s.t, borne.String(), testenv.Value[money.Amount](s.Env, `
+		SELECT coalesce(sum(CASE direction WHEN 'debit' THEN amount ELSE -amount END), 0) FROM ledger_entries WHERE kind = 'fee' AND status = 'confirmed' AND tenant_id <> account_id`).String())
 	require.Zero(s.t, s.count(`
 		SELECT count(*) FROM transfers t LEFT JOIN ledger_entries e ON e.transaction_group_id = coalesce(t.debit_group, t.id) AND e.direction = 'debit'
 		WHERE e.status IS DISTINCT FROM CASE t.status WHEN 'success' THEN 'confirmed' ELSE 'reversed' END OR e.amount <> coalesce(t.paid_amount, t.amount) OR e.account_id <> t.account_id`))
 	require.Zero(s.t, s.count(`
 		SELECT count(*) FROM ledger_balances b WHERE tenant_id <> account_id AND balance <>
-			(SELECT coalesce(sum(amount), 0) FROM ledger_entries WHERE account_id = b.account_id AND direction = 'credit' AND status = 'confirmed')
-			- (SELECT coalesce(sum(coalesce(paid_amount, amount)), 0) FROM transfers WHERE account_id = b.account_id AND status = 'success')`))
+			(SELECT coalesce(sum(amount), 0) FROM ledger_entries WHERE account_id = b.account_id AND direction = 'credit' AND status = 'confirmed' AND kind = '')
+			- (SELECT coalesce(sum(coalesce(paid_amount, amount)), 0) FROM transfers WHERE account_id = b.account_id AND status = 'success')
+			- (SELECT coalesce(sum(coalesce(tenant_fee, 0) + coalesce(tenant_taxes, 0)), 0) FROM transfers WHERE account_id = b.account_id)`))
 }
 
 // unended shows the transfers that still have a way to go.

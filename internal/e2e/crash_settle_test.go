@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+)
+
+// chooseSettlements has settlements delivered to the tenant; nobody delivers here, so the
+// deliveries wait.
+func (c *crash) chooseSettlements() {
+	c.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook',
+		webhook_events = '{settlement.succeeded,settlement.failed,settlement.refunded}' WHERE id = $1`, c.tenant)
+}
+
+// chooseFees is chooseSettlements for a tenant that bears what the bank takes: the fee that is
+// expected at the acceptance is corrected at the end, and given back with what comes back.
+func (c *crash) chooseFees() {
+	c.chooseSettlements()
+	c.bearsFees()
+}
+
+// settlement asks for four settlements, which between them come to every end: one is paid at once;
+// one is paid and nobody hears of it; one is rejected; one is paid, and the money is given back. A
+// worker that dies with the rejection unrecorded has it submitted again: in the long form it is
+// rejected till it is given up, which takes a second of asynq's for each of fifteen steps; in the
+// short one it is paid then. If a death took all four before the bank had one, its "not found" is
+// doubted after five times, until it is known to have a payout: as in a service that goes on, there
+// is another one then.
+func (c *crash) settlement(n int) unit {
+	account := fmt.Sprintf("shop-%d", n)
+	c.fund(account, c.funds())
+	number := func(kind int) string { return fmt.Sprintf("%d%09d", kind, n) }
+	rejection := fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Reject, Match: number(3)}
+	if c.want == 1 {
+		rejection.Next = 1
+	}
+	c.bank.Faults.Add(
+		fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.DropAfter, Match: number(2), Next: 1},
+		rejection,
+	)
+	payouts := make([]*payout, 4)
+	for i := range payouts {
+		payouts[i] = &payout{account: account, accountNumber: number(i + 1), amount: money.FromKobo(int64(i+1) * 10_00)}
+	}
+	ends, givenBack := []string{"success", "success", "failed", "success"}, false
+	return func() bool {
+		if c.want == 1 && c.deaths() == 1 && c.others == 0 && len(c.bank.Paid()) == 0 {
+			c.others = 1
+			c.fund("another", c.funds())
+			payouts, ends = append(payouts, &payout{account: "another", accountNumber: number(5), amount: money.Must("1.00")}), append(ends, "success")
+		}
+		done := true
+		for i, p := range payouts {
+			if p.ref == "" {
+				if ok, err := c.order(p); err != nil || !ok {
+					require.NoError(c.t, err)
+					return false
+				}
+			}
+			status := c.statusOf(p.ref)
+			// its submissions were all lost to deaths, and the bank knows of none
+			if status == "failed" && c.attempts(p) == 5 {
+				ends[i] = status
+			}
+			if status == "success" && i == 2 && c.want == 1 && c.attempts(p) > 1 {
+				ends[i] = status
+			}
+			done = done && status == ends[i]
+		}
+		if done && !givenBack && ends[3] == "success" {
+			_, err := c.bank.EndPayout(payouts[3].ref, fakebank.StatusRefund)
+			require.NoError(c.t, err)
+			ends[3], givenBack, done = "refunded", true, false
+		}
+		return done
+	}
+}
+
+// checkSettlements compares the transfers with the bank's payouts: each destination is paid once at
+// most.
+func (c *crash) checkSettlements(units int) {
+	c.t.Helper()
+	c.checkPayouts()
+	require.Equal(c.t, 4*units+c.others, c.count(`SELECT count(*) FROM transfers`))
+	require.Zero(c.t, c.count(`
+		SELECT count(*) FROM transfers t
+		WHERE (SELECT array_agg(event_type ORDER BY event_type) FROM deliveries WHERE transaction_group_id = t.id) IS DISTINCT FROM
+			CASE status WHEN 'success' THEN '{settlement.succeeded}' WHEN 'failed' THEN '{settlement.failed}'
+				WHEN 'refunded' THEN '{settlement.refunded,settlement.succeeded}' END::text[]`), "each end is published once")
+	if c.want == 1 {
+		left := c.funds()
+		for _, p := range c.bank.Paid() {
+			if !strings.HasSuffix(p.AccountNumber, "000000001") || strings.HasPrefix(p.AccountNumber, "5") {
+				continue
+			}
+			if left = left.Sub(p.Amount); c.bears {
+				left = left.Sub(chargesOf(p))
+			}
+		}
+		require.Equal(c.t, left.String(), c.balanceOf("shop-1"))
+	}
+}
+
+// funds are what a unit of settlements has: what it pays out, and what the bank may take for it.
+func (c *crash) funds() money.Amount {
+	if c.bears {
+		return money.Must("1000.00")
+	}
+	return money.Must("100.00")
+}
