@@ -64,6 +64,8 @@ type Options struct {
 	Limits   *ratelimit.Limiter
 	// TenantLimits are what operators have set for tenants.
 	TenantLimits *limit.Service
+	// Prices are what the platform takes of tenants.
+	Prices *fee.Prices
 	// Replica is the standby that the requests of reads.go are answered by; nil: none.
 	Replica  *replica.Replica
 	Enqueuer *tasks.Enqueuer // enqueues tasks after a use case has committed

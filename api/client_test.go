@@ -20,6 +20,7 @@ import (
 
 	"ajo/api/client"
 	"ajo/internal/audit"
+	"ajo/internal/fee"
 	"ajo/internal/limit"
 	"ajo/internal/money"
 	"ajo/internal/signature"
@@ -127,6 +128,8 @@ func TestClientHasEveryEndpoint(t *testing.T) {
 	require.NotEmpty(t, whole[[]client.Bank](x, "banks")(c.Banks(ctx)))
 	require.Equal(t, "0123456789", whole[client.Holder](x, "")(c.Lookup(ctx, "058", "0123456789")).AccountNumber)
 	require.Equal(t, client.Quote{ReceiveAmount: "4990.00", ProviderFee: "25.00", SendAmount: "5015.00"}, whole[client.Quote](x, "")(c.Fee(ctx, "4990.00")))
+	w.price(m, fee.Price{On: fee.OnPayout, Percent: money.MustRate("1")})
+	require.Equal(t, "49.90", whole[client.Quote](x, "")(c.Fee(ctx, "4990")).PlatformFees.Payout.Fee)
 
 	require.Equal(t, "1000.00", whole[client.Limits](x, "")(c.Limits(ctx)).Payouts.Today)
 	hold := whole[client.Hold](x, "")

@@ -20,7 +20,7 @@ func TestOnlyListsStatementsAndExportsAreReadAtTheReplica(t *testing.T) {
 		"/auth/keys":                         "is read right after a key was made or revoked",
 		"/auth/deliveries/:id":               "is the state of one thing",
 		"/v1/transfers/banks":                "is asked of the bank",
-		"/v1/fees/calculate":                 "reads nothing",
+		"/v1/fees/calculate":                 "reads two prices",
 		"/v1/accounts/:accountRef":           "is the state of one thing",
 		"/auth/accounts/:accountRef":         "is the state of one thing",
 		"/v1/accounts/:accountRef/balance":   "settlements go by it",

@@ -29,7 +29,7 @@ const anyScope tenant.Scope = ""
 // unscoped are the endpoints with [anyScope], and why no key is refused there.
 var unscoped = map[endpoint]string{
 	{"GET", "/v1/transfers/banks"}: "the list of banks is the same for everybody, and public",
-	{"GET", "/v1/fees/calculate"}:  "it computes with public tiers, and reads nothing of a tenant",
+	{"GET", "/v1/fees/calculate"}:  "it computes with public tiers and with the price that its tenant has agreed to",
 }
 
 // Route is one endpoint. Scope is what an API key needs there. Limited rows are counted per

@@ -83,6 +83,7 @@ func setup(t *testing.T, change ...func(*Options)) *world {
 			ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 		}),
 		TenantLimits: &limit.Service{Pool: w.Pool, Clock: w.Clock},
+		Prices:       &fee.Prices{Pool: w.Pool, Clock: w.Clock},
 		Webhooks:     w.webhooks(box, safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, webhook.Options{}),
 		Ready:        func(context.Context) []Check { return []Check{{Name: "postgres"}, {Name: "redis"}} },
 		Log:          log,

@@ -57,10 +57,12 @@ CREATE TABLE ledger_entries (
     record_session       text,
     record_name          text,
     record_bank          text,
-    kind                 text NOT NULL DEFAULT '' CHECK (kind IN ('', 'fee', 'suspense', 'move', 'book_transfer')),
+    kind                 text NOT NULL DEFAULT '' CHECK (kind IN ('', 'fee', 'suspense', 'move', 'book_transfer', 'platform_fee')),
+    price_id             uuid CHECK (price_id IS NULL OR (direction = 'credit' AND kind = '' AND reversal_of IS NULL)),
     reversed             boolean NOT NULL GENERATED ALWAYS AS (status = 'reversed') STORED,
-    -- A debit under review would free money that may be on its way out.
-    CHECK (NOT (direction = 'debit' AND status = 'needs_review')),
+    -- A debit under review would free money that may be on its way out. What the platform takes of a
+    -- payment is under review with it.
+    CHECK (NOT (direction = 'debit' AND status = 'needs_review' AND NOT (kind = 'platform_fee' AND transfer_ref IS NULL))),
     CHECK (reversal_of IS NULL OR status = 'reversed'),
     -- A system account's entry says what it is.
     CHECK (tenant_id <> account_id OR kind <> ''),
@@ -85,7 +87,8 @@ CREATE INDEX ledger_entries_contra ON ledger_entries (contra, id) WHERE contra <
 COMMENT ON TABLE ledger_entries IS 'One movement of money on an account. Only its status ever changes.';
 COMMENT ON COLUMN ledger_entries.contra IS 'the system account on the other side of the movement';
 COMMENT ON COLUMN ledger_entries.kind IS
-    'empty: a payment or a payout; fee: what the bank took for a payout; suspense: money whose owner is not known; move: made by an operator; book_transfer: between accounts of a tenant';
+    'empty: a payment or a payout; fee: what the bank took for a payout; suspense: money whose owner is not known; move: made by an operator; book_transfer: between accounts of a tenant; platform_fee: what the platform takes, and the VAT on it';
+COMMENT ON COLUMN ledger_entries.price_id IS 'of a payment: the price that held for it; entries of kind platform_fee follow its status; NULL: none';
 COMMENT ON COLUMN ledger_entries.seq IS 'position in the account, from 1 without a gap: the statement''s order and cursor';
 COMMENT ON COLUMN ledger_entries.amount IS 'of a received payment: net, after the bank''s fee';
 COMMENT ON COLUMN ledger_entries.fee IS 'the bank''s fee, outside the balance';
@@ -129,7 +132,7 @@ COMMENT ON TABLE ledger_balances IS
     'An account''s running totals. Its row is the lock of everything that happens to the account''s entries.';
 COMMENT ON COLUMN ledger_balances.balance IS
     'an entry under review is in neither total; a reversed entry is in one and its reversal in the other';
-COMMENT ON COLUMN ledger_balances.provisional_credits IS 'part of the balance that the bank has not confirmed; covers no settlement';
+COMMENT ON COLUMN ledger_balances.provisional_credits IS 'part of the balance that the bank has not confirmed, less what the platform takes of it; covers no settlement';
 COMMENT ON COLUMN ledger_balances.last_seq IS 'the newest entry''s position';
 COMMENT ON COLUMN ledger_balances.chain_head IS 'the newest entry''s hash; NULL while there is none';
 COMMENT ON COLUMN ledger_balances.recall_held IS 'part of the balance that the bank may have taken back; covers no settlement';
@@ -189,6 +192,32 @@ COMMENT ON COLUMN tier_limits.max_deposit IS 'of one payment, after the bank''s 
 COMMENT ON COLUMN tier_limits.max_day IS 'of an account''s payments of a day in Lagos';
 COMMENT ON COLUMN tier_limits.max_balance IS 'of the balance, without what limits hold';
 CREATE TRIGGER tier_limits_append_only BEFORE UPDATE OR DELETE ON tier_limits FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- A posting and a settle request look whether their tenant, or all zeros, has a row here. A price is
+-- committed before it starts, so the time alone says which one holds.
+CREATE TABLE prices (
+    id         uuid NOT NULL UNIQUE,
+    tenant_id  uuid NOT NULL,
+    charged_on text NOT NULL CHECK (charged_on IN ('payment', 'payout', 'vat')),
+    percent    numeric(7, 4) NOT NULL CHECK (percent BETWEEN 0 AND 100),
+    flat       naira NOT NULL CHECK (flat >= 0),
+    minimum    naira NOT NULL CHECK (minimum >= 0),
+    cap        naira CHECK (cap >= minimum),
+    valid_from timestamptz NOT NULL,
+    created_at timestamptz NOT NULL,
+    actor      text NOT NULL CHECK (actor <> ''),
+    reason     text NOT NULL CHECK (reason <> ''),
+    PRIMARY KEY (tenant_id, charged_on, valid_from),
+    CHECK (valid_from >= created_at + interval '1 minute'),
+    CHECK (charged_on <> 'vat' OR (tenant_id = '00000000-0000-0000-0000-000000000000' AND flat = 0 AND minimum = 0 AND cap IS NULL))
+);
+COMMENT ON TABLE prices IS
+    'What the platform takes, from a time on and until the next row of the same tenant starts; a tenant''s own goes before the list''s. Append-only.';
+COMMENT ON COLUMN prices.tenant_id IS 'all zeros: the list, for all tenants without an own price';
+COMMENT ON COLUMN prices.charged_on IS 'payment: its gross amount; payout: the amount of a settlement; vat: the fee of one of these';
+COMMENT ON COLUMN prices.percent IS 'and flat, together; rounded half up to the kobo';
+COMMENT ON COLUMN prices.cap IS 'NULL: none';
+CREATE TRIGGER prices_append_only BEFORE UPDATE OR DELETE ON prices FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- Changed under the lock of the account's balance.
 CREATE TABLE deposit_days (
@@ -334,10 +363,10 @@ CREATE TRIGGER ledger_entries_unchanged AFTER UPDATE ON ledger_entries FOR EACH 
     WHEN (NOT (OLD.status = 'provisional' AND NEW.status = 'confirmed'
         AND (OLD.id, OLD.tenant_id, OLD.account_id, OLD.contra, OLD.seq, OLD.direction, OLD.amount, OLD.fee, OLD.currency, OLD.narration,
             OLD.provider_txn_ref, OLD.sender_name, OLD.sender_bank, OLD.kind, OLD.transaction_group_id, OLD.transfer_ref, OLD.reversal_of, OLD.running_balance, OLD.created_at,
-            OLD.review_from_seq, OLD.review_to_seq, OLD.hash, OLD.reversed)
+            OLD.review_from_seq, OLD.review_to_seq, OLD.hash, OLD.price_id, OLD.reversed)
         IS NOT DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.contra, NEW.seq, NEW.direction, NEW.amount, NEW.fee, NEW.currency, NEW.narration,
             NEW.provider_txn_ref, NEW.sender_name, NEW.sender_bank, NEW.kind, NEW.transaction_group_id, NEW.transfer_ref, NEW.reversal_of, NEW.running_balance, NEW.created_at,
-            NEW.review_from_seq, NEW.review_to_seq, NEW.hash, NEW.reversed)
+            NEW.review_from_seq, NEW.review_to_seq, NEW.hash, NEW.price_id, NEW.reversed)
         AND (OLD.record_account IS NULL OR (OLD.record_account, OLD.record_bank_code, OLD.record_session, OLD.record_name, OLD.record_bank)
             IS NOT DISTINCT FROM (NEW.record_account, NEW.record_bank_code, NEW.record_session, NEW.record_name, NEW.record_bank))))
     EXECUTE FUNCTION ledger_entry_unchanged('provisional>confirmed', 'provisional>reversed', 'provisional>needs_review',

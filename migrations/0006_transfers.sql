@@ -34,6 +34,8 @@ CREATE TABLE transfers (
     reserved_fee     naira CHECK (reserved_fee > 0),
     tenant_fee       naira CHECK (tenant_fee >= 0),
     tenant_taxes     naira CHECK (tenant_taxes >= 0),
+    platform_fee     naira CHECK (platform_fee > 0),
+    platform_vat     naira CHECK (platform_vat >= 0),
     difference       text NOT NULL DEFAULT '',
     differs_since    timestamptz CHECK (differs_since IS NULL OR difference <> ''),
     debit_group      uuid,
@@ -48,6 +50,7 @@ CREATE TABLE transfers (
     unpaid           boolean NOT NULL GENERATED ALWAYS AS (status IN ('failed', 'refunded')) STORED,
     CHECK (status <> 'processing' OR attempt_count > 0),
     CHECK ((refund_of IS NULL) = (refund_name IS NULL)),
+    CHECK ((platform_fee IS NULL) = (platform_vat IS NULL)),
     CHECK (fee_by_tenant OR (reserved_fee IS NULL AND tenant_fee IS NULL AND tenant_taxes IS NULL))
 ) WITH (fillfactor = 45);
 CREATE INDEX transfers_list ON transfers (tenant_id, id);
@@ -85,6 +88,9 @@ COMMENT ON COLUMN transfers.fee_by_tenant IS 'the tenant bears what the bank tak
 COMMENT ON COLUMN transfers.reserved_fee IS 'expected fee, debited provisionally with the amount; NULL: none, or what the bank took is known by now';
 COMMENT ON COLUMN transfers.tenant_fee IS 'what the account has been debited of booked_fee; less than that where it had no more: the platform bears the rest';
 COMMENT ON COLUMN transfers.tenant_taxes IS 'what it has been debited of booked_taxes';
+COMMENT ON COLUMN transfers.platform_fee IS
+    'what the platform takes, debited with the amount, by the price that held at acceptance; NULL: nothing, or it went back with the amount';
+COMMENT ON COLUMN transfers.platform_vat IS 'the VAT on it';
 COMMENT ON COLUMN transfers.difference IS 'how the bank''s record differs from the books; empty where they agree';
 COMMENT ON COLUMN transfers.differs_since IS 'since when the difference waits for a person; NULL with a difference: a person has dealt with it';
 COMMENT ON COLUMN transfers.debit_group IS

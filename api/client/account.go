@@ -161,7 +161,8 @@ type Entry struct {
 	// of a refund: the payment's entry
 	RefundOf *string
 	// empty: a payment or a settlement; fee: what the bank takes for a settlement, where you bear
-	// it; book_transfer: between accounts of yours; move, suspense: made by an operator
+	// it; platform_fee: what the service takes of a payment or a settlement, and the VAT on it;
+	// book_transfer: between accounts of yours; move, suspense: made by an operator
 	Kind string `json:",omitempty"`
 }
 

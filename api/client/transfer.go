@@ -180,6 +180,28 @@ type Quote struct {
 	ReceiveAmount string `json:"receive_amount"`
 	ProviderFee   string `json:"provider_fee"`
 	SendAmount    string `json:"send_amount"`
+	// what the service itself takes; nil: nothing
+	PlatformFees *PlatformFees `json:"platform_fees,omitempty"`
+}
+
+// PlatformFees are what the service takes of a payment, and of a settlement of the sum; nil:
+// nothing.
+type PlatformFees struct {
+	Payment *PlatformFee `json:"payment"`
+	Payout  *PlatformFee `json:"payout"`
+}
+
+// PlatformFee is a price of the service, and what it makes of a sum: percent and flat together, at
+// least the minimum and at most the cap.
+type PlatformFee struct {
+	Percent    string    `json:"percent"`
+	Flat       string    `json:"flat"`
+	Minimum    string    `json:"minimum"`
+	Cap        *string   `json:"cap"` // nil: none
+	ValidFrom  time.Time `json:"valid_from"`
+	VATPercent string    `json:"vat_percent"`
+	Fee        string    `json:"fee"` // before VAT
+	VAT        string    `json:"vat"`
 }
 
 // Fee computes what a payer must send for amount, in naira, to be received.

@@ -24,7 +24,7 @@ type tool struct {
 func newToolCmds(getenv func(string) string) []*cobra.Command {
 	t := &tool{getenv: getenv}
 	return []*cobra.Command{
-		t.newTransfersCmd(), t.newFreezeCmd(), t.newReviewCmd(), t.newRecallsCmd(), t.newEventsCmd(), t.newAccountsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newCustomersCmd(), t.newLedgerCmd(), t.newReconcileCmd(), t.newAuditCmd(), t.newWorkCmd(), t.newArchiveCmd(), t.newRekeyCmd(),
+		t.newTransfersCmd(), t.newFreezeCmd(), t.newReviewCmd(), t.newRecallsCmd(), t.newEventsCmd(), t.newAccountsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newPricesCmd(), t.newCustomersCmd(), t.newLedgerCmd(), t.newReconcileCmd(), t.newAuditCmd(), t.newWorkCmd(), t.newArchiveCmd(), t.newRekeyCmd(),
 	}
 }
 

@@ -301,6 +301,7 @@ func (o *ops) changes() map[string][]string {
 		"tenant revoke-key":    {"tenant", "revoke-key", o.tenant.String(), o.apiKey().String()},
 		"tenant limits set":    {"tenant", "limits", "set", o.tenant.String(), "--max-transfer", "500"},
 		"tenant limits tier":   {"tenant", "limits", "tier", o.tenant.String(), "--tier", "1", "--max-deposit", "50000"},
+		"prices set":           {"prices", "set", "--on", "payout", "--flat", "10"},
 		"tenant close":         {"tenant", "close", ended.String()},
 		"customers tier":       {"customers", "tier", o.customerIn("approved"), "3"},
 		"customers approve":    {"customers", "approve", o.customerIn("pending_review")},
@@ -326,7 +327,7 @@ var unaskedChanges = []string{
 // reading are the commands that change nothing by themselves.
 var reading = []string{
 	"transfers list", "transfers show", "freeze list", "review list", "recalls list", "events list", "events show", "accounts find", "accounts dormant", "deliveries list", "deliveries show",
-	"tenant list", "tenant show", "tenant keys", "tenant limits show", "customers review", "customers show", "ledger verify", "ledger trial-balance", "ledger statement",
+	"tenant list", "tenant show", "tenant keys", "tenant limits show", "prices list", "customers review", "customers show", "ledger verify", "ledger trial-balance", "ledger statement",
 	"reconcile", // posts what the bank has, as the workers do
 	"reconcile list", "reconcile show", "reconcile open", "audit list", "work list", "work show", "archive list", "archive show", "archive verify",
 }

@@ -10,6 +10,7 @@ import (
 
 	"ajo/api"
 	"ajo/internal/config"
+	"ajo/internal/fee"
 	"ajo/internal/idempotency"
 	"ajo/internal/limit"
 	"ajo/internal/reconcile"
@@ -77,6 +78,7 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(0), Limits: limits, Enqueuer: c.enqueuer,
 		Transfers: c.transfers, Banks: c.banks, Fees: c.fees, Answers: answers, Replica: reads,
 		TenantLimits: &limit.Service{Pool: c.pool, Clock: &c.clock},
+		Prices:       &fee.Prices{Pool: c.pool, Clock: &c.clock},
 		Ready:        c.ready, Stopping: c.stopping.Load, Log: log, Production: cfg.Production(), TrustedProxies: cfg.TrustedProxies,
 		SignatureHeader: cfg.ProviderSignatureHeader, TimestampHeader: cfg.ProviderTimestampHeader,
 	})

@@ -17,6 +17,7 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/config"
 	"ajo/internal/customer"
+	"ajo/internal/fee"
 	"ajo/internal/freeze"
 	"ajo/internal/invariant"
 	"ajo/internal/limit"
@@ -86,6 +87,7 @@ type Tools struct {
 	Webhooks   *webhook.Service
 	Freezes    *freeze.Service
 	Limits     *limit.Service
+	Prices     *fee.Prices
 
 	pool     *pg.Pool
 	box      *secret.Box
@@ -151,6 +153,7 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	})
 	t.Freezes = &freeze.Service{Pool: t.pool, Clock: clock.System}
 	t.Limits = &limit.Service{Pool: t.pool, Clock: clock.System}
+	t.Prices = &fee.Prices{Pool: t.pool, Clock: clock.System}
 	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
 	if t.archive, err = archiveOf(s.Archive, t.pool, clock.System, s.Log); err != nil {
 		return err

@@ -1,9 +1,14 @@
-// Package fee calculates what a payer must send so that a tenant receives a given amount.
+// Package fee calculates what a payer must send so that a tenant receives a given amount, and owns
+// the prices: what the platform itself takes of payments and payouts (price.go).
 //
-// The tiers are data, not code. The fee is the tier's of the sum that moves, not of the amount that
-// arrives, so the answer is the smallest sum S with S − fee(S) = amount. What is posted is always
-// the fee in the bank's event, whatever is calculated here. (Specification, "Fees", "Limits";
-// decisions, "Money".)
+// What always holds of prices: rows are never changed, and are committed before they start, so the
+// time alone says which one holds; a tenant's own goes before the list's. (docs/decisions.md, "What
+// the platform takes".)
+//
+// The tiers of the bank's fee are data, not code. The fee is the tier's of the sum that moves, not
+// of the amount that arrives, so the answer is the smallest sum S with S − fee(S) = amount. What is
+// posted is always the fee in the bank's event, whatever is calculated here. (Specification,
+// "Fees", "Limits"; decisions, "Money".)
 package fee
 
 import (

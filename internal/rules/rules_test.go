@@ -69,12 +69,13 @@ var layers = [][]string{
 
 // sideways are the imports within the layer of the capabilities.
 var sideways = map[string][]string{
-	"ajo/internal/payment":   {"ajo/internal/account", "ajo/internal/webhook"},
+	"ajo/internal/payment":   {"ajo/internal/account", "ajo/internal/fee", "ajo/internal/webhook"},
 	"ajo/internal/reconcile": {"ajo/internal/payment", "ajo/internal/transfer"},
 	"ajo/internal/transfer":  {"ajo/internal/account", "ajo/internal/fee", "ajo/internal/freeze", "ajo/internal/idempotency", "ajo/internal/limit", "ajo/internal/webhook"},
 	"ajo/internal/tenant":    {"ajo/internal/freeze"},
 	"ajo/internal/customer":  {"ajo/internal/freeze"},
-	"ajo/internal/account":   {"ajo/internal/customer", "ajo/internal/freeze", "ajo/internal/idempotency"},
+	"ajo/internal/invariant": {"ajo/internal/fee"},
+	"ajo/internal/account":   {"ajo/internal/customer", "ajo/internal/fee", "ajo/internal/freeze", "ajo/internal/idempotency"},
 }
 
 // only says who alone may import a library.

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fee"
+	"ajo/internal/tenant"
+)
+
+func TestPricesCommands(t *testing.T) {
+	o := setup(t)
+	id := o.tenant.String()
+	require.Contains(t, o.good("prices", "list"), "none")
+	out, said, err := o.run("prices", "set", "--on", "payment", "--percent", "0.5", "--minimum", "5", "--cap", "1000", "--from", "2999-01-31", "--yes", "--reason", "list 7")
+	require.NoError(t, err)
+	require.Contains(t, said, "Take 0.5 %, and 0.00, at least 5.00, at most 1000.00 on each payment of all tenants without an own price, from 2999-01-30T23:00:00Z on.")
+	require.Contains(t, out, "From 2999-01-30T23:00:00Z on: 0.5 %")
+	o.lastAudit("prices.set", "prices", "list 7")
+	set := decode[fee.Price](o, "prices", "set", "--on", "payout", "--flat", "10", "--tenant", id, "--yes", "--reason", "contract 12")
+	require.Equal(t, o.tenant, set.TenantID)
+	require.Equal(t, fee.Lead, set.ValidFrom.Sub(set.CreatedAt))
+	o.lastAudit("prices.set", "tenant:"+id, "contract 12")
+	o.good("prices", "set", "--on", "vat", "--percent", "7.5", "--yes", "--reason", "the law")
+	table := o.good("prices", "list", "--tenant", id)
+	for _, want := range []string{"all", id, "payout", "0 %, and 10.00, at least 0.00, at most none", "7.5 %", "contract 12"} {
+		require.Contains(t, table, want)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--percent", "1"}, fee.ErrOn.Error()},
+		{[]string{"--on", "payment", "--percent", "101"}, `--percent is from 0 to 100 with at most four decimals, not "101"`},
+		{[]string{"--on", "payment", "--flat", "much"}, `--flat is a sum of naira, not "much"`},
+		{[]string{"--on", "payment", "--cap", "much"}, `--cap is a sum of naira or "none", not "much"`},
+		{[]string{"--on", "payment", "--minimum", "2", "--cap", "1"}, fee.ErrCap.Error()},
+		{[]string{"--on", "payment", "--from", "2999-01-31"}, fee.ErrFrom.Error()},
+		{[]string{"--on", "payment", "--from", "2020-01-31"}, fee.ErrFrom.Error()},
+		{[]string{"--on", "vat", "--tenant", id}, fee.ErrOnlyOf.Error()},
+		{[]string{"--on", "payment", "--tenant", "nobody@shop.example"}, tenant.ErrNotFound.Error()},
+	} {
+		_, _, err := o.run(append(append([]string{"prices", "set"}, c.args...), "--yes", "--reason", "again")...)
+		require.EqualError(t, err, c.want)
+	}
+	o.booksAgree()
+}
