@@ -55,6 +55,7 @@ const tiersSQL = `
 type arrival struct {
 	account uuid.UUID
 	entry   *Entry
+	kept    money.Amount // of it, after what the platform takes
 }
 
 // readTiers reads what the limits of the credits' accounts go by. Accounts of tenants without
@@ -182,7 +183,7 @@ func (o *overs) arrive(ctx context.Context, tx pg.Tx, b book, now time.Time, cre
 	}
 	coming := map[uuid.UUID]money.Amount{} // in the totals, and not looked at yet
 	for _, c := range credits {
-		coming[c.account] = coming[c.account].Add(c.entry.Amount)
+		coming[c.account] = coming[c.account].Add(c.kept)
 	}
 	for _, c := range credits {
 		d := tiers[c.account]
@@ -196,7 +197,10 @@ func (o *overs) arrive(ctx context.Context, tx pg.Tx, b book, now time.Time, cre
 		day := clock.Day(c.entry.CreatedAt)
 		free := t.net().Sub(coming[c.account]).Sub(t.HeldOver)
 		allowed, reason := d.tier.allows(c.entry.Amount, money.Zero, *d.days[day], free)
-		coming[c.account] = coming[c.account].Sub(c.entry.Amount)
+		coming[c.account] = coming[c.account].Sub(c.kept)
+		if least := c.entry.Amount.Sub(c.kept); allowed.Cmp(least) < 0 {
+			allowed = least // what the platform takes is gone, and cannot be held
+		}
 		*d.days[day] = d.days[day].Add(allowed)
 		o.allow(t, day, allowed)
 		if over := c.entry.Amount.Sub(allowed); over.Sign() > 0 {
@@ -335,7 +339,7 @@ func ApplyTier(ctx context.Context, tx pg.Tx, now time.Time, customer uuid.UUID)
 	}
 	credits := make([]arrival, len(holds))
 	for i, h := range holds {
-		credits[i] = arrival{h.Account, &Entry{ID: h.Entry, Amount: h.Credit, Status: h.Status, CreatedAt: h.Created}}
+		credits[i] = arrival{account: h.Account, entry: &Entry{ID: h.Entry, Amount: h.Credit, Status: h.Status, CreatedAt: h.Created}}
 	}
 	tiers, err := readTiers(ctx, tx, now, credits)
 	if err != nil {

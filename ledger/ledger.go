@@ -148,7 +148,9 @@ type Posting struct {
 	// on the other side; empty: [ProviderFloat]. Another needs a Kind.
 	Contra SystemAccount
 	Kind   Kind
-	// of a debit: others of the same account that are posted right after it, or not at all
+	// of a payment: the price that holds for it; nil: none
+	Price *uuid.UUID
+	// debits of the same account that are posted right after it, or not at all
 	With []Posting
 }
 

@@ -44,6 +44,9 @@ type stored struct {
 	Entry
 	AccountID uuid.UUID
 	Contra    SystemAccount
+	Price     *uuid.UUID // of a payment's credit
+	charged   []*stored  // of a credit with a price: what the platform takes of it
+	charges   *stored    // of such a charge: the credit
 	// the account's last number, when this move puts the entry under review, or ends that
 	reviewFrom, reviewTo *int64
 	record               *Sender // what this move brings
@@ -51,7 +54,7 @@ type stored struct {
 
 // MoveEntries applies the moves in order, in one transaction, and answers each. A move to reversed
 // also posts the reversal entry: opposite direction, same amount, itself reversed, pointing at the
-// original.
+// original. What the platform takes of a payment moves with its credit.
 func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]Moved, error) {
 	if len(moves) == 0 {
 		return nil, nil
@@ -82,20 +85,25 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 		if _, again := changed[e.ID]; again {
 			return nil, fmt.Errorf("ledger: entry %s moved twice in one call", e.ID)
 		}
-		changed[e.ID] = e.Status
 		if m.Event == EventRecall {
-			t.recalled(money.Zero, e.Amount)
+			t.recalled(money.Zero, e.kept())
 		}
-		if r := t.carry(e, to, now); r != nil {
-			reversals = append(reversals, *r)
+		for _, c := range append(e.charged, e) { // the charges first: what goes back covers the reversal
+			changed[c.ID] = c.Status
+			if r := t.carry(c, to, now); r != nil {
+				reversals = append(reversals, *r)
+			}
+			book.days.carry(t.TenantID, c, to)
+			if c != e {
+				c.Status = to
+			}
 		}
-		book.days.carry(t.TenantID, e, to)
 		if to == Confirmed {
 			e.record = m.Sender
 		}
 		if e.Direction == Credit && e.Kind == "" {
 			was := e.Entry // as its hold was counted
-			switch a := (arrival{e.AccountID, &was}); {
+			switch a := (arrival{e.AccountID, &was, e.kept()}); {
 			case !inBalance(to) && inBalance(e.Status):
 				left = append(left, a)
 			case to == Confirmed && e.Status == Provisional:
@@ -148,8 +156,12 @@ func ConfirmDebits(ctx context.Context, tx pg.Tx, groups []uuid.UUID) error {
 // carry takes an entry's change of status into the totals, and returns the reversal entry when
 // there is one.
 func (t *totals) carry(e *stored, to Status, now time.Time) *row {
-	if e.Direction == Credit && e.Status == Provisional {
+	switch {
+	case e.Status != Provisional:
+	case e.Direction == Credit:
 		t.ProvisionalCredits, t.changed = t.ProvisionalCredits.Sub(e.Amount), true
+	case e.charges != nil:
+		t.ProvisionalCredits, t.changed = t.ProvisionalCredits.Add(e.Amount), true
 	}
 	switch {
 	case to == NeedsReview: // leaves the balance until a person decides
@@ -199,21 +211,18 @@ func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries m
 		b, err = readTotals(rows)
 		return err
 	})
-	batch.Queue(`
-		SELECT account_id, contra, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
-			transfer_ref, reversal_of, created_at, `+senderColumns+`, kind
-		FROM ledger_entries e WHERE transaction_group_id = ANY($1)`, groups(moves)).Query(func(rows pgx.Rows) error {
+	batch.Queue(storedSQL, groups(moves)).Query(func(rows pgx.Rows) error {
 		entries = map[entryKey]*stored{}
-		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*stored, error) {
-			var s stored
-			return &s, r.Scan(append([]any{&s.AccountID, &s.Contra}, s.fields()...)...)
-		})
+		list, err := pgx.CollectRows(rows, scanStored)
 		for _, s := range list {
 			entries[entryKey{s.TransactionGroupID, s.Direction}] = s
 		}
 		return err
 	})
-	return b, entries, tx.SendBatch(ctx, &batch).Close()
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return b, nil, err
+	}
+	return b, entries, readCharges(ctx, tx, entries)
 }
 
 // fields are the scan targets of an entry, in the order in which every query here names the

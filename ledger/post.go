@@ -24,6 +24,7 @@ type row struct {
 	Running   money.Amount `pg:"running_balance,numeric"`
 	Hash      []byte       `pg:"hash"`
 	Contra    SystemAccount
+	Price     *uuid.UUID
 }
 
 func (r *row) contra() SystemAccount { return cmp.Or(r.Contra, ProviderFloat) }
@@ -35,24 +36,31 @@ func OpenAccount(ctx context.Context, tx pg.Tx, tenantID, accountID uuid.UUID) e
 	return err
 }
 
-// PostCredits posts provisional credits, in the order given, and returns their entries in that
-// order. It takes four statements however many there are, and updates each account once.
+// PostCredits posts provisional credits, in the order given, each with what the platform takes of
+// it, and returns the credits' entries in that order. It takes four statements however many there
+// are, and updates each account once.
 func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Entry, error) {
 	book, err := lockPosted(ctx, tx, postings)
 	if err != nil {
 		return nil, err
 	}
 	rows := make([]row, len(postings))
+	var charges []row
 	var tiered []arrival
 	for i, p := range postings {
 		t, err := book.of(p.AccountID)
 		if err != nil {
 			return nil, err
 		}
-		t.ProvisionalCredits = t.ProvisionalCredits.Add(p.Amount)
 		rows[i] = t.append(p, Credit, now)
+		kept := p.Amount
+		for _, w := range p.With {
+			kept = kept.Sub(w.Amount)
+			charges = append(charges, t.append(w, Debit, now))
+		}
+		t.ProvisionalCredits = t.ProvisionalCredits.Add(kept)
 		if p.Tiered {
-			tiered = append(tiered, arrival{p.AccountID, &rows[i].Entry})
+			tiered = append(tiered, arrival{p.AccountID, &rows[i].Entry, kept})
 		}
 	}
 	var batch pgx.Batch
@@ -63,7 +71,11 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 		}
 		over.queue(&batch, now)
 	}
-	return write(ctx, tx, &batch, book, rows)
+	entries, err := write(ctx, tx, &batch, book, append(rows, charges...))
+	if err != nil {
+		return nil, err
+	}
+	return entries[:len(postings)], nil
 }
 
 // Posted is the result of a posting of [PostDebits].
@@ -120,11 +132,13 @@ func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting
 // append makes the provisional entry of p and moves the running totals on.
 func (t *totals) append(p Posting, d Direction, now time.Time) row {
 	t.add(d, p.Amount)
-	return t.next(Entry{
+	r := t.next(Entry{
 		Direction: d, Amount: p.Amount, Fee: p.Fee, Status: Provisional, Narration: p.Narration,
 		ProviderTxnRef: p.ProviderTxnRef, TransactionGroupID: p.TransactionGroupID, TransferRef: p.TransferRef, CreatedAt: now,
 		SenderName: p.SenderName, SenderBank: p.SenderBank, Kind: p.Kind,
 	}, p.Contra)
+	r.Price = p.Price
+	return r
 }
 
 func (t *totals) next(e Entry, contra SystemAccount) row {
@@ -214,6 +228,7 @@ func write(ctx context.Context, tx pg.Tx, batch *pgx.Batch, b book, rows []row) 
 var (
 	insertEntries = pg.Insert[row]("ledger_entries", 1)
 	insertMarked  = pg.Insert[markedRow]("ledger_entries", 1)
+	insertPriced  = pg.Insert[pricedRow]("ledger_entries", 1)
 	updateTotals  = `
 		UPDATE ledger_balances b
 		SET total_credits = m.credits, total_debits = m.debits, provisional_credits = m.provisional, last_seq = m.seq, chain_head = m.head
@@ -221,22 +236,28 @@ var (
 		WHERE b.account_id = m.account_id`
 )
 
-// queueEntries inserts the rows. Those that are no payment and no payout are few, and have columns
-// more.
+// queueEntries inserts the rows. Those that are no payment and no payout, and payments with a
+// price, are few, and have columns more.
 func queueEntries(batch *pgx.Batch, rows []row) {
-	plain, marked := rows, []markedRow(nil)
-	if slices.ContainsFunc(rows, func(r row) bool { return r.Kind != "" }) {
+	plain, marked, priced := rows, []markedRow(nil), []pricedRow(nil)
+	if slices.ContainsFunc(rows, func(r row) bool { return r.Kind != "" || r.Price != nil }) {
 		plain = nil
 		for _, r := range rows {
-			if r.Kind == "" {
-				plain = append(plain, r)
-			} else {
+			switch {
+			case r.Kind != "":
 				marked = append(marked, markedRow{r, r.contra(), r.Kind})
+			case r.Price != nil:
+				priced = append(priced, pricedRow{r, r.Price})
+			default:
+				plain = append(plain, r)
 			}
 		}
 	}
 	if len(plain) > 0 {
 		batch.Queue(insertEntries, pg.Columns(plain)...)
+	}
+	if len(priced) > 0 {
+		batch.Queue(insertPriced, pg.Columns(priced)...)
 	}
 	if len(marked) > 0 {
 		batch.Queue(insertMarked, pg.Columns(marked)...)
@@ -248,6 +269,12 @@ type markedRow struct {
 	row
 	ContraColumn SystemAccount `pg:"contra"`
 	KindColumn   Kind          `pg:"kind"`
+}
+
+// pricedRow is a payment's row with a price.
+type pricedRow struct {
+	row
+	PriceColumn *uuid.UUID `pg:"price_id"`
 }
 
 func queueTotals(batch *pgx.Batch, all map[uuid.UUID]*totals) {

@@ -274,8 +274,11 @@ func (a *accountReader) status(e *storedEntry) {
 	switch e.Status {
 	case Provisional:
 		n.Open = append(n.Open, e.Seq)
-		if e.Direction == Credit {
+		switch {
+		case e.Direction == Credit:
 			a.provisional = a.provisional.Add(e.Amount)
+		case e.Kind == KindPlatformFee && e.TransferRef == nil: // of a payment
+			a.provisional = a.provisional.Sub(e.Amount)
 		}
 		sum(e, e.Amount, &a.inCredits, &a.inDebits)
 	case Confirmed:

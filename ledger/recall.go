@@ -28,7 +28,7 @@ func (t *totals) recalled(held, reversed money.Amount) {
 // Held is what a hold of a payment found.
 type Held struct {
 	Status Status       // of its credit; empty: there is none
-	Amount money.Amount // held now: the credit's, if it is in the balance
+	Amount money.Amount // held now: what the credit brought, if it is in the balance
 }
 
 // HoldRecalled takes the credits of payments (named by their groups) out of what covers
@@ -56,8 +56,8 @@ func HoldRecalled(ctx context.Context, tx pg.Tx, payments []uuid.UUID) (map[uuid
 			if err != nil {
 				return nil, err
 			}
-			h.Amount = e.Amount
-			t.recalled(e.Amount, money.Zero)
+			h.Amount = e.kept()
+			t.recalled(h.Amount, money.Zero)
 		}
 		out[id] = h
 	}

@@ -61,6 +61,7 @@ const (
 	KindMove     Kind = "move"     // made by an operator
 	// one of the two sides of a transfer between accounts of a tenant
 	KindBookTransfer Kind = "book_transfer"
+	KindPlatformFee  Kind = "platform_fee" // what the platform takes, and the VAT on it
 )
 
 // GroupOf is the transaction group of an entry of that kind on an account (empty: the tenant's)

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/fee"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 )
@@ -32,6 +33,7 @@ type Target struct {
 	CallbackURL    string     // the account's own, else the tenant's; empty when there is none
 	ListeningUntil *time.Time // the tenant's (package webhook)
 	Tiered         bool       // the tenant has limits of tiers (ledger, deposit.go)
+	Priced         bool       // the tenant has a price, or will have one (package fee)
 }
 
 // Accepts reports whether a payment made at the given time is still accepted (decisions,
@@ -114,7 +116,7 @@ func read(ctx context.Context, tx pg.Tx, ids []uuid.UUID, lock string, into map[
 	found, err := pg.Collect(ctx, tx, pgx.RowToAddrOfStructByPos[Target], `
 		SELECT a.id, a.tenant_id, a.account_ref, a.status, a.type, a.expected_amount, a.expires_at, a.expired_at,
 			coalesce(nullif(a.callback_url, ''), t.webhook_url), t.listening_until,
-			EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = ANY(ARRAY[a.tenant_id]))
+			EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = ANY(ARRAY[a.tenant_id])), `+fee.Priced("a.tenant_id")+`
 		FROM accounts a JOIN tenants t ON t.id = a.tenant_id
 		WHERE a.id = ANY($1) ORDER BY a.id `+lock, ids)
 	for _, t := range found {

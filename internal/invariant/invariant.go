@@ -41,6 +41,8 @@ const (
 	CheckSuspense         = "a misdirected payment, and no other, is in suspense"
 	CheckRefunds          = "no payment is refunded twice"
 	CheckPayoutDays       = "the day's sums of limited tenants are their transfers"
+	CheckPaymentFees      = "what the platform takes of a payment is what its price says"
+	CheckPayoutFees       = "what the platform takes of a payout is what its price says"
 	CheckBookTransfer     = "a book transfer has two sides"
 	CheckWork             = "what is still to be done is pending work"
 )
@@ -108,6 +110,8 @@ var checks = []struct{ name, sql string }{
 		SELECT e.id::text, format('a %s of %s, without its other side', e.direction, e.amount)
 		FROM {entries} e LEFT JOIN ledger_entries o ON o.transaction_group_id = e.transaction_group_id AND o.direction <> e.direction
 		WHERE e.kind = 'book_transfer' AND (o.kind, o.amount, o.tenant_id, o.status) IS DISTINCT FROM (e.kind, e.amount::numeric, e.tenant_id, 'confirmed')`},
+	{CheckPaymentFees, paymentFeesSQL},
+	{CheckPayoutFees, payoutFeesSQL},
 	{CheckSuspense, `
 		SELECT e.id::text, format('%s: credited %s and debited %s, of %s', coalesce(nullif(e.category, ''), e.status), coalesce(s.credits, 0), coalesce(s.debits, 0), e.amount - e.fee)
 		FROM {events} e LEFT JOIN (
@@ -166,7 +170,9 @@ var fewChecks = []struct{ name, sql string }{
 		SELECT r.event_id::text, format('%s, with %s held; its credit is %s of %s', r.status, r.held, coalesce(c.status, 'missing'), c.amount)
 		FROM recalls r LEFT JOIN ledger_entries c ON c.transaction_group_id = r.event_id AND c.direction = 'credit' AND c.reversal_of IS NULL
 		WHERE c.id IS NULL OR r.status = 'reversed' AND c.status <> 'reversed'
-			OR r.status = 'open' AND r.held <> CASE WHEN c.status IN ('provisional', 'confirmed') THEN c.amount ELSE 0 END`},
+			OR r.status = 'open' AND r.held <> CASE WHEN c.status IN ('provisional', 'confirmed') THEN c.amount - CASE WHEN c.price_id IS NULL THEN 0 ELSE (
+				SELECT coalesce(sum(f.amount), 0) FROM ledger_entries f
+				WHERE f.transaction_group_id IN (` + chargeGroup("platform_revenue", "r.event_id") + `, ` + chargeGroup("taxes", "r.event_id") + `) AND f.reversal_of IS NULL) END ELSE 0 END`},
 	{CheckRecallAsked, `
 		SELECT r.event_id::text, 'a recall is open, and nobody will ask the bank about it'
 		FROM recalls r WHERE r.status = 'open' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = r.event_id)`},

@@ -313,6 +313,17 @@ var damage = map[string]struct {
 		`UPDATE transfers SET fee_by_tenant = true, reserved_fee = 10 WHERE status = 'success'`,
 		invariant.CheckCharges, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
 	},
+	"a payment without the fee of the price that held": {
+		listPrice + `SELECT 1`, invariant.CheckPaymentFees, `SELECT id::text FROM ledger_entries WHERE direction = 'credit' AND kind = '' ORDER BY id LIMIT 1`, false,
+	},
+	"a payment with a price and no fee": {
+		listPrice + `UPDATE ledger_entries SET price_id = (SELECT id FROM p) WHERE direction = 'credit' AND kind = '' AND reversal_of IS NULL`,
+		invariant.CheckPaymentFees, `SELECT id::text FROM ledger_entries WHERE direction = 'credit' AND kind = '' ORDER BY id LIMIT 1`, false,
+	},
+	"a payout's fee that was not debited": {
+		`UPDATE transfers SET platform_fee = 10, platform_vat = 0 WHERE status = 'success'`,
+		invariant.CheckPayoutFees, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,
+	},
 	"a book transfer of one side": {
 		`UPDATE ledger_entries SET kind = 'book_transfer' WHERE id = (SELECT id FROM ledger_entries WHERE kind = '' ORDER BY id LIMIT 1)`,
 		invariant.CheckBookTransfer, `SELECT id::text FROM ledger_entries WHERE kind = '' ORDER BY id LIMIT 1`, false,
@@ -354,6 +365,11 @@ var damage = map[string]struct {
 	},
 }
 
+// listPrice sets a price for all payments there are.
+const listPrice = `
+	WITH p AS (INSERT INTO prices (id, tenant_id, charged_on, percent, flat, minimum, valid_from, created_at, actor, reason)
+		VALUES (gen_random_uuid(), '00000000-0000-0000-0000-000000000000', 'payment', 1, 0, 0, '2020-01-02', '2020-01-01', 'cli:ada', 'list 7') RETURNING id) `
+
 // A check that cannot fail shows nothing: each kind of damage is named by its row, and by the check
 // that is meant for it.
 func TestVerifyNamesDamage(t *testing.T) {
@@ -366,6 +382,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 		invariant.CheckTransferDebit, invariant.CheckDebitTransfer, invariant.CheckEventCredit, invariant.CheckCreditEvent, invariant.CheckPostedOnce,
 		invariant.CheckConfirmation, invariant.CheckDeliveryEvent, invariant.CheckDeliveryEnd, invariant.CheckDeliveryTransfer,
 		invariant.CheckAccountBalance, invariant.CheckSuspense, invariant.CheckCharges, invariant.CheckBookTransfer, invariant.CheckWork, invariant.CheckEventKeys,
+		invariant.CheckPaymentFees, invariant.CheckPayoutFees,
 	} {
 		require.True(t, seen[c], "nothing shows that %q can fail", c)
 	}

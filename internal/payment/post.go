@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +13,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/batch"
+	"ajo/internal/fee"
 	"ajo/internal/metrics"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -262,6 +264,10 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 	if len(events) == 0 {
 		return nil
 	}
+	prices, err := readPrices(ctx, tx, now, events)
+	if err != nil {
+		return err
+	}
 	postings := make([]ledger.Posting, len(events))
 	var deliveries []webhook.NewDelivery
 	var publish []*posting
@@ -270,6 +276,11 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		postings[i] = ledger.Posting{
 			AccountID: e.target.ID, Amount: net, Fee: *e.Fee, Narration: e.Narration, ProviderTxnRef: e.TxnRef, TransactionGroupID: e.ID,
 			SenderName: e.Sender, SenderBank: e.SenderBank, Tiered: e.target.Tiered,
+		}
+		if p, ok := prices[e.target.TenantID]; ok {
+			c := p.ChargeWithin(*e.Amount, net)
+			postings[i].Price = &p.ID
+			postings[i] = postings[i].WithCharges(c.Fee, c.VAT)
 		}
 		listening := webhook.Listens(e.target.ListeningUntil, now)
 		if e.target.CallbackURL == "" && !listening {
@@ -298,6 +309,17 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		return err
 	}
 	return webhook.Show(ctx, tx, deliveries)
+}
+
+// readPrices reads what the platform takes of payments to tenants that have a price.
+func readPrices(ctx context.Context, tx pg.Tx, now time.Time, events []*posting) (map[uuid.UUID]fee.Standing, error) {
+	var tenants []uuid.UUID
+	for _, e := range events {
+		if e.target.Priced && !slices.Contains(tenants, e.target.TenantID) {
+			tenants = append(tenants, e.target.TenantID)
+		}
+	}
+	return fee.Read(ctx, tx, now, fee.OnPayment, tenants)
 }
 
 var postedSQL = `

@@ -212,3 +212,34 @@ func TestFloatWithSuspense(t *testing.T) {
 	is(b.lastHour().Float, "0.00", "6955.00")
 	is(b.float(), "4975.00", "7945.00")
 }
+
+// What the platform takes moves nothing in the wallet, and the comparison stays to the kobo: of
+// what was paid before the wallet was read, of what was paid after it, and of what is under review.
+func TestFloatWithWhatThePlatformTakes(t *testing.T) {
+	t.Parallel()
+	const opening = "7654.32"
+	b := setupAt(t, fakebank.Options{OpeningBalance: money.Must(opening)})
+	b.openAtBank()
+	b.Exec(`INSERT INTO prices (id, tenant_id, charged_on, percent, flat, minimum, valid_from, created_at, actor, reason)
+		SELECT gen_random_uuid(), '00000000-0000-0000-0000-000000000000', charged_on, percent, 0, 0, '2020-01-02', '2020-01-01', 'cli:ada', 'list 7'
+		FROM (VALUES ('payment', 1), ('vat', 7.5)) AS v (charged_on, percent)`)
+	is := func(f reconcile.Float, revenue, taxes, outside string) {
+		b.T.Helper()
+		require.True(t, f.Comparable, f.Why)
+		require.Equal(t, []string{revenue, taxes, outside, opening},
+			[]string{f.Revenue.String(), f.Taxes.String(), f.Outside.String(), f.Difference.String()})
+	}
+	is(b.float(), "10.00", "0.75", "0.00")
+	b.Clock.Advance(time.Second)
+	b.paySilently("5000.00")
+	b.postAll(b.lastHour().ToPost)
+	is(b.lastHour().Float, "60.00", "4.50", "0.00")
+	is(b.float(), "70.00", "5.25", "0.00")
+	id := testenv.Value[uuid.UUID](b.Env, `SELECT transaction_group_id FROM ledger_entries WHERE amount = 4975`)
+	b.bank.SetTransaction(testenv.Value[string](b.Env, `SELECT provider_txn_ref FROM inbound_events WHERE id = $1`, id), func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+	b.Clock.Advance(30 * time.Second)
+	require.NoError(t, b.payments.Confirm(b.ctx, id))
+	require.Equal(t, "needs_review", b.credit(id))
+	is(b.float(), "30.00", "2.25", "4975.00")
+	b.recalls()
+}

@@ -1,0 +1,188 @@
+package payment_test
+
+import (
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/clock"
+	"ajo/internal/fakebank"
+	"ajo/internal/invariant"
+	"ajo/internal/money"
+	"ajo/internal/payment"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// price has the platform take of payments to the tenant, from a time on: percent, and VAT of 7.5 %.
+func (b *bundle) price(percent, flat string, from time.Time) {
+	b.T.Helper()
+	b.Exec(`INSERT INTO prices (id, tenant_id, charged_on, percent, flat, minimum, valid_from, created_at, actor, reason)
+		VALUES (gen_random_uuid(), $1, 'payment', $2::text::numeric, $3::text::numeric, 0, $4, $4::timestamptz - interval '1 hour', 'cli:ada', 'a contract')`, b.tenant, percent, flat, from)
+	b.Exec(`INSERT INTO prices (id, tenant_id, charged_on, percent, flat, minimum, valid_from, created_at, actor, reason)
+		VALUES (gen_random_uuid(), '00000000-0000-0000-0000-000000000000', 'vat', 7.5, 0, 0, '2020-01-02', '2020-01-01', 'cli:ada', 'the law') ON CONFLICT DO NOTHING`)
+}
+
+// platform checks the account's balance, what may leave it, and what the platform has of it; all
+// invariants hold, and all accounts sum to zero.
+func (b *bundle) platform(balance, available string, charges ...string) {
+	b.T.Helper()
+	got := testenv.Value[[]string](b.Env, `
+		SELECT coalesce(array_agg(format('%s %s %s %s', direction, amount, contra, status) ORDER BY seq), '{}') FROM ledger_entries
+		WHERE account_id = $1 AND kind = 'platform_fee'`, b.account)
+	require.Equal(b.T, append([]string{}, charges...), got)
+	var has, may money.Amount
+	require.NoError(b.T, b.Pool.QueryRow(b.ctx, `SELECT balance, `+ledger.Available("false", "$2")+` FROM ledger_balances b WHERE account_id = $1`, b.account, b.Clock.Now()).Scan(&has, &may))
+	require.Equal(b.T, balance+" "+available, has.String()+" "+may.String(), "balance and available")
+	findings, err := invariant.Verify(b.ctx, b.Pool)
+	require.NoError(b.T, err)
+	require.Empty(b.T, findings)
+	trial, err := ledger.ReadTrialBalance(b.ctx, b.Pool, clock.Day(b.Clock.Now()))
+	require.NoError(b.T, err)
+	require.Equal(b.T, "0.00", trial.Total.String())
+	earned := testenv.Value[money.Amount](b.Env, `SELECT coalesce(sum(amount), 0) FROM ledger_entries WHERE kind = 'platform_fee' AND contra = 'platform_revenue' AND status IN ('provisional', 'confirmed')`)
+	for _, l := range trial.Accounts {
+		if l.Account == string(ledger.PlatformRevenue) {
+			require.Equal(b.T, earned.String(), l.Credit.String())
+		}
+	}
+}
+
+const (
+	feeDebit = "debit 50.00 platform_revenue "
+	vatDebit = "debit 3.75 taxes "
+	feeBack  = "credit 50.00 platform_revenue reversed"
+	vatBack  = "credit 3.75 taxes reversed"
+)
+
+// The fee is debited with the payment, of which it leaves the amount as the specification has it,
+// and goes the way of its payment: whatever becomes of that, its entries say the same.
+func TestPlatformFeeOfAPayment(t *testing.T) {
+	t.Parallel()
+	changed := func(change func(*fakebank.Transaction)) func(*bundle, uuid.UUID, fakebank.Transaction) {
+		return func(b *bundle, id uuid.UUID, txn fakebank.Transaction) {
+			b.bank.SetTransaction(txn.ID, change)
+			b.check(id)
+		}
+	}
+	denied := changed(func(x *fakebank.Transaction) { x.Status = "PAYMENT_FAILED" })
+	differs := changed(func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+	confirms := changed(func(*fakebank.Transaction) {})
+	reviewed := func(decide func(*bundle, uuid.UUID) error) func(*bundle, uuid.UUID, fakebank.Transaction) {
+		return func(b *bundle, id uuid.UUID, txn fakebank.Transaction) {
+			differs(b, id, txn)
+			b.platform("0.00", "0.00", feeDebit+"needs_review", vatDebit+"needs_review")
+			require.NoError(b.T, decide(b, id))
+		}
+	}
+	recalled := func(status string) func(*bundle, uuid.UUID, fakebank.Transaction) {
+		return func(b *bundle, id uuid.UUID, txn fakebank.Transaction) {
+			confirms(b, id, txn)
+			b.taken(txn, status)
+			b.receive(b.reversal(txn))
+			b.platform("4921.25", "0.00", feeDebit+"confirmed", vatDebit+"confirmed")
+			b.check(id)
+			if status == "SUCCESS" {
+				b.check(id)
+			}
+		}
+	}
+	confirmed := []string{feeDebit + "confirmed", vatDebit + "confirmed"}
+	back := []string{feeDebit + "reversed", vatDebit + "reversed", feeBack, vatBack}
+	for name, c := range map[string]struct {
+		do      func(*bundle, uuid.UUID, fakebank.Transaction)
+		balance string
+		charges []string
+	}{
+		"confirmed":              {confirms, "4921.25", confirmed},
+		"denied":                 {denied, "0.00", back},
+		"reviewed and confirmed": {reviewed(func(b *bundle, id uuid.UUID) error { _, err := b.svc.ConfirmReviewed(b.ctx, id, byHand); return err }), "4921.25", confirmed},
+		"reviewed and reversed":  {reviewed(func(b *bundle, id uuid.UUID) error { _, err := b.svc.ReverseReviewed(b.ctx, id, byHand); return err }), "0.00", back},
+		"recalled":               {recalled("REFUND"), "0.00", back},
+		"said to be recalled":    {recalled("SUCCESS"), "4921.25", confirmed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.price("1", "0", b.Clock.Now().Add(-time.Hour))
+			id, txn := b.paid()
+			b.platform("4921.25", "0.00", feeDebit+"provisional", vatDebit+"provisional")
+			require.Equal(t, "4975.00", testenv.Value[money.Amount](b.Env, `SELECT amount FROM ledger_entries WHERE transaction_group_id = $1`, id).String())
+			// what is set later changes nothing of what was posted
+			b.price("2", "0", b.Clock.Now().Add(time.Second))
+			c.do(b, id, txn)
+			b.platform(c.balance, c.balance, c.charges...)
+			b.post(id)
+			require.NoError(t, b.svc.Confirm(b.ctx, id))
+			b.platform(c.balance, c.balance, c.charges...)
+		})
+	}
+}
+
+// The fee is never more than what arrives, and a payment above a limit is held without it.
+func TestPlatformFeeAtItsBounds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.price("0", "50", b.Clock.Now().Add(-time.Hour))
+	b.post(b.receive(b.event(func(e *fakebank.Event) { e.Data.Transaction.TransactionAmount = json.RawMessage("45.00") })).ID)
+	b.platform("0.00", "0.00", "debit 18.60 platform_revenue provisional", "debit 1.40 taxes provisional")
+	b.Exec(`INSERT INTO tier_limits (tenant_id, tier, starts_at, max_deposit, created_at, actor, reason) VALUES ($1, 1, $2, 0, $2, 'cli:ada', 'the law')`, b.tenant, b.Clock.Now())
+	id, txn := b.paid()
+	charges := []string{"debit 18.60 platform_revenue provisional", "debit 1.40 taxes provisional", "debit 50.00 platform_revenue confirmed", "debit 3.75 taxes confirmed"}
+	b.check(id)
+	b.platform("4921.25", "0.00", charges...)
+	require.Equal(t, "4921.25", testenv.Value[money.Amount](b.Env, `SELECT amount FROM holds WHERE status = 'open'`).String(), "all that the platform leaves")
+	b.taken(txn, "REFUND")
+	b.receive(b.reversal(txn))
+	b.check(id)
+	b.platform("0.00", "0.00", append(charges[:2], feeDebit+"reversed", vatDebit+"reversed", feeBack, vatBack)...)
+}
+
+// 500 payments at once, each event several times, on two services: each has its fee once, by the
+// price of the moment of its posting.
+func TestPlatformFeesAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.price("1", "0", b.Clock.Now().Add(-time.Hour))
+	services := []*payment.Service{b.svc, b.service(b.bank.URL())}
+	post := func(n int) {
+		var wg sync.WaitGroup
+		for range n {
+			id := b.receive(b.event(nil)).ID
+			for _, s := range services {
+				wg.Go(func() {
+					if _, err := s.Post(b.ctx, id); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+	}
+	post(250)
+	b.price("2", "0", b.Clock.Now().Add(time.Second))
+	b.Clock.Advance(time.Minute)
+	post(250)
+	findings, err := invariant.Verify(b.ctx, b.Pool)
+	require.NoError(t, err)
+	require.Empty(t, findings)
+	require.Equal(t, "37500.00", testenv.Value[money.Amount](b.Env, `SELECT sum(amount) FROM ledger_entries WHERE contra = 'platform_revenue'`).String())
+	require.Equal(t, "2812.50", testenv.Value[money.Amount](b.Env, `SELECT sum(amount) FROM ledger_entries WHERE contra = 'taxes'`).String())
+	require.Equal(t, 1500, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries`))
+}
+
+// A misdirected payment has no fee until it is an account's.
+func TestPlatformFeeOfAnAssignedPayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.price("1", "0", b.Clock.Now().Add(-time.Hour))
+	id := b.misdirected(nil)
+	b.platform("0.00", "0.00")
+	_, err := b.svc.Assign(b.ctx, id, b.here(), byHand)
+	require.NoError(t, err)
+	b.platform("4921.25", "0.00", feeDebit+"provisional", vatDebit+"provisional")
+}
