@@ -10,6 +10,7 @@ import (
 
 	"ajo/internal/customer"
 	"ajo/internal/errs"
+	"ajo/internal/fee"
 	"ajo/internal/freeze"
 	"ajo/internal/money"
 	"ajo/internal/page"
@@ -45,7 +46,7 @@ type Ref struct {
 
 // FindAll is [Find] for many, in one statement; nil stands for an account that is not found.
 func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) {
-	found, err := findAll(ctx, q, refs, `false, false, false`)
+	found, err := findAll(ctx, q, refs, `false, false, false, false`)
 	out := make([]*Account, len(found))
 	for i, p := range found {
 		out[i] = p.Account
@@ -61,6 +62,7 @@ type Payer struct {
 	Limited bool
 	// its tenant bears what the bank takes for payouts
 	BearsFee bool
+	Priced   bool // its tenant has a price, or will have one (package fee)
 }
 
 // FindPayers is [FindAll] with the freezes that stand at the time now, and what the tenant's policy
@@ -68,10 +70,10 @@ type Payer struct {
 func FindPayers(ctx context.Context, q pg.Querier, now time.Time, refs []Ref) ([]Payer, error) {
 	return findAll(ctx, q, refs, `EXISTS (SELECT FROM freezes f WHERE f.requests AND `+freeze.On("found.id", "found.id", "$4")+`),
 			EXISTS (SELECT FROM payout_limits l WHERE l.tenant_id = ANY(ARRAY[found.tenant_id])),
-			(SELECT n.payout_fee_by = 'tenant' FROM tenants n WHERE n.id = found.tenant_id)`, now)
+			(SELECT n.payout_fee_by = 'tenant' FROM tenants n WHERE n.id = found.tenant_id), `+fee.Priced("found.tenant_id"), now)
 }
 
-// findAll finds accounts and, of each, whether the three conditions hold on the row that is found.
+// findAll finds accounts and, of each, whether the four conditions hold on the row that is found.
 func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, args ...any) ([]Payer, error) {
 	tenants, texts, ids := make([]uuid.UUID, len(refs)), make([]string, len(refs)), make([]uuid.UUID, len(refs))
 	for i, r := range refs {
@@ -98,11 +100,11 @@ func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, a
 	for rows.Next() {
 		var n int
 		var a Account
-		var frozen, limited, bears bool
-		if err := rows.Scan(append([]any{&n, &frozen, &limited, &bears}, a.fields()...)...); err != nil {
+		var frozen, limited, bears, priced bool
+		if err := rows.Scan(append([]any{&n, &frozen, &limited, &bears, &priced}, a.fields()...)...); err != nil {
 			return nil, err
 		}
-		out[n-1] = Payer{&a, frozen, limited, bears}
+		out[n-1] = Payer{&a, frozen, limited, bears, priced}
 	}
 	return out, rows.Err()
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"ajo/internal/account"
 	"ajo/internal/batch"
+	"ajo/internal/fee"
 	"ajo/internal/idempotency"
 	"ajo/internal/limit"
 	"ajo/internal/money"
@@ -41,6 +43,8 @@ type acceptance struct {
 	// the tenant bears what the bank takes; reserved is what that is expected to be
 	bearsFee bool
 	reserved money.Amount
+	// what the platform takes
+	platform fee.Charge
 }
 
 func (a *acceptance) payer() limit.Payer {
@@ -126,8 +130,8 @@ func (s *Service) reserve(a *acceptance, bears bool) {
 }
 
 // debit posts the debits of the requests that their accounts' balances cover and their tenants'
-// limits allow, with those of the fees that their tenants bear, and inserts their transfers, due at
-// once. It returns these; the others are refused.
+// limits allow, with those of the fees that their tenants bear and of what the platform takes, and
+// inserts their transfers, due at once. It returns these; the others are refused.
 func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
 	if len(candidates) == 0 {
 		return nil, nil
@@ -142,6 +146,9 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 	if err != nil {
 		return nil, err
 	}
+	if err := applyPrices(ctx, tx, now, candidates); err != nil {
+		return nil, err
+	}
 	postings := make([]ledger.Posting, len(candidates))
 	for i, c := range candidates {
 		postings[i] = ledger.Posting{AccountID: c.from.ID, Amount: c.amount, Narration: c.order.Narration, TransactionGroupID: c.id, TransferRef: &c.ref, Kind: kindOf(c.from.TenantID, c.from.ID)}
@@ -154,6 +161,7 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 				Kind: ledger.KindFee, Contra: ledger.BankFees,
 			}}
 		}
+		postings[i] = postings[i].WithCharges(c.platform.Fee, c.platform.VAT)
 	}
 	posted, err := ledger.PostDebits(ctx, tx, now, postings)
 	if err != nil {
@@ -169,6 +177,24 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 		return nil, err
 	}
 	return accepted, insert(ctx, tx, now, accepted)
+}
+
+// applyPrices has the platform take of the settlements of tenants that have a price. A refund has
+// none: what was taken of the payment stays taken.
+func applyPrices(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance) error {
+	var tenants []uuid.UUID
+	for _, c := range candidates {
+		if c.from.Priced && !slices.Contains(tenants, c.from.TenantID) {
+			tenants = append(tenants, c.from.TenantID)
+		}
+	}
+	prices, err := fee.Read(ctx, tx, now, fee.OnPayout, tenants)
+	for _, c := range candidates {
+		if p, ok := prices[c.from.TenantID]; ok && c.from.Priced {
+			c.platform = p.Charge(c.amount)
+		}
+	}
+	return err
 }
 
 var insertSQL = pg.Insert[Transfer]("transfers", 1)
@@ -187,6 +213,9 @@ func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance
 		}
 		if a.reserved.IsPositive() {
 			rows[i].ReservedFee = &a.reserved
+		}
+		if a.platform.Fee.IsPositive() {
+			rows[i].PlatformFee, rows[i].PlatformVAT = &a.platform.Fee, &a.platform.VAT
 		}
 		if r := a.refund; r != nil {
 			rows[i].RefundOf, rows[i].RefundName = &r.of, &r.name

@@ -177,6 +177,26 @@ type charge struct {
 	to Status
 }
 
+// platformMoves is what the step does to the debits of what the platform takes: they go the way of
+// the transfer's own.
+func (c charge) platformMoves() (moves []ledger.Move, paid []uuid.UUID) {
+	groups := ledger.ChargeGroups(c.ID, c.platform.Fee, c.platform.VAT)
+	switch {
+	case c.to == c.Status:
+	case c.to == Success:
+		return nil, groups
+	case c.to == Failed || c.to == Refunded:
+		event := ledger.EventReverse
+		if c.Status == Success {
+			event = ledger.EventRefund
+		}
+		for _, g := range groups {
+			moves = append(moves, ledger.Move{TransactionGroupID: g, Direction: ledger.Debit, Event: event})
+		}
+	}
+	return moves, nil
+}
+
 // bookCharges posts the movements of the transfers' charges. It comes last in its transaction: all
 // payouts share the accounts.
 func bookCharges(ctx context.Context, tx pg.Tx, now time.Time, all []charge) error {
@@ -196,6 +216,8 @@ func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []charge, move
 	var parts []*money.Amount // what is still to be debited, of the fee or the taxes
 	for _, c := range all {
 		accounts = append(accounts, c.AccountID)
+		back, kept := c.platformMoves()
+		moves, paid = append(moves, back...), append(paid, kept...)
 		switch c.charging.release {
 		case ledger.EventConfirm:
 			paid = append(paid, reservedGroup(c.ID))

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/fee"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/work"
@@ -50,6 +51,8 @@ type claimed struct {
 	known  charges // by the records of earlier steps
 	booked booked
 	borne  borne
+	// what the platform takes; nothing once that has gone back
+	platform fee.Charge
 	// by what is recorded of this step
 	charging *charging
 	learned  learned
@@ -77,7 +80,7 @@ var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.s
 		coalesce(b.recall_count, 0), t.provider_fee, t.provider_vat, t.provider_stamp_duty,
 		coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0), t.booking_count,
 		t.fee_by_tenant, coalesce(t.reserved_fee, 0), coalesce(t.tenant_fee, 0), coalesce(t.tenant_taxes, 0),
-		t.refund_name, ` + paymentOf + `,
+		coalesce(t.platform_fee, 0), coalesce(t.platform_vat, 0), t.refund_name, ` + paymentOf + `,
 		t.status = 'pending' AND ` + ledger.Available("$3", "$2") + ` >= 0,
 		` + frozenUntil + `
 	FROM transfers t LEFT JOIN tenants n ON n.id = t.tenant_id LEFT JOIN ledger_balances b ON b.account_id = t.account_id
@@ -91,7 +94,7 @@ func (s *Service) read(ctx context.Context, tx pg.Tx, now time.Time, ids ...uuid
 			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Listened,
 			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.Recalls,
 			&c.known.Fee, &c.known.VAT, &c.known.StampDuty, &c.booked.fee, &c.booked.taxes, &c.booked.count,
-			&c.borne.byTenant, &c.borne.reserved, &c.borne.fee, &c.borne.taxes, &c.refundName, &c.payment, &c.covered, &c.frozen)
+			&c.borne.byTenant, &c.borne.reserved, &c.borne.fee, &c.borne.taxes, &c.platform.Fee, &c.platform.VAT, &c.refundName, &c.payment, &c.covered, &c.frozen)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
 	}, claimedSQL, ids, now, s.Provisional, now.Add(frozenRecheck))

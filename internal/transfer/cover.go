@@ -81,7 +81,7 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []
 		case have.Sign() >= 0:
 			v.covered = append(v.covered, st)
 		case best.Sign() < 0: // what is freed above counts among the others here
-			freed[f.account] = freed[f.account].Add(st.Amount).Add(st.borne.reserved)
+			freed[f.account] = freed[f.account].Add(st.Amount).Add(st.borne.reserved).Add(st.platform.Whole())
 			v.ends = append(v.ends, s.ending(st, now, neverCovered))
 		default:
 			p := s.postponement(st, now, false, errCover)
@@ -94,14 +94,17 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []
 	return v, nil
 }
 
+// debited is what the debits of a pending transfer t take together.
+const debited = `t.amount + coalesce(t.reserved_fee, 0) + coalesce(t.platform_fee, 0) + coalesce(t.platform_vat, 0)`
+
 // fundsSQL sums up the pending transfers of accounts, with the fees reserved for them. (The CASE
 // hides the direction from the planner: on a young table it would go by that alone, and read the
 // index of all entries.)
 var fundsSQL = `
 	WITH waiting AS (
 		SELECT t.id, t.account_id, e.seq,
-			coalesce(sum(t.amount + coalesce(t.reserved_fee, 0)) OVER (PARTITION BY t.account_id ORDER BY e.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS behind,
-			sum(t.amount + coalesce(t.reserved_fee, 0)) OVER (PARTITION BY t.account_id) - t.amount - coalesce(t.reserved_fee, 0) AS others
+			coalesce(sum(` + debited + `) OVER (PARTITION BY t.account_id ORDER BY e.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS behind,
+			sum(` + debited + `) OVER (PARTITION BY t.account_id) - (` + debited + `) AS others
 		FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND CASE e.direction WHEN 'debit' THEN true ELSE false END
 		WHERE t.waiting AND t.account_id = ANY($2))
 	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("false", "$3") + `, b.provisional_credits - coalesce(b.held_provisional, 0), w.behind, w.others,

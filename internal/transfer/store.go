@@ -261,7 +261,9 @@ var recordSQL = `UPDATE transfers t
 		provider_stamp_duty = coalesce(m.stamp_duty, t.provider_stamp_duty), booked_fee = coalesce(m.booked_fee, t.booked_fee),
 		booked_taxes = coalesce(m.booked_taxes, t.booked_taxes), booking_count = coalesce(m.booking_count, t.booking_count),
 		tenant_fee = coalesce(m.tenant_fee, t.tenant_fee), tenant_taxes = coalesce(m.tenant_taxes, t.tenant_taxes),
-		reserved_fee = CASE WHEN m.released THEN NULL ELSE t.reserved_fee END, difference = coalesce(m.difference, t.difference),
+		reserved_fee = CASE WHEN m.released THEN NULL ELSE t.reserved_fee END,
+		platform_fee = CASE WHEN m.status_to IN ('failed', 'refunded') THEN NULL ELSE t.platform_fee END,
+		platform_vat = CASE WHEN m.status_to IN ('failed', 'refunded') THEN NULL ELSE t.platform_vat END, difference = coalesce(m.difference, t.difference),
 		differs_since = CASE WHEN m.difference IS NULL OR m.difference = t.difference THEN t.differs_since WHEN m.difference = '' THEN NULL ELSE $1 END
 	FROM ` + pg.Unnest[change](2, "m") + `
 	WHERE t.id = m.id AND t.status = m.status_from`

@@ -110,6 +110,9 @@ type Transfer struct {
 	// the tenant bears what the bank takes; ReservedFee is what that is expected to be
 	FeeByTenant bool          `json:"-" pg:"fee_by_tenant"`
 	ReservedFee *money.Amount `json:"-" pg:"reserved_fee,numeric"`
+	// what the platform takes, by the price that held at acceptance; nil: nothing
+	PlatformFee *money.Amount `json:"-" pg:"platform_fee,numeric"`
+	PlatformVAT *money.Amount `json:"-" pg:"platform_vat,numeric"`
 
 	// An addition: the fee that the bank takes for the payout, outside the balance; nil while its
 	// record has not said.
