@@ -18,10 +18,23 @@ func (c *crash) chooseSettlements() {
 }
 
 // chooseFees is chooseSettlements for a tenant that bears what the bank takes: the fee that is
-// expected at the acceptance is corrected at the end, and given back with what comes back.
+// expected at the acceptance is corrected at the end, and given back with what comes back. The
+// platform takes its own too.
 func (c *crash) chooseFees() {
 	c.chooseSettlements()
 	c.bearsFees()
+	c.price("payout", "0.20")
+}
+
+// platformTakes is the price with its VAT, rounded half up.
+const platformTakes = "0.22"
+
+// price has the platform take a flat fee, and VAT of 7.5 % on it: what the deaths leave of them is
+// recomputed when the books are checked.
+func (c *crash) price(on, flat string) {
+	c.Exec(`INSERT INTO prices (id, tenant_id, charged_on, percent, flat, minimum, valid_from, created_at, actor, reason)
+		SELECT gen_random_uuid(), '00000000-0000-0000-0000-000000000000', charged_on, percent, flat, 0, '2020-01-02', '2020-01-01', 'cli:ada', 'list 7'
+		FROM (VALUES ($1::text, 0, $2::text::numeric), ('vat', 7.5, 0)) AS v (charged_on, percent, flat)`, on, flat)
 }
 
 // settlement asks for four settlements, which between them come to every end: one is paid at once;
@@ -99,7 +112,7 @@ func (c *crash) checkSettlements(units int) {
 				continue
 			}
 			if left = left.Sub(p.Amount); c.bears {
-				left = left.Sub(chargesOf(p))
+				left = left.Sub(chargesOf(p)).Sub(money.Must(platformTakes))
 			}
 		}
 		require.Equal(c.t, left.String(), c.balanceOf("shop-1"))

@@ -203,7 +203,8 @@ func (s *settler) checkPayouts() {
 		SELECT count(*) FROM ledger_balances b WHERE tenant_id <> account_id AND balance <>
 			(SELECT coalesce(sum(amount), 0) FROM ledger_entries WHERE account_id = b.account_id AND direction = 'credit' AND status = 'confirmed' AND kind = '')
 			- (SELECT coalesce(sum(coalesce(paid_amount, amount)), 0) FROM transfers WHERE account_id = b.account_id AND status = 'success')
-			- (SELECT coalesce(sum(coalesce(tenant_fee, 0) + coalesce(tenant_taxes, 0)), 0) FROM transfers WHERE account_id = b.account_id)`))
+			- (SELECT coalesce(sum(coalesce(tenant_fee, 0) + coalesce(tenant_taxes, 0) + coalesce(platform_fee, 0) + coalesce(platform_vat, 0)), 0)
+				FROM transfers WHERE account_id = b.account_id)`))
 }
 
 // unended shows the transfers that still have a way to go.
