@@ -44,12 +44,12 @@ func (e *edge) by(c *fiber.Ctx) audit.By {
 	if t.Key.ID != uuid.Nil {
 		return audit.Key(t.Key.ID, e.address(c))
 	}
-	return audit.Session(t.Email, e.address(c))
+	return audit.Session(t.Member.Email, e.address(c))
 }
 
 // authenticate accepts requests with a valid credential of the given kind, and refuses others with
-// 401 or 403. An API key must have the scope as well.
-func (e *edge) authenticate(want Credential, scope tenant.Scope) fiber.Handler {
+// 401 or 403. An API key must have the scope as well, and a session's member the role.
+func (e *edge) authenticate(want Credential, scope tenant.Scope, role tenant.Role) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		var t tenant.Tenant
 		var err error
@@ -57,8 +57,8 @@ func (e *edge) authenticate(want Credential, scope tenant.Scope) fiber.Handler {
 			if t, err = e.byKey(c); err == nil && scope != anyScope {
 				err = t.Key.Allows(scope)
 			}
-		} else {
-			t, err = e.bySession(c)
+		} else if t, err = e.bySession(c); err == nil {
+			err = t.Member.Allows(role)
 		}
 		if err != nil {
 			return err

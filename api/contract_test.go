@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ajo/internal/contract"
+	"ajo/internal/tenant"
 )
 
 // description is the document as it is served.
@@ -78,7 +79,8 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// The document names the scope that an API key needs, where the table of routes does.
+// The document names the scope that an API key needs and the role that a member needs, where the
+// table of routes does; a viewer's is left out.
 func TestDocumentHasTheScopes(t *testing.T) {
 	t.Parallel()
 	var root struct {
@@ -94,6 +96,14 @@ func TestDocumentHasTheScopes(t *testing.T) {
 			got = append(got, s["apiKey"]...)
 		}
 		require.Equal(t, want, got, "%s %s", r.Method, r.Path)
+		var roles, shown []string
+		if r.Role != "" && r.Role != tenant.Viewer {
+			roles = []string{string(r.Role)}
+		}
+		for _, s := range root.Paths[pathParameter.ReplaceAllString(r.Path, "{$1}")][strings.ToLower(r.Method)].Security {
+			shown = append(shown, s["session"]...)
+		}
+		require.Equal(t, roles, shown, "%s %s", r.Method, r.Path)
 	}
 }
 

@@ -36,11 +36,21 @@ var probes = map[string]probe{
 	"POST /auth/password":        {body: `{"oldPassword":"correct horse","newPassword":"correct horse"}`},
 	"POST /auth/logout":          {open: "it ends the session that it is sent with"},
 
-	"GET /auth/me":               {},
-	"POST /auth/rotate-key":      {},
-	"GET /auth/keys":             {query: "after=%s"},
-	"GET /auth/audit":            {query: "after=%[1]s&actor=session:%[1]s"},
-	"GET /auth/audit.csv":        {query: "actor=session:%s"},
+	"GET /auth/me":                     {},
+	"POST /auth/rotate-key":            {},
+	"GET /auth/keys":                   {query: "after=%s"},
+	"GET /auth/audit":                  {query: "after=%[1]s&actor=session:%[1]s"},
+	"GET /auth/audit.csv":              {query: "actor=session:%s"},
+	"GET /auth/member":                 {},
+	"GET /auth/members":                {query: "after=%s"},
+	"POST /auth/members":               {body: `{"email":"intruder@example.com","role":"viewer"}`},
+	"POST /auth/members/:id/role":      {notFound: "member not found", body: `{"role":"viewer"}`},
+	"POST /auth/members/:id/remove":    {notFound: "member not found"},
+	"POST /auth/members/:id/hand-over": {notFound: "member not found", body: `{"password":"correct horse"}`},
+	"GET /auth/sessions":               {query: "after=%s"},
+	"POST /auth/sessions/:id/end":      {notFound: "session not found"},
+	"POST /auth/accept-invitation":     {open: "the mailed code decides"},
+
 	"POST /auth/keys":            {body: `{"name":"mine","scopes":["accounts:read"]}`},
 	"POST /auth/keys/:id/rotate": {notFound: "key not found", body: `{"overlap":60}`},
 	"POST /auth/keys/:id/revoke": {notFound: "key not found"},
@@ -204,11 +214,14 @@ func (w *world) belongings(m member) []string {
 	w.do("POST", "/v1/accounts/shop-1/settle", `{"amount":"100.00","bankCode":"058","accountNumber":"0123456789"}`, key...).ok(202, &s)
 	var k struct{ Key struct{ ID uuid.UUID } }
 	w.do("POST", "/auth/keys", `{"name":"a key of the owner","scopes":["accounts:read"]}`, m.withSession()...).ok(201, &k)
+	w.do("POST", "/auth/members", `{"email":"dev@owner.example","role":"developer"}`, m.withSession()...).ok(201, nil)
+	invited, session := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = 'dev@owner.example'`), testenv.Value[uuid.UUID](w.Env, `SELECT id FROM sessions WHERE tenant_id = $1`, m.id)
 	delivery := testenv.Value[uuid.UUID](w.Env, `UPDATE deliveries SET status = 'dead_letter', attempt_count = 6 RETURNING id`)
 	hold := uuid.Must(uuid.NewV7())
 	w.Exec(`INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, created_at) VALUES ($1, $2, $3, 1, 'a deposit of the owner', 'open', now())`, hold, m.id, a.ID)
 	w.Exec(`UPDATE ledger_balances SET held = 1 WHERE account_id = $1`, a.ID)
 	things := []string{
+		invited.String(), session.String(), "dev@owner.example", page.ID(page.Members, invited), page.ID(page.Sessions, session),
 		hold.String(), "a deposit of the owner", k.Key.ID.String(), "a key of the owner", page.ID(page.Keys, k.Key.ID),
 		"shop-1", "order-of-the-owner", a.ID.String(), a.CustomerID.String(), b.ID.String(), m.id.String(), s.MerchantTxRef, delivery.String(),
 		"txn-of-the-owner", m.key, sec.WebhookSecret, m.email, "owner.example", page.ID(page.Accounts, a.ID), page.ID(page.Customers, a.CustomerID), page.ID(page.Deliveries, delivery),

@@ -5,18 +5,11 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/google/uuid"
 
 	"ajo/internal/page"
 	"ajo/internal/secret"
 	"ajo/internal/tenant"
 )
-
-// keyID is the API key that a path names; uuid.Nil, which no key has, where it is no id.
-func keyID(c *fiber.Ctx) uuid.UUID {
-	id, _ := uuid.Parse(pathParam(c, "id"))
-	return id
-}
 
 // listKeys is GET /auth/keys, an addition.
 func (e *edge) listKeys(c *fiber.Ctx) error {
@@ -39,7 +32,7 @@ func (e *edge) createKey(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	key, record, err := e.Tenants.CreateKey(c.UserContext(), caller(c).ID, n, e.by(c))
+	key, record, err := e.Tenants.CreateKey(c.UserContext(), caller(c).ID, caller(c).Member, n, e.by(c))
 	return answerKey(c.Status(http.StatusCreated), key, record, err)
 }
 
@@ -50,7 +43,7 @@ func (e *edge) rotateOneKey(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	key, record, err := e.Tenants.RotateOne(c.UserContext(), caller(c).ID, keyID(c), time.Duration(overlap)*time.Second, e.by(c))
+	key, record, err := e.Tenants.RotateOne(c.UserContext(), caller(c).ID, caller(c).Member, pathID(c), time.Duration(overlap)*time.Second, e.by(c))
 	return answerKey(c, key, record, err)
 }
 
@@ -60,6 +53,6 @@ func answerKey(c *fiber.Ctx, key secret.APIKey, record tenant.KeyRecord, err err
 
 // revokeKey is POST /auth/keys/:id/revoke, an addition. It reads no body.
 func (e *edge) revokeKey(c *fiber.Ctx) error {
-	k, err := e.Tenants.RevokeKey(c.UserContext(), caller(c).ID, keyID(c), e.by(c))
+	k, err := e.Tenants.RevokeKey(c.UserContext(), caller(c).ID, pathID(c), e.by(c))
 	return answer(c, k, err)
 }

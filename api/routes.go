@@ -32,12 +32,13 @@ var unscoped = map[endpoint]string{
 	{"GET", "/v1/fees/calculate"}:  "it computes with public tiers and with the price that its tenant has agreed to",
 }
 
-// Route is one endpoint. Scope is what an API key needs there. Limited rows are counted per
-// address, as they need no credential.
+// Route is one endpoint. Scope is what an API key needs there, and Role what a session's member
+// needs. Limited rows are counted per address, as they need no credential.
 type Route struct {
 	Method, Path string
 	Credential   Credential
 	Scope        tenant.Scope
+	Role         tenant.Role
 	Limited      bool
 	handle       func(*edge, *fiber.Ctx) error
 }
@@ -45,130 +46,141 @@ type Route struct {
 // Routes are all the endpoints there are: the table of contents of this package.
 var Routes = []Route{
 	// onboarding.go
-	{"POST", "/register", None, "", true, (*edge).registerTenant},
-	{"POST", "/auth/verify-email", None, "", true, (*edge).verifyEmail},
-	{"POST", "/auth/login", None, "", true, (*edge).login},
-	{"POST", "/auth/login-link", None, "", true, (*edge).loginByLink},
-	{"POST", "/auth/forgot-password", None, "", true, (*edge).forgotPassword},
-	{"POST", "/auth/reset-password", None, "", true, (*edge).resetPassword},
-	{"POST", "/auth/logout", None, "", false, (*edge).logout},
+	{"POST", "/register", None, "", "", true, (*edge).registerTenant},
+	{"POST", "/auth/verify-email", None, "", "", true, (*edge).verifyEmail},
+	{"POST", "/auth/login", None, "", "", true, (*edge).login},
+	{"POST", "/auth/login-link", None, "", "", true, (*edge).loginByLink},
+	{"POST", "/auth/forgot-password", None, "", "", true, (*edge).forgotPassword},
+	{"POST", "/auth/reset-password", None, "", "", true, (*edge).resetPassword},
+	{"POST", "/auth/logout", None, "", "", false, (*edge).logout},
 
 	// tenant.go
-	{"GET", "/auth/me", Session, "", false, (*edge).me},
-	{"POST", "/auth/password", Session, "", false, (*edge).changePassword},
-	{"POST", "/auth/rotate-key", Session, "", false, (*edge).rotateKey},
-	{"POST", "/auth/business-kyc", Session, "", false, (*edge).businessKYC},
-	{"POST", "/auth/webhook-url", SessionOrKey, tenant.WebhooksWrite, false, (*edge).setWebhookURL},
-	{"POST", "/auth/webhook-secret", SessionOrKey, tenant.WebhooksWrite, false, (*edge).webhookSecret},
+	{"GET", "/auth/me", Session, "", tenant.Viewer, false, (*edge).me},
+	{"POST", "/auth/password", Session, "", tenant.Viewer, false, (*edge).changePassword},
+	{"POST", "/auth/rotate-key", Session, "", tenant.Owner, false, (*edge).rotateKey},
+	{"POST", "/auth/business-kyc", Session, "", tenant.Owner, false, (*edge).businessKYC},
+	{"POST", "/auth/webhook-url", SessionOrKey, tenant.WebhooksWrite, tenant.Developer, false, (*edge).setWebhookURL},
+	{"POST", "/auth/webhook-secret", SessionOrKey, tenant.WebhooksWrite, tenant.Developer, false, (*edge).webhookSecret},
+
+	// members.go
+	{"POST", "/auth/accept-invitation", None, "", "", true, (*edge).acceptInvitation},
+	{"GET", "/auth/member", Session, "", tenant.Viewer, false, (*edge).ownMember},
+	{"GET", "/auth/members", Session, "", tenant.Viewer, false, (*edge).listMembers},
+	{"POST", "/auth/members", Session, "", tenant.Owner, false, (*edge).invite},
+	{"POST", "/auth/members/:id/role", Session, "", tenant.Owner, false, (*edge).setRole},
+	{"POST", "/auth/members/:id/remove", Session, "", tenant.Owner, false, (*edge).removeMember},
+	{"POST", "/auth/members/:id/hand-over", Session, "", tenant.Owner, false, (*edge).handOver},
+	{"GET", "/auth/sessions", Session, "", tenant.Viewer, false, (*edge).listSessions},
+	{"POST", "/auth/sessions/:id/end", Session, "", tenant.Viewer, false, (*edge).endSession},
 
 	// keys.go
-	{"GET", "/auth/keys", Session, "", false, (*edge).listKeys},
-	{"POST", "/auth/keys", Session, "", false, (*edge).createKey},
-	{"POST", "/auth/keys/:id/rotate", Session, "", false, (*edge).rotateOneKey},
-	{"POST", "/auth/keys/:id/revoke", Session, "", false, (*edge).revokeKey},
+	{"GET", "/auth/keys", Session, "", tenant.Developer, false, (*edge).listKeys},
+	{"POST", "/auth/keys", Session, "", tenant.Developer, false, (*edge).createKey},
+	{"POST", "/auth/keys/:id/rotate", Session, "", tenant.Developer, false, (*edge).rotateOneKey},
+	{"POST", "/auth/keys/:id/revoke", Session, "", tenant.Developer, false, (*edge).revokeKey},
 
 	// audit.go
-	{"GET", "/auth/audit", Session, "", false, (*edge).listAudit},
-	{"GET", "/auth/audit.csv", Session, "", false, (*edge).auditCSV},
+	{"GET", "/auth/audit", Session, "", tenant.Owner, false, (*edge).listAudit},
+	{"GET", "/auth/audit.csv", Session, "", tenant.Owner, false, (*edge).auditCSV},
 
 	// misdirected.go
-	{"GET", "/auth/misdirected", Session, "", false, (*edge).misdirected},
+	{"GET", "/auth/misdirected", Session, "", tenant.Finance, false, (*edge).misdirected},
 
 	// overview.go
-	{"GET", "/auth/overview", Session, "", false, (*edge).overview},
+	{"GET", "/auth/overview", Session, "", tenant.Viewer, false, (*edge).overview},
 
 	// accounts.go
-	{"POST", "/v1/accounts", Key, tenant.AccountsWrite, false, (*edge).provisionAccount},
-	{"GET", "/v1/accounts", Key, tenant.AccountsRead, false, (*edge).listAccounts},
-	{"GET", "/v1/accounts/:accountRef", Key, tenant.AccountsRead, false, (*edge).getAccount},
-	{"PATCH", "/v1/accounts/:accountRef", Key, tenant.AccountsWrite, false, (*edge).updateAccount},
-	{"GET", "/v1/accounts/:accountRef/balance", Key, tenant.AccountsRead, false, (*edge).balance},
-	{"GET", "/v1/accounts/:accountRef/history", Key, tenant.AccountsRead, false, (*edge).history},
-	{"GET", "/v1/accounts/:accountRef/statement", Key, tenant.PaymentsRead, false, (*edge).statement},
-	{"GET", "/v1/balance", Key, tenant.AccountsRead, false, (*edge).tenantBalance},
-	{"POST", "/v1/accounts/:accountRef/expire", Key, tenant.AccountsWrite, false, (*edge).expireAccount},
-	{"GET", "/auth/accounts", Session, "", false, (*edge).listAccounts},
-	{"GET", "/auth/accounts/:accountRef", Session, "", false, (*edge).getAccount},
-	{"GET", "/auth/accounts/:accountRef/balance", Session, "", false, (*edge).balance},
-	{"GET", "/auth/accounts/:accountRef/history", Session, "", false, (*edge).history},
-	{"GET", "/auth/accounts/:accountRef/statement", Session, "", false, (*edge).filteredStatement},
+	{"POST", "/v1/accounts", Key, tenant.AccountsWrite, "", false, (*edge).provisionAccount},
+	{"GET", "/v1/accounts", Key, tenant.AccountsRead, "", false, (*edge).listAccounts},
+	{"GET", "/v1/accounts/:accountRef", Key, tenant.AccountsRead, "", false, (*edge).getAccount},
+	{"PATCH", "/v1/accounts/:accountRef", Key, tenant.AccountsWrite, "", false, (*edge).updateAccount},
+	{"GET", "/v1/accounts/:accountRef/balance", Key, tenant.AccountsRead, "", false, (*edge).balance},
+	{"GET", "/v1/accounts/:accountRef/history", Key, tenant.AccountsRead, "", false, (*edge).history},
+	{"GET", "/v1/accounts/:accountRef/statement", Key, tenant.PaymentsRead, "", false, (*edge).statement},
+	{"GET", "/v1/balance", Key, tenant.AccountsRead, "", false, (*edge).tenantBalance},
+	{"POST", "/v1/accounts/:accountRef/expire", Key, tenant.AccountsWrite, "", false, (*edge).expireAccount},
+	{"GET", "/auth/accounts", Session, "", tenant.Viewer, false, (*edge).listAccounts},
+	{"GET", "/auth/accounts/:accountRef", Session, "", tenant.Viewer, false, (*edge).getAccount},
+	{"GET", "/auth/accounts/:accountRef/balance", Session, "", tenant.Viewer, false, (*edge).balance},
+	{"GET", "/auth/accounts/:accountRef/history", Session, "", tenant.Viewer, false, (*edge).history},
+	{"GET", "/auth/accounts/:accountRef/statement", Session, "", tenant.Viewer, false, (*edge).filteredStatement},
 
 	// export.go
-	{"GET", "/auth/accounts/:accountRef/statement.csv", Session, "", false, (*edge).statementCSV},
-	{"GET", "/auth/accounts/:accountRef/statement.pdf", Session, "", false, (*edge).statementPDF},
+	{"GET", "/auth/accounts/:accountRef/statement.csv", Session, "", tenant.Viewer, false, (*edge).statementCSV},
+	{"GET", "/auth/accounts/:accountRef/statement.pdf", Session, "", tenant.Viewer, false, (*edge).statementPDF},
 
 	// holds.go
-	{"POST", "/v1/accounts/:accountRef/holds", Key, tenant.HoldsWrite, false, (*edge).placeHold},
-	{"GET", "/v1/accounts/:accountRef/holds", Key, tenant.HoldsRead, false, (*edge).listHolds},
-	{"GET", "/v1/holds/:id", Key, tenant.HoldsRead, false, (*edge).getHold},
-	{"POST", "/v1/holds/:id/release", Key, tenant.HoldsWrite, false, (*edge).releaseHold},
+	{"POST", "/v1/accounts/:accountRef/holds", Key, tenant.HoldsWrite, "", false, (*edge).placeHold},
+	{"GET", "/v1/accounts/:accountRef/holds", Key, tenant.HoldsRead, "", false, (*edge).listHolds},
+	{"GET", "/v1/holds/:id", Key, tenant.HoldsRead, "", false, (*edge).getHold},
+	{"POST", "/v1/holds/:id/release", Key, tenant.HoldsWrite, "", false, (*edge).releaseHold},
 
 	// limits.go
-	{"GET", "/v1/limits", Key, tenant.AccountsRead, false, (*edge).limits},
+	{"GET", "/v1/limits", Key, tenant.AccountsRead, "", false, (*edge).limits},
 
 	// customers.go
-	{"GET", "/v1/customers", Key, tenant.CustomersRead, false, (*edge).listCustomers},
-	{"GET", "/v1/customers/:id", Key, tenant.CustomersRead, false, (*edge).getCustomer},
-	{"PATCH", "/v1/customers/:id", Key, tenant.CustomersWrite, false, (*edge).renameCustomer},
-	{"GET", "/v1/customers/:id/account", Key, tenant.CustomersRead, false, (*edge).customerAccount},
-	{"POST", "/v1/customers/:id/kyc", Key, tenant.CustomersWrite, false, (*edge).submitKYC},
-	{"GET", "/auth/customers", Session, "", false, (*edge).listCustomers},
-	{"GET", "/auth/customers/:id", Session, "", false, (*edge).getCustomer},
-	{"POST", "/auth/customers/:id/kyc/approve", Session, "", false, (*edge).approveKYC},
-	{"POST", "/auth/customers/:id/kyc/reject", Session, "", false, (*edge).rejectKYC},
+	{"GET", "/v1/customers", Key, tenant.CustomersRead, "", false, (*edge).listCustomers},
+	{"GET", "/v1/customers/:id", Key, tenant.CustomersRead, "", false, (*edge).getCustomer},
+	{"PATCH", "/v1/customers/:id", Key, tenant.CustomersWrite, "", false, (*edge).renameCustomer},
+	{"GET", "/v1/customers/:id/account", Key, tenant.CustomersRead, "", false, (*edge).customerAccount},
+	{"POST", "/v1/customers/:id/kyc", Key, tenant.CustomersWrite, "", false, (*edge).submitKYC},
+	{"GET", "/auth/customers", Session, "", tenant.Viewer, false, (*edge).listCustomers},
+	{"GET", "/auth/customers/:id", Session, "", tenant.Viewer, false, (*edge).getCustomer},
+	{"POST", "/auth/customers/:id/kyc/approve", Session, "", tenant.Finance, false, (*edge).approveKYC},
+	{"POST", "/auth/customers/:id/kyc/reject", Session, "", tenant.Finance, false, (*edge).rejectKYC},
 
 	// settle.go
-	{"POST", "/v1/accounts/:accountRef/settle", Key, tenant.PayoutsCreate, false, (*edge).settle},
-	{"POST", "/v1/accounts/:accountRef/transfer", Key, tenant.AccountsTransfer, false, (*edge).bookTransfer},
+	{"POST", "/v1/accounts/:accountRef/settle", Key, tenant.PayoutsCreate, "", false, (*edge).settle},
+	{"POST", "/v1/accounts/:accountRef/transfer", Key, tenant.AccountsTransfer, "", false, (*edge).bookTransfer},
 
 	// refunds.go
-	{"POST", "/v1/entries/:id/refund", Key, tenant.PayoutsCreate, false, (*edge).refundEntry},
+	{"POST", "/v1/entries/:id/refund", Key, tenant.PayoutsCreate, "", false, (*edge).refundEntry},
 
 	// transfers.go
-	{"GET", "/v1/transfers", Key, tenant.PayoutsRead, false, (*edge).listTransfers},
-	{"GET", "/v1/transfers/banks", Key, anyScope, false, (*edge).listBanks},
-	{"POST", "/v1/transfers/lookup", Key, tenant.PayoutsRead, false, (*edge).lookup},
-	{"GET", "/v1/transfers/:merchantTxRef", Key, tenant.PayoutsRead, false, (*edge).getTransfer},
-	{"GET", "/auth/transfers", Session, "", false, (*edge).listTransfers},
-	{"GET", "/auth/transfers/:merchantTxRef", Session, "", false, (*edge).getTransfer},
+	{"GET", "/v1/transfers", Key, tenant.PayoutsRead, "", false, (*edge).listTransfers},
+	{"GET", "/v1/transfers/banks", Key, anyScope, "", false, (*edge).listBanks},
+	{"POST", "/v1/transfers/lookup", Key, tenant.PayoutsRead, "", false, (*edge).lookup},
+	{"GET", "/v1/transfers/:merchantTxRef", Key, tenant.PayoutsRead, "", false, (*edge).getTransfer},
+	{"GET", "/auth/transfers", Session, "", tenant.Viewer, false, (*edge).listTransfers},
+	{"GET", "/auth/transfers/:merchantTxRef", Session, "", tenant.Viewer, false, (*edge).getTransfer},
 
 	// fees.go
-	{"GET", "/v1/fees/calculate", Key, anyScope, false, (*edge).calculateFee},
+	{"GET", "/v1/fees/calculate", Key, anyScope, "", false, (*edge).calculateFee},
 
 	// deadletters.go
-	{"GET", "/v1/webhooks/dead-letters", Key, tenant.WebhooksRead, false, (*edge).deadLetters},
+	{"GET", "/v1/webhooks/dead-letters", Key, tenant.WebhooksRead, "", false, (*edge).deadLetters},
 
 	// deliveries.go
-	{"GET", "/auth/deliveries", Session, "", false, (*edge).listDeliveries},
-	{"GET", "/auth/deliveries/:id", Session, "", false, (*edge).getDelivery},
-	{"POST", "/auth/deliveries/:id/replay", Session, "", false, (*edge).replayDelivery},
+	{"GET", "/auth/deliveries", Session, "", tenant.Viewer, false, (*edge).listDeliveries},
+	{"GET", "/auth/deliveries/:id", Session, "", tenant.Viewer, false, (*edge).getDelivery},
+	{"POST", "/auth/deliveries/:id/replay", Session, "", tenant.Developer, false, (*edge).replayDelivery},
 
 	// webhook_events.go
-	{"GET", "/auth/webhook-events", Session, "", false, (*edge).webhookEvents},
-	{"POST", "/auth/webhook-events", Session, "", false, (*edge).chooseWebhookEvents},
-	{"POST", "/auth/webhook-test", Session, "", false, (*edge).testWebhook},
+	{"GET", "/auth/webhook-events", Session, "", tenant.Viewer, false, (*edge).webhookEvents},
+	{"POST", "/auth/webhook-events", Session, "", tenant.Developer, false, (*edge).chooseWebhookEvents},
+	{"POST", "/auth/webhook-test", Session, "", tenant.Developer, false, (*edge).testWebhook},
 
 	// listen.go
-	{"POST", "/auth/listen", Session, "", false, (*edge).listen},
+	{"POST", "/auth/listen", Session, "", tenant.Developer, false, (*edge).listen},
 
 	// provider_webhook.go
-	{"POST", "/webhooks/provider", Signature, "", false, (*edge).providerWebhook},
+	{"POST", "/webhooks/provider", Signature, "", "", false, (*edge).providerWebhook},
 
 	// health.go
-	{"GET", "/health", None, "", false, (*edge).health},
-	{"GET", "/ready", None, "", false, (*edge).ready},
+	{"GET", "/health", None, "", "", false, (*edge).health},
+	{"GET", "/ready", None, "", "", false, (*edge).ready},
 
 	// document.go
-	{"GET", "/openapi.json", None, "", false, (*edge).openAPIDocument},
+	{"GET", "/openapi.json", None, "", "", false, (*edge).openAPIDocument},
 
 	// docs.go
-	{"GET", "/docs", None, "", false, (*edge).docs},
-	{"GET", "/docs/:file", None, "", false, (*edge).docsAsset},
+	{"GET", "/docs", None, "", "", false, (*edge).docs},
+	{"GET", "/docs/:file", None, "", "", false, (*edge).docsAsset},
 
 	// dashboard.go
-	{"GET", "/", None, "", false, (*edge).root},
-	{"GET", "/dashboard", None, "", false, (*edge).dashboardPage},
-	{"GET", "/dashboard/", None, "", false, (*edge).dashboardPage},
-	{"GET", "/dashboard/style.css", None, "", false, (*edge).dashboardStyle},
-	{"GET", "/dashboard/:script", None, "", false, (*edge).dashboardScript},
+	{"GET", "/", None, "", "", false, (*edge).root},
+	{"GET", "/dashboard", None, "", "", false, (*edge).dashboardPage},
+	{"GET", "/dashboard/", None, "", "", false, (*edge).dashboardPage},
+	{"GET", "/dashboard/style.css", None, "", "", false, (*edge).dashboardStyle},
+	{"GET", "/dashboard/:script", None, "", "", false, (*edge).dashboardScript},
 }

@@ -28,13 +28,13 @@ func (e *edge) changePassword(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Password, t.ID)); err != nil {
+	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Password, t.Member.ID)); err != nil {
 		return err
 	}
-	if err := e.Tenants.ChangePassword(c.UserContext(), t.ID, sessionToken(c), old, fresh, e.by(c)); err != nil {
+	if err := e.Tenants.ChangePassword(c.UserContext(), t.ID, t.Member, sessionToken(c), old, fresh, e.by(c)); err != nil {
 		return err
 	}
-	e.rememberNetwork(c, t.Email)
+	e.rememberNetwork(c, t.Member.Email)
 	return c.JSON(struct{}{})
 }
 

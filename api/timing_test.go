@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/secret"
+	"ajo/internal/testenv"
 )
 
 // How often each kind is called, and how far from a half the probability may be that a call of the
@@ -94,8 +95,11 @@ func (p *timing) emails(n int) []string {
 func (p *timing) tenants(n int) []string {
 	p.T.Helper()
 	emails := p.emails(n)
-	p.Exec(`INSERT INTO tenants (id, name, email, password_hash, email_verified_at, created_at, updated_at)
-		SELECT gen_random_uuid(), 'Ada Stores', unnest($1::text[]), $2, $3, $3, $3`, emails, p.hash(), p.Clock.Now())
+	ids := make([]uuid.UUID, n)
+	for i := range ids {
+		ids[i] = uuid.New()
+	}
+	p.Exec(testenv.InsertTenants, ids, emails, "Ada Stores", p.hash(), p.Clock.Now())
 	return emails
 }
 

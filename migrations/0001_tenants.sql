@@ -1,4 +1,4 @@
--- Tenants, and what lets a program or a person in: API keys, sessions, login links, registrations, password resets.
+-- Tenants, and what lets a program or a person in: API keys, members, sessions, login links, registrations, password resets.
 --
 -- Each file is one capability. COMMENTs say what a table or column means, and docs/schema.md is made
 -- from them; a "--" comment says why something is built as it is. The guards that several
@@ -51,7 +51,6 @@ CREATE TABLE tenants (
     id                            uuid PRIMARY KEY,
     name                          text NOT NULL CHECK (char_length(name) BETWEEN 1 AND 200),
     email                         text NOT NULL UNIQUE CHECK (email = lower(email)),
-    password_hash                 text NOT NULL,
     email_verified_at             timestamptz NOT NULL,
     status                        text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended', 'closed')),
     operator                      boolean NOT NULL DEFAULT false,
@@ -71,7 +70,7 @@ CREATE TABLE tenants (
     CHECK ((kyc_status = 'verified') <= (business_type IS NOT NULL))
 );
 COMMENT ON TABLE tenants IS 'A business that uses the service. It exists from the moment its e-mail address is verified.';
-COMMENT ON COLUMN tenants.password_hash IS 'argon2id';
+COMMENT ON COLUMN tenants.email IS 'its owner''s, and so a member''s';
 COMMENT ON COLUMN tenants.operator IS 'may use the operator endpoints';
 COMMENT ON COLUMN tenants.cac_number IS 'registration number at the Corporate Affairs Commission';
 COMMENT ON COLUMN tenants.webhook_secret IS 'signing secret, sealed';
@@ -81,6 +80,63 @@ COMMENT ON COLUMN tenants.payout_fee_by IS 'who bears what the bank takes for a 
 COMMENT ON COLUMN tenants.listening_until IS 'until then all events are also written to listen_events; NULL: never listened';
 CREATE TRIGGER tenants_kyc BEFORE UPDATE ON tenants FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
     EXECUTE FUNCTION check_kyc_move('unverified>verified');
+
+CREATE TABLE members (
+    id                uuid PRIMARY KEY,
+    tenant_id         uuid NOT NULL REFERENCES tenants (id),
+    email             text NOT NULL CHECK (email = lower(email)),
+    name              text NOT NULL CHECK (char_length(name) <= 200),
+    role              text NOT NULL CHECK (role IN ('owner', 'finance', 'developer', 'viewer')),
+    password_hash     text,
+    invite_hash       bytea UNIQUE CHECK (octet_length(invite_hash) = 32),
+    invite_expires_at timestamptz,
+    invited_at        timestamptz NOT NULL,
+    joined_at         timestamptz,
+    removed_at        timestamptz,
+    UNIQUE (tenant_id, id),
+    CHECK ((password_hash IS NOT NULL) = (joined_at IS NOT NULL AND removed_at IS NULL)),
+    CHECK ((invite_hash IS NOT NULL) = (joined_at IS NULL AND removed_at IS NULL)),
+    CHECK ((invite_hash IS NULL) = (invite_expires_at IS NULL)),
+    CHECK ((name = '') <= (joined_at IS NULL)),
+    CHECK ((role = 'owner') <= (joined_at IS NOT NULL AND removed_at IS NULL))
+);
+-- An e-mail opens one tenant, so a login need not say which.
+CREATE UNIQUE INDEX members_email ON members (email) WHERE joined_at IS NOT NULL AND removed_at IS NULL;
+CREATE UNIQUE INDEX members_own_email ON members (tenant_id, email) WHERE removed_at IS NULL;
+CREATE UNIQUE INDEX members_owner ON members (tenant_id) WHERE role = 'owner';
+COMMENT ON TABLE members IS 'A person who may log in for a tenant, or is invited to.';
+COMMENT ON COLUMN members.name IS 'as the person gave it; empty until then';
+COMMENT ON COLUMN members.role IS 'what the person may do; each tenant has one owner, who may do everything';
+COMMENT ON COLUMN members.password_hash IS 'argon2id; only of those who have joined and are not removed';
+COMMENT ON COLUMN members.invite_hash IS 'SHA-256 of the mailed code that accepts the invitation; the code itself is stored nowhere';
+COMMENT ON COLUMN members.joined_at IS 'when the invitation was accepted; the first owner''s: when the e-mail address was verified';
+
+-- +goose StatementBegin
+-- A tenant has an owner, whose e-mail address is the tenant's. Two owners are refused by members_owner.
+CREATE FUNCTION check_owner() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    of_tenant uuid;
+BEGIN
+    IF TG_TABLE_NAME = 'tenants' THEN
+        of_tenant := NEW.id;
+    ELSE
+        of_tenant := OLD.tenant_id;
+    END IF;
+    IF NOT EXISTS (SELECT FROM members m JOIN tenants t ON t.id = m.tenant_id WHERE m.tenant_id = of_tenant AND m.role = 'owner' AND m.email = t.email) THEN
+        RAISE EXCEPTION 'tenant % needs an owner who has its e-mail address', of_tenant USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE CONSTRAINT TRIGGER tenants_owner AFTER INSERT OR UPDATE OF email ON tenants DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION check_owner();
+CREATE CONSTRAINT TRIGGER members_owner_stays AFTER UPDATE OR DELETE ON members DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (OLD.role = 'owner') EXECUTE FUNCTION check_owner();
+CREATE TRIGGER members_unchanged BEFORE UPDATE ON members FOR EACH ROW WHEN (
+    (OLD.id, OLD.tenant_id, OLD.email, OLD.invited_at) IS DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.email, NEW.invited_at)
+    OR OLD.joined_at IS NOT NULL AND OLD.joined_at IS DISTINCT FROM NEW.joined_at
+    OR OLD.removed_at IS NOT NULL
+) EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE api_keys (
     id             uuid PRIMARY KEY,
@@ -125,14 +181,19 @@ CREATE TRIGGER api_keys_unchanged BEFORE UPDATE ON api_keys FOR EACH ROW WHEN (
 
 CREATE TABLE sessions (
     token_hash bytea PRIMARY KEY CHECK (octet_length(token_hash) = 32),
+    id         uuid NOT NULL UNIQUE,
     tenant_id  uuid NOT NULL REFERENCES tenants (id),
+    member_id  uuid NOT NULL,
+    address    inet,
     created_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
-    ended_at   timestamptz
+    ended_at   timestamptz,
+    FOREIGN KEY (tenant_id, member_id) REFERENCES members (tenant_id, id)
 );
-CREATE INDEX sessions_tenant ON sessions (tenant_id);
+CREATE INDEX sessions_tenant ON sessions (tenant_id, id);
 CREATE INDEX sessions_expiry ON sessions (expires_at);
-COMMENT ON TABLE sessions IS 'A login to the dashboard.';
+COMMENT ON TABLE sessions IS 'A login of a member to the dashboard.';
+COMMENT ON COLUMN sessions.address IS 'from where it was opened';
 COMMENT ON COLUMN sessions.token_hash IS 'SHA-256 of the token; the token itself is stored nowhere';
 COMMENT ON COLUMN sessions.ended_at IS
     'when it was ended; the row stays until it would have expired, so that the answer to a suspended tenant says why';
@@ -144,7 +205,7 @@ CREATE TABLE login_links (
     expires_at timestamptz NOT NULL
 );
 CREATE INDEX login_links_expiry ON login_links (expires_at);
-COMMENT ON TABLE login_links IS 'An unused link that opens one session, made by an operator (ajo tenant login-link).';
+COMMENT ON TABLE login_links IS 'An unused link that opens one session of the owner, made by an operator (ajo tenant login-link).';
 COMMENT ON COLUMN login_links.token_hash IS 'SHA-256 of the link''s token; the token itself is stored nowhere';
 
 CREATE TABLE pending_registrations (
@@ -162,7 +223,7 @@ CREATE INDEX pending_registrations_age ON pending_registrations (created_at);
 COMMENT ON TABLE pending_registrations IS
     'A registration that waits for its e-mailed code. A known e-mail gets a row too, with a code that opens nothing, so that nothing reveals that it is known.';
 COMMENT ON COLUMN pending_registrations.id IS 'becomes the tenant''s id if this code is the first to be entered';
-COMMENT ON COLUMN pending_registrations.password_hash IS 'argon2id; empty once verified, since the tenant has it then';
+COMMENT ON COLUMN pending_registrations.password_hash IS 'argon2id; empty once verified, since the tenant''s owner has it then';
 COMMENT ON COLUMN pending_registrations.code_hash IS 'sealed hash of the code; NULL once verified';
 COMMENT ON COLUMN pending_registrations.code_tries IS 'wrong codes entered so far';
 

@@ -29,7 +29,7 @@ func TestPurgeUntilNothingIsOld(t *testing.T) {
 	for _, sql := range []string{
 		`INSERT INTO api_keys (id, tenant_id, main, name, hash, suffix, created_at, expires_at)
 			SELECT gen_random_uuid(), $3, false, 'a', sha256(n::text::bytea), 'a', now(), now()` + age,
-		`INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) SELECT sha256(n::text::bytea), $3, now(), now()` + age,
+		`INSERT INTO sessions (token_hash, id, tenant_id, member_id, created_at, expires_at) SELECT sha256(n::text::bytea), gen_random_uuid(), $3, $3, now(), now()` + age,
 		`INSERT INTO login_links (token_hash, tenant_id, created_at, expires_at) SELECT sha256(n::text::bytea), $3, now(), now()` + age,
 		`INSERT INTO password_resets (token_hash, email, created_at, expires_at) SELECT sha256(n::text::bytea), 'a' || ($3::uuid IS NULL), now(), now()` + age,
 		`INSERT INTO pending_registrations (id, email, name, password_hash, code_expires_at, created_at)

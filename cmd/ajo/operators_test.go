@@ -452,7 +452,7 @@ func TestCustomersCommands(t *testing.T) {
 func TestEndSessionsCommand(t *testing.T) {
 	o := setup(t)
 	for i := range 2 {
-		o.Exec(`INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) VALUES (sha256($1), $2, now(), now() + interval '1 day')`, []byte{byte(i)}, o.tenant)
+		o.Exec(`INSERT INTO sessions (token_hash, id, tenant_id, member_id, created_at, expires_at) VALUES (sha256($1), gen_random_uuid(), $2, $2, now(), now() + interval '1 day')`, []byte{byte(i)}, o.tenant)
 	}
 	out, said, err := o.run("tenant", "end-sessions", o.tenant.String(), "--yes", "--reason", "a laptop was stolen")
 	require.NoError(t, err)

@@ -119,6 +119,8 @@ const (
 	Holds
 	Keys
 	OwnAudit
+	Members
+	Sessions
 )
 
 // ID returns the cursor that names a row of the list by its id.

@@ -90,6 +90,8 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/payment.Service).PlanAssign find",
 		"(*ajo/internal/transfer.Service).Settle Find",
 		"(*ajo/internal/tenant.Service).Keys Page",
+		"(*ajo/internal/tenant.Service).Members Page",
+		"(*ajo/internal/tenant.Service).Sessions Filtered",
 		"(*ajo/internal/transfer.Service).Refund readRefundable",
 	},
 	"an operator's word: who got no answer repeats it, and learns that it is done": {
@@ -139,6 +141,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/customer.Service).Rename InTx",
 		"(*ajo/internal/tenant.Service).BusinessKYC InTx",
 		"(*ajo/internal/tenant.Service).Logout InTx",
+		"(*ajo/internal/tenant.Service).EndSession InTx",
 		"(*ajo/internal/tenant.Service).openSession InTx",
 		"(*ajo/internal/tenant.Service).rehash Exec",
 		"(*ajo/internal/tenant.Service).remember InTx",
@@ -157,6 +160,11 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).RotateKey InTx",
 		"(*ajo/internal/tenant.Service).RotateOne InTx",
 		"(*ajo/internal/tenant.Service).RevokeKey InTx",
+	},
+	"one commit, and nothing follows but a mail: who has heard no answer sees in the list of members whether it is done, or logs in": {
+		"(*ajo/internal/tenant.Service).Invite InTx",
+		"(*ajo/internal/tenant.Service).AcceptInvitation InTx",
+		"(*ajo/internal/tenant.Service).changeMember InTx",
 	},
 	"one commit, and nothing follows: who has heard no answer asks for another link": {
 		"(*ajo/internal/tenant.Service).LoginByLink InTx",

@@ -142,7 +142,7 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 		if _, err := tx.Exec(ctx, `UPDATE tenants SET status = $2, updated_at = $3 WHERE id = $1`, id, to, now); err != nil {
 			return err
 		}
-		if _, err := deleteSessions(ctx, tx, now, id, secret.Redacted{}); err != nil {
+		if _, err := deleteSessions(ctx, tx, now, id, uuid.Nil, secret.Redacted{}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry(action, target(id), struct{ Name, From, To string }{t.name, t.status, to}).Of(id))
@@ -151,7 +151,7 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 }
 
 // EndSessions ends all sessions of the tenant, its login links and its reset codes, and answers
-// how many sessions there were. The owner must log in again. For operators; [ErrNotFound].
+// how many sessions there were. Its members must log in again. For operators; [ErrNotFound].
 func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, by audit.By) (ended int64, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -159,7 +159,7 @@ func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, by audit.By) (e
 		if err != nil {
 			return err
 		}
-		if ended, err = deleteSessions(ctx, tx, now, id, secret.Redacted{}); err != nil {
+		if ended, err = deleteSessions(ctx, tx, now, id, uuid.Nil, secret.Redacted{}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("tenant.end-sessions", target(id), struct {

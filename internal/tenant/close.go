@@ -89,7 +89,7 @@ func (s *Service) FinishClose(ctx context.Context, id uuid.UUID, by audit.By) (w
 			UPDATE api_keys SET main = false, revoked_at = $2, expires_at = least(expires_at, $2) WHERE tenant_id = $1 AND revoked_at IS NULL`, id, now); err != nil {
 			return err
 		}
-		if _, err := deleteSessions(ctx, tx, now, id, secret.Redacted{}); err != nil {
+		if _, err := deleteSessions(ctx, tx, now, id, uuid.Nil, secret.Redacted{}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("tenant.close", target(id), struct{ Name, From string }{t.name, t.status}))

@@ -114,7 +114,7 @@ func TestRotateAtOnce(t *testing.T) {
 // restricted makes a key with one scope.
 func (b *bundle) restricted(id uuid.UUID) (secret.APIKey, KeyRecord) {
 	b.T.Helper()
-	key, k, err := b.CreateKey(context.Background(), id, NewKey{Name: "Reader", Scopes: []string{"accounts:read"}, Networks: []string{"192.0.2.0/24"}}, byHand)
+	key, k, err := b.CreateKey(context.Background(), id, anOwner, NewKey{Name: "Reader", Scopes: []string{"accounts:read"}, Networks: []string{"192.0.2.0/24"}}, byHand)
 	require.NoError(b.T, err)
 	return key, k
 }
@@ -230,7 +230,7 @@ func TestOwnersHearOfNewKeys(t *testing.T) {
 	ctx := context.Background()
 	id, _ := b.withKey("ada@example.com")
 	by := audit.Session("ada@example.com", office)
-	key, k, err := b.CreateKey(ctx, id, NewKey{Name: "Reader", Scopes: []string{"accounts:read"}}, by)
+	key, k, err := b.CreateKey(ctx, id, anOwner, NewKey{Name: "Reader", Scopes: []string{"accounts:read"}}, by)
 	require.NoError(t, err)
 	sent := b.mail("ada@example.com", 2)
 	require.Equal(t, "A new API key was made", sent.Subject)

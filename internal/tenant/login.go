@@ -30,10 +30,10 @@ var (
 type Session struct {
 	Token    secret.Redacted
 	TenantID uuid.UUID
-	Name     string
-	Email    string
+	Name     string // the tenant's
+	Email    string // the member's
 	Expires  time.Time
-	First    bool // nobody has opened one of the tenant before
+	First    bool // the member has opened none before
 }
 
 // Login opens a session. Anyone may call it. [ErrCredentials] for a wrong password and, after the
@@ -61,7 +61,9 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 	if err != nil {
 		return Session{}, err
 	}
-	err = s.Pool.QueryRow(ctx, `SELECT `+columns+`, t.password_hash FROM tenants t WHERE t.email = $1`, email).Scan(append(t.fields(), &hash)...)
+	err = s.Pool.QueryRow(ctx, `
+		SELECT `+columns+`, `+memberColumns+`, m.password_hash FROM members m JOIN tenants t ON t.id = m.tenant_id
+		WHERE m.email = $1 AND `+joined, email).Scan(append(append(t.fields(), t.Member.fields()...), &hash)...)
 	if err != nil && !pg.IsNoRows(err) {
 		return Session{}, err
 	}
@@ -77,7 +79,7 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 		return Session{}, ErrUnverified
 	case !right:
 		if t.ID != uuid.Nil {
-			s.noteRefusal(t.ID, from)
+			s.noteRefusal(t.ID, email, from)
 		}
 		return Session{}, ErrCredentials
 	}
@@ -85,11 +87,11 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 		return Session{}, err
 	}
 	if secret.NeedsRehash(hash) {
-		if hash, err = s.rehash(ctx, t.ID, hash, password); err != nil {
+		if hash, err = s.rehash(ctx, t.Member.ID, hash, password); err != nil {
 			return Session{}, err
 		}
 	}
-	return s.openSession(ctx, t.ID, hash, from)
+	return s.openSession(ctx, t, hash, from)
 }
 
 // isPassword reports whether the hash is of the password. Without a hash it takes the same time and
@@ -108,20 +110,23 @@ func (s *Service) rehash(ctx context.Context, id uuid.UUID, old string, password
 	if err != nil {
 		return "", err
 	}
-	set, err := s.Pool.Exec(ctx, `UPDATE tenants SET password_hash = $3, updated_at = $4 WHERE id = $1 AND password_hash = $2`, id, old, hash, s.Clock.Now())
+	set, err := s.Pool.Exec(ctx, `UPDATE members SET password_hash = $3 WHERE id = $1 AND password_hash = $2`, id, old, hash)
 	if err != nil || set.RowsAffected() == 0 {
 		return old, err
 	}
 	return hash, nil
 }
 
-// openSession opens a session of a tenant whose password hash was hash a moment ago. The tenant's
-// row is locked until the session is committed. So a change of password or status that ends all
-// sessions either sees this one, or is seen here.
-func (s *Service) openSession(ctx context.Context, id uuid.UUID, hash string, from netip.Addr) (out Session, err error) {
+// openSession opens a session of a member whose password hash was hash a moment ago. The tenant's
+// row is locked until the session is committed. So a change of password, of members or of status
+// that ends sessions either sees this one, or is seen here.
+func (s *Service) openSession(ctx context.Context, of Tenant, hash string, from netip.Addr) (out Session, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		var t Tenant
-		err := tx.QueryRow(ctx, `SELECT `+columns+` FROM tenants t WHERE t.id = $1 AND t.password_hash = $2 FOR SHARE`, id, hash).Scan(t.fields()...)
+		t, err := lockTenant(ctx, tx, of.ID, forLogin)
+		if err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, `SELECT `+memberColumns+` FROM members m WHERE m.id = $1 AND m.password_hash = $2 AND `+joined, of.Member.ID, hash).Scan(t.Member.fields()...)
 		if err != nil {
 			return pg.OrNone(err, ErrCredentials)
 		}
@@ -134,29 +139,32 @@ func (s *Service) openSession(ctx context.Context, id uuid.UUID, hash string, fr
 	return out, err
 }
 
-// writeSession writes a new session, which was opened by a means and from an address. The caller
-// has locked the tenant's row.
+// writeSession writes a new session of t.Member, which was opened by a means and from an address.
+// The caller has locked the tenant's row.
 func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant, means string, from netip.Addr) (Session, error) {
 	now := s.Clock.Now()
-	out := Session{Token: secret.NewToken(), TenantID: t.ID, Name: t.Name, Email: t.Email, Expires: now.Add(SessionLife)}
+	out := Session{Token: secret.NewToken(), TenantID: t.ID, Name: t.Name, Email: t.Member.Email, Expires: now.Add(SessionLife)}
 	hash := secret.Hash(out.Token.Reveal())
-	_, err := tx.Exec(ctx, `INSERT INTO sessions (token_hash, tenant_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
-		hash[:], t.ID, now, out.Expires)
+	by := audit.Session(t.Member.Email, from)
+	_, err := tx.Exec(ctx, `
+		INSERT INTO sessions (token_hash, id, tenant_id, member_id, address, created_at, expires_at) VALUES ($1, $2, $3, $4, nullif($5, '')::inet, $6, $7)`,
+		hash[:], uuid.Must(uuid.NewV7()), t.ID, t.Member.ID, by.From(), now, out.Expires)
 	if err != nil {
 		return out, err
 	}
-	err = tx.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM audit_log WHERE tenant_id = $1 AND action = $2)`, t.ID, actSignIn).Scan(&out.First)
+	err = tx.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM audit_log WHERE tenant_id = $1 AND action = $2 AND actor = $3)`, t.ID, actSignIn, by.Actor).Scan(&out.First)
 	if err != nil {
 		return out, err
 	}
 	change := audit.Change{After: struct {
 		By string `json:"by"`
 	}{means}}
-	return out, audit.Write(ctx, tx, now, audit.Session(t.Email, from).Entry(actSignIn, target(t.ID), change).Of(t.ID))
+	return out, audit.Write(ctx, tx, now, by.Entry(actSignIn, target(t.ID), change).Of(t.ID))
 }
 
-// Session returns the tenant of the session token, which is looked up for every request.
-// [ErrUnauthorized] when it is unknown, expired, ended or logged out; [ErrSuspended].
+// Session returns the tenant of the session token with the member, as they are now: both are looked
+// up for every request. [ErrUnauthorized] when it is unknown, expired, ended or logged out, or the
+// member is removed; [ErrSuspended].
 // (Specification, "Session (dashboard)".)
 func (s *Service) Session(ctx context.Context, token secret.Redacted) (Tenant, error) {
 	if len(token.Reveal()) != tokenLength {
@@ -166,8 +174,9 @@ func (s *Service) Session(ctx context.Context, token secret.Redacted) (Tenant, e
 	var t Tenant
 	var ended bool
 	err := s.Pool.QueryRow(ctx, `
-		SELECT `+columns+`, s.ended_at IS NOT NULL FROM sessions s JOIN tenants t ON t.id = s.tenant_id WHERE s.token_hash = $1 AND s.expires_at > $2`,
-		hash[:], s.Clock.Now()).Scan(append(t.fields(), &ended)...)
+		SELECT `+columns+`, `+memberColumns+`, s.ended_at IS NOT NULL OR m.removed_at IS NOT NULL
+		FROM sessions s JOIN tenants t ON t.id = s.tenant_id JOIN members m ON m.tenant_id = s.tenant_id AND m.id = s.member_id
+		WHERE s.token_hash = $1 AND s.expires_at > $2`, hash[:], s.Clock.Now()).Scan(append(append(t.fields(), t.Member.fields()...), &ended)...)
 	if err != nil {
 		return Tenant{}, pg.OrNone(err, ErrUnauthorized)
 	}
@@ -185,7 +194,8 @@ func (s *Service) Logout(ctx context.Context, token secret.Redacted, from netip.
 		var id uuid.UUID
 		var email string
 		err := tx.QueryRow(ctx, `
-			DELETE FROM sessions s USING tenants t WHERE s.token_hash = $1 AND t.id = s.tenant_id RETURNING t.id, t.email`, hash[:]).Scan(&id, &email)
+			DELETE FROM sessions s USING members m WHERE s.token_hash = $1 AND m.tenant_id = s.tenant_id AND m.id = s.member_id
+			RETURNING s.tenant_id, m.email`, hash[:]).Scan(&id, &email)
 		if err != nil {
 			return pg.OrNone(err, nil)
 		}

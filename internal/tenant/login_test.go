@@ -142,10 +142,10 @@ func TestOldPasswordHashesAreReplaced(t *testing.T) {
 	salt := []byte("a salt of 16 byt")
 	hash := "$argon2id$v=19$m=8192,t=1,p=1$" + base64.RawStdEncoding.EncodeToString(salt) + "$" +
 		base64.RawStdEncoding.EncodeToString(argon2.IDKey([]byte(password.Reveal()), salt, 1, 8192, 1, 32))
-	b.Exec(`UPDATE tenants SET password_hash = $2 WHERE id = $1`, id, hash)
+	b.Exec(`UPDATE members SET password_hash = $2 WHERE tenant_id = $1`, id, hash)
 	_, err := b.Login(ctx, "ada@example.com", password, netip.Addr{})
 	require.NoError(t, err)
-	now := testenv.Value[string](b.Env, `SELECT password_hash FROM tenants WHERE id = $1`, id)
+	now := testenv.Value[string](b.Env, `SELECT password_hash FROM members WHERE tenant_id = $1`, id)
 	require.NotEqual(t, hash, now)
 	require.False(t, secret.NeedsRehash(now))
 	_, err = b.Login(ctx, "ada@example.com", password, netip.Addr{})

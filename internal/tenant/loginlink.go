@@ -22,7 +22,7 @@ var (
 	ErrLoginLink    = errs.New(errs.Invalid, "invalid or expired link")
 )
 
-// LoginLink makes a token that opens one session of the tenant, within [LoginLinkLife], for whoever
+// LoginLink makes a token that opens one session of the tenant's owner, within [LoginLinkLife], for whoever
 // has it; only its hash is stored. Operators use it for a tenant that cannot log in. [ErrNotFound];
 // [ErrSuspended].
 func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (token secret.Redacted, expires time.Time, err error) {
@@ -51,7 +51,7 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 	return token, expires, err
 }
 
-// LoginByLink uses a login link's token and opens a session. Anyone may call it. [ErrLoginLink]
+// LoginByLink uses a login link's token and opens a session of the owner. Anyone may call it. [ErrLoginLink]
 // whatever is wrong with the token: unknown, used, expired, or ended with the tenant's sessions;
 // [ErrSuspended]. The tenant's row is locked first (see openSession), and the token's row is
 // removed in the transaction that writes the session, so that only one of two concurrent uses
@@ -66,12 +66,17 @@ func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted, from n
 	hash := secret.Hash(token.Reveal())
 	var out Session
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		var t Tenant
-		err := tx.QueryRow(ctx, `
-			SELECT `+columns+` FROM login_links l JOIN tenants t ON t.id = l.tenant_id
-			WHERE l.token_hash = $1 AND l.expires_at > $2 FOR SHARE OF t`, hash[:], s.Clock.Now()).Scan(t.fields()...)
+		var id uuid.UUID
+		err := tx.QueryRow(ctx, `SELECT tenant_id FROM login_links WHERE token_hash = $1 AND expires_at > $2`, hash[:], s.Clock.Now()).Scan(&id)
 		if err != nil {
 			return pg.OrNone(err, ErrLoginLink)
+		}
+		t, err := lockTenant(ctx, tx, id, forLogin)
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, `SELECT `+memberColumns+` FROM members m WHERE m.tenant_id = $1 AND m.role = $2`, id, Owner).Scan(t.Member.fields()...); err != nil {
+			return err
 		}
 		if _, err := admit(t); err != nil {
 			return err

@@ -173,3 +173,46 @@ about that account has changed.
 If it was you, log in with your password, or choose "Forgot your password?" on the login page. If it was not, you do not need to do anything.
 `}
 }
+
+func invitationEmail(to, tenant string, r Role, code secret.Redacted) mail.Message {
+	return mail.Message{To: to, Subject: "You are invited to " + tenant, Text: fmt.Sprintf(`%s invites you to its account, with the role %s. Your code is
+
+    %s
+
+It is valid for 7 days and can be used once: choose "Accept an invitation" on the login page. If you do not know %[1]s, ignore this
+e-mail and do not share the code.
+`, tenant, r, code.Reveal())}
+}
+
+func invitedElsewhereEmail(to, tenant string) mail.Message {
+	return mail.Message{To: to, Subject: "You are invited to " + tenant, Text: fmt.Sprintf(`%s wanted to invite you to its account, but this e-mail address has an account already, and an address opens one account
+only. Nothing has changed. If you know %[1]s, ask to be invited with another address.
+`, tenant)}
+}
+
+func joinedEmail(to, who, tenant string) mail.Message {
+	return mail.Message{To: to, Subject: "A member has joined", Text: fmt.Sprintf(`%s has accepted the invitation to %s.
+
+If you do not know this person, remove the member in the dashboard.
+`, who, tenant)}
+}
+
+func roleEmail(to string, r Role, by audit.By) mail.Message {
+	return mail.Message{To: to, Subject: "Your role was changed", Text: fmt.Sprintf(`Your role is %s now.
+
+%s`, r, fromWhere(by))}
+}
+
+func removedEmail(to string, by audit.By) mail.Message {
+	return mail.Message{To: to, Subject: "Your membership has ended", Text: fmt.Sprintf(`You are no longer a member of the account, and all your sessions were ended.
+
+%s`, fromWhere(by))}
+}
+
+func handOverEmail(to, owner string, by audit.By) mail.Message {
+	return mail.Message{To: to, Subject: "The account has a new owner", Text: fmt.Sprintf(`%s owns the account now, and who owned it has the role %s.
+
+%s
+If this was not agreed, tell whoever runs this service.
+`, owner, Finance, fromWhere(by))}
+}

@@ -171,13 +171,17 @@ func readNetwork(field, text string) (netip.Prefix, error) {
 }
 
 // CreateKey gives the tenant one more key and returns it, once, with its record. The owner gets an
-// e-mail. Session only. [ErrKeyName], [ErrKeyExpiry], the refusals of scopes and networks;
+// e-mail. Session only: a developer's, or the owner's for a key that moves money. [ErrKeyName],
+// [ErrKeyExpiry], the refusals of scopes and networks; a refusal that names scope and role;
 // [ErrManyKeys].
-func (s *Service) CreateKey(ctx context.Context, id uuid.UUID, n NewKey, by audit.By) (secret.APIKey, KeyRecord, error) {
+func (s *Service) CreateKey(ctx context.Context, id uuid.UUID, m Member, n NewKey, by audit.By) (secret.APIKey, KeyRecord, error) {
 	now := s.Clock.Now()
 	key := secret.NewAPIKey()
 	k, err := n.read(now)
 	if err != nil {
+		return key, k, err
+	}
+	if err := m.mayMake(k); err != nil {
 		return key, k, err
 	}
 	var email string
@@ -245,9 +249,9 @@ func (s *Service) RotateKey(ctx context.Context, id uuid.UUID, by audit.By) (sec
 
 // RotateOne puts a new key in the place of one: it has its name, scopes, networks and expiry, and
 // is the main key if that was. The old one works beside it for the overlap, at most [MaxOverlap]
-// and not beyond its own expiry. The owner gets an e-mail. Session only. [ErrKeyNotFound],
-// [ErrKeyEnded]; [ErrKeyRotated] when it was rotated before.
-func (s *Service) RotateOne(ctx context.Context, id, keyID uuid.UUID, overlap time.Duration, by audit.By) (secret.APIKey, KeyRecord, error) {
+// and not beyond its own expiry. The owner gets an e-mail. Session only, of who may create such a
+// key. [ErrKeyNotFound], [ErrKeyEnded]; [ErrKeyRotated] when it was rotated before.
+func (s *Service) RotateOne(ctx context.Context, id uuid.UUID, m Member, keyID uuid.UUID, overlap time.Duration, by audit.By) (secret.APIKey, KeyRecord, error) {
 	key := secret.NewAPIKey()
 	var email string
 	var k KeyRecord
@@ -264,6 +268,9 @@ func (s *Service) RotateOne(ctx context.Context, id, keyID uuid.UUID, overlap ti
 			return ErrKeyEnded
 		case old.RotatedAt != nil:
 			return ErrKeyRotated
+		}
+		if err := m.mayMake(old); err != nil {
+			return err
 		}
 		if overlap > 0 {
 			if err := roomForKey(ctx, tx, id, now); err != nil {

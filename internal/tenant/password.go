@@ -43,29 +43,19 @@ func checkNewPassword(password secret.Redacted) error {
 	return nil
 }
 
-// ChangePassword replaces the tenant's password and ends all its sessions except the one of token,
-// which calls it. The owner gets an e-mail. [ErrOldPassword], and the errors of an invalid new
+// ChangePassword replaces a member's password and ends all its sessions except the one of token,
+// which calls it. The member gets an e-mail. [ErrOldPassword], and the errors of an invalid new
 // password.
-func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, token, old, fresh secret.Redacted, by audit.By) error {
+func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, m Member, token, old, fresh secret.Redacted, by audit.By) error {
 	if old.IsZero() {
 		return ErrOldPasswordMissing
 	}
 	if err := checkNewPassword(fresh); err != nil {
 		return err
 	}
-	if utf8.RuneCountInString(old.Reveal()) > maxPassword {
-		return ErrOldPassword
-	}
-	var email, was string
-	if err := s.Pool.QueryRow(ctx, `SELECT email, password_hash FROM tenants WHERE id = $1`, id).Scan(&email, &was); err != nil {
+	was, err := s.checkOwnPassword(ctx, m.ID, old, ErrOldPassword)
+	if err != nil {
 		return err
-	}
-	right, err := isPassword(ctx, was, old)
-	switch {
-	case err != nil:
-		return err
-	case !right:
-		return ErrOldPassword
 	}
 	hash, err := secret.HashPassword(ctx, fresh)
 	if err != nil {
@@ -73,22 +63,42 @@ func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, token, old, 
 	}
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		set, err := tx.Exec(ctx, `UPDATE tenants SET password_hash = $3, updated_at = $4 WHERE id = $1 AND password_hash = $2`, id, was, hash, now)
+		if _, err := lock(ctx, tx, id); err != nil {
+			return err
+		}
+		set, err := tx.Exec(ctx, `UPDATE members SET password_hash = $3 WHERE id = $1 AND password_hash = $2`, m.ID, was, hash)
 		if err != nil {
 			return err
 		}
 		if set.RowsAffected() == 0 { // it was changed meanwhile
 			return ErrOldPassword
 		}
-		if _, err = deleteSessions(ctx, tx, now, id, token); err != nil {
+		if _, err = deleteSessions(ctx, tx, now, id, m.ID, token); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry("password.change", target(id), nil).Of(id))
+		return audit.Write(ctx, tx, now, by.Entry("password.change", memberTarget(m.ID), nil).Of(id))
 	})
 	if err == nil {
-		s.mails.send(passwordEmail(email))
+		s.mails.send(passwordEmail(m.Email))
 	}
 	return err
+}
+
+// checkOwnPassword returns the hash of a member's password, if this is the one. otherwise refuses
+// another.
+func (s *Service) checkOwnPassword(ctx context.Context, memberID uuid.UUID, password secret.Redacted, otherwise *errs.Error) (hash string, err error) {
+	if utf8.RuneCountInString(password.Reveal()) > maxPassword {
+		return "", otherwise
+	}
+	err = s.Pool.QueryRow(ctx, `SELECT coalesce(password_hash, '') FROM members WHERE id = $1`, memberID).Scan(&hash)
+	if err != nil {
+		return "", err
+	}
+	right, err := isPassword(ctx, hash, password)
+	if err == nil && !right {
+		return "", otherwise
+	}
+	return hash, err
 }
 
 // ForgotPassword sends a code to the owner of an address by e-mail; without an owner nothing is
@@ -120,7 +130,7 @@ func (s *Service) mailReset(ctx context.Context, email string) error {
 		now := s.Clock.Now()
 		return tx.QueryRow(ctx, `
 			INSERT INTO password_resets (token_hash, email, created_at, expires_at) VALUES ($1, $2, $3, $4)
-			RETURNING EXISTS (SELECT FROM tenants t WHERE t.email = $2)`, hash[:], email, now, now.Add(ResetLife)).Scan(&owned)
+			RETURNING EXISTS (SELECT FROM members m WHERE m.email = $2 AND `+joined+`)`, hash[:], email, now, now.Add(ResetLife)).Scan(&owned)
 	})
 	if err != nil {
 		return err
@@ -131,7 +141,7 @@ func (s *Service) mailReset(ctx context.Context, email string) error {
 	return nil
 }
 
-// ResetPassword uses a reset code: it sets a new password, ends all sessions of the tenant and
+// ResetPassword uses a reset code: it sets a new password, ends all sessions of the member and
 // opens one. Anyone may call it. [ErrCode] whatever is wrong with the code; [ErrSuspended], after
 // which the code stays valid.
 func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted, from netip.Addr) (Session, error) {
@@ -152,30 +162,30 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 	var out Session
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		var t Tenant
-		err := tx.QueryRow(ctx, `
-			SELECT `+columns+` FROM password_resets r JOIN tenants t ON t.email = r.email
-			WHERE r.token_hash = $1 AND r.expires_at > $2 FOR NO KEY UPDATE OF t`, hash[:], now).Scan(t.fields()...)
+		const owned = `FROM password_resets r JOIN members m ON m.email = r.email AND ` + joined + ` WHERE r.token_hash = $1 AND r.expires_at > $2`
+		var id uuid.UUID
+		if err := tx.QueryRow(ctx, `SELECT m.tenant_id `+owned, hash[:], now).Scan(&id); err != nil {
+			return pg.OrNone(err, ErrCode)
+		}
+		t, err := lockTenant(ctx, tx, id, forChange)
 		if err != nil {
+			return err
+		}
+		// again, as it is under the lock: the code may be used, or the member removed
+		if err := tx.QueryRow(ctx, `SELECT `+memberColumns+` `+owned+` AND m.tenant_id = $3`, hash[:], now, id).Scan(t.Member.fields()...); err != nil {
 			return pg.OrNone(err, ErrCode)
 		}
 		if _, err := admit(t); err != nil {
 			return err
 		}
-		spent, err := tx.Exec(ctx, `DELETE FROM password_resets WHERE token_hash = $1`, hash[:])
-		if err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE members SET password_hash = $2 WHERE id = $1`, t.Member.ID, password); err != nil {
 			return err
 		}
-		if spent.RowsAffected() == 0 { // while this one waited for the tenant's row
-			return ErrCode
-		}
-		if _, err := tx.Exec(ctx, `UPDATE tenants SET password_hash = $2, updated_at = $3 WHERE id = $1`, t.ID, password, now); err != nil {
+		// the code is one of what it ends
+		if _, err := deleteSessions(ctx, tx, now, t.ID, t.Member.ID, secret.Redacted{}); err != nil {
 			return err
 		}
-		if _, err := deleteSessions(ctx, tx, now, t.ID, secret.Redacted{}); err != nil {
-			return err
-		}
-		if err := audit.Write(ctx, tx, now, audit.Session(t.Email, from).Entry("password.reset", target(t.ID), nil).Of(t.ID)); err != nil {
+		if err := audit.Write(ctx, tx, now, audit.Session(t.Member.Email, from).Entry("password.reset", memberTarget(t.Member.ID), nil).Of(t.ID)); err != nil {
 			return err
 		}
 		out, err = s.writeSession(ctx, tx, t, "reset code", from)
@@ -187,23 +197,26 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 	return out, err
 }
 
-// deleteSessions ends all sessions of a tenant except the one of keep, and whatever opens one
-// without the password: login links and reset codes. Its known networks are forgotten. It returns
-// how many sessions there were. The caller has locked the tenant's row, for which whoever opens a
-// session waits.
-func deleteSessions(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, keep secret.Redacted) (int64, error) {
+// deleteSessions ends all sessions of a member, or of the tenant when the member is uuid.Nil, except
+// the one of keep, and whatever opens one without the password: login links, which are the owner's,
+// and reset codes. The known networks are forgotten. It returns how many sessions there were. The
+// caller has locked the tenant's row, for which whoever opens a session waits.
+func deleteSessions(ctx context.Context, tx pg.Tx, now time.Time, id, memberID uuid.UUID, keep secret.Redacted) (int64, error) {
 	kept := secret.Hash(keep.Reveal())
 	ended, err := tx.Exec(ctx, `
-		UPDATE sessions SET ended_at = $2 WHERE tenant_id = $1 AND ended_at IS NULL AND expires_at > $2 AND token_hash <> $3`, id, now, kept[:])
+		UPDATE sessions SET ended_at = $3
+		WHERE tenant_id = $1 AND ($2 = '00000000-0000-0000-0000-000000000000'::uuid OR member_id = $2) AND ended_at IS NULL AND expires_at > $3 AND token_hash <> $4`,
+		id, memberID, now, kept[:])
 	if err != nil {
 		return 0, err
 	}
+	const of = `m.tenant_id = $1 AND ($2 = '00000000-0000-0000-0000-000000000000'::uuid OR m.id = $2) AND ` + joined
 	for _, sql := range []string{
-		`DELETE FROM login_links WHERE tenant_id = $1`,
-		`DELETE FROM password_resets r USING tenants t WHERE t.id = $1 AND r.email = t.email`,
-		`DELETE FROM known_networks k USING tenants t WHERE t.id = $1 AND k.email = t.email`,
+		`DELETE FROM login_links l USING members m WHERE l.tenant_id = m.tenant_id AND m.role = 'owner' AND ` + of,
+		`DELETE FROM password_resets r USING members m WHERE r.email = m.email AND ` + of,
+		`DELETE FROM known_networks k USING members m WHERE k.email = m.email AND ` + of,
 	} {
-		if _, err := tx.Exec(ctx, sql, id); err != nil {
+		if _, err := tx.Exec(ctx, sql, id, memberID); err != nil {
 			return 0, err
 		}
 	}

@@ -58,14 +58,14 @@ func TestChangePassword(t *testing.T) {
 		{"wrong horse", "another horse", ErrOldPassword},
 		{strings.Repeat("p", 129), "another horse", ErrOldPassword},
 	} {
-		err := b.ChangePassword(ctx, id, mine.Token, secret.Redact(c.old), secret.Redact(c.fresh), bySession)
+		err := b.ChangePassword(ctx, id, b.member(mine), mine.Token, secret.Redact(c.old), secret.Redact(c.fresh), bySession)
 		require.ErrorIs(t, err, c.want, "%q %q", c.old, c.fresh)
 	}
 	require.NoError(t, b.opens(stolen), "nothing has changed yet")
 
 	longest := secret.Redact(strings.Repeat("p", 128))
-	require.NoError(t, b.ChangePassword(ctx, id, mine.Token, password, longest, bySession))
-	require.NoError(t, b.ChangePassword(ctx, id, mine.Token, longest, fresh, bySession), "the longest password that can be set can be changed")
+	require.NoError(t, b.ChangePassword(ctx, id, b.member(mine), mine.Token, password, longest, bySession))
+	require.NoError(t, b.ChangePassword(ctx, id, b.member(mine), mine.Token, longest, fresh, bySession), "the longest password that can be set can be changed")
 	require.NoError(t, b.opens(mine), "the session that asks stays")
 	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
 	_, err := b.LoginByLink(ctx, link, netip.Addr{})
@@ -74,7 +74,7 @@ func TestChangePassword(t *testing.T) {
 	require.ErrorIs(t, err, ErrCredentials)
 	b.login(email, fresh)
 	require.Contains(t, b.mail(email, 3).Subject, "password was changed")
-	require.ErrorIs(t, b.ChangePassword(ctx, id, mine.Token, password, fresh, bySession), ErrOldPassword)
+	require.ErrorIs(t, b.ChangePassword(ctx, id, b.member(mine), mine.Token, password, fresh, bySession), ErrOldPassword)
 }
 
 func TestForgottenPassword(t *testing.T) {
@@ -211,12 +211,14 @@ func TestALoginUnderWayIsEndedToo(t *testing.T) {
 		change string
 		want   error
 	}{
-		"password":   {`UPDATE tenants SET password_hash = 'changed' WHERE id = $1`, ErrCredentials},
+		"password":   {`UPDATE members SET password_hash = 'changed' WHERE tenant_id = $1`, ErrCredentials},
 		"suspension": {`UPDATE tenants SET status = 'suspended' WHERE id = $1`, ErrSuspended},
 	} {
 		email := name + "@example.com"
 		id := b.verified(email)
 		tx, err := b.Pool.Begin(ctx)
+		require.NoError(t, err)
+		_, err = tx.Exec(ctx, `SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id) // as each change of the two does first
 		require.NoError(t, err)
 		_, err = tx.Exec(ctx, c.change, id)
 		require.NoError(t, err)

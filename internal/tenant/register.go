@@ -55,28 +55,51 @@ var emailForm = regexp.MustCompile(`^[a-z0-9!#$%&'*+/=?^_{|}~-]+(\.[a-z0-9!#$%&'
 // case.
 func NormalizeEmail(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
-func (n *Registration) check() error {
-	// surrounding blanks count, as documented
-	nameLong, emailLong := utf8.RuneCountInString(n.Name) > maxName, utf8.RuneCountInString(n.Email) > maxEmail
-	n.Name, n.Email = strings.TrimSpace(n.Name), NormalizeEmail(n.Email)
-	local, _, _ := strings.Cut(n.Email, "@")
-	password := n.Password.Reveal()
+func (n *Registration) check() (err error) {
+	emailLong := utf8.RuneCountInString(n.Email) > maxEmail // surrounding blanks count, as documented
+	n.Email = NormalizeEmail(n.Email)
+	if n.Name, err = checkName(n.Name); err != nil {
+		return err
+	}
+	if err := checkEmail(n.Email, emailLong); err != nil {
+		return err
+	}
+	return checkPassword(n.Password)
+}
+
+// checkName returns a name without surrounding blanks, which count for its length.
+func checkName(raw string) (string, error) {
+	name := strings.TrimSpace(raw)
 	switch {
-	case n.Name == "":
-		return ErrNameMissing
-	case nameLong:
-		return ErrNameLong
-	case strings.ContainsFunc(n.Name, unicode.IsControl):
-		return ErrNameControl
-	case n.Email == "":
+	case name == "":
+		return name, ErrNameMissing
+	case utf8.RuneCountInString(raw) > maxName:
+		return name, ErrNameLong
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return name, ErrNameControl
+	}
+	return name, nil
+}
+
+// checkEmail checks a normalized address; long says that it was too long before.
+func checkEmail(email string, long bool) error {
+	local, _, _ := strings.Cut(email, "@")
+	switch {
+	case email == "":
 		return ErrEmailMissing
-	case emailLong, len(local) > maxLocal, !emailForm.MatchString(n.Email):
+	case long, len(local) > maxLocal, !emailForm.MatchString(email):
 		return ErrEmail
-	case password == "":
+	}
+	return nil
+}
+
+func checkPassword(p secret.Redacted) error {
+	switch n := utf8.RuneCountInString(p.Reveal()); {
+	case n == 0:
 		return ErrPasswordMissing
-	case utf8.RuneCountInString(password) < minPassword:
+	case n < minPassword:
 		return ErrPasswordShort
-	case utf8.RuneCountInString(password) > maxPassword:
+	case n > maxPassword:
 		return ErrPasswordLong
 	}
 	return nil
@@ -122,7 +145,7 @@ func (s *Service) enrol(ctx context.Context, id uuid.UUID, in Registration, hash
 		err := tx.QueryRow(ctx, `
 			INSERT INTO pending_registrations (id, email, name, password_hash, code_hash, code_expires_at, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)
-			RETURNING EXISTS (SELECT FROM tenants t WHERE t.email = $2)`,
+			RETURNING EXISTS (SELECT FROM members m WHERE m.email = $2 AND `+joined+`)`,
 			id, in.Email, in.Name, hash, s.sealCode(id, code), now.Add(codeLife), now).Scan(&taken)
 		failpoint.At("tenant/before-register-commit")
 		return err

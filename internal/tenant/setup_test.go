@@ -123,6 +123,14 @@ func registration(email string) Registration {
 	return Registration{Name: "Ada Stores", Email: email, Password: password}
 }
 
+// member is whose session it is.
+func (b *bundle) member(s Session) Member {
+	b.T.Helper()
+	t, err := b.Session(context.Background(), s.Token)
+	require.NoError(b.T, err)
+	return t.Member
+}
+
 // oneWins makes n calls at once, each with a right code: one succeeds, the others are refused.
 func oneWins(t *testing.T, n int, call func(i int) error) {
 	t.Helper()
@@ -145,3 +153,6 @@ func oneWins(t *testing.T, n int, call func(i int) error) {
 
 // bySession is who changes something with the session of its tenant.
 var bySession = audit.Session("ada@example.com", netip.MustParseAddr("192.0.2.9"))
+
+// anOwner may do everything.
+var anOwner = Member{Role: Owner}

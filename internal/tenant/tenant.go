@@ -1,7 +1,7 @@
-// Package tenant owns the tenants, their sessions and their API keys.
+// Package tenant owns the tenants, their members with their sessions, and their API keys.
 //
 // Invariants: a tenant exists once the code of its registration was entered, and one registration
-// changes nothing of another. Only hashes of passwords, codes, keys and session tokens are stored.
+// changes nothing of another. A tenant has one owner; an e-mail address opens one tenant. Only hashes of passwords, codes, keys and session tokens are stored.
 // A key or session is looked up for every request, so that it stops working as soon as it is
 // rotated or ended. No answer, by content or time, reveals whether an e-mail is registered.
 // Specification, "Tenant" and "Onboarding and session"; decisions, "Onboarding, sessions, keys".
@@ -42,7 +42,7 @@ var (
 type Tenant struct {
 	ID           uuid.UUID `json:"id"`
 	Name         string    `json:"name"`
-	Email        string    `json:"email"`
+	Email        string    `json:"email"` // its owner's
 	Status       string    `json:"status"`
 	APIKeySuffix string    `json:"apiKeySuffix"` // of the main key; "" when it was revoked
 	KYCStatus    KYCStatus `json:"kycStatus"`
@@ -53,6 +53,8 @@ type Tenant struct {
 	Operator bool `json:"-"`
 	// Key is the API key that the request came with; the zero value for a session.
 	Key Key `json:"-"`
+	// Member is whose session the request came with; the zero value for an API key.
+	Member Member `json:"-"`
 }
 
 // rowColumns are those of a tenant's own row, in the order of rowFields. columns are all, in the
@@ -114,4 +116,22 @@ func admit(t Tenant) (Tenant, error) {
 		return Tenant{}, ErrSuspended
 	}
 	return t, nil
+}
+
+// lockMode is how a tenant's row is locked.
+type lockMode string
+
+// Whoever opens a session takes forLogin, and what ends sessions or changes who may open one takes
+// forChange: so one of them sees the other.
+const (
+	forLogin  lockMode = "FOR SHARE"
+	forChange lockMode = "FOR NO KEY UPDATE"
+)
+
+// lockTenant locks the tenant's row and returns it. What it is compared with must be read by a
+// later statement, which sees what was committed before the lock was had. [ErrNotFound].
+func lockTenant(ctx context.Context, tx pg.Tx, id uuid.UUID, mode lockMode) (Tenant, error) {
+	var t Tenant
+	err := tx.QueryRow(ctx, `SELECT `+columns+` FROM tenants t WHERE t.id = $1 `+string(mode)+` OF t`, id).Scan(t.fields()...)
+	return t, pg.OrNone(err, ErrNotFound)
 }

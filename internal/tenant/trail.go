@@ -25,11 +25,11 @@ const maxRefusals = 10
 
 // noteRefusal records a sign-in with a wrong password. It returns at once: the answer must not take
 // longer for a tenant that exists.
-func (s *Service) noteRefusal(id uuid.UUID, from netip.Addr) {
-	s.mails.later("a refused sign-in", func(ctx context.Context) error { return s.writeRefusal(ctx, id, from) })
+func (s *Service) noteRefusal(id uuid.UUID, email string, from netip.Addr) {
+	s.mails.later("a refused sign-in", func(ctx context.Context) error { return s.writeRefusal(ctx, id, email, from) })
 }
 
-func (s *Service) writeRefusal(ctx context.Context, id uuid.UUID, from netip.Addr) error {
+func (s *Service) writeRefusal(ctx context.Context, id uuid.UUID, email string, from netip.Addr) error {
 	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		var n int
@@ -39,12 +39,12 @@ func (s *Service) writeRefusal(ctx context.Context, id uuid.UUID, from netip.Add
 		if err != nil || n >= maxRefusals {
 			return err
 		}
-		return audit.Write(ctx, tx, now, audit.Unknown(from).Entry(actRefused, target(id), nil).Of(id))
+		return audit.Write(ctx, tx, now, audit.Unknown(from).Entry(actRefused, target(id), audit.Change{After: emailShown{email}}).Of(id))
 	})
 }
 
-// SignedIn remembers the network from which a session was opened, and tells the owner by e-mail
-// when it is a new one, but for the tenant's first session.
+// SignedIn remembers the network from which a session was opened, and tells the member by e-mail
+// when it is a new one, but for its first session.
 func (s *Service) SignedIn(ctx context.Context, in Session, from netip.Addr, network string) error {
 	known, err := s.remember(ctx, in.Email, network)
 	if err == nil && !known && !in.First {
@@ -62,6 +62,11 @@ func shownURL(raw string) string {
 	}
 	u.RawQuery = ""
 	return u.String() + "?…"
+}
+
+// emailShown is what the audit log keeps of whose session it is.
+type emailShown struct {
+	Email string `json:"email"`
 }
 
 // urlShown is what the audit log keeps of the webhook URL.

@@ -32,11 +32,11 @@ func TestRefusedSignIns(t *testing.T) {
 	try("nobody@example.com", 1)
 	testenv.Eventually(t, 10*time.Second, "the line", func() bool { return lines() == 1 })
 	for range maxRefusals + 3 {
-		require.NoError(t, b.writeRefusal(ctx, id, from))
+		require.NoError(t, b.writeRefusal(ctx, id, "ada@example.com", from))
 	}
 	require.Equal(t, maxRefusals, lines())
 	b.Env.Clock.Advance(time.Hour)
-	require.NoError(t, b.writeRefusal(ctx, id, from))
+	require.NoError(t, b.writeRefusal(ctx, id, "ada@example.com", from))
 	require.Equal(t, maxRefusals+1, lines())
 	require.Equal(t, maxRefusals+1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'session.refused'`))
 }

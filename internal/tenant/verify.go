@@ -67,7 +67,7 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 		err := tx.QueryRow(ctx, `
 			UPDATE pending_registrations r SET code_tries = code_tries + 1
 			WHERE id = $1 AND code_hash IS NOT NULL AND code_expires_at > $2 AND code_tries < $3
-				AND NOT EXISTS (SELECT FROM tenants t WHERE t.email = r.email)
+				AND NOT EXISTS (SELECT FROM members m WHERE m.email = r.email AND `+joined+`)
 			RETURNING code_hash`, id, now, maxCodeTries).Scan(&sealed)
 		if pg.IsNoRows(err) {
 			return nil
@@ -100,17 +100,22 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 	return key, nil
 }
 
-// confirm makes the registration the tenant, with its first key, durably again. It answers false
-// when another registration of the address is verified at the same moment: the address is unique
-// among tenants, so one of them waits for the other here.
+// confirm makes the registration the tenant, with its owner and its first key, durably again. It
+// answers false when another registration of the address is verified at the same moment: the
+// address is unique among members, so one of them waits for the other here.
 func (s *Service) confirm(ctx context.Context, tx pg.Tx, id uuid.UUID, key secret.APIKey) (bool, error) {
 	if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit TO DEFAULT`); err != nil {
 		return false, err
 	}
 	made, err := tx.Exec(ctx, `
-		INSERT INTO tenants (id, name, email, password_hash, email_verified_at, created_at, updated_at)
-		SELECT id, name, email, password_hash, $2, created_at, $2 FROM pending_registrations WHERE id = $1
-		ON CONFLICT (email) DO NOTHING`, id, s.Clock.Now())
+		WITH r AS (SELECT * FROM pending_registrations WHERE id = $1),
+			m AS (
+				INSERT INTO members (id, tenant_id, email, name, role, password_hash, invited_at, joined_at)
+				SELECT $3, id, email, name, 'owner', password_hash, created_at, $2 FROM r
+				ON CONFLICT (email) WHERE joined_at IS NOT NULL AND removed_at IS NULL DO NOTHING
+				RETURNING tenant_id)
+		INSERT INTO tenants (id, name, email, email_verified_at, created_at, updated_at)
+		SELECT r.id, r.name, r.email, $2, r.created_at, $2 FROM r JOIN m ON m.tenant_id = r.id`, id, s.Clock.Now(), uuid.Must(uuid.NewV7()))
 	if err != nil || made.RowsAffected() == 0 {
 		return false, err
 	}

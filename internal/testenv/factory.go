@@ -7,14 +7,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// Tenant inserts an active, verified tenant and returns its id.
+// Tenant inserts an active, verified tenant, whose owner nobody can log in as, and returns its id.
 func (e *Env) Tenant() uuid.UUID {
 	e.T.Helper()
 	id := uuid.Must(uuid.NewV7())
-	e.Exec(`INSERT INTO tenants (id, name, email, password_hash, email_verified_at, created_at, updated_at)
-		VALUES ($1, 'Test tenant', $2, 'x', $3, $3, $3)`, id, id.String()+"@tenant.example", e.Clock.Now())
+	e.Exec(InsertTenants, []uuid.UUID{id}, []string{id.String() + "@tenant.example"}, "Test tenant", "x", e.Clock.Now())
 	return id
 }
+
+// InsertTenants inserts tenants of ids and e-mails, with one name and one hash of a password of
+// their owners, at a time. An owner has its tenant's id.
+const InsertTenants = `
+	WITH n AS (SELECT * FROM unnest($1::uuid[], $2::text[]) n (id, email)),
+		t AS (INSERT INTO tenants (id, name, email, email_verified_at, created_at, updated_at) SELECT id, $3, email, $5, $5, $5 FROM n)
+	INSERT INTO members (id, tenant_id, email, name, role, password_hash, invited_at, joined_at)
+	SELECT id, id, email, $3, 'owner', $4, $5, $5 FROM n`
 
 // Account inserts an active dedicated account of the tenant, with its customer and an empty
 // balance, and returns its id. Its reference is ref, its number is derived from its id.
