@@ -82,7 +82,7 @@ func (e *edge) handOver(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Password, t.Member.ID)); err != nil {
+	if err := e.limitQuietly(c, e.Limits.Tenant(c.UserContext(), ratelimit.Password, t.Member.ID)); err != nil {
 		return err
 	}
 	m, err := e.Tenants.HandOver(c.UserContext(), t.ID, t.Member, pathID(c), password, e.by(c))
