@@ -15,7 +15,7 @@ import (
 	"ajo/internal/testenv"
 )
 
-var invitationForm = regexp.MustCompile(`\b[A-Za-z0-9_-]{43}\b`)
+var invitationForm = regexp.MustCompile(`(?m)^ {4}[A-Za-z0-9_-]{43}$`)
 
 // invitation waits for the code in the last mail to an address.
 func (w *world) invitation(to string) (code string) {
@@ -25,7 +25,7 @@ func (w *world) invitation(to string) (code string) {
 		defer w.mails.mu.Unlock()
 		for _, m := range w.mails.sent {
 			if m.To == to {
-				code = invitationForm.FindString(m.Text)
+				code = strings.TrimSpace(invitationForm.FindString(m.Text))
 			}
 		}
 		return code != ""

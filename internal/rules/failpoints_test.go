@@ -91,7 +91,6 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).Settle Find",
 		"(*ajo/internal/tenant.Service).Keys Page",
 		"(*ajo/internal/tenant.Service).Members Page",
-		"(*ajo/internal/tenant.Service).Sessions Filtered",
 		"(*ajo/internal/transfer.Service).Refund readRefundable",
 	},
 	"an operator's word: who got no answer repeats it, and learns that it is done": {

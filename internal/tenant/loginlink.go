@@ -22,9 +22,9 @@ var (
 	ErrLoginLink    = errs.New(errs.Invalid, "invalid or expired link")
 )
 
-// LoginLink makes a token that opens one session of the tenant's owner, within [LoginLinkLife], for whoever
-// has it; only its hash is stored. Operators use it for a tenant that cannot log in. [ErrNotFound];
-// [ErrSuspended].
+// LoginLink makes a token that opens one session of the tenant's owner, within [LoginLinkLife], for
+// whoever has it; only its hash is stored. Operators use it for a tenant that cannot log in.
+// [ErrNotFound]; [ErrSuspended].
 func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (token secret.Redacted, expires time.Time, err error) {
 	token = secret.NewToken()
 	hash := secret.Hash(token.Reveal())
@@ -51,9 +51,9 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 	return token, expires, err
 }
 
-// LoginByLink uses a login link's token and opens a session of the owner. Anyone may call it. [ErrLoginLink]
-// whatever is wrong with the token: unknown, used, expired, or ended with the tenant's sessions;
-// [ErrSuspended]. The tenant's row is locked first (see openSession), and the token's row is
+// LoginByLink uses a login link's token and opens a session of the owner. Anyone may call it.
+// [ErrLoginLink] whatever is wrong with the token: unknown, used, expired, or ended with the
+// tenant's sessions; [ErrSuspended]. The tenant's row is locked first (see openSession), and the token's row is
 // removed in the transaction that writes the session, so that only one of two concurrent uses
 // succeeds.
 func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted, from netip.Addr) (Session, error) {

@@ -197,7 +197,7 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 	return out, err
 }
 
-// deleteSessions ends all sessions of a member, or of the tenant when the member is uuid.Nil, except
+// deleteSessions ends all sessions of a member, or of the tenant when the member is uuid.Nil, but
 // the one of keep, and whatever opens one without the password: login links, which are the owner's,
 // and reset codes. The known networks are forgotten. It returns how many sessions there were. The
 // caller has locked the tenant's row, for which whoever opens a session waits.
