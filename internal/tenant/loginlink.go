@@ -53,9 +53,9 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 
 // LoginByLink uses a login link's token and opens a session of the owner. Anyone may call it.
 // [ErrLoginLink] whatever is wrong with the token: unknown, used, expired, or ended with the
-// tenant's sessions; [ErrSuspended]. The tenant's row is locked first (see openSession), and the token's row is
-// removed in the transaction that writes the session, so that only one of two concurrent uses
-// succeeds.
+// tenant's sessions; [ErrSuspended]. The tenant's row is locked first (see openSession), and the
+// token's row is removed in the transaction that writes the session, so that only one of two
+// concurrent uses succeeds.
 func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted, from netip.Addr) (Session, error) {
 	switch {
 	case token.IsZero():

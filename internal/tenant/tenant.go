@@ -3,8 +3,9 @@
 // Invariants: a tenant exists once the code of its registration was entered, and one registration
 // changes nothing of another. A tenant has one owner; an e-mail address opens one tenant. Only
 // hashes of passwords, codes, keys and session tokens are stored. A key or session is looked up for
-// every request, so that it stops working as soon as it is rotated or ended. No answer, by content or time, reveals whether an e-mail is registered.
-// Specification, "Tenant" and "Onboarding and session"; decisions, "Onboarding, sessions, keys".
+// every request, so that it stops working as soon as it is rotated or ended. No answer, by content
+// or time, reveals whether an e-mail is registered. Specification, "Tenant" and "Onboarding and
+// session"; decisions, "Onboarding, sessions, keys".
 package tenant
 
 import (
