@@ -24,7 +24,7 @@ var volatile = []struct {
 }{
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "uuid"},
 	{regexp.MustCompile(`ajo_[0-9A-Za-z]{49}`), "key"},
-	{regexp.MustCompile(`AJO[0-9a-f]{32}`), "ref"},
+	{regexp.MustCompile(`AJ[OR][0-9a-f]{32}`), "ref"},
 	{regexp.MustCompile(`…[0-9A-Za-z]{4}`), "suffix"},
 	{regexp.MustCompile(`[0-9a-f]{64}`), "secret"},
 	{regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`), "time"},

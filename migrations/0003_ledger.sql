@@ -296,7 +296,8 @@ BEGIN
 END $$;
 
 -- An entry stays as it is: its status moves along the arguments, and the numbers of a review are
--- set with it.
+-- set with it. What the bank's record says of the payer is written once, with the confirmation or,
+-- of a payment that a person confirmed, later.
 CREATE FUNCTION ledger_entry_unchanged() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     moved ledger_entries := OLD;
@@ -309,8 +310,18 @@ BEGIN
     IF OLD.status = 'needs_review' AND OLD.review_to_seq IS NULL THEN
         moved.review_to_seq := NEW.review_to_seq;
     END IF;
+    IF NEW.status = 'confirmed' AND OLD.record_account IS NULL THEN
+        moved.record_account := NEW.record_account;
+        moved.record_bank_code := NEW.record_bank_code;
+        moved.record_session := NEW.record_session;
+        moved.record_name := NEW.record_name;
+        moved.record_bank := NEW.record_bank;
+    END IF;
     IF moved IS DISTINCT FROM NEW THEN
         RAISE EXCEPTION 'ledger entry % is immutable but for its status', OLD.id USING ERRCODE = 'check_violation';
+    END IF;
+    IF OLD.status = NEW.status AND OLD.record_account IS NULL AND NEW.record_account IS NOT NULL THEN
+        RETURN NEW;
     END IF;
     IF NOT (OLD.status || '>' || NEW.status) = ANY (TG_ARGV) THEN
         RAISE EXCEPTION 'ledger_entries: status may not move from % to %', OLD.status, NEW.status USING ERRCODE = 'check_violation';

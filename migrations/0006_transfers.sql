@@ -47,6 +47,7 @@ CREATE TABLE transfers (
     created_at       timestamptz NOT NULL,
     updated_at       timestamptz NOT NULL,
     counted          boolean NOT NULL DEFAULT false,
+    adopted          boolean NOT NULL DEFAULT false,
     unpaid           boolean NOT NULL GENERATED ALWAYS AS (status IN ('failed', 'refunded')) STORED,
     CHECK (status <> 'processing' OR attempt_count > 0),
     CHECK ((refund_of IS NULL) = (refund_name IS NULL)),
@@ -99,6 +100,7 @@ COMMENT ON COLUMN transfers.paid_amount IS 'what left by that debit, where it is
 COMMENT ON COLUMN transfers.refund_of IS 'the entry of the payment that it pays back to where it came from';
 COMMENT ON COLUMN transfers.refund_name IS 'of a refund: the payer, by the bank''s record of the payment; the destination''s holder must have that name';
 COMMENT ON COLUMN transfers.counted IS 'it is in payout_days, on the day of its acceptance';
+COMMENT ON COLUMN transfers.adopted IS 'made from the bank''s record alone, as after a restore: the money had left';
 COMMENT ON COLUMN transfers.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 
 -- +goose StatementBegin
@@ -113,17 +115,18 @@ BEGIN
     RAISE EXCEPTION 'transfer %: from % to % only by an operator, and with a new debit', OLD.id, OLD.status, NEW.status USING ERRCODE = 'check_violation';
 END $$;
 
--- Under the lock of the account's balance, which every refund of the payment takes.
+-- Under the lock of the account's balance, which every refund of the payment takes. What is adopted
+-- has left, whatever it makes of the sum, and whatever has become of the payment since.
 CREATE FUNCTION transfer_refunds() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     payment ledger_entries;
 BEGIN
     SELECT * INTO payment FROM ledger_entries WHERE id = NEW.refund_of;
     IF payment.tenant_id IS DISTINCT FROM NEW.tenant_id OR payment.account_id IS DISTINCT FROM NEW.account_id OR payment.direction <> 'credit'
-        OR payment.status <> 'confirmed' OR payment.reversal_of IS NOT NULL OR payment.kind NOT IN ('', 'suspense') THEN
+        OR NOT (payment.status = 'confirmed' OR NEW.adopted AND payment.status = 'reversed') OR payment.reversal_of IS NOT NULL OR payment.kind NOT IN ('', 'suspense') THEN
         RAISE EXCEPTION 'transfer %: entry % is no confirmed payment to its account', NEW.id, NEW.refund_of USING ERRCODE = 'check_violation';
     END IF;
-    IF payment.amount < (SELECT sum(coalesce(paid_amount, amount)) FROM transfers WHERE refund_of = NEW.refund_of AND status NOT IN ('failed', 'refunded')) THEN
+    IF NOT NEW.adopted AND payment.amount < (SELECT sum(coalesce(paid_amount, amount)) FROM transfers WHERE refund_of = NEW.refund_of AND status NOT IN ('failed', 'refunded')) THEN
         RAISE EXCEPTION 'transfer %: more than entry % would be refunded', NEW.id, NEW.refund_of USING ERRCODE = 'check_violation';
     END IF;
     RETURN NULL;

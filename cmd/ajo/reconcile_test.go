@@ -131,6 +131,11 @@ func (c *counter) misdirected(txn fakebank.Transaction) uuid.UUID {
 
 // takenBack stores the event of a payment and its entry, which the bank's word has reversed.
 func (c *counter) takenBack(txn fakebank.Transaction) uuid.UUID {
+	return c.posted(txn, ledger.EventReverse)
+}
+
+// posted stores the event of a payment and its entry, which was moved without the bank's record.
+func (c *counter) posted(txn fakebank.Transaction, move ledger.Event) uuid.UUID {
 	c.T.Helper()
 	id, ctx := uuid.Must(uuid.NewV7()), c.T.Context()
 	c.Exec(`INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
@@ -143,7 +148,7 @@ func (c *counter) takenBack(txn fakebank.Transaction) uuid.UUID {
 		if err != nil {
 			return err
 		}
-		_, err = ledger.MoveEntries(ctx, tx, txn.Time, []ledger.Move{{TransactionGroupID: id, Direction: ledger.Credit, Event: ledger.EventReverse}})
+		_, err = ledger.MoveEntries(ctx, tx, txn.Time, []ledger.Move{{TransactionGroupID: id, Direction: ledger.Credit, Event: move}})
 		return err
 	}))
 	return id
@@ -271,6 +276,26 @@ func TestEventRefundCommand(t *testing.T) {
 	require.Contains(t, out, "suspense")
 	out, _, _ = toolRun(t, c.env, "audit", "list")
 	require.Contains(t, out, "events.refund")
+}
+
+func TestReviewSenderCommand(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	id := c.posted(c.txn, ledger.EventConfirm)
+	sender := []string{"review", "sender", id.String(), "--reason", "ticket 6", "--yes"}
+	c.unconnected(t, sender...)
+	_, stderr, code := toolRun(t, c.env, sender[:5]...)
+	require.Equal(t, 1, code, "it is asked")
+	require.Contains(t, stderr, `Keep "`+c.txn.SenderName+`", account 0123456789 at "Wema Bank" (035), as the sender of the payment, as the bank's record says: refunds of it go there.`)
+	out, stderr, code := toolRun(t, c.env, sender...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, out, "The sender of the payment is on record.")
+	require.Equal(t, "0123456789", testenv.Value[string](c.Env, `SELECT record_account FROM ledger_entries WHERE transaction_group_id = $1`, id))
+	_, stderr, code = toolRun(t, c.env, sender...)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "the payment is not confirmed, or its sender is on record already")
+	out, _, _ = toolRun(t, c.env, "audit", "list")
+	require.Contains(t, out, "review.sender")
 }
 
 func TestRestoreCommand(t *testing.T) {

@@ -23,7 +23,7 @@ func (t *tool) newReviewCmd() *cobra.Command {
 		t.newDecideCmd("reverse", "Give up a payment under review",
 			"Gives up a payment under review: its entry is reversed, and the balance stays without it. This is final.",
 			"It is reversed, and the balance stays without it. This is final.", (*payment.Service).ReverseReviewed),
-		t.newCorrectCmd(), t.newRestoreCmd())
+		t.newCorrectCmd(), t.newRestoreCmd(), t.newSenderCmd())
 }
 
 func (t *tool) newReviewListCmd() *cobra.Command {
@@ -55,7 +55,15 @@ func (d decision) decide(ctx context.Context, tools *app.Tools, event uuid.UUID,
 	if err != nil {
 		return result{}, err
 	}
-	return done(r, "The payment of NGN %s is %s; the balance of account %q is NGN %s.", r.Amount, r.Status, accountRef, r.Balance)
+	return done(r, "The payment of NGN %s is %s; the balance of account %q is NGN %s.%s", r.Amount, r.Status, accountRef, r.Balance, withoutSender(r.NoSender))
+}
+
+// withoutSender says that a payment was confirmed without its sender, and why.
+func withoutSender(why string) string {
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf(" Its sender is not on record (%s): it cannot be refunded before \"ajo review sender\".", why)
 }
 
 // underReview says which payment is meant.
@@ -124,8 +132,8 @@ paid out. The tenant is notified of both.`,
 					if err != nil {
 						return result{}, err
 					}
-					return done(r, "The payment is posted with NGN %s by event %s, and %s; the balance of account %q is NGN %s.",
-						r.Amount, r.Replacement, r.Status, v.AccountRef, r.Balance)
+					return done(r, "The payment is posted with NGN %s by event %s, and %s; the balance of account %q is NGN %s.%s",
+						r.Amount, r.Replacement, r.Status, v.AccountRef, r.Balance, withoutSender(r.NoSender))
 				},
 			}, nil
 		}),
@@ -158,6 +166,33 @@ Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 					}
 					return done(r, "The payment is posted with NGN %s by event %s; the bank is asked to confirm it from %s on. The balance of its account is NGN %s.",
 						r.Amount, r.Replacement, stamp(&r.Posted.ConfirmAt), r.Balance)
+				},
+			}, nil
+		}),
+	})
+}
+
+func (t *tool) newSenderCmd() *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: "sender <event>", short: "Read the sender of a payment that a person confirmed from the bank's record",
+			long: `For a payment that was confirmed by "ajo review confirm" or "correct" while the bank's record could not be read: without its
+sender it cannot be refunded. The bank is asked, and what its record says is kept, once.
+Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
+			example: `  ajo review sender 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the tenant wants to refund it"`,
+		},
+		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			s, err := tools.Payments.Sender(ctx, id)
+			if err != nil {
+				return plan{}, err
+			}
+			return plan{
+				will: fmt.Sprintf("Keep %q, account %s at %q (%s), as the sender of the payment, as the bank's record says: refunds of it go there.", s.Name, s.AccountNumber, s.BankName, s.BankCode),
+				do: func(by audit.By) (result, error) {
+					if err := tools.Payments.RecordSender(ctx, id, s, by); err != nil {
+						return result{}, err
+					}
+					return done(s, "The sender of the payment is on record.")
 				},
 			}, nil
 		}),

@@ -122,7 +122,7 @@ var masks = []struct {
 	with string
 }{
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "<id>"},
-	{regexp.MustCompile(`AJO[0-9a-f]{32}`), "<ref>"},
+	{regexp.MustCompile(`AJ[OR][0-9a-f]{32}`), "<ref>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "<time>"},
 	{regexp.MustCompile(`\b\d+d\d+h\b`), "<age>"},
 	{regexp.MustCompile(`\b\d{10}\b`), "<number>"},
@@ -276,6 +276,7 @@ func (o *ops) changes() map[string][]string {
 		"review reverse":       {"review", "reverse", o.held("differs").String()},
 		"review correct":       {"review", "correct", o.held("differs").String(), "--amount", "5000.00", "--fee", "10.00"},
 		"review restore":       {"review", "restore", c.takenBack(c.txn).String()},
+		"review sender":        {"review", "sender", c.posted(c.paid(), ledger.EventConfirm).String()},
 		"recalls open":         {"recalls", "open", o.confirmed().String()},
 		"recalls reverse":      {"recalls", "reverse", o.recalled().String()},
 		"recalls keep":         {"recalls", "keep", o.recalled().String()},

@@ -325,7 +325,8 @@ func (t *tool) newAdoptCmd() *cobra.Command {
 			use: "adopt <merchantTxRef>…", short: "Book payouts that only the bank has",
 			long: `For payouts that "ajo reconcile" calls unknown_payout, as after the database was restored from a backup. Makes the transfer
 and its debit from the bank's own record, on the account that the reference names. The workers then ask the bank how it ends. The
-balance may fall below zero. References that have a transfer are left alone, so a list may be given again.
+balance may fall below zero. References that have a transfer are left alone, so a list may be given again. The reference of a
+refund (AJR…) names its payment too: while that is not in the books and confirmed, the refund is left for a later call.
 Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 			example: `  ajo transfers adopt AJO9d520f6a1e2b3c4d0198c0de7b1a7c3e --reason "restored the backup of 02:00"`,
 			flags: func(cmd *cobra.Command) {
@@ -351,15 +352,21 @@ Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 
 func adopt(ctx context.Context, tools *app.Tools, refs []string, account uuid.UUID, by audit.By) (result, error) {
 	var adopted []string
+	var left []error
 	for _, ref := range refs {
 		err := tools.Transfers.Adopt(ctx, ref, account, by)
-		if errors.Is(err, transfer.ErrKnown) {
-			continue
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, transfer.ErrKnown):
+		case errors.Is(err, transfer.ErrNoPayment), errors.Is(err, transfer.ErrPaymentOpen), errors.Is(err, transfer.ErrPayments):
+			left = append(left, fmt.Errorf("%s: %w", ref, err))
+		case err != nil:
 			return result{}, fmt.Errorf("%s: %w", ref, err)
+		default:
+			adopted = append(adopted, ref)
 		}
-		adopted = append(adopted, ref)
+	}
+	if len(left) > 0 {
+		return result{}, fmt.Errorf("%d payouts were booked, and not:\n%w", len(adopted), errors.Join(left...))
 	}
 	return done(adopted, "%d payouts were booked, %d were booked already; the workers ask the bank how they end.", len(adopted), len(refs)-len(adopted))
 }

@@ -2,6 +2,8 @@ package invariant_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/ledger"
@@ -152,5 +155,28 @@ func TestMisdirectedMoneyGoesOneWay(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, 1, done)
 	require.Equal(t, "0.00", w.inSuspense())
+	require.Empty(t, w.verify())
+}
+
+// A refund out of suspense that only the bank has, as after a restore, is adopted there as what it
+// is: the payment neither goes back a second time nor is assigned.
+func TestReturnedMoneyIsAdopted(t *testing.T) {
+	w := setup(t)
+	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+	txn := testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`)
+	suspense := ledger.Suspense.ID()
+	sum := sha256.Sum256([]byte(txn))
+	ref := "AJR" + hex.EncodeToString(suspense[8:]) + hex.EncodeToString(sum[:4]) + "00000001"
+	_, err := testenv.BankClient(t, w.bank, w.Clock).Pay(w.ctx, provider.NewPayout{
+		Ref: ref, Amount: money.Must("4975.00"), BankCode: "035", AccountNumber: "0123456789", AccountName: "BOLA OJO", SenderName: "Ajo", Narration: "Refund",
+	})
+	require.NoError(t, err)
+	require.NoError(t, w.transfers.Adopt(w.ctx, ref, uuid.Nil, returned))
+	require.Equal(t, "0.00", w.inSuspense())
+	_, err = w.giveBack(stray)
+	require.ErrorIs(t, err, payment.ErrRefunding)
+	_, err = w.payments.Assign(w.ctx, stray, payment.Destination{AccountID: w.account}, returned)
+	require.ErrorIs(t, err, payment.ErrRefunding)
+	w.advance(w.transferOf(ref), transfer.Success)
 	require.Empty(t, w.verify())
 }

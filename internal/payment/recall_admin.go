@@ -117,7 +117,7 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 		}
 		out = Reviewed{EventID: eventID, Status: v.EntryStatus, Amount: v.Amount}
 		if to == RecallReversed {
-			moved, err := moveOne(ctx, tx, now, eventID, reversedBy[v.EntryStatus])
+			moved, err := moveOne(ctx, tx, now, eventID, reversedBy[v.EntryStatus], nil)
 			if err != nil {
 				return err
 			}

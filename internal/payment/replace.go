@@ -55,7 +55,8 @@ type Replaced struct {
 	Amount      money.Amount  // net, of the new entry
 	Fee         money.Amount
 	Balance     money.Amount // of the account, after it
-	Posted      Posted       `json:"-"` // what is to be enqueued for the replacement
+	NoSender    string       `json:",omitempty"` // as of [Reviewed]
+	Posted      Posted       `json:"-"`          // what is to be enqueued for the replacement
 }
 
 // Correction is the true sum of a payment.
@@ -89,11 +90,13 @@ func findCorrectable(ctx context.Context, q pg.Querier, eventID uuid.UUID) (Revi
 // Correct counts a payment with its true sum, which is neither the event's nor zero, by the word of
 // an operator who has asked the bank. The payment is under review, or its credit is reversed and no
 // other event counts in its place. A held entry is reversed; a credit of the true sum is posted in
-// its place and confirmed, all in one transaction. The tenant is notified of both.
+// its place and confirmed, all in one transaction. The tenant is notified of both. The sender is the
+// one that the bank's record names, if it can be read now.
 // [ErrEventNotFound]; [ErrNotInReview], also for all but the first of those who decide at once;
 // [ErrSums]; [ErrSameSums].
 func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction, by audit.By) (Replaced, error) {
 	var out Replaced
+	sender, noSender := s.senderIfAny(ctx, eventID)
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		v, err := lockReview(ctx, tx, eventID)
@@ -121,7 +124,7 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 		if err != nil {
 			return err
 		}
-		confirmed, err := moveOne(ctx, tx, now, e.ID, ledger.EventConfirm)
+		confirmed, err := moveOne(ctx, tx, now, e.ID, ledger.EventConfirm, sender)
 		if err != nil {
 			return err
 		}
@@ -131,6 +134,7 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 		}
 		e.posted.ConfirmAt = time.Time{}
 		out = newReplaced(eventID, e, confirmed)
+		out.NoSender = noSender
 		notify[e.ID] = confirmed.Status
 		if err := s.publish(ctx, tx, notify); err != nil {
 			return err
@@ -147,7 +151,7 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 
 // giveUp reverses the credit of a payment under review, whose event is locked.
 func (s *Service) giveUp(ctx context.Context, tx pg.Tx, now time.Time, v Review) error {
-	if _, err := moveOne(ctx, tx, now, v.EventID, ledger.EventReverse); err != nil {
+	if _, err := moveOne(ctx, tx, now, v.EventID, ledger.EventReverse, nil); err != nil {
 		return err
 	}
 	if _, err := s.recallDecided(ctx, tx, v.EventID, ledger.EventReverse); err != nil {
@@ -360,9 +364,10 @@ func lockReview(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (Review, error
 	return v, err
 }
 
-// moveOne moves the credit of a payment whose event is locked.
-func moveOne(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, event ledger.Event) (ledger.Moved, error) {
-	moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: eventID, Direction: ledger.Credit, Event: event}})
+// moveOne moves the credit of a payment whose event is locked; sender is the payer by the bank's
+// record, of a confirmation, or nil.
+func moveOne(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, event ledger.Event, sender *ledger.Sender) (ledger.Moved, error) {
+	moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: eventID, Direction: ledger.Credit, Event: event, Sender: sender}})
 	if err != nil {
 		return ledger.Moved{}, err
 	}

@@ -86,10 +86,14 @@ type Reviewed struct {
 	Status  ledger.Status // confirmed or reversed
 	Amount  money.Amount
 	Balance money.Amount // the account's, after it
+	// of a confirmation: why the payer is not on record, so that it cannot be refunded yet
+	// ([Service.RecordSender]); empty: it is
+	NoSender string `json:",omitempty"`
 }
 
 // ConfirmReviewed counts a payment under review as received: its entry becomes confirmed, is in the
-// balance again, and may be paid out. For an operator who has seen the money at the bank.
+// balance again, and may be paid out. For an operator who has seen the money at the bank. Its
+// sender is the one that the bank's record names, if it can be read now.
 // [ErrEventNotFound]; [ErrNotInReview] in any other state, and for all but the first of those who
 // decide at once.
 func (s *Service) ConfirmReviewed(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
@@ -108,17 +112,22 @@ func (s *Service) ReverseReviewed(ctx context.Context, eventID uuid.UUID, by aud
 // nobody else changes the entry's status from then on.
 func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event ledger.Event, by audit.By) (Reviewed, error) {
 	var out Reviewed
+	var sender *ledger.Sender
+	var noSender string
+	if event == ledger.EventConfirm {
+		sender, noSender = s.senderIfAny(ctx, eventID)
+	}
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		v, err := lockReview(ctx, tx, eventID)
 		if err != nil {
 			return err
 		}
-		moved, err := moveOne(ctx, tx, now, eventID, event)
+		moved, err := moveOne(ctx, tx, now, eventID, event, sender)
 		if err != nil {
 			return err
 		}
-		out = Reviewed{EventID: eventID, EntryID: moved.EntryID, Status: moved.Status, Amount: v.Amount, Balance: moved.Balance}
+		out = Reviewed{EventID: eventID, EntryID: moved.EntryID, Status: moved.Status, Amount: v.Amount, Balance: moved.Balance, NoSender: noSender}
 		open, err := s.recallDecided(ctx, tx, eventID, event)
 		if err != nil {
 			return err

@@ -11,6 +11,8 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/page"
+	"ajo/internal/payment"
+	"ajo/internal/testenv"
 	"ajo/ledger"
 )
 
@@ -115,4 +117,64 @@ func TestSenderIsWrittenOnce(t *testing.T) {
 		refused(`UPDATE ledger_entries SET ` + column + ` = '1234567890' WHERE transaction_group_id = $1`)
 	}
 	require.Equal(t, "2345678901", b.firstEntry().SenderAccount)
+}
+
+// A payment that a person confirms has the sender that the bank's record names, whatever else that
+// record has wrong; where the bank says nothing then, it is read later, once, and never overwritten.
+func TestSenderOfWhatAPersonConfirms(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	review := func(change func(*fakebank.Transaction)) (uuid.UUID, fakebank.Transaction) {
+		id, txn := b.paidForged()
+		b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+		require.Equal(t, time.Duration(-1), b.check(id))
+		b.bank.SetTransaction(txn.ID, change)
+		return id, txn
+	}
+	account := func(id uuid.UUID) *string {
+		return testenv.Value[*string](b.Env, `SELECT record_account FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'credit' AND reversal_of IS NULL`, id)
+	}
+	id, _ := review(func(*fakebank.Transaction) {})
+	r, err := b.svc.ConfirmReviewed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Empty(t, r.NoSender)
+	require.Equal(t, new("2345678901"), account(id))
+	e := b.firstEntry()
+	require.Equal(t, []string{"Ada Obi", "058"}, []string{e.SenderName, e.SenderBankCode})
+	require.ErrorIs(t, b.svc.RecordSender(b.ctx, id, ledger.Sender{Name: "Thief", AccountNumber: "0000000001"}, byHand), ledger.ErrSenderKnown)
+
+	// With its true sum.
+	id, _ = review(func(*fakebank.Transaction) {})
+	c, err := b.svc.Correct(b.ctx, id, payment.Correction{Amount: money.Must("5000.00"), Fee: money.Must("10.00")}, byHand)
+	require.NoError(t, err)
+	require.Empty(t, c.NoSender)
+	require.Equal(t, new("2345678901"), account(c.Replacement))
+	require.Nil(t, account(id), "it is reversed")
+
+	// The bank says nothing, or no account: the person decides, and is told.
+	for _, change := range []func(*fakebank.Transaction){
+		func(x *fakebank.Transaction) { x.Hidden = true },
+		func(x *fakebank.Transaction) { x.SenderAccount = "" },
+	} {
+		id, txn := review(change)
+		require.ErrorIs(t, b.svc.RecordSender(b.ctx, id, ledger.Sender{AccountNumber: "2345678901"}, byHand), ledger.ErrSenderKnown, "it is not confirmed")
+		r, err = b.svc.ConfirmReviewed(b.ctx, id, byHand)
+		require.NoError(t, err)
+		require.NotEmpty(t, r.NoSender)
+		require.Nil(t, account(id))
+		_, err = b.svc.Sender(b.ctx, id)
+		require.ErrorContains(t, err, r.NoSender)
+		b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden, x.SenderAccount = false, "2345678901" })
+		s, err := b.svc.Sender(b.ctx, id)
+		require.NoError(t, err)
+		require.NoError(t, b.svc.RecordSender(b.ctx, id, s, byHand))
+		require.Equal(t, new("2345678901"), account(id))
+		require.ErrorIs(t, b.svc.RecordSender(b.ctx, id, s, byHand), ledger.ErrSenderKnown)
+	}
+	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'review.sender'`))
+	for _, change := range []string{"record_account = '0000000001'", "record_name = 'THIEF'", "record_account = NULL"} {
+		_, err := b.Pool.Exec(b.ctx, `UPDATE ledger_entries SET `+change+` WHERE transaction_group_id = $1`, id)
+		require.Error(t, err, change)
+	}
+	b.books()
 }

@@ -93,7 +93,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 			out[i].Err = account.ErrFrozen
 		default:
 			id := uuid.Must(uuid.NewV7())
-			a := &acceptance{request: r, from: from[i], id: id, ref: newRef(from[i].ID, r.key), at: i}
+			a := &acceptance{request: r, from: from[i], id: id, ref: r.newRef(from[i].ID, r.key), at: i}
 			s.reserve(a, from[i].BearsFee)
 			candidates = append(candidates, a)
 		}

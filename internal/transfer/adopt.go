@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
@@ -21,14 +22,20 @@ var (
 	ErrKnown     = errs.New(errs.Conflict, "a transfer with this reference exists")
 	ErrNotPaid   = errs.New(errs.Unprocessable, "the bank has not paid this reference, or gave the money back: there is nothing to adopt")
 	ErrNoAccount = errs.New(errs.NotFound, "no account has paid under this reference; name the account")
+	// a refund without its payment would be paid a second time
+	ErrNoPayment   = errs.New(errs.Unprocessable, "it is a refund, and the payment that it pays back is not on its account: post that first (ajo reconcile, ajo events assign)")
+	ErrPaymentOpen = errs.New(errs.Unprocessable, "it is a refund, and the payment that it pays back is not confirmed yet: adopt it after that")
+	ErrPayments    = errs.New(errs.Conflict, "it is a refund, and its reference names several payments of the account")
 )
 
 // Adopt takes a payout into the books that the bank has and they do not: a database that was
 // restored from a backup lacks what was paid after it. The transfer is made as one under way, with
 // its debit, which may bring the balance below zero; the worker then asks the bank and ends it,
 // like any other. The account is the one that the reference names, or, where it names none, the
-// given one. For operators. [provider.ErrNotSet] without a bank, [ErrKnown], [ErrNotPaid],
-// [ErrNoAccount], [ErrBank].
+// given one. The reference of a refund names its payment too, of which the transfer is a refund
+// again, even if more than the payment has left by now. For operators. [provider.ErrNotSet] without
+// a bank, [ErrKnown], [ErrNotPaid], [ErrNoAccount], [ErrNoPayment], [ErrPaymentOpen],
+// [ErrPayments], [ErrBank].
 func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by audit.By) error {
 	if s.Bank == nil {
 		return provider.ErrNotSet
@@ -59,8 +66,12 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 		if err != nil {
 			return err
 		}
+		of, err := refundedPayment(ctx, tx, ref, from)
+		if err != nil {
+			return err
+		}
 		posted, err := ledger.PostDebits(ctx, tx, now, []ledger.Posting{{
-			AccountID: from, Amount: p.Amount, Narration: p.Narration, TransactionGroupID: id, TransferRef: &ref, Gone: true,
+			AccountID: from, Amount: p.Amount, Narration: p.Narration, TransactionGroupID: id, TransferRef: &ref, Gone: true, Kind: kindOf(suspense.ID, from),
 		}})
 		if err != nil {
 			return err
@@ -72,10 +83,11 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 		var tenant uuid.UUID
 		if err := tx.QueryRow(ctx, `
 			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, attempt_count, submitted_at,
-				created_at, updated_at, fee_by_tenant)
-			SELECT $1, a.tenant_id, a.id, $3, 'processing', $4::numeric, $5, $6, $7, 1, $8, $8, $8, n.payout_fee_by = 'tenant'
-			FROM accounts a JOIN tenants n ON n.id = a.tenant_id WHERE a.id = $2 RETURNING tenant_id`,
-			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, "000"), fitting(accountForm, p.AccountNumber, "0000000000"), p.Narration, now).Scan(&tenant); err != nil {
+				acknowledged_at, created_at, updated_at, adopted, fee_by_tenant, refund_of, refund_name)
+			SELECT $1, b.tenant_id, b.account_id, $3, 'processing', $4::numeric, $5, $6, $7, 1, $8, $8, $8, $8, true, coalesce(n.payout_fee_by = 'tenant', false), $9, $10
+			FROM ledger_balances b LEFT JOIN tenants n ON n.id = b.tenant_id WHERE b.account_id = $2 RETURNING tenant_id`,
+			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, "000"), fitting(accountForm, p.AccountNumber, "0000000000"), p.Narration, now, of.Entry, of.Name).
+			Scan(&tenant); err != nil {
 			return err
 		}
 		if err := work.Schedule(ctx, tx, work.Item{Kind: work.Settle, ID: id, TenantID: tenant, DueAt: now}); err != nil {
@@ -86,8 +98,59 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 			Amount        string
 			BankCode      string
 			AccountNumber string
-		}{from, p.Amount.String(), p.BankCode, p.AccountNumber}))
+			RefundOf      *uuid.UUID `json:",omitempty"`
+		}{from, p.Amount.String(), p.BankCode, p.AccountNumber, of.Entry}))
 	})
+}
+
+// refunded is the payment that an adopted payout refunds; nil: none.
+type refunded struct {
+	Entry  *uuid.UUID
+	Name   *string // of the payer
+	status ledger.Status
+}
+
+// For the form of the tag see paymentTag. It reads the credits of the account.
+const refundedSQL = `
+	SELECT e.id, coalesce(e.record_name, e.sender_name), e.status FROM ledger_entries e
+	WHERE e.account_id = $1 AND e.direction = 'credit' AND e.reversal_of IS NULL AND e.kind = $2
+		AND left(encode(sha256(convert_to(e.provider_txn_ref, 'UTF8')), 'hex'), 8) = $3
+	ORDER BY e.seq`
+
+// refundedPayment is the payment that the reference of a refund names: the one that counts, if it
+// was posted several times, and else the last one that was reversed.
+func refundedPayment(ctx context.Context, q pg.Querier, ref string, account uuid.UUID) (r refunded, err error) {
+	if !refundsSome(ref) {
+		return r, nil
+	}
+	tags, _ := tagsOf(ref)
+	named, err := pg.Collect(ctx, q, func(row pgx.CollectableRow) (r refunded, err error) {
+		return r, row.Scan(&r.Entry, &r.Name, &r.status)
+	}, refundedSQL, account, kindOf(suspense.ID, account), tags[16:24])
+	if err != nil {
+		return r, err
+	}
+	counting := 0
+	for _, p := range named {
+		switch p.status {
+		case ledger.Confirmed:
+			counting++
+			r = p
+		case ledger.Reversed:
+			if counting == 0 {
+				r = p
+			}
+		default:
+			return refunded{}, ErrPaymentOpen
+		}
+	}
+	switch {
+	case counting > 1:
+		return refunded{}, ErrPayments
+	case r.Entry == nil:
+		return r, ErrNoPayment
+	}
+	return r, nil
 }
 
 func fitting(form *regexp.Regexp, text, otherwise string) string {

@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"testing"
 	"time"
@@ -12,9 +13,11 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/ledger"
 )
 
 // paysOutside has the bank pay under a reference, as a database knew it that is lost.
@@ -90,4 +93,90 @@ func TestSettleAgainWithoutTheKeptAnswer(t *testing.T) {
 	other, err := b.svc.Settle(b.ctx, b.tenant, "shop", order("1.00"), idempotency.Request{})
 	require.NoError(t, err)
 	require.Regexp(t, `^AJO[0-9a-f]{32}$`, accepted(t, other).MerchantTxRef)
+}
+
+// refundRef is the reference that a refund of a payment has.
+func (b *bundle) refundRef(txnRef, own string) string {
+	sum := sha256.Sum256([]byte(txnRef))
+	return "AJR" + hex.EncodeToString(b.account[8:]) + hex.EncodeToString(sum[:4]) + own
+}
+
+// A refund that only the bank has is a refund again when it is adopted: by its reference, so nobody
+// has to remember, and its payment is not refunded twice.
+func TestAdoptedRefundCounts(t *testing.T) {
+	b := setup(t)
+	by := audit.By{Actor: "cli:ada", Reason: "restored"}
+	group, entry := b.received("100.00", &payer)
+	first := b.run(b.refunded(entry, "10.00"))
+	require.Equal(t, b.refundRef(group.String(), "")[:27], first.MerchantTxRef[:27], "the account, and the payment by the bank's id of it")
+
+	lost := b.refundRef(group.String(), "00000001")
+	b.paysOutside(lost, "60.00")
+	require.NoError(t, b.svc.Adopt(b.ctx, lost, uuid.Nil, by))
+	require.Equal(t, &entry, b.get(lost).RefundOf)
+	_, _, err := b.refund("", entry, "30.01")
+	require.ErrorIs(t, err, transfer.ErrRefundAmount)
+	require.Equal(t, transfer.Success, b.run(b.get(lost)).Status)
+	b.run(b.refunded(entry, ""))
+	_, _, err = b.refund("", entry, "")
+	require.ErrorIs(t, err, transfer.ErrRefunded)
+	b.agree()
+
+	// What has left is booked even where it is more than the payment, and is no news to the checks.
+	twice := b.refundRef(group.String(), "00000002")
+	b.paysOutside(twice, "100.00")
+	require.NoError(t, b.svc.Adopt(b.ctx, twice, uuid.Nil, by))
+	require.Equal(t, transfer.Success, b.run(b.get(twice)).Status)
+	require.Equal(t, "-100.00", b.shown(false).Balance.String())
+	b.agree()
+
+	// A settlement's reference refunds nothing, whatever its narration.
+	other := "AJO" + lost[3:]
+	b.paysOutside(other, "1.00")
+	require.NoError(t, b.svc.Adopt(b.ctx, other, uuid.Nil, by))
+	require.Nil(t, b.get(other).RefundOf)
+}
+
+// A refund is not adopted before its payment is in the books and confirmed: without it, the payment
+// could be refunded again.
+func TestAdoptedRefundNeedsItsPayment(t *testing.T) {
+	b := setup(t)
+	by := audit.By{Actor: "cli:ada", Reason: "restored"}
+	ref := b.refundRef("txn-1", "00000001")
+	b.paysOutside(ref, "60.00")
+	adopt := func() error { return b.svc.Adopt(b.ctx, ref, uuid.Nil, by) }
+	require.ErrorIs(t, adopt(), transfer.ErrNoPayment)
+
+	post := func(amount string) (group uuid.UUID) {
+		group = uuid.Must(uuid.NewV7())
+		require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+			_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{
+				AccountID: b.account, Amount: money.Must(amount), TransactionGroupID: group, ProviderTxnRef: "txn-1",
+			}})
+			return err
+		}))
+		return group
+	}
+	reversed := post("90.00")
+	require.ErrorIs(t, adopt(), transfer.ErrPaymentOpen)
+	b.move(reversed, ledger.EventReverse)
+	posted := post("100.00") // again, with its true sum
+	require.ErrorIs(t, adopt(), transfer.ErrPaymentOpen)
+	b.confirmFrom(posted, &payer)
+	require.NoError(t, adopt())
+	require.Equal(t, b.entryOf(posted), *b.get(ref).RefundOf)
+	require.Equal(t, transfer.Success, b.run(b.get(ref)).Status)
+	_, _, err := b.refund("", b.entryOf(posted), "40.01")
+	require.ErrorIs(t, err, transfer.ErrRefundAmount)
+	b.agree()
+
+	// Where the bank has taken the payment back since, the refund has left all the same.
+	b.takenBack(posted)
+	b.answer(posted, "100.00", true)
+	second := b.refundRef("txn-1", "00000002")
+	b.paysOutside(second, "40.00")
+	require.NoError(t, b.svc.Adopt(b.ctx, second, uuid.Nil, by))
+	require.Equal(t, b.entryOf(posted), *b.get(second).RefundOf)
+	require.Equal(t, transfer.Success, b.run(b.get(second)).Status)
+	b.agree()
 }

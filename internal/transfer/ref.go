@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"maps"
 	"slices"
@@ -18,24 +19,37 @@ import (
 	"ajo/internal/pg"
 )
 
-// refPrefix begins every merchantTxRef of ours.
-const refPrefix = "AJO"
+// Every merchantTxRef of ours begins with one of these.
+const (
+	refPrefix    = "AJO"
+	refundPrefix = "AJR" // of refunds
+)
 
 // newRef makes the merchantTxRef of a transfer, in letters and digits, which every bank takes: 16
 // for the account that pays and 16 for the transfer. The first let a payout find back to its
 // account when the database was restored from before it ([Service.Adopt]). The second come from the
 // Idempotency-Key where there is one: a tenant that sends its request again to the restored service
-// gets the same reference, and the bank does not pay it again. Without a key they are random.
-func newRef(account uuid.UUID, key idempotency.Request) string {
+// gets the same reference, and the bank does not pay it again. Without a key they are random. Of a
+// refund, the first 8 of them name the payment, so that an adopted one still counts as its refund.
+func (r *request) newRef(account uuid.UUID, key idempotency.Request) string {
 	own, ok := key.Name()
 	if !ok {
 		_, _ = rand.Read(own[:]) // it never fails
+	}
+	if r.refund != nil {
+		return refundPrefix + accountTag(account) + paymentTag(r.refund.txnRef) + hex.EncodeToString(own[:4])
 	}
 	return refPrefix + accountTag(account) + hex.EncodeToString(own[:])
 }
 
 // accountTag is the random half of an account's id.
 func accountTag(account uuid.UUID) string { return hex.EncodeToString(account[8:]) }
+
+// paymentTag names a payment by the bank's id of it, which it keeps when it is posted again.
+func paymentTag(txnRef string) string {
+	sum := sha256.Sum256([]byte(txnRef))
+	return hex.EncodeToString(sum[:4])
+}
 
 const repeatsSQL = `SELECT merchant_tx_ref, amount, created_at FROM transfers WHERE merchant_tx_ref = ANY($1)`
 
@@ -65,7 +79,7 @@ func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, c
 		c := of[ref]
 		switch {
 		case now.Sub(at) > idempotency.Keep:
-			c.ref = newRef(c.from.ID, idempotency.Request{})
+			c.ref = c.newRef(c.from.ID, idempotency.Request{})
 			return nil
 		case !amount.Equal(c.amount):
 			out[c.at].Err = idempotency.ErrReused
@@ -82,13 +96,30 @@ func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, c
 // taggedAccount finds the account that a reference of ours names, or [ErrNoAccount]. It reads all
 // accounts.
 func taggedAccount(ctx context.Context, q pg.Querier, ref string) (id uuid.UUID, err error) {
-	tag, ok := strings.CutPrefix(ref, refPrefix)
-	if !ok || len(tag) != 32 {
+	tag, ok := tagsOf(ref)
+	if !ok {
 		return id, ErrNoAccount
+	}
+	if refundsSome(ref) && tag[:16] == accountTag(suspense.ID) {
+		return suspense.ID, nil
 	}
 	err = q.QueryRow(ctx, `SELECT id FROM accounts WHERE right(replace(id::text, '-', ''), 16) = $1`, tag[:16]).Scan(&id)
 	if pg.IsNoRows(err) {
 		return id, ErrNoAccount
 	}
 	return id, err
+}
+
+// refundsSome reports whether a reference is that of a refund.
+func refundsSome(ref string) bool {
+	_, ok := tagsOf(ref)
+	return ok && strings.HasPrefix(ref, refundPrefix)
+}
+
+// tagsOf is what follows the prefix of a reference of ours.
+func tagsOf(ref string) (tags string, ok bool) {
+	if len(ref) != len(refPrefix)+32 || !strings.HasPrefix(ref, refPrefix) && !strings.HasPrefix(ref, refundPrefix) {
+		return "", false
+	}
+	return ref[len(refPrefix):], true
 }

@@ -37,14 +37,16 @@ var (
 	ErrTakenBack    = errs.New(errs.Unprocessable, "the payment was reversed: there is nothing to refund")
 	ErrRecalled     = errs.New(errs.Unprocessable, "the bank may have taken the payment back: it cannot be refunded until that is clear")
 	ErrNoSender     = errs.New(errs.Unprocessable, "the bank's record does not say from which account the payment came")
+	ErrNoRecord     = errs.New(errs.Unprocessable, "the payment was confirmed by hand, without the bank's record of its sender: support can have the bank's record read")
 	ErrRefunded     = errs.New(errs.Unprocessable, "the payment is refunded in full")
 	ErrRefundAmount = errs.New(errs.Unprocessable, "amount is more than what is left of the payment to refund")
 )
 
 // refund is what a refund has beside a settlement.
 type refund struct {
-	of   uuid.UUID // the payment's entry
-	name string    // the payer, by the bank's record
+	of     uuid.UUID // the payment's entry
+	name   string    // the payer, by the bank's record
+	txnRef string    // the bank's id of the payment
 }
 
 // RefundAccepted is the answer to a request to refund.
@@ -61,6 +63,8 @@ type refundable struct {
 	Kind        ledger.Kind
 	ReversalOf  *uuid.UUID
 	Net         money.Amount
+	TxnRef      string // the bank's id of it
+	Recorded    bool   // a record of the bank has said who the payer is
 	Name        string // of the payer, by the bank's record, as are the next three
 	Account     string
 	BankCode    string
@@ -73,7 +77,7 @@ type refundable struct {
 const notMoved = `status NOT IN ('failed', 'refunded')`
 
 var refundableSQL = `
-	SELECT e.account_id, e.direction, e.status, e.kind, e.reversal_of, e.amount,
+	SELECT e.account_id, e.direction, e.status, e.kind, e.reversal_of, e.amount, e.provider_txn_ref, e.record_account IS NOT NULL,
 		coalesce(e.record_name, e.sender_name), coalesce(e.record_account, ''), coalesce(e.record_bank_code, ''), coalesce(e.record_bank, e.sender_bank),
 		coalesce((SELECT r.status FROM recalls r WHERE r.event_id = e.transaction_group_id), ''),
 		coalesce((SELECT sum(coalesce(t.paid_amount, t.amount)) FROM transfers t WHERE t.refund_of = e.id AND t.` + notMoved + `), 0),
@@ -107,7 +111,7 @@ func (p *refundable) left() (money.Amount, error) {
 // of the amount, or of all that is left of it where amount is empty. It takes available money only,
 // and one request with a key makes one refund, as [Service.Settle] does. Refusals: [ErrAmount],
 // ledger.ErrEntryNotFound, [ErrNotPayment], [ErrUnconfirmed], [ErrTakenBack], [ErrRecalled],
-// [ErrNoSender], [ErrRefunded], [ErrRefundAmount], account.ErrFrozen, ledger.ErrInsufficientFunds,
+// [ErrNoRecord], [ErrNoSender], [ErrRefunded], [ErrRefundAmount], account.ErrFrozen, ledger.ErrInsufficientFunds,
 // and those of package idempotency.
 func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount string, key idempotency.Request) (Settled, error) {
 	var sum money.Amount
@@ -135,7 +139,7 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 	if err != nil {
 		return Settled{}, err
 	}
-	to.key, to.trace, to.refund = key, trace.Parent(ctx), &refund{entry, p.Name}
+	to.key, to.trace, to.refund = key, trace.Parent(ctx), &refund{entry, p.Name, p.TxnRef}
 	var settled Settled
 	settled.Answer, settled.Replayed, err = idempotency.Once(ctx, s.Pool, s.Clock, http.StatusAccepted, key, func(tx pg.Tx, now time.Time) (any, error) {
 		a, err := s.acceptRefund(ctx, tx, now, account.Ref{TenantID: tenantID, ID: p.AccountID}, sum, to)
@@ -150,6 +154,9 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 
 // backTo is the order that pays a payment back to its sender.
 func (s *Service) backTo(ctx context.Context, p *refundable) (*request, error) {
+	if !p.Recorded {
+		return nil, ErrNoRecord
+	}
 	r := &request{order: Order{BankCode: p.BankCode, AccountNumber: p.Account, Narration: "Refund"}}
 	var known bool
 	if r.order.BankCode, r.bank, known = s.Banks.find(ctx, p.BankCode, p.BankName); !known {
@@ -193,7 +200,7 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 	}
 	to.amount = sum
 	// limits do not count it: it goes back to who paid, and their sums are locked before balances
-	a := &acceptance{request: to, from: account.Payer{Account: from[0].Account}, id: uuid.Must(uuid.NewV7()), ref: newRef(p.AccountID, to.key)}
+	a := &acceptance{request: to, from: account.Payer{Account: from[0].Account}, id: uuid.Must(uuid.NewV7()), ref: to.newRef(p.AccountID, to.key)}
 	if s.reserve(a, from[0].BearsFee); sum.Add(a.reserved).Cmp(p.Available) > 0 {
 		return nil, ledger.ErrInsufficientFunds
 	}

@@ -53,11 +53,11 @@ func (s *Service) RefundSuspense(ctx context.Context, r SuspenseRefund, by audit
 	if err != nil {
 		return "", err
 	}
-	to, err := s.backTo(ctx, &refundable{Name: r.Record.SenderName, Account: r.Record.SenderAccount, BankCode: r.Record.SenderBankCode, BankName: r.Record.SenderBank})
+	to, err := s.backTo(ctx, &refundable{Recorded: true, Name: r.Record.SenderName, Account: r.Record.SenderAccount, BankCode: r.Record.SenderBankCode, BankName: r.Record.SenderBank})
 	if err != nil {
 		return "", err
 	}
-	to.trace, to.refund = trace.Parent(ctx), &refund{entry, r.Record.SenderName}
+	to.trace, to.refund = trace.Parent(ctx), &refund{entry, r.Record.SenderName, r.Record.ID}
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		if err := r.Lock(ctx, tx); err != nil {
@@ -94,7 +94,7 @@ func (s *Service) acceptSuspense(ctx context.Context, tx pg.Tx, now time.Time, t
 		return nil, ledger.ErrInsufficientFunds
 	}
 	to.amount = p.Net
-	a := &acceptance{request: to, from: account.Payer{Account: suspense}, id: uuid.Must(uuid.NewV7()), ref: newRef(suspense.ID, idempotency.Request{})}
+	a := &acceptance{request: to, from: account.Payer{Account: suspense}, id: uuid.Must(uuid.NewV7()), ref: to.newRef(suspense.ID, idempotency.Request{})}
 	out := make([]batch.Outcome[Settled], 1)
 	_, err = s.debit(ctx, tx, now, []*acceptance{a}, out)
 	return a, errors.Join(err, out[0].Err)

@@ -76,7 +76,8 @@ func (b *bundle) takenBack(group uuid.UUID) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(b.ctx, `INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at) VALUES ($1, $2, $3, 'event', 'open', $4, now())`,
+		_, err = tx.Exec(b.ctx, `INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at) VALUES ($1, $2, $3, 'event', 'open', $4, now())
+			ON CONFLICT (event_id) DO UPDATE SET status = 'open', held = excluded.held, closed_at = NULL`,
 			group, b.tenant, b.account, held[group].Amount)
 		return err
 	}))
@@ -180,7 +181,7 @@ func TestRefundRefusals(t *testing.T) {
 		{noName, "1.00", transfer.ErrNoSender},
 		{noBank, "1.00", transfer.ErrNoSender},
 		{badAccount, "1.00", transfer.ErrNoSender},
-		{byHand, "1.00", transfer.ErrNoSender},
+		{byHand, "1.00", transfer.ErrNoRecord},
 		{entry, "99.01", transfer.ErrRefundAmount},
 	} {
 		_, _, err := b.refund("refused", c.entry, c.amount)

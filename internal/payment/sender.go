@@ -1,0 +1,67 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/pg"
+	"ajo/internal/provider"
+	"ajo/ledger"
+)
+
+// ErrNoSender refuses a record of the bank that does not name the payer's account.
+var ErrNoSender = errs.New(errs.Unprocessable, "the bank's record does not say from which account the payment came: it cannot be refunded, but settled to any account")
+
+// Sender asks the bank for its record of a payment, and returns whom it names as the payer. For
+// operators. [ErrEventNotFound], [ErrNoTxnRef], [ErrNotAtBank], [ErrNoSender],
+// [provider.ErrNotSet] without a bank, and a refusal that says what the bank's record has.
+func (s *Service) Sender(ctx context.Context, eventID uuid.UUID) (ledger.Sender, error) {
+	e, err := s.InboundEvent(ctx, eventID)
+	switch {
+	case err != nil:
+		return ledger.Sender{}, err
+	case e.ProviderTxnRef == "":
+		return ledger.Sender{}, ErrNoTxnRef
+	}
+	t, err := s.BankRecord(ctx, e.ProviderTxnRef)
+	switch {
+	case errors.Is(err, provider.ErrUnknown):
+		return ledger.Sender{}, ErrNotAtBank
+	case err != nil:
+		return ledger.Sender{}, fmt.Errorf("ask the bank: %w", err)
+	case t.Status != provider.Success:
+		return ledger.Sender{}, errs.New(errs.Unprocessable, "the bank says "+string(t.Status))
+	}
+	sender := senderOf(t)
+	if sender.AccountNumber == "" {
+		return ledger.Sender{}, ErrNoSender
+	}
+	return *sender, nil
+}
+
+// senderIfAny is the payer of a payment that a person confirms, by the bank's record; or nil, and
+// why: that does not stop the person.
+func (s *Service) senderIfAny(ctx context.Context, eventID uuid.UUID) (sender *ledger.Sender, why string) {
+	found, err := s.Sender(ctx, eventID)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return &found, ""
+}
+
+// RecordSender keeps the payer that the bank's record names ([Service.Sender]) of a payment that
+// was confirmed by a person while the record could not be read, so that it can be refunded. For
+// operators. ledger.ErrSenderKnown.
+func (s *Service) RecordSender(ctx context.Context, eventID uuid.UUID, sender ledger.Sender, by audit.By) error {
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		if err := ledger.RecordSender(ctx, tx, eventID, sender); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("review.sender", "event:"+eventID.String(), sender))
+	})
+}
