@@ -29,12 +29,30 @@ func ReadBalance(ctx context.Context, q pg.Querier, account uuid.UUID) (Balance,
 
 // Available is what may still leave an account at the time now, as SQL on its row b of
 // ledger_balances: confirmed credits, and where provisional (as SQL, as now) is true also the
-// others, less all debits and less what recalls and holds keep (what limits hold of provisional
-// credits is left out with these). Below zero, debits wait for money.
+// others, less all debits and less what recalls and holds keep. What several of these leave out
+// (what limits hold of a provisional credit, or of a recalled one) is left out once. Below zero,
+// debits wait for money.
 // It decides which payouts are covered and whether a hold may be placed, and is what the balance
 // endpoint shows as available.
 func Available(provisional, now string) string {
-	return `(b.balance - coalesce(b.recall_held, 0) - ` + OnHold(now) + ` - CASE WHEN ` + provisional + ` THEN 0 ELSE b.provisional_credits - coalesce(b.held_provisional, 0) END)`
+	return `(b.balance - coalesce(b.recall_held, 0) + ` + recalledTwice(provisional) + ` - ` + OnHold(now) +
+		` - CASE WHEN ` + provisional + ` THEN 0 ELSE b.provisional_credits - coalesce(b.held_provisional, 0) END)`
+}
+
+// Kept is what recalls and holds keep of an account at the time now, as SQL, as for [Available].
+func Kept(now string) string {
+	return `(coalesce(b.recall_held, 0) - ` + recalledTwice("true") + ` + ` + OnHold(now) + `)`
+}
+
+// recalledTwice is, as SQL, what open recalls hold of an account that other sums of [Available]
+// leave out too: provisional credits, or what a limit holds of a credit. Nearly no account has a
+// recall, and only for those that have one are the tables read.
+func recalledTwice(provisional string) string {
+	return `CASE WHEN coalesce(b.recall_held, 0) = 0 THEN 0 ELSE (
+			SELECT coalesce(sum(CASE WHEN e.status = 'provisional' AND NOT (` + provisional + `) THEN e.amount
+				ELSE coalesce((SELECT h.amount FROM holds h WHERE h.entry_id = ANY(ARRAY[e.id]) AND h.status = 'open'), 0) END), 0)
+			FROM recalls r JOIN ledger_entries e ON e.transaction_group_id = ANY(ARRAY[r.event_id]) AND CASE e.direction WHEN 'credit' THEN e.reversal_of IS NULL ELSE false END
+			WHERE r.account_id = ANY(ARRAY[b.account_id]) AND r.held > 0) END`
 }
 
 // Line is one line of a statement.

@@ -174,6 +174,7 @@ CREATE TABLE recalls (
     CHECK (status = 'open' OR held = 0)
 );
 CREATE INDEX recalls_open ON recalls (opened_at) WHERE status = 'open';
+CREATE INDEX recalls_held ON recalls (account_id) WHERE held > 0;
 COMMENT ON TABLE recalls IS
     'A payment that the bank may have taken back after it was confirmed. Until that is clear, its sum covers no settlement. One row per payment.';
 COMMENT ON COLUMN recalls.event_id IS 'the payment''s inbound event';

@@ -54,7 +54,7 @@ func (s *Service) funds(ctx context.Context, of string, id uuid.UUID) (Funds, er
 			coalesce(sum(greatest(`+ledger.Available("$3", "$2")+`, 0)) FILTER (WHERE NOT EXISTS (
 				SELECT FROM freezes f WHERE `+freeze.On("b.account_id", "b.tenant_id", "$2")+`)), 0),
 			coalesce(sum(b.provisional_credits), 0),
-			coalesce(sum(b.recall_held), 0) + coalesce(sum(`+ledger.OnHold("$2")+`), 0) + (SELECT coalesce(sum(e.amount), 0) FROM ledger_entries e WHERE e.`+of+`
+			coalesce(sum(`+ledger.Kept("$2")+`), 0) + (SELECT coalesce(sum(e.amount), 0) FROM ledger_entries e WHERE e.`+of+`
 				AND e.status = 'needs_review' AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)), $4
 		FROM ledger_balances b WHERE b.`+of, id, s.Clock.Now(), s.Provisional, money.Currency)
 	if err != nil {

@@ -69,8 +69,9 @@ func AwaitSubmissions(ctx context.Context, pool *pg.Pool) error {
 // resumeSlice is how many payouts one transaction makes due.
 const resumeSlice = 1000
 
-// Resume makes the pending transfers of a subject that is not frozen any more due at once. One
-// that is being put off at this very moment finds out when it is due, minutes later.
+// Resume makes the pending transfers of a subject that is not frozen any more due at once. It comes
+// after the commit that ends the freeze: one that is being put off at this very moment either sees
+// that commit (package transfer), or is due after it.
 func Resume(ctx context.Context, pool *pg.Pool, now time.Time, scope Scope, subject uuid.UUID) error {
 	ids, err := pg.Collect(ctx, pool, pgx.RowTo[uuid.UUID], `
 		SELECT id FROM transfers WHERE waiting AND CASE $1 WHEN 'account' THEN account_id = $2 WHEN 'tenant' THEN tenant_id = $2 ELSE true END ORDER BY id`,

@@ -20,14 +20,13 @@ type fund struct {
 	id      uuid.UUID
 	account uuid.UUID
 	seq     int64 // of its debit, in the ledger
-	// confirmed credits less what recalls and holds keep and less all debits, its own among them
-	confirmed   money.Amount
-	provisional money.Amount // less what limits hold of it
-	behind      money.Amount // of pending transfers whose debits stand behind its own
-	others      money.Amount // of all pending transfers of the account but itself
-	recalled    money.Amount // held for recalls that are open, and taken back by recalls
-	held        money.Amount // by the tenant's holds
-	heldUntil   *time.Time   // when the first of them ends by itself
+	// what may leave ([ledger.Available]) less all debits, its own among them
+	available money.Amount
+	balance   money.Amount // the same, with all that is not confirmed and all that recalls and holds keep
+	behind    money.Amount // of pending transfers whose debits stand behind its own
+	others    money.Amount // of all pending transfers of the account but itself
+	reversed  money.Amount // taken back by recalls
+	heldUntil *time.Time   // when the first hold ends by itself
 }
 
 // verdicts are what may become of due transfers.
@@ -66,19 +65,15 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []
 		byID[st.ID] = st
 		ids, accounts = append(ids, st.ID), append(accounts, st.AccountID)
 	}
-	funds, err := readFunds(ctx, tx, now, ids, accounts)
+	funds, err := s.readFunds(ctx, tx, now, ids, accounts)
 	if err != nil {
 		return v, err
 	}
 	freed := map[uuid.UUID]money.Amount{} // by account: the debits that end here
 	for _, f := range funds {
 		st := byID[f.id]
-		have := f.confirmed.Add(f.behind).Add(freed[f.account])
-		if s.Provisional {
-			have = have.Add(f.provisional)
-		}
-		switch best := f.confirmed.Add(f.provisional).Add(f.others).Add(f.recalled).Add(f.held); {
-		case have.Sign() >= 0:
+		switch best := f.balance.Add(f.others).Add(f.reversed); {
+		case f.available.Add(f.behind).Add(freed[f.account]).Sign() >= 0:
 			v.covered = append(v.covered, st)
 		case best.Sign() < 0: // what is freed above counts among the others here
 			freed[f.account] = freed[f.account].Add(st.Amount).Add(st.borne.reserved).Add(st.platform.Whole())
@@ -107,18 +102,17 @@ var fundsSQL = `
 			sum(` + debited + `) OVER (PARTITION BY t.account_id) - (` + debited + `) AS others
 		FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND CASE e.direction WHEN 'debit' THEN true ELSE false END
 		WHERE t.waiting AND t.account_id = ANY($2))
-	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("false", "$3") + `, b.provisional_credits - coalesce(b.held_provisional, 0), w.behind, w.others,
-		coalesce(b.recall_held, 0) + coalesce(b.recall_reversed, 0), ` + ledger.OnHold("$3") + `, CASE WHEN b.held_until <= $3 THEN (
+	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("$4", "$3") + `, b.balance, w.behind, w.others, coalesce(b.recall_reversed, 0), CASE WHEN b.held_until <= $3 THEN (
 			SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3) ELSE b.held_until END
 	FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`
 
 // readFunds reads the funds of pending transfers of accounts, in the ledger's order, all as of one
 // moment.
-func readFunds(ctx context.Context, tx pg.Tx, now time.Time, ids, accounts []uuid.UUID) ([]fund, error) {
+func (s *Service) readFunds(ctx context.Context, tx pg.Tx, now time.Time, ids, accounts []uuid.UUID) ([]fund, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (f fund, err error) {
-		return f, r.Scan(&f.id, &f.account, &f.seq, &f.confirmed, &f.provisional, &f.behind, &f.others, &f.recalled, &f.held, &f.heldUntil)
-	}, fundsSQL, ids, accounts, now)
+		return f, r.Scan(&f.id, &f.account, &f.seq, &f.available, &f.balance, &f.behind, &f.others, &f.reversed, &f.heldUntil)
+	}, fundsSQL, ids, accounts, now, s.Provisional)
 }

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -75,6 +76,9 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 	if err := s.coverAll(ctx, tx, now, short, byID); err != nil {
 		return nil, err
 	}
+	if err := s.lookAgain(ctx, tx, now, byID); err != nil {
+		return nil, err
+	}
 	out := make([]claimResult, len(ids))
 	for i, id := range ids {
 		out[i] = byID[id]
@@ -134,6 +138,55 @@ func (s *Service) putOff(ctx context.Context, tx pg.Tx, items []postponement, wh
 		}
 	}
 	return nil
+}
+
+// errGoesOn is why a transfer that was put off is due again.
+var errGoesOn = errors.New("what it waited for came while it was put off")
+
+// lookAgain makes transfers that were just put off due at once if what they wait for has come
+// meanwhile. Their items are locked by now: whoever lifts a freeze or releases money commits, and
+// then makes the account's pending transfers due. So either that commit is seen here, or it makes
+// them due after this one.
+func (s *Service) lookAgain(ctx context.Context, tx pg.Tx, now time.Time, byID map[uuid.UUID]claimResult) error {
+	var put []uuid.UUID
+	for id, c := range byID {
+		if c.wait != nil {
+			put = append(put, id)
+		}
+	}
+	if len(put) == 0 {
+		return nil
+	}
+	again, err := s.read(ctx, tx, now, put...)
+	if err != nil {
+		return err
+	}
+	var short []*claimed
+	var free []uuid.UUID
+	for _, st := range again {
+		switch {
+		case st.frozen != nil || st.payment == paymentRecalled:
+		case st.covered || st.payment == paymentGone:
+			free = append(free, st.ID)
+		default:
+			short = append(short, st)
+		}
+	}
+	v, err := s.cover(ctx, tx, now, short)
+	if err != nil {
+		return err
+	}
+	for _, st := range v.covered {
+		free = append(free, st.ID)
+	}
+	if len(free) == 0 {
+		return nil
+	}
+	for _, id := range free {
+		byID[id] = claimResult{wait: retry.At(now, errGoesOn)}
+	}
+	_, err = work.Expedite(ctx, tx, work.Settle, now, free...)
+	return err
 }
 
 func claimsOf(transfers []*claimed) []work.Claim {
