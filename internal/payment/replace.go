@@ -90,8 +90,8 @@ func findCorrectable(ctx context.Context, q pg.Querier, eventID uuid.UUID) (Revi
 // Correct counts a payment with its true sum, which is neither the event's nor zero, by the word of
 // an operator who has asked the bank. The payment is under review, or its credit is reversed and no
 // other event counts in its place. A held entry is reversed; a credit of the true sum is posted in
-// its place and confirmed, all in one transaction. The tenant is notified of both. The sender is the
-// one that the bank's record names, if it can be read now.
+// its place and confirmed, all in one transaction. The tenant is notified of both. The sender
+// is the one that the bank's record names, if it can be read now.
 // [ErrEventNotFound]; [ErrNotInReview], also for all but the first of those who decide at once;
 // [ErrSums]; [ErrSameSums].
 func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction, by audit.By) (Replaced, error) {

@@ -120,7 +120,7 @@ func TestSenderIsWrittenOnce(t *testing.T) {
 }
 
 // A payment that a person confirms has the sender that the bank's record names, whatever else that
-// record has wrong; where the bank says nothing then, it is read later, once, and never overwritten.
+// record has wrong; where the bank says nothing then, it is read later, once, and not overwritten.
 func TestSenderOfWhatAPersonConfirms(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -109,6 +109,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/customer.Service).SetStatus InTx",
 		"(*ajo/internal/payment.Service).Assign InTx",
 		"(*ajo/internal/payment.Service).decideReview InTx",
+		"(*ajo/internal/payment.Service).RecordSender InTx",
 		"(*ajo/internal/payment.Service).Correct InTx",
 		"(*ajo/internal/payment.Service).restore InTx",
 		"(*ajo/internal/payment.Service).decideRecall InTx",

@@ -111,8 +111,8 @@ func (p *refundable) left() (money.Amount, error) {
 // of the amount, or of all that is left of it where amount is empty. It takes available money only,
 // and one request with a key makes one refund, as [Service.Settle] does. Refusals: [ErrAmount],
 // ledger.ErrEntryNotFound, [ErrNotPayment], [ErrUnconfirmed], [ErrTakenBack], [ErrRecalled],
-// [ErrNoRecord], [ErrNoSender], [ErrRefunded], [ErrRefundAmount], account.ErrFrozen, ledger.ErrInsufficientFunds,
-// and those of package idempotency.
+// [ErrNoRecord], [ErrNoSender], [ErrRefunded], [ErrRefundAmount], account.ErrFrozen,
+// ledger.ErrInsufficientFunds, and those of package idempotency.
 func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount string, key idempotency.Request) (Settled, error) {
 	var sum money.Amount
 	if amount != "" {
