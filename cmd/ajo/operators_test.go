@@ -93,6 +93,9 @@ func TestRecallCommands(t *testing.T) {
 	o.booksAgree()
 }
 
+// senderless is what a confirmation says without a bank.
+const senderless = ` Its sender is not on record (ask the bank: AJO_PROVIDER_URL is not set): it cannot be refunded before "ajo review sender".`
+
 func TestReviewCommands(t *testing.T) {
 	o := setup(t)
 	first, second := o.held("the bank's record differs: fee is 10.00, not 25.00"), o.held("no clear answer in time")
@@ -109,7 +112,7 @@ func TestReviewCommands(t *testing.T) {
 	require.NoError(t, err)
 	golden(t, `Confirm the payment of NGN 4975.00 (5000.00 less the fee of 25.00) from "Bola Ade" to account "customer-1" of tenant "Test tenant", `+
 		`under review since <time>: the bank's record differs: fee is 10.00, not 25.00. It counts in the balance again, and may be paid out.`, said)
-	golden(t, `The payment of NGN 4975.00 is confirmed; the balance of account "customer-1" is NGN 4975.00.`, out)
+	golden(t, `The payment of NGN 4975.00 is confirmed; the balance of account "customer-1" is NGN 4975.00.`+senderless, out)
 	o.lastAudit("review.confirm", "event:"+first.String(), "the bank has corrected its record")
 
 	done := decode[payment.Reviewed](o, "review", "reverse", second.String(), "--yes", "--reason", "the bank knows nothing of it")
@@ -141,7 +144,7 @@ func TestReviewCorrectCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, said, `Correct the payment of NGN 4975.00 (5000.00 less the fee of 25.00) from "Bola Ade" to account "customer-1" of tenant "Test tenant"`)
 	require.Contains(t, said, "It is reversed, and NGN 4990.00 (5000.00 less the fee of 10.00) counts in its place, and may be paid out.")
-	golden(t, `The payment is posted with NGN 4990.00 by event <id>, and confirmed; the balance of account "customer-1" is NGN 4990.00.`, out)
+	golden(t, `The payment is posted with NGN 4990.00 by event <id>, and confirmed; the balance of account "customer-1" is NGN 4990.00.`+senderless, out)
 	o.lastAudit("review.correct", "event:"+id.String(), "a ticket")
 	_, _, err = o.run(correct...)
 	require.EqualError(t, err, "the payment does not need review")
