@@ -105,7 +105,7 @@ var noise = append([]fakebank.Rule{
 
 func gatewayNoise() (all []fakebank.Rule) {
 	for _, body := range fakebank.GatewayBodies() {
-		for _, group := range []fakebank.Group{fakebank.OnLookup, fakebank.OnPayouts, fakebank.OnPayoutStatus} {
+		for _, group := range []fakebank.Group{fakebank.OnLookup, fakebank.OnPayouts, fakebank.OnPayoutStatus, fakebank.OnAccounts, fakebank.OnTransactions} {
 			all = append(all, fakebank.Rule{On: group, Do: fakebank.Gateway, Value: body, Percent: 1})
 		}
 	}
@@ -129,14 +129,17 @@ type payoutChaos struct {
 	against int             // how many payouts stand against it
 	kills   int
 	begin   time.Time
+	sales   sales
 }
 
 // Many payouts against a bank that gives every answer it can give, at random, while the workers are
-// killed (kill -9) at random and started again. Where the bank contradicts itself, the service must
-// have named the case, and the harness plays the operator. In the end each payout has the end that
-// its fate demands, the bank's list is the transfers by status and sum, nothing was paid twice,
-// every balance is its entries, and nothing is left unended. AJO_SEED reproduces the fates, the
-// noise and the moments to kill, though not how the processes interleave.
+// killed (kill -9) at random and started again. Payments come in meanwhile, some on numbers that
+// the bank issues again; others pay for payouts and are taken back; and the bank's webhook secret
+// changes. Where the bank contradicts itself, the service must have named the case, and the harness
+// plays the operator. In the end each payout has the end that its fate demands, the bank's list is
+// the transfers by status and sum, nothing was paid twice, every balance is its entries, and
+// nothing is left unended. AJO_SEED reproduces the fates, the noise and the moments to kill, though
+// not how the processes interleave.
 func TestChaosOfPayouts(t *testing.T) {
 	n := shortRun
 	if v := os.Getenv("AJO_CHAOS_PAYOUTS"); v != "" {
@@ -147,14 +150,19 @@ func TestChaosOfPayouts(t *testing.T) {
 	seed := chaosSeed(t)
 	c := &payoutChaos{settler: newSettler(t), rng: rand.New(rand.NewPCG(seed, 1)), fates: map[string]fate{}}
 	c.draw(n)
-	c.startAPI()
+	orders := c.payouts
+	c.opens(n)
+	c.startAt()
 	c.begin = time.Now()
-	accepted := c.orderAll()
+	accepted := c.orderAll(orders)
+	go c.sells()
 	c.killWorkers(accepted, n)
+	c.closes()
 	c.await(n)
 	struck := c.bank.Faults.Rules()
 	c.operate(n)
 	t.Logf("%d payouts, %d kills, %d resolved by an operator, %s", n, c.kills, len(c.resolved), time.Since(c.begin).Round(time.Millisecond))
+	c.checkSales(n)
 	c.checkPayouts()
 	c.report(struck)
 }
@@ -222,7 +230,7 @@ func (c *payoutChaos) draw(n int) {
 }
 
 // orderAll asks for all payouts, eight at a time, and returns when all were accepted.
-func (c *payoutChaos) orderAll() <-chan error {
+func (c *payoutChaos) orderAll(payouts []*payout) <-chan error {
 	next := make(chan *payout)
 	done := make(chan error)
 	var asking sync.WaitGroup
@@ -239,7 +247,7 @@ func (c *payoutChaos) orderAll() <-chan error {
 		})
 	}
 	go func() {
-		for _, p := range c.payouts {
+		for _, p := range payouts {
 			next <- p
 		}
 		close(next)
@@ -253,7 +261,8 @@ func (c *payoutChaos) orderAll() <-chan error {
 // work, until half of the payouts have ended, nine in ten of them in a long run. The forged credit
 // proves false on the way.
 func (c *payoutChaos) killWorkers(accepted <-chan error, n int) {
-	workers := []*process{c.startWorker("settle"), c.startWorker("settle")}
+	const queues = "settle,ingest,confirm,expire"
+	workers := []*process{c.startWorker(queues), c.startWorker(queues)}
 	ended := func() int {
 		return c.count(`SELECT count(*) FROM transfers WHERE status NOT IN ('pending', 'processing')`)
 	}
@@ -271,13 +280,19 @@ func (c *payoutChaos) killWorkers(accepted <-chan error, n int) {
 		i := c.rng.IntN(len(workers))
 		workers[i].Kill()
 		c.kills++
-		workers[i] = c.startWorker("settle")
+		workers[i] = c.startWorker(queues)
+		if !c.sales.changed && ended() >= until/2 {
+			c.changeSecret()
+		}
 		if ended() >= falseAt {
 			c.proveFalse()
 		}
 	}
 	for err := range accepted {
 		require.NoError(c.t, err)
+	}
+	if !c.sales.changed {
+		c.changeSecret()
 	}
 	c.proveFalse()
 	require.Equal(c.t, uuid.Nil, c.forged)
