@@ -70,6 +70,7 @@ func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
 	login := func(h http.Handler) http.Handler { return requireLogin(cfg, h) }
 	mux.Handle("/queues/", login(workers.Dashboard("/queues", connect, !cfg.OpsWritable)))
 	mux.Handle("/queues", http.RedirectHandler("/queues/", http.StatusMovedPermanently))
+	mux.Handle("GET /freezes", login(opsFreezes(cfg, log)))
 	mux.Handle("/debug/pprof/", login(http.HandlerFunc(pprof.Index)))
 	mux.Handle("/debug/pprof/cmdline", login(http.HandlerFunc(pprof.Cmdline)))
 	mux.Handle("/debug/pprof/profile", login(http.HandlerFunc(pprof.Profile)))
@@ -94,6 +95,7 @@ func opsIndex(w http.ResponseWriter, _ *http.Request) {
 <h1>Ajo operations</h1>
 <ul>
 <li><a href="/queues/">Queues</a> (login)</li>
+<li><a href="/freezes">What is stopped</a> (login)</li>
 <li><a href="/metrics">Metrics</a></li>
 <li><a href="/health">Health</a></li>
 <li><a href="/debug/pprof/">Profiles</a> (login)</li>

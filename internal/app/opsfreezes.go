@@ -1,0 +1,70 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"ajo/internal/clock"
+	"ajo/internal/config"
+	"ajo/internal/freeze"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+)
+
+// opsFreezes shows what operators have stopped and not let go on: the newest 100 freezes that
+// stand. A view has a connection of its own, so that the page works in every process.
+func opsFreezes(cfg config.Config, log *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		defer cancel()
+		list, err := standingFreezes(ctx, cfg)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		w.Header().Set("Cache-Control", "no-store")
+		if err != nil { // nothing that is not known is shown as "nothing is stopped"
+			log.Error("the freezes could not be read", slog.Any("err", err))
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		if err := freezesPage.Execute(w, freezesView{list, err != nil}); err != nil && !errors.Is(err, context.Canceled) {
+			log.Warn("the page of freezes was not sent", slog.Any("err", err))
+		}
+	})
+}
+
+func standingFreezes(ctx context.Context, cfg config.Config) ([]freeze.Freeze, error) {
+	pool, err := pg.Open(ctx, cfg.DatabaseURL.Reveal(), 1)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	s := freeze.Service{Pool: pool, Clock: clock.System}
+	list, _, err := s.List(ctx, freeze.Standing, page.Request{Limit: page.Max})
+	return list, err
+}
+
+type freezesView struct {
+	List   []freeze.Freeze
+	Failed bool
+}
+
+var freezesPage = template.Must(template.New("freezes").Funcs(template.FuncMap{
+	"time": func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
+}).Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Freezes · Ajo operations</title></head><body>
+<p><a href="/">Ajo operations</a></p>
+<h1>What is stopped</h1>
+{{if .Failed}}<p role="alert">The freezes could not be read. Ask <code>ajo freeze list</code>.</p>
+{{else if not .List}}<p>Nothing is stopped: all payouts go out.</p>
+{{else}}<table>
+<thead><tr><th scope="col">Payouts of</th><th scope="col">Since</th><th scope="col">Until</th><th scope="col">Settle requests</th><th scope="col">By</th><th scope="col">Why</th><th scope="col">To end it</th></tr></thead>
+<tbody>
+{{range .List}}<tr><th scope="row">{{.Target}}</th><td>{{time .CreatedAt}}</td><td>{{with .Until}}{{time .}}{{else}}it is lifted{{end}}</td>
+<td>{{if .Requests}}refused{{else}}wait{{end}}</td><td>{{.Actor}}</td><td>{{.Reason}}</td><td><code>ajo freeze lift {{.ID}}</code></td></tr>
+{{end}}</tbody>
+</table>
+{{end}}</body></html>
+`))

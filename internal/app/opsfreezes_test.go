@@ -1,0 +1,80 @@
+package app
+
+import (
+	"html"
+	"io"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/audit"
+	"ajo/internal/clock"
+	"ajo/internal/config"
+	"ajo/internal/freeze"
+	"ajo/internal/secret"
+	"ajo/internal/testenv"
+)
+
+// The operations page says what is stopped, to who logs in only; and when it cannot know that, it
+// does not say that nothing is.
+func TestOpsShowWhatIsStopped(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	e.Redis()
+	start := func(database string) (get func(user string) (int, string)) {
+		o, err := StartOps(config.Config{
+			OpsAddr: "127.0.0.1:0", OpsUser: "ops", OpsPassword: secret.Redact("p"), RedisURL: secret.Redact(e.RedisURL), DatabaseURL: secret.Redact(database),
+		}, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		t.Cleanup(o.Stop)
+		index, err := http.Get(o.URL)
+		require.NoError(t, err)
+		body, err := io.ReadAll(index.Body)
+		require.NoError(t, err)
+		require.NoError(t, index.Body.Close())
+		require.Contains(t, string(body), `<a href="/freezes">What is stopped</a>`)
+		return func(password string) (int, string) {
+			r, err := http.NewRequest(http.MethodGet, o.URL+"/freezes", nil)
+			require.NoError(t, err)
+			r.SetBasicAuth("ops", password)
+			answer, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			body, err := io.ReadAll(answer.Body)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			return answer.StatusCode, html.UnescapeString(string(body))
+		}
+	}
+	get := start(e.DatabaseURL)
+	status, body := get("wrong")
+	require.Equal(t, []any{401, false}, []any{status, len(body) > 100})
+	status, body = get("p")
+	require.Equal(t, 200, status)
+	require.Contains(t, body, "Nothing is stopped")
+
+	s := freeze.Service{Pool: e.Pool, Clock: clock.System}
+	tenant := e.Tenant()
+	until := clock.System.Now().Add(time.Hour)
+	stood, err := s.Begin(t.Context(), freeze.New{Scope: freeze.Tenant, Subject: tenant, Until: &until}, audit.By{Actor: "cli:ada", Reason: "a leaked key <b>"})
+	require.NoError(t, err)
+	_, err = s.Begin(t.Context(), freeze.New{Scope: freeze.Payouts, Subject: uuid.Nil}, audit.By{Actor: "cli:ada", Reason: "the bank asks"})
+	require.NoError(t, err)
+	_, body = get("p")
+	for _, part := range []string{"tenant:" + tenant.String(), "payouts:all", "a leaked key <b>", "the bank asks", until.UTC().Format(time.RFC3339), "it is lifted", "ajo freeze lift " + stood.ID.String()} {
+		require.Contains(t, body, part)
+	}
+	_, err = s.Lift(t.Context(), stood.ID, audit.By{Actor: "cli:ada", Reason: "rotated"})
+	require.NoError(t, err)
+	_, body = get("p")
+	require.NotContains(t, body, tenant.String())
+	require.Contains(t, body, "payouts:all")
+
+	status, body = start("postgres://127.0.0.1:1/none")("p")
+	require.Equal(t, 503, status)
+	require.NotContains(t, body, "Nothing is stopped")
+	require.Contains(t, body, "could not be read")
+}
