@@ -24,13 +24,13 @@ func TestCursorOfAnotherList(t *testing.T) {
 		"deliveries": page.ID(page.Deliveries, any), "dead letters": page.ID(page.DeadLetters, any), "misdirected": page.ID(page.Misdirected, any),
 		"statement": page.Seq(page.Statement, a.ID, 0), "another statement": page.Seq(page.Statement, b.ID, 0),
 		"operators": page.ID(page.TransferRecords, any), "audit": page.ID(page.Audit, any), "heard": page.Seq(page.Heard, m.id, 0),
-		"holds": page.ID(page.Holds, any),
+		"holds": page.ID(page.Holds, any), "recalls": page.ID(page.Recalls, any),
 	}
 	for path, own := range map[string]string{
 		"/v1/accounts": "accounts", "/auth/accounts": "accounts", "/v1/customers": "customers", "/auth/customers": "customers",
 		"/v1/transfers": "transfers", "/auth/transfers": "transfers", "/auth/deliveries": "deliveries", "/v1/webhooks/dead-letters": "dead letters",
 		"/auth/misdirected": "misdirected", "/v1/accounts/shop-1/statement": "statement", "/auth/accounts/shop-1/statement": "statement",
-		"/v1/accounts/shop-1/holds": "holds",
+		"/v1/accounts/shop-1/holds": "holds", "/auth/accounts/shop-1/holds": "holds", "/auth/accounts/shop-1/recalls": "recalls",
 	} {
 		credential := m.withKey()
 		if path[:5] == "/auth" {

@@ -7,6 +7,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/idempotency"
 	"ajo/internal/page"
+	"ajo/internal/payment"
 	"ajo/ledger"
 )
 
@@ -32,10 +33,21 @@ func (e *edge) placeHold(c *fiber.Ctx) error {
 	})
 }
 
-// listHolds is GET /v1/accounts/:accountRef/holds.
+// listHolds is GET /v1/accounts/:accountRef/holds and GET /auth/accounts/:accountRef/holds.
 func (e *edge) listHolds(c *fiber.Ctx) error {
 	return answerPage(c, "holds", func(r page.Request) ([]ledger.Hold, page.Info, error) {
 		return e.Accounts.Holds(c.UserContext(), caller(c).ID, pathParam(c, accountRef), ledger.HoldStatus(c.Query("status")), r)
+	})
+}
+
+// listRecalls is GET /auth/accounts/:accountRef/recalls, an addition: what else is held.
+func (e *edge) listRecalls(c *fiber.Ctx) error {
+	a, err := e.Accounts.Get(c.UserContext(), caller(c).ID, pathParam(c, accountRef))
+	if err != nil {
+		return err
+	}
+	return answerPage(c, "recalls", func(r page.Request) ([]payment.HeldRecall, page.Info, error) {
+		return e.Payments.HeldRecalls(c.UserContext(), a.TenantID, a.ID, r)
 	})
 }
 

@@ -56,6 +56,32 @@ func TestHoldsOfAnAccount(t *testing.T) {
 	require.NotEmpty(t, w.settle(key, orderOf1000))
 }
 
+// The session sees what is held of an account: by holds, and by the recalls of payments that the
+// bank may have taken back, as long as they hold something.
+func TestWhatIsHeldByTheSession(t *testing.T) {
+	w := setup(t)
+	m, key := w.funded("5000.00")
+	session := m.withSession()
+	require.Empty(t, w.ask("GET", "/auth/accounts/shop-1/recalls", "", 200, session)["recalls"])
+	w.ask("POST", "/v1/accounts/shop-1/holds", `{"amount":"500.00","reason":"a deposit"}`, 201, key)
+	require.Equal(t, "a deposit", w.ask("GET", "/auth/accounts/shop-1/holds?status=open", "", 200, session).list("holds")[0]["reason"])
+	w.Exec(`INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at)
+		SELECT transaction_group_id, tenant_id, account_id, 'event', 'open', amount, $1 FROM ledger_entries`, w.Clock.Now())
+	w.Exec(`UPDATE ledger_balances SET recall_held = 5000`)
+	page := w.ask("GET", "/auth/accounts/shop-1/recalls", "", 200, session)
+	list := page.list("recalls")
+	require.Len(t, list, 1)
+	entry := w.ask("GET", "/v1/accounts/shop-1/statement", "", 200, key).list("lines")[0]["entry"].(map[string]any)
+	fields(list[0]).has(t, fields{
+		"entryId": entry["ID"], "transactionGroupId": entry["TransactionGroupID"], "amount": "5000.00", "senderName": entry["SenderName"],
+		"providerTxnRef": entry["ProviderTxnRef"], "postedAt": entry["CreatedAt"], "openedAt": w.now(),
+	})
+	other := w.onboard()
+	w.do("GET", "/auth/accounts/shop-1/recalls", "", other.withSession()...).refused(404, "account not found")
+	w.Exec(`UPDATE recalls SET status = 'kept', held = 0, closed_at = now()`)
+	require.Empty(t, w.ask("GET", "/auth/accounts/shop-1/recalls", "", 200, session)["recalls"])
+}
+
 // Refusals of a hold name the field.
 func TestHoldsThatAreRefused(t *testing.T) {
 	w := setup(t)

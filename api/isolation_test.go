@@ -69,6 +69,8 @@ var probes = map[string]probe{
 	"GET /auth/accounts/:accountRef/statement":     {notFound: "account not found"},
 	"GET /auth/accounts/:accountRef/statement.csv": {notFound: "account not found"},
 	"GET /auth/accounts/:accountRef/statement.pdf": {notFound: "account not found"},
+	"GET /auth/accounts/:accountRef/holds":         {notFound: "account not found"},
+	"GET /auth/accounts/:accountRef/recalls":       {notFound: "account not found"},
 	"GET /auth/customers":                          {query: "search=%s"},
 	"GET /auth/customers/:id":                      {notFound: "customer not found"},
 	"GET /auth/transfers":                          {query: "accountRef=%s"},

@@ -24,7 +24,9 @@ var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/accounts/:accountRef/statement.csv"}: true,
 	{"GET", "/auth/accounts/:accountRef/statement.pdf"}: true,
 
-	{"GET", "/v1/accounts/:accountRef/holds"}: true,
+	{"GET", "/v1/accounts/:accountRef/holds"}:     true,
+	{"GET", "/auth/accounts/:accountRef/holds"}:   true,
+	{"GET", "/auth/accounts/:accountRef/recalls"}: true,
 
 	{"GET", "/v1/customers"}:   true,
 	{"GET", "/auth/customers"}: true,

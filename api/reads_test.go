@@ -52,6 +52,6 @@ func TestOnlyListsStatementsAndExportsAreReadAtTheReplica(t *testing.T) {
 			delete(primary, r.Path)
 		}
 	}
-	require.Equal(t, 17, replica, "all that the list names are routes")
+	require.Equal(t, 19, replica, "all that the list names are routes")
 	require.Empty(t, primary)
 }

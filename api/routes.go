@@ -112,6 +112,8 @@ var Routes = []Route{
 	// holds.go
 	{"POST", "/v1/accounts/:accountRef/holds", Key, tenant.HoldsWrite, "", false, (*edge).placeHold},
 	{"GET", "/v1/accounts/:accountRef/holds", Key, tenant.HoldsRead, "", false, (*edge).listHolds},
+	{"GET", "/auth/accounts/:accountRef/holds", Session, "", tenant.Viewer, false, (*edge).listHolds},
+	{"GET", "/auth/accounts/:accountRef/recalls", Session, "", tenant.Viewer, false, (*edge).listRecalls},
 	{"GET", "/v1/holds/:id", Key, tenant.HoldsRead, "", false, (*edge).getHold},
 	{"POST", "/v1/holds/:id/release", Key, tenant.HoldsWrite, "", false, (*edge).releaseHold},
 

@@ -91,6 +91,12 @@ func (w *world) variety() member {
 				SELECT ` + id + `, $1, md5($1::uuid::text || 1)::uuid, n, CASE WHEN s = 'needs_review' THEN 'credit' ELSE ` + pick("credit", "credit", "debit") + ` END, 1, s, ` + id + `, 0,
 					CASE WHEN s = 'needs_review' THEN 1 END, timestamptz '2026-03-01 12:00Z' + n / 5 * interval '1 day'
 				FROM (SELECT n, ` + pick("provisional", "confirmed", "reversed", "needs_review") + ` AS s FROM generate_series(1, 24) n) n`,
+			`INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, created_at, ended_at)
+				SELECT ` + id + `, $1, md5($1::uuid::text || 1)::uuid, n, 'a deposit', s, ` + day + `, CASE WHEN s <> 'open' THEN ` + day + ` END
+				FROM (SELECT n, ` + pick("open", "released", "expired") + ` AS s FROM generate_series(1, 13) n) n`,
+			`INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at)
+				SELECT transaction_group_id, tenant_id, account_id, 'event', 'open', amount, created_at FROM ledger_entries
+				WHERE tenant_id = $1 AND account_id = md5($1::uuid::text || 1)::uuid AND direction = 'credit' AND reversal_of IS NULL`,
 			`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, created_at, updated_at)
 				SELECT ` + id + `, $1, ` + account + `, 'AJO' || md5($1::uuid::text || n), ` + pick("pending", "processing", "success", "failed", "refunded") + `, 1, '058', '0123456789', 1, ` + day + `, ` + day + `
 				FROM generate_series(1, 21) n`,

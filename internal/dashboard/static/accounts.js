@@ -40,11 +40,14 @@ export function accounts(_, query) {
 export function account({ id }, query) {
   const path = '/auth/accounts/' + segment(id);
   const about = region(async () => {
-    const [a, b, { history }] = await Promise.all([get(path), get(path + '/balance'), get(path + '/history')]);
-    return { a, b, history: history ?? [] };
-  }, ({ a, b, history }) => {
+    const held = { limit: 100 };
+    const [a, b, { history }, holds, recalls] = await Promise.all([
+      get(path), get(path + '/balance'), get(path + '/history'), get(path + '/holds', { ...held, status: 'open' }), get(path + '/recalls', held),
+    ]);
+    return { a, b, history: history ?? [], holds, recalls };
+  }, ({ a, b, history, holds, recalls }) => {
     retitle(top, a.AccountRef);
-    return [head(a, b), past(history)];
+    return [head(a, b), standing(holds, recalls), past(history)];
   }, { rows: 3 });
   const lines = statement(path, query);
   const top = pageHead('Account', { up: { href: '#/accounts', name: 'Accounts' }, actions: refreshButton(about.reload, lines.reload) });
@@ -65,6 +68,30 @@ function head(a, b) {
       ['Own webhook URL', a.CallbackURL && code(a.CallbackURL)], ['Customer', h('a', { href: to`/customers/${a.CustomerID}` }, 'Name and KYC')],
       ['Opened', time(a.CreatedAt)],
     ]));
+}
+
+// standing is what is held of the balance, and why: until somebody releases it, or the bank has said what is true.
+function standing({ holds, pagination }, { recalls, pagination: more }) {
+  const lines = [
+    ...recalls.map((r) => ({
+      at: r.openedAt, amount: r.amount, until: 'The bank’s record decides',
+      why: [h('strong', null, 'The bank may have taken back a payment'), r.senderName && [' · ', r.senderName], ' · ', time(r.postedAt), h('div', { class: 'reference' }, r.providerTxnRef)],
+    })),
+    ...holds.map((x) => ({
+      at: x.createdAt, amount: x.amount, why: x.reason,
+      until: x.source === 'tenant' ? (x.until ? time(x.until) : 'It is released') : 'A higher tier of the customer allows it',
+    })),
+  ];
+  const columns = [
+    { name: 'Since', head: true, value: (l) => time(l.at) },
+    { name: 'Why', wide: true, value: (l) => l.why },
+    { name: 'Until', value: (l) => l.until },
+    { name: 'Held', number: true, value: (l) => amount(l.amount) },
+  ];
+  return lines.length > 0 && h('section', { class: 'card', 'aria-labelledby': 'h-held' }, h('h2', { id: 'h-held' }, 'Held'),
+    h('p', { class: 'dim' }, 'Part of the balance that settles nothing for now.'),
+    h('div', { class: 'table' }, table('What is held', columns, lines)),
+    (pagination.hasMore || more.hasMore) && h('p', { class: 'hint' }, 'Only the newest 100 are shown. ', code('GET /v1/accounts/:accountRef/holds'), ' lists all.'));
 }
 
 const notes = '“Balance after” is the balance right after the line was posted, including amounts that were provisional then. Lines that have since been '

@@ -70,13 +70,13 @@ export async function start() {
   await worker.says(/(the worker runs)/);
   const service = {
     url, bank, shop,
-    // code waits for the mail to an address and returns the code in it.
-    code: (email) => until(`a mail to ${email}`, async () => {
+    // code waits for the mail to an address and returns the code in it, which has a form.
+    code: (email, form = /\r?\n\r?\n[\s\S]*?\b([0-9]{6})\b/) => until(`a mail to ${email}`, async () => {
       const names = await readdir(env.AJO_MAIL_DIR).catch(() => []);
       // A name with a dot in front is a mail that is being written, and about to be renamed.
       for (const name of names.filter((n) => !n.startsWith('.')).sort().reverse()) {
         const mail = await readFile(join(env.AJO_MAIL_DIR, name), 'utf8');
-        if (mail.includes(email)) return /\r?\n\r?\n[\s\S]*?\b([0-9]{6})\b/.exec(mail)?.[1];
+        if (mail.includes(email) && form.test(mail)) return form.exec(mail)[1];
       }
     }),
     // request calls the API (or the bank, by a whole URL) and returns the decoded answer.

@@ -1,0 +1,67 @@
+// What of the money stands still, and why.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accessible, go, settled } from './browser.js';
+import { entry, newTenant, open, pay, visitAs, world } from './world.js';
+
+test('an account says what is held of it: by holds, and for payments that the bank may have taken back', async () => {
+  const { service } = world;
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi');
+  const v = await visitAs(tenant);
+  const { page } = v;
+  await go(page, '/accounts/' + account.ID);
+  const held = page.getByRole('region', { name: 'Held', exact: true });
+  assert.equal(await held.count(), 0);
+
+  await pay(account.BankAccountNumber, '5000.00', { sender: 'Chidi <b>Eze</b>' });
+  const paid = await entry(tenant, 'customer-1', 'the payment to be confirmed', (e) => e.Status === 'confirmed');
+  await pay(account.BankAccountNumber, '2000.00');
+  await entry(tenant, 'customer-1', 'the other payment to be confirmed', (e) => e.Status === 'confirmed' && e.Amount !== paid.Amount);
+  const { id } = await tenant.call('POST', '/v1/accounts/customer-1/holds', { amount: '500.00', reason: 'A deposit' });
+  // while the bank's record is of another sum, it decides nothing
+  await service.request('POST', service.bank + '/control/faults', { add: [{ on: 'transactions', do: 'amount', value: '98000.00' }] });
+  try {
+    await service.tool('recalls', 'open', paid.TransactionGroupID, '--reason', 'a test', '--yes');
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    const recall = held.getByRole('row', { name: 'The bank may have taken back a payment' });
+    await recall.waitFor();
+    const text = await recall.textContent();
+    for (const part of ['Chidi <b>Eze</b>', paid.ProviderTxnRef, '₦' + Number(paid.Amount).toLocaleString('en', { minimumFractionDigits: 2 })]) assert.ok(text.includes(part), `${part}: ${text}`);
+    await held.getByRole('row', { name: 'A deposit' }).getByText('₦500.00').waitFor();
+    assert.equal(await held.locator('tbody tr').count(), 2);
+    await accessible(page, 'what is held');
+  } finally {
+    await service.request('POST', service.bank + '/control/faults', { clear: true });
+  }
+  await service.tool('recalls', 'keep', paid.TransactionGroupID, '--reason', 'a test', '--yes').catch(() => {}); // or the bank's record has decided
+  await tenant.call('POST', `/v1/holds/${id}/release`);
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  await held.waitFor({ state: 'detached' });
+  await v.close();
+});
+
+test('the overview counts payments under review in plain words', async () => {
+  const tenant = await newTenant();
+  const v = await visitAs(tenant);
+  const { page } = v;
+  let count = 0;
+  await page.route('**/auth/overview', async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...await response.json(), needsReview: { count, amount: `${count}000.00` } } });
+  });
+  const tile = page.locator('.tile', { hasText: 'Needs review' });
+  for (const [n, text] of [
+    [1, '1 payment could not be verified, and is not in the balance'],
+    [3, '3 payments could not be verified, and are not in the balance'],
+    [1234, '1,234 payments could not be verified, and are not in the balance'],
+  ]) {
+    count = n;
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await tile.getByText(text, { exact: true }).waitFor();
+    assert.equal(await tile.getAttribute('href'), '#/accounts?status=needs_review');
+  }
+  await settled(page);
+  await v.close();
+});
