@@ -465,6 +465,18 @@ func TestEndSessionsCommand(t *testing.T) {
 	require.Zero(t, decode[sessionsEnded](o, "tenant", "end-sessions", o.tenant.String(), "--yes", "--reason", "again").Sessions)
 }
 
+func TestTenantMembersCommand(t *testing.T) {
+	o := setup(t)
+	o.Exec(`INSERT INTO members (id, tenant_id, email, name, role, invite_hash, invite_expires_at, invited_at)
+		VALUES ('ffffffff-0000-7000-8000-000000000001', $1, 'dev@shop.example', '', 'developer', sha256('x'), now() + interval '1 day', now())`, o.tenant)
+	golden(t, `
+		MEMBER  EMAIL  NAME  ROLE  STATUS  INVITED  EXPIRES  JOINED  REMOVED
+		<id>  dev@shop.example  -  developer  invited  <time>  <time>  -  -
+		<id>  <id>@tenant.example  Test tenant  owner  active  <time>  -  <time>  -`, o.good("tenant", "members", o.tenant.String()))
+	_, _, err := o.run("tenant", "members", "nobody@shop.example")
+	require.ErrorIs(t, err, tenant.ErrNotFound)
+}
+
 func TestTenantKeysCommands(t *testing.T) {
 	o := setup(t)
 	key := o.apiKey()

@@ -21,7 +21,7 @@ import (
 func (t *tool) newTenantCmd() *cobra.Command {
 	return group("tenant", "Show tenants, suspend and activate them", t.newTenantListCmd(), t.newTenantShowCmd(),
 		t.newSuspendCmd(), t.newActivateCmd(), t.newCloseTenantCmd(), t.newTenantLimitsCmd(), t.newEndSessionsCmd(), t.newOperatorCmd(), t.newPayoutFeeCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd(),
-		t.newTenantKeysCmd(), t.newRevokeKeyCmd())
+		t.newTenantMembersCmd(), t.newTenantKeysCmd(), t.newRevokeKeyCmd())
 }
 
 func (t *tool) newTenantListCmd() *cobra.Command {
@@ -261,7 +261,7 @@ func (t *tool) newEndSessionsCmd() *cobra.Command {
 	return t.tenantChange(command{
 		use: "end-sessions <id or e-mail>", short: "End all dashboard sessions of a tenant",
 		long: `Ends all dashboard sessions of a tenant, its login links, and the codes that were mailed to reset its password, for example when
-a laptop was stolen. The tenant must log in again. Its API key keeps working: the tenant can rotate it, or you suspend the tenant.`,
+a laptop was stolen. All its members must log in again. Its API key keeps working: the tenant can rotate it, or you suspend the tenant.`,
 		example: `  ajo tenant end-sessions ops@shop.example --reason "ticket 4711: a laptop was stolen"`,
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		return plan{
