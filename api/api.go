@@ -141,7 +141,7 @@ func New(o Options) *fiber.App {
 		e.register(app, r)
 	}
 	// Any other path under /v1 has no endpoint; it requires the key and counts all the same.
-	askForKey := e.authenticate(Key, anyScope, "")
+	askForKey := e.authenticate(Route{Credential: Key, Scope: anyScope})
 	app.Use("/v1", func(c *fiber.Ctx) error {
 		if path := c.Path(); path == "/v1" || strings.HasPrefix(path, "/v1/") {
 			return askForKey(c)
@@ -166,7 +166,7 @@ func (e *edge) register(app *fiber.App, r Route) {
 		chain = append(chain, e.limitOpen)
 	}
 	if r.Credential != None && r.Credential != Signature {
-		chain = append(chain, e.authenticate(r.Credential, r.Scope, r.Role))
+		chain = append(chain, e.authenticate(r))
 	}
 	chain = append(chain, traced(r), e.handler(r))
 	if r.Method == fiber.MethodGet {

@@ -47,18 +47,22 @@ func (e *edge) by(c *fiber.Ctx) audit.By {
 	return audit.Session(t.Member.Email, e.address(c))
 }
 
-// authenticate accepts requests with a valid credential of the given kind, and refuses others with
-// 401 or 403. An API key must have the scope as well, and a session's member the role.
-func (e *edge) authenticate(want Credential, scope tenant.Scope, role tenant.Role) fiber.Handler {
+// authenticate accepts requests with a valid credential of the route's kind, and refuses others with
+// 401 or 403. An API key must have the scope as well, and a session's member the role, and the
+// second factor where the tenant requires one.
+func (e *edge) authenticate(r Route) fiber.Handler {
+	_, early := withoutTOTP[endpoint{r.Method, r.Path}]
 	return func(c *fiber.Ctx) error {
 		var t tenant.Tenant
 		var err error
-		if want == Key || (want == SessionOrKey && c.Get(keyHeader) != "") {
-			if t, err = e.byKey(c); err == nil && scope != anyScope {
-				err = t.Key.Allows(scope)
+		if r.Credential == Key || (r.Credential == SessionOrKey && c.Get(keyHeader) != "") {
+			if t, err = e.byKey(c); err == nil && r.Scope != anyScope {
+				err = t.Key.Allows(r.Scope)
 			}
 		} else if t, err = e.bySession(c); err == nil {
-			err = t.Member.Allows(role)
+			if err = t.Member.Allows(r.Role); err == nil && !early {
+				err = t.Complete()
+			}
 		}
 		if err != nil {
 			return err

@@ -185,6 +185,14 @@ func (b *body) whole(name string, max int) int {
 	return n
 }
 
+// flag returns a field that is true or false; one that is missing or null is refused.
+func (b *body) flag(name string) (on bool) {
+	if v, ok := b.value(name); !ok || json.Unmarshal(v, &on) != nil {
+		b.refuse(name, "must be true or false")
+	}
+	return on
+}
+
 // secret returns a string field that must not be printed.
 func (b *body) secret(name string) secret.Redacted { return secret.Redact(b.text(name)) }
 

@@ -52,6 +52,12 @@ var probes = map[string]probe{
 	"POST /auth/sessions/:id/end":      {notFound: "session not found"},
 	"POST /auth/accept-invitation":     {open: "the mailed code decides"},
 
+	// refused for the missing code, whoever asks
+	"POST /auth/totp":          {body: `{"password":"correct horse"}`},
+	"POST /auth/totp/confirm":  {body: `{}`, query: "code=%s"},
+	"POST /auth/totp/off":      {body: `{}`, query: "code=%s"},
+	"POST /auth/totp-required": {body: `{"required":false}`},
+
 	"POST /auth/keys":            {body: `{"name":"mine","scopes":["accounts:read"]}`},
 	"POST /auth/keys/:id/rotate": {notFound: "key not found", body: `{"overlap":60}`},
 	"POST /auth/keys/:id/revoke": {notFound: "key not found"},

@@ -8,7 +8,6 @@ import (
 
 	"ajo/internal/page"
 	"ajo/internal/tenant"
-	"ajo/ratelimit"
 )
 
 // pathID is the row that a path names; uuid.Nil, which no row has, where it is no id.
@@ -31,9 +30,6 @@ func (e *edge) acceptInvitation(c *fiber.Ctx) error {
 	}
 	return e.loggedIn(c, s)
 }
-
-// ownMember is GET /auth/member, an addition: whose session it is.
-func (e *edge) ownMember(c *fiber.Ctx) error { return c.JSON(caller(c).Member) }
 
 // listMembers is GET /auth/members, an addition.
 func (e *edge) listMembers(c *fiber.Ctx) error {
@@ -82,7 +78,7 @@ func (e *edge) handOver(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	if err := e.limitQuietly(c, e.Limits.Tenant(c.UserContext(), ratelimit.Password, t.Member.ID)); err != nil {
+	if err := e.limitMember(c); err != nil {
 		return err
 	}
 	m, err := e.Tenants.HandOver(c.UserContext(), t.ID, t.Member, pathID(c), password, e.by(c))

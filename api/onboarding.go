@@ -55,14 +55,14 @@ func (e *edge) verifyEmail(c *fiber.Ctx) error {
 // login is POST /auth/login.
 func (e *edge) login(c *fiber.Ctx) error {
 	in := readBody(c)
-	email, password := in.text("email"), in.secret("password")
+	email, password, code := in.text("email"), in.secret("password"), in.secret("code")
 	if err := in.err(); err != nil {
 		return err
 	}
 	if err := e.limitLogin(c, tenant.NormalizeEmail(email)); err != nil {
 		return err
 	}
-	s, err := e.Tenants.Login(c.UserContext(), email, password, e.address(c))
+	s, err := e.Tenants.Login(c.UserContext(), email, password, code, e.address(c))
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,11 @@ func (e *edge) resetPassword(c *fiber.Ctx) error {
 		return err
 	}
 	s, err := e.Tenants.ResetPassword(c.UserContext(), code, password, e.address(c))
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case s.Token.IsZero(): // a login asks for the second factor
+		return c.JSON(whose{s.TenantID, s.Name})
 	}
 	return e.loggedIn(c, s)
 }
@@ -135,10 +138,13 @@ func (e *edge) loggedIn(c *fiber.Ctx, s tenant.Session) error {
 	addr := e.address(c)
 	e.warnForgotten(c, e.Tenants.SignedIn(c.UserContext(), s, addr, ratelimit.Network(addr)))
 	e.setSession(c, s.Token)
-	return c.JSON(struct {
-		TenantID uuid.UUID `json:"tenantId"`
-		Name     string    `json:"name"`
-	}{s.TenantID, s.Name})
+	return c.JSON(whose{s.TenantID, s.Name})
+}
+
+// whose says for which tenant somebody has logged in.
+type whose struct {
+	TenantID uuid.UUID `json:"tenantId"`
+	Name     string    `json:"name"`
 }
 
 func (e *edge) rememberNetwork(c *fiber.Ctx, email string) {

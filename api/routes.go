@@ -73,6 +73,12 @@ var Routes = []Route{
 	{"GET", "/auth/sessions", Session, "", tenant.Viewer, false, (*edge).listSessions},
 	{"POST", "/auth/sessions/:id/end", Session, "", tenant.Viewer, false, (*edge).endSession},
 
+	// totp.go
+	{"POST", "/auth/totp", Session, "", tenant.Viewer, false, (*edge).setUpTOTP},
+	{"POST", "/auth/totp/confirm", Session, "", tenant.Viewer, false, (*edge).confirmTOTP},
+	{"POST", "/auth/totp/off", Session, "", tenant.Viewer, false, (*edge).endTOTP},
+	{"POST", "/auth/totp-required", Session, "", tenant.Owner, false, (*edge).requireTOTP},
+
 	// keys.go
 	{"GET", "/auth/keys", Session, "", tenant.Developer, false, (*edge).listKeys},
 	{"POST", "/auth/keys", Session, "", tenant.Developer, false, (*edge).createKey},

@@ -65,6 +65,7 @@ CREATE TABLE tenants (
         CHECK (webhook_events <@ '{payment.confirmed,payment.reversed,settlement.succeeded,settlement.failed,settlement.refunded}'::text[]),
     listening_until               timestamptz,
     payout_fee_by                 text NOT NULL DEFAULT 'platform' CHECK (payout_fee_by IN ('platform', 'tenant')),
+    totp_required                 boolean NOT NULL DEFAULT false,
     created_at                    timestamptz NOT NULL,
     updated_at                    timestamptz NOT NULL,
     CHECK ((kyc_status = 'verified') <= (business_type IS NOT NULL))
@@ -77,6 +78,7 @@ COMMENT ON COLUMN tenants.webhook_secret IS 'signing secret, sealed';
 COMMENT ON COLUMN tenants.webhook_secret_previous IS 'the secret before it, sealed; signs too until webhook_secret_previous_until';
 COMMENT ON COLUMN tenants.webhook_events IS 'event types the tenant chose in addition to payment.received';
 COMMENT ON COLUMN tenants.payout_fee_by IS 'who bears what the bank takes for a payout; operators set it, and it holds for what is accepted from then on';
+COMMENT ON COLUMN tenants.totp_required IS 'its owner and those with the role finance need a second factor';
 COMMENT ON COLUMN tenants.listening_until IS 'until then all events are also written to listen_events; NULL: never listened';
 CREATE TRIGGER tenants_kyc BEFORE UPDATE ON tenants FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
     EXECUTE FUNCTION check_kyc_move('unverified>verified');
@@ -93,7 +95,13 @@ CREATE TABLE members (
     invited_at        timestamptz NOT NULL,
     joined_at         timestamptz,
     removed_at        timestamptz,
+    totp_secret       bytea,
+    totp_confirmed_at timestamptz,
+    totp_last_step    bigint,
     UNIQUE (tenant_id, id),
+    CHECK ((totp_secret IS NOT NULL) <= (password_hash IS NOT NULL)),
+    CHECK ((totp_confirmed_at IS NOT NULL) <= (totp_secret IS NOT NULL)),
+    CHECK ((totp_confirmed_at IS NULL) = (totp_last_step IS NULL)),
     CHECK ((password_hash IS NOT NULL) = (joined_at IS NOT NULL AND removed_at IS NULL)),
     CHECK ((invite_hash IS NOT NULL) = (joined_at IS NULL AND removed_at IS NULL)),
     CHECK ((invite_hash IS NULL) = (invite_expires_at IS NULL)),
@@ -109,6 +117,9 @@ COMMENT ON COLUMN members.name IS 'as the person gave it; empty until then';
 COMMENT ON COLUMN members.role IS 'what the person may do; each tenant has one owner, who may do everything';
 COMMENT ON COLUMN members.password_hash IS 'argon2id; only of those who have joined and are not removed';
 COMMENT ON COLUMN members.invite_hash IS 'SHA-256 of the mailed code that accepts the invitation; the code itself is stored nowhere';
+COMMENT ON COLUMN members.totp_secret IS 'of RFC 6238, sealed; a login asks for its codes once one was entered';
+COMMENT ON COLUMN members.totp_confirmed_at IS 'when a code was entered for the first time';
+COMMENT ON COLUMN members.totp_last_step IS 'the step of 30 seconds of the last code that was accepted: neither it nor an earlier one is accepted again';
 COMMENT ON COLUMN members.joined_at IS 'when the invitation was accepted; the first owner''s: when the e-mail address was verified';
 
 -- +goose StatementBegin
@@ -178,6 +189,16 @@ CREATE TRIGGER api_keys_unchanged BEFORE UPDATE ON api_keys FOR EACH ROW WHEN (
     OR OLD.expires_at IS NOT NULL AND (NEW.expires_at IS NULL OR NEW.expires_at > OLD.expires_at)
     OR OLD.revoked_at IS NOT NULL AND OLD.revoked_at IS DISTINCT FROM NEW.revoked_at
 ) EXECUTE FUNCTION refuse_change();
+
+CREATE TABLE recovery_codes (
+    hash      bytea PRIMARY KEY CHECK (octet_length(hash) = 32),
+    tenant_id uuid NOT NULL REFERENCES tenants (id),
+    member_id uuid NOT NULL,
+    FOREIGN KEY (tenant_id, member_id) REFERENCES members (tenant_id, id)
+);
+CREATE INDEX recovery_codes_member ON recovery_codes (member_id);
+COMMENT ON TABLE recovery_codes IS 'An unused code that a member may enter in the place of one of the authenticator.';
+COMMENT ON COLUMN recovery_codes.hash IS 'SHA-256 of the code; the code itself is stored nowhere';
 
 CREATE TABLE sessions (
     token_hash bytea PRIMARY KEY CHECK (octet_length(token_hash) = 32),

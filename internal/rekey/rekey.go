@@ -34,6 +34,7 @@ var Columns = []Column{
 	{"tenants", "webhook_secret"},
 	{"tenants", "webhook_secret_previous"},
 	{"pending_registrations", "code_hash"},
+	{"members", "totp_secret"},
 	{"customers", "bvn"},
 	{"customers", "nin"},
 	{"hash_keys", "key"},

@@ -80,6 +80,7 @@ func Rules(k Keep) []Rule {
 		{Table: "reconcile_items", Kept: "until bank and books agree"},
 		{Table: "api_keys", Kept: "for 90 days after they ended", Age: "expires_at", After: 90 * day},
 		{Table: "members", Kept: "for ever: the audit log names them"},
+		{Table: "recovery_codes", Kept: "until they are used, or the second factor is turned off"},
 		{Table: "sessions", Kept: "until they expire", Age: "expires_at"},
 		{Table: "login_links", Kept: "until they expire", Age: "expires_at"},
 		{Table: "password_resets", Kept: "until they expire", Age: "expires_at"},

@@ -142,6 +142,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).BusinessKYC InTx",
 		"(*ajo/internal/tenant.Service).Logout InTx",
 		"(*ajo/internal/tenant.Service).EndSession InTx",
+		"(*ajo/internal/tenant.Service).RequireTOTP InTx",
 		"(*ajo/internal/tenant.Service).openSession InTx",
 		"(*ajo/internal/tenant.Service).rehash Exec",
 		"(*ajo/internal/tenant.Service).remember InTx",
@@ -161,10 +162,14 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).RotateOne InTx",
 		"(*ajo/internal/tenant.Service).RevokeKey InTx",
 	},
-	"one commit, and nothing follows but a mail: who has heard no answer sees in the list of members whether it is done, or logs in": {
+	"one commit, and nothing follows but a mail: who has heard no answer sees in the list of members whether it is done, or logs in, with a reset of the factor where the recovery codes are lost": {
 		"(*ajo/internal/tenant.Service).Invite InTx",
 		"(*ajo/internal/tenant.Service).AcceptInvitation InTx",
 		"(*ajo/internal/tenant.Service).changeMember InTx",
+		"(*ajo/internal/tenant.Service).SetUpTOTP InTx",
+		"(*ajo/internal/tenant.Service).ConfirmTOTP InTx",
+		"(*ajo/internal/tenant.Service).EndTOTP InTx",
+		"(*ajo/internal/tenant.Service).ResetTOTP InTx",
 	},
 	"one commit, and nothing follows: who has heard no answer asks for another link": {
 		"(*ajo/internal/tenant.Service).LoginByLink InTx",

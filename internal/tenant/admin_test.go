@@ -97,7 +97,7 @@ func TestSuspendShutsOutAndActivateLetsIn(t *testing.T) {
 	id := b.Tenant()
 	key, err := b.RotateKey(ctx, id, byHand)
 	require.NoError(t, err)
-	session, err := b.openSession(ctx, Tenant{ID: id, Member: Member{ID: id}}, "x", netip.Addr{})
+	session, err := b.openSession(ctx, Tenant{ID: id, Member: Member{ID: id}}, "x", secret.Redacted{}, netip.Addr{})
 	require.NoError(t, err)
 	tries := func() []error {
 		_, byKey := b.ByAPIKey(ctx, secret.Redact(key.Reveal()), netip.Addr{})

@@ -40,9 +40,11 @@ type Session struct {
 // same time, for an unknown address. [ErrSuspended] only to whoever knows the password.
 // [ErrUnverified] to whoever registered the address last, within [registrationLife], whether it was
 // taken or not, so that a registration does not reveal that. Two passwords are hashed each time.
+// A member with a second factor needs a code of it, or a recovery code: [ErrCodeNeeded] without one,
+// [ErrSecondFactor] for a wrong or used one, both only to whoever knows the password.
 // The audit log has the session, and a wrong password for a tenant, within bounds, after the
 // answer. (Specification, POST /auth/login.)
-func (s *Service) Login(ctx context.Context, email string, password secret.Redacted, from netip.Addr) (Session, error) {
+func (s *Service) Login(ctx context.Context, email string, password, code secret.Redacted, from netip.Addr) (Session, error) {
 	long := utf8.RuneCountInString(email) > maxEmail
 	email = NormalizeEmail(email)
 	switch {
@@ -91,7 +93,11 @@ func (s *Service) Login(ctx context.Context, email string, password secret.Redac
 			return Session{}, err
 		}
 	}
-	return s.openSession(ctx, t, hash, from)
+	out, err := s.openSession(ctx, t, hash, code, from)
+	if errs.As(err) == ErrSecondFactor {
+		s.noteRefusal(t.ID, email, from)
+	}
+	return out, err
 }
 
 // isPassword reports whether the hash is of the password. Without a hash it takes the same time and
@@ -120,7 +126,8 @@ func (s *Service) rehash(ctx context.Context, id uuid.UUID, old string, password
 // openSession opens a session of a member whose password hash was hash a moment ago. The tenant's
 // row is locked until the session is committed. So a change of password, of members or of status
 // that ends sessions either sees this one, or is seen here.
-func (s *Service) openSession(ctx context.Context, of Tenant, hash string, from netip.Addr) (out Session, err error) {
+func (s *Service) openSession(ctx context.Context, of Tenant, hash string, code secret.Redacted, from netip.Addr) (out Session, err error) {
+	left := -1
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		t, err := lockTenant(ctx, tx, of.ID, forLogin)
 		if err != nil {
@@ -133,10 +140,36 @@ func (s *Service) openSession(ctx context.Context, of Tenant, hash string, from 
 		if _, err := admit(t); err != nil {
 			return err
 		}
-		out, err = s.writeSession(ctx, tx, t, "password", from)
+		means := "password"
+		if t.Member.TOTP {
+			if means, left, err = s.second(ctx, tx, t.Member.ID, code); err != nil {
+				return err
+			}
+		}
+		out, err = s.writeSession(ctx, tx, t, means, from)
 		return err
 	})
+	if err == nil && left >= 0 {
+		s.mails.send(recoveryEmail(out.Email, left, from))
+	}
 	return out, err
+}
+
+// second asks for the second factor, and returns by what means the session is opened.
+func (s *Service) second(ctx context.Context, tx pg.Tx, memberID uuid.UUID, code secret.Redacted) (means string, left int, err error) {
+	if code.IsZero() {
+		return "", -1, ErrCodeNeeded
+	}
+	right, left, err := s.spend(ctx, tx, memberID, code, s.Clock.Now())
+	switch {
+	case err != nil:
+		return "", -1, err
+	case !right:
+		return "", -1, ErrSecondFactor
+	case left >= 0:
+		return "password and recovery code", left, nil
+	}
+	return "password and code", -1, nil
 }
 
 // writeSession writes a new session of t.Member, which was opened by a means and from an address.

@@ -44,7 +44,7 @@ func TestLogin(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
 	id := b.verified("ada@example.com")
-	s, err := b.Login(ctx, " ADA@Example.com ", password, netip.Addr{})
+	s, err := b.Login(ctx, " ADA@Example.com ", password, secret.Redacted{}, netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, id, s.TenantID)
 	require.Equal(t, "Ada Stores", s.Name)
@@ -81,7 +81,7 @@ func TestLoginRefusals(t *testing.T) {
 		{"bad@example.com", "wrong horse", ErrCredentials},
 		{"bad@example.com", "correct horse", ErrSuspended},
 	} {
-		_, err := b.Login(ctx, c.email, secret.Redact(c.password), netip.Addr{})
+		_, err := b.Login(ctx, c.email, secret.Redact(c.password), secret.Redacted{}, netip.Addr{})
 		require.ErrorIs(t, err, c.want, "%s %s", c.email, c.password)
 	}
 	require.Equal(t, 0, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions`))
@@ -96,7 +96,7 @@ func TestLoginTakesTheSameTime(t *testing.T) {
 			email = fmt.Sprintf("nobody%d@example.com", i)
 		}
 		return func() {
-			_, err := b.Login(context.Background(), email, secret.Redact("wrong horse"), netip.Addr{})
+			_, err := b.Login(context.Background(), email, secret.Redact("wrong horse"), secret.Redacted{}, netip.Addr{})
 			require.ErrorIs(t, err, ErrCredentials)
 		}
 	})
@@ -107,7 +107,7 @@ func TestSessionsEnd(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
 	id := b.verified("ada@example.com")
-	s, err := b.Login(ctx, "ada@example.com", password, netip.Addr{})
+	s, err := b.Login(ctx, "ada@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.NoError(t, err)
 	b.Clock.Advance(SessionLife - time.Microsecond)
 	_, err = b.Session(ctx, s.Token)
@@ -116,7 +116,7 @@ func TestSessionsEnd(t *testing.T) {
 	_, err = b.Session(ctx, s.Token)
 	require.ErrorIs(t, err, ErrUnauthorized)
 
-	next, err := b.Login(ctx, "ada@example.com", password, netip.Addr{})
+	next, err := b.Login(ctx, "ada@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.NoError(t, err)
 	b.purge()
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions`), "an expired session is removed")
@@ -143,12 +143,12 @@ func TestOldPasswordHashesAreReplaced(t *testing.T) {
 	hash := "$argon2id$v=19$m=8192,t=1,p=1$" + base64.RawStdEncoding.EncodeToString(salt) + "$" +
 		base64.RawStdEncoding.EncodeToString(argon2.IDKey([]byte(password.Reveal()), salt, 1, 8192, 1, 32))
 	b.Exec(`UPDATE members SET password_hash = $2 WHERE tenant_id = $1`, id, hash)
-	_, err := b.Login(ctx, "ada@example.com", password, netip.Addr{})
+	_, err := b.Login(ctx, "ada@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.NoError(t, err)
 	now := testenv.Value[string](b.Env, `SELECT password_hash FROM members WHERE tenant_id = $1`, id)
 	require.NotEqual(t, hash, now)
 	require.False(t, secret.NeedsRehash(now))
-	_, err = b.Login(ctx, "ada@example.com", password, netip.Addr{})
+	_, err = b.Login(ctx, "ada@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.NoError(t, err)
 }
 

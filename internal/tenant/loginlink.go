@@ -55,7 +55,8 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 // [ErrLoginLink] whatever is wrong with the token: unknown, used, expired, or ended with the
 // tenant's sessions; [ErrSuspended]. The tenant's row is locked first (see openSession), and the
 // token's row is removed in the transaction that writes the session, so that only one of two
-// concurrent uses succeeds.
+// concurrent uses succeeds. No second factor is asked for: the link is an operator's word, as its
+// reset is.
 func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted, from netip.Addr) (Session, error) {
 	switch {
 	case token.IsZero():

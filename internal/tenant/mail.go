@@ -216,3 +216,19 @@ func handOverEmail(to, owner string, by audit.By) mail.Message {
 If this was not agreed, tell whoever runs this service.
 `, owner, Finance, fromWhere(by))}
 }
+
+func totpEmail(to, state string, by audit.By) mail.Message {
+	return mail.Message{To: to, Subject: "Two-factor authentication is " + state, Text: fmt.Sprintf(`Two-factor authentication of your account is %s now.
+
+%s
+If this was not you, set a new password now: choose "Forgot your password?" on the login page.
+`, state, fromWhere(by))}
+}
+
+func recoveryEmail(to string, left int, from netip.Addr) mail.Message {
+	return mail.Message{To: to, Subject: "A recovery code was used", Text: fmt.Sprintf(`Somebody signed in to your account with a recovery code, from the address %s. Unused codes: %d.
+
+If this was not you, set a new password now: choose "Forgot your password?" on the login page. If you have lost your authenticator, turn
+two-factor authentication off with another recovery code, and set it up again.
+`, from, left)}
+}

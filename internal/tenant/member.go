@@ -41,16 +41,17 @@ type Member struct {
 	Email string    `json:"email"`
 	Name  string    `json:"name"`
 	Role  Role      `json:"role"`
+	TOTP  bool      `json:"totp"` // a login asks for a code
 }
 
 // memberColumns are those of a Member, in the order of fields; joined says that the member may log
 // in, and is the predicate of the index by which an e-mail is found.
 const (
-	memberColumns = `m.id, m.email, m.name, m.role`
+	memberColumns = `m.id, m.email, m.name, m.role, m.totp_confirmed_at IS NOT NULL`
 	joined        = `m.joined_at IS NOT NULL AND m.removed_at IS NULL`
 )
 
-func (m *Member) fields() []any { return []any{&m.ID, &m.Email, &m.Name, &m.Role} }
+func (m *Member) fields() []any { return []any{&m.ID, &m.Email, &m.Name, &m.Role, &m.TOTP} }
 
 // MemberStatus says whether a member may log in.
 type MemberStatus string
@@ -287,6 +288,9 @@ func (s *Service) RemoveMember(ctx context.Context, id, memberID uuid.UUID, by a
 			return nil
 		}
 		if _, err := deleteSessions(ctx, tx, now, id, memberID, secret.Redacted{}); err != nil {
+			return err
+		}
+		if err := clearTOTP(ctx, tx, memberID); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `

@@ -86,7 +86,7 @@ func TestInvitationIsAcceptedOnce(t *testing.T) {
 	require.ErrorIs(t, err, ErrNameMissing)
 	_, err = b.AcceptInvitation(ctx, code, "Bayo", secret.Redact("short"), netip.Addr{})
 	require.ErrorIs(t, err, ErrPasswordShort)
-	_, err = b.Login(ctx, "dev@example.com", password, netip.Addr{})
+	_, err = b.Login(ctx, "dev@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials, "who has not accepted cannot log in")
 
 	var won int
@@ -109,7 +109,7 @@ func TestInvitationIsAcceptedOnce(t *testing.T) {
 	require.ErrorIs(t, accept(code), ErrInvitation, "used")
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE tenant_id = $1`, s.id))
 	got := b.member(b.login("dev@example.com", secret.Redact("another horse")))
-	require.Equal(t, Member{m.ID, "dev@example.com", "Bayo Ade", Viewer}, got)
+	require.Equal(t, Member{m.ID, "dev@example.com", "Bayo Ade", Viewer, false}, got)
 	require.Contains(t, b.mail("ada@example.com", 2).Text, "dev@example.com")
 	_, err = s.Invite(ctx, s.id, "dev@example.com", "viewer", bySession)
 	require.ErrorIs(t, err, ErrMember)
@@ -225,7 +225,7 @@ func TestRemovedMemberIsOutAtOnce(t *testing.T) {
 	}
 	_, err = b.ResetPassword(ctx, reset, password, netip.Addr{})
 	require.ErrorIs(t, err, ErrCode)
-	_, err = b.Login(ctx, "dev@example.com", password, netip.Addr{})
+	_, err = b.Login(ctx, "dev@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials)
 	require.ErrorIs(t, b.ChangePassword(ctx, s.id, dev, in.Token, password, secret.Redact("another horse"), bySession), ErrOldPassword)
 	require.NoError(t, b.opens(kept), "others go on")
@@ -255,7 +255,9 @@ func TestRemovalAndLoginAtOnce(t *testing.T) {
 		var in Session
 		var failed error
 		var all sync.WaitGroup
-		all.Go(func() { in, failed = b.openSession(ctx, Tenant{ID: s.id, Member: dev}, hash, netip.Addr{}) })
+		all.Go(func() {
+			in, failed = b.openSession(ctx, Tenant{ID: s.id, Member: dev}, hash, secret.Redacted{}, netip.Addr{})
+		})
 		all.Go(func() {
 			if _, err := b.RemoveMember(ctx, s.id, dev.ID, bySession); err != nil {
 				t.Error(err)
@@ -417,7 +419,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	s := b.shop("ada@example.com")
 	_, in := s.joined("dev@example.com", Developer)
 	from := netip.MustParseAddr("2001:db8::7")
-	second, err := b.Login(ctx, "dev@example.com", password, from)
+	second, err := b.Login(ctx, "dev@example.com", password, secret.Redacted{}, from)
 	require.NoError(t, err)
 	list := func(x Session) []SessionRecord {
 		tn, err := b.Session(ctx, x.Token)

@@ -144,6 +144,9 @@ func (s *Service) mailReset(ctx context.Context, email string) error {
 // ResetPassword uses a reset code: it sets a new password, ends all sessions of the member and
 // opens one. Anyone may call it. [ErrCode] whatever is wrong with the code; [ErrSuspended], after
 // which the code stays valid.
+//
+// A member with a second factor gets no session, and logs in with the new password and a code: the
+// mailbox alone is not two factors. Token is empty then.
 func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted, from netip.Addr) (Session, error) {
 	if code.IsZero() {
 		return Session{}, ErrResetCodeMissing
@@ -187,6 +190,10 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 		}
 		if err := audit.Write(ctx, tx, now, audit.Session(t.Member.Email, from).Entry("password.reset", memberTarget(t.Member.ID), nil).Of(t.ID)); err != nil {
 			return err
+		}
+		if t.Member.TOTP {
+			out = Session{TenantID: t.ID, Name: t.Name, Email: t.Member.Email}
+			return nil
 		}
 		out, err = s.writeSession(ctx, tx, t, "reset code", from)
 		return err

@@ -20,7 +20,7 @@ var fresh = secret.Redact("another horse")
 
 func (b *bundle) login(email string, password secret.Redacted) Session {
 	b.T.Helper()
-	s, err := b.Login(context.Background(), email, password, netip.Addr{})
+	s, err := b.Login(context.Background(), email, password, secret.Redacted{}, netip.Addr{})
 	require.NoError(b.T, err)
 	return s
 }
@@ -70,7 +70,7 @@ func TestChangePassword(t *testing.T) {
 	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
 	_, err := b.LoginByLink(ctx, link, netip.Addr{})
 	require.ErrorIs(t, err, ErrLoginLink)
-	_, err = b.Login(ctx, email, password, netip.Addr{})
+	_, err = b.Login(ctx, email, password, secret.Redacted{}, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials)
 	b.login(email, fresh)
 	require.Contains(t, b.mail(email, 3).Subject, "password was changed")
@@ -104,7 +104,7 @@ func TestForgottenPassword(t *testing.T) {
 	require.Equal(t, id, s.TenantID)
 	require.NoError(t, b.opens(s))
 	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
-	_, err = b.Login(ctx, email, password, netip.Addr{})
+	_, err = b.Login(ctx, email, password, secret.Redacted{}, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials)
 	b.login(email, fresh)
 	_, err = b.ResetPassword(ctx, code, password, netip.Addr{})
@@ -224,7 +224,7 @@ func TestALoginUnderWayIsEndedToo(t *testing.T) {
 		require.NoError(t, err)
 		end := make(chan error, 1)
 		go func() {
-			_, err := b.Login(ctx, email, password, netip.Addr{})
+			_, err := b.Login(ctx, email, password, secret.Redacted{}, netip.Addr{})
 			end <- err
 		}()
 		testenv.Eventually(t, 10*time.Second, "the login to wait for the tenant's row", func() bool {

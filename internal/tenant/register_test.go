@@ -90,9 +90,9 @@ func TestRegisterAgainWhileUnverified(t *testing.T) {
 	require.NotEqual(t, first, again)
 	_, err = b.VerifyEmail(ctx, again.String(), b.code("ada@example.com", 2))
 	require.NoError(t, err, "it has tries of its own")
-	_, err = b.Login(ctx, "ada@example.com", password, netip.Addr{})
+	_, err = b.Login(ctx, "ada@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials)
-	s, err := b.Login(ctx, "ada@example.com", secret.Redact("another password"), netip.Addr{})
+	s, err := b.Login(ctx, "ada@example.com", secret.Redact("another password"), secret.Redacted{}, netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, "New name", s.Name)
 	require.Equal(t, again, s.TenantID)
@@ -129,7 +129,7 @@ func TestRegisterATakenAddress(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, toOwner)
-	_, err = b.Login(ctx, "ada@example.com", password, netip.Addr{})
+	_, err = b.Login(ctx, "ada@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.NoError(t, err)
 }
 
@@ -145,14 +145,14 @@ func TestLoginAfterRegisteringTellsNothing(t *testing.T) {
 		for _, password := range []string{"first horse", "second horse"} {
 			_, err := b.Register(ctx, Registration{Name: "Eve", Email: email, Password: secret.Redact(password)})
 			require.NoError(t, err)
-			_, err = b.Login(ctx, email, secret.Redact(password), netip.Addr{})
+			_, err = b.Login(ctx, email, secret.Redact(password), secret.Redacted{}, netip.Addr{})
 			require.ErrorIs(t, err, ErrUnverified, email)
 			b.Clock.Advance(time.Second)
 		}
-		_, err := b.Login(ctx, email, secret.Redact("first horse"), netip.Addr{})
+		_, err := b.Login(ctx, email, secret.Redact("first horse"), secret.Redacted{}, netip.Addr{})
 		require.ErrorIs(t, err, ErrCredentials, email)
 	}
-	s, err := b.Login(ctx, "taken@example.com", password, netip.Addr{})
+	s, err := b.Login(ctx, "taken@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, owner, s.TenantID)
 }

@@ -52,6 +52,8 @@ type Tenant struct {
 	CreatedAt    time.Time `json:"createdAt"`
 	// may approve and reject KYC in production; only the command line sets it
 	Operator bool `json:"-"`
+	// the owner and finance need a second factor
+	TOTPRequired bool `json:"-"`
 	// Key is the API key that the request came with; the zero value for a session.
 	Key Key `json:"-"`
 	// Member is whose session the request came with; the zero value for an API key.
@@ -61,12 +63,12 @@ type Tenant struct {
 // rowColumns are those of a tenant's own row, in the order of rowFields. columns are all, in the
 // order of fields.
 const (
-	rowColumns = `t.id, t.name, t.email, t.status, t.kyc_status, t.business_type, t.webhook_url, t.created_at, t.operator`
+	rowColumns = `t.id, t.name, t.email, t.status, t.kyc_status, t.business_type, t.webhook_url, t.created_at, t.operator, t.totp_required`
 	columns    = rowColumns + `, coalesce((SELECT m.suffix FROM api_keys m WHERE m.tenant_id = t.id AND m.main), '')`
 )
 
 func (t *Tenant) rowFields() []any {
-	return []any{&t.ID, &t.Name, &t.Email, &t.Status, &t.KYCStatus, &t.BusinessType, &t.WebhookURL, &t.CreatedAt, &t.Operator}
+	return []any{&t.ID, &t.Name, &t.Email, &t.Status, &t.KYCStatus, &t.BusinessType, &t.WebhookURL, &t.CreatedAt, &t.Operator, &t.TOTPRequired}
 }
 
 func (t *Tenant) fields() []any { return append(t.rowFields(), &t.APIKeySuffix) }

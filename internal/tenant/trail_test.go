@@ -21,7 +21,7 @@ func TestRefusedSignIns(t *testing.T) {
 	from := netip.MustParseAddr("2001:db8::7")
 	try := func(email string, n int) {
 		for range n {
-			_, err := b.Login(ctx, email, secret.Redact("wrong horse"), from)
+			_, err := b.Login(ctx, email, secret.Redact("wrong horse"), secret.Redacted{}, from)
 			require.ErrorIs(t, err, ErrCredentials)
 		}
 	}
@@ -48,7 +48,7 @@ func TestNewNetworksAreTold(t *testing.T) {
 	b.withKey("ada@example.com")
 	signIn := func(addr, network string) Session {
 		from := netip.MustParseAddr(addr)
-		s, err := b.Login(ctx, "ada@example.com", password, from)
+		s, err := b.Login(ctx, "ada@example.com", password, secret.Redacted{}, from)
 		require.NoError(t, err)
 		require.NoError(t, b.SignedIn(ctx, s, from, network))
 		return s

@@ -1,0 +1,106 @@
+package api
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"ajo/internal/secret"
+	"ajo/internal/tenant"
+	"ajo/ratelimit"
+)
+
+// withoutTOTP are the endpoints that a session may call whose member must set up a second factor
+// first, and why.
+var withoutTOTP = map[endpoint]string{
+	{"GET", "/auth/me"}:                "the page says where one is",
+	{"GET", "/auth/member"}:            "it says that the factor is missing",
+	{"POST", "/auth/password"}:         "a password that leaked is changed at any time",
+	{"GET", "/auth/sessions"}:          "a foreign session is seen at any time",
+	{"POST", "/auth/sessions/:id/end"}: "and ended",
+	{"POST", "/auth/totp"}:             "it is how one is set up",
+	{"POST", "/auth/totp/confirm"}:     "it is how one is set up",
+}
+
+// setUpTOTP is POST /auth/totp, an addition.
+func (e *edge) setUpTOTP(c *fiber.Ctx) error {
+	t := caller(c)
+	in := readBody(c)
+	password := in.secret("password")
+	if err := in.err(); err != nil {
+		return err
+	}
+	if err := e.limitMember(c); err != nil {
+		return err
+	}
+	s, err := e.Tenants.SetUpTOTP(c.UserContext(), t.ID, t.Member, password, e.by(c))
+	return answer(c, struct {
+		Secret string `json:"secret"`
+		URL    string `json:"url"`
+	}{s.Secret.Reveal(), s.URL.Reveal()}, err)
+}
+
+// confirmTOTP is POST /auth/totp/confirm, an addition.
+func (e *edge) confirmTOTP(c *fiber.Ctx) error {
+	t := caller(c)
+	code, err := e.readCode(c)
+	if err != nil {
+		return err
+	}
+	codes, err := e.Tenants.ConfirmTOTP(c.UserContext(), t.ID, t.Member, code, e.by(c))
+	shown := make([]string, len(codes))
+	for i, r := range codes {
+		shown[i] = r.Reveal()
+	}
+	return answer(c, struct {
+		RecoveryCodes []string `json:"recoveryCodes"`
+	}{shown}, err)
+}
+
+// endTOTP is POST /auth/totp/off, an addition.
+func (e *edge) endTOTP(c *fiber.Ctx) error {
+	code, err := e.readCode(c)
+	if err != nil {
+		return err
+	}
+	return answer(c, struct{}{}, e.Tenants.EndTOTP(c.UserContext(), caller(c), code, e.by(c)))
+}
+
+// requireTOTP is POST /auth/totp-required, an addition.
+func (e *edge) requireTOTP(c *fiber.Ctx) error {
+	in := readBody(c)
+	required := in.flag("required")
+	if err := in.err(); err != nil {
+		return err
+	}
+	return answer(c, totpRequired{required}, e.Tenants.RequireTOTP(c.UserContext(), caller(c).ID, required, e.by(c)))
+}
+
+type totpRequired struct {
+	TOTPRequired bool `json:"totpRequired"`
+}
+
+// ownMember is GET /auth/member, an addition: whose session it is.
+func (e *edge) ownMember(c *fiber.Ctx) error {
+	t := caller(c)
+	return c.JSON(struct {
+		tenant.Member
+		totpRequired
+	}{t.Member, totpRequired{t.TOTPRequired}})
+}
+
+// readCode reads a code of a second factor, and counts the try.
+func (e *edge) readCode(c *fiber.Ctx) (secret.Redacted, error) {
+	in := readBody(c)
+	code := in.secret("code")
+	if err := in.err(); err != nil {
+		return code, err
+	}
+	if code.IsZero() {
+		return code, tenant.ErrResetCodeMissing
+	}
+	return code, e.limitMember(c)
+}
+
+// limitMember counts a try of the member's password or code.
+func (e *edge) limitMember(c *fiber.Ctx) error {
+	return e.limitQuietly(c, e.Limits.Tenant(c.UserContext(), ratelimit.Password, caller(c).Member.ID))
+}

@@ -1,0 +1,306 @@
+package tenant
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/pquerna/otp/hotp"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/pg"
+	"ajo/internal/secret"
+)
+
+// The second factor is RFC 6238's: a code of six digits for each step of 30 seconds. A code of the
+// step before or after the present one counts too, since clocks differ.
+const (
+	totpStep       = 30 * time.Second
+	totpSkew       = 1  // steps
+	totpSecretSize = 20 // bytes, as RFC 4226 advises
+	recoveryCodes  = 10
+)
+
+// Refusals of a second factor.
+var (
+	ErrCodeNeeded   = errs.New(errs.Unauthorized, "code is required")
+	ErrSecondFactor = errs.New(errs.Unauthorized, "invalid code")
+	ErrWrongCode    = errs.New(errs.Invalid, "code is wrong")
+	ErrTOTPOn       = errs.New(errs.Unprocessable, "two-factor authentication is on already")
+	ErrTOTPOff      = errs.New(errs.Unprocessable, "two-factor authentication is not on")
+	ErrTOTPNone     = errs.New(errs.Unprocessable, "two-factor authentication is not being set up")
+	ErrTOTPNeeded   = errs.New(errs.Forbidden, "set up two-factor authentication first")
+	ErrTOTPKept     = errs.New(errs.Unprocessable, "two-factor authentication is required for this role")
+)
+
+// Complete refuses a session of a member who must have a second factor, and has none yet, with
+// [ErrTOTPNeeded].
+func (t Tenant) Complete() error {
+	if t.TOTPRequired && !t.Member.TOTP && (t.Member.Role == Owner || t.Member.Role == Finance) {
+		return ErrTOTPNeeded
+	}
+	return nil
+}
+
+// TOTPSetup is what an authenticator is given, once. It counts when a code of it was entered.
+type TOTPSetup struct {
+	Secret secret.Redacted // base32
+	URL    secret.Redacted // the same as an otpauth URL, for a QR code
+}
+
+func totpPlace(memberID uuid.UUID) secret.Place {
+	return secret.Place{Table: "members", Column: "totp_secret", Row: memberID.String()}
+}
+
+// SetUpTOTP gives a member a new secret for an authenticator, in place of one that was not
+// confirmed. It takes the password, so that a session that was left open is not enough. A member's
+// own session only. [ErrPasswordMissing], [ErrPassword]; [ErrTOTPOn].
+func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, password secret.Redacted, by audit.By) (out TOTPSetup, err error) {
+	if password.IsZero() {
+		return out, ErrPasswordMissing
+	}
+	if _, err := s.checkOwnPassword(ctx, m.ID, password, ErrPassword); err != nil {
+		return out, err
+	}
+	raw := make([]byte, totpSecretSize)
+	_, _ = rand.Read(raw) // which never fails
+	shared := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw)
+	var name string
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		t, err := lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		name = t.name
+		set, err := tx.Exec(ctx, `UPDATE members m SET totp_secret = $2 WHERE id = $1 AND totp_confirmed_at IS NULL AND `+joined, m.ID, s.Box.Seal(totpPlace(m.ID), []byte(shared)))
+		switch {
+		case err != nil:
+			return err
+		case set.RowsAffected() == 0:
+			return ErrTOTPOn
+		}
+		return audit.Write(ctx, tx, now, by.Entry("totp.set-up", memberTarget(m.ID), nil).Of(id))
+	})
+	label := url.PathEscape(name) + ":" + url.PathEscape(m.Email)
+	query := url.Values{"secret": {shared}, "issuer": {name}}
+	out.Secret, out.URL = secret.Redact(shared), secret.Redact("otpauth://totp/"+label+"?"+strings.ReplaceAll(query.Encode(), "+", "%20"))
+	return out, err
+}
+
+// ConfirmTOTP turns the second factor on, by a code of the authenticator, and returns the recovery
+// codes, once: each opens a session in the place of one code. The member gets an e-mail. A member's
+// own session only. [ErrWrongCode]; [ErrTOTPNone], [ErrTOTPOn].
+func (s *Service) ConfirmTOTP(ctx context.Context, id uuid.UUID, m Member, code secret.Redacted, by audit.By) (codes []secret.Redacted, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		codes = nil
+		now := s.Clock.Now()
+		if _, err := lock(ctx, tx, id); err != nil {
+			return err
+		}
+		f, err := readFactor(ctx, tx, m.ID)
+		switch {
+		case err != nil:
+			return err
+		case f.on:
+			return ErrTOTPOn
+		case f.sealed == nil:
+			return ErrTOTPNone
+		}
+		step, err := s.stepOf(m.ID, f, code, now)
+		switch {
+		case err != nil:
+			return err
+		case step == 0:
+			return ErrWrongCode
+		}
+		if _, err := tx.Exec(ctx, `UPDATE members SET totp_confirmed_at = $2, totp_last_step = $3 WHERE id = $1`, m.ID, now, step); err != nil {
+			return err
+		}
+		hashes := make([][]byte, recoveryCodes)
+		for i := range hashes {
+			c := newRecoveryCode()
+			h := recoveryHash(c)
+			codes, hashes[i] = append(codes, c), h[:]
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO recovery_codes (hash, tenant_id, member_id) SELECT h, $2, $3 FROM unnest($1::bytea[]) h`, hashes, id, m.ID)
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("totp.on", memberTarget(m.ID), nil).Of(id))
+	})
+	if err == nil {
+		s.mails.send(totpEmail(m.Email, "on", by))
+	}
+	return codes, err
+}
+
+// EndTOTP turns a member's second factor off, by a code of it or a recovery code. The member gets an
+// e-mail. A member's own session only. [ErrWrongCode], [ErrTOTPOff]; [ErrTOTPKept] where the tenant
+// requires it.
+func (s *Service) EndTOTP(ctx context.Context, t Tenant, code secret.Redacted, by audit.By) error {
+	m := t.Member
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		locked, err := lockTenant(ctx, tx, t.ID, forChange)
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, `SELECT `+memberColumns+` FROM members m WHERE m.id = $1 AND `+joined, m.ID).Scan(m.fields()...); err != nil {
+			return pg.OrNone(err, ErrUnauthorized)
+		}
+		if !m.TOTP {
+			return ErrTOTPOff
+		}
+		locked.Member, locked.Member.TOTP = m, false
+		if locked.Complete() != nil {
+			return ErrTOTPKept
+		}
+		right, _, err := s.spend(ctx, tx, m.ID, code, now)
+		switch {
+		case err != nil:
+			return err
+		case !right:
+			return ErrWrongCode
+		}
+		if err := clearTOTP(ctx, tx, m.ID); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("totp.off", memberTarget(m.ID), nil).Of(t.ID))
+	})
+	if err == nil {
+		s.mails.send(totpEmail(m.Email, "off", by))
+	}
+	return err
+}
+
+// ResetTOTP turns a member's second factor off, for an operator who has made sure who asks, and
+// ends the member's sessions. The member gets an e-mail. [ErrNotFound], [ErrMemberNotFound];
+// [ErrTOTPOff].
+func (s *Service) ResetTOTP(ctx context.Context, id uuid.UUID, email string, by audit.By) (m Member, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		if _, err := lock(ctx, tx, id); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, `SELECT `+memberColumns+` FROM members m WHERE m.tenant_id = $1 AND m.email = $2 AND `+joined, id, NormalizeEmail(email)).Scan(m.fields()...)
+		switch {
+		case err != nil:
+			return pg.OrNone(err, ErrMemberNotFound)
+		case !m.TOTP:
+			return ErrTOTPOff
+		}
+		if err := clearTOTP(ctx, tx, m.ID); err != nil {
+			return err
+		}
+		if _, err := deleteSessions(ctx, tx, now, id, m.ID, secret.Redacted{}); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("tenant.reset-totp", memberTarget(m.ID), struct{ Email string }{m.Email}).Of(id))
+	})
+	if err == nil {
+		s.mails.send(totpEmail(m.Email, "off", by))
+	}
+	return m, err
+}
+
+// RequireTOTP sets whether the tenant's owner and finance need a second factor. Who has none yet
+// can only set one up from then on. The owner's session only.
+func (s *Service) RequireTOTP(ctx context.Context, id uuid.UUID, required bool, by audit.By) error {
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		if _, err := lock(ctx, tx, id); err != nil {
+			return err
+		}
+		set, err := tx.Exec(ctx, `UPDATE tenants SET totp_required = $2, updated_at = $3 WHERE id = $1 AND totp_required <> $2`, id, required, now)
+		if err != nil || set.RowsAffected() == 0 {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("totp.required", target(id), audit.Change{Before: requiredShown{!required}, After: requiredShown{required}}).Of(id))
+	})
+}
+
+type requiredShown struct {
+	Required bool `json:"required"`
+}
+
+// factor is a member's second factor as it is stored.
+type factor struct {
+	sealed []byte // nil: none
+	on     bool
+	last   int64 // the step of the last code that was accepted
+}
+
+func readFactor(ctx context.Context, tx pg.Tx, memberID uuid.UUID) (f factor, err error) {
+	err = tx.QueryRow(ctx, `SELECT totp_secret, totp_confirmed_at IS NOT NULL, coalesce(totp_last_step, 0) FROM members WHERE id = $1 FOR NO KEY UPDATE`, memberID).
+		Scan(&f.sealed, &f.on, &f.last)
+	return f, err
+}
+
+// stepOf returns the step whose code this is, 0 when it is none's near the present one, or of a step
+// that has been used: no code works twice.
+func (s *Service) stepOf(memberID uuid.UUID, f factor, code secret.Redacted, now time.Time) (int64, error) {
+	shared, err := s.Box.Open(totpPlace(memberID), f.sealed)
+	if err != nil {
+		return 0, fmt.Errorf("totp_secret of member %s: %w", memberID, err)
+	}
+	at := now.Unix() / int64(totpStep/time.Second)
+	for step := at - totpSkew; step <= at+totpSkew; step++ {
+		if step > f.last && hotp.Validate(code.Reveal(), uint64(step), string(shared)) {
+			return step, nil
+		}
+	}
+	return 0, nil
+}
+
+// spend uses a code up: one of the authenticator, or a recovery code. It reports whether the code is
+// right, and how many recovery codes are left when it was one, else -1. The member's row is locked,
+// so of two uses at once one is right.
+func (s *Service) spend(ctx context.Context, tx pg.Tx, memberID uuid.UUID, code secret.Redacted, now time.Time) (right bool, left int, err error) {
+	f, err := readFactor(ctx, tx, memberID)
+	if err != nil {
+		return false, -1, err
+	}
+	step, err := s.stepOf(memberID, f, code, now)
+	if err != nil {
+		return false, -1, err
+	}
+	if step != 0 {
+		_, err := tx.Exec(ctx, `UPDATE members SET totp_last_step = $2 WHERE id = $1`, memberID, step)
+		return err == nil, -1, err
+	}
+	hash := recoveryHash(code)
+	spent, err := tx.Exec(ctx, `DELETE FROM recovery_codes WHERE hash = $1 AND member_id = $2`, hash[:], memberID)
+	if err != nil || spent.RowsAffected() == 0 {
+		return false, -1, err
+	}
+	err = tx.QueryRow(ctx, `SELECT count(*) FROM recovery_codes WHERE member_id = $1`, memberID).Scan(&left)
+	return err == nil, left, err
+}
+
+func clearTOTP(ctx context.Context, tx pg.Tx, memberID uuid.UUID) error {
+	if _, err := tx.Exec(ctx, `UPDATE members SET totp_secret = NULL, totp_confirmed_at = NULL, totp_last_step = NULL WHERE id = $1`, memberID); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM recovery_codes WHERE member_id = $1`, memberID)
+	return err
+}
+
+// newRecoveryCode returns 80 random bits: too many to guess, or to find by their hash.
+func newRecoveryCode() secret.Redacted {
+	raw := make([]byte, 10)
+	_, _ = rand.Read(raw) // which never fails
+	c := strings.ToLower(base32.StdEncoding.EncodeToString(raw))
+	return secret.Redact(c[:4] + "-" + c[4:8] + "-" + c[8:12] + "-" + c[12:])
+}
+
+// recoveryHash is what is stored of a recovery code. Blanks, hyphens and case do not count.
+func recoveryHash(code secret.Redacted) [32]byte {
+	return secret.Hash(strings.ToLower(strings.NewReplacer("-", "", " ", "").Replace(code.Reveal())))
+}
