@@ -470,11 +470,27 @@ func TestTenantMembersCommand(t *testing.T) {
 	o.Exec(`INSERT INTO members (id, tenant_id, email, name, role, invite_hash, invite_expires_at, invited_at)
 		VALUES ('ffffffff-0000-7000-8000-000000000001', $1, 'dev@shop.example', '', 'developer', sha256('x'), now() + interval '1 day', now())`, o.tenant)
 	golden(t, `
-		MEMBER  EMAIL  NAME  ROLE  STATUS  INVITED  EXPIRES  JOINED  REMOVED
-		<id>  dev@shop.example  -  developer  invited  <time>  <time>  -  -
-		<id>  <id>@tenant.example  Test tenant  owner  active  <time>  -  <time>  -`, o.good("tenant", "members", o.tenant.String()))
+		MEMBER  EMAIL  NAME  ROLE  STATUS  TOTP  INVITED  EXPIRES  JOINED  REMOVED
+		<id>  dev@shop.example  -  developer  invited  no  <time>  <time>  -  -
+		<id>  <id>@tenant.example  Test tenant  owner  active  no  <time>  -  <time>  -`, o.good("tenant", "members", o.tenant.String()))
 	_, _, err := o.run("tenant", "members", "nobody@shop.example")
 	require.ErrorIs(t, err, tenant.ErrNotFound)
+}
+
+func TestResetTOTPCommand(t *testing.T) {
+	o := setup(t)
+	email := o.tenant.String() + "@tenant.example"
+	reset := []string{"tenant", "reset-totp", o.tenant.String(), email, "--yes", "--reason", "phone lost"}
+	_, _, err := o.run(reset...)
+	require.ErrorIs(t, err, tenant.ErrTOTPOff)
+	o.Exec(`UPDATE members SET totp_secret = 'x', totp_confirmed_at = now(), totp_last_step = 1 WHERE tenant_id = $1`, o.tenant)
+	out, said, err := o.run(reset...)
+	require.NoError(t, err)
+	golden(t, `Turn two-factor authentication of <id>@tenant.example, a member of tenant "Test tenant" (<id>@tenant.example, active), off, and end the member's sessions.`, said)
+	golden(t, `Member <id>@tenant.example of tenant "Test tenant" (<id>@tenant.example) logs in with the password alone.`, out)
+	o.lastAudit("tenant.reset-totp", "member:"+o.tenant.String(), "phone lost")
+	_, _, err = o.run("tenant", "reset-totp", o.tenant.String(), "x@tenant.example", "--yes", "--reason", "x")
+	require.ErrorIs(t, err, tenant.ErrMemberNotFound)
 }
 
 func TestTenantKeysCommands(t *testing.T) {

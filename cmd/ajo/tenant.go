@@ -21,7 +21,7 @@ import (
 func (t *tool) newTenantCmd() *cobra.Command {
 	return group("tenant", "Show tenants, suspend and activate them", t.newTenantListCmd(), t.newTenantShowCmd(),
 		t.newSuspendCmd(), t.newActivateCmd(), t.newCloseTenantCmd(), t.newTenantLimitsCmd(), t.newEndSessionsCmd(), t.newOperatorCmd(), t.newPayoutFeeCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd(),
-		t.newTenantMembersCmd(), t.newTenantKeysCmd(), t.newRevokeKeyCmd())
+		t.newTenantMembersCmd(), t.newResetTOTPCmd(), t.newTenantKeysCmd(), t.newRevokeKeyCmd())
 }
 
 func (t *tool) newTenantListCmd() *cobra.Command {

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"ajo/internal/app"
+	"ajo/internal/audit"
 	"ajo/internal/page"
 	"ajo/internal/tenant"
 )
@@ -33,11 +36,46 @@ func (t *tool) newTenantMembersCmd() *cobra.Command {
 				{"NAME", m.Name},
 				{"ROLE", string(m.Role)},
 				{"STATUS", string(m.Status)},
+				{"TOTP", yesNo(m.TOTP)},
 				{"INVITED", stamp(&m.InvitedAt)},
 				{"EXPIRES", stamp(m.ExpiresAt)},
 				{"JOINED", stamp(m.JoinedAt)},
 				{"REMOVED", stamp(m.RemovedAt)},
 			}
+		},
+	})
+}
+
+// totpReset is the result of reset-totp as JSON.
+type totpReset struct {
+	TenantID uuid.UUID
+	Member   tenant.Member
+}
+
+func (t *tool) newResetTOTPCmd() *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: "reset-totp <id or e-mail> <member's e-mail>", short: "Turn a member's two-factor authentication off", complete: t.tenants(),
+			long: `Turns two-factor authentication of a member off, and ends the member's sessions: for somebody who has lost both the authenticator and
+the recovery codes. Make sure who asks. The member logs in with the password, and sets it up again. The member gets an e-mail.`,
+			example: `  ajo tenant reset-totp ops@shop.example dev@shop.example --reason "ticket 4711: phone lost, called back"`,
+		},
+		args: cobra.ExactArgs(2),
+		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+			r, err := tools.Tenants.Find(ctx, args[0])
+			if err != nil {
+				return plan{}, err
+			}
+			return plan{
+				will: fmt.Sprintf("Turn two-factor authentication of %s, a member of tenant %s, off, and end the member's sessions.", args[1], nameAndStatus(r)),
+				do: func(by audit.By) (result, error) {
+					m, err := tools.Tenants.ResetTOTP(ctx, r.ID, args[1], by)
+					if err != nil {
+						return result{}, err
+					}
+					return done(totpReset{r.ID, m}, "Member %s of tenant %q (%s) logs in with the password alone.", m.Email, r.Name, r.Email)
+				},
+			}, nil
 		},
 	})
 }

@@ -299,6 +299,7 @@ func (o *ops) changes() map[string][]string {
 		"tenant operator":      {"tenant", "operator", o.tenant.String()},
 		"tenant payout-fee":    {"tenant", "payout-fee", o.tenant.String(), "--by", "tenant"},
 		"tenant rotate-secret": {"tenant", "rotate-secret", o.tenant.String()},
+		"tenant reset-totp":    {"tenant", "reset-totp", o.tenant.String(), o.tenant.String() + "@tenant.example"},
 		"tenant revoke-key":    {"tenant", "revoke-key", o.tenant.String(), o.apiKey().String()},
 		"tenant limits set":    {"tenant", "limits", "set", o.tenant.String(), "--max-transfer", "500"},
 		"tenant limits tier":   {"tenant", "limits", "tier", o.tenant.String(), "--tier", "1", "--max-deposit", "50000"},
@@ -328,7 +329,7 @@ var unaskedChanges = []string{
 // reading are the commands that change nothing by themselves.
 var reading = []string{
 	"transfers list", "transfers show", "freeze list", "review list", "recalls list", "events list", "events show", "accounts find", "accounts dormant", "deliveries list", "deliveries show",
-	"tenant list", "tenant show", "tenant keys", "tenant limits show", "prices list", "customers review", "customers show", "ledger verify", "ledger trial-balance", "ledger statement",
+	"tenant list", "tenant show", "tenant keys", "tenant members", "tenant limits show", "prices list", "customers review", "customers show", "ledger verify", "ledger trial-balance", "ledger statement",
 	"reconcile", // posts what the bank has, as the workers do
 	"reconcile list", "reconcile show", "reconcile open", "audit list", "work list", "work show", "archive list", "archive show", "archive verify",
 }

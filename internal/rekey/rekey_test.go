@@ -138,32 +138,32 @@ func TestEveryValueIsSealedAnew(t *testing.T) {
 
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"old": 42}, used)
-	require.Equal(t, 42, used.Others("new"))
+	require.Equal(t, rekey.Usage{"old": 49}, used)
+	require.Equal(t, 49, used.Others("new"))
 
 	checked, err := s.Check(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 42, Sealed: 42}, checked)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 49, Sealed: 49}, checked)
 	v.opensWith(v.old) // a check changes nothing
 	require.Empty(t, v.audited())
 
 	told = nil
 	done, err := v.seal(s)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 42, Sealed: 42}, done)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 49, Sealed: 49}, done)
 	v.opensWith(box(t, v.newKey)) // the old key is not needed any more
 	require.Contains(t, told, "customers.nin 7 7")
 	require.Equal(t, before, testenv.Value[string](v.Env, stamps), "no text has changed")
 	used, err = s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"new": 42}, used)
+	require.Equal(t, rekey.Usage{"new": 49}, used)
 
 	log := v.audited()
 	require.Len(t, log, 1)
 	require.Equal(t, []string{"cli:test", "rekey", "key:new", "yearly rotation"}, []string{log[0].Actor, log[0].Action, log[0].Target, log[0].Reason})
 	var detail struct{ Before rekey.Usage }
 	require.NoError(t, json.Unmarshal(log[0].Detail, &detail))
-	require.Equal(t, rekey.Usage{"old": 42}, detail.Before)
+	require.Equal(t, rekey.Usage{"old": 49}, detail.Before)
 
 	done, err = v.seal(s)
 	require.NoError(t, err)
@@ -188,13 +188,13 @@ func TestEndedMidway(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"old": 42 - first.Sealed, "new": first.Sealed}, used)
+	require.Equal(t, rekey.Usage{"old": 49 - first.Sealed, "new": first.Sealed}, used)
 	require.Positive(t, first.Sealed)
 	v.opensWith(v.both)
 
 	second, err := v.seal(s)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 42 - first.Sealed, Sealed: 42 - first.Sealed}, second)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 49 - first.Sealed, Sealed: 49 - first.Sealed}, second)
 	v.opensWith(box(t, v.newKey))
 	require.Len(t, v.audited(), 2)
 }
@@ -230,7 +230,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	require.NoError(t, tx.Commit(v.ctx))
 	got := <-end
 	require.NoError(t, got.err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 18, Sealed: 17, Changed: 1}, got.Result)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 21, Sealed: 20, Changed: 1}, got.Result)
 	require.Equal(t, changed, testenv.Value[[]byte](v.Env, `SELECT webhook_secret FROM tenants WHERE id = $1`, id))
 	v.texts[c.String()+id.String()] = "changed meanwhile"
 	v.opensWith(v.both)
@@ -258,7 +258,7 @@ func TestValuesThatDoNotOpen(t *testing.T) {
 	}
 	checked, err := s.Check(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 18, Sealed: 15, Problems: want}, checked)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 21, Sealed: 18, Problems: want}, checked)
 	done, err := v.seal(s)
 	require.NoError(t, err)
 	require.Equal(t, checked, done)
@@ -285,7 +285,7 @@ func TestLongKeyID(t *testing.T) {
 	require.NoError(t, err)
 	used, err := v.service(b).Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{long: 6}, used)
+	require.Equal(t, rekey.Usage{long: 7}, used)
 }
 
 func TestBatchSize(t *testing.T) {
