@@ -47,9 +47,9 @@ func (e *edge) by(c *fiber.Ctx) audit.By {
 	return audit.Session(t.Member.Email, e.address(c))
 }
 
-// authenticate accepts requests with a valid credential of the route's kind, and refuses others with
-// 401 or 403. An API key must have the scope as well, and a session's member the role, and the
-// second factor where the tenant requires one.
+// authenticate accepts requests with a valid credential of the route's kind, and refuses others
+// with 401 or 403. An API key must have the scope as well, and a session's member the role, and
+// the second factor where the tenant requires one.
 func (e *edge) authenticate(r Route) fiber.Handler {
 	_, early := withoutTOTP[endpoint{r.Method, r.Path}]
 	return func(c *fiber.Ctx) error {

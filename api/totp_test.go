@@ -62,9 +62,9 @@ func TestSecondFactorOverHTTP(t *testing.T) {
 	login("").ok(200, nil)
 }
 
-// Where the tenant requires a second factor, the owner and finance without one get to those endpoints
-// alone by which one is set up, or a stranger is put out; each has its reason in withoutTOTP. Other
-// members, and API keys, go on.
+// Where the tenant requires a second factor, the owner and finance without one get to those
+// endpoints alone by which one is set up, or a stranger is put out; each has its reason in
+// withoutTOTP. Other members, and API keys, go on.
 func TestRoutesWithoutARequiredSecondFactor(t *testing.T) {
 	w := setup(t)
 	owner := w.onboard()

@@ -38,12 +38,12 @@ type Session struct {
 
 // Login opens a session. Anyone may call it. [ErrCredentials] for a wrong password and, after the
 // same time, for an unknown address. [ErrSuspended] only to whoever knows the password.
-// [ErrUnverified] to whoever registered the address last, within [registrationLife], whether it was
-// taken or not, so that a registration does not reveal that. Two passwords are hashed each time.
-// A member with a second factor needs a code of it, or a recovery code: [ErrCodeNeeded] without one,
-// [ErrSecondFactor] for a wrong or used one, both only to whoever knows the password.
-// The audit log has the session, and a wrong password for a tenant, within bounds, after the
-// answer. (Specification, POST /auth/login.)
+// [ErrUnverified] to whoever registered the address last, within [registrationLife], whether it
+// was taken or not, so that a registration does not reveal that. Two passwords are hashed each
+// time. A member with a second factor needs a code of it, or a recovery code: [ErrCodeNeeded]
+// without one, [ErrSecondFactor] for a wrong or used one, both only to whoever knows the
+// password. The audit log has the session, and a wrong password for a tenant, within bounds,
+// after the answer. (Specification, POST /auth/login.)
 func (s *Service) Login(ctx context.Context, email string, password, code secret.Redacted, from netip.Addr) (Session, error) {
 	long := utf8.RuneCountInString(email) > maxEmail
 	email = NormalizeEmail(email)

@@ -141,9 +141,9 @@ func (s *Service) ConfirmTOTP(ctx context.Context, id uuid.UUID, m Member, code 
 	return codes, err
 }
 
-// EndTOTP turns a member's second factor off, by a code of it or a recovery code. The member gets an
-// e-mail. A member's own session only. [ErrWrongCode], [ErrTOTPOff]; [ErrTOTPKept] where the tenant
-// requires it.
+// EndTOTP turns a member's second factor off, by a code of it or a recovery code. The member gets
+// an e-mail. A member's own session only. [ErrWrongCode], [ErrTOTPOff]; [ErrTOTPKept] where the
+// tenant requires it.
 func (s *Service) EndTOTP(ctx context.Context, t Tenant, code secret.Redacted, by audit.By) error {
 	m := t.Member
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
@@ -243,8 +243,8 @@ func readFactor(ctx context.Context, tx pg.Tx, memberID uuid.UUID) (f factor, er
 	return f, err
 }
 
-// stepOf returns the step whose code this is, 0 when it is none's near the present one, or of a step
-// that has been used: no code works twice.
+// stepOf returns the step whose code this is, 0 when it is none's near the present one, or of a
+// step that has been used: no code works twice.
 func (s *Service) stepOf(memberID uuid.UUID, f factor, code secret.Redacted, now time.Time) (int64, error) {
 	shared, err := s.Box.Open(totpPlace(memberID), f.sealed)
 	if err != nil {
@@ -259,9 +259,9 @@ func (s *Service) stepOf(memberID uuid.UUID, f factor, code secret.Redacted, now
 	return 0, nil
 }
 
-// spend uses a code up: one of the authenticator, or a recovery code. It reports whether the code is
-// right, and how many recovery codes are left when it was one, else -1. The member's row is locked,
-// so of two uses at once one is right.
+// spend uses a code up: one of the authenticator, or a recovery code. It reports whether the code
+// is right, and how many recovery codes are left when it was one, else -1. The member's row is
+// locked, so of two uses at once one is right.
 func (s *Service) spend(ctx context.Context, tx pg.Tx, memberID uuid.UUID, code secret.Redacted, now time.Time) (right bool, left int, err error) {
 	f, err := readFactor(ctx, tx, memberID)
 	if err != nil {
