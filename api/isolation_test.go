@@ -47,7 +47,7 @@ var probes = map[string]probe{
 	"POST /auth/members":               {body: `{"email":"intruder@example.com","role":"viewer"}`},
 	"POST /auth/members/:id/role":      {notFound: "member not found", body: `{"role":"viewer"}`},
 	"POST /auth/members/:id/remove":    {notFound: "member not found"},
-	"POST /auth/members/:id/hand-over": {notFound: "member not found", body: `{"password":"correct horse"}`, tries: 9},
+	"POST /auth/members/:id/hand-over": {notFound: "member not found", body: `{"password":"correct horse"}`, tries: 5},
 	"GET /auth/sessions":               {query: "after=%s"},
 	"POST /auth/sessions/:id/end":      {notFound: "session not found"},
 	"POST /auth/accept-invitation":     {open: "the mailed code decides"},

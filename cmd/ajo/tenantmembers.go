@@ -57,7 +57,7 @@ func (t *tool) newResetTOTPCmd() *cobra.Command {
 		command: command{
 			use: "reset-totp <id or e-mail> <member's e-mail>", short: "Turn a member's two-factor authentication off", complete: t.tenants(),
 			long: `Turns two-factor authentication of a member off, and ends the member's sessions: for somebody who has lost both the authenticator and
-the recovery codes. Make sure who asks. The member logs in with the password, and sets it up again. The member gets an e-mail.`,
+the recovery codes. Make sure who asks. The member logs in with the password, and sets it up again. The tenant's audit log has it.`,
 			example: `  ajo tenant reset-totp ops@shop.example dev@shop.example --reason "ticket 4711: phone lost, called back"`,
 		},
 		args: cobra.ExactArgs(2),

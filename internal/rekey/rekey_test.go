@@ -264,7 +264,7 @@ func TestValuesThatDoNotOpen(t *testing.T) {
 	require.Equal(t, checked, done)
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"new": 15, "old": 1, "lost": 1, rekey.NotSealed: 1}, used)
+	require.Equal(t, rekey.Usage{"new": 18, "old": 1, "lost": 1, rekey.NotSealed: 1}, used)
 
 	// Without the old key every value is of an unknown one, and is counted with the first of its
 	// rows.

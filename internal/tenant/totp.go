@@ -181,8 +181,7 @@ func (s *Service) EndTOTP(ctx context.Context, t Tenant, code secret.Redacted, b
 }
 
 // ResetTOTP turns a member's second factor off, for an operator who has made sure who asks, and
-// ends the member's sessions. The member gets an e-mail. [ErrNotFound], [ErrMemberNotFound];
-// [ErrTOTPOff].
+// ends the member's sessions. [ErrNotFound], [ErrMemberNotFound]; [ErrTOTPOff].
 func (s *Service) ResetTOTP(ctx context.Context, id uuid.UUID, email string, by audit.By) (m Member, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -204,9 +203,6 @@ func (s *Service) ResetTOTP(ctx context.Context, id uuid.UUID, email string, by 
 		}
 		return audit.Write(ctx, tx, now, by.Entry("tenant.reset-totp", memberTarget(m.ID), struct{ Email string }{m.Email}).Of(id))
 	})
-	if err == nil {
-		s.mails.send(totpEmail(m.Email, "off", by))
-	}
 	return m, err
 }
 

@@ -10,12 +10,12 @@ import { misdirected } from './misdirected.js';
 import { overview } from './overview.js';
 import { arrive, match, read } from './route.js';
 import { settings } from './settings.js';
-import { byLink, enterCode, forgot, login, reset, signup } from './signin.js';
+import { accept, byLink, enterCode, forgot, login, reset, signup } from './signin.js';
 import { transfer, transfers } from './transfers.js';
 import { announce, button, notFound, problem } from './ui.js';
 
 // A page is a function of the path's parameters, the query and the session: {title, nodes}.
-const open = { '/login': login, '/signup': signup, '/code': enterCode, '/forgot': forgot, '/reset': reset };
+const open = { '/login': login, '/signup': signup, '/code': enterCode, '/forgot': forgot, '/reset': reset, '/accept': accept };
 const pages = {
   '/': overview, '/accounts': accounts, '/accounts/:id': account, '/transfers': transfers, '/transfers/:ref': transfer,
   '/customers': customers, '/customers/:id': customer, '/deliveries': deliveries, '/deliveries/:id': delivery,

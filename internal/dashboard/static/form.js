@@ -4,7 +4,7 @@ import { h } from './dom.js';
 import { busy } from './ui.js';
 
 // field is {name, label, type, hint, value, options, required, …}: a labelled control with its hint.
-function field({ name, label, hint, options, ...props }) {
+export function field({ name, label, hint, options, ...props }) {
   const id = 'in-' + name;
   const described = hint ? id + '-hint' : null;
   const shared = { id, name, 'aria-describedby': described, ...props };

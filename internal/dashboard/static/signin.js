@@ -2,7 +2,7 @@
 
 import { call } from './api.js';
 import { h } from './dom.js';
-import { form } from './form.js';
+import { field, form } from './form.js';
 import { announce, problem, secretBox, snippet } from './ui.js';
 
 // What was typed on the way from sign-up to the first session. It is never stored: after a reload one logs in.
@@ -22,13 +22,41 @@ export function login(_, { next, note }, { signedIn }) {
     address,
     { name: 'password', label: 'Password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' },
   ], 'Log in', async (v) => {
-    await post('/auth/login', v);
+    try {
+      await post('/auth/login', v);
+    } catch (e) {
+      if (e.message === 'code is required') askForCode(f);
+      throw e;
+    }
     await signedIn(next);
   });
   const notes = { ended: 'Your session has ended. Log in to continue where you left off.', link: 'This sign-in link is no longer valid. A link works once, within ten minutes.' };
   return page('Log in', 'Collections and payouts for your business.', notes[note] && h('p', { class: 'note', role: 'status' }, notes[note]), f,
     h('p', null, 'New here? ', h('a', { href: '#/signup' }, 'Sign up')),
+    h('p', null, 'Invited? ', h('a', { href: '#/accept' }, 'Accept an invitation')),
     h('p', null, h('a', { href: '#/forgot' }, 'Forgot your password?')));
+}
+
+// askForCode adds a field for the second factor to the login's form, once.
+function askForCode(f) {
+  if (f.elements.code) return;
+  f.querySelector('.actions').before(field({
+    name: 'code', label: 'Code', required: true, maxlength: 64, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'Six digits of your authenticator, or a recovery code.',
+  }));
+  f.elements.code.focus();
+}
+
+// accept makes an invited person a member by the mailed code, and opens a session.
+export function accept(_, __, { signedIn }) {
+  const f = form([
+    { name: 'code', label: 'Code', required: true, maxlength: 43, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'From the e-mail. Valid for seven days.' },
+    { name: 'name', label: 'Your name', required: true, maxlength: 200, autocomplete: 'name' },
+    { name: 'password', label: 'Password', type: 'password', required: true, minlength: 8, maxlength: 128, autocomplete: 'new-password', hint: 'At least 8 characters.' },
+  ], 'Join', async (v) => {
+    await post('/auth/accept-invitation', v);
+    await signedIn('/');
+  });
+  return page('Accept an invitation', 'The code is in the e-mail that invites you.', f, h('p', null, h('a', { href: '#/login' }, 'Back to log in')));
 }
 
 const newPassword = {
