@@ -409,12 +409,12 @@ func TestRecallBetweenClaimAndSubmission(t *testing.T) {
 	b.fund("1000.00")
 	group, entry := b.received("100.00", &payer)
 	p := b.refunded(entry, "")
-	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnLookup, Do: fakebank.SlowAfter, Delay: 300 * time.Millisecond, Next: 1})
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnLookup, Do: fakebank.SlowAfter, Delay: 3 * time.Second, Next: 1})
 	done := make(chan error, 1)
 	go func() { done <- b.svc.Advance(b.ctx, p.ID) }()
 	testenv.Eventually(t, time.Minute, "the name is looked up", func() bool { return b.bank.Calls(lookupCall) > 0 })
 	b.takenBack(group)
-	_ = <-done // what becomes of the transfer counts
+	<-done // what becomes of the transfer counts, not what its step answers
 	require.Equal(t, transfer.Pending, b.get(p.MerchantTxRef).Status)
 	b.answer(group, "100.00", true)
 	require.Equal(t, transfer.Failed, b.run(p).Status)
