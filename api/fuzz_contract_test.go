@@ -210,6 +210,8 @@ func (f *fuzzer) remember(op *contract.Operation, a contract.Answer) {
 		f.member.key = v.APIKey
 	case "logout":
 		f.member.cookie = f.freshSession()
+	case "requireTOTP": // else this session is refused everything from now on
+		f.w.Exec(`UPDATE tenants SET totp_required = false`)
 	case "receiveEvent":
 		f.post()
 	}
