@@ -236,7 +236,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	v.opensWith(v.both)
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"old": 1, "new": 17}, used, "what is left is told")
+	require.Equal(t, rekey.Usage{"old": 1, "new": 20}, used, "what is left is told")
 }
 
 // A key that is missing, that is another than its id says, and a value that is none are named, and
