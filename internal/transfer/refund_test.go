@@ -410,11 +410,14 @@ func TestRecallBetweenClaimAndSubmission(t *testing.T) {
 	group, entry := b.received("100.00", &payer)
 	p := b.refunded(entry, "")
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnLookup, Do: fakebank.SlowAfter, Delay: 3 * time.Second, Next: 1})
-	done := make(chan error, 1)
-	go func() { done <- b.svc.Advance(b.ctx, p.ID) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = b.svc.Advance(b.ctx, p.ID) // what becomes of the transfer counts
+	}()
 	testenv.Eventually(t, time.Minute, "the name is looked up", func() bool { return b.bank.Calls(lookupCall) > 0 })
 	b.takenBack(group)
-	<-done // what becomes of the transfer counts, not what its step answers
+	<-done
 	require.Equal(t, transfer.Pending, b.get(p.MerchantTxRef).Status)
 	b.answer(group, "100.00", true)
 	require.Equal(t, transfer.Failed, b.run(p).Status)
