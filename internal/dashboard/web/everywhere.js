@@ -189,7 +189,7 @@ test('figures are exact however large, and the plot says them', async () => {
   await page.getByRole('cell', { name: '₦9,007,199,254,740,993.01' }).waitFor();
   const account = { ExpectedAmount: 'not a number' };
   await page.route('**/auth/accounts/x', (route) => route.fulfill({ contentType: 'application/json', body: JSON.stringify({ ...account, AccountRef: 'x', Status: 'active', CustomerID: 'c' }).replace('"not a number"', '999999999999999.99') }));
-  for (const [end, body] of [['balance', { balance: '-999999999999999999.10' }], ['history', { history: null }], ['statement*', { lines: [], totalCredits: '0.00', totalDebits: '0.00', closingBalance: '0.10', pagination: {} }]]) {
+  for (const [end, body] of [['balance', { balance: '-999999999999999999.10' }], ['history', { history: null }], ['holds*', { holds: [], pagination: {} }], ['recalls*', { recalls: [], pagination: {} }], ['statement*', { lines: [], totalCredits: '0.00', totalDebits: '0.00', closingBalance: '0.10', pagination: {} }]]) {
     await page.route('**/auth/accounts/x/' + end, (route) => route.fulfill({ json: body }));
   }
   await go(page, '/accounts/x');
