@@ -3,5 +3,6 @@
 import './flows.js';
 import './held.js';
 import './passwords.js';
+import './members.js';
 import './everywhere.js';
 import './reference.js';
