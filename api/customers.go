@@ -10,13 +10,6 @@ import (
 	"ajo/internal/page"
 )
 
-// customerID is the customer that the path names; uuid.Nil, which no customer has, when it is not
-// an id.
-func customerID(c *fiber.Ctx) uuid.UUID {
-	id, _ := uuid.Parse(pathParam(c, "id"))
-	return id
-}
-
 // listCustomers is GET /v1/customers and GET /auth/customers. Its search and KYC status filters are
 // an addition.
 func (e *edge) listCustomers(c *fiber.Ctx) error {
@@ -32,7 +25,7 @@ func (e *edge) listCustomers(c *fiber.Ctx) error {
 
 // getCustomer is GET /v1/customers/:id and GET /auth/customers/:id.
 func (e *edge) getCustomer(c *fiber.Ctx) error {
-	out, err := e.Customers.Get(c.UserContext(), caller(c).ID, customerID(c))
+	out, err := e.Customers.Get(c.UserContext(), caller(c).ID, pathID(c))
 	return answer(c, out, err)
 }
 
@@ -43,13 +36,13 @@ func (e *edge) renameCustomer(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	out, err := e.Customers.Rename(c.UserContext(), caller(c).ID, customerID(c), name)
+	out, err := e.Customers.Rename(c.UserContext(), caller(c).ID, pathID(c), name)
 	return answer(c, out, err)
 }
 
 // customerAccount is GET /v1/customers/:id/account.
 func (e *edge) customerAccount(c *fiber.Ctx) error {
-	a, err := e.Accounts.OfCustomer(c.UserContext(), caller(c).ID, customerID(c))
+	a, err := e.Accounts.OfCustomer(c.UserContext(), caller(c).ID, pathID(c))
 	return answer(c, a, err)
 }
 
@@ -60,7 +53,7 @@ func (e *edge) submitKYC(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	out, err := e.Customers.SubmitNIN(c.UserContext(), caller(c).ID, customerID(c), nin)
+	out, err := e.Customers.SubmitNIN(c.UserContext(), caller(c).ID, pathID(c), nin)
 	return answer(c, out, err)
 }
 
@@ -72,6 +65,6 @@ func (e *edge) rejectKYC(c *fiber.Ctx) error { return e.decideKYC(c, e.Customers
 
 func (e *edge) decideKYC(c *fiber.Ctx, decide func(context.Context, customer.Reviewer, uuid.UUID) (customer.Customer, error)) error {
 	t := caller(c)
-	out, err := decide(c.UserContext(), customer.Reviewer{TenantID: t.ID, Operator: t.Operator, By: e.by(c)}, customerID(c))
+	out, err := decide(c.UserContext(), customer.Reviewer{TenantID: t.ID, Operator: t.Operator, By: e.by(c)}, pathID(c))
 	return answer(c, out, err)
 }

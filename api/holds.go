@@ -2,7 +2,6 @@ package api
 
 import (
 	"github.com/gofiber/fiber/v2"
-	"github.com/google/uuid"
 
 	"ajo/internal/account"
 	"ajo/internal/idempotency"
@@ -10,12 +9,6 @@ import (
 	"ajo/internal/payment"
 	"ajo/ledger"
 )
-
-// holdID is the hold that a path names; uuid.Nil, which no hold has, where it is no id.
-func holdID(c *fiber.Ctx) uuid.UUID {
-	id, _ := uuid.Parse(pathParam(c, "id"))
-	return id
-}
 
 // placeHold is POST /v1/accounts/:accountRef/holds, an addition.
 func (e *edge) placeHold(c *fiber.Ctx) error {
@@ -53,13 +46,13 @@ func (e *edge) listRecalls(c *fiber.Ctx) error {
 
 // getHold is GET /v1/holds/:id.
 func (e *edge) getHold(c *fiber.Ctx) error {
-	h, err := e.Accounts.Hold(c.UserContext(), caller(c).ID, holdID(c))
+	h, err := e.Accounts.Hold(c.UserContext(), caller(c).ID, pathID(c))
 	return answer(c, h, err)
 }
 
 // releaseHold is POST /v1/holds/:id/release. It reads no body.
 func (e *edge) releaseHold(c *fiber.Ctx) error {
 	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
-		return e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, holdID(c), key)
+		return e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, pathID(c), key)
 	})
 }

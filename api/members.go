@@ -73,12 +73,8 @@ func (e *edge) removeMember(c *fiber.Ctx) error {
 // handOver is POST /auth/members/:id/hand-over, an addition.
 func (e *edge) handOver(c *fiber.Ctx) error {
 	t := caller(c)
-	in := readBody(c)
-	password := in.secret("password")
-	if err := in.err(); err != nil {
-		return err
-	}
-	if err := e.limitMember(c); err != nil {
+	password, err := e.readPassword(c)
+	if err != nil {
 		return err
 	}
 	m, err := e.Tenants.HandOver(c.UserContext(), t.ID, t.Member, pathID(c), password, e.by(c))

@@ -2,7 +2,6 @@ package api
 
 import (
 	"github.com/gofiber/fiber/v2"
-	"github.com/google/uuid"
 
 	"ajo/internal/idempotency"
 	"ajo/internal/transfer"
@@ -25,10 +24,8 @@ func (e *edge) refundEntry(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	// uuid.Nil, which no entry has, where it is no id
-	entry, _ := uuid.Parse(pathParam(c, "id"))
 	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
-		s, err := e.Transfers.Refund(c.UserContext(), caller(c).ID, entry, amount, key)
+		s, err := e.Transfers.Refund(c.UserContext(), caller(c).ID, pathID(c), amount, key)
 		return s.Answer, s.Replayed, err
 	})
 }

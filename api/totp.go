@@ -23,12 +23,8 @@ var withoutTOTP = map[endpoint]string{
 // setUpTOTP is POST /auth/totp, an addition.
 func (e *edge) setUpTOTP(c *fiber.Ctx) error {
 	t := caller(c)
-	in := readBody(c)
-	password := in.secret("password")
-	if err := in.err(); err != nil {
-		return err
-	}
-	if err := e.limitMember(c); err != nil {
+	password, err := e.readPassword(c)
+	if err != nil {
 		return err
 	}
 	s, err := e.Tenants.SetUpTOTP(c.UserContext(), t.ID, t.Member, password, e.by(c))
@@ -98,6 +94,16 @@ func (e *edge) readCode(c *fiber.Ctx) (secret.Redacted, error) {
 		return code, tenant.ErrResetCodeMissing
 	}
 	return code, e.limitMember(c)
+}
+
+// readPassword reads the member's own password, and counts the try.
+func (e *edge) readPassword(c *fiber.Ctx) (secret.Redacted, error) {
+	in := readBody(c)
+	password := in.secret("password")
+	if err := in.err(); err != nil {
+		return password, err
+	}
+	return password, e.limitMember(c)
 }
 
 // limitMember counts a try of the member's password or code.

@@ -192,7 +192,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, na
 	if name, err = checkName(name); err != nil {
 		return out, err
 	}
-	if err := checkPassword(password); err != nil {
+	if err := checkPassword(password, ErrPasswordMissing, ErrPasswordShort, ErrPasswordLong); err != nil {
 		return out, err
 	}
 	if len(code.Reveal()) != tokenLength {
@@ -231,7 +231,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, na
 		out, err = s.writeSession(ctx, tx, t, "invitation", from)
 		return err
 	})
-	if pg.Code(err) == uniqueViolation { // members_email
+	if pg.IsUnique(err, "members_email") {
 		return out, ErrEmailTaken
 	}
 	if err == nil {
@@ -239,9 +239,6 @@ func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, na
 	}
 	return out, err
 }
-
-// uniqueViolation is Postgres' code for a row that an index has already.
-const uniqueViolation = "23505"
 
 // SetRole gives a member another role, which counts from the next request of each of its sessions
 // on. The owner's session only. [ErrRole], [ErrMemberNotFound]; [ErrOwner]; [ErrNotJoined] for one

@@ -154,9 +154,9 @@ func TestAnAddressOpensOneTenant(t *testing.T) {
 	m, err := ada.Invite(ctx, ada.id, "bayo@example.com", "viewer", bySession)
 	require.NoError(t, err)
 	require.Equal(t, MemberInvited, m.Status)
-	told := b.mail("bayo@example.com", 2)
-	require.Contains(t, told.Text, "has an account already")
-	require.True(t, tokenIn(told).IsZero())
+	mailed := b.mail("bayo@example.com", 2)
+	require.Contains(t, mailed.Text, "has an account already")
+	require.True(t, tokenIn(mailed).IsZero())
 
 	// Invited by two, and registering as well: the first that is completed has the address.
 	_, one := ada.invited("dev@example.com", Developer, 1)

@@ -32,15 +32,7 @@ var (
 )
 
 func checkNewPassword(password secret.Redacted) error {
-	switch n := utf8.RuneCountInString(password.Reveal()); {
-	case n == 0:
-		return ErrNewPasswordMissing
-	case n < minPassword:
-		return ErrNewPasswordShort
-	case n > maxPassword:
-		return ErrNewPasswordLong
-	}
-	return nil
+	return checkPassword(password, ErrNewPasswordMissing, ErrNewPasswordShort, ErrNewPasswordLong)
 }
 
 // ChangePassword replaces a member's password and ends all its sessions except the one of token,

@@ -64,7 +64,7 @@ func (n *Registration) check() (err error) {
 	if err := checkEmail(n.Email, emailLong); err != nil {
 		return err
 	}
-	return checkPassword(n.Password)
+	return checkPassword(n.Password, ErrPasswordMissing, ErrPasswordShort, ErrPasswordLong)
 }
 
 // checkName returns a name without surrounding blanks, which count for its length.
@@ -93,14 +93,15 @@ func checkEmail(email string, long bool) error {
 	return nil
 }
 
-func checkPassword(p secret.Redacted) error {
+// checkPassword checks a password that is to be set; the refusals name its field.
+func checkPassword(p secret.Redacted, missing, short, long error) error {
 	switch n := utf8.RuneCountInString(p.Reveal()); {
 	case n == 0:
-		return ErrPasswordMissing
+		return missing
 	case n < minPassword:
-		return ErrPasswordShort
+		return short
 	case n > maxPassword:
-		return ErrPasswordLong
+		return long
 	}
 	return nil
 }
