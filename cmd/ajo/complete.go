@@ -21,7 +21,7 @@ func addChoice[S ~string](cmd *cobra.Command, to *string, flag string, values ..
 	must(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)))
 }
 
-// addTenant adds --tenant, which narrows a list.
+// addTenant adds --tenant: whose, by id or e-mail.
 func (t *tool) addTenant(cmd *cobra.Command, to *string, usage string) {
 	cmd.Flags().StringVar(to, "tenant", "", usage)
 	must(cmd.RegisterFlagCompletionFunc("tenant", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {

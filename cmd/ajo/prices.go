@@ -28,16 +28,12 @@ func (t *tool) newPricesListCmd() *cobra.Command {
 			short:   "List prices as they were set, the latest start first",
 			long:    "Lists the price list, the tenants' own prices and the rates of VAT; with --tenant the list and that tenant's own.",
 			example: "  ajo prices list --tenant ops@shop.example",
-			flags:   func(cmd *cobra.Command) { cmd.Flags().StringVar(&name, "tenant", "", "a tenant's id or e-mail") },
+			flags:   func(cmd *cobra.Command) { t.addTenant(cmd, &name, "a tenant's id or e-mail") },
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, _ page.Request) ([]fee.Price, page.Info, error) {
-			var of *uuid.UUID
-			if name != "" {
-				r, err := tools.Tenants.Find(ctx, name)
-				if err != nil {
-					return nil, page.Info{}, err
-				}
-				of = &r.ID
+			of, err := tenantID(ctx, tools, name)
+			if err != nil {
+				return nil, page.Info{}, err
 			}
 			all, err := tools.Prices.List(ctx, of)
 			return all, page.Info{}, err
@@ -83,7 +79,7 @@ accepted before stays as it was. --on vat sets the VAT on our own fees, for all.
 				`  ajo prices set --on vat --percent 7.5 --reason "the law"`,
 			flags: func(cmd *cobra.Command) {
 				addChoice(cmd, &on, "on", string(fee.OnPayment), string(fee.OnPayout), string(fee.OnVAT))
-				cmd.Flags().StringVar(&name, "tenant", "", "a tenant's id or e-mail (default: the list)")
+				t.addTenant(cmd, &name, "a tenant's id or e-mail (default: the list)")
 				cmd.Flags().StringVar(&percent, "percent", "0", "of the sum, with at most four decimals")
 				cmd.Flags().StringVar(&flat, "flat", "0", "added to it, in naira")
 				cmd.Flags().StringVar(&minimum, "minimum", "0", "the fee at the least")

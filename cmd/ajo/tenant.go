@@ -78,6 +78,17 @@ func (t *tool) newTenantShowCmd() *cobra.Command {
 	})
 }
 
+// ofTenant reads a list of the tenant that the one argument names.
+func ofTenant[T any](read func(*tenant.Service, context.Context, uuid.UUID, page.Request) ([]T, page.Info, error)) func(context.Context, *app.Tools, []string, page.Request) ([]T, page.Info, error) {
+	return func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]T, page.Info, error) {
+		found, err := tools.Tenants.Find(ctx, args[0])
+		if err != nil {
+			return nil, page.Info{}, err
+		}
+		return read(tools.Tenants, ctx, found.ID, r)
+	}
+}
+
 // tenantChange changes the tenant that its one argument names.
 func (t *tool) tenantChange(c command, planFor func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error)) *cobra.Command {
 	c.complete = t.tenants()

@@ -10,7 +10,6 @@ import (
 
 	"ajo/internal/app"
 	"ajo/internal/audit"
-	"ajo/internal/page"
 	"ajo/internal/tenant"
 )
 
@@ -23,13 +22,7 @@ used last. The keys themselves are stored nowhere.`,
 			example: "  ajo tenant keys ops@shop.example", complete: t.tenants(),
 		},
 		args: cobra.ExactArgs(1),
-		read: func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]tenant.KeyRecord, page.Info, error) {
-			found, err := tools.Tenants.Find(ctx, args[0])
-			if err != nil {
-				return nil, page.Info{}, err
-			}
-			return tools.Tenants.Keys(ctx, found.ID, r)
-		},
+		read: ofTenant((*tenant.Service).Keys),
 		row: func(k tenant.KeyRecord) []field {
 			from := ""
 			if k.LastUsedFrom != nil {

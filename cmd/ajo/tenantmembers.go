@@ -9,7 +9,6 @@ import (
 
 	"ajo/internal/app"
 	"ajo/internal/audit"
-	"ajo/internal/page"
 	"ajo/internal/tenant"
 )
 
@@ -22,13 +21,7 @@ func (t *tool) newTenantMembersCmd() *cobra.Command {
 			example: "  ajo tenant members ops@shop.example", complete: t.tenants(),
 		},
 		args: cobra.ExactArgs(1),
-		read: func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]tenant.MemberRecord, page.Info, error) {
-			found, err := tools.Tenants.Find(ctx, args[0])
-			if err != nil {
-				return nil, page.Info{}, err
-			}
-			return tools.Tenants.Members(ctx, found.ID, r)
-		},
+		read: ofTenant((*tenant.Service).Members),
 		row: func(m tenant.MemberRecord) []field {
 			return []field{
 				{"MEMBER", m.ID.String()},

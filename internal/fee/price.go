@@ -2,6 +2,7 @@ package fee
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -133,13 +134,15 @@ var standingSQL = `
 		FROM unnest($1::uuid[]) AS t (id) JOIN prices p ON p.id = ` + InForce("t.id", "$2", "$3") + `
 		LEFT JOIN prices v ON v.id = ` + InForce(List, "'vat'", "$3")
 
-// Read reads the prices that hold for tenants at a time. A tenant without one is not in it.
+// Read reads the prices that hold for tenants at a time; a tenant may be named several times. One
+// without a price is not in it.
 func Read(ctx context.Context, q pg.Querier, at time.Time, on On, tenants []uuid.UUID) (map[uuid.UUID]Standing, error) {
 	out := map[uuid.UUID]Standing{}
 	if len(tenants) == 0 {
 		return out, nil
 	}
-	rows, err := q.Query(ctx, standingSQL, tenants, on, at)
+	slices.SortFunc(tenants, pg.CompareIDs)
+	rows, err := q.Query(ctx, standingSQL, slices.Compact(tenants), on, at)
 	if err != nil {
 		return nil, err
 	}
@@ -193,12 +196,12 @@ func (s *Prices) Set(ctx context.Context, p Price, by audit.By) (Price, error) {
 	})
 }
 
-// List is the prices as they were set, the latest start first: all, or those of one tenant and of
-// the list. For operators.
-func (s *Prices) List(ctx context.Context, tenantID *uuid.UUID) ([]Price, error) {
+// List is the prices as they were set, the latest start first: all for uuid.Nil, else those of the
+// tenant and of the list. For operators.
+func (s *Prices) List(ctx context.Context, tenantID uuid.UUID) ([]Price, error) {
 	return pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Price], `
 		SELECT id, tenant_id, charged_on, percent, flat, minimum, cap, valid_from, created_at, actor, reason FROM prices
-		WHERE $1::uuid IS NULL OR tenant_id = ANY(ARRAY[$1, `+List+`]) ORDER BY charged_on, tenant_id DESC, valid_from DESC`, tenantID)
+		WHERE $1 = `+List+` OR tenant_id = ANY(ARRAY[$1, `+List+`]) ORDER BY charged_on, tenant_id DESC, valid_from DESC`, tenantID)
 }
 
 // Platform is what the platform takes of a tenant's sum; nil: nothing.

@@ -140,10 +140,10 @@ func TestWhichPriceHolds(t *testing.T) {
 		_, err := s.Set(ctx, *p, by)
 		require.ErrorIs(t, err, want)
 	}
-	all, err := s.List(ctx, nil)
+	all, err := s.List(ctx, uuid.Nil)
 	require.NoError(t, err)
 	require.Len(t, all, 4)
-	all, err = s.List(ctx, &other)
+	all, err = s.List(ctx, other)
 	require.NoError(t, err)
 	require.Len(t, all, 3)
 	_, err = e.Pool.Exec(ctx, `UPDATE prices SET flat = 0`)

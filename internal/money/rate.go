@@ -49,9 +49,6 @@ func (r Rate) Within(a Amount) Amount {
 	return Amount{a.d.Mul(hundred).DivRound(hundred.Add(r.d), 2)}
 }
 
-// IsZero reports whether it is 0 percent.
-func (r Rate) IsZero() bool { return r.d.IsZero() }
-
 // String prints the percentage without needless zeros: "1.5".
 func (r Rate) String() string { return r.d.String() }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -315,7 +314,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 func readPrices(ctx context.Context, tx pg.Tx, now time.Time, events []*posting) (map[uuid.UUID]fee.Standing, error) {
 	var tenants []uuid.UUID
 	for _, e := range events {
-		if e.target.Priced && !slices.Contains(tenants, e.target.TenantID) {
+		if e.target.Priced {
 			tenants = append(tenants, e.target.TenantID)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -184,7 +183,7 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 func applyPrices(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance) error {
 	var tenants []uuid.UUID
 	for _, c := range candidates {
-		if c.from.Priced && !slices.Contains(tenants, c.from.TenantID) {
+		if c.from.Priced {
 			tenants = append(tenants, c.from.TenantID)
 		}
 	}
