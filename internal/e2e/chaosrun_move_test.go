@@ -153,7 +153,7 @@ func (s *chaosRun) asks(rng *rand.Rand, h *testTenant, what, path string, body a
 
 const insufficient = "insufficient funds"
 
-// refunds pays a payment that the tenant was told about back to its payer, in part or all that is
+// refunds pays a payment whose event the tenant has had back to its payer, in part or all that is
 // left of it. Whether the bank takes it back meanwhile is not known.
 func (s *chaosRun) refunds(h *testTenant, rng *rand.Rand, whole bool) {
 	p, entry := s.confirmed(h, rng)
@@ -176,11 +176,11 @@ func (s *chaosRun) refunds(h *testTenant, rng *rand.Rand, whole bool) {
 	}
 }
 
-// confirmed draws some payments that the tenant was told of, and finds one that the bank has
+// confirmed draws some payments whose events the tenant has had, and finds one that the bank has
 // confirmed, and its entry.
 func (s *chaosRun) confirmed(h *testTenant, rng *rand.Rand) (*sent, string) {
 	r := s.record
-	told := map[string]*sent{} // by group
+	published := map[string]*sent{} // by group
 	r.mu.Lock()
 	for range min(len(r.payments), 100) {
 		p := r.payments[rng.IntN(len(r.payments))]
@@ -189,7 +189,7 @@ func (s *chaosRun) confirmed(h *testTenant, rng *rand.Rand) (*sent, string) {
 			continue
 		}
 		for group := range t.bodies {
-			told[group] = p
+			published[group] = p
 		}
 	}
 	r.mu.Unlock()
@@ -199,10 +199,10 @@ func (s *chaosRun) confirmed(h *testTenant, rng *rand.Rand) (*sent, string) {
 	if err := s.Pool.QueryRow(ctx, `
 		SELECT id::text, transaction_group_id::text FROM ledger_entries
 		WHERE transaction_group_id = ANY($1::text[]::uuid[]) AND direction = 'credit' AND status = 'confirmed' LIMIT 1`,
-		slices.Collect(maps.Keys(told))).Scan(&entry, &group); err != nil {
+		slices.Collect(maps.Keys(published))).Scan(&entry, &group); err != nil {
 		return nil, "" // none yet, or Postgres is away
 	}
-	return told[group], entry
+	return published[group], entry
 }
 
 // books moves money from one of the tenant's accounts to another.

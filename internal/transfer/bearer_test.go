@@ -227,14 +227,26 @@ func TestManyFeesAtOnce(t *testing.T) {
 	b := bearerBundle(t, "12.50", "0.94")
 	other := b.bearerService()
 	b.fund("30000.00")
+	accepted := b.settleAtOnce(other, many, func(i int) string { return fmt.Sprintf("%d.00", 50+i%50) })
+	require.NotEmpty(t, accepted)
+	require.Less(t, len(accepted), many)
+	b.advanceAtOnce(accepted)
+	require.Equal(t, len(accepted), testenv.Value[int](b.Env, `SELECT count(*) FROM transfers WHERE status = 'success' AND tenant_fee >= 10`))
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE account_id = $1 AND running_balance < 0`, b.account))
+	b.whole()
+}
+
+// settleAtOnce asks for n settlements at once, which b's service and another one take forward as
+// soon as they are accepted. It returns these; the others lack money.
+func (b *bundle) settleAtOnce(other *transfer.Service, n int, amount func(i int) string) (accepted []transfer.Settled) {
+	b.T.Helper()
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	var accepted []transfer.Settled
-	for i := range many {
+	for i := range n {
 		all.Go(func() {
-			s, err := b.svc.Settle(b.ctx, b.tenant, "shop", order(fmt.Sprintf("%d.00", 50+i%50)), idempotency.Request{})
+			s, err := b.svc.Settle(b.ctx, b.tenant, "shop", order(amount(i)), idempotency.Request{})
 			if err != nil {
-				require.ErrorIs(t, err, ledger.ErrInsufficientFunds)
+				require.ErrorIs(b.T, err, ledger.ErrInsufficientFunds)
 				return
 			}
 			for _, svc := range []*transfer.Service{b.svc, other} {
@@ -246,8 +258,13 @@ func TestManyFeesAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.NotEmpty(t, accepted)
-	require.Less(t, len(accepted), many)
+	return accepted
+}
+
+// advanceAtOnce takes the settlements forward, each time ten minutes later, until all have ended.
+func (b *bundle) advanceAtOnce(accepted []transfer.Settled) {
+	b.T.Helper()
+	var all sync.WaitGroup
 	for range 20 {
 		if testenv.Value[int](b.Env, `SELECT count(*) FROM transfers WHERE status IN ('pending', 'processing')`) == 0 {
 			break
@@ -258,7 +275,4 @@ func TestManyFeesAtOnce(t *testing.T) {
 		}
 		all.Wait()
 	}
-	require.Equal(t, len(accepted), testenv.Value[int](b.Env, `SELECT count(*) FROM transfers WHERE status = 'success' AND tenant_fee >= 10`))
-	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE account_id = $1 AND running_balance < 0`, b.account))
-	b.whole()
 }

@@ -1,7 +1,6 @@
 package transfer_test
 
 import (
-	"sync"
 	"testing"
 	"time"
 
@@ -164,42 +163,15 @@ func TestPlatformFeesOfPayoutsAtOnce(t *testing.T) {
 	b.price("10", b.Clock.Now().Add(-time.Hour))
 	other := b.service()
 	b.fund("20000.00")
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	var accepted []transfer.Settled
-	settle := func(n int) {
-		for range n {
-			all.Go(func() {
-				s, err := b.svc.Settle(b.ctx, b.tenant, "shop", order("50.00"), idempotency.Request{})
-				if err != nil {
-					require.ErrorIs(t, err, ledger.ErrInsufficientFunds)
-					return
-				}
-				for _, svc := range []*transfer.Service{b.svc, other} {
-					all.Go(func() { _ = svc.Advance(b.ctx, s.TransferID) })
-				}
-				mu.Lock()
-				accepted = append(accepted, s)
-				mu.Unlock()
-			})
-		}
-		all.Wait()
+	half := func() []transfer.Settled {
+		return b.settleAtOnce(other, many/2, func(int) string { return "50.00" })
 	}
-	settle(many / 2)
+	accepted := half()
 	b.price("20", b.Clock.Now().Add(time.Second))
 	b.Clock.Advance(time.Minute)
-	settle(many / 2)
+	accepted = append(accepted, half()...)
 	require.Less(t, len(accepted), many)
-	for range 20 {
-		if testenv.Value[int](b.Env, `SELECT count(*) FROM transfers WHERE status IN ('pending', 'processing')`) == 0 {
-			break
-		}
-		b.Clock.Advance(10 * time.Minute)
-		for _, s := range accepted {
-			all.Go(func() { _ = b.svc.Advance(b.ctx, s.TransferID) })
-		}
-		all.Wait()
-	}
+	b.advanceAtOnce(accepted)
 	require.Equal(t, len(accepted), testenv.Value[int](b.Env, `SELECT count(*) FROM transfers WHERE status = 'success'`))
 	require.Equal(t, []int{250, len(accepted) - 250}, []int{
 		testenv.Value[int](b.Env, `SELECT count(*) FROM transfers WHERE platform_fee = 10 AND platform_vat = 0.75`),
