@@ -102,6 +102,18 @@ AJO_CHAOS_PAYOUTS ?= 1000
 chaos-settle: build ## Pay out AJO_CHAOS_PAYOUTS (1000) times while the bank errs and workers are killed; AJO_SEED repeats a run
 	AJO_CHAOS_PAYOUTS=$(AJO_CHAOS_PAYOUTS) bin/ajo stack -- go test ./internal/e2e -run '^TestChaosOfPayouts$$' -count 1 -v -timeout 30m
 
+AJO_APPROVALS ?= 1000
+
+.PHONY: test-approvals
+test-approvals: build ## Have AJO_APPROVALS (1000) payouts approved, rejected and forgotten at random: none may reach the bank without its approvals
+	AJO_APPROVALS=$(AJO_APPROVALS) bin/ajo stack -- go test ./internal/transfer -run '^TestNoPayoutWithoutItsApproval$$' -count 1 -v -timeout 30m
+
+AJO_HELD_RUNS ?= 50
+
+.PHONY: test-held
+test-held: build ## Draw 500 settlements, book transfers and refunds at once against holds, AJO_HELD_RUNS (50) times: nothing that is held may leave
+	AJO_HELD_RUNS=$(AJO_HELD_RUNS) bin/ajo stack -- go test ./internal/transfer -run '^TestHeldMoneyNeverLeaves$$' -count 1 -v -timeout 60m
+
 AJO_KILLS ?= 50
 
 .PHONY: chaos-points
@@ -215,7 +227,7 @@ mutate: build ## Make AJO_MUTANTS (100; 0: all) small mistakes in the code, one 
 AJO_CHROMIUM ?= /usr/bin/chromium
 
 .PHONY: test-web
-test-web: build ## Try the dashboard in Chromium: what people do, accessibility, phones, the keyboard; pictures in .ajo/web (needs node 20)
+test-web: build ## Try the dashboard and the console in Chromium: what people do, accessibility, phones, the keyboard; pictures in .ajo/web (needs node 20)
 	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or later" >&2; exit 1; }
 	@[ -x $(AJO_CHROMIUM) ] || { \
 		echo "installing chromium"; root=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
@@ -226,6 +238,7 @@ test-web: build ## Try the dashboard in Chromium: what people do, accessibility,
 	npm --prefix internal/dashboard/web ci --no-audit --no-fund
 	rm -rf .ajo/web
 	AJO_CHROMIUM=$(AJO_CHROMIUM) bin/ajo stack -- npm --prefix internal/dashboard/web test
+	AJO_CHROMIUM=$(AJO_CHROMIUM) bin/ajo stack -- npm --prefix internal/dashboard/web run test-console
 
 .PHONY: format
 format: go ## Format all Go files

@@ -18,6 +18,7 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	n := account.NewAccount{
 		ExternalRef: in.text("externalRef"), Name: in.text("name"), BVN: in.secret("bvn"), CallbackURL: in.optional("callbackUrl"),
 		ExpectedAmount: in.amount("expectedAmount"), ExpiresAt: in.time("expiresAt"), Mode: in.text("mode"),
+		Policy: policyOf(in),
 	}
 	if err := in.err(); err != nil {
 		return err
@@ -31,6 +32,35 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	}
 	e.warnOfCallback(c, "callbackUrl", n.CallbackURL)
 	return nil
+}
+
+// policyOf reads an account's policy, an addition; nil when it is missing or null.
+func policyOf(in *body) *account.Policy {
+	p := in.object("policy")
+	if p == nil {
+		return nil
+	}
+	return &account.Policy{
+		Exact: account.Action(p.text("exact")), Under: account.Action(p.text("under")), Over: account.Action(p.text("over")), Late: account.Action(p.text("late")),
+	}
+}
+
+// splitOf reads how an account's payments are shared out, an addition; nil when it is missing or
+// null.
+func splitOf(in *body) *[]account.NewShare {
+	s := in.object("split")
+	if s == nil {
+		return nil
+	}
+	shares := []account.NewShare{}
+	for _, x := range s.objects("shares") {
+		n := account.NewShare{AccountRef: x.text("accountRef"), Percent: x.text("percent"), Amount: x.text("amount")}
+		if _, ok := x.value("remainder"); ok {
+			n.Remainder = x.flag("remainder")
+		}
+		shares = append(shares, n)
+	}
+	return &shares
 }
 
 // listAccounts is GET /v1/accounts and GET /auth/accounts. Its search and status filters are an
@@ -55,7 +85,7 @@ func (e *edge) getAccount(c *fiber.Ctx) error {
 // updateAccount is PATCH /v1/accounts/:accountRef.
 func (e *edge) updateAccount(c *fiber.Ctx) error {
 	in := readBody(c)
-	ch := account.Changes{Name: in.optional("name"), CallbackURL: in.optional("callbackUrl"), ExpectedAmount: in.amount("expectedAmount")}
+	ch := account.Changes{Name: in.optional("name"), CallbackURL: in.optional("callbackUrl"), ExpectedAmount: in.amount("expectedAmount"), Policy: policyOf(in), Split: splitOf(in)}
 	if err := in.err(); err != nil {
 		return err
 	}

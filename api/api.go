@@ -84,9 +84,8 @@ type Options struct {
 	// provider-timestamp.
 	SignatureHeader, TimestampHeader string
 
-	// For tests: the numbers of slots, and a request's deadline; zero values mean the defaults.
+	// For tests: the numbers of slots; zero values mean the defaults.
 	listenPlaces int
-	deadline     time.Duration
 	exportPlaces *exports
 }
 
@@ -103,7 +102,6 @@ type endpoint struct{ method, route string }
 // New returns the application, ready to be given a listener.
 func New(o Options) *fiber.App {
 	e := &edge{Options: o, counts: map[endpoint]*metrics.HTTP{}, listeners: listeners{places: cmp.Or(o.listenPlaces, listenInAll)}}
-	e.deadline = cmp.Or(o.deadline, deadline)
 	if e.exportPlaces == nil {
 		e.exportPlaces = newExports(exportsAtOnce)
 	}

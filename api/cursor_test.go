@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -25,19 +26,22 @@ func TestCursorOfAnotherList(t *testing.T) {
 		"statement": page.Seq(page.Statement, a.ID, 0), "another statement": page.Seq(page.Statement, b.ID, 0),
 		"operators": page.ID(page.TransferRecords, any), "audit": page.ID(page.Audit, any), "heard": page.Seq(page.Heard, m.id, 0),
 		"holds": page.ID(page.Holds, any), "recalls": page.ID(page.Recalls, any),
+		"events":   page.ID(page.EventLog, any),
+		"payments": page.Due(page.Payments, w.Clock.Now(), any, 0), "work": page.Due(page.Work, w.Clock.Now(), any, 0), "payments of shop-1": page.Seq(page.Payments, a.ID, 0),
 	}
 	for path, own := range map[string]string{
 		"/v1/accounts": "accounts", "/auth/accounts": "accounts", "/v1/customers": "customers", "/auth/customers": "customers",
 		"/v1/transfers": "transfers", "/auth/transfers": "transfers", "/auth/deliveries": "deliveries", "/v1/webhooks/dead-letters": "dead letters",
 		"/auth/misdirected": "misdirected", "/v1/accounts/shop-1/statement": "statement", "/auth/accounts/shop-1/statement": "statement",
 		"/v1/accounts/shop-1/holds": "holds", "/auth/accounts/shop-1/holds": "holds", "/auth/accounts/shop-1/recalls": "recalls",
+		"/v1/payments": "payments", "/v1/events": "events", "/auth/payments": "payments", "/auth/payments?accountRef=shop-1&": "payments of shop-1",
 	} {
 		credential := m.withKey()
 		if path[:5] == "/auth" {
 			credential = m.withSession()
 		}
 		for of, cursor := range cursors {
-			r := w.do("GET", path+"?after="+cursor, "", credential...)
+			r := w.do("GET", strings.Replace(path+"?after=", "&?", "&", 1)+cursor, "", credential...)
 			if of == own {
 				require.Equal(t, 200, r.Status, "%s with its own", path)
 			} else {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"mime"
 	"net/url"
 	"regexp"
@@ -40,6 +41,8 @@ var (
 type body struct {
 	fields map[string]json.RawMessage
 	wrong  error
+	in     *body  // of a field that is an object: the body that has it
+	path   string // and its name, with a dot
 }
 
 // readBody reads the request's body: JSON, at most 256 KiB, without content coding. It reads the
@@ -51,7 +54,7 @@ func readBody(c *fiber.Ctx) *body {
 		return &body{wrong: err}
 	}
 	fields, err := readFields(raw)
-	return &body{fields, err}
+	return &body{fields: fields, wrong: err}
 }
 
 func readFields(raw []byte) (map[string]json.RawMessage, error) {
@@ -110,9 +113,53 @@ func duplicate(name string) error {
 func (b *body) err() error { return b.wrong }
 
 func (b *body) refuse(name, why string) {
-	if b.wrong == nil {
+	if b.in != nil {
+		b.in.refuse(b.path+name, why)
+	} else if b.wrong == nil {
 		b.wrong = errs.New(errs.Invalid, name+" "+why)
 	}
+}
+
+// objects returns a field that is an array of objects, or nil when it is missing or null.
+func (b *body) objects(name string) (list []*body) {
+	v, ok := b.value(name)
+	if !ok {
+		return nil
+	}
+	var raw []json.RawMessage
+	if json.Unmarshal(v, &raw) != nil {
+		b.refuse(name, "must be an array of objects")
+	}
+	for i, v := range raw {
+		fields, err := readFields(v)
+		if err != nil {
+			b.refuse(name, "must be an array of objects, with each field once")
+		}
+		list = append(list, &body{fields: fields, in: b, path: fmt.Sprintf("%s[%d].", name, i)})
+	}
+	return list
+}
+
+func (b *body) refuseDuplicate(name string) {
+	if b.in != nil {
+		b.in.refuseDuplicate(b.path + name)
+	} else if b.wrong == nil {
+		b.wrong = duplicate(name)
+	}
+}
+
+// object returns a field that is an object, whose errors are the body's, or nil when it is missing
+// or null.
+func (b *body) object(name string) *body {
+	v, ok := b.value(name)
+	if !ok {
+		return nil
+	}
+	fields, err := readFields(v)
+	if err != nil {
+		b.refuse(name, "must be an object, with each field once")
+	}
+	return &body{fields: fields, in: b, path: name + "."}
 }
 
 // value returns a field's JSON; ok is false when it is missing or null. A second field that differs
@@ -123,8 +170,8 @@ func (b *body) value(name string) (json.RawMessage, bool) {
 		return nil, false
 	}
 	for other := range b.fields {
-		if other != name && strings.EqualFold(other, name) && b.wrong == nil {
-			b.wrong = duplicate(other)
+		if other != name && strings.EqualFold(other, name) {
+			b.refuseDuplicate(other)
 		}
 	}
 	return v, string(v) != "null"
@@ -170,6 +217,23 @@ func (b *body) texts(name string) []string {
 		out[i] = *s
 	}
 	return out
+}
+
+// without is the body as JSON without some of its fields: a secret is kept nowhere, not even as
+// part of a hash, and a code is another one when the request is repeated.
+func (b *body) without(names ...string) []byte {
+	rest := maps.Clone(b.fields)
+	for _, name := range names {
+		delete(rest, name)
+	}
+	out, _ := json.Marshal(rest) // which was decoded from JSON
+	return out
+}
+
+// has reports whether the body has the field, if only as null.
+func (b *body) has(name string) bool {
+	_, ok := b.fields[name]
+	return ok
 }
 
 // whole returns a field that is a whole number from 0 to max, 0 when it is missing or null.

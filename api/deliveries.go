@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/account"
+	"ajo/internal/errs"
 	"ajo/internal/page"
 	"ajo/internal/webhook"
 )
@@ -24,13 +25,15 @@ type deliveryView struct {
 	NextAttemptAt      *time.Time     `json:"nextAttemptAt"`
 	CreatedAt          time.Time      `json:"createdAt"`
 	DeliveredAt        *time.Time     `json:"deliveredAt"`
+	EndpointID         *uuid.UUID     `json:"endpointId"`
+	Resent             bool           `json:"resent"`
 }
 
 func viewDelivery(d webhook.Delivery) deliveryView {
 	return deliveryView{
 		ID: d.ID, EventType: d.EventType, TransactionGroupID: d.TransactionGroupID, AccountRef: d.AccountRef, CallbackURL: d.CallbackURL,
 		Status: d.Status, AttemptCount: d.AttemptCount, LastError: d.LastError, NextAttemptAt: d.NextAttemptAt, CreatedAt: d.CreatedAt,
-		DeliveredAt: d.DeliveredAt,
+		DeliveredAt: d.DeliveredAt, EndpointID: d.EndpointID, Resent: d.Resent,
 	}
 }
 
@@ -44,8 +47,26 @@ type attemptView struct {
 	ResponseBody string    `json:"responseBody"` // bytes that are no UTF-8 are replaced
 }
 
-// listDeliveries is GET /auth/deliveries: newest first, filtered by status, type and account; and
-// before when they may be in the archive.
+var errEndpointFilter = errs.New(errs.Invalid, "endpointId must be an endpoint's id, or default")
+
+// endpointFilter reads the filter by endpoint; "default" is the accounts' and the tenant's URL.
+func endpointFilter(c *fiber.Ctx, f *webhook.Filter) error {
+	switch id := c.Query("endpointId"); id {
+	case "":
+	case "default":
+		f.Endpoint = new(uuid.Nil)
+	default:
+		parsed, err := uuid.Parse(id)
+		if err != nil || parsed == uuid.Nil {
+			return errEndpointFilter
+		}
+		f.Endpoint = &parsed
+	}
+	return nil
+}
+
+// listDeliveries is GET /auth/deliveries: newest first, filtered by status, type, account and
+// endpoint; and before when they may be in the archive.
 func (e *edge) listDeliveries(c *fiber.Ctx) error {
 	f := webhook.Filter{TenantID: caller(c).ID, Status: webhook.Status(c.Query("status")), EventType: webhook.Type(c.Query("eventType"))}
 	if ref := c.Query("accountRef"); ref != "" {
@@ -57,6 +78,9 @@ func (e *edge) listDeliveries(c *fiber.Ctx) error {
 			return err
 		}
 		f.AccountID = a.ID
+	}
+	if err := endpointFilter(c, &f); err != nil {
+		return err
 	}
 	r, err := pageRequest(c, page.DefaultList)
 	if err != nil {
@@ -119,4 +143,21 @@ func (e *edge) replayDelivery(c *fiber.Ctx) error {
 		return err
 	}
 	return c.JSON(viewDelivery(d))
+}
+
+// replaySince is POST /auth/deliveries/replay, an addition: the dead letters of a time and later.
+func (e *edge) replaySince(c *fiber.Ctx) error {
+	in := readBody(c)
+	since := in.time("since")
+	if since == nil {
+		in.refuse("since", "is required")
+	}
+	if err := in.err(); err != nil {
+		return err
+	}
+	n, more, err := e.Webhooks.ReplaySince(c.UserContext(), caller(c).ID, *since, e.by(c))
+	return answer(c, struct {
+		Count   int  `json:"count"`
+		HasMore bool `json:"hasMore"`
+	}{n, more}, err)
 }

@@ -302,3 +302,23 @@ func TestArchivedDeliveries(t *testing.T) {
 	require.Nil(t, w.read(m.withSession(), "/auth/deliveries")["archivedBefore"], "all are here again")
 	w.do("GET", "/auth/deliveries/"+partition.Floor(from).String(), "", m.withSession()...).refused(404, "delivery not found")
 }
+
+// All dead letters since a time are sent again with one call, by whom the role allows.
+func TestReplaySince(t *testing.T) {
+	w := setup(t)
+	m, _ := w.funded("5000.00")
+	w.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, attempt_count, last_error, created_at)
+		VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com/cb', '{}', 'dead_letter', 6, 'HTTP 500', $4)`,
+		uuid.Must(uuid.NewV7()), m.id, w.accountID(m, "shop-1"), w.Clock.Now())
+	since := func(at time.Duration) string { return `{"since":"` + w.Clock.Now().Add(at).Format(time.RFC3339) + `"}` }
+	w.ask("POST", "/auth/deliveries/replay", since(time.Second), 200, m.withSession()).has(t, fields{"count": json.Number("0"), "hasMore": false})
+	w.ask("POST", "/auth/deliveries/replay", since(-time.Second), 200, m.withSession()).has(t, fields{"count": json.Number("1"), "hasMore": false})
+	w.ask("POST", "/auth/deliveries/replay", since(-time.Second), 200, m.withSession()).has(t, fields{"count": json.Number("0"), "hasMore": false})
+	require.Equal(t, "pending", w.read(m.withSession(), "/auth/deliveries").list("deliveries")[0]["status"])
+	for body, why := range map[string]string{
+		`{}`: "since is required", `{"since":null}`: "since is required", `{"since":7}`: "since must be a string",
+		`{"since":"soon"}`: "since must be an ISO 8601 time such as 2026-01-30T12:15:00Z", `{"since":""}`: "since must be an ISO 8601 time such as 2026-01-30T12:15:00Z",
+	} {
+		w.do("POST", "/auth/deliveries/replay", body, m.withSession()...).refused(400, why)
+	}
+}

@@ -2,22 +2,34 @@ package api
 
 import (
 	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
 
 	"ajo/internal/account"
+	"ajo/internal/audit"
 	"ajo/internal/idempotency"
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/ledger"
 )
 
-// placeHold is POST /v1/accounts/:accountRef/holds, an addition.
+// member is the By of a session's member; nil for an API key.
+func (e *edge) member(c *fiber.Ctx) *audit.By {
+	if caller(c).Key.ID != uuid.Nil {
+		return nil
+	}
+	by := e.by(c)
+	return &by
+}
+
+// placeHold is POST /v1/accounts/:accountRef/holds and POST /auth/accounts/:accountRef/holds,
+// additions.
 func (e *edge) placeHold(c *fiber.Ctx) error {
 	in := readBody(c)
 	amount, err := amountOf(in)
 	if err != nil {
 		return err
 	}
-	n := account.NewHold{Amount: amount, Reason: in.text("reason"), Until: in.time("until")}
+	n := account.NewHold{Amount: amount, Reason: in.text("reason"), Until: in.time("until"), By: e.member(c)}
 	if err := in.err(); err != nil {
 		return err
 	}
@@ -50,9 +62,9 @@ func (e *edge) getHold(c *fiber.Ctx) error {
 	return answer(c, h, err)
 }
 
-// releaseHold is POST /v1/holds/:id/release. It reads no body.
+// releaseHold is POST /v1/holds/:id/release and POST /auth/holds/:id/release. It reads no body.
 func (e *edge) releaseHold(c *fiber.Ctx) error {
 	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
-		return e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, pathID(c), key)
+		return e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, pathID(c), e.member(c), key)
 	})
 }

@@ -16,7 +16,13 @@ const (
 // by the use case, which stores its answer with its effect and reports whether it returned a stored
 // one.
 func (e *edge) once(c *fiber.Ctx, do func(idempotency.Request) (idempotency.Answer, bool, error)) error {
-	key, err := idempotency.NewRequest(caller(c).ID, c.Get(headerIdempotencyKey), c.Method(), c.Path(), c.Request().Body())
+	return e.onceOf(c, c.Request().Body(), do)
+}
+
+// onceOf is once for a request of which a part is no part of what it asks for: asked is the rest,
+// which a repeat must have again.
+func (e *edge) onceOf(c *fiber.Ctx, asked []byte, do func(idempotency.Request) (idempotency.Answer, bool, error)) error {
+	key, err := idempotency.NewRequest(caller(c).ID, c.Get(headerIdempotencyKey), c.Method(), c.Path(), asked)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type probe struct {
 	body     string
 	// %s takes each of the other's ids: a refusal, or an answer with nothing of the other's in it
 	query string
-	tries int    // so often it may be tried in a quarter of an hour: the first things that many
+	tries int    // so often it may be tried before it is limited: the first things that many
 	open  string // no credential is asked for; why that gives nothing away
 }
 
@@ -47,7 +47,7 @@ var probes = map[string]probe{
 	"POST /auth/members":               {body: `{"email":"intruder@example.com","role":"viewer"}`},
 	"POST /auth/members/:id/role":      {notFound: "member not found", body: `{"role":"viewer"}`},
 	"POST /auth/members/:id/remove":    {notFound: "member not found"},
-	"POST /auth/members/:id/hand-over": {notFound: "member not found", body: `{"password":"correct horse"}`, tries: 5},
+	"POST /auth/members/:id/hand-over": {notFound: "member not found", body: `{"password":"correct horse"}`, tries: 2},
 	"GET /auth/sessions":               {query: "after=%s"},
 	"POST /auth/sessions/:id/end":      {notFound: "session not found"},
 	"POST /auth/accept-invitation":     {open: "the mailed code decides"},
@@ -77,18 +77,37 @@ var probes = map[string]probe{
 	"GET /auth/accounts/:accountRef/statement.pdf": {notFound: "account not found"},
 	"GET /auth/accounts/:accountRef/holds":         {notFound: "account not found"},
 	"GET /auth/accounts/:accountRef/recalls":       {notFound: "account not found"},
+	"GET /auth/payments":                           {query: "after=%[1]s&search=%[1]s&accountRef=%[1]s"},
+	"GET /auth/payments.csv":                       {query: "search=%s"},
+	"GET /auth/payments/:id":                       {notFound: "payment not found"},
 	"GET /auth/customers":                          {query: "search=%s"},
 	"GET /auth/customers/:id":                      {notFound: "customer not found"},
 	"GET /auth/transfers":                          {query: "accountRef=%s"},
 	"GET /auth/transfers/:merchantTxRef":           {notFound: "transfer not found"},
+	"GET /auth/transfers/:merchantTxRef/approval":  {notFound: "transfer not found"},
+	"POST /auth/transfers/:merchantTxRef/approve":  {notFound: "transfer not found"},
+	"POST /auth/transfers/:merchantTxRef/reject":   {notFound: "transfer not found"},
+	"GET /auth/transfers/banks":                    {},
+	"POST /auth/transfers/lookup":                  {body: `{"bankCode":"058","accountNumber":"0123456789"}`},
+	"GET /auth/payout-policy":                      {},
+	"POST /auth/payout-policy":                     {body: `{"approvals":1,"threshold":"0.00"}`},
 
 	"GET /auth/deliveries":             {query: "accountRef=%s"},
 	"GET /auth/deliveries/:id":         {notFound: "delivery not found"},
+	"POST /auth/deliveries/replay":     {body: `{"since":"2020-01-01T00:00:00Z"}`},
 	"POST /auth/deliveries/:id/replay": {notFound: "delivery not found"},
 	"GET /auth/webhook-events":         {},
 	"POST /auth/webhook-events":        {body: `{"events":["payment.reversed"]}`},
 	"POST /auth/webhook-test":          {body: `{"url":"http://127.0.0.1:1/"}`},
-	"POST /auth/listen":                {body: `{"wait":0}`},
+	"GET /auth/webhook-endpoints":      {},
+	// its second try is a conflict with the first
+	"POST /auth/webhook-endpoints":                   {body: `{"url":"https://intruder.example/2"}`, query: "after=%s"},
+	"PATCH /auth/webhook-endpoints/:id":              {notFound: "webhook endpoint not found", body: `{"paused":true}`},
+	"DELETE /auth/webhook-endpoints/:id":             {notFound: "webhook endpoint not found"},
+	"POST /auth/webhook-endpoints/:id/rotate-secret": {notFound: "webhook endpoint not found"},
+	"POST /auth/events/resend":                       {body: `{"transactionGroupId":"01890000-0000-7000-8000-000000000001"}`, query: "after=%s", tries: 3},
+
+	"POST /auth/listen": {body: `{"wait":0}`},
 
 	"POST /v1/accounts":                      {body: `{"externalRef":"shop-1","name":"Ada Obi","bvn":"22233344455"}`},
 	"GET /v1/accounts":                       {query: "after=%s"},
@@ -103,12 +122,33 @@ var probes = map[string]probe{
 	"POST /v1/accounts/:accountRef/transfer": {notFound: "account not found", body: `{"amount":"1.00","toAccountRef":"shop-1"}`},
 	"POST /v1/accounts/:accountRef/settle":   {notFound: "account not found", body: `{"amount":"1.00","bankCode":"058","accountNumber":"0123456789"}`},
 
-	"POST /v1/entries/:id/refund":         {notFound: "ledger entry not found", body: `{"amount":"1.00"}`},
-	"POST /v1/accounts/:accountRef/holds": {notFound: "account not found", body: `{"amount":"1.00","reason":"mine"}`},
-	"GET /v1/accounts/:accountRef/holds":  {notFound: "account not found"},
-	"GET /v1/holds/:id":                   {notFound: "hold not found"},
-	"POST /v1/holds/:id/release":          {notFound: "hold not found"},
+	"POST /auth/accounts/:accountRef/settle": {
+		notFound: "account not found", tries: 2,
+		body: `{"amount":"1.00","bankCode":"058","accountNumber":"0123456789","password":"correct horse"}`,
+	},
 
+	"POST /v1/beneficiaries":              {body: `{"bankCode":"058","accountNumber":"1111111111","label":"mine"}`},
+	"GET /v1/beneficiaries":               {query: "after=%s"},
+	"GET /v1/beneficiaries/:id":           {notFound: "beneficiary not found"},
+	"PATCH /v1/beneficiaries/:id":         {notFound: "beneficiary not found", body: `{"label":"mine"}`},
+	"DELETE /v1/beneficiaries/:id":        {notFound: "beneficiary not found"},
+	"POST /auth/beneficiaries":            {body: `{"bankCode":"058","accountNumber":"1111111111","label":"mine"}`},
+	"GET /auth/beneficiaries":             {query: "after=%s"},
+	"PATCH /auth/beneficiaries/:id":       {notFound: "beneficiary not found", body: `{"label":"mine"}`},
+	"POST /auth/beneficiaries/:id/exempt": {notFound: "beneficiary not found", body: `{"exempt":true}`},
+	"DELETE /auth/beneficiaries/:id":      {notFound: "beneficiary not found"},
+
+	"POST /v1/entries/:id/refund":           {notFound: "ledger entry not found", body: `{"amount":"1.00"}`},
+	"POST /v1/accounts/:accountRef/holds":   {notFound: "account not found", body: `{"amount":"1.00","reason":"mine"}`},
+	"POST /auth/accounts/:accountRef/holds": {notFound: "account not found", body: `{"amount":"1.00","reason":"mine"}`},
+	"POST /auth/holds/:id/release":          {notFound: "hold not found"},
+	"POST /auth/payments/:id/refund":        {notFound: "ledger entry not found", tries: 2, body: `{"amount":"1.00","password":"correct horse"}`},
+	"GET /v1/accounts/:accountRef/holds":    {notFound: "account not found"},
+	"GET /v1/holds/:id":                     {notFound: "hold not found"},
+	"POST /v1/holds/:id/release":            {notFound: "hold not found"},
+
+	"GET /v1/payments":                     {query: "search=%s"},
+	"GET /v1/payments/:id":                 {notFound: "payment not found"},
 	"GET /v1/customers":                    {query: "after=%s"},
 	"GET /v1/customers/:id":                {notFound: "customer not found"},
 	"PATCH /v1/customers/:id":              {notFound: "customer not found", body: `{"name":"Taken"}`},
@@ -122,6 +162,7 @@ var probes = map[string]probe{
 	"GET /v1/transfers/:merchantTxRef":     {notFound: "transfer not found"},
 	"GET /v1/fees/calculate":               {query: "amount=5000&accountRef=%s"},
 	"GET /v1/webhooks/dead-letters":        {query: "after=%s"},
+	"GET /v1/events":                       {query: "after=%s"},
 }
 
 var param = regexp.MustCompile(`:[A-Za-z]+`)
@@ -174,11 +215,11 @@ func (w *world) probe(r Route, p probe, intruder *member, things []string) {
 		credentials = append(credentials, intruder.withSession())
 	}
 	for _, h := range credentials {
+		named := things
+		if p.tries > 0 {
+			named = things[:p.tries]
+		}
 		if p.notFound != "" {
-			named := things
-			if p.tries > 0 {
-				named = things[:p.tries]
-			}
 			for _, id := range named {
 				w.do(r.Method, param.ReplaceAllString(r.Path, id), p.body, h...).refused(404, p.notFound)
 			}
@@ -186,7 +227,7 @@ func (w *world) probe(r Route, p probe, intruder *member, things []string) {
 		}
 		w.requireNothingOf(things, w.do(r.Method, r.Path, p.body, append(h, "Idempotency-Key", "key-of-the-owner")...), p.query != "")
 		if p.query != "" {
-			for _, id := range things {
+			for _, id := range named {
 				w.requireNothingOf(things, w.do(r.Method, r.Path+"?"+fmt.Sprintf(p.query, id), p.body, h...), true)
 			}
 		}
@@ -201,7 +242,7 @@ func (w *world) probe(r Route, p probe, intruder *member, things []string) {
 // requireNothingOf looks for another's ids in a good answer, or, where that may be, in a refusal.
 func (w *world) requireNothingOf(things []string, r reply, mayRefuse bool) {
 	w.T.Helper()
-	require.True(w.T, r.Status < 300 || mayRefuse && (r.Status == 400 || r.Status == 404), "%d %s", r.Status, r.Body)
+	require.True(w.T, r.Status < 300 || mayRefuse && (r.Status == 400 || r.Status == 404 || r.Status == 409), "%d %s", r.Status, r.Body)
 	require.Empty(w.T, r.Header.Get("Idempotent-Replayed"))
 	for _, id := range things {
 		if id != "shop-1" { // the intruder may have one too
@@ -227,6 +268,8 @@ func (w *world) belongings(m member) []string {
 	w.do("POST", "/v1/accounts/shop-1/settle", `{"amount":"100.00","bankCode":"058","accountNumber":"0123456789"}`, key...).ok(202, &s)
 	var k struct{ Key struct{ ID uuid.UUID } }
 	w.do("POST", "/auth/keys", `{"name":"a key of the owner","scopes":["accounts:read"]}`, m.withSession()...).ok(201, &k)
+	var saved struct{ ID uuid.UUID }
+	w.do("POST", "/v1/beneficiaries", `{"bankCode":"058","accountNumber":"0123456789","label":"landlord of the owner"}`, key...).ok(201, &saved)
 	w.do("POST", "/auth/members", `{"email":"dev@owner.example","role":"developer"}`, m.withSession()...).ok(201, nil)
 	invited, session := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = 'dev@owner.example'`), testenv.Value[uuid.UUID](w.Env, `SELECT id FROM sessions WHERE tenant_id = $1`, m.id)
 	delivery := testenv.Value[uuid.UUID](w.Env, `UPDATE deliveries SET status = 'dead_letter', attempt_count = 6 RETURNING id`)
@@ -235,10 +278,12 @@ func (w *world) belongings(m member) []string {
 	w.Exec(`UPDATE ledger_balances SET held = 1 WHERE account_id = $1`, a.ID)
 	things := []string{
 		invited.String(), session.String(), "dev@owner.example", page.ID(page.Members, invited), page.ID(page.Sessions, session),
+		saved.ID.String(), "landlord of the owner", page.ID(page.Beneficiaries, saved.ID),
 		hold.String(), "a deposit of the owner", k.Key.ID.String(), "a key of the owner", page.ID(page.Keys, k.Key.ID),
 		"shop-1", "order-of-the-owner", a.ID.String(), a.CustomerID.String(), b.ID.String(), m.id.String(), s.MerchantTxRef, delivery.String(),
 		"txn-of-the-owner", m.key, sec.WebhookSecret, m.email, "owner.example", page.ID(page.Accounts, a.ID), page.ID(page.Customers, a.CustomerID), page.ID(page.Deliveries, delivery),
 		testenv.Value[string](w.Env, `SELECT id::text FROM transfers`), testenv.Value[string](w.Env, `SELECT id::text FROM inbound_events`),
+		testenv.Value[string](w.Env, `SELECT id::text FROM ledger_entries WHERE direction = 'credit' AND kind = '' AND tenant_id = $1`, m.id),
 	}
 	for _, t := range things {
 		require.NotEmpty(w.T, t)

@@ -28,6 +28,10 @@ var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/accounts/:accountRef/holds"}:   true,
 	{"GET", "/auth/accounts/:accountRef/recalls"}: true,
 
+	{"GET", "/v1/payments"}:       true,
+	{"GET", "/auth/payments"}:     true,
+	{"GET", "/auth/payments.csv"}: true,
+
 	{"GET", "/v1/customers"}:   true,
 	{"GET", "/auth/customers"}: true,
 

@@ -10,7 +10,21 @@ import (
 // refundEntry is POST /v1/entries/:id/refund, an addition. Without an amount, or with null, all
 // that is left of the payment goes back.
 func (e *edge) refundEntry(c *fiber.Ctx) error {
+	return e.refundFor(c, readBody(c), c.Request().Body())
+}
+
+// refundPayment is POST /auth/payments/:id/refund, an addition: refundEntry, as asked for by a
+// member who proves to be there.
+func (e *edge) refundPayment(c *fiber.Ctx) error {
 	in := readBody(c)
+	if err := e.prove(c, in); err != nil {
+		return err
+	}
+	return e.refundFor(c, in, in.without("password", "code"))
+}
+
+// refundFor has a payment paid back for who asks for it. asked is what a repeat is compared by.
+func (e *edge) refundFor(c *fiber.Ctx, in *body, asked []byte) error {
 	amount := ""
 	if _, given := in.value("amount"); given {
 		var err error
@@ -24,8 +38,8 @@ func (e *edge) refundEntry(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
-		s, err := e.Transfers.Refund(c.UserContext(), caller(c).ID, pathID(c), amount, key)
+	return e.onceOf(c, asked, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+		s, err := e.Transfers.Refund(c.UserContext(), caller(c).ID, pathID(c), amount, e.maker(c), key)
 		return s.Answer, s.Replayed, err
 	})
 }

@@ -63,7 +63,7 @@ func (h idHandler) WithGroup(name string) slog.Handler { return idHandler{h.Hand
 func (e *edge) begin(c *fiber.Ctx) error {
 	start := time.Now()
 	id := newRequestID(c)
-	ctx, cancel := context.WithTimeout(withRequestID(context.Background(), id), e.deadline)
+	ctx, cancel := context.WithTimeout(withRequestID(context.Background(), id), deadline)
 	defer cancel()
 	c.SetUserContext(ctx)
 	c.Set(fiber.HeaderXRequestID, id)

@@ -121,10 +121,19 @@ var Routes = []Route{
 	{"GET", "/auth/accounts/:accountRef/holds", Session, "", tenant.Viewer, false, (*edge).listHolds},
 	{"GET", "/auth/accounts/:accountRef/recalls", Session, "", tenant.Viewer, false, (*edge).listRecalls},
 	{"GET", "/v1/holds/:id", Key, tenant.HoldsRead, "", false, (*edge).getHold},
+	{"POST", "/auth/accounts/:accountRef/holds", Session, "", tenant.Finance, false, (*edge).placeHold},
+	{"POST", "/auth/holds/:id/release", Session, "", tenant.Finance, false, (*edge).releaseHold},
 	{"POST", "/v1/holds/:id/release", Key, tenant.HoldsWrite, "", false, (*edge).releaseHold},
 
 	// limits.go
 	{"GET", "/v1/limits", Key, tenant.AccountsRead, "", false, (*edge).limits},
+
+	// payments.go
+	{"GET", "/v1/payments", Key, tenant.PaymentsRead, "", false, (*edge).listPayments},
+	{"GET", "/v1/payments/:id", Key, tenant.PaymentsRead, "", false, (*edge).getPayment},
+	{"GET", "/auth/payments", Session, "", tenant.Viewer, false, (*edge).listPayments},
+	{"GET", "/auth/payments/:id", Session, "", tenant.Viewer, false, (*edge).getPayment},
+	{"GET", "/auth/payments.csv", Session, "", tenant.Viewer, false, (*edge).paymentsCSV},
 
 	// customers.go
 	{"GET", "/v1/customers", Key, tenant.CustomersRead, "", false, (*edge).listCustomers},
@@ -139,10 +148,12 @@ var Routes = []Route{
 
 	// settle.go
 	{"POST", "/v1/accounts/:accountRef/settle", Key, tenant.PayoutsCreate, "", false, (*edge).settle},
+	{"POST", "/auth/accounts/:accountRef/settle", Session, "", tenant.Finance, false, (*edge).payOut},
 	{"POST", "/v1/accounts/:accountRef/transfer", Key, tenant.AccountsTransfer, "", false, (*edge).bookTransfer},
 
 	// refunds.go
 	{"POST", "/v1/entries/:id/refund", Key, tenant.PayoutsCreate, "", false, (*edge).refundEntry},
+	{"POST", "/auth/payments/:id/refund", Session, "", tenant.Finance, false, (*edge).refundPayment},
 
 	// transfers.go
 	{"GET", "/v1/transfers", Key, tenant.PayoutsRead, "", false, (*edge).listTransfers},
@@ -150,10 +161,34 @@ var Routes = []Route{
 	{"POST", "/v1/transfers/lookup", Key, tenant.PayoutsRead, "", false, (*edge).lookup},
 	{"GET", "/v1/transfers/:merchantTxRef", Key, tenant.PayoutsRead, "", false, (*edge).getTransfer},
 	{"GET", "/auth/transfers", Session, "", tenant.Viewer, false, (*edge).listTransfers},
+	{"GET", "/auth/transfers/banks", Session, "", tenant.Viewer, false, (*edge).listBanks},
+	{"POST", "/auth/transfers/lookup", Session, "", tenant.Finance, false, (*edge).lookup},
 	{"GET", "/auth/transfers/:merchantTxRef", Session, "", tenant.Viewer, false, (*edge).getTransfer},
+
+	// beneficiaries.go
+	{"POST", "/v1/beneficiaries", Key, tenant.BeneficiariesWrite, "", false, (*edge).saveBeneficiary},
+	{"GET", "/v1/beneficiaries", Key, tenant.BeneficiariesRead, "", false, (*edge).listBeneficiaries},
+	{"GET", "/v1/beneficiaries/:id", Key, tenant.BeneficiariesRead, "", false, (*edge).getBeneficiary},
+	{"PATCH", "/v1/beneficiaries/:id", Key, tenant.BeneficiariesWrite, "", false, (*edge).renameBeneficiary},
+	{"DELETE", "/v1/beneficiaries/:id", Key, tenant.BeneficiariesWrite, "", false, (*edge).removeBeneficiary},
+	{"POST", "/auth/beneficiaries", Session, "", tenant.Finance, false, (*edge).saveBeneficiary},
+	{"GET", "/auth/beneficiaries", Session, "", tenant.Viewer, false, (*edge).listBeneficiaries},
+	{"PATCH", "/auth/beneficiaries/:id", Session, "", tenant.Finance, false, (*edge).renameBeneficiary},
+	{"DELETE", "/auth/beneficiaries/:id", Session, "", tenant.Finance, false, (*edge).removeBeneficiary},
+	{"POST", "/auth/beneficiaries/:id/exempt", Session, "", tenant.Owner, false, (*edge).exemptBeneficiary},
+
+	// approvals.go
+	{"GET", "/auth/payout-policy", Session, "", tenant.Viewer, false, (*edge).payoutPolicy},
+	{"POST", "/auth/payout-policy", Session, "", tenant.Owner, false, (*edge).setPayoutPolicy},
+	{"GET", "/auth/transfers/:merchantTxRef/approval", Session, "", tenant.Viewer, false, (*edge).approval},
+	{"POST", "/auth/transfers/:merchantTxRef/approve", Session, "", tenant.Finance, false, (*edge).approveTransfer},
+	{"POST", "/auth/transfers/:merchantTxRef/reject", Session, "", tenant.Finance, false, (*edge).rejectTransfer},
 
 	// fees.go
 	{"GET", "/v1/fees/calculate", Key, anyScope, "", false, (*edge).calculateFee},
+
+	// events.go
+	{"GET", "/v1/events", Key, tenant.WebhooksRead, "", false, (*edge).listEvents},
 
 	// deadletters.go
 	{"GET", "/v1/webhooks/dead-letters", Key, tenant.WebhooksRead, "", false, (*edge).deadLetters},
@@ -161,12 +196,21 @@ var Routes = []Route{
 	// deliveries.go
 	{"GET", "/auth/deliveries", Session, "", tenant.Viewer, false, (*edge).listDeliveries},
 	{"GET", "/auth/deliveries/:id", Session, "", tenant.Viewer, false, (*edge).getDelivery},
+	{"POST", "/auth/deliveries/replay", Session, "", tenant.Developer, false, (*edge).replaySince},
 	{"POST", "/auth/deliveries/:id/replay", Session, "", tenant.Developer, false, (*edge).replayDelivery},
 
 	// webhook_events.go
 	{"GET", "/auth/webhook-events", Session, "", tenant.Viewer, false, (*edge).webhookEvents},
 	{"POST", "/auth/webhook-events", Session, "", tenant.Developer, false, (*edge).chooseWebhookEvents},
 	{"POST", "/auth/webhook-test", Session, "", tenant.Developer, false, (*edge).testWebhook},
+
+	// webhook_endpoints.go
+	{"GET", "/auth/webhook-endpoints", SessionOrKey, tenant.WebhooksRead, tenant.Viewer, false, (*edge).webhookEndpoints},
+	{"POST", "/auth/webhook-endpoints", SessionOrKey, tenant.WebhooksWrite, tenant.Developer, false, (*edge).addWebhookEndpoint},
+	{"PATCH", "/auth/webhook-endpoints/:id", SessionOrKey, tenant.WebhooksWrite, tenant.Developer, false, (*edge).changeWebhookEndpoint},
+	{"DELETE", "/auth/webhook-endpoints/:id", SessionOrKey, tenant.WebhooksWrite, tenant.Developer, false, (*edge).removeWebhookEndpoint},
+	{"POST", "/auth/webhook-endpoints/:id/rotate-secret", SessionOrKey, tenant.WebhooksWrite, tenant.Developer, false, (*edge).rotateEndpointSecret},
+	{"POST", "/auth/events/resend", SessionOrKey, tenant.WebhooksWrite, tenant.Developer, false, (*edge).resendEvent},
 
 	// listen.go
 	{"POST", "/auth/listen", Session, "", tenant.Developer, false, (*edge).listen},

@@ -296,6 +296,18 @@ func (l *mailbox) code(t testing.TB, to string) (code string) {
 	return code
 }
 
+// about returns the texts of the mails to the address with the subject.
+func (l *mailbox) about(to, subject string) (texts []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.sent {
+		if m.To == to && m.Subject == subject {
+			texts = append(texts, m.Text)
+		}
+	}
+	return texts
+}
+
 // The numbers that the NIN service is asked for here; any other is nobody's.
 const (
 	ninOfAda   = "70123456789"

@@ -31,7 +31,8 @@ func (e *edge) setUpTOTP(c *fiber.Ctx) error {
 	return answer(c, struct {
 		Secret string `json:"secret"`
 		URL    string `json:"url"`
-	}{s.Secret.Reveal(), s.URL.Reveal()}, err)
+		QRCode string `json:"qrCode"`
+	}{s.Secret.Reveal(), s.URL.Reveal(), s.QRCode.Reveal()}, err)
 }
 
 // confirmTOTP is POST /auth/totp/confirm, an addition.
@@ -104,6 +105,19 @@ func (e *edge) readPassword(c *fiber.Ctx) (secret.Redacted, error) {
 		return password, err
 	}
 	return password, e.limitMember(c)
+}
+
+// prove has the member of a session give the password again, or a code, and counts the try. It
+// comes before all else that the request asks for.
+func (e *edge) prove(c *fiber.Ctx, in *body) error {
+	password, code := in.secret("password"), in.secret("code")
+	if err := in.err(); err != nil {
+		return err
+	}
+	if err := e.limitMember(c); err != nil {
+		return err
+	}
+	return e.Tenants.Prove(c.UserContext(), caller(c), password, code, e.address(c))
 }
 
 // limitMember counts a try of the member's password or code.

@@ -25,7 +25,7 @@ func (e *edge) getTransfer(c *fiber.Ctx) error {
 }
 
 // listTransfers is GET /v1/transfers and GET /auth/transfers, an addition: newest first, filtered
-// by account and status.
+// by account, status and what they wait for.
 func (e *edge) listTransfers(c *fiber.Ctx) error {
 	if !storable(c.Query("accountRef")) {
 		return account.ErrNotFound
@@ -34,13 +34,13 @@ func (e *edge) listTransfers(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	f := transfer.Filter{AccountRef: c.Query("accountRef"), Status: transfer.Status(c.Query("status")), Search: search}
+	f := transfer.Filter{AccountRef: c.Query("accountRef"), Status: transfer.Status(c.Query("status")), Awaiting: c.Query("awaiting"), Search: search}
 	return answerPage(c, "transfers", func(r page.Request) ([]transfer.Transfer, page.Info, error) {
 		return e.Transfers.List(c.UserContext(), caller(c).ID, f, r)
 	})
 }
 
-// listBanks is GET /v1/transfers/banks.
+// listBanks is GET /v1/transfers/banks and GET /auth/transfers/banks.
 func (e *edge) listBanks(c *fiber.Ctx) error {
 	banks, err := e.Banks.Banks(c.UserContext())
 	return answer(c, struct {
@@ -48,7 +48,7 @@ func (e *edge) listBanks(c *fiber.Ctx) error {
 	}{banks}, err)
 }
 
-// lookup is POST /v1/transfers/lookup.
+// lookup is POST /v1/transfers/lookup and POST /auth/transfers/lookup.
 func (e *edge) lookup(c *fiber.Ctx) error {
 	in := readBody(c)
 	accountNumber, bankCode := in.text("accountNumber"), in.text("bankCode")
@@ -56,11 +56,16 @@ func (e *edge) lookup(c *fiber.Ctx) error {
 		return err
 	}
 	h, err := e.Transfers.Lookup(c.UserContext(), bankCode, accountNumber)
+	if err != nil {
+		return e.lookupRefused(c, err)
+	}
+	return c.JSON(h)
+}
+
+// lookupRefused is the refusal of what has needed a look-up.
+func (e *edge) lookupRefused(c *fiber.Ctx, err error) error {
 	if errors.Is(err, provider.ErrBusy) {
 		return e.limit(c, ratelimit.Result{Limit: lookupsWaiting, Reset: lookupRetry})
 	}
-	if err != nil {
-		return err
-	}
-	return c.JSON(h)
+	return err
 }

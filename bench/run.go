@@ -70,6 +70,7 @@ var rows = []row{
 	{"leases", inScale, (*run).leases},
 	{"purge", inScale, (*run).purging},
 	{"soak", 0, (*run).soak},
+	{"features", 0, (*run).features},
 }
 
 // runs reports whether the row is one of the run's.

@@ -63,15 +63,15 @@ func TestEveryRow(t *testing.T) {
 	seen := map[string]int{}
 	for _, f := range r.result.Rows {
 		require.Empty(t, f.Error, f.What)
-		require.True(t, f.Goal > 0 || f.Row == "slow" || f.Row == "soak", f.What)
-		if f.Row != "idle" && f.Row != "soak" && !strings.HasPrefix(f.What, "dead rows") && !strings.HasPrefix(f.What, "age of") {
+		require.True(t, f.Goal > 0 || f.Row == "slow" || f.Row == "soak" || f.Row == "features", f.What)
+		if f.Row != "idle" && f.Row != "soak" && f.Row != "features" && !strings.HasPrefix(f.What, "dead rows") && !strings.HasPrefix(f.What, "age of") {
 			require.Positive(t, f.Value, f.What)
 		}
 		seen[f.Row]++
 	}
 	require.Equal(t, map[string]int{
 		"spread": 2, "hot": 2, "chain": 4, "slow": 1, "settle": 1, "latency": 3, "memory": 2, "read": 5, "book": 1, "idle": 2,
-		"confirm": 6, "due": 4, "leases": 1, "purge": 1, "soak": 6,
+		"confirm": 6, "due": 4, "leases": 1, "purge": 1, "soak": 6, "features": 5,
 	}, seen)
 	require.Positive(t, r.result.TPS)
 

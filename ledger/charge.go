@@ -27,6 +27,22 @@ type Charge struct {
 
 var availableOfSQL = `SELECT b.account_id, ` + Available("false", "$2") + ` FROM ledger_balances b WHERE b.account_id = ANY($1)`
 
+// readAvailable reads what is available on accounts, whose balances are locked.
+func readAvailable(ctx context.Context, tx pg.Tx, accounts []uuid.UUID, now time.Time) (map[uuid.UUID]money.Amount, error) {
+	rows, err := tx.Query(ctx, availableOfSQL, accounts, now)
+	if err != nil {
+		return nil, err
+	}
+	available := map[uuid.UUID]money.Amount{}
+	var account uuid.UUID
+	var sum money.Amount
+	_, err = pgx.ForEachRow(rows, []any{&account, &sum}, func() error {
+		available[account] = sum
+		return nil
+	})
+	return available, err
+}
+
 // PostCharges posts charges, which stand at once, as if one after the other, and returns how much
 // of each was posted. A debit takes [Available] money alone, and no more than there is: so every
 // debit that stood before is covered after it as it was, and the balance does not fall below zero
@@ -44,14 +60,8 @@ func PostCharges(ctx context.Context, tx pg.Tx, now time.Time, charges []Charge)
 		return nil, err
 	}
 	// The locks are taken, so it sees the rows and their holds as they stay.
-	listed, err := tx.Query(ctx, availableOfSQL, ids, now)
+	available, err := readAvailable(ctx, tx, ids, now)
 	if err != nil {
-		return nil, err
-	}
-	available := map[uuid.UUID]money.Amount{}
-	var id uuid.UUID
-	var sum money.Amount
-	if _, err := pgx.ForEachRow(listed, []any{&id, &sum}, func() error { available[id] = sum; return nil }); err != nil {
 		return nil, err
 	}
 	out := make([]money.Amount, len(charges))

@@ -105,14 +105,14 @@ func (x tier) allows(amount, before, day, free money.Amount) (allowed money.Amou
 	return allowed, reason
 }
 
-// heldChange is what one transaction does to what an account's holds of limits keep.
+// heldChange is what one transaction does to what an account's holds of payments keep.
 type heldChange struct {
 	AccountID   uuid.UUID    `pg:"account_id"`
 	Held        money.Amount `pg:"held,numeric"`
 	Provisional money.Amount `pg:"provisional,numeric"` // of it, for credits that are provisional
 }
 
-// limitHold is a new hold of a limit.
+// limitHold is a new hold of a payment, by a limit or a policy.
 type limitHold struct {
 	ID        uuid.UUID    `pg:"id"`
 	TenantID  uuid.UUID    `pg:"tenant_id"`
@@ -125,10 +125,11 @@ type limitHold struct {
 	CreatedAt time.Time    `pg:"created_at"`
 }
 
-// overs is what one transaction does by limits of tiers.
+// overs is what one transaction does to holds of payments, by limits of tiers and by policies.
 type overs struct {
 	placed  []limitHold
 	ended   []uuid.UUID
+	left    []uuid.UUID // policies' holds that end because their credits leave the balance
 	changes map[uuid.UUID]*heldChange
 	days    map[string]*dayDeposit
 }
@@ -163,10 +164,10 @@ func (o *overs) allow(t *totals, day string, by money.Amount) {
 	o.days[key].Allowed = o.days[key].Allowed.Add(by)
 }
 
-// place holds what the limits do not allow of a credit.
-func (o *overs) place(t *totals, e *Entry, amount money.Amount, reason string, now time.Time) {
+// place holds a part of a credit, or all of it.
+func (o *overs) place(t *totals, e *Entry, amount money.Amount, by Policy, now time.Time) {
 	o.placed = append(o.placed, limitHold{
-		uuid.Must(uuid.NewV7()), t.TenantID, t.AccountID, amount, reason, HoldOpen, HeldByLimit, e.ID, now,
+		uuid.Must(uuid.NewV7()), t.TenantID, t.AccountID, amount, by.Reason, HoldOpen, by.Source, e.ID, now,
 	})
 	o.hold(t, amount, e.Status)
 }
@@ -204,18 +205,19 @@ func (o *overs) arrive(ctx context.Context, tx pg.Tx, b book, now time.Time, cre
 		*d.days[day] = d.days[day].Add(allowed)
 		o.allow(t, day, allowed)
 		if over := c.entry.Amount.Sub(allowed); over.Sign() > 0 {
-			o.place(t, c.entry, over, reason, now)
+			o.place(t, c.entry, over, Policy{HeldByLimit, reason}, now)
 		}
 	}
 	return nil
 }
 
-// heldOf is an open hold of a limit.
+// heldOf is an open hold of a payment.
 type heldOf struct {
 	ID      uuid.UUID
 	Account uuid.UUID
 	Entry   uuid.UUID
 	Amount  money.Amount
+	Source  HoldSource
 }
 
 // follow ends the holds of credits that have left their accounts' balances, and takes what was
@@ -237,7 +239,7 @@ func (o *overs) follow(ctx context.Context, tx pg.Tx, b book, left, confirmed []
 	held := map[uuid.UUID]heldOf{}
 	if len(entries) > 0 {
 		open, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[heldOf],
-			`SELECT id, account_id, entry_id, amount FROM holds WHERE entry_id = ANY($1) AND status = 'open'`, entries)
+			`SELECT id, account_id, entry_id, amount, source FROM holds WHERE entry_id = ANY($1) AND status = 'open'`, entries)
 		if err != nil {
 			return err
 		}
@@ -247,9 +249,16 @@ func (o *overs) follow(ctx context.Context, tx pg.Tx, b book, left, confirmed []
 	}
 	for _, c := range left {
 		t, h := b.totals[c.account], held[c.entry.ID]
-		o.allow(t, clock.Day(c.entry.CreatedAt), h.Amount.Sub(c.entry.Amount))
-		if h.ID != uuid.Nil {
+		switch h.Source {
+		case HeldByPolicy, HeldForRefund: // of which no limit has allowed anything
+			o.left = append(o.left, h.ID)
+		case HeldByLimit:
 			o.ended = append(o.ended, h.ID)
+			fallthrough
+		default:
+			o.allow(t, clock.Day(c.entry.CreatedAt), h.Amount.Sub(c.entry.Amount))
+		}
+		if h.ID != uuid.Nil {
 			o.hold(t, h.Amount.Neg(), c.entry.Status)
 		}
 	}
@@ -277,12 +286,24 @@ var (
 		WHERE d.tenant_id = ANY(ARRAY[m.tenant_id]) AND d.account_id = ANY(ARRAY[m.account_id]) AND d.day = ANY(ARRAY[m.day::date])`
 )
 
-const endLimitHolds = `UPDATE holds SET status = 'released', ended_at = $2 WHERE id = ANY($1) AND status = 'open'`
+const endLimitHolds = `UPDATE holds SET status = 'released', ended_at = $2, left_with = $3 WHERE id = ANY($1) AND status = 'open'`
+
+// write does what is queued, by itself.
+func (o *overs) write(ctx context.Context, tx pg.Tx, now time.Time) error {
+	var batch pgx.Batch
+	if o.queue(&batch, now); batch.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, &batch).Close()
+}
 
 // queue writes what the limits did.
 func (o *overs) queue(batch *pgx.Batch, now time.Time) {
 	if len(o.ended) > 0 {
-		batch.Queue(endLimitHolds, o.ended, now)
+		batch.Queue(endLimitHolds, o.ended, now, false)
+	}
+	if len(o.left) > 0 {
+		batch.Queue(endLimitHolds, o.left, now, true)
 	}
 	if len(o.placed) > 0 {
 		batch.Queue(insertLimitHolds, pg.Columns(o.placed)...)
@@ -332,8 +353,8 @@ func ApplyTier(ctx context.Context, tx pg.Tx, now time.Time, customer uuid.UUID)
 		return nil, err
 	}
 	holds, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[limited], `
-		SELECT h.id, h.account_id, h.entry_id, h.amount, e.amount, e.status, e.created_at FROM holds h JOIN ledger_entries e ON e.id = h.entry_id
-		WHERE h.account_id = ANY($1) AND h.status = 'open' ORDER BY h.account_id, e.seq`, accounts)
+		SELECT h.id, h.account_id, h.entry_id, h.amount, h.source, e.amount, e.status, e.created_at FROM holds h JOIN ledger_entries e ON e.id = h.entry_id
+		WHERE h.account_id = ANY($1) AND h.status = 'open' AND h.source = 'limit' ORDER BY h.account_id, e.seq`, accounts)
 	if err != nil || len(holds) == 0 {
 		return nil, err
 	}
@@ -361,14 +382,9 @@ func ApplyTier(ctx context.Context, tx pg.Tx, now time.Time, customer uuid.UUID)
 		o.ended = append(o.ended, h.ID)
 		o.hold(t, h.Amount.Neg(), h.Status)
 		if rest := h.Amount.Sub(more); rest.Sign() > 0 {
-			o.place(t, credits[i].entry, rest, reason, now)
+			o.place(t, credits[i].entry, rest, Policy{HeldByLimit, reason}, now)
 		}
 		released = append(released, h.Account)
 	}
-	var batch pgx.Batch
-	o.queue(&batch, now)
-	if batch.Len() == 0 {
-		return nil, nil
-	}
-	return slices.Compact(released), tx.SendBatch(ctx, &batch).Close()
+	return slices.Compact(released), o.write(ctx, tx, now)
 }

@@ -112,14 +112,11 @@ func TestStatementFilterRefuses(t *testing.T) {
 	}
 	n := 0
 	for _, err := range ledger.Lines(b.ctx, b.Pool, b.account, ledger.Filter{}, 2) {
-		if n++; n <= 2 {
-			require.NoError(t, err)
-			continue
-		}
+		n++
 		require.Equal(t, "the statement has more than 2 lines: narrow it by from and to", errs.As(err).Msg)
 		require.Equal(t, errs.Unprocessable, errs.As(err).Kind)
 	}
-	require.Equal(t, 3, n)
+	require.Equal(t, 1, n)
 	next, stop := iter.Pull2(ledger.Lines(b.ctx, b.Pool, b.account, ledger.Filter{}, 3))
 	_, err, ok := next()
 	require.NoError(t, err)

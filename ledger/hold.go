@@ -31,6 +31,11 @@ type HoldSource string
 const (
 	HeldByTenant HoldSource = "tenant"
 	HeldByLimit  HoldSource = "limit" // of a customer's tier (deposit.go)
+	// of an account's policy (policy.go): until the tenant releases it, or until it goes back
+	HeldByPolicy  HoldSource = "policy"
+	HeldForRefund HoldSource = "refund"
+	// of a part of a payment that the bank may have taken back (split.go)
+	HeldByRecall HoldSource = "recall"
 )
 
 // HoldEvent is what moves a hold.
@@ -55,11 +60,12 @@ var (
 	ErrHoldNotFound = errs.New(errs.NotFound, "hold not found")
 	ErrHoldEnded    = errs.New(errs.Unprocessable, "hold is not open")
 	ErrHoldOfLimit  = errs.New(errs.Unprocessable, "hold is of a limit: a higher tier of the customer releases it")
+	ErrHoldOfRecall = errs.New(errs.Unprocessable, "hold is of a recall: the bank's record ends it")
 	ErrHoldStatus   = errs.New(errs.Invalid, "status must be open, released or expired")
 )
 
-// Hold is money that a tenant has set aside on an account, or that is above a limit. It stays in
-// the balance.
+// Hold is money that a tenant has set aside on an account, that is above a limit, or that the
+// account's policy keeps. It stays in the balance.
 type Hold struct {
 	ID         uuid.UUID    `json:"id"`
 	AccountRef string       `json:"accountRef"`
@@ -68,7 +74,7 @@ type Hold struct {
 	Currency   string       `json:"currency"`
 	Reason     string       `json:"reason"`
 	Source     HoldSource   `json:"source"`
-	EntryID    *uuid.UUID   `json:"entryId"` // of a limit's: the credit that is above it
+	EntryID    *uuid.UUID   `json:"entryId"` // the credit that it holds, or a part of; null: a tenant's own
 	Status     HoldStatus   `json:"status"`
 	Until      *time.Time   `json:"until"` // null: until it is released
 	CreatedAt  time.Time    `json:"createdAt"`
@@ -160,6 +166,9 @@ func releaseHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid
 	if err == nil && h.Source == HeldByLimit && !byHand {
 		err = ErrHoldOfLimit
 	}
+	if err == nil && h.Source == HeldByRecall {
+		err = ErrHoldOfRecall
+	}
 	if err != nil {
 		return h, err
 	}
@@ -176,6 +185,11 @@ func releaseHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid
 	if _, err := tx.Exec(ctx, endHoldsSQL, []uuid.UUID{h.AccountID}, now, id); err != nil {
 		return h, err
 	}
+	if h.Source == HeldByPolicy || h.Source == HeldForRefund {
+		if err := arriveReleased(ctx, tx, now, h); err != nil {
+			return h, err
+		}
+	}
 	return FindHold(ctx, tx, now, tenantID, id)
 }
 
@@ -187,7 +201,7 @@ const endHoldsSQL = `
 		UPDATE ledger_balances b SET held = b.held - e.amount, held_over = b.held_over - e.over, held_provisional = b.held_provisional - e.provisional, held_until = (
 			SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $2 AND h.id <> $3)
 		FROM (
-			SELECT h.account_id, sum(h.amount) AS amount, coalesce(sum(h.amount) FILTER (WHERE h.source = 'limit'), 0) AS over,
+			SELECT h.account_id, sum(h.amount) AS amount, coalesce(sum(h.amount) FILTER (WHERE h.source <> 'tenant'), 0) AS over,
 				coalesce(sum(h.amount) FILTER (WHERE c.status = 'provisional'), 0) AS provisional
 			FROM ended h LEFT JOIN ledger_entries c ON c.id = ANY(ARRAY[h.entry_id]) GROUP BY 1) e WHERE b.account_id = e.account_id
 		RETURNING b.account_id, b.held, b.held_until`
@@ -259,16 +273,16 @@ func toHold(r pgx.CollectableRow) (Hold, error) {
 // holdsSQL compares what the balances keep of holds with the open ones.
 const holdsSQL = `
 		WITH h AS (
-			SELECT h.account_id, sum(h.amount) AS held, min(h.until) AS until, coalesce(sum(h.amount) FILTER (WHERE h.source = 'limit'), 0) AS over,
+			SELECT h.account_id, sum(h.amount) AS held, min(h.until) AS until, coalesce(sum(h.amount) FILTER (WHERE h.source <> 'tenant'), 0) AS over,
 				coalesce(sum(h.amount) FILTER (WHERE e.status = 'provisional'), 0) AS provisional
 			FROM holds h LEFT JOIN ledger_entries e ON e.id = h.entry_id WHERE h.status = 'open' GROUP BY 1)
-		SELECT coalesce(b.account_id, h.account_id)::text, format('%s is held (%s above limits, %s of it provisional), the first end is %s; the open holds say %s (%s, %s) and %s',
+		SELECT coalesce(b.account_id, h.account_id)::text, format('%s is held (%s of payments, %s of it provisional), the first end is %s; the open holds say %s (%s, %s) and %s',
 			coalesce(b.held, 0), coalesce(b.held_over, 0), coalesce(b.held_provisional, 0), coalesce(b.held_until::text, 'none'),
 			coalesce(h.held, 0), coalesce(h.over, 0), coalesce(h.provisional, 0), coalesce(h.until::text, 'none'))
 		FROM ledger_balances b FULL JOIN h USING (account_id)
 		WHERE (coalesce(b.held, 0), coalesce(b.held_over, 0), coalesce(b.held_provisional, 0)) <> (coalesce(h.held, 0), coalesce(h.over, 0), coalesce(h.provisional, 0))
 			OR b.held_until IS DISTINCT FROM h.until
 		UNION ALL
-		SELECT h.id::text, format('held above a limit; its credit is %s of %s', coalesce(e.status, 'missing'), e.amount)
+		SELECT h.id::text, format('held of a payment; its credit is %s of %s', coalesce(e.status, 'missing'), e.amount)
 		FROM holds h LEFT JOIN ledger_entries e ON e.id = h.entry_id
-		WHERE h.status = 'open' AND h.source = 'limit' AND (e.id IS NULL OR e.status NOT IN ('provisional', 'confirmed') OR e.amount < h.amount OR e.account_id <> h.account_id)`
+		WHERE h.status = 'open' AND h.source <> 'tenant' AND (e.id IS NULL OR e.status NOT IN ('provisional', 'confirmed') OR e.amount < h.amount OR e.account_id <> h.account_id)`

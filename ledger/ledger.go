@@ -150,6 +150,10 @@ type Posting struct {
 	Kind   Kind
 	// of a payment: the price that holds for it; nil: none
 	Price *uuid.UUID
+	// of a payment: how it is shared out once it is confirmed ([Split], as JSON); nil: it is not
+	Split *string
+	// of a payment: it is held, by its account's policy; nil: it is not
+	Policy *Policy
 	// debits of the same account that are posted right after it, or not at all
 	With []Posting
 }
@@ -167,7 +171,7 @@ type totals struct {
 	recall             *recallChange
 	Held               money.Amount // by open holds
 	HeldUntil          *time.Time   // the first end among them
-	HeldOver           money.Amount // part of Held: by limits of tiers
+	HeldOver           money.Amount // part of Held: of payments, by limits and policies
 }
 
 func (t *totals) net() money.Amount { return t.Credits.Sub(t.Debits) }

@@ -45,6 +45,7 @@ type stored struct {
 	AccountID uuid.UUID
 	Contra    SystemAccount
 	Price     *uuid.UUID // of a payment's credit
+	Split     *string    // of a payment's credit, as JSON: how it is shared out once it is confirmed
 	charged   []*stored  // of a credit with a price: what the platform takes of it
 	charges   *stored    // of such a charge: the credit
 	// the account's last number, when this move puts the entry under review, or ends that
@@ -120,17 +121,16 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 		return out, nil
 	}
 	over := newOvers()
-	if err := over.follow(ctx, tx, book, left, confirmed); err != nil {
-		return nil, err
-	}
-	if err := over.arrive(ctx, tx, book, now, back); err != nil {
+	if err := over.moved(ctx, tx, book, now, left, confirmed, back); err != nil {
 		return nil, err
 	}
 	var batch pgx.Batch
-	queueStatuses(&batch, entries, changed)
+	queueStatuses(&batch, now, entries, changed)
 	over.queue(&batch, now)
-	_, err = write(ctx, tx, &batch, book, reversals)
-	return out, err
+	if _, err = write(ctx, tx, &batch, book, reversals); err != nil {
+		return nil, err
+	}
+	return out, splitMoved(ctx, tx, now, entries, changed)
 }
 
 // For the form of the conditions see package pg, plans.go.
@@ -247,6 +247,8 @@ type newStatus struct {
 	Session  *string `pg:"session"`
 	Name     *string `pg:"name"`
 	Bank     *string `pg:"bank"`
+	// of a credit that is confirmed; nil: as it was
+	ConfirmedAt *time.Time `pg:"confirmed_at"`
 }
 
 var statusesSQL = `
@@ -254,16 +256,19 @@ var statusesSQL = `
 			review_from_seq = coalesce(m.review_from, e.review_from_seq), review_to_seq = coalesce(m.review_to, e.review_to_seq),
 			record_account = coalesce(m.account, e.record_account), record_bank_code = coalesce(m.bank_code, e.record_bank_code),
 			record_session = coalesce(m.session, e.record_session), record_name = coalesce(nullif(m.name, e.sender_name), e.record_name),
-			record_bank = coalesce(nullif(m.bank, e.sender_bank), e.record_bank)
+			record_bank = coalesce(nullif(m.bank, e.sender_bank), e.record_bank), confirmed_at = coalesce(m.confirmed_at, e.confirmed_at)
 		FROM ` + pg.Unnest[newStatus](1, "m") + `
 		WHERE e.id = m.id AND e.status = m.status_from`
 
 // queueStatuses writes the new statuses.
-func queueStatuses(batch *pgx.Batch, entries map[entryKey]*stored, from map[uuid.UUID]Status) {
+func queueStatuses(batch *pgx.Batch, now time.Time, entries map[entryKey]*stored, from map[uuid.UUID]Status) {
 	var rows []newStatus
 	for _, e := range entries {
 		if old, ok := from[e.ID]; ok {
 			row := newStatus{ID: e.ID, From: old, To: e.Status, ReviewFrom: e.reviewFrom, ReviewTo: e.reviewTo}
+			if e.Direction == Credit && e.Status == Confirmed {
+				row.ConfirmedAt = &now
+			}
 			if s := e.record; s != nil {
 				row.Account, row.BankCode, row.Session, row.Name, row.Bank = &s.AccountNumber, &s.BankCode, &s.SessionID, &s.Name, &s.BankName
 			}

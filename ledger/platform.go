@@ -94,11 +94,11 @@ func (e *stored) kept() money.Amount {
 }
 
 const storedSQL = `
-		SELECT account_id, contra, price_id, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
+		SELECT account_id, contra, price_id, split::text, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
 			transfer_ref, reversal_of, created_at, ` + senderColumns + `, kind
 		FROM ledger_entries e WHERE transaction_group_id = ANY($1)`
 
 func scanStored(r pgx.CollectableRow) (*stored, error) {
 	var s stored
-	return &s, r.Scan(append([]any{&s.AccountID, &s.Contra, &s.Price}, s.fields()...)...)
+	return &s, r.Scan(append([]any{&s.AccountID, &s.Contra, &s.Price, &s.Split}, s.fields()...)...)
 }

@@ -25,6 +25,7 @@ type row struct {
 	Hash      []byte       `pg:"hash"`
 	Contra    SystemAccount
 	Price     *uuid.UUID
+	Split     *string
 }
 
 func (r *row) contra() SystemAccount { return cmp.Or(r.Contra, ProviderFloat) }
@@ -47,6 +48,7 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 	rows := make([]row, len(postings))
 	var charges []row
 	var tiered []arrival
+	over := newOvers()
 	for i, p := range postings {
 		t, err := book.of(p.AccountID)
 		if err != nil {
@@ -59,18 +61,18 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 			charges = append(charges, t.append(w, Debit, now))
 		}
 		t.ProvisionalCredits = t.ProvisionalCredits.Add(kept)
-		if p.Tiered {
+		switch {
+		case p.Policy != nil && kept.IsPositive():
+			over.place(t, &rows[i].Entry, kept, *p.Policy, now)
+		case p.Tiered:
 			tiered = append(tiered, arrival{p.AccountID, &rows[i].Entry, kept})
 		}
 	}
 	var batch pgx.Batch
-	if len(tiered) > 0 {
-		over := newOvers()
-		if err := over.arrive(ctx, tx, book, now, tiered); err != nil {
-			return nil, err
-		}
-		over.queue(&batch, now)
+	if err := over.arrive(ctx, tx, book, now, tiered); err != nil {
+		return nil, err
 	}
+	over.queue(&batch, now)
 	entries, err := write(ctx, tx, &batch, book, append(rows, charges...))
 	if err != nil {
 		return nil, err
@@ -137,7 +139,7 @@ func (t *totals) append(p Posting, d Direction, now time.Time) row {
 		ProviderTxnRef: p.ProviderTxnRef, TransactionGroupID: p.TransactionGroupID, TransferRef: p.TransferRef, CreatedAt: now,
 		SenderName: p.SenderName, SenderBank: p.SenderBank, Kind: p.Kind,
 	}, p.Contra)
-	r.Price = p.Price
+	r.Price, r.Split = p.Price, p.Split
 	return r
 }
 
@@ -240,14 +242,14 @@ var (
 // price, are few, and have columns more.
 func queueEntries(batch *pgx.Batch, rows []row) {
 	plain, marked, priced := rows, []markedRow(nil), []pricedRow(nil)
-	if slices.ContainsFunc(rows, func(r row) bool { return r.Kind != "" || r.Price != nil }) {
+	if slices.ContainsFunc(rows, func(r row) bool { return r.Kind != "" || r.Price != nil || r.Split != nil }) {
 		plain = nil
 		for _, r := range rows {
 			switch {
 			case r.Kind != "":
 				marked = append(marked, markedRow{r, r.contra(), r.Kind})
-			case r.Price != nil:
-				priced = append(priced, pricedRow{r, r.Price})
+			case r.Price != nil || r.Split != nil:
+				priced = append(priced, pricedRow{r, r.Price, (*jsonText)(r.Split)})
 			default:
 				plain = append(plain, r)
 			}
@@ -271,10 +273,16 @@ type markedRow struct {
 	KindColumn   Kind          `pg:"kind"`
 }
 
-// pricedRow is a payment's row with a price.
+// jsonText is a JSON text on its way into a column.
+type jsonText string
+
+func (t *jsonText) String() string { return string(*t) }
+
+// pricedRow is a payment's row with a price or a split.
 type pricedRow struct {
 	row
 	PriceColumn *uuid.UUID `pg:"price_id"`
+	SplitColumn *jsonText  `pg:"split,jsonb"`
 }
 
 func queueTotals(batch *pgx.Batch, all map[uuid.UUID]*totals) {

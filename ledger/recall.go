@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -35,7 +36,10 @@ type Held struct {
 // settlements, until [ReleaseRecalled]: the bank may have taken them back. The balance and the
 // statement stay as they are. A credit that is not in the balance has nothing to be held. Holding
 // twice holds twice: the caller keeps what was held of each.
-func HoldRecalled(ctx context.Context, tx pg.Tx, payments []uuid.UUID) (map[uuid.UUID]Held, error) {
+func HoldRecalled(ctx context.Context, tx pg.Tx, now time.Time, payments []uuid.UUID) (map[uuid.UUID]Held, error) {
+	if err := LockSplits(ctx, tx, payments); err != nil {
+		return nil, err
+	}
 	moves := make([]Move, len(payments))
 	for i, id := range payments {
 		moves[i].TransactionGroupID = id
@@ -56,7 +60,11 @@ func HoldRecalled(ctx context.Context, tx pg.Tx, payments []uuid.UUID) (map[uuid
 			if err != nil {
 				return nil, err
 			}
-			h.Amount = e.kept()
+			passed, err := holdParts(ctx, tx, now, e)
+			if err != nil {
+				return nil, err
+			}
+			h.Amount = e.kept().Sub(passed)
 			t.recalled(h.Amount, money.Zero)
 		}
 		out[id] = h

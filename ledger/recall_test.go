@@ -20,7 +20,7 @@ func (b *books) hold(entries ...ledger.Entry) map[uuid.UUID]ledger.Held {
 	}
 	var out map[uuid.UUID]ledger.Held
 	require.NoError(b.T, b.tx(func(tx pg.Tx) (err error) {
-		out, err = ledger.HoldRecalled(b.ctx, tx, groups)
+		out, err = ledger.HoldRecalled(b.ctx, tx, b.Clock.Now(), groups)
 		return err
 	}))
 	return out

@@ -174,7 +174,7 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 
 // Lines reads all lines that the filter lets through, oldest first, in one statement and so as of
 // one moment; nothing is read before the sequence is. More than limit of them is a refusal that
-// says so, after limit lines; [ErrDirection] and [ErrStatus].
+// says so; [ErrDirection] and [ErrStatus].
 func Lines(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, limit int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		if err := eachLine(ctx, q, account, f, limit, func(l Line) bool { return yield(l, nil) }); err != nil {
@@ -191,6 +191,16 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 	if err != nil {
 		return err
 	}
+	long := errs.New(errs.Unprocessable, fmt.Sprintf("the statement has more than %d lines: narrow it by from and to", limit))
+	// All lines of one that is too long need not be read to say so.
+	var n int
+	err = q.QueryRow(ctx, `SELECT count(*) FROM (`+countSQL+`) counted`, account, begin, limit+1, end, f.from(), f.to(), f.Direction, f.Status).Scan(&n)
+	switch {
+	case err != nil:
+		return err
+	case n > limit:
+		return long
+	}
 	rows, err := q.Query(ctx, linesSQL, account, begin, limit+1, end, f.from(), f.to(), f.Direction, f.Status)
 	if err != nil {
 		return err
@@ -198,7 +208,7 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 	defer rows.Close()
 	for n := 0; rows.Next(); n++ {
 		if n == limit {
-			return errs.New(errs.Unprocessable, fmt.Sprintf("the statement has more than %d lines: narrow it by from and to", limit))
+			return long
 		}
 		var l Line
 		into := append(append([]any{&l.seq, &l.RunningBalance}, l.Entry.fields()...), &l.Entry.RefundOf)

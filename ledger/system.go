@@ -61,6 +61,7 @@ const (
 	KindMove     Kind = "move"     // made by an operator
 	// one of the two sides of a transfer between accounts of a tenant
 	KindBookTransfer Kind = "book_transfer"
+	KindSplit        Kind = "split"        // one of the two sides of a part of a payment (split.go)
 	KindPlatformFee  Kind = "platform_fee" // what the platform takes, and the VAT on it
 )
 

@@ -36,6 +36,7 @@ const (
 	CheckChain      = "the hash chain holds"
 	CheckCheckpoint = "what was verified is as it was"
 	CheckHolds      = "what is held is what the open holds say"
+	CheckSplits     = "the parts of a payment sum to it"
 	CheckBook       = "the book sums to zero"
 )
 
@@ -139,6 +140,9 @@ func Read(ctx context.Context, tx pg.Tx, reading Reading) (*Report, error) {
 	}
 	if err == nil {
 		err = r.run(ctx, tx, CheckHolds, holdsSQL)
+	}
+	if err == nil {
+		err = r.run(ctx, tx, CheckSplits, splitsSQL)
 	}
 	if r.book.Sign() != 0 {
 		r.name(CheckBook, "book", "it sums to "+r.book.String())

@@ -1,4 +1,4 @@
--- Tenants, and what lets a program or a person in: API keys, members, sessions, login links, registrations, password resets.
+-- Tenants, and what lets a program or a person in: API keys, members, sessions, login links, registrations, password resets; operators.
 --
 -- Each file is one capability. COMMENTs say what a table or column means, and docs/schema.md is made
 -- from them; a "--" comment says why something is built as it is. The guards that several
@@ -63,12 +63,21 @@ CREATE TABLE tenants (
     webhook_secret_previous_until timestamptz,
     webhook_events                text[] NOT NULL DEFAULT '{}'
         CHECK (webhook_events <@ '{payment.confirmed,payment.reversed,settlement.succeeded,settlement.failed,settlement.refunded}'::text[]),
+    webhook_endpoints             smallint NOT NULL DEFAULT 0 CHECK (webhook_endpoints BETWEEN 0 AND 20),
     listening_until               timestamptz,
     payout_fee_by                 text NOT NULL DEFAULT 'platform' CHECK (payout_fee_by IN ('platform', 'tenant')),
     totp_required                 boolean NOT NULL DEFAULT false,
+    payout_approvals              smallint NOT NULL DEFAULT 0 CHECK (payout_approvals BETWEEN 0 AND 10),
+    approve_above                 naira CHECK (approve_above >= 0),
+    approve_day_above             naira CHECK (approve_day_above >= 0),
+    approval_hook                 text CHECK (approval_hook <> ''),
+    beneficiary_wait              smallint NOT NULL DEFAULT 0 CHECK (beneficiary_wait BETWEEN 0 AND 720),
     created_at                    timestamptz NOT NULL,
     updated_at                    timestamptz NOT NULL,
-    CHECK ((kyc_status = 'verified') <= (business_type IS NOT NULL))
+    CHECK ((kyc_status = 'verified') <= (business_type IS NOT NULL)),
+    CHECK ((payout_approvals > 0) = (approve_above IS NOT NULL OR approve_day_above IS NOT NULL)),
+    CHECK (approval_hook IS NULL OR payout_approvals > 0),
+    CHECK (beneficiary_wait = 0 OR approve_above IS NOT NULL)
 );
 COMMENT ON TABLE tenants IS 'A business that uses the service. It exists from the moment its e-mail address is verified.';
 COMMENT ON COLUMN tenants.email IS 'its owner''s, and so a member''s';
@@ -77,8 +86,14 @@ COMMENT ON COLUMN tenants.cac_number IS 'registration number at the Corporate Af
 COMMENT ON COLUMN tenants.webhook_secret IS 'signing secret, sealed';
 COMMENT ON COLUMN tenants.webhook_secret_previous IS 'the secret before it, sealed; signs too until webhook_secret_previous_until';
 COMMENT ON COLUMN tenants.webhook_events IS 'event types the tenant chose in addition to payment.received';
+COMMENT ON COLUMN tenants.webhook_endpoints IS 'how many endpoints it has beside webhook_url; 0: its events are sent to that URL only, and webhook_endpoints is not read';
 COMMENT ON COLUMN tenants.payout_fee_by IS 'who bears what the bank takes for a payout; operators set it, and it holds for what is accepted from then on';
 COMMENT ON COLUMN tenants.totp_required IS 'its owner and those with the role finance need a second factor';
+COMMENT ON COLUMN tenants.payout_approvals IS 'how many members must approve a payout above approve_above or approve_day_above; 0: none need approval';
+COMMENT ON COLUMN tenants.approve_above IS 'of one payout; NULL: payouts of any sum go without';
+COMMENT ON COLUMN tenants.approve_day_above IS 'of all payouts of a day in Lagos, with the one that is asked for';
+COMMENT ON COLUMN tenants.approval_hook IS 'URL of the tenant''s own system, which is asked about each such payout; its yes is one of the approvals';
+COMMENT ON COLUMN tenants.beneficiary_wait IS 'for so many hours a beneficiary must have been saved before a payout above approve_above goes to it, and none goes to other accounts; 0: no wait';
 COMMENT ON COLUMN tenants.listening_until IS 'until then all events are also written to listen_events; NULL: never listened';
 CREATE TRIGGER tenants_kyc BEFORE UPDATE ON tenants FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
     EXECUTE FUNCTION check_kyc_move('unverified>verified');
@@ -98,6 +113,7 @@ CREATE TABLE members (
     totp_secret       bytea,
     totp_confirmed_at timestamptz,
     totp_last_step    bigint,
+    mailed_until      timestamptz,
     UNIQUE (tenant_id, id),
     CHECK ((totp_secret IS NOT NULL) <= (password_hash IS NOT NULL)),
     CHECK ((totp_confirmed_at IS NOT NULL) <= (totp_secret IS NOT NULL)),
@@ -120,6 +136,7 @@ COMMENT ON COLUMN members.invite_hash IS 'SHA-256 of the mailed code that accept
 COMMENT ON COLUMN members.totp_secret IS 'of RFC 6238, sealed; a login asks for its codes once one was entered';
 COMMENT ON COLUMN members.totp_confirmed_at IS 'when a code was entered for the first time';
 COMMENT ON COLUMN members.totp_last_step IS 'the step of 30 seconds of the last code that was accepted: neither it nor an earlier one is accepted again';
+COMMENT ON COLUMN members.mailed_until IS 'of payouts that await approval: those accepted until then the member was mailed about, or need not be';
 COMMENT ON COLUMN members.joined_at IS 'when the invitation was accepted; the first owner''s: when the e-mail address was verified';
 
 -- +goose StatementBegin
@@ -269,3 +286,49 @@ CREATE TABLE known_networks (
 COMMENT ON TABLE known_networks IS
     'A network from which the owner of an e-mail has logged in. Password guesses from other networks do not use up its tries.';
 COMMENT ON COLUMN known_networks.network IS 'an IPv4 address or an IPv6 /64';
+
+CREATE TABLE operators (
+    id                uuid PRIMARY KEY,
+    name              text NOT NULL CHECK (name ~ '^[a-z][a-z0-9._-]{0,39}$'),
+    role              text NOT NULL CHECK (role IN ('viewer', 'operator')),
+    password_hash     text,
+    totp_secret       bytea,
+    totp_confirmed_at timestamptz,
+    totp_last_step    bigint,
+    setup_hash        bytea CHECK (octet_length(setup_hash) = 32),
+    setup_expires_at  timestamptz,
+    created_at        timestamptz NOT NULL,
+    removed_at        timestamptz,
+    CHECK ((password_hash IS NULL) = (totp_secret IS NULL)),
+    CHECK ((totp_confirmed_at IS NOT NULL) <= (totp_secret IS NOT NULL)),
+    CHECK ((totp_confirmed_at IS NULL) = (totp_last_step IS NULL)),
+    CHECK ((setup_hash IS NULL) = (setup_expires_at IS NULL)),
+    CHECK ((setup_hash IS NOT NULL) <= (totp_confirmed_at IS NULL)),
+    CHECK (removed_at IS NULL OR password_hash IS NULL AND setup_hash IS NULL)
+);
+-- The name of one who was removed may be given again: the audit log says when.
+CREATE UNIQUE INDEX operators_name ON operators (name) WHERE removed_at IS NULL;
+COMMENT ON TABLE operators IS 'A person who may log in to the console on the operations port. Rows stay: the audit log names them.';
+COMMENT ON COLUMN operators.name IS 'what the audit log calls the person: console:<name>';
+COMMENT ON COLUMN operators.role IS 'viewer: sees everything, changes nothing; operator: does what the command line does';
+COMMENT ON COLUMN operators.password_hash IS 'argon2id';
+COMMENT ON COLUMN operators.totp_secret IS 'of RFC 6238, sealed; each login takes a code of it';
+COMMENT ON COLUMN operators.totp_confirmed_at IS 'the first login: from then on the set-up code is void';
+COMMENT ON COLUMN operators.totp_last_step IS 'the step of 30 seconds of the last code that was accepted: neither it nor an earlier one is accepted again';
+COMMENT ON COLUMN operators.setup_hash IS 'SHA-256 of the code by which the person chooses a password and gets the second factor; the code itself is stored nowhere';
+CREATE TRIGGER operators_unchanged BEFORE UPDATE ON operators FOR EACH ROW WHEN (
+    (OLD.id, OLD.name, OLD.role, OLD.created_at) IS DISTINCT FROM (NEW.id, NEW.name, NEW.role, NEW.created_at) OR OLD.removed_at IS NOT NULL
+) EXECUTE FUNCTION refuse_change();
+
+CREATE TABLE operator_sessions (
+    token_hash  bytea PRIMARY KEY CHECK (octet_length(token_hash) = 32),
+    operator_id uuid NOT NULL REFERENCES operators (id),
+    address     inet,
+    created_at  timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL
+);
+CREATE INDEX operator_sessions_operator ON operator_sessions (operator_id);
+CREATE INDEX operator_sessions_expiry ON operator_sessions (expires_at);
+COMMENT ON TABLE operator_sessions IS 'A login of an operator to the console.';
+COMMENT ON COLUMN operator_sessions.token_hash IS 'SHA-256 of the token; the token itself is stored nowhere';
+COMMENT ON COLUMN operator_sessions.address IS 'from where it was opened';

@@ -58,6 +58,8 @@ CREATE TABLE accounts (
     callback_url        text,
     expected_amount     naira CHECK (expected_amount > 0),
     expires_at          timestamptz,
+    policy              jsonb,
+    split               jsonb,
     expired_at          timestamptz,
     closed_at           timestamptz,
     attempt_count       integer NOT NULL DEFAULT 0,
@@ -67,7 +69,10 @@ CREATE TABLE accounts (
     updated_at          timestamptz NOT NULL,
     CHECK (status = 'provisioning' OR bank_account_number IS NOT NULL),
     CHECK ((status = 'expired') = (expired_at IS NOT NULL)),
-    CHECK (type = 'onetime' OR expires_at IS NULL)
+    CHECK (type = 'onetime' OR expires_at IS NULL),
+    CONSTRAINT accounts_policy CHECK (policy IS NULL OR (policy <> '{}' AND policy - '{exact,under,over,late}'::text[] = '{}'
+        AND coalesce(policy ->> 'exact', 'accept') IN ('accept', 'hold', 'refund') AND coalesce(policy ->> 'under', 'accept') IN ('accept', 'hold', 'refund')
+        AND coalesce(policy ->> 'over', 'accept') IN ('accept', 'hold', 'refund') AND coalesce(policy ->> 'late', 'accept') IN ('accept', 'hold', 'refund')))
 );
 CREATE UNIQUE INDEX accounts_dedicated ON accounts (tenant_id, account_ref) WHERE type = 'dedicated';
 -- A bank issues the number of a closed account again, so numbers are unique among the open ones.
@@ -83,6 +88,9 @@ COMMENT ON COLUMN accounts.status IS
     'provisioning: stored before the bank is called, and not shown by any endpoint until the bank has answered';
 COMMENT ON COLUMN accounts.type IS 'onetime: ends with the exact amount or at expires_at';
 COMMENT ON COLUMN accounts.callback_url IS 'webhook URL of this account, in place of the tenant''s';
+COMMENT ON COLUMN accounts.policy IS
+    'what becomes of payments of exactly, under or over the expected amount, and of late ones: accept, hold or refund; NULL, or not named: accept, and late ones are misdirected';
+COMMENT ON COLUMN accounts.split IS 'how confirmed payments are shared out, of those that are posted from now on; NULL: not at all';
 COMMENT ON COLUMN accounts.expired_at IS 'payments made later are refused; one made at this moment is still accepted';
 COMMENT ON COLUMN accounts.closed_at IS 'when the bank confirmed that the number is closed';
 COMMENT ON COLUMN accounts.attempt_count IS 'attempts to close the number at the bank that failed';

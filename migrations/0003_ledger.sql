@@ -57,8 +57,10 @@ CREATE TABLE ledger_entries (
     record_session       text,
     record_name          text,
     record_bank          text,
-    kind                 text NOT NULL DEFAULT '' CHECK (kind IN ('', 'fee', 'suspense', 'move', 'book_transfer', 'platform_fee')),
+    confirmed_at         timestamptz,
+    kind                 text NOT NULL DEFAULT '' CHECK (kind IN ('', 'fee', 'suspense', 'move', 'book_transfer', 'platform_fee', 'split')),
     price_id             uuid CHECK (price_id IS NULL OR (direction = 'credit' AND kind = '' AND reversal_of IS NULL)),
+    split                jsonb CHECK (split IS NULL OR (direction = 'credit' AND kind = '' AND reversal_of IS NULL)),
     reversed             boolean NOT NULL GENERATED ALWAYS AS (status = 'reversed') STORED,
     -- A debit under review would free money that may be on its way out. What the platform takes of a
     -- payment is under review with it.
@@ -81,14 +83,20 @@ CREATE INDEX ledger_entries_reviewed ON ledger_entries (account_id) WHERE review
 -- by a column that a confirmation leaves as it is.
 CREATE INDEX ledger_entries_debits ON ledger_entries (account_id, seq) WHERE direction = 'debit';
 CREATE INDEX ledger_entries_reversed ON ledger_entries (account_id, seq) WHERE reversed;
+-- A tenant's payments, newest first. Those of a batch have one time, so that their keys are stored
+-- once; the id would double the index. The condition keeps other statements' plans as they are.
+CREATE INDEX ledger_entries_payments ON ledger_entries (tenant_id, created_at) WHERE direction = 'credit' AND kind = '' AND reversal_of IS NULL;
+-- The payments that are shared out, for the verification.
+CREATE INDEX ledger_entries_split ON ledger_entries (id) WHERE split IS NOT NULL;
 -- Statements of the system accounts: their own entries, and those that name them on the other side.
 CREATE INDEX ledger_entries_system ON ledger_entries (account_id, id) WHERE tenant_id = account_id;
 CREATE INDEX ledger_entries_contra ON ledger_entries (contra, id) WHERE contra <> 'provider_float';
 COMMENT ON TABLE ledger_entries IS 'One movement of money on an account. Only its status ever changes.';
 COMMENT ON COLUMN ledger_entries.contra IS 'the system account on the other side of the movement';
 COMMENT ON COLUMN ledger_entries.kind IS
-    'empty: a payment or a payout; fee: what the bank took for a payout; suspense: money whose owner is not known; move: made by an operator; book_transfer: between accounts of a tenant; platform_fee: what the platform takes, and the VAT on it';
+    'empty: a payment or a payout; fee: what the bank took for a payout; suspense: money whose owner is not known; move: made by an operator; book_transfer: between accounts of a tenant; split: a part of a payment, between such accounts; platform_fee: what the platform takes, and the VAT on it';
 COMMENT ON COLUMN ledger_entries.price_id IS 'of a payment: the price that held for it; entries of kind platform_fee follow its status; NULL: none';
+COMMENT ON COLUMN ledger_entries.split IS 'of a payment: how it is shared out once it is confirmed, as its account said when it was posted; NULL: not at all';
 COMMENT ON COLUMN ledger_entries.seq IS 'position in the account, from 1 without a gap: the statement''s order and cursor';
 COMMENT ON COLUMN ledger_entries.amount IS 'of a received payment: net, after the bank''s fee';
 COMMENT ON COLUMN ledger_entries.fee IS 'the bank''s fee, outside the balance';
@@ -96,6 +104,7 @@ COMMENT ON COLUMN ledger_entries.status IS 'needs_review: not in the balance unt
 COMMENT ON COLUMN ledger_entries.sender_name IS 'who paid, as the payment''s event says: an event may be archived, an entry is kept';
 COMMENT ON COLUMN ledger_entries.record_account IS
     'the payer''s account number by the bank''s own record, written with the confirmation, as are the next four; NULL: no record has confirmed it';
+COMMENT ON COLUMN ledger_entries.confirmed_at IS 'of a credit: when it was confirmed; written with that';
 COMMENT ON COLUMN ledger_entries.record_session IS 'the interbank switch''s id of the payment';
 COMMENT ON COLUMN ledger_entries.record_name IS 'NULL: the same as sender_name, as is record_bank for sender_bank';
 COMMENT ON COLUMN ledger_entries.transaction_group_id IS 'one payment or one settlement: the event''s or the transfer''s id';
@@ -143,7 +152,7 @@ COMMENT ON COLUMN ledger_balances.recall_count IS
 COMMENT ON COLUMN ledger_balances.held IS 'sum of the open holds, as of their table: one whose time has come counts until it is closed';
 COMMENT ON COLUMN ledger_balances.held_until IS 'the first end among the open holds: from then on their table is read; NULL: none ends by itself';
 
-COMMENT ON COLUMN ledger_balances.held_over IS 'part of held: by limits of tiers';
+COMMENT ON COLUMN ledger_balances.held_over IS 'part of held: of payments, by limits of tiers and by accounts'' policies';
 COMMENT ON COLUMN ledger_balances.held_provisional IS 'part of held_over: of credits that are provisional, and so cover nothing anyway';
 
 -- Changed under the lock of the account's balance, with its held and held_until.
@@ -153,24 +162,41 @@ CREATE TABLE holds (
     account_id uuid NOT NULL,
     amount     naira NOT NULL CHECK (amount > 0),
     reason     text NOT NULL CHECK (reason <> ''),
-    source     text NOT NULL DEFAULT 'tenant' CHECK (source IN ('tenant', 'limit')),
+    source     text NOT NULL DEFAULT 'tenant' CHECK (source IN ('tenant', 'limit', 'policy', 'refund', 'recall')),
     entry_id   uuid,
     status     text NOT NULL CHECK (status IN ('open', 'released', 'expired')),
     created_at timestamptz NOT NULL,
     until      timestamptz CHECK (until > created_at),
     ended_at   timestamptz,
+    left_with  boolean NOT NULL DEFAULT false,
     CHECK ((status = 'open') = (ended_at IS NULL)),
-    CHECK ((source = 'limit') = (entry_id IS NOT NULL)),
+    CHECK ((source = 'tenant') = (entry_id IS NULL)),
     CHECK (source = 'tenant' OR until IS NULL)
 );
 CREATE UNIQUE INDEX holds_entry ON holds (entry_id) WHERE status = 'open' AND entry_id IS NOT NULL;
 CREATE INDEX holds_list ON holds (tenant_id, account_id, id);
 CREATE INDEX holds_open ON holds (account_id, until) WHERE status = 'open';
 COMMENT ON TABLE holds IS
-    'Money of an account that a tenant has set aside, or that is above a limit of the customer''s tier: it is in the balance, and no settlement takes it.';
-COMMENT ON COLUMN holds.entry_id IS 'of a limit''s hold: the credit of which it holds the part above the limit';
+    'Money of an account that a tenant has set aside, that is above a limit of the customer''s tier, or that an account''s policy keeps: it is in the balance, and no settlement takes it.';
+COMMENT ON COLUMN holds.entry_id IS 'the credit that it holds, or of which it holds a part; NULL: the tenant''s own hold';
+COMMENT ON COLUMN holds.source IS
+    'policy: until the tenant releases it; refund: until the payment is confirmed and goes back to its sender';
+COMMENT ON COLUMN holds.left_with IS 'of a policy''s hold: it ended when its credit left the balance, and comes back with it';
 COMMENT ON COLUMN holds.status IS 'open holds whose time has come count as expired; the next debit, hold or release of the account writes it';
 COMMENT ON COLUMN holds.until IS 'when it ends by itself; NULL: when it is released';
+
+CREATE TABLE split_parts (
+    entry_id   uuid NOT NULL,
+    account_id uuid NOT NULL,
+    amount     naira NOT NULL CHECK (amount >= 0),
+    group_id   uuid UNIQUE,
+    taken_back naira NOT NULL DEFAULT 0 CHECK (taken_back BETWEEN 0 AND amount),
+    PRIMARY KEY (entry_id, account_id)
+);
+COMMENT ON TABLE split_parts IS 'The parts that a confirmed payment was shared out in; together they are what it brought. Only taken_back ever changes, once.';
+COMMENT ON COLUMN split_parts.entry_id IS 'the payment''s credit';
+COMMENT ON COLUMN split_parts.group_id IS 'of the two entries that moved the part; NULL: the account''s own';
+COMMENT ON COLUMN split_parts.taken_back IS 'of a payment that the bank took back: what the party had of it';
 
 -- A posting looks whether its tenant has a row here: the table is as small as they are few.
 CREATE TABLE tier_limits (
@@ -203,13 +229,15 @@ CREATE TABLE prices (
     flat       naira NOT NULL CHECK (flat >= 0),
     minimum    naira NOT NULL CHECK (minimum >= 0),
     cap        naira CHECK (cap >= minimum),
+    as_listed  boolean NOT NULL DEFAULT false,
     valid_from timestamptz NOT NULL,
     created_at timestamptz NOT NULL,
     actor      text NOT NULL CHECK (actor <> ''),
     reason     text NOT NULL CHECK (reason <> ''),
     PRIMARY KEY (tenant_id, charged_on, valid_from),
     CHECK (valid_from >= created_at + interval '1 minute'),
-    CHECK (charged_on <> 'vat' OR (tenant_id = '00000000-0000-0000-0000-000000000000' AND flat = 0 AND minimum = 0 AND cap IS NULL))
+    CHECK (charged_on <> 'vat' OR (tenant_id = '00000000-0000-0000-0000-000000000000' AND flat = 0 AND minimum = 0 AND cap IS NULL)),
+    CHECK (NOT as_listed OR (tenant_id <> '00000000-0000-0000-0000-000000000000' AND percent = 0 AND flat = 0 AND minimum = 0 AND cap IS NULL))
 );
 COMMENT ON TABLE prices IS
     'What the platform takes, from a time on and until the next row of the same tenant starts; a tenant''s own goes before the list''s. Append-only.';
@@ -217,6 +245,7 @@ COMMENT ON COLUMN prices.tenant_id IS 'all zeros: the list, for all tenants with
 COMMENT ON COLUMN prices.charged_on IS 'payment: its gross amount; payout: the amount of a settlement; vat: the fee of one of these';
 COMMENT ON COLUMN prices.percent IS 'and flat, together; rounded half up to the kobo';
 COMMENT ON COLUMN prices.cap IS 'NULL: none';
+COMMENT ON COLUMN prices.as_listed IS 'the tenant has no own price from then on: the list''s holds';
 CREATE TRIGGER prices_append_only BEFORE UPDATE OR DELETE ON prices FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- Changed under the lock of the account's balance.
@@ -296,7 +325,7 @@ BEGIN
 END $$;
 
 -- An entry stays as it is: its status moves along the arguments, and the numbers of a review are
--- set with it. What the bank's record says of the payer is written once, with the confirmation or,
+-- set with it, as is the time of the confirmation. What the bank's record says of the payer is written once, with the confirmation or,
 -- of a payment that a person confirmed, later.
 CREATE FUNCTION ledger_entry_unchanged() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -309,6 +338,9 @@ BEGIN
     END IF;
     IF OLD.status = 'needs_review' AND OLD.review_to_seq IS NULL THEN
         moved.review_to_seq := NEW.review_to_seq;
+    END IF;
+    IF NEW.status = 'confirmed' AND OLD.status <> 'confirmed' THEN
+        moved.confirmed_at := NEW.confirmed_at;
     END IF;
     IF NEW.status = 'confirmed' AND OLD.record_account IS NULL THEN
         moved.record_account := NEW.record_account;
@@ -367,17 +399,18 @@ END $$;
 -- conditions pass the everyday moves, so that the function is called for the others only.
 CREATE TRIGGER ledger_entries_begin BEFORE INSERT ON ledger_entries FOR EACH ROW
     WHEN (NEW.status <> 'provisional' OR NEW.reversal_of IS NOT NULL) EXECUTE FUNCTION ledger_entry_begins();
--- The everyday move is a confirmation that changes nothing else but what the bank's record says of
--- the payer, which it writes once. Whoever adds a column names it
--- here too: a test compares.
+-- The everyday move is a confirmation that changes nothing else but its time and what the bank's
+-- record says of the payer, which it writes once. Whoever adds a column names it here too: a test
+-- compares.
 CREATE TRIGGER ledger_entries_unchanged AFTER UPDATE ON ledger_entries FOR EACH ROW
     WHEN (NOT (OLD.status = 'provisional' AND NEW.status = 'confirmed'
         AND (OLD.id, OLD.tenant_id, OLD.account_id, OLD.contra, OLD.seq, OLD.direction, OLD.amount, OLD.fee, OLD.currency, OLD.narration,
             OLD.provider_txn_ref, OLD.sender_name, OLD.sender_bank, OLD.kind, OLD.transaction_group_id, OLD.transfer_ref, OLD.reversal_of, OLD.running_balance, OLD.created_at,
-            OLD.review_from_seq, OLD.review_to_seq, OLD.hash, OLD.price_id, OLD.reversed)
+            OLD.review_from_seq, OLD.review_to_seq, OLD.hash, OLD.price_id, OLD.split, OLD.reversed)
         IS NOT DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.contra, NEW.seq, NEW.direction, NEW.amount, NEW.fee, NEW.currency, NEW.narration,
             NEW.provider_txn_ref, NEW.sender_name, NEW.sender_bank, NEW.kind, NEW.transaction_group_id, NEW.transfer_ref, NEW.reversal_of, NEW.running_balance, NEW.created_at,
-            NEW.review_from_seq, NEW.review_to_seq, NEW.hash, NEW.price_id, NEW.reversed)
+            NEW.review_from_seq, NEW.review_to_seq, NEW.hash, NEW.price_id, NEW.split, NEW.reversed)
+        AND (OLD.confirmed_at IS NULL OR OLD.confirmed_at IS NOT DISTINCT FROM NEW.confirmed_at)
         AND (OLD.record_account IS NULL OR (OLD.record_account, OLD.record_bank_code, OLD.record_session, OLD.record_name, OLD.record_bank)
             IS NOT DISTINCT FROM (NEW.record_account, NEW.record_bank_code, NEW.record_session, NEW.record_name, NEW.record_bank))))
     EXECUTE FUNCTION ledger_entry_unchanged('provisional>confirmed', 'provisional>reversed', 'provisional>needs_review',
@@ -394,6 +427,10 @@ CREATE TRIGGER holds_status AFTER UPDATE ON holds FOR EACH ROW WHEN (OLD.status 
 CREATE TRIGGER holds_fixed AFTER UPDATE ON holds FOR EACH ROW
     WHEN ((OLD.id, OLD.tenant_id, OLD.account_id, OLD.amount, OLD.reason, OLD.source, OLD.entry_id, OLD.created_at, OLD.until)
         IS DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.amount, NEW.reason, NEW.source, NEW.entry_id, NEW.created_at, NEW.until)) EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER split_parts_kept BEFORE DELETE ON split_parts FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER split_parts_fixed AFTER UPDATE ON split_parts FOR EACH ROW
+    WHEN ((OLD.entry_id, OLD.account_id, OLD.amount, OLD.group_id) IS DISTINCT FROM (NEW.entry_id, NEW.account_id, NEW.amount, NEW.group_id) OR OLD.taken_back <> 0)
+    EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER holds_kept BEFORE DELETE ON holds FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_balances_kept BEFORE DELETE ON ledger_balances FOR EACH ROW EXECUTE FUNCTION refuse_change();
 

@@ -30,6 +30,8 @@ CREATE TABLE inbound_events (
     account_id       uuid,
     look_alike_of    uuid,
     replaces         uuid,
+    policy           text CHECK (policy IN ('hold', 'refund')),
+    split            boolean,
     attempt_count    integer NOT NULL DEFAULT 0,
     misses           integer NOT NULL DEFAULT 0,
     retry_count      integer NOT NULL DEFAULT 0,
@@ -76,6 +78,8 @@ COMMENT ON COLUMN inbound_events.account_id IS 'set when posted, as is tenant_id
 COMMENT ON COLUMN inbound_events.look_alike_of IS
     'the event that this one may repeat under another transaction id; not posted until that is decided';
 COMMENT ON COLUMN inbound_events.replaces IS 'the event that this one stands in for; request_id is made from it, so there is at most one';
+COMMENT ON COLUMN inbound_events.policy IS 'what the account''s policy said when it was posted; NULL: accept';
+COMMENT ON COLUMN inbound_events.split IS 'true: it is shared out once it is confirmed (ledger_entries.split)';
 COMMENT ON COLUMN inbound_events.attempt_count IS 'questions to the bank';
 COMMENT ON COLUMN inbound_events.misses IS 'answers that the bank does not know the payment';
 COMMENT ON COLUMN inbound_events.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';

@@ -1,6 +1,32 @@
 -- Events for tenants: webhook deliveries with every attempt, and what `ajo listen` reads.
 -- +goose Up
 
+CREATE TABLE webhook_endpoints (
+    id                    uuid PRIMARY KEY,
+    tenant_id             uuid NOT NULL REFERENCES tenants (id),
+    url                   text NOT NULL CHECK (url <> ''),
+    events                text[] NOT NULL CHECK (cardinality(events) > 0
+        AND events <@ '{payment.received,payment.confirmed,payment.reversed,settlement.succeeded,settlement.failed,settlement.refunded}'::text[]),
+    account_refs          text[] CHECK (cardinality(account_refs) BETWEEN 1 AND 100),
+    secret                bytea,
+    secret_previous       bytea,
+    secret_previous_until timestamptz,
+    retries               text NOT NULL DEFAULT 'standard' CHECK (retries IN ('standard', 'day')),
+    paused_at             timestamptz,
+    created_at            timestamptz NOT NULL,
+    updated_at            timestamptz NOT NULL,
+    removed_at            timestamptz,
+    CHECK ((removed_at IS NULL) = (secret IS NOT NULL))
+);
+CREATE UNIQUE INDEX webhook_endpoints_url ON webhook_endpoints (tenant_id, url) WHERE removed_at IS NULL;
+COMMENT ON TABLE webhook_endpoints IS 'Where a tenant''s events are sent beside its webhook_url, each with its own secret. A removed one stays: deliveries name it.';
+COMMENT ON COLUMN webhook_endpoints.events IS 'the types that it gets';
+COMMENT ON COLUMN webhook_endpoints.account_refs IS 'the accounts whose events it gets; NULL: all';
+COMMENT ON COLUMN webhook_endpoints.secret IS 'signing secret, sealed; NULL: the endpoint is removed';
+COMMENT ON COLUMN webhook_endpoints.secret_previous IS 'the secret before it, sealed; signs too until secret_previous_until';
+COMMENT ON COLUMN webhook_endpoints.retries IS 'standard: six attempts in 95 minutes; day: ten in 24 hours';
+COMMENT ON COLUMN webhook_endpoints.paused_at IS 'since when its deliveries wait; NULL: they are sent';
+
 -- Partitioned by the time in the ids (package partition, which makes the partitions by the model of
 -- the last one: table_later). No foreign keys, for the reason given at ledger_entries.
 CREATE TABLE deliveries (
@@ -17,6 +43,9 @@ CREATE TABLE deliveries (
     traceparent          text NOT NULL DEFAULT '',
     created_at           timestamptz NOT NULL,
     delivered_at         timestamptz,
+    endpoint_id          uuid,
+    copy_of              uuid,
+    resent               boolean NOT NULL DEFAULT false,
     dead                 boolean NOT NULL GENERATED ALWAYS AS (status = 'dead_letter') STORED,
     CHECK ((status = 'delivered') = (delivered_at IS NOT NULL))
 ) PARTITION BY RANGE (id);
@@ -24,16 +53,22 @@ CREATE TABLE deliveries_later PARTITION OF deliveries FOR VALUES FROM (MINVALUE)
     WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 -- In each partition by itself: an index of all cannot be unique without the id. An event is
 -- published in the transaction of the fact that it reports, which happens once (the guards of
--- ledger_entries and transfers), so that this is a second guard.
-CREATE UNIQUE INDEX deliveries_later_once ON deliveries_later (transaction_group_id, event_type);
+-- ledger_entries and transfers), so that this is a second guard. Each copy for one more endpoint
+-- counts by itself.
+CREATE UNIQUE INDEX deliveries_later_once ON deliveries_later (transaction_group_id, event_type, (CASE WHEN copy_of IS NOT NULL THEN id END)) NULLS NOT DISTINCT;
 CREATE INDEX deliveries_list ON deliveries (tenant_id, id);
 -- By a column that the everyday update leaves as it is, unlike the status: so that update stays HOT
 -- (see ledger_entries).
 CREATE INDEX deliveries_dead ON deliveries (tenant_id, id) WHERE dead;
 -- A tenant's list of the events that are rare among the others.
 CREATE INDEX deliveries_chosen ON deliveries (tenant_id, event_type, id) WHERE event_type <> 'payment.received';
-COMMENT ON TABLE deliveries IS 'An event for the tenant''s endpoint: one webhook, until it is delivered or a dead letter. A pending one has an item of work.';
+CREATE INDEX deliveries_endpoint ON deliveries (tenant_id, endpoint_id, id) WHERE endpoint_id IS NOT NULL;
+COMMENT ON TABLE deliveries IS 'An event for one endpoint of the tenant''s: one webhook, until it is delivered or a dead letter. A pending one has an item of work.';
 COMMENT ON COLUMN deliveries.transaction_group_id IS 'the payment or settlement; with event_type it is sent once';
+COMMENT ON COLUMN deliveries.endpoint_id IS 'of webhook_endpoints; NULL: the account''s or the tenant''s URL';
+COMMENT ON COLUMN deliveries.copy_of IS 'the event''s first delivery, of which this is one more to another endpoint; NULL: this is the first, which stands for the event in the log';
+COMMENT ON COLUMN deliveries.resent IS 'somebody asked for the event once more: the receiver is told so';
+COMMENT ON COLUMN deliveries.callback_url IS 'where it is sent; of an endpoint that has changed its URL: where the last attempt went';
 COMMENT ON COLUMN deliveries.body IS 'the bytes that are signed and sent, the same in every attempt';
 COMMENT ON COLUMN deliveries.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 COMMENT ON COLUMN deliveries.created_at IS 'of payment.received: when the payment''s event was received';

@@ -22,7 +22,7 @@ CREATE TABLE transfers (
     unknown_count    integer NOT NULL DEFAULT 0,
     submitted_at     timestamptz,
     acknowledged_at  timestamptz,
-    ended_by         text NOT NULL DEFAULT '' CHECK (ended_by IN ('', 'bank', 'silence', 'books', 'operator')),
+    ended_by         text NOT NULL DEFAULT '' CHECK (ended_by IN ('', 'bank', 'silence', 'books', 'operator', 'tenant')),
     failure_reason   text NOT NULL DEFAULT '',
     provider_fee     naira CHECK (provider_fee >= 0),
     provider_vat     naira CHECK (provider_vat >= 0),
@@ -42,6 +42,11 @@ CREATE TABLE transfers (
     paid_amount      naira CHECK (paid_amount IS NULL OR (paid_amount > 0 AND debit_group IS NOT NULL)),
     refund_of        uuid,
     refund_name      text,
+    by_policy        boolean NOT NULL DEFAULT false,
+    approvals_needed smallint NOT NULL DEFAULT 0 CHECK (approvals_needed BETWEEN 0 AND 10),
+    approved_at      timestamptz CHECK (approved_at IS NULL OR approvals_needed > 0),
+    made_by          uuid,
+    approval_hook    text CHECK (approval_hook IS NULL OR approvals_needed > 0),
     last_error       text NOT NULL DEFAULT '',
     traceparent      text NOT NULL DEFAULT '',
     created_at       timestamptz NOT NULL,
@@ -61,6 +66,8 @@ CREATE INDEX transfers_unpaid ON transfers (tenant_id, id) WHERE unpaid;
 CREATE INDEX transfers_account ON transfers (account_id, id);
 -- No index names the status: a submission writes the other indexes again, an end does not.
 CREATE INDEX transfers_waiting ON transfers (account_id, id) WHERE waiting;
+-- Those that await approval. An end writes it no more often than the index before.
+CREATE INDEX transfers_awaiting ON transfers (tenant_id, created_at) WHERE waiting AND approvals_needed > 0 AND approved_at IS NULL;
 CREATE UNIQUE INDEX transfers_debit ON transfers (debit_group) WHERE debit_group IS NOT NULL;
 CREATE INDEX transfers_refunds ON transfers (refund_of) WHERE refund_of IS NOT NULL;
 CREATE INDEX transfers_differ ON transfers (differs_since) WHERE differs_since IS NOT NULL;
@@ -78,7 +85,7 @@ COMMENT ON COLUMN transfers.unknown_count IS 'those of them that the bank answer
 COMMENT ON COLUMN transfers.acknowledged_at IS
     'when an answer first showed that the bank has the reference (accepted, under way, a duplicate, or a record); never changes';
 COMMENT ON COLUMN transfers.ended_by IS
-    'who decided the outcome: bank (its record or refusal), silence (it knew none of five submissions), books (never covered), operator';
+    'who decided the outcome: bank (its record or refusal), silence (it knew none of five submissions), books (never covered), operator, tenant (not approved)';
 COMMENT ON COLUMN transfers.failure_reason IS 'why it failed or was refunded, in words for the tenant; last_error has the bank''s, for operators';
 COMMENT ON COLUMN transfers.provider_fee IS 'the bank''s fee by its own record; NULL until the bank has said';
 COMMENT ON COLUMN transfers.provider_vat IS 'beside it, as is provider_stamp_duty; NULL where the record does not name it';
@@ -98,7 +105,12 @@ COMMENT ON COLUMN transfers.debit_group IS
     'transaction group of the debit an operator booked in place of the first one, whose group is the transfer''s id';
 COMMENT ON COLUMN transfers.paid_amount IS 'what left by that debit, where it is another sum than was ordered';
 COMMENT ON COLUMN transfers.refund_of IS 'the entry of the payment that it pays back to where it came from';
+COMMENT ON COLUMN transfers.by_policy IS 'a refund that the account''s policy made: what comes back of it is held';
 COMMENT ON COLUMN transfers.refund_name IS 'of a refund: the payer, by the bank''s record of the payment; the destination''s holder must have that name';
+COMMENT ON COLUMN transfers.approvals_needed IS 'how many members must approve it before it is submitted, by the policy that held at acceptance';
+COMMENT ON COLUMN transfers.approved_at IS 'when so many had; until then nothing is submitted';
+COMMENT ON COLUMN transfers.made_by IS 'the member who asked for it, who may not approve it; NULL: an API key';
+COMMENT ON COLUMN transfers.approval_hook IS 'the URL that is asked whether it may leave, by the policy that held at acceptance; NULL: none';
 COMMENT ON COLUMN transfers.counted IS 'it is in payout_days, on the day of its acceptance';
 COMMENT ON COLUMN transfers.adopted IS 'made from the bank''s record alone, as after a restore: the money had left';
 COMMENT ON COLUMN transfers.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
@@ -131,11 +143,35 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
+-- Approvals are never taken back, so what is approved once stays so.
+CREATE FUNCTION transfer_approved() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.approved_at IS NULL OR OLD.approved_at IS NOT NULL AND NEW.approved_at <> OLD.approved_at
+        OR NEW.approvals_needed > (SELECT count(*) FROM transfer_approvals WHERE transfer_id = NEW.id AND decision = 'approve') THEN
+        RAISE EXCEPTION 'transfer %: it is not approved', NEW.id USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Under the lock of the transfer, which every decision takes.
+CREATE FUNCTION approval_allowed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM transfers WHERE id = NEW.transfer_id AND tenant_id = NEW.tenant_id AND status = 'pending' AND approvals_needed > 0
+        AND approved_at IS NULL AND made_by IS DISTINCT FROM NEW.member_id) THEN
+        RAISE EXCEPTION 'transfer %: member % has no say in it', NEW.transfer_id, NEW.member_id USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NULL;
+END $$;
 -- +goose StatementEnd
 
 CREATE TRIGGER transfers_refund AFTER INSERT ON transfers FOR EACH ROW WHEN (NEW.refund_of IS NOT NULL) EXECUTE FUNCTION transfer_refunds();
 CREATE TRIGGER transfers_refund_fixed AFTER UPDATE ON transfers FOR EACH ROW
-    WHEN ((OLD.refund_of, OLD.refund_name) IS DISTINCT FROM (NEW.refund_of, NEW.refund_name)) EXECUTE FUNCTION refuse_change();
+    WHEN ((OLD.refund_of, OLD.refund_name, OLD.approvals_needed, OLD.made_by, OLD.approval_hook)
+        IS DISTINCT FROM (NEW.refund_of, NEW.refund_name, NEW.approvals_needed, NEW.made_by, NEW.approval_hook))
+    EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER transfers_approved AFTER UPDATE ON transfers FOR EACH ROW
+    WHEN (NEW.approvals_needed > 0 AND (NEW.attempt_count <> OLD.attempt_count OR NEW.approved_at IS DISTINCT FROM OLD.approved_at))
+    EXECUTE FUNCTION transfer_approved();
 -- After the update, and without a call for the everyday moves: see the ledger's guards.
 -- From failed or refunded to success: the bank has paid after all, and an operator books it.
 CREATE TRIGGER transfers_status AFTER UPDATE ON transfers FOR EACH ROW
@@ -153,6 +189,50 @@ CREATE TRIGGER transfers_rebooked AFTER UPDATE ON transfers FOR EACH ROW
         AND (NEW.ended_by <> 'operator' OR NEW.debit_group IS NULL OR NEW.debit_group IS NOT DISTINCT FROM OLD.debit_group))
     EXECUTE FUNCTION transfer_rebooked();
 CREATE TRIGGER transfers_kept BEFORE DELETE ON transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- No foreign keys, as of transfers. The submission of a transfer that needs approvals counts its rows.
+CREATE TABLE transfer_approvals (
+    transfer_id uuid NOT NULL,
+    member_id   uuid NOT NULL,
+    tenant_id   uuid NOT NULL,
+    decision    text NOT NULL CHECK (decision IN ('approve', 'reject')),
+    decided_at  timestamptz NOT NULL,
+    PRIMARY KEY (transfer_id, member_id)
+);
+COMMENT ON TABLE transfer_approvals IS 'What a member has decided about a transfer that needs approval. Append-only.';
+COMMENT ON COLUMN transfer_approvals.member_id IS 'all zeros: the tenant''s own system, by its approval hook';
+CREATE TRIGGER transfer_approvals_allowed AFTER INSERT ON transfer_approvals FOR EACH ROW EXECUTE FUNCTION approval_allowed();
+CREATE TRIGGER transfer_approvals_append_only BEFORE UPDATE OR DELETE ON transfer_approvals FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- No foreign keys, as of transfers. The bank has named the holder before there is a row.
+CREATE TABLE beneficiaries (
+    id             uuid PRIMARY KEY,
+    tenant_id      uuid NOT NULL,
+    bank_code      text NOT NULL CHECK (bank_code ~ '^[0-9]{3,6}$'),
+    bank_name      text NOT NULL,
+    account_number text NOT NULL CHECK (account_number ~ '^[0-9]{10}$'),
+    account_name   text NOT NULL CHECK (account_name <> ''),
+    label          text NOT NULL CHECK (char_length(label) <= 100),
+    exempt         boolean NOT NULL DEFAULT false,
+    saved_by       text NOT NULL CHECK (saved_by <> ''),
+    saved_at       timestamptz NOT NULL,
+    removed_at     timestamptz
+);
+CREATE UNIQUE INDEX beneficiaries_account ON beneficiaries (tenant_id, bank_code, account_number) WHERE removed_at IS NULL;
+CREATE INDEX beneficiaries_list ON beneficiaries (tenant_id, id) WHERE removed_at IS NULL;
+COMMENT ON TABLE beneficiaries IS 'A bank account that a tenant pays out to, saved under a label of its own.';
+COMMENT ON COLUMN beneficiaries.bank_name IS 'as the bank''s list named it; empty if the list was not to be had';
+COMMENT ON COLUMN beneficiaries.account_name IS 'the holder, as the bank named it when the beneficiary was saved; a payout to the beneficiary needs the same name';
+COMMENT ON COLUMN beneficiaries.exempt IS 'payouts to its account need no approval, whatever the tenant''s policy says; only the tenant''s owner sets it';
+COMMENT ON COLUMN beneficiaries.saved_by IS 'who saved it, as the audit log has it: session:<e-mail> or key:<id>';
+COMMENT ON COLUMN beneficiaries.removed_at IS 'from then on it is not to be had; the row is kept as it was';
+-- Another account, or another holder, is another beneficiary.
+CREATE TRIGGER beneficiaries_unchanged BEFORE UPDATE ON beneficiaries FOR EACH ROW WHEN (
+    OLD.removed_at IS NOT NULL
+    OR (OLD.id, OLD.tenant_id, OLD.bank_code, OLD.bank_name, OLD.account_number, OLD.account_name, OLD.saved_by, OLD.saved_at)
+        IS DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.bank_code, NEW.bank_name, NEW.account_number, NEW.account_name, NEW.saved_by, NEW.saved_at)
+) EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER beneficiaries_kept BEFORE DELETE ON beneficiaries FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- Read by every claim and submission of a payout, by the index: it has the freezes that stand.
 CREATE TABLE freezes (

@@ -79,11 +79,11 @@ CREATE INDEX audit_log_tenant ON audit_log (tenant_id, id) WHERE tenant_id IS NO
 -- The decisions on payments under review, which a reconciliation asks the bank about.
 CREATE INDEX audit_log_reviews ON audit_log (at) WHERE action LIKE 'review.%';
 COMMENT ON TABLE audit_log IS 'Who changed what by hand, and why. Append-only; lines may be removed after a year.';
-COMMENT ON COLUMN audit_log.actor IS 'who: cli:<user> (an operator), operator-session:<e-mail>, session:<e-mail>, key:<id>, unknown, or a part of the service';
+COMMENT ON COLUMN audit_log.actor IS 'who: cli:<user> or console:<name> (an operator), operator-session:<e-mail>, session:<e-mail>, key:<id>, unknown, or a part of the service';
 COMMENT ON COLUMN audit_log.reason IS 'why, where an operator did it; empty for what a tenant did';
 COMMENT ON COLUMN audit_log.detail IS 'what the row alone would not show later; a tenant is shown before and after of it';
 COMMENT ON COLUMN audit_log.tenant_id IS 'the tenant that sees the line; NULL: none';
-COMMENT ON COLUMN audit_log.address IS 'from where, where a tenant did it';
+COMMENT ON COLUMN audit_log.address IS 'from where, where a tenant or the console did it';
 CREATE TRIGGER audit_log_append_only BEFORE UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_log_kept BEFORE DELETE ON audit_log FOR EACH ROW WHEN (OLD.at > now() - interval '1 year') EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

@@ -49,6 +49,7 @@ type Action string
 // The actions.
 const (
 	WebhookTest Action = "webhook-test" // calls an address of the tenant's choice
+	Resend      Action = "resend"       // is sent by the workers that send new events
 	Listen      Action = "listen"       // is repeated as soon as it is answered
 	Password    Action = "password"     // tries the present password
 )
@@ -56,6 +57,7 @@ const (
 // perAction is how often a tenant may do it.
 var perAction = map[Action]limiter.Rate{
 	WebhookTest: {Period: time.Minute, Limit: 10},
+	Resend:      {Period: time.Second, Limit: 10},
 	Listen:      {Period: time.Minute, Limit: 600},
 	Password:    perAccount,
 }

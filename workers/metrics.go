@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -58,4 +59,14 @@ func ShowDepths(r redis.UniversalClient) error {
 		}
 	}
 	return nil
+}
+
+// Running returns how many processes work on the queues.
+func Running(r redis.UniversalClient) (int, error) {
+	servers, err := asynq.NewInspectorFromRedisClient(r).Servers()
+	processes := map[string]bool{} // each has a server for each kind
+	for _, s := range servers {
+		processes[fmt.Sprint(s.Host, " ", s.PID)] = true
+	}
+	return len(processes), err
 }

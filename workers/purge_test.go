@@ -26,7 +26,9 @@ func TestPurgeUntilNothingIsOld(t *testing.T) {
 		SELECT $3, gen_random_uuid(), 'payment.received', '{}', now() - CASE WHEN n <= $1 THEN interval '2 hours' ELSE interval '1 minute' END
 		FROM generate_series(1, $1::int + $2::int) AS n`, old, young, b.tenant)
 	const age = ` - CASE WHEN n <= $1 THEN interval '400 days' ELSE interval '-1 hour' END`
+	b.Exec(`INSERT INTO operators (id, name, role, created_at) VALUES ($1, 'ada', 'viewer', now())`, b.tenant)
 	for _, sql := range []string{
+		`INSERT INTO operator_sessions (token_hash, operator_id, created_at, expires_at) SELECT sha256(n::text::bytea), $3, now(), now()` + age,
 		`INSERT INTO api_keys (id, tenant_id, main, name, hash, suffix, created_at, expires_at)
 			SELECT gen_random_uuid(), $3, false, 'a', sha256(n::text::bytea), 'a', now(), now()` + age,
 		`INSERT INTO sessions (token_hash, id, tenant_id, member_id, created_at, expires_at) SELECT sha256(n::text::bytea), gen_random_uuid(), $3, $3, now(), now()` + age,

@@ -30,6 +30,7 @@ import (
 	"ajo/internal/reconcile"
 	"ajo/internal/retention"
 	"ajo/internal/retry"
+	"ajo/internal/tenant"
 	"ajo/internal/trace"
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
@@ -60,6 +61,7 @@ type Options struct {
 	Webhooks  *webhook.Service
 	Accounts  *account.Service
 	Transfers *transfer.Service
+	Tenants   *tenant.Service // mails to tenants; nil: none
 	// Reconciler compares the books with the bank's list.
 	Reconciler *reconcile.Service
 	Clock      clock.Clock

@@ -42,6 +42,8 @@ const (
 	purgeLimit = 5000
 	// purgeTimeout bounds one purge; what is left is removed by the next.
 	purgeTimeout = 5 * time.Minute
+	// mailTimeout bounds the look for members who are to be mailed.
+	mailTimeout = 5 * time.Second
 )
 
 // sweep looks for overdue items every SweepEvery, and enqueues them again: after FLUSHALL, a lost
@@ -62,6 +64,7 @@ func (w *Workers) sweep(ctx context.Context) {
 			if err := w.makePartitions(ctx); err != nil && ctx.Err() == nil {
 				w.Log.Warn("partitions were not made; the next purge tries again", slog.Any("err", err))
 			}
+			w.mailFailing(ctx)
 			if err := w.purge(ctx, purgeLimit); err != nil && ctx.Err() == nil {
 				w.Log.Warn("old rows were not removed; the next purge tries again", slog.Any("err", err))
 			}
@@ -105,7 +108,20 @@ func (s *sweeper) tick(ctx context.Context) error {
 	if s.checks%sweepChecks != 1 {
 		return nil
 	}
+	s.mailApprovers(ctx)
 	return s.run(ctx)
+}
+
+// mailApprovers mails members about payouts that await their approval.
+func (s *sweeper) mailApprovers(ctx context.Context) {
+	if s.Tenants == nil {
+		return
+	}
+	asked, cancel := context.WithTimeout(ctx, mailTimeout)
+	defer cancel()
+	if _, err := s.Tenants.MailApprovers(asked); err != nil && ctx.Err() == nil {
+		s.Log.Warn("members were not mailed about payouts that await approval; the next sweep tries again", slog.Any("err", err))
+	}
 }
 
 // run enqueues all that is overdue, the oldest first, as fast as the workers take it.

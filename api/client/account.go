@@ -23,9 +23,34 @@ type Account struct {
 	CallbackURL       *string
 	ExpectedAmount    *json.Number // naira
 	ExpiresAt         *time.Time
+	Policy            *Policy `json:",omitempty"` // nil: none
+	Split             *Split  `json:",omitempty"` // nil: payments are not shared out
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
 	Balance           string `json:",omitempty"` // in lists only
+}
+
+// Policy is what becomes of payments that are not as expected: accept, hold or refund. Empty is
+// accept; late payments are then misdirected.
+type Policy struct {
+	Exact string `json:"exact,omitempty"` // of exactly the expected amount
+	Under string `json:"under,omitempty"`
+	Over  string `json:"over,omitempty"`
+	Late  string `json:"late,omitempty"` // made after the account's end
+}
+
+// Split is how confirmed payments to an account are shared out among your accounts.
+type Split struct {
+	Shares []Share `json:"shares"`
+}
+
+// Share is what another account gets: exactly one of Percent, Amount and Remainder.
+type Share struct {
+	AccountID  string `json:"accountId,omitempty"` // in answers
+	AccountRef string `json:"accountRef"`
+	Percent    string `json:"percent,omitempty"` // of what the payment brings, such as 2.5
+	Amount     string `json:"amount,omitempty"`
+	Remainder  bool   `json:"remainder,omitempty"` // all that the others leave
 }
 
 // NewAccount is an account to be. ExternalRef and Name are required.
@@ -39,7 +64,8 @@ type NewAccount struct {
 	ExpectedAmount json.Number `json:"expectedAmount,omitempty"`
 	ExpiresAt      *time.Time  `json:"expiresAt,omitempty"` // of a one-time account
 	// dedicated (also when empty), onetime
-	Mode string `json:"mode,omitempty"`
+	Mode   string  `json:"mode,omitempty"`
+	Policy *Policy `json:"policy,omitempty"`
 }
 
 // OpenAccount provisions a virtual account. A dedicated one that exists already is answered as it
@@ -58,6 +84,8 @@ type AccountChanges struct {
 	Name           *string      `json:"name,omitempty"`
 	CallbackURL    *string      `json:"callbackUrl,omitempty"` // empty removes it
 	ExpectedAmount *json.Number `json:"expectedAmount,omitempty"`
+	Policy         *Policy      `json:"policy,omitempty"` // in place of the whole; an empty one removes it
+	Split          *Split       `json:"split,omitempty"`  // in place of the whole; without shares it is removed
 }
 
 // UpdateAccount changes an account. 422 when it has expired.
@@ -162,7 +190,8 @@ type Entry struct {
 	RefundOf *string
 	// empty: a payment or a settlement; fee: what the bank takes for a settlement, where you bear
 	// it; platform_fee: what the service takes of a payment or a settlement, and the VAT on it;
-	// book_transfer: between accounts of yours; move, suspense: made by an operator
+	// book_transfer: between accounts of yours; split: a part of a payment, between such accounts;
+	// move, suspense: made by an operator
 	Kind string `json:",omitempty"`
 }
 

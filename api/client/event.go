@@ -19,6 +19,8 @@ type Event struct {
 	ProviderFee string `json:"provider_fee"`
 	SenderName  string `json:"senderName"`
 	Narration   string `json:"narration"`
+	// hold or refund: its account's policy keeps it, so that nothing should be delivered on it
+	Policy string `json:"policy"`
 
 	// Of a settlement.
 	MerchantTxRef string `json:"merchantTxRef"`

@@ -21,8 +21,8 @@ type Hold struct {
 	Amount     string     `json:"amount"`
 	Currency   string     `json:"currency"`
 	Reason     string     `json:"reason"`
-	Source     string     `json:"source"`  // tenant, limit
-	EntryID    *string    `json:"entryId"` // of a limit's: the credit that is above it
+	Source     string     `json:"source"`  // tenant, limit, policy, refund, recall
+	EntryID    *string    `json:"entryId"` // the credit that it holds, or a part of; nil: your own hold
 	Status     string     `json:"status"`  // open, released, expired
 	Until      *time.Time `json:"until"`
 	CreatedAt  time.Time  `json:"createdAt"`

@@ -6,11 +6,13 @@ import (
 	"time"
 )
 
-// Order is money to be paid out of an account. Amount, BankCode and AccountNumber are required.
+// Order is money to be paid out of an account. Amount is required, and either BankCode with
+// AccountNumber or Beneficiary.
 type Order struct {
-	Amount        string `json:"amount"`        // naira, as "1000.00"
-	BankCode      string `json:"bankCode"`      // from Banks
-	AccountNumber string `json:"accountNumber"` // 10 digits
+	Amount        string `json:"amount"`                  // naira, as "1000.00"
+	BankCode      string `json:"bankCode,omitempty"`      // from Banks
+	AccountNumber string `json:"accountNumber,omitempty"` // 10 digits
+	Beneficiary   string `json:"beneficiary,omitempty"`   // the ID of one
 	// the holder that you expect; another one refuses the order
 	AccountName string `json:"accountName,omitempty"`
 	Narration   string `json:"narration,omitempty"`
@@ -23,6 +25,8 @@ type Accepted struct {
 	Amount        string `json:"amount"`
 	Currency      string `json:"currency"`
 	AccountRef    string `json:"accountRef"`
+	// "approval" where members of the tenant must approve it first; else empty
+	Awaiting string `json:"awaiting,omitempty"`
 }
 
 // Settle pays out of an account. Give an [IdempotencyKey]: without one, a call whose answer was
@@ -111,6 +115,8 @@ type Transfer struct {
 	PaidAmount *string `json:"paidAmount"`
 	// the entry of the payment that it pays back; nil for a settlement
 	RefundOf *string `json:"refundOf"`
+	// "approval" while members of the tenant must approve it; nil otherwise
+	Awaiting *string `json:"awaiting"`
 }
 
 // Ended reports whether the outcome is known: success, or the money is back on the account.
@@ -128,6 +134,7 @@ type TransferFilter struct {
 	Search     string // a part of its reference, of the account's, or of the number it goes to
 	AccountRef string
 	Status     string
+	Awaiting   string // "approval": those that wait for it
 }
 
 // TransferPage is a page of transfers, newest first.
@@ -138,7 +145,7 @@ type TransferPage struct {
 
 // ListTransfers reads a page of the transfers.
 func (c *Client) ListTransfers(ctx context.Context, f TransferFilter, p Page) (TransferPage, error) {
-	return get[TransferPage](ctx, c, p.query("/v1/transfers", "search", f.Search, "accountRef", f.AccountRef, "status", f.Status))
+	return get[TransferPage](ctx, c, p.query("/v1/transfers", "search", f.Search, "accountRef", f.AccountRef, "status", f.Status, "awaiting", f.Awaiting))
 }
 
 // Transfers goes through the transfers, newest first, beginning with the page p.

@@ -27,17 +27,22 @@ var (
 // is [Tolerance]. Answer 400 on an error. A good event may come again: tell repetitions by
 // [Event.Key].
 func VerifyWebhook(header http.Header, body []byte, secret string, tolerance time.Duration) (Event, error) {
-	if tolerance <= 0 {
-		tolerance = Tolerance
-	}
 	var e Event
-	if err := signature.Verify(header.Get(signature.Header), body, secret, time.Now(), tolerance); err != nil {
+	if err := verify(header, body, secret, tolerance); err != nil {
 		return e, err
 	}
 	if err := json.Unmarshal(body, &e); err != nil {
 		return e, fmt.Errorf("the webhook's body: %w", err)
 	}
 	return e, nil
+}
+
+// verify checks that a body is Ajo's and fresh.
+func verify(header http.Header, body []byte, secret string, tolerance time.Duration) error {
+	if tolerance <= 0 {
+		tolerance = Tolerance
+	}
+	return signature.Verify(header.Get(signature.Header), body, secret, time.Now(), tolerance)
 }
 
 // SetWebhookURL says where webhooks go, but for accounts with a callback URL of their own.
@@ -51,6 +56,32 @@ func (c *Client) WebhookSecret(ctx context.Context) (string, error) {
 		WebhookSecret string `json:"webhookSecret"`
 	}](ctx, c, "POST", "/auth/webhook-secret", nil)
 	return out.WebhookSecret, err
+}
+
+// LoggedEvent is an event of the log.
+type LoggedEvent struct {
+	ID                 string    `json:"id"` // webhook-id of its webhook
+	EventType          string    `json:"eventType"`
+	AccountRef         string    `json:"accountRef"`
+	TransactionGroupID string    `json:"transactionGroupId"`
+	CreatedAt          time.Time `json:"createdAt"`
+	Body               string    `json:"body"` // the JSON that its webhook has; see [Event]
+}
+
+// EventPage is a part of the log of events, oldest first.
+type EventPage struct {
+	Events []LoggedEvent `json:"events"`
+	// where to go on, at the end too: the Page's After of the next call
+	Next    string `json:"next"`
+	HasMore bool   `json:"hasMore"` // false: nothing more is there yet
+	// events of before may be in the archive; nil: all are here
+	ArchivedBefore *time.Time `json:"archivedBefore"`
+}
+
+// ListEvents reads the events after p.After, in an order that never changes; at most 100, and as
+// many without a limit.
+func (c *Client) ListEvents(ctx context.Context, p Page) (EventPage, error) {
+	return get[EventPage](ctx, c, p.query("/v1/events"))
 }
 
 // DeadLetter is a webhook that was given up after its last attempt.

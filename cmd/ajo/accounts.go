@@ -20,7 +20,7 @@ import (
 
 func (t *tool) newAccountsCmd() *cobra.Command {
 	return group("accounts", "Look up virtual accounts, close what nothing else closes, and release holds",
-		t.newAccountFindCmd(), t.newAccountCloseCmd(), t.newDormantCmd(), t.newReleaseHoldCmd())
+		t.newAccountFindCmd(), t.newAccountCloseCmd(), t.newDormantCmd(), t.newHoldsCmd(), t.newReleaseHoldCmd())
 }
 
 func (t *tool) newAccountFindCmd() *cobra.Command {

@@ -28,7 +28,7 @@ func TestCloseOfATenant(t *testing.T) {
 	}
 	credit := o.confirmed()
 	run("the tenant is not empty; accounts with money: 1")
-	require.Equal(t, tenant.Active, decode[tenant.Record](o, "tenant", "show", id).Status)
+	require.Equal(t, tenant.Active, decode[shownTenant](o, "tenant", "show", id).Status)
 	o.Exec(`UPDATE ledger_balances SET total_debits = total_credits WHERE account_id = $1`, o.account)
 	o.transfer("pending")
 	o.Exec(`INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, created_at) VALUES ($1, $2, $3, 1, 'a dispute', 'open', now())`, credit, o.tenant, o.account)

@@ -160,6 +160,9 @@ func (t *tool) newChangeCmd(c change) *cobra.Command {
 		c.args = cobra.ExactArgs(1)
 	}
 	cmd := c.cobra(c.args, func(cmd *cobra.Command, args []string) error {
+		if t.inside != nil {
+			return t.inside.change(cmd.Context(), c, args)
+		}
 		by, err := f.by()
 		if err != nil {
 			return err
@@ -197,9 +200,11 @@ func (t *tool) newChangeCmd(c change) *cobra.Command {
 // noteEnqueued says so on stderr when a task did not reach Redis.
 func noteEnqueued(cmd *cobra.Command, tools *app.Tools) {
 	if !tools.Enqueued() {
-		fmt.Fprintln(cmd.ErrOrStderr(), "The task was not enqueued (AJO_REDIS_URL): a worker finds the work at its next sweep.")
+		fmt.Fprintln(cmd.ErrOrStderr(), notEnqueued)
 	}
 }
+
+const notEnqueued = "The task was not enqueued (AJO_REDIS_URL): a worker finds the work at its next sweep."
 
 // changeFlags are those of every command that changes something.
 type changeFlags struct {

@@ -12,7 +12,7 @@ import (
 
 // newDevCmd is `ajo dev`: everything on one machine.
 func newDevCmd() *cobra.Command {
-	o := app.DevOptions{Dir: localDir, Out: os.Stdout}
+	o := app.DevOptions{Dir: localDir, Out: os.Stdout, Commands: runInside}
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything on this machine: databases, fake bank, API, workers, queue dashboard",

@@ -135,8 +135,11 @@ func (t *tool) newFreezeListCmd() *cobra.Command {
 	var status string
 	return newListCmd(t, listing[freeze.Freeze]{
 		command: command{
-			short: "List freezes, newest first", example: "  ajo freeze list --status standing",
-			flags: func(cmd *cobra.Command) { addChoice(cmd, &status, "status", freeze.Standing, freeze.Ended) },
+			short: "List freezes, newest first, and suspended tenants",
+			long: `Lists freezes, newest first. Before those that stand come the tenants that are suspended, whose payouts stop too: "ajo tenant activate"
+lets them go on.`,
+			example: "  ajo freeze list --status standing",
+			flags:   func(cmd *cobra.Command) { addChoice(cmd, &status, "status", freeze.Standing, freeze.Ended) },
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]freeze.Freeze, page.Info, error) {
 			return tools.Freezes.List(ctx, freeze.Status(status), r)
@@ -150,8 +153,12 @@ func (t *tool) newFreezeListCmd() *cobra.Command {
 			if f.Stands(time.Now()) {
 				state = freeze.Standing
 			}
+			id := f.ID.String()
+			if f.Scope == freeze.Suspension {
+				id = "-"
+			}
 			return []field{
-				{"FREEZE", f.ID.String()},
+				{"FREEZE", id},
 				{"AGE", age(f.CreatedAt)},
 				{"STATUS", string(state)},
 				{"STOPS", stops},

@@ -57,6 +57,14 @@ func TestFreezeCommands(t *testing.T) {
 		_, _, err := o.run(append(append([]string{"freeze"}, c.args...), "--yes", "--reason", "again")...)
 		require.EqualError(t, err, c.want)
 	}
+	o.good("tenant", "suspend", o.tenant.String(), "--yes", "--reason", "a fraud report")
+	table = o.good("freeze", "list", "--status", "standing")
+	for _, want := range []string{"suspension:" + o.tenant.String(), "standing", "a fraud report"} {
+		require.Contains(t, table, want)
+	}
+	require.NotContains(t, o.good("freeze", "list", "--status", "ended"), "suspension")
+	o.good("tenant", "activate", o.tenant.String(), "--yes", "--reason", "it was none")
+	require.Equal(t, "none\n", o.good("freeze", "list", "--status", "standing"))
 	_, _, err = o.run("freeze", "list", "--status", "x")
 	require.ErrorIs(t, err, freeze.ErrStatus)
 	o.booksAgree()

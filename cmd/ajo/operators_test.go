@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -463,6 +464,20 @@ func TestEndSessionsCommand(t *testing.T) {
 	golden(t, `2 sessions of tenant "Test tenant" (<id>@tenant.example) have ended.`, out)
 	o.lastAudit("tenant.end-sessions", "tenant:"+o.tenant.String(), "a laptop was stolen")
 	require.Zero(t, decode[sessionsEnded](o, "tenant", "end-sessions", o.tenant.String(), "--yes", "--reason", "again").Sessions)
+
+	const email = "dev@tenant.example"
+	o.Exec(`INSERT INTO members (id, tenant_id, email, name, role, password_hash, invited_at, joined_at) VALUES (gen_random_uuid(), $1, $2, 'Chidi Eze', 'developer', 'x', now(), now())`, o.tenant, email)
+	for i, member := range []string{"m.role = 'owner'", "m.role = 'developer'"} {
+		o.Exec(`INSERT INTO sessions (token_hash, id, tenant_id, member_id, created_at, expires_at)
+			SELECT sha256($1), gen_random_uuid(), m.tenant_id, m.id, now(), now() + interval '1 day' FROM members m WHERE m.tenant_id = $2 AND `+member, []byte{byte(7 + i)}, o.tenant)
+	}
+	out, said, err = o.run("tenant", "end-sessions", o.tenant.String(), "--member", email, "--yes", "--reason", "a laptop was stolen")
+	require.NoError(t, err)
+	golden(t, `End all sessions of dev@tenant.example, a member of tenant "Test tenant" (<id>@tenant.example, active). The member must log in again.`, said)
+	golden(t, `1 sessions of dev@tenant.example of tenant "Test tenant" (<id>@tenant.example) have ended.`, out)
+	require.Equal(t, 1, testenv.Value[int](o.Env, `SELECT count(*) FROM sessions WHERE ended_at IS NULL`), "the owner's goes on")
+	_, _, err = o.run("tenant", "end-sessions", o.tenant.String(), "--member", "x@tenant.example", "--yes", "--reason", "x")
+	require.ErrorIs(t, err, tenant.ErrMemberNotFound)
 }
 
 func TestTenantMembersCommand(t *testing.T) {
@@ -484,8 +499,12 @@ func TestResetTOTPCommand(t *testing.T) {
 	_, _, err := o.run(reset...)
 	require.ErrorIs(t, err, tenant.ErrTOTPOff)
 	o.Exec(`UPDATE members SET totp_secret = 'x', totp_confirmed_at = now(), totp_last_step = 1 WHERE tenant_id = $1`, o.tenant)
+	o.env["AJO_MAIL_DIR"] = t.TempDir()
 	out, said, err := o.run(reset...)
 	require.NoError(t, err)
+	mails, err := filepath.Glob(filepath.Join(o.env["AJO_MAIL_DIR"], "*.eml"))
+	require.NoError(t, err)
+	require.Len(t, mails, 1, "the command waits until the member is told")
 	golden(t, `Turn two-factor authentication of <id>@tenant.example, a member of tenant "Test tenant" (<id>@tenant.example, active), off, and end the member's sessions.`, said)
 	golden(t, `Member <id>@tenant.example of tenant "Test tenant" (<id>@tenant.example) logs in with the password alone.`, out)
 	o.lastAudit("tenant.reset-totp", "member:"+o.tenant.String(), "phone lost")
@@ -534,6 +553,8 @@ func TestRotateSecretCommand(t *testing.T) {
 		status  active
 		operator  no
 		payout fee borne by  platform
+		price of a payment  none
+		price of a payout  none
 		business kyc  unverified
 		webhook secret  yes
 		previous secret until  <time>

@@ -57,6 +57,9 @@ func (t *tool) newPricesListCmd() *cobra.Command {
 
 // priceText is a price in words.
 func priceText(p fee.Price) string {
+	if p.AsListed {
+		return "as listed"
+	}
 	text := []string{p.Percent.String() + " %"}
 	if p.On == fee.OnVAT {
 		return text[0]
@@ -65,17 +68,31 @@ func priceText(p fee.Price) string {
 	return strings.Join(text, ", ")
 }
 
+// standingText is a price that holds, in words.
+func standingText(s *fee.Standing) string {
+	if s == nil {
+		return "none"
+	}
+	of := "its own"
+	if s.TenantID == uuid.Nil {
+		of = "the list's"
+	}
+	return fmt.Sprintf("%s, with %s %% of VAT (%s, since %s)", priceText(s.Price), s.VAT, of, stamp(&s.ValidFrom))
+}
+
 func (t *tool) newPricesSetCmd() *cobra.Command {
 	var name, on, percent, flat, minimum, most, from string
+	var asListed bool
 	return t.newChangeCmd(change{
 		command: command{
 			use: "set", short: "Set what the platform takes for payments or payouts, or the VAT on that",
 			long: `Sets a price from a day on: of the list, which holds for all tenants, or a tenant's own, which goes before the list's. The fee is
 percent and flat together, at least the minimum and at most the cap; what is not named is 0, or no cap. It is debited beside each payment
 (of its gross amount) or settlement (of its amount) that is posted or accepted from then on, an entry of kind platform_fee; what was posted or
-accepted before stays as it was. --on vat sets the VAT on our own fees, for all. A price starts a minute from now at the earliest.`,
+accepted before stays as it was. --as-listed ends a tenant's own price: the list's holds for it again. --on vat sets the VAT on our own fees, for all. A price starts a minute from now at the earliest.`,
 			example: `  ajo prices set --on payment --percent 0.5 --minimum 5 --cap 1000 --from 2026-12-01 --reason "price list 7"` + "\n" +
 				`  ajo prices set --on payout --flat 10 --tenant ops@shop.example --reason "contract 12"` + "\n" +
+				`  ajo prices set --on payout --as-listed --tenant ops@shop.example --reason "contract 12 has ended"` + "\n" +
 				`  ajo prices set --on vat --percent 7.5 --reason "the law"`,
 			flags: func(cmd *cobra.Command) {
 				addChoice(cmd, &on, "on", string(fee.OnPayment), string(fee.OnPayout), string(fee.OnVAT))
@@ -84,12 +101,13 @@ accepted before stays as it was. --on vat sets the VAT on our own fees, for all.
 				cmd.Flags().StringVar(&flat, "flat", "0", "added to it, in naira")
 				cmd.Flags().StringVar(&minimum, "minimum", "0", "the fee at the least")
 				cmd.Flags().StringVar(&most, "cap", noLimit, "the fee at the most")
+				cmd.Flags().BoolVar(&asListed, "as-listed", false, "the tenant has no own price any more")
 				cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which it starts, as 2026-12-01 (default: in a minute)")
 			},
 		},
 		args: cobra.NoArgs,
 		plan: func(ctx context.Context, tools *app.Tools, _ []string) (plan, error) {
-			p := fee.Price{On: fee.On(on)}
+			p := fee.Price{On: fee.On(on), AsListed: asListed}
 			var errs [5]error
 			if p.Percent, errs[0] = money.ParseRate(percent); errs[0] != nil {
 				errs[0] = fmt.Errorf("--percent is from 0 to 100 with at most four decimals, not %q", percent)
@@ -120,7 +138,12 @@ accepted before stays as it was. --on vat sets the VAT on our own fees, for all.
 			if p.On == fee.OnVAT {
 				what = priceText(p) + " of VAT on the platform's fees"
 			}
-			return plan{will: fmt.Sprintf("Take %s, from %s on.", what, when), do: func(by audit.By) (result, error) {
+			will := fmt.Sprintf("Take %s, from %s on.", what, when)
+			if p.AsListed {
+				what = fmt.Sprintf("what the list says on each %s of %s", on, of)
+				will = fmt.Sprintf("Take %s, from %s on: its own price ends.", what, when)
+			}
+			return plan{will: will, do: func(by audit.By) (result, error) {
 				set, err := tools.Prices.Set(ctx, p, by)
 				if err != nil {
 					return result{}, err

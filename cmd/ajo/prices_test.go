@@ -22,6 +22,16 @@ func TestPricesCommands(t *testing.T) {
 	require.Equal(t, o.tenant, set.TenantID)
 	require.Equal(t, fee.Lead, set.ValidFrom.Sub(set.CreatedAt))
 	o.lastAudit("prices.set", "tenant:"+id, "contract 12")
+	require.Contains(t, o.good("tenant", "show", id), "price of a payout")
+	out, said, err = o.run("prices", "set", "--on", "payout", "--as-listed", "--tenant", id, "--from", "2999-01-31", "--yes", "--reason", "contract 12 has ended")
+	require.NoError(t, err)
+	require.Contains(t, said, "Take what the list says on each payout of tenant ")
+	require.Contains(t, said, "from 2999-01-30T23:00:00Z on: its own price ends.")
+	require.Contains(t, out, "From 2999-01-30T23:00:00Z on: what the list says")
+	o.lastAudit("prices.set", "tenant:"+id, "contract 12 has ended")
+	o.Exec(`ALTER TABLE prices DISABLE TRIGGER USER`) // the price has started
+	o.Exec(`UPDATE prices SET created_at = created_at - interval '1 hour', valid_from = valid_from - interval '1 hour' WHERE charged_on = 'payout' AND NOT as_listed`)
+	require.Contains(t, o.good("tenant", "show", id), "0 %, and 10.00, at least 0.00, at most none, with 0 % of VAT (its own, since ")
 	o.good("prices", "set", "--on", "vat", "--percent", "7.5", "--yes", "--reason", "the law")
 	table := o.good("prices", "list", "--tenant", id)
 	for _, want := range []string{"all", id, "payout", "0 %, and 10.00, at least 0.00, at most none", "7.5 %", "contract 12"} {
@@ -39,6 +49,8 @@ func TestPricesCommands(t *testing.T) {
 		{[]string{"--on", "payment", "--from", "2999-01-31"}, fee.ErrFrom.Error()},
 		{[]string{"--on", "payment", "--from", "2020-01-31"}, fee.ErrFrom.Error()},
 		{[]string{"--on", "vat", "--tenant", id}, fee.ErrOnlyOf.Error()},
+		{[]string{"--on", "payout", "--as-listed"}, fee.ErrListed.Error()},
+		{[]string{"--on", "payout", "--as-listed", "--tenant", id, "--percent", "1"}, fee.ErrListed.Error()},
 		{[]string{"--on", "payment", "--tenant", "nobody@shop.example"}, tenant.ErrNotFound.Error()},
 	} {
 		_, _, err := o.run(append(append([]string{"prices", "set"}, c.args...), "--yes", "--reason", "again")...)

@@ -124,13 +124,18 @@ func (t *tool) newRunCmd() *cobra.Command {
 	var csv bool
 	return newShowCmd(t, showing[reconcile.Report]{
 		command: command{
-			use: "show <run>", short: "Print the report of a finished reconciliation",
-			example: "  ajo reconcile show 0198c0de-0000-7000-8000-000000000001 --csv",
+			use: "show <run>|last", short: "Print the report of a finished reconciliation, or of the workers' last one",
+			example: "  ajo reconcile show last --csv\n  ajo reconcile show 0198c0de-0000-7000-8000-000000000001",
 			flags:   func(cmd *cobra.Command) { addCSV(cmd, &csv) },
 		},
-		read: byID("the run", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (reconcile.Report, error) {
-			return tools.Reconciler.Reconciliation(ctx, id)
-		}),
+		read: func(ctx context.Context, tools *app.Tools, run string) (reconcile.Report, error) {
+			if run == "last" {
+				return tools.Reconciler.LastReconciliation(ctx)
+			}
+			return byID("the run", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (reconcile.Report, error) {
+				return tools.Reconciler.Reconciliation(ctx, id)
+			})(ctx, tools, run)
+		},
 		print: func(out io.Writer, r reconcile.Report) error { return printReport(out, r, csv) },
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ import (
 )
 
 func (t *tool) newReviewCmd() *cobra.Command {
-	return group("review", "Decide payments that the bank's records did not settle", t.newReviewListCmd(),
+	return group("review", "Decide payments that the bank's records did not settle", t.newReviewListCmd(), t.newReviewShowCmd(),
 		t.newDecideCmd("confirm", "Count a payment under review as received",
 			"Counts a payment under review as received: it is in the balance again, and may be paid out.\nAsk the bank first: the money must be there.",
 			"It counts in the balance again, and may be paid out.", (*payment.Service).ConfirmReviewed),
@@ -44,6 +45,46 @@ func (t *tool) newReviewListCmd() *cobra.Command {
 			}
 		},
 	})
+}
+
+func (t *tool) newReviewShowCmd() *cobra.Command {
+	return newShowCmd(t, showing[payment.Compared]{
+		command: command{
+			use: "show <event>", short: "Show a payment with the bank's record of it beside ours", complete: t.reviews(),
+			long: `Asks the bank for its record of a payment, and shows it beside ours. It decides nothing.
+Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET to ask; without them ours is shown alone.`,
+			example: "  ajo review show 0198c0de-0000-7000-8000-000000000001",
+		},
+		read: byID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (payment.Compared, error) {
+			return tools.Payments.Compare(ctx, id)
+		}),
+		print: printCompared,
+	})
+}
+
+func printCompared(w io.Writer, c payment.Compared) error {
+	e := c.Event
+	state := string(e.Status)
+	if c.Review != nil {
+		state = "under review: " + c.Review.Why
+	}
+	rows := [][3]string{
+		{"status", state, c.NoBank},
+		{"transaction", e.ProviderTxnRef, ""},
+		{"amount", optional(e.Amount), ""},
+		{"fee", optional(e.Fee), ""},
+		{"account number", e.AliasNumber, ""},
+		{"reference", e.Alias, ""},
+		{"sender", e.SenderName, ""},
+		{"narration", e.Narration, ""},
+		{"at", stamp(e.OccurredAt), ""},
+	}
+	if b := c.Bank; b != nil {
+		for i, v := range []string{string(b.Status), b.ID, b.Amount.String(), b.Fee.String(), b.AccountNumber, b.AccountRef, b.SenderName, b.Narration, stamp(&b.Time)} {
+			rows[i][2] = v
+		}
+	}
+	return printTable(w, rows, func(r [3]string) []field { return []field{{"", r[0]}, {"OURS", r[1]}, {"THE BANK'S", r[2]}} })
 }
 
 // decision ends the review or the recall of a payment.

@@ -29,7 +29,7 @@ func newAPICmd() *cobra.Command {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			log := app.Logger(cfg)
-			ops, err := app.StartOps(cfg, log)
+			ops, err := app.StartOps(cfg, log, runInside)
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func newWorkerCmd() *cobra.Command {
 
 func runWorker(ctx context.Context, cfg config.Config, queues map[tasks.Kind]int) error {
 	log := app.Logger(cfg)
-	ops, err := app.StartOps(cfg, log)
+	ops, err := app.StartOps(cfg, log, runInside)
 	if err != nil {
 		return err
 	}

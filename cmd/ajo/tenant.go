@@ -14,14 +14,16 @@ import (
 
 	"ajo/internal/app"
 	"ajo/internal/audit"
+	"ajo/internal/fee"
 	"ajo/internal/page"
 	"ajo/internal/tenant"
+	"ajo/internal/transfer"
 )
 
 func (t *tool) newTenantCmd() *cobra.Command {
 	return group("tenant", "Show tenants, suspend and activate them", t.newTenantListCmd(), t.newTenantShowCmd(),
-		t.newSuspendCmd(), t.newActivateCmd(), t.newCloseTenantCmd(), t.newTenantLimitsCmd(), t.newEndSessionsCmd(), t.newOperatorCmd(), t.newPayoutFeeCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd(),
-		t.newTenantMembersCmd(), t.newResetTOTPCmd(), t.newTenantKeysCmd(), t.newRevokeKeyCmd())
+		t.newSuspendCmd(), t.newActivateCmd(), t.newCloseTenantCmd(), t.newTenantLimitsCmd(), t.newTenantPolicyCmd(), t.newEndSessionsCmd(), t.newOperatorCmd(), t.newPayoutFeeCmd(), t.newRotateSecretCmd(), t.newLoginLinkCmd(),
+		t.newTenantMembersCmd(), t.newTenantBeneficiariesCmd(), t.newResetTOTPCmd(), t.newTenantKeysCmd(), t.newRevokeKeyCmd())
 }
 
 func (t *tool) newTenantListCmd() *cobra.Command {
@@ -50,13 +52,27 @@ func (t *tool) newTenantListCmd() *cobra.Command {
 	})
 }
 
+// shownTenant is a tenant with the prices that hold for it now, and what awaits its members.
+type shownTenant struct {
+	tenant.Record
+	PaymentPrice, PayoutPrice *fee.Standing // nil: none
+	AwaitingApproval          transfer.Awaiting
+}
+
 func (t *tool) newTenantShowCmd() *cobra.Command {
-	return newShowCmd(t, showing[tenant.Record]{
+	return newShowCmd(t, showing[shownTenant]{
 		command: command{use: "show <id or e-mail>", short: "Show a tenant", example: "  ajo tenant show ops@shop.example", complete: t.tenants()},
-		read: func(ctx context.Context, tools *app.Tools, idOrEmail string) (tenant.Record, error) {
-			return tools.Tenants.Find(ctx, idOrEmail)
+		read: func(ctx context.Context, tools *app.Tools, idOrEmail string) (r shownTenant, err error) {
+			if r.Record, err = tools.Tenants.Find(ctx, idOrEmail); err != nil {
+				return r, err
+			}
+			if r.PaymentPrice, r.PayoutPrice, err = tools.Prices.Standing(ctx, r.ID); err != nil {
+				return r, err
+			}
+			r.AwaitingApproval, err = tools.Transfers.AwaitingApproval(ctx, r.ID)
+			return r, err
 		},
-		print: func(out io.Writer, r tenant.Record) error {
+		print: func(out io.Writer, r shownTenant) error {
 			return printFields(
 				out,
 				field{"tenant", r.ID.String()},
@@ -65,6 +81,9 @@ func (t *tool) newTenantShowCmd() *cobra.Command {
 				field{"status", r.Status},
 				field{"operator", yesNo(r.Operator)},
 				field{"payout fee borne by", string(r.PayoutFeeBy)},
+				field{"price of a payment", standingText(r.PaymentPrice)},
+				field{"price of a payout", standingText(r.PayoutPrice)},
+				field{"payouts awaiting approval", awaitingText(r.AwaitingApproval)},
 				field{"business kyc", string(r.KYCStatus)},
 				field{"business type", optional(r.BusinessType)},
 				field{"api key", r.APIKeySuffix},
@@ -76,6 +95,14 @@ func (t *tool) newTenantShowCmd() *cobra.Command {
 			)
 		},
 	})
+}
+
+// awaitingText is empty where nothing awaits approval.
+func awaitingText(a transfer.Awaiting) string {
+	if a.Count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d, NGN %s in all", a.Count, a.Amount)
 }
 
 // ofTenant reads a list of the tenant that the one argument names.
@@ -269,20 +296,32 @@ type sessionsEnded struct {
 }
 
 func (t *tool) newEndSessionsCmd() *cobra.Command {
+	var member string
 	return t.tenantChange(command{
-		use: "end-sessions <id or e-mail>", short: "End all dashboard sessions of a tenant",
+		use: "end-sessions <id or e-mail>", short: "End all dashboard sessions of a tenant, or of one of its members",
 		long: `Ends all dashboard sessions of a tenant, its login links, and the codes that were mailed to reset its password, for example when
-a laptop was stolen. All its members must log in again. Its API key keeps working: the tenant can rotate it, or you suspend the tenant.`,
-		example: `  ajo tenant end-sessions ops@shop.example --reason "ticket 4711: a laptop was stolen"`,
+a laptop was stolen. All its members must log in again. Its API key keeps working: the tenant can rotate it, or you suspend the tenant.
+With --member only what is that member's ends.`,
+		example: `  ajo tenant end-sessions ops@shop.example --reason "ticket 4711: a laptop was stolen"
+  ajo tenant end-sessions ops@shop.example --member dev@shop.example --reason "ticket 4711: a laptop was stolen"`,
+		flags: func(cmd *cobra.Command) {
+			cmd.Flags().StringVar(&member, "member", "", "e-mail of the one `member` whose sessions end")
+		},
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		will := fmt.Sprintf("End all sessions of tenant %s. It must log in again; its API key keeps working.", nameAndStatus(r))
+		of := "tenant"
+		if member != "" {
+			will = fmt.Sprintf("End all sessions of %s, a member of tenant %s. The member must log in again.", member, nameAndStatus(r))
+			of = member + " of tenant"
+		}
 		return plan{
-			will: fmt.Sprintf("End all sessions of tenant %s. It must log in again; its API key keeps working.", nameAndStatus(r)),
+			will: will,
 			do: func(by audit.By) (result, error) {
-				n, err := tools.Tenants.EndSessions(ctx, r.ID, by)
+				n, err := tools.Tenants.EndSessions(ctx, r.ID, member, by)
 				if err != nil {
 					return result{}, err
 				}
-				return done(sessionsEnded{r.ID, n}, "%d sessions of tenant %q (%s) have ended.", n, r.Name, r.Email)
+				return done(sessionsEnded{r.ID, n}, "%d sessions of %s %q (%s) have ended.", n, of, r.Name, r.Email)
 			},
 		}, nil
 	})

@@ -18,13 +18,17 @@ import (
 // tool is what the operators' commands share.
 type tool struct {
 	getenv func(string) string
+	inside *inside // nil: a process of its own runs the command
 }
 
 // newToolCmds are the operators' commands. getenv is the environment: os.Getenv, but for tests.
 func newToolCmds(getenv func(string) string) []*cobra.Command {
-	t := &tool{getenv: getenv}
+	return (&tool{getenv: getenv}).commands()
+}
+
+func (t *tool) commands() []*cobra.Command {
 	return []*cobra.Command{
-		t.newTransfersCmd(), t.newFreezeCmd(), t.newReviewCmd(), t.newRecallsCmd(), t.newEventsCmd(), t.newAccountsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newPricesCmd(), t.newCustomersCmd(), t.newLedgerCmd(), t.newReconcileCmd(), t.newAuditCmd(), t.newWorkCmd(), t.newArchiveCmd(), t.newRekeyCmd(),
+		t.newTransfersCmd(), t.newFreezeCmd(), t.newReviewCmd(), t.newRecallsCmd(), t.newEventsCmd(), t.newAccountsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newPricesCmd(), t.newCustomersCmd(), t.newLedgerCmd(), t.newReconcileCmd(), t.newAuditCmd(), t.newWorkCmd(), t.newArchiveCmd(), t.newRekeyCmd(), t.newStatusCmd(), t.newOperatorsCmd(),
 	}
 }
 
@@ -35,12 +39,16 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// with opens the tools, lets fn use them, and closes them again.
+// with opens the tools, lets fn use them, and closes them again; those of the console stay open.
 func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.Tools) error) error {
-	cfg, err := config.Some(t.getenv, append([]string{"AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE", "AJO_SETTLE_RECHECKS"}, archiveSettings...)...)
+	if t.inside != nil {
+		return fn(cmd.Context(), t.inside.tools)
+	}
+	cfg, err := config.Some(t.getenv, append([]string{"AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE", "AJO_SETTLE_RECHECKS", "AJO_SMTP_URL", "AJO_MAIL_FROM"}, archiveSettings...)...)
 	if err != nil {
 		return err
 	}
+	cfg.MailDir = t.getenv("AJO_MAIL_DIR") // which has a default for the roles alone
 	tools, err := app.OpenTools(cmd.Context(), app.ToolSettings{
 		DatabaseURL:    secret.Redact(t.getenv("AJO_DATABASE_URL")),
 		RedisURL:       secret.Redact(t.getenv("AJO_REDIS_URL")),
@@ -49,7 +57,7 @@ func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.
 			URL: t.getenv("AJO_PROVIDER_URL"), AccountID: t.getenv("AJO_PROVIDER_ACCOUNT_ID"), ClientID: t.getenv("AJO_PROVIDER_CLIENT_ID"),
 			ClientSecret: secret.Redact(t.getenv("AJO_PROVIDER_CLIENT_SECRET")),
 		},
-		ConfirmDelays: cfg.ConfirmDelays, ConfirmMinAge: cfg.ConfirmMinAge, SettleRechecks: cfg.SettleRechecks, Archive: cfg,
+		ConfirmDelays: cfg.ConfirmDelays, ConfirmMinAge: cfg.ConfirmMinAge, SettleRechecks: cfg.SettleRechecks, Archive: cfg, Mail: cfg,
 		Log: app.CommandLog(cmd.ErrOrStderr(), t.getenv, slog.LevelWarn),
 	})
 	if err != nil {

@@ -159,9 +159,14 @@ func (o *ops) audited() []audit.Record {
 // lastAudit checks that the newest record is of this.
 func (o *ops) lastAudit(action, target, reason string) {
 	o.T.Helper()
+	o.lastAuditBy("cli:"+osUser(), action, target, reason)
+}
+
+func (o *ops) lastAuditBy(actor, action, target, reason string) {
+	o.T.Helper()
 	list := o.audited()
 	require.NotEmpty(o.T, list)
-	require.Equal(o.T, []string{"cli:" + osUser(), action, target, reason}, []string{list[0].Actor, list[0].Action, list[0].Target, list[0].Reason})
+	require.Equal(o.T, []string{actor, action, target, reason}, []string{list[0].Actor, list[0].Action, list[0].Target, list[0].Reason})
 }
 
 // event stores and posts a payment of 5,000.00 to the account with that reference.
@@ -302,6 +307,7 @@ func (o *ops) changes() map[string][]string {
 		"tenant reset-totp":    {"tenant", "reset-totp", o.tenant.String(), o.withTOTP()},
 		"tenant revoke-key":    {"tenant", "revoke-key", o.tenant.String(), o.apiKey().String()},
 		"tenant limits set":    {"tenant", "limits", "set", o.tenant.String(), "--max-transfer", "500"},
+		"tenant policy set":    {"tenant", "policy", "set", o.tenant.String(), "--approvals", "2", "--above", "500"},
 		"tenant limits tier":   {"tenant", "limits", "tier", o.tenant.String(), "--tier", "1", "--max-deposit", "50000"},
 		"prices set":           {"prices", "set", "--on", "payout", "--flat", "10"},
 		"tenant close":         {"tenant", "close", ended.String()},
@@ -317,6 +323,9 @@ func (o *ops) changes() map[string][]string {
 		"archive export":       {"archive", "export", "deliveries", "--from", "2026-10-10", "--to", "2026-10-11"},
 		"accounts release":     {"accounts", "release", o.holdOfLimit().String()},
 		"work retry":           {"work", "retry", o.failing().String()},
+		"operator add":         {"operator", "add", "bola", "--role", "operator"},
+		"operator reset":       {"operator", "reset", o.operator("chidi")},
+		"operator remove":      {"operator", "remove", o.operator("dayo")},
 		"rekey":                {"rekey"},
 	}
 }
@@ -328,10 +337,11 @@ var unaskedChanges = []string{
 
 // reading are the commands that change nothing by themselves.
 var reading = []string{
-	"transfers list", "transfers show", "freeze list", "review list", "recalls list", "events list", "events show", "accounts find", "accounts dormant", "deliveries list", "deliveries show",
-	"tenant list", "tenant show", "tenant keys", "tenant members", "tenant limits show", "prices list", "customers review", "customers show", "ledger verify", "ledger trial-balance", "ledger statement",
+	"transfers list", "transfers show", "freeze list", "review list", "review show", "operator list", "recalls list", "events list", "events show", "accounts find", "accounts dormant", "deliveries list", "deliveries show",
+	"tenant list", "tenant show", "tenant keys", "tenant members", "tenant beneficiaries", "tenant limits show", "tenant policy show", "prices list", "customers review", "customers show", "ledger verify", "ledger trial-balance", "ledger statement",
+	"accounts holds",
 	"reconcile", // posts what the bank has, as the workers do
-	"reconcile list", "reconcile show", "reconcile open", "audit list", "work list", "work show", "archive list", "archive show", "archive verify",
+	"reconcile list", "reconcile show", "reconcile open", "audit list", "work list", "work show", "archive list", "archive show", "archive verify", "status",
 }
 
 // leaves are the operators' commands that do something, by their names.
@@ -379,6 +389,13 @@ func (o *ops) withTOTP() string {
 	sealed := box.Seal(secret.Place{Table: "members", Column: "totp_secret", Row: o.tenant.String()}, []byte("JBSWY3DPEHPK3PXP"))
 	o.Exec(`UPDATE members SET totp_secret = $2, totp_confirmed_at = now(), totp_last_step = 1 WHERE tenant_id = $1`, o.tenant, sealed)
 	return o.tenant.String() + "@tenant.example"
+}
+
+// operator makes an account for the console, which nobody has set up yet, and returns its name.
+func (o *ops) operator(name string) string {
+	o.T.Helper()
+	o.Exec(`INSERT INTO operators (id, name, role, created_at) VALUES ($1, $2, 'viewer', now())`, uuid.Must(uuid.NewV7()), name)
+	return name
 }
 
 // apiKey is a key of the tenant that may read accounts.

@@ -77,6 +77,10 @@ func printTransfer(out io.Writer, d transfer.Detail) error {
 	if d.SubmittedAt != nil {
 		attempts += fmt.Sprintf(", the last at %s; asked about it %d times, not known %d times", stamp(d.SubmittedAt), d.AskCount, d.UnknownCount)
 	}
+	approvals := "" // none
+	if d.ApprovalsNeeded > 0 {
+		approvals = fmt.Sprint(d.ApprovalsNeeded)
+	}
 	err := printFields(
 		out,
 		field{"transfer", d.MerchantTxRef},
@@ -90,6 +94,8 @@ func printTransfer(out io.Writer, d transfer.Detail) error {
 		field{"account", d.AccountRef + " (" + d.AccountID.String() + ")"},
 		field{"to", d.BankCode + "/" + d.AccountNumber + " " + d.AccountName},
 		field{"refund of", optional(d.RefundOf)},
+		field{"approvals needed", approvals},
+		field{"approved", stamp(d.ApprovedAt)},
 		field{"narration", d.Narration},
 		field{"attempts", attempts},
 		field{"last error", d.LastError},

@@ -92,8 +92,11 @@ type Account struct {
 	CallbackURL       *string
 	ExpectedAmount    *Number
 	ExpiresAt         *time.Time
-	CreatedAt         time.Time
-	UpdatedAt         time.Time
+	// an addition: what becomes of payments that are not as expected; not shown where there is none
+	Policy    *Policy `json:",omitempty"`
+	Split     *Split  `json:",omitempty"` // an addition, as the policy: how its payments are shared out
+	CreatedAt time.Time
+	UpdatedAt time.Time
 }
 
 // Number is a sum that the wire keeps as a JSON number (ExpectedAmount only).
@@ -149,11 +152,11 @@ func New(o Options) *Service {
 
 // columns are an account's, in the order of fields.
 const columns = `a.id, a.tenant_id, a.customer_id, a.account_ref, a.provider, coalesce(a.bank_account_number, ''), a.bank_account_name,
-	a.bank_name, a.currency, a.status, a.type, a.callback_url, a.expected_amount, a.expires_at, a.created_at, a.updated_at`
+	a.bank_name, a.currency, a.status, a.type, a.callback_url, a.expected_amount, a.expires_at, a.policy, a.split, a.created_at, a.updated_at`
 
 func (a *Account) fields() []any {
 	return []any{
 		&a.ID, &a.TenantID, &a.CustomerID, &a.AccountRef, &a.Provider, &a.BankAccountNumber, &a.BankAccountName,
-		&a.BankName, &a.Currency, &a.Status, &a.Type, &a.CallbackURL, &a.ExpectedAmount, &a.ExpiresAt, &a.CreatedAt, &a.UpdatedAt,
+		&a.BankName, &a.Currency, &a.Status, &a.Type, &a.CallbackURL, &a.ExpectedAmount, &a.ExpiresAt, &a.Policy, &a.Split, &a.CreatedAt, &a.UpdatedAt,
 	}
 }

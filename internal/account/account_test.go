@@ -370,6 +370,18 @@ func TestDeadline(t *testing.T) {
 	require.Equal(t, "the deadline was reached", history[1].Reason)
 }
 
+// An account without a deadline, made due by hand, is said to have none, and stays.
+func TestDueWithoutADeadline(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.provision(onetime("order-1"))
+	b.Schedule(work.Expire, a.ID, b.Clock.Now())
+	require.ErrorContains(t, b.svc.AdvanceExpiry(b.ctx, a.ID), "has no deadline")
+	got, err := b.svc.Get(b.ctx, b.tenant, "order-1")
+	require.NoError(t, err)
+	require.Equal(t, account.Active, got.Status)
+}
+
 // Call, exact payment and deadline at once, again and again: one moves the account, and history has
 // one expiry.
 func TestExpiryRaces(t *testing.T) {

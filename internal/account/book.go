@@ -95,7 +95,7 @@ func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, 
 // that refuses requests, its credits from other accounts too.
 func bookAccounts(ctx context.Context, tx pg.Tx, now time.Time, tenantID uuid.UUID, fromRef, toRef string) (from, to *Account, err error) {
 	found, err := findAll(ctx, tx, []Ref{{TenantID: tenantID, AccountRef: fromRef}, {TenantID: tenantID, AccountRef: toRef}},
-		`EXISTS (SELECT FROM freezes f WHERE f.scope = 'account' AND (r.n = 1 OR f.requests) AND `+freeze.On("found.id", "found.id", "$4")+`), false, false, false`, now)
+		`EXISTS (SELECT FROM freezes f WHERE f.scope = 'account' AND (r.n = 1 OR f.requests) AND `+freeze.On("found.id", "found.id", "$4")+`), false, '{f,f}'::boolean[], false`, now)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -46,7 +46,7 @@ type Ref struct {
 
 // FindAll is [Find] for many, in one statement; nil stands for an account that is not found.
 func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) {
-	found, err := findAll(ctx, q, refs, `false, false, false, false`)
+	found, err := findAll(ctx, q, refs, `false, false, '{f,f}'::boolean[], false`)
 	out := make([]*Account, len(found))
 	for i, p := range found {
 		out[i] = p.Account
@@ -62,7 +62,9 @@ type Payer struct {
 	Limited bool
 	// its tenant bears what the bank takes for payouts
 	BearsFee bool
-	Priced   bool // its tenant has a price, or will have one (package fee)
+	// some payouts of its tenant need approvals of members (package transfer)
+	Approvals bool
+	Priced    bool // its tenant has a price, or will have one (package fee)
 }
 
 // FindPayers is [FindAll] with the freezes that stand at the time now, and what the tenant's policy
@@ -70,10 +72,11 @@ type Payer struct {
 func FindPayers(ctx context.Context, q pg.Querier, now time.Time, refs []Ref) ([]Payer, error) {
 	return findAll(ctx, q, refs, `EXISTS (SELECT FROM freezes f WHERE f.requests AND `+freeze.On("found.id", "found.id", "$4")+`),
 			EXISTS (SELECT FROM payout_limits l WHERE l.tenant_id = ANY(ARRAY[found.tenant_id])),
-			(SELECT n.payout_fee_by = 'tenant' FROM tenants n WHERE n.id = found.tenant_id), `+fee.Priced("found.tenant_id"), now)
+			(SELECT ARRAY[n.payout_fee_by = 'tenant', n.payout_approvals > 0] FROM tenants n WHERE n.id = found.tenant_id), `+fee.Priced("found.tenant_id"), now)
 }
 
-// findAll finds accounts and, of each, whether the four conditions hold on the row that is found.
+// findAll finds accounts and, of each, whether the conditions hold on the row that is found: the
+// third are two in one array, as they are of one row.
 func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, args ...any) ([]Payer, error) {
 	tenants, texts, ids := make([]uuid.UUID, len(refs)), make([]string, len(refs)), make([]uuid.UUID, len(refs))
 	for i, r := range refs {
@@ -100,11 +103,12 @@ func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, a
 	for rows.Next() {
 		var n int
 		var a Account
-		var frozen, limited, bears, priced bool
-		if err := rows.Scan(append([]any{&n, &frozen, &limited, &bears, &priced}, a.fields()...)...); err != nil {
+		var frozen, limited, priced bool
+		var policy []bool // of its tenant
+		if err := rows.Scan(append([]any{&n, &frozen, &limited, &policy, &priced}, a.fields()...)...); err != nil {
 			return nil, err
 		}
-		out[n-1] = Payer{&a, frozen, limited, bears, priced}
+		out[n-1] = Payer{&a, frozen, limited, policy[0], policy[1], priced}
 	}
 	return out, rows.Err()
 }

@@ -33,6 +33,22 @@ type NewHold struct {
 	Amount string // decimal naira, as the client wrote it
 	Reason string
 	Until  *time.Time // nil: until it is released
+	By     *audit.By  // the member who asks for it; nil: an API key, whose holds are not in the audit log
+}
+
+// holdShown is what the audit log keeps of a hold.
+type holdShown struct {
+	AccountRef string `json:"accountRef"`
+	Amount     string `json:"amount"`
+	Reason     string `json:"reason"`
+}
+
+// writeHold records that a member has placed or released a hold.
+func writeHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID uuid.UUID, by *audit.By, action string, h ledger.Hold) error {
+	if by == nil {
+		return nil
+	}
+	return audit.Write(ctx, tx, now, by.Entry(action, "hold:"+h.ID.String(), audit.Change{After: holdShown{h.AccountRef, h.Amount.String(), h.Reason}}).Of(tenantID))
 }
 
 func (n *NewHold) check(now time.Time) (money.Amount, error) {
@@ -68,21 +84,27 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 		if err != nil {
 			return nil, err
 		}
-		return ledger.PlaceHold(ctx, tx, now, ledger.NewHold{AccountID: a.ID, Amount: amount, Reason: n.Reason, Until: n.Until, Provisional: s.Provisional})
+		h, err := ledger.PlaceHold(ctx, tx, now, ledger.NewHold{AccountID: a.ID, Amount: amount, Reason: n.Reason, Until: n.Until, Provisional: s.Provisional})
+		if err != nil {
+			return nil, err
+		}
+		return h, writeHold(ctx, tx, now, tenantID, n.By, "hold.place", h)
 	})
 }
 
 // ReleaseHold ends a hold. A settlement that waits for the money goes on at once: its item of work
-// is made due after the commit, and what a death leaves behind looks again by its own schedule.
+// is made due after the commit, and what a death leaves behind looks again by its own schedule. by
+// is the member who asks for it; nil: an API key.
 // ledger.ErrHoldNotFound, ledger.ErrHoldEnded, ledger.ErrHoldOfLimit, and the refusals of package
 // idempotency.
-func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
+func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, by *audit.By, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
 	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
 		h, err := ledger.ReleaseHold(ctx, tx, now, tenantID, id)
-		if err == nil {
-			tx.AfterCommit(func(ctx context.Context) { _ = freeze.Resume(ctx, s.Pool, now, freeze.Account, h.AccountID) })
+		if err != nil {
+			return nil, err
 		}
-		return h, err
+		tx.AfterCommit(func(ctx context.Context) { _ = freeze.Resume(ctx, s.Pool, now, freeze.Account, h.AccountID) })
+		return h, writeHold(ctx, tx, now, tenantID, by, "hold.release", h)
 	})
 }
 

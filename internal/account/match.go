@@ -30,7 +30,10 @@ type Target struct {
 	ExpectedAmount *money.Amount
 	ExpiresAt      *time.Time
 	ExpiredAt      *time.Time
+	Policy         *Policy    // nil: none
+	Split          *string    // how its payments are shared out, as JSON (package ledger); nil: not at all
 	CallbackURL    string     // the account's own, else the tenant's; empty when there is none
+	FanOut         bool       // the tenant has more endpoints (package webhook)
 	ListeningUntil *time.Time // the tenant's (package webhook)
 	Tiered         bool       // the tenant has limits of tiers (ledger, deposit.go)
 	Priced         bool       // the tenant has a price, or will have one (package fee)
@@ -114,8 +117,8 @@ func TenantsOf(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID,
 // read reads targets, under a lock where lock is a clause.
 func read(ctx context.Context, tx pg.Tx, ids []uuid.UUID, lock string, into map[uuid.UUID]*Target) error {
 	found, err := pg.Collect(ctx, tx, pgx.RowToAddrOfStructByPos[Target], `
-		SELECT a.id, a.tenant_id, a.account_ref, a.status, a.type, a.expected_amount, a.expires_at, a.expired_at,
-			coalesce(nullif(a.callback_url, ''), t.webhook_url), t.listening_until,
+		SELECT a.id, a.tenant_id, a.account_ref, a.status, a.type, a.expected_amount, a.expires_at, a.expired_at, a.policy, a.split::text,
+			coalesce(nullif(a.callback_url, ''), t.webhook_url), t.webhook_endpoints > 0, t.listening_until,
 			EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = ANY(ARRAY[a.tenant_id])), `+fee.Priced("a.tenant_id")+`
 		FROM accounts a JOIN tenants t ON t.id = a.tenant_id
 		WHERE a.id = ANY($1) ORDER BY a.id `+lock, ids)

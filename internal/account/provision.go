@@ -46,6 +46,7 @@ type NewAccount struct {
 	ExpectedAmount *money.Amount
 	ExpiresAt      *time.Time
 	Mode           string // "", "dedicated" or "onetime"
+	Policy         *Policy
 }
 
 var (
@@ -88,6 +89,10 @@ func (s *Service) validate(in *NewAccount, now time.Time) error {
 		at := in.ExpiresAt.UTC().Truncate(time.Microsecond)
 		in.ExpiresAt = &at
 	}
+	if err := in.Policy.check(); err != nil {
+		return err
+	}
+	in.Policy = in.Policy.orNone()
 	if in.CallbackURL != nil && *in.CallbackURL == "" {
 		in.CallbackURL = nil
 	}
@@ -216,10 +221,10 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 		r.Account = Account{ID: uuid.Must(uuid.NewV7())}
 		err = tx.QueryRow(ctx, `
 			INSERT INTO accounts AS a (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, callback_url,
-				expected_amount, expires_at, leased_until, created_at, updated_at)
-			VALUES ($1, $2, $3, $4, $5, $6, 'provisioning', $7, $8, $9::numeric, $10, $11, $12, $12) RETURNING `+columns,
+				expected_amount, expires_at, leased_until, created_at, updated_at, policy)
+			VALUES ($1, $2, $3, $4, $5, $6, 'provisioning', $7, $8, $9::numeric, $10, $11, $12, $12, $13) RETURNING `+columns,
 			r.ID, tenantID, customerID, in.ExternalRef, s.Bank.Name(), in.Name, in.Mode, in.CallbackURL, in.ExpectedAmount, in.ExpiresAt,
-			r.lease, now).Scan(r.fields()...)
+			r.lease, now, in.Policy).Scan(r.fields()...)
 		failpoint.At("account/before-reserve-commit")
 		return err
 	})
@@ -253,8 +258,8 @@ func (s *Service) retake(ctx context.Context, tx pg.Tx, r *reservation, tenantID
 		return false, errWait
 	}
 	return true, tx.QueryRow(ctx, `
-		UPDATE accounts a SET bank_account_name = $2, callback_url = $3, expected_amount = $4::numeric, leased_until = $5, updated_at = $6
-		WHERE id = $1 RETURNING `+columns, r.ID, in.Name, in.CallbackURL, in.ExpectedAmount, r.lease, now).Scan(r.fields()...)
+		UPDATE accounts a SET bank_account_name = $2, callback_url = $3, expected_amount = $4::numeric, leased_until = $5, updated_at = $6, policy = $7
+		WHERE id = $1 RETURNING `+columns, r.ID, in.Name, in.CallbackURL, in.ExpectedAmount, r.lease, now, in.Policy).Scan(r.fields()...)
 }
 
 // provide calls the bank with no transaction open and records its answer. A call without an answer

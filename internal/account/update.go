@@ -20,6 +20,8 @@ type Changes struct {
 	Name           *string
 	CallbackURL    *string
 	ExpectedAmount *money.Amount
+	Policy         *Policy     // in place of the whole policy; an empty one removes it
+	Split          *[]NewShare // in place of the whole split; none: payments are not shared out
 }
 
 // Update changes an active account. The name changes here only, not at the bank (specification,
@@ -39,11 +41,19 @@ func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch
 				return err
 			}
 		}
+		var split *Split
+		if ch.Split != nil {
+			if split, err = resolveShares(ctx, tx, &found, *ch.Split); err != nil {
+				return err
+			}
+		}
 		err = tx.QueryRow(ctx, `
 			UPDATE accounts a SET bank_account_name = coalesce($3, bank_account_name),
 				callback_url = CASE WHEN $4::text IS NULL THEN callback_url ELSE nullif($4, '') END,
-				expected_amount = coalesce($5::numeric, expected_amount), updated_at = $6
-			WHERE id = $1 AND status = $2 RETURNING `+columns, found.ID, Active, ch.Name, ch.CallbackURL, ch.ExpectedAmount, s.Clock.Now()).Scan(a.fields()...)
+				expected_amount = coalesce($5::numeric, expected_amount), updated_at = $6,
+				policy = CASE WHEN $7::jsonb IS NULL THEN policy ELSE nullif($7, '{}') END,
+				split = CASE WHEN $8 THEN $9 ELSE split END
+			WHERE id = $1 AND status = $2 RETURNING `+columns, found.ID, Active, ch.Name, ch.CallbackURL, ch.ExpectedAmount, s.Clock.Now(), ch.Policy, ch.Split != nil, split).Scan(a.fields()...)
 		if pg.IsNoRows(err) {
 			return ErrNotActive
 		}
@@ -53,7 +63,7 @@ func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch
 }
 
 func (s *Service) checkChanges(ch *Changes) error {
-	if ch.Name == nil && ch.CallbackURL == nil && ch.ExpectedAmount == nil {
+	if ch.Name == nil && ch.CallbackURL == nil && ch.ExpectedAmount == nil && ch.Policy == nil && ch.Split == nil {
 		return ErrNoFields
 	}
 	if ch.Name != nil {
@@ -65,6 +75,9 @@ func (s *Service) checkChanges(ch *Changes) error {
 	}
 	if ch.ExpectedAmount != nil && !ch.ExpectedAmount.IsPositive() {
 		return errAmount
+	}
+	if err := ch.Policy.check(); err != nil {
+		return err
 	}
 	if ch.CallbackURL != nil && *ch.CallbackURL != "" {
 		return s.checkCallback(*ch.CallbackURL)

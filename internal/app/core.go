@@ -138,14 +138,20 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	if err := c.fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
 		return nil, fmt.Errorf("AJO_FEE_TIERS: %w", err)
 	}
+	hooks := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production(), Timeout: hookTimeout})
 	c.transfers = transfer.New(transfer.Options{
-		Pool: c.pool, Bank: c.bank, Banks: c.banks, Clock: &c.clock, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
+		Hooks: hooks, Box: c.box, Pool: c.pool, Bank: c.bank, Banks: c.banks, Clock: &c.clock, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
 		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional, Fees: c.fees,
 	})
 	c.closers = append(c.closers, c.transfers.Close)
+	c.payments.SendBack = c.transfers.RefundByPolicy
 	c.drain()
 	return c, nil
 }
+
+// hookTimeout is how long a tenant's own system has to answer whether a payout may leave. It is
+// short: meanwhile a slot of a worker is taken.
+const hookTimeout = 5 * time.Second
 
 // doubting is the bank, with the database as the source of records that the bank certainly knows.
 func doubting(bank provider.Bank, pool *pg.Pool, c clock.Clock, log *slog.Logger) provider.Bank {

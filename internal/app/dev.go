@@ -27,7 +27,9 @@ type DevOptions struct {
 	Dir     string // ".ajo"
 	Install bool   // missing servers are installed with the machine's package manager
 	Once    bool   // end after the demo payment, for tests
-	Out     io.Writer
+	// Commands are what the console runs.
+	Commands Commands
+	Out      io.Writer
 }
 
 // devConfirmDelays confirm the demo payment within seconds; the real schedule begins after 30 s.
@@ -128,7 +130,7 @@ func (d *devRun) start(ctx context.Context, s *stack.Stack) error {
 	}
 	d.stops = append(d.stops, d.api.Stop)
 	d.bank.SetWebhookURL(d.api.URL + "/webhooks/provider")
-	if d.ops, err = StartOps(d.cfg, d.log); err != nil {
+	if d.ops, err = StartOps(d.cfg, d.log, d.Commands); err != nil {
 		return err
 	}
 	d.stops = append(d.stops, d.ops.Stop)

@@ -17,15 +17,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/config"
+	"ajo/internal/console"
 	"ajo/internal/metrics"
+	"ajo/internal/operator"
 	"ajo/internal/redisconn"
 	"ajo/workers"
 )
 
-// Ops is the running operations listener: metrics, queue dashboard, pprof.
+// Ops is the running operations listener: console, metrics, queue dashboard, pprof.
 type Ops struct {
-	URL    string
-	server *http.Server
+	URL     string
+	server  *http.Server
+	console *opsConsole
 }
 
 // Stop ends the listener, if there is one.
@@ -38,11 +41,13 @@ func (o *Ops) Stop() {
 	if err := o.server.Shutdown(ctx); err != nil {
 		_ = o.server.Close()
 	}
+	o.console.stop()
 }
 
 // StartOps listens on cfg.OpsAddr. Several processes on one machine may share the setting: a
-// process that finds the address taken runs without the listener (nil), and logs that.
-func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
+// process that finds the address taken runs without the listener (nil), and logs that. The pages of
+// the console run commands.
+func StartOps(cfg config.Config, log *slog.Logger, commands Commands) (*Ops, error) {
 	if probe, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{}); err != nil {
 		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
 	} else {
@@ -68,7 +73,10 @@ func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
 	mux.Handle("GET /metrics", metrics.Handler())
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"status":"ok"}` + "\n")) })
 	login := func(h http.Handler) http.Handler { return requireLogin(cfg, h) }
-	mux.Handle("/queues/", login(workers.Dashboard("/queues", connect, !cfg.OpsWritable)))
+	people := &opsConsole{cfg: cfg, log: log, commands: commands}
+	mux.Handle(console.Root, people)
+	mux.Handle(console.Root+"/", people)
+	mux.Handle("/queues/", requireOperator(people, login, workers.Dashboard("/queues", connect, !cfg.OpsWritable)))
 	mux.Handle("/queues", http.RedirectHandler("/queues/", http.StatusMovedPermanently))
 	mux.Handle("GET /freezes", login(opsFreezes(cfg, log)))
 	mux.Handle("/debug/pprof/", login(http.HandlerFunc(pprof.Index)))
@@ -76,8 +84,8 @@ func StartOps(cfg config.Config, log *slog.Logger) (*Ops, error) {
 	mux.Handle("/debug/pprof/profile", login(http.HandlerFunc(pprof.Profile)))
 	mux.Handle("/debug/pprof/symbol", login(http.HandlerFunc(pprof.Symbol)))
 	mux.Handle("/debug/pprof/trace", login(http.HandlerFunc(pprof.Trace)))
-	log.Info("metrics, queue dashboard and profiles are served", slog.String("address", listener.Addr().String()))
-	o := &Ops{URL: "http://" + listener.Addr().String(), server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}}
+	log.Info("console, metrics, queue dashboard and profiles are served", slog.String("address", listener.Addr().String()))
+	o := &Ops{URL: "http://" + listener.Addr().String(), console: people, server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}}
 	go func() {
 		if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the operations listener ended", slog.Any("err", err))
@@ -94,6 +102,7 @@ func opsIndex(w http.ResponseWriter, _ *http.Request) {
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Ajo operations</title></head><body>
 <h1>Ajo operations</h1>
 <ul>
+<li><a href="/console">Console</a> (an operator's login)</li>
 <li><a href="/queues/">Queues</a> (login)</li>
 <li><a href="/freezes">What is stopped</a> (login)</li>
 <li><a href="/metrics">Metrics</a></li>
@@ -120,12 +129,35 @@ func requireLogin(cfg config.Config, h http.Handler) http.Handler {
 			http.Error(w, "unauthorized", http.StatusUnauthorized)
 			return
 		}
-		// A browser sends the login on its own, so a change must come from the dashboard's own
-		// page.
-		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get("Sec-Fetch-Site") != "" && r.Header.Get("Sec-Fetch-Site") != "same-origin" {
+		// A browser sends the login on its own, so a change must come from a page of this origin.
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && !console.SameOrigin(r) {
 			http.Error(w, "cross-site request refused", http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)
+	})
+}
+
+// requireOperator lets sessions of the console in: to look, those of all operators, to change
+// something, those with the role operator. Without such a session there is the other login, which
+// works with Postgres away, and only to look.
+func requireOperator(people *opsConsole, login func(http.Handler) http.Handler, h http.Handler) http.Handler {
+	other := login(h)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		looks := r.Method == http.MethodGet || r.Method == http.MethodHead
+		who, err := people.operator(r)
+		switch {
+		case err != nil && looks:
+			other.ServeHTTP(w, r)
+		case err != nil:
+			http.Error(w, "changes need a login to /console with the role operator", http.StatusForbidden)
+		case looks:
+			h.ServeHTTP(w, r)
+		case who.Role != operator.Actor || !console.SameOrigin(r):
+			http.Error(w, "your role may only look, or the request is of another site", http.StatusForbidden)
+		default:
+			people.log.Info("an operator changes the queues", slog.String("operator", who.Name), slog.String("method", r.Method), slog.String("path", r.URL.Path))
+			h.ServeHTTP(w, r)
+		}
 	})
 }

@@ -16,7 +16,8 @@ import (
 )
 
 // opsFreezes shows what operators have stopped and not let go on: the newest 100 freezes that
-// stand. A view has a connection of its own, so that the page works in every process.
+// stand, and suspended tenants. A view has a connection of its own, so that the page works in every
+// process.
 func opsFreezes(cfg config.Config, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
@@ -63,7 +64,7 @@ var freezesPage = template.Must(template.New("freezes").Funcs(template.FuncMap{
 <thead><tr><th scope="col">Payouts of</th><th scope="col">Since</th><th scope="col">Until</th><th scope="col">Settle requests</th><th scope="col">By</th><th scope="col">Why</th><th scope="col">To end it</th></tr></thead>
 <tbody>
 {{range .List}}<tr><th scope="row">{{.Target}}</th><td>{{time .CreatedAt}}</td><td>{{with .Until}}{{time .}}{{else}}it is lifted{{end}}</td>
-<td>{{if .Requests}}refused{{else}}wait{{end}}</td><td>{{.Actor}}</td><td>{{.Reason}}</td><td><code>ajo freeze lift {{.ID}}</code></td></tr>
+<td>{{if .Requests}}refused{{else}}wait{{end}}</td><td>{{.Actor}}</td><td>{{.Reason}}</td><td><code>{{if eq .Scope "suspension"}}ajo tenant activate {{.Subject}}{{else}}ajo freeze lift {{.ID}}{{end}}</code></td></tr>
 {{end}}</tbody>
 </table>
 {{end}}</body></html>

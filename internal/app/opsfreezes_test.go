@@ -16,6 +16,7 @@ import (
 	"ajo/internal/config"
 	"ajo/internal/freeze"
 	"ajo/internal/secret"
+	"ajo/internal/tenant"
 	"ajo/internal/testenv"
 )
 
@@ -28,7 +29,7 @@ func TestOpsShowWhatIsStopped(t *testing.T) {
 	start := func(database string) (get func(user string) (int, string)) {
 		o, err := StartOps(config.Config{
 			OpsAddr: "127.0.0.1:0", OpsUser: "ops", OpsPassword: secret.Redact("p"), RedisURL: secret.Redact(e.RedisURL), DatabaseURL: secret.Redact(database),
-		}, slog.New(slog.DiscardHandler))
+		}, slog.New(slog.DiscardHandler), nil)
 		require.NoError(t, err)
 		t.Cleanup(o.Stop)
 		index, err := http.Get(o.URL)
@@ -57,21 +58,34 @@ func TestOpsShowWhatIsStopped(t *testing.T) {
 	require.Contains(t, body, "Nothing is stopped")
 
 	s := freeze.Service{Pool: e.Pool, Clock: clock.System}
-	tenant := e.Tenant()
+	frozen := e.Tenant()
 	until := clock.System.Now().Add(time.Hour)
-	stood, err := s.Begin(t.Context(), freeze.New{Scope: freeze.Tenant, Subject: tenant, Until: &until}, audit.By{Actor: "cli:ada", Reason: "a leaked key <b>"})
+	stood, err := s.Begin(t.Context(), freeze.New{Scope: freeze.Tenant, Subject: frozen, Until: &until}, audit.By{Actor: "cli:ada", Reason: "a leaked key <b>"})
 	require.NoError(t, err)
 	_, err = s.Begin(t.Context(), freeze.New{Scope: freeze.Payouts, Subject: uuid.Nil}, audit.By{Actor: "cli:ada", Reason: "the bank asks"})
 	require.NoError(t, err)
 	_, body = get("p")
-	for _, part := range []string{"tenant:" + tenant.String(), "payouts:all", "a leaked key <b>", "the bank asks", until.UTC().Format(time.RFC3339), "it is lifted", "ajo freeze lift " + stood.ID.String()} {
+	for _, part := range []string{"tenant:" + frozen.String(), "payouts:all", "a leaked key <b>", "the bank asks", until.UTC().Format(time.RFC3339), "it is lifted", "ajo freeze lift " + stood.ID.String()} {
 		require.Contains(t, body, part)
 	}
 	_, err = s.Lift(t.Context(), stood.ID, audit.By{Actor: "cli:ada", Reason: "rotated"})
 	require.NoError(t, err)
 	_, body = get("p")
-	require.NotContains(t, body, tenant.String())
+	require.NotContains(t, body, frozen.String())
 	require.Contains(t, body, "payouts:all")
+
+	suspended := e.Tenant()
+	tenants := tenant.New(tenant.Options{Pool: e.Pool, Clock: clock.System})
+	_, err = tenants.Suspend(t.Context(), suspended, audit.By{Actor: "cli:ada", Reason: "a fraud report"})
+	require.NoError(t, err)
+	_, body = get("p")
+	for _, part := range []string{"suspension:" + suspended.String(), "a fraud report", "ajo tenant activate " + suspended.String(), "payouts:all"} {
+		require.Contains(t, body, part)
+	}
+	_, err = tenants.Activate(t.Context(), suspended, audit.By{Actor: "cli:ada", Reason: "it was none"})
+	require.NoError(t, err)
+	_, body = get("p")
+	require.NotContains(t, body, suspended.String())
 
 	status, body = start("postgres://127.0.0.1:1/none")("p")
 	require.Equal(t, 503, status)

@@ -144,9 +144,14 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		return nil, err
 	}
 	deliveries := c.webhooks(tasks.Concurrency(tasks.Deliver, queues))
+	tenants, err := c.tenants()
+	if err != nil {
+		c.closeParts()
+		return nil, err
+	}
 	w, err := workers.Start(workers.Options{
 		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: deliveries, Accounts: c.accounts,
-		Transfers: c.transfers,
+		Transfers: c.transfers, Tenants: tenants,
 		Reconciler: reconcile.New(reconcile.Options{
 			Pool: c.pool, Bank: c.bank, Payments: c.payments, Transfers: c.transfers, Clock: &c.clock, Log: log, MinAge: cfg.ConfirmMinAge,
 		}),

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +23,7 @@ import (
 	"ajo/internal/freeze"
 	"ajo/internal/invariant"
 	"ajo/internal/limit"
+	"ajo/internal/operator"
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
@@ -39,7 +42,7 @@ import (
 	"ajo/tasks"
 )
 
-// toolConns is how many connections a hand tool may take: it does one thing at a time.
+// toolConns is how many connections a command may take: it does one thing at a time.
 const toolConns = 2
 
 // ToolSettings are the settings of the operators' commands; they need no more of the environment
@@ -54,7 +57,9 @@ type ToolSettings struct {
 	ConfirmDelays, SettleRechecks []time.Duration
 	ConfirmMinAge                 time.Duration
 	Archive                       config.Config // only its settings of the archive count
+	Mail                          config.Config // only its settings of mail count; without a server and a folder none is sent
 	Log                           *slog.Logger
+	Conns                         int32 // to the database; 0: as many as a command needs
 }
 
 // BankSettings are how the bank is reached; without a URL there is none.
@@ -76,8 +81,8 @@ func (s BankSettings) open(log *slog.Logger) (provider.Bank, error) {
 	return c, nil
 }
 
-// Tools are the capabilities that the operators' commands use. There is no mail and no outbound
-// client behind them, and a bank to read from only where it is set.
+// Tools are the capabilities that the operators' commands use. There is no outbound client behind
+// them, and mail and a bank to read from only where they are set.
 type Tools struct {
 	Tenants    *tenant.Service
 	Customers  *customer.Service
@@ -88,11 +93,13 @@ type Tools struct {
 	Freezes    *freeze.Service
 	Limits     *limit.Service
 	Prices     *fee.Prices
+	Operators  *operator.Service
 
 	pool     *pg.Pool
 	box      *secret.Box
 	bank     provider.Bank   // nil without settings
 	enqueuer *tasks.Enqueuer // nil without Redis
+	lost     atomic.Int64    // of its tasks, when that was last asked
 	redis    redis.UniversalClient
 	archive  *archive.Service
 	closers  []func()
@@ -121,7 +128,7 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	if err = migrations.Check(ctx, s.DatabaseURL.Reveal()); err != nil {
 		return err
 	}
-	if t.pool, err = pg.Open(ctx, s.DatabaseURL.Reveal(), toolConns); err != nil {
+	if t.pool, err = pg.Open(ctx, s.DatabaseURL.Reveal(), cmp.Or(s.Conns, toolConns)); err != nil {
 		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
 	t.closers = append(t.closers, t.pool.Close)
@@ -133,7 +140,13 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		t.redis, t.enqueuer = r, tasks.NewEnqueuer(r, clock.System, s.Log)
 		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close, work.EnqueueWith(t.pool, t.enqueuer.Enqueue))
 	}
-	t.Tenants = tenant.New(tenant.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log})
+	o := tenant.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log}
+	if !s.Mail.SMTPURL.IsZero() || s.Mail.MailDir != "" {
+		if o.Mail, err = mailer(s.Mail); err != nil {
+			return err
+		}
+	}
+	t.Tenants = tenant.New(o)
 	t.Customers = customer.New(customer.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log})
 	if t.bank, err = s.Bank.open(s.Log); err != nil {
 		return err
@@ -151,6 +164,7 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	t.Reconciler = reconcile.New(reconcile.Options{
 		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: clock.System, Log: s.Log, MinAge: s.ConfirmMinAge,
 	})
+	t.Operators = &operator.Service{Pool: t.pool, Clock: clock.System, Box: t.box}
 	t.Freezes = &freeze.Service{Pool: t.pool, Clock: clock.System}
 	t.Limits = &limit.Service{Pool: t.pool, Clock: clock.System}
 	t.Prices = &fee.Prices{Pool: t.pool, Clock: clock.System}
@@ -170,14 +184,15 @@ func (t *Tools) Close() {
 	t.closers = nil
 }
 
-// Enqueued reports whether everything so far has reached Redis. What has not is not lost: a
-// worker's sweep finds it.
+// Enqueued reports whether everything since it was last asked has reached Redis. What has not is
+// not lost: a worker's sweep finds it.
 func (t *Tools) Enqueued() bool {
 	if t.enqueuer == nil {
 		return false
 	}
 	t.enqueuer.Flush()
-	return t.enqueuer.Lost() == 0
+	lost := t.enqueuer.Lost()
+	return t.lost.Swap(lost) == lost
 }
 
 // DashboardLink is the address that opens the dashboard by a login link's token
@@ -243,6 +258,16 @@ func (t *Tools) CloseTenant(ctx context.Context, id uuid.UUID, by audit.By) (wai
 // Hold returns a hold of any tenant ([ledger.FindAnyHold]).
 func (t *Tools) Hold(ctx context.Context, id uuid.UUID) (ledger.Hold, error) {
 	return ledger.FindAnyHold(ctx, t.pool, clock.System.Now(), id)
+}
+
+// Holds lists the open holds of all tenants ([ledger.ListHolds]).
+func (t *Tools) Holds(ctx context.Context, f ledger.HoldFilter, r page.Request) ([]ledger.AnyHold, page.Info, error) {
+	return ledger.ListHolds(ctx, t.pool, clock.System.Now(), f, r)
+}
+
+// HoldSums sums them up ([ledger.SumHolds]).
+func (t *Tools) HoldSums(ctx context.Context, f ledger.HoldFilter) ([]ledger.HoldSum, error) {
+	return ledger.SumHolds(ctx, t.pool, clock.System.Now(), f)
 }
 
 // ReleaseHold ends a hold of any tenant ([account.ReleaseHoldByHand]).

@@ -34,7 +34,7 @@ var (
 
 // By says who does something by hand, and why. Every use case that a person starts takes one.
 type By struct {
-	Actor  string // "cli:<os user>" for the command line
+	Actor  string // "cli:<os user>" for the command line, "console:<name>" for the console
 	Reason string // one line, kept for good; a tenant need not give one
 
 	own  bool       // a tenant does it
@@ -51,13 +51,18 @@ func Key(id uuid.UUID, from netip.Addr) By {
 	return By{Actor: "key:" + id.String(), own: true, from: from}
 }
 
+// Console is the By of an operator who works in the console, at the address.
+func Console(name, reason string, from netip.Addr) By {
+	return By{Actor: "console:" + name, Reason: reason, from: from}
+}
+
 // Own reports whether a tenant does it, and not an operator.
 func (b By) Own() bool { return b.own }
 
 // Unknown is a By for what was tried without a credential, at the address.
 func Unknown(from netip.Addr) By { return By{Actor: "unknown", own: true, from: from} }
 
-// From is the address of a tenant's By as text; "" when it is not known.
+// From is the address of a By as text; "" when it is not known.
 func (b By) From() string {
 	if !b.from.IsValid() {
 		return ""

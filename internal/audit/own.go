@@ -77,7 +77,7 @@ const ownSQL = `
 		coalesce(detail->'before', detail->'From'), coalesce(detail->'after', detail->'To')
 	FROM (
 		SELECT *, actor ~ '^(session:|key:|unknown$)' AS own,
-			CASE WHEN actor ~ '^(session:|key:|unknown$)' THEN actor WHEN actor ~ '^(cli:|operator-)' THEN 'operator' ELSE 'service' END AS shown
+			CASE WHEN actor ~ '^(session:|key:|unknown$)' THEN actor WHEN actor ~ '^(cli:|console:|operator-)' THEN 'operator' ELSE 'service' END AS shown
 		FROM audit_log WHERE tenant_id = @tenant AND id < @before AND id >= @floor) l
 	WHERE (@actor = '' OR shown = @actor) AND (@action = '' OR action = @action)
 		AND (@from::timestamptz IS NULL OR at >= @from) AND (@to::timestamptz IS NULL OR at < @to)

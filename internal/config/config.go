@@ -32,7 +32,7 @@ const (
 type Config struct {
 	Env      string `env:"AJO_ENV" envDefault:"development" doc:"development or production; required where AJO_HTTP_ADDR or AJO_OPS_ADDR is not a loopback address"`
 	HTTPAddr string `env:"AJO_HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"where the API listens"`
-	OpsAddr  string `env:"AJO_OPS_ADDR" envDefault:"127.0.0.1:8081" doc:"where metrics, queue dashboard and pprof listen; a process that finds the port taken runs without them"`
+	OpsAddr  string `env:"AJO_OPS_ADDR" envDefault:"127.0.0.1:8081" doc:"where the operators' console, metrics, queue dashboard and pprof listen; a process that finds the port taken runs without them"`
 
 	Drain time.Duration `env:"AJO_DRAIN" envDefault:"1s" doc:"how long the API still accepts requests after it is told to stop; /ready answers 503 and connections close after each answer, so that the load balancer moves away"`
 
@@ -109,9 +109,9 @@ type Config struct {
 	SpoolDir string `env:"AJO_SPOOL_DIR" envDefault:".ajo/spool" doc:"folder that keeps the bank's events while Postgres is unavailable; on a disk that outlives the process"`
 	SpoolMax int64  `env:"AJO_SPOOL_MAX_MB" envDefault:"256" doc:"largest size of the spool, in MiB"`
 
-	OpsUser     string          `env:"AJO_OPS_USER" envDefault:"ops" doc:"user name for the queue dashboard and pprof"`
-	OpsPassword secret.Redacted `env:"AJO_OPS_PASSWORD" doc:"password for the queue dashboard and pprof; empty: both are closed"`
-	OpsWritable bool            `env:"AJO_OPS_WRITABLE" envDefault:"false" doc:"let the queue dashboard change queues"`
+	OpsUser     string          `env:"AJO_OPS_USER" envDefault:"ops" doc:"user name to look at the queue dashboard and pprof"`
+	OpsPassword secret.Redacted `env:"AJO_OPS_PASSWORD" doc:"password to look at the queue dashboard and pprof; empty: pprof is closed, and the queue dashboard but to sessions of the console"`
+	OpsWritable bool            `env:"AJO_OPS_WRITABLE" envDefault:"false" doc:"let the queue dashboard change queues, for sessions of the console with the role operator"`
 
 	Failpoint string `env:"AJO_FAILPOINT" doc:"for tests: the process ends here, as by kill -9; name, or name:n for the n-th pass; ignored in production"`
 

@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/tenant"
 )
 
 var (
 	imported = regexp.MustCompile(`(?m)^(?:import|export) [^;]*?from '([^']*)';`)
 	anyOther = regexp.MustCompile(`https?://[^'"\s]*`)
+	names    = regexp.MustCompile(`(?m)^import \{ ([^}]*) \}|^(?:export )?(?:async )?(?:function|const|let) ([A-Za-z]+)`)
 	linked   = regexp.MustCompile(`(?:href|src)="([^"]*)"`)
 )
 
@@ -18,11 +21,11 @@ var (
 // elsewhere.
 func TestFilesKeepTheRules(t *testing.T) {
 	t.Parallel()
-	names := map[string]bool{}
+	there := map[string]bool{}
 	for _, f := range Files() {
-		names[f.Name] = true
+		there[f.Name] = true
 	}
-	require.True(t, names[Page] && names[Style])
+	require.True(t, there[Page] && there[Style])
 	for _, f := range Files() {
 		text := string(f.Body)
 		require.Less(t, strings.Count(text, "\n"), 420, "%s is two things", f.Name)
@@ -38,7 +41,7 @@ func TestFilesKeepTheRules(t *testing.T) {
 			require.NotRegexp(t, `<script(>| [^>]*>[^<])`, text, "a script in the page")
 			for _, m := range linked.FindAllStringSubmatch(text, -1) {
 				if name, ours := strings.CutPrefix(m[1], "/dashboard/"); ours {
-					require.True(t, names[name], m[1])
+					require.True(t, there[name], m[1])
 				} else {
 					require.Regexp(t, `^(#|/docs$|data:image/svg\+xml,)`, m[1])
 				}
@@ -48,11 +51,45 @@ func TestFilesKeepTheRules(t *testing.T) {
 		default:
 			for _, m := range imported.FindAllStringSubmatch(text, -1) {
 				name, beside := strings.CutPrefix(m[1], "./")
-				require.True(t, beside && names[name], "%s imports %s", f.Name, m[1])
+				require.True(t, beside && there[name], "%s imports %s", f.Name, m[1])
+			}
+			declared := map[string]bool{}
+			for _, m := range names.FindAllStringSubmatch(text, -1) {
+				for _, name := range strings.Split(m[1]+m[2], ", ") {
+					require.False(t, declared[name], "%s declares %s twice, and is not run at all", f.Name, name)
+					declared[name] = true
+				}
 			}
 			require.NotRegexp(t, `\b(innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval|DOMParser|setHTMLUnsafe|new Function)\b`, text,
 				"%s: data must only become text", f.Name)
 			require.NotRegexp(t, `\b(parseFloat|toFixed)\b`, text, "%s: money is no float", f.Name)
 		}
+	}
+}
+
+// The pages name scopes and roles; one that is added must be offered there too.
+func TestScopesAndRolesAreOffered(t *testing.T) {
+	t.Parallel()
+	for file, part := range map[string]string{"keys.js": "export const scopes = {", "members.js": "export const roles = {"} {
+		body, err := static.ReadFile("static/" + file)
+		require.NoError(t, err)
+		_, list, found := strings.Cut(string(body), part)
+		require.True(t, found, file)
+		list, _, _ = strings.Cut(list, "\n}")
+		list, _, _ = strings.Cut(list, " };")
+		var named, want []string
+		for _, m := range regexp.MustCompile(`(?m)(?:^|[{,] ?|^ *)'?([a-z:]+)'?: '`).FindAllStringSubmatch(list, -1) {
+			named = append(named, m[1])
+		}
+		for _, s := range tenant.Scopes {
+			want = append(want, string(s))
+		}
+		if file == "members.js" {
+			want = nil
+			for _, r := range tenant.Roles {
+				want = append(want, string(r))
+			}
+		}
+		require.Equal(t, want, named, file)
 	}
 }

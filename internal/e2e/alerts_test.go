@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,11 +62,12 @@ func (a *alarm) quiet(roles map[string]string, names ...string) {
 }
 
 // fresh runs a worker whose first check of the books sees them as they are now: the next one would
-// come in a minute. It serves one queue, and takes the place of the one before.
+// come in a minute. It serves one queue, and takes the place of the one before, which hands back
+// what it has begun: a reconciliation of a worker that was killed waits for its lease to end.
 func (a *alarm) fresh(roles map[string]string, queue string) *process {
 	a.t.Helper()
 	if a.checker != nil {
-		a.checker.Kill()
+		a.checker.Stop(syscall.SIGTERM, exitLimit)
 	}
 	roles["worker"] = a.watched(func() { a.checker = a.startWorker(queue) })
 	a.eventually("a check of the books", func() bool { return sample(scrape(roles["worker"]), "ajo_invariant_last_run_timestamp_seconds") > 0 })

@@ -165,7 +165,7 @@ func (c *payoutChaos) report(struck []fakebank.Rule) {
 	for _, r := range struck {
 		did[strings.TrimSpace(fmt.Sprintf("%s %s %s", r.On, r.Do, r.Value))] += r.Struck
 	}
-	for _, f := range append(fates[:len(fates):len(fates)], tillFate) {
+	for _, f := range append(fates[:len(fates):len(fates)], tillFate, rejectedFate) {
 		if o := by[f.name]; o != nil {
 			fmt.Fprintf(&text, "\n%-24s %v, %d submissions counted, %d seen by the bank", f.name, o.ends, o.submissions, o.atBank)
 		}

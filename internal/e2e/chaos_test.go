@@ -130,16 +130,18 @@ type payoutChaos struct {
 	kills   int
 	begin   time.Time
 	sales   sales
+	asked   map[*payout]vote // those that members decide about
 }
 
 // Many payouts against a bank that gives every answer it can give, at random, while the workers are
 // killed (kill -9) at random and started again. Payments come in meanwhile, some on numbers that
 // the bank issues again; others pay for payouts and are taken back; and the bank's webhook secret
-// changes. Where the bank contradicts itself, the service must have named the case, and the harness
-// plays the operator. In the end each payout has the end that its fate demands, the bank's list is
-// the transfers by status and sum, nothing was paid twice, every balance is its entries, and
-// nothing is left unended. AJO_SEED reproduces the fates, the noise and the moments to kill, though
-// not how the processes interleave.
+// changes. A part needs two members' approvals, and some of it is rejected instead. Where the bank
+// contradicts itself, the service must have named the case, and the harness plays the operator. In
+// the end each payout has the end that its fate demands, the bank's list is the transfers by status
+// and sum, nothing was paid twice, every balance is its entries, and nothing is left unended.
+// AJO_SEED reproduces the fates, the noise and the moments to kill, though not how the processes
+// interleave.
 func TestChaosOfPayouts(t *testing.T) {
 	n := shortRun
 	if v := os.Getenv("AJO_CHAOS_PAYOUTS"); v != "" {
@@ -148,7 +150,8 @@ func TestChaosOfPayouts(t *testing.T) {
 		require.NoError(t, err)
 	}
 	seed := chaosSeed(t)
-	c := &payoutChaos{settler: newSettler(t), rng: rand.New(rand.NewPCG(seed, 1)), fates: map[string]fate{}}
+	c := &payoutChaos{settler: newSettler(t), rng: rand.New(rand.NewPCG(seed, 1)), fates: map[string]fate{}, asked: map[*payout]vote{}}
+	c.approvers(needsApproval)
 	c.draw(n)
 	orders := c.payouts
 	c.opens(n)
@@ -164,6 +167,7 @@ func TestChaosOfPayouts(t *testing.T) {
 	t.Logf("%d payouts, %d kills, %d resolved by an operator, %s", n, c.kills, len(c.resolved), time.Since(c.begin).Round(time.Millisecond))
 	c.checkSales(n)
 	c.checkPayouts()
+	c.checkVotes()
 	c.report(struck)
 }
 
@@ -204,14 +208,21 @@ func (c *payoutChaos) draw(n int) {
 			p.account = "forged"
 			c.against++
 		}
-		for _, r := range fates[k].rules {
+		f := fates[k]
+		if i >= len(fates) && f.name != "false money" && c.rng.IntN(3) == 0 {
+			p.amount = p.amount.Add(money.Must(needsApproval))
+			if c.asked[p] = c.draws(); c.asked[p].rejects {
+				f = rejectedFate
+			}
+		}
+		for _, r := range f.rules {
 			r.Match = p.accountNumber
 			if r.Do == fakebank.Lagging {
 				r.Delay = lag
 			}
 			rules = append(rules, r)
 		}
-		c.fates[p.accountNumber] = fates[k]
+		c.fates[p.accountNumber] = f
 		c.payouts = append(c.payouts, p)
 		sums[p.account] = sums[p.account].Add(p.amount)
 	}
@@ -229,7 +240,8 @@ func (c *payoutChaos) draw(n int) {
 	c.bank.Faults.Set(rules...)
 }
 
-// orderAll asks for all payouts, eight at a time, and returns when all were accepted.
+// orderAll asks for all payouts, eight at a time, and returns when all were accepted, and decided
+// where members must.
 func (c *payoutChaos) orderAll(payouts []*payout) <-chan error {
 	next := make(chan *payout)
 	done := make(chan error)
@@ -242,6 +254,13 @@ func (c *payoutChaos) orderAll(payouts []*payout) <-chan error {
 					if ok, err = c.order(p); err != nil {
 						done <- err
 					}
+				}
+				if v, ok := c.asked[p]; ok {
+					asking.Go(func() {
+						if err := c.decide(p.ref, v); err != nil {
+							done <- err
+						}
+					})
 				}
 			}
 		})

@@ -151,6 +151,7 @@ func (s *chaosRun) look() *seen {
 		})
 	}
 	wg.Wait()
+	s.sharing.without(s, v)
 	return v
 }
 
@@ -238,6 +239,7 @@ func (s *chaosRun) verify() (found []finding) {
 	}
 	trial, err := ledger.ReadTrialBalance(context.Background(), s.Pool, "9999-12-30")
 	require.NoError(s.t, err)
+	s.trial = trial.Total.String()
 	if trial.Total.Sign() != 0 {
 		found = append(found, finding{foundInvariant, fmt.Sprintf("the trial balance is %s, not zero", trial.Total)})
 	}
@@ -254,7 +256,12 @@ func (s *chaosRun) verify() (found []finding) {
 		found = append(found, finding{foundInvariant, fmt.Sprintf("the bank took %s for payouts, and %s is booked", charges, spent)})
 	}
 	for _, what := range []string{"verify", "trial-balance"} {
-		if got := s.tool("ledger", what); got.code != 0 {
+		got := s.tool("ledger", what)
+		if what == "verify" {
+			_, said, _ := strings.Cut(got.out, "The books agree.")
+			s.verified = fmt.Sprintf("exit code %d%s", got.code, strings.TrimRight(strings.ReplaceAll(said, "\n", " "), " "))
+		}
+		if got.code != 0 {
 			found = append(found, finding{foundInvariant, fmt.Sprintf("ajo ledger %s ended with code %d: %s", what, got.code, got.out[:min(len(got.out), 2000)])})
 		}
 	}

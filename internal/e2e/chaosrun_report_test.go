@@ -26,6 +26,11 @@ type chaosResult struct {
 	Reissued int            `json:"numbers_issued_again"`
 	Beside   map[string]int `json:"beside"` // of payments and settlements: what else was done
 	Float    string         `json:"float_difference"`
+	Trial    string         `json:"trial_balance"`
+	Verified string         `json:"ledger_verify"`
+	Refunds  int            `json:"refunds"`
+	Holds    int            `json:"holds"`
+	Freezes  int            `json:"freezes"`
 
 	Payments      map[string]int `json:"payments"` // by what they met with
 	Resent        int            `json:"events_sent_again"`
@@ -94,7 +99,8 @@ func (s *chaosRun) result(v *seen, found []finding) *chaosResult {
 	r := s.record
 	out := &chaosResult{
 		Seed: s.seed, Began: s.began, Seconds: s.faulty.Seconds(), Faults: map[string]int{}, Happened: s.happened, Missed: s.missed, Struck: s.struck,
-		Beside: r.moves.did, Float: s.float,
+		Beside: r.moves.did, Float: s.float, Trial: s.trial, Verified: s.verified, Freezes: len(r.moves.freezes),
+		Refunds: s.count(`SELECT count(*) FROM transfers WHERE refund_of IS NOT NULL`), Holds: s.count(`SELECT count(*) FROM holds`),
 		Reissued: s.count(`SELECT count(*) FROM (SELECT FROM accounts WHERE bank_account_number IS NOT NULL GROUP BY bank_account_number HAVING count(*) > 1) AS n`),
 		Payments: map[string]int{}, Settlements: map[string]int{}, BankPaid: len(v.paid), Reads: r.reads, Answers: r.answers,
 		Ends: ends(s.supervisors()), Archived: s.archived, Findings: byKind(found), Examples: found[:min(len(found), 200)], Drained: s.drained.Seconds(),
@@ -175,6 +181,11 @@ func (r *chaosResult) table() string {
 	row("numbers that the bank issued again", "%d", r.Reissued)
 	row("beside that", "%s", counts(r.Beside))
 	row("the float's difference in the end", "%s", r.Float)
+	row("the trial balance in the end", "%s", r.Trial)
+	row("refunds; twice, or more than their payment", "%d; %d", r.Refunds, r.Findings[foundRefund]+r.Findings[foundRefundedMore]+r.Findings[foundPolicy])
+	row("holds; lost, or of another sum", "%d; %d", r.Holds, r.Findings[foundHold]+r.Findings[foundHeld])
+	row("freezes; payouts submitted within one", "%d; %d", r.Freezes, r.Findings[foundFrozen])
+	row("`ajo ledger verify`", "%s", r.Verified)
 	row("balances read meanwhile", "%d", r.Reads)
 	row("an event's 200, from its last sending", "%s", r.Answer)
 	row("an event's 200, from its first sending", "%s", r.Accepting)

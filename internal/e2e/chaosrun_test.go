@@ -63,6 +63,7 @@ type chaosRun struct {
 	client  *http.Client
 	addrs   []string // of the APIs
 	tenants []*testTenant
+	sharing *sharing
 	record  *record
 
 	servers             *stack.Stack // the run's own
@@ -74,6 +75,8 @@ type chaosRun struct {
 	over                atomic.Bool  // what is not done by now is given up
 	drained             time.Duration
 	float               string // what the wallet and the books differ by in the end
+	trial               string // what all accounts sum up to in the end
+	verified            string // what `ajo ledger verify` says in the end
 	archived            int
 	mu                  sync.Mutex     // guards the rest
 	later               sync.WaitGroup // what the bank says about a payment after a while
@@ -106,6 +109,7 @@ func TestChaos(t *testing.T) {
 	v := s.look()
 	found = append(found, check(s.record, v)...)
 	found = append(found, s.submitted()...)
+	found = append(found, s.shared(s.sharing)...)
 	found = append(found, s.verify()...)
 	found = append(found, s.leaves()...)
 	r := s.result(v, found)
@@ -118,7 +122,7 @@ func TestChaos(t *testing.T) {
 			require.Positive(t, r.Struck[string(what)], "%s never struck: %v", what, r.Struck)
 		}
 		require.Positive(t, r.Reissued, "no number was issued again")
-		require.Empty(t, s.record.undone([]string{feeBorne}), "what the run never did")
+		require.Empty(t, s.record.undone([]string{feeBorne, toShare, wasTaken, ofUnder, ofOver, ofLimit, isPriced}), "what the run never did")
 		for _, c := range []course{recalled, withdrawn} {
 			require.Positive(t, r.Payments[string(c)], "no payment was %s: %v", c, r.Payments)
 		}
@@ -210,6 +214,7 @@ func (s *chaosRun) start() {
 		s.tenants = append(s.tenants, s.newTestTenant("tenant"+strconv.Itoa(i+1), as, 8))
 	}
 	s.setPolicies()
+	s.sharing = s.newSharing()
 	s.began = time.Now()
 }
 
@@ -240,6 +245,7 @@ func (s *chaosRun) run() []finding {
 		other := rand.New(rand.NewPCG(s.seed, client))
 		load.Go(func() { s.moves(ctx, h, other) })
 	}
+	load.Go(func() { s.shares(ctx, s.sharing, rand.New(rand.NewPCG(s.seed, 8))) })
 	load.Go(func() { s.freezes(ctx, rand.New(rand.NewPCG(s.seed, 9))) })
 	load.Go(func() { s.changesSecret(ctx) })
 	s.inject(plan(s.seed, s.size.length, s.size.gap))

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,6 +116,9 @@ func newCrash(t *testing.T, s scenario, point string, seed uint64) *crash {
 	for name, value := range s.settings {
 		c.settings[name] = value
 	}
+	program, err := plainProgram()
+	require.NoError(t, err)
+	c.program = func(args []string) *exec.Cmd { return exec.Command(program, args...) }
 	return c
 }
 

@@ -34,6 +34,16 @@ var scenarios = []scenario{
 		},
 		queues: "settle", begin: (*crash).chooseFees, unit: (*crash).settlement, check: (*crash).checkSettlements,
 	},
+	{
+		name: "approval", points: slices.Concat([]string{
+			"approval/before-commit", "approval/after-commit", "transfer/accept:before-commit", "transfer/accept:after-commit", "transfer/claim:before-commit", "transfer/claim:after-commit",
+			"transfer/submit:before-commit", "transfer/submit:after-commit", "transfer/before-pay", "transfer/after-pay", "transfer/end:before-commit", "transfer/end:after-commit",
+		}, enqueues),
+		queues: "settle", begin: (*crash).needApproval, unit: (*crash).approving, check: (*crash).checkApproved,
+	},
+	{
+		name: "approval by hook", points: []string{"approval/"}, queues: "settle", begin: (*crash).answerByHook, unit: (*crash).asking, check: (*crash).checkAsked,
+	},
 	{name: "hold", points: []string{"once/"}, queues: "settle", unit: (*crash).holding, check: (*crash).checkHolds},
 	{
 		name: "refund", points: []string{
@@ -41,6 +51,10 @@ var scenarios = []scenario{
 			"transfer/submit:after-commit", "transfer/before-pay", "transfer/after-pay", "transfer/end:before-commit", "transfer/end:after-commit",
 		},
 		queues: "settle", unit: (*crash).refunding, check: (*crash).checkRefunds,
+	},
+	{
+		name: "refund by policy", points: []string{"policy/", "payment/record:before-commit", "payment/record:after-commit"},
+		begin: (*crash).needApproval, unit: (*crash).sendingBack, check: (*crash).checkSentBack,
 	},
 	{
 		name: "payment", points: slices.Concat([]string{

@@ -6,11 +6,31 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
 // ajo is the path of the built binary.
 var ajo string
+
+// plainProgram builds the binary as it is shipped, for tests that look for nothing but what is left
+// of processes that die: the race detector makes each start several times as dear.
+var plainProgram = sync.OnceValues(func() (string, error) {
+	if !raceEnabled {
+		return ajo, nil
+	}
+	program := filepath.Join(filepath.Dir(ajo), "ajo-plain")
+	return program, build(program, "-gcflags=")
+})
+
+// build builds the binary as the file out.
+func build(out string, flags ...string) error {
+	args := append([]string{"build", "-o", out}, flags...)
+	if printed, err := exec.Command("go", append(args, "ajo/cmd/ajo")...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, printed)
+	}
+	return nil
+}
 
 // atOnce is how many tests run side by side: they wait for processes more than they compute.
 const atOnce = "6"
@@ -25,12 +45,12 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	ajo = filepath.Join(dir, "ajo")
-	args := []string{"build", "-o", ajo}
+	var flags []string
 	if raceEnabled {
-		args = append(args, "-race")
+		flags = []string{"-race"}
 	}
-	if out, err := exec.Command("go", append(args, "ajo/cmd/ajo")...).CombinedOutput(); err != nil {
-		return failed(fmt.Errorf("go build: %w\n%s", err, out))
+	if err := build(ajo, flags...); err != nil {
+		return failed(err)
 	}
 	if flag.Lookup("test.run").Value.String() == "" {
 		go func() { _, _ = skewedProgram() }() // it takes long, and its test is among the last

@@ -99,10 +99,7 @@ func seconds(text string) (n int64) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return "", err
 	}
-	if out, err := exec.Command("go", "build", "-gcflags=", "-overlay", file, "-o", program, "ajo/cmd/ajo").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return program, nil
+	return program, build(program, "-gcflags=", "-overlay", file)
 })
 
 // startSkewed runs a worker on a machine whose clock is off by d.

@@ -50,6 +50,13 @@ var Points = []string{
 	"payment/record:before-commit",
 	"payment/record:after-commit",
 
+	"policy/before-refund-commit",
+	"policy/after-refund-commit",
+	"policy/before-decline-commit",
+	"policy/after-decline-commit",
+	"policy/before-end-commit",
+	"policy/after-end-commit",
+
 	"reconcile/before-run-commit",
 	"reconcile/after-run-commit",
 	"reconcile/before-list",
@@ -77,6 +84,10 @@ var Points = []string{
 
 	"transfer/accept:before-commit",
 	"transfer/accept:after-commit",
+	"approval/before-ask",
+	"approval/after-ask",
+	"approval/before-commit",
+	"approval/after-commit",
 	"transfer/claim:before-commit",
 	"transfer/claim:after-commit",
 	"transfer/before-lookup",

@@ -25,6 +25,7 @@ var (
 	ErrFrom   = errs.New(errs.Invalid, "a price starts in a minute or later, and not when another starts")
 	ErrPrice  = errs.New(errs.Invalid, "flat, minimum and cap must not be below zero")
 	ErrCap    = errs.New(errs.Invalid, "cap must not be below minimum")
+	ErrListed = errs.New(errs.Invalid, "as listed is a tenant's payments or payouts, without a price of its own")
 	ErrOnlyOf = errs.New(errs.Invalid, "VAT is a percentage for all tenants, and nothing else")
 )
 
@@ -48,6 +49,7 @@ type Price struct {
 	Flat      money.Amount
 	Minimum   money.Amount
 	Cap       *money.Amount // nil: none
+	AsListed  bool          // the tenant has no own price from then on: the list's holds
 	ValidFrom time.Time
 	CreatedAt time.Time
 	Actor     string
@@ -67,7 +69,7 @@ func (p Price) Of(sum money.Amount) money.Amount {
 	return fee
 }
 
-// Check refuses what is no price: [ErrOn], [ErrPrice], [ErrCap], [ErrOnlyOf].
+// Check refuses what is no price: [ErrOn], [ErrPrice], [ErrCap], [ErrOnlyOf], [ErrListed].
 func (p Price) Check() error {
 	switch {
 	case p.On != OnPayment && p.On != OnPayout && p.On != OnVAT:
@@ -78,6 +80,8 @@ func (p Price) Check() error {
 		return ErrCap
 	case p.On == OnVAT && (p.TenantID != uuid.Nil || p.Flat.Sign() != 0 || p.Minimum.Sign() != 0 || p.Cap != nil):
 		return ErrOnlyOf
+	case p.AsListed && (p.TenantID == uuid.Nil || p.Percent.String() != "0" || p.Flat.Sign() != 0 || p.Minimum.Sign() != 0 || p.Cap != nil):
+		return ErrListed
 	}
 	return nil
 }
@@ -113,11 +117,18 @@ func (s Standing) ChargeWithin(sum, most money.Amount) Charge {
 	return c
 }
 
-// InForce is the id of the price that holds for a tenant at a time, as SQL on such values. Package
-// pg, plans.go, has the reason for its form.
+// InForce is the id of the price that holds for a tenant at a time, as SQL on such values: the
+// newest of its own, or, where that is as listed or there is none, of the list. Package pg,
+// plans.go, has the reason for its form.
 func InForce(tenant, on, at string) string {
-	return `(SELECT f.id FROM prices f WHERE f.tenant_id = ANY(ARRAY[` + tenant + `, ` + List + `]) AND f.charged_on = ` + on + ` AND f.valid_from <= ` + at + `
-		ORDER BY f.tenant_id DESC, f.valid_from DESC LIMIT 1)`
+	newest := func(of, id string) string {
+		return `(SELECT ` + id + ` FROM prices f WHERE f.tenant_id = ANY(ARRAY[` + of + `]) AND f.charged_on = ` + on + ` AND f.valid_from <= ` + at + `
+		ORDER BY f.valid_from DESC LIMIT 1)`
+	}
+	if tenant == List {
+		return newest(List, "f.id")
+	}
+	return `coalesce(` + newest(tenant, "CASE WHEN NOT f.as_listed THEN f.id END") + `, ` + newest(List, "f.id") + `)`
 }
 
 // Priced reports, as SQL, whether a tenant has a price or will have one. Nothing is read for the
@@ -164,7 +175,7 @@ type Prices struct {
 
 // Set sets a price: of a tenant, or of the list. A zero start is the earliest one, [Lead] from now.
 // What was posted or accepted before it starts stays as it was. For operators. [ErrOn], [ErrFrom],
-// [ErrPrice], [ErrCap], [ErrOnlyOf].
+// [ErrPrice], [ErrCap], [ErrOnlyOf], [ErrListed].
 func (s *Prices) Set(ctx context.Context, p Price, by audit.By) (Price, error) {
 	if err := p.Check(); err != nil {
 		return p, err
@@ -179,9 +190,9 @@ func (s *Prices) Set(ctx context.Context, p Price, by audit.By) (Price, error) {
 			return ErrFrom
 		}
 		tag, err := tx.Exec(ctx, `
-			INSERT INTO prices (id, tenant_id, charged_on, percent, flat, minimum, cap, valid_from, created_at, actor, reason)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (tenant_id, charged_on, valid_from) DO NOTHING`,
-			p.ID, p.TenantID, p.On, p.Percent, p.Flat, p.Minimum, p.Cap, p.ValidFrom, p.CreatedAt, p.Actor, p.Reason)
+			INSERT INTO prices (id, tenant_id, charged_on, percent, flat, minimum, cap, as_listed, valid_from, created_at, actor, reason)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (tenant_id, charged_on, valid_from) DO NOTHING`,
+			p.ID, p.TenantID, p.On, p.Percent, p.Flat, p.Minimum, p.Cap, p.AsListed, p.ValidFrom, p.CreatedAt, p.Actor, p.Reason)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = ErrFrom
 		}
@@ -200,8 +211,22 @@ func (s *Prices) Set(ctx context.Context, p Price, by audit.By) (Price, error) {
 // tenant and of the list. For operators.
 func (s *Prices) List(ctx context.Context, tenantID uuid.UUID) ([]Price, error) {
 	return pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Price], `
-		SELECT id, tenant_id, charged_on, percent, flat, minimum, cap, valid_from, created_at, actor, reason FROM prices
+		SELECT id, tenant_id, charged_on, percent, flat, minimum, cap, as_listed, valid_from, created_at, actor, reason FROM prices
 		WHERE $1 = `+List+` OR tenant_id = ANY(ARRAY[$1, `+List+`]) ORDER BY charged_on, tenant_id DESC, valid_from DESC`, tenantID)
+}
+
+// Standing is the prices that hold for a tenant now; nil: none. For operators.
+func (s *Prices) Standing(ctx context.Context, tenantID uuid.UUID) (payment, payout *Standing, err error) {
+	for on, to := range map[On]**Standing{OnPayment: &payment, OnPayout: &payout} {
+		all, err := Read(ctx, s.Pool, s.Clock.Now(), on, []uuid.UUID{tenantID})
+		if err != nil {
+			return nil, nil, err
+		}
+		if p, ok := all[tenantID]; ok {
+			*to = &p
+		}
+	}
+	return payment, payout, nil
 }
 
 // Platform is what the platform takes of a tenant's sum; nil: nothing.

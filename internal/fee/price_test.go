@@ -105,6 +105,10 @@ func TestWhichPriceHolds(t *testing.T) {
 	later.ValidFrom = now.Add(2 * time.Hour)
 	later = set(later)
 	set(Price{On: OnVAT, Percent: money.MustRate("7.5"), ValidFrom: now.Add(90 * time.Minute)})
+	set(Price{On: OnPayment, TenantID: tenant, AsListed: true, ValidFrom: now.Add(3 * time.Hour)})
+	again := flat("2.00")
+	again.TenantID, again.ValidFrom = tenant, now.Add(4*time.Hour)
+	again = set(again)
 	for _, c := range []struct {
 		after       time.Duration
 		own, others uuid.UUID
@@ -117,6 +121,9 @@ func TestWhichPriceHolds(t *testing.T) {
 		{time.Hour, own.ID, list.ID, "0"},
 		{90 * time.Minute, own.ID, list.ID, "7.5"},
 		{2 * time.Hour, own.ID, later.ID, "7.5"},
+		{3*time.Hour - time.Microsecond, own.ID, later.ID, "7.5"},
+		{3 * time.Hour, later.ID, later.ID, "7.5"}, // as listed
+		{4 * time.Hour, again.ID, later.ID, "7.5"},
 	} {
 		got, err := Read(ctx, e.Pool, now.Add(c.after), OnPayment, []uuid.UUID{tenant, other})
 		require.NoError(t, err)
@@ -130,19 +137,22 @@ func TestWhichPriceHolds(t *testing.T) {
 	require.Empty(t, got, "of another kind")
 	for p, want := range map[*Price]error{
 		{On: "refund"}: ErrOn,
-		{On: OnPayment, ValidFrom: now.Add(Lead - time.Second)}:                   ErrFrom,
-		{On: OnPayment, ValidFrom: list.ValidFrom}:                                ErrFrom,
-		{On: OnPayout, Flat: money.Must("-1.00")}:                                 ErrPrice,
-		{On: OnPayout, Minimum: money.Must("2.00"), Cap: new(money.Must("1.00"))}: ErrCap,
-		{On: OnVAT, TenantID: tenant}:                                             ErrOnlyOf,
-		{On: OnVAT, Flat: money.Must("1.00")}:                                     ErrOnlyOf,
+		{On: OnPayment, ValidFrom: now.Add(Lead - time.Second)}:                        ErrFrom,
+		{On: OnPayment, ValidFrom: list.ValidFrom}:                                     ErrFrom,
+		{On: OnPayout, Flat: money.Must("-1.00")}:                                      ErrPrice,
+		{On: OnPayout, Minimum: money.Must("2.00"), Cap: new(money.Must("1.00"))}:      ErrCap,
+		{On: OnVAT, TenantID: tenant}:                                                  ErrOnlyOf,
+		{On: OnVAT, Flat: money.Must("1.00")}:                                          ErrOnlyOf,
+		{On: OnPayout, AsListed: true}:                                                 ErrListed,
+		{On: OnPayout, AsListed: true, TenantID: tenant, Flat: money.Must("1.00")}:     ErrListed,
+		{On: OnPayout, AsListed: true, TenantID: tenant, Percent: money.MustRate("1")}: ErrListed,
 	} {
 		_, err := s.Set(ctx, *p, by)
 		require.ErrorIs(t, err, want)
 	}
 	all, err := s.List(ctx, uuid.Nil)
 	require.NoError(t, err)
-	require.Len(t, all, 4)
+	require.Len(t, all, 6)
 	all, err = s.List(ctx, other)
 	require.NoError(t, err)
 	require.Len(t, all, 3)

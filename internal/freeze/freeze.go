@@ -30,6 +30,8 @@ const (
 	Account Scope = "account"
 	Tenant  Scope = "tenant"
 	Payouts Scope = "payouts" // all of them
+	// a tenant that is suspended, whose payouts stop as under a freeze; only in lists
+	Suspension Scope = "suspension"
 )
 
 // Status is whether a freeze stands.
@@ -51,7 +53,7 @@ var (
 
 // Freeze is a freeze as operators see it.
 type Freeze struct {
-	ID        uuid.UUID
+	ID        uuid.UUID // uuid.Nil of a suspension, which ends with the tenant's activation
 	Scope     Scope
 	Subject   uuid.UUID // the account or tenant; uuid.Nil: all payouts
 	TenantID  *uuid.UUID
@@ -158,15 +160,35 @@ func (s *Service) Find(ctx context.Context, id uuid.UUID) (Freeze, error) {
 	return pg.One(ctx, s.Pool, pgx.RowToStructByPos[Freeze], ErrNotFound, `SELECT `+columns+` FROM freezes WHERE id = $1`, id)
 }
 
-// List returns a page of freezes, newest first, of one status or, if it is empty, of all.
-// [ErrStatus], or [page.ErrCursor].
+// maxSuspended is how many suspended tenants a list has.
+const maxSuspended = 100
+
+// suspendedSQL has who suspended a tenant, and why, from the audit log, which keeps it for a year.
+const suspendedSQL = `
+		SELECT '00000000-0000-0000-0000-000000000000'::uuid, 'suspension', t.id, t.id, true, coalesce(l.reason, ''), coalesce(l.actor, ''), coalesce(l.at, t.updated_at),
+			NULL::timestamptz, NULL::timestamptz
+		FROM tenants t LEFT JOIN LATERAL (
+			SELECT reason, actor, at FROM audit_log WHERE tenant_id = t.id AND action IN ('tenant.suspend', 'tenant.close') ORDER BY id DESC LIMIT 1) l ON true
+		WHERE t.status = 'suspended' ORDER BY 8 DESC LIMIT $1`
+
+// List returns a page of freezes, newest first, of one status or, if it is empty, of all. Before
+// those that stand, the first page has the newest 100 tenants that are suspended. [ErrStatus], or
+// [page.ErrCursor].
 func (s *Service) List(ctx context.Context, status Status, r page.Request) ([]Freeze, page.Info, error) {
 	if status != "" && status != Standing && status != Ended {
 		return nil, page.Info{}, ErrStatus
 	}
+	var suspended []Freeze
+	if r.After == "" && status != Ended {
+		var err error
+		if suspended, err = pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Freeze], suspendedSQL, maxSuspended); err != nil {
+			return nil, page.Info{}, err
+		}
+	}
 	list := pg.List[Freeze]{Name: page.Freezes, ID: func(f Freeze) uuid.UUID { return f.ID }, Row: pgx.RowToStructByPos[Freeze]}
-	return list.Filtered(ctx, s.Pool, r, `freezes WHERE true`, `
+	freezes, info, err := list.Filtered(ctx, s.Pool, r, `freezes WHERE true`, `
 		SELECT `+columns+` FROM freezes
 		WHERE id < @before AND id >= @floor AND (@status = '' OR (@status = 'standing') = (lifted_at IS NULL AND coalesce(until, 'infinity') > @now))
 		ORDER BY id DESC LIMIT @limit`, pgx.NamedArgs{"status": string(status), "now": s.Clock.Now()})
+	return append(suspended, freezes...), info, err
 }

@@ -134,7 +134,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL) r,
 			(SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'ingest') u,
 			(SELECT count(*) AS n FROM inbound_events WHERE misdirected) m,
-			(SELECT count(*) AS n, min(created_at) AS oldest FROM transfers WHERE waiting) p,
+			(SELECT count(*) AS n, min(coalesce(approved_at, created_at)) AS oldest FROM transfers WHERE waiting AND (approvals_needed = 0 OR approved_at IS NOT NULL)) p,
 			(SELECT count(*) AS n, min(t.submitted_at) AS oldest FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status = 'processing') q,
 			(SELECT count(*) AS n FROM transfers WHERE differs_since IS NOT NULL) x,
 			(SELECT count(*) AS n FROM deliveries WHERE dead) d,

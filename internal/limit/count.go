@@ -15,7 +15,7 @@ import (
 	"ajo/internal/pg"
 )
 
-// Payer is an account of a tenant that has limits.
+// Payer is an account of a tenant that has limits, or whose sums of a day are counted all the same.
 type Payer struct {
 	TenantID, AccountID uuid.UUID
 }
@@ -127,6 +127,9 @@ func (c *Count) Take(p Payer, amount money.Amount) error {
 
 // Counts reports whether the payer's settlements are counted.
 func (c *Count) Counts(p Payer) bool { return c != nil && c.sums[p.AccountID] != nil }
+
+// Today is what the payer's tenant has paid out today, with what was taken.
+func (c *Count) Today(p Payer) money.Amount { return c.sums[p.TenantID].paid }
 
 // leaves reports whether a limit of the day leaves room for an amount.
 func (s *sum) leaves(limit *money.Amount, amount money.Amount) bool {

@@ -10,7 +10,7 @@ var (
 	attempts        = counters("ajo_delivery_attempts_total", "Calls of tenants' endpoints: delivered; failed, to be retried; exhausted, now a dead letter.", "outcome")
 	attemptDuration = histograms("ajo_delivery_attempt_duration_seconds", "Duration of calls of tenants' endpoints, answered or not.", remote)
 	deliveryLatency = histograms("ajo_delivery_latency_seconds", "Time from an event's receipt to its delivery, retries included.", waited)
-	deferredTotal   = counters("ajo_delivery_deferred_total", "Deliveries that were deferred: busy, too many calls in flight; held, the breaker is open.", "reason")
+	deferredTotal   = counters("ajo_delivery_deferred_total", "Deliveries that were deferred: busy, too many calls in flight; held, the breaker is open; paused, the tenant has paused the endpoint.", "reason")
 	breakersOpen    = gauge("ajo_delivery_breakers_open", "Endpoints to which this process sends nothing because their breaker is open.")
 	breakerOldest   = gauge("ajo_delivery_breaker_oldest_open_seconds", "How long the oldest open breaker has been open.")
 	breakerChanges  = counters("ajo_delivery_breaker_changes_total", "Breakers that opened or closed.", "to")
@@ -31,7 +31,7 @@ var (
 
 var (
 	attemptAs    = each(attempts, "delivered", "failed", "exhausted")
-	deferredFor  = each(deferredTotal, "busy", "held")
+	deferredFor  = each(deferredTotal, "busy", "held", "paused")
 	breakerTo    = each(breakerChanges, "open", "closed")
 	doubtedOf    = each(bankDoubted, "transaction", "payout", "account", "lookup", "nin")
 	checkedAs    = each(ninChecks, "match", "mismatch", "no_such", "unavailable")
@@ -60,7 +60,7 @@ func Attempted(outcome string, took time.Duration) {
 // Delivered observes a delivery's time since its event was received.
 func Delivered(after time.Duration) { deliveryTook.Observe(after.Seconds()) }
 
-// Deferred counts a delivery that was deferred because its endpoint is "busy" or "held".
+// Deferred counts a delivery that was deferred because its endpoint is "busy", "held" or "paused".
 func Deferred(reason string) { count(deferredFor, reason) }
 
 // BreakerChanged counts a breaker that went "open" or "closed".

@@ -121,6 +121,10 @@ const (
 	OwnAudit
 	Members
 	Sessions
+	Payments
+	EventLog
+	Beneficiaries
+	Operators
 )
 
 // ID returns the cursor that names a row of the list by its id.

@@ -49,7 +49,7 @@ var badCursors = []string{
 
 // lists are all that have cursors.
 var lists = []List{
-	Accounts, Customers, Transfers, Deliveries, DeadLetters, Misdirected, Statement, Heard, Tenants, Audit, Events, Reviews, Runs, TransferRecords, Recalls, OpenItems, Work, SystemStatement,
+	Accounts, Customers, Transfers, Deliveries, DeadLetters, Misdirected, Statement, Heard, Tenants, Audit, Events, Reviews, Runs, TransferRecords, Recalls, OpenItems, Work, SystemStatement, Payments, EventLog,
 }
 
 func TestCursors(t *testing.T) {

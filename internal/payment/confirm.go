@@ -56,6 +56,8 @@ type check struct {
 	Attempt     int
 	Misses      int
 	Traceparent string
+	GoesBack    bool // its account's policy refunds it
+	Split       bool // it is shared out
 	recallState
 	claim work.Claim
 }
@@ -87,6 +89,9 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	c, err := s.checks.Do(ctx, id)
 	if err != nil || c == nil {
 		return err
+	}
+	if c.GoesBack && !c.recalled() && c.EntryStatus != ledger.Provisional {
+		return s.sendBack(ctx, c)
 	}
 	failpoint.At("payment/before-ask")
 	var listed *provider.Transaction
@@ -123,8 +128,11 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 		return err // when the lease ends, the sweep enqueues it again
 	}
 	metrics.Confirmation(f.outcome())
-	if f.asksOn() {
+	switch {
+	case f.asksOn():
 		return retry.At(f.next, errors.New(f.Why))
+	case f.goesBack():
+		return retry.At(s.Clock.Now(), errGoesBack)
 	}
 	return nil
 }
@@ -286,8 +294,8 @@ func (b *booked) paidNumber() string {
 
 const checkSQL = `
 		SELECT e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id, e.error_message <> '', e.alias_number, e.alias,
-			e.processed_at, e.occurred_at, e.attempt_count, e.misses, e.traceparent,
-			r.opened_at, coalesce(r.held, 0), coalesce(r.successes, 0), CASE WHEN r.opened_at IS NULL THEN '' ELSE (
+			e.processed_at, e.occurred_at, e.attempt_count, e.misses, e.traceparent, coalesce(e.policy = 'refund', false), coalesce(e.split, false),
+			r.opened_at, coalesce(r.held, 0), coalesce(r.successes, 0), CASE WHEN r.opened_at IS NULL AND e.policy IS DISTINCT FROM 'refund' THEN '' ELSE (
 				SELECT l.status FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL) END
 		FROM ` + eventsNamed + ` JOIN accounts a ON a.id = e.account_id LEFT JOIN recalls r ON r.event_id = ANY(ARRAY[e.id]) AND CASE r.status WHEN 'open' THEN true ELSE false END
 		WHERE e.status = 'processed'`
@@ -325,6 +333,9 @@ func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding
 		return nil, err
 	}
 	// last: from here on others wait for these accounts
+	if err := lockSplits(ctx, tx, held); err != nil {
+		return nil, err
+	}
 	moved, err := s.moveEntries(ctx, tx, held)
 	if err != nil {
 		return nil, err
@@ -337,6 +348,19 @@ func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding
 	}
 	tx.AfterCommit(func(ctx context.Context) { s.alert(ctx, held, moved) })
 	return make([]struct{}, len(findings)), nil
+}
+
+// lockSplits locks all balances of a batch at once if one of its payments is shared out, so that
+// they are locked in one order.
+func lockSplits(ctx context.Context, tx pg.Tx, findings []*finding) error {
+	if !slices.ContainsFunc(findings, func(f *finding) bool { return f.Split }) {
+		return nil
+	}
+	ids := make([]uuid.UUID, len(findings))
+	for i, f := range findings {
+		ids[i] = f.ID
+	}
+	return ledger.LockSplits(ctx, tx, ids)
 }
 
 func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding) ([]ledger.Moved, error) {
@@ -357,15 +381,19 @@ var findingSQL = `
 		UPDATE inbound_events e SET attempt_count = attempt_count + 1, misses = misses + c.missed, last_error = c.why
 		FROM ` + pg.Unnest[finding](2, "c") + `
 		WHERE e.id = ANY(ARRAY[c.id])
-		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR coalesce(t.listening_until > $1, false) FROM tenants t WHERE t.id = e.tenant_id)`
+		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR t.webhook_endpoints > 0 OR coalesce(t.listening_until > $1, false) FROM tenants t WHERE t.id = e.tenant_id)`
 
 // recordFindings stores the findings whose claims stand, and returns these.
 func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {
 	outcomes := make([]work.Outcome, len(findings))
+	now := s.Clock.Now()
 	for i, f := range findings {
 		outcomes[i] = work.Outcome{Claim: f.claim}
-		if f.asksOn() {
+		switch {
+		case f.asksOn():
 			outcomes[i].Next = &f.next
+		case f.goesBack():
+			outcomes[i].Next = &now
 		}
 	}
 	held, err := work.Finish(ctx, tx, work.Confirm, outcomes)

@@ -129,6 +129,10 @@ type Options struct {
 	// Not found in ConfirmMisses checks, the last at least ConfirmMinAge after posting: reversed.
 	ConfirmMisses int
 	ConfirmMinAge time.Duration
+	// SendBack pays a confirmed payment (named by its event) back to its sender, as its account's
+	// policy says, once: a repeat does nothing. nil: it is done, or declined for good; an error:
+	// not yet.
+	SendBack func(ctx context.Context, payment uuid.UUID) error
 	// No clear answer for ConfirmDeadline after posting: needs_review.
 	ConfirmDeadline time.Duration
 }

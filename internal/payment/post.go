@@ -43,8 +43,10 @@ type Posted struct {
 type posting struct {
 	eventRow
 	target   *account.Target
-	assigned bool // by an operator, who names the target
-	reposted bool // from the bank's own record, after it could not be posted
+	assigned bool           // by an operator, who names the target
+	reposted bool           // from the bank's own record, after it could not be posted
+	action   account.Action // what the account's policy says of it
+	why      string         // why it does not just accept it
 	result   result
 	posted   Posted
 }
@@ -58,6 +60,8 @@ type result struct {
 	AccountID *uuid.UUID `pg:"account"`
 	TenantID  *uuid.UUID `pg:"tenant"`
 	LookAlike *uuid.UUID `pg:"alike"` // the event that it may be a repeat of
+	Policy    *string    `pg:"policy"`
+	Split     *bool      `pg:"split"`
 }
 
 func (e *posting) decided(c Category, reason string) { e.result.Category, e.result.Reason = c, reason }
@@ -199,6 +203,10 @@ func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*posting) er
 	}
 	var good []*posting
 	for _, e := range events {
+		// once more: an event before it in this batch may have ended its account
+		if e.result.Category == CategoryPayment {
+			e.decide(false)
+		}
 		if e.result.Category != CategoryPayment {
 			continue
 		}
@@ -229,11 +237,41 @@ func (e *posting) decide(ambiguous bool) {
 		e.decided(CategoryMisdirected, reasonAmbiguous)
 	case e.target == nil:
 		e.decided(CategoryMisdirected, reasonNoAccount)
-	case !e.target.Accepts(*e.OccurredAt):
+	case !e.target.Accepts(*e.OccurredAt) && (e.target.Policy == nil || e.target.Policy.Late == ""):
 		e.decided(CategoryMisdirected, reasonExpired)
 	default:
 		e.decided(CategoryPayment, "")
+		e.applyPolicy()
 	}
+}
+
+// applyPolicy asks the account's policy about the payment. What an operator assigns is not asked
+// about: a person has decided.
+func (e *posting) applyPolicy() {
+	e.action, e.why = e.target.Decide(*e.Amount, !e.target.Accepts(*e.OccurredAt))
+	e.result.Policy = nil
+	if e.action == account.Hold || e.action == account.Refund {
+		e.result.Policy = new(string(e.action))
+	}
+}
+
+// kept is what the account's policy says of a payment that it does not just accept; else empty.
+func (e *posting) kept() string {
+	if e.result.Policy == nil {
+		return ""
+	}
+	return *e.result.Policy
+}
+
+// held is the hold of a payment that its account's policy does not just accept.
+func (e *posting) held() *ledger.Policy {
+	switch e.action {
+	case account.Hold:
+		return &ledger.Policy{Source: ledger.HeldByPolicy, Reason: e.why}
+	case account.Refund:
+		return &ledger.Policy{Source: ledger.HeldForRefund, Reason: e.why}
+	}
+	return nil
 }
 
 // endOneTime expires a one-time account that has just received exactly its amount. The payment's
@@ -274,7 +312,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		net := e.Amount.Sub(*e.Fee)
 		postings[i] = ledger.Posting{
 			AccountID: e.target.ID, Amount: net, Fee: *e.Fee, Narration: e.Narration, ProviderTxnRef: e.TxnRef, TransactionGroupID: e.ID,
-			SenderName: e.Sender, SenderBank: e.SenderBank, Tiered: e.target.Tiered,
+			SenderName: e.Sender, SenderBank: e.SenderBank, Tiered: e.target.Tiered, Policy: e.held(), Split: e.target.Split,
 		}
 		if p, ok := prices[e.target.TenantID]; ok {
 			c := p.ChargeWithin(*e.Amount, net)
@@ -282,14 +320,14 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 			postings[i] = postings[i].WithCharges(c.Fee, c.VAT)
 		}
 		listening := webhook.Listens(e.target.ListeningUntil, now)
-		if e.target.CallbackURL == "" && !listening {
+		if e.target.CallbackURL == "" && !e.target.FanOut && !listening {
 			continue
 		}
 		publish = append(publish, e)
 		deliveries = append(deliveries, webhook.NewDelivery{
 			Type: webhook.PaymentReceived, TenantID: e.target.TenantID, AccountID: e.target.ID, AccountRef: e.target.AccountRef, TransactionGroupID: e.ID,
-			CallbackURL: e.target.CallbackURL, Listening: listening, CreatedAt: e.ReceivedAt, Traceparent: e.Traceparent,
-			Payload: webhook.Payment{Amount: net, GrossAmount: *e.Amount, ProviderFee: *e.Fee, SenderName: e.Sender, Narration: e.Narration},
+			CallbackURL: e.target.CallbackURL, FanOut: e.target.FanOut, Listening: listening, CreatedAt: e.ReceivedAt, Traceparent: e.Traceparent,
+			Payload: webhook.Payment{Amount: net, GrossAmount: *e.Amount, ProviderFee: *e.Fee, SenderName: e.Sender, Narration: e.Narration, Policy: e.kept()},
 		})
 	}
 	if len(deliveries) > 0 {
@@ -323,7 +361,7 @@ func readPrices(ctx context.Context, tx pg.Tx, now time.Time, events []*posting)
 
 var postedSQL = `
 		UPDATE inbound_events e SET status = p.status, category = p.category, error_message = p.reason, account_id = p.account, tenant_id = p.tenant,
-			attempt_count = 0, last_error = '', processed_at = $1, look_alike_of = p.alike
+			attempt_count = 0, last_error = '', processed_at = $1, look_alike_of = p.alike, policy = p.policy, split = p.split
 		FROM ` + pg.Unnest[result](2, "p") + `
 		WHERE e.id = ANY(ARRAY[p.id])`
 
@@ -356,6 +394,9 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 		e.posted.Category, e.posted.Waited = e.result.Category, now.Sub(e.ReceivedAt)
 		if e.target != nil {
 			e.result.AccountID, e.result.TenantID = &e.target.ID, &e.target.TenantID
+			if e.target.Split != nil {
+				e.result.Split = new(true)
+			}
 		}
 		results[i] = e.result
 	}

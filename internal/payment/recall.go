@@ -172,7 +172,7 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	held, err := ledger.HoldRecalled(ctx, tx, ids)
+	held, err := ledger.HoldRecalled(ctx, tx, now, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -228,6 +228,7 @@ func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, i
 // again.
 func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) error {
 	release := map[uuid.UUID]money.Amount{}
+	var parts []uuid.UUID // of payments that are shared out
 	i := 0
 	for _, f := range findings {
 		var m ledger.Moved
@@ -264,10 +265,18 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 		if err != nil {
 			return err
 		}
+		if f.Split {
+			parts = append(parts, f.ID)
+		}
 		release[f.AccountID] = release[f.AccountID].Add(held)
 	}
 	if len(release) == 0 {
 		return nil
+	}
+	if len(parts) > 0 {
+		if err := ledger.ReleaseParts(ctx, tx, s.Clock.Now(), parts); err != nil {
+			return err
+		}
 	}
 	return ledger.ReleaseRecalled(ctx, tx, release)
 }
@@ -303,7 +312,7 @@ func (s *Service) recallDecided(ctx context.Context, tx pg.Tx, eventID uuid.UUID
 		}
 		return false, err
 	}
-	held, err := ledger.HoldRecalled(ctx, tx, []uuid.UUID{eventID})
+	held, err := ledger.HoldRecalled(ctx, tx, now, []uuid.UUID{eventID})
 	if err != nil {
 		return false, err
 	}

@@ -116,6 +116,9 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 			return err
 		}
 		out = Reviewed{EventID: eventID, Status: v.EntryStatus, Amount: v.Amount}
+		if err := ledger.LockSplits(ctx, tx, []uuid.UUID{eventID}); err != nil {
+			return err
+		}
 		if to == RecallReversed {
 			moved, err := moveOne(ctx, tx, now, eventID, reversedBy[v.EntryStatus], nil)
 			if err != nil {
@@ -127,6 +130,9 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 		if err != nil {
 			return err
 		}
+		if err := ledger.ReleaseParts(ctx, tx, now, []uuid.UUID{eventID}); err != nil {
+			return err
+		}
 		if err := ledger.ReleaseRecalled(ctx, tx, map[uuid.UUID]money.Amount{v.AccountID: held}); err != nil {
 			return err
 		}
@@ -135,7 +141,7 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 			// a payment that the bank has not confirmed yet is asked about as before
 			next = v.NextAttemptAt
 		}
-		if err := askNext(ctx, tx, eventID, next); err != nil {
+		if err := askNext(ctx, tx, now, eventID, next); err != nil {
 			return err
 		}
 		if to == RecallReversed {

@@ -129,7 +129,7 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 			return err
 		}
 		// nobody is asked: the operator has
-		if err := endChecks(ctx, tx, e.ID, ledger.EventConfirm, "", nil); err != nil {
+		if err := endChecks(ctx, tx, now, e.ID, ledger.EventConfirm, "", nil); err != nil {
 			return err
 		}
 		e.posted.ConfirmAt = time.Time{}
@@ -157,7 +157,7 @@ func (s *Service) giveUp(ctx context.Context, tx pg.Tx, now time.Time, v Review)
 	if _, err := s.recallDecided(ctx, tx, v.EventID, ledger.EventReverse); err != nil {
 		return err
 	}
-	return endChecks(ctx, tx, v.EventID, ledger.EventReverse, v.Why, nil)
+	return endChecks(ctx, tx, now, v.EventID, ledger.EventReverse, v.Why, nil)
 }
 
 // Validate refuses what cannot be the true sum of a payment.
@@ -367,6 +367,9 @@ func lockReview(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (Review, error
 // moveOne moves the credit of a payment whose event is locked; sender is the payer by the bank's
 // record, of a confirmation, or nil.
 func moveOne(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, event ledger.Event, sender *ledger.Sender) (ledger.Moved, error) {
+	if err := ledger.LockSplits(ctx, tx, []uuid.UUID{eventID}); err != nil {
+		return ledger.Moved{}, err
+	}
 	moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: eventID, Direction: ledger.Credit, Event: event, Sender: sender}})
 	if err != nil {
 		return ledger.Moved{}, err
@@ -404,6 +407,9 @@ func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, 
 	}
 	e := &posting{eventRow: row, target: target}
 	e.decided(CategoryPayment, e.Problem)
+	if e.Problem == "" { // not assigned
+		e.applyPolicy()
+	}
 	if err := e.endOneTime(ctx, tx, now); err != nil {
 		return nil, err
 	}

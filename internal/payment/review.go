@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +13,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/internal/work"
 	"ajo/ledger"
 )
@@ -71,6 +73,43 @@ func (s *Service) Review(ctx context.Context, eventID uuid.UUID) (Review, error)
 		err = ErrNotInReview
 	}
 	return v, err
+}
+
+// Compared is a payment's event with the bank's record of it.
+type Compared struct {
+	Event  InboundEvent
+	Review *Review               // nil: it is not under review
+	Bank   *provider.Transaction // nil: NoBank says why
+	NoBank string                `json:",omitempty"`
+}
+
+// Compare asks the bank for its record of a payment. It decides nothing, and what the bank does not
+// answer is no error. For operators. [ErrEventNotFound].
+func (s *Service) Compare(ctx context.Context, eventID uuid.UUID) (c Compared, err error) {
+	if c.Event, err = s.InboundEvent(ctx, eventID); err != nil {
+		return c, err
+	}
+	v, err := findReview(ctx, s.Pool, ledger.NeedsReview, eventID)
+	if err != nil {
+		return c, err
+	}
+	if v.EventID != uuid.Nil {
+		c.Review = &v
+	}
+	if c.Event.ProviderTxnRef == "" {
+		c.NoBank = ErrNoTxnRef.Error()
+		return c, nil
+	}
+	t, err := s.BankRecord(ctx, c.Event.ProviderTxnRef)
+	switch {
+	case errors.Is(err, provider.ErrUnknown):
+		c.NoBank = ErrNotAtBank.Error()
+	case err != nil:
+		c.NoBank = err.Error()
+	default:
+		c.Bank = &t
+	}
+	return c, nil
 }
 
 // findReview reads the credit of an event that has a status; its zero value when it has another.
@@ -136,7 +175,7 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 		if open {
 			next = &now
 		}
-		if err := endChecks(ctx, tx, eventID, event, v.Why, next); err != nil {
+		if err := endChecks(ctx, tx, now, eventID, event, v.Why, next); err != nil {
 			return err
 		}
 		if err := s.publish(ctx, tx, map[uuid.UUID]ledger.Status{eventID: moved.Status}); err != nil {
@@ -154,26 +193,32 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 // endChecks ends the checks of the event, but for a recall that is open: next.
 // What the bank's record had wrong stays readable on a reversed payment; a confirmed one has no
 // error.
-func endChecks(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event, why string, next *time.Time) error {
+func endChecks(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, event ledger.Event, why string, next *time.Time) error {
 	if event == ledger.EventConfirm {
 		why = ""
 	}
 	if _, err := tx.Exec(ctx, `UPDATE inbound_events SET last_error = $2 WHERE id = $1`, eventID, why); err != nil {
 		return err
 	}
-	return askNext(ctx, tx, eventID, next)
+	return askNext(ctx, tx, now, eventID, next)
 }
 
-// askNext makes the next question to the bank about a payment due, or ends the questions (nil).
-// Whatever is asked at the moment counts for nothing.
-func askNext(ctx context.Context, tx pg.Tx, eventID uuid.UUID, next *time.Time) error {
-	if next == nil {
-		return work.Cancel(ctx, tx, work.Confirm, eventID)
-	}
-	m := work.Item{Kind: work.Confirm, ID: eventID, DueAt: *next}
+// askNext makes the next question to the bank about a payment due, or ends the questions (nil); one
+// that its account's policy refunds is then due to go back, where it may. Whatever is asked at the
+// moment counts for nothing.
+func askNext(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, next *time.Time) error {
+	m := work.Item{Kind: work.Confirm, ID: eventID, DueAt: now}
 	var tenant *uuid.UUID
-	if err := tx.QueryRow(ctx, `SELECT tenant_id, traceparent FROM inbound_events WHERE id = $1`, eventID).Scan(&tenant, &m.Traceparent); err != nil {
+	var goesBack bool
+	if err := tx.QueryRow(ctx, `SELECT tenant_id, traceparent, coalesce(policy = 'refund', false) FROM inbound_events WHERE id = $1`, eventID).
+		Scan(&tenant, &m.Traceparent, &goesBack); err != nil {
 		return err
+	}
+	switch {
+	case next != nil:
+		m.DueAt = *next
+	case !goesBack:
+		return work.Cancel(ctx, tx, work.Confirm, eventID)
 	}
 	if tenant != nil {
 		m.TenantID = *tenant

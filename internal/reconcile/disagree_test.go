@@ -91,6 +91,9 @@ func TestReconcileComparesStatuses(t *testing.T) {
 				require.Equal(t, opening, f.Unexplained.String())
 				require.True(t, f.Comparable, f.Why)
 			}
+			if c.books == "processing" && c.incomplete {
+				require.Regexp(t, "^payouts were under way", f.Why)
+			}
 			b.Clock.Advance(6 * time.Hour)
 			require.Equal(t, want, said(b.lastHour()), "asked about by itself")
 		})

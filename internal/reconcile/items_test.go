@@ -11,6 +11,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 )
@@ -210,6 +211,77 @@ func TestRepostByAnOperator(t *testing.T) {
 	balance, _ := b.books()
 	require.Equal(t, "4975.00", balance)
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'events.repost' AND target = $1`, "event:"+id.String()))
+}
+
+// Two operators at once: one posts it, the other hears that it is posted.
+func TestRepostsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	event := b.bank.Event(fakebank.PaymentSuccess, b.paySilently("5000.00"))
+	event.Data.Transaction.Fee = []byte(`null`)
+	id := b.receive(b.eventOf(event)).ID
+	b.post(id)
+	ended := make(chan error, 2)
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `SELECT FROM inbound_events WHERE id = $1 FOR UPDATE`, id)
+		require.NoError(t, err)
+		for range 2 {
+			go func() {
+				_, err := b.payments.Repost(b.ctx, id, byHand)
+				ended <- err
+			}()
+		}
+		testenv.Eventually(t, time.Minute, "both to wait for the event", func() bool { return b.LockWaits() == 2 })
+		return nil
+	}))
+	first, second := <-ended, <-ended
+	if first != nil {
+		first, second = second, first
+	}
+	require.NoError(t, first)
+	require.ErrorIs(t, second, payment.ErrNotUnposted)
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance)
+}
+
+// An event that comes after the bank's list had its payment is its repeat. It is reported only when
+// it is about other money: the list writes the rest in its own way.
+func TestEventAfterTheList(t *testing.T) {
+	t.Parallel()
+	type tx = fakebank.EventTransaction
+	for name, c := range map[string]struct {
+		change   func(*tx)
+		conflict bool
+	}{
+		"nothing":   {func(*tx) {}, false},
+		"narration": {func(x *tx) { x.Narration = "another text" }, false},
+		"no number": {func(x *tx) { x.AliasNumber = "" }, false},
+		"amount":    {func(x *tx) { x.TransactionAmount = []byte("999999.0") }, true},
+		"fee":       {func(x *tx) { x.Fee = []byte("0.0") }, true},
+		"no fee":    {func(x *tx) { x.Fee = []byte("null") }, true},
+		"currency":  {func(x *tx) { x.Currency = "USD" }, true},
+		"number":    {func(x *tx) { x.AliasNumber = "0000000001" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.openAtBank()
+			txn := b.paySilently("5000.00")
+			b.due1()
+			b.due1()
+			event := b.bank.Event(fakebank.PaymentSuccess, txn)
+			c.change(&event.Data.Transaction)
+			require.True(t, b.receive(b.eventOf(event)).Duplicate)
+			if c.conflict {
+				b.log.Has(t, "event_conflict")
+			} else {
+				b.log.HasNot(t, "event_conflict")
+			}
+			balance, _ := b.books()
+			require.Equal(t, "4975.00", balance)
+		})
+	}
 }
 
 // A dismissed exception is quiet until it changes.

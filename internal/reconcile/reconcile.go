@@ -27,10 +27,11 @@ import (
 
 // Refusals of a reconciliation.
 var (
-	ErrWindow       = errs.New(errs.Invalid, "the window must begin before it ends, end by now, and be at most 31 days long")
-	ErrRunNotFound  = errs.New(errs.NotFound, "reconciliation not found")
-	errLostRun      = errors.New("reconcile: the reconciliation has gone to another worker")
-	errEndlessPages = errors.New("reconcile: the bank's list does not end")
+	ErrWindow        = errs.New(errs.Invalid, "the window must begin before it ends, end by now, and be at most 31 days long")
+	ErrRunNotFound   = errs.New(errs.NotFound, "reconciliation not found")
+	ErrRunUnfinished = errs.New(errs.Conflict, "a reconciliation has no report before it has finished")
+	errLostRun       = errors.New("reconcile: the reconciliation has gone to another worker")
+	errEndlessPages  = errors.New("reconcile: the bank's list does not end")
 )
 
 const (

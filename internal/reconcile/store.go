@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -223,11 +224,29 @@ func (s *Service) Reconciliations(ctx context.Context, r page.Request) ([]Run, p
 		FROM reconciliations WHERE id < $1 ORDER BY id DESC LIMIT $2`)
 }
 
-// Reconciliation returns the report of a finished run; [ErrRunNotFound] for any other.
+// Reconciliation returns the report of a finished run. [ErrRunUnfinished] for one that has none
+// yet, [ErrRunNotFound] for no run.
 func (s *Service) Reconciliation(ctx context.Context, id uuid.UUID) (Report, error) {
 	var r Report
+	var status string
 	var body []byte
-	err := s.pool.QueryRow(ctx, `SELECT report FROM reconciliations WHERE id = $1 AND status = 'finished'`, id).Scan(&body)
+	err := s.pool.QueryRow(ctx, `SELECT status, report FROM reconciliations WHERE id = $1`, id).Scan(&status, &body)
+	switch {
+	case err != nil:
+		return r, pg.OrNone(err, ErrRunNotFound)
+	case status != "finished":
+		return r, fmt.Errorf("%w: it is %s", ErrRunUnfinished, status)
+	}
+	return r, json.Unmarshal(body, &r)
+}
+
+// LastReconciliation returns the report of the workers' last run, which is what the alerts and
+// "ajo status" tell of; [ErrRunNotFound] before the first has finished.
+func (s *Service) LastReconciliation(ctx context.Context) (Report, error) {
+	var r Report
+	var body []byte
+	err := s.pool.QueryRow(ctx, `
+		SELECT report FROM reconciliations WHERE kind = 'periodic' AND status = 'finished' ORDER BY window_to DESC LIMIT 1`).Scan(&body)
 	if err != nil {
 		return r, pg.OrNone(err, ErrRunNotFound)
 	}

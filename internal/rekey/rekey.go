@@ -33,8 +33,11 @@ func (c Column) String() string { return c.Table + "." + c.Name }
 var Columns = []Column{
 	{"tenants", "webhook_secret"},
 	{"tenants", "webhook_secret_previous"},
+	{"webhook_endpoints", "secret"},
+	{"webhook_endpoints", "secret_previous"},
 	{"pending_registrations", "code_hash"},
 	{"members", "totp_secret"},
+	{"operators", "totp_secret"},
 	{"customers", "bvn"},
 	{"customers", "nin"},
 	{"hash_keys", "key"},

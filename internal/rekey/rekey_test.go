@@ -48,6 +48,13 @@ func setup(t *testing.T, rows int) *vault {
 					id, v.Clock.Now())
 			case "hash_keys":
 				v.Exec(`INSERT INTO hash_keys (id, name, key, created_at) VALUES ($1, $1::uuid::text, 'x', $2)`, id, v.Clock.Now())
+			case "operators":
+				v.Exec(`INSERT INTO operators (id, name, role, password_hash, totp_secret, created_at) VALUES ($1, 'o' || $1::uuid::text, 'viewer', 'x', 'x', $2)`, id, v.Clock.Now())
+			case "webhook_endpoints":
+				if c.Name == "secret" {
+					v.Endpoint(tenant, "https://example.com/", "{payment.received}")
+				}
+				id = testenv.Value[uuid.UUID](v.Env, `SELECT id FROM webhook_endpoints WHERE tenant_id = $1`, tenant)
 			case "customers":
 				id = testenv.Value[uuid.UUID](v.Env, `SELECT id FROM customers WHERE tenant_id = $1`, tenant)
 			}
@@ -138,32 +145,32 @@ func TestEveryValueIsSealedAnew(t *testing.T) {
 
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"old": 49}, used)
-	require.Equal(t, 49, used.Others("new"))
+	require.Equal(t, rekey.Usage{"old": 70}, used)
+	require.Equal(t, 70, used.Others("new"))
 
 	checked, err := s.Check(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 49, Sealed: 49}, checked)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 70, Sealed: 70}, checked)
 	v.opensWith(v.old) // a check changes nothing
 	require.Empty(t, v.audited())
 
 	told = nil
 	done, err := v.seal(s)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 49, Sealed: 49}, done)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 70, Sealed: 70}, done)
 	v.opensWith(box(t, v.newKey)) // the old key is not needed any more
 	require.Contains(t, told, "customers.nin 7 7")
 	require.Equal(t, before, testenv.Value[string](v.Env, stamps), "no text has changed")
 	used, err = s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"new": 49}, used)
+	require.Equal(t, rekey.Usage{"new": 70}, used)
 
 	log := v.audited()
 	require.Len(t, log, 1)
 	require.Equal(t, []string{"cli:test", "rekey", "key:new", "yearly rotation"}, []string{log[0].Actor, log[0].Action, log[0].Target, log[0].Reason})
 	var detail struct{ Before rekey.Usage }
 	require.NoError(t, json.Unmarshal(log[0].Detail, &detail))
-	require.Equal(t, rekey.Usage{"old": 49}, detail.Before)
+	require.Equal(t, rekey.Usage{"old": 70}, detail.Before)
 
 	done, err = v.seal(s)
 	require.NoError(t, err)
@@ -188,13 +195,13 @@ func TestEndedMidway(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"old": 49 - first.Sealed, "new": first.Sealed}, used)
+	require.Equal(t, rekey.Usage{"old": 70 - first.Sealed, "new": first.Sealed}, used)
 	require.Positive(t, first.Sealed)
 	v.opensWith(v.both)
 
 	second, err := v.seal(s)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 49 - first.Sealed, Sealed: 49 - first.Sealed}, second)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 70 - first.Sealed, Sealed: 70 - first.Sealed}, second)
 	v.opensWith(box(t, v.newKey))
 	require.Len(t, v.audited(), 2)
 }
@@ -225,18 +232,18 @@ func TestChangedMeanwhile(t *testing.T) {
 		end <- ended{r, err}
 	}()
 	testenv.Eventually(t, 10*time.Second, "the run to wait for the row", func() bool {
-		return testenv.Value[int64](v.Env, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+		return v.LockWaits() == 1
 	})
 	require.NoError(t, tx.Commit(v.ctx))
 	got := <-end
 	require.NoError(t, got.err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 21, Sealed: 20, Changed: 1}, got.Result)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 30, Sealed: 29, Changed: 1}, got.Result)
 	require.Equal(t, changed, testenv.Value[[]byte](v.Env, `SELECT webhook_secret FROM tenants WHERE id = $1`, id))
 	v.texts[c.String()+id.String()] = "changed meanwhile"
 	v.opensWith(v.both)
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"old": 1, "new": 20}, used, "what is left is told")
+	require.Equal(t, rekey.Usage{"old": 1, "new": 29}, used, "what is left is told")
 }
 
 // A key that is missing, that is another than its id says, and a value that is none are named, and
@@ -258,13 +265,13 @@ func TestValuesThatDoNotOpen(t *testing.T) {
 	}
 	checked, err := s.Check(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Result{Current: "new", Looked: 21, Sealed: 18, Problems: want}, checked)
+	require.Equal(t, rekey.Result{Current: "new", Looked: 30, Sealed: 27, Problems: want}, checked)
 	done, err := v.seal(s)
 	require.NoError(t, err)
 	require.Equal(t, checked, done)
 	used, err := s.Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{"new": 18, "old": 1, "lost": 1, rekey.NotSealed: 1}, used)
+	require.Equal(t, rekey.Usage{"new": 27, "old": 1, "lost": 1, rekey.NotSealed: 1}, used)
 
 	// Without the old key every value is of an unknown one, and is counted with the first of its
 	// rows.
@@ -285,7 +292,7 @@ func TestLongKeyID(t *testing.T) {
 	require.NoError(t, err)
 	used, err := v.service(b).Usage(v.ctx)
 	require.NoError(t, err)
-	require.Equal(t, rekey.Usage{long: 7}, used)
+	require.Equal(t, rekey.Usage{long: len(rekey.Columns)}, used)
 }
 
 func TestBatchSize(t *testing.T) {
@@ -300,7 +307,7 @@ func TestBatchSize(t *testing.T) {
 
 // notSealed are the other columns of bytes, and what they hold.
 var notSealed = map[string]string{
-	"api_keys.hash": "hash", "members.invite_hash": "hash", "recovery_codes.hash": "hash", "customers.nin_hash": "hash, with a key", "sessions.token_hash": "hash", "login_links.token_hash": "hash", "password_resets.token_hash": "hash", "inbound_events.digest": "hash", "idempotency_keys.request_hash": "hash",
+	"api_keys.hash": "hash", "members.invite_hash": "hash", "recovery_codes.hash": "hash", "operators.setup_hash": "hash", "operator_sessions.token_hash": "hash", "customers.nin_hash": "hash, with a key", "sessions.token_hash": "hash", "login_links.token_hash": "hash", "password_resets.token_hash": "hash", "inbound_events.digest": "hash", "idempotency_keys.request_hash": "hash",
 	"ledger_entries.hash": "hash", "ledger_balances.chain_head": "hash", "ledger_checkpoints.hash": "hash",
 	"event_bodies.body": "the bank's words", "deliveries.body": "what the tenant is told", "listen_events.body": "the same", "delivery_attempts.response_body": "what it answered",
 	"idempotency_keys.response": "what was answered",

@@ -52,6 +52,9 @@ var unsurrounded = map[string][]string{
 		"(ajo/internal/archive.Folder).Put Sync",
 		"ajo/internal/archive.syncDir Sync",
 	},
+	"it reads, and writes nothing": {
+		"ajo/internal/pg.CollectAsBatch SendBatch",
+	},
 	"the work goes on with it or without it, under the lease that there is": {
 		"ajo/internal/work.renew Collect",
 		"(*ajo/internal/archive.attempt).hold Exec",
@@ -87,11 +90,17 @@ var unsurrounded = map[string][]string{
 		"ajo/internal/app.waitFor QueryRow",
 		"(*ajo/internal/account.Service).funds Query",
 		"(*ajo/internal/fee.Prices).Quote Read",
+		"(*ajo/internal/fee.Prices).Standing Read",
 		"(*ajo/internal/payment.Service).PlanAssign find",
 		"(*ajo/internal/transfer.Service).Settle Find",
+		"(*ajo/internal/transfer.Service).Beneficiary readBeneficiary",
 		"(*ajo/internal/tenant.Service).Keys Page",
+		"(*ajo/internal/tenant.Service).PayoutPolicy readPayoutPolicy",
 		"(*ajo/internal/tenant.Service).Members Page",
+		"(*ajo/internal/operator.Service).Find One",
+		"(*ajo/internal/operator.Service).List Page",
 		"(*ajo/internal/transfer.Service).Refund readRefundable",
+		"(*ajo/internal/transfer.Service).makeByPolicy readRefundable",
 	},
 	"an operator's word: who got no answer repeats it, and learns that it is done": {
 		"ajo/internal/account.CloseByHand InTx",
@@ -122,6 +131,11 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/payment.Service).postRecord InTx",
 		"(*ajo/internal/reconcile.comparison).begin Exec",
 		"(*ajo/internal/rekey.Service).Seal InTx",
+		"(*ajo/internal/operator.Service).invite InTx",
+		"(*ajo/internal/operator.Service).Remove InTx",
+		"(*ajo/internal/operator.Service).SetUp InTx",
+		"(*ajo/internal/operator.Service).Login InTx",
+		"(*ajo/internal/operator.Service).Logout Exec",
 		"(*ajo/internal/tenant.Service).setStatus InTx",
 		"(*ajo/internal/tenant.Service).EndSessions InTx",
 		"(*ajo/internal/tenant.Service).SetOperator InTx",
@@ -134,7 +148,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).RefundSuspense InTx",
 		"(*ajo/internal/transfer.Service).Poll InTx",
 		"(*ajo/internal/transfer.Service).Resolve InTx",
-		"(*ajo/internal/webhook.Service).replayOf InTx",
+		"(*ajo/internal/webhook.Service).replayOf InTx", "(*ajo/internal/webhook.Service).ReplaySince InTx",
 	},
 	"one commit at a tenant's word, and nothing follows: it is asked for again, and gives the same": {
 		"(*ajo/internal/account.Service).Update InTx",
@@ -148,8 +162,25 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).remember InTx",
 		"(*ajo/internal/tenant.Service).SetWebhookURL InTx",
 		"(*ajo/internal/tenant.Service).WebhookSecret InTx",
+		"(*ajo/internal/transfer.Service).SaveBeneficiary InTx",
+		"(*ajo/internal/transfer.Service).changeBeneficiary InTx",
+		"(*ajo/internal/tenant.Service).ChangeEndpoint InTx",
+		"(*ajo/internal/tenant.Service).RemoveEndpoint InTx",
 		"(*ajo/internal/webhook.Service).Choose InTx",
 		"(*ajo/internal/webhook.Service).Listen Exec",
+	},
+	"one commit, and nothing follows but a mail: a secret that nobody has heard of is rotated again, or its endpoint removed": {
+		"(*ajo/internal/tenant.Service).AddEndpoint InTx",
+		"(*ajo/internal/tenant.Service).RotateEndpointSecret InTx",
+	},
+	"one commit, and nothing follows but e-mails, which are sent once or never: the next one counts what a lost one said": {
+		"(*ajo/internal/tenant.Service).MailApprovers Collect",
+	},
+	"one commit, and nothing follows: the item of work is gone with it, or comes again": {
+		"(*ajo/internal/webhook.Service).giveUp InTx",
+	},
+	"one commit, and nothing follows: one who has heard no answer asks again, and the receiver knows the event": {
+		"(*ajo/internal/webhook.Service).Resend InTx",
 	},
 	"one commit, and nothing follows but a mail: who has heard no answer tries the new password, or asks for another code": {
 		"(*ajo/internal/tenant.Service).ChangePassword InTx",
@@ -169,7 +200,11 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).SetUpTOTP InTx",
 		"(*ajo/internal/tenant.Service).ConfirmTOTP InTx",
 		"(*ajo/internal/tenant.Service).EndTOTP InTx",
+		"(*ajo/internal/tenant.Service).SetPayoutPolicy InTx",
 		"(*ajo/internal/tenant.Service).ResetTOTP InTx",
+	},
+	"one commit, and nothing follows but a mail: who has heard no answer gives the next code": {
+		"(*ajo/internal/tenant.Service).prove InTx",
 	},
 	"one commit, and nothing follows: who has heard no answer asks for another link": {
 		"(*ajo/internal/tenant.Service).LoginByLink InTx",

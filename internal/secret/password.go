@@ -76,6 +76,15 @@ func VerifyPassword(ctx context.Context, phc string, password Redacted) (bool, e
 	return subtle.ConstantTimeCompare(sum, h.sum) == 1, nil
 }
 
+// IsPassword reports whether the hash is of the password. Without a hash it takes the same time and
+// reports false.
+func IsPassword(ctx context.Context, hash string, password Redacted) (bool, error) {
+	if hash == "" {
+		return false, DummyVerify(ctx, password)
+	}
+	return VerifyPassword(ctx, hash, password)
+}
+
 // DummyVerify takes as long as VerifyPassword and reports nothing: for a login under an unknown
 // address, so that the answer's time does not give away which addresses are known. Its only error
 // is the context's.

@@ -113,3 +113,21 @@ func digest(key, body []byte, before ...string) []byte {
 	_, _ = m.Write(body)
 	return m.Sum(nil)
 }
+
+// Approval is the proof that an answer about a payout is the tenant's, and is the answer to this
+// very question: hex of the HMAC, by the webhook secret, over the decision ("approve" or "reject"),
+// the payout's reference and sum, and the question's nonce.
+func Approval(secret, decision, merchantTxRef, amount, nonce string) string {
+	return hex.EncodeToString(digest([]byte(secret), nil, "payout.approval\n", decision, "\n", merchantTxRef, "\n", amount, "\n", nonce))
+}
+
+// VerifyApproval checks such a proof. [ErrNoSecret], [ErrMismatch].
+func VerifyApproval(proof, secret, decision, merchantTxRef, amount, nonce string) error {
+	switch {
+	case secret == "":
+		return ErrNoSecret
+	case !hmac.Equal([]byte(proof), []byte(Approval(secret, decision, merchantTxRef, amount, nonce))):
+		return ErrMismatch
+	}
+	return nil
+}

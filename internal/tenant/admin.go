@@ -151,21 +151,30 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 }
 
 // EndSessions ends all sessions of the tenant, its login links and its reset codes, and answers
-// how many sessions there were. Its members must log in again. For operators; [ErrNotFound].
-func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, by audit.By) (ended int64, err error) {
+// how many sessions there were; with an e-mail only those of that member. Who had them must log in
+// again. For operators; [ErrNotFound], [ErrMemberNotFound].
+func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, email string, by audit.By) (ended int64, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		t, err := lock(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		if ended, err = deleteSessions(ctx, tx, now, id, uuid.Nil, secret.Redacted{}); err != nil {
+		var m Member
+		of, name := target(id), t.name
+		if email != "" {
+			if m, err = readJoined(ctx, tx, id, email); err != nil {
+				return err
+			}
+			of, name = memberTarget(m.ID), m.Email
+		}
+		if ended, err = deleteSessions(ctx, tx, now, id, m.ID, secret.Redacted{}); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry("tenant.end-sessions", target(id), struct {
+		return audit.Write(ctx, tx, now, by.Entry("tenant.end-sessions", of, struct {
 			Name     string
 			Sessions int64
-		}{t.name, ended}).Of(id))
+		}{name, ended}).Of(id))
 	})
 	return ended, err
 }

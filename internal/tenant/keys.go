@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -9,9 +10,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/batch"
 	"ajo/internal/errs"
+	"ajo/internal/pg"
 	"ajo/internal/secret"
 )
 
@@ -98,27 +101,31 @@ func (s *Service) byKeys(ctx context.Context, hashes [][sha256.Size]byte) []batc
 }
 
 func (s *Service) readKeys(ctx context.Context, hashes [][sha256.Size]byte) (map[[sha256.Size]byte]Tenant, error) {
-	asked := make([][]byte, len(hashes))
+	asked := make([][]byte, 0, len(hashes)) // each once, though many requests carry it
 	for i := range hashes {
-		asked[i] = hashes[i][:]
-	}
-	rows, err := s.Pool.Query(ctx, `
-		SELECT k.hash, k.id, k.scopes, k.networks, k.last_used_at, `+rowColumns+`
-		FROM api_keys k JOIN tenants t ON t.id = k.tenant_id
-		WHERE k.hash = ANY($1) AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $2)`, asked, s.Clock.Now())
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	byHash := map[[sha256.Size]byte]Tenant{}
-	for rows.Next() {
-		var hash []byte
-		var t Tenant
-		k := &t.Key
-		if err := rows.Scan(append([]any{&hash, &k.ID, &k.scopes, &k.networks, &k.lastUsed}, t.rowFields()...)...); err != nil {
-			return nil, err
+		if !slices.ContainsFunc(asked, func(h []byte) bool { return bytes.Equal(h, hashes[i][:]) }) {
+			asked = append(asked, hashes[i][:])
 		}
-		byHash[[sha256.Size]byte(hash)] = t
 	}
-	return byHash, rows.Err()
+	type found struct {
+		hash   [sha256.Size]byte
+		tenant Tenant
+	}
+	list, err := pg.CollectAsBatch(ctx, s.Pool, func(row pgx.CollectableRow) (f found, err error) {
+		k := &f.tenant.Key
+		var hash []byte
+		err = row.Scan(append([]any{&hash, &k.ID, &k.scopes, &k.networks, &k.lastUsed}, f.tenant.rowFields()...)...)
+		copy(f.hash[:], hash)
+		return f, err
+	}, `
+		SELECT k.hash, k.id, k.scopes, k.networks, k.last_used_at, `+rowColumns+`
+		FROM unnest($1::bytea[]) AS m (hash)
+		JOIN api_keys k ON k.hash = ANY(ARRAY[m.hash])
+		JOIN tenants t ON t.id = ANY(ARRAY[k.tenant_id])
+		WHERE k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $2)`, asked, s.Clock.Now())
+	byHash := make(map[[sha256.Size]byte]Tenant, len(list))
+	for _, f := range list {
+		byHash[f.hash] = f.tenant
+	}
+	return byHash, err
 }

@@ -69,11 +69,11 @@ func (s *Service) Login(ctx context.Context, email string, password, code secret
 	if err != nil && !pg.IsNoRows(err) {
 		return Session{}, err
 	}
-	right, err := isPassword(ctx, hash, password)
+	right, err := secret.IsPassword(ctx, hash, password)
 	if err != nil {
 		return Session{}, err
 	}
-	waiting, err := isPassword(ctx, pending, password)
+	waiting, err := secret.IsPassword(ctx, pending, password)
 	switch {
 	case err != nil:
 		return Session{}, err
@@ -98,15 +98,6 @@ func (s *Service) Login(ctx context.Context, email string, password, code secret
 		s.noteRefusal(t.ID, email, from)
 	}
 	return out, err
-}
-
-// isPassword reports whether the hash is of the password. Without a hash it takes the same time and
-// reports false.
-func isPassword(ctx context.Context, hash string, password secret.Redacted) (bool, error) {
-	if hash == "" {
-		return false, secret.DummyVerify(ctx, password)
-	}
-	return secret.VerifyPassword(ctx, hash, password)
 }
 
 // rehash replaces a hash with older parameters and returns its replacement, or the old hash if

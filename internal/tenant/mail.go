@@ -15,6 +15,7 @@ import (
 	"ajo/internal/failpoint"
 	"ajo/internal/mail"
 	"ajo/internal/secret"
+	"ajo/internal/webhook"
 )
 
 const (
@@ -58,8 +59,12 @@ func (q *mailQueue) work() {
 	}
 }
 
-// send queues an e-mail.
+// send queues an e-mail. Without a sender, as in an operator's command, it logs that none is sent.
 func (q *mailQueue) send(m mail.Message) {
+	if q.sender == nil {
+		q.log.Warn("no e-mail is sent: AJO_SMTP_URL is not set", "subject", m.Subject)
+		return
+	}
 	q.later("mail "+strconv.Quote(m.Subject), func(ctx context.Context) error {
 		failpoint.At("tenant/before-mail")
 		err := q.sender.Send(ctx, m)
@@ -166,6 +171,49 @@ If this was not you, change it back, set a new password, and revoke the API keys
 `, url, fromWhere(by))}
 }
 
+func endpointEmail(to, url string, by audit.By) mail.Message {
+	return mail.Message{To: to, Subject: "Your events are also sent to another URL", Text: fmt.Sprintf(`Events now also go to
+
+    %s
+
+%s
+If this was not you, remove the endpoint, set a new password, and revoke the API keys that you do not know.
+`, url, fromWhere(by))}
+}
+
+// failingEmail names the URL without its query, which may be a secret.
+func failingEmail(f webhook.FailingEndpoint) mail.Message {
+	return mail.Message{To: f.Email, Subject: "Your webhook endpoint is failing", Text: fmt.Sprintf(`Events for
+
+    %s
+
+do not arrive. The oldest of at least %d that wait is of %s UTC. The last error: %s.
+
+They are sent again and again, for 95 minutes each, or for 24 hours where the endpoint has retries for a day. What has not arrived by
+then is a dead letter, which you can send again in the dashboard, or with the API, once the endpoint works. Each attempt and its answer
+are there too.
+
+This is said at most once a day for each URL.
+`, shownURL(f.CallbackURL), f.Deliveries, f.Since.UTC().Format("2 January 2006 at 15:04"), f.LastError)}
+}
+
+func policyEmail(to string, by audit.By) mail.Message {
+	return mail.Message{To: to, Subject: "The approval of your payouts was changed", Text: fmt.Sprintf(`Which payouts need the approval of your members was changed.
+
+%s
+If this was not you, look at the policy, set it back, and set a new password.
+`, fromWhere(by))}
+}
+
+// MailExempted tells the tenant's owner that payouts to an account need no approval from now on.
+func (s *Service) MailExempted(t Tenant, accountNumber, bank string, by audit.By) {
+	s.mails.send(mail.Message{To: t.Email, Subject: "Payouts to an account need no approval now", Text: fmt.Sprintf(`Payouts of any sum to account %s at %s leave without approval from now on.
+
+%s
+If this was not you, require approval again on the page of beneficiaries, and set a new password.
+`, accountNumber, bank, fromWhere(by))})
+}
+
 func takenEmail(to string) mail.Message {
 	return mail.Message{To: to, Subject: "Your e-mail address is already registered", Text: `Someone, perhaps you, just tried to sign up with this e-mail address. It already has an account, and nothing
 about that account has changed.
@@ -225,8 +273,16 @@ If this was not you, set a new password now: choose "Forgot your password?" on t
 `, state, fromWhere(by))}
 }
 
+func totpResetEmail(to string) mail.Message {
+	return mail.Message{To: to, Subject: "Two-factor authentication was reset", Text: `An operator of the service turned two-factor authentication of your account off, because somebody said that your authenticator is lost.
+All your sessions were ended. Log in with your password, and set two-factor authentication up again.
+
+If you did not ask for this, set a new password now: choose "Forgot your password?" on the login page. Then tell whoever runs this service.
+`}
+}
+
 func recoveryEmail(to string, left int, from netip.Addr) mail.Message {
-	return mail.Message{To: to, Subject: "A recovery code was used", Text: fmt.Sprintf(`Somebody signed in to your account with a recovery code, from the address %s. Unused codes: %d.
+	return mail.Message{To: to, Subject: "A recovery code was used", Text: fmt.Sprintf(`A recovery code of your account was used, from the address %s. Unused codes: %d.
 
 If this was not you, set a new password now: choose "Forgot your password?" on the login page. If you have lost your authenticator, turn
 two-factor authentication off with another recovery code, and set it up again.

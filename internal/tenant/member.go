@@ -108,6 +108,12 @@ func readMember(ctx context.Context, tx pg.Tx, id, memberID uuid.UUID, now time.
 	return pg.One(ctx, tx, scanMember, ErrMemberNotFound, `SELECT `+fmt.Sprintf(recordOf, "$3")+` FROM members m WHERE m.tenant_id = $1 AND m.id = $2`, id, memberID, now)
 }
 
+// readJoined returns the member with the e-mail who may log in. [ErrMemberNotFound].
+func readJoined(ctx context.Context, tx pg.Tx, id uuid.UUID, email string) (m Member, err error) {
+	err = tx.QueryRow(ctx, `SELECT `+memberColumns+` FROM members m WHERE m.tenant_id = $1 AND m.email = $2 AND `+joined, id, NormalizeEmail(email)).Scan(m.fields()...)
+	return m, pg.OrNone(err, ErrMemberNotFound)
+}
+
 // Invite invites the owner of an e-mail address, by e-mail, to be a member with the role; whoever
 // was invited before gets another code, and only that one counts. The owner's session only.
 // [ErrEmail], [ErrRole]; [ErrMember] for an address of this tenant's member; [ErrManyMembers].

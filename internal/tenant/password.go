@@ -86,7 +86,7 @@ func (s *Service) checkOwnPassword(ctx context.Context, memberID uuid.UUID, pass
 	if err != nil {
 		return "", err
 	}
-	right, err := isPassword(ctx, hash, password)
+	right, err := secret.IsPassword(ctx, hash, password)
 	if err == nil && !right {
 		return "", otherwise
 	}

@@ -191,14 +191,14 @@ func TestEndSessions(t *testing.T) {
 	a, c := b.login(email, password), b.login(email, password)
 	b.verified("bayo@example.com")
 	other := b.login("bayo@example.com", password)
-	n, err := b.EndSessions(ctx, id, byHand)
+	n, err := b.EndSessions(ctx, id, "", byHand)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
 	require.ErrorIs(t, b.opens(a), ErrUnauthorized)
 	require.ErrorIs(t, b.opens(c), ErrUnauthorized)
 	require.NoError(t, b.opens(other))
 	require.Equal(t, []string{`tenant.end-sessions tenant:` + id.String() + ` {"Name": "Ada Stores", "Sessions": 2}`}, b.audited())
-	_, err = b.EndSessions(ctx, uuid.New(), byHand)
+	_, err = b.EndSessions(ctx, uuid.New(), "", byHand)
 	require.ErrorIs(t, err, ErrNotFound)
 }
 
@@ -228,7 +228,7 @@ func TestALoginUnderWayIsEndedToo(t *testing.T) {
 			end <- err
 		}()
 		testenv.Eventually(t, 10*time.Second, "the login to wait for the tenant's row", func() bool {
-			return testenv.Value[int](b.Env, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+			return b.LockWaits() == 1
 		})
 		require.NoError(t, tx.Commit(ctx))
 		require.ErrorIs(t, <-end, c.want, name)
@@ -272,7 +272,7 @@ func TestKnownNetworks(t *testing.T) {
 	}
 	require.Equal(t, maxKnownNetworks, testenv.Value[int](b.Env, `SELECT count(*) FROM known_networks`))
 	require.False(t, knows("192.0.2.100"), "the oldest goes first")
-	_, err := b.EndSessions(ctx, id, byHand)
+	_, err := b.EndSessions(ctx, id, "", byHand)
 	require.NoError(t, err)
 	require.False(t, knows("192.0.2.101"), "who had the password may have logged in from there")
 }

@@ -14,25 +14,27 @@ type Scope string
 // The scopes. A key with scopes of its own has none of those that are added later; the main key has
 // them all.
 const (
-	AccountsRead     Scope = "accounts:read"     // accounts, their history, balances
-	AccountsWrite    Scope = "accounts:write"    // open, change and expire accounts
-	AccountsTransfer Scope = "accounts:transfer" // move money between the tenant's own accounts
-	CustomersRead    Scope = "customers:read"
-	CustomersWrite   Scope = "customers:write" // rename, submit KYC
-	HoldsRead        Scope = "holds:read"
-	HoldsWrite       Scope = "holds:write"    // place and release
-	PaymentsRead     Scope = "payments:read"  // statements
-	PayoutsCreate    Scope = "payouts:create" // settle, refund: money leaves
-	PayoutsRead      Scope = "payouts:read"   // payouts, and the name behind an account number
-	WebhooksRead     Scope = "webhooks:read"  // dead letters
-	WebhooksWrite    Scope = "webhooks:write" // the webhook URL, and the signing secret
+	AccountsRead       Scope = "accounts:read"     // accounts, their history, balances
+	AccountsWrite      Scope = "accounts:write"    // open, change and expire accounts
+	AccountsTransfer   Scope = "accounts:transfer" // move money between the tenant's own accounts
+	BeneficiariesRead  Scope = "beneficiaries:read"
+	BeneficiariesWrite Scope = "beneficiaries:write" // save, rename and remove
+	CustomersRead      Scope = "customers:read"
+	CustomersWrite     Scope = "customers:write" // rename, submit KYC
+	HoldsRead          Scope = "holds:read"
+	HoldsWrite         Scope = "holds:write"    // place and release
+	PaymentsRead       Scope = "payments:read"  // statements
+	PayoutsCreate      Scope = "payouts:create" // settle, refund: money leaves
+	PayoutsRead        Scope = "payouts:read"   // payouts, and the name behind an account number
+	WebhooksRead       Scope = "webhooks:read"  // dead letters
+	WebhooksWrite      Scope = "webhooks:write" // the webhook URL, and the signing secret
 )
 
 // Scopes are all there are, in the order in which they are shown. The API document and the schema's
 // comment name them too.
 var Scopes = []Scope{
-	AccountsRead, AccountsWrite, AccountsTransfer, CustomersRead, CustomersWrite, HoldsRead, HoldsWrite, PaymentsRead,
-	PayoutsCreate, PayoutsRead, WebhooksRead, WebhooksWrite,
+	AccountsRead, AccountsWrite, AccountsTransfer, BeneficiariesRead, BeneficiariesWrite, CustomersRead, CustomersWrite, HoldsRead, HoldsWrite,
+	PaymentsRead, PayoutsCreate, PayoutsRead, WebhooksRead, WebhooksWrite,
 }
 
 // Refusals of a list of scopes.

@@ -5,27 +5,19 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/pquerna/otp/hotp"
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
+	"ajo/internal/totp"
 )
 
-// The second factor is RFC 6238's: a code of six digits for each step of 30 seconds. A code of the
-// step before or after the present one counts too, since clocks differ.
-const (
-	totpStep       = 30 * time.Second
-	totpSkew       = 1  // steps
-	totpSecretSize = 20 // bytes, as RFC 4226 advises
-	recoveryCodes  = 10
-)
+const recoveryCodes = 10
 
 // Refusals of a second factor.
 var (
@@ -48,12 +40,6 @@ func (t Tenant) Complete() error {
 	return nil
 }
 
-// TOTPSetup is what an authenticator is given, once. It counts when a code of it was entered.
-type TOTPSetup struct {
-	Secret secret.Redacted // base32
-	URL    secret.Redacted // the same as an otpauth URL, for a QR code
-}
-
 func totpPlace(memberID uuid.UUID) secret.Place {
 	return secret.Place{Table: "members", Column: "totp_secret", Row: memberID.String()}
 }
@@ -61,16 +47,14 @@ func totpPlace(memberID uuid.UUID) secret.Place {
 // SetUpTOTP gives a member a new secret for an authenticator, in place of one that was not
 // confirmed. It takes the password, so that a session that was left open is not enough. A member's
 // own session only. [ErrPasswordMissing], [ErrPassword]; [ErrTOTPOn].
-func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, password secret.Redacted, by audit.By) (out TOTPSetup, err error) {
+func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, password secret.Redacted, by audit.By) (out totp.Setup, err error) {
 	if password.IsZero() {
 		return out, ErrPasswordMissing
 	}
 	if _, err := s.checkOwnPassword(ctx, m.ID, password, ErrPassword); err != nil {
 		return out, err
 	}
-	raw := make([]byte, totpSecretSize)
-	_, _ = rand.Read(raw) // which never fails
-	shared := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw)
+	shared := totp.New()
 	var name string
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -79,7 +63,7 @@ func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, passwor
 			return err
 		}
 		name = t.name
-		set, err := tx.Exec(ctx, `UPDATE members m SET totp_secret = $2 WHERE id = $1 AND totp_confirmed_at IS NULL AND `+joined, m.ID, s.Box.Seal(totpPlace(m.ID), []byte(shared)))
+		set, err := tx.Exec(ctx, `UPDATE members m SET totp_secret = $2 WHERE id = $1 AND totp_confirmed_at IS NULL AND `+joined, m.ID, s.Box.Seal(totpPlace(m.ID), []byte(shared.Reveal())))
 		switch {
 		case err != nil:
 			return err
@@ -88,10 +72,10 @@ func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, passwor
 		}
 		return audit.Write(ctx, tx, now, by.Entry("totp.set-up", memberTarget(m.ID), nil).Of(id))
 	})
-	label := url.PathEscape(name) + ":" + url.PathEscape(m.Email)
-	query := url.Values{"secret": {shared}, "issuer": {name}}
-	out.Secret, out.URL = secret.Redact(shared), secret.Redact("otpauth://totp/"+label+"?"+strings.ReplaceAll(query.Encode(), "+", "%20"))
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	return totp.SetUp(name, m.Email, shared)
 }
 
 // ConfirmTOTP turns the second factor on, by a code of the authenticator, and returns the recovery
@@ -181,18 +165,18 @@ func (s *Service) EndTOTP(ctx context.Context, t Tenant, code secret.Redacted, b
 }
 
 // ResetTOTP turns a member's second factor off, for an operator who has made sure who asks, and
-// ends the member's sessions. [ErrNotFound], [ErrMemberNotFound]; [ErrTOTPOff].
+// ends the member's sessions. The member gets an e-mail. [ErrNotFound], [ErrMemberNotFound];
+// [ErrTOTPOff].
 func (s *Service) ResetTOTP(ctx context.Context, id uuid.UUID, email string, by audit.By) (m Member, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		if _, err := lock(ctx, tx, id); err != nil {
 			return err
 		}
-		err := tx.QueryRow(ctx, `SELECT `+memberColumns+` FROM members m WHERE m.tenant_id = $1 AND m.email = $2 AND `+joined, id, NormalizeEmail(email)).Scan(m.fields()...)
-		switch {
-		case err != nil:
-			return pg.OrNone(err, ErrMemberNotFound)
-		case !m.TOTP:
+		if m, err = readJoined(ctx, tx, id, email); err != nil {
+			return err
+		}
+		if !m.TOTP {
 			return ErrTOTPOff
 		}
 		if err := clearTOTP(ctx, tx, m.ID); err != nil {
@@ -203,6 +187,9 @@ func (s *Service) ResetTOTP(ctx context.Context, id uuid.UUID, email string, by 
 		}
 		return audit.Write(ctx, tx, now, by.Entry("tenant.reset-totp", memberTarget(m.ID), struct{ Email string }{m.Email}).Of(id))
 	})
+	if err == nil {
+		s.mails.send(totpResetEmail(m.Email))
+	}
 	return m, err
 }
 
@@ -246,21 +233,15 @@ func (s *Service) stepOf(memberID uuid.UUID, f factor, code secret.Redacted, now
 	if err != nil {
 		return 0, fmt.Errorf("totp_secret of member %s: %w", memberID, err)
 	}
-	at := now.Unix() / int64(totpStep/time.Second)
-	for step := at - totpSkew; step <= at+totpSkew; step++ {
-		if step > f.last && hotp.Validate(code.Reveal(), uint64(step), string(shared)) {
-			return step, nil
-		}
-	}
-	return 0, nil
+	return totp.StepOf(secret.Redact(string(shared)), code, f.last, now), nil
 }
 
 // spend uses a code up: one of the authenticator, or a recovery code. It reports whether the code
 // is right, and how many recovery codes are left when it was one, else -1. The member's row is
-// locked, so of two uses at once one is right.
+// locked, so of two uses at once one is right, and none once the factor was turned off.
 func (s *Service) spend(ctx context.Context, tx pg.Tx, memberID uuid.UUID, code secret.Redacted, now time.Time) (right bool, left int, err error) {
 	f, err := readFactor(ctx, tx, memberID)
-	if err != nil {
+	if err != nil || !f.on { // it may have been turned off a moment ago
 		return false, -1, err
 	}
 	step, err := s.stepOf(memberID, f, code, now)

@@ -12,6 +12,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
+	"ajo/internal/webhook"
 )
 
 // ErrURLMissing refuses an empty webhook URL; the other refusals are those of [safehttp.CheckURL].
@@ -103,3 +104,6 @@ func ensureSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time,
 func webhookSecretPlace(id uuid.UUID) secret.Place {
 	return secret.Place{Table: "tenants", Column: "webhook_secret", Row: id.String()}
 }
+
+// MailFailing mails the tenant that an endpoint of its has been failing.
+func (s *Service) MailFailing(f webhook.FailingEndpoint) { s.mails.send(failingEmail(f)) }

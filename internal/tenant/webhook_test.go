@@ -112,7 +112,7 @@ func (b *bundle) atOnce(id uuid.UUID, n int) []secret.Redacted {
 		wg.Go(func() { secrets[i], fails[i] = b.WebhookSecret(ctx, id, bySession) })
 	}
 	testenv.Eventually(b.T, 10*time.Second, "all calls to wait for the row", func() bool {
-		return testenv.Value[int](b.Env, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
+		return b.LockWaits() == n
 	})
 	require.NoError(b.T, tx.Rollback(ctx))
 	wg.Wait()

@@ -34,6 +34,10 @@ func (b *batched) note(c *pgx.Conn, q pgx.TraceQueryStartData) {
 	case "commit", "rollback":
 		delete(b.in, c)
 	case "select", "insert", "update", "delete", "with":
+		if strings.Contains(q.SQL, "force_generic_plan") { // [pg.CollectAsBatch]
+			b.in[c] = true
+			break
+		}
 		if !b.in[c] {
 			break
 		}

@@ -106,6 +106,9 @@ func (fn tracer) TraceBatchStart(ctx context.Context, c *pgx.Conn, b pgx.TraceBa
 	for _, q := range b.Batch.QueuedQueries {
 		fn(c, pgx.TraceQueryStartData{SQL: q.SQL, Args: q.Arguments})
 	}
+	if c.PgConn().TxStatus() == 'I' { // it is a transaction of its own
+		fn(c, pgx.TraceQueryStartData{SQL: "commit"})
+	}
 	return ctx
 }
 

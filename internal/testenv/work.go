@@ -47,6 +47,12 @@ func (e *Env) Overdue(kind work.Kind, now, before time.Time, limit int) []uuid.U
 	return ids
 }
 
+// LockWaits is how many of the test's connections wait for a lock.
+func (e *Env) LockWaits() int {
+	e.T.Helper()
+	return Value[int](e, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+}
+
 // Meanwhile runs change in a transaction, starts call, commits the transaction once call waits for
 // a lock, and returns what call returns: call has begun before the change is there.
 func (e *Env) Meanwhile(change func(pg.Tx) error, call func() error) error {
@@ -58,7 +64,7 @@ func (e *Env) Meanwhile(change func(pg.Tx) error, call func() error) error {
 		}
 		go func() { ended <- call() }()
 		Eventually(e.T, time.Minute, "the call to wait for a lock", func() bool {
-			return Value[int](e, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+			return e.LockWaits() > 0
 		})
 		return nil
 	}))

@@ -44,6 +44,9 @@ type acceptance struct {
 	reserved money.Amount
 	// what the platform takes
 	platform fee.Charge
+	// what its tenant's policy says of it, and how many members must approve it by that
+	policy    policy
+	approvals int
 }
 
 func (a *acceptance) payer() limit.Payer {
@@ -56,7 +59,11 @@ func (a *acceptance) answer() (idempotency.Answer, error) {
 }
 
 func (a *acceptance) accepted() Accepted {
-	return Accepted{MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, Currency: a.from.Currency, AccountRef: a.from.AccountRef}
+	out := Accepted{MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, Currency: a.from.Currency, AccountRef: a.from.AccountRef}
+	if a.approvals > 0 {
+		out.Awaiting = AwaitingApproval
+	}
+	return out
 }
 
 // acceptAll accepts many settlements in one transaction, with the result of accepting them one
@@ -109,6 +116,9 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 		if err != nil {
 			return nil, err
 		}
+		if err := a.order.Maker.write(ctx, tx, now, "transfer.settle", a); err != nil {
+			return nil, err
+		}
 		out[a.at].Value = Settled{TransferID: a.id, Answer: answer}
 		keys.Keep(a.at, answer)
 	}
@@ -123,21 +133,33 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 
 // reserve has the transfer's fee be expected, if the tenant bears it.
 func (s *Service) reserve(a *acceptance, bears bool) {
-	if a.bearsFee = bears; bears && len(s.Fees) > 0 {
-		a.reserved = s.Fees.Of(a.amount)
+	a.bearsFee, a.reserved = bears, s.expectedFee(a.amount, bears)
+}
+
+// expectedFee is what the bank is expected to take for a payout, of the tenant that bears it.
+func (s *Service) expectedFee(amount money.Amount, bears bool) money.Amount {
+	if !bears || len(s.Fees) == 0 {
+		return money.Zero
 	}
+	return s.Fees.Of(amount)
 }
 
 // debit posts the debits of the requests that their accounts' balances cover and their tenants'
 // limits allow, with those of the fees that their tenants bear and of what the platform takes, and
-// inserts their transfers, due at once. It returns these; the others are refused.
+// inserts their transfers, due at once or, where only members can approve, when the
+// time for that ends. It returns these;
+// the others are refused.
 func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
 	if len(candidates) == 0 {
 		return nil, nil
 	}
+	candidates, err := applyPolicies(ctx, tx, now, candidates, out)
+	if err != nil || len(candidates) == 0 {
+		return nil, err
+	}
 	var limited []limit.Payer
 	for _, c := range candidates {
-		if c.from.Limited {
+		if c.from.Limited || c.policy.dayAbove != nil {
 			limited = append(limited, c.payer())
 		}
 	}
@@ -151,14 +173,16 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 	postings := make([]ledger.Posting, len(candidates))
 	for i, c := range candidates {
 		postings[i] = ledger.Posting{AccountID: c.from.ID, Amount: c.amount, Narration: c.order.Narration, TransactionGroupID: c.id, TransferRef: &c.ref, Kind: kindOf(c.from.TenantID, c.from.ID)}
+		c.approvals = c.policy.of(c.amount, money.Zero)
 		if c.counted = count.Counts(c.payer()); c.counted {
-			postings[i].Allow = func() error { return count.Take(c.payer(), c.amount) }
+			postings[i].Allow = func() error {
+				err := count.Take(c.payer(), c.amount)
+				c.approvals = c.policy.of(c.amount, count.Today(c.payer()))
+				return err
+			}
 		}
 		if c.reserved.IsPositive() {
-			postings[i].With = []ledger.Posting{{
-				AccountID: c.from.ID, Amount: c.reserved, Narration: feeNarration, TransactionGroupID: reservedGroup(c.id), TransferRef: &c.ref,
-				Kind: ledger.KindFee, Contra: ledger.BankFees,
-			}}
+			postings[i].With = []ledger.Posting{reservedFee(c.from.ID, c.id, &c.ref, c.reserved)}
 		}
 		postings[i] = postings[i].WithCharges(c.platform.Fee, c.platform.VAT)
 	}
@@ -208,7 +232,10 @@ func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance
 		rows[i] = Transfer{
 			ID: a.id, TenantID: a.from.TenantID, AccountID: a.from.ID, MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, BankCode: a.order.BankCode,
 			BankName: &a.bank, AccountNumber: a.order.AccountNumber, Narration: a.order.Narration, CreatedAt: now, UpdatedAt: now, Traceparent: a.trace, Counted: a.counted,
-			FeeByTenant: a.bearsFee,
+			FeeByTenant: a.bearsFee, ApprovalsNeeded: a.approvals,
+		}
+		if m := a.order.Maker.Member; m != uuid.Nil {
+			rows[i].MadeBy = &m
 		}
 		if a.reserved.IsPositive() {
 			rows[i].ReservedFee = &a.reserved
@@ -217,9 +244,14 @@ func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance
 			rows[i].PlatformFee, rows[i].PlatformVAT = &a.platform.Fee, &a.platform.VAT
 		}
 		if r := a.refund; r != nil {
-			rows[i].RefundOf, rows[i].RefundName = &r.of, &r.name
+			rows[i].RefundOf, rows[i].RefundName, rows[i].ByPolicy = &r.of, &r.name, r.byPolicy
 		}
 		items[i] = work.Item{Kind: work.Settle, ID: a.id, TenantID: a.from.TenantID, DueAt: now, Traceparent: a.trace}
+		if a.approvals > 0 {
+			if rows[i].ApprovalHook = a.policy.hook; a.policy.hook == nil {
+				items[i].DueAt = now.Add(approvalTime)
+			}
+		}
 	}
 	if _, err := tx.Exec(ctx, insertSQL, pg.Columns(rows)...); err != nil {
 		return err

@@ -54,6 +54,9 @@ type Record struct {
 	DiffersSince   *time.Time    // nil with a difference: a person has dealt with it
 	PaidAmount     *money.Amount // what left, where it is another sum than was ordered
 	RefundOf       *uuid.UUID    // the entry of the payment that it pays back
+
+	ApprovalsNeeded int        // of its tenant's members
+	ApprovedAt      *time.Time // when it had them; nil: it has not, or needs none
 }
 
 const selectRecord = `
@@ -62,7 +65,7 @@ const selectRecord = `
 		coalesce(nullif(w.last_error, ''), t.last_error), w.due_at, w.leased_until,
 		t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
 		t.fee_by_tenant, t.reserved_fee, t.tenant_fee, t.tenant_taxes,
-		t.acknowledged_at, t.ended_by, t.failure_reason, t.difference, t.differs_since, t.paid_amount, t.refund_of
+		t.acknowledged_at, t.ended_by, t.failure_reason, t.difference, t.differs_since, t.paid_amount, t.refund_of, t.approvals_needed, t.approved_at
 	FROM `
 
 const (
@@ -135,6 +138,10 @@ func readRecord(ctx context.Context, q pg.Querier, merchantTxRef string) (Record
 // Over reports whether nothing is left to ask the bank: it was never asked to pay.
 func (t *Record) Over() bool { return t.Status == Failed && t.AttemptCount == 0 }
 
+func (t *Record) awaiting() bool {
+	return t.Status == Pending && t.ApprovalsNeeded > 0 && t.ApprovedAt == nil
+}
+
 // nextStep says in words what will be done about the transfer, and when.
 func (t *Record) nextStep(now time.Time) string {
 	what := map[Status]string{
@@ -144,6 +151,9 @@ func (t *Record) nextStep(now time.Time) string {
 		Failed:     "ask the bank once more, in case it paid after all",
 		Refunded:   "ask the bank once more, in case it paid after all",
 	}[t.Status]
+	if t.awaiting() {
+		what = "wait for the approval of its tenant's members, and fail without"
+	}
 	switch {
 	case t.LeasedUntil != nil && t.LeasedUntil.After(now):
 		return what + ": leased by a worker until " + stamp(*t.LeasedUntil) + ", longer while it works"

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
+	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/work"
@@ -70,9 +72,17 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 		if err != nil {
 			return err
 		}
-		posted, err := ledger.PostDebits(ctx, tx, now, []ledger.Posting{{
+		debit := ledger.Posting{
 			AccountID: from, Amount: p.Amount, Narration: p.Narration, TransactionGroupID: id, TransferRef: &ref, Gone: true, Kind: kindOf(suspense.ID, from),
-		}})
+		}
+		reserved, err := s.releaseAdopted(ctx, tx, now, from, of, p.Amount)
+		if err != nil {
+			return err
+		}
+		if reserved != nil {
+			debit.With = []ledger.Posting{reservedFee(from, id, &ref, *reserved)}
+		}
+		posted, err := ledger.PostDebits(ctx, tx, now, []ledger.Posting{debit})
 		if err != nil {
 			return err
 		}
@@ -83,11 +93,14 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 		var tenant uuid.UUID
 		if err := tx.QueryRow(ctx, `
 			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, attempt_count, submitted_at,
-				acknowledged_at, created_at, updated_at, adopted, fee_by_tenant, refund_of, refund_name)
-			SELECT $1, b.tenant_id, b.account_id, $3, 'processing', $4::numeric, $5, $6, $7, 1, $8, $8, $8, $8, true, coalesce(n.payout_fee_by = 'tenant', false), $9, $10
+				acknowledged_at, created_at, updated_at, adopted, fee_by_tenant, refund_of, refund_name, by_policy, reserved_fee)
+			SELECT $1, b.tenant_id, b.account_id, $3, 'processing', $4::numeric, $5, $6, $7, 1, $8, $8, $8, $8, true, coalesce(n.payout_fee_by = 'tenant', false), $9, $10, $11, $12
 			FROM ledger_balances b LEFT JOIN tenants n ON n.id = b.tenant_id WHERE b.account_id = $2 RETURNING tenant_id`,
-			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, "000"), fitting(accountForm, p.AccountNumber, "0000000000"), p.Narration, now, of.Entry, of.Name).
+			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, "000"), fitting(accountForm, p.AccountNumber, "0000000000"), p.Narration, now, of.Entry, of.Name, of.byPolicy, reserved).
 			Scan(&tenant); err != nil {
+			if pg.IsUnique(err, "transfers_merchant_tx_ref_key") {
+				return ErrKnown // made a moment ago
+			}
 			return err
 		}
 		if err := work.Schedule(ctx, tx, work.Item{Kind: work.Settle, ID: id, TenantID: tenant, DueAt: now}); err != nil {
@@ -105,14 +118,18 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 
 // refunded is the payment that an adopted payout refunds; nil: none.
 type refunded struct {
-	Entry  *uuid.UUID
-	Name   *string // of the payer
-	status ledger.Status
+	Entry *uuid.UUID
+	Name  *string // of the payer
+	// the reference is the one that the account's policy gives its refund
+	byPolicy bool
+	status   ledger.Status
+	tenant   uuid.UUID
+	txnRef   string
 }
 
 // For the form of the tag see paymentTag. It reads the credits of the account.
 const refundedSQL = `
-	SELECT e.id, coalesce(e.record_name, e.sender_name), e.status FROM ledger_entries e
+	SELECT e.id, coalesce(e.record_name, e.sender_name), e.status, e.tenant_id, e.provider_txn_ref FROM ledger_entries e
 	WHERE e.account_id = $1 AND e.direction = 'credit' AND e.reversal_of IS NULL AND e.kind = $2
 		AND left(encode(sha256(convert_to(e.provider_txn_ref, 'UTF8')), 'hex'), 8) = $3
 	ORDER BY e.seq`
@@ -125,7 +142,7 @@ func refundedPayment(ctx context.Context, q pg.Querier, ref string, account uuid
 	}
 	tags, _ := tagsOf(ref)
 	named, err := pg.Collect(ctx, q, func(row pgx.CollectableRow) (r refunded, err error) {
-		return r, row.Scan(&r.Entry, &r.Name, &r.status)
+		return r, row.Scan(&r.Entry, &r.Name, &r.status, &r.tenant, &r.txnRef)
 	}, refundedSQL, account, kindOf(suspense.ID, account), tags[16:24])
 	if err != nil {
 		return r, err
@@ -150,7 +167,39 @@ func refundedPayment(ctx context.Context, q pg.Querier, ref string, account uuid
 	case r.Entry == nil:
 		return r, ErrNoPayment
 	}
-	return r, nil
+	key, err := policyKey(r.tenant, r.txnRef)
+	r.byPolicy = (&request{refund: &refund{txnRef: r.txnRef}}).newRef(account, key) == ref
+	return r, err
+}
+
+// releaseAdopted ends what a policy holds of a payment as far as its refund, which is adopted, has
+// left, and locks the balance of its account. The fee that the tenant bears of a refund by policy
+// comes out of it too, as when that was accepted: it returns the fee to be reserved; nil: none.
+func (s *Service) releaseAdopted(ctx context.Context, tx pg.Tx, now time.Time, account uuid.UUID, of refunded, left money.Amount) (reserved *money.Amount, err error) {
+	if of.Entry == nil {
+		return nil, nil
+	}
+	if err := ledger.LockAccount(ctx, tx, now, account); err != nil {
+		return nil, err
+	}
+	held, err := ledger.FindPolicyHold(ctx, tx, *of.Entry)
+	if err != nil || held == nil {
+		return nil, err
+	}
+	var bears bool
+	if err := tx.QueryRow(ctx, `SELECT payout_fee_by = 'tenant' FROM tenants WHERE id = $1`, of.tenant).Scan(&bears); err != nil {
+		return nil, pg.OrNone(err, nil)
+	}
+	rest := held.Amount.Left(left)
+	fee := s.expectedFee(held.Amount, of.byPolicy && bears)
+	if fee.Cmp(rest) > 0 {
+		fee = rest
+	}
+	if fee.IsPositive() {
+		reserved, rest = &fee, rest.Sub(fee)
+	}
+	held.Amount = rest
+	return reserved, ledger.SetPolicyHold(ctx, tx, now, *held)
 }
 
 func fitting(form *regexp.Regexp, text, otherwise string) string {

@@ -3,6 +3,7 @@ package transfer_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,4 +180,55 @@ func TestAdoptedRefundNeedsItsPayment(t *testing.T) {
 	require.Equal(t, b.entryOf(posted), *b.get(second).RefundOf)
 	require.Equal(t, transfer.Success, b.run(b.get(second)).Status)
 	b.agree()
+}
+
+// The request, sent again, is accepted while the same payout is being adopted: the operator reads
+// that there is a transfer with this reference, or the request that it is adopted; there is one.
+func TestAdoptionBesideTheRequest(t *testing.T) {
+	for name, ask := range map[string]func(*bundle, uuid.UUID) error{
+		"refund": func(b *bundle, entry uuid.UUID) error {
+			r, err := idempotency.NewRequest(b.tenant, "k", "POST", "", nil)
+			require.NoError(b.T, err)
+			_, err = b.svc.Refund(b.ctx, b.tenant, entry, "60.00", transfer.Maker{}, r)
+			return err
+		},
+		"settlement": func(b *bundle, _ uuid.UUID) error {
+			_, err := b.svc.Settle(b.ctx, b.tenant, "shop", order("60.00"), b.key("k", order("60.00")))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			group, entry := b.received("100.00", &payer)
+			r, err := idempotency.NewRequest(b.tenant, "k", "POST", "", nil)
+			require.NoError(t, err)
+			own, _ := r.Name()
+			ref := "AJO" + hex.EncodeToString(b.account[8:]) + hex.EncodeToString(own[:])
+			if name == "refund" {
+				ref = b.refundRef(group.String(), hex.EncodeToString(own[:4]))
+			}
+			b.paysOutside(ref, "60.00")
+			lock, err := b.Pool.Begin(b.ctx)
+			require.NoError(t, err)
+			_, err = lock.Exec(b.ctx, `SELECT FROM ledger_balances WHERE account_id = $1 FOR NO KEY UPDATE`, b.account)
+			require.NoError(t, err)
+			var asked, adopted error
+			var wg sync.WaitGroup
+			wg.Go(func() { asked = ask(b, entry) })
+			require.Eventually(t, func() bool { return b.LockWaits() == 1 }, time.Minute, time.Millisecond)
+			wg.Go(func() { adopted = b.svc.Adopt(b.ctx, ref, uuid.Nil, audit.By{Actor: "cli:ada", Reason: "restored"}) })
+			require.Eventually(t, func() bool { return b.LockWaits() == 2 }, time.Minute, time.Millisecond)
+			require.NoError(t, lock.Commit(b.ctx))
+			wg.Wait()
+			if asked == nil && adopted != nil {
+				require.ErrorIs(t, adopted, transfer.ErrKnown)
+			} else {
+				require.NoError(t, adopted)
+			}
+			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM transfers`))
+			require.Equal(t, transfer.Success, b.run(b.get(ref)).Status)
+			require.Len(t, b.bank.Payouts(), 1)
+			b.agree()
+		})
+	}
 }

@@ -61,10 +61,12 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 		span.Text("transfer", id.String())
 		span.Text("status", string(st.Status))
 	}
-	switch st.Status {
-	case Pending:
+	switch {
+	case st.awaiting:
+		return s.askHook(ctx, st)
+	case st.Status == Pending:
 		return s.submitFirst(ctx, st)
-	case Processing:
+	case st.Status == Processing:
 		return s.ask(ctx, st)
 	default:
 		return s.recheck(ctx, st)
@@ -220,10 +222,13 @@ var errRecheck = errors.New("ended; asked again in case the bank changes its wor
 
 // recheck asks about a transfer that has ended. A refund of all that was paid is booked. Whatever
 // else the bank's record says otherwise than the books is a difference that no rule puts right: a
-// person is notified, and ends it ([Service.Resolve]).
+// person is notified, and ends it ([Service.Resolve]). A question without an answer does not count:
+// the bank may have changed its word meanwhile.
 func (s *Service) recheck(ctx context.Context, st *claimed) error {
 	p, err := s.payout(ctx, st)
-	if err != nil || p.Ref != st.Ref { // no answer is no news
+	if err != nil || p.Ref != st.Ref {
+		// that the bank does not know one that failed is an answer, and agrees
+		st.unanswered = !errors.Is(err, provider.ErrUnknown) || st.Status != Failed
 		return s.postpone(ctx, st, false, errRecheck)
 	}
 	s.learn(ctx, st, p)
@@ -307,9 +312,13 @@ func (s *Service) countsFrom(st *claimed) time.Time {
 }
 
 // next is when a transfer is due again, and its count of questions. One before its time changes
-// neither. A transfer that has ended is not asked about for ever: nil.
+// neither. A transfer that has ended is not asked about for ever: nil. A question about it that was
+// not answered is asked again after the same gap.
 func (s *Service) next(st *claimed, now time.Time) (at *time.Time, asks int) {
 	gaps, asks := s.gaps(st), st.Asks
+	if st.unanswered && len(gaps) > 0 {
+		return new(now.Add(gaps[min(asks, len(gaps)-1)])), asks
+	}
 	if !st.Early {
 		asks++
 	}

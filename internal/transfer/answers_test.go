@@ -190,6 +190,39 @@ func TestFailedAfterSuccess(t *testing.T) {
 	b.ended(b.get(p.MerchantTxRef))
 }
 
+// A question about a paid transfer that gets no answer is asked again, however many there are: the
+// bank has changed its word, and nobody would hear of it. An answer ends that.
+func TestRecheckWithoutAnswer(t *testing.T) {
+	for name, rule := range map[string]fakebank.Rule{
+		"error": answers(fakebank.Fail, 0), "cut": answers(fakebank.Drop, 0), "garbage": answers(fakebank.Garbage, 0),
+		"gateway":   with(answers(fakebank.Gateway, 0), func(r *fakebank.Rule) { r.Value = fakebank.GatewayBodies()[0] }),
+		"not found": answers(fakebank.NotFound, 0), "another's": answers(fakebank.WrongRecord, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			p := b.run(b.settle("100.00"))
+			b.bank.Faults.Set(rule)
+			for range 2 * len(transfer.DefaultRechecks) {
+				b.untilDue(p)
+				b.step(p)
+			}
+			ok, err := b.svc.Expedite(b.ctx, p.MerchantTxRef)
+			require.NoError(t, err)
+			require.True(t, ok)
+			b.step(p)
+			b.bank.Faults.Set(with(answers(fakebank.AlterStatus, 0), func(r *fakebank.Rule) { r.Value = fakebank.StatusFailed }))
+			for range transfer.DefaultRechecks {
+				b.untilDue(p)
+				_ = b.svc.Advance(b.ctx, p.ID)
+			}
+			b.log.Has(t, "paid_then_failed")
+			require.Nil(t, b.DueAt(work.Settle, p.ID), "answered questions come to an end")
+			b.ended(b.get(p.MerchantTxRef))
+		})
+	}
+}
+
 // The schedule of an outcome that stays unknown grows to its last gap and never ends; from ten
 // minutes on each question is reported.
 func TestUnknownForAWeek(t *testing.T) {

@@ -56,7 +56,7 @@ func TestBookTransferMovesAvailableMoney(t *testing.T) {
 	recalled := b.credit("30.00")
 	b.move(recalled, ledger.EventConfirm)
 	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := ledger.HoldRecalled(b.ctx, tx, []uuid.UUID{recalled})
+		_, err := ledger.HoldRecalled(b.ctx, tx, b.Clock.Now(), []uuid.UUID{recalled})
 		return err
 	}))
 	require.Equal(t, "100.00", b.shown(false).Available.String())

@@ -89,8 +89,12 @@ func (st *claimed) charge(to Status) charge {
 	b, final := st.charged(to)
 	c := &charging{booked: b, borne: st.borne, rebooked: !b.fee.Equal(st.booked.fee) || !b.taxes.Equal(st.booked.taxes)}
 	st.charging = c
+	step := charge{claimed: st, to: to}
+	if to != Failed && to != Refunded {
+		step.gone = st.Paid
+	}
 	if !st.borne.byTenant || to == Pending || to == Processing || !final && to == Success {
-		return charge{st, to}
+		return step
 	}
 	if st.borne.reserved.IsPositive() {
 		c.borne.reserved, c.release, c.reborn = money.Zero, ledger.EventReverse, true
@@ -99,7 +103,7 @@ func (st *claimed) charge(to Status) charge {
 		}
 	}
 	c.wantFee, c.wantTaxes = b.fee.Sub(c.borne.fee), b.taxes.Sub(c.borne.taxes)
-	return charge{st, to}
+	return step
 }
 
 // bookings are the columns of a change that has the charges booked and borne; empty where they are
@@ -128,6 +132,13 @@ type bookings struct {
 // reservedGroup is the transaction group of the debit of a transfer's expected fee.
 func reservedGroup(transfer uuid.UUID) uuid.UUID {
 	return ledger.GroupOf(ledger.KindFee, "", transfer)
+}
+
+// reservedFee is the debit of a transfer's expected fee, which goes with its own.
+func reservedFee(account, transfer uuid.UUID, ref *string, fee money.Amount) ledger.Posting {
+	return ledger.Posting{
+		AccountID: account, Amount: fee, Narration: feeNarration, TransactionGroupID: reservedGroup(transfer), TransferRef: ref, Kind: ledger.KindFee, Contra: ledger.BankFees,
+	}
 }
 
 // chargeGroup is the transaction group of a transfer's n-th booking on an account. A second one of
@@ -174,7 +185,9 @@ func (st *claimed) movements() (list []ledger.Movement) {
 // charge is a transfer whose charges are to be booked for its status to.
 type charge struct {
 	*claimed
-	to Status
+	to   Status
+	gone money.Amount // what has left by its own debit then
+	why  string       // of a refund by policy: why not all of it went back
 }
 
 // platformMoves is what the step does to the debits of what the platform takes: they go the way of
@@ -209,7 +222,8 @@ func bookCharges(ctx context.Context, tx pg.Tx, now time.Time, all []charge) err
 
 // moveDebits moves the debits of transfers, confirms those of the paid groups, and has the tenants
 // bear their charges: what was reserved is confirmed or reversed, and the rest debited as far as
-// the account has money, or given back. Where no tenant bears anything it runs no statement more.
+// the account has money, or given back. What comes back of refunds by policy is held before that,
+// so that nothing else is debited of it. Where no tenant bears anything it runs no statement more.
 func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []charge, moves []ledger.Move, paid []uuid.UUID) error {
 	var accounts []uuid.UUID
 	var charges []ledger.Charge
@@ -252,6 +266,9 @@ func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []charge, move
 	}
 	if err != nil {
 		return fmt.Errorf("transfer: debits: %w", err)
+	}
+	if err := holdAgain(ctx, tx, now, all); err != nil {
+		return err
 	}
 	posted, err := ledger.PostCharges(ctx, tx, now, charges)
 	for i, sum := range posted {

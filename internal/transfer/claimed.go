@@ -30,8 +30,10 @@ type claimed struct {
 	Narration     string
 	SenderName    string
 	Attempts      int
-	// when the schedule of its status began: at acceptance, at the last submission, at the end
+	// when the schedule of its status began: at acceptance or approval, at the last submission, at
+	// the end
 	Since        time.Time
+	CreatedAt    time.Time
 	Asks         int  // questions since then that were at their time
 	Unknown      int  // those of them that the bank answered with "not known"
 	Early        bool // this claim is before its time: somebody has expedited the transfer
@@ -56,9 +58,16 @@ type claimed struct {
 	// by what is recorded of this step
 	charging *charging
 	learned  learned
+	// it has ended, and the bank did not answer the question about it
+	unanswered bool
 	// of a refund: the payer, whom the bank must name as the holder; nil: it is none
 	refundName *string
 	payment    paymentState // of a refund
+	refundOf   *uuid.UUID   // of a refund: the payment's entry
+	byPolicy   bool         // the account's policy made it
+	// it needs approvals that it has not got: nothing is submitted
+	awaiting bool
+	hook     string // awaiting: whom to ask for an approval; empty: nobody, or it has answered
 }
 
 func (st *claimed) id() uuid.UUID { return st.ID }
@@ -74,15 +83,15 @@ func (st *claimed) item(due time.Time) work.Item {
 // claimedSQL reads transfers with what their account's confirmed money says: where it covers all
 // debits of the account, it covers each.
 var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, coalesce(n.name, 'Ajo'),
-		t.attempt_count, CASE t.status WHEN 'pending' THEN t.created_at WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END,
-		t.ask_count, t.unknown_count, t.traceparent, coalesce(cardinality(n.webhook_events) > 0, false) OR coalesce(n.listening_until > $2, false),
+		t.attempt_count, CASE t.status WHEN 'pending' THEN coalesce(t.approved_at, t.created_at) WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END, t.created_at,
+		t.ask_count, t.unknown_count, t.traceparent, coalesce(cardinality(n.webhook_events) > 0 OR n.webhook_endpoints > 0, false) OR coalesce(n.listening_until > $2, false),
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
 		coalesce(b.recall_count, 0), t.provider_fee, t.provider_vat, t.provider_stamp_duty,
 		coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0), t.booking_count,
 		t.fee_by_tenant, coalesce(t.reserved_fee, 0), coalesce(t.tenant_fee, 0), coalesce(t.tenant_taxes, 0),
-		coalesce(t.platform_fee, 0), coalesce(t.platform_vat, 0), t.refund_name, ` + paymentOf + `,
+		coalesce(t.platform_fee, 0), coalesce(t.platform_vat, 0), t.refund_name, ` + paymentOf + `, t.refund_of, t.by_policy,
 		t.status = 'pending' AND ` + ledger.Available("$3", "$2") + ` >= 0,
-		` + frozenUntil + `
+		` + frozenUntil + `, ` + awaitsApproval + `, ` + hookToAsk + `
 	FROM transfers t LEFT JOIN tenants n ON n.id = t.tenant_id LEFT JOIN ledger_balances b ON b.account_id = t.account_id
 	WHERE t.id = ANY($1)`
 
@@ -91,10 +100,10 @@ func (s *Service) read(ctx context.Context, tx pg.Tx, now time.Time, ids ...uuid
 	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*claimed, error) {
 		var c claimed
 		err := r.Scan(&c.ID, &c.TenantID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
-			&c.Attempts, &c.Since, &c.Asks, &c.Unknown, &c.Traceparent, &c.Listened,
+			&c.Attempts, &c.Since, &c.CreatedAt, &c.Asks, &c.Unknown, &c.Traceparent, &c.Listened,
 			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.Recalls,
 			&c.known.Fee, &c.known.VAT, &c.known.StampDuty, &c.booked.fee, &c.booked.taxes, &c.booked.count,
-			&c.borne.byTenant, &c.borne.reserved, &c.borne.fee, &c.borne.taxes, &c.platform.Fee, &c.platform.VAT, &c.refundName, &c.payment, &c.covered, &c.frozen)
+			&c.borne.byTenant, &c.borne.reserved, &c.borne.fee, &c.borne.taxes, &c.platform.Fee, &c.platform.VAT, &c.refundName, &c.payment, &c.refundOf, &c.byPolicy, &c.covered, &c.frozen, &c.awaiting, &c.hook)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
 	}, claimedSQL, ids, now, s.Provisional, now.Add(frozenRecheck))

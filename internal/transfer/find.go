@@ -31,18 +31,23 @@ func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, merchantTxRef str
 type Filter struct {
 	AccountRef string // as in a path
 	Status     Status
+	Awaiting   string // "approval": only those that wait for it
 	// a part of the transfer's reference, the account's reference or the number it goes to, in any
 	// case
 	Search string
 }
 
 // List returns a page of the tenant's transfers, newest first. A bad cursor is [page.ErrCursor], an
-// unknown status [ErrStatus], an unknown account account.ErrNotFound.
+// unknown status [ErrStatus], another Awaiting [ErrAwaiting], an unknown account
+// account.ErrNotFound.
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Transfer, page.Info, error) {
 	switch f.Status {
 	case "", Pending, Processing, Success, Failed, Refunded:
 	default:
 		return nil, page.Info{}, ErrStatus
+	}
+	if f.Awaiting != "" && f.Awaiting != AwaitingApproval {
+		return nil, page.Info{}, ErrAwaiting
 	}
 	q := pg.Reader(ctx, s.Pool)
 	var accountID *uuid.UUID
@@ -54,12 +59,12 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 		accountID = &a.ID
 	}
 	list := pg.List[Transfer]{Name: page.Transfers, ID: func(t Transfer) uuid.UUID { return t.ID }, Row: func(row pgx.CollectableRow) (t Transfer, err error) { return t, row.Scan(t.fields()...) }}
-	args := pgx.NamedArgs{"tenant": tenantID, "account": accountID, "status": string(f.Status), "search": f.Search}
+	args := pgx.NamedArgs{"tenant": tenantID, "account": accountID, "status": string(f.Status), "search": f.Search, "awaiting": f.Awaiting != ""}
 	scan := `transfers WHERE tenant_id = @tenant`
-	switch f.Status {
-	case Pending, Processing:
+	switch {
+	case f.Status == Pending, f.Status == Processing, f.Awaiting != "":
 		return list.Filtered(ctx, q, r, `work WHERE true`, `SELECT `+columns+` FROM `+openSQL+listSQL, args)
-	case Failed, Refunded:
+	case f.Status == Failed, f.Status == Refunded:
 		scan += ` AND unpaid`
 	default:
 		if accountID != nil {
@@ -82,6 +87,7 @@ const (
 			AND (@status = '' OR t.status = @status) AND (@status NOT IN ('failed', 'refunded') OR t.unpaid)
 			AND (@search = '' OR strpos(lower(t.merchant_tx_ref), lower(@search)) > 0 OR strpos(lower(a.account_ref), lower(@search)) > 0
 				OR strpos(t.account_number, @search) > 0)
+			AND (NOT @awaiting OR ` + awaitsApproval + `)
 		ORDER BY t.id DESC LIMIT @limit`
 )
 

@@ -22,6 +22,7 @@ const (
 	bySilence  decider = "silence"
 	byBooks    decider = "books"    // the money that it is paid from proved false
 	byOperator decider = "operator" // resolved or cancelled
+	byTenant   decider = "tenant"   // rejected, or not approved in time
 )
 
 // outcome is what ends a transfer, or moves it on from an end.
@@ -45,6 +46,9 @@ const (
 	reasonCancelled   = "the transfer was cancelled before it was sent to the bank"
 	reasonResolvedNot = "the bank did not pay the transfer"
 	reasonOtherHolder = "the bank names another holder of the account that the payment came from"
+	reasonRejected    = "the transfer was rejected by a member"
+	reasonNotApproved = "the transfer was not approved in 24 hours"
+	reasonFeeBack     = "the bank gave its fee back"
 	reasonTakenBack   = "the bank took back the payment that it was to refund"
 )
 
@@ -55,6 +59,7 @@ var (
 	givenBack    = outcome{event: EventRefund, by: byBank, why: "the bank gave it back", reason: reasonReturned}
 	otherHolder  = outcome{event: EventReject, by: byBank, why: "the bank names another holder than its record of the payment", reason: reasonOtherHolder}
 	takenBack    = outcome{event: EventReject, by: byBooks, why: "the bank has taken back the payment that it refunds", reason: reasonTakenBack}
+	notApproved  = outcome{event: EventReject, by: byTenant, why: "it was not approved in time", reason: reasonNotApproved}
 	neverCovered = outcome{event: EventReject, by: byBooks, why: "the money that it pays out proved false", reason: reasonNotCovered}
 )
 
@@ -81,6 +86,7 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 			unpaid = append(unpaid, limit.Change{Transfer: e.ID, By: e.Paid.Neg()})
 		}
 		charged[i] = e.charge(e.to())
+		charged[i].why = e.reason
 	}
 	if err := limit.Correct(ctx, tx, unpaid); err != nil {
 		return err

@@ -165,3 +165,12 @@ func TestNoChoiceNoStatement(t *testing.T) {
 	b.Subscribe(b.tenant, allSettlements)
 	require.Equal(t, none+3, cost(), "the choices, the deliveries, and their items")
 }
+
+// An endpoint gets the end of a transfer, though its tenant has neither a URL nor chosen anything.
+func TestEndpointsGetSettlements(t *testing.T) {
+	b := setup(t)
+	b.Endpoint(b.tenant, "https://tenant.example/hook", "{settlement.succeeded}")
+	b.fund("100.00")
+	p := b.run(b.settle("100.00"))
+	require.Equal(t, []string{"settlement.succeeded success"}, b.Published(p.ID))
+}

@@ -20,7 +20,7 @@ func (b *bundle) recall(group uuid.UUID) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at) VALUES ($1, $2, $3, 'event', 'open', 0, now())`, group, b.tenant, b.account)
 	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := ledger.HoldRecalled(b.ctx, tx, []uuid.UUID{group})
+		_, err := ledger.HoldRecalled(b.ctx, tx, b.Clock.Now(), []uuid.UUID{group})
 		return err
 	}))
 }

@@ -47,6 +47,8 @@ type refund struct {
 	of     uuid.UUID // the payment's entry
 	name   string    // the payer, by the bank's record
 	txnRef string    // the bank's id of the payment
+	// the account's policy makes it: of what the payment's hold keeps, less the fee
+	byPolicy bool
 }
 
 // RefundAccepted is the answer to a request to refund.
@@ -113,7 +115,7 @@ func (p *refundable) left() (money.Amount, error) {
 // ledger.ErrEntryNotFound, [ErrNotPayment], [ErrUnconfirmed], [ErrTakenBack], [ErrRecalled],
 // [ErrNoRecord], [ErrNoSender], [ErrRefunded], [ErrRefundAmount], account.ErrFrozen,
 // ledger.ErrInsufficientFunds, and those of package idempotency.
-func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount string, key idempotency.Request) (Settled, error) {
+func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount string, maker Maker, key idempotency.Request) (Settled, error) {
 	var sum money.Amount
 	if amount != "" {
 		var err error
@@ -127,10 +129,15 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 		return repeated(kept), err // whatever has become of the payment since
 	}
 	p, err := s.readRefundable(ctx, s.Pool, s.Clock.Now(), tenantID, entry)
-	if err == nil {
-		_, err = p.left()
-	}
 	if err != nil {
+		return Settled{}, err
+	}
+	of := &refund{of: entry, name: p.Name, txnRef: p.TxnRef}
+	// after the payment: what has been refunded of it by then is seen here
+	if was, err := s.madeBefore(ctx, s.Pool, s.Clock.Now(), &request{key: key, refund: of}, p.AccountID, sum); err != nil || was != nil {
+		return repeated(was), err
+	}
+	if _, err := p.left(); err != nil {
 		return Settled{}, err
 	}
 	// The record's word on the payer never changes, so it may be read before the transaction, in
@@ -139,7 +146,7 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 	if err != nil {
 		return Settled{}, err
 	}
-	to.key, to.trace, to.refund = key, trace.Parent(ctx), &refund{entry, p.Name, p.TxnRef}
+	to.key, to.trace, to.refund, to.order.Maker = key, trace.Parent(ctx), of, maker
 	var settled Settled
 	settled.Answer, settled.Replayed, err = idempotency.Once(ctx, s.Pool, s.Clock, http.StatusAccepted, key, func(tx pg.Tx, now time.Time) (any, error) {
 		a, err := s.acceptRefund(ctx, tx, now, account.Ref{TenantID: tenantID, ID: p.AccountID}, sum, to)
@@ -147,9 +154,35 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 			return nil, err
 		}
 		settled.TransferID = a.id
+		if err := maker.write(ctx, tx, now, "transfer.refund", a); err != nil {
+			return nil, err
+		}
 		return RefundAccepted{a.accepted(), entry}, nil
 	})
 	return settled, err
+}
+
+// madeBefore is the first answer to a request whose answer is not kept any more: the refund that
+// its key names has a transfer, which is the first one's, or was adopted since ([Service.Adopt]).
+// nil: it has none, or so long ago that its key may be used again. Another amount than the first
+// time is idempotency.ErrReused; zero is any.
+func (s *Service) madeBefore(ctx context.Context, q pg.Querier, now time.Time, r *request, from uuid.UUID, sum money.Amount) (*idempotency.Answer, error) {
+	if !r.key.Given() {
+		return nil, nil
+	}
+	a := RefundAccepted{Accepted{MerchantTxRef: r.newRef(from, r.key), Status: Pending, Currency: money.Currency}, r.refund.of}
+	err := q.QueryRow(ctx, `
+		SELECT t.amount, a.account_ref FROM transfers t JOIN accounts a ON a.id = t.account_id
+		WHERE t.merchant_tx_ref = $1 AND t.refund_of = $2 AND t.created_at >= $3`, a.MerchantTxRef, a.RefundOf, now.Add(-idempotency.Keep)).
+		Scan(&a.Amount, &a.AccountRef)
+	switch {
+	case err != nil:
+		return nil, pg.OrNone(err, nil)
+	case sum.IsPositive() && !sum.Equal(a.Amount):
+		return nil, idempotency.ErrReused
+	}
+	answer, err := idempotency.NewAnswer(http.StatusAccepted, a)
+	return &answer, err
 }
 
 // backTo is the order that pays a payment back to its sender.
@@ -184,6 +217,16 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 	if err := ledger.LockAccount(ctx, tx, now, of.ID); err != nil {
 		return nil, err
 	}
+	switch was, err := s.madeBefore(ctx, tx, now, to, of.ID, money.Zero); {
+	case err != nil:
+		return nil, err
+	case was != nil && !to.refund.byPolicy:
+		return nil, idempotency.ErrRunning // it was adopted a moment ago: the request's repeat finds it
+	}
+	held, err := ledger.FindPolicyHold(ctx, tx, to.refund.of)
+	if err != nil {
+		return nil, err
+	}
 	p, err := s.readRefundable(ctx, tx, now, of.TenantID, to.refund.of)
 	if err != nil {
 		return nil, err
@@ -192,17 +235,35 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 	if err != nil {
 		return nil, err
 	}
+	if held != nil {
+		p.Available = p.Available.Add(held.Amount)
+	}
 	if !sum.IsPositive() {
 		sum = left
+	}
+	// limits do not count it: it goes back to who paid, and their sums are locked before balances
+	a := &acceptance{request: to, from: account.Payer{Account: from[0].Account}, id: uuid.Must(uuid.NewV7()), ref: to.newRef(p.AccountID, to.key)}
+	if to.refund.byPolicy {
+		if sum, err = s.byPolicy(a, held, left, from[0].BearsFee); err != nil {
+			return nil, err
+		}
 	}
 	if sum.Cmp(left) > 0 {
 		return nil, ErrRefundAmount
 	}
-	to.amount = sum
-	// limits do not count it: it goes back to who paid, and their sums are locked before balances
-	a := &acceptance{request: to, from: account.Payer{Account: from[0].Account}, id: uuid.Must(uuid.NewV7()), ref: to.newRef(p.AccountID, to.key)}
-	if s.reserve(a, from[0].BearsFee); sum.Add(a.reserved).Cmp(p.Available) > 0 {
+	if to.amount = sum; !to.refund.byPolicy {
+		s.reserve(a, from[0].BearsFee)
+	}
+	if sum.Add(a.reserved).Cmp(p.Available) > 0 {
 		return nil, ledger.ErrInsufficientFunds
+	}
+	if held != nil { // what it holds goes back first
+		if held.Amount = held.Amount.Left(sum.Add(a.reserved)); to.refund.byPolicy {
+			held.Amount = money.Zero
+		}
+		if err := ledger.SetPolicyHold(ctx, tx, now, *held); err != nil {
+			return nil, err
+		}
 	}
 	out := make([]batch.Outcome[Settled], 1)
 	candidates, err := s.withoutRepeats(ctx, tx, now, []*acceptance{a}, out)

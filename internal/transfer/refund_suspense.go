@@ -57,7 +57,7 @@ func (s *Service) RefundSuspense(ctx context.Context, r SuspenseRefund, by audit
 	if err != nil {
 		return "", err
 	}
-	to.trace, to.refund = trace.Parent(ctx), &refund{entry, r.Record.SenderName, r.Record.ID}
+	to.trace, to.refund = trace.Parent(ctx), &refund{of: entry, name: r.Record.SenderName, txnRef: r.Record.ID}
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		if err := r.Lock(ctx, tx); err != nil {

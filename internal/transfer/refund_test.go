@@ -59,7 +59,7 @@ func (b *bundle) refund(key string, entry uuid.UUID, amount string) (transfer.Re
 	b.T.Helper()
 	r, err := idempotency.NewRequest(b.tenant, key, "POST", "/v1/entries/"+entry.String()+"/refund", []byte(amount))
 	require.NoError(b.T, err)
-	s, err := b.svc.Refund(b.ctx, b.tenant, entry, amount, r)
+	s, err := b.svc.Refund(b.ctx, b.tenant, entry, amount, transfer.Maker{}, r)
 	var a transfer.RefundAccepted
 	if err == nil {
 		require.Equal(b.T, 202, s.Answer.Status)
@@ -72,7 +72,7 @@ func (b *bundle) refund(key string, entry uuid.UUID, amount string) (transfer.Re
 func (b *bundle) takenBack(group uuid.UUID) {
 	b.T.Helper()
 	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		held, err := ledger.HoldRecalled(b.ctx, tx, []uuid.UUID{group})
+		held, err := ledger.HoldRecalled(b.ctx, tx, b.Clock.Now(), []uuid.UUID{group})
 		if err != nil {
 			return err
 		}
@@ -319,7 +319,7 @@ func TestRefundsAtOnce(t *testing.T) {
 				of = uuid.Nil
 				_, _, err = b.accounts().PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "0.50", Reason: "dispute"}, idempotency.Request{})
 			default:
-				_, err = b.svc.Refund(b.ctx, b.tenant, of, amount.String(), idempotency.Request{})
+				_, err = b.svc.Refund(b.ctx, b.tenant, of, amount.String(), transfer.Maker{}, idempotency.Request{})
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -337,7 +337,9 @@ func TestRefundsAtOnce(t *testing.T) {
 	require.NotZero(t, refused)
 	require.LessOrEqual(t, accepted[entry].Cmp(money.Must("100.00")), 0)
 	require.LessOrEqual(t, accepted[other].Cmp(money.Must("60.00")), 0)
-	require.True(t, accepted[entry].IsPositive() && accepted[other].IsPositive())
+	// 160.00 are there; settlements and holds take 75.00 at most, so some refund finds its money.
+	// Which of the two payments goes back depends on who came first.
+	require.True(t, accepted[entry].Add(accepted[other]).IsPositive())
 	require.GreaterOrEqual(t, b.shown(false).Available.Sign(), 0)
 	findings, err := ledger.Verify(b.ctx, b.Pool)
 	require.NoError(t, err)

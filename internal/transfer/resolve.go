@@ -66,7 +66,7 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 		return audit.Write(ctx, tx, now, by.Entry("transfers.cancel", "transfer:"+merchantTxRef, struct {
 			Amount    string
 			CreatedAt time.Time
-		}{st.Amount.String(), st.Since}))
+		}{st.Amount.String(), st.CreatedAt}))
 	})
 	return r, err
 }
@@ -234,6 +234,7 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 		other = &sum
 	}
 	charges := []charge{st.charge(e.to())}
+	charges[0].gone, charges[0].why = sum, "NGN "+sum.String()+" of NGN "+st.Amount.String()+" went back"
 	if err := moveDebits(ctx, tx, now, charges, nil, nil); err != nil {
 		return Resolved{}, err
 	}

@@ -223,6 +223,47 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// Two people resolve the same transfer at once. No step is due any more, so the transfer's own row
+// is all that keeps them apart.
+func TestResolvedTwiceAtOnce(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	b.bank.Faults.Set(with(pays(fakebank.PaidLate, 1), func(r *fakebank.Rule) { r.Delay = time.Minute }))
+	p := b.settle("100.00")
+	b.asked(p, 2)
+	for range transfer.DefaultRechecks {
+		if b.DueAt(work.Settle, p.ID) != nil {
+			b.asked(p, 1)
+		}
+	}
+	require.Nil(t, b.DueAt(work.Settle, p.ID))
+	require.Equal(t, transfer.Failed, b.get(p.MerchantTxRef).Status)
+
+	tx, err := b.Pool.Begin(b.ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(b.ctx, `SELECT FROM transfers WHERE id = $1 FOR NO KEY UPDATE`, p.ID)
+	require.NoError(t, err)
+	ended := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)
+			ended <- err
+		}()
+	}
+	testenv.Eventually(t, time.Minute, "both wait", func() bool {
+		return b.LockWaits() == 2
+	})
+	require.NoError(t, tx.Commit(b.ctx))
+	first, second := <-ended, <-ended
+	if first != nil {
+		first, second = second, first
+	}
+	require.NoError(t, first)
+	require.ErrorIs(t, second, transfer.ErrAgrees)
+	b.money("0.00", isPaid, wasBack, givenBack, "debit 100.00 confirmed")
+	b.consistent(0)
+}
+
 func TestResolveIsRefused(t *testing.T) {
 	b := setup(t)
 	b.fund("500.00")

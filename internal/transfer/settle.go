@@ -5,12 +5,14 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"ajo/internal/account"
+	"ajo/internal/audit"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -31,7 +33,29 @@ type Order struct {
 	BankCode      string
 	AccountNumber string
 	AccountName   string // optional: refused when the bank names another holder
+	Beneficiary   string // the id of one, in place of bank code and account number
 	Narration     string
+	Maker         Maker
+}
+
+// Maker is who asks for a transfer. Without a member it is an API key, whose requests are not in
+// the audit log.
+type Maker struct {
+	Member uuid.UUID // who cannot approve it
+	By     audit.By
+}
+
+// write records in the audit log that a member asks for a transfer.
+func (m Maker) write(ctx context.Context, tx pg.Tx, now time.Time, action string, a *acceptance) error {
+	if m.Member == uuid.Nil {
+		return nil
+	}
+	return audit.Write(ctx, tx, now, m.By.Entry(action, "transfer:"+a.ref, audit.Change{After: struct {
+		AccountRef    string `json:"accountRef"`
+		Amount        string `json:"amount"`
+		BankCode      string `json:"bankCode"`
+		AccountNumber string `json:"accountNumber"`
+	}{a.from.AccountRef, a.amount.String(), a.order.BankCode, a.order.AccountNumber}}).Of(a.from.TenantID))
 }
 
 // Accepted is the answer to a settle request.
@@ -41,6 +65,8 @@ type Accepted struct {
 	Amount        money.Amount `json:"amount"`
 	Currency      string       `json:"currency"`
 	AccountRef    string       `json:"accountRef"`
+	// an addition: "approval" where members must approve it first
+	Awaiting string `json:"awaiting,omitempty"`
 }
 
 // Settled is the result of a settle request: the answer, and the new transfer (uuid.Nil when the
@@ -64,11 +90,15 @@ func (o *Order) check() (money.Amount, error) {
 	switch {
 	case err != nil || !amount.IsPositive():
 		return amount, ErrAmount
+	case o.Beneficiary != "" && (o.BankCode != "" || o.AccountNumber != ""):
+		return amount, ErrBeneficiaryAlone
+	case o.Beneficiary != "":
 	case !bankCodeForm.MatchString(o.BankCode):
 		return amount, ErrBankCode
 	case !accountForm.MatchString(o.AccountNumber):
 		return amount, ErrAccountNumber
-	case utf8.RuneCountInString(o.Narration) > maxNarration || strings.ContainsFunc(o.Narration, unicode.IsControl):
+	}
+	if utf8.RuneCountInString(o.Narration) > maxNarration || strings.ContainsFunc(o.Narration, unicode.IsControl) {
 		return amount, ErrNarration
 	}
 	return amount, nil
@@ -77,24 +107,33 @@ func (o *Order) check() (money.Amount, error) {
 // Settle accepts a settlement: the transfer, its provisional debit and the kept answer are one
 // transaction, under the lock of the account's balance, with the settlements that other callers ask
 // for at the same moment; so concurrent requests cannot overdraw. The checks come in the decided
-// order: body, account, bank, name, funds. Refusals: [ErrAmount], [ErrBankCode],
-// [ErrAccountNumber], account.ErrNotFound, [ErrUnknownBank], [ErrNameMismatch],
-// account.ErrFrozen, ledger.ErrInsufficientFunds, and those of package idempotency.
+// order: body, account, beneficiary, bank, name, funds. Refusals: [ErrAmount], [ErrBankCode],
+// [ErrAccountNumber], [ErrBeneficiaryAlone], account.ErrNotFound, [ErrBeneficiary],
+// [ErrUnknownBank], [ErrNameMismatch], account.ErrFrozen, ledger.ErrInsufficientFunds, and those
+// of package idempotency.
 func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o Order, key idempotency.Request) (Settled, error) {
 	amount, err := o.check()
 	if err != nil {
 		return Settled{}, err
 	}
 	bank, known := "", true
-	if s.Banks != nil {
+	if s.Banks != nil && o.Beneficiary == "" {
 		bank, known = s.Banks.name(ctx, o.BankCode)
 	}
-	if o.AccountName != "" || !known { // the bank is asked, which is not for a transaction
+	if o.AccountName != "" || o.Beneficiary != "" || !known { // the bank is asked, which is not for a transaction
 		if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
-			return repeated(kept), err // even when the bank would not name the holder by now
+			return repeated(kept), err // even when the bank would not name the holder by now, or the beneficiary is removed
 		}
 		if _, err := account.Find(ctx, s.Pool, tenantID, ref); err != nil {
 			return Settled{}, err
+		}
+		if o.Beneficiary != "" {
+			if err := s.toBeneficiary(ctx, tenantID, &o); err != nil {
+				return Settled{}, err
+			}
+			if s.Banks != nil {
+				bank, known = s.Banks.name(ctx, o.BankCode)
+			}
 		}
 		if !known {
 			return Settled{}, ErrUnknownBank

@@ -18,19 +18,19 @@ import (
 	"ajo/internal/work"
 )
 
-// claimResult is a claimed transfer, or a wait ([retry]) if it is frozen or lacks cover. Both are
-// nil if there is nothing to do: the transfer is not due, leased by another worker, or has ended
-// here.
+// claimResult is a claimed transfer, or a wait ([retry]) if it is frozen, lacks cover or awaits
+// approval. Both are nil if there is nothing to do: the transfer is not due, leased by another
+// worker, or has ended here.
 type claimResult struct {
 	transfer *claimed
 	wait     error
 }
 
-// claimAll claims the transfers that are due, puts off those that are frozen or lack cover, and
-// ends those that will never have it, or refund what the bank has taken back. A transfer about
-// which the bank is asked is leased. A pending one is not: its first step only names the holder,
-// which two workers may do at once, and the first of them to record a result wins. What was covered
-// when it was checked still is when it is submitted; see [Service.cover].
+// claimAll claims the transfers that are due, puts off those that are frozen, lack cover or await
+// approval, and ends those that will never have it, or refund what the bank has taken back. A
+// transfer about which the bank or a hook is asked is leased. Another pending one is not: its step
+// only names the holder, which two workers may do at once; the first to record a result wins. What
+// was covered when it was checked still is when it is submitted; see [Service.cover].
 func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]claimResult, error) {
 	now := s.Clock.Now()
 	claims, err := work.Due(ctx, tx, work.Settle, now, ids)
@@ -43,12 +43,18 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 	}
 	byID := map[uuid.UUID]claimResult{}
 	var asked, short []*claimed
-	var frozen, recalled []postponement
+	var frozen, recalled, awaiting []postponement
 	var gone []ending
 	for _, st := range transfers {
 		switch st.Claim = claims[st.ID]; {
 		case st.Status != Pending:
 			asked = append(asked, st)
+		case st.awaiting && now.Before(st.approvalEnd()) && st.hook != "" && s.Hooks != nil:
+			asked = append(asked, st)
+		case st.awaiting && now.Before(st.approvalEnd()):
+			awaiting = append(awaiting, approvalWait(st))
+		case st.awaiting:
+			gone = append(gone, s.ending(st, now, notApproved))
 		case st.frozen != nil:
 			frozen = append(frozen, frozenWait(st))
 		case st.payment == paymentGone:
@@ -68,6 +74,9 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 		return nil, err
 	}
 	if err := s.putOff(ctx, tx, recalled, errRecalled, byID); err != nil {
+		return nil, err
+	}
+	if err := s.putOff(ctx, tx, awaiting, errAwaiting, byID); err != nil {
 		return nil, err
 	}
 	if _, err := s.endAll(ctx, tx, gone); err != nil {
@@ -165,7 +174,7 @@ func (s *Service) lookAgain(ctx context.Context, tx pg.Tx, now time.Time, byID m
 	var free []uuid.UUID
 	for _, st := range again {
 		switch {
-		case st.frozen != nil || st.payment == paymentRecalled:
+		case st.frozen != nil || st.awaiting || st.payment == paymentRecalled:
 		case st.covered || st.payment == paymentGone:
 			free = append(free, st.ID)
 		default:
@@ -204,15 +213,16 @@ type submitted struct {
 	at      time.Time
 }
 
-// submitSQL leaves alone what the bank has acknowledged since the claim, what is frozen, and what
-// is pending, or refunds a payment, on an account that had a recall since. For the forms of the
-// conditions see package pg, plans.go.
+// submitSQL leaves alone what the bank has acknowledged since the claim, what is frozen, what lacks
+// an approval, and what is pending, or refunds a payment, on an account that had a recall since.
+// For the forms of the conditions see package pg, plans.go.
 var submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $2, ask_count = 0, unknown_count = 0,
 		account_name = m.holder, last_error = '', updated_at = $2
 	FROM ` + pg.Unnest[claimed](3, "m") + `
 	WHERE t.id = m.id AND t.status = ANY($1) AND t.acknowledged_at IS NULL
 		AND CASE WHEN t.status = 'pending' OR t.refund_of IS NOT NULL THEN m.recalls = (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id) ELSE true END
 		AND ` + mayLeave + `
+		AND ` + approved + `
 	RETURNING m.n`
 
 // submitAll records many submissions, each under a lease.

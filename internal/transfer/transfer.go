@@ -24,6 +24,8 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/safehttp"
+	"ajo/internal/secret"
 	"ajo/internal/work"
 )
 
@@ -131,17 +133,25 @@ type Transfer struct {
 	// An addition: the entry of the payment that it pays back to its sender, and that sender's name
 	RefundOf   *uuid.UUID `json:"refundOf" pg:"refund_of"`
 	RefundName *string    `json:"-" pg:"refund_name"`
+	ByPolicy   bool       `json:"-" pg:"by_policy"`
+	// An addition: "approval" while it needs approvals that it has not got (approve.go); nil
+	// otherwise
+	Awaiting        *string    `json:"awaiting"`
+	ApprovalsNeeded int        `json:"-" pg:"approvals_needed"`
+	MadeBy          *uuid.UUID `json:"-" pg:"made_by"` // the member who asked for it; nil: an API key
+	ApprovalHook    *string    `json:"-" pg:"approval_hook"`
 }
 
 const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, t.bank_code, t.account_number,
 	t.attempt_count, t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
-	nullif(t.failure_reason, ''), nullif(t.account_name, ''), nullif(t.bank_name, ''), t.narration, t.paid_amount, t.refund_of`
+	nullif(t.failure_reason, ''), nullif(t.account_name, ''), nullif(t.bank_name, ''), t.narration, t.paid_amount, t.refund_of,
+	CASE WHEN ` + awaitsApproval + ` THEN 'approval' END`
 
 func (t *Transfer) fields() []any {
 	return []any{
 		&t.ID, &t.TenantID, &t.AccountID, &t.MerchantTxRef, &t.Status, &t.Amount, &t.Currency, &t.AccountRef, &t.BankCode, &t.AccountNumber,
 		&t.AttemptCount, &t.CreatedAt, &t.UpdatedAt, &t.ProviderFee, &t.VAT, &t.StampDuty,
-		&t.FailureReason, &t.AccountName, &t.BankName, &t.Narration, &t.PaidAmount, &t.RefundOf,
+		&t.FailureReason, &t.AccountName, &t.BankName, &t.Narration, &t.PaidAmount, &t.RefundOf, &t.Awaiting,
 	}
 }
 
@@ -169,6 +179,10 @@ type Options struct {
 	Fees fee.Tiers
 	// Provisional lets credits leave that the bank has not confirmed.
 	Provisional bool
+	// Hooks asks tenants' own systems for approvals, and Box opens the secrets that such questions
+	// are signed with. Without them nobody but members is asked.
+	Hooks *safehttp.Client
+	Box   *secret.Box
 }
 
 // DefaultDelays ask soon, then ever less often, but never stop. The third question comes 17 seconds

@@ -47,7 +47,7 @@ func TestPutOffAtTheMomentOfRelease(t *testing.T) {
 			step := make(chan error, 1)
 			go func() { step <- b.svc.Advance(b.ctx, p.ID) }()
 			testenv.Eventually(t, time.Minute, "the step waits for the item", func() bool {
-				return testenv.Value[int](b.Env, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+				return b.LockWaits() == 1
 			})
 			_, err = tx.Exec(b.ctx, `UPDATE freezes SET lifted_at = now()`)
 			require.NoError(t, err)

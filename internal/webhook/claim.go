@@ -17,6 +17,11 @@ import (
 type dueDelivery struct {
 	work.Claim  // leased, unless it is not due yet
 	tenant      uuid.UUID
+	endpoint    *uuid.UUID // nil: the account's or the tenant's URL
+	pausedAt    *time.Time // the endpoint's
+	removed     bool       // the endpoint is
+	long        bool       // the endpoint's retries go on for a day
+	resent      bool       // somebody asked for it
 	group       uuid.UUID
 	event       Type
 	url         string
@@ -29,7 +34,7 @@ type dueDelivery struct {
 
 const loadSQL = `
 		SELECT d.id, d.tenant_id, d.transaction_group_id, d.event_type, d.callback_url, d.body, d.attempt_count, d.created_at,
-			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until, d.traceparent
+			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until, d.traceparent, d.endpoint_id, d.resent
 		FROM unnest($1::uuid[]) AS m (id) JOIN deliveries d ON d.id = ANY(ARRAY[m.id])
 		JOIN tenants t ON t.id = ANY(ARRAY[d.tenant_id])`
 
@@ -67,13 +72,70 @@ func (s *Service) claim(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*dueD
 		}
 		leased = leased[1:]
 	}
+	if err := readEndpoints(ctx, tx, claimed); err != nil {
+		return nil, err
+	}
 	return pg.Match(ids, claimed, func(d *dueDelivery) uuid.UUID { return d.ID }), nil
 }
 
+// readEndpoints reads what deliveries to endpoints go by: the endpoint as it is now. So a URL that
+// was corrected is where the next attempt goes, and the delivery says so. If none of the deliveries
+// is to an endpoint, it asks nothing.
+func readEndpoints(ctx context.Context, tx pg.Tx, claimed []*dueDelivery) error {
+	var ids []uuid.UUID
+	for _, d := range claimed {
+		if d.endpoint != nil {
+			ids = append(ids, *d.endpoint)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	type endpointRow struct {
+		ID      uuid.UUID
+		URL     string
+		Paused  *time.Time
+		Removed bool
+		Long    bool
+		secrets sealedSecrets
+	}
+	byID := map[uuid.UUID]endpointRow{}
+	_, err := pg.Collect(ctx, tx, func(row pgx.CollectableRow) (struct{}, error) {
+		e := endpointRow{secrets: sealedSecrets{of: ofEndpoint}}
+		err := row.Scan(&e.ID, &e.URL, &e.Paused, &e.Removed, &e.Long, &e.secrets.current, &e.secrets.previous, &e.secrets.previousUntil)
+		byID[e.ID] = e
+		return struct{}{}, err
+	}, `
+		SELECT id, url, paused_at, removed_at IS NOT NULL, retries = 'day', secret, secret_previous, secret_previous_until FROM webhook_endpoints WHERE id = ANY($1)`, ids)
+	if err != nil {
+		return err
+	}
+	type move struct {
+		ID  uuid.UUID `pg:"id"`
+		URL string    `pg:"url"`
+	}
+	var moves []move
+	for _, d := range claimed {
+		if d.endpoint == nil {
+			continue
+		}
+		e := byID[*d.endpoint]
+		if d.pausedAt, d.removed, d.long, d.secrets = e.Paused, e.Removed, e.Long, e.secrets; e.URL != d.url {
+			d.url, moves = e.URL, append(moves, move{d.ID, e.URL})
+		}
+	}
+	if len(moves) == 0 {
+		return nil
+	}
+	slices.SortFunc(moves, pg.ByID(func(m move) uuid.UUID { return m.ID }))
+	_, err = tx.Exec(ctx, `UPDATE deliveries d SET callback_url = m.url FROM `+pg.Unnest[move](1, "m")+` WHERE d.id = ANY(ARRAY[m.id])`, pg.Columns(moves)...)
+	return err
+}
+
 func readPending(row pgx.CollectableRow) (*dueDelivery, error) {
-	var d dueDelivery
+	d := dueDelivery{secrets: sealedSecrets{of: ofTenant}}
 	return &d, row.Scan(&d.ID, &d.tenant, &d.group, &d.event, &d.url, &d.body, &d.attempts, &d.createdAt,
-		&d.secrets.current, &d.secrets.previous, &d.secrets.previousUntil, &d.traceparent)
+		&d.secrets.current, &d.secrets.previous, &d.secrets.previousUntil, &d.traceparent, &d.endpoint, &d.resent)
 }
 
 // hold puts off deliveries that found no slot, and reports for each whether it did: a delivery that

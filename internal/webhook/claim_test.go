@@ -43,11 +43,6 @@ func TestClaimIsGivenOnce(t *testing.T) {
 	require.Equal(t, make([]*work.Claim, 2), b.take(one, two))
 }
 
-// waiting counts the sessions that wait for somebody's row.
-func (b *bundle) waiting() int {
-	return testenv.Value[int](b.Env, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
-}
-
 // Of two that claim the same at once, in opposite orders, the second waits for the first and then
 // gets nothing; neither gets what a third one claims meanwhile.
 func TestClaimAtOnceIsGivenOnce(t *testing.T) {
@@ -79,7 +74,7 @@ func TestClaimAtOnceIsGivenOnce(t *testing.T) {
 			}
 		})
 	}
-	testenv.Eventually(t, 10*time.Second, "both wait", func() bool { return b.waiting() == 2 })
+	testenv.Eventually(t, 10*time.Second, "both wait", func() bool { return b.LockWaits() == 2 })
 	require.Equal(t, ids[taken+1:], b.unlocked(), "locked in the order of ids")
 	require.NoError(t, third.Commit(b.ctx))
 	wg.Wait()
@@ -130,7 +125,7 @@ func TestRecordInOrder(t *testing.T) {
 	wg.Go(func() {
 		assert.Equal(t, []bool{true, true, false, true, true}, together(b, b.records, attempts...))
 	})
-	testenv.Eventually(t, 10*time.Second, "it waits", func() bool { return b.waiting() == 1 })
+	testenv.Eventually(t, 10*time.Second, "it waits", func() bool { return b.LockWaits() == 1 })
 	require.Equal(t, ids[3:], b.unlocked(), "locked in the order of ids")
 	require.NoError(t, other.Commit(b.ctx))
 	wg.Wait()

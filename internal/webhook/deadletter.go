@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -51,6 +52,47 @@ func (s *Service) ReplayOwn(ctx context.Context, tenant, id uuid.UUID, by audit.
 	return s.find(ctx, tenant, id)
 }
 
+// Deliveries that are sent again together are due one after the other, and not at once, so that
+// what happens meanwhile is not behind them.
+const (
+	resendMax   = 1000
+	resendEvery = 100 * time.Millisecond
+)
+
+// ReplaySince gives the tenant's dead letters of a time and later a fresh set of attempts, as
+// [Service.Replay] does: the oldest first, ten a second, at most a thousand. It returns how many,
+// and whether there are more.
+func (s *Service) ReplaySince(ctx context.Context, tenant uuid.UUID, since time.Time, by audit.By) (n int, more bool, err error) {
+	err = pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
+		ids, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `
+			UPDATE deliveries SET status = $3
+			WHERE id = ANY(ARRAY(
+				SELECT id FROM deliveries WHERE tenant_id = $1 AND dead AND created_at >= $2 AND `+endpointStands+` ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED)) AND status = ANY($5)
+			RETURNING id`, tenant, since, string(Pending), resendMax, Transitions.From(EventReplay))
+		if n, more = len(ids), len(ids) == resendMax; err != nil || n == 0 {
+			return err
+		}
+		slices.SortFunc(ids, pg.CompareIDs)
+		now := s.clock.Now()
+		items := make([]work.Item, n)
+		for i, id := range ids {
+			items[i] = work.Item{Kind: work.Deliver, ID: id, TenantID: tenant, DueAt: now.Add(time.Duration(i) * resendEvery)}
+		}
+		if err := work.Schedule(ctx, tx, items...); err != nil {
+			return err
+		}
+		detail := struct {
+			Since time.Time
+			Count int
+		}{since, n}
+		return audit.Write(ctx, tx, now, by.Entry("deliveries.replay_since", "tenant:"+tenant.String(), detail).Of(tenant))
+	})
+	return n, more, err
+}
+
+// endpointStands: the delivery can be made, its endpoint was not removed.
+const endpointStands = `(endpoint_id IS NULL OR EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = ANY(ARRAY[endpoint_id]) AND e.removed_at IS NULL))`
+
 // replayOf replays a delivery of the tenant, or of any (uuid.Nil).
 func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.By) error {
 	return pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
@@ -63,7 +105,7 @@ func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.B
 		}
 		err := tx.QueryRow(ctx, `
 			UPDATE deliveries SET status = $2
-			WHERE id = $1 AND status = ANY($3) AND ($4::uuid IS NULL OR tenant_id = $4) RETURNING tenant_id, callback_url, attempt_count, last_error`,
+			WHERE id = $1 AND status = ANY($3) AND ($4::uuid IS NULL OR tenant_id = $4) AND `+endpointStands+` RETURNING tenant_id, callback_url, attempt_count, last_error`,
 			id, string(Pending), Transitions.From(EventReplay), unlessNil(tenant)).
 			Scan(&detail.TenantID, &detail.CallbackURL, &detail.AttemptCount, &detail.LastError)
 		if pg.IsNoRows(err) {
@@ -81,13 +123,15 @@ func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.B
 
 // whyNot says why no dead letter of that id was found.
 func whyNot(ctx context.Context, q pg.Querier, tenant, id uuid.UUID) error {
-	var known bool
-	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM deliveries WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2))`, id, unlessNil(tenant)).Scan(&known)
+	var dead bool
+	err := q.QueryRow(ctx, `SELECT dead FROM deliveries WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2)`, id, unlessNil(tenant)).Scan(&dead)
 	switch {
+	case pg.IsNoRows(err):
+		return missing(ctx, q, tenant, id)
 	case err != nil:
 		return err
-	case !known:
-		return missing(ctx, q, tenant, id)
+	case dead:
+		return ErrEndpointRemoved
 	}
 	return ErrNotDeadLetter
 }

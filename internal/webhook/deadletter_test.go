@@ -5,12 +5,15 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/audit"
@@ -186,4 +189,45 @@ func TestDeadLetterOfANetworkError(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, letters, 1)
 	require.Equal(t, "connection refused", letters[0].LastError)
+}
+
+// All dead letters since a time are due again one after the other, the oldest first, and nothing
+// else is; what comes meanwhile is due before most of them. Of two calls at once each is sent once.
+func TestReplaySince(t *testing.T) {
+	b := setup(t)
+	old := b.in(Dead)
+	b.Exec(`UPDATE deliveries SET created_at = $1 WHERE id = $2`, b.Clock.Now().Add(-time.Hour), old)
+	var want []uuid.UUID
+	for range 30 {
+		want = append(want, b.in(Dead))
+	}
+	pending, delivered := b.in(Pending), b.in(Delivered)
+	stranger := b.Env.Tenant()
+	n, more, err := b.ReplaySince(b.ctx, stranger, b.Clock.Now().Add(-time.Minute), audit.Session("ada@example.com", netip.Addr{}))
+	require.NoError(t, err)
+	require.Zero(t, n, "another tenant's")
+	require.False(t, more)
+
+	since := b.Clock.Now().Add(-time.Minute)
+	counts := make(chan int, 2)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			n, _, err := b.ReplaySince(b.ctx, b.tenant, since, audit.Session("ada@example.com", netip.Addr{}))
+			assert.NoError(t, err)
+			counts <- n
+		})
+	}
+	both.Wait()
+	require.Equal(t, 30, <-counts+<-counts)
+	require.Equal(t, string(Dead), testenv.Value[string](b.Env, `SELECT status FROM deliveries WHERE id = $1`, old))
+	require.Equal(t, string(Delivered), testenv.Value[string](b.Env, `SELECT status FROM deliveries WHERE id = $1`, delivered))
+	due := testenv.Value[[]uuid.UUID](b.Env, `SELECT array_agg(id ORDER BY due_at, id) FROM work WHERE id <> $1`, pending)
+	require.ElementsMatch(t, want, due)
+	require.LessOrEqual(t, testenv.Value[int](b.Env, `SELECT count(*) FROM work WHERE due_at <= $1 AND id <> $2`, b.Clock.Now(), pending), 2, "the first of each call")
+	live := b.payment("https://example.com/")
+	b.queue(live)
+	require.GreaterOrEqual(t, testenv.Value[int](b.Env, `SELECT count(*) FROM work w WHERE due_at > (SELECT due_at FROM work JOIN deliveries d USING (id) WHERE d.transaction_group_id = $1)`,
+		live.TransactionGroupID), 28)
+	require.Equal(t, 30, testenv.Value[int](b.Env, `SELECT sum((detail->>'Count')::int) FROM audit_log WHERE action = 'deliveries.replay_since'`))
 }

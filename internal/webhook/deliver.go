@@ -8,12 +8,14 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"ajo/internal/failpoint"
 	"ajo/internal/metrics"
+	"ajo/internal/pg"
 	"ajo/internal/retry"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
@@ -24,6 +26,25 @@ import (
 // ErrEarly says that the caller came a moment before the time. It counts as no attempt.
 var ErrEarly = errors.New("webhook: not due yet")
 
+// Why a delivery to an endpoint makes no attempt. Neither counts as one.
+var (
+	ErrPaused  = errors.New("webhook: the endpoint is paused")
+	ErrRemoved = errors.New("the endpoint was removed")
+)
+
+// How often a delivery looks whether its endpoint is still paused: after as long as the pause has
+// been, within these, and up to a tenth more. So what has waited goes out within as long as the
+// pause was, and not all at once.
+const (
+	pausedMin = time.Minute
+	pausedMax = time.Hour
+)
+
+func pausedFor(since time.Duration) time.Duration {
+	wait := min(max(since, pausedMin), pausedMax)
+	return wait + rand.N(wait/10+1)
+}
+
 // early is how much too soon a task may run: asynq keeps times to the second. One that comes sooner
 // than that is a stray; another task is scheduled for the time at which the item is due.
 const early = 2 * time.Second
@@ -31,7 +52,7 @@ const early = 2 * time.Second
 // How the metrics name the result of an attempt, and why none was made.
 var (
 	attemptedAs = map[Event]string{EventSucceed: "delivered", EventFail: "failed", EventExhaust: "exhausted"}
-	putOffAs    = map[error]string{ErrBusy: "busy", ErrHeld: "held"}
+	putOffAs    = map[error]string{ErrBusy: "busy", ErrHeld: "held", ErrPaused: "paused"}
 )
 
 // Deliver makes the attempt that is due for the delivery: claim, sign, POST, record. Running it
@@ -41,10 +62,10 @@ var (
 // It returns nil when the delivery has arrived, when nothing is due (unknown id, delivered, dead,
 // claimed by somebody else, due later), and when its claim was gone before it could record.
 // retry.At says when the row is due again: after a failed attempt, or without one ([ErrBusy],
-// [ErrHeld], [ErrEarly]: the caller should count no failure). retry.Exhausted says that this was
-// the last attempt and the row is a dead letter. Any other error is ours: the attempt was not
-// recorded (or it was, and the answer of Postgres is lost), and once the lease has run out the row
-// says what is due.
+// [ErrHeld], [ErrPaused], [ErrEarly]: the caller should count no failure). retry.Exhausted says
+// that this was the last attempt, or [ErrRemoved], and the row is a dead letter.
+// Any other error is ours: the attempt was not recorded (or it was, and the answer of Postgres is
+// lost), and once the lease has run out the row says what is due.
 func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
 	return s.Claim(ctx, []uuid.UUID{id})[0](ctx)
 }
@@ -69,11 +90,18 @@ func (s *Service) attempt(ctx context.Context, w *dueDelivery) error {
 	if w.DueAt.After(now) {
 		return retry.At(w.DueAt, ErrEarly)
 	}
-	secrets, err := w.secrets.open(s.box, w.tenant, now)
+	if w.removed {
+		return s.giveUp(ctx, w)
+	}
+	if w.pausedAt != nil {
+		metrics.Deferred(putOffAs[ErrPaused])
+		return s.putOff(ctx, w, now.Add(pausedFor(now.Sub(*w.pausedAt))).Truncate(time.Microsecond), ErrPaused)
+	}
+	secrets, err := w.signers(s.box, now)
 	if err != nil {
 		return err
 	}
-	e := w.endpoint()
+	e := w.limited()
 	ctx, span := trace.Resume(ctx, "deliver", w.traceparent, time.Now())
 	defer span.End()
 	if span.Traced() {
@@ -120,6 +148,23 @@ func (s *Service) putOff(ctx context.Context, w *dueDelivery, to time.Time, why 
 	return retry.At(to, why)
 }
 
+// giveUp ends a delivery whose endpoint was removed: it is a dead letter that says so.
+func (s *Service) giveUp(ctx context.Context, w *dueDelivery) error {
+	var held []bool
+	err := pg.InTx(ctx, s.pool, func(tx pg.Tx) (err error) {
+		if held, err = work.Finish(ctx, tx, work.Deliver, []work.Outcome{{Claim: w.Claim}}); err != nil || !held[0] {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE deliveries SET status = $2, last_error = $3 WHERE id = $1 AND status = ANY($4)`,
+			w.ID, string(Dead), ErrRemoved.Error(), Transitions.From(EventExhaust))
+		return err
+	})
+	if err != nil || !held[0] {
+		return err
+	}
+	return retry.Exhausted(ErrRemoved)
+}
+
 // try calls the receiver, in an acquired slot, which it releases.
 func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Redacted, e endpoint) (*attemptResult, error) {
 	var took time.Duration
@@ -128,7 +173,10 @@ func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Reda
 	defer work.Hold(ctx, s.pool, s.clock, work.Deliver, w.Claim, work.Term).Release()
 	now := s.clock.Now()
 	header := s.header()
-	sign(header, secrets, messageID(w.event, w.group), now, w.body)
+	if w.resent {
+		header.Set(Resent, "true")
+	}
+	Sign(header, secrets, messageID(w.event, w.group).String(), now, w.body)
 	answer, err := s.call(ctx, w, header, w.attempts+1)
 	took = answer.Duration
 	if err != nil && ctx.Err() != nil {
@@ -140,7 +188,11 @@ func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Reda
 		claim: w.Claim, StartedAt: now, DurationMS: int32(answer.Duration.Milliseconds()),
 		StatusCode: statusCode(answer), Failure: failure(answer, err), Body: answer.Body,
 	}
-	s.conclude(a, w.attempts+1)
+	delays := s.opts.Delays
+	if w.long {
+		delays = slices.Concat(delays, dayDelays)
+	}
+	s.conclude(a, w.attempts+1, delays)
 	return a, nil
 }
 
@@ -192,21 +244,24 @@ func judge(r safehttp.Result, err error) finding {
 	}
 }
 
+// dayDelays follow the standard ones at an endpoint that wants retries for a day: 24 hours in all.
+var dayDelays = []time.Duration{2 * time.Hour, 4 * time.Hour, 6 * time.Hour, 10*time.Hour + 25*time.Minute}
+
 // conclude decides what the attempt with this number means: its event, and the time of the next
-// attempt.
+// attempt, of those that the delays allow.
 //
 // A replay gives a fresh set of attempts while the count goes on, so the place in the set is the
 // count modulo its size.
-func (s *Service) conclude(a *attemptResult, number int) {
+func (s *Service) conclude(a *attemptResult, number int, delays []time.Duration) {
 	now := s.clock.Now()
-	place := (number-1)%(len(s.opts.Delays)+1) + 1
+	place := (number-1)%(len(delays)+1) + 1
 	switch {
 	case a.Failure == "":
 		a.event, a.DeliveredAt = EventSucceed, &now
-	case place > len(s.opts.Delays):
+	case place > len(delays):
 		a.event = EventExhaust
 	default:
-		delay := s.opts.Delays[place-1]
+		delay := delays[place-1]
 		next := now.Add(delay + rand.N(delay/10+1)).Truncate(time.Microsecond)
 		a.event, a.NextAttemptAt = EventFail, &next
 	}
@@ -234,11 +289,22 @@ func statusCode(r safehttp.Result) *int32 {
 	return &code
 }
 
-// endpoint is whose slots the delivery takes; a URL that does not parse fails in the client.
-func (w *dueDelivery) endpoint() endpoint {
+// limited is whose slots the delivery takes; a URL that does not parse fails in the client.
+func (w *dueDelivery) limited() endpoint {
 	e := endpoint{tenant: w.tenant}
+	if w.endpoint != nil {
+		e.id = *w.endpoint
+	}
 	if u, err := url.Parse(w.url); err == nil {
 		e.host = u.Host
 	}
 	return e
+}
+
+// signers are the secrets that sign at the time now: the endpoint's own, or the tenant's.
+func (w *dueDelivery) signers(box *secret.Box, now time.Time) ([]secret.Redacted, error) {
+	if w.endpoint != nil {
+		return w.secrets.open(box, *w.endpoint, now)
+	}
+	return w.secrets.open(box, w.tenant, now)
 }

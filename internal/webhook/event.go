@@ -65,6 +65,7 @@ type Payment struct {
 	ProviderFee money.Amount
 	SenderName  string
 	Narration   string
+	Policy      string // hold or refund, where the account's policy does not just accept it
 }
 
 // paymentWire is the wire form; its fields stand in the specification's order.
@@ -79,13 +80,14 @@ type paymentWire struct {
 	SenderName         string       `json:"senderName"`
 	Narration          string       `json:"narration"`
 	Status             string       `json:"status"`
+	Policy             string       `json:"policy,omitempty"` // an addition
 }
 
 func (p Payment) wire(d *NewDelivery) any {
 	return paymentWire{
 		EventType: d.Type, TransactionGroupID: d.TransactionGroupID, AccountRef: d.AccountRef,
 		Amount: p.Amount, GrossAmount: p.GrossAmount, ProviderFee: p.ProviderFee, Currency: money.Currency,
-		SenderName: p.SenderName, Narration: p.Narration, Status: statusOf[d.Type],
+		SenderName: p.SenderName, Narration: p.Narration, Status: statusOf[d.Type], Policy: p.Policy,
 	}
 }
 
@@ -193,7 +195,9 @@ type NewDelivery struct {
 	// the account's, else the tenant's; passed safehttp.CheckURL when it was set. Empty: no
 	// endpoint is called
 	CallbackURL string `pg:"callback_url"`
-	Listening   bool   // the tenant listens: it is shown the event too
+	// the tenant has endpoints beside the URL: those that want the event get it too
+	FanOut    bool
+	Listening bool // the tenant listens: it is shown the event too
 	// when it happened; of a received payment, when its event was received
 	CreatedAt time.Time `pg:"created_at"`
 	// of the payment or settlement, for the delivery to be a step of its trace

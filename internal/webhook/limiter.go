@@ -42,10 +42,11 @@ const (
 )
 
 // endpoint is what is limited. Tenants who share a host do not share its slots, and neither do one
-// tenant's hosts.
+// tenant's hosts or its endpoints on one host.
 type endpoint struct {
 	tenant uuid.UUID
 	host   string
+	id     uuid.UUID // uuid.Nil: an account's or the tenant's own URL
 }
 
 // finding is what a call shows about the endpoint.

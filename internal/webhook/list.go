@@ -31,13 +31,15 @@ type Delivery struct {
 	LeasedUntil        *time.Time
 	CreatedAt          time.Time
 	DeliveredAt        *time.Time
+	EndpointID         *uuid.UUID // nil: the account's or the tenant's URL
+	Resent             bool       // somebody asked for it once more
 }
 
 // selectDelivery shows a tenant that an error of ours occurred, and no more of it.
 const selectDelivery = `
 	SELECT d.id, d.tenant_id, d.account_id, a.account_ref, d.transaction_group_id, d.event_type, d.callback_url, d.status, d.attempt_count,
 		CASE WHEN w.attempts > 0 THEN 'not sent: an error on our side; it will be tried again' ELSE d.last_error END,
-		w.due_at, w.leased_until, d.created_at, d.delivered_at`
+		w.due_at, w.leased_until, d.created_at, d.delivered_at, d.endpoint_id, d.resent`
 
 const deliveryQuery = selectDelivery + `
 	FROM deliveries d JOIN accounts a ON a.id = d.account_id LEFT JOIN work w ON w.kind = 'deliver' AND w.id = d.id`
@@ -58,6 +60,7 @@ type Filter struct {
 	AccountID uuid.UUID
 	Status    Status
 	EventType Type
+	Endpoint  *uuid.UUID // uuid.Nil: what is sent to the accounts' and the tenant's URL; nil: to any
 }
 
 // maxAttempts bounds what [Service.Attempts] returns.
@@ -76,13 +79,21 @@ func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Deliver
 	}
 	q := pg.Reader(ctx, s.pool)
 	list := pg.List[Delivery]{Name: page.Deliveries, ID: func(d Delivery) uuid.UUID { return d.ID }, Row: pgx.RowToStructByPos[Delivery]}
-	args := pgx.NamedArgs{"tenant": unlessNil(f.TenantID), "account": unlessNil(f.AccountID), "status": string(f.Status), "type": string(f.EventType)}
+	args := pgx.NamedArgs{
+		"tenant": unlessNil(f.TenantID), "account": unlessNil(f.AccountID), "status": string(f.Status), "type": string(f.EventType),
+		"endpoint": uuid.NullUUID{}, "default": f.Endpoint != nil && *f.Endpoint == uuid.Nil,
+	}
+	if f.Endpoint != nil {
+		args["endpoint"] = unlessNil(*f.Endpoint)
+	}
 	scan := `deliveries WHERE tenant_id = @tenant`
 	switch chosen := f.EventType != "" && f.EventType != PaymentReceived; {
 	case f.Status == Pending:
 		return list.Filtered(ctx, q, r, `work WHERE true`, pendingSQL, args)
 	case f.TenantID == uuid.Nil: // the indexes of what is rare are in the order of one tenant's rows
 		scan = `deliveries WHERE true`
+	case f.Endpoint != nil && *f.Endpoint != uuid.Nil:
+		scan += ` AND endpoint_id = @endpoint`
 	case f.Status == Dead:
 		scan += ` AND dead`
 	case chosen:
@@ -101,6 +112,7 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM deliveries WHERE id = w.id LIMIT 1) d JOIN accounts a ON a.id = d.account_id` + filterSQL
 	filterSQL = `
 	WHERE d.id < @before AND d.id >= @floor AND (@tenant::uuid IS NULL OR d.tenant_id = @tenant) AND (@account::uuid IS NULL OR d.account_id = @account)
+		AND (@endpoint::uuid IS NULL OR d.endpoint_id = @endpoint) AND (NOT @default OR d.endpoint_id IS NULL)
 		AND (@status = '' OR d.status = @status) AND (@status <> 'dead_letter' OR d.dead)
 		AND (@type = '' OR d.event_type = @type) AND (@type IN ('', 'payment.received') OR d.event_type <> 'payment.received')
 	ORDER BY d.id DESC LIMIT @limit`

@@ -15,46 +15,127 @@ import (
 // queued is the row of a new delivery.
 type queued struct {
 	NewDelivery
-	ID     uuid.UUID `pg:"id"`
-	Body   []byte    `pg:"body"`
-	Status Status    `pg:"status"`
+	ID         uuid.UUID  `pg:"id"`
+	Body       []byte     `pg:"body"`
+	Status     Status     `pg:"status"`
+	EndpointID *uuid.UUID `pg:"endpoint_id"`
+	CopyOf     *uuid.UUID `pg:"copy_of"`
 }
 
 var queueSQL = pg.Insert[queued]("deliveries", 1) + ` ON CONFLICT DO NOTHING RETURNING id`
 
 // Queue stores deliveries, due at once, in the transaction of the fact that they report, with one
-// statement however many there are. It returns the ids of the new rows in the order given, and
-// uuid.Nil where none was made: there is no URL, or the event has its delivery already.
+// statement however many there are, and two more for tenants with several endpoints. It returns the
+// id of each event's first delivery in the order given, and uuid.Nil where none was made: there is
+// neither URL nor an endpoint that wants it, or the event has its delivery already.
 func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDelivery) ([]uuid.UUID, error) {
-	var rows []queued
-	ids := make([]uuid.UUID, len(deliveries)) // uuid.Nil: none
-	for i := range deliveries {
-		d := &deliveries[i]
-		if d.CallbackURL == "" {
-			continue
-		}
-		body, err := encode(d.Payload.wire(d))
-		if err != nil {
-			return nil, err
-		}
-		ids[i] = uuid.Must(uuid.NewV7())
-		rows = append(rows, queued{*d, ids[i], body, Pending})
-	}
-	if len(rows) == 0 {
-		return ids, nil
-	}
-	stored, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], queueSQL, pg.Columns(rows)...)
+	endpoints, err := endpointsOf(ctx, tx, deliveries)
 	if err != nil {
 		return nil, err
 	}
-	ids = pg.Match(ids, stored, func(id uuid.UUID) uuid.UUID { return id })
-	var items []work.Item
-	for i, id := range ids {
-		if id != uuid.Nil {
-			items = append(items, work.Item{Kind: work.Deliver, ID: id, TenantID: deliveries[i].TenantID, DueAt: now, Traceparent: deliveries[i].Traceparent})
+	var first, copies []queued
+	ids := make([]uuid.UUID, len(deliveries)) // uuid.Nil: none
+	for i := range deliveries {
+		rows, err := rowsOf(&deliveries[i], endpoints)
+		if err != nil {
+			return nil, err
+		}
+		if len(rows) > 0 {
+			ids[i] = rows[0].ID
+			first, copies = append(first, rows[0]), append(copies, rows[1:]...)
 		}
 	}
+	if len(first) == 0 {
+		return ids, nil
+	}
+	stored, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], queueSQL, pg.Columns(first)...)
+	if err != nil {
+		return nil, err
+	}
+	// a copy has no guard of its own: it is made with its first delivery, or not at all
+	copies = slices.DeleteFunc(copies, func(c queued) bool { return !slices.Contains(stored, *c.CopyOf) })
+	if len(copies) > 0 {
+		if _, err := tx.Exec(ctx, queueSQL, pg.Columns(copies)...); err != nil {
+			return nil, err
+		}
+	}
+	ids = pg.Match(ids, stored, func(id uuid.UUID) uuid.UUID { return id })
+	var items []work.Item
+	item := func(id uuid.UUID, d *NewDelivery) {
+		items = append(items, work.Item{Kind: work.Deliver, ID: id, TenantID: d.TenantID, DueAt: now, Traceparent: d.Traceparent})
+	}
+	for i, id := range ids {
+		if id != uuid.Nil {
+			item(id, &deliveries[i])
+		}
+	}
+	for i := range copies {
+		item(copies[i].ID, &copies[i].NewDelivery)
+	}
 	return ids, work.Schedule(ctx, tx, items...)
+}
+
+// rowsOf are the deliveries of an event: to its URL, where there is one, and to each endpoint that
+// wants it.
+func rowsOf(d *NewDelivery, endpoints map[uuid.UUID][]target) ([]queued, error) {
+	var rows []queued
+	add := func(endpoint *uuid.UUID, url string) {
+		q := queued{NewDelivery: *d, ID: uuid.Must(uuid.NewV7()), Status: Pending, EndpointID: endpoint}
+		if q.CallbackURL = url; len(rows) > 0 {
+			q.CopyOf = new(rows[0].ID)
+		}
+		rows = append(rows, q)
+	}
+	if d.CallbackURL != "" {
+		add(nil, d.CallbackURL)
+	}
+	for _, e := range endpoints[d.TenantID] {
+		if d.FanOut && e.wants(d) {
+			add(&e.ID, e.URL)
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	body, err := encode(d.Payload.wire(d))
+	for i := range rows {
+		rows[i].Body = body
+	}
+	return rows, err
+}
+
+// target is an endpoint as the fan-out needs it.
+type target struct {
+	ID, TenantID uuid.UUID
+	URL          string
+	Events       []Type
+	AccountRefs  []string // nil: all
+}
+
+func (e target) wants(d *NewDelivery) bool {
+	return slices.Contains(e.Events, d.Type) && (e.AccountRefs == nil || slices.Contains(e.AccountRefs, d.AccountRef))
+}
+
+// endpointsOf reads the endpoints of the tenants that have some, the oldest first. For others it
+// asks nothing.
+func endpointsOf(ctx context.Context, tx pg.Tx, deliveries []NewDelivery) (map[uuid.UUID][]target, error) {
+	var tenants []uuid.UUID
+	for i := range deliveries {
+		if d := &deliveries[i]; d.FanOut && !slices.Contains(tenants, d.TenantID) {
+			tenants = append(tenants, d.TenantID)
+		}
+	}
+	if len(tenants) == 0 {
+		return nil, nil
+	}
+	found, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[target], `
+		SELECT id, tenant_id, url, events, account_refs FROM webhook_endpoints WHERE tenant_id = ANY($1) AND removed_at IS NULL`, tenants)
+	slices.SortFunc(found, pg.ByID(func(e target) uuid.UUID { return e.ID })) // not by an index that has all tenants'
+	byTenant := map[uuid.UUID][]target{}
+	for _, e := range found {
+		byTenant[e.TenantID] = append(byTenant[e.TenantID], e)
+	}
+	return byTenant, err
 }
 
 // Publish queues the events that their tenants subscribed to, and shows every event to listeners.
@@ -70,7 +151,7 @@ func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery)
 		accounts[i] = e.AccountID
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT a.id, a.tenant_id, a.account_ref, coalesce(nullif(a.callback_url, ''), t.webhook_url), t.webhook_events, t.listening_until
+		SELECT a.id, a.tenant_id, a.account_ref, coalesce(nullif(a.callback_url, ''), t.webhook_url), t.webhook_events, t.webhook_endpoints > 0, t.listening_until
 		FROM accounts a JOIN tenants t ON t.id = a.tenant_id WHERE a.id = ANY($1)`, accounts)
 	if err != nil {
 		return nil, err
@@ -79,6 +160,7 @@ func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery)
 		ID, TenantID    uuid.UUID
 		AccountRef, URL string
 		Chosen          []Type
+		FanOut          bool
 		Until           *time.Time
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[listener])
@@ -92,7 +174,7 @@ func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery)
 	for i := range events {
 		e := &events[i]
 		l := byAccount[e.AccountID]
-		e.TenantID, e.AccountRef, e.Listening = l.TenantID, l.AccountRef, Listens(l.Until, now)
+		e.TenantID, e.AccountRef, e.FanOut, e.Listening = l.TenantID, l.AccountRef, l.FanOut, Listens(l.Until, now)
 		if slices.Contains(l.Chosen, e.Type) {
 			e.CallbackURL = l.URL
 		}

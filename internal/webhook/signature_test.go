@@ -67,7 +67,7 @@ func TestSignatureForm(t *testing.T) {
 	spec.Shows(t, "event.out.sig.form", "event.out.sig.payload", "event.out.sig.algorithm", "event.out.sig.hex", "version.signature")
 	h := http.Header{}
 	key := secret.Redact(strings.Repeat("0123456789abcdef", 4))
-	sign(h, []secret.Redacted{key}, uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057"), time.Unix(1700000000, 0), []byte(`{"a":1}`))
+	Sign(h, []secret.Redacted{key}, "01890a5d-ac96-774b-bcce-b302099a8057", time.Unix(1700000000, 0), []byte(`{"a":1}`))
 	require.Equal(t, http.Header{
 		"X-Service-Signature": {"t=1700000000,v1=2c362ea0cde6ec3b3f3c417d269bfba1f15017c58e6f39c37535a01e2d694de6"},
 		"Webhook-Id":          {"01890a5d-ac96-774b-bcce-b302099a8057"},

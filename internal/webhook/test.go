@@ -38,7 +38,7 @@ type testEvent struct {
 // call is a result, not an error.
 func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Tested, error) {
 	var own string
-	var sealed sealedSecrets
+	sealed := sealedSecrets{of: ofTenant}
 	if err := s.pool.QueryRow(ctx, `
 		SELECT webhook_url, webhook_secret, webhook_secret_previous, webhook_secret_previous_until FROM tenants WHERE id = $1`, tenant).
 		Scan(&own, &sealed.current, &sealed.previous, &sealed.previousUntil); err != nil {
@@ -64,7 +64,7 @@ func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Teste
 		return Tested{}, err
 	}
 	header := s.header()
-	sign(header, secrets, event.ID, now, body)
+	Sign(header, secrets, event.ID.String(), now, body)
 	answer, err := s.client.Post(ctx, url, header, body)
 	if err != nil && ctx.Err() != nil {
 		return Tested{}, err

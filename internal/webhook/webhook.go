@@ -2,13 +2,13 @@
 // tenant, every attempt to deliver them, and the feed of a tenant that listens. Of the table of
 // tenants it owns webhook_events and listening_until.
 //
-// What always holds: each event has one delivery, queued in the transaction of its fact; besides
-// received payments, only events that the tenant chose are published; the bytes that are signed and
-// sent are the stored ones, the same in every attempt; no transaction is open while a receiver is
-// called; an attempt is recorded only under its claim, so a delivery is sent at least once and each
-// attempt is counted once; an endpoint and a tenant take a bounded share of the workers, and a dead
-// endpoint takes one. (Specification, "Outbound event"; decisions, "Outbound
-// deliveries".)
+// What always holds: each event has one delivery to each endpoint that wants it, queued in the
+// transaction of its fact; besides received payments, only events that the tenant chose are
+// published; the bytes that are signed and sent are the stored ones, the same in every attempt; no
+// transaction is open while a receiver is called; an attempt is recorded only under its claim, so a
+// delivery is sent at least once and each attempt is counted once;
+// an endpoint and a tenant take a bounded share of the workers, and a dead endpoint takes one.
+// (Specification, "Outbound event"; decisions, "Outbound deliveries" and "Webhook endpoints".)
 package webhook
 
 import (
@@ -62,10 +62,12 @@ var (
 	ErrNotFound      = errs.New(errs.NotFound, "delivery not found")
 	ErrArchived      = errs.New(errs.NotFound, "deliveries of that time are archived: ask for them to be brought back")
 	ErrNotDeadLetter = errs.New(errs.Conflict, "delivery is not a dead letter: it is pending or was delivered")
-	ErrStatus        = errs.New(errs.Invalid, "status must be pending, delivered or dead_letter")
-	ErrType          = errs.New(errs.Invalid, "eventType must be one of "+typeList)
-	ErrEvents        = errs.New(errs.Invalid, "events must be of "+typeList)
-	ErrNoURL         = errs.New(errs.Invalid, "url is required, as no webhook URL is set")
+	// of a dead letter whose endpoint was removed
+	ErrEndpointRemoved = errs.New(errs.Conflict, "its endpoint was removed")
+	ErrStatus          = errs.New(errs.Invalid, "status must be pending, delivered or dead_letter")
+	ErrType            = errs.New(errs.Invalid, "eventType must be one of "+typeList)
+	ErrEvents          = errs.New(errs.Invalid, "events must be of "+typeList)
+	ErrNoURL           = errs.New(errs.Invalid, "url is required, as no webhook URL is set")
 )
 
 // What Options are when left at zero.
@@ -100,6 +102,8 @@ type Service struct {
 	client  *safehttp.Client
 	opts    Options
 	limiter *limiter
+	// by how much the log of events ends earlier: log.go
+	logMargin time.Duration
 
 	claims  *pg.Batcher[uuid.UUID, *dueDelivery]
 	holds   *pg.Batcher[work.Outcome, bool]
@@ -126,7 +130,7 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{pool: pool, clock: clk, box: box, client: client, opts: o, limiter: newLimiter(o.PerEndpoint, o.PerTenant, clk)}
+	s := &Service{pool: pool, clock: clk, box: box, client: client, opts: o, limiter: newLimiter(o.PerEndpoint, o.PerTenant, clk), logMargin: logMargin}
 	s.claims = pg.NewBatcher(pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch}, s.claim)
 	s.holds = pg.NewBatcher(pool, pg.BatchOptions[work.Outcome]{Name: "webhook/hold", Max: maxBatch}, s.hold)
 	s.records = pg.NewBatcher(pool, pg.BatchOptions[attemptResult]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attemptResult.id)}, s.record)

@@ -324,7 +324,7 @@ func TestRetryWhileAWorkerWorks(t *testing.T) {
 			retried <- err
 		}()
 		testenv.Eventually(t, 10*time.Second, "the retry to wait", func() bool {
-			return testenv.Value[int](b.Env, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+			return b.LockWaits() == 1
 		})
 		return err
 	})

@@ -1,11 +1,12 @@
 // Accounts, and one account with its statement.
 
-import { download, get, queryText, segment } from './api.js';
+import { get, queryText, segment } from './api.js';
 import { h } from './dom.js';
 import { fixed, naira, words } from './format.js';
+import { holdButton, releaseButton } from './holds.js';
 import { setQuery, to } from './route.js';
 import { filters, list, read, table } from './table.js';
-import { amount, announce, badge, busy, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
+import { amount, badge, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 // accounts lists the tenant's accounts, newest first.
 export function accounts(_, query) {
@@ -37,7 +38,7 @@ export function accounts(_, query) {
 }
 
 // account shows one account: what it is, its money and its statement.
-export function account({ id }, query) {
+export function account({ id }, query, session) {
   const path = '/auth/accounts/' + segment(id);
   const about = region(async () => {
     const held = { limit: 100 };
@@ -47,18 +48,19 @@ export function account({ id }, query) {
     return { a, b, history: history ?? [], holds, recalls };
   }, ({ a, b, history, holds, recalls }) => {
     retitle(top, a.AccountRef);
-    return [head(a, b), standing(holds, recalls), past(history)];
+    const may = session.may('finance');
+    return [head(a, b, may && holdButton(path, a, about.reload)), standing(holds, recalls, may && about.reload), past(history)];
   }, { rows: 3 });
   const lines = statement(path, query);
-  const top = pageHead('Account', { up: { href: '#/accounts', name: 'Accounts' }, actions: refreshButton(about.reload, lines.reload) });
+  const top = pageHead('Account', { up: { href: '#/accounts', name: 'Accounts' }, actions: [session.may('finance') && h('a', { class: 'button', href: `#/payout?account=${segment(id)}` }, 'Pay out'), refreshButton(about.reload, lines.reload)] });
   return { title: 'Account', nodes: [top, about.box, lines.card] };
 }
 
-function head(a, b) {
+function head(a, b, hold) {
   const number = h('span', { class: 'figures' }, a.BankAccountNumber);
   return h('section', { class: 'card split', 'aria-label': 'Account details' },
     h('div', null, h('p', { class: 'big' }, amount(b.balance)),
-      h('p', { class: 'dim' }, 'Balance, including provisional amounts')),
+      h('p', { class: 'dim' }, 'Balance, including provisional amounts'), hold && h('div', { class: 'actions' }, hold)),
     facts([
       ['Available', b.available && amount(b.available)], ['Held', b.held && amount(b.held)],
       ['Status', badge(a.Status)],
@@ -71,15 +73,15 @@ function head(a, b) {
 }
 
 // standing is what is held of the balance, and why: until somebody releases it, or the bank has said what is true.
-function standing({ holds, pagination }, { recalls, pagination: more }) {
+function standing({ holds, pagination }, { recalls, pagination: more }, reload) {
   const lines = [
     ...recalls.map((r) => ({
       at: r.openedAt, amount: r.amount, until: 'The bank’s record decides',
       why: [h('strong', null, 'The bank may have taken back a payment'), r.senderName && [' · ', r.senderName], ' · ', time(r.postedAt), h('div', { class: 'reference' }, r.providerTxnRef)],
     })),
     ...holds.map((x) => ({
-      at: x.createdAt, amount: x.amount, why: x.reason,
-      until: x.source === 'tenant' ? (x.until ? time(x.until) : 'It is released') : 'A higher tier of the customer allows it',
+      at: x.createdAt, amount: x.amount, why: x.reason, release: reload && releaseButton(x, reload),
+      until: x.until ? time(x.until) : x.source === 'limit' ? 'A higher tier of the customer allows it' : x.source === 'recall' ? 'The bank’s record decides' : x.source === 'refund' ? 'It goes back, or is released' : 'It is released',
     })),
   ];
   const columns = [
@@ -87,6 +89,7 @@ function standing({ holds, pagination }, { recalls, pagination: more }) {
     { name: 'Why', wide: true, value: (l) => l.why },
     { name: 'Until', value: (l) => l.until },
     { name: 'Held', number: true, value: (l) => amount(l.amount) },
+    ...(reload ? [{ name: 'Release', value: (l) => l.release ?? dim('—') }] : []),
   ];
   return lines.length > 0 && h('section', { class: 'card', 'aria-labelledby': 'h-held' }, h('h2', { id: 'h-held' }, 'Held'),
     h('p', { class: 'dim' }, 'Part of the balance that settles nothing for now.'),
@@ -154,20 +157,13 @@ function statement(path, query) {
   return { card: h('section', { class: 'card', 'aria-labelledby': 'h-statement' }, title, totals, form, found.box, h('p', { class: 'hint' }, notes)), reload: found.reload };
 }
 
-// exported fetches a file, so that a refusal is shown here. With a key held, the browser does what it does with links.
-function exported(e) {
-  if (e.ctrlKey || e.metaKey || e.shiftKey) return;
-  e.preventDefault();
-  const link = e.currentTarget;
-  busy(link, async () => announce(`${await download(link.getAttribute('href'))} downloaded.`));
-}
-
-const kinds = { fee: 'Fee', book_transfer: 'Transfer', move: 'Correction', suspense: 'Correction' };
+const kinds = { fee: 'Fee', platform_fee: 'Platform fee', book_transfer: 'Transfer', move: 'Correction', suspense: 'Correction' };
 
 function what(e) {
   const name = e.ReversalOf ? 'Reversal' : kinds[e.Kind] || (e.RefundOf ? 'Refund' : e.TransferRef ? 'Payout' : 'Payment');
   const ref = e.TransferRef ? h('a', { href: to`/transfers/${e.TransferRef}` }, e.TransferRef) : e.ProviderTxnRef && dim(e.ProviderTxnRef);
   const from = [e.SenderAccount, e.SenderBank].filter(Boolean).join(', ');
   const payer = [e.SenderName, from && `(${from})`].filter(Boolean).join(' ');
-  return [h('strong', null, name), payer && [' · ', payer], e.Narration && [' · ', e.Narration], ref && h('div', { class: 'reference' }, ref)];
+  const shown = name === 'Payment' && e.Direction === 'credit' && !e.Kind ? h('a', { href: to`/payments/${e.ID}` }, name) : name;
+  return [h('strong', null, shown), payer && [' · ', payer], e.Narration && [' · ', e.Narration], ref && h('div', { class: 'reference' }, ref)];
 }

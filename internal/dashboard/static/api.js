@@ -19,9 +19,9 @@ export function whenSignedOut(f) {
 }
 
 // call makes a request and returns the decoded answer. A body is sent as JSON. A path that is open answers 401 to wrong
-// credentials, which is then no end of a session. Warned gets the warning of an answer that has one.
-export async function call(method, path, { body, query, open = false, warned = () => {} } = {}) {
-  const answer = await send(method, path + queryText(query), body);
+// credentials, which is then no end of a session. key is the request's Idempotency-Key. Warned gets the warning of an answer that has one.
+export async function call(method, path, { body, query, key, open = false, warned = () => {} } = {}) {
+  const answer = await send(method, path + queryText(query), body, key);
   const text = await answer.text().catch(() => '');
   if (!answer.ok) throw refused(answer, text, open);
   const warning = answer.headers.get('X-Ajo-Warning');
@@ -30,7 +30,9 @@ export async function call(method, path, { body, query, open = false, warned = (
 }
 
 export const get = (path, query) => call('GET', path, { query });
-export const post = (path, body) => call('POST', path, { body });
+export const post = (path, body, key) => call('POST', path, { body, key });
+export const patch = (path, body) => call('PATCH', path, { body });
+export const remove = (path) => call('DELETE', path);
 
 // download fetches a file and hands it to the browser under the name that the answer gives it.
 export async function download(path) {
@@ -47,10 +49,11 @@ export async function download(path) {
   return link.download;
 }
 
-async function send(method, path, body) {
-  const init = { method, credentials: 'same-origin', cache: 'no-store' };
+async function send(method, path, body, key) {
+  const init = { method, credentials: 'same-origin', cache: 'no-store', headers: {} };
+  if (key) init.headers['Idempotency-Key'] = key;
   if (body !== undefined) {
-    init.headers = { 'Content-Type': 'application/json' };
+    init.headers['Content-Type'] = 'application/json';
     init.body = JSON.stringify(body);
   }
   try {

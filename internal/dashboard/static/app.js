@@ -2,49 +2,65 @@
 
 import { account, accounts } from './accounts.js';
 import { call, get, whenSignedOut } from './api.js';
+import { audit } from './audit.js';
+import { beneficiaries } from './beneficiaries.js';
 import { customer, customers } from './customers.js';
 import { deliveries, delivery } from './deliveries.js';
 import { developers } from './developers.js';
-import { h, icon } from './dom.js';
+import { h } from './dom.js';
+import { endpoint, endpoints, newEndpoint } from './endpoints.js';
+import { shell, theme } from './frame.js';
+import { keys, newKey } from './keys.js';
+import { myAccount } from './me.js';
+import { members, roles } from './members.js';
 import { misdirected } from './misdirected.js';
 import { overview } from './overview.js';
-import { arrive, match, read } from './route.js';
+import { payment, payments } from './payments.js';
+import { payout } from './payout.js';
+import { match, read } from './route.js';
 import { settings } from './settings.js';
 import { accept, byLink, enterCode, forgot, login, reset, signup } from './signin.js';
 import { transfer, transfers } from './transfers.js';
-import { announce, button, notFound, problem } from './ui.js';
+import { announce, button, notFound, pageHead, problem } from './ui.js';
 
 // A page is a function of the path's parameters, the query and the session: {title, nodes}.
 const open = { '/login': login, '/signup': signup, '/code': enterCode, '/forgot': forgot, '/reset': reset, '/accept': accept };
 const pages = {
-  '/': overview, '/accounts': accounts, '/accounts/:id': account, '/transfers': transfers, '/transfers/:ref': transfer,
+  '/': overview, '/accounts': accounts, '/accounts/:id': account, '/payments': payments, '/payments/:id': payment, '/transfers': transfers, '/transfers/:ref': transfer, '/payout': payout, '/beneficiaries': beneficiaries,
   '/customers': customers, '/customers/:id': customer, '/deliveries': deliveries, '/deliveries/:id': delivery,
-  '/misdirected': misdirected, '/api': developers, '/settings': settings,
+  '/misdirected': misdirected, '/api': developers, '/keys': keys, '/keys/new': newKey, '/members': members, '/audit': audit, '/settings': settings, '/endpoints': endpoints, '/endpoints/new': newEndpoint, '/endpoints/:id': endpoint, '/me': myAccount,
 };
-const menu = [
-  ['/', 'Overview', 'overview'], ['/accounts', 'Accounts', 'accounts'], ['/transfers', 'Transfers', 'transfers'],
-  ['/customers', 'Customers', 'customers'], ['/deliveries', 'Deliveries', 'deliveries'], ['/misdirected', 'Misdirected', 'misdirected'],
-  ['/api', 'API', 'developers'], ['/settings', 'Settings', 'settings'],
+const menu = [ // address, name, icon, the role that it needs, and an address whose pages belong to it
+  ['/', 'Overview', 'overview'], ['/accounts', 'Accounts', 'accounts'], ['/payments', 'Payments', 'payments'], ['/transfers', 'Transfers', 'transfers', undefined, '/payout'], ['/beneficiaries', 'Beneficiaries', 'beneficiaries'],
+  ['/customers', 'Customers', 'customers'], ['/deliveries', 'Deliveries', 'deliveries'], ['/misdirected', 'Misdirected', 'misdirected', 'finance'],
+  ['/api', 'API', 'developers'], ['/keys', 'Keys', 'keys', 'developer'], ['/members', 'Members', 'members'],
+  ['/audit', 'Audit log', 'audit', 'owner'], ['/settings', 'Settings', 'settings', undefined, '/endpoints'], ['/me', 'My account', 'me'],
 ];
 
-const app = document.getElementById('app');
 let tenant = null; // whose session it is; null: nobody's
+let member = null; // which of its people
 let drawn = 0;
+let starting = 0; // while it is not 0, who is there is not known yet
 
 const session = {
   get tenant() { return tenant; },
-  // signedIn reads the tenant anew and goes to a path.
+  get member() { return member; },
+  // may reports whether the member has a role, as the service sees it: the owner has all, and everybody may view.
+  may: (role) => [undefined, 'viewer', member.role].includes(role) || member.role === 'owner',
+  // signedIn reads the tenant and the member anew and goes to a path.
   async signedIn(next) {
-    tenant = await get('/auth/me');
+    await readSession();
     const target = '#' + (next?.startsWith('/') ? next : '/');
     if (location.hash === target) draw();
     else location.hash = target;
   },
-  // changed takes over what the tenant now is.
-  async changed() {
-    tenant = await get('/auth/me');
-  },
+  // changed takes over what the tenant and the member now are.
+  changed: () => readSession(),
 };
+
+async function readSession() {
+  [tenant, member] = await Promise.all([get('/auth/me'), get('/auth/member')]);
+}
 
 whenSignedOut(() => {
   const had = tenant; // a first-time visitor had no session that could end
@@ -69,8 +85,19 @@ async function logout() {
   announce('You have been logged out.');
 }
 
-// start looks for a session, and for the token of a one-time link, which leaves the address at once.
+// start finds out who is there and draws what the address has become by then.
 async function start() {
+  starting++;
+  try {
+    if (await whoIsThere()) draw();
+  } finally {
+    starting--;
+  }
+}
+
+// whoIsThere looks for a session, and for the token of a one-time link, which leaves the address at once. It reports whether a page can
+// be drawn; where not, it has said why or gone to the login.
+async function whoIsThere() {
   const link = /^#link=(.+)$/.exec(location.hash);
   if (link) {
     history.replaceState(null, '', location.pathname + '#/');
@@ -79,16 +106,22 @@ async function start() {
     } catch (e) {
       location.hash = '#/login?note=link';
       if (e.status !== 400) announce(e.message);
-      return;
+      return false;
     }
   }
   try {
-    tenant = await get('/auth/me');
+    await readSession();
   } catch (e) {
-    if (e.status !== 401) return frame([problem(e), h('p', { class: 'actions' }, button('Try again', start), button('Log out', logout))], 'No session');
-    if (!open[read().path]) return toLogin();
+    if (e.status !== 401) {
+      frame([problem(e), h('p', { class: 'actions' }, button('Try again', start), button('Log out', logout))], 'No session');
+      return false;
+    }
+    if (!open[read().path]) {
+      toLogin();
+      return false;
+    }
   }
-  draw();
+  return true;
 }
 
 function draw() {
@@ -97,6 +130,7 @@ function draw() {
   if (!tenant && !open[path]) return toLogin();
   let page = open[path] && !tenant ? open[path]({}, query, session) : null;
   if (open[path] && tenant) return void (location.hash = '#/');
+  if (tenant && path !== '/me' && lacksFactor()) page = secondFactorFirst();
   for (const [pattern, make] of Object.entries(pages)) {
     const params = page ? null : match(pattern, path);
     if (params) page = make(params, query, session);
@@ -105,56 +139,32 @@ function draw() {
   if (turn === drawn) frame(page.nodes, page.title, path);
 }
 
-// frame draws a page into the shell and hands it the focus, so that its title is read out and Tab goes on from there.
+// lacksFactor reports whether the service refuses all else until the member has a second factor.
+const lacksFactor = () => member.totpRequired && !member.totp && ['owner', 'finance'].includes(member.role);
+
+function secondFactorFirst() {
+  return {
+    title: 'Two-factor authentication',
+    nodes: [
+      pageHead('Set up two-factor authentication first', { lead: `${tenant.name} requires it for your role. Until then this account shows nothing else.` }),
+      h('p', { class: 'actions' }, h('a', { class: 'button main', href: '#/me' }, 'Set it up')),
+    ],
+  };
+}
+
+// frame draws a page, with the menu where there is a session.
 function frame(nodes, title, path) {
-  document.title = title + ' · Ajo';
-  const main = h('main', { id: 'main', tabindex: '-1' }, nodes);
-  app.replaceChildren(...(tenant ? [side(path), main] : [h('header', { class: 'top' }, brand(), theme()), main]));
-  app.className = tenant ? 'signed-in' : 'signed-out';
-  arrive();
-  (main.querySelector('h1') ?? main).focus({ preventScroll: true });
-}
-
-const brand = () => h('a', { class: 'brand', href: '#/' }, h('span', { class: 'mark', 'aria-hidden': 'true' }, 'a'), 'Ajo');
-
-function side(path) {
-  const nav = h('nav', { id: 'nav', 'aria-label': 'Pages' },
-    h('ul', null, menu.map(([p, name, symbol]) => {
-      const here = p === '/' ? path === '/' : path === p || path.startsWith(p + '/');
-      return h('li', null, h('a', { href: '#' + p, 'aria-current': here && 'page' }, icon(symbol), name));
-    })),
-    h('div', { class: 'who' }, h('p', null, h('strong', null, tenant.name), h('span', { class: 'dim' }, tenant.email)), theme(),
-      h('button', { type: 'button', class: 'button', onclick: () => logout().catch((e) => announce(e.message)) }, 'Log out')));
-  const toggle = h('button', { type: 'button', class: 'button menu', 'aria-expanded': 'false', 'aria-controls': 'nav' }, icon('menu'), 'Menu');
-  toggle.addEventListener('click', () => {
-    const now = toggle.getAttribute('aria-expanded') !== 'true';
-    toggle.setAttribute('aria-expanded', String(now));
-    nav.classList.toggle('open', now);
+  shell({
+    nodes, title, path, signedIn: tenant !== null,
+    menu: tenant && menu.filter(([, , , role]) => session.may(role)),
+    who: () => [h('p', null, h('strong', null, tenant.name), h('span', null, [tenant.name, ''].includes(member.name) ? member.email : member.name), h('span', { class: 'dim' }, roles[member.role])), theme(),
+      h('button', { type: 'button', class: 'button', onclick: () => logout().catch((e) => announce(e.message)) }, 'Log out')],
   });
-  return h('header', { class: 'side' }, h('div', { class: 'stay' }, h('div', { class: 'masthead' }, brand(), toggle), nav));
 }
 
-// theme lets one choose; without a choice the system's theme counts.
-function theme() {
-  const root = document.documentElement;
-  const select = h('select', { id: 'theme', onchange: () => {
-    if (select.value) root.dataset.theme = select.value;
-    else delete root.dataset.theme;
-    try {
-      if (select.value) localStorage.setItem('ajo-theme', select.value);
-      else localStorage.removeItem('ajo-theme');
-    } catch {
-      // not kept, then
-    }
-  } }, [['', 'System'], ['light', 'Light'], ['dark', 'Dark']].map(([v, name]) => h('option', { value: v }, name)));
-  select.value = root.dataset.theme ?? '';
-  return h('div', { class: 'theme' }, h('label', { for: 'theme' }, 'Theme'), select);
-}
-
-document.querySelector('.skip').addEventListener('click', (e) => {
-  e.preventDefault();
-  document.getElementById('main').focus();
-});
 addEventListener('pageshow', (e) => e.persisted && start()); // kept by the browser, perhaps from before a logout
-addEventListener('hashchange', () => (location.hash.startsWith('#link=') ? start() : draw()));
+addEventListener('hashchange', () => {
+  if (location.hash.startsWith('#link=')) start();
+  else if (!starting) draw();
+});
 start();

@@ -35,7 +35,7 @@ export function customers(_, query) {
 }
 
 // customer shows one, and lets its KYC be decided while it waits for that.
-export function customer({ id }) {
+export function customer({ id }, _, session) {
   const path = '/auth/customers/' + segment(id);
   const found = region(() => get(path), (c) => {
     retitle(top, c.Name);
@@ -46,20 +46,21 @@ export function customer({ id }) {
         ['NIN', c.NINLast4 ? h('span', { class: 'figures' }, '•••• ' + c.NINLast4) : dim('None')],
         ['Created', time(c.CreatedAt)], ['Last updated', time(c.UpdatedAt)],
       ])),
-      card('KYC', h('p', { class: 'name' }, `Tier ${c.KYCTier} `, badge(c.KYCStatus)), review(c, path, () => found.reload())),
+      card('KYC', h('p', { class: 'name' }, `Tier ${c.KYCTier} `, badge(c.KYCStatus)), review(c, path, session, () => found.reload())),
     ];
   }, { rows: 3 });
   const top = pageHead('Customer', { up: { href: '#/customers', name: 'Customers' }, actions: refreshButton(found.reload) });
   return { title: 'Customer', nodes: [top, found.box] };
 }
 
-function review(c, path, reload) {
+function review(c, path, session, reload) {
   if (c.KYCStatus !== 'pending_review') {
     const notes = {
       none: 'No NIN has been submitted. Submit one through the API.', approved: 'There is nothing to review.', rejected: 'Another NIN can be submitted through the API.',
     };
     return h('p', { class: 'dim' }, notes[c.KYCStatus]);
   }
+  if (!session.may('finance')) return h('p', { class: 'dim' }, 'The NIN could not be verified automatically. A member with the role finance decides.');
   const decide = (verb, done, text, danger) => button(verb, async () => {
     const yes = await confirmed({
       title: `${verb} KYC for ${c.Name}?`, text, label: verb, danger, act: () => post(`${path}/kyc/${verb.toLowerCase()}`),

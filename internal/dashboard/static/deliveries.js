@@ -1,20 +1,21 @@
 // Webhooks that were sent to the tenant, and their results.
 
 import { get, post, segment } from './api.js';
+import { asked } from './dialog.js';
 import { h } from './dom.js';
-import { grouped } from './format.js';
+import { grouped, plural } from './format.js';
 import { setQuery, to } from './route.js';
 import { filters, list, read } from './table.js';
 import { announce, badge, button, card, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 export const eventNames = {
-  'payment.received': 'A payment was received. Always sent.', 'payment.confirmed': 'The bank’s records confirm the payment.',
+  'payment.received': 'A payment was received.', 'payment.confirmed': 'The bank’s records confirm the payment.',
   'payment.reversed': 'The payment was not genuine, or the bank took it back.', 'settlement.succeeded': 'A payout was completed.',
   'settlement.failed': 'A payout failed; the money is back in the account.', 'settlement.refunded': 'A payout was returned by the bank; the money is back in the account.',
 };
 
 // deliveries lists them, newest first.
-export function deliveries(_, query) {
+export function deliveries(_, query, session) {
   const found = list({
     caption: 'Deliveries', noun: 'delivery', nouns: 'deliveries',
     columns: [
@@ -38,11 +39,26 @@ export function deliveries(_, query) {
     setQuery(q);
     found.reload();
   });
-  return { title: 'Deliveries', nodes: [pageHead('Deliveries', { actions: refreshButton(found.reload) }), form, found.box] };
+  return { title: 'Deliveries', nodes: [pageHead('Deliveries', { actions: [session.may('developer') && button('Send dead letters again…', () => resend(found.reload)), refreshButton(found.reload)] }), form, found.box] };
+}
+
+// resend has all dead letters since a day sent again.
+function resend(reload) {
+  return asked({
+    title: 'Send dead letters again', label: 'Send again',
+    text: 'Each gets a new set of attempts: the oldest first, ten a second, so that new events are not behind them.',
+    fields: [{ name: 'since', label: 'Of this day and later', type: 'date', required: true, hint: 'By the time of Lagos.' }],
+    act: async ({ since }) => {
+      const { count, hasMore } = await post('/auth/deliveries/replay', { since: since + 'T00:00:00+01:00' });
+      await reload();
+      announce(!count ? 'There is no dead letter since that day.'
+        : `${plural(count, 'delivery is', 'deliveries are')} being sent again.${hasMore ? ' There are more: repeat it in two minutes.' : ''}`);
+    },
+  });
 }
 
 // delivery shows one: its body, its attempts and their answers. A dead letter can be sent again.
-export function delivery({ id }) {
+export function delivery({ id }, _, session) {
   const path = '/auth/deliveries/' + segment(id);
   const found = region(() => get(path), (d) => {
     retitle(top, d.eventType);
@@ -50,8 +66,8 @@ export function delivery({ id }) {
       card('Result', facts([
         ['Status', badge(d.status)], ['To', code(d.callbackUrl)], ['Account', h('a', { href: to`/accounts/${d.accountRef}` }, d.accountRef)],
         ['Attempts', grouped(d.attemptCount)], ['Next attempt', d.nextAttemptAt && time(d.nextAttemptAt)], ['Delivered', d.deliveredAt && time(d.deliveredAt)],
-        ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Created', time(d.createdAt)], ['Transaction group', code(d.transactionGroupId)],
-      ]), d.status === 'dead_letter' && h('div', { class: 'actions' }, again(path, () => found.reload()))),
+        ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Created', time(d.createdAt)], ['Transaction group', d.eventType.startsWith('payment.') ? h('a', { href: to`/payments/${d.transactionGroupId}` }, d.transactionGroupId) : code(d.transactionGroupId)],
+      ]), d.status === 'dead_letter' && session.may('developer') && h('div', { class: 'actions' }, again(path, () => found.reload()))),
       body('Body', d.body, 'Body of the event'),
       attempts(d.attempts),
     ];

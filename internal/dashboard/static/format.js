@@ -63,10 +63,14 @@ export const wholeDay = (text) => wholeDays.format(new Date(`${text}T00:00:00Z`)
 const statuses = {
   provisional: ['Provisional', 'warn'], confirmed: ['Confirmed', 'good'], reversed: ['Reversed', 'quiet'], needs_review: ['Needs review', 'bad'],
   pending: ['Pending', 'info'], processing: ['Processing', 'info'], success: ['Success', 'good'], failed: ['Failed', 'bad'], refunded: ['Refunded', 'warn'],
-  active: ['Active', 'good'], expired: ['Expired', 'quiet'], suspended: ['Suspended', 'bad'],
+  active: ['Active', 'good'], expired: ['Expired', 'quiet'], suspended: ['Suspended', 'bad'], paused: ['Paused', 'warn'],
   none: ['None', 'quiet'], pending_review: ['Pending review', 'warn'], approved: ['Approved', 'good'], rejected: ['Rejected', 'bad'],
   delivered: ['Delivered', 'good'], dead_letter: ['Dead letter', 'bad'], delivering: ['Delivering', 'info'],
   unverified: ['Unverified', 'warn'], verified: ['Verified', 'good'],
+  invited: ['Invited', 'info'], removed: ['Removed', 'quiet'], rotating: ['Rotating', 'warn'], revoked: ['Revoked', 'quiet'],
+  awaiting_approval: ['Awaits approval', 'warn'], exempt: ['Exempt', 'warn'],
+  needs_you: ['Needs you', 'bad'], fine: ['Fine', 'good'], differs: ['Differs', 'bad'],
+  on: ['On', 'good'], off: ['Off', 'quiet'],
   received: ['Received', 'info'], processed: ['Processed', 'good'], ignored: ['Ignored', 'quiet'],
 };
 

@@ -41,6 +41,8 @@ function tiles(o) {
     tile('Provisional', o.provisional, 'Included in the balance, not yet confirmed by the bank'),
     tile('Money in', o.moneyIn, 'Last 30 days, after fees'),
     tile('Money out', o.moneyOut, 'Last 30 days', '#/transfers'),
+    o.awaitingApproval.count > 0 && tile('Awaits approval', o.awaitingApproval.amount,
+      `${plural(o.awaitingApproval.count, 'payout')} to approve or reject. Without approval they fail after 24 hours`, '#/transfers?awaiting=approval', 'alert'),
     tile('Needs review', o.needsReview.amount,
       reviews ? `${plural(reviews, 'payment')} could not be verified, and ${reviews === 1 ? 'is' : 'are'} not in the balance` : 'Nothing to review', reviews ? '#/accounts?status=needs_review' : null, reviews ? 'alert' : ''));
 }

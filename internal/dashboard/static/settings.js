@@ -1,6 +1,7 @@
-// What a tenant sets: its key, its webhook URL and events, and its business.
+// What a tenant sets: its key, its webhook URL and events, and its business. Who may not change something only reads it.
 
 import { call, get, post } from './api.js';
+import { policy } from './approval.js';
 import { answer, body, eventNames, outcome } from './deliveries.js';
 import { confirmed, showOnce } from './dialog.js';
 import { h } from './dom.js';
@@ -16,11 +17,11 @@ export function settings(_, __, session) {
     nodes: [
       pageHead('Settings'),
       card('API key', apiKey(session)),
-      card('Webhook', webhookURL(session), secret()),
-      card('Events', region(() => get('/auth/webhook-events'), events, { rows: 3 }).box),
-      card('Test event', testEvent()),
+      card('Webhook', webhookURL(session), h('p', null, 'More URLs, each with its own events and secret: ', h('a', { href: '#/endpoints' }, 'Webhook endpoints'), '.'), session.may('developer') && secret()),
+      card('Events', region(() => get('/auth/webhook-events'), (e) => events(e, session), { rows: 3 }).box),
+      session.may('developer') && card('Test event', testEvent()),
+      card('Payout approval', policy(session)),
       card('Business KYC', businessKYC(session)),
-      card('Password', password()),
       card('Organisation', facts([['Name', t.name], ['E-mail', t.email], ['Status', badge(t.status)], ['ID', code(t.id)], ['Created', time(t.createdAt)]])),
     ],
   };
@@ -41,10 +42,12 @@ function apiKey(session) {
     suffix.textContent = session.tenant.apiKeySuffix;
     announce('The new key is active.');
   }, { kind: 'danger' });
-  return [h('p', null, 'The current key ends in ', suffix, '. Only its hash is stored, so it cannot be shown again.'), h('div', { class: 'actions' }, rotate)];
+  return [h('p', null, 'The main key ends in ', suffix, '. Only its hash is stored, so it cannot be shown again.'), session.may('developer') && h('p', null, 'Keys with fewer rights, for each of your programs: ', h('a', { href: '#/keys' }, 'Keys'), '.'),
+  session.may('owner') && h('div', { class: 'actions' }, rotate)];
 }
 
 function webhookURL(session) {
+  if (!session.may('developer')) return h('p', null, session.tenant.webhookUrl ? ['Events are sent to ', code(session.tenant.webhookUrl), '.'] : 'None is set.');
   return form([{
     name: 'url', label: 'Webhook URL', type: 'url', required: true, maxlength: 2048, value: session.tenant.webhookUrl, placeholder: 'https://shop.example/ajo/hook',
     hint: 'Events are sent here, except for accounts with a URL of their own.',
@@ -73,12 +76,13 @@ function secret() {
   return place;
 }
 
-function events({ events: chosen, available }) {
+function events({ events: chosen, available }, session) {
+  if (!session.may('developer')) return h('p', null, 'You receive ', chosen.map((name, i) => [i > 0 && ', ', code(name)]), '.');
   const always = 'payment.received';
   const f = h('form', { class: 'form' }, h('fieldset', null, h('legend', null, 'Events you receive'),
     available.map((name) => h('label', { class: 'check' },
       h('input', { type: 'checkbox', name, checked: chosen.includes(name), disabled: name === always }),
-      h('span', null, code(name), ' ', h('br'), dim(eventNames[name] ?? ''))))),
+      h('span', null, code(name), ' ', h('br'), dim(eventNames[name] ?? '', name === always && ' Always sent.'))))),
   h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'button main' }, 'Save events')));
   f.addEventListener('submit', (e) => {
     e.preventDefault();
@@ -110,22 +114,11 @@ function testEvent() {
   ];
 }
 
-function password() {
-  const f = form([
-    { name: 'oldPassword', label: 'Current password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' },
-    { name: 'newPassword', label: 'New password', type: 'password', required: true, minlength: 8, maxlength: 128, autocomplete: 'new-password', hint: 'At least 8 characters. This ends all your other sessions.' },
-  ], 'Change password', async (v) => {
-    await post('/auth/password', v);
-    f.reset();
-    announce('Password changed. All your other sessions have ended.');
-  });
-  return f;
-}
-
 function businessKYC(session) {
   const t = session.tenant;
   const state = h('p', { class: 'name' }, badge(t.kycStatus), t.businessType && [' ', words(t.businessType)]);
   if (t.kycStatus === 'verified') return [state, h('p', { class: 'dim' }, 'There is nothing left to do.')];
+  if (!session.may('owner')) return [state, h('p', { class: 'dim' }, 'The owner submits it.')];
   const place = h('div', { class: 'stack' }, state, h('p', null, 'Required before you can open accounts in production.'), form([
     { name: 'businessType', label: 'Business type', options: ['sole_proprietor', 'registered_business', 'ngo', 'other'].map((v) => [v, v === 'ngo' ? 'NGO' : words(v)]) },
     { name: 'cacNumber', label: 'CAC number', maxlength: 64, hint: 'If your business is registered.' },

@@ -1,12 +1,17 @@
 // Transfers: settlements to other banks.
 
 import { get, segment } from './api.js';
+import { approval } from './approval.js';
 import { h } from './dom.js';
 import { setQuery, to } from './route.js';
 import { filters, list, read } from './table.js';
-import { amount, badge, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, time } from './ui.js';
+import { amount, announce, badge, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, time } from './ui.js';
+
+// state is the status, or that it waits for people.
+const state = (t) => (t.awaiting === 'approval' ? 'awaiting_approval' : t.status);
 
 const meaning = {
+  awaiting_approval: 'It is debited, and nothing is sent to the bank until enough members have approved it.',
   pending: 'Queued. It is submitted once confirmed funds cover it.',
   processing: 'Submitted to the bank. We ask the bank until the outcome is known.',
   success: 'Paid, and confirmed by the bank.',
@@ -19,47 +24,69 @@ const columns = [
   { name: 'From account', loose: true, value: (t) => t.accountRef },
   { name: 'To', value: (t) => [h('span', { class: 'figures' }, t.accountNumber), ' ', dim('bank ' + t.bankCode)] },
   { name: 'Amount', number: true, value: (t) => amount(t.amount) },
-  { name: 'Status', value: (t) => badge(t.status) },
+  { name: 'Status', value: (t) => badge(state(t)) },
   { name: 'Created', value: (t) => time(t.createdAt) },
 ];
 
 // transfers lists them, newest first.
-export function transfers(_, query) {
+export function transfers(_, query, session) {
   const found = list({
     caption: 'Transfers', noun: 'transfer', columns,
     fetchPage: (range) => read('/auth/transfers', 'transfers', { ...query, ...range }),
-    none: () => (query.status || query.search || query.accountRef ? empty('No transfers match.')
-      : empty('No transfers yet.', 'Payouts are made through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
+    none: () => (query.status || query.awaiting || query.search || query.accountRef ? empty('No transfers match.')
+      : empty('No transfers yet.', 'Payouts are made here by members with the role finance, or through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
   });
   const form = filters([
     { name: 'search', label: 'Search', type: 'search', placeholder: 'Reference, account or number' },
     { name: 'status', label: 'Status', options: [['', 'All'], ['pending', 'Pending'], ['processing', 'Processing'], ['success', 'Success'], ['failed', 'Failed'], ['refunded', 'Refunded']] },
+    { name: 'awaiting', label: 'Approval', options: [['', 'All'], ['approval', 'Awaits approval']] },
   ], query, (q) => {
     query = q;
     setQuery(q);
     found.reload();
   });
-  return { title: 'Transfers', nodes: [pageHead('Transfers', { actions: refreshButton(found.reload) }), form, found.box] };
+  return { title: 'Transfers', nodes: [pageHead('Transfers', { actions: [session.may('finance') && h('a', { class: 'button main', href: '#/payout' }, 'Pay out'), refreshButton(found.reload)] }), form, found.box] };
 }
 
 // transfer shows one.
-export function transfer({ ref }) {
-  const found = region(() => get('/auth/transfers/' + segment(ref)), (t) => {
+export function transfer({ ref }, _, session) {
+  const path = '/auth/transfers/' + segment(ref);
+  let last; // its state when it was read last
+  const found = region(async () => {
+    const t = await get(path);
+    if (last && last !== state(t)) announce(meaning[state(t)]);
+    last = state(t);
+    return { t, a: await get(path + '/approval') };
+  }, ({ t, a }) => {
     const name = code(t.merchantTxRef);
-    return h('section', { class: 'card', 'aria-label': 'Transfer details' },
-      h('p', { class: 'big' }, amount(t.amount), ' ', badge(t.status)), h('p', { class: 'dim' }, meaning[t.status]),
+    return [h('section', { class: 'card', 'aria-label': 'Transfer details' },
+      h('p', { class: 'big' }, amount(t.amount), ' ', badge(state(t))), h('p', { class: 'dim' }, meaning[state(t)]),
       facts([
         ['Reference', h('span', { class: 'copyable' }, name, copyButton(t.merchantTxRef, 'Reference', name))],
         ['From account', h('a', { href: to`/accounts/${t.accountRef}` }, t.accountRef)],
         ['Failure reason', t.failureReason],
         ['To account number', h('span', { class: 'figures' }, t.accountNumber)], ['Account holder', t.accountName], ['Bank', t.bankName ? [t.bankName, ' ', dim(t.bankCode)] : h('span', { class: 'figures' }, t.bankCode)],
-        ['Refund of', t.refundOf], ['Narration', t.narration], ['Bank fee', t.providerFee && amount(t.providerFee)],
+        ['Refund of', t.refundOf && h('a', { href: to`/payments/${t.refundOf}` }, t.refundOf)], ['Narration', t.narration], ['Bank fee', t.providerFee && amount(t.providerFee)],
         ['VAT', t.vat && amount(t.vat)], ['Stamp duty', t.stampDuty && amount(t.stampDuty)],
         ['Submissions', String(t.attemptCount)], ['Created', time(t.createdAt)], ['Last updated', time(t.updatedAt)],
-      ]));
+      ])), approval(t, a, path, session, () => found.reload())];
   }, { rows: 3 });
+  follow(found, () => last);
   return {
     title: 'Transfer',
     nodes: [pageHead('Transfer', { up: { href: '#/transfers', name: 'Transfers' }, actions: refreshButton(found.reload) }), found.box],
   };
+}
+
+// follow reads a transfer again while it is on its way, often at first, then every quarter of a minute, until it has ended or its page is left.
+function follow(found, state) {
+  let wait = 1000;
+  const again = async () => {
+    if (!found.box.isConnected) return;
+    const moving = ['pending', 'processing'].includes(state());
+    if (moving && !document.hidden) await found.reload();
+    wait = moving ? Math.min(wait * 1.5, 15000) : 1000;
+    if (moving || [undefined, 'awaiting_approval'].includes(state())) setTimeout(again, wait);
+  };
+  setTimeout(again, wait);
 }

@@ -1,5 +1,6 @@
 // The parts that pages are made of.
 
+import { download } from './api.js';
 import { h, icon } from './dom.js';
 import { moment, naira, status } from './format.js';
 import { grown } from './route.js';
@@ -29,7 +30,7 @@ export function time(text, none = '—') {
 }
 
 export const code = (text) => h('code', null, text);
-export const dim = (text) => h('span', { class: 'dim' }, text);
+export const dim = (...text) => h('span', { class: 'dim' }, text);
 
 // pageHead is a page's first line: where it hangs, its title, and what can be done on it.
 export function pageHead(title, { up, lead, actions } = {}) {
@@ -86,6 +87,14 @@ export function problem(e) {
   if (e.status === undefined) console.error(e);
   const text = e.status === undefined ? 'Something went wrong. Reload the page.' : e.message;
   return h('p', { class: 'problem', role: 'alert' }, sentence(text), e.status >= 500 && e.id && [' Request ID ', code(e.id)]);
+}
+
+// exported fetches a file, so that a refusal is shown here. With a key held, the browser does what it does with links.
+export function exported(e) {
+  if (e.ctrlKey || e.metaKey || e.shiftKey) return;
+  e.preventDefault();
+  const link = e.currentTarget;
+  busy(link, async () => announce(`${await download(link.getAttribute('href'))} downloaded.`));
 }
 
 // sentence makes one of an error's text, which is written for developers.

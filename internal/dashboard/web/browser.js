@@ -13,6 +13,22 @@ const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.
 export const phone = { width: 360, height: 740 };
 export const desk = { width: 1280, height: 900 };
 
+// looks are how people see the pages.
+export const looks = {
+  light: { viewport: desk, colorScheme: 'light' }, dark: { viewport: desk, colorScheme: 'dark' },
+  phone: { viewport: phone, colorScheme: 'light', hasTouch: true, isMobile: true },
+};
+
+// looked checks what is on the screen, and keeps a picture of it.
+export async function looked(page, name, look) {
+  await fits(page, `${name} in ${look}`);
+  await accessible(page, `${name} in ${look}`);
+  await picture(page, `${name}-${look}`);
+}
+
+// said waits until the page announces a text.
+export const said = (page, text) => page.locator('#status').getByText(text).waitFor();
+
 // launch starts the browser; a new empty profile is Playwright's own doing.
 export async function launch() {
   await mkdir(pictures, { recursive: true });
@@ -58,6 +74,22 @@ export async function go(page, path) {
   await settled(page);
 }
 
+// reloadedWithGo reloads the page and opens another address before who is there, which a path answers, is known.
+export async function reloadedWithGo(page, me, path) {
+  let opened;
+  const before = new Promise((done) => { opened = done; });
+  await page.route(me, async (route) => {
+    await before;
+    await route.continue();
+  });
+  await page.reload();
+  await page.evaluate((p) => new Promise((heard) => {
+    addEventListener('hashchange', heard, { once: true });
+    location.hash = '#' + p;
+  }), path);
+  opened();
+}
+
 // picture keeps what the page looks like, whole; of a dialog only what the screen shows.
 export async function picture(page, name) {
   const fullPage = await page.locator('dialog').count() === 0;
@@ -83,4 +115,22 @@ export async function fits(page, what) {
   }));
   assert.ok(wide.page <= wide.screen, `${what} is ${wide.page} wide on ${wide.screen}: ${wide.culprits.join('\n')}`);
   assert.deepEqual(wide.cut, [], `${what} has parts that are wider than their place`);
+}
+
+// tabTo presses Tab until what has the name (or label) has the focus, which must be seen.
+export async function tabTo(page, name) {
+  for (let i = 0; i < 80; i++) {
+    const at = await page.evaluate(() => {
+      const e = document.activeElement;
+      const style = getComputedStyle(e);
+      const label = e.labels?.[0]?.textContent ?? e.getAttribute('aria-label') ?? e.textContent;
+      return { label: label.trim(), seen: style.outlineStyle !== 'none' && style.outlineWidth !== '0px' };
+    });
+    if (at.label === name) {
+      assert.ok(at.seen, `the focus on ${name} can be seen`);
+      return;
+    }
+    await page.keyboard.press('Tab');
+  }
+  assert.fail(`${name} cannot be reached by Tab`);
 }

@@ -2,7 +2,15 @@
 
 import './flows.js';
 import './held.js';
+import './payments.js';
 import './passwords.js';
 import './members.js';
+import './access.js';
+import './keys.js';
+import './approvals.js';
+import './beneficiaries.js';
+import './payout.js';
+import './refund.js';
+import './endpoints.js';
 import './everywhere.js';
 import './reference.js';

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, desk, fits, go, phone, picture, settled } from './browser.js';
+import { accessible, fits, go, looks, phone, picture, settled, tabTo } from './browser.js';
 import { until } from './stack.js';
 import { entry, newTenant, open, pay, visit, visitAs, world } from './world.js';
 
@@ -39,11 +39,16 @@ async function busyTenant() {
   } finally {
     await service.request('POST', service.bank + '/control/faults', { clear: true });
   }
+  await t.call('POST', '/v1/beneficiaries', { bankCode: '058', accountNumber: '0123456789', label: 'The landlord of the shop in Ìbàdàn, for rent and service charges' });
+  await t.call('POST', '/v1/beneficiaries', { bankCode: '044', accountNumber: '1234567890' });
+  const { endpoint } = await t.call('POST', '/auth/webhook-endpoints', { url: 'https://books.example/hooks/of-the-accounting-department/ajo?tenant=ada-stores', events: ['payment.received', 'settlement.refunded'], accountRefs: ['customer-1'] });
+  await t.call('PATCH', '/auth/webhook-endpoints/' + endpoint.id, { paused: true });
+  const { payments } = await t.call('GET', '/v1/payments?accountRef=customer-1&status=confirmed');
   const { deadLetters } = await t.call('GET', '/v1/webhooks/dead-letters');
   t.pages = {
-    overview: '/', accounts: '/accounts', account: '/accounts/' + shop.ID, 'account-long': '/accounts/' + long.ID, transfers: '/transfers', transfer: '/transfers/' + merchantTxRef,
+    overview: '/', accounts: '/accounts', account: '/accounts/' + shop.ID, 'account-long': '/accounts/' + long.ID, payments: '/payments', payment: '/payments/' + payments[0].id, 'payments-none': '/payments?search=nobody', transfers: '/transfers', transfer: '/transfers/' + merchantTxRef, beneficiaries: '/beneficiaries', 'payout-choose': '/payout', 'payout-order': '/payout?account=' + shop.ID,
     customers: '/customers', customer: '/customers/' + shop.CustomerID, deliveries: '/deliveries', delivery: '/deliveries/' + deadLetters[0].ID,
-    misdirected: '/misdirected', api: '/api', settings: '/settings', 'not-found': '/nowhere', empty: '/transfers?status=refunded', refused: '/transfers/AJO00000000000000000000000000000000',
+    misdirected: '/misdirected', api: '/api', keys: '/keys', 'new-key': '/keys/new', members: '/members', audit: '/audit', settings: '/settings', endpoints: '/endpoints', 'new-endpoint': '/endpoints/new', endpoint: '/endpoints/' + endpoint.id, me: '/me', 'not-found': '/nowhere', empty: '/transfers?status=refunded', refused: '/transfers/AJO00000000000000000000000000000000',
   };
   return t;
 }
@@ -52,11 +57,6 @@ const openPages = { login: '/login', signup: '/signup', code: '/code?tenant=0198
 
 let busy;
 const tenant = () => (busy ??= busyTenant());
-
-const looks = {
-  light: { viewport: desk, colorScheme: 'light' }, dark: { viewport: desk, colorScheme: 'dark' },
-  phone: { viewport: phone, colorScheme: 'light', hasTouch: true, isMobile: true },
-};
 
 for (const [look, options] of Object.entries(looks)) {
   test(`every page in ${look}: nothing that axe finds serious, nothing wider than the screen`, async () => {
@@ -223,25 +223,9 @@ test('all of it by keyboard', async () => {
   const t = await tenant();
   const v = await visit();
   const { page } = v;
-  const tabTo = async (name) => {
-    for (let i = 0; i < 60; i++) {
-      const at = await page.evaluate(() => {
-        const e = document.activeElement;
-        const style = getComputedStyle(e);
-        const label = e.labels?.[0]?.textContent ?? e.getAttribute('aria-label') ?? e.textContent;
-        return { label: label.trim(), seen: style.outlineStyle !== 'none' && style.outlineWidth !== '0px', body: e === document.body };
-      });
-      if (at.label === name) {
-        assert.ok(at.seen, `the focus on ${name} can be seen`);
-        return;
-      }
-      await page.keyboard.press('Tab');
-    }
-    assert.fail(`${name} cannot be reached by Tab`);
-  };
-  await tabTo('E-mail');
+  await tabTo(page, 'E-mail');
   await page.keyboard.type(t.email);
-  await tabTo('Password');
+  await tabTo(page, 'Password');
   await page.keyboard.type(t.password);
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: t.name, level: 1 }).waitFor();
@@ -250,20 +234,20 @@ test('all of it by keyboard', async () => {
 
   await page.evaluate(() => document.activeElement.blur());
   await page.keyboard.press('Tab');
-  await tabTo('Skip to content');
+  await tabTo(page, 'Skip to content');
   await page.keyboard.press('Enter');
   assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
   await page.reload();
   await settled(page);
   await page.evaluate(() => document.activeElement.blur());
-  await tabTo('Customers');
+  await tabTo(page, 'Customers');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Customers', level: 1 }).waitFor();
   await settled(page);
-  await tabTo('Ada Obi');
+  await tabTo(page, 'Ada Obi');
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Approve' }).waitFor();
-  await tabTo('Approve');
+  await tabTo(page, 'Approve');
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').waitFor();
   for (let i = 0; i < 4; i++) {
@@ -273,7 +257,7 @@ test('all of it by keyboard', async () => {
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Approve', 'the focus is given back');
-  await tabTo('Theme');
+  await tabTo(page, 'Theme');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('ArrowDown');
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { inflateSync } from 'node:zlib';
-import { accessible, go, picture, settled, visitor } from './browser.js';
+import { accessible, go, picture, reloadedWithGo, settled, visitor } from './browser.js';
 import { until } from './stack.js';
 import { entry, newTenant, open, pay, visit, visitAs, world } from './world.js';
 
@@ -86,6 +86,16 @@ test('a session that has ended leads to the login and back to where one was', as
   await page.getByRole('button', { name: 'Log out' }).click();
   await page.waitForURL('**/dashboard#/login');
   assert.deepEqual((await v.context.cookies()).filter((c) => c.value), []);
+  await v.close();
+});
+
+test('an address that is opened while the page still starts is where one arrives', async () => {
+  const tenant = await newTenant();
+  const v = await visitAs(tenant);
+  const { page } = v;
+  await reloadedWithGo(page, '**/auth/me', '/transfers');
+  await page.getByRole('heading', { name: 'Transfers', level: 1 }).waitFor();
+  assert.equal(await page.evaluate(() => location.hash), '#/transfers');
   await v.close();
 });
 

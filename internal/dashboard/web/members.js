@@ -1,22 +1,12 @@
 // Who else logs in: an invited member, and an owner with a second factor.
 
 import assert from 'node:assert/strict';
-import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import { accessible, go, settled } from './browser.js';
+import { totp } from './totp.js';
 import { newTenant, visit, visitAs, world } from './world.js';
 
-// totp is the code of a secret (base32) at this moment, by RFC 6238.
-function totp(secret) {
-  const bits = [...secret].map((c) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(c).toString(2).padStart(5, '0')).join('');
-  const key = Buffer.from(bits.match(/.{8}/g).map((b) => parseInt(b, 2)));
-  const step = Buffer.alloc(8);
-  step.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30000)));
-  const hash = createHmac('sha1', key).update(step).digest();
-  return String((hash.readUInt32BE(hash.at(-1) & 15) & 0x7fffffff) % 1e6).padStart(6, '0');
-}
-
-async function ask(v, path, data) {
+export async function ask(v, path, data) {
   const r = await v.context.request.post(path, { data });
   assert.equal(r.ok(), true, `${path}: ${r.status()} ${await r.text()}`);
   return r.json();

@@ -22,7 +22,7 @@ test('a password is changed: the other sessions end, one’s own goes on', async
   const tenant = await newTenant();
   const [v, other] = [await visitAs(tenant), await visitAs(tenant)];
   const { page } = v;
-  await go(page, '/settings');
+  await go(page, '/me');
   const change = async (old, next) => {
     await page.getByLabel('Current password').fill(old);
     await page.getByLabel('New password').fill(next);

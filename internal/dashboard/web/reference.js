@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, desk, fits, phone, picture, visitor } from './browser.js';
+import { accessible, fits, looks, picture, visitor } from './browser.js';
 import { until } from './stack.js';
 import { newTenant, open, world } from './world.js';
 
@@ -12,11 +12,6 @@ async function reference(options) {
   await v.page.locator('#operations-Accounts-getBalance').waitFor({ timeout: 60000 });
   return v;
 }
-
-const looks = {
-  light: { viewport: desk, colorScheme: 'light' }, dark: { viewport: desk, colorScheme: 'dark' },
-  phone: { viewport: phone, colorScheme: 'light', hasTouch: true, isMobile: true },
-};
 
 for (const [look, options] of Object.entries(looks)) {
   test(`the reference in ${look}: grouped, nothing wider than the screen, nothing new that axe finds serious`, async () => {

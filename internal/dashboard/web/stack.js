@@ -46,7 +46,7 @@ function run(args, env, cwd) {
   return p;
 }
 
-// start returns a running service: {url, bank, shop, code(email), request(…), tool(…), stop()}.
+// start returns a running service: {url, ops, bank, shop, code(email), request(…), tool(…), stop()}.
 export async function start() {
   const database = process.env.AJO_TEST_DATABASE_URL;
   if (!database) throw new Error('run this by `make test-web`, which starts Postgres and Redis');
@@ -66,10 +66,11 @@ export async function start() {
   env.AJO_PROVIDER_URL = bank; // and no NIN service: every submission waits for a review
   const api = run(['api'], env, dir);
   const url = await api.says(/"url":"(http:\/\/127[^"]+)"/);
+  const ops = 'http://' + await api.says(/profiles are served","address":"([^"]+)"/);
   const worker = run(['worker'], env, dir);
   await worker.says(/(the worker runs)/);
   const service = {
-    url, bank, shop,
+    url, ops, bank, shop,
     // code waits for the mail to an address and returns the code in it, which has a form.
     code: (email, form = /\r?\n\r?\n[\s\S]*?\b([0-9]{6})\b/) => until(`a mail to ${email}`, async () => {
       const names = await readdir(env.AJO_MAIL_DIR).catch(() => []);

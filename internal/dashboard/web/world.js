@@ -47,6 +47,18 @@ export function open(tenant, externalRef, name, more = {}) {
   return tenant.call('POST', '/v1/accounts', { externalRef, name, ...more });
 }
 
+// joined makes a member of the tenant, by invitation: {email, password}, which log in.
+export async function joined(tenant, role, name = 'Chidi Eze') {
+  const { service } = world;
+  const member = { email: `${role}-of-${tenant.email}`, password: 'correct horse battery', name };
+  const owner = await visitAs(tenant);
+  await owner.context.request.post('/auth/members', { data: { email: member.email, role } });
+  await owner.close();
+  const code = await service.code(member.email, /^ {4}([0-9A-Za-z_-]{43})\r?$/m);
+  await service.request('POST', '/auth/accept-invitation', { code, name, password: member.password });
+  return member;
+}
+
 // visit opens the dashboard without a session.
 export async function visit(options) {
   const v = await visitor(world.browser, world.service.url, options);

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
+
+	"ajo/internal/account"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/payment"
+	"ajo/internal/statement"
+	"ajo/ledger"
+)
+
+var errAmountFilter = errs.New(errs.Invalid, "amount must be a decimal string above zero with at most two decimals")
+
+// paymentFilter reads the query's filter of payments, and the account that it names.
+func paymentFilter(c *fiber.Ctx) (f ledger.PaymentFilter, ref string, err error) {
+	if ref = c.Query("accountRef"); !storable(ref) {
+		return f, ref, account.ErrNotFound
+	}
+	if f.From, f.To, err = queryRange(c); err != nil {
+		return f, ref, err
+	}
+	if f.Search, err = searchText(c); err != nil {
+		return f, ref, err
+	}
+	f.Status = ledger.Status(c.Query("status"))
+	if s := c.Query("amount"); s != "" {
+		amount, err := money.Parse(s)
+		if err != nil || !amount.IsPositive() {
+			return f, ref, errAmountFilter
+		}
+		f.Amount = &amount
+	}
+	return f, ref, nil
+}
+
+// listPayments is GET /v1/payments and GET /auth/payments, an addition: newest first, by filter.
+func (e *edge) listPayments(c *fiber.Ctx) error {
+	f, ref, err := paymentFilter(c)
+	if err != nil {
+		return err
+	}
+	return answerPage(c, "payments", func(r page.Request) ([]ledger.Payment, page.Info, error) {
+		return e.Payments.List(c.UserContext(), caller(c).ID, ref, f, r)
+	})
+}
+
+// getPayment is GET /v1/payments/:id and GET /auth/payments/:id, an addition: a payment and its
+// timeline.
+func (e *edge) getPayment(c *fiber.Ctx) error {
+	id, err := uuid.Parse(pathParam(c, "id"))
+	if err != nil {
+		return payment.ErrNotFound
+	}
+	t, err := e.Payments.Timeline(c.UserContext(), caller(c).ID, id)
+	return answer(c, t, err)
+}
+
+// paymentsCSV is GET /auth/payments.csv, an addition: all payments that match the filter.
+func (e *edge) paymentsCSV(c *fiber.Ctx) error {
+	f, ref, err := paymentFilter(c)
+	if err != nil {
+		return err
+	}
+	return e.sendFile(c, "text/csv; charset=utf-8", "csv", func(ctx context.Context, b *bytes.Buffer) (string, error) {
+		return "payments", statement.PaymentsCSV(b, func(each func(ledger.Payment) error) error {
+			return e.Payments.Each(ctx, caller(c).ID, ref, f, maxCSVLines, each)
+		})
+	})
+}

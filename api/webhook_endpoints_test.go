@@ -1,0 +1,125 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
+)
+
+// A tenant adds, changes, pauses and removes endpoints with its key or its session. A secret is
+// shown when it is made, and nowhere else.
+func TestWebhookEndpoints(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	key, session := m.withKey(), m.withSession()
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, key...).ok(201, nil)
+	w.do("POST", "/auth/webhook-url", `{"url":"https://example.com/own"}`, key...).ok(200, nil)
+	require.Empty(t, w.ask("GET", "/auth/webhook-endpoints", "", 200, key).list("endpoints"))
+
+	shown := w.ask("POST", "/auth/webhook-endpoints", `{"url":" https://example.com/1 ","events":["payment.reversed","payment.received","payment.received"],"accountRefs":["shop-1"]}`, 201, key)
+	require.Regexp(t, `^[0-9a-f]{64}$`, shown["webhookSecret"])
+	e := fields(shown["endpoint"].(map[string]any))
+	e.has(t, fields{
+		"url": "https://example.com/1", "events": []any{"payment.received", "payment.reversed"}, "accountRefs": []any{"shop-1"},
+		"retries": "standard", "pausedAt": nil, "previousSecretUntil": nil, "createdAt": w.now(), "updatedAt": w.now(),
+	})
+	second := fields(w.ask("POST", "/auth/webhook-endpoints", `{"url":"https://example.com/2","paused":true,"retries":"day"}`, 201, session)["endpoint"].(map[string]any))
+	second.has(t, fields{"accountRefs": nil, "retries": "day", "pausedAt": w.now()})
+	require.Len(t, second["events"], 6)
+	list := w.ask("GET", "/auth/webhook-endpoints", "", 200, session).list("endpoints")
+	require.Equal(t, []fields{e, second}, list)
+
+	path := "/auth/webhook-endpoints/" + e["id"].(string)
+	w.Clock.Advance(time.Minute)
+	w.ask("PATCH", path, `{"url":"https://example.com/3","accountRefs":null,"paused":true,"retries":"day"}`, 200, key).
+		has(t, fields{"retries": "day", "url": "https://example.com/3", "accountRefs": nil, "pausedAt": w.now(), "updatedAt": w.now()})
+	paused := w.now()
+	w.Clock.Advance(time.Minute)
+	w.ask("PATCH", path, `{"paused":true,"url":"https://example.com/3"}`, 200, key).has(t, fields{"pausedAt": paused, "updatedAt": paused})
+	w.ask("PATCH", path, `{"paused":false,"events":["settlement.failed"]}`, 200, key).has(t, fields{"pausedAt": nil, "events": []any{"settlement.failed"}})
+
+	fresh := w.ask("POST", path+"/rotate-secret", "", 200, session)
+	require.NotEqual(t, shown["webhookSecret"], fresh["webhookSecret"])
+	until := w.Clock.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339Nano)
+	fields(fresh["endpoint"].(map[string]any)).has(t, fields{"previousSecretUntil": until})
+	w.Clock.Advance(24 * time.Hour)
+	require.Nil(t, w.ask("GET", "/auth/webhook-endpoints", "", 200, key).list("endpoints")[0]["previousSecretUntil"])
+
+	w.do("DELETE", path, "", key...).ok(200, nil).has(`{}`)
+	w.do("DELETE", path, "", key...).refused(404, "webhook endpoint not found")
+	w.do("PATCH", path, `{"paused":true}`, key...).refused(404, "webhook endpoint not found")
+	w.do("POST", path+"/rotate-secret", "", key...).refused(404, "webhook endpoint not found")
+	require.Len(t, w.ask("GET", "/auth/webhook-endpoints", "", 200, key)["endpoints"], 1)
+	require.Equal(t, 1, testenv.Value[int](w.Env, `SELECT webhook_endpoints FROM tenants WHERE id = $1`, m.id))
+	require.Equal(t, []string{"webhook.endpoint.add", "webhook.endpoint.add", "webhook.endpoint.change", "webhook.endpoint.change", "webhook.endpoint.rotate-secret", "webhook.endpoint.remove"},
+		testenv.Value[[]string](w.Env, `SELECT array_agg(action ORDER BY id) FROM audit_log WHERE action LIKE 'webhook.endpoint.%'`))
+	w.do("POST", "/auth/webhook-endpoints", `{"url":"https://example.com/3"}`, key...).ok(201, nil)
+}
+
+func TestWebhookEndpointRefusals(t *testing.T) {
+	w := setup(t)
+	key := w.onboard().withKey()
+	w.do("POST", "/auth/webhook-url", `{"url":"https://example.com/own"}`, key...).ok(200, nil)
+	add := func(body string) reply { return w.do("POST", "/auth/webhook-endpoints", body, key...) }
+	for body, why := range map[string]string{
+		`{}`:                              "url is required",
+		`{"url":" "}`:                     "url is required",
+		`{"url":"ftp://example.com"}`:     "url must begin with https:// or http://",
+		`{"url":"https://a:b@c.example"}`: "url must not have a user name or password",
+		`{"url":"https://example.com/1","events":[]}`:              "events must name one event at least",
+		`{"url":"https://example.com/1","events":["test"]}`:        "events must be of payment.received, payment.confirmed, payment.reversed, settlement.succeeded, settlement.failed, settlement.refunded",
+		`{"url":"https://example.com/1","accountRefs":[]}`:         "accountRefs must name 1 to 100 accounts, or be null for all",
+		`{"url":"https://example.com/1","accountRefs":["none"]}`:   "accountRefs names an account that there is not",
+		`{"url":"https://example.com/1","accountRefs":["\u0000"]}`: "accountRefs names an account that there is not",
+		`{"url":"https://example.com/1","paused":"yes"}`:           "paused must be true or false",
+		`{"url":"https://example.com/1","retries":"week"}`:         "retries must be standard or day",
+	} {
+		add(body).refused(400, why)
+	}
+	add(`{"url":"https://example.com/own"}`).refused(409, "events are sent to this url already")
+	for i := range 20 {
+		add(fmt.Sprintf(`{"url":"https://example.com/%d"}`, i)).ok(201, nil)
+	}
+	add(`{"url":"https://example.com/20"}`).refused(409, "a tenant has at most 20 webhook endpoints: remove one first")
+	list := w.ask("GET", "/auth/webhook-endpoints", "", 200, key).list("endpoints")
+	first, last := "/auth/webhook-endpoints/"+list[0]["id"].(string), "/auth/webhook-endpoints/"+list[19]["id"].(string)
+	w.do("PATCH", first, `{"url":"https://example.com/1"}`, key...).refused(409, "events are sent to this url already")
+	w.do("PATCH", first, `{"url":"https://example.com/own"}`, key...).refused(409, "events are sent to this url already")
+	w.do("PATCH", first, `{}`, key...).refused(400, "no fields to update")
+	w.do("DELETE", last, "", key...).ok(200, nil)
+	add(`{"url":"https://example.com/1"}`).refused(409, "events are sent to this url already")
+	add(`{"url":"https://example.com/19"}`).ok(201, nil)
+	w.do("GET", "/auth/deliveries?endpointId=none", "", w.onboard().withSession()...).refused(400, "endpointId must be an endpoint's id, or default")
+}
+
+// A payment's event is sent once more, with the key and from the session.
+func TestResendEvent(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	key := m.withKey()
+	w.do("POST", "/auth/webhook-url", `{"url":"https://example.com/own"}`, key...).ok(200, nil)
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, key...).ok(201, nil)
+	group := "0190c0de-0000-7000-8000-000000000001"
+	w.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at, delivered_at)
+		VALUES ($2, $1, $3, $2, 'payment.received', 'https://example.com/own', '{}', 'delivered', $4, $4)`, m.id, group, w.accountID(m, "shop-1"), w.Clock.Now())
+	endpoint := w.ask("POST", "/auth/webhook-endpoints", `{"url":"https://example.com/2"}`, 201, key)["endpoint"].(map[string]any)["id"].(string)
+	for _, h := range []header{key, m.withSession()} {
+		w.ask("POST", "/auth/events/resend", fmt.Sprintf(`{"transactionGroupId":%q,"endpointId":%q}`, group, endpoint), 201, h).
+			has(t, fields{"transactionGroupId": group, "endpointId": endpoint, "resent": true, "status": "pending", "callbackUrl": "https://example.com/2"})
+	}
+	w.ask("POST", "/auth/events/resend", fmt.Sprintf(`{"transactionGroupId":%q,"eventType":"payment.received","endpointId":null}`, group), 201, key).
+		has(t, fields{"endpointId": nil, "callbackUrl": "https://example.com/own"})
+	for body, why := range map[string]string{
+		`{"transactionGroupId":"01890000-0000-7000-8000-000000000009"}`:                "event not found: none was made of it, or it is archived",
+		fmt.Sprintf(`{"transactionGroupId":%q,"eventType":"payment.reversed"}`, group): "event not found: none was made of it, or it is archived",
+		fmt.Sprintf(`{"transactionGroupId":%q,"endpointId":%q}`, group, group):         "webhook endpoint not found",
+	} {
+		w.do("POST", "/auth/events/resend", body, key...).refused(404, why)
+	}
+	w.do("POST", "/auth/events/resend", fmt.Sprintf(`{"transactionGroupId":%q}`, group), w.onboard().withKey()...).refused(404, "event not found: none was made of it, or it is archived")
+	require.Len(t, w.ask("GET", "/auth/deliveries?endpointId="+endpoint, "", 200, m.withSession()).list("deliveries"), 2)
+}

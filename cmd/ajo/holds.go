@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ajo/internal/app"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/ledger"
+)
+
+func (t *tool) newHoldsCmd() *cobra.Command {
+	var source, name string
+	var older time.Duration
+	var summary bool
+	filter := func(ctx context.Context, tools *app.Tools) (f ledger.HoldFilter, err error) {
+		if older < 0 {
+			return f, errors.New("--older is not below zero")
+		}
+		if older > 0 {
+			f.Before = time.Now().Add(-older)
+		}
+		f.Source = ledger.HoldSource(source)
+		f.TenantID, err = tenantID(ctx, tools, name)
+		return f, err
+	}
+	cmd := newListCmd(t, listing[ledger.AnyHold]{
+		command: command{
+			use: "holds", short: "List open holds of all tenants, newest first, or their sums",
+			long: `Lists the open holds: a tenant's own, those of limits of tiers (limit), those of payments that an account's policy keeps (policy) or
+pays back (refund), and those of parts of recalled payments (recall). --summary sums them up by tenant and source, and in all.`,
+			example: "  ajo accounts holds --source policy --older 72h\n  ajo accounts holds --summary --tenant ops@shop.example",
+			flags: func(cmd *cobra.Command) {
+				addChoice(cmd, &source, "source", ledger.HeldByTenant, ledger.HeldByLimit, ledger.HeldByPolicy, ledger.HeldForRefund, ledger.HeldByRecall)
+				t.addTenant(cmd, &name, "only this tenant's, by id or e-mail")
+				cmd.Flags().DurationVar(&older, "older", 0, "only what has been held for so long, as 72h")
+				cmd.Flags().BoolVar(&summary, "summary", false, "sum up by tenant and source, instead of the list")
+			},
+		},
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]ledger.AnyHold, page.Info, error) {
+			f, err := filter(ctx, tools)
+			if err != nil {
+				return nil, page.Info{}, err
+			}
+			return tools.Holds(ctx, f, r)
+		},
+		row: func(h ledger.AnyHold) []field {
+			return []field{
+				{"HOLD", h.ID.String()},
+				{"AGE", age(h.CreatedAt)},
+				{"TENANT", cut(h.TenantName, 30)},
+				{"REF", h.AccountRef},
+				{"AMOUNT", h.Amount.String()},
+				{"SOURCE", string(h.Source)},
+				{"UNTIL", stamp(h.Until)},
+				{"REASON", cut(h.Reason, 60)},
+			}
+		},
+	})
+	for _, flag := range []string{"limit", "after"} {
+		cmd.MarkFlagsMutuallyExclusive("summary", flag)
+	}
+	list := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !summary {
+			return list(cmd, args)
+		}
+		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+			f, err := filter(ctx, tools)
+			if err != nil {
+				return err
+			}
+			sums, err := tools.HoldSums(ctx, f)
+			if err != nil {
+				return err
+			}
+			return printHoldSums(cmd, sums)
+		})
+	}
+	return cmd
+}
+
+// heldInAll is the sums of holds with their total, as JSON.
+type heldInAll struct {
+	Items []ledger.HoldSum `json:"items"`
+	Count int64            `json:"count"`
+	Total money.Amount     `json:"total"`
+}
+
+func printHoldSums(cmd *cobra.Command, sums []ledger.HoldSum) error {
+	all := heldInAll{Items: append([]ledger.HoldSum{}, sums...)}
+	for _, s := range sums {
+		all.Count, all.Total = all.Count+s.Count, all.Total.Add(s.Amount)
+	}
+	if asJSON, _ := cmd.Flags().GetBool("json"); asJSON {
+		return printJSON(cmd.OutOrStdout(), all)
+	}
+	return printTable(cmd.OutOrStdout(), append(sums, ledger.HoldSum{TenantName: "all", Count: all.Count, Amount: all.Total}), func(s ledger.HoldSum) []field {
+		oldest := ""
+		if !s.Oldest.IsZero() {
+			oldest = age(s.Oldest)
+		}
+		return []field{
+			{"TENANT", cut(s.TenantName, 30)},
+			{"SOURCE", string(s.Source)},
+			{"HOLDS", strconv.FormatInt(s.Count, 10)},
+			{"SUM", s.Amount.String()},
+			{"OLDEST", oldest},
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"ajo/internal/app"
+	"ajo/internal/audit"
+	"ajo/internal/operator"
+	"ajo/internal/page"
+)
+
+func (t *tool) newOperatorsCmd() *cobra.Command {
+	return group("operator", "Make and end the accounts of people who log in to the console", t.newOperatorAddCmd(), t.newOperatorListCmd(), t.newOperatorResetCmd(), t.newOperatorRemoveCmd())
+}
+
+// invited is what is printed of an invitation: the code is nowhere else.
+type invited struct {
+	Name      string        `json:"name"`
+	Role      operator.Role `json:"role"`
+	Code      string        `json:"code"`
+	ExpiresAt string        `json:"expiresAt"`
+}
+
+func doneInviting(i operator.Invitation) (result, error) {
+	v := invited{i.Name, i.Role, i.Code.Reveal(), stamp(&i.ExpiresAt)}
+	return done(v, "%s (%s) chooses a password under /console on the operations address, until %s, with this set-up code, which is shown once:\n%s", v.Name, v.Role, v.ExpiresAt, v.Code)
+}
+
+func (t *tool) newOperatorAddCmd() *cobra.Command {
+	role := string(operator.Viewer)
+	return t.newChangeCmd(change{
+		command: command{
+			use: "add <name>", short: "Make an account for the console",
+			long: `Makes an account for the console on the operations port, and prints a set-up code, once. With it the person chooses a password and
+gets a second factor, neither of which the one who runs this command learns. A viewer sees everything and changes nothing; an operator does
+what the command line does. The audit log calls the person console:<name>. Needs AJO_ENCRYPTION_KEYS.`,
+			example: `  ajo operator add ada --role operator --reason "joins the payments desk"`,
+			flags:   func(cmd *cobra.Command) { cmd.Flags().StringVar(&role, "role", role, "viewer or operator") },
+		},
+		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+			if err := tools.CanSeal(); err != nil {
+				return plan{}, err
+			}
+			return plan{
+				will: fmt.Sprintf("Make an account for %q with the role %s.", args[0], role),
+				do: func(by audit.By) (result, error) {
+					i, err := tools.Operators.Add(ctx, args[0], operator.Role(role), by)
+					if err != nil {
+						return result{}, err
+					}
+					return doneInviting(i)
+				},
+			}, tools.Operators.Check(ctx, args[0], operator.Role(role))
+		},
+	})
+}
+
+func (t *tool) newOperatorListCmd() *cobra.Command {
+	return newListCmd(t, listing[operator.Operator]{
+		command: command{short: "List the accounts for the console, newest first", example: "  ajo operator list"},
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]operator.Operator, page.Info, error) {
+			return tools.Operators.List(ctx, r)
+		},
+		row: func(o operator.Operator) []field {
+			return []field{
+				{"NAME", o.Name},
+				{"ROLE", string(o.Role)},
+				{"AGE", age(o.CreatedAt)},
+				{"SET UP", stamp(o.SetUpAt)},
+				{"SESSIONS", fmt.Sprint(o.Sessions)},
+				{"REMOVED", stamp(o.RemovedAt)},
+			}
+		},
+	})
+}
+
+func (t *tool) newOperatorResetCmd() *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: "reset <name>", short: "Take an operator's password and second factor away, and give a new set-up code",
+			long:    "Ends the operator's sessions, password and second factor, and prints a set-up code, once. Make sure who asks.",
+			example: `  ajo operator reset ada --reason "ticket 4711: a new phone; called back on the known number"`,
+		},
+		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+			o, err := tools.Operators.Find(ctx, args[0])
+			return plan{
+				will: fmt.Sprintf("Take the password and the second factor of %q (%s) away, and end %d open sessions.", o.Name, o.Role, o.Sessions),
+				do: func(by audit.By) (result, error) {
+					i, err := tools.Operators.Reset(ctx, args[0], by)
+					if err != nil {
+						return result{}, err
+					}
+					return doneInviting(i)
+				},
+			}, err
+		},
+	})
+}
+
+func (t *tool) newOperatorRemoveCmd() *cobra.Command {
+	return t.newChangeCmd(change{
+		command: command{
+			use: "remove <name>", short: "End an account for the console, at once",
+			long:    "Ends an account for the console and its sessions, at once and for good. The name may be given to a new account.",
+			example: `  ajo operator remove ada --reason "has left"`,
+		},
+		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+			o, err := tools.Operators.Find(ctx, args[0])
+			return plan{
+				will: fmt.Sprintf("Remove the account of %q (%s), and end %d open sessions.", o.Name, o.Role, o.Sessions),
+				do: func(by audit.By) (result, error) {
+					if err := tools.Operators.Remove(ctx, args[0], by); err != nil {
+						return result{}, err
+					}
+					return done(o, "The account of %q is removed.", o.Name)
+				},
+			}, err
+		},
+	})
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/app"
+	"ajo/internal/work"
+)
+
+// compared stores a comparison with the bank's list that ended just now, with the wallet's balance.
+func (o *ops) compared(until time.Time, unexplained string) uuid.UUID {
+	o.T.Helper()
+	id := uuid.Must(uuid.NewV7())
+	o.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, finished_at, report, stored_count, exception_count)
+		VALUES ($1, 'periodic', $2::timestamptz - interval '15 minutes', $2, 'finished', $2, $2,
+			jsonb_build_object('counts', '{}'::jsonb, 'float', jsonb_build_object('comparable', true, 'wallet', '5000.00', 'customers', '4950.00', 'unexplained', $3::text)), 0, 0)`,
+		id, until, unexplained)
+	return id
+}
+
+// needs are the things of `ajo status` that need somebody. It fails unless the exit code agrees.
+func (o *ops) needs() (out []string) {
+	o.T.Helper()
+	text, _, err := o.run("status")
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "! "); ok {
+			out = append(out, strings.Join(strings.Fields(rest), " "))
+		}
+	}
+	if len(out) == 0 {
+		require.NoError(o.T, err)
+		require.Contains(o.T, text, "\nNothing needs anybody, as of ")
+	} else {
+		require.Equal(o.T, exitCode(1), err, text)
+	}
+	return out
+}
+
+func TestStatusCommand(t *testing.T) {
+	o := setup(t)
+	o.env["AJO_REDIS_URL"] = ""
+	require.Regexp(t, `^bank's list compared until never ajo reconcile list$`, strings.Join(o.needs(), "\n"))
+	o.compared(time.Now(), "25.00")
+	require.Empty(t, o.needs(), "more than the books may be the platform's own money")
+	s := decode[app.Status](o, "status")
+	require.True(t, s.OK)
+	for _, l := range s.Lines {
+		require.False(t, l.Needs, l.What)
+	}
+
+	id := o.event(o.account.String())
+	o.Exec(`UPDATE inbound_events SET processed_at = now() WHERE id = $1`, id) // the test's clock is another than the command's
+	o.Exec(`UPDATE work SET due_at = now() + interval '1 minute' WHERE id = $1`, id)
+	require.Empty(t, o.needs(), "a payment that is young needs nobody")
+	o.Exec(`UPDATE inbound_events SET processed_at = now() - interval '3 hours' WHERE id = $1`, id)
+	require.Regexp(t, `^payments to be confirmed by the bank 1, the oldest for 3h0m\d+s ajo work list$`, strings.Join(o.needs(), "\n"))
+	o.Exec(`DELETE FROM work WHERE id = $1`, id)
+	require.Empty(t, o.needs())
+
+	_, late := o.transfer("processing")
+	o.Exec(`DELETE FROM work WHERE kind = 'confirm'`)
+	o.Exec(`UPDATE transfers SET submitted_at = now() - interval '31 minutes' WHERE id = $1`, late)
+	o.Exec(`UPDATE work SET due_at = now() - interval '3 minutes' WHERE id = $1`, late)
+	require.Regexp(t, `^work to pay out \(settle\) overdue for 3m\d+s ajo work list --due\npayouts whose outcome is not known 1, the oldest for 31m\d+s ajo transfers list --status processing$`,
+		strings.Join(o.needs(), "\n"))
+	o.Exec(`DELETE FROM work WHERE id = $1`, late)
+
+	o.held("amount 1 is not 2")
+	o.event("nobody")
+	o.Exec(`DELETE FROM work WHERE kind = 'confirm'`)
+	o.customerIn("pending_review")
+	o.good("freeze", "payouts", "--yes", "--reason", "a test")
+	require.Equal(t, []string{
+		"payments that need a review 1 ajo review list",
+		"payments misdirected 1 ajo events list --category misdirected",
+		"customers whose KYC waits for a review 1 ajo customers review",
+	}, o.needs(), "the freeze is young")
+	for _, line := range o.needs() { // each leads to a command that there is
+		_, look, _ := strings.Cut(line, " ajo ")
+		require.NotEqual(t, "none\n", o.good(strings.Fields(look)...))
+	}
+
+	o.compared(time.Now(), "-0.01")
+	require.Regexp(t, `bank's list wallet 5000\.00, customers have 4950\.00; -0\.01 is not explained ajo reconcile show \S+$`, strings.Join(o.needs(), "\n"))
+}
+
+func TestStatusNamesEndpointsThatFail(t *testing.T) {
+	o := setup(t)
+	o.env["AJO_REDIS_URL"] = ""
+	o.compared(time.Now(), "0.00")
+	dead := o.deadLetter()
+	require.Empty(t, o.needs(), "a dead letter is its tenant's")
+	o.Exec(`UPDATE deliveries SET status = 'pending', attempt_count = 2, created_at = now() - interval '59 minutes' WHERE id = $1`, dead)
+	o.Schedule(work.Deliver, dead, time.Now().Add(time.Hour))
+	require.Empty(t, o.needs())
+	out := o.good("status")
+	require.Regexp(t, `webhooks +endpoint of Test tenant +1 wait, the oldest for 59m\d+s: HTTP 500 +ajo deliveries list --status pending --tenant `+o.tenant.String(), out)
+	o.Exec(`UPDATE deliveries SET created_at = now() - interval '61 minutes' WHERE id = $1`, dead)
+	require.Len(t, o.needs(), 1)
+}
+
+// Without a worker nothing is paid, and without Redis all goes on slowly.
+func TestStatusLooksAtRedis(t *testing.T) {
+	o := setup(t)
+	o.compared(time.Now(), "0.00")
+	require.Equal(t, []string{"health workers 0 running -"}, o.needs())
+	o.env["AJO_REDIS_URL"] = away
+	require.Equal(t, []string{"health Redis does not answer; work goes on at the pace of the sweeper -"}, o.needs())
+	o.env["AJO_DATABASE_URL"] = "postgres://127.0.0.1:1/none"
+	_, _, err := o.run("status")
+	require.ErrorContains(t, err, "127.0.0.1:1")
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/money"
+	"ajo/internal/tenant"
+)
+
+// The beneficiaries of a tenant are listed.
+func TestBeneficiariesCommand(t *testing.T) {
+	o := setup(t)
+	o.Exec(`INSERT INTO beneficiaries (id, tenant_id, bank_code, bank_name, account_number, account_name, label, exempt, saved_by, saved_at)
+		VALUES (gen_random_uuid(), $1, '058', '', '0123456789', 'AMINA BELLO', 'Landlord', true, 'session:ada@shop.example', now())`, o.tenant)
+	out, _, err := o.run("tenant", "beneficiaries", o.tenant.String())
+	require.NoError(t, err)
+	require.Regexp(t, "Landlord +058 +0123456789 +AMINA BELLO +yes .* session:ada@shop.example", out)
+}
+
+// The policy of payouts is set and shown: what is not named stays, and what makes no sense is
+// refused before anything is asked.
+func TestPolicyCommands(t *testing.T) {
+	o := setup(t)
+	id := o.tenant.String()
+	out, said, err := o.run("tenant", "policy", "set", id, "--approvals", "2", "--above", "500", "--yes", "--reason", "ticket 1")
+	require.NoError(t, err, said)
+	require.Contains(t, out, "2 members approve each payout above 500.00, and each that takes the day above none. Warning: payouts that need approval will fail")
+	o.lastAudit("tenant.policy", "tenant:"+id, "ticket 1")
+	set := decode[policyShown](o, "tenant", "policy", "set", id, "--day-above", "9000.50", "--yes", "--reason", "ticket 2")
+	want := tenant.PayoutPolicy{Approvals: 2, Threshold: new(money.Must("500.00")), DayThreshold: new(money.Must("9000.50"))}
+	require.Equal(t, want, set.Policy.PayoutPolicy)
+	require.Equal(t, new("payouts that need approval will fail: approvals is 2, and members who may approve: 1"), set.Policy.Warning)
+	require.Equal(t, set.Policy, decode[policyShown](o, "tenant", "policy", "show", id).Policy)
+	out, _, err = o.run("tenant", "policy", "show", id)
+	require.NoError(t, err)
+	require.Regexp(t, "members who may approve +1\nwarning +payouts that need approval will fail", out)
+	out, _, err = o.run("tenant", "policy", "set", id, "--wait-hours", "24", "--yes", "--reason", "ticket 4")
+	require.NoError(t, err)
+	require.Contains(t, out, "those above 500.00 go only to beneficiaries that were saved 24 hours before")
+	require.Equal(t, 24, decode[policyShown](o, "tenant", "policy", "show", id).Policy.WaitHours)
+	for _, bad := range [][]string{{"--wait-hours", "721"}, {"--above", "none"}, {"--approvals", "11"}, {"--above", "-1"}, {"--above", "lots"}, {"--above", "none", "--day-above", "none"}, {"--approvals", "0", "--above", "1"}} {
+		_, _, err := o.run(append(append([]string{"tenant", "policy", "set", id}, bad...), "--yes", "--reason", "x")...)
+		require.Error(t, err, bad)
+	}
+	o.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, created_at, updated_at, approvals_needed)
+		VALUES (gen_random_uuid(), $1, $2, 'ref', 'pending', 600, '058', '0123456789', '', now(), now(), 2)`, o.tenant, o.Account(o.tenant, "till"))
+	out, _, err = o.run("tenant", "show", id)
+	require.NoError(t, err)
+	require.Regexp(t, "payouts awaiting approval +1, NGN 600.00 in all", out)
+	out, _, err = o.run("tenant", "policy", "set", id, "--approvals", "0", "--yes", "--reason", "ticket 3")
+	require.NoError(t, err)
+	require.Contains(t, out, "no payout needs approval")
+	require.Equal(t, tenant.StandingPolicy{Approvers: 1}, decode[policyShown](o, "tenant", "policy", "show", id).Policy)
+}

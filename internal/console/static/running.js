@@ -1,0 +1,120 @@
+// What is still to be done, what could not be delivered, and a search.
+
+import { acts, listPage, reads, redraw, showPage } from './desk.js';
+import { h } from './dom.js';
+import { form } from './form.js';
+import { choice, sum } from './money.js';
+import { to } from './route.js';
+import { table } from './table.js';
+import { badge, card, code, dim, empty, facts, pageHead, region, time } from './ui.js';
+
+export function deliveries(_, query) {
+  return listPage({
+    title: 'Webhooks', lead: 'Events on their way to tenants. A dead letter has used its attempts up.', query: { status: 'dead_letter', ...query }, command: 'deliveries list', caption: 'Webhooks', noun: 'delivery', nouns: 'deliveries', none: 'None.',
+    fields: [choice('status', 'Status', 'pending', 'delivered', 'dead_letter'), { name: 'event', label: 'Event', placeholder: 'payment.received' }, { name: 'tenant', label: 'Tenant (ID or e-mail)' }],
+    columns: [
+      { name: 'Event', head: true, value: (d) => h('a', { href: to`/deliveries/${d.ID}` }, d.EventType) }, { name: 'Made', value: (d) => time(d.CreatedAt) }, { name: 'Status', value: (d) => badge(d.Status) },
+      { name: 'Attempts', number: true, value: (d) => String(d.AttemptCount) }, { name: 'To', loose: true, value: (d) => d.CallbackURL }, { name: 'Last error', wide: true, value: (d) => d.LastError || '—' },
+    ],
+  });
+}
+
+export function delivery({ id }, _, session) {
+  return showPage({
+    title: 'Webhook', up: { href: '#/deliveries', name: 'Webhooks' }, command: 'deliveries show', query: { delivery: id },
+    render: (d, reload) => [
+      card('Delivery', facts([['Event', d.EventType], ['Status', badge(d.Status)], ['To', d.CallbackURL], ['Account', d.AccountRef], ['Attempts', String(d.AttemptCount)], ['Last error', d.LastError], ['Made', time(d.CreatedAt)], ['Delivered', time(d.DeliveredAt)], ['Next', time(d.NextAttemptAt)], ['ID', code(id)]]),
+        d.Status === 'dead_letter' && h('div', { class: 'actions' }, acts(session, { command: 'deliveries replay', label: 'Send again', kind: 'main', danger: false, values: { delivery: id }, text: 'It gets a fresh set of attempts.', done: reload }))),
+      card('Attempts', d.Attempts?.length ? h('div', { class: 'table' }, table('Attempts', [
+        { name: 'Attempt', head: true, value: (a) => String(a.Number) }, { name: 'At', value: (a) => time(a.StartedAt) }, { name: 'Took', number: true, value: (a) => `${a.DurationMs} ms` }, { name: 'Answer', value: (a) => (a.StatusCode ? String(a.StatusCode) : dim('none')) }, { name: 'Error', loose: true, value: (a) => a.Error || '—' }, { name: 'Body', loose: true, value: (a) => a.Body.slice(0, 300) || '—' },
+      ], d.Attempts)) : dim('None yet.')),
+    ],
+  });
+}
+
+export function work(_, query, session) {
+  const summary = region(() => reads('work list', { summary: 'true' }), (all) => h('div', { class: 'table' }, table('Work by kind', [
+    { name: 'Kind', head: true, value: (s) => s.Kind }, { name: 'Due', number: true, value: (s) => String(s.Due) }, { name: 'Oldest due', value: (s) => time(s.OldestDue) }, { name: 'Leased', number: true, value: (s) => String(s.Leased) }, { name: 'Later', number: true, value: (s) => String(s.Later) },
+  ], all)));
+  return listPage({
+    title: 'Work', lead: 'What is still to be done, when, and why it failed.', query, command: 'work list', caption: 'Work', noun: 'item', nouns: 'items', none: 'Nothing of this is to be done.', nodes: [card('By age', summary.box)],
+    fields: [choice('kind', 'Kind', 'ingest', 'confirm', 'settle', 'deliver', 'expire'), ...[['due', 'Due'], ['failing', 'Failing'], ['leased', 'Leased']].map(([name, label]) => ({ name, label, options: [['', 'All'], ['true', 'Only']] })), { name: 'tenant', label: 'Tenant (ID or e-mail)' }],
+    columns: [
+      { name: 'Item', head: true, loose: true, value: (w) => `${w.Kind} ${w.ID}` }, { name: 'Due', value: (w) => time(w.DueAt) }, { name: 'Tenant', value: (w) => w.TenantName || '—' }, { name: 'Failures', number: true, value: (w) => String(w.Attempts) }, { name: 'Last error', wide: true, value: (w) => w.LastError || '—' },
+      { name: 'Retry', value: (w) => acts(session, { command: 'work retry', label: 'Retry', danger: false, values: { id: w.ID, kind: w.Kind }, text: 'It is due now, and its failures are forgotten.', done: redraw }) ?? dim('—') },
+    ],
+  });
+}
+
+export function accountOf({ number }, _, session) {
+  return showPage({
+    title: 'Account ' + number, up: { href: '#/search', name: 'Search' }, command: 'accounts find', query: { number },
+    render: (found, reload) => found.map((a) => card(`${a.AccountRef} of ${a.TenantName}`, facts([
+      ['Status', badge(a.Status)], ['Balance', sum(a.Balance)], ['Number', a.BankAccountNumber], ['Name', a.BankAccountName], ['Tenant', h('a', { href: to`/tenants/${a.TenantID}` }, a.TenantName)], ['Last error', a.LastError], ['ID', code(a.ID)],
+      ['See', h('a', { href: '#/events?number=' + a.BankAccountNumber }, 'bank events')],
+    ]), h('div', { class: 'actions' },
+      acts(session, { command: 'freeze account', label: 'Stop payouts', kind: 'danger', values: { account: a.ID }, text: 'Its payouts wait.', done: reload }),
+      acts(session, { command: 'accounts close', label: 'Close', kind: 'danger', values: { account: a.ID }, text: 'For one that the bank does not close, or that was never opened.', done: reload }),
+      acts(session, { command: 'accounts release', label: 'Release a hold', values: {}, fields: [{ name: 'hold', label: 'Hold', required: true, hint: 'ID' }], done: reload })))),
+  });
+}
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+// places are where a text may be found, by its form: [what, command, query, the address of what is found].
+function places(text) {
+  const found = [];
+  const one = (what, command, query, href) => found.push({ what, href, look: async () => ((await reads(command, query)) ? 1 : 0) });
+  const many = (what, query, href) => found.push({ what, href, look: async () => (await reads('events list', { ...query, limit: 100 })).items.length });
+  if (/^[0-9]{10}$/.test(text)) one('Account', 'accounts find', { number: text }, to`/accounts/${text}`);
+  if (/^[0-9]{10}$/.test(text)) many('Payments to the number', { number: text }, '#/events?number=' + text);
+  if (/^[0-9][0-9,]*([.][0-9]{1,2})?$/.test(text)) many('Payments of the sum', { amount: text.replaceAll(',', '') }, '#/events?amount=' + text.replaceAll(',', ''));
+  if (uuid.test(text)) {
+    for (const [what, command, name, path] of [['Bank event', 'events show', 'event', 'events'], ['Tenant', 'tenant show', 'tenant', 'tenants'], ['Customer', 'customers show', 'customer', 'customers'], ['Webhook', 'deliveries show', 'delivery', 'deliveries'], ['Reconciliation', 'reconcile show', 'run', 'reconciliations']]) {
+      one(what, command, { [name]: text }, `#/${path}/${text}`);
+    }
+  }
+  if (text.includes('@')) one('Tenant', 'tenant show', { tenant: text }, to`/tenants/${text}`);
+  if (!text.includes(' ') && !text.includes('@')) {
+    one('Payout', 'transfers show', { reference: text }, to`/transfers/${text}`);
+    many('Bank events of the transaction', { transaction: text }, '#/events?transaction=' + encodeURIComponent(text));
+  }
+  return found;
+}
+
+// named finds tenants by a part of their name, among the newest 500.
+async function named(text) {
+  const found = [];
+  let after = '';
+  for (let i = 0; i < 5; i++) {
+    const { items, pagination } = await reads('tenant list', { limit: 100, after });
+    found.push(...items.filter((t) => t.Name.toLowerCase().includes(text.toLowerCase())));
+    if (!pagination.hasMore) break;
+    after = pagination.nextCursor;
+  }
+  return found.map((t) => ({ what: `Tenant ${t.Name}`, href: to`/tenants/${t.ID}`, count: 1 }));
+}
+
+// search asks each command that could know the text. One that refuses it does not have it; a fault is shown.
+async function search(text) {
+  const hits = await Promise.all(places(text).map(async (p) => {
+    try {
+      return { ...p, count: await p.look() };
+    } catch (e) {
+      if ([400, 404, 422].includes(e.status)) return { ...p, count: 0 };
+      throw e;
+    }
+  }));
+  return [...hits.filter((p) => p.count > 0), ...await named(text)];
+}
+
+export function searchPage(_, { q = '' }) {
+  const f = form([{ name: 'q', label: 'Number, reference, ID, e-mail, tenant’s name or sum', type: 'search', required: true, maxlength: 100, value: q, autocomplete: 'off', spellcheck: 'false' }], 'Search', async (v) => {
+    location.hash = '#/search?' + new URLSearchParams({ q: v.q });
+  });
+  const found = q && region(() => search(q), (hits) => (hits.length === 0 ? empty('Nothing was found.', 'Try the whole number, reference or sum.') : h('div', { class: 'table' }, table('Found', [
+    { name: 'What', head: true, value: (p) => h('a', { href: p.href }, p.what) }, { name: 'How many', number: true, value: (p) => (p.count === 100 ? '100 or more' : String(p.count)) },
+  ], hits))));
+  return { title: 'Search', nodes: [pageHead('Search'), card('What for', f), found && found.box] };
+}
+

@@ -1,0 +1,82 @@
+// Payouts that members approve: which need it, and the decision about one.
+
+import { get, post } from './api.js';
+import { confirmed } from './dialog.js';
+import { h } from './dom.js';
+import { form } from './form.js';
+import { naira, plural } from './format.js';
+import { table } from './table.js';
+import { announce, badge, button, card, facts, region, time } from './ui.js';
+
+// approval shows how far the approval of a transfer is, and lets it be decided by who may. It shows nothing of one that needs none.
+export function approval(t, a, path, session, reload) {
+  if (a.approvalsNeeded === 0) return null;
+  const given = a.decisions.filter((d) => d.decision === 'approve').length;
+  return card('Approval',
+    facts([
+      ['State', a.awaiting ? badge('awaiting_approval') : badge(a.approvedAt ? 'approved' : a.decisions.some((d) => d.decision === 'reject') ? 'rejected' : 'not_approved')],
+      ['Approvals', `${given} of ${a.approvalsNeeded}`], ['Waits until', a.expiresAt && time(a.expiresAt)], ['Approved', a.approvedAt && time(a.approvedAt)],
+    ]),
+    a.decisions.length > 0 && h('div', { class: 'table' }, table('Decisions', [
+      { name: 'Member', head: true, loose: true, value: (d) => d.email }, { name: 'Decision', value: (d) => badge(d.decision === 'approve' ? 'approved' : 'rejected') },
+      { name: 'When', value: (d) => time(d.decidedAt) },
+    ], a.decisions)),
+    a.awaiting && decide(t, a, path, session, reload));
+}
+
+function decide(t, a, path, session, reload) {
+  const own = a.decisions.find((d) => d.memberId === session.member.id);
+  const why = !session.may('finance') ? 'Members with the role finance decide, and the owner.'
+    : own ? `You have ${own.decision === 'approve' ? 'approved' : 'rejected'} it. A decision cannot be taken back.`
+      : a.madeBy === session.member.id ? 'You asked for this transfer: another member decides.' : '';
+  if (why) return h('p', { class: 'dim' }, why);
+  const what = `${naira(t.amount)} to account ${t.accountNumber}${t.accountName ? ` (${t.accountName})` : ''} at ${t.bankName || 'bank ' + t.bankCode}.`;
+  const act = (verb, text, done, danger) => button(verb + '…', async () => {
+    const yes = await confirmed({ title: `${verb} this payout?`, text: `${what} ${text}`, label: verb, danger, act: () => post(`${path}/${verb.toLowerCase()}`) });
+    if (!yes) return;
+    await reload();
+    announce(done);
+    document.querySelector('h1').focus();
+  }, { kind: danger ? 'danger' : 'main' });
+  return h('div', { class: 'actions' },
+    act('Approve', a.approvalsNeeded - a.decisions.length > 1 ? 'Others must approve it too.' : 'It is paid after that, and this cannot be undone.', 'The payout was approved.', false),
+    act('Reject', 'It fails, and the money is back in the account.', 'The payout was rejected.', true));
+}
+
+// policy says which payouts need approval, and lets the owner decide that.
+export function policy(session) {
+  return region(() => get('/auth/payout-policy'), (p) => {
+    const place = h('div', { class: 'stack' });
+    const shown = (now) => place.replaceChildren(...said(now), ...(session.may('owner') ? [change(now, shown)] : []));
+    shown(p);
+    return place;
+  }, { rows: 2 }).box;
+}
+
+function said(p) {
+  if (p.approvals === 0) return [h('p', null, 'No payout needs approval.')];
+  const above = [p.threshold && `above ${naira(p.threshold)}`, p.dayThreshold && `that take the day’s payouts above ${naira(p.dayThreshold)}`].filter(Boolean).join(', and those ');
+  return [
+    h('p', null, `Payouts ${above} need ${plural(p.approvals, 'approval')} by the owner or members with the role finance. Without them they fail after 24 hours.`),
+    p.beneficiaryWaitHours > 0 && h('p', null, `Payouts above ${naira(p.threshold)} go only to beneficiaries that were saved ${plural(p.beneficiaryWaitHours, 'hour')} before.`),
+    p.warning && h('p', { class: 'caution' }, `Not enough members: payouts need ${plural(p.approvals, 'approval')}, and ${p.approvers === 1 ? '1 member' : p.approvers + ' members'} may approve${p.hook ? ', beside your own system' : ''}. Without more members they fail after 24 hours.`),
+    p.hook && h('p', null, 'Your own system is asked too: ', h('span', { class: 'reference' }, p.hook)),
+  ].filter(Boolean);
+}
+
+function change(p, shown) {
+  const sum = { inputmode: 'decimal', pattern: ' *[0-9]+([.][0-9]{1,2})? *', title: 'A sum in naira, such as 500000.00', autocomplete: 'off' };
+  return form([
+    { name: 'approvals', label: 'Approvals', type: 'number', min: 0, max: 10, required: true, value: String(p.approvals), hint: '0: no payout needs approval.' },
+    { name: 'threshold', label: 'For a payout above (₦)', value: p.threshold ?? '', ...sum },
+    { name: 'dayThreshold', label: 'For payouts of a day above (₦)', value: p.dayThreshold ?? '', ...sum, hint: 'All payouts of a day in Lagos count. Empty: no limit of this kind.' },
+    { name: 'wait', label: 'New beneficiaries wait (hours)', type: 'number', min: 0, max: 720, required: true, value: String(p.beneficiaryWaitHours), hint: 'So long a beneficiary must be saved before a payout above the first sum goes to it. 0: such payouts go to any account.' },
+  ], 'Save policy', async (v) => {
+    // The whole policy is replaced. The hook is set by the API, perhaps since this page was drawn, and stays while there is a policy.
+    const { hook } = Number(v.approvals) > 0 ? await get('/auth/payout-policy') : {};
+    shown(await post('/auth/payout-policy', {
+      approvals: Number(v.approvals), threshold: v.threshold || null, dayThreshold: v.dayThreshold || null, hook: hook ?? null, beneficiaryWaitHours: Number(v.wait),
+    }));
+    announce('Policy saved. It applies to payouts from now on.');
+  });
+}

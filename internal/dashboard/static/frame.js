@@ -1,0 +1,56 @@
+// What stands around every page, of the dashboard and of the operators' console: the menu, the choice of a theme, and where the focus goes.
+
+import { h, icon } from './dom.js';
+import { arrive } from './route.js';
+
+// shell draws a page and hands it the focus, so that its title is read out and Tab goes on from there. menu is of [path, name, icon, role, an address whose pages belong to it too]; who() is what
+// stands below it. Without a session there is neither.
+export function shell({ nodes, title, path, signedIn, menu, who, name = 'Ajo' }) {
+  document.title = title + ' · ' + name;
+  const main = h('main', { id: 'main', tabindex: '-1' }, nodes);
+  const app = document.getElementById('app');
+  app.replaceChildren(...(signedIn ? [side(path, name, menu, who()), main] : [h('header', { class: 'top' }, brand(name), theme()), main]));
+  app.className = signedIn ? 'signed-in' : 'signed-out';
+  arrive();
+  (main.querySelector('h1') ?? main).focus({ preventScroll: true });
+}
+
+const brand = (name) => h('a', { class: 'brand', href: '#/' }, h('span', { class: 'mark', 'aria-hidden': 'true' }, 'a'), name);
+
+function side(path, name, menu, who) {
+  const nav = h('nav', { id: 'nav', 'aria-label': 'Pages' },
+    h('ul', null, menu.map(([p, label, symbol, , beside]) => {
+      const here = p === '/' ? path === '/' : [p, beside].some((of) => of && (path === of || path?.startsWith(of + '/')));
+      return h('li', null, h('a', { href: '#' + p, 'aria-current': here && 'page' }, icon(symbol), label));
+    })),
+    h('div', { class: 'who' }, who));
+  const toggle = h('button', { type: 'button', class: 'button menu', 'aria-expanded': 'false', 'aria-controls': 'nav' }, icon('menu'), 'Menu');
+  toggle.addEventListener('click', () => {
+    const now = toggle.getAttribute('aria-expanded') !== 'true';
+    toggle.setAttribute('aria-expanded', String(now));
+    nav.classList.toggle('open', now);
+  });
+  return h('header', { class: 'side' }, h('div', { class: 'stay' }, h('div', { class: 'masthead' }, brand(name), toggle), nav));
+}
+
+// theme lets one choose; without a choice the system's theme counts.
+export function theme() {
+  const root = document.documentElement;
+  const select = h('select', { id: 'theme', onchange: () => {
+    if (select.value) root.dataset.theme = select.value;
+    else delete root.dataset.theme;
+    try {
+      if (select.value) localStorage.setItem('ajo-theme', select.value);
+      else localStorage.removeItem('ajo-theme');
+    } catch {
+      // not kept, then
+    }
+  } }, [['', 'System'], ['light', 'Light'], ['dark', 'Dark']].map(([v, name]) => h('option', { value: v }, name)));
+  select.value = root.dataset.theme ?? '';
+  return h('div', { class: 'theme' }, h('label', { for: 'theme' }, 'Theme'), select);
+}
+
+document.querySelector('.skip').addEventListener('click', (e) => {
+  e.preventDefault();
+  document.getElementById('main').focus();
+});

@@ -1,0 +1,118 @@
+// Payments: what was received on all accounts, and what happened to each.
+
+import { download, get, queryText, segment } from './api.js';
+import { h } from './dom.js';
+import { words } from './format.js';
+import { refundButton } from './refund.js';
+import { setQuery, to } from './route.js';
+import { filters, list, read, table } from './table.js';
+import { amount, announce, badge, busy, card, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
+
+// payer is who paid, as far as it is known: the name, the account and the bank.
+const payer = (p) => [p.senderName || dim('Not named'), h('div', { class: 'reference' }, [p.senderAccount, p.senderBank].filter(Boolean).join(' · '))];
+
+const columns = [
+  { name: 'When', head: true, value: (p) => h('a', { href: to`/payments/${p.id}` }, time(p.createdAt)) },
+  { name: 'Payer', loose: true, value: payer },
+  { name: 'Account', loose: true, value: (p) => [p.accountRef, h('div', null, dim(p.customerName))] },
+  { name: 'Status', value: (p) => badge(p.status) },
+  { name: 'Gross', number: true, value: (p) => amount(p.grossAmount, p.status) },
+  { name: 'Fee', number: true, value: (p) => (p.fee === '0.00' ? dim('—') : amount(p.fee)) },
+  { name: 'Net', number: true, value: (p) => amount(p.amount, p.status) },
+];
+
+// asked is a query as the service takes it: an amount may be written as people do, such as ₦12,000.
+const asked = (query) => ({ ...query, amount: (query.amount ?? '').replaceAll(/[₦,\s]/g, '') });
+
+// payments lists them, newest first.
+export function payments(_, query) {
+  const found = list({
+    caption: 'Payments', noun: 'payment', columns,
+    fetchPage: (range) => read('/auth/payments', 'payments', { ...asked(query), ...range }),
+    none: () => (Object.values(query).some(Boolean) ? empty('No payments match.', 'Choose other dates, or clear the filters.')
+      : empty('No payments yet.', 'Payments to your ', h('a', { href: '#/accounts' }, 'accounts'), ' appear here within moments.')),
+  });
+  const csv = h('a', { class: 'button', onclick: (e) => {
+    if (e.ctrlKey || e.metaKey || e.shiftKey) return;
+    e.preventDefault();
+    busy(csv, async () => announce(`${await download(csv.getAttribute('href'))} downloaded.`));
+  } }, 'CSV');
+  const link = () => { csv.href = '/auth/payments.csv' + queryText(asked(query)); };
+  const form = filters([
+    { name: 'search', label: 'Search', type: 'search', placeholder: 'Payer, session ID or bank’s reference' },
+    { name: 'amount', label: 'Amount', placeholder: '12,000' },
+    { name: 'from', label: 'From', type: 'date' }, { name: 'to', label: 'To', type: 'date' },
+    { name: 'status', label: 'Status', options: [['', 'All'], ['provisional', 'Provisional'], ['confirmed', 'Confirmed'], ['reversed', 'Reversed'], ['needs_review', 'Needs review']] },
+    { name: 'accountRef', label: 'Account', placeholder: 'Full reference' },
+  ], query, (q) => {
+    query = q;
+    setQuery(q);
+    link();
+    found.reload();
+  });
+  link();
+  const actions = [h('span', { class: 'dim' }, 'Export with these filters:'), csv, refreshButton(found.reload)];
+  return { title: 'Payments', nodes: [pageHead('Payments', { actions }), form, found.box] };
+}
+
+const steps = {
+  paid: 'Paid', received: 'Received', posted: 'Posted to the account', published: 'Webhook', attempted: 'Webhook attempt', confirmed: 'Confirmed by the bank’s records',
+  recalled: 'The bank may have taken it back', recall_closed: 'Recall closed', reversed: 'Reversed', refunded: 'Refund',
+};
+const meanings = {
+  provisional: 'In the balance. It covers payouts once the bank’s records confirm it.', confirmed: 'In the balance, and confirmed by the bank’s records.',
+  reversed: 'Taken out of the balance: the bank’s records do not have it, or the bank took it back.', needs_review: 'Not in the balance until a person has compared it with the bank’s records.',
+};
+const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one that was wrongly reversed', reversed: 'The bank took it back', kept: 'The bank did not take it back' };
+
+// copyable is an id that is shown and copied whole.
+function copyable(text, what) {
+  const shown = code(text);
+  return text && h('span', { class: 'copyable' }, shown, copyButton(text, what, shown));
+}
+
+// payment shows one, with what happened to it.
+export function payment({ id }, _, session) {
+  const found = region(() => get('/auth/payments/' + segment(id)), (p) => {
+    retitle(top, p.senderName || 'Payment');
+    return [
+      h('section', { class: 'card', 'aria-label': 'Payment details' },
+        h('p', { class: 'big' }, amount(p.grossAmount), ' ', badge(p.status)), h('p', { class: 'dim' }, meanings[p.status]),
+        facts([
+          ['Fee', amount(p.fee)], ['Net', amount(p.amount)], ['Payer', p.senderName], ['Payer’s account', p.senderAccount && h('span', { class: 'figures' }, p.senderAccount)],
+          ['Payer’s bank', p.senderBank && [p.senderBank, ' ', dim(p.senderBankCode)]], ['Narration', p.narration],
+          ['Account', h('a', { href: to`/accounts/${p.accountRef}` }, p.accountRef)], ['Account number', p.accountNumber && h('span', { class: 'figures' }, p.accountNumber)],
+          ['Customer', h('a', { href: to`/customers/${p.customerId}` }, p.customerName)], ['Posted', time(p.createdAt)], ['Confirmed', p.confirmedAt && time(p.confirmedAt)],
+          ['Payment ID', copyable(p.id, 'Payment ID')], ['Transaction group', copyable(p.transactionGroupId, 'Transaction group')],
+        ]), h('div', { class: 'actions' }, refundButton(p, session))),
+      card('To quote to the bank', facts([
+        ['Bank’s reference', copyable(p.providerTxnRef, 'Bank’s reference')], ['Session ID', copyable(p.sessionId, 'Session ID')], ['Bank’s notice', copyable(p.requestId, 'Bank’s notice')],
+      ])),
+      card('Timeline', h('div', { class: 'table' }, table('What happened', [
+        { name: 'When', head: true, value: (s) => time(s.at) },
+        { name: 'What', value: (s) => steps[s.step] ?? words(s.step) },
+        { name: 'Outcome', wide: true, value: outcome },
+        { name: 'Reference', loose: true, value: reference },
+      ], p.timeline))),
+    ];
+  }, { rows: 3 });
+  const top = pageHead('Payment', { up: { href: '#/payments', name: 'Payments' }, actions: refreshButton(found.reload) });
+  return { title: 'Payment', nodes: [top, found.box] };
+}
+
+function outcome(s) {
+  if (s.step === 'published') {
+    const [type, status] = s.outcome.split(' ');
+    return [type, ' ', badge(status)];
+  }
+  if (s.step === 'refunded') return [amount(s.amount), ' ', badge(s.outcome)];
+  if (s.step === 'attempted') return h('span', { class: 'badge ' + (/^HTTP 2/.test(s.outcome) ? 'good' : 'bad') }, s.outcome);
+  return outcomes[s.outcome] ?? (s.outcome || dim('—'));
+}
+
+function reference(s) {
+  if (!s.reference) return dim('—');
+  if (['published', 'attempted'].includes(s.step)) return h('a', { class: 'reference', href: to`/deliveries/${s.reference}` }, s.reference);
+  if (s.step === 'refunded') return h('a', { class: 'reference', href: to`/transfers/${s.reference}` }, s.reference);
+  return h('span', { class: 'reference' }, s.reference);
+}

@@ -1,0 +1,39 @@
+// Requests that move money: who asks shows again who is there, and each is done once however often it is sent.
+
+import { Refusal, post } from './api.js';
+import { fixed } from './format.js';
+
+// proofField is the field of a form by which the member shows that.
+export const proofField = (session) => (session.member.totp
+  ? { name: 'code', label: 'Code', required: true, maxlength: 64, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'Of your authenticator, or a recovery code. Each works once.' }
+  : { name: 'password', label: 'Your password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' });
+
+// sumField is a field for a sum, which may be written as people do, such as 12,000; sum is what it says as the API writes it.
+export const sumField = { name: 'amount', label: 'Amount (₦)', required: true, inputmode: 'decimal', pattern: ' *₦? *[0-9]+(,[0-9]{3})*([.][0-9]{1,2})? *', title: 'A sum in naira, such as 12,000.00', autocomplete: 'off' };
+export const sum = (text) => fixed(text.replaceAll(/[₦,\s]/g, ''));
+
+const kept = 'ajo-unknown'; // in the browser's tab, as a page may be loaded anew while the answer is on its way
+const keys = new Map(JSON.parse(sessionStorage.getItem(kept) ?? '[]')); // of requests whose outcome is not known yet, by what they ask for
+const keep = () => sessionStorage.setItem(kept, JSON.stringify([...keys]));
+
+// once sends a request under a key that stays until its outcome is known, and says whether it was sent before.
+export async function once(path, order, proof) {
+  const what = JSON.stringify([path, order]);
+  const before = keys.get(what);
+  const key = before ?? [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
+  const done = () => {
+    keys.delete(what);
+    keep();
+  };
+  keys.set(what, key);
+  keep();
+  try {
+    const answer = await post(path, { ...order, ...proof }, key);
+    done();
+    return { answer, again: before !== undefined };
+  } catch (e) {
+    const unknown = e.status === 0 || (e.status >= 500 && !e.message.startsWith('provider error'));
+    if (!unknown && !before) done(); // it was refused, and nothing else is on its way
+    throw unknown ? new Refusal(e.status, 'It is not known whether this was accepted. Try again with nothing changed: it is done once at most.', e.id) : e;
+  }
+}

@@ -1,0 +1,35 @@
+// Paying a payment back, whole or in part, to where the bank says it came from.
+
+import { segment } from './api.js';
+import { asked } from './dialog.js';
+import { kobo, naira } from './format.js';
+import { once, proofField, sum, sumField } from './proof.js';
+import { to } from './route.js';
+import { announce, button } from './ui.js';
+
+// left is what can still be refunded of a payment, in kobo: refunds that failed or came back do not count.
+function left(p) {
+  return p.timeline.filter((s) => s.step === 'refunded' && !['failed', 'refunded'].includes(s.outcome)).reduce((rest, s) => rest - kobo(s.amount), kobo(p.amount));
+}
+
+// text is an amount in kobo as the API writes it.
+const text = (k) => `${k / 100n}.${String(k % 100n).padStart(2, '0')}`;
+
+// refundButton refunds a payment; null where that is none that can be.
+export function refundButton(p, session) {
+  const rest = left(p);
+  if (p.status !== 'confirmed' || rest <= 0n || !session.may('finance')) return null;
+  return button('Refund…', async () => {
+    const back = [p.senderName, p.senderAccount && `account ${p.senderAccount}`, p.senderBank].filter(Boolean).join(', ');
+    let accepted;
+    const yes = await asked({
+      title: 'Refund this payment?', label: 'Refund', danger: true,
+      text: `It leaves ${p.accountRef} and goes back to ${back || 'the sender'}. The bank must name the payer as the holder there. ${naira(text(rest))} of ${naira(p.amount)} can be refunded; once the bank has paid it, it cannot be taken back.`,
+      fields: [{ ...sumField, value: text(rest) }, proofField(session)],
+      act: async ({ amount, ...proof }) => { accepted = await once(`/auth/payments/${segment(p.id)}/refund`, { amount: sum(amount) }, proof); },
+    });
+    if (!yes) return;
+    location.hash = to`/transfers/${accepted.answer.merchantTxRef}`;
+    announce(accepted.again ? 'This refund was sent before: it is made once.' : 'The refund was accepted.');
+  });
+}

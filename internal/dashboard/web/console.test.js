@@ -1,0 +1,389 @@
+// The operators' console, as operators use it. Run by `make test-web`, beside the dashboard's tests.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accessible, go, looked, looks, picture, reloadedWithGo, said, settled, tabTo, visitor } from './browser.js';
+import { until } from './stack.js';
+import { totp } from './totp.js';
+import { entry, newTenant, open, pay, world } from './world.js';
+
+const password = 'correct horse battery';
+
+// added makes an account by the command line, and returns its set-up code.
+async function added(name, role) {
+  return JSON.parse((await world.service.tool('operator', 'add', name, '--role', role, '--yes', '--json', '--reason', 'joins')).replace(/^[^{]*/, '')).code;
+}
+
+// desk opens the console with a session: {page, secret, close()}.
+async function desk(name, role = 'operator', options = {}) {
+  const { ops } = world.service;
+  const v = await visitor(world.browser, ops, options);
+  const code = await added(name, role);
+  const { secret } = await (await v.context.request.post('/console/api/setup', { data: { name, code, password } })).json();
+  const answer = await v.context.request.post('/console/api/login', { data: { name, password, code: totp(secret) } });
+  assert.equal(answer.status(), 200);
+  await v.page.goto('/console#/');
+  await v.page.getByRole('heading', { name: 'Status', level: 1 }).waitFor();
+  await settled(v.page);
+  return { ...v, secret };
+}
+
+// asking presses a button of a place on the page, gives a reason and what else is asked, and returns the dialog with the sentence.
+async function asking(page, name, { fill = async () => {}, place = page } = {}) {
+  await place.getByRole('button', { name: name + '…', exact: true }).first().click();
+  const asked = page.getByRole('dialog', { name, exact: true });
+  await fill(asked);
+  await asked.getByLabel('Reason').fill('ticket 4711');
+  await asked.getByRole('button', { name: 'Continue' }).click();
+  const sure = page.getByRole('dialog', { name: name + '?', exact: true });
+  await sure.waitFor();
+  return sure;
+}
+
+// decided asks, and confirms the sentence, which it returns.
+async function decided(page, name, fill, place) {
+  const sure = await asking(page, name, { fill, place });
+  const text = await sure.locator('p').first().textContent();
+  await sure.getByRole('button', { name, exact: true }).click();
+  await sure.waitFor({ state: 'detached' });
+  return text;
+}
+
+let shared; // a tenant with an account, whose payments the tests use
+async function tenant() {
+  if (shared) return shared;
+  shared = await newTenant('Ada Stores');
+  shared.account = await open(shared, 'customer-1', 'Ada Obi');
+  return shared;
+}
+
+// held makes a payment that needs a review, since the bank's record has another sum, and returns its event's id.
+async function held(sender) {
+  const { service } = world;
+  const t = await tenant();
+  await service.request('POST', service.bank + '/control/faults', { add: [{ on: 'transactions', do: 'amount', value: '98000.00' }] });
+  try {
+    await pay(t.account.BankAccountNumber, '5000.00', { sender });
+    return (await until('a review', async () => JSON.parse(await service.tool('review', 'list', '--json')).items.find((v) => v.SenderName === sender))).EventID;
+  } finally {
+    await service.request('POST', service.bank + '/control/faults', { clear: true });
+  }
+}
+
+test('an operator sets up an account by the code, logs in by all three, and out', async () => {
+  const code = await added('ada', 'operator');
+  const v = await visitor(world.browser, world.service.ops);
+  const { page } = v;
+  await page.goto('/console');
+  await page.getByRole('heading', { name: 'Log in' }).waitFor();
+  await page.getByRole('link', { name: 'Use a set-up code' }).click();
+  await page.getByLabel('Name').fill('ada');
+  await page.getByLabel('Set-up code').fill(code);
+  await page.getByLabel('New password').fill(password);
+  await accessible(page, 'the set-up');
+  await page.getByRole('button', { name: 'Set up' }).click();
+  await page.locator('img.qr').waitFor();
+  const secret = await page.locator('.secret').textContent();
+  await accessible(page, 'the secret');
+  await picture(page, 'console-setup');
+  await page.getByRole('link', { name: 'Log in', exact: true }).click();
+  const enter = async (word, digits) => {
+    await page.getByLabel('Name').fill('ada');
+    await page.getByLabel('Password').fill(word);
+    await page.getByLabel('Code').fill(digits);
+    await page.getByRole('button', { name: 'Log in' }).click();
+  };
+  await enter(password, totp(secret) === '000000' ? '000001' : '000000');
+  await page.getByRole('alert').getByText('Name, password or code is wrong.').waitFor();
+  await enter('another password', totp(secret));
+  await page.getByRole('alert').getByText('Name, password or code is wrong.').waitFor();
+  await enter(password, totp(secret));
+  await page.getByRole('heading', { name: 'Status', level: 1 }).waitFor();
+  await settled(page);
+  const cookie = (await v.context.cookies()).find((c) => c.name === 'ajo_console');
+  assert.deepEqual([cookie.httpOnly, cookie.sameSite], [true, 'Strict']);
+  await page.getByRole('button', { name: 'Log out' }).click();
+  await page.getByRole('heading', { name: 'Log in' }).waitFor();
+  assert.equal((await v.context.request.get('/console/api/me')).status(), 401);
+  await v.close();
+});
+
+test('an address that is opened while the console still starts is where one arrives', async () => {
+  const v = await desk('quick');
+  await reloadedWithGo(v.page, '**/console/api/me', '/audit');
+  await v.page.getByRole('heading', { name: 'Audit log', level: 1 }).waitFor();
+  assert.equal(await v.page.evaluate(() => location.hash), '#/audit');
+  await v.close();
+});
+
+test('a review is decided beside the bank’s record, and the audit log says by whom', async () => {
+  const event = await held('Bola <b>Ade</b>');
+  const v = await desk('bola');
+  const { page } = v;
+  await go(page, '/reviews');
+  await page.getByRole('link', { name: 'Bola <b>Ade</b>' }).click();
+  await page.getByRole('heading', { name: 'The bank’s record beside ours' }).waitFor();
+  await page.getByRole('row', { name: 'Amount ₦5,000.00' }).waitFor();
+  const will = await decided(page, 'Confirm');
+  assert.match(will, /^Confirm the payment of NGN .* It counts in the balance again, and may be paid out\.$/);
+  await said(page, 'is confirmed');
+  await settled(page);
+  assert.equal(await page.getByRole('button', { name: 'Confirm…' }).count(), 0);
+  await go(page, '/audit');
+  const row = page.getByRole('row', { name: 'review.confirm' }).first();
+  await row.getByText('console:bola').waitFor();
+  await row.getByText('event:' + event).waitFor();
+  await v.close();
+});
+
+test('a viewer sees a review and has no button', async () => {
+  const event = await held('Vera Udo');
+  const v = await desk('vera', 'viewer');
+  await go(v.page, '/reviews/' + event);
+  await v.page.getByRole('heading', { name: 'The bank’s record beside ours' }).waitFor();
+  assert.equal(await v.page.locator('main button', { hasText: '…' }).count(), 0);
+  await v.page.getByText('Viewer: looks only').waitFor();
+  await v.close();
+});
+
+// pages are looked at in each look, with what the heading says.
+const pages = {
+  '/': 'Status', '/search': 'Search', '/reviews': 'Reviews', '/misdirected': 'Misdirected', '/recalls': 'Recalls', '/events': 'Bank events', '/transfers': 'Payouts', '/freezes': 'Freezes', '/kyc': 'KYC', '/tenants': 'Tenants',
+  '/prices': 'Prices', '/deliveries?status=delivered': 'Webhooks', '/work': 'Work', '/reconciliations': 'Reconciliation', '/balance': 'Trial balance', '/system/provider_float': 'provider_float', '/holds': 'Holds', '/dormant': 'Dormant accounts', '/audit': 'Audit log',
+};
+
+test('each page in light, dark and on a phone', async () => {
+  const { service } = world;
+  const event = await held('Chidi Eze');
+  const t = await tenant();
+  const { id } = await t.call('GET', '/auth/me').catch(() => ({}));
+  const listed = async (...args) => JSON.parse(await service.tool(...args, '--json')).items[0];
+  const owner = id ?? (await listed('tenant', 'list')).ID;
+  await service.tool('reconcile').catch(() => {});
+  const run = await listed('reconcile', 'list');
+  const all = {
+    ...pages, ['/reviews/' + event]: 'Payment under review', ['/events/' + event]: 'Bank event', ['/tenants/' + owner]: 'Tenant', ['/accounts/' + t.account.BankAccountNumber]: 'Account ' + t.account.BankAccountNumber,
+    ...(run && { ['/reconciliations/' + run.ID]: 'Reconciliation report' }),
+  };
+  for (const [look, options] of Object.entries(looks)) {
+    const v = await desk('look-' + look, 'operator', options);
+    for (const [path, title] of Object.entries(all)) {
+      await go(v.page, path);
+      await v.page.getByRole('heading', { name: title, level: 1, exact: true }).waitFor();
+      await settled(v.page);
+      assert.equal(await v.page.getByRole('alert').count(), 0, `${path}: ${await v.page.getByRole('alert').allTextContents()}`);
+      await looked(v.page, 'console-' + title.toLowerCase().replaceAll(/[^a-z]+/g, '-'), look);
+    }
+    await go(v.page, '/reviews/' + event);
+    await v.page.getByRole('button', { name: 'Confirm…', exact: true }).click();
+    await accessible(v.page, 'the question in ' + look);
+    await picture(v.page, 'console-question-' + look);
+    await v.close();
+  }
+});
+
+test('the big stop, and one tenant: stopped, shown and lifted', async () => {
+  const v = await desk('efe');
+  const { page } = v;
+  await go(page, '/freezes');
+  assert.match(await decided(page, 'Stop ALL payouts', (d) => d.getByLabel('For how long').selectOption('1h')), /^Stop ALL payouts of ALL tenants that are not at the bank yet\./);
+  const row = page.getByRole('row', { name: 'ALL payouts' });
+  await row.getByText('console:efe').waitFor();
+  await settled(page);
+  assert.match(await decided(page, 'Lift'), /^Lift the freeze of payouts:all/);
+  await page.getByText('No such freeze.').waitFor();
+  await v.close();
+});
+
+test('a tenant is found by name, suspended and activated', async () => {
+  await newTenant('Zuma Rock Foods');
+  const v = await desk('funmi');
+  const { page } = v;
+  await go(page, '/search');
+  await page.getByLabel('Number, reference').fill('zuma rock');
+  await page.getByRole('button', { name: 'Search' }).click();
+  await page.getByRole('link', { name: 'Tenant Zuma Rock Foods' }).click();
+  await page.getByRole('button', { name: 'Suspend…' }).waitFor();
+  await decided(page, 'Suspend');
+  await decided(page, 'Activate');
+  await page.getByRole('button', { name: 'Suspend…' }).waitFor();
+  await decided(page, 'Limit payouts', (d) => d.getByLabel('One payout').fill('500.00'));
+  await page.getByRole('region', { name: 'Limits' }).getByText('₦500.00').waitFor();
+  await v.close();
+});
+
+test('what changes while it is asked about is shown, and asked about anew', async () => {
+  const { service } = world;
+  const t = await newTenant('Olumo Foods');
+  const v = await desk('ngozi');
+  const { page } = v;
+  await go(page, '/tenants?status=active');
+  await page.getByRole('link', { name: 'Olumo Foods' }).click();
+  const elsewhere = (what) => service.tool('tenant', what, t.email, '--yes', '--reason', 'a test');
+  let sure = await asking(page, 'End sessions');
+  assert.match(await sure.locator('p').first().textContent(), /active/);
+  await elsewhere('suspend');
+  await sure.getByRole('button', { name: 'End sessions', exact: true }).click();
+  await sure.getByRole('alert').getByText('read it again').waitFor();
+  assert.match(await sure.locator('p').first().textContent(), /suspended/);
+  await sure.getByRole('button', { name: 'End sessions', exact: true }).click();
+  await sure.waitFor({ state: 'detached' });
+
+  sure = await asking(page, 'Activate'); // done by somebody else meanwhile
+  await elsewhere('activate');
+  await sure.getByRole('button', { name: 'Activate', exact: true }).click();
+  await sure.waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Suspend…' }).waitFor();
+  await v.close();
+});
+
+test('a payment is found by its sum and its account’s number', async () => {
+  const t = await tenant();
+  await pay(t.account.BankAccountNumber, '12345.67', { sender: 'Gbenga Ali' });
+  await entry(t, 'customer-1', 'the payment', (e) => e.Amount !== '4975.00');
+  const v = await desk('gbenga');
+  const { page } = v;
+  await go(page, '/search?q=12%2C345.67');
+  await page.getByRole('link', { name: 'Payments of the sum' }).click();
+  await page.getByRole('link', { name: 'Gbenga Ali' }).click();
+  await page.getByRole('heading', { name: 'Bank event', level: 1 }).waitFor();
+  await go(page, '/search?q=' + t.account.BankAccountNumber);
+  await page.getByRole('link', { name: 'Account', exact: true }).click();
+  await page.getByRole('heading', { name: 'customer-1 of Ada Stores' }).waitFor();
+  await go(page, '/search?q=no-such-thing');
+  await page.getByText('Nothing was found.').waitFor();
+  await v.close();
+});
+
+test('what is held is summed up, found by its source, and released; a system account is read from the trial balance', async () => {
+  const t = await newTenant('Mokola Fabrics');
+  const shop = await open(t, 'shop-1', 'Ada Obi');
+  await pay(shop.BankAccountNumber, '9000.00', { sender: 'Tolu Ajayi' });
+  await entry(t, 'shop-1', 'the payment', (e) => e.Status === 'confirmed');
+  for (const [amount, reason] of [['1200.50', 'a dispute'], ['300.00', 'a deposit']]) await t.call('POST', '/v1/accounts/shop-1/holds', { amount, reason });
+  const v = await desk('ugo');
+  const { page } = v;
+  await go(page, '/holds?tenant=' + encodeURIComponent(t.email));
+  const all = page.getByRole('region', { name: 'In all' }).getByRole('row', { name: 'All' });
+  await all.getByText('₦1,500.50').waitFor();
+  await page.getByRole('row', { name: 'a dispute' }).getByText('₦1,200.50').waitFor();
+  await decided(page, 'Release', undefined, page.getByRole('row', { name: 'a deposit' }));
+  await all.getByText('₦1,200.50').waitFor();
+  await page.getByLabel('Source').selectOption('recall');
+  await page.getByText('Nothing of this is held.').waitFor();
+  assert.equal((await t.call('GET', '/v1/accounts/shop-1/balance')).held, '1200.50');
+
+  await go(page, '/balance');
+  await page.getByRole('link', { name: 'provider_float' }).click();
+  await page.getByRole('heading', { name: 'provider_float', level: 1 }).waitFor();
+  await page.getByRole('row', { name: '₦8,975.00' }).first().waitFor();
+  await page.getByLabel('To').fill('2020-01-01');
+  await page.getByText('No entry.').waitFor();
+  await go(page, '/balance');
+  await page.getByLabel('At the end of').fill('2020-01-01');
+  await page.getByText('At the end of 2020-01-01 (Lagos)').waitFor();
+  await go(page, '/dormant');
+  await page.getByText('No account is dormant.').waitFor();
+  await v.close();
+});
+
+test('a price is set, and shown', async () => {
+  const v = await desk('halima');
+  const { page } = v;
+  await go(page, '/prices');
+  assert.match(await decided(page, 'Set a price', async (d) => {
+    await d.getByLabel('On', { exact: true }).selectOption('vat');
+    await d.getByLabel('Percent').fill('7.5');
+  }), /of VAT on the platform's fees, from a minute from now on/);
+  await page.getByRole('row', { name: 'vat' }).getByText('7.5').waitFor();
+  await v.close();
+});
+
+test('a review is decided by keyboard', async () => {
+  const event = await held('Dayo Ojo');
+  const v = await desk('dayo');
+  const { page } = v;
+  await go(page, '/reviews/' + event);
+  await page.getByRole('button', { name: 'Reverse…', exact: true }).waitFor();
+  await page.evaluate(() => document.activeElement.blur());
+  await tabTo(page, 'Reverse…');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog', { name: 'Reverse', exact: true }).waitFor();
+  await tabTo(page, 'Reason');
+  await page.keyboard.type('ticket 4712');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog', { name: 'Reverse?', exact: true }).waitFor();
+  await tabTo(page, 'Reverse');
+  await page.keyboard.press('Enter');
+  await said(page, 'is reversed');
+  await v.close();
+});
+
+test('a working day: misdirected, KYC, a stopped payout, a dead letter, a recall', async () => {
+  const { service } = world;
+  const t = await newTenant('Ibadan Books');
+  await t.listen();
+  const shop = await open(t, 'shop-1', 'Ada Obi', { bvn: '22222222222' });
+  const order = await open(t, 'order-1', 'Chidi Eze', { mode: 'onetime', expectedAmount: 7500.5 });
+  await pay(shop.BankAccountNumber, '20000.00', { sender: 'Kemi Bello' });
+  await pay(order.BankAccountNumber, '7500.50');
+  await entry(t, 'order-1', 'the order to be paid', (e) => e.Status === 'confirmed');
+  const paid = await entry(t, 'shop-1', 'the payment', (e) => e.Status === 'confirmed');
+  await pay(order.BankAccountNumber, '7500.50', { force: 'true', sender: 'Lara Twice' }); // it finds no open account
+  await t.call('POST', `/v1/customers/${shop.CustomerID}/kyc`, { nin: '12345678901' });
+  const v = await desk('ife');
+  const { page } = v;
+
+  await until('the misdirected payment', async () => (await service.tool('events', 'list', '--category', 'misdirected')).includes('7500.50'));
+  await go(page, '/misdirected');
+  await page.getByRole('link', { name: 'Lara Twice' }).click();
+  await page.getByRole('button', { name: 'Assign…' }).waitFor();
+  assert.match(await decided(page, 'Assign', (d) => d.getByLabel('Account').fill(shop.ID)), /7500\.50/);
+  await page.locator('dl').getByText('Processed', { exact: true }).waitFor();
+
+  await go(page, '/kyc');
+  await page.getByRole('link', { name: 'Ada Obi' }).click();
+  await page.getByRole('button', { name: 'Approve…' }).waitFor();
+  await decided(page, 'Approve');
+  await page.locator('dl').getByText('Approved', { exact: true }).waitFor();
+
+  const stop = JSON.parse((await service.tool('freeze', 'tenant', t.email, '--yes', '--json', '--reason', 'a test')).replace(/^[^{]*/, ''));
+  const { merchantTxRef } = await t.call('POST', '/v1/accounts/shop-1/settle', { amount: '1500.00', bankCode: '058', accountNumber: '0123456789', narration: 'Rent' });
+  await go(page, '/transfers?status=pending');
+  await page.getByRole('link', { name: merchantTxRef }).click();
+  await page.getByRole('button', { name: 'Cancel payout…' }).waitFor();
+  await decided(page, 'Cancel payout');
+  await page.locator('dl').getByText('Failed', { exact: true }).waitFor();
+  await service.tool('freeze', 'lift', stop.ID, '--yes', '--reason', 'a test');
+
+  service.shop.failing = true;
+  try {
+    await pay(shop.BankAccountNumber, '777.00');
+    await until('a dead letter', async () => (await t.call('GET', '/v1/webhooks/dead-letters')).deadLetters.length === 1);
+  } finally {
+    service.shop.failing = false;
+  }
+  await go(page, '/deliveries');
+  await page.getByRole('link', { name: 'payment.received' }).first().click();
+  await page.getByRole('button', { name: 'Send again…' }).waitFor();
+  await decided(page, 'Send again');
+  await until('the delivery', async () => (await t.call('GET', '/v1/webhooks/dead-letters')).deadLetters.length === 0);
+
+  // while the bank's record is of another sum, it decides nothing
+  await service.request('POST', service.bank + '/control/faults', { add: [{ on: 'transactions', do: 'amount', value: '98000.00' }] });
+  try {
+    await service.tool('recalls', 'open', paid.TransactionGroupID, '--reason', 'a test', '--yes');
+    await until('the bank’s answer', async () => JSON.parse(await service.tool('recalls', 'list', '--json')).items[0].LastError !== '');
+    await go(page, '/recalls?status=open');
+    await page.getByRole('row', { name: 'Kemi Bello' }).getByRole('button', { name: 'Keep…' }).waitFor();
+    await decided(page, 'Keep');
+    await page.getByText('No recall.').waitFor();
+  } finally {
+    await service.request('POST', service.bank + '/control/faults', { clear: true });
+  }
+  await go(page, '/audit');
+  for (const action of ['recalls.keep', 'deliveries.replay', 'transfers.cancel', 'customers.approve', 'events.assign']) {
+    await page.getByRole('row', { name: action }).first().getByText('console:ife').waitFor();
+  }
+  await v.close();
+});

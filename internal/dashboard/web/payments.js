@@ -1,0 +1,119 @@
+// Who paid, and what became of it.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { accessible, fits, go, phone, picture, settled, tabTo } from './browser.js';
+import { until } from './stack.js';
+import { entry, newTenant, open, pay, visitAs, world } from './world.js';
+
+const today = () => new Date(Date.now() + 3600000).toISOString().slice(0, 10); // in Lagos
+
+test('who paid 12,000 today is found, with the ids for the bank, and by the way back the list is as it was', async () => {
+  const tenant = await newTenant();
+  await tenant.listen();
+  const one = await open(tenant, 'customer-1', 'Ada Obi');
+  const two = await open(tenant, 'customer-2', 'Chidi Eze');
+  await pay(one.BankAccountNumber, '5000.00', { sender: 'Amina <i>Bello</i>' });
+  await pay(two.BankAccountNumber, '12000.00', { sender: 'Bola Ade', narration: 'Rent' });
+  const paid = await entry(tenant, 'customer-2', 'the payment to be confirmed', (e) => e.Status === 'confirmed');
+  await entry(tenant, 'customer-1', 'the other to be confirmed', (e) => e.Status === 'confirmed');
+  const v = await visitAs(tenant);
+  const { page } = v;
+  await page.getByRole('link', { name: 'Payments', exact: true }).click();
+  await page.getByText('2 payments', { exact: true }).waitFor();
+  await page.getByLabel('Amount', { exact: true }).fill('₦12,000');
+  await page.getByLabel('From').fill(today());
+  await page.getByText('1 payment', { exact: true }).waitFor();
+  const row = page.getByRole('row', { name: 'Bola Ade' });
+  const text = (await row.textContent()).replace(/\s+/g, ' ');
+  for (const part of [paid.SenderAccount, 'customer-2', 'Chidi Eze', 'Confirmed', '₦12,000.00']) assert.ok(text.includes(part), `${part}: ${text}`);
+
+  const file = page.waitForEvent('download');
+  await page.getByRole('link', { name: 'CSV' }).click();
+  const csv = await readFile(await (await file).path(), 'utf8');
+  assert.ok(csv.includes(paid.ID) && !csv.includes('Amina'), csv);
+
+  await row.getByRole('link').click();
+  await page.getByRole('heading', { name: 'Bola Ade', level: 1 }).waitFor();
+  const quote = page.getByRole('region', { name: 'To quote to the bank' });
+  await quote.getByRole('button', { name: 'Copy bank’s reference' }).click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), paid.ProviderTxnRef);
+  await quote.getByText(paid.SessionID).waitFor();
+  const timeline = page.getByRole('region', { name: 'Timeline' });
+  const happened = await timeline.locator('tbody tr').allTextContents();
+  for (const [i, what] of ['Paid', 'Received', 'Posted to the account', 'Webhook', 'Webhook attempt'].entries()) assert.ok(happened[i].includes(what), happened.join('\n'));
+  await timeline.getByText('Confirmed by the bank’s records').waitFor();
+  await accessible(page, 'a payment');
+  await timeline.getByRole('row', { name: 'payment.received' }).getByRole('link').click();
+  await page.getByRole('heading', { name: 'payment.received', level: 1 }).waitFor();
+  await page.getByRole('link', { name: paid.TransactionGroupID }).click();
+  await page.getByRole('heading', { name: 'Bola Ade', level: 1 }).waitFor();
+  await page.goBack();
+  await page.goBack();
+  await page.goBack();
+  await page.getByText('1 payment', { exact: true }).waitFor();
+  assert.equal(await page.getByLabel('Amount', { exact: true }).inputValue(), '₦12,000');
+
+  await page.getByLabel('Amount', { exact: true }).fill('twelve');
+  await page.getByRole('alert').getByText('Amount must be a decimal string above zero').waitFor();
+  await page.getByRole('button', { name: 'Clear' }).click();
+  await page.getByText('2 payments', { exact: true }).waitFor();
+  await page.getByRole('row', { name: 'Amina <i>Bello</i>' }).waitFor();
+
+  await go(page, '/accounts/' + two.ID);
+  await page.getByRole('link', { name: 'Payment', exact: true }).click();
+  await page.getByRole('heading', { name: 'Bola Ade', level: 1 }).waitFor();
+  await v.close();
+});
+
+test('payments are found by keyboard, on a phone too', async () => {
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi');
+  await pay(account.BankAccountNumber, '5000.00', { sender: 'Amina Bello' });
+  await entry(tenant, 'customer-1', 'the payment', (e) => e.Direction === 'credit');
+  const v = await visitAs(tenant, { viewport: phone });
+  const { page } = v;
+  await go(page, '/payments');
+  await tabTo(page, 'Search');
+  await page.keyboard.type('amina');
+  await page.getByText('1 payment', { exact: true }).waitFor();
+  for (const label of ['Amount', 'From']) await tabTo(page, label);
+  await page.getByRole('row', { name: 'Amina Bello' }).getByRole('link').focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Amina Bello', level: 1 }).waitFor();
+  await settled(page);
+  await fits(page, 'a payment on a phone');
+  await v.close();
+});
+
+test('all dead letters since a day are sent again from the list of deliveries', async () => {
+  const { service } = world;
+  const tenant = await newTenant();
+  await tenant.listen();
+  const account = await open(tenant, 'customer-1', 'Ada Obi');
+  service.shop.failing = true;
+  try {
+    for (const amount of ['100.00', '200.00']) await pay(account.BankAccountNumber, amount);
+    await until('two dead letters', async () => (await tenant.call('GET', '/v1/webhooks/dead-letters')).deadLetters.length === 2);
+  } finally {
+    service.shop.failing = false;
+  }
+  const v = await visitAs(tenant, { viewport: phone });
+  const { page } = v;
+  await go(page, '/deliveries?status=dead_letter');
+  await page.getByText('2 deliveries', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Send dead letters again…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Send dead letters again' });
+  await dialog.getByLabel('Of this day and later').fill(today());
+  await accessible(page, 'the dialog of dead letters');
+  await fits(page, 'the dialog of dead letters');
+  await picture(page, 'dead-letters-again-phone');
+  await dialog.getByRole('button', { name: 'Send again' }).click();
+  await page.getByText('2 deliveries are being sent again.').waitFor();
+  await until('both to arrive', async () => {
+    await go(page, '/deliveries?status=delivered');
+    return await page.getByText('2 deliveries', { exact: true }).count() === 1 || (await go(page, '/deliveries'), false);
+  });
+  await v.close();
+});

@@ -1,0 +1,314 @@
+package payment_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/account"
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/fakebank"
+	"ajo/internal/idempotency"
+	"ajo/internal/invariant"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+	"ajo/internal/transfer"
+	"ajo/internal/work"
+	"ajo/ledger"
+)
+
+// splits is a bundle whose account passes on 10 percent and 500.00 of each payment.
+type splits struct {
+	*policies
+	platform, partner uuid.UUID
+}
+
+func setupSplit(t *testing.T) *splits {
+	t.Helper()
+	b := &splits{policies: setupPolicy(t, account.Policy{})}
+	b.platform, b.partner = b.Account(b.tenant, "platform"), b.Account(b.tenant, "partner")
+	b.share(account.NewShare{AccountRef: "platform", Percent: "10"}, account.NewShare{AccountRef: "partner", Amount: "500.00"})
+	return b
+}
+
+func (b *splits) share(shares ...account.NewShare) {
+	b.T.Helper()
+	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Split: &shares})
+	require.NoError(b.T, err)
+}
+
+// has is what may leave the account and its parties, and their balances where they differ; all
+// invariants hold.
+func (b *splits) has(want ...string) {
+	b.T.Helper()
+	findings, err := invariant.Verify(b.ctx, b.Pool)
+	require.NoError(b.T, err)
+	require.Empty(b.T, findings)
+	var got []string
+	for _, id := range []uuid.UUID{b.account, b.platform, b.partner} {
+		var balance, available money.Amount
+		require.NoError(b.T, b.Pool.QueryRow(b.ctx, `SELECT balance, `+ledger.Available("false", "$2")+` FROM ledger_balances b WHERE account_id = $1`, id, b.Clock.Now()).Scan(&balance, &available))
+		if text := available.String(); balance.Equal(available) {
+			got = append(got, text)
+		} else {
+			got = append(got, text+" of "+balance.String())
+		}
+	}
+	require.Equal(b.T, want, got)
+}
+
+func (b *splits) confirmedPayment(amount string) (uuid.UUID, fakebank.Transaction) {
+	b.T.Helper()
+	id, txn := b.pays(amount)
+	b.toTheEnd(id, 5)
+	return id, txn
+}
+
+// The confirmation passes the parts on, once, whoever confirms at the same moment, and its entries
+// name the payment.
+func TestSplitAtConfirmation(t *testing.T) {
+	b := setupSplit(t)
+	id, _ := b.pays("5000.00")
+	b.has("0.00 of 4975.00", "0.00", "0.00")
+	b.Clock.Set(*b.DueAt(work.Confirm, id))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { _ = b.svc.Confirm(b.ctx, id) })
+	}
+	wg.Wait()
+	require.NoError(t, b.svc.Confirm(b.ctx, id))
+	b.has("3977.50", "497.50", "500.00")
+	require.Equal(t, []string{"credit 497.50 split Split of payment " + id.String()},
+		testenv.Value[[]string](b.Env, `SELECT array_agg(format('%s %s %s %s', direction, amount, kind, narration)) FROM ledger_entries WHERE account_id = $1`, b.platform))
+
+	// What is smaller than the parts is shared out as far as it goes.
+	b.confirmedPayment("525.00")
+	b.has("3977.50", "497.50", "1000.00")
+	b.confirmedPayment("540.00")
+	b.has("3977.50", "512.50", "1500.00")
+	b.share(account.NewShare{AccountRef: "partner", Percent: "33.3333"}, account.NewShare{AccountRef: "platform", Remainder: true})
+	b.confirmedPayment("1025.00")
+	b.has("3977.50", "1179.17", "1833.33")
+}
+
+// A payment is shared out as its account said when it was posted.
+func TestSplitChangedMeanwhile(t *testing.T) {
+	b := setupSplit(t)
+	before, _ := b.pays("5000.00")
+	b.share()
+	after, _ := b.pays("5000.00")
+	b.toTheEnd(before, 5)
+	b.toTheEnd(after, 5)
+	b.has("8952.50", "497.50", "500.00")
+	require.Nil(t, testenv.Value[*string](b.Env, `SELECT split::text FROM accounts WHERE id = $1`, b.account))
+}
+
+// What the platform takes goes first, and the parts sum to the rest; a payment under review is
+// shared out when a person confirms it, and a denied one not at all.
+func TestSplitOfWhatThePaymentBrings(t *testing.T) {
+	b := setupSplit(t)
+	b.price("1", "0", b.Clock.Now().Add(-time.Minute))
+	b.confirmedPayment("5000.00")
+	b.has("3929.12", "492.13", "500.00")
+	review, txn := b.pays("5000.00")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("26.00") })
+	b.toTheEnd(review, 3)
+	b.has("3929.12", "492.13", "500.00")
+	_, err := b.svc.ConfirmReviewed(b.ctx, review, audit.By{Actor: "ops@example.com", Reason: "the bank wrote"})
+	require.NoError(t, err)
+	b.has("7858.24", "984.26", "1000.00")
+	denied, txn := b.pays("5000.00")
+	b.taken(txn, "PAYMENT_FAILED")
+	b.toTheEnd(denied, 3)
+	b.has("7858.24", "984.26", "1000.00")
+}
+
+// A payment that is held when it is confirmed is not shared out, nor when it is released; nor is
+// one that a settlement waits for.
+func TestSplitLeavesWhatIsNotAvailable(t *testing.T) {
+	b := setupSplit(t)
+	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: account.Hold}})
+	require.NoError(t, err)
+	held, _ := b.confirmedPayment("4000.00")
+	b.has("0.00 of 3975.00", "0.00", "0.00")
+	b.release(held)
+	b.has("3975.00", "0.00", "0.00")
+	waited, _ := b.pays("5000.00")
+	_, err = b.transfers.Settle(b.ctx, b.tenant, "customer-1", transfer.Order{Amount: "8900.00", BankCode: "058", AccountNumber: "0123456789"}, idempotency.Request{})
+	require.NoError(t, err)
+	b.toTheEnd(waited, 5)
+	b.has("50.00", "0.00", "0.00")
+}
+
+// What was held or recalled, and is not any more when the payment is confirmed, is shared out.
+func TestSplitOfWhatWasHeldOnce(t *testing.T) {
+	t.Run("recall", func(t *testing.T) {
+		b := setupSplit(t)
+		id, txn := b.pays("5000.00")
+		require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
+		_, err := b.svc.KeepRecalled(b.ctx, id, audit.By{Actor: "ops@example.com", Reason: "the bank wrote"})
+		require.NoError(t, err)
+		b.toTheEnd(id, 10)
+		b.has("3977.50", "497.50", "500.00")
+	})
+	t.Run("hold", func(t *testing.T) {
+		b := setupSplit(t)
+		_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: account.Hold}})
+		require.NoError(t, err)
+		id, _ := b.pays("4000.00")
+		b.release(id)
+		b.toTheEnd(id, 5)
+		b.has("3077.50", "397.50", "500.00")
+	})
+}
+
+// A recall holds the parts where they are; when the bank has taken the payment back they go back,
+// as far as they are there, and when it has not they are free again.
+func TestRecallOfASplit(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		for _, spent := range []bool{true, false} {
+			for _, byHand := range []bool{true, false} {
+				t.Run(fmt.Sprint("taken ", taken, " spent ", spent, " by hand ", byHand), func(t *testing.T) {
+					b := setupSplit(t)
+					id, txn := b.confirmedPayment("5000.00")
+					partner, there := "500.00", "0.00 of 500.00"
+					if spent {
+						_, _, err := b.accounts.Transfer(b.ctx, b.tenant, "partner", account.BookOrder{ToAccountRef: "customer-1", Amount: "400.00"}, idempotency.Request{})
+						require.NoError(t, err)
+						partner, there = "100.00", "0.00 of 100.00"
+					}
+					own := map[bool]string{true: "4377.50", false: "3977.50"}[spent]
+					b.has(own, "497.50", partner)
+					require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
+					b.has(map[bool]string{true: "400.00 of 4377.50", false: "0.00 of 3977.50"}[spent], "0.00 of 497.50", there)
+					hold := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE account_id = $1 AND status = 'open'`, b.partner)
+					_, _, err := b.accounts.ReleaseHold(b.ctx, b.tenant, hold, nil, idempotency.Request{})
+					require.ErrorIs(t, err, ledger.ErrHoldOfRecall)
+					err = nil
+					by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
+					switch {
+					case byHand && taken:
+						_, err = b.svc.ReverseRecalled(b.ctx, id, by)
+					case byHand:
+						_, err = b.svc.KeepRecalled(b.ctx, id, by)
+					case taken:
+						b.taken(txn, "REFUND")
+					}
+					require.NoError(t, err)
+					b.toTheEnd(id, 10)
+					if !taken {
+						b.has(own, "497.50", partner)
+						return
+					}
+					b.has("0.00", "0.00", "0.00")
+				})
+			}
+		}
+	}
+}
+
+// Two accounts that pass shares on to each other, and many confirmations at once: the books agree.
+func TestSplitsOfEachOther(t *testing.T) {
+	b := setupSplit(t)
+	b.OpenAtBank(b.bank, b.platform)
+	shares := []account.NewShare{{AccountRef: "customer-1", Percent: "25"}, {AccountRef: "partner", Percent: "25"}}
+	_, err := b.accounts.Update(b.ctx, b.tenant, "platform", account.Changes{Split: &shares})
+	require.NoError(t, err)
+	var ids []uuid.UUID
+	for i := range 40 {
+		id, _ := b.pays("1025.00", func(p *fakebank.Payment) {
+			if i%2 == 0 {
+				p.AccountRef = b.platform.String()
+			}
+		})
+		ids = append(ids, id)
+	}
+	b.Clock.Advance(time.Minute)
+	var wg sync.WaitGroup
+	for _, id := range ids {
+		other := b.service(b.bank.URL())
+		wg.Go(func() { _ = other.Confirm(b.ctx, id) })
+	}
+	wg.Wait()
+	for _, id := range ids {
+		b.toTheEnd(id, 3)
+	}
+	b.has("13000.00", "12000.00", "15000.00")
+}
+
+// Payments that are confirmed in one transaction are shared out one after the other: what the first
+// one passes on covers no part of the next.
+func TestSplitsOfOneBatch(t *testing.T) {
+	for settled, want := range map[string][]string{
+		"13500.00": {"427.50", "497.50", "500.00"},
+		"12500.00": {"430.00", "995.00", "1000.00"},
+		"11000.00": {"932.50", "1492.50", "1500.00"},
+		"14000.00": {"925.00", "0.00", "0.00"},
+	} {
+		t.Run(settled, func(t *testing.T) {
+			b := setupSplit(t)
+			var moves []ledger.Move
+			var ids []uuid.UUID
+			for range 3 {
+				id, _ := b.pays("5000.00")
+				ids = append(ids, id)
+				moves = append(moves, ledger.Move{TransactionGroupID: id, Direction: ledger.Credit, Event: ledger.EventConfirm})
+			}
+			_, err := b.transfers.Settle(b.ctx, b.tenant, "customer-1", transfer.Order{Amount: settled, BankCode: "058", AccountNumber: "0123456789"}, idempotency.Request{})
+			require.NoError(t, err)
+			require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+				if err := ledger.LockSplits(b.ctx, tx, ids); err != nil {
+					return err
+				}
+				_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), moves)
+				return err
+			}))
+			b.has(want...)
+		})
+	}
+}
+
+// What is wrong with a split is refused, and names the share.
+func TestSplitRefusals(t *testing.T) {
+	b := setupSplit(t)
+	b.Exec(`UPDATE accounts SET status = 'expired', expired_at = now() WHERE id = $1`, b.partner)
+	foreign := b.Account(b.Tenant(), "theirs")
+	for _, c := range []struct {
+		share account.NewShare
+
+		want string
+	}{
+		{account.NewShare{AccountRef: "platform", Percent: "100.01"}, "split.shares[0].percent must be a decimal string above 0 and up to 100, with at most four decimals"},
+		{account.NewShare{AccountRef: "platform", Percent: "0"}, "split.shares[0].percent must be a decimal string above 0 and up to 100, with at most four decimals"},
+		{account.NewShare{AccountRef: "platform", Amount: "0.00"}, "split.shares[0].amount must be a decimal string above zero"},
+		{account.NewShare{AccountRef: "platform"}, "split.shares[0].percent amount or remainder: a share needs exactly one of them"},
+		{account.NewShare{AccountRef: "platform", Percent: "1", Remainder: true}, "split.shares[0].percent amount or remainder: a share needs exactly one of them"},
+		{account.NewShare{AccountRef: "customer-1", Percent: "1"}, "split.shares[0].accountRef must be another account, in one share"},
+		{account.NewShare{AccountRef: "partner", Percent: "1"}, "split.shares[0].accountRef is not active"},
+		{account.NewShare{AccountRef: foreign.String(), Percent: "1"}, "split.shares[0].accountRef is no account of yours"},
+	} {
+		_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Split: &[]account.NewShare{c.share}})
+		require.EqualError(t, err, c.want)
+		require.Equal(t, errs.Invalid, errs.KindOf(err))
+	}
+	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Split: &[]account.NewShare{{AccountRef: "platform", Percent: "1"}, {AccountRef: "platform", Percent: "1"}}})
+	require.EqualError(t, err, "split.shares[1].accountRef must be another account, in one share")
+}
+
+// The verification finds a part that is missing.
+func TestVerifyFindsAMissingPart(t *testing.T) {
+	b := setupSplit(t)
+	b.confirmedPayment("5000.00")
+	b.Exec(`ALTER TABLE split_parts DISABLE TRIGGER USER`)
+	b.Exec(`DELETE FROM split_parts WHERE account_id = $1`, b.partner)
+	findings, err := ledger.Verify(b.ctx, b.Pool)
+	require.NoError(t, err)
+	require.Len(t, findings, 1)
+	require.Equal(t, ledger.CheckSplits, findings[0].Check)
+}

@@ -1,0 +1,141 @@
+package payment
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/account"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+// ErrNotFound is the answer for a payment that the tenant does not have.
+var ErrNotFound = errs.New(errs.NotFound, "payment not found")
+
+// List returns a page of the tenant's payments, newest first; of one account where ref names it. A
+// bad cursor is [page.ErrCursor], an unknown account account.ErrNotFound; ledger.ErrStatus.
+func (s *Service) List(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.PaymentFilter, r page.Request) ([]ledger.Payment, page.Info, error) {
+	q := pg.Reader(ctx, s.Pool)
+	if err := named(ctx, q, tenantID, ref, &f); err != nil {
+		return nil, page.Info{}, err
+	}
+	return ledger.Payments(ctx, q, tenantID, f, r)
+}
+
+// Each reads all payments that List lists, in its order; more than limit of them is a refusal that
+// says so.
+func (s *Service) Each(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.PaymentFilter, limit int, each func(ledger.Payment) error) error {
+	q := pg.Reader(ctx, s.Pool)
+	if err := named(ctx, q, tenantID, ref, &f); err != nil {
+		return err
+	}
+	return ledger.EachPayment(ctx, q, tenantID, f, limit, each)
+}
+
+func named(ctx context.Context, q pg.Querier, tenantID uuid.UUID, ref string, f *ledger.PaymentFilter) error {
+	if ref == "" {
+		return nil
+	}
+	a, err := account.Find(ctx, q, tenantID, ref)
+	f.AccountID = a.ID
+	return err
+}
+
+// Step is what happened to a payment at one time.
+type Step struct {
+	At   time.Time `json:"at"`
+	Step StepName  `json:"step"`
+	// what to name to whoever asks: the bank's transaction id, the entry, the delivery, the
+	// transfer's reference; empty: there is none
+	Reference string        `json:"reference"`
+	Outcome   string        `json:"outcome"` // how it ended, or where it stands; empty: it is done
+	Amount    *money.Amount `json:"amount"`  // of a refund
+}
+
+// StepName says what a [Step] is.
+type StepName string
+
+// The steps.
+const (
+	StepPaid         StepName = "paid"          // by the bank's clock
+	StepReceived     StepName = "received"      // its event was stored
+	StepPosted       StepName = "posted"        // it is in the ledger
+	StepPublished    StepName = "published"     // an event for the tenant was made; the outcome is its type and status
+	StepAttempted    StepName = "attempted"     // a delivery of it was tried; the outcome is the answer
+	StepConfirmed    StepName = "confirmed"     // found in the bank's own records, or by a person
+	StepRecalled     StepName = "recalled"      // the bank may have taken it back
+	StepRecallClosed StepName = "recall_closed" // the outcome is reversed or kept
+	StepReversed     StepName = "reversed"      // it left the balance for good
+	StepRefunded     StepName = "refunded"      // a refund was ordered; the outcome is the transfer's status
+)
+
+// StepNames are all steps, in the order in which they come.
+var StepNames = []StepName{StepPaid, StepReceived, StepPosted, StepPublished, StepAttempted, StepConfirmed, StepRecalled, StepRecallClosed, StepReversed, StepRefunded}
+
+// Timeline is a payment and all that happened to it, in the order of time.
+type Timeline struct {
+	ledger.Payment
+	RequestID string `json:"requestId"` // the bank's id of its event; empty where none came, or it is archived
+	Timeline  []Step `json:"timeline"`
+}
+
+// maxSteps bounds each kind of steps that a timeline has many of.
+const maxSteps = 100
+
+// stepsSQL reads the steps of the payment of a group ($1), a tenant ($2) and an entry ($3), each
+// kind by an index and at most $4 of it. A delivery has the time of what it reports, which of a
+// payment that was received is before the posting ($5) that made it.
+const stepsSQL = `
+	(SELECT occurred_at, 'paid', session_id, '', NULL::numeric FROM inbound_events WHERE id = $1 AND occurred_at IS NOT NULL)
+	UNION ALL (SELECT received_at, 'received', provider_txn_ref, source, NULL FROM inbound_events WHERE id = $1)
+	UNION ALL (SELECT greatest(created_at, $5), 'published', id::text, event_type || ' ' || status, NULL FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2)
+	UNION ALL (SELECT a.started_at, 'attempted', d.id::text, CASE WHEN a.error = '' THEN 'HTTP ' || a.status_code ELSE a.error END, NULL
+		FROM (SELECT id FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2) d
+		CROSS JOIN LATERAL (SELECT * FROM delivery_attempts WHERE delivery_id = d.id ORDER BY attempt DESC LIMIT $4) a)
+	UNION ALL (SELECT opened_at, 'recalled', '', CASE WHEN status = 'open' THEN 'open' ELSE '' END, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2)
+	UNION ALL (SELECT closed_at, 'recall_closed', '', status, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2 AND closed_at IS NOT NULL)
+	UNION ALL (SELECT created_at, 'reversed', id::text, '', NULL FROM ledger_entries WHERE reversal_of = $3)
+	UNION ALL (SELECT created_at, 'refunded', merchant_tx_ref, status, coalesce(paid_amount, amount) FROM transfers WHERE refund_of = $3 AND tenant_id = $2 ORDER BY id DESC LIMIT $4)`
+
+// Timeline returns a payment of the tenant, named by its entry's id or by its transactionGroupId,
+// with what happened to it. [ErrNotFound].
+func (s *Service) Timeline(ctx context.Context, tenantID, id uuid.UUID) (Timeline, error) {
+	var t Timeline
+	err := pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) (err error) { // one moment for all of it
+		if t.Payment, err = ledger.FindPayment(ctx, tx, tenantID, id, ErrNotFound); err != nil {
+			return err
+		}
+		t.Timeline, err = pg.Collect(ctx, tx, func(row pgx.CollectableRow) (Step, error) {
+			step, err := pgx.RowToStructByPos[Step](row)
+			step.At = step.At.UTC()
+			return step, err
+		}, stepsSQL, t.TransactionGroupID, tenantID, t.ID, maxSteps, t.CreatedAt)
+		if err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, `SELECT CASE WHEN source = 'webhook' THEN request_id ELSE '' END FROM inbound_events WHERE id = $1`, t.TransactionGroupID).Scan(&t.RequestID)
+		if pg.IsNoRows(err) { // archived
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		return Timeline{}, err
+	}
+	t.Timeline = append(t.Timeline, Step{At: t.CreatedAt, Step: StepPosted, Reference: t.ID.String()})
+	if t.ConfirmedAt != nil {
+		t.Timeline = append(t.Timeline, Step{At: *t.ConfirmedAt, Step: StepConfirmed, Reference: t.SessionID})
+	}
+	slices.SortStableFunc(t.Timeline, func(a, b Step) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(slices.Index(StepNames, a.Step), slices.Index(StepNames, b.Step)), cmp.Compare(a.Reference, b.Reference))
+	})
+	return t, nil
+}

@@ -1,0 +1,152 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/safehttp"
+)
+
+// MaxWaitHours is how long a policy can have new beneficiaries wait.
+const MaxWaitHours = 30 * 24
+
+// MaxApprovals is how many approvals a policy can ask for.
+const MaxApprovals = 10
+
+// Refusals of a policy.
+var (
+	ErrApprovals = errs.New(errs.Invalid, fmt.Sprintf("approvals must be a whole number from 0 to %d", MaxApprovals))
+	ErrThreshold = errs.New(errs.Invalid, "threshold and dayThreshold must be sums of naira, not below zero")
+	ErrNoLine    = errs.New(errs.Invalid, "threshold or dayThreshold is required with approvals")
+	ErrHookAlone = errs.New(errs.Invalid, "approvals must be 1 or more with hook")
+	ErrWaitHours = errs.New(errs.Invalid, fmt.Sprintf("beneficiaryWaitHours must be a whole number from 0 to %d", MaxWaitHours))
+	ErrWaitAlone = errs.New(errs.Invalid, "threshold is required with beneficiaryWaitHours")
+	ErrNoOne     = errs.New(errs.Invalid, "approvals must be 1 or more with threshold or dayThreshold")
+)
+
+// PayoutPolicy says which payouts of a tenant its members must approve. It holds for those that
+// are accepted from then on (package transfer).
+type PayoutPolicy struct {
+	Approvals int `json:"approvals"` // how many members; 0: no payout needs approval
+	// of one payout, above which it needs approval; nil: none
+	Threshold *money.Amount `json:"threshold"`
+	// of all payouts of a day in Lagos, above which each further one needs approval; nil: none
+	DayThreshold *money.Amount `json:"dayThreshold"`
+	// URL of the tenant's own system, whose yes is one of the approvals; nil: only members decide
+	Hook *string `json:"hook"`
+	// a payout above Threshold goes only to a beneficiary that was saved so many hours before; 0:
+	// to any account
+	WaitHours int `json:"beneficiaryWaitHours"`
+}
+
+// StandingPolicy is the policy of a tenant beside who can approve by it.
+type StandingPolicy struct {
+	PayoutPolicy
+	Approvers int     `json:"approvers"` // members who may approve
+	Warning   *string `json:"warning"`   // nil: there are enough of them
+}
+
+// warn sets the warning.
+func (p *StandingPolicy) warn() {
+	votes, who := p.Approvers, "members who may approve"
+	if p.Hook != nil {
+		votes, who = votes+1, "members who may approve, beside the hook"
+	}
+	if p.Warning = nil; p.Approvals > votes {
+		p.Warning = new(fmt.Sprintf("payouts that need approval will fail: approvals is %d, and %s: %d", p.Approvals, who, p.Approvers))
+	}
+}
+
+// shown is what the audit log keeps of it.
+func (p PayoutPolicy) shown() PayoutPolicy {
+	if p.Hook != nil {
+		p.Hook = new(shownURL(*p.Hook))
+	}
+	return p
+}
+
+// Check refuses a policy that makes no sense, with a text that names the field.
+func (p PayoutPolicy) Check() error {
+	for _, t := range []*money.Amount{p.Threshold, p.DayThreshold} {
+		if t != nil && t.Sign() < 0 {
+			return ErrThreshold
+		}
+	}
+	line := p.Threshold != nil || p.DayThreshold != nil
+	switch {
+	case p.Approvals < 0 || p.Approvals > MaxApprovals:
+		return ErrApprovals
+	case p.Approvals > 0 && !line:
+		return ErrNoLine
+	case p.Approvals == 0 && line:
+		return ErrNoOne
+	case p.Approvals == 0 && p.Hook != nil:
+		return ErrHookAlone
+	case p.WaitHours < 0 || p.WaitHours > MaxWaitHours:
+		return ErrWaitHours
+	case p.WaitHours > 0 && p.Threshold == nil:
+		return ErrWaitAlone
+	}
+	return nil
+}
+
+// PayoutPolicy returns the tenant's policy. Any session, or an operator. [ErrNotFound].
+func (s *Service) PayoutPolicy(ctx context.Context, id uuid.UUID) (StandingPolicy, error) {
+	p, _, err := readPayoutPolicy(ctx, s.Pool, id, "")
+	return p, err
+}
+
+func readPayoutPolicy(ctx context.Context, q pg.Querier, id uuid.UUID, mode lockMode) (p StandingPolicy, email string, err error) {
+	err = q.QueryRow(ctx, `
+		SELECT payout_approvals, approve_above, approve_day_above, approval_hook, beneficiary_wait, email,
+			(SELECT count(*) FROM members m WHERE m.tenant_id = tenants.id AND `+approver+`)
+		FROM tenants WHERE id = $1 `+string(mode), id).
+		Scan(&p.Approvals, &p.Threshold, &p.DayThreshold, &p.Hook, &p.WaitHours, &email, &p.Approvers)
+	p.warn()
+	return p, email, pg.OrNone(err, ErrNotFound)
+}
+
+// SetPayoutPolicy sets the tenant's policy for the payouts that are accepted from now on. The owner
+// gets an e-mail when a session does it. One that asks for more approvals than there are members
+// who may approve is set, with a warning. The owner's session, or an operator. [ErrNotFound], and
+// refusals that name the field.
+func (s *Service) SetPayoutPolicy(ctx context.Context, id uuid.UUID, p PayoutPolicy, by audit.By) (out StandingPolicy, err error) {
+	if err := p.Check(); err != nil {
+		return out, err
+	}
+	if p.Hook != nil {
+		if err := safehttp.CheckURL("hook", *p.Hook, s.Callbacks); err != nil {
+			return out, err
+		}
+	}
+	var email string
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		was, of, err := readPayoutPolicy(ctx, tx, id, forChange)
+		if err != nil {
+			return err
+		}
+		email, out = of, StandingPolicy{PayoutPolicy: p, Approvers: was.Approvers}
+		out.warn()
+		if p.Hook != nil { // or nothing that it answers could be believed
+			if err := s.ensureSecret(ctx, tx, now, id, by); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, `UPDATE tenants SET payout_approvals = $2, approve_above = $3, approve_day_above = $4, approval_hook = $5, beneficiary_wait = $6, updated_at = $7 WHERE id = $1`,
+			id, p.Approvals, p.Threshold, p.DayThreshold, p.Hook, p.WaitHours, now); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("tenant.policy", target(id), audit.Change{Before: was.shown(), After: p.shown()}).Of(id))
+	})
+	if err == nil && by.Own() {
+		s.mails.send(policyEmail(email, by))
+	}
+	return out, err
+}

@@ -1,0 +1,211 @@
+package transfer
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/page"
+	"ajo/internal/pg"
+)
+
+const maxLabel = 100 // characters
+
+// Refusals of a beneficiary, and of a settlement that names one.
+var (
+	ErrBeneficiary      = errs.New(errs.NotFound, "beneficiary not found")
+	ErrBeneficiaryAlone = errs.New(errs.Invalid, "beneficiary stands in the place of bankCode and accountNumber: give one or the other")
+	// ErrLabelMissing is the edge's: a rename without a label is no rename to nothing
+	ErrLabelMissing = errs.New(errs.Invalid, "label is required")
+	ErrLabel        = errs.New(errs.Invalid, "label must have at most 100 characters, without control characters")
+)
+
+// Beneficiary is a bank account that a tenant has saved to pay out to. An account is a tenant's
+// beneficiary once; one that was removed and saved again is another beneficiary.
+type Beneficiary struct {
+	ID            uuid.UUID `json:"id"`
+	Label         string    `json:"label"` // the tenant's own; empty: none
+	BankCode      string    `json:"bankCode"`
+	BankName      string    `json:"bankName"`
+	AccountNumber string    `json:"accountNumber"`
+	AccountName   string    `json:"accountName"` // the holder, as the bank named it at saving
+	Exempt        bool      `json:"exempt"`      // payouts to its account need no approval
+	SavedBy       string    `json:"savedBy"`     // session:<e-mail> or key:<id>
+	SavedAt       time.Time `json:"savedAt"`
+}
+
+// beneficiaryColumns are those of a Beneficiary, in its order.
+const beneficiaryColumns = `id, label, bank_code, bank_name, account_number, account_name, exempt, saved_by, saved_at`
+
+func beneficiaryTarget(id uuid.UUID) string { return "beneficiary:" + id.String() }
+
+// NewBeneficiary is what a tenant saves.
+type NewBeneficiary struct {
+	BankCode, AccountNumber string
+	Label                   string
+}
+
+// checkLabel checks a label, without the spaces around it.
+func checkLabel(label string) (string, error) {
+	label = strings.TrimSpace(label)
+	if utf8.RuneCountInString(label) > maxLabel || strings.ContainsFunc(label, unicode.IsControl) {
+		return "", ErrLabel
+	}
+	return label, nil
+}
+
+// SaveBeneficiary saves an account that the bank knows, with the holder that the bank names, and
+// reports whether it is new: an account that is saved already is returned as it is, whatever label
+// is asked for. API key, or session. [ErrBankCode], [ErrAccountNumber], [ErrLabel],
+// [ErrUnknownBank]; and those of [Service.Lookup], with which nothing is saved.
+func (s *Service) SaveBeneficiary(ctx context.Context, tenantID uuid.UUID, n NewBeneficiary, by audit.By) (b Beneficiary, isNew bool, err error) {
+	label, err := checkLabel(n.Label)
+	switch {
+	case !bankCodeForm.MatchString(n.BankCode):
+		return b, false, ErrBankCode
+	case !accountForm.MatchString(n.AccountNumber):
+		return b, false, ErrAccountNumber
+	case err != nil:
+		return b, false, err
+	}
+	bank, known := "", true
+	if s.Banks != nil {
+		bank, known = s.Banks.name(ctx, n.BankCode)
+	}
+	if !known {
+		return b, false, ErrUnknownBank
+	}
+	h, err := s.Lookup(ctx, n.BankCode, n.AccountNumber) // no answer: nothing is saved
+	if err != nil {
+		return b, false, err
+	}
+	if foldName(h.AccountName) == "" {
+		return b, false, ErrBank // it has named nobody
+	}
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		id := uuid.Must(uuid.NewV7())
+		// The update changes nothing: it returns the row of the account, also where another request
+		// saves it at the same moment.
+		b, err = pg.One(ctx, tx, pgx.RowToStructByPos[Beneficiary], ErrBeneficiary, `
+			INSERT INTO beneficiaries AS b (id, tenant_id, bank_code, bank_name, account_number, account_name, label, saved_by, saved_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+			ON CONFLICT (tenant_id, bank_code, account_number) WHERE removed_at IS NULL DO UPDATE SET label = b.label
+			RETURNING `+beneficiaryColumns, id, tenantID, n.BankCode, bank, n.AccountNumber, h.AccountName, label, by.Actor, now)
+		if isNew = b.ID == id; err != nil || !isNew {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("beneficiary.save", beneficiaryTarget(id), audit.Change{After: b.shown()}).Of(tenantID))
+	})
+	return b, isNew, err
+}
+
+// beneficiaryShown is what the audit log keeps of a beneficiary.
+type beneficiaryShown struct {
+	Label         string `json:"label"`
+	BankCode      string `json:"bankCode"`
+	AccountNumber string `json:"accountNumber"`
+	AccountName   string `json:"accountName"`
+	Exempt        bool   `json:"exempt,omitempty"`
+}
+
+func (b Beneficiary) shown() beneficiaryShown {
+	return beneficiaryShown{b.Label, b.BankCode, b.AccountNumber, b.AccountName, b.Exempt}
+}
+
+// Beneficiary returns a tenant's beneficiary. [ErrBeneficiary], also for one that was removed.
+func (s *Service) Beneficiary(ctx context.Context, tenantID, id uuid.UUID) (Beneficiary, error) {
+	return readBeneficiary(ctx, s.Pool, tenantID, id, "")
+}
+
+func readBeneficiary(ctx context.Context, q pg.Querier, tenantID, id uuid.UUID, lock string) (Beneficiary, error) {
+	return pg.One(ctx, q, pgx.RowToStructByPos[Beneficiary], ErrBeneficiary,
+		`SELECT `+beneficiaryColumns+` FROM beneficiaries WHERE id = $1 AND tenant_id = $2 AND removed_at IS NULL `+lock, id, tenantID)
+}
+
+// Beneficiaries returns a page of a tenant's beneficiaries, newest first. A bad cursor is
+// [page.ErrCursor].
+func (s *Service) Beneficiaries(ctx context.Context, tenantID uuid.UUID, r page.Request) ([]Beneficiary, page.Info, error) {
+	list := pg.List[Beneficiary]{Name: page.Beneficiaries, ID: func(b Beneficiary) uuid.UUID { return b.ID }, Row: pgx.RowToStructByPos[Beneficiary]}
+	return list.Page(ctx, s.Pool, r, `
+		SELECT `+beneficiaryColumns+` FROM beneficiaries
+		WHERE tenant_id = $3 AND removed_at IS NULL AND id < $1 ORDER BY id DESC LIMIT $2`, tenantID)
+}
+
+// RenameBeneficiary changes the label. API key, or session. [ErrLabel], [ErrBeneficiary].
+func (s *Service) RenameBeneficiary(ctx context.Context, tenantID, id uuid.UUID, label string, by audit.By) (Beneficiary, error) {
+	label, err := checkLabel(label)
+	if err != nil {
+		return Beneficiary{}, err
+	}
+	return s.changeBeneficiary(ctx, tenantID, id, by, "beneficiary.rename", func(tx pg.Tx, _ time.Time, b *Beneficiary) error {
+		b.Label = label
+		_, err := tx.Exec(ctx, `UPDATE beneficiaries SET label = $2 WHERE id = $1`, id, label)
+		return err
+	})
+}
+
+// RemoveBeneficiary removes a beneficiary, and returns it as it was. What was accepted to its
+// account goes on. API key, or session. [ErrBeneficiary], also when it is removed already.
+func (s *Service) RemoveBeneficiary(ctx context.Context, tenantID, id uuid.UUID, by audit.By) (Beneficiary, error) {
+	return s.changeBeneficiary(ctx, tenantID, id, by, "beneficiary.remove", func(tx pg.Tx, now time.Time, _ *Beneficiary) error {
+		_, err := tx.Exec(ctx, `UPDATE beneficiaries SET removed_at = $2 WHERE id = $1`, id, now)
+		return err
+	})
+}
+
+// ExemptBeneficiary sets whether payouts to the beneficiary's account need no approval, for those
+// that are accepted from then on. The owner's session only: whoever could exempt an account could
+// do without the approval of others. It reports whether that was not so before. [ErrBeneficiary].
+func (s *Service) ExemptBeneficiary(ctx context.Context, tenantID, id uuid.UUID, exempt bool, by audit.By) (b Beneficiary, changed bool, err error) {
+	b, err = s.changeBeneficiary(ctx, tenantID, id, by, "beneficiary.exempt", func(tx pg.Tx, _ time.Time, b *Beneficiary) error {
+		changed = b.Exempt != exempt
+		b.Exempt = exempt
+		_, err := tx.Exec(ctx, `UPDATE beneficiaries SET exempt = $2 WHERE id = $1`, id, exempt)
+		return err
+	})
+	return b, changed && err == nil, err
+}
+
+// changeBeneficiary does what do says to a beneficiary, under its lock, with a line of the audit
+// log.
+func (s *Service) changeBeneficiary(ctx context.Context, tenantID, id uuid.UUID, by audit.By, action string, do func(pg.Tx, time.Time, *Beneficiary) error) (b Beneficiary, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		if b, err = readBeneficiary(ctx, tx, tenantID, id, "FOR UPDATE"); err != nil {
+			return err
+		}
+		was := b
+		if err := do(tx, now, &b); err != nil {
+			return err
+		}
+		change := audit.Change{Before: was.shown()}
+		if b != was {
+			change.After = b.shown()
+		}
+		return audit.Write(ctx, tx, now, by.Entry(action, beneficiaryTarget(id), change).Of(tenantID))
+	})
+	return b, err
+}
+
+// toBeneficiary puts the account and the holder of the beneficiary that an order names in their
+// places: the bank must name the same holder again.
+func (s *Service) toBeneficiary(ctx context.Context, tenantID uuid.UUID, o *Order) error {
+	id, _ := uuid.Parse(o.Beneficiary) // uuid.Nil, which none has, when it is no id
+	b, err := s.Beneficiary(ctx, tenantID, id)
+	if err != nil {
+		return err
+	}
+	if o.AccountName != "" && foldName(o.AccountName) != foldName(b.AccountName) {
+		return ErrNameMismatch
+	}
+	o.BankCode, o.AccountNumber, o.AccountName = b.BankCode, b.AccountNumber, b.AccountName
+	return nil
+}

@@ -1,0 +1,207 @@
+package transfer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/account"
+	"ajo/internal/errs"
+	"ajo/internal/failpoint"
+	"ajo/internal/idempotency"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/internal/trace"
+	"ajo/ledger"
+)
+
+// A refund by an account's policy is a refund like any other, of what the payment's own hold keeps:
+// so it takes no other money of the account. What the platform has taken of the payment, and the
+// fee that the tenant bears for the payout, come out of it. The hold ends in the transaction that
+// accepts the refund, which makes it happen once. A refund that cannot be made, or that fails,
+// leaves the money held, until the tenant decides.
+
+var (
+	errHoldEnded = errors.New("the policy does not hold the payment any more")
+	errNoMore    = errs.New(errs.Unprocessable, "after fees nothing is left of it")
+	errMade      = errs.New(errs.Unprocessable, "a refund of it was made before")
+)
+
+// RefundByPolicy pays a confirmed payment (named by its transaction group) back to its sender,
+// where its account's policy holds it for that: once, however often it is called. nil: it is done,
+// or the money is held for the tenant to decide about; an error: it cannot be done yet.
+func (s *Service) RefundByPolicy(ctx context.Context, payment uuid.UUID) error {
+	ctx, span := trace.Step(ctx, "refund by policy")
+	defer span.End()
+	var entry, tenant uuid.UUID
+	if err := s.Pool.QueryRow(ctx, `SELECT id, tenant_id FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'credit' AND reversal_of IS NULL`, payment).
+		Scan(&entry, &tenant); err != nil {
+		return err
+	}
+	held, err := ledger.FindPolicyHold(ctx, s.Pool, entry)
+	if err != nil || held == nil || held.Source != ledger.HeldForRefund {
+		return err
+	}
+	err = s.makeByPolicy(ctx, tenant, entry)
+	switch {
+	case err == nil, errors.Is(err, errHoldEnded):
+		return nil
+	case errors.Is(err, ErrUnconfirmed), errors.Is(err, ErrRecalled), errors.Is(err, ErrTakenBack), errors.Is(err, account.ErrFrozen),
+		errors.Is(err, ledger.ErrInsufficientFunds), errs.As(err) == nil:
+		return err
+	case errors.Is(err, idempotency.ErrReused):
+		err = errMade
+	}
+	return s.decline(ctx, *held, err)
+}
+
+// policyKey is the key under which a policy refunds the payment that the bank knows by txnRef.
+func policyKey(tenant uuid.UUID, txnRef string) (idempotency.Request, error) {
+	sum := sha256.Sum256([]byte(txnRef))
+	return idempotency.NewRequest(tenant, "refund by policy: "+hex.EncodeToString(sum[:]), "", "", nil)
+}
+
+func (s *Service) makeByPolicy(ctx context.Context, tenant, entry uuid.UUID) error {
+	p, err := s.readRefundable(ctx, s.Pool, s.Clock.Now(), tenant, entry)
+	if err == nil {
+		_, err = p.left()
+	}
+	if err != nil {
+		return err
+	}
+	to, err := s.backTo(ctx, &p)
+	if err != nil {
+		return err
+	}
+	// a database that was restored from before it makes it under the same reference
+	if to.key, err = policyKey(tenant, p.TxnRef); err != nil {
+		return err
+	}
+	to.trace, to.refund = trace.Parent(ctx), &refund{of: entry, name: p.Name, txnRef: p.TxnRef, byPolicy: true}
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		_, err := s.acceptRefund(ctx, tx, s.Clock.Now(), account.Ref{TenantID: tenant, ID: p.AccountID}, money.Zero, to)
+		failpoint.At("policy/before-refund-commit")
+		return err
+	})
+	failpoint.At("policy/after-refund-commit")
+	return err
+}
+
+// byPolicy is the sum of a refund by policy: what is held of the payment, less the expected fee
+// that the tenant bears.
+func (s *Service) byPolicy(a *acceptance, held *ledger.PolicyHold, left money.Amount, bearsFee bool) (money.Amount, error) {
+	if held == nil || held.Source != ledger.HeldForRefund {
+		return money.Zero, errHoldEnded
+	}
+	if a.amount = held.Amount; left.Cmp(a.amount) < 0 {
+		a.amount = left
+	}
+	if s.reserve(a, bearsFee); a.amount.Cmp(a.reserved) <= 0 {
+		return money.Zero, errNoMore
+	}
+	return a.amount.Sub(a.reserved), nil
+}
+
+// notRefunded begins the reason of a hold of what did not go back.
+const notRefunded = "not refunded: "
+
+// decline leaves a payment that cannot be refunded to the tenant: it is held until that releases
+// it. What was refunded by hand is not held any more.
+func (s *Service) decline(ctx context.Context, h ledger.PolicyHold, why error) error {
+	failpoint.At("policy/before-decline-commit")
+	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		if err := ledger.LockAccount(ctx, tx, now, h.AccountID); err != nil {
+			return err
+		}
+		held, err := ledger.FindPolicyHold(ctx, tx, h.EntryID)
+		if err != nil || held == nil || held.Source != ledger.HeldForRefund {
+			return err
+		}
+		held.Policy = ledger.Policy{Source: ledger.HeldByPolicy, Reason: notRefunded + why.Error()}
+		if errors.Is(why, ErrRefunded) {
+			held.Amount = money.Zero
+		}
+		return ledger.SetPolicyHold(ctx, tx, now, *held)
+	})
+	failpoint.At("policy/after-decline-commit")
+	if err == nil {
+		s.Log.WarnContext(ctx, "an account's policy refunds a payment that cannot be refunded: it stays held until the tenant decides",
+			slog.String("alert", "policy_refund_declined"), slog.String("entry", h.EntryID.String()), slog.String("account", h.AccountID.String()), slog.Any("why", why))
+	}
+	return err
+}
+
+// before is what has left by the transfer's own debit until now.
+func (c charge) before() money.Amount {
+	if c.Status == Failed || c.Status == Refunded {
+		return money.Zero
+	}
+	return c.Paid
+}
+
+// comesBack is what a step brings back to the account of a refund by policy, or, below zero, what
+// is not held of it any more. Of its own debit that is what has not left; of what the bank takes,
+// what it does not take of the reserved fee: the rest was other money of the account. Once the
+// whole refund has left, what the bank has not taken of the fee is free.
+func (c charge) comesBack(reserved money.Amount) money.Amount {
+	was := money.Sum(&c.borne.reserved, &c.borne.fee, &c.borne.taxes)
+	is := money.Sum(&c.charging.borne.reserved, &c.charging.borne.fee, &c.charging.borne.taxes)
+	for _, want := range []money.Amount{c.charging.wantFee, c.charging.wantTaxes} {
+		if want.Sign() < 0 {
+			is = is.Add(want)
+		}
+	}
+	kept := func(gone, borne money.Amount) money.Amount {
+		if gone.Cmp(c.Amount) >= 0 {
+			return money.Zero
+		}
+		return c.Amount.Sub(gone).Add(reserved.Left(borne))
+	}
+	back := kept(c.gone, is).Sub(kept(c.before(), was))
+	if posted := c.before().Sub(c.gone).Add(was).Sub(is); posted.Cmp(back) < 0 {
+		return posted // some of it was free until now
+	}
+	return back
+}
+
+// holdAgain holds what comes back of refunds by policy, beside what is still held of their
+// payments, unless these have left the balance. The balances of the accounts are locked, and what
+// came back is posted, or will be.
+func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, all []charge) error {
+	for _, c := range all {
+		if !c.byPolicy || c.to == c.Status && c.gone.Equal(c.before()) && c.charging.release == "" && c.charging.wantFee.Sign() == 0 && c.charging.wantTaxes.Sign() == 0 {
+			continue
+		}
+		var stands bool
+		var reserved money.Amount
+		h := ledger.PolicyHold{AccountID: c.AccountID, EntryID: *c.refundOf}
+		if err := tx.QueryRow(ctx, `
+			SELECT e.status = 'confirmed', coalesce(h.amount, 0), coalesce(h.reason, ''), coalesce((
+				SELECT f.amount FROM ledger_entries f WHERE f.transaction_group_id = ANY(ARRAY[$2::uuid]) AND f.reversal_of IS NULL), 0)
+			FROM ledger_entries e LEFT JOIN holds h ON h.entry_id = ANY(ARRAY[e.id]) AND h.status = 'open' WHERE e.id = $1`, h.EntryID, reservedGroup(c.ID)).
+			Scan(&stands, &h.Amount, &h.Reason, &reserved); err != nil {
+			return err
+		}
+		back := c.comesBack(reserved)
+		if !stands || back.Sign() == 0 {
+			continue
+		}
+		h.Source, h.Amount = ledger.HeldByPolicy, h.Amount.Add(back)
+		switch {
+		case c.why != "":
+			h.Reason = notRefunded + c.why
+		case h.Reason == "":
+			h.Reason = notRefunded + reasonFeeBack
+		}
+		if err := ledger.SetPolicyHold(ctx, tx, now, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}

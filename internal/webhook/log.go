@@ -1,0 +1,85 @@
+package webhook
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/page"
+	"ajo/internal/partition"
+	"ajo/internal/pg"
+)
+
+// The log of a tenant's events is its deliveries in the order of their ids, whatever became of
+// them. An id has the time at which it was made, within the transaction that commits it: so one
+// that is read later may have a smaller id. A reader that goes by a cursor would miss it. So the
+// log ends before the oldest transaction that may still write an event, and by a margin before now.
+
+// logMargin is by how much the log ends earlier: the clocks of the processes that make ids may
+// differ by it from Postgres'. An alert tells of half of it (ajo_clock_offset_seconds).
+const logMargin = 10 * time.Second
+
+// logEndSQL is the time before which all ids are committed, but for clocks that differ. A
+// transaction makes an id right before it writes the event, and after it wrote something else; so
+// one that has written nothing for a minute only reads.
+const logEndSQL = `
+	SELECT least(clock_timestamp(), min(xact_start)) FROM pg_stat_activity
+	WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+		AND (backend_xid IS NOT NULL OR xact_start > clock_timestamp() - interval '1 minute')`
+
+// Logged is an event of the log.
+type Logged struct {
+	Heard              // ID: what webhook-id says of it
+	AccountRef         string
+	TransactionGroupID uuid.UUID
+	delivery           uuid.UUID
+}
+
+// LogPage is a part of the log, oldest first.
+type LogPage struct {
+	Events         []Logged
+	Next           string     // the cursor to go on with
+	HasMore        bool       // false: nothing more is there yet
+	ArchivedBefore *time.Time // events of before may be in the archive; nil: all are here
+}
+
+// Log reads the events of the tenant that come after the cursor r.After (empty: the oldest that is
+// kept). An event that was not there yet when a page was read comes after that page, whatever
+// commits when. It must read the primary. A bad cursor is page.ErrCursor.
+func (s *Service) Log(ctx context.Context, tenant uuid.UUID, r page.Request) (LogPage, error) {
+	after, _, err := page.ParseID(page.EventLog, r.After)
+	if err != nil {
+		return LogPage{}, err
+	}
+	// First the end, then the events, in two snapshots: a transaction that begins between the two
+	// makes ids beyond the end.
+	var end time.Time
+	if err := s.pool.QueryRow(ctx, logEndSQL).Scan(&end); err != nil {
+		return LogPage{}, err
+	}
+	before := partition.Floor(end.Add(-s.logMargin))
+	found, err := pg.Collect(ctx, s.pool, func(row pgx.CollectableRow) (l Logged, err error) {
+		err = row.Scan(&l.delivery, &l.TransactionGroupID, &l.EventType, &l.CreatedAt, &l.Body, &l.AccountRef)
+		l.ID, l.CreatedAt = messageID(l.EventType, l.TransactionGroupID), l.CreatedAt.UTC()
+		return l, err
+	}, `
+		SELECT d.id, d.transaction_group_id, d.event_type, d.created_at, convert_from(d.body, 'UTF8'), a.account_ref
+		FROM (SELECT * FROM deliveries WHERE tenant_id = $1 AND id > $2 AND id < $3 AND copy_of IS NULL ORDER BY id LIMIT $4) d
+		CROSS JOIN LATERAL (SELECT account_ref FROM accounts WHERE id = d.account_id LIMIT 1) a ORDER BY d.id`, tenant, after, before, r.Limit+1)
+	if err != nil {
+		return LogPage{}, err
+	}
+	l := LogPage{Next: r.After}
+	var info page.Info
+	l.Events, info = page.Cut(found, r, func(Logged) string { return "" })
+	l.HasMore = info.HasMore
+	if n := len(l.Events); n > 0 {
+		l.Next = page.ID(page.EventLog, l.Events[n-1].delivery)
+	} else if l.Next == "" {
+		l.Next = page.ID(page.EventLog, uuid.Nil)
+	}
+	l.ArchivedBefore, err = partition.ArchivedBefore(ctx, s.pool, "deliveries")
+	return l, err
+}

@@ -1,0 +1,142 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/money"
+	"ajo/internal/pg"
+)
+
+// An account's policy may keep a payment that is not as it was expected. The payment is posted all
+// the same, and held whole: by a hold of the source [HeldByPolicy], which the tenant releases, or
+// [HeldForRefund], which ends when the payment goes back to its sender. The hold is placed in the
+// transaction that posts the credit. It leaves the balance with its credit, and comes back with it.
+// Limits of tiers look at the payment when it is released: until then it uses up none of them.
+
+// Policy says why a payment is held, and by what.
+type Policy struct {
+	Source HoldSource
+	Reason string
+}
+
+// PolicyHold is an open hold of a payment by its account's policy.
+type PolicyHold struct {
+	AccountID uuid.UUID
+	EntryID   uuid.UUID // the payment's credit
+	Amount    money.Amount
+	Policy
+}
+
+const policyHoldSQL = `SELECT account_id, entry_id, amount, source, reason FROM holds WHERE entry_id = $1 AND status = 'open' AND source IN ('policy', 'refund')`
+
+// FindPolicyHold reads the open hold of a payment's credit by its account's policy; nil: there is
+// none.
+func FindPolicyHold(ctx context.Context, q pg.Querier, entry uuid.UUID) (*PolicyHold, error) {
+	return pg.One(ctx, q, func(r pgx.CollectableRow) (*PolicyHold, error) {
+		var h PolicyHold
+		return &h, r.Scan(&h.AccountID, &h.EntryID, &h.Amount, &h.Source, &h.Reason)
+	}, nil, policyHoldSQL, entry)
+}
+
+// SetPolicyHold holds so much of a payment that is in the balance, in place of what its policy
+// holds of it; zero: nothing.
+func SetPolicyHold(ctx context.Context, tx pg.Tx, now time.Time, h PolicyHold) error {
+	b, err := lockTotals(ctx, tx, []uuid.UUID{h.AccountID})
+	if err != nil {
+		return err
+	}
+	t, err := b.of(h.AccountID)
+	if err != nil {
+		return err
+	}
+	e := Entry{ID: h.EntryID}
+	if err := tx.QueryRow(ctx, `SELECT status FROM ledger_entries WHERE id = $1`, h.EntryID).Scan(&e.Status); err != nil {
+		return err
+	}
+	o := newOvers()
+	var id uuid.UUID
+	var amount money.Amount
+	err = tx.QueryRow(ctx, `SELECT id, amount FROM holds WHERE entry_id = $1 AND status = 'open'`, h.EntryID).Scan(&id, &amount)
+	switch {
+	case err == nil:
+		o.ended = append(o.ended, id)
+		o.hold(t, amount.Neg(), e.Status)
+	case !pg.IsNoRows(err):
+		return err
+	}
+	if h.Amount.IsPositive() {
+		o.place(t, &e, h.Amount, h.Policy, now)
+	}
+	return o.write(ctx, tx, now)
+}
+
+// moved does to holds what the moves of their credits do: some leave the balance, some are
+// confirmed, some come back.
+func (o *overs) moved(ctx context.Context, tx pg.Tx, b book, now time.Time, left, confirmed, back []arrival) error {
+	if err := o.follow(ctx, tx, b, left, confirmed); err != nil {
+		return err
+	}
+	others, err := o.comeBack(ctx, tx, b, now, back)
+	if err != nil {
+		return err
+	}
+	return o.arrive(ctx, tx, b, now, others)
+}
+
+// comeBack holds again what a policy held of credits when they left the balance, and returns the
+// other credits.
+func (o *overs) comeBack(ctx context.Context, tx pg.Tx, b book, now time.Time, credits []arrival) (others []arrival, err error) {
+	if len(credits) == 0 {
+		return nil, nil
+	}
+	ids := make([]uuid.UUID, len(credits))
+	for i, c := range credits {
+		ids[i] = c.entry.ID
+	}
+	held := map[uuid.UUID]Policy{}
+	rows, err := tx.Query(ctx, `SELECT entry_id, source, reason FROM holds WHERE entry_id = ANY($1) AND left_with`, ids)
+	if err != nil {
+		return nil, err
+	}
+	var id uuid.UUID
+	var p Policy
+	if _, err := pgx.ForEachRow(rows, []any{&id, &p.Source, &p.Reason}, func() error { held[id] = p; return nil }); err != nil {
+		return nil, err
+	}
+	for _, c := range credits {
+		p, ok := held[c.entry.ID]
+		if !ok {
+			others = append(others, c)
+			continue
+		}
+		t, err := b.of(c.account)
+		if err != nil {
+			return nil, err
+		}
+		o.place(t, c.entry, c.kept, p, now)
+	}
+	return others, nil
+}
+
+// arriveReleased has the limits of tiers look at a payment that a policy has held until now. What
+// has left of it meanwhile cannot be held.
+func arriveReleased(ctx context.Context, tx pg.Tx, now time.Time, h Hold) error {
+	b, err := lockTotals(ctx, tx, []uuid.UUID{h.AccountID})
+	if err != nil {
+		return err
+	}
+	var e Entry
+	if err := tx.QueryRow(ctx, `SELECT id, amount, status, created_at FROM ledger_entries WHERE id = $1`, h.EntryID).
+		Scan(&e.ID, &e.Amount, &e.Status, &e.CreatedAt); err != nil {
+		return err
+	}
+	o := newOvers()
+	if err := o.arrive(ctx, tx, b, now, []arrival{{h.AccountID, &e, h.Amount}}); err != nil {
+		return err
+	}
+	return o.write(ctx, tx, now)
+}
