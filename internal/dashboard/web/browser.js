@@ -67,6 +67,21 @@ export async function settled(page) {
   await page.waitForFunction(() => !document.querySelector('[aria-busy="true"]') && document.querySelector('h1'));
 }
 
+// putAway reads the secret that a dialog shows once, copies it by its button, and ends the dialog.
+export async function putAway(page, title, what) {
+  const dialog = page.getByRole('dialog', { name: title });
+  const secret = await dialog.locator('.secret').textContent();
+  await page.keyboard.press('Escape');
+  assert.ok(await dialog.isVisible(), 'a secret that cannot be read again is not lost by a slip');
+  await dialog.getByRole('button', { name: `Copy ${what}` }).click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), secret);
+  await dialog.getByRole('button', { name: 'I have stored it' }).click();
+  await page.locator('dialog').waitFor({ state: 'detached' }); // a closed dialog has no role any more, but is there until the browser says that it closed
+  await settled(page);
+  assert.equal(await page.evaluate((s) => document.documentElement.outerHTML.includes(s), secret), false, 'the secret is gone from the page');
+  return secret;
+}
+
 // go opens an address of the dashboard and waits for it.
 export async function go(page, path) {
   await page.evaluate((p) => { location.hash = '#' + p; }, path);

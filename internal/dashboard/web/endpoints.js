@@ -2,22 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { go, looked, looks, said, settled, tabTo } from './browser.js';
+import { go, looked, looks, putAway, said, tabTo } from './browser.js';
 import { joined, newTenant, open, visitAs } from './world.js';
 
 const hook = 'https://books.example/ajo/hook';
 
 // stored puts the secret away that a dialog shows once.
 async function stored(page, title) {
-  const dialog = page.getByRole('dialog', { name: title });
-  const secret = await dialog.locator('.secret').textContent();
+  const secret = await putAway(page, title, 'Signing secret');
   assert.match(secret, /^[0-9a-f]{64}$/);
-  await page.keyboard.press('Escape');
-  assert.ok(await dialog.isVisible(), 'a secret that cannot be read again is not lost by a slip');
-  await dialog.getByRole('button', { name: 'I have stored it' }).click();
-  await dialog.waitFor({ state: 'detached' });
-  await settled(page);
-  assert.equal(await page.evaluate((s) => document.documentElement.outerHTML.includes(s), secret), false, 'the secret is gone from the page');
   return secret;
 }
 
