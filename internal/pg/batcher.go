@@ -72,7 +72,8 @@ func (b *Batcher[T, R]) Close() {
 // run does one batch, in the options' order and one transaction. A transaction that meets a
 // serialization failure or a deadlock is repeated. One that fails for what may be one item's fault
 // is done again item by item; where it is nobody's fault, as when the database has gone, the items
-// that are left fail with it.
+// that are left fail with it, and so they do after a commit that may stand: done again, each would
+// be done twice.
 func (b *Batcher[T, R]) run(ctx context.Context, items []T) []batch.Outcome[R] {
 	items, places := b.inOrder(items)
 	options := pgx.TxOptions{BeginQuery: beginBatch}
@@ -164,8 +165,12 @@ func recovered(err *error) {
 
 // rowsFault reports whether err may be the fault of one row of a batch: the server's refusal of
 // data, an exception of a trigger, an error inside the server, or one of ours. What is about the
-// connection, the schema, locks, time or disk space is no row's fault.
+// connection, the schema, locks, time or disk space is no row's fault, nor is a commit that may
+// stand.
 func rowsFault(err error) bool {
+	if errors.As(err, new(mayStand)) {
+		return false
+	}
 	switch code := Code(err); {
 	case code != "":
 		return IsData(err) || slices.Contains([]string{"P0", "XX", "54"}, code[:2])

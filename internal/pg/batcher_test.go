@@ -162,6 +162,23 @@ func TestBatcherWhoseFault(t *testing.T) {
 	}
 }
 
+// A batch whose commit may stand is not done again, item by item: what it did would be done twice.
+func TestBatcherWhoseCommitMayStand(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	e.Exec(`CREATE TABLE taken (n int)`)
+	b := pg.NewBatcher(e.Pool, pg.BatchOptions[int]{Name: "test", Max: 10}, func(ctx context.Context, tx pg.Tx, items []int) ([]int, error) {
+		tx.Conn().PgConn().CustomData()[pg.OnOneServer] = true // as Postgres' warning at the commit does
+		_, err := tx.Exec(ctx, `INSERT INTO taken SELECT unnest($1::int[])`, items)
+		return items, err
+	})
+	defer b.Close()
+	for _, o := range b.Together(t.Context(), []int{1, 2, 3}) {
+		require.ErrorContains(t, o.Err, "one server only")
+	}
+	require.Equal(t, 3, count(e, "taken"), "each is there once")
+}
+
 // When the database goes while items are tried one by one, the rest does not wait for it.
 func TestBatcherStops(t *testing.T) {
 	t.Parallel()

@@ -90,6 +90,11 @@ func transact(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) e
 // primary dies.
 var errOneServer = errors.New("committed on one server only: the wait for its synchronous standby was cancelled")
 
+// mayStand is the error of a commit that the server has not refused: what was done may be there.
+type mayStand struct{ error }
+
+func (e mayStand) Unwrap() error { return e.error }
+
 // begun is a transaction that [begin] began, and its connection. release it in any case.
 type begun struct {
 	pgx.Tx
@@ -114,11 +119,14 @@ func begin(ctx context.Context, pool *Pool, o pgx.TxOptions) (begun, error) {
 // it counts as one whose answer was lost.
 func (tx begun) commit(ctx context.Context) error {
 	if err := tx.Commit(ctx); err != nil {
-		return err
+		if Code(err) != "" || errors.Is(err, pgx.ErrTxCommitRollback) {
+			return err
+		}
+		return mayStand{err}
 	}
 	if seen := tx.conn.Conn().PgConn().CustomData(); seen[onOneServer] != nil {
 		delete(seen, onOneServer)
-		return errOneServer
+		return mayStand{errOneServer}
 	}
 	return nil
 }

@@ -1,0 +1,4 @@
+package pg
+
+// OnOneServer marks a connection whose last commit a standby has not confirmed.
+const OnOneServer = onOneServer
