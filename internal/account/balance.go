@@ -19,7 +19,7 @@ type Funds struct {
 	Available   money.Amount `json:"available"`
 	Provisional money.Amount `json:"provisional"` // posted, and not confirmed by the bank
 	// what stands still until somebody decides: the tenant's holds and recalls, which are in the
-	// balance, and payments under review, which are not
+	// balance, and what payments under review would bring, which is not
 	Held     money.Amount `json:"held"`
 	Currency string       `json:"currency"`
 }
@@ -54,7 +54,7 @@ func (s *Service) funds(ctx context.Context, of string, id uuid.UUID) (Funds, er
 			coalesce(sum(greatest(`+ledger.Available("$3", "$2")+`, 0)) FILTER (WHERE NOT EXISTS (
 				SELECT FROM freezes f WHERE `+freeze.On("b.account_id", "b.tenant_id", "$2")+`)), 0),
 			coalesce(sum(b.provisional_credits), 0),
-			coalesce(sum(`+ledger.Kept("$2")+`), 0) + (SELECT coalesce(sum(e.amount), 0) FROM ledger_entries e WHERE e.`+of+`
+			coalesce(sum(`+ledger.Kept("$2")+`), 0) + (SELECT coalesce(sum(CASE e.direction WHEN 'credit' THEN e.amount ELSE -e.amount END), 0) FROM ledger_entries e WHERE e.`+of+`
 				AND e.status = 'needs_review' AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)), $4
 		FROM ledger_balances b WHERE b.`+of, id, s.Clock.Now(), s.Provisional, money.Currency)
 	if err != nil {

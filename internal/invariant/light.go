@@ -26,8 +26,8 @@ type State struct {
 	OddBalances       int64 // balances whose sums cannot be
 	ProvisionalOldest time.Duration
 	ProvisionalCount  int64
-	ProvisionalNaira  int64 // the sum of the provisional credits, without its kobo
-	ReviewCount       int64
+	ProvisionalNaira  int64         // the sum of the provisional credits, without its kobo
+	ReviewCount       int64         // payments
 	RecallCount       int64         // recalls that are open
 	RecallOldest      time.Duration // since the oldest was opened
 	FreezeCount       int64         // freezes that stand
@@ -131,7 +131,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 				FROM ledger_balances WHERE tenant_id <> account_id) b,
 			(SELECT count(*) AS n, min(e.processed_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'confirm'
 				AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status = 'open')) c,
-			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL) r,
+			(SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND direction = 'credit') r,
 			(SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'ingest') u,
 			(SELECT count(*) AS n FROM inbound_events WHERE misdirected) m,
 			(SELECT count(*) AS n, min(coalesce(approved_at, created_at)) AS oldest FROM transfers WHERE waiting AND (approvals_needed = 0 OR approved_at IS NOT NULL)) p,

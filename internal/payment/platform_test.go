@@ -2,6 +2,7 @@ package payment_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -9,11 +10,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/account"
 	"ajo/internal/clock"
 	"ajo/internal/fakebank"
 	"ajo/internal/invariant"
 	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/tenant"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -52,6 +55,23 @@ func (b *bundle) platform(balance, available string, charges ...string) {
 	}
 }
 
+// oneUnderReview checks what is shown of one payment under review, and of what it would bring: what
+// the platform takes of it is no payment of its own.
+func (b *bundle) oneUnderReview(sum string) {
+	b.T.Helper()
+	funds, err := account.New(account.Options{Pool: b.Pool, Clock: b.Clock}).TenantBalance(b.ctx, b.tenant)
+	require.NoError(b.T, err)
+	require.Equal(b.T, sum, funds.Held.String())
+	o, err := ledger.ReadOverview(b.ctx, b.Pool, b.tenant, b.Clock.Now())
+	require.NoError(b.T, err)
+	require.Equal(b.T, "1 "+sum, fmt.Sprint(o.NeedsReview.Count, " ", o.NeedsReview.Amount))
+	seen, err := invariant.Light(b.ctx, b.Pool, b.Clock.Now())
+	require.NoError(b.T, err)
+	require.EqualValues(b.T, 1, seen.ReviewCount)
+	_, err = tenant.New(tenant.Options{Pool: b.Pool, Clock: b.Clock}).BeginClose(b.ctx, b.tenant, byHand)
+	require.ErrorContains(b.T, err, "payments under review: 1")
+}
+
 const (
 	feeDebit = "debit 50.00 platform_revenue "
 	vatDebit = "debit 3.75 taxes "
@@ -76,6 +96,7 @@ func TestPlatformFeeOfAPayment(t *testing.T) {
 		return func(b *bundle, id uuid.UUID, txn fakebank.Transaction) {
 			differs(b, id, txn)
 			b.platform("0.00", "0.00", feeDebit+"needs_review", vatDebit+"needs_review")
+			b.oneUnderReview("4921.25")
 			require.NoError(b.T, decide(b, id))
 		}
 	}

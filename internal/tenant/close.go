@@ -20,7 +20,7 @@ const openSQL = `
 		(SELECT count(*) FROM transfers WHERE tenant_id = $1 AND status IN ('pending', 'processing')),
 		(SELECT count(*) FROM ledger_balances WHERE tenant_id = $1 AND provisional_credits <> 0),
 		(SELECT count(*) FROM ledger_balances b JOIN ledger_entries e ON e.account_id = b.account_id AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)
-			WHERE b.tenant_id = $1 AND e.status = 'needs_review'),
+			WHERE b.tenant_id = $1 AND e.status = 'needs_review' AND e.direction = 'credit'),
 		(SELECT count(*) FROM recalls WHERE tenant_id = $1 AND status = 'open')`
 
 // empty refuses a tenant that has money, or money under way, and says what there is.
