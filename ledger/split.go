@@ -19,7 +19,8 @@ import (
 // posts each part as a debit and a credit of [KindSplit], in its transaction, and lists the parts
 // in split_parts, the account's own among them: they sum to what the payment brought. A split moves
 // available money alone: a payment that is held or recalled at that moment, or that debits wait for
-// which were accepted before, is one part, the account's own.
+// which were accepted before, is one part, the account's own. So is one of a frozen account, and
+// one with a party of whose account nothing may move: as of a book transfer.
 //
 // While a recall is open, what is left of the parts is held with their parties. What the bank takes
 // back, they give back as far as it is there. The account bears the rest, as of any money that has
@@ -143,11 +144,15 @@ func splitMoved(ctx context.Context, tx pg.Tx, now time.Time, entries map[entryK
 	return shareOut(ctx, tx, now, confirmed)
 }
 
-// wholeSQL names the payments of which nothing may be passed on: they are held or recalled.
+// wholeSQL names the payments of which nothing may be passed on: they are held or recalled, or
+// their account is frozen, or that of a party for all that moves. Each is given with its own
+// account and with those of its parties ($4).
 const wholeSQL = `
-		SELECT m.entry FROM unnest($1::uuid[], $2::uuid[]) AS m (entry, payment)
+		SELECT m.entry FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::boolean[]) AS m (entry, payment, account, party)
 		WHERE EXISTS (SELECT FROM holds h WHERE h.entry_id = ANY(ARRAY[m.entry]) AND h.status = 'open')
-			OR EXISTS (SELECT FROM recalls r WHERE r.event_id = ANY(ARRAY[m.payment]) AND r.status = 'open')`
+			OR EXISTS (SELECT FROM recalls r WHERE r.event_id = ANY(ARRAY[m.payment]) AND r.status = 'open')
+			OR EXISTS (SELECT FROM freezes f WHERE f.subject = ANY(ARRAY[m.account]) AND f.scope = 'account' AND (f.requests OR NOT m.party)
+				AND f.lifted_at IS NULL AND coalesce(f.until, 'infinity') > $5)`
 
 var insertParts = pg.Insert[newPart]("split_parts", 1)
 
@@ -164,20 +169,21 @@ type newPart struct {
 func shareOut(ctx context.Context, tx pg.Tx, now time.Time, payments []*stored) error {
 	splits := make([]Split, len(payments))
 	var ids, groups, accounts []uuid.UUID
+	var party []bool
 	for i, e := range payments {
 		if err := json.Unmarshal([]byte(*e.Split), &splits[i]); err != nil {
 			return fmt.Errorf("ledger: the split of entry %s: %w", e.ID, err)
 		}
-		ids, groups, accounts = append(ids, e.ID), append(groups, e.TransactionGroupID), append(accounts, e.AccountID)
+		ids, groups, accounts, party = append(ids, e.ID), append(groups, e.TransactionGroupID), append(accounts, e.AccountID), append(party, false)
 		for _, x := range splits[i].Shares {
-			accounts = append(accounts, x.AccountID)
+			ids, groups, accounts, party = append(ids, e.ID), append(groups, e.TransactionGroupID), append(accounts, x.AccountID), append(party, true)
 		}
 	}
 	b, err := lockTotals(ctx, tx, accounts)
 	if err != nil {
 		return err
 	}
-	whole, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], wholeSQL, ids, groups)
+	whole, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], wholeSQL, ids, groups, accounts, party, now)
 	if err != nil {
 		return err
 	}

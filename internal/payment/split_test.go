@@ -13,6 +13,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/fakebank"
+	"ajo/internal/freeze"
 	"ajo/internal/idempotency"
 	"ajo/internal/invariant"
 	"ajo/internal/money"
@@ -144,6 +145,37 @@ func TestSplitLeavesWhatIsNotAvailable(t *testing.T) {
 	require.NoError(t, err)
 	b.toTheEnd(waited, 5)
 	b.has("50.00", "0.00", "0.00")
+}
+
+// A freeze of the account keeps the payment whole, and so does one of a party that stops all that
+// moves; one that stops a party's payouts alone, or the tenant's, does not. Nor is a payment shared
+// out when the freeze ends.
+func TestSplitOfAFrozenAccount(t *testing.T) {
+	b := setupSplit(t)
+	begin := func(scope freeze.Scope, subject uuid.UUID, requests bool, until *time.Time) uuid.UUID {
+		f := testenv.Value[uuid.UUID](b.Env, `
+			INSERT INTO freezes (id, scope, subject, tenant_id, requests, reason, actor, created_at, until)
+			VALUES (gen_random_uuid(), $1, $2, $3, $4, 'asked by the court', 'ops@example.com', $5, $6) RETURNING id`,
+			string(scope), subject, b.tenant, requests, b.Clock.Now(), until)
+		return f
+	}
+	lift := func(id uuid.UUID) {
+		_, err := b.Pool.Exec(b.ctx, `UPDATE freezes SET lifted_at = $2 WHERE id = $1`, id, b.Clock.Now())
+		require.NoError(t, err)
+	}
+	own := begin(freeze.Account, b.account, false, nil)
+	b.confirmedPayment("5000.00")
+	b.has("4975.00", "0.00", "0.00")
+	lift(own)
+	partys := begin(freeze.Account, b.partner, true, nil)
+	b.confirmedPayment("5000.00")
+	b.has("9950.00", "0.00", "0.00")
+	lift(partys)
+	begin(freeze.Account, b.partner, false, nil)
+	begin(freeze.Tenant, b.tenant, false, nil)
+	begin(freeze.Account, b.account, true, new(b.Clock.Now().Add(time.Second)))
+	b.confirmedPayment("5000.00")
+	b.has("13927.50", "497.50", "500.00")
 }
 
 // What was held or recalled, and is not any more when the payment is confirmed, is shared out.
