@@ -33,6 +33,8 @@ type Known struct {
 	Status   Status
 	Category Category
 	Problem  string
+	// as the event has them: zero where it cannot be read
+	Amount, Fee money.Amount
 }
 
 // entryColumns are an [Entry]'s, of inbound_events e, ledger_entries l and accounts a. Its sums are
@@ -52,13 +54,13 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 		return out, nil
 	}
 	rows, err := s.Pool.Query(ctx, `
-		SELECT e.provider_txn_ref, e.id, e.status, e.category, e.error_message FROM `+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
+		SELECT e.provider_txn_ref, e.id, e.status, e.category, e.error_message, coalesce(e.amount, 0), coalesce(e.fee, 0) FROM `+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
 	if err != nil {
 		return nil, err
 	}
 	var k Known
 	var ref string
-	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.EventID, &k.Status, &k.Category, &k.Problem}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.EventID, &k.Status, &k.Category, &k.Problem, &k.Amount, &k.Fee}, func() error {
 		out[ref] = k
 		return nil
 	}); err != nil {

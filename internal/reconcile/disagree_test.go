@@ -219,7 +219,8 @@ func TestReconcileOpenPaymentThatTheBankForgot(t *testing.T) {
 }
 
 // An event that could not be posted, and that the bank's own record does not help, stays named. One
-// whose record says that no money moved is forgotten; one whose account nobody has is misdirected.
+// whose record says that no money moved is forgotten; one whose account nobody has is misdirected, and
+// then suspense has money that never moved.
 func TestEventThatTheBanksRecordDoesNotHeal(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -246,10 +247,42 @@ func TestEventThatTheBanksRecordDoesNotHeal(t *testing.T) {
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 	b.recorded(dollars, fakebank.StatusFailed)
 	b.recorded(stray, fakebank.StatusFailed)
-	require.Empty(t, b.lastHour().Exceptions)
+	require.Equal(t, map[string]string{stray.ID: "status_contradicts: the bank says failed, and it is in suspense, misdirected: assigned, it is reversed"}, said(b.lastHour()))
 	require.Equal(t, "failed", testenv.Value[string](b.Env, `SELECT status FROM inbound_events WHERE id = $1`, held))
 	balance, _ := b.books()
 	require.Equal(t, "0.00", balance)
+}
+
+// What the bank takes back of the misdirected is named, and explains the float, until it is assigned
+// and reversed.
+func TestMisdirectedPaymentThatTheBankTookBack(t *testing.T) {
+	t.Parallel()
+	const opening = "7654.32"
+	b := setupAt(t, fakebank.Options{OpeningBalance: money.Must(opening)})
+	b.openAtBank()
+	b.fund("1000.00")
+	stray := b.stray()
+	b.postAll(b.lastHour().ToPost)
+	require.Equal(t, opening, b.float().Unexplained.String())
+	_, err := b.bank.ReverseSilently(b.ctx, stray.ID)
+	require.NoError(t, err)
+	for range 2 {
+		f := b.float()
+		require.Equal(t, "-4975.00", effectOf(f, stray.ID))
+		require.Equal(t, opening, f.Unexplained.String())
+		r := b.lastHour()
+		require.Equal(t, "status_contradicts: the bank says refunded, and it is in suspense, misdirected: assigned, it is reversed", said(r)[stray.ID])
+		require.Equal(t, 1, r.Suspicious())
+	}
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM recalls`))
+	id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM inbound_events WHERE provider_txn_ref = $1`, stray.ID)
+	_, err = b.payments.Assign(b.ctx, id, payment.Destination{AccountID: b.account}, byHand)
+	require.NoError(t, err)
+	b.Clock.Advance(30 * time.Second)
+	require.NoError(t, b.payments.Confirm(b.ctx, id))
+	require.Equal(t, "reversed", b.credit(id))
+	require.Empty(t, b.lastHour().Exceptions)
+	require.Equal(t, opening, b.float().Unexplained.String())
 }
 
 // What is held back as a repeat is not named any more when the bank says that it moved no money.

@@ -99,6 +99,8 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		r.compareEntry(t, k.Entry)
 	case unposted && t.Status == provider.Pending: // remembered until it is final, as its event may never come
 		r.wait(t)
+	case k.Category == payment.CategoryMisdirected && t.Status != provider.Success:
+		r.notInWallet(t, k)
 	case !unposted || t.Status != provider.Success: // it is about to be posted, or moved no money
 		r.settle(aboutPayment, t.ID)
 		if k.Status == payment.Failed {
@@ -116,6 +118,21 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		return posting{t: t, event: k.EventID, problem: k.Problem}, true
 	}
 	return posting{}, false
+}
+
+// notInWallet flags a misdirected payment that the bank took back, or never made: the suspense
+// account has it, and the wallet has not, until somebody assigns it and its confirmation reverses
+// it. There is no entry yet to open a recall of.
+func (r *comparison) notInWallet(t provider.Transaction, k payment.Known) {
+	x := Exception{
+		Kind: Contradicts, EventID: &k.EventID, BooksAmount: &k.Amount, BooksFee: &k.Fee,
+		Detail: fmt.Sprintf("the bank says %s, and it is in suspense, misdirected: assigned, it is reversed", t.Status),
+	}.withBank(t)
+	it := item{subject: subject{aboutPayment, t.ID}, exception: &x, effect: k.Fee.Sub(k.Amount), since: &t.Time}
+	if !t.UpdatedAt.IsZero() {
+		it.since = &t.UpdatedAt
+	}
+	r.hold(it)
 }
 
 // wait remembers a payment whose record is not final. It is named when that takes more than a day.

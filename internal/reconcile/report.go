@@ -28,8 +28,8 @@ const (
 	UnknownAtBank ExceptionKind = "unknown_at_bank"
 	// Differs: amount, fee, currency or account are not the bank's.
 	Differs ExceptionKind = "differs"
-	// Contradicts: the bank says that it failed or was given back, and the entry counts; or
-	// success, and it is reversed.
+	// Contradicts: the bank says that it failed or was given back, and the entry counts, or the
+	// suspense account has it; or success, and it is reversed.
 	Contradicts ExceptionKind = "status_contradicts"
 	// LookAlike: the bank's list has a payment that may be another one under another id. It is not
 	// posted before somebody has looked.
