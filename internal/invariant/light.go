@@ -51,7 +51,8 @@ var recent = []struct{ name, sql string }{
 		WITH e AS (
 			SELECT n.id, n.seq, n.running_balance, p.seq AS before, coalesce(p.running_balance, 0)
 				+ CASE n.direction WHEN 'credit' THEN n.amount ELSE -n.amount END
-				+ coalesce((SELECT sum(CASE WHEN h.review_to_seq = n.seq - 1 THEN h.amount ELSE 0 END - CASE WHEN h.review_from_seq = n.seq - 1 THEN h.amount ELSE 0 END)
+				+ coalesce((SELECT sum((CASE h.direction WHEN 'credit' THEN h.amount ELSE -h.amount END)
+						* ((h.review_to_seq IS NOT DISTINCT FROM n.seq - 1)::int - (h.review_from_seq IS NOT DISTINCT FROM n.seq - 1)::int))
 					FROM ledger_entries h WHERE h.account_id = n.account_id AND (h.review_from_seq IS NOT NULL OR h.review_to_seq IS NOT NULL)), 0) AS want
 			FROM (SELECT * FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2) n
 			LEFT JOIN ledger_entries p ON p.account_id = n.account_id AND p.seq = n.seq - 1)
