@@ -67,6 +67,9 @@ func (e *edge) statementPDF(c *fiber.Ctx) error {
 			}
 			s.Lines = append(s.Lines, l)
 		}
+		if s.Closing, err = e.Accounts.Closing(ctx, a, f, opening, s.Lines); err != nil {
+			return "", err
+		}
 		return a.AccountRef, statement.PDF(b, s)
 	})
 }

@@ -241,6 +241,32 @@ func BalanceAt(ctx context.Context, q pg.Querier, account uuid.UUID, at time.Tim
 	return balance, err
 }
 
+// movedAfterSQL sums up what reviews have taken out of a balance, and put back, between an entry of
+// the account and the next.
+const movedAfterSQL = `
+		SELECT coalesce(sum((CASE direction WHEN 'credit' THEN amount ELSE -amount END)
+			* ((review_to_seq IS NOT DISTINCT FROM $2)::int - (review_from_seq IS NOT DISTINCT FROM $2)::int)), 0)
+		FROM ledger_entries WHERE account_id = $1 AND (review_from_seq IS NOT NULL OR review_to_seq IS NOT NULL)`
+
+// Closing reads the balance at the end of a filter's time, of which all lines are given, and the
+// balance before them. Of a time that has ended it is as [BalanceAt] has it. Of one that has not,
+// it is the account's balance: what has gone under review since the last line is not in it.
+func (f Filter) Closing(ctx context.Context, q pg.Querier, account uuid.UUID, opening money.Amount, lines []Line, now time.Time) (money.Amount, error) {
+	balance, seq := opening, int64(0)
+	var err error
+	if n := len(lines); n > 0 {
+		balance, seq = lines[n-1].RunningBalance, lines[n-1].seq
+	} else if !f.From.IsZero() {
+		seq, err = lastBefore(ctx, q, account, f.From)
+	}
+	if err != nil || seq == 0 || !f.To.IsZero() && !f.To.After(now) {
+		return balance, err
+	}
+	var moved money.Amount
+	err = q.QueryRow(ctx, movedAfterSQL, account, seq).Scan(&moved)
+	return balance.Add(moved), err
+}
+
 // nullableLine is a line of the outer join: an account without entries still has its totals.
 type nullableLine struct {
 	id, group, reversal, refundOf                       *uuid.UUID

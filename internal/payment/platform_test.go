@@ -41,6 +41,7 @@ func (b *bundle) platform(balance, available string, charges ...string) {
 	var has, may money.Amount
 	require.NoError(b.T, b.Pool.QueryRow(b.ctx, `SELECT balance, `+ledger.Available("false", "$2")+` FROM ledger_balances b WHERE account_id = $1`, b.account, b.Clock.Now()).Scan(&has, &may))
 	require.Equal(b.T, balance+" "+available, has.String()+" "+may.String(), "balance and available")
+	b.closes(has)
 	findings, err := invariant.Verify(b.ctx, b.Pool)
 	require.NoError(b.T, err)
 	require.Empty(b.T, findings)
@@ -52,6 +53,24 @@ func (b *bundle) platform(balance, available string, charges ...string) {
 		if l.Account == string(ledger.PlatformRevenue) {
 			require.Equal(b.T, earned.String(), l.Credit.String())
 		}
+	}
+}
+
+// closes checks the balance at the end of the account's statements, whole and of the time to come.
+func (b *bundle) closes(balance money.Amount) {
+	b.T.Helper()
+	accounts := account.New(account.Options{Pool: b.Pool, Clock: b.Clock})
+	for _, f := range []ledger.Filter{{}, {From: b.Clock.Now().Add(time.Second)}, {To: b.Clock.Now().Add(time.Second)}} {
+		a, opening, lines, err := accounts.Lines(b.ctx, b.tenant, "customer-1", f, 100)
+		require.NoError(b.T, err)
+		var all []ledger.Line
+		for l, err := range lines {
+			require.NoError(b.T, err)
+			all = append(all, l)
+		}
+		closing, err := accounts.Closing(b.ctx, a, f, opening, all)
+		require.NoError(b.T, err)
+		require.Equal(b.T, balance.String(), closing.String(), "%+v", f)
 	}
 }
 
@@ -142,6 +161,28 @@ func TestPlatformFeeOfAPayment(t *testing.T) {
 			b.platform(c.balance, c.balance, c.charges...)
 		})
 	}
+}
+
+// The light check counts what the platform takes of a payment that goes under review and comes back
+// as the balance does: what is posted after each of them has no finding.
+func TestLightCheckOfAReviewWithAFee(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.price("1", "0", b.Clock.Now().Add(-time.Hour))
+	sound := func() {
+		b.T.Helper()
+		_, _ = b.paid()
+		seen, err := invariant.Light(b.ctx, b.Pool, b.Clock.Now())
+		require.NoError(t, err)
+		require.Empty(t, seen.Findings)
+	}
+	id, txn := b.paid()
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+	b.check(id)
+	sound()
+	_, err := b.svc.ConfirmReviewed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	sound()
 }
 
 // The fee is never more than what arrives, and a payment above a limit is held without it.

@@ -22,6 +22,7 @@ type Sheet struct {
 	Tenant, Holder, Number, Bank, Ref string
 	Filter                            ledger.Filter
 	Opening                           money.Amount // at the beginning of the filter's time
+	Closing                           money.Amount // at its end
 	Lines                             []ledger.Line
 	At                                time.Time // when it is made
 }
@@ -100,11 +101,7 @@ func (s Sheet) heading(pdf *fpdf.Fpdf) {
 	if only := s.only(); only != "" {
 		facts = append(facts, [2]string{"Only", only})
 	} else {
-		closing := s.Opening
-		if n := len(s.Lines); n > 0 {
-			closing = s.Lines[n-1].RunningBalance
-		}
-		facts = append(facts, [2]string{"Opening balance", naira(s.Opening)}, [2]string{"Closing balance", naira(closing)})
+		facts = append(facts, [2]string{"Opening balance", naira(s.Opening)}, [2]string{"Closing balance", naira(s.Closing)})
 	}
 	facts = append(facts, [2]string{"Money in", naira(in)}, [2]string{"Money out", naira(out)})
 	for _, f := range facts {

@@ -147,7 +147,7 @@ func TestPDF(t *testing.T) {
 	out.Entry.Direction, out.Entry.Amount, out.Entry.TransferRef, out.Entry.Status = ledger.Debit, money.Must("1200.00"), &ref, ledger.Confirmed
 	out.RunningBalance = money.Must("3800.00")
 	s := sheet(line("Owó ilé"), review, out)
-	s.Opening, s.Filter.From = money.Must("7.00"), at
+	s.Opening, s.Closing, s.Filter.From = money.Must("7.00"), money.Must("3800.00"), at
 	text := strings.Join(read(t, s), "\n")
 	for _, want := range []string{
 		"Ṣadé & Ọmọ Stores", "Ọlábísí Ẹ̀kúndayọ̀ (customer-1)", "9012345678 Ajo Bank", "31 Jan 2026 00:30 to today", "Opening balance", "₦ 7.00", "Closing balance", "₦ 3,800.00",
