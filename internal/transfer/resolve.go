@@ -23,6 +23,7 @@ var (
 	ErrSubmitted    = errs.New(errs.Unprocessable, "the transfer has been submitted to the bank: it can only be resolved")
 	ErrNotSubmitted = errs.New(errs.Unprocessable, "the transfer was never submitted to the bank: it can be cancelled while it is pending, and there is nothing to resolve")
 	ErrLeased       = errs.New(errs.Conflict, "a worker is working on the transfer: try again in a moment")
+	ErrMovedOn      = errs.New(errs.Conflict, "the transfer has moved on while the bank was asked: look at it again")
 	ErrBankSays     = errs.New(errs.Unprocessable, "the bank's own record says the opposite: poll the transfer, and its step books what the record says")
 	ErrAgrees       = errs.New(errs.Unprocessable, "the books say so already, and the bank's record nothing else")
 	ErrPaidSum      = errs.New(errs.Invalid, "the sum that was paid must be above zero")
@@ -83,11 +84,19 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 //     in the balance.
 //
 // Where that is what the books say already, the difference that the bank's record has is marked as
-// dealt with. For operators. [ErrNotFound], [ErrNotSubmitted], [ErrLeased], [ErrBankSays],
-// [ErrAgrees], [ErrPaidSum].
+// dealt with. What a worker has learned while the bank was asked is not booked otherwise either:
+// nobody has seen it. For operators. [ErrNotFound], [ErrNotSubmitted], [ErrLeased], [ErrMovedOn],
+// [ErrBankSays], [ErrAgrees], [ErrPaidSum].
 func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resolution, by audit.By) (r Resolved, err error) {
 	if to.Amount != nil && (!to.Paid || !to.Amount.IsPositive()) {
 		return r, ErrPaidSum
+	}
+	var before Status
+	if err := s.Pool.QueryRow(ctx, `SELECT status FROM transfers WHERE merchant_tx_ref = $1`, merchantTxRef).Scan(&before); err != nil {
+		if pg.IsNoRows(err) {
+			err = ErrNotFound
+		}
+		return r, err
 	}
 	record, said := s.askedByHand(ctx, merchantTxRef)
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
@@ -104,6 +113,8 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 			return ErrNotSubmitted
 		case leased:
 			return ErrLeased
+		case st.Status != before && !to.agrees(st):
+			return ErrMovedOn
 		case to.opposes(st, record):
 			return ErrBankSays
 		}
@@ -144,6 +155,11 @@ func (s *Service) askedByHand(ctx context.Context, ref string) (*provider.Payout
 		return nil, "it answered with another's record"
 	}
 	return &p, fmt.Sprintf("%s of %s", p.Status, p.Amount)
+}
+
+// agrees reports whether the resolution is what the books say already.
+func (to Resolution) agrees(st *claimed) bool {
+	return to.Paid == (st.Status == Success) && (to.Amount == nil || to.Amount.Equal(st.Paid))
 }
 
 // opposes reports whether the bank's record states for certain the opposite of the resolution, for

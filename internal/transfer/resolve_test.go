@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"ajo/internal/invariant"
 	"ajo/internal/money"
 	"ajo/internal/page"
+	"ajo/internal/provider"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
@@ -261,6 +263,37 @@ func TestResolvedTwiceAtOnce(t *testing.T) {
 	require.NoError(t, first)
 	require.ErrorIs(t, second, transfer.ErrAgrees)
 	b.money("0.00", isPaid, wasBack, givenBack, "debit 100.00 confirmed")
+	b.consistent(0)
+}
+
+// meanwhile is a bank that does not know a reference, and takes so long to say so that something
+// happens.
+type meanwhile struct {
+	provider.Bank
+	happens func()
+}
+
+func (m meanwhile) Payout(context.Context, string) (provider.Payout, error) {
+	m.happens()
+	return provider.Payout{}, provider.ErrUnknown
+}
+
+// A worker hears that a transfer was paid while a person's own question is under way: what the person
+// knew before does not bring the money back.
+func TestResolveOfWhatEndsMeanwhile(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	b.bank.Faults.Set(pays(fakebank.DropAfter, 1))
+	p := b.settle("100.00")
+	b.step(p)
+	require.Equal(t, transfer.Processing, b.get(p.MerchantTxRef).Status)
+	slow := b.service(func(o *transfer.Options) {
+		o.Bank = meanwhile{b.client, func() { b.asked(p, 1) }}
+	})
+	_, err := slow.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{}, byHand)
+	require.ErrorIs(t, err, transfer.ErrMovedOn)
+	require.Equal(t, transfer.Success, b.get(p.MerchantTxRef).Status)
+	b.money("0.00", isPaid, "debit 100.00 confirmed")
 	b.consistent(0)
 }
 
