@@ -123,6 +123,22 @@ func TestMisdirectedMoneyThatStays(t *testing.T) {
 		w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { *r = was })
 	}
 	require.Equal(t, "4975.00", w.inSuspense())
+
+	// The bank's event says so first; its record lags.
+	p, err := w.payments.PlanReturn(w.ctx, stray)
+	require.NoError(t, err)
+	var record fakebank.Transaction
+	w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { record = *r })
+	record.RequestID = uuid.NewString()
+	body := testenv.EventBody(t, w.bank.Event(fakebank.PaymentReversal, record))
+	signature, timestamp := testenv.Sign(t, w.bank, body)
+	_, err = w.payments.Receive(w.ctx, payment.Delivery{Body: body, Signature: signature, Timestamp: timestamp})
+	require.NoError(t, err)
+	_, err = w.giveBack(stray)
+	require.ErrorIs(t, err, payment.ErrTakenBack)
+	_, err = w.returns(p)
+	require.ErrorIs(t, err, payment.ErrTakenBack)
+	require.Equal(t, "4975.00", w.inSuspense())
 }
 
 // Refunds and assignments of one payment at once: one of them does it.

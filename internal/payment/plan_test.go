@@ -27,6 +27,12 @@ func TestRepeatsAreFoundByIndex(t *testing.T) {
 	require.NotContains(t, plan, "Seq Scan", plan)
 }
 
+// Whether a payment was taken back before it was posted is looked up by its transaction.
+func TestTakenBackIsFoundByIndex(t *testing.T) {
+	t.Parallel()
+	require.Contains(t, testenv.New(t).BatchPlan(postedSQL), "event_keys_transaction")
+}
+
 // The statements of a batch find each row by its id, and none goes through all that are due, of
 // which there may be a backlog.
 func TestBatchesGoByTheID(t *testing.T) {

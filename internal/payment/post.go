@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,6 +50,8 @@ type posting struct {
 	why      string         // why it does not just accept it
 	result   result
 	posted   Posted
+	// the bank's event that it has taken the payment back is stored
+	takenBack bool
 }
 
 // result is what posting decides of an event, and what postedSQL stores.
@@ -345,6 +348,9 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 	if _, err := ledger.PostCredits(ctx, tx, now, postings); err != nil {
 		return err
 	}
+	if err := s.openPosted(ctx, tx, events); err != nil {
+		return err
+	}
 	return webhook.Show(ctx, tx, deliveries)
 }
 
@@ -363,7 +369,8 @@ var postedSQL = `
 		UPDATE inbound_events e SET status = p.status, category = p.category, error_message = p.reason, account_id = p.account, tenant_id = p.tenant,
 			attempt_count = 0, last_error = '', processed_at = $1, look_alike_of = p.alike, policy = p.policy, split = p.split
 		FROM ` + pg.Unnest[result](2, "p") + `
-		WHERE e.id = ANY(ARRAY[p.id])`
+		WHERE e.id = ANY(ARRAY[p.id])
+		RETURNING e.id, ` + reversalStored
 
 // recordPosted stores the results of the events, and schedules the confirmation of those that were
 // posted; the others are at their end. A processed event has an error_message exactly when it was
@@ -400,8 +407,17 @@ func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, eve
 		}
 		results[i] = e.result
 	}
-	if _, err := tx.Exec(ctx, postedSQL, pg.Columns(results, now)...); err != nil {
+	stored, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[struct {
+		ID        uuid.UUID
+		TakenBack bool
+	}], postedSQL, pg.Columns(results, now)...)
+	if err != nil {
 		return err
+	}
+	for _, r := range stored {
+		if r.TakenBack {
+			events[slices.IndexFunc(events, func(e *posting) bool { return e.ID == r.ID })].takenBack = true
+		}
 	}
 	return work.Schedule(ctx, tx, confirm...)
 }

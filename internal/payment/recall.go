@@ -95,15 +95,21 @@ func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *fi
 	return f
 }
 
-// The posted payments of transactions are locked in the order of their ids, after their items, and
-// then read with what is known of their recalls.
+// reversalStored is, as SQL, whether the bank's event that it took back the payment of an event e is
+// stored.
+const reversalStored = `EXISTS (SELECT FROM event_keys k WHERE k.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))]) AND k.event_type = '` + typeReversal + `')`
+
+// The payments of transactions are locked in the order of their ids, after their items, and those
+// that are posted are then read with what is known of their recalls. Who posts one at that moment
+// is waited for: it has not seen the event that is stored here (postedSQL).
 const (
-	paymentsSQL     = `SELECT e.id FROM ` + eventsOf + ` WHERE e.status = 'processed' ORDER BY e.id`
-	lockPaymentsSQL = paymentsSQL + ` FOR NO KEY UPDATE OF e`
-	lockEventsSQL   = `SELECT e.id FROM ` + eventsNamed + ` ORDER BY e.id FOR NO KEY UPDATE OF e`
-	recallsSQL      = `
+	paymentsSQL   = `SELECT e.id FROM ` + eventsOf + ` WHERE e.status <> 'ignored' ORDER BY e.id`
+	lockEventsSQL = `SELECT e.id FROM ` + eventsNamed + ` ORDER BY e.id FOR NO KEY UPDATE OF e`
+	recallsSQL    = `
 	SELECT e.id, e.tenant_id, e.account_id, e.traceparent, coalesce(r.status, ''), coalesce(r.opened_count, 0), r.closed_at
-	FROM ` + eventsNamed + ` LEFT JOIN recalls r ON r.event_id = ANY(ARRAY[e.id]) ORDER BY e.id`
+	FROM ` + eventsNamed + ` LEFT JOIN recalls r ON r.event_id = ANY(ARRAY[e.id]) WHERE e.status = 'processed' ORDER BY e.id`
+	// lockPaymentsSQL locks those that are posted.
+	lockPaymentsSQL = `SELECT e.id FROM ` + eventsOf + ` WHERE e.status = 'processed' ORDER BY e.id FOR NO KEY UPDATE OF e`
 )
 
 type recallable struct {
@@ -151,8 +157,10 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 	if err != nil || len(known) == 0 {
 		return nil, err
 	}
-	if err := work.Lock(ctx, tx, work.Confirm, known...); err != nil {
-		return nil, err
+	for _, kind := range []work.Kind{work.Ingest, work.Confirm} {
+		if err := work.Lock(ctx, tx, kind, known...); err != nil {
+			return nil, err
+		}
 	}
 	locked, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], lockEventsSQL, known)
 	if err != nil {
@@ -204,8 +212,25 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 	return opened, work.Schedule(ctx, tx, items...)
 }
 
+// openPosted opens the recalls of payments that are posted now, and whose payment_reversal was
+// stored before: it came first, or while they waited. What an operator posts in the place of another
+// is decided.
+func (s *Service) openPosted(ctx context.Context, tx pg.Tx, events []*posting) error {
+	var refs []string
+	for _, e := range events {
+		if e.takenBack && e.Source != sourceReplacement {
+			refs = append(refs, e.TxnRef)
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	_, err := s.openRecalls(ctx, tx, RecallByEvent, refs)
+	return err
+}
+
 // openStored opens the recalls that stored events report, in the same transaction, so that a stored
-// payment_reversal always holds the sum.
+// payment_reversal always holds the sum, of what is posted later too ([Service.openPosted]).
 func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
 	for _, e := range events {
 		e.recalled = uuid.Nil

@@ -2,6 +2,7 @@ package payment_test
 
 import (
 	"encoding/json"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,6 +89,66 @@ func TestRecallAfterConfirmation(t *testing.T) {
 		require.Equal(t, uuid.Nil, again, "what was taken back is not taken back again")
 	}
 	require.Equal(t, "confirmed", testenv.Value[string](b.Env, `SELECT status FROM ledger_entries WHERE transaction_group_id = $1`, other))
+}
+
+// A payment whose reversal came before it was posted is recalled from its first moment, whatever was
+// late: its event, its posting, or somebody's word about whose it is. Success in the record, which
+// may lag, does not free it at once.
+func TestRecallBeforeThePosting(t *testing.T) {
+	t.Parallel()
+	for name, arrive := range map[string]func(b *bundle, txn fakebank.Transaction) uuid.UUID{
+		"before the event": func(b *bundle, txn fakebank.Transaction) uuid.UUID {
+			require.Equal(b.T, uuid.Nil, b.receive(b.reversal(txn)).Recalled, "there is no payment")
+			id := b.receive(b.sign(b.bank.EventFor(txn))).ID
+			b.post(id)
+			return id
+		},
+		"before the posting": func(b *bundle, txn fakebank.Transaction) uuid.UUID {
+			id := b.receive(b.sign(b.bank.EventFor(txn))).ID
+			b.receive(b.reversal(txn))
+			b.post(id)
+			return id
+		},
+		"with the posting": func(b *bundle, txn fakebank.Transaction) uuid.UUID {
+			id := b.receive(b.sign(b.bank.EventFor(txn))).ID
+			var wg sync.WaitGroup
+			require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+				if _, err := tx.Exec(b.ctx, `SELECT FROM ledger_balances WHERE account_id = $1 FOR UPDATE`, b.account); err != nil {
+					return err
+				}
+				wg.Go(func() { _, _ = b.svc.Post(b.ctx, id) })
+				require.Eventually(b.T, func() bool { return b.LockWaits() == 1 }, 10*time.Second, time.Millisecond)
+				wg.Go(func() { _, _ = b.svc.Receive(b.ctx, b.reversal(txn)) })
+				require.Eventually(b.T, func() bool { return b.LockWaits() == 2 }, 10*time.Second, time.Millisecond, "it waits for the posting")
+				return nil
+			}))
+			wg.Wait()
+			return id
+		},
+		"before it is assigned": func(b *bundle, txn fakebank.Transaction) uuid.UUID {
+			b.Exec(`UPDATE accounts SET status = 'expired', expired_at = $2, closed_at = $2 WHERE id = $1`, b.account, b.Clock.Now().Add(-time.Hour))
+			id := b.receive(b.sign(b.bank.EventFor(txn))).ID
+			require.Equal(b.T, payment.CategoryMisdirected, b.post(id).Category)
+			b.receive(b.reversal(txn))
+			_, err := b.svc.Assign(b.ctx, id, payment.Destination{AccountID: b.account}, byHand)
+			require.NoError(b.T, err)
+			return id
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.openAtBank()
+			txn := b.paySilently("5000.00")
+			id := arrive(b, txn)
+			require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+			require.Positive(t, b.check(id))
+			require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls(), "the record says success: it may lag")
+			b.taken(txn, "REFUND")
+			require.Equal(t, time.Duration(-1), b.check(id))
+			require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+		})
+	}
 }
 
 // Money that was paid out is taken back too: the balance falls below zero, and somebody is called.

@@ -16,6 +16,9 @@ import (
 // ErrRefunding refuses to assign a misdirected payment that goes back.
 var ErrRefunding = errs.New(errs.Unprocessable, "the payment was paid back to its sender, or is on its way")
 
+// ErrTakenBack refuses to pay back what the bank says it has paid back itself.
+var ErrTakenBack = errs.New(errs.Unprocessable, "the bank's event says that it took the payment back, and its record may lag: ask the bank; assigned, it is recalled")
+
 // Returnable is a misdirected payment that can be paid back.
 type Returnable struct {
 	Event  InboundEvent
@@ -24,7 +27,7 @@ type Returnable struct {
 
 // PlanReturn asks the bank for its record of a misdirected payment, whose sender the payment can be
 // paid back to, and changes nothing. For operators. [ErrEventNotFound]; [ErrNotMisdirected];
-// [ErrNotAtBank]; [ErrRefunding]; and a refusal that says what the bank's record has wrong.
+// [ErrNotAtBank]; [ErrRefunding]; [ErrTakenBack]; and a refusal that says what the bank's record has wrong.
 func (s *Service) PlanReturn(ctx context.Context, eventID uuid.UUID) (p Returnable, err error) {
 	if p.Event, err = s.InboundEvent(ctx, eventID); err != nil {
 		return p, err
@@ -33,6 +36,9 @@ func (s *Service) PlanReturn(ctx context.Context, eventID uuid.UUID) (p Returnab
 		return p, ErrNotMisdirected
 	}
 	if err := refunding(ctx, s.Pool, eventID); err != nil {
+		return p, err
+	}
+	if err := takenBack(ctx, s.Pool, eventID); err != nil {
 		return p, err
 	}
 	p.Record, err = s.BankRecord(ctx, p.Event.ProviderTxnRef)
@@ -52,10 +58,22 @@ func (s *Service) PlanReturn(ctx context.Context, eventID uuid.UUID) (p Returnab
 	return p, nil
 }
 
-// LockMisdirected locks a misdirected event, so that it is not assigned meanwhile.
-// [ErrEventNotFound], [ErrNotMisdirected].
+// LockMisdirected locks a misdirected event, so that it is not assigned meanwhile, to pay it back.
+// [ErrEventNotFound], [ErrNotMisdirected], [ErrTakenBack].
 func LockMisdirected(ctx context.Context, tx pg.Tx, eventID uuid.UUID) error {
-	_, err := lockMisdirected(ctx, tx, eventID)
+	if _, err := lockMisdirected(ctx, tx, eventID); err != nil {
+		return err
+	}
+	return takenBack(ctx, tx, eventID)
+}
+
+// takenBack is [ErrTakenBack] for an event whose payment_reversal is stored.
+func takenBack(ctx context.Context, q pg.Querier, eventID uuid.UUID) error {
+	var is bool
+	err := q.QueryRow(ctx, `SELECT `+reversalStored+` FROM inbound_events e WHERE e.id = $1`, eventID).Scan(&is)
+	if err == nil && is {
+		err = ErrTakenBack
+	}
 	return err
 }
 
