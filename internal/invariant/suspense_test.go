@@ -41,6 +41,18 @@ func (w *world) returns(p payment.Returnable) (ref string, err error) {
 	}, returned)
 }
 
+// reversed has the bank's event come that it took a payment back; its record says nothing of it yet.
+func (w *world) reversed(txn string) {
+	w.T.Helper()
+	var record fakebank.Transaction
+	w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { record = *r })
+	record.RequestID = uuid.NewString()
+	body := testenv.EventBody(w.T, w.bank.Event(fakebank.PaymentReversal, record))
+	signature, timestamp := testenv.Sign(w.T, w.bank, body)
+	_, err := w.payments.Receive(w.ctx, payment.Delivery{Body: body, Signature: signature, Timestamp: timestamp})
+	require.NoError(w.T, err)
+}
+
 func (w *world) inSuspense() string {
 	w.T.Helper()
 	b, err := ledger.ReadTrialBalance(w.ctx, w.Pool, w.Clock.Now().In(clock.Lagos).Format(time.DateOnly))
@@ -127,18 +139,27 @@ func TestMisdirectedMoneyThatStays(t *testing.T) {
 	// The bank's event says so first; its record lags.
 	p, err := w.payments.PlanReturn(w.ctx, stray)
 	require.NoError(t, err)
-	var record fakebank.Transaction
-	w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { record = *r })
-	record.RequestID = uuid.NewString()
-	body := testenv.EventBody(t, w.bank.Event(fakebank.PaymentReversal, record))
-	signature, timestamp := testenv.Sign(t, w.bank, body)
-	_, err = w.payments.Receive(w.ctx, payment.Delivery{Body: body, Signature: signature, Timestamp: timestamp})
-	require.NoError(t, err)
+	w.reversed(txn)
 	_, err = w.giveBack(stray)
 	require.ErrorIs(t, err, payment.ErrTakenBack)
 	_, err = w.returns(p)
 	require.ErrorIs(t, err, payment.ErrTakenBack)
 	require.Equal(t, "4975.00", w.inSuspense())
+}
+
+// A refund that has not left when the bank's event comes does not leave.
+func TestMisdirectedMoneyThatIsTakenBackOnItsWay(t *testing.T) {
+	w := setup(t)
+	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+	ref, err := w.giveBack(stray)
+	require.NoError(t, err)
+	require.Equal(t, "0.00", w.inSuspense())
+	paid := len(w.bank.Paid())
+	w.reversed(testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`))
+	w.advance(w.transferOf(ref), transfer.Failed)
+	require.Len(t, w.bank.Paid(), paid)
+	require.Equal(t, "4975.00", w.inSuspense())
+	require.Empty(t, w.verify())
 }
 
 // Refunds and assignments of one payment at once: one of them does it.

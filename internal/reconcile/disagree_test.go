@@ -219,8 +219,8 @@ func TestReconcileOpenPaymentThatTheBankForgot(t *testing.T) {
 }
 
 // An event that could not be posted, and that the bank's own record does not help, stays named. One
-// whose record says that no money moved is forgotten; one whose account nobody has is misdirected, and
-// then suspense has money that never moved.
+// whose record says that no money moved is forgotten; one whose account nobody has is misdirected,
+// and then suspense has money that never moved.
 func TestEventThatTheBanksRecordDoesNotHeal(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

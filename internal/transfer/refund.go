@@ -285,9 +285,12 @@ const (
 	paymentGone     paymentState = "gone"     // the bank has taken it back
 )
 
-// paymentOf is, as SQL, the state of the payment that a transfer t refunds.
+// paymentOf is, as SQL, the state of the payment that a transfer t refunds. A misdirected one has no
+// recall: it is gone once the bank's event says so.
 const paymentOf = `CASE WHEN t.refund_of IS NULL THEN '' ELSE (
 			SELECT CASE WHEN e.status <> 'confirmed' THEN 'gone'
+				WHEN e.kind = 'suspense' THEN CASE WHEN EXISTS (SELECT FROM event_keys k
+					WHERE k.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))]) AND k.event_type = 'payment_reversal') THEN 'gone' ELSE '' END
 				WHEN (SELECT r.status FROM recalls r WHERE r.event_id = ANY(ARRAY[e.transaction_group_id])) = 'open' THEN 'recalled' ELSE '' END
 			FROM ledger_entries e WHERE e.id = t.refund_of) END`
 
