@@ -41,7 +41,8 @@ func (w *world) returns(p payment.Returnable) (ref string, err error) {
 	}, returned)
 }
 
-// reversed has the bank's event come that it took a payment back; its record says nothing of it yet.
+// reversed has the bank's event come that it took a payment back; its record says nothing of it
+// yet.
 func (w *world) reversed(txn string) {
 	w.T.Helper()
 	var record fakebank.Transaction

@@ -95,8 +95,8 @@ func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *fi
 	return f
 }
 
-// reversalStored is, as SQL, whether the bank's event that it took back the payment of an event e is
-// stored.
+// reversalStored is, as SQL, whether the bank's event that it took back the payment of an event e
+// is stored.
 const reversalStored = `EXISTS (SELECT FROM event_keys k WHERE k.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))]) AND k.event_type = '` + typeReversal + `')`
 
 // The payments of transactions are locked in the order of their ids, after their items, and those
@@ -213,8 +213,8 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 }
 
 // openPosted opens the recalls of payments that are posted now, and whose payment_reversal was
-// stored before: it came first, or while they waited. What an operator posts in the place of another
-// is decided.
+// stored before: it came first, or while they waited. What an operator posts in the place of
+// another is decided.
 func (s *Service) openPosted(ctx context.Context, tx pg.Tx, events []*posting) error {
 	var refs []string
 	for _, e := range events {

@@ -91,9 +91,9 @@ func TestRecallAfterConfirmation(t *testing.T) {
 	require.Equal(t, "confirmed", testenv.Value[string](b.Env, `SELECT status FROM ledger_entries WHERE transaction_group_id = $1`, other))
 }
 
-// A payment whose reversal came before it was posted is recalled from its first moment, whatever was
-// late: its event, its posting, or somebody's word about whose it is. Success in the record, which
-// may lag, does not free it at once.
+// A payment whose reversal came before it was posted is recalled from its first moment, whatever
+// was late: its event, its posting, or somebody's word about whose it is. Success in the record,
+// which may lag, does not free it at once.
 func TestRecallBeforeThePosting(t *testing.T) {
 	t.Parallel()
 	for name, arrive := range map[string]func(b *bundle, txn fakebank.Transaction) uuid.UUID{

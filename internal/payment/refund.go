@@ -27,7 +27,8 @@ type Returnable struct {
 
 // PlanReturn asks the bank for its record of a misdirected payment, whose sender the payment can be
 // paid back to, and changes nothing. For operators. [ErrEventNotFound]; [ErrNotMisdirected];
-// [ErrNotAtBank]; [ErrRefunding]; [ErrTakenBack]; and a refusal that says what the bank's record has wrong.
+// [ErrNotAtBank]; [ErrRefunding]; [ErrTakenBack]; and a refusal that says what the bank's record
+// has wrong.
 func (s *Service) PlanReturn(ctx context.Context, eventID uuid.UUID) (p Returnable, err error) {
 	if p.Event, err = s.InboundEvent(ctx, eventID); err != nil {
 		return p, err

@@ -253,8 +253,8 @@ func TestEventThatTheBanksRecordDoesNotHeal(t *testing.T) {
 	require.Equal(t, "0.00", balance)
 }
 
-// What the bank takes back of the misdirected is named, and explains the float, until it is assigned
-// and reversed.
+// What the bank takes back of the misdirected is named, and explains the float, until it is
+// assigned and reversed.
 func TestMisdirectedPaymentThatTheBankTookBack(t *testing.T) {
 	t.Parallel()
 	const opening = "7654.32"

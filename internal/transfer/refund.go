@@ -285,8 +285,8 @@ const (
 	paymentGone     paymentState = "gone"     // the bank has taken it back
 )
 
-// paymentOf is, as SQL, the state of the payment that a transfer t refunds. A misdirected one has no
-// recall: it is gone once the bank's event says so.
+// paymentOf is, as SQL, the state of the payment that a transfer t refunds. A misdirected one has
+// no recall: it is gone once the bank's event says so.
 const paymentOf = `CASE WHEN t.refund_of IS NULL THEN '' ELSE (
 			SELECT CASE WHEN e.status <> 'confirmed' THEN 'gone'
 				WHEN e.kind = 'suspense' THEN CASE WHEN EXISTS (SELECT FROM event_keys k

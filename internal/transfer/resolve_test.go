@@ -278,8 +278,8 @@ func (m meanwhile) Payout(context.Context, string) (provider.Payout, error) {
 	return provider.Payout{}, provider.ErrUnknown
 }
 
-// A worker hears that a transfer was paid while a person's own question is under way: what the person
-// knew before does not bring the money back.
+// A worker hears that a transfer was paid while a person's own question is under way: what the
+// person knew before does not bring the money back.
 func TestResolveOfWhatEndsMeanwhile(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
