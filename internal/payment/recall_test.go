@@ -392,6 +392,36 @@ func TestRecallIsOpenedOnceAtOnce(t *testing.T) {
 	require.Equal(t, "event 1", testenv.Value[string](b.Env, `SELECT source || ' ' || opened_count FROM recalls`))
 }
 
+// Who decides a recall by hand waits for whoever has the payment, and decides what is true then:
+// a recall that is opened meanwhile is ended, one that is ended meanwhile is none.
+func TestRecallIsDecidedUnderThePayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, _ := b.confirmed()
+	lock := func(tx pg.Tx) {
+		_, err := tx.Exec(b.ctx, `SELECT FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, id)
+		require.NoError(t, err)
+	}
+	require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
+		lock(tx)
+		_, err := tx.Exec(b.ctx, `INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at)
+			SELECT id, tenant_id, account_id, 'event', 'open', 0, $2 FROM inbound_events WHERE id = $1`, id, b.Clock.Now())
+		return err
+	}, func() error {
+		_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+		return err
+	}))
+	require.Equal(t, "kept", testenv.Value[string](b.Env, `SELECT status FROM recalls`))
+	require.ErrorIs(t, b.Meanwhile(func(tx pg.Tx) error {
+		lock(tx)
+		return nil
+	}, func() error {
+		_, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+		return err
+	}), payment.ErrNoRecall)
+	require.Len(t, b.audited(), 1)
+}
+
 // debit takes what a settlement pays out.
 func (b *bundle) debit(amount string) {
 	b.T.Helper()

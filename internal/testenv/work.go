@@ -54,7 +54,8 @@ func (e *Env) LockWaits() int {
 }
 
 // Meanwhile runs change in a transaction, starts call, commits the transaction once call waits for
-// a lock, and returns what call returns: call has begun before the change is there.
+// a lock, and returns what call returns: call has begun before the change is there. A call that
+// waits for none fails the test.
 func (e *Env) Meanwhile(change func(pg.Tx) error, call func() error) error {
 	e.T.Helper()
 	ended := make(chan error, 1)
@@ -64,8 +65,11 @@ func (e *Env) Meanwhile(change func(pg.Tx) error, call func() error) error {
 		}
 		go func() { ended <- call() }()
 		Eventually(e.T, time.Minute, "the call to wait for a lock", func() bool {
-			return e.LockWaits() > 0
+			return e.LockWaits() > 0 || len(ended) > 0
 		})
+		if e.LockWaits() == 0 && len(ended) > 0 {
+			e.T.Fatalf("testenv: the call waited for no lock, and returned %v", <-ended)
+		}
 		return nil
 	}))
 	return <-ended

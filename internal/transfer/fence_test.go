@@ -130,6 +130,22 @@ func TestLateLookupPutsNothingOff(t *testing.T) {
 	b.ended(b.run(p))
 }
 
+// A status that changed under a claim which still stands is an error, and what the claim has come
+// to is not recorded, in whatever batch: no statement but the claimed one's moves it.
+func TestStatusUnderAClaim(t *testing.T) {
+	b := setup(t)
+	b.fund("200.00")
+	p, other := b.settle("100.00"), b.settle("50.00")
+	c := append(b.claims(p, 1), b.claims(other, 1)...)
+	require.Equal(t, []bool{true, true}, b.svc.SubmitTogether(b.ctx, c))
+	b.Exec(`UPDATE transfers SET status = 'failed' WHERE id = $1`, p.ID)
+	out := b.svc.EndTogether(b.ctx, c)
+	require.ErrorContains(t, out[0].Err, "a status changed under its claim")
+	require.NoError(t, out[1].Err, "a neighbour is not failed by it")
+	require.Equal(t, []transfer.Status{transfer.Failed, transfer.Success}, []transfer.Status{b.get(p.MerchantTxRef).Status, b.get(other.MerchantTxRef).Status})
+	b.money("50.00", "credit 200.00 confirmed", "debit 100.00 provisional", "debit 50.00 confirmed")
+}
+
 // However long transfers stay claimed between the check of their cover and their submission, and
 // whatever comes and goes meanwhile: what has left is covered by confirmed money, together with
 // every debit before it.
