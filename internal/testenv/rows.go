@@ -1,0 +1,45 @@
+package testenv
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/pg"
+)
+
+// Touches runs do, and fails the test if a row has changed or is gone that has none of the words in
+// its text, as "table (column,column,…)". So it notices a statement that has forgotten whose rows
+// it is about.
+func (e *Env) Touches(do func(), words ...string) {
+	e.T.Helper()
+	before := e.rows()
+	do()
+	after := e.rows()
+	for row := range before {
+		if !after[row] && !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(row, w) }) {
+			e.T.Errorf("testenv: this row has changed, or is gone: %s", row)
+		}
+	}
+}
+
+// rows are the rows of all tables.
+func (e *Env) rows() map[string]bool {
+	e.T.Helper()
+	ctx := context.Background()
+	tables, err := pg.Collect(ctx, e.Pool, pgx.RowTo[string], `
+		SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`)
+	must(e.T, err)
+	all := map[string]bool{}
+	for _, table := range tables {
+		name := pgx.Identifier{table}.Sanitize()
+		found, err := pg.Collect(ctx, e.Pool, pgx.RowTo[string], `SELECT $1 || ' ' || r::text FROM `+name+` r`, table)
+		must(e.T, err)
+		for _, row := range found {
+			all[row] = true
+		}
+	}
+	return all
+}
