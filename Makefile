@@ -54,6 +54,7 @@ reset: build ## Remove all local data (.ajo)
 test: build ## Run all tests, with the race detector, beside a Postgres and a Redis of their own
 	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
 	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
+	@for i in bash curl jq; do command -v $$i >/dev/null || echo "no $$i: the commands of docs/guide.md are not tested" >&2; done
 	go -C internal/tools build -o ../../bin/slowest ./slowest
 	$(TEST_FLAGS) bin/ajo stack -- bin/slowest go test -json $(RACE) -vet=off -shuffle=$(SHUFFLE) -p 3 -timeout 25m $(FIRST) $(PKG)
 	@if [ "$(PKG)" = ./... ]; then go -C internal/tools test ./mutate ./slowest; fi
@@ -62,6 +63,7 @@ test: build ## Run all tests, with the race detector, beside a Postgres and a Re
 .PHONY: test-fast
 test-fast: build ## Run all tests without the race detector
 	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
+	@for i in bash curl jq; do command -v $$i >/dev/null || echo "no $$i: the commands of docs/guide.md are not tested" >&2; done
 	bin/ajo stack -- go test -timeout 15m $(PKG)
 
 AJO_TEST_LIST_ROWS ?= 1000000

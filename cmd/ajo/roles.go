@@ -103,7 +103,7 @@ func parseQueues(s string) (map[tasks.Kind]int, error) {
 		name, number, given := strings.Cut(strings.TrimSpace(part), "=")
 		k := tasks.Kind(name)
 		if _, ok := tasks.Specs[k]; !ok {
-			return nil, fmt.Errorf("--queues: there is no queue %q; the queues are %v", name, tasks.Kinds)
+			return nil, fmt.Errorf("--queues: there is no queue %q; the queues are ingest, confirm, settle, deliver and expire", name)
 		}
 		n, err := strconv.Atoi(number)
 		if given && (err != nil || n < 1 || n > 10_000) {

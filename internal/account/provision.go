@@ -65,6 +65,8 @@ func (s *Service) validate(in *NewAccount, now time.Time) error {
 		return errs.New(errs.Invalid, "externalRef must be at most 255 characters")
 	case hasControl(in.ExternalRef) || strings.Contains(in.ExternalRef, "/"):
 		return errs.New(errs.Invalid, "externalRef must not contain a slash or control characters")
+	case in.ExternalRef == "." || in.ExternalRef == "..": // clients remove such segments from a path
+		return errs.New(errs.Invalid, "externalRef must not be . or ..: no path can name it")
 	case nameErr != nil:
 		return nameErr
 	case in.BVN.Reveal() != "" && !bvnForm.MatchString(in.BVN.Reveal()):

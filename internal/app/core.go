@@ -214,7 +214,7 @@ func (c *core) customers() (*customer.Service, error) {
 	if c.cfg.IdentityURL != "" {
 		checker, err := dojah.New(dojah.Options{URL: c.cfg.IdentityURL, AppID: c.cfg.IdentityAppID, Key: c.cfg.IdentityKey.Reveal()})
 		if err != nil {
-			return nil, fmt.Errorf("AJO_IDENTITY_*: %w", err)
+			return nil, fmt.Errorf("AJO_IDENTITY_URL: %w", err)
 		}
 		o.Identity = &identity.Doubting{Checker: checker, Log: c.log, Observe: metrics.Doubted}
 	}

@@ -217,11 +217,12 @@ func (c *Config) check() error {
 	}
 	refuse(c.ProviderWebhookSecretPrevious.IsZero() != c.ProviderWebhookSecretPreviousUntil.IsZero(),
 		"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS and AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL", "must be set together")
-	u, err := url.Parse(c.ProviderURL)
-	refuse(err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"), "AJO_PROVIDER_URL", "must be an http or https address")
-	refuse(c.Production() && u != nil && u.Scheme == "http", "AJO_PROVIDER_URL", "must be https in production")
+	bad = append(bad, c.checkForms()...)
+	refuse(!isWeb(c.ProviderURL), "AJO_PROVIDER_URL", "must be an http or https address")
+	refuse(c.Production() && strings.HasPrefix(c.ProviderURL, "http://"), "AJO_PROVIDER_URL", "must be https in production")
 	refuse(c.ProviderAccountID == "", "AJO_PROVIDER_ACCOUNT_ID", "is empty")
 	refuse(c.ProviderClientID == "", "AJO_PROVIDER_CLIENT_ID", "is empty")
+	refuse(c.IdentityURL != "" && !isWeb(c.IdentityURL), "AJO_IDENTITY_URL", "must be an http or https address")
 	refuse(c.IdentityURL != "" && (c.IdentityAppID == "" || c.IdentityKey.IsZero()), "AJO_IDENTITY_APP_ID and AJO_IDENTITY_KEY", "must be set with AJO_IDENTITY_URL")
 	refuse(c.Production() && strings.HasPrefix(c.IdentityURL, "http://"), "AJO_IDENTITY_URL", "must be https in production")
 	refuse(c.Production() && c.SMTPURL.IsZero(), "AJO_SMTP_URL", "is required in production")
@@ -248,8 +249,7 @@ func (c *Config) check() error {
 	bad = append(bad, c.checkArchive()...)
 	refuse(c.SpoolDir == "", "AJO_SPOOL_DIR", "is empty")
 	refuse(c.SpoolMax < 1, "AJO_SPOOL_MAX_MB", "must be at least 1")
-	otlp, err := url.Parse(c.TraceEndpoint)
-	refuse(c.TraceEndpoint != "" && (err != nil || otlp.Host == "" || (otlp.Scheme != "http" && otlp.Scheme != "https")), "OTEL_EXPORTER_OTLP_ENDPOINT", "must be an http or https address")
+	refuse(c.TraceEndpoint != "" && !isWeb(c.TraceEndpoint), "OTEL_EXPORTER_OTLP_ENDPOINT", "must be an http or https address")
 	refuse(c.TraceEvery < 1, "AJO_TRACE_EVERY", "must be at least 1")
 	refuse(c.LogFormat != "" && c.LogFormat != "json" && c.LogFormat != "pretty", "LOG_FORMAT", "must be json or pretty")
 	return errors.Join(bad...)
@@ -319,7 +319,7 @@ func named(err error) error {
 		case errors.As(e, &missing):
 			out = append(out, fmt.Errorf("%s is not set", missing.Key))
 		case errors.As(e, &bad):
-			out = append(out, fmt.Errorf("%s is not a valid %s", settingOf(bad.Name), bad.Type))
+			out = append(out, fmt.Errorf("%s is not a valid %s", settingOf(bad.Name), kindOf(bad.Type)))
 		default:
 			out = append(out, e)
 		}

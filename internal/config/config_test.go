@@ -151,6 +151,37 @@ func TestPreviousWebhookSecret(t *testing.T) {
 	require.ErrorContains(t, err, "must be set together")
 }
 
+// What cannot be read is refused with its name, and with what would be right, in the words of
+// whoever sets it: no types of Go.
+func TestBadSettingsSayWhatIsRight(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]struct{ value, says string }{
+		"AJO_DELIVERY_DELAYS":       {"2", "AJO_DELIVERY_DELAYS is not a valid list of durations, such as 30s,5m,1h"},
+		"AJO_CONFIRM_MIN_AGE":       {"soon", "AJO_CONFIRM_MIN_AGE is not a valid duration, such as 30s or 24h"},
+		"AJO_CONFIRM_MISSES":        {"x", "AJO_CONFIRM_MISSES is not a valid whole number"},
+		"AJO_SETTLE_PROVISIONAL":    {"maybe", "AJO_SETTLE_PROVISIONAL is not a valid boolean: true or false"},
+		"AJO_CALLBACK_ALLOW":        {"10.0.0.0", "AJO_CALLBACK_ALLOW is not a valid list of CIDRs, such as 10.0.0.0/8,192.168.1.0/24"},
+		"AJO_PARTITION":             {"year", "AJO_PARTITION is not a valid size: month, week or day"},
+		"AJO_HTTP_ADDR":             {"nonsense", "AJO_HTTP_ADDR must be host:port"},
+		"AJO_OPS_ADDR":              {"8081", "AJO_OPS_ADDR must be host:port"},
+		"AJO_IDENTITY_URL":          {"nope", "AJO_IDENTITY_URL must be an http or https address"},
+		"AJO_RATE_LIMIT":            {"600", "AJO_RATE_LIMIT must be a count and a period (S, M, H or D), such as 600-M"},
+		"AJO_RATE_LIMIT_OPEN":       {"0-M", "AJO_RATE_LIMIT_OPEN must be a count and a period"},
+		"AJO_MAIL_FROM":             {"nobody", "AJO_MAIL_FROM must be one e-mail address, such as Ajo <no-reply@ajo.example>"},
+		"AJO_TRUSTED_PROXIES":       {"x", "AJO_TRUSTED_PROXIES is not a valid list of CIDRs"},
+		"AJO_PROVIDER_RATE":         {"fast", "AJO_PROVIDER_RATE is not a valid whole number"},
+		"AJO_DATABASE_MAX_CONNS":    {"1.5", "AJO_DATABASE_MAX_CONNS is not a valid whole number"},
+		"AJO_ARCHIVE_S3_PATH_STYLE": {"so", "AJO_ARCHIVE_S3_PATH_STYLE is not a valid boolean"},
+	} {
+		env := good()
+		env["AJO_IDENTITY_APP_ID"], env["AJO_IDENTITY_KEY"] = "app", "key"
+		env[name] = bad.value
+		_, err := config.Parse(env)
+		require.ErrorContains(t, err, bad.says)
+		require.NotContains(t, err.Error(), "time.Duration")
+	}
+}
+
 func TestSeveralProblemsAreAllNamed(t *testing.T) {
 	t.Parallel()
 	env := maps.Clone(good())
