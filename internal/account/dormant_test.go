@@ -14,6 +14,7 @@ import (
 	"ajo/internal/page"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -92,4 +93,23 @@ func TestRecordsOfAccounts(t *testing.T) {
 		require.Len(t, found, 1)
 		require.Equal(t, want, found[0].TenantEmail+" "+found[0].Balance.String())
 	}
+}
+
+// A close of an account at its deadline waits for whoever changes the account, and goes by the
+// deadline of then.
+func TestADeadlineThatMovesMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.provision(onetime("once")).ID
+	deadline := b.Clock.Now().Add(time.Hour)
+	b.Exec(`UPDATE accounts SET expires_at = $2 WHERE id = $1`, id, deadline)
+	b.Schedule(work.Expire, id, deadline)
+	b.Clock.Set(deadline)
+	later := deadline.Add(time.Hour)
+	require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `UPDATE accounts SET expires_at = $2 WHERE id = $1`, id, later)
+		return err
+	}, func() error { return b.svc.AdvanceExpiry(b.ctx, id) }))
+	require.Equal(t, "active", testenv.Value[string](b.Env, `SELECT status FROM accounts WHERE id = $1`, id))
+	require.True(t, later.Equal(*b.DueAt(work.Expire, id)))
 }

@@ -190,3 +190,25 @@ func TestSumsAreCountedByThemselves(t *testing.T) {
 	require.Equal(t, map[uuid.UUID]string{b.mine: "10.00", b.other: "0.00", account: "10.00", sibling: "0.00", stranger: "0.00"}, sums())
 	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT count(*) FROM payout_days WHERE paid >= 50`), "the day before is as it was")
 }
+
+// Of two settlements at once the second waits for the first's sums, and is refused by them.
+func TestSumsAreLocked(t *testing.T) {
+	b := setup(t)
+	payer := limit.Payer{TenantID: b.mine, AccountID: b.Account(b.mine, "a")}
+	_, err := b.svc.SetPayouts(b.ctx, b.mine, time.Time{}, limit.Payouts{MaxAccountDay: new(money.Must("100.00"))}, by)
+	require.NoError(t, err)
+	take := func(tx pg.Tx, amount string) error {
+		c, err := limit.Begin(b.ctx, tx, b.Clock.Now(), []limit.Payer{payer})
+		if err == nil {
+			err = c.Take(payer, money.Must(amount))
+		}
+		if err == nil {
+			err = c.Save(b.ctx, tx)
+		}
+		return err
+	}
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error { return take(tx, "10.00") }), "so that the day has its rows")
+	require.EqualError(t, b.Meanwhile(func(tx pg.Tx) error { return take(tx, "60.00") }, func() error {
+		return pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error { return take(tx, "60.00") })
+	}), "amount is above the limit maxAccountDay: NGN 100.00 a day, NGN 30.00 left")
+}

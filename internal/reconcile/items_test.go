@@ -314,3 +314,22 @@ func TestDismissedExceptionIsQuietUntilItChanges(t *testing.T) {
 	require.Empty(t, b.lastHour().Exceptions)
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 }
+
+// A report that agrees by now, as a run which was under way has found, is not dismissed.
+func TestAReportThatIsGoneIsNotDismissed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	b.post(b.receive(b.hook(txn)).ID)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("4000.00") })
+	require.Len(t, b.lastHour().Exceptions, 1)
+	require.ErrorIs(t, b.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `DELETE FROM reconcile_items WHERE ref = $1`, txn.ID)
+		return err
+	}, func() error {
+		_, err := b.svc.Dismiss(b.ctx, txn.ID, byHand)
+		return err
+	}), reconcile.ErrNotOpen)
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'reconcile.dismiss'`))
+}

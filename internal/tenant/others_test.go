@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/money"
+	"ajo/internal/secret"
 )
 
 // others is a shop with at least two of each kind of row that a tenant has.
@@ -20,6 +21,7 @@ type others struct {
 	carol        MemberRecord
 	till         KeyRecord
 	first        Endpoint
+	bolaSecret   secret.Redacted // of bola's second factor
 }
 
 func (b *bundle) others(name string) *others {
@@ -38,7 +40,7 @@ func (b *bundle) others(name string) *others {
 	require.NoError(b.T, err)
 	_, _, err = b.AddEndpoint(ctx, o.id, EndpointChange{URL: new("https://two." + name)}, bySession)
 	require.NoError(b.T, err)
-	b.secondFactor(o.id, o.bolas)
+	o.bolaSecret, _ = b.secondFactor(o.id, o.bolas)
 	require.NoError(b.T, b.ForgotPassword(ctx, o.bola.Email))
 	require.NoError(b.T, b.ForgotPassword(ctx, o.dora.Email))
 	b.resetCode(o.dora.Email, 1)
