@@ -7,181 +7,233 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
-// coverage is which tests of a package run which blocks of the targets, as a file keeps it.
+// coverage is which tests of a package run which mutants, as a file keeps it.
 type coverage struct {
-	// Binary is the hash of the test binary that was asked: another one makes it worthless.
-	Binary string
-	Tests  []timed
-	// Blocks are the tests that run each block, as indexes; a block is named as in a profile.
-	Blocks map[string][]int
+	Tests map[string]*covered // by the test's name; nil is a test that fails as the code is
 }
 
-// timed is a test and how long it takes alone.
+// covered is what a test runs.
+type covered struct {
+	Seconds float64
+	// Sources are the hashes of the test's file and of the files whose mutants it runs: with other
+	// ones it is asked again.
+	Sources map[string]string
+	Seen    []string // keys of mutants
+}
+
+// timed is a test and how long it takes.
 type timed struct {
 	Name    string
 	Seconds float64
 }
 
-// coverageOf runs each test of a package alone, on the code as it is, and notes what it covers.
-// What an earlier run noted of the same binary is kept. A test that fails twice ends it: it would
-// kill every mutant.
+// coverageOf runs the tests of a package, with all mutants in it and none switched on, and notes
+// what each runs. What an earlier run noted of the same sources is kept. A test that fails twice
+// is left out: it would kill every mutant.
 func (t *tester) coverageOf(ctx context.Context, pkg string) (*coverage, error) {
 	dir := filepath.Join(t.root, ".ajo", "mutate")
 	name := filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-"))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	out, err := t.goTest(ctx, "-c", "-cover", "-coverpkg", strings.Join(t.covered, ","), "-o", name+".test", pkg)
+	binary := t.binary(pkg)
+	out, err := t.goTest(ctx, "-c", "-ldflags", "-s -w", "-overlay", t.schema.overlay, "-o", binary, pkg)
 	if err != nil {
 		return nil, fmt.Errorf("the tests of %s do not compile: %w\n%s", pkg, err, lastLines(out, 40))
 	}
-	binary, err := os.ReadFile(name + ".test")
-	if err != nil {
-		return nil, err
-	}
-	hash := fmt.Sprintf("%x", sha256.Sum256(binary))
 	c := &coverage{}
-	if kept, err := os.ReadFile(name + ".json"); err != nil || json.Unmarshal(kept, c) != nil || c.Binary != hash {
-		c = &coverage{Binary: hash, Blocks: map[string][]int{}}
+	if kept, err := os.ReadFile(name + ".json"); err != nil || json.Unmarshal(kept, c) != nil || c.Tests == nil {
+		c.Tests = map[string]*covered{}
 	}
-	begin, known := time.Now(), len(c.Tests)
-	list, err := t.runBinary(ctx, name+".test", pkg, t.limit, "-test.list", "^(Test|Fuzz|Example)")
+	files, err := t.testFiles(pkg)
 	if err != nil {
 		return nil, err
 	}
+	begin := time.Now()
+	list, err := t.runBinary(ctx, binary, pkg, nil, t.limit, "-test.list", "^(Test|Fuzz|Example)")
+	if err != nil {
+		return nil, err
+	}
+	var missing []timed
+	all := map[string]bool{}
 	for _, test := range strings.Fields(list.out) {
-		if !testName.MatchString(test) || slices.ContainsFunc(c.Tests, func(k timed) bool { return k.Name == test }) {
-			continue
+		if testName.MatchString(test) {
+			all[test] = true
+			if k := c.Tests[test]; k == nil || !t.isCurrent(k, files[test]) {
+				missing = append(missing, timed{Name: test})
+			}
 		}
-		if err := t.cover(ctx, c, name, pkg, test); err != nil {
+	}
+	maps.DeleteFunc(c.Tests, func(name string, _ *covered) bool { return !all[name] })
+	run := len(missing)
+	for i := 0; i < 2 && len(missing) > 0; i++ {
+		if missing, err = t.coverAll(ctx, c, name+".notes", binary, pkg, files, missing); err != nil {
 			return nil, err
 		}
 	}
-	fmt.Fprintf(t.out, "the tests of %s pass as they are: %d, of which %d were run, in %s\n", pkg, len(c.Tests), len(c.Tests)-known,
-		time.Since(begin).Round(time.Second))
-	return c, nil
-}
-
-// cover runs one test, twice if it fails, and notes what it covers.
-func (t *tester) cover(ctx context.Context, c *coverage, name, pkg, test string) error {
-	profile := name + ".profile"
-	run := func() (outcome, error) {
-		return t.runBinary(ctx, name+".test", pkg, t.limit, "-test.run", only([]timed{{Name: test}}), "-test.coverprofile", profile)
+	fmt.Fprintf(t.out, "the tests of %s pass as they are: %d, of which %d were run, in %s\n", pkg, len(c.Tests), run, time.Since(begin).Round(time.Second))
+	for _, test := range missing {
+		fmt.Fprintf(t.out, "%s of %s fails without any change: it is not asked\n", test.Name, pkg)
+		delete(c.Tests, test.Name)
 	}
-	o, err := run()
-	if err == nil && o.ending != passed {
-		o, err = run()
-	}
-	if err == nil && o.ending != passed {
-		err = fmt.Errorf("%s of %s fails without any change:\n%s", test, pkg, lastLines(o.out, 40))
-	}
-	if err != nil {
-		return err
-	}
-	text, err := os.ReadFile(profile)
-	if err != nil {
-		return err
-	}
-	for _, m := range profiled.FindAllStringSubmatch(string(text), -1) {
-		tests := c.Blocks[m[1]]
-		if m[2] != "0" {
-			tests = append(tests, len(c.Tests))
-		}
-		c.Blocks[m[1]] = tests
-	}
-	c.Tests = append(c.Tests, timed{test, o.took.Seconds()})
 	kept, err := json.Marshal(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return errors.Join(os.WriteFile(name+".json", kept, 0o600), os.Remove(profile))
+	return c, os.WriteFile(name+".json", kept, 0o600)
 }
 
-var (
-	testName = regexp.MustCompile(`^(Test|Fuzz|Example)\w*$`)
-	// profiled is a block of a profile, and how often it ran
-	profiled = regexp.MustCompile(`(?m)^(\S+) \d+ (\d+)$`)
-)
+// testFiles are the files of a package's tests, below the root.
+func (t *tester) testFiles(pkg string) (files map[string]string, err error) {
+	files = map[string]string{}
+	paths, err := filepath.Glob(filepath.Join(t.root, filepath.FromSlash(pkg), "*_test.go"))
+	for _, path := range paths {
+		text, readErr := os.ReadFile(path)
+		err = errors.Join(err, readErr)
+		name, relErr := filepath.Rel(t.root, path)
+		err = errors.Join(err, relErr)
+		for _, m := range declaredTest.FindAllSubmatch(text, -1) {
+			files[string(m[1])] = filepath.ToSlash(name)
+		}
+	}
+	return files, err
+}
 
-// covering are the tests that a mutant is brought to, the fastest first: those that run its place,
-// or where what it declares is used. A place that is in no block, as the expression of a case or
-// another declaration, is run by all that run something of its function or, outside, of its file.
-func (c *coverage) covering(root string, m mutant) (tests []timed, err error) {
-	places := []place{{m.file, m.line, m.column}}
-	if m.declares != nil {
-		if places, err = usesOf(root, m); err != nil {
+// isCurrent reports whether what a test ran is as it was, and so is the test's file.
+func (t *tester) isCurrent(k *covered, file string) bool {
+	if k.Sources[file] == "" {
+		return false
+	}
+	for name, hash := range k.Sources {
+		if t.hash(name) != hash {
+			return false
+		}
+	}
+	return true
+}
+
+// hash is that of a file below the root.
+func (t *tester) hash(name string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hashes[name] == "" {
+		text, err := os.ReadFile(filepath.Join(t.root, filepath.FromSlash(name)))
+		if err != nil {
+			return ""
+		}
+		t.hashes[name] = fmt.Sprintf("%x", sha256.Sum256(text))[:12]
+	}
+	return t.hashes[name]
+}
+
+// coverAll is cover in several processes at once, as the tests wait more than they work.
+func (t *tester) coverAll(ctx context.Context, c *coverage, notes, binary, pkg string, files map[string]string, tests []timed) (left []timed, err error) {
+	parts := make([][]timed, max(1, t.jobs))
+	for i, test := range tests {
+		parts[i%len(parts)] = append(parts[i%len(parts)], test)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for i, part := range parts {
+		if len(part) == 0 {
+			continue
+		}
+		wg.Go(func() {
+			found := &coverage{Tests: map[string]*covered{}}
+			failed, coverErr := t.cover(ctx, found, notes+strconv.Itoa(i), binary, pkg, files, part)
+			mu.Lock()
+			defer mu.Unlock()
+			left, err = append(left, failed...), errors.Join(err, coverErr)
+			maps.Copy(c.Tests, found.Tests)
+		})
+	}
+	wg.Wait()
+	return left, err
+}
+
+// cover runs tests one after the other in one process, and notes what each of them covers. It
+// returns those that did not pass.
+func (t *tester) cover(ctx context.Context, c *coverage, notes, binary, pkg string, files map[string]string, tests []timed) (left []timed, err error) {
+	if err := os.RemoveAll(notes); err != nil {
+		return nil, err
+	}
+	o, err := t.runBinary(ctx, binary, pkg, []string{"MUTANT_NOTES=" + notes}, coverLimit, "-test.v", "-test.parallel", "1", "-test.run", only(tests))
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(notes)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	seen, current := map[string]map[int]bool{}, ""
+	for _, line := range strings.Split(string(text), "\n") {
+		if name, ok := strings.CutPrefix(line, "="); ok {
+			current = name
+		} else if id, err := strconv.Atoi(line); err == nil && current != "" {
+			if seen[current] == nil {
+				seen[current] = map[int]bool{}
+			}
+			seen[current][id] = true
+		}
+	}
+	passed := map[string]float64{}
+	for _, m := range passedTest.FindAllStringSubmatch(o.out, -1) {
+		passed[m[1]], err = strconv.ParseFloat(m[2], 64)
+		if err != nil {
 			return nil, err
 		}
 	}
-	run := map[int]bool{}
-	for _, p := range places {
-		around := []int{}
-		for name, ran := range c.Blocks {
-			var from, to place
-			_, name, _ = strings.Cut(name, "/") // without the module
-			file, span, _ := strings.Cut(name, ":")
-			if file != p.file {
-				continue
-			}
-			if _, err := fmt.Sscanf(span, "%d.%d,%d.%d", &from.line, &from.column, &to.line, &to.column); err != nil {
-				return nil, err
-			}
-			if !p.before(from) && p.before(to) {
-				around = ran
-				break
-			}
-			if m.declares != nil || from.line >= m.from && to.line <= m.to {
-				around = append(around, ran...)
-			}
+	for _, test := range tests {
+		seconds, ok := passed[test.Name]
+		if !ok {
+			left = append(left, test)
+			continue
 		}
-		for _, i := range around {
-			run[i] = true
+		k := &covered{Seconds: seconds, Sources: map[string]string{files[test.Name]: t.hash(files[test.Name])}}
+		for id := range seen[test.Name] {
+			m := t.all[id-1]
+			k.Sources[m.file] = t.hash(m.file)
+			k.Seen = append(k.Seen, m.key())
 		}
+		slices.Sort(k.Seen)
+		c.Tests[test.Name] = k
 	}
-	for i := range run {
-		tests = append(tests, c.Tests[i])
+	if len(left) > 0 {
+		fmt.Fprintf(t.out, "%d tests of %s did not pass:\n%s\n", len(left), pkg, lastLines(o.out, 20))
+	}
+	return left, os.RemoveAll(notes)
+}
+
+// coverLimit is how long all tests of a package may take.
+const coverLimit = time.Hour
+
+var (
+	testName     = regexp.MustCompile(`^(Test|Fuzz|Example)\w*$`)
+	declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
+	passedTest   = regexp.MustCompile(`(?m)^--- (?:PASS|SKIP): (\w+) \(([\d.]+)s\)$`)
+)
+
+// covering are the tests that a mutant is brought to, the fastest first.
+func (c *coverage) covering(m mutant) (tests []timed) {
+	key := m.key()
+	for name, k := range c.Tests {
+		if _, ok := slices.BinarySearch(k.Seen, key); ok {
+			tests = append(tests, timed{name, k.Seconds})
+		}
 	}
 	slices.SortFunc(tests, func(a, b timed) int {
 		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), strings.Compare(a.Name, b.Name))
 	})
-	return tests, nil
-}
-
-// place is a place in a file, as coverage counts lines and columns.
-type place struct {
-	file         string
-	line, column int
-}
-
-func (p place) before(q place) bool {
-	return p.line < q.line || p.line == q.line && p.column < q.column
-}
-
-// usesOf are the places of the package that name what the mutant declares, but for comments.
-func usesOf(root string, m mutant) (all []place, err error) {
-	names := strings.Join(m.declares, "|")
-	uses, declaration := regexp.MustCompile(`\b(`+names+`)\b`), regexp.MustCompile(`^(const |var |\t)(`+names+`)\b.* = `)
-	files, err := filepath.Glob(filepath.Join(root, filepath.Dir(m.file), "*.go"))
-	for _, file := range files {
-		source, readErr := os.ReadFile(file)
-		err = errors.Join(err, readErr)
-		for n, line := range strings.Split(string(source), "\n") {
-			if declaration.MatchString(line) || strings.HasPrefix(strings.TrimSpace(line), "//") {
-				continue
-			}
-			for _, at := range uses.FindAllStringIndex(line, -1) {
-				all = append(all, place{path.Join(path.Dir(m.file), filepath.Base(file)), n + 1, at[0] + 1})
-			}
-		}
-	}
-	return all, err
+	return tests
 }

@@ -3,8 +3,10 @@
 // inside it, and runs the tests that cover the line. A mistake that no test notices is a survivor: a
 // test is missing, or the mistake is none, which excused.txt then says with its reason.
 //
-// No file of the tree is touched: each mutant is compiled with `go test -c -overlay`. Which test
-// covers what is kept in .ajo/mutate. See `make mutate`.
+// No file of the tree is touched: the tests are compiled once with all mutants in them (schema.go),
+// by `go test -c -overlay`, and told when they start which one is on; the few that cannot stand
+// beside the code as it is are compiled by themselves. Which test runs which mutant is kept in
+// .ajo/mutate. See `make mutate`.
 package main
 
 import (
@@ -41,6 +43,8 @@ var targets = []target{
 	{"ratelimit", []string{"./ratelimit", "./api"}},
 	{"internal/account", []string{"./internal/account", "./internal/payment", "./api", "./cmd/ajo"}},
 	{"internal/customer", []string{"./internal/customer", "./api"}},
+	{"internal/freeze", []string{"./internal/freeze", "./internal/transfer", "./api", "./cmd/ajo"}},
+	{"internal/limit", []string{"./internal/limit", "./internal/transfer", "./ledger", "./api", "./cmd/ajo"}},
 	{"internal/fee", []string{"./internal/fee", "./api"}},
 	{"internal/fsm", []string{"./internal/fsm", "./ledger"}},
 	{"internal/idempotency", []string{"./internal/idempotency", "./internal/transfer", "./internal/account"}},
@@ -65,6 +69,7 @@ type options struct {
 	command []string
 	limit   time.Duration
 	budget  time.Duration
+	own     bool
 	minutes float64
 	excused string
 }
@@ -74,12 +79,13 @@ func main() {
 	list := flag.Bool("list", false, "only list the mutants that would be tried")
 	flag.StringVar(&o.root, "root", ".", "the module's root")
 	flag.IntVar(&o.count, "n", 100, "how many mutants are tried, drawn by the seed; 0: all")
-	flag.IntVar(&o.jobs, "jobs", 1, "how many are compiled at once; one at a time is tested")
+	flag.IntVar(&o.jobs, "jobs", 1, "how many are tried at once")
 	flag.Uint64Var(&o.seed, "seed", 0, "the seed of the draw; 0: one is drawn")
 	command := flag.String("go", "go", "the go command, with what stands before it")
 	flag.StringVar(&o.only, "only", "", "only mutants of files whose path contains this")
 	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "how long tests that are run together may take")
 	flag.DurationVar(&o.budget, "budget", 2*time.Minute, "how long the tests that are asked about a mutant may take, one after the other without it")
+	flag.BoolVar(&o.own, "own", false, "ask the tests of a mutant's first package alone")
 	flag.Float64Var(&o.minutes, "minutes", 0, "after how long to end with the score so far; 0: when all are tried")
 	flag.StringVar(&o.excused, "excused", "internal/tools/mutate/excused.txt", "the file of excuses, below the root")
 	flag.Parse()
@@ -123,21 +129,24 @@ func run(ctx context.Context, o options, list bool) error {
 		}
 		return nil
 	}
-	return try(ctx, o, drawn, ex.count(all), os.Stdout)
+	return try(ctx, o, all, drawn, ex.count(all), os.Stdout)
 }
 
 // errNoTime ends a run whose time is up.
 var errNoTime = errors.New("the time is up")
 
 // try tries the mutants and reports the score, that of those tried so far when it is ended early.
-func try(ctx context.Context, o options, drawn []mutant, excused int, out io.Writer) error {
+func try(ctx context.Context, o options, all, drawn []mutant, excused int, out io.Writer) (err error) {
 	if o.minutes > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(o.minutes*float64(time.Minute)), errNoTime)
 		defer cancel()
 	}
 	s := newScore(excused)
-	err := newTester(o, out).try(ctx, drawn, s)
+	t, err := newTester(ctx, o, all, out)
+	if err == nil {
+		err = errors.Join(t.try(ctx, drawn, s), t.close())
+	}
 	if err != nil {
 		fmt.Fprintf(out, "ended after %d of %d mutants: %v\n", s.tried, len(drawn), err)
 	}

@@ -27,6 +27,8 @@ type mutant struct {
 	column, from, to int      // the lines of its function
 	declares         []string // outside of functions: the names
 	tests            []string
+	id               int  // its number among all mutants, from 1
+	host             host // what is written another way to switch it on in a running program
 }
 
 // kinds tell mutants apart by what they are about; those that match none are about a boundary.
@@ -93,6 +95,9 @@ func mutantsOf(root string, targets []target) (all []mutant, err error) {
 			all = append(all, found...)
 		}
 	}
+	for i := range all {
+		all[i].id = i + 1
+	}
 	return all, nil
 }
 
@@ -105,6 +110,7 @@ type finder struct {
 	from, to int
 	declares []string
 	found    []mutant
+	around   []ast.Node // what the visited node stands in, and itself
 }
 
 func mutantsIn(root, path string) ([]mutant, error) {
@@ -139,11 +145,11 @@ func mutantsIn(root, path string) ([]mutant, error) {
 				for _, name := range spec.(*ast.ValueSpec).Names {
 					f.declares = append(f.declares, name.Name)
 				}
-				ast.Inspect(spec, f.visit)
+				f.inspect(spec)
 			}
 			continue
 		}
-		ast.Inspect(d, f.visit)
+		f.inspect(d)
 	}
 	slices.SortStableFunc(f.found, func(a, b mutant) int { return cmp.Compare(a.offset, b.offset) })
 	seen := map[string]int{}
@@ -167,6 +173,23 @@ func (f *finder) add(from, to token.Pos, after string) {
 		file: f.file, function: f.function, line: f.fset.Position(from).Line, before: before, after: after,
 		left: strings.ToValidUTF8(left, ""), right: strings.ToValidUTF8(right, ""), offset: start, end: end, old: old, new: changed,
 		from: f.from, to: f.to, declares: f.declares, column: f.fset.Position(from).Column,
+		host: f.host(from, to),
+	})
+}
+
+// inspect visits a declaration.
+func (f *finder) inspect(d ast.Node) {
+	ast.Inspect(d, func(n ast.Node) bool {
+		if n == nil {
+			f.around = f.around[:len(f.around)-1]
+			return false
+		}
+		f.around = append(f.around, n)
+		more := f.visit(n)
+		if !more {
+			f.around = f.around[:len(f.around)-1]
+		}
+		return more
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,18 +39,44 @@ type result struct {
 	took   time.Duration
 }
 
-// tester compiles several mutants at once, and runs one test binary at a time.
+// tester tries several mutants at once.
 type tester struct {
 	options
-	out     io.Writer
-	running sync.Mutex
+	out    io.Writer
+	dir    string   // of the programs with all mutants
+	all    []mutant // by number
+	schema *schema
 
 	mu        sync.Mutex
 	coverages map[string]func() (*coverage, error) // by package, noted once
+	hashes    map[string]string                    // of files
 }
 
-func newTester(o options, out io.Writer) *tester {
-	return &tester{options: o, out: out, coverages: map[string]func() (*coverage, error){}}
+// newTester writes and compiles the code with all mutants. Whoever calls it closes the tester.
+func newTester(ctx context.Context, o options, all []mutant, out io.Writer) (t *tester, err error) {
+	t = &tester{options: o, out: out, all: all, coverages: map[string]func() (*coverage, error){}, hashes: map[string]string{}}
+	if t.dir, err = os.MkdirTemp("", "ajo-mutants-"); err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	if t.schema, err = t.buildSchema(ctx, t.dir, all); err != nil {
+		return nil, errors.Join(err, t.close())
+	}
+	apart := 0
+	for _, is := range t.schema.apart {
+		if is {
+			apart++
+		}
+	}
+	fmt.Fprintf(out, "%d mutants stand together, %d are compiled apart: %s\n", len(all)-apart, apart, time.Since(begin).Round(time.Second))
+	return t, nil
+}
+
+func (t *tester) close() error { return os.RemoveAll(t.dir) }
+
+// binary is the program of a package's tests that has all mutants in it.
+func (t *tester) binary(pkg string) string {
+	return filepath.Join(t.dir, strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-")+".test")
 }
 
 // try tries the mutants until all are done or the context ends, adds each to the score, and prints
@@ -88,21 +115,16 @@ feed:
 	return context.Cause(ctx)
 }
 
-// tryOne compiles the mutant in the place of its file into the tests of its packages in turn, and
+// tryOne switches the mutant on in the tests of its packages in turn, or compiles it by itself, and
 // runs those that cover it until one fails. A mutant that none covers is a survivor.
 func (t *tester) tryOne(ctx context.Context, m mutant) (r result, err error) {
 	r = result{mutant: m, fate: survived}
-	dir, err := os.MkdirTemp("", "ajo-mutant-")
-	if err != nil {
-		return r, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	overlay, err := overlayOf(t.root, dir, m)
-	if err != nil {
-		return r, err
-	}
 	asked, left, late := 0, t.budget, false
-	for _, pkg := range m.tests {
+	asks := m.tests
+	if t.own {
+		asks = asks[:1]
+	}
+	for _, pkg := range asks {
 		if left < time.Second { // the budget is spent
 			break
 		}
@@ -110,27 +132,24 @@ func (t *tester) tryOne(ctx context.Context, m mutant) (r result, err error) {
 		if err != nil {
 			return r, err
 		}
-		covering, err := c.covering(t.root, m)
-		if err != nil {
-			return r, err
-		}
-		groups, slower := groupsOf(covering, &left)
+		groups, slower := groupsOf(c.covering(m), &left)
 		r.slower += slower
 		if len(groups) == 0 {
 			continue
 		}
-		binary := filepath.Join(dir, "mutant.test")
 		begin := time.Now()
-		if out, err := t.goTest(ctx, "-c", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, pkg); strings.HasPrefix(out, "# ") {
+		binary, err := t.compile(ctx, m, pkg)
+		r.took += time.Since(begin)
+		if errors.Is(err, errStillbirth) {
 			r.fate = stillbirth
 			return r, nil
-		} else if err != nil {
-			return r, fmt.Errorf("%w: %s", err, out)
 		}
-		r.took += time.Since(begin)
+		if err != nil {
+			return r, err
+		}
 		for _, group := range groups {
 			asked += len(group)
-			o, err := t.repeatDoubtful(ctx, binary, pkg, group)
+			o, err := t.repeatDoubtful(ctx, binary, pkg, m, group)
 			r.took += o.took
 			if err != nil {
 				return r, err
@@ -154,6 +173,33 @@ func (t *tester) tryOne(ctx context.Context, m mutant) (r result, err error) {
 		r.note = fmt.Sprintf("(%d tests cover it; %d slower ones were not asked)", asked, r.slower)
 	}
 	return r, nil
+}
+
+var errStillbirth = errors.New("the mutant does not compile")
+
+// compile returns the program of a package's tests with the mutant: the one that has all of them,
+// or one of its own.
+func (t *tester) compile(ctx context.Context, m mutant, pkg string) (binary string, err error) {
+	if !t.schema.apart[m.id] {
+		return t.binary(pkg), nil
+	}
+	dir := filepath.Join(t.dir, strconv.Itoa(m.id))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	overlay, err := overlayOf(t.root, dir, m)
+	if err != nil {
+		return "", err
+	}
+	binary = filepath.Join(dir, "mutant.test")
+	out, err := t.goTest(ctx, "-c", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, pkg)
+	if strings.HasPrefix(out, "# ") {
+		return "", errStillbirth
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return binary, nil
 }
 
 // groupsOf puts tests together that are run at once: the fastest alone, and then each time more.
@@ -222,13 +268,14 @@ type outcome struct {
 }
 
 // repeatDoubtful runs tests, and once more if the machine's load may have ended them.
-func (t *tester) repeatDoubtful(ctx context.Context, binary, pkg string, tests []timed) (outcome, error) {
-	limit := 30.0
+func (t *tester) repeatDoubtful(ctx context.Context, binary, pkg string, m mutant, tests []timed) (outcome, error) {
+	limit := 120.0
 	for _, test := range tests {
-		limit += 5 * test.Seconds
+		limit += 10 * test.Seconds
 	}
 	run := func() (outcome, error) {
-		return t.runBinary(ctx, binary, pkg, min(t.limit, time.Duration(limit)*time.Second), "-test.failfast", "-test.run", only(tests))
+		env := []string{"MUTANT=" + strconv.Itoa(m.id)}
+		return t.runBinary(ctx, binary, pkg, env, min(t.limit, time.Duration(limit)*time.Second), "-test.failfast", "-test.run", only(tests))
 	}
 	o, err := run()
 	if err == nil && (o.ending == doubtful || o.ending == unknown) {
@@ -246,13 +293,11 @@ func only(tests []timed) string {
 	return "^(" + strings.Join(names, "|") + ")$"
 }
 
-// runBinary runs tests of a package's test binary while no others run.
-func (t *tester) runBinary(ctx context.Context, binary, pkg string, limit time.Duration, args ...string) (outcome, error) {
-	t.running.Lock()
-	defer t.running.Unlock()
+// runBinary runs tests of a package's test binary.
+func (t *tester) runBinary(ctx context.Context, binary, pkg string, env []string, limit time.Duration, args ...string) (outcome, error) {
 	args = append(args, "-test.timeout", limit.String())
 	begin := time.Now()
-	out, err := runIn(ctx, filepath.Join(t.root, filepath.FromSlash(pkg)), binary, args...)
+	out, err := runIn(ctx, filepath.Join(t.root, filepath.FromSlash(pkg)), env, binary, args...)
 	var exit *exec.ExitError
 	o := outcome{passed, out, time.Since(begin)}
 	switch {
@@ -266,8 +311,12 @@ func (t *tester) runBinary(ctx context.Context, binary, pkg string, limit time.D
 
 // goTest runs `go test` at the root.
 func (t *tester) goTest(ctx context.Context, args ...string) (string, error) {
-	args = slices.Concat(t.command[1:], []string{"test", "-trimpath", "-vet=off"}, args)
-	out, err := runIn(ctx, t.root, t.command[0], args...)
+	return t.goTool(ctx, slices.Concat([]string{"test", "-trimpath", "-vet=off"}, args)...)
+}
+
+// goTool runs the go command at the root.
+func (t *tester) goTool(ctx context.Context, args ...string) (string, error) {
+	out, err := runIn(ctx, t.root, nil, t.command[0], slices.Concat(t.command[1:], args)...)
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
@@ -275,9 +324,9 @@ func (t *tester) goTest(ctx context.Context, args ...string) (string, error) {
 }
 
 // runIn runs a program in a group of its own, so that what it started ends with it.
-func runIn(ctx context.Context, dir, name string, args ...string) (string, error) {
+func runIn(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
