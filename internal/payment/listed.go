@@ -102,6 +102,22 @@ func (s *Service) EntriesBetween(ctx context.Context, from, to time.Time, note f
 	return rows.Err()
 }
 
+// MisdirectedBetween returns the misdirected payments that were made from (inclusive) to
+// (exclusive), by the events' own time, and at most so many of them, by the bank's ids.
+func (s *Service) MisdirectedBetween(ctx context.Context, from, to time.Time, limit int) ([]Misdirection, error) {
+	return pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Misdirection], `
+		SELECT provider_txn_ref, id, amount, fee, occurred_at, received_at FROM inbound_events
+		WHERE misdirected AND occurred_at >= $1 AND occurred_at < $2 ORDER BY id LIMIT $3`, from, to, limit)
+}
+
+// Misdirection is a misdirected payment, whose money the suspense account has.
+type Misdirection struct {
+	TxnRef                 string
+	EventID                uuid.UUID
+	Amount, Fee            money.Amount
+	OccurredAt, ReceivedAt time.Time
+}
+
 // Unfit says why a record of the list cannot be the payment that it stands for. It is not stored:
 // under its id it would stand in the way of the genuine event for ever, and that event may be well.
 func Unfit(t provider.Transaction) string {

@@ -285,6 +285,28 @@ func TestMisdirectedPaymentThatTheBankTookBack(t *testing.T) {
 	require.Equal(t, opening, b.float().Unexplained.String())
 }
 
+// A misdirected payment that the bank does not know is named once it is old enough to be listed,
+// until the bank has it again.
+func TestMisdirectedPaymentThatTheBankForgot(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	stray := b.stray()
+	b.postAll(b.lastHour().ToPost)
+	hidden := func(is bool) { b.bank.SetTransaction(stray.ID, func(x *fakebank.Transaction) { x.Hidden = is }) }
+	hidden(true)
+	r := b.lastHour()
+	require.Equal(t, []int{0, 1}, []int{r.ExceptionCount(), r.Young})
+	b.Clock.Advance(40 * time.Minute)
+	for range 2 {
+		r = b.lastHour()
+		require.Equal(t, map[string]string{stray.ID: "unknown_at_bank: the bank neither lists it nor knows its id, and it is in suspense, misdirected"}, said(r))
+		require.Equal(t, "-4975.00", testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items`).String())
+	}
+	hidden(false)
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Unposted: 1}, b.lastHour().Counts)
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+}
+
 // What is held back as a repeat is not named any more when the bank says that it moved no money.
 func TestHeldBackPaymentThatFailed(t *testing.T) {
 	t.Parallel()

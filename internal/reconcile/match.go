@@ -135,6 +135,41 @@ func (r *comparison) notInWallet(t provider.Transaction, k payment.Known) {
 	r.hold(it)
 }
 
+// readMisdirected asks about the misdirected payments of a slice that the list lacks.
+func (r *comparison) readMisdirected(ctx context.Context, s *slice) error {
+	found, err := r.payments.MisdirectedBetween(ctx, s.from, s.to, maxWaiting)
+	if err != nil {
+		return err
+	}
+	for _, m := range found {
+		switch {
+		case r.isKept(m.TxnRef, (*slice).ids) || r.judged(subject{aboutPayment, m.TxnRef}):
+			continue
+		case r.clock.Now().Sub(m.ReceivedAt) < r.minAge:
+			r.part.Young++
+			s.young = true
+			continue
+		case !r.mayAsk("absent"):
+			continue
+		}
+		k := payment.Known{EventID: m.EventID, Status: payment.Failed, Category: payment.CategoryMisdirected, Amount: m.Amount, Fee: m.Fee}
+		t, err := r.askTransaction(ctx, m.TxnRef)
+		switch {
+		case errors.Is(err, provider.ErrUnknown):
+			x := Exception{
+				Kind: UnknownAtBank, ProviderTxnRef: m.TxnRef, EventID: &k.EventID, BooksAmount: &k.Amount, BooksFee: &k.Fee, Detail: unknownByID + ", and it is in suspense, misdirected",
+			}
+			r.hold(item{subject: subject{aboutPayment, m.TxnRef}, exception: &x, effect: m.Fee.Sub(m.Amount), since: &m.OccurredAt})
+		case err == nil:
+			r.judge(t, k)
+		}
+		if err := r.extend(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // wait remembers a payment whose record is not final. It is named when that takes more than a day.
 func (r *comparison) wait(t provider.Transaction) {
 	it := item{subject: subject{aboutPayment, t.ID}}

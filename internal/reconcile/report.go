@@ -24,7 +24,8 @@ const (
 	Healed ExceptionKind = "healed"
 	// Unposted: the event came, but is not in the books (misdirected, or not fit to post).
 	Unposted ExceptionKind = "unposted"
-	// UnknownAtBank: posted and not reversed, but the bank has no such transaction.
+	// UnknownAtBank: posted and not reversed, or misdirected and in suspense, but the bank has no
+	// such transaction.
 	UnknownAtBank ExceptionKind = "unknown_at_bank"
 	// Differs: amount, fee, currency or account are not the bank's.
 	Differs ExceptionKind = "differs"

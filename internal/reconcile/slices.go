@@ -273,7 +273,7 @@ func (r *comparison) conclude(ctx context.Context, s *slice) error {
 // adds what came of it to the report.
 func (r *comparison) compareSlice(ctx context.Context, s *slice) error {
 	r.part = &s.report
-	for _, step := range []func(context.Context, *slice) error{r.readEntries, r.readPayouts, r.conclude} {
+	for _, step := range []func(context.Context, *slice) error{r.readEntries, r.readMisdirected, r.readPayouts, r.conclude} {
 		if err := step(ctx, s); err != nil {
 			return err
 		}
