@@ -63,15 +63,20 @@ func splitOf(in *body) *[]account.NewShare {
 	return &shares
 }
 
-// listAccounts is GET /v1/accounts and GET /auth/accounts. Its search and status filters are an
-// addition.
+// listAccounts is GET /v1/accounts and GET /auth/accounts. Its search and status filters and its
+// orders are an addition.
 func (e *edge) listAccounts(c *fiber.Ctx) error {
 	search, err := searchText(c)
 	if err != nil {
 		return err
 	}
+	sort, err := sortedBy(c, "created", "name", "balance")
+	if err != nil {
+		return err
+	}
 	f := account.Filter{Search: search, Status: account.Status(c.Query("status"))}
 	return answerPage(c, "accounts", func(r page.Request) ([]account.Listed, page.Info, error) {
+		r.Sort = sort
 		return e.Accounts.List(c.UserContext(), caller(c).ID, f, r)
 	})
 }
@@ -143,13 +148,11 @@ func (e *edge) filteredStatement(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	switch c.Query("order") {
-	case "", "asc":
-	case "desc":
-		f.NewestFirst = true
-	default:
-		return errOrder
+	up, err := ascending(c)
+	if err != nil {
+		return err
 	}
+	f.NewestFirst = !up && c.Query("order") != ""
 	return e.statementPage(c, f)
 }
 

@@ -189,10 +189,15 @@ func answerPage[T any](c *fiber.Ctx, name string, read func(page.Request) ([]T, 
 		return err
 	}
 	items, info, err := read(r)
-	if items == nil {
-		items = []T{} // not null
+	return answer(c, listed[T]{name, notNull(items), info}, err)
+}
+
+// notNull is the list, which JSON has as [] where it is empty.
+func notNull[T any](list []T) []T {
+	if list == nil {
+		return []T{}
 	}
-	return answer(c, listed[T]{name, items, info}, err)
+	return list
 }
 
 // listed is a page of a list under its name.

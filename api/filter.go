@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -9,6 +10,8 @@ import (
 
 	"ajo/internal/clock"
 	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/page"
 	"ajo/ledger"
 )
 
@@ -19,9 +22,10 @@ const (
 
 // Refusals of a filter; those of its values are in the packages of the lists.
 var (
-	errSearch = errs.New(errs.Invalid, "search must be valid UTF-8 without NUL, at most 100 characters")
-	errOrder  = errs.New(errs.Invalid, "order must be asc or desc")
-	errRange  = errs.New(errs.Invalid, "to must not be before from")
+	errSearch       = errs.New(errs.Invalid, "search must be valid UTF-8 without NUL, at most 100 characters")
+	errOrder        = errs.New(errs.Invalid, "order must be asc or desc")
+	errAmountFilter = errs.New(errs.Invalid, "amount must be a decimal string above zero with at most two decimals")
+	errRange        = errs.New(errs.Invalid, "to must not be before from")
 )
 
 // searchText is the query's search, without the spaces around it.
@@ -33,6 +37,33 @@ func searchText(c *fiber.Ctx) (string, error) {
 	return strings.TrimSpace(s), nil
 }
 
+// sortKeys are the names of what lists can be ordered by.
+var sortKeys = map[string]page.Key{"created": page.Created, "amount": page.Amount, "name": page.Name, "balance": page.Balance}
+
+// sortedBy reads the query's sort, one of keys, and order; without them a list is newest first.
+func sortedBy(c *fiber.Ctx, keys ...string) (s page.Sort, err error) {
+	if by := c.Query("sort"); by != "" {
+		if !slices.Contains(keys, by) {
+			last := len(keys) - 1
+			return s, errs.New(errs.Invalid, "sort must be "+strings.Join(keys[:last], ", ")+" or "+keys[last])
+		}
+		s.By = sortKeys[by]
+	}
+	s.Ascending, err = ascending(c)
+	return s, err
+}
+
+// ascending reads the query's order.
+func ascending(c *fiber.Ctx) (bool, error) {
+	switch c.Query("order") {
+	case "", "desc":
+		return false, nil
+	case "asc":
+		return true, nil
+	}
+	return false, errOrder
+}
+
 // statementFilter reads the query's filter of a statement.
 func statementFilter(c *fiber.Ctx) (ledger.Filter, error) {
 	from, to, err := queryRange(c)
@@ -40,6 +71,19 @@ func statementFilter(c *fiber.Ctx) (ledger.Filter, error) {
 		return ledger.Filter{}, err
 	}
 	return ledger.Filter{From: from, To: to, Direction: ledger.Direction(c.Query("direction")), Status: ledger.Status(c.Query("status"))}, nil
+}
+
+// queryAmount reads the query's amount; nil when it is left out.
+func queryAmount(c *fiber.Ctx) (*money.Amount, error) {
+	s := c.Query("amount")
+	if s == "" {
+		return nil, nil
+	}
+	amount, err := money.Parse(s)
+	if err != nil || !amount.IsPositive() {
+		return nil, errAmountFilter
+	}
+	return &amount, nil
 }
 
 // queryRange reads the query's from and to; the zero time for one that is left out.

@@ -68,6 +68,7 @@ var probes = map[string]probe{
 	"GET /auth/misdirected": {query: "after=%s"},
 
 	"GET /auth/overview":                           {},
+	"GET /auth/search":                             {query: "q=%s"},
 	"GET /auth/accounts":                           {query: "after=%[1]s&search=%[1]s"},
 	"GET /auth/accounts/:accountRef":               {notFound: "account not found"},
 	"GET /auth/accounts/:accountRef/balance":       {notFound: "account not found"},

@@ -9,14 +9,13 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/errs"
-	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/statement"
 	"ajo/ledger"
 )
 
-var errAmountFilter = errs.New(errs.Invalid, "amount must be a decimal string above zero with at most two decimals")
+var errSums = errs.New(errs.Invalid, "sums must be true or false")
 
 // paymentFilter reads the query's filter of payments, and the account that it names.
 func paymentFilter(c *fiber.Ctx) (f ledger.PaymentFilter, ref string, err error) {
@@ -30,25 +29,43 @@ func paymentFilter(c *fiber.Ctx) (f ledger.PaymentFilter, ref string, err error)
 		return f, ref, err
 	}
 	f.Status = ledger.Status(c.Query("status"))
-	if s := c.Query("amount"); s != "" {
-		amount, err := money.Parse(s)
-		if err != nil || !amount.IsPositive() {
-			return f, ref, errAmountFilter
-		}
-		f.Amount = &amount
-	}
-	return f, ref, nil
+	f.Amount, err = queryAmount(c)
+	return f, ref, err
 }
 
-// listPayments is GET /v1/payments and GET /auth/payments, an addition: newest first, by filter.
+// listPayments is GET /v1/payments and GET /auth/payments, an addition: by filter, in an order, and
+// with the sums of all pages where they are asked for.
 func (e *edge) listPayments(c *fiber.Ctx) error {
 	f, ref, err := paymentFilter(c)
 	if err != nil {
 		return err
 	}
-	return answerPage(c, "payments", func(r page.Request) ([]ledger.Payment, page.Info, error) {
-		return e.Payments.List(c.UserContext(), caller(c).ID, ref, f, r)
-	})
+	sort, err := sortedBy(c, "created", "amount")
+	if err != nil {
+		return err
+	}
+	var sums *ledger.PaymentSums
+	switch c.Query("sums") {
+	case "", "false":
+	case "true":
+		sums = new(ledger.PaymentSums)
+	default:
+		return errSums
+	}
+	r, err := pageRequest(c, page.DefaultList)
+	if err != nil {
+		return err
+	}
+	r.Sort = sort
+	list, info, err := e.Payments.List(c.UserContext(), caller(c).ID, ref, f, r)
+	if err == nil && sums != nil {
+		*sums, err = e.Payments.Sums(c.UserContext(), caller(c).ID, ref, f)
+	}
+	return answer(c, struct {
+		Payments   []ledger.Payment    `json:"payments"`
+		Sums       *ledger.PaymentSums `json:"sums,omitempty"`
+		Pagination page.Info           `json:"pagination"`
+	}{notNull(list), sums, info}, err)
 }
 
 // getPayment is GET /v1/payments/:id and GET /auth/payments/:id, an addition: a payment and its

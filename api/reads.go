@@ -14,6 +14,7 @@ var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/misdirected"}: true,
 
 	{"GET", "/auth/overview"}: true,
+	{"GET", "/auth/search"}:   true,
 
 	{"GET", "/v1/accounts"}:                             true,
 	{"GET", "/v1/accounts/:accountRef/history"}:         true,

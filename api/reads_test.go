@@ -62,6 +62,6 @@ func TestOnlyListsStatementsAndExportsAreReadAtTheReplica(t *testing.T) {
 			delete(primary, r.Path)
 		}
 	}
-	require.Equal(t, 22, replica, "all that the list names are routes")
+	require.Equal(t, 23, replica, "all that the list names are routes")
 	require.Empty(t, primary)
 }

@@ -12,6 +12,9 @@ import (
 	"ajo/ledger"
 )
 
+// paidSession is the session id of payments that were made when the tests' clock begins.
+const paidSession = "000013260302100000000000000001"
+
 // confirmFrom confirms all provisional credits by a record that names this payer.
 func (w *world) confirmFrom(account, bankCode, name string) {
 	w.T.Helper()
@@ -23,7 +26,7 @@ func (w *world) confirmFrom(account, bankCode, name string) {
 		require.NoError(w.T, pg.InTx(context.Background(), w.Pool, func(tx pg.Tx) error {
 			_, err := ledger.MoveEntries(context.Background(), tx, w.Clock.Now(), []ledger.Move{{
 				TransactionGroupID: group, Direction: ledger.Credit, Event: ledger.EventConfirm,
-				Sender: &ledger.Sender{Name: name, AccountNumber: account, BankCode: bankCode, BankName: "Guaranty Trust Bank", SessionID: "000013"},
+				Sender: &ledger.Sender{Name: name, AccountNumber: account, BankCode: bankCode, BankName: "Guaranty Trust Bank", SessionID: paidSession},
 			}})
 			return err
 		}))
@@ -53,7 +56,7 @@ func TestRefund(t *testing.T) {
 	w.confirmFrom("0123456789", "058", "AMINA BELLO")
 	statement()
 	e := s.Lines[0].Entry
-	require.Equal(t, []string{"0123456789", "058", "000013", "AMINA BELLO"}, []string{e.SenderAccount, e.SenderBankCode, e.SessionID, e.SenderName})
+	require.Equal(t, []string{"0123456789", "058", paidSession, "AMINA BELLO"}, []string{e.SenderAccount, e.SenderBankCode, e.SessionID, e.SenderName})
 	for _, c := range []struct {
 		path, body string
 		status     int

@@ -95,6 +95,9 @@ var Routes = []Route{
 	// overview.go
 	{"GET", "/auth/overview", Session, "", tenant.Viewer, false, (*edge).overview},
 
+	// search.go
+	{"GET", "/auth/search", Session, "", tenant.Viewer, false, (*edge).search},
+
 	// accounts.go
 	{"POST", "/v1/accounts", Key, tenant.AccountsWrite, "", false, (*edge).provisionAccount},
 	{"GET", "/v1/accounts", Key, tenant.AccountsRead, "", false, (*edge).listAccounts},

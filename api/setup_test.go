@@ -56,6 +56,8 @@ type world struct {
 	log     *testenv.Log
 
 	signatureHeader, timestampHeader string // of the bank's events
+
+	firstFilled int64 // the time in the ids of fillLists, in milliseconds; 0: years ago
 }
 
 const (

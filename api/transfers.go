@@ -24,8 +24,8 @@ func (e *edge) getTransfer(c *fiber.Ctx) error {
 	return answer(c, t, err)
 }
 
-// listTransfers is GET /v1/transfers and GET /auth/transfers, an addition: newest first, filtered
-// by account, status and what they wait for.
+// listTransfers is GET /v1/transfers and GET /auth/transfers, an addition: filtered by account,
+// status, amount and what they wait for, in an order.
 func (e *edge) listTransfers(c *fiber.Ctx) error {
 	if !storable(c.Query("accountRef")) {
 		return account.ErrNotFound
@@ -34,8 +34,17 @@ func (e *edge) listTransfers(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	f := transfer.Filter{AccountRef: c.Query("accountRef"), Status: transfer.Status(c.Query("status")), Awaiting: c.Query("awaiting"), Search: search}
+	amount, err := queryAmount(c)
+	if err != nil {
+		return err
+	}
+	sort, err := sortedBy(c, "created", "amount")
+	if err != nil {
+		return err
+	}
+	f := transfer.Filter{AccountRef: c.Query("accountRef"), Status: transfer.Status(c.Query("status")), Awaiting: c.Query("awaiting"), Amount: amount, Search: search}
 	return answerPage(c, "transfers", func(r page.Request) ([]transfer.Transfer, page.Info, error) {
+		r.Sort = sort
 		return e.Transfers.List(c.UserContext(), caller(c).ID, f, r)
 	})
 }

@@ -2,14 +2,11 @@ package ledger
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
@@ -59,13 +56,14 @@ type PaymentFilter struct {
 func (f PaymentFilter) narrow() bool { return f.Status != "" || f.Amount != nil || f.Search != "" }
 
 // ofAccount is what a statement's filter has of it.
-func (f PaymentFilter) ofAccount() Filter {
-	return Filter{From: f.From, To: f.To, Direction: Credit, Status: f.Status, NewestFirst: true}
+func (f PaymentFilter) ofAccount(s page.Sort) Filter {
+	return Filter{From: f.From, To: f.To, Direction: Credit, Status: f.Status, NewestFirst: !s.Ascending}
 }
 
 func (f PaymentFilter) args(tenant uuid.UUID, r page.Request) pgx.NamedArgs {
+	lines := f.ofAccount(r.Sort)
 	return pgx.NamedArgs{
-		"tenant": tenant, "account": f.AccountID, "from": f.ofAccount().from(), "to": f.ofAccount().to(), "status": string(f.Status), "amount": f.Amount,
+		"tenant": tenant, "account": f.AccountID, "from": lines.from(), "to": lines.to(), "status": string(f.Status), "amount": f.Amount,
 		"search": f.Search, "limit": r.Limit + 1,
 	}
 }
@@ -87,16 +85,30 @@ const (
 			SELECT * FROM ledger_entries
 			WHERE tenant_id = @tenant AND created_at <= @at AND (created_at, id) < (@at, @id::uuid) AND created_at >= @floor AND ` + chosenSQL + `
 			ORDER BY created_at DESC, id DESC LIMIT @limit`
-	ofTenantOrder = ` ORDER BY e.created_at DESC, e.id DESC`
-	tenantCutSQL  = `
+	ofTenantOrder   = ` ORDER BY e.created_at DESC, e.id DESC`
+	fromTheFirstSQL = `
+			SELECT * FROM ledger_entries
+			WHERE tenant_id = @tenant AND created_at >= @at AND (created_at, id) > (@at, @id::uuid) AND created_at <= @ceiling AND ` + chosenSQL + `
+			ORDER BY created_at, id LIMIT @limit`
+	fromTheFirstOrder = ` ORDER BY e.created_at, e.id`
+	tenantCutSQL      = `
 		SELECT created_at FROM ledger_entries WHERE tenant_id = @tenant AND created_at <= @at AND created_at >= @from AND created_at < @to AND ` + isPayment + `
 		ORDER BY created_at DESC OFFSET @last LIMIT 1`
-	ofAccountSQL = `
+	firstCutSQL = `
+		SELECT created_at FROM ledger_entries WHERE tenant_id = @tenant AND created_at >= @at AND created_at >= @from AND created_at < @to AND ` + isPayment + `
+		ORDER BY created_at OFFSET @last LIMIT 1`
+	inAccountSQL = `
 			SELECT * FROM ledger_entries
-			WHERE account_id = @account AND seq > @begin AND seq <= @end AND ` + chosenSQL + `
-			ORDER BY seq DESC LIMIT @limit`
-	ofAccountOrder = ` ORDER BY e.seq DESC`
-	chosenSQL      = isPayment + ` AND created_at >= @from AND created_at < @to
+			WHERE account_id = @account AND seq > @begin AND seq <= @end AND ` + chosenSQL
+	ofAccountSQL       = inAccountSQL + ` ORDER BY seq DESC LIMIT @limit`
+	ofAccountOrder     = ` ORDER BY e.seq DESC`
+	upAccountSQL       = inAccountSQL + ` ORDER BY seq LIMIT @limit`
+	upAccountOrder     = ` ORDER BY e.seq`
+	largestFirstSQL    = ` s WHERE @first OR (amount + fee, id) < (@value::numeric, @row::uuid) ORDER BY amount + fee DESC, id DESC LIMIT @rows`
+	largestFirstOrder  = ` ORDER BY e.amount + e.fee DESC, e.id DESC`
+	smallestFirstSQL   = ` s WHERE @first OR (amount + fee, id) > (@value::numeric, @row::uuid) ORDER BY amount + fee, id LIMIT @rows`
+	smallestFirstOrder = ` ORDER BY e.amount + e.fee, e.id`
+	chosenSQL          = isPayment + ` AND created_at >= @from AND created_at < @to
 				AND (@status = '' OR status = @status) AND (@status <> 'reversed' OR reversed) AND (@status <> 'needs_review' OR review_from_seq IS NOT NULL)
 				AND (@amount::numeric IS NULL OR amount = @amount OR amount + fee = @amount)
 				AND (@search = '' OR strpos(lower(coalesce(record_name, sender_name)), lower(@search)) > 0 OR strpos(record_account, @search) > 0
@@ -115,140 +127,24 @@ func scanPayment(row pgx.CollectableRow) (p Payment, err error) {
 	return p, err
 }
 
-// Payments returns a page of the payments of a tenant, or of its account that the filter names,
-// newest first. A bad cursor is [page.ErrCursor]; [ErrStatus].
-func Payments(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentFilter, r page.Request) ([]Payment, page.Info, error) {
-	if err := f.ofAccount().check(); err != nil {
-		return nil, page.Info{}, err
-	}
-	if f.AccountID != uuid.Nil {
-		return paymentsOfAccount(ctx, q, tenant, f, r)
-	}
-	at, id, _, err := page.ParseDue(page.Payments, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	args := f.args(tenant, r)
-	if args["at"], args["id"] = at, id; r.After == "" {
-		args["at"], args["id"] = Filter{}.to(), uuid.Max
-	}
-	floor, err := f.lastLookedAt(ctx, q, args, pg.ScanLimit-1)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	args["floor"] = floor
-	list, err := pg.Collect(ctx, q, scanPayment, paymentSQL+ofTenantSQL+paymentEnds+ofTenantOrder, args)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(p Payment) string { return page.Due(page.Payments, p.CreatedAt, p.ID, 0) })
-	if !info.HasMore && !floor.IsZero() {
-		next := page.Due(page.Payments, floor, uuid.Nil, 0)
-		info.NextCursor, info.HasMore = &next, true
-	}
-	if r.Total {
-		args = maps.Clone(args)
-		args["at"], args["id"], args["limit"] = Filter{}.to(), uuid.Max, page.CountLimit+1
-		if floor, err = f.lastLookedAt(ctx, q, args, page.CountLimit); err == nil {
-			args["floor"] = floor
-			info.Total, err = pg.Total(ctx, q, floor.IsZero(), ofTenantSQL, args)
-		}
-	}
-	return list, info, err
-}
-
-// lastLookedAt is the time of the tenant's payment that last others are before; the zero time when
-// there is none, or when all that is looked at is shown.
-func (f PaymentFilter) lastLookedAt(ctx context.Context, q pg.Querier, args pgx.NamedArgs, last int) (at time.Time, err error) {
-	if !f.narrow() {
-		return at, nil
-	}
-	args = maps.Clone(args)
-	args["last"] = last
-	if err = q.QueryRow(ctx, tenantCutSQL, args).Scan(&at); pg.IsNoRows(err) {
-		return time.Time{}, nil
-	}
-	return at.UTC(), err
-}
-
-func paymentsOfAccount(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentFilter, r page.Request) ([]Payment, page.Info, error) {
-	after, err := page.ParseSeq(page.Payments, f.AccountID, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	lines := f.ofAccount()
-	first, last, err := lines.span(ctx, q, f.AccountID)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	args := f.args(tenant, r)
-	end := last
-	if after > 0 {
-		end = min(after-1, end)
-	}
-	begin, end, cut, err := lines.window(ctx, q, f.AccountID, first, end, pg.ScanLimit)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	args["begin"], args["end"] = begin, end
-	list, err := pg.Collect(ctx, q, scanPayment, paymentSQL+ofAccountSQL+paymentEnds+ofAccountOrder, args)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(p Payment) string { return page.Seq(page.Payments, f.AccountID, p.seq) })
-	if !info.HasMore && cut > 0 {
-		next := page.Seq(page.Payments, f.AccountID, cut)
-		info.NextCursor, info.HasMore = &next, true
-	}
-	if r.Total {
-		if begin, end, cut, err = lines.window(ctx, q, f.AccountID, first, last, page.CountLimit+1); err == nil {
-			args["begin"], args["end"], args["limit"] = begin, end, page.CountLimit+1
-			info.Total, err = pg.Total(ctx, q, cut == 0, ofAccountSQL, args)
-		}
-	}
-	return list, info, err
-}
-
-// EachPayment reads all payments that [Payments] lists, in its order and in one statement. More
-// than limit of them is a refusal that says so.
-func EachPayment(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentFilter, limit int, each func(Payment) error) error {
-	lines := f.ofAccount()
-	if err := lines.check(); err != nil {
-		return err
-	}
-	args := f.args(tenant, page.Request{Limit: limit})
-	args["at"], args["id"], args["floor"] = Filter{}.to(), uuid.Max, time.Time{}
-	sql := paymentSQL + ofTenantSQL + paymentEnds + ofTenantOrder
-	if f.AccountID != uuid.Nil {
-		begin, end, err := lines.span(ctx, q, f.AccountID)
-		if err != nil {
-			return err
-		}
-		args["begin"], args["end"] = begin, end
-		sql = paymentSQL + ofAccountSQL + paymentEnds + ofAccountOrder
-	}
-	rows, err := q.Query(ctx, sql, args)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for n := 0; rows.Next(); n++ {
-		if n == limit {
-			return errs.New(errs.Unprocessable, fmt.Sprintf("there are more than %d payments: narrow them by from and to", limit))
-		}
-		p, err := scanPayment(rows)
-		if err == nil {
-			err = each(p)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
 // FindPayment finds a tenant's payment by its entry's id or its group's. Unknown, another tenant's,
 // or no payment: none.
 func FindPayment(ctx context.Context, q pg.Querier, tenant, id uuid.UUID, none error) (Payment, error) {
-	return pg.One(ctx, q, scanPayment, none, paymentSQL+`SELECT * FROM ledger_entries WHERE (id = $2 OR transaction_group_id = $2) AND tenant_id = $1 AND `+isPayment+paymentEnds, tenant, id)
+	found, err := FindPayments(ctx, q, tenant, []uuid.UUID{id})
+	if err == nil && len(found) == 0 {
+		err = none
+	}
+	if err != nil {
+		return Payment{}, err
+	}
+	return found[0], nil
+}
+
+// FindPayments is [FindPayment] for several; those that are not found are left out.
+func FindPayments(ctx context.Context, q pg.Querier, tenant uuid.UUID, ids []uuid.UUID) ([]Payment, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return pg.Collect(ctx, q, scanPayment, paymentSQL+`
+			SELECT * FROM ledger_entries WHERE (id = ANY($2) OR transaction_group_id = ANY($2)) AND tenant_id = $1 AND `+isPayment+paymentEnds+ofTenantOrder, tenant, ids)
 }

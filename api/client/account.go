@@ -102,9 +102,11 @@ func (c *Client) ExpireAccount(ctx context.Context, ref string) (Account, error)
 type AccountFilter struct {
 	Search string // a part of the reference, the holder's name or the number
 	Status string // active, expired; needs_review: with a payment under review
+	Sort   string // created, name or balance; empty: created
+	Order  string // asc or desc; empty: desc, the newest first
 }
 
-// AccountPage is a page of accounts, newest first.
+// AccountPage is a page of accounts.
 type AccountPage struct {
 	Accounts   []Account  `json:"accounts"`
 	Pagination Pagination `json:"pagination"`
@@ -112,10 +114,10 @@ type AccountPage struct {
 
 // ListAccounts reads a page of the accounts.
 func (c *Client) ListAccounts(ctx context.Context, f AccountFilter, p Page) (AccountPage, error) {
-	return get[AccountPage](ctx, c, p.query("/v1/accounts", "search", f.Search, "status", f.Status))
+	return get[AccountPage](ctx, c, p.query("/v1/accounts", "search", f.Search, "status", f.Status, "sort", f.Sort, "order", f.Order))
 }
 
-// Accounts goes through the accounts, newest first, beginning with the page p.
+// Accounts goes through the accounts, in the order of the filter, beginning with the page p.
 func (c *Client) Accounts(ctx context.Context, f AccountFilter, p Page) iter.Seq2[Account, error] {
 	return each(p, func(p Page) ([]Account, Pagination, error) {
 		list, err := c.ListAccounts(ctx, f, p)

@@ -45,20 +45,50 @@ type PaymentFilter struct {
 	// a day in Lagos (2026-01-30) or an RFC 3339 time: posted from From on, up to the end of the
 	// day To or before the time To
 	From, To string
+	Sort     string // created or amount; empty: created
+	Order    string // asc or desc; empty: desc, the newest first
+	Sums     bool   // whether each page has the sums of all that the filter chooses
 }
 
-// PaymentPage is a page of payments, newest first.
+// PaymentPage is a page of payments.
 type PaymentPage struct {
-	Payments   []Payment  `json:"payments"`
-	Pagination Pagination `json:"pagination"`
+	Payments   []Payment    `json:"payments"`
+	Sums       *PaymentSums `json:"sums,omitempty"` // nil: the filter does not ask for them
+	Pagination Pagination   `json:"pagination"`
+}
+
+// PaymentSums are what all payments that a filter chooses come to.
+type PaymentSums struct {
+	Count int  `json:"count"`
+	Exact bool `json:"exact"` // false: there are more, and no sums
+	// nil: there are too many
+	GrossAmount *string      `json:"grossAmount"`
+	Fee         *string      `json:"fee"`
+	Amount      *string      `json:"amount"`
+	ByStatus    []StatusSums `json:"byStatus"`
+}
+
+// StatusSums are what the payments of one status come to. Those that are reversed or need a review
+// are not in the balance.
+type StatusSums struct {
+	Status      string `json:"status"`
+	Count       int    `json:"count"`
+	GrossAmount string `json:"grossAmount"`
+	Fee         string `json:"fee"`
+	Amount      string `json:"amount"`
 }
 
 // ListPayments reads a page of the payments.
 func (c *Client) ListPayments(ctx context.Context, f PaymentFilter, p Page) (PaymentPage, error) {
-	return get[PaymentPage](ctx, c, p.query("/v1/payments", "search", f.Search, "accountRef", f.AccountRef, "amount", f.Amount, "status", f.Status, "from", f.From, "to", f.To))
+	sums := ""
+	if f.Sums {
+		sums = "true"
+	}
+	return get[PaymentPage](ctx, c, p.query("/v1/payments", "search", f.Search, "accountRef", f.AccountRef, "amount", f.Amount, "status", f.Status,
+		"from", f.From, "to", f.To, "sort", f.Sort, "order", f.Order, "sums", sums))
 }
 
-// Payments goes through the payments, newest first, beginning with the page p.
+// Payments goes through the payments, in the order of the filter, beginning with the page p.
 func (c *Client) Payments(ctx context.Context, f PaymentFilter, p Page) iter.Seq2[Payment, error] {
 	return each(p, func(p Page) ([]Payment, Pagination, error) {
 		list, err := c.ListPayments(ctx, f, p)

@@ -131,13 +131,16 @@ func (c *Client) Transfer(ctx context.Context, merchantTxRef string) (Transfer, 
 
 // TransferFilter says which transfers are listed; the zero value: all.
 type TransferFilter struct {
-	Search     string // a part of its reference, of the account's, or of the number it goes to
+	Search     string // a part of its reference, of the account's, or of the number or name it goes to
 	AccountRef string
 	Status     string
 	Awaiting   string // "approval": those that wait for it
+	Amount     string
+	Sort       string // created or amount; empty: created
+	Order      string // asc or desc; empty: desc, the newest first
 }
 
-// TransferPage is a page of transfers, newest first.
+// TransferPage is a page of transfers.
 type TransferPage struct {
 	Transfers  []Transfer `json:"transfers"`
 	Pagination Pagination `json:"pagination"`
@@ -145,10 +148,10 @@ type TransferPage struct {
 
 // ListTransfers reads a page of the transfers.
 func (c *Client) ListTransfers(ctx context.Context, f TransferFilter, p Page) (TransferPage, error) {
-	return get[TransferPage](ctx, c, p.query("/v1/transfers", "search", f.Search, "accountRef", f.AccountRef, "status", f.Status, "awaiting", f.Awaiting))
+	return get[TransferPage](ctx, c, p.query("/v1/transfers", "search", f.Search, "accountRef", f.AccountRef, "status", f.Status, "awaiting", f.Awaiting, "amount", f.Amount, "sort", f.Sort, "order", f.Order))
 }
 
-// Transfers goes through the transfers, newest first, beginning with the page p.
+// Transfers goes through the transfers, in the order of the filter, beginning with the page p.
 func (c *Client) Transfers(ctx context.Context, f TransferFilter, p Page) iter.Seq2[Transfer, error] {
 	return each(p, func(p Page) ([]Transfer, Pagination, error) {
 		list, err := c.ListTransfers(ctx, f, p)

@@ -151,25 +151,44 @@ type Listed struct {
 	Balance money.Amount
 }
 
-// List returns a page of the tenant's accounts, newest first. A bad cursor is [page.ErrCursor], an
-// unknown status [ErrStatus].
+func listedID(a Listed) uuid.UUID { return a.ID }
+
+func scanListed(row pgx.CollectableRow) (a Listed, err error) {
+	return a, row.Scan(append([]any{&a.Balance}, a.fields()...)...)
+}
+
+// List returns a page of the tenant's accounts: newest first, or by creation, name or balance. A
+// bad cursor is [page.ErrCursor], an unknown status [ErrStatus]; [page.ErrSort].
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Listed, page.Info, error) {
 	switch f.Status {
 	case "", Active, Expired, NeedsReview:
 	default:
 		return nil, page.Info{}, ErrStatus
 	}
-	list := pg.List[Listed]{Name: page.Accounts, ID: func(a Listed) uuid.UUID { return a.ID }, Row: func(row pgx.CollectableRow) (a Listed, err error) {
-		return a, row.Scan(append([]any{&a.Balance}, a.fields()...)...)
-	}}
-	return list.Filtered(ctx, pg.Reader(ctx, s.Pool), r, `accounts WHERE tenant_id = @tenant`, `
+	list := pg.List[Listed]{Name: page.Accounts, ID: listedID, Row: scanListed}
+	return list.Sorted(ctx, pg.Reader(ctx, s.Pool), r, `accounts WHERE tenant_id = @tenant`, `
 		SELECT b.balance, `+columns+` FROM accounts a CROSS JOIN LATERAL (SELECT balance FROM ledger_balances WHERE account_id = a.id LIMIT 1) b
 		WHERE a.tenant_id = @tenant AND a.id < @before AND a.id >= @floor AND a.status <> 'provisioning'
 			AND (@status = '' OR a.status = @status OR (@status = 'needs_review' AND EXISTS (
 				SELECT FROM ledger_entries e WHERE e.account_id = a.id AND e.status = 'needs_review' AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL))))
 			AND (@search = '' OR strpos(lower(a.account_ref), lower(@search)) > 0 OR strpos(lower(a.bank_account_name), lower(@search)) > 0
-				OR strpos(a.bank_account_number, @search) > 0)
-		ORDER BY a.id DESC LIMIT @limit`, pgx.NamedArgs{"tenant": tenantID, "status": string(f.Status), "search": f.Search})
+				OR strpos(a.bank_account_number, @search) > 0)`, accountOrders, pgx.NamedArgs{"tenant": tenantID, "status": string(f.Status), "search": f.Search})
+}
+
+// accountOrders are the orders of the list beside its own. A name does not fit a cursor, which
+// names its account in place of it.
+var accountOrders = map[page.Key]pg.Order[Listed]{
+	page.Balance: {
+		Ascending:  ` WHERE @first OR (s.balance, s.id) > (@value::numeric, @id::uuid) ORDER BY s.balance, s.id LIMIT @rows`,
+		Descending: ` WHERE @first OR (s.balance, s.id) < (@value::numeric, @id::uuid) ORDER BY s.balance DESC, s.id DESC LIMIT @rows`,
+		Value:      func(a Listed) money.Amount { return a.Balance },
+	},
+	page.Name: {
+		Ascending: ` WHERE @first OR (lower(s.bank_account_name), s.id) > ((SELECT lower(bank_account_name) FROM accounts WHERE id = @id), @id::uuid)
+			ORDER BY lower(s.bank_account_name), s.id LIMIT @rows`,
+		Descending: ` WHERE @first OR (lower(s.bank_account_name), s.id) < ((SELECT lower(bank_account_name) FROM accounts WHERE id = @id), @id::uuid)
+			ORDER BY lower(s.bank_account_name) DESC, s.id DESC LIMIT @rows`,
+	},
 }
 
 // History returns the account's changes of status, oldest first.

@@ -42,6 +42,7 @@ type Request struct {
 	Limit int
 	After string
 	Total bool // also count the rows of the whole list
+	Sort  Sort // where the list has other orders than its own
 }
 
 // Info is the pagination object of an answer. NextCursor is null when HasMore is false.
@@ -161,22 +162,34 @@ func ParseSeq(l List, of uuid.UUID, cursor string) (int64, error) {
 // Due returns the cursor that names a row of the list by a time, to the microsecond; the id and n
 // tell rows of one time apart.
 func Due(l List, at time.Time, id uuid.UUID, n byte) string {
-	return encode(l, binary.BigEndian.AppendUint64(append([]byte{n}, id[:]...), uint64(at.UnixMicro())))
+	return valued(l, n, at.UnixMicro(), id)
 }
 
 // ParseDue reads a cursor made by [Due] for the same list; the empty cursor is before all rows.
 // Anything else is [ErrCursor].
 func ParseDue(l List, cursor string) (at time.Time, id uuid.UUID, n byte, err error) {
-	b, ok, err := decode(l, cursor, 1+len(id)+8)
+	n, micros, id, ok, err := parseValued(l, cursor)
 	if err != nil || !ok {
 		return time.Time{}, id, 0, err
 	}
-	at = time.UnixMicro(int64(binary.BigEndian.Uint64(b[1+len(id):]))).UTC()
+	at = time.UnixMicro(micros).UTC()
 	if at.Year() < 1 || at.Year() > 9999 {
-		return time.Time{}, id, 0, ErrCursor
+		return time.Time{}, uuid.Nil, 0, ErrCursor
+	}
+	return at, id, n, nil
+}
+
+func valued(l List, n byte, value int64, id uuid.UUID) string {
+	return encode(l, binary.BigEndian.AppendUint64(append([]byte{n}, id[:]...), uint64(value)))
+}
+
+func parseValued(l List, cursor string) (n byte, value int64, id uuid.UUID, ok bool, err error) {
+	b, ok, err := decode(l, cursor, 1+len(id)+8)
+	if err != nil || !ok {
+		return 0, 0, id, false, err
 	}
 	copy(id[:], b[1:])
-	return at, id, b[0], nil
+	return b[0], int64(binary.BigEndian.Uint64(b[1+len(id):])), id, true, nil
 }
 
 // markSize is what a cursor has of the id that its number counts within: enough to tell that it is

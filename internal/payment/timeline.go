@@ -20,14 +20,24 @@ import (
 // ErrNotFound is the answer for a payment that the tenant does not have.
 var ErrNotFound = errs.New(errs.NotFound, "payment not found")
 
-// List returns a page of the tenant's payments, newest first; of one account where ref names it. A
-// bad cursor is [page.ErrCursor], an unknown account account.ErrNotFound; ledger.ErrStatus.
+// List returns a page of the tenant's payments, newest first unless asked otherwise; of one account
+// where ref names it. A bad cursor is [page.ErrCursor], an unknown account account.ErrNotFound;
+// ledger.ErrStatus, [page.ErrSort].
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.PaymentFilter, r page.Request) ([]ledger.Payment, page.Info, error) {
 	q := pg.Reader(ctx, s.Pool)
 	if err := named(ctx, q, tenantID, ref, &f); err != nil {
 		return nil, page.Info{}, err
 	}
 	return ledger.Payments(ctx, q, tenantID, f, r)
+}
+
+// Sums sums up what List lists on all its pages; refusals as there.
+func (s *Service) Sums(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.PaymentFilter) (ledger.PaymentSums, error) {
+	q := pg.Reader(ctx, s.Pool)
+	if err := named(ctx, q, tenantID, ref, &f); err != nil {
+		return ledger.PaymentSums{}, err
+	}
+	return ledger.SumPayments(ctx, q, tenantID, f)
 }
 
 // Each reads all payments that List lists, in its order; more than limit of them is a refusal that

@@ -72,11 +72,8 @@ func (l List[T]) Filtered(ctx context.Context, q Querier, r page.Request, scan, 
 		before = uuid.Max
 	}
 	all := pgx.NamedArgs{"before": before, "limit": r.Limit + 1, "last": ScanLimit - 1}
-	filtered := false
-	for name, v := range args {
-		all[name] = v
-		filtered = filtered || !strings.Contains(scan, "@"+name) && v != nil && !reflect.ValueOf(v).IsZero()
-	}
+	maps.Copy(all, args)
+	filtered := filtered(scan, args)
 	floor := uuid.Nil
 	if filtered {
 		if floor, err = lastLookedAt(ctx, q, scan, all); err != nil {
@@ -97,6 +94,16 @@ func (l List[T]) Filtered(ctx context.Context, q Querier, r page.Request, scan, 
 		info.Total, err = countFiltered(ctx, q, filtered, scan, sql, all)
 	}
 	return list, info, err
+}
+
+// filtered reports whether an argument that scan does not name drops rows.
+func filtered(scan string, args pgx.NamedArgs) bool {
+	for name, v := range args {
+		if !strings.Contains(scan, "@"+name) && v != nil && !reflect.ValueOf(v).IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // countFiltered counts the rows of the whole list, among the first [page.CountLimit] + 1 of scan.

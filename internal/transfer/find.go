@@ -8,6 +8,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/errs"
+	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
 )
@@ -32,14 +33,19 @@ type Filter struct {
 	AccountRef string // as in a path
 	Status     Status
 	Awaiting   string // "approval": only those that wait for it
-	// a part of the transfer's reference, the account's reference or the number it goes to, in any
-	// case
+	Amount     *money.Amount
+	// a part of the transfer's reference, of the account's reference, or of the number or the name
+	// that it goes to, in any case
 	Search string
 }
 
-// List returns a page of the tenant's transfers, newest first. A bad cursor is [page.ErrCursor], an
-// unknown status [ErrStatus], another Awaiting [ErrAwaiting], an unknown account
-// account.ErrNotFound.
+func transferID(t Transfer) uuid.UUID { return t.ID }
+
+func scanTransfer(row pgx.CollectableRow) (t Transfer, err error) { return t, row.Scan(t.fields()...) }
+
+// List returns a page of the tenant's transfers: newest first, or by creation or amount. A bad
+// cursor is [page.ErrCursor], an unknown status [ErrStatus], another Awaiting [ErrAwaiting], an
+// unknown account account.ErrNotFound; [page.ErrSort].
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Transfer, page.Info, error) {
 	switch f.Status {
 	case "", Pending, Processing, Success, Failed, Refunded:
@@ -58,12 +64,12 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 		}
 		accountID = &a.ID
 	}
-	list := pg.List[Transfer]{Name: page.Transfers, ID: func(t Transfer) uuid.UUID { return t.ID }, Row: func(row pgx.CollectableRow) (t Transfer, err error) { return t, row.Scan(t.fields()...) }}
-	args := pgx.NamedArgs{"tenant": tenantID, "account": accountID, "status": string(f.Status), "search": f.Search, "awaiting": f.Awaiting != ""}
+	list := pg.List[Transfer]{Name: page.Transfers, ID: transferID, Row: scanTransfer}
+	args := pgx.NamedArgs{"tenant": tenantID, "account": accountID, "status": string(f.Status), "search": f.Search, "awaiting": f.Awaiting != "", "amount": f.Amount}
 	scan := `transfers WHERE tenant_id = @tenant`
 	switch {
 	case f.Status == Pending, f.Status == Processing, f.Awaiting != "":
-		return list.Filtered(ctx, q, r, `work WHERE true`, `SELECT `+columns+` FROM `+openSQL+listSQL, args)
+		return list.Sorted(ctx, q, r, `work WHERE true`, `SELECT `+columns+` FROM `+openSQL+listSQL, transferOrders, args)
 	case f.Status == Failed, f.Status == Refunded:
 		scan += ` AND unpaid`
 	default:
@@ -71,7 +77,7 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 			scan += ` AND account_id = @account`
 		}
 	}
-	return list.Filtered(ctx, q, r, scan, `SELECT `+columns+` FROM transfers t`+listSQL, args)
+	return list.Sorted(ctx, q, r, scan, `SELECT `+columns+` FROM transfers t`+listSQL, transferOrders, args)
 }
 
 // openSQL are the transfers that have an item of work, among them all that are pending or
@@ -86,10 +92,17 @@ const (
 		WHERE t.tenant_id = @tenant AND t.id < @before AND t.id >= @floor AND (@account::uuid IS NULL OR t.account_id = @account)
 			AND (@status = '' OR t.status = @status) AND (@status NOT IN ('failed', 'refunded') OR t.unpaid)
 			AND (@search = '' OR strpos(lower(t.merchant_tx_ref), lower(@search)) > 0 OR strpos(lower(a.account_ref), lower(@search)) > 0
-				OR strpos(t.account_number, @search) > 0)
-			AND (NOT @awaiting OR ` + awaitsApproval + `)
-		ORDER BY t.id DESC LIMIT @limit`
+				OR strpos(t.account_number, @search) > 0 OR strpos(lower(t.account_name), lower(@search)) > 0)
+			AND (@amount::numeric IS NULL OR t.amount = @amount)
+			AND (NOT @awaiting OR ` + awaitsApproval + `)`
 )
+
+// transferOrders are the orders of the list beside its own.
+var transferOrders = map[page.Key]pg.Order[Transfer]{page.Amount: {
+	Ascending:  ` WHERE @first OR (s.amount, s.id) > (@value::numeric, @id::uuid) ORDER BY s.amount, s.id LIMIT @rows`,
+	Descending: ` WHERE @first OR (s.amount, s.id) < (@value::numeric, @id::uuid) ORDER BY s.amount DESC, s.id DESC LIMIT @rows`,
+	Value:      func(t Transfer) money.Amount { return t.Amount },
+}}
 
 // RefOf returns the reference of a transfer of any tenant. For operators. [ErrNotFound].
 func (s *Service) RefOf(ctx context.Context, id uuid.UUID) (merchantTxRef string, err error) {

@@ -5,23 +5,31 @@ import { h } from './dom.js';
 import { fixed, naira, words } from './format.js';
 import { holdButton, releaseButton } from './holds.js';
 import { setQuery, to } from './route.js';
-import { filters, list, read, table } from './table.js';
+import { filters, list, orders, read, sortedBy, sorting, table } from './table.js';
 import { amount, badge, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
-// accounts lists the tenant's accounts, newest first.
+// accountColumns are those of a table of accounts that a query has chosen.
+export const accountColumns = (query) => [
+  { name: 'Reference', head: true, loose: true, value: (a) => h('a', { href: to`/accounts/${a.ID}` + (query.status === 'needs_review' ? '?status=needs_review' : '') }, a.AccountRef) },
+  { name: 'Holder', loose: true, sort: 'name', value: (a) => a.BankAccountName },
+  { name: 'Number', value: (a) => [h('span', { class: 'figures' }, a.BankAccountNumber), ' ', dim(a.BankName)] },
+  { name: 'Type', value: (a) => (a.Type === 'onetime' ? 'One-time' : 'Dedicated') },
+  { name: 'Balance', number: true, sort: 'balance', value: (a) => amount(a.Balance) },
+  { name: 'Status', value: (a) => badge(a.Status) },
+  { name: 'Opened', sort: 'created', value: (a) => time(a.CreatedAt) },
+];
+
+// accounts lists the tenant's accounts.
 export function accounts(_, query) {
+  const change = (q) => {
+    query = q;
+    setQuery(q);
+    return found.reload();
+  };
   const found = list({
     caption: 'Accounts', noun: 'account',
-    columns: [
-      { name: 'Reference', head: true, loose: true, value: (a) => h('a', { href: to`/accounts/${a.ID}` + (query.status === 'needs_review' ? '?status=needs_review' : '') }, a.AccountRef) },
-      { name: 'Holder', loose: true, value: (a) => a.BankAccountName },
-      { name: 'Number', value: (a) => [h('span', { class: 'figures' }, a.BankAccountNumber), ' ', dim(a.BankName)] },
-      { name: 'Type', value: (a) => (a.Type === 'onetime' ? 'One-time' : 'Dedicated') },
-      { name: 'Balance', number: true, value: (a) => amount(a.Balance) },
-      { name: 'Status', value: (a) => badge(a.Status) },
-      { name: 'Opened', value: (a) => time(a.CreatedAt) },
-    ],
-    fetchPage: (range) => read('/auth/accounts', 'accounts', { ...query, ...range }),
+    columns: accountColumns(query), sorted: sorting(() => query, () => form, change),
+    fetchPage: (range) => read('/auth/accounts', 'accounts', { ...query, sort: '', ...sortedBy(query), ...range }),
     none: () => (query.search || query.status
       ? empty('No accounts match.', 'Search for part of the reference, the holder’s name or the number.')
       : empty('No accounts yet.', 'Accounts are opened through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
@@ -29,11 +37,8 @@ export function accounts(_, query) {
   const form = filters([
     { name: 'search', label: 'Search', type: 'search', placeholder: 'Reference, name or number' },
     { name: 'status', label: 'Status', options: [['', 'All'], ['active', 'Active'], ['expired', 'Expired'], ['needs_review', 'Needs review']] },
-  ], query, (q) => {
-    query = q;
-    setQuery(q);
-    found.reload();
-  });
+    orders([['name-asc', 'Holder, A to Z'], ['name-desc', 'Holder, Z to A'], ['balance-desc', 'Highest balance'], ['balance-asc', 'Lowest balance']]),
+  ], query, change);
   return { title: 'Accounts', nodes: [pageHead('Accounts', { actions: refreshButton(found.reload) }), form, found.box] };
 }
 

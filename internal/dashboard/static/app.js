@@ -18,6 +18,7 @@ import { overview } from './overview.js';
 import { payment, payments } from './payments.js';
 import { payout } from './payout.js';
 import { match, read } from './route.js';
+import { searchPage } from './search.js';
 import { settings } from './settings.js';
 import { accept, byLink, enterCode, forgot, login, reset, signup } from './signin.js';
 import { transfer, transfers } from './transfers.js';
@@ -26,7 +27,7 @@ import { announce, button, notFound, pageHead, problem } from './ui.js';
 // A page is a function of the path's parameters, the query and the session: {title, nodes}.
 const open = { '/login': login, '/signup': signup, '/code': enterCode, '/forgot': forgot, '/reset': reset, '/accept': accept };
 const pages = {
-  '/': overview, '/accounts': accounts, '/accounts/:id': account, '/payments': payments, '/payments/:id': payment, '/transfers': transfers, '/transfers/:ref': transfer, '/payout': payout, '/beneficiaries': beneficiaries,
+  '/': overview, '/search': searchPage, '/accounts': accounts, '/accounts/:id': account, '/payments': payments, '/payments/:id': payment, '/transfers': transfers, '/transfers/:ref': transfer, '/payout': payout, '/beneficiaries': beneficiaries,
   '/customers': customers, '/customers/:id': customer, '/deliveries': deliveries, '/deliveries/:id': delivery,
   '/misdirected': misdirected, '/api': developers, '/keys': keys, '/keys/new': newKey, '/members': members, '/audit': audit, '/settings': settings, '/endpoints': endpoints, '/endpoints/new': newEndpoint, '/endpoints/:id': endpoint, '/me': myAccount,
 };

@@ -7,18 +7,21 @@ import { setQuery, to } from './route.js';
 import { filters, list, read } from './table.js';
 import { announce, badge, button, card, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
+// customerColumns are those of a table of customers.
+export const customerColumns = [
+  { name: 'Name', head: true, loose: true, value: (c) => h('a', { href: to`/customers/${c.ID}` }, c.Name) },
+  { name: 'Reference', loose: true, value: (c) => c.ExternalRef },
+  { name: 'Tier', value: (c) => `Tier ${c.KYCTier}` },
+  { name: 'KYC', value: (c) => badge(c.KYCStatus) },
+  { name: 'Status', value: (c) => badge(c.Status) },
+  { name: 'Created', value: (c) => time(c.CreatedAt) },
+];
+
 // customers lists them, newest first.
 export function customers(_, query) {
   const found = list({
     caption: 'Customers', noun: 'customer',
-    columns: [
-      { name: 'Name', head: true, loose: true, value: (c) => h('a', { href: to`/customers/${c.ID}` }, c.Name) },
-      { name: 'Reference', loose: true, value: (c) => c.ExternalRef },
-      { name: 'Tier', value: (c) => `Tier ${c.KYCTier}` },
-      { name: 'KYC', value: (c) => badge(c.KYCStatus) },
-      { name: 'Status', value: (c) => badge(c.Status) },
-      { name: 'Created', value: (c) => time(c.CreatedAt) },
-    ],
+    columns: customerColumns,
     fetchPage: (range) => read('/auth/customers', 'customers', { ...query, ...range }),
     none: () => (query.search || query.kycStatus ? empty('No customers match.')
       : empty('No customers yet.', 'A customer is created with its first account.')),

@@ -1,7 +1,8 @@
 // What stands around every page, of the dashboard and of the operators' console: the menu, the choice of a theme, and where the focus goes.
 
+import { queryText } from './api.js';
 import { h, icon } from './dom.js';
-import { arrive } from './route.js';
+import { arrive, read } from './route.js';
 
 // shell draws a page and hands it the focus, so that its title is read out and Tab goes on from there. menu is of [path, name, icon, role, an address whose pages belong to it too]; who() is what
 // stands below it. Without a session there is neither.
@@ -30,8 +31,26 @@ function side(path, name, menu, who) {
     toggle.setAttribute('aria-expanded', String(now));
     nav.classList.toggle('open', now);
   });
-  return h('header', { class: 'side' }, h('div', { class: 'stay' }, h('div', { class: 'masthead' }, brand(name), toggle), nav));
+  return h('header', { class: 'side' }, h('div', { class: 'stay' }, h('div', { class: 'masthead' }, brand(name), toggle), seek(), nav));
 }
+
+// seek is the box that searches everything; / leads to it from anywhere on the page.
+function seek() {
+  const { path, query } = read();
+  const box = h('input', { type: 'search', id: 'seek', name: 'q', minlength: '2', maxlength: '100', required: true, placeholder: 'Search   /', autocomplete: 'off', spellcheck: 'false', 'aria-keyshortcuts': '/', value: path === '/search' ? query.q ?? '' : '' });
+  return h('form', { class: 'seek', role: 'search', 'aria-label': 'Everything', onsubmit: (e) => {
+    e.preventDefault();
+    location.hash = '#/search' + queryText({ q: box.value.trim() });
+  } }, h('label', { class: 'hidden', for: 'seek' }, 'Search everything'), box);
+}
+
+addEventListener('keydown', (e) => {
+  const box = document.getElementById('seek');
+  if (e.key !== '/' || e.ctrlKey || e.metaKey || e.altKey || !box || e.target.closest('input, select, textarea') || document.querySelector('dialog')) return;
+  e.preventDefault();
+  box.select();
+  box.focus();
+});
 
 // theme lets one choose; without a choice the system's theme counts.
 export function theme() {

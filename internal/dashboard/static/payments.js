@@ -2,34 +2,44 @@
 
 import { download, get, queryText, segment } from './api.js';
 import { h } from './dom.js';
-import { words } from './format.js';
+import { grouped, naira, plural, words } from './format.js';
 import { refundButton } from './refund.js';
 import { setQuery, to } from './route.js';
-import { filters, list, read, table } from './table.js';
+import { filters, list, orders, sortedBy, sorting, table } from './table.js';
 import { amount, announce, badge, busy, card, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 // payer is who paid, as far as it is known: the name, the account and the bank.
 const payer = (p) => [p.senderName || dim('Not named'), h('div', { class: 'reference' }, [p.senderAccount, p.senderBank].filter(Boolean).join(' · '))];
 
-const columns = [
-  { name: 'When', head: true, value: (p) => h('a', { href: to`/payments/${p.id}` }, time(p.createdAt)) },
+// paymentColumns are those of a table of payments.
+export const paymentColumns = [
+  { name: 'When', head: true, sort: 'created', value: (p) => h('a', { href: to`/payments/${p.id}` }, time(p.createdAt)) },
   { name: 'Payer', loose: true, value: payer },
   { name: 'Account', loose: true, value: (p) => [p.accountRef, h('div', null, dim(p.customerName))] },
   { name: 'Status', value: (p) => badge(p.status) },
-  { name: 'Gross', number: true, value: (p) => amount(p.grossAmount, p.status) },
+  { name: 'Gross', number: true, sort: 'amount', value: (p) => amount(p.grossAmount, p.status) },
   { name: 'Fee', number: true, value: (p) => (p.fee === '0.00' ? dim('—') : amount(p.fee)) },
   { name: 'Net', number: true, value: (p) => amount(p.amount, p.status) },
 ];
 
 // asked is a query as the service takes it: an amount may be written as people do, such as ₦12,000.
-const asked = (query) => ({ ...query, amount: (query.amount ?? '').replaceAll(/[₦,\s]/g, '') });
+const asked = (query) => ({ ...query, amount: (query.amount ?? '').replaceAll(/[₦,\s]/g, ''), sort: '' });
 
-// payments lists them, newest first.
+// payments lists them, with what they come to.
 export function payments(_, query) {
+  const change = (q) => {
+    query = q;
+    setQuery(q);
+    link();
+    return found.reload();
+  };
   const found = list({
-    caption: 'Payments', noun: 'payment', columns,
-    fetchPage: (range) => read('/auth/payments', 'payments', { ...asked(query), ...range }),
-    none: () => (Object.values(query).some(Boolean) ? empty('No payments match.', 'Choose other dates, or clear the filters.')
+    caption: 'Payments', noun: 'payment', columns: paymentColumns, sorted: sorting(() => query, () => form, change), above: ({ sums }) => sumsOf(sums),
+    fetchPage: async ({ total, ...range }) => {
+      const { payments: rows, pagination, sums } = await get('/auth/payments', { ...asked(query), ...sortedBy(query), ...range, sums: total });
+      return { rows, pagination: { ...pagination, total: sums }, sums };
+    },
+    none: () => (Object.entries(query).some(([name, v]) => v && name !== 'sort') ? empty('No payments match.', 'Choose other dates, or clear the filters.')
       : empty('No payments yet.', 'Payments to your ', h('a', { href: '#/accounts' }, 'accounts'), ' appear here within moments.')),
   });
   const csv = h('a', { class: 'button', onclick: (e) => {
@@ -44,15 +54,22 @@ export function payments(_, query) {
     { name: 'from', label: 'From', type: 'date' }, { name: 'to', label: 'To', type: 'date' },
     { name: 'status', label: 'Status', options: [['', 'All'], ['provisional', 'Provisional'], ['confirmed', 'Confirmed'], ['reversed', 'Reversed'], ['needs_review', 'Needs review']] },
     { name: 'accountRef', label: 'Account', placeholder: 'Full reference' },
-  ], query, (q) => {
-    query = q;
-    setQuery(q);
-    link();
-    found.reload();
-  });
+    orders([['amount-desc', 'Largest first'], ['amount-asc', 'Smallest first']]),
+  ], query, change);
   link();
   const actions = [h('span', { class: 'dim' }, 'Export with these filters:'), csv, refreshButton(found.reload)];
   return { title: 'Payments', nodes: [pageHead('Payments', { actions }), form, found.box] };
+}
+
+// sumsOf is what all payments that the filters choose come to.
+function sumsOf(s) {
+  if (!s?.count) return null;
+  if (!s.exact) return h('p', { class: 'dim' }, `More than ${grouped(s.count)} payments: choose dates to see what they come to.`);
+  const outside = s.byStatus.filter((x) => ['reversed', 'needs_review'].includes(x.status))
+    .map((x) => `${plural(x.count, 'payment')} of ${naira(x.grossAmount)} ${x.status === 'reversed' ? 'reversed' : 'under review'}`);
+  return h('section', { class: 'card sums', 'aria-label': 'Sums' },
+    facts([['Gross', amount(s.grossAmount)], ['Fees', amount(s.fee)], ['Net', amount(s.amount)]]),
+    outside.length > 0 && h('p', { class: 'dim' }, `Among these, not in the balance: ${outside.join(', ')}.`));
 }
 
 const steps = {

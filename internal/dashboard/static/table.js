@@ -7,14 +7,48 @@ import { announce, button, region } from './ui.js';
 import { grouped, plural } from './format.js';
 
 // A column is {name, value(row), number: true for figures, wide: true for words, loose: true for what may be one endless word, head: true for what names the row}. Roles are written out, as the
-// style turns rows into cards on a narrow screen and browsers then forget what was a table.
-export function table(caption, columns, rows) {
+// style turns rows into cards on a narrow screen and browsers then forget what was a table. sorting is {value, choose(value)} where the columns with a sort are headings that sort.
+export function table(caption, columns, rows, sorting) {
   const body = h('tbody', { role: 'rowgroup' }, rows.map((r) => line(columns, r)));
   return h('table', { role: 'table' },
     h('caption', { class: 'hidden' }, caption),
     h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, columns.map(
-      (c) => h('th', { role: 'columnheader', scope: 'col', class: c.number && 'number' }, c.name)))),
+      (c) => (c.sort && sorting ? sortHead(c, sorting) : h('th', { role: 'columnheader', scope: 'col', class: c.number && 'number' }, c.name))))),
     body);
+}
+
+// How a list is sorted stands in its query as one word, such as amount-asc; none: the newest first.
+const newest = 'created-desc';
+
+// sortHead is a heading that sorts by its column, and the other way round when it does already. On a phone, where headings are not seen, the filters have the orders.
+function sortHead(c, { value, choose }) {
+  const [by, way] = (value || newest).split('-');
+  const here = by === c.sort;
+  const next = `${c.sort}-${here ? (way === 'asc' ? 'desc' : 'asc') : c.sort === 'name' ? 'asc' : 'desc'}`;
+  return h('th', { role: 'columnheader', scope: 'col', class: c.number && 'number', 'aria-label': c.name, 'aria-sort': here && (way === 'asc' ? 'ascending' : 'descending') },
+    h('button', { type: 'button', class: 'sort', 'data-sort': c.sort, onclick: () => choose(next === newest ? '' : next) },
+      c.name, h('span', { class: 'way', 'aria-hidden': 'true' }, here ? (way === 'asc' ? '▲' : '▼') : '')));
+}
+
+// sortedBy is how the service is asked for an order.
+export function sortedBy({ sort }) {
+  const [by, order] = (sort || '').split('-');
+  return sort ? { sort: by, order } : {};
+}
+
+// orders is the field of a form of filters that has a list's orders, beside the newest first: [[word, what it is called]].
+export const orders = (more) => ({ name: 'sort', label: 'Order', options: [['', 'Newest first'], ['created-asc', 'Oldest first'], ...more] });
+
+// sorting makes a list sort by its headings: query() is what it shows, change(query) shows another and says when it does.
+export function sorting(query, form, change) {
+  return {
+    get value() { return query().sort ?? ''; },
+    async choose(value) {
+      form().elements.sort.value = value;
+      await change({ ...query(), sort: value });
+      document.querySelector(`[data-sort="${(value || newest).split('-')[0]}"]`)?.focus();
+    },
+  };
 }
 
 function line(columns, row) {
@@ -33,13 +67,15 @@ export async function read(path, name, query) {
   return { rows: answer[name] ?? [], pagination: answer.pagination };
 }
 
-// list shows what fetchPage(range) answers, {rows, pagination}, for the range of a query. More is added by a button, and the focus goes on with it.
-export function list({ caption, columns, fetchPage, none, noun, nouns }) {
+// list shows what fetchPage(range) answers, {rows, pagination}, for the range of a query. More is added by a button, and the focus goes on with it. above(answer) makes what stands above it, of the
+// first page's answer. sorted is what sorting() makes.
+export function list({ caption, columns, fetchPage, none, noun, nouns, sorted, above = () => null }) {
   const fetchSome = async (after) => { // a page looks at so many rows only, and may find none among them
     let next = await fetchPage({ after, limit: 50, total: after === '' || '' });
     const { total } = next.pagination;
+    const first = next;
     while (next.rows.length === 0 && next.pagination.hasMore) next = await fetchPage({ after: next.pagination.nextCursor, limit: 50 });
-    return { ...next, total };
+    return { ...first, ...next, total, sort: sorted?.value };
   };
   return region(async () => {
     const first = await fetchSome('');
@@ -50,11 +86,12 @@ export function list({ caption, columns, fetchPage, none, noun, nouns }) {
       first.pagination = next.pagination;
     }
     return first;
-  }, ({ rows, pagination, total }) => {
+  }, (data) => {
+    const { rows, pagination, total } = data;
     if (rows.length === 0) return none();
-    const shown = table(caption, columns, rows);
+    const shown = table(caption, columns, rows, sorted);
     const size = h('p', { class: 'dim size' });
-    return [size, h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, total, size, { caption, fetchPage: fetchSome, noun, nouns })];
+    return [size, above(data), h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, total, size, { caption, fetchPage: fetchSome, noun, nouns })];
   }, { rows: 6 });
 }
 

@@ -4,7 +4,7 @@ import { get, segment } from './api.js';
 import { approval } from './approval.js';
 import { h } from './dom.js';
 import { setQuery, to } from './route.js';
-import { filters, list, read } from './table.js';
+import { filters, list, orders, read, sortedBy, sorting } from './table.js';
 import { amount, announce, badge, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, time } from './ui.js';
 
 // state is the status, or that it waits for people.
@@ -19,20 +19,26 @@ const meaning = {
   refunded: 'Paid, then returned by the bank. The money is back in the account.',
 };
 
-const columns = [
+// transferColumns are those of a table of transfers.
+export const transferColumns = [
   { name: 'Reference', head: true, value: (t) => h('a', { class: 'reference', href: to`/transfers/${t.merchantTxRef}` }, t.merchantTxRef) },
   { name: 'From account', loose: true, value: (t) => t.accountRef },
   { name: 'To', value: (t) => [h('span', { class: 'figures' }, t.accountNumber), ' ', dim('bank ' + t.bankCode)] },
-  { name: 'Amount', number: true, value: (t) => amount(t.amount) },
+  { name: 'Amount', number: true, sort: 'amount', value: (t) => amount(t.amount) },
   { name: 'Status', value: (t) => badge(state(t)) },
-  { name: 'Created', value: (t) => time(t.createdAt) },
+  { name: 'Created', sort: 'created', value: (t) => time(t.createdAt) },
 ];
 
-// transfers lists them, newest first.
+// transfers lists them.
 export function transfers(_, query, session) {
+  const change = (q) => {
+    query = q;
+    setQuery(q);
+    return found.reload();
+  };
   const found = list({
-    caption: 'Transfers', noun: 'transfer', columns,
-    fetchPage: (range) => read('/auth/transfers', 'transfers', { ...query, ...range }),
+    caption: 'Transfers', noun: 'transfer', columns: transferColumns, sorted: sorting(() => query, () => form, change),
+    fetchPage: (range) => read('/auth/transfers', 'transfers', { ...query, sort: '', ...sortedBy(query), ...range }),
     none: () => (query.status || query.awaiting || query.search || query.accountRef ? empty('No transfers match.')
       : empty('No transfers yet.', 'Payouts are made here by members with the role finance, or through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
   });
@@ -40,11 +46,8 @@ export function transfers(_, query, session) {
     { name: 'search', label: 'Search', type: 'search', placeholder: 'Reference, account or number' },
     { name: 'status', label: 'Status', options: [['', 'All'], ['pending', 'Pending'], ['processing', 'Processing'], ['success', 'Success'], ['failed', 'Failed'], ['refunded', 'Refunded']] },
     { name: 'awaiting', label: 'Approval', options: [['', 'All'], ['approval', 'Awaits approval']] },
-  ], query, (q) => {
-    query = q;
-    setQuery(q);
-    found.reload();
-  });
+    orders([['amount-desc', 'Largest first'], ['amount-asc', 'Smallest first']]),
+  ], query, change);
   return { title: 'Transfers', nodes: [pageHead('Transfers', { actions: [session.may('finance') && h('a', { class: 'button main', href: '#/payout' }, 'Pay out'), refreshButton(found.reload)] }), form, found.box] };
 }
 

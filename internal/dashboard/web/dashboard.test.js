@@ -3,6 +3,8 @@
 import './flows.js';
 import './held.js';
 import './payments.js';
+import './search.js';
+import './many.js';
 import './passwords.js';
 import './members.js';
 import './access.js';

@@ -82,7 +82,7 @@ test('a session that has ended leads to the login and back to where one was', as
   await page.getByLabel('Password').fill(tenant.password);
   await page.getByRole('button', { name: 'Log in' }).click();
   await page.waitForURL('**/dashboard#/customers?search=Ada');
-  assert.equal(await page.getByLabel('Search').inputValue(), 'Ada');
+  assert.equal(await page.getByLabel('Search', { exact: true }).inputValue(), 'Ada');
   await page.getByRole('button', { name: 'Log out' }).click();
   await page.waitForURL('**/dashboard#/login');
   assert.deepEqual((await v.context.cookies()).filter((c) => c.value), []);
@@ -309,9 +309,9 @@ test('a statement is filtered and exported', async () => {
   await page.getByRole('link', { name: '← Accounts' }).waitFor();
   await go(page, '/transfers?search=' + encodeURIComponent('customer'));
   await page.getByText('1 transfer', { exact: true }).waitFor();
-  await page.getByLabel('Search').fill('nothing of it');
+  await page.getByLabel('Search', { exact: true }).fill('nothing of it');
   await page.getByText('No transfers match.').waitFor();
-  await page.getByLabel('Search').fill('456789');
+  await page.getByLabel('Search', { exact: true }).fill('456789');
   await page.getByText('1 transfer', { exact: true }).waitFor();
   await go(page, '/accounts/' + account.ID);
 
@@ -373,7 +373,7 @@ test('lists are searched and read on, and going back leads to the same place', a
   await page.getByRole('link', { name: 'Accounts', exact: true }).click();
   await page.getByText('The first 50 of 52 accounts', { exact: true }).waitFor();
   assert.equal(await seen(), 0, 'a link begins anew');
-  await page.getByLabel('Search').fill('chidi');
+  await page.getByLabel('Search', { exact: true }).fill('chidi');
   await page.waitForURL('**search=chidi');
   await page.getByText('1 account', { exact: true }).waitFor();
   assert.equal(await page.evaluate(() => document.activeElement.name), 'search', 'typing is not interrupted');
@@ -381,8 +381,8 @@ test('lists are searched and read on, and going back leads to the same place', a
   await settled(page);
   await page.goBack();
   await settled(page);
-  assert.equal(await page.getByLabel('Search').inputValue(), 'chidi');
-  await page.getByLabel('Search').fill('nobody');
+  assert.equal(await page.getByLabel('Search', { exact: true }).inputValue(), 'chidi');
+  await page.getByLabel('Search', { exact: true }).fill('nobody');
   await page.getByText('No accounts match.').waitFor();
 
   await go(page, '/settings'); // left by a button of the mouse, without a click or a key
