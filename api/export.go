@@ -6,12 +6,20 @@ import (
 	"errors"
 	"mime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
 
+	"ajo/internal/account"
+	"ajo/internal/clock"
 	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/payment"
 	"ajo/internal/statement"
+	"ajo/internal/tenant"
+	"ajo/internal/transfer"
 	"ajo/ledger"
 	"ajo/ratelimit"
 )
@@ -52,26 +60,149 @@ func (e *edge) statementCSV(c *fiber.Ctx) error {
 // PDF.
 func (e *edge) statementPDF(c *fiber.Ctx) error {
 	return e.export(c, "application/pdf", "pdf", func(ctx context.Context, b *bytes.Buffer, ref string, f ledger.Filter) (string, error) {
-		t := caller(c)
-		a, opening, lines, err := e.Accounts.Lines(ctx, t.ID, ref, f, maxPDFLines)
+		x, err := e.Accounts.Export(ctx, caller(c).ID, ref, f, maxPDFLines)
 		if err != nil {
 			return "", err
 		}
-		s := statement.Sheet{
-			Tenant: t.Name, Holder: a.BankAccountName, Number: a.BankAccountNumber, Bank: a.BankName, Ref: a.AccountRef,
-			Filter: f, Opening: opening, At: e.Accounts.Clock.Now(),
-		}
-		for l, err := range lines {
-			if err != nil {
-				return "", err
-			}
-			s.Lines = append(s.Lines, l)
-		}
-		if s.Closing, err = e.Accounts.Closing(ctx, a, f, opening, s.Lines); err != nil {
+		return x.AccountRef, statement.PDF(b, x.AccountRef, e.Accounts.Clock.Now(), sheetOf(caller(c), f, x))
+	})
+}
+
+// statementXML is GET /auth/accounts/:accountRef/statement.xml, an addition: the lines of a time as
+// camt.053.
+func (e *edge) statementXML(c *fiber.Ctx) error {
+	return e.export(c, "application/xml", "xml", func(ctx context.Context, b *bytes.Buffer, ref string, f ledger.Filter) (string, error) {
+		f.Direction, f.Status = "", "" // its balances are those of all lines
+		x, err := e.Accounts.Export(ctx, caller(c).ID, ref, f, maxCSVLines)
+		if err != nil {
 			return "", err
 		}
-		return a.AccountRef, statement.PDF(b, s)
+		return x.AccountRef, statement.Camt(b, e.Accounts.Clock.Now(), sheetOf(caller(c), f, x))
 	})
+}
+
+// allCSV, allPDF and allXML are GET /auth/statement.csv, .pdf and .xml, an addition: the statements
+// of all accounts in one file.
+func (e *edge) allCSV(c *fiber.Ctx) error {
+	return e.exportAll(c, "text/csv; charset=utf-8", "csv", maxCSVLines, func(b *bytes.Buffer, _ time.Time, sheets []statement.Sheet) error {
+		return statement.AllCSV(b, sheets)
+	})
+}
+
+func (e *edge) allPDF(c *fiber.Ctx) error {
+	return e.exportAll(c, "application/pdf", "pdf", maxPDFLines, func(b *bytes.Buffer, at time.Time, sheets []statement.Sheet) error {
+		return statement.PDF(b, caller(c).Name, at, sheets...)
+	})
+}
+
+func (e *edge) allXML(c *fiber.Ctx) error {
+	return e.exportAll(c, "application/xml", "xml", maxCSVLines, func(b *bytes.Buffer, at time.Time, sheets []statement.Sheet) error {
+		return statement.Camt(b, at, sheets...)
+	})
+}
+
+func (e *edge) exportAll(c *fiber.Ctx, media, ending string, limit int, write func(*bytes.Buffer, time.Time, []statement.Sheet) error) error {
+	f, err := statementFilter(c)
+	if err != nil {
+		return err
+	}
+	if ending == "xml" {
+		f.Direction, f.Status = "", ""
+	}
+	return e.sendFile(c, media, ending, func(ctx context.Context, b *bytes.Buffer) (string, error) {
+		t := caller(c)
+		list, err := e.Accounts.Exports(ctx, t.ID, f, limit)
+		if err != nil {
+			return "", err
+		}
+		var sheets []statement.Sheet
+		for _, x := range list {
+			sheets = append(sheets, sheetOf(t, f, x))
+		}
+		if len(sheets) == 0 && ending == "pdf" {
+			sheets = []statement.Sheet{{Tenant: t.Name, Filter: f}}
+		}
+		return "statements", write(b, e.Accounts.Clock.Now(), sheets)
+	})
+}
+
+func sheetOf(t tenant.Tenant, f ledger.Filter, x account.Export) statement.Sheet {
+	return statement.Sheet{
+		Tenant: t.Name, Holder: x.BankAccountName, Number: x.BankAccountNumber, Bank: x.BankName, Ref: x.AccountRef,
+		Filter: f, Opening: x.Opening, Closing: x.Closing, Standing: x.Standing, Lines: x.Lines,
+	}
+}
+
+// Refusals of a receipt of what is not final.
+var (
+	errUnconfirmed = errs.New(errs.Unprocessable, "the payment is not confirmed")
+	errUnpaid      = errs.New(errs.Unprocessable, "the transfer has not succeeded")
+)
+
+// paymentReceipt is GET /auth/payments/:id/receipt.pdf, an addition: of a confirmed payment.
+func (e *edge) paymentReceipt(c *fiber.Ctx) error {
+	id, err := uuid.Parse(pathParam(c, "id"))
+	if err != nil {
+		return payment.ErrNotFound
+	}
+	return e.sendFile(c, "application/pdf", "pdf", func(ctx context.Context, b *bytes.Buffer) (string, error) {
+		p, err := e.Payments.Timeline(ctx, caller(c).ID, id)
+		if err == nil && p.Status != ledger.Confirmed {
+			err = errUnconfirmed
+		}
+		if err != nil {
+			return "", err
+		}
+		return "receipt-" + p.ID.String(), statement.ReceiptPDF(b, statement.PaymentReceipt(caller(c).Name, p.Payment, e.Accounts.Clock.Now()))
+	})
+}
+
+// transferReceipt is GET /auth/transfers/:merchantTxRef/receipt.pdf, an addition: of a payout that
+// the bank has made.
+func (e *edge) transferReceipt(c *fiber.Ctx) error {
+	return e.sendFile(c, "application/pdf", "pdf", func(ctx context.Context, b *bytes.Buffer) (string, error) {
+		t, err := e.Transfers.Get(ctx, caller(c).ID, pathParam(c, "merchantTxRef"))
+		if err == nil && t.Status != transfer.Success {
+			err = errUnpaid
+		}
+		if err != nil {
+			return "", err
+		}
+		return "receipt-" + t.MerchantTxRef, statement.ReceiptPDF(b, payoutReceipt(caller(c).Name, t, e.Accounts.Clock.Now()))
+	})
+}
+
+func payoutReceipt(from string, t transfer.Transfer, at time.Time) statement.Receipt {
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	sum := func(a *money.Amount) string {
+		if a == nil || !a.IsPositive() {
+			return ""
+		}
+		return "₦ " + a.Grouped()
+	}
+	amount := t.Amount
+	if t.PaidAmount != nil {
+		amount = *t.PaidAmount
+	}
+	return statement.Receipt{Title: "Receipt of a payout", Tenant: from, Ref: t.MerchantTxRef, Amount: amount, At: at, Facts: [][2]string{
+		{"Paid by", from},
+		{"From account", t.AccountRef},
+		{"To", text(t.AccountName)},
+		{"To account number", t.AccountNumber},
+		{"Bank", strings.TrimSpace(text(t.BankName) + " " + t.BankCode)},
+		{"Narration", t.Narration},
+		{"Bank's fee", sum(t.ProviderFee)},
+		{"VAT", sum(t.VAT)},
+		{"Stamp duty", sum(t.StampDuty)},
+		{"Ordered", t.CreatedAt.In(clock.Lagos).Format("2 Jan 2006 15:04")},
+		{"State", "Paid, by the bank's record"},
+		{"Reference", t.MerchantTxRef},
+	}}
 }
 
 // export sends a statement.

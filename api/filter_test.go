@@ -226,7 +226,12 @@ func TestStatementAsAFile(t *testing.T) {
 	r = w.do("GET", "/auth/accounts/"+url.PathEscape(odd)+"/statement.csv", "", m.withSession()...).ok(200, nil)
 	require.Regexp(t, `^attachment; filename=statement-a-b---filename-evil-exe---x{54}-2026-03-03\.csv$`, r.Header.Get("Content-Disposition"))
 
-	for _, ending := range []string{"csv", "pdf"} {
+	r = w.do("GET", "/auth/accounts/shop-1/statement.xml?from=2026-03-03", "", m.withSession()...).ok(200, nil)
+	require.Equal(t, "application/xml", r.Header.Get("Content-Type"))
+	require.Contains(t, r.Body, "urn:iso:std:iso:20022:tech:xsd:camt.053.001.08")
+	require.Contains(t, r.Body, `<Amt Ccy="NGN">35.00</Amt>`, "the closing balance")
+
+	for _, ending := range []string{"csv", "pdf", "xml"} {
 		path := "/auth/accounts/shop-1/statement." + ending
 		w.do("GET", strings.Replace(path, "shop-1", "nobody", 1), "", m.withSession()...).refused(404, "account not found")
 		w.do("GET", path, "").refused(401, "unauthorized")

@@ -106,6 +106,8 @@ func TestFilteredListsReadABoundedPart(t *testing.T) {
 		{ProviderTxnRef: "none"},
 		{ProviderTxnRef: "none", Status: payment.Failed},
 		{Number: "0000000000"},
+		{Payer: "nobody"},
+		{Session: paidSession},
 		{Amount: &amount},
 		{From: w.Clock.Now().AddDate(9, 0, 0)},
 		{To: w.Clock.Now().AddDate(-9, 0, 0)},

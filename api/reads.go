@@ -24,6 +24,10 @@ var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/accounts/:accountRef/statement"}:     true,
 	{"GET", "/auth/accounts/:accountRef/statement.csv"}: true,
 	{"GET", "/auth/accounts/:accountRef/statement.pdf"}: true,
+	{"GET", "/auth/accounts/:accountRef/statement.xml"}: true,
+	{"GET", "/auth/statement.csv"}:                      true,
+	{"GET", "/auth/statement.pdf"}:                      true,
+	{"GET", "/auth/statement.xml"}:                      true,
 
 	{"GET", "/v1/accounts/:accountRef/holds"}:     true,
 	{"GET", "/auth/accounts/:accountRef/holds"}:   true,

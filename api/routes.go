@@ -117,6 +117,12 @@ var Routes = []Route{
 	// export.go
 	{"GET", "/auth/accounts/:accountRef/statement.csv", Session, "", tenant.Viewer, false, (*edge).statementCSV},
 	{"GET", "/auth/accounts/:accountRef/statement.pdf", Session, "", tenant.Viewer, false, (*edge).statementPDF},
+	{"GET", "/auth/accounts/:accountRef/statement.xml", Session, "", tenant.Viewer, false, (*edge).statementXML},
+	{"GET", "/auth/statement.csv", Session, "", tenant.Viewer, false, (*edge).allCSV},
+	{"GET", "/auth/statement.pdf", Session, "", tenant.Viewer, false, (*edge).allPDF},
+	{"GET", "/auth/statement.xml", Session, "", tenant.Viewer, false, (*edge).allXML},
+	{"GET", "/auth/payments/:id/receipt.pdf", Session, "", tenant.Viewer, false, (*edge).paymentReceipt},
+	{"GET", "/auth/transfers/:merchantTxRef/receipt.pdf", Session, "", tenant.Viewer, false, (*edge).transferReceipt},
 
 	// holds.go
 	{"POST", "/v1/accounts/:accountRef/holds", Key, tenant.HoldsWrite, "", false, (*edge).placeHold},

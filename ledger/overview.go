@@ -11,7 +11,7 @@ import (
 	"ajo/internal/pg"
 )
 
-// OverviewDays is how many days an [Overview] covers, today among them.
+// OverviewDays is how many days an [Overview] covers unless asked otherwise, today among them.
 const OverviewDays = 30
 
 // Overview is a tenant's money at one look. Its JSON form is a part of GET /auth/overview.
@@ -40,13 +40,13 @@ type Day struct {
 	MoneyOut money.Amount `json:"moneyOut"`
 }
 
-// ReadOverview reads a tenant's overview. It reads the balances and the days' sums, never the
-// entries: its cost grows with the number of accounts, not with what happened on them. The entries
-// under review of the whole service are few.
-func ReadOverview(ctx context.Context, q pg.Querier, tenantID uuid.UUID, now time.Time) (Overview, error) {
+// ReadOverview reads a tenant's overview of the last days. It reads the balances and the days'
+// sums, never the entries: its cost grows with the number of accounts, not with what happened on
+// them. The entries under review of the whole service are few.
+func ReadOverview(ctx context.Context, q pg.Querier, tenantID uuid.UUID, now time.Time, days int) (Overview, error) {
 	o := Overview{Currency: money.Currency}
 	today := now.In(clock.Lagos)
-	first := today.AddDate(0, 0, 1-OverviewDays)
+	first := today.AddDate(0, 0, 1-days)
 	rows, err := q.Query(ctx, overviewSQL, tenantID, first.Format(time.DateOnly), today.Format(time.DateOnly))
 	if err != nil {
 		return o, err

@@ -21,7 +21,7 @@ func (b *books) tenant() uuid.UUID {
 
 func (b *books) overview() ledger.Overview {
 	b.T.Helper()
-	o, err := ledger.ReadOverview(b.ctx, b.Pool, b.tenant(), b.Clock.Now())
+	o, err := ledger.ReadOverview(b.ctx, b.Pool, b.tenant(), b.Clock.Now(), ledger.OverviewDays)
 	require.NoError(b.T, err)
 	return o
 }

@@ -267,6 +267,23 @@ func (f Filter) Closing(ctx context.Context, q pg.Querier, account uuid.UUID, op
 	return balance.Add(moved), err
 }
 
+// StandingAt is what an account's entries of before a time come to by what is known now: unlike
+// [BalanceAt] it leaves out what is under review by now, and has what no longer is. So two of them
+// differ by the entries between, as these stand now.
+func StandingAt(ctx context.Context, q pg.Querier, account uuid.UUID, at time.Time) (standing money.Amount, err error) {
+	seq, err := lastBefore(ctx, q, account, at)
+	if err != nil || seq == 0 {
+		return standing, err
+	}
+	err = q.QueryRow(ctx, `
+		SELECT l.running_balance + coalesce((
+			SELECT sum(CASE e.direction WHEN 'credit' THEN e.amount ELSE -e.amount END
+				* ((e.status <> 'needs_review')::int - (e.review_from_seq IS NULL OR e.review_from_seq >= $2 OR e.review_to_seq < $2)::int))
+			FROM ledger_entries e WHERE e.account_id = $1 AND e.seq <= $2 AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)), 0)
+		FROM ledger_entries l WHERE l.account_id = $1 AND l.seq = $2`, account, seq).Scan(&standing)
+	return standing, err
+}
+
 // nullableLine is a line of the outer join: an account without entries still has its totals.
 type nullableLine struct {
 	id, group, reversal, refundOf                       *uuid.UUID

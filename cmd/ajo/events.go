@@ -28,7 +28,8 @@ func (t *tool) newEventsListCmd() *cobra.Command {
 		command: command{
 			short: "List inbound events, newest first",
 			example: "  ajo events list --category misdirected\n  ajo events list --transaction API-VACT_TRA-B7B10\n" +
-				"  ajo events list --number 9391076543 --amount 5000 --day 2026-01-30",
+				"  ajo events list --number 9391076543 --amount 5000 --day 2026-01-30\n" +
+				"  ajo events list --payer \"amina bello\"",
 			flags: q.add,
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]payment.InboundEvent, page.Info, error) {
@@ -54,7 +55,7 @@ func (t *tool) newEventsListCmd() *cobra.Command {
 }
 
 // eventQuery is the filter of a list of events.
-type eventQuery struct{ category, status, transaction, number, amount, day string }
+type eventQuery struct{ category, status, transaction, number, amount, day, payer, session string }
 
 func (q *eventQuery) add(cmd *cobra.Command) {
 	addChoice(cmd, &q.category, "category", payment.CategoryPayment, payment.CategoryMisdirected, payment.CategorySigInvalid, payment.CategoryNonPayment, payment.CategoryProcessingError)
@@ -62,11 +63,13 @@ func (q *eventQuery) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&q.transaction, "transaction", "", "the bank's transaction id")
 	cmd.Flags().StringVar(&q.number, "number", "", "the account number that was paid")
 	cmd.Flags().StringVar(&q.amount, "amount", "", "what the payer sent, in naira, as 5000 or 1250.50")
+	cmd.Flags().StringVar(&q.payer, "payer", "", "a part of the payer's name")
+	cmd.Flags().StringVar(&q.session, "session", "", "the session id of the payment")
 	cmd.Flags().StringVar(&q.day, "day", "", "the day of the payment in Lagos, as 2026-01-30")
 }
 
 func (q *eventQuery) filter() (payment.EventFilter, error) {
-	f := payment.EventFilter{Category: payment.Category(q.category), Status: payment.Status(q.status), ProviderTxnRef: q.transaction, Number: q.number}
+	f := payment.EventFilter{Category: payment.Category(q.category), Status: payment.Status(q.status), ProviderTxnRef: q.transaction, Number: q.number, Payer: q.payer, Session: q.session}
 	if q.amount != "" {
 		a, err := money.Parse(q.amount)
 		if err != nil {

@@ -230,8 +230,3 @@ func (s *Service) Lines(ctx context.Context, tenantID uuid.UUID, ref string, f l
 	opening, err := ledger.BalanceAt(ctx, q, a.ID, f.From)
 	return a, opening, ledger.Lines(ctx, q, a.ID, f, limit), err
 }
-
-// Closing reads the balance at the end of the filter's time, as [ledger.Filter.Closing] does.
-func (s *Service) Closing(ctx context.Context, a Account, f ledger.Filter, opening money.Amount, lines []ledger.Line) (money.Amount, error) {
-	return f.Closing(ctx, pg.Reader(ctx, s.Pool), a.ID, opening, lines, s.Clock.Now())
-}

@@ -17,9 +17,9 @@ type Overview struct {
 
 // Overview reads what a tenant has, and how it moved in the last days. The tenant's own session may
 // ask.
-func (s *Service) Overview(ctx context.Context, tenantID uuid.UUID) (Overview, error) {
+func (s *Service) Overview(ctx context.Context, tenantID uuid.UUID, days int) (Overview, error) {
 	q := pg.Reader(ctx, s.Pool)
-	money, err := ledger.ReadOverview(ctx, q, tenantID, s.Clock.Now())
+	money, err := ledger.ReadOverview(ctx, q, tenantID, s.Clock.Now(), days)
 	if err != nil {
 		return Overview{}, err
 	}

@@ -26,7 +26,7 @@ var Reads = []Read{
 	{Command: "review list"},
 	{Command: "review show", Args: []string{"event"}},
 	{Command: "recalls list", Flags: []string{"status"}},
-	{Command: "events list", Flags: []string{"category", "status", "day", "amount", "number", "transaction"}},
+	{Command: "events list", Flags: []string{"category", "status", "day", "amount", "number", "transaction", "payer", "session"}},
 	{Command: "events show", Args: []string{"event"}},
 	{Command: "transfers list", Flags: []string{"status", "differing", "tenant"}},
 	{Command: "transfers show", Args: []string{"reference"}},

@@ -78,6 +78,9 @@ type EventFilter struct {
 	// of the account that was paid: as the event has it, or of the account that it was posted to
 	Number string
 	Amount *money.Amount // gross, as the payer sent it
+	Payer  string        // a part of the payer's name, as the event has it, in any case
+	// the interbank switch's id of the payment, whole
+	Session string
 	// paid at or after From, and before To, by the event's own time; zero: without that end
 	From, To time.Time
 }
@@ -111,9 +114,10 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 			AND (@category <> 'misdirected' OR misdirected) AND (@category <> 'sig_invalid' OR forged) AND (@status = '' OR status = @status)
 			AND (@ref = '' OR `+ofTransaction+`)
 			AND (@number = '' OR alias_number = @number OR account_id IN (SELECT a.id FROM accounts a WHERE a.bank_account_number = @number))
+			AND (@payer = '' OR strpos(lower(sender_name), lower(@payer)) > 0) AND (@session = '' OR session_id = @session)
 			AND (@amount::numeric IS NULL OR amount = @amount) AND (@from::timestamptz IS NULL OR occurred_at >= @from) AND (@to::timestamptz IS NULL OR occurred_at < @to)
 		ORDER BY id DESC LIMIT @limit`, pgx.NamedArgs{
-		"category": string(f.Category), "status": string(f.Status), "ref": f.ProviderTxnRef, "number": f.Number, "amount": f.Amount,
+		"category": string(f.Category), "status": string(f.Status), "ref": f.ProviderTxnRef, "number": f.Number, "amount": f.Amount, "payer": f.Payer, "session": f.Session,
 		"from": orNull(f.From), "to": orNull(f.To),
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/csv"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -29,37 +30,65 @@ const bom = "\uFEFF"
 // CSV writes the lines as RFC 4180 has it, in UTF-8 with a byte order mark, under a line of names.
 // It stops at the first error of lines or w, and returns it.
 func CSV(w io.Writer, lines iter.Seq2[ledger.Line, error]) error {
-	if _, err := io.WriteString(w, bom); err != nil {
-		return err
-	}
-	out := csv.NewWriter(w)
-	out.UseCRLF = true
-	if err := out.Write(columns); err != nil {
+	out, err := beginCSV(w, columns)
+	if err != nil {
 		return err
 	}
 	for l, err := range lines {
-		if err != nil {
-			return err
+		if err == nil {
+			err = out.Write(cells(l))
 		}
-		e := l.Entry
-		transfer, reversal := "", ""
-		if e.TransferRef != nil {
-			transfer = *e.TransferRef
-		}
-		if e.ReversalOf != nil {
-			reversal = e.ReversalOf.String()
-		}
-		err := out.Write([]string{
-			e.CreatedAt.In(clock.Lagos).Format(time.RFC3339), string(e.Direction), e.Amount.String(), e.Fee.String(), e.Currency, string(e.Status),
-			harmless(e.Narration), harmless(e.ProviderTxnRef), transfer, l.RunningBalance.String(), e.ID.String(), e.TransactionGroupID.String(), reversal,
-			harmless(e.SenderName), harmless(e.SenderBank), harmless(e.SenderAccount), harmless(e.SenderBankCode), harmless(e.SessionID), string(e.Kind),
-		})
 		if err != nil {
 			return err
 		}
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// AllCSV writes the lines of the sheets, account by account, in the form of [CSV] with two columns
+// more, which say of which account a line is.
+func AllCSV(w io.Writer, sheets []Sheet) error {
+	out, err := beginCSV(w, append(slices.Clone(columns), "accountRef", "accountNumber"))
+	if err != nil {
+		return err
+	}
+	for _, s := range sheets {
+		for _, l := range s.Lines {
+			if err := out.Write(append(cells(l), harmless(s.Ref), s.Number)); err != nil {
+				return err
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// beginCSV writes a file's first line, of names.
+func beginCSV(w io.Writer, names []string) (*csv.Writer, error) {
+	if _, err := io.WriteString(w, bom); err != nil {
+		return nil, err
+	}
+	out := csv.NewWriter(w)
+	out.UseCRLF = true
+	return out, out.Write(names)
+}
+
+// cells are a line's values, by columns.
+func cells(l ledger.Line) []string {
+	e := l.Entry
+	transfer, reversal := "", ""
+	if e.TransferRef != nil {
+		transfer = *e.TransferRef
+	}
+	if e.ReversalOf != nil {
+		reversal = e.ReversalOf.String()
+	}
+	return []string{
+		e.CreatedAt.In(clock.Lagos).Format(time.RFC3339), string(e.Direction), e.Amount.String(), e.Fee.String(), e.Currency, string(e.Status),
+		harmless(e.Narration), harmless(e.ProviderTxnRef), transfer, l.RunningBalance.String(), e.ID.String(), e.TransactionGroupID.String(), reversal,
+		harmless(e.SenderName), harmless(e.SenderBank), harmless(e.SenderAccount), harmless(e.SenderBankCode), harmless(e.SessionID), string(e.Kind),
+	}
 }
 
 // harmless makes a payer's words a text to a spreadsheet, which takes a cell that begins with =, +,

@@ -1,7 +1,6 @@
 package statement
 
 import (
-	"encoding/csv"
 	"io"
 	"time"
 
@@ -18,15 +17,11 @@ var paymentColumns = []string{
 // PaymentsCSV writes the payments that each reads, in the form of [CSV]. It returns the first error
 // of each or w.
 func PaymentsCSV(w io.Writer, each func(func(ledger.Payment) error) error) error {
-	if _, err := io.WriteString(w, bom); err != nil {
+	out, err := beginCSV(w, paymentColumns)
+	if err != nil {
 		return err
 	}
-	out := csv.NewWriter(w)
-	out.UseCRLF = true
-	if err := out.Write(paymentColumns); err != nil {
-		return err
-	}
-	err := each(func(p ledger.Payment) error {
+	err = each(func(p ledger.Payment) error {
 		number, confirmed := "", ""
 		if p.AccountNumber != nil {
 			number = *p.AccountNumber

@@ -3,6 +3,7 @@ package statement
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -23,8 +24,8 @@ type Sheet struct {
 	Filter                            ledger.Filter
 	Opening                           money.Amount // at the beginning of the filter's time
 	Closing                           money.Amount // at its end
+	Standing                          money.Amount // the same by what is known now, for Camt
 	Lines                             []ledger.Line
-	At                                time.Time // when it is made
 }
 
 // The page, in millimetres: A4 across.
@@ -54,14 +55,32 @@ var table = []column{
 	{"Balance (₦)", 31, "R"},
 }
 
-// PDF writes the sheet as pages with a heading, a table and page numbers. Its only errors are those
-// of w and of the library.
-func PDF(w io.Writer, s Sheet) error {
-	pdf := fpdf.New("L", "mm", "A4", "")
+// PDF writes the sheets as pages with a heading, a table and page numbers, each from a new page on.
+// name is what they are of. Its only errors are those of w and of the library.
+func PDF(w io.Writer, name string, at time.Time, sheets ...Sheet) error {
+	pdf := newPDF("L", "Statement of "+name, name, at)
+	for _, s := range sheets {
+		pdf.AddPage()
+		s.heading(pdf)
+		head(pdf)
+		for _, l := range s.Lines {
+			row(pdf, l)
+		}
+		if len(s.Lines) == 0 {
+			pdf.CellFormat(0, 2*lineHeight, "No entries.", "", 1, "L", false, 0, "")
+		}
+	}
+	return pdf.Output(w)
+}
+
+// newPDF is an empty document with its fonts, and a foot on each page that says what it is of and
+// when it was made.
+func newPDF(orientation, title, name string, at time.Time) *fpdf.Fpdf {
+	pdf := fpdf.New(orientation, "mm", "A4", "")
 	pdf.SetCatalogSort(true)
-	pdf.SetCreationDate(s.At)
-	pdf.SetModificationDate(s.At)
-	pdf.SetTitle("Statement of "+plain(s.Ref), true)
+	pdf.SetCreationDate(at)
+	pdf.SetModificationDate(at)
+	pdf.SetTitle(plain(title), true)
 	pdf.SetCreator("Ajo", true)
 	pdf.SetLang("en-NG")
 	pdf.SetMargins(margin, margin, margin)
@@ -72,18 +91,9 @@ func PDF(w io.Writer, s Sheet) error {
 	pdf.SetFooterFunc(func() {
 		pdf.SetXY(margin, -margin)
 		pdf.SetFont(family, "", 7)
-		pdf.CellFormat(0, lineHeight, fmt.Sprintf("%s · made %s · page %d of {nb}", plain(s.Ref), day(s.At)+" "+hour(s.At), pdf.PageNo()), "", 0, "R", false, 0, "")
+		pdf.CellFormat(0, lineHeight, fmt.Sprintf("%s · made %s · page %d of {nb}", plain(name), day(at)+" "+hour(at), pdf.PageNo()), "", 0, "R", false, 0, "")
 	})
-	pdf.AddPage()
-	s.heading(pdf)
-	head(pdf)
-	for _, l := range s.Lines {
-		row(pdf, l)
-	}
-	if len(s.Lines) == 0 {
-		pdf.CellFormat(0, 2*lineHeight, "No entries.", "", 1, "L", false, 0, "")
-	}
-	return pdf.Output(w)
+	return pdf
 }
 
 // heading says whose statement it is, of what time, and what it comes to.
@@ -97,6 +107,9 @@ func (s Sheet) heading(pdf *fpdf.Fpdf) {
 		{"Number", strings.TrimSpace(s.Number + " " + s.Bank)},
 		{"Period", period(s.Filter)},
 		{"Entries", fmt.Sprint(len(s.Lines))},
+	}
+	if s.Ref == "" { // of all accounts, none of which has any
+		facts = slices.Delete(facts, 1, 3)
 	}
 	if only := s.only(); only != "" {
 		facts = append(facts, [2]string{"Only", only})
@@ -214,8 +227,12 @@ const maxParts = 6
 
 // split breaks a text for its column, between words and, where one is too long, within it. The
 // library's own SplitText takes the mark of an Ọ̀ for a letter of boundless width.
-func split(pdf *fpdf.Fpdf, text string, column int) (parts []string) {
-	fits := func(s string) bool { return pdf.GetStringWidth(s) <= table[column].width-2 }
+func split(pdf *fpdf.Fpdf, text string, column int) []string {
+	return splitWithin(pdf, text, table[column].width-2)
+}
+
+func splitWithin(pdf *fpdf.Fpdf, text string, width float64) (parts []string) {
+	fits := func(s string) bool { return pdf.GetStringWidth(s) <= width }
 	part := ""
 	for _, word := range strings.Fields(text) {
 		if longer := strings.TrimSpace(part + " " + word); fits(longer) {

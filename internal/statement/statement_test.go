@@ -102,7 +102,7 @@ func TestCSVEndsAtAnError(t *testing.T) {
 }
 
 func sheet(lines ...ledger.Line) Sheet {
-	return Sheet{Tenant: "Ṣadé & Ọmọ Stores", Holder: "Ọlábísí Ẹ̀kúndayọ̀", Number: "9012345678", Bank: "Ajo Bank", Ref: "customer-1", Lines: lines, At: at}
+	return Sheet{Tenant: "Ṣadé & Ọmọ Stores", Holder: "Ọlábísí Ẹ̀kúndayọ̀", Number: "9012345678", Bank: "Ajo Bank", Ref: "customer-1", Lines: lines}
 }
 
 var (
@@ -112,9 +112,13 @@ var (
 )
 
 // read returns a PDF's text, page by page: what its pages show, which is UTF-16.
-func read(t require.TestingT, s Sheet) (pages []string) {
+func read(t require.TestingT, sheets ...Sheet) []string {
 	var b bytes.Buffer
-	require.NoError(t, PDF(&b, s))
+	require.NoError(t, PDF(&b, sheets[0].Ref, at, sheets...))
+	return textOf(t, b)
+}
+
+func textOf(t require.TestingT, b bytes.Buffer) (pages []string) {
 	require.True(t, bytes.HasPrefix(b.Bytes(), []byte("%PDF-1.")))
 	for _, at := range streams.FindAllSubmatchIndex(b.Bytes(), -1) {
 		r, err := zlib.NewReader(bytes.NewReader(b.Bytes()[at[1]:]))
@@ -160,6 +164,20 @@ func TestPDF(t *testing.T) {
 	require.Contains(t, text, "money in, needs review")
 	require.NotContains(t, text, "Closing balance", "of some of the lines it says nothing")
 	require.Contains(t, strings.Join(read(t, sheet()), "\n"), "No entries.")
+}
+
+// Several statements each begin on a page.
+func TestPDFOfAllAccounts(t *testing.T) {
+	t.Parallel()
+	other := sheet(line("the second"))
+	other.Ref, other.Holder = "customer-2", "Chidi Eze"
+	pages := read(t, sheet(line("the first")), other)
+	require.Len(t, pages, 2)
+	require.Contains(t, pages[0], "the first")
+	require.Contains(t, pages[1], "Chidi Eze (customer-2)")
+	none := strings.Join(read(t, Sheet{Tenant: "Ada Stores"}), "\n")
+	require.Contains(t, none, "No entries.")
+	require.NotContains(t, none, "Account\n")
 }
 
 // The table goes on over the pages, with its head on each, and nothing is lost or written below the
@@ -241,7 +259,7 @@ func BenchmarkPDF(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var out bytes.Buffer
-		if err := PDF(&out, sheet(lines...)); err != nil {
+		if err := PDF(&out, "a", at, sheet(lines...)); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(out.Len()), "bytes")

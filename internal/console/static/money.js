@@ -33,6 +33,7 @@ export function events(_, query) {
     fields: [
       choice('category', 'Category', 'payment', 'misdirected', 'sig_invalid', 'non_payment_event', 'processing_error'), choice('status', 'Status', 'received', 'processed', 'ignored', 'failed'),
       { name: 'day', label: 'Day (Lagos)', type: 'date' }, { name: 'amount', label: 'Amount', type: 'text', placeholder: '5000.00' }, { name: 'number', label: 'Account number' }, { name: 'transaction', label: 'Transaction' },
+      { name: 'payer', label: 'Payer’s name', type: 'search' }, { name: 'session', label: 'Session ID' },
     ],
   });
 }

@@ -74,6 +74,8 @@ function places(text) {
       one(what, command, { [name]: text }, `#/${path}/${text}`);
     }
   }
+  if (/^[0-9]{20,}$/.test(text)) many('Payments of the session ID', { session: text }, '#/events?session=' + text);
+  else if (/[^0-9.,]/.test(text) && !text.includes('@') && !uuid.test(text)) many('Payments by a payer of the name, among the newest', { payer: text }, '#/events?payer=' + encodeURIComponent(text));
   if (text.includes('@')) one('Tenant', 'tenant show', { tenant: text }, to`/tenants/${text}`);
   if (!text.includes(' ') && !text.includes('@')) {
     one('Payout', 'transfers show', { reference: text }, to`/transfers/${text}`);
@@ -109,7 +111,7 @@ async function search(text) {
 }
 
 export function searchPage(_, { q = '' }) {
-  const f = form([{ name: 'q', label: 'Number, reference, ID, e-mail, tenant’s name or sum', type: 'search', required: true, maxlength: 100, value: q, autocomplete: 'off', spellcheck: 'false' }], 'Search', async (v) => {
+  const f = form([{ name: 'q', label: 'Number, reference, ID, session ID, e-mail, name of a payer or a tenant, or sum', type: 'search', required: true, maxlength: 100, value: q, autocomplete: 'off', spellcheck: 'false' }], 'Search', async (v) => {
     location.hash = '#/search?' + new URLSearchParams({ q: v.q });
   });
   const found = q && region(() => search(q), (hits) => (hits.length === 0 ? empty('Nothing was found.', 'Try the whole number, reference or sum.') : h('div', { class: 'table' }, table('Found', [

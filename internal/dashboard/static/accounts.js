@@ -2,11 +2,12 @@
 
 import { get, queryText, segment } from './api.js';
 import { h } from './dom.js';
+import { field } from './form.js';
 import { fixed, naira, words } from './format.js';
 import { holdButton, releaseButton } from './holds.js';
 import { setQuery, to } from './route.js';
 import { filters, list, orders, read, sortedBy, sorting, table } from './table.js';
-import { amount, badge, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
+import { amount, badge, card, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 // accountColumns are those of a table of accounts that a query has chosen.
 export const accountColumns = (query) => [
@@ -39,7 +40,21 @@ export function accounts(_, query) {
     { name: 'status', label: 'Status', options: [['', 'All'], ['active', 'Active'], ['expired', 'Expired'], ['needs_review', 'Needs review']] },
     orders([['name-asc', 'Holder, A to Z'], ['name-desc', 'Holder, Z to A'], ['balance-desc', 'Highest balance'], ['balance-asc', 'Lowest balance']]),
   ], query, change);
-  return { title: 'Accounts', nodes: [pageHead('Accounts', { actions: refreshButton(found.reload) }), form, found.box] };
+  return { title: 'Accounts', nodes: [pageHead('Accounts', { actions: refreshButton(found.reload) }), form, found.box, allStatements()] };
+}
+
+// allStatements exports the statements of all accounts, of the dates that are chosen.
+function allStatements() {
+  const dates = { from: '', to: '' };
+  const links = [['csv', 'CSV'], ['pdf', 'PDF'], ['xml', 'camt.053']].map(([ending, name]) => [ending, h('a', { class: 'button', onclick: exported }, name)]);
+  const link = () => links.forEach(([ending, a]) => { a.href = '/auth/statement.' + ending + queryText(dates); });
+  const day = (name, label) => field({ name, label, type: 'date', onchange: (e) => {
+    dates[name] = e.target.value;
+    link();
+  } });
+  link();
+  return card('Statements of all accounts', h('p', { class: 'dim' }, 'One file with each account that has lines, oldest first.'),
+    h('div', { class: 'filters' }, day('from', 'From'), day('to', 'To'), h('div', { class: 'actions' }, links.map(([, a]) => a))));
 }
 
 // account shows one account: what it is, its money and its statement.
@@ -141,9 +156,11 @@ function statement(path, query) {
   const filter = () => ({ ...query, order: '' }); // a file is oldest first, as its balances are read downwards
   const csv = h('a', { class: 'button', onclick: exported }, 'CSV');
   const pdf = h('a', { class: 'button', onclick: exported }, 'PDF');
+  const xml = h('a', { class: 'button', onclick: exported, title: 'ISO 20022 camt.053, for programs that keep books. It has all lines of the dates.' }, 'camt.053');
   const links = () => {
     csv.href = path + '/statement.csv' + queryText(filter());
     pdf.href = path + '/statement.pdf' + queryText(filter());
+    xml.href = path + '/statement.xml' + queryText({ from: query.from, to: query.to });
   };
   const form = filters([
     { name: 'from', label: 'From', type: 'date' }, { name: 'to', label: 'To', type: 'date' },
@@ -158,7 +175,7 @@ function statement(path, query) {
   });
   links();
   const title = h('div', { class: 'card-head' }, h('h2', { id: 'h-statement' }, 'Statement'),
-    h('div', { class: 'actions' }, h('span', { class: 'dim' }, 'Export with these filters:'), csv, pdf));
+    h('div', { class: 'actions' }, h('span', { class: 'dim' }, 'Export with these filters:'), csv, pdf, xml));
   return { card: h('section', { class: 'card', 'aria-labelledby': 'h-statement' }, title, totals, form, found.box, h('p', { class: 'hint' }, notes)), reload: found.reload };
 }
 

@@ -5,22 +5,31 @@ import { plot } from './chart.js';
 import { commands } from './commands.js';
 import { h } from './dom.js';
 import { naira, plural } from './format.js';
+import { setQuery } from './route.js';
 import { card, pageHead, refreshButton, region, snippet } from './ui.js';
 
 const again = 4000; // milliseconds between two looks while the first payment is awaited
 
 // overview shows GET /auth/overview. Until the first payment has come it also shows what is left to do, and looks again by itself.
-export function overview(_, __, session) {
+export function overview(_, query, session) {
   let timer;
+  let { days = '30' } = query;
   const figures = region(async () => {
-    const o = await get('/auth/overview');
+    const o = await get('/auth/overview', { days: days === '30' ? '' : days });
     clearTimeout(timer);
     if (!started(o)) timer = setTimeout(() => figures.box.isConnected && figures.reload(), again);
     return o;
   }, (o) => [
     !started(o) && begin(o, session.tenant), tiles(o),
-    started(o) && card('Last 30 days', h('p', { class: 'dim' }, 'By day, in Lagos time. Reversed payments and payments under review are not included.'), plot(o.days)),
+    started(o) && card(`Last ${o.days.length} days`, range(), h('p', { class: 'dim' }, 'By day, in Lagos time. Reversed payments and payments under review are not included.'), plot(o.days)),
   ]);
+  const range = () => h('div', { class: 'filters' }, h('div', { class: 'field fit' }, h('label', { for: 'range' }, 'Show'),
+    h('select', { id: 'range', onchange: async (e) => {
+      days = e.target.value;
+      setQuery({ days: days === '30' ? '' : days });
+      await figures.reload();
+      document.getElementById('range')?.focus();
+    } }, [['7', '7 days'], ['30', '30 days'], ['90', '90 days'], ['365', 'A year']].map(([v, name]) => h('option', { value: v, selected: v === days }, name)))));
   return {
     title: 'Overview',
     nodes: [pageHead(session.tenant.name, { lead: 'Your money at Ajo', actions: refreshButton(figures.reload) }), figures.box],
@@ -39,8 +48,8 @@ function tiles(o) {
   return h('div', { class: 'tiles' },
     tile('Balance', o.balance, `Across your ${plural(o.accounts, 'account')}`, '#/accounts', 'first'),
     tile('Provisional', o.provisional, 'Included in the balance, not yet confirmed by the bank'),
-    tile('Money in', o.moneyIn, 'Last 30 days, after fees'),
-    tile('Money out', o.moneyOut, 'Last 30 days', '#/transfers'),
+    tile('Money in', o.moneyIn, `Last ${o.days.length} days, after fees`),
+    tile('Money out', o.moneyOut, `Last ${o.days.length} days`, '#/transfers'),
     o.awaitingApproval.count > 0 && tile('Awaits approval', o.awaitingApproval.amount,
       `${plural(o.awaitingApproval.count, 'payout')} to approve or reject. Without approval they fail after 24 hours`, '#/transfers?awaiting=approval', 'alert'),
     tile('Needs review', o.needsReview.amount,

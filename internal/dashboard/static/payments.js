@@ -1,12 +1,12 @@
 // Payments: what was received on all accounts, and what happened to each.
 
-import { download, get, queryText, segment } from './api.js';
+import { get, queryText, segment } from './api.js';
 import { h } from './dom.js';
 import { grouped, naira, plural, words } from './format.js';
 import { refundButton } from './refund.js';
 import { setQuery, to } from './route.js';
 import { filters, list, orders, sortedBy, sorting, table } from './table.js';
-import { amount, announce, badge, busy, card, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
+import { amount, badge, card, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 // payer is who paid, as far as it is known: the name, the account and the bank.
 const payer = (p) => [p.senderName || dim('Not named'), h('div', { class: 'reference' }, [p.senderAccount, p.senderBank].filter(Boolean).join(' · '))];
@@ -42,11 +42,7 @@ export function payments(_, query) {
     none: () => (Object.entries(query).some(([name, v]) => v && name !== 'sort') ? empty('No payments match.', 'Choose other dates, or clear the filters.')
       : empty('No payments yet.', 'Payments to your ', h('a', { href: '#/accounts' }, 'accounts'), ' appear here within moments.')),
   });
-  const csv = h('a', { class: 'button', onclick: (e) => {
-    if (e.ctrlKey || e.metaKey || e.shiftKey) return;
-    e.preventDefault();
-    busy(csv, async () => announce(`${await download(csv.getAttribute('href'))} downloaded.`));
-  } }, 'CSV');
+  const csv = h('a', { class: 'button', onclick: exported }, 'CSV');
   const link = () => { csv.href = '/auth/payments.csv' + queryText(asked(query)); };
   const form = filters([
     { name: 'search', label: 'Search', type: 'search', placeholder: 'Payer, session ID or bank’s reference' },
@@ -101,11 +97,11 @@ export function payment({ id }, _, session) {
           ['Account', h('a', { href: to`/accounts/${p.accountRef}` }, p.accountRef)], ['Account number', p.accountNumber && h('span', { class: 'figures' }, p.accountNumber)],
           ['Customer', h('a', { href: to`/customers/${p.customerId}` }, p.customerName)], ['Posted', time(p.createdAt)], ['Confirmed', p.confirmedAt && time(p.confirmedAt)],
           ['Payment ID', copyable(p.id, 'Payment ID')], ['Transaction group', copyable(p.transactionGroupId, 'Transaction group')],
-        ]), h('div', { class: 'actions' }, refundButton(p, session))),
+        ]), h('div', { class: 'actions' }, p.status === 'confirmed' && h('a', { class: 'button', href: `/auth/payments/${segment(p.id)}/receipt.pdf`, onclick: exported }, 'Receipt (PDF)'), refundButton(p, session))),
       card('To quote to the bank', facts([
         ['Bank’s reference', copyable(p.providerTxnRef, 'Bank’s reference')], ['Session ID', copyable(p.sessionId, 'Session ID')], ['Bank’s notice', copyable(p.requestId, 'Bank’s notice')],
       ])),
-      card('Timeline', h('div', { class: 'table' }, table('What happened', [
+      card('Timeline', h('div', { class: 'table exact' }, table('What happened', [
         { name: 'When', head: true, value: (s) => time(s.at) },
         { name: 'What', value: (s) => steps[s.step] ?? words(s.step) },
         { name: 'Outcome', wide: true, value: outcome },

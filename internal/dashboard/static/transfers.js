@@ -5,7 +5,7 @@ import { approval } from './approval.js';
 import { h } from './dom.js';
 import { setQuery, to } from './route.js';
 import { filters, list, orders, read, sortedBy, sorting } from './table.js';
-import { amount, announce, badge, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, time } from './ui.js';
+import { amount, announce, badge, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, time } from './ui.js';
 
 // state is the status, or that it waits for people.
 const state = (t) => (t.awaiting === 'approval' ? 'awaiting_approval' : t.status);
@@ -72,7 +72,7 @@ export function transfer({ ref }, _, session) {
         ['Refund of', t.refundOf && h('a', { href: to`/payments/${t.refundOf}` }, t.refundOf)], ['Narration', t.narration], ['Bank fee', t.providerFee && amount(t.providerFee)],
         ['VAT', t.vat && amount(t.vat)], ['Stamp duty', t.stampDuty && amount(t.stampDuty)],
         ['Submissions', String(t.attemptCount)], ['Created', time(t.createdAt)], ['Last updated', time(t.updatedAt)],
-      ])), approval(t, a, path, session, () => found.reload())];
+      ]), t.status === 'success' && h('div', { class: 'actions' }, h('a', { class: 'button', href: path + '/receipt.pdf', onclick: exported }, 'Receipt (PDF)'))), approval(t, a, path, session, () => found.reload())];
   }, { rows: 3 });
   follow(found, () => last);
   return {

@@ -24,9 +24,13 @@ export function amount(text, tone) {
   return h('span', { class: 'money' + (tone ? ' ' + tone : '') + (String(text).startsWith('-') ? ' below' : '') }, naira(text));
 }
 
-// time shows a moment, with the API's own text for whoever points at it.
+// time shows a moment, with the API's own text for whoever points at it. In a table it stands on one line: the seconds, and the year where it is this one, are left out there.
 export function time(text, none = '—') {
-  return text ? h('time', { datetime: text, title: text }, moment(text)) : h('span', { class: 'dim' }, none);
+  if (!text) return h('span', { class: 'dim' }, none);
+  const [, day, year, clock, seconds] = /^(.+?)( [0-9]{4}), (.+)(:[0-9]{2})$/.exec(moment(text)) ?? [null, moment(text)];
+  if (!year) return h('time', { datetime: text, title: text }, day);
+  const more = (part) => h('span', { class: 'more' }, part);
+  return h('time', { datetime: text, title: text }, day, moment(new Date()).includes(year) ? more(year) : year, ', ', clock, more(seconds));
 }
 
 export const code = (text) => h('code', null, text);

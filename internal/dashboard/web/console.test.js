@@ -250,6 +250,11 @@ test('a payment is found by its sum and its account’s number', async () => {
   await go(page, '/search?q=' + t.account.BankAccountNumber);
   await page.getByRole('link', { name: 'Account', exact: true }).click();
   await page.getByRole('heading', { name: 'customer-1 of Ada Stores' }).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('gbenga al');
+  await page.keyboard.press('Enter');
+  await page.getByRole('link', { name: 'Payments by a payer of the name' }).click();
+  await page.getByRole('link', { name: 'Gbenga Ali' }).waitFor();
   await go(page, '/search?q=no-such-thing');
   await page.getByText('Nothing was found.').waitFor();
   await v.close();

@@ -5,6 +5,7 @@ import './held.js';
 import './payments.js';
 import './search.js';
 import './many.js';
+import './files.js';
 import './passwords.js';
 import './members.js';
 import './access.js';

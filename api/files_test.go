@@ -1,0 +1,119 @@
+package api
+
+import (
+	"encoding/csv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+// One file has the statements of all accounts that have lines, and of no other tenant.
+func TestStatementsOfAllAccounts(t *testing.T) {
+	w := setup(t)
+	m := w.filtered()
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-9","name":"Chidi Eze"}`, m.withKey()...).ok(201, nil)
+	w.pay(event{"r-9", "t-9", w.accountID(m, "shop-9"), "77.00", "0"})
+	w.do("POST", "/v1/accounts", `{"externalRef":"unused","name":"Zainab Musa"}`, m.withKey()...).ok(201, nil)
+	other := w.onboard()
+	w.do("POST", "/v1/accounts", `{"externalRef":"of-another","name":"Bola Ade"}`, other.withKey()...).ok(201, nil)
+	w.pay(event{"r-10", "t-10", w.accountID(other, "of-another"), "7.00", "0"})
+
+	r := w.do("GET", "/auth/statement.csv", "", m.withSession()...).ok(200, nil)
+	require.Equal(t, "attachment; filename=statements-2026-03-03.csv", r.Header.Get("Content-Disposition"))
+	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(r.Body, "\uFEFF"))).ReadAll()
+	require.NoError(t, err)
+	of := map[string]int{}
+	for _, row := range rows[1:] {
+		require.Len(t, row, len(rows[0]))
+		of[row[len(row)-2]]++
+	}
+	require.Equal(t, map[string]int{"shop-1": 5, "shop-9": 1}, of)
+	require.Equal(t, []string{"accountRef", "accountNumber"}, rows[0][len(rows[0])-2:])
+
+	body := w.do("GET", "/auth/statement.xml", "", m.withSession()...).ok(200, nil).Body
+	require.Equal(t, 2, strings.Count(body, "<Stmt>"))
+	require.NotContains(t, body, "Bola Ade")
+	require.True(t, strings.HasPrefix(w.do("GET", "/auth/statement.pdf", "", m.withSession()...).ok(200, nil).Body, "%PDF-"))
+	require.True(t, strings.HasPrefix(w.do("GET", "/auth/statement.pdf?from=2090-01-01", "", m.withSession()...).ok(200, nil).Body, "%PDF-"))
+	require.Equal(t, 0, strings.Count(w.do("GET", "/auth/statement.xml?from=2090-01-01", "", m.withSession()...).ok(200, nil).Body, "<Stmt>"))
+	w.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_number, bank_account_name, status, type, created_at, updated_at)
+		SELECT gen_random_uuid(), tenant_id, customer_id, 'n' || n, 'nomba', (9000000000 + n)::text, '', 'active', 'onetime', now(), now()
+		FROM generate_series(1, 1000) n, (SELECT tenant_id, customer_id FROM accounts WHERE account_ref = 'unused') u`)
+	w.do("GET", "/auth/statement.csv", "", m.withSession()...).refused(422, "there are more than 1000 accounts: export them one by one")
+}
+
+// A payment that is under review is pending in the file, and in neither balance; what was posted
+// before the file's time is as it stands now.
+func TestCamtIsOfWhatIsKnownNow(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, m.withKey()...).ok(201, nil)
+	id := w.accountID(m, "shop-1")
+	w.pay(event{"r-1", "t-1", id, "100.00", "0"})
+	w.pay(event{"r-2", "t-2", id, "20.00", "0"})
+	w.moveEntry("r-1", ledger.EventHold) // under review before the next is posted
+	w.Clock.Advance(24 * time.Hour)
+	w.pay(event{"r-3", "t-3", id, "3.00", "0"})
+	w.pay(event{"r-4", "t-4", id, "4.00", "0"})
+	w.moveEntry("r-2", ledger.EventHold)
+	w.moveEntry("r-4", ledger.EventHold)
+	balances := func(query string) string {
+		t.Helper()
+		body := w.do("GET", "/auth/accounts/shop-1/statement.xml?"+query, "", m.withSession()...).ok(200, nil).Body
+		var got []string
+		for _, part := range strings.Split(body, "<Bal>")[1:] {
+			_, amount, _ := strings.Cut(part, `<Amt Ccy="NGN">`)
+			amount, _, _ = strings.Cut(amount, "<")
+			got = append(got, amount)
+		}
+		return strings.Join(got, " ")
+	}
+	require.Equal(t, "3.00", w.read(m.withKey(), "/v1/accounts/shop-1/balance")["balance"])
+	require.Equal(t, "0.00 3.00", balances(""))
+	require.Equal(t, "0.00 3.00", balances("from=2026-03-03"), "both of the day before are under review")
+	require.Equal(t, "0.00 0.00", balances("to=2026-03-02"))
+	w.moveEntry("r-2", ledger.EventConfirm)
+	require.Equal(t, "20.00 23.00", balances("from=2026-03-03"))
+	require.Equal(t, "0.00 20.00", balances("to=2026-03-02"))
+	w.moveEntry("r-4", ledger.EventConfirm)
+	require.Equal(t, "20.00 27.00", balances("from=2026-03-03"))
+	require.Equal(t, "27.00", w.read(m.withKey(), "/v1/accounts/shop-1/balance")["balance"])
+	w.moveEntry("r-1", ledger.EventConfirm)
+	require.Equal(t, "120.00 127.00", balances("from=2026-03-03"))
+}
+
+// There is a receipt of what is final, and of nothing else.
+func TestReceipts(t *testing.T) {
+	w := setup(t)
+	m, key := w.funded("5000.00")
+	paid := w.read(key, "/v1/payments").list("payments")[0]["id"].(string)
+	ref := w.settle(key, orderOf1000)
+	for path, ok := range map[string]bool{"/auth/payments/" + paid: true, "/auth/transfers/" + ref: false} {
+		r := w.do("GET", path+"/receipt.pdf", "", m.withSession()...)
+		if ok {
+			r.ok(200, nil)
+			require.True(t, strings.HasPrefix(r.Body, "%PDF-"))
+			require.Equal(t, "attachment; filename=receipt-"+paid+"-2026-03-02.pdf", r.Header.Get("Content-Disposition"))
+		} else {
+			r.refused(422, "the transfer has not succeeded")
+		}
+		w.do("GET", path+"/receipt.pdf", "").refused(401, "unauthorized")
+	}
+	require.NoError(t, pg.InTx(t.Context(), w.Pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(t.Context(), `UPDATE transfers SET status = 'success', attempt_count = 1`)
+		return err
+	}))
+	require.True(t, strings.HasPrefix(w.do("GET", "/auth/transfers/"+ref+"/receipt.pdf", "", m.withSession()...).ok(200, nil).Body, "%PDF-"))
+	w.pay(event{"r-9", "t-9", w.accountID(m, "shop-1"), "77.00", "0"})
+	provisional := w.read(key, "/v1/payments?status=provisional").list("payments")[0]["id"].(string)
+	w.do("GET", "/auth/payments/"+provisional+"/receipt.pdf", "", m.withSession()...).refused(422, "the payment is not confirmed")
+	w.do("GET", "/auth/payments/nothing/receipt.pdf", "", m.withSession()...).refused(404, "payment not found")
+}

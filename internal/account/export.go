@@ -1,0 +1,95 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/errs"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+// Export is an account's part of a file of statements.
+type Export struct {
+	Account
+	Opening  money.Amount // as its balance stood before the first line
+	Closing  money.Amount // and at the end of the filter's time
+	Standing money.Amount // the same by what is known now (ledger.StandingAt)
+	Lines    []ledger.Line
+}
+
+// maxExported is how many accounts one file has at most.
+const maxExported = 1000
+
+// Refusals of a file of all accounts.
+var errManyAccounts = errs.New(errs.Unprocessable, fmt.Sprintf("there are more than %d accounts: export them one by one", maxExported))
+
+func errManyLines(limit int) error {
+	return errs.New(errs.Unprocessable, fmt.Sprintf("the statements have more than %d lines: narrow them by from and to", limit))
+}
+
+// Export reads the statement of the account that ref names for a file; refusals as in [Service.Get]
+// and [ledger.Lines].
+func (s *Service) Export(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.Filter, limit int) (Export, error) {
+	q := pg.Reader(ctx, s.Pool)
+	a, err := Find(ctx, q, tenantID, ref)
+	if err != nil {
+		return Export{}, err
+	}
+	return s.export(ctx, q, a, f, limit)
+}
+
+// Exports is [Service.Export] of all accounts of the tenant that have lines, the oldest first: at
+// most limit lines together, of 1,000 accounts.
+func (s *Service) Exports(ctx context.Context, tenantID uuid.UUID, f ledger.Filter, limit int) ([]Export, error) {
+	q := pg.Reader(ctx, s.Pool)
+	accounts, err := pg.Collect(ctx, q, func(row pgx.CollectableRow) (a Account, err error) { return a, row.Scan(a.fields()...) }, `
+		SELECT `+columns+` FROM accounts a WHERE a.tenant_id = $1 AND a.status <> 'provisioning' ORDER BY a.id LIMIT $2`, tenantID, maxExported+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(accounts) > maxExported {
+		return nil, errManyAccounts
+	}
+	var out []Export
+	left := limit
+	for _, a := range accounts {
+		x, err := s.export(ctx, q, a, f, left)
+		var refused *errs.Error
+		switch {
+		case errors.As(err, &refused) && refused.Kind == errs.Unprocessable:
+			return nil, errManyLines(limit)
+		case err != nil:
+			return nil, err
+		case len(x.Lines) > 0:
+			out = append(out, x)
+			left -= len(x.Lines)
+		}
+	}
+	return out, nil
+}
+
+func (s *Service) export(ctx context.Context, q pg.Querier, a Account, f ledger.Filter, limit int) (x Export, err error) {
+	x.Account = a
+	if !f.From.IsZero() {
+		if x.Opening, err = ledger.BalanceAt(ctx, q, a.ID, f.From); err != nil {
+			return x, err
+		}
+		if x.Standing, err = ledger.StandingAt(ctx, q, a.ID, f.From); err != nil {
+			return x, err
+		}
+	}
+	for l, err := range ledger.Lines(ctx, q, a.ID, f, limit) {
+		if err != nil {
+			return x, err
+		}
+		x.Lines = append(x.Lines, l)
+	}
+	x.Closing, err = f.Closing(ctx, q, a.ID, x.Opening, x.Lines, s.Clock.Now())
+	return x, err
+}

@@ -1,0 +1,71 @@
+package statement
+
+import (
+	"bytes"
+	"encoding/xml"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"ajo/internal/money"
+	"ajo/ledger"
+)
+
+// A statement's closing balance is its opening balance and the booked lines; what is under review
+// is pending. Payer, texts and references are where ISO 20022 has them.
+func TestCamt(t *testing.T) {
+	t.Parallel()
+	in, review, out, back := line("Owó ilé <&>"), line("looked at"), line("Rent"), line("back")
+	in.Entry.SenderAccount, in.Entry.SessionID = "0123456789", strings.Repeat("9", 30)
+	review.Entry.Status = ledger.NeedsReview
+	ref, of := "AJO00000000000000000000000000000000", uuid.New()
+	out.Entry.Direction, out.Entry.Amount, out.Entry.TransferRef, out.Entry.SenderName = ledger.Debit, money.Must("6000.00"), &ref, ""
+	back.Entry.Direction, back.Entry.Amount, back.Entry.ReversalOf = ledger.Debit, money.Must("10.00"), &of
+	s := sheet(in, review, out, back)
+	s.Standing, s.Filter.From = money.Must("7.50"), at
+	var b bytes.Buffer
+	require.NoError(t, Camt(&b, at, s, sheet()))
+	var got camtDocument
+	require.NoError(t, xml.Unmarshal(b.Bytes(), &got))
+	require.Len(t, got.Message.Statements, 2)
+	st := got.Message.Statements[0]
+	require.Equal(t, camtAccount{Number: "9012345678", Currency: "NGN", Name: "Ọlábísí Ẹ̀kúndayọ̀", Owner: "Ṣadé & Ọmọ Stores", Bank: "Ajo Bank"}, st.Account)
+	require.Equal(t, []camtBalance{
+		{"OPBD", camtAmount{"NGN", "7.50"}, "CRDT", "2026-01-31T00:30:00+01:00"}, {"CLBD", camtAmount{"NGN", "1002.50"}, "DBIT", "2026-01-31T00:30:00+01:00"},
+	}, st.Balances)
+	var states []string
+	for _, e := range st.Entries {
+		states = append(states, strings.Join([]string{e.Direction, e.Status, e.Family, e.Amount.Value}, " "))
+	}
+	require.Equal(t, []string{"CRDT BOOK RCDT 5000.00", "CRDT PDNG RCDT 5000.00", "DBIT BOOK ICDT 6000.00", "DBIT BOOK ICDT 10.00"}, states)
+	require.True(t, st.Entries[3].Reversal)
+	d := st.Entries[0].Details
+	require.Equal(t, []string{"Owó ilé <&>", strings.Repeat("9", 30), "GTBank", "Bọ́lá Adé", "0123456789"}, []string{d.Text, d.EndToEnd, d.PayerBank, d.Payer.Name, d.Payer.Account.Number})
+	require.Equal(t, ref, st.Entries[2].Details.EndToEnd)
+	require.Nil(t, st.Entries[2].Details.Payer)
+	text := b.String()
+	order := []string{"<MsgId>", "<CreDtTm>", "<Stmt>", "<ElctrncSeqNb>1<", "<FrToDt>", "<Acct>", "<Bal>", "<Ntry>", "<NtryRef>", "<Sts>", "<BookgDt>", "<BkTxCd>", "<NtryDtls>", "<Refs>", "<RltdPties>", "<RltdAgts>", "<RmtInf>", "<AddtlNtryInf>"}
+	at := 0
+	for _, name := range order {
+		i := strings.Index(text[at:], name)
+		require.GreaterOrEqual(t, i, 0, "%s in its place", name)
+		at += i
+	}
+}
+
+// Whatever somebody writes, the file is XML, and no text is longer than its field.
+func TestAnyTextMakesXML(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		l := line(rapid.String().Draw(t, "narration") + rapid.SampledFrom([]string{"", "\x00\x1b", "\xff\xfe", "]]>", "\uFFFF", strings.Repeat("ẹ̀", 200)}).Draw(t, "more"))
+		l.Entry.SenderName = l.Entry.Narration
+		var b bytes.Buffer
+		require.NoError(t, Camt(&b, at, sheet(l)))
+		var got camtDocument
+		require.NoError(t, xml.Unmarshal(b.Bytes(), &got))
+		require.LessOrEqual(t, len([]rune(got.Message.Statements[0].Entries[0].Details.Text)), 140)
+	})
+}
