@@ -10,12 +10,14 @@ import (
 
 var errEventsMissing = errs.New(errs.Invalid, "events is required")
 
-// chosenEvents is the answer of both endpoints below.
-func chosenEvents(c *fiber.Ctx, chosen []webhook.Type) error {
-	return c.JSON(struct {
+// chosenEvents answers both endpoints below.
+func (e *edge) chosenEvents(c *fiber.Ctx, chosen []webhook.Type) error {
+	logs, err := e.Webhooks.LogsAll(c.UserContext(), caller(c).ID)
+	return answer(c, struct {
 		Events    []webhook.Type `json:"events"`
 		Available []webhook.Type `json:"available"`
-	}{chosen, webhook.Types})
+		LogAll    bool           `json:"logAll"`
+	}{chosen, webhook.Types, logs}, err)
 }
 
 // webhookEvents is GET /auth/webhook-events.
@@ -24,13 +26,17 @@ func (e *edge) webhookEvents(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return chosenEvents(c, chosen)
+	return e.chosenEvents(c, chosen)
 }
 
 // chooseWebhookEvents is POST /auth/webhook-events.
 func (e *edge) chooseWebhookEvents(c *fiber.Ctx) error {
 	in := readBody(c)
 	events := in.texts("events")
+	var logAll *bool
+	if _, given := in.value("logAll"); given {
+		logAll = new(in.flag("logAll"))
+	}
 	if err := in.err(); err != nil {
 		return err
 	}
@@ -41,11 +47,15 @@ func (e *edge) chooseWebhookEvents(c *fiber.Ctx) error {
 	for i, t := range events {
 		wanted[i] = webhook.Type(t)
 	}
-	chosen, err := e.Webhooks.Choose(c.UserContext(), caller(c).ID, wanted, e.by(c))
+	ctx, id := c.UserContext(), caller(c).ID
+	chosen, err := e.Webhooks.Choose(ctx, id, wanted, e.by(c))
+	if err == nil && logAll != nil {
+		err = e.Webhooks.LogAll(ctx, id, *logAll, e.by(c))
+	}
 	if err != nil {
 		return err
 	}
-	return chosenEvents(c, chosen)
+	return e.chosenEvents(c, chosen)
 }
 
 // testWebhook is POST /auth/webhook-test. It calls the tenant's endpoint before it answers; a

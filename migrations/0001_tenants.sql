@@ -64,6 +64,7 @@ CREATE TABLE tenants (
     webhook_events                text[] NOT NULL DEFAULT '{}'
         CHECK (webhook_events <@ '{payment.confirmed,payment.reversed,settlement.succeeded,settlement.failed,settlement.refunded}'::text[]),
     webhook_endpoints             smallint NOT NULL DEFAULT 0 CHECK (webhook_endpoints BETWEEN 0 AND 20),
+    event_log                     boolean NOT NULL DEFAULT false,
     listening_until               timestamptz,
     payout_fee_by                 text NOT NULL DEFAULT 'platform' CHECK (payout_fee_by IN ('platform', 'tenant')),
     totp_required                 boolean NOT NULL DEFAULT false,
@@ -86,7 +87,8 @@ COMMENT ON COLUMN tenants.cac_number IS 'registration number at the Corporate Af
 COMMENT ON COLUMN tenants.webhook_secret IS 'signing secret, sealed';
 COMMENT ON COLUMN tenants.webhook_secret_previous IS 'the secret before it, sealed; signs too until webhook_secret_previous_until';
 COMMENT ON COLUMN tenants.webhook_events IS 'event types the tenant chose in addition to payment.received';
-COMMENT ON COLUMN tenants.webhook_endpoints IS 'how many endpoints it has beside webhook_url; 0: its events are sent to that URL only, and webhook_endpoints is not read';
+COMMENT ON COLUMN tenants.event_log IS 'the log of events (GET /v1/events) has those too that go to no URL, as deliveries that are delivered from the start';
+COMMENT ON COLUMN tenants.webhook_endpoints IS 'how many endpoints it has beside webhook_url; 0: its events are sent to that URL only, and webhook_endpoints is not read, unless event_log says so';
 COMMENT ON COLUMN tenants.payout_fee_by IS 'who bears what the bank takes for a payout; operators set it, and it holds for what is accepted from then on';
 COMMENT ON COLUMN tenants.totp_required IS 'its owner and those with the role finance need a second factor';
 COMMENT ON COLUMN tenants.payout_approvals IS 'how many members must approve a payout above approve_above or approve_day_above; 0: none need approval';

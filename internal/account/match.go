@@ -118,7 +118,7 @@ func TenantsOf(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID,
 func read(ctx context.Context, tx pg.Tx, ids []uuid.UUID, lock string, into map[uuid.UUID]*Target) error {
 	found, err := pg.Collect(ctx, tx, pgx.RowToAddrOfStructByPos[Target], `
 		SELECT a.id, a.tenant_id, a.account_ref, a.status, a.type, a.expected_amount, a.expires_at, a.expired_at, a.policy, a.split::text,
-			coalesce(nullif(a.callback_url, ''), t.webhook_url), t.webhook_endpoints > 0, t.listening_until,
+			coalesce(nullif(a.callback_url, ''), t.webhook_url), t.webhook_endpoints > 0 OR t.event_log, t.listening_until,
 			EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = ANY(ARRAY[a.tenant_id])), `+fee.Priced("a.tenant_id")+`
 		FROM accounts a JOIN tenants t ON t.id = a.tenant_id
 		WHERE a.id = ANY($1) ORDER BY a.id `+lock, ids)

@@ -381,7 +381,7 @@ var findingSQL = `
 		UPDATE inbound_events e SET attempt_count = attempt_count + 1, misses = misses + c.missed, last_error = c.why
 		FROM ` + pg.Unnest[finding](2, "c") + `
 		WHERE e.id = ANY(ARRAY[c.id])
-		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR t.webhook_endpoints > 0 OR coalesce(t.listening_until > $1, false) FROM tenants t WHERE t.id = e.tenant_id)`
+		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR t.webhook_endpoints > 0 OR t.event_log OR coalesce(t.listening_until > $1, false) FROM tenants t WHERE t.id = e.tenant_id)`
 
 // recordFindings stores the findings whose claims stand, and returns these.
 func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {

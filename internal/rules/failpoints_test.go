@@ -167,6 +167,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).ChangeEndpoint InTx",
 		"(*ajo/internal/tenant.Service).RemoveEndpoint InTx",
 		"(*ajo/internal/webhook.Service).Choose InTx",
+		"(*ajo/internal/webhook.Service).LogAll InTx",
 		"(*ajo/internal/webhook.Service).Listen Exec",
 	},
 	"one commit, and nothing follows but a mail: a secret that nobody has heard of is rotated again, or its endpoint removed": {

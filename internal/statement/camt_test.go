@@ -22,7 +22,7 @@ func TestCamt(t *testing.T) {
 	in.Entry.SenderAccount, in.Entry.SessionID = "0123456789", strings.Repeat("9", 30)
 	review.Entry.Status = ledger.NeedsReview
 	ref, of := "AJO00000000000000000000000000000000", uuid.New()
-	out.Entry.Direction, out.Entry.Amount, out.Entry.TransferRef, out.Entry.SenderName = ledger.Debit, money.Must("6000.00"), &ref, ""
+	out.Entry.Direction, out.Entry.Amount, out.Entry.TransferRef, out.Entry.SenderName, out.Entry.SenderAccount = ledger.Debit, money.Must("6000.00"), &ref, "", ""
 	back.Entry.Direction, back.Entry.Amount, back.Entry.ReversalOf = ledger.Debit, money.Must("10.00"), &of
 	s := sheet(in, review, out, back)
 	s.Standing, s.Filter.From = money.Must("7.50"), at

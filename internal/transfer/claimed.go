@@ -84,7 +84,7 @@ func (st *claimed) item(due time.Time) work.Item {
 // debits of the account, it covers each.
 var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, coalesce(n.name, 'Ajo'),
 		t.attempt_count, CASE t.status WHEN 'pending' THEN coalesce(t.approved_at, t.created_at) WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END, t.created_at,
-		t.ask_count, t.unknown_count, t.traceparent, coalesce(cardinality(n.webhook_events) > 0 OR n.webhook_endpoints > 0, false) OR coalesce(n.listening_until > $2, false),
+		t.ask_count, t.unknown_count, t.traceparent, coalesce(cardinality(n.webhook_events) > 0 OR n.webhook_endpoints > 0 OR n.event_log, false) OR coalesce(n.listening_until > $2, false),
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
 		coalesce(b.recall_count, 0), t.provider_fee, t.provider_vat, t.provider_stamp_duty,
 		coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0), t.booking_count,

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/audit"
 	"ajo/internal/page"
 	"ajo/internal/partition"
 	"ajo/internal/pg"
@@ -28,6 +29,25 @@ const logEndSQL = `
 	SELECT least(clock_timestamp(), min(xact_start)) FROM pg_stat_activity
 	WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
 		AND (backend_xid IS NOT NULL OR xact_start > clock_timestamp() - interval '1 minute')`
+
+// LogsAll reports whether the log of the tenant has the events too that go to no URL.
+func (s *Service) LogsAll(ctx context.Context, tenant uuid.UUID) (on bool, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT event_log FROM tenants WHERE id = $1`, tenant).Scan(&on)
+	return on, err
+}
+
+// LogAll says whether the log of the tenant is to have the events too that go to no URL. Earlier
+// ones are not added.
+func (s *Service) LogAll(ctx context.Context, tenant uuid.UUID, on bool, by audit.By) error {
+	return pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
+		now := s.clock.Now()
+		tag, err := tx.Exec(ctx, `UPDATE tenants SET event_log = $2, updated_at = $3 WHERE id = $1 AND event_log <> $2`, tenant, on, now)
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("webhook.log", "tenant:"+tenant.String(), audit.Change{Before: !on, After: on}).Of(tenant))
+	})
+}
 
 // Logged is an event of the log.
 type Logged struct {

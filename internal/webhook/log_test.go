@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -9,8 +11,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/audit"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/internal/testenv"
 )
 
 // logged are the groups of the events after a cursor.
@@ -47,6 +51,39 @@ func (b *bundle) open(d NewDelivery) (commit func()) {
 		release()
 		require.NoError(b.T, <-done)
 	}
+}
+
+// An event that goes to no URL is in the log of a tenant that keeps it: delivered from the start,
+// with nothing to do. One that goes somewhere is there once, and is sent.
+func TestLogHasWhatGoesNowhere(t *testing.T) {
+	b := setup(t)
+	b.logMargin = 0
+	nowhere, unchosen := b.payment(""), b.payment("")
+	require.Empty(t, b.queue(nowhere), "not before it is asked for")
+	by := audit.Session("ada@example.com", netip.Addr{})
+	for _, on := range []bool{true, true, false, true} {
+		require.NoError(t, b.LogAll(b.ctx, b.tenant, on, by))
+		got, err := b.LogsAll(b.ctx, b.tenant)
+		require.NoError(t, err)
+		require.Equal(t, on, got)
+	}
+	require.Equal(t, 3, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'webhook.log'`), "what changed nothing is not logged")
+	unchosen.FanOut, unchosen.Type = true, SettlementFailed
+	sent := b.payment("https://example.com/")
+	sent.FanOut = true
+	fanned := b.payment("")
+	fanned.FanOut = true
+	endpoint := b.Endpoint(b.tenant, "https://example.com/two", "{payment.received}")
+	ids := b.queue(unchosen, sent, fanned)
+	require.Equal(t, []string{"delivered ", "pending https://example.com/", "pending https://example.com/two"}, testenv.Value[[]string](b.Env, `
+		SELECT array_agg(status || ' ' || callback_url ORDER BY array_position($1, id)) FROM deliveries WHERE id = ANY($1)`, ids))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE callback_url = ''`))
+	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE endpoint_id = $1`, endpoint))
+	require.Equal(t, 3, testenv.Value[int](b.Env, `SELECT count(*) FROM work WHERE kind = 'deliver'`), "none for the one in the log")
+	require.Eventually(t, func() bool {
+		groups, _, _ := b.logged("", 10)
+		return len(groups) == 3 && slices.Contains(groups, unchosen.TransactionGroupID)
+	}, 30*time.Second, time.Millisecond)
 }
 
 // Each event names its own account.

@@ -20,27 +20,34 @@ type queued struct {
 	Status     Status     `pg:"status"`
 	EndpointID *uuid.UUID `pg:"endpoint_id"`
 	CopyOf     *uuid.UUID `pg:"copy_of"`
+	// of an event that goes to no URL, for the log: it has no item of work
+	DeliveredAt *time.Time `pg:"delivered_at"`
 }
 
 var queueSQL = pg.Insert[queued]("deliveries", 1) + ` ON CONFLICT DO NOTHING RETURNING id`
 
 // Queue stores deliveries, due at once, in the transaction of the fact that they report, with one
-// statement however many there are, and two more for tenants with several endpoints. It returns the
-// id of each event's first delivery in the order given, and uuid.Nil where none was made: there is
-// neither URL nor an endpoint that wants it, or the event has its delivery already.
+// statement however many there are, and two more for tenants with several endpoints. It returns
+// the id of each event's first delivery in the order given, and uuid.Nil where none was made:
+// there is neither URL nor an endpoint that wants it, or the event has its delivery already. Of an
+// event that goes nowhere a tenant may have one for the log alone: nothing is sent.
 func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDelivery) ([]uuid.UUID, error) {
 	endpoints, err := endpointsOf(ctx, tx, deliveries)
 	if err != nil {
 		return nil, err
 	}
 	var first, copies []queued
+	logged := map[uuid.UUID]bool{}            // those for the log alone
 	ids := make([]uuid.UUID, len(deliveries)) // uuid.Nil: none
 	for i := range deliveries {
-		rows, err := rowsOf(&deliveries[i], endpoints)
+		rows, err := rowsOf(&deliveries[i], endpoints, now)
 		if err != nil {
 			return nil, err
 		}
 		if len(rows) > 0 {
+			if rows[0].Status == Delivered {
+				logged[rows[0].ID] = true
+			}
 			ids[i] = rows[0].ID
 			first, copies = append(first, rows[0]), append(copies, rows[1:]...)
 		}
@@ -65,7 +72,7 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 		items = append(items, work.Item{Kind: work.Deliver, ID: id, TenantID: d.TenantID, DueAt: now, Traceparent: d.Traceparent})
 	}
 	for i, id := range ids {
-		if id != uuid.Nil {
+		if id != uuid.Nil && !logged[id] {
 			item(id, &deliveries[i])
 		}
 	}
@@ -76,8 +83,8 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 }
 
 // rowsOf are the deliveries of an event: to its URL, where there is one, and to each endpoint that
-// wants it.
-func rowsOf(d *NewDelivery, endpoints map[uuid.UUID][]target) ([]queued, error) {
+// wants it; or, where there is none of these, the one for the log of a tenant that keeps it.
+func rowsOf(d *NewDelivery, endpoints map[uuid.UUID][]target, now time.Time) ([]queued, error) {
 	var rows []queued
 	add := func(endpoint *uuid.UUID, url string) {
 		q := queued{NewDelivery: *d, ID: uuid.Must(uuid.NewV7()), Status: Pending, EndpointID: endpoint}
@@ -89,12 +96,21 @@ func rowsOf(d *NewDelivery, endpoints map[uuid.UUID][]target) ([]queued, error) 
 	if d.CallbackURL != "" {
 		add(nil, d.CallbackURL)
 	}
+	logs := false
 	for _, e := range endpoints[d.TenantID] {
-		if d.FanOut && e.wants(d) {
+		switch {
+		case !d.FanOut:
+		case e.URL == "":
+			logs = true
+		case e.wants(d):
 			add(&e.ID, e.URL)
 		}
 	}
-	if len(rows) == 0 {
+	switch {
+	case len(rows) == 0 && logs:
+		add(nil, "")
+		rows[0].Status, rows[0].DeliveredAt = Delivered, &now
+	case len(rows) == 0:
 		return nil, nil
 	}
 	body, err := encode(d.Payload.wire(d))
@@ -107,7 +123,7 @@ func rowsOf(d *NewDelivery, endpoints map[uuid.UUID][]target) ([]queued, error) 
 // target is an endpoint as the fan-out needs it.
 type target struct {
 	ID, TenantID uuid.UUID
-	URL          string
+	URL          string // empty: the tenant's log, which has what goes to no URL
 	Events       []Type
 	AccountRefs  []string // nil: all
 }
@@ -116,8 +132,8 @@ func (e target) wants(d *NewDelivery) bool {
 	return slices.Contains(e.Events, d.Type) && (e.AccountRefs == nil || slices.Contains(e.AccountRefs, d.AccountRef))
 }
 
-// endpointsOf reads the endpoints of the tenants that have some, the oldest first. For others it
-// asks nothing.
+// endpointsOf reads the endpoints of the tenants that have some, the oldest first, and who keeps
+// the log. For others it asks nothing.
 func endpointsOf(ctx context.Context, tx pg.Tx, deliveries []NewDelivery) (map[uuid.UUID][]target, error) {
 	var tenants []uuid.UUID
 	for i := range deliveries {
@@ -129,7 +145,8 @@ func endpointsOf(ctx context.Context, tx pg.Tx, deliveries []NewDelivery) (map[u
 		return nil, nil
 	}
 	found, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[target], `
-		SELECT id, tenant_id, url, events, account_refs FROM webhook_endpoints WHERE tenant_id = ANY($1) AND removed_at IS NULL`, tenants)
+		SELECT id, tenant_id, url, events, account_refs FROM webhook_endpoints WHERE tenant_id = ANY($1) AND removed_at IS NULL
+		UNION ALL SELECT id, id, '', NULL, NULL FROM tenants WHERE id = ANY($1) AND event_log`, tenants)
 	slices.SortFunc(found, pg.ByID(func(e target) uuid.UUID { return e.ID })) // not by an index that has all tenants'
 	byTenant := map[uuid.UUID][]target{}
 	for _, e := range found {
@@ -151,7 +168,7 @@ func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery)
 		accounts[i] = e.AccountID
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT a.id, a.tenant_id, a.account_ref, coalesce(nullif(a.callback_url, ''), t.webhook_url), t.webhook_events, t.webhook_endpoints > 0, t.listening_until
+		SELECT a.id, a.tenant_id, a.account_ref, coalesce(nullif(a.callback_url, ''), t.webhook_url), t.webhook_events, t.webhook_endpoints > 0 OR t.event_log, t.listening_until
 		FROM accounts a JOIN tenants t ON t.id = a.tenant_id WHERE a.id = ANY($1)`, accounts)
 	if err != nil {
 		return nil, err

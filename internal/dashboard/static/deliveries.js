@@ -21,7 +21,7 @@ export function deliveries(_, query, session) {
     columns: [
       { name: 'Event', head: true, value: (d) => h('a', { href: to`/deliveries/${d.id}` }, d.eventType) },
       { name: 'Account', loose: true, value: (d) => d.accountRef },
-      { name: 'To', wide: true, value: (d) => h('span', { class: 'reference' }, d.callbackUrl) },
+      { name: 'To', wide: true, value: (d) => (d.callbackUrl ? h('span', { class: 'reference' }, d.callbackUrl) : dim('Log only')) },
       { name: 'Status', value: (d) => [badge(d.status), d.status !== 'delivered' && d.lastError && h('div', { class: 'reference' }, d.lastError)] },
       { name: 'Attempts', number: true, value: (d) => grouped(d.attemptCount) },
       { name: 'Created', value: (d) => time(d.createdAt) },
@@ -64,7 +64,7 @@ export function delivery({ id }, _, session) {
     retitle(top, d.eventType);
     return [
       card('Result', facts([
-        ['Status', badge(d.status)], ['To', code(d.callbackUrl)], ['Account', h('a', { href: to`/accounts/${d.accountRef}` }, d.accountRef)],
+        ['Status', badge(d.status)], ['To', d.callbackUrl ? code(d.callbackUrl) : 'Log only: nothing is sent'], ['Account', h('a', { href: to`/accounts/${d.accountRef}` }, d.accountRef)],
         ['Attempts', grouped(d.attemptCount)], ['Next attempt', d.nextAttemptAt && time(d.nextAttemptAt)], ['Delivered', d.deliveredAt && time(d.deliveredAt)],
         ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Created', time(d.createdAt)], ['Transaction group', d.eventType.startsWith('payment.') ? h('a', { href: to`/payments/${d.transactionGroupId}` }, d.transactionGroupId) : code(d.transactionGroupId)],
       ]), d.status === 'dead_letter' && session.may('developer') && h('div', { class: 'actions' }, again(path, () => found.reload()))),

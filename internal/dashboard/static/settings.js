@@ -76,18 +76,20 @@ function secret() {
   return place;
 }
 
-function events({ events: chosen, available }, session) {
+function events({ events: chosen, available, logAll }, session) {
   if (!session.may('developer')) return h('p', null, 'You receive ', chosen.map((name, i) => [i > 0 && ', ', code(name)]), '.');
   const always = 'payment.received';
   const f = h('form', { class: 'form' }, h('fieldset', null, h('legend', null, 'Events you receive'),
     available.map((name) => h('label', { class: 'check' },
       h('input', { type: 'checkbox', name, checked: chosen.includes(name), disabled: name === always }),
       h('span', null, code(name), ' ', h('br'), dim(eventNames[name] ?? '', name === always && ' Always sent.'))))),
+  h('fieldset', null, h('legend', null, 'Log of events'), h('label', { class: 'check' }, h('input', { type: 'checkbox', name: 'logAll', checked: logAll }),
+    h('span', null, 'Keep every event, also those that go to no URL', h('br'), dim('Your programs read them in order by ', code('GET /v1/events'), '. From now on.')))),
   h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'button main' }, 'Save events')));
   f.addEventListener('submit', (e) => {
     e.preventDefault();
     busy(e.submitter, async () => {
-      await post('/auth/webhook-events', { events: available.filter((name) => f.elements.namedItem(name).checked) });
+      await post('/auth/webhook-events', { events: available.filter((name) => f.elements.namedItem(name).checked), logAll: f.elements.namedItem('logAll').checked });
       announce('Events saved.');
     });
   });
