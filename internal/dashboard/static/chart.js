@@ -10,7 +10,7 @@ const edge = { left: 52, right: 6, top: 10, bottom: 24 };
 // plot draws the days of an overview, anew whenever its width changes. The day under the pointer, or that the arrow keys have reached, is marked, and its figures are written above.
 export function plot(days) {
   const place = h('div', { class: 'plot', tabindex: '0', role: 'slider', 'aria-label': 'Day of the chart', 'aria-valuemin': '1', 'aria-valuemax': String(days.length) });
-  const said = h('output', { class: 'figures' });
+  const said = h('output');
   let drawn = 0;
   let at = days.length - 1;
   const mark = (i) => {
