@@ -12,13 +12,14 @@ import (
 // accountRef is the parameter of the paths below.
 const accountRef = "accountRef"
 
-// provisionAccount is POST /v1/accounts.
+// provisionAccount is POST /v1/accounts and POST /auth/accounts, of which the second is an
+// addition.
 func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	in := readBody(c)
 	n := account.NewAccount{
 		ExternalRef: in.text("externalRef"), Name: in.text("name"), BVN: in.secret("bvn"), CallbackURL: in.optional("callbackUrl"),
 		ExpectedAmount: in.amount("expectedAmount"), ExpiresAt: in.time("expiresAt"), Mode: in.text("mode"),
-		Policy: policyOf(in),
+		Policy: policyOf(in), By: e.member(c),
 	}
 	if err := in.err(); err != nil {
 		return err

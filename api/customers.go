@@ -46,14 +46,15 @@ func (e *edge) customerAccount(c *fiber.Ctx) error {
 	return answer(c, a, err)
 }
 
-// submitKYC is POST /v1/customers/:id/kyc.
+// submitKYC is POST /v1/customers/:id/kyc and POST /auth/customers/:id/kyc, of which the second is
+// an addition.
 func (e *edge) submitKYC(c *fiber.Ctx) error {
 	in := readBody(c)
 	nin := in.digits("nin")
 	if err := in.err(); err != nil {
 		return err
 	}
-	out, err := e.Customers.SubmitNIN(c.UserContext(), caller(c).ID, pathID(c), nin)
+	out, err := e.Customers.SubmitNIN(c.UserContext(), caller(c).ID, pathID(c), nin, e.member(c))
 	return answer(c, out, err)
 }
 

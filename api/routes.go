@@ -108,6 +108,7 @@ var Routes = []Route{
 	{"GET", "/v1/accounts/:accountRef/statement", Key, tenant.PaymentsRead, "", false, (*edge).statement},
 	{"GET", "/v1/balance", Key, tenant.AccountsRead, "", false, (*edge).tenantBalance},
 	{"POST", "/v1/accounts/:accountRef/expire", Key, tenant.AccountsWrite, "", false, (*edge).expireAccount},
+	{"POST", "/auth/accounts", Session, "", tenant.Finance, false, (*edge).provisionAccount},
 	{"GET", "/auth/accounts", Session, "", tenant.Viewer, false, (*edge).listAccounts},
 	{"GET", "/auth/accounts/:accountRef", Session, "", tenant.Viewer, false, (*edge).getAccount},
 	{"GET", "/auth/accounts/:accountRef/balance", Session, "", tenant.Viewer, false, (*edge).balance},
@@ -152,6 +153,7 @@ var Routes = []Route{
 	{"POST", "/v1/customers/:id/kyc", Key, tenant.CustomersWrite, "", false, (*edge).submitKYC},
 	{"GET", "/auth/customers", Session, "", tenant.Viewer, false, (*edge).listCustomers},
 	{"GET", "/auth/customers/:id", Session, "", tenant.Viewer, false, (*edge).getCustomer},
+	{"POST", "/auth/customers/:id/kyc", Session, "", tenant.Finance, false, (*edge).submitKYC},
 	{"POST", "/auth/customers/:id/kyc/approve", Session, "", tenant.Finance, false, (*edge).approveKYC},
 	{"POST", "/auth/customers/:id/kyc/reject", Session, "", tenant.Finance, false, (*edge).rejectKYC},
 

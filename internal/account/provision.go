@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/clock"
 	"ajo/internal/customer"
 	"ajo/internal/errs"
@@ -47,6 +48,7 @@ type NewAccount struct {
 	ExpiresAt      *time.Time
 	Mode           string // "", "dedicated" or "onetime"
 	Policy         *Policy
+	By             *audit.By // the member who asks for it; nil: an API key, whose accounts are not in the audit log
 }
 
 var (
@@ -227,6 +229,9 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 			VALUES ($1, $2, $3, $4, $5, $6, 'provisioning', $7, $8, $9::numeric, $10, $11, $12, $12, $13) RETURNING `+columns,
 			r.ID, tenantID, customerID, in.ExternalRef, s.Bank.Name(), in.Name, in.Mode, in.CallbackURL, in.ExpectedAmount, in.ExpiresAt,
 			r.lease, now, in.Policy).Scan(r.fields()...)
+		if err == nil && in.By != nil {
+			err = audit.Write(ctx, tx, now, in.By.Entry("account.open", "account:"+r.ID.String(), opened{in.ExternalRef, in.Name, in.Mode}).Of(tenantID))
+		}
 		failpoint.At("account/before-reserve-commit")
 		return err
 	})
@@ -235,6 +240,9 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 	}
 	return r, err
 }
+
+// opened is what the audit log has of an account that a member asked for.
+type opened struct{ Ref, Name, Type string }
 
 // retake looks for a row of the same reference: a finished dedicated account is the answer; an
 // unfinished row whose lease is free becomes ours. A one-time row is taken up only by a request for

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/failpoint"
 	"ajo/internal/freeze"
@@ -90,7 +91,7 @@ type Submission struct {
 // leaves the customer as it was. The outcome is recorded only if the customer may still submit, so
 // of several at once each one is refused, or takes effect after the other. [ErrNIN], [ErrNotFound],
 // [ErrTier], [ErrPending], [ErrSuspended], in this order.
-func (s *Service) SubmitNIN(ctx context.Context, tenantID, id uuid.UUID, nin secret.Redacted) (Submission, error) {
+func (s *Service) SubmitNIN(ctx context.Context, tenantID, id uuid.UUID, nin secret.Redacted, by *audit.By) (Submission, error) {
 	if !ninForm.MatchString(nin.Reveal()) {
 		return Submission{}, ErrNIN
 	}
@@ -101,7 +102,7 @@ func (s *Service) SubmitNIN(ctx context.Context, tenantID, id uuid.UUID, nin sec
 	if err != nil {
 		return Submission{}, err
 	}
-	if c, err = s.recordOutcome(ctx, c, nin, s.check(ctx, c, nin)); err != nil {
+	if c, err = s.recordOutcome(ctx, c, nin, s.check(ctx, c, nin), by); err != nil {
 		return Submission{}, err
 	}
 	return Submission{ID: c.ID, KYCTier: c.KYCTier, KYCStatus: c.KYCStatus, NINLast4: c.NINLast4}, nil
@@ -147,16 +148,16 @@ func (s *Service) check(ctx context.Context, c Customer, nin secret.Redacted) KY
 // recordOutcome writes the outcome of a submission by the customer as it was when checked, with the
 // NIN. A NIN that is approving another customer of the tenant at the same moment is found by the
 // schema; the second time it is seen.
-func (s *Service) recordOutcome(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent) (c Customer, err error) {
+func (s *Service) recordOutcome(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent, by *audit.By) (c Customer, err error) {
 	for range 2 {
-		if c, err = s.recordOnce(ctx, checked, nin, outcome); !pg.IsUnique(err, "customers_nin_once") {
+		if c, err = s.recordOnce(ctx, checked, nin, outcome, by); !pg.IsUnique(err, "customers_nin_once") {
 			break
 		}
 	}
 	return c, err
 }
 
-func (s *Service) recordOnce(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent) (c Customer, err error) {
+func (s *Service) recordOnce(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent, by *audit.By) (c Customer, err error) {
 	sealed := s.Box.Seal(secret.Place{Table: "customers", Column: "nin", Row: checked.ID.String()}, []byte(nin.Reveal()))
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		if c, err = lock(ctx, tx, checked.TenantID, checked.ID); err != nil {
@@ -183,6 +184,9 @@ func (s *Service) recordOnce(ctx context.Context, checked Customer, nin secret.R
 			return err
 		}
 		c, err = s.move(ctx, tx, c, event)
+		if err == nil && by != nil {
+			err = audit.Write(ctx, tx, s.Clock.Now(), by.Entry("kyc.submit", target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}).Of(c.TenantID))
+		}
 		failpoint.At("customer/before-record-commit")
 		return err
 	})

@@ -1,13 +1,15 @@
 // Accounts, and one account with its statement.
 
 import { get, queryText, segment } from './api.js';
+import { asked } from './dialog.js';
 import { h } from './dom.js';
 import { field } from './form.js';
 import { fixed, naira, words } from './format.js';
 import { holdButton, releaseButton } from './holds.js';
+import { once, sum, sumField } from './proof.js';
 import { setQuery, to } from './route.js';
 import { filters, list, orders, read, sortedBy, sorting, table } from './table.js';
-import { amount, badge, card, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
+import { amount, announce, badge, button, card, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 // accountColumns are those of a table of accounts that a query has chosen.
 export const accountColumns = (query) => [
@@ -21,7 +23,7 @@ export const accountColumns = (query) => [
 ];
 
 // accounts lists the tenant's accounts.
-export function accounts(_, query) {
+export function accounts(_, query, session) {
   const change = (q) => {
     query = q;
     setQuery(q);
@@ -33,14 +35,37 @@ export function accounts(_, query) {
     fetchPage: (range) => read('/auth/accounts', 'accounts', { ...query, sort: '', ...sortedBy(query), ...range }),
     none: () => (query.search || query.status
       ? empty('No accounts match.', 'Search for part of the reference, the holder’s name or the number.')
-      : empty('No accounts yet.', 'Accounts are opened through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
+      : empty('No accounts yet.', 'Members with the role finance open them here, and programs through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
   });
   const form = filters([
     { name: 'search', label: 'Search', type: 'search', placeholder: 'Reference, name or number' },
     { name: 'status', label: 'Status', options: [['', 'All'], ['active', 'Active'], ['expired', 'Expired'], ['needs_review', 'Needs review']] },
     orders([['name-asc', 'Holder, A to Z'], ['name-desc', 'Holder, Z to A'], ['balance-desc', 'Highest balance'], ['balance-asc', 'Lowest balance']]),
   ], query, change);
-  return { title: 'Accounts', nodes: [pageHead('Accounts', { actions: refreshButton(found.reload) }), form, found.box, allStatements()] };
+  return { title: 'Accounts', nodes: [pageHead('Accounts', { actions: [session.may('finance') && openButton(), refreshButton(found.reload)] }), form, found.box, allStatements()] };
+}
+
+// openButton opens an account, and leads to it.
+function openButton() {
+  return button('Open an account…', async () => {
+    let opened;
+    const done = await asked({
+      title: 'Open an account', label: 'Open', text: 'A bank account number for one customer, who is created with it. Anyone can pay to it at once.',
+      fields: [
+        { name: 'externalRef', label: 'Reference', required: true, maxlength: 255, autocomplete: 'off', hint: 'Your own name of the customer. A dedicated account of the same reference is opened once.' },
+        { name: 'name', label: 'Holder’s name', required: true, maxlength: 200, autocomplete: 'off' },
+        { name: 'bvn', label: 'BVN', inputmode: 'numeric', pattern: '[0-9]{11}', maxlength: 11, autocomplete: 'off', hint: 'Eleven digits. It can be left out.' },
+        { name: 'mode', label: 'Type', options: [['dedicated', 'Dedicated: it stays open'], ['onetime', 'One-time: it ends with the expected amount']] },
+        { ...sumField, name: 'expectedAmount', label: 'Expected amount', required: false, maxlength: 16, placeholder: '7,500.50', hint: 'Of a one-time account.' }, // so many figures are exact as a number
+      ],
+      act: async ({ bvn, expectedAmount, ...v }) => {
+        opened = (await once('/auth/accounts', { ...v, ...(bvn && { bvn }), ...(expectedAmount && { expectedAmount: Number(sum(expectedAmount)) }) })).answer;
+      },
+    });
+    if (!done) return;
+    announce(`${opened.BankAccountNumber} is open.`);
+    location.hash = to`/accounts/${opened.ID}`;
+  }, { kind: 'main' });
 }
 
 // allStatements exports the statements of all accounts, of the dates that are chosen.

@@ -12,11 +12,11 @@ const acts = {
   'totp.set-up': 'Second factor being set up', 'totp.on': 'Second factor on', 'totp.off': 'Second factor off', 'totp.required': 'Second factor required', 'tenant.reset-totp': 'Second factor reset',
   'members.invite': 'Member invited', 'members.join': 'Member joined', 'members.role': 'Role changed', 'members.remove': 'Member removed', 'members.hand-over': 'Account handed over',
   'keys.create': 'Key created', 'keys.rotate': 'Key rotated', 'keys.revoke': 'Key revoked', 'tenant.revoke-key': 'Key revoked by an operator',
-  'webhook.url': 'Webhook URL changed', 'webhook.secret': 'Signing secret changed', 'webhook.events': 'Events chosen',
+  'webhook.url': 'Webhook URL changed', 'webhook.secret': 'Signing secret changed', 'webhook.events': 'Events chosen', 'webhook.log': 'Log of events changed',
   'webhook.endpoint.add': 'Webhook endpoint added', 'webhook.endpoint.change': 'Webhook endpoint changed', 'webhook.endpoint.remove': 'Webhook endpoint removed', 'webhook.endpoint.rotate-secret': 'Webhook endpoint’s secret changed',
   'tenant.policy': 'Payout policy changed', 'transfer.settle': 'Payout made', 'transfer.refund': 'Refund made', 'hold.place': 'Money held', 'hold.release': 'Hold released', 'transfer.approve': 'Payout approved', 'transfer.reject': 'Payout rejected',
   'beneficiary.save': 'Beneficiary saved', 'beneficiary.rename': 'Beneficiary renamed', 'beneficiary.exempt': 'Beneficiary’s exemption changed', 'beneficiary.remove': 'Beneficiary removed', 'deliveries.replay': 'Delivery sent again',
-  'kyc.approve': 'KYC approved', 'kyc.reject': 'KYC rejected', 'customers.approve': 'KYC approved by an operator', 'customers.reject': 'KYC rejected by an operator',
+  'account.open': 'Account opened', 'kyc.submit': 'NIN submitted', 'kyc.approve': 'KYC approved', 'kyc.reject': 'KYC rejected', 'customers.approve': 'KYC approved by an operator', 'customers.reject': 'KYC rejected by an operator',
   'customers.activate': 'Customer activated', 'customers.suspend': 'Customer suspended', 'tenant.kyc': 'Business verified',
   'tenant.activate': 'Organisation activated', 'tenant.suspend': 'Organisation suspended', 'tenant.end-sessions': 'Sessions ended by an operator',
 };

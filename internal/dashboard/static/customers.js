@@ -3,6 +3,7 @@
 import { get, post, segment } from './api.js';
 import { confirmed } from './dialog.js';
 import { h } from './dom.js';
+import { form } from './form.js';
 import { setQuery, to } from './route.js';
 import { filters, list, read } from './table.js';
 import { announce, badge, button, card, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
@@ -57,11 +58,18 @@ export function customer({ id }, _, session) {
 }
 
 function review(c, path, session, reload) {
+  if (c.KYCStatus === 'approved' || c.KYCTier > 1) return h('p', { class: 'dim' }, 'There is nothing to review.');
   if (c.KYCStatus !== 'pending_review') {
-    const notes = {
-      none: 'No NIN has been submitted. Submit one through the API.', approved: 'There is nothing to review.', rejected: 'Another NIN can be submitted through the API.',
-    };
-    return h('p', { class: 'dim' }, notes[c.KYCStatus]);
+    const note = c.KYCStatus === 'none' ? 'No NIN has been submitted.' : 'Another NIN can be submitted.';
+    if (!session.may('finance')) return h('p', { class: 'dim' }, note);
+    return [h('p', { class: 'dim' }, note), form([{
+      name: 'nin', label: 'NIN', required: true, inputmode: 'numeric', pattern: '[0-9]{11}', maxlength: 11, autocomplete: 'off', hint: 'Eleven digits. It is checked at once, kept sealed, and never shown again but for its last four digits.',
+    }], 'Submit NIN', async ({ nin }) => {
+      const { kycStatus } = await post(path + '/kyc', { nin });
+      await reload();
+      announce({ approved: `KYC for ${c.Name} approved.`, rejected: 'There is no such NIN.' }[kycStatus] ?? 'The NIN waits for a review.');
+      document.querySelector('h1').focus();
+    })];
   }
   if (!session.may('finance')) return h('p', { class: 'dim' }, 'The NIN could not be verified automatically. A member with the role finance decides.');
   const decide = (verb, done, text, danger) => button(verb, async () => {

@@ -1,7 +1,7 @@
 // Webhooks that were sent to the tenant, and their results.
 
 import { get, post, segment } from './api.js';
-import { asked } from './dialog.js';
+import { asked, confirmed } from './dialog.js';
 import { h } from './dom.js';
 import { grouped, plural } from './format.js';
 import { setQuery, to } from './route.js';
@@ -67,13 +67,27 @@ export function delivery({ id }, _, session) {
         ['Status', badge(d.status)], ['To', d.callbackUrl ? code(d.callbackUrl) : 'Log only: nothing is sent'], ['Account', h('a', { href: to`/accounts/${d.accountRef}` }, d.accountRef)],
         ['Attempts', grouped(d.attemptCount)], ['Next attempt', d.nextAttemptAt && time(d.nextAttemptAt)], ['Delivered', d.deliveredAt && time(d.deliveredAt)],
         ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Created', time(d.createdAt)], ['Transaction group', d.eventType.startsWith('payment.') ? h('a', { href: to`/payments/${d.transactionGroupId}` }, d.transactionGroupId) : code(d.transactionGroupId)],
-      ]), d.status === 'dead_letter' && session.may('developer') && h('div', { class: 'actions' }, again(path, () => found.reload()))),
+      ]), session.may('developer') && h('div', { class: 'actions' }, d.status === 'dead_letter' ? again(path, () => found.reload()) : once(d))),
       body('Body', d.body, 'Body of the event'),
       attempts(d.attempts),
     ];
   });
   const top = pageHead('Delivery', { up: { href: '#/deliveries', name: 'Deliveries' }, actions: refreshButton(found.reload) });
   return { title: 'Delivery', nodes: [top, found.box] };
+}
+
+// once sends an event one more time, as a delivery of its own.
+function once(d) {
+  return button('Send the event once more…', async () => {
+    let made;
+    const yes = await confirmed({
+      title: 'Send the event once more?', label: 'Send', danger: false, text: 'A new delivery with the same body and ID goes to where this one went, marked as sent again.',
+      act: async () => { made = await post('/auth/events/resend', { transactionGroupId: d.transactionGroupId, eventType: d.eventType, endpointId: d.endpointId }); },
+    });
+    if (!yes) return;
+    announce('The event is being sent once more.');
+    location.hash = to`/deliveries/${made.id}`;
+  });
 }
 
 function again(path, reload) {

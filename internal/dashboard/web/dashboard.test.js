@@ -6,6 +6,7 @@ import './payments.js';
 import './search.js';
 import './many.js';
 import './files.js';
+import './opened.js';
 import './passwords.js';
 import './members.js';
 import './access.js';

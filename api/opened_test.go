@@ -1,0 +1,37 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/tenant"
+)
+
+// A member opens an account, once under its key, and submits its holder's NIN: as an API key does,
+// with a line in the audit log, which has no number of a person.
+func TestAccountOpenedByAMember(t *testing.T) {
+	w := setup(t)
+	owner := w.onboard()
+	finance, dev := w.joins(owner, tenant.Finance), w.joins(owner, tenant.Developer)
+	const body = `{"externalRef":"shop-1","name":"Ada Obi","bvn":"22233344455"}`
+	at := append(finance.withSession(), "Idempotency-Key", "open-1")
+	w.do("POST", "/auth/accounts", body, dev.withSession()...).refused(403, "this needs the role finance; yours is developer")
+	a := w.ask("POST", "/auth/accounts", body, 201, at)
+	require.Equal(t, a, w.ask("POST", "/auth/accounts", body, 201, at))
+	require.Equal(t, a["ID"], w.read(owner.withKey(), "/v1/accounts/shop-1")["ID"])
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Ada Obi"}`, owner.withKey()...).ok(201, nil)
+
+	path := "/auth/customers/" + a["CustomerID"].(string) + "/kyc"
+	w.do("POST", path, `{"nin":"`+ninUnclear+`"}`, dev.withSession()...).refused(403, "this needs the role finance; yours is developer")
+	w.do("POST", path, `{"nin":"1234"}`, finance.withSession()...).refused(400, "nin must be exactly 11 digits")
+	w.ask("POST", path, `{"nin":"`+ninUnclear+`"}`, 200, finance.withSession()).has(t, fields{"kycStatus": "pending_review"})
+	for action, target := range map[string]string{"account.open": "account:" + a["ID"].(string), "kyc.submit": "customer:" + a["CustomerID"].(string)} {
+		r := w.do("GET", "/auth/audit?action="+action, "", owner.withSession()...).ok(200, nil)
+		require.NotContains(t, r.Body, ninUnclear)
+		require.NotContains(t, r.Body, "22233344455")
+		lines := w.read(owner.withSession(), "/auth/audit?action="+action).list("entries")
+		require.Len(t, lines, 1, action)
+		lines[0].has(t, fields{"actor": "session:" + finance.email, "target": target})
+	}
+}
