@@ -54,8 +54,17 @@ func (e *edge) authenticate(r Route) fiber.Handler {
 	_, early := withoutTOTP[endpoint{r.Method, r.Path}]
 	return func(c *fiber.Ctx) error {
 		var t tenant.Tenant
+		var test bool
 		var err error
+		if e.Sandbox != nil {
+			if err := e.readPass(c); err != nil {
+				return err
+			}
+		}
 		if r.Credential == Key || (r.Credential == SessionOrKey && c.Get(keyHeader) != "") {
+			if e.Sandbox == nil && hasTestKey(c) {
+				return e.forwardKey(c)
+			}
 			if t, err = e.byKey(c); err == nil && r.Scope != anyScope {
 				err = t.Key.Allows(r.Scope)
 			}
@@ -63,9 +72,15 @@ func (e *edge) authenticate(r Route) fiber.Handler {
 			if err = t.Member.Allows(r.Role); err == nil && !early {
 				err = t.Complete()
 			}
+			if err == nil {
+				test, err = e.wantsTestMode(c, r)
+			}
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case test:
+			return e.forwardSession(c, t)
 		}
 		c.Locals(callerKey{}, t)
 		c.SetUserContext(provider.ForTenant(c.UserContext(), t.ID))
@@ -76,7 +91,7 @@ func (e *edge) authenticate(r Route) fiber.Handler {
 // byKey finds the tenant that owns the key.
 func (e *edge) byKey(c *fiber.Ctx) (tenant.Tenant, error) {
 	key := secret.Redact(c.Get(keyHeader))
-	if !secret.CheckAPIKey(key.Reveal()) {
+	if !e.Tenants.KeyKind.Check(key.Reveal()) {
 		return tenant.Tenant{}, errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c), [32]byte{})), tenant.ErrUnauthorized)
 	}
 	return e.identify(c, secret.Hash(key.Reveal()), e.limit, e.Limits.Key, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.ByAPIKey(ctx, key, e.address(c)) })
@@ -104,6 +119,9 @@ func (e *edge) identify(c *fiber.Ctx, credential [32]byte, limit func(*fiber.Ctx
 }
 
 func (e *edge) bySession(c *fiber.Ctx) (tenant.Tenant, error) {
+	if e.Sandbox != nil {
+		return e.byPass(c)
+	}
 	token := sessionToken(c)
 	if token.IsZero() {
 		return tenant.Tenant{}, tenant.ErrUnauthorized
@@ -179,6 +197,9 @@ func (e *edge) limitAccount(c *fiber.Ctx, action, account string) error {
 // address is the client's address: that of the connection or, if that is a trusted proxy, the last
 // address in X-Forwarded-For that is not a trusted proxy. Anything further left may be forged.
 func (e *edge) address(c *fiber.Ctx) netip.Addr {
+	if from := passOf(c).From; from.IsValid() {
+		return from // the connection is the live API's
+	}
 	addr, _ := netip.AddrFromSlice(c.Context().RemoteIP())
 	addr = addr.Unmap()
 	var hops []string

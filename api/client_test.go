@@ -195,6 +195,9 @@ func TestClientHasEveryEndpoint(t *testing.T) {
 	moved := book(c.Move(ctx, "shop-1", client.BookOrder{ToAccountRef: "shop-3", Amount: "1.00", Narration: "change"}, client.IdempotencyKey("move-1")))
 	require.Equal(t, moved, book(c.Move(ctx, "shop-1", client.BookOrder{ToAccountRef: "shop-3", Amount: "1.00", Narration: "change"}, client.IdempotencyKey("move-1"))))
 
+	_, err = c.ReceiveTestPayment(ctx, client.NewTestPayment{AccountRef: "shop-1", Amount: "1.00"})
+	require.ErrorContains(t, err, errLiveOnly.Msg)
+
 	for _, r := range Routes {
 		if strings.HasPrefix(r.Path, "/v1/") && !x.has(r) {
 			t.Errorf("package client has no method for %s %s, or it is not called here", r.Method, r.Path)

@@ -25,6 +25,8 @@ type probe struct {
 	query string
 	tries int    // so often it may be tried before it is limited: the first things that many
 	open  string // no credential is asked for; why that gives nothing away
+	// the status of the refusal outside test mode; in test mode the intruder may
+	liveOnly int
 }
 
 // probes has every route under /auth and /v1. A new route fails the test until it is added here.
@@ -155,6 +157,10 @@ var probes = map[string]probe{
 	"GET /v1/holds/:id":                     {notFound: "hold not found"},
 	"POST /v1/holds/:id/release":            {notFound: "hold not found"},
 
+	// in test mode only
+	"POST /v1/test/payments":   {body: `{"accountRef":"shop-1","amount":"10.00"}`, liveOnly: 403},
+	"POST /auth/test/payments": {body: `{"accountRef":"shop-1","amount":"10.00"}`, liveOnly: 403},
+
 	"GET /v1/payments":                     {query: "search=%s"},
 	"GET /v1/payments/:id":                 {notFound: "payment not found"},
 	"GET /v1/customers":                    {query: "after=%s"},
@@ -234,7 +240,12 @@ func (w *world) probe(r Route, p probe, intruder *member, things []string) {
 			}
 			continue
 		}
-		w.requireNothingOf(things, w.do(r.Method, r.Path, p.body, append(h, "Idempotency-Key", "key-of-the-owner")...), p.query != "")
+		got := w.do(r.Method, r.Path, p.body, append(h, "Idempotency-Key", "key-of-the-owner")...)
+		if p.liveOnly > 0 && !intruder.test {
+			got.refused(p.liveOnly, errLiveOnly.Msg)
+			continue
+		}
+		w.requireNothingOf(things, got, p.query != "")
 		if p.query != "" {
 			for _, id := range named {
 				w.requireNothingOf(things, w.do(r.Method, r.Path+"?"+fmt.Sprintf(p.query, id), p.body, h...), true)
@@ -279,21 +290,24 @@ func (w *world) belongings(m member) []string {
 	w.do("POST", "/auth/keys", `{"name":"a key of the owner","scopes":["accounts:read"]}`, m.withSession()...).ok(201, &k)
 	var saved struct{ ID uuid.UUID }
 	w.do("POST", "/v1/beneficiaries", `{"bankCode":"058","accountNumber":"0123456789","label":"landlord of the owner"}`, key...).ok(201, &saved)
-	w.do("POST", "/auth/members", `{"email":"dev@owner.example","role":"developer"}`, m.withSession()...).ok(201, nil)
-	invited, session := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = 'dev@owner.example'`), testenv.Value[uuid.UUID](w.Env, `SELECT id FROM sessions WHERE tenant_id = $1`, m.id)
+	var people []string
+	if !m.test { // people are the same in both modes
+		w.do("POST", "/auth/members", `{"email":"dev@owner.example","role":"developer"}`, m.withSession()...).ok(201, nil)
+		invited, session := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = 'dev@owner.example'`), testenv.Value[uuid.UUID](w.Env, `SELECT id FROM sessions WHERE tenant_id = $1`, m.id)
+		people = []string{invited.String(), session.String(), "dev@owner.example", page.ID(page.Members, invited), page.ID(page.Sessions, session)}
+	}
 	delivery := testenv.Value[uuid.UUID](w.Env, `UPDATE deliveries SET status = 'dead_letter', attempt_count = 6 RETURNING id`)
 	hold := uuid.Must(uuid.NewV7())
 	w.Exec(`INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, created_at) VALUES ($1, $2, $3, 1, 'a deposit of the owner', 'open', now())`, hold, m.id, a.ID)
 	w.Exec(`UPDATE ledger_balances SET held = 1 WHERE account_id = $1`, a.ID)
-	things := []string{
-		invited.String(), session.String(), "dev@owner.example", page.ID(page.Members, invited), page.ID(page.Sessions, session),
+	things := append(people,
 		saved.ID.String(), "landlord of the owner", page.ID(page.Beneficiaries, saved.ID),
 		hold.String(), "a deposit of the owner", k.Key.ID.String(), "a key of the owner", page.ID(page.Keys, k.Key.ID),
 		"shop-1", "order-of-the-owner", a.ID.String(), a.CustomerID.String(), b.ID.String(), m.id.String(), s.MerchantTxRef, delivery.String(),
 		"txn-of-the-owner", m.key, sec.WebhookSecret, m.email, "owner.example", page.ID(page.Accounts, a.ID), page.ID(page.Customers, a.CustomerID), page.ID(page.Deliveries, delivery),
 		testenv.Value[string](w.Env, `SELECT id::text FROM transfers`), testenv.Value[string](w.Env, `SELECT id::text FROM inbound_events`),
 		testenv.Value[string](w.Env, `SELECT id::text FROM ledger_entries WHERE direction = 'credit' AND kind = '' AND tenant_id = $1`, m.id),
-	}
+	)
 	for _, t := range things {
 		require.NotEmpty(w.T, t)
 	}

@@ -79,7 +79,7 @@ func TestLimitIsTheTenants(t *testing.T) {
 // credentials of suspended tenants. Over the limit nothing new is looked up there, while
 // credentials that have opened something still are.
 func TestTryingKeysIsLimited(t *testing.T) {
-	wellFormed := func() header { return header{"X-API-Key", secret.NewAPIKey().Reveal()} }
+	wellFormed := func() header { return header{"X-API-Key", secret.LiveKey.New().Reveal()} }
 	for name, try := range map[string]func() header{
 		"no key":             func() header { return header{} },
 		"a malformed key":    func() header { return header{"X-API-Key", "ajo_wrong"} },

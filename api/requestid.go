@@ -11,6 +11,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/google/uuid"
 
+	"ajo/internal/sandbox"
 	"ajo/internal/trace"
 )
 
@@ -77,7 +78,9 @@ func (e *edge) begin(c *fiber.Ctx) error {
 		}
 	}
 	endTrace(c)
-	e.count(c, time.Since(start))
+	if !forwarded(c) {
+		e.count(c, time.Since(start))
+	}
 	if e.Log.Enabled(ctx, slog.LevelDebug) {
 		e.Log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("method", c.Method()), slog.String("route", c.Route().Path),
 			slog.Int("status", c.Response().StatusCode()), slog.Duration("took", time.Since(start)))
@@ -113,6 +116,9 @@ func (e *edge) setHeaders(c *fiber.Ctx) {
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set(fiber.HeaderContentSecurityPolicy, "default-src 'none'; frame-ancestors 'none'")
 	c.Set(fiber.HeaderReferrerPolicy, "no-referrer")
+	if e.Sandbox != nil {
+		c.Set(sandbox.ModeHeader, sandbox.ModeTest)
+	}
 	if e.Production {
 		c.Set(fiber.HeaderStrictTransportSecurity, "max-age=31536000")
 	}

@@ -210,6 +210,10 @@ var Routes = []Route{
 	{"POST", "/auth/deliveries/replay", Session, "", tenant.Developer, false, (*edge).replaySince},
 	{"POST", "/auth/deliveries/:id/replay", Session, "", tenant.Developer, false, (*edge).replayDelivery},
 
+	// sandbox.go
+	{"POST", "/v1/test/payments", Key, tenant.AccountsWrite, "", false, (*edge).testPayment},
+	{"POST", "/auth/test/payments", Session, "", tenant.Developer, false, (*edge).testPayment},
+
 	// webhook_events.go
 	{"GET", "/auth/webhook-events", Session, "", tenant.Viewer, false, (*edge).webhookEvents},
 	{"POST", "/auth/webhook-events", Session, "", tenant.Developer, false, (*edge).chooseWebhookEvents},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -49,6 +50,7 @@ type world struct {
 	opts    Options
 	url     string
 	addr    string
+	events  string // where the bank's events go; "": to url
 	client  *http.Client
 	mails   *mailbox
 	bank    *fakebank.Bank
@@ -69,6 +71,12 @@ const (
 func setup(t *testing.T, change ...func(*Options)) *world {
 	t.Helper()
 	t.Parallel()
+	return newWorld(t, change...)
+}
+
+// newWorld is setup for a test that has several.
+func newWorld(t *testing.T, change ...func(*Options)) *world {
+	t.Helper()
 	w := &world{Env: testenv.New(t), mails: &mailbox{}, log: testenv.NewLog(t)}
 	w.signatureHeader, w.timestampHeader = "provider-signature", "provider-timestamp"
 	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
@@ -215,10 +223,18 @@ type member struct {
 	email  string
 	key    string
 	cookie string
+	test   bool // the key is one of test mode, and the session asks for it
 }
 
-func (m member) withKey() header     { return header{"X-API-Key", m.key} }
-func (m member) withSession() header { return header{"Cookie", m.cookie} }
+func (m member) withKey() header { return header{"X-API-Key", m.key} }
+
+func (m member) withSession() header {
+	h := header{"Cookie", m.cookie}
+	if m.test {
+		h = append(h, "X-Ajo-Mode", "test")
+	}
+	return h
+}
 
 // onboard registers, verifies and logs in a tenant, all over HTTP.
 func (w *world) onboard() member {
@@ -255,7 +271,9 @@ func (w *world) send(e event) reply {
 		e.requestID, e.txn, at, e.amount, e.fee, e.alias)
 	mac := hmac.New(sha256.New, []byte(webhookSecret))
 	_, _ = fmt.Fprintf(mac, "payment_success:%s:u:w:%s:vact_transfer:%s::%s", e.requestID, e.txn, at, at)
-	return w.do("POST", "/webhooks/provider", body, w.signatureHeader, base64.StdEncoding.EncodeToString(mac.Sum(nil)), w.timestampHeader, at)
+	to := *w
+	to.url = cmp.Or(w.events, w.url)
+	return to.do("POST", "/webhooks/provider", body, w.signatureHeader, base64.StdEncoding.EncodeToString(mac.Sum(nil)), w.timestampHeader, at)
 }
 
 // pay sends an event and posts it, as the ingest worker would.

@@ -38,7 +38,7 @@ func newRootCmd() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newDevCmd(), newAPICmd(), newWorkerCmd(), newMigrateCmd(), newFakebankCmd(), newSettingsCmd(), newHealthCmd(), newStackCmd(), newResetCmd(), newListenCmd(env), newTriggerCmd(env))
+	root.AddCommand(newDevCmd(), newAPICmd(), newWorkerCmd(), newSandboxCmd(), newMigrateCmd(), newFakebankCmd(), newSettingsCmd(), newHealthCmd(), newStackCmd(), newResetCmd(), newListenCmd(env), newTriggerCmd(env))
 	root.AddCommand(newToolCmds(env.get)...)
 	return root
 }

@@ -92,6 +92,34 @@ func runWorker(ctx context.Context, cfg config.Config, queues map[tasks.Kind]int
 	return nil
 }
 
+func newSandboxCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sandbox",
+		Short: "Run test mode: a simulated bank, the API and the workers, on a database of its own",
+		Long: `Run test mode in one process: a simulated bank, the API and workers for all queues, on a database
+and a Redis of its own, which hold nothing of the live service. The live API sends requests of test
+mode on to it (AJO_TEST_URL and AJO_TEST_SECRET, the same secret here). The settings of the bank, of
+the NIN service and of mail are not read. Its data may be dropped at any time: the database, the
+Redis database and the folder above AJO_SPOOL_DIR, together.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.LoadSandbox()
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			log := app.Logger(cfg)
+			ops, err := app.StartOps(cfg, log, runInside)
+			if err != nil {
+				return err
+			}
+			defer ops.Stop()
+			return app.Sandbox(ctx, cfg, log)
+		},
+	}
+}
+
 // parseQueues reads "ingest=256,deliver": a queue without a number has its own concurrency (0);
 // empty is every queue.
 func parseQueues(s string) (map[tasks.Kind]int, error) {

@@ -133,6 +133,15 @@ func (s *Service) OfCustomer(ctx context.Context, tenantID, customerID uuid.UUID
 	return a, ErrNotLinked
 }
 
+// OfNumber finds the tenant's account that has a number at the bank, or had it last. Unknown, or
+// another tenant's: [ErrNotFound].
+func (s *Service) OfNumber(ctx context.Context, tenantID uuid.UUID, number string) (a Account, err error) {
+	err = s.Pool.QueryRow(ctx, `
+		SELECT `+columns+` FROM accounts a WHERE a.tenant_id = $1 AND a.bank_account_number = $2 AND a.status <> 'provisioning'
+		ORDER BY a.status = 'active' DESC, a.id DESC LIMIT 1`, tenantID, number).Scan(a.fields()...)
+	return a, pg.OrNone(err, ErrNotFound)
+}
+
 // ErrStatus refuses a list of an unknown status.
 var ErrStatus = errs.New(errs.Invalid, "status must be active, expired or needs_review")
 

@@ -98,6 +98,9 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
 	c.closers = append(c.closers, c.pool.Close)
+	if err = tenant.CheckDatabase(ctx, c.pool, cfg.Sandbox); err != nil {
+		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
+	}
 	if err = c.syncClock(ctx); err != nil {
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
@@ -112,15 +115,9 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		return nil, fmt.Errorf("AJO_SPOOL_DIR: %w", err)
 	}
 	c.closers = append(c.closers, func() { _ = c.spool.Close() })
-	client, err := nomba.New(nomba.Options{
-		URL: cfg.ProviderURL, AccountID: cfg.ProviderAccountID, ClientID: cfg.ProviderClientID, ClientSecret: cfg.ProviderClientSecret.Reveal(),
-		Clock: &c.clock, Log: log, RequestsPerSec: cfg.ProviderRate, PostsPerSec: cfg.ProviderPostRate,
-		Observe: metrics.BankCalled,
-	})
-	if err != nil {
+	if c.bank, err = c.openBank(); err != nil {
 		return nil, fmt.Errorf("AJO_PROVIDER_*: %w", err)
 	}
-	c.bank = doubting(client, c.pool, &c.clock, log)
 	c.accounts = account.New(account.Options{
 		Pool: c.pool, Bank: c.bank, Box: c.box, Clock: &c.clock, Callbacks: c.callbacks(), Production: cfg.Production(),
 		Provisional: cfg.SettleProvisional,
@@ -147,6 +144,19 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	c.payments.SendBack = c.transfers.RefundByPolicy
 	c.drain()
 	return c, nil
+}
+
+// openBank makes what speaks with the bank. What the simulated one does not find is not there.
+func (c *core) openBank() (provider.Bank, error) {
+	client, err := nomba.New(nomba.Options{
+		URL: c.cfg.ProviderURL, AccountID: c.cfg.ProviderAccountID, ClientID: c.cfg.ProviderClientID, ClientSecret: c.cfg.ProviderClientSecret.Reveal(),
+		Clock: &c.clock, Log: c.log, RequestsPerSec: c.cfg.ProviderRate, PostsPerSec: c.cfg.ProviderPostRate,
+		Observe: metrics.BankCalled,
+	})
+	if err != nil || c.cfg.Sandbox {
+		return client, err
+	}
+	return doubting(client, c.pool, &c.clock, c.log), nil
 }
 
 // hookTimeout is how long a tenant's own system has to answer whether a payout may leave. It is
@@ -197,7 +207,7 @@ func (c *core) tenants() (*tenant.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := tenant.New(tenant.Options{Pool: c.pool, Clock: &c.clock, Box: c.box, Mail: sender, Log: c.log, Callbacks: c.callbacks()})
+	s := tenant.New(tenant.Options{Pool: c.pool, Clock: &c.clock, Box: c.box, Mail: sender, Log: c.log, Callbacks: c.callbacks(), KeyKind: keyKind(c.cfg)})
 	c.closers = append(c.closers, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
@@ -210,13 +220,16 @@ func (c *core) tenants() (*tenant.Service, error) {
 
 // customers makes the service of customers, with the NIN service of the settings, if there is one.
 func (c *core) customers() (*customer.Service, error) {
-	o := customer.Options{Pool: c.pool, Box: c.box, Clock: &c.clock, Log: c.log, Production: c.cfg.Production()}
+	// nobody's money is at stake in the sandbox, so a tenant decides about its own test customers
+	o := customer.Options{Pool: c.pool, Box: c.box, Clock: &c.clock, Log: c.log, Production: c.cfg.Production() && !c.cfg.Sandbox}
 	if c.cfg.IdentityURL != "" {
 		checker, err := dojah.New(dojah.Options{URL: c.cfg.IdentityURL, AppID: c.cfg.IdentityAppID, Key: c.cfg.IdentityKey.Reveal()})
 		if err != nil {
 			return nil, fmt.Errorf("AJO_IDENTITY_URL: %w", err)
 		}
-		o.Identity = &identity.Doubting{Checker: checker, Log: c.log, Observe: metrics.Doubted}
+		if o.Identity = checker; !c.cfg.Sandbox {
+			o.Identity = &identity.Doubting{Checker: checker, Log: c.log, Observe: metrics.Doubted}
+		}
 	}
 	return customer.New(o), nil
 }
@@ -232,7 +245,7 @@ func (c *core) callbacks() safehttp.Rules {
 func (c *core) webhooks(workers int) *webhook.Service {
 	client := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production()})
 	s := webhook.New(c.pool, &c.clock, c.box, client, webhook.Options{
-		Delays: c.cfg.DeliveryDelays, Version: Version(), Log: c.log, Callbacks: c.callbacks(),
+		Delays: c.cfg.DeliveryDelays, Version: Version(), Log: c.log, Callbacks: c.callbacks(), Test: c.cfg.Sandbox,
 		PerEndpoint: max(1, workers/8), PerTenant: max(1, workers/4),
 	})
 	c.closers = append(c.closers, client.Close, s.Close)
@@ -240,6 +253,9 @@ func (c *core) webhooks(workers int) *webhook.Service {
 }
 
 func mailer(cfg config.Config) (mail.Sender, error) {
+	if cfg.Sandbox {
+		return mail.Nowhere{}, nil
+	}
 	if cfg.SMTPURL.IsZero() {
 		s, err := mail.NewFolder(cfg.MailDir, cfg.MailFrom)
 		if err != nil {

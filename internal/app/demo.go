@@ -260,6 +260,7 @@ Everything is running. Ctrl-C stops it; the next run finds its data again.
   Metrics    %s/metrics
   Mail       %s
   Demo key   %s
+  Test mode  on: switch the dashboard to it, or send X-Ajo-Mode: test with POST /auth/keys for an ajo_test_ key
 
 Try:
   curl -H 'X-API-Key: %s' %s/v1/accounts/%s/statement

@@ -19,6 +19,7 @@ import (
 	"ajo/internal/partition"
 	"ajo/internal/secret"
 	"ajo/internal/stack"
+	"ajo/internal/supervise"
 	"ajo/migrations"
 )
 
@@ -92,6 +93,7 @@ type devRun struct {
 	bank   *fakebank.Bank
 	api    *API
 	ops    *Ops
+	test   *supervise.Process // the sandbox
 	failed <-chan error
 	stops  []func()
 
@@ -120,6 +122,9 @@ func (d *devRun) start(ctx context.Context, s *stack.Stack) error {
 	if err := d.startBank(); err != nil {
 		return err
 	}
+	if err := d.startSandbox(ctx, s); err != nil {
+		return err
+	}
 	worker, err := StartWorker(ctx, d.cfg, d.log.With(slog.String("role", "worker")), AllQueues())
 	if err != nil {
 		return err
@@ -139,7 +144,7 @@ func (d *devRun) start(ctx context.Context, s *stack.Stack) error {
 		return err
 	}
 	d.stops = append(d.stops, release)
-	return nil
+	return d.test.Await(ctx, sandboxLimit, supervise.Listening(strings.TrimPrefix(d.cfg.TestURL, "http://")))
 }
 
 // configure makes the settings of the development machine. Keys and passwords are generated once
@@ -150,6 +155,14 @@ func (d *devRun) configure(s *stack.Stack) error {
 		return err
 	}
 	password, err := d.kept("ops-password", func() string { return strings.ToLower(rand.Text()[:16]) })
+	if err != nil {
+		return err
+	}
+	testSecret, err := d.kept("test-secret", func() string { return secret.NewSigningSecret().Reveal() })
+	if err != nil {
+		return err
+	}
+	port, err := supervise.FreePort()
 	if err != nil {
 		return err
 	}
@@ -164,6 +177,7 @@ func (d *devRun) configure(s *stack.Stack) error {
 		// any will do
 		"AJO_IDENTITY_URL": bank, "AJO_IDENTITY_APP_ID": "dev", "AJO_IDENTITY_KEY": "dev",
 		"AJO_OPS_PASSWORD": password, "AJO_OPS_WRITABLE": "false",
+		"AJO_TEST_URL": fmt.Sprintf("http://127.0.0.1:%d", port), "AJO_TEST_SECRET": testSecret,
 	})
 	d.cfg.ConfirmDelays = devConfirmDelays
 	return err

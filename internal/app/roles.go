@@ -16,6 +16,7 @@ import (
 	"ajo/internal/reconcile"
 	"ajo/internal/replica"
 	"ajo/internal/retention"
+	"ajo/internal/sandbox"
 	"ajo/ratelimit"
 	"ajo/tasks"
 	"ajo/workers"
@@ -39,6 +40,11 @@ func (a *API) Stop() { a.stop() }
 // StartAPI runs the API on cfg.HTTPAddr. It returns when the API listens; failed receives an error
 // if the API ends on its own.
 func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API, failed <-chan error, err error) {
+	return startAPI(ctx, cfg, log, nil)
+}
+
+// startAPI is [StartAPI], or runs the API of test mode with its bank.
+func startAPI(ctx context.Context, cfg config.Config, log *slog.Logger, bank *sandbox.Bank) (a *API, failed <-chan error, err error) {
 	c, err := open(ctx, cfg, log)
 	if err != nil {
 		return nil, nil, err
@@ -74,7 +80,9 @@ func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API,
 	}
 	answers := idempotency.NewCache(c.redis, c.box)
 	c.closers = append(c.closers, answers.Close)
+	test, simulated := c.testMode(bank)
 	server := api.New(api.Options{
+		Test: test, Sandbox: simulated,
 		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(0), Limits: limits, Enqueuer: c.enqueuer,
 		Transfers: c.transfers, Banks: c.banks, Fees: c.fees, Answers: answers, Replica: reads,
 		TenantLimits: &limit.Service{Pool: c.pool, Clock: &c.clock},

@@ -5,6 +5,7 @@
 package config
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -58,6 +59,11 @@ type Config struct {
 	IdentityURL   string          `env:"AJO_IDENTITY_URL" doc:"the NIN service; empty: every submission goes to pending_review"`
 	IdentityAppID string          `env:"AJO_IDENTITY_APP_ID" doc:"the NIN service's app id"`
 	IdentityKey   secret.Redacted `env:"AJO_IDENTITY_KEY" doc:"the NIN service's key"`
+
+	TestURL    string          `env:"AJO_TEST_URL" doc:"address of the sandbox's API (ajo sandbox), where requests of test mode are sent on to; empty: test mode is off"`
+	TestSecret secret.Redacted `env:"AJO_TEST_SECRET" doc:"the key that signs what is sent on; the same at the sandbox, of at least 32 characters"`
+	// Sandbox says that this process is the sandbox: its bank is simulated, and it sends no mail.
+	Sandbox bool `env:"-"`
 
 	SMTPURL  secret.Redacted `env:"AJO_SMTP_URL" doc:"smtp://user:password@host:port or smtps://…; empty: development writes .eml files, production refuses to start"`
 	MailFrom string          `env:"AJO_MAIL_FROM" envDefault:"Ajo <no-reply@ajo.example>" doc:"sender of e-mails"`
@@ -125,8 +131,35 @@ type Config struct {
 func Load() (Config, error) { return Parse(env.ToMap(os.Environ())) }
 
 // Parse reads and checks the settings in environ, as [Load] does those of the process.
-func Parse(environ map[string]string) (Config, error) {
-	var c Config
+func Parse(environ map[string]string) (Config, error) { return parse(environ, Config{}) }
+
+// sandboxDefaults are the settings that the sandbox has where the environment has none. Its bank
+// answers within seconds, so a developer need not wait longer.
+var sandboxDefaults = map[string]string{
+	"AJO_CONFIRM_DELAYS": "2s,5s,10s,20s,30s,1m,5m", "AJO_SETTLE_RECHECKS": "20s,40s,2m,15m", "AJO_RECONCILE_EVERY": "30s",
+	"AJO_SWEEP_EVERY": "5s", "AJO_SPOOL_DIR": ".ajo/sandbox/spool",
+}
+
+// LoadSandbox reads and checks the environment of `ajo sandbox`. The bank and the NIN service are
+// simulated: their settings are not read, and whoever starts the simulation sets their addresses.
+func LoadSandbox() (Config, error) {
+	environ := env.ToMap(os.Environ())
+	for name, v := range sandboxDefaults {
+		if environ[name] == "" {
+			environ[name] = v
+		}
+	}
+	environ["AJO_PROVIDER_URL"] = "http://simulated"
+	for _, name := range []string{"ACCOUNT_ID", "CLIENT_ID", "CLIENT_SECRET", "WEBHOOK_SECRET"} {
+		environ["AJO_PROVIDER_"+name] = rand.Text() // which both sides take from here
+	}
+	for _, name := range []string{"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS", "AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL", "AJO_IDENTITY_URL", "AJO_TEST_URL", "AJO_DATABASE_READ_URL"} {
+		delete(environ, name)
+	}
+	return parse(environ, Config{Sandbox: true})
+}
+
+func parse(environ map[string]string, c Config) (Config, error) {
 	if err := env.ParseWithOptions(&c, env.Options{Environment: environ}); err != nil {
 		return c, named(err)
 	}
@@ -219,15 +252,16 @@ func (c *Config) check() error {
 		"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS and AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL", "must be set together")
 	bad = append(bad, c.checkForms()...)
 	refuse(!isWeb(c.ProviderURL), "AJO_PROVIDER_URL", "must be an http or https address")
-	refuse(c.Production() && strings.HasPrefix(c.ProviderURL, "http://"), "AJO_PROVIDER_URL", "must be https in production")
+	refuse(c.Production() && !c.Sandbox && strings.HasPrefix(c.ProviderURL, "http://"), "AJO_PROVIDER_URL", "must be https in production")
 	refuse(c.ProviderAccountID == "", "AJO_PROVIDER_ACCOUNT_ID", "is empty")
 	refuse(c.ProviderClientID == "", "AJO_PROVIDER_CLIENT_ID", "is empty")
 	refuse(c.IdentityURL != "" && !isWeb(c.IdentityURL), "AJO_IDENTITY_URL", "must be an http or https address")
 	refuse(c.IdentityURL != "" && (c.IdentityAppID == "" || c.IdentityKey.IsZero()), "AJO_IDENTITY_APP_ID and AJO_IDENTITY_KEY", "must be set with AJO_IDENTITY_URL")
 	refuse(c.Production() && strings.HasPrefix(c.IdentityURL, "http://"), "AJO_IDENTITY_URL", "must be https in production")
-	refuse(c.Production() && c.SMTPURL.IsZero(), "AJO_SMTP_URL", "is required in production")
+	refuse(c.Production() && !c.Sandbox && c.SMTPURL.IsZero(), "AJO_SMTP_URL", "is required in production")
 	refuse(c.SMTPURL.IsZero() && c.MailDir == "", "AJO_MAIL_DIR", "is empty")
 	refuse(c.DatabaseMax < 4, "AJO_DATABASE_MAX_CONNS", "must be at least 4")
+	bad = append(bad, c.checkTestMode()...)
 	bad = append(bad, c.checkSchedules()...)
 	refuse(c.ConfirmMisses < 1, "AJO_CONFIRM_MISSES", "must be at least 1")
 	refuse(c.ConfirmDeadline <= 0, "AJO_CONFIRM_DEADLINE", "must be above zero")
@@ -253,6 +287,21 @@ func (c *Config) check() error {
 	refuse(c.TraceEvery < 1, "AJO_TRACE_EVERY", "must be at least 1")
 	refuse(c.LogFormat != "" && c.LogFormat != "json" && c.LogFormat != "pretty", "LOG_FORMAT", "must be json or pretty")
 	return errors.Join(bad...)
+}
+
+// minTestSecret is how long the secret of test mode must be, in bytes.
+const minTestSecret = 32
+
+// checkTestMode refuses a half of its settings, and a secret that could be guessed.
+func (c *Config) checkTestMode() (bad []error) {
+	u, err := url.Parse(c.TestURL)
+	if c.TestURL != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.Trim(u.Path, "/") != "") {
+		bad = append(bad, errors.New("AJO_TEST_URL must be http://host:port or https://host:port"))
+	}
+	if wanted := c.Sandbox || c.TestURL != ""; wanted && len(c.TestSecret.Reveal()) < minTestSecret {
+		bad = append(bad, fmt.Errorf("AJO_TEST_SECRET must have at least %d characters", minTestSecret))
+	}
+	return bad
 }
 
 // checkArchive refuses an archive that cannot be opened.
@@ -343,6 +392,9 @@ func EnvFile() string {
 	t := reflect.TypeFor[Config]()
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
+		if tag.Get("doc") == "" {
+			continue // no setting of the environment
+		}
 		name, required, _ := strings.Cut(tag.Get("env"), ",")
 		if required == "" {
 			name = "#" + name
@@ -359,6 +411,9 @@ func Table() string {
 	t := reflect.TypeFor[Config]()
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
+		if tag.Get("doc") == "" {
+			continue // no setting of the environment
+		}
 		name, required, _ := strings.Cut(tag.Get("env"), ",")
 		def := tag.Get("envDefault")
 		if required == "required" {

@@ -49,7 +49,7 @@ func newSettlerIn(w *world) *settler {
 		w.settings[name] = value
 	}
 	s := &settler{world: w, tenant: w.Tenant()}
-	key := secret.NewAPIKey()
+	key := secret.LiveKey.New()
 	s.key = key.Reveal()
 	s.keepSecret("API key", s.key)
 	hash := secret.Hash(s.key)

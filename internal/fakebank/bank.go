@@ -240,6 +240,12 @@ func (b *Bank) SetWebhookSecret(secret string) { b.hooks.secret.Store(&secret) }
 // submitted.
 func (b *Bank) SetPayoutDelay(d time.Duration) { b.delay.Store(int64(d)) }
 
+// After does something once so much time has passed on the bank's clock. It is forgotten when the
+// bank is closed.
+func (b *Bank) After(d time.Duration, do func()) {
+	b.due.at(b.clock.Now().Add(d), func() { b.work.Go(do) })
+}
+
 // now is the time, after everything that is due by it has been done.
 func (b *Bank) now() time.Time {
 	b.due.run()

@@ -42,6 +42,11 @@ type Payment struct {
 	Time          time.Time // now
 	Force         bool      // pay a closed or expired account all the same, as a slow bank does
 	Silent        bool      // send no event
+	// the event goes out so much later
+	Late time.Duration
+	// Recorded changes the bank's record before anybody can ask for it; the event stays as it was.
+	// It must not call the bank.
+	Recorded func(*Transaction)
 	// return after the first attempt to send the event, or when the context ends
 	Wait bool
 }
@@ -74,24 +79,36 @@ func (b *Bank) Pay(ctx context.Context, p Payment) (Transaction, error) {
 	t.AccountRef, t.NUBAN = a.Ref, a.NUBAN
 	t.Narration = cmp.Or(t.Narration, "Transfer from "+t.SenderName+" to "+a.Name)
 	kept := t
+	if p.Recorded != nil {
+		p.Recorded(&kept)
+	}
 	b.books.enter(&kept, at)
-	if t.Status == StatusSuccess {
-		b.books.wallet = b.books.wallet.Add(t.Amount).Sub(t.Fee)
+	if kept.Status == StatusSuccess {
+		b.books.wallet = b.books.wallet.Add(kept.Amount).Sub(kept.Fee)
 	}
 	b.books.mu.Unlock()
 
 	if !p.Silent {
-		kind := PaymentSuccess
-		if t.Status == StatusFailed {
-			kind = PaymentFailed
-		}
-		event := b.Event(kind, t)
-		if p.Forged != nil {
-			event.Data.Customer = EventCustomer{SenderName: p.Forged.Name, AccountNumber: p.Forged.Account, BankName: p.Forged.Bank}
-		}
-		b.announce(ctx, event, p.Wait, t.ID)
+		b.announcePayment(ctx, p, t)
 	}
 	return t, nil
+}
+
+// announcePayment sends the event of a payment.
+func (b *Bank) announcePayment(ctx context.Context, p Payment, t Transaction) {
+	kind := PaymentSuccess
+	if t.Status == StatusFailed {
+		kind = PaymentFailed
+	}
+	event := b.Event(kind, t)
+	if p.Forged != nil {
+		event.Data.Customer = EventCustomer{SenderName: p.Forged.Name, AccountNumber: p.Forged.Account, BankName: p.Forged.Bank}
+	}
+	if p.Late > 0 {
+		b.After(p.Late, func() { b.announce(b.ctx, event, false, t.ID) })
+		return
+	}
+	b.announce(ctx, event, p.Wait, t.ID)
 }
 
 // draft is the transaction that a payment will be, without its account, and its place in the book.

@@ -63,7 +63,7 @@ var layers = [][]string{
 		"ajo/internal/money", "ajo/internal/fsm", "ajo/internal/errs", "ajo/internal/pg", "ajo/internal/audit", "ajo/internal/batch", "ajo/internal/clock",
 		"ajo/internal/page", "ajo/internal/retry", "ajo/internal/secret", "ajo/internal/totp", "ajo/internal/safehttp", "ajo/internal/mail", "ajo/internal/config", "ajo/internal/dashboard",
 		"ajo/internal/provider", "ajo/internal/provider/nomba", "ajo/internal/identity", "ajo/internal/identity/dojah", "ajo/internal/redisconn",
-		"ajo/internal/signature", "ajo/api/client", "ajo/internal/listen", "ajo/internal/spool", "ajo/internal/stack", "ajo/internal/supervise", "ajo/internal/contract", "ajo/internal/fakebank", "ajo/internal/metrics", "ajo/internal/failpoint", "ajo/internal/spec", "ajo/internal/testenv", "ajo/internal/trace", "ajo/internal/work", "ajo/internal/retention", "ajo/internal/partition", "ajo/internal/replica", "ajo/migrations",
+		"ajo/internal/signature", "ajo/api/client", "ajo/internal/listen", "ajo/internal/sandbox", "ajo/internal/spool", "ajo/internal/stack", "ajo/internal/supervise", "ajo/internal/contract", "ajo/internal/fakebank", "ajo/internal/metrics", "ajo/internal/failpoint", "ajo/internal/spec", "ajo/internal/testenv", "ajo/internal/trace", "ajo/internal/work", "ajo/internal/retention", "ajo/internal/partition", "ajo/internal/replica", "ajo/migrations",
 	},
 }
 

@@ -11,38 +11,46 @@ import (
 	"strings"
 )
 
-// The form of an API key: "ajo_", 32 random bytes in base62 (43 digits), and the CRC-32 of all that
-// in base62 (6 digits).
+// The form of an API key: its kind, 32 random bytes in base62 (43 digits), and the CRC-32 of all
+// that in base62 (6 digits).
 const (
-	keyPrefix   = "ajo_"
 	keyDigits   = 43
 	checkDigits = 6
-	keyLength   = len(keyPrefix) + keyDigits + checkDigits
 	alphabet    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
+
+// KeyKind is what an API key begins with, and says who accepts it. No key has the form of two
+// kinds.
+type KeyKind string
+
+// The kinds. The live service accepts the first alone, and the sandbox the second alone.
+const (
+	LiveKey KeyKind = "ajo_"
+	TestKey KeyKind = "ajo_test_"
 )
 
 // APIKey is a tenant's key for /v1. It prints as "[redacted]"; what is stored is its [Hash] and its
 // Suffix.
 type APIKey struct{ Redacted }
 
-// NewAPIKey returns a fresh key.
-func NewAPIKey() APIKey {
-	body := keyPrefix + base62(new(big.Int).SetBytes(random(32)), keyDigits)
+// New returns a fresh key.
+func (k KeyKind) New() APIKey {
+	body := string(k) + base62(new(big.Int).SetBytes(random(32)), keyDigits)
 	return APIKey{Redact(body + checksum(body))}
 }
 
-// CheckAPIKey reports whether s has the form of an API key, its checksum included. It says nothing
-// about whose it is; it keeps typing errors and noise away from the database.
-func CheckAPIKey(s string) bool {
-	if len(s) != keyLength || !strings.HasPrefix(s, keyPrefix) {
+// Check reports whether s has the form of a key of this kind, its checksum included. It says
+// nothing about whose it is; it keeps typing errors and noise away from the database.
+func (k KeyKind) Check(s string) bool {
+	if len(s) != len(k)+keyDigits+checkDigits || !strings.HasPrefix(s, string(k)) {
 		return false
 	}
-	for _, c := range []byte(s[len(keyPrefix):]) {
+	for _, c := range []byte(s[len(k):]) {
 		if strings.IndexByte(alphabet, c) < 0 {
 			return false
 		}
 	}
-	body := s[:keyLength-checkDigits]
+	body := s[:len(s)-checkDigits]
 	return s[len(body):] == checksum(body)
 }
 

@@ -14,9 +14,9 @@ func TestAPIKey(t *testing.T) {
 	form := regexp.MustCompile(`^ajo_[0-9A-Za-z]{49}$`)
 	seen := map[string]bool{}
 	for range 200 {
-		k := NewAPIKey()
+		k := LiveKey.New()
 		require.Regexp(t, form, k.Reveal())
-		require.True(t, CheckAPIKey(k.Reveal()))
+		require.True(t, LiveKey.Check(k.Reveal()))
 		require.False(t, seen[k.Reveal()])
 		seen[k.Reveal()] = true
 		require.Equal(t, "…"+k.Reveal()[49:], k.Suffix())
@@ -24,13 +24,24 @@ func TestAPIKey(t *testing.T) {
 	require.Equal(t, "…", APIKey{}.Suffix())
 }
 
+// A key has the form of one kind, so neither the live service nor the sandbox takes the other's.
+func TestKindsOfKeys(t *testing.T) {
+	t.Parallel()
+	live, test := LiveKey.New().Reveal(), TestKey.New().Reveal()
+	require.Regexp(t, `^ajo_test_[0-9A-Za-z]{49}$`, test)
+	require.True(t, TestKey.Check(test))
+	require.False(t, LiveKey.Check(test))
+	require.False(t, TestKey.Check(live))
+	require.False(t, TestKey.Check("ajo_test_"+live[4:]), "the checksum covers the kind")
+}
+
 func TestCheckAPIKeyRefuses(t *testing.T) {
 	t.Parallel()
-	good := NewAPIKey().Reveal()
+	good := LiveKey.New().Reveal()
 	for i := range good { // each single wrong character
 		for _, c := range []byte("0aZ_-\x00") {
 			if good[i] != c {
-				require.False(t, CheckAPIKey(good[:i]+string(c)+good[i+1:]), "byte %d is %q", i, c)
+				require.False(t, LiveKey.Check(good[:i]+string(c)+good[i+1:]), "byte %d is %q", i, c)
 			}
 		}
 	}
@@ -39,7 +50,7 @@ func TestCheckAPIKeyRefuses(t *testing.T) {
 		strings.ToUpper(good), strings.Replace(good, "ajo_", "aja_", 1), strings.Repeat("x", 1<<16),
 		"ajo_" + strings.Repeat("é", 24) + "0",
 	} {
-		require.False(t, CheckAPIKey(s), "%.60q", s)
+		require.False(t, LiveKey.Check(s), "%.60q", s)
 	}
 }
 
@@ -76,10 +87,10 @@ func TestTokensAndCodes(t *testing.T) {
 }
 
 func FuzzCheckAPIKey(f *testing.F) {
-	f.Add(NewAPIKey().Reveal())
+	f.Add(LiveKey.New().Reveal())
 	f.Add("ajo_")
 	f.Fuzz(func(t *testing.T, s string) {
-		if CheckAPIKey(s) && (len(s) != keyLength || s[:4] != keyPrefix || checksum(s[:47]) != s[47:]) {
+		if LiveKey.Check(s) && (len(s) != 53 || s[:4] != "ajo_" || checksum(s[:47]) != s[47:]) {
 			t.Fatalf("%q passed", s)
 		}
 	})

@@ -64,7 +64,7 @@ func (k Key) allowsFrom(addr netip.Addr) error {
 // that names the address when the key is restricted to others. What the key may be used for is for
 // the caller to ask ([Key.Allows]). (Specification, "API key (server to server)".)
 func (s *Service) ByAPIKey(ctx context.Context, key secret.Redacted, from netip.Addr) (Tenant, error) {
-	if !secret.CheckAPIKey(key.Reveal()) {
+	if !s.KeyKind.Check(key.Reveal()) {
 		return Tenant{}, ErrUnauthorized
 	}
 	hash := secret.Hash(key.Reveal())

@@ -24,7 +24,7 @@ func TestByAPIKey(t *testing.T) {
 	ctx := context.Background()
 	id, key := b.withKey("ada@example.com")
 	for _, bad := range []string{
-		"", "ajo_", key.Reveal() + "x", key.Reveal()[1:], strings.ToLower(key.Reveal()), secret.NewAPIKey().Reveal(), "\x00",
+		"", "ajo_", key.Reveal() + "x", key.Reveal()[1:], strings.ToLower(key.Reveal()), secret.LiveKey.New().Reveal(), "\x00",
 		key.Suffix(), " " + key.Reveal(),
 	} {
 		_, err := b.ByAPIKey(ctx, secret.Redact(bad), netip.Addr{})
@@ -79,7 +79,7 @@ func TestKeysLookedUpTogether(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	many(look(hers, ada, nil), look(theirs, bola, nil), look(shut, uuid.Nil, ErrSuspended), look(secret.NewAPIKey(), uuid.Nil, ErrUnauthorized))
+	many(look(hers, ada, nil), look(theirs, bola, nil), look(shut, uuid.Nil, ErrSuspended), look(secret.LiveKey.New(), uuid.Nil, ErrUnauthorized))
 	fresh, err := b.RotateKey(ctx, ada, byHand)
 	require.NoError(t, err)
 	many(look(hers, uuid.Nil, ErrUnauthorized), look(fresh, ada, nil), look(theirs, bola, nil))

@@ -176,7 +176,7 @@ func readNetwork(field, text string) (netip.Prefix, error) {
 // [ErrManyKeys].
 func (s *Service) CreateKey(ctx context.Context, id uuid.UUID, m Member, n NewKey, by audit.By) (secret.APIKey, KeyRecord, error) {
 	now := s.Clock.Now()
-	key := secret.NewAPIKey()
+	key := s.KeyKind.New()
 	k, err := n.read(now)
 	if err != nil {
 		return key, k, err
@@ -211,7 +211,7 @@ func (s *Service) CreateKey(ctx context.Context, id uuid.UUID, m Member, n NewKe
 // and no other key changes. The owner gets an e-mail. Session only. (Specification, POST
 // /auth/rotate-key.)
 func (s *Service) RotateKey(ctx context.Context, id uuid.UUID, by audit.By) (secret.APIKey, error) {
-	key := secret.NewAPIKey()
+	key := s.KeyKind.New()
 	var email string
 	var k KeyRecord
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
@@ -252,7 +252,7 @@ func (s *Service) RotateKey(ctx context.Context, id uuid.UUID, by audit.By) (sec
 // and not beyond its own expiry. The owner gets an e-mail. Session only, of who may create such a
 // key. [ErrKeyNotFound], [ErrKeyEnded]; [ErrKeyRotated] when it was rotated before.
 func (s *Service) RotateOne(ctx context.Context, id uuid.UUID, m Member, keyID uuid.UUID, overlap time.Duration, by audit.By) (secret.APIKey, KeyRecord, error) {
-	key := secret.NewAPIKey()
+	key := s.KeyKind.New()
 	var email string
 	var k KeyRecord
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {

@@ -9,6 +9,7 @@
 package tenant
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"log/slog"
@@ -81,6 +82,8 @@ type Options struct {
 	Mail      mail.Sender
 	Log       *slog.Logger
 	Callbacks safehttp.Rules // of the webhook URL
+	// KeyKind is that of the keys that are made and accepted; "": live ones
+	KeyKind secret.KeyKind
 }
 
 // Service has the use cases of tenants. Close it to send the last e-mails.
@@ -93,6 +96,7 @@ type Service struct {
 
 // New returns the service and starts its mailers.
 func New(o Options) *Service {
+	o.KeyKind = cmp.Or(o.KeyKind, secret.LiveKey)
 	s := &Service{Options: o, mails: newMailQueue(o.Mail, o.Log), uses: newKeyUses(o.Pool, o.Log)}
 	s.keys = batch.New(keyWriters, keyBatch, s.byKeys)
 	return s

@@ -53,7 +53,7 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 		return secret.APIKey{}, ErrCode
 	}
 	began := time.Now()
-	key := secret.NewAPIKey()
+	key := s.KeyKind.New()
 	verified := false
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		verified = false

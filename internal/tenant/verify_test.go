@@ -39,7 +39,7 @@ func TestVerifyEmail(t *testing.T) {
 	code := b.code("ada@example.com", 1)
 	key, err := b.VerifyEmail(ctx, id.String(), code)
 	require.NoError(t, err)
-	require.True(t, secret.CheckAPIKey(key.Reveal()))
+	require.True(t, secret.LiveKey.Check(key.Reveal()))
 	got, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()), netip.Addr{})
 	require.NoError(t, err)
 	require.Equal(t, id, got.ID)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/safehttp"
+	"ajo/internal/sandbox"
 	"ajo/internal/signature"
 )
 
@@ -77,5 +78,9 @@ func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Teste
 
 // header is that of every sending, before it is signed.
 func (s *Service) header() http.Header {
-	return http.Header{"Content-Type": {"application/json"}, "User-Agent": {"ajo/" + s.opts.Version}}
+	h := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"ajo/" + s.opts.Version}}
+	if s.opts.Test {
+		h.Set(sandbox.ModeHeader, sandbox.ModeTest)
+	}
+	return h
 }

@@ -92,6 +92,8 @@ type Options struct {
 	Log *slog.Logger
 	// Version is this program's, for the User-Agent.
 	Version string
+	// Test marks what is sent as of test mode.
+	Test bool
 }
 
 // Service delivers. It is safe for concurrent use, and several processes may share the table.

@@ -1,0 +1,228 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"ajo/internal/errs"
+	"ajo/internal/sandbox"
+	"ajo/internal/secret"
+	"ajo/internal/tenant"
+)
+
+// Test mode, as the live API sees it: a request with a test key, or of a session that asks for test
+// mode, is sent on to the sandbox as it is, and its answer is the sandbox's. The live database is
+// asked for the session and no more. A request that is sent on is no part of the live metrics.
+
+// Bounds of what is sent on, so that test requests take no room of live ones.
+const (
+	forwardedAtOnce  = 32
+	forwardTimeout   = 15 * time.Second // below the deadline of a request
+	maxForwarded     = 4 << 20          // bytes of an answer
+	forwardRetry     = "1"              // seconds
+	forwardIdleConns = 30 * time.Second // below the sandbox's own, which must not close first
+)
+
+// Refusals of test mode.
+var (
+	errTestOff  = errs.New(errs.Unauthorized, "test mode is off here: ajo_test_ keys are not accepted")
+	errModeOff  = errs.New(errs.Invalid, "test mode is off here")
+	errMode     = errs.New(errs.Invalid, "X-Ajo-Mode must be live or test")
+	errLiveOnly = errs.New(errs.Forbidden, "this exists in test mode only: use an ajo_test_ key, or X-Ajo-Mode: test with a session")
+)
+
+// liveOnly are the endpoints of sessions that test mode leaves to the live service, whichever mode
+// is asked for, and why: they are about people and the organisation, of which there is one. All
+// others of sessions are the sandbox's in test mode.
+var liveOnly = map[endpoint]string{
+	{"POST", "/auth/password"}:              "the password opens both modes",
+	{"POST", "/auth/business-kyc"}:          "it is about the business; in test mode it is verified",
+	{"GET", "/auth/member"}:                 "the member is the same in both modes",
+	{"GET", "/auth/members"}:                "the members are",
+	{"POST", "/auth/members"}:               "the members are",
+	{"POST", "/auth/members/:id/role"}:      "the members are",
+	{"POST", "/auth/members/:id/remove"}:    "the members are",
+	{"POST", "/auth/members/:id/hand-over"}: "the members are",
+	{"GET", "/auth/sessions"}:               "a session has both modes",
+	{"POST", "/auth/sessions/:id/end"}:      "a session has both modes",
+	{"POST", "/auth/totp"}:                  "the second factor opens both modes",
+	{"POST", "/auth/totp/confirm"}:          "the second factor opens both modes",
+	{"POST", "/auth/totp/off"}:              "the second factor opens both modes",
+	{"POST", "/auth/totp-required"}:         "the second factor opens both modes",
+	{"POST", "/auth/listen"}:                "a call that waits would hold the room of the others",
+}
+
+// InTestMode reports whether the sandbox has the endpoint: all that need a key, and those of
+// sessions that are not about people and the organisation.
+func (r Route) InTestMode() bool {
+	_, live := liveOnly[endpoint{r.Method, r.Path}]
+	return !live && (r.Credential == Key || r.Credential == Session || r.Credential == SessionOrKey)
+}
+
+// TestMode sends requests on to the sandbox.
+type TestMode struct {
+	url    string
+	passes *sandbox.Passes
+	client *http.Client
+	slots  chan struct{}
+	log    *slog.Logger
+}
+
+// NewTestMode returns what sends requests on to the sandbox at an address.
+func NewTestMode(address string, passes *sandbox.Passes, log *slog.Logger) *TestMode {
+	return &TestMode{
+		url: strings.TrimSuffix(address, "/"), passes: passes, log: log, slots: make(chan struct{}, forwardedAtOnce),
+		client: &http.Client{
+			Timeout:       forwardTimeout,
+			Transport:     &http.Transport{MaxConnsPerHost: forwardedAtOnce, MaxIdleConnsPerHost: forwardedAtOnce, IdleConnTimeout: forwardIdleConns, DisableCompression: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// Close ends the connections.
+func (m *TestMode) Close() { m.client.CloseIdleConnections() }
+
+// hasTestKey reports whether the request has a key that is the sandbox's to look up, if it is any.
+func hasTestKey(c *fiber.Ctx) bool {
+	return strings.HasPrefix(c.Get(keyHeader), string(secret.TestKey))
+}
+
+// forwardKey sends on a request with a test key.
+func (e *edge) forwardKey(c *fiber.Ctx) error {
+	switch {
+	case e.Test == nil:
+		return errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c), [32]byte{})), errTestOff)
+	case !secret.TestKey.Check(c.Get(keyHeader)):
+		return errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c), [32]byte{})), tenant.ErrUnauthorized)
+	}
+	return e.forward(c, sandbox.Pass{From: e.address(c)})
+}
+
+// wantsTestMode reports whether a session's request is the sandbox's.
+func (e *edge) wantsTestMode(c *fiber.Ctx, r Route) (bool, error) {
+	switch mode := c.Get(sandbox.ModeHeader); {
+	case mode == "" || mode == "live" || e.Sandbox != nil:
+		return false, nil
+	case mode != sandbox.ModeTest:
+		return false, errMode
+	case e.Test == nil:
+		return false, errModeOff
+	}
+	return r.InTestMode(), nil
+}
+
+// forwardSession sends on a request of a session, for the member whom it was checked for.
+func (e *edge) forwardSession(c *fiber.Ctx, t tenant.Tenant) error {
+	m := t.Member
+	return e.forward(c, sandbox.Pass{From: e.address(c), Caller: &sandbox.Caller{
+		TenantID: t.ID, TenantName: t.Name, TenantEmail: t.Email, MemberID: m.ID, Name: m.Name, Email: m.Email, Role: string(m.Role),
+	}})
+}
+
+type forwardedKey struct{}
+
+// forwarded reports whether a request was sent on to the sandbox.
+func forwarded(c *fiber.Ctx) bool { return c.Locals(forwardedKey{}) != nil }
+
+// passedOn are the headers of a request that the sandbox gets. The cookie is none of them.
+var passedOn = []string{
+	fiber.HeaderContentType, fiber.HeaderContentEncoding, fiber.HeaderAccept, fiber.HeaderUserAgent, headerIdempotencyKey, keyHeader,
+}
+
+// keptBack are the headers of an answer that are the connection's, or that this API sets itself.
+var keptBack = []string{"Connection", "Content-Length", "Date", "Keep-Alive", "Server", "Set-Cookie", "Transfer-Encoding", "X-Request-Id"}
+
+// forward sends the request on and answers what the sandbox answers. The sandbox being away is
+// nothing that an operator of the live service must act on, so it is answered here and not as a
+// fault.
+func (e *edge) forward(c *fiber.Ctx, pass sandbox.Pass) error {
+	c.Locals(forwardedKey{}, true)
+	select {
+	case e.Test.slots <- struct{}{}:
+		defer func() { <-e.Test.slots }()
+	default:
+		c.Set(fiber.HeaderRetryAfter, forwardRetry)
+		return c.Status(http.StatusServiceUnavailable).JSON(errorBody{"test mode is busy: try again in a second"})
+	}
+	answer, body, err := e.Test.send(c, pass)
+	if errors.Is(err, errAddress) {
+		return fiber.ErrBadRequest
+	}
+	if err != nil {
+		e.Test.log.LogAttrs(c.UserContext(), slog.LevelWarn, "the sandbox did not answer", slog.String("error", err.Error()))
+		return c.Status(http.StatusBadGateway).JSON(errorBody{"test mode does not answer: try again later"})
+	}
+	for name, values := range answer.Header {
+		for i, v := range values {
+			if i == 0 {
+				c.Set(name, v)
+			} else {
+				c.Response().Header.Add(name, v)
+			}
+		}
+	}
+	return c.Status(answer.StatusCode).Send(body)
+}
+
+// Why a request or its answer was not passed on.
+var (
+	errAddress    = errors.New("the address of the request cannot be written")
+	errLongAnswer = errors.New("its answer is too long")
+	errPassed     = errors.New("it refuses the pass: AJO_TEST_SECRET must be the same on both sides, and the clocks within a minute")
+)
+
+// send makes the call. The body is the raw one, as [readBody] has it.
+func (m *TestMode) send(c *fiber.Ctx, pass sandbox.Pass) (*http.Response, []byte, error) {
+	uri := c.Request().URI()
+	raw := string(uri.PathOriginal())
+	if q := uri.QueryString(); len(q) > 0 {
+		raw += "?" + string(q)
+	}
+	u, err := url.Parse(m.url + raw)
+	if err != nil {
+		return nil, nil, errAddress
+	}
+	body := bytes.Clone(c.Request().Body())
+	ctx := context.WithoutCancel(c.UserContext())
+	req, err := http.NewRequestWithContext(ctx, c.Method(), u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range passedOn {
+		if v := c.Get(name); v != "" {
+			req.Header.Set(name, v)
+		}
+	}
+	req.Header.Set(fiber.HeaderXRequestID, RequestID(c.UserContext()))
+	signed, err := m.passes.Write(pass, sandbox.Request{Method: req.Method, URI: req.URL.RequestURI(), Body: body})
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header.Set(sandbox.PassHeader, signed)
+	resp, err := m.client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxForwarded+1))
+	switch {
+	case err == nil && len(answer) > maxForwarded:
+		err = errLongAnswer
+	case resp.StatusCode == http.StatusUnauthorized && bytes.Contains(answer, []byte(sandbox.ErrPass.Msg)):
+		err = errPassed // which is no refusal of the caller's credential
+	}
+	for _, name := range keptBack {
+		resp.Header.Del(name)
+	}
+	return resp, answer, err
+}

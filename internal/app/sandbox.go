@@ -1,0 +1,126 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"ajo/api"
+	"ajo/internal/config"
+	"ajo/internal/fakebank"
+	"ajo/internal/redisconn"
+	"ajo/internal/sandbox"
+	"ajo/internal/secret"
+	"ajo/migrations"
+)
+
+// sandboxPayout is how long a payout is under way at the simulated bank.
+const sandboxPayout = 3 * time.Second
+
+// keyKind is the kind of API keys that a process makes and accepts.
+func keyKind(cfg config.Config) secret.KeyKind {
+	if cfg.Sandbox {
+		return secret.TestKey
+	}
+	return secret.LiveKey
+}
+
+// testMode is what an API has for test mode: the sandbox's own, or what sends requests on to it.
+func (c *core) testMode(bank *sandbox.Bank) (*api.TestMode, *api.Sandbox) {
+	passes := sandbox.NewPasses(c.cfg.TestSecret, &c.clock)
+	switch {
+	case bank != nil:
+		return nil, &api.Sandbox{Passes: passes, Bank: bank}
+	case c.cfg.TestURL != "":
+		m := api.NewTestMode(c.cfg.TestURL, passes, c.log)
+		c.closers = append(c.closers, m.Close)
+		return m, nil
+	}
+	return nil, nil
+}
+
+// Sandbox runs test mode in one process until ctx ends: the simulated bank, the API and workers for
+// all queues, on a database and a Redis that have nothing of the live service. It brings its schema
+// up to date itself, as nobody else uses it.
+func Sandbox(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	if err := ownRedis(ctx, cfg); err != nil {
+		return fmt.Errorf("AJO_REDIS_URL: %w", err)
+	}
+	if _, err := upgrade(ctx, cfg.DatabaseURL.Reveal(), cfg.Partition, migrations.Options{}); err != nil {
+		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
+	}
+	bank := sandbox.NewBank(fakebank.Options{
+		Log: log.With(slog.String("role", "bank")), StateFile: filepath.Join(filepath.Dir(cfg.SpoolDir), "bank.json"), PayoutDelay: sandboxPayout,
+		AccountID: cfg.ProviderAccountID, ClientID: cfg.ProviderClientID, ClientSecret: cfg.ProviderClientSecret.Reveal(), WebhookSecret: cfg.ProviderWebhookSecret.Reveal(),
+		SignatureHeader: cfg.ProviderSignatureHeader, TimestampHeader: cfg.ProviderTimestampHeader,
+	})
+	address, err := bank.Start("")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = bank.Close() }()
+	cfg.ProviderURL, cfg.IdentityURL, cfg.IdentityAppID, cfg.IdentityKey = address, address, "sandbox", secret.Redact("sandbox")
+	worker, err := StartWorker(ctx, cfg, log, AllQueues())
+	if err != nil {
+		return err
+	}
+	defer worker.Stop()
+	a, failed, err := startAPI(ctx, cfg, log, bank)
+	if err != nil {
+		return err
+	}
+	defer a.Stop()
+	bank.SetWebhookURL(reachable(a.URL) + "/webhooks/provider")
+	log.Info("the sandbox listens", "url", a.URL, "bank", address, "version", Version())
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// reachable is an address that this process can call, of one that it listens on.
+func reachable(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	host, port, err := net.SplitHostPort(u.Host)
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		u.Host = net.JoinHostPort("localhost", port)
+	}
+	return u.String()
+}
+
+// sandboxMark is a key that says that a Redis database is the sandbox's.
+const sandboxMark = "ajo:sandbox"
+
+var errLiveRedis = errors.New("it has keys of another service: the sandbox needs a database of its own")
+
+// ownRedis refuses a Redis database that another service uses, whose tasks the sandbox would take.
+func ownRedis(ctx context.Context, cfg config.Config) error {
+	c, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{Timeout: inspectTimeout})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.Get(ctx, sandboxMark).Err(); !errors.Is(err, redis.Nil) {
+		return err
+	}
+	n, err := c.DBSize(ctx).Result()
+	switch {
+	case err != nil:
+		return err
+	case n > 0:
+		return errLiveRedis
+	}
+	return c.Set(ctx, sandboxMark, Version(), 0).Err()
+}
