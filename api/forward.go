@@ -37,7 +37,7 @@ var (
 	errTestOff  = errs.New(errs.Unauthorized, "test mode is off here: ajo_test_ keys are not accepted")
 	errModeOff  = errs.New(errs.Invalid, "test mode is off here")
 	errMode     = errs.New(errs.Invalid, "X-Ajo-Mode must be live or test")
-	errLiveOnly = errs.New(errs.Forbidden, "this exists in test mode only: use an ajo_test_ key, or X-Ajo-Mode: test with a session")
+	errLiveOnly = errs.New(errs.NotFound, "this exists in test mode only: use an ajo_test_ key, or X-Ajo-Mode: test with a session")
 )
 
 // liveOnly are the endpoints of sessions that test mode leaves to the live service, whichever mode

@@ -158,8 +158,8 @@ var probes = map[string]probe{
 	"POST /v1/holds/:id/release":            {notFound: "hold not found"},
 
 	// in test mode only
-	"POST /v1/test/payments":   {body: `{"accountRef":"shop-1","amount":"10.00"}`, liveOnly: 403},
-	"POST /auth/test/payments": {body: `{"accountRef":"shop-1","amount":"10.00"}`, liveOnly: 403},
+	"POST /v1/test/payments":   {body: `{"accountRef":"shop-1","amount":"10.00"}`, liveOnly: 404},
+	"POST /auth/test/payments": {body: `{"accountRef":"shop-1","amount":"10.00"}`, liveOnly: 404},
 
 	"GET /v1/payments":                     {query: "search=%s"},
 	"GET /v1/payments/:id":                 {notFound: "payment not found"},

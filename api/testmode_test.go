@@ -292,7 +292,7 @@ func TestTestModeThatDoesNotAnswer(t *testing.T) {
 	w.serve()
 	w.do("GET", "/v1/accounts", "", test.withKey()...).refused(401, errTestOff.Msg)
 	w.unchecked("GET", "/auth/accounts", "", test.withSession()...).refused(400, errModeOff.Msg)
-	w.do("POST", "/v1/test/payments", `{"accountRef":"shop-1","amount":"10.00"}`, ada.withKey()...).refused(403, errLiveOnly.Msg)
+	w.do("POST", "/v1/test/payments", `{"accountRef":"shop-1","amount":"10.00"}`, ada.withKey()...).refused(404, errLiveOnly.Msg)
 }
 
 // A test key that was revoked, or is of a tenant whose shadow is suspended, opens nothing. The live

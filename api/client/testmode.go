@@ -33,7 +33,7 @@ type TestPayment struct {
 }
 
 // ReceiveTestPayment has somebody pay into a test account. It takes a key of test mode
-// (ajo_test_…); 403 with any other.
+// (ajo_test_…); 404 with any other.
 func (c *Client) ReceiveTestPayment(ctx context.Context, p NewTestPayment) (TestPayment, error) {
 	return call[TestPayment](ctx, c, "POST", "/v1/test/payments", p)
 }
