@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/sandbox"
 	"ajo/internal/tenant"
 )
 
@@ -65,6 +66,20 @@ func TestFilesKeepTheRules(t *testing.T) {
 			require.NotRegexp(t, `\b(parseFloat|toFixed)\b`, text, "%s: money is no float", f.Name)
 		}
 	}
+}
+
+// The form of a test payment offers the faults that there are.
+func TestFaultsAreOffered(t *testing.T) {
+	t.Parallel()
+	body, err := static.ReadFile("static/testpayment.js")
+	require.NoError(t, err)
+	_, list, _ := strings.Cut(string(body), "export const faults = {")
+	list, _, _ = strings.Cut(list, "};")
+	var offered []sandbox.Fault
+	for _, m := range regexp.MustCompile(`([a-z_]+): '`).FindAllStringSubmatch(list, -1) {
+		offered = append(offered, sandbox.Fault(m[1]))
+	}
+	require.Equal(t, sandbox.Faults, offered)
 }
 
 // The pages name scopes and roles; one that is added must be offered there too.

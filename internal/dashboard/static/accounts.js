@@ -9,6 +9,7 @@ import { holdButton, releaseButton } from './holds.js';
 import { once, sum, sumField } from './proof.js';
 import { setQuery, to } from './route.js';
 import { filters, list, orders, read, sortedBy, sorting, table } from './table.js';
+import { testPayment } from './testpayment.js';
 import { amount, announce, badge, button, card, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 // accountColumns are those of a table of accounts that a query has chosen.
@@ -98,7 +99,7 @@ export function account({ id }, query, session) {
   }, { rows: 3 });
   const lines = statement(path, query);
   const top = pageHead('Account', { up: { href: '#/accounts', name: 'Accounts' }, actions: [session.may('finance') && h('a', { class: 'button', href: `#/payout?account=${segment(id)}` }, 'Pay out'), refreshButton(about.reload, lines.reload)] });
-  return { title: 'Account', nodes: [top, about.box, lines.card] };
+  return { title: 'Account', nodes: [top, about.box, testPayment(id, session, () => Promise.all([about.reload(), lines.reload()])), lines.card] };
 }
 
 function head(a, b, hold) {

@@ -1,7 +1,7 @@
 // The frame around all pages: which one the address names, who is signed in, and where the focus goes.
 
 import { account, accounts } from './accounts.js';
-import { call, get, whenSignedOut } from './api.js';
+import { call, get, mode, whenSignedOut } from './api.js';
 import { audit } from './audit.js';
 import { beneficiaries } from './beneficiaries.js';
 import { customer, customers } from './customers.js';
@@ -13,6 +13,7 @@ import { shell, theme } from './frame.js';
 import { keys, newKey } from './keys.js';
 import { myAccount } from './me.js';
 import { members, roles } from './members.js';
+import { banner, choose, forget, modeSwitch } from './mode.js';
 import { misdirected } from './misdirected.js';
 import { overview } from './overview.js';
 import { payment, payments } from './payments.js';
@@ -60,7 +61,9 @@ const session = {
 };
 
 async function readSession() {
-  [tenant, member] = await Promise.all([get('/auth/me'), get('/auth/member')]);
+  const who = await get('/auth/member');
+  if (mode.test && !who.testMode) forget(); // the service has none any more
+  [tenant, member] = [await get('/auth/me'), who];
 }
 
 whenSignedOut(() => {
@@ -82,6 +85,7 @@ function toLogin(note) {
 async function logout() {
   await call('POST', '/auth/logout');
   tenant = null;
+  forget();
   location.hash = '#/login';
   announce('You have been logged out.');
 }
@@ -114,7 +118,7 @@ async function whoIsThere() {
     await readSession();
   } catch (e) {
     if (e.status !== 401) {
-      frame([problem(e), h('p', { class: 'actions' }, button('Try again', start), button('Log out', logout))], 'No session');
+      frame([problem(e), h('p', { class: 'actions' }, button('Try again', start), mode.test && button('Leave test mode', () => choose(false)), button('Log out', logout))], 'No session');
       return false;
     }
     if (!open[read().path]) {
@@ -156,9 +160,9 @@ function secondFactorFirst() {
 // frame draws a page, with the menu where there is a session.
 function frame(nodes, title, path) {
   shell({
-    nodes, title, path, signedIn: tenant !== null,
+    nodes, title, path, signedIn: tenant !== null, banner: tenant && banner(),
     menu: tenant && menu.filter(([, , , role]) => session.may(role)),
-    who: () => [h('p', null, h('strong', null, tenant.name), h('span', null, [tenant.name, ''].includes(member.name) ? member.email : member.name), h('span', { class: 'dim' }, roles[member.role])), theme(),
+    who: () => [h('p', null, h('strong', null, tenant.name), h('span', null, [tenant.name, ''].includes(member.name) ? member.email : member.name), h('span', { class: 'dim' }, roles[member.role])), modeSwitch(member), theme(),
       h('button', { type: 'button', class: 'button', onclick: () => logout().catch((e) => announce(e.message)) }, 'Log out')],
   });
 }

@@ -5,10 +5,10 @@ import { h, icon } from './dom.js';
 import { arrive, read } from './route.js';
 
 // shell draws a page and hands it the focus, so that its title is read out and Tab goes on from there. menu is of [path, name, icon, role, an address whose pages belong to it too]; who() is what
-// stands below it. Without a session there is neither.
-export function shell({ nodes, title, path, signedIn, menu, who, name = 'Ajo' }) {
+// stands below it. Without a session there is neither. banner stands above the page.
+export function shell({ nodes, title, path, signedIn, menu, who, banner, name = 'Ajo' }) {
   document.title = title + ' · ' + name;
-  const main = h('main', { id: 'main', tabindex: '-1' }, nodes);
+  const main = h('main', { id: 'main', tabindex: '-1' }, banner, nodes);
   const app = document.getElementById('app');
   app.replaceChildren(...(signedIn ? [side(path, name, menu, who()), main] : [h('header', { class: 'top' }, brand(name), theme()), main]));
   app.className = signedIn ? 'signed-in' : 'signed-out';

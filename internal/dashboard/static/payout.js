@@ -5,7 +5,7 @@ import { asked } from './dialog.js';
 import { h } from './dom.js';
 import { field, form } from './form.js';
 import { naira } from './format.js';
-import { once, proofField, sum, sumField } from './proof.js';
+import { once, proofFields, sum, sumField } from './proof.js';
 import { setQuery, to } from './route.js';
 import { filters, list, read } from './table.js';
 import { amount, announce, card, empty, facts, pageHead, refreshButton, region } from './ui.js';
@@ -99,7 +99,7 @@ function destination({ a, banks, beneficiaries }, query, path, session) {
       title: `Pay ${naira(what.amount)} to ${name}?`,
       text: `${naira(what.amount)} leaves ${a.AccountRef} and goes to ${name}, account ${b.accountNumber} at ${b.bankName || 'bank ' + b.bankCode}`
         + `${what.narration && `, with the narration “${what.narration}”`}. Once the bank has paid it, it cannot be taken back.`,
-      fields: [proofField(session)], label: `Pay ${naira(what.amount)}`,
+      fields: proofFields(session), label: `Pay ${naira(what.amount)}`,
       act: async (proof) => { accepted = await once(path + '/settle', what, proof); },
     });
     if (!yes) return;

@@ -1,18 +1,19 @@
 // Requests that move money: who asks shows again who is there, and each is done once however often it is sent.
 
-import { Refusal, post } from './api.js';
+import { mode, post, Refusal } from './api.js';
 import { fixed } from './format.js';
+import './mode.js'; // which says the mode before it is asked below
 
-// proofField is the field of a form by which the member shows that.
-export const proofField = (session) => (session.member.totp
+// proofFields are the fields of a form by which the member shows that: none where no money can leave.
+export const proofFields = (session) => (mode.test ? [] : [session.member.totp
   ? { name: 'code', label: 'Code', required: true, maxlength: 64, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'Of your authenticator, or a recovery code. Each works once.' }
-  : { name: 'password', label: 'Your password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' });
+  : { name: 'password', label: 'Your password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' }]);
 
 // sumField is a field for a sum, which may be written as people do, such as 12,000; sum is what it says as the API writes it.
 export const sumField = { name: 'amount', label: 'Amount (₦)', required: true, inputmode: 'decimal', pattern: ' *₦? *[0-9]+(,[0-9]{3})*([.][0-9]{1,2})? *', title: 'A sum in naira, such as 12,000.00', autocomplete: 'off' };
 export const sum = (text) => fixed(text.replaceAll(/[₦,\s]/g, ''));
 
-const kept = 'ajo-unknown'; // in the browser's tab, as a page may be loaded anew while the answer is on its way
+const kept = mode.test ? 'ajo-unknown-test' : 'ajo-unknown'; // in the browser's tab, as a page may be loaded anew while the answer is on its way
 const keys = new Map(JSON.parse(sessionStorage.getItem(kept) ?? '[]')); // of requests whose outcome is not known yet, by what they ask for
 const keep = () => sessionStorage.setItem(kept, JSON.stringify([...keys]));
 

@@ -3,7 +3,7 @@
 import { segment } from './api.js';
 import { asked } from './dialog.js';
 import { kobo, naira } from './format.js';
-import { once, proofField, sum, sumField } from './proof.js';
+import { once, proofFields, sum, sumField } from './proof.js';
 import { to } from './route.js';
 import { announce, button } from './ui.js';
 
@@ -25,7 +25,7 @@ export function refundButton(p, session) {
     const yes = await asked({
       title: 'Refund this payment?', label: 'Refund', danger: true,
       text: `It leaves ${p.accountRef} and goes back to ${back || 'the sender'}. The bank must name the payer as the holder there. ${naira(text(rest))} of ${naira(p.amount)} can be refunded; once the bank has paid it, it cannot be taken back.`,
-      fields: [{ ...sumField, value: text(rest) }, proofField(session)],
+      fields: [{ ...sumField, value: text(rest) }, ...proofFields(session)],
       act: async ({ amount, ...proof }) => { accepted = await once(`/auth/payments/${segment(p.id)}/refund`, { amount: sum(amount) }, proof); },
     });
     if (!yes) return;

@@ -42,7 +42,8 @@ function apiKey(session) {
     suffix.textContent = session.tenant.apiKeySuffix;
     announce('The new key is active.');
   }, { kind: 'danger' });
-  return [h('p', null, 'The main key ends in ', suffix, '. Only its hash is stored, so it cannot be shown again.'), session.may('developer') && h('p', null, 'Keys with fewer rights, for each of your programs: ', h('a', { href: '#/keys' }, 'Keys'), '.'),
+  const main = session.tenant.apiKeySuffix ? ['The main key ends in ', suffix, '. Only its hash is stored, so it cannot be shown again.'] : 'There is no main key.';
+  return [h('p', null, main), session.may('developer') && h('p', null, 'Keys with fewer rights, for each of your programs: ', h('a', { href: '#/keys' }, 'Keys'), '.'),
   session.may('owner') && h('div', { class: 'actions' }, rotate)];
 }
 

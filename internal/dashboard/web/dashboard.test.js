@@ -16,5 +16,6 @@ import './beneficiaries.js';
 import './payout.js';
 import './refund.js';
 import './endpoints.js';
+import './testmode.js';
 import './everywhere.js';
 import './reference.js';

@@ -1,4 +1,4 @@
-// The whole service as real processes on free ports: the fake bank, the API and a worker beside the Postgres and Redis that
+// The whole service as real processes on free ports: the fake bank, the API, a worker and the sandbox beside the Postgres and Redis that
 // `ajo stack` started, and a tenant's endpoint. Nothing of it outlives this program.
 
 import { spawn } from 'node:child_process';
@@ -27,7 +27,7 @@ process.on('exit', () => running.forEach((p) => p.child.kill('SIGKILL')));
 // run starts the binary and keeps what it prints.
 function run(args, env, cwd) {
   const child = spawn(ajo, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
-  const p = { child, out: '', ended: null };
+  const p = { child, env, out: '', ended: null };
   p.ended = new Promise((done) => child.on('close', (code) => {
     running.delete(p);
     done(code);
@@ -44,6 +44,13 @@ function run(args, env, cwd) {
     return m[1];
   };
   return p;
+}
+
+// at is another database of the same server.
+function at(url, path) {
+  const other = new URL(url);
+  other.pathname = path;
+  return other.href;
 }
 
 // start returns a running service: {url, ops, bank, shop, code(email), request(…), tool(…), stop()}.
@@ -64,6 +71,11 @@ export async function start() {
   if (await migrated.ended !== 0) throw new Error(migrated.out);
   const bank = await run(['fakebank', '--addr', '127.0.0.1:0', '--webhook-url', '', '--payout-delay', '500ms'], env, dir).says(/service\): (http\S+)/);
   env.AJO_PROVIDER_URL = bank; // and no NIN service: every submission waits for a review
+  const sandbox = run(['sandbox'], {
+    ...env, AJO_TEST_SECRET: randomBytes(32).toString('hex'), AJO_DATABASE_URL: at(database, '/postgres'), AJO_REDIS_URL: at(env.AJO_REDIS_URL, '/1'), AJO_SPOOL_DIR: join(dir, 'sandbox', 'spool'),
+  }, dir);
+  env.AJO_TEST_URL = await sandbox.says(/sandbox listens","url":"(http:\/\/127[^"]+)"/);
+  env.AJO_TEST_SECRET = sandbox.env.AJO_TEST_SECRET;
   const api = run(['api'], env, dir);
   const url = await api.says(/"url":"(http:\/\/127[^"]+)"/);
   const ops = 'http://' + await api.says(/profiles are served","address":"([^"]+)"/);
@@ -103,7 +115,7 @@ export async function start() {
       clearTimeout(late);
       await shop.close();
       await rm(dir, { recursive: true, force: true });
-      for (const p of [api, worker]) if (/panic:|DATA RACE/.test(p.out)) throw new Error(p.out.slice(-4000));
+      for (const p of [api, worker, sandbox]) if (/panic:|DATA RACE/.test(p.out)) throw new Error(p.out.slice(-4000));
     },
   };
   await service.request('POST', bank + '/control/settings', { webhookUrl: url + '/webhooks/provider' });
