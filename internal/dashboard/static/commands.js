@@ -1,6 +1,6 @@
 // Commands for a terminal. The key stands in a variable: the dashboard does not know it.
 
-import { segment } from './api.js';
+import { mode, segment } from './api.js';
 
 // commands makes curl lines for the service at origin, with the tenant's own references where they are known.
 export function commands(origin, { ref = 'customer-1', transfer = 'AJO…' } = {}) {
@@ -8,7 +8,7 @@ export function commands(origin, { ref = 'customer-1', transfer = 'AJO…' } = {
   const json = (body) => ` \\\n  -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`;
   const at = '$API/v1/accounts/' + segment(ref);
   return {
-    variables: `API=${origin}\nKEY=ajo_…`,
+    variables: `API=${origin}\nKEY=${mode.test ? 'ajo_test_…' : 'ajo_…'}`,
     open: `curl -s "$API/v1/accounts"${key}${json({ externalRef: 'customer-1', name: 'Ada Obi' })}`,
     accounts: `curl -s "$API/v1/accounts"${key}`,
     account: `curl -s "${at}"${key}`,

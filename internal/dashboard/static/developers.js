@@ -21,7 +21,7 @@ export function developers(_, __, session) {
     title: 'API',
     nodes: [
       pageHead('API', { lead: 'Make these calls from your server, with your API key.' }),
-      card('Set up', h('p', null, 'Your key ends in ', code(session.tenant.apiKeySuffix), '. If you have lost it, ', h('a', { href: '#/settings' }, 'rotate it'),
+      card('Set up', h('p', null, session.tenant.apiKeySuffix ? ['Your key ends in ', code(session.tenant.apiKeySuffix), '. If you have lost it, ', h('a', { href: '#/settings' }, 'rotate it')] : ['Make a key under ', h('a', { href: '#/keys' }, 'Keys')],
         '. All endpoints, fields and errors, and a way to try them: ', h('a', { href: '/docs' }, 'the API reference'), ' (', h('a', { href: '/openapi.json' }, 'OpenAPI'), ').'),
       snippet(commands(location.origin).variables, 'Variables for the terminal')),
       lines.box,

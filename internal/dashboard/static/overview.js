@@ -1,12 +1,12 @@
 // The first page: what there is, how it moved, and on the first day how to begin.
 
-import { get } from './api.js';
+import { get, mode } from './api.js';
 import { plot } from './chart.js';
 import { commands } from './commands.js';
 import { h } from './dom.js';
 import { naira, plural } from './format.js';
 import { setQuery } from './route.js';
-import { card, pageHead, refreshButton, region, snippet } from './ui.js';
+import { card, code, pageHead, refreshButton, region, snippet } from './ui.js';
 
 const again = 4000; // milliseconds between two looks while the first payment is awaited
 
@@ -67,7 +67,8 @@ function begin(o, tenant) {
     h('h3', null, title, h('span', { class: done ? 'badge good' : 'badge quiet' }, done ? 'Done' : 'To do')), done ? null : more);
   return card('Your first payment',
     h('ol', { class: 'steps' },
-      step(true, `Get an API key (${tenant.apiKeySuffix})`),
+      mode.test ? h('li', { class: tenant.apiKeySuffix ? 'done' : '' }, h('h3', null, 'Get a test key'), h('p', null, 'Make one under ', h('a', { href: '#/keys' }, 'Keys'), '. It begins with ', code('ajo_test_'), '.'))
+        : step(true, `Get an API key (${tenant.apiKeySuffix})`),
       step(tenant.webhookUrl, 'Set a webhook URL', h('p', null, 'Choose one in the ', h('a', { href: '#/settings' }, 'settings'), '. You can do it later.')),
       step(o.accounts > 0, 'Open an account for a customer', h('p', null, 'In a terminal, with your key:'),
         snippet(run.variables, 'Variables for the terminal'), snippet(run.open, 'Open an account')),

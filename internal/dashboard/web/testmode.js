@@ -50,7 +50,7 @@ for (const [look, options] of Object.entries(looks)) {
     await said(page, '₦700.00 was paid.');
     await until('the other one to need a review', async () => await status('700.00') === 'needs_review');
     await page.getByRole('button', { name: 'Refresh' }).click();
-    await page.getByRole('region', { name: 'Statement' }).getByText('Confirmed', { exact: true }).waitFor();
+    await page.getByRole('table').getByText('Confirmed', { exact: true }).first().waitFor();
     await settled(page);
     await looked(page, 'testmode-paid', look);
 
