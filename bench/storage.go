@@ -16,11 +16,22 @@ import (
 type table struct {
 	Name       string
 	Size, Dead int64
+	Rows       int64            // bytes of the pages without the indexes
+	Indexes    map[string]int64 // bytes, by what follows the table's name in the index's
 }
 
-// A partition counts for its table.
-const tablesSQL = `SELECT coalesce(pg_partition_root(relid), relid)::regclass::text, sum(pg_total_relation_size(relid))::bigint,
-	sum(n_tup_upd - n_tup_hot_upd + n_tup_del)::bigint FROM pg_stat_user_tables GROUP BY 1`
+// A partition counts for its table, and its indexes for the table's.
+const tablesSQL = `
+	WITH t AS (
+		SELECT relid, coalesce(pg_partition_root(relid), relid)::regclass::text AS name, n_tup_upd - n_tup_hot_upd + n_tup_del AS dead FROM pg_stat_user_tables),
+	i AS (
+		SELECT t.name, CASE WHEN r.root IS NULL THEN replace(x.indexrelname, x.relname || '_', '') ELSE replace(r.root::text, t.name || '_', '') END AS part,
+			sum(pg_relation_size(x.indexrelid)) AS bytes
+		FROM t JOIN pg_stat_user_indexes x USING (relid) CROSS JOIN LATERAL (SELECT pg_partition_root(x.indexrelid)::regclass AS root) r
+		GROUP BY 1, 2)
+	SELECT name, sum(pg_total_relation_size(relid))::bigint, sum(dead)::bigint, sum(pg_table_size(relid))::bigint,
+		coalesce((SELECT jsonb_object_agg(part, bytes) FROM i WHERE i.name = t.name), '{}')
+	FROM t GROUP BY name`
 
 // tables are those of the world's database, after a vacuum. What runs in the roles is not yet
 // counted by Postgres.
@@ -57,8 +68,8 @@ func (r *run) stored(ctx context.Context, f *flow, row string, before map[string
 		if name != "work" { // its rows are removed by design
 			sum.Dead += left
 		}
-		if each := float64(size) / float64(n); each >= 1 {
-			sizes = append(sizes, fmt.Sprintf("%s %.0f", name, each))
+		if size >= int64(n) {
+			sizes = append(sizes, fmt.Sprintf("%s %.0f%s", name, float64(size)/float64(n), after[name].parts(before[name], n)))
 		}
 		if each := float64(left) / float64(n); each >= 0.005 {
 			dead = append(dead, fmt.Sprintf("%s %.2f", name, each))
@@ -72,4 +83,15 @@ func (r *run) stored(ctx context.Context, f *flow, row string, before map[string
 	each("WAL a payment", "B", u.wal, 8000, of+" after a checkpoint")
 	each("dead rows a payment, but for those of work", "", sum.Dead, 0.5, of+", deleted, or updated and not HOT: "+strings.Join(dead, ", "))
 	return nil
+}
+
+// parts are the bytes that each of n payments has added to the rows and to each index.
+func (t table) parts(before table, n int) string {
+	parts := []string{fmt.Sprintf("rows %.0f", float64(t.Rows-before.Rows)/float64(n))}
+	for _, index := range slices.Sorted(maps.Keys(t.Indexes)) {
+		if size := t.Indexes[index] - before.Indexes[index]; size >= int64(n) {
+			parts = append(parts, fmt.Sprintf("%s %.0f", index, float64(size)/float64(n)))
+		}
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }

@@ -93,6 +93,7 @@ CREATE TABLE event_bodies (
 CREATE TABLE event_bodies_later PARTITION OF event_bodies FOR VALUES FROM (MINVALUE) TO (MAXVALUE)
     WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 COMMENT ON TABLE event_bodies IS 'The bytes of each event as they came: the evidence, which nothing that decides about money reads.';
+COMMENT ON COLUMN event_bodies.body IS 'the bytes, or what internal/compact has made shorter (a byte below 32 comes first); ajo events show prints them';
 -- +goose StatementBegin
 CREATE FUNCTION event_body_kept() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

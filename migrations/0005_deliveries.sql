@@ -50,7 +50,7 @@ CREATE TABLE deliveries (
     CHECK ((status = 'delivered') = (delivered_at IS NOT NULL))
 ) PARTITION BY RANGE (id);
 CREATE TABLE deliveries_later PARTITION OF deliveries FOR VALUES FROM (MINVALUE) TO (MAXVALUE)
-    WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+    WITH (fillfactor = 48, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 -- In each partition by itself: an index of all cannot be unique without the id. An event is
 -- published in the transaction of the fact that it reports, which happens once (the guards of
 -- ledger_entries and transfers), so that this is a second guard. Each copy for one more endpoint
@@ -69,7 +69,8 @@ COMMENT ON COLUMN deliveries.endpoint_id IS 'of webhook_endpoints; NULL: the acc
 COMMENT ON COLUMN deliveries.copy_of IS 'the event''s first delivery, of which this is one more to another endpoint; NULL: this is the first, which stands for the event in the log';
 COMMENT ON COLUMN deliveries.resent IS 'somebody asked for the event once more: the receiver is told so';
 COMMENT ON COLUMN deliveries.callback_url IS 'where it is sent; of an endpoint that has changed its URL: where the last attempt went';
-COMMENT ON COLUMN deliveries.body IS 'the bytes that are signed and sent, the same in every attempt';
+COMMENT ON COLUMN deliveries.body IS
+    'what the bytes that are signed and sent are made of, the same in every attempt: a digit and the values by line, or all of them (internal/compact)';
 COMMENT ON COLUMN deliveries.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 COMMENT ON COLUMN deliveries.created_at IS 'of payment.received: when the payment''s event was received';
 -- After the update, and without a call for the everyday move: see the ledger's guards.

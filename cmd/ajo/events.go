@@ -140,6 +140,7 @@ func printEvent(out io.Writer, e payment.InboundEvent) error {
 		field{"last error", e.LastError},
 		field{"possible duplicate of", optional(e.LookAlikeOf)},
 		field{"replaces", optional(e.Replaces)},
+		field{"as it came", e.Body},
 	)
 }
 

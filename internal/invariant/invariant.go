@@ -124,15 +124,13 @@ var checks = []struct{ name, sql string }{
 		SELECT c.id::text, 'provisional, and nobody will ask the bank about it'
 		FROM {entries} c JOIN inbound_events e ON e.id = c.transaction_group_id
 		WHERE c.direction = 'credit' AND c.status = 'provisional' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = e.id)`},
-	// The sum that is delivered to the tenant stands in the body as a text; the body is read as
-	// bytes, since a damaged one is no JSON.
 	{CheckDeliveryEvent, `
 		SELECT d.id::text, CASE WHEN e.id IS NULL THEN 'it is about no event' ELSE
 			format('of account %s, saying %s; its event is %s, to account %s, of %s', d.account_id,
-				coalesce(substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"'), 'nothing'), e.status, e.account_id, e.amount - e.fee) END
+				coalesce(` + deliveredSum + `, 'nothing'), e.status, e.account_id, e.amount - e.fee) END
 		FROM {deliveries} d LEFT JOIN inbound_events e ON e.id = d.transaction_group_id
 		WHERE d.event_type LIKE 'payment.%' AND (e.status IS DISTINCT FROM 'processed' OR e.account_id <> d.account_id OR e.tenant_id IS DISTINCT FROM d.tenant_id
-			OR substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"') IS DISTINCT FROM to_char(e.amount - e.fee, 'FM999999999999999990.00'))`},
+			OR ` + deliveredSum + ` IS DISTINCT FROM to_char(e.amount - e.fee, 'FM999999999999999990.00'))`},
 	{CheckDeliveryEnd, `
 		SELECT d.id::text, format('it says %s; the credit is %s', d.event_type, coalesce(c.status, 'missing'))
 		FROM {deliveries} d LEFT JOIN ledger_entries c ON c.transaction_group_id = d.transaction_group_id AND c.direction = 'credit' AND c.reversal_of IS NULL
@@ -141,10 +139,10 @@ var checks = []struct{ name, sql string }{
 	{CheckDeliveryTransfer, `
 		SELECT d.id::text, CASE WHEN t.id IS NULL THEN 'it is about no transfer' ELSE
 			format('%s of account %s, saying %s; its transfer is %s, from account %s, of %s', d.event_type, d.account_id,
-				coalesce(substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"'), 'nothing'), t.status, t.account_id, t.amount) END
+				coalesce(` + deliveredSum + `, 'nothing'), t.status, t.account_id, t.amount) END
 		FROM {deliveries} d LEFT JOIN transfers t ON t.id = d.transaction_group_id
 		WHERE d.event_type NOT LIKE 'payment.%' AND (t.id IS NULL OR t.account_id <> d.account_id OR t.tenant_id <> d.tenant_id
-			OR substring(encode(d.body, 'escape') FROM '"amount":"([0-9.]+)"') IS DISTINCT FROM to_char(t.amount, 'FM999999999999999990.00')
+			OR ` + deliveredSum + ` IS DISTINCT FROM to_char(t.amount, 'FM999999999999999990.00')
 			OR NOT t.status = ANY (CASE WHEN t.debit_group IS NOT NULL AND d.event_type LIKE 'settlement.%' THEN '{success,failed,refunded}'
 				WHEN d.event_type = 'settlement.succeeded' THEN '{success,refunded}' WHEN d.event_type = 'settlement.failed' THEN '{failed}'
 				WHEN d.event_type = 'settlement.refunded' THEN '{refunded}' ELSE '{}' END::text[]))`},
@@ -158,6 +156,11 @@ var checks = []struct{ name, sql string }{
 		SELECT t.id::text, format('%s, and nobody will submit it or ask the bank about it', t.status) FROM {transfers} t
 		WHERE t.status IN ('pending', 'processing') AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'settle' AND w.id = t.id)`},
 }
+
+// deliveredSum is the sum that a delivery tells its tenant, as a text: of a stored body in full, or
+// of its second value or, of a settlement, its third (package webhook, body.go). The body is read
+// as bytes, since a damaged one is no text.
+const deliveredSum = `substring(encode(d.body, 'escape') FROM '(?:"amount":"|^1[^\n]*\n|^2[^\n]*\n[^\n]*\n)([0-9.]+)(?:"|\n)')`
 
 // fewChecks are checks that cost the same whatever the history: they go by the accounts, and by
 // recalls.

@@ -263,7 +263,7 @@ var damage = map[string]struct {
 		`UPDATE deliveries SET transaction_group_id = gen_random_uuid()`, invariant.CheckDeliveryEvent, `SELECT id::text FROM deliveries`, false,
 	},
 	"delivery of another sum": {
-		`UPDATE deliveries SET body = convert_to(replace(convert_from(body, 'UTF8'), '"amount":"4975.00"', '"amount":"9975.00"'), 'UTF8')`,
+		`UPDATE deliveries SET body = convert_to(replace(convert_from(body, 'UTF8'), E'\n4975.00\n', E'\n9975.00\n'), 'UTF8')`,
 		invariant.CheckDeliveryEvent, `SELECT id::text FROM deliveries`, false,
 	},
 	"delivery with a damaged body": {

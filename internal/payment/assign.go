@@ -9,6 +9,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
+	"ajo/internal/compact"
 	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/page"
@@ -59,6 +60,8 @@ type InboundEvent struct {
 	Replaces *uuid.UUID
 	// the payer by the bank's own record, where that has confirmed the payment; not in lists
 	Payer *ledger.Sender `db:"-"`
+	// the bytes that came; not in lists, and empty once they are archived
+	Body string `db:"-" json:",omitempty"`
 }
 
 const eventColumns = `id, provider_txn_ref, signature_valid, status, category, error_message, retry_count, received_at, processed_at,
@@ -135,7 +138,21 @@ func (s *Service) InboundEvent(ctx context.Context, id uuid.UUID) (InboundEvent,
 	if err == nil && e.Category == CategoryPayment {
 		e.Payer, err = ledger.ReadSender(ctx, s.Pool, id)
 	}
+	if err == nil {
+		e.Body, err = s.body(ctx, id)
+	}
 	return e, err
+}
+
+// body is what came of an event; empty: it is archived.
+func (s *Service) body(ctx context.Context, id uuid.UUID) (string, error) {
+	var stored []byte
+	err := s.Pool.QueryRow(ctx, `SELECT body FROM event_bodies WHERE event_id = $1`, id).Scan(&stored)
+	if err != nil && !pg.IsNoRows(err) {
+		return "", err
+	}
+	body, err := compact.FullEvent(stored)
+	return string(body), err
 }
 
 // Misdirected returns a page of the payments that matched no account, of the whole service, newest

@@ -165,7 +165,7 @@ func TestEachRowOfAPolicy(t *testing.T) {
 					require.Equal(t, posted, b.hold(id))
 					require.Equal(t, "0.00", b.left())
 					var event map[string]json.RawMessage
-					require.NoError(t, json.Unmarshal(testenv.Value[[]byte](b.Env, `SELECT body FROM deliveries WHERE event_type = 'payment.received'`), &event))
+					require.NoError(t, json.Unmarshal([]byte(b.Delivered(`event_type = 'payment.received'`)[0].Body), &event))
 					require.Equal(t, want, map[bool]string{true: "<nil>", false: string(event["policy"])}[event["policy"] == nil], "the tenant's event")
 
 					b.toTheEnd(id, 5)

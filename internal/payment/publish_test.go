@@ -95,9 +95,7 @@ func TestToldAsItWasReceived(t *testing.T) {
 	}))
 	b.Exec(`UPDATE accounts SET callback_url = 'https://account.example/hook' WHERE id = $1`, b.account)
 	require.Equal(t, time.Duration(-1), b.check(id))
-	body := func(event string) string {
-		return testenv.Value[string](b.Env, `SELECT convert_from(body, 'UTF8') FROM deliveries WHERE event_type = $1`, event)
-	}
+	body := func(event string) string { return b.Delivered(`event_type = $1`, event)[0].Body }
 	require.Equal(t, strings.NewReplacer("payment.received", "payment.confirmed", "provisional", "confirmed").Replace(body("payment.received")), body("payment.confirmed"))
 	require.Contains(t, body("payment.confirmed"), `"senderName":"Bola Ade"`)
 	require.Equal(t, []uuid.UUID{testenv.Value[uuid.UUID](b.Env, `

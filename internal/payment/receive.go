@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/account"
+	"ajo/internal/compact"
 	"ajo/internal/errs"
 	"ajo/internal/metrics"
 	"ajo/internal/money"
@@ -249,7 +250,7 @@ type keyed struct {
 func withKeys(events []*inbound) []keyed {
 	out := make([]keyed, len(events))
 	for i, e := range events {
-		if out[i].inbound, out[i].Body = e, e.body; e.Authentic {
+		if out[i].inbound, out[i].Body = e, compact.Event(e.body); e.Authentic {
 			out[i].Request = eventKey(e.RequestID)
 			if e.TxnRef != "" {
 				out[i].Transaction = new(eventKey(e.TxnRef))

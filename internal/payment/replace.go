@@ -13,6 +13,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
+	"ajo/internal/compact"
 	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -401,7 +402,7 @@ func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, 
 	}
 	id, sum := uuid.Must(uuid.NewV7()), sha256.Sum256(body)
 	row, err := pg.One(ctx, tx, pgx.RowToStructByPos[eventRow], ErrEventNotFound, replaceSQL,
-		eventID, id, sourceReplacement, replacementID(eventID), kind+":"+eventID.String(), to.Amount, to.Fee, sum[:], body, now)
+		eventID, id, sourceReplacement, replacementID(eventID), kind+":"+eventID.String(), to.Amount, to.Fee, sum[:], compact.Event(body), now)
 	if err != nil {
 		return nil, err
 	}

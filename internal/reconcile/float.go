@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/compact"
 	"ajo/internal/money"
 	"ajo/internal/payment"
 )
@@ -117,6 +118,9 @@ func (r *comparison) newestWallet(ctx context.Context) (newest walletAt, err err
 	_, err = pgx.ForEachRow(rows, []any{&id, &at, &body}, func() error {
 		if !at.After(newest.at) {
 			return nil
+		}
+		if body, err = compact.FullEvent(body); err != nil {
+			return err
 		}
 		if balance, err := payment.ParseWalletBalance(body); err == nil {
 			newest = walletAt{id, at, balance}

@@ -1,6 +1,14 @@
 package testenv
 
-import "github.com/google/uuid"
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/compact"
+)
 
 // Subscribe subscribes a tenant to events, as an array in Postgres' notation, at a URL of its own.
 func (e *Env) Subscribe(tenant uuid.UUID, events string) {
@@ -12,10 +20,59 @@ func (e *Env) Subscribe(tenant uuid.UUID, events string) {
 // status", in the order in which they were made. A delivery to any other URL has the URL behind it.
 func (e *Env) Published(group uuid.UUID) []string {
 	e.T.Helper()
-	return Value[[]string](e, `
-		SELECT coalesce(array_agg(event_type || ' ' || (convert_from(body, 'UTF8')::json->>'status')
-			|| CASE callback_url WHEN 'https://tenant.example/hook' THEN '' ELSE ' ' || callback_url END ORDER BY id), '{}')
-		FROM deliveries WHERE transaction_group_id = $1`, group)
+	published := []string{}
+	for _, d := range e.Delivered(`transaction_group_id = $1`, group) {
+		var body struct{ Status string }
+		if err := json.Unmarshal([]byte(d.Body), &body); err != nil {
+			e.T.Fatal(err)
+		}
+		line := d.EventType + " " + body.Status
+		if d.URL != "https://tenant.example/hook" {
+			line += " " + d.URL
+		}
+		published = append(published, line)
+	}
+	return published
+}
+
+// Delivery is a row of deliveries, with the body as it is sent.
+type Delivery struct{ EventType, URL, Body string }
+
+// Delivered lists the deliveries that meet a condition, in the order in which they were made.
+func (e *Env) Delivered(where string, args ...any) []Delivery {
+	e.T.Helper()
+	rows, err := e.Pool.Query(context.Background(), `SELECT event_type, callback_url, transaction_group_id, body FROM deliveries WHERE `+where+` ORDER BY id`, args...)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Delivery, err error) {
+		var group uuid.UUID
+		var stored []byte
+		if err = row.Scan(&d.EventType, &d.URL, &group, &stored); err != nil {
+			return d, err
+		}
+		body, err := compact.FullDelivery(d.EventType, group, stored)
+		d.Body = string(body)
+		return d, err
+	})
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	return found
+}
+
+// EventBodies are the bodies of the events that meet a condition, as they came, oldest first.
+func (e *Env) EventBodies(where string, args ...any) []string {
+	e.T.Helper()
+	bodies := []string{}
+	for _, stored := range Value[[][]byte](e, `SELECT coalesce(array_agg(body ORDER BY id), '{}') FROM inbound_events JOIN event_bodies ON event_id = id WHERE `+where, args...) {
+		body, err := compact.FullEvent(stored)
+		if err != nil {
+			e.T.Fatal(err)
+		}
+		bodies = append(bodies, string(body))
+	}
+	return bodies
 }
 
 // Endpoint gives a tenant one more endpoint, which wants these events of all accounts, as an array

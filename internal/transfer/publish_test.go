@@ -105,7 +105,7 @@ func TestSettlementEventWireForm(t *testing.T) {
 	p := b.run(b.settle("99.50"))
 	require.Equal(t, `{"eventType":"settlement.succeeded","transactionGroupId":"`+p.ID.String()+`","merchantTxRef":"`+p.MerchantTxRef+
 		`","accountRef":"shop","amount":"99.50","currency":"NGN","bankCode":"058","accountNumber":"0123456789","status":"success"}`,
-		testenv.Value[string](b.Env, `SELECT convert_from(body, 'UTF8') FROM deliveries WHERE callback_url = 'https://account.example/hook'`))
+		b.Delivered(`callback_url = 'https://account.example/hook'`)[0].Body)
 }
 
 // Steps at once by two processes, and a lost answer to the end's commit: one event.

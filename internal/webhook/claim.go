@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/compact"
 	"ajo/internal/pg"
 	"ajo/internal/work"
 )
@@ -134,8 +135,12 @@ func readEndpoints(ctx context.Context, tx pg.Tx, claimed []*dueDelivery) error 
 
 func readPending(row pgx.CollectableRow) (*dueDelivery, error) {
 	d := dueDelivery{secrets: sealedSecrets{of: ofTenant}}
-	return &d, row.Scan(&d.ID, &d.tenant, &d.group, &d.event, &d.url, &d.body, &d.attempts, &d.createdAt,
+	err := row.Scan(&d.ID, &d.tenant, &d.group, &d.event, &d.url, &d.body, &d.attempts, &d.createdAt,
 		&d.secrets.current, &d.secrets.previous, &d.secrets.previousUntil, &d.traceparent, &d.endpoint, &d.resent)
+	if err == nil {
+		d.body, err = compact.FullDelivery(string(d.event), d.group, d.body)
+	}
+	return &d, err
 }
 
 // hold puts off deliveries that found no slot, and reports for each whether it did: a delivery that

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/compact"
 	"ajo/internal/page"
 	"ajo/internal/partition"
 	"ajo/internal/pg"
@@ -171,6 +172,9 @@ func (s *Service) Show(ctx context.Context, tenant, id uuid.UUID) (Detail, error
 	}
 	var body []byte
 	if err := s.pool.QueryRow(ctx, `SELECT body FROM deliveries WHERE id = $1`, id).Scan(&body); err != nil {
+		return Detail{}, err
+	}
+	if body, err = compact.FullDelivery(string(d.EventType), d.TransactionGroupID, body); err != nil {
 		return Detail{}, err
 	}
 	attempts, err := s.Attempts(ctx, id)

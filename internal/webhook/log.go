@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/audit"
+	"ajo/internal/compact"
 	"ajo/internal/page"
 	"ajo/internal/partition"
 	"ajo/internal/pg"
@@ -81,11 +82,15 @@ func (s *Service) Log(ctx context.Context, tenant uuid.UUID, r page.Request) (Lo
 	}
 	before := partition.Floor(end.Add(-s.logMargin))
 	found, err := pg.Collect(ctx, s.pool, func(row pgx.CollectableRow) (l Logged, err error) {
-		err = row.Scan(&l.delivery, &l.TransactionGroupID, &l.EventType, &l.CreatedAt, &l.Body, &l.AccountRef)
-		l.ID, l.CreatedAt = messageID(l.EventType, l.TransactionGroupID), l.CreatedAt.UTC()
+		var body []byte
+		if err = row.Scan(&l.delivery, &l.TransactionGroupID, &l.EventType, &l.CreatedAt, &body, &l.AccountRef); err != nil {
+			return l, err
+		}
+		body, err = compact.FullDelivery(string(l.EventType), l.TransactionGroupID, body)
+		l.ID, l.CreatedAt, l.Body = messageID(l.EventType, l.TransactionGroupID), l.CreatedAt.UTC(), string(body)
 		return l, err
 	}, `
-		SELECT d.id, d.transaction_group_id, d.event_type, d.created_at, convert_from(d.body, 'UTF8'), a.account_ref
+		SELECT d.id, d.transaction_group_id, d.event_type, d.created_at, d.body, a.account_ref
 		FROM (SELECT * FROM deliveries WHERE tenant_id = $1 AND id > $2 AND id < $3 AND copy_of IS NULL ORDER BY id LIMIT $4) d
 		CROSS JOIN LATERAL (SELECT account_ref FROM accounts WHERE id = d.account_id LIMIT 1) a ORDER BY d.id`, tenant, after, before, r.Limit+1)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/compact"
 	"ajo/internal/pg"
 	"ajo/internal/work"
 )
@@ -114,6 +115,7 @@ func rowsOf(d *NewDelivery, endpoints map[uuid.UUID][]target, now time.Time) ([]
 		return nil, nil
 	}
 	body, err := encode(d.Payload.wire(d))
+	body = compact.Delivery(string(d.Type), d.TransactionGroupID, body)
 	for i := range rows {
 		rows[i].Body = body
 	}

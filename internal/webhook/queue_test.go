@@ -25,7 +25,7 @@ func TestQueueStoresTheWireForm(t *testing.T) {
 	require.Equal(t, `{"eventType":"payment.received","transactionGroupId":"01890a5d-ac96-774b-bcce-b302099a8057","accountRef":"customer-1",`+
 		`"amount":"4990.00","gross_amount":"5000.00","provider_fee":"10.00","currency":"NGN","senderName":"Bola <Ade> & Sons",`+
 		`"narration":"Rent \"May\"\u0000\ufffd","status":"provisional"}`,
-		string(testenv.Value[[]byte](b.Env, `SELECT body FROM deliveries WHERE id = $1`, id)))
+		b.Delivered(`id = $1`, id)[0].Body)
 	d := b.get(id)
 	require.Equal(t, Pending, d.Status)
 	require.True(t, d.NextAttemptAt.Equal(b.Clock.Now()), "due at once")
