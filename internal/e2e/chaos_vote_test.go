@@ -77,7 +77,7 @@ func (c *payoutChaos) checkVotes() {
 			rejected++
 			require.False(c.t, paid, p.ref)
 			require.Equal(c.t, "failed", c.statusOf(p.ref))
-			require.Zero(c.t, c.attempts(p))
+			require.Zero(c.t, c.attempts(p.ref))
 			require.Equal(c.t, 1, c.count(`SELECT count(*) FROM ledger_entries WHERE transfer_ref = $1 AND direction = 'debit' AND status = 'reversed' AND kind = ''`, p.ref))
 		}
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -77,10 +78,10 @@ func (c *crash) settlement(n int) unit {
 			}
 			status := c.statusOf(p.ref)
 			// its submissions were all lost to deaths, and the bank knows of none
-			if status == "failed" && c.attempts(p) == 5 {
+			if status == "failed" && c.attempts(p.ref) == maxSubmissions {
 				ends[i] = status
 			}
-			if status == "success" && i == 2 && c.want == 1 && c.attempts(p) > 1 {
+			if status == "success" && i == 2 && c.want == 1 && c.attempts(p.ref) > 1 {
 				ends[i] = status
 			}
 			done = done && status == ends[i]
@@ -91,6 +92,23 @@ func (c *crash) settlement(n int) unit {
 			ends[3], givenBack, done = "refunded", true, false
 		}
 		return done
+	}
+}
+
+// maxSubmissions is after how many of them a payout that the bank does not know fails.
+const maxSubmissions = 5
+
+// paidOrLost reports whether a payout has ended: it was paid, or each of its submissions was lost to
+// a death before the bank had it, and it failed.
+func (c *crash) paidOrLost(ref string) bool {
+	switch status := c.statusOf(ref); {
+	case status == "failed" && c.attempts(ref) == maxSubmissions:
+		if !slices.Contains(c.lost, ref) {
+			c.lost = append(c.lost, ref)
+		}
+		return true
+	default:
+		return status == "success"
 	}
 }
 

@@ -100,6 +100,8 @@ type crash struct {
 	endpoint   *endpoint
 	deliveries int // deliveries of a payment
 	others     int // settlements beside those of the units
+	// references of payouts that failed because each of their submissions was lost to a death
+	lost []string
 
 	want, units  int
 	died         map[string]int // how often each role has died at the point

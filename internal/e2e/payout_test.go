@@ -143,8 +143,8 @@ func (s *settler) statusOf(ref string) string {
 	return testenv.Value[string](s.Env, `SELECT coalesce((SELECT status FROM transfers WHERE merchant_tx_ref = $1), '')`, ref)
 }
 
-func (s *settler) attempts(p *payout) int {
-	return s.count(`SELECT attempt_count FROM transfers WHERE merchant_tx_ref = $1`, p.ref)
+func (s *settler) attempts(ref string) int {
+	return s.count(`SELECT attempt_count FROM transfers WHERE merchant_tx_ref = $1`, ref)
 }
 
 // checkPayouts compares the transfers with the bank's payouts, and the books with themselves: no
