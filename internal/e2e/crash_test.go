@@ -46,9 +46,11 @@ func (s scenario) passes(point string) bool {
 // Before and after each commit, enqueue and foreign call the process that comes there is killed,
 // and started again, as often as AJO_KILLS says (once; 50 with make chaos-points), while units of
 // work are under way. All of them end right, and a point that nobody passes fails the test.
-// AJO_SEED draws the same passes of a point again, though not how the processes interleave.
+// AJO_SEED draws the same passes of a point again, though not how the processes interleave. In the
+// short form, processes die at a few points one after the other: to start them in a database of its
+// own for each point takes most of the time.
 func TestKilledAtEachPoint(t *testing.T) {
-	kills := 1
+	kills, together := 1, 8
 	if v := os.Getenv("AJO_KILLS"); v != "" {
 		var err error
 		kills, err = strconv.Atoi(v)
@@ -56,17 +58,15 @@ func TestKilledAtEachPoint(t *testing.T) {
 	}
 	seed := uint64(0)
 	if kills > 1 {
-		seed = chaosSeed(t)
+		seed, together = chaosSeed(t), 1
 	}
 	table := &killTable{begin: time.Now()}
 	t.Cleanup(func() { table.print(t) })
 	for _, s := range scenarios {
-		for _, point := range failpoint.Points {
-			if !s.passes(point) {
-				continue
-			}
-			t.Run(s.name+" "+strings.ReplaceAll(point, "/", "."), func(t *testing.T) {
-				c := newCrash(t, s, point, seed)
+		passed := slices.DeleteFunc(slices.Clone(failpoint.Points), func(point string) bool { return !s.passes(point) })
+		for points := range slices.Chunk(passed, together) {
+			t.Run(s.name+" "+strings.ReplaceAll(points[0], "/", "."), func(t *testing.T) {
+				c := newCrash(t, s, points, seed)
 				c.kill(kills)
 				table.add(c)
 			})
@@ -89,31 +89,45 @@ func TestEveryPointIsTried(t *testing.T) {
 	}
 }
 
-// crash is a world whose API and worker die at a point, and are started again.
+// crash is a world whose API and worker die at some points, one after the other, and are started
+// again.
 type crash struct {
 	*settler
 	scenario   scenario
-	point      string
+	points     []string
 	rng        *rand.Rand
 	worker     *process
 	line       *proxy // before Postgres, for the API alone; nil: none
 	endpoint   *endpoint
-	deliveries int // deliveries of a payment
-	others     int // settlements beside those of the units
+	deliveries int     // deliveries of a payment
+	other      *payout // beside those of the units; nil: none
+	others     int     // 1 with such a payout, else 0
 	// references of payouts that failed because each of their submissions was lost to a death
 	lost []string
 
-	want, units  int
-	died         map[string]int // how often each role has died at the point
+	want, units int               // deaths at each point; units begun
+	armed       map[string]string // the point at which each role dies
+	at          map[string]*pointRun
+}
+
+// pointRun is what came of one point.
+type pointRun struct {
+	died         map[string]int // how often each role has died there
+	units        int            // begun while it was the next one
 	begin, ended time.Time
 }
 
-func newCrash(t *testing.T, s scenario, point string, seed uint64) *crash {
+func (r *pointRun) deaths() int { return r.died["api"] + r.died["worker"] }
+
+func newCrash(t *testing.T, s scenario, points []string, seed uint64) *crash {
 	t.Helper()
 	name := fnv.New64a()
-	_, _ = name.Write([]byte(s.name + point))
+	_, _ = name.Write([]byte(s.name + points[0]))
 	c := &crash{
-		settler: newSettler(t), scenario: s, point: point, rng: rand.New(rand.NewPCG(seed, name.Sum64())), died: map[string]int{}, begin: time.Now(),
+		settler: newSettler(t), scenario: s, points: points, rng: rand.New(rand.NewPCG(seed, name.Sum64())), armed: map[string]string{}, at: map[string]*pointRun{},
+	}
+	for _, point := range points {
+		c.at[point] = &pointRun{died: map[string]int{}}
 	}
 	for name, value := range s.settings {
 		c.settings[name] = value
@@ -124,9 +138,9 @@ func newCrash(t *testing.T, s scenario, point string, seed uint64) *crash {
 	return c
 }
 
-// kill runs units of work, and the processes that pass the point die at a pass of it that is drawn,
-// till they have died so often. Then the units end, undisturbed but for a process that still has a
-// death before it.
+// kill runs units of work, and the processes that pass a point die at a pass of it that is drawn,
+// till they have died so often at each. Then the units end, undisturbed but for a process that still
+// has a death before it.
 func (c *crash) kill(times int) {
 	c.t.Helper()
 	c.want = times
@@ -141,10 +155,15 @@ func (c *crash) kill(times int) {
 	}
 	var running []unit
 	limit := 4 + 30*times
-	for last := time.Now(); c.deaths() < times || len(running) > 0; {
+	for last := time.Now(); c.next() != "" || len(running) > 0; {
 		moved := c.tend()
-		for len(running) < width && c.deaths() < times {
-			require.Less(c.t, c.units, limit, "nobody comes to %s", c.point)
+		for len(running) < width && c.next() != "" {
+			point := c.next()
+			require.Less(c.t, c.at[point].units, limit, "nobody comes to %s", point)
+			if len(running) == 0 && c.at[point].units > 0 {
+				c.rearm(point)
+			}
+			c.at[point].units++
 			c.units++
 			running = append(running, c.scenario.unit(c, c.units))
 			moved = true
@@ -159,21 +178,56 @@ func (c *crash) kill(times int) {
 		}
 		time.Sleep(20 * time.Millisecond) // a poll, as in testenv.Eventually
 	}
-	c.ended = time.Now()
 	c.scenario.check(c, c.units)
 }
 
-func (c *crash) deaths() int { return c.died["api"] + c.died["worker"] }
+// deaths is how many there have been, at all points.
+func (c *crash) deaths() (n int) {
+	for _, r := range c.at {
+		n += r.deaths()
+	}
+	return n
+}
 
-// startRole starts a role that will die at the point, unless there have been deaths enough.
+// next is the point at which processes are to die now; empty when they have died at all.
+func (c *crash) next() string {
+	for _, point := range c.points {
+		if r := c.at[point]; r.deaths() < c.want {
+			if r.begin.IsZero() {
+				r.begin = time.Now()
+			}
+			return point
+		}
+	}
+	return ""
+}
+
+// rearm replaces a role that would die at an earlier point: a unit has ended, and nobody has died at
+// this one.
+func (c *crash) rearm(point string) {
+	c.t.Helper()
+	for role, p := range c.roles() {
+		if c.armed[role] != point {
+			p.Kill()
+			c.replace(role)
+		}
+	}
+}
+
+func (c *crash) roles() map[string]*process {
+	return map[string]*process{"api": c.api, "worker": c.worker}
+}
+
+// startRole starts a role that will die at the next point, unless there have been deaths enough.
 func (c *crash) startRole(role string) {
 	c.t.Helper()
-	if c.deaths() < c.want {
+	c.armed[role] = c.next()
+	if point := c.armed[role]; point != "" {
 		n := 1
 		if c.want > 1 {
 			n += c.rng.IntN(cmp.Or(c.scenario.times, 4))
 		}
-		c.settings["AJO_FAILPOINT"] = c.point + ":" + strconv.Itoa(n)
+		c.settings["AJO_FAILPOINT"] = point + ":" + strconv.Itoa(n)
 		defer delete(c.settings, "AJO_FAILPOINT")
 	}
 	direct := c.settings["AJO_DATABASE_URL"]
@@ -197,27 +251,34 @@ func (c *crash) startRole(role string) {
 	c.startAPI()
 }
 
-// tend starts again what has died, and reports whether anything had; the leases that it has left
-// run out at once.
+// tend starts again what has died, and reports whether anything had.
 func (c *crash) tend() (dead bool) {
 	c.t.Helper()
-	for role, p := range map[string]*process{"api": c.api, "worker": c.worker} {
+	for role, p := range c.roles() {
 		if !p.Ended() {
 			continue
 		}
-		require.Contains(c.t, string(p.out.all()), "failpoint: ends at "+c.point, "ajo %s ended elsewhere", role)
+		point := c.armed[role]
+		require.Contains(c.t, string(p.out.all()), "failpoint: ends at "+point+"\n", "ajo %s ended elsewhere", role)
 		dead = true
-		c.died[role]++
-		// A commit that was on its way when the process died may still take a lease.
-		c.eventually("the end of the connections of the dead", func() bool {
-			return c.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = '`+role+`'`) == 0
-		})
-		for _, table := range []string{"accounts", "idempotency_keys", "reconciliations", "work"} {
-			c.Exec(`UPDATE ` + table + ` SET leased_until = now() WHERE leased_until > now()`)
-		}
-		c.startRole(role)
+		c.at[point].died[role]++
+		c.at[point].ended = time.Now()
+		c.replace(role)
 	}
 	return dead
+}
+
+// replace starts a dead role again; the leases that it has left run out at once.
+func (c *crash) replace(role string) {
+	c.t.Helper()
+	// A commit that was on its way when the process died may still take a lease.
+	c.eventually("the end of the connections of the dead", func() bool {
+		return c.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = '`+role+`'`) == 0
+	})
+	for _, table := range []string{"accounts", "idempotency_keys", "reconciliations", "work"} {
+		c.Exec(`UPDATE ` + table + ` SET leased_until = now() WHERE leased_until > now()`)
+	}
+	c.startRole(role)
 }
 
 // until waits for the condition, and tends meanwhile.
@@ -251,8 +312,10 @@ func (k *killTable) add(c *crash) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.kills += c.deaths()
-	k.rows = append(k.rows, fmt.Sprintf("%-32s %-11s %5d %5d %6d %5d %8s", c.point, c.scenario.name, c.deaths(), c.died["api"], c.died["worker"], c.units,
-		c.ended.Sub(c.begin).Round(100*time.Millisecond)))
+	for point, r := range c.at {
+		k.rows = append(k.rows, fmt.Sprintf("%-32s %-11s %5d %5d %6d %5d %8s", point, c.scenario.name, r.deaths(), r.died["api"], r.died["worker"], r.units,
+			r.ended.Sub(r.begin).Round(100*time.Millisecond)))
+	}
 }
 
 func (k *killTable) print(t *testing.T) {
