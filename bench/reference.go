@@ -39,7 +39,7 @@ func (s *servers) reference(ctx context.Context, took time.Duration, scale int) 
 		return 0, err
 	}
 	clients := strconv.Itoa(referenceClients)
-	// A second may pass without any transaction where the machine stands still: then once more, for
+	// Seconds may pass without any transaction where the machine stands still: then once more, for
 	// longer.
 	least := max(1, int(took.Seconds()))
 	for seconds := least; ; seconds *= 2 {
@@ -50,7 +50,7 @@ func (s *servers) reference(ctx context.Context, took time.Duration, scale int) 
 		if m := tpsForm.FindSubmatch(out); m != nil {
 			return strconv.ParseFloat(string(m[1]), 64)
 		}
-		if seconds == 4*least {
+		if seconds == 64*least {
 			return 0, fmt.Errorf("pgbench printed no tps: %s", out)
 		}
 	}
