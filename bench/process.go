@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	startLimit = 2 * time.Minute // from the start of a role until it listens
+	startLimit = 2 * time.Minute  // from the start of a role until it listens
 	stopLimit  = 40 * time.Second // above what a worker waits for its tasks
 )
 
