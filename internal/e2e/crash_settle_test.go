@@ -88,9 +88,9 @@ func (c *crash) settlement(n int) unit {
 	}
 }
 
-// another reports whether a payout beside those of the units has ended, where there is one. If deaths
-// took all payouts before the bank had one, its "not found" is doubted after five times, until it is
-// known to have a payout: as in a service that goes on, there is another one then.
+// another reports whether a payout beside those of the units has ended, where there is one. If
+// deaths took all payouts before the bank had one, its "not found" is doubted after five times,
+// until it is known to have a payout: as in a service that goes on, there is another one then.
 func (c *crash) another() bool {
 	if c.other == nil {
 		if c.deaths() == 0 || len(c.bank.Paid()) > 0 {
@@ -110,8 +110,8 @@ func (c *crash) another() bool {
 // maxSubmissions is after how many of them a payout that the bank does not know fails.
 const maxSubmissions = 5
 
-// paidOrLost reports whether a payout has ended: it was paid, or each of its submissions was lost to
-// a death before the bank had it, and it failed.
+// paidOrLost reports whether a payout has ended: it was paid, or each of its submissions was lost
+// to a death before the bank had it, and it failed.
 func (c *crash) paidOrLost(ref string) bool {
 	switch status := c.statusOf(ref); {
 	case status == "failed" && c.attempts(ref) == maxSubmissions:

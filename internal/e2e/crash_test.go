@@ -139,8 +139,8 @@ func newCrash(t *testing.T, s scenario, points []string, seed uint64) *crash {
 }
 
 // kill runs units of work, and the processes that pass a point die at a pass of it that is drawn,
-// till they have died so often at each. Then the units end, undisturbed but for a process that still
-// has a death before it.
+// till they have died so often at each. Then the units end, undisturbed but for a process that
+// still has a death before it.
 func (c *crash) kill(times int) {
 	c.t.Helper()
 	c.want = times
@@ -202,8 +202,8 @@ func (c *crash) next() string {
 	return ""
 }
 
-// rearm replaces a role that would die at an earlier point: a unit has ended, and nobody has died at
-// this one.
+// rearm replaces a role that would die at an earlier point: a unit has ended, and nobody has died
+// at this one.
 func (c *crash) rearm(point string) {
 	c.t.Helper()
 	for role, p := range c.roles() {

@@ -214,8 +214,8 @@ func (c *crash) crowd(n int) unit {
 // openWithUnknown posts a payment that the bank does not know: runs ask about it.
 func (c *crash) openWithUnknown() { c.credit(c.Account(c.tenant, "unknown"), money.Must("10.00")) }
 
-// silentPayment is one whose event never comes. What the bank does not know is asked about less often
-// the older it is, so it is made new: the next run asks again.
+// silentPayment is one whose event never comes. What the bank does not know is asked about less
+// often the older it is, so it is made new: the next run asks again.
 func (c *crash) silentPayment(n int) unit {
 	c.Exec(`UPDATE reconcile_items SET found_at = now(), due_at = now()`)
 	a := c.openOne(fmt.Sprintf("shop-%d", n))

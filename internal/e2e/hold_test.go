@@ -37,7 +37,7 @@ func (c *crash) holding(n int) unit {
 			_, err := c.order(p)
 			require.NoError(c.t, err)
 		case hold.Status == "open":
-			// Asked for, it may have been released and paid without an answer: nothing waits any more.
+			// Asked for, it may have been released and paid without an answer: nothing waits then.
 			if released.IsZero() && c.count(`SELECT count(*) FROM transfers WHERE merchant_tx_ref = $1 AND last_error LIKE 'waits%'`, p.ref) == 0 {
 				return false // the worker has not found yet that it lacks cover
 			}
