@@ -39,8 +39,8 @@ func TestApprovalsOverHTTP(t *testing.T) {
 		`{"approvals":0,"hook":"https://x.example"}`:                  "approvals must be 1 or more with hook",
 		`{"approvals":1}`:                        "threshold or dayThreshold is required with approvals",
 		`{"approvals":0,"dayThreshold":"1.00"}`:  "approvals must be 1 or more with threshold or dayThreshold",
-		`{"approvals":1,"threshold":"-1.00"}`:    "threshold and dayThreshold must be sums of naira, not below zero",
-		`{"approvals":1,"dayThreshold":"a lot"}`: "threshold and dayThreshold must be sums of naira, not below zero",
+		`{"approvals":1,"threshold":"-1.00"}`:    "threshold and dayThreshold must be amounts in naira, zero or more",
+		`{"approvals":1,"dayThreshold":"a lot"}`: "threshold and dayThreshold must be amounts in naira, zero or more",
 		`{"approvals":1,"threshold":1000}`:       "threshold must be a string",
 		`{"approvals":1,"threshold":"1","x":1,`:  "invalid JSON body",
 	} {
@@ -69,7 +69,7 @@ func TestApprovalsOverHTTP(t *testing.T) {
 
 	w.do("POST", at+"/approve", "", dev.withSession()...).refused(403, "this needs the role finance; yours is developer")
 	w.ask("POST", at+"/approve", "", 200, finance.withSession()).has(t, fields{"awaiting": "approval", "approvedAt": nil})
-	w.do("POST", at+"/reject", "", finance.withSession()...).refused(422, "you have decided otherwise already")
+	w.do("POST", at+"/reject", "", finance.withSession()...).refused(422, "you have already made the other decision")
 	w.Clock.Advance(time.Hour)
 	w.ask("POST", at+"/approve", "", 200, other.withSession()).has(t, fields{"awaiting": nil, "expiresAt": nil})
 	w.do("POST", at+"/reject", "", owner.withSession()...).refused(422, "the transfer does not await approval")

@@ -72,7 +72,7 @@ func TestBeneficiariesOverHTTP(t *testing.T) {
 	ref := w.ask("POST", "/v1/accounts/shop-1/settle", order, 202, key)["merchantTxRef"].(string)
 	w.read(key, "/v1/transfers/"+ref).has(t, fields{"bankCode": "058", "accountNumber": "0123456789", "amount": "100.00"})
 	w.do("POST", "/v1/accounts/shop-1/settle", `{"amount":"1.00","beneficiary":"x","bankCode":"058","accountNumber":"0123456789"}`, key...).
-		refused(400, "beneficiary stands in the place of bankCode and accountNumber: give one or the other")
+		refused(400, "give either beneficiary, or bankCode and accountNumber")
 
 	for body, why := range map[string]string{
 		`{"approvals":1,"threshold":"999.99","beneficiaryWaitHours":721}`:  "beneficiaryWaitHours must be a whole number from 0 to 720",
@@ -84,7 +84,7 @@ func TestBeneficiariesOverHTTP(t *testing.T) {
 	w.do("POST", "/v1/accounts/shop-1/settle", order, key...).refused(422, "amount is above NGN 50.00: the beneficiary is new, and such a payout to it is accepted from 2026-03-03T09:00:00Z")
 	w.do("POST", "/v1/accounts/shop-1/settle", orderOf1000, append(header(key), "Idempotency-Key", "new")...).refused(422, "amount is above NGN 50.00: the beneficiary is new, and such a payout to it is accepted from 2026-03-03T09:00:00Z")
 	w.do("POST", "/v1/accounts/shop-1/settle", `{"amount":"60.00","bankCode":"058","accountNumber":"1234567890"}`, key...).
-		refused(422, "amount is above NGN 50.00: such a payout goes only to a beneficiary that was saved 24 hours before")
+		refused(422, "amount is above NGN 50.00: such a payout may go only to a beneficiary that was saved at least 24 hours ago")
 	w.Clock.Advance(24 * time.Hour)
 	require.NotContains(t, w.ask("POST", "/v1/accounts/shop-1/settle", order, 202, key), "awaiting", "it is exempt")
 

@@ -23,7 +23,7 @@ func TestBookTransfer(t *testing.T) {
 		{path, `{"toAccountRef":"shop-2"}`, 400, "invalid amount"},
 		{path, `{"amount":"1.00"}`, 400, "toAccountRef is required"},
 		{path, `{"toAccountRef":7,"amount":"1.00"}`, 400, "toAccountRef must be a string"},
-		{path, `{"toAccountRef":"shop-1","amount":"1.00"}`, 400, "toAccountRef is the account itself"},
+		{path, `{"toAccountRef":"shop-1","amount":"1.00"}`, 400, "toAccountRef must be another account"},
 		{path, `{"toAccountRef":"nobody","amount":"1.00"}`, 404, "toAccountRef: account not found"},
 		{"/v1/accounts/nobody/transfer", `{"toAccountRef":"shop-2","amount":"1.00"}`, 404, "account not found"},
 		{path, `{"toAccountRef":"shop-2","amount":"5000.01"}`, 400, "insufficient funds"},

@@ -289,8 +289,8 @@ func TestArchivedDeliveries(t *testing.T) {
 		require.Equal(t, "2025-11-01T00:00:00Z", w.read(who.withSession(), "/auth/deliveries")["archivedBefore"])
 		for at, text := range map[time.Time]string{
 			from.Add(-time.Millisecond): "delivery not found",
-			from:                        "deliveries of that time are archived: ask for them to be brought back",
-			to.Add(-time.Millisecond):   "deliveries of that time are archived: ask for them to be brought back",
+			from:                        "deliveries of that time are archived: ask the operators to restore them",
+			to.Add(-time.Millisecond):   "deliveries of that time are archived: ask the operators to restore them",
 			to:                          "delivery not found",
 		} {
 			id := partition.Floor(at).String()

@@ -121,7 +121,7 @@ func TestKeysOverTheirLife(t *testing.T) {
 	require.Equal(t, []string{"Reader", "accounts:read"}, []string{next.Key.Name, next.Key.Scopes[0]})
 	hook(reader.APIKey).ok(200, nil)
 	hook(next.APIKey).ok(200, nil)
-	w.do("POST", "/auth/keys/"+reader.Key.ID.String()+"/rotate", `{}`, m.withSession()...).refused(409, "key is rotated already")
+	w.do("POST", "/auth/keys/"+reader.Key.ID.String()+"/rotate", `{}`, m.withSession()...).refused(409, "key has already been rotated")
 	require.Equal(t, []string{"Reader active", "Reader rotating", "Main key active"}, list())
 	w.Clock.Advance(time.Hour)
 	hook(reader.APIKey).refused(401, "unauthorized")
@@ -205,9 +205,9 @@ func TestNewKeysAreChecked(t *testing.T) {
 		`{"name":"a","scopes":["accounts:read"],"expiresAt":"2020-01-01T00:00:00Z"}`:         "expiresAt must be in the future",
 		`{"name":"a","scopes":["accounts:read"],"networks":["shop.example"]}`:                "networks[0] must be an IP address or a range such as 203.0.113.0/24 or 2001:db8::/32",
 		`{"name":"a","scopes":["accounts:read"],"networks":["fe80::1%eth0"]}`:                "networks[0] must be an IP address or a range such as 203.0.113.0/24 or 2001:db8::/32",
-		`{"name":"a","scopes":["accounts:read"],"networks":["10.0.0.1","203.0.113.9/24"]}`:   "networks[1] has bits behind its prefix; the range is 203.0.113.0/24",
+		`{"name":"a","scopes":["accounts:read"],"networks":["10.0.0.1","203.0.113.9/24"]}`:   "networks[1] has host bits set; the range is 203.0.113.0/24",
 		`{"name":"a","scopes":["accounts:read"],"networks":["::ffff:0.0.0.0/90"]}`:           "networks[0] must be an IP address or a range such as 203.0.113.0/24 or 2001:db8::/32",
-		`{"name":"a","scopes":["accounts:read"],"networks":[` + many[:len(many)-1] + `]}`:    "networks must be at most 20",
+		`{"name":"a","scopes":["accounts:read"],"networks":[` + many[:len(many)-1] + `]}`:    "networks must have at most 20 entries",
 		`{"name":"a","scopes":["accounts:read"],"networks":{"a":1}}`:                         "networks must be an array of strings",
 		`{"name":"a","scopes":["accounts:read"],"expiresAt":"tomorrow","networks":["::/0"]}`: "expiresAt must be an ISO 8601 time such as 2026-01-30T12:15:00Z",
 	} {
@@ -217,9 +217,9 @@ func TestNewKeysAreChecked(t *testing.T) {
 	for i := range 49 {
 		w.newKey(m, fmt.Sprint(i), []tenant.Scope{tenant.AccountsRead})
 	}
-	w.do("POST", "/auth/keys", `{"name":"one too many","scopes":["accounts:read"]}`, m.withSession()...).refused(422, "a tenant has at most 50 keys that work")
+	w.do("POST", "/auth/keys", `{"name":"one too many","scopes":["accounts:read"]}`, m.withSession()...).refused(422, "a tenant has at most 50 active keys")
 	first := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM api_keys WHERE tenant_id = $1 AND main`, m.id)
-	w.do("POST", "/auth/keys/"+first.String()+"/rotate", `{"overlap":1}`, m.withSession()...).refused(422, "a tenant has at most 50 keys that work")
+	w.do("POST", "/auth/keys/"+first.String()+"/rotate", `{"overlap":1}`, m.withSession()...).refused(422, "a tenant has at most 50 active keys")
 	w.do("POST", "/auth/keys/"+first.String()+"/rotate", `{}`, m.withSession()...).ok(200, nil)
 }
 

@@ -100,7 +100,7 @@ func TestMembersOverTheirLife(t *testing.T) {
 	w.do("POST", "/auth/keys", `{"name":"mine","scopes":["payouts:create"]}`, dev.withSession()...).
 		refused(403, "a key with the scope payouts:create needs the role owner; yours is developer")
 	w.do("POST", "/auth/members", fmt.Sprintf(`{"email":%q,"role":"viewer"}`, dev.email), owner.withSession()...).
-		refused(409, "this e-mail address is a member's already")
+		refused(409, "this e-mail address already belongs to a member")
 	w.do("POST", "/auth/members", `{"email":"x@example.com","role":"owner"}`, owner.withSession()...).
 		refused(400, "role must be one of finance, developer, viewer")
 	w.ask("POST", "/auth/members/"+id+"/role", `{"role":"finance"}`, 200, owner.withSession()).has(t, fields{"role": "finance"})

@@ -70,28 +70,28 @@ func TestWebhookEndpointRefusals(t *testing.T) {
 		`{"url":" "}`:                     "url is required",
 		`{"url":"ftp://example.com"}`:     "url must begin with https:// or http://",
 		`{"url":"https://a:b@c.example"}`: "url must not have a user name or password",
-		`{"url":"https://example.com/1","events":[]}`:              "events must name one event at least",
+		`{"url":"https://example.com/1","events":[]}`:              "events must name at least one event",
 		`{"url":"https://example.com/1","events":["test"]}`:        "events must be of payment.received, payment.confirmed, payment.reversed, settlement.succeeded, settlement.failed, settlement.refunded",
 		`{"url":"https://example.com/1","accountRefs":[]}`:         "accountRefs must name 1 to 100 accounts, or be null for all",
-		`{"url":"https://example.com/1","accountRefs":["none"]}`:   "accountRefs names an account that there is not",
-		`{"url":"https://example.com/1","accountRefs":["\u0000"]}`: "accountRefs names an account that there is not",
+		`{"url":"https://example.com/1","accountRefs":["none"]}`:   "accountRefs names an account that does not exist",
+		`{"url":"https://example.com/1","accountRefs":["\u0000"]}`: "accountRefs names an account that does not exist",
 		`{"url":"https://example.com/1","paused":"yes"}`:           "paused must be true or false",
 		`{"url":"https://example.com/1","retries":"week"}`:         "retries must be standard or day",
 	} {
 		add(body).refused(400, why)
 	}
-	add(`{"url":"https://example.com/own"}`).refused(409, "events are sent to this url already")
+	add(`{"url":"https://example.com/own"}`).refused(409, "there is already an endpoint with this url")
 	for i := range 20 {
 		add(fmt.Sprintf(`{"url":"https://example.com/%d"}`, i)).ok(201, nil)
 	}
 	add(`{"url":"https://example.com/20"}`).refused(409, "a tenant has at most 20 webhook endpoints: remove one first")
 	list := w.ask("GET", "/auth/webhook-endpoints", "", 200, key).list("endpoints")
 	first, last := "/auth/webhook-endpoints/"+list[0]["id"].(string), "/auth/webhook-endpoints/"+list[19]["id"].(string)
-	w.do("PATCH", first, `{"url":"https://example.com/1"}`, key...).refused(409, "events are sent to this url already")
-	w.do("PATCH", first, `{"url":"https://example.com/own"}`, key...).refused(409, "events are sent to this url already")
+	w.do("PATCH", first, `{"url":"https://example.com/1"}`, key...).refused(409, "there is already an endpoint with this url")
+	w.do("PATCH", first, `{"url":"https://example.com/own"}`, key...).refused(409, "there is already an endpoint with this url")
 	w.do("PATCH", first, `{}`, key...).refused(400, "no fields to update")
 	w.do("DELETE", last, "", key...).ok(200, nil)
-	add(`{"url":"https://example.com/1"}`).refused(409, "events are sent to this url already")
+	add(`{"url":"https://example.com/1"}`).refused(409, "there is already an endpoint with this url")
 	add(`{"url":"https://example.com/19"}`).ok(201, nil)
 	w.do("GET", "/auth/deliveries?endpointId=none", "", w.onboard().withSession()...).refused(400, "endpointId must be an endpoint's id, or default")
 }
@@ -114,12 +114,12 @@ func TestResendEvent(t *testing.T) {
 	w.ask("POST", "/auth/events/resend", fmt.Sprintf(`{"transactionGroupId":%q,"eventType":"payment.received","endpointId":null}`, group), 201, key).
 		has(t, fields{"endpointId": nil, "callbackUrl": "https://example.com/own"})
 	for body, why := range map[string]string{
-		`{"transactionGroupId":"01890000-0000-7000-8000-000000000009"}`:                "event not found: none was made of it, or it is archived",
-		fmt.Sprintf(`{"transactionGroupId":%q,"eventType":"payment.reversed"}`, group): "event not found: none was made of it, or it is archived",
+		`{"transactionGroupId":"01890000-0000-7000-8000-000000000009"}`:                "event not found: none was created, or it is archived",
+		fmt.Sprintf(`{"transactionGroupId":%q,"eventType":"payment.reversed"}`, group): "event not found: none was created, or it is archived",
 		fmt.Sprintf(`{"transactionGroupId":%q,"endpointId":%q}`, group, group):         "webhook endpoint not found",
 	} {
 		w.do("POST", "/auth/events/resend", body, key...).refused(404, why)
 	}
-	w.do("POST", "/auth/events/resend", fmt.Sprintf(`{"transactionGroupId":%q}`, group), w.onboard().withKey()...).refused(404, "event not found: none was made of it, or it is archived")
+	w.do("POST", "/auth/events/resend", fmt.Sprintf(`{"transactionGroupId":%q}`, group), w.onboard().withKey()...).refused(404, "event not found: none was created, or it is archived")
 	require.Len(t, w.ask("GET", "/auth/deliveries?endpointId="+endpoint, "", 200, m.withSession()).list("deliveries"), 2)
 }

@@ -59,8 +59,8 @@ var HoldTransitions = fsm.New("Hold",
 var (
 	ErrHoldNotFound = errs.New(errs.NotFound, "hold not found")
 	ErrHoldEnded    = errs.New(errs.Unprocessable, "hold is not open")
-	ErrHoldOfLimit  = errs.New(errs.Unprocessable, "hold is of a limit: a higher tier of the customer releases it")
-	ErrHoldOfRecall = errs.New(errs.Unprocessable, "hold is of a recall: the bank's record ends it")
+	ErrHoldOfLimit  = errs.New(errs.Unprocessable, "the hold belongs to a limit: only a higher tier of the customer releases it")
+	ErrHoldOfRecall = errs.New(errs.Unprocessable, "the hold belongs to a recall: only the bank's record ends it")
 	ErrHoldStatus   = errs.New(errs.Invalid, "status must be open, released or expired")
 )
 

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrSenderKnown refuses a sender for what is no confirmed payment, or has its sender on record.
-var ErrSenderKnown = errs.New(errs.Unprocessable, "the payment is not confirmed, or its sender is on record already")
+var ErrSenderKnown = errs.New(errs.Unprocessable, "the payment is not confirmed, or its sender is already on record")
 
 // RecordSender keeps what the bank's own record says of the payer of a payment (named by its group)
 // that was confirmed without it. It is written once. [ErrSenderKnown].

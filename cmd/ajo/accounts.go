@@ -19,7 +19,7 @@ import (
 )
 
 func (t *tool) newAccountsCmd() *cobra.Command {
-	return group("accounts", "Look up virtual accounts, close what nothing else closes, and release holds",
+	return group("accounts", "Look up virtual accounts, close those that do not close by themselves, and release holds",
 		t.newAccountFindCmd(), t.newAccountCloseCmd(), t.newDormantCmd(), t.newHoldsCmd(), t.newReleaseHoldCmd())
 }
 
@@ -55,10 +55,10 @@ func (t *tool) newAccountCloseCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "close <account>", short: "Close an account that the bank does not close, or that was never opened",
-			long: `For an expired account whose close the bank does not answer: it counts as closed there, and the bank is not asked again. Ask the
-bank first: a payment to a number that is still open is misdirected. And for an account whose provisioning failed and is not tried
-again: its row is removed, its reference is free, and a number that the bank may have opened for it is closed (with the settings
-AJO_PROVIDER_*). An account with money, or with money under way, is refused.`,
+			long: `Closes an account by hand, in two cases. An expired account that the bank does not confirm as closed: it then counts as closed, and the
+bank is not asked again. Ask the bank first: a payment to a number that is still open is misdirected. An account whose provisioning
+failed and is not tried again: its row is removed, its reference is free again, and a number that the bank may have opened for it is closed
+(needs the settings AJO_PROVIDER_*). An account with money, or with money under way, is refused.`,
 			example: `  ajo accounts close 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the bank has closed the number"`,
 		},
 		plan: planByID("the account", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
@@ -89,8 +89,8 @@ func (t *tool) newReleaseHoldCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "release <hold>", short: "Release a hold, also one of a limit, which the tenant cannot release",
-			long: `Ends a hold of an account's money: one that the tenant has placed, or one of what came in above a limit of the customer's tier. The
-money is available at once. "ajo customers tier" releases what a higher tier allows by itself.`,
+			long: `Ends a hold on an account's money: one that the tenant has placed, or one for money above a limit of the customer's tier. The
+money is available at once. "ajo customers tier" releases what a higher tier allows.`,
 			example: `  ajo accounts release 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the source of the money is shown"`,
 		},
 		plan: planByID("the hold", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {

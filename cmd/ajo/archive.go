@@ -24,7 +24,7 @@ var archiveSettings = []string{
 }
 
 func (t *tool) newArchiveCmd() *cobra.Command {
-	return group("archive", "Show what is archived and what will be, check it, and bring it back",
+	return group("archive", "Show what is archived and what will be, verify it, and restore it",
 		t.newArchiveListCmd(), t.newArchiveShowCmd(), t.newArchiveVerifyCmd(), t.newArchiveRunCmd(), t.newArchiveRestoreCmd(), t.newArchiveExportCmd())
 }
 
@@ -36,7 +36,7 @@ func (t *tool) newArchiveListCmd() *cobra.Command {
 			long: `Lists the partitions of the tables that are archived, the oldest first. STATE is kept (not old enough by AJO_KEEP_EVENTS or
 AJO_KEEP_DELIVERIES), due (the
 workers archive it soon), waiting (it is old enough, and something in it may still move: WHY says what), archived (in the store alone)
-or restored (in both). AT is when it may be archived, or when it was.`,
+or restored (in both). AT is when it may be archived, or was archived.`,
 			example: "  ajo archive list --state waiting",
 			flags: func(cmd *cobra.Command) {
 				addChoice(cmd, &state, "state", archive.Kept, archive.Due, archive.Waiting, archive.Archived, archive.Restored)
@@ -224,11 +224,12 @@ func (t *tool) newArchiveExportCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "export <table> --from <day> --to <day>", short: "Write a range of rows to the archive's store, and leave them where they are",
-			long: `Writes the rows of a table (event_bodies, deliveries or delivery_attempts) whose ids were made from one day (inclusive) to another
-(exclusive), in UTC, to the store of the archive under exports/, with a manifest, as of one moment, and reads them back. Nothing is removed.`,
+			long: `Writes the rows of a table (event_bodies, deliveries or delivery_attempts) that were created from one day (inclusive) to another
+(exclusive), in UTC, to exports/ in the archive's store, with a manifest. It reads one snapshot, reads back what it wrote, and removes
+nothing.`,
 			example: `  ajo archive export deliveries --from 2026-01-01 --to 2026-02-01 --reason "for the auditors"`,
 			flags: func(cmd *cobra.Command) {
-				cmd.Flags().StringVar(&from, "from", "", "the first day, as 2026-01-30 (required)")
+				cmd.Flags().StringVar(&from, "from", "", "the first day, such as 2026-01-30 (required)")
 				cmd.Flags().StringVar(&to, "to", "", "the day after the last (required)")
 			},
 		},

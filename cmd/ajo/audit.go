@@ -17,8 +17,8 @@ func (t *tool) newAuditCmd() *cobra.Command {
 			short:   "List what operators did, by whom and why, newest first",
 			example: "  ajo audit list --action review.confirm\n  ajo audit list --target event:0198c0de-0000-7000-8000-000000000001",
 			flags: func(cmd *cobra.Command) {
-				cmd.Flags().StringVar(&filter.Action, "action", "", "only this action, as events.assign")
-				cmd.Flags().StringVar(&filter.Target, "target", "", "only what was done to this, as tenant:<id>")
+				cmd.Flags().StringVar(&filter.Action, "action", "", "only this action, such as events.assign")
+				cmd.Flags().StringVar(&filter.Target, "target", "", "only what was done to this, such as tenant:<id>")
 			},
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]audit.Record, page.Info, error) {

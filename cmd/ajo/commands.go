@@ -279,7 +279,7 @@ func addJSON(cmd *cobra.Command, json *bool) {
 func parseID(what, s string) (uuid.UUID, error) {
 	id, err := uuid.Parse(s)
 	if err != nil {
-		return id, fmt.Errorf("%s is a UUID, not %q", what, s)
+		return id, fmt.Errorf("%s must be a UUID, not %q", what, s)
 	}
 	return id, nil
 }

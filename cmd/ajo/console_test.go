@@ -298,7 +298,7 @@ func TestConsoleRoutesAndRoles(t *testing.T) {
 		}
 		if r.Role == operator.Actor {
 			require.Equal(t, 403, ask(viewer), r.Path)
-			require.Equal(t, "your role may only look", refused.Error)
+			require.Equal(t, "your role is read-only", refused.Error)
 		} else if r.Role == operator.Viewer {
 			require.NotContains(t, []int{401, 403, 500}, ask(viewer), r.Path)
 		}
@@ -344,8 +344,8 @@ func TestConsoleActsOnlyOnWhatWasShown(t *testing.T) {
 		{body("", will, values), 400, "a reason is required: one line of at most 500 characters"},
 		{body("a\nticket", will, values), 400, "a reason is required: one line of at most 500 characters"},
 		{body("a ticket", "Confirm it.", values), 409, console.ErrChanged.Msg},
-		{body("a ticket", will, map[string]string{"event": "x"}), 422, `the event is a UUID, not "x"`},
-		{body("a ticket", will, map[string]string{"event": "--help"}), 422, `the event is a UUID, not "--help"`},
+		{body("a ticket", will, map[string]string{"event": "x"}), 422, `the event must be a UUID, not "x"`},
+		{body("a ticket", will, map[string]string{"event": "--help"}), 422, `the event must be a UUID, not "--help"`},
 		{body("a ticket", will, map[string]string{"event": uuid.NewString()}), 404, "event not found"},
 		{body("a ticket", will, map[string]string{}), 422, "accepts 1 arg(s), received 0"},
 		{body("a ticket", will, map[string]string{"event": event.String(), "yes": "true"}), 400, "unknown parameter"},

@@ -32,7 +32,7 @@ func (t *tool) newCustomersCmd() *cobra.Command {
 				return c, true, err
 			}),
 		t.newCustomerTierCmd(),
-		t.customerChange(command{use: "suspend <customer>", short: "Allow a customer no new account and no KYC", example: "  ajo customers suspend" + example},
+		t.customerChange(command{use: "suspend <customer>", short: "Suspend a customer: no new accounts and no KYC", example: "  ajo customers suspend" + example},
 			"Suspend %s: it gets no new account and may not submit KYC. Its accounts stay open: money still arrives, and may be paid out.",
 			func(ctx context.Context, s *customer.Service, shown customer.Customer, by audit.By) (customer.Customer, bool, error) {
 				return s.SetStatus(ctx, shown.ID, customer.Suspended, by)

@@ -142,7 +142,7 @@ func printDelivery(out io.Writer, d deliveryView) error {
 func (t *tool) newReplayCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
-			use: "replay <delivery>", short: "Give a dead letter a fresh set of attempts",
+			use: "replay <delivery>", short: "Send a dead letter again, with a new set of attempts",
 			example: `  ajo deliveries replay 0198c0de-0000-7000-8000-000000000001 --reason "the shop's endpoint is up again"`,
 		},
 		plan: planByID("the delivery", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {

@@ -62,10 +62,10 @@ func (q *eventQuery) add(cmd *cobra.Command) {
 	addChoice(cmd, &q.status, "status", payment.Received, payment.Processed, payment.Ignored, payment.Failed)
 	cmd.Flags().StringVar(&q.transaction, "transaction", "", "the bank's transaction id")
 	cmd.Flags().StringVar(&q.number, "number", "", "the account number that was paid")
-	cmd.Flags().StringVar(&q.amount, "amount", "", "what the payer sent, in naira, as 5000 or 1250.50")
+	cmd.Flags().StringVar(&q.amount, "amount", "", "what the payer sent, in naira, such as 5000 or 1250.50")
 	cmd.Flags().StringVar(&q.payer, "payer", "", "a part of the payer's name")
 	cmd.Flags().StringVar(&q.session, "session", "", "the session id of the payment")
-	cmd.Flags().StringVar(&q.day, "day", "", "the day of the payment in Lagos, as 2026-01-30")
+	cmd.Flags().StringVar(&q.day, "day", "", "the day of the payment in Lagos, such as 2026-01-30")
 }
 
 func (q *eventQuery) filter() (payment.EventFilter, error) {
@@ -158,8 +158,7 @@ func (t *tool) newAssignCmd() *cobra.Command {
 		command: command{
 			use: "assign <event> --account <id or reference> [--tenant <id or e-mail>]", short: "Post a misdirected payment to an account",
 			long: `Posts a misdirected payment to an account, active or expired. The account is credited, the tenant notified, and the
-bank asked to confirm the payment, as for any payment. Only then can it be paid out.
-The account is named by its ID, or by its reference and its tenant.`,
+bank asked to confirm the payment, as for any payment. Only then can it be paid out. Name the account by its ID, or by its reference and its tenant.`,
 			example: "  ajo events assign 0198c0de-0000-7000-8000-000000000001 --account customer-17 --tenant ops@shop.example \\\n" +
 				`    --reason "ticket 4711: the payer sent a receipt"`,
 			flags: func(cmd *cobra.Command) {
@@ -194,10 +193,9 @@ func (t *tool) newEventRefundCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "refund <event>", short: "Pay a misdirected payment back to its sender",
-			long: `Pays a misdirected payment back, all of it that came, from the account suspense to the account that it came from by the bank's
-own record, which is asked for. The event's word on the sender is not used. The worker asks the bank who holds that account before the
-money leaves: under another name the transfer fails, and the money is in suspense again. A refund that failed can be made again, and
-the payment can be assigned then. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
+			long: `Pays a misdirected payment back in full, from the account suspense to the sender's account. The bank is asked for its own record of the
+sender; what the event says is not used. Before the money leaves, the worker asks the bank who holds that account: if the name differs, the
+transfer fails, and the money is in suspense again. After a failed refund you can refund again, or assign the payment. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 			example: `  ajo events refund 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the payer mistyped the number"`,
 		},
 		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {

@@ -16,17 +16,17 @@ import (
 )
 
 func (t *tool) newFreezeCmd() *cobra.Command {
-	return group("freeze", "Stop payouts of an account, of a tenant, or all of them, and let them go on",
+	return group("freeze", "Stop the payouts of an account, of a tenant or of everyone, and let them continue",
 		t.newFreezeAccountCmd(), t.newFreezeTenantCmd(), t.newFreezePayoutsCmd(), t.newFreezeListCmd(), t.newFreezeLiftCmd())
 }
 
-const freezeLong = `No payout %s is submitted to the bank any more that had not been, from the moment this command
-ends, in all processes. They stay pending, and go on by themselves when the freeze is lifted or ends. What was submitted is completed.
-Money that comes in is posted as always, and stays. Settle requests are accepted, and wait.`
+const freezeLong = `Once this command has ended, no process submits a payout %s to the bank. Payouts that were submitted before are
+completed. The others stay pending, and continue by themselves when the freeze is lifted or ends. Incoming money is posted as always.
+Settle requests are accepted, and wait.`
 
 // addUntil adds --until.
 func addUntil(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "until", "", "when it ends by itself, as 2026-01-30T18:00:00Z or, from now, as 2h; without it: when it is lifted")
+	cmd.Flags().StringVar(to, "until", "", "when it ends by itself, such as 2026-01-30T18:00:00Z or, from now, 2h; without it: when it is lifted")
 }
 
 // parseUntil reads --until; "" is nil.
@@ -120,7 +120,7 @@ func (t *tool) newFreezePayoutsCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "payouts", short: "Stop all payouts of all tenants",
-			long:    fmt.Sprintf(freezeLong, "of anyone"),
+			long:    fmt.Sprintf(freezeLong, "of any tenant"),
 			example: `  ajo freeze payouts --reason "the bank pays twice" --until 1h`,
 			flags:   func(cmd *cobra.Command) { addUntil(cmd, &until) },
 		},

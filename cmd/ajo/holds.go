@@ -32,13 +32,13 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 	cmd := newListCmd(t, listing[ledger.AnyHold]{
 		command: command{
 			use: "holds", short: "List open holds of all tenants, newest first, or their sums",
-			long: `Lists the open holds: a tenant's own, those of limits of tiers (limit), those of payments that an account's policy keeps (policy) or
-pays back (refund), and those of parts of recalled payments (recall). --summary sums them up by tenant and source, and in all.`,
+			long: `Lists the open holds: those that tenants have placed, and those of tier limits (limit), of payments that an account's policy holds
+(policy) or pays back (refund), and of shares of recalled payments (recall). --summary adds them up by tenant and source, and in total.`,
 			example: "  ajo accounts holds --source policy --older 72h\n  ajo accounts holds --summary --tenant ops@shop.example",
 			flags: func(cmd *cobra.Command) {
 				addChoice(cmd, &source, "source", ledger.HeldByTenant, ledger.HeldByLimit, ledger.HeldByPolicy, ledger.HeldForRefund, ledger.HeldByRecall)
 				t.addTenant(cmd, &name, "only this tenant's, by id or e-mail")
-				cmd.Flags().DurationVar(&older, "older", 0, "only what has been held for so long, as 72h")
+				cmd.Flags().DurationVar(&older, "older", 0, "only what has been held for at least this long, such as 72h")
 				cmd.Flags().BoolVar(&summary, "summary", false, "sum up by tenant and source, instead of the list")
 			},
 		},

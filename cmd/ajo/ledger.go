@@ -44,7 +44,8 @@ and their debits, payments and their credits, deliveries and their payments. It 
 
 A run that finds nothing stores a checkpoint of each account, and the next run reads what is newer, and what may have changed
 since. The first run reads everything, as does one that has more than a quarter of the book to read. --full reads everything,
-and compares it with the checkpoints: only so is a change found of an older entry that leaves all sums as they were. A run that finds something moves no checkpoint. Exit code 1, and a table of what is wrong, when something does not
+and compares it with the checkpoints; only this finds a change of an older entry that leaves all sums as they were. A run that finds
+something moves no checkpoint. Exit code 1, and a table of what is wrong, when something does not
 agree.`,
 		Example: "  ajo ledger verify\n  ajo ledger verify --full --timeout 2h",
 		Args:    cobra.NoArgs,

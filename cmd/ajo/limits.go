@@ -32,7 +32,7 @@ type limitsShown struct {
 func (t *tool) newLimitsShowCmd() *cobra.Command {
 	return newShowCmd(t, showing[limitsShown]{
 		command: command{
-			use: "show <id or e-mail>", short: "Show a tenant's limits, and what is used of them today",
+			use: "show <id or e-mail>", short: "Show a tenant's limits, and how much of them is used today",
 			example: "  ajo tenant limits show ops@shop.example", complete: t.tenants(),
 		},
 		read: func(ctx context.Context, tools *app.Tools, idOrEmail string) (s limitsShown, err error) {
@@ -110,16 +110,16 @@ func (t *tool) newLimitsSetCmd() *cobra.Command {
 	var transfer, account, all, from string
 	return t.tenantChange(command{
 		use: "set <id or e-mail>", short: "Set what a tenant may pay out",
-		long: `Sets the limits of a tenant's settlements. A limit that is not named stays as it was set last; "none" takes it away. A settle
-request above a limit is refused (400), with the limit's name, its value and what is left. Days are Lagos'. The sums of a day count what is
-accepted after the tenant's first limits were set; of the day of the first, what came before does not count. What is accepted already goes on.`,
+		long: `Sets the limits of a tenant's settlements. A limit that you leave out stays as it is; "none" removes it. A settle request above a limit is
+refused (400), with the limit's name, its value and what is left. Days are days in Lagos. On the day on which a tenant gets its first limits,
+only what is accepted after that counts. Settlements that were already accepted continue.`,
 		example: `  ajo tenant limits set ops@shop.example --max-transfer 500000 --max-tenant-day 5000000 --reason "contract 12"` + "\n" +
 			`  ajo tenant limits set ops@shop.example --max-transfer none --from 2026-12-01 --reason "contract 13"`,
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&transfer, "max-transfer", "", "of one settlement")
 			cmd.Flags().StringVar(&account, "max-account-day", "", "of an account's settlements of a day")
 			cmd.Flags().StringVar(&all, "max-tenant-day", "", "of all settlements of a day")
-			cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which they start, as 2026-12-01 (default: now)")
+			cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which they start, such as 2026-12-01 (default: now)")
 		},
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		sets, err := tools.Limits.Sets(ctx, r.ID)
@@ -141,7 +141,7 @@ accepted after the tenant's first limits were set; of the day of the first, what
 			return plan{}, err
 		}
 		text := strings.Join([]string{
-			"at most " + limitText(p.MaxTransfer) + " a settlement", limitText(p.MaxAccountDay) + " an account and day", limitText(p.MaxTenantDay) + " a day in all",
+			"per settlement " + limitText(p.MaxTransfer), "per account and day " + limitText(p.MaxAccountDay), "per day in all " + limitText(p.MaxTenantDay),
 		}, ", ")
 		when := "now"
 		if !starts.IsZero() {
@@ -162,17 +162,16 @@ func (t *tool) newLimitsTierCmd() *cobra.Command {
 	var deposit, day, balance, from string
 	return t.tenantChange(command{
 		use: "tier <id or e-mail>", short: "Set what may come in to accounts of a tenant's customers of a tier",
-		long: `Sets the limits of what comes in to the accounts of a tenant's customers of a tier. A limit that is not named stays as it was set
-last; "none" takes it away. A payment above a limit is posted all the same, and what is above is held: it is in the balance, and no
-settlement takes it. A higher tier of the customer ("ajo customers tier", or its KYC) releases what that tier allows; "ajo accounts
-release" releases one hold. What has come already is neither held nor released by this command.`,
+		long: `Sets the limits of what the accounts of a tenant's customers of one tier may receive. A limit that you leave out stays as it is; "none"
+removes it. A payment above a limit is still posted, but the excess is held: it is in the balance, and no settlement can use it. A higher tier of the customer ("ajo customers tier", or its KYC) releases what that tier allows; "ajo accounts
+release" releases one hold. What has already been received is neither held nor released by this command.`,
 		example: `  ajo tenant limits tier ops@shop.example --tier 1 --max-deposit 50000 --max-balance 300000 --reason "contract 12"`,
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().IntVar(&number, "tier", 0, "1, 2 or 3")
 			cmd.Flags().StringVar(&deposit, "max-deposit", "", "of one payment, after the bank's fee")
 			cmd.Flags().StringVar(&day, "max-day", "", "of an account's payments of a day")
 			cmd.Flags().StringVar(&balance, "max-balance", "", "of an account's balance, without what limits hold")
-			cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which they start, as 2026-12-01 (default: now)")
+			cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which they start, such as 2026-12-01 (default: now)")
 		},
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		sets, err := tools.Limits.Sets(ctx, r.ID)
@@ -196,7 +195,7 @@ release" releases one hold. What has come already is neither held nor released b
 		if number < 1 || number > 3 {
 			return plan{}, limit.ErrTier
 		}
-		text := fmt.Sprintf("at most %s a payment, %s an account and day, a balance of %s", limitText(x.MaxDeposit), limitText(x.MaxDay), limitText(x.MaxBalance))
+		text := fmt.Sprintf("per payment %s, per account and day %s, of the balance %s", limitText(x.MaxDeposit), limitText(x.MaxDay), limitText(x.MaxBalance))
 		when := "now"
 		if !starts.IsZero() {
 			when = stamp(&starts)

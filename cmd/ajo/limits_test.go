@@ -15,7 +15,7 @@ func TestLimitsCommands(t *testing.T) {
 	require.Contains(t, o.good("tenant", "limits", "show", id), "payouts today")
 	out, said, err := o.run("tenant", "limits", "set", id, "--max-transfer", "500", "--max-tenant-day", "2000.50", "--yes", "--reason", "contract 12")
 	require.NoError(t, err)
-	require.Contains(t, said, "from now on: at most 500.00 a settlement, none an account and day, 2000.50 a day in all.")
+	require.Contains(t, said, "from now on: per settlement 500.00, per account and day none, per day in all 2000.50.")
 	require.Contains(t, out, "The limits of tenant")
 	o.lastAudit("tenant.limits", "tenant:"+id, "contract 12")
 	set := decode[limit.Set](o, "tenant", "limits", "set", id, "--max-transfer", "none", "--max-account-day", "700", "--from", "2999-01-31", "--yes", "--reason", "contract 13")
@@ -31,7 +31,7 @@ func TestLimitsCommands(t *testing.T) {
 	out, said, err = o.run("tenant", "limits", "tier", id, "--tier", "1", "--max-deposit", "50000", "--yes", "--reason", "the law")
 	require.NoError(t, err)
 	require.Contains(t, said, "of tier 1 of tenant")
-	require.Contains(t, out, "at most 50000.00 a payment, none an account and day, a balance of none.")
+	require.Contains(t, out, "per payment 50000.00, per account and day none, of the balance none.")
 	o.lastAudit("tenant.limits", "tenant:"+id, "the law")
 	require.Contains(t, o.good("tenant", "limits", "show", id), "deposit 50000.00, day none, balance none")
 	_, _, err = o.run("tenant", "limits", "tier", id, "--tier", "4", "--yes", "--reason", "the law")
@@ -41,7 +41,7 @@ func TestLimitsCommands(t *testing.T) {
 		want string
 	}{
 		{[]string{id, "--max-transfer", "much"}, `--max-transfer is a sum of naira or "none", not "much"`},
-		{[]string{id, "--from", "soon"}, "--from is a day, as 2026-10-31"},
+		{[]string{id, "--from", "soon"}, "--from is a day, such as 2026-10-31"},
 		{[]string{id, "--from", "2999-01-31"}, limit.ErrStarts.Error()},
 		{[]string{"nobody@shop.example"}, tenant.ErrNotFound.Error()},
 	} {

@@ -59,7 +59,7 @@ AJO_LINK instead of on the command line.`,
 	f.StringVar(&o.Login.Email, "email", "", "the tenant's e-mail")
 	f.StringVar(&link, "link", "", "or a login link, which works once")
 	f.StringVar(&session, "session", "", "or the token of a session: the value of its cookie")
-	f.StringVar(&o.ForwardTo, "forward-to", "", "where each event is posted, as http://localhost:3000/hook")
+	f.StringVar(&o.ForwardTo, "forward-to", "", "where each event is posted, such as http://localhost:3000/hook")
 	f.StringSliceVar(&o.Events, "events", nil, "only these types, separated by commas")
 	f.BoolVar(&o.Bodies, "print", false, "print the bodies too")
 	cmd.MarkFlagsMutuallyExclusive("email", "link", "session")

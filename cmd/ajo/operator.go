@@ -13,7 +13,7 @@ import (
 )
 
 func (t *tool) newOperatorsCmd() *cobra.Command {
-	return group("operator", "Make and end the accounts of people who log in to the console", t.newOperatorAddCmd(), t.newOperatorListCmd(), t.newOperatorResetCmd(), t.newOperatorRemoveCmd())
+	return group("operator", "Create and remove the accounts of people who log in to the console", t.newOperatorAddCmd(), t.newOperatorListCmd(), t.newOperatorResetCmd(), t.newOperatorRemoveCmd())
 }
 
 // invited is what is printed of an invitation: the code is nowhere else.
@@ -34,9 +34,9 @@ func (t *tool) newOperatorAddCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "add <name>", short: "Make an account for the console",
-			long: `Makes an account for the console on the operations port, and prints a set-up code, once. With it the person chooses a password and
-gets a second factor, neither of which the one who runs this command learns. A viewer sees everything and changes nothing; an operator does
-what the command line does. The audit log calls the person console:<name>. Needs AJO_ENCRYPTION_KEYS.`,
+			long: `Creates an account for the console on the operations port, and prints a set-up code, once. With the code, the person chooses a password
+and sets up a second factor; whoever runs this command learns neither. A viewer sees everything and changes nothing; an operator can do what
+the command line does. The audit log calls the person console:<name>. Needs AJO_ENCRYPTION_KEYS.`,
 			example: `  ajo operator add ada --role operator --reason "joins the payments desk"`,
 			flags:   func(cmd *cobra.Command) { cmd.Flags().StringVar(&role, "role", role, "viewer or operator") },
 		},
@@ -81,7 +81,7 @@ func (t *tool) newOperatorResetCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "reset <name>", short: "Take an operator's password and second factor away, and give a new set-up code",
-			long:    "Ends the operator's sessions, password and second factor, and prints a set-up code, once. Make sure who asks.",
+			long:    "Ends the operator's sessions, password and second factor, and prints a new set-up code, once. First make sure who is asking.",
 			example: `  ajo operator reset ada --reason "ticket 4711: a new phone; called back on the known number"`,
 		},
 		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
@@ -104,7 +104,7 @@ func (t *tool) newOperatorRemoveCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "remove <name>", short: "End an account for the console, at once",
-			long:    "Ends an account for the console and its sessions, at once and for good. The name may be given to a new account.",
+			long:    "Removes an account for the console and ends its sessions, at once. The name can be used again for a new account.",
 			example: `  ajo operator remove ada --reason "has left"`,
 		},
 		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {

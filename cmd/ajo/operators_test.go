@@ -120,7 +120,7 @@ func TestReviewCommands(t *testing.T) {
 	require.Equal(t, []string{"reversed", "4975.00"}, []string{string(done.Status), done.Balance.String()})
 	o.lastAudit("review.reverse", "event:"+second.String(), "the bank knows nothing of it")
 	for _, c := range []struct{ id, want string }{
-		{first.String(), "the payment does not need review"}, {uuid.NewString(), "event not found"}, {"x", `the event is a UUID, not "x"`},
+		{first.String(), "the payment does not need review"}, {uuid.NewString(), "event not found"}, {"x", `the event must be a UUID, not "x"`},
 	} {
 		_, _, err = o.run("review", "confirm", c.id, "--yes", "--reason", "again")
 		require.EqualError(t, err, c.want)
@@ -214,7 +214,7 @@ func (o *ops) findsEvents(posted, stray uuid.UUID) {
 		}
 		require.Equal(o.T, strings.TrimSpace(want), strings.TrimSpace(got), args)
 	}
-	for want, args := range map[string][]string{"--amount must be in naira": {"--amount", "5,000"}, "--day is a day, as 2026-10-31": {"--day", "30-01-2026"}} {
+	for want, args := range map[string][]string{"--amount must be in naira": {"--amount", "5,000"}, "--day is a day, such as 2026-10-31": {"--day", "30-01-2026"}} {
 		_, _, err := o.run(append([]string{"events", "list"}, args...)...)
 		require.ErrorContains(o.T, err, want)
 	}
@@ -413,7 +413,7 @@ func TestTenantCommands(t *testing.T) {
 
 	out, said, err = o.run("tenant", "payout-fee", email, "--by", "tenant", "--yes", "--reason", "the contract")
 	require.NoError(t, err)
-	golden(t, `Charge tenant "Test tenant" (<id>@tenant.example, active) what the bank takes for each payout that is accepted from now on.`, said)
+	golden(t, `Charge tenant "Test tenant" (<id>@tenant.example, active) what the bank charges for each payout that is accepted from now on.`, said)
 	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is charged what the bank takes for its payouts.`, out)
 	o.lastAudit("tenant.payout-fee", "tenant:"+o.tenant.String(), "the contract")
 	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is already charged what the bank takes for its payouts; nothing was changed.`, o.good("tenant", "payout-fee", email, "--by", "tenant", "--yes", "--reason", "x"))
@@ -648,10 +648,10 @@ func TestTrialBalanceAndStatementCommands(t *testing.T) {
 	require.Regexp(t, `credit +4,975\.00 +confirmed +suspense +provider_float`, o.good("ledger", "statement", "suspense"))
 	require.Equal(t, "none\n", o.good("ledger", "statement", "bank_fees"))
 	for want, args := range map[string][]string{
-		"unknown system account":         {"statement", "customer"},
-		"--from is a day, as 2026-10-31": {"statement", "suspense", "--from", "yesterday"},
-		"--to is a day, as 2026-10-31":   {"statement", "suspense", "--to", "2026-13-01"},
-		"--at is a day, as 2026-10-31":   {"trial-balance", "--at", "now"},
+		"unknown system account":              {"statement", "customer"},
+		"--from is a day, such as 2026-10-31": {"statement", "suspense", "--from", "yesterday"},
+		"--to is a day, such as 2026-10-31":   {"statement", "suspense", "--to", "2026-13-01"},
+		"--at is a day, such as 2026-10-31":   {"trial-balance", "--at", "now"},
 	} {
 		_, _, err := o.run(append([]string{"ledger"}, args...)...)
 		require.EqualError(t, err, want)

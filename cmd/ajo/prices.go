@@ -18,7 +18,7 @@ import (
 )
 
 func (t *tool) newPricesCmd() *cobra.Command {
-	return group("prices", "Show and set what the platform takes for payments and payouts", t.newPricesListCmd(), t.newPricesSetCmd())
+	return group("prices", "Show and set what the platform charges for payments and payouts", t.newPricesListCmd(), t.newPricesSetCmd())
 }
 
 func (t *tool) newPricesListCmd() *cobra.Command {
@@ -26,7 +26,7 @@ func (t *tool) newPricesListCmd() *cobra.Command {
 	return newListCmd(t, listing[fee.Price]{
 		command: command{
 			short:   "List prices as they were set, the latest start first",
-			long:    "Lists the price list, the tenants' own prices and the rates of VAT; with --tenant the list and that tenant's own.",
+			long:    "Lists the price list, the prices that single tenants have, and the rates of VAT; with --tenant, the list and that tenant's prices.",
 			example: "  ajo prices list --tenant ops@shop.example",
 			flags:   func(cmd *cobra.Command) { t.addTenant(cmd, &name, "a tenant's id or e-mail") },
 		},
@@ -64,7 +64,7 @@ func priceText(p fee.Price) string {
 	if p.On == fee.OnVAT {
 		return text[0]
 	}
-	text = append(text, "and "+p.Flat.String(), "at least "+p.Minimum.String(), "at most "+limitText(p.Cap))
+	text = append(text, "plus "+p.Flat.String(), "at least "+p.Minimum.String(), "at most "+limitText(p.Cap))
 	return strings.Join(text, ", ")
 }
 
@@ -86,10 +86,11 @@ func (t *tool) newPricesSetCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "set", short: "Set what the platform takes for payments or payouts, or the VAT on that",
-			long: `Sets a price from a day on: of the list, which holds for all tenants, or a tenant's own, which goes before the list's. The fee is
-percent and flat together, at least the minimum and at most the cap; what is not named is 0, or no cap. It is debited beside each payment
-(of its gross amount) or settlement (of its amount) that is posted or accepted from then on, an entry of kind platform_fee; what was posted or
-accepted before stays as it was. --as-listed ends a tenant's own price: the list's holds for it again. --on vat sets the VAT on our own fees, for all. A price starts a minute from now at the earliest.`,
+			long: `Sets a price from a given day on: in the price list, which applies to all tenants, or for one tenant, which overrides the list. The fee is
+the percentage plus the flat amount, at least the minimum and at most the cap; what you leave out is 0, or no cap. It is debited with each
+payment (on its gross amount) or settlement (on its amount) that is posted or accepted from then on, as an entry of the kind platform_fee.
+What was posted or accepted before does not change. --as-listed ends a tenant's own price, so that the list applies again. --on vat sets the
+VAT on the platform's fees, for all tenants. A price starts in a minute at the earliest.`,
 			example: `  ajo prices set --on payment --percent 0.5 --minimum 5 --cap 1000 --from 2026-12-01 --reason "price list 7"` + "\n" +
 				`  ajo prices set --on payout --flat 10 --tenant ops@shop.example --reason "contract 12"` + "\n" +
 				`  ajo prices set --on payout --as-listed --tenant ops@shop.example --reason "contract 12 has ended"` + "\n" +
@@ -98,11 +99,11 @@ accepted before stays as it was. --as-listed ends a tenant's own price: the list
 				addChoice(cmd, &on, "on", string(fee.OnPayment), string(fee.OnPayout), string(fee.OnVAT))
 				t.addTenant(cmd, &name, "a tenant's id or e-mail (default: the list)")
 				cmd.Flags().StringVar(&percent, "percent", "0", "of the sum, with at most four decimals")
-				cmd.Flags().StringVar(&flat, "flat", "0", "added to it, in naira")
-				cmd.Flags().StringVar(&minimum, "minimum", "0", "the fee at the least")
-				cmd.Flags().StringVar(&most, "cap", noLimit, "the fee at the most")
-				cmd.Flags().BoolVar(&asListed, "as-listed", false, "the tenant has no own price any more")
-				cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which it starts, as 2026-12-01 (default: in a minute)")
+				cmd.Flags().StringVar(&flat, "flat", "0", "added to the percentage, in naira")
+				cmd.Flags().StringVar(&minimum, "minimum", "0", "the lowest fee")
+				cmd.Flags().StringVar(&most, "cap", noLimit, "the highest fee")
+				cmd.Flags().BoolVar(&asListed, "as-listed", false, "end the tenant's own price")
+				cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which it starts, such as 2026-12-01 (default: in a minute)")
 			},
 		},
 		args: cobra.NoArgs,
@@ -110,7 +111,7 @@ accepted before stays as it was. --as-listed ends a tenant's own price: the list
 			p := fee.Price{On: fee.On(on), AsListed: asListed}
 			var errs [5]error
 			if p.Percent, errs[0] = money.ParseRate(percent); errs[0] != nil {
-				errs[0] = fmt.Errorf("--percent is from 0 to 100 with at most four decimals, not %q", percent)
+				errs[0] = fmt.Errorf("--percent must be from 0 to 100 with at most four decimals, not %q", percent)
 			}
 			p.Flat, errs[1] = parseSum("flat", flat)
 			p.Minimum, errs[2] = parseSum("minimum", minimum)
@@ -119,7 +120,7 @@ accepted before stays as it was. --as-listed ends a tenant's own price: the list
 			if err := cmp.Or(errs[:]...); err != nil {
 				return plan{}, err
 			}
-			of := "all tenants without an own price"
+			of := "all tenants without a price of their own"
 			if name != "" {
 				r, err := tools.Tenants.Find(ctx, name)
 				if err != nil {
@@ -138,10 +139,10 @@ accepted before stays as it was. --as-listed ends a tenant's own price: the list
 			if p.On == fee.OnVAT {
 				what = priceText(p) + " of VAT on the platform's fees"
 			}
-			will := fmt.Sprintf("Take %s, from %s on.", what, when)
+			will := fmt.Sprintf("Charge %s, from %s on.", what, when)
 			if p.AsListed {
-				what = fmt.Sprintf("what the list says on each %s of %s", on, of)
-				will = fmt.Sprintf("Take %s, from %s on: its own price ends.", what, when)
+				what = fmt.Sprintf("the list price for each %s of %s", on, of)
+				will = fmt.Sprintf("Charge %s, from %s on: the tenant's own price ends.", what, when)
 			}
 			return plan{will: will, do: func(by audit.By) (result, error) {
 				set, err := tools.Prices.Set(ctx, p, by)

@@ -15,7 +15,7 @@ func TestPricesCommands(t *testing.T) {
 	require.Contains(t, o.good("prices", "list"), "none")
 	out, said, err := o.run("prices", "set", "--on", "payment", "--percent", "0.5", "--minimum", "5", "--cap", "1000", "--from", "2999-01-31", "--yes", "--reason", "list 7")
 	require.NoError(t, err)
-	require.Contains(t, said, "Take 0.5 %, and 0.00, at least 5.00, at most 1000.00 on each payment of all tenants without an own price, from 2999-01-30T23:00:00Z on.")
+	require.Contains(t, said, "Charge 0.5 %, plus 0.00, at least 5.00, at most 1000.00 on each payment of all tenants without a price of their own, from 2999-01-30T23:00:00Z on.")
 	require.Contains(t, out, "From 2999-01-30T23:00:00Z on: 0.5 %")
 	o.lastAudit("prices.set", "prices", "list 7")
 	set := decode[fee.Price](o, "prices", "set", "--on", "payout", "--flat", "10", "--tenant", id, "--yes", "--reason", "contract 12")
@@ -25,16 +25,16 @@ func TestPricesCommands(t *testing.T) {
 	require.Contains(t, o.good("tenant", "show", id), "price of a payout")
 	out, said, err = o.run("prices", "set", "--on", "payout", "--as-listed", "--tenant", id, "--from", "2999-01-31", "--yes", "--reason", "contract 12 has ended")
 	require.NoError(t, err)
-	require.Contains(t, said, "Take what the list says on each payout of tenant ")
+	require.Contains(t, said, "Charge the list price for each payout of tenant ")
 	require.Contains(t, said, "from 2999-01-30T23:00:00Z on: its own price ends.")
 	require.Contains(t, out, "From 2999-01-30T23:00:00Z on: what the list says")
 	o.lastAudit("prices.set", "tenant:"+id, "contract 12 has ended")
 	o.Exec(`ALTER TABLE prices DISABLE TRIGGER USER`) // the price has started
 	o.Exec(`UPDATE prices SET created_at = created_at - interval '1 hour', valid_from = valid_from - interval '1 hour' WHERE charged_on = 'payout' AND NOT as_listed`)
-	require.Contains(t, o.good("tenant", "show", id), "0 %, and 10.00, at least 0.00, at most none, with 0 % of VAT (its own, since ")
+	require.Contains(t, o.good("tenant", "show", id), "0 %, plus 10.00, at least 0.00, at most none, with 0 % of VAT (its own, since ")
 	o.good("prices", "set", "--on", "vat", "--percent", "7.5", "--yes", "--reason", "the law")
 	table := o.good("prices", "list", "--tenant", id)
-	for _, want := range []string{"all", id, "payout", "0 %, and 10.00, at least 0.00, at most none", "7.5 %", "contract 12"} {
+	for _, want := range []string{"all", id, "payout", "0 %, plus 10.00, at least 0.00, at most none", "7.5 %", "contract 12"} {
 		require.Contains(t, table, want)
 	}
 	for _, c := range []struct {

@@ -57,7 +57,7 @@ func (t *tool) newRecallOpenCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "open <event>", short: "Hold a payment that the bank may have taken back, and ask the bank",
-			long:    "Opens a recall: the payment covers no settlement until the bank's record says whether it was taken back.\nThe bank is asked by the payment's transaction id; nothing else changes.",
+			long:    "Opens a recall: the payment does not cover settlements until the bank's record says whether it was taken back.\nThe bank is asked by the payment's transaction id; nothing else changes.",
 			example: `  ajo recalls open 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the bank's letter"`,
 		},
 		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {

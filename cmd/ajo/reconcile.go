@@ -75,7 +75,7 @@ reason.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "the beginning: a time, a day (both UTC), or how long ago, as 2h (required)")
+	cmd.Flags().StringVar(&from, "from", "", "the beginning: a time, a day (both UTC), or how long ago, such as 2h (required)")
 	cmd.Flags().StringVar(&to, "to", "", "the end, which is not part of it")
 	addJSON(cmd, &asJSON)
 	addCSV(cmd, &csv)
@@ -96,7 +96,7 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	return now, fmt.Errorf("%s is a time as 2026-03-01T09:00:00Z, a day, or how long ago, as 2h", flag)
+	return now, fmt.Errorf("%s is a time as 2026-03-01T09:00:00Z, a day, or how long ago, such as 2h", flag)
 }
 
 func (t *tool) newRunsCmd() *cobra.Command {

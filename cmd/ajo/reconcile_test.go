@@ -293,7 +293,7 @@ func TestReviewSenderCommand(t *testing.T) {
 	require.Equal(t, "0123456789", testenv.Value[string](c.Env, `SELECT record_account FROM ledger_entries WHERE transaction_group_id = $1`, id))
 	_, stderr, code = toolRun(t, c.env, sender...)
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "the payment is not confirmed, or its sender is on record already")
+	require.Contains(t, stderr, "the payment is not confirmed, or its sender is already on record")
 	out, _, _ = toolRun(t, c.env, "audit", "list")
 	require.Contains(t, out, "review.sender")
 }
@@ -316,7 +316,7 @@ func TestRestoreCommand(t *testing.T) {
 	require.Contains(t, out, "The balance of its account is NGN 4975.00.")
 	_, stderr, code = toolRun(t, c.env, restore...)
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "the payment counts already, by another event of the same transaction")
+	require.Contains(t, stderr, "the payment already counts, by another event of the same transaction")
 	require.Equal(t, "4975.00", testenv.Value[money.Amount](e, `SELECT balance FROM ledger_balances WHERE account_id = $1`, account).String())
 	out, _, _ = toolRun(t, c.env, "audit", "list")
 	require.Contains(t, out, "review.restore")

@@ -22,7 +22,7 @@ func (t *tool) newReviewCmd() *cobra.Command {
 			"Counts a payment under review as received: it is in the balance again, and may be paid out.\nAsk the bank first: the money must be there.",
 			"It counts in the balance again, and may be paid out.", (*payment.Service).ConfirmReviewed),
 		t.newDecideCmd("reverse", "Give up a payment under review",
-			"Gives up a payment under review: its entry is reversed, and the balance stays without it. This is final.",
+			"Rejects a payment under review: its entry is reversed, and it never enters the balance. This is final.",
 			"It is reversed, and the balance stays without it. This is final.", (*payment.Service).ReverseReviewed),
 		t.newCorrectCmd(), t.newRestoreCmd(), t.newSenderCmd())
 }
@@ -139,8 +139,8 @@ func (t *tool) newCorrectCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "correct <event>", short: "Count a payment with its true sum", complete: t.reviews(),
-			long: `For a payment whose true sum is neither the event's nor zero: one under review, or one that was reversed and that the bank's
-record says succeeded with another sum. Ask the bank first: the money must be there. An entry under review is reversed. A
+			long: `For a payment whose true amount is neither the event's nor zero: one under review, or a reversed one that, by the bank's
+record, succeeded with another amount. Ask the bank first: the money must be there. An entry under review is reversed. A
 credit of the amount less the fee is posted in its place, once, and is confirmed at once: it is in the balance, and may be
 paid out. The tenant is notified of both.`,
 			example: `  ajo review correct 0198c0de-0000-7000-8000-000000000001 --amount 5000.00 --fee 10.00 --reason "ticket 4711: the bank's letter"`,
@@ -185,8 +185,8 @@ func (t *tool) newRestoreCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "restore <event>", short: "Post a wrongly reversed payment again",
-			long: `For a payment that was reversed because the bank said failed or not found, or took it back, and that the bank's record now says
-succeeded. The bank is asked: its record must say success for the same transaction, sum, fee and account. The reversed entry stays as
+			long: `For a payment that was reversed because the bank reported it failed, not found or taken back, and whose record at the bank now
+says that it succeeded. The bank is asked: its record must say success for the same transaction, sum, fee and account. The reversed entry stays as
 it is, and a new credit is posted to the same account, once. The tenant is notified, and the bank is asked to confirm the new credit.
 Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 			example: `  ajo review restore 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the bank has corrected its record"`,

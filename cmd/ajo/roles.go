@@ -71,7 +71,7 @@ func newWorkerCmd() *cobra.Command {
 			return runWorker(ctx, cfg, wanted)
 		},
 	}
-	cmd.Flags().StringVar(&queues, "queues", "", "queues to serve, with their concurrency, as ingest=256,deliver=128; empty: all")
+	cmd.Flags().StringVar(&queues, "queues", "", "queues to serve, with their concurrency, such as ingest=256,deliver=128; empty: all")
 	return cmd
 }
 
@@ -145,7 +145,7 @@ func parseQueues(s string) (map[tasks.Kind]int, error) {
 func newMigrateCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the schema at AJO_DATABASE_URL up to date, and make the partitions to come",
+		Short: "Bring the schema at AJO_DATABASE_URL up to date, and create the coming partitions",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Some(os.Getenv, "AJO_PARTITION")

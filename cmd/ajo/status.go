@@ -14,10 +14,10 @@ func (t *tool) newStatusCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show on one screen how the service is; exit code 1 when something needs somebody",
+		Short: "Show on one screen how the service is; exit code 1 when something needs attention",
 		Long: `Shows how the service is: its databases and workers, overdue work, payments and payouts that wait, what people must decide, endpoints
-that fail, and the last comparison with the bank's list, with the wallet. A line with ! needs somebody, from the same ages on as the alerts;
-LOOK AT is the command that shows more. It writes nothing. Exit code 1 when a line needs somebody, or it cannot look.`,
+that fail, and the last comparison with the bank's list, with the wallet. A line with ! needs attention, by the same thresholds as the alerts; LOOK AT names the command that shows more. It changes nothing.
+Exit code 1 when a line needs attention or something could not be read.`,
 		Example: "  ajo status\n  watch -n 10 ajo status",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,11 +60,11 @@ func printStatus(cmd *cobra.Command, asJSON bool, s app.Status) error {
 	at := s.At.UTC().Format(time.RFC3339)
 	switch needs {
 	case 0:
-		fmt.Fprintf(out, "\nNothing needs anybody, as of %s.\n", at)
+		fmt.Fprintf(out, "\nNothing needs attention, as of %s.\n", at)
 	case 1:
-		fmt.Fprintf(out, "\n1 line needs somebody, as of %s.\n", at)
+		fmt.Fprintf(out, "\n1 line needs attention, as of %s.\n", at)
 	default:
-		fmt.Fprintf(out, "\n%d lines need somebody, as of %s.\n", needs, at)
+		fmt.Fprintf(out, "\n%d lines need attention, as of %s.\n", needs, at)
 	}
 	return nil
 }

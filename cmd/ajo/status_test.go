@@ -34,7 +34,7 @@ func (o *ops) needs() (out []string) {
 	}
 	if len(out) == 0 {
 		require.NoError(o.T, err)
-		require.Contains(o.T, text, "\nNothing needs anybody, as of ")
+		require.Contains(o.T, text, "\nNothing needs attention, as of ")
 	} else {
 		require.Equal(o.T, exitCode(1), err, text)
 	}

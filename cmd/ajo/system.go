@@ -45,7 +45,7 @@ on the day of its posting, unless it has been reversed, or put under review, sin
 			})
 		},
 	}
-	cmd.Flags().StringVar(&at, "at", "", "a day, as 2026-10-31; its end in Lagos counts (default today)")
+	cmd.Flags().StringVar(&at, "at", "", "a day, such as 2026-10-31; its end in Lagos counts (default today)")
 	addJSON(cmd, &asJSON)
 	return cmd
 }
@@ -74,8 +74,8 @@ func (t *tool) newSystemStatementCmd() *cobra.Command {
 			long:    "Shows the entries of " + strings.Join(names, ", ") + ",\nfrom this account's side: a credit is money that came to it.",
 			example: "  ajo ledger statement suspense\n  ajo ledger statement bank_fees --from 2026-10-01 --to 2026-10-31",
 			flags: func(cmd *cobra.Command) {
-				cmd.Flags().StringVar(&from, "from", "", "from the beginning of this day in Lagos on, as 2026-10-01")
-				cmd.Flags().StringVar(&to, "to", "", "until the end of this day in Lagos, as 2026-10-31")
+				cmd.Flags().StringVar(&from, "from", "", "from the beginning of this day in Lagos on, such as 2026-10-01")
+				cmd.Flags().StringVar(&to, "to", "", "until the end of this day in Lagos, such as 2026-10-31")
 			},
 			complete: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 				return names, cobra.ShellCompDirectiveNoFileComp
@@ -122,7 +122,7 @@ func parseDay(flag, s string) (time.Time, error) {
 	}
 	at, err := clock.ParseDay(s)
 	if err != nil {
-		err = fmt.Errorf("--%s is a day, as 2026-10-31", flag)
+		err = fmt.Errorf("--%s is a day, such as 2026-10-31", flag)
 	}
 	return at, err
 }

@@ -174,7 +174,7 @@ func nameAndStatus(r tenant.Record) string {
 
 func (t *tool) newSuspendCmd() *cobra.Command {
 	return t.tenantChange(command{
-		use: "suspend <id or e-mail>", short: "Refuse a tenant's API key and sessions from now on", example: `  ajo tenant suspend ops@shop.example --reason "ticket 4711"`,
+		use: "suspend <id or e-mail>", short: "Refuse a tenant's API keys and sessions from now on", example: `  ajo tenant suspend ops@shop.example --reason "ticket 4711"`,
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		return tenantSwitch{
 			on: r.Status == tenant.Suspended, state: "suspended", do: tools.Tenants.Suspend,
@@ -204,10 +204,10 @@ type closing struct {
 func (t *tool) newCloseTenantCmd() *cobra.Command {
 	return t.tenantChange(command{
 		use: "close <id or e-mail>", short: "Close a tenant that has no money left",
-		long: `Closes a tenant: it is suspended, its accounts are ended and closed at the bank, and then its API key is no more. Refused while there
-is money, a hold, a transfer under way, an unconfirmed payment, a review or a recall. The workers close the accounts at the bank, and try again
-where it fails; run the command again until it says that the tenant is closed. Its books and history stay. "ajo tenant activate" opens it
-again, without its accounts and its key.`,
+		long: `Closes a tenant: it is suspended, its accounts are expired and closed at the bank, and then its API keys are revoked. Refused while the
+tenant has money, a hold, a transfer under way, an unconfirmed payment, a review or a recall. The workers close the accounts at the bank and
+retry where that fails; run the command again until it says that the tenant is closed. Its books and history stay. "ajo tenant activate"
+opens it again, without its accounts and keys.`,
 		example: `  ajo tenant close ops@shop.example --reason "contract 12 has ended"`,
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		return plan{
@@ -234,7 +234,7 @@ again, without its accounts and its key.`,
 func (t *tool) newOperatorCmd() *cobra.Command {
 	var off bool
 	return t.tenantChange(command{
-		use: "operator <id or e-mail> [--off]", short: "Let a tenant's sessions approve and reject KYC in production, or no longer",
+		use: "operator <id or e-mail> [--off]", short: "Allow a tenant's sessions to approve and reject KYC in production, or withdraw that",
 		example: `  ajo tenant operator ops@house.example --reason "joined the KYC desk"` + "\n" +
 			`  ajo tenant operator ops@house.example --off --reason "left the KYC desk"`,
 		flags: func(cmd *cobra.Command) { cmd.Flags().BoolVar(&off, "off", false, "withdraw it") },
@@ -258,11 +258,11 @@ func (t *tool) newPayoutFeeCmd() *cobra.Command {
 	var bearer string
 	return t.tenantChange(command{
 		use: "payout-fee <id or e-mail> --by platform|tenant", short: "Set who bears what the bank takes for a tenant's payouts",
-		long: `Sets who bears what the bank takes for a tenant's payouts: its fee, VAT and stamp duty. It holds for what is accepted from then on.
+		long: `Sets who bears what the bank charges for a tenant's payouts: its fee, VAT and stamp duty. It applies to payouts accepted from then on.
 
-platform: the tenant is debited what it has ordered. This is so for every tenant until it is set otherwise.
-tenant: beside the amount, the expected fee is debited when a settlement is accepted, and only if the balance covers both. At the end it is
-corrected to what the bank's own record says. The platform bears what the account does not have by then: payout_fee_short of "ajo reconcile".`,
+platform (the default): the tenant is debited the amount of the payout only.
+tenant: when a settlement is accepted, the expected fee is debited with its amount, and the balance must cover both. When the payout ends,
+the fee is corrected to the bank's own record. The platform bears what the account cannot: payout_fee_short of "ajo reconcile".`,
 		example: `  ajo tenant payout-fee ops@shop.example --by tenant --reason "contract of 3 March"`,
 		flags: func(cmd *cobra.Command) {
 			addChoice(cmd, &bearer, "by", tenant.PlatformBears, tenant.TenantBears)
@@ -274,7 +274,7 @@ corrected to what the bank's own record says. The platform bears what the accoun
 		}
 		s := tenantSwitch{
 			on: r.PayoutFeeBy == to, state: "charged what the bank takes for its payouts",
-			will: "Charge tenant %s what the bank takes for each payout that is accepted from now on.",
+			will: "Charge tenant %s what the bank charges for each payout that is accepted from now on.",
 			do: func(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
 				return tools.Tenants.SetPayoutFee(ctx, id, to, by)
 			},
@@ -301,7 +301,7 @@ func (t *tool) newEndSessionsCmd() *cobra.Command {
 		use: "end-sessions <id or e-mail>", short: "End all dashboard sessions of a tenant, or of one of its members",
 		long: `Ends all dashboard sessions of a tenant, its login links, and the codes that were mailed to reset its password, for example when
 a laptop was stolen. All its members must log in again. Its API key keeps working: the tenant can rotate it, or you suspend the tenant.
-With --member only what is that member's ends.`,
+With --member, only those of that member end.`,
 		example: `  ajo tenant end-sessions ops@shop.example --reason "ticket 4711: a laptop was stolen"
   ajo tenant end-sessions ops@shop.example --member dev@shop.example --reason "ticket 4711: a laptop was stolen"`,
 		flags: func(cmd *cobra.Command) {
@@ -383,9 +383,9 @@ func (t *tool) newLoginLinkCmd() *cobra.Command {
 	var base string
 	return t.newChangeCmd(change{
 		command: command{
-			use: "login-link <id or e-mail>", short: "Make a link that opens a tenant's dashboard once, without its password", complete: t.tenants(),
-			long: `Makes a link that opens a tenant's dashboard once, within 10 minutes, without its password. Whoever has the link
-is in: give it to nobody but the tenant. It is printed and kept nowhere.`,
+			use: "login-link <id or e-mail>", short: "Create a link that opens a tenant's dashboard once, without its password", complete: t.tenants(),
+			long: `Creates a link that opens a tenant's dashboard once, within 10 minutes, without its password. Whoever has the link can open it: give it
+only to the tenant. It is printed, and stored nowhere.`,
 			example: `  ajo tenant login-link ops@shop.example --reason "ticket 4711: password lost" --url https://pay.example`,
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().StringVar(&base, "url", "", "where the tenant reaches the API (default: AJO_HTTP_ADDR of this machine)")

@@ -17,8 +17,8 @@ func (t *tool) newTenantKeysCmd() *cobra.Command {
 	return newListCmd(t, listing[tenant.KeyRecord]{
 		command: command{
 			use: "keys <id or e-mail>", short: "List the API keys of a tenant, newest first",
-			long: `Lists the API keys of a tenant, newest first, those that ended within 90 days too: what each may do, from where, and when it was
-used last. The keys themselves are stored nowhere.`,
+			long: `Lists the API keys of a tenant, newest first, including those that ended within the last 90 days: what each may do, from where, and when
+it was last used. The keys themselves are not stored.`,
 			example: "  ajo tenant keys ops@shop.example", complete: t.tenants(),
 		},
 		args: cobra.ExactArgs(1),
@@ -63,8 +63,8 @@ func (t *tool) newRevokeKeyCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "revoke-key <id or e-mail> <key>", short: "Revoke one API key of a tenant", complete: t.tenants(),
-			long: `Revokes one API key of a tenant: it is refused from the next request on. The tenant's other keys and its sessions go on. The tenant
-sees in its audit log that the service did it.`,
+			long: `Revokes one API key of a tenant: it is refused from the next request on. The tenant's other keys and its sessions keep working. Its audit
+log shows that the service revoked the key.`,
 			example: `  ajo tenant revoke-key ops@shop.example 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the key was published"`,
 		},
 		args: cobra.ExactArgs(2),

@@ -16,7 +16,7 @@ func (t *tool) newTenantMembersCmd() *cobra.Command {
 	return newListCmd(t, listing[tenant.MemberRecord]{
 		command: command{
 			use: "members <id or e-mail>", short: "List the members of a tenant, newest first",
-			long: `Lists who may log in for a tenant, or is invited to, newest first, those that were removed too. The tenant's owner invites and removes them;
+			long: `Lists who may log in for a tenant, who is invited, and who was removed, newest first. The tenant's owner invites and removes them;
 "ajo tenant end-sessions" ends the sessions of all, or of one.`,
 			example: "  ajo tenant members ops@shop.example", complete: t.tenants(),
 		},
@@ -49,9 +49,8 @@ func (t *tool) newResetTOTPCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "reset-totp <id or e-mail> <member's e-mail>", short: "Turn a member's two-factor authentication off", complete: t.tenants(),
-			long: `Turns two-factor authentication of a member off, and ends the member's sessions: for somebody who has lost both the authenticator and
-the recovery codes. Make sure who asks. The member logs in with the password, and sets it up again. The tenant's audit log has it, and the
-member gets an e-mail where AJO_SMTP_URL or AJO_MAIL_DIR is set.`,
+			long: `Turns two-factor authentication off for a member who has lost both the authenticator and the recovery codes, and ends the member's
+sessions. First make sure who is asking. The member logs in with the password, and sets it up again. The tenant's audit log records it, and the member gets an e-mail where AJO_SMTP_URL or AJO_MAIL_DIR is set.`,
 			example: `  ajo tenant reset-totp ops@shop.example dev@shop.example --reason "ticket 4711: phone lost, called back"`,
 		},
 		args: cobra.ExactArgs(2),

@@ -58,16 +58,16 @@ func (t *tool) newPolicySetCmd() *cobra.Command {
 	var above, day string
 	return t.tenantChange(command{
 		use: "set <id or e-mail>", short: "Set which payouts of a tenant its members must approve",
-		long: `Sets which payouts of a tenant its members (owner and finance) must approve: those above a sum, and those that take the day's payouts
-above one. What is not named stays as it is, the tenant's hook too; "none" takes a sum away, and --approvals 0 the policy. It holds for what is accepted from then on:
-what waits for approval already stays as it was accepted. The tenant sees it in its audit log.`,
+		long: `Sets which payouts of a tenant its members (owner and finance) must approve: those above an amount, and those that bring the day's total
+above an amount. What you leave out stays as it is, the tenant's hook too; "none" removes an amount, and --approvals 0 removes the policy. It
+applies to payouts accepted from then on; those that already wait for approval are not changed. The tenant sees it in its audit log.`,
 		example: `  ajo tenant policy set ops@shop.example --approvals 2 --above 500000 --reason "ticket 4711"` + "\n" +
 			`  ajo tenant policy set ops@shop.example --approvals 0 --reason "ticket 4712: the owner's letter"`,
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().IntVar(&approvals, "approvals", -1, "how many members, 1 to 10; 0: no payout needs approval")
 			cmd.Flags().StringVar(&above, "above", "", "of one payout")
 			cmd.Flags().StringVar(&day, "day-above", "", "of all payouts of a day in Lagos")
-			cmd.Flags().IntVar(&wait, "wait-hours", -1, "a payout above --above goes only to a beneficiary that was saved so many hours before; 0: to any account")
+			cmd.Flags().IntVar(&wait, "wait-hours", -1, "a payout above --above may go only to a beneficiary that was saved at least this many hours ago; 0: to any account")
 		},
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		p, err := tools.Tenants.PayoutPolicy(ctx, r.ID)
@@ -91,10 +91,10 @@ what waits for approval already stays as it was accepted. The tenant sees it in 
 		}
 		text := "no payout needs approval"
 		if p.Approvals > 0 {
-			text = fmt.Sprintf("%d members approve each payout above %s, and each that takes the day above %s", p.Approvals, limitText(p.Threshold), limitText(p.DayThreshold))
+			text = fmt.Sprintf("approvals needed: %d, for each payout above %s, and for each that brings the day's total above %s", p.Approvals, limitText(p.Threshold), limitText(p.DayThreshold))
 		}
 		if p.WaitHours > 0 {
-			text += fmt.Sprintf("; those above %s go only to beneficiaries that were saved %d hours before", limitText(p.Threshold), p.WaitHours)
+			text += fmt.Sprintf("; those above %s may go only to beneficiaries that were saved at least %d hours ago", limitText(p.Threshold), p.WaitHours)
 		}
 		return plan{will: fmt.Sprintf("Set the policy of tenant %s for the payouts that are accepted from now on: %s.", nameAndStatus(r), text), do: func(by audit.By) (result, error) {
 			if p, err = tools.Tenants.SetPayoutPolicy(ctx, r.ID, p.PayoutPolicy, by); err != nil {

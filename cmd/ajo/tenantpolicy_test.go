@@ -26,7 +26,7 @@ func TestPolicyCommands(t *testing.T) {
 	id := o.tenant.String()
 	out, said, err := o.run("tenant", "policy", "set", id, "--approvals", "2", "--above", "500", "--yes", "--reason", "ticket 1")
 	require.NoError(t, err, said)
-	require.Contains(t, out, "2 members approve each payout above 500.00, and each that takes the day above none. Warning: payouts that need approval will fail")
+	require.Contains(t, out, "approvals needed: 2, for each payout above 500.00, and for each that brings the day's total above none. Warning: payouts that need approval will fail")
 	o.lastAudit("tenant.policy", "tenant:"+id, "ticket 1")
 	set := decode[policyShown](o, "tenant", "policy", "set", id, "--day-above", "9000.50", "--yes", "--reason", "ticket 2")
 	want := tenant.PayoutPolicy{Approvals: 2, Threshold: new(money.Must("500.00")), DayThreshold: new(money.Must("9000.50"))}

@@ -235,22 +235,22 @@ func (t *tool) newResolveCmd() *cobra.Command {
 	var amount string
 	return t.transferChange(command{
 		use: "resolve <merchantTxRef>", short: "Book the outcome of a transfer that the bank has told a person",
-		long: `For a transfer that no answer of the bank ends, and for one whose end the bank's record contradicts. Ask the bank first.
+		long: `For a transfer whose outcome the bank's answers leave open, or whose outcome the bank's record contradicts. Ask the bank first.
 
 --paid: the money has left. A transfer under way becomes success. One that is failed or refunded becomes success with a new debit,
-which may bring the balance below zero. With --amount, where another sum has left, that sum is debited in place of the ordered one.
+which may bring the balance below zero. With --amount, if another amount has left, that amount is debited instead.
 --not-paid: the money has not left, or is back. A transfer under way becomes failed, one that is success becomes refunded, and the
 money is in the balance again.
-Where the books say so already, the difference that the bank's record shows is marked as resolved.
+If the books already say so, the difference in the bank's record is marked as resolved.
 
-What the bank's own record states for certain is not booked otherwise. So the bank is asked, where AJO_PROVIDER_URL, _ACCOUNT_ID,
+What the bank's own record states for certain cannot be overridden: the bank is asked first, where AJO_PROVIDER_URL, _ACCOUNT_ID,
 _CLIENT_ID and _CLIENT_SECRET are set.`,
 		example: `  ajo transfers resolve AJO0198c0de000070008000000000000001 --paid --reason "ticket 4711: the bank's letter of 3 March"
   ajo transfers resolve AJO0198c0de000070008000000000000001 --not-paid --reason "ticket 4711: the bank never had it"`,
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().BoolVar(&paid, "paid", false, "the bank has paid it")
 			cmd.Flags().BoolVar(&notPaid, "not-paid", false, "the bank has not paid it, or the money is back")
-			cmd.Flags().StringVar(&amount, "amount", "", "with --paid: the sum that left, where it is not the one that was ordered")
+			cmd.Flags().StringVar(&amount, "amount", "", "with --paid: the amount that left, if it differs from the transfer's")
 		},
 	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
 		if paid == notPaid {
@@ -286,9 +286,9 @@ func (t *tool) newChargesCmd() *cobra.Command {
 	var fee, vat, duty string
 	return t.transferChange(command{
 		use: "charges <merchantTxRef>", short: "Book what the bank took for a payout whose record does not name it",
-		long: `For a payout that "ajo reconcile" calls payout_fee_unknown, and of which the bank has told a person what it took. The sums are
-booked as those of a record are, and a record that names them later corrects them. So the bank is asked first, where
-AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET are set: what its record names is not booked otherwise.`,
+		long: `For a payout that "ajo reconcile" calls payout_fee_unknown, when the bank has told you what it charged. The amounts are booked as if its
+record named them, and a record that names them later corrects them. Where AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET are
+set, the bank is asked first; what its record names cannot be overridden.`,
 		example: `  ajo transfers charges AJO0198c0de000070008000000000000001 --fee 20.00 --vat 1.50 --reason "ticket 4711: the bank's letter of 3 March"`,
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&fee, "fee", "", "the bank's fee in naira; 0 where it took none")
@@ -329,9 +329,9 @@ func (t *tool) newAdoptCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "adopt <merchantTxRef>…", short: "Book payouts that only the bank has",
-			long: `For payouts that "ajo reconcile" calls unknown_payout, as after the database was restored from a backup. Makes the transfer
-and its debit from the bank's own record, on the account that the reference names. The workers then ask the bank how it ends. The
-balance may fall below zero. References that have a transfer are left alone, so a list may be given again. The reference of a
+			long: `For payouts that "ajo reconcile" calls unknown_payout, for example after the database was restored from a backup. Creates the transfer
+and its debit from the bank's own record, on the account that the reference names. The workers then ask the bank for its outcome. The
+balance may fall below zero. References that already have a transfer are skipped, so you can pass a list again. The reference of a
 refund (AJR…) names its payment too: while that is not in the books and confirmed, the refund is left for a later call.
 Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 			example: `  ajo transfers adopt AJO9d520f6a1e2b3c4d0198c0de7b1a7c3e --reason "restored the backup of 02:00"`,

@@ -31,8 +31,8 @@ func (t *tool) newWorkListCmd() *cobra.Command {
 			short: "List the pending work, what was due first before the rest",
 			long: `Lists the items of the table work: what is still to be done, when it is due, and whether a worker has it leased.
 An item is there until its work is done. ID is that of the event (ingest, confirm), the transfer (settle), the delivery (deliver)
-or the account (expire); FAILURES and LAST ERROR are of handlings that failed unexpectedly, each of which puts the item off for
-twice as long, an hour at most. What a bank or an endpoint answered is in "ajo transfers show" and the like.`,
+or the account (expire). FAILURES and LAST ERROR are about attempts that failed unexpectedly, each of which doubles the item's delay, up to
+an hour. What a bank or an endpoint answered is in "ajo transfers show" and the like.`,
 			example: "  ajo work list --summary\n  ajo work list --kind settle --due\n  ajo work list --failing --tenant ops@shop.example",
 			flags: func(cmd *cobra.Command) {
 				addChoice(cmd, &kind, "kind", work.Kinds...)
@@ -40,7 +40,7 @@ twice as long, an hour at most. What a bank or an endpoint answered is in "ajo t
 				cmd.Flags().BoolVar(&f.Due, "due", false, "only what is due and not leased")
 				cmd.Flags().BoolVar(&f.Failing, "failing", false, "only what failed the last time")
 				cmd.Flags().BoolVar(&f.Leased, "leased", false, "only what a worker has leased")
-				cmd.Flags().BoolVar(&summary, "summary", false, "count what is due, leased and to come of each kind, instead of the list")
+				cmd.Flags().BoolVar(&summary, "summary", false, "count what is due, leased and due later of each kind, instead of listing it")
 			},
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) (_ []work.Record, _ page.Info, err error) {
@@ -205,7 +205,7 @@ func (t *tool) newWorkRetryCmd() *cobra.Command {
 		command: command{
 			use: "retry <id>", short: "Make an item of pending work due now, and forget its failures",
 			long: `Makes the work on an event, a transfer, a delivery or an account due now and enqueues it, instead of waiting for its time or for the
-sweep. Its failures are forgotten, so that the next one puts it off for seconds, not for an hour. It decides nothing by itself: a
+sweep. Its count of failures is reset, so that the next failure delays it by seconds, not by an hour. It decides nothing by itself: a
 worker does what was to be done anyway. Work that a worker has leased is refused until the lease has ended, and an account is never
 expired before its deadline.`,
 			example: `  ajo work retry 0198c0de-0000-7000-8000-000000000001 --reason "the disk is no longer full"`,

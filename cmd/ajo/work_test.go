@@ -129,7 +129,7 @@ func TestWorkShow(t *testing.T) {
 	o.Schedule(work.Settle, gone, time.Now())
 	require.NotContains(t, o.good("work", "show", gone.String()), "status", "its row is not there")
 
-	for id, want := range map[string]string{uuid.NewString(): work.ErrNoItems.Error(), "x": `the item is a UUID, not "x"`} {
+	for id, want := range map[string]string{uuid.NewString(): work.ErrNoItems.Error(), "x": `the item must be a UUID, not "x"`} {
 		_, _, err := o.run("work", "show", id)
 		require.EqualError(t, err, want)
 	}
@@ -163,7 +163,7 @@ func TestWorkRetry(t *testing.T) {
 	_, _, err = o.run(append(retry, "--kind", "x")...)
 	require.ErrorIs(t, err, work.ErrKind)
 	_, _, err = o.run("work", "retry", "x", "--yes", "--reason", "again")
-	require.EqualError(t, err, `the item is a UUID, not "x"`)
+	require.EqualError(t, err, `the item must be a UUID, not "x"`)
 	audited := len(o.audited())
 	o.Exec(`UPDATE work SET leased_until = '2999-01-01T00:00:00Z'`)
 	_, said, err = o.run(retry...)

@@ -97,7 +97,7 @@ func resolveShares(ctx context.Context, tx pg.Tx, of *Account, shares []NewShare
 		s.AccountID, s.AccountRef = a.ID, a.AccountRef
 	}
 	if whole.Cmp(money.Must("1000000.00")) > 0 {
-		return nil, errs.New(errs.Invalid, "split.shares: the percentages are more than 100 together")
+		return nil, errs.New(errs.Invalid, "split.shares: the percentages add up to more than 100")
 	}
 	return out, nil
 }

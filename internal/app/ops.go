@@ -154,7 +154,7 @@ func requireOperator(people *opsConsole, login func(http.Handler) http.Handler, 
 		case looks:
 			h.ServeHTTP(w, r)
 		case who.Role != operator.Actor || !console.SameOrigin(r):
-			http.Error(w, "your role may only look, or the request is of another site", http.StatusForbidden)
+			http.Error(w, "your role is read-only, or the request is of another site", http.StatusForbidden)
 		default:
 			people.log.Info("an operator changes the queues", slog.String("operator", who.Name), slog.String("method", r.Method), slog.String("path", r.URL.Path))
 			h.ServeHTTP(w, r)

@@ -42,8 +42,8 @@ const (
 
 // Refusals of a request.
 var (
-	ErrChanged    = errs.New(errs.Conflict, "what would happen has changed meanwhile: read it again")
-	errForbidden  = errs.New(errs.Forbidden, "your role may only look")
+	ErrChanged    = errs.New(errs.Conflict, "what would happen has changed in the meantime: read it again")
+	errForbidden  = errs.New(errs.Forbidden, "your role is read-only")
 	errCrossSite  = errs.New(errs.Forbidden, "cross-site request refused")
 	errBody       = errs.New(errs.Invalid, "invalid request body")
 	errMedia      = errs.New(errs.Unsupported, "content type must be application/json")

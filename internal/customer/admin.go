@@ -16,7 +16,7 @@ import (
 var (
 	ErrTierRange = errs.New(errs.Invalid, "tier must be 1, 2 or 3")
 	ErrTierKYC   = errs.New(errs.Unprocessable, "tiers 2 and 3 need an approved KYC")
-	ErrRenamed   = errs.New(errs.Conflict, "the customer has another name meanwhile: look again")
+	ErrRenamed   = errs.New(errs.Conflict, "the customer has been renamed in the meantime: look again")
 )
 
 // Record is a customer as operators see it, whosever it is. No number is part of it but its last

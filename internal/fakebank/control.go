@@ -143,7 +143,7 @@ func (b *Bank) controlPay(ctx context.Context, a args) (any, string, error) {
 	var at time.Time
 	if a["time"] != "" {
 		if at, err = time.Parse(time.RFC3339, a["time"]); err != nil {
-			return nil, "", errs.New(errs.Invalid, "time must be as 2006-01-02T15:04:05Z")
+			return nil, "", errs.New(errs.Invalid, "time must look like 2006-01-02T15:04:05Z")
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -238,7 +238,7 @@ func (b *Bank) controlSettings(_ context.Context, a args) (any, string, error) {
 	if text := a["payoutDelay"]; text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			return nil, "", errs.New(errs.Invalid, "payoutDelay must be a duration, as 3s")
+			return nil, "", errs.New(errs.Invalid, "payoutDelay must be a duration, such as 3s")
 		}
 		b.SetPayoutDelay(d)
 	}

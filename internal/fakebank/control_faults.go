@@ -83,7 +83,7 @@ func ruleOf(a args) (Rule, error) {
 	if a["delay"] != "" {
 		d, err := time.ParseDuration(a["delay"])
 		if err != nil {
-			return r, errs.New(errs.Invalid, "delay must be a duration, as 1.5s")
+			return r, errs.New(errs.Invalid, "delay must be a duration, such as 1.5s")
 		}
 		r.Delay = d
 	}

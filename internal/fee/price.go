@@ -21,11 +21,11 @@ const Lead = time.Minute
 
 // Refusals of prices.
 var (
-	ErrOn     = errs.New(errs.Invalid, "a price is on payment, payout or vat")
+	ErrOn     = errs.New(errs.Invalid, "a price must be on payment, payout or vat")
 	ErrFrom   = errs.New(errs.Invalid, "a price starts in a minute or later, and not when another starts")
 	ErrPrice  = errs.New(errs.Invalid, "flat, minimum and cap must not be below zero")
 	ErrCap    = errs.New(errs.Invalid, "cap must not be below minimum")
-	ErrListed = errs.New(errs.Invalid, "as listed is a tenant's payments or payouts, without a price of its own")
+	ErrListed = errs.New(errs.Invalid, "--as-listed is for a tenant's payments or payouts, without a price of its own")
 	ErrOnlyOf = errs.New(errs.Invalid, "VAT is a percentage for all tenants, and nothing else")
 )
 
@@ -43,7 +43,7 @@ const (
 // starts. A tenant's own price goes before the list's.
 type Price struct {
 	ID        uuid.UUID
-	TenantID  uuid.UUID // zero: the list, which holds for all tenants without an own price
+	TenantID  uuid.UUID // zero: the list, which holds for all tenants without a price of their own
 	On        On
 	Percent   money.Rate
 	Flat      money.Amount

@@ -46,7 +46,7 @@ const (
 // Refusals.
 var (
 	ErrNotFound = errs.New(errs.NotFound, "freeze not found")
-	ErrUntil    = errs.New(errs.Invalid, "a freeze ends in the future, or by hand")
+	ErrUntil    = errs.New(errs.Invalid, "a freeze must end in the future, or have no end")
 	ErrEnded    = errs.New(errs.Unprocessable, "the freeze has ended")
 	ErrStatus   = errs.New(errs.Invalid, "status must be standing or ended")
 )

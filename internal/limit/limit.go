@@ -29,7 +29,7 @@ import (
 var (
 	ErrStarts   = errs.New(errs.Invalid, "limits start now or later, after those that are set already")
 	ErrTier     = errs.New(errs.Invalid, "tier must be 1, 2 or 3")
-	ErrNegative = errs.New(errs.Invalid, "a limit is not below zero")
+	ErrNegative = errs.New(errs.Invalid, "a limit must not be below zero")
 )
 
 // Payouts are the limits of what a tenant pays out; nil: none. A day is one in Lagos.

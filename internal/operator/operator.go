@@ -43,9 +43,9 @@ const (
 
 // Refusals of a change.
 var (
-	ErrName     = errs.New(errs.Invalid, "name must begin with a small letter, and have at most 40 small letters, digits, dots, hyphens and underscores")
+	ErrName     = errs.New(errs.Invalid, "name must begin with a lower-case letter, and have at most 40 lower-case letters, digits, dots, hyphens and underscores")
 	ErrRole     = errs.New(errs.Invalid, "role must be viewer or operator")
-	ErrExists   = errs.New(errs.Conflict, "an operator has this name")
+	ErrExists   = errs.New(errs.Conflict, "an operator with this name already exists")
 	ErrNotFound = errs.New(errs.NotFound, "operator not found")
 )
 

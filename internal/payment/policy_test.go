@@ -514,7 +514,7 @@ func TestPolicyRefundPaysForItself(t *testing.T) {
 	small, _ := b.pays("30.00")
 	require.Contains(t, b.hold(small), "refund 4.68 under")
 	b.toTheEnd(small, 5)
-	require.Contains(t, b.hold(small), "policy 4.68 not refunded: after fees nothing is left of it")
+	require.Contains(t, b.hold(small), "policy 4.68 not refunded: nothing is left of it after fees")
 }
 
 // Limits of tiers look at a payment when the policy's hold is released, not before.

@@ -42,7 +42,7 @@ var (
 	ErrSums        = errs.New(errs.Invalid, "the fee must not be below zero, and the amount must be above the fee")
 	ErrSameSums    = errs.New(errs.Unprocessable, "amount and fee are those of the event: confirm or restore the payment instead")
 	ErrNotReversed = errs.New(errs.Unprocessable, "the payment's credit is not reversed: there is nothing to restore")
-	ErrCounts      = errs.New(errs.Unprocessable, "the payment counts already, by another event of the same transaction")
+	ErrCounts      = errs.New(errs.Unprocessable, "the payment already counts, by another event of the same transaction")
 	ErrDecided     = errs.New(errs.Unprocessable, "the payment was not reversed by the bank's first word alone: a person must decide")
 	ErrReplaced    = errs.New(errs.Unprocessable, "another event was posted in the place of this one: look at that one")
 )

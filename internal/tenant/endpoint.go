@@ -55,10 +55,10 @@ const (
 var (
 	ErrEndpointNotFound = webhook.ErrEndpointNotFound
 	ErrEndpoints        = errs.New(errs.Conflict, fmt.Sprintf("a tenant has at most %d webhook endpoints: remove one first", MaxEndpoints))
-	ErrEndpointURL      = errs.New(errs.Conflict, "events are sent to this url already")
-	ErrEndpointEvents   = errs.New(errs.Invalid, "events must name one event at least")
+	ErrEndpointURL      = errs.New(errs.Conflict, "there is already an endpoint with this url")
+	ErrEndpointEvents   = errs.New(errs.Invalid, "events must name at least one event")
 	ErrEndpointAccounts = errs.New(errs.Invalid, fmt.Sprintf("accountRefs must name 1 to %d accounts, or be null for all", MaxEndpointAccounts))
-	ErrEndpointAccount  = errs.New(errs.Invalid, "accountRefs names an account that there is not")
+	ErrEndpointAccount  = errs.New(errs.Invalid, "accountRefs names an account that does not exist")
 	ErrEndpointRetries  = errs.New(errs.Invalid, "retries must be standard or day")
 	ErrEndpointEmpty    = errs.New(errs.Invalid, "no fields to update")
 )

@@ -233,7 +233,7 @@ e-mail and do not share the code.
 }
 
 func invitedElsewhereEmail(to, tenant string) mail.Message {
-	return mail.Message{To: to, Subject: "You are invited to " + tenant, Text: fmt.Sprintf(`%s wanted to invite you to its account, but this e-mail address has an account already, and an address opens one account
+	return mail.Message{To: to, Subject: "You are invited to " + tenant, Text: fmt.Sprintf(`%s wanted to invite you to its account, but this e-mail address already has an account, and an address opens one account
 only. Nothing has changed. If you know %[1]s, ask to be invited with another address.
 `, tenant)}
 }

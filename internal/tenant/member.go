@@ -27,11 +27,11 @@ const maxMembers = 100
 var (
 	ErrInvitation     = errs.New(errs.Invalid, "invalid or expired invitation")
 	ErrMemberNotFound = errs.New(errs.NotFound, "member not found")
-	ErrMember         = errs.New(errs.Conflict, "this e-mail address is a member's already")
-	ErrEmailTaken     = errs.New(errs.Conflict, "this e-mail address has an account already")
+	ErrMember         = errs.New(errs.Conflict, "this e-mail address already belongs to a member")
+	ErrEmailTaken     = errs.New(errs.Conflict, "this e-mail address already has an account")
 	ErrManyMembers    = errs.New(errs.Unprocessable, fmt.Sprintf("a tenant has at most %d members", maxMembers))
 	ErrOwner          = errs.New(errs.Unprocessable, "this is the owner: hand over the ownership first")
-	ErrNotJoined      = errs.New(errs.Unprocessable, "member has not joined yet, or is removed")
+	ErrNotJoined      = errs.New(errs.Unprocessable, "member has not joined yet, or was removed")
 	ErrPassword       = errs.New(errs.Invalid, "password is wrong")
 )
 

@@ -36,11 +36,11 @@ const mainKeyName = "Main key"
 var (
 	ErrKeyName     = errs.New(errs.Invalid, "name must have 1 to 100 characters, without control characters")
 	ErrKeyExpiry   = errs.New(errs.Invalid, "expiresAt must be in the future")
-	ErrKeyNetworks = errs.New(errs.Invalid, fmt.Sprintf("networks must be at most %d", maxNetworks))
-	ErrManyKeys    = errs.New(errs.Unprocessable, fmt.Sprintf("a tenant has at most %d keys that work", maxKeys))
+	ErrKeyNetworks = errs.New(errs.Invalid, fmt.Sprintf("networks must have at most %d entries", maxNetworks))
+	ErrManyKeys    = errs.New(errs.Unprocessable, fmt.Sprintf("a tenant has at most %d active keys", maxKeys))
 	ErrKeyNotFound = errs.New(errs.NotFound, "key not found")
 	ErrKeyEnded    = errs.New(errs.Unprocessable, "key is expired or revoked")
-	ErrKeyRotated  = errs.New(errs.Conflict, "key is rotated already")
+	ErrKeyRotated  = errs.New(errs.Conflict, "key has already been rotated")
 )
 
 // KeyStatus says whether a key works.
@@ -165,7 +165,7 @@ func readNetwork(field, text string) (netip.Prefix, error) {
 	case err != nil || p.Addr().Is4In6():
 		return p, errs.New(errs.Invalid, field+" must be an IP address or a range such as 203.0.113.0/24 or 2001:db8::/32")
 	case p != p.Masked():
-		return p, errs.New(errs.Invalid, fmt.Sprintf("%s has bits behind its prefix; the range is %s", field, p.Masked()))
+		return p, errs.New(errs.Invalid, fmt.Sprintf("%s has host bits set; the range is %s", field, p.Masked()))
 	}
 	return p, nil
 }

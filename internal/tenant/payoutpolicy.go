@@ -22,7 +22,7 @@ const MaxApprovals = 10
 // Refusals of a policy.
 var (
 	ErrApprovals = errs.New(errs.Invalid, fmt.Sprintf("approvals must be a whole number from 0 to %d", MaxApprovals))
-	ErrThreshold = errs.New(errs.Invalid, "threshold and dayThreshold must be sums of naira, not below zero")
+	ErrThreshold = errs.New(errs.Invalid, "threshold and dayThreshold must be amounts in naira, zero or more")
 	ErrNoLine    = errs.New(errs.Invalid, "threshold or dayThreshold is required with approvals")
 	ErrHookAlone = errs.New(errs.Invalid, "approvals must be 1 or more with hook")
 	ErrWaitHours = errs.New(errs.Invalid, fmt.Sprintf("beneficiaryWaitHours must be a whole number from 0 to %d", MaxWaitHours))

@@ -24,7 +24,7 @@ var (
 	ErrCodeNeeded   = errs.New(errs.Unauthorized, "code is required")
 	ErrSecondFactor = errs.New(errs.Unauthorized, "invalid code")
 	ErrWrongCode    = errs.New(errs.Invalid, "code is wrong")
-	ErrTOTPOn       = errs.New(errs.Unprocessable, "two-factor authentication is on already")
+	ErrTOTPOn       = errs.New(errs.Unprocessable, "two-factor authentication is already on")
 	ErrTOTPOff      = errs.New(errs.Unprocessable, "two-factor authentication is not on")
 	ErrTOTPNone     = errs.New(errs.Unprocessable, "two-factor authentication is not being set up")
 	ErrTOTPNeeded   = errs.New(errs.Forbidden, "set up two-factor authentication first")

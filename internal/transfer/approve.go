@@ -35,7 +35,7 @@ const approvalTime = 24 * time.Hour
 // Refusals of a decision, and of a list of what awaits something else.
 var (
 	ErrNotAwaiting = errs.New(errs.Unprocessable, "the transfer does not await approval")
-	ErrDecided     = errs.New(errs.Unprocessable, "you have decided otherwise already")
+	ErrDecided     = errs.New(errs.Unprocessable, "you have already made the other decision")
 	ErrOwnTransfer = errs.New(errs.Forbidden, "you asked for this transfer: another member must approve it")
 	ErrAwaiting    = errs.New(errs.Invalid, "awaiting must be approval")
 )
@@ -144,7 +144,7 @@ func (p policy) waits(amount money.Amount, to savedAccount, now time.Time) error
 	hours, from := int(p.wait.Hours()), to.at.Add(p.wait)
 	switch {
 	case to.at.IsZero():
-		return errs.New(errs.Unprocessable, fmt.Sprintf("amount is above NGN %s: such a payout goes only to a beneficiary that was saved %d hours before", p.above, hours))
+		return errs.New(errs.Unprocessable, fmt.Sprintf("amount is above NGN %s: such a payout may go only to a beneficiary that was saved at least %d hours ago", p.above, hours))
 	case now.Before(from):
 		return errs.New(errs.Unprocessable, fmt.Sprintf("amount is above NGN %s: the beneficiary is new, and such a payout to it is accepted from %s", p.above, from.UTC().Format(time.RFC3339)))
 	}

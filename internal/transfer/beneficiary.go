@@ -21,7 +21,7 @@ const maxLabel = 100 // characters
 // Refusals of a beneficiary, and of a settlement that names one.
 var (
 	ErrBeneficiary      = errs.New(errs.NotFound, "beneficiary not found")
-	ErrBeneficiaryAlone = errs.New(errs.Invalid, "beneficiary stands in the place of bankCode and accountNumber: give one or the other")
+	ErrBeneficiaryAlone = errs.New(errs.Invalid, "give either beneficiary, or bankCode and accountNumber")
 	// ErrLabelMissing is the edge's: a rename without a label is no rename to nothing
 	ErrLabelMissing = errs.New(errs.Invalid, "label is required")
 	ErrLabel        = errs.New(errs.Invalid, "label must have at most 100 characters, without control characters")

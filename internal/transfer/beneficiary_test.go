@@ -312,7 +312,7 @@ func TestNewBeneficiariesWait(t *testing.T) {
 		_, err := b.svc.Settle(b.ctx, b.tenant, "shop", o, b.key(o.Amount, o))
 		return err
 	}
-	require.EqualError(t, settle(large), "amount is above NGN 50.00: such a payout goes only to a beneficiary that was saved 24 hours before")
+	require.EqualError(t, settle(large), "amount is above NGN 50.00: such a payout may go only to a beneficiary that was saved at least 24 hours ago")
 	require.NoError(t, settle(small))
 	saved := b.save("0123456789", "")
 	b.exempt(saved, true)

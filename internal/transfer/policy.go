@@ -28,8 +28,8 @@ import (
 
 var (
 	errHoldEnded = errors.New("the policy does not hold the payment any more")
-	errNoMore    = errs.New(errs.Unprocessable, "after fees nothing is left of it")
-	errMade      = errs.New(errs.Unprocessable, "a refund of it was made before")
+	errNoMore    = errs.New(errs.Unprocessable, "nothing is left of it after fees")
+	errMade      = errs.New(errs.Unprocessable, "it was already refunded")
 )
 
 // RefundByPolicy pays a confirmed payment (named by its transaction group) back to its sender,

@@ -14,7 +14,7 @@ import (
 
 // Refusals of a resend, beside [ErrType].
 var (
-	ErrEventNotFound    = errs.New(errs.NotFound, "event not found: none was made of it, or it is archived")
+	ErrEventNotFound    = errs.New(errs.NotFound, "event not found: none was created, or it is archived")
 	ErrEndpointNotFound = errs.New(errs.NotFound, "webhook endpoint not found")
 	ErrNoResendURL      = errs.New(errs.Conflict, "no webhook URL is set")
 )

@@ -60,7 +60,7 @@ var Transitions = fsm.New("Delivery",
 // Refusals.
 var (
 	ErrNotFound      = errs.New(errs.NotFound, "delivery not found")
-	ErrArchived      = errs.New(errs.NotFound, "deliveries of that time are archived: ask for them to be brought back")
+	ErrArchived      = errs.New(errs.NotFound, "deliveries of that time are archived: ask the operators to restore them")
 	ErrNotDeadLetter = errs.New(errs.Conflict, "delivery is not a dead letter: it is pending or was delivered")
 	// of a dead letter whose endpoint was removed
 	ErrEndpointRemoved = errs.New(errs.Conflict, "its endpoint was removed")

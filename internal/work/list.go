@@ -16,7 +16,7 @@ import (
 // Refusals of a list, and of what is read or changed by hand.
 var (
 	ErrKind    = errs.New(errs.Invalid, "unknown kind of work")
-	ErrNoItems = errs.New(errs.NotFound, "there is no such item: its work is done, or there never was any")
+	ErrNoItems = errs.New(errs.NotFound, "there is no such item: its work is done, or never existed")
 )
 
 // Record is an item as operators see it.

@@ -20,7 +20,7 @@ function place(look) {
 
 export function overview() {
   const r = region(() => reads('status'), (s) => [
-    h('p', { class: 'dim' }, s.ok ? 'Nothing needs anybody, as of ' : 'Something needs you, as of ', time(s.at)),
+    h('p', { class: 'dim' }, s.ok ? 'Nothing needs attention, as of ' : 'Something needs attention, as of ', time(s.at)),
     h('div', { class: 'table' }, table('The service, part by part', [
       { name: 'What', head: true, value: (l) => `${l.part}: ${l.what}` },
       { name: 'How it is', wide: true, value: (l) => l.state },
