@@ -138,7 +138,7 @@ function standing({ holds, pagination }, { recalls, pagination: more }, reload) 
     ...(reload ? [{ name: 'Release', value: (l) => l.release ?? dim('—') }] : []),
   ];
   return lines.length > 0 && h('section', { class: 'card', 'aria-labelledby': 'h-held' }, h('h2', { id: 'h-held' }, 'Held'),
-    h('p', { class: 'dim' }, 'Part of the balance that settles nothing for now.'),
+    h('p', { class: 'dim' }, 'Part of the balance that cannot be settled for now.'),
     h('div', { class: 'table' }, table('What is held', columns, lines)),
     (pagination.hasMore || more.hasMore) && h('p', { class: 'hint' }, 'Only the newest 100 are shown. ', code('GET /v1/accounts/:accountRef/holds'), ' lists all.'));
 }

@@ -58,7 +58,7 @@ function said(p) {
   const above = [p.threshold && `above ${naira(p.threshold)}`, p.dayThreshold && `that take the day’s payouts above ${naira(p.dayThreshold)}`].filter(Boolean).join(', and those ');
   return [
     h('p', null, `Payouts ${above} need ${plural(p.approvals, 'approval')} by the owner or members with the role finance. Without them they fail after 24 hours.`),
-    p.beneficiaryWaitHours > 0 && h('p', null, `Payouts above ${naira(p.threshold)} go only to beneficiaries that were saved ${plural(p.beneficiaryWaitHours, 'hour')} before.`),
+    p.beneficiaryWaitHours > 0 && h('p', null, `Payouts above ${naira(p.threshold)} may go only to beneficiaries that were saved at least ${plural(p.beneficiaryWaitHours, 'hour')} ago.`),
     p.warning && h('p', { class: 'caution' }, `Not enough members: payouts need ${plural(p.approvals, 'approval')}, and ${p.approvers === 1 ? '1 member' : p.approvers + ' members'} may approve${p.hook ? ', beside your own system' : ''}. Without more members they fail after 24 hours.`),
     p.hook && h('p', null, 'Your own system is asked too: ', h('span', { class: 'reference' }, p.hook)),
   ].filter(Boolean);
@@ -70,7 +70,7 @@ function change(p, shown) {
     { name: 'approvals', label: 'Approvals', type: 'number', min: 0, max: 10, required: true, value: String(p.approvals), hint: '0: no payout needs approval.' },
     { name: 'threshold', label: 'For a payout above (₦)', value: p.threshold ?? '', ...sum },
     { name: 'dayThreshold', label: 'For payouts of a day above (₦)', value: p.dayThreshold ?? '', ...sum, hint: 'All payouts of a day in Lagos count. Empty: no limit of this kind.' },
-    { name: 'wait', label: 'New beneficiaries wait (hours)', type: 'number', min: 0, max: 720, required: true, value: String(p.beneficiaryWaitHours), hint: 'So long a beneficiary must be saved before a payout above the first sum goes to it. 0: such payouts go to any account.' },
+    { name: 'wait', label: 'New beneficiaries wait (hours)', type: 'number', min: 0, max: 720, required: true, value: String(p.beneficiaryWaitHours), hint: 'How long a beneficiary must have been saved before a payout above the first sum may go to it. 0: such payouts may go to any account.' },
   ], 'Save policy', async (v) => {
     // The whole policy is replaced. The hook is set by the API, perhaps since this page was drawn, and stays while there is a policy.
     const { hook } = Number(v.approvals) > 0 ? await get('/auth/payout-policy') : {};

@@ -82,7 +82,7 @@ function changes(b, session, reload) {
       if (yes) await after(b.exempt ? `Payouts to ${who} need approval again.` : `Payouts to ${who} need no approval now.`);
     }),
     small('Remove…', async () => {
-      const yes = await confirmed({ title: `Remove ${who}?`, text: 'Payouts that were accepted go on. Who saves the account again asks the bank for its holder again.', label: 'Remove', act: () => remove(path) });
+      const yes = await confirmed({ title: `Remove ${who}?`, text: 'Payouts that were accepted continue. If you save the account again, the bank is asked for its holder again.', label: 'Remove', act: () => remove(path) });
       if (yes) await after(`${who} was removed.`);
     }, 'danger'));
 }

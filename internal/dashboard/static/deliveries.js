@@ -46,12 +46,12 @@ export function deliveries(_, query, session) {
 function resend(reload) {
   return asked({
     title: 'Send dead letters again', label: 'Send again',
-    text: 'Each gets a new set of attempts: the oldest first, ten a second, so that new events are not behind them.',
-    fields: [{ name: 'since', label: 'Of this day and later', type: 'date', required: true, hint: 'By the time of Lagos.' }],
+    text: 'Each gets a new set of attempts: the oldest first, ten a second, so that new events are not delayed.',
+    fields: [{ name: 'since', label: 'From this day on', type: 'date', required: true, hint: 'In Lagos time.' }],
     act: async ({ since }) => {
       const { count, hasMore } = await post('/auth/deliveries/replay', { since: since + 'T00:00:00+01:00' });
       await reload();
-      announce(!count ? 'There is no dead letter since that day.'
+      announce(!count ? 'There are no dead letters since that day.'
         : `${plural(count, 'delivery is', 'deliveries are')} being sent again.${hasMore ? ' There are more: repeat it in two minutes.' : ''}`);
     },
   });

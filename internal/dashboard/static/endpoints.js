@@ -54,7 +54,7 @@ function changes(e, reload) {
     h('a', { class: 'button small', href: '#/endpoints/' + segment(e.id), 'aria-label': `Change ${e.url}` }, 'Change'),
     small(e.pausedAt ? 'Resume' : 'Pause', async () => {
       await patch(path, { paused: !e.pausedAt });
-      await after(e.pausedAt ? 'Events are sent again. What has waited follows.' : 'Events for this endpoint wait until you resume it.');
+      await after(e.pausedAt ? 'Events are sent again, and so are those that waited.' : 'Events for this endpoint wait until you resume it.');
     }),
     small('New secret…', async () => {
       let secret;
@@ -99,7 +99,7 @@ export function endpoint({ id }) {
       pageHead('Endpoint', { up }),
       card('What it gets', region(load, ({ found, available }) => (found ? endpointForm(available, found, 'Save', async (v) => {
         await patch('/auth/webhook-endpoints/' + segment(id), v);
-        announce('Saved. What waits for the endpoint goes to the URL as it is now.');
+        announce('Saved. Events that wait for the endpoint go to its current URL.');
         location.hash = up.href;
       }) : empty('There is no such endpoint.'))).box),
     ],
@@ -113,7 +113,7 @@ function endpointForm(available, e, label, save) {
   return form([
     { name: 'url', label: 'URL', type: 'url', required: true, maxlength: 2048, value: e.url ?? '', placeholder: 'https://shop.example/ajo/hook' },
     boxes,
-    { name: 'accounts', label: 'Accounts', rows: 3, spellcheck: 'false', value: (e.accountRefs ?? []).join('\n'), hint: 'References of the accounts whose events it gets, one a line. Empty: all accounts.' },
+    { name: 'accounts', label: 'Accounts', rows: 3, spellcheck: 'false', value: (e.accountRefs ?? []).join('\n'), hint: 'References of the accounts whose events it gets, one per line. Empty: all accounts.' },
     { name: 'retries', label: 'Retries', value: e.retries, options: [['standard', 'Six attempts in 95 minutes'], ['day', 'Ten attempts in 24 hours']] },
   ], label, ({ url, accounts, retries }) => {
     const refs = accounts.split(/\n/).map((ref) => ref.trim()).filter(Boolean);

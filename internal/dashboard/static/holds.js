@@ -25,7 +25,7 @@ export function holdButton(path, a, reload) {
 export function releaseButton(x, reload) {
   if (['limit', 'recall'].includes(x.source)) return null;
   return button('Release…', async () => {
-    const back = x.source === 'refund' ? ' It is kept then, and does not go back to its sender.' : '';
+    const back = x.source === 'refund' ? ' You then keep it; it does not go back to its sender.' : '';
     const yes = await confirmed({
       title: `Release ${naira(x.amount)}?`, text: `Payouts can take it again, also those that wait for it.${back} Why it is held: ${x.reason}`, label: 'Release', danger: false,
       act: () => once(`/auth/holds/${segment(x.id)}/release`, {}),

@@ -62,7 +62,7 @@ function changes(k, session, reload) {
       let key;
       const done = await asked({
         title: `Rotate the key “${k.name}”?`, label: 'Rotate key', text: 'A new key takes its place, with the same scopes, networks and expiry.',
-        fields: [{ name: 'overlap', label: 'The present key', options: [['0', 'Stops working at once'], ['3600', 'Works for another hour'], ['86400', 'Works for another day'], ['604800', 'Works for another week']] }],
+        fields: [{ name: 'overlap', label: 'The current key', options: [['0', 'Stops working at once'], ['3600', 'Works for another hour'], ['86400', 'Works for another day'], ['604800', 'Works for another week']] }],
         act: async ({ overlap }) => { key = (await post(path + '/rotate', { overlap: Number(overlap) })).apiKey; },
       });
       if (!done) return;
@@ -73,7 +73,7 @@ function changes(k, session, reload) {
     button('Revoke…', async () => {
       const yes = await confirmed({
         title: `Revoke the key “${k.name}”?`, label: 'Revoke key', act: () => post(path + '/revoke'),
-        text: `Every program that uses the key that ends in ${k.suffix} is refused from now on. ${k.main ? 'It is the main key: the owner can make another one in the settings.' : 'This cannot be undone.'}`,
+        text: `Every program that uses the key that ends in ${k.suffix} is refused from now on. ${k.main ? 'It is the main key: the owner can create another one in the settings.' : 'This cannot be undone.'}`,
       });
       if (!yes) return;
       await session.changed();
@@ -86,11 +86,11 @@ export function newKey(_, __, session) {
   const offered = Object.keys(scopes).filter((s) => session.may('owner') || !movesMoney.includes(s));
   const boxes = h('fieldset', null, h('legend', null, 'Scopes'), offered.map((name) => h('label', { class: 'check' },
     h('input', { type: 'checkbox', name: 'scope', value: name }), h('span', null, code(name), ' ', dim(scopes[name])))),
-  !session.may('owner') && h('p', { class: 'hint' }, 'A key that moves money is made by the owner.'));
+  !session.may('owner') && h('p', { class: 'hint' }, 'Only the owner can create a key that moves money.'));
   const f = form([
     { name: 'name', label: 'Name', required: true, maxlength: 100, autocomplete: 'off', hint: 'What it is for: the program that uses it.' },
     boxes,
-    { name: 'networks', label: 'Networks', rows: 3, spellcheck: 'false', placeholder: '203.0.113.0/24', hint: 'From where it may be used: IP addresses or ranges, one a line. Empty: from anywhere.' },
+    { name: 'networks', label: 'Networks', rows: 3, spellcheck: 'false', placeholder: '203.0.113.0/24', hint: 'Where it may be used from: IP addresses or ranges, one per line. Empty: anywhere.' },
     { name: 'until', label: 'Last day', type: 'date', min: new Date().toLocaleDateString('sv', { timeZone: 'Africa/Lagos' }), hint: 'It works until the end of this day in Lagos. Empty: until it is revoked.' },
   ], 'Create key', async ({ name, networks, until }) => {
     const { apiKey } = await post('/auth/keys', {

@@ -19,8 +19,8 @@ export function myAccount(_, __, session) {
       card('You', facts([['Name', m.name], ['E-mail', m.email], ['Role', [roles[m.role], ': ', rights[m.role]]], ['Organisation', session.tenant.name]])),
       card('Two-factor authentication', secondFactor(session)),
       card('Password', password()),
-      card('Sessions', h('p', null, session.may('owner') ? 'All open sessions of your organisation. End those that you do not know, and have a new password set.'
-        : 'Where you are logged in. End sessions that you do not know, and set a new password.'), open.box),
+      card('Sessions', h('p', null, session.may('owner') ? 'All open sessions of your organisation. End those that you do not recognise, and have the person set a new password.'
+        : 'Where you are logged in. End sessions that you do not recognise, and set a new password.'), open.box),
     ],
   };
 }
@@ -76,7 +76,7 @@ function turnOff(session, settle) {
   return [
     h('p', null, badge('on'), ' A login asks for a code of your authenticator, or for a recovery code.'),
     kept ? h('p', { class: 'dim' }, 'Your organisation requires it for your role.')
-      : form([{ ...codeField, hint: 'Of your authenticator, or a recovery code. Each works once.' }], 'Turn off', async (v) => {
+      : form([{ ...codeField, hint: 'From your authenticator, or a recovery code. Each works once.' }], 'Turn off', async (v) => {
         await post('/auth/totp/off', v);
         await settle();
         announce('Two-factor authentication is off.');

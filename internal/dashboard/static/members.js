@@ -114,7 +114,7 @@ function required(session) {
       h('div', { class: 'actions' }, button(now ? 'No longer require it…' : 'Require it of the owner and finance…', async () => {
         const yes = await confirmed({
           title: now ? 'No longer require a second factor?' : 'Require a second factor?', danger: now, label: now ? 'No longer require it' : 'Require it',
-          text: now ? 'Who has one can then turn it off.'
+          text: now ? 'Anyone who has one can then turn it off.'
             : `Owner and finance without one can do nothing else until they have set one up${session.member.totp ? '' : ': that includes you'}. API keys go on working.`,
           act: () => post('/auth/totp-required', { required: !now }),
         });

@@ -104,6 +104,6 @@ function destination({ a, banks, beneficiaries }, query, path, session) {
     });
     if (!yes) return;
     location.hash = to`/transfers/${accepted.answer.merchantTxRef}`;
-    announce(accepted.again ? 'This payout was sent before: it is made once.' : accepted.answer.awaiting ? 'The payout waits for approval.' : 'The payout was accepted.');
+    announce(accepted.again ? 'This payout was already sent: it is made only once.' : accepted.answer.awaiting ? 'The payout waits for approval.' : 'The payout was accepted.');
   });
 }

@@ -6,7 +6,7 @@ import './mode.js'; // which says the mode before it is asked below
 
 // proofFields are the fields of a form by which the member shows that: none where no money can leave.
 export const proofFields = (session) => (mode.test ? [] : [session.member.totp
-  ? { name: 'code', label: 'Code', required: true, maxlength: 64, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'Of your authenticator, or a recovery code. Each works once.' }
+  ? { name: 'code', label: 'Code', required: true, maxlength: 64, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'From your authenticator, or a recovery code. Each works once.' }
   : { name: 'password', label: 'Your password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' }]);
 
 // sumField is a field for a sum, which may be written as people do, such as 12,000; sum is what it says as the API writes it.
@@ -35,6 +35,6 @@ export async function once(path, order, proof) {
   } catch (e) {
     const unknown = e.status === 0 || (e.status >= 500 && !e.message.startsWith('provider error'));
     if (!unknown && !before) done(); // it was refused, and nothing else is on its way
-    throw unknown ? new Refusal(e.status, 'It is not known whether this was accepted. Try again with nothing changed: it is done once at most.', e.id) : e;
+    throw unknown ? new Refusal(e.status, 'It is not known whether this was accepted. Try again without changing anything: it happens at most once.', e.id) : e;
   }
 }

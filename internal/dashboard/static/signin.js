@@ -41,7 +41,7 @@ export function login(_, { next, note }, { signedIn }) {
 function askForCode(f) {
   if (f.elements.code) return;
   f.querySelector('.actions').before(field({
-    name: 'code', label: 'Code', required: true, maxlength: 64, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'Six digits of your authenticator, or a recovery code.',
+    name: 'code', label: 'Code', required: true, maxlength: 64, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'Six digits from your authenticator, or a recovery code.',
   }));
   f.elements.code.focus();
 }

@@ -38,7 +38,7 @@ for (const [look, options] of Object.entries(looks)) {
     await set({ approvals: 2, threshold: '999.99', hook: world.service.shop.url }); // after the page was drawn
     await policy.getByLabel('New beneficiaries wait').fill('24');
     await policy.getByRole('button', { name: 'Save policy' }).click();
-    await policy.getByText('Payouts above ₦999.99 go only to beneficiaries that were saved 24 hours before.').waitFor();
+    await policy.getByText('Payouts above ₦999.99 may go only to beneficiaries that were saved at least 24 hours ago.').waitFor();
     await policy.getByText(world.service.shop.url).waitFor(); // the form does not take it away
     await set({ approvals: 2, threshold: '999.99' });
     await looked(v.page, 'policy', look);

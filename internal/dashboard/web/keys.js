@@ -48,7 +48,7 @@ for (const [look, options] of Object.entries(looks)) {
     await assert.rejects(request('GET', '/v1/customers', undefined, by(key)), /403.*customers:read/);
 
     await row.getByRole('button', { name: /^Rotate…/ }).click();
-    await page.getByRole('dialog').getByLabel('The present key').selectOption('86400');
+    await page.getByRole('dialog').getByLabel('The current key').selectOption('86400');
     await looked(page, 'keys-rotate', look);
     await page.getByRole('dialog').getByRole('button', { name: 'Rotate key' }).click();
     const next = await shownKey(page);
@@ -101,7 +101,7 @@ test('a developer makes no key that moves money, and rotates none', async () => 
   assert.equal(await page.getByRole('button', { name: /^Rotate…/ }).count(), 0);
   await go(page, '/keys/new');
   assert.equal(await page.getByLabel('payouts:create').count() + await page.getByLabel('accounts:transfer').count(), 0);
-  await page.getByText('A key that moves money is made by the owner.').waitFor();
+  await page.getByText('Only the owner can create a key that moves money.').waitFor();
   await accessible(page, 'a developer\'s new key');
   await v.close();
   const w = await visitAs(await joined(tenant, 'viewer'));

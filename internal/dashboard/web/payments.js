@@ -105,7 +105,7 @@ test('all dead letters since a day are sent again from the list of deliveries', 
   await page.getByText('2 deliveries', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Send dead letters again…' }).click();
   const dialog = page.getByRole('dialog', { name: 'Send dead letters again' });
-  await dialog.getByLabel('Of this day and later').fill(today());
+  await dialog.getByLabel('From this day on').fill(today());
   await accessible(page, 'the dialog of dead letters');
   await fits(page, 'the dialog of dead letters');
   await picture(page, 'dead-letters-again-phone');

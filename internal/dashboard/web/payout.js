@@ -121,7 +121,7 @@ test('two clicks, a lost answer, a page loaded anew and a second try are one pay
   await fill(page);
   await dialog.getByLabel('Your password').fill(tenant.password);
   await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).dblclick();
-  await said(page, 'This payout was sent before: it is made once.');
+  await said(page, 'This payout was already sent: it is made only once.');
   assert.equal(new Set(keys).size, 1, 'one key for all of them');
   assert.equal((await tenant.transfers()).length, 1);
 
