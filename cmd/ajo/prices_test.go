@@ -26,7 +26,7 @@ func TestPricesCommands(t *testing.T) {
 	out, said, err = o.run("prices", "set", "--on", "payout", "--as-listed", "--tenant", id, "--from", "2999-01-31", "--yes", "--reason", "contract 12 has ended")
 	require.NoError(t, err)
 	require.Contains(t, said, "Charge the list price for each payout of tenant ")
-	require.Contains(t, said, "from 2999-01-30T23:00:00Z on: its own price ends.")
+	require.Contains(t, said, "from 2999-01-30T23:00:00Z on: the tenant's own price ends.")
 	require.Contains(t, out, "From 2999-01-30T23:00:00Z on: what the list says")
 	o.lastAudit("prices.set", "tenant:"+id, "contract 12 has ended")
 	o.Exec(`ALTER TABLE prices DISABLE TRIGGER USER`) // the price has started

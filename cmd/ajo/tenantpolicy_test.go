@@ -38,7 +38,7 @@ func TestPolicyCommands(t *testing.T) {
 	require.Regexp(t, "members who may approve +1\nwarning +payouts that need approval will fail", out)
 	out, _, err = o.run("tenant", "policy", "set", id, "--wait-hours", "24", "--yes", "--reason", "ticket 4")
 	require.NoError(t, err)
-	require.Contains(t, out, "those above 500.00 go only to beneficiaries that were saved 24 hours before")
+	require.Contains(t, out, "those above 500.00 may go only to beneficiaries that were saved at least 24 hours ago")
 	require.Equal(t, 24, decode[policyShown](o, "tenant", "policy", "show", id).Policy.WaitHours)
 	for _, bad := range [][]string{{"--wait-hours", "721"}, {"--above", "none"}, {"--approvals", "11"}, {"--above", "-1"}, {"--above", "lots"}, {"--above", "none", "--day-above", "none"}, {"--approvals", "0", "--above", "1"}} {
 		_, _, err := o.run(append(append([]string{"tenant", "policy", "set", id}, bad...), "--yes", "--reason", "x")...)

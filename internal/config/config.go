@@ -38,7 +38,7 @@ type Config struct {
 	Drain time.Duration `env:"AJO_DRAIN" envDefault:"1s" doc:"how long the API still accepts requests after it is told to stop; /ready answers 503 and connections close after each answer, so that the load balancer moves away"`
 
 	DatabaseURL     secret.Redacted `env:"AJO_DATABASE_URL,required" doc:"postgres://…"`
-	DatabaseReadURL secret.Redacted `env:"AJO_DATABASE_READ_URL" doc:"postgres://… of a streaming standby, by which the API answers lists, statements, exports and the dashboard's overview while it is fresh; empty: the primary"`
+	DatabaseReadURL secret.Redacted `env:"AJO_DATABASE_READ_URL" doc:"postgres://… of a streaming standby, from which the API answers lists, statements, exports and the dashboard's overview while it is up to date; empty: from the primary"`
 	DatabaseMax     int32           `env:"AJO_DATABASE_MAX_CONNS" envDefault:"16" doc:"connections of one process; multiplied by the number of processes it must stay below the server's max_connections"`
 	RedisURL        secret.Redacted `env:"AJO_REDIS_URL,required" doc:"redis:// or rediss://; several hosts separated by commas: a Cluster, or Sentinels with ?master_name=… (and sentinel_password=…); must be noeviction"`
 
@@ -95,7 +95,7 @@ type Config struct {
 	ReconcileWindow time.Duration `env:"AJO_RECONCILE_WINDOW" envDefault:"2h" doc:"how far back the first comparison goes, and how long after a time its list is read again where it lacked payments; longer than the lag of the bank's list"`
 	ReconcileBack   time.Duration `env:"AJO_RECONCILE_BACK" envDefault:"72h" doc:"how far back the day lies that is compared once more, for what the bank lists late or changes; 0s: never"`
 
-	Partition partition.Size `env:"AJO_PARTITION" envDefault:"month" doc:"how much time a partition of events and deliveries covers: month, week or day; a change is for partitions to come"`
+	Partition partition.Size `env:"AJO_PARTITION" envDefault:"month" doc:"how much time a partition of events and deliveries covers: month, week or day; a change applies to new partitions"`
 
 	KeepReports time.Duration `env:"AJO_KEEP_REPORTS" envDefault:"9600h" doc:"how long reports of reconciliations are kept; at least 744h"`
 	KeepAudit   time.Duration `env:"AJO_KEEP_AUDIT" envDefault:"0s" doc:"how long the audit log is kept; at least 8784h, a year; 0s: for ever"`
@@ -105,18 +105,18 @@ type Config struct {
 
 	ArchiveDir         string          `env:"AJO_ARCHIVE_DIR" doc:"folder of the archive, the same for all workers"`
 	ArchiveS3Endpoint  string          `env:"AJO_ARCHIVE_S3_ENDPOINT" doc:"https://host[:port] of an S3-compatible store of the archive, in place of a folder"`
-	ArchiveS3Region    string          `env:"AJO_ARCHIVE_S3_REGION" doc:"its region, where it has any"`
+	ArchiveS3Region    string          `env:"AJO_ARCHIVE_S3_REGION" doc:"its region, if it has one"`
 	ArchiveS3Bucket    string          `env:"AJO_ARCHIVE_S3_BUCKET" doc:"the bucket"`
-	ArchiveS3Prefix    string          `env:"AJO_ARCHIVE_S3_PREFIX" doc:"what the names of the objects begin with"`
-	ArchiveS3AccessKey string          `env:"AJO_ARCHIVE_S3_ACCESS_KEY" doc:"the access key; it needs to read, list and write objects, and not to delete any"`
+	ArchiveS3Prefix    string          `env:"AJO_ARCHIVE_S3_PREFIX" doc:"a prefix of the objects' names"`
+	ArchiveS3AccessKey string          `env:"AJO_ARCHIVE_S3_ACCESS_KEY" doc:"the access key, which must be allowed to list, read and write objects; it never deletes any"`
 	ArchiveS3SecretKey secret.Redacted `env:"AJO_ARCHIVE_S3_SECRET_KEY" doc:"the secret key"`
-	ArchiveS3PathStyle bool            `env:"AJO_ARCHIVE_S3_PATH_STYLE" envDefault:"false" doc:"the bucket stands in the path, not in the host's name"`
+	ArchiveS3PathStyle bool            `env:"AJO_ARCHIVE_S3_PATH_STYLE" envDefault:"false" doc:"the bucket is in the path, not in the host name"`
 
 	SpoolDir string `env:"AJO_SPOOL_DIR" envDefault:".ajo/spool" doc:"folder that keeps the bank's events while Postgres is unavailable; on a disk that outlives the process"`
 	SpoolMax int64  `env:"AJO_SPOOL_MAX_MB" envDefault:"256" doc:"largest size of the spool, in MiB"`
 
-	OpsUser     string          `env:"AJO_OPS_USER" envDefault:"ops" doc:"user name to look at the queue dashboard and pprof"`
-	OpsPassword secret.Redacted `env:"AJO_OPS_PASSWORD" doc:"password to look at the queue dashboard and pprof; empty: pprof is closed, and the queue dashboard but to sessions of the console"`
+	OpsUser     string          `env:"AJO_OPS_USER" envDefault:"ops" doc:"user name for the queue dashboard and pprof"`
+	OpsPassword secret.Redacted `env:"AJO_OPS_PASSWORD" doc:"password for the queue dashboard and pprof; empty: pprof is closed, and the queue dashboard is open to sessions of the console only"`
 	OpsWritable bool            `env:"AJO_OPS_WRITABLE" envDefault:"false" doc:"let the queue dashboard change queues, for sessions of the console with the role operator"`
 
 	Failpoint string `env:"AJO_FAILPOINT" doc:"for tests: the process ends here, as by kill -9; name, or name:n for the n-th pass; ignored in production"`

@@ -155,7 +155,7 @@ func TestAnAddressOpensOneTenant(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, MemberInvited, m.Status)
 	mailed := b.mail("bayo@example.com", 2)
-	require.Contains(t, mailed.Text, "has an account already")
+	require.Contains(t, mailed.Text, "already has an account")
 	require.True(t, tokenIn(mailed).IsZero())
 
 	// Invited by two, and registering as well: the first that is completed has the address.
