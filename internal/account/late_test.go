@@ -163,6 +163,27 @@ func TestStaleOneTimeRowIsTakenUpByItsLikeOnly(t *testing.T) {
 	require.Equal(t, len(kinds)+1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`), fresh.ID)
 }
 
+// A one-time row that another request has leased is left to it: one that asks for the like meanwhile
+// gets an account of its own, at once. From the end of the lease on the row is taken up.
+func TestLeasedOneTimeRowIsLeftToItsRequest(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.bank.Faults.SetDown(fakebank.DownAnswer)
+	_, err := b.svc.Provision(b.ctx, b.tenant, onetime("order-1"), idempotency.Request{})
+	require.ErrorIs(t, err, account.ErrProvider)
+	b.bank.Faults.Clear()
+	leased, until := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts`), b.Clock.Now().Add(time.Minute)
+	b.Exec(`UPDATE accounts SET leased_until = $1`, until)
+	b.Clock.Set(until.Add(-time.Microsecond))
+	ctx, end := context.WithTimeout(b.ctx, time.Minute)
+	defer end()
+	own, err := b.svc.Provision(ctx, b.tenant, onetime("order-1"), idempotency.Request{})
+	require.NoError(t, err)
+	require.NotEqual(t, leased, own.ID)
+	b.Clock.Set(until)
+	require.Equal(t, leased, b.provision(onetime("order-1")).ID)
+}
+
 // A path's reference goes before another account's id, be the account of that reference expired or
 // not.
 func TestReferenceThatIsAnotherAccountsID(t *testing.T) {

@@ -70,7 +70,10 @@ func TestANINApprovesOneCustomerOfATenant(t *testing.T) {
 	require.Equal(t, KYCApproved, submit(b.tenant, b.in(KYCNone)), "another tenant's customer is another")
 	b.tenant = mine
 
-	shown, err := b.Show(b.ctx, second)
+	shown, err := b.Show(b.ctx, first)
+	require.NoError(t, err)
+	require.Zero(t, shown.SameNIN, "the second waits, and is not approved")
+	shown, err = b.Show(b.ctx, second)
 	require.NoError(t, err)
 	require.Equal(t, 1, shown.SameNIN)
 	c, err := b.ApproveByHand(b.ctx, shown.Customer, byHand)

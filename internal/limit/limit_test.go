@@ -147,7 +147,11 @@ func TestSumsAreCountedByThemselves(t *testing.T) {
 			c, beginErr := limit.Begin(b.ctx, tx, b.Clock.Now(), payers)
 			require.NoError(t, beginErr)
 			require.True(t, c.Counts(payers[which]))
-			require.False(t, c.Counts(limit.Payer{TenantID: b.mine, AccountID: uuid.New()}))
+			uncounted := limit.Payer{TenantID: b.mine, AccountID: uuid.New()}
+			require.False(t, c.Counts(uncounted))
+			require.NoError(t, c.Take(uncounted, money.Must("1000.00")), "it is in no sum, so nothing refuses it")
+			var nobody *limit.Count
+			require.NoError(t, nobody.Take(payers[which], money.Must("1000.00")))
 			err = c.Take(payers[which], money.Must(amount))
 			return c.Save(b.ctx, tx)
 		}))

@@ -380,3 +380,28 @@ func TestPlansOnAnEmptyTable(t *testing.T) {
 		return nil
 	}))
 }
+
+// Items are freed whose lease has ended since a time, to the microsecond: not those whose lease had
+// ended before, or has not, that nobody has leased, that are not due, or that are of another kind.
+func TestFreedByTheEndOfTheirLease(t *testing.T) {
+	b := setup(t)
+	now := b.Clock.Now().Add(time.Hour)
+	since, moment := now.Add(-time.Minute), time.Microsecond
+	ids := b.items(work.Confirm, 8)
+	for i, until := range []time.Time{since, since.Add(moment), now, now.Add(moment)} {
+		b.Lease(work.Confirm, ids[i], until)
+	}
+	for i, due := range map[int]time.Time{5: now, 6: now.Add(moment)} {
+		b.Exec(`UPDATE work SET due_at = $2 WHERE id = $1`, ids[i], due)
+		b.Lease(work.Confirm, ids[i], now)
+	}
+	b.Lease(work.Settle, b.items(work.Settle, 1)[0], now)
+	freed, err := work.Freed(b.ctx, b.Pool, []work.Kind{work.Confirm, work.Expire}, since, now)
+	require.NoError(t, err)
+	var got []uuid.UUID
+	for _, m := range freed {
+		require.Equal(t, work.Confirm, m.Kind)
+		got = append(got, m.ID)
+	}
+	require.Equal(t, []uuid.UUID{ids[1], ids[2], ids[5]}, got, "the oldest first")
+}
