@@ -163,8 +163,8 @@ func TestStaleOneTimeRowIsTakenUpByItsLikeOnly(t *testing.T) {
 	require.Equal(t, len(kinds)+1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`), fresh.ID)
 }
 
-// A one-time row that another request has leased is left to it: one that asks for the like meanwhile
-// gets an account of its own, at once. From the end of the lease on the row is taken up.
+// A one-time row that another request has leased is left to it: one that asks for the like gets an
+// account of its own meanwhile, at once. From the end of the lease on the row is taken up.
 func TestLeasedOneTimeRowIsLeftToItsRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
