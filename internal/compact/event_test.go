@@ -36,7 +36,7 @@ func TestAnyEventComesBack(t *testing.T) {
 		back, err := FullEvent(Event(body))
 		return err == nil && bytes.Equal(back, body)
 	}
-	for _, body := range []string{"", "{", "\x00", "\x01", "\x01{}", "\x7f\xff", anEvent, anEvent + anEvent, strings.Repeat("\x00", 100), strings.Repeat("\xff", 5000), strings.Repeat(anEvent, 300)} {
+	for _, body := range []string{"", "{", strings.Repeat("a", shortest-1), strings.Repeat("a", shortest), "\x00", "\x01", "\x01{}", "\x7f\xff", anEvent, anEvent + anEvent, strings.Repeat("\x00", 100), strings.Repeat("\xff", 5000), strings.Repeat(anEvent, 300)} {
 		require.True(t, comesBack([]byte(body)), "%.50q", body)
 	}
 	rapid.Check(t, func(t *rapid.T) {
