@@ -78,7 +78,7 @@ func (s *Service) makeShadow(ctx context.Context, of Tenant) error {
 		owner := of.ID.String() + shadowDomain
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO tenants (id, name, email, email_verified_at, kyc_status, business_type, created_at, updated_at)
-			VALUES ($1, $2, $3, $4, 'verified', 'other', $4, $4) ON CONFLICT (id) DO NOTHING`, of.ID, of.Name, owner, now); err != nil {
+			VALUES ($1, $2, $3, $4, 'verified', 'other', $4, $4) ON CONFLICT DO NOTHING`, of.ID, of.Name, owner, now); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, of.ID); err != nil {
