@@ -111,6 +111,7 @@ func TestReconcileComparesPayouts(t *testing.T) {
 		b.inBooks(ref, status, books, fee)
 	}
 	pay("agrees", "success", "300.00", "300.00", fakebank.Paid, "12.50")
+	pay("fee-unsaid", "success", "300.00", "300.00", fakebank.NoFee, "12.50")
 	pay("refunded-too", "refunded", "300.00", "300.00", fakebank.Refund, nil)
 	pay("failed-too", "failed", "300.00", "300.00", fakebank.Refund, nil)
 	pay("on-its-way", "processing", "300.00", "300.00", fakebank.Paid, nil)
@@ -143,9 +144,9 @@ func TestReconcileComparesPayouts(t *testing.T) {
 	}, said(r))
 	require.Equal(t, 9, r.Suspicious())
 	require.Equal(t, []string{"given-back", "dear"}, b.expedited(), "the transfer's own question books the refund, and the fee")
-	require.Equal(t, 8, r.Bank.Payouts["success"].Count)
-	require.Equal(t, "7800.00", r.Bank.Payouts["success"].Amount.String())
-	require.Equal(t, 6, r.Books.Payouts["success"].Count)
+	require.Equal(t, 9, r.Bank.Payouts["success"].Count)
+	require.Equal(t, "8100.00", r.Bank.Payouts["success"].Amount.String())
+	require.Equal(t, 7, r.Books.Payouts["success"].Count)
 
 	// They stay named, as they were, when the window has moved on, also while the bank does not
 	// answer, until bank and books agree.
