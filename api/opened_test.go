@@ -25,7 +25,7 @@ func TestAccountOpenedByAMember(t *testing.T) {
 	path := "/auth/customers/" + a["CustomerID"].(string) + "/kyc"
 	w.do("POST", path, `{"nin":"`+ninUnclear+`"}`, dev.withSession()...).refused(403, "this needs the role finance; yours is developer")
 	w.do("POST", path, `{"nin":"1234"}`, finance.withSession()...).refused(400, "nin must be exactly 11 digits")
-	w.ask("POST", path, `{"nin":"`+ninUnclear+`"}`, 200, finance.withSession()).has(t, fields{"kycStatus": "pending_review"})
+	w.ask("POST", path, `{"nin":"`+ninUnclear+`"}`, 200, finance.withSession()).has(t, fields{"KYCStatus": "pending_review"})
 	for action, target := range map[string]string{"account.open": "account:" + a["ID"].(string), "kyc.submit": "customer:" + a["CustomerID"].(string)} {
 		r := w.do("GET", "/auth/audit?action="+action, "", owner.withSession()...).ok(200, nil)
 		require.NotContains(t, r.Body, ninUnclear)

@@ -65,9 +65,9 @@ function review(c, path, session, reload) {
     return [h('p', { class: 'dim' }, note), form([{
       name: 'nin', label: 'NIN', required: true, inputmode: 'numeric', pattern: '[0-9]{11}', maxlength: 11, autocomplete: 'off', hint: 'Eleven digits. It is checked at once, kept sealed, and never shown again but for its last four digits.',
     }], 'Submit NIN', async ({ nin }) => {
-      const { kycStatus } = await post(path + '/kyc', { nin });
+      const { KYCStatus: outcome } = await post(path + '/kyc', { nin });
       await reload();
-      announce({ approved: `KYC for ${c.Name} approved.`, rejected: 'There is no such NIN.' }[kycStatus] ?? 'The NIN waits for a review.');
+      announce({ approved: `KYC for ${c.Name} approved.`, rejected: 'There is no such NIN.' }[outcome] ?? 'The NIN waits for a review.');
       document.querySelector('h1').focus();
     })];
   }
