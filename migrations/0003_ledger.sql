@@ -241,11 +241,11 @@ CREATE TABLE prices (
 );
 COMMENT ON TABLE prices IS
     'What the platform takes, from a time on and until the next row of the same tenant starts; a tenant''s own goes before the list''s. Append-only.';
-COMMENT ON COLUMN prices.tenant_id IS 'all zeros: the list, for all tenants without an own price';
+COMMENT ON COLUMN prices.tenant_id IS 'all zeros: the list, for all tenants without a price of their own';
 COMMENT ON COLUMN prices.charged_on IS 'payment: its gross amount; payout: the amount of a settlement; vat: the fee of one of these';
 COMMENT ON COLUMN prices.percent IS 'and flat, together; rounded half up to the kobo';
 COMMENT ON COLUMN prices.cap IS 'NULL: none';
-COMMENT ON COLUMN prices.as_listed IS 'the tenant has no own price from then on: the list''s holds';
+COMMENT ON COLUMN prices.as_listed IS 'the tenant has no price of its own from then on: the list''s holds';
 CREATE TRIGGER prices_append_only BEFORE UPDATE OR DELETE ON prices FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- Changed under the lock of the account's balance.
