@@ -163,7 +163,7 @@ func TestPaymentTimeline(t *testing.T) {
 		}
 		require.Equal(t, []string{
 			"paid||", "received|t-1|webhook", "posted|" + p["id"].(string) + "|", "published|" + delivery.String() + "|payment.received pending",
-			"attempted|" + delivery.String() + "|HTTP 500", "attempted|" + delivery.String() + "|HTTP 204", "confirmed|000013|", "refunded|" + refund + "|pending",
+			"attempted|" + delivery.String() + "|HTTP 500", "attempted|" + delivery.String() + "|HTTP 204", "confirmed|" + paidSession + "|", "refunded|" + refund + "|pending",
 			"recalled||", "recall_closed||kept",
 		}, steps)
 	}

@@ -70,14 +70,20 @@ func (m *modes) inTest(live member) member {
 	return live
 }
 
+// stored waits until the sandbox has stored the simulated bank's event of a transaction.
+func (m *modes) stored(txn, eventType string) {
+	m.box.T.Helper()
+	const find = `SELECT count(*) FROM inbound_events WHERE id = (SELECT event_id FROM event_keys WHERE transaction = event_key($1) AND event_type = $2)`
+	testenv.Eventually(m.box.T, time.Minute, "the bank's "+eventType, func() bool { return testenv.Value[int64](m.box.Env, find, txn, eventType) == 1 })
+}
+
 // received posts what the bank has sent to the sandbox, as its worker would, and returns the
 // entry's status after a check against the bank's record.
 func (m *modes) received(txn string) string {
 	m.box.T.Helper()
 	ctx := context.Background()
-	const find = `SELECT count(*) FROM inbound_events WHERE id = (SELECT event_id FROM event_keys WHERE transaction = event_key($1))`
-	testenv.Eventually(m.box.T, time.Minute, "the bank's event", func() bool { return testenv.Value[int64](m.box.Env, find, txn) == 1 })
-	id := testenv.Value[uuid.UUID](m.box.Env, `SELECT event_id FROM event_keys WHERE transaction = event_key($1)`, txn)
+	m.stored(txn, "payment_success")
+	id := testenv.Value[uuid.UUID](m.box.Env, `SELECT event_id FROM event_keys WHERE transaction = event_key($1) AND event_type = 'payment_success'`, txn)
 	_, err := m.box.opts.Payments.Post(ctx, id)
 	require.NoError(m.box.T, err)
 	m.advance(time.Minute)
@@ -161,7 +167,7 @@ func TestFaultsOfTestPayments(t *testing.T) {
 		require.Equal(t, cmp.Or(map[string]string{"pending_at_bank": fakebank.StatusPending, "failed_at_bank": fakebank.StatusFailed}[fault], fakebank.StatusSuccess), record.Status)
 		if fault == "recalled" {
 			m.advance(time.Minute)
-			testenv.Eventually(t, time.Minute, "the recall", func() bool { record, _ = m.box.bank.Transaction(txn); return record.Status == fakebank.StatusRefund })
+			m.stored(txn, "payment_reversal") // its record says so before
 		}
 		require.Equal(t, want, m.received(txn), fault)
 	}

@@ -40,8 +40,8 @@ type Spec struct {
 	Timeout     time.Duration // of one run; the handler's context ends then
 	MaxRetry    int           // after that the task is archived, and the sweep enqueues the item anew
 	MaxIDs      int           // rows in one task; a row that is due again is a task of its own
-	Rest        time.Duration // how long a queue that has been empty for a while is not looked at
-	Delayed     time.Duration // how often a task whose time has come is looked for
+	IdlePoll    time.Duration // how long a queue that has been empty for a while is not looked at
+	DelayedPoll time.Duration // how often a task whose time has come is looked for
 }
 
 // Specs are the kinds' rules. An idle worker asks Redis for some 40 commands a second with them,
@@ -51,24 +51,24 @@ type Spec struct {
 var Specs = map[Kind]Spec{
 	// Concurrency: enough for a full batch to be collected while one is written (with 256, twice as
 	// many batches were written); whoever comes waits for both.
-	Ingest: {Concurrency: 512, Room: 2, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, Rest: 125 * time.Millisecond, Delayed: 5 * time.Second},
+	Ingest: {Concurrency: 512, Room: 2, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, IdlePoll: 125 * time.Millisecond, DelayedPoll: 5 * time.Second},
 	// Concurrency: the bank answers so many calls a second, and an item that waits for its turn
 	// with its lease taken would lose it.
-	Confirm: {Concurrency: 256, Room: 2, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, Rest: 500 * time.Millisecond, Delayed: time.Second},
+	Confirm: {Concurrency: 256, Room: 2, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, IdlePoll: 500 * time.Millisecond, DelayedPoll: time.Second},
 	// Concurrency: as for Confirm. Room: more, as the bank takes few a second, and what a tenant
 	// has no room for waits behind what others have not. MaxIDs: as for Deliver.
-	Settle: {Concurrency: 64, Room: 8, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, Rest: 333 * time.Millisecond, Delayed: time.Second},
+	Settle: {Concurrency: 64, Room: 8, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, IdlePoll: 333 * time.Millisecond, DelayedPoll: time.Second},
 	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, though
 	// not the rows beside it.
-	Deliver: {Concurrency: 256, Room: 4, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16, Rest: 125 * time.Millisecond, Delayed: 2 * time.Second},
-	Expire:  {Concurrency: 4, Room: 8, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1, Rest: time.Second, Delayed: 5 * time.Second},
+	Deliver: {Concurrency: 256, Room: 4, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16, IdlePoll: 125 * time.Millisecond, DelayedPoll: 2 * time.Second},
+	Expire:  {Concurrency: 4, Room: 8, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1, IdlePoll: time.Second, DelayedPoll: 5 * time.Second},
 }
 
-// SlowRest and SlowDelayed are Rest and Delayed of every slow queue: nothing in it is urgent, and
-// no task comes back to it.
+// SlowIdlePoll and SlowDelayedPoll are those of every slow queue: nothing in it is urgent, and no
+// task comes back to it.
 const (
-	SlowRest    = 1500 * time.Millisecond
-	SlowDelayed = 30 * time.Second
+	SlowIdlePoll    = 1500 * time.Millisecond
+	SlowDelayedPoll = 30 * time.Second
 )
 
 // SlowQueue names the queue for what goes beyond a tenant's share.

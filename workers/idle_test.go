@@ -110,5 +110,5 @@ func TestBusyQueueIsLookedAtOften(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("picked up after %s at the median, %s at most", took[15], took[29])
-	require.Less(t, took[15], tasks.Specs[tasks.Expire].Rest/2, "the median")
+	require.Less(t, took[15], tasks.Specs[tasks.Expire].IdlePoll/2, "the median")
 }

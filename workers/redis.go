@@ -82,7 +82,7 @@ var _ redis.Hook = idlePolling{}
 func newIdlePolling() idlePolling {
 	p := idlePolling{interval: map[string]time.Duration{}, lastTask: map[string]*atomic.Int64{}}
 	for k, spec := range tasks.Specs {
-		for i, rest := range []time.Duration{spec.Rest, tasks.SlowRest} {
+		for i, rest := range []time.Duration{spec.IdlePoll, tasks.SlowIdlePoll} {
 			key := "asynq:{" + tasks.Queues(k)[i] + "}:pending"
 			p.interval[key], p.lastTask[key] = rest, &atomic.Int64{}
 		}

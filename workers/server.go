@@ -249,9 +249,9 @@ func (w *Workers) begin() bool {
 
 // server is of one of a dispatcher's queues.
 func (w *Workers) server(d *dispatcher, queue string, slow bool) *asynq.Server {
-	concurrency, delayed := d.tasks[0], tasks.Specs[d.kind].Delayed
+	concurrency, delayed := d.tasks[0], tasks.Specs[d.kind].DelayedPoll
 	if slow {
-		concurrency, delayed = d.tasks[1], tasks.SlowDelayed
+		concurrency, delayed = d.tasks[1], tasks.SlowDelayedPoll
 	}
 	return asynq.NewServerFromRedisClient(w.Redis, asynq.Config{
 		Concurrency:              concurrency,

@@ -27,7 +27,7 @@ func TestPricesCommands(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, said, "Charge the list price for each payout of tenant ")
 	require.Contains(t, said, "from 2999-01-30T23:00:00Z on: the tenant's own price ends.")
-	require.Contains(t, out, "From 2999-01-30T23:00:00Z on: what the list says")
+	require.Contains(t, out, "From 2999-01-30T23:00:00Z on: the list price for each payout of tenant ")
 	o.lastAudit("prices.set", "tenant:"+id, "contract 12 has ended")
 	o.Exec(`ALTER TABLE prices DISABLE TRIGGER USER`) // the price has started
 	o.Exec(`UPDATE prices SET created_at = created_at - interval '1 hour', valid_from = valid_from - interval '1 hour' WHERE charged_on = 'payout' AND NOT as_listed`)
@@ -42,7 +42,7 @@ func TestPricesCommands(t *testing.T) {
 		want string
 	}{
 		{[]string{"--percent", "1"}, fee.ErrOn.Error()},
-		{[]string{"--on", "payment", "--percent", "101"}, `--percent is from 0 to 100 with at most four decimals, not "101"`},
+		{[]string{"--on", "payment", "--percent", "101"}, `--percent must be from 0 to 100 with at most four decimals, not "101"`},
 		{[]string{"--on", "payment", "--flat", "much"}, `--flat is a sum of naira, not "much"`},
 		{[]string{"--on", "payment", "--cap", "much"}, `--cap is a sum of naira or "none", not "much"`},
 		{[]string{"--on", "payment", "--minimum", "2", "--cap", "1"}, fee.ErrCap.Error()},

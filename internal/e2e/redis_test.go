@@ -132,12 +132,6 @@ func (p *paid) serves() {
 	require.Len(p.t, p.tenant.statement("shop-1").Lines, some)
 	p.tenant.open("shop-2")
 	p.tenant.want(200, "POST", "/auth/webhook-url", map[string]string{"url": p.endpoint.URL})
-	// On a machine that is busy elsewhere, hashing may take a request past its deadline.
-	var in answer
-	p.eventually("a login", func() bool {
-		in = p.tenant.send("POST", "/auth/login", map[string]string{"email": p.tenant.email, "password": p.tenant.password})
-		return in.status != http.StatusInternalServerError
-	})
-	require.Equal(p.t, 200, in.status, "%s", in.body)
+	p.tenant.want(200, "POST", "/auth/login", map[string]string{"email": p.tenant.email, "password": p.tenant.password})
 	require.Less(p.t, time.Since(begin), 5*answerLimit)
 }

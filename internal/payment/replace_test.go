@@ -1,7 +1,10 @@
 package payment_test
 
 import (
+	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,9 +47,15 @@ func (b *bundle) wronglyReversed() (uuid.UUID, fakebank.Transaction) {
 // toldOf are the deliveries, by their type, group and sum.
 func (b *bundle) toldOf(group uuid.UUID) string {
 	b.T.Helper()
-	return testenv.Value[string](b.Env, `
-		SELECT coalesce(string_agg(event_type || ' ' || substring(encode(body, 'escape') FROM '"amount":"([0-9.]+)"'), ', ' ORDER BY event_type DESC), '')
-		FROM deliveries WHERE transaction_group_id = $1`, group)
+	var told []string
+	for _, d := range b.Delivered(`transaction_group_id = $1`, group) {
+		var body struct{ Amount string }
+		require.NoError(b.T, json.Unmarshal([]byte(d.Body), &body))
+		told = append(told, d.EventType+" "+body.Amount)
+	}
+	slices.Sort(told)
+	slices.Reverse(told)
+	return strings.Join(told, ", ")
 }
 
 func (b *bundle) tellsAll() {
