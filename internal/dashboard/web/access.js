@@ -30,7 +30,7 @@ for (const [look, options] of Object.entries(looks)) {
       await page.getByRole('button', { name: 'Send invitation' }).click();
     };
     await invite(tenant.email, 'viewer');
-    await page.getByRole('alert').getByText('This e-mail address is a member\'s already.').waitFor();
+    await page.getByRole('alert').getByText('This e-mail address already belongs to a member.').waitFor();
     const email = 'developer-of-' + tenant.email;
     await invite(email, 'developer');
     await said(page, `Invitation sent to ${email}.`);

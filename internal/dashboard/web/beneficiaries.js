@@ -100,7 +100,7 @@ test('a beneficiary is saved and removed by keyboard alone', async () => {
   await page.getByRole('row', { name: 'AMINA BELLO' }).waitFor();
   await tabTo(page, 'Remove… AMINA BELLO');
   await page.keyboard.press('Enter');
-  await page.getByRole('dialog').getByText('Payouts that were accepted go on.').waitFor();
+  await page.getByRole('dialog').getByText('Payouts that were accepted continue.').waitFor();
   await tabTo(page, 'Remove');
   await page.keyboard.press('Enter');
   await page.getByText('No beneficiaries yet.').waitFor();
