@@ -17,8 +17,8 @@ import (
 // The commands of "The first payment by hand" in the README, and after them those of the guide that
 // call the API, run as they are written, in one shell, and every call is answered 2xx. Only the
 // addresses differ, and each sleep waits until what it is there for has happened. The commands of
-// test mode need a sandbox: what they call is TestSandbox's. The tenant's id, which the e-mail shows
-// beside the code, is random: it may begin with six digits.
+// test mode need a sandbox, and are left out: TestSandbox makes those calls. The tenant's id, which
+// the e-mail shows beside the code, is random: it may begin with six digits.
 func TestCommandsOfTheGuide(t *testing.T) {
 	for _, name := range []string{"bash", "curl", "jq"} {
 		if _, err := exec.LookPath(name); err != nil {
