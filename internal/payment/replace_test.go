@@ -47,15 +47,15 @@ func (b *bundle) wronglyReversed() (uuid.UUID, fakebank.Transaction) {
 // toldOf are the deliveries, by their type, group and sum.
 func (b *bundle) toldOf(group uuid.UUID) string {
 	b.T.Helper()
-	var told []string
+	var published []string
 	for _, d := range b.Delivered(`transaction_group_id = $1`, group) {
 		var body struct{ Amount string }
 		require.NoError(b.T, json.Unmarshal([]byte(d.Body), &body))
-		told = append(told, d.EventType+" "+body.Amount)
+		published = append(published, d.EventType+" "+body.Amount)
 	}
-	slices.Sort(told)
-	slices.Reverse(told)
-	return strings.Join(told, ", ")
+	slices.Sort(published)
+	slices.Reverse(published)
+	return strings.Join(published, ", ")
 }
 
 func (b *bundle) tellsAll() {
