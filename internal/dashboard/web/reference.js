@@ -9,7 +9,7 @@ import { newTenant, open, world } from './world.js';
 async function reference(options) {
   const v = await visitor(world.browser, world.service.url, options);
   await v.page.goto('/docs');
-  await v.page.locator('#operations-Accounts-getBalance').waitFor({ timeout: 60000 });
+  await v.page.locator('#operations-Accounts-listAccounts').waitFor({ timeout: 60000 }); // near the top: what is further down may not be rendered yet
   return v;
 }
 
