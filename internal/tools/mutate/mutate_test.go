@@ -422,3 +422,25 @@ func TestKindsOfTheTree(t *testing.T) {
 		}
 	}
 }
+
+// Two packages may call their statements alike: each becomes a variable, and so does what is made
+// of it.
+func TestStatementsOfOneName(t *testing.T) {
+	t.Parallel()
+	statements := "\nconst rowsSQL = `SELECT id FROM work WHERE id = $1` + listSQL\n\nconst listSQL = `\n\tAND due_at <= $2`\n\nfunc SQL() string { return rowsSQL }\n"
+	o := options{root: module(t, source+statements, weakTest), covered: []string{"./p", "./q"}, limit: time.Minute, jobs: 2, command: []string{"go"}}
+	for name, text := range map[string]string{"q.go": "package q\n" + statements, "q_test.go": "package q\n\nimport \"testing\"\n\nfunc TestSQL(t *testing.T) { SQL() }\n"} {
+		path := filepath.Join(o.root, "q", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := mutantsOf(o.root, []target{{"p", []string{"./p"}}, {"q", []string{"./q"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	newTestedTester(t, o, all, io.Discard)
+}

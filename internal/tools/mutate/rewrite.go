@@ -55,15 +55,16 @@ func prepare(files map[string]*sourceFile, s *schema) error {
 // loosen makes variables of the constants whose literals have mutants, and of those that are made
 // of them, by name in all packages together: a few more become variables than need be.
 func loosen(declared []declaration, s *schema) {
-	hot := map[string]bool{}
+	hot, loose := map[string]bool{}, map[*ast.GenDecl]bool{}
 	for changed := true; changed; {
 		changed = false
 		for _, d := range declared {
-			if hot[d.names()[0]] || !d.isHot(hot, s) {
+			if loose[d.decl] || !d.isHot(hot, s) {
 				continue
 			}
+			loose[d.decl], changed = true, true
 			for _, name := range d.names() {
-				hot[name], changed = true, true
+				hot[name] = true
 			}
 			d.file.inserts = append(d.file.inserts, added{d.from, d.from + len("const"), "var"})
 		}
