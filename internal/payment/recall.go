@@ -230,7 +230,9 @@ func (s *Service) openPosted(ctx context.Context, tx pg.Tx, events []*posting) e
 }
 
 // openStored opens the recalls that stored events report, in the same transaction, so that a stored
-// payment_reversal always holds the sum, of what is posted later too ([Service.openPosted]).
+// payment_reversal always holds the sum, of what is posted later too ([Service.openPosted]). A
+// payment that is stored and posted while this commits, which may have to wait for a standby, saw
+// no reversal and is not seen here: the commit is followed by another look.
 func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
 	for _, e := range events {
 		e.recalled = uuid.Nil
@@ -243,7 +245,14 @@ func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, i
 		}
 		if len(opened) > 0 {
 			e.recalled = opened[0]
+			continue
 		}
+		tx.AfterCommit(func(ctx context.Context) {
+			if _, err := s.OpenRecall(ctx, e.TxnRef, RecallByEvent); err != nil {
+				s.Log.WarnContext(ctx, "not looked once more for the payment of a payment_reversal; its confirmation asks the bank",
+					slog.String("transaction", e.TxnRef), slog.Any("err", err))
+			}
+		})
 	}
 	return nil
 }

@@ -125,6 +125,30 @@ func TestRecallBeforeThePosting(t *testing.T) {
 			wg.Wait()
 			return id
 		},
+		"while the reversal is committed": func(b *bundle, txn fakebank.Transaction) uuid.UUID {
+			b.Exec(`CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END'`)
+			b.Exec(`CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON event_keys INITIALLY DEFERRED
+				FOR EACH ROW WHEN (new.event_type = 'payment_reversal') EXECUTE FUNCTION wait()`)
+			var id uuid.UUID
+			var wg sync.WaitGroup
+			require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+				if _, err := tx.Exec(b.ctx, `SELECT pg_advisory_xact_lock(1)`); err != nil {
+					return err
+				}
+				wg.Go(func() { _, _ = b.svc.Receive(b.ctx, b.reversal(txn)) })
+				require.Eventually(b.T, func() bool { return b.LockWaits() == 1 }, 10*time.Second, time.Millisecond)
+				other := b.service(b.bank.URL()) // the first one's writer waits
+				r, err := other.Receive(b.ctx, b.sign(b.bank.EventFor(txn)))
+				if err == nil {
+					id = r.ID
+					_, err = other.Post(b.ctx, id)
+				}
+				return err
+			}))
+			wg.Wait()
+			require.Eventually(b.T, func() bool { return testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM recalls)`) }, 10*time.Second, time.Millisecond)
+			return id
+		},
 		"before it is assigned": func(b *bundle, txn fakebank.Transaction) uuid.UUID {
 			b.Exec(`UPDATE accounts SET status = 'expired', expired_at = $2, closed_at = $2 WHERE id = $1`, b.account, b.Clock.Now().Add(-time.Hour))
 			id := b.receive(b.sign(b.bank.EventFor(txn))).ID
