@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strconv"
@@ -22,32 +23,40 @@ func newAPICmd() *cobra.Command {
 		Short: "Serve the API (settings from the environment: `ajo settings`)",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load()
-			if err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			log := app.Logger(cfg)
-			ops, err := app.StartOps(cfg, log, runInside)
-			if err != nil {
-				return err
-			}
-			defer ops.Stop()
-			a, failed, err := app.StartAPI(ctx, cfg, log)
-			if err != nil {
-				return err
-			}
-			defer a.Stop()
-			log.Info("the API listens", "url", a.URL, "version", app.Version())
-			select {
-			case <-ctx.Done():
-				return nil
-			case err := <-failed:
-				return err
-			}
+			return runRole(cmd, config.Load, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+				a, failed, err := app.StartAPI(ctx, cfg, log)
+				if err != nil {
+					return err
+				}
+				defer a.Stop()
+				log.Info("the API listens", "url", a.URL, "version", app.Version())
+				select {
+				case <-ctx.Done():
+					return nil
+				case err := <-failed:
+					return err
+				}
+			})
 		},
 	}
+}
+
+// runRole reads the settings, serves the operations port and runs the role, until SIGINT or SIGTERM
+// ends its context.
+func runRole(cmd *cobra.Command, load func() (config.Config, error), run func(context.Context, config.Config, *slog.Logger) error) error {
+	cfg, err := load()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	log := app.Logger(cfg)
+	ops, err := app.StartOps(cfg, log, runInside)
+	if err != nil {
+		return err
+	}
+	defer ops.Stop()
+	return run(ctx, cfg, log)
 }
 
 func newWorkerCmd() *cobra.Command {
@@ -62,34 +71,20 @@ func newWorkerCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg, err := config.Load()
-			if err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return runWorker(ctx, cfg, wanted)
+			return runRole(cmd, config.Load, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+				w, err := app.StartWorker(ctx, cfg, log, wanted)
+				if err != nil {
+					return err
+				}
+				log.Info("the worker runs", "queues", wanted, "version", app.Version())
+				<-ctx.Done()
+				w.Stop()
+				return nil
+			})
 		},
 	}
 	cmd.Flags().StringVar(&queues, "queues", "", "queues to serve, with their concurrency, such as ingest=256,deliver=128; empty: all")
 	return cmd
-}
-
-func runWorker(ctx context.Context, cfg config.Config, queues map[tasks.Kind]int) error {
-	log := app.Logger(cfg)
-	ops, err := app.StartOps(cfg, log, runInside)
-	if err != nil {
-		return err
-	}
-	defer ops.Stop()
-	w, err := app.StartWorker(ctx, cfg, log, queues)
-	if err != nil {
-		return err
-	}
-	log.Info("the worker runs", "queues", queues, "version", app.Version())
-	<-ctx.Done()
-	w.Stop()
-	return nil
 }
 
 func newSandboxCmd() *cobra.Command {
@@ -102,21 +97,7 @@ mode on to it (AJO_TEST_URL and AJO_TEST_SECRET, the same secret here). The sett
 the NIN service and of mail are not read. Its data may be dropped at any time: the database, the
 Redis database and the folder above AJO_SPOOL_DIR, together.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.LoadSandbox()
-			if err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			log := app.Logger(cfg)
-			ops, err := app.StartOps(cfg, log, runInside)
-			if err != nil {
-				return err
-			}
-			defer ops.Stop()
-			return app.Sandbox(ctx, cfg, log)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runRole(cmd, config.LoadSandbox, app.Sandbox) },
 	}
 }
 
@@ -132,6 +113,9 @@ func parseQueues(s string) (map[tasks.Kind]int, error) {
 		k := tasks.Kind(name)
 		if _, ok := tasks.Specs[k]; !ok {
 			return nil, fmt.Errorf("--queues: there is no queue %q; the queues are ingest, confirm, settle, deliver and expire", name)
+		}
+		if _, twice := queues[k]; twice {
+			return nil, fmt.Errorf("--queues: %s is named twice", name)
 		}
 		n, err := strconv.Atoi(number)
 		if given && (err != nil || n < 1 || n > 10_000) {

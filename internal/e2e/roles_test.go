@@ -60,6 +60,7 @@ func TestBadQueues(t *testing.T) {
 	for queues, named := range map[string]string{
 		"nosuch": `"nosuch"`, "deliver=128,nosuch=4": `"nosuch"`, "deliver=0": "deliver", "deliver=-1": "deliver", "deliver=many": `"many"`,
 		"deliver=": "deliver", "deliver=10001": `"10001"`, ",": `""`, "deliver;ingest": `"deliver;ingest"`, "Deliver": `"Deliver"`,
+		"ingest=1,deliver,ingest=2": "ingest is named twice",
 	} {
 		got := runToEnd(t, t.TempDir(), nil, "worker", "--queues", queues)
 		require.Equal(t, 1, got.code, queues)
