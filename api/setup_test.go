@@ -131,13 +131,14 @@ func (w *world) webhooks(box *secret.Box, h safehttp.Options, o webhook.Options)
 	}}
 	client := safehttp.New(h)
 	w.T.Cleanup(client.Close)
-	return webhook.New(w.Pool, w.Clock, box, client, o)
+	o.Pool, o.Clock, o.Box, o.Client = w.Pool, w.Clock, box, client
+	return webhook.New(o)
 }
 
 // limits sets other rate limits, in this process only.
 func (w *world) limits(perKey, open string) {
 	w.T.Helper()
-	l, err := ratelimit.New(nil, perKey, open, slog.New(slog.DiscardHandler))
+	l, err := ratelimit.New(ratelimit.Options{PerTenant: perKey, Open: open, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(w.T, err)
 	w.opts.Limits = l
 }

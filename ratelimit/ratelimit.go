@@ -82,30 +82,38 @@ type Limiter struct {
 	done            sync.WaitGroup
 }
 
-// New returns a limiter with the given limits, each written as "600-M" (600 a minute; S, M, H or
-// D): perTenant for each tenant's key, and as much for its sessions; open for each address at the
-// endpoints that need no credential. The client only names the server: the limiter opens a
-// connection pool of its own to it, with short timeouts and without retries, because a retried
-// count counts twice. A nil client keeps the limits in this process. A Redis that does not answer
-// is no error; a bad limit is.
-func New(client redis.UniversalClient, perTenant, open string, log *slog.Logger) (*Limiter, error) {
+// Options are what a Limiter needs. A limit is written as "600-M" (600 a minute; S, M, H or D).
+type Options struct {
+	// Client only names the server: the limiter opens a connection pool of its own to it, with
+	// short timeouts and without retries, because a retried count counts twice. nil keeps the
+	// limits in this process.
+	Client redis.UniversalClient
+	// PerTenant is for each tenant's key, and as much for its sessions.
+	PerTenant string
+	// Open is for each address, at the endpoints that need no credential.
+	Open string
+	Log  *slog.Logger
+}
+
+// New returns a limiter. A Redis that does not answer is no error; a bad limit is.
+func New(o Options) (*Limiter, error) {
 	l := &Limiter{
 		local: memory.NewStoreWithOptions(limiter.StoreOptions{Prefix: prefix, CleanUpInterval: time.Minute}),
-		log:   log, lost: make(chan struct{}, 1),
+		log:   o.Log, lost: make(chan struct{}, 1),
 	}
 	var err error
-	if l.perTenant, err = parse(perTenant); err != nil {
+	if l.perTenant, err = parse(o.PerTenant); err != nil {
 		return nil, err
 	}
-	if l.open, err = parse(open); err != nil {
+	if l.open, err = parse(o.Open); err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
-	if client == nil {
+	if o.Client == nil {
 		return l, nil
 	}
-	l.client = own(client)
+	l.client = own(o.Client)
 	if err := l.connect(); err != nil {
 		metrics.LimitsAreLocal(true)
 		l.log.Warn("rate limits are kept in this process: redis does not answer", "error", err)

@@ -57,7 +57,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func newLimiter(t *testing.T, client redis.UniversalClient, perTenant, open string) *Limiter {
 	t.Helper()
-	l, err := New(client, perTenant, open, quiet())
+	l, err := New(Options{Client: client, PerTenant: perTenant, Open: open, Log: quiet()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
@@ -172,9 +172,9 @@ func TestWindowEnds(t *testing.T) {
 func TestBadLimitsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "600", "600-X", "x-M", "0-M", "-1-M", "600-M-M"} {
-		_, err := New(nil, bad, "20-M", quiet())
+		_, err := New(Options{PerTenant: bad, Open: "20-M", Log: quiet()})
 		require.ErrorContains(t, err, "600-M", bad)
-		_, err = New(nil, "600-M", bad, quiet())
+		_, err = New(Options{PerTenant: "600-M", Open: bad, Log: quiet()})
 		require.Error(t, err, bad)
 	}
 }
@@ -184,7 +184,7 @@ func TestRedisAwayAtStart(t *testing.T) {
 	var log bytes.Buffer
 	client := redis.NewClient(&redis.Options{Addr: closedPort(t)})
 	t.Cleanup(func() { _ = client.Close() })
-	l, err := New(client, "5-H", "3-H", slog.New(slog.NewTextHandler(&log, nil)))
+	l, err := New(Options{Client: client, PerTenant: "5-H", Open: "3-H", Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	require.Contains(t, log.String(), "kept in this process")

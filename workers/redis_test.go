@@ -3,7 +3,6 @@ package workers
 import (
 	"context"
 	"crypto/sha256"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -54,7 +53,7 @@ func newScaled(t *testing.T, url string) *scaled {
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	s := &scaled{bundle: setupOn(t, testenv.New(t), client), hash: sha256.Sum256([]byte(t.Name())), banks: &countedBank{}}
 	for i := range s.limits {
-		s.limits[i], err = ratelimit.New(client, "1000-H", "20-M", slog.New(slog.NewTextHandler(io.Discard, nil)))
+		s.limits[i], err = ratelimit.New(ratelimit.Options{Client: client, PerTenant: "1000-H", Open: "20-M", Log: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.limits[i].Close()) })
 	}

@@ -73,7 +73,7 @@ func setupOn(t *testing.T, e *testenv.Env, client redis.UniversalClient) *bundle
 			Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
 			ConfirmDelays: []time.Duration{time.Millisecond}, ConfirmMisses: 3, ConfirmMinAge: time.Minute, ConfirmDeadline: time.Hour,
 		}),
-		Webhooks:  webhook.New(e.Pool, clock.System, box, safehttp.New(safehttp.Options{Allow: loopback}), webhook.Options{}),
+		Webhooks:  webhook.New(webhook.Options{Pool: e.Pool, Clock: clock.System, Box: box, Client: safehttp.New(safehttp.Options{Allow: loopback})}),
 		Accounts:  account.New(account.Options{Pool: e.Pool, Bank: bank, Box: box, Clock: clock.System}),
 		Transfers: transfer.New(transfer.Options{Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, Delays: []time.Duration{time.Millisecond}}),
 	}

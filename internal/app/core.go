@@ -244,7 +244,8 @@ func (c *core) callbacks() safehttp.Rules {
 // quarter.
 func (c *core) webhooks(workers int) *webhook.Service {
 	client := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production()})
-	s := webhook.New(c.pool, &c.clock, c.box, client, webhook.Options{
+	s := webhook.New(webhook.Options{
+		Pool: c.pool, Clock: &c.clock, Box: c.box, Client: client,
 		Delays: c.cfg.DeliveryDelays, Version: Version(), Log: c.log, Callbacks: c.callbacks(), Test: c.cfg.Sandbox,
 		PerEndpoint: max(1, workers/8), PerTenant: max(1, workers/4),
 	})

@@ -49,7 +49,7 @@ func (o *opsConsole) get(ctx context.Context) (*console.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits, err := ratelimit.New(tools.redis, o.cfg.RateLimit, o.cfg.RateLimitOpen, o.log)
+	limits, err := ratelimit.New(ratelimit.Options{Client: tools.redis, PerTenant: o.cfg.RateLimit, Open: o.cfg.RateLimitOpen, Log: o.log})
 	if err != nil {
 		tools.Close()
 		return nil, fmt.Errorf("AJO_RATE_LIMIT or AJO_RATE_LIMIT_OPEN: %w", err)

@@ -65,7 +65,7 @@ func startAPI(ctx context.Context, cfg config.Config, log *slog.Logger, bank *sa
 	if err != nil {
 		return nil, nil, err
 	}
-	limits, err := ratelimit.New(c.redis, cfg.RateLimit, cfg.RateLimitOpen, log)
+	limits, err := ratelimit.New(ratelimit.Options{Client: c.redis, PerTenant: cfg.RateLimit, Open: cfg.RateLimitOpen, Log: log})
 	if err != nil {
 		return nil, nil, fmt.Errorf("AJO_RATE_LIMIT or AJO_RATE_LIMIT_OPEN: %w", err)
 	}

@@ -168,7 +168,7 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	t.Freezes = &freeze.Service{Pool: t.pool, Clock: clock.System}
 	t.Limits = &limit.Service{Pool: t.pool, Clock: clock.System}
 	t.Prices = &fee.Prices{Pool: t.pool, Clock: clock.System}
-	t.Webhooks = webhook.New(t.pool, clock.System, t.box, nil, webhook.Options{})
+	t.Webhooks = webhook.New(webhook.Options{Pool: t.pool, Clock: clock.System, Box: t.box})
 	if t.archive, err = archiveOf(s.Archive, t.pool, clock.System, s.Log); err != nil {
 		return err
 	}

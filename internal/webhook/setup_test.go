@@ -58,7 +58,8 @@ func setupWith(t testing.TB, o Options, h safehttp.Options) *bundle {
 func (b *bundle) another(o Options, h safehttp.Options) *Service {
 	h.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	client := safehttp.New(h)
-	s := New(b.Pool, b.Clock, b.box, client, o)
+	o.Pool, o.Clock, o.Box, o.Client = b.Pool, b.Clock, b.box, client
+	s := New(o)
 	b.T.Cleanup(func() {
 		s.Close()
 		client.Close()

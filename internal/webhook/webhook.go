@@ -75,8 +75,13 @@ var defaultDelays = []time.Duration{2 * time.Minute, 5 * time.Minute, 11 * time.
 
 const defaultPerEndpoint = 32
 
-// Options says how deliveries are tried.
+// Options are what a Service needs, and how deliveries are tried.
 type Options struct {
+	Pool  *pg.Pool
+	Clock clock.Clock
+	Box   *secret.Box
+	// Client makes the calls; nil: this process delivers nothing.
+	Client *safehttp.Client
 	// Delays are the waits after a failed attempt, in order; one attempt more than that is made.
 	// Each gets 0–10 % on top.
 	Delays []time.Duration
@@ -116,7 +121,7 @@ type Service struct {
 const maxBatch = 100
 
 // New returns the service. [Service.Close] ends it.
-func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Client, o Options) *Service {
+func New(o Options) *Service {
 	if o.Delays == nil {
 		o.Delays = defaultDelays
 	}
@@ -132,10 +137,10 @@ func New(pool *pg.Pool, clk clock.Clock, box *secret.Box, client *safehttp.Clien
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{pool: pool, clock: clk, box: box, client: client, opts: o, limiter: newLimiter(o.PerEndpoint, o.PerTenant, clk), logMargin: logMargin}
-	s.claims = pg.NewBatcher(pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch}, s.claim)
-	s.holds = pg.NewBatcher(pool, pg.BatchOptions[work.Outcome]{Name: "webhook/hold", Max: maxBatch}, s.hold)
-	s.records = pg.NewBatcher(pool, pg.BatchOptions[attemptResult]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attemptResult.id)}, s.record)
+	s := &Service{pool: o.Pool, clock: o.Clock, box: o.Box, client: o.Client, opts: o, limiter: newLimiter(o.PerEndpoint, o.PerTenant, o.Clock), logMargin: logMargin}
+	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch}, s.claim)
+	s.holds = pg.NewBatcher(o.Pool, pg.BatchOptions[work.Outcome]{Name: "webhook/hold", Max: maxBatch}, s.hold)
+	s.records = pg.NewBatcher(o.Pool, pg.BatchOptions[attemptResult]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attemptResult.id)}, s.record)
 	return s
 }
 
