@@ -53,6 +53,7 @@ func (w *world) tables(ctx context.Context) (map[string]table, error) {
 
 // stored adds what each of n payments has taken since the tables were as before: of the disk, of
 // the write-ahead log, and of a vacuum's work. It ends the roles, so that Postgres has counted all.
+// The disk is that of the tables whose rows stay.
 func (r *run) stored(ctx context.Context, f *flow, row string, before map[string]table, u usage, n int) error {
 	f.worker.Stop(syscall.SIGTERM, stopLimit)
 	f.api.Stop(syscall.SIGTERM, stopLimit)
@@ -61,11 +62,14 @@ func (r *run) stored(ctx context.Context, f *flow, row string, before map[string
 		return err
 	}
 	var sum table
+	var pending int64
 	var sizes, dead []string
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		size, left := after[name].Size-before[name].Size, after[name].Dead-before[name].Dead
-		sum.Size += size
-		if name != "work" { // its rows are removed by design
+		if name == "work" { // its rows are removed by design, and their space is used again
+			pending = size
+		} else {
+			sum.Size += size
 			sum.Dead += left
 		}
 		if size >= int64(n) {
@@ -79,7 +83,8 @@ func (r *run) stored(ctx context.Context, f *flow, row string, before map[string
 		r.add(figure{Row: row, What: what, Unit: unit, Value: float64(sum) / float64(n), Goal: goal, AtMost: true, Note: note})
 	}
 	of := fmt.Sprintf("of %d payments", n)
-	each("disk a payment, indexes and free space included", "B", sum.Size, 3000, of+", after a vacuum: "+strings.Join(sizes, ", "))
+	each("disk a payment, indexes and free space included", "B", sum.Size, 3000,
+		fmt.Sprintf("%s, after a vacuum: %s; not counted: work, whose space is used again, has grown by %d bytes in all", of, strings.Join(sizes, ", "), pending))
 	each("WAL a payment", "B", u.wal, 8000, of+" after a checkpoint")
 	each("dead rows a payment, but for those of work", "", sum.Dead, 0.5, of+", deleted, or updated and not HOT: "+strings.Join(dead, ", "))
 	return nil

@@ -310,6 +310,8 @@ func TestSchemaKeepsEntriesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.credit("10.00")
+	const into = `INSERT INTO ledger_entries (id, tenant_id, account_id, contra, seq, direction, amount, fee, currency, status, narration,
+		provider_txn_ref, transaction_group_id, transfer_ref, reversal_of, running_balance, created_at) `
 	for _, sql := range []string{
 		`UPDATE ledger_entries SET amount = 11 WHERE id = $1`,
 		`UPDATE ledger_entries SET running_balance = 11 WHERE id = $1`,
@@ -317,13 +319,13 @@ func TestSchemaKeepsEntriesAsTheyAre(t *testing.T) {
 		`UPDATE ledger_entries SET status = 'confirmed', fee = 1 WHERE id = $1`,
 		`DELETE FROM ledger_entries WHERE id = $1`,
 		`DELETE FROM ledger_balances WHERE account_id = (SELECT account_id FROM ledger_entries WHERE id = $1)`,
-		`INSERT INTO ledger_entries SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, direction, amount, fee, currency, 'confirmed', narration,
+		into + `SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, direction, amount, fee, currency, 'confirmed', narration,
 			provider_txn_ref, gen_random_uuid(), transfer_ref, reversal_of, running_balance, created_at FROM ledger_entries WHERE id = $1`,
-		`INSERT INTO ledger_entries SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, direction, 'NaN', fee, currency, status, narration,
+		into + `SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, direction, 'NaN', fee, currency, status, narration,
 			provider_txn_ref, gen_random_uuid(), transfer_ref, reversal_of, running_balance, created_at FROM ledger_entries WHERE id = $1`,
-		`INSERT INTO ledger_entries SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, direction, 1.005, fee, currency, status, narration,
+		into + `SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, direction, 1.005, fee, currency, status, narration,
 			provider_txn_ref, gen_random_uuid(), transfer_ref, reversal_of, running_balance, created_at FROM ledger_entries WHERE id = $1`,
-		`INSERT INTO ledger_entries SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, 'debit', amount, fee, currency, 'reversed', narration,
+		into + `SELECT gen_random_uuid(), tenant_id, account_id, contra, 99, 'debit', amount, fee, currency, 'reversed', narration,
 			provider_txn_ref, transaction_group_id, transfer_ref, id, running_balance, created_at FROM ledger_entries WHERE id = $1`,
 	} {
 		_, err := b.Pool.Exec(b.ctx, sql, e.ID)

@@ -32,9 +32,14 @@ CREATE TABLE ledger_entries (
     id                   uuid PRIMARY KEY,
     tenant_id            uuid NOT NULL,
     account_id           uuid NOT NULL,
+    transaction_group_id uuid NOT NULL,
+    seq                  bigint NOT NULL CHECK (seq > 0),
+    created_at           timestamptz NOT NULL,
+    confirmed_at         timestamptz,
+    review_from_seq      bigint,
+    review_to_seq        bigint,
     contra               text NOT NULL DEFAULT 'provider_float'
         CHECK (contra IN ('provider_float', 'bank_fees', 'taxes', 'platform_revenue', 'suspense')),
-    seq                  bigint NOT NULL CHECK (seq > 0),
     direction            text NOT NULL CHECK (direction IN ('credit', 'debit')),
     amount               naira NOT NULL CHECK (amount > 0),
     fee                  naira NOT NULL DEFAULT 0 CHECK (fee >= 0),
@@ -42,13 +47,9 @@ CREATE TABLE ledger_entries (
     status               text NOT NULL CHECK (status IN ('provisional', 'confirmed', 'reversed', 'needs_review')),
     narration            text NOT NULL DEFAULT '',
     provider_txn_ref     text NOT NULL DEFAULT '',
-    transaction_group_id uuid NOT NULL,
     transfer_ref         text,
     reversal_of          uuid REFERENCES ledger_entries (id),
     running_balance      naira NOT NULL,
-    created_at           timestamptz NOT NULL,
-    review_from_seq             bigint,
-    review_to_seq         bigint,
     hash                 bytea,
     sender_name          text NOT NULL DEFAULT '',
     sender_bank          text NOT NULL DEFAULT '',
@@ -57,7 +58,6 @@ CREATE TABLE ledger_entries (
     record_session       text,
     record_name          text,
     record_bank          text,
-    confirmed_at         timestamptz,
     kind                 text NOT NULL DEFAULT '' CHECK (kind IN ('', 'fee', 'suspense', 'move', 'book_transfer', 'platform_fee', 'split')),
     price_id             uuid CHECK (price_id IS NULL OR (direction = 'credit' AND kind = '' AND reversal_of IS NULL)),
     split                jsonb CHECK (split IS NULL OR (direction = 'credit' AND kind = '' AND reversal_of IS NULL)),
@@ -71,7 +71,7 @@ CREATE TABLE ledger_entries (
     CHECK (contra = 'provider_float' OR kind <> ''),
     CHECK (status <> 'needs_review' OR review_from_seq IS NOT NULL),
     CHECK (record_account IS NULL OR status IN ('confirmed', 'reversed'))
-) WITH (fillfactor = 45);
+) WITH (fillfactor = 46);
 CREATE UNIQUE INDEX ledger_entries_seq ON ledger_entries (account_id, seq);
 -- Nothing is posted twice, and nothing is reversed twice.
 CREATE UNIQUE INDEX ledger_entries_group ON ledger_entries (transaction_group_id, direction);

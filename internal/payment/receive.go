@@ -83,13 +83,13 @@ type eventRow struct {
 // inbound is an event on its way into the table.
 type inbound struct {
 	eventRow
-	SignatureValid bool              `pg:"signature_valid"`
-	Authentic      bool              `pg:"authentic"`
-	RequestID      string            `pg:"request_id"`
-	Type           string            `pg:"event_type"`
-	Status         Status            `pg:"status"`
-	Category       Category          `pg:"category"`
-	Digest         [sha256.Size]byte `pg:"digest"`
+	SignatureValid bool     `pg:"signature_valid"`
+	Authentic      bool     `pg:"authentic"`
+	RequestID      string   `pg:"request_id"`
+	Type           string   `pg:"event_type"`
+	Status         Status   `pg:"status"`
+	Category       Category `pg:"category"`
+	Digest         []byte   `pg:"digest"`
 	// an event that this one may be a repeat of
 	LookAlikeOf *uuid.UUID `pg:"look_alike_of"`
 
@@ -194,7 +194,7 @@ func (e *inbound) forged(why error) {
 	if len(e.body) > maxForgedBody {
 		e.body = bytes.Clone(e.body[:maxForgedBody])
 	}
-	e.Digest = sha256.Sum256(e.body)
+	e.Digest = firstHalf(e.body)
 }
 
 // fill copies the fields that the signature does not cover. A bad amount is recorded here, and
@@ -227,7 +227,7 @@ func (e *inbound) fill(v *values, at time.Time) {
 		e.Currency, e.Alias, e.Number, at.Format(time.RFC3339Nano))
 }
 
-func digest(parts ...string) [sha256.Size]byte {
+func digest(parts ...string) []byte {
 	b := make([]byte, 0, 256)
 	for i, p := range parts {
 		if i > 0 {
@@ -235,7 +235,13 @@ func digest(parts ...string) [sha256.Size]byte {
 		}
 		b = append(b, p...)
 	}
-	return sha256.Sum256(b)
+	return firstHalf(b)
+}
+
+// firstHalf is the first half of the SHA-256.
+func firstHalf(b []byte) []byte {
+	sum := sha256.Sum256(b)
+	return sum[:sha256.Size/2]
 }
 
 // keyed is an event with what is stored of it elsewhere: its body, and its keys as the SQL function
@@ -360,7 +366,7 @@ type original struct {
 // and its events write sender, reference and time each in its own way, so their digests differ:
 // between them, what counts is that they are about the same money.
 func (o *original) conflicts(e *inbound) bool {
-	if bytes.Equal(o.Digest, e.Digest[:]) {
+	if bytes.Equal(o.Digest, e.Digest) {
 		return false
 	}
 	return o.Source == e.Source || !o.sameMoney(&e.eventRow)

@@ -2,7 +2,6 @@ package payment
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -400,9 +399,9 @@ func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, 
 	if err != nil {
 		return nil, err
 	}
-	id, sum := uuid.Must(uuid.NewV7()), sha256.Sum256(body)
+	id := uuid.Must(uuid.NewV7())
 	row, err := pg.One(ctx, tx, pgx.RowToStructByPos[eventRow], ErrEventNotFound, replaceSQL,
-		eventID, id, sourceReplacement, replacementID(eventID), kind+":"+eventID.String(), to.Amount, to.Fee, sum[:], compact.Event(body), now)
+		eventID, id, sourceReplacement, replacementID(eventID), kind+":"+eventID.String(), to.Amount, to.Fee, firstHalf(body), compact.Event(body), now)
 	if err != nil {
 		return nil, err
 	}
