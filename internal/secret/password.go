@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"testing"
 
 	"golang.org/x/crypto/argon2"
 )
@@ -16,12 +17,31 @@ import (
 // Argon2id with OWASP's parameters: 19 MiB of memory, two passes, one lane; 16 bytes of salt, 32 of
 // hash.
 const (
-	argonMemory = 19 * 1024 // KiB
-	argonTime   = 2
+	owaspMemory = 19 * 1024 // KiB
+	owaspTime   = 2
 	argonLanes  = 1
 	saltSize    = 16
 	hashSize    = 32
 )
+
+// What a new hash costs; only [CheapHashes] changes it.
+var (
+	argonMemory uint32 = owaspMemory
+	argonTime   uint32 = owaspTime
+)
+
+// CheapHashes has passwords hashed with hardly any memory, or again as in production. It is for
+// tests, most of which log in and ask nothing of the hash, and panics elsewhere. Nothing may be
+// hashed meanwhile.
+func CheapHashes(yes bool) {
+	if !testing.Testing() {
+		panic("secret: cheap hashes outside a test")
+	}
+	argonMemory, argonTime = owaspMemory, owaspTime
+	if yes {
+		argonMemory, argonTime = 64, 1
+	}
+}
 
 // What a stored hash may ask for at most, so that a damaged row cannot eat the machine.
 const (
@@ -37,10 +57,8 @@ var ErrPasswordHash = errors.New("secret: not a usable argon2id hash")
 // flood of logins so waits in line instead of taking 19 MiB each.
 var hashing = make(chan struct{}, max(1, min(runtime.GOMAXPROCS(0), 16)))
 
-// dummy is a hash that no password is checked against in earnest.
-var dummy = sync.OnceValue(func() argonHash {
-	return argonHash{memory: argonMemory, time: argonTime, lanes: argonLanes, salt: random(saltSize), sum: random(hashSize)}
-})
+// dummySalt is the salt of a hash that no password is checked against in earnest.
+var dummySalt = sync.OnceValue(func() []byte { return random(saltSize) })
 
 type argonHash struct {
 	memory, time uint32
@@ -89,7 +107,8 @@ func IsPassword(ctx context.Context, hash string, password Redacted) (bool, erro
 // address, so that the answer's time does not give away which addresses are known. Its only error
 // is the context's.
 func DummyVerify(ctx context.Context, password Redacted) error {
-	_, err := dummy().compute(ctx, password)
+	dummy := argonHash{memory: argonMemory, time: argonTime, lanes: argonLanes, salt: dummySalt(), sum: make([]byte, hashSize)}
+	_, err := dummy.compute(ctx, password)
 	return err
 }
 

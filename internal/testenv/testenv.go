@@ -25,6 +25,7 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/partition"
 	"ajo/internal/pg"
+	"ajo/internal/secret"
 	"ajo/migrations"
 )
 
@@ -33,6 +34,9 @@ var Epoch = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
 // redisDatabases is how many database numbers the test Redis has (`ajo stack` starts it with 4096).
 const redisDatabases = 4096
+
+// Passwords cost next to nothing in tests.
+func init() { secret.CheapHashes(true) }
 
 // Env is one test's own world.
 type Env struct {
