@@ -66,7 +66,9 @@ func (r *run) stored(ctx context.Context, f *flow, row string, before map[string
 	var sizes, dead []string
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		size, left := after[name].Size-before[name].Size, after[name].Dead-before[name].Dead
-		if name == "work" { // its rows are removed by design, and their space is used again
+		// its rows are removed by design, and their space is used again: it grows until the second
+		// vacuum (docs/scale.md)
+		if name == "work" {
 			pending = size
 		} else {
 			sum.Size += size
