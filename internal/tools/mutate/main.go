@@ -66,6 +66,7 @@ type options struct {
 	jobs    int
 	seed    uint64
 	only    string
+	kind    string
 	command []string
 	limit   time.Duration
 	budget  time.Duration
@@ -83,6 +84,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 0, "the seed of the draw; 0: one is drawn")
 	command := flag.String("go", "go", "the go command, with what stands before it")
 	flag.StringVar(&o.only, "only", "", "only mutants of files whose path contains this")
+	flag.StringVar(&o.kind, "kind", "", "only mutants of this kind: lock, scope, state, money or boundary")
 	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "how long tests that are run together may take")
 	flag.DurationVar(&o.budget, "budget", 2*time.Minute, "how long the tests that are asked about a mutant may take, one after the other without it")
 	flag.BoolVar(&o.own, "own", false, "ask the tests of a mutant's first package alone")
@@ -162,7 +164,7 @@ func draw(all []mutant, ex excuses, o options) (drawn []mutant) {
 	rng := rand.New(rand.NewPCG(o.seed, 0))
 	left := map[string][]mutant{}
 	for _, i := range rng.Perm(len(all)) {
-		if _, ok := ex.excuse(all[i]); !ok && strings.Contains(all[i].file, o.only) {
+		if _, ok := ex.excuse(all[i]); !ok && strings.Contains(all[i].file, o.only) && (o.kind == "" || o.kind == all[i].kind()) {
 			left[all[i].kind()] = append(left[all[i].kind()], all[i])
 		}
 	}

@@ -444,3 +444,41 @@ func TestStatementsOfOneName(t *testing.T) {
 	}
 	newTestedTester(t, o, all, io.Discard)
 }
+
+// Mistakes that do not compile beside the others ask the tests that run their function: what is
+// assigned is noticed, and what does not compile by itself is no survivor.
+func TestApartInAFunction(t *testing.T) {
+	t.Parallel()
+	root := module(t, `package p
+
+type sum int
+
+func (s sum) IsPositive() bool { return s > 0 }
+
+// Sides are those of a line.
+type Sides struct{ Credit, Debit sum }
+
+// Line is one of a sum.
+func Line(s sum) (l Sides) {
+	if s.IsPositive() {
+		l.Credit = s
+	}
+	return l
+}
+`, "package p\n\nimport \"testing\"\n\nfunc TestLine(t *testing.T) {\n\tif l := Line(2); l.Credit != 2 {\n\t\tt.Error(l)\n\t}\n}\n")
+	all := mutantsOfSource(t, root, "./p")
+	o := options{root: root, covered: []string{"./p"}, limit: time.Minute, budget: time.Minute, jobs: 2, command: []string{"go"}}
+	tester := newTestedTester(t, o, all, io.Discard)
+	want := map[string]fate{"Credit": killed, "IsPositive": stillbirth}
+	for _, m := range all {
+		if fate, ok := want[m.before]; ok {
+			if r, err := tester.tryOne(t.Context(), m); err != nil || r.fate != fate || !tester.schema.apart[m.id] {
+				t.Errorf("%s: %s %s, %v", m.key(), r.fate, r.note, err)
+			}
+			delete(want, m.before)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no mutants of %v", want)
+	}
+}

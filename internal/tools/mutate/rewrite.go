@@ -47,7 +47,7 @@ func prepare(files map[string]*sourceFile, s *schema) error {
 	}
 	loosen(declared, s)
 	for _, group := range byDir {
-		noteUses(group, trees, offset)
+		noteUses(group, trees, s, offset)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (d declaration) isHot(hot map[string]bool, s *schema) bool {
 
 // noteUses makes each function of a package say which mutants it runs: those of what it names that
 // is declared outside of functions, and those inside it that cannot say so themselves.
-func noteUses(group []*sourceFile, trees map[*sourceFile]*ast.File, offset func(token.Pos) int) {
+func noteUses(group []*sourceFile, trees map[*sourceFile]*ast.File, s *schema, offset func(token.Pos) int) {
 	outside := map[string][]int{} // the mutants of each name's declaration
 	uses := map[string][]string{} // the declarations that name it
 	values := map[string]string{}
@@ -152,7 +152,7 @@ func noteUses(group []*sourceFile, trees map[*sourceFile]*ast.File, offset func(
 				ids = append(ids, reach(word, seen)...)
 			}
 			for _, m := range f.mutants {
-				if m.declares == nil && m.offset >= offset(fn.Pos()) && m.end <= to && m.host.hosting == alone {
+				if m.declares == nil && m.offset >= offset(fn.Pos()) && m.end <= to && (m.host.hosting == alone || s.apart[m.id]) {
 					ids = append(ids, m.id)
 				}
 			}
