@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/pg"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
 )
@@ -98,7 +99,7 @@ func TestSubmittedAgainAfterThreeQuestions(t *testing.T) {
 // else, but that: whoever has taken over meanwhile, and is about to submit again or to give the
 // money back, does neither.
 func TestAnAcknowledgementThatComesLate(t *testing.T) {
-	for name, attempts := range map[string]int{"before another submission": 1, "before the money is given back": transfer.MaxAttempts} {
+	for name, attempts := range map[string]int{"before another submission": 1, "before the money is given back": transfer.MaxAttempts, "while it is given back": transfer.MaxAttempts} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			b.fund("100.00")
@@ -108,12 +109,20 @@ func TestAnAcknowledgementThatComesLate(t *testing.T) {
 			b.Exec(`UPDATE transfers SET attempt_count = $2 WHERE id = $1`, p.ID, attempts)
 			b.Clock.Advance(work.Term)
 			other := b.claims(p, 1) // knows nothing of an acknowledgement
-			require.NoError(t, b.svc.AcknowledgeLate(b.ctx, late[0]))
-			require.NotNil(t, row[*time.Time](b, p, "acknowledged_at"))
-			if attempts == 1 {
-				require.Equal(t, []bool{false}, b.svc.SubmitTogether(b.ctx, other))
+			giveUp := func() error { return b.svc.GiveUp(b.ctx, other[0]) }
+			if name == "while it is given back" {
+				require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
+					_, err := tx.Exec(b.ctx, `UPDATE transfers SET acknowledged_at = $2 WHERE id = $1`, p.ID, b.Clock.Now())
+					return err
+				}, giveUp))
 			} else {
-				require.NoError(t, b.svc.GiveUp(b.ctx, other[0]))
+				require.NoError(t, b.svc.AcknowledgeLate(b.ctx, late[0]))
+				require.NotNil(t, row[*time.Time](b, p, "acknowledged_at"))
+				if attempts == 1 {
+					require.Equal(t, []bool{false}, b.svc.SubmitTogether(b.ctx, other))
+				} else {
+					require.NoError(t, giveUp())
+				}
 			}
 			got := b.get(p.MerchantTxRef)
 			require.Equal(t, transfer.Processing, got.Status)

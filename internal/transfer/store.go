@@ -410,8 +410,9 @@ func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []ending) ([]bool, 
 	return held, book(ctx, tx, now, ours)
 }
 
-// acknowledgedSQL locks transfers, and names those that the bank has acknowledged.
-const acknowledgedSQL = `SELECT id FROM (SELECT id, acknowledged_at FROM transfers t WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE) t
+// acknowledgedSQL locks transfers, and names those that the bank has acknowledged. Without the
+// OFFSET, Postgres moves the outer condition into the subquery and locks only what meets it already.
+const acknowledgedSQL = `SELECT id FROM (SELECT id, acknowledged_at FROM transfers t WHERE id = ANY($1) ORDER BY id OFFSET 0 FOR NO KEY UPDATE) t
 	WHERE acknowledged_at IS NOT NULL`
 
 // keepAcknowledged drops the ends by the bank's silence of what the bank has acknowledged since
