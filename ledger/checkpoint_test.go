@@ -40,7 +40,7 @@ func (b *books) checkpoints() string {
 
 func TestResumeReadsWhatIsNewer(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := alone(t)
 	r := b.resume()
 	require.Empty(t, r.Findings)
 	require.Empty(t, b.checkpoints(), "an account without entries has none")
@@ -145,7 +145,7 @@ func TestTamperedBelowACheckpoint(t *testing.T) {
 		for _, where := range []string{at, below} {
 			t.Run(d.name+", "+where, func(t *testing.T) {
 				t.Parallel()
-				b := setup(t)
+				b := alone(t)
 				b.lived()
 				for range 2 {
 					b.move(b.credit("9.00"), ledger.EventConfirm)
@@ -170,7 +170,7 @@ func TestTamperedBelowACheckpoint(t *testing.T) {
 		}
 	}
 	for _, seq := range []int{13, 14} {
-		b := setup(t)
+		b := alone(t)
 		b.lived()
 		for range 2 {
 			b.move(b.credit("9.00"), ledger.EventConfirm)
@@ -206,7 +206,7 @@ func TestTamperedCheckpoints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
+			b := alone(t)
 			b.lived()
 			require.Empty(t, b.resume().Findings)
 			b.credit("5.00")
@@ -223,7 +223,7 @@ func TestTamperedCheckpoints(t *testing.T) {
 	}
 	t.Run("gone", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := alone(t)
 		b.lived()
 		other := b.Env.Account(b.Env.Tenant(), "other")
 		require.NoError(t, b.tx(func(tx pg.Tx) error {
@@ -240,7 +240,7 @@ func TestTamperedCheckpoints(t *testing.T) {
 	// All hashes made anew leave a chain that holds: only the checkpoint knows another.
 	t.Run("of another history", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := alone(t)
 		b.lived()
 		require.Empty(t, b.resume().Findings)
 		b.Exec(`UPDATE ledger_checkpoints SET seq = 5, hash = sha256('')`)
@@ -262,7 +262,7 @@ func checksOf(r *ledger.Report) (names []string) {
 // Of two runs at once the later moment's checkpoints stay, whichever is stored last.
 func TestCheckpointsOfTwoRuns(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := alone(t)
 	b.credit("1.00")
 	earlier := b.read(false)
 	b.credit("2.00")
@@ -286,7 +286,7 @@ func TestCheckpointsOfTwoRuns(t *testing.T) {
 // Postings and moves go on while several runs read and store.
 func TestResumeBesidePostings(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := alone(t)
 	other := b.Env.Account(b.Env.Tenant(), "other")
 	accounts := []uuid.UUID{b.account, other}
 	stop := make(chan struct{})

@@ -24,13 +24,39 @@ import (
 // books is one account under test.
 type books struct {
 	*testenv.Env
-	ctx     context.Context
-	account uuid.UUID
+	ctx       context.Context
+	account   uuid.UUID
+	neighbour uuid.UUID
 }
 
+// setup has a neighbour beside the account: another tenant's, with an entry of each status and with
+// the same numbers as the account's will have.
 func setup(t testing.TB) *books {
+	b := alone(t)
+	own := b.account
+	b.account = b.Account(b.Tenant(), "neighbour")
+	b.fill()
+	b.neighbour, b.account = b.account, own
+	return b
+}
+
+// alone is setup for tests of the books as a whole.
+func alone(t testing.TB) *books {
 	e := testenv.New(t)
 	return &books{Env: e, ctx: context.Background(), account: e.Account(e.Tenant(), "customer-1")}
+}
+
+// fill posts an entry of each status.
+func (b *books) fill() {
+	b.T.Helper()
+	for i, event := range []ledger.Event{"", ledger.EventConfirm, ledger.EventReverse, ledger.EventHold} {
+		e := b.credit(fmt.Sprintf("7%d00.00", i))
+		if event != "" {
+			b.move(e, event)
+		}
+	}
+	_, err := b.debit("70.00")
+	require.NoError(b.T, err)
 }
 
 func (b *books) tx(fn func(tx pg.Tx) error) error { return pg.InTx(b.ctx, b.Pool, fn) }
@@ -581,4 +607,25 @@ func TestTransitionsDrawn(t *testing.T) {
 	require.Equal(t, []string{"provisional", "needs_review"}, ledger.Transitions.From(ledger.EventConfirm))
 	_, ok := ledger.Transitions.Next(fsm.Start, ledger.EventConfirm)
 	require.False(t, ok)
+}
+
+// A posting waits for nobody who has another account.
+func TestPostingBesideAnotherAccount(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, post := range []func(tx pg.Tx) error{
+		func(tx pg.Tx) error {
+			_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{posting(b.account, "5.00")})
+			return err
+		},
+		func(tx pg.Tx) error {
+			_, err := ledger.PostDebits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{posting(b.account, "1.00")})
+			return err
+		},
+	} {
+		require.NoError(t, b.Beside(func(tx pg.Tx) error {
+			_, err := tx.Exec(b.ctx, `SELECT FROM ledger_balances WHERE account_id = $1 FOR UPDATE`, b.neighbour)
+			return err
+		}, func() error { return b.tx(post) }))
+	}
 }

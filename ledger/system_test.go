@@ -70,7 +70,7 @@ func TestSystemAccountsAreTheTables(t *testing.T) {
 // Every movement has two sides, and each account's statement shows it from its own.
 func TestTrialBalanceAndStatements(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := alone(t)
 	first := b.Clock.Now()
 	b.credit("1000.00")
 	b.moveMoney(movement(ledger.Suspense, ledger.Credit, "250.00"), movement(ledger.BankFees, ledger.Debit, "20.00"), movement(ledger.Taxes, ledger.Debit, "1.50"))
@@ -180,7 +180,7 @@ func TestVerifyFindsAlteredSystemAccounts(t *testing.T) {
 // all of them sum to zero.
 func TestSystemAccountsSumToZero(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := alone(t)
 	own := ledger.SystemAccounts[1:]
 	sums := map[string]money.Amount{}
 	rapid.Check(t, func(r *rapid.T) {

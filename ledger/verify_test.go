@@ -96,7 +96,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 		for where, below := range map[string]int{"no checkpoint": 0, "above": 3, "below": 0} {
 			t.Run(name+", "+where, func(t *testing.T) {
 				t.Parallel()
-				b := setup(t)
+				b := alone(t)
 				for range below {
 					b.move(b.credit("5.00"), ledger.EventConfirm)
 				}

@@ -13,6 +13,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
@@ -235,4 +236,79 @@ func TestUpdatedAtAfterExpiry(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
+}
+
+// An opening that was given up at the bank is finished after all while the next caller waits for
+// its row: that caller has the account, and the bank is not called for it.
+func TestFinishedWhileTheNextCallerWaits(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.bank.Faults.SetDown(fakebank.DownAnswer)
+	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
+	require.ErrorIs(t, err, account.ErrProvider)
+	b.bank.Faults.SetDown(fakebank.Up)
+	var got account.Provisioned
+	require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `UPDATE accounts SET status = 'active', bank_account_number = '9000000001', bank_name = 'Nombank', leased_until = NULL`)
+		return err
+	}, func() (err error) {
+		got, err = b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
+		return err
+	}))
+	require.Equal(t, "9000000001", got.BankAccountNumber)
+	require.Empty(t, b.bank.Accounts())
+	require.True(t, testenv.Value[bool](b.Env, `SELECT leased_until IS NULL FROM accounts`))
+}
+
+// The deadline of the account that has a number is put off just when the bank issues the number
+// again: the account is active again, and keeps it.
+func TestNumberOfAnAccountWhoseDeadlineIsPutOff(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in, deadline := onetime("order-1"), b.Clock.Now().Add(time.Hour)
+	in.ExpiresAt = &deadline
+	old := b.provision(in)
+	b.Clock.Set(deadline.Add(time.Minute))
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnAccounts, Do: fakebank.Reissue, Value: old.BankAccountNumber})
+	ended := make(chan error, 1)
+	b.whileLocked(old.ID, func(tx pg.Tx) {
+		go func() {
+			_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
+			ended <- err
+		}()
+		testenv.Eventually(t, time.Minute, "the call to wait for the account", func() bool { return b.LockWaits() > 0 })
+		_, err := tx.Exec(b.ctx, `UPDATE accounts SET expires_at = $2 WHERE id = $1`, old.ID, deadline.Add(time.Hour))
+		require.NoError(t, err)
+	})
+	require.ErrorContains(t, <-ended, "which an active account has")
+}
+
+// What the bank says of a close is recorded under the account's lock, which is taken before that of
+// its work item: who has the account can have the item.
+func TestCloseIsRecordedUnderTheAccount(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.expired("customer-1")
+	bank, ended := newHeld(b.svc.Bank), make(chan error, 1)
+	svc := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock})
+	go func() { ended <- svc.AdvanceExpiry(b.ctx, id) }()
+	<-bank.there
+	b.whileLocked(id, func(tx pg.Tx) {
+		bank.answer <- nil
+		testenv.Eventually(t, time.Minute, "the record to wait for the account", func() bool { return b.LockWaits() > 0 })
+		_, err := tx.Exec(b.ctx, `SELECT FROM work WHERE id = $1 FOR UPDATE NOWAIT`, id)
+		require.NoError(t, err)
+	})
+	require.NoError(t, <-ended)
+	require.True(t, testenv.Value[bool](b.Env, `SELECT closed_at IS NOT NULL FROM accounts WHERE id = $1`, id))
+}
+
+// whileLocked runs f in a transaction that has locked the account.
+func (b *bundle) whileLocked(id uuid.UUID, f func(tx pg.Tx)) {
+	b.T.Helper()
+	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE`, id)
+		f(tx)
+		return err
+	}))
 }

@@ -18,6 +18,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
 	"ajo/internal/retry"
@@ -325,9 +326,17 @@ func TestForgedEventsAreBounded(t *testing.T) {
 	removed, err := b.svc.PurgeForged(b.ctx, 5)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, removed)
+	require.NoError(t, b.Beside(func(tx pg.Tx) error { // another process removes these
+		_, err := tx.Exec(b.ctx, `SELECT FROM inbound_events WHERE id IN (SELECT id FROM inbound_events WHERE forged ORDER BY received_at LIMIT 3) FOR UPDATE`)
+		return err
+	}, func() (err error) {
+		removed, err = b.svc.PurgeForged(b.ctx, 4)
+		return err
+	}))
+	require.EqualValues(t, 4, removed)
 	removed, err = b.svc.PurgeForged(b.ctx, 100)
 	require.NoError(t, err)
-	require.EqualValues(t, 14, removed)
+	require.EqualValues(t, 10, removed)
 	require.Equal(t, 21, count(), "half of them, and the one after which those came")
 	require.Equal(t, oldest.Add(19*time.Second), testenv.Value[time.Time](b.Env, `SELECT min(received_at) FROM inbound_events WHERE category = 'sig_invalid'`))
 	removed, err = b.svc.PurgeForged(b.ctx, 100)

@@ -82,6 +82,10 @@ func (b *bundle) oneUnderReview(sum string) {
 	require.EqualValues(b.T, 1, seen.ReviewCount)
 	_, err = tenant.New(tenant.Options{Pool: b.Pool, Clock: b.Clock}).BeginClose(b.ctx, b.tenant, byHand)
 	require.ErrorContains(b.T, err, "payments under review: 1")
+	other := b.Env.Tenant()
+	b.Account(other, "customer-1")
+	_, err = tenant.New(tenant.Options{Pool: b.Pool, Clock: b.Clock}).BeginClose(b.ctx, other, byHand)
+	require.NoError(b.T, err, "another tenant's payment is no reason")
 }
 
 const (

@@ -74,3 +74,26 @@ func (e *Env) Meanwhile(change func(pg.Tx) error, call func() error) error {
 	}))
 	return <-ended
 }
+
+// Beside runs call while a transaction holds what lock has locked, and returns what call returns. A
+// call that waits for it fails the test.
+func (e *Env) Beside(lock func(pg.Tx) error, call func() error) (err error) {
+	e.T.Helper()
+	ended := make(chan error, 1)
+	must(e.T, pg.InTx(context.Background(), e.Pool, func(tx pg.Tx) error {
+		if err := lock(tx); err != nil {
+			return err
+		}
+		go func() { ended <- call() }()
+		waits := 0
+		Eventually(e.T, time.Minute, "the call to end", func() bool {
+			waits = e.LockWaits()
+			return waits > 0 || len(ended) > 0
+		})
+		if waits > 0 {
+			e.T.Error("testenv: the call waits for a lock")
+		}
+		return nil
+	}))
+	return <-ended
+}

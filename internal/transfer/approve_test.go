@@ -429,3 +429,20 @@ func TestApprovedAndHeldBack(t *testing.T) {
 		require.Equal(t, transfer.Success, b.run(p).Status)
 	})
 }
+
+// What awaits approval is counted by tenant.
+func TestWhatAwaitsIsTheTenantsOwn(t *testing.T) {
+	b := setup(t)
+	tenant, account := b.tenant, b.account
+	b.tenant = b.Env.Tenant()
+	b.account = b.Account(b.tenant, "shop")
+	b.waiting(1)
+	b.tenant, b.account = tenant, account
+	for range 2 {
+		b.waiting(1)
+		b.settle("10.00") // below the threshold
+	}
+	got, err := b.svc.AwaitingApproval(b.ctx, tenant)
+	require.NoError(t, err)
+	require.Equal(t, transfer.Awaiting{Count: 2, Amount: money.Must("120.00")}, got)
+}

@@ -18,6 +18,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/page"
+	"ajo/internal/pg"
 	"ajo/internal/retry"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
@@ -230,4 +231,19 @@ func TestReplaySince(t *testing.T) {
 	require.GreaterOrEqual(t, testenv.Value[int](b.Env, `SELECT count(*) FROM work w WHERE due_at > (SELECT due_at FROM work JOIN deliveries d USING (id) WHERE d.transaction_group_id = $1)`,
 		live.TransactionGroupID), 28)
 	require.Equal(t, 30, testenv.Value[int](b.Env, `SELECT sum((detail->>'Count')::int) FROM audit_log WHERE action = 'deliveries.replay_since'`))
+}
+
+// Dead letters that another call is sending again are left to it: this one waits for none of them.
+func TestReplaySinceBesideAnother(t *testing.T) {
+	b := setup(t)
+	first, second := b.in(Dead), b.in(Dead)
+	require.NoError(t, b.Beside(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `SELECT FROM deliveries WHERE id = $1 FOR UPDATE`, first)
+		return err
+	}, func() error {
+		n, _, err := b.ReplaySince(b.ctx, b.tenant, time.Time{}, byHand)
+		require.Equal(t, 1, n)
+		return err
+	}))
+	require.Equal(t, string(Pending), testenv.Value[string](b.Env, `SELECT status FROM deliveries WHERE id = $1`, second))
 }

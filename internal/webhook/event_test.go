@@ -252,3 +252,16 @@ func TestTestEvent(t *testing.T) {
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM listen_events`))
 }
+
+// Who chooses the events that another request is choosing waits for it, and changes nothing.
+func TestEventsChosenTwiceAtOnce(t *testing.T) {
+	b := setup(t)
+	require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `UPDATE tenants SET webhook_events = $2 WHERE id = $1`, b.tenant, []Type{SettlementFailed})
+		return err
+	}, func() error {
+		_, err := b.Choose(b.ctx, b.tenant, []Type{SettlementFailed}, byHand)
+		return err
+	}))
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log`))
+}

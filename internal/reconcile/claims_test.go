@@ -1,0 +1,88 @@
+package reconcile
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+)
+
+// A run whose lease has ended is another worker's, at once: the first one can neither go on nor
+// finish, and its failure is not the run's.
+func TestRunThatAnotherWorkerHas(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	s := &Service{pool: e.Pool, clock: e.Clock}
+	window := func(*time.Time) (from, to time.Time) { return testenv.Epoch, testenv.Epoch.Add(time.Hour) }
+	claim := func(kind string) *comparison {
+		r := s.newRun(kind)
+		claimed, err := r.claim(t.Context(), window)
+		require.NoError(t, err)
+		require.True(t, claimed)
+		return r
+	}
+	first := claim(kindDaily)
+	e.Clock.Advance(runLease)
+	second := claim(kindDaily)
+	require.Equal(t, first.report.ID, second.report.ID)
+	is := func(status string, lease *time.Time) {
+		t.Helper()
+		require.Equal(t, status, testenv.Value[string](e, `SELECT status FROM reconciliations`))
+		got := testenv.Value[*time.Time](e, `SELECT leased_until FROM reconciliations`)
+		require.Equal(t, lease == nil, got == nil)
+		require.True(t, lease == nil || lease.Equal(*got), got)
+	}
+	e.Clock.Advance(time.Second)
+	require.ErrorIs(t, first.keepClaim(t.Context(), e.Pool, nil, nil), errLostRun)
+	require.ErrorIs(t, first.finish(t.Context()), errLostRun)
+	require.NoError(t, first.fail(errors.New("too late")))
+	is("running", &second.lease)
+	require.NoError(t, second.keepClaim(t.Context(), e.Pool, nil, nil))
+	is("running", &second.lease)
+	require.NoError(t, second.finish(t.Context()))
+	is("finished", nil)
+}
+
+// Of the runs that can be taken over, a worker takes the first one of its kind that no other has,
+// and none before its time.
+func TestWhichRunIsResumed(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	s := &Service{pool: e.Pool, clock: e.Clock}
+	now := e.Clock.Now()
+	run := func(kind, status string, hour int, lease *time.Time) (id uuid.UUID) {
+		from := now.Add(time.Duration(hour-100) * time.Hour)
+		id = uuid.Must(uuid.NewV7())
+		e.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, leased_until, finished_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $5 = 'failed' THEN $6::timestamptz END)`,
+			id, kind, from, from.Add(time.Hour), status, now, lease)
+		return id
+	}
+	resume := func() (uuid.UUID, bool) {
+		r := s.newRun(kindAgain)
+		resumed, err := r.resume(t.Context())
+		require.NoError(t, err)
+		return r.report.ID, resumed
+	}
+	run(kindDaily, "failed", 1, nil)
+	run(kindAgain, "waiting", 2, new(now.Add(time.Minute)))
+	_, resumed := resume()
+	require.False(t, resumed, "another kind's, and one before its time")
+	third, fourth := run(kindAgain, "waiting", 3, &now), run(kindAgain, "waiting", 4, &now)
+	var got uuid.UUID
+	require.NoError(t, e.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(t.Context(), `UPDATE reconciliations SET status = 'running', leased_until = $2 WHERE id = $1`, third, now.Add(time.Hour))
+		return err
+	}, func() error {
+		got, resumed = resume()
+		return nil
+	}))
+	require.True(t, resumed)
+	require.Equal(t, fourth, got, "the third is taken just now")
+	require.Equal(t, 1, testenv.Value[int](e, `SELECT count(*) FROM reconciliations WHERE kind = 'daily' AND status = 'failed'`))
+}
