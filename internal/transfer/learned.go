@@ -3,10 +3,15 @@ package transfer
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/work"
 )
 
 // learned is what the bank's answers to one claim show besides the outcome. It is stored with the
@@ -74,6 +79,36 @@ func (s *Service) keepAcknowledgement(ctx context.Context, st *claimed) error {
 		_, err := tx.Exec(ctx, `UPDATE transfers SET acknowledged_at = $2 WHERE id = $1 AND acknowledged_at IS NULL`, st.ID, s.Clock.Now())
 		return err
 	})
+}
+
+// acknowledgedSQL locks transfers, and names those that the bank has acknowledged. Without the
+// OFFSET, the outer condition would be asked below the lock, which then locks nothing.
+const acknowledgedSQL = `SELECT id FROM (SELECT id, acknowledged_at FROM transfers t WHERE id = ANY($1) ORDER BY id OFFSET 0 FOR NO KEY UPDATE) t
+	WHERE acknowledged_at IS NOT NULL`
+
+// keepAcknowledged drops the ends by the bank's silence of what the bank has acknowledged since
+// the claim ([Service.keepAcknowledgement]). It is asked about these again at once.
+func keepAcknowledged(ctx context.Context, tx pg.Tx, now time.Time, ends []ending, held []bool) error {
+	var silent []uuid.UUID
+	for i, e := range ends {
+		if held[i] && e.by == bySilence {
+			silent = append(silent, e.ID)
+		}
+	}
+	if len(silent) == 0 {
+		return nil
+	}
+	known, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], acknowledgedSQL, silent)
+	if err != nil {
+		return err
+	}
+	var again []work.Item
+	for i, e := range ends {
+		if held[i] && slices.Contains(known, e.ID) {
+			held[i], again = false, append(again, e.item(now))
+		}
+	}
+	return work.Schedule(ctx, tx, again...)
 }
 
 // alertAfter is the age from which a transfer that is still under way is reported at each of its

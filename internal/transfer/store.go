@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/metrics"
 	"ajo/internal/pg"
@@ -408,34 +407,4 @@ func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []ending) ([]bool, 
 		}
 	})
 	return held, book(ctx, tx, now, ours)
-}
-
-// acknowledgedSQL locks transfers, and names those that the bank has acknowledged. Without the
-// OFFSET, Postgres moves the outer condition into the subquery and locks only what meets it already.
-const acknowledgedSQL = `SELECT id FROM (SELECT id, acknowledged_at FROM transfers t WHERE id = ANY($1) ORDER BY id OFFSET 0 FOR NO KEY UPDATE) t
-	WHERE acknowledged_at IS NOT NULL`
-
-// keepAcknowledged drops the ends by the bank's silence of what the bank has acknowledged since
-// the claim ([Service.keepAcknowledgement]). It is asked about these again at once.
-func keepAcknowledged(ctx context.Context, tx pg.Tx, now time.Time, ends []ending, held []bool) error {
-	var silent []uuid.UUID
-	for i, e := range ends {
-		if held[i] && e.by == bySilence {
-			silent = append(silent, e.ID)
-		}
-	}
-	if len(silent) == 0 {
-		return nil
-	}
-	known, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], acknowledgedSQL, silent)
-	if err != nil {
-		return err
-	}
-	var again []work.Item
-	for i, e := range ends {
-		if held[i] && slices.Contains(known, e.ID) {
-			held[i], again = false, append(again, e.item(now))
-		}
-	}
-	return work.Schedule(ctx, tx, again...)
 }
