@@ -172,7 +172,7 @@ func TestPayOutMeanwhile(t *testing.T) {
 	a.has(t, fields{"status": "pending", "awaiting": "approval"})
 	path := "/auth/transfers/" + a["merchantTxRef"].(string)
 	w.do("POST", path+"/approve", "", finance.withSession()...).refused(403, "you asked for this transfer: another member must approve it")
-	w.read(finance.withSession(), path+"/approval").has(t, fields{"awaiting": "approval", "madeBy": w.read(finance.withSession(), "/auth/member")["id"]})
+	w.read(finance.withSession(), path+"/approval").has(t, fields{"awaiting": "approval", "madeBy": w.read(finance.withSession(), "/auth/member")["id"], "madeByEmail": w.read(finance.withSession(), "/auth/member")["email"]})
 	w.ask("POST", path+"/approve", "", 200, other.withSession()).has(t, fields{"awaiting": nil})
 
 	paid := w.moved(owner)

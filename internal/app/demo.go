@@ -256,6 +256,7 @@ Everything is running. Ctrl-C stops it; the next run finds its data again.
   Dashboard  %s/dashboard
   Docs       %s/docs
   Fake bank  %s/  (play a payer, switch faults on)
+  Console    %s/console  (for operators; make an account: bin/ajo operator add ada --role operator --reason …)
   Queues     %s/queues/  (user %s, password %s)
   Metrics    %s/metrics
   Mail       %s
@@ -271,7 +272,7 @@ Try:
 
 The dashboard, signed in as the demo tenant (the link works once, for %d minutes; then log in as %s with the password %s):
   %s`,
-		d.api.URL, d.api.URL, d.api.URL, d.bankURL, d.ops.URL, d.cfg.OpsUser, d.cfg.OpsPassword.Reveal(), d.ops.URL, d.cfg.MailDir, d.key.Reveal(),
+		d.api.URL, d.api.URL, d.api.URL, d.bankURL, d.ops.URL, d.ops.URL, d.cfg.OpsUser, d.cfg.OpsPassword.Reveal(), d.ops.URL, d.cfg.MailDir, d.key.Reveal(),
 		d.key.Reveal(), d.api.URL, demoRef, d.nuban, d.key.Reveal(), d.api.URL, demoRef, demoPassword, demoEmail, d.api.URL,
 		int(tenant.LoginLinkLife.Minutes()), demoEmail, demoPassword, d.link)
 }

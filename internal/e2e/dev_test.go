@@ -93,7 +93,7 @@ func toolsWorkBesideIt(t *testing.T, dir string) {
 // leadOn goes to the bare addresses that the run has printed, which must lead to something.
 func leadOn(t *testing.T, out string) {
 	t.Helper()
-	for form, want := range map[string]string{`API +(\S+)`: "<title>Ajo</title>", `Dashboard +(\S+)`: "<title>Ajo</title>", `Metrics +(\S+)metrics`: `<a href="/queues/">Queues</a>`} {
+	for form, want := range map[string]string{`API +(\S+)`: "<title>Ajo</title>", `Dashboard +(\S+)`: "<title>Ajo</title>", `Console +(\S+)`: "<title>Ajo operations</title>", `Metrics +(\S+)metrics`: `<a href="/queues/">Queues</a>`} {
 		m := regexp.MustCompile(form).FindStringSubmatch(out)
 		require.NotNil(t, m, form)
 		resp, err := http.Get(m[1])

@@ -205,6 +205,7 @@ type Approval struct {
 	Amount          money.Amount     `json:"amount"`
 	ApprovalsNeeded int              `json:"approvalsNeeded"` // 0: it needs none
 	MadeBy          *uuid.UUID       `json:"madeBy"`          // the member who asked for it; nil: an API key
+	MadeByEmail     *string          `json:"madeByEmail"`     // that member's
 	ExpiresAt       *time.Time       `json:"expiresAt"`       // when it ends without; nil: it does not wait
 	ApprovedAt      *time.Time       `json:"approvedAt"`      // when it had enough; nil: it has not
 	Decisions       []MemberDecision `json:"decisions"`       // the oldest first
@@ -220,9 +221,9 @@ func readApproval(ctx context.Context, q pg.Querier, tenantID uuid.UUID, merchan
 	var created time.Time
 	var a Approval
 	err := q.QueryRow(ctx, `
-		SELECT t.id, t.created_at, t.merchant_tx_ref, t.status, CASE WHEN `+awaitsApproval+` THEN 'approval' END, t.amount, t.approvals_needed, t.made_by, t.approved_at
-		FROM transfers t WHERE t.merchant_tx_ref = $2 AND t.tenant_id = $1`, tenantID, merchantTxRef).
-		Scan(&id, &created, &a.MerchantTxRef, &a.Status, &a.Awaiting, &a.Amount, &a.ApprovalsNeeded, &a.MadeBy, &a.ApprovedAt)
+		SELECT t.id, t.created_at, t.merchant_tx_ref, t.status, CASE WHEN `+awaitsApproval+` THEN 'approval' END, t.amount, t.approvals_needed, t.made_by, m.email, t.approved_at
+		FROM transfers t LEFT JOIN members m ON m.tenant_id = t.tenant_id AND m.id = t.made_by WHERE t.merchant_tx_ref = $2 AND t.tenant_id = $1`, tenantID, merchantTxRef).
+		Scan(&id, &created, &a.MerchantTxRef, &a.Status, &a.Awaiting, &a.Amount, &a.ApprovalsNeeded, &a.MadeBy, &a.MadeByEmail, &a.ApprovedAt)
 	if err != nil {
 		return a, pg.OrNone(err, ErrNotFound)
 	}

@@ -49,12 +49,12 @@ export function event({ id }, _, session) {
         ['Signature', e.SignatureValid ? 'valid' : badge('invalid')], ['Payer by the bank', e.Payer && `${e.Payer.Name}, ${e.Payer.AccountNumber}, ${e.Payer.BankName}`],
         ['Tenant', e.TenantID && h('a', { href: to`/tenants/${e.TenantID}` }, code(e.TenantID))], ['Account', e.AccountID && code(e.AccountID)], ['Event', code(id)],
       ]), h('div', { class: 'actions' },
-        act('events assign', 'Assign', { kind: 'main', danger: false, text: 'It is posted to an account: the fee and the webhook are as for any payment.', fields: [
+        e.Category === 'misdirected' && act('events assign', 'Assign', { kind: 'main', danger: false, text: 'It is posted to an account: the fee and the webhook are as for any payment.', fields: [
           { name: 'account', label: 'Account', required: true, hint: 'Its ID or, with a tenant, its reference' }, { name: 'tenant', label: 'Tenant', hint: 'ID or e-mail; only with a reference' },
         ] }),
-        act('events refund', 'Refund', { kind: 'danger', text: 'It is paid back to its sender, as the bank’s record names it.' }),
-        act('events repost', 'Repost', { text: 'It could not be posted: it is posted from the bank’s own record.' }),
-        act('recalls open', 'Hold as recalled', { text: 'The bank may have taken it back: it is held, and the bank is asked.' }),
+        e.Category === 'misdirected' && act('events refund', 'Refund', { kind: 'danger', text: 'It is paid back to its sender, as the bank’s record names it.' }),
+        e.Category === 'processing_error' && act('events repost', 'Repost', { text: 'It could not be posted: it is posted from the bank’s own record.' }),
+        e.Category === 'payment' && act('recalls open', 'Hold as recalled', { text: 'The bank may have taken it back: it is held, and the bank is asked.' }),
         h('a', { class: 'button small', href: to`/reviews/${id}` }, 'The bank’s record')));
     },
   });

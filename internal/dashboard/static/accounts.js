@@ -36,7 +36,7 @@ export function accounts(_, query, session) {
     fetchPage: (range) => read('/auth/accounts', 'accounts', { ...query, sort: '', ...sortedBy(query), ...range }),
     none: () => (query.search || query.status
       ? empty('No accounts match.', 'Search for part of the reference, the holder’s name or the number.')
-      : empty('No accounts yet.', 'Members with the role finance open them here, and programs through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
+      : empty('No accounts yet.', session.may('finance') ? 'Open one with the button above, or through the API: ' : 'The owner and members with the role finance open them here, and programs through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
   });
   const form = filters([
     { name: 'search', label: 'Search', type: 'search', placeholder: 'Reference, name or number' },
@@ -53,7 +53,7 @@ function openButton() {
     const done = await asked({
       title: 'Open an account', label: 'Open', text: 'A bank account number for one customer, who is created with it. Anyone can pay to it at once.',
       fields: [
-        { name: 'externalRef', label: 'Reference', required: true, maxlength: 255, autocomplete: 'off', hint: 'Your own name of the customer. A dedicated account of the same reference is opened once.' },
+        { name: 'externalRef', label: 'Reference', required: true, maxlength: 255, autocomplete: 'off', hint: 'Your own name for the customer, such as customer-1. Each has one dedicated account.' },
         { name: 'name', label: 'Holder’s name', required: true, maxlength: 200, autocomplete: 'off' },
         { name: 'bvn', label: 'BVN', inputmode: 'numeric', pattern: '[0-9]{11}', maxlength: 11, autocomplete: 'off', hint: 'Eleven digits. It can be left out.' },
         { name: 'mode', label: 'Type', options: [['dedicated', 'Dedicated: it stays open'], ['onetime', 'One-time: it ends with the expected amount']] },

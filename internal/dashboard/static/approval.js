@@ -5,6 +5,7 @@ import { confirmed } from './dialog.js';
 import { h } from './dom.js';
 import { form } from './form.js';
 import { naira, plural } from './format.js';
+import { sum, sumField } from './proof.js';
 import { table } from './table.js';
 import { announce, badge, button, card, facts, region, time } from './ui.js';
 
@@ -15,7 +16,7 @@ export function approval(t, a, path, session, reload) {
   return card('Approval',
     facts([
       ['State', a.awaiting ? badge('awaiting_approval') : badge(a.approvedAt ? 'approved' : a.decisions.some((d) => d.decision === 'reject') ? 'rejected' : 'not_approved')],
-      ['Approvals', `${given} of ${a.approvalsNeeded}`], ['Waits until', a.expiresAt && time(a.expiresAt)], ['Approved', a.approvedAt && time(a.approvedAt)],
+      ['Approvals', `${given} of ${a.approvalsNeeded}`], ['Asked for by', a.madeBy ? a.madeByEmail : 'An API key'], ['Waits until', a.expiresAt && time(a.expiresAt)], ['Approved', a.approvedAt && time(a.approvedAt)],
     ]),
     a.decisions.length > 0 && h('div', { class: 'table' }, table('Decisions', [
       { name: 'Member', head: true, loose: true, value: (d) => d.email }, { name: 'Decision', value: (d) => badge(d.decision === 'approve' ? 'approved' : 'rejected') },
@@ -30,8 +31,8 @@ function decide(t, a, path, session, reload) {
     : own ? `You have ${own.decision === 'approve' ? 'approved' : 'rejected'} it. A decision cannot be taken back.`
       : a.madeBy === session.member.id ? 'You asked for this transfer: another member decides.' : '';
   if (why) return h('p', { class: 'dim' }, why);
-  const what = `${naira(t.amount)} to account ${t.accountNumber}${t.accountName ? ` (${t.accountName})` : ''} at ${t.bankName || 'bank ' + t.bankCode}.`;
   const act = (verb, text, done, danger) => button(verb + '…', async () => {
+    const what = `${naira(t.amount)} to account ${t.accountNumber} at ${t.bankName || 'bank ' + t.bankCode}. ${await holder(t)}`;
     const yes = await confirmed({ title: `${verb} this payout?`, text: `${what} ${text}`, label: verb, danger, act: () => post(`${path}/${verb.toLowerCase()}`) });
     if (!yes) return;
     await reload();
@@ -41,6 +42,16 @@ function decide(t, a, path, session, reload) {
   return h('div', { class: 'actions' },
     act('Approve', a.approvalsNeeded - a.decisions.length > 1 ? 'Others must approve it too.' : 'It is paid after that, and this cannot be undone.', 'The payout was approved.', false),
     act('Reject', 'It fails, and the money is back in the account.', 'The payout was rejected.', true));
+}
+
+// holder says who the bank says is paid: a payout that waits has not been named to us yet.
+async function holder(t) {
+  try {
+    const { AccountName: name } = await post('/auth/transfers/lookup', { bankCode: t.bankCode, accountNumber: t.accountNumber });
+    return `The bank names ${name} as its holder.`;
+  } catch (e) {
+    return `The bank did not name its holder: ${e.message}.`.replace('..', '.');
+  }
 }
 
 // policy says which payouts need approval, and lets the owner decide that.
@@ -65,17 +76,17 @@ function said(p) {
 }
 
 function change(p, shown) {
-  const sum = { inputmode: 'decimal', pattern: ' *[0-9]+([.][0-9]{1,2})? *', title: 'A sum in naira, such as 500000.00', autocomplete: 'off' };
+  const field = (name, label, value, more) => ({ ...sumField, name, label, value: value ? naira(value).slice(1) : '', required: false, ...more });
   return form([
     { name: 'approvals', label: 'Approvals', type: 'number', min: 0, max: 10, required: true, value: String(p.approvals), hint: '0: no payout needs approval.' },
-    { name: 'threshold', label: 'For a payout above (₦)', value: p.threshold ?? '', ...sum },
-    { name: 'dayThreshold', label: 'For payouts of a day above (₦)', value: p.dayThreshold ?? '', ...sum, hint: 'All payouts of a day in Lagos count. Empty: no limit of this kind.' },
+    field('threshold', 'For a payout above (₦)', p.threshold, { placeholder: '500,000' }),
+    field('dayThreshold', 'For payouts of a day above (₦)', p.dayThreshold, { hint: 'All payouts of a day in Lagos count. Empty: no limit of this kind.' }),
     { name: 'wait', label: 'New beneficiaries wait (hours)', type: 'number', min: 0, max: 720, required: true, value: String(p.beneficiaryWaitHours), hint: 'How long a beneficiary must have been saved before a payout above the first sum may go to it. 0: such payouts may go to any account.' },
   ], 'Save policy', async (v) => {
     // The whole policy is replaced. The hook is set by the API, perhaps since this page was drawn, and stays while there is a policy.
     const { hook } = Number(v.approvals) > 0 ? await get('/auth/payout-policy') : {};
     shown(await post('/auth/payout-policy', {
-      approvals: Number(v.approvals), threshold: v.threshold || null, dayThreshold: v.dayThreshold || null, hook: hook ?? null, beneficiaryWaitHours: Number(v.wait),
+      approvals: Number(v.approvals), threshold: v.threshold ? sum(v.threshold) : null, dayThreshold: v.dayThreshold ? sum(v.dayThreshold) : null, hook: hook ?? null, beneficiaryWaitHours: Number(v.wait),
     }));
     announce('Policy saved. It applies to payouts from now on.');
   });

@@ -6,7 +6,7 @@ import { h } from './dom.js';
 import { grouped, plural } from './format.js';
 import { setQuery, to } from './route.js';
 import { filters, list, read } from './table.js';
-import { announce, badge, button, card, code, copyButton, dim, empty, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
+import { announce, badge, button, card, code, copyButton, dim, empty, facts, follow, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 export const eventNames = {
   'payment.received': 'A payment was received.', 'payment.confirmed': 'The bank’s records confirm the payment.',
@@ -60,7 +60,9 @@ function resend(reload) {
 // delivery shows one: its body, its attempts and their answers. A dead letter can be sent again.
 export function delivery({ id }, _, session) {
   const path = '/auth/deliveries/' + segment(id);
+  let last;
   const found = region(() => get(path), (d) => {
+    last = d.status;
     retitle(top, d.eventType);
     return [
       card('Result', facts([
@@ -72,6 +74,7 @@ export function delivery({ id }, _, session) {
       attempts(d.attempts),
     ];
   });
+  follow(found, () => last, ['pending']);
   const top = pageHead('Delivery', { up: { href: '#/deliveries', name: 'Deliveries' }, actions: refreshButton(found.reload) });
   return { title: 'Delivery', nodes: [top, found.box] };
 }

@@ -33,16 +33,17 @@ export async function asked({ title, text, fields, label, danger = false, act })
 // confirmed asks before something is done, does it while the dialog stands, and reports whether it was done. A refusal is shown in it.
 export async function confirmed({ title, text, label, danger = true, act }) {
   const no = cancel();
+  no.autofocus = true; // Enter alone does nothing
   const yes = h('button', { type: 'button', class: 'button ' + (danger ? 'danger' : 'main') }, label);
   yes.addEventListener('click', () => busy(yes, async () => {
     await act();
     yes.closest('dialog').close('done');
   }));
-  return (await open(title, [h('p', null, text), h('div', { class: 'actions end' }, no, yes)])) === 'done';
+  return (await open(title, [h('p', null, text), h('div', { class: 'actions' }, yes, no)])) === 'done';
 }
 
 // showOnce shows a secret that cannot be read again; it must be put away before the dialog ends. box is where it stands.
 export function showOnce({ title, text, secret, what, box = secretBox(secret, what), done: label = 'I have stored it' }) {
   const done = h('button', { type: 'button', class: 'button main', onclick: (e) => e.target.closest('dialog').close('') }, label);
-  return open(title, [h('p', null, text), box, h('div', { class: 'actions end' }, done)], { mayEscape: false });
+  return open(title, [h('p', null, text), box, h('div', { class: 'actions' }, done)], { mayEscape: false });
 }

@@ -51,7 +51,7 @@ function tiles(o) {
     tile('Money in', o.moneyIn, `Last ${o.days.length} days, after fees`),
     tile('Money out', o.moneyOut, `Last ${o.days.length} days`, '#/transfers'),
     o.awaitingApproval.count > 0 && tile('Awaits approval', o.awaitingApproval.amount,
-      `${plural(o.awaitingApproval.count, 'payout')} to approve or reject. Without approval they fail after 24 hours`, '#/transfers?awaiting=approval', 'alert'),
+      `${plural(o.awaitingApproval.count, 'payout')} to approve or reject. Without approval ${o.awaitingApproval.count === 1 ? 'it fails' : 'they fail'} after 24 hours`, '#/transfers?awaiting=approval', 'alert'),
     tile('Needs review', o.needsReview.amount,
       reviews ? `${plural(reviews, 'payment')} could not be verified, and ${reviews === 1 ? 'is' : 'are'} not in the balance` : 'Nothing to review', reviews ? '#/accounts?status=needs_review' : null, reviews ? 'alert' : ''));
 }
@@ -70,8 +70,8 @@ function begin(o, tenant) {
       mode.test ? h('li', { class: tenant.apiKeySuffix ? 'done' : '' }, h('h3', null, 'Get a test key'), h('p', null, 'Make one under ', h('a', { href: '#/keys' }, 'Keys'), '. It begins with ', code('ajo_test_'), '.'))
         : step(true, `Get an API key (${tenant.apiKeySuffix})`),
       step(tenant.webhookUrl, 'Set a webhook URL', h('p', null, 'Choose one in the ', h('a', { href: '#/settings' }, 'settings'), '. You can do it later.')),
-      step(o.accounts > 0, 'Open an account for a customer', h('p', null, 'In a terminal, with your key:'),
+      step(o.accounts > 0, 'Open an account for a customer', h('p', null, 'On the page of the ', h('a', { href: '#/accounts' }, 'accounts'), ', or in a terminal, with your key:'),
         snippet(run.variables, 'Variables for the terminal'), snippet(run.open, 'Open an account')),
-      step(false, 'Receive a payment', h('p', null, o.accounts > 0 ? ['Anyone can now transfer to ', h('a', { href: '#/accounts' }, 'your account’s number'), '. '] : 'Anyone can transfer to its number. ',
+      step(false, 'Receive a payment', h('p', null, mode.test ? ['Receive a test payment on the page of an ', h('a', { href: '#/accounts' }, 'account'), '. '] : o.accounts > 0 ? ['Anyone can now transfer to ', h('a', { href: '#/accounts' }, 'your account’s number'), '. '] : 'Anyone can transfer to its number. ',
         'The payment appears here automatically.'))));
 }

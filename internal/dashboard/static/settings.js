@@ -1,6 +1,6 @@
 // What a tenant sets: its key, its webhook URL and events, and its business. Who may not change something only reads it.
 
-import { call, get, post } from './api.js';
+import { call, get, mode, post } from './api.js';
 import { policy } from './approval.js';
 import { answer, body, eventNames, outcome } from './deliveries.js';
 import { confirmed, showOnce } from './dialog.js';
@@ -42,6 +42,7 @@ function apiKey(session) {
     suffix.textContent = session.tenant.apiKeySuffix;
     announce('The new key is active.');
   }, { kind: 'danger' });
+  if (mode.test) return h('p', null, 'Test mode has test keys, which begin with ', code('ajo_test_'), '. Make them under ', h('a', { href: '#/keys' }, 'Keys'), '.');
   const main = session.tenant.apiKeySuffix ? ['The main key ends in ', suffix, '. Only its hash is stored, so it cannot be shown again.'] : 'There is no main key.';
   return [h('p', null, main), session.may('developer') && h('p', null, 'Keys with fewer rights, for each of your programs: ', h('a', { href: '#/keys' }, 'Keys'), '.'),
   session.may('owner') && h('div', { class: 'actions' }, rotate)];
@@ -63,7 +64,7 @@ function webhookURL(session) {
 function secret() {
   const place = h('div', { class: 'stack rule' });
   const shown = () => place.replaceChildren(
-    h('p', null, 'Events are signed with a secret. ', dim('It is created with the first webhook URL, or the first time you show it here.')),
+    h('p', null, 'Events are signed with a secret. ', dim('It is made with the first webhook URL, or the first time that it is shown here.')),
     h('div', { class: 'actions' }, button('Show signing secret', async () => {
       const { webhookSecret } = await post('/auth/webhook-secret');
       const hide = button('Hide', async () => {

@@ -3,7 +3,7 @@
 import { call } from './api.js';
 import { h } from './dom.js';
 import { field, form } from './form.js';
-import { announce, problem, secretBox, snippet } from './ui.js';
+import { announce, code, problem, secretBox, snippet } from './ui.js';
 
 // What was typed on the way from sign-up to the first session. It is never stored: after a reload one logs in.
 let typed = null;
@@ -109,6 +109,7 @@ export function enterCode(_, { tenant }, { signedIn }) {
     try {
       ({ tenantId: tenant } = await post('/register', typed)); // a registration of its own, with its own code
       history.replaceState(null, '', '#/code?tenant=' + tenant);
+      id.textContent = tenant;
       announce('A new code is on its way.');
     } catch (e) {
       again.after(problem(e));
@@ -121,7 +122,9 @@ export function enterCode(_, { tenant }, { signedIn }) {
     const { apiKey } = await post('/auth/verify-email', { tenantId: tenant, otp });
     showKey(f.closest('main'), apiKey, signedIn);
   }, { extra: again });
+  const id = code(tenant);
   return page('Check your e-mail', typed ? `We sent a code to ${typed.email}.` : 'We sent you a code.', f,
+    h('p', { class: 'dim' }, 'The e-mail names your tenant ID, too: ', id, '. If it names another one, it is not for this sign-up.'),
     h('p', null, 'Wrong address? ', h('a', { href: '#/signup' }, 'Sign up again')));
 }
 

@@ -5,7 +5,7 @@ import { approval } from './approval.js';
 import { h } from './dom.js';
 import { setQuery, to } from './route.js';
 import { filters, list, orders, read, sortedBy, sorting } from './table.js';
-import { amount, announce, badge, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, time } from './ui.js';
+import { amount, announce, badge, code, copyButton, dim, empty, exported, facts, follow, pageHead, refreshButton, region, time } from './ui.js';
 
 // state is the status, or that it waits for people.
 const state = (t) => (t.awaiting === 'approval' ? 'awaiting_approval' : t.status);
@@ -74,22 +74,9 @@ export function transfer({ ref }, _, session) {
         ['Submissions', String(t.attemptCount)], ['Created', time(t.createdAt)], ['Last updated', time(t.updatedAt)],
       ]), t.status === 'success' && h('div', { class: 'actions' }, h('a', { class: 'button', href: path + '/receipt.pdf', onclick: exported }, 'Receipt (PDF)'))), approval(t, a, path, session, () => found.reload())];
   }, { rows: 3 });
-  follow(found, () => last);
+  follow(found, () => last, ['pending', 'processing'], ['awaiting_approval']);
   return {
     title: 'Transfer',
     nodes: [pageHead('Transfer', { up: { href: '#/transfers', name: 'Transfers' }, actions: refreshButton(found.reload) }), found.box],
   };
-}
-
-// follow reads a transfer again while it is on its way, often at first, then every quarter of a minute, until it has ended or its page is left.
-function follow(found, state) {
-  let wait = 1000;
-  const again = async () => {
-    if (!found.box.isConnected) return;
-    const moving = ['pending', 'processing'].includes(state());
-    if (moving && !document.hidden) await found.reload();
-    wait = moving ? Math.min(wait * 1.5, 15000) : 1000;
-    if (moving || [undefined, 'awaiting_approval'].includes(state())) setTimeout(again, wait);
-  };
-  setTimeout(again, wait);
 }

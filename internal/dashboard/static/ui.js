@@ -191,3 +191,17 @@ export function refreshButton(...reloads) {
 export function notFound() {
   return { title: 'Not found', nodes: [pageHead('Not found'), empty('There is no such page.', h('a', { href: '#/' }, 'Go to the overview'))] };
 }
+
+// follow reads a region again while what it shows is moving, often at first, then every quarter of a minute, until it has ended or its page is
+// left. In a state that waits for somebody it is not read.
+export function follow(found, state, moving, waiting = []) {
+  let wait = 1000;
+  const again = async () => {
+    if (!found.box.isConnected) return;
+    const moves = moving.includes(state());
+    if (moves && !document.hidden) await found.reload();
+    wait = moves ? Math.min(wait * 1.5, 15000) : 1000;
+    if (moves || state() === undefined || waiting.includes(state())) setTimeout(again, wait);
+  };
+  setTimeout(again, wait);
+}

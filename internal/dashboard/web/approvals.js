@@ -28,8 +28,9 @@ for (const [look, options] of Object.entries(looks)) {
     await policy.getByRole('button', { name: 'Save policy' }).click();
     await policy.getByRole('alert').getByText('Threshold or dayThreshold is required with approvals.').waitFor();
     await policy.getByLabel('For a payout above').fill('999.99');
+    await policy.getByLabel('For payouts of a day above').fill('1,000,000');
     await policy.getByRole('button', { name: 'Save policy' }).click();
-    await policy.getByText('Payouts above ₦999.99 need 2 approvals').waitFor();
+    await policy.getByText('Payouts above ₦999.99, and those that take the day’s payouts above ₦1,000,000.00 need 2 approvals').waitFor();
     await policy.getByText('payouts need 2 approvals, and 1 member may approve.').waitFor();
     const set = async (policy) => {
       const answer = await v.context.request.post('/auth/payout-policy', { data: policy });
@@ -56,8 +57,11 @@ for (const [look, options] of Object.entries(looks)) {
     await looked(one.page, 'approvals', look);
     await one.page.getByRole('link', { name: paid }).click();
     await approval(one.page).getByText('0 of 2').waitFor();
+    await approval(one.page).getByText('An API key').waitFor(); // asked for it
     await one.page.getByRole('button', { name: 'Approve…' }).click();
     await one.page.getByRole('dialog').getByText('₦1,000.00 to account 0123456789').waitFor();
+    await one.page.getByRole('dialog').getByText('The bank names AMINA BELLO as its holder.').waitFor();
+    assert.deepEqual(await one.page.getByRole('dialog').getByRole('button').allTextContents(), ['Approve', 'Cancel']);
     await looked(one.page, 'approval-asked', look);
     await one.page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
     await approval(one.page).getByText('1 of 2').waitFor();

@@ -42,6 +42,7 @@ test('an account is opened, its holder’s NIN submitted, and an event of it sen
   await said(page, 'The event is being sent once more.');
   await until('it again', () => sent().length === 2);
   assert.equal(sent()[1].headers['x-ajo-resent'], 'true');
+  await page.getByRole('region', { name: 'Result' }).getByText('Delivered', { exact: true }).first().waitFor(); // by itself
 
   await go(page, '/settings');
   await page.getByLabel('Keep every event').check();
