@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,54 +20,27 @@ import (
 	"ajo/internal/money"
 )
 
-// skewedProgram builds the binary so that its clock is off by as many seconds as AJO_TEST_SKEW
-// says, or the file that AJO_TEST_SKEW_FILE names, at any moment: all of the process then has the
-// wrong time, asynq and the libraries too, as on a machine whose clock is off. (Go reads no clock
-// that a preloaded library could stand for, and a time namespace moves other clocks than this one.)
+// skewedProgram builds the binary with a standard library whose time.Now is off by as many seconds
+// as AJO_TEST_SKEW says, or the file that AJO_TEST_SKEW_FILE names, at any moment: all of the
+// process then has the wrong time, asynq and the libraries too, as on a machine whose clock is off.
+// (Go reads no clock that a preloaded library could stand for, and a time namespace moves other
+// clocks than this one.)
 var skewedProgram = sync.OnceValues(func() (string, error) {
-	program := filepath.Join(filepath.Dir(ajo), "ajo-skewed")
-	if runtime.GOOS+"/"+runtime.GOARCH != "linux/amd64" {
-		return program, buildSkewedLibrary(program)
-	}
-	added, err := filepath.Abs("testdata/skewed_amd64.go")
-	if err != nil {
-		return "", err
-	}
-	place := filepath.Join(filepath.Dir(added), "../../../cmd/ajo/skewed_amd64.go")
-	return program, buildOver(program, map[string]string{place: added}, "-ldflags=-checklinkname=0")
-})
-
-// buildOver builds the binary with other files in the places of some, or beside them.
-func buildOver(program string, files map[string]string, flags ...string) error {
-	text, err := json.Marshal(map[string]any{"Replace": files})
-	if err != nil {
-		return err
-	}
-	file := program + ".json"
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return err
-	}
-	return build(program, append(flags, "-gcflags=", "-overlay", file)...)
-}
-
-// buildSkewedLibrary builds the binary with a standard library whose time.Now is off. That works on
-// every machine, and compiles everything anew, which takes minutes.
-func buildSkewedLibrary(program string) error {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		return err
+		return "", err
 	}
 	dir := filepath.Dir(ajo)
 	std := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
 	source, err := os.ReadFile(filepath.Join(std, "time.go"))
 	if err != nil {
-		return err
+		return "", err
 	}
 	const before = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	if !strings.Contains(string(source), before) {
-		return fmt.Errorf("time.Now of this Go is not the one that the test knows: look at %s", std)
+		return "", fmt.Errorf("time.Now of this Go is not the one that the test knows: look at %s", std)
 	}
-	files := map[string]string{}
+	overlay := map[string]map[string]string{"Replace": {}}
 	for name, text := range map[string]string{
 		"time.go": strings.Replace(string(source), before, before+"\tsec += skewed.Load()\n", 1),
 		"skewed.go": `package time
@@ -114,13 +86,21 @@ func seconds(text string) (n int64) {
 `,
 	} {
 		file := filepath.Join(dir, "skewed-"+name)
-		files[filepath.Join(std, name)] = file
+		overlay["Replace"][filepath.Join(std, name)] = file
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return err
+			return "", err
 		}
 	}
-	return buildOver(program, files)
-}
+	text, err := json.Marshal(overlay)
+	if err != nil {
+		return "", err
+	}
+	file, program := filepath.Join(dir, "skewed.json"), filepath.Join(dir, "ajo-skewed")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return "", err
+	}
+	return program, build(program, "-gcflags=", "-overlay", file)
+})
 
 // startSkewed runs a worker on a machine whose clock is off by d.
 func (w *world) startSkewed(d time.Duration) *process {
