@@ -236,14 +236,14 @@ func TestReplaySince(t *testing.T) {
 // Dead letters that another call is sending again are left to it: this one waits for none of them.
 func TestReplaySinceBesideAnother(t *testing.T) {
 	b := setup(t)
-	first, second := b.in(Dead), b.in(Dead)
+	first, second, n := b.in(Dead), b.in(Dead), 0
 	require.NoError(t, b.Beside(func(tx pg.Tx) error {
 		_, err := tx.Exec(b.ctx, `SELECT FROM deliveries WHERE id = $1 FOR UPDATE`, first)
 		return err
-	}, func() error {
-		n, _, err := b.ReplaySince(b.ctx, b.tenant, time.Time{}, byHand)
-		require.Equal(t, 1, n)
+	}, func() (err error) {
+		n, _, err = b.ReplaySince(b.ctx, b.tenant, time.Time{}, byHand)
 		return err
 	}))
+	require.Equal(t, 1, n)
 	require.Equal(t, string(Pending), testenv.Value[string](b.Env, `SELECT status FROM deliveries WHERE id = $1`, second))
 }
