@@ -270,17 +270,13 @@ func TestNumberOfAnAccountWhoseDeadlineIsPutOff(t *testing.T) {
 	old := b.provision(in)
 	b.Clock.Set(deadline.Add(time.Minute))
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnAccounts, Do: fakebank.Reissue, Value: old.BankAccountNumber})
-	ended := make(chan error, 1)
-	b.whileLocked(old.ID, func(tx pg.Tx) {
-		go func() {
-			_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
-			ended <- err
-		}()
-		testenv.Eventually(t, time.Minute, "the call to wait for the account", func() bool { return b.LockWaits() > 0 })
+	require.ErrorContains(t, b.Meanwhile(func(tx pg.Tx) error {
 		_, err := tx.Exec(b.ctx, `UPDATE accounts SET expires_at = $2 WHERE id = $1`, old.ID, deadline.Add(time.Hour))
-		require.NoError(t, err)
-	})
-	require.ErrorContains(t, <-ended, "which an active account has")
+		return err
+	}, func() error {
+		_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
+		return err
+	}), "which an active account has")
 }
 
 // What the bank says of a close is recorded under the account's lock, which is taken before that of
@@ -293,22 +289,15 @@ func TestCloseIsRecordedUnderTheAccount(t *testing.T) {
 	svc := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock})
 	go func() { ended <- svc.AdvanceExpiry(b.ctx, id) }()
 	<-bank.there
-	b.whileLocked(id, func(tx pg.Tx) {
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(b.ctx, `SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE`, id); err != nil {
+			return err
+		}
 		bank.answer <- nil
 		testenv.Eventually(t, time.Minute, "the record to wait for the account", func() bool { return b.LockWaits() > 0 })
 		_, err := tx.Exec(b.ctx, `SELECT FROM work WHERE id = $1 FOR UPDATE NOWAIT`, id)
-		require.NoError(t, err)
-	})
-	require.NoError(t, <-ended)
-	require.True(t, testenv.Value[bool](b.Env, `SELECT closed_at IS NOT NULL FROM accounts WHERE id = $1`, id))
-}
-
-// whileLocked runs f in a transaction that has locked the account.
-func (b *bundle) whileLocked(id uuid.UUID, f func(tx pg.Tx)) {
-	b.T.Helper()
-	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := tx.Exec(b.ctx, `SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE`, id)
-		f(tx)
 		return err
 	}))
+	require.NoError(t, <-ended)
+	require.True(t, testenv.Value[bool](b.Env, `SELECT closed_at IS NOT NULL FROM accounts WHERE id = $1`, id))
 }

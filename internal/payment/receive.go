@@ -266,10 +266,7 @@ func withKeys(events []*inbound) []keyed {
 	return out
 }
 
-func eventKey(id string) uuid.UUID {
-	sum := sha256.Sum256([]byte(id))
-	return uuid.UUID(sum[:16])
-}
+func eventKey(id string) uuid.UUID { return uuid.UUID(firstHalf([]byte(id))) }
 
 // storeSQL stores the keys of the authentic events that are new, and then the events whose keys
 // were, with their bodies. What the bank's list brought is noted for [heldBackSQL].

@@ -7,7 +7,7 @@ import { form } from './form.js';
 import { naira, plural } from './format.js';
 import { sum, sumField } from './proof.js';
 import { table } from './table.js';
-import { announce, badge, button, card, facts, region, time } from './ui.js';
+import { announce, badge, button, card, facts, region, sentence, time } from './ui.js';
 
 // approval shows how far the approval of a transfer is, and lets it be decided by who may. It shows nothing of one that needs none.
 export function approval(t, a, path, session, reload) {
@@ -50,7 +50,7 @@ async function holder(t) {
     const { AccountName: name } = await post('/auth/transfers/lookup', { bankCode: t.bankCode, accountNumber: t.accountNumber });
     return `The bank names ${name} as its holder.`;
   } catch (e) {
-    return `The bank did not name its holder: ${e.message}.`.replace('..', '.');
+    return `The bank did not name its holder. ${sentence(e.message)}`;
   }
 }
 
