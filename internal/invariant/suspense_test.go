@@ -21,6 +21,7 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -161,6 +162,45 @@ func TestMisdirectedMoneyThatIsTakenBackOnItsWay(t *testing.T) {
 	require.Len(t, w.bank.Paid(), paid)
 	require.Equal(t, "4975.00", w.inSuspense())
 	require.Empty(t, w.verify())
+}
+
+// The bank's event comes after the refund was claimed, while the bank names the holder, or while it
+// is asked about a submission that was lost: the refund is not submitted then either.
+func TestMisdirectedMoneyThatIsTakenBackWhileTheBankIsAsked(t *testing.T) {
+	for name, lost := range map[string]bool{"before the first submission": false, "before another": true} {
+		t.Run(name, func(t *testing.T) {
+			w := setup(t)
+			stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+			txn := testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`)
+			ref, err := w.giveBack(stray)
+			require.NoError(t, err)
+			id := w.transferOf(ref)
+			asked := fakebank.OnLookup
+			if lost {
+				asked = fakebank.OnPayoutStatus
+				w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Drop, Next: 1})
+				for range 3 { // the submission, and two questions
+					_ = w.transfers.Advance(w.ctx, id)
+					w.Clock.Set(*w.DueAt(work.Settle, id))
+				}
+			}
+			const payCall = "POST /v2/transfers/bank"
+			submissions, paid := w.bank.Calls(payCall), len(w.bank.Paid())
+			heard := make(chan struct{})
+			w.bank.Faults.Set(fakebank.Rule{On: asked, Do: fakebank.SlowAfter, Delay: time.Minute, Until: heard, Next: 1})
+			var wg sync.WaitGroup
+			wg.Go(func() { _ = w.transfers.Advance(w.ctx, id) }) // what becomes of the transfer counts
+			testenv.Eventually(t, time.Minute, "the bank is asked", func() bool { return w.bank.Faults.Rules()[0].Struck == 1 })
+			w.reversed(txn)
+			close(heard)
+			wg.Wait()
+			require.Equal(t, submissions, w.bank.Calls(payCall))
+			w.advance(id, transfer.Failed)
+			require.Len(t, w.bank.Paid(), paid)
+			require.Equal(t, "4975.00", w.inSuspense())
+			require.Empty(t, w.verify())
+		})
+	}
 }
 
 // Refunds and assignments of one payment at once: one of them does it.

@@ -213,13 +213,15 @@ type submitted struct {
 }
 
 // submitSQL leaves alone what the bank has acknowledged since the claim, what is frozen, what lacks
-// an approval, and what is pending, or refunds a payment, on an account that had a recall since.
+// an approval, and what is pending, or refunds a payment, on an account that had a recall since. It
+// looks once more at what has become of a refund's payment: a misdirected one has no recall.
 // For the forms of the conditions see package pg, plans.go.
 var submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $2, ask_count = 0, unknown_count = 0,
 		account_name = m.holder, last_error = '', updated_at = $2
 	FROM ` + pg.Unnest[claimed](3, "m") + `
 	WHERE t.id = m.id AND t.status = ANY($1) AND t.acknowledged_at IS NULL
 		AND CASE WHEN t.status = 'pending' OR t.refund_of IS NOT NULL THEN m.recalls = (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id) ELSE true END
+		AND ` + paymentOf + ` = ''
 		AND ` + mayLeave + `
 		AND ` + approved + `
 	RETURNING m.n`
