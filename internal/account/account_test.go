@@ -38,7 +38,52 @@ type bundle struct {
 	tenant uuid.UUID
 }
 
+// setup has neighbours beside the test's own tenant: other tenants' accounts, older and newer ones,
+// with the references that tests use, in each status, and with money.
 func setup(t testing.TB) *bundle {
+	b := alone(t)
+	b.neighbours()
+	b.tenant = b.Tenant()
+	b.neighbours()
+	return b
+}
+
+// neighbours are another tenant's accounts.
+func (b *bundle) neighbours() {
+	b.T.Helper()
+	tenant := b.Tenant()
+	b.credit(b.Account(tenant, "customer-1"), "7.00")
+	b.Exec(`UPDATE accounts SET type = 'onetime', status = 'expired', expired_at = $2 WHERE id = $1`, b.Account(tenant, "order-1"), b.Clock.Now())
+	b.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, leased_until, created_at, updated_at)
+		SELECT gen_random_uuid(), tenant_id, customer_id, account_ref, provider, bank_account_name, 'provisioning', 'onetime', $2, created_at, updated_at
+		FROM accounts WHERE tenant_id = $1 AND account_ref = 'customer-1'`, tenant, b.Clock.Now().Add(time.Hour))
+}
+
+// credit posts a payment to an account, and returns its group.
+func (b *bundle) credit(account uuid.UUID, amount string) uuid.UUID {
+	b.T.Helper()
+	group := uuid.Must(uuid.NewV7())
+	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: account, Amount: money.Must(amount), TransactionGroupID: group}})
+		return err
+	}))
+	return group
+}
+
+// move moves a payment's entry.
+func (b *bundle) move(group uuid.UUID, event ledger.Event) {
+	b.T.Helper()
+	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		moved, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{{TransactionGroupID: group, Direction: ledger.Credit, Event: event}})
+		if err != nil {
+			return err
+		}
+		return moved[0].Err
+	}))
+}
+
+// alone is setup for tests that look at the accounts of all tenants.
+func alone(t testing.TB) *bundle {
 	e := testenv.New(t)
 	b := &bundle{Env: e, ctx: context.Background(), bank: e.Bank(fakebank.Options{})}
 	var err error
@@ -150,7 +195,7 @@ func TestOneTimeIsNeverDeduplicated(t *testing.T) {
 		seen[n] = true
 	}
 	require.Len(t, seen, 8)
-	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM customers`))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM customers WHERE tenant_id = $1`, b.tenant))
 }
 
 // The bank fails in every way; the next call with the same reference finishes the row, and no
@@ -180,7 +225,7 @@ func TestProviderFailures(t *testing.T) {
 					b.bank.Faults.Clear()
 					a.Account = b.provision(in)
 				}
-				require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`))
+				require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1`, b.tenant))
 				require.Len(t, b.bank.Accounts(), 1)
 				require.Equal(t, b.bank.Accounts()[0].NUBAN, a.BankAccountNumber)
 			})
@@ -197,14 +242,14 @@ func TestLeaseOfADeadProcess(t *testing.T) {
 	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrProvider)
 	b.bank.Faults.Clear()
-	b.Exec(`UPDATE accounts SET leased_until = $1`, b.Clock.Now().Add(time.Minute))
+	b.Exec(`UPDATE accounts SET leased_until = $2 WHERE tenant_id = $1`, b.tenant, b.Clock.Now().Add(time.Minute))
 	ctx, cancel := context.WithTimeout(b.ctx, time.Second)
 	defer cancel()
 	_, err = b.svc.Provision(ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrBusy)
 	b.Clock.Advance(time.Minute)
 	b.provision(dedicated("customer-1"))
-	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1`, b.tenant))
 }
 
 func TestRefusals(t *testing.T) {
@@ -237,7 +282,7 @@ func TestRefusals(t *testing.T) {
 		require.EqualError(t, err, want)
 		require.Equal(t, errs.Invalid, errs.KindOf(err))
 	}
-	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM customers`))
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM customers WHERE tenant_id = $1`, b.tenant))
 	require.Zero(t, b.bank.Calls(createCall))
 }
 
@@ -362,7 +407,7 @@ func TestDeadline(t *testing.T) {
 	got, err = b.svc.Get(b.ctx, b.tenant, "order-1")
 	require.NoError(t, err)
 	require.Equal(t, account.Expired, got.Status)
-	require.Equal(t, deadline, testenv.Value[time.Time](b.Env, `SELECT expired_at FROM accounts`).UTC(), "the deadline, not the moment of the task")
+	require.Equal(t, deadline, testenv.Value[time.Time](b.Env, `SELECT expired_at FROM accounts WHERE tenant_id = $1`, b.tenant).UTC(), "the deadline, not the moment of the task")
 	there, _ := b.bank.Account(a.ID.String())
 	require.True(t, there.Closed)
 	history, err := b.svc.History(b.ctx, b.tenant, "order-1")

@@ -40,11 +40,7 @@ func TestCloseByHandRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id, other := b.expired("customer-1"), b.expired("customer-2")
-	group := uuid.New()
-	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: other, Amount: money.Must("10.00"), TransactionGroupID: group}})
-		return err
-	}))
+	group := b.credit(other, "10.00")
 	require.ErrorIs(t, b.closeByHand(uuid.New()), account.ErrNotFound)
 	require.ErrorIs(t, b.closeByHand(b.Account(b.tenant, "customer-3")), account.ErrNotClosable)
 	require.ErrorIs(t, b.closeByHand(other), account.ErrHasMoney)
@@ -54,9 +50,8 @@ func TestCloseByHandRefuses(t *testing.T) {
 		return err
 	}))
 	require.ErrorIs(t, b.closeByHand(other), account.ErrHasMoney, "under way, with a balance of zero")
-	require.NoError(t, b.closeByHand(id))
+	b.Touches(func() { require.NoError(t, b.closeByHand(id)) }, id.String())
 	require.Nil(t, b.DueAt(work.Expire, id))
-	require.NotNil(t, b.DueAt(work.Expire, other))
 	require.ErrorIs(t, b.closeByHand(id), account.ErrNotClosable, "closed already")
 
 	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
@@ -76,13 +71,60 @@ func TestCloseByHandOfAnUnfinishedRow(t *testing.T) {
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
 	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrProvider)
-	id, until := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts`), b.Clock.Now().Add(time.Minute)
-	b.Exec(`UPDATE accounts SET leased_until = $1`, until)
+	id, until := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id = $1`, b.tenant), b.Clock.Now().Add(time.Minute)
+	b.Exec(`UPDATE accounts SET leased_until = $2 WHERE tenant_id = $1`, b.tenant, until)
 	b.Clock.Set(until.Add(-time.Microsecond))
 	require.ErrorIs(t, b.closeByHand(id), account.ErrNotClosable)
 	b.Clock.Set(until)
-	require.NoError(t, b.closeByHand(id))
+	b.Touches(func() { require.NoError(t, b.closeByHand(id)) }, id.String())
 	require.ErrorIs(t, b.closeByHand(id), account.ErrNotFound)
+}
+
+// The close of one account waits for nobody who has another.
+func TestCloseByHandBesideAnotherAccount(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, other := b.expired("customer-1"), b.expired("customer-2")
+	require.NoError(t, b.Beside(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `SELECT FROM accounts WHERE id = $1 FOR UPDATE`, other)
+		return err
+	}, func() error { return b.closeByHand(id) }))
+}
+
+// A tenant's active accounts are ended together, and nobody else's.
+func TestExpireAllOfATenant(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ended := b.expired("ended")
+	one, two := b.provision(dedicated("customer-1")).ID, b.provision(onetime("order-1")).ID
+	b.Touches(func() {
+		require.NoError(t, account.ExpireAll(b.ctx, b.Pool, b.Clock.Now(), b.tenant, "the tenant is closed"))
+	}, one.String(), two.String())
+	for _, id := range []uuid.UUID{one, two} {
+		require.Equal(t, "expired the tenant is closed", testenv.Value[string](b.Env, `
+			SELECT a.status || ' ' || h.reason FROM accounts a JOIN account_history h ON h.account_id = a.id AND h.to_status = 'expired' WHERE a.id = $1`, id))
+		require.NotNil(t, b.DueAt(work.Expire, id))
+	}
+	require.NoError(t, account.ExpireAll(b.ctx, b.Pool, b.Clock.Now(), b.tenant, "again"))
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM account_history WHERE account_id = $1 AND to_status = 'expired'`, ended))
+}
+
+// The account that the bank certainly knows is the newest active one.
+func TestAccountKnownAtTheBank(t *testing.T) {
+	t.Parallel()
+	b := alone(t)
+	known := func() string {
+		t.Helper()
+		ref, err := account.KnownAtBank(b.ctx, b.Pool)
+		require.NoError(t, err)
+		return ref
+	}
+	b.expired("expired")
+	require.Empty(t, known())
+	b.provision(dedicated("customer-1"))
+	newest := b.provision(dedicated("customer-2")).ID.String()
+	b.expired("expired-2")
+	require.Equal(t, newest, known())
 }
 
 // Of two who close the same account at once, the second is refused and writes nothing.

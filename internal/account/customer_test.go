@@ -25,7 +25,7 @@ func TestAccountOfACustomer(t *testing.T) {
 	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("ref"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrProvider)
 	b.bank.Faults.Clear()
-	id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM customers`)
+	id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM customers WHERE tenant_id = $1`, b.tenant)
 	_, err = b.svc.OfCustomer(b.ctx, b.tenant, id)
 	require.ErrorIs(t, err, account.ErrNotLinked, "what the bank has not answered is not shown")
 	require.Equal(t, errs.NotFound, errs.KindOf(err))

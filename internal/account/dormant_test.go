@@ -10,12 +10,10 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
-	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
-	"ajo/ledger"
 )
 
 // An account is dormant from the moment on at which its own newest entry, or without one its
@@ -23,7 +21,7 @@ import (
 // once, whatever page they stand on, with their own tenant's name and balance.
 func TestDormantByTheNewestEntry(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := alone(t)
 	other := b.Tenant()
 	b.Exec(`UPDATE tenants SET name = 'Other' WHERE id = $1`, other)
 	never, paid, hers := b.Account(b.tenant, "never"), b.Account(b.tenant, "paid"), b.Account(other, "hers")
@@ -33,15 +31,9 @@ func TestDormantByTheNewestEntry(t *testing.T) {
 	require.ErrorIs(t, err, account.ErrProvider)
 	closed := b.expired("closed")
 	b.Exec(`UPDATE accounts SET closed_at = $2 WHERE id = $1`, closed, opened)
-	post := func(account uuid.UUID, amount string) {
-		require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-			_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: account, Amount: money.Must(amount), TransactionGroupID: uuid.New()}})
-			return err
-		}))
-	}
-	post(paid, "10.00")
+	b.credit(paid, "10.00")
 	b.Clock.Advance(time.Hour)
-	post(paid, "5.00")
+	b.credit(paid, "5.00")
 	newest := b.Clock.Now()
 
 	list := func(since time.Time) (ids []uuid.UUID) {
@@ -79,10 +71,7 @@ func TestRecordsOfAccounts(t *testing.T) {
 	b := setup(t)
 	other := b.Tenant()
 	mine, hers := b.Account(b.tenant, "mine"), b.Account(other, "hers")
-	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: hers, Amount: money.Must("10.00"), TransactionGroupID: uuid.New()}})
-		return err
-	}))
+	b.credit(hers, "10.00")
 	for id, want := range map[uuid.UUID]string{mine: b.tenant.String() + "@tenant.example 0.00", hers: other.String() + "@tenant.example 10.00"} {
 		r, err := account.ByID(b.ctx, b.Pool, id)
 		require.NoError(t, err)

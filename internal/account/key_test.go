@@ -38,7 +38,7 @@ func TestProvisionUnderAKey(t *testing.T) {
 	require.Equal(t, account.Provisioned{Answer: first.Answer, Replayed: true}, again)
 	_, err = b.svc.Provision(b.ctx, b.tenant, onetime("order-2"), b.keyed("k", "another body"))
 	require.ErrorIs(t, err, idempotency.ErrReused)
-	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1`, b.tenant))
 	require.Equal(t, 1, b.bank.Calls(createCall))
 }
 
@@ -55,7 +55,7 @@ func TestProvisionUnderAKeyAfterAFailure(t *testing.T) {
 	b.bank.Faults.Clear()
 	_, err := b.svc.Provision(b.ctx, b.tenant, onetime("order-1"), b.keyed("k", "body"))
 	require.NoError(t, err)
-	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1`, b.tenant))
 	require.Len(t, b.bank.Accounts(), 1)
 }
 
@@ -81,7 +81,7 @@ func TestProvisionUnderAKeyAndACrash(t *testing.T) {
 	b.Clock.Advance(time.Minute)
 	got, err := b.svc.Provision(b.ctx, b.tenant, onetime("order-1"), b.keyed("k", "body"))
 	require.NoError(t, err)
-	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1`, b.tenant))
 	require.Len(t, b.bank.Accounts(), 1)
 	require.Equal(t, b.bank.Accounts()[0].NUBAN, got.BankAccountNumber)
 	again, err := b.svc.Provision(b.ctx, b.tenant, onetime("order-1"), b.keyed("k", "body"))
@@ -113,8 +113,8 @@ func TestProvisionUnderAKeyAndALostCommit(t *testing.T) {
 			got, err := b.svc.Provision(b.ctx, b.tenant, onetime("order-1"), b.keyed("k", "body"))
 			require.NoError(t, err)
 			require.Equal(t, step == 2, got.Replayed)
-			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE status = 'active'`))
-			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`))
+			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1 AND status = 'active'`, b.tenant))
+			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1`, b.tenant))
 			require.Len(t, b.bank.Accounts(), 1)
 		})
 	}

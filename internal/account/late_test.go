@@ -62,7 +62,7 @@ func TestLateFinisherOfProvisioning(t *testing.T) {
 				return bank, done
 			}
 			row := func() string {
-				return testenv.Value[string](b.Env, `SELECT status || ' ' || coalesce(leased_until::text, 'free') || ' ' || last_error FROM accounts`)
+				return testenv.Value[string](b.Env, `SELECT status || ' ' || coalesce(leased_until::text, 'free') || ' ' || last_error FROM accounts WHERE tenant_id = $1`, b.tenant)
 			}
 			first, firstDone := begin()
 			b.Clock.Advance(time.Minute)
@@ -79,7 +79,7 @@ func TestLateFinisherOfProvisioning(t *testing.T) {
 			second.answer <- nil
 			require.NoError(t, <-secondDone)
 			require.Equal(t, "active free ", row())
-			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM account_history`))
+			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM account_history h JOIN accounts a ON a.id = h.account_id AND a.tenant_id = $1`, b.tenant))
 		})
 	}
 }
@@ -103,7 +103,7 @@ func TestLateFinisherOfAClose(t *testing.T) {
 			}
 			row := func() string {
 				return testenv.Value[string](b.Env, `
-					SELECT concat_ws(' ', attempt_count, due_at, w.leased_until, version, closed_at, a.last_error) FROM accounts a LEFT JOIN work w ON w.id = a.id`)
+					SELECT concat_ws(' ', attempt_count, due_at, w.leased_until, version, closed_at, a.last_error) FROM accounts a LEFT JOIN work w ON w.id = a.id WHERE a.tenant_id = $1`, b.tenant)
 			}
 			first, firstDone := begin()
 			b.Clock.Advance(time.Minute)
@@ -114,7 +114,7 @@ func TestLateFinisherOfAClose(t *testing.T) {
 			require.Equal(t, before, row(), "the row is the second one's")
 			second.answer <- nil
 			require.NoError(t, <-secondDone)
-			require.True(t, testenv.Value[bool](b.Env, `SELECT closed_at IS NOT NULL FROM accounts`))
+			require.True(t, testenv.Value[bool](b.Env, `SELECT closed_at IS NOT NULL FROM accounts WHERE tenant_id = $1`, b.tenant))
 			require.Nil(t, b.DueAt(work.Expire, a.ID))
 		})
 	}
@@ -141,7 +141,7 @@ func TestStaleOneTimeRowIsTakenUpByItsLikeOnly(t *testing.T) {
 	for _, in := range kinds {
 		_, err := b.svc.Provision(b.ctx, b.tenant, in, idempotency.Request{})
 		require.ErrorIs(t, err, account.ErrProvider)
-		id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts ORDER BY id DESC LIMIT 1`)
+		id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id = $1 ORDER BY id DESC LIMIT 1`, b.tenant)
 		require.False(t, stale[id], "it took up another's row")
 		stale[id] = true
 	}
@@ -161,7 +161,7 @@ func TestStaleOneTimeRowIsTakenUpByItsLikeOnly(t *testing.T) {
 	}
 	require.Empty(t, stale)
 	fresh := b.provision(kinds[0])
-	require.Equal(t, len(kinds)+1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`), fresh.ID)
+	require.Equal(t, len(kinds)+1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1`, b.tenant), fresh.ID)
 }
 
 // A one-time row that another request has leased is left to it: one that asks for the like gets an
@@ -173,8 +173,8 @@ func TestLeasedOneTimeRowIsLeftToItsRequest(t *testing.T) {
 	_, err := b.svc.Provision(b.ctx, b.tenant, onetime("order-1"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrProvider)
 	b.bank.Faults.Clear()
-	leased, until := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts`), b.Clock.Now().Add(time.Minute)
-	b.Exec(`UPDATE accounts SET leased_until = $1`, until)
+	leased, until := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id = $1`, b.tenant), b.Clock.Now().Add(time.Minute)
+	b.Exec(`UPDATE accounts SET leased_until = $2 WHERE tenant_id = $1`, b.tenant, until)
 	b.Clock.Set(until.Add(-time.Microsecond))
 	ctx, end := context.WithTimeout(b.ctx, time.Minute)
 	defer end()
@@ -249,7 +249,7 @@ func TestFinishedWhileTheNextCallerWaits(t *testing.T) {
 	b.bank.Faults.SetDown(fakebank.Up)
 	var got account.Provisioned
 	require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
-		_, err := tx.Exec(b.ctx, `UPDATE accounts SET status = 'active', bank_account_number = '9000000001', bank_name = 'Nombank', leased_until = NULL`)
+		_, err := tx.Exec(b.ctx, `UPDATE accounts SET status = 'active', bank_account_number = '9000000001', bank_name = 'Nombank', leased_until = NULL WHERE tenant_id = $1`, b.tenant)
 		return err
 	}, func() (err error) {
 		got, err = b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
@@ -257,7 +257,7 @@ func TestFinishedWhileTheNextCallerWaits(t *testing.T) {
 	}))
 	require.Equal(t, "9000000001", got.BankAccountNumber)
 	require.Empty(t, b.bank.Accounts())
-	require.True(t, testenv.Value[bool](b.Env, `SELECT leased_until IS NULL FROM accounts`))
+	require.True(t, testenv.Value[bool](b.Env, `SELECT leased_until IS NULL FROM accounts WHERE tenant_id = $1`, b.tenant))
 }
 
 // The deadline of the account that has a number is put off just when the bank issues the number

@@ -31,7 +31,7 @@ func TestNumberIssuedAgain(t *testing.T) {
 	}
 	b.provision(dedicated("fourth"))
 	require.Equal(t, 4, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE bank_account_number = $1`, last.BankAccountNumber))
-	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE closed_at IS NULL`))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1 AND closed_at IS NULL`, b.tenant))
 }
 
 // The bank has closed a one-time account at its date, and issued its number again, before we have:

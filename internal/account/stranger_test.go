@@ -40,12 +40,12 @@ func TestAnotherReferencesAccount(t *testing.T) {
 			}
 			require.Equal(t, "1 provisioning true", testenv.Value[string](b.Env, `
 				SELECT count(*) || ' ' || min(status) || ' ' || bool_and(bank_account_number IS NULL AND leased_until IS NULL AND last_error LIKE '%somebody-elses-reference%')
-				FROM accounts`))
-			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_balances`))
+				FROM accounts WHERE tenant_id = $1`, b.tenant))
+			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_balances WHERE tenant_id = $1`, b.tenant))
 			a := b.provision(in)
 			require.Equal(t, account.Active, a.Status)
 			require.NotEqual(t, other.Number, a.BankAccountNumber)
-			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts`), "it is the same row")
+			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1`, b.tenant), "it is the same row")
 		})
 	}
 }
