@@ -10,8 +10,11 @@ import (
 	"testing"
 )
 
-// ajo is the path of the built binary.
-var ajo string
+// ajo is the path of the built binary; raceFlags are those with which it is built.
+var (
+	ajo       string
+	raceFlags []string
+)
 
 // plainProgram builds the binary as it is shipped, for tests that look for nothing but what is left
 // of processes that die: the race detector makes each start several times as dear.
@@ -45,15 +48,11 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	ajo = filepath.Join(dir, "ajo")
-	var flags []string
 	if raceEnabled {
-		flags = []string{"-race"}
+		raceFlags = []string{"-race"}
 	}
-	if err := build(ajo, flags...); err != nil {
+	if err := build(ajo, raceFlags...); err != nil {
 		return failed(err)
-	}
-	if flag.Lookup("test.run").Value.String() == "" {
-		go func() { _, _ = skewedProgram() }() // it takes long, and its test is among the last
 	}
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		if err := f.Value.Set(atOnce); err != nil {

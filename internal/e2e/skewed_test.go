@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,87 +21,91 @@ import (
 	"ajo/internal/money"
 )
 
-// skewedProgram builds the binary with a standard library whose time.Now is off by as many seconds
+// skewedProgram links the binary with a standard library whose time.Now is off by as many seconds
 // as AJO_TEST_SKEW says, or the file that AJO_TEST_SKEW_FILE names, at any moment: all of the
 // process then has the wrong time, asynq and the libraries too, as on a machine whose clock is off.
 // (Go reads no clock that a preloaded library could stand for, and a time namespace moves other
-// clocks than this one.)
+// clocks than this one.) Package time alone is compiled anew. What it offers stays the same, line
+// by line, so that all that was compiled for the binary itself is linked with it; if not, the
+// linker says so.
 var skewedProgram = sync.OnceValues(func() (string, error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Dir(ajo)
-	std := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
-	source, err := os.ReadFile(filepath.Join(std, "time.go"))
+	std := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
+	source, err := os.ReadFile(std)
 	if err != nil {
 		return "", err
 	}
-	const before = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
-	if !strings.Contains(string(source), before) {
-		return "", fmt.Errorf("time.Now of this Go is not the one that the test knows: look at %s", std)
+	skewed := string(source)
+	for before, after := range map[string]string{
+		"import (\n\t": "import (\n\t\"syscall\"; ",
+		"func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n": "func Now() Time {\n\tsec, nsec, mono := runtimeNow(); sec += int64(syscall.Stdin)\n",
+	} {
+		if !strings.Contains(skewed, before) {
+			return "", fmt.Errorf("time.Now of this Go is not the one that the test knows: look at %s", std)
+		}
+		skewed = strings.Replace(skewed, before, after, 1)
 	}
-	overlay := map[string]map[string]string{"Replace": {}}
-	for name, text := range map[string]string{
-		"time.go": strings.Replace(string(source), before, before+"\tsec += skewed.Load()\n", 1),
-		"skewed.go": `package time
+	dir := filepath.Join(filepath.Dir(ajo), "skewed")
+	err = os.Mkdir(dir, 0o700)
+	write := func(name, text string) (path string) {
+		path = filepath.Join(dir, name)
+		err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	with := func(file, text string) []string { // -trimpath: else the path would tell the files apart
+		overlay, _ := json.Marshal(map[string]map[string]string{"Replace": {file: write(filepath.Base(file), text)}})
+		return append([]string{"-trimpath", "-overlay", write(filepath.Base(file)+".json", string(overlay))}, raceFlags...)
+	}
+	list := exec.Command("go", append(append([]string{"list", "-export", "-f", "{{.Export}}"}, with(std, skewed)...), "time")...)
+	list.Stderr = os.Stderr
+	compiled, listErr := list.Output()
+	cmd, pathErr := filepath.Abs("../../cmd/ajo/skewed.go")
+	linker := write("link.sh", fmt.Sprintf(skewedLink, strings.TrimSpace(string(compiled))))
+	program, flags := filepath.Join(dir, "ajo"), append(with(cmd, skewer), "-toolexec", "sh "+linker)
+	if err = errors.Join(err, listErr, pathErr); err != nil {
+		return "", err
+	}
+	return program, build(program, flags...)
+})
+
+// skewer is a file of cmd/ajo. It keeps the seconds in a variable of package syscall that nothing
+// reads after the start, and that package time can see without another name of its own.
+const skewer = `package main
 
 import (
-	"sync/atomic"
+	"os"
+	"strconv"
 	"syscall"
+	"time"
 )
 
-var skewed atomic.Int64
-
 func init() {
-	text, _ := syscall.Getenv("AJO_TEST_SKEW")
-	skewed.Store(seconds(text))
-	file, ok := syscall.Getenv("AJO_TEST_SKEW_FILE")
-	if !ok {
-		return
-	}
-	go func() {
-		for ; ; Sleep(50 * Millisecond) {
-			text := make([]byte, 20)
-			n := 0
-			if fd, err := syscall.Open(file, syscall.O_RDONLY, 0); err == nil {
-				n, _ = syscall.Read(fd, text)
-				syscall.Close(fd)
+	skew(os.Getenv("AJO_TEST_SKEW"))
+	if file := os.Getenv("AJO_TEST_SKEW_FILE"); file != "" {
+		go func() {
+			for ; ; time.Sleep(50 * time.Millisecond) {
+				text, _ := os.ReadFile(file)
+				skew(string(text))
 			}
-			skewed.Store(seconds(string(text[:max(0, n)])))
-		}
-	}()
+		}()
+	}
 }
 
-func seconds(text string) (n int64) {
-	for _, c := range text {
-		if '0' <= c && c <= '9' {
-			n = 10*n + int64(c-'0')
-		}
-	}
-	if len(text) > 0 && text[0] == '-' {
-		n = -n
-	}
-	return n
-}
-`,
-	} {
-		file := filepath.Join(dir, "skewed-"+name)
-		overlay["Replace"][filepath.Join(std, name)] = file
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return "", err
-		}
-	}
-	text, err := json.Marshal(overlay)
-	if err != nil {
-		return "", err
-	}
-	file, program := filepath.Join(dir, "skewed.json"), filepath.Join(dir, "ajo-skewed")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return "", err
-	}
-	return program, build(program, "-gcflags=", "-overlay", file)
-})
+//go:norace
+func skew(seconds string) { syscall.Stdin, _ = strconv.Atoi(seconds) }
+`
+
+// skewedLink runs a tool of Go's; the linker takes the other package time.
+const skewedLink = `case "$1" in
+*/link) for file; do case "$file" in
+	*/importcfg.link) sed "s|^packagefile time=.*|packagefile time=%s|" "$file" >"$file.skewed" && mv "$file.skewed" "$file" || exit ;;
+	esac; done ;;
+esac
+exec "$@"
+`
 
 // startSkewed runs a worker on a machine whose clock is off by d.
 func (w *world) startSkewed(d time.Duration) *process {

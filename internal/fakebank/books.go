@@ -232,11 +232,8 @@ func (k *books) enterPayout(p *Payout) {
 	k.changes.Add(1)
 }
 
-// insert keeps the lines ordered; nearly all come in order and are appended.
+// insert keeps the lines ordered.
 func insert(lines []*record, r *record) []*record {
-	i := len(lines)
-	for i > 0 && lines[i-1].compare(r) > 0 {
-		i--
-	}
+	i, _ := slices.BinarySearchFunc(lines, r, (*record).compare)
 	return slices.Insert(lines, i, r)
 }
