@@ -129,6 +129,23 @@ func TestTrialBalanceAndStatements(t *testing.T) {
 	b.verify()
 }
 
+// A book whose balances are not what its days say does not sum to zero.
+func TestTrialBalanceShowsWhatDoesNotAddUp(t *testing.T) {
+	t.Parallel()
+	b := alone(t)
+	b.credit("1000.00")
+	b.moveMoney(movement(ledger.BankFees, ledger.Debit, "20.00"))
+	read := func() [3]string {
+		t.Helper()
+		trial, err := ledger.ReadTrialBalance(b.ctx, b.Pool, b.Clock.Now().In(clock.Lagos).Format(time.DateOnly))
+		require.NoError(t, err)
+		return [3]string{trial.Debits.String(), trial.Credits.String(), trial.Total.String()}
+	}
+	require.Equal(t, [3]string{"1000.00", "1000.00", "0.00"}, read())
+	b.tamper(`UPDATE ledger_balances SET total_credits = total_credits + 7 WHERE tenant_id <> account_id`)
+	require.Equal(t, [3]string{"1000.00", "1007.00", "-7.00"}, read())
+}
+
 // A movement is posted once, whoever repeats it.
 func TestMovementIsPostedOnce(t *testing.T) {
 	t.Parallel()

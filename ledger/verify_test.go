@@ -144,6 +144,53 @@ func TestVerifyNamesDamage(t *testing.T) {
 	}
 }
 
+// What is above the checkpoints is read alone unless it is both many entries and more than a
+// quarter of the book.
+func TestVerifyChoosesWhatItReads(t *testing.T) {
+	t.Parallel()
+	b := alone(t)
+	b.credit("1.00")
+	require.True(t, b.resume().All, "there is no checkpoint")
+	for _, c := range []struct {
+		total, below int
+		all          bool
+	}{
+		{20_000, 10_000, false}, {20_000, 9_999, true}, {40_004, 30_003, false}, {40_004, 30_002, true}, {1, 1, false},
+	} {
+		b.Exec(`UPDATE ledger_balances SET last_seq = $1::int`, c.total)
+		b.Exec(`UPDATE ledger_checkpoints SET seq = $1::int`, c.below)
+		require.Equal(t, c.all, b.read(false).All, "%d of %d are below the checkpoint", c.below, c.total)
+	}
+}
+
+// Who verifies hears each ten thousand entries how many there are to read.
+func TestVerifyTellsHowFarItIs(t *testing.T) {
+	t.Parallel()
+	b := alone(t)
+	b.credit("1.00")
+	require.Empty(t, b.resume().Findings)
+	const n = 10_001
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		if _, err := tx.Exec(b.ctx, `SET LOCAL session_replication_role = replica`); err != nil { // no guards: they take their time
+			return err
+		}
+		_, err := tx.Exec(b.ctx, `
+			INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, created_at)
+			SELECT gen_random_uuid(), a.tenant_id, a.id, n, 'credit', 1, 'provisional', gen_random_uuid(), n, $2
+			FROM accounts a, generate_series(2, $3::int) n WHERE a.id = $1`, b.account, testenv.Epoch, n)
+		return err
+	}))
+	b.Exec(`UPDATE ledger_balances SET total_credits = $2::int, last_seq = $2::int WHERE account_id = $1`, b.account, n)
+	for all, of := range map[bool]int64{true: n, false: n - 1} {
+		var told [][2]int64
+		require.NoError(t, pg.Snapshot(b.ctx, b.Pool, func(tx pg.Tx) error {
+			_, err := ledger.Read(b.ctx, tx, ledger.Reading{All: all, Progress: func(read, of int64) { told = append(told, [2]int64{read, of}) }})
+			return err
+		}))
+		require.Equal(t, [][2]int64{{10_000, of}}, told, "all: %v", all)
+	}
+}
+
 // numbered are the numbers of entries in a damage's SQL.
 var numbered = regexp.MustCompile(`seq = \d+`)
 

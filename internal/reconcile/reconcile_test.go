@@ -65,6 +65,22 @@ func TestReconcilePostsWhatNeverCame(t *testing.T) {
 	b.log.Has(t, "event_conflict", "a later event about other money is reported")
 }
 
+// A run's row has the bank's sums beside those of the books: what the balances have, confirmed or
+// not.
+func TestRunKeepsItsSums(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.confirmed() // 5,000.00
+	b.post(b.receive(b.hook(b.paySilently("3000.00"))).ID)
+	b.paySilently("2000.00")
+	r := b.lastHour()
+	require.Equal(t, []int{1, 1}, []int{r.Books.Provisional.Count, r.Books.Confirmed.Count})
+	fee := r.Books.Provisional.Fee.Add(r.Books.Confirmed.Fee)
+	require.True(t, r.Books.Provisional.Fee.IsPositive() && r.Books.Confirmed.Fee.IsPositive())
+	require.Equal(t, "3 10000.00 "+r.Bank.Success.Fee.String()+", 2 8000.00 "+fee.String(), testenv.Value[string](b.Env, `
+		SELECT format('%s %s %s, %s %s %s', bank_count, bank_amount, bank_fee, books_count, books_amount, books_fee) FROM reconciliations WHERE id = $1`, r.ID))
+}
+
 // The event, its repeat and two runs at once: one entry.
 func TestReconcileBesideTheEvents(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
+	"ajo/internal/page"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
@@ -156,12 +158,10 @@ func TestUsesAreWrittenOnceAMinute(t *testing.T) {
 	require.Equal(t, start.Add(time.Minute), last())
 
 	b.Env.Clock.Advance(time.Hour)
-	require.NoError(t, pg.InTx(ctx, b.Env.Pool, func(tx pg.Tx) error {
+	require.NoError(t, b.Beside(func(tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `SELECT FROM api_keys WHERE id = $1 FOR UPDATE`, k.ID)
-		require.NoError(t, err)
-		use() // and does not wait
-		return nil
-	}))
+		return err
+	}, func() error { use(); return nil }))
 	require.Equal(t, start.Add(time.Minute), last())
 	_, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()), netip.MustParseAddr("192.0.3.1"))
 	require.Equal(t, errs.Forbidden, errs.KindOf(err))
@@ -222,6 +222,37 @@ func TestEndedKeysAreRemoved(t *testing.T) {
 	b.purge()
 	require.Equal(t, 1, count())
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE target = $1`, "key:"+k.ID.String()))
+}
+
+// A tenant lists its own keys, the newest first, and each on one page.
+func TestKeysAreListed(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id, _ := b.withKey("ada@example.com")
+	var want []string
+	for _, name := range []string{"Second", "Third", "Fourth"} {
+		want = append(want, name)
+		_, _, err := b.CreateKey(ctx, id, anOwner, NewKey{Name: name, Scopes: []string{"accounts:read"}}, byHand)
+		require.NoError(t, err)
+	}
+	slices.Reverse(want)
+	want = append(want, mainKeyName)
+	for _, limit := range []int{1, 2, 3, 4, 5} {
+		var got []string
+		r := page.Request{Limit: limit}
+		for more := true; more; {
+			keys, info, err := b.Keys(ctx, id, r)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(keys), limit)
+			for _, k := range keys {
+				got = append(got, k.Name)
+			}
+			if more = info.HasMore; more {
+				r.After = *info.NextCursor
+			}
+		}
+		require.Equal(t, want, got, "limit %d", limit)
+	}
 }
 
 // The owner hears of a new key by e-mail, with its suffix and where it was made, and never the key.

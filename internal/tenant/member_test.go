@@ -113,7 +113,7 @@ func TestInvitationIsAcceptedOnce(t *testing.T) {
 	require.Contains(t, b.mail("ada@example.com", 2).Text, "dev@example.com")
 	_, err = s.Invite(ctx, s.id, "dev@example.com", "viewer", bySession)
 	require.ErrorIs(t, err, ErrMember)
-	require.Equal(t, "session:dev@example.com", testenv.Value[string](b.Env, `SELECT actor FROM audit_log WHERE action = 'members.join'`))
+	require.Equal(t, "session:dev@example.com", testenv.Value[string](b.Env, `SELECT actor FROM audit_log WHERE action = 'members.join' AND tenant_id = $1`, s.id))
 }
 
 func TestInvitationExpiresAndIsWithdrawn(t *testing.T) {
@@ -388,7 +388,7 @@ func TestHandOversAtOnce(t *testing.T) {
 
 // The schema has one owner for each tenant, whatever the code does.
 func TestSchemaKeepsOneOwner(t *testing.T) {
-	b := setup(t)
+	b := alone(t)
 	ctx := context.Background()
 	s := b.shop("ada@example.com")
 	dev, _ := s.joined("dev@example.com", Developer)

@@ -143,7 +143,7 @@ func TestEveryMailedCodeIsGoodOnce(t *testing.T) {
 
 // Of two codes used at once one sets the password, and no session of the other is left.
 func TestCodesUsedAtOnce(t *testing.T) {
-	b := setup(t)
+	b := alone(t)
 	ctx := context.Background()
 	for round := range 3 {
 		email := fmt.Sprintf("ada%d@example.com", round)
@@ -233,7 +233,7 @@ func TestALoginUnderWayIsEndedToo(t *testing.T) {
 		require.NoError(t, tx.Commit(ctx))
 		require.ErrorIs(t, <-end, c.want, name)
 	}
-	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions`))
+	require.Zero(t, b.sessions())
 }
 
 func TestForgotPasswordTakesTheSameTime(t *testing.T) {

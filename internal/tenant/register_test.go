@@ -21,7 +21,7 @@ import (
 )
 
 func TestRegisterRefusals(t *testing.T) {
-	b := setup(t)
+	b := alone(t)
 	for _, c := range []struct {
 		name, email, password string
 		want                  error
@@ -158,7 +158,7 @@ func TestLoginAfterRegisteringTellsNothing(t *testing.T) {
 }
 
 func TestRegisterOneAddressManyTimesAtOnce(t *testing.T) {
-	b := setup(t)
+	b := alone(t)
 	var wg sync.WaitGroup
 	ids := make([]uuid.UUID, 20)
 	fails := make([]error, len(ids))
@@ -188,7 +188,7 @@ func TestRegisterTakesTheSameTime(t *testing.T) {
 }
 
 func TestMailFailsQuietly(t *testing.T) {
-	b := setup(t)
+	b := alone(t)
 	b.box.fail = errors.New("mail server is away")
 	b.register("ada@example.com")
 	b.mail("ada@example.com", 1)

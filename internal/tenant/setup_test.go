@@ -23,10 +23,23 @@ import (
 type bundle struct {
 	*testenv.Env
 	*Service
-	box *mailbox
+	box       *mailbox
+	neighbour uuid.UUID
 }
 
+// setup has a neighbour: another tenant, with two of each kind of row.
 func setup(t *testing.T, change ...func(*Options)) *bundle {
+	t.Helper()
+	b := alone(t, change...)
+	b.neighbour = b.others("neighbour.example").id
+	b.box.mu.Lock()
+	defer b.box.mu.Unlock()
+	b.box.sent = nil
+	return b
+}
+
+// alone is setup for tests of all tenants.
+func alone(t *testing.T, change ...func(*Options)) *bundle {
 	t.Helper()
 	t.Parallel()
 	env := testenv.New(t)
@@ -129,6 +142,12 @@ func (b *bundle) member(s Session) Member {
 	t, err := b.Session(context.Background(), s.Token)
 	require.NoError(b.T, err)
 	return t.Member
+}
+
+// sessions is how many there are, but for the neighbour's.
+func (b *bundle) sessions() int {
+	b.T.Helper()
+	return testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE tenant_id <> $1`, b.neighbour)
 }
 
 // oneWins makes n calls at once, each with a right code: one succeeds, the others are refused.

@@ -144,7 +144,7 @@ func TestReplayIsRecorded(t *testing.T) {
 }
 
 func TestOperatorsList(t *testing.T) {
-	b := setup(t)
+	b := alone(t)
 	mine := []uuid.UUID{b.in(Pending), b.in(Dead), b.in(Delivered)}
 	first := b.tenant
 	b.tenant = b.Env.Tenant()

@@ -60,7 +60,7 @@ func TestEachEndpointGetsItsDelivery(t *testing.T) {
 	first := b.queue(p)
 	require.Len(t, first, 1)
 	require.Equal(t, first[0], b.to(p, uuid.Nil))
-	require.Equal(t, 3, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+	require.Equal(t, 3, b.deliveries())
 	for endpoint, signing := range map[uuid.UUID]string{uuid.Nil: own, all: allSecret, mine: mineSecret} {
 		before := len(r.seen())
 		require.NoError(t, b.Deliver(b.ctx, b.to(p, endpoint)))
@@ -82,7 +82,7 @@ func TestEachEndpointGetsItsDelivery(t *testing.T) {
 	require.Empty(t, list, "another tenant's")
 
 	require.Empty(t, b.queue(p), "an event is queued once, to all of them")
-	require.Equal(t, 3, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+	require.Equal(t, 3, b.deliveries())
 }
 
 // Without a URL the first endpoint's delivery stands for the event.
@@ -94,10 +94,10 @@ func TestEndpointWithoutAURL(t *testing.T) {
 	p := b.fanned("")
 	ids := b.queue(p)
 	require.Equal(t, []uuid.UUID{b.to(p, first)}, ids)
-	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+	require.Equal(t, 2, b.deliveries())
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM work WHERE kind = 'deliver'`))
 	require.Empty(t, b.queue(p), "once")
-	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+	require.Equal(t, 2, b.deliveries())
 	require.Eventually(t, func() bool {
 		got, _, _ := b.logged("", 10)
 		return slices.Equal(got, []uuid.UUID{p.TransactionGroupID})
@@ -230,7 +230,7 @@ func TestEndpointsGoWithTheTransaction(t *testing.T) {
 		require.NoError(t, err)
 		return boom
 	}), boom)
-	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+	require.Zero(t, b.deliveries())
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM work`))
 }
 

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"net/http"
 	"net/netip"
 	"testing"
@@ -94,7 +95,7 @@ func TestPublishToSubscribers(t *testing.T) {
 				[]any{d.EventType, d.TransactionGroupID, d.TenantID, d.AccountID, d.AccountRef, d.CallbackURL})
 		}
 	}
-	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+	require.Equal(t, 2, b.deliveries())
 	require.Empty(t, b.publish())
 }
 
@@ -180,7 +181,7 @@ func TestOwnDeliveriesOnly(t *testing.T) {
 }
 
 func TestListFilters(t *testing.T) {
-	b := setup(t)
+	b := alone(t)
 	_, err := b.Choose(b.ctx, b.tenant, Types, audit.Session("ada@example.com", netip.Addr{}))
 	require.NoError(t, err)
 	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook' WHERE id = $1`, b.tenant)
@@ -212,6 +213,56 @@ func TestListFilters(t *testing.T) {
 	require.ErrorIs(t, err, ErrStatus)
 	_, _, err = b.List(b.ctx, Filter{EventType: "test"}, page.Request{Limit: 10})
 	require.ErrorIs(t, err, ErrType)
+}
+
+// What is rare is found behind more deliveries of others than a page looks at; what is frequent is
+// looked at in parts.
+func TestListFindsWhatIsRareAmongMany(t *testing.T) {
+	b := setup(t)
+	rare := b.Endpoint(b.tenant, "https://example.com/rare", "{settlement.failed}")
+	busy := b.Endpoint(b.tenant, "https://example.com/busy", "{settlement.succeeded}")
+	dead, own := b.in(Dead), b.in(Delivered)
+	b.Exec(`UPDATE deliveries SET endpoint_id = $2, event_type = $3 WHERE id = $1`, own, rare, SettlementFailed)
+	young := own
+	for bytes.Compare(young[:6], own[:6]) <= 0 {
+		young = uuid.Must(uuid.NewV7())
+	}
+	many := func(account uuid.UUID, endpoint *uuid.UUID) {
+		b.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, delivered_at, created_at, endpoint_id)
+			SELECT overlay(gen_random_uuid()::text PLACING left($2, 15) FROM 1)::uuid, a.tenant_id, a.id, gen_random_uuid(), $3, 'https://example.com', '{}', 'delivered', now(), now(), $4
+			FROM accounts a, generate_series(1, $5::int) WHERE a.id = $1`, account, young.String(), SettlementSucceeded, endpoint, pg.ScanLimit)
+	}
+	type found struct {
+		ids  []uuid.UUID
+		more bool
+	}
+	list := func(f Filter) (out found) {
+		f.TenantID = b.tenant
+		list, info, err := b.List(b.ctx, f, page.Request{Limit: 10})
+		require.NoError(t, err)
+		for _, d := range list {
+			out.ids = append(out.ids, d.ID)
+		}
+		out.more = info.HasMore
+		return out
+	}
+	many(testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id <> $1`, b.tenant), nil)
+	require.Equal(t, found{[]uuid.UUID{own, dead}, false}, list(Filter{AccountID: b.account}), "another tenant's are not looked at")
+	many(b.account, &busy)
+	for name, c := range map[string]struct {
+		f    Filter
+		want found
+	}{
+		"an account":          {Filter{AccountID: uuid.New()}, found{nil, true}},
+		"an endpoint":         {Filter{Endpoint: &rare}, found{[]uuid.UUID{own}, false}},
+		"no endpoint":         {Filter{Endpoint: new(uuid.UUID)}, found{nil, true}},
+		"dead":                {Filter{Status: Dead}, found{[]uuid.UUID{dead}, false}},
+		"a rare event":        {Filter{EventType: SettlementFailed}, found{[]uuid.UUID{own}, false}},
+		"the frequent event":  {Filter{EventType: PaymentReceived}, found{nil, true}},
+		"delivered, and rare": {Filter{EventType: SettlementFailed, Status: Delivered}, found{[]uuid.UUID{own}, false}},
+	} {
+		require.Equal(t, c.want, list(c.f), name)
+	}
 }
 
 // The list of a rare event does not read the many others: its index is asked.
@@ -249,7 +300,7 @@ func TestTestEvent(t *testing.T) {
 	for _, word := range []string{"amount", "Amount", "NGN", "transactionGroupId", "accountRef", "status", "payment", "paid"} {
 		require.NotContains(t, got.Body, word)
 	}
-	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+	require.Zero(t, b.deliveries())
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM listen_events`))
 }
 

@@ -23,13 +23,15 @@ import (
 // differ by it from Postgres'. An alert tells of half of it (ajo_clock_offset_seconds).
 const logMargin = 10 * time.Second
 
-// logEndSQL is the time before which all ids are committed, but for clocks that differ. A
-// transaction makes an id right before it writes the event, and after it wrote something else; so
-// one that has written nothing for a minute only reads.
+// onlyReads is for how long a transaction that only reads has written nothing: one that writes an
+// event makes its id right before, and after it wrote something else.
+const onlyReads = time.Minute
+
+// logEndSQL is the time before which all ids are committed, but for clocks that differ.
 const logEndSQL = `
 	SELECT least(clock_timestamp(), min(xact_start)) FROM pg_stat_activity
 	WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
-		AND (backend_xid IS NOT NULL OR xact_start > clock_timestamp() - interval '1 minute')`
+		AND (backend_xid IS NOT NULL OR xact_start > clock_timestamp() - $1::interval)`
 
 // LogsAll reports whether the log of the tenant has the events too that go to no URL.
 func (s *Service) LogsAll(ctx context.Context, tenant uuid.UUID) (on bool, err error) {
@@ -77,7 +79,7 @@ func (s *Service) Log(ctx context.Context, tenant uuid.UUID, r page.Request) (Lo
 	// First the end, then the events, in two snapshots: a transaction that begins between the two
 	// makes ids beyond the end.
 	var end time.Time
-	if err := s.pool.QueryRow(ctx, logEndSQL).Scan(&end); err != nil {
+	if err := s.pool.QueryRow(ctx, logEndSQL, s.onlyReads).Scan(&end); err != nil {
 		return LogPage{}, err
 	}
 	before := partition.Floor(end.Add(-s.logMargin))

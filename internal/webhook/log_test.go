@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/audit"
 	"ajo/internal/page"
+	"ajo/internal/partition"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
 )
@@ -138,23 +140,48 @@ func TestLogMissesNothingThatCommitsLate(t *testing.T) {
 	require.False(t, more)
 }
 
-// A transaction that rolls back leaves nothing, and holds nothing up; nor does one that only reads.
+// A transaction that rolls back leaves nothing, and holds nothing up; nor does one that only reads,
+// once it has read for a while, nor one of another database.
 func TestLogGoesOn(t *testing.T) {
 	b := setup(t)
 	b.logMargin = 0
 	d := b.payment("https://example.com/")
-	err := pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+	elsewhere, err := pgx.Connect(b.ctx, testenv.EmptyDatabase(t))
+	require.NoError(t, err)
+	defer elsewhere.Close(b.ctx)
+	_, err = elsewhere.Exec(b.ctx, `BEGIN; CREATE TABLE t ()`)
+	require.NoError(t, err)
+	err = pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
 		if _, err := Queue(b.ctx, tx, b.Clock.Now(), []NewDelivery{b.payment("https://example.com/")}); err != nil {
 			return err
 		}
 		return context.Canceled
 	})
 	require.ErrorIs(t, err, context.Canceled)
+	reading, err := b.Pool.Begin(b.ctx)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, reading.Rollback(b.ctx)) }()
 	b.queue(d)
+	for range 20 {
+		got, _, _ := b.logged("", 10)
+		require.Empty(t, got, "the transaction may still write")
+	}
+	b.onlyReads = -time.Hour // has passed
 	require.Eventually(t, func() bool {
 		got, _, _ := b.logged("", 10)
 		return len(got) == 1 && got[0] == d.TransactionGroupID
 	}, 30*time.Second, time.Millisecond)
+}
+
+// An event is in the log ten seconds after its id was made.
+func TestLogMargin(t *testing.T) {
+	b := setup(t)
+	b.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at)
+		VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com', '{}', 'pending', $4)`,
+		partition.Floor(time.Now().Add(-15*time.Second)), b.tenant, b.account, b.Clock.Now())
+	b.queue(b.payment("https://example.com/"))
+	got, _, _ := b.logged("", 10)
+	require.Len(t, got, 1)
 }
 
 // A page says that there is more, and the cursor of the nothing that was read is one.

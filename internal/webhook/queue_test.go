@@ -10,7 +10,6 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/safehttp"
 	"ajo/internal/spec"
-	"ajo/internal/testenv"
 )
 
 func TestQueueStoresTheWireForm(t *testing.T) {
@@ -62,5 +61,5 @@ func TestQueueGoesWithItsTransaction(t *testing.T) {
 		return safehttp.ErrCut // any error
 	})
 	require.ErrorIs(t, err, safehttp.ErrCut)
-	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+	require.Zero(t, b.deliveries())
 }

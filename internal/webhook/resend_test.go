@@ -11,7 +11,6 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/page"
 	"ajo/internal/retry"
-	"ajo/internal/testenv"
 )
 
 // A delivered event is sent once more, to an endpoint or to the URL of now: the same body and
@@ -70,7 +69,7 @@ func TestResendRefusals(t *testing.T) {
 	require.ErrorIs(t, resend(b.tenant, p.TransactionGroupID, PaymentReceived, &gone), ErrEndpointNotFound)
 	require.ErrorIs(t, resend(b.tenant, p.TransactionGroupID, PaymentReceived, &others), ErrEndpointNotFound)
 	require.ErrorIs(t, resend(b.tenant, p.TransactionGroupID, PaymentReceived, nil), ErrNoResendURL)
-	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+	require.Equal(t, 1, b.deliveries())
 }
 
 // An endpoint that wants retries for a day gets ten attempts in 24 hours.

@@ -38,7 +38,27 @@ type bundle struct {
 	account uuid.UUID
 }
 
-func setup(t testing.TB) *bundle { return setupWith(t, Options{Version: "test"}, safehttp.Options{}) }
+// setup has a neighbour beside the tenant: another one, with an account of the same reference, with
+// deliveries that are no work, and with everything that a tenant says of its events.
+func setup(t testing.TB) *bundle {
+	t.Helper()
+	b := alone(t)
+	b.in(Dead)
+	b.in(Delivered)
+	b.setSecret("whsec_bmVpZ2hib3Vy")
+	b.Endpoint(b.tenant, "https://neighbour.example/two", "{settlement.failed}")
+	b.Exec(`UPDATE tenants SET webhook_url = 'https://neighbour.example/', webhook_events = $2, event_log = true, listening_until = $3 WHERE id = $1`,
+		b.tenant, Types[1:], b.Clock.Now().AddDate(1, 0, 0))
+	b.tenant = b.Env.Tenant()
+	b.account = b.Env.Account(b.tenant, "customer-1")
+	return b
+}
+
+// alone is setup for tests of all tenants' deliveries.
+func alone(t testing.TB) *bundle {
+	t.Helper()
+	return setupWith(t, Options{Version: "test"}, safehttp.Options{})
+}
 
 func setupWith(t testing.TB, o Options, h safehttp.Options) *bundle {
 	t.Helper()
@@ -95,6 +115,12 @@ func (b *bundle) queue(deliveries ...NewDelivery) []uuid.UUID {
 func (b *bundle) queueOne(url string) uuid.UUID {
 	b.T.Helper()
 	return b.queue(b.payment(url))[0]
+}
+
+// deliveries is how many the tenant has.
+func (b *bundle) deliveries() int {
+	b.T.Helper()
+	return testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE tenant_id = $1`, b.tenant)
 }
 
 func (b *bundle) get(id uuid.UUID) Delivery {

@@ -11,7 +11,6 @@ import (
 	"ajo/internal/fsm"
 	"ajo/internal/pg"
 	"ajo/internal/spec"
-	"ajo/internal/testenv"
 	"ajo/internal/work"
 )
 
@@ -103,5 +102,5 @@ func TestSchemaHasTheSameMoves(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 6, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
+	require.Equal(t, 6, b.deliveries())
 }

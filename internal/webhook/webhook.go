@@ -109,8 +109,8 @@ type Service struct {
 	client  *safehttp.Client
 	opts    Options
 	limiter *limiter
-	// by how much the log of events ends earlier: log.go
-	logMargin time.Duration
+	// of the log of events: log.go
+	logMargin, onlyReads time.Duration
 
 	claims  *pg.Batcher[uuid.UUID, *dueDelivery]
 	holds   *pg.Batcher[work.Outcome, bool]
@@ -137,7 +137,10 @@ func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{pool: o.Pool, clock: o.Clock, box: o.Box, client: o.Client, opts: o, limiter: newLimiter(o.PerEndpoint, o.PerTenant, o.Clock), logMargin: logMargin}
+	s := &Service{
+		pool: o.Pool, clock: o.Clock, box: o.Box, client: o.Client, opts: o, limiter: newLimiter(o.PerEndpoint, o.PerTenant, o.Clock),
+		logMargin: logMargin, onlyReads: onlyReads,
+	}
 	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch}, s.claim)
 	s.holds = pg.NewBatcher(o.Pool, pg.BatchOptions[work.Outcome]{Name: "webhook/hold", Max: maxBatch}, s.hold)
 	s.records = pg.NewBatcher(o.Pool, pg.BatchOptions[attemptResult]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attemptResult.id)}, s.record)
