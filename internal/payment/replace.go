@@ -227,40 +227,53 @@ func (s *Service) RestoreReversed(ctx context.Context, eventID uuid.UUID, by aud
 	if err != nil {
 		return Replaced{}, err
 	}
-	return s.restore(ctx, eventID, p.Record, p.Event.LastError, by)
+	return s.restore(ctx, eventID, p.Record, p.Event.LastError, by, nil)
 }
 
 // RestoreListed is [Service.RestoreReversed] without an operator's decision, for a payment that was
 // reversed because the bank said failed or not found: the bank's list says success now, and so does
 // record, the bank's own, which was asked for by its id. [ErrDecided] where a person reversed it,
-// the bank took it back after it was confirmed, or it stands in the place of another already.
+// the bank took it back after it was confirmed, the bank's event says that it took it back (its
+// record may lag), or it stands in the place of another already.
 func (s *Service) RestoreListed(ctx context.Context, eventID uuid.UUID, record provider.Transaction, by audit.By) (Replaced, error) {
+	why, err := reversedByBank(ctx, s.Pool, eventID)
+	if err != nil {
+		return Replaced{}, err
+	}
+	return s.restore(ctx, eventID, record, why, by, func(tx pg.Tx) error {
+		_, err := reversedByBank(ctx, tx, eventID)
+		return err
+	})
+}
+
+// reversedByBank is [ErrDecided] for a payment that was not reversed by the bank's first word
+// alone; why says what that was.
+func reversedByBank(ctx context.Context, q pg.Querier, eventID uuid.UUID) (why string, err error) {
 	var byBank bool
-	var why string
-	err := s.Pool.QueryRow(ctx, `
-		SELECT e.replaces IS NULL AND l.review_from_seq IS NULL AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id), e.last_error
+	err = q.QueryRow(ctx, `
+		SELECT e.replaces IS NULL AND l.review_from_seq IS NULL AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id) AND NOT `+reversalStored+`, e.last_error
 		FROM inbound_events e
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL
 		WHERE e.id = $1`, eventID).Scan(&byBank, &why)
-	switch {
-	case pg.IsNoRows(err):
-		return Replaced{}, ErrNotReversed
-	case err != nil:
-		return Replaced{}, err
-	case !byBank:
-		return Replaced{}, ErrDecided
+	if err == nil && !byBank {
+		err = ErrDecided
 	}
-	return s.restore(ctx, eventID, record, why, by)
+	return why, pg.OrNone(err, ErrNotReversed)
 }
 
 // restore posts a reversed payment again; why says what reversed it. All events of the transaction
 // are locked first, in the order of their ids, so that of several that were reversed one is
-// restored.
-func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provider.Transaction, why string, by audit.By) (out Replaced, err error) {
+// restored, and what check reads after that, if it is given, does not change.
+func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provider.Transaction, why string, by audit.By, check func(pg.Tx) error) (out Replaced, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		if _, err := tx.Exec(ctx, lockPaymentsSQL, []string{record.ID}); err != nil {
 			return err
+		}
+		if check != nil {
+			if err := check(tx); err != nil {
+				return err
+			}
 		}
 		was, err := findReversed(ctx, tx, eventID)
 		if err != nil {

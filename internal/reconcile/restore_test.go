@@ -12,6 +12,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
@@ -88,6 +89,45 @@ func TestWronglyReversedIsRestored(t *testing.T) {
 	_, err := b.payments.RestoreReversed(b.ctx, again, byHand)
 	require.NoError(t, err)
 	require.Empty(t, b.lastHour().Exceptions)
+}
+
+// The bank says failed, then by its event that it took the payment back, and then its record says
+// success, which may lag: whether the event came before the run or while it waits for the payment,
+// a person decides.
+func TestWhatTheBankTookBackIsNotRestored(t *testing.T) {
+	t.Parallel()
+	for name, beside := range map[string]bool{"before the run": false, "beside it": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id, txn := b.wronglyReversed()
+			var r reconcile.Report
+			if beside {
+				require.NoError(t, b.Meanwhile(func(tx pg.Tx) error { // as openRecalls does
+					_, err := tx.Exec(b.ctx, `SELECT FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, id)
+					if err == nil {
+						_, err = tx.Exec(b.ctx, `INSERT INTO event_keys (request, transaction, event_id, event_type) VALUES (event_key('r'), event_key($1), $2, 'payment_reversal')`, txn.ID, uuid.New())
+					}
+					return err
+				}, func() error {
+					r = b.lastHour()
+					return nil
+				}))
+			} else {
+				e := b.bank.Event(fakebank.PaymentReversal, txn)
+				e.RequestID = uuid.NewString()
+				b.receive(b.eventOf(e))
+				r = b.lastHour()
+			}
+			want := map[string]string{txn.ID: "status_contradicts: the bank says success, the entry is reversed: see ajo review restore"}
+			require.Equal(t, want, said(r))
+			require.Equal(t, want, said(b.lastHour()))
+			require.Zero(t, b.replacements(id))
+			_, err := b.payments.RestoreReversed(b.ctx, id, byHand)
+			require.NoError(t, err)
+			require.Empty(t, b.lastHour().Exceptions)
+		})
+	}
 }
 
 // Runs and operators at once restore a payment once.
