@@ -127,6 +127,12 @@ BEGIN
     RAISE EXCEPTION 'transfer %: from % to % only by an operator, and with a new debit', OLD.id, OLD.status, NEW.status USING ERRCODE = 'check_violation';
 END $$;
 
+-- All credits of a payment: one that was reversed and posted again has several, and was refunded by
+-- the refunds of any.
+CREATE FUNCTION payment_entries(payment ledger_entries) RETURNS uuid[] LANGUAGE sql STABLE
+    RETURN ARRAY(SELECT payment.id UNION SELECT e.id FROM event_keys k JOIN ledger_entries e ON e.transaction_group_id = k.event_id
+        WHERE k.transaction = event_key(nullif(payment.provider_txn_ref, '')) AND e.account_id = payment.account_id AND e.direction = 'credit' AND e.reversal_of IS NULL);
+
 -- Under the lock of the account's balance, which every refund of the payment takes. What is adopted
 -- has left, whatever it makes of the sum, and whatever has become of the payment since.
 CREATE FUNCTION transfer_refunds() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -138,7 +144,7 @@ BEGIN
         OR NOT (payment.status = 'confirmed' OR NEW.adopted AND payment.status = 'reversed') OR payment.reversal_of IS NOT NULL OR payment.kind NOT IN ('', 'suspense') THEN
         RAISE EXCEPTION 'transfer %: entry % is no confirmed payment to its account', NEW.id, NEW.refund_of USING ERRCODE = 'check_violation';
     END IF;
-    IF NOT NEW.adopted AND payment.amount < (SELECT sum(coalesce(paid_amount, amount)) FROM transfers WHERE refund_of = NEW.refund_of AND status NOT IN ('failed', 'refunded')) THEN
+    IF NOT NEW.adopted AND payment.amount < (SELECT sum(coalesce(paid_amount, amount)) FROM transfers WHERE refund_of = ANY(payment_entries(payment)) AND status NOT IN ('failed', 'refunded')) THEN
         RAISE EXCEPTION 'transfer %: more than entry % would be refunded', NEW.id, NEW.refund_of USING ERRCODE = 'check_violation';
     END IF;
     RETURN NULL;

@@ -88,7 +88,7 @@ var checks = []struct{ name, sql string }{
 			format('it refunds a %s of %s with the status %s, of account %s; %s are refunded of it', e.direction, e.amount, e.status, e.account_id, s.sum) END
 		FROM {transfers} t LEFT JOIN ledger_entries e ON e.id = t.refund_of
 		LEFT JOIN LATERAL (SELECT sum(coalesce(o.paid_amount, o.amount)) AS sum, bool_or(o.ended_by = 'operator' OR o.adopted) AS decided
-			FROM transfers o WHERE o.refund_of = t.refund_of AND o.status NOT IN ('failed', 'refunded')) s ON true
+			FROM transfers o WHERE o.refund_of = ANY(payment_entries(e)) AND o.status NOT IN ('failed', 'refunded')) s ON true
 		WHERE t.refund_of IS NOT NULL AND (e.id IS NULL OR e.tenant_id <> t.tenant_id OR e.account_id <> t.account_id OR e.direction <> 'credit'
 			OR e.reversal_of IS NOT NULL OR e.kind NOT IN ('', 'suspense') OR e.status NOT IN ('confirmed', 'reversed')
 			OR s.sum > e.amount AND NOT s.decided)`},

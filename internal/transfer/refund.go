@@ -82,7 +82,7 @@ var refundableSQL = `
 	SELECT e.account_id, e.direction, e.status, e.kind, e.reversal_of, e.amount, e.provider_txn_ref, e.record_account IS NOT NULL,
 		coalesce(e.record_name, e.sender_name), coalesce(e.record_account, ''), coalesce(e.record_bank_code, ''), coalesce(e.record_bank, e.sender_bank),
 		coalesce((SELECT r.status FROM recalls r WHERE r.event_id = e.transaction_group_id), ''),
-		coalesce((SELECT sum(coalesce(t.paid_amount, t.amount)) FROM transfers t WHERE t.refund_of = e.id AND t.` + notMoved + `), 0),
+		coalesce((SELECT sum(coalesce(t.paid_amount, t.amount)) FROM transfers t WHERE t.refund_of = ANY(payment_entries(e)) AND t.` + notMoved + `), 0),
 		` + ledger.Available("$3", "$4") + `
 	FROM ledger_entries e JOIN ledger_balances b ON b.account_id = e.account_id
 	WHERE e.id = $1 AND e.tenant_id = $2`
