@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -27,16 +26,5 @@ func (e *edge) providerWebhook(c *fiber.Ctx) error {
 	if r.Category == payment.CategorySigInvalid {
 		dropTrace(c)
 	}
-	if r.Transfer != "" {
-		e.expedite(c.UserContext(), r.Transfer)
-	}
 	return c.JSON(struct{}{})
-}
-
-// expedite lets a transfer be asked about, because the bank has said something about it. What it
-// said decides nothing; where this fails it costs time only, as the transfer has its own schedule.
-func (e *edge) expedite(ctx context.Context, merchantTxRef string) {
-	if _, err := e.Transfers.Expedite(ctx, merchantTxRef); err != nil {
-		e.Log.WarnContext(ctx, "a transfer was not expedited", "transfer", merchantTxRef, "err", err)
-	}
 }

@@ -206,6 +206,7 @@ CREATE TABLE work (
     tenant_id    uuid,
     due_at       timestamptz NOT NULL,
     leased_until timestamptz,
+    expedited_at timestamptz,
     version      bigint NOT NULL DEFAULT nextval('work_version'),
     attempts     integer NOT NULL DEFAULT 0,
     last_error   text NOT NULL DEFAULT '',
@@ -218,6 +219,7 @@ COMMENT ON TABLE work IS
 COMMENT ON COLUMN work.id IS 'of the event (ingest, confirm), the transfer (settle), the delivery (deliver) or the account (expire)';
 COMMENT ON COLUMN work.tenant_id IS 'NULL where it is not known: of an event that names no account';
 COMMENT ON COLUMN work.leased_until IS 'until then nobody else claims it; NULL: nobody has it, or relies on the version alone';
+COMMENT ON COLUMN work.expedited_at IS 'when it was to be done at once while somebody had it leased: it is given back due then; NULL: it was not';
 COMMENT ON COLUMN work.version IS 'changes with each claim, and never comes twice: a result is recorded only if it is the one that was claimed';
 COMMENT ON COLUMN work.attempts IS 'handlings in a row that failed unexpectedly; each waits twice as long as the one before';
 COMMENT ON COLUMN work.last_error IS 'why the last of them failed';

@@ -102,8 +102,6 @@ var Points = []string{
 	"transfer/postpone:after-commit",
 	"transfer/end:before-commit",
 	"transfer/end:after-commit",
-	"transfer/before-wake-commit",
-	"transfer/after-wake-commit",
 
 	// the archive
 	"archive/before-claim-commit",

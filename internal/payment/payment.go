@@ -133,6 +133,9 @@ type Options struct {
 	// policy says, once: a repeat does nothing. nil: it is done, or declined for good; an error:
 	// not yet.
 	SendBack func(ctx context.Context, payment uuid.UUID) error
+	// Heard has payouts (named by their merchantTxRef) asked about, in the transaction that stores
+	// what the bank says of them. nil: nobody asks.
+	Heard func(ctx context.Context, tx pg.Tx, merchantTxRefs []string) error
 	// No clear answer for ConfirmDeadline after posting: needs_review.
 	ConfirmDeadline time.Duration
 }

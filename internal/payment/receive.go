@@ -44,8 +44,6 @@ type Receipt struct {
 	Spooled   bool // on disk, but not in Postgres yet
 	// the payment that the event says was taken back: the bank is asked about it
 	Recalled uuid.UUID
-	// merchantTxRef of a payout that the event is about: its outcome may be asked for
-	Transfer string
 }
 
 // ToPost reports whether the event is new and waits to be posted.
@@ -134,7 +132,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 	default:
 		metrics.EventStored.Inc()
 	}
-	r.Transfer, r.Recalled = e.transfer, e.recalled
+	r.Recalled = e.recalled
 	return r, nil
 }
 
@@ -303,6 +301,9 @@ func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) (
 	if err := s.schedulePosting(ctx, tx, events, isNew); err != nil {
 		return nil, err
 	}
+	if err := s.heardOf(ctx, tx, events); err != nil {
+		return nil, err
+	}
 	if err := s.openStored(ctx, tx, events, isNew); err != nil {
 		return nil, err
 	}
@@ -329,6 +330,22 @@ func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) (
 		}
 	}
 	return out, nil
+}
+
+// heardOf has the payouts asked about of which events say something, repeated ones too. It is in
+// the events' transaction, since the bank does not send again what was stored or spooled, and one
+// that has ended long ago is asked about for its event alone.
+func (s *Service) heardOf(ctx context.Context, tx pg.Tx, events []*inbound) error {
+	var refs []string
+	for _, e := range events {
+		if e.transfer != "" {
+			refs = append(refs, e.transfer)
+		}
+	}
+	if len(refs) == 0 || s.Heard == nil {
+		return nil
+	}
+	return s.Heard(ctx, tx, refs)
 }
 
 // schedulePosting makes the new events that are payments due to be posted, in their tenants' turn

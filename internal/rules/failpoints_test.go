@@ -135,6 +135,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/ledger.Report).Save InTx",
 		// or a run's, whose next one finds it done
 		"(*ajo/internal/payment.Service).postRecord InTx",
+		"(*ajo/internal/transfer.Service).Expedite InTx",
 		"(*ajo/internal/reconcile.comparison).begin Exec",
 		"(*ajo/internal/rekey.Service).Seal InTx",
 		"(*ajo/internal/operator.Service).invite InTx",

@@ -11,6 +11,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -183,7 +184,7 @@ func (s *Service) Poll(ctx context.Context, merchantTxRef string, by audit.By) e
 		case t.Over():
 			return ErrOver
 		}
-		if err := makeDue(ctx, tx, now, t.ID, t.TenantID); err != nil {
+		if err := makeDue(ctx, tx, now, work.Item{Kind: work.Settle, ID: t.ID, TenantID: t.TenantID, DueAt: now}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("transfers.poll", "transfer:"+merchantTxRef, struct {

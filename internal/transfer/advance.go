@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/failpoint"
 	"ajo/internal/pg"
@@ -341,32 +343,48 @@ func (s *Service) ending(st *claimed, now time.Time, o outcome) ending {
 	return e
 }
 
-// Expedite makes the next step of a transfer due at once, because the bank has said something about
-// it; ok is false when there is nothing to ask. What the bank said is not believed: the step asks,
-// and does not count.
+// Expedite makes the next step of a transfer due at once, because the bank's list has something
+// about it; ok is false when there is nothing to ask. What the bank said is not believed: the step
+// asks, and does not count.
 func (s *Service) Expedite(ctx context.Context, merchantTxRef string) (ok bool, err error) {
-	failpoint.At("transfer/before-wake-commit")
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		var id, tenant uuid.UUID
-		err := tx.QueryRow(ctx, `SELECT id, tenant_id FROM transfers WHERE merchant_tx_ref = $1 AND attempt_count > 0`, merchantTxRef).Scan(&id, &tenant)
-		if ok = err == nil; !ok {
-			if pg.IsNoRows(err) {
-				return nil
-			}
-			return err
-		}
-		return makeDue(ctx, tx, s.Clock.Now(), id, tenant)
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
+		ok, err = s.heard(ctx, tx, merchantTxRef)
+		return err
 	})
-	failpoint.At("transfer/after-wake-commit")
 	return ok && err == nil, err
 }
 
-// makeDue makes the next step of a transfer due now. One that has ended, and is not asked about
-// any more, is asked about once more.
-func makeDue(ctx context.Context, tx pg.Tx, now time.Time, id, tenant uuid.UUID) error {
-	found, err := work.Expedite(ctx, tx, work.Settle, now, id)
-	if err != nil || len(found) > 0 {
+// Heard is [Service.Expedite] for many, in the transaction that stores what the bank has said: so
+// what it says of one that has ended long ago, and is asked about no more, is not lost.
+func (s *Service) Heard(ctx context.Context, tx pg.Tx, merchantTxRefs []string) error {
+	_, err := s.heard(ctx, tx, merchantTxRefs...)
+	return err
+}
+
+const heardSQL = `SELECT id, tenant_id FROM transfers WHERE merchant_tx_ref = ANY($1) AND attempt_count > 0`
+
+func (s *Service) heard(ctx context.Context, tx pg.Tx, refs ...string) (some bool, err error) {
+	now := s.Clock.Now()
+	items, err := pg.Collect(ctx, tx, func(r pgx.CollectableRow) (work.Item, error) {
+		m := work.Item{Kind: work.Settle, DueAt: now}
+		return m, r.Scan(&m.ID, &m.TenantID)
+	}, heardSQL, refs)
+	if err != nil || len(items) == 0 {
+		return false, err
+	}
+	return true, makeDue(ctx, tx, now, items...)
+}
+
+// makeDue makes the next steps of transfers due now. One that has ended, and is not asked about any
+// more, is asked about once more.
+func makeDue(ctx context.Context, tx pg.Tx, now time.Time, items ...work.Item) error {
+	ids := make([]uuid.UUID, len(items))
+	for i, m := range items {
+		ids[i] = m.ID
+	}
+	found, err := work.Expedite(ctx, tx, work.Settle, now, ids...)
+	if err != nil {
 		return err
 	}
-	return work.Schedule(ctx, tx, work.Item{Kind: work.Settle, ID: id, TenantID: tenant, DueAt: now})
+	return work.Schedule(ctx, tx, slices.DeleteFunc(items, func(m work.Item) bool { return slices.Contains(found, m.ID) })...)
 }

@@ -32,18 +32,24 @@ const (
 		WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN true ELSE false END AND coalesce(w.due_at, 'infinity') <= $3 AND coalesce(w.leased_until, '-infinity') <= $3
 		RETURNING w.id`
 	leaseSQL = `
-		UPDATE work w SET leased_until = $4, version = nextval('work_version')
+		UPDATE work w SET leased_until = $4, expedited_at = NULL, version = nextval('work_version')
 		FROM unnest($2::uuid[], $3::bigint[]) WITH ORDINALITY AS m (id, version, n)
 		WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN w.version = m.version ELSE false END RETURNING m.n, w.version`
 	finishSQL = `
 		WITH done AS (
 			DELETE FROM work w USING unnest($2::uuid[], $3::bigint[]) AS m (id, version)
-			WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN w.version = m.version ELSE false END RETURNING m.version
+			WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN w.version = m.version AND w.expedited_at IS NULL ELSE false END RETURNING m.version
 		), later AS (
-			UPDATE work w SET due_at = m.due, leased_until = NULL, version = nextval('work_version'), attempts = 0, last_error = ''
+			UPDATE work w SET due_at = least(m.due, w.expedited_at), leased_until = NULL, expedited_at = NULL, version = nextval('work_version'), attempts = 0, last_error = ''
 			FROM unnest($4::uuid[], $5::bigint[], $6::timestamptz[]) AS m (id, version, due)
-			WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN w.version = m.version ELSE false END RETURNING m.version
-		) SELECT version FROM done UNION ALL SELECT version FROM later`
+			WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN w.version = m.version ELSE false END
+			RETURNING m.version, CASE WHEN w.due_at < m.due THEN w.due_at END AS expedited
+		) SELECT version, NULL::timestamptz FROM done UNION ALL SELECT version, expedited FROM later`
+	// A statement of its own, which sees an item as it was when finishSQL had waited for it.
+	expeditedSQL = `
+		UPDATE work w SET due_at = w.expedited_at, leased_until = NULL, expedited_at = NULL, version = nextval('work_version'), attempts = 0, last_error = ''
+		FROM unnest($2::uuid[], $3::bigint[]) AS m (id, version)
+		WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN w.version = m.version AND w.expedited_at IS NOT NULL ELSE false END RETURNING m.version, w.due_at`
 )
 
 // Due claims, of the given items, those that are due and that nobody has leased. It writes and
@@ -107,9 +113,10 @@ type Outcome struct {
 }
 
 // Finish gives items back, in the transaction that records the results: done ones are removed, the
-// others are due again. It reports for each whether its claim still stood; where it did not,
-// nothing was changed, and the caller must record nothing. Nothing is enqueued: the caller returns
-// the time to the queue (package retry).
+// others are due again. What was expedited since it was leased is due at once instead. It reports
+// for each whether its claim still stood; where it did not, nothing was changed, and the caller
+// must record nothing. But for what was expedited, nothing is enqueued: the caller returns the time
+// to the queue (package retry).
 func Finish(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome) (held []bool, err error) {
 	var done, later []Claim
 	next := make(map[int64]*time.Time, len(outcomes))
@@ -130,22 +137,57 @@ func Finish(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome) (held 
 	}
 	doneIDs, doneVersions := split(done)
 	laterIDs, laterVersions := split(later)
-	rows, err := tx.Query(ctx, finishSQL, string(kind), doneIDs, doneVersions, laterIDs, laterVersions, due)
-	if err != nil {
+	stood := make(map[int64]*time.Time, len(outcomes)) // when it is due, of one that was expedited
+	given := func(sql string, args ...any) error {
+		rows, err := tx.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		var version int64
+		var at *time.Time
+		_, err = pgx.ForEachRow(rows, []any{&version, &at}, func() error {
+			stood[version], at = at, nil
+			return nil
+		})
+		return err
+	}
+	if err := given(finishSQL, string(kind), doneIDs, doneVersions, laterIDs, laterVersions, due); err != nil {
 		return nil, err
 	}
-	stood := make(map[int64]bool, len(outcomes))
-	var version int64
-	_, err = pgx.ForEachRow(rows, []any{&version}, func() error {
-		stood[version] = true
-		return nil
-	})
+	left := slices.DeleteFunc(done, func(c Claim) bool { _, ok := stood[c.Version]; return ok })
+	if len(left) > 0 {
+		ids, versions := split(left)
+		if err := given(expeditedSQL, string(kind), ids, versions); err != nil {
+			return nil, err
+		}
+	}
+	if err := enqueueExpedited(ctx, tx, kind, outcomes, stood); err != nil {
+		return nil, err
+	}
 	held = make([]bool, len(outcomes))
 	for i, o := range outcomes {
-		held[i] = stood[o.Version]
+		_, held[i] = stood[o.Version]
 		delete(stood, o.Version)
 	}
-	return held, err
+	return held, nil
+}
+
+// enqueueExpedited enqueues the items that were given back sooner than their outcomes say.
+func enqueueExpedited(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome, dueAt map[int64]*time.Time) error {
+	var ids []uuid.UUID
+	var last time.Time
+	for _, o := range outcomes {
+		if at := dueAt[o.Version]; at != nil {
+			if ids = append(ids, o.ID); at.After(last) {
+				last = *at
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := Expedite(ctx, tx, kind, last, slices.Compact(sorted(ids))...) // they are due already
+	return err
 }
 
 func inOrder(claims []Claim) []Claim {

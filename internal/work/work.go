@@ -72,7 +72,7 @@ var scheduleSQL = `
 	INSERT INTO work (kind, id, tenant_id, due_at, traceparent)
 	SELECT kind, id, nullif(tenant, '00000000-0000-0000-0000-000000000000'), due, coalesce(trace, '')
 	FROM ` + pg.Unnest[Item](1, "m") + `
-	ON CONFLICT (id, kind) DO UPDATE SET due_at = excluded.due_at, leased_until = NULL, version = excluded.version, attempts = 0, last_error = ''`
+	ON CONFLICT (id, kind) DO UPDATE SET due_at = excluded.due_at, leased_until = NULL, version = excluded.version, attempts = 0, last_error = '', expedited_at = NULL`
 
 // Schedule makes items due, in the transaction of the facts that make them necessary. The commit
 // enqueues them. An item that exists gets the new time, and claims on it are lost. The items of one
@@ -90,11 +90,13 @@ func Schedule(ctx context.Context, tx pg.Tx, items ...Item) error {
 }
 
 const expediteSQL = `
-	UPDATE work w SET due_at = least(w.due_at, $3) FROM unnest($2::uuid[]) AS m (id)
+	UPDATE work w SET due_at = least(w.due_at, $3), expedited_at = CASE WHEN w.leased_until > $3 THEN $3 END FROM unnest($2::uuid[]) AS m (id)
 	WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN true ELSE false END RETURNING w.id, coalesce(w.tenant_id, '00000000-0000-0000-0000-000000000000'), w.traceparent`
 
 // Expedite makes items that exist due at the time now, if they are not yet, and enqueues them. It
-// leaves claims on them valid. It returns the ids that have an item.
+// leaves claims on them valid: who has leased one gives it back due at once, whatever comes of it
+// ([Finish]), since that may be older than what brought this about. It returns the ids that have an
+// item.
 func Expedite(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids ...uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := tx.Query(ctx, expediteSQL, string(kind), sorted(ids), now)
 	if err != nil {

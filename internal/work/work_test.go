@@ -238,6 +238,71 @@ func TestExpedite(t *testing.T) {
 	require.Equal(t, []bool{true}, b.finish(work.Settle, work.Outcome{Claim: first}))
 }
 
+// What is expedited while somebody has leased it is given back due at once, done or not, and is
+// enqueued: the result may be older than what expedited it. The next claim ends that.
+func TestExpediteOfWhatIsLeased(t *testing.T) {
+	for name, finished := range map[string]bool{"done": true, "due later": false} {
+		for when, beside := range map[string]bool{"before": false, "beside the result": true} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				b := setup(t)
+				ids := b.items(work.Settle, 2)
+				b.Clock.Advance(time.Second)
+				now := b.Clock.Now()
+				lease := func() work.Outcome {
+					leased, err := work.Lease(b.ctx, b.Pool, work.Settle, b.Clock.Now().Add(time.Minute), b.due(work.Settle, ids[0]))
+					require.NoError(t, err)
+					o := work.Outcome{Claim: *leased[0]}
+					if !finished {
+						o.Next = new(b.Clock.Now().Add(time.Hour))
+					}
+					return o
+				}
+				expedite := func(tx pg.Tx) error {
+					_, err := work.Expedite(b.ctx, tx, work.Settle, now, ids[0])
+					return err
+				}
+				o, other := lease(), work.Outcome{Claim: b.due(work.Settle, ids[1])[0]}
+				b.Clock.Advance(time.Second)
+				var held []bool
+				var mu sync.Mutex
+				var enqueued []uuid.UUID
+				finish := func() error {
+					return pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) (err error) {
+						held, err = work.Finish(b.ctx, tx, work.Settle, []work.Outcome{o, other})
+						return err
+					})
+				}
+				t.Cleanup(work.EnqueueWith(b.Pool, func(items []work.Item) {
+					mu.Lock()
+					defer mu.Unlock()
+					for _, m := range items {
+						enqueued = append(enqueued, m.ID)
+					}
+				}))
+				if beside {
+					require.NoError(t, b.Meanwhile(expedite, finish))
+				} else {
+					b.inTx(expedite)
+					require.NoError(t, finish())
+				}
+				require.Equal(t, []bool{true, true}, held)
+				require.Equal(t, []uuid.UUID{ids[0], ids[0]}, enqueued, "by both")
+				require.True(t, now.Equal(*b.DueAt(work.Settle, ids[0])))
+				require.Nil(t, b.DueAt(work.Settle, ids[1]))
+				require.Equal(t, []bool{false}, b.finish(work.Settle, o))
+
+				o = lease()
+				require.Equal(t, []bool{true}, b.finish(work.Settle, o))
+				if at := b.DueAt(work.Settle, ids[0]); finished {
+					require.Nil(t, at)
+				} else {
+					require.True(t, o.Next.Equal(*at))
+				}
+			})
+		}
+	}
+}
+
 // What always fails waits longer each time, an hour at most; what is done well once, or scheduled
 // anew, begins again.
 func TestPostpone(t *testing.T) {
