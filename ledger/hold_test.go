@@ -114,6 +114,92 @@ func TestHoldOfATenant(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrHoldStatus)
 }
 
+// A page of holds looks at the account's own, and ends where it has looked at its share: the next
+// one goes on there. A page of all tenants' holds looks at all.
+func TestHoldsBehindManyOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.move(b.credit("100.00"), ledger.EventConfirm)
+	own, err := b.placeHold("30.00", nil)
+	require.NoError(t, err)
+	many := func(account uuid.UUID) {
+		require.NoError(t, b.tx(func(tx pg.Tx) error {
+			_, err := tx.Exec(b.ctx, `INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, created_at, ended_at)
+				SELECT `+testenv.IDsAfter(own.ID)+`, tenant_id, id, 1, 'x', 'released', $2, $2 FROM accounts, generate_series(1, $3::int) WHERE id = $1`,
+				account, b.Clock.Now(), pg.ScanLimit)
+			return err
+		}))
+	}
+	pages := func() (out [][]uuid.UUID) {
+		for _, rows := range testenv.Pages(t, 10, func(r page.Request) ([]ledger.Hold, page.Info, error) {
+			return ledger.ReadHolds(b.ctx, b.Pool, b.Clock.Now(), b.owner(), b.account, ledger.HoldOpen, r)
+		}) {
+			var ids []uuid.UUID
+			for _, h := range rows {
+				ids = append(ids, h.ID)
+			}
+			out = append(out, ids)
+		}
+		return out
+	}
+	many(b.Account(b.owner(), "sibling"))
+	require.Equal(t, [][]uuid.UUID{{own.ID}}, pages(), "another account's are not looked at")
+	many(b.account)
+	require.Equal(t, [][]uuid.UUID{nil, {own.ID}}, pages())
+
+	all := testenv.Pages(t, 10, func(r page.Request) ([]ledger.AnyHold, page.Info, error) {
+		return ledger.ListHolds(b.ctx, b.Pool, b.Clock.Now(), ledger.HoldFilter{TenantID: b.owner()}, r)
+	})
+	require.Equal(t, []int{0, 0, 1}, []int{len(all[0]), len(all[1]), len(all[2])})
+	require.Equal(t, own.ID, all[2][0].ID)
+}
+
+// What operators see of holds: the open ones, each with its own account and tenant.
+func TestOpenHoldsOfAllTenants(t *testing.T) {
+	t.Parallel()
+	b := alone(t)
+	place := func(amount string, until *time.Time) ledger.Hold {
+		b.move(b.credit("100.00"), ledger.EventConfirm)
+		h, err := b.placeHold(amount, until)
+		require.NoError(t, err)
+		return h
+	}
+	ending := b.Clock.Now().Add(time.Minute)
+	expired := place("10.00", &ending)
+	first := place("20.00", nil)
+	b.Exec(`UPDATE tenants SET name = 'First' WHERE id = $1`, b.owner())
+	firstTenant := b.owner()
+	b.Clock.Advance(time.Minute)
+	b.account = b.Account(b.Tenant(), "customer-2")
+	b.Exec(`UPDATE tenants SET name = 'Second' WHERE id = $1`, b.owner())
+	second := place("30.00", nil)
+	later := place("40.00", new(ending.Add(time.Microsecond)))
+	released := place("50.00", nil)
+	b.Exec(`UPDATE holds SET status = 'released', ended_at = $2 WHERE id = $1`, released.ID, b.Clock.Now())
+
+	now := b.Clock.Now()
+	list := func(f ledger.HoldFilter) (out []string) {
+		rows, _, err := ledger.ListHolds(b.ctx, b.Pool, now, f, page.Request{Limit: 10})
+		require.NoError(t, err)
+		for _, h := range rows {
+			out = append(out, fmt.Sprint(h.TenantName, " ", h.AccountRef, " ", h.Amount))
+		}
+		return out
+	}
+	all := []string{"Second customer-2 40.00", "Second customer-2 30.00", "First customer-1 20.00"}
+	require.Equal(t, all, list(ledger.HoldFilter{}), "not %s, nor %s", expired.ID, released.ID)
+	require.Equal(t, all[:2], list(ledger.HoldFilter{TenantID: b.owner()}))
+	require.Equal(t, all, list(ledger.HoldFilter{Source: ledger.HeldByTenant}))
+	require.Empty(t, list(ledger.HoldFilter{Source: ledger.HeldByLimit}))
+	require.Equal(t, all[2:], list(ledger.HoldFilter{Before: second.CreatedAt}), "before %s and %s", second.ID, later.ID)
+	sums, err := ledger.SumHolds(b.ctx, b.Pool, now, ledger.HoldFilter{})
+	require.NoError(t, err)
+	require.Len(t, sums, 2)
+	require.Equal(t, []any{b.owner(), "Second", int64(2), "70.00"}, []any{sums[0].TenantID, sums[0].TenantName, sums[0].Count, sums[0].Amount.String()})
+	require.Equal(t, []any{firstTenant, "First", int64(1), "20.00"}, []any{sums[1].TenantID, sums[1].TenantName, sums[1].Count, sums[1].Amount.String()})
+	require.True(t, sums[1].Oldest.Equal(first.CreatedAt))
+}
+
 // A hold that has ended by itself counts as such before anybody writes it; then it is written by
 // whoever takes the account's lock to debit or to hold.
 func TestHoldsThatEndByThemselves(t *testing.T) {

@@ -30,13 +30,14 @@ type books struct {
 }
 
 // setup has a neighbour beside the account: another tenant's, with an entry of each status and with
-// the same numbers as the account's will have.
+// the same numbers as the account's will have. No test changes its rows.
 func setup(t testing.TB) *books {
 	b := alone(t)
 	own := b.account
 	b.account = b.Account(b.Tenant(), "neighbour")
 	b.fill()
 	b.neighbour, b.account = b.account, own
+	b.Untouched(b.neighbour.String())
 	return b
 }
 

@@ -107,7 +107,7 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 			switch a := (arrival{e.AccountID, &was, e.kept()}); {
 			case !inBalance(to) && inBalance(e.Status):
 				left = append(left, a)
-			case to == Confirmed && e.Status == Provisional:
+			case e.Status == Provisional:
 				confirmed = append(confirmed, a)
 			case inBalance(to):
 				was.Status = to

@@ -129,6 +129,46 @@ func TestTrialBalanceAndStatements(t *testing.T) {
 	b.verify()
 }
 
+// A page of a system account's lines ends where it has looked at its share of them: the next one
+// goes on there. It looks at no other account's.
+func TestSystemLinesBehindManyOthers(t *testing.T) {
+	t.Parallel()
+	b := alone(t)
+	b.moveMoney(movement(ledger.Suspense, ledger.Credit, "250.00"))
+	own := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM ledger_entries`)
+	end := b.Clock.Now().Add(time.Second)
+	many := func(a ledger.SystemAccount) {
+		require.NoError(t, b.tx(func(tx pg.Tx) error {
+			if _, err := tx.Exec(b.ctx, `SET LOCAL session_replication_role = replica`); err != nil { // no guards: they take their time
+				return err
+			}
+			_, err := tx.Exec(b.ctx, `
+				INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, created_at, contra, kind)
+				SELECT `+testenv.IDsAfter(own)+`, $1, $1, n + 1, 'credit', 1, 'confirmed', gen_random_uuid(), n, $2, 'taxes', 'move' FROM generate_series(1, $3::int) n`,
+				a.ID(), end, pg.ScanLimit)
+			return err
+		}))
+	}
+	pages := func(a ledger.SystemAccount) (out [][]uuid.UUID) {
+		for _, lines := range testenv.Pages(t, 10, func(r page.Request) ([]ledger.SystemLine, page.Info, error) {
+			return ledger.ReadSystemStatement(b.ctx, b.Pool, a, time.Time{}, end, r)
+		}) {
+			var ids []uuid.UUID
+			for _, l := range lines {
+				ids = append(ids, l.ID)
+			}
+			out = append(out, ids)
+		}
+		return out
+	}
+	many(ledger.PlatformRevenue)
+	require.Equal(t, [][]uuid.UUID{{own}}, pages(ledger.Suspense))
+	require.Equal(t, [][]uuid.UUID{{own}}, pages(ledger.ProviderFloat))
+	many(ledger.Suspense)
+	require.Equal(t, [][]uuid.UUID{nil, {own}}, pages(ledger.Suspense))
+	require.Equal(t, [][]uuid.UUID{nil, nil, nil}, pages(ledger.Taxes), "the other side of all of them")
+}
+
 // A book whose balances are not what its days say does not sum to zero.
 func TestTrialBalanceShowsWhatDoesNotAddUp(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,33 @@ func TestGet(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound, "another tenant's")
 }
 
+// A page of customers looks at the tenant's own, and ends where it has looked at its share: the
+// next one goes on there.
+func TestCustomersBehindManyOthers(t *testing.T) {
+	b := setup(t)
+	own := b.in(KYCApproved)
+	many := func(tenant uuid.UUID) {
+		b.Exec(`INSERT INTO customers (id, tenant_id, external_ref, name, created_at, updated_at)
+			SELECT `+testenv.IDsAfter(own)+`, $1, 'c' || n, 'Ada Obi', $2, $2 FROM generate_series(1, $3::int) n`, tenant, b.Clock.Now(), pg.ScanLimit)
+	}
+	pages := func() (out [][]uuid.UUID) {
+		for _, rows := range testenv.Pages(t, 10, func(r page.Request) ([]Customer, page.Info, error) {
+			return b.List(b.ctx, b.tenant, Filter{KYCStatus: KYCApproved}, r)
+		}) {
+			var ids []uuid.UUID
+			for _, c := range rows {
+				ids = append(ids, c.ID)
+			}
+			out = append(out, ids)
+		}
+		return out
+	}
+	many(b.Tenant())
+	require.Equal(t, [][]uuid.UUID{{own}}, pages())
+	many(b.tenant)
+	require.Equal(t, [][]uuid.UUID{nil, {own}}, pages())
+}
+
 func TestListPages(t *testing.T) {
 	b := setup(t)
 	other := b.Tenant()

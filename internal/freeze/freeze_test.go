@@ -53,6 +53,19 @@ func (b *bundle) list(status freeze.Status) (ids []uuid.UUID) {
 	}
 }
 
+// A page of freezes ends where it has looked at its share: the next one goes on there.
+func TestFreezesBehindManyOthers(t *testing.T) {
+	b := setup(t)
+	own := b.begin(freeze.New{Scope: freeze.Payouts})
+	b.Exec(`INSERT INTO freezes (id, scope, subject, reason, actor, created_at, lifted_at)
+		SELECT `+testenv.IDsAfter(own.ID)+`, f.scope, f.subject, f.reason, f.actor, f.created_at, f.created_at FROM freezes f, generate_series(1, $1::int)`, pg.ScanLimit)
+	var sizes []int
+	for _, rows := range testenv.Pages(t, 10, func(r page.Request) ([]freeze.Freeze, page.Info, error) { return b.svc.List(b.ctx, freeze.Standing, r) }) {
+		sizes = append(sizes, len(rows))
+	}
+	require.Equal(t, []int{0, 1}, sizes)
+}
+
 // A freeze stands until its time has come, to the microsecond, or until it is lifted, and is lifted
 // once. Each one is found and listed by itself, with whose payouts it stops.
 func TestFreezesByTheirEnd(t *testing.T) {

@@ -48,10 +48,13 @@ func setupAt(t testing.TB, o fakebank.Options) *bundle {
 	b := &bundle{Env: e, ctx: context.Background(), log: testenv.NewLog(t)}
 	b.bank = e.Bank(o)
 	b.payments, b.svc = b.servicesWith(b.client())
-	b.Account(e.Tenant(), "neighbour")
+	before := e.Tenant()
+	b.Account(before, "neighbour")
 	b.tenant = e.Tenant()
 	b.account = b.Account(b.tenant, "customer-1")
-	b.Account(e.Tenant(), "neighbour")
+	after := e.Tenant()
+	b.Account(after, "neighbour")
+	b.Untouched(before.String(), after.String())
 	return b
 }
 

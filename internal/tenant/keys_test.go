@@ -207,7 +207,7 @@ func TestKeysAreGuarded(t *testing.T) {
 
 // Ended keys are listed for 90 days. Who made and ended them stays in the audit log.
 func TestEndedKeysAreRemoved(t *testing.T) {
-	b := setup(t)
+	b := alone(t)
 	ctx := context.Background()
 	id, _ := b.withKey("ada@example.com")
 	_, k := b.restricted(id)

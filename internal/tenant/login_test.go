@@ -104,7 +104,7 @@ func TestLoginTakesTheSameTime(t *testing.T) {
 
 func TestSessionsEnd(t *testing.T) {
 	spec.Shows(t, "auth.session.life")
-	b := setup(t)
+	b := alone(t)
 	ctx := context.Background()
 	id := b.verified("ada@example.com")
 	s, err := b.Login(ctx, "ada@example.com", password, secret.Redacted{}, netip.Addr{})

@@ -78,7 +78,7 @@ func TestLoginLinkAtOnce(t *testing.T) {
 }
 
 func TestLoginLinkEnds(t *testing.T) {
-	b := setup(t)
+	b := alone(t)
 	ctx := context.Background()
 	id := b.Tenant()
 	early, late := b.loginLink(id), b.loginLink(id)

@@ -469,6 +469,103 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	require.ErrorIs(t, b.opens(dev), ErrUnauthorized)
 }
 
+// An expired session is none: it is not listed, and cannot be ended.
+func TestExpiredSessionsAreNotListed(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	s := b.shop("ada@example.com")
+	b.Env.Clock.Advance(SessionLife - time.Microsecond)
+	second := b.login("ada@example.com", password)
+	tn, err := b.Session(ctx, second.Token)
+	require.NoError(t, err)
+	open := func() []SessionRecord {
+		list, _, err := b.Sessions(ctx, tn, second.Token, page.Request{Limit: 10})
+		require.NoError(t, err)
+		return list
+	}
+	both := open()
+	require.Len(t, both, 2)
+	b.Env.Clock.Advance(time.Microsecond)
+	require.Equal(t, both[:1], open())
+	_, err = b.EndSession(ctx, tn, second.Token, both[1].ID, bySession)
+	require.ErrorIs(t, err, ErrSessionNotFound)
+	require.ErrorIs(t, b.opens(s.owner), ErrUnauthorized)
+}
+
+// A page of sessions looks at the tenant's own, and ends where it has looked at its share of those
+// that have ended: the next one goes on there.
+func TestSessionsBehindManyOthers(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	s := b.shop("ada@example.com")
+	tn, err := b.Session(ctx, s.owner.Token)
+	require.NoError(t, err)
+	own := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM sessions WHERE tenant_id = $1`, s.id)
+	many := func(of uuid.UUID) {
+		now := b.Env.Clock.Now()
+		b.Exec(`INSERT INTO sessions (token_hash, id, tenant_id, member_id, created_at, expires_at, ended_at)
+			SELECT sha256(gen_random_uuid()::text::bytea), `+testenv.IDsAfter(own)+`, tenant_id, id, $2, $3, $2
+			FROM members, generate_series(1, $4::int) WHERE tenant_id = $1 AND role = 'owner'`, of, now, now.Add(time.Hour), pg.ScanLimit)
+	}
+	pages := func() (out [][]uuid.UUID) {
+		for _, rows := range testenv.Pages(t, 10, func(r page.Request) ([]SessionRecord, page.Info, error) { return b.Sessions(ctx, tn, s.owner.Token, r) }) {
+			var ids []uuid.UUID
+			for _, r := range rows {
+				ids = append(ids, r.ID)
+			}
+			out = append(out, ids)
+		}
+		return out
+	}
+	many(b.neighbour)
+	require.Equal(t, [][]uuid.UUID{{own}}, pages())
+	many(s.id)
+	require.Equal(t, [][]uuid.UUID{nil, {own}}, pages())
+}
+
+// Who is invited hears of the role with the invitation, and of no other.
+func TestRoleOfAnInvitationIsNotMailed(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	s := b.shop("ada@example.com")
+	dev, _ := s.joined("dev@example.com", Developer)
+	carol, _ := s.invited("carol@example.com", Viewer, 1)
+	for _, id := range []uuid.UUID{dev.ID, carol.ID} {
+		_, err := b.SetRole(ctx, s.id, id, string(Finance), bySession)
+		require.NoError(t, err)
+	}
+	require.NoError(t, b.Close(ctx)) // all mails are sent
+	sent := map[string]int{}
+	for _, m := range b.box.all() {
+		sent[m.To]++
+	}
+	require.Equal(t, []int{2, 1}, []int{sent["dev@example.com"], sent["carol@example.com"]})
+}
+
+// The first sign-in is that of the tenant: what somebody did as another's member does not count.
+func TestFirstSignInIsTheTenants(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	s := b.shop("ada@example.com")
+	dev, in := s.joined("dev@example.com", Developer)
+	require.True(t, in.First)
+	require.False(t, b.login("dev@example.com", password).First)
+	_, err := b.RemoveMember(ctx, s.id, dev.ID, bySession)
+	require.NoError(t, err)
+	_, err = b.Invite(ctx, b.shop("bola@example.com").id, "dev@example.com", string(Developer), bySession)
+	require.NoError(t, err)
+	b.mail("dev@example.com", 3) // with that of the removal
+	var code secret.Redacted
+	for _, m := range b.box.all() {
+		if found := tokenIn(m); m.To == "dev@example.com" && !found.IsZero() {
+			code = found
+		}
+	}
+	in, err = b.AcceptInvitation(ctx, code, "Bayo Ade", password, netip.Addr{})
+	require.NoError(t, err)
+	require.True(t, in.First)
+}
+
 func TestMembersAreBounded(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()

@@ -115,7 +115,7 @@ func TestForgottenPassword(t *testing.T) {
 // A stranger who asks for codes in the owner's name takes nothing from the owner: each mailed code
 // is good, until one was used.
 func TestEveryMailedCodeIsGoodOnce(t *testing.T) {
-	b := setup(t)
+	b := alone(t)
 	ctx := context.Background()
 	const email = "ada@example.com"
 	b.verified(email)

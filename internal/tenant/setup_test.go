@@ -27,7 +27,7 @@ type bundle struct {
 	neighbour uuid.UUID
 }
 
-// setup has a neighbour: another tenant, with two of each kind of row.
+// setup has a neighbour: another tenant, with two of each kind of row. No test changes them.
 func setup(t *testing.T, change ...func(*Options)) *bundle {
 	t.Helper()
 	b := alone(t, change...)
@@ -35,10 +35,11 @@ func setup(t *testing.T, change ...func(*Options)) *bundle {
 	b.box.mu.Lock()
 	defer b.box.mu.Unlock()
 	b.box.sent = nil
+	b.Untouched(b.neighbour.String(), "@neighbour.example")
 	return b
 }
 
-// alone is setup for tests of all tenants.
+// alone is setup for tests of all tenants, and of what is removed with time.
 func alone(t *testing.T, change ...func(*Options)) *bundle {
 	t.Helper()
 	t.Parallel()

@@ -127,7 +127,7 @@ func TestAVerificationIsNotSeenFromOutside(t *testing.T) {
 
 // What nobody verified is removed.
 func TestOldRegistrationsAreRemoved(t *testing.T) {
-	b := setup(t)
+	b := alone(t)
 	ctx := context.Background()
 	b.register("ada@example.com")
 	b.Clock.Advance(registrationLife - time.Microsecond)

@@ -25,6 +25,25 @@ func (e *Env) Touches(do func(), words ...string) {
 	}
 }
 
+// Untouched fails the test at its end if one of the rows that are there now and have one of the
+// words in their text has changed by then, or is gone: those of a neighbour, whom the test is not
+// about.
+func (e *Env) Untouched(words ...string) {
+	e.T.Helper()
+	before := e.rows()
+	e.T.Cleanup(func() {
+		if e.T.Failed() {
+			return
+		}
+		after := e.rows()
+		for row := range before {
+			if !after[row] && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(row, w) }) {
+				e.T.Errorf("testenv: this row of a neighbour has changed, or is gone: %s", row)
+			}
+		}
+	})
+}
+
 // rows are the rows of all tables.
 func (e *Env) rows() map[string]bool {
 	e.T.Helper()

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"net/http"
 	"net/netip"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // publish publishes events as a use case does whose tenants may be subscribed to them.
@@ -216,21 +216,18 @@ func TestListFilters(t *testing.T) {
 }
 
 // What is rare is found behind more deliveries of others than a page looks at; what is frequent is
-// looked at in parts.
+// looked at in parts, to the last row of each.
 func TestListFindsWhatIsRareAmongMany(t *testing.T) {
 	b := setup(t)
 	rare := b.Endpoint(b.tenant, "https://example.com/rare", "{settlement.failed}")
 	busy := b.Endpoint(b.tenant, "https://example.com/busy", "{settlement.succeeded}")
-	dead, own := b.in(Dead), b.in(Delivered)
+	pending, dead, own := b.in(Pending), b.in(Dead), b.in(Delivered)
 	b.Exec(`UPDATE deliveries SET endpoint_id = $2, event_type = $3 WHERE id = $1`, own, rare, SettlementFailed)
-	young := own
-	for bytes.Compare(young[:6], own[:6]) <= 0 {
-		young = uuid.Must(uuid.NewV7())
-	}
-	many := func(account uuid.UUID, endpoint *uuid.UUID) {
+	ids := testenv.IDsAfter(own)
+	many := func(n int, account uuid.UUID, endpoint *uuid.UUID) {
 		b.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, delivered_at, created_at, endpoint_id)
-			SELECT overlay(gen_random_uuid()::text PLACING left($2, 15) FROM 1)::uuid, a.tenant_id, a.id, gen_random_uuid(), $3, 'https://example.com', '{}', 'delivered', now(), now(), $4
-			FROM accounts a, generate_series(1, $5::int) WHERE a.id = $1`, account, young.String(), SettlementSucceeded, endpoint, pg.ScanLimit)
+			SELECT `+ids+`, a.tenant_id, a.id, gen_random_uuid(), $2, 'https://example.com', '{}', 'delivered', now(), now(), $3
+			FROM accounts a, generate_series(1, $4::int) WHERE a.id = $1`, account, SettlementSucceeded, endpoint, n)
 	}
 	type found struct {
 		ids  []uuid.UUID
@@ -246,14 +243,23 @@ func TestListFindsWhatIsRareAmongMany(t *testing.T) {
 		out.more = info.HasMore
 		return out
 	}
-	many(testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id <> $1`, b.tenant), nil)
-	require.Equal(t, found{[]uuid.UUID{own, dead}, false}, list(Filter{AccountID: b.account}), "another tenant's are not looked at")
-	many(b.account, &busy)
+	b.Schedule(work.Ingest, pending, b.Clock.Now()) // of another kind
+	require.Equal(t, found{[]uuid.UUID{pending}, false}, list(Filter{Status: Pending}))
+	require.Equal(t, Pending, b.get(pending).Status)
+	b.Exec(`INSERT INTO work (kind, id, due_at) SELECT 'ingest', `+ids+`, now() FROM generate_series(1, $1::int)`, pg.ScanLimit-2)
+	require.Equal(t, found{[]uuid.UUID{pending}, true}, list(Filter{Status: Pending}), "the last of those that a page looks at")
+
+	many(pg.ScanLimit, testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id <> $1`, b.tenant), nil)
+	require.Equal(t, found{[]uuid.UUID{own, dead, pending}, false}, list(Filter{AccountID: b.account}), "another tenant's are not looked at")
+	sibling := b.Account(b.tenant, "sibling")
+	many(pg.ScanLimit-1, sibling, &busy)
+	require.Equal(t, found{[]uuid.UUID{own}, true}, list(Filter{AccountID: b.account}), "the last of those that a page looks at")
+	many(1, sibling, &busy)
 	for name, c := range map[string]struct {
 		f    Filter
 		want found
 	}{
-		"an account":          {Filter{AccountID: uuid.New()}, found{nil, true}},
+		"an account":          {Filter{AccountID: b.account}, found{nil, true}},
 		"an endpoint":         {Filter{Endpoint: &rare}, found{[]uuid.UUID{own}, false}},
 		"no endpoint":         {Filter{Endpoint: new(uuid.UUID)}, found{nil, true}},
 		"dead":                {Filter{Status: Dead}, found{[]uuid.UUID{dead}, false}},

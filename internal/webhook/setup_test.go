@@ -39,7 +39,8 @@ type bundle struct {
 }
 
 // setup has a neighbour beside the tenant: another one, with an account of the same reference, with
-// deliveries that are no work, and with everything that a tenant says of its events.
+// deliveries that are no work, and with everything that a tenant says of its events. No test
+// changes its rows.
 func setup(t testing.TB) *bundle {
 	t.Helper()
 	b := alone(t)
@@ -49,6 +50,7 @@ func setup(t testing.TB) *bundle {
 	b.Endpoint(b.tenant, "https://neighbour.example/two", "{settlement.failed}")
 	b.Exec(`UPDATE tenants SET webhook_url = 'https://neighbour.example/', webhook_events = $2, event_log = true, listening_until = $3 WHERE id = $1`,
 		b.tenant, Types[1:], b.Clock.Now().AddDate(1, 0, 0))
+	b.Untouched(b.tenant.String())
 	b.tenant = b.Env.Tenant()
 	b.account = b.Env.Account(b.tenant, "customer-1")
 	return b

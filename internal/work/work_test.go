@@ -470,3 +470,25 @@ func TestFreedByTheEndOfTheirLease(t *testing.T) {
 	}
 	require.Equal(t, []uuid.UUID{ids[1], ids[2], ids[5]}, got, "the oldest first")
 }
+
+// An item is leased by itself, and until its lease ends.
+func TestLeased(t *testing.T) {
+	b := setup(t)
+	ids := b.items(work.Settle, 2)
+	now := b.Clock.Now()
+	until := now.Add(time.Minute)
+	b.Lease(work.Settle, ids[0], until)
+	b.Schedule(work.Deliver, ids[1], now)
+	b.Lease(work.Deliver, ids[1], until)
+	for _, c := range []struct {
+		id   uuid.UUID
+		at   time.Time
+		want bool
+	}{
+		{ids[0], now, true}, {ids[0], until.Add(-time.Microsecond), true}, {ids[0], until, false}, {ids[1], now, false}, {uuid.New(), now, false},
+	} {
+		got, err := work.Leased(b.ctx, b.Pool, work.Settle, c.id, c.at)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, "%s at %s", c.id, c.at)
+	}
+}

@@ -1,0 +1,117 @@
+package tenant
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+)
+
+// Each thing that is open keeps its own tenant from being closed, and what has ended keeps nobody.
+func TestOnlyAnEmptyTenantIsClosed(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	s := b.shop("ada@example.com")
+	account, now := b.Env.Account(s.id, "customer-1"), b.Env.Clock.Now()
+	stranger := b.Env.Account(b.Env.Tenant(), "customer-1")
+	entry := func(of uuid.UUID, direction, status string, seq int) {
+		b.replicated(`INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, review_from_seq, created_at, kind)
+			SELECT gen_random_uuid(), tenant_id, id, $4::int, $2::text, 1, $3::text, gen_random_uuid(), 0, 1, $5, CASE WHEN $2 = 'debit' THEN 'platform_fee' ELSE '' END
+			FROM accounts WHERE id = $1`, of, direction, status, seq, now)
+	}
+	hold := func(status string, until *time.Time) {
+		b.replicated(`INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, until, created_at, ended_at)
+			VALUES (gen_random_uuid(), $1, $2, 1, 'x', $3::text, $4, $5, CASE WHEN $3 <> 'open' THEN $5::timestamptz END)`, s.id, account, status, until, now.Add(-time.Hour))
+	}
+	transfer := func(status string) {
+		b.replicated(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, debit_group, attempt_count, amount, bank_code, account_number, created_at, updated_at)
+			VALUES (gen_random_uuid(), $1, $2, gen_random_uuid()::text, $3, gen_random_uuid(), 1, 1, '058', '0123456789', $4, $4)`, s.id, account, status, now)
+	}
+	recall := func(status string) {
+		b.replicated(`INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at, closed_at)
+			VALUES (gen_random_uuid(), $1, $2, 'operator', $3::text, 0, $4, CASE WHEN $3 <> 'open' THEN $4::timestamptz END)`, s.id, account, status, now)
+	}
+	// what keeps nobody
+	entry(stranger, "credit", "needs_review", 1)
+	entry(account, "debit", "needs_review", 1)
+	entry(account, "credit", "confirmed", 2)
+	hold("released", nil)
+	hold("open", &now)
+	transfer("success")
+	recall("kept")
+	for open, c := range map[string]struct{ do, undo func() }{
+		"accounts with money: 1": {
+			func() { b.Exec(`UPDATE ledger_balances SET total_credits = 1 WHERE account_id = $1`, account) },
+			func() { b.Exec(`UPDATE ledger_balances SET total_credits = 0 WHERE account_id = $1`, account) },
+		},
+		"holds: 2": {
+			func() { hold("open", nil); hold("open", new(now.Add(time.Microsecond))) },
+			func() { b.replicated(`DELETE FROM holds WHERE until IS NULL OR until > $1`, now) },
+		},
+		"transfers under way: 2": {
+			func() { transfer("pending"); transfer("processing") },
+			func() { b.replicated(`DELETE FROM transfers WHERE status <> 'success'`) },
+		},
+		"accounts with unconfirmed payments: 1": {
+			func() { b.Exec(`UPDATE ledger_balances SET provisional_credits = 1 WHERE account_id = $1`, account) },
+			func() { b.Exec(`UPDATE ledger_balances SET provisional_credits = 0 WHERE account_id = $1`, account) },
+		},
+		"payments under review: 1": {
+			func() { entry(account, "credit", "needs_review", 3) },
+			func() { b.replicated(`DELETE FROM ledger_entries WHERE seq = 3`) },
+		},
+		"open recalls: 1": {
+			func() { recall("open") },
+			func() { b.replicated(`DELETE FROM recalls WHERE status = 'open'`) },
+		},
+	} {
+		c.do()
+		_, err := b.BeginClose(ctx, s.id, byHand)
+		require.EqualError(t, err, "the tenant is not empty; "+open)
+		_, err = b.FinishClose(ctx, s.id, byHand)
+		require.EqualError(t, err, "the tenant is not empty; "+open)
+		c.undo()
+	}
+	require.Empty(t, b.audited())
+
+	closed, err := b.BeginClose(ctx, s.id, byHand)
+	require.NoError(t, err)
+	require.False(t, closed)
+	for _, open := range []string{"status = 'active'", "status = 'expired', expired_at = now()"} { // not closed at the bank yet
+		b.replicated(`UPDATE accounts SET `+open+` WHERE id = $1`, account)
+		waiting, err := b.FinishClose(ctx, s.id, byHand)
+		require.NoError(t, err)
+		require.Equal(t, int64(1), waiting, open)
+		require.Len(t, b.audited(), 1)
+	}
+	b.replicated(`UPDATE accounts SET closed_at = $2 WHERE id = $1`, account, now)
+	for range 2 {
+		waiting, err := b.FinishClose(ctx, s.id, byHand)
+		require.NoError(t, err)
+		require.Zero(t, waiting)
+		closed, err = b.BeginClose(ctx, s.id, byHand)
+		require.NoError(t, err)
+		require.True(t, closed)
+		require.Len(t, b.audited(), 2)
+	}
+	require.Equal(t, Closed, testenv.Value[string](b.Env, `SELECT status FROM tenants WHERE id = $1`, s.id))
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL`, s.id))
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE tenant_id = $1 AND ended_at IS NULL`, s.id))
+}
+
+// replicated runs a statement without the schema's guards, for rows that are of other packages.
+func (b *bundle) replicated(sql string, args ...any) {
+	b.T.Helper()
+	require.NoError(b.T, pg.InTx(context.Background(), b.Env.Pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(context.Background(), `SET LOCAL session_replication_role = replica`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(context.Background(), sql, args...)
+		return err
+	}))
+}
