@@ -230,13 +230,15 @@ func (s *Service) openPosted(ctx context.Context, tx pg.Tx, events []*posting) e
 }
 
 // openStored opens the recalls that stored events report, in the same transaction, so that a stored
-// payment_reversal always holds the sum, of what is posted later too ([Service.openPosted]). A
-// payment that is stored and posted while this commits, which may have to wait for a standby, saw
-// no reversal and is not seen here: the commit is followed by another look.
+// payment_reversal always holds the sum, of what is posted later too ([Service.openPosted]). One of
+// a transaction that has one already, stored as a repeat, may be of a later taking back: it opens
+// the recall again where that may be (mayOpen). A payment that is stored and posted while this
+// commits, which may have to wait for a standby, saw no reversal and is not seen here: the commit
+// is followed by another look.
 func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
 	for _, e := range events {
 		e.recalled = uuid.Nil
-		if !e.Authentic || e.Type != typeReversal || !isNew[e.ID] {
+		if !e.Authentic || e.Type != typeReversal {
 			continue
 		}
 		opened, err := s.openRecalls(ctx, tx, RecallByEvent, []string{e.TxnRef})
@@ -245,6 +247,9 @@ func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, i
 		}
 		if len(opened) > 0 {
 			e.recalled = opened[0]
+			continue
+		}
+		if !isNew[e.ID] {
 			continue
 		}
 		tx.AfterCommit(func(ctx context.Context) {

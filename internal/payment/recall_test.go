@@ -239,6 +239,28 @@ func TestRecallThatTheRecordContradicts(t *testing.T) {
 	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
 }
 
+// The bank takes a payment back, its record never says so, and later it takes it back in truth: of
+// one transaction its second event is a repeat of the first, whatever its request id, and the list
+// of the payment's days is not read any more. It opens the recall again, once the gap has passed.
+func TestRecallByALaterEvent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
+	b.check(id)
+	require.Equal(t, time.Duration(-1), b.check(id))
+	b.Clock.Advance(20*time.Minute - time.Second)
+	require.Equal(t, uuid.Nil, b.receive(b.reversal(txn)).Recalled, "not yet")
+	b.Clock.Advance(7 * 24 * time.Hour)
+	b.taken(txn, "REFUND")
+	r := b.receive(b.reversal(txn))
+	require.Equal(t, []any{true, id}, []any{r.Duplicate, r.Recalled})
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+	require.Equal(t, time.Duration(-1), b.check(id))
+	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+	require.Equal(t, uuid.Nil, b.receive(b.reversal(txn)).Recalled)
+}
+
 // The record is behind the event by one answer: the second one takes the payment back.
 func TestRecordIsBehindTheRecall(t *testing.T) {
 	t.Parallel()
