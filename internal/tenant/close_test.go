@@ -24,38 +24,44 @@ func TestOnlyAnEmptyTenantIsClosed(t *testing.T) {
 			SELECT gen_random_uuid(), tenant_id, id, $4::int, $2::text, 1, $3::text, gen_random_uuid(), 0, 1, $5, CASE WHEN $2 = 'debit' THEN 'platform_fee' ELSE '' END
 			FROM accounts WHERE id = $1`, of, direction, status, seq, now)
 	}
-	hold := func(status string, until *time.Time) {
+	hold := func(of uuid.UUID, status string, until *time.Time) {
 		b.replicated(`INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, until, created_at, ended_at)
-			VALUES (gen_random_uuid(), $1, $2, 1, 'x', $3::text, $4, $5, CASE WHEN $3 <> 'open' THEN $5::timestamptz END)`, s.id, account, status, until, now.Add(-time.Hour))
+			SELECT gen_random_uuid(), tenant_id, id, 1, 'x', $2::text, $3, $4, CASE WHEN $2 <> 'open' THEN $4::timestamptz END FROM accounts WHERE id = $1`, of, status, until, now.Add(-time.Hour))
 	}
-	transfer := func(status string) {
+	transfer := func(of uuid.UUID, status string) {
 		b.replicated(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, debit_group, attempt_count, amount, bank_code, account_number, created_at, updated_at)
-			VALUES (gen_random_uuid(), $1, $2, gen_random_uuid()::text, $3, gen_random_uuid(), 1, 1, '058', '0123456789', $4, $4)`, s.id, account, status, now)
+			SELECT gen_random_uuid(), tenant_id, id, gen_random_uuid()::text, $2, gen_random_uuid(), 1, 1, '058', '0123456789', $3, $3 FROM accounts WHERE id = $1`, of, status, now)
 	}
-	recall := func(status string) {
+	recall := func(of uuid.UUID, status string) {
 		b.replicated(`INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at, closed_at)
-			VALUES (gen_random_uuid(), $1, $2, 'operator', $3::text, 0, $4, CASE WHEN $3 <> 'open' THEN $4::timestamptz END)`, s.id, account, status, now)
+			SELECT gen_random_uuid(), tenant_id, id, 'operator', $2::text, 0, $3, CASE WHEN $2 <> 'open' THEN $3::timestamptz END FROM accounts WHERE id = $1`, of, status, now)
 	}
 	// what keeps nobody
+	b.Exec(`UPDATE ledger_balances SET total_credits = 1, provisional_credits = 1 WHERE account_id = $1`, stranger)
 	entry(stranger, "credit", "needs_review", 1)
+	hold(stranger, "open", nil)
+	transfer(stranger, "pending")
+	recall(stranger, "open")
 	entry(account, "debit", "needs_review", 1)
 	entry(account, "credit", "confirmed", 2)
-	hold("released", nil)
-	hold("open", &now)
-	transfer("success")
-	recall("kept")
+	hold(account, "released", nil)
+	hold(account, "open", &now)
+	transfer(account, "success")
+	recall(account, "kept")
 	for open, c := range map[string]struct{ do, undo func() }{
 		"accounts with money: 1": {
 			func() { b.Exec(`UPDATE ledger_balances SET total_credits = 1 WHERE account_id = $1`, account) },
 			func() { b.Exec(`UPDATE ledger_balances SET total_credits = 0 WHERE account_id = $1`, account) },
 		},
 		"holds: 2": {
-			func() { hold("open", nil); hold("open", new(now.Add(time.Microsecond))) },
-			func() { b.replicated(`DELETE FROM holds WHERE until IS NULL OR until > $1`, now) },
+			func() { hold(account, "open", nil); hold(account, "open", new(now.Add(time.Microsecond))) },
+			func() {
+				b.replicated(`DELETE FROM holds WHERE account_id = $2 AND status = 'open' AND (until IS NULL OR until > $1)`, now, account)
+			},
 		},
 		"transfers under way: 2": {
-			func() { transfer("pending"); transfer("processing") },
-			func() { b.replicated(`DELETE FROM transfers WHERE status <> 'success'`) },
+			func() { transfer(account, "pending"); transfer(account, "processing") },
+			func() { b.replicated(`DELETE FROM transfers WHERE account_id = $1 AND status <> 'success'`, account) },
 		},
 		"accounts with unconfirmed payments: 1": {
 			func() { b.Exec(`UPDATE ledger_balances SET provisional_credits = 1 WHERE account_id = $1`, account) },
@@ -66,8 +72,8 @@ func TestOnlyAnEmptyTenantIsClosed(t *testing.T) {
 			func() { b.replicated(`DELETE FROM ledger_entries WHERE seq = 3`) },
 		},
 		"open recalls: 1": {
-			func() { recall("open") },
-			func() { b.replicated(`DELETE FROM recalls WHERE status = 'open'`) },
+			func() { recall(account, "open") },
+			func() { b.replicated(`DELETE FROM recalls WHERE account_id = $1 AND status = 'open'`, account) },
 		},
 	} {
 		c.do()

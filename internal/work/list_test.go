@@ -74,6 +74,7 @@ func TestLeasedItemsAreNotClaimed(t *testing.T) {
 
 func TestListFilters(t *testing.T) {
 	b := setup(t)
+	b.Tenant() // has no work
 	tenant, now := b.Tenant(), b.Clock.Now()
 	ids := map[string]uuid.UUID{}
 	add := func(name string, kind work.Kind, owner uuid.UUID, due time.Time) uuid.UUID {
