@@ -163,6 +163,26 @@ func (c *counter) unconnected(t *testing.T, args ...string) {
 	bankSettings(c.env, c.bank.URL())
 }
 
+// The commands ask the bank no faster than AJO_PROVIDER_POST_RATE says: four pages at two a second.
+func TestReconcileKeepsTheBanksLimit(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	bankSettings(c.env, c.bank.URL())
+	for range 3 * 50 { // a page has 50
+		c.paid()
+	}
+	c.env["AJO_PROVIDER_POST_RATE"] = "2"
+	before, begun := c.bank.Calls("POST /v1/transactions/accounts"), time.Now()
+	_, stderr, _ := toolRun(t, c.env, "reconcile", "--from", "2h")
+	require.Equal(t, before+4, c.bank.Calls("POST /v1/transactions/accounts"), stderr)
+	require.Greater(t, time.Since(begun), time.Second)
+
+	c.env["AJO_PROVIDER_POST_RATE"] = "many"
+	_, stderr, code := toolRun(t, c.env, "reconcile", "--from", "2h")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "AJO_PROVIDER_POST_RATE")
+}
+
 func TestReconcileCommand(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)

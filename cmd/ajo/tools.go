@@ -44,7 +44,9 @@ func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.
 	if t.inside != nil {
 		return fn(cmd.Context(), t.inside.tools)
 	}
-	cfg, err := config.Some(t.getenv, append([]string{"AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE", "AJO_SETTLE_RECHECKS", "AJO_SMTP_URL", "AJO_MAIL_FROM"}, archiveSettings...)...)
+	cfg, err := config.Some(t.getenv, append([]string{
+		"AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE", "AJO_SETTLE_RECHECKS", "AJO_SMTP_URL", "AJO_MAIL_FROM", "AJO_PROVIDER_RATE", "AJO_PROVIDER_POST_RATE",
+	}, archiveSettings...)...)
 	if err != nil {
 		return err
 	}
@@ -55,7 +57,7 @@ func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.
 		EncryptionKeys: secret.Redact(t.getenv("AJO_ENCRYPTION_KEYS")),
 		Bank: app.BankSettings{
 			URL: t.getenv("AJO_PROVIDER_URL"), AccountID: t.getenv("AJO_PROVIDER_ACCOUNT_ID"), ClientID: t.getenv("AJO_PROVIDER_CLIENT_ID"),
-			ClientSecret: secret.Redact(t.getenv("AJO_PROVIDER_CLIENT_SECRET")),
+			ClientSecret: secret.Redact(t.getenv("AJO_PROVIDER_CLIENT_SECRET")), Rate: cfg.ProviderRate, PostRate: cfg.ProviderPostRate,
 		},
 		ConfirmDelays: cfg.ConfirmDelays, ConfirmMinAge: cfg.ConfirmMinAge, SettleRechecks: cfg.SettleRechecks, Archive: cfg, Mail: cfg,
 		Log: app.CommandLog(cmd.ErrOrStderr(), t.getenv, slog.LevelWarn),

@@ -66,6 +66,7 @@ type ToolSettings struct {
 type BankSettings struct {
 	URL, AccountID, ClientID string
 	ClientSecret             secret.Redacted
+	Rate, PostRate           int // calls a second, and POST calls of them; negative: no limit
 }
 
 func (s BankSettings) open(log *slog.Logger) (provider.Bank, error) {
@@ -74,6 +75,7 @@ func (s BankSettings) open(log *slog.Logger) (provider.Bank, error) {
 	}
 	c, err := nomba.New(nomba.Options{
 		URL: s.URL, AccountID: s.AccountID, ClientID: s.ClientID, ClientSecret: s.ClientSecret.Reveal(), Clock: clock.System, Log: log,
+		RequestsPerSec: s.Rate, PostsPerSec: s.PostRate,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("AJO_PROVIDER_*: %w", err)
