@@ -92,6 +92,68 @@ func TestOnlyTheExactAmountEndsAOneTimeAccount(t *testing.T) {
 	}
 }
 
+// Of several exact payments in one batch the first ends the account, from its own time on: what was
+// paid until then is accepted, whatever came before it in the batch. A payment of another amount, to
+// an account that expects none, or to a dedicated one, ends nothing.
+func TestExactPaymentsInOneBatch(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change  string
+		paid    []time.Duration // before now
+		expired bool
+		refused int
+	}{
+		"the first one ends it":    {"type = 'onetime', expected_amount = 5000", []time.Duration{10 * time.Second, 30 * time.Second, 20 * time.Second}, true, 0},
+		"made after it":            {"type = 'onetime', expected_amount = 5000", []time.Duration{10 * time.Second, 5 * time.Second}, true, 1},
+		"made ahead of our clock":  {"type = 'onetime', expected_amount = 5000", []time.Duration{-10 * time.Second}, true, 0},
+		"no amount is expected":    {"type = 'onetime'", []time.Duration{10 * time.Second, 5 * time.Second}, false, 0},
+		"the account is dedicated": {"expected_amount = 5000", []time.Duration{10 * time.Second, 5 * time.Second}, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.Exec(`UPDATE accounts SET `+c.change+` WHERE id = $1`, b.account)
+			b.Clock.Advance(time.Minute)
+			now := b.Clock.Now()
+			var ids []uuid.UUID
+			for _, before := range c.paid {
+				ids = append(ids, b.receive(b.event(func(e *fakebank.Event) { e.Data.Transaction.Time = now.Add(-before).Format(time.RFC3339) })).ID)
+			}
+			refused := 0
+			for _, o := range b.svc.PostAll(b.ctx, ids) {
+				require.NoError(t, o.Err)
+				if o.Value.Category != payment.CategoryPayment {
+					refused++
+				}
+			}
+			require.Equal(t, c.refused, refused)
+			var status string
+			var at *time.Time
+			require.NoError(t, b.Pool.QueryRow(b.ctx, `SELECT status, expired_at FROM accounts WHERE id = $1`, b.account).Scan(&status, &at))
+			if !c.expired {
+				require.Equal(t, "active", status)
+				return
+			}
+			require.Equal(t, "expired", status)
+			first := now.Add(-max(0, c.paid[0]))
+			require.Equal(t, first, at.UTC())
+		})
+	}
+}
+
+// A payment that is assigned to a one-time account went to another number: it ends the account from
+// now on.
+func TestAssignedPaymentEndsTheAccountNow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Exec(`UPDATE accounts SET type = 'onetime', expected_amount = 5000 WHERE id = $1`, b.account)
+	id := b.misdirected(nil)
+	b.Clock.Advance(time.Hour)
+	_, err := b.svc.Assign(b.ctx, id, b.here(), byHand)
+	require.NoError(t, err)
+	require.Equal(t, b.Clock.Now(), testenv.Value[time.Time](b.Env, `SELECT expired_at FROM accounts WHERE id = $1`, b.account).UTC())
+}
+
 // An account that the bank has not answered for takes no payment, whatever names it; an account
 // that has the same reference does.
 func TestPaymentToAnAccountThatIsBeingProvisioned(t *testing.T) {

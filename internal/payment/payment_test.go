@@ -40,6 +40,8 @@ type bundle struct {
 	tenant  uuid.UUID
 }
 
+// setup has accounts of other tenants beside the test's own, an older and a newer one; see also
+// [bundle.neighbours].
 func setup(t testing.TB) *bundle { return setupAt(t, fakebank.Options{}) }
 
 // setupAt is setup with a bank of its own.
@@ -48,8 +50,10 @@ func setupAt(t testing.TB, o fakebank.Options) *bundle {
 	b := &bundle{Env: e, ctx: context.Background(), log: testenv.NewLog(t)}
 	b.bank = e.Bank(o)
 	b.svc = b.service(b.bank.URL())
+	b.Account(e.Tenant(), "neighbour")
 	b.tenant = e.Tenant()
 	b.account = b.Account(b.tenant, "customer-1")
+	b.Account(e.Tenant(), "neighbour")
 	return b
 }
 

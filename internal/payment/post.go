@@ -283,7 +283,7 @@ func (e *posting) held() *ledger.Policy {
 // account from now on, and what was paid to the account's own number until now stays accepted.
 func (e *posting) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error {
 	t := e.target
-	if t.Type != account.OneTime || t.Status != account.Active || t.ExpectedAmount == nil || !t.ExpectedAmount.Equal(*e.Amount) {
+	if t.Type != account.OneTime || t.ExpectedAmount == nil || !t.ExpectedAmount.Equal(*e.Amount) {
 		return nil
 	}
 	at := *e.OccurredAt
