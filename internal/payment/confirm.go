@@ -296,7 +296,7 @@ const checkSQL = `
 		SELECT e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id, e.error_message <> '', e.alias_number, e.alias,
 			e.processed_at, e.occurred_at, e.attempt_count, e.misses, e.traceparent, coalesce(e.policy = 'refund', false), coalesce(e.split, false),
 			r.opened_at, coalesce(r.held, 0), coalesce(r.successes, 0), CASE WHEN r.opened_at IS NULL AND e.policy IS DISTINCT FROM 'refund' THEN '' ELSE (
-				SELECT l.status FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL) END
+				SELECT l.status FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit') END
 		FROM ` + eventsNamed + ` JOIN accounts a ON a.id = e.account_id LEFT JOIN recalls r ON r.event_id = ANY(ARRAY[e.id]) AND CASE r.status WHEN 'open' THEN true ELSE false END
 		WHERE e.status = 'processed'`
 

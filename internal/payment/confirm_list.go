@@ -381,7 +381,7 @@ func (s *Service) confirmOthers(ctx context.Context, l *listing, records []provi
 // The items are found by their ids, not by what is due (package pg, plans.go).
 const checksOfSQL = `
 		SELECT w.id FROM ` + eventsOf + ` JOIN work w ON w.id = ANY(ARRAY[e.id]) AND CASE w.kind WHEN 'confirm' THEN true ELSE false END
-		WHERE e.status = 'processed' AND coalesce(w.leased_until, '-infinity') <= $2`
+		WHERE coalesce(w.leased_until, '-infinity') <= $2`
 
 // checksOf reads the payments of these transactions that wait to be confirmed and that nobody asks
 // about. Their time need not have come: those of their second have, and the record is as old as

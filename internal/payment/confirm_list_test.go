@@ -16,9 +16,11 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 const (
@@ -176,6 +178,22 @@ func TestListIsReadOnceForAllWorkers(t *testing.T) {
 	require.Equal(t, n, testenv.Value[int](b.Env, `SELECT sum(attempt_count) FROM inbound_events`), "each once")
 }
 
+// A payment about which another worker asks at that moment is left to it, whatever the list shows.
+func TestListLeavesWhatAnotherWorkerHas(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 60
+	ids, _ := b.manyPaid(n)
+	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	until := b.Clock.Now().Add(time.Minute)
+	b.Exec(`UPDATE work SET due_at = $2, leased_until = $2 WHERE id = $1`, ids[0], until)
+	b.confirmDue(ids[1:], b.svc)
+	b.svc.Close()
+	require.Equal(t, n-1, b.confirmedCount())
+	require.Equal(t, "provisional", testenv.Value[string](b.Env, `SELECT status FROM ledger_entries WHERE transaction_group_id = $1`, ids[0]))
+	require.Equal(t, until, b.DueAt(work.Confirm, ids[0]).UTC())
+}
+
 // A list that another worker reads is left to it, and taken over when that worker has died.
 func TestListOfAWorkerThatDied(t *testing.T) {
 	t.Parallel()
@@ -238,4 +256,44 @@ func TestListThatAnotherWorkerTookOver(t *testing.T) {
 		svc.Close()
 		require.Equal(t, taken.Load(), testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM confirm_lists WHERE read_at IS NULL AND leased_until = $1)`, until), "failed: %t", fail)
 	}
+}
+
+// heldList is a bank that gives its list only when it may.
+type heldList struct {
+	provider.Bank
+	asked, may chan struct{}
+	once       sync.Once
+}
+
+func (b *heldList) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	b.once.Do(func() { close(b.asked) })
+	<-b.may
+	return b.Bank.Transactions(ctx, from, to, cursor)
+}
+
+// The end of a list that another worker is just taking over waits for that, and changes nothing of
+// what the other has then.
+func TestListThatIsBeingTakenOver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids, _ := b.manyPaid(60)
+	bank := &heldList{Bank: b.client(), asked: make(chan struct{}), may: make(chan struct{})}
+	svc := b.serviceWith(bank)
+	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	until := b.Clock.Now().Add(time.Hour)
+	var asking sync.WaitGroup
+	for _, id := range ids {
+		asking.Go(func() { _ = svc.Confirm(b.ctx, id) })
+	}
+	<-bank.asked
+	require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `UPDATE confirm_lists SET leased_until = $1`, until)
+		return err
+	}, func() error {
+		close(bank.may)
+		asking.Wait()
+		svc.Close() // once the reading has ended
+		return nil
+	}))
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM confirm_lists WHERE read_at IS NULL AND leased_until = $1`, until))
 }

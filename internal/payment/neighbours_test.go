@@ -10,6 +10,7 @@ import (
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -131,11 +132,14 @@ func TestRecallsOfAllTenants(t *testing.T) {
 	b.neighbours()
 	id, txn := b.confirmed()
 	kept, keptTxn := b.confirmed()
-	for _, x := range []string{txn.ID, keptTxn.ID} {
+	reversed, reversedTxn := b.confirmed()
+	for _, x := range []string{txn.ID, keptTxn.ID, reversedTxn.ID} {
 		_, err := b.svc.OpenRecall(b.ctx, x, payment.RecallByEvent)
 		require.NoError(t, err)
 	}
 	_, err := b.svc.KeepRecalled(b.ctx, kept, byHand)
+	require.NoError(t, err)
+	_, err = b.svc.ReverseRecalled(b.ctx, reversed, byHand)
 	require.NoError(t, err)
 	b.Exec(`UPDATE tenants SET name = 'Ours' WHERE id = $1`, b.tenant)
 	list := func(status payment.RecallStatus) (found []uuid.UUID) {
@@ -156,8 +160,8 @@ func TestRecallsOfAllTenants(t *testing.T) {
 	require.Equal(t, []uuid.UUID{kept}, list(payment.RecallKept))
 	require.Equal(t, id, list(payment.RecallOpen)[0])
 	require.Len(t, list(payment.RecallOpen), 3)
-	require.Empty(t, list(payment.RecallReversed))
-	require.Len(t, list(""), 4)
+	require.Equal(t, []uuid.UUID{reversed}, list(payment.RecallReversed))
+	require.Len(t, list(""), 5)
 	_, _, err = b.svc.Recalls(b.ctx, "lost", page.Request{Limit: 1})
 	require.ErrorIs(t, err, payment.ErrFilter)
 	v, err := b.svc.Recall(b.ctx, id)
@@ -169,6 +173,93 @@ func TestRecallsOfAllTenants(t *testing.T) {
 	v, err = b.svc.Recall(b.ctx, kept)
 	require.NoError(t, err)
 	require.Nil(t, v.NextAttemptAt)
+	v, err = b.svc.Recall(b.ctx, reversed)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Reversed, v.EntryStatus)
 	_, err = b.svc.Recall(b.ctx, uuid.New())
 	require.ErrorIs(t, err, payment.ErrNoRecall)
+}
+
+// What is read of a payment is its own: its steps, its entry and account, its event, what came of
+// it and when it is asked about; by time, from a moment on and before another.
+func TestReadingAPaymentBesideOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.neighbours()
+	b.Clock.Advance(time.Hour)
+	own := b.fill()
+	event := func(id uuid.UUID) payment.InboundEvent {
+		t.Helper()
+		e, err := b.svc.InboundEvent(b.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, id, e.ID)
+		require.Contains(t, e.Body, e.ProviderTxnRef)
+		return e
+	}
+	recalled, misdirected, provisional := event(own.recalled), event(own.misdirected), event(own.provisional)
+	require.Equal(t, b.DueAt(work.Confirm, own.provisional).UTC(), provisional.NextAttemptAt.UTC())
+	require.Equal(t, b.DueAt(work.Confirm, own.recalled).UTC(), recalled.NextAttemptAt.UTC())
+	_, err := b.svc.InboundEvent(b.ctx, uuid.New())
+	require.ErrorIs(t, err, payment.ErrEventNotFound)
+
+	entry := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM ledger_entries WHERE transaction_group_id = $1`, own.recalled)
+	var steps []payment.StepName
+	line, err := b.svc.Timeline(b.ctx, b.tenant, entry)
+	require.NoError(t, err)
+	for _, s := range line.Timeline {
+		steps = append(steps, s.Step)
+	}
+	require.Equal(t, []payment.StepName{payment.StepPaid, payment.StepReceived, payment.StepPosted, payment.StepConfirmed, payment.StepRecalled}, steps)
+	require.Equal(t, recalled.ProviderTxnRef, line.Timeline[1].Reference)
+	require.Equal(t, testenv.Value[string](b.Env, `SELECT request_id FROM inbound_events WHERE id = $1`, own.recalled), line.RequestID)
+	_, err = b.svc.Timeline(b.ctx, b.Tenant(), entry)
+	require.ErrorIs(t, err, payment.ErrNotFound)
+	_, err = b.svc.KeepRecalled(b.ctx, own.recalled, byHand)
+	require.NoError(t, err)
+	steps = nil
+	line, err = b.svc.Timeline(b.ctx, b.tenant, own.recalled)
+	require.NoError(t, err)
+	for _, s := range line.Timeline[len(line.Timeline)-2:] {
+		steps = append(steps, s.Step)
+	}
+	require.Equal(t, []payment.StepName{payment.StepRecalled, payment.StepRecallClosed}, steps)
+	reversed := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'debit'`, own.reversed)
+	line, err = b.svc.Timeline(b.ctx, b.tenant, own.reversed)
+	require.NoError(t, err)
+	last := line.Timeline[len(line.Timeline)-1]
+	require.Equal(t, []any{payment.StepReversed, reversed.String()}, []any{last.Step, last.Reference})
+
+	known, err := b.svc.Known(b.ctx, []string{recalled.ProviderTxnRef, misdirected.ProviderTxnRef, "nobody's"})
+	require.NoError(t, err)
+	require.Len(t, known, 2)
+	require.Nil(t, known[misdirected.ProviderTxnRef].Entry)
+	require.Equal(t, own.misdirected, known[misdirected.ProviderTxnRef].EventID)
+	found := known[recalled.ProviderTxnRef]
+	require.Equal(t, []any{own.recalled, own.recalled, b.account, b.number(), "5000.00"},
+		[]any{found.EventID, found.Entry.ID, found.Entry.AccountID, found.Entry.AccountNumber, found.Entry.Amount.String()})
+
+	at := *recalled.OccurredAt
+	between := func(from, to time.Time) (ids map[uuid.UUID]uuid.UUID) {
+		t.Helper()
+		ids = map[uuid.UUID]uuid.UUID{}
+		require.NoError(t, b.svc.EntriesBetween(b.ctx, from, to, func(e payment.Entry) { ids[e.ID] = e.AccountID }))
+		return ids
+	}
+	require.Equal(t, b.account, between(at, at.Add(time.Microsecond))[own.recalled])
+	require.NotContains(t, between(at.Add(time.Microsecond), at.Add(24*time.Hour)), own.recalled)
+	require.NotContains(t, between(at.Add(-24*time.Hour), at), own.recalled)
+	require.NotContains(t, between(at.Add(-24*time.Hour), at.Add(24*time.Hour)), own.misdirected)
+	at = *misdirected.OccurredAt
+	for want, c := range map[int][2]time.Time{1: {at, at.Add(time.Microsecond)}, 0: {at.Add(time.Microsecond), at.Add(24 * time.Hour)}, 2: {at.Add(-24 * time.Hour), at}} {
+		list, err := b.svc.MisdirectedBetween(b.ctx, c[0], c[1], 10)
+		require.NoError(t, err)
+		require.Len(t, list, want)
+		require.Equal(t, want == 1, want == len(list) && len(list) > 0 && list[0].EventID == own.misdirected)
+	}
+	newest, err := payment.KnownAtBank(b.ctx, b.Pool, uuid.Nil)
+	require.NoError(t, err)
+	require.Equal(t, recalled.ProviderTxnRef, newest)
+	but, err := payment.KnownAtBank(b.ctx, b.Pool, own.recalled)
+	require.NoError(t, err)
+	require.Equal(t, event(own.confirmed).ProviderTxnRef, but)
 }

@@ -41,7 +41,7 @@ const recallQuery = `
 		r.closed_at, e.attempt_count, w.due_at, e.last_error
 	FROM recalls r
 	JOIN inbound_events e ON e.id = r.event_id
-	JOIN ledger_entries l ON l.transaction_group_id = r.event_id AND l.direction = 'credit' AND l.reversal_of IS NULL
+	JOIN ledger_entries l ON l.transaction_group_id = r.event_id AND l.direction = 'credit'
 	JOIN accounts a ON a.id = r.account_id
 	JOIN tenants t ON t.id = r.tenant_id
 	LEFT JOIN work w ON w.kind = 'confirm' AND w.id = r.event_id`

@@ -253,7 +253,7 @@ func reversedByBank(ctx context.Context, q pg.Querier, eventID uuid.UUID) (why s
 	err = q.QueryRow(ctx, `
 		SELECT e.replaces IS NULL AND l.review_from_seq IS NULL AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id) AND NOT `+reversalStored+`, e.last_error
 		FROM inbound_events e
-		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL
+		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
 		WHERE e.id = $1`, eventID).Scan(&byBank, &why)
 	if err == nil && !byBank {
 		err = ErrDecided
@@ -315,7 +315,7 @@ func newReplaced(eventID uuid.UUID, e *posting, m ledger.Moved) Replaced {
 func findReversed(ctx context.Context, q pg.Querier, eventID uuid.UUID) (*Entry, error) {
 	found, err := pg.One(ctx, q, pgx.RowToStructByPos[Entry], ErrNotReversed, `
 		SELECT `+entryColumns+` FROM inbound_events e
-		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL
+		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
 		JOIN accounts a ON a.id = l.account_id
 		WHERE e.id = $1 AND e.status = 'processed'`, eventID)
 	switch {
@@ -326,7 +326,7 @@ func findReversed(ctx context.Context, q pg.Querier, eventID uuid.UUID) (*Entry,
 	}
 	var counts, was bool
 	err = q.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM event_keys k JOIN ledger_entries l ON l.transaction_group_id = k.event_id AND l.direction = 'credit' AND l.reversal_of IS NULL
+		SELECT EXISTS (SELECT FROM event_keys k JOIN ledger_entries l ON l.transaction_group_id = k.event_id AND l.direction = 'credit'
 				WHERE k.transaction = event_key(nullif($1, '')) AND l.status <> 'reversed'),
 			EXISTS (SELECT FROM event_keys WHERE request = event_key($2))`, found.TxnRef, replacementID(eventID)).Scan(&counts, &was)
 	switch {

@@ -115,7 +115,7 @@ func (s *Service) Compare(ctx context.Context, eventID uuid.UUID) (c Compared, e
 // findReview reads the credit of an event that has a status; its zero value when it has another.
 func findReview(ctx context.Context, q pg.Querier, status ledger.Status, eventID uuid.UUID) (Review, error) {
 	return pg.One(ctx, q, pgx.RowToStructByPos[Review], nil, reviewQuery+`
-	WHERE l.transaction_group_id = $1 AND l.direction = 'credit' AND l.reversal_of IS NULL AND l.status = $2 AND e.status = 'processed'`, eventID, status)
+	WHERE l.transaction_group_id = $1 AND l.direction = 'credit' AND l.status = $2 AND e.status = 'processed'`, eventID, status)
 }
 
 // Reviewed is the result of a person's decision.

@@ -39,7 +39,7 @@ func (s *Service) RefundByPolicy(ctx context.Context, payment uuid.UUID) error {
 	ctx, span := trace.Step(ctx, "refund by policy")
 	defer span.End()
 	var entry, tenant uuid.UUID
-	if err := s.Pool.QueryRow(ctx, `SELECT id, tenant_id FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'credit' AND reversal_of IS NULL`, payment).
+	if err := s.Pool.QueryRow(ctx, `SELECT id, tenant_id FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'credit'`, payment).
 		Scan(&entry, &tenant); err != nil {
 		return err
 	}

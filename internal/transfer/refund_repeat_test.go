@@ -68,6 +68,66 @@ func TestRepeatedRefundWithoutItsAnswer(t *testing.T) {
 	}
 }
 
+// Of several refunds of a payment each key has its own, for as long as its answer is kept, to the
+// microsecond.
+func TestRepeatedRefundsOfOnePayment(t *testing.T) {
+	b := setup(t)
+	_, entry := b.received("100.00", &payer)
+	first, _, err := b.refund("first", entry, "60.00")
+	require.NoError(t, err)
+	second, _, err := b.refund("second", entry, "")
+	require.NoError(t, err)
+	again := func(key, amount string, want transfer.RefundAccepted) {
+		t.Helper()
+		b.forgets()
+		got, replayed, err := b.refund(key, entry, amount)
+		require.NoError(t, err)
+		require.True(t, replayed)
+		require.Equal(t, want, got)
+	}
+	again("second", "", second)
+	again("first", "60.00", first)
+	b.Clock.Advance(idempotency.Keep)
+	again("second", "", second)
+	b.Clock.Advance(time.Microsecond)
+	b.forgets()
+	_, _, err = b.refund("second", entry, "")
+	require.ErrorIs(t, err, transfer.ErrRefunded)
+}
+
+// A refund by policy that finds, once it has the balance, that the policy holds the payment no more
+// is none; and what the fee leaves nothing of is left to the tenant.
+func TestRefundByPolicyOfWhatIsHeldThen(t *testing.T) {
+	end := ledger.PolicyHold{}
+	released := ledger.PolicyHold{Amount: money.Must("100.00"), Policy: ledger.Policy{Source: ledger.HeldByPolicy, Reason: "under"}}
+	for name, h := range map[string]ledger.PolicyHold{"the hold has ended": end, "the tenant decides": released} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			group, entry := b.received("100.00", &payer)
+			b.holdFor(ledger.HeldForRefund, entry, "100.00")
+			h.AccountID, h.EntryID = b.account, entry
+			require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
+				return ledger.SetPolicyHold(b.ctx, tx, b.Clock.Now(), h)
+			}, func() error { return b.svc.RefundByPolicy(b.ctx, group) }))
+			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM transfers`))
+			require.Equal(t, h.Amount.String(), b.held(entry))
+		})
+	}
+	for amount, refunded := range map[string]string{"10.00": "", "10.01": "0.01"} {
+		t.Run("of "+amount, func(t *testing.T) {
+			b := bearerBundle(t, "10.00", "0.00")
+			group, entry := b.received(amount, &payer)
+			b.holdFor(ledger.HeldForRefund, entry, amount)
+			require.NoError(t, b.svc.RefundByPolicy(b.ctx, group))
+			require.Equal(t, refunded, testenv.Value[string](b.Env, `SELECT coalesce(min(amount)::text, '') FROM transfers`))
+			if refunded == "" {
+				require.Equal(t, amount, b.held(entry))
+				require.Equal(t, "policy", testenv.Value[string](b.Env, `SELECT source FROM holds WHERE entry_id = $1 AND status = 'open'`, entry))
+			}
+		})
+	}
+}
+
 // A database that was restored from before a refund, into which it was adopted: the tenant's
 // request, sent again, gets its first answer; and while it is adopted, either that or a refusal
 // that says to try again.

@@ -49,7 +49,7 @@ func (s *Service) RefundSuspense(ctx context.Context, r SuspenseRefund, by audit
 	}
 	group := ledger.GroupOf(ledger.KindSuspense, ledger.Suspense, r.EventID)
 	entry, err := pg.One(ctx, s.Pool, pgx.RowTo[uuid.UUID], ledger.ErrEntryNotFound,
-		`SELECT id FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'credit' AND reversal_of IS NULL`, group)
+		`SELECT id FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'credit'`, group)
 	if err != nil {
 		return "", err
 	}

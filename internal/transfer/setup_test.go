@@ -43,6 +43,8 @@ type bundle struct {
 	account uuid.UUID
 }
 
+// setup has accounts of other tenants beside the test's own, an older and a newer one, of which one
+// has the same reference; see also [bundle.neighbours].
 func setup(t *testing.T, change ...func(*transfer.Options)) *bundle {
 	t.Helper()
 	t.Parallel()
@@ -55,8 +57,10 @@ func newBundle(t *testing.T, change ...func(*transfer.Options)) *bundle {
 	b := &bundle{Env: e, ctx: context.Background(), log: testenv.NewLog(t), bank: e.Bank(fakebank.Options{PayoutFee: money.Must("20.00")})}
 	b.client = b.newClient(5 * time.Second)
 	b.svc = b.service(change...)
+	e.Account(e.Tenant(), "neighbour")
 	b.tenant = e.Tenant()
 	b.account = e.Account(b.tenant, "shop")
+	e.Account(e.Tenant(), "shop")
 	return b
 }
 
