@@ -303,7 +303,7 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 	// for them to expire.
 	free := context.WithoutCancel(ctx)
 	_, rowErr := s.Pool.Exec(free, `
-		UPDATE accounts SET leased_until = NULL, last_error = $3 WHERE id = $1 AND status = 'provisioning' AND leased_until = $2`,
+		UPDATE accounts SET leased_until = NULL, last_error = $3 WHERE id = $1 AND leased_until = $2`,
 		r.ID, r.lease, err.Error())
 	err = errors.Join(err, rowErr, idempotency.Release(free, s.Pool, r.at, r.key))
 	if errs.As(err) != nil {
