@@ -93,8 +93,8 @@ func TestOnlyTheExactAmountEndsAOneTimeAccount(t *testing.T) {
 }
 
 // Of several exact payments in one batch the first ends the account, from its own time on: what was
-// paid until then is accepted, whatever came before it in the batch. A payment of another amount, to
-// an account that expects none, or to a dedicated one, ends nothing.
+// paid until then is accepted, whatever came before it in the batch. A payment to an account that
+// expects no amount, or to a dedicated one, ends nothing.
 func TestExactPaymentsInOneBatch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
