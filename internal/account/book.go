@@ -78,6 +78,13 @@ func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, 
 		if err != nil {
 			return nil, err
 		}
+		if err := ledger.LockBalances(ctx, tx, []uuid.UUID{from.ID, to.ID}); err != nil {
+			return nil, err
+		}
+		// once more: a freeze or an end that was committed while the locks were waited for stops it
+		if from, to, err = bookAccounts(ctx, tx, now, tenantID, ref, o.ToAccountRef); err != nil {
+			return nil, err
+		}
 		b := ledger.BookTransfer{ID: uuid.Must(uuid.NewV7()), From: from.ID, To: to.ID, Amount: amount, Narration: o.Narration}
 		debit, credit, err := ledger.PostBookTransfer(ctx, tx, now, b)
 		if err != nil {

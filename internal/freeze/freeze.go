@@ -10,6 +10,7 @@ package freeze
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +21,7 @@ import (
 	"ajo/internal/errs"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/ledger"
 )
 
 // Scope says whose payouts a freeze stops.
@@ -88,8 +90,8 @@ type Service struct {
 }
 
 // Begin freezes. Once it has returned without an error, nothing of the subject is submitted that
-// had not been, anywhere. [ErrOpen] says that the freeze stands, and that a transaction from
-// before it has not ended. [ErrUntil].
+// had not been, anywhere, and no money of a frozen account is moved to another one. [ErrOpen] says
+// that the freeze stands, and that a transaction from before it has not ended. [ErrUntil].
 func (s *Service) Begin(ctx context.Context, n New, by audit.By) (f Freeze, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -112,6 +114,13 @@ func (s *Service) Begin(ctx context.Context, n New, by audit.By) (f Freeze, err 
 	})
 	if err != nil {
 		return f, err
+	}
+	if f.Scope == Account {
+		// whoever moves its money looks for freezes under the lock of its balance: who has it
+		// already is waited for
+		if err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error { return ledger.LockBalances(ctx, tx, []uuid.UUID{f.Subject}) }); err != nil {
+			return f, errors.Join(ErrOpen, err)
+		}
 	}
 	return f, AwaitSubmissions(ctx, s.Pool)
 }

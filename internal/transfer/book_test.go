@@ -231,3 +231,34 @@ func TestBookTransfersBesideSettlements(t *testing.T) {
 	require.Equal(t, left.String(), sum.String())
 	require.GreaterOrEqual(t, lowest.Sign(), 0)
 }
+
+// A freeze of an account, and the end of the other one, that come while a book transfer waits for
+// the balance stop it; and a freeze has not begun before what moves the account's money has ended.
+func TestBookTransferBesideAFreeze(t *testing.T) {
+	b := setup(t)
+	till := b.Account(b.tenant, "till")
+	b.fund("100.00")
+	locked := func(sql string, args ...any) func(pg.Tx) error {
+		return func(tx pg.Tx) error {
+			_, err := tx.Exec(b.ctx, `SELECT FROM ledger_balances WHERE account_id = $1 FOR NO KEY UPDATE`, b.account)
+			if err == nil && sql != "" {
+				_, err = tx.Exec(b.ctx, sql, args...)
+			}
+			return err
+		}
+	}
+	move := func() error {
+		_, _, err := b.book("", "shop", "till", "60.00")
+		return err
+	}
+	require.ErrorIs(t, b.Meanwhile(locked(`
+		INSERT INTO freezes (id, scope, subject, tenant_id, requests, reason, actor, created_at) VALUES ($1, 'account', $2, $3, false, 'fraud', 'cli:ada', $4)`,
+		uuid.New(), b.account, b.tenant, b.Clock.Now()), move), account.ErrFrozen)
+	b.Exec(`UPDATE freezes SET lifted_at = $1`, b.Clock.Now())
+	require.ErrorIs(t, b.Meanwhile(locked(`UPDATE accounts SET status = 'expired', expired_at = $2 WHERE id = $1`, till, b.Clock.Now()), move), account.ErrBookNotActive)
+	require.NoError(t, b.Meanwhile(locked(""), func() error {
+		_, err := b.freezes().Begin(b.ctx, freeze.New{Scope: freeze.Account, Subject: b.account}, stop)
+		return err
+	}))
+	b.money("100.00", "credit 100.00 confirmed")
+}
