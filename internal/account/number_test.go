@@ -9,7 +9,9 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
+	"ajo/internal/pg"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // The bank issues the number of a closed account again: the next customer has it, and the account
@@ -82,4 +84,37 @@ func TestNumberOfAnActiveAccountIssuedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first.BankAccountNumber, b.provision(dedicated("second")).BankAccountNumber)
 	require.True(t, testenv.Value[bool](b.Env, `SELECT closed_at IS NOT NULL FROM accounts WHERE id = $1`, first.ID))
+}
+
+// The account that still has a number which the bank has issued again is made due under its own
+// lock, as lock order has it: who has the account finds its work as it was.
+func TestNumberIsFreedUnderTheAccount(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	old := b.provision(dedicated("first"))
+	_, err := b.svc.Expire(b.ctx, b.tenant, "first", "requested by the tenant")
+	require.NoError(t, err)
+	b.bank.Faults.SetDown(fakebank.DownAnswer)
+	require.Error(t, b.svc.AdvanceExpiry(b.ctx, old.ID))
+	b.bank.Faults.SetDown(fakebank.Up)
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnAccounts, Do: fakebank.Reissue, Value: old.BankAccountNumber})
+	due := *b.DueAt(work.Expire, old.ID)
+	require.True(t, due.After(b.Clock.Now()), "the close is put off")
+	var young account.Provisioned
+	ended := make(chan error, 1)
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(b.ctx, `SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE`, old.ID); err != nil {
+			return err
+		}
+		go func() {
+			var err error
+			young, err = b.svc.Provision(b.ctx, b.tenant, dedicated("second"), idempotency.Request{})
+			ended <- err
+		}()
+		testenv.Eventually(t, time.Minute, "the opening to wait for the account", func() bool { return b.LockWaits() > 0 })
+		require.Equal(t, due, *b.DueAt(work.Expire, old.ID))
+		return nil
+	}))
+	require.NoError(t, <-ended)
+	require.Equal(t, old.BankAccountNumber, young.BankAccountNumber)
 }
