@@ -8,8 +8,9 @@ import (
 	"maps"
 	"net/http"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"ajo/internal/clock"
 	"ajo/internal/retention"
@@ -244,18 +245,25 @@ func (r *run) reconciled(ctx context.Context, f *flow, end time.Time) error {
 		if err != nil {
 			return 0, 0, err
 		}
-		select {
-		case <-p.Done():
-		case <-ctx.Done():
-			p.Kill()
-			return 0, 0, ctx.Err()
+		var most int64
+		for ended := false; !ended; {
+			// not the exit's rusage: its highest begins with that of the process that started it
+			if proc, err := procfs.NewProc(p.PID); err == nil {
+				if status, err := proc.NewStatus(); err == nil {
+					most = max(most, int64(status.VmHWM))
+				}
+			}
+			select {
+			case <-p.Done():
+				ended = true
+			case <-ctx.Done():
+				p.Kill()
+				return 0, 0, ctx.Err()
+			case <-time.After(pollEvery):
+			}
 		}
 		if err := p.Err(); err != nil {
 			return 0, 0, p.Failure("the reconciliation failed: " + err.Error())
-		}
-		var most int64
-		if u, ok := p.State().SysUsage().(*syscall.Rusage); ok {
-			most = u.Maxrss << 10
 		}
 		return time.Since(begin), most, nil
 	}
