@@ -148,7 +148,7 @@ func TestLogGoesOn(t *testing.T) {
 	d := b.payment("https://example.com/")
 	elsewhere, err := pgx.Connect(b.ctx, testenv.EmptyDatabase(t))
 	require.NoError(t, err)
-	defer elsewhere.Close(b.ctx)
+	defer func() { _ = elsewhere.Close(b.ctx) }()
 	_, err = elsewhere.Exec(b.ctx, `BEGIN; CREATE TABLE t ()`)
 	require.NoError(t, err)
 	err = pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
