@@ -227,7 +227,7 @@ func (s *Service) RestoreReversed(ctx context.Context, eventID uuid.UUID, by aud
 	if err != nil {
 		return Replaced{}, err
 	}
-	return s.restore(ctx, eventID, p.Record, p.Event.LastError, by, nil)
+	return s.restore(ctx, eventID, p.Record, by, func(pg.Tx) (string, error) { return p.Event.LastError, nil })
 }
 
 // RestoreListed is [Service.RestoreReversed] without an operator's decision, for a payment that was
@@ -236,21 +236,14 @@ func (s *Service) RestoreReversed(ctx context.Context, eventID uuid.UUID, by aud
 // the bank took it back after it was confirmed, the bank's event says that it took it back (its
 // record may lag), or it stands in the place of another already.
 func (s *Service) RestoreListed(ctx context.Context, eventID uuid.UUID, record provider.Transaction, by audit.By) (Replaced, error) {
-	why, err := reversedByBank(ctx, s.Pool, eventID)
-	if err != nil {
-		return Replaced{}, err
-	}
-	return s.restore(ctx, eventID, record, why, by, func(tx pg.Tx) error {
-		_, err := reversedByBank(ctx, tx, eventID)
-		return err
-	})
+	return s.restore(ctx, eventID, record, by, func(tx pg.Tx) (string, error) { return reversedByBank(ctx, tx, eventID) })
 }
 
 // reversedByBank is [ErrDecided] for a payment that was not reversed by the bank's first word
 // alone; why says what that was.
-func reversedByBank(ctx context.Context, q pg.Querier, eventID uuid.UUID) (why string, err error) {
+func reversedByBank(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (why string, err error) {
 	var byBank bool
-	err = q.QueryRow(ctx, `
+	err = tx.QueryRow(ctx, `
 		SELECT e.replaces IS NULL AND l.review_from_seq IS NULL AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id) AND NOT `+reversalStored+`, e.last_error
 		FROM inbound_events e
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
@@ -261,19 +254,18 @@ func reversedByBank(ctx context.Context, q pg.Querier, eventID uuid.UUID) (why s
 	return why, pg.OrNone(err, ErrNotReversed)
 }
 
-// restore posts a reversed payment again; why says what reversed it. All events of the transaction
-// are locked first, in the order of their ids, so that of several that were reversed one is
-// restored, and what check reads after that, if it is given, does not change.
-func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provider.Transaction, why string, by audit.By, check func(pg.Tx) error) (out Replaced, err error) {
+// restore posts a reversed payment again. All events of the transaction are locked first, in the
+// order of their ids, so that of several that were reversed one is restored, and what whatReversed
+// reads after that does not change.
+func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provider.Transaction, by audit.By, whatReversed func(pg.Tx) (string, error)) (out Replaced, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		if _, err := tx.Exec(ctx, lockPaymentsSQL, []string{record.ID}); err != nil {
 			return err
 		}
-		if check != nil {
-			if err := check(tx); err != nil {
-				return err
-			}
+		why, err := whatReversed(tx)
+		if err != nil {
+			return err
 		}
 		was, err := findReversed(ctx, tx, eventID)
 		if err != nil {
