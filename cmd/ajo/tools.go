@@ -50,18 +50,12 @@ func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.
 	if err != nil {
 		return err
 	}
-	cfg.MailDir = t.getenv("AJO_MAIL_DIR") // which has a default for the roles alone
-	tools, err := app.OpenTools(cmd.Context(), app.ToolSettings{
-		DatabaseURL:    secret.Redact(t.getenv("AJO_DATABASE_URL")),
-		RedisURL:       secret.Redact(t.getenv("AJO_REDIS_URL")),
-		EncryptionKeys: secret.Redact(t.getenv("AJO_ENCRYPTION_KEYS")),
-		Bank: app.BankSettings{
-			URL: t.getenv("AJO_PROVIDER_URL"), AccountID: t.getenv("AJO_PROVIDER_ACCOUNT_ID"), ClientID: t.getenv("AJO_PROVIDER_CLIENT_ID"),
-			ClientSecret: secret.Redact(t.getenv("AJO_PROVIDER_CLIENT_SECRET")), Rate: cfg.ProviderRate, PostRate: cfg.ProviderPostRate,
-		},
-		ConfirmDelays: cfg.ConfirmDelays, ConfirmMinAge: cfg.ConfirmMinAge, SettleRechecks: cfg.SettleRechecks, Archive: cfg, Mail: cfg,
-		Log: app.CommandLog(cmd.ErrOrStderr(), t.getenv, slog.LevelWarn),
-	})
+	// these may be unset, have a default for the roles alone, or are checked where they are used
+	cfg.DatabaseURL, cfg.RedisURL = secret.Redact(t.getenv("AJO_DATABASE_URL")), secret.Redact(t.getenv("AJO_REDIS_URL"))
+	cfg.EncryptionKeys, cfg.MailDir = secret.Redact(t.getenv("AJO_ENCRYPTION_KEYS")), t.getenv("AJO_MAIL_DIR")
+	cfg.ProviderURL, cfg.ProviderAccountID = t.getenv("AJO_PROVIDER_URL"), t.getenv("AJO_PROVIDER_ACCOUNT_ID")
+	cfg.ProviderClientID, cfg.ProviderClientSecret = t.getenv("AJO_PROVIDER_CLIENT_ID"), secret.Redact(t.getenv("AJO_PROVIDER_CLIENT_SECRET"))
+	tools, err := app.OpenTools(cmd.Context(), app.ToolSettings{Config: cfg, Log: app.CommandLog(cmd.ErrOrStderr(), t.getenv, slog.LevelWarn)})
 	if err != nil {
 		return err
 	}

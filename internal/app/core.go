@@ -148,15 +148,21 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 
 // openBank makes what speaks with the bank. What the simulated one does not find is not there.
 func (c *core) openBank() (provider.Bank, error) {
-	client, err := nomba.New(nomba.Options{
-		URL: c.cfg.ProviderURL, AccountID: c.cfg.ProviderAccountID, ClientID: c.cfg.ProviderClientID, ClientSecret: c.cfg.ProviderClientSecret.Reveal(),
-		Clock: &c.clock, Log: c.log, RequestsPerSec: c.cfg.ProviderRate, PostsPerSec: c.cfg.ProviderPostRate,
-		Observe: metrics.BankCalled,
-	})
+	o := bankOptions(c.cfg, &c.clock, c.log)
+	o.Observe = metrics.BankCalled
+	client, err := nomba.New(o)
 	if err != nil || c.cfg.Sandbox {
 		return client, err
 	}
 	return doubting(client, c.pool, &c.clock, c.log), nil
+}
+
+// bankOptions are how the bank is reached, by the settings.
+func bankOptions(cfg config.Config, c clock.Clock, log *slog.Logger) nomba.Options {
+	return nomba.Options{
+		URL: cfg.ProviderURL, AccountID: cfg.ProviderAccountID, ClientID: cfg.ProviderClientID, ClientSecret: cfg.ProviderClientSecret.Reveal(),
+		Clock: c, Log: log, RequestsPerSec: cfg.ProviderRate, PostsPerSec: cfg.ProviderPostRate,
+	}
 }
 
 // hookTimeout is how long a tenant's own system has to answer whether a payout may leave. It is

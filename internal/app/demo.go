@@ -16,6 +16,7 @@ import (
 	"ajo/api/client"
 	"ajo/internal/audit"
 	"ajo/internal/clock"
+	"ajo/internal/config"
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -234,7 +235,7 @@ func (d *devRun) call(ctx context.Context, method, path string, body, into any) 
 
 // makeLink makes the link at the end of the summary, as an operator would.
 func (d *devRun) makeLink(ctx context.Context, databaseURL string) error {
-	tools, err := OpenTools(ctx, ToolSettings{DatabaseURL: secret.Redact(databaseURL), Log: d.log})
+	tools, err := OpenTools(ctx, ToolSettings{Config: config.Config{DatabaseURL: secret.Redact(databaseURL)}, Log: d.log})
 	if err != nil {
 		return err
 	}

@@ -38,15 +38,7 @@ func (o *opsConsole) get(ctx context.Context) (*console.Console, error) {
 	if o.opened != nil {
 		return o.opened, nil
 	}
-	tools, err := OpenTools(ctx, ToolSettings{
-		DatabaseURL: o.cfg.DatabaseURL, RedisURL: o.cfg.RedisURL, EncryptionKeys: o.cfg.EncryptionKeys, Conns: consoleConns,
-		Bank: BankSettings{
-			URL: o.cfg.ProviderURL, AccountID: o.cfg.ProviderAccountID, ClientID: o.cfg.ProviderClientID, ClientSecret: o.cfg.ProviderClientSecret,
-			Rate: o.cfg.ProviderRate, PostRate: o.cfg.ProviderPostRate,
-		},
-		ConfirmDelays: o.cfg.ConfirmDelays, ConfirmMinAge: o.cfg.ConfirmMinAge, SettleRechecks: o.cfg.SettleRechecks,
-		Archive: o.cfg, Mail: o.cfg, Log: o.log,
-	})
+	tools, err := OpenTools(ctx, ToolSettings{Config: o.cfg, Log: o.log, Conns: consoleConns})
 	if err != nil {
 		return nil, err
 	}

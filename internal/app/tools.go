@@ -45,42 +45,15 @@ import (
 // toolConns is how many connections a command may take: it does one thing at a time.
 const toolConns = 2
 
-// ToolSettings are the settings of the operators' commands; they need no more of the environment
-// than this.
+// ToolSettings are the settings of the operators' commands. Of Config only what is named here
+// counts, and may be unset: the database's URL is needed; without Redis' nothing is enqueued, and
+// the sweep finds the row; the keys are for [Tools.RotateSecret] and [Tools.Rekey]; the bank's are
+// for what asks the bank; mail needs a server or a folder; the archive's. What a command changes, a
+// worker continues by the schedules of Config: unset, they are the defaults.
 type ToolSettings struct {
-	DatabaseURL    secret.Redacted
-	RedisURL       secret.Redacted // empty: nothing is enqueued, and the sweep finds the row
-	EncryptionKeys secret.Redacted // only [Tools.RotateSecret] and [Tools.Rekey] need them
-	Bank           BankSettings    // only what asks the bank needs it
-	// The schedules of the roles: what a command changes, a worker continues. Nil delays are the
-	// defaults.
-	ConfirmDelays, SettleRechecks []time.Duration
-	ConfirmMinAge                 time.Duration
-	Archive                       config.Config // only its settings of the archive count
-	Mail                          config.Config // only its settings of mail count; without a server and a folder none is sent
-	Log                           *slog.Logger
-	Conns                         int32 // to the database; 0: as many as a command needs
-}
-
-// BankSettings are how the bank is reached; without a URL there is none.
-type BankSettings struct {
-	URL, AccountID, ClientID string
-	ClientSecret             secret.Redacted
-	Rate, PostRate           int // calls a second, and POST calls of them; negative: no limit
-}
-
-func (s BankSettings) open(log *slog.Logger) (provider.Bank, error) {
-	if s.URL == "" {
-		return nil, nil
-	}
-	c, err := nomba.New(nomba.Options{
-		URL: s.URL, AccountID: s.AccountID, ClientID: s.ClientID, ClientSecret: s.ClientSecret.Reveal(), Clock: clock.System, Log: log,
-		RequestsPerSec: s.Rate, PostsPerSec: s.PostRate,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("AJO_PROVIDER_*: %w", err)
-	}
-	return c, nil
+	Config config.Config
+	Log    *slog.Logger
+	Conns  int32 // to the database; 0: as many as a command needs
 }
 
 // Tools are the capabilities that the operators' commands use. There is no outbound client behind
@@ -119,23 +92,24 @@ func OpenTools(ctx context.Context, s ToolSettings) (*Tools, error) {
 }
 
 func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
-	if s.DatabaseURL.IsZero() {
+	cfg := s.Config
+	if cfg.DatabaseURL.IsZero() {
 		return errors.New("AJO_DATABASE_URL is not set")
 	}
-	if !s.EncryptionKeys.IsZero() {
-		if t.box, err = secret.ParseKeys(s.EncryptionKeys.Reveal()); err != nil {
+	if !cfg.EncryptionKeys.IsZero() {
+		if t.box, err = secret.ParseKeys(cfg.EncryptionKeys.Reveal()); err != nil {
 			return fmt.Errorf("AJO_ENCRYPTION_KEYS: %w", err)
 		}
 	}
-	if err = migrations.Check(ctx, s.DatabaseURL.Reveal()); err != nil {
+	if err = migrations.Check(ctx, cfg.DatabaseURL.Reveal()); err != nil {
 		return err
 	}
-	if t.pool, err = pg.Open(ctx, s.DatabaseURL.Reveal(), cmp.Or(s.Conns, toolConns)); err != nil {
+	if t.pool, err = pg.Open(ctx, cfg.DatabaseURL.Reveal(), cmp.Or(s.Conns, toolConns)); err != nil {
 		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
 	t.closers = append(t.closers, t.pool.Close)
-	if !s.RedisURL.IsZero() {
-		r, err := redisconn.Open(s.RedisURL.Reveal(), redisconn.Options{Timeout: 2 * time.Second})
+	if !cfg.RedisURL.IsZero() {
+		r, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{Timeout: 2 * time.Second})
 		if err != nil {
 			return fmt.Errorf("AJO_REDIS_URL: %w", err)
 		}
@@ -143,35 +117,37 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close, work.EnqueueWith(t.pool, t.enqueuer.Enqueue))
 	}
 	o := tenant.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log}
-	if !s.Mail.SMTPURL.IsZero() || s.Mail.MailDir != "" {
-		if o.Mail, err = mailer(s.Mail); err != nil {
+	if !cfg.SMTPURL.IsZero() || cfg.MailDir != "" {
+		if o.Mail, err = mailer(cfg); err != nil {
 			return err
 		}
 	}
 	t.Tenants = tenant.New(o)
 	t.Customers = customer.New(customer.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log})
-	if t.bank, err = s.Bank.open(s.Log); err != nil {
-		return err
+	if cfg.ProviderURL != "" {
+		client, err := nomba.New(bankOptions(cfg, clock.System, s.Log))
+		if err != nil {
+			return fmt.Errorf("AJO_PROVIDER_*: %w", err)
+		}
+		t.bank = doubting(client, t.pool, clock.System, s.Log)
 	}
-	if t.bank != nil {
-		t.bank = doubting(t.bank, t.pool, clock.System, s.Log)
-	}
-	if s.ConfirmDelays == nil {
-		s.ConfirmDelays = payment.DefaultConfirmDelays
+	delays := cfg.ConfirmDelays
+	if delays == nil {
+		delays = payment.DefaultConfirmDelays
 	}
 	t.Payments = payment.New(payment.Options{
-		Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, ConfirmDelays: s.ConfirmDelays, ConfirmMinAge: s.ConfirmMinAge,
+		Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, ConfirmDelays: delays, ConfirmMinAge: cfg.ConfirmMinAge,
 	})
-	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, Rechecks: s.SettleRechecks})
+	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, Rechecks: cfg.SettleRechecks})
 	t.Reconciler = reconcile.New(reconcile.Options{
-		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: clock.System, Log: s.Log, MinAge: s.ConfirmMinAge,
+		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: clock.System, Log: s.Log, MinAge: cfg.ConfirmMinAge,
 	})
 	t.Operators = &operator.Service{Pool: t.pool, Clock: clock.System, Box: t.box}
 	t.Freezes = &freeze.Service{Pool: t.pool, Clock: clock.System}
 	t.Limits = &limit.Service{Pool: t.pool, Clock: clock.System}
 	t.Prices = &fee.Prices{Pool: t.pool, Clock: clock.System}
 	t.Webhooks = webhook.New(webhook.Options{Pool: t.pool, Clock: clock.System, Box: t.box})
-	if t.archive, err = archiveOf(s.Archive, t.pool, clock.System, s.Log); err != nil {
+	if t.archive, err = archiveOf(cfg, t.pool, clock.System, s.Log); err != nil {
 		return err
 	}
 	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Transfers.Close, t.Webhooks.Close)
