@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/partition"
 	"ajo/internal/pg"
@@ -55,10 +56,36 @@ const undefinedTable = "42P01"
 // allPartitions is a setting with which a plan shows the scans of all partitions.
 const allPartitions = "SET LOCAL enable_partition_pruning = off"
 
-// check asks for the plan of each statement that no test had asked before, on tables without rows:
-// a plan that a connection made then may serve a flood (package pg, plans.go). Each index must be
-// read by its first column. By another it is read whole, which costs nothing as long as it is
-// empty.
+// passed is the set, in the Redis of all test processes, of the statements whose plans have passed
+// on this template.
+func passed() string { return "ajo:testenv:planned:" + templateName }
+
+// unplanned are the statements whose plans have not passed yet, in any process.
+func unplanned(t testing.TB, c *redis.Client, statements []string) []string {
+	t.Helper()
+	ctx := context.Background()
+	known := make([]*redis.BoolCmd, len(statements))
+	if _, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, sql := range statements {
+			known[i] = p.SIsMember(ctx, passed(), sql)
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("testenv: redis: %v", err)
+	}
+	var left []string
+	for i, sql := range statements {
+		if !known[i].Val() {
+			left = append(left, sql)
+		}
+	}
+	return left
+}
+
+// check asks for the plan of each statement that no test of the run has had checked yet, on tables
+// without rows: a plan that a connection made then may serve a flood (package pg, plans.go). Each
+// index must be read by its first column. By another it is read whole, which costs nothing as long
+// as it is empty. What has passed in one process need not pass again in another.
 func (b *batched) check(t testing.TB) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,6 +93,11 @@ func (b *batched) check(t testing.TB) {
 		return
 	}
 	ctx := context.Background()
+	shared, _ := sharedRedis(t)
+	statements := unplanned(t, shared, b.new)
+	if len(statements) == 0 {
+		return
+	}
 	pool, err := pg.Open(ctx, cloneDatabase(t), 1)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
@@ -79,7 +111,7 @@ func (b *batched) check(t testing.TB) {
 		if _, err := pool.Exec(ctx, vacuum); err != nil {
 			t.Fatalf("testenv: %v", err)
 		}
-		for _, sql := range b.new {
+		for _, sql := range statements {
 			plan, err := explainBatch(ctx, pool, sql, allPartitions)
 			if pg.Code(err) == undefinedTable || strings.Contains(sql, "FROM pg_") {
 				continue // of a table that the test made itself, or of Postgres
@@ -90,6 +122,16 @@ func (b *batched) check(t testing.TB) {
 				t.Errorf("testenv: on empty tables (%q) a batch reads %s:\n%s\n%s", vacuum, why, strings.TrimSpace(sql), plan)
 			}
 		}
+	}
+	if t.Failed() {
+		return
+	}
+	members := make([]any, len(statements))
+	for i, sql := range statements {
+		members[i] = sql
+	}
+	if err := shared.SAdd(ctx, passed(), members...).Err(); err != nil {
+		t.Fatalf("testenv: redis: %v", err)
 	}
 }
 

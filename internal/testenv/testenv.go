@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/clock"
@@ -52,12 +53,12 @@ type Env struct {
 func New(t testing.TB) *Env {
 	t.Helper()
 	e := &Env{T: t, Clock: clock.NewFake(Epoch), DatabaseURL: cloneDatabase(t)}
-	pool, err := pg.Open(context.Background(), e.DatabaseURL, 8)
+	settings, err := pg.OpenStandby(context.Background(), e.DatabaseURL, 8) // it connects to nothing
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	pool.Close() // of which only the settings are used
-	e.Pool = pool
+	settings.Close()
+	e.Pool = settings
 	seen := &batched{in: map[*pgx.Conn]bool{}}
 	e.Pool = e.traced(seen.note)
 	t.Cleanup(func() {
@@ -119,8 +120,8 @@ func cloneDatabase(t testing.TB) string {
 		t.Fatalf("testenv: template: %v", errTemplate)
 	}
 	name := "ajo_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
-	admin(t, server, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s%s`, name, templateName, copyFiles))
-	t.Cleanup(func() { admin(t, server, fmt.Sprintf(`DROP DATABASE IF EXISTS %s WITH (FORCE)`, name)) })
+	admin(t, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s%s`, name, templateName, copyFiles))
+	t.Cleanup(func() { admin(t, fmt.Sprintf(`DROP DATABASE IF EXISTS %s WITH (FORCE)`, name)) })
 	return withDatabase(t, server, name)
 }
 
@@ -130,20 +131,24 @@ func EmptyDatabase(t testing.TB) string {
 	t.Helper()
 	server := serverURL(t, "AJO_TEST_DATABASE_URL")
 	name := "ajo_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
-	admin(t, server, `CREATE DATABASE `+name)
-	t.Cleanup(func() { admin(t, server, fmt.Sprintf(`DROP DATABASE IF EXISTS %s WITH (FORCE)`, name)) })
+	admin(t, `CREATE DATABASE `+name)
+	t.Cleanup(func() { admin(t, fmt.Sprintf(`DROP DATABASE IF EXISTS %s WITH (FORCE)`, name)) })
 	return withDatabase(t, server, name)
 }
 
-func admin(t testing.TB, server, sql string) {
+// admins are the connections that make and drop databases: each has as much to read at its start as
+// it then does.
+var admins = sync.OnceValues(func() (*pgxpool.Pool, error) {
+	return pgxpool.New(context.Background(), os.Getenv("AJO_TEST_DATABASE_URL"))
+})
+
+func admin(t testing.TB, sql string) {
 	t.Helper()
-	ctx := context.Background()
-	c, err := pgx.Connect(ctx, server)
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
+	pool, err := admins()
+	if err == nil {
+		_, err = pool.Exec(context.Background(), sql)
 	}
-	defer func() { _ = c.Close(ctx) }()
-	if _, err := c.Exec(ctx, sql); err != nil {
+	if err != nil {
 		t.Fatalf("testenv: %s: %v", sql, err)
 	}
 }
@@ -207,16 +212,23 @@ func makePartitions(ctx context.Context, url string) error {
 	return partition.MakeAhead(ctx, pool, partition.Month, time.Now())
 }
 
-func reserveRedis(t testing.TB) string {
+// sharedRedis is the database that all test processes have in common, and its URL.
+func sharedRedis(t testing.TB) (*redis.Client, string) {
 	t.Helper()
 	server := serverURL(t, "AJO_TEST_REDIS_URL")
-	ctx := context.Background()
 	opts, err := redis.ParseURL(server)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
 	c := redis.NewClient(opts)
-	defer func() { _ = c.Close() }()
+	t.Cleanup(func() { _ = c.Close() })
+	return c, server
+}
+
+func reserveRedis(t testing.TB) string {
+	t.Helper()
+	c, server := sharedRedis(t)
+	ctx, opts := context.Background(), c.Options()
 	n, err := c.Incr(ctx, "ajo:testenv:next").Result()
 	if err != nil {
 		t.Fatalf("testenv: redis: %v", err)
