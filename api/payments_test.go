@@ -144,8 +144,9 @@ func TestPaymentTimeline(t *testing.T) {
 	p := w.read(key, "/v1/payments").list("payments")[0]
 	delivery := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM deliveries`)
 	w.Clock.Advance(time.Minute)
-	w.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error) VALUES ($1, 1, $2, 7, 500, 'HTTP 500'), ($1, 2, $3, 7, 204, '')`,
-		delivery, w.Clock.Now(), w.Clock.Now().Add(time.Minute))
+	w.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error) VALUES ($1, 1, $2, 7, 500, 'HTTP 500')`, delivery, w.Clock.Now())
+	w.Exec(`UPDATE deliveries SET status = 'delivered', attempt_count = 2, delivered_at = $2, duration_ms = 7, status_code = 204, response_body = '' WHERE id = $1`,
+		delivery, w.Clock.Now().Add(time.Minute+7*time.Millisecond))
 	w.Clock.Advance(2 * time.Minute)
 	w.confirmFrom("0123456789", "058", "AMINA BELLO")
 	w.Clock.Advance(time.Minute)
@@ -162,7 +163,7 @@ func TestPaymentTimeline(t *testing.T) {
 			steps = append(steps, strings.Join([]string{s["step"].(string), s["reference"].(string), s["outcome"].(string)}, "|"))
 		}
 		require.Equal(t, []string{
-			"paid||", "received|t-1|webhook", "posted|" + p["id"].(string) + "|", "published|" + delivery.String() + "|payment.received pending",
+			"paid||", "received|t-1|webhook", "posted|" + p["id"].(string) + "|", "published|" + delivery.String() + "|payment.received delivered",
 			"attempted|" + delivery.String() + "|HTTP 500", "attempted|" + delivery.String() + "|HTTP 204", "confirmed|" + paidSession + "|", "refunded|" + refund + "|pending",
 			"recalled||", "recall_closed||kept",
 		}, steps)

@@ -37,17 +37,21 @@ CREATE TABLE deliveries (
     created_at           timestamptz NOT NULL,
     delivered_at         timestamptz,
     attempt_count        integer NOT NULL DEFAULT 0,
+    duration_ms          integer,
+    status_code          integer,
     event_type           text NOT NULL,
     callback_url         text NOT NULL,
     body                 bytea NOT NULL,
     status               text NOT NULL CHECK (status IN ('pending', 'delivered', 'dead_letter')),
     last_error           text NOT NULL DEFAULT '',
     traceparent          text NOT NULL DEFAULT '',
+    response_body        bytea CHECK (octet_length(response_body) <= 16384),
     endpoint_id          uuid,
     copy_of              uuid,
     resent               boolean NOT NULL DEFAULT false,
     dead                 boolean NOT NULL GENERATED ALWAYS AS (status = 'dead_letter') STORED,
-    CHECK ((status = 'delivered') = (delivered_at IS NOT NULL))
+    CHECK ((status = 'delivered') = (delivered_at IS NOT NULL)),
+    CHECK (duration_ms IS NULL OR delivered_at IS NOT NULL)
 ) PARTITION BY RANGE (id);
 CREATE TABLE deliveries_later PARTITION OF deliveries FOR VALUES FROM (MINVALUE) TO (MAXVALUE)
     WITH (fillfactor = 48, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
@@ -72,6 +76,7 @@ COMMENT ON COLUMN deliveries.resent IS 'somebody asked for the event once more: 
 COMMENT ON COLUMN deliveries.callback_url IS 'where it is sent; of an endpoint that has changed its URL: where the last attempt went';
 COMMENT ON COLUMN deliveries.body IS
     'what the bytes that are signed and sent are made of, the same in every attempt: a digit and the values by line, or all of them (internal/compact)';
+COMMENT ON COLUMN deliveries.duration_ms IS 'of the attempt that delivered it, as are status_code and response_body; it has no row in delivery_attempts';
 COMMENT ON COLUMN deliveries.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 COMMENT ON COLUMN deliveries.created_at IS 'of payment.received: when the payment''s event was received';
 -- After the update, and without a call for the everyday move: see the ledger's guards.
@@ -86,13 +91,13 @@ CREATE TABLE delivery_attempts (
     attempt       integer NOT NULL CHECK (attempt > 0),
     duration_ms   integer NOT NULL,
     status_code   integer,
-    error         text NOT NULL DEFAULT '',
+    error         text NOT NULL CHECK (error <> ''),
     response_body bytea NOT NULL DEFAULT '' CHECK (octet_length(response_body) <= 16384),
     PRIMARY KEY (delivery_id, attempt)
 ) PARTITION BY RANGE (delivery_id);
 CREATE TABLE delivery_attempts_later PARTITION OF delivery_attempts FOR VALUES FROM (MINVALUE) TO (MAXVALUE)
     WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
-COMMENT ON TABLE delivery_attempts IS 'Each attempt of a delivery, and its answer. Append-only.';
+COMMENT ON TABLE delivery_attempts IS 'Each attempt of a delivery that failed, and its answer; the one that delivered it is in the row of deliveries. Append-only.';
 COMMENT ON COLUMN delivery_attempts.status_code IS 'NULL when no answer came';
 COMMENT ON COLUMN delivery_attempts.response_body IS 'the first 16 KiB of the answer';
 CREATE TRIGGER delivery_attempts_append_only BEFORE UPDATE OR DELETE ON delivery_attempts FOR EACH ROW EXECUTE FUNCTION refuse_change();

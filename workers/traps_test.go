@@ -76,7 +76,7 @@ func (x *trap) ends(payments int, since time.Time) {
 func (x *trap) once(payments int) {
 	x.T.Helper()
 	require.Equal(x.T, payments, testenv.Value[int](x.Env, `SELECT count(*) FROM ledger_entries`))
-	require.Equal(x.T, payments, testenv.Value[int](x.Env, `SELECT count(*) FROM delivery_attempts`))
+	require.Equal(x.T, payments, testenv.Value[int](x.Env, `SELECT sum(attempt_count) FROM deliveries`))
 	require.Equal(x.T, payments, int(x.delivered.Load()))
 }
 

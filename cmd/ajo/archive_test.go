@@ -29,8 +29,8 @@ func (o *ops) oldDelivery() uuid.UUID {
 	id := partition.Floor(at)
 	id[6], id[8] = 0x70, 0x80
 	o.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, attempt_count, created_at, delivered_at)
-		VALUES ($1, $2, $3, $1, 'payment.received', 'https://shop.example/', '{}', 'delivered', 1, $4, $4)`, id, o.tenant, o.account, at)
-	o.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, response_body) VALUES ($1, 1, $2, 12, 200, 'ok')`, id, at)
+		VALUES ($1, $2, $3, $1, 'payment.received', 'https://shop.example/', '{}', 'delivered', 2, $4, $4)`, id, o.tenant, o.account, at)
+	o.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_body) VALUES ($1, 1, $2, 12, 500, 'HTTP 500', 'no')`, id, at)
 	return id
 }
 

@@ -74,17 +74,17 @@ func (b *bundle) at(t time.Time) (id uuid.UUID) {
 	return id
 }
 
-// deliver stores deliveries of a day, delivered with one attempt each.
+// deliver stores deliveries of a day, delivered by the second attempt each.
 func (b *bundle) deliver(at time.Time, n int) []uuid.UUID {
 	ids := make([]uuid.UUID, n)
 	for i := range ids {
 		ids[i] = b.at(at.Add(time.Duration(i) * time.Second))
 	}
 	b.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, attempt_count, created_at, delivered_at)
-		SELECT id, $2, $3, id, 'payment.received', 'http://shop.example/', convert_to(E'{"narration":"a\tb\\\\c\n"}', 'UTF8') || decode('00ff0a', 'hex'), 'delivered', 1, $4, $4
+		SELECT id, $2, $3, id, 'payment.received', 'http://shop.example/', convert_to(E'{"narration":"a\tb\\\\c\n"}', 'UTF8') || decode('00ff0a', 'hex'), 'delivered', 2, $4, $4
 		FROM unnest($1::uuid[]) id`, ids, b.tenant, b.account, at)
-	b.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, response_body)
-		SELECT id, 1, $2, 12, 200, 'ok' FROM unnest($1::uuid[]) id`, ids, at)
+	b.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_body)
+		SELECT id, 1, $2, 12, 500, 'HTTP 500', 'no' FROM unnest($1::uuid[]) id`, ids, at)
 	return ids
 }
 

@@ -58,7 +58,7 @@ func addDelivery(t *testing.T, pool *pg.Pool, made time.Time) uuid.UUID {
 		INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at)
 		VALUES ($1, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'payment.received', 'https://example.com', '{}', 'pending', $2)`, id, made)
 	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms) VALUES ($1, 1, $2, 0)`, id, made)
+	_, err = pool.Exec(t.Context(), `INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, error) VALUES ($1, 1, $2, 0, 'HTTP 500')`, id, made)
 	require.NoError(t, err)
 	return id
 }
@@ -179,7 +179,7 @@ func TestManyAtOnce(t *testing.T) {
 	go func() {
 		for n := range 200 {
 			id := partition.Floor(at(2026, 9, 10).Add(time.Duration(n) * time.Second))
-			if _, err := pool.Exec(context.Background(), `INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms) VALUES ($1, 1, now(), 0)`, id); err != nil {
+			if _, err := pool.Exec(context.Background(), `INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, error) VALUES ($1, 1, now(), 0, 'HTTP 500')`, id); err != nil {
 				done <- fmt.Errorf("attempt %d: %w", n, err)
 				return
 			}

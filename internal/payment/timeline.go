@@ -107,7 +107,9 @@ const stepsSQL = `
 	(SELECT occurred_at, 'paid', session_id, '', NULL::numeric FROM inbound_events WHERE id = $1 AND occurred_at IS NOT NULL)
 	UNION ALL (SELECT received_at, 'received', provider_txn_ref, source, NULL FROM inbound_events WHERE id = $1)
 	UNION ALL (SELECT greatest(created_at, $5), 'published', id::text, event_type || ' ' || status, NULL FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2)
-	UNION ALL (SELECT a.started_at, 'attempted', d.id::text, CASE WHEN a.error = '' THEN 'HTTP ' || a.status_code ELSE a.error END, NULL
+	UNION ALL (SELECT delivered_at - duration_ms * interval '1 millisecond', 'attempted', id::text, 'HTTP ' || status_code, NULL
+		FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2 AND duration_ms IS NOT NULL)
+	UNION ALL (SELECT a.started_at, 'attempted', d.id::text, a.error, NULL
 		FROM (SELECT id FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2) d
 		CROSS JOIN LATERAL (SELECT * FROM delivery_attempts WHERE delivery_id = d.id ORDER BY attempt DESC LIMIT $4) a)
 	UNION ALL (SELECT opened_at, 'recalled', '', CASE WHEN status = 'open' THEN 'open' ELSE '' END, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2)

@@ -309,7 +309,7 @@ func TestBatchSize(t *testing.T) {
 var notSealed = map[string]string{
 	"api_keys.hash": "hash", "members.invite_hash": "hash", "recovery_codes.hash": "hash", "operators.setup_hash": "hash", "operator_sessions.token_hash": "hash", "customers.nin_hash": "hash, with a key", "sessions.token_hash": "hash", "login_links.token_hash": "hash", "password_resets.token_hash": "hash", "inbound_events.digest": "hash", "idempotency_keys.request_hash": "hash",
 	"ledger_entries.hash": "hash", "ledger_balances.chain_head": "hash", "ledger_checkpoints.hash": "hash",
-	"event_bodies.body": "the bank's words", "deliveries.body": "what the tenant is told", "listen_events.body": "the same", "delivery_attempts.response_body": "what it answered",
+	"event_bodies.body": "the bank's words", "deliveries.body": "what the tenant is told", "listen_events.body": "the same", "deliveries.response_body": "what the tenant answered", "delivery_attempts.response_body": "what it answered",
 	"idempotency_keys.response": "what was answered",
 }
 

@@ -166,17 +166,21 @@ type attemptResult struct {
 
 func (a attemptResult) id() uuid.UUID { return a.claim.ID }
 
-// For the forms of the conditions see package pg, plans.go.
+// recordSQL moves deliveries. The attempt that delivered one, the only one of nearly all, is stored
+// in its row; those that failed have rows of their own. For the forms of the conditions see package
+// pg, plans.go.
 var recordSQL = `
 		WITH moved AS (
 			UPDATE deliveries d
-			SET status = m.status, attempt_count = d.attempt_count + 1, last_error = m.failure, delivered_at = m.delivered_at
+			SET status = m.status, attempt_count = d.attempt_count + 1, last_error = m.failure, delivered_at = m.delivered_at,
+				duration_ms = CASE WHEN m.failure = '' THEN m.duration_ms END, status_code = CASE WHEN m.failure = '' THEN m.status_code END,
+				response_body = CASE WHEN m.failure = '' THEN m.body END
 			FROM ` + pg.Unnest[attemptResult](2, "m") + `
 			WHERE d.id = ANY(ARRAY[m.id]) AND d.status = $1
 			RETURNING d.id, d.attempt_count, m.started_at, m.duration_ms, m.status_code, m.failure, m.body
 		)
 		INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_body)
-		SELECT id, attempt_count, started_at, duration_ms, status_code, failure, body FROM moved`
+		SELECT id, attempt_count, started_at, duration_ms, status_code, failure, body FROM moved WHERE failure <> ''`
 
 // record moves the deliveries and adds their attempts, and reports for each whether it did: an
 // attempt whose claim is lost changes nothing.

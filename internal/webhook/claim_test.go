@@ -144,18 +144,18 @@ func TestBadRowDoesNotFailItsNeighbours(t *testing.T) {
 	ids := []uuid.UUID{b.queueOne("https://example.com/"), b.queueOne("https://example.com/"), b.queueOne("https://example.com/")}
 	claims := b.take(ids...)
 	// Somebody has written the second one's attempt by hand.
-	b.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms) VALUES ($1, 1, $2, 0)`, ids[1], b.Clock.Now())
+	b.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, error) VALUES ($1, 1, $2, 0, 'HTTP 500')`, ids[1], b.Clock.Now())
 	attempts := make([]attemptResult, len(ids))
 	for i := range ids {
 		now := b.Clock.Now()
-		attempts[i] = attemptResult{claim: *claims[i], event: EventSucceed, StartedAt: now, DeliveredAt: &now, Body: []byte("\x00\xff")}
+		attempts[i] = attemptResult{claim: *claims[i], event: EventFail, StartedAt: now, NextAttemptAt: &now, Failure: "HTTP 503", Body: []byte("\x00\xff")}
 	}
 	out := b.records.Together(b.ctx, attempts)
 	require.True(t, out[0].Value)
 	require.True(t, pg.IsUnique(out[1].Err, ""))
 	require.True(t, out[2].Value)
-	for i, want := range []Status{Delivered, Pending, Delivered} {
-		require.Equal(t, want, b.get(ids[i]).Status)
+	for i, want := range []string{"HTTP 503", "", "HTTP 503"} {
+		require.Equal(t, want, b.get(ids[i]).LastError)
 	}
 }
 

@@ -260,7 +260,7 @@ func TestManyDeliveriesAtOnce(t *testing.T) {
 	}
 	require.Len(t, r.seen(), len(ids))
 	require.Equal(t, len(ids), testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'delivered' AND attempt_count = 1`))
-	require.Equal(t, len(ids), testenv.Value[int](b.Env, `SELECT count(*) FROM delivery_attempts WHERE status_code = 200`))
+	require.Equal(t, len(ids), testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status_code = 200`))
 	var groups []string
 	for _, c := range r.seen() {
 		groups = append(groups, string(c.body))

@@ -181,12 +181,17 @@ func (s *Service) Show(ctx context.Context, tenant, id uuid.UUID) (Detail, error
 	return Detail{Delivery: d, Body: string(body), Attempts: attempts}, err
 }
 
+// The attempt that delivered it is in the delivery's own row.
+const attemptsSQL = `
+		SELECT attempt_count AS attempt, delivered_at - duration_ms * interval '1 millisecond', duration_ms, status_code, '', response_body
+		FROM deliveries WHERE id = $1 AND duration_ms IS NOT NULL
+		UNION ALL SELECT attempt, started_at, duration_ms, status_code, error, response_body FROM delivery_attempts WHERE delivery_id = $1
+		ORDER BY attempt DESC LIMIT $2`
+
 // Attempts returns the delivery's attempts, the last one first, at most a hundred. The caller has
 // seen that the delivery may be shown.
 func (s *Service) Attempts(ctx context.Context, id uuid.UUID) ([]Attempt, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT attempt, started_at, duration_ms, status_code, error, response_body
-		FROM delivery_attempts WHERE delivery_id = $1 ORDER BY attempt DESC LIMIT $2`, id, maxAttempts)
+	rows, err := s.pool.Query(ctx, attemptsSQL, id, maxAttempts)
 	if err != nil {
 		return nil, err
 	}

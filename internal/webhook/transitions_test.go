@@ -37,7 +37,7 @@ func (b *bundle) in(s Status) uuid.UUID {
 func (b *bundle) drive(id uuid.UUID, e Event) bool {
 	b.T.Helper()
 	now := b.Clock.Now()
-	a := attemptResult{event: e, StartedAt: now}
+	a := attemptResult{event: e, StartedAt: now, Failure: "HTTP 500"}
 	switch e {
 	case EventQueue:
 		p := b.payment("https://example.com")
@@ -50,7 +50,7 @@ func (b *bundle) drive(id uuid.UUID, e Event) bool {
 		}
 		return err == nil
 	case EventSucceed:
-		a.DeliveredAt = &now
+		a.DeliveredAt, a.Failure = &now, ""
 	case EventFail:
 		a.NextAttemptAt = new(now.Add(time.Minute))
 	}
