@@ -54,7 +54,7 @@ CREATE TABLE deliveries (
     CHECK (duration_ms IS NULL OR delivered_at IS NOT NULL)
 ) PARTITION BY RANGE (id);
 CREATE TABLE deliveries_later PARTITION OF deliveries FOR VALUES FROM (MINVALUE) TO (MAXVALUE)
-    WITH (fillfactor = 48, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+    WITH (fillfactor = 46, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 -- In each partition by itself: an index of all cannot be unique without the id. An event is
 -- published in the transaction of the fact that it reports, which happens once (the guards of
 -- ledger_entries and transfers), so that this is a second guard. Each copy for one more endpoint
