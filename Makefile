@@ -55,9 +55,9 @@ test: build ## Run all tests, with the race detector, beside a Postgres and a Re
 	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
 	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
 	@for i in bash curl jq; do command -v $$i >/dev/null || echo "no $$i: the commands of docs/guide.md are not tested" >&2; done
-	go -C internal/tools build -o ../../bin/slowest ./slowest
+	go -C internal/tools build -trimpath -o ../../bin/slowest ./slowest
 	$(TEST_FLAGS) bin/ajo stack -- bin/slowest go test -json $(RACE) -vet=off -shuffle=$(SHUFFLE) -p 3 -timeout 25m $(FIRST) $(PKG)
-	@if [ "$(PKG)" = ./... ]; then go -C internal/tools test ./mutate ./slowest; fi
+	@if [ "$(PKG)" = ./... ]; then GOFLAGS="$(GOFLAGS) -trimpath" go -C internal/tools test ./mutate ./slowest; fi
 	@echo "left to targets of their own: the provoked alerts (make test-rules), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill), Patroni (make failover-patroni)"
 
 .PHONY: test-fast

@@ -21,7 +21,8 @@ func TestClientFromAnotherModule(t *testing.T) {
 	run := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod", "GOWORK=off")
+		// -trimpath: with the standard library that make build has compiled
+		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod -trimpath", "GOWORK=off")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%v: %s", args, out)
 		return string(out)
