@@ -222,8 +222,8 @@ AJO_MUTANTS ?= 100
 AJO_MUTANT_MINUTES ?= 0
 
 .PHONY: mutate
-mutate: build ## Make AJO_MUTANTS (100; 0: all) small mistakes in the code, one at a time, and see that the tests that cover the line notice; ONLY=path or KIND=lock, scope, state, money or boundary for some, AJO_SEED draws the same, AJO_MUTANT_MINUTES ends it early
-	bin/ajo stack -- go -C internal/tools run ./mutate -root ../.. -n $(AJO_MUTANTS) -seed $(or $(AJO_SEED),0) -minutes $(AJO_MUTANT_MINUTES) -jobs 2 $(if $(ONLY),-only $(ONLY)) $(if $(KIND),-kind $(KIND))
+mutate: build ## Make AJO_MUTANTS (100; 0: all) small mistakes in the code, one at a time, and see that the tests that cover the line notice; ONLY=path (or an expression of paths and functions) or KIND=lock, scope, state, money or boundary for some, AJO_SEED draws the same, AJO_MUTANT_MINUTES ends it early
+	bin/ajo stack -- go -C internal/tools run ./mutate -root ../.. -n $(AJO_MUTANTS) -seed $(or $(AJO_SEED),0) -minutes $(AJO_MUTANT_MINUTES) -jobs 2 $(if $(ONLY),-only '$(ONLY)') $(if $(KIND),-kind $(KIND))
 
 # Chromium is Debian's; elsewhere, name another by AJO_CHROMIUM. The pictures go to .ajo/web.
 AJO_CHROMIUM ?= /usr/bin/chromium

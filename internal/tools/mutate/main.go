@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -83,7 +84,7 @@ func main() {
 	flag.IntVar(&o.jobs, "jobs", 1, "how many are tried at once")
 	flag.Uint64Var(&o.seed, "seed", 0, "the seed of the draw; 0: one is drawn")
 	command := flag.String("go", "go", "the go command, with what stands before it")
-	flag.StringVar(&o.only, "only", "", "only mutants of files whose path contains this")
+	flag.StringVar(&o.only, "only", "", "only mutants whose file and function, as in their names, match this expression")
 	flag.StringVar(&o.kind, "kind", "", "only mutants of this kind: lock, scope, state, money or boundary")
 	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "how long tests that are run together may take")
 	flag.DurationVar(&o.budget, "budget", 2*time.Minute, "how long the tests that are asked about a mutant may take, one after the other without it")
@@ -119,6 +120,9 @@ func run(ctx context.Context, o options, list bool) error {
 	}
 	if unused := ex.unused(all); len(unused) > 0 {
 		return fmt.Errorf("%s excuses what is no mutant any more; take out:\n%s", o.excused, strings.Join(unused, "\n"))
+	}
+	if _, err := regexp.Compile(o.only); err != nil {
+		return err
 	}
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
@@ -161,10 +165,10 @@ func try(ctx context.Context, o options, all, drawn []mutant, excused int, out i
 // draw takes a sample of the mutants that are not excused, the same one for the same seed and code:
 // as many of each kind, as long as there are some.
 func draw(all []mutant, ex excuses, o options) (drawn []mutant) {
-	rng := rand.New(rand.NewPCG(o.seed, 0))
+	rng, only := rand.New(rand.NewPCG(o.seed, 0)), regexp.MustCompile(o.only)
 	left := map[string][]mutant{}
 	for _, i := range rng.Perm(len(all)) {
-		if _, ok := ex.excuse(all[i]); !ok && strings.Contains(all[i].file, o.only) && (o.kind == "" || o.kind == all[i].kind()) {
+		if _, ok := ex.excuse(all[i]); !ok && only.MatchString(all[i].file+" "+all[i].function+":") && (o.kind == "" || o.kind == all[i].kind()) {
 			left[all[i].kind()] = append(left[all[i].kind()], all[i])
 		}
 	}

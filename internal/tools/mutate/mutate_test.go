@@ -136,6 +136,10 @@ func TestKillsAndReportsSurvivors(t *testing.T) {
 	if a, b := draw(all, x, o), draw(all, x, o); len(a) != 2 || a[0].key() != b[0].key() || a[1].key() != b[1].key() {
 		t.Error("the same seed draws the same")
 	}
+	o.count, o.only = 0, "^p/p.go (Covers|None):"
+	if drawn := draw(all, nil, o); len(drawn) != 2 || drawn[0].function != "Covers" || drawn[1].function != "Covers" {
+		t.Errorf("drawn of one function: %v", drawn)
+	}
 }
 
 // newTestedTester is closed when the test ends.
