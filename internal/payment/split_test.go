@@ -204,25 +204,28 @@ func TestSplitOfWhatWasHeldOnce(t *testing.T) {
 // as far as they are there, and when it has not they are free again.
 func TestRecallOfASplit(t *testing.T) {
 	for _, taken := range []bool{true, false} {
-		for _, spent := range []bool{true, false} {
+		for _, spent := range []string{"0.00", "400.00", "500.00"} {
 			for _, byHand := range []bool{true, false} {
 				t.Run(fmt.Sprint("taken ", taken, " spent ", spent, " by hand ", byHand), func(t *testing.T) {
 					b := setupSplit(t)
 					id, txn := b.confirmedPayment("5000.00")
-					partner, there := "500.00", "0.00 of 500.00"
-					if spent {
-						_, _, err := b.accounts.Transfer(b.ctx, b.tenant, "partner", account.BookOrder{ToAccountRef: "customer-1", Amount: "400.00"}, idempotency.Request{})
+					if spent != "0.00" {
+						_, _, err := b.accounts.Transfer(b.ctx, b.tenant, "partner", account.BookOrder{ToAccountRef: "customer-1", Amount: spent}, idempotency.Request{})
 						require.NoError(t, err)
-						partner, there = "100.00", "0.00 of 100.00"
 					}
-					own := map[bool]string{true: "4377.50", false: "3977.50"}[spent]
+					own, partner := money.Must("3977.50").Add(money.Must(spent)).String(), money.Must("500.00").Sub(money.Must(spent)).String()
+					there := map[string]string{"0.00": "0.00"}[partner]
+					if there == "" {
+						there = "0.00 of " + partner
+					}
 					b.has(own, "497.50", partner)
 					require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
-					b.has(map[bool]string{true: "400.00 of 4377.50", false: "0.00 of 3977.50"}[spent], "0.00 of 497.50", there)
-					hold := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE account_id = $1 AND status = 'open'`, b.partner)
-					_, _, err := b.accounts.ReleaseHold(b.ctx, b.tenant, hold, nil, idempotency.Request{})
-					require.ErrorIs(t, err, ledger.ErrHoldOfRecall)
-					err = nil
+					b.has(spent+" of "+own, "0.00 of 497.50", there)
+					for _, hold := range testenv.Value[[]uuid.UUID](b.Env, `SELECT coalesce(array_agg(id), '{}') FROM holds WHERE status = 'open'`) {
+						_, _, err := b.accounts.ReleaseHold(b.ctx, b.tenant, hold, nil, idempotency.Request{})
+						require.ErrorIs(t, err, ledger.ErrHoldOfRecall)
+					}
+					var err error
 					by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
 					switch {
 					case byHand && taken:
@@ -242,6 +245,29 @@ func TestRecallOfASplit(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// The bank takes back two payments of the same parties, one after the other: each gives back its
+// own parts, and what the platform took of it.
+func TestRecallsOfTwoSplits(t *testing.T) {
+	b := setupSplit(t)
+	b.price("1", "0", b.Clock.Now().Add(-time.Minute))
+	var ids []uuid.UUID
+	var txns []fakebank.Transaction
+	for range 2 {
+		id, txn := b.confirmedPayment("5000.00")
+		ids, txns = append(ids, id), append(txns, txn)
+	}
+	b.has("7858.24", "984.26", "1000.00")
+	for i, want := range [][]string{{"3929.12", "492.13", "500.00"}, {"0.00", "0.00", "0.00"}} {
+		require.Equal(t, ids[i], b.receive(b.reversal(txns[i])).Recalled)
+		b.taken(txns[i], "REFUND")
+		b.toTheEnd(ids[i], 10)
+		b.has(want...)
+		require.Equal(t, []string{"492.13", "500.00"}, testenv.Value[[]string](b.Env, `
+			SELECT array_agg(p.taken_back::text ORDER BY p.amount) FROM split_parts p JOIN ledger_entries e ON e.id = p.entry_id
+			WHERE e.transaction_group_id = $1 AND p.group_id IS NOT NULL`, ids[i]))
 	}
 }
 
