@@ -188,6 +188,15 @@ func TestOpenHoldsOfAllTenants(t *testing.T) {
 	}
 	all := []string{"Second customer-2 40.00", "Second customer-2 30.00", "First customer-1 20.00"}
 	require.Equal(t, all, list(ledger.HoldFilter{}), "not %s, nor %s", expired.ID, released.ID)
+	var paged []string
+	for _, rows := range testenv.Pages(t, 1, func(r page.Request) ([]ledger.AnyHold, page.Info, error) {
+		return ledger.ListHolds(b.ctx, b.Pool, now, ledger.HoldFilter{}, r)
+	}) {
+		for _, h := range rows {
+			paged = append(paged, fmt.Sprint(h.TenantName, " ", h.AccountRef, " ", h.Amount))
+		}
+	}
+	require.Equal(t, all, paged, "page by page")
 	require.Equal(t, all[:2], list(ledger.HoldFilter{TenantID: b.owner()}))
 	require.Equal(t, all, list(ledger.HoldFilter{Source: ledger.HeldByTenant}))
 	require.Empty(t, list(ledger.HoldFilter{Source: ledger.HeldByLimit}))

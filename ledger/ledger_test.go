@@ -243,6 +243,32 @@ func TestStatementShowsReversalPairAndReview(t *testing.T) {
 	b.verify()
 }
 
+// What stood before a time by what is known now is without what has gone under review since, and
+// with what has come back from review since.
+func TestStandingIsOfWhatIsKnownNow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	under, back, stays := b.credit("1.00"), b.credit("20.00"), b.credit("300.00")
+	b.credit("4000.00")
+	b.move(back, ledger.EventHold)
+	b.move(stays, ledger.EventHold)
+	b.credit("50000.00")
+	b.Clock.Advance(time.Hour)
+	at := b.Clock.Now()
+	standing := func(account uuid.UUID, at time.Time) string {
+		sum, err := ledger.StandingAt(b.ctx, b.Pool, account, at)
+		require.NoError(t, err)
+		return sum.String()
+	}
+	require.Equal(t, "54001.00", standing(b.account, at))
+	require.Equal(t, "0.00", standing(b.account, at.Add(-2*time.Hour)))
+	b.move(under, ledger.EventHold)
+	b.move(back, ledger.EventConfirm)
+	b.credit("600000.00")
+	require.Equal(t, "54020.00", standing(b.account, at))
+	require.Equal(t, b.balance(), standing(b.account, at.Add(time.Hour)))
+}
+
 func TestStatementPages(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "endpoint.statement.order", "endpoint.statement.aggregates")
@@ -629,4 +655,23 @@ func TestPostingBesideAnotherAccount(t *testing.T) {
 			return err
 		}, func() error { return b.tx(post) }))
 	}
+}
+
+// A status that somebody changes without the account's lock, while it is being moved, is not
+// overwritten: the whole transaction fails.
+func TestMoveOfWhatHasChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.credit("1000.00")
+	err := b.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `UPDATE ledger_entries SET status = 'confirmed', confirmed_at = $2 WHERE id = $1`, e.ID, b.Clock.Now())
+		return err
+	}, func() error {
+		return b.tx(func(tx pg.Tx) error {
+			_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{{TransactionGroupID: e.TransactionGroupID, Direction: ledger.Credit, Event: ledger.EventConfirm}})
+			return err
+		})
+	})
+	require.ErrorContains(t, err, "0 of 1 entries moved")
+	require.Equal(t, "1000.00", testenv.Value[string](b.Env, `SELECT provisional_credits::text FROM ledger_balances WHERE account_id = $1`, b.account))
 }

@@ -87,7 +87,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "only mutants whose file and function, as in their names, match this expression")
 	flag.StringVar(&o.kind, "kind", "", "only mutants of this kind: lock, scope, state, money or boundary")
 	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "how long tests that are run together may take")
-	flag.DurationVar(&o.budget, "budget", 2*time.Minute, "how long the tests that are asked about a mutant may take, one after the other without it")
+	flag.DurationVar(&o.budget, "budget", time.Minute, "how long the tests that are asked about a mutant may take, one after the other without it")
 	flag.BoolVar(&o.own, "own", false, "ask the tests of a mutant's first package alone")
 	flag.Float64Var(&o.minutes, "minutes", 0, "after how long to end with the score so far; 0: when all are tried")
 	flag.StringVar(&o.excused, "excused", "internal/tools/mutate/excused.txt", "the file of excuses, below the root")
