@@ -32,8 +32,8 @@ func build(m *testing.M) int {
 	defer func() { _ = os.RemoveAll(dir) }()
 	ajo = filepath.Join(dir, "ajo")
 	// without the flags that make test has for the race detector, so that what make build has
-	// compiled serves again
-	if out, err := exec.Command("go", "build", "-gcflags=", "-o", ajo, "ajo/cmd/ajo").CombinedOutput(); err != nil {
+	// compiled serves again, and without what only a debugger reads
+	if out, err := exec.Command("go", "build", "-gcflags=", "-ldflags=-w", "-o", ajo, "ajo/cmd/ajo").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		return 1
 	}

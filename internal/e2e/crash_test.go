@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,9 +131,7 @@ func newCrash(t *testing.T, s scenario, points []string, seed uint64) *crash {
 	for name, value := range s.settings {
 		c.settings[name] = value
 	}
-	program, err := plainProgram()
-	require.NoError(t, err)
-	c.program = func(args []string) *exec.Cmd { return exec.Command(program, args...) }
+	c.runPlain()
 	return c
 }
 

@@ -75,7 +75,8 @@ func TestBadQueues(t *testing.T) {
 func refuses(t *testing.T, w *world, settings map[string]string, named, value string) {
 	t.Helper()
 	for _, role := range []string{"api", "worker"} {
-		got := runToEnd(t, w.dir, settings, role)
+		p := startProgram(t, w.dir, settings, w.command([]string{role}), []string{role})
+		got := result{p.exit(), string(p.out.all())}
 		require.Equal(t, 1, got.code, "ajo %s with %s = %q: %s", role, named, value, got.out)
 		require.Contains(t, got.out, named, "ajo %s with %s = %q", role, named, value)
 		for what, secret := range w.secrets {
@@ -86,9 +87,11 @@ func refuses(t *testing.T, w *world, settings map[string]string, named, value st
 }
 
 // Each required setting is refused by its name when it is missing or empty; all that are missing
-// are named at once.
+// are named at once. Those of one at a time look at what is printed only; that of all, and those of
+// TestSchemaBehind, look for races too.
 func TestRequiredSettings(t *testing.T) {
 	w := newWorld(t)
+	w.runPlain()
 	var required []string
 	for i := range reflect.TypeFor[config.Config]().NumField() {
 		name, rule, _ := strings.Cut(reflect.TypeFor[config.Config]().Field(i).Tag.Get("env"), ",")
@@ -148,6 +151,7 @@ var badSettings = []struct{ name, value string }{
 
 func TestBadSettings(t *testing.T) {
 	w := newWorld(t)
+	w.runPlain() // as in TestRequiredSettings
 	for _, bad := range badSettings {
 		t.Run(bad.name+"="+bad.value, func(t *testing.T) {
 			changed := w.with(nil)

@@ -88,13 +88,24 @@ func repeat(d time.Duration, n int) []time.Duration {
 // run starts the binary, or what stands for it, with the world's settings.
 func (w *world) run(args ...string) *process {
 	w.t.Helper()
-	cmd := exec.Command(ajo, args...)
-	if w.program != nil {
-		cmd = w.program(args)
-	}
-	p := startProgram(w.t, w.dir, w.settings, cmd, args)
+	p := startProgram(w.t, w.dir, w.settings, w.command(args), args)
 	w.procs = append(w.procs, p)
 	return p
+}
+
+func (w *world) command(args []string) *exec.Cmd {
+	if w.program != nil {
+		return w.program(args)
+	}
+	return exec.Command(ajo, args...)
+}
+
+// runPlain has the world start the binary as it is shipped ([plainProgram]).
+func (w *world) runPlain() {
+	w.t.Helper()
+	program, err := plainProgram()
+	require.NoError(w.t, err)
+	w.program = func(args []string) *exec.Cmd { return exec.Command(program, args...) }
 }
 
 // startAPI runs `ajo api`, waits until it listens, and has the bank send its events there.
