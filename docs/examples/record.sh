@@ -64,18 +64,19 @@ show() { # show <terminal>
   cat <<TEXT
 # From nothing to a verified webhook: a recording
 
-[examples/record.sh](examples/record.sh) wrote this page. It ran these commands in a fresh clone, each as soon as the one before was ready. From
-\`make run\` until the newcomer's own program printed a payment with a verified signature, **$took seconds** passed; a person also needs time to
-read and paste. Go's module and build caches were $caches; Postgres and Redis were installed; $(nproc) cores, $(go env GOVERSION), node $(node --version). Keys, secrets
-and passwords are cut short with ….
+This page shows what the first steps of [the guide](guide.md#the-first-payment-in-five-minutes) print. [examples/record.sh](examples/record.sh)
+recorded it in a fresh clone, starting each command as soon as the one before was ready. **$took seconds** passed from \`make run\` until the
+newcomer's own program printed a payment with a verified signature; a person also needs time to read and paste. Go's module and build caches
+were $caches, and Postgres and Redis were installed. The machine had $(nproc) cores, $(go env GOVERSION) and node $(node --version). Keys, secrets and
+passwords are cut short with ….
 
-Terminal 1: the service. Times count from the first command.
+Terminal 1 runs the service. Times count from the first command.
 TEXT
   show 1
-  printf '\nTerminal 2: the tenant'"'"'s events, forwarded to this machine. The second event is the confirmation, a few seconds later.\n'
+  printf '\nTerminal 2 shows the tenant'"'"'s events, and forwards them to this machine. The second event is the confirmation, a few seconds later.\n'
   show 2
-  printf '\nTerminal 3: the newcomer'"'"'s own program; here, the example in Node.\n'
+  printf '\nTerminal 3 runs the newcomer'"'"'s own program: here, the example in Node.\n'
   show 3
-  printf '\nTerminal 4: a payer.\n'
+  printf '\nTerminal 4 makes the payment.\n'
   show 4
 } | sed -E 's/ajo_[0-9A-Za-z]{45}([0-9A-Za-z]{4})/ajo_…\1/g; s/\b([0-9a-f]{6})[0-9a-f]{58}\b/\1…/g; s/(#link=.{4}).*/\1…/; s/(user ops, password ).*\)/\1…)/'
