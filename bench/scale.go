@@ -78,8 +78,8 @@ func (r *run) confirming(ctx context.Context) error {
 		n    int
 	}{
 		{fmt.Sprintf("%d made in a second", steady), time.Second / steady, r.most(5000)},
-		{fmt.Sprintf("%d made in a second", rare), time.Second / rare, r.most(2000)},
-		{fmt.Sprintf("one made in %s", lone), lone, r.most(1000)},
+		{fmt.Sprintf("%d made in a second", rare), time.Second / rare, r.most(4000)},
+		{fmt.Sprintf("one made in %s", lone), lone, r.most(2000)},
 	} {
 		for _, workers := range []int{1, 2, 4} {
 			if r.short && workers > 2 {

@@ -54,7 +54,7 @@ var Specs = map[Kind]Spec{
 	Ingest: {Concurrency: 512, Room: 2, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, IdlePoll: 125 * time.Millisecond, DelayedPoll: 5 * time.Second},
 	// Concurrency: the bank answers so many calls a second, and an item that waits for its turn
 	// with its lease taken would lose it.
-	Confirm: {Concurrency: 256, Room: 2, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, IdlePoll: 500 * time.Millisecond, DelayedPoll: time.Second},
+	Confirm: {Concurrency: 384, Room: 2, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, IdlePoll: 500 * time.Millisecond, DelayedPoll: time.Second},
 	// Concurrency: as for Confirm. Room: more, as the bank takes few a second, and what a tenant
 	// has no room for waits behind what others have not. MaxIDs: as for Deliver.
 	Settle: {Concurrency: 64, Room: 8, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, IdlePoll: 333 * time.Millisecond, DelayedPoll: time.Second},
