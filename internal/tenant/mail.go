@@ -223,7 +223,7 @@ If it was you, log in with your password, or choose "Forgot your password?" on t
 }
 
 func invitationEmail(to, tenant string, r Role, code secret.Redacted) mail.Message {
-	return mail.Message{To: to, Subject: "You are invited to " + tenant, Text: fmt.Sprintf(`%s invites you to its account, with the role %s. Your code is
+	return mail.Message{To: to, Subject: "You are invited to an account", Text: fmt.Sprintf(`%s invites you to its account, with the role %s. Your code is
 
     %s
 
@@ -233,7 +233,7 @@ e-mail and do not share the code.
 }
 
 func invitedElsewhereEmail(to, tenant string) mail.Message {
-	return mail.Message{To: to, Subject: "You are invited to " + tenant, Text: fmt.Sprintf(`%s wanted to invite you to its account, but this e-mail address already has an account, and an address opens one account
+	return mail.Message{To: to, Subject: "You are invited to an account", Text: fmt.Sprintf(`%s wanted to invite you to its account, but this e-mail address already has an account, and an address opens one account
 only. Nothing has changed. If you know %[1]s, ask to be invited with another address.
 `, tenant)}
 }
