@@ -4,9 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/account"
+	"ajo/internal/payment"
 	"ajo/internal/transfer"
 )
 
@@ -35,4 +37,15 @@ func TestARestoredPaymentWasRefunded(t *testing.T) {
 	require.Empty(t, b.hold(r.Replacement))
 	require.Equal(t, "4975.00", b.left())
 	require.ErrorIs(t, b.refundByHand(r.Replacement, ""), transfer.ErrRefunded)
+	for _, which := range []uuid.UUID{id, r.Replacement} { // each page of it says so
+		shown, err := b.svc.Timeline(b.ctx, b.tenant, which)
+		require.NoError(t, err)
+		var refunds []string
+		for _, s := range shown.Timeline {
+			if s.Step == payment.StepRefunded {
+				refunds = append(refunds, s.Outcome+" "+s.Amount.String())
+			}
+		}
+		require.Equal(t, []string{"success 3975.00"}, refunds)
+	}
 }

@@ -115,7 +115,8 @@ const stepsSQL = `
 	UNION ALL (SELECT opened_at, 'recalled', '', CASE WHEN status = 'open' THEN 'open' ELSE '' END, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2)
 	UNION ALL (SELECT closed_at, 'recall_closed', '', status, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2 AND closed_at IS NOT NULL)
 	UNION ALL (SELECT created_at, 'reversed', id::text, '', NULL FROM ledger_entries WHERE reversal_of = $3)
-	UNION ALL (SELECT created_at, 'refunded', merchant_tx_ref, status, coalesce(paid_amount, amount) FROM transfers WHERE refund_of = $3 AND tenant_id = $2 ORDER BY id DESC LIMIT $4)`
+	UNION ALL (SELECT created_at, 'refunded', merchant_tx_ref, status, coalesce(paid_amount, amount) FROM transfers
+		WHERE refund_of = ANY((SELECT payment_entries(e) FROM ledger_entries e WHERE e.id = $3)::uuid[]) AND tenant_id = $2 ORDER BY id DESC LIMIT $4)`
 
 // Timeline returns a payment of the tenant, named by its entry's id or by its transactionGroupId,
 // with what happened to it. [ErrNotFound].
